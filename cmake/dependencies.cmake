@@ -1,0 +1,13 @@
+# All from Debian, by pkg-config (Random123 is headers only and has no .pc file).
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
+pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+find_program(PROTOC_C protoc-c REQUIRED)
+find_path(RANDOM123_INCLUDE Random123/philox.h REQUIRED)
+if(OUTRIDER_VERIFIER)
+  pkg_check_modules(MPI REQUIRED IMPORTED_TARGET ompi-c)
+endif()

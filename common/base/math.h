@@ -1,0 +1,10 @@
+// math - our own exp, log, sin, cos and pow, so that every host and C library gives the same bits.
+//
+// Plain double arithmetic in a fixed order (built with -ffp-contract=off): error under 2 ulp over the ranges used here.
+// Special values: exp(-inf) = 0, log(0) = -inf, NaN in gives NaN out.
+#pragma once
+
+double or_exp(double x);
+double or_ln(double x);                          // natural logarithm; x < 0 gives NaN
+void or_sin_cos(double x, double *sine, double *cosine); // |x| <= 2^30
+double or_pow(double base, double exponent);        // base > 0; or_exp(exponent * or_ln(base)), about 1e-14 relative

@@ -1,0 +1,58 @@
+// options - one typed table per program feeds command line, environment, config file and --help alike.
+//
+//     static const or_option_t options[] = {
+//         {"model", "m", OR_OPTION_STRING, offsetof(config_t, model), "FILE", "target model (GGUF)"},
+//         {"temp", NULL, OR_OPTION_FLOAT, offsetof(config_t, temp), "T", "temperature; 0 is greedy"},
+//         {0}};
+//
+// Precedence: command line, then environment (OUTRIDER_<NAME>, dashes as underscores), then --config FILE (a JSON object),
+// then what the struct held before, which --help shows as the default. `--name value`, `--name=value`, `-n value`; short
+// names may have several letters, as llama.cpp's -md. An unknown option names the nearest known one. --help and --version are
+// in every program. Not thread safe: main thread, at start-up.
+#pragma once
+
+#include "common/base/status.h"
+
+typedef enum {
+    OR_OPTION_FLAG,   // bool *; also --no-NAME
+    OR_OPTION_INT32,  // int32_t *
+    OR_OPTION_UINT32, // uint32_t *
+    OR_OPTION_UINT64, // uint64_t *
+    OR_OPTION_FLOAT,  // float *
+    OR_OPTION_STRING, // char **, copied; freed by or_options_free
+    OR_OPTION_LIST,   // or_option_list_t *, may be repeated
+    OR_OPTION_HEADING, // no value: `help` is a heading in the help text
+} or_option_type_t;
+
+typedef struct {
+    char **items; // owned
+    size_t count;
+} or_option_list_t;
+
+typedef struct {
+    const char *name;       // long name without dashes
+    const char *short_name; // without the dash; NULL if none
+    or_option_type_t type;
+    size_t offset;    // of the value in the program's config struct
+    const char *arg;  // its word in the help text; NULL for flags
+    const char *help; // one sentence
+} or_option_t;
+
+typedef struct {
+    const char *program;     // "outrider generate"
+    const char *summary;     // one sentence
+    const char *usage;       // what follows the program's name, e.g. "[options] [FILE]"; may be NULL
+    const or_option_t *table; // ends with a zeroed row
+    const char *examples;    // printed at the end of --help; may be NULL
+} or_option_program_t;
+
+typedef enum { OR_OPTIONS_RUN, OR_OPTIONS_EXIT } or_options_next_t;
+
+// Fill `config` from argv[1..]; words that are no options go to `rest` (borrowed from argv; may be NULL if none are allowed).
+// *next is OR_OPTIONS_EXIT after --help or --version, whose text has been printed on standard output: exit 0 then.
+// OR_ERR_INVALID with a sentence naming the option, where its value came from, and what is allowed.
+or_status_t or_options_parse(const or_option_program_t *program, int argc, char **argv, void *config,
+                             or_option_list_t *rest, or_options_next_t *next);
+
+// Free what parsing put into `config` (strings and lists), and `rest`'s array.
+void or_options_free(const or_option_program_t *program, void *config, or_option_list_t *rest);

@@ -1,0 +1,27 @@
+// methods - the names of drafting methods and acceptance rules, and which pairs are lossless.
+//
+// One row a method; a new method is a row here, a file in drafter/ or verifier/, and a row in that folder's table.
+#pragma once
+
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+// Numbers travel on the wire: append, never renumber.
+typedef enum { OR_DRAFT_NONE = 0, OR_DRAFT_COUPLED = 1, OR_DRAFT_CHAIN = 2 } or_draft_method_t;
+typedef enum { OR_ACCEPT_COUPLED = 1, OR_ACCEPT_GREEDY = 2 } or_accept_rule_t;
+
+// By name as in --draft-method and --accept. OR_ERR_INVALID lists the known names.
+or_status_t or_draft_method_parse(const char *name, or_draft_method_t *method);
+or_status_t or_accept_rule_parse(const char *name, or_accept_rule_t *rule);
+// NULL for numbers this version does not know (a peer may send any).
+const char *or_draft_method_name(uint32_t method);
+const char *or_accept_rule_name(uint32_t rule);
+
+// Is the output of this pair an exact sample at this temperature? OR_ERR_INVALID with the reason and what to do instead;
+// OR_ERR_UNSUPPORTED for numbers this version does not know.
+or_status_t or_methods_check(uint32_t method, uint32_t rule, float temperature);
+
+// "coupled, chain": for help texts.
+const char *or_draft_method_list(void);
+const char *or_accept_rule_list(void);

@@ -1,0 +1,92 @@
+// gguf - a GGUF v2/v3 file, mapped read-only: metadata and tensors, checked before use.
+//
+//     header | metadata: key, type, value ... | tensor table: name, shape, type, offset ... | padding | tensor data
+//
+// Invariant after open: every string, array and tensor lies inside the file, sizes do not overflow, alignments are powers of
+// two and tensor data are aligned to them, names are unique. So readers of an open file check meaning, never bounds.
+// Shapes are GGUF's: dims[0] varies fastest (a weight matrix [K inputs, N outputs] has dims {K, N}).
+// Immutable after open: any thread. Pointers returned are into the mapping, valid until close.
+#pragma once
+
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+typedef struct or_gguf or_gguf_t;
+
+typedef enum {
+    OR_GGUF_U8 = 0,
+    OR_GGUF_I8,
+    OR_GGUF_U16,
+    OR_GGUF_I16,
+    OR_GGUF_U32,
+    OR_GGUF_I32,
+    OR_GGUF_F32,
+    OR_GGUF_BOOL,
+    OR_GGUF_STRING,
+    OR_GGUF_ARRAY,
+    OR_GGUF_U64,
+    OR_GGUF_I64,
+    OR_GGUF_F64,
+} or_gguf_type_t;
+
+// Tensor element types, numbered as in GGUF. Only those this version computes with are named.
+typedef enum { OR_TENSOR_F32 = 0, OR_TENSOR_F16 = 1 } or_tensor_type_t;
+
+typedef struct {
+    const char *bytes; // not zero-terminated
+    size_t length;
+} or_gguf_string_t;
+
+typedef struct {
+    or_gguf_type_t type; // of the elements; never OR_GGUF_ARRAY
+    uint64_t count;
+    const void *data; // numbers: little-endian elements, unaligned; strings: opaque, read with or_gguf_array_string
+} or_gguf_array_t;
+
+typedef struct {
+    or_gguf_string_t name;
+    uint32_t type; // an or_tensor_type_t, or another of GGUF's numbers: then data is NULL and bytes 0
+    uint32_t dim_count;
+    uint64_t dims[4]; // unused ones are 1
+    uint64_t elements;
+    const void *data;
+    uint64_t bytes;
+} or_gguf_tensor_t;
+
+// Map and check `path`. OR_ERR_IO (no such file, not readable), OR_ERR_FORMAT (not GGUF, truncated, hostile: says what and
+// where), OR_ERR_UNSUPPORTED (version, big-endian). A tensor of a type this version cannot compute with is not an error here.
+or_status_t or_gguf_open(const char *path, or_gguf_t **gguf_p);
+
+void or_gguf_close(or_gguf_t **gguf_p);
+
+const char *or_gguf_path(const or_gguf_t *gguf);
+uint64_t or_gguf_file_bytes(const or_gguf_t *gguf);
+uint32_t or_gguf_version(const or_gguf_t *gguf);
+
+// Metadata by key. OR_ERR_NOT_FOUND if absent; OR_ERR_FORMAT if it has another type. Integers of any width and sign are
+// accepted where the value fits. Both sentences name the key and the file.
+or_status_t or_gguf_get_u32(const or_gguf_t *gguf, const char *key, uint32_t *value);
+or_status_t or_gguf_get_f32(const or_gguf_t *gguf, const char *key, float *value);
+or_status_t or_gguf_get_bool(const or_gguf_t *gguf, const char *key, bool *value);
+or_status_t or_gguf_get_string(const or_gguf_t *gguf, const char *key, or_gguf_string_t *value);
+or_status_t or_gguf_get_array(const or_gguf_t *gguf, const char *key, or_gguf_type_t type, or_gguf_array_t *array);
+bool or_gguf_has(const or_gguf_t *gguf, const char *key);
+
+// Element i of a string array (i < count). Constant time.
+or_gguf_string_t or_gguf_array_string(const or_gguf_array_t *array, uint64_t i);
+// Element i of a number array as the type asked for; the array's type must be that type.
+float or_gguf_array_f32(const or_gguf_array_t *array, uint64_t i);
+int32_t or_gguf_array_i32(const or_gguf_array_t *array, uint64_t i);
+
+// All metadata, in file order, for `model inspect`: the value as text, arrays as "[type x count]"; written to `text`, cut to
+// `capacity` with the zero. i < or_gguf_key_count.
+uint64_t or_gguf_key_count(const or_gguf_t *gguf);
+void or_gguf_describe(const or_gguf_t *gguf, uint64_t i, or_gguf_string_t *key, char *text, size_t capacity);
+
+uint64_t or_gguf_tensor_count(const or_gguf_t *gguf);
+const or_gguf_tensor_t *or_gguf_tensor(const or_gguf_t *gguf, uint64_t i);
+// NULL if absent.
+const or_gguf_tensor_t *or_gguf_find_tensor(const or_gguf_t *gguf, const char *name);
+// "F16", "Q8_0", ... for any of GGUF's numbers; "type 99" for unknown ones (static storage per thread).
+const char *or_gguf_tensor_type_name(uint32_t type);

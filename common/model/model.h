@@ -1,0 +1,65 @@
+// model - a transformer from a GGUF file, run on the CPU in canonical arithmetic (DESIGN.md section 7).
+//
+// One pass takes rows. A *prefix row* is the next committed token of a sequence: its K and V go to the pages, and the
+// sequence grows by one. A *tree row* is a guess: its K and V go to a scratch slot, and it sees the committed prefix, its
+// ancestors' slots and itself. Rows of one pass may belong to several sequences; a parent's row comes before its child's or in an
+// earlier pass. A row's bits depend on its token and what it sees only: never on the batch, threads, ranks or instruction set.
+//
+//     pass 1: prefix rows 1 458 1112 731 261          (prefill, any chunks)
+//     pass 2: prefix row  631, tree rows 0:{284,-} 1:{631,0} 2:{13,-}     (root and a tree of three nodes, one call)
+//     accept slots 0, 1                               (kv_cache.h)
+//
+// One thread calls; the model's own workers help. No allocation after load.
+#pragma once
+
+#include <stdint.h>
+
+#include "common/gguf/gguf.h"
+#include "common/model/kv_cache.h"
+#include "common/model/ranks.h"
+
+typedef struct or_model or_model_t;
+
+typedef struct {
+    uint32_t threads;     // 0: as many as the machine has cores
+    uint32_t context_max; // 0: what the file says; more is refused
+    uint32_t rows_max;    // most rows a pass; 0: 256
+    uint32_t pages_max;   // KV pages; 0: enough for two sequences of context_max
+    const or_ranks_t *ranks; // borrowed; NULL: alone
+} or_model_options_t;
+
+// What the file says.
+typedef struct {
+    char architecture[32];
+    uint32_t layers, width, heads, kv_heads, head_dim, ffn, vocab_size, context;
+    uint64_t parameters;
+} or_model_shape_t;
+
+typedef struct {
+    or_kv_sequence_t *sequence;
+    int32_t token;
+    uint32_t slot;        // OR_KV_NO_SLOT: a prefix row; else the scratch slot this node's K and V go to
+    uint32_t parent_slot; // tree rows: the parent's slot, or OR_KV_NO_SLOT for a child of the last committed position
+} or_model_row_t;
+
+// Borrows gguf until destroy. OR_ERR_FORMAT (missing or misshapen tensor, named), OR_ERR_UNSUPPORTED (architecture or tensor
+// type, named), OR_ERR_NO_MEMORY.
+or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *options, or_model_t **model_p);
+void or_model_destroy(or_model_t **model_p);
+
+const or_model_shape_t *or_model_shape(const or_model_t *model);
+uint32_t or_model_context(const or_model_t *model);
+uint32_t or_model_rows_max(const or_model_t *model);
+// "ref", "avx2": the kernels in use.
+const char *or_model_kernels(const or_model_t *model);
+
+// A sequence in this model's cache, with room for the model's context.
+or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max, or_kv_sequence_t **sequence_p);
+
+// Run the rows through all layers. Nothing is committed on failure: OR_ERR_INVALID (token, slot or parent out of range, count
+// over rows_max), OR_ERR_FULL (context or pages).
+or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint32_t count);
+
+// Logits of rows first .. first + count - 1 of the last pass into out [count][vocab_size]. The head is only computed for rows
+// asked for; asking twice computes twice and gives the same bits. OR_ERR_INVALID if out of the last pass's range.
+or_status_t or_model_logits(or_model_t *model, uint32_t first, uint32_t count, float *out);

@@ -1,0 +1,60 @@
+// vocab - a model's tokens: their bytes, kinds, special roles, content hash and noise keys. From GGUF metadata.
+//
+//     id    piece        kind     bytes
+//     1     <s>          special  ""            control tokens print nothing: zero width
+//     3+b   <0x0A>       byte     "\n"
+//     284   ▁of          text     " of"
+//
+// `bytes` is exactly what the token adds to the text (a leading-space rule for the very first token is the tokenizer's and
+// the detokeniser's business, not the token's). Kinds of tokenizer: SentencePiece-style BPE ("llama") loads and tokenises;
+// byte-level BPE ("gpt2") loads, so that vocabularies can be compared, and or_tokenize refuses it by name.
+// Immutable after load: any thread. Owns all it returns.
+#pragma once
+
+#include <stdint.h>
+
+#include "common/gguf/gguf.h"
+
+typedef struct or_vocab or_vocab_t;
+
+typedef enum {
+    OR_TOKEN_TEXT,
+    OR_TOKEN_BYTE,    // one raw byte, the fallback for what no text token covers
+    OR_TOKEN_SPECIAL, // control and unknown: found in text only where the caller allows, prints nothing
+    OR_TOKEN_USER,    // user-defined: matched verbatim before merging, prints its text
+    OR_TOKEN_UNUSED,
+} or_token_kind_t;
+
+#define OR_TOKEN_NONE (-1)
+
+// OR_ERR_FORMAT, OR_ERR_UNSUPPORTED (unknown tokenizer, named), OR_ERR_NOT_FOUND (no vocabulary in the file).
+// Fails if two noise keys collide (never seen; checked because DESIGN.md section 4 rests on it).
+or_status_t or_vocab_load(const or_gguf_t *gguf, or_vocab_t **vocab_p);
+void or_vocab_destroy(or_vocab_t **vocab_p);
+
+uint32_t or_vocab_size(const or_vocab_t *vocab);
+or_token_kind_t or_vocab_kind(const or_vocab_t *vocab, int32_t id);
+// What the token prints. `length` may be 0. id in range.
+const char *or_vocab_bytes(const or_vocab_t *vocab, int32_t id, uint32_t *length);
+// The token's name in the file ("<s>", "▁of"), for inspection.
+const char *or_vocab_piece(const or_vocab_t *vocab, int32_t id, uint32_t *length);
+
+// OR_TOKEN_NONE where the model has none.
+int32_t or_vocab_bos(const or_vocab_t *vocab);
+int32_t or_vocab_eos(const or_vocab_t *vocab);
+// Whether a prompt starts with BOS (the file's add_bos_token, or the tokenizer's custom).
+bool or_vocab_adds_bos(const or_vocab_t *vocab);
+// End of generation: eos, eot and the like.
+bool or_vocab_is_end(const or_vocab_t *vocab, int32_t id);
+
+// "llama", "gpt2".
+const char *or_vocab_model(const or_vocab_t *vocab);
+
+// Identity by content: bytes, kinds and special roles of every token, not names or sizes of files.
+uint64_t or_vocab_hash(const or_vocab_t *vocab);
+
+// One 64-bit key per token, unique in this vocabulary and equal for equal (kind, bytes) in any vocabulary: XXH64 of kind class
+// (text, byte, special), the bytes (specials: their text), and the token's rank among equals. See DESIGN.md section 4.
+const uint64_t *or_vocab_noise_keys(const or_vocab_t *vocab);
+// Bytes each token prints, as in or_vocab_bytes.
+const uint32_t *or_vocab_widths(const or_vocab_t *vocab);

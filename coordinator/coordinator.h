@@ -1,0 +1,31 @@
+// coordinator - the hub: sessions and their committed tokens, the only source of truth.
+//
+//     client ──GenerateRequest──▶ session: open ──▶ [ wait for a tree ──▶ wait for the verdict ──▶ commit ] ... ──▶ finish
+//
+// It runs no model. Each round it waits for the drafter's tree until a deadline, else asks the verifier for a plain step; it repeats
+// what got no answer, replays prefixes to whoever lost them, and tells the client only what is committed. One thread, by turns.
+#pragma once
+
+#include "common/text/vocab.h"
+#include "proto/link.h"
+
+typedef struct or_coordinator or_coordinator_t;
+
+typedef struct {
+    uint32_t sessions_max;       // live requests; more get BUSY
+    uint32_t draft_timeout_ms;   // a drafter silent for this long in a round is bridged by a plain step
+    uint32_t retry_ms;           // a verifier silent for this long in a round is asked again
+    uint32_t verifier_timeout_ms; // a request without any verifier for this long ends with an error
+    uint32_t heartbeat_ms;
+    const char *model_name;      // for messages
+} or_coordinator_config_t;
+
+or_coordinator_config_t or_coordinator_config_default(void);
+
+// Borrows all; vocab is the target's. The link must be a hub's. OR_ERR_NO_MEMORY.
+or_status_t or_coordinator_create(const or_coordinator_config_t *config, const or_vocab_t *vocab, or_link_t *link, const or_clock_t *clock,
+                                  or_coordinator_t **coordinator_p);
+void or_coordinator_destroy(or_coordinator_t **coordinator_p);
+
+// Handle what waits; returns when to come back at the latest.
+int64_t or_coordinator_turn(or_coordinator_t *coordinator);

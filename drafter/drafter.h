@@ -1,0 +1,34 @@
+// drafter - one edge process: keeps each session's prefix in its own KV cache, builds trees, learns from verdicts.
+//
+//     Prefix / Verdict ──▶ catch up the cache ──▶ build ──▶ DraftTree
+//
+// A session here is a shadow: the coordinator's word is the truth. Whatever is lost, repeated or late, the prefix hash shows it, and
+// a NEED_PREFIX error brings the missing tokens; nothing in this file can change the text. One thread; drive it by turns:
+//
+//     while (!stop) { int64_t due = or_drafter_turn(drafter); or_link_wait(link, due); }
+#pragma once
+
+#include "common/model/model.h"
+#include "common/text/vocab.h"
+#include "proto/link.h"
+
+typedef struct or_drafter or_drafter_t;
+
+typedef struct {
+    uint32_t nodes_max;    // of one tree
+    uint32_t sessions_max; // more are refused with BUSY
+} or_drafter_config_t;
+
+// What to say in Hello. Strings are borrowed from model and vocab's files and `name`.
+or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_model_t *model, const or_vocab_t *vocab, const char *name);
+
+// Borrows all. OR_ERR_NO_MEMORY.
+or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *model, const or_vocab_t *vocab, or_link_t *link,
+                              const or_clock_t *clock, or_drafter_t **drafter_p);
+void or_drafter_destroy(or_drafter_t **drafter_p);
+
+// Handle what waits, at most one tree built; returns when to come back at the latest (now, if more work waits).
+int64_t or_drafter_turn(or_drafter_t *drafter);
+
+// After the coordinator refused us (another vocabulary, version): its sentence; NULL otherwise. The process should end.
+const char *or_drafter_refused(const or_drafter_t *drafter);

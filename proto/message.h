@@ -1,0 +1,320 @@
+// message - everything that travels, as plain C structs, and the codec to frames (outrider.proto).
+//
+// Encoding borrows what the struct points to. Decoding gives a message that owns its arrays and strings until
+// or_message_fini. A decoded message is well formed (types, array lengths that must agree, at most the limits below) but its
+// meaning is unchecked: ids, rounds and indices are the receiver's to judge. Strings are zero-terminated, never NULL after decoding.
+// Not locked; a message belongs to one thread.
+#pragma once
+
+#include <stdint.h>
+
+#include "common/base/status.h"
+#include "common/decode/sampler.h"
+
+#define OR_FRAME_BYTES_MAX (16u << 20) // a longer frame is refused unread
+#define OR_WIRE_TOKENS_MAX (1u << 20)  // most entries of any array
+
+typedef struct {
+    uint64_t value; // 0: none
+} or_session_id_t;
+
+typedef struct {
+    const uint8_t *bytes;
+    uint32_t length;
+} or_wire_bytes_t;
+
+typedef enum { OR_ROLE_NONE, OR_ROLE_CLIENT, OR_ROLE_DRAFTER, OR_ROLE_VERIFIER, OR_ROLE_COORDINATOR } or_role_t;
+const char *or_role_name(or_role_t role);
+
+// The first message of a peer: who it is and what it has. Sent again after a reconnect.
+typedef struct {
+    or_role_t role;
+    const char *software;  // "outrider 0.1.0"
+    const char *arith_id;  // OR_ARITH_ID; clients send ""
+    uint64_t vocab_hash;   // 0 for clients
+    uint32_t vocab_size;
+    const char *model;     // file name, for messages and logs
+    const char *owner;
+    uint32_t context_max;  // positions its KV cache can hold for one session
+    uint32_t nodes_max;    // tree nodes it builds or checks
+    uint32_t sessions_max;
+} or_hello_t;
+
+typedef struct {
+    const char *software;
+    uint32_t heartbeat_ms; // send something at least this often
+    uint32_t nodes_max;    // of the whole system; 0: not known yet
+    uint64_t vocab_hash;   // the target's
+    const char *owner;
+} or_welcome_t;
+
+// Coordinator to drafter and verifier. To a drafter private_key is 0 and, in rejection mode, noise_key is too.
+typedef struct {
+    or_sampling_t sampling;
+    const uint32_t *stop_ids; // tokens that end the text
+    uint32_t stop_count;
+    const uint8_t *constraint; // reserved; a verifier that does not know it refuses the session
+    uint32_t constraint_bytes;
+    uint32_t accept_rule;  // or_accept_rule_t
+    uint32_t draft_method; // or_draft_method_t
+    uint32_t draft_nodes;  // most nodes a tree
+    uint32_t draft_depth;  // most levels below the root
+    float draft_temperature;
+    uint64_t noise_key;     // coupled mode: what or_noise_key gave
+    uint64_t private_key;   // everything else random, verifier only
+    uint32_t prompt_length; // tokens of the prefix that are prompt; the completion's offset 0 is behind them
+    uint32_t logprobs;      // reserved
+} or_open_session_t;
+
+// Committed tokens start .. start + count - 1. What the receiver holds at and beyond `start` is replaced. `hash` is that of the
+// whole prefix up to start + count; `round` is the round that comes next.
+typedef struct {
+    uint32_t start;
+    const uint32_t *tokens;
+    uint32_t count;
+    uint64_t hash;
+    uint64_t round;
+} or_prefix_t;
+
+// A reduced law: integer weights over a few tokens (rejection mode).
+typedef struct {
+    const uint32_t *tokens;
+    const uint32_t *weights;
+    uint32_t count;
+} or_wire_law_t;
+
+// Drafter to coordinator to verifier. A tree of 0 nodes asks for a plain step.
+typedef struct {
+    uint64_t round;        // from 1
+    uint64_t parent_round; // reserved (0): the round in flight it depends on
+    uint32_t base_length;  // committed tokens, the root included
+    uint64_t base_hash;
+    const uint32_t *tokens; // nodes 1.., depth first
+    const uint32_t *back;   // (i + 1) - parent, at least 1 (token_tree.h)
+    uint32_t count;
+    const uint32_t *law_index; // rejection mode, per node: the law it was drawn from; NULL in coupled mode
+    uint32_t law_index_count;  // 0 or count
+    const uint32_t *draw_order;
+    uint32_t draw_order_count; // 0 or count
+    const or_wire_law_t *laws;
+    uint32_t law_count;
+    uint32_t draft_us; // what building took
+} or_draft_tree_t;
+
+typedef struct {
+    uint32_t token;
+    float logprob;
+    const uint32_t *top_tokens;
+    const float *top_logprobs;
+    uint32_t top_count;
+} or_token_logprob_t;
+
+typedef enum {
+    OR_FINISH_NONE = 0,
+    OR_FINISH_STOP = 1,   // an end token or a stop string
+    OR_FINISH_LENGTH = 2, // max_tokens or the context
+    OR_FINISH_ERROR = 3,
+    OR_FINISH_CANCELLED = 4,
+} or_finish_t;
+const char *or_finish_name(uint32_t finish); // "stop", "length", ...
+
+// Verifier to coordinator to drafter. The path accepted[0] -> accepted[1] ... are node numbers (from 1) of that round's tree; `next`
+// is the token after them. With finish STOP `next` is the end token itself.
+typedef struct {
+    uint64_t round;
+    uint32_t base_length;
+    const uint32_t *accepted;
+    uint32_t accepted_count;
+    uint32_t next;
+    const uint32_t *draws; // reserved: draws per level
+    uint32_t draw_count;
+    const or_token_logprob_t *logprobs; // reserved
+    uint32_t logprob_count;
+    uint32_t finish;     // OR_FINISH_NONE or OR_FINISH_STOP
+    uint32_t forward_us; // the target's pass (0 towards the drafter)
+    uint32_t accept_us;
+    uint64_t hash; // of the prefix with accepted and next
+    const uint8_t *features; // reserved
+    uint32_t feature_bytes;
+} or_verdict_t;
+
+typedef struct {
+    const char *reason; // the session is over; forget it
+} or_cancel_t;
+
+typedef struct {
+    uint64_t from_hash, to_hash;
+    const int32_t *to; // per id of `from`: the id in `to`, -1 if none
+    uint32_t count;
+} or_vocab_map_t;
+
+typedef struct {
+    uint64_t round;
+    uint32_t base_length;
+    uint64_t base_hash;
+    const uint32_t *tokens;
+    const uint32_t *back;
+    uint32_t count;
+} or_psi_request_t;
+
+typedef struct {
+    uint64_t round;
+    const double *log_psi;
+    uint32_t count;
+} or_psi_reply_t;
+
+typedef struct {
+    uint32_t kept_length;
+} or_kv_evicted_t;
+
+typedef struct {
+    uint64_t rounds, nodes, accepted, model_us;
+    uint32_t queue, sessions, pages_free;
+    uint64_t resyncs;
+} or_stats_t;
+
+// Codes of Error messages; numbers are the wire's.
+typedef enum {
+    OR_WIRE_INVALID = 1,         // the message made no sense
+    OR_WIRE_VERSION = 2,         // another protocol version
+    OR_WIRE_UNKNOWN_SESSION = 3, // open it (again)
+    OR_WIRE_NEED_PREFIX = 4,     // prefix hash or length differs; `length` is what the sender has
+    OR_WIRE_BUSY = 5,            // come back after retry_ms
+    OR_WIRE_REFUSED = 6,         // not allowed or not compatible: do not retry
+    OR_WIRE_FAILED = 7,          // the work failed
+    OR_WIRE_CONTEXT = 8,         // does not fit the context
+} or_wire_error_t;
+
+typedef struct {
+    uint32_t code; // or_wire_error_t
+    const char *text;
+    uint32_t retry_ms;
+    uint64_t round; // that it concerns; 0 if none
+    uint32_t length;
+} or_error_t;
+
+// Client to coordinator. `request` is the client's own number for it: a repeated request is the same request.
+typedef struct {
+    uint64_t request;
+    const uint8_t *prompt; // text, used if prompt_token_count is 0
+    uint32_t prompt_bytes;
+    const uint32_t *prompt_tokens;
+    uint32_t prompt_token_count;
+    uint32_t max_tokens; // 0: until an end token or the context
+    or_sampling_t sampling;
+    uint64_t seed;
+    bool has_seed; // else one is drawn and reported
+    const or_wire_bytes_t *stop; // stop strings
+    uint32_t stop_count;
+    bool plain; // no drafter
+    uint32_t draft_method, accept_rule;
+    uint32_t draft_nodes, draft_depth;
+    float draft_temperature;
+    bool has_draft_temperature; // else the temperature, or 1 where that is 0
+    bool ignore_end;            // end tokens do not end the text
+    bool special;               // special tokens written in the prompt are special
+} or_generate_request_t;
+
+// Totals of one request.
+typedef struct {
+    uint32_t prompt_tokens, completion_tokens;
+    uint64_t target_calls; // verified rounds; prefill is not counted
+    uint64_t drafted, accepted;
+    uint64_t wire_bytes; // all frame bytes on the drafter-coordinator link, both ways, heartbeats included
+    uint64_t elapsed_us; // first verdict's tokens to last is decoding; this is the whole request
+    uint64_t draft_us, verify_us; // inside the two models' processes
+    uint64_t round_us;            // sum over rounds, from one verdict to the next
+    uint64_t plain_rounds;        // rounds without a tree although a drafter was wanted
+    uint64_t resyncs;
+    uint64_t first_token_us;
+} or_generate_stats_t;
+
+// Coordinator to client: completion tokens from `offset` on, and the text they completed. The last one has a finish and stats.
+typedef struct {
+    uint64_t request;
+    uint32_t offset;
+    const uint32_t *tokens;
+    uint32_t count;
+    const uint8_t *text;
+    uint32_t text_bytes;
+    uint32_t finish;   // or_finish_t; NONE while it goes on
+    const char *error; // finish ERROR: what to tell the user
+    uint32_t error_code;
+    uint64_t seed;
+    const char *arith_id;
+    or_generate_stats_t stats;
+    uint64_t text_offset; // bytes of text before this delta's
+} or_generate_delta_t;
+
+typedef struct {
+    uint64_t request;
+    uint32_t offset;      // completion tokens the client has
+    uint64_t text_offset; // bytes of text the client has
+    const uint8_t *token; // reserved: the session's secret
+    uint32_t token_bytes;
+} or_resume_t;
+
+typedef struct {
+    uint32_t reply; // 1: asks for one back
+} or_heartbeat_t;
+
+// Numbered as the oneof's fields in outrider.proto.
+typedef enum {
+    OR_MSG_HELLO = 3,
+    OR_MSG_WELCOME,
+    OR_MSG_OPEN_SESSION,
+    OR_MSG_PREFIX,
+    OR_MSG_DRAFT_TREE,
+    OR_MSG_VERDICT,
+    OR_MSG_CANCEL,
+    OR_MSG_VOCAB_MAP,
+    OR_MSG_PSI_REQUEST,
+    OR_MSG_PSI_REPLY,
+    OR_MSG_KV_EVICTED,
+    OR_MSG_STATS,
+    OR_MSG_ERROR,
+    OR_MSG_GENERATE_REQUEST,
+    OR_MSG_GENERATE_DELTA,
+    OR_MSG_RESUME,
+    OR_MSG_HEARTBEAT,
+} or_message_type_t;
+const char *or_message_type_name(uint32_t type);
+
+typedef struct {
+    or_message_type_t type;
+    uint32_t version; // set by encode (OR_PROTOCOL_VERSION unless already nonzero) and by decode
+    or_session_id_t session;
+    union {
+        or_hello_t hello;
+        or_welcome_t welcome;
+        or_open_session_t open_session;
+        or_prefix_t prefix;
+        or_draft_tree_t draft_tree;
+        or_verdict_t verdict;
+        or_cancel_t cancel;
+        or_vocab_map_t vocab_map;
+        or_psi_request_t psi_request;
+        or_psi_reply_t psi_reply;
+        or_kv_evicted_t kv_evicted;
+        or_stats_t stats;
+        or_error_t error;
+        or_generate_request_t generate_request;
+        or_generate_delta_t generate_delta;
+        or_resume_t resume;
+        or_heartbeat_t heartbeat;
+    } body;
+    void *owned; // decode's allocation; NULL in messages built by hand
+} or_message_t;
+
+// A frame from a message. *frame_p is malloc'd, the caller frees it. OR_ERR_INVALID if it would be over OR_FRAME_BYTES_MAX.
+or_status_t or_message_encode(const or_message_t *message, uint8_t **frame_p, size_t *bytes);
+
+// A message from a frame. OR_ERR_FORMAT (not ours, malformed, arrays of unequal lengths), OR_ERR_MISMATCH (another protocol
+// version: both are named; message->version is still set). On any failure nothing is owned.
+or_status_t or_message_decode(const uint8_t *frame, size_t bytes, or_message_t *message);
+
+// Free what decode allocated. Safe on a zeroed or hand-built message.
+void or_message_fini(or_message_t *message);
+
+// The rolling prefix hash of DESIGN.md section 5: H(0) = 0, H(i+1) = XXH64(little-endian id, seed H(i)).
+uint64_t or_prefix_hash(uint64_t hash, const uint32_t *tokens, uint32_t count);

@@ -1,0 +1,52 @@
+#include "tests/support/test_support.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *path_of(const char *folder, const char *name)
+{
+    static char buffers[8][1024];
+    static unsigned turn;
+    char *path = buffers[turn++ % 8];
+    snprintf(path, sizeof buffers[0], "%s/%s", folder, name);
+    return path;
+}
+
+const char *test_data(const char *name)
+{
+    const char *folder = getenv("OUTRIDER_TEST_DATA");
+    const char *path = path_of(folder != NULL && *folder != '\0' ? folder : "../shared/data", name);
+    if (access(path, R_OK) != 0) {
+        const char *ci = getenv("CI");
+        if (ci != NULL && strcmp(ci, "true") == 0) {
+            fail_msg("test data %s is missing; set OUTRIDER_TEST_DATA", path);
+        }
+        print_message("skipped: test data %s is missing; set OUTRIDER_TEST_DATA\n", path);
+        skip();
+    }
+    return path;
+}
+
+const char *test_model(const char *name)
+{
+    return path_of("launch/models", name);
+}
+
+uint64_t test_seed(void)
+{
+    const char *text = getenv("OR_TEST_SEED");
+    uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : UINT64_C(0x0123456789abcdef);
+    print_message("seed %" PRIu64 " (replay with OR_TEST_SEED)\n", seed);
+    return seed;
+}
+
+uint64_t test_random(uint64_t *state)
+{
+    uint64_t z = (*state += UINT64_C(0x9E3779B97F4A7C15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}

@@ -1,0 +1,30 @@
+// test_support - what every test needs: where the data is, a seed that replays, and cmocka with its prerequisites.
+//
+// OUTRIDER_TEST_DATA names the data folder (default ../shared/data). Where it is absent a test that needs it is skipped by name; with
+// CI=true it fails. OR_TEST_SEED replays a property test, which prints its seed when it starts.
+#pragma once
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+// The path of a file in the data folder ("models/reference.json"), in static storage (8 rotating buffers). Skips the running test if
+// the file is absent (fails it with CI=true).
+const char *test_data(const char *name);
+// A model of this repository: "tales-6m-f16.gguf" -> launch/models/...
+const char *test_model(const char *name);
+// The seed of a property test: OR_TEST_SEED, or a fixed default. Printed.
+uint64_t test_seed(void);
+// A small generator for tests: splitmix64.
+uint64_t test_random(uint64_t *state);
+static inline uint64_t test_below(uint64_t *state, uint64_t n)
+{
+    return test_random(state) % n;
+}
+static inline double test_uniform(uint64_t *state)
+{
+    return (double)(test_random(state) >> 11) * 0x1p-53;
+}
