@@ -12,18 +12,20 @@
 typedef struct or_coordinator or_coordinator_t;
 
 typedef struct {
-    uint32_t sessions_max;       // live requests; more get BUSY
-    uint32_t draft_timeout_ms;   // a drafter silent for this long in a round is bridged by a plain step
-    uint32_t retry_ms;           // a verifier silent for this long in a round is asked again
+    uint32_t sessions_max; // live requests; more get BUSY
+    uint32_t
+        draft_timeout_ms; // a drafter silent for this long in a round is bridged by a plain step
+    uint32_t retry_ms;    // a verifier silent for this long in a round is asked again
     uint32_t verifier_timeout_ms; // a request without any verifier for this long ends with an error
     uint32_t heartbeat_ms;
-    const char *model_name;      // for messages
+    const char *model_name; // for messages
 } or_coordinator_config_t;
 
 or_coordinator_config_t or_coordinator_config_default(void);
 
 // Borrows all; vocab is the target's. The link must be a hub's. OR_ERR_NO_MEMORY.
-or_status_t or_coordinator_create(const or_coordinator_config_t *config, const or_vocab_t *vocab, or_link_t *link, const or_clock_t *clock,
+or_status_t or_coordinator_create(const or_coordinator_config_t *config, const or_vocab_t *vocab,
+                                  or_link_t *link, const or_clock_t *clock,
                                   or_coordinator_t **coordinator_p);
 void or_coordinator_destroy(or_coordinator_t **coordinator_p);
 

@@ -20,29 +20,32 @@ typedef struct or_builder or_builder_t;
 
 // What a tree is grown from. All borrowed for the call.
 typedef struct {
-    or_kv_sequence_t *sequence;  // holds every committed token; slots are the builder's, from 0
-    uint32_t root_row;           // the row of the model's last pass that was the root's
-    const int32_t *history;      // prompt + completion, the root last
+    or_kv_sequence_t *sequence; // holds every committed token; slots are the builder's, from 0
+    uint32_t root_row;          // the row of the model's last pass that was the root's
+    const int32_t *history;     // prompt + completion, the root last
     uint32_t history_count;
-    or_noise_place_t place;      // where the next token begins
+    or_noise_place_t place; // where the next token begins
     or_rng_key_t noise_key;
-    or_sampling_t sampling;      // the session's
-    float draft_temperature;     // replaces sampling.temperature here
-    bool noisy;                  // perturb by the session's noise: coupled acceptance at a temperature above 0
+    or_sampling_t sampling;  // the session's
+    float draft_temperature; // replaces sampling.temperature here
+    bool noisy; // perturb by the session's noise: coupled acceptance at a temperature above 0
     uint32_t nodes_max, depth_max;
-    or_belief_t *belief;         // the session's, read here and taught by or_builder_learn
+    or_belief_t *belief; // the session's, read here and taught by or_builder_learn
 } or_build_job_t;
 
 // Scratch for trees of up to nodes_max nodes. Borrows model and vocab. OR_ERR_NO_MEMORY.
-or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32_t nodes_max, or_builder_t **builder_p);
+or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32_t nodes_max,
+                              or_builder_t **builder_p);
 void or_builder_destroy(or_builder_t **builder_p);
 
 // Grow `tree` (reset to its root) with `method`, nodes in depth-first order. Fewer nodes than asked are fine: context, depth.
 // Errors are the model's.
-or_status_t or_builder_build(or_builder_t *builder, or_draft_method_t method, const or_build_job_t *job, or_token_tree_t *tree);
+or_status_t or_builder_build(or_builder_t *builder, or_draft_method_t method,
+                             const or_build_job_t *job, or_token_tree_t *tree);
 
 // The scratch slot that holds node's K and V in the last tree built; OR_KV_NO_SLOT if it was never expanded.
 uint32_t or_builder_slot(const or_builder_t *builder, uint32_t node);
 
 // Teach `belief` what the target chose on the last tree built: the accepted nodes, then `next`.
-void or_builder_learn(or_builder_t *builder, or_belief_t *belief, const uint32_t *accepted, uint32_t accepted_count, int32_t next);
+void or_builder_learn(or_builder_t *builder, or_belief_t *belief, const uint32_t *accepted,
+                      uint32_t accepted_count, int32_t next);

@@ -20,11 +20,13 @@ typedef struct {
 } or_drafter_config_t;
 
 // What to say in Hello. Strings are borrowed from model and vocab's files and `name`.
-or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_model_t *model, const or_vocab_t *vocab, const char *name);
+or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_model_t *model,
+                            const or_vocab_t *vocab, const char *name);
 
 // Borrows all. OR_ERR_NO_MEMORY.
-or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *model, const or_vocab_t *vocab, or_link_t *link,
-                              const or_clock_t *clock, or_drafter_t **drafter_p);
+or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *model,
+                              const or_vocab_t *vocab, or_link_t *link, const or_clock_t *clock,
+                              or_drafter_t **drafter_p);
 void or_drafter_destroy(or_drafter_t **drafter_p);
 
 // Handle what waits, at most one tree built; returns when to come back at the latest (now, if more work waits).

@@ -22,11 +22,12 @@ typedef struct {
 
     // Panels p of `panel_stride` elements each, of which the first k * 16 are used: y[m * y_stride + p * 16 + lane], all 16 lanes
     // written. x rows are x_stride apart. rows, k >= 1.
-    void (*matmul_f32)(const float *panels, size_t panel_stride, uint32_t panel_count, uint32_t k, const float *x, size_t x_stride,
-                       uint32_t rows, float *y, size_t y_stride);
+    void (*matmul_f32)(const float *panels, size_t panel_stride, uint32_t panel_count, uint32_t k,
+                       const float *x, size_t x_stride, uint32_t rows, float *y, size_t y_stride);
     // The same with IEEE half weights, widened exactly.
-    void (*matmul_f16)(const uint16_t *panels, size_t panel_stride, uint32_t panel_count, uint32_t k, const float *x, size_t x_stride,
-                       uint32_t rows, float *y, size_t y_stride);
+    void (*matmul_f16)(const uint16_t *panels, size_t panel_stride, uint32_t panel_count,
+                       uint32_t k, const float *x, size_t x_stride, uint32_t rows, float *y,
+                       size_t y_stride);
 
     // y = (x * r) * weight with r = 1 / sqrt(lane_sum(x^2) / n + eps); the squares are accumulated with fma. y may be x.
     void (*rmsnorm)(const float *x, const float *weight, uint32_t n, float eps, float *y);
@@ -44,14 +45,16 @@ typedef struct {
     void (*sum_shards)(const float *parts, size_t part_stride, uint32_t n, float *y);
 
     // scores[p] = scale * (chain of fma over d of q[d] * k_block[d][p]), all 32 positions of a block.
-    void (*attention_scores)(const float *q, const float *k_block, uint32_t head_dim, float scale, float *scores);
+    void (*attention_scores)(const float *q, const float *k_block, uint32_t head_dim, float scale,
+                             float *scores);
 
     // In place over n >= 1 scores: e = exp(s - max), then e * (1 / lane_sum(e)). If max is -inf or NaN the result is unspecified but
     // the same in every table.
     void (*softmax)(float *scores, uint32_t n);
 
     // out[d] = fma(weights[p], v_block[p][d], out[d]) for p = 0 .. n-1 in order; n <= 32. Continues a chain across blocks.
-    void (*attention_values)(const float *weights, const float *v_block, uint32_t head_dim, uint32_t n, float *out);
+    void (*attention_values)(const float *weights, const float *v_block, uint32_t head_dim,
+                             uint32_t n, float *out);
 } or_kernels_t;
 
 // The best table this CPU (and its operating system) can run, or the one named by OUTRIDER_KERNELS. NULL if that names one that is

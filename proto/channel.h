@@ -20,7 +20,8 @@ typedef struct or_channel or_channel_t;
 // What a transport provides; embed or_channel_t first in its struct.
 typedef struct {
     or_status_t (*send)(or_channel_t *channel, or_peer_t to, const uint8_t *frame, size_t bytes);
-    or_status_t (*receive)(or_channel_t *channel, or_peer_t *from, const uint8_t **frame, size_t *bytes);
+    or_status_t (*receive)(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,
+                           size_t *bytes);
     or_status_t (*wait)(or_channel_t *channel, int64_t timeout_ns);
     void (*destroy)(or_channel_t *channel);
 } or_channel_ops_t;
@@ -30,9 +31,11 @@ struct or_channel {
 };
 
 // Queue a copy of the frame. Never blocks. OR_ERR_FULL; OR_ERR_UNREACHABLE if the peer is known to be gone.
-or_status_t or_channel_send(or_channel_t *channel, or_peer_t to, const uint8_t *frame, size_t bytes);
+or_status_t or_channel_send(or_channel_t *channel, or_peer_t to, const uint8_t *frame,
+                            size_t bytes);
 // The next frame, valid until the next receive; OR_ERR_AGAIN if none waits.
-or_status_t or_channel_receive(or_channel_t *channel, or_peer_t *from, const uint8_t **frame, size_t *bytes);
+or_status_t or_channel_receive(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,
+                               size_t *bytes);
 // Sleep until a frame waits, a signal interrupts (both OR_OK) or timeout_ns has passed (OR_ERR_TIMEOUT).
 or_status_t or_channel_wait(or_channel_t *channel, int64_t timeout_ns);
 void or_channel_destroy(or_channel_t **channel_p);

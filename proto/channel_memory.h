@@ -9,15 +9,16 @@
 #include "proto/channel.h"
 
 typedef struct {
-    double lose;             // probability that a frame vanishes
-    double repeat;           // probability that it arrives twice
-    int64_t delay_min_ns;    // uniform delay, drawn per copy
+    double lose;          // probability that a frame vanishes
+    double repeat;        // probability that it arrives twice
+    int64_t delay_min_ns; // uniform delay, drawn per copy
     int64_t delay_max_ns;
 } or_network_faults_t;
 
 typedef struct or_network or_network_t;
 
-or_status_t or_network_create(or_virtual_clock_t *clock, uint64_t seed, const or_network_faults_t *faults, or_network_t **network_p);
+or_status_t or_network_create(or_virtual_clock_t *clock, uint64_t seed,
+                              const or_network_faults_t *faults, or_network_t **network_p);
 // Channels must be destroyed before.
 void or_network_destroy(or_network_t **network_p);
 

@@ -22,18 +22,21 @@ typedef enum {
 } or_link_event_t;
 
 // A link over `channel` (borrowed, as the clock). `hello` (copied) makes it an edge's; NULL makes it a hub's.
-or_status_t or_link_create(or_channel_t *channel, const or_clock_t *clock, const or_hello_t *hello, uint32_t heartbeat_ms, or_link_t **link_p);
+or_status_t or_link_create(or_channel_t *channel, const or_clock_t *clock, const or_hello_t *hello,
+                           uint32_t heartbeat_ms, or_link_t **link_p);
 void or_link_destroy(or_link_t **link_p);
 
 // Encode and queue. OR_ERR_FULL, OR_ERR_UNREACHABLE (the peer is reported lost by the next receive), OR_ERR_INVALID.
 or_status_t or_link_send(or_link_t *link, or_peer_t to, const or_message_t *message);
 // An Error message, formatted.
-or_status_t or_link_send_error(or_link_t *link, or_peer_t to, or_session_id_t session, or_wire_error_t code, const char *format, ...)
+or_status_t or_link_send_error(or_link_t *link, or_peer_t to, or_session_id_t session,
+                               or_wire_error_t code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
 // The next event; OR_ERR_AGAIN if none. *message is the caller's to fini (set for OR_LINK_MESSAGE only). Heartbeats, Hello's
 // repetition and Welcome's interval are handled inside; an edge sees each Welcome, a hub sees each Hello.
-or_status_t or_link_receive(or_link_t *link, or_link_event_t *event, or_peer_t *from, or_message_t *message);
+or_status_t or_link_receive(or_link_t *link, or_link_event_t *event, or_peer_t *from,
+                            or_message_t *message);
 
 // Send what is due (Hello, heartbeats) and return when something is due next. Call in every turn of the loop.
 int64_t or_link_tick(or_link_t *link);

@@ -23,20 +23,26 @@ typedef struct {
     uint32_t length;
 } or_wire_bytes_t;
 
-typedef enum { OR_ROLE_NONE, OR_ROLE_CLIENT, OR_ROLE_DRAFTER, OR_ROLE_VERIFIER, OR_ROLE_COORDINATOR } or_role_t;
+typedef enum {
+    OR_ROLE_NONE,
+    OR_ROLE_CLIENT,
+    OR_ROLE_DRAFTER,
+    OR_ROLE_VERIFIER,
+    OR_ROLE_COORDINATOR
+} or_role_t;
 const char *or_role_name(or_role_t role);
 
 // The first message of a peer: who it is and what it has. Sent again after a reconnect.
 typedef struct {
     or_role_t role;
-    const char *software;  // "outrider 0.1.0"
-    const char *arith_id;  // OR_ARITH_ID; clients send ""
-    uint64_t vocab_hash;   // 0 for clients
+    const char *software; // "outrider 0.1.0"
+    const char *arith_id; // OR_ARITH_ID; clients send ""
+    uint64_t vocab_hash;  // 0 for clients
     uint32_t vocab_size;
-    const char *model;     // file name, for messages and logs
+    const char *model; // file name, for messages and logs
     const char *owner;
-    uint32_t context_max;  // positions its KV cache can hold for one session
-    uint32_t nodes_max;    // tree nodes it builds or checks
+    uint32_t context_max; // positions its KV cache can hold for one session
+    uint32_t nodes_max;   // tree nodes it builds or checks
     uint32_t sessions_max;
 } or_hello_t;
 
@@ -60,10 +66,11 @@ typedef struct {
     uint32_t draft_nodes;  // most nodes a tree
     uint32_t draft_depth;  // most levels below the root
     float draft_temperature;
-    uint64_t noise_key;     // coupled mode: what or_noise_key gave
-    uint64_t private_key;   // everything else random, verifier only
-    uint32_t prompt_length; // tokens of the prefix that are prompt; the completion's offset 0 is behind them
-    uint32_t logprobs;      // reserved
+    uint64_t noise_key;   // coupled mode: what or_noise_key gave
+    uint64_t private_key; // everything else random, verifier only
+    uint32_t
+        prompt_length; // tokens of the prefix that are prompt; the completion's offset 0 is behind them
+    uint32_t logprobs; // reserved
 } or_open_session_t;
 
 // Committed tokens start .. start + count - 1. What the receiver holds at and beyond `start` is replaced. `hash` is that of the
@@ -92,8 +99,9 @@ typedef struct {
     const uint32_t *tokens; // nodes 1.., depth first
     const uint32_t *back;   // (i + 1) - parent, at least 1 (token_tree.h)
     uint32_t count;
-    const uint32_t *law_index; // rejection mode, per node: the law it was drawn from; NULL in coupled mode
-    uint32_t law_index_count;  // 0 or count
+    const uint32_t
+        *law_index; // rejection mode, per node: the law it was drawn from; NULL in coupled mode
+    uint32_t law_index_count; // 0 or count
     const uint32_t *draw_order;
     uint32_t draw_order_count; // 0 or count
     const or_wire_law_t *laws;
@@ -133,7 +141,7 @@ typedef struct {
     uint32_t finish;     // OR_FINISH_NONE or OR_FINISH_STOP
     uint32_t forward_us; // the target's pass (0 towards the drafter)
     uint32_t accept_us;
-    uint64_t hash; // of the prefix with accepted and next
+    uint64_t hash;           // of the prefix with accepted and next
     const uint8_t *features; // reserved
     uint32_t feature_bytes;
 } or_verdict_t;
@@ -203,7 +211,7 @@ typedef struct {
     uint32_t max_tokens; // 0: until an end token or the context
     or_sampling_t sampling;
     uint64_t seed;
-    bool has_seed; // else one is drawn and reported
+    bool has_seed;               // else one is drawn and reported
     const or_wire_bytes_t *stop; // stop strings
     uint32_t stop_count;
     bool plain; // no drafter
@@ -220,7 +228,8 @@ typedef struct {
     uint32_t prompt_tokens, completion_tokens;
     uint64_t target_calls; // verified rounds; prefill is not counted
     uint64_t drafted, accepted;
-    uint64_t wire_bytes; // all frame bytes on the drafter-coordinator link, both ways, heartbeats included
+    uint64_t
+        wire_bytes; // all frame bytes on the drafter-coordinator link, both ways, heartbeats included
     uint64_t elapsed_us; // first verdict's tokens to last is decoding; this is the whole request
     uint64_t draft_us, verify_us; // inside the two models' processes
     uint64_t round_us;            // sum over rounds, from one verdict to the next

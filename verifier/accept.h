@@ -18,7 +18,8 @@ typedef struct {
     void *logits_context;
     or_sampler_t *sampler; // scratch
     const or_sampling_t *sampling;
-    int32_t *history; // committed tokens, the root last; room for the tree's depth + 1 more, which the rule uses
+    int32_t *
+        history; // committed tokens, the root last; room for the tree's depth + 1 more, which the rule uses
     uint32_t history_count;
     or_noise_place_t place; // where the next token begins
     or_rng_key_t noise_key;
@@ -36,4 +37,5 @@ typedef struct {
 } or_acceptance_t;
 
 // Errors are those of job->logits, and OR_ERR_UNSUPPORTED for an unknown rule.
-or_status_t or_accept(or_accept_rule_t rule, const or_accept_job_t *job, or_acceptance_t *acceptance);
+or_status_t or_accept(or_accept_rule_t rule, const or_accept_job_t *job,
+                      or_acceptance_t *acceptance);

@@ -20,11 +20,13 @@ typedef struct {
     uint32_t prefill_rows; // rows a prefill pass; 0: what the model takes
 } or_verifier_config_t;
 
-or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_model_t *model, const or_vocab_t *vocab, const char *name);
+or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_model_t *model,
+                             const or_vocab_t *vocab, const char *name);
 
 // Borrows all. OR_ERR_NO_MEMORY.
-or_status_t or_verifier_create(const or_verifier_config_t *config, or_model_t *model, const or_vocab_t *vocab, or_link_t *link,
-                               const or_clock_t *clock, or_verifier_t **verifier_p);
+or_status_t or_verifier_create(const or_verifier_config_t *config, or_model_t *model,
+                               const or_vocab_t *vocab, or_link_t *link, const or_clock_t *clock,
+                               or_verifier_t **verifier_p);
 void or_verifier_destroy(or_verifier_t **verifier_p);
 
 // Handle what waits and run at most one forward pass; returns when to come back at the latest (now, if more work waits).

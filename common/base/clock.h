@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 typedef struct or_clock {
-    int64_t (*now_ns)(const struct or_clock *clock); // monotonic nanoseconds from an arbitrary start
+    int64_t (*now_ns)(
+        const struct or_clock *clock); // monotonic nanoseconds from an arbitrary start
 } or_clock_t;
 
 #define OR_NS_PER_MS INT64_C(1000000)

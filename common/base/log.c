@@ -24,7 +24,8 @@ or_status_t or_log_parse_level(const char *text, or_log_level_t *level)
             return OR_OK;
         }
     }
-    return or_fail(OR_ERR_INVALID, "log level '%s' is not one of error, warn, info, debug, trace", text);
+    return or_fail(OR_ERR_INVALID, "log level '%s' is not one of error, warn, info, debug, trace",
+                   text);
 }
 
 bool or_log_shows(or_log_level_t level)
@@ -42,8 +43,9 @@ void or_log(or_log_level_t level, const char *format, ...)
     struct tm local;
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &local);
-    int used = snprintf(line, sizeof line, "%02d:%02d:%02d.%03ld %s %s: ", local.tm_hour, local.tm_min, local.tm_sec,
-                        now.tv_nsec / 1000000, level_names[level], log_role);
+    int used =
+        snprintf(line, sizeof line, "%02d:%02d:%02d.%03ld %s %s: ", local.tm_hour, local.tm_min,
+                 local.tm_sec, now.tv_nsec / 1000000, level_names[level], log_role);
     va_list args;
     va_start(args, format);
     int text = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, args);
@@ -51,6 +53,7 @@ void or_log(or_log_level_t level, const char *format, ...)
     size_t length = strlen(line);
     (void)text;
     line[length++] = '\n';
-    ssize_t written = write(STDERR_FILENO, line, length); // one call, so lines of several threads do not mix
+    ssize_t written =
+        write(STDERR_FILENO, line, length); // one call, so lines of several threads do not mix
     (void)written;
 }

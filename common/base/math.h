@@ -5,6 +5,7 @@
 #pragma once
 
 double or_exp(double x);
-double or_ln(double x);                          // natural logarithm; x < 0 gives NaN
+double or_ln(double x);                                  // natural logarithm; x < 0 gives NaN
 void or_sin_cos(double x, double *sine, double *cosine); // |x| <= 2^30
-double or_pow(double base, double exponent);        // base > 0; or_exp(exponent * or_ln(base)), about 1e-14 relative
+double or_pow(double base,
+              double exponent); // base > 0; or_exp(exponent * or_ln(base)), about 1e-14 relative

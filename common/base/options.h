@@ -14,13 +14,13 @@
 #include "common/base/status.h"
 
 typedef enum {
-    OR_OPTION_FLAG,   // bool *; also --no-NAME
-    OR_OPTION_INT32,  // int32_t *
-    OR_OPTION_UINT32, // uint32_t *
-    OR_OPTION_UINT64, // uint64_t *
-    OR_OPTION_FLOAT,  // float *
-    OR_OPTION_STRING, // char **, copied; freed by or_options_free
-    OR_OPTION_LIST,   // or_option_list_t *, may be repeated
+    OR_OPTION_FLAG,    // bool *; also --no-NAME
+    OR_OPTION_INT32,   // int32_t *
+    OR_OPTION_UINT32,  // uint32_t *
+    OR_OPTION_UINT64,  // uint64_t *
+    OR_OPTION_FLOAT,   // float *
+    OR_OPTION_STRING,  // char **, copied; freed by or_options_free
+    OR_OPTION_LIST,    // or_option_list_t *, may be repeated
     OR_OPTION_HEADING, // no value: `help` is a heading in the help text
 } or_option_type_t;
 
@@ -39,11 +39,11 @@ typedef struct {
 } or_option_t;
 
 typedef struct {
-    const char *program;     // "outrider generate"
-    const char *summary;     // one sentence
-    const char *usage;       // what follows the program's name, e.g. "[options] [FILE]"; may be NULL
+    const char *program; // "outrider generate"
+    const char *summary; // one sentence
+    const char *usage;   // what follows the program's name, e.g. "[options] [FILE]"; may be NULL
     const or_option_t *table; // ends with a zeroed row
-    const char *examples;    // printed at the end of --help; may be NULL
+    const char *examples;     // printed at the end of --help; may be NULL
 } or_option_program_t;
 
 typedef enum { OR_OPTIONS_RUN, OR_OPTIONS_EXIT } or_options_next_t;
@@ -51,8 +51,8 @@ typedef enum { OR_OPTIONS_RUN, OR_OPTIONS_EXIT } or_options_next_t;
 // Fill `config` from argv[1..]; words that are no options go to `rest` (borrowed from argv; may be NULL if none are allowed).
 // *next is OR_OPTIONS_EXIT after --help or --version, whose text has been printed on standard output: exit 0 then.
 // OR_ERR_INVALID with a sentence naming the option, where its value came from, and what is allowed.
-or_status_t or_options_parse(const or_option_program_t *program, int argc, char **argv, void *config,
-                             or_option_list_t *rest, or_options_next_t *next);
+or_status_t or_options_parse(const or_option_program_t *program, int argc, char **argv,
+                             void *config, or_option_list_t *rest, or_options_next_t *next);
 
 // Free what parsing put into `config` (strings and lists), and `rest`'s array.
 void or_options_free(const or_option_program_t *program, void *config, or_option_list_t *rest);

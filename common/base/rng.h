@@ -26,7 +26,8 @@ void or_philox(or_rng_key_t key, const uint32_t counter[4], uint32_t out[4]);
 or_rng_key_t or_rng_key(uint64_t seed, uint64_t label);
 
 // 64 random bits for the counter (purpose, round, node, draw). `purpose` takes 8 bits, `draw` 24.
-uint64_t or_rng_draw(or_rng_key_t key, or_rng_purpose_t purpose, uint32_t round, uint32_t node, uint32_t draw);
+uint64_t or_rng_draw(or_rng_key_t key, or_rng_purpose_t purpose, uint32_t round, uint32_t node,
+                     uint32_t draw);
 
 // 64 random bits to a uniform in the open interval (0, 1) with 53 bits: (h >> 11 + 0.5) / 2^53.
 static inline double or_rng_uniform(uint64_t bits)

@@ -29,10 +29,12 @@ typedef enum {
 const char *or_status_name(or_status_t status);
 
 // Record the sentence for this thread and return `status`, so that `return or_fail(OR_ERR_IO, "...", ...)` reads well.
-or_status_t or_fail(or_status_t status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+or_status_t or_fail(or_status_t status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 // Put "<context>: " before the recorded sentence and return `status` unchanged; no-op on OR_OK.
-or_status_t or_fail_context(or_status_t status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+or_status_t or_fail_context(or_status_t status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 // The last sentence recorded by this thread; "" if none. Valid until the thread's next failure.
 const char *or_error_text(void);

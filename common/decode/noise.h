@@ -42,5 +42,5 @@ double or_noise_gumbel(or_rng_key_t key, or_noise_place_t place, uint64_t token_
 
 // The draw: the id that maximises scores[i] + G(ids[i]), lowest id on ties. scores are log-probabilities up to a constant;
 // ids[i] index token_keys. count > 0. NaN scores never win. Most tokens are screened by U before a logarithm is taken.
-int32_t or_noise_argmax(or_rng_key_t key, or_noise_place_t place, const int32_t *ids, const double *scores, uint32_t count,
-                        const uint64_t *token_keys);
+int32_t or_noise_argmax(or_rng_key_t key, or_noise_place_t place, const int32_t *ids,
+                        const double *scores, uint32_t count, const uint64_t *token_keys);

@@ -20,14 +20,15 @@ typedef struct {
 } or_logit_bias_t;
 
 typedef struct {
-    float temperature;   // 0: greedy
-    uint32_t top_k;      // 0: off
-    float top_p;         // 1: off
-    float min_p;         // 0: off
-    float repeat_penalty;    // 1: off. Logits of seen tokens are divided (positive) or multiplied (negative) by it
-    float presence_penalty;  // 0: off. Subtracted once from seen tokens
-    float frequency_penalty; // 0: off. Subtracted times the count
-    int32_t repeat_last_n;   // window of the three penalties; 0: off, -1: everything
+    float temperature; // 0: greedy
+    uint32_t top_k;    // 0: off
+    float top_p;       // 1: off
+    float min_p;       // 0: off
+    float
+        repeat_penalty; // 1: off. Logits of seen tokens are divided (positive) or multiplied (negative) by it
+    float presence_penalty;      // 0: off. Subtracted once from seen tokens
+    float frequency_penalty;     // 0: off. Subtracted times the count
+    int32_t repeat_last_n;       // window of the three penalties; 0: off, -1: everything
     const or_logit_bias_t *bias; // borrowed
     uint32_t bias_count;
 } or_sampling_t;
@@ -53,5 +54,5 @@ void or_sampler_destroy(or_sampler_t **sampler_p);
 
 // The law for `logits` [vocab_size] after `history` (prompt + completion + path, oldest first; only the window is read).
 // The result lives in the sampler until the next call. NaN logits count as -infinity; if nothing is finite, token 0 is kept.
-or_law_t or_sampler_law(or_sampler_t *sampler, const or_sampling_t *sampling, const float *logits, const int32_t *history,
-                        uint32_t history_count);
+or_law_t or_sampler_law(or_sampler_t *sampler, const or_sampling_t *sampling, const float *logits,
+                        const int32_t *history, uint32_t history_count);

@@ -41,12 +41,14 @@ typedef struct {
 typedef struct {
     or_gguf_type_t type; // of the elements; never OR_GGUF_ARRAY
     uint64_t count;
-    const void *data; // numbers: little-endian elements, unaligned; strings: opaque, read with or_gguf_array_string
+    const void *
+        data; // numbers: little-endian elements, unaligned; strings: opaque, read with or_gguf_array_string
 } or_gguf_array_t;
 
 typedef struct {
     or_gguf_string_t name;
-    uint32_t type; // an or_tensor_type_t, or another of GGUF's numbers: then data is NULL and bytes 0
+    uint32_t
+        type; // an or_tensor_type_t, or another of GGUF's numbers: then data is NULL and bytes 0
     uint32_t dim_count;
     uint64_t dims[4]; // unused ones are 1
     uint64_t elements;
@@ -70,7 +72,8 @@ or_status_t or_gguf_get_u32(const or_gguf_t *gguf, const char *key, uint32_t *va
 or_status_t or_gguf_get_f32(const or_gguf_t *gguf, const char *key, float *value);
 or_status_t or_gguf_get_bool(const or_gguf_t *gguf, const char *key, bool *value);
 or_status_t or_gguf_get_string(const or_gguf_t *gguf, const char *key, or_gguf_string_t *value);
-or_status_t or_gguf_get_array(const or_gguf_t *gguf, const char *key, or_gguf_type_t type, or_gguf_array_t *array);
+or_status_t or_gguf_get_array(const or_gguf_t *gguf, const char *key, or_gguf_type_t type,
+                              or_gguf_array_t *array);
 bool or_gguf_has(const or_gguf_t *gguf, const char *key);
 
 // Element i of a string array (i < count). Constant time.
@@ -82,7 +85,8 @@ int32_t or_gguf_array_i32(const or_gguf_array_t *array, uint64_t i);
 // All metadata, in file order, for `model inspect`: the value as text, arrays as "[type x count]"; written to `text`, cut to
 // `capacity` with the zero. i < or_gguf_key_count.
 uint64_t or_gguf_key_count(const or_gguf_t *gguf);
-void or_gguf_describe(const or_gguf_t *gguf, uint64_t i, or_gguf_string_t *key, char *text, size_t capacity);
+void or_gguf_describe(const or_gguf_t *gguf, uint64_t i, or_gguf_string_t *key, char *text,
+                      size_t capacity);
 
 uint64_t or_gguf_tensor_count(const or_gguf_t *gguf);
 const or_gguf_tensor_t *or_gguf_tensor(const or_gguf_t *gguf, uint64_t i);

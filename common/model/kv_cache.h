@@ -24,14 +24,15 @@ typedef struct or_kv_cache or_kv_cache_t;
 typedef struct or_kv_sequence or_kv_sequence_t;
 
 // Room for pages_max pages of `layers` x `kv_heads` x `head_dim` floats, twice. OR_ERR_NO_MEMORY.
-or_status_t or_kv_cache_create(uint32_t layers, uint32_t kv_heads, uint32_t head_dim, uint32_t pages_max,
-                               or_kv_cache_t **cache_p);
+or_status_t or_kv_cache_create(uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
+                               uint32_t pages_max, or_kv_cache_t **cache_p);
 // All sequences must be closed before.
 void or_kv_cache_destroy(or_kv_cache_t **cache_p);
 uint32_t or_kv_cache_pages_free(const or_kv_cache_t *cache);
 
 // An empty sequence of at most positions_max positions with slots_max scratch slots. OR_ERR_NO_MEMORY.
-or_status_t or_kv_sequence_open(or_kv_cache_t *cache, uint32_t positions_max, uint32_t slots_max, or_kv_sequence_t **sequence_p);
+or_status_t or_kv_sequence_open(or_kv_cache_t *cache, uint32_t positions_max, uint32_t slots_max,
+                                or_kv_sequence_t **sequence_p);
 void or_kv_sequence_close(or_kv_sequence_t **sequence_p);
 
 // Committed positions whose K and V are here.
@@ -45,7 +46,9 @@ void or_kv_sequence_drop_slots(or_kv_sequence_t *sequence);
 
 // Move the K and V of `count` slots, each the parent of the next and the first without a parent, to positions length, length + 1,
 // ...; then drop all slots. OR_ERR_INVALID if that is not such a path; OR_ERR_FULL if pages or positions run out (nothing moved).
-or_status_t or_kv_sequence_accept(or_kv_sequence_t *sequence, const uint32_t *slots, uint32_t count);
+or_status_t or_kv_sequence_accept(or_kv_sequence_t *sequence, const uint32_t *slots,
+                                  uint32_t count);
 
 // For tests: a copy of position p's K and V, [layers][kv_heads][head_dim] each. p < length.
-void or_kv_sequence_read(const or_kv_sequence_t *sequence, uint32_t position, float *keys, float *values);
+void or_kv_sequence_read(const or_kv_sequence_t *sequence, uint32_t position, float *keys,
+                         float *values);

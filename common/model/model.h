@@ -21,10 +21,10 @@
 typedef struct or_model or_model_t;
 
 typedef struct {
-    uint32_t threads;     // 0: as many as the machine has cores
-    uint32_t context_max; // 0: what the file says; more is refused
-    uint32_t rows_max;    // most rows a pass; 0: 256
-    uint32_t pages_max;   // KV pages; 0: enough for two sequences of context_max
+    uint32_t threads;        // 0: as many as the machine has cores
+    uint32_t context_max;    // 0: what the file says; more is refused
+    uint32_t rows_max;       // most rows a pass; 0: 256
+    uint32_t pages_max;      // KV pages; 0: enough for two sequences of context_max
     const or_ranks_t *ranks; // borrowed; NULL: alone
 } or_model_options_t;
 
@@ -38,13 +38,15 @@ typedef struct {
 typedef struct {
     or_kv_sequence_t *sequence;
     int32_t token;
-    uint32_t slot;        // OR_KV_NO_SLOT: a prefix row; else the scratch slot this node's K and V go to
-    uint32_t parent_slot; // tree rows: the parent's slot, or OR_KV_NO_SLOT for a child of the last committed position
+    uint32_t slot; // OR_KV_NO_SLOT: a prefix row; else the scratch slot this node's K and V go to
+    uint32_t
+        parent_slot; // tree rows: the parent's slot, or OR_KV_NO_SLOT for a child of the last committed position
 } or_model_row_t;
 
 // Borrows gguf until destroy. OR_ERR_FORMAT (missing or misshapen tensor, named), OR_ERR_UNSUPPORTED (architecture or tensor
 // type, named), OR_ERR_NO_MEMORY.
-or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *options, or_model_t **model_p);
+or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *options,
+                          or_model_t **model_p);
 void or_model_destroy(or_model_t **model_p);
 
 const or_model_shape_t *or_model_shape(const or_model_t *model);
@@ -54,7 +56,8 @@ uint32_t or_model_rows_max(const or_model_t *model);
 const char *or_model_kernels(const or_model_t *model);
 
 // A sequence in this model's cache, with room for the model's context.
-or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max, or_kv_sequence_t **sequence_p);
+or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
+                                   or_kv_sequence_t **sequence_p);
 
 // Run the rows through all layers. Nothing is committed on failure: OR_ERR_INVALID (token, slot or parent out of range, count
 // over rows_max), OR_ERR_FULL (context or pages).

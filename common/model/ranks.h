@@ -10,7 +10,8 @@ typedef struct or_ranks {
     int rank;
     int size; // 1, 2, 4 or 8 (shards.h)
     // Every rank's `bytes` bytes, in rank order, into recv (size * bytes). send may alias its own place in recv.
-    or_status_t (*all_gather)(const struct or_ranks *ranks, const void *send, size_t bytes, void *recv);
+    or_status_t (*all_gather)(const struct or_ranks *ranks, const void *send, size_t bytes,
+                              void *recv);
     // rank 0's bytes to all.
     or_status_t (*broadcast)(const struct or_ranks *ranks, void *data, size_t bytes);
 } or_ranks_t;

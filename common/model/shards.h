@@ -21,7 +21,8 @@ typedef struct {
 
 static inline or_span_t or_shard_span(uint32_t shard, uint32_t units)
 {
-    return (or_span_t){(uint32_t)((uint64_t)shard * units / OR_SHARDS), (uint32_t)((uint64_t)(shard + 1) * units / OR_SHARDS)};
+    return (or_span_t){(uint32_t)((uint64_t)shard * units / OR_SHARDS),
+                       (uint32_t)((uint64_t)(shard + 1) * units / OR_SHARDS)};
 }
 
 // Shards of one rank. OR_ERR_UNSUPPORTED for sizes other than 1, 2, 4, 8 (the sentence names them, and --pp as what comes).

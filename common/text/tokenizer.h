@@ -14,8 +14,8 @@ enum {
 
 // Any bytes are accepted; bytes that are not UTF-8 become byte tokens. *ids_p is allocated with malloc; the caller frees it.
 // Time O(n log n). OR_ERR_NO_MEMORY; OR_ERR_UNSUPPORTED if this vocabulary's tokenizer is not in this version.
-or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length, unsigned flags, int32_t **ids_p,
-                        size_t *count_p);
+or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length, unsigned flags,
+                        int32_t **ids_p, size_t *count_p);
 
 // Tokens to bytes. Streaming: or_detok_push gives back only whole UTF-8 characters and keeps the rest for the next call.
 //
@@ -23,7 +23,8 @@ or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length
 // ill-formed sequence becomes U+FFFD, so that what comes out is always UTF-8 (JSON needs it).
 typedef struct {
     const or_vocab_t *vocab; // borrowed
-    bool strip_space;        // the first text token loses its leading space (start of a text, not of a continuation)
+    bool
+        strip_space; // the first text token loses its leading space (start of a text, not of a continuation)
     bool exact;
     unsigned char held[4];
     uint32_t held_count;
@@ -39,4 +40,5 @@ size_t or_detok_flush(or_detok_t *detok, char *out);
 #define OR_DETOK_ROOM(width) (3 * ((size_t)(width) + 4))
 
 // Whole sequence at once; special tokens print nothing. *text_p is malloc'd and zero-terminated as well.
-or_status_t or_detokenize(const or_vocab_t *vocab, const int32_t *ids, size_t count, char **text_p, size_t *length_p);
+or_status_t or_detokenize(const or_vocab_t *vocab, const int32_t *ids, size_t count, char **text_p,
+                          size_t *length_p);

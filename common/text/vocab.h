@@ -19,9 +19,9 @@ typedef struct or_vocab or_vocab_t;
 
 typedef enum {
     OR_TOKEN_TEXT,
-    OR_TOKEN_BYTE,    // one raw byte, the fallback for what no text token covers
+    OR_TOKEN_BYTE, // one raw byte, the fallback for what no text token covers
     OR_TOKEN_SPECIAL, // control and unknown: found in text only where the caller allows, prints nothing
-    OR_TOKEN_USER,    // user-defined: matched verbatim before merging, prints its text
+    OR_TOKEN_USER, // user-defined: matched verbatim before merging, prints its text
     OR_TOKEN_UNUSED,
 } or_token_kind_t;
 
