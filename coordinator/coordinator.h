@@ -18,6 +18,8 @@ typedef struct {
     uint32_t retry_ms;    // a verifier silent for this long in a round is asked again
     uint32_t verifier_timeout_ms; // a request without any verifier for this long ends with an error
     uint32_t heartbeat_ms;
+    bool
+        expect_drafter; // requests wait for a first drafter, and fail if it is refused (a local cluster being started)
     const char *model_name; // for messages
 } or_coordinator_config_t;
 

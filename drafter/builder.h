@@ -38,6 +38,9 @@ or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32
                               or_builder_t **builder_p);
 void or_builder_destroy(or_builder_t **builder_p);
 
+// Scratch slots that a job's sequence must have been opened with.
+uint32_t or_builder_slots(const or_builder_t *builder);
+
 // Grow `tree` (reset to its root) with `method`, nodes in depth-first order. Fewer nodes than asked are fine: context, depth.
 // Errors are the model's.
 or_status_t or_builder_build(or_builder_t *builder, or_draft_method_t method,

@@ -11,7 +11,8 @@
 #include "proto/channel.h"
 #include "proto/message.h"
 
-#define OR_LINK_SILENCE 10 // intervals without a frame before a peer counts as lost
+#define OR_LINK_HEARTBEAT_MS 1000 // the usual interval; a Welcome may say otherwise
+#define OR_LINK_SILENCE 10        // intervals without a frame before a peer counts as lost
 
 typedef struct or_link or_link_t;
 

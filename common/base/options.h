@@ -6,7 +6,8 @@
 //         {0}};
 //
 // Precedence: command line, then environment (OUTRIDER_<NAME>, dashes as underscores), then --config FILE (a JSON object),
-// then what the struct held before, which --help shows as the default. `--name value`, `--name=value`, `-n value`; short
+// then what the struct held before, which --help shows as the default. An empty variable counts as absent. A list from a higher
+// place replaces the lower one's; a variable gives it one item. `--name value`, `--name=value`, `-n value`; short
 // names may have several letters, as llama.cpp's -md. An unknown option names the nearest known one. --help and --version are
 // in every program. Not thread safe: main thread, at start-up.
 #pragma once
@@ -50,9 +51,13 @@ typedef enum { OR_OPTIONS_RUN, OR_OPTIONS_EXIT } or_options_next_t;
 
 // Fill `config` from argv[1..]; words that are no options go to `rest` (borrowed from argv; may be NULL if none are allowed).
 // *next is OR_OPTIONS_EXIT after --help or --version, whose text has been printed on standard output: exit 0 then.
-// OR_ERR_INVALID with a sentence naming the option, where its value came from, and what is allowed.
+// OR_ERR_INVALID with a sentence naming the option, where its value came from, and what is allowed. After OR_OPTIONS_RUN all strings
+// in `config` are copies, for or_options_free; after anything else nothing is owned and they are NULL.
 or_status_t or_options_parse(const or_option_program_t *program, int argc, char **argv,
                              void *config, or_option_list_t *rest, or_options_next_t *next);
 
 // Free what parsing put into `config` (strings and lists), and `rest`'s array.
 void or_options_free(const or_option_program_t *program, void *config, or_option_list_t *rest);
+
+// How many single letters must be inserted, removed or changed to make one word the other: for "did you mean".
+size_t or_options_distance(const char *a, const char *b);

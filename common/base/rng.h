@@ -29,10 +29,11 @@ or_rng_key_t or_rng_key(uint64_t seed, uint64_t label);
 uint64_t or_rng_draw(or_rng_key_t key, or_rng_purpose_t purpose, uint32_t round, uint32_t node,
                      uint32_t draw);
 
-// 64 random bits to a uniform in the open interval (0, 1) with 53 bits: (h >> 11 + 0.5) / 2^53.
+// 64 random bits to a uniform in the open interval (0, 1): (h >> 11 + 0.5) / 2^53, whose largest value would round to 1.
 static inline double or_rng_uniform(uint64_t bits)
 {
-    return ((double)(bits >> 11) + 0.5) * 0x1p-53;
+    double u = ((double)(bits >> 11) + 0.5) * 0x1p-53;
+    return u < 1 ? u : 0x1.fffffffffffffp-1;
 }
 
 // Fresh entropy from the system, for a seed nobody chose.

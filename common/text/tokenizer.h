@@ -1,8 +1,11 @@
 // tokenizer - text to tokens and back.
 //
-// SentencePiece-style BPE: spaces become U+2581, one is put before the text where the file asks for it, then the adjacent pair
-// whose union has the best score is merged (leftmost on ties) until none is left; what has no token falls back to bytes.
-// Special tokens written in the text are text, unless the caller passes OR_TOKENIZE_SPECIAL.
+// SentencePiece-style BPE: a space is put before the text where the file asks for it, the text is cut into characters, then the
+// adjacent pair whose union has the best score is merged (leftmost on ties) until none is left; what has no token falls back
+// to bytes. User-defined tokens are cut out first. Special tokens written in the text are text, unless the caller passes
+// OR_TOKENIZE_SPECIAL; then they are cut out too, and the text after one begins with a space again. Of the tokens to cut out
+// the leftmost is taken, of those that begin at one place the longest. SentencePiece writes a space as U+2581; a U+2581 in the
+// text itself stays what it is (byte tokens), so that any text comes back from its tokens byte for byte.
 #pragma once
 
 #include "common/text/vocab.h"
@@ -12,8 +15,9 @@ enum {
     OR_TOKENIZE_SPECIAL = 2, // recognise special tokens written in the text
 };
 
-// Any bytes are accepted; bytes that are not UTF-8 become byte tokens. *ids_p is allocated with malloc; the caller frees it.
-// Time O(n log n). OR_ERR_NO_MEMORY; OR_ERR_UNSUPPORTED if this vocabulary's tokenizer is not in this version.
+// Any bytes are accepted; bytes that are not UTF-8 become byte tokens. *ids_p is allocated with malloc (never NULL, even for no
+// tokens); the caller frees it. Time O(n log n). OR_ERR_NO_MEMORY; OR_ERR_INVALID if the text is over 1 GiB;
+// OR_ERR_UNSUPPORTED if this vocabulary's tokenizer is not in this version.
 or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length, unsigned flags,
                         int32_t **ids_p, size_t *count_p);
 
@@ -39,6 +43,7 @@ size_t or_detok_push(or_detok_t *detok, int32_t id, char *out);
 size_t or_detok_flush(or_detok_t *detok, char *out);
 #define OR_DETOK_ROOM(width) (3 * ((size_t)(width) + 4))
 
-// Whole sequence at once; special tokens print nothing. *text_p is malloc'd and zero-terminated as well.
+// Whole sequence at once, from the text's start, bytes as they are; special tokens print nothing. *text_p is malloc'd and
+// zero-terminated as well. OR_ERR_INVALID if an id is not in the vocabulary; OR_ERR_NO_MEMORY.
 or_status_t or_detokenize(const or_vocab_t *vocab, const int32_t *ids, size_t count, char **text_p,
                           size_t *length_p);

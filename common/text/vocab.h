@@ -21,8 +21,8 @@ typedef enum {
     OR_TOKEN_TEXT,
     OR_TOKEN_BYTE, // one raw byte, the fallback for what no text token covers
     OR_TOKEN_SPECIAL, // control and unknown: found in text only where the caller allows, prints nothing
-    OR_TOKEN_USER, // user-defined: matched verbatim before merging, prints its text
-    OR_TOKEN_UNUSED,
+    OR_TOKEN_USER,   // user-defined: matched verbatim before merging, prints its text
+    OR_TOKEN_UNUSED, // padding: never comes from text, prints nothing
 } or_token_kind_t;
 
 #define OR_TOKEN_NONE (-1)
@@ -53,8 +53,14 @@ const char *or_vocab_model(const or_vocab_t *vocab);
 // Identity by content: bytes, kinds and special roles of every token, not names or sizes of files.
 uint64_t or_vocab_hash(const or_vocab_t *vocab);
 
-// One 64-bit key per token, unique in this vocabulary and equal for equal (kind, bytes) in any vocabulary: XXH64 of kind class
-// (text, byte, special), the bytes (specials: their text), and the token's rank among equals. See DESIGN.md section 4.
+// One 64-bit key per token, unique in this vocabulary and the same in any vocabulary that has the same token (DESIGN.md section
+// 4): XXH64 of its text, seeded with kind class and rank (how many tokens of equal class and text have a lower id).
+//
+//     class    tokens                          text
+//     text     text, user-defined              the bytes they print: " of" in either kind of vocabulary
+//     byte     byte fallback                   the byte: never the key of a text token, even of the same byte
+//     role     special, end or begin of text   "eos" or "bos" (eos if one token is both): "</s>" is "<|endoftext|>"
+//     special  other special, unused           their piece: "<|user|>"
 const uint64_t *or_vocab_noise_keys(const or_vocab_t *vocab);
 // Bytes each token prints, as in or_vocab_bytes.
 const uint32_t *or_vocab_widths(const or_vocab_t *vocab);

@@ -1,0 +1,592 @@
+#include "common/base/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/options_internal.h"
+#include "common/base/version.h"
+
+#define NAME_MAX_BYTES 64
+
+const or_option_t or_common_options[] = {
+    {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Everywhere"},
+    {"config", NULL, OR_OPTION_STRING, offsetof(or_common_options_t, config), "FILE",
+     "read options from a JSON object; the environment and the command line win over it"},
+    {"help", "h", OR_OPTION_FLAG, offsetof(or_common_options_t, help), NULL, "print this text"},
+    {"version", NULL, OR_OPTION_FLAG, offsetof(or_common_options_t, version), NULL,
+     "print the version"},
+    {0}};
+
+// Where a value comes from, the weakest first.
+typedef enum {
+    SOURCE_DEFAULT,
+    SOURCE_FILE,
+    SOURCE_ENVIRONMENT,
+    SOURCE_COMMAND_LINE,
+} source_t;
+
+typedef struct {
+    const or_option_program_t *program;
+    void *config;
+    or_common_options_t common;
+    source_t *sources; // per row of the program's table
+} parser_t;
+
+// One step through argv: an option with its value, or (option NULL) a word that is none.
+typedef struct {
+    const or_option_t *option;
+    const char *text;
+} item_t;
+
+typedef struct {
+    char **argv;
+    int argc, index;
+    bool words_only; // behind `--`
+} cursor_t;
+
+static bool is_end(const or_option_t *option)
+{
+    return option->name == NULL && option->type != OR_OPTION_HEADING;
+}
+
+static size_t table_rows(const or_option_t *table)
+{
+    size_t rows = 0;
+    while (!is_end(&table[rows])) {
+        rows++;
+    }
+    return rows;
+}
+
+size_t or_options_distance(const char *a, const char *b)
+{
+    size_t row[NAME_MAX_BYTES + 1];
+    size_t length_a = strnlen(a, NAME_MAX_BYTES), length_b = strnlen(b, NAME_MAX_BYTES);
+    for (size_t j = 0; j <= length_b; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; i <= length_a; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= length_b; j++) {
+            size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            size_t shift = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = change < shift ? change : shift;
+        }
+    }
+    return row[length_b];
+}
+
+// ---- values ----
+
+static or_status_t parse_flag(const char *origin, const char *text, bool *value)
+{
+    static const char *const words[] = {"false", "true", "0", "1", "off", "on", "no", "yes"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *value = i % 2 == 1;
+            return OR_OK;
+        }
+    }
+    return or_fail(OR_ERR_INVALID, "%s: '%s' is not true or false", origin, text);
+}
+
+static or_status_t parse_signed(const char *origin, const char *text, int32_t *value)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || isspace((unsigned char)*text)) {
+        return or_fail(OR_ERR_INVALID, "%s: '%s' is not a whole number", origin, text);
+    }
+    if (errno == ERANGE || number < INT32_MIN || number > INT32_MAX) {
+        return or_fail(OR_ERR_INVALID, "%s: %s is not between %" PRId32 " and %" PRId32, origin,
+                       text, INT32_MIN, INT32_MAX);
+    }
+    *value = (int32_t)number;
+    return OR_OK;
+}
+
+static or_status_t parse_unsigned(const char *origin, const char *text, uint64_t max,
+                                  uint64_t *value)
+{
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    // strtoull would take " 1" and wrap "-1".
+    if (!isdigit((unsigned char)*text) || *end != '\0') {
+        return or_fail(OR_ERR_INVALID, "%s: '%s' is not a whole number of 0 or more", origin, text);
+    }
+    if (errno == ERANGE || number > max) {
+        return or_fail(OR_ERR_INVALID, "%s: %s is over %" PRIu64, origin, text, max);
+    }
+    *value = number;
+    return OR_OK;
+}
+
+static or_status_t parse_float(const char *origin, const char *text, float *value)
+{
+    char *end;
+    float number = strtof(text, &end);
+    if (end == text || *end != '\0' || isspace((unsigned char)*text) || !isfinite(number)) {
+        return or_fail(OR_ERR_INVALID, "%s: '%s' is not a finite number", origin, text);
+    }
+    *value = number;
+    return OR_OK;
+}
+
+static or_status_t set_string(char **place, const char *text)
+{
+    char *copy = strdup(text);
+    if (copy == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the options");
+    }
+    free(*place);
+    *place = copy;
+    return OR_OK;
+}
+
+static void clear_list(or_option_list_t *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->items[i]);
+    }
+    free(list->items);
+    *list = (or_option_list_t){0};
+}
+
+static or_status_t append(or_option_list_t *list, char *item)
+{
+    char **items = realloc(list->items, (list->count + 1) * sizeof *items);
+    if (items == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the options");
+    }
+    list->items = items;
+    list->items[list->count++] = item;
+    return OR_OK;
+}
+
+static or_status_t append_copy(or_option_list_t *list, const char *text)
+{
+    char *copy = NULL;
+    or_status_t status = set_string(&copy, text);
+    if (status == OR_OK) {
+        status = append(list, copy);
+    }
+    if (status != OR_OK) {
+        free(copy);
+    }
+    return status;
+}
+
+static or_status_t store(const or_option_t *option, const char *origin, const char *text,
+                         void *config)
+{
+    void *place = (char *)config + option->offset;
+    uint64_t number = 0;
+    or_status_t status = OR_OK;
+    switch (option->type) {
+    case OR_OPTION_FLAG:
+        return parse_flag(origin, text, place);
+    case OR_OPTION_INT32:
+        return parse_signed(origin, text, place);
+    case OR_OPTION_UINT32:
+        status = parse_unsigned(origin, text, UINT32_MAX, &number);
+        if (status == OR_OK) {
+            *(uint32_t *)place = (uint32_t)number;
+        }
+        return status;
+    case OR_OPTION_UINT64:
+        return parse_unsigned(origin, text, UINT64_MAX, place);
+    case OR_OPTION_FLOAT:
+        return parse_float(origin, text, place);
+    case OR_OPTION_STRING:
+        return set_string(place, text);
+    case OR_OPTION_LIST:
+        return append_copy(place, text);
+    case OR_OPTION_HEADING:
+        break;
+    }
+    return status;
+}
+
+// Store a value and remember who gave it; a list starts anew when a stronger source speaks.
+static or_status_t set_option(parser_t *parser, const or_option_t *option, source_t source,
+                              const char *origin, const char *text)
+{
+    source_t *known = &parser->sources[option - parser->program->table];
+    if (option->type == OR_OPTION_LIST && *known != source) {
+        clear_list((or_option_list_t *)((char *)parser->config + option->offset));
+    }
+    *known = source;
+    return store(option, origin, text, parser->config);
+}
+
+// ---- names ----
+
+static const or_option_t *find_in(const or_option_t *table, const char *name, size_t length,
+                                  bool short_name)
+{
+    for (; !is_end(table); table++) {
+        const char *candidate = short_name ? table->short_name : table->name;
+        if (candidate != NULL && strlen(candidate) == length &&
+            memcmp(candidate, name, length) == 0) {
+            return table;
+        }
+    }
+    return NULL;
+}
+
+static const or_option_t *find(const or_option_program_t *program, const char *name, size_t length,
+                               bool short_name)
+{
+    const or_option_t *option = find_in(program->table, name, length, short_name);
+    return option != NULL ? option : find_in(or_common_options, name, length, short_name);
+}
+
+static bool is_common(const or_option_t *option)
+{
+    return option >= or_common_options &&
+           option < or_common_options + table_rows(or_common_options);
+}
+
+typedef struct {
+    const char *name;
+    bool short_name;
+    size_t distance;
+} nearest_t;
+
+static void look_nearby(const or_option_t *table, const char *name, nearest_t *best)
+{
+    for (; !is_end(table); table++) {
+        for (int is_short = 0; is_short < 2; is_short++) {
+            const char *candidate = is_short ? table->short_name : table->name;
+            size_t distance =
+                candidate != NULL ? or_options_distance(name, candidate) : best->distance;
+            // Every short name is near a short word: only one that differs in its dashes is meant.
+            if (distance < best->distance && (!is_short || distance == 0)) {
+                *best = (nearest_t){candidate, is_short, distance};
+            }
+        }
+    }
+}
+
+static or_status_t fail_unknown(const or_option_program_t *program, const char *origin,
+                                const char *word, const char *name)
+{
+    nearest_t best = {NULL, false, SIZE_MAX};
+    look_nearby(program->table, name, &best);
+    look_nearby(or_common_options, name, &best);
+    return or_fail(OR_ERR_INVALID, "%sunknown option '%s'; the nearest is %s%s (--help lists all)",
+                   origin, word, best.short_name ? "-" : "--", best.name);
+}
+
+// ---- the three sources ----
+
+// The option that a word with dashes names. `*negated` for --no-NAME, `*value` behind an equals sign, else NULL.
+static or_status_t match_option(const or_option_program_t *program, const char *word,
+                                const or_option_t **option, bool *negated, const char **value)
+{
+    bool short_name = word[1] != '-';
+    const char *name = word + (short_name ? 1 : 2);
+    const char *equals = short_name ? NULL : strchr(name, '=');
+    size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
+    *value = equals != NULL ? equals + 1 : NULL;
+    *negated = false;
+    *option = find(program, name, length, short_name);
+    if (*option == NULL && !short_name && equals == NULL && strncmp(name, "no-", 3) == 0) {
+        *option = find(program, name + 3, length - 3, false);
+        *negated = *option != NULL && (*option)->type == OR_OPTION_FLAG;
+        if (!*negated) {
+            *option = NULL;
+        }
+    }
+    if (*option == NULL) {
+        char cut[NAME_MAX_BYTES];
+        snprintf(cut, sizeof cut, "%.*s", (int)(length < INT_MAX ? length : INT_MAX), name);
+        return fail_unknown(program, "", word, cut);
+    }
+    return OR_OK;
+}
+
+// The next item of the command line; *more is false at its end.
+static or_status_t next_item(const or_option_program_t *program, cursor_t *at, item_t *item,
+                             bool *more)
+{
+    if (at->index < at->argc && !at->words_only && strcmp(at->argv[at->index], "--") == 0) {
+        at->words_only = true;
+        at->index++;
+    }
+    *more = at->index < at->argc;
+    if (!*more) {
+        return OR_OK;
+    }
+    const char *word = at->argv[at->index++];
+    if (at->words_only || word[0] != '-' || word[1] == '\0') {
+        *item = (item_t){NULL, word};
+        return OR_OK;
+    }
+    bool negated;
+    or_status_t status = match_option(program, word, &item->option, &negated, &item->text);
+    if (status != OR_OK) {
+        return status;
+    }
+    if (item->text == NULL && item->option->type == OR_OPTION_FLAG) {
+        item->text = negated ? "false" : "true";
+    } else if (item->text == NULL) {
+        // Whatever comes next is the value, so that -1 can be one.
+        if (at->index == at->argc) {
+            return or_fail(OR_ERR_INVALID, "%s needs a value: %s", word, item->option->arg);
+        }
+        item->text = at->argv[at->index++];
+    }
+    return OR_OK;
+}
+
+static void origin_of(const or_option_t *option, char *origin, size_t capacity)
+{
+    if (option->short_name != NULL) {
+        snprintf(origin, capacity, "-%s/--%s", option->short_name, option->name);
+    } else {
+        snprintf(origin, capacity, "--%s", option->name);
+    }
+}
+
+// First walk: --help, --version and --config, which act before anything else.
+static or_status_t read_common(parser_t *parser, int argc, char **argv)
+{
+    cursor_t at = {argv, argc, 1, false};
+    item_t item;
+    bool more;
+    const char *variable = getenv("OUTRIDER_CONFIG");
+    or_status_t status = OR_OK;
+    if (variable != NULL && *variable != '\0') {
+        status = set_string(&parser->common.config, variable);
+    }
+    while (status == OR_OK) {
+        status = next_item(parser->program, &at, &item, &more);
+        if (status != OR_OK || !more) {
+            break;
+        }
+        if (item.option != NULL && is_common(item.option)) {
+            char origin[NAME_MAX_BYTES];
+            origin_of(item.option, origin, sizeof origin);
+            status = store(item.option, origin, item.text, &parser->common);
+        }
+        if (parser->common.help || parser->common.version) {
+            break;
+        }
+    }
+    return status;
+}
+
+static or_status_t read_command_line(parser_t *parser, int argc, char **argv,
+                                     or_option_list_t *rest)
+{
+    cursor_t at = {argv, argc, 1, false};
+    item_t item;
+    bool more;
+    or_status_t status;
+    while ((status = next_item(parser->program, &at, &item, &more)) == OR_OK && more) {
+        if (item.option != NULL && !is_common(item.option)) {
+            char origin[NAME_MAX_BYTES];
+            origin_of(item.option, origin, sizeof origin);
+            status = set_option(parser, item.option, SOURCE_COMMAND_LINE, origin, item.text);
+        } else if (item.option == NULL && rest == NULL) {
+            status = or_fail(OR_ERR_INVALID,
+                             "'%s' is not an option, and %s takes no other words (--help)",
+                             item.text, parser->program->program);
+        } else if (item.option == NULL) {
+            status = append(rest, at.argv[at.index - 1]);
+        }
+        if (status != OR_OK) {
+            break;
+        }
+    }
+    return status;
+}
+
+static or_status_t read_environment(parser_t *parser)
+{
+    for (const or_option_t *option = parser->program->table; !is_end(option); option++) {
+        if (option->type == OR_OPTION_HEADING) {
+            continue;
+        }
+        char variable[NAME_MAX_BYTES];
+        int length = snprintf(variable, sizeof variable, "OUTRIDER_%s", option->name);
+        for (int i = 0; i < length; i++) {
+            variable[i] = variable[i] == '-' ? '_' : (char)toupper((unsigned char)variable[i]);
+        }
+        const char *text = getenv(variable);
+        if (text != NULL && *text != '\0') {
+            or_status_t status = set_option(parser, option, SOURCE_ENVIRONMENT, variable, text);
+            if (status != OR_OK) {
+                return status;
+            }
+        }
+    }
+    return OR_OK;
+}
+
+// A JSON scalar as the text one would write on the command line.
+static or_status_t set_from_json(parser_t *parser, const or_option_t *option, const char *origin,
+                                 const json_t *value)
+{
+    char number[64];
+    const char *text = number;
+    if (json_is_string(value)) {
+        text = json_string_value(value);
+    } else if (json_is_boolean(value)) {
+        text = json_is_true(value) ? "true" : "false";
+    } else if (json_is_integer(value)) {
+        snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    } else if (json_is_real(value)) {
+        snprintf(number, sizeof number, "%.17g", json_real_value(value));
+    } else {
+        return or_fail(OR_ERR_INVALID, "%s: a string, a number or true/false is needed", origin);
+    }
+    return set_option(parser, option, SOURCE_FILE, origin, text);
+}
+
+static or_status_t read_key(parser_t *parser, const char *key, const json_t *value)
+{
+    char origin[512];
+    snprintf(origin, sizeof origin, "'%s' in %s", key, parser->common.config);
+    const or_option_t *option = find_in(parser->program->table, key, strlen(key), false);
+    if (option == NULL) {
+        snprintf(origin, sizeof origin, "%s: ", parser->common.config);
+        return fail_unknown(parser->program, origin, key, key);
+    }
+    if (option->type != OR_OPTION_LIST || !json_is_array(value)) {
+        return set_from_json(parser, option, origin, value);
+    }
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        or_status_t status = set_from_json(parser, option, origin, json_array_get(value, i));
+        if (status != OR_OK) {
+            return status;
+        }
+    }
+    return OR_OK;
+}
+
+static or_status_t read_file(parser_t *parser)
+{
+    json_error_t error;
+    json_t *root = json_load_file(parser->common.config, JSON_REJECT_DUPLICATES, &error);
+    if (root == NULL) {
+        return or_fail(OR_ERR_INVALID, "--config %s, line %d: %s", parser->common.config,
+                       error.line, error.text);
+    }
+    or_status_t status = OR_OK;
+    const char *key;
+    json_t *value;
+    if (!json_is_object(root)) {
+        status = or_fail(OR_ERR_INVALID, "--config %s: not a JSON object", parser->common.config);
+    }
+    json_object_foreach(root, key, value)
+    {
+        if (status == OR_OK) {
+            status = read_key(parser, key, value);
+        }
+    }
+    json_decref(root);
+    return status;
+}
+
+// ---- the whole ----
+
+// Defaults may be literals: after this every string is ours to free.
+static or_status_t copy_defaults(const or_option_t *table, void *config)
+{
+    or_status_t status = OR_OK;
+    for (; !is_end(table); table++) {
+        char **place = (char **)((char *)config + table->offset);
+        if (table->type == OR_OPTION_STRING && *place != NULL) {
+            *place = strdup(*place);
+            if (*place == NULL) {
+                status = or_fail(OR_ERR_NO_MEMORY, "no memory for the options");
+            }
+        }
+    }
+    return status;
+}
+
+or_status_t or_options_parse(const or_option_program_t *program, int argc, char **argv,
+                             void *config, or_option_list_t *rest, or_options_next_t *next)
+{
+    parser_t parser = {.program = program, .config = config};
+    or_option_list_t words = {0};
+    bool run = false;
+    parser.sources = calloc(table_rows(program->table) + 1, sizeof *parser.sources);
+    or_status_t status = copy_defaults(program->table, config);
+    if (status == OR_OK && parser.sources == NULL) {
+        status = or_fail(OR_ERR_NO_MEMORY, "no memory for the options");
+    }
+    if (status == OR_OK) {
+        status = read_common(&parser, argc, argv);
+    }
+    if (status != OR_OK) {
+        goto done;
+    }
+    if (parser.common.help || parser.common.version) {
+        if (parser.common.help) {
+            or_options_print_help(program, config);
+        } else {
+            printf("%s %s (protocol %u, arithmetic %s)\n", program->program, OR_VERSION,
+                   OR_PROTOCOL_VERSION, OR_ARITH_ID);
+        }
+        *next = OR_OPTIONS_EXIT;
+        goto done;
+    }
+    if (parser.common.config != NULL) {
+        status = read_file(&parser);
+    }
+    if (status == OR_OK) {
+        status = read_environment(&parser);
+    }
+    if (status == OR_OK) {
+        status = read_command_line(&parser, argc, argv, rest != NULL ? &words : NULL);
+    }
+    if (status == OR_OK) {
+        run = true;
+        *next = OR_OPTIONS_RUN;
+        if (rest != NULL) {
+            *rest = words;
+            words = (or_option_list_t){0};
+        }
+    }
+done:
+    if (!run) {
+        or_options_free(program, config, NULL);
+    }
+    free(words.items); // the words themselves are argv's
+    free(parser.common.config);
+    free(parser.sources);
+    return status;
+}
+
+void or_options_free(const or_option_program_t *program, void *config, or_option_list_t *rest)
+{
+    for (const or_option_t *option = program->table; !is_end(option); option++) {
+        void *place = (char *)config + option->offset;
+        if (option->type == OR_OPTION_STRING) {
+            free(*(char **)place);
+            *(char **)place = NULL;
+        } else if (option->type == OR_OPTION_LIST) {
+            clear_list(place);
+        }
+    }
+    if (rest != NULL) {
+        free(rest->items);
+        *rest = (or_option_list_t){0};
+    }
+}

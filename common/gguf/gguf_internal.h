@@ -1,0 +1,35 @@
+// gguf_internal - what opening (gguf.c, gguf_tensors.c) and access to values (gguf_values.c) share.
+#pragma once
+
+#include "common/gguf/gguf_index.h"
+#include "common/gguf/gguf_reader.h"
+
+typedef struct {
+    or_gguf_string_t key; // first: the index points here
+    or_gguf_type_t type;
+    const unsigned char *value; // numbers and strings: where they lie in the file
+    or_gguf_array_t array;      // arrays; a string array's data is owned (see or_gguf_array_string)
+} entry_t;
+
+struct or_gguf {
+    char *path;
+    const unsigned char *map;
+    uint64_t bytes;
+    uint32_t version;
+    entry_t *entries;
+    uint64_t entry_count;
+    or_gguf_tensor_t *tensors;
+    uint64_t tensor_count;
+    name_index_t entry_index;
+    name_index_t tensor_index;
+};
+
+// Bytes of one number of this type; 0 for strings, arrays and unknown types.
+uint32_t or_gguf_type_bytes(uint32_t type);
+
+// The string stored at `value`: a 64-bit length, then the bytes.
+or_gguf_string_t or_gguf_string_at(const unsigned char *value);
+
+// Read the table of `count` tensors, whose metadata have been read, and find their data. What is allocated belongs to `gguf`
+// even on failure.
+or_status_t or_gguf_read_tensors(reader_t *reader, or_gguf_t *gguf, uint64_t count);

@@ -1,0 +1,253 @@
+#include <string.h>
+
+#include "common/model/model_internal.h"
+
+// One pass, layer by layer, all rows together:
+//
+//     h = norm(x)   q, k, v = h W   rotate q, k   store k, v   attended = attention(q)
+//     x += sum over shards of attended_s W_out,s      h = norm(x)
+//     x += sum over shards of (silu(h W_gate) * h W_up)_s W_down,s
+//
+// A stage is a loop over rows, or over panels of weights; the workers meet between stages.
+
+typedef struct {
+    or_model_t *model;
+    uint32_t layer;
+    const float *norm; // of what follows
+} stage_t;
+
+static void embed_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    (void)worker;
+    const stage_t *stage = context;
+    const or_model_t *model = stage->model;
+    uint32_t width = model->shape.width;
+    for (uint32_t i = begin; i < end; i++) {
+        float *x = model->x + i * model->width_stride;
+        or_tensor_read_row(model->embedding, (uint64_t)model->rows[i].token, width, x);
+        model->kernels->rmsnorm(x, stage->norm, width, model->numbers.norm_epsilon,
+                                model->h + i * model->width_stride);
+    }
+}
+
+static void store_kv(const or_pass_row_t *row, uint32_t layer, uint32_t cache_head,
+                     const float *key, const float *value)
+{
+    if (row->slot == OR_KV_NO_SLOT) {
+        or_kv_put_position(row->sequence, row->position, layer, cache_head, key, value);
+    } else {
+        or_kv_put_slot(row->sequence, row->slot, layer, cache_head, key, value);
+    }
+}
+
+static void rotate_and_store_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    (void)worker;
+    const stage_t *stage = context;
+    const or_model_t *model = stage->model;
+    const or_share_t *share = &model->share;
+    uint32_t head_dim = model->shape.head_dim;
+    for (uint32_t i = begin; i < end; i++) {
+        const or_pass_row_t *row = &model->rows[i];
+        const float *cosine = model->rope_cosine + (size_t)row->position * (head_dim / 2);
+        const float *sine = model->rope_sine + (size_t)row->position * (head_dim / 2);
+        float *query = model->query + i * model->query_stride;
+        float *key = model->key + i * model->kv_stride;
+        const float *value = model->value + i * model->kv_stride;
+        for (uint32_t h = share->heads.begin; h < share->heads.end; h++) {
+            model->kernels->rope_pairs(query + (size_t)h * head_dim, cosine, sine, head_dim);
+        }
+        for (uint32_t h = share->kv_heads.begin; h < share->kv_heads.end; h++) {
+            size_t offset = (size_t)h * head_dim;
+            model->kernels->rope_pairs(key + offset, cosine, sine, head_dim);
+            store_kv(row, stage->layer, h - share->kv_heads.begin, key + offset, value + offset);
+        }
+    }
+}
+
+// The middle of the FFN that this rank owns.
+static or_span_t ffn_span(const or_model_t *model)
+{
+    uint32_t begin = model->share.ffn.begin * OR_SHARD_FFN_UNIT;
+    uint32_t end = model->share.ffn.end * OR_SHARD_FFN_UNIT;
+    return (or_span_t){begin, end < model->shape.ffn ? end : model->shape.ffn};
+}
+
+static void swiglu_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    (void)worker;
+    const stage_t *stage = context;
+    const or_model_t *model = stage->model;
+    or_span_t span = ffn_span(model);
+    for (uint32_t i = begin; i < end && span.begin < span.end; i++) {
+        size_t offset = i * model->ffn_stride + span.begin;
+        model->kernels->swiglu(model->gate + offset, model->up + offset, span.end - span.begin);
+    }
+}
+
+// x += the sum of all shards; h = norm(x).
+static void add_shards_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    (void)worker;
+    const stage_t *stage = context;
+    const or_model_t *model = stage->model;
+    uint32_t width = model->shape.width;
+    for (uint32_t i = begin; i < end; i++) {
+        float *x = model->x + i * model->width_stride;
+        float *h = model->h + i * model->width_stride;
+        const float *sum = h;
+        if (model->ranks->size == 1) {
+            model->kernels->sum_shards(model->parts + i * model->width_stride,
+                                       model->rows_max * model->width_stride, width, h);
+        } else {
+            sum = model->gathered + i * model->width_stride;
+        }
+        model->kernels->add(x, sum, width);
+        model->kernels->rmsnorm(x, stage->norm, width, model->numbers.norm_epsilon, h);
+    }
+}
+
+// Add `count` parts (1, 2, 4 or 8) in the fixed tree, into the first: a subtree of what sum_shards does.
+static void add_subtree(const or_model_t *model, float *parts, size_t part_stride, uint32_t count,
+                        uint32_t rows)
+{
+    for (uint32_t step = 1; step < count; step *= 2) {
+        for (uint32_t p = 0; p < count; p += 2 * step) {
+            for (uint32_t i = 0; i < rows; i++) {
+                float *sum = parts + p * part_stride + i * model->width_stride;
+                model->kernels->add(sum, sum + step * part_stride, model->shape.width);
+            }
+        }
+    }
+}
+
+// Every rank sums its own aligned subtree; gathered, the tree is finished everywhere alike.
+static or_status_t exchange(or_model_t *model, uint32_t rows)
+{
+    const or_ranks_t *ranks = model->ranks;
+    const or_span_t shards = model->share.shards;
+    size_t part_stride = model->rows_max * model->width_stride;
+    float *mine = model->parts + shards.begin * part_stride;
+    add_subtree(model, mine, part_stride, shards.end - shards.begin, rows);
+    size_t floats = rows * model->width_stride;
+    or_status_t status = ranks->all_gather(ranks, mine, floats * sizeof *mine, model->gathered);
+    if (status == OR_OK) {
+        add_subtree(model, model->gathered, floats, (uint32_t)ranks->size, rows);
+    }
+    return status;
+}
+
+// Inputs of shard s of a matrix whose inputs come in `units` of unit_size, the last one perhaps short.
+static or_span_t shard_inputs(uint32_t shard, uint32_t units, uint32_t unit_size, uint32_t inputs)
+{
+    or_span_t span = or_shard_span(shard, units);
+    uint32_t end = span.end * unit_size;
+    return (or_span_t){span.begin * unit_size, end < inputs ? end : inputs};
+}
+
+// x += matrix * from, cut into shards along the inputs; h = norm(x).
+static or_status_t add_projection(stage_t *stage, const or_matrix_t *matrix, uint32_t units,
+                                  uint32_t unit_size, const float *from, size_t from_stride,
+                                  uint32_t rows)
+{
+    or_model_t *model = stage->model;
+    or_product_t products[OR_SHARDS];
+    uint32_t count = 0;
+    for (uint32_t s = model->share.shards.begin; s < model->share.shards.end; s++) {
+        or_span_t inputs = shard_inputs(s, units, unit_size, matrix->inputs);
+        float *part = model->parts + s * model->rows_max * model->width_stride;
+        if (inputs.begin == inputs.end) {
+            memset(part, 0, rows * model->width_stride * sizeof *part);
+            continue;
+        }
+        or_product_t product =
+            or_product(matrix, 0, matrix->outputs, from, from_stride, part, model->width_stride);
+        product.input_begin = inputs.begin;
+        product.input_end = inputs.end;
+        products[count++] = product;
+    }
+    or_products_run(model->kernels, model->workers, products, count, rows);
+    or_status_t status = model->ranks->size == 1 ? OR_OK : exchange(model, rows);
+    if (status == OR_OK) {
+        or_workers_run(model->workers, rows, or_workers_grain(16ull * model->shape.width),
+                       add_shards_rows, stage);
+    }
+    return status;
+}
+
+static void project_qkv(or_model_t *model, const or_layer_t *layer, uint32_t rows)
+{
+    const or_share_t *share = &model->share;
+    uint32_t head_dim = model->shape.head_dim;
+    uint32_t q_begin = share->heads.begin * head_dim;
+    uint32_t q_end = share->heads.end * head_dim;
+    uint32_t kv_begin = share->kv_heads.begin * head_dim;
+    uint32_t kv_end = share->kv_heads.end * head_dim;
+    const or_product_t products[] = {
+        or_product(&layer->query, q_begin, q_end, model->h, model->width_stride, model->query,
+                   model->query_stride),
+        or_product(&layer->key, kv_begin, kv_end, model->h, model->width_stride, model->key,
+                   model->kv_stride),
+        or_product(&layer->value, kv_begin, kv_end, model->h, model->width_stride, model->value,
+                   model->kv_stride),
+    };
+    or_products_run(model->kernels, model->workers, products, 3, rows);
+}
+
+static void project_gate_up(or_model_t *model, const or_layer_t *layer, uint32_t rows)
+{
+    or_span_t span = ffn_span(model);
+    const or_product_t products[] = {
+        or_product(&layer->gate, span.begin, span.end, model->h, model->width_stride, model->gate,
+                   model->ffn_stride),
+        or_product(&layer->up, span.begin, span.end, model->h, model->width_stride, model->up,
+                   model->ffn_stride),
+    };
+    or_products_run(model->kernels, model->workers, products, 2, rows);
+}
+
+static or_status_t run_layer(or_model_t *model, uint32_t index, uint32_t rows)
+{
+    const or_model_shape_t *shape = &model->shape;
+    const or_layer_t *layer = &model->layers[index];
+    stage_t stage = {.model = model, .layer = index, .norm = layer->ffn_norm};
+
+    project_qkv(model, layer, rows);
+    or_workers_run(model->workers, rows, or_workers_grain(16ull * shape->width),
+                   rotate_and_store_rows, &stage);
+    or_attention_run(model, index, rows);
+    or_status_t status = add_projection(&stage, &layer->output, shape->heads, shape->head_dim,
+                                        model->attended, model->query_stride, rows);
+    if (status != OR_OK) {
+        return status;
+    }
+
+    project_gate_up(model, layer, rows);
+    or_workers_run(model->workers, rows, or_workers_grain(16ull * shape->ffn), swiglu_rows, &stage);
+    stage.norm =
+        index + 1 < shape->layers ? model->layers[index + 1].attention_norm : model->output_norm;
+    uint32_t units = (shape->ffn + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT;
+    return add_projection(&stage, &layer->down, units, OR_SHARD_FFN_UNIT, model->gate,
+                          model->ffn_stride, rows);
+}
+
+or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint32_t count)
+{
+    or_status_t status = or_pass_plan(model, rows, count);
+    if (status != OR_OK) {
+        return status;
+    }
+    model->row_count = 0; // the last pass's rows are written over
+    stage_t stage = {.model = model, .norm = model->layers[0].attention_norm};
+    or_workers_run(model->workers, count, or_workers_grain(16ull * model->shape.width), embed_rows,
+                   &stage);
+    for (uint32_t i = 0; status == OR_OK && i < model->shape.layers; i++) {
+        status = run_layer(model, i, count);
+    }
+    if (status != OR_OK) {
+        or_pass_undo(model, count);
+        return status;
+    }
+    or_pass_commit(model, count);
+    return OR_OK;
+}

@@ -1,0 +1,270 @@
+#include "common/model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/math.h"
+#include "common/model/model_internal.h"
+
+#define ROWS_DEFAULT 256u
+#define ROWS_MOST 65536u
+
+static size_t round_up(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static uint32_t vocab_share_max(const or_model_t *model)
+{
+    uint32_t each = OR_SHARDS / (uint32_t)model->ranks->size;
+    uint32_t most = 0;
+    for (uint32_t s = 0; s < OR_SHARDS; s += each) {
+        uint32_t share = or_shard_span(s + each - 1, model->shape.vocab_size).end -
+                         or_shard_span(s, model->shape.vocab_size).begin;
+        most = share > most ? share : most;
+    }
+    return most;
+}
+
+static or_span_t units_of_shards(or_span_t shards, uint32_t units)
+{
+    return (or_span_t){or_shard_span(shards.begin, units).begin,
+                       or_shard_span(shards.end - 1, units).end};
+}
+
+static or_status_t cut(or_model_t *model)
+{
+    or_share_t *share = &model->share;
+    const or_model_shape_t *shape = &model->shape;
+    or_status_t status = or_shards_of_rank(model->ranks->rank, model->ranks->size, &share->shards);
+    if (status != OR_OK) {
+        return status;
+    }
+    uint32_t group = shape->heads / shape->kv_heads;
+    share->heads = units_of_shards(share->shards, shape->heads);
+    share->kv_heads.begin = share->heads.begin / group;
+    share->kv_heads.end = share->heads.begin == share->heads.end
+                              ? share->kv_heads.begin
+                              : (share->heads.end - 1) / group + 1;
+    share->ffn =
+        units_of_shards(share->shards, (shape->ffn + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT);
+    share->vocab = units_of_shards(share->shards, shape->vocab_size);
+    model->vocab_share_max = vocab_share_max(model);
+    return OR_OK;
+}
+
+static or_status_t apply_options(or_model_t *model, const or_model_options_t *options)
+{
+    model->context = options->context_max != 0 ? options->context_max : model->shape.context;
+    if (model->context > model->shape.context) {
+        return or_fail(OR_ERR_INVALID, "a context of %u was asked for, but %s allows %u (-c)",
+                       model->context, or_gguf_path(model->gguf), model->shape.context);
+    }
+    model->rows_max = options->rows_max != 0 ? options->rows_max : ROWS_DEFAULT;
+    if (model->rows_max > ROWS_MOST) {
+        return or_fail(OR_ERR_INVALID, "%u rows a pass are too many; at most %u", model->rows_max,
+                       ROWS_MOST);
+    }
+    model->kernels = or_kernels_pick();
+    if (model->kernels == NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "OUTRIDER_KERNELS names kernels that cannot run here; there are %s",
+                       or_kernels_names());
+    }
+    return OR_OK;
+}
+
+static or_status_t fill_rope(or_model_t *model)
+{
+    uint32_t half = model->shape.head_dim / 2;
+    size_t count = (size_t)model->context * half;
+    model->rope_cosine = or_zeroed(count, sizeof(float));
+    model->rope_sine = or_zeroed(count, sizeof(float));
+    if (model->rope_cosine == NULL || model->rope_sine == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a context of %u; ask for less (-c)",
+                       model->context);
+    }
+    for (uint32_t i = 0; i < half; i++) {
+        double frequency =
+            or_pow((double)model->numbers.rope_base, -2.0 * i / model->shape.head_dim);
+        for (uint32_t position = 0; position < model->context; position++) {
+            double sine, cosine;
+            or_sin_cos(position * frequency, &sine, &cosine);
+            model->rope_cosine[(size_t)position * half + i] = (float)cosine;
+            model->rope_sine[(size_t)position * half + i] = (float)sine;
+        }
+    }
+    return OR_OK;
+}
+
+static bool allocate_scratch(or_model_t *model)
+{
+    uint32_t threads = or_workers_count(model->workers);
+    size_t head_dim = model->shape.head_dim;
+    size_t group = model->shape.heads / model->shape.kv_heads;
+    model->scratch = or_zeroed(threads, sizeof *model->scratch);
+    for (uint32_t i = 0; model->scratch != NULL && i < threads; i++) {
+        or_attention_scratch_t *scratch = &model->scratch[i];
+        scratch->scores = or_zeroed(group * model->score_stride, sizeof(float));
+        scratch->keys = or_zeroed(head_dim * OR_KV_BLOCK, sizeof(float));
+        scratch->values = or_zeroed(head_dim * OR_KV_BLOCK, sizeof(float));
+        scratch->chain = or_zeroed(model->context, sizeof(uint32_t));
+        if (scratch->scores == NULL || scratch->keys == NULL || scratch->values == NULL ||
+            scratch->chain == NULL) {
+            return false;
+        }
+    }
+    return model->scratch != NULL;
+}
+
+// Sizes are bounded by arch.c and apply_options, so that no product here overflows.
+static or_status_t allocate_buffers(or_model_t *model)
+{
+    const or_model_shape_t *shape = &model->shape;
+    size_t rows = model->rows_max;
+    size_t ranks = (size_t)model->ranks->size;
+    bool alone = ranks == 1;
+    size_t logits_rows = rows < OR_LOGITS_ROWS ? rows : OR_LOGITS_ROWS;
+    model->width_stride = round_up(shape->width, OR_PANEL);
+    model->query_stride = round_up((size_t)shape->heads * shape->head_dim, OR_PANEL);
+    model->kv_stride = round_up((size_t)shape->kv_heads * shape->head_dim, OR_PANEL);
+    model->ffn_stride = round_up(shape->ffn, OR_PANEL);
+    model->vocab_stride = round_up(shape->vocab_size, OR_PANEL);
+    model->score_stride = round_up(model->context, OR_KV_BLOCK);
+    const struct {
+        float **buffer;
+        size_t floats; // 0: not needed
+    } buffers[] = {
+        {&model->x, rows * model->width_stride},
+        {&model->h, rows * model->width_stride},
+        {&model->query, rows * model->query_stride},
+        {&model->key, rows * model->kv_stride},
+        {&model->value, rows * model->kv_stride},
+        {&model->attended, rows * model->query_stride},
+        {&model->gate, rows * model->ffn_stride},
+        {&model->up, rows * model->ffn_stride},
+        {&model->parts, OR_SHARDS * rows * model->width_stride},
+        {&model->gathered, alone ? 0 : ranks * rows * model->width_stride},
+        {&model->logits, logits_rows * model->vocab_stride},
+        {&model->logits_sent, alone ? 0 : logits_rows * model->vocab_share_max},
+        {&model->logits_received, alone ? 0 : ranks * logits_rows * model->vocab_share_max},
+    };
+    bool ok = allocate_scratch(model);
+    for (size_t i = 0; ok && i < sizeof buffers / sizeof buffers[0]; i++) {
+        if (buffers[i].floats > 0) {
+            *buffers[i].buffer = or_zeroed(buffers[i].floats, sizeof(float));
+            ok = *buffers[i].buffer != NULL;
+        }
+    }
+    model->rows = ok ? or_zeroed(rows, sizeof *model->rows) : NULL;
+    return model->rows != NULL
+               ? OR_OK
+               : or_fail(OR_ERR_NO_MEMORY,
+                         "no memory for passes of %u rows; ask for fewer, or a shorter context",
+                         model->rows_max);
+}
+
+static or_status_t create_cache(or_model_t *model, uint32_t pages_max)
+{
+    uint32_t pages_each = (uint32_t)(round_up(model->context, OR_KV_PAGE) / OR_KV_PAGE);
+    return or_kv_cache_create(
+        model->shape.layers, model->share.kv_heads.end - model->share.kv_heads.begin,
+        model->shape.head_dim, pages_max != 0 ? pages_max : 2 * pages_each, &model->cache);
+}
+
+or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *options,
+                          or_model_t **model_p)
+{
+    or_model_t *model = calloc(1, sizeof *model);
+    if (model == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a model");
+    }
+    model->gguf = gguf;
+    model->ranks = options->ranks != NULL ? options->ranks : or_ranks_single();
+    const or_arch_t *arch = NULL;
+    or_status_t status = or_arch_find(gguf, &arch);
+    status = status != OR_OK ? status : or_arch_read(arch, gguf, &model->shape, &model->numbers);
+    status = status != OR_OK ? status : apply_options(model, options);
+    status = status != OR_OK ? status : cut(model);
+    status = status != OR_OK ? status : or_tensors_load(model, arch);
+    status = status != OR_OK ? status : fill_rope(model);
+    status = status != OR_OK ? status : or_workers_create(options->threads, &model->workers);
+    status = status != OR_OK ? status : allocate_buffers(model);
+    status = status != OR_OK ? status : create_cache(model, options->pages_max);
+    if (status != OR_OK) {
+        or_model_destroy(&model);
+        return status;
+    }
+    *model_p = model;
+    return OR_OK;
+}
+
+static void free_scratch(or_model_t *model)
+{
+    for (uint32_t i = 0; model->scratch != NULL && i < or_workers_count(model->workers); i++) {
+        free(model->scratch[i].chain);
+        free(model->scratch[i].values);
+        free(model->scratch[i].keys);
+        free(model->scratch[i].scores);
+    }
+    free(model->scratch);
+}
+
+void or_model_destroy(or_model_t **model_p)
+{
+    or_model_t *model = *model_p;
+    if (model == NULL) {
+        return;
+    }
+    or_kv_cache_destroy(&model->cache);
+    float *buffers[] = {model->logits_received,
+                        model->logits_sent,
+                        model->logits,
+                        model->gathered,
+                        model->parts,
+                        model->up,
+                        model->gate,
+                        model->attended,
+                        model->value,
+                        model->key,
+                        model->query,
+                        model->h,
+                        model->x,
+                        model->rope_sine,
+                        model->rope_cosine};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
+        free(buffers[i]);
+    }
+    free(model->rows);
+    free_scratch(model);
+    or_workers_destroy(&model->workers);
+    or_tensors_free(model);
+    free(model);
+    *model_p = NULL;
+}
+
+const or_model_shape_t *or_model_shape(const or_model_t *model)
+{
+    return &model->shape;
+}
+
+uint32_t or_model_context(const or_model_t *model)
+{
+    return model->context;
+}
+
+uint32_t or_model_rows_max(const or_model_t *model)
+{
+    return model->rows_max;
+}
+
+const char *or_model_kernels(const or_model_t *model)
+{
+    return model->kernels->name;
+}
+
+or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
+                                   or_kv_sequence_t **sequence_p)
+{
+    return or_kv_sequence_open(model->cache, model->context, slots_max, sequence_p);
+}

@@ -1,0 +1,25 @@
+// text_test_support - vocabularies for the tests of this folder.
+#pragma once
+
+#include "common/text/vocab.h"
+
+// From a file; fails the test if it does not load.
+or_vocab_t *test_load_vocab(const char *path);
+
+// A token of a vocabulary made by hand; its type as the file numbers it (1 normal, 3 control, 4 user-defined ...).
+typedef struct {
+    const char *piece;
+    float score;
+    int32_t type;
+} test_token_t;
+
+// A vocabulary made of these tokens, plus what the bits of `wish` ask for.
+enum {
+    TEST_WITH_BYTES = 1,    // the 256 byte tokens follow
+    TEST_WITH_UNKNOWN = 2,  // token 0 is the unknown one
+    TEST_WITH_BOS_EOS = 4,  // tokens 1 and 2
+    TEST_BYTE_LEVEL = 8,    // "gpt2" instead of "llama"
+    TEST_WITHOUT_SPACE = 16 // add_space_prefix is false
+};
+or_status_t test_make_vocab(const test_token_t *tokens, uint32_t count, unsigned wish,
+                            or_vocab_t **vocab_p);

@@ -1,0 +1,49 @@
+// vocab_internal - a vocabulary from the inside, for the tokenizer.
+#pragma once
+
+#include "common/text/vocab.h"
+
+typedef struct {
+    const char *piece;
+    const char *bytes; // what it prints; its length is widths[id]
+    uint32_t piece_length;
+    float score;
+    uint8_t kind; // or_token_kind_t
+    bool ends;    // end of generation
+} token_t;
+
+struct or_vocab {
+    const char *model; // static
+    bool byte_level;   // else SentencePiece-style
+    uint32_t size;
+    token_t *tokens;
+    char *text; // the pieces and bytes that tokens point to
+    uint32_t *widths;
+    uint64_t *noise_keys;
+    uint64_t hash;
+
+    int32_t bos;
+    int32_t eos;
+    int32_t unknown;
+    bool adds_bos;
+    bool adds_space;          // the text begins with a space of the tokenizer's own
+    int32_t byte_tokens[256]; // OR_TOKEN_NONE where there is none
+    uint32_t widest_text;     // bytes of the longest text token
+
+    uint32_t *table; // open addressing over the bytes of text tokens: id + 1, 0 where empty
+    uint32_t table_mask;
+
+    int32_t
+        *marked; // special and user-defined tokens by first byte of the piece, then longest first
+    uint32_t marked_first
+        [257]; // those beginning with byte b: marked_first[b] to marked_first[b + 1] - 1
+};
+
+// The text token that prints exactly these bytes, or OR_TOKEN_NONE. Special, byte and user-defined tokens are never found.
+int32_t or_vocab_find_text(const or_vocab_t *vocab, const char *bytes, size_t length);
+
+// Fill noise_keys and hash from the tokens. OR_ERR_FORMAT if two keys collide; OR_ERR_NO_MEMORY.
+or_status_t or_vocab_fill_keys(or_vocab_t *vocab);
+
+// Fill table, widest_text, marked and marked_first from the tokens. OR_ERR_NO_MEMORY.
+or_status_t or_vocab_fill_index(or_vocab_t *vocab);

@@ -1,0 +1,477 @@
+// The life of a round: who is asked, how long we wait, what is repeated.
+#include <string.h>
+
+#include "common/base/log.h"
+#include "coordinator/coordinator_internal.h"
+
+#define RETRY_FACTOR 2 // a verifier that does not answer is asked again after 1, 2, 4 ... retries
+#define RETRY_MAX_NS (10 * OR_NS_PER_S)
+#define KEEP_DONE_NS                                                                               \
+    (30 * OR_NS_PER_S) // a finished session answers its client's Resume for this long
+
+static int64_t after_ms(const or_coordinator_t *c, uint32_t ms)
+{
+    return or_clock_now(c->clock) + ms * OR_NS_PER_MS;
+}
+
+// ---- what is sent -------------------------------------------------------------------------------------------------
+
+static void send_open(or_coordinator_t *c, const or_csession_t *session, or_peer_t to,
+                      bool to_verifier)
+{
+    or_message_t message = {.type = OR_MSG_OPEN_SESSION,
+                            .session = session->id,
+                            .body.open_session = session->terms.open};
+    if (!to_verifier) {
+        message.body.open_session.private_key = 0;
+    }
+    or_coordinator_send(c, to, &message);
+}
+
+static void send_prefix(or_coordinator_t *c, const or_csession_t *session, or_peer_t to,
+                        uint32_t start)
+{
+    const or_message_t message = {
+        .type = OR_MSG_PREFIX,
+        .session = session->id,
+        .body.prefix = or_token_log_prefix(&session->log, start, session->round),
+    };
+    or_coordinator_send(c, to, &message);
+}
+
+static void send_tree(or_coordinator_t *c, const or_csession_t *session)
+{
+    if (c->verifier == NULL) {
+        return;
+    }
+    const or_message_t message = {
+        .type = OR_MSG_DRAFT_TREE,
+        .session = session->id,
+        .body.draft_tree = {.round = session->round,
+                            .base_length = session->log.length,
+                            .base_hash = session->log.hash,
+                            .tokens = session->tree_tokens,
+                            .back = session->tree_back,
+                            .count = session->tree_count},
+    };
+    or_coordinator_send(c, c->verifier->peer, &message);
+}
+
+static void send_cancel(or_coordinator_t *c, const or_csession_t *session, or_peer_t to,
+                        const char *reason)
+{
+    const or_message_t message = {
+        .type = OR_MSG_CANCEL, .session = session->id, .body.cancel = {.reason = reason}};
+    or_coordinator_send(c, to, &message);
+}
+
+// ---- drafters -----------------------------------------------------------------------------------------------------
+
+static void leave_drafter(or_coordinator_t *c, or_csession_t *session)
+{
+    if (session->drafter.value == 0) {
+        return;
+    }
+    or_member_t *member = or_coordinator_member(c, session->drafter);
+    if (member != NULL) {
+        member->sessions--;
+    }
+    session->stats.wire_bytes += or_link_bytes(c->link, session->drafter) - session->link_bytes;
+    session->drafter = (or_peer_t){0};
+    session->late = false;
+    session->nudge_ns = OR_TIME_NEVER;
+}
+
+// The drafter with the fewest sessions joins; true if the session has one now.
+static bool join_drafter(or_coordinator_t *c, or_csession_t *session)
+{
+    if (session->plain) {
+        return false;
+    }
+    if (session->drafter.value != 0) {
+        return true;
+    }
+    or_member_t *best = NULL;
+    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
+        or_member_t *member = &c->members[i];
+        if (member->peer.value != 0 && member->role == OR_ROLE_DRAFTER &&
+            member->peer.value != session->unfit_drafter.value &&
+            (best == NULL || member->sessions < best->sessions)) {
+            best = member;
+        }
+    }
+    if (best == NULL) {
+        return false;
+    }
+    best->sessions++;
+    session->drafter = best->peer;
+    session->link_bytes = or_link_bytes(c->link, best->peer);
+    session->late = false;
+    send_open(c, session, best->peer, false);
+    send_prefix(c, session, best->peer, 0);
+    return true;
+}
+
+// This drafter cannot serve this session; another may.
+static void dismiss_drafter(or_coordinator_t *c, or_csession_t *session, const char *why)
+{
+    or_log(OR_LOG_WARN, "session %llx: drafter dismissed: %s",
+           (unsigned long long)session->id.value, why);
+    session->unfit_drafter = session->drafter;
+    leave_drafter(c, session);
+}
+
+// ---- the round ----------------------------------------------------------------------------------------------------
+
+static void ask_verifier(or_coordinator_t *c, or_csession_t *session)
+{
+    session->phase = OR_PHASE_VERDICT;
+    session->retry_ns = c->config.retry_ms * OR_NS_PER_MS;
+    session->deadline_ns = or_clock_now(c->clock) + session->retry_ns;
+    session->nudge_ns = session->late ? session->nudge_ns : OR_TIME_NEVER;
+    send_tree(c, session);
+}
+
+static void ask_plain(or_coordinator_t *c, or_csession_t *session)
+{
+    session->tree_count = 0;
+    session->stats.plain_rounds += session->plain ? 0 : 1;
+    ask_verifier(c, session);
+}
+
+// Wait for the drafter's tree, or do without.
+static void open_round(or_coordinator_t *c, or_csession_t *session)
+{
+    session->round_started_ns = or_clock_now(c->clock);
+    if (!join_drafter(c, session) || session->late) {
+        ask_plain(c, session);
+        return;
+    }
+    session->phase = OR_PHASE_TREE;
+    session->deadline_ns = after_ms(c, c->config.draft_timeout_ms);
+    session->nudge_ns = after_ms(c, c->config.draft_timeout_ms / 4);
+}
+
+// Is everybody there that the request was told to expect?
+static bool may_begin(or_coordinator_t *c, const or_csession_t *session)
+{
+    if (c->verifier == NULL) {
+        return false;
+    }
+    return session->plain || !c->config.expect_drafter || c->drafter_seen;
+}
+
+void or_round_begin(or_coordinator_t *c, or_csession_t *session)
+{
+    if (!session->plain && c->config.expect_drafter && !c->drafter_seen && c->refusal[0] != '\0') {
+        or_csession_fail(session, OR_WIRE_REFUSED, "%s", c->refusal);
+        or_round_finish(c, session);
+        return;
+    }
+    if (!may_begin(c, session)) {
+        return;
+    }
+    if (session->log.length >= c->verifier->context_max) {
+        or_csession_fail(session, OR_WIRE_CONTEXT,
+                         "the prompt has %u tokens and the context holds %u: shorten it or start "
+                         "the verifier with a larger -c",
+                         session->log.length, c->verifier->context_max);
+        or_round_finish(c, session);
+        return;
+    }
+    send_open(c, session, c->verifier->peer, true);
+    send_prefix(c, session, c->verifier->peer, 0);
+    open_round(c, session);
+}
+
+// A drafter spoke. If it was given up on, it gets the state of things and is waited for again from the next round.
+static void heard_drafter(or_coordinator_t *c, or_csession_t *session, uint64_t round)
+{
+    if (session->late && round < session->round) {
+        send_prefix(c, session, session->drafter, 0);
+    }
+    session->late = false;
+}
+
+// What a drafter sent, checked: a tree that cannot be judged costs its sender the session.
+static or_status_t check_tree(or_coordinator_t *c, const or_csession_t *session,
+                              const or_draft_tree_t *tree)
+{
+    if (tree->count > session->terms.open.draft_nodes || tree->count > c->verifier->nodes_max) {
+        return or_fail(OR_ERR_INVALID, "a tree of %u nodes, %u were asked for", tree->count,
+                       session->terms.open.draft_nodes);
+    }
+    return or_token_tree_set(c->scratch, session->log.tokens[session->log.length - 1],
+                             (const int32_t *)tree->tokens, tree->back, tree->count,
+                             or_vocab_size(c->vocab), false);
+}
+
+static bool fits_context(const or_coordinator_t *c, const or_csession_t *session)
+{
+    const uint32_t *depths = or_token_tree_depths(c->scratch);
+    for (uint32_t i = 0; i <= or_token_tree_count(c->scratch); i++) {
+        if (session->log.length + depths[i] > c->verifier->context_max) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void or_round_on_tree(or_coordinator_t *c, or_peer_t from, or_csession_t *session,
+                      const or_draft_tree_t *tree)
+{
+    if (from.value != session->drafter.value || session->phase == OR_PHASE_DONE) {
+        return;
+    }
+    heard_drafter(c, session, tree->round);
+    if (session->phase != OR_PHASE_TREE || tree->round != session->round || c->verifier == NULL) {
+        return;
+    }
+    if (tree->base_length != session->log.length || tree->base_hash != session->log.hash) {
+        session->stats.resyncs++;
+        send_prefix(c, session, session->drafter, 0);
+        return;
+    }
+    if (check_tree(c, session, tree) != OR_OK) {
+        or_link_send_error(c->link, from, session->id, OR_WIRE_INVALID, "%s", or_error_text());
+        dismiss_drafter(c, session, or_error_text());
+        open_round(c, session);
+        return;
+    }
+    session->tree_count = fits_context(c, session) ? tree->count : 0;
+    memcpy(session->tree_tokens, tree->tokens, session->tree_count * sizeof *tree->tokens);
+    memcpy(session->tree_back, tree->back, session->tree_count * sizeof *tree->back);
+    session->stats.drafted += session->tree_count;
+    session->stats.draft_us += session->round > 1 ? tree->draft_us : 0;
+    ask_verifier(c, session);
+}
+
+// Statistics of a judged round. The first one contains the prefill, so the time split starts with the second.
+static void count_round(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
+{
+    or_generate_stats_t *stats = &session->stats;
+    int64_t now = or_clock_now(c->clock);
+    stats->target_calls++;
+    if (session->round > 1) {
+        stats->verify_us += verdict->forward_us;
+        stats->round_us += (uint64_t)(now - session->round_started_ns) / 1000;
+    } else {
+        stats->first_token_us = (uint64_t)(now - session->started_ns) / 1000;
+    }
+}
+
+// The drafter moves on with us. One that was given up on is not flooded: it gets a prefix when it speaks.
+static void pass_on(or_coordinator_t *c, const or_csession_t *session, const or_verdict_t *verdict)
+{
+    if (session->drafter.value == 0 || session->late) {
+        return;
+    }
+    or_message_t message = {
+        .type = OR_MSG_VERDICT, .session = session->id, .body.verdict = *verdict};
+    message.body.verdict.forward_us = 0;
+    message.body.verdict.accept_us = 0;
+    message.body.verdict.logprob_count = 0;
+    or_coordinator_send(c, session->drafter, &message);
+}
+
+void or_round_on_verdict(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
+{
+    if (session->phase != OR_PHASE_VERDICT || verdict->round != session->round) {
+        return; // a repeated verdict
+    }
+    or_status_t status = or_csession_check_verdict(session, verdict, or_vocab_size(c->vocab));
+    if (status == OR_OK) {
+        count_round(c, session, verdict);
+        status = or_csession_commit(session, verdict, c->verifier->context_max);
+    }
+    if (status != OR_OK) {
+        or_csession_fail(session, OR_WIRE_FAILED, "the verifier's answer cannot be used: %s",
+                         or_error_text());
+    }
+    if (session->finish != OR_FINISH_NONE) {
+        or_round_finish(c, session);
+        return;
+    }
+    or_coordinator_tell_client(c, session);
+    session->round++;
+    pass_on(c, session, verdict);
+    open_round(c, session);
+}
+
+void or_round_finish(or_coordinator_t *c, or_csession_t *session)
+{
+    session->phase = OR_PHASE_DONE;
+    session->deadline_ns = or_clock_now(c->clock) + KEEP_DONE_NS;
+    session->stats.elapsed_us = (uint64_t)(or_clock_now(c->clock) - session->started_ns) / 1000;
+    const char *reason = or_finish_name(session->finish);
+    if (c->verifier != NULL) {
+        send_cancel(c, session, c->verifier->peer, reason);
+    }
+    if (session->drafter.value != 0) {
+        or_peer_t drafter = session->drafter;
+        leave_drafter(c, session); // before the good-bye, so that it counts what served this text
+        send_cancel(c, session, drafter, reason);
+    }
+    or_log(OR_LOG_INFO, "session %llx %s: %u tokens in %llu target calls",
+           (unsigned long long)session->id.value, reason, or_csession_written(session),
+           (unsigned long long)session->stats.target_calls);
+    or_coordinator_tell_client(c, session);
+}
+
+// ---- troubles -----------------------------------------------------------------------------------------------------
+
+void or_round_on_verifier(or_coordinator_t *c, or_csession_t *session)
+{
+    if (session->phase == OR_PHASE_WAITING) {
+        or_round_begin(c, session);
+        return;
+    }
+    if (session->phase == OR_PHASE_DONE || c->verifier == NULL) {
+        return;
+    }
+    session->abandoned_ns = OR_TIME_NEVER;
+    send_open(c, session, c->verifier->peer, true);
+    send_prefix(c, session, c->verifier->peer, 0);
+    if (session->phase == OR_PHASE_VERDICT) {
+        send_tree(c, session);
+    }
+}
+
+void or_round_on_verifier_lost(or_coordinator_t *c, or_csession_t *session)
+{
+    if (session->phase != OR_PHASE_WAITING && session->abandoned_ns == OR_TIME_NEVER) {
+        session->abandoned_ns = after_ms(c, c->config.verifier_timeout_ms);
+    }
+}
+
+void or_round_on_verifier_error(or_coordinator_t *c, or_csession_t *session,
+                                const or_error_t *error)
+{
+    if (session->phase == OR_PHASE_DONE || c->verifier == NULL ||
+        (error->round != 0 && error->round != session->round)) {
+        return; // about something that is over
+    }
+    switch (error->code) {
+    case OR_WIRE_UNKNOWN_SESSION:
+        session->stats.resyncs++;
+        or_round_on_verifier(c, session);
+        break;
+    case OR_WIRE_NEED_PREFIX:
+        session->stats.resyncs++;
+        send_prefix(c, session, c->verifier->peer, 0);
+        if (session->phase == OR_PHASE_VERDICT) {
+            send_tree(c, session);
+        }
+        break;
+    case OR_WIRE_BUSY:
+        break; // the retry timer asks again
+    case OR_WIRE_INVALID:
+        if (session->phase == OR_PHASE_VERDICT &&
+            session->tree_count > 0) { // the tree was at fault: do without
+            or_log(OR_LOG_WARN, "session %llx: tree refused: %s",
+                   (unsigned long long)session->id.value, error->text);
+            ask_plain(c, session);
+            break;
+        }
+        // fall through
+    default:
+        or_csession_fail(session, error->code, "the verifier refused: %s", error->text);
+        or_round_finish(c, session);
+    }
+}
+
+void or_round_on_drafter_error(or_coordinator_t *c, or_csession_t *session, const or_error_t *error)
+{
+    if (session->phase == OR_PHASE_DONE) {
+        return;
+    }
+    session->late = false;
+    switch (error->code) {
+    case OR_WIRE_UNKNOWN_SESSION:
+        session->stats.resyncs++;
+        send_open(c, session, session->drafter, false);
+        send_prefix(c, session, session->drafter, 0);
+        break;
+    case OR_WIRE_NEED_PREFIX:
+        session->stats.resyncs++;
+        send_prefix(c, session, session->drafter, 0);
+        break;
+    default:
+        dismiss_drafter(c, session, error->text);
+        if (session->phase == OR_PHASE_TREE) {
+            open_round(c, session);
+        }
+    }
+}
+
+void or_round_on_drafter_lost(or_coordinator_t *c, or_csession_t *session)
+{
+    or_log(OR_LOG_WARN, "session %llx: drafter lost; going on without it",
+           (unsigned long long)session->id.value);
+    leave_drafter(c, session);
+    if (session->phase == OR_PHASE_TREE) {
+        open_round(c, session);
+    }
+}
+
+// ---- timers -------------------------------------------------------------------------------------------------------
+
+static void nudge(or_coordinator_t *c, or_csession_t *session)
+{
+    // The tail is enough where the drafter only missed a verdict; one that lost more asks for all of it.
+    uint32_t length = session->log.length;
+    send_prefix(c, session, session->drafter,
+                length > OR_TREE_NODES_MAX ? length - OR_TREE_NODES_MAX : 0);
+    session->nudge_ns = session->late ? after_ms(c, c->config.heartbeat_ms) : OR_TIME_NEVER;
+}
+
+static void time_out(or_coordinator_t *c, or_csession_t *session)
+{
+    switch (session->phase) {
+    case OR_PHASE_WAITING:
+        or_csession_fail(session, OR_WIRE_BUSY, "%s",
+                         c->verifier == NULL
+                             ? "no verifier is connected: start outrider-verifier with --connect "
+                               "and this coordinator's endpoint"
+                             : "the drafter did not come: see its log, or ask for --plain");
+        or_round_finish(c, session);
+        break;
+    case OR_PHASE_TREE:
+        session->late = true;
+        session->nudge_ns = after_ms(c, c->config.heartbeat_ms);
+        ask_plain(c, session);
+        break;
+    case OR_PHASE_VERDICT:
+        send_tree(c, session);
+        session->retry_ns *= RETRY_FACTOR;
+        session->retry_ns = session->retry_ns < RETRY_MAX_NS ? session->retry_ns : RETRY_MAX_NS;
+        session->deadline_ns = or_clock_now(c->clock) + session->retry_ns;
+        break;
+    case OR_PHASE_DONE:
+        break; // coordinator.c frees it
+    }
+}
+
+int64_t or_round_tick(or_coordinator_t *c, or_csession_t *session)
+{
+    int64_t now = or_clock_now(c->clock);
+    if (session->phase != OR_PHASE_DONE && session->drafter.value != 0 &&
+        now >= session->nudge_ns) {
+        nudge(c, session);
+    }
+    if (session->phase != OR_PHASE_DONE && now >= session->abandoned_ns) {
+        or_csession_fail(
+            session, OR_WIRE_FAILED,
+            "the verifier was lost and did not come back: see its log, then start it again");
+        or_round_finish(c, session);
+    }
+    if (now >= session->deadline_ns) {
+        time_out(c, session);
+    }
+    int64_t due = session->deadline_ns;
+    if (session->phase != OR_PHASE_DONE) {
+        due = session->abandoned_ns < due ? session->abandoned_ns : due;
+        due = session->drafter.value != 0 && session->nudge_ns < due ? session->nudge_ns : due;
+    }
+    return due;
+}

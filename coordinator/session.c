@@ -1,0 +1,252 @@
+#include "coordinator/session.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/decode/methods.h"
+#include "common/decode/noise.h"
+#include "common/decode/token_tree.h"
+
+#define PRIVATE_LABEL UINT64_C(0x7072697661746500) // "private": a label no choice index reaches
+
+// What the verifier is told: the request, checked, with every default filled in.
+static or_status_t make_terms(const or_vocab_t *vocab, const or_generate_request_t *request,
+                              or_csession_t *session)
+{
+    uint32_t method = request->plain ? OR_DRAFT_NONE : request->draft_method;
+    or_status_t status = or_sampling_check(&request->sampling, or_vocab_size(vocab));
+    if (status == OR_OK) {
+        status = or_methods_check(method, request->accept_rule, request->sampling.temperature);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    if (request->draft_nodes > OR_TREE_NODES_MAX) {
+        return or_fail(OR_ERR_INVALID, "a draft tree has at most %u nodes, not %u",
+                       OR_TREE_NODES_MAX, request->draft_nodes);
+    }
+    uint32_t stops[16];
+    uint32_t stop_count = 0;
+    for (uint32_t id = 0; !request->ignore_end && id < or_vocab_size(vocab) && stop_count < 16;
+         id++) {
+        if (or_vocab_is_end(vocab, (int32_t)id)) {
+            stops[stop_count++] = id;
+        }
+    }
+    float temperature = request->sampling.temperature;
+    bool coupled = request->accept_rule == OR_ACCEPT_COUPLED;
+    const or_open_session_t open = {
+        .sampling = request->sampling,
+        .stop_ids = stops,
+        .stop_count = stop_count,
+        .accept_rule = request->accept_rule,
+        .draft_method = method,
+        .draft_nodes = request->draft_nodes,
+        .draft_depth = request->draft_depth,
+        .draft_temperature = request->has_draft_temperature ? request->draft_temperature
+                             : temperature > 0              ? temperature
+                                                            : 1.0F,
+        .noise_key = coupled ? or_noise_key(session->seed, 0).value : 0,
+        .private_key = or_rng_key(session->seed, PRIVATE_LABEL).value,
+        .prompt_length = session->prompt_length,
+    };
+    if (!(open.draft_temperature > 0)) {
+        return or_fail(OR_ERR_INVALID,
+                       "--draft-temp must be above 0: drafting needs a law to spread over");
+    }
+    return or_terms_copy(&open, &session->terms);
+}
+
+static or_status_t take_prompt(const or_vocab_t *vocab, const or_generate_request_t *request,
+                               or_csession_t *session)
+{
+    int32_t *ids = NULL;
+    size_t count = request->prompt_token_count;
+    const int32_t *prompt = (const int32_t *)request->prompt_tokens;
+    if (count == 0) {
+        unsigned flags = (or_vocab_adds_bos(vocab) ? OR_TOKENIZE_BOS : 0U) |
+                         (request->special ? OR_TOKENIZE_SPECIAL : 0U);
+        or_status_t status = or_tokenize(vocab, (const char *)request->prompt,
+                                         request->prompt_bytes, flags, &ids, &count);
+        if (status != OR_OK) {
+            return status;
+        }
+        prompt = ids;
+    }
+    or_status_t status = OR_OK;
+    if (count == 0) {
+        status = or_fail(OR_ERR_INVALID,
+                         "the prompt is empty and this model has no begin token to start from");
+    }
+    for (size_t i = 0; status == OR_OK && i < count; i++) {
+        if ((uint32_t)prompt[i] >= or_vocab_size(vocab)) {
+            status = or_fail(OR_ERR_INVALID, "prompt token %u is not in the vocabulary of %u",
+                             (uint32_t)prompt[i], or_vocab_size(vocab));
+        }
+    }
+    if (status == OR_OK) {
+        status = or_token_log_append(&session->log, prompt, (uint32_t)count);
+        session->prompt_length = session->log.length;
+    }
+    free(ids);
+    return status;
+}
+
+// Has anything printable been committed before the completion?
+static bool prompt_is_blank(const or_vocab_t *vocab, const or_csession_t *session)
+{
+    for (uint32_t i = 0; i < session->prompt_length; i++) {
+        if (or_vocab_widths(vocab)[session->log.tokens[i]] > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_peer_t client,
+                               const or_generate_request_t *request, or_csession_t **session_p)
+{
+    or_csession_t *session = calloc(1, sizeof *session);
+    if (session == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a session");
+    }
+    session->id = id;
+    session->client = client;
+    session->request = request->request;
+    session->plain = request->plain;
+    session->max_tokens = request->max_tokens;
+    session->seed = request->has_seed ? request->seed : or_rng_system_seed();
+    session->round = 1;
+    session->nudge_ns = OR_TIME_NEVER;
+    session->abandoned_ns = OR_TIME_NEVER;
+    session->tree_tokens = calloc(OR_TREE_NODES_MAX, sizeof *session->tree_tokens);
+    session->tree_back = calloc(OR_TREE_NODES_MAX, sizeof *session->tree_back);
+    or_status_t status = session->tree_tokens != NULL && session->tree_back != NULL
+                             ? or_token_log_init(&session->log, 1024)
+                             : or_fail(OR_ERR_NO_MEMORY, "no memory for a session");
+    if (status == OR_OK) {
+        status = take_prompt(vocab, request, session);
+    }
+    if (status == OR_OK) {
+        status = make_terms(vocab, request, session);
+    }
+    if (status == OR_OK) {
+        status = or_completion_init(&session->text, vocab, prompt_is_blank(vocab, session),
+                                    request->stop, request->stop_count);
+    }
+    if (status != OR_OK) {
+        or_csession_destroy(&session);
+        return status;
+    }
+    session->stats.prompt_tokens = session->prompt_length;
+    *session_p = session;
+    return OR_OK;
+}
+
+void or_csession_destroy(or_csession_t **session_p)
+{
+    or_csession_t *session = *session_p;
+    if (session == NULL) {
+        return;
+    }
+    or_completion_fini(&session->text);
+    or_token_log_fini(&session->log);
+    or_terms_fini(&session->terms);
+    free(session->tree_tokens);
+    free(session->tree_back);
+    free(session);
+    *session_p = NULL;
+}
+
+uint32_t or_csession_written(const or_csession_t *session)
+{
+    return session->log.length - session->prompt_length;
+}
+
+or_status_t or_csession_check_verdict(const or_csession_t *session, const or_verdict_t *verdict,
+                                      uint32_t vocab_size)
+{
+    if (verdict->base_length != session->log.length || verdict->next >= vocab_size) {
+        return or_fail(OR_ERR_MISMATCH, "a verdict on %u tokens, we hold %u", verdict->base_length,
+                       session->log.length);
+    }
+    uint64_t hash = session->log.hash;
+    uint32_t parent = 0;
+    for (uint32_t i = 0; i < verdict->accepted_count; i++) {
+        uint32_t node = verdict->accepted[i];
+        if (node == 0 || node > session->tree_count ||
+            node - session->tree_back[node - 1] != parent) {
+            return or_fail(OR_ERR_MISMATCH, "a verdict whose path is not in the tree");
+        }
+        hash = or_prefix_hash(hash, &session->tree_tokens[node - 1], 1);
+        parent = node;
+    }
+    hash = or_prefix_hash(hash, &verdict->next, 1);
+    if (hash != verdict->hash) {
+        return or_fail(OR_ERR_MISMATCH, "a verdict whose prefix hash is not ours");
+    }
+    return OR_OK;
+}
+
+static bool is_stop_id(const or_csession_t *session, uint32_t token)
+{
+    const or_open_session_t *open = &session->terms.open;
+    for (uint32_t i = 0; i < open->stop_count; i++) {
+        if (open->stop_ids[i] == token) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static or_status_t commit_token(or_csession_t *session, uint32_t token, uint32_t context_max)
+{
+    int32_t id = (int32_t)token;
+    bool stopped = false;
+    or_status_t status = or_token_log_append(&session->log, &id, 1);
+    if (status == OR_OK) {
+        status = or_completion_push(&session->text, id, &stopped);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    if (stopped || is_stop_id(session, token)) {
+        session->finish = OR_FINISH_STOP;
+    } else if (session->max_tokens > 0 && or_csession_written(session) >= session->max_tokens) {
+        session->finish = OR_FINISH_LENGTH;
+    } else if (session->log.length >= context_max) {
+        session->finish = OR_FINISH_LENGTH;
+    }
+    return OR_OK;
+}
+
+or_status_t or_csession_commit(or_csession_t *session, const or_verdict_t *verdict,
+                               uint32_t context_max)
+{
+    for (uint32_t i = 0; i <= verdict->accepted_count && session->finish == OR_FINISH_NONE; i++) {
+        bool last = i == verdict->accepted_count;
+        uint32_t token = last ? verdict->next : session->tree_tokens[verdict->accepted[i] - 1];
+        or_status_t status = commit_token(session, token, context_max);
+        if (status != OR_OK) {
+            return status;
+        }
+        session->stats.accepted += last ? 0 : 1;
+    }
+    session->stats.completion_tokens = or_csession_written(session);
+    return session->finish != OR_FINISH_NONE ? or_completion_finish(&session->text) : OR_OK;
+}
+
+void or_csession_fail(or_csession_t *session, or_wire_error_t code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(session->error, sizeof session->error, format, args);
+    va_end(args);
+    session->error_code = code;
+    session->finish = OR_FINISH_ERROR;
+    if (or_completion_finish(&session->text) != OR_OK) {
+        session->text.released = session->text.length;
+    }
+}

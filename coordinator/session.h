@@ -1,0 +1,80 @@
+// session - one request: what was asked, the committed tokens (the only source of truth) and where its round stands.
+//
+//     WAITING ──▶ TREE ──▶ VERDICT ──▶ TREE ──▶ ... ──▶ DONE
+//        │  verifier and drafter there      │ commit, next round        kept for a while, for clients that missed the end
+//        └───────────── no verifier in time: error ─────────────▶
+//
+// This file holds the state and the pure steps; rounds.c moves it and talks to peers. One thread.
+#pragma once
+
+#include "coordinator/completion.h"
+#include "proto/link.h"
+#include "proto/terms.h"
+#include "proto/token_log.h"
+
+typedef enum { OR_PHASE_WAITING, OR_PHASE_TREE, OR_PHASE_VERDICT, OR_PHASE_DONE } or_phase_t;
+
+typedef struct {
+    or_session_id_t id;
+    or_phase_t phase;
+    int64_t deadline_ns; // of the phase: give up waiting, ask again, or forget
+
+    // What was asked.
+    or_peer_t client;
+    uint64_t request;
+    or_terms_t terms; // as the verifier gets them
+    bool plain;
+    uint32_t max_tokens; // 0: no bound
+    uint64_t seed;
+
+    // What was written.
+    or_token_log_t log;
+    uint32_t prompt_length;
+    or_completion_t text;
+    uint32_t finish; // or_finish_t
+    uint32_t error_code;
+    char error[512];
+    uint32_t sent_tokens; // completion tokens and text bytes the client was told
+    size_t sent_text;
+
+    // The round.
+    uint64_t round;
+    int64_t round_started_ns;
+    uint32_t *tree_tokens,
+        *tree_back; // what the verifier was sent; OR_TREE_NODES_MAX entries, owned
+    uint32_t tree_count;
+    int64_t retry_ns; // how long the next wait for the verdict is
+    int64_t
+        abandoned_ns; // when a session that lost its verifier gives up; OR_TIME_NEVER while there is one
+
+    // The drafter; 0: none.
+    or_peer_t drafter;
+    or_peer_t unfit_drafter; // it said that it cannot serve this session: not asked again
+    bool late;               // it let a round pass: not waited for until it speaks
+    int64_t nudge_ns;        // when to remind it of the round; OR_TIME_NEVER
+    uint64_t link_bytes;     // of its link when it joined
+
+    or_generate_stats_t stats;
+    int64_t started_ns;
+} or_csession_t;
+
+// A session from a request: tokenises, checks sampling and methods, draws a seed if none came.
+// OR_ERR_INVALID, OR_ERR_UNSUPPORTED, OR_ERR_NO_MEMORY, with a sentence for the client.
+or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_peer_t client,
+                               const or_generate_request_t *request, or_csession_t **session_p);
+void or_csession_destroy(or_csession_t **session_p);
+
+// Tokens of the completion.
+uint32_t or_csession_written(const or_csession_t *session);
+
+// Does the verdict fit the round, the tree that was sent, and the hash? OR_ERR_MISMATCH says what does not.
+or_status_t or_csession_check_verdict(const or_csession_t *session, const or_verdict_t *verdict,
+                                      uint32_t vocab_size);
+
+// Commit the path and the token after it, one by one, until something ends the text: session->finish tells.
+or_status_t or_csession_commit(or_csession_t *session, const or_verdict_t *verdict,
+                               uint32_t context_max);
+
+// End the session's text with an error for the client.
+void or_csession_fail(or_csession_t *session, or_wire_error_t code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));

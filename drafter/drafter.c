@@ -1,0 +1,298 @@
+#include "drafter/drafter.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/base/version.h"
+#include "drafter/session.h"
+
+#define MESSAGES_A_TURN 64
+
+struct or_drafter {
+    or_drafter_config_t config;
+    or_dshared_t shared;
+    or_link_t *link;
+    or_dsession_t *sessions; // config.sessions_max places
+    uint32_t turn;           // where the search for work starts: round robin
+    char refused[512];
+};
+
+or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_model_t *model,
+                            const or_vocab_t *vocab, const char *name)
+{
+    return (or_hello_t){
+        .role = OR_ROLE_DRAFTER,
+        .software = "outrider " OR_VERSION,
+        .arith_id = OR_ARITH_ID,
+        .vocab_hash = or_vocab_hash(vocab),
+        .vocab_size = or_vocab_size(vocab),
+        .model = name,
+        .owner = "",
+        .context_max = or_model_context(model),
+        .nodes_max = config->nodes_max,
+        .sessions_max = config->sessions_max,
+    };
+}
+
+or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *model,
+                              const or_vocab_t *vocab, or_link_t *link, const or_clock_t *clock,
+                              or_drafter_t **drafter_p)
+{
+    or_drafter_t *drafter = calloc(1, sizeof *drafter);
+    or_dsession_t *sessions = calloc(config->sessions_max, sizeof *sessions);
+    if (drafter == NULL || sessions == NULL) {
+        free(drafter);
+        free(sessions);
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the drafter");
+    }
+    drafter->config = *config;
+    drafter->shared = (or_dshared_t){model, vocab, clock, config->nodes_max};
+    drafter->link = link;
+    drafter->sessions = sessions;
+    *drafter_p = drafter;
+    return OR_OK;
+}
+
+void or_drafter_destroy(or_drafter_t **drafter_p)
+{
+    or_drafter_t *drafter = *drafter_p;
+    if (drafter == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
+        or_dsession_close(&drafter->sessions[i]);
+    }
+    free(drafter->sessions);
+    free(drafter);
+    *drafter_p = NULL;
+}
+
+static or_dsession_t *find(or_drafter_t *drafter, or_session_id_t id)
+{
+    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
+        if (drafter->sessions[i].id.value == id.value) {
+            return &drafter->sessions[i];
+        }
+    }
+    return NULL;
+}
+
+// The session unheard of for longest that has no tree to build; with `cached`, only one that holds pages.
+static or_dsession_t *least_recent(or_drafter_t *drafter, bool cached)
+{
+    or_dsession_t *oldest = NULL;
+    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
+        or_dsession_t *session = &drafter->sessions[i];
+        if (session->id.value != 0 && !session->wanted &&
+            (!cached || or_kv_sequence_length(session->kv) > 0) &&
+            (oldest == NULL || session->used_ns < oldest->used_ns)) {
+            oldest = session;
+        }
+    }
+    return oldest;
+}
+
+static void send(or_drafter_t *drafter, const or_message_t *message)
+{
+    or_status_t status = or_link_send(drafter->link, OR_PEER_HUB, message);
+    if (status != OR_OK) { // the coordinator goes on without us
+        or_log(OR_LOG_DEBUG, "%s not sent: %s", or_message_type_name(message->type),
+               or_error_text());
+    }
+}
+
+static void send_error(or_drafter_t *drafter, or_session_id_t id, or_wire_error_t code,
+                       uint32_t length, const char *text)
+{
+    const or_message_t message = {.type = OR_MSG_ERROR,
+                                  .session = id,
+                                  .body.error = {.code = code, .text = text, .length = length}};
+    send(drafter, &message);
+}
+
+static void send_tree(or_drafter_t *drafter, const or_dsession_t *session)
+{
+    int32_t tokens[OR_TREE_NODES_MAX];
+    uint32_t back[OR_TREE_NODES_MAX];
+    or_token_tree_to_wire(session->tree, tokens, back);
+    const or_message_t message = {
+        .type = OR_MSG_DRAFT_TREE,
+        .session = session->id,
+        .body.draft_tree = {.round = session->tree_round,
+                            .base_length = session->log.length,
+                            .base_hash = session->log.hash,
+                            .tokens = (const uint32_t *)tokens,
+                            .back = back,
+                            .count = or_token_tree_count(session->tree),
+                            .draft_us = session->draft_us},
+    };
+    send(drafter, &message);
+}
+
+static void on_open(or_drafter_t *drafter, or_session_id_t id, const or_open_session_t *open)
+{
+    if (id.value == 0 || find(drafter, id) != NULL) {
+        return; // a repeated open changes nothing
+    }
+    or_dsession_t *place = find(drafter, (or_session_id_t){0});
+    if (place == NULL) {
+        place = least_recent(drafter, false);
+        if (place == NULL) {
+            send_error(drafter, id, OR_WIRE_BUSY, 0, "every session of this drafter is at work");
+            return;
+        }
+        or_dsession_close(place); // its coordinator replays it if it comes back
+    }
+    or_status_t status = or_dsession_open(place, &drafter->shared, id, open);
+    if (status != OR_OK) {
+        or_log(OR_LOG_WARN, "session %llx refused: %s", (unsigned long long)id.value,
+               or_error_text());
+        send_error(drafter, id, OR_WIRE_REFUSED, 0, or_error_text());
+        return;
+    }
+    place->used_ns = or_clock_now(drafter->shared.clock);
+    or_log(OR_LOG_DEBUG, "session %llx opened", (unsigned long long)id.value);
+}
+
+static void on_prefix(or_drafter_t *drafter, or_dsession_t *session, const or_prefix_t *prefix)
+{
+    bool again = false;
+    or_status_t status = or_dsession_prefix(session, &drafter->shared, prefix, &again);
+    if (status == OR_ERR_MISMATCH) {
+        send_error(drafter, session->id, OR_WIRE_NEED_PREFIX, 0, or_error_text());
+    } else if (status != OR_OK) {
+        send_error(drafter, session->id, status == OR_ERR_FULL ? OR_WIRE_CONTEXT : OR_WIRE_INVALID,
+                   0, or_error_text());
+    } else if (again) {
+        send_tree(drafter, session);
+    }
+}
+
+static void on_verdict(or_drafter_t *drafter, or_dsession_t *session, const or_verdict_t *verdict)
+{
+    if (or_dsession_verdict(session, &drafter->shared, verdict) != OR_OK) {
+        send_error(drafter, session->id, OR_WIRE_NEED_PREFIX, session->log.length, or_error_text());
+    }
+}
+
+static void on_error(or_drafter_t *drafter, const or_message_t *message)
+{
+    const or_error_t *error = &message->body.error;
+    if (message->session.value == 0 &&
+        (error->code == OR_WIRE_REFUSED || error->code == OR_WIRE_VERSION)) {
+        snprintf(drafter->refused, sizeof drafter->refused, "%s", error->text);
+        return;
+    }
+    or_log(OR_LOG_WARN, "the coordinator says: %s", error->text);
+}
+
+static void on_message(or_drafter_t *drafter, const or_message_t *message)
+{
+    if (message->type == OR_MSG_OPEN_SESSION) {
+        on_open(drafter, message->session, &message->body.open_session);
+        return;
+    }
+    if (message->type == OR_MSG_WELCOME) {
+        or_log(OR_LOG_INFO, "welcomed by %s", message->body.welcome.software);
+        return;
+    }
+    if (message->type == OR_MSG_ERROR) {
+        on_error(drafter, message);
+        return;
+    }
+    or_dsession_t *session = message->session.value != 0 ? find(drafter, message->session) : NULL;
+    if (session == NULL) {
+        if (message->type == OR_MSG_PREFIX || message->type == OR_MSG_VERDICT) {
+            send_error(drafter, message->session, OR_WIRE_UNKNOWN_SESSION, 0,
+                       "open the session first");
+        }
+        return;
+    }
+    session->used_ns = or_clock_now(drafter->shared.clock);
+    switch (message->type) {
+    case OR_MSG_PREFIX:
+        on_prefix(drafter, session, &message->body.prefix);
+        break;
+    case OR_MSG_VERDICT:
+        on_verdict(drafter, session, &message->body.verdict);
+        break;
+    case OR_MSG_CANCEL:
+        or_dsession_close(session);
+        break;
+    default:
+        send_error(drafter, session->id, OR_WIRE_INVALID, 0,
+                   "a drafter does not take this message");
+    }
+}
+
+static void drain(or_drafter_t *drafter)
+{
+    for (int i = 0; i < MESSAGES_A_TURN; i++) {
+        or_link_event_t event;
+        or_peer_t from;
+        or_message_t message = {0};
+        if (or_link_receive(drafter->link, &event, &from, &message) != OR_OK) {
+            return;
+        }
+        if (event == OR_LINK_MESSAGE) {
+            on_message(drafter, &message);
+            or_message_fini(&message);
+        } else {
+            or_log(OR_LOG_WARN, "the coordinator is silent; calling it again");
+        }
+    }
+}
+
+static or_dsession_t *next_work(or_drafter_t *drafter)
+{
+    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
+        uint32_t at = (drafter->turn + i) % drafter->config.sessions_max;
+        if (drafter->sessions[at].id.value != 0 && drafter->sessions[at].wanted) {
+            drafter->turn = at + 1;
+            return &drafter->sessions[at];
+        }
+    }
+    return NULL;
+}
+
+// One tree. A full page pool is emptied of the session unheard of for longest.
+static void work(or_drafter_t *drafter, or_dsession_t *session)
+{
+    or_status_t status = or_dsession_draft(session, &drafter->shared);
+    while (status == OR_ERR_FULL) {
+        or_dsession_t *victim = least_recent(drafter, true);
+        if (victim == NULL) {
+            break;
+        }
+        or_kv_sequence_truncate(victim->kv, 0);
+        victim->tree_round = 0; // its slots are gone
+        status = or_dsession_draft(session, &drafter->shared);
+    }
+    if (status != OR_OK) {
+        or_log(OR_LOG_ERROR, "session %llx: %s", (unsigned long long)session->id.value,
+               or_error_text());
+        send_error(drafter, session->id, OR_WIRE_FAILED, 0, or_error_text());
+        or_dsession_close(session);
+        return;
+    }
+    send_tree(drafter, session);
+}
+
+int64_t or_drafter_turn(or_drafter_t *drafter)
+{
+    drain(drafter);
+    int64_t due = or_link_tick(drafter->link);
+    or_dsession_t *session = next_work(drafter);
+    if (session == NULL) {
+        return due;
+    }
+    work(drafter, session);
+    return or_clock_now(drafter->shared.clock);
+}
+
+const char *or_drafter_refused(const or_drafter_t *drafter)
+{
+    return drafter->refused[0] != '\0' ? drafter->refused : NULL;
+}

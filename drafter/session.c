@@ -1,0 +1,250 @@
+#include "drafter/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static or_status_t check_terms(const or_open_session_t *open, const or_dshared_t *shared)
+{
+    if (open->draft_method == OR_DRAFT_NONE || or_draft_method_name(open->draft_method) == NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "this drafter does not know drafting method %u (it has %s)",
+                       open->draft_method, or_draft_method_list());
+    }
+    or_status_t status =
+        or_methods_check(open->draft_method, open->accept_rule, open->sampling.temperature);
+    if (status == OR_OK) {
+        status = or_sampling_check(&open->sampling, or_vocab_size(shared->vocab));
+    }
+    if (status == OR_OK && !(open->draft_temperature > 0)) {
+        status = or_fail(OR_ERR_INVALID, "the draft temperature must be above 0");
+    }
+    return status;
+}
+
+or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared, or_session_id_t id,
+                             const or_open_session_t *open)
+{
+    or_status_t status = check_terms(open, shared);
+    if (status != OR_OK) {
+        return status;
+    }
+    uint32_t nodes = open->draft_nodes < shared->nodes_max ? open->draft_nodes : shared->nodes_max;
+    or_dsession_t fresh = {.id = id};
+    or_belief_init(&fresh.belief);
+    status = or_terms_copy(open, &fresh.terms);
+    if (status == OR_OK) {
+        fresh.terms.open.draft_nodes = nodes;
+        // The target may hold more than we do; then we follow its text without drafting.
+        status = or_token_log_init(&fresh.log, or_model_context(shared->model) + nodes + 2);
+    }
+    if (status == OR_OK) {
+        status = or_token_tree_create(nodes, &fresh.tree);
+    }
+    if (status == OR_OK) {
+        status = or_builder_create(shared->model, shared->vocab, nodes, &fresh.builder);
+    }
+    if (status == OR_OK) {
+        status = or_model_open_sequence(shared->model, or_builder_slots(fresh.builder), &fresh.kv);
+    }
+    if (status != OR_OK) {
+        or_dsession_close(&fresh);
+        return status;
+    }
+    *session = fresh;
+    return OR_OK;
+}
+
+void or_dsession_close(or_dsession_t *session)
+{
+    or_kv_sequence_close(&session->kv);
+    or_builder_destroy(&session->builder);
+    or_token_tree_destroy(&session->tree);
+    or_token_log_fini(&session->log);
+    or_terms_fini(&session->terms);
+    memset(session, 0, sizeof *session);
+}
+
+or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *shared,
+                               const or_prefix_t *prefix, bool *again)
+{
+    *again = false;
+    if (prefix->round < session->round) {
+        return OR_OK;
+    }
+    uint32_t length = session->log.length;
+    uint32_t kept = 0;
+    or_status_t status =
+        or_token_log_apply(&session->log, prefix, or_vocab_size(shared->vocab), &kept);
+    if (status != OR_OK) {
+        return status;
+    }
+    bool unchanged =
+        kept == length && session->log.length == length && session->round == prefix->round;
+    if (unchanged && (session->wanted || session->tree_round == session->round)) {
+        *again = !session->wanted;
+        return OR_OK;
+    }
+    or_kv_sequence_drop_slots(session->kv);
+    if (kept < or_kv_sequence_length(session->kv)) {
+        or_kv_sequence_truncate(session->kv, kept);
+    }
+    session->round = prefix->round;
+    session->tree_round = 0;
+    session->wanted = true;
+    return OR_OK;
+}
+
+// Is `accepted` a path of our last tree from the root down?
+static bool is_path(const or_dsession_t *session, const or_verdict_t *verdict)
+{
+    const uint32_t *parents = or_token_tree_parents(session->tree);
+    uint32_t parent = 0;
+    for (uint32_t i = 0; i < verdict->accepted_count; i++) {
+        uint32_t node = verdict->accepted[i];
+        if (node == 0 || node > or_token_tree_count(session->tree) || parents[node] != parent) {
+            return false;
+        }
+        parent = node;
+    }
+    return true;
+}
+
+// The prefix hash after the path and `next`.
+static uint64_t hash_after(const or_dsession_t *session, const or_verdict_t *verdict)
+{
+    const int32_t *tokens = or_token_tree_tokens(session->tree);
+    uint64_t hash = session->log.hash;
+    for (uint32_t i = 0; i < verdict->accepted_count; i++) {
+        uint32_t token = (uint32_t)tokens[verdict->accepted[i]];
+        hash = or_prefix_hash(hash, &token, 1);
+    }
+    return or_prefix_hash(hash, &verdict->next, 1);
+}
+
+// Accepted nodes that were expanded keep their K and V; the first that was not, and what follows, is computed next time.
+static or_status_t keep_path(or_dsession_t *session, const or_verdict_t *verdict)
+{
+    uint32_t slots[OR_TREE_NODES_MAX];
+    uint32_t count = 0;
+    bool root_cached = or_kv_sequence_length(session->kv) == session->log.length;
+    while (root_cached && count < verdict->accepted_count) {
+        uint32_t slot = or_builder_slot(session->builder, verdict->accepted[count]);
+        if (slot == OR_KV_NO_SLOT) {
+            break;
+        }
+        slots[count++] = slot;
+    }
+    return or_kv_sequence_accept(session->kv, slots, count);
+}
+
+or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shared,
+                                const or_verdict_t *verdict)
+{
+    if (verdict->round < session->round) {
+        return OR_OK;
+    }
+    bool ours = session->tree_round == verdict->round;
+    if (verdict->round != session->round || verdict->base_length != session->log.length ||
+        verdict->next >= or_vocab_size(shared->vocab) || (verdict->accepted_count > 0 && !ours) ||
+        !is_path(session, verdict) || hash_after(session, verdict) != verdict->hash) {
+        return or_fail(OR_ERR_MISMATCH,
+                       "the verdict of round %llu does not fit our prefix of %u tokens",
+                       (unsigned long long)verdict->round, session->log.length);
+    }
+    if ((uint64_t)session->log.length + verdict->accepted_count + 1 > session->log.capacity) {
+        return or_fail(OR_ERR_MISMATCH, "the text has outgrown this drafter's context");
+    }
+    or_status_t status = OR_OK;
+    if (ours) {
+        or_builder_learn(session->builder, &session->belief, verdict->accepted,
+                         verdict->accepted_count, (int32_t)verdict->next);
+        status = keep_path(session, verdict);
+    }
+    const int32_t *tokens = or_token_tree_tokens(session->tree);
+    for (uint32_t i = 0; status == OR_OK && i < verdict->accepted_count; i++) {
+        status = or_token_log_append(&session->log, &tokens[verdict->accepted[i]], 1);
+    }
+    int32_t next = (int32_t)verdict->next;
+    if (status == OR_OK) {
+        status = or_token_log_append(&session->log, &next, 1);
+    }
+    session->round = verdict->round + 1;
+    session->tree_round = 0;
+    session->wanted = verdict->finish == OR_FINISH_NONE;
+    return status;
+}
+
+// Compute K and V of every committed token; the last pass ends with the root, whose row is *root_row.
+static or_status_t catch_up(or_dsession_t *session, const or_dshared_t *shared, uint32_t *root_row)
+{
+    or_model_row_t rows[64];
+    uint32_t rows_max = or_model_rows_max(shared->model);
+    rows_max = rows_max < 64 ? rows_max : 64;
+    uint32_t length = session->log.length;
+    uint32_t from = or_kv_sequence_length(session->kv);
+    if (from >= length) { // the root's logits are gone: run it again
+        or_kv_sequence_truncate(session->kv, length - 1);
+        from = length - 1;
+    }
+    while (from < length) {
+        uint32_t count = length - from < rows_max ? length - from : rows_max;
+        for (uint32_t i = 0; i < count; i++) {
+            rows[i] = (or_model_row_t){session->kv, session->log.tokens[from + i], OR_KV_NO_SLOT,
+                                       OR_KV_NO_SLOT};
+        }
+        or_status_t status = or_model_forward(shared->model, rows, count);
+        if (status != OR_OK) {
+            return status;
+        }
+        from += count;
+        *root_row = count - 1;
+    }
+    return OR_OK;
+}
+
+static or_noise_place_t place_after(const or_dsession_t *session, const or_dshared_t *shared)
+{
+    const uint32_t *widths = or_vocab_widths(shared->vocab);
+    or_noise_place_t place = {0, 0};
+    for (uint32_t i = session->terms.open.prompt_length; i < session->log.length; i++) {
+        place = or_noise_advance(place, widths[session->log.tokens[i]]);
+    }
+    return place;
+}
+
+or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared)
+{
+    int64_t started = or_clock_now(shared->clock);
+    const or_open_session_t *open = &session->terms.open;
+    or_status_t status = OR_OK;
+    or_token_tree_reset(session->tree, session->log.tokens[session->log.length - 1]);
+    if (session->log.length <= or_model_context(shared->model) && open->draft_nodes > 0) {
+        uint32_t root_row = 0;
+        status = catch_up(session, shared, &root_row);
+        const or_build_job_t job = {
+            .sequence = session->kv,
+            .root_row = root_row,
+            .history = session->log.tokens,
+            .history_count = session->log.length,
+            .place = place_after(session, shared),
+            .noise_key = {open->noise_key},
+            .sampling = open->sampling,
+            .draft_temperature = open->draft_temperature,
+            .noisy = open->accept_rule == OR_ACCEPT_COUPLED && open->sampling.temperature > 0,
+            .nodes_max = open->draft_nodes,
+            .depth_max = open->draft_depth,
+            .belief = &session->belief,
+        };
+        if (status == OR_OK) {
+            status = or_builder_build(session->builder, (or_draft_method_t)open->draft_method, &job,
+                                      session->tree);
+        }
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    session->tree_round = session->round;
+    session->wanted = false;
+    session->draft_us = (uint32_t)((or_clock_now(shared->clock) - started) / 1000);
+    return OR_OK;
+}

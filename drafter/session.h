@@ -1,0 +1,57 @@
+// session - one text at the drafter: the shadow of the committed prefix, its KV cache, the last tree built.
+//
+//     log     [ prompt ........ completion .... root ]
+//     kv      [ what was computed ]  slots: the expanded nodes of the last tree
+//     round   the one to draft next, or drafted and not yet judged
+//
+// It knows no peers and sends nothing: drafter.c does. One thread.
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/model/model.h"
+#include "common/text/vocab.h"
+#include "drafter/builder.h"
+#include "proto/terms.h"
+#include "proto/token_log.h"
+
+typedef struct {
+    or_session_id_t id; // 0: this place is free
+    or_terms_t terms;
+    or_token_log_t log;
+    or_kv_sequence_t *kv;
+    or_builder_t *builder;
+    or_belief_t belief;
+    or_token_tree_t *tree;
+    uint64_t round;      // 0 before the first prefix
+    uint64_t tree_round; // of `tree`; 0 if there is none
+    uint32_t draft_us;   // what building it took
+    bool wanted;         // a tree is due for `round`
+    int64_t used_ns;
+} or_dsession_t;
+
+// What sessions of one process share.
+typedef struct {
+    or_model_t *model;
+    const or_vocab_t *vocab;
+    const or_clock_t *clock;
+    uint32_t nodes_max;
+} or_dshared_t;
+
+// Fill a free place. OR_ERR_UNSUPPORTED (method), OR_ERR_INVALID (sampling), OR_ERR_NO_MEMORY.
+or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared, or_session_id_t id,
+                             const or_open_session_t *open);
+void or_dsession_close(or_dsession_t *session);
+
+// Take committed tokens. *again: the prefix is what the last tree stands on already, so send that tree again.
+// OR_ERR_MISMATCH (replay from 0, please), OR_ERR_INVALID, OR_ERR_FULL.
+or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *shared,
+                               const or_prefix_t *prefix, bool *again);
+
+// Take a verdict: keep the accepted nodes' K and V, learn, move to the next round. Old verdicts are ignored.
+// OR_ERR_MISMATCH if it does not fit what we hold; nothing has changed then.
+or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shared,
+                                const or_verdict_t *verdict);
+
+// Bring the cache up to date, in passes of the model's size, and grow session->tree for session->round.
+// OR_ERR_FULL: no pages.
+or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared);

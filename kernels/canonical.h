@@ -1,0 +1,137 @@
+// canonical - the pieces of canonical arithmetic that every table shares, private to kernels/.
+//
+// Scalar and inline: kernels/ref is made of them, the vector tables use them for what does not fill
+// a vector and repeat the same operations lane-wise for what does. "Maximum" is `a > b ? a : b`
+// with the newer value as a, which is what x86's max does: a NaN never replaces a maximum, and of
+// two zeros the older stays.
+#pragma once
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LANES 16u // the lanes of a lane sum, whatever the width of a vector
+
+// exp(x) = 2^n * exp(r), n = round(x / ln 2), r = x - n ln 2 in [-ln 2 / 2, ln 2 / 2]. ln 2 is
+// split in two, the high part short; the polynomial is that of Cephes' expf (S. Moshier, 1992).
+// Arguments are clamped to where the result is infinite or zero anyway. Adding EXP_MAGIC rounds to
+// an integer and leaves it in the low bits of the sum.
+#define EXP_HIGHEST 89.0f
+#define EXP_LOWEST -104.0f
+#define EXP_LOG2E 0x1.715476p0f
+#define EXP_MAGIC 0x1.8p23f
+#define EXP_MAGIC_BITS 0x4B400000u
+#define EXP_LN2_HIGH 0x1.63p-1f
+#define EXP_LN2_LOW -0x1.bd0106p-13f
+#define EXP_C6 1.9875691500e-4f
+#define EXP_C5 1.3981999507e-3f
+#define EXP_C4 8.3334519073e-3f
+#define EXP_C3 4.1665795894e-2f
+#define EXP_C2 1.6666665459e-1f
+#define EXP_C1 5.0000001201e-1f
+
+static inline uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+// Within 0.9 ulp. 2^n is applied as two factors, each a normal number, so that the only rounding is
+// the last one, denormals included. The exponents are taken in unsigned arithmetic with 256 added,
+// which makes them harmless for a NaN.
+static inline float canonical_exp(float x)
+{
+    x = EXP_HIGHEST < x ? EXP_HIGHEST : x;
+    x = EXP_LOWEST > x ? EXP_LOWEST : x;
+    float shifted = fmaf(x, EXP_LOG2E, EXP_MAGIC);
+    float n = shifted - EXP_MAGIC;
+    float r = fmaf(n, -EXP_LN2_HIGH, x);
+    r = fmaf(n, -EXP_LN2_LOW, r);
+    float y = fmaf(EXP_C6, r, EXP_C5);
+    y = fmaf(y, r, EXP_C4);
+    y = fmaf(y, r, EXP_C3);
+    y = fmaf(y, r, EXP_C2);
+    y = fmaf(y, r, EXP_C1);
+    y = fmaf(y, r, 1.0f);
+    y = fmaf(y, r, 1.0f);
+    uint32_t exponent = bits_of(shifted) - EXP_MAGIC_BITS + 256;
+    uint32_t half = exponent >> 1;
+    return y * float_of((half - 1) << 23) * float_of((exponent - half - 1) << 23);
+}
+
+static inline float canonical_max(float newer, float older)
+{
+    return newer > older ? newer : older;
+}
+
+static inline float canonical_swiglu(float gate, float up)
+{
+    return gate / (1.0f + canonical_exp(-gate)) * up;
+}
+
+static inline float canonical_rms_factor(float sum_of_squares, uint32_t n, float eps)
+{
+    return 1.0f / sqrtf(sum_of_squares / (float)n + eps);
+}
+
+static inline void canonical_rope_pair(float *pair, float cosine, float sine)
+{
+    float a = pair[0];
+    float b = pair[1];
+    pair[0] = fmaf(a, cosine, -(b * sine));
+    pair[1] = fmaf(a, sine, b * cosine);
+}
+
+static inline float canonical_sum_shards(const float *parts, size_t part_stride)
+{
+    float pairs[4];
+    for (size_t j = 0; j < 4; j++) {
+        pairs[j] = parts[2 * j * part_stride] + parts[(2 * j + 1) * part_stride];
+    }
+    return (pairs[0] + pairs[1]) + (pairs[2] + pairs[3]);
+}
+
+// The fixed trees over the lanes: (j, j+8), (j, j+4), (j, j+2), (j, j+1). They use up `lanes`.
+static inline float canonical_lane_sum(float lanes[LANES])
+{
+    for (uint32_t width = LANES / 2; width > 0; width /= 2) {
+        for (uint32_t j = 0; j < width; j++) {
+            lanes[j] += lanes[j + width];
+        }
+    }
+    return lanes[0];
+}
+
+static inline float canonical_lane_max(float lanes[LANES])
+{
+    for (uint32_t width = LANES / 2; width > 0; width /= 2) {
+        for (uint32_t j = 0; j < width; j++) {
+            lanes[j] = canonical_max(lanes[j + width], lanes[j]);
+        }
+    }
+    return lanes[0];
+}
+
+// Exact. A half without its sign, moved into place, is a float 2^112 too small, also where the half
+// is denormal. Signalling NaNs become quiet, as the processors' own conversions do.
+static inline float canonical_widen(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+    uint32_t magnitude = half & 0x7FFFu;
+    if (magnitude > 0x7C00u) {
+        return float_of(sign | 0x7FC00000u | magnitude << 13);
+    }
+    if (magnitude == 0x7C00u) {
+        return float_of(sign | 0x7F800000u);
+    }
+    return float_of(sign | bits_of(float_of(magnitude << 13) * 0x1p112f));
+}

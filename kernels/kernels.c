@@ -1,0 +1,97 @@
+#include "kernels/kernels.h"
+
+#ifdef OR_KERNELS_AVX2
+#include <cpuid.h>
+#endif
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/canonical.h"
+#include "kernels/kernels_internal.h"
+
+typedef struct {
+    const or_kernels_t *table;
+    bool (*runs_here)(void);
+    const char *names; // this table's name and those before it, which run wherever it runs
+} candidate_t;
+
+static bool ref_runs_here(void)
+{
+    return true;
+}
+
+#ifdef OR_KERNELS_AVX2
+// "avx2" also asks whether the operating system saves the wide registers; not every compiler can be
+// asked for "f16c".
+static bool avx2_runs_here(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+    return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+#endif
+
+// From the plainest to the fastest.
+static const candidate_t candidates[] = {
+    {&or_kernels_ref, ref_runs_here, "ref"},
+#ifdef OR_KERNELS_AVX2
+    {&or_kernels_avx2, avx2_runs_here, "ref avx2"},
+#endif
+};
+
+#define CANDIDATES (sizeof candidates / sizeof candidates[0])
+
+static const candidate_t *best_candidate(void)
+{
+    size_t i = CANDIDATES - 1;
+    while (i > 0 && !candidates[i].runs_here()) {
+        i--;
+    }
+    return &candidates[i];
+}
+
+const or_kernels_t *or_kernels_find(const char *name)
+{
+    for (size_t i = 0; i < CANDIDATES; i++) {
+        if (strcmp(candidates[i].table->name, name) == 0 && candidates[i].runs_here()) {
+            return candidates[i].table;
+        }
+    }
+    return NULL;
+}
+
+const or_kernels_t *or_kernels_pick(void)
+{
+    const char *name = getenv("OUTRIDER_KERNELS");
+    return name != NULL && *name != '\0' ? or_kernels_find(name) : best_candidate()->table;
+}
+
+const char *or_kernels_names(void)
+{
+    return best_candidate()->names;
+}
+
+float or_f16_to_f32(uint16_t half)
+{
+    return canonical_widen(half);
+}
+
+uint16_t or_f32_to_f16(float value)
+{
+    uint32_t bits = bits_of(value);
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
+    uint32_t magnitude = bits & 0x7FFFFFFFu;
+    if (magnitude > 0x7F800000u) { // NaN: quiet, with what fits of its payload
+        return (uint16_t)(sign | 0x7E00u | (magnitude >> 13 & 0x3FFu));
+    }
+    if (magnitude >= 0x47800000u) { // 2^16 and above, infinity
+        return sign | 0x7C00u;
+    }
+    if (magnitude < 0x38800000u) { // below 2^-14: adding 0.5 rounds as a denormal, in the low bits
+        return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - 0x3F000000u));
+    }
+    // Just under half of the last kept bit, or half if that is odd; a carry may run up to infinity.
+    uint32_t odd = magnitude >> 13 & 1u;
+    return (uint16_t)(sign | ((magnitude - 0x38000000u + 0xFFFu + odd) >> 13));
+}

@@ -1,0 +1,154 @@
+// The definition of every kernel: plain loops, one operation after the other. fmaf rounds once also
+// where the processor has no such instruction. Slow and meant to be: what another table must equal,
+// bit for bit.
+#include "kernels/kernels.h"
+
+#include "kernels/canonical.h"
+
+static void clear_rows(float *y, size_t y_stride, uint32_t rows)
+{
+    for (uint32_t m = 0; m < rows; m++) {
+        memset(y + m * y_stride, 0, OR_PANEL * sizeof *y);
+    }
+}
+
+// One step of the chain in every row of a panel: y[m][lane] = fma(x[m], w[lane], y[m][lane]).
+static void step_rows(const float *w, const float *x, size_t x_stride, uint32_t rows, float *y,
+                      size_t y_stride)
+{
+    for (uint32_t m = 0; m < rows; m++) {
+        for (uint32_t lane = 0; lane < OR_PANEL; lane++) {
+            float *cell = &y[m * y_stride + lane];
+            *cell = fmaf(x[m * x_stride], w[lane], *cell);
+        }
+    }
+}
+
+static void matmul_f32_ref(const float *panels, size_t panel_stride, uint32_t panel_count,
+                           uint32_t k, const float *x, size_t x_stride, uint32_t rows, float *y,
+                           size_t y_stride)
+{
+    for (uint32_t p = 0; p < panel_count; p++) {
+        const float *panel = panels + p * panel_stride;
+        float *y_panel = y + (size_t)p * OR_PANEL;
+        clear_rows(y_panel, y_stride, rows);
+        for (uint32_t i = 0; i < k; i++) {
+            step_rows(panel + (size_t)i * OR_PANEL, x + i, x_stride, rows, y_panel, y_stride);
+        }
+    }
+}
+
+static void matmul_f16_ref(const uint16_t *panels, size_t panel_stride, uint32_t panel_count,
+                           uint32_t k, const float *x, size_t x_stride, uint32_t rows, float *y,
+                           size_t y_stride)
+{
+    for (uint32_t p = 0; p < panel_count; p++) {
+        const uint16_t *panel = panels + p * panel_stride;
+        float *y_panel = y + (size_t)p * OR_PANEL;
+        clear_rows(y_panel, y_stride, rows);
+        for (uint32_t i = 0; i < k; i++) {
+            float w[OR_PANEL];
+            for (uint32_t lane = 0; lane < OR_PANEL; lane++) {
+                w[lane] = canonical_widen(panel[(size_t)i * OR_PANEL + lane]);
+            }
+            step_rows(w, x + i, x_stride, rows, y_panel, y_stride);
+        }
+    }
+}
+
+static void rmsnorm_ref(const float *x, const float *weight, uint32_t n, float eps, float *y)
+{
+    float squares[LANES] = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        squares[i % LANES] = fmaf(x[i], x[i], squares[i % LANES]);
+    }
+    float factor = canonical_rms_factor(canonical_lane_sum(squares), n, eps);
+    for (uint32_t i = 0; i < n; i++) {
+        y[i] = x[i] * factor * weight[i];
+    }
+}
+
+static void rope_pairs_ref(float *x, const float *cosine, const float *sine, uint32_t head_dim)
+{
+    for (uint32_t i = 0; i < head_dim / 2; i++) {
+        canonical_rope_pair(x + 2 * (size_t)i, cosine[i], sine[i]);
+    }
+}
+
+static void swiglu_ref(float *gate, const float *up, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        gate[i] = canonical_swiglu(gate[i], up[i]);
+    }
+}
+
+static void add_ref(float *y, const float *x, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        y[i] += x[i];
+    }
+}
+
+static void sum_shards_ref(const float *parts, size_t part_stride, uint32_t n, float *y)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        y[i] = canonical_sum_shards(parts + i, part_stride);
+    }
+}
+
+static void attention_scores_ref(const float *q, const float *k_block, uint32_t head_dim,
+                                 float scale, float *scores)
+{
+    for (uint32_t p = 0; p < OR_KV_BLOCK; p++) {
+        float dot = 0.0f;
+        for (uint32_t d = 0; d < head_dim; d++) {
+            dot = fmaf(q[d], k_block[(size_t)d * OR_KV_BLOCK + p], dot);
+        }
+        scores[p] = scale * dot;
+    }
+}
+
+static void softmax_ref(float *scores, uint32_t n)
+{
+    float maxima[LANES];
+    float sums[LANES] = {0};
+    for (uint32_t j = 0; j < LANES; j++) {
+        maxima[j] = -INFINITY;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        maxima[i % LANES] = canonical_max(scores[i], maxima[i % LANES]);
+    }
+    float max = canonical_lane_max(maxima);
+    for (uint32_t i = 0; i < n; i++) {
+        scores[i] = canonical_exp(scores[i] - max);
+        sums[i % LANES] += scores[i];
+    }
+    float factor = 1.0f / canonical_lane_sum(sums);
+    for (uint32_t i = 0; i < n; i++) {
+        scores[i] *= factor;
+    }
+}
+
+static void attention_values_ref(const float *weights, const float *v_block, uint32_t head_dim,
+                                 uint32_t n, float *out)
+{
+    for (uint32_t p = 0; p < n; p++) {
+        for (uint32_t d = 0; d < head_dim; d++) {
+            out[d] = fmaf(weights[p], v_block[(size_t)p * head_dim + d], out[d]);
+        }
+    }
+}
+
+const or_kernels_t or_kernels_ref = {
+    .name = "ref",
+    .matmul_f32 = matmul_f32_ref,
+    .matmul_f16 = matmul_f16_ref,
+    .rmsnorm = rmsnorm_ref,
+    .rope_pairs = rope_pairs_ref,
+    .swiglu = swiglu_ref,
+    .add = add_ref,
+    .sum_shards = sum_shards_ref,
+    .attention_scores = attention_scores_ref,
+    .softmax = softmax_ref,
+    .attention_values = attention_values_ref,
+};

@@ -1,0 +1,40 @@
+// cluster - a coordinator, a verifier and a drafter as child processes on this machine.
+//
+//     start: coordinator ──ready line: its endpoint──▶ verifier, drafter --connect ENDPOINT
+//     watch: the text cannot go on without coordinator and verifier; without the drafter it goes on by plain decoding
+//
+// Main thread only; start it before any other thread runs (it forks).
+#pragma once
+
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+typedef struct {
+    const char *listen;      // the coordinator's endpoint; a port of * takes any free one
+    const char *model;       // target
+    const char *draft_model; // NULL: no drafter
+    uint32_t threads;        // of the verifier; 0: its own choice
+    uint32_t draft_threads;
+    uint32_t context; // 0: what the models were made for
+    const char *log_level;
+    bool
+        show_logs; // the children's logs on our standard error; else kept, and quoted when one fails
+    bool restart_drafter; // with a growing pause, instead of going on without
+} or_cluster_config_t;
+
+typedef struct or_cluster or_cluster_t;
+
+// Strings of `config` are borrowed until stop. Returns when the coordinator listens. OR_ERR_IO, OR_ERR_NOT_FOUND, OR_ERR_UNREACHABLE
+// (a child ended at once: its last words).
+or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **cluster_p);
+// End all children in order and reap them; NULL is fine.
+void or_cluster_stop(or_cluster_t **cluster_p);
+
+// Where clients connect. Borrowed from the cluster.
+const char *or_cluster_endpoint(const or_cluster_t *cluster);
+
+// Look after the children; call every few hundred milliseconds. A lost drafter is warned of, and restarted if so configured.
+// OR_ERR_UNREACHABLE if coordinator or verifier ended, or the drafter before it was of any use (`useful` false): its file or options
+// are wrong. OR_ERR_MISMATCH with the coordinator's sentence if it refused one of them.
+or_status_t or_cluster_check(or_cluster_t *cluster, bool useful);

@@ -1,0 +1,180 @@
+// outrider generate - one text, on a cluster of its own or on a coordinator that runs already.
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "launch/client.h"
+#include "launch/cluster.h"
+#include "launch/commands.h"
+#include "launch/generate_options.h"
+#include "launch/interrupt.h"
+#include "launch/models.h"
+#include "launch/report.h"
+
+#define LOOK_NS (100 * OR_NS_PER_MS) // between looks at the children
+#define CANCEL_NS (2 * OR_NS_PER_S)  // for the last delta after Ctrl-C
+
+typedef struct {
+    const or_generate_config_t *config;
+    const or_generate_request_t *request;
+    or_cluster_t *cluster; // NULL with --connect
+    or_client_t *client;
+    or_report_t report;
+    bool interrupted;
+} run_t;
+
+static or_status_t start(run_t *run)
+{
+    const or_generate_config_t *config = run->config;
+    const char *endpoint = config->connect;
+    if (endpoint == NULL) {
+        const or_cluster_config_t local = {.listen = "tcp://127.0.0.1:*",
+                                           .model = config->model,
+                                           .draft_model = config->draft_model,
+                                           .threads = config->threads,
+                                           .draft_threads = config->draft_threads,
+                                           .context = config->context,
+                                           .log_level = config->log_level,
+                                           .show_logs = config->verbose};
+        or_status_t status = or_cluster_start(&local, &run->cluster);
+        if (status != OR_OK) {
+            return status;
+        }
+        endpoint = or_cluster_endpoint(run->cluster);
+    }
+    return or_client_create(endpoint, run->request, &run->client);
+}
+
+static or_status_t write_text(const char *text, size_t bytes)
+{
+    if (fwrite(text, 1, bytes, stdout) != bytes || fflush(stdout) != 0) {
+        return or_fail(OR_ERR_IO, "cannot write to standard output: %s", strerror(errno));
+    }
+    return OR_OK;
+}
+
+static or_status_t take(run_t *run, const or_generate_delta_t *delta)
+{
+    or_status_t status = or_report_add(&run->report, delta);
+    if (status == OR_OK && !run->config->json) {
+        status = write_text((const char *)delta->text, delta->text_bytes);
+    }
+    if (status == OR_OK && delta->finish == OR_FINISH_ERROR) {
+        status = or_fail(OR_ERR_INVALID, "%s", delta->error);
+    }
+    return status;
+}
+
+// One wait for the next delta, or for a look at the children and at Ctrl-C.
+static or_status_t step(run_t *run, int64_t *cancel_until_ns)
+{
+    or_message_t message;
+    int64_t now = or_clock_now(or_clock_monotonic());
+    if (or_interrupt_count() > 0 && !run->interrupted) {
+        run->interrupted = true;
+        *cancel_until_ns = now + CANCEL_NS;
+        or_client_cancel(run->client);
+    }
+    if (or_interrupt_count() > 1 || now > *cancel_until_ns) {
+        return or_fail(OR_ERR_CANCELLED, "interrupted");
+    }
+    or_status_t status = or_client_next(run->client, now + LOOK_NS, &message);
+    if (status == OR_OK) {
+        status = take(run, &message.body.generate_delta);
+        or_message_fini(&message);
+        if (status != OR_OK) {
+            return status;
+        }
+    } else if (status != OR_ERR_AGAIN) {
+        return status;
+    }
+    return run->cluster != NULL ? or_cluster_check(run->cluster, run->report.token_count > 0)
+                                : OR_OK;
+}
+
+static or_status_t generate(run_t *run)
+{
+    int64_t cancel_until_ns = OR_TIME_NEVER;
+    or_status_t status = start(run);
+    if (status == OR_OK && !run->config->json && run->config->display_prompt) {
+        status = write_text((const char *)run->request->prompt, run->request->prompt_bytes);
+    }
+    while (status == OR_OK && run->report.finish == OR_FINISH_NONE) {
+        status = step(run, &cancel_until_ns);
+    }
+    return status;
+}
+
+static or_status_t print_end(const run_t *run)
+{
+    if (!run->config->json) {
+        or_status_t status = write_text("\n", 1);
+        if (status != OR_OK) {
+            return status;
+        }
+    }
+    or_report_print_summary(&run->report, stderr);
+    if (run->config->verbose) {
+        or_report_print_times(&run->report, stderr);
+    }
+    if (!run->config->json) {
+        return OR_OK;
+    }
+    or_status_t status = or_report_print_json(&run->report, run->request, stdout);
+    return status == OR_OK ? write_text("", 0) : status;
+}
+
+static int run_request(const or_generate_config_t *config, const or_generate_request_t *request)
+{
+    run_t run = {.config = config, .request = request};
+    or_interrupt_watch();
+    or_status_t status = generate(&run);
+    bool text_begun = !config->json && run.report.text_bytes > 0;
+    if (status == OR_OK) {
+        status = print_end(&run);
+    } else if (text_begun) {
+        putchar('\n');
+        fflush(stdout);
+    }
+    int code = status == OR_OK ? OR_EXIT_OK : OR_EXIT_FAILURE;
+    if (run.interrupted || or_interrupt_count() > 0) {
+        code = OR_EXIT_INTERRUPTED;
+    } else if (status != OR_OK) {
+        or_command_fail("generate", code);
+    }
+    or_client_destroy(&run.client);
+    or_cluster_stop(&run.cluster);
+    or_report_fini(&run.report);
+    return code;
+}
+
+int or_command_generate(int argc, char **argv)
+{
+    or_generate_config_t config = or_generate_config_default();
+    or_generate_request_t request = {0};
+    or_options_next_t next;
+    or_log_level_t level;
+    or_status_t status = or_options_parse(&or_generate_program, argc, argv, &config, NULL, &next);
+    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
+        return status == OR_OK ? OR_EXIT_OK : or_command_fail("generate", OR_EXIT_USAGE);
+    }
+    status = or_log_parse_level(config.log_level, &level);
+    if (status == OR_OK) {
+        or_log_init("generate", level);
+        status = or_generate_request_make(&config, &request);
+    }
+    if (status == OR_OK && config.connect == NULL) {
+        status = or_models_choose(&config.model, &config.draft_model, config.plain);
+    }
+    int code;
+    if (status == OR_OK) {
+        code = run_request(&config, &request);
+    } else {
+        code =
+            or_command_fail("generate", status == OR_ERR_INVALID ? OR_EXIT_USAGE : OR_EXIT_FAILURE);
+    }
+    or_generate_request_free(&request);
+    or_options_free(&or_generate_program, &config, NULL);
+    return code;
+}

@@ -1,0 +1,121 @@
+// outrider up - a local cluster in the foreground, for `outrider generate --connect` and drafters elsewhere.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/options.h"
+#include "launch/cluster.h"
+#include "launch/commands.h"
+#include "launch/interrupt.h"
+#include "launch/models.h"
+
+#define LOOK_NS (200 * OR_NS_PER_MS)
+
+typedef struct {
+    char *listen, *model, *draft_model, *log_level;
+    uint32_t threads, draft_threads, context;
+    bool plain;
+} config_t;
+
+static const or_option_t table[] = {
+    {"listen", NULL, OR_OPTION_STRING, offsetof(config_t, listen), "ENDPOINT",
+     "where the coordinator listens; a port of * takes any free one"},
+    {"model", "m", OR_OPTION_STRING, offsetof(config_t, model), "FILE",
+     "target model (GGUF); the demonstration pair if not given"},
+    {"model-draft", "md", OR_OPTION_STRING, offsetof(config_t, draft_model), "FILE",
+     "draft model of the same vocabulary"},
+    {"plain", NULL, OR_OPTION_FLAG, offsetof(config_t, plain), NULL, "no drafter"},
+    {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
+     "context in tokens; 0: what the models were made for"},
+    {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
+     "threads of the target; 0: one a core"},
+    {"threads-draft", "td", OR_OPTION_UINT32, offsetof(config_t, draft_threads), "N",
+     "threads of the draft model; 0: one a core"},
+    {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
+     "error, warn, info, debug or trace"},
+    {0}};
+
+static const or_option_program_t program = {
+    .program = "outrider up",
+    .summary = "run a local cluster in the foreground until Ctrl-C",
+    .usage = "[options]",
+    .table = table,
+    .examples = "Examples:\n"
+                "  outrider up\n"
+                "  outrider up --listen tcp://127.0.0.1:6000 -m target.gguf -md draft.gguf",
+};
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static void print_status(const config_t *config, const or_cluster_t *cluster)
+{
+    printf("outrider is up; Ctrl-C ends it\n\n"
+           "  endpoint  %s\n"
+           "  target    %s\n"
+           "  drafter   %s\n\n"
+           "  write     outrider generate --connect %s -p \"Once upon a time\"\n\n",
+           or_cluster_endpoint(cluster), base_name(config->model),
+           config->draft_model != NULL ? base_name(config->draft_model) : "none (plain decoding)",
+           or_cluster_endpoint(cluster));
+    fflush(stdout);
+}
+
+static or_status_t serve(const config_t *config)
+{
+    const struct timespec pause = {0, LOOK_NS};
+    const or_cluster_config_t local = {.listen = config->listen,
+                                       .model = config->model,
+                                       .draft_model = config->draft_model,
+                                       .threads = config->threads,
+                                       .draft_threads = config->draft_threads,
+                                       .context = config->context,
+                                       .log_level = config->log_level,
+                                       .show_logs = true,
+                                       .restart_drafter = true};
+    or_cluster_t *cluster = NULL;
+    or_interrupt_watch();
+    or_status_t status = or_cluster_start(&local, &cluster);
+    if (status != OR_OK) {
+        return or_interrupt_count() > 0 ? OR_OK : status;
+    }
+    print_status(config, cluster);
+    while (status == OR_OK && or_interrupt_count() == 0) {
+        nanosleep(&pause, NULL);
+        status = or_cluster_check(cluster, true);
+    }
+    or_cluster_stop(&cluster);
+    return status;
+}
+
+int or_command_up(int argc, char **argv)
+{
+    config_t config = {.listen = (char *)"tcp://127.0.0.1:5577", .log_level = (char *)"info"};
+    or_options_next_t next;
+    or_log_level_t level;
+    or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
+    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
+        return status == OR_OK ? OR_EXIT_OK : or_command_fail("up", OR_EXIT_USAGE);
+    }
+    int code = OR_EXIT_USAGE;
+    status = or_log_parse_level(config.log_level, &level);
+    if (status == OR_OK) {
+        or_log_init("up", level);
+        status = or_models_choose(&config.model, &config.draft_model, config.plain);
+    }
+    if (status == OR_OK) {
+        status = serve(&config);
+        code = OR_EXIT_FAILURE;
+    }
+    if (status != OR_OK) {
+        or_command_fail("up", code);
+    }
+    or_options_free(&program, &config, NULL);
+    return status == OR_OK ? OR_EXIT_OK : code;
+}

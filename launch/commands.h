@@ -1,0 +1,21 @@
+// commands - the subcommands of `outrider`, one file each.
+//
+// argv[0] is the subcommand's name; what is returned is the exit code. Errors are sentences on standard error.
+#pragma once
+
+enum {
+    OR_EXIT_OK = 0,
+    OR_EXIT_FAILURE = 1,      // the world said no
+    OR_EXIT_USAGE = 2,        // the command line makes no sense
+    OR_EXIT_INTERRUPTED = 130 // Ctrl-C, as a shell reports it
+};
+
+int or_command_generate(int argc, char **argv);
+int or_command_up(int argc, char **argv);
+int or_command_tokenize(int argc, char **argv);
+int or_command_model(int argc, char **argv); // of which there are two:
+int or_command_model_inspect(int argc, char **argv);
+int or_command_model_eval(int argc, char **argv);
+
+// Print or_error_text() as "outrider <command>: ..." and return `code`.
+int or_command_fail(const char *command, int code);

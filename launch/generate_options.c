@@ -1,0 +1,288 @@
+#include "launch/generate_options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/rng.h"
+#include "common/decode/methods.h"
+#include "common/decode/token_tree.h"
+#include "launch/input.h"
+
+#define AT(field) offsetof(or_generate_config_t, field)
+#define AT_SAMPLING(field) (AT(sampling) + offsetof(or_sampling_t, field))
+
+static const or_option_t table[] = {
+    {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Models and place"},
+    {"model", "m", OR_OPTION_STRING, AT(model), "FILE",
+     "target model (GGUF); the demonstration pair if not given"},
+    {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
+     "draft model of the same vocabulary"},
+    {"connect", NULL, OR_OPTION_STRING, AT(connect), "ENDPOINT",
+     "use the coordinator there, e.g. tcp://127.0.0.1:5577, instead of a local cluster"},
+    {"ctx-size", "c", OR_OPTION_UINT32, AT(context), "N",
+     "context in tokens; 0: what the model was made for"},
+    {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads of the target; 0: one a core"},
+    {"threads-draft", "td", OR_OPTION_UINT32, AT(draft_threads), "N",
+     "threads of the draft model; 0: one a core"},
+    {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Text"},
+    {"prompt", "p", OR_OPTION_STRING, AT(prompt), "TEXT", "what the text begins with"},
+    {"file", "f", OR_OPTION_STRING, AT(file), "FILE",
+     "the prompt is in a file (- is standard input); one newline at its end is dropped"},
+    {"special", NULL, OR_OPTION_FLAG, AT(special), NULL,
+     "special tokens written in the prompt are special, not text"},
+    {"predict", "n", OR_OPTION_INT32, AT(predict), "N",
+     "tokens to write; -1: until an end token or the context"},
+    {"stop", "r", OR_OPTION_LIST, AT(stop), "TEXT", "end before this text"},
+    {"ignore-eos", NULL, OR_OPTION_FLAG, AT(ignore_end), NULL, "go on after end tokens"},
+    {NULL, NULL, OR_OPTION_HEADING, 0, NULL,
+     "Sampling (all filters are off: the text is an exact sample of the target)"},
+    {"seed", "s", OR_OPTION_STRING, AT(seed), "N",
+     "same seed, same text; 'random' draws one and reports it"},
+    {"temp", NULL, OR_OPTION_FLOAT, AT_SAMPLING(temperature), "T",
+     "temperature; 0 takes the best token"},
+    {"top-k", NULL, OR_OPTION_UINT32, AT_SAMPLING(top_k), "K", "the K best tokens only; 0: off"},
+    {"top-p", NULL, OR_OPTION_FLOAT, AT_SAMPLING(top_p), "P",
+     "the fewest tokens whose probabilities reach P; 1: off"},
+    {"min-p", NULL, OR_OPTION_FLOAT, AT_SAMPLING(min_p), "P",
+     "tokens of at least P times the best one's probability; 0: off"},
+    {"repeat-penalty", NULL, OR_OPTION_FLOAT, AT_SAMPLING(repeat_penalty), "X",
+     "make tokens seen lately less likely; 1: off"},
+    {"presence-penalty", NULL, OR_OPTION_FLOAT, AT_SAMPLING(presence_penalty), "X",
+     "subtracted from the logit of a token seen lately; 0: off"},
+    {"frequency-penalty", NULL, OR_OPTION_FLOAT, AT_SAMPLING(frequency_penalty), "X",
+     "subtracted as often as it was seen; 0: off"},
+    {"repeat-last-n", NULL, OR_OPTION_INT32, AT_SAMPLING(repeat_last_n), "N",
+     "how far back 'lately' reaches; 0: off, -1: all"},
+    {"logit-bias", NULL, OR_OPTION_LIST, AT(logit_bias), "ID+B",
+     "add B to a token's logit, e.g. 15043+1 or 15043-inf"},
+    {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Drafting (never changes the text)"},
+    {"draft-method", NULL, OR_OPTION_STRING, AT(draft_method), "NAME", "coupled or chain"},
+    {"accept", NULL, OR_OPTION_STRING, AT(accept), "NAME",
+     "acceptance rule: coupled, or greedy at temperature 0"},
+    {"draft-nodes", NULL, OR_OPTION_UINT32, AT(draft_nodes), "N", "most guesses a round"},
+    {"draft-depth", NULL, OR_OPTION_UINT32, AT(draft_depth), "N", "most guesses in a row"},
+    {"draft-temp", NULL, OR_OPTION_FLOAT, AT(draft_temperature), "T",
+     "the drafter's temperature; -1: as --temp, or 1 where that is 0"},
+    {"plain", NULL, OR_OPTION_FLAG, AT(plain), NULL, "no drafter at all"},
+    {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Output"},
+    {"json", NULL, OR_OPTION_FLAG, AT(json), NULL, "one line of JSON on standard output"},
+    {"display-prompt", NULL, OR_OPTION_FLAG, AT(display_prompt), NULL,
+     "print the prompt before the text"},
+    {"verbose", "v", OR_OPTION_FLAG, AT(verbose), NULL,
+     "show the processes' logs and where the time went"},
+    {"log-level", NULL, OR_OPTION_STRING, AT(log_level), "LEVEL",
+     "error, warn, info, debug or trace"},
+    {0}};
+
+const or_option_program_t or_generate_program = {
+    .program = "outrider generate",
+    .summary = "write text after a prompt, token for token what the target alone would write",
+    .usage = "-p TEXT [options]",
+    .table = table,
+    .examples = "Examples:\n"
+                "  outrider generate -p \"Once upon a time\" -n 64\n"
+                "  outrider generate -m target.gguf -md draft.gguf -f prompt.txt --temp 0 --json\n"
+                "  outrider generate --connect tcp://127.0.0.1:5577 -p \"It was\" -s 7",
+};
+
+or_generate_config_t or_generate_config_default(void)
+{
+    return (or_generate_config_t){.predict = 128,
+                                  .sampling = or_sampling_default(),
+                                  .seed = (char *)"random",
+                                  .draft_method = (char *)"coupled",
+                                  .accept = (char *)"coupled",
+                                  .draft_nodes = 16,
+                                  .draft_depth = 16,
+                                  .draft_temperature = -1.0F,
+                                  .display_prompt = true,
+                                  .log_level = (char *)"info"};
+}
+
+// Seeds stay below 2^63, so that every JSON reader can take them back.
+static or_status_t parse_seed(const char *text, uint64_t *seed)
+{
+    if (strcmp(text, "random") == 0 || strcmp(text, "-1") == 0) {
+        *seed = or_rng_system_seed() >> 32; // short enough to be typed again
+        return OR_OK;
+    }
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number > INT64_MAX) {
+        return or_fail(OR_ERR_INVALID,
+                       "-s/--seed: '%s' is not 'random' or a whole number from 0 to %" PRId64, text,
+                       INT64_MAX);
+    }
+    *seed = number;
+    return OR_OK;
+}
+
+// "15043+1.5", "15043-inf".
+static or_status_t parse_bias(const char *text, or_logit_bias_t *bias)
+{
+    char *end;
+    errno = 0;
+    unsigned long id = strtoul(text, &end, 10);
+    const char *number = end;
+    float value = strtof(number, &end);
+    if (*text < '0' || *text > '9' || errno != 0 || id > INT32_MAX ||
+        (*number != '+' && *number != '-') || end == number || *end != '\0' || isnan(value)) {
+        return or_fail(OR_ERR_INVALID,
+                       "--logit-bias: '%s' is not a token id with a signed bias, as 15043+1", text);
+    }
+    *bias = (or_logit_bias_t){(int32_t)id, value};
+    return OR_OK;
+}
+
+static or_status_t make_bias(const or_option_list_t *list, or_sampling_t *sampling)
+{
+    if (list->count == 0) {
+        return OR_OK;
+    }
+    or_logit_bias_t *bias = calloc(list->count, sizeof *bias);
+    if (bias == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for --logit-bias");
+    }
+    sampling->bias = bias;
+    sampling->bias_count = (uint32_t)list->count;
+    or_status_t status = OR_OK;
+    for (size_t i = 0; i < list->count && status == OR_OK; i++) {
+        status = parse_bias(list->items[i], &bias[i]);
+    }
+    return status;
+}
+
+static or_status_t make_stop(const or_option_list_t *list, or_generate_request_t *request)
+{
+    or_wire_bytes_t *stop = calloc(list->count + 1, sizeof *stop);
+    if (stop == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for --stop");
+    }
+    request->stop = stop;
+    request->stop_count = (uint32_t)list->count;
+    for (size_t i = 0; i < list->count; i++) {
+        stop[i] =
+            (or_wire_bytes_t){(const uint8_t *)list->items[i], (uint32_t)strlen(list->items[i])};
+        if (stop[i].length == 0) {
+            return or_fail(OR_ERR_INVALID, "-r/--stop: an empty text would end everything");
+        }
+    }
+    return OR_OK;
+}
+
+static or_status_t make_prompt(const or_generate_config_t *config, or_generate_request_t *request)
+{
+    if ((config->prompt != NULL) == (config->file != NULL)) {
+        return or_fail(OR_ERR_INVALID, "give the prompt with -p TEXT or with -f FILE");
+    }
+    char *text;
+    size_t length;
+    or_status_t status = OR_OK;
+    if (config->file != NULL) {
+        status = or_input_read(config->file, &text, &length);
+        if (status == OR_OK && length > 0 && text[length - 1] == '\n') {
+            length--;
+        }
+    } else {
+        length = strlen(config->prompt);
+        text = strdup(config->prompt);
+        if (text == NULL) {
+            status = or_fail(OR_ERR_NO_MEMORY, "no memory for the prompt");
+        }
+    }
+    if (status == OR_OK) {
+        request->prompt = (uint8_t *)text;
+        request->prompt_bytes = (uint32_t)length; // or_input_read stops far below 4 GiB
+    }
+    return status;
+}
+
+static or_status_t make_methods(const or_generate_config_t *config, or_generate_request_t *request)
+{
+    or_draft_method_t method;
+    or_accept_rule_t rule;
+    or_status_t status = or_draft_method_parse(config->draft_method, &method);
+    if (status == OR_OK) {
+        status = or_accept_rule_parse(config->accept, &rule);
+    }
+    if (status == OR_OK) {
+        status = or_methods_check(method, rule, config->sampling.temperature);
+    }
+    if (status == OR_OK) {
+        request->draft_method = method;
+        request->accept_rule = rule;
+    }
+    return status;
+}
+
+static or_status_t check_numbers(const or_generate_config_t *config)
+{
+    if (config->predict < -1 || config->predict == 0) {
+        return or_fail(OR_ERR_INVALID, "-n/--predict: %" PRId32 " is neither -1 nor 1 or more",
+                       config->predict);
+    }
+    if (config->draft_nodes < 1 || config->draft_nodes > OR_TREE_NODES_MAX) {
+        return or_fail(OR_ERR_INVALID, "--draft-nodes: %" PRIu32 " is not between 1 and %u",
+                       config->draft_nodes, OR_TREE_NODES_MAX);
+    }
+    if (config->draft_depth < 1) {
+        return or_fail(OR_ERR_INVALID, "--draft-depth: at least 1 is needed; see --plain");
+    }
+    return OR_OK;
+}
+
+or_status_t or_generate_request_make(const or_generate_config_t *config,
+                                     or_generate_request_t *request)
+{
+    or_generate_request_t made = {
+        .max_tokens = config->predict > 0 ? (uint32_t)config->predict : 0,
+        .sampling = config->sampling,
+        .has_seed = true,
+        .plain = config->plain,
+        .draft_nodes = config->draft_nodes,
+        .draft_depth = config->draft_depth,
+        .has_draft_temperature = config->draft_temperature >= 0,
+        .draft_temperature = config->draft_temperature >= 0 ? config->draft_temperature : 0,
+        .ignore_end = config->ignore_end,
+        .special = config->special,
+    };
+    or_status_t status = check_numbers(config);
+    if (status == OR_OK) {
+        status = parse_seed(config->seed, &made.seed);
+    }
+    if (status == OR_OK) {
+        status = make_methods(config, &made);
+    }
+    if (status == OR_OK) {
+        status = make_bias(&config->logit_bias, &made.sampling);
+    }
+    if (status == OR_OK) {
+        // The vocabulary is the coordinator's to know: it checks the ids of the bias again.
+        status = or_sampling_check(&made.sampling, INT32_MAX);
+    }
+    if (status == OR_OK) {
+        status = make_stop(&config->stop, &made);
+    }
+    if (status == OR_OK) {
+        status = make_prompt(config, &made);
+    }
+    if (status != OR_OK) {
+        or_generate_request_free(&made);
+        return status;
+    }
+    *request = made;
+    return OR_OK;
+}
+
+void or_generate_request_free(or_generate_request_t *request)
+{
+    free((void *)request->sampling.bias);
+    free((void *)request->stop);
+    free((void *)request->prompt);
+    *request = (or_generate_request_t){0};
+}

@@ -1,0 +1,33 @@
+// generate_options - the command line of `outrider generate`, and the request it makes.
+#pragma once
+
+#include "common/base/options.h"
+#include "proto/message.h"
+
+typedef struct {
+    char *model, *draft_model;
+    char *connect;
+    char *prompt, *file;
+    int32_t predict; // -1: until an end token or the context
+    uint32_t context, threads, draft_threads;
+    or_sampling_t sampling;
+    or_option_list_t logit_bias;
+    or_option_list_t stop;
+    char *seed; // a number or "random"
+    bool ignore_end, special;
+    char *draft_method, *accept;
+    uint32_t draft_nodes, draft_depth;
+    float draft_temperature; // negative: not given
+    bool plain, json, verbose, display_prompt;
+    char *log_level;
+} or_generate_config_t;
+
+extern const or_option_program_t or_generate_program;
+
+or_generate_config_t or_generate_config_default(void);
+
+// What the options ask for. Arrays belong to the request (or_generate_request_free) or to `config`, which must outlive it. A seed nobody
+// chose is drawn here. OR_ERR_INVALID names the option; OR_ERR_IO if the prompt's file cannot be read.
+or_status_t or_generate_request_make(const or_generate_config_t *config,
+                                     or_generate_request_t *request);
+void or_generate_request_free(or_generate_request_t *request);

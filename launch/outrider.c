@@ -1,0 +1,83 @@
+// outrider - the command: picks a subcommand.
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/options.h"
+#include "common/base/version.h"
+#include "launch/commands.h"
+
+typedef struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} command_t;
+
+static const command_t commands[] = {
+    {"generate", or_command_generate,
+     "write text after a prompt, on a cluster of its own or on one that runs"},
+    {"up", or_command_up, "run a local cluster in the foreground"},
+    {"tokenize", or_command_tokenize, "standard input to token ids, or back"},
+    {"model", or_command_model, "look into a model file: inspect, eval"},
+};
+#define COMMAND_COUNT (sizeof commands / sizeof *commands)
+
+int or_command_fail(const char *command, int code)
+{
+    fprintf(stderr, "outrider %s: %s\n", command, or_error_text());
+    return code;
+}
+
+static void print_help(FILE *out)
+{
+    fputs("outrider - speculative decoding across processes, exact to the token\n\n"
+          "usage: outrider COMMAND [options]\n\n",
+          out);
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
+    }
+    fputs("\n`outrider COMMAND --help` lists a command's options. Try:\n\n"
+          "  outrider generate -p \"Once upon a time\" -n 64\n",
+          out);
+}
+
+static const char *nearest_command(const char *word)
+{
+    const char *nearest = NULL;
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        size_t distance = or_options_distance(word, commands[i].name);
+        if (distance < best) {
+            best = distance;
+            nearest = commands[i].name;
+        }
+    }
+    return nearest;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return OR_EXIT_USAGE;
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+        print_help(stdout);
+        return OR_EXIT_OK;
+    }
+    if (strcmp(word, "--version") == 0) {
+        printf("outrider %s (protocol %u, arithmetic %s)\n", OR_VERSION, OR_PROTOCOL_VERSION,
+               OR_ARITH_ID);
+        return OR_EXIT_OK;
+    }
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(word, commands[i].name) == 0) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    fprintf(stderr,
+            "outrider: there is no command '%s'; the nearest is '%s' (outrider --help lists all)\n",
+            word, nearest_command(word));
+    return OR_EXIT_USAGE;
+}

@@ -1,0 +1,162 @@
+#include "launch/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "launch/paths.h"
+
+#define STOP_PATIENCE_NS (3 * OR_NS_PER_S)
+#define POLL_NS (2 * OR_NS_PER_MS)
+#define TAIL_BYTES 2048
+
+// In the child, between fork and exec: only calls that are safe there.
+static void become(const char *path, char **argv, pid_t parent, int log_fd, int keep_fd)
+{
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) {
+        _exit(1); // the parent died before the line above
+    }
+    setpgid(0, 0);
+    int null_fd = open("/dev/null", O_RDONLY);
+    if (null_fd >= 0) {
+        dup2(null_fd, STDIN_FILENO);
+    }
+    if (log_fd >= 0) {
+        dup2(log_fd, STDERR_FILENO);
+    }
+    dup2(STDERR_FILENO, STDOUT_FILENO); // our standard output carries the text only
+    if (keep_fd >= 0) {
+        fcntl(keep_fd, F_SETFD, 0);
+    }
+    execv(path, argv);
+    dprintf(STDERR_FILENO, "cannot run %s: %s\n", path, strerror(errno));
+    _exit(127);
+}
+
+or_status_t or_process_start(or_process_t *process, const char *name, const char *const *args,
+                             bool show_log, int keep_fd)
+{
+    char path[OR_PATH_BYTES];
+    char *argv[OR_PROCESS_ARGS_MAX + 2] = {(char *)name};
+    or_status_t status = or_paths_program(name, path);
+    if (status != OR_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < OR_PROCESS_ARGS_MAX && args[i] != NULL; i++) {
+        argv[i + 1] = (char *)args[i];
+    }
+    int log_fd = show_log ? -1 : memfd_create(name, MFD_CLOEXEC);
+    if (!show_log && log_fd < 0) {
+        return or_fail(OR_ERR_IO, "cannot keep the log of %s: %s", name, strerror(errno));
+    }
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid < 0) {
+        status = or_fail(OR_ERR_IO, "cannot start %s: %s", name, strerror(errno));
+        if (log_fd >= 0) {
+            close(log_fd);
+        }
+        return status;
+    }
+    if (pid == 0) {
+        become(path, argv, parent, log_fd, keep_fd);
+    }
+    *process = (or_process_t){name, pid, log_fd};
+    return OR_OK;
+}
+
+bool or_process_ended(or_process_t *process, int *wait_status)
+{
+    if (process->pid == 0 || waitpid(process->pid, wait_status, WNOHANG) != process->pid) {
+        return false;
+    }
+    process->pid = 0;
+    return true;
+}
+
+void or_process_last_words(const or_process_t *process, char *text, size_t capacity)
+{
+    char tail[TAIL_BYTES + 1];
+    text[0] = '\0';
+    off_t size = process->log_fd >= 0 ? lseek(process->log_fd, 0, SEEK_END) : 0;
+    off_t from = size > TAIL_BYTES ? size - TAIL_BYTES : 0;
+    ssize_t length = size > 0 ? pread(process->log_fd, tail, TAIL_BYTES, from) : 0;
+    while (length > 0 && tail[length - 1] == '\n') {
+        length--;
+    }
+    if (length <= 0) {
+        return;
+    }
+    tail[length] = '\0';
+    const char *line = strrchr(tail, '\n');
+    line = line != NULL ? line + 1 : tail;
+    const char *words = strstr(line, ": "); // behind "12:03:01.250 error drafter"
+    snprintf(text, capacity, "%s", words != NULL ? words + 2 : line);
+}
+
+void or_process_describe_end(const or_process_t *process, int wait_status, char *text,
+                             size_t capacity)
+{
+    char how[128], words[TAIL_BYTES];
+    if (WIFSIGNALED(wait_status)) {
+        snprintf(how, sizeof how, "was killed by signal %d (%s)", WTERMSIG(wait_status),
+                 strsignal(WTERMSIG(wait_status)));
+    } else {
+        snprintf(how, sizeof how, "ended with exit code %d", WEXITSTATUS(wait_status));
+    }
+    or_process_last_words(process, words, sizeof words);
+    snprintf(text, capacity, "%s %s%s%s", process->name, how,
+             words[0] != '\0' ? "; its last words: " : "", words);
+}
+
+static bool all_ended(or_process_t *processes, size_t count)
+{
+    bool all = true;
+    int wait_status;
+    for (size_t i = 0; i < count; i++) {
+        if (!or_process_ended(&processes[i], &wait_status) && processes[i].pid != 0) {
+            all = false;
+        }
+    }
+    return all;
+}
+
+static void signal_all(const or_process_t *processes, size_t count, int number)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (processes[i].pid != 0) {
+            kill(processes[i].pid, number);
+        }
+    }
+}
+
+void or_process_stop_all(or_process_t *processes, size_t count)
+{
+    const struct timespec pause = {0, POLL_NS};
+    int64_t deadline = or_clock_now(or_clock_monotonic()) + STOP_PATIENCE_NS;
+    bool killed = false;
+    signal_all(processes, count, SIGTERM);
+    while (!all_ended(processes, count)) {
+        if (!killed && or_clock_now(or_clock_monotonic()) > deadline) {
+            signal_all(processes, count, SIGKILL);
+            killed = true;
+        }
+        nanosleep(&pause, NULL);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (processes[i].log_fd >= 0) {
+            close(processes[i].log_fd);
+        }
+        processes[i] = OR_PROCESS_NONE;
+    }
+}

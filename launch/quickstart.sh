@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# From a bare Debian 12 to text: install what is missing, build, and let three processes write together.
+# Arguments go to `outrider generate`, e.g. launch/quickstart.sh -p "It was a dark night" -n 32
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=launch/packages.sh
+. launch/packages.sh
+
+install_missing "${build_packages[@]}"
+if [ ! -f build/release/build.ninja ]; then
+  say "configuring"
+  cmake --preset release >/dev/null
+fi
+say "building"
+# Ninja says much when it works and nothing of use when there is nothing to do: only failures are shown.
+if ! log=$(cmake --build --preset release 2>&1); then
+  printf '%s\n' "$log" | tail -n 40 >&2
+  exit 1
+fi
+say "writing"
+[ $# -gt 0 ] || set -- -p "Once upon a time" -n 64
+exec build/release/bin/outrider generate "$@"

@@ -1,0 +1,163 @@
+#include "launch/report.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/decode/methods.h"
+#include "common/text/utf8.h"
+
+// Room for `more` entries of `size` bytes behind `count`.
+static or_status_t make_room(void **array, size_t *capacity, size_t count, size_t more, size_t size)
+{
+    if (count + more <= *capacity) {
+        return OR_OK;
+    }
+    size_t larger = 2 * (count + more);
+    void *moved = realloc(*array, larger * size);
+    if (moved == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the text");
+    }
+    *array = moved;
+    *capacity = larger;
+    return OR_OK;
+}
+
+or_status_t or_report_add(or_report_t *report, const or_generate_delta_t *delta)
+{
+    or_status_t status = make_room((void **)&report->text, &report->text_capacity,
+                                   report->text_bytes, delta->text_bytes, 1);
+    if (status == OR_OK) {
+        status = make_room((void **)&report->tokens, &report->token_capacity, report->token_count,
+                           delta->count, sizeof *report->tokens);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    if (delta->text_bytes > 0) {
+        memcpy(report->text + report->text_bytes, delta->text, delta->text_bytes);
+        report->text_bytes += delta->text_bytes;
+    }
+    if (delta->count > 0) {
+        memcpy(report->tokens + report->token_count, delta->tokens,
+               delta->count * sizeof *report->tokens);
+        report->token_count += delta->count;
+    }
+    if (delta->finish != OR_FINISH_NONE) {
+        report->finish = delta->finish;
+        report->seed = delta->seed;
+        report->stats = delta->stats;
+        snprintf(report->arith_id, sizeof report->arith_id, "%s", delta->arith_id);
+    }
+    return OR_OK;
+}
+
+void or_report_fini(or_report_t *report)
+{
+    free(report->text);
+    free(report->tokens);
+    *report = (or_report_t){0};
+}
+
+static double ratio(double a, double b)
+{
+    return b > 0 ? a / b : 0;
+}
+
+static double block_efficiency(const or_report_t *report)
+{
+    return ratio(report->stats.completion_tokens, (double)report->stats.target_calls);
+}
+
+// Decoding alone: the time spent in rounds, without start-up and prompt.
+static double tokens_per_second(const or_report_t *report)
+{
+    const or_generate_stats_t *stats = &report->stats;
+    uint64_t time_us = stats->round_us > 0 ? stats->round_us : stats->elapsed_us;
+    return ratio(1e6 * stats->completion_tokens, (double)time_us);
+}
+
+void or_report_print_summary(const or_report_t *report, FILE *out)
+{
+    const or_generate_stats_t *stats = &report->stats;
+    fprintf(out, "%" PRIu32 " tokens, %.1f per target call, ", stats->completion_tokens,
+            block_efficiency(report));
+    if (stats->drafted > 0) {
+        fprintf(out, "%.0f %% of drafted tokens accepted, ",
+                100 * ratio((double)stats->accepted, (double)stats->drafted));
+    }
+    fprintf(out, "%.0f tokens/s (seed %" PRIu64 ")\n", tokens_per_second(report), report->seed);
+}
+
+void or_report_print_times(const or_report_t *report, FILE *out)
+{
+    const or_generate_stats_t *stats = &report->stats;
+    double rounds = (double)stats->target_calls;
+    double elsewhere = (double)stats->round_us - (double)stats->draft_us - (double)stats->verify_us;
+    fprintf(out,
+            "per round: draft %.0f us, verify %.0f us, elsewhere %.0f us; first token after %.1f "
+            "ms; %" PRIu64 " rounds without a tree, %" PRIu64 " resyncs\n",
+            ratio((double)stats->draft_us, rounds), ratio((double)stats->verify_us, rounds),
+            ratio(elsewhere, rounds), (double)stats->first_token_us / 1e3, stats->plain_rounds,
+            stats->resyncs);
+}
+
+static json_t *token_array(const or_report_t *report)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < report->token_count; i++) {
+        json_array_append_new(array, json_integer(report->tokens[i]));
+    }
+    return array;
+}
+
+// The text as JSON can carry it: a model may write bytes that are no UTF-8, and each such sequence becomes U+FFFD.
+static json_t *text_string(const or_report_t *report)
+{
+    char *clean = malloc(OR_UTF8_REPLACEMENT_BYTES * report->text_bytes + 1);
+    size_t bytes = 0, used = 0;
+    if (clean == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < report->text_bytes; i += used) {
+        bool whole =
+            or_utf8_next(report->text + i, report->text_bytes - i, &used) == OR_UTF8_CHARACTER;
+        size_t put = whole ? used : OR_UTF8_REPLACEMENT_BYTES;
+        memcpy(clean + bytes, whole ? report->text + i : OR_UTF8_REPLACEMENT, put);
+        bytes += put;
+    }
+    json_t *string = json_stringn(clean, bytes);
+    free(clean);
+    return string;
+}
+
+or_status_t or_report_print_json(const or_report_t *report, const or_generate_request_t *request,
+                                 FILE *out)
+{
+    const or_generate_stats_t *stats = &report->stats;
+    json_t *line = json_pack(
+        "{s:o, s:o, s:I, s:I, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:s, s:s, s:s}", //
+        "text", text_string(report), "tokens", token_array(report),                    //
+        "prompt_tokens", (json_int_t)stats->prompt_tokens,                             //
+        "completion_tokens", (json_int_t)stats->completion_tokens,                     //
+        "finish_reason", or_finish_name(report->finish),                               //
+        "target_calls", (json_int_t)stats->target_calls,                               //
+        "drafted", (json_int_t)stats->drafted,                                         //
+        "accepted", (json_int_t)stats->accepted,                                       //
+        "block_efficiency", block_efficiency(report),                                  //
+        "tokens_per_second", tokens_per_second(report),                                //
+        "wire_bytes_per_token", ratio((double)stats->wire_bytes, stats->completion_tokens), "seed",
+        (json_int_t)report->seed, //
+        "draft_method", request->plain ? "none" : or_draft_method_name(request->draft_method),
+        "accept", or_accept_rule_name(request->accept_rule), //
+        "arith_id", report->arith_id);
+    char *dump = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(line);
+    if (dump == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the JSON line");
+    }
+    fprintf(out, "%s\n", dump);
+    free(dump);
+    return OR_OK;
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Every check of the repository: formatting, layout, all tests on the release build, then the sanitizers.
+# CI=true makes missing test data (OUTRIDER_TEST_DATA, default ../shared/data) a failure instead of a skip.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=launch/packages.sh
+. launch/packages.sh
+
+install_missing "${build_packages[@]}" clang-format
+
+jobs=$(nproc)
+failed=()
+
+# step NAME COMMAND ...: run it, go on after a failure, and remember it.
+step() {
+  local name=$1 start=$SECONDS
+  shift
+  say "$name"
+  if "$@"; then
+    say "$name: passed after $((SECONDS - start)) s"
+  else
+    failed+=("$name")
+    say "$name: FAILED after $((SECONDS - start)) s"
+  fi
+}
+
+formatted() { git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format --dry-run --Werror; }
+
+# build PRESET: configure once, build; its output is shown only if it fails.
+build() {
+  local log
+  if ! log=$( { [ -f "build/$1/build.ninja" ] || cmake --preset "$1"; cmake --build --preset "$1"; } 2>&1); then
+    printf '%s\n' "$log" | tail -n 60 >&2
+    return 1
+  fi
+}
+
+# suite PRESET CTEST-ARGUMENT ...
+suite() {
+  local preset=$1
+  shift
+  build "$preset" && ctest --preset "$preset" -j "$jobs" --output-on-failure --no-tests=error "$@"
+}
+
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
+
+step "formatting" formatted
+step "release tests" suite release -LE '^(gpu|long)$'
+step "address and undefined-behaviour sanitizers" suite asan -LE '^(gpu|long|process|layout)$'
+step "thread sanitizer" suite tsan -L '^threads$'
+
+if [ ${#failed[@]} -gt 0 ]; then
+  say "FAILED: ${failed[*]}"
+  exit 1
+fi
+say "everything passed after $SECONDS s"

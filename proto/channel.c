@@ -1,0 +1,36 @@
+#include "proto/channel.h"
+
+#include "proto/message.h"
+
+or_status_t or_channel_send(or_channel_t *channel, or_peer_t to, const uint8_t *frame, size_t bytes)
+{
+    if (bytes > OR_FRAME_BYTES_MAX) {
+        return or_fail(OR_ERR_INVALID, "a frame of %zu bytes is over the limit of %u bytes", bytes,
+                       OR_FRAME_BYTES_MAX);
+    }
+    return channel->ops->send(channel, to, frame, bytes);
+}
+
+or_status_t or_channel_receive(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,
+                               size_t *bytes)
+{
+    return channel->ops->receive(channel, from, frame, bytes);
+}
+
+or_status_t or_channel_wait(or_channel_t *channel, int64_t timeout_ns)
+{
+    return channel->ops->wait(channel, timeout_ns);
+}
+
+void or_channel_forget(or_channel_t *channel, or_peer_t peer)
+{
+    channel->ops->forget(channel, peer);
+}
+
+void or_channel_destroy(or_channel_t **channel_p)
+{
+    if (*channel_p != NULL) {
+        (*channel_p)->ops->destroy(*channel_p);
+        *channel_p = NULL;
+    }
+}

@@ -1,0 +1,494 @@
+#include "proto/link.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/log.h"
+
+#define PEERS_MAX 1024 // connections a hub watches
+#define FRAMES_PER_RECEIVE                                                                         \
+    64                  // looked at in one call, so that a flood of nonsense cannot hold the caller
+#define ERRORS_PER_S 10 // answers to nonsense, per peer
+#define HEARTBEAT_MIN_MS 10 // what a Welcome may ask for
+#define HEARTBEAT_MAX_MS 60000
+
+// A hub's answer to a peer it does not know; an edge that reads it greets again (the hub was restarted).
+#define SAY_HELLO "say Hello first"
+
+// alive ──silent or unreachable──▶ lost ──event given──▶ reported ──next receive──▶ dropped by a hub
+//   ▲──────────────────────────────── any frame, on an edge ─────────┘
+typedef enum { PEER_ALIVE, PEER_LOST, PEER_REPORTED } peer_state_t;
+
+typedef struct {
+    or_peer_t id;
+    peer_state_t state;
+    bool greeted;  // hub: it said Hello, so the owner knows it. An edge's hub always is
+    bool welcomed; // heartbeats are due
+    int64_t heard_ns, sent_ns;
+    uint64_t bytes;
+    int64_t errors_since_ns; // the second that `errors` counts in
+    uint32_t errors;
+} peer_t;
+
+struct or_link {
+    or_channel_t *channel;   // borrowed
+    const or_clock_t *clock; // borrowed
+    int64_t heartbeat_ns;
+    peer_t *peers; // an edge has one: the hub
+    size_t count, capacity;
+    bool losses; // some peer may be lost or reported
+    int64_t
+        drained_ns; // when the channel was last seen empty: silence before is the peer's, after it may be ours
+    // Edge only.
+    uint8_t *hello; // encoded; NULL on a hub
+    size_t hello_bytes;
+    int64_t hello_due_ns;
+};
+
+static int64_t now_of(const or_link_t *link)
+{
+    return or_clock_now(link->clock);
+}
+
+static bool is_edge(const or_link_t *link)
+{
+    return link->hello != NULL;
+}
+
+static int64_t silence_of(const or_link_t *link)
+{
+    return OR_LINK_SILENCE * link->heartbeat_ns;
+}
+
+static peer_t *find_peer(const or_link_t *link, or_peer_t id)
+{
+    for (size_t i = 0; i < link->count; i++) {
+        if (link->peers[i].id.value == id.value) {
+            return &link->peers[i];
+        }
+    }
+    return NULL;
+}
+
+static void remove_peer(or_link_t *link, peer_t *peer)
+{
+    or_channel_forget(link->channel, peer->id);
+    *peer = link->peers[--link->count];
+}
+
+// Of the peers that never greeted, the one silent for longest; NULL if all have.
+static peer_t *oldest_stranger(or_link_t *link)
+{
+    peer_t *oldest = NULL;
+    for (size_t i = 0; i < link->count; i++) {
+        peer_t *peer = &link->peers[i];
+        if (!peer->greeted && (oldest == NULL || peer->heard_ns < oldest->heard_ns)) {
+            oldest = peer;
+        }
+    }
+    return oldest;
+}
+
+static bool make_room(or_link_t *link)
+{
+    if (link->count == PEERS_MAX) {
+        peer_t *stranger = oldest_stranger(link);
+        if (stranger == NULL) {
+            return false;
+        }
+        remove_peer(link, stranger);
+    }
+    if (link->count < link->capacity) {
+        return true;
+    }
+    size_t capacity = link->capacity > 0 ? 2 * link->capacity : 4;
+    peer_t *larger = realloc(link->peers, capacity * sizeof *larger);
+    if (larger == NULL) {
+        return false;
+    }
+    link->peers = larger;
+    link->capacity = capacity;
+    return true;
+}
+
+// NULL if there is no room.
+static peer_t *add_peer(or_link_t *link, or_peer_t id)
+{
+    if (!make_room(link)) {
+        return NULL;
+    }
+    peer_t *peer = &link->peers[link->count++];
+    int64_t now = now_of(link);
+    *peer = (peer_t){.id = id, .heard_ns = now, .sent_ns = now, .errors_since_ns = now};
+    return peer;
+}
+
+static void lose_peer(or_link_t *link, peer_t *peer, const char *why)
+{
+    or_log(OR_LOG_DEBUG, "peer %" PRIu64 " lost %s", peer->id.value, why);
+    peer->state = PEER_LOST;
+    peer->welcomed = false;
+    link->losses = true;
+    link->hello_due_ns = now_of(link);
+}
+
+static or_status_t send_frame(or_link_t *link, peer_t *peer, const uint8_t *frame, size_t bytes)
+{
+    or_status_t status = or_channel_send(link->channel, peer->id, frame, bytes);
+    if (status == OR_OK) {
+        peer->sent_ns = now_of(link);
+        peer->bytes += bytes;
+    } else if (status == OR_ERR_UNREACHABLE) {
+        lose_peer(link, peer, "unreachable");
+    }
+    return status;
+}
+
+static or_status_t send_message(or_link_t *link, peer_t *peer, const or_message_t *message)
+{
+    uint8_t *frame;
+    size_t bytes;
+    or_status_t status = or_message_encode(message, &frame, &bytes);
+    if (status == OR_OK) {
+        status = send_frame(link, peer, frame, bytes);
+        free(frame);
+    }
+    return status;
+}
+
+// A heartbeat that does not fit is late by one interval: the queue is full of better signs of life.
+static void send_heartbeat(or_link_t *link, peer_t *peer)
+{
+    or_message_t message = {.type = OR_MSG_HEARTBEAT};
+    send_message(link, peer, &message);
+    peer->sent_ns = now_of(link);
+}
+
+// Answer nonsense, but not more often than ERRORS_PER_S, so that a flood is not doubled.
+static void answer_error(or_link_t *link, peer_t *peer, or_wire_error_t code, const char *text)
+{
+    int64_t now = now_of(link);
+    if (now - peer->errors_since_ns >= OR_NS_PER_S) {
+        peer->errors_since_ns = now;
+        peer->errors = 0;
+    }
+    if (peer->errors == ERRORS_PER_S) {
+        return;
+    }
+    peer->errors++;
+    or_log(OR_LOG_DEBUG, "peer %" PRIu64 " refused a frame: %s", peer->id.value, text);
+    or_message_t message = {.type = OR_MSG_ERROR};
+    message.body.error = (or_error_t){.code = code, .text = text};
+    send_message(link, peer, &message);
+}
+
+static bool says_hello_first(const or_message_t *message)
+{
+    const or_error_t *error = &message->body.error;
+    return message->session.value == 0 && error->code == OR_WIRE_INVALID &&
+           strcmp(error->text, SAY_HELLO) == 0;
+}
+
+static void take_welcome(or_link_t *link, peer_t *hub, const or_welcome_t *welcome)
+{
+    hub->welcomed = true;
+    uint32_t ms = welcome->heartbeat_ms;
+    if (ms != 0) {
+        ms = ms < HEARTBEAT_MIN_MS ? HEARTBEAT_MIN_MS : ms;
+        ms = ms > HEARTBEAT_MAX_MS ? HEARTBEAT_MAX_MS : ms;
+        link->heartbeat_ns = ms * OR_NS_PER_MS;
+    }
+    or_log(OR_LOG_DEBUG, "welcomed by %s heartbeat_ms %" PRIu32, welcome->software, ms);
+}
+
+static void take_heartbeat(or_link_t *link, peer_t *peer, const or_heartbeat_t *heartbeat)
+{
+    if (heartbeat->reply != 0) {
+        send_heartbeat(link, peer);
+    }
+}
+
+// Does the owner of this edge get the message?
+static bool edge_takes(or_link_t *link, peer_t *hub, const or_message_t *message)
+{
+    switch (message->type) {
+    case OR_MSG_WELCOME:
+        take_welcome(link, hub, &message->body.welcome);
+        return true;
+    case OR_MSG_HEARTBEAT:
+        take_heartbeat(link, hub, &message->body.heartbeat);
+        return false;
+    case OR_MSG_ERROR:
+        if (says_hello_first(message)) {
+            hub->welcomed = false;
+            link->hello_due_ns = now_of(link);
+            return false;
+        }
+        return true;
+    default:
+        return true;
+    }
+}
+
+// Does the owner of this hub get the message?
+static bool hub_takes(or_link_t *link, peer_t *peer, const or_message_t *message)
+{
+    if (message->type == OR_MSG_HELLO) {
+        peer->greeted = true;
+        peer->welcomed = false; // until the owner says so (again)
+        return true;
+    }
+    if (!peer->greeted) {
+        if (message->type != OR_MSG_ERROR) {
+            answer_error(link, peer, OR_WIRE_INVALID, SAY_HELLO);
+        }
+        return false;
+    }
+    if (message->type == OR_MSG_HEARTBEAT) {
+        take_heartbeat(link, peer, &message->body.heartbeat);
+        return false;
+    }
+    return true;
+}
+
+// Account for a frame; true if *message is for the owner.
+static bool take_frame(or_link_t *link, or_peer_t from, const uint8_t *frame, size_t bytes,
+                       or_message_t *message)
+{
+    peer_t *peer = find_peer(link, from);
+    if (peer == NULL) {
+        peer = add_peer(link, from);
+    }
+    if (peer == NULL) {
+        or_log(OR_LOG_DEBUG, "peer %" PRIu64 " turned away: no room", from.value);
+        or_channel_forget(link->channel, from);
+        return false;
+    }
+    peer->heard_ns = now_of(link);
+    peer->bytes += bytes;
+    peer->state = PEER_ALIVE;
+    or_status_t status = or_message_decode(frame, bytes, message);
+    if (status != OR_OK) {
+        or_wire_error_t code = status == OR_ERR_MISMATCH ? OR_WIRE_VERSION : OR_WIRE_INVALID;
+        answer_error(link, peer, code, or_error_text());
+        return false;
+    }
+    bool wanted = is_edge(link) ? edge_takes(link, peer, message) : hub_takes(link, peer, message);
+    if (!wanted) {
+        or_message_fini(message);
+    }
+    return wanted;
+}
+
+static void drop_reported(or_link_t *link)
+{
+    for (size_t i = link->count; i-- > 0;) {
+        peer_t *peer = &link->peers[i];
+        if (peer->state == PEER_REPORTED || (peer->state == PEER_LOST && !peer->greeted)) {
+            remove_peer(link, peer);
+        }
+    }
+}
+
+// The next loss that the owner does not know of.
+static bool report_loss(or_link_t *link, or_peer_t *from)
+{
+    if (!link->losses) {
+        return false;
+    }
+    if (!is_edge(link)) {
+        drop_reported(link);
+    }
+    for (size_t i = 0; i < link->count; i++) {
+        if (link->peers[i].state == PEER_LOST) {
+            link->peers[i].state = PEER_REPORTED;
+            *from = link->peers[i].id;
+            return true;
+        }
+    }
+    link->losses = false;
+    return false;
+}
+
+or_status_t or_link_receive(or_link_t *link, or_link_event_t *event, or_peer_t *from,
+                            or_message_t *message)
+{
+    if (report_loss(link, from)) {
+        *event = OR_LINK_PEER_LOST;
+        return OR_OK;
+    }
+    for (int i = 0; i < FRAMES_PER_RECEIVE; i++) {
+        or_peer_t sender;
+        const uint8_t *frame;
+        size_t bytes;
+        or_status_t status = or_channel_receive(link->channel, &sender, &frame, &bytes);
+        if (status == OR_ERR_AGAIN) {
+            link->drained_ns = now_of(link);
+        }
+        if (status != OR_OK) {
+            return status;
+        }
+        if (take_frame(link, sender, frame, bytes, message)) {
+            *event = OR_LINK_MESSAGE;
+            *from = sender;
+            return OR_OK;
+        }
+    }
+    return OR_ERR_AGAIN;
+}
+
+or_status_t or_link_send(or_link_t *link, or_peer_t to, const or_message_t *message)
+{
+    peer_t *peer = find_peer(link, to);
+    if (peer == NULL || (peer->state != PEER_ALIVE && !is_edge(link))) {
+        return or_fail(OR_ERR_UNREACHABLE, "peer %" PRIu64 " is gone", to.value);
+    }
+    or_status_t status = send_message(link, peer, message);
+    if (status == OR_OK && message->type == OR_MSG_WELCOME) {
+        peer->welcomed = true;
+    }
+    return status;
+}
+
+or_status_t or_link_send_error(or_link_t *link, or_peer_t to, or_session_id_t session,
+                               or_wire_error_t code, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    or_message_t message = {.type = OR_MSG_ERROR, .session = session};
+    message.body.error = (or_error_t){.code = code, .text = text};
+    return or_link_send(link, to, &message);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+// Do what is due with one peer; when the next thing is.
+static int64_t tick_peer(or_link_t *link, peer_t *peer, int64_t now)
+{
+    // Frames that wait unread are not silence: judge by the last time the channel was empty.
+    if (peer->state == PEER_ALIVE && link->drained_ns - peer->heard_ns >= silence_of(link)) {
+        lose_peer(link, peer, "silent");
+    }
+    if (peer->welcomed && now - peer->sent_ns >= link->heartbeat_ns) {
+        send_heartbeat(link, peer);
+    }
+    int64_t due = OR_TIME_NEVER;
+    if (peer->state == PEER_ALIVE) {
+        due = peer->heard_ns + silence_of(link);
+    }
+    return peer->welcomed ? earlier(due, peer->sent_ns + link->heartbeat_ns) : due;
+}
+
+// Greet the hub until it welcomes us.
+static int64_t tick_hello(or_link_t *link, int64_t now)
+{
+    peer_t *hub = &link->peers[0];
+    if (hub->welcomed) {
+        return OR_TIME_NEVER;
+    }
+    if (now >= link->hello_due_ns) {
+        send_frame(link, hub, link->hello,
+                   link->hello_bytes); // if it does not fit, the next one will
+        link->hello_due_ns = now + link->heartbeat_ns / 2;
+    }
+    return link->hello_due_ns;
+}
+
+int64_t or_link_tick(or_link_t *link)
+{
+    int64_t now = now_of(link);
+    int64_t due = OR_TIME_NEVER;
+    for (size_t i = 0; i < link->count; i++) {
+        due = earlier(due, tick_peer(link, &link->peers[i], now));
+    }
+    if (is_edge(link)) {
+        due = earlier(due, tick_hello(link, now));
+    }
+    return link->losses ? now : due;
+}
+
+void or_link_wait(or_link_t *link, int64_t deadline_ns)
+{
+    int64_t now = now_of(link);
+    if (deadline_ns > now) {
+        or_channel_wait(link->channel, deadline_ns - now);
+    }
+}
+
+bool or_link_welcomed(const or_link_t *link)
+{
+    return is_edge(link) && link->peers[0].welcomed;
+}
+
+uint64_t or_link_bytes(const or_link_t *link, or_peer_t peer)
+{
+    const peer_t *known = find_peer(link, peer);
+    return known != NULL ? known->bytes : 0;
+}
+
+void or_link_forget(or_link_t *link, or_peer_t peer)
+{
+    peer_t *known = find_peer(link, peer);
+    if (known != NULL && !is_edge(link)) {
+        remove_peer(link, known);
+    }
+}
+
+static or_status_t become_edge(or_link_t *link, const or_hello_t *hello)
+{
+    or_message_t message = {.type = OR_MSG_HELLO};
+    message.body.hello = *hello;
+    or_status_t status = or_message_encode(&message, &link->hello, &link->hello_bytes);
+    if (status != OR_OK) {
+        return status;
+    }
+    peer_t *hub = add_peer(link, OR_PEER_HUB);
+    if (hub == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a link");
+    }
+    hub->greeted = true;
+    return OR_OK;
+}
+
+or_status_t or_link_create(or_channel_t *channel, const or_clock_t *clock, const or_hello_t *hello,
+                           uint32_t heartbeat_ms, or_link_t **link_p)
+{
+    if (heartbeat_ms == 0) {
+        return or_fail(OR_ERR_INVALID, "the heartbeat interval must be at least 1 ms");
+    }
+    or_link_t *link = calloc(1, sizeof *link);
+    if (link == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a link");
+    }
+    link->channel = channel;
+    link->clock = clock;
+    link->heartbeat_ns = heartbeat_ms * OR_NS_PER_MS;
+    link->hello_due_ns = link->drained_ns = now_of(link);
+    or_status_t status = hello != NULL ? become_edge(link, hello) : OR_OK;
+    if (status != OR_OK) {
+        or_link_destroy(&link);
+        return status;
+    }
+    *link_p = link;
+    return OR_OK;
+}
+
+void or_link_destroy(or_link_t **link_p)
+{
+    or_link_t *link = *link_p;
+    if (link != NULL) {
+        free(link->hello);
+        free(link->peers);
+        free(link);
+        *link_p = NULL;
+    }
+}

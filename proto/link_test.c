@@ -1,0 +1,473 @@
+// Goal: two links greet each other, notice each other's absence and keep quiet about nonsense, over a network that loses frames.
+// Method: a hub and two edges on the network in memory and the virtual clock, driven as a program drives them (receive until empty, tick,
+// wait); the hub's owner welcomes every Hello. What each owner sees is counted.
+#include "proto/link.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/channel_memory.h"
+#include "tests/support/test_support.h"
+
+#define EDGES 2
+#define HEARTBEAT_MS 100
+#define INTERVAL_NS (HEARTBEAT_MS * OR_NS_PER_MS)
+#define SILENCE_NS (OR_LINK_SILENCE * INTERVAL_NS)
+
+// An end and what its owner has seen.
+typedef struct {
+    or_channel_t *channel;
+    or_link_t *link; // NULL: down, or driven by hand
+    bool hung;       // connected, but its program does nothing
+    int seen[OR_MSG_HEARTBEAT + 1];
+    int lost;
+    or_peer_t from; // of the last event
+    uint32_t error_code;
+    char error_text[256];
+} party_t;
+
+typedef struct {
+    or_virtual_clock_t clock;
+    or_network_t *network;
+    party_t hub;
+    party_t edges[EDGES];
+    bool mute; // the hub's owner welcomes nobody
+} fixture_t;
+
+static const or_network_faults_t no_faults = {.delay_min_ns = OR_NS_PER_MS,
+                                              .delay_max_ns = OR_NS_PER_MS};
+
+static void start_hub(fixture_t *fixture)
+{
+    party_t *hub = &fixture->hub;
+    memset(hub, 0, sizeof *hub);
+    assert_int_equal(or_network_hub(fixture->network, &hub->channel), OR_OK);
+    assert_int_equal(
+        or_link_create(hub->channel, &fixture->clock.clock, NULL, HEARTBEAT_MS, &hub->link), OR_OK);
+}
+
+static void start_edge(fixture_t *fixture, party_t *edge)
+{
+    memset(edge, 0, sizeof *edge);
+    const or_hello_t hello = {.role = OR_ROLE_DRAFTER, .software = "test", .model = "none"};
+    assert_int_equal(or_network_edge(fixture->network, &edge->channel), OR_OK);
+    assert_int_equal(
+        or_link_create(edge->channel, &fixture->clock.clock, &hello, HEARTBEAT_MS, &edge->link),
+        OR_OK);
+}
+
+static void stop(party_t *party)
+{
+    or_link_destroy(&party->link);
+    or_channel_destroy(&party->channel);
+}
+
+static int set_up(void **context)
+{
+    fixture_t *fixture = calloc(1, sizeof *fixture);
+    assert_non_null(fixture);
+    or_virtual_clock_init(&fixture->clock, 5 * OR_NS_PER_S);
+    assert_int_equal(or_network_create(&fixture->clock, 42, &no_faults, &fixture->network), OR_OK);
+    start_hub(fixture);
+    for (int i = 0; i < EDGES; i++) {
+        start_edge(fixture, &fixture->edges[i]);
+    }
+    *context = fixture;
+    return 0;
+}
+
+static int tear_down(void **context)
+{
+    fixture_t *fixture = *context;
+    for (int i = 0; i < EDGES; i++) {
+        stop(&fixture->edges[i]);
+    }
+    stop(&fixture->hub);
+    or_network_destroy(&fixture->network);
+    free(fixture);
+    return 0;
+}
+
+static void welcome(or_link_t *link, or_peer_t peer)
+{
+    or_message_t message = {.type = OR_MSG_WELCOME};
+    message.body.welcome.heartbeat_ms = HEARTBEAT_MS;
+    or_link_send(link, peer, &message); // lost or unreachable: the edge asks again
+}
+
+static void note(fixture_t *fixture, party_t *party, const or_message_t *message)
+{
+    party->seen[message->type]++;
+    if (message->type == OR_MSG_ERROR) {
+        party->error_code = message->body.error.code;
+        strncpy(party->error_text, message->body.error.text, sizeof party->error_text - 1);
+    }
+    if (message->type == OR_MSG_HELLO && !fixture->mute) {
+        welcome(party->link, party->from);
+    }
+}
+
+static void drain(fixture_t *fixture, party_t *party)
+{
+    or_link_event_t event;
+    or_message_t message;
+    while (or_link_receive(party->link, &event, &party->from, &message) == OR_OK) {
+        if (event == OR_LINK_PEER_LOST) {
+            party->lost++;
+            continue;
+        }
+        note(fixture, party, &message);
+        or_message_fini(&message);
+    }
+}
+
+// What lands at a hung program is out of the way of the others.
+static void discard(party_t *party)
+{
+    or_peer_t from;
+    const uint8_t *frame;
+    size_t bytes;
+    while (or_channel_receive(party->channel, &from, &frame, &bytes) == OR_OK) {
+    }
+}
+
+static int64_t turn(fixture_t *fixture, party_t *party)
+{
+    if (party->hung) {
+        discard(party);
+    }
+    if (party->link == NULL) {
+        return OR_TIME_NEVER;
+    }
+    drain(fixture, party);
+    return or_link_tick(party->link);
+}
+
+// Let the world go on for `span_ns`.
+static void run(fixture_t *fixture, int64_t span_ns)
+{
+    int64_t end = fixture->clock.now_ns + span_ns;
+    int turns = 0;
+    while (fixture->clock.now_ns < end) {
+        int64_t due = turn(fixture, &fixture->hub);
+        for (int i = 0; i < EDGES; i++) {
+            int64_t mine = turn(fixture, &fixture->edges[i]);
+            due = mine < due ? mine : due;
+        }
+        int64_t lands = or_network_next_ns(fixture->network);
+        due = lands < due ? lands : due;
+        due = due < end ? due : end;
+        assert_true(turns++ < 1000000); // time must go on
+        if (due > fixture->clock.now_ns) {
+            fixture->clock.now_ns = due;
+        }
+    }
+}
+
+static void send_raw(party_t *from, or_peer_t to, const or_message_t *message)
+{
+    uint8_t *frame;
+    size_t bytes;
+    assert_int_equal(or_message_encode(message, &frame, &bytes), OR_OK);
+    assert_int_equal(or_channel_send(from->channel, to, frame, bytes), OR_OK);
+    free(frame);
+}
+
+static size_t frame_bytes(const or_message_t *message)
+{
+    uint8_t *frame;
+    size_t bytes;
+    assert_int_equal(or_message_encode(message, &frame, &bytes), OR_OK);
+    free(frame);
+    return bytes;
+}
+
+static void an_edge_is_greeted_once(void **context)
+{
+    fixture_t *fixture = *context;
+    run(fixture, 20 * SILENCE_NS);
+    assert_int_equal(fixture->hub.seen[OR_MSG_HELLO], EDGES);
+    for (int i = 0; i < EDGES; i++) {
+        assert_true(or_link_welcomed(fixture->edges[i].link));
+        assert_int_equal(fixture->edges[i].seen[OR_MSG_WELCOME], 1);
+        assert_int_equal(fixture->edges[i].lost, 0);
+    }
+    assert_int_equal(fixture->hub.lost, 0);
+    assert_false(or_link_welcomed(fixture->hub.link));
+}
+
+static void hello_is_repeated_until_welcome(void **context)
+{
+    fixture_t *fixture = *context;
+    fixture->mute = true;
+    run(fixture, 4 * INTERVAL_NS);
+    assert_in_range(fixture->hub.seen[OR_MSG_HELLO], 7 * EDGES, 8 * EDGES); // every half interval
+    assert_false(or_link_welcomed(fixture->edges[0].link));
+    fixture->mute = false;
+    run(fixture, INTERVAL_NS);
+    assert_true(or_link_welcomed(fixture->edges[0].link));
+}
+
+static void greeting_survives_losses(void **context)
+{
+    fixture_t *fixture = *context;
+    const or_network_faults_t faults = {
+        .lose = 0.3, .repeat = 0.1, .delay_min_ns = 0, .delay_max_ns = INTERVAL_NS};
+    or_network_set_faults(fixture->network, &faults);
+    run(fixture, 20 * INTERVAL_NS);
+    assert_true(or_link_welcomed(fixture->edges[0].link));
+    assert_true(or_link_welcomed(fixture->edges[1].link));
+    run(fixture, 20 * SILENCE_NS); // ten losses in a row are one in 170,000
+    assert_int_equal(fixture->hub.lost, 0);
+    assert_int_equal(fixture->edges[0].lost, 0);
+}
+
+static void a_silent_edge_is_reported_once(void **context)
+{
+    fixture_t *fixture = *context;
+    run(fixture, INTERVAL_NS);
+    or_link_destroy(&fixture->edges[0].link);
+    fixture->edges[0].hung = true;
+    run(fixture, SILENCE_NS - 2 * INTERVAL_NS);
+    assert_int_equal(fixture->hub.lost, 0);
+    run(fixture, 5 * SILENCE_NS);
+    assert_int_equal(fixture->hub.lost, 1);
+    assert_true(or_link_welcomed(fixture->edges[1].link));
+}
+
+static void a_crashed_edge_comes_back_as_a_new_peer(void **context)
+{
+    fixture_t *fixture = *context;
+    run(fixture, INTERVAL_NS);
+    stop(&fixture->edges[0]);
+    run(fixture, 2 * INTERVAL_NS); // the hub's heartbeat finds nobody
+    assert_int_equal(fixture->hub.lost, 1);
+    or_peer_t gone = fixture->hub.from;
+    assert_int_equal(or_link_bytes(fixture->hub.link, gone), 0);
+    assert_int_equal(or_link_send_error(fixture->hub.link, gone, (or_session_id_t){0},
+                                        OR_WIRE_FAILED, "anybody?"),
+                     OR_ERR_UNREACHABLE);
+    start_edge(fixture, &fixture->edges[0]);
+    run(fixture, INTERVAL_NS);
+    assert_true(or_link_welcomed(fixture->edges[0].link));
+    assert_int_equal(fixture->hub.lost, 1);
+}
+
+static void a_silent_hub_is_reported_once(void **context)
+{
+    fixture_t *fixture = *context;
+    run(fixture, INTERVAL_NS);
+    stop(&fixture->hub);
+    run(fixture, 5 * SILENCE_NS);
+    assert_int_equal(fixture->edges[0].lost, 1);
+    assert_false(or_link_welcomed(fixture->edges[0].link));
+    start_hub(fixture);
+    run(fixture, INTERVAL_NS);
+    assert_true(or_link_welcomed(fixture->edges[0].link));
+    stop(&fixture->hub);
+    run(fixture, 2 * SILENCE_NS);
+    assert_int_equal(fixture->edges[0].lost, 2); // once for each absence
+}
+
+static void a_restarted_hub_is_greeted_at_once(void **context)
+{
+    fixture_t *fixture = *context;
+    run(fixture, INTERVAL_NS);
+    stop(&fixture->hub);
+    start_hub(fixture);
+    run(fixture, 2 * INTERVAL_NS); // a heartbeat, "say Hello first", Hello, Welcome
+    assert_int_equal(fixture->hub.seen[OR_MSG_HELLO], EDGES);
+    assert_int_equal(fixture->edges[0].seen[OR_MSG_WELCOME], 2);
+    assert_int_equal(fixture->edges[0].seen[OR_MSG_ERROR], 0);
+    assert_int_equal(fixture->edges[0].lost, 0);
+    assert_true(or_link_welcomed(fixture->edges[0].link));
+}
+
+static void heartbeats_fill_the_silence_only(void **context)
+{
+    fixture_t *fixture = *context;
+    run(fixture, INTERVAL_NS);
+    or_link_t *link = fixture->edges[0].link;
+    uint64_t before = or_link_bytes(link, OR_PEER_HUB);
+    run(fixture, 100 * INTERVAL_NS);
+    size_t beat = frame_bytes(&(or_message_t){.type = OR_MSG_HEARTBEAT});
+    uint64_t beats = (or_link_bytes(link, OR_PEER_HUB) - before) / beat;
+    assert_in_range(beats, 2 * 99, 2 * 101); // one each way an interval
+    before = or_link_bytes(link, OR_PEER_HUB);
+    const or_message_t message = {.type = OR_MSG_KV_EVICTED, .session = {1}};
+    for (int i = 0; i < 200; i++) { // every half interval something of the owner's
+        assert_int_equal(or_link_send(link, OR_PEER_HUB, &message), OR_OK);
+        run(fixture, INTERVAL_NS / 2);
+    }
+    assert_int_equal(fixture->hub.seen[OR_MSG_KV_EVICTED], 200);
+    uint64_t rest = or_link_bytes(link, OR_PEER_HUB) - before - 200 * frame_bytes(&message);
+    assert_in_range(rest, 99 * beat, 101 * beat); // the hub's heartbeats alone
+}
+
+static void bytes_agree_on_both_sides(void **context)
+{
+    fixture_t *fixture = *context;
+    run(fixture, 50 * INTERVAL_NS + INTERVAL_NS / 2); // nothing in flight
+    uint64_t edges = 0, hub = 0;
+    for (int i = 0; i < EDGES; i++) {
+        edges += or_link_bytes(fixture->edges[i].link, OR_PEER_HUB);
+    }
+    for (uint64_t peer = 0; peer < 10; peer++) {
+        hub += or_link_bytes(fixture->hub.link, (or_peer_t){peer});
+    }
+    assert_int_equal(edges, hub);
+    assert_true(edges > 0);
+}
+
+static void another_version_gets_an_error(void **context)
+{
+    fixture_t *fixture = *context;
+    party_t *edge = &fixture->edges[0];
+    or_message_t hello = {.type = OR_MSG_HELLO, .version = 9};
+    send_raw(edge, OR_PEER_HUB, &hello);
+    run(fixture, INTERVAL_NS);
+    assert_int_equal(edge->seen[OR_MSG_ERROR], 1);
+    assert_int_equal(edge->error_code, OR_WIRE_VERSION);
+    assert_non_null(strstr(edge->error_text, "protocol 9"));
+    assert_int_equal(fixture->hub.seen[OR_MSG_HELLO], EDGES); // the links' own
+    // An Error of another version is passed up, not answered.
+    or_message_t error = {.type = OR_MSG_ERROR, .version = 9};
+    error.body.error = (or_error_t){.code = OR_WIRE_VERSION, .text = "yours is old"};
+    send_raw(edge, OR_PEER_HUB, &error);
+    run(fixture, INTERVAL_NS);
+    assert_int_equal(fixture->hub.seen[OR_MSG_ERROR], 1);
+    assert_int_equal(edge->seen[OR_MSG_ERROR], 1);
+}
+
+static void nonsense_is_answered_now_and_then(void **context)
+{
+    fixture_t *fixture = *context;
+    party_t *edge = &fixture->edges[0];
+    run(fixture, INTERVAL_NS);
+    const uint8_t nonsense[] = "GET / HTTP/1.1";
+    for (int i = 0; i < 500; i++) {
+        assert_int_equal(or_channel_send(edge->channel, OR_PEER_HUB, nonsense, sizeof nonsense),
+                         OR_OK);
+    }
+    run(fixture, INTERVAL_NS);
+    assert_int_equal(edge->seen[OR_MSG_ERROR], 10);
+    assert_int_equal(edge->error_code, OR_WIRE_INVALID);
+    assert_true(or_link_welcomed(edge->link)); // it costs its sender nothing more
+    run(fixture, OR_NS_PER_S);
+    assert_int_equal(or_channel_send(edge->channel, OR_PEER_HUB, nonsense, sizeof nonsense), OR_OK);
+    run(fixture, INTERVAL_NS);
+    assert_int_equal(edge->seen[OR_MSG_ERROR], 11);
+}
+
+static void strangers_must_say_hello(void **context)
+{
+    fixture_t *fixture = *context;
+    party_t *edge = &fixture->edges[0];
+    or_link_destroy(&edge->link);
+    const or_message_t prefix = {.type = OR_MSG_PREFIX};
+    send_raw(edge, OR_PEER_HUB, &prefix);
+    run(fixture, 2 * OR_NS_PER_MS);
+    assert_int_equal(fixture->hub.seen[OR_MSG_PREFIX], 0);
+    fixture->clock.now_ns += OR_NS_PER_MS;
+    or_peer_t from;
+    const uint8_t *frame;
+    size_t bytes;
+    or_message_t message;
+    assert_int_equal(or_channel_receive(edge->channel, &from, &frame, &bytes), OR_OK);
+    assert_int_equal(or_message_decode(frame, bytes, &message), OR_OK);
+    assert_int_equal(message.type, OR_MSG_ERROR);
+    assert_string_equal(message.body.error.text, "say Hello first");
+    or_message_fini(&message);
+    run(fixture, 2 * SILENCE_NS); // the owner never knew it, so it is not told
+    assert_int_equal(fixture->hub.lost, 0);
+}
+
+static void forgotten_peers_are_not_missed(void **context)
+{
+    fixture_t *fixture = *context;
+    stop(&fixture->edges[1]);
+    run(fixture, INTERVAL_NS);
+    or_peer_t peer = fixture->hub.from;
+    assert_true(or_link_bytes(fixture->hub.link, peer) > 0);
+    or_link_forget(fixture->hub.link, peer);
+    assert_int_equal(or_link_bytes(fixture->hub.link, peer), 0);
+    stop(&fixture->edges[0]);
+    run(fixture, 3 * SILENCE_NS);
+    assert_int_equal(fixture->hub.lost, 0);
+}
+
+static void an_owner_that_was_busy_loses_nobody(void **context)
+{
+    fixture_t *fixture = *context;
+    run(fixture, INTERVAL_NS);
+    party_t hub = fixture->hub;
+    fixture->hub.link = NULL; // the hub's owner computes for two silences while frames queue up
+    for (int i = 0; i < EDGES; i++) {
+        or_message_t message = {.type = OR_MSG_KV_EVICTED};
+        send_raw(&fixture->edges[i], OR_PEER_HUB, &message);
+    }
+    fixture->clock.now_ns += 2 * SILENCE_NS;
+    fixture->hub = hub;
+    or_link_tick(fixture->hub.link); // before it has looked
+    turn(fixture, &fixture->hub);
+    assert_int_equal(fixture->hub.lost, 0);
+}
+
+static void a_crowd_of_strangers_keeps_nobody_out(void **context)
+{
+    fixture_t *fixture = *context;
+    static or_channel_t *strangers[1100]; // more than a link watches
+    run(fixture, INTERVAL_NS);
+    const uint8_t nonsense[] = "?";
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        assert_int_equal(or_network_edge(fixture->network, &strangers[i]), OR_OK);
+        assert_int_equal(or_channel_send(strangers[i], OR_PEER_HUB, nonsense, 1), OR_OK);
+    }
+    fixture->clock.now_ns += OR_NS_PER_MS;
+    for (int i = 0; i < 20; i++) {
+        turn(fixture, &fixture->hub);
+    }
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        or_channel_destroy(&strangers[i]);
+    }
+    stop(&fixture->edges[0]);
+    start_edge(fixture, &fixture->edges[0]);
+    run(fixture, 3 * INTERVAL_NS);
+    assert_true(or_link_welcomed(fixture->edges[0].link));
+    assert_true(or_link_welcomed(fixture->edges[1].link));
+    assert_int_equal(fixture->hub.lost, 1); // the edge that was stopped
+}
+
+static void a_link_needs_an_interval(void **context)
+{
+    fixture_t *fixture = *context;
+    or_link_t *link = NULL;
+    assert_int_equal(or_link_create(fixture->hub.channel, &fixture->clock.clock, NULL, 0, &link),
+                     OR_ERR_INVALID);
+    assert_null(link);
+}
+
+#define WITH_WORLD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_WORLD(an_edge_is_greeted_once),
+        WITH_WORLD(hello_is_repeated_until_welcome),
+        WITH_WORLD(greeting_survives_losses),
+        WITH_WORLD(a_silent_edge_is_reported_once),
+        WITH_WORLD(a_crashed_edge_comes_back_as_a_new_peer),
+        WITH_WORLD(a_silent_hub_is_reported_once),
+        WITH_WORLD(a_restarted_hub_is_greeted_at_once),
+        WITH_WORLD(heartbeats_fill_the_silence_only),
+        WITH_WORLD(bytes_agree_on_both_sides),
+        WITH_WORLD(another_version_gets_an_error),
+        WITH_WORLD(nonsense_is_answered_now_and_then),
+        WITH_WORLD(strangers_must_say_hello),
+        WITH_WORLD(forgotten_peers_are_not_missed),
+        WITH_WORLD(an_owner_that_was_busy_loses_nobody),
+        WITH_WORLD(a_crowd_of_strangers_keeps_nobody_out),
+        WITH_WORLD(a_link_needs_an_interval),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

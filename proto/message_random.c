@@ -1,0 +1,465 @@
+#include "proto/message_random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/test_support.h"
+
+typedef enum {
+    FIELD_END,
+    FIELD_32,      // any 4-byte number; floats by their bits
+    FIELD_64,      // any 8-byte number
+    FIELD_BOOL,    // one byte
+    FIELD_STRING,  // const char *
+    FIELD_BYTES,   // pointer; its length at `count_at`
+    FIELD_32S,     // pointer; the number of entries at `count_at`
+    FIELD_64S,     // the same
+    FIELD_32S_ALL, // the same, but there are none or as many as another array's
+    FIELD_STRUCT,  // embedded, described by `inner`
+    FIELD_STRUCTS, // pointer to structs described by `inner`
+} field_kind_t;
+
+typedef struct field {
+    const char *name;
+    field_kind_t kind;
+    size_t at, count_at;
+    const struct field *inner;
+    size_t inner_bytes;
+    size_t like_at; // FIELD_32S_ALL: the other array's count
+} field_t;
+
+#define F32(type, field)                                                                           \
+    {                                                                                              \
+#type "." #field, FIELD_32, offsetof(type, field), 0, NULL, 0, 0                           \
+    }
+#define F64(type, field)                                                                           \
+    {                                                                                              \
+#type "." #field, FIELD_64, offsetof(type, field), 0, NULL, 0, 0                           \
+    }
+#define FBOOL(type, field)                                                                         \
+    {                                                                                              \
+#type "." #field, FIELD_BOOL, offsetof(type, field), 0, NULL, 0, 0                         \
+    }
+#define FSTRING(type, field)                                                                       \
+    {                                                                                              \
+#type "." #field, FIELD_STRING, offsetof(type, field), 0, NULL, 0, 0                       \
+    }
+#define FARRAY(kind, type, field, count)                                                           \
+    {                                                                                              \
+#type "." #field, kind, offsetof(type, field), offsetof(type, count), NULL, 0, 0           \
+    }
+#define FALL(type, field, count, like)                                                             \
+    {                                                                                              \
+#type "." #field, FIELD_32S_ALL, offsetof(type, field), offsetof(type, count), NULL, 0,    \
+            offsetof(type, like)                                                                   \
+    }
+#define FSTRUCT(type, field, inner)                                                                \
+    {                                                                                              \
+#type "." #field, FIELD_STRUCT, offsetof(type, field), 0, inner, 0, 0                      \
+    }
+#define FSTRUCTS(type, field, count, inner, inner_type)                                            \
+    {                                                                                              \
+#type "." #field, FIELD_STRUCTS, offsetof(type, field), offsetof(type, count), inner,      \
+            sizeof(inner_type), 0                                                                  \
+    }
+#define FEND                                                                                       \
+    {                                                                                              \
+        NULL, FIELD_END, 0, 0, NULL, 0, 0                                                          \
+    }
+
+static const field_t hello_fields[] = {F32(or_hello_t, role),
+                                       FSTRING(or_hello_t, software),
+                                       FSTRING(or_hello_t, arith_id),
+                                       F64(or_hello_t, vocab_hash),
+                                       F32(or_hello_t, vocab_size),
+                                       FSTRING(or_hello_t, model),
+                                       FSTRING(or_hello_t, owner),
+                                       F32(or_hello_t, context_max),
+                                       F32(or_hello_t, nodes_max),
+                                       F32(or_hello_t, sessions_max),
+                                       FEND};
+
+static const field_t welcome_fields[] = {
+    FSTRING(or_welcome_t, software), F32(or_welcome_t, heartbeat_ms), F32(or_welcome_t, nodes_max),
+    F64(or_welcome_t, vocab_hash),   FSTRING(or_welcome_t, owner),    FEND};
+
+static const field_t bias_fields[] = {F32(or_logit_bias_t, id), F32(or_logit_bias_t, bias), FEND};
+
+static const field_t sampling_fields[] = {
+    F32(or_sampling_t, temperature),
+    F32(or_sampling_t, top_k),
+    F32(or_sampling_t, top_p),
+    F32(or_sampling_t, min_p),
+    F32(or_sampling_t, repeat_penalty),
+    F32(or_sampling_t, presence_penalty),
+    F32(or_sampling_t, frequency_penalty),
+    F32(or_sampling_t, repeat_last_n),
+    FSTRUCTS(or_sampling_t, bias, bias_count, bias_fields, or_logit_bias_t),
+    FEND};
+
+static const field_t open_session_fields[] = {
+    FSTRUCT(or_open_session_t, sampling, sampling_fields),
+    FARRAY(FIELD_32S, or_open_session_t, stop_ids, stop_count),
+    FARRAY(FIELD_BYTES, or_open_session_t, constraint, constraint_bytes),
+    F32(or_open_session_t, accept_rule),
+    F32(or_open_session_t, draft_method),
+    F32(or_open_session_t, draft_nodes),
+    F32(or_open_session_t, draft_depth),
+    F32(or_open_session_t, draft_temperature),
+    F64(or_open_session_t, noise_key),
+    F64(or_open_session_t, private_key),
+    F32(or_open_session_t, prompt_length),
+    F32(or_open_session_t, logprobs),
+    FEND};
+
+static const field_t prefix_fields[] = {F32(or_prefix_t, start),
+                                        FARRAY(FIELD_32S, or_prefix_t, tokens, count),
+                                        F64(or_prefix_t, hash), F64(or_prefix_t, round), FEND};
+
+// Arrays that share a count: the first draws it, the others find it drawn (FALL with itself).
+static const field_t law_fields[] = {FARRAY(FIELD_32S, or_wire_law_t, tokens, count),
+                                     FALL(or_wire_law_t, weights, count, count), FEND};
+
+static const field_t draft_tree_fields[] = {
+    F64(or_draft_tree_t, round),
+    F64(or_draft_tree_t, parent_round),
+    F32(or_draft_tree_t, base_length),
+    F64(or_draft_tree_t, base_hash),
+    FARRAY(FIELD_32S, or_draft_tree_t, tokens, count),
+    FALL(or_draft_tree_t, back, count, count),
+    FALL(or_draft_tree_t, law_index, law_index_count, count),
+    FALL(or_draft_tree_t, draw_order, draw_order_count, count),
+    FSTRUCTS(or_draft_tree_t, laws, law_count, law_fields, or_wire_law_t),
+    F32(or_draft_tree_t, draft_us),
+    FEND};
+
+static const field_t logprob_fields[] = {
+    F32(or_token_logprob_t, token), F32(or_token_logprob_t, logprob),
+    FARRAY(FIELD_32S, or_token_logprob_t, top_tokens, top_count),
+    FALL(or_token_logprob_t, top_logprobs, top_count, top_count), FEND};
+
+static const field_t verdict_fields[] = {
+    F64(or_verdict_t, round),
+    F32(or_verdict_t, base_length),
+    FARRAY(FIELD_32S, or_verdict_t, accepted, accepted_count),
+    F32(or_verdict_t, next),
+    FARRAY(FIELD_32S, or_verdict_t, draws, draw_count),
+    FSTRUCTS(or_verdict_t, logprobs, logprob_count, logprob_fields, or_token_logprob_t),
+    F32(or_verdict_t, finish),
+    F32(or_verdict_t, forward_us),
+    F32(or_verdict_t, accept_us),
+    F64(or_verdict_t, hash),
+    FARRAY(FIELD_BYTES, or_verdict_t, features, feature_bytes),
+    FEND};
+
+static const field_t cancel_fields[] = {FSTRING(or_cancel_t, reason), FEND};
+
+static const field_t vocab_map_fields[] = {F64(or_vocab_map_t, from_hash),
+                                           F64(or_vocab_map_t, to_hash),
+                                           FARRAY(FIELD_32S, or_vocab_map_t, to, count), FEND};
+
+static const field_t psi_request_fields[] = {F64(or_psi_request_t, round),
+                                             F32(or_psi_request_t, base_length),
+                                             F64(or_psi_request_t, base_hash),
+                                             FARRAY(FIELD_32S, or_psi_request_t, tokens, count),
+                                             FALL(or_psi_request_t, back, count, count),
+                                             FEND};
+
+static const field_t psi_reply_fields[] = {F64(or_psi_reply_t, round),
+                                           FARRAY(FIELD_64S, or_psi_reply_t, log_psi, count), FEND};
+
+static const field_t kv_evicted_fields[] = {F32(or_kv_evicted_t, kept_length), FEND};
+
+static const field_t stats_fields[] = {
+    F64(or_stats_t, rounds),     F64(or_stats_t, nodes),   F64(or_stats_t, accepted),
+    F64(or_stats_t, model_us),   F32(or_stats_t, queue),   F32(or_stats_t, sessions),
+    F32(or_stats_t, pages_free), F64(or_stats_t, resyncs), FEND};
+
+static const field_t error_fields[] = {F32(or_error_t, code),     FSTRING(or_error_t, text),
+                                       F32(or_error_t, retry_ms), F64(or_error_t, round),
+                                       F32(or_error_t, length),   FEND};
+
+static const field_t bytes_fields[] = {FARRAY(FIELD_BYTES, or_wire_bytes_t, bytes, length), FEND};
+
+static const field_t generate_request_fields[] = {
+    F64(or_generate_request_t, request),
+    FARRAY(FIELD_BYTES, or_generate_request_t, prompt, prompt_bytes),
+    FARRAY(FIELD_32S, or_generate_request_t, prompt_tokens, prompt_token_count),
+    F32(or_generate_request_t, max_tokens),
+    FSTRUCT(or_generate_request_t, sampling, sampling_fields),
+    F64(or_generate_request_t, seed),
+    FBOOL(or_generate_request_t, has_seed),
+    FSTRUCTS(or_generate_request_t, stop, stop_count, bytes_fields, or_wire_bytes_t),
+    FBOOL(or_generate_request_t, plain),
+    F32(or_generate_request_t, draft_method),
+    F32(or_generate_request_t, accept_rule),
+    F32(or_generate_request_t, draft_nodes),
+    F32(or_generate_request_t, draft_depth),
+    F32(or_generate_request_t, draft_temperature),
+    FBOOL(or_generate_request_t, has_draft_temperature),
+    FBOOL(or_generate_request_t, ignore_end),
+    FBOOL(or_generate_request_t, special),
+    FEND};
+
+static const field_t generate_stats_fields[] = {
+    F32(or_generate_stats_t, prompt_tokens),  F32(or_generate_stats_t, completion_tokens),
+    F64(or_generate_stats_t, target_calls),   F64(or_generate_stats_t, drafted),
+    F64(or_generate_stats_t, accepted),       F64(or_generate_stats_t, wire_bytes),
+    F64(or_generate_stats_t, elapsed_us),     F64(or_generate_stats_t, draft_us),
+    F64(or_generate_stats_t, verify_us),      F64(or_generate_stats_t, round_us),
+    F64(or_generate_stats_t, plain_rounds),   F64(or_generate_stats_t, resyncs),
+    F64(or_generate_stats_t, first_token_us), FEND};
+
+static const field_t generate_delta_fields[] = {
+    F64(or_generate_delta_t, request),
+    F32(or_generate_delta_t, offset),
+    FARRAY(FIELD_32S, or_generate_delta_t, tokens, count),
+    FARRAY(FIELD_BYTES, or_generate_delta_t, text, text_bytes),
+    F32(or_generate_delta_t, finish),
+    FSTRING(or_generate_delta_t, error),
+    F32(or_generate_delta_t, error_code),
+    F64(or_generate_delta_t, seed),
+    FSTRING(or_generate_delta_t, arith_id),
+    FSTRUCT(or_generate_delta_t, stats, generate_stats_fields),
+    F64(or_generate_delta_t, text_offset),
+    FEND};
+
+static const field_t resume_fields[] = {F64(or_resume_t, request), F32(or_resume_t, offset),
+                                        F64(or_resume_t, text_offset),
+                                        FARRAY(FIELD_BYTES, or_resume_t, token, token_bytes), FEND};
+
+static const field_t heartbeat_fields[] = {F32(or_heartbeat_t, reply), FEND};
+
+static const field_t *const bodies[] = {
+    [OR_MSG_HELLO] = hello_fields,
+    [OR_MSG_WELCOME] = welcome_fields,
+    [OR_MSG_OPEN_SESSION] = open_session_fields,
+    [OR_MSG_PREFIX] = prefix_fields,
+    [OR_MSG_DRAFT_TREE] = draft_tree_fields,
+    [OR_MSG_VERDICT] = verdict_fields,
+    [OR_MSG_CANCEL] = cancel_fields,
+    [OR_MSG_VOCAB_MAP] = vocab_map_fields,
+    [OR_MSG_PSI_REQUEST] = psi_request_fields,
+    [OR_MSG_PSI_REPLY] = psi_reply_fields,
+    [OR_MSG_KV_EVICTED] = kv_evicted_fields,
+    [OR_MSG_STATS] = stats_fields,
+    [OR_MSG_ERROR] = error_fields,
+    [OR_MSG_GENERATE_REQUEST] = generate_request_fields,
+    [OR_MSG_GENERATE_DELTA] = generate_delta_fields,
+    [OR_MSG_RESUME] = resume_fields,
+    [OR_MSG_HEARTBEAT] = heartbeat_fields,
+};
+
+// Everything a message points to, freed together.
+static void *pieces[4096];
+static size_t piece_count;
+
+static void *take(size_t bytes)
+{
+    assert_true(piece_count < sizeof pieces / sizeof *pieces);
+    void *piece = calloc(1, bytes > 0 ? bytes : 1);
+    assert_non_null(piece);
+    return pieces[piece_count++] = piece;
+}
+
+void message_random_free(void)
+{
+    while (piece_count > 0) {
+        free(pieces[--piece_count]);
+    }
+}
+
+// Small, large and zero numbers alike: their varints have all lengths.
+static uint64_t random_number(uint64_t *state)
+{
+    return test_random(state) >> test_below(state, 64);
+}
+
+static void fill_array(uint64_t *state, size_t count, size_t bytes, char *field)
+{
+    uint8_t *array = take(count * bytes);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t number = random_number(state);
+        memcpy(array + i * bytes, &number, bytes);
+    }
+    memcpy(field, &array, sizeof array);
+}
+
+static char *random_string(uint64_t *state)
+{
+    size_t length = test_below(state, 20);
+    char *text = take(length + 1);
+    for (size_t i = 0; i < length; i++) {
+        text[i] = (char)('a' + test_below(state, 26));
+    }
+    return text;
+}
+
+static void fill(uint64_t *state, const field_t *fields, char *base);
+
+static void fill_structs(uint64_t *state, const field_t *field, size_t count, char *base)
+{
+    char *array = take(count * field->inner_bytes);
+    for (size_t i = 0; i < count; i++) {
+        fill(state, field->inner, array + i * field->inner_bytes);
+    }
+    memcpy(base + field->at, &array, sizeof array);
+}
+
+static uint32_t random_count(uint64_t *state, const field_t *field, char *base)
+{
+    uint32_t count = (uint32_t)test_below(state, test_below(state, 4) == 0 ? 200 : 4);
+    if (field->kind == FIELD_STRUCTS) {
+        count %= 20;
+    }
+    if (field->kind == FIELD_32S_ALL) {
+        uint32_t like;
+        memcpy(&like, base + field->like_at, sizeof like);
+        count = field->like_at == field->count_at || count % 2 == 0 ? like : 0;
+    }
+    memcpy(base + field->count_at, &count, sizeof count);
+    return count;
+}
+
+static void fill_field(uint64_t *state, const field_t *field, char *base)
+{
+    uint64_t number = random_number(state);
+    char *string;
+    switch (field->kind) {
+    case FIELD_32:
+        memcpy(base + field->at, &number, 4);
+        break;
+    case FIELD_64:
+        memcpy(base + field->at, &number, 8);
+        break;
+    case FIELD_BOOL:
+        base[field->at] = number & 1;
+        break;
+    case FIELD_STRING:
+        string = random_string(state);
+        memcpy(base + field->at, &string, sizeof string);
+        break;
+    case FIELD_BYTES:
+        fill_array(state, random_count(state, field, base), 1, base + field->at);
+        break;
+    case FIELD_32S:
+    case FIELD_32S_ALL:
+        fill_array(state, random_count(state, field, base), 4, base + field->at);
+        break;
+    case FIELD_64S:
+        fill_array(state, random_count(state, field, base), 8, base + field->at);
+        break;
+    case FIELD_STRUCT:
+        fill(state, field->inner, base + field->at);
+        break;
+    case FIELD_STRUCTS:
+        fill_structs(state, field, random_count(state, field, base), base);
+        break;
+    case FIELD_END:
+        break;
+    }
+}
+
+static void fill(uint64_t *state, const field_t *fields, char *base)
+{
+    for (const field_t *field = fields; field->kind != FIELD_END; field++) {
+        fill_field(state, field, base);
+    }
+}
+
+void message_random(uint64_t *state, or_message_type_t type, or_message_t *message)
+{
+    memset(message, 0, sizeof *message);
+    message->type = type;
+    message->session.value = random_number(state);
+    fill(state, bodies[type], (char *)&message->body);
+}
+
+static const char *difference(const field_t *fields, const char *a, const char *b);
+
+static bool arrays_differ(const field_t *field, const char *a, const char *b, size_t bytes,
+                          const char **inner)
+{
+    uint32_t count_a, count_b;
+    const char *array_a, *array_b;
+    memcpy(&count_a, a + field->count_at, sizeof count_a);
+    memcpy(&count_b, b + field->count_at, sizeof count_b);
+    memcpy(&array_a, a + field->at, sizeof array_a);
+    memcpy(&array_b, b + field->at, sizeof array_b);
+    if (count_a != count_b) {
+        return true;
+    }
+    if (field->inner == NULL) {
+        return count_a > 0 && memcmp(array_a, array_b, count_a * bytes) != 0;
+    }
+    for (uint32_t i = 0; i < count_a && *inner == NULL; i++) {
+        *inner = difference(field->inner, array_a + i * bytes, array_b + i * bytes);
+    }
+    return *inner != NULL;
+}
+
+static bool strings_differ(const char *a, const char *b)
+{
+    const char *text_a, *text_b;
+    memcpy(&text_a, a, sizeof text_a);
+    memcpy(&text_b, b, sizeof text_b);
+    return strcmp(text_a, text_b) != 0;
+}
+
+static const char *field_difference(const field_t *field, const char *a, const char *b)
+{
+    const char *inner = NULL;
+    bool differ = false;
+    switch (field->kind) {
+    case FIELD_32:
+        differ = memcmp(a + field->at, b + field->at, 4) != 0;
+        break;
+    case FIELD_64:
+        differ = memcmp(a + field->at, b + field->at, 8) != 0;
+        break;
+    case FIELD_BOOL:
+        differ = a[field->at] != b[field->at];
+        break;
+    case FIELD_STRING:
+        differ = strings_differ(a + field->at, b + field->at);
+        break;
+    case FIELD_BYTES:
+        differ = arrays_differ(field, a, b, 1, &inner);
+        break;
+    case FIELD_32S:
+    case FIELD_32S_ALL:
+        differ = arrays_differ(field, a, b, 4, &inner);
+        break;
+    case FIELD_64S:
+        differ = arrays_differ(field, a, b, 8, &inner);
+        break;
+    case FIELD_STRUCT:
+        return difference(field->inner, a + field->at, b + field->at);
+    case FIELD_STRUCTS:
+        differ = arrays_differ(field, a, b, field->inner_bytes, &inner);
+        break;
+    case FIELD_END:
+        break;
+    }
+    return inner != NULL ? inner : differ ? field->name : NULL;
+}
+
+static const char *difference(const field_t *fields, const char *a, const char *b)
+{
+    const char *found = NULL;
+    for (const field_t *field = fields; found == NULL && field->kind != FIELD_END; field++) {
+        found = field_difference(field, a, b);
+    }
+    return found;
+}
+
+const char *message_difference(const or_message_t *a, const or_message_t *b)
+{
+    if (a->type != b->type) {
+        return "type";
+    }
+    if (a->session.value != b->session.value) {
+        return "session";
+    }
+    return difference(bodies[a->type], (const char *)&a->body, (const char *)&b->body);
+}

@@ -1,0 +1,13 @@
+// terms - what a session was opened with: an OpenSession message that owns its lists.
+#pragma once
+
+#include "proto/message.h"
+
+typedef struct {
+    or_open_session_t open; // lists point into `owned`
+    void *owned;
+} or_terms_t;
+
+// A deep copy. OR_ERR_NO_MEMORY.
+or_status_t or_terms_copy(const or_open_session_t *open, or_terms_t *terms);
+void or_terms_fini(or_terms_t *terms);

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Hold the code to DESIGN.md section 2: who may include whom, every header alone, and a look at its proportions.
+
+    check_layout.py [--compiler CC] [--report]
+
+Exit status 1 if a file includes what its folder may not, or a header does not compile by itself. --report also prints lines of code by
+folder and the ten longest functions.
+"""
+import argparse
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Folder -> folders it may include besides its own. Tests and their helpers ("_test" in the name), and nothing else, also take
+# tests/support.
+BASE = {"common/base"}
+DECODE = BASE | {"common/decode"}
+COMMON = {"common/base", "common/gguf", "common/text", "common/decode", "common/model"}
+ROLE = COMMON | {"proto"}
+MAY_INCLUDE = {
+    "kernels": set(),
+    "common/base": set(),
+    "common/gguf": BASE,
+    "common/text": BASE | {"common/gguf"},
+    "common/decode": BASE,
+    "common/model": DECODE | {"common/gguf", "kernels"},
+    "proto": COMMON,
+    "drafter": ROLE,
+    "verifier": ROLE,
+    "coordinator": ROLE,
+    "launch": ROLE,
+}
+FLAGS = "-std=c11 -D_GNU_SOURCE -fsyntax-only -Wall -Wextra -Wstrict-prototypes -Werror".split()
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+# How clang-format leaves a function: its opening brace and its closing one stand alone in column 1.
+FUNCTION = re.compile(r"^(?!typedef|struct|enum|union|static const)(\w[^;={}]*?\b(\w+)\([^;{}]*\))\n\{\n(.*?)^\}", re.M | re.S)
+
+
+def sources():
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.c", "*.h"],
+                           cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    return sorted(name for name in names if (ROOT / name).is_file())
+
+
+def folder_of(name):
+    """The row of the table that a file belongs to; None for tests and anything else."""
+    parts = Path(name).parts
+    for depth in (2, 1):
+        folder = "/".join(parts[:depth])
+        if folder in MAY_INCLUDE and len(parts) > depth:
+            return folder
+    return None
+
+
+def forbidden_includes(name):
+    folder = folder_of(name)
+    if folder is None:
+        return []
+    is_test = "_test" in Path(name).stem
+    found = []
+    for target in INCLUDE.findall((ROOT / name).read_text()):
+        if not (ROOT / target).is_file():
+            generated = target.endswith(".pb-c.h") and folder == "proto"
+            if not generated:
+                found.append(f'{name}: "{target}" is not a rooted path')
+            continue
+        if is_test and target.startswith("tests/support/"):
+            continue
+        other = folder_of(target)
+        if other != folder and other not in MAY_INCLUDE[folder]:
+            found.append(f'{name}: {folder} may not include "{target}"')
+    return found
+
+
+def header_alone(compiler, name):
+    result = subprocess.run([*compiler.split(), *FLAGS, f"-I{ROOT}", "-xc", "-include", str(ROOT / name), os.devnull],
+                            capture_output=True, text=True)
+    return [f"{name} does not compile alone:\n{result.stderr}"] if result.returncode else []
+
+
+def code_lines(text):
+    """Lines that are neither blank nor only a // comment."""
+    return sum(1 for line in text.splitlines() if line.strip() and not line.lstrip().startswith("//"))
+
+
+def report(names):
+    by_folder, functions = {}, []
+    for name in names:
+        text = (ROOT / name).read_text()
+        folder = folder_of(name) or "tests"
+        kind = "tests" if "_test" in Path(name).stem or folder == "tests" else "code"
+        by_folder.setdefault(folder, {"code": 0, "tests": 0})[kind] += code_lines(text)
+        if kind == "code":
+            for match in FUNCTION.finditer(text):
+                functions.append((match.group(3).count("\n"), match.group(2), name))
+    print("lines of code     code   tests")
+    for folder, lines in sorted(by_folder.items()):
+        print(f"  {folder:14} {lines['code']:6} {lines['tests']:7}")
+    total = {kind: sum(lines[kind] for lines in by_folder.values()) for kind in ("code", "tests")}
+    print(f"  {'all':14} {total['code']:6} {total['tests']:7}")
+    print("longest functions")
+    for length, function, name in sorted(functions, reverse=True)[:10]:
+        print(f"  {length:4}  {function}  {name}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--compiler", default=os.environ.get("CC", "gcc"))
+    parser.add_argument("--report", action="store_true")
+    options = parser.parse_args()
+    names = sources()
+    problems = [problem for name in names for problem in forbidden_includes(name)]
+    headers = [name for name in names if name.endswith(".h")]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for found in pool.map(lambda name: header_alone(options.compiler, name), headers):
+            problems += found
+    for problem in problems:
+        print(problem)
+    if options.report:
+        report(names)
+    print(f"{len(names)} files, {len(headers)} headers, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""What the tests of the command share: running it, its processes, the reference, and a bare ZeroMQ peer."""
+import json
+import os
+import socket
+import struct
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(os.environ.get("OUTRIDER_BIN", ROOT / "build/release/bin"))
+MODELS = ROOT / "launch/models"
+TARGET = MODELS / "tales-6m-f16.gguf"
+DRAFT = MODELS / "tales-1m-f16.gguf"
+OTHER_VOCABULARY = MODELS / "tales-bpe-1m-f16.gguf"
+GAP_MIN = 0.01  # where the reference's two best logits are closer, another rounding may choose the other
+PATIENCE = 60  # seconds, for what takes one or two
+
+ENVIRONMENT = {**{key: value for key, value in os.environ.items() if not key.startswith("OUTRIDER_")},
+               "OUTRIDER_MODELS": str(MODELS)}
+
+
+def outrider(*words, stdin=b"", code=0):
+    """Run the command; its standard output as bytes, its standard error as text. Fails on another exit code."""
+    done = subprocess.run([BIN / "outrider", *map(str, words)], input=stdin, capture_output=True, env=ENVIRONMENT, timeout=PATIENCE)
+    error = done.stderr.decode(errors="replace")
+    if done.returncode != code:
+        raise AssertionError(f"outrider {' '.join(map(str, words))}: exit {done.returncode}, not {code}\n{error}")
+    return done.stdout, error
+
+
+def generate(*words):
+    """`generate --json`, parsed. Standard output must be exactly one line."""
+    out, _ = outrider("generate", "--json", *words)
+    lines = out.decode().splitlines()
+    assert len(lines) == 1 and out.endswith(b"\n"), out
+    return json.loads(lines[0])
+
+
+def data(name):
+    """A file of the test data; skips the test without it, or fails it with CI=true."""
+    path = Path(os.environ.get("OUTRIDER_TEST_DATA") or ROOT.parent / "shared/data") / name
+    if not path.exists():
+        if os.environ.get("CI") == "true":
+            raise AssertionError(f"test data {path} is missing; set OUTRIDER_TEST_DATA")
+        raise unittest.SkipTest(f"test data {path} is missing; set OUTRIDER_TEST_DATA")
+    return path
+
+
+def reference(model="tales-6m-f32"):
+    """The prompts of the reference with their greedy ids, cut where the choice is too close to call."""
+    prompts = json.loads(data("models/reference.json").read_text())["models"][model]["prompts"]
+    for prompt in prompts:
+        close = [step for step, gap in enumerate(prompt["gaps"]) if gap < GAP_MIN]
+        prompt["sure"] = prompt["greedy"][:close[0]] if close else prompt["greedy"]
+    return prompts
+
+
+def children(pid):
+    """Child processes by name: {'outrider-drafter': 1234}."""
+    found = {}
+    try:
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[0].decode()
+            found[Path(command).name] = int(child)
+    except FileNotFoundError:
+        pass  # it ended while we looked
+    return found
+
+
+def wait_until(condition, what):
+    """Poll; the condition's value once it is true."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"not within {PATIENCE} s: {what}")
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class Background:
+    """A command that goes on while a test looks at it; killed at the end of the `with` block if it still runs."""
+
+    def __init__(self, *words):
+        self.process = subprocess.Popen([BIN / "outrider", *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, env=ENVIRONMENT)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def roles(self, *names):
+        """Process ids of these children, once all run."""
+        def found():
+            now = children(self.process.pid)
+            return now if all(name in now for name in names) else None
+        return wait_until(found, f"children {names} of outrider")
+
+    def end(self):
+        """Wait for its end: exit code, standard output, standard error."""
+        out, error = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, out, error.decode(errors="replace")
+
+
+class Cluster(Background):
+    """`outrider up` on a free port."""
+
+    def __init__(self, *words):
+        super().__init__("up", "--listen", "tcp://127.0.0.1:*", *words)
+        self.endpoint = None
+        for line in self.process.stdout:
+            if line.startswith(b"  endpoint"):
+                self.endpoint = line.split()[1].decode()
+                break
+        if self.endpoint is None:
+            raise AssertionError("outrider up: " + self.end()[2])
+
+
+class ZmtpDealer:
+    """A ZeroMQ DEALER in few lines (ZMTP 3.0, no security), to send what our own programs never would."""
+
+    def __init__(self, endpoint):
+        host, port = endpoint.removeprefix("tcp://").rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)), timeout=10)
+        self.socket.sendall(b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+        self.read(64)
+        properties = b"\x0bSocket-Type" + struct.pack(">I", 6) + b"DEALER" + b"\x08Identity" + struct.pack(">I", 0)
+        self.send(b"\x05READY" + properties, flags=4)
+        self.receive(commands=True)
+
+    def read(self, count):
+        got = b""
+        while len(got) < count:
+            part = self.socket.recv(count - len(got))
+            if not part:
+                raise ConnectionError("closed")
+            got += part
+        return got
+
+    def send(self, body, flags=0):
+        size = struct.pack(">B", len(body)) if len(body) < 256 else struct.pack(">Q", len(body))
+        self.socket.sendall(bytes([flags | (0 if len(body) < 256 else 2)]) + size + body)
+
+    def receive(self, commands=False):
+        """The next frame; commands (heartbeats of ZeroMQ itself) are passed over unless wanted."""
+        while True:
+            flags = self.read(1)[0]
+            size = struct.unpack(">Q", self.read(8))[0] if flags & 2 else self.read(1)[0]
+            body = self.read(size)
+            if commands or not flags & 4:
+                return body
+
+    def close(self):
+        self.socket.close()

@@ -1,0 +1,142 @@
+"""Goal: the subcommands that need no cluster do what they say, and refuse nonsense with a sentence and exit code 1 or 2.
+Method: run them on the demonstration models, the reference and files damaged on purpose."""
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+from cli import DRAFT, TARGET, data, outrider, reference
+
+
+class Command(unittest.TestCase):
+    def test_help_and_version(self):
+        out, _ = outrider("--help")
+        for command in (b"generate", b"up", b"tokenize", b"model"):
+            self.assertIn(command, out)
+        for words in (["generate"], ["up"], ["tokenize"], ["model", "inspect"], ["model", "eval"]):
+            out, error = outrider(*words, "--help")
+            self.assertIn(b"usage: outrider " + " ".join(words).encode(), out)
+            self.assertEqual(error, "")
+        self.assertRegex(outrider("--version")[0].decode(), r"^outrider \d+\.\d+\.\d+ ")
+
+    def test_usage_errors_name_what_is_near(self):
+        self.assertIn("'generate'", outrider("genrate", code=2)[1])
+        self.assertIn("--temp", outrider("generate", "--tmp", "1", code=2)[1])
+        self.assertIn("-n/--predict", outrider("generate", "-p", "x", "-n", "0", code=2)[1])
+        self.assertIn("-p TEXT", outrider("generate", code=2)[1])
+        self.assertIn("--logit-bias", outrider("generate", "-p", "x", "--logit-bias", "one", code=2)[1])
+        self.assertIn("-md", outrider("generate", "-p", "x", "-m", TARGET, code=2)[1])
+        outrider("generate", "-p", "x", "--accept", "greedy", "--temp", "1", code=2)
+        outrider(code=2)
+
+
+class Tokenize(unittest.TestCase):
+    def ids(self, text, *words):
+        out, _ = outrider("tokenize", *words, stdin=text)
+        self.assertTrue(out.endswith(b"\n") and out.count(b"\n") == 1)
+        return [int(word) for word in out.split()]
+
+    def test_prompts_of_the_reference(self):
+        for prompt in reference():
+            self.assertEqual(self.ids(prompt["text"].encode(), "--bos"), prompt["ids"])
+
+    def test_any_bytes_come_back(self):
+        for text in (b"", b"a", b" two  spaces ", b"line\nline\n", "häßlich 深夜 🙂".encode(), bytes(range(256)), b"<s></s>"):
+            ids = self.ids(text)
+            out, _ = outrider("tokenize", "--decode", stdin=" ".join(map(str, ids)).encode())
+            self.assertEqual(out, text)
+
+    def test_special_tokens_are_text_unless_allowed(self):
+        self.assertNotIn(2, self.ids(b"</s>"))
+        self.assertIn(2, self.ids(b"</s>", "--special"))
+
+    def test_vocabulary_of_another_project(self):
+        path = data("vocab/llama-spm.gguf")
+        self.assertEqual(self.ids(b"Hello world", "-m", path), [15043, 3186])
+
+    def test_bad_ids_are_refused(self):
+        for text in (b"1 x", b"4096", b"-1", b"99999999999", b"1.5"):
+            self.assertIn("token id", outrider("tokenize", "--decode", stdin=text, code=1)[1])
+
+
+class Inspect(unittest.TestCase):
+    def test_both_faces(self):
+        text = outrider("model", "inspect", TARGET)[0].decode()
+        for word in ("llama.context_length", "token_embd.weight", "F16", "256 x 4096", "4096 tokens"):
+            self.assertIn(word, text)
+        facts = json.loads(outrider("model", "inspect", "--json", TARGET)[0])
+        self.assertEqual(facts["vocabulary"]["size"], 4096)
+        self.assertIn({"name": "token_embd.weight", "type": "F16", "shape": [256, 4096]}, facts["tensors"])
+        self.assertIn(["llama.block_count", "6"], facts["metadata"])
+
+    def test_a_pair_shares_its_content_hash(self):
+        hashes = {json.loads(outrider("model", "inspect", "--json", path)[0])["vocabulary"]["hash"] for path in (TARGET, DRAFT)}
+        self.assertEqual(len(hashes), 1)
+
+    def test_files_that_are_no_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = Path(folder, "text.gguf")
+            text.write_text("Once upon a time\n" * 100)
+            self.assertIn("GGUF", outrider("model", "inspect", text, code=1)[1])
+            short = Path(folder, "short.gguf")
+            whole = TARGET.read_bytes()
+            for size in (0, 3, 20, 1000, 100000, len(whole) - 1):
+                short.write_bytes(whole[:size])
+                self.assertIn("short.gguf", outrider("model", "inspect", short, code=1)[1])
+        self.assertIn("/nowhere", outrider("model", "inspect", "/nowhere/model.gguf", code=1)[1])
+
+
+class Eval(unittest.TestCase):
+    TOLERANCE = 1e-3
+
+    def rows(self, *words):
+        return json.loads(outrider("model", "eval", "--json", *words)[0])["rows"]
+
+    def assert_logits(self, row, expected):
+        logits = dict(row["logits"])
+        for token, logit in expected:
+            self.assertAlmostEqual(logits[token], logit, delta=self.TOLERANCE)
+
+    def test_logits_of_the_reference(self):
+        for name in ("tales-6m-f32", "tales-1m-f32", "stories260K-f32"):
+            path = data(f"models/{name}.gguf")
+            prompt = reference(name)[0]
+            ids = prompt["ids"] + prompt["greedy"][:32]
+            rows = self.rows("-m", path, "--ids", ",".join(map(str, ids)), "--top", 0)
+            for step, expected in prompt["top8"].items():
+                self.assert_logits(rows[len(prompt["ids"]) - 1 + int(step)], expected)
+
+    def test_tree_of_the_reference_in_both_spellings(self):
+        tree = json.loads(data("models/reference.json").read_text())["tree"]
+        model = ["-m", data(f"models/{tree['model']}.gguf"), "--top", 0]
+        first = len(tree["prefix"])
+        split = self.rows(*model, "--ids", ",".join(map(str, tree["prefix"])), "--tree", ",".join(map(str, tree["tokens"])),
+                          "--parents", ",".join(map(str, tree["parents"])))
+        parents = [place - 1 for place in range(first)] + [first + parent for parent in tree["parents"]]
+        joined = self.rows(*model, "--ids", ",".join(map(str, tree["prefix"] + tree["tokens"])),
+                           "--parents", ",".join(map(str, parents)))
+        self.assertEqual(split, joined)
+        self.assert_logits(split[first - 1], tree["prefix_top8"])
+        for row, node in zip(split[first:], tree["nodes"]):
+            self.assertEqual((row["id"], row["position"]), (node["token"], node["position"]))
+            self.assert_logits(row, node["top8"])
+
+    def test_a_branch_is_the_same_as_a_row(self):
+        """Bit for bit: the JSON numbers give floats back exactly."""
+        linear = self.rows("--ids", "1,458,1112,731,261,631", "--top", 0)
+        tree = self.rows("--ids", "1,458", "--tree", "5,1112,731,6,261,631", "--parents", "-1,-1,1,1,2,4", "--top", 0)
+        for step, place in ((2, 3), (3, 4), (4, 6), (5, 7)):
+            self.assertEqual(linear[step]["logits"], tree[place]["logits"])
+
+    def test_nonsense_is_refused(self):
+        outrider("model", "eval", code=2)
+        outrider("model", "eval", "--ids", "", code=2)
+        outrider("model", "eval", "--ids", "1,x", code=2)
+        outrider("model", "eval", "--ids", "1,2", "--parents", "-1", code=2)
+        outrider("model", "eval", "--ids", "1,2,3", "--parents", "-1,0,2", code=2)
+        outrider("model", "eval", "--ids", "1", "--tree", "2", "--parents", "0", code=2)
+        outrider("model", "eval", "--ids", "4096", code=1)
+
+
+if __name__ == "__main__":
+    unittest.main()

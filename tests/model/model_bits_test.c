@@ -1,0 +1,326 @@
+// Goal: logits and KV are the same bits however a text got into the cache: chunks, steps, trees with compaction, truncation and
+// replay, batches, threads, instruction sets.
+// Method: one prefill of random tokens in one thread is the truth; everything else is compared with it by memcmp.
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+#include "tests/model/model_fixture.h"
+
+#define TOKENS 150u
+#define ROUNDS 10u
+#define NODES 60u
+#define SLOTS 100u
+
+// The model, its random text, and the logits after each token.
+typedef struct {
+    model_fixture_t fixture;
+    int32_t tokens[TOKENS];
+    float *logits; // [TOKENS][vocab_size]
+} truth_t;
+
+static void open_truth(truth_t *truth, const char *model, const char *kernels, uint32_t threads)
+{
+    uint64_t rng = test_seed();
+    model_fixture_open(&truth->fixture, test_model(model), kernels,
+                       (or_model_options_t){.threads = threads, .rows_max = TOKENS});
+    random_tokens(&rng, truth->fixture.vocab_size, truth->tokens, TOKENS);
+    truth->logits = test_alloc((size_t)TOKENS * truth->fixture.vocab_size, sizeof *truth->logits);
+    or_kv_sequence_t *sequence = model_fixture_sequence(&truth->fixture, 0);
+    model_fixture_prefill(&truth->fixture, sequence, truth->tokens, TOKENS, TOKENS, truth->logits);
+    or_kv_sequence_close(&sequence);
+}
+
+static void close_truth(truth_t *truth)
+{
+    free(truth->logits);
+    model_fixture_close(&truth->fixture);
+}
+
+static void check_chunks(const char *model, const char *kernels)
+{
+    truth_t truth;
+    open_truth(&truth, model, kernels, 1);
+    size_t floats = (size_t)TOKENS * truth.fixture.vocab_size;
+    float *logits = test_alloc(floats, sizeof *logits);
+    or_kv_sequence_t *whole = model_fixture_sequence(&truth.fixture, 0);
+    model_fixture_prefill(&truth.fixture, whole, truth.tokens, TOKENS, TOKENS, NULL);
+    const uint32_t chunks[] = {1, 7, 32, 33};
+    for (size_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++) {
+        or_kv_sequence_t *sequence = model_fixture_sequence(&truth.fixture, 0);
+        model_fixture_prefill(&truth.fixture, sequence, truth.tokens, TOKENS, chunks[i], logits);
+        assert_same_bits(logits, truth.logits, floats);
+        assert_same_kv(&truth.fixture, sequence, whole);
+        or_kv_sequence_close(&sequence);
+    }
+    or_kv_sequence_close(&whole);
+    free(logits);
+    close_truth(&truth);
+}
+
+static void chunks_do_not_matter(void **state)
+{
+    (void)state;
+    check_chunks("tales-1m-f16.gguf", NULL);
+}
+
+static void chunks_do_not_matter_to_the_target(void **state)
+{
+    (void)state;
+    check_chunks("tales-6m-f16.gguf", NULL);
+}
+
+static void kernels_and_threads_do_not_matter(void **state)
+{
+    (void)state;
+    const char *const models[] = {"tales-1m-f16.gguf", "tales-6m-f16.gguf"};
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
+        truth_t ref;
+        open_truth(&ref, models[m], "ref", 1);
+        const struct {
+            const char *kernels;
+            uint32_t threads;
+        } others[] = {{"ref", 3}, {"avx2", 1}, {"avx2", 2}, {"avx2", 3}};
+        for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+            if (or_kernels_find(others[i].kernels) == NULL) {
+                continue;
+            }
+            truth_t other;
+            open_truth(&other, models[m], others[i].kernels, others[i].threads);
+            assert_same_bits(other.logits, ref.logits, (size_t)TOKENS * ref.fixture.vocab_size);
+            close_truth(&other);
+        }
+        close_truth(&ref);
+    }
+}
+
+static void truncation_and_replay_do_not_matter(void **state)
+{
+    (void)state;
+    truth_t truth;
+    open_truth(&truth, "tales-1m-f16.gguf", NULL, 1);
+    size_t vocab_size = truth.fixture.vocab_size;
+    float *logits = test_alloc(TOKENS * vocab_size, sizeof *logits);
+    or_kv_sequence_t *sequence = model_fixture_sequence(&truth.fixture, 0);
+    int32_t other[TOKENS];
+    uint64_t rng = 7;
+    for (uint32_t round = 0; round < 8; round++) {
+        uint32_t kept = or_kv_sequence_length(sequence);
+        random_tokens(&rng, (uint32_t)vocab_size, other, TOKENS);
+        model_fixture_prefill(&truth.fixture, sequence, other, TOKENS - kept, 16, NULL);
+        or_kv_sequence_truncate(sequence, kept);
+        uint32_t more = (uint32_t)test_below(&rng, TOKENS - kept + 1);
+        model_fixture_prefill(&truth.fixture, sequence, truth.tokens + kept, more, 5, logits);
+        assert_same_bits(logits, truth.logits + kept * vocab_size, more * vocab_size);
+        or_kv_sequence_truncate(sequence, (uint32_t)test_below(&rng, kept + more + 1));
+    }
+    or_kv_sequence_close(&sequence);
+    free(logits);
+    close_truth(&truth);
+}
+
+static void a_batch_does_not_matter(void **state)
+{
+    (void)state;
+    truth_t truth;
+    open_truth(&truth, "tales-1m-f16.gguf", NULL, 2);
+    size_t vocab_size = truth.fixture.vocab_size;
+    float *logits = test_alloc(TOKENS * vocab_size, sizeof *logits);
+    // Two sequences run through the same text interleaved, the second one 40 tokens behind.
+    or_kv_sequence_t *ahead = model_fixture_sequence(&truth.fixture, 0);
+    or_kv_sequence_t *behind = model_fixture_sequence(&truth.fixture, 0);
+    model_fixture_prefill(&truth.fixture, ahead, truth.tokens, 40, 40, NULL);
+    or_model_row_t rows[TOKENS];
+    for (uint32_t i = 0; i < 50; i++) {
+        rows[2 * i] = prefix_row(ahead, truth.tokens[40 + i]);
+        rows[2 * i + 1] = prefix_row(behind, truth.tokens[i]);
+    }
+    model_fixture_pass(&truth.fixture, rows, 100, logits);
+    for (uint32_t i = 0; i < 50; i++) {
+        assert_same_bits(logits + 2 * i * vocab_size, truth.logits + (40 + i) * vocab_size,
+                         vocab_size);
+        assert_same_bits(logits + (2 * i + 1) * vocab_size, truth.logits + i * vocab_size,
+                         vocab_size);
+    }
+    or_kv_sequence_close(&ahead);
+    or_kv_sequence_close(&behind);
+    free(logits);
+    close_truth(&truth);
+}
+
+// A random tree of `count` nodes in random slots. parents[i] < i, or count for a child of the committed text.
+typedef struct {
+    uint32_t count;
+    uint32_t parents[NODES];
+    uint32_t slots[NODES];
+    int32_t tokens[NODES];
+} random_tree_t;
+
+static void grow(uint64_t *rng, uint32_t vocab_size, random_tree_t *tree)
+{
+    uint32_t free_slots[SLOTS];
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        free_slots[i] = i;
+    }
+    tree->count = 1 + (uint32_t)test_below(rng, NODES);
+    uint64_t straight = test_below(rng, 10); // how often a node continues the one before it
+    for (uint32_t i = 0; i < tree->count; i++) {
+        uint32_t parent = (uint32_t)test_below(rng, i + 1);
+        parent = parent == i ? tree->count : parent;
+        tree->parents[i] = i > 0 && test_below(rng, 10) < straight ? i - 1 : parent;
+        uint32_t pick = i + (uint32_t)test_below(rng, SLOTS - i);
+        tree->slots[i] = free_slots[pick];
+        free_slots[pick] = free_slots[i];
+    }
+    random_tokens(rng, vocab_size, tree->tokens, tree->count);
+}
+
+static or_model_row_t row_of(const random_tree_t *tree, or_kv_sequence_t *sequence, uint32_t i)
+{
+    uint32_t parent = tree->parents[i];
+    return tree_row(sequence, tree->tokens[i], tree->slots[i],
+                    parent == tree->count ? OR_KV_NO_SLOT : tree->slots[parent]);
+}
+
+static uint32_t path_to(const random_tree_t *tree, uint32_t node, uint32_t *path)
+{
+    uint32_t depth = 0;
+    for (uint32_t i = node; i != tree->count; i = tree->parents[i]) {
+        depth++;
+    }
+    uint32_t at = depth;
+    for (uint32_t i = node; i != tree->count; i = tree->parents[i]) {
+        path[--at] = i;
+    }
+    return depth;
+}
+
+// One round: a committed token and a tree, perhaps in two passes; a random path compared with plain steps in `plain`; a
+// random part of the path accepted.
+static void play_round(model_fixture_t *fixture, uint64_t *rng, or_kv_sequence_t *sequence,
+                       or_kv_sequence_t *plain, float *logits, float *expected)
+{
+    size_t vocab_size = fixture->vocab_size;
+    random_tree_t tree;
+    grow(rng, fixture->vocab_size, &tree);
+    int32_t root;
+    random_tokens(rng, fixture->vocab_size, &root, 1);
+    or_model_row_t rows[1 + NODES];
+    rows[0] = prefix_row(sequence, root);
+    for (uint32_t i = 0; i < tree.count; i++) {
+        rows[1 + i] = row_of(&tree, sequence, i);
+    }
+    uint32_t first = 1 + (uint32_t)test_below(rng, tree.count + 1);
+    model_fixture_pass(fixture, rows, first, logits);
+    if (first < 1 + tree.count) {
+        model_fixture_pass(fixture, rows + first, 1 + tree.count - first,
+                           logits + first * vocab_size);
+    }
+
+    uint32_t path[NODES];
+    uint32_t slots[NODES];
+    uint32_t depth = path_to(&tree, (uint32_t)test_below(rng, tree.count), path);
+    model_fixture_prefill(fixture, plain, &root, 1, 1, expected);
+    assert_same_bits(logits, expected, vocab_size);
+    for (uint32_t i = 0; i < depth; i++) {
+        slots[i] = tree.slots[path[i]];
+        model_fixture_prefill(fixture, plain, &tree.tokens[path[i]], 1, 1, expected);
+        assert_same_bits(logits + (1 + path[i]) * vocab_size, expected, vocab_size);
+    }
+    uint32_t accepted = (uint32_t)test_below(rng, depth + 1);
+    assert_int_equal(or_kv_sequence_accept(sequence, slots, accepted), OR_OK);
+    or_kv_sequence_truncate(plain, or_kv_sequence_length(sequence));
+    assert_same_kv(fixture, sequence, plain);
+}
+
+static void trees_do_not_matter(void **state)
+{
+    (void)state;
+    const struct {
+        const char *model;
+        uint32_t threads;
+    } runs[] = {{"tales-1m-f16.gguf", 1}, {"tales-1m-f16.gguf", 3}, {"tales-6m-f16.gguf", 2}};
+    for (size_t r = 0; r < sizeof runs / sizeof runs[0]; r++) {
+        uint64_t rng = test_seed() + r;
+        model_fixture_t fixture;
+        model_fixture_open(&fixture, test_model(runs[r].model), NULL,
+                           (or_model_options_t){.threads = runs[r].threads});
+        float *logits = test_alloc((size_t)(2 + NODES) * fixture.vocab_size, sizeof *logits);
+        float *expected = logits + (size_t)(1 + NODES) * fixture.vocab_size;
+        or_kv_sequence_t *sequence = model_fixture_sequence(&fixture, SLOTS);
+        or_kv_sequence_t *plain = model_fixture_sequence(&fixture, 0);
+        for (uint32_t round = 0; round < ROUNDS && or_kv_sequence_length(plain) < 400; round++) {
+            play_round(&fixture, &rng, sequence, plain, logits, expected);
+        }
+        or_kv_sequence_close(&plain);
+        or_kv_sequence_close(&sequence);
+        free(logits);
+        model_fixture_close(&fixture);
+    }
+}
+
+// As play_round's tree, but two sequences grow theirs in the same passes.
+static void trees_of_two_sequences_do_not_mix(void **state)
+{
+    (void)state;
+    uint64_t rng = test_seed();
+    model_fixture_t fixture;
+    model_fixture_open(&fixture, test_model("tales-1m-f16.gguf"), NULL, (or_model_options_t){0});
+    size_t vocab_size = fixture.vocab_size;
+    float *logits = test_alloc((size_t)4 * NODES * vocab_size, sizeof *logits);
+    float *alone = logits + (size_t)2 * NODES * vocab_size;
+    or_kv_sequence_t *sequences[2];
+    random_tree_t trees[2];
+    or_model_row_t rows[2 * NODES];
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < 2; s++) {
+        int32_t prefix[50];
+        random_tokens(&rng, fixture.vocab_size, prefix, 50);
+        sequences[s] = model_fixture_sequence(&fixture, SLOTS);
+        model_fixture_prefill(&fixture, sequences[s], prefix, 30 + 20 * s, 50, NULL);
+        grow(&rng, fixture.vocab_size, &trees[s]);
+    }
+    for (uint32_t i = 0; i < NODES; i++) {
+        for (uint32_t s = 0; s < 2; s++) {
+            if (i < trees[s].count) {
+                rows[count++] = row_of(&trees[s], sequences[s], i);
+            }
+        }
+    }
+    model_fixture_pass(&fixture, rows, count, logits);
+    for (uint32_t s = 0; s < 2; s++) {
+        or_kv_sequence_drop_slots(sequences[s]);
+        or_model_row_t own[NODES];
+        uint32_t own_count = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (rows[i].sequence == sequences[s]) {
+                own[own_count++] = rows[i];
+            }
+        }
+        model_fixture_pass(&fixture, own, own_count, alone);
+        own_count = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (rows[i].sequence == sequences[s]) {
+                assert_same_bits(logits + i * vocab_size, alone + own_count++ * vocab_size,
+                                 vocab_size);
+            }
+        }
+        or_kv_sequence_close(&sequences[s]);
+    }
+    free(logits);
+    model_fixture_close(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chunks_do_not_matter),
+        cmocka_unit_test(chunks_do_not_matter_to_the_target),
+        cmocka_unit_test(kernels_and_threads_do_not_matter),
+        cmocka_unit_test(truncation_and_replay_do_not_matter),
+        cmocka_unit_test(a_batch_does_not_matter),
+        cmocka_unit_test(trees_do_not_matter),
+        cmocka_unit_test(trees_of_two_sequences_do_not_mix),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

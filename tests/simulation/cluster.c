@@ -1,0 +1,214 @@
+#include "tests/simulation/cluster.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/decode/methods.h"
+#include "common/decode/token_tree.h"
+#include "coordinator/coordinator.h"
+#include "drafter/drafter.h"
+#include "tests/support/test_support.h"
+#include "verifier/verifier.h"
+
+#define STEP_MAX_NS                                                                                \
+    (50 * OR_NS_PER_MS) // the client's own timers are not visible: never leap over them
+
+struct sim {
+    sim_config_t config;
+    or_virtual_clock_t clock;
+    or_network_t *network;
+    or_channel_t *hub_channel, *verifier_channel, *drafter_channel;
+    or_link_t *hub_link, *verifier_link, *drafter_link;
+    or_coordinator_t *coordinator;
+    or_verifier_t *verifier;
+    or_drafter_t *drafter;
+};
+
+void sim_model_load(const char *path, uint32_t threads, sim_model_t *model)
+{
+    const or_model_options_t options = {
+        .threads = threads, .rows_max = OR_TREE_NODES_MAX + 1, .pages_max = 64};
+    memset(model, 0, sizeof *model);
+    if (or_gguf_open(path, &model->gguf) != OR_OK ||
+        or_vocab_load(model->gguf, &model->vocab) != OR_OK ||
+        or_model_load(model->gguf, &options, &model->model) != OR_OK) {
+        fail_msg("%s", or_error_text());
+    }
+}
+
+void sim_model_free(sim_model_t *model)
+{
+    or_model_destroy(&model->model);
+    or_vocab_destroy(&model->vocab);
+    or_gguf_close(&model->gguf);
+}
+
+static const or_clock_t *clock_of(sim_t *sim)
+{
+    return &sim->clock.clock;
+}
+
+void sim_start(sim_t *sim, sim_role_t role)
+{
+    if (role == SIM_VERIFIER && sim->verifier == NULL) {
+        const or_verifier_config_t config = {.nodes_max = OR_TREE_NODES_MAX, .sessions_max = 4};
+        const sim_model_t *model = sim->config.target;
+        or_hello_t hello = or_verifier_hello(&config, model->model, model->vocab, "target");
+        assert_int_equal(or_network_edge(sim->network, &sim->verifier_channel), OR_OK);
+        assert_int_equal(or_link_create(sim->verifier_channel, clock_of(sim), &hello,
+                                        OR_LINK_HEARTBEAT_MS, &sim->verifier_link),
+                         OR_OK);
+        assert_int_equal(or_verifier_create(&config, model->model, model->vocab, sim->verifier_link,
+                                            clock_of(sim), &sim->verifier),
+                         OR_OK);
+    }
+    if (role == SIM_DRAFTER && sim->drafter == NULL && sim->config.draft != NULL) {
+        const or_drafter_config_t config = {.nodes_max = OR_TREE_NODES_MAX, .sessions_max = 4};
+        const sim_model_t *model = sim->config.draft;
+        or_hello_t hello = or_drafter_hello(&config, model->model, model->vocab, "draft");
+        assert_int_equal(or_network_edge(sim->network, &sim->drafter_channel), OR_OK);
+        assert_int_equal(or_link_create(sim->drafter_channel, clock_of(sim), &hello,
+                                        OR_LINK_HEARTBEAT_MS, &sim->drafter_link),
+                         OR_OK);
+        assert_int_equal(or_drafter_create(&config, model->model, model->vocab, sim->drafter_link,
+                                           clock_of(sim), &sim->drafter),
+                         OR_OK);
+    }
+}
+
+void sim_crash(sim_t *sim, sim_role_t role)
+{
+    if (role == SIM_VERIFIER) {
+        or_verifier_destroy(&sim->verifier);
+        or_link_destroy(&sim->verifier_link);
+        or_channel_destroy(&sim->verifier_channel);
+    } else {
+        or_drafter_destroy(&sim->drafter);
+        or_link_destroy(&sim->drafter_link);
+        or_channel_destroy(&sim->drafter_channel);
+    }
+}
+
+sim_t *sim_create(const sim_config_t *config)
+{
+    sim_t *sim = calloc(1, sizeof *sim);
+    sim->config = *config;
+    or_virtual_clock_init(&sim->clock, OR_NS_PER_S);
+    assert_int_equal(or_network_create(&sim->clock, config->seed, &config->faults, &sim->network),
+                     OR_OK);
+    assert_int_equal(or_network_hub(sim->network, &sim->hub_channel), OR_OK);
+    or_coordinator_config_t hub = or_coordinator_config_default();
+    hub.expect_drafter = config->draft != NULL;
+    hub.draft_timeout_ms =
+        config->draft_timeout_ms > 0 ? config->draft_timeout_ms : hub.draft_timeout_ms;
+    assert_int_equal(
+        or_link_create(sim->hub_channel, clock_of(sim), NULL, hub.heartbeat_ms, &sim->hub_link),
+        OR_OK);
+    assert_int_equal(or_coordinator_create(&hub, config->target->vocab, sim->hub_link,
+                                           clock_of(sim), &sim->coordinator),
+                     OR_OK);
+    sim_start(sim, SIM_VERIFIER);
+    sim_start(sim, SIM_DRAFTER);
+    return sim;
+}
+
+void sim_destroy(sim_t *sim)
+{
+    sim_crash(sim, SIM_DRAFTER);
+    sim_crash(sim, SIM_VERIFIER);
+    or_coordinator_destroy(&sim->coordinator);
+    or_link_destroy(&sim->hub_link);
+    or_channel_destroy(&sim->hub_channel);
+    or_network_destroy(&sim->network);
+    free(sim);
+}
+
+int64_t sim_now_ns(const sim_t *sim)
+{
+    return sim->clock.now_ns;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+// Every role once; returns when the next thing happens.
+static int64_t turn(sim_t *sim)
+{
+    int64_t due = or_coordinator_turn(sim->coordinator);
+    if (sim->verifier != NULL) {
+        due = earlier(due, or_verifier_turn(sim->verifier));
+        assert_null(or_verifier_refused(sim->verifier));
+    }
+    if (sim->drafter != NULL) {
+        due = earlier(due, or_drafter_turn(sim->drafter));
+    }
+    return earlier(due, or_network_next_ns(sim->network));
+}
+
+static void take(const or_generate_delta_t *delta, sim_result_t *result)
+{
+    assert_int_equal(delta->offset, result->count);
+    assert_int_equal(delta->text_offset, result->text_bytes);
+    assert_true(result->count + delta->count <= sizeof result->tokens / sizeof *result->tokens);
+    assert_true(result->text_bytes + delta->text_bytes < sizeof result->text);
+    for (uint32_t i = 0; i < delta->count; i++) {
+        result->tokens[result->count++] = (int32_t)delta->tokens[i];
+    }
+    memcpy(result->text + result->text_bytes, delta->text, delta->text_bytes);
+    result->text_bytes += delta->text_bytes;
+    result->finish = delta->finish;
+    result->stats = delta->stats;
+    strncpy(result->error, delta->error, sizeof result->error - 1);
+}
+
+void sim_generate(sim_t *sim, const or_generate_request_t *request, uint32_t limit_s,
+                  sim_hook_t hook, void *context, sim_result_t *result)
+{
+    or_channel_t *channel = NULL;
+    or_client_t *client = NULL;
+    memset(result, 0, sizeof *result);
+    assert_int_equal(or_network_edge(sim->network, &channel), OR_OK);
+    assert_int_equal(or_client_create_on(channel, clock_of(sim), "memory", request, &client),
+                     OR_OK);
+    int64_t end = sim->clock.now_ns + limit_s * OR_NS_PER_S;
+    while (result->finish == OR_FINISH_NONE && sim->clock.now_ns < end) {
+        int64_t due = turn(sim);
+        or_message_t message = {0};
+        or_status_t status = or_client_next(client, sim->clock.now_ns, &message);
+        if (status == OR_OK) {
+            take(&message.body.generate_delta, result);
+            or_message_fini(&message);
+            continue;
+        }
+        if (status != OR_ERR_AGAIN) {
+            fail_msg("client: %s", or_error_text());
+        }
+        if (hook != NULL) {
+            hook(sim, context, result);
+        }
+        due = earlier(due, or_network_next_ns(sim->network));
+        due = earlier(due, sim->clock.now_ns + STEP_MAX_NS);
+        sim->clock.now_ns = due > sim->clock.now_ns ? due : sim->clock.now_ns;
+    }
+    or_client_destroy(&client);
+}
+
+or_generate_request_t sim_request(const char *prompt, uint32_t max_tokens)
+{
+    or_sampling_t sampling = or_sampling_default();
+    sampling.temperature = 0;
+    return (or_generate_request_t){
+        .prompt = (const uint8_t *)prompt,
+        .prompt_bytes = (uint32_t)strlen(prompt),
+        .max_tokens = max_tokens,
+        .sampling = sampling,
+        .seed = 1,
+        .has_seed = true,
+        .draft_method = OR_DRAFT_COUPLED,
+        .accept_rule = OR_ACCEPT_COUPLED,
+        .draft_nodes = 16,
+        .draft_depth = 16,
+    };
+}

@@ -1,0 +1,65 @@
+// cluster - all roles of Outrider in one process, on a network in memory and a virtual clock.
+//
+//     client ── coordinator ── drafter        frames are lost, repeated, delayed from a seed; processes crash and come back
+//                     └─────── verifier       time moves only here, so a run replays exactly
+//
+// Real roles, real models, the real codec: only sockets and time are replaced. One thread.
+#pragma once
+
+#include "common/model/model.h"
+#include "common/text/vocab.h"
+#include "launch/client.h"
+#include "proto/channel_memory.h"
+
+typedef struct {
+    or_gguf_t *gguf;
+    or_vocab_t *vocab;
+    or_model_t *model;
+} sim_model_t;
+
+// Fails the running test on errors.
+void sim_model_load(const char *path, uint32_t threads, sim_model_t *model);
+void sim_model_free(sim_model_t *model);
+
+typedef struct sim sim_t;
+
+typedef struct {
+    uint64_t seed; // of the network
+    or_network_faults_t faults;
+    const sim_model_t *target;
+    const sim_model_t *draft;  // NULL: no drafter
+    uint32_t draft_timeout_ms; // 0: the coordinator's default
+} sim_config_t;
+
+sim_t *sim_create(const sim_config_t *config);
+void sim_destroy(sim_t *sim);
+
+typedef enum { SIM_VERIFIER, SIM_DRAFTER } sim_role_t;
+// Kill the process: its memory and the frames to and from it are gone. No-op if it is down.
+void sim_crash(sim_t *sim, sim_role_t role);
+// Start it anew. No-op if it is up.
+void sim_start(sim_t *sim, sim_role_t role);
+
+// What a request came to.
+typedef struct {
+    int32_t tokens[1024];
+    uint32_t count;
+    char text[8192];
+    uint32_t text_bytes;
+    uint32_t finish;
+    char error[512];
+    or_generate_stats_t stats;
+    uint32_t crashes;
+} sim_result_t;
+
+// Called between events, before the clock moves; may crash and start roles.
+typedef void (*sim_hook_t)(sim_t *sim, void *context, const sim_result_t *so_far);
+
+// Send the request and run until it has ended or `limit_s` virtual seconds have passed (finish stays NONE then).
+// hook may be NULL.
+void sim_generate(sim_t *sim, const or_generate_request_t *request, uint32_t limit_s,
+                  sim_hook_t hook, void *context, sim_result_t *result);
+
+int64_t sim_now_ns(const sim_t *sim);
+// A request with everything at its default: coupled, 16 nodes, depth 16, temperature 0.
+or_generate_request_t sim_request(const char *prompt, uint32_t max_tokens);

@@ -1,0 +1,234 @@
+// Goal: whatever the network does and whoever crashes, the text is the target's own; and a run replays from its seed.
+// Method: all roles in one process on a virtual clock; frames lost, repeated, delayed and so reordered, drafter and verifier killed and
+// restarted at moments drawn from the seed; every text is compared with a plain decoding that knows no network.
+#include "tests/simulation/cluster.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/text/tokenizer.h"
+#include "tests/simulation/plain.h"
+#include "tests/support/test_support.h"
+
+#define TOKENS 32
+#define LIMIT_S 600
+#define PROMPT "There was once a king who"
+
+static sim_model_t target, draft;
+
+// Seeds a test runs through: few in CI, OR_TEST_RUNS of them when somebody wants to know.
+static uint32_t runs(uint32_t few)
+{
+    const char *text = getenv("OR_TEST_RUNS");
+    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : few;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    sim_model_load(test_model("tales-6m-f16.gguf"), 1, &target);
+    sim_model_load(test_model("tales-1m-f16.gguf"), 1, &draft);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    sim_model_free(&draft);
+    sim_model_free(&target);
+    return 0;
+}
+
+static or_generate_request_t request_of(uint64_t seed)
+{
+    or_generate_request_t request = sim_request(PROMPT, TOKENS);
+    request.sampling.temperature = seed % 3 == 0 ? 0.0F : 1.0F;
+    request.seed = seed;
+    return request;
+}
+
+static void assert_plain_text(const or_generate_request_t *request, const sim_result_t *result)
+{
+    int32_t expected[TOKENS];
+    int32_t *prompt = NULL;
+    size_t count = 0;
+    assert_int_equal(or_tokenize(target.vocab, (const char *)request->prompt, request->prompt_bytes,
+                                 OR_TOKENIZE_BOS, &prompt, &count),
+                     OR_OK);
+    uint32_t written = plain_decode(target.model, target.vocab, prompt, (uint32_t)count,
+                                    &request->sampling, request->seed, TOKENS, expected);
+    free(prompt);
+    if (result->finish == OR_FINISH_NONE || result->finish == OR_FINISH_ERROR) {
+        fail_msg("seed %llu: no text: %s", (unsigned long long)request->seed, result->error);
+    }
+    if (result->count != written ||
+        memcmp(result->tokens, expected, written * sizeof *expected) != 0) {
+        fail_msg("seed %llu: the text differs from plain decoding",
+                 (unsigned long long)request->seed);
+    }
+}
+
+static void a_quiet_network_gives_the_plain_text_in_fewer_calls(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        const sim_config_t config = {.seed = seed, .target = &target, .draft = &draft};
+        or_generate_request_t request = request_of(seed);
+        sim_result_t result;
+        sim_t *sim = sim_create(&config);
+        sim_generate(sim, &request, LIMIT_S, NULL, NULL, &result);
+        sim_destroy(sim);
+        assert_plain_text(&request, &result);
+        assert_int_equal(result.stats.plain_rounds, 0);
+        assert_int_equal(result.stats.resyncs, 0);
+        assert_true(result.stats.target_calls < result.count);
+        assert_true(result.stats.wire_bytes > 0);
+    }
+}
+
+static const or_network_faults_t rough = {
+    .lose = 0.1, .repeat = 0.1, .delay_min_ns = OR_NS_PER_MS, .delay_max_ns = 200 * OR_NS_PER_MS};
+
+static void a_rough_network_changes_nothing(void **state)
+{
+    (void)state;
+    uint64_t base = test_seed();
+    for (uint64_t seed = base; seed < base + runs(25); seed++) {
+        const sim_config_t config = {
+            .seed = seed, .faults = rough, .target = &target, .draft = &draft};
+        or_generate_request_t request = request_of(seed);
+        sim_result_t result;
+        sim_t *sim = sim_create(&config);
+        sim_generate(sim, &request, LIMIT_S, NULL, NULL, &result);
+        sim_destroy(sim);
+        assert_plain_text(&request, &result);
+    }
+}
+
+// Kills and restarts of one run: at most `left` of them, at moments drawn from the seed.
+typedef struct {
+    uint64_t random;
+    uint32_t left;
+    int64_t next_ns;
+    bool down;
+    sim_role_t role;
+} mischief_t;
+
+static void make_mischief(sim_t *sim, void *context, const sim_result_t *so_far)
+{
+    mischief_t *m = context;
+    (void)so_far;
+    if (sim_now_ns(sim) < m->next_ns) {
+        return;
+    }
+    if (m->down) {
+        sim_start(sim, m->role);
+        m->down = false;
+        m->next_ns = sim_now_ns(sim) + (int64_t)test_below(&m->random, 600) * OR_NS_PER_MS;
+    } else if (m->left > 0) {
+        m->left--;
+        m->role = test_below(&m->random, 2) == 0 ? SIM_VERIFIER : SIM_DRAFTER;
+        sim_crash(sim, m->role);
+        m->down = true;
+        m->next_ns = sim_now_ns(sim) + (int64_t)test_below(&m->random, 5000) * OR_NS_PER_MS;
+    }
+}
+
+static sim_result_t run_with_crashes(uint64_t seed, const or_generate_request_t *request)
+{
+    const sim_config_t config = {.seed = seed, .faults = rough, .target = &target, .draft = &draft};
+    sim_result_t result;
+    sim_t *sim = sim_create(&config);
+    mischief_t mischief = {
+        .random = seed, .left = 6, .next_ns = sim_now_ns(sim) + 500 * OR_NS_PER_MS};
+    sim_generate(sim, request, LIMIT_S, make_mischief, &mischief, &result);
+    sim_destroy(sim);
+    return result;
+}
+
+static void crashes_of_drafter_and_verifier_change_nothing(void **state)
+{
+    (void)state;
+    uint64_t base = test_seed();
+    for (uint64_t seed = base; seed < base + runs(25); seed++) {
+        or_generate_request_t request = request_of(seed);
+        sim_result_t result = run_with_crashes(seed, &request);
+        assert_plain_text(&request, &result);
+    }
+}
+
+static void a_run_replays_from_its_seed(void **state)
+{
+    (void)state;
+    or_generate_request_t request = request_of(7);
+    sim_result_t first = run_with_crashes(7, &request);
+    sim_result_t second = run_with_crashes(7, &request);
+    assert_int_equal(first.stats.target_calls, second.stats.target_calls);
+    assert_int_equal(first.stats.drafted, second.stats.drafted);
+    assert_int_equal(first.stats.resyncs, second.stats.resyncs);
+    assert_int_equal(first.stats.elapsed_us, second.stats.elapsed_us);
+}
+
+static void kill_for_good(sim_t *sim, void *context, const sim_result_t *so_far)
+{
+    if (so_far->count > 4) {
+        sim_crash(sim, *(sim_role_t *)context);
+    }
+}
+
+static void a_drafter_lost_for_good_is_bridged_by_plain_decoding(void **state)
+{
+    (void)state;
+    sim_role_t role = SIM_DRAFTER;
+    const sim_config_t config = {.seed = 1, .target = &target, .draft = &draft};
+    or_generate_request_t request = request_of(1);
+    sim_result_t result;
+    sim_t *sim = sim_create(&config);
+    sim_generate(sim, &request, LIMIT_S, kill_for_good, &role, &result);
+    sim_destroy(sim);
+    assert_plain_text(&request, &result);
+    assert_true(result.stats.plain_rounds > 0);
+    assert_true(result.stats.elapsed_us < 5 * 1000 * 1000);
+}
+
+static void a_verifier_lost_for_good_is_a_clear_error(void **state)
+{
+    (void)state;
+    sim_role_t role = SIM_VERIFIER;
+    const sim_config_t config = {.seed = 1, .target = &target, .draft = &draft};
+    or_generate_request_t request = request_of(1);
+    sim_result_t result;
+    sim_t *sim = sim_create(&config);
+    sim_generate(sim, &request, LIMIT_S, kill_for_good, &role, &result);
+    sim_destroy(sim);
+    assert_int_equal(result.finish, OR_FINISH_ERROR);
+    assert_non_null(strstr(result.error, "verifier"));
+}
+
+static void a_plain_request_needs_no_drafter(void **state)
+{
+    (void)state;
+    const sim_config_t config = {.seed = 1, .faults = rough, .target = &target};
+    or_generate_request_t request = request_of(1);
+    request.plain = true;
+    sim_result_t result;
+    sim_t *sim = sim_create(&config);
+    sim_generate(sim, &request, LIMIT_S, NULL, NULL, &result);
+    sim_destroy(sim);
+    assert_plain_text(&request, &result);
+    assert_int_equal(result.stats.target_calls, result.count);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_quiet_network_gives_the_plain_text_in_fewer_calls),
+        cmocka_unit_test(a_rough_network_changes_nothing),
+        cmocka_unit_test(crashes_of_drafter_and_verifier_change_nothing),
+        cmocka_unit_test(a_run_replays_from_its_seed),
+        cmocka_unit_test(a_drafter_lost_for_good_is_bridged_by_plain_decoding),
+        cmocka_unit_test(a_verifier_lost_for_good_is_a_clear_error),
+        cmocka_unit_test(a_plain_request_needs_no_drafter),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

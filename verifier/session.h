@@ -1,0 +1,73 @@
+// session - one text at the verifier: the committed prefix, its KV cache, the tree that waits and the last verdict.
+//
+//     log     [ prompt ........ completion .... root ]
+//     kv      [ <= length - 1 positions ]             the root's row runs with its tree
+//     round   the last one judged; its verdict is kept and repeated, never recomputed
+//
+// It knows no peers and sends nothing: verifier.c does. One thread.
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/model/model.h"
+#include "common/text/vocab.h"
+#include "proto/terms.h"
+#include "proto/token_log.h"
+#include "verifier/accept.h"
+
+typedef struct or_judge or_judge_t;
+
+typedef struct {
+    or_session_id_t id; // 0: this place is free
+    or_terms_t terms;
+    or_token_log_t log;
+    or_kv_sequence_t *kv;
+    or_noise_place_t place; // where the next token begins; meaningful once the prompt is here
+    int64_t used_ns;        // last heard of
+
+    uint64_t round;       // last round judged, 0 before the first
+    uint64_t tree_digest; // of that round's tree
+    or_verdict_t verdict; // of that round; `accepted` points to accepted[]
+    uint32_t accepted[OR_TREE_NODES_MAX];
+
+    bool parked;  // its pages were taken for others: not cached again before a tree asks for it
+    bool waiting; // a tree is queued
+    uint64_t waiting_round;
+    uint64_t waiting_digest;
+    uint64_t waiting_since; // order of arrival
+    or_token_tree_t *tree;  // the queued one
+} or_vsession_t;
+
+// Everything sessions share: the model, the vocabulary and scratch for one judgement at a time.
+// Borrows model, vocab and clock. OR_ERR_NO_MEMORY.
+or_status_t or_judge_create(or_model_t *model, const or_vocab_t *vocab, const or_clock_t *clock,
+                            uint32_t nodes_max, or_judge_t **judge_p);
+void or_judge_destroy(or_judge_t **judge_p);
+
+// Fill a free place. OR_ERR_UNSUPPORTED (constraint, rule), OR_ERR_INVALID (sampling), OR_ERR_NO_MEMORY.
+or_status_t or_vsession_open(or_vsession_t *session, or_judge_t *judge, or_session_id_t id,
+                             const or_open_session_t *open);
+// Free the place. Safe on a free one.
+void or_vsession_close(or_vsession_t *session);
+
+// Take committed tokens; the cache keeps what stayed the same. A Prefix for a round already judged is old news and ignored.
+// OR_ERR_MISMATCH (replay from 0, please), OR_ERR_INVALID, OR_ERR_FULL (context).
+or_status_t or_vsession_prefix(or_vsession_t *session, or_judge_t *judge,
+                               const or_prefix_t *prefix);
+
+typedef enum {
+    OR_TREE_QUEUED,
+    OR_TREE_REPEAT, // judged already: send session->verdict again
+    OR_TREE_STALE,  // an older round, or this one again while it waits: nothing to do
+} or_tree_fate_t;
+
+// Queue a tree. OR_ERR_MISMATCH: base length or hash are not ours (ask for the prefix). OR_ERR_INVALID: malformed, too large, or a
+// second, different tree for a round.
+or_status_t or_vsession_tree(or_vsession_t *session, or_judge_t *judge,
+                             const or_draft_tree_t *message, or_tree_fate_t *fate);
+
+// Is there prefill to do before a tree can be judged?
+bool or_vsession_needs_prefill(const or_vsession_t *session);
+// One pass of at most `rows` prefix rows. OR_ERR_FULL: no pages.
+or_status_t or_vsession_prefill(or_vsession_t *session, or_judge_t *judge, uint32_t rows);
+// One pass over the root and the queued tree, then the acceptance rule: session->verdict is the answer. OR_ERR_FULL: no pages.
+or_status_t or_vsession_judge(or_vsession_t *session, or_judge_t *judge);

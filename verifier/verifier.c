@@ -1,0 +1,334 @@
+#include "verifier/verifier.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/base/version.h"
+#include "verifier/session.h"
+
+#define MESSAGES_A_TURN 64 // then a pass runs, so that a flood cannot starve the model
+
+struct or_verifier {
+    or_verifier_config_t config;
+    or_model_t *model;
+    const or_vocab_t *vocab;
+    or_link_t *link;
+    const or_clock_t *clock;
+    or_judge_t *judge;
+    or_vsession_t *sessions; // config.sessions_max places
+    uint64_t arrivals;       // trees queued so far: the order of service
+    char refused[512];
+};
+
+or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_model_t *model,
+                             const or_vocab_t *vocab, const char *name)
+{
+    return (or_hello_t){
+        .role = OR_ROLE_VERIFIER,
+        .software = "outrider " OR_VERSION,
+        .arith_id = OR_ARITH_ID,
+        .vocab_hash = or_vocab_hash(vocab),
+        .vocab_size = or_vocab_size(vocab),
+        .model = name,
+        .owner = "",
+        .context_max = or_model_context(model),
+        .nodes_max = config->nodes_max,
+        .sessions_max = config->sessions_max,
+    };
+}
+
+or_status_t or_verifier_create(const or_verifier_config_t *config, or_model_t *model,
+                               const or_vocab_t *vocab, or_link_t *link, const or_clock_t *clock,
+                               or_verifier_t **verifier_p)
+{
+    or_verifier_t *verifier = calloc(1, sizeof *verifier);
+    if (verifier == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the verifier");
+    }
+    verifier->config = *config;
+    if (config->prefill_rows == 0 || config->prefill_rows > or_model_rows_max(model)) {
+        verifier->config.prefill_rows = or_model_rows_max(model);
+    }
+    verifier->model = model;
+    verifier->vocab = vocab;
+    verifier->link = link;
+    verifier->clock = clock;
+    verifier->sessions = calloc(config->sessions_max, sizeof *verifier->sessions);
+    or_status_t status =
+        verifier->sessions != NULL
+            ? or_judge_create(model, vocab, clock, config->nodes_max, &verifier->judge)
+            : or_fail(OR_ERR_NO_MEMORY, "no memory for %u sessions", config->sessions_max);
+    if (status != OR_OK) {
+        or_verifier_destroy(&verifier);
+        return status;
+    }
+    *verifier_p = verifier;
+    return OR_OK;
+}
+
+void or_verifier_destroy(or_verifier_t **verifier_p)
+{
+    or_verifier_t *verifier = *verifier_p;
+    if (verifier == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; verifier->sessions != NULL && i < verifier->config.sessions_max; i++) {
+        or_vsession_close(&verifier->sessions[i]);
+    }
+    free(verifier->sessions);
+    or_judge_destroy(&verifier->judge);
+    free(verifier);
+    *verifier_p = NULL;
+}
+
+static or_vsession_t *find(or_verifier_t *verifier, or_session_id_t id)
+{
+    for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
+        if (verifier->sessions[i].id.value == id.value) {
+            return &verifier->sessions[i];
+        }
+    }
+    return NULL;
+}
+
+// The session unheard of for longest that has no tree waiting; with `cached`, only one that holds pages. Never `except`.
+static or_vsession_t *least_recent(or_verifier_t *verifier, bool cached,
+                                   const or_vsession_t *except)
+{
+    or_vsession_t *oldest = NULL;
+    for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
+        or_vsession_t *session = &verifier->sessions[i];
+        if (session->id.value == 0 || session->waiting || session == except ||
+            (cached && or_kv_sequence_length(session->kv) == 0)) {
+            continue;
+        }
+        if (oldest == NULL || session->used_ns < oldest->used_ns) {
+            oldest = session;
+        }
+    }
+    return oldest;
+}
+
+static void send(or_verifier_t *verifier, const or_message_t *message)
+{
+    or_status_t status = or_link_send(verifier->link, OR_PEER_HUB, message);
+    if (status != OR_OK) { // the coordinator asks again
+        or_log(OR_LOG_DEBUG, "%s not sent: %s", or_message_type_name(message->type),
+               or_error_text());
+    }
+}
+
+static void send_error(or_verifier_t *verifier, or_session_id_t id, uint64_t round,
+                       or_wire_error_t code, uint32_t length, const char *text)
+{
+    const or_message_t message = {
+        .type = OR_MSG_ERROR,
+        .session = id,
+        .body.error = {.code = code, .text = text, .round = round, .length = length},
+    };
+    send(verifier, &message);
+}
+
+static void on_open(or_verifier_t *verifier, or_session_id_t id, const or_open_session_t *open)
+{
+    if (id.value == 0 || find(verifier, id) != NULL) {
+        return; // a repeated open changes nothing
+    }
+    or_vsession_t *place = find(verifier, (or_session_id_t){0});
+    if (place == NULL) {
+        place = least_recent(verifier, false, NULL);
+        if (place == NULL) {
+            send_error(verifier, id, 0, OR_WIRE_BUSY, 0,
+                       "every session of this verifier is at work");
+            return;
+        }
+        or_vsession_close(place); // its coordinator replays it if it comes back
+    }
+    or_status_t status = or_vsession_open(place, verifier->judge, id, open);
+    if (status != OR_OK) {
+        or_log(OR_LOG_WARN, "session %llx refused: %s", (unsigned long long)id.value,
+               or_error_text());
+        send_error(verifier, id, 0, OR_WIRE_REFUSED, 0, or_error_text());
+        return;
+    }
+    place->used_ns = or_clock_now(verifier->clock);
+    or_log(OR_LOG_DEBUG, "session %llx opened", (unsigned long long)id.value);
+}
+
+static void on_prefix(or_verifier_t *verifier, or_vsession_t *session, const or_prefix_t *prefix)
+{
+    or_status_t status = or_vsession_prefix(session, verifier->judge, prefix);
+    if (status == OR_ERR_MISMATCH) {
+        send_error(verifier, session->id, prefix->round, OR_WIRE_NEED_PREFIX, 0, or_error_text());
+    } else if (status != OR_OK) {
+        send_error(verifier, session->id, prefix->round,
+                   status == OR_ERR_FULL ? OR_WIRE_CONTEXT : OR_WIRE_INVALID, 0, or_error_text());
+    }
+}
+
+static void send_verdict(or_verifier_t *verifier, const or_vsession_t *session)
+{
+    const or_message_t message = {
+        .type = OR_MSG_VERDICT, .session = session->id, .body.verdict = session->verdict};
+    send(verifier, &message);
+}
+
+static void on_tree(or_verifier_t *verifier, or_vsession_t *session, const or_draft_tree_t *tree)
+{
+    or_tree_fate_t fate = OR_TREE_STALE;
+    or_status_t status = or_vsession_tree(session, verifier->judge, tree, &fate);
+    if (status == OR_ERR_MISMATCH) {
+        send_error(verifier, session->id, tree->round, OR_WIRE_NEED_PREFIX, session->log.length,
+                   or_error_text());
+    } else if (status != OR_OK) {
+        send_error(verifier, session->id, tree->round, OR_WIRE_INVALID, 0, or_error_text());
+    } else if (fate == OR_TREE_REPEAT) {
+        send_verdict(verifier, session);
+    } else if (fate == OR_TREE_QUEUED) {
+        session->waiting_since = ++verifier->arrivals;
+    }
+}
+
+static void on_error(or_verifier_t *verifier, const or_message_t *message)
+{
+    const or_error_t *error = &message->body.error;
+    if (message->session.value == 0 &&
+        (error->code == OR_WIRE_REFUSED || error->code == OR_WIRE_VERSION)) {
+        snprintf(verifier->refused, sizeof verifier->refused, "%s", error->text);
+        return;
+    }
+    or_log(OR_LOG_WARN, "the coordinator says: %s", error->text);
+}
+
+static void on_message(or_verifier_t *verifier, const or_message_t *message)
+{
+    if (message->type == OR_MSG_OPEN_SESSION) {
+        on_open(verifier, message->session, &message->body.open_session);
+        return;
+    }
+    if (message->type == OR_MSG_WELCOME) {
+        or_log(OR_LOG_INFO, "welcomed by %s", message->body.welcome.software);
+        return;
+    }
+    if (message->type == OR_MSG_ERROR) {
+        on_error(verifier, message);
+        return;
+    }
+    or_vsession_t *session = message->session.value != 0 ? find(verifier, message->session) : NULL;
+    if (session == NULL) {
+        if (message->type == OR_MSG_PREFIX || message->type == OR_MSG_DRAFT_TREE) {
+            send_error(verifier, message->session, 0, OR_WIRE_UNKNOWN_SESSION, 0,
+                       "open the session first");
+        }
+        return;
+    }
+    session->used_ns = or_clock_now(verifier->clock);
+    switch (message->type) {
+    case OR_MSG_PREFIX:
+        on_prefix(verifier, session, &message->body.prefix);
+        break;
+    case OR_MSG_DRAFT_TREE:
+        on_tree(verifier, session, &message->body.draft_tree);
+        break;
+    case OR_MSG_CANCEL:
+        or_vsession_close(session);
+        break;
+    default:
+        send_error(verifier, session->id, 0, OR_WIRE_INVALID, 0,
+                   "a verifier does not take this message");
+    }
+}
+
+static void drain(or_verifier_t *verifier)
+{
+    for (int i = 0; i < MESSAGES_A_TURN; i++) {
+        or_link_event_t event;
+        or_peer_t from;
+        or_message_t message = {0};
+        if (or_link_receive(verifier->link, &event, &from, &message) != OR_OK) {
+            return;
+        }
+        if (event == OR_LINK_MESSAGE) {
+            on_message(verifier, &message);
+            or_message_fini(&message);
+        } else {
+            or_log(OR_LOG_WARN, "the coordinator is silent; calling it again");
+        }
+    }
+}
+
+// First come first served among trees; where none waits, prefill whatever prefix is not cached yet.
+static or_vsession_t *next_work(or_verifier_t *verifier)
+{
+    or_vsession_t *best = NULL;
+    for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
+        or_vsession_t *session = &verifier->sessions[i];
+        if (session->id.value == 0) {
+            continue;
+        }
+        bool better =
+            best == NULL || (session->waiting && !best->waiting) ||
+            (session->waiting == best->waiting && session->waiting_since < best->waiting_since);
+        bool prefill = or_vsession_needs_prefill(session) && !session->parked;
+        if ((session->waiting || prefill) && better) {
+            best = session;
+        }
+    }
+    return best;
+}
+
+static or_status_t run(or_verifier_t *verifier, or_vsession_t *session)
+{
+    if (or_vsession_needs_prefill(session)) {
+        return or_vsession_prefill(session, verifier->judge, verifier->config.prefill_rows);
+    }
+    or_status_t status = or_vsession_judge(session, verifier->judge);
+    if (status == OR_OK) {
+        send_verdict(verifier, session);
+        or_log(OR_LOG_TRACE, "session %llx round %llu accepted %u",
+               (unsigned long long)session->id.value, (unsigned long long)session->round,
+               session->verdict.accepted_count);
+    }
+    return status;
+}
+
+// One pass. A full page pool is emptied of the session unheard of for longest; its prefix is computed again if it returns.
+static void work(or_verifier_t *verifier, or_vsession_t *session)
+{
+    or_status_t status = run(verifier, session);
+    while (status == OR_ERR_FULL) {
+        or_vsession_t *victim = least_recent(verifier, true, session);
+        if (victim == NULL) {
+            break;
+        }
+        or_kv_sequence_truncate(victim->kv, 0);
+        victim->parked = true;
+        status = run(verifier, session);
+    }
+    if (status != OR_OK) {
+        or_log(OR_LOG_ERROR, "session %llx: %s", (unsigned long long)session->id.value,
+               or_error_text());
+        send_error(verifier, session->id, session->waiting_round, OR_WIRE_FAILED, 0,
+                   or_error_text());
+        or_vsession_close(session);
+    }
+}
+
+int64_t or_verifier_turn(or_verifier_t *verifier)
+{
+    drain(verifier);
+    int64_t due = or_link_tick(verifier->link);
+    or_vsession_t *session = next_work(verifier);
+    if (session == NULL) {
+        return due;
+    }
+    work(verifier, session);
+    return or_clock_now(verifier->clock);
+}
+
+const char *or_verifier_refused(const or_verifier_t *verifier)
+{
+    return verifier->refused[0] != '\0' ? verifier->refused : NULL;
+}
