@@ -211,6 +211,7 @@ static void on_lost(or_coordinator_t *c, or_peer_t peer)
     if (c->verifier == member) {
         c->verifier = NULL;
     }
+    *member = (or_member_t){0}; // first: its sessions look for another drafter
     for (uint32_t i = 0; i < c->config.sessions_max; i++) {
         or_csession_t *session = c->sessions[i];
         if (session == NULL) {
@@ -225,7 +226,6 @@ static void on_lost(or_coordinator_t *c, or_peer_t peer)
             or_round_on_verifier_lost(c, session);
         }
     }
-    *member = (or_member_t){0};
 }
 
 // ---- clients ------------------------------------------------------------------------------------------------------

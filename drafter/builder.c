@@ -8,8 +8,7 @@
 #include "drafter/builder_internal.h"
 
 #define LOGIT_BYTES (4u << 20) // of the rows whose logits are taken at once; at least one row is
-#define SLOTS_PER_NODE 2u
-#define WINDOW_TAUS 24.0 // tokens believed e^24 times less than the best one are left out
+#define WINDOW_TAUS 24.0       // tokens believed e^24 times less than the best one are left out
 
 static const struct {
     or_draft_method_t method;
@@ -58,7 +57,7 @@ or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32
     builder->model = model;
     builder->vocab = vocab;
     builder->nodes_max = nodes_max;
-    builder->slots_max = SLOTS_PER_NODE * nodes_max;
+    builder->slots_max = 2 * nodes_max;
     if (or_sampler_create((uint32_t)vocabulary(builder), &builder->sampler) != OR_OK ||
         !allocate(builder)) {
         or_builder_destroy(&builder);

@@ -255,6 +255,7 @@ static void a_late_hub_is_found(void **context)
     (void)context;
     char endpoint[64];
     snprintf(endpoint, sizeof endpoint, "ipc:///tmp/outrider-channel-test-%d", (int)getpid());
+    const char *path = strchr(endpoint, '/') + 2;
     or_channel_t *hub = NULL, *edge = NULL;
     assert_int_equal(or_channel_zmq_connect(endpoint, &edge), OR_OK);
     send_text(edge, OR_PEER_HUB, "early");
@@ -264,6 +265,7 @@ static void a_late_hub_is_found(void **context)
     await_text(&fixture, hub, "early");
     or_channel_destroy(&edge);
     or_channel_destroy(&hub);
+    unlink(path);
 }
 
 // What `frames` numbered frames become under faults: how many arrive, how many twice, how many out of order; the network's own

@@ -132,7 +132,6 @@ static void lose_peer(or_link_t *link, peer_t *peer, const char *why)
     peer->state = PEER_LOST;
     peer->welcomed = false;
     link->losses = true;
-    link->hello_due_ns = now_of(link);
 }
 
 static or_status_t send_frame(or_link_t *link, peer_t *peer, const uint8_t *frame, size_t bytes)
@@ -224,7 +223,6 @@ static bool edge_takes(or_link_t *link, peer_t *hub, const or_message_t *message
     case OR_MSG_ERROR:
         if (says_hello_first(message)) {
             hub->welcomed = false;
-            link->hello_due_ns = now_of(link);
             return false;
         }
         return true;

@@ -9,6 +9,9 @@
 //     pass 2: prefix row  631, tree rows 0:{284,-} 1:{631,0} 2:{13,-}     (root and a tree of three nodes, one call)
 //     accept slots 0, 1                               (kv_cache.h)
 //
+// Prefix rows forget the sequence's slots of earlier passes, as accept and truncate do: their positions are taken. Until then a
+// slot that holds a node cannot be given to another.
+//
 // One thread calls; the model's own workers help. No allocation after load.
 #pragma once
 
@@ -47,6 +50,7 @@ typedef struct {
 // type, named), OR_ERR_NO_MEMORY.
 or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *options,
                           or_model_t **model_p);
+// All its sequences must be closed before.
 void or_model_destroy(or_model_t **model_p);
 
 const or_model_shape_t *or_model_shape(const or_model_t *model);

@@ -212,6 +212,36 @@ static void options_must_make_sense(void **state)
     }
 }
 
+// Whatever a damaged header says, the load is refused or gives a model that runs.
+static void a_damaged_header_is_survived(void **state)
+{
+    (void)state;
+    uint64_t rng = test_seed();
+    test_gguf_t file;
+    test_gguf_load(&file, test_model("tales-1m-f16.gguf"));
+    for (uint32_t i = 0; i < 400; i++) {
+        size_t at =
+            24 + (size_t)test_below(&rng, 700); // after magic, version and counts: the numbers
+        unsigned char was = file.bytes[at];
+        file.bytes[at] = (unsigned char)test_random(&rng);
+        or_gguf_t *gguf = NULL;
+        or_model_t *model = NULL;
+        or_kv_sequence_t *sequence = NULL;
+        or_model_options_t options = {.threads = 1, .rows_max = 1};
+        if (test_gguf_open(&file, &gguf) == OR_OK &&
+            or_model_load(gguf, &options, &model) == OR_OK) {
+            assert_int_equal(or_model_open_sequence(model, 0, &sequence), OR_OK);
+            const or_model_row_t row = {sequence, 1, OR_KV_NO_SLOT, OR_KV_NO_SLOT};
+            assert_int_equal(or_model_forward(model, &row, 1), OR_OK);
+        }
+        or_kv_sequence_close(&sequence);
+        or_model_destroy(&model);
+        or_gguf_close(&gguf);
+        file.bytes[at] = was;
+    }
+    test_gguf_fini(&file);
+}
+
 // A demonstration model with a short context and few pages.
 typedef struct {
     or_gguf_t *gguf;
@@ -308,6 +338,7 @@ int main(void)
         cmocka_unit_test(tensors_must_fit),
         cmocka_unit_test(metadata_must_make_sense),
         cmocka_unit_test(options_must_make_sense),
+        cmocka_unit_test(a_damaged_header_is_survived),
         cmocka_unit_test(a_bad_row_changes_nothing),
         cmocka_unit_test(context_and_pages_run_out_cleanly),
     };

@@ -176,8 +176,8 @@ static void assert_same_as_plain(const prompt_t *prompt, const or_generate_reque
             prompt->text, (unsigned long long)request->seed, with == &draft ? "small" : "self",
             or_draft_method_name(request->draft_method), request->draft_nodes);
     }
-    if (with == &target_again && request->draft_method == OR_DRAFT_COUPLED) {
-        // It knows the target's noise and its logits: every path it puts first is right.
+    if (with == &target_again && count > 2) {
+        // It knows the target's noise and its logits: what it puts first is right.
         assert_true(result.stats.target_calls < count);
     }
 }
@@ -262,6 +262,7 @@ static void a_target_call_yields_several_tokens(void **state)
 
 int main(void)
 {
+    test_log_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(temperature_0_is_the_reference_with_any_tree),
         cmocka_unit_test(temperature_0_is_the_same_at_any_depth_method_rule_and_thread_count),

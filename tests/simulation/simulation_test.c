@@ -221,6 +221,7 @@ static void a_plain_request_needs_no_drafter(void **state)
 
 int main(void)
 {
+    test_log_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_quiet_network_gives_the_plain_text_in_fewer_calls),
         cmocka_unit_test(a_rough_network_changes_nothing),

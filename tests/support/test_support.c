@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/log.h"
+
 static const char *path_of(const char *folder, const char *name)
 {
     static char buffers[8][1024];
@@ -41,6 +43,16 @@ uint64_t test_seed(void)
     uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : UINT64_C(0x0123456789abcdef);
     print_message("seed %" PRIu64 " (replay with OR_TEST_SEED)\n", seed);
     return seed;
+}
+
+void test_log_init(void)
+{
+    or_log_level_t level = OR_LOG_ERROR;
+    const char *text = getenv("OR_TEST_LOG");
+    if (text != NULL && or_log_parse_level(text, &level) != OR_OK) {
+        print_message("%s\n", or_error_text());
+    }
+    or_log_init("test", level);
 }
 
 uint64_t test_random(uint64_t *state)

@@ -18,6 +18,8 @@ const char *test_data(const char *name);
 const char *test_model(const char *name);
 // The seed of a property test: OR_TEST_SEED, or a fixed default. Printed.
 uint64_t test_seed(void);
+// Log only errors, or what OR_TEST_LOG names ("debug").
+void test_log_init(void);
 // A small generator for tests: splitmix64.
 uint64_t test_random(uint64_t *state);
 static inline uint64_t test_below(uint64_t *state, uint64_t n)
