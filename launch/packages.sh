@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # packages.sh - sourced: install_missing PACKAGE ... gets what is not there yet from Debian, as root or through sudo.
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }

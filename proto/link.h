@@ -46,7 +46,8 @@ void or_link_wait(or_link_t *link, int64_t deadline_ns);
 
 // Edge: has the hub welcomed us (since the last silence)?
 bool or_link_welcomed(const or_link_t *link);
-// Frame bytes exchanged with this peer so far, both directions, heartbeats included. 0 for unknown peers.
+// Frame bytes exchanged with this peer so far, both directions, heartbeats included. 0 for unknown peers; a lost peer's can be asked
+// until the receive after the one that reported it.
 uint64_t or_link_bytes(const or_link_t *link, or_peer_t peer);
 // Stop watching a peer that said good-bye or was refused; no lost event follows.
 void or_link_forget(or_link_t *link, or_peer_t peer);

@@ -114,6 +114,7 @@ static void drain(fixture_t *fixture, party_t *party)
     while (or_link_receive(party->link, &event, &party->from, &message) == OR_OK) {
         if (event == OR_LINK_PEER_LOST) {
             party->lost++;
+            assert_true(or_link_bytes(party->link, party->from) > 0); // still there to be counted
             continue;
         }
         note(fixture, party, &message);

@@ -46,23 +46,18 @@ static or_status_t check_optional(const char *what, size_t count, size_t nodes)
     return count == 0 ? OR_OK : check_equal(what, count, nodes);
 }
 
-// Room for `count` (at least 1) of our structs; checks the count.
-static or_status_t take_array(or_message_arena_t *arena, const char *what, size_t count,
-                              size_t bytes, void *array_p)
+// Room for `count` (at least 1) of our structs. NULL after recording why the frame is refused: always OR_ERR_FORMAT.
+static void *take_array(or_message_arena_t *arena, const char *what, size_t count, size_t bytes)
 {
-    or_status_t status = check_count(what, count);
-    if (status != OR_OK) {
-        return status;
+    if (check_count(what, count) != OR_OK) {
+        return NULL;
     }
     void *array = or_message_arena_take(arena, count, bytes);
     if (array == NULL) {
-        return or_fail(OR_ERR_FORMAT,
-                       "%s with %zu entries need more memory than the frame's size "
-                       "allows",
-                       what, count);
+        or_fail(OR_ERR_FORMAT, "%s with %zu entries need more memory than a frame may cost", what,
+                count);
     }
-    memcpy(array_p, &array, sizeof array);
-    return OR_OK;
+    return array;
 }
 
 static void get_hello(const Outrider__Hello *from, or_hello_t *to)
@@ -94,10 +89,9 @@ static or_status_t get_bias(const Outrider__Sampling *from, or_message_arena_t *
     if (from->n_bias == 0) {
         return OR_OK;
     }
-    or_logit_bias_t *bias;
-    or_status_t status = take_array(arena, "logit bias", from->n_bias, sizeof *bias, &bias);
-    if (status != OR_OK) {
-        return status;
+    or_logit_bias_t *bias = take_array(arena, "logit bias", from->n_bias, sizeof *bias);
+    if (bias == NULL) {
+        return OR_ERR_FORMAT;
     }
     for (size_t i = 0; i < from->n_bias; i++) {
         bias[i] = (or_logit_bias_t){.id = (int32_t)from->bias[i]->id, .bias = from->bias[i]->bias};
@@ -160,8 +154,8 @@ static or_status_t get_laws(const Outrider__DraftTree *from, or_message_arena_t 
     if (from->n_laws == 0) {
         return OR_OK;
     }
-    or_wire_law_t *laws;
-    or_status_t status = take_array(arena, "laws", from->n_laws, sizeof *laws, &laws);
+    or_wire_law_t *laws = take_array(arena, "laws", from->n_laws, sizeof *laws);
+    or_status_t status = laws != NULL ? OR_OK : OR_ERR_FORMAT;
     for (size_t i = 0; status == OR_OK && i < from->n_laws; i++) {
         const Outrider__Law *law = from->laws[i];
         laws[i] = (or_wire_law_t){law->tokens, law->weights, (uint32_t)law->n_tokens};
@@ -205,9 +199,9 @@ static or_status_t get_logprobs(const Outrider__Verdict *from, or_message_arena_
     if (from->n_logprobs == 0) {
         return OR_OK;
     }
-    or_token_logprob_t *logprobs;
-    or_status_t status =
-        take_array(arena, "logprobs", from->n_logprobs, sizeof *logprobs, &logprobs);
+    or_token_logprob_t *logprobs =
+        take_array(arena, "logprobs", from->n_logprobs, sizeof *logprobs);
+    or_status_t status = logprobs != NULL ? OR_OK : OR_ERR_FORMAT;
     for (size_t i = 0; status == OR_OK && i < from->n_logprobs; i++) {
         const Outrider__TokenLogprob *item = from->logprobs[i];
         logprobs[i] = (or_token_logprob_t){.token = item->token,
@@ -302,10 +296,9 @@ static or_status_t get_stop_strings(const Outrider__GenerateRequest *from,
     if (from->n_stop == 0) {
         return OR_OK;
     }
-    or_wire_bytes_t *stop;
-    or_status_t status = take_array(arena, "stop strings", from->n_stop, sizeof *stop, &stop);
-    if (status != OR_OK) {
-        return status;
+    or_wire_bytes_t *stop = take_array(arena, "stop strings", from->n_stop, sizeof *stop);
+    if (stop == NULL) {
+        return OR_ERR_FORMAT;
     }
     for (size_t i = 0; i < from->n_stop; i++) {
         stop[i] = (or_wire_bytes_t){from->stop[i].data, (uint32_t)from->stop[i].len};

@@ -26,6 +26,26 @@ static void philox_gives_the_known_answers(void **state)
     }
 }
 
+static void many_counters_give_what_each_gives(void **state)
+{
+    (void)state;
+    static const uint32_t high[2] = {11, 22};
+    uint64_t random = test_seed();
+    uint64_t low[100];
+    uint64_t bits[100] = {0};
+    for (int i = 0; i < 100; i++) {
+        low[i] = test_random(&random);
+    }
+    or_rng_key_t key = or_rng_key(1, 2);
+    or_philox_many(key, high, low, 100, bits);
+    for (int i = 0; i < 100; i++) {
+        const uint32_t counter[4] = {(uint32_t)low[i], (uint32_t)(low[i] >> 32), 11, 22};
+        uint32_t out[4];
+        or_philox(key, counter, out);
+        assert_true(bits[i] == ((uint64_t)out[1] << 32 | out[0]));
+    }
+}
+
 static void keys_and_draws_depend_on_every_input(void **state)
 {
     (void)state;
@@ -65,6 +85,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_gives_the_known_answers),
+        cmocka_unit_test(many_counters_give_what_each_gives),
         cmocka_unit_test(keys_and_draws_depend_on_every_input),
         cmocka_unit_test(uniforms_stay_inside_the_open_interval),
         cmocka_unit_test(system_seeds_differ),

@@ -1,12 +1,13 @@
 #include "common/decode/noise.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "common/base/math.h"
 
 #define LN_2 0.6931471805599453
-#define GUMBEL_MAX 36.8  // -log(-log U) of the largest U, 1 - 2^-53, is 36.74
+#define BLOCK 128u       // tokens whose uniforms are drawn together
 #define BOUND_SLACK 1e-9 // far more than the rounding of a Gumbel variate and of its bound
 
 or_rng_key_t or_noise_key(uint64_t seed, uint32_t choice)
@@ -14,13 +15,36 @@ or_rng_key_t or_noise_key(uint64_t seed, uint32_t choice)
     return or_rng_key(seed, choice);
 }
 
+// Uniforms of the tokens with these keys.
+static void draw_uniforms(or_rng_key_t key, or_noise_place_t place, const uint64_t *token_keys,
+                          uint32_t count, double *uniforms)
+{
+    const uint32_t high[2] = {place.zero_width, place.byte_offset};
+    uint64_t bits[BLOCK];
+    or_philox_many(key, high, token_keys, count, bits);
+    for (uint32_t i = 0; i < count; i++) {
+        uniforms[i] = or_rng_uniform(bits[i]);
+    }
+}
+
+// Uniforms of the next block of ids; returns how many that are.
+static uint32_t draw_block(or_rng_key_t key, or_noise_place_t place, const int32_t *ids,
+                           uint32_t left, const uint64_t *token_keys, double uniforms[BLOCK])
+{
+    uint64_t keys[BLOCK];
+    uint32_t count = left < BLOCK ? left : BLOCK;
+    for (uint32_t i = 0; i < count; i++) {
+        keys[i] = token_keys[ids[i]];
+    }
+    draw_uniforms(key, place, keys, count, uniforms);
+    return count;
+}
+
 double or_noise_uniform(or_rng_key_t key, or_noise_place_t place, uint64_t token_key)
 {
-    const uint32_t counter[4] = {(uint32_t)token_key, (uint32_t)(token_key >> 32), place.zero_width,
-                                 place.byte_offset};
-    uint32_t out[4];
-    or_philox(key, counter, out);
-    return or_rng_uniform((uint64_t)out[1] << 32 | out[0]);
+    double uniform;
+    draw_uniforms(key, place, &token_key, 1, &uniform);
+    return uniform;
 }
 
 static double gumbel(double uniform)
@@ -44,15 +68,9 @@ static double gumbel_bound(double uniform)
     return -exponent * LN_2 + BOUND_SLACK;
 }
 
-// The loop of both functions below: who cannot reach `best` is not even hashed, or at least spared the logarithms. -INFINITY then.
-// The comparisons are also false for a NaN score.
-static double perturb(or_rng_key_t key, or_noise_place_t place, uint64_t token_key, double score,
-                      double floor)
+// score + G, or -INFINITY if that is surely below `floor`: then no logarithm is taken. Also for a NaN score.
+static double perturb(double score, double uniform, double floor)
 {
-    if (!(score + GUMBEL_MAX >= floor)) {
-        return -INFINITY;
-    }
-    double uniform = or_noise_uniform(key, place, token_key);
     if (!(score + gumbel_bound(uniform) >= floor)) {
         return -INFINITY;
     }
@@ -62,16 +80,19 @@ static double perturb(or_rng_key_t key, or_noise_place_t place, uint64_t token_k
 int32_t or_noise_argmax(or_rng_key_t key, or_noise_place_t place, const int32_t *ids,
                         const double *scores, uint32_t count, const uint64_t *token_keys)
 {
+    double uniforms[BLOCK];
     int32_t best_id = INT32_MAX;
     double best = -INFINITY;
-    for (uint32_t i = 0; i < count; i++) {
-        if (isnan(scores[i])) {
-            continue;
-        }
-        double score = perturb(key, place, token_keys[ids[i]], scores[i], best);
-        if (score > best || (score == best && ids[i] < best_id)) {
-            best = score;
-            best_id = ids[i];
+    for (uint32_t first = 0; first < count; first += BLOCK) {
+        uint32_t block = draw_block(key, place, ids + first, count - first, token_keys, uniforms);
+        for (uint32_t i = 0; i < block; i++) {
+            int32_t id = ids[first + i];
+            double score = perturb(scores[first + i], uniforms[i], best);
+            bool wins = score > best || (score == best && id < best_id);
+            if (wins && !isnan(scores[first + i])) {
+                best = score;
+                best_id = id;
+            }
         }
     }
     return best_id != INT32_MAX ? best_id : ids[0];
@@ -81,11 +102,14 @@ double or_noise_perturb(or_rng_key_t key, or_noise_place_t place, const int32_t 
                         const double *scores, uint32_t count, const uint64_t *token_keys,
                         double window, double *perturbed)
 {
+    double uniforms[BLOCK];
     double best = -INFINITY;
-    for (uint32_t i = 0; i < count; i++) {
-        perturbed[i] = perturb(key, place, token_keys[ids[i]], scores[i], best - window);
-        if (perturbed[i] > best) {
-            best = perturbed[i];
+    for (uint32_t first = 0; first < count; first += BLOCK) {
+        uint32_t block = draw_block(key, place, ids + first, count - first, token_keys, uniforms);
+        for (uint32_t i = 0; i < block; i++) {
+            double score = perturb(scores[first + i], uniforms[i], best - window);
+            perturbed[first + i] = score;
+            best = score > best ? score : best;
         }
     }
     return best;

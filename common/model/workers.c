@@ -11,17 +11,22 @@
 // Waking a worker takes about as long as this many multiply-adds.
 #define GRAIN_MULTIPLY_ADDS 65536u
 
-// One worker's mailbox. The caller writes the job and raises `posted`; the worker raises `finished`. Both change under the
-// lock, so that a sleeper misses neither, and are atomic, so that a spinner sees them without it.
+// One worker's mailbox. The caller writes a job while it is idle and posts it; whoever takes it first runs it, so that a caller
+// whose worker does not get a core in time does the work itself. The state changes under the lock where somebody may sleep
+// until it does, and is atomic, so that a spinner sees it without.
+//
+//     idle ──caller──▶ posted ──worker──▶ taken ──worker──▶ idle
+//                        └──caller, tired of waiting──▶ idle
+typedef enum { IDLE, POSTED, TAKEN } state_t;
+
 typedef struct {
     or_workers_t *pool;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
     pthread_cond_t done;
-    atomic_uint posted;
-    atomic_uint finished;
-    or_work_t work; // NULL: end
+    atomic_int state; // a state_t
+    or_work_t work;   // NULL: end
     void *context;
     uint32_t index;
     uint32_t begin;
@@ -53,40 +58,50 @@ static void relax(void)
 #endif
 }
 
-// Until *counter is no longer `old`: spin a little, then sleep.
-static void wait_change(worker_t *worker, atomic_uint *counter, unsigned old, pthread_cond_t *cond)
+// Spin a little, then sleep.
+static void wait_for(worker_t *worker, state_t state, pthread_cond_t *change)
 {
     for (uint32_t i = 0; i < worker->pool->spin_polls; i++) {
-        if (atomic_load_explicit(counter, memory_order_acquire) != old) {
+        if (atomic_load_explicit(&worker->state, memory_order_acquire) == (int)state) {
             return;
         }
         relax();
     }
     pthread_mutex_lock(&worker->lock);
-    while (atomic_load_explicit(counter, memory_order_relaxed) == old) {
-        pthread_cond_wait(cond, &worker->lock);
+    while (atomic_load_explicit(&worker->state, memory_order_acquire) != (int)state) {
+        pthread_cond_wait(change, &worker->lock);
     }
     pthread_mutex_unlock(&worker->lock);
 }
 
-static void advance(worker_t *worker, atomic_uint *counter, pthread_cond_t *cond)
+static void announce(worker_t *worker, state_t state, pthread_cond_t *change)
 {
     pthread_mutex_lock(&worker->lock);
-    atomic_fetch_add_explicit(counter, 1, memory_order_release);
-    pthread_cond_signal(cond);
+    atomic_store_explicit(&worker->state, state, memory_order_release);
+    pthread_cond_signal(change);
     pthread_mutex_unlock(&worker->lock);
+}
+
+// Take the posted job, if nobody else has.
+static bool take(worker_t *worker, state_t next)
+{
+    int posted = POSTED;
+    return atomic_compare_exchange_strong(&worker->state, &posted, next);
 }
 
 static void *worker_main(void *argument)
 {
     worker_t *worker = argument;
-    for (unsigned seen = 0;; seen++) {
-        wait_change(worker, &worker->posted, seen, &worker->wake);
+    for (;;) {
+        wait_for(worker, POSTED, &worker->wake);
+        if (!take(worker, TAKEN)) {
+            continue;
+        }
         if (worker->work == NULL) {
             return NULL;
         }
         worker->work(worker->context, worker->index, worker->begin, worker->end);
-        advance(worker, &worker->finished, &worker->done);
+        announce(worker, IDLE, &worker->done);
     }
 }
 
@@ -96,7 +111,7 @@ static void post(worker_t *worker, or_work_t work, void *context, uint32_t begin
     worker->context = context;
     worker->begin = begin;
     worker->end = end;
-    advance(worker, &worker->posted, &worker->wake);
+    announce(worker, POSTED, &worker->wake);
 }
 
 static void fini_worker(worker_t *worker)
@@ -201,8 +216,11 @@ void or_workers_run(or_workers_t *workers, uint32_t items, uint32_t grain, or_wo
     work(context, 0, 0, items / parts);
     for (uint32_t i = 1; i < parts; i++) {
         worker_t *worker = &workers->workers[i - 1];
-        unsigned before = atomic_load_explicit(&worker->posted, memory_order_relaxed) - 1;
-        wait_change(worker, &worker->finished, before, &worker->done);
+        if (take(worker, IDLE)) {
+            work(context, 0, worker->begin, worker->end);
+        } else {
+            wait_for(worker, IDLE, &worker->done);
+        }
     }
 }
 

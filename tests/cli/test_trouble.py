@@ -2,7 +2,6 @@
 is the same text.
 Method: damaged files, foreign vocabularies, taken ports, killed processes, signals, and a peer that speaks another protocol version."""
 import os
-import re
 import signal
 import socket
 import tempfile
@@ -63,7 +62,7 @@ class KilledProcesses(unittest.TestCase):
         run = Background("generate", "--no-display-prompt", *LONG_TEXT, *words)
         self.addCleanup(run.__exit__)
         roles = run.roles(*ROLES)
-        run.first = run.process.stdout.read(1)  # some text is there
+        run.first = os.read(run.process.stdout.fileno(), 1)  # some text is there
         return run, roles
 
     def assert_all_ended(self, roles):
@@ -151,7 +150,7 @@ class OtherProtocol(unittest.TestCase):
             newer = ZmtpDealer(cluster.endpoint)
             newer.send(bytes([0x08, 99, 0x1A, 2, 0x08, 1]))  # Envelope{version: 99, hello: {role: client}}
             reply = newer.receive()
-            self.assertRegex(reply, re.compile(rb"version.*99|99.*version", re.S | re.I))
+            self.assertRegex(reply, rb"protocol 99, this is \d+")
             newer.close()
             noise = ZmtpDealer(cluster.endpoint)
             noise.send(b"\xff" * 300)
