@@ -239,8 +239,10 @@ void or_round_on_tree(or_coordinator_t *c, or_peer_t from, or_csession_t *sessio
         return;
     }
     session->tree_count = fits_context(c, session) ? tree->count : 0;
-    memcpy(session->tree_tokens, tree->tokens, session->tree_count * sizeof *tree->tokens);
-    memcpy(session->tree_back, tree->back, session->tree_count * sizeof *tree->back);
+    if (session->tree_count > 0) {
+        memcpy(session->tree_tokens, tree->tokens, session->tree_count * sizeof *tree->tokens);
+        memcpy(session->tree_back, tree->back, session->tree_count * sizeof *tree->back);
+    }
     session->stats.drafted += session->tree_count;
     session->stats.draft_us += session->round > 1 ? tree->draft_us : 0;
     ask_verifier(c, session);

@@ -8,7 +8,10 @@
 #include "drafter/builder_internal.h"
 
 #define LOGIT_BYTES (4u << 20) // of the rows whose logits are taken at once; at least one row is
-#define WINDOW_TAUS 24.0       // tokens believed e^24 times less than the best one are left out
+
+// Tokens believed e^12 times less than the best one are left out of lists and sums. At tau 0.5 that is 0.25 percent of the whole and three
+// quarters of the logarithms.
+#define WINDOW_TAUS 12.0
 
 static const struct {
     or_draft_method_t method;

@@ -3,8 +3,8 @@
 //     guess 0 (root) ──┬─ guess 1 ── ...       expanded: the model ran it, its K and V lie in a slot, and it has a list
 //                      └─ guess 2              of its best children's scores; not expanded: a leaf so far
 //
-// There is room for as many guesses as nodes are wanted. A method that finds a better one puts it in the place of a worse one that
-// has no descendants among the rest; the slot of that one is lost until the next tree.
+// There is room for as many guesses as nodes are wanted. A method that finds a better one puts it in the place of a worse one
+// that has no descendants among the rest; the slot of that one is lost until the next tree.
 #pragma once
 
 #include "drafter/builder.h"
@@ -17,7 +17,7 @@ typedef struct {
     uint32_t count;
     int32_t ids[OR_BUILD_CHILDREN];
     double scores[OR_BUILD_CHILDREN];  // log p + G (log p without noise), up to a constant
-    double weights[OR_BUILD_CHILDREN]; // log softmax(scores / tau) over the whole law: at most 0
+    double weights[OR_BUILD_CHILDREN]; // log softmax(scores / tau) over the law: at most 0
 } or_build_list_t;
 
 typedef struct {

@@ -11,6 +11,7 @@
 #define NODES 1024
 #define PROMPT 24
 #define CHILDREN 32 // of a node that are considered
+#define WINDOW 12.0 // in tau: what is further below the best is left out
 #define DEPTH 24
 
 typedef struct {
@@ -166,12 +167,15 @@ static void add_children(fixture_t *f, uint32_t parent)
     }
     double total = 0;
     for (uint32_t i = 0; i < law.count; i++) {
-        total += exp((scores[i] - best) / tau);
+        total += scores[i] >= best - WINDOW * tau ? exp((scores[i] - best) / tau) : 0;
     }
     for (uint32_t child = 0; child < CHILDREN && child < law.count; child++) {
         uint32_t top = 0;
         for (uint32_t i = 1; i < law.count; i++) {
             top = scores[i] > scores[top] ? i : top;
+        }
+        if (scores[top] < best - WINDOW * tau) {
+            break;
         }
         guesses[guess_count++] = (guess_t){
             .weight = above.weight + (scores[top] - best) / tau - log(total),

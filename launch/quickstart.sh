@@ -13,7 +13,7 @@ if [ ! -f build/release/build.ninja ]; then
 fi
 say "building"
 # Ninja says much when it works and nothing of use when there is nothing to do: only failures are shown.
-if ! log=$(cmake --build --preset release 2>&1); then
+if ! log=$(cmake --build --preset release --target outrider outrider-coordinator outrider-verifier outrider-drafter 2>&1); then
   printf '%s\n' "$log" | tail -n 40 >&2
   exit 1
 fi

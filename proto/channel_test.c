@@ -128,7 +128,7 @@ static void peers_are_told_apart(void **context)
 static void frames_keep_their_order(void **context) // where no fault or delay says otherwise
 {
     fixture_t *fixture = *context;
-    char text[16];
+    char text[32];
     for (int i = 0; i < 500; i++) {
         snprintf(text, sizeof text, "frame %d", i);
         send_text(fixture->edges[0], OR_PEER_HUB, text);

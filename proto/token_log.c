@@ -83,7 +83,9 @@ or_status_t or_token_log_apply(or_token_log_t *log, const or_prefix_t *prefix, u
            (uint32_t)log->tokens[same] == prefix->tokens[same - prefix->start]) {
         same++;
     }
-    memcpy(log->tokens + prefix->start, prefix->tokens, prefix->count * sizeof *log->tokens);
+    if (prefix->count > 0) {
+        memcpy(log->tokens + prefix->start, prefix->tokens, prefix->count * sizeof *log->tokens);
+    }
     log->length = length;
     log->hash = hash;
     *kept = same;

@@ -1,11 +1,8 @@
 #include "common/base/options.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
-#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,149 +83,16 @@ size_t or_options_distance(const char *a, const char *b)
     return row[length_b];
 }
 
-// ---- values ----
-
-static or_status_t parse_flag(const char *origin, const char *text, bool *value)
-{
-    static const char *const words[] = {"false", "true", "0", "1", "off", "on", "no", "yes"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcmp(text, words[i]) == 0) {
-            *value = i % 2 == 1;
-            return OR_OK;
-        }
-    }
-    return or_fail(OR_ERR_INVALID, "%s: '%s' is not true or false", origin, text);
-}
-
-static or_status_t parse_signed(const char *origin, const char *text, int32_t *value)
-{
-    char *end;
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    if (end == text || *end != '\0' || isspace((unsigned char)*text)) {
-        return or_fail(OR_ERR_INVALID, "%s: '%s' is not a whole number", origin, text);
-    }
-    if (errno == ERANGE || number < INT32_MIN || number > INT32_MAX) {
-        return or_fail(OR_ERR_INVALID, "%s: %s is not between %" PRId32 " and %" PRId32, origin,
-                       text, INT32_MIN, INT32_MAX);
-    }
-    *value = (int32_t)number;
-    return OR_OK;
-}
-
-static or_status_t parse_unsigned(const char *origin, const char *text, uint64_t max,
-                                  uint64_t *value)
-{
-    char *end;
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    // strtoull would take " 1" and wrap "-1".
-    if (!isdigit((unsigned char)*text) || *end != '\0') {
-        return or_fail(OR_ERR_INVALID, "%s: '%s' is not a whole number of 0 or more", origin, text);
-    }
-    if (errno == ERANGE || number > max) {
-        return or_fail(OR_ERR_INVALID, "%s: %s is over %" PRIu64, origin, text, max);
-    }
-    *value = number;
-    return OR_OK;
-}
-
-static or_status_t parse_float(const char *origin, const char *text, float *value)
-{
-    char *end;
-    float number = strtof(text, &end);
-    if (end == text || *end != '\0' || isspace((unsigned char)*text) || !isfinite(number)) {
-        return or_fail(OR_ERR_INVALID, "%s: '%s' is not a finite number", origin, text);
-    }
-    *value = number;
-    return OR_OK;
-}
-
-static or_status_t set_string(char **place, const char *text)
-{
-    char *copy = strdup(text);
-    if (copy == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for the options");
-    }
-    free(*place);
-    *place = copy;
-    return OR_OK;
-}
-
-static void clear_list(or_option_list_t *list)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        free(list->items[i]);
-    }
-    free(list->items);
-    *list = (or_option_list_t){0};
-}
-
-static or_status_t append(or_option_list_t *list, char *item)
-{
-    char **items = realloc(list->items, (list->count + 1) * sizeof *items);
-    if (items == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for the options");
-    }
-    list->items = items;
-    list->items[list->count++] = item;
-    return OR_OK;
-}
-
-static or_status_t append_copy(or_option_list_t *list, const char *text)
-{
-    char *copy = NULL;
-    or_status_t status = set_string(&copy, text);
-    if (status == OR_OK) {
-        status = append(list, copy);
-    }
-    if (status != OR_OK) {
-        free(copy);
-    }
-    return status;
-}
-
-static or_status_t store(const or_option_t *option, const char *origin, const char *text,
-                         void *config)
-{
-    void *place = (char *)config + option->offset;
-    uint64_t number = 0;
-    or_status_t status = OR_OK;
-    switch (option->type) {
-    case OR_OPTION_FLAG:
-        return parse_flag(origin, text, place);
-    case OR_OPTION_INT32:
-        return parse_signed(origin, text, place);
-    case OR_OPTION_UINT32:
-        status = parse_unsigned(origin, text, UINT32_MAX, &number);
-        if (status == OR_OK) {
-            *(uint32_t *)place = (uint32_t)number;
-        }
-        return status;
-    case OR_OPTION_UINT64:
-        return parse_unsigned(origin, text, UINT64_MAX, place);
-    case OR_OPTION_FLOAT:
-        return parse_float(origin, text, place);
-    case OR_OPTION_STRING:
-        return set_string(place, text);
-    case OR_OPTION_LIST:
-        return append_copy(place, text);
-    case OR_OPTION_HEADING:
-        break;
-    }
-    return status;
-}
-
 // Store a value and remember who gave it; a list starts anew when a stronger source speaks.
 static or_status_t set_option(parser_t *parser, const or_option_t *option, source_t source,
                               const char *origin, const char *text)
 {
     source_t *known = &parser->sources[option - parser->program->table];
     if (option->type == OR_OPTION_LIST && *known != source) {
-        clear_list((or_option_list_t *)((char *)parser->config + option->offset));
+        or_options_clear_list((or_option_list_t *)((char *)parser->config + option->offset));
     }
     *known = source;
-    return store(option, origin, text, parser->config);
+    return or_options_store(option, origin, text, parser->config);
 }
 
 // ---- names ----
@@ -370,7 +234,7 @@ static or_status_t read_common(parser_t *parser, int argc, char **argv)
     const char *variable = getenv("OUTRIDER_CONFIG");
     or_status_t status = OR_OK;
     if (variable != NULL && *variable != '\0') {
-        status = set_string(&parser->common.config, variable);
+        status = or_options_set_string(&parser->common.config, variable);
     }
     while (status == OR_OK) {
         status = next_item(parser->program, &at, &item, &more);
@@ -380,7 +244,7 @@ static or_status_t read_common(parser_t *parser, int argc, char **argv)
         if (item.option != NULL && is_common(item.option)) {
             char origin[NAME_MAX_BYTES];
             origin_of(item.option, origin, sizeof origin);
-            status = store(item.option, origin, item.text, &parser->common);
+            status = or_options_store(item.option, origin, item.text, &parser->common);
         }
         if (parser->common.help || parser->common.version) {
             break;
@@ -406,7 +270,7 @@ static or_status_t read_command_line(parser_t *parser, int argc, char **argv,
                              "'%s' is not an option, and %s takes no other words (--help)",
                              item.text, parser->program->program);
         } else if (item.option == NULL) {
-            status = append(rest, at.argv[at.index - 1]);
+            status = or_options_append(rest, at.argv[at.index - 1]);
         }
         if (status != OR_OK) {
             break;
@@ -520,6 +384,25 @@ static or_status_t copy_defaults(const or_option_t *table, void *config)
     return status;
 }
 
+static void print_version(const or_option_program_t *program)
+{
+    printf("%s %s (protocol %u, arithmetic %s)\n", program->program, OR_VERSION,
+           OR_PROTOCOL_VERSION, OR_ARITH_ID);
+}
+
+// Everything the sources say, the weakest first.
+static or_status_t read_sources(parser_t *parser, int argc, char **argv, or_option_list_t *rest)
+{
+    or_status_t status = parser->common.config != NULL ? read_file(parser) : OR_OK;
+    if (status == OR_OK) {
+        status = read_environment(parser);
+    }
+    if (status == OR_OK) {
+        status = read_command_line(parser, argc, argv, rest);
+    }
+    return status;
+}
+
 or_status_t or_options_parse(const or_option_program_t *program, int argc, char **argv,
                              void *config, or_option_list_t *rest, or_options_next_t *next)
 {
@@ -534,41 +417,25 @@ or_status_t or_options_parse(const or_option_program_t *program, int argc, char 
     if (status == OR_OK) {
         status = read_common(&parser, argc, argv);
     }
-    if (status != OR_OK) {
-        goto done;
-    }
-    if (parser.common.help || parser.common.version) {
-        if (parser.common.help) {
-            or_options_print_help(program, config);
-        } else {
-            printf("%s %s (protocol %u, arithmetic %s)\n", program->program, OR_VERSION,
-                   OR_PROTOCOL_VERSION, OR_ARITH_ID);
-        }
-        *next = OR_OPTIONS_EXIT;
-        goto done;
-    }
-    if (parser.common.config != NULL) {
-        status = read_file(&parser);
+    if (status == OR_OK && parser.common.help) {
+        or_options_print_help(program, config);
+    } else if (status == OR_OK && parser.common.version) {
+        print_version(program);
+    } else if (status == OR_OK) {
+        status = read_sources(&parser, argc, argv, rest != NULL ? &words : NULL);
+        run = status == OR_OK;
     }
     if (status == OR_OK) {
-        status = read_environment(&parser);
+        *next = run ? OR_OPTIONS_RUN : OR_OPTIONS_EXIT;
     }
-    if (status == OR_OK) {
-        status = read_command_line(&parser, argc, argv, rest != NULL ? &words : NULL);
+    if (run && rest != NULL) {
+        *rest = words;
+    } else {
+        free(words.items); // the words themselves are argv's
     }
-    if (status == OR_OK) {
-        run = true;
-        *next = OR_OPTIONS_RUN;
-        if (rest != NULL) {
-            *rest = words;
-            words = (or_option_list_t){0};
-        }
-    }
-done:
     if (!run) {
         or_options_free(program, config, NULL);
     }
-    free(words.items); // the words themselves are argv's
     free(parser.common.config);
     free(parser.sources);
     return status;
@@ -582,7 +449,7 @@ void or_options_free(const or_option_program_t *program, void *config, or_option
             free(*(char **)place);
             *(char **)place = NULL;
         } else if (option->type == OR_OPTION_LIST) {
-            clear_list(place);
+            or_options_clear_list(place);
         }
     }
     if (rest != NULL) {

@@ -9,22 +9,15 @@
 #define KEY_DOMAIN_HIGH UINT32_C(0x4f757472) // "Outr"
 #define KEY_DOMAIN_LOW UINT32_C(0x69646572)  // "ider"
 
-static inline philox4x32_ctr_t philox(or_rng_key_t key, philox4x32_ctr_t counter)
+static philox4x32_key_t split_key(or_rng_key_t key)
 {
-    philox4x32_key_t k = {{(uint32_t)key.value, (uint32_t)(key.value >> 32)}};
-    return philox4x32_R(10, counter, k);
-}
-
-static inline uint64_t first_64_bits(or_rng_key_t key, philox4x32_ctr_t counter)
-{
-    philox4x32_ctr_t bits = philox(key, counter);
-    return (uint64_t)bits.v[1] << 32 | bits.v[0];
+    return (philox4x32_key_t){{(uint32_t)key.value, (uint32_t)(key.value >> 32)}};
 }
 
 void or_philox(or_rng_key_t key, const uint32_t counter[4], uint32_t out[4])
 {
     philox4x32_ctr_t in = {{counter[0], counter[1], counter[2], counter[3]}};
-    philox4x32_ctr_t bits = philox(key, in);
+    philox4x32_ctr_t bits = philox4x32_R(10, in, split_key(key));
     for (int i = 0; i < 4; i++) {
         out[i] = bits.v[i];
     }
@@ -33,23 +26,32 @@ void or_philox(or_rng_key_t key, const uint32_t counter[4], uint32_t out[4])
 void or_philox_many(or_rng_key_t key, const uint32_t high[2], const uint64_t *low, uint32_t count,
                     uint64_t *bits)
 {
+    philox4x32_key_t k = split_key(key);
     for (uint32_t i = 0; i < count; i++) {
         philox4x32_ctr_t in = {{(uint32_t)low[i], (uint32_t)(low[i] >> 32), high[0], high[1]}};
-        bits[i] = first_64_bits(key, in);
+        philox4x32_ctr_t out = philox4x32_R(10, in, k);
+        bits[i] = (uint64_t)out.v[1] << 32 | out.v[0];
     }
+}
+
+static uint64_t first_64_bits(or_rng_key_t key, const uint32_t counter[4])
+{
+    uint32_t out[4];
+    or_philox(key, counter, out);
+    return (uint64_t)out[1] << 32 | out[0];
 }
 
 or_rng_key_t or_rng_key(uint64_t seed, uint64_t label)
 {
-    philox4x32_ctr_t counter = {
-        {(uint32_t)label, (uint32_t)(label >> 32), KEY_DOMAIN_LOW, KEY_DOMAIN_HIGH}};
+    const uint32_t counter[4] = {(uint32_t)label, (uint32_t)(label >> 32), KEY_DOMAIN_LOW,
+                                 KEY_DOMAIN_HIGH};
     return (or_rng_key_t){first_64_bits((or_rng_key_t){seed}, counter)};
 }
 
 uint64_t or_rng_draw(or_rng_key_t key, or_rng_purpose_t purpose, uint32_t round, uint32_t node,
                      uint32_t draw)
 {
-    philox4x32_ctr_t counter = {{draw & 0xffffff, node, round, (uint32_t)purpose << 24}};
+    const uint32_t counter[4] = {draw & 0xffffff, node, round, (uint32_t)purpose << 24};
     return first_64_bits(key, counter);
 }
 

@@ -45,8 +45,8 @@ double or_noise_gumbel(or_rng_key_t key, or_noise_place_t place, uint64_t token_
 int32_t or_noise_argmax(or_rng_key_t key, or_noise_place_t place, const int32_t *ids,
                         const double *scores, uint32_t count, const uint64_t *token_keys);
 
-// The perturbed scores themselves, for a drafter's ranking: perturbed[i] = scores[i] + G(ids[i]), except that one more than `window`
-// below the best may be -INFINITY instead. Returns the best; -INFINITY if every score is that or NaN.
+// The perturbed scores themselves, for a drafter's ranking: perturbed[i] = scores[i] + G(ids[i]), except that one more than
+// `window` below the best may be -INFINITY instead. Returns the best; -INFINITY if every score is that or NaN.
 double or_noise_perturb(or_rng_key_t key, or_noise_place_t place, const int32_t *ids,
                         const double *scores, uint32_t count, const uint64_t *token_keys,
                         double window, double *perturbed);

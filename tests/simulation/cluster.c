@@ -156,7 +156,9 @@ static void take(const or_generate_delta_t *delta, sim_result_t *result)
     for (uint32_t i = 0; i < delta->count; i++) {
         result->tokens[result->count++] = (int32_t)delta->tokens[i];
     }
-    memcpy(result->text + result->text_bytes, delta->text, delta->text_bytes);
+    if (delta->text_bytes > 0) {
+        memcpy(result->text + result->text_bytes, delta->text, delta->text_bytes);
+    }
     result->text_bytes += delta->text_bytes;
     result->finish = delta->finish;
     result->stats = delta->stats;
