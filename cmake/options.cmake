@@ -1,4 +1,4 @@
-option(OUTRIDER_VERIFIER "Build the verifier (needs MPI)" ON)
+option(OUTRIDER_VERIFIER "Build the outrider-verifier program, the only one that needs MPI" ON)
 option(OUTRIDER_WERROR "Treat warnings as errors" ON)
 set(OUTRIDER_SANITIZE "" CACHE STRING "address,undefined or thread")
 

@@ -456,7 +456,7 @@ static bool drain(or_coordinator_t *c)
 int64_t or_coordinator_turn(or_coordinator_t *c)
 {
     bool empty = drain(c);
-    int64_t due = or_link_tick(c->link);
+    int64_t due = OR_TIME_NEVER;
     for (uint32_t i = 0; i < c->config.sessions_max; i++) {
         or_csession_t *session = c->sessions[i];
         if (session == NULL) {
@@ -469,5 +469,8 @@ int64_t or_coordinator_turn(or_coordinator_t *c)
         int64_t next = or_round_tick(c, session);
         due = next < due ? next : due;
     }
+    int64_t link_due =
+        or_link_tick(c->link); // last: it knows of peers that our own sends found gone
+    due = link_due < due ? link_due : due;
     return empty ? due : or_clock_now(c->clock);
 }

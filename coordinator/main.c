@@ -1,9 +1,9 @@
 // outrider-coordinator: the hub as a process.
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/interrupt.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
 #include "coordinator/coordinator.h"
@@ -46,14 +46,6 @@ static const or_option_program_t program = {
     .table = table,
     .examples = "  outrider-coordinator -m target.gguf --listen tcp://127.0.0.1:5577\n",
 };
-
-static volatile sig_atomic_t stop;
-
-static void on_signal(int number)
-{
-    (void)number;
-    stop = 1;
-}
 
 static or_status_t announce(int fd, const char *endpoint)
 {
@@ -100,7 +92,7 @@ static or_status_t serve(const config_t *config)
         or_log(OR_LOG_INFO, "listening on %s for %s", endpoint, shape.model_name);
         status = announce(config->ready_fd, endpoint);
     }
-    while (status == OR_OK && !stop) {
+    while (status == OR_OK && or_interrupt_count() == 0) {
         or_link_wait(link, or_coordinator_turn(coordinator));
     }
     or_coordinator_destroy(&coordinator);
@@ -148,8 +140,7 @@ int main(int argc, char **argv)
         or_options_free(&program, &config, NULL);
         return 2;
     }
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
+    or_interrupt_watch();
     status = serve(&config);
     if (status != OR_OK) {
         or_log(OR_LOG_ERROR, "%s", or_error_text());

@@ -1,8 +1,8 @@
 // outrider-drafter: a draft model as a process.
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/interrupt.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
 #include "common/decode/token_tree.h"
@@ -44,14 +44,6 @@ static const or_option_program_t program = {
     .examples = "  outrider-drafter -m draft.gguf --connect tcp://127.0.0.1:5577\n",
 };
 
-static volatile sig_atomic_t stop;
-
-static void on_signal(int number)
-{
-    (void)number;
-    stop = 1;
-}
-
 // Everything from the file to the loop; cleaned up in reverse.
 static or_status_t serve(const config_t *config, bool *refused)
 {
@@ -88,7 +80,7 @@ static or_status_t serve(const config_t *config, bool *refused)
         or_log(OR_LOG_INFO, "%s ready, kernels %s, calling %s", config->model,
                or_model_kernels(model), config->connect);
     }
-    while (status == OR_OK && !stop) {
+    while (status == OR_OK && or_interrupt_count() == 0) {
         int64_t due = or_drafter_turn(drafter);
         if (or_drafter_refused(drafter) != NULL) {
             *refused = true;
@@ -139,8 +131,7 @@ int main(int argc, char **argv)
         or_options_free(&program, &config, NULL);
         return 2;
     }
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
+    or_interrupt_watch();
     bool refused = false;
     status = serve(&config, &refused);
     if (status != OR_OK) {

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/interrupt.h"
 #include "common/base/log.h"
 #include "launch/client.h"
 #include "launch/cluster.h"
 #include "launch/commands.h"
 #include "launch/generate_options.h"
-#include "launch/interrupt.h"
 #include "launch/models.h"
 #include "launch/report.h"
 

@@ -5,11 +5,11 @@
 #include <time.h>
 
 #include "common/base/clock.h"
+#include "common/base/interrupt.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
 #include "launch/cluster.h"
 #include "launch/commands.h"
-#include "launch/interrupt.h"
 #include "launch/models.h"
 
 #define LOOK_NS (200 * OR_NS_PER_MS)

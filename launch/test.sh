@@ -47,7 +47,7 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 
 step "formatting" formatted
 step "release tests" suite release -LE '^(gpu|long)$'
-step "address and undefined-behaviour sanitizers" suite asan -LE '^(gpu|long|process|layout)$'
+step "address and undefined-behaviour sanitizers" suite asan -LE '^(gpu|long|process|layout|exactness)$'
 step "thread sanitizer" suite tsan -L '^threads$'
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -11,6 +11,7 @@
 #include <zmq.h>
 
 #include "common/base/clock.h"
+#include "common/base/interrupt.h"
 #include "proto/message.h"
 
 #define LINGER_MS 200 // last messages get out, shutdown never hangs
@@ -235,10 +236,16 @@ static long to_ms(int64_t timeout_ns)
 
 static or_status_t channel_wait(or_channel_t *channel, int64_t timeout_ns)
 {
-    zmq_pollitem_t item = {.socket = ((zmq_channel_t *)channel)->socket, .events = ZMQ_POLLIN};
-    int ready = zmq_poll(&item, 1, to_ms(timeout_ns));
+    zmq_pollitem_t items[2] = {
+        {.socket = ((zmq_channel_t *)channel)->socket, .events = ZMQ_POLLIN},
+        {.fd = or_interrupt_fd(), .events = ZMQ_POLLIN},
+    };
+    int ready = zmq_poll(items, items[1].fd >= 0 ? 2 : 1, to_ms(timeout_ns));
     if (ready < 0 && errno != EINTR) {
         return or_fail(OR_ERR_IO, "cannot wait for frames: %s", zmq_strerror(errno));
+    }
+    if (items[1].revents != 0) {
+        or_interrupt_drain();
     }
     return ready == 0 ? OR_ERR_TIMEOUT : OR_OK;
 }

@@ -8,7 +8,7 @@
 
 #include "common/base/version.h"
 #include "proto/message_arena.h"
-#include "proto/message_random.h"
+#include "proto/message_test_random.h"
 #include "tests/support/test_support.h"
 
 #define ROUNDS 100 // of every type
@@ -47,9 +47,9 @@ static void every_field_comes_back(void **context)
     for (int round = 0; round < ROUNDS; round++) {
         for (uint32_t type = OR_RANDOM_TYPE_FIRST; type <= OR_RANDOM_TYPE_LAST; type++) {
             or_message_t message;
-            message_random(&state, (or_message_type_t)type, &message);
+            message_test_random(&state, (or_message_type_t)type, &message);
             assert_comes_back(&message);
-            message_random_free();
+            message_test_random_free();
         }
     }
 }
@@ -81,11 +81,11 @@ static void damaged_frames_do_no_harm(void **context)
     for (int round = 0; round < ROUNDS; round++) {
         for (uint32_t type = OR_RANDOM_TYPE_FIRST; type <= OR_RANDOM_TYPE_LAST; type++) {
             or_message_t message;
-            message_random(&state, (or_message_type_t)type, &message);
+            message_test_random(&state, (or_message_type_t)type, &message);
             uint8_t *frame;
             size_t bytes;
             encode(&message, &frame, &bytes);
-            message_random_free();
+            message_test_random_free();
             damage(&state, frame, &bytes);
             or_message_t back;
             if (or_message_decode(frame, bytes, &back) == OR_OK) {

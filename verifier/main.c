@@ -1,8 +1,8 @@
 // outrider-verifier: the target model as a process.
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/interrupt.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
 #include "common/base/version.h"
@@ -49,14 +49,6 @@ static const or_option_program_t program = {
     .examples = "  outrider-verifier -m target.gguf --connect tcp://127.0.0.1:5577\n",
 };
 
-static volatile sig_atomic_t stop;
-
-static void on_signal(int number)
-{
-    (void)number;
-    stop = 1;
-}
-
 // Everything from the file to the loop; cleaned up in reverse.
 static or_status_t serve(const config_t *config, const or_ranks_t *ranks, bool *refused)
 {
@@ -98,7 +90,7 @@ static or_status_t serve(const config_t *config, const or_ranks_t *ranks, bool *
         or_log(OR_LOG_INFO, "%s ready, kernels %s, calling %s", config->model,
                or_model_kernels(model), config->connect);
     }
-    while (status == OR_OK && !stop) {
+    while (status == OR_OK && or_interrupt_count() == 0) {
         int64_t due = or_verifier_turn(verifier);
         if (or_verifier_refused(verifier) != NULL) {
             *refused = true;
@@ -156,8 +148,7 @@ int main(int argc, char **argv)
     bool usage = false;
     status = or_ranks_mpi_start(&argc, &argv, &ranks);
     if (status == OR_OK) {
-        signal(SIGINT, on_signal); // after MPI, which installs its own
-        signal(SIGTERM, on_signal);
+        or_interrupt_watch(); // after MPI, which installs handlers of its own
         status = check(&config, ranks);
         usage = status == OR_ERR_INVALID;
         if (status == OR_OK) {

@@ -1,4 +1,4 @@
-#include "proto/message_random.h"
+#include "proto/message_test_random.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -262,7 +262,7 @@ static void *take(size_t bytes)
     return pieces[piece_count++] = piece;
 }
 
-void message_random_free(void)
+void message_test_random_free(void)
 {
     while (piece_count > 0) {
         free(pieces[--piece_count]);
@@ -367,7 +367,7 @@ static void fill(uint64_t *state, const field_t *fields, char *base)
     }
 }
 
-void message_random(uint64_t *state, or_message_type_t type, or_message_t *message)
+void message_test_random(uint64_t *state, or_message_type_t type, or_message_t *message)
 {
     memset(message, 0, sizeof *message);
     message->type = type;

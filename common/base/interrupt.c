@@ -1,0 +1,48 @@
+#include "common/base/interrupt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t signals;
+static int ends[2] = {-1, -1}; // a pipe from the handler to whoever waits
+
+static void on_signal(int number)
+{
+    (void)number;
+    int saved = errno;
+    signals++;
+    ssize_t written = write(ends[1], "", 1); // full is fine: it is readable then
+    (void)written;
+    errno = saved;
+}
+
+void or_interrupt_watch(void)
+{
+    if (ends[0] < 0 && pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) {
+        ends[0] = ends[1] = -1; // signals are still counted; a wait may notice one late
+    }
+    struct sigaction action = {.sa_handler = on_signal}; // no SA_RESTART: waits must end
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+int or_interrupt_count(void)
+{
+    return signals;
+}
+
+int or_interrupt_fd(void)
+{
+    return ends[0];
+}
+
+void or_interrupt_drain(void)
+{
+    char buffer[64];
+    while (read(ends[0], buffer, sizeof buffer) > 0) {
+    }
+}
