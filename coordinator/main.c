@@ -67,13 +67,12 @@ static or_status_t serve(const config_t *config)
     or_coordinator_t *coordinator = NULL;
     char endpoint[256] = "";
     const or_clock_t *clock = or_clock_monotonic();
-    const char *slash = strrchr(config->model, '/');
     or_coordinator_config_t shape = or_coordinator_config_default();
     shape.sessions_max = config->sessions_max;
     shape.draft_timeout_ms = config->draft_timeout_ms;
     shape.verifier_timeout_ms = config->verifier_timeout_ms;
     shape.expect_drafter = config->expect_drafter;
-    shape.model_name = slash != NULL ? slash + 1 : config->model;
+    shape.model_name = basename(config->model);
     or_status_t status = or_gguf_open(config->model, &gguf);
     if (status == OR_OK) {
         status = or_vocab_load(gguf, &vocab);

@@ -68,9 +68,7 @@ static or_status_t serve(const config_t *config, bool *refused)
         status = or_channel_zmq_connect(config->connect, &channel);
     }
     if (status == OR_OK) {
-        const char *slash = strrchr(config->model, '/');
-        or_hello_t hello =
-            or_drafter_hello(&shape, model, vocab, slash != NULL ? slash + 1 : config->model);
+        or_hello_t hello = or_drafter_hello(&shape, model, vocab, basename(config->model));
         status = or_link_create(channel, clock, &hello, OR_LINK_HEARTBEAT_MS, &link);
     }
     if (status == OR_OK) {

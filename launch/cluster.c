@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -16,7 +17,8 @@
 
 #define EXIT_REFUSED                                                                               \
     3 // of verifier and drafter: the coordinator does not want them; their last words say why
-#define READY_MS 30000 // for a coordinator to read its vocabulary and listen
+#define READY_MS 30000   // for a coordinator to read its vocabulary and listen
+#define ENDING_LOOKS 100 // 10 ms apart, for a child that closed the ready pipe to end
 #define ENDPOINT_BYTES 256
 #define SENTENCE_BYTES 2048
 #define PAUSE_MIN_NS OR_NS_PER_S
@@ -79,6 +81,7 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     int ready[2];
     char ready_fd[16];
     int wait_status;
+    const struct timespec pause = {0, 10 * OR_NS_PER_MS};
     or_process_t *child = &cluster->children[COORDINATOR];
     if (pipe2(ready, O_CLOEXEC) != 0) {
         return or_fail(OR_ERR_IO, "cannot create a pipe: %s", strerror(errno));
@@ -101,10 +104,13 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     close(ready[1]);
     if (status == OR_OK) {
         status = read_endpoint(cluster, ready[0]);
-        // A closed pipe mostly means that it ended: its own words are better then.
-        if (status == OR_ERR_UNREACHABLE && waitpid(child->pid, &wait_status, 0) == child->pid) {
-            child->pid = 0;
-            status = fail_ended(child, wait_status);
+        // A closed pipe mostly means that it ended or is about to: its own words are better then.
+        for (int i = 0; status == OR_ERR_UNREACHABLE && i < ENDING_LOOKS; i++) {
+            if (or_process_ended(child, &wait_status)) {
+                status = fail_ended(child, wait_status);
+                break;
+            }
+            nanosleep(&pause, NULL);
         }
     }
     close(ready[0]);
@@ -170,6 +176,17 @@ void or_cluster_stop(or_cluster_t **cluster_p)
 const char *or_cluster_endpoint(const or_cluster_t *cluster)
 {
     return cluster->endpoint;
+}
+
+void or_cluster_describe(const or_cluster_t *cluster, char *text, size_t capacity)
+{
+    int used = snprintf(text, capacity, "coordinator (pid %d) on %s, verifier (pid %d) with %s",
+                        (int)cluster->children[COORDINATOR].pid, cluster->endpoint,
+                        (int)cluster->children[VERIFIER].pid, basename(cluster->config.model));
+    if (cluster->config.draft_model != NULL && used > 0 && (size_t)used < capacity) {
+        snprintf(text + used, capacity - (size_t)used, ", drafter (pid %d) with %s",
+                 (int)cluster->children[DRAFTER].pid, basename(cluster->config.draft_model));
+    }
 }
 
 // ---- watching ----

@@ -34,6 +34,9 @@ void or_cluster_stop(or_cluster_t **cluster_p);
 // Where clients connect. Borrowed from the cluster.
 const char *or_cluster_endpoint(const or_cluster_t *cluster);
 
+// Who runs where, in one line for the user: "coordinator (pid 7) on tcp://..., verifier (pid 8) with ..., drafter (pid 9) with ...".
+void or_cluster_describe(const or_cluster_t *cluster, char *text, size_t capacity);
+
 // Look after the children; call every few hundred milliseconds. A lost drafter is warned of, and restarted if so configured.
 // OR_ERR_UNREACHABLE if coordinator or verifier ended, or the drafter before it was of any use (`useful` false): its file or options
 // are wrong. OR_ERR_MISMATCH with the coordinator's sentence if it refused one of them.

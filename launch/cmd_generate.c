@@ -24,6 +24,16 @@ typedef struct {
     bool interrupted;
 } run_t;
 
+// A newcomer sees who writes; programs that read --json do not need it.
+static void print_cluster(const run_t *run)
+{
+    char text[512];
+    if (!run->config->json) {
+        or_cluster_describe(run->cluster, text, sizeof text);
+        fprintf(stderr, "%s\n", text);
+    }
+}
+
 static or_status_t start(run_t *run)
 {
     const or_generate_config_t *config = run->config;
@@ -42,6 +52,7 @@ static or_status_t start(run_t *run)
             return status;
         }
         endpoint = or_cluster_endpoint(run->cluster);
+        print_cluster(run);
     }
     return or_client_create(endpoint, run->request, &run->client);
 }

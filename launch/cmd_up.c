@@ -48,12 +48,6 @@ static const or_option_program_t program = {
                 "  outrider up --listen tcp://127.0.0.1:6000 -m target.gguf -md draft.gguf",
 };
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 static void print_status(const config_t *config, const or_cluster_t *cluster)
 {
     printf("outrider is up; Ctrl-C ends it\n\n"
@@ -61,8 +55,8 @@ static void print_status(const config_t *config, const or_cluster_t *cluster)
            "  target    %s\n"
            "  drafter   %s\n\n"
            "  write     outrider generate --connect %s -p \"Once upon a time\"\n\n",
-           or_cluster_endpoint(cluster), base_name(config->model),
-           config->draft_model != NULL ? base_name(config->draft_model) : "none (plain decoding)",
+           or_cluster_endpoint(cluster), basename(config->model),
+           config->draft_model != NULL ? basename(config->draft_model) : "none (plain decoding)",
            or_cluster_endpoint(cluster));
     fflush(stdout);
 }

@@ -78,9 +78,7 @@ static or_status_t serve(const config_t *config, const or_ranks_t *ranks, bool *
         status = or_channel_zmq_connect(config->connect, &channel);
     }
     if (status == OR_OK) {
-        const char *slash = strrchr(config->model, '/');
-        or_hello_t hello =
-            or_verifier_hello(&shape, model, vocab, slash != NULL ? slash + 1 : config->model);
+        or_hello_t hello = or_verifier_hello(&shape, model, vocab, basename(config->model));
         status = or_link_create(channel, clock, &hello, OR_LINK_HEARTBEAT_MS, &link);
     }
     if (status == OR_OK) {
