@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=launch/packages.sh
 . launch/packages.sh
 
-install_missing "${build_packages[@]}" clang-format
+install_missing "${build_packages[@]}" clang-format clang-tidy
 
 jobs=$(nproc)
 failed=()
@@ -25,6 +25,12 @@ step() {
 }
 
 formatted() { git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format --dry-run --Werror; }
+
+# .clang-tidy says what is looked at; tests are left to the compiler and the sanitizers.
+linted() {
+  git ls-files '*.c' | grep -v -e _test -e ^tests/ | xargs -P "$jobs" -n 6 clang-tidy -p build/release --quiet >build/tidy.log 2>&1 ||
+    { grep -E -A 6 '(warning|error):' build/tidy.log; return 1; }
+}
 
 # build PRESET: configure once, build; its output is shown only if it fails.
 build() {
@@ -47,6 +53,7 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 
 step "formatting" formatted
 step "release tests" suite release -LE '^(gpu|long)$'
+step "clang-tidy" linted
 step "address and undefined-behaviour sanitizers" suite asan -LE '^(gpu|long|process|layout|exactness)$'
 step "thread sanitizer" suite tsan -L '^threads$'
 
