@@ -1,22 +1,19 @@
 #include "drafter/drafter.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/log.h"
 #include "common/base/version.h"
 #include "drafter/session.h"
-
-#define MESSAGES_A_TURN 64
+#include "proto/edge.h"
 
 struct or_drafter {
     or_drafter_config_t config;
     or_dshared_t shared;
-    or_link_t *link;
+    or_edge_t edge;
     or_dsession_t *sessions; // config.sessions_max places
     uint32_t turn;           // where the search for work starts: round robin
-    char refused[512];
 };
 
 or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_model_t *model,
@@ -49,7 +46,7 @@ or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *mod
     }
     drafter->config = *config;
     drafter->shared = (or_dshared_t){model, vocab, clock, config->nodes_max};
-    drafter->link = link;
+    or_edge_init(&drafter->edge, link);
     drafter->sessions = sessions;
     *drafter_p = drafter;
     return OR_OK;
@@ -94,24 +91,6 @@ static or_dsession_t *least_recent(or_drafter_t *drafter, bool cached)
     return oldest;
 }
 
-static void send(or_drafter_t *drafter, const or_message_t *message)
-{
-    or_status_t status = or_link_send(drafter->link, OR_PEER_HUB, message);
-    if (status != OR_OK) { // the coordinator goes on without us
-        or_log(OR_LOG_DEBUG, "%s not sent: %s", or_message_type_name(message->type),
-               or_error_text());
-    }
-}
-
-static void send_error(or_drafter_t *drafter, or_session_id_t id, or_wire_error_t code,
-                       uint32_t length, const char *text)
-{
-    const or_message_t message = {.type = OR_MSG_ERROR,
-                                  .session = id,
-                                  .body.error = {.code = code, .text = text, .length = length}};
-    send(drafter, &message);
-}
-
 static void send_tree(or_drafter_t *drafter, const or_dsession_t *session)
 {
     int32_t tokens[OR_TREE_NODES_MAX];
@@ -128,7 +107,7 @@ static void send_tree(or_drafter_t *drafter, const or_dsession_t *session)
                             .count = or_token_tree_count(session->tree),
                             .draft_us = session->draft_us},
     };
-    send(drafter, &message);
+    or_edge_send(&drafter->edge, &message);
 }
 
 static void on_open(or_drafter_t *drafter, or_session_id_t id, const or_open_session_t *open)
@@ -140,7 +119,8 @@ static void on_open(or_drafter_t *drafter, or_session_id_t id, const or_open_ses
     if (place == NULL) {
         place = least_recent(drafter, false);
         if (place == NULL) {
-            send_error(drafter, id, OR_WIRE_BUSY, 0, "every session of this drafter is at work");
+            or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_BUSY, 0,
+                               "every session of this drafter is at work");
             return;
         }
         or_dsession_close(place); // its coordinator replays it if it comes back
@@ -149,7 +129,7 @@ static void on_open(or_drafter_t *drafter, or_session_id_t id, const or_open_ses
     if (status != OR_OK) {
         or_log(OR_LOG_WARN, "session %llx refused: %s", (unsigned long long)id.value,
                or_error_text());
-        send_error(drafter, id, OR_WIRE_REFUSED, 0, or_error_text());
+        or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_REFUSED, 0, or_error_text());
         return;
     }
     place->used_ns = or_clock_now(drafter->shared.clock);
@@ -161,10 +141,11 @@ static void on_prefix(or_drafter_t *drafter, or_dsession_t *session, const or_pr
     bool again = false;
     or_status_t status = or_dsession_prefix(session, &drafter->shared, prefix, &again);
     if (status == OR_ERR_MISMATCH) {
-        send_error(drafter, session->id, OR_WIRE_NEED_PREFIX, 0, or_error_text());
+        or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_NEED_PREFIX, 0, or_error_text());
     } else if (status != OR_OK) {
-        send_error(drafter, session->id, status == OR_ERR_FULL ? OR_WIRE_CONTEXT : OR_WIRE_INVALID,
-                   0, or_error_text());
+        or_edge_send_error(&drafter->edge, session->id, 0,
+                           status == OR_ERR_FULL ? OR_WIRE_CONTEXT : OR_WIRE_INVALID, 0,
+                           or_error_text());
     } else if (again) {
         send_tree(drafter, session);
     }
@@ -173,40 +154,23 @@ static void on_prefix(or_drafter_t *drafter, or_dsession_t *session, const or_pr
 static void on_verdict(or_drafter_t *drafter, or_dsession_t *session, const or_verdict_t *verdict)
 {
     if (or_dsession_verdict(session, &drafter->shared, verdict) != OR_OK) {
-        send_error(drafter, session->id, OR_WIRE_NEED_PREFIX, session->log.length, or_error_text());
+        or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_NEED_PREFIX, session->log.length,
+                           or_error_text());
     }
 }
 
-static void on_error(or_drafter_t *drafter, const or_message_t *message)
+static void on_message(void *role, const or_message_t *message)
 {
-    const or_error_t *error = &message->body.error;
-    if (message->session.value == 0 &&
-        (error->code == OR_WIRE_REFUSED || error->code == OR_WIRE_VERSION)) {
-        snprintf(drafter->refused, sizeof drafter->refused, "%s", error->text);
-        return;
-    }
-    or_log(OR_LOG_WARN, "the coordinator says: %s", error->text);
-}
-
-static void on_message(or_drafter_t *drafter, const or_message_t *message)
-{
+    or_drafter_t *drafter = role;
     if (message->type == OR_MSG_OPEN_SESSION) {
         on_open(drafter, message->session, &message->body.open_session);
-        return;
-    }
-    if (message->type == OR_MSG_WELCOME) {
-        or_log(OR_LOG_INFO, "welcomed by %s", message->body.welcome.software);
-        return;
-    }
-    if (message->type == OR_MSG_ERROR) {
-        on_error(drafter, message);
         return;
     }
     or_dsession_t *session = message->session.value != 0 ? find(drafter, message->session) : NULL;
     if (session == NULL) {
         if (message->type == OR_MSG_PREFIX || message->type == OR_MSG_VERDICT) {
-            send_error(drafter, message->session, OR_WIRE_UNKNOWN_SESSION, 0,
-                       "open the session first");
+            or_edge_send_error(&drafter->edge, message->session, 0, OR_WIRE_UNKNOWN_SESSION, 0,
+                               "open the session first");
         }
         return;
     }
@@ -222,26 +186,8 @@ static void on_message(or_drafter_t *drafter, const or_message_t *message)
         or_dsession_close(session);
         break;
     default:
-        send_error(drafter, session->id, OR_WIRE_INVALID, 0,
-                   "a drafter does not take this message");
-    }
-}
-
-static void drain(or_drafter_t *drafter)
-{
-    for (int i = 0; i < MESSAGES_A_TURN; i++) {
-        or_link_event_t event;
-        or_peer_t from;
-        or_message_t message = {0};
-        if (or_link_receive(drafter->link, &event, &from, &message) != OR_OK) {
-            return;
-        }
-        if (event == OR_LINK_MESSAGE) {
-            on_message(drafter, &message);
-            or_message_fini(&message);
-        } else {
-            or_log(OR_LOG_WARN, "the coordinator is silent; calling it again");
-        }
+        or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_INVALID, 0,
+                           "a drafter does not take this message");
     }
 }
 
@@ -273,7 +219,7 @@ static void work(or_drafter_t *drafter, or_dsession_t *session)
     if (status != OR_OK) {
         or_log(OR_LOG_ERROR, "session %llx: %s", (unsigned long long)session->id.value,
                or_error_text());
-        send_error(drafter, session->id, OR_WIRE_FAILED, 0, or_error_text());
+        or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_FAILED, 0, or_error_text());
         or_dsession_close(session);
         return;
     }
@@ -282,8 +228,8 @@ static void work(or_drafter_t *drafter, or_dsession_t *session)
 
 int64_t or_drafter_turn(or_drafter_t *drafter)
 {
-    drain(drafter);
-    int64_t due = or_link_tick(drafter->link);
+    or_edge_drain(&drafter->edge, on_message, drafter);
+    int64_t due = or_link_tick(drafter->edge.link);
     or_dsession_t *session = next_work(drafter);
     if (session == NULL) {
         return due;
@@ -294,5 +240,5 @@ int64_t or_drafter_turn(or_drafter_t *drafter)
 
 const char *or_drafter_refused(const or_drafter_t *drafter)
 {
-    return drafter->refused[0] != '\0' ? drafter->refused : NULL;
+    return or_edge_refused(&drafter->edge);
 }

@@ -7,9 +7,7 @@
 #include "common/base/options.h"
 #include "common/decode/token_tree.h"
 #include "drafter/drafter.h"
-#include "proto/channel_zmq.h"
-
-#define EXIT_REFUSED 3
+#include "proto/edge.h"
 
 typedef struct {
     char *model;
@@ -44,55 +42,39 @@ static const or_option_program_t program = {
     .examples = "  outrider-drafter -m draft.gguf --connect tcp://127.0.0.1:5577\n",
 };
 
-// Everything from the file to the loop; cleaned up in reverse.
-static or_status_t serve(const config_t *config, bool *refused)
+static int64_t turn(void *role)
 {
-    or_gguf_t *gguf = NULL;
-    or_vocab_t *vocab = NULL;
-    or_model_t *model = NULL;
-    or_channel_t *channel = NULL;
-    or_link_t *link = NULL;
+    return or_drafter_turn(role);
+}
+
+static const char *refused(const void *role)
+{
+    return or_drafter_refused(role);
+}
+
+// Everything from the file to the loop; cleaned up in reverse.
+static or_status_t serve(const config_t *config)
+{
+    or_edge_process_t process;
     or_drafter_t *drafter = NULL;
-    const or_clock_t *clock = or_clock_monotonic();
     const or_model_options_t options = {.threads = config->threads, .context_max = config->context};
     const or_drafter_config_t shape = {.nodes_max = config->nodes_max,
                                        .sessions_max = config->sessions_max};
-    or_status_t status = or_gguf_open(config->model, &gguf);
+    or_status_t status = or_edge_process_open(config->model, &options, config->connect, &process);
     if (status == OR_OK) {
-        status = or_vocab_load(gguf, &vocab);
+        or_hello_t hello =
+            or_drafter_hello(&shape, process.model, process.vocab, basename(config->model));
+        status = or_edge_process_greet(&process, &hello);
     }
     if (status == OR_OK) {
-        status = or_model_load(gguf, &options, &model);
+        status = or_drafter_create(&shape, process.model, process.vocab, process.link,
+                                   or_clock_monotonic(), &drafter);
     }
     if (status == OR_OK) {
-        status = or_channel_zmq_connect(config->connect, &channel);
-    }
-    if (status == OR_OK) {
-        or_hello_t hello = or_drafter_hello(&shape, model, vocab, basename(config->model));
-        status = or_link_create(channel, clock, &hello, OR_LINK_HEARTBEAT_MS, &link);
-    }
-    if (status == OR_OK) {
-        status = or_drafter_create(&shape, model, vocab, link, clock, &drafter);
-    }
-    if (status == OR_OK) {
-        or_log(OR_LOG_INFO, "%s ready, kernels %s, calling %s", config->model,
-               or_model_kernels(model), config->connect);
-    }
-    while (status == OR_OK && or_interrupt_count() == 0) {
-        int64_t due = or_drafter_turn(drafter);
-        if (or_drafter_refused(drafter) != NULL) {
-            *refused = true;
-            status = or_fail(OR_ERR_MISMATCH, "refused: %s", or_drafter_refused(drafter));
-            break;
-        }
-        or_link_wait(link, due);
+        status = or_edge_process_run(&process, turn, refused, drafter);
     }
     or_drafter_destroy(&drafter);
-    or_link_destroy(&link);
-    or_channel_destroy(&channel);
-    or_model_destroy(&model);
-    or_vocab_destroy(&vocab);
-    or_gguf_close(&gguf);
+    or_edge_process_close(&process);
     return status;
 }
 
@@ -130,11 +112,10 @@ int main(int argc, char **argv)
         return 2;
     }
     or_interrupt_watch();
-    bool refused = false;
-    status = serve(&config, &refused);
+    status = serve(&config);
     if (status != OR_OK) {
         or_log(OR_LOG_ERROR, "%s", or_error_text());
     }
     or_options_free(&program, &config, NULL);
-    return refused ? EXIT_REFUSED : status == OR_OK ? 0 : 1;
+    return status == OR_ERR_MISMATCH ? OR_EXIT_REFUSED : status == OR_OK ? 0 : 1;
 }

@@ -7,11 +7,9 @@
 #include "common/base/options.h"
 #include "common/base/version.h"
 #include "common/decode/token_tree.h"
-#include "proto/channel_zmq.h"
+#include "proto/edge.h"
 #include "verifier/ranks_mpi.h"
 #include "verifier/verifier.h"
-
-#define EXIT_REFUSED 3
 
 typedef struct {
     char *model;
@@ -49,16 +47,21 @@ static const or_option_program_t program = {
     .examples = "  outrider-verifier -m target.gguf --connect tcp://127.0.0.1:5577\n",
 };
 
-// Everything from the file to the loop; cleaned up in reverse.
-static or_status_t serve(const config_t *config, const or_ranks_t *ranks, bool *refused)
+static int64_t turn(void *role)
 {
-    or_gguf_t *gguf = NULL;
-    or_vocab_t *vocab = NULL;
-    or_model_t *model = NULL;
-    or_channel_t *channel = NULL;
-    or_link_t *link = NULL;
+    return or_verifier_turn(role);
+}
+
+static const char *refused(const void *role)
+{
+    return or_verifier_refused(role);
+}
+
+// Everything from the file to the loop; cleaned up in reverse.
+static or_status_t serve(const config_t *config, const or_ranks_t *ranks)
+{
+    or_edge_process_t process;
     or_verifier_t *verifier = NULL;
-    const or_clock_t *clock = or_clock_monotonic();
     uint32_t rows = config->nodes_max + 1 > config->batch ? config->nodes_max + 1 : config->batch;
     const or_model_options_t options = {.threads = config->threads,
                                         .context_max = config->context,
@@ -67,42 +70,21 @@ static or_status_t serve(const config_t *config, const or_ranks_t *ranks, bool *
     const or_verifier_config_t shape = {.nodes_max = config->nodes_max,
                                         .sessions_max = config->sessions_max,
                                         .prefill_rows = config->batch};
-    or_status_t status = or_gguf_open(config->model, &gguf);
+    or_status_t status = or_edge_process_open(config->model, &options, config->connect, &process);
     if (status == OR_OK) {
-        status = or_vocab_load(gguf, &vocab);
+        or_hello_t hello =
+            or_verifier_hello(&shape, process.model, process.vocab, basename(config->model));
+        status = or_edge_process_greet(&process, &hello);
     }
     if (status == OR_OK) {
-        status = or_model_load(gguf, &options, &model);
+        status = or_verifier_create(&shape, process.model, process.vocab, process.link,
+                                    or_clock_monotonic(), &verifier);
     }
     if (status == OR_OK) {
-        status = or_channel_zmq_connect(config->connect, &channel);
-    }
-    if (status == OR_OK) {
-        or_hello_t hello = or_verifier_hello(&shape, model, vocab, basename(config->model));
-        status = or_link_create(channel, clock, &hello, OR_LINK_HEARTBEAT_MS, &link);
-    }
-    if (status == OR_OK) {
-        status = or_verifier_create(&shape, model, vocab, link, clock, &verifier);
-    }
-    if (status == OR_OK) {
-        or_log(OR_LOG_INFO, "%s ready, kernels %s, calling %s", config->model,
-               or_model_kernels(model), config->connect);
-    }
-    while (status == OR_OK && or_interrupt_count() == 0) {
-        int64_t due = or_verifier_turn(verifier);
-        if (or_verifier_refused(verifier) != NULL) {
-            *refused = true;
-            status = or_fail(OR_ERR_MISMATCH, "refused: %s", or_verifier_refused(verifier));
-            break;
-        }
-        or_link_wait(link, due);
+        status = or_edge_process_run(&process, turn, refused, verifier);
     }
     or_verifier_destroy(&verifier);
-    or_link_destroy(&link);
-    or_channel_destroy(&channel);
-    or_model_destroy(&model);
-    or_vocab_destroy(&vocab);
-    or_gguf_close(&gguf);
+    or_edge_process_close(&process);
     return status;
 }
 
@@ -136,13 +118,13 @@ int main(int argc, char **argv)
     or_log_init("verifier", level);
     if (status != OR_OK) {
         or_log(OR_LOG_ERROR, "%s", or_error_text());
+        or_options_free(&program, &config, NULL);
         return 2;
     }
     if (next == OR_OPTIONS_EXIT) {
         return 0;
     }
     const or_ranks_t *ranks = NULL;
-    bool refused = false;
     bool usage = false;
     status = or_ranks_mpi_start(&argc, &argv, &ranks);
     if (status == OR_OK) {
@@ -150,7 +132,7 @@ int main(int argc, char **argv)
         status = check(&config, ranks);
         usage = status == OR_ERR_INVALID;
         if (status == OR_OK) {
-            status = serve(&config, ranks, &refused);
+            status = serve(&config, ranks);
         }
         or_ranks_mpi_stop();
     }
@@ -158,5 +140,5 @@ int main(int argc, char **argv)
         or_log(OR_LOG_ERROR, "%s", or_error_text());
     }
     or_options_free(&program, &config, NULL);
-    return refused ? EXIT_REFUSED : usage ? 2 : status == OR_OK ? 0 : 1;
+    return status == OR_ERR_MISMATCH ? OR_EXIT_REFUSED : usage ? 2 : status == OR_OK ? 0 : 1;
 }

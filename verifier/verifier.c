@@ -1,25 +1,22 @@
 #include "verifier/verifier.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/log.h"
 #include "common/base/version.h"
+#include "proto/edge.h"
 #include "verifier/session.h"
-
-#define MESSAGES_A_TURN 64 // then a pass runs, so that a flood cannot starve the model
 
 struct or_verifier {
     or_verifier_config_t config;
     or_model_t *model;
     const or_vocab_t *vocab;
-    or_link_t *link;
+    or_edge_t edge;
     const or_clock_t *clock;
     or_judge_t *judge;
     or_vsession_t *sessions; // config.sessions_max places
     uint64_t arrivals;       // trees queued so far: the order of service
-    char refused[512];
 };
 
 or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_model_t *model,
@@ -53,7 +50,7 @@ or_status_t or_verifier_create(const or_verifier_config_t *config, or_model_t *m
     }
     verifier->model = model;
     verifier->vocab = vocab;
-    verifier->link = link;
+    or_edge_init(&verifier->edge, link);
     verifier->clock = clock;
     verifier->sessions = calloc(config->sessions_max, sizeof *verifier->sessions);
     or_status_t status =
@@ -111,26 +108,6 @@ static or_vsession_t *least_recent(or_verifier_t *verifier, bool cached,
     return oldest;
 }
 
-static void send(or_verifier_t *verifier, const or_message_t *message)
-{
-    or_status_t status = or_link_send(verifier->link, OR_PEER_HUB, message);
-    if (status != OR_OK) { // the coordinator asks again
-        or_log(OR_LOG_DEBUG, "%s not sent: %s", or_message_type_name(message->type),
-               or_error_text());
-    }
-}
-
-static void send_error(or_verifier_t *verifier, or_session_id_t id, uint64_t round,
-                       or_wire_error_t code, uint32_t length, const char *text)
-{
-    const or_message_t message = {
-        .type = OR_MSG_ERROR,
-        .session = id,
-        .body.error = {.code = code, .text = text, .round = round, .length = length},
-    };
-    send(verifier, &message);
-}
-
 static void on_open(or_verifier_t *verifier, or_session_id_t id, const or_open_session_t *open)
 {
     if (id.value == 0 || find(verifier, id) != NULL) {
@@ -140,8 +117,8 @@ static void on_open(or_verifier_t *verifier, or_session_id_t id, const or_open_s
     if (place == NULL) {
         place = least_recent(verifier, false, NULL);
         if (place == NULL) {
-            send_error(verifier, id, 0, OR_WIRE_BUSY, 0,
-                       "every session of this verifier is at work");
+            or_edge_send_error(&verifier->edge, id, 0, OR_WIRE_BUSY, 0,
+                               "every session of this verifier is at work");
             return;
         }
         or_vsession_close(place); // its coordinator replays it if it comes back
@@ -150,7 +127,7 @@ static void on_open(or_verifier_t *verifier, or_session_id_t id, const or_open_s
     if (status != OR_OK) {
         or_log(OR_LOG_WARN, "session %llx refused: %s", (unsigned long long)id.value,
                or_error_text());
-        send_error(verifier, id, 0, OR_WIRE_REFUSED, 0, or_error_text());
+        or_edge_send_error(&verifier->edge, id, 0, OR_WIRE_REFUSED, 0, or_error_text());
         return;
     }
     place->used_ns = or_clock_now(verifier->clock);
@@ -161,10 +138,12 @@ static void on_prefix(or_verifier_t *verifier, or_vsession_t *session, const or_
 {
     or_status_t status = or_vsession_prefix(session, verifier->judge, prefix);
     if (status == OR_ERR_MISMATCH) {
-        send_error(verifier, session->id, prefix->round, OR_WIRE_NEED_PREFIX, 0, or_error_text());
+        or_edge_send_error(&verifier->edge, session->id, prefix->round, OR_WIRE_NEED_PREFIX, 0,
+                           or_error_text());
     } else if (status != OR_OK) {
-        send_error(verifier, session->id, prefix->round,
-                   status == OR_ERR_FULL ? OR_WIRE_CONTEXT : OR_WIRE_INVALID, 0, or_error_text());
+        or_edge_send_error(&verifier->edge, session->id, prefix->round,
+                           status == OR_ERR_FULL ? OR_WIRE_CONTEXT : OR_WIRE_INVALID, 0,
+                           or_error_text());
     }
 }
 
@@ -172,7 +151,7 @@ static void send_verdict(or_verifier_t *verifier, const or_vsession_t *session)
 {
     const or_message_t message = {
         .type = OR_MSG_VERDICT, .session = session->id, .body.verdict = session->verdict};
-    send(verifier, &message);
+    or_edge_send(&verifier->edge, &message);
 }
 
 static void on_tree(or_verifier_t *verifier, or_vsession_t *session, const or_draft_tree_t *tree)
@@ -180,10 +159,11 @@ static void on_tree(or_verifier_t *verifier, or_vsession_t *session, const or_dr
     or_tree_fate_t fate = OR_TREE_STALE;
     or_status_t status = or_vsession_tree(session, verifier->judge, tree, &fate);
     if (status == OR_ERR_MISMATCH) {
-        send_error(verifier, session->id, tree->round, OR_WIRE_NEED_PREFIX, session->log.length,
-                   or_error_text());
+        or_edge_send_error(&verifier->edge, session->id, tree->round, OR_WIRE_NEED_PREFIX,
+                           session->log.length, or_error_text());
     } else if (status != OR_OK) {
-        send_error(verifier, session->id, tree->round, OR_WIRE_INVALID, 0, or_error_text());
+        or_edge_send_error(&verifier->edge, session->id, tree->round, OR_WIRE_INVALID, 0,
+                           or_error_text());
     } else if (fate == OR_TREE_REPEAT) {
         send_verdict(verifier, session);
     } else if (fate == OR_TREE_QUEUED) {
@@ -191,36 +171,18 @@ static void on_tree(or_verifier_t *verifier, or_vsession_t *session, const or_dr
     }
 }
 
-static void on_error(or_verifier_t *verifier, const or_message_t *message)
+static void on_message(void *role, const or_message_t *message)
 {
-    const or_error_t *error = &message->body.error;
-    if (message->session.value == 0 &&
-        (error->code == OR_WIRE_REFUSED || error->code == OR_WIRE_VERSION)) {
-        snprintf(verifier->refused, sizeof verifier->refused, "%s", error->text);
-        return;
-    }
-    or_log(OR_LOG_WARN, "the coordinator says: %s", error->text);
-}
-
-static void on_message(or_verifier_t *verifier, const or_message_t *message)
-{
+    or_verifier_t *verifier = role;
     if (message->type == OR_MSG_OPEN_SESSION) {
         on_open(verifier, message->session, &message->body.open_session);
-        return;
-    }
-    if (message->type == OR_MSG_WELCOME) {
-        or_log(OR_LOG_INFO, "welcomed by %s", message->body.welcome.software);
-        return;
-    }
-    if (message->type == OR_MSG_ERROR) {
-        on_error(verifier, message);
         return;
     }
     or_vsession_t *session = message->session.value != 0 ? find(verifier, message->session) : NULL;
     if (session == NULL) {
         if (message->type == OR_MSG_PREFIX || message->type == OR_MSG_DRAFT_TREE) {
-            send_error(verifier, message->session, 0, OR_WIRE_UNKNOWN_SESSION, 0,
-                       "open the session first");
+            or_edge_send_error(&verifier->edge, message->session, 0, OR_WIRE_UNKNOWN_SESSION, 0,
+                               "open the session first");
         }
         return;
     }
@@ -236,26 +198,8 @@ static void on_message(or_verifier_t *verifier, const or_message_t *message)
         or_vsession_close(session);
         break;
     default:
-        send_error(verifier, session->id, 0, OR_WIRE_INVALID, 0,
-                   "a verifier does not take this message");
-    }
-}
-
-static void drain(or_verifier_t *verifier)
-{
-    for (int i = 0; i < MESSAGES_A_TURN; i++) {
-        or_link_event_t event;
-        or_peer_t from;
-        or_message_t message = {0};
-        if (or_link_receive(verifier->link, &event, &from, &message) != OR_OK) {
-            return;
-        }
-        if (event == OR_LINK_MESSAGE) {
-            on_message(verifier, &message);
-            or_message_fini(&message);
-        } else {
-            or_log(OR_LOG_WARN, "the coordinator is silent; calling it again");
-        }
+        or_edge_send_error(&verifier->edge, session->id, 0, OR_WIRE_INVALID, 0,
+                           "a verifier does not take this message");
     }
 }
 
@@ -310,16 +254,16 @@ static void work(or_verifier_t *verifier, or_vsession_t *session)
     if (status != OR_OK) {
         or_log(OR_LOG_ERROR, "session %llx: %s", (unsigned long long)session->id.value,
                or_error_text());
-        send_error(verifier, session->id, session->waiting_round, OR_WIRE_FAILED, 0,
-                   or_error_text());
+        or_edge_send_error(&verifier->edge, session->id, session->waiting_round, OR_WIRE_FAILED, 0,
+                           or_error_text());
         or_vsession_close(session);
     }
 }
 
 int64_t or_verifier_turn(or_verifier_t *verifier)
 {
-    drain(verifier);
-    int64_t due = or_link_tick(verifier->link);
+    or_edge_drain(&verifier->edge, on_message, verifier);
+    int64_t due = or_link_tick(verifier->edge.link);
     or_vsession_t *session = next_work(verifier);
     if (session == NULL) {
         return due;
@@ -330,5 +274,5 @@ int64_t or_verifier_turn(or_verifier_t *verifier)
 
 const char *or_verifier_refused(const or_verifier_t *verifier)
 {
-    return verifier->refused[0] != '\0' ? verifier->refused : NULL;
+    return or_edge_refused(&verifier->edge);
 }

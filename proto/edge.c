@@ -1,0 +1,133 @@
+#include "proto/edge.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/interrupt.h"
+#include "common/base/log.h"
+#include "proto/channel_zmq.h"
+
+#define MESSAGES_A_TURN 64
+
+void or_edge_init(or_edge_t *edge, or_link_t *link)
+{
+    *edge = (or_edge_t){.link = link};
+}
+
+void or_edge_send(or_edge_t *edge, const or_message_t *message)
+{
+    if (or_link_send(edge->link, OR_PEER_HUB, message) != OR_OK) {
+        or_log(OR_LOG_DEBUG, "%s not sent: %s", or_message_type_name(message->type),
+               or_error_text());
+    }
+}
+
+void or_edge_send_error(or_edge_t *edge, or_session_id_t session, uint64_t round,
+                        or_wire_error_t code, uint32_t length, const char *text)
+{
+    const or_message_t message = {
+        .type = OR_MSG_ERROR,
+        .session = session,
+        .body.error = {.code = code, .text = text, .round = round, .length = length},
+    };
+    or_edge_send(edge, &message);
+}
+
+static void on_error(or_edge_t *edge, const or_message_t *message)
+{
+    const or_error_t *error = &message->body.error;
+    bool final = error->code == OR_WIRE_REFUSED || error->code == OR_WIRE_VERSION;
+    if (message->session.value == 0 && final) {
+        snprintf(edge->refused, sizeof edge->refused, "%s", error->text);
+        return;
+    }
+    or_log(OR_LOG_WARN, "the coordinator says: %s", error->text);
+}
+
+static void on_message(or_edge_t *edge, void (*take)(void *, const or_message_t *), void *role,
+                       const or_message_t *message)
+{
+    switch (message->type) {
+    case OR_MSG_WELCOME:
+        or_log(OR_LOG_INFO, "welcomed by %s", message->body.welcome.software);
+        break;
+    case OR_MSG_ERROR:
+        on_error(edge, message);
+        break;
+    default:
+        take(role, message);
+    }
+}
+
+void or_edge_drain(or_edge_t *edge, void (*take)(void *, const or_message_t *), void *role)
+{
+    for (int i = 0; i < MESSAGES_A_TURN; i++) {
+        or_link_event_t event;
+        or_peer_t from;
+        or_message_t message = {0};
+        if (or_link_receive(edge->link, &event, &from, &message) != OR_OK) {
+            return;
+        }
+        if (event == OR_LINK_MESSAGE) {
+            on_message(edge, take, role, &message);
+            or_message_fini(&message);
+        } else {
+            or_log(OR_LOG_WARN, "the coordinator is silent; calling it again");
+        }
+    }
+}
+
+const char *or_edge_refused(const or_edge_t *edge)
+{
+    return edge->refused[0] != '\0' ? edge->refused : NULL;
+}
+
+or_status_t or_edge_process_open(const char *path, const or_model_options_t *options,
+                                 const char *endpoint, or_edge_process_t *process)
+{
+    memset(process, 0, sizeof *process);
+    or_status_t status = or_gguf_open(path, &process->gguf);
+    if (status == OR_OK) {
+        status = or_vocab_load(process->gguf, &process->vocab);
+    }
+    if (status == OR_OK) {
+        status = or_model_load(process->gguf, options, &process->model);
+    }
+    if (status == OR_OK) {
+        status = or_channel_zmq_connect(endpoint, &process->channel);
+    }
+    if (status == OR_OK) {
+        or_log(OR_LOG_INFO, "%s ready, kernels %s, calling %s", path,
+               or_model_kernels(process->model), endpoint);
+    }
+    return status;
+}
+
+or_status_t or_edge_process_greet(or_edge_process_t *process, const or_hello_t *hello)
+{
+    return or_link_create(process->channel, or_clock_monotonic(), hello, OR_LINK_HEARTBEAT_MS,
+                          &process->link);
+}
+
+or_status_t or_edge_process_run(or_edge_process_t *process, int64_t (*turn)(void *),
+                                const char *(*refused)(const void *), void *role)
+{
+    while (or_interrupt_count() == 0) {
+        int64_t due = turn(role);
+        const char *sentence = refused(role);
+        if (sentence != NULL) {
+            return or_fail(OR_ERR_MISMATCH, "refused: %s", sentence);
+        }
+        or_link_wait(process->link, due);
+    }
+    return OR_OK;
+}
+
+void or_edge_process_close(or_edge_process_t *process)
+{
+    or_link_destroy(&process->link);
+    or_channel_destroy(&process->channel);
+    or_model_destroy(&process->model);
+    or_vocab_destroy(&process->vocab);
+    or_gguf_close(&process->gguf);
+}
