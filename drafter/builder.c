@@ -9,9 +9,9 @@
 
 #define LOGIT_BYTES (4u << 20) // of the rows whose logits are taken at once; at least one row is
 
-// Tokens believed e^12 times less than the best one are left out of lists and sums. At tau 0.5 that is 0.25 percent of the whole and three
-// quarters of the logarithms.
-#define WINDOW_TAUS 12.0
+// Tokens believed e^8 times less than the best one are left out of lists and sums. At tau 0.6 that is some 6 percent of the whole, about the same at
+// every node, and nine tenths of the logarithms.
+#define WINDOW_TAUS 8.0
 
 static const struct {
     or_draft_method_t method;

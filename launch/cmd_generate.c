@@ -67,7 +67,13 @@ static or_status_t write_text(const char *text, size_t bytes)
 
 static or_status_t take(run_t *run, const or_generate_delta_t *delta)
 {
+    bool first = run->report.token_count == 0;
     or_status_t status = or_report_add(&run->report, delta);
+    bool begins = first && run->report.token_count > 0;
+    if (status == OR_OK && begins && !run->config->json && run->config->display_prompt) {
+        // Not before there is a text to stand before: an error would stand behind it.
+        status = write_text((const char *)run->request->prompt, run->request->prompt_bytes);
+    }
     if (status == OR_OK && !run->config->json) {
         status = write_text((const char *)delta->text, delta->text_bytes);
     }
@@ -108,9 +114,6 @@ static or_status_t generate(run_t *run)
 {
     int64_t cancel_until_ns = OR_TIME_NEVER;
     or_status_t status = start(run);
-    if (status == OR_OK && !run->config->json && run->config->display_prompt) {
-        status = write_text((const char *)run->request->prompt, run->request->prompt_bytes);
-    }
     while (status == OR_OK && run->report.finish == OR_FINISH_NONE) {
         status = step(run, &cancel_until_ns);
     }
