@@ -11,7 +11,7 @@
 #define NODES 1024
 #define PROMPT 24
 #define CHILDREN 32 // of a node that are considered
-#define WINDOW 8.0 // in tau: what is further below the best is left out
+#define WINDOW 8.0  // in tau: what is further below the best is left out
 #define DEPTH 24
 
 typedef struct {

@@ -76,19 +76,38 @@ static or_dsession_t *find(or_drafter_t *drafter, or_session_id_t id)
     return NULL;
 }
 
-// The session unheard of for longest that has no tree to build; with `cached`, only one that holds pages.
-static or_dsession_t *least_recent(or_drafter_t *drafter, bool cached)
+// Of the sessions with no tree to build, the one unheard of for longest.
+static or_dsession_t *least_recent(or_drafter_t *drafter)
 {
     or_dsession_t *oldest = NULL;
     for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
         or_dsession_t *session = &drafter->sessions[i];
         if (session->id.value != 0 && !session->wanted &&
-            (!cached || or_kv_sequence_length(session->kv) > 0) &&
             (oldest == NULL || session->used_ns < oldest->used_ns)) {
             oldest = session;
         }
     }
     return oldest;
+}
+
+// Who gives its pages to `hungry`: the one unheard of for longest, those at rest first. NULL if nobody has any.
+static or_dsession_t *page_donor(or_drafter_t *drafter, const or_dsession_t *hungry)
+{
+    or_dsession_t *donor = NULL;
+    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
+        or_dsession_t *session = &drafter->sessions[i];
+        if (session->id.value == 0 || session == hungry ||
+            or_kv_sequence_length(session->kv) == 0) {
+            continue;
+        }
+        bool rests = donor != NULL && donor->wanted && !session->wanted;
+        bool older =
+            donor != NULL && donor->wanted == session->wanted && session->used_ns < donor->used_ns;
+        if (donor == NULL || rests || older) {
+            donor = session;
+        }
+    }
+    return donor;
 }
 
 static void send_tree(or_drafter_t *drafter, const or_dsession_t *session)
@@ -115,23 +134,24 @@ static void on_open(or_drafter_t *drafter, or_session_id_t id, const or_open_ses
     if (id.value == 0 || find(drafter, id) != NULL) {
         return; // a repeated open changes nothing
     }
-    or_dsession_t *place = find(drafter, (or_session_id_t){0});
-    if (place == NULL) {
-        place = least_recent(drafter, false);
-        if (place == NULL) {
-            or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_BUSY, 0,
-                               "every session of this drafter is at work");
-            return;
-        }
-        or_dsession_close(place); // its coordinator replays it if it comes back
-    }
-    or_status_t status = or_dsession_open(place, &drafter->shared, id, open);
+    or_dsession_t fresh = {0};
+    or_status_t status = or_dsession_open(&fresh, &drafter->shared, id, open);
     if (status != OR_OK) {
         or_log(OR_LOG_WARN, "session %llx refused: %s", (unsigned long long)id.value,
                or_error_text());
         or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_REFUSED, 0, or_error_text());
         return;
     }
+    or_dsession_t *place = find(drafter, (or_session_id_t){0});
+    place = place != NULL ? place : least_recent(drafter);
+    if (place == NULL) {
+        or_dsession_close(&fresh);
+        or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_BUSY, 0,
+                           "every session of this drafter is at work");
+        return;
+    }
+    or_dsession_close(place); // whoever was there is replayed by its coordinator if it comes back
+    *place = fresh;
     place->used_ns = or_clock_now(drafter->shared.clock);
     or_log(OR_LOG_DEBUG, "session %llx opened", (unsigned long long)id.value);
 }
@@ -203,17 +223,17 @@ static or_dsession_t *next_work(or_drafter_t *drafter)
     return NULL;
 }
 
-// One tree. A full page pool is emptied of the session unheard of for longest.
+// One tree. Where the page pool is full, others give theirs and are computed again when their turn comes.
 static void work(or_drafter_t *drafter, or_dsession_t *session)
 {
     or_status_t status = or_dsession_draft(session, &drafter->shared);
     while (status == OR_ERR_FULL) {
-        or_dsession_t *victim = least_recent(drafter, true);
-        if (victim == NULL) {
+        or_dsession_t *donor = page_donor(drafter, session);
+        if (donor == NULL) {
             break;
         }
-        or_kv_sequence_truncate(victim->kv, 0);
-        victim->tree_round = 0; // its slots are gone
+        or_kv_sequence_truncate(donor->kv, 0);
+        donor->tree_round = 0; // its slots are gone
         status = or_dsession_draft(session, &drafter->shared);
     }
     if (status != OR_OK) {

@@ -155,7 +155,7 @@ or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shar
         return or_fail(OR_ERR_MISMATCH, "the text has outgrown this drafter's context");
     }
     or_status_t status = OR_OK;
-    if (ours) {
+    if (ours && session->built) {
         or_builder_learn(session->builder, &session->belief, verdict->accepted,
                          verdict->accepted_count, (int32_t)verdict->next);
         status = keep_path(session, verdict);
@@ -218,7 +218,9 @@ or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared
     const or_open_session_t *open = &session->terms.open;
     or_status_t status = OR_OK;
     or_token_tree_reset(session->tree, session->log.tokens[session->log.length - 1]);
-    if (session->log.length <= or_model_context(shared->model) && open->draft_nodes > 0) {
+    session->built =
+        session->log.length <= or_model_context(shared->model) && open->draft_nodes > 0;
+    if (session->built) {
         uint32_t root_row = 0;
         status = catch_up(session, shared, &root_row);
         const or_build_job_t job = {

@@ -24,6 +24,7 @@ typedef struct {
     or_token_tree_t *tree;
     uint64_t round;      // 0 before the first prefix
     uint64_t tree_round; // of `tree`; 0 if there is none
+    bool built;          // by the builder; else it is empty for want of context
     uint32_t draft_us;   // what building it took
     bool wanted;         // a tree is due for `round`
     int64_t used_ns;

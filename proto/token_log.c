@@ -61,6 +61,9 @@ or_status_t or_token_log_apply(or_token_log_t *log, const or_prefix_t *prefix, u
         return or_fail(OR_ERR_MISMATCH, "prefix starts at %u, we hold %u tokens", prefix->start,
                        log->length);
     }
+    if ((uint64_t)prefix->start + prefix->count == 0) {
+        return or_fail(OR_ERR_INVALID, "a prefix without a token");
+    }
     if ((uint64_t)prefix->start + prefix->count > log->capacity) {
         return or_fail(OR_ERR_FULL, "prefix of %llu tokens, there is room for %u",
                        (unsigned long long)prefix->start + prefix->count, log->capacity);

@@ -24,7 +24,7 @@ or_status_t or_token_log_append(or_token_log_t *log, const int32_t *tokens, uint
 
 // Make the log what a Prefix says. *kept is how many leading tokens stayed the same, so that a KV cache keeps that much.
 // Nothing changes on failure: OR_ERR_MISMATCH (it starts beyond our length, or the hash of the whole would differ),
-// OR_ERR_INVALID (an id is not in [0, vocab_size)), OR_ERR_FULL (longer than `capacity`).
+// OR_ERR_INVALID (nothing would be left, or an id is not in [0, vocab_size)), OR_ERR_FULL (longer than `capacity`).
 or_status_t or_token_log_apply(or_token_log_t *log, const or_prefix_t *prefix, uint32_t vocab_size,
                                uint32_t *kept);
 

@@ -90,22 +90,40 @@ static or_vsession_t *find(or_verifier_t *verifier, or_session_id_t id)
     return NULL;
 }
 
-// The session unheard of for longest that has no tree waiting; with `cached`, only one that holds pages. Never `except`.
-static or_vsession_t *least_recent(or_verifier_t *verifier, bool cached,
-                                   const or_vsession_t *except)
+// Of the sessions at rest, the one unheard of for longest; NULL if all have a tree waiting.
+static or_vsession_t *least_recent(or_verifier_t *verifier)
 {
     or_vsession_t *oldest = NULL;
     for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
         or_vsession_t *session = &verifier->sessions[i];
-        if (session->id.value == 0 || session->waiting || session == except ||
-            (cached && or_kv_sequence_length(session->kv) == 0)) {
-            continue;
-        }
-        if (oldest == NULL || session->used_ns < oldest->used_ns) {
+        if (session->id.value != 0 && !session->waiting &&
+            (oldest == NULL || session->used_ns < oldest->used_ns)) {
             oldest = session;
         }
     }
     return oldest;
+}
+
+// Who gives its pages to `hungry`: the one at rest for longest, else the one that will be served last. NULL if nobody has any.
+static or_vsession_t *page_donor(or_verifier_t *verifier, const or_vsession_t *hungry)
+{
+    or_vsession_t *donor = NULL;
+    for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
+        or_vsession_t *session = &verifier->sessions[i];
+        if (session->id.value == 0 || session == hungry ||
+            or_kv_sequence_length(session->kv) == 0) {
+            continue;
+        }
+        bool better = donor == NULL || (donor->waiting && !session->waiting);
+        if (!better && donor->waiting == session->waiting) {
+            better = session->waiting ? session->waiting_since > donor->waiting_since
+                                      : session->used_ns < donor->used_ns;
+        }
+        if (better) {
+            donor = session;
+        }
+    }
+    return donor;
 }
 
 static void on_open(or_verifier_t *verifier, or_session_id_t id, const or_open_session_t *open)
@@ -113,23 +131,24 @@ static void on_open(or_verifier_t *verifier, or_session_id_t id, const or_open_s
     if (id.value == 0 || find(verifier, id) != NULL) {
         return; // a repeated open changes nothing
     }
-    or_vsession_t *place = find(verifier, (or_session_id_t){0});
-    if (place == NULL) {
-        place = least_recent(verifier, false, NULL);
-        if (place == NULL) {
-            or_edge_send_error(&verifier->edge, id, 0, OR_WIRE_BUSY, 0,
-                               "every session of this verifier is at work");
-            return;
-        }
-        or_vsession_close(place); // its coordinator replays it if it comes back
-    }
-    or_status_t status = or_vsession_open(place, verifier->judge, id, open);
+    or_vsession_t fresh = {0};
+    or_status_t status = or_vsession_open(&fresh, verifier->judge, id, open);
     if (status != OR_OK) {
         or_log(OR_LOG_WARN, "session %llx refused: %s", (unsigned long long)id.value,
                or_error_text());
         or_edge_send_error(&verifier->edge, id, 0, OR_WIRE_REFUSED, 0, or_error_text());
         return;
     }
+    or_vsession_t *place = find(verifier, (or_session_id_t){0});
+    place = place != NULL ? place : least_recent(verifier);
+    if (place == NULL) {
+        or_vsession_close(&fresh);
+        or_edge_send_error(&verifier->edge, id, 0, OR_WIRE_BUSY, 0,
+                           "every session of this verifier is at work");
+        return;
+    }
+    or_vsession_close(place); // whoever was there is replayed by its coordinator if it comes back
+    *place = fresh;
     place->used_ns = or_clock_now(verifier->clock);
     or_log(OR_LOG_DEBUG, "session %llx opened", (unsigned long long)id.value);
 }
@@ -180,7 +199,7 @@ static void on_message(void *role, const or_message_t *message)
     }
     or_vsession_t *session = message->session.value != 0 ? find(verifier, message->session) : NULL;
     if (session == NULL) {
-        if (message->type == OR_MSG_PREFIX || message->type == OR_MSG_DRAFT_TREE) {
+        if (message->type == OR_MSG_DRAFT_TREE) { // the Prefix before it needs no answer of its own
             or_edge_send_error(&verifier->edge, message->session, 0, OR_WIRE_UNKNOWN_SESSION, 0,
                                "open the session first");
         }
@@ -238,17 +257,17 @@ static or_status_t run(or_verifier_t *verifier, or_vsession_t *session)
     return status;
 }
 
-// One pass. A full page pool is emptied of the session unheard of for longest; its prefix is computed again if it returns.
+// One pass. Where the page pool is full, others give theirs; their prefixes are computed again when they are served.
 static void work(or_verifier_t *verifier, or_vsession_t *session)
 {
     or_status_t status = run(verifier, session);
     while (status == OR_ERR_FULL) {
-        or_vsession_t *victim = least_recent(verifier, true, session);
-        if (victim == NULL) {
+        or_vsession_t *donor = page_donor(verifier, session);
+        if (donor == NULL) {
             break;
         }
-        or_kv_sequence_truncate(victim->kv, 0);
-        victim->parked = true;
+        or_kv_sequence_truncate(donor->kv, 0);
+        donor->parked = !donor->waiting;
         status = run(verifier, session);
     }
     if (status != OR_OK) {
