@@ -105,6 +105,20 @@ static void welcome(or_coordinator_t *c, or_peer_t peer)
     or_coordinator_send(c, peer, &message);
 }
 
+// A verifier with another target would write another text.
+static bool same_target(or_coordinator_t *c, const or_hello_t *hello, char *text, size_t capacity)
+{
+    if (hello->role != OR_ROLE_VERIFIER || c->config.model_hash == 0 ||
+        hello->model_hash == c->config.model_hash) {
+        return true;
+    }
+    snprintf(text, capacity,
+             "the verifier's %s is not the file %s of this coordinator: start both with the same "
+             "-m file",
+             hello->model, c->config.model_name);
+    return false;
+}
+
 // A drafter or verifier whose tokens are not the target's cannot serve; says what to do about it.
 static bool same_vocabulary(or_coordinator_t *c, const or_hello_t *hello, char *text,
                             size_t capacity)
@@ -170,7 +184,8 @@ static void on_hello(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hell
         turn_away(c, peer, OR_WIRE_REFUSED, "a coordinator serves clients, drafters and verifiers");
         return;
     }
-    if (hello->role != OR_ROLE_CLIENT && !same_vocabulary(c, hello, text, sizeof text)) {
+    if (hello->role != OR_ROLE_CLIENT && (!same_vocabulary(c, hello, text, sizeof text) ||
+                                          !same_target(c, hello, text, sizeof text))) {
         turn_away(c, peer, OR_WIRE_REFUSED, text);
         if (hello->role == OR_ROLE_DRAFTER) {
             snprintf(c->refusal, sizeof c->refusal, "%s", text);
@@ -186,7 +201,9 @@ static void on_hello(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hell
     *member = (or_member_t){.peer = peer,
                             .role = hello->role,
                             .context_max = hello->context_max,
-                            .nodes_max = hello->nodes_max};
+                            .nodes_max = hello->nodes_max,
+                            .sessions_max = hello->sessions_max};
+    snprintf(member->arith_id, sizeof member->arith_id, "%s", hello->arith_id);
     welcome(c, peer);
     on_joined(c, member, hello);
 }
@@ -200,6 +217,17 @@ static void cancel_session(or_coordinator_t *c, or_csession_t *session)
     session->deadline_ns = 0; // nobody will ask for it again
 }
 
+// A verifier that is still here; NULL if there is none.
+static or_member_t *any_verifier(or_coordinator_t *c)
+{
+    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
+        if (c->members[i].peer.value != 0 && c->members[i].role == OR_ROLE_VERIFIER) {
+            return &c->members[i];
+        }
+    }
+    return NULL;
+}
+
 static void on_lost(or_coordinator_t *c, or_peer_t peer)
 {
     or_member_t *member = or_coordinator_member(c, peer);
@@ -207,11 +235,13 @@ static void on_lost(or_coordinator_t *c, or_peer_t peer)
         return;
     }
     or_role_t role = member->role;
+    bool served = member == c->verifier;
     or_log(role == OR_ROLE_CLIENT ? OR_LOG_DEBUG : OR_LOG_WARN, "%s lost", or_role_name(role));
-    if (c->verifier == member) {
-        c->verifier = NULL;
+    *member = (or_member_t){0}; // first: its sessions look for others
+    if (served) {
+        c->verifier = any_verifier(c);
+        for_each_session(c, c->verifier != NULL ? or_round_on_verifier : or_round_on_verifier_lost);
     }
-    *member = (or_member_t){0}; // first: its sessions look for another drafter
     for (uint32_t i = 0; i < c->config.sessions_max; i++) {
         or_csession_t *session = c->sessions[i];
         if (session == NULL) {
@@ -221,9 +251,6 @@ static void on_lost(or_coordinator_t *c, or_peer_t peer)
             or_round_on_drafter_lost(c, session);
         } else if (role == OR_ROLE_CLIENT && session->client.value == peer.value) {
             cancel_session(c, session);
-        } else if (role == OR_ROLE_VERIFIER && c->verifier == NULL &&
-                   session->phase != OR_PHASE_DONE) {
-            or_round_on_verifier_lost(c, session);
         }
     }
 }
@@ -250,7 +277,7 @@ void or_coordinator_tell_client(or_coordinator_t *c, or_csession_t *session)
                 .error = session->error,
                 .error_code = session->error_code,
                 .seed = session->seed,
-                .arith_id = OR_ARITH_ID,
+                .arith_id = session->arith_id,
                 .stats = session->stats,
             },
     };
@@ -268,7 +295,7 @@ static void tell_failure(or_coordinator_t *c, or_peer_t client, uint64_t request
                                 .finish = OR_FINISH_ERROR,
                                 .error = text,
                                 .error_code = code,
-                                .arith_id = OR_ARITH_ID},
+                                .arith_id = ""},
     };
     or_coordinator_send(c, client, &message);
 }
@@ -338,8 +365,9 @@ static void on_resume(or_coordinator_t *c, or_peer_t client, const or_resume_t *
     or_csession_t *session = find_request(c, client, resume->request);
     if (session == NULL || resume->offset > or_csession_written(session) ||
         resume->text_offset > session->text.released) {
-        tell_failure(c, client, resume->request, OR_WIRE_UNKNOWN_SESSION,
-                     "no such request here, or not that far");
+        tell_failure(
+            c, client, resume->request, OR_WIRE_UNKNOWN_SESSION,
+            "this coordinator does not know the request (was it restarted?): run it again");
         return;
     }
     session->sent_tokens = resume->offset;
@@ -451,6 +479,17 @@ static bool drain(or_coordinator_t *c)
         }
     }
     return false;
+}
+
+void or_coordinator_shutdown(or_coordinator_t *c)
+{
+    for (uint32_t i = 0; i < c->config.sessions_max; i++) {
+        or_csession_t *session = c->sessions[i];
+        if (session != NULL && session->phase != OR_PHASE_DONE) {
+            or_csession_fail(session, OR_WIRE_FAILED, "the coordinator is shutting down");
+            or_round_finish(c, session);
+        }
+    }
 }
 
 int64_t or_coordinator_turn(or_coordinator_t *c)

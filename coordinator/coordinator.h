@@ -13,14 +13,16 @@ typedef struct or_coordinator or_coordinator_t;
 
 typedef struct {
     uint32_t sessions_max; // live requests; more get BUSY
-    uint32_t
-        draft_timeout_ms; // a drafter silent for this long in a round is bridged by a plain step
-    uint32_t retry_ms;    // a verifier silent for this long in a round is asked again
+    // A drafter silent for this long in a round is bridged by a plain step.
+    uint32_t draft_timeout_ms;
+    uint32_t retry_ms;            // a verifier silent for this long in a round is asked again
     uint32_t verifier_timeout_ms; // a request without any verifier for this long ends with an error
     uint32_t heartbeat_ms;
-    bool
-        expect_drafter; // requests wait for a first drafter, and fail if it is refused (a local cluster being started)
+    // Requests wait for a first drafter, and fail if it is refused (a local cluster being started).
+    bool expect_drafter;
     const char *model_name; // for messages
+    // The target file's or_gguf_fingerprint: a verifier with another is refused; 0: any.
+    uint64_t model_hash;
 } or_coordinator_config_t;
 
 or_coordinator_config_t or_coordinator_config_default(void);
@@ -30,6 +32,9 @@ or_status_t or_coordinator_create(const or_coordinator_config_t *config, const o
                                   or_link_t *link, const or_clock_t *clock,
                                   or_coordinator_t **coordinator_p);
 void or_coordinator_destroy(or_coordinator_t **coordinator_p);
+
+// End every live request with an error for its client: the process is about to stop.
+void or_coordinator_shutdown(or_coordinator_t *coordinator);
 
 // Handle what waits; returns when to come back at the latest.
 int64_t or_coordinator_turn(or_coordinator_t *coordinator);

@@ -12,7 +12,9 @@ typedef struct {
     or_peer_t peer; // 0: free place
     or_role_t role;
     uint32_t context_max, nodes_max;
-    uint32_t sessions; // a drafter's
+    uint32_t sessions_max; // a verifier's: live sessions beyond it wait; 0: not said
+    uint32_t sessions;     // a drafter's
+    char arith_id[OR_ARITH_BYTES];
 } or_member_t;
 
 struct or_coordinator {

@@ -77,6 +77,9 @@ static or_status_t serve(const config_t *config)
     if (status == OR_OK) {
         status = or_vocab_load(gguf, &vocab);
     }
+    if (status == OR_OK) {
+        shape.model_hash = or_gguf_fingerprint(gguf);
+    }
     or_gguf_close(&gguf); // the vocabulary owns all it needs
     if (status == OR_OK) {
         status = or_channel_zmq_bind(config->listen, endpoint, sizeof endpoint, &channel);
@@ -93,6 +96,9 @@ static or_status_t serve(const config_t *config)
     }
     while (status == OR_OK && or_interrupt_count() == 0) {
         or_link_wait(link, or_coordinator_turn(coordinator));
+    }
+    if (coordinator != NULL) {
+        or_coordinator_shutdown(coordinator);
     }
     or_coordinator_destroy(&coordinator);
     or_link_destroy(&link);

@@ -6,6 +6,7 @@
 
 #define RETRY_FACTOR 2 // a verifier that does not answer is asked again after 1, 2, 4 ... retries
 #define RETRY_MAX_NS (10 * OR_NS_PER_S)
+#define REPLAYS_A_RETRY 4
 #define KEEP_DONE_NS                                                                               \
     (30 * OR_NS_PER_S) // a finished session answers its client's Resume for this long
 
@@ -65,6 +66,17 @@ static void send_cancel(or_coordinator_t *c, const or_csession_t *session, or_pe
     or_coordinator_send(c, to, &message);
 }
 
+// Requests for the whole prefix come in bursts (one for each message that did not fit): one answer is enough for all of them.
+static bool may_replay(const or_coordinator_t *c, int64_t *last_ns)
+{
+    int64_t now = or_clock_now(c->clock);
+    if (now - *last_ns < c->config.retry_ms * OR_NS_PER_MS / REPLAYS_A_RETRY) {
+        return false;
+    }
+    *last_ns = now;
+    return true;
+}
+
 // ---- drafters -----------------------------------------------------------------------------------------------------
 
 static void leave_drafter(or_coordinator_t *c, or_csession_t *session)
@@ -82,33 +94,47 @@ static void leave_drafter(or_coordinator_t *c, or_csession_t *session)
     session->nudge_ns = OR_TIME_NEVER;
 }
 
-// The drafter with the fewest sessions joins; true if the session has one now.
-static bool join_drafter(or_coordinator_t *c, or_csession_t *session)
+static bool is_unfit(const or_csession_t *session, or_peer_t drafter)
 {
-    if (session->plain) {
-        return false;
+    for (uint32_t i = 0; i < session->unfit_count; i++) {
+        if (session->unfit[i].value == drafter.value) {
+            return true;
+        }
     }
-    if (session->drafter.value != 0) {
-        return true;
-    }
+    return session->unfit_count == OR_UNFIT_MAX;
+}
+
+static or_member_t *least_loaded_drafter(or_coordinator_t *c, const or_csession_t *session)
+{
     or_member_t *best = NULL;
     for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
         or_member_t *member = &c->members[i];
         if (member->peer.value != 0 && member->role == OR_ROLE_DRAFTER &&
-            member->peer.value != session->unfit_drafter.value &&
+            !is_unfit(session, member->peer) &&
             (best == NULL || member->sessions < best->sessions)) {
             best = member;
         }
     }
-    if (best == NULL) {
+    return best;
+}
+
+// True if the session has a drafter now.
+static bool join_drafter(or_coordinator_t *c, or_csession_t *session)
+{
+    if (session->plain || session->drafter.value != 0) {
+        return !session->plain;
+    }
+    or_member_t *member =
+        or_clock_now(c->clock) >= session->rejoin_ns ? least_loaded_drafter(c, session) : NULL;
+    if (member == NULL) {
         return false;
     }
-    best->sessions++;
-    session->drafter = best->peer;
-    session->link_bytes = or_link_bytes(c->link, best->peer);
+    member->sessions++;
+    session->drafter = member->peer;
+    session->link_bytes = or_link_bytes(c->link, member->peer);
     session->late = false;
-    send_open(c, session, best->peer, false);
-    send_prefix(c, session, best->peer, 0);
+    send_open(c, session, member->peer, false);
+    send_prefix(c, session, member->peer, 0);
     return true;
 }
 
@@ -117,7 +143,7 @@ static void dismiss_drafter(or_coordinator_t *c, or_csession_t *session, const c
 {
     or_log(OR_LOG_WARN, "session %llx: drafter dismissed: %s",
            (unsigned long long)session->id.value, why);
-    session->unfit_drafter = session->drafter;
+    session->unfit[session->unfit_count++] = session->drafter; // it joined, so there is room
     leave_drafter(c, session);
 }
 
@@ -153,12 +179,25 @@ static void open_round(or_coordinator_t *c, or_csession_t *session)
 }
 
 // Is everybody there that the request was told to expect?
-static bool may_begin(or_coordinator_t *c, const or_csession_t *session)
+static bool all_there(const or_coordinator_t *c, const or_csession_t *session)
 {
-    if (c->verifier == NULL) {
-        return false;
+    return c->verifier != NULL && (session->plain || !c->config.expect_drafter || c->drafter_seen);
+}
+
+// Sessions that the verifier is working for.
+static uint32_t live_sessions(const or_coordinator_t *c)
+{
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < c->config.sessions_max; i++) {
+        const or_csession_t *session = c->sessions[i];
+        live += session != NULL && or_csession_is_live(session);
     }
-    return session->plain || !c->config.expect_drafter || c->drafter_seen;
+    return live;
+}
+
+static bool has_room(const or_coordinator_t *c)
+{
+    return c->verifier->sessions_max == 0 || live_sessions(c) < c->verifier->sessions_max;
 }
 
 void or_round_begin(or_coordinator_t *c, or_csession_t *session)
@@ -168,20 +207,39 @@ void or_round_begin(or_coordinator_t *c, or_csession_t *session)
         or_round_finish(c, session);
         return;
     }
-    if (!may_begin(c, session)) {
+    if (!all_there(c, session) || !has_room(c)) {
         return;
     }
     if (session->log.length >= c->verifier->context_max) {
-        or_csession_fail(session, OR_WIRE_CONTEXT,
-                         "the prompt has %u tokens and the context holds %u: shorten it or start "
-                         "the verifier with a larger -c",
-                         session->log.length, c->verifier->context_max);
+        or_csession_fail(
+            session, OR_WIRE_CONTEXT,
+            "the prompt has %u tokens and the context holds %u: shorten it or start the "
+            "verifier with a larger -c",
+            session->log.length, c->verifier->context_max);
         or_round_finish(c, session);
         return;
     }
+    session->started_ns = or_clock_now(c->clock);
+    memcpy(session->arith_id, c->verifier->arith_id, sizeof session->arith_id);
     send_open(c, session, c->verifier->peer, true);
     send_prefix(c, session, c->verifier->peer, 0);
     open_round(c, session);
+}
+
+// A place at the verifier is free: the request that has waited longest gets it.
+static void begin_next(or_coordinator_t *c)
+{
+    or_csession_t *next = NULL;
+    for (uint32_t i = 0; i < c->config.sessions_max; i++) {
+        or_csession_t *session = c->sessions[i];
+        if (session != NULL && session->phase == OR_PHASE_WAITING &&
+            (next == NULL || session->started_ns < next->started_ns)) {
+            next = session;
+        }
+    }
+    if (next != NULL) {
+        or_round_begin(c, next);
+    }
 }
 
 // A drafter spoke. If it was given up on, it gets the state of things and is waited for again from the next round.
@@ -318,6 +376,7 @@ void or_round_finish(or_coordinator_t *c, or_csession_t *session)
            (unsigned long long)session->id.value, reason, or_csession_written(session),
            (unsigned long long)session->stats.target_calls);
     or_coordinator_tell_client(c, session);
+    begin_next(c);
 }
 
 // ---- troubles -----------------------------------------------------------------------------------------------------
@@ -331,6 +390,13 @@ void or_round_on_verifier(or_coordinator_t *c, or_csession_t *session)
     if (session->phase == OR_PHASE_DONE || c->verifier == NULL) {
         return;
     }
+    if (strcmp(session->arith_id, c->verifier->arith_id) != 0) {
+        or_csession_fail(session, OR_WIRE_FAILED,
+                         "the verifier came back with other arithmetic (%s, before %s): ask again",
+                         c->verifier->arith_id, session->arith_id);
+        or_round_finish(c, session);
+        return;
+    }
     session->abandoned_ns = OR_TIME_NEVER;
     send_open(c, session, c->verifier->peer, true);
     send_prefix(c, session, c->verifier->peer, 0);
@@ -341,7 +407,7 @@ void or_round_on_verifier(or_coordinator_t *c, or_csession_t *session)
 
 void or_round_on_verifier_lost(or_coordinator_t *c, or_csession_t *session)
 {
-    if (session->phase != OR_PHASE_WAITING && session->abandoned_ns == OR_TIME_NEVER) {
+    if (or_csession_is_live(session) && session->abandoned_ns == OR_TIME_NEVER) {
         session->abandoned_ns = after_ms(c, c->config.verifier_timeout_ms);
     }
 }
@@ -355,25 +421,31 @@ void or_round_on_verifier_error(or_coordinator_t *c, or_csession_t *session,
     }
     switch (error->code) {
     case OR_WIRE_UNKNOWN_SESSION:
-        session->stats.resyncs++;
-        or_round_on_verifier(c, session);
+        if (may_replay(c, &session->replayed_ns)) {
+            session->stats.resyncs++;
+            or_round_on_verifier(c, session);
+        }
         break;
     case OR_WIRE_NEED_PREFIX:
-        session->stats.resyncs++;
-        send_prefix(c, session, c->verifier->peer, 0);
-        if (session->phase == OR_PHASE_VERDICT) {
-            send_tree(c, session);
+        if (may_replay(c, &session->replayed_ns)) {
+            session->stats.resyncs++;
+            send_prefix(c, session, c->verifier->peer, 0);
+            if (session->phase == OR_PHASE_VERDICT) {
+                send_tree(c, session);
+            }
         }
         break;
     case OR_WIRE_BUSY:
         break; // the retry timer asks again
     case OR_WIRE_INVALID:
-        if (session->phase == OR_PHASE_VERDICT &&
-            session->tree_count > 0) { // the tree was at fault: do without
+        if (session->phase == OR_PHASE_VERDICT && session->tree_count > 0) { // do without this tree
             or_log(OR_LOG_WARN, "session %llx: tree refused: %s",
                    (unsigned long long)session->id.value, error->text);
             ask_plain(c, session);
             break;
+        }
+        if (session->retry_ns == c->config.retry_ms * OR_NS_PER_MS) {
+            break; // an echo of that tree: the plain step has not been asked for twice yet
         }
         // fall through
     default:
@@ -390,13 +462,22 @@ void or_round_on_drafter_error(or_coordinator_t *c, or_csession_t *session, cons
     session->late = false;
     switch (error->code) {
     case OR_WIRE_UNKNOWN_SESSION:
-        session->stats.resyncs++;
-        send_open(c, session, session->drafter, false);
-        send_prefix(c, session, session->drafter, 0);
-        break;
     case OR_WIRE_NEED_PREFIX:
-        session->stats.resyncs++;
-        send_prefix(c, session, session->drafter, 0);
+        if (may_replay(c, &session->drafter_replayed_ns)) {
+            session->stats.resyncs++;
+            if (error->code == OR_WIRE_UNKNOWN_SESSION) {
+                send_open(c, session, session->drafter, false);
+            }
+            send_prefix(c, session, session->drafter, 0);
+        }
+        break;
+    case OR_WIRE_BUSY:
+        session->rejoin_ns =
+            after_ms(c, error->retry_ms > 0 ? error->retry_ms : c->config.retry_ms);
+        leave_drafter(c, session);
+        if (session->phase == OR_PHASE_TREE) {
+            open_round(c, session);
+        }
         break;
     default:
         dismiss_drafter(c, session, error->text);
@@ -431,6 +512,10 @@ static void time_out(or_coordinator_t *c, or_csession_t *session)
 {
     switch (session->phase) {
     case OR_PHASE_WAITING:
+        if (all_there(c, session)) { // only a place is missing: wait on
+            session->deadline_ns = after_ms(c, c->config.verifier_timeout_ms);
+            break;
+        }
         or_csession_fail(session, OR_WIRE_BUSY, "%s",
                          c->verifier == NULL
                              ? "no verifier is connected: start outrider-verifier with --connect "

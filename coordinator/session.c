@@ -165,6 +165,11 @@ uint32_t or_csession_written(const or_csession_t *session)
     return session->log.length - session->prompt_length;
 }
 
+bool or_csession_is_live(const or_csession_t *session)
+{
+    return session->phase == OR_PHASE_TREE || session->phase == OR_PHASE_VERDICT;
+}
+
 or_status_t or_csession_check_verdict(const or_csession_t *session, const or_verdict_t *verdict,
                                       uint32_t vocab_size)
 {

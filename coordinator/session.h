@@ -12,6 +12,9 @@
 #include "proto/terms.h"
 #include "proto/token_log.h"
 
+#define OR_UNFIT_MAX 4u
+#define OR_ARITH_BYTES 64
+
 typedef enum { OR_PHASE_WAITING, OR_PHASE_TREE, OR_PHASE_VERDICT, OR_PHASE_DONE } or_phase_t;
 
 typedef struct {
@@ -44,18 +47,25 @@ typedef struct {
         *tree_back; // what the verifier was sent; OR_TREE_NODES_MAX entries, owned
     uint32_t tree_count;
     int64_t retry_ns; // how long the next wait for the verdict is
-    int64_t
-        abandoned_ns; // when a session that lost its verifier gives up; OR_TIME_NEVER while there is one
+    // When a session that lost its verifier gives up; OR_TIME_NEVER while there is one.
+    int64_t abandoned_ns;
+    // When the verifier was last sent everything on request.
+    int64_t replayed_ns;
+    char arith_id[OR_ARITH_BYTES]; // of the verifier that began it: never another
 
     // The drafter; 0: none.
     or_peer_t drafter;
-    or_peer_t unfit_drafter; // it said that it cannot serve this session: not asked again
-    bool late;               // it let a round pass: not waited for until it speaks
-    int64_t nudge_ns;        // when to remind it of the round; OR_TIME_NEVER
-    uint64_t link_bytes;     // of its link when it joined
+    // Drafters that cannot serve this session; when there is no room for more, it goes without.
+    or_peer_t unfit[OR_UNFIT_MAX];
+    uint32_t unfit_count;
+    int64_t rejoin_ns;           // a busy drafter asked for a pause
+    int64_t drafter_replayed_ns; // when it was last sent the whole prefix on request
+    bool late;                   // it let a round pass: not waited for until it speaks
+    int64_t nudge_ns;            // when to remind it of the round; OR_TIME_NEVER
+    uint64_t link_bytes;         // of its link when it joined
 
     or_generate_stats_t stats;
-    int64_t started_ns;
+    int64_t started_ns; // of the work: the first time verifier and drafter were there
 } or_csession_t;
 
 // A session from a request: tokenises, checks sampling and methods, draws a seed if none came.
@@ -66,6 +76,9 @@ void or_csession_destroy(or_csession_t **session_p);
 
 // Tokens of the completion.
 uint32_t or_csession_written(const or_csession_t *session);
+
+// Has it begun and not ended? Then a verifier works for it.
+bool or_csession_is_live(const or_csession_t *session);
 
 // Does the verdict fit the round, the tree that was sent, and the hash? OR_ERR_MISMATCH says what does not.
 or_status_t or_csession_check_verdict(const or_csession_t *session, const or_verdict_t *verdict,

@@ -8,8 +8,8 @@
 // level, where expanding the whole set in each round takes 2 to 6 rows a node.
 #include "drafter/builder_internal.h"
 
-#define NEARLY                                                                                     \
-    1.0 // guesses whose weight is above e^-1 of the best unexpanded one's are expanded with it
+// Guesses whose weight is above e^-1 of the best unexpanded one's are expanded with it
+#define NEARLY 1.0
 
 // Does guess a belong before b? Equal weights: the shallower, so that a parent comes before its children.
 static bool before(const or_build_guess_t *a, const or_build_guess_t *b)

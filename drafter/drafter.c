@@ -16,8 +16,8 @@ struct or_drafter {
     uint32_t turn;           // where the search for work starts: round robin
 };
 
-or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_model_t *model,
-                            const or_vocab_t *vocab, const char *name)
+or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_gguf_t *gguf,
+                            const or_model_t *model, const or_vocab_t *vocab)
 {
     return (or_hello_t){
         .role = OR_ROLE_DRAFTER,
@@ -25,7 +25,8 @@ or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_model_t 
         .arith_id = OR_ARITH_ID,
         .vocab_hash = or_vocab_hash(vocab),
         .vocab_size = or_vocab_size(vocab),
-        .model = name,
+        .model = basename(or_gguf_path(gguf)),
+        .model_hash = or_gguf_fingerprint(gguf),
         .owner = "",
         .context_max = or_model_context(model),
         .nodes_max = config->nodes_max,
@@ -233,7 +234,6 @@ static void work(or_drafter_t *drafter, or_dsession_t *session)
             break;
         }
         or_kv_sequence_truncate(donor->kv, 0);
-        donor->tree_round = 0; // its slots are gone
         status = or_dsession_draft(session, &drafter->shared);
     }
     if (status != OR_OK) {

@@ -19,9 +19,9 @@ typedef struct {
     uint32_t sessions_max; // more are refused with BUSY
 } or_drafter_config_t;
 
-// What to say in Hello. Strings are borrowed from model and vocab's files and `name`.
-or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_model_t *model,
-                            const or_vocab_t *vocab, const char *name);
+// What to say in Hello. Strings are borrowed from gguf.
+or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_gguf_t *gguf,
+                            const or_model_t *model, const or_vocab_t *vocab);
 
 // Borrows all. OR_ERR_NO_MEMORY.
 or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *model,

@@ -62,8 +62,7 @@ static or_status_t serve(const config_t *config)
                                        .sessions_max = config->sessions_max};
     or_status_t status = or_edge_process_open(config->model, &options, config->connect, &process);
     if (status == OR_OK) {
-        or_hello_t hello =
-            or_drafter_hello(&shape, process.model, process.vocab, basename(config->model));
+        or_hello_t hello = or_drafter_hello(&shape, process.gguf, process.model, process.vocab);
         status = or_edge_process_greet(&process, &hello);
     }
     if (status == OR_OK) {

@@ -121,7 +121,8 @@ static uint64_t hash_after(const or_dsession_t *session, const or_verdict_t *ver
     return or_prefix_hash(hash, &verdict->next, 1);
 }
 
-// Accepted nodes that were expanded keep their K and V; the first that was not, and what follows, is computed next time.
+// Accepted nodes that were expanded keep their K and V; the first that was not, and what follows, is computed next time. So is
+// everything where the pages went to another session since the tree was built.
 static or_status_t keep_path(or_dsession_t *session, const or_verdict_t *verdict)
 {
     uint32_t slots[OR_TREE_NODES_MAX];

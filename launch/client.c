@@ -10,7 +10,7 @@
 #include "proto/channel_zmq.h"
 
 #define CONNECT_PATIENCE_NS (10 * OR_NS_PER_S) // for the first Welcome
-#define SILENCE_PATIENCE_NS (30 * OR_NS_PER_S) // without a coordinator, after that
+#define SILENCE_PATIENCE_NS (5 * OR_NS_PER_S)  // without a coordinator, after that
 #define REPEAT_NS (2 * OR_NS_PER_S)            // nothing new for so long: ask again
 
 struct or_client {

@@ -14,9 +14,8 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "launch/process.h"
+#include "proto/edge.h"
 
-#define EXIT_REFUSED                                                                               \
-    3 // of verifier and drafter: the coordinator does not want them; their last words say why
 #define READY_MS 30000   // for a coordinator to read its vocabulary and listen
 #define ENDING_LOOKS 100 // 10 ms apart, for a child that closed the ready pipe to end
 #define ENDPOINT_BYTES 256
@@ -67,7 +66,7 @@ static or_status_t read_endpoint(or_cluster_t *cluster, int ready_fd)
 static or_status_t fail_ended(const or_process_t *child, int wait_status)
 {
     char sentence[SENTENCE_BYTES];
-    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == EXIT_REFUSED) {
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == OR_EXIT_REFUSED) {
         or_process_last_words(child, sentence, sizeof sentence);
         return or_fail(OR_ERR_MISMATCH, "%s: %s", child->name,
                        sentence[0] != '\0' ? sentence : "the coordinator refused it");
@@ -194,7 +193,7 @@ void or_cluster_describe(const or_cluster_t *cluster, char *text, size_t capacit
 static or_status_t on_drafter_end(or_cluster_t *cluster, int wait_status, bool useful)
 {
     or_process_t *child = &cluster->children[DRAFTER];
-    bool refused = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == EXIT_REFUSED;
+    bool refused = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == OR_EXIT_REFUSED;
     if (refused || !useful) {
         return fail_ended(child, wait_status);
     }

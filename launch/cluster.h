@@ -18,8 +18,8 @@ typedef struct {
     uint32_t draft_threads;
     uint32_t context; // 0: what the models were made for
     const char *log_level;
-    bool
-        show_logs; // the children's logs on our standard error; else kept, and quoted when one fails
+    // The children's logs on our standard error; else kept, and quoted when one fails.
+    bool show_logs;
     bool restart_drafter; // with a growing pause, instead of going on without
 } or_cluster_config_t;
 

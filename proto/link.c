@@ -9,9 +9,9 @@
 #include "common/base/log.h"
 
 #define PEERS_MAX 1024 // connections a hub watches
-#define FRAMES_PER_RECEIVE                                                                         \
-    64                  // looked at in one call, so that a flood of nonsense cannot hold the caller
-#define ERRORS_PER_S 10 // answers to nonsense, per peer
+// Looked at in one call, so that a flood of nonsense cannot hold the caller
+#define FRAMES_PER_RECEIVE 64
+#define ERRORS_PER_S 10     // answers to nonsense, per peer
 #define HEARTBEAT_MIN_MS 10 // what a Welcome may ask for
 #define HEARTBEAT_MAX_MS 60000
 
@@ -40,8 +40,8 @@ struct or_link {
     peer_t *peers; // an edge has one: the hub
     size_t count, capacity;
     bool losses; // some peer may be lost or reported
-    int64_t
-        drained_ns; // when the channel was last seen empty: silence before is the peer's, after it may be ours
+    // When the channel was last seen empty: silence before is the peer's, after it may be ours.
+    int64_t drained_ns;
     // Edge only.
     uint8_t *hello; // encoded; NULL on a hub
     size_t hello_bytes;

@@ -39,7 +39,8 @@ typedef struct {
     const char *arith_id; // OR_ARITH_ID; clients send ""
     uint64_t vocab_hash;  // 0 for clients
     uint32_t vocab_size;
-    const char *model; // file name, for messages and logs
+    const char *model;   // file name, for messages and logs
+    uint64_t model_hash; // or_gguf_fingerprint of that file; 0 for clients
     const char *owner;
     uint32_t context_max; // positions its KV cache can hold for one session
     uint32_t nodes_max;   // tree nodes it builds or checks
@@ -68,8 +69,8 @@ typedef struct {
     float draft_temperature;
     uint64_t noise_key;   // coupled mode: what or_noise_key gave
     uint64_t private_key; // everything else random, verifier only
-    uint32_t
-        prompt_length; // tokens of the prefix that are prompt; the completion's offset 0 is behind them
+    // Tokens of the prefix that are prompt; the completion's offset 0 is behind them.
+    uint32_t prompt_length;
     uint32_t logprobs; // reserved
 } or_open_session_t;
 
@@ -99,8 +100,8 @@ typedef struct {
     const uint32_t *tokens; // nodes 1.., depth first
     const uint32_t *back;   // (i + 1) - parent, at least 1 (token_tree.h)
     uint32_t count;
-    const uint32_t
-        *law_index; // rejection mode, per node: the law it was drawn from; NULL in coupled mode
+    // Rejection mode, per node: the law it was drawn from; NULL in coupled mode.
+    const uint32_t *law_index;
     uint32_t law_index_count; // 0 or count
     const uint32_t *draw_order;
     uint32_t draw_order_count; // 0 or count
@@ -228,8 +229,8 @@ typedef struct {
     uint32_t prompt_tokens, completion_tokens;
     uint64_t target_calls; // verified rounds; prefill is not counted
     uint64_t drafted, accepted;
-    uint64_t
-        wire_bytes; // all frame bytes on the drafter-coordinator link, both ways, heartbeats included
+    // All frame bytes on the drafter-coordinator link, both ways, heartbeats included.
+    uint64_t wire_bytes;
     uint64_t elapsed_us; // first verdict's tokens to last is decoding; this is the whole request
     uint64_t draft_us, verify_us; // inside the two models' processes
     uint64_t round_us;            // sum over rounds, from one verdict to the next

@@ -67,6 +67,7 @@ static void get_hello(const Outrider__Hello *from, or_hello_t *to)
     to->arith_id = from->arith_id;
     to->vocab_hash = from->vocab_hash;
     to->vocab_size = from->vocab_size;
+    to->model_hash = from->model_hash;
     to->model = from->model;
     to->owner = from->owner;
     to->context_max = from->context_max;

@@ -70,6 +70,7 @@ static void put_hello(const or_hello_t *from, Outrider__Hello *to)
     to->arith_id = (char *)from->arith_id;
     to->vocab_hash = from->vocab_hash;
     to->vocab_size = from->vocab_size;
+    to->model_hash = from->model_hash;
     to->model = (char *)from->model;
     to->owner = (char *)from->owner;
     to->context_max = from->context_max;

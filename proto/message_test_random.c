@@ -67,17 +67,11 @@ typedef struct field {
         NULL, FIELD_END, 0, 0, NULL, 0, 0                                                          \
     }
 
-static const field_t hello_fields[] = {F32(or_hello_t, role),
-                                       FSTRING(or_hello_t, software),
-                                       FSTRING(or_hello_t, arith_id),
-                                       F64(or_hello_t, vocab_hash),
-                                       F32(or_hello_t, vocab_size),
-                                       FSTRING(or_hello_t, model),
-                                       FSTRING(or_hello_t, owner),
-                                       F32(or_hello_t, context_max),
-                                       F32(or_hello_t, nodes_max),
-                                       F32(or_hello_t, sessions_max),
-                                       FEND};
+static const field_t hello_fields[] = {
+    F32(or_hello_t, role),       FSTRING(or_hello_t, software), FSTRING(or_hello_t, arith_id),
+    F64(or_hello_t, vocab_hash), F32(or_hello_t, vocab_size),   FSTRING(or_hello_t, model),
+    F64(or_hello_t, model_hash), FSTRING(or_hello_t, owner),    F32(or_hello_t, context_max),
+    F32(or_hello_t, nodes_max),  F32(or_hello_t, sessions_max), FEND};
 
 static const field_t welcome_fields[] = {
     FSTRING(or_welcome_t, software), F32(or_welcome_t, heartbeat_ms), F32(or_welcome_t, nodes_max),

@@ -18,8 +18,8 @@ typedef struct {
     void *logits_context;
     or_sampler_t *sampler; // scratch
     const or_sampling_t *sampling;
-    int32_t *
-        history; // committed tokens, the root last; room for the tree's depth + 1 more, which the rule uses
+    // Committed tokens, the root last; room for the tree's depth + 1 more, which the rule uses.
+    int32_t *history;
     uint32_t history_count;
     or_noise_place_t place; // where the next token begins
     or_rng_key_t noise_key;

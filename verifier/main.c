@@ -72,8 +72,7 @@ static or_status_t serve(const config_t *config, const or_ranks_t *ranks)
                                         .prefill_rows = config->batch};
     or_status_t status = or_edge_process_open(config->model, &options, config->connect, &process);
     if (status == OR_OK) {
-        or_hello_t hello =
-            or_verifier_hello(&shape, process.model, process.vocab, basename(config->model));
+        or_hello_t hello = or_verifier_hello(&shape, process.gguf, process.model, process.vocab);
         status = or_edge_process_greet(&process, &hello);
     }
     if (status == OR_OK) {

@@ -5,8 +5,8 @@
 
 #include <xxhash.h>
 
-#define LOGIT_ROWS                                                                                 \
-    8u // nodes are depth first: the likely path is a run of neighbours, so compute a few at once
+// Nodes are depth first: the likely path is a run of neighbours, so compute a few at once
+#define LOGIT_ROWS 8u
 
 struct or_judge {
     or_model_t *model;

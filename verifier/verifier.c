@@ -19,8 +19,8 @@ struct or_verifier {
     uint64_t arrivals;       // trees queued so far: the order of service
 };
 
-or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_model_t *model,
-                             const or_vocab_t *vocab, const char *name)
+or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_gguf_t *gguf,
+                             const or_model_t *model, const or_vocab_t *vocab)
 {
     return (or_hello_t){
         .role = OR_ROLE_VERIFIER,
@@ -28,7 +28,8 @@ or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_model_
         .arith_id = OR_ARITH_ID,
         .vocab_hash = or_vocab_hash(vocab),
         .vocab_size = or_vocab_size(vocab),
-        .model = name,
+        .model = basename(or_gguf_path(gguf)),
+        .model_hash = or_gguf_fingerprint(gguf),
         .owner = "",
         .context_max = or_model_context(model),
         .nodes_max = config->nodes_max,

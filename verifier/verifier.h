@@ -20,8 +20,8 @@ typedef struct {
     uint32_t prefill_rows; // rows a prefill pass; 0: what the model takes
 } or_verifier_config_t;
 
-or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_model_t *model,
-                             const or_vocab_t *vocab, const char *name);
+or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_gguf_t *gguf,
+                             const or_model_t *model, const or_vocab_t *vocab);
 
 // Borrows all. OR_ERR_NO_MEMORY.
 or_status_t or_verifier_create(const or_verifier_config_t *config, or_model_t *model,

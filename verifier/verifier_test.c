@@ -39,7 +39,7 @@ static int setup(void **state)
     assert_int_equal(or_network_create(&b->clock, 1, &none, &b->network), OR_OK);
     assert_int_equal(or_network_hub(b->network, &b->hub_channel), OR_OK);
     assert_int_equal(or_network_edge(b->network, &b->channel), OR_OK);
-    or_hello_t hello = or_verifier_hello(&shape, b->model, b->vocab, "test");
+    or_hello_t hello = or_verifier_hello(&shape, b->gguf, b->model, b->vocab);
     assert_int_equal(or_link_create(b->hub_channel, &b->clock.clock, NULL, 1000, &b->hub), OR_OK);
     assert_int_equal(or_link_create(b->channel, &b->clock.clock, &hello, 1000, &b->link), OR_OK);
     assert_int_equal(

@@ -24,8 +24,8 @@ typedef struct {
     uint32_t top_k;    // 0: off
     float top_p;       // 1: off
     float min_p;       // 0: off
-    float
-        repeat_penalty; // 1: off. Logits of seen tokens are divided (positive) or multiplied (negative) by it
+    // 1: off. Logits of seen tokens are divided (positive) or multiplied (negative) by it.
+    float repeat_penalty;
     float presence_penalty;      // 0: off. Subtracted once from seen tokens
     float frequency_penalty;     // 0: off. Subtracted times the count
     int32_t repeat_last_n;       // window of the three penalties; 0: off, -1: everything

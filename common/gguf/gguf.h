@@ -41,14 +41,14 @@ typedef struct {
 typedef struct {
     or_gguf_type_t type; // of the elements; never OR_GGUF_ARRAY
     uint64_t count;
-    const void *
-        data; // numbers: little-endian elements, unaligned; strings: opaque, read with or_gguf_array_string
+    // Numbers: little-endian elements, unaligned; strings: opaque, read with or_gguf_array_string.
+    const void *data;
 } or_gguf_array_t;
 
 typedef struct {
     or_gguf_string_t name;
-    uint32_t
-        type; // an or_tensor_type_t, or another of GGUF's numbers: then data is NULL and bytes 0
+    // An or_tensor_type_t, or another of GGUF's numbers: then data is NULL and bytes 0.
+    uint32_t type;
     uint32_t dim_count;
     uint64_t dims[4]; // unused ones are 1
     uint64_t elements;
@@ -64,6 +64,8 @@ void or_gguf_close(or_gguf_t **gguf_p);
 
 const char *or_gguf_path(const or_gguf_t *gguf);
 uint64_t or_gguf_file_bytes(const or_gguf_t *gguf);
+// Is it the same file? XXH64 of its size and of up to 1,024 pieces of 4 KiB spread over it, so that a large file is not read whole.
+uint64_t or_gguf_fingerprint(const or_gguf_t *gguf);
 uint32_t or_gguf_version(const or_gguf_t *gguf);
 
 // Metadata by key. OR_ERR_NOT_FOUND if absent; OR_ERR_FORMAT if it has another type. Integers of any width and sign are

@@ -5,7 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "common/gguf/gguf_internal.h"
+
+#define PIECE_BYTES UINT64_C(4096) // of a fingerprint
+#define PIECES_MAX 1024u
 
 static const struct {
     const char *name;
@@ -50,6 +55,17 @@ const char *or_gguf_path(const or_gguf_t *gguf)
 uint64_t or_gguf_file_bytes(const or_gguf_t *gguf)
 {
     return gguf->bytes;
+}
+
+uint64_t or_gguf_fingerprint(const or_gguf_t *gguf)
+{
+    uint64_t pieces = gguf->bytes / PIECE_BYTES;
+    uint64_t step = pieces > PIECES_MAX ? pieces / PIECES_MAX : 1;
+    uint64_t hash = XXH64(&gguf->bytes, sizeof gguf->bytes, 0);
+    for (uint64_t i = 0; i < pieces; i += step) {
+        hash = XXH64(gguf->map + i * PIECE_BYTES, PIECE_BYTES, hash);
+    }
+    return XXH64(gguf->map + pieces * PIECE_BYTES, gguf->bytes % PIECE_BYTES, hash);
 }
 
 uint32_t or_gguf_version(const or_gguf_t *gguf)

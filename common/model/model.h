@@ -42,8 +42,8 @@ typedef struct {
     or_kv_sequence_t *sequence;
     int32_t token;
     uint32_t slot; // OR_KV_NO_SLOT: a prefix row; else the scratch slot this node's K and V go to
-    uint32_t
-        parent_slot; // tree rows: the parent's slot, or OR_KV_NO_SLOT for a child of the last committed position
+    // Tree rows: the parent's slot, or OR_KV_NO_SLOT for a child of the last committed position.
+    uint32_t parent_slot;
 } or_model_row_t;
 
 // Borrows gguf until destroy. OR_ERR_FORMAT (missing or misshapen tensor, named), OR_ERR_UNSUPPORTED (architecture or tensor

@@ -27,8 +27,8 @@ or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length
 // ill-formed sequence becomes U+FFFD, so that what comes out is always UTF-8 (JSON needs it).
 typedef struct {
     const or_vocab_t *vocab; // borrowed
-    bool
-        strip_space; // the first text token loses its leading space (start of a text, not of a continuation)
+    // The first text token loses its leading space (start of a text, not of a continuation).
+    bool strip_space;
     bool exact;
     unsigned char held[4];
     uint32_t held_count;

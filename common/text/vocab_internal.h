@@ -33,8 +33,8 @@ struct or_vocab {
     uint32_t *table; // open addressing over the bytes of text tokens: id + 1, 0 where empty
     uint32_t table_mask;
 
-    int32_t
-        *marked; // special and user-defined tokens by first byte of the piece, then longest first
+    // Special and user-defined tokens by first byte of the piece, then longest first.
+    int32_t *marked;
     uint32_t marked_first
         [257]; // those beginning with byte b: marked_first[b] to marked_first[b + 1] - 1
 };

@@ -72,11 +72,11 @@ static void load_prompts(void)
 static int setup(void **state)
 {
     (void)state;
-    sim_model_load(test_model("tales-6m-f16.gguf"), 1, &target);
-    sim_model_load(test_model("tales-6m-f16.gguf"), 1,
+    sim_model_load(test_model("tales-6m-f16.gguf"), 1, 64, &target);
+    sim_model_load(test_model("tales-6m-f16.gguf"), 1, 64,
                    &target_again); // a drafter that is the target itself
-    sim_model_load(test_model("tales-6m-f16.gguf"), 2, &target_two_threads);
-    sim_model_load(test_model("tales-1m-f16.gguf"), 1, &draft);
+    sim_model_load(test_model("tales-6m-f16.gguf"), 2, 64, &target_two_threads);
+    sim_model_load(test_model("tales-1m-f16.gguf"), 1, 64, &draft);
     return 0;
 }
 

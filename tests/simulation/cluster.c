@@ -24,10 +24,10 @@ struct sim {
     or_drafter_t *drafter;
 };
 
-void sim_model_load(const char *path, uint32_t threads, sim_model_t *model)
+void sim_model_load(const char *path, uint32_t threads, uint32_t pages, sim_model_t *model)
 {
     const or_model_options_t options = {
-        .threads = threads, .rows_max = OR_TREE_NODES_MAX + 1, .pages_max = 64};
+        .threads = threads, .rows_max = OR_TREE_NODES_MAX + 1, .pages_max = pages};
     memset(model, 0, sizeof *model);
     if (or_gguf_open(path, &model->gguf) != OR_OK ||
         or_vocab_load(model->gguf, &model->vocab) != OR_OK ||
@@ -53,7 +53,7 @@ void sim_start(sim_t *sim, sim_role_t role)
     if (role == SIM_VERIFIER && sim->verifier == NULL) {
         const or_verifier_config_t config = {.nodes_max = OR_TREE_NODES_MAX, .sessions_max = 4};
         const sim_model_t *model = sim->config.target;
-        or_hello_t hello = or_verifier_hello(&config, model->model, model->vocab, "target");
+        or_hello_t hello = or_verifier_hello(&config, model->gguf, model->model, model->vocab);
         assert_int_equal(or_network_edge(sim->network, &sim->verifier_channel), OR_OK);
         assert_int_equal(or_link_create(sim->verifier_channel, clock_of(sim), &hello,
                                         OR_LINK_HEARTBEAT_MS, &sim->verifier_link),
@@ -65,7 +65,7 @@ void sim_start(sim_t *sim, sim_role_t role)
     if (role == SIM_DRAFTER && sim->drafter == NULL && sim->config.draft != NULL) {
         const or_drafter_config_t config = {.nodes_max = OR_TREE_NODES_MAX, .sessions_max = 4};
         const sim_model_t *model = sim->config.draft;
-        or_hello_t hello = or_drafter_hello(&config, model->model, model->vocab, "draft");
+        or_hello_t hello = or_drafter_hello(&config, model->gguf, model->model, model->vocab);
         assert_int_equal(or_network_edge(sim->network, &sim->drafter_channel), OR_OK);
         assert_int_equal(or_link_create(sim->drafter_channel, clock_of(sim), &hello,
                                         OR_LINK_HEARTBEAT_MS, &sim->drafter_link),
@@ -165,36 +165,82 @@ static void take(const or_generate_delta_t *delta, sim_result_t *result)
     strncpy(result->error, delta->error, sizeof result->error - 1);
 }
 
-void sim_generate(sim_t *sim, const or_generate_request_t *request, uint32_t limit_s,
-                  sim_hook_t hook, void *context, sim_result_t *result)
+static or_client_t *connect_client(sim_t *sim, const or_generate_request_t *request)
 {
     or_channel_t *channel = NULL;
     or_client_t *client = NULL;
-    memset(result, 0, sizeof *result);
     assert_int_equal(or_network_edge(sim->network, &channel), OR_OK);
     assert_int_equal(or_client_create_on(channel, clock_of(sim), "memory", request, &client),
                      OR_OK);
+    return client;
+}
+
+// What the client has; true if that was something.
+static bool look_at_client(sim_t *sim, or_client_t *client, sim_result_t *result)
+{
+    or_message_t message = {0};
+    or_status_t status = or_client_next(client, sim->clock.now_ns, &message);
+    if (status == OR_OK) {
+        take(&message.body.generate_delta, result);
+        or_message_fini(&message);
+    } else if (status != OR_ERR_AGAIN) {
+        fail_msg("client: %s", or_error_text());
+    }
+    return status == OR_OK;
+}
+
+// Move the clock to `due`, or to the next frame if that lands before.
+static void advance(sim_t *sim, int64_t due)
+{
+    due = earlier(due, or_network_next_ns(sim->network));
+    due = earlier(due, sim->clock.now_ns + STEP_MAX_NS);
+    sim->clock.now_ns = due > sim->clock.now_ns ? due : sim->clock.now_ns;
+}
+
+void sim_generate(sim_t *sim, const or_generate_request_t *request, uint32_t limit_s,
+                  sim_hook_t hook, void *context, sim_result_t *result)
+{
+    memset(result, 0, sizeof *result);
+    or_client_t *client = connect_client(sim, request);
     int64_t end = sim->clock.now_ns + limit_s * OR_NS_PER_S;
     while (result->finish == OR_FINISH_NONE && sim->clock.now_ns < end) {
         int64_t due = turn(sim);
-        or_message_t message = {0};
-        or_status_t status = or_client_next(client, sim->clock.now_ns, &message);
-        if (status == OR_OK) {
-            take(&message.body.generate_delta, result);
-            or_message_fini(&message);
+        if (look_at_client(sim, client, result)) {
             continue;
-        }
-        if (status != OR_ERR_AGAIN) {
-            fail_msg("client: %s", or_error_text());
         }
         if (hook != NULL) {
             hook(sim, context, result);
         }
-        due = earlier(due, or_network_next_ns(sim->network));
-        due = earlier(due, sim->clock.now_ns + STEP_MAX_NS);
-        sim->clock.now_ns = due > sim->clock.now_ns ? due : sim->clock.now_ns;
+        advance(sim, due);
     }
     or_client_destroy(&client);
+}
+
+void sim_generate_all(sim_t *sim, const or_generate_request_t *requests, uint32_t count,
+                      uint32_t limit_s, sim_result_t *results)
+{
+    or_client_t *clients[64];
+    int64_t end = sim->clock.now_ns + limit_s * OR_NS_PER_S;
+    uint32_t left = count;
+    assert_true(count <= sizeof clients / sizeof *clients);
+    memset(results, 0, count * sizeof *results);
+    for (uint32_t i = 0; i < count; i++) {
+        clients[i] = connect_client(sim, &requests[i]);
+    }
+    while (left > 0 && sim->clock.now_ns < end) {
+        int64_t due = turn(sim);
+        left = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (results[i].finish == OR_FINISH_NONE) {
+                look_at_client(sim, clients[i], &results[i]);
+                left += results[i].finish == OR_FINISH_NONE;
+            }
+        }
+        advance(sim, due);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        or_client_destroy(&clients[i]);
+    }
 }
 
 or_generate_request_t sim_request(const char *prompt, uint32_t max_tokens)

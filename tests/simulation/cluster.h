@@ -17,8 +17,8 @@ typedef struct {
     or_model_t *model;
 } sim_model_t;
 
-// Fails the running test on errors.
-void sim_model_load(const char *path, uint32_t threads, sim_model_t *model);
+// pages: of the KV pool. Fails the running test on errors.
+void sim_model_load(const char *path, uint32_t threads, uint32_t pages, sim_model_t *model);
 void sim_model_free(sim_model_t *model);
 
 typedef struct sim sim_t;
@@ -59,6 +59,10 @@ typedef void (*sim_hook_t)(sim_t *sim, void *context, const sim_result_t *so_far
 // hook may be NULL.
 void sim_generate(sim_t *sim, const or_generate_request_t *request, uint32_t limit_s,
                   sim_hook_t hook, void *context, sim_result_t *result);
+
+// The same for several clients at once, on a network that is left alone.
+void sim_generate_all(sim_t *sim, const or_generate_request_t *requests, uint32_t count,
+                      uint32_t limit_s, sim_result_t *results);
 
 int64_t sim_now_ns(const sim_t *sim);
 // A request with everything at its default: coupled, 16 nodes, depth 16, temperature 0.

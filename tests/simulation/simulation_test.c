@@ -26,8 +26,8 @@ static uint32_t runs(uint32_t few)
 static int setup(void **state)
 {
     (void)state;
-    sim_model_load(test_model("tales-6m-f16.gguf"), 1, &target);
-    sim_model_load(test_model("tales-1m-f16.gguf"), 1, &draft);
+    sim_model_load(test_model("tales-6m-f16.gguf"), 1, 64, &target);
+    sim_model_load(test_model("tales-1m-f16.gguf"), 1, 64, &draft);
     return 0;
 }
 
@@ -205,6 +205,34 @@ static void a_verifier_lost_for_good_is_a_clear_error(void **state)
     assert_non_null(strstr(result.error, "verifier"));
 }
 
+#define CROWD 10 // clients; the simulated verifier takes 4 sessions at a time
+
+// With hardly any pages every pass takes another session's, in the target and in the draft model.
+static void a_crowd_on_few_pages_gets_the_same_texts(void **state)
+{
+    (void)state;
+    sim_model_t tight_target, tight_draft;
+    or_generate_request_t requests[CROWD];
+    static sim_result_t results[CROWD];
+    sim_model_load(test_model("tales-6m-f16.gguf"), 1, 3, &tight_target);
+    sim_model_load(test_model("tales-1m-f16.gguf"), 1, 3, &tight_draft);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        requests[i] = request_of(i);
+        requests[i].plain = i % 5 == 4;
+    }
+    const sim_config_t config = {.seed = 1, .target = &tight_target, .draft = &tight_draft};
+    sim_t *sim = sim_create(&config);
+    sim_generate_all(sim, requests, CROWD, LIMIT_S, results);
+    sim_destroy(sim);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        assert_plain_text(&requests[i], &results[i]);
+        assert_int_equal(results[i].stats.resyncs,
+                         0); // they wait for a place, nobody is thrown out of one
+    }
+    sim_model_free(&tight_draft);
+    sim_model_free(&tight_target);
+}
+
 static void a_plain_request_needs_no_drafter(void **state)
 {
     (void)state;
@@ -229,6 +257,7 @@ int main(void)
         cmocka_unit_test(a_run_replays_from_its_seed),
         cmocka_unit_test(a_drafter_lost_for_good_is_bridged_by_plain_decoding),
         cmocka_unit_test(a_verifier_lost_for_good_is_a_clear_error),
+        cmocka_unit_test(a_crowd_on_few_pages_gets_the_same_texts),
         cmocka_unit_test(a_plain_request_needs_no_drafter),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
