@@ -10,6 +10,8 @@
 #include "proto/channel_memory.h"
 #include "tests/support/test_support.h"
 
+#define TARGET 4711u // the target file's fingerprint
+
 typedef struct {
     or_channel_t *channel;
     or_link_t *link;
@@ -31,13 +33,16 @@ typedef struct {
     or_prefix_t last; // the drafter's view: length, hash, round
     or_generate_delta_t end;
     char error[512];
-    char refusal[512]; // what the drafter was told with session 0
+    uint32_t forged_hash;    // verdicts still to be sent with a wrong hash
+    uint32_t refused_trees;  // trees still to be called invalid, twice each
+    uint64_t drafter_secret; // private keys the drafter was told, or-ed
+    char refusal[512];       // what the drafter was told with session 0
 } world_t;
 
 static void join(world_t *w, edge_t *edge, or_hello_t hello)
 {
     hello.software = "test";
-    hello.arith_id = "";
+    hello.arith_id = hello.arith_id != NULL ? hello.arith_id : "";
     hello.owner = "";
     hello.model = "m.gguf";
     hello.context_max = 64;
@@ -60,6 +65,7 @@ static int setup(void **state)
     or_coordinator_config_t config = or_coordinator_config_default();
     config.model_name = "target.gguf";
     config.verifier_timeout_ms = 5000;
+    config.model_hash = TARGET;
     assert_int_equal(or_gguf_open(test_model("tales-1m-f16.gguf"), &w->gguf), OR_OK);
     assert_int_equal(or_vocab_load(w->gguf, &w->vocab), OR_OK);
     or_virtual_clock_init(&w->clock, OR_NS_PER_S);
@@ -96,6 +102,16 @@ static void verifier_answers(world_t *w, const or_message_t *message)
         return;
     }
     const or_draft_tree_t *tree = &message->body.draft_tree;
+    if (w->refused_trees > 0 && tree->count > 0) {
+        w->refused_trees--;
+        const or_message_t error = {
+            .type = OR_MSG_ERROR,
+            .session = message->session,
+            .body.error = {.code = OR_WIRE_INVALID, .text = "no", .round = tree->round}};
+        assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &error), OR_OK);
+        assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &error), OR_OK);
+        return;
+    }
     w->trees++;
     w->nodes += tree->count;
     const or_message_t verdict = {
@@ -104,13 +120,17 @@ static void verifier_answers(world_t *w, const or_message_t *message)
         .body.verdict = {.round = tree->round,
                          .base_length = tree->base_length,
                          .next = five,
-                         .hash = or_prefix_hash(tree->base_hash, &five, 1)},
+                         .hash = or_prefix_hash(tree->base_hash, &five, 1) + (w->forged_hash > 0)},
     };
+    w->forged_hash -= w->forged_hash > 0;
     assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &verdict), OR_OK);
 }
 
 static void drafter_notes(world_t *w, const or_message_t *message)
 {
+    if (message->type == OR_MSG_OPEN_SESSION) {
+        w->drafter_secret |= message->body.open_session.private_key;
+    }
     if (message->type == OR_MSG_PREFIX) {
         w->prefixes++;
         w->session = message->session;
@@ -162,7 +182,8 @@ static void run(world_t *w, uint32_t ms)
 static void join_usual(world_t *w)
 {
     uint64_t hash = or_vocab_hash(w->vocab);
-    join(w, &w->verifier, (or_hello_t){.role = OR_ROLE_VERIFIER, .vocab_hash = hash});
+    join(w, &w->verifier,
+         (or_hello_t){.role = OR_ROLE_VERIFIER, .vocab_hash = hash, .model_hash = TARGET});
     join(w, &w->drafter, (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = hash});
     join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT});
     run(w, 5);
@@ -284,6 +305,152 @@ static void bad_trees_cost_their_sender_the_session(void **state)
     }
 }
 
+static void a_forged_verdict_ends_the_text_with_an_error(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    w->forged_hash = 1;
+    or_generate_request_t request = usual_request(3);
+    request.plain = true;
+    ask(w, request);
+    run(w, 20);
+    assert_int_equal(w->end.finish, OR_FINISH_ERROR);
+    assert_int_equal(w->end.count, 0); // nothing of it was shown
+}
+
+static void a_tree_that_the_verifier_refuses_is_replaced_by_a_plain_step(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    w->refused_trees = 1;
+    ask(w, usual_request(1));
+    run(w, 5);
+    draft(w, w->last.round, w->last.count, w->last.hash, tokens, chain, 8);
+    run(w, 20);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_int_equal(w->nodes, 0);
+}
+
+static void a_drafter_is_told_no_secret(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    ask(w, usual_request(1));
+    run(w, 5);
+    assert_true(w->prefixes > 0);
+    assert_int_equal(w->drafter_secret, 0);
+}
+
+static void ignore(world_t *w, const or_message_t *message)
+{
+    (void)w;
+    (void)message;
+}
+
+// An edge beside the usual three says Hello and is heard.
+static void join_beside(world_t *w, edge_t *edge, or_hello_t hello)
+{
+    join(w, edge, hello);
+    hear(w, edge, ignore);
+    run(w, 5);
+    hear(w, edge, ignore);
+    assert_true(or_link_welcomed(edge->link));
+}
+
+// Drafters that cannot serve are not asked in turn for ever.
+static void two_unfit_drafters_leave_a_plain_text(void **state)
+{
+    world_t *w = *state;
+    edge_t second = {0};
+    or_link_event_t event;
+    or_peer_t from;
+    or_message_t message;
+    join_usual(w);
+    join_beside(w, &second,
+                (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = or_vocab_hash(w->vocab)});
+    ask(w, usual_request(4));
+    for (int i = 0; i < 50 && w->end.finish == OR_FINISH_NONE; i++) {
+        edge_t *edges[] = {&w->drafter, &second};
+        for (int k = 0; k < 2; k++) {
+            const or_message_t unfit = {
+                .type = OR_MSG_ERROR,
+                .session = w->session,
+                .body.error = {.code = OR_WIRE_CONTEXT, .text = "too long for me"}};
+            while (or_link_receive(edges[k]->link, &event, &from, &message) == OR_OK) {
+                if (event == OR_LINK_MESSAGE) {
+                    drafter_notes(w, &message);
+                    or_message_fini(&message);
+                }
+            }
+            or_link_tick(edges[k]->link);
+            if (w->session.value != 0) {
+                assert_int_equal(or_link_send(edges[k]->link, OR_PEER_HUB, &unfit), OR_OK);
+            }
+        }
+        run(w, 1);
+    }
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_true(w->end.stats.elapsed_us < 500 * 1000);
+    leave(&second);
+}
+
+static void another_target_is_refused(void **state)
+{
+    world_t *w = *state;
+    join(w, &w->drafter, // the test's ear for refusals
+         (or_hello_t){.role = OR_ROLE_VERIFIER,
+                      .vocab_hash = or_vocab_hash(w->vocab),
+                      .model_hash = TARGET + 1});
+    run(w, 5);
+    assert_non_null(strstr(w->refusal, "target.gguf"));
+}
+
+// The newer of two verifiers serves; when it goes the older one does, unless it computes otherwise.
+static void the_verifier_that_is_left_serves(void **state)
+{
+    world_t *w = *state;
+    edge_t newer = {0};
+    or_hello_t hello = {
+        .role = OR_ROLE_VERIFIER, .vocab_hash = or_vocab_hash(w->vocab), .model_hash = TARGET};
+    join_usual(w);
+    join_beside(w, &newer, hello);
+    leave(&newer);
+    or_generate_request_t request = usual_request(3);
+    request.plain = true;
+    ask(w, request);
+    run(w, 3000);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+}
+
+static void a_text_is_not_continued_with_other_arithmetic(void **state)
+{
+    world_t *w = *state;
+    edge_t newer = {0};
+    or_hello_t hello = {.role = OR_ROLE_VERIFIER,
+                        .arith_id = "another",
+                        .vocab_hash = or_vocab_hash(w->vocab),
+                        .model_hash = TARGET};
+    join_usual(w);
+    ask(w, usual_request(3));
+    run(w, 5); // it waits for the drafter's tree
+    join_beside(w, &newer, hello);
+    assert_int_equal(w->end.finish, OR_FINISH_ERROR);
+    assert_non_null(strstr(w->error, "arithmetic"));
+    leave(&newer);
+}
+
+static void a_coordinator_that_stops_says_so(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    ask(w, usual_request(3));
+    run(w, 5);
+    or_coordinator_shutdown(w->coordinator);
+    run(w, 5);
+    assert_int_equal(w->end.finish, OR_FINISH_ERROR);
+    assert_non_null(strstr(w->error, "shutting down"));
+}
+
 static void another_vocabulary_is_refused_with_advice(void **state)
 {
     world_t *w = *state;
@@ -365,6 +532,14 @@ int main(void)
         TEST(a_good_tree_reaches_the_verifier),
         TEST(a_tree_on_another_prefix_brings_the_prefix_again),
         TEST(bad_trees_cost_their_sender_the_session),
+        TEST(a_forged_verdict_ends_the_text_with_an_error),
+        TEST(a_tree_that_the_verifier_refuses_is_replaced_by_a_plain_step),
+        TEST(a_drafter_is_told_no_secret),
+        TEST(two_unfit_drafters_leave_a_plain_text),
+        TEST(another_target_is_refused),
+        TEST(the_verifier_that_is_left_serves),
+        TEST(a_text_is_not_continued_with_other_arithmetic),
+        TEST(a_coordinator_that_stops_says_so),
         TEST(another_vocabulary_is_refused_with_advice),
         TEST(without_a_verifier_a_request_ends_with_advice),
         TEST(bad_requests_are_answered),

@@ -419,6 +419,8 @@ void or_round_on_verifier_error(or_coordinator_t *c, or_csession_t *session,
         (error->round != 0 && error->round != session->round)) {
         return; // about something that is over
     }
+    or_log(OR_LOG_DEBUG, "session %llx round %llu: verifier says: %s",
+           (unsigned long long)session->id.value, (unsigned long long)session->round, error->text);
     switch (error->code) {
     case OR_WIRE_UNKNOWN_SESSION:
         if (may_replay(c, &session->replayed_ns)) {
@@ -460,6 +462,8 @@ void or_round_on_drafter_error(or_coordinator_t *c, or_csession_t *session, cons
         return;
     }
     session->late = false;
+    or_log(OR_LOG_DEBUG, "session %llx round %llu: drafter says: %s",
+           (unsigned long long)session->id.value, (unsigned long long)session->round, error->text);
     switch (error->code) {
     case OR_WIRE_UNKNOWN_SESSION:
     case OR_WIRE_NEED_PREFIX:

@@ -135,7 +135,12 @@ static or_status_t keep_path(or_dsession_t *session, const or_verdict_t *verdict
         }
         slots[count++] = slot;
     }
-    return or_kv_sequence_accept(session->kv, slots, count);
+    or_status_t status = or_kv_sequence_accept(session->kv, slots, count);
+    if (status == OR_ERR_FULL) { // no page to move them to: drafting makes room and computes them again
+        or_kv_sequence_drop_slots(session->kv);
+        status = OR_OK;
+    }
+    return status;
 }
 
 or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shared,
@@ -169,10 +174,14 @@ or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shar
     if (status == OR_OK) {
         status = or_token_log_append(&session->log, &next, 1);
     }
+    if (status != OR_OK) { // only our own mistake could bring this; a replay mends it
+        session->tree_round = 0;
+        return status;
+    }
     session->round = verdict->round + 1;
     session->tree_round = 0;
     session->wanted = verdict->finish == OR_FINISH_NONE;
-    return status;
+    return OR_OK;
 }
 
 // Compute K and V of every committed token; the last pass ends with the root, whose row is *root_row.

@@ -169,6 +169,61 @@ static void a_round_is_judged_once_and_its_verdict_repeated(void **state)
     expect_error(b, OR_WIRE_NEED_PREFIX);
 }
 
+static void the_same_tokens_in_another_shape_are_another_tree(void **state)
+{
+    bench_t *b = *state;
+    static const uint32_t bush[] = {1, 2};
+    or_message_t message;
+    greet_and_open(b);
+    say(b, tree_of(1, two, chain, 2));
+    assert_int_equal(hear(b, &message), OR_MSG_VERDICT);
+    or_message_fini(&message);
+    say(b, tree_of(1, two, bush, 2));
+    expect_error(b, OR_WIRE_INVALID);
+}
+
+// A session at temperature 1 whose text is told otherwise goes on as one that never heard the first telling: cache and noise place.
+static void a_text_told_otherwise_goes_on_as_if_it_had_always_been_so(void **state)
+{
+    bench_t *b = *state;
+    static const uint32_t first[] = {1, 458, 1112, 731, 261, 631, 284};
+    static const uint32_t second[] = {1, 458, 1112, 731, 2651, 4037};
+    or_message_t said[2];
+    or_open_session_t open = usual_terms();
+    open.sampling.temperature = 1;
+    open.noise_key = 99;
+    hear(b, &said[0]);
+    for (uint64_t id = 1; id <= 2; id++) {
+        say(b, (or_message_t){
+                   .type = OR_MSG_OPEN_SESSION, .session = {id}, .body.open_session = open});
+        if (id == 1) {
+            say(b, (or_message_t){.type = OR_MSG_PREFIX,
+                                  .session = {id},
+                                  .body.prefix = {.tokens = first,
+                                                  .count = 7,
+                                                  .hash = or_prefix_hash(0, first, 7),
+                                                  .round = 1}});
+            expect_silence(b); // time enough to fill the cache
+        }
+        say(b, (or_message_t){.type = OR_MSG_PREFIX,
+                              .session = {id},
+                              .body.prefix = {.tokens = second,
+                                              .count = 6,
+                                              .hash = or_prefix_hash(0, second, 6),
+                                              .round = 2}});
+        or_message_t tree = tree_of(2, NULL, NULL, 0);
+        tree.session.value = id;
+        tree.body.draft_tree.base_length = 6;
+        tree.body.draft_tree.base_hash = or_prefix_hash(0, second, 6);
+        say(b, tree);
+        assert_int_equal(hear(b, &said[id - 1]), OR_MSG_VERDICT);
+    }
+    assert_int_equal(said[0].body.verdict.next, said[1].body.verdict.next);
+    assert_int_equal(said[0].body.verdict.hash, said[1].body.verdict.hash);
+    or_message_fini(&said[0]);
+    or_message_fini(&said[1]);
+}
+
 static void a_late_prefix_does_not_turn_the_text_back(void **state)
 {
     bench_t *b = *state;
@@ -222,6 +277,29 @@ static void what_does_not_fit_is_answered_and_changes_nothing(void **state)
     }
     say(b, tree_of(1, deep_tokens, deep_back, 33)); // more nodes than this verifier takes
     expect_error(b, OR_WIRE_INVALID);
+    uint32_t most[CONTEXT - 3];
+    for (uint32_t i = 0; i < CONTEXT - 3; i++) {
+        most[i] = 300 + i;
+    }
+    or_message_t longest = {.type = OR_MSG_PREFIX,
+                            .session = {8},
+                            .body.prefix = {.tokens = most,
+                                            .count = CONTEXT - 3,
+                                            .hash = or_prefix_hash(0, most, CONTEXT - 3),
+                                            .round = 1}};
+    or_message_t beyond_context = tree_of(1, deep_tokens, deep_back, 4);
+    beyond_context.session.value = 8;
+    beyond_context.body.draft_tree.base_length = CONTEXT - 3;
+    beyond_context.body.draft_tree.base_hash = longest.body.prefix.hash;
+    say(b, (or_message_t){
+               .type = OR_MSG_OPEN_SESSION, .session = {8}, .body.open_session = usual_terms()});
+    say(b, longest);
+    say(b, beyond_context); // a node would lie behind the last position
+    expect_error(b, OR_WIRE_INVALID);
+    beyond_context.body.draft_tree.count = 3;
+    say(b, beyond_context); // the last one on it
+    assert_int_equal(hear(b, &message), OR_MSG_VERDICT);
+    or_message_fini(&message);
     or_message_t lost = tree_of(1, two, chain, 2);
     lost.session.value = 99;
     say(b, lost);
@@ -318,6 +396,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_round_is_judged_once_and_its_verdict_repeated, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(the_same_tokens_in_another_shape_are_another_tree, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_text_told_otherwise_goes_on_as_if_it_had_always_been_so,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(a_late_prefix_does_not_turn_the_text_back, setup, teardown),
         cmocka_unit_test_setup_teardown(what_does_not_fit_is_answered_and_changes_nothing, setup,
                                         teardown),
