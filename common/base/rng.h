@@ -23,7 +23,7 @@ typedef enum {
 void or_philox(or_rng_key_t key, const uint32_t counter[4], uint32_t out[4]);
 
 // Many counters that differ in their lower 64 bits only: bits[i] is the first 64 bits (out[0] the lower half) of the counter
-// {low[i], low[i] >> 32, high[0], high[1]}. Twice as fast as one by one.
+// {low[i], low[i] >> 32, high[0], high[1]}. Several times as fast as one by one.
 void or_philox_many(or_rng_key_t key, const uint32_t high[2], const uint64_t *low, uint32_t count,
                     uint64_t *bits);
 
