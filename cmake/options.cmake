@@ -1,5 +1,5 @@
 option(OUTRIDER_VERIFIER "Build the outrider-verifier program, the only one that needs MPI" ON)
-option(OUTRIDER_WERROR "Treat warnings as errors" ON)
+option(OUTRIDER_WERROR "Treat warnings as errors; the presets do" OFF)
 set(OUTRIDER_SANITIZE "" CACHE STRING "address,undefined or thread")
 
 set(CMAKE_C_STANDARD 11)

@@ -97,7 +97,7 @@ static void decode_plainly(fixture_t *f, or_accept_rule_t rule, int32_t text[STE
     or_noise_place_t place = f->job.place;
     or_token_tree_reset(f->tree, 1);
     for (uint32_t step = 0; step < STEPS; step++) {
-        const float *logits;
+        const float *logits = NULL;
         target_logits(&f->target, step, &logits);
         or_law_t law = or_sampler_law(f->sampler, &f->sampling, logits, f->history, step + 1);
         text[step] = law.ids[0];

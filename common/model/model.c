@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/math.h"
 #include "common/model/model_internal.h"
@@ -164,12 +165,29 @@ static or_status_t allocate_buffers(or_model_t *model)
                          model->rows_max);
 }
 
-static or_status_t create_cache(or_model_t *model, uint32_t pages_max)
+// Pages for the sequences asked for. Untouched pages cost nothing, but a promise of more than the machine has would be kept at the
+// worst moment: at most a quarter of it, and never less than one full context.
+static uint32_t choose_pages(const or_model_t *model, const or_model_options_t *options,
+                             uint32_t kv_heads)
 {
-    uint32_t pages_each = (uint32_t)(round_up(model->context, OR_KV_PAGE) / OR_KV_PAGE);
-    return or_kv_cache_create(
-        model->shape.layers, model->share.kv_heads.end - model->share.kv_heads.begin,
-        model->shape.head_dim, pages_max != 0 ? pages_max : 2 * pages_each, &model->cache);
+    uint64_t pages_each = round_up(model->context, OR_KV_PAGE) / OR_KV_PAGE;
+    uint64_t page_bytes =
+        2 * sizeof(float) * OR_KV_PAGE * model->shape.layers * kv_heads * model->shape.head_dim;
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t affordable = memory / 4 / (page_bytes > 0 ? page_bytes : 1);
+    uint64_t wanted = pages_each * (options->sequences_max > 0 ? options->sequences_max : 2);
+    wanted = wanted < affordable ? wanted : affordable;
+    wanted = wanted > pages_each ? wanted : pages_each;
+    return wanted < UINT32_MAX ? (uint32_t)wanted : UINT32_MAX;
+}
+
+static or_status_t create_cache(or_model_t *model, const or_model_options_t *options)
+{
+    uint32_t kv_heads = model->share.kv_heads.end - model->share.kv_heads.begin;
+    uint32_t pages =
+        options->pages_max > 0 ? options->pages_max : choose_pages(model, options, kv_heads);
+    return or_kv_cache_create(model->shape.layers, kv_heads, model->shape.head_dim, pages,
+                              &model->cache);
 }
 
 or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *options,
@@ -190,7 +208,7 @@ or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *optio
     status = status != OR_OK ? status : fill_rope(model);
     status = status != OR_OK ? status : or_workers_create(options->threads, &model->workers);
     status = status != OR_OK ? status : allocate_buffers(model);
-    status = status != OR_OK ? status : create_cache(model, options->pages_max);
+    status = status != OR_OK ? status : create_cache(model, options);
     if (status != OR_OK) {
         or_model_destroy(&model);
         return status;

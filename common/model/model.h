@@ -24,10 +24,12 @@
 typedef struct or_model or_model_t;
 
 typedef struct {
-    uint32_t threads;        // 0: as many as the machine has cores
-    uint32_t context_max;    // 0: what the file says; more is refused
-    uint32_t rows_max;       // most rows a pass; 0: 256
-    uint32_t pages_max;      // KV pages; 0: enough for two sequences of context_max
+    uint32_t threads;     // 0: as many as the machine has cores
+    uint32_t context_max; // 0: what the file says; more is refused
+    uint32_t rows_max;    // most rows a pass; 0: 256
+    uint32_t
+        sequences_max; // whose full contexts the KV pool should hold, as far as a quarter of the memory goes; 0: 2
+    uint32_t pages_max;      // KV pages, whatever sequences_max says; 0: that many sequences' worth
     const or_ranks_t *ranks; // borrowed; NULL: alone
 } or_model_options_t;
 
