@@ -33,6 +33,7 @@ typedef struct {
     or_prefix_t last; // the drafter's view: length, hash, round
     or_generate_delta_t end;
     char error[512];
+    bool slow;               // the verifier does not answer
     uint32_t forged_hash;    // verdicts still to be sent with a wrong hash
     uint32_t refused_trees;  // trees still to be called invalid, twice each
     uint64_t drafter_secret; // private keys the drafter was told, or-ed
@@ -114,6 +115,9 @@ static void verifier_answers(world_t *w, const or_message_t *message)
     }
     w->trees++;
     w->nodes += tree->count;
+    if (w->slow) {
+        return;
+    }
     const or_message_t verdict = {
         .type = OR_MSG_VERDICT,
         .session = message->session,
@@ -244,6 +248,25 @@ static void a_silent_drafter_is_bridged(void **state)
     assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
     assert_int_equal(w->end.stats.plain_rounds, 4);
     assert_true(w->prefixes >= 2); // it was reminded
+}
+
+static void a_late_drafter_is_waited_for_once_it_speaks(void **state)
+{
+    world_t *w = *state;
+    static const uint32_t five = 5;
+    join_usual(w);
+    w->slow = true;
+    ask(w, usual_request(3));
+    run(w, 1100); // the first round goes on without it
+    assert_int_equal(w->trees, 1);
+    draft(w, 1, w->last.count, w->last.hash, tokens, chain, 2); // too late, but a sign of life
+    run(w, 5);
+    w->slow = false;
+    run(w, 950); // asked again, the verifier answers: the second round waits for a tree
+    assert_int_equal(w->end.finish, OR_FINISH_NONE);
+    draft(w, 2, w->last.count + 1, or_prefix_hash(w->last.hash, &five, 1), tokens, chain, 2);
+    run(w, 10);
+    assert_int_equal(w->nodes, 2);
 }
 
 static void a_good_tree_reaches_the_verifier(void **state)
@@ -529,6 +552,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_silent_drafter_is_bridged),
+        TEST(a_late_drafter_is_waited_for_once_it_speaks),
         TEST(a_good_tree_reaches_the_verifier),
         TEST(a_tree_on_another_prefix_brings_the_prefix_again),
         TEST(bad_trees_cost_their_sender_the_session),

@@ -6,6 +6,7 @@
 #include "common/base/interrupt.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
+#include "common/base/program.h"
 #include "coordinator/coordinator.h"
 #include "proto/channel_zmq.h"
 
@@ -118,7 +119,7 @@ static or_status_t check(const config_t *config)
     return OR_OK;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     or_coordinator_config_t usual = or_coordinator_config_default();
     char listen[] = "tcp://127.0.0.1:5577";
@@ -152,4 +153,10 @@ int main(int argc, char **argv)
     }
     or_options_free(&program, &config, NULL);
     return status == OR_OK ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    or_program_begin();
+    return or_program_end(run(argc, argv));
 }

@@ -226,6 +226,7 @@ static void a_crowd_on_few_pages_gets_the_same_texts(void **state)
     sim_destroy(sim);
     for (uint32_t i = 0; i < CROWD; i++) {
         assert_plain_text(&requests[i], &results[i]);
+        assert_int_equal(results[i].stats.plain_rounds, 0); // and drafted for
         assert_int_equal(results[i].stats.resyncs,
                          0); // they wait for a place, nobody is thrown out of one
     }
