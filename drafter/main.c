@@ -1,10 +1,12 @@
 // outrider-drafter: a draft model as a process.
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/interrupt.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
+#include "common/base/program.h"
 #include "common/decode/token_tree.h"
 #include "drafter/drafter.h"
 #include "proto/edge.h"
@@ -57,7 +59,9 @@ static or_status_t serve(const config_t *config)
 {
     or_edge_process_t process;
     or_drafter_t *drafter = NULL;
-    const or_model_options_t options = {.threads = config->threads, .context_max = config->context};
+    const or_model_options_t options = {.threads = config->threads,
+                                        .context_max = config->context,
+                                        .sequences_max = config->sessions_max};
     const or_drafter_config_t shape = {.nodes_max = config->nodes_max,
                                        .sessions_max = config->sessions_max};
     or_status_t status = or_edge_process_open(config->model, &options, config->connect, &process);
@@ -82,14 +86,20 @@ static or_status_t check(const config_t *config)
     if (config->model == NULL || config->connect == NULL) {
         return or_fail(OR_ERR_INVALID, "-m FILE and --connect ENDPOINT are needed; see --help");
     }
-    if (config->nodes_max > OR_TREE_NODES_MAX || config->sessions_max == 0) {
-        return or_fail(OR_ERR_INVALID, "--draft-nodes-max is at most %u, --sessions-max at least 1",
-                       OR_TREE_NODES_MAX);
+    if (config->nodes_max == 0 || config->nodes_max > OR_TREE_NODES_MAX) {
+        return or_fail(OR_ERR_INVALID, "--draft-nodes-max: %" PRIu32 " is not between 1 and %u",
+                       config->nodes_max, OR_TREE_NODES_MAX);
+    }
+    if (config->sessions_max == 0) {
+        return or_fail(OR_ERR_INVALID, "--sessions-max is at least 1");
+    }
+    if (config->context == 1) {
+        return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
     return OR_OK;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     config_t config = {.nodes_max = OR_TREE_NODES_MAX, .sessions_max = 16};
     or_options_next_t next;
@@ -117,4 +127,10 @@ int main(int argc, char **argv)
     }
     or_options_free(&program, &config, NULL);
     return status == OR_ERR_MISMATCH ? OR_EXIT_REFUSED : status == OR_OK ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    or_program_begin();
+    return or_program_end(run(argc, argv));
 }

@@ -136,7 +136,8 @@ static or_status_t keep_path(or_dsession_t *session, const or_verdict_t *verdict
         slots[count++] = slot;
     }
     or_status_t status = or_kv_sequence_accept(session->kv, slots, count);
-    if (status == OR_ERR_FULL) { // no page to move them to: drafting makes room and computes them again
+    if (status ==
+        OR_ERR_FULL) { // no page to move them to: drafting makes room and computes them again
         or_kv_sequence_drop_slots(session->kv);
         status = OR_OK;
     }

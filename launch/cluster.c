@@ -22,16 +22,34 @@
 #define SENTENCE_BYTES 2048
 #define PAUSE_MIN_NS OR_NS_PER_S
 #define PAUSE_MAX_NS (30 * OR_NS_PER_S)
+#define FAILED_STARTS_MAX 3                   // of the verifier in a row
+#define UNDO_PATIENCE_NS (500 * OR_NS_PER_MS) // for the others to end when one cannot be started
 
 enum { COORDINATOR, VERIFIER, DRAFTER, CHILD_COUNT };
+
+// When a verifier or drafter is to be started again.
+typedef struct {
+    int64_t started_ns;
+    int64_t restart_at_ns;  // OR_TIME_NEVER if none is due
+    int64_t pause_ns;       // before the next restart
+    int joined_fd;          // of the verifier: a byte comes once it has joined; -1 if nobody asks
+    unsigned failed_starts; // in a row that ended without one
+} worker_t;
 
 struct or_cluster {
     or_cluster_config_t config;
     or_process_t children[CHILD_COUNT];
+    worker_t workers[CHILD_COUNT]; // the coordinator's is not used
     char endpoint[ENDPOINT_BYTES];
-    int64_t restart_at_ns; // of the drafter; OR_TIME_NEVER if none is due
-    int64_t pause_ns;      // before the next restart
 };
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+}
 
 // ---- starting ----
 
@@ -87,7 +105,7 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     }
     snprintf(ready_fd, sizeof ready_fd, "%d", ready[1]);
     // Without this the first rounds of a text would not wait for a drafter that is still loading its model.
-    bool expect = cluster->config.draft_model != NULL && !cluster->config.restart_drafter;
+    bool expect = cluster->config.draft_model != NULL && !cluster->config.restart;
     const char *args[] = {"-m",
                           cluster->config.model,
                           "--listen",
@@ -119,19 +137,38 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
 static or_status_t start_worker(or_cluster_t *cluster, int which)
 {
     const or_cluster_config_t *config = &cluster->config;
-    char threads[16], context[16];
+    worker_t *worker = &cluster->workers[which];
+    int joined[2] = {-1, -1};
+    char threads[16], context[16], ready_fd[16];
+    if (which == VERIFIER && config->restart && pipe2(joined, O_CLOEXEC | O_NONBLOCK) != 0) {
+        return or_fail(OR_ERR_IO, "cannot create a pipe: %s", strerror(errno));
+    }
+    snprintf(ready_fd, sizeof ready_fd, "%d", joined[1]);
     snprintf(threads, sizeof threads, "%" PRIu32,
              which == VERIFIER ? config->threads : config->draft_threads);
     snprintf(context, sizeof context, "%" PRIu32, config->context);
-    const char *args[] = {"-m",          which == VERIFIER ? config->model : config->draft_model,
-                          "--connect",   cluster->endpoint,
-                          "-t",          threads,
-                          "-c",          context,
-                          "--log-level", config->log_level,
+    const char *args[] = {"-m",
+                          which == VERIFIER ? config->model : config->draft_model,
+                          "--connect",
+                          cluster->endpoint,
+                          "-t",
+                          threads,
+                          "-c",
+                          context,
+                          "--log-level",
+                          config->log_level,
+                          joined[1] >= 0 ? "--ready-fd" : NULL,
+                          ready_fd,
                           NULL};
-    return or_process_start(&cluster->children[which],
-                            which == VERIFIER ? "outrider-verifier" : "outrider-drafter", args,
-                            config->show_logs, -1);
+    or_status_t status = or_process_start(
+        &cluster->children[which], which == VERIFIER ? "outrider-verifier" : "outrider-drafter",
+        args, config->show_logs, joined[1]);
+    close_fd(&joined[1]);
+    close_fd(&worker->joined_fd);
+    worker->joined_fd = joined[0];
+    worker->started_ns = or_clock_now(or_clock_monotonic());
+    worker->restart_at_ns = OR_TIME_NEVER;
+    return status;
 }
 
 or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **cluster_p)
@@ -141,10 +178,9 @@ or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **c
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a cluster");
     }
     cluster->config = *config;
-    cluster->restart_at_ns = OR_TIME_NEVER;
-    cluster->pause_ns = PAUSE_MIN_NS;
     for (int i = 0; i < CHILD_COUNT; i++) {
         cluster->children[i] = OR_PROCESS_NONE;
+        cluster->workers[i] = (worker_t){.restart_at_ns = OR_TIME_NEVER, .joined_fd = -1};
     }
     // Inherited, it would be read by programs that know none of its keys.
     unsetenv("OUTRIDER_CONFIG");
@@ -156,17 +192,18 @@ or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **c
         status = start_worker(cluster, DRAFTER);
     }
     if (status != OR_OK) {
-        or_cluster_stop(&cluster);
+        or_cluster_stop(&cluster, UNDO_PATIENCE_NS);
         return status;
     }
     *cluster_p = cluster;
     return OR_OK;
 }
 
-void or_cluster_stop(or_cluster_t **cluster_p)
+void or_cluster_stop(or_cluster_t **cluster_p, int64_t patience_ns)
 {
     if (*cluster_p != NULL) {
-        or_process_stop_all((*cluster_p)->children, CHILD_COUNT);
+        or_process_stop_all((*cluster_p)->children, CHILD_COUNT, patience_ns);
+        close_fd(&(*cluster_p)->workers[VERIFIER].joined_fd);
         free(*cluster_p);
         *cluster_p = NULL;
     }
@@ -190,45 +227,69 @@ void or_cluster_describe(const or_cluster_t *cluster, char *text, size_t capacit
 
 // ---- watching ----
 
-static or_status_t on_drafter_end(or_cluster_t *cluster, int wait_status, bool useful)
+// Is there no point in starting the verifier that ended again?
+static bool verifier_is_lost(or_cluster_t *cluster)
 {
-    or_process_t *child = &cluster->children[DRAFTER];
+    worker_t *worker = &cluster->workers[VERIFIER];
+    char byte;
+    if (!cluster->config.restart) {
+        return true;
+    }
+    bool joined = read(worker->joined_fd, &byte, 1) == 1;
+    worker->failed_starts = joined ? 0 : worker->failed_starts + 1;
+    return worker->failed_starts == FAILED_STARTS_MAX;
+}
+
+// The pause grows while starts follow each other closely.
+static void plan_restart(worker_t *worker)
+{
+    int64_t now = or_clock_now(or_clock_monotonic());
+    int64_t longer = 2 * worker->pause_ns < PAUSE_MAX_NS ? 2 * worker->pause_ns : PAUSE_MAX_NS;
+    bool anew = worker->pause_ns == 0 || now - worker->started_ns > PAUSE_MAX_NS;
+    worker->pause_ns = anew ? PAUSE_MIN_NS : longer;
+    worker->restart_at_ns = now + worker->pause_ns;
+}
+
+// Verifier or drafter ended: plan its restart, go on without it, or fail.
+static or_status_t on_worker_end(or_cluster_t *cluster, int which, int wait_status, bool useful)
+{
+    or_process_t *child = &cluster->children[which];
+    worker_t *worker = &cluster->workers[which];
     bool refused = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == OR_EXIT_REFUSED;
-    if (refused || !useful) {
+    if (refused || (which == VERIFIER ? verifier_is_lost(cluster) : !useful)) {
         return fail_ended(child, wait_status);
     }
     char sentence[SENTENCE_BYTES];
     or_process_describe_end(child, wait_status, sentence, sizeof sentence);
-    if (child->log_fd >= 0) {
-        close(child->log_fd);
-        child->log_fd = -1;
-    }
-    if (!cluster->config.restart_drafter) {
+    close_fd(&child->log_fd);
+    if (!cluster->config.restart) {
         or_log(OR_LOG_WARN, "%s; the text goes on by plain decoding", sentence);
         return OR_OK;
     }
+    plan_restart(worker);
     or_log(OR_LOG_WARN, "%s; starting it again in %" PRId64 " s", sentence,
-           cluster->pause_ns / OR_NS_PER_S);
-    cluster->restart_at_ns = or_clock_now(or_clock_monotonic()) + cluster->pause_ns;
-    cluster->pause_ns = 2 * cluster->pause_ns < PAUSE_MAX_NS ? 2 * cluster->pause_ns : PAUSE_MAX_NS;
+           worker->pause_ns / OR_NS_PER_S);
     return OR_OK;
 }
 
 or_status_t or_cluster_check(or_cluster_t *cluster, bool useful)
 {
     int wait_status;
-    // The verifier first: a coordinator that ends because of it is the consequence, not the cause.
-    for (int which = VERIFIER; which >= COORDINATOR; which--) {
-        if (or_process_ended(&cluster->children[which], &wait_status)) {
-            return fail_ended(&cluster->children[which], wait_status);
+    or_status_t status = OR_OK;
+    // The verifier before the coordinator, which may have ended because of it: the consequence, not the cause.
+    if (or_process_ended(&cluster->children[VERIFIER], &wait_status)) {
+        status = on_worker_end(cluster, VERIFIER, wait_status, useful);
+    }
+    if (status == OR_OK && or_process_ended(&cluster->children[COORDINATOR], &wait_status)) {
+        status = fail_ended(&cluster->children[COORDINATOR], wait_status);
+    }
+    if (status == OR_OK && or_process_ended(&cluster->children[DRAFTER], &wait_status)) {
+        status = on_worker_end(cluster, DRAFTER, wait_status, useful);
+    }
+    for (int which = VERIFIER; which <= DRAFTER && status == OR_OK; which++) {
+        if (or_clock_now(or_clock_monotonic()) >= cluster->workers[which].restart_at_ns) {
+            status = start_worker(cluster, which);
         }
     }
-    if (or_process_ended(&cluster->children[DRAFTER], &wait_status)) {
-        return on_drafter_end(cluster, wait_status, useful);
-    }
-    if (or_clock_now(or_clock_monotonic()) >= cluster->restart_at_ns) {
-        cluster->restart_at_ns = OR_TIME_NEVER;
-        return start_worker(cluster, DRAFTER);
-    }
-    return OR_OK;
+    return status;
 }

@@ -12,8 +12,10 @@
 #include "launch/models.h"
 #include "launch/report.h"
 
-#define LOOK_NS (100 * OR_NS_PER_MS) // between looks at the children
-#define CANCEL_NS (2 * OR_NS_PER_S)  // for the last delta after Ctrl-C
+#define LOOK_NS (100 * OR_NS_PER_MS)         // between looks at the children
+#define CANCEL_NS (2 * OR_NS_PER_S)          // for the last delta after Ctrl-C
+#define SILENCE_NS (5 * OR_NS_PER_S)         // without news before the user hears of it
+#define END_PATIENCE_NS (500 * OR_NS_PER_MS) // for the children, which have nothing to save
 
 typedef struct {
     const or_generate_config_t *config;
@@ -21,6 +23,7 @@ typedef struct {
     or_cluster_t *cluster; // NULL with --connect
     or_client_t *client;
     or_report_t report;
+    int64_t news_ns; // when the last delta came; OR_TIME_NEVER once its absence was said
     bool interrupted;
 } run_t;
 
@@ -83,6 +86,16 @@ static or_status_t take(run_t *run, const or_generate_delta_t *delta)
     return status;
 }
 
+// Once: a user who sees nothing for long should know that we have not forgotten.
+static void warn_of_silence(run_t *run, int64_t now)
+{
+    if (run->news_ns != OR_TIME_NEVER && now - run->news_ns >= SILENCE_NS) {
+        or_log(OR_LOG_WARN, "no word from the verifier side for %d s; still waiting",
+               (int)(SILENCE_NS / OR_NS_PER_S));
+        run->news_ns = OR_TIME_NEVER;
+    }
+}
+
 // One wait for the next delta, or for a look at the children and at Ctrl-C.
 static or_status_t step(run_t *run, int64_t *cancel_until_ns)
 {
@@ -100,12 +113,14 @@ static or_status_t step(run_t *run, int64_t *cancel_until_ns)
     if (status == OR_OK) {
         status = take(run, &message.body.generate_delta);
         or_message_fini(&message);
+        run->news_ns = run->news_ns != OR_TIME_NEVER ? now : OR_TIME_NEVER;
         if (status != OR_OK) {
             return status;
         }
     } else if (status != OR_ERR_AGAIN) {
         return status;
     }
+    warn_of_silence(run, now);
     return run->cluster != NULL ? or_cluster_check(run->cluster, run->report.token_count > 0)
                                 : OR_OK;
 }
@@ -114,6 +129,7 @@ static or_status_t generate(run_t *run)
 {
     int64_t cancel_until_ns = OR_TIME_NEVER;
     or_status_t status = start(run);
+    run->news_ns = or_clock_now(or_clock_monotonic());
     while (status == OR_OK && run->report.finish == OR_FINISH_NONE) {
         status = step(run, &cancel_until_ns);
     }
@@ -158,7 +174,7 @@ static int run_request(const or_generate_config_t *config, const or_generate_req
         or_command_fail("generate", code);
     }
     or_client_destroy(&run.client);
-    or_cluster_stop(&run.cluster);
+    or_cluster_stop(&run.cluster, END_PATIENCE_NS);
     or_report_fini(&run.report);
     return code;
 }
@@ -179,7 +195,7 @@ int or_command_generate(int argc, char **argv)
         status = or_generate_request_make(&config, &request);
     }
     if (status == OR_OK && config.connect == NULL) {
-        status = or_models_choose(&config.model, &config.draft_model, config.plain);
+        status = or_models_choose(&config.model, &config.draft_model, request.plain);
     }
     int code;
     if (status == OR_OK) {

@@ -231,9 +231,24 @@ static or_model_row_t make_row(const input_t *input, size_t i, or_kv_sequence_t 
     return row;
 }
 
+// Where each place is in its text.
+static or_status_t find_positions(const input_t *input, uint32_t context, uint32_t *positions)
+{
+    for (size_t i = 0; i < input->count; i++) {
+        positions[i] = i > 0 ? positions[input->parents[i]] + 1 : 0;
+        if (positions[i] >= context) {
+            return or_fail(OR_ERR_INVALID,
+                           "%zu ids are too many: the model's context holds %" PRIu32, input->count,
+                           context);
+        }
+    }
+    return OR_OK;
+}
+
 // All places in passes of at most rows_max rows, parents before children.
 static or_status_t run_passes(output_t *output, const config_t *config, const input_t *input,
-                              or_kv_sequence_t *sequence, or_model_row_t *rows, uint32_t *positions)
+                              or_kv_sequence_t *sequence, or_model_row_t *rows,
+                              const uint32_t *positions)
 {
     uint32_t rows_max = or_model_rows_max(output->model);
     for (size_t first = 0; first < input->count; first += rows_max) {
@@ -245,7 +260,6 @@ static or_status_t run_passes(output_t *output, const config_t *config, const in
         or_status_t status = or_model_forward(output->model, rows, count);
         for (uint32_t r = 0; r < count && status == OR_OK; r++) {
             size_t i = first + r;
-            positions[i] = i > 0 ? positions[input->parents[i]] + 1 : 0;
             status = or_model_logits(output->model, r, 1, output->logits);
             if (status == OR_OK) {
                 put_row(output, config, input, i, positions[i]);
@@ -271,6 +285,9 @@ static or_status_t run_input(or_model_t *model, const config_t *config, const in
     if (rows == NULL || positions == NULL || output.logits == NULL || output.ranked == NULL ||
         (config->json && output.rows == NULL)) {
         status = or_fail(OR_ERR_NO_MEMORY, "no memory for the logits");
+    }
+    if (status == OR_OK) {
+        status = find_positions(input, or_model_context(model), positions);
     }
     if (status == OR_OK) {
         status = or_model_open_sequence(model, (uint32_t)(input->count - input->prefix), &sequence);

@@ -1,4 +1,5 @@
 // outrider up - a local cluster in the foreground, for `outrider generate --connect` and drafters elsewhere.
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "launch/models.h"
 
 #define LOOK_NS (200 * OR_NS_PER_MS)
+#define END_PATIENCE_NS (3 * OR_NS_PER_S) // for the children to end in order
 
 typedef struct {
     char *listen, *model, *draft_model, *log_level;
@@ -48,7 +50,7 @@ static const or_option_program_t program = {
                 "  outrider up --listen tcp://127.0.0.1:6000 -m target.gguf -md draft.gguf",
 };
 
-static void print_status(const config_t *config, const or_cluster_t *cluster)
+static or_status_t print_status(const config_t *config, const or_cluster_t *cluster)
 {
     printf("outrider is up; Ctrl-C ends it\n\n"
            "  endpoint  %s\n"
@@ -58,7 +60,9 @@ static void print_status(const config_t *config, const or_cluster_t *cluster)
            or_cluster_endpoint(cluster), basename(config->model),
            config->draft_model != NULL ? basename(config->draft_model) : "none (plain decoding)",
            or_cluster_endpoint(cluster));
-    fflush(stdout);
+    return fflush(stdout) == 0
+               ? OR_OK
+               : or_fail(OR_ERR_IO, "cannot write to standard output: %s", strerror(errno));
 }
 
 static or_status_t serve(const config_t *config)
@@ -72,19 +76,19 @@ static or_status_t serve(const config_t *config)
                                        .context = config->context,
                                        .log_level = config->log_level,
                                        .show_logs = true,
-                                       .restart_drafter = true};
+                                       .restart = true};
     or_cluster_t *cluster = NULL;
     or_interrupt_watch();
     or_status_t status = or_cluster_start(&local, &cluster);
     if (status != OR_OK) {
         return or_interrupt_count() > 0 ? OR_OK : status;
     }
-    print_status(config, cluster);
+    status = print_status(config, cluster);
     while (status == OR_OK && or_interrupt_count() == 0) {
         nanosleep(&pause, NULL);
         status = or_cluster_check(cluster, true);
     }
-    or_cluster_stop(&cluster);
+    or_cluster_stop(&cluster, END_PATIENCE_NS);
     return status;
 }
 
@@ -101,6 +105,10 @@ int or_command_up(int argc, char **argv)
     status = or_log_parse_level(config.log_level, &level);
     if (status == OR_OK) {
         or_log_init("up", level);
+        status =
+            config.context == 1 ? or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2") : OR_OK;
+    }
+    if (status == OR_OK) {
         status = or_models_choose(&config.model, &config.draft_model, config.plain);
     }
     if (status == OR_OK) {

@@ -60,7 +60,8 @@ static const or_option_t table[] = {
     {"logit-bias", NULL, OR_OPTION_LIST, AT(logit_bias), "ID+B",
      "add B to a token's logit, e.g. 15043+1 or 15043-inf"},
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Drafting (never changes the text)"},
-    {"draft-method", NULL, OR_OPTION_STRING, AT(draft_method), "NAME", "coupled or chain"},
+    {"draft-method", NULL, OR_OPTION_STRING, AT(draft_method), "NAME",
+     "coupled, chain, or none (as --plain)"},
     {"accept", NULL, OR_OPTION_STRING, AT(accept), "NAME",
      "acceptance rule: coupled, or greedy at temperature 0"},
     {"draft-nodes", NULL, OR_OPTION_UINT32, AT(draft_nodes), "N", "most guesses a round"},
@@ -78,11 +79,14 @@ static const or_option_t table[] = {
      "error, warn, info, debug or trace"},
     {0}};
 
+static const char *const either[] = {"prompt", "file", NULL};
+
 const or_option_program_t or_generate_program = {
     .program = "outrider generate",
     .summary = "write text after a prompt, token for token what the target alone would write",
     .usage = "-p TEXT [options]",
     .table = table,
+    .either = either,
     .examples = "Examples:\n"
                 "  outrider generate -p \"Once upon a time\" -n 64\n"
                 "  outrider generate -m target.gguf -md draft.gguf -f prompt.txt --temp 0 --json\n"
@@ -178,7 +182,9 @@ static or_status_t make_stop(const or_option_list_t *list, or_generate_request_t
 static or_status_t make_prompt(const or_generate_config_t *config, or_generate_request_t *request)
 {
     if ((config->prompt != NULL) == (config->file != NULL)) {
-        return or_fail(OR_ERR_INVALID, "give the prompt with -p TEXT or with -f FILE");
+        return or_fail(OR_ERR_INVALID, config->prompt != NULL
+                                           ? "give the prompt with -p or with -f, not both"
+                                           : "give the prompt with -p TEXT or with -f FILE");
     }
     char *text;
     size_t length;
@@ -216,6 +222,7 @@ static or_status_t make_methods(const or_generate_config_t *config, or_generate_
     if (status == OR_OK) {
         request->draft_method = method;
         request->accept_rule = rule;
+        request->plain = config->plain || method == OR_DRAFT_NONE;
     }
     return status;
 }
@@ -233,6 +240,13 @@ static or_status_t check_numbers(const or_generate_config_t *config)
     if (config->draft_depth < 1) {
         return or_fail(OR_ERR_INVALID, "--draft-depth: at least 1 is needed; see --plain");
     }
+    if (config->draft_temperature < 0 && config->draft_temperature != -1) {
+        return or_fail(OR_ERR_INVALID, "--draft-temp: %g is neither -1 nor 0 or more",
+                       (double)config->draft_temperature);
+    }
+    if (config->context == 1) {
+        return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
+    }
     return OR_OK;
 }
 
@@ -243,7 +257,6 @@ or_status_t or_generate_request_make(const or_generate_config_t *config,
         .max_tokens = config->predict > 0 ? (uint32_t)config->predict : 0,
         .sampling = config->sampling,
         .has_seed = true,
-        .plain = config->plain,
         .draft_nodes = config->draft_nodes,
         .draft_depth = config->draft_depth,
         .has_draft_temperature = config->draft_temperature >= 0,

@@ -17,7 +17,7 @@ typedef struct {
     bool ignore_end, special;
     char *draft_method, *accept;
     uint32_t draft_nodes, draft_depth;
-    float draft_temperature; // negative: not given
+    float draft_temperature; // -1: not given
     bool plain, json, verbose, display_prompt;
     char *log_level;
 } or_generate_config_t;

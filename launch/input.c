@@ -2,12 +2,14 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define INPUT_BYTES_MAX ((size_t)1 << 30)
-#define SEPARATORS ", \t\r\n"
+#define SPACE " \t\r\n"
+#define SEPARATORS "," SPACE
 
 static or_status_t read_all(FILE *file, const char *path, char **bytes_p, size_t *length_p)
 {
@@ -61,10 +63,15 @@ or_status_t or_input_numbers(const char *what, const char *text, int32_t min, in
     if (numbers == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for %s", what);
     }
-    text += strspn(text, SEPARATORS);
-    while (*text != '\0') {
+    text += strspn(text, SPACE);
+    bool more = *text != '\0';
+    while (more) {
         char *end;
         errno = 0;
+        if (*text == ',' || *text == '\0') {
+            free(numbers);
+            return or_fail(OR_ERR_INVALID, "%s: a number is missing beside a comma", what);
+        }
         long number = strtol(text, &end, 10);
         if (end == text || strspn(end, SEPARATORS) + (*end == '\0') == 0 || errno != 0 ||
             number < min || number > INT32_MAX) {
@@ -75,7 +82,12 @@ or_status_t or_input_numbers(const char *what, const char *text, int32_t min, in
             return status;
         }
         numbers[count++] = (int32_t)number;
-        text = end + strspn(end, SEPARATORS);
+        text = end + strspn(end, SPACE);
+        more = *text != '\0';
+        if (*text == ',') {
+            text++;
+            text += strspn(text, SPACE); // a number must follow, so `more` stays true
+        }
     }
     *numbers_p = numbers;
     *count_p = count;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/options.h"
+#include "common/base/program.h"
 #include "common/base/version.h"
 #include "launch/commands.h"
 
@@ -41,6 +42,7 @@ static void print_help(FILE *out)
           out);
 }
 
+// The command that may have been meant; NULL if none is near.
 static const char *nearest_command(const char *word)
 {
     const char *nearest = NULL;
@@ -52,10 +54,10 @@ static const char *nearest_command(const char *word)
             nearest = commands[i].name;
         }
     }
-    return nearest;
+    return or_options_is_near(word, best) ? nearest : NULL;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (argc < 2) {
         print_help(stderr);
@@ -76,8 +78,15 @@ int main(int argc, char **argv)
             return commands[i].run(argc - 1, argv + 1);
         }
     }
-    fprintf(stderr,
-            "outrider: there is no command '%s'; the nearest is '%s' (outrider --help lists all)\n",
-            word, nearest_command(word));
+    const char *nearest = nearest_command(word);
+    fprintf(stderr, "outrider: there is no command '%s'%s%s%s (outrider --help lists all)\n", word,
+            nearest != NULL ? "; the nearest is '" : "", nearest != NULL ? nearest : "",
+            nearest != NULL ? "'" : "");
     return OR_EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    or_program_begin();
+    return or_program_end(run(argc, argv));
 }

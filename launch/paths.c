@@ -61,5 +61,9 @@ or_status_t or_paths_model(const char *name, char path[OR_PATH_BYTES])
                     "or name models with -m and -md",
                     name, path);
     }
+    // Without the dots, for logs; a path that cannot be resolved still opens.
+    if (status == OR_OK && realpath(path, folder) != NULL) {
+        memcpy(path, folder, strlen(folder) + 1);
+    }
     return status;
 }

@@ -12,5 +12,5 @@
 or_status_t or_paths_program(const char *name, char path[OR_PATH_BYTES]);
 
 // A demonstration model: in $OUTRIDER_MODELS if that is set, else in launch/models of the source tree whose build/<preset>/bin
-// holds this executable. OR_ERR_NOT_FOUND says what to do.
+// holds this executable; canonical. OR_ERR_NOT_FOUND says what to do.
 or_status_t or_paths_model(const char *name, char path[OR_PATH_BYTES]);

@@ -13,11 +13,12 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/interrupt.h"
 #include "launch/paths.h"
 
-#define STOP_PATIENCE_NS (3 * OR_NS_PER_S)
 #define POLL_NS (2 * OR_NS_PER_MS)
-#define TAIL_BYTES 2048
+#define TAIL_BYTES 16384 // of a log that are looked through
+#define WORDS_BYTES 2048
 
 // In the child, between fork and exec: only calls that are safe there.
 static void become(const char *path, char **argv, pid_t parent, int log_fd, int keep_fd)
@@ -84,6 +85,22 @@ bool or_process_ended(or_process_t *process, int *wait_status)
     return true;
 }
 
+// The first line about an error, else the last; cuts `text` behind it.
+static const char *telling_line(char *text)
+{
+    char *line = text;
+    for (;;) {
+        char *end = strchr(line, '\n');
+        if (end != NULL) {
+            *end = '\0';
+        }
+        if (end == NULL || strcasestr(line, "error") != NULL || strstr(line, "[err]") != NULL) {
+            return line;
+        }
+        line = end + 1;
+    }
+}
+
 void or_process_last_words(const or_process_t *process, char *text, size_t capacity)
 {
     char tail[TAIL_BYTES + 1];
@@ -98,8 +115,7 @@ void or_process_last_words(const or_process_t *process, char *text, size_t capac
         return;
     }
     tail[length] = '\0';
-    const char *line = strrchr(tail, '\n');
-    line = line != NULL ? line + 1 : tail;
+    const char *line = telling_line(tail);
     const char *words = strstr(line, ": "); // behind "12:03:01.250 error drafter"
     snprintf(text, capacity, "%s", words != NULL ? words + 2 : line);
 }
@@ -107,7 +123,7 @@ void or_process_last_words(const or_process_t *process, char *text, size_t capac
 void or_process_describe_end(const or_process_t *process, int wait_status, char *text,
                              size_t capacity)
 {
-    char how[128], words[TAIL_BYTES];
+    char how[128], words[WORDS_BYTES];
     if (WIFSIGNALED(wait_status)) {
         snprintf(how, sizeof how, "was killed by signal %d (%s)", WTERMSIG(wait_status),
                  strsignal(WTERMSIG(wait_status)));
@@ -140,14 +156,15 @@ static void signal_all(const or_process_t *processes, size_t count, int number)
     }
 }
 
-void or_process_stop_all(or_process_t *processes, size_t count)
+void or_process_stop_all(or_process_t *processes, size_t count, int64_t patience_ns)
 {
     const struct timespec pause = {0, POLL_NS};
-    int64_t deadline = or_clock_now(or_clock_monotonic()) + STOP_PATIENCE_NS;
+    int64_t deadline = or_clock_now(or_clock_monotonic()) + patience_ns;
     bool killed = false;
     signal_all(processes, count, SIGTERM);
     while (!all_ended(processes, count)) {
-        if (!killed && or_clock_now(or_clock_monotonic()) > deadline) {
+        bool hurry = or_interrupt_count() > 1 || or_clock_now(or_clock_monotonic()) > deadline;
+        if (hurry && !killed) {
             signal_all(processes, count, SIGKILL);
             killed = true;
         }

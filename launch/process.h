@@ -5,6 +5,7 @@
 // Main thread only.
 #pragma once
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "common/base/status.h"
@@ -30,8 +31,10 @@ bool or_process_ended(or_process_t *process, int *wait_status);
 // "outrider-verifier was killed by signal 9 (Killed); its last words: ..." into `text`.
 void or_process_describe_end(const or_process_t *process, int wait_status, char *text,
                              size_t capacity);
-// What its last log line says, without time, level and role; "" if nothing was kept.
+// What its first line about an error says, else its last line, without time, level and role; "" if nothing was kept. Not simply the
+// last: MPI and others print noise behind the cause.
 void or_process_last_words(const or_process_t *process, char *text, size_t capacity);
 
-// End all of them: SIGTERM, after 3 s SIGKILL; reap, and close their logs. Those that do not run are left out.
-void or_process_stop_all(or_process_t *processes, size_t count);
+// End all of them: SIGTERM; after `patience_ns`, or at once when the user's second Ctrl-C comes, SIGKILL; reap, and close their logs. Those
+// that do not run are left out.
+void or_process_stop_all(or_process_t *processes, size_t count, int64_t patience_ns);

@@ -85,13 +85,19 @@ static double tokens_per_second(const or_report_t *report)
 void or_report_print_summary(const or_report_t *report, FILE *out)
 {
     const or_generate_stats_t *stats = &report->stats;
-    fprintf(out, "%" PRIu32 " tokens, %.1f per target call, ", stats->completion_tokens,
-            block_efficiency(report));
-    if (stats->drafted > 0) {
-        fprintf(out, "%.0f %% of drafted tokens accepted, ",
+    uint32_t tokens = stats->completion_tokens;
+    fprintf(out, "%" PRIu32 " token%s", tokens, tokens == 1 ? "" : "s");
+    if (tokens > 0) {
+        fprintf(out, ", %.1f per target call", block_efficiency(report));
+    }
+    if (tokens > 0 && stats->drafted > 0) {
+        fprintf(out, ", %.0f %% of drafted tokens accepted",
                 100 * ratio((double)stats->accepted, (double)stats->drafted));
     }
-    fprintf(out, "%.0f tokens/s (seed %" PRIu64 ")\n", tokens_per_second(report), report->seed);
+    if (tokens > 0) {
+        fprintf(out, ", %.0f tokens/s", tokens_per_second(report));
+    }
+    fprintf(out, " (seed %" PRIu64 ")\n", report->seed);
 }
 
 void or_report_print_times(const or_report_t *report, FILE *out)

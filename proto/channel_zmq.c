@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
+#include "common/base/log.h"
 #include "proto/message.h"
 
 #define LINGER_MS 200 // last messages get out, shutdown never hangs
@@ -319,6 +321,56 @@ static or_status_t create(bool hub, zmq_channel_t **self_p)
     return OR_OK;
 }
 
+// tcp://HOST:PORT or ipc://PATH. ZeroMQ would take a port modulo 65536, and transports that reach no other process.
+static or_status_t check_endpoint(const char *endpoint, bool listening)
+{
+    static const char tcp[] = "tcp://", ipc[] = "ipc://";
+    const char *host =
+        strncmp(endpoint, tcp, sizeof tcp - 1) == 0 ? endpoint + sizeof tcp - 1 : NULL;
+    const char *colon = host != NULL ? strrchr(host, ':') : NULL;
+    if (strncmp(endpoint, ipc, sizeof ipc - 1) == 0 && endpoint[sizeof ipc - 1] != '\0') {
+        return OR_OK;
+    }
+    if (colon == NULL || colon == host) {
+        return or_fail(OR_ERR_INVALID,
+                       "%s is not an endpoint (expected tcp://%s:PORT or ipc://PATH)", endpoint,
+                       listening ? "ADDRESS" : "HOST");
+    }
+    const char *port = colon + 1;
+    if (listening && strcmp(port, "*") == 0) {
+        return OR_OK;
+    }
+    size_t digits = strspn(port, "0123456789");
+    long number = digits > 0 && digits < 10 && port[digits] == '\0' ? strtol(port, NULL, 10) : -1;
+    if (number < (listening ? 0 : 1) || number > UINT16_MAX) {
+        return or_fail(OR_ERR_INVALID, "%s: the port is not a number from %s", endpoint,
+                       listening ? "0 to 65535, or * for any free one" : "1 to 65535");
+    }
+    return OR_OK;
+}
+
+// ZeroMQ looks names up in the background, where nobody hears that there is no such name.
+static or_status_t check_host(const char *endpoint)
+{
+    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    char host[256];
+    if (sscanf(endpoint, "tcp://%255[^:[]:", host) != 1) {
+        return OR_OK; // a path, or an address in brackets
+    }
+    int error = getaddrinfo(host, NULL, &hints, &found);
+    if (error == 0) {
+        freeaddrinfo(found);
+        return OR_OK;
+    }
+    if (error == EAI_NONAME) {
+        return or_fail(OR_ERR_INVALID, "cannot connect to %s: there is no host '%s'", endpoint,
+                       host);
+    }
+    or_log(OR_LOG_WARN, "cannot look up '%s' for now: %s", host, gai_strerror(error));
+    return OR_OK;
+}
+
 static or_status_t fail_bind(const char *endpoint, int error)
 {
     switch (error) {
@@ -361,7 +413,10 @@ or_status_t or_channel_zmq_bind(const char *endpoint, char *bound, size_t capaci
                                 or_channel_t **channel_p)
 {
     zmq_channel_t *self;
-    or_status_t status = create(true, &self);
+    or_status_t status = check_endpoint(endpoint, true);
+    if (status == OR_OK) {
+        status = create(true, &self);
+    }
     if (status != OR_OK) {
         return status;
     }
@@ -381,7 +436,13 @@ or_status_t or_channel_zmq_bind(const char *endpoint, char *bound, size_t capaci
 or_status_t or_channel_zmq_connect(const char *endpoint, or_channel_t **channel_p)
 {
     zmq_channel_t *self;
-    or_status_t status = create(false, &self);
+    or_status_t status = check_endpoint(endpoint, false);
+    if (status == OR_OK) {
+        status = check_host(endpoint);
+    }
+    if (status == OR_OK) {
+        status = create(false, &self);
+    }
     if (status != OR_OK) {
         return status;
     }

@@ -7,7 +7,7 @@
 #include "proto/channel.h"
 
 // Listen. `bound` (may be NULL) receives the endpoint really used, with its port, cut to capacity.
-// OR_ERR_IO with a sentence: port in use, bad address, no permission.
+// OR_ERR_IO with a sentence: port in use, no such address here, no permission. OR_ERR_INVALID: not an endpoint.
 or_status_t or_channel_zmq_bind(const char *endpoint, char *bound, size_t capacity,
                                 or_channel_t **channel_p);
 // Connect, in the background and again after losses. OR_ERR_INVALID if the endpoint makes no sense.

@@ -44,12 +44,14 @@ static void on_error(or_edge_t *edge, const or_message_t *message)
     or_log(OR_LOG_WARN, "the coordinator says: %s", error->text);
 }
 
+// `again`: there was a welcome already. A coordinator that comes late answers every Hello that waited for it.
 static void on_message(or_edge_t *edge, void (*take)(void *, const or_message_t *), void *role,
-                       const or_message_t *message)
+                       const or_message_t *message, bool again)
 {
     switch (message->type) {
     case OR_MSG_WELCOME:
-        or_log(OR_LOG_INFO, "welcomed by %s", message->body.welcome.software);
+        or_log(again ? OR_LOG_DEBUG : OR_LOG_INFO, "welcomed by %s",
+               message->body.welcome.software);
         break;
     case OR_MSG_ERROR:
         on_error(edge, message);
@@ -65,11 +67,12 @@ void or_edge_drain(or_edge_t *edge, void (*take)(void *, const or_message_t *), 
         or_link_event_t event;
         or_peer_t from;
         or_message_t message = {0};
+        bool welcomed = or_link_welcomed(edge->link);
         if (or_link_receive(edge->link, &event, &from, &message) != OR_OK) {
             return;
         }
         if (event == OR_LINK_MESSAGE) {
-            on_message(edge, take, role, &message);
+            on_message(edge, take, role, &message, welcomed);
             or_message_fini(&message);
         } else {
             or_log(OR_LOG_WARN, "the coordinator is silent; calling it again");

@@ -1,10 +1,14 @@
 // outrider-verifier: the target model as a process.
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/interrupt.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
+#include "common/base/program.h"
 #include "common/base/version.h"
 #include "common/decode/token_tree.h"
 #include "proto/edge.h"
@@ -20,7 +24,15 @@ typedef struct {
     uint32_t nodes_max;
     uint32_t sessions_max;
     uint32_t batch;
+    int32_t ready_fd;
 } config_t;
+
+// What the loop turns.
+typedef struct {
+    or_verifier_t *verifier;
+    const or_link_t *link;
+    int ready_fd; // -1: nobody waits to hear that we have joined
+} served_t;
 
 static const or_option_t table[] = {
     {"model", "m", OR_OPTION_STRING, offsetof(config_t, model), "FILE", "target model (GGUF)"},
@@ -35,6 +47,8 @@ static const or_option_t table[] = {
      "largest tree accepted"},
     {"sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, sessions_max), "N",
      "sessions whose cache is kept"},
+    {"ready-fd", NULL, OR_OPTION_INT32, offsetof(config_t, ready_fd), "FD",
+     "write a byte to this file descriptor once the coordinator has welcomed it"},
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
      "error, warn, info, debug, trace"},
     {0}};
@@ -49,12 +63,22 @@ static const or_option_program_t program = {
 
 static int64_t turn(void *role)
 {
-    return or_verifier_turn(role);
+    served_t *served = role;
+    int64_t due = or_verifier_turn(served->verifier);
+    if (served->ready_fd >= 0 && or_link_welcomed(served->link)) {
+        if (write(served->ready_fd, "", 1) != 1) {
+            or_log(OR_LOG_WARN, "cannot write to --ready-fd: %s", strerror(errno));
+        }
+        close(served->ready_fd);
+        served->ready_fd = -1;
+    }
+    return due;
 }
 
 static const char *refused(const void *role)
 {
-    return or_verifier_refused(role);
+    const served_t *served = role;
+    return or_verifier_refused(served->verifier);
 }
 
 // Everything from the file to the loop; cleaned up in reverse.
@@ -66,6 +90,7 @@ static or_status_t serve(const config_t *config, const or_ranks_t *ranks)
     const or_model_options_t options = {.threads = config->threads,
                                         .context_max = config->context,
                                         .rows_max = rows,
+                                        .sequences_max = config->sessions_max,
                                         .ranks = ranks};
     const or_verifier_config_t shape = {.nodes_max = config->nodes_max,
                                         .sessions_max = config->sessions_max,
@@ -80,7 +105,8 @@ static or_status_t serve(const config_t *config, const or_ranks_t *ranks)
                                     or_clock_monotonic(), &verifier);
     }
     if (status == OR_OK) {
-        status = or_edge_process_run(&process, turn, refused, verifier);
+        served_t served = {verifier, process.link, config->ready_fd};
+        status = or_edge_process_run(&process, turn, refused, &served);
     }
     or_verifier_destroy(&verifier);
     or_edge_process_close(&process);
@@ -92,11 +118,15 @@ static or_status_t check(const config_t *config, const or_ranks_t *ranks)
     if (config->model == NULL || config->connect == NULL) {
         return or_fail(OR_ERR_INVALID, "-m FILE and --connect ENDPOINT are needed; see --help");
     }
-    if (config->nodes_max > OR_TREE_NODES_MAX || config->sessions_max == 0 || config->batch == 0) {
-        return or_fail(
-            OR_ERR_INVALID,
-            "--draft-nodes-max is at most %u; --sessions-max and --batch-size at least 1",
-            OR_TREE_NODES_MAX);
+    if (config->nodes_max == 0 || config->nodes_max > OR_TREE_NODES_MAX) {
+        return or_fail(OR_ERR_INVALID, "--draft-nodes-max: %" PRIu32 " is not between 1 and %u",
+                       config->nodes_max, OR_TREE_NODES_MAX);
+    }
+    if (config->sessions_max == 0 || config->batch == 0) {
+        return or_fail(OR_ERR_INVALID, "--sessions-max and --batch-size are at least 1");
+    }
+    if (config->context == 1) {
+        return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
     if (ranks->size != 1) {
         return or_fail(OR_ERR_UNSUPPORTED,
@@ -105,9 +135,10 @@ static or_status_t check(const config_t *config, const or_ranks_t *ranks)
     return OR_OK;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    config_t config = {.nodes_max = OR_TREE_NODES_MAX, .sessions_max = 16, .batch = 256};
+    config_t config = {
+        .nodes_max = OR_TREE_NODES_MAX, .sessions_max = 16, .batch = 256, .ready_fd = -1};
     or_options_next_t next;
     or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
     or_log_level_t level = OR_LOG_INFO;
@@ -125,12 +156,13 @@ int main(int argc, char **argv)
     }
     const or_ranks_t *ranks = NULL;
     bool usage = false;
+    or_interrupt_watch(); // MPI takes a while to start
     status = or_ranks_mpi_start(&argc, &argv, &ranks);
     if (status == OR_OK) {
-        or_interrupt_watch(); // after MPI, which installs handlers of its own
+        or_interrupt_watch(); // and may have put handlers of its own in their place
         status = check(&config, ranks);
         usage = status == OR_ERR_INVALID;
-        if (status == OR_OK) {
+        if (status == OR_OK && or_interrupt_count() == 0) {
             status = serve(&config, ranks);
         }
         or_ranks_mpi_stop();
@@ -140,4 +172,10 @@ int main(int argc, char **argv)
     }
     or_options_free(&program, &config, NULL);
     return status == OR_ERR_MISMATCH ? OR_EXIT_REFUSED : usage ? 2 : status == OR_OK ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    or_program_begin();
+    return or_program_end(run(argc, argv));
 }

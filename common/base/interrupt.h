@@ -3,7 +3,8 @@
 // A signal that comes between the look and the wait would otherwise be noticed one time-out late. One per process: main thread.
 #pragma once
 
-// From now on SIGINT and SIGTERM are counted instead of ending the process, and a closed pipe is an error of write.
+// From now on SIGINT and SIGTERM are counted instead of ending the process, and a closed pipe is an error of write. Again after a library
+// that may have installed handlers of its own; the count stays.
 void or_interrupt_watch(void);
 // How many came.
 int or_interrupt_count(void);

@@ -83,6 +83,11 @@ size_t or_options_distance(const char *a, const char *b)
     return row[length_b];
 }
 
+bool or_options_is_near(const char *word, size_t distance)
+{
+    return distance <= strlen(word) / 3;
+}
+
 // Store a value and remember who gave it; a list starts anew when a stronger source speaks.
 static or_status_t set_option(parser_t *parser, const or_option_t *option, source_t source,
                               const char *origin, const char *text)
@@ -124,7 +129,7 @@ static bool is_common(const or_option_t *option)
 }
 
 typedef struct {
-    const char *name;
+    const or_option_t *option;
     bool short_name;
     size_t distance;
 } nearest_t;
@@ -138,20 +143,38 @@ static void look_nearby(const or_option_t *table, const char *name, nearest_t *b
                 candidate != NULL ? or_options_distance(name, candidate) : best->distance;
             // Every short name is near a short word: only one that differs in its dashes is meant.
             if (distance < best->distance && (!is_short || distance == 0)) {
-                *best = (nearest_t){candidate, is_short, distance};
+                *best = (nearest_t){table, is_short, distance};
             }
         }
     }
 }
 
-static or_status_t fail_unknown(const or_option_program_t *program, const char *origin,
-                                const char *word, const char *name)
+// `word` as the user wrote it, `name` without its dashes.
+static or_status_t fail_unknown(const or_option_program_t *program, const char *word,
+                                const char *name)
 {
     nearest_t best = {NULL, false, SIZE_MAX};
     look_nearby(program->table, name, &best);
     look_nearby(or_common_options, name, &best);
-    return or_fail(OR_ERR_INVALID, "%sunknown option '%s'; the nearest is %s%s (--help lists all)",
-                   origin, word, best.short_name ? "-" : "--", best.name);
+    if (!or_options_is_near(name, best.distance)) {
+        return or_fail(OR_ERR_INVALID, "unknown option '%s' (--help lists all)", word);
+    }
+    return or_fail(OR_ERR_INVALID, "unknown option '%s'; the nearest is %s%s (--help lists all)",
+                   word, best.short_name ? "-" : "--",
+                   best.short_name ? best.option->short_name : best.option->name);
+}
+
+// A config file has long names only, and neither --help nor --config.
+static or_status_t fail_unknown_key(const or_option_program_t *program, const char *file,
+                                    const char *key)
+{
+    nearest_t best = {NULL, false, SIZE_MAX};
+    look_nearby(program->table, key, &best);
+    if (!or_options_is_near(key, best.distance)) {
+        return or_fail(OR_ERR_INVALID, "%s: unknown key '%s' (--help lists all)", file, key);
+    }
+    return or_fail(OR_ERR_INVALID, "%s: unknown key '%s'; the nearest is '%s' (--help lists all)",
+                   file, key, best.option->name);
 }
 
 // ---- the three sources ----
@@ -177,7 +200,7 @@ static or_status_t match_option(const or_option_program_t *program, const char *
     if (*option == NULL) {
         char cut[NAME_MAX_BYTES];
         snprintf(cut, sizeof cut, "%.*s", (int)(length < INT_MAX ? length : INT_MAX), name);
-        return fail_unknown(program, "", word, cut);
+        return fail_unknown(program, word, cut);
     }
     return OR_OK;
 }
@@ -327,8 +350,7 @@ static or_status_t read_key(parser_t *parser, const char *key, const json_t *val
     snprintf(origin, sizeof origin, "'%s' in %s", key, parser->common.config);
     const or_option_t *option = find_in(parser->program->table, key, strlen(key), false);
     if (option == NULL) {
-        snprintf(origin, sizeof origin, "%s: ", parser->common.config);
-        return fail_unknown(parser->program, origin, key, key);
+        return fail_unknown_key(parser->program, parser->common.config, key);
     }
     if (option->type != OR_OPTION_LIST || !json_is_array(value)) {
         return set_from_json(parser, option, origin, value);
@@ -346,6 +368,9 @@ static or_status_t read_file(parser_t *parser)
 {
     json_error_t error;
     json_t *root = json_load_file(parser->common.config, JSON_REJECT_DUPLICATES, &error);
+    if (root == NULL && error.line < 0) { // not read at all
+        return or_fail(OR_ERR_INVALID, "--config %s: %s", parser->common.config, error.text);
+    }
     if (root == NULL) {
         return or_fail(OR_ERR_INVALID, "--config %s, line %d: %s", parser->common.config,
                        error.line, error.text);
@@ -390,6 +415,27 @@ static void print_version(const or_option_program_t *program)
            OR_PROTOCOL_VERSION, OR_ARITH_ID);
 }
 
+// Of the options that say the same thing, forget those that a stronger source has spoken over.
+static void silence_weaker(parser_t *parser)
+{
+    const or_option_t *table = parser->program->table;
+    const char *const *names = parser->program->either;
+    source_t strongest = SOURCE_DEFAULT;
+    for (size_t i = 0; names != NULL && names[i] != NULL; i++) {
+        const or_option_t *option = find_in(table, names[i], strlen(names[i]), false);
+        source_t source = parser->sources[option - table];
+        strongest = source > strongest ? source : strongest;
+    }
+    for (size_t i = 0; names != NULL && names[i] != NULL; i++) {
+        const or_option_t *option = find_in(table, names[i], strlen(names[i]), false);
+        char **place = (char **)((char *)parser->config + option->offset);
+        if (parser->sources[option - table] < strongest) {
+            free(*place);
+            *place = NULL;
+        }
+    }
+}
+
 // Everything the sources say, the weakest first.
 static or_status_t read_sources(parser_t *parser, int argc, char **argv, or_option_list_t *rest)
 {
@@ -399,6 +445,9 @@ static or_status_t read_sources(parser_t *parser, int argc, char **argv, or_opti
     }
     if (status == OR_OK) {
         status = read_command_line(parser, argc, argv, rest);
+    }
+    if (status == OR_OK) {
+        silence_weaker(parser);
     }
     return status;
 }

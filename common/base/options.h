@@ -8,7 +8,7 @@
 // Precedence: command line, then environment (OUTRIDER_<NAME>, dashes as underscores), then --config FILE (a JSON object),
 // then what the struct held before, which --help shows as the default. An empty variable counts as absent. A list from a higher
 // place replaces the lower one's; a variable gives it one item. `--name value`, `--name=value`, `-n value`; short
-// names may have several letters, as llama.cpp's -md. An unknown option names the nearest known one. --help and --version are
+// names may have several letters, as llama.cpp's -md. An unknown option names the nearest known one if that is near. --help and --version are
 // in every program. Not thread safe: main thread, at start-up.
 #pragma once
 
@@ -45,6 +45,9 @@ typedef struct {
     const char *usage;   // what follows the program's name, e.g. "[options] [FILE]"; may be NULL
     const or_option_t *table; // ends with a zeroed row
     const char *examples;     // printed at the end of --help; may be NULL
+    // Names of string options that say the same thing, up to a NULL: one from a higher place silences those from lower ones. Two from the
+    // same place are left to the program. May be NULL.
+    const char *const *either;
 } or_option_program_t;
 
 typedef enum { OR_OPTIONS_RUN, OR_OPTIONS_EXIT } or_options_next_t;
@@ -61,3 +64,5 @@ void or_options_free(const or_option_program_t *program, void *config, or_option
 
 // How many single letters must be inserted, removed or changed to make one word the other: for "did you mean".
 size_t or_options_distance(const char *a, const char *b);
+// Is that few enough for a guess at what was meant: at most a third of the word's letters?
+bool or_options_is_near(const char *word, size_t distance);

@@ -33,7 +33,12 @@ static const or_option_t table[] = {
     {"stop", "r", OR_OPTION_LIST, offsetof(config_t, stop), "TEXT", "a text that ends it"},
     {0}};
 
-static const or_option_program_t program = {"outrider test", "a test", "[options]", table, NULL};
+static const char *const either[] = {"model", "model-draft", NULL};
+
+static const or_option_program_t program = {"outrider test", "a test", "[options]",
+                                            table,           NULL,     NULL};
+static const or_option_program_t program_either = {"outrider test", "a test", "[options]",
+                                                   table,           NULL,     either};
 
 typedef struct {
     config_t config;
@@ -162,7 +167,8 @@ static void nonsense_is_refused_with_a_reason(void **state)
          "unknown option '--draft-node=3'; the nearest is --draft-nodes (--help lists all)"},
         {{"-temp", "1"}, "unknown option '-temp'; the nearest is --temp (--help lists all)"},
         {{"--md", "x"}, "unknown option '--md'; the nearest is -md (--help lists all)"},
-        {{"--no-temp"}, "unknown option '--no-temp'; the nearest is --temp (--help lists all)"},
+        {{"--no-temp"}, "unknown option '--no-temp' (--help lists all)"},
+        {{"--frobnicate"}, "unknown option '--frobnicate' (--help lists all)"},
         {{"word"}, "'word' is not an option, and outrider test takes no other words (--help)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -227,7 +233,9 @@ static void a_bad_config_file_is_refused(void **state)
     } cases[] = {
         {"{\"temp\": ", "line 1: "},
         {"[1]", "not a JSON object"},
-        {"{\"tempo\": 1}", "unknown option 'tempo'; the nearest is --temp"},
+        {"{\"tempo\": 1}", "unknown key 'tempo'; the nearest is 'temp'"},
+        {"{\"n\": 1}", "unknown key 'n'; the nearest is 'predict'"},
+        {"{\"frobnicate\": 1}", "unknown key 'frobnicate' (--help"},
         {"{\"temp\": [1]}", "'temp' in /tmp/options_test_"},
         {"{\"predict\": 1.5}", "'1.5' is not a whole number"},
         {"{\"stop\": [null]}", "a string, a number or true/false is needed"},
@@ -242,7 +250,30 @@ static void a_bad_config_file_is_refused(void **state)
     }
     outcome_t o = PARSE("--config", "/nowhere/at/all.json");
     assert_int_equal(o.status, OR_ERR_INVALID);
+    assert_null(strstr(or_error_text(), "line"));
     drop(&o);
+}
+
+static void of_either_the_strongest_place_wins(void **state)
+{
+    (void)state;
+    char *line[] = {(char *)"test", (char *)"-m", (char *)"line.gguf"};
+    char *both[] = {(char *)"test", (char *)"-m", (char *)"a", (char *)"-md", (char *)"b"};
+    config_t config = {0};
+    or_options_next_t next;
+    setenv("OUTRIDER_MODEL_DRAFT", "variable.gguf", 1);
+    assert_int_equal(or_options_parse(&program_either, 3, line, &config, NULL, &next), OR_OK);
+    assert_string_equal(config.model, "line.gguf");
+    assert_null(config.draft);
+    or_options_free(&program_either, &config, NULL);
+    assert_int_equal(or_options_parse(&program_either, 1, line, &config, NULL, &next), OR_OK);
+    assert_string_equal(config.draft, "variable.gguf");
+    or_options_free(&program_either, &config, NULL);
+    assert_int_equal(or_options_parse(&program_either, 5, both, &config, NULL, &next), OR_OK);
+    assert_string_equal(config.model, "a"); // the program's to refuse
+    assert_string_equal(config.draft, "b");
+    or_options_free(&program_either, &config, NULL);
+    unsetenv("OUTRIDER_MODEL_DRAFT");
 }
 
 static void help_and_version_end_the_program(void **state)
@@ -280,6 +311,7 @@ int main(void)
         cmocka_unit_test(nonsense_is_refused_with_a_reason),
         cmocka_unit_test(the_strongest_place_wins),
         cmocka_unit_test(a_bad_config_file_is_refused),
+        cmocka_unit_test(of_either_the_strongest_place_wins),
         cmocka_unit_test(help_and_version_end_the_program),
         cmocka_unit_test(distance_counts_edits),
     };

@@ -21,13 +21,18 @@ ENVIRONMENT = {**{key: value for key, value in os.environ.items() if not key.sta
                "OUTRIDER_MODELS": str(MODELS)}
 
 
-def outrider(*words, stdin=b"", code=0):
-    """Run the command; its standard output as bytes, its standard error as text. Fails on another exit code."""
-    done = subprocess.run([BIN / "outrider", *map(str, words)], input=stdin, capture_output=True, env=ENVIRONMENT, timeout=PATIENCE)
+def call(program, *words, stdin=b"", stdout=subprocess.PIPE, code=0, **variables):
+    """Run a program of ours; its standard output as bytes, its standard error as text. Fails on another exit code."""
+    done = subprocess.run([BIN / program, *map(str, words)], input=stdin, stdout=stdout, stderr=subprocess.PIPE,
+                          env={**ENVIRONMENT, **variables}, timeout=PATIENCE)
     error = done.stderr.decode(errors="replace")
     if done.returncode != code:
-        raise AssertionError(f"outrider {' '.join(map(str, words))}: exit {done.returncode}, not {code}\n{error}")
+        raise AssertionError(f"{program} {' '.join(map(str, words))}: exit {done.returncode}, not {code}\n{error}")
     return done.stdout, error
+
+
+def outrider(*words, **settings):
+    return call("outrider", *words, **settings)
 
 
 def generate(*words):
@@ -90,9 +95,9 @@ def is_alive(pid):
 class Background:
     """A command that goes on while a test looks at it; killed at the end of the `with` block if it still runs."""
 
-    def __init__(self, *words):
-        self.process = subprocess.Popen([BIN / "outrider", *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, env=ENVIRONMENT)
+    def __init__(self, *words, program="outrider"):
+        self.process = subprocess.Popen([BIN / program, *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, env=ENVIRONMENT, bufsize=0)  # nothing read ahead: end() would miss it
 
     def __enter__(self):
         return self
@@ -108,6 +113,13 @@ class Background:
             now = children(self.process.pid)
             return now if all(name in now for name in names) else None
         return wait_until(found, f"children {names} of outrider")
+
+    def hears(self, word):
+        """Read standard error up to the line with this word; that line, or "" if it ended without."""
+        for line in self.process.stderr:
+            if word.encode() in line:
+                return line.decode(errors="replace")
+        return ""
 
     def end(self):
         """Wait for its end: exit code, standard output, standard error."""

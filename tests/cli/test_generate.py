@@ -35,6 +35,12 @@ class LocalRun(unittest.TestCase):
         out, _ = outrider("generate", "-p", "Once upon a time", "-n", 20, "-s", 5, "--no-display-prompt", "--plain")
         self.assertEqual(out.decode(), line["text"] + "\n")
 
+    def test_no_drafter_under_either_name(self):
+        for words in (["--plain"], ["--draft-method", "none"]):
+            _, error = outrider("generate", "-p", "Once upon a time", "-n", 1, "-s", 5, *words)
+            self.assertNotIn("drafter", error)
+            self.assertRegex(error, r"\n1 token, ")
+
     def test_the_target_drafts_for_itself(self):
         line = generate("-m", TARGET, "-md", TARGET, "-p", "Once upon a time", "-n", 48, "-s", 3, "--temp", 1)
         plain = generate("-m", TARGET, "--plain", "-p", "Once upon a time", "-n", 48, "-s", 3, "--temp", 1)

@@ -5,7 +5,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cli import DRAFT, TARGET, data, outrider, reference
+from cli import DRAFT, MODELS, TARGET, call, data, outrider, reference
 
 
 class Command(unittest.TestCase):
@@ -26,8 +26,40 @@ class Command(unittest.TestCase):
         self.assertIn("-p TEXT", outrider("generate", code=2)[1])
         self.assertIn("--logit-bias", outrider("generate", "-p", "x", "--logit-bias", "one", code=2)[1])
         self.assertIn("-md", outrider("generate", "-p", "x", "-m", TARGET, code=2)[1])
+        self.assertIn("--draft-temp", outrider("generate", "-p", "x", "--draft-temp", "-0.5", code=2)[1])
+        self.assertIn("--ctx-size", outrider("generate", "-p", "x", "-c", 1, code=2)[1])
+        self.assertNotIn("nearest", outrider("generate", "--frobnicate", code=2)[1])
+        self.assertNotIn("nearest", outrider("frobnicate", code=2)[1])
         outrider("generate", "-p", "x", "--accept", "greedy", "--temp", "1", code=2)
         outrider(code=2)
+
+    def test_the_roles_name_the_range(self):
+        for program in ("outrider-drafter", "outrider-verifier"):
+            for words in (["--draft-nodes-max", 0], ["--draft-nodes-max", 1025], ["-c", 1]):
+                self.assertIn(words[0], call(program, "-m", "x", "--connect", "tcp://127.0.0.1:1", *words, code=2)[1])
+
+    def test_one_prompt(self):
+        """From one place one way is allowed; a stronger place silences a weaker one."""
+        self.assertIn("not both", outrider("generate", "-p", "x", "-f", "y", code=2)[1])
+        self.assertIn("/nowhere", outrider("generate", OUTRIDER_FILE="/nowhere", code=1)[1])
+        words = ["generate", "-p", "x", "-m", "/absent", "--plain"]
+        self.assertIn("/absent", outrider(*words, OUTRIDER_FILE="/nowhere", code=1)[1])
+
+    def test_config_file(self):
+        self.assertNotIn("line", outrider("generate", "--config", "/nowhere/at/all", code=2)[1])
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write('{"n": 3}')
+            file.flush()
+            self.assertIn("'predict'", outrider("generate", "--config", file.name, code=2)[1])
+
+    def test_what_cannot_be_written_is_an_error(self):
+        with open("/dev/full", "wb") as full:
+            for program, *words in (("outrider", "--help"), ("outrider", "--version"), ("outrider", "generate", "--help"),
+                                    ("outrider", "model", "inspect"), ("outrider", "model", "inspect", "--json"),
+                                    ("outrider", "model", "eval", "--ids", "1"), ("outrider-coordinator", "--help"),
+                                    ("outrider-verifier", "--version"), ("outrider-drafter", "--version")):
+                _, error = call(program, *words, stdout=full, code=1)
+                self.assertIn("cannot write to standard output", error, words)
 
 
 class Tokenize(unittest.TestCase):
@@ -72,6 +104,9 @@ class Inspect(unittest.TestCase):
     def test_a_pair_shares_its_content_hash(self):
         hashes = {json.loads(outrider("model", "inspect", "--json", path)[0])["vocabulary"]["hash"] for path in (TARGET, DRAFT)}
         self.assertEqual(len(hashes), 1)
+
+    def test_paths_have_no_dots(self):
+        self.assertNotIn(b"..", outrider("model", "inspect", OUTRIDER_MODELS=f"{MODELS}/../models")[0].splitlines()[0])
 
     def test_files_that_are_no_model(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -131,7 +166,9 @@ class Eval(unittest.TestCase):
     def test_nonsense_is_refused(self):
         outrider("model", "eval", code=2)
         outrider("model", "eval", "--ids", "", code=2)
-        outrider("model", "eval", "--ids", "1,x", code=2)
+        for ids in ("1,x", "1,,2", "1,2,", ",1", ","):
+            outrider("model", "eval", "--ids", ids, code=2)
+        self.assertIn("context holds 512", outrider("model", "eval", "--ids", "1," * 512 + "1", code=1)[1])
         outrider("model", "eval", "--ids", "1,2", "--parents", "-1", code=2)
         outrider("model", "eval", "--ids", "1,2,3", "--parents", "-1,0,2", code=2)
         outrider("model", "eval", "--ids", "1", "--tree", "2", "--parents", "0", code=2)

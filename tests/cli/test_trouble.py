@@ -1,14 +1,18 @@
 """Goal: whatever breaks, the user gets a sentence and an exit code, nothing hangs, no process stays behind, and where the text can go on it
 is the same text.
 Method: damaged files, foreign vocabularies, taken ports, killed processes, signals, and a peer that speaks another protocol version."""
+import json
 import os
 import signal
 import socket
+import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
-from cli import DRAFT, OTHER_VOCABULARY, TARGET, Background, Cluster, ZmtpDealer, generate, is_alive, outrider, wait_until
+from cli import BIN, DRAFT, ENVIRONMENT, OTHER_VOCABULARY, PATIENCE, TARGET
+from cli import Background, Cluster, ZmtpDealer, call, generate, is_alive, outrider, wait_until
 
 ROLES = ("outrider-coordinator", "outrider-verifier", "outrider-drafter")
 # Large trees make rounds slow enough to be caught in the middle.
@@ -49,12 +53,23 @@ class BadInput(unittest.TestCase):
             self.assertIn(endpoint, error)
             self.assertIn("in use", error)
 
-    def test_nobody_answers(self):
-        with socket.socket() as reserved:  # bound but not listening: a connection is refused
-            reserved.bind(("127.0.0.1", 0))
-            endpoint = f"tcp://127.0.0.1:{reserved.getsockname()[1]}"
-            self.fails("--connect", endpoint, "-p", "x", pattern=f"no coordinator answers at {endpoint}")
-        self.fails("--connect", "nonsense", "-p", "x", pattern="nonsense")
+    def test_endpoints_that_make_no_sense(self):
+        for endpoint, pattern in (("nonsense", "not an endpoint"), ("inproc://x", "not an endpoint"), ("tcp://:5", "not an endpoint"),
+                                  ("tcp://127.0.0.1:0", "1 to 65535"), ("tcp://127.0.0.1:99999", "1 to 65535"),
+                                  ("tcp://127.0.0.1:*", "1 to 65535")):
+            self.fails("--connect", endpoint, "-p", "x", pattern=pattern)
+        for endpoint, pattern in (("nonsense", "not an endpoint"), ("inproc://x", "not an endpoint"), ("tcp://127.0.0.1:99999", "65535"),
+                                  ("tcp://127.0.0.1:", "65535")):
+            self.assertIn(pattern, call("outrider-coordinator", "-m", TARGET, "--listen", endpoint, code=1)[1])
+
+    def test_closed_descriptors(self):
+        """What we open must not be taken for standard input or output."""
+        words = [BIN / "outrider", "generate", "--json", "-p", "Once upon a time", "-n", "8", "--temp", "0"]
+        for closed in ("<&- 2>&-", "<&- >&- 2>&-"):
+            done = subprocess.run(["sh", "-c", f'"$0" "$@" {closed}', *words], capture_output=True, env=ENVIRONMENT, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 0)
+            if ">&- 2" not in closed:
+                self.assertEqual(json.loads(done.stdout)["completion_tokens"], 8)
 
 
 class KilledProcesses(unittest.TestCase):
@@ -110,6 +125,37 @@ class KilledProcesses(unittest.TestCase):
         self.assertRegex(error, r"\d+ tokens, ")
         self.assert_all_ended(roles)
 
+    def test_interrupt_before_any_token(self):
+        run = Background("generate", *LONG_TEXT)
+        self.addCleanup(run.__exit__)
+        os.kill(run.roles(*ROLES)["outrider-verifier"], signal.SIGSTOP)  # before it has joined
+        run.hears("verifier (pid")
+        time.sleep(0.3)
+        run.process.send_signal(signal.SIGINT)
+        code, _, error = run.end()
+        self.assertEqual(code, 130)
+        self.assertRegex(error, r"^0 tokens \(seed \d+\)\n$")
+
+    def test_a_finished_text_waits_for_nobody(self):
+        run, roles = self.start("-n", 40)
+        os.kill(roles["outrider-drafter"], signal.SIGSTOP)
+        self.assertIn("40 tokens", run.hears("tokens/s"))
+        begun = time.monotonic()
+        self.assertEqual(run.end()[0], 0)
+        self.assertLess(time.monotonic() - begun, 1.5)
+        self.assert_all_ended(roles)
+
+    def test_verifier_ends_in_order_while_it_starts(self):
+        verifier = Background("-m", TARGET, "--connect", "tcp://127.0.0.1:1", program="outrider-verifier")
+        self.addCleanup(verifier.__exit__)
+
+        def watches():  # the handler is there from before MPI_Init on
+            status = Path(f"/proc/{verifier.process.pid}/status").read_text()
+            return int(status.split("SigCgt:")[1].split()[0], 16) >> (signal.SIGTERM - 1) & 1
+        wait_until(watches, "the verifier's signal handler")
+        verifier.process.send_signal(signal.SIGTERM)
+        self.assertEqual(verifier.end()[0], 0)
+
 
 class LocalCluster(unittest.TestCase):
     def test_up_ends_in_order(self):
@@ -130,18 +176,90 @@ class LocalCluster(unittest.TestCase):
                 return generate("--connect", cluster.endpoint, "-p", "Once upon a time", "-n", 16, "--temp", 0)["drafted"] > 0
             wait_until(drafted, "drafting again")
 
-    def test_verifier_ends_it(self):
+    def test_verifier_comes_back_and_the_text_goes_on(self):
+        text = [*LONG_TEXT, "-n", 80]
+        plain = generate("--plain", *text)
+        with Cluster("-m", TARGET, "-md", DRAFT, "--log-level", "warn") as cluster:
+            verifier = cluster.roles(*ROLES)["outrider-verifier"]
+            with Background("generate", "--connect", cluster.endpoint, "--no-display-prompt", *text) as run:
+                first = os.read(run.process.stdout.fileno(), 1)
+                os.kill(verifier, signal.SIGKILL)
+                code, out, error = run.end()
+            self.assertEqual(code, 0, error)
+            self.assertEqual((first + out).decode(), plain["text"] + "\n")
+            self.assertNotEqual(cluster.roles(*ROLES)["outrider-verifier"], verifier)
+            self.assertIn("starting it again", cluster.hears("outrider-verifier was killed by signal 9"))
+
+    def test_second_interrupt_hurries(self):
         with Cluster("-m", TARGET, "-md", DRAFT) as cluster:
-            os.kill(cluster.roles(*ROLES)["outrider-verifier"], signal.SIGKILL)
-            code, _, error = cluster.end()
-            self.assertEqual(code, 1)
-            self.assertIn("outrider-verifier was killed by signal 9", error)
+            roles = cluster.roles(*ROLES)
+            os.kill(roles["outrider-verifier"], signal.SIGSTOP)
+            begun = time.monotonic()
+            cluster.process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+            cluster.process.send_signal(signal.SIGINT)
+            cluster.end()
+            self.assertLess(time.monotonic() - begun, 1.5)
+            self.assertFalse([name for name, pid in roles.items() if is_alive(pid)])
 
     def test_refused_drafter_ends_it(self):
         with Background("up", "--listen", "tcp://127.0.0.1:*", "-m", TARGET, "-md", OTHER_VOCABULARY) as cluster:
             code, _, error = cluster.end()
             self.assertEqual(code, 1)
             self.assertIn("another vocabulary", error)
+
+
+class Patience(unittest.TestCase):
+    """What takes long by design, side by side."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.reserved = socket.socket()  # bound but not listening: a connection is refused
+        cls.addClassCleanup(cls.reserved.close)
+        cls.reserved.bind(("127.0.0.1", 0))
+        cls.endpoint = f"tcp://127.0.0.1:{cls.reserved.getsockname()[1]}"
+        cls.caller = Background("generate", "--connect", cls.endpoint, "-p", "x")
+        cls.addClassCleanup(cls.caller.__exit__)
+        cls.hopeless = Background("up", "--listen", "tcp://127.0.0.1:*", "-m", TARGET, "--plain", "-c", 100000)
+        cls.addClassCleanup(cls.hopeless.__exit__)
+
+    def test_a_late_coordinator_is_welcomed_once(self):
+        with socket.socket() as reserved:
+            reserved.bind(("127.0.0.1", 0))
+            endpoint = f"tcp://127.0.0.1:{reserved.getsockname()[1]}"
+        with Background("-m", DRAFT, "--connect", endpoint, program="outrider-drafter") as drafter:
+            time.sleep(2)  # for some Hellos to wait
+            with Background("-m", TARGET, "--listen", endpoint, program="outrider-coordinator"):
+                self.assertTrue(drafter.hears("welcomed by"))
+                time.sleep(0.3)
+                drafter.process.send_signal(signal.SIGTERM)
+                code, _, error = drafter.end()
+                self.assertEqual(code, 0)
+                self.assertNotIn("welcomed by", error)
+
+    def test_silence_is_said_and_a_second_interrupt_hurries(self):
+        with Background("generate", "--no-display-prompt", *LONG_TEXT) as run:
+            verifier = run.roles(*ROLES)["outrider-verifier"]
+            os.read(run.process.stdout.fileno(), 1)
+            os.kill(verifier, signal.SIGSTOP)
+            self.assertIn("for 5 s; still waiting", run.hears("no word from the verifier side"))
+            begun = time.monotonic()
+            run.process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+            run.process.send_signal(signal.SIGINT)
+            self.assertEqual(run.end()[0], 130)
+            self.assertLess(time.monotonic() - begun, 1)
+            self.assertFalse(is_alive(verifier))
+
+    def test_verifier_that_never_joins_ends_it(self):
+        code, _, error = self.hopeless.end()
+        self.assertEqual(code, 1)
+        self.assertEqual(error.count("error verifier:"), 3, error)
+
+    def test_when_nobody_answers(self):
+        code, out, error = self.caller.end()
+        self.assertEqual((code, out), (1, b""))
+        self.assertIn(f"no coordinator answers at {self.endpoint}", error)
 
 
 class OtherProtocol(unittest.TestCase):

@@ -1,0 +1,30 @@
+#include "common/base/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void or_program_begin(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
+            // The lowest free number is `fd`: those below are open by now. Should it fail, we are no worse off.
+            (void)open("/dev/null", O_RDWR);
+        }
+    }
+}
+
+int or_program_end(int code)
+{
+    errno = 0;
+    bool lost = fflush(stdout) != 0 || ferror(stdout) != 0;
+    if (!lost || code != 0) {
+        return code;
+    }
+    fprintf(stderr, "cannot write to standard output%s%s\n", errno != 0 ? ": " : "",
+            errno != 0 ? strerror(errno) : "");
+    return 1;
+}
