@@ -1,6 +1,7 @@
-// Goal: the text is whole characters, ends before the first stop string, never shows the beginning of one, and does not depend on how
-// tokens were grouped.
-// Method: tokens of a real vocabulary; texts are tokenised, pushed one by one and compared with a search over the whole text.
+// Goal: the text is whole characters, ends before the first stop string, never shows the beginning
+// of one, and does not depend on how tokens were grouped.
+// Method: tokens of a real vocabulary; texts are tokenised, pushed one by one and compared with a
+// search over the whole text.
 #include "coordinator/completion.h"
 
 #include <stdlib.h>
@@ -27,7 +28,8 @@ static int teardown(void **state)
     return 0;
 }
 
-// What comes out for `text` with these stop strings; checks on the way that only safe text is released.
+// What comes out for `text` with these stop strings; checks on the way that only safe text is
+// released.
 static void check(const char *text, const char *const *stops, uint32_t stop_count,
                   const char *expected)
 {

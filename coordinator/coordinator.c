@@ -73,7 +73,8 @@ void or_coordinator_send(or_coordinator_t *c, or_peer_t to, const or_message_t *
     }
 }
 
-// ---- members ------------------------------------------------------------------------------------------------------
+// ---- members
+// ------------------------------------------------------------------------------------------------------
 
 or_member_t *or_coordinator_member(or_coordinator_t *c, or_peer_t peer)
 {
@@ -255,7 +256,8 @@ static void on_lost(or_coordinator_t *c, or_peer_t peer)
     }
 }
 
-// ---- clients ------------------------------------------------------------------------------------------------------
+// ---- clients
+// ------------------------------------------------------------------------------------------------------
 
 void or_coordinator_tell_client(or_coordinator_t *c, or_csession_t *session)
 {
@@ -375,7 +377,8 @@ static void on_resume(or_coordinator_t *c, or_peer_t client, const or_resume_t *
     or_coordinator_tell_client(c, session);
 }
 
-// ---- messages -----------------------------------------------------------------------------------------------------
+// ---- messages
+// -----------------------------------------------------------------------------------------------------
 
 static or_csession_t *find_session(or_coordinator_t *c, or_session_id_t id)
 {

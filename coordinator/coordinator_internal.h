@@ -1,4 +1,5 @@
-// coordinator_internal - what coordinator.c (peers, clients, the turn) and rounds.c (the life of a round) share.
+// coordinator_internal - what coordinator.c (peers, clients, the turn) and rounds.c (the life of a
+// round) share.
 #pragma once
 
 #include "common/decode/token_tree.h"

@@ -1,6 +1,7 @@
-// Goal: a request is served whatever drafters do; what a peer gets wrong costs that peer only, and is answered with a sentence.
-// Method: the real coordinator on a network in memory. The test plays all its peers: a verifier that always writes token 5, a client, and
-// drafters that are wrong in every way the wire allows.
+// Goal: a request is served whatever drafters do; what a peer gets wrong costs that peer only, and
+// is answered with a sentence.
+// Method: the real coordinator on a network in memory. The test plays all its peers: a verifier
+// that always writes token 5, a client, and drafters that are wrong in every way the wire allows.
 #include "coordinator/coordinator.h"
 
 #include <stdlib.h>

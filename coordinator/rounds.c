@@ -15,7 +15,8 @@ static int64_t after_ms(const or_coordinator_t *c, uint32_t ms)
     return or_clock_now(c->clock) + ms * OR_NS_PER_MS;
 }
 
-// ---- what is sent -------------------------------------------------------------------------------------------------
+// ---- what is sent
+// -------------------------------------------------------------------------------------------------
 
 static void send_open(or_coordinator_t *c, const or_csession_t *session, or_peer_t to,
                       bool to_verifier)
@@ -66,7 +67,8 @@ static void send_cancel(or_coordinator_t *c, const or_csession_t *session, or_pe
     or_coordinator_send(c, to, &message);
 }
 
-// Requests for the whole prefix come in bursts (one for each message that did not fit): one answer is enough for all of them.
+// Requests for the whole prefix come in bursts (one for each message that did not fit): one answer
+// is enough for all of them.
 static bool may_replay(const or_coordinator_t *c, int64_t *last_ns)
 {
     int64_t now = or_clock_now(c->clock);
@@ -77,7 +79,8 @@ static bool may_replay(const or_coordinator_t *c, int64_t *last_ns)
     return true;
 }
 
-// ---- drafters -----------------------------------------------------------------------------------------------------
+// ---- drafters
+// -----------------------------------------------------------------------------------------------------
 
 static void leave_drafter(or_coordinator_t *c, or_csession_t *session)
 {
@@ -147,7 +150,8 @@ static void dismiss_drafter(or_coordinator_t *c, or_csession_t *session, const c
     leave_drafter(c, session);
 }
 
-// ---- the round ----------------------------------------------------------------------------------------------------
+// ---- the round
+// ----------------------------------------------------------------------------------------------------
 
 static void ask_verifier(or_coordinator_t *c, or_csession_t *session)
 {
@@ -242,7 +246,8 @@ static void begin_next(or_coordinator_t *c)
     }
 }
 
-// A drafter spoke. If it was given up on, it gets the state of things and is waited for again from the next round.
+// A drafter spoke. If it was given up on, it gets the state of things and is waited for again from
+// the next round.
 static void heard_drafter(or_coordinator_t *c, or_csession_t *session, uint64_t round)
 {
     if (session->late && round < session->round) {
@@ -306,7 +311,8 @@ void or_round_on_tree(or_coordinator_t *c, or_peer_t from, or_csession_t *sessio
     ask_verifier(c, session);
 }
 
-// Statistics of a judged round. The first one contains the prefill, so the time split starts with the second.
+// Statistics of a judged round. The first one contains the prefill, so the time split starts with
+// the second.
 static void count_round(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
 {
     or_generate_stats_t *stats = &session->stats;
@@ -320,7 +326,8 @@ static void count_round(or_coordinator_t *c, or_csession_t *session, const or_ve
     }
 }
 
-// The drafter moves on with us. One that was given up on is not flooded: it gets a prefix when it speaks.
+// The drafter moves on with us. One that was given up on is not flooded: it gets a prefix when it
+// speaks.
 static void pass_on(or_coordinator_t *c, const or_csession_t *session, const or_verdict_t *verdict)
 {
     if (session->drafter.value == 0 || session->late) {
@@ -379,7 +386,8 @@ void or_round_finish(or_coordinator_t *c, or_csession_t *session)
     begin_next(c);
 }
 
-// ---- troubles -----------------------------------------------------------------------------------------------------
+// ---- troubles
+// -----------------------------------------------------------------------------------------------------
 
 void or_round_on_verifier(or_coordinator_t *c, or_csession_t *session)
 {
@@ -501,11 +509,13 @@ void or_round_on_drafter_lost(or_coordinator_t *c, or_csession_t *session)
     }
 }
 
-// ---- timers -------------------------------------------------------------------------------------------------------
+// ---- timers
+// -------------------------------------------------------------------------------------------------------
 
 static void nudge(or_coordinator_t *c, or_csession_t *session)
 {
-    // The tail is enough where the drafter only missed a verdict; one that lost more asks for all of it.
+    // The tail is enough where the drafter only missed a verdict; one that lost more asks for all
+    // of it.
     uint32_t length = session->log.length;
     send_prefix(c, session, session->drafter,
                 length > OR_TREE_NODES_MAX ? length - OR_TREE_NODES_MAX : 0);

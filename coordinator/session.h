@@ -1,4 +1,5 @@
-// session - one request: what was asked, the committed tokens (the only source of truth) and where its round stands.
+// session - one request: what was asked, the committed tokens (the only source of truth) and where
+// its round stands.
 //
 //     WAITING ──▶ TREE ──▶ VERDICT ──▶ TREE ──▶ ... ──▶ DONE
 //        │  verifier and drafter there      │ commit, next round        kept for a while, for clients that missed the end
@@ -80,11 +81,13 @@ uint32_t or_csession_written(const or_csession_t *session);
 // Has it begun and not ended? Then a verifier works for it.
 bool or_csession_is_live(const or_csession_t *session);
 
-// Does the verdict fit the round, the tree that was sent, and the hash? OR_ERR_MISMATCH says what does not.
+// Does the verdict fit the round, the tree that was sent, and the hash? OR_ERR_MISMATCH says what
+// does not.
 or_status_t or_csession_check_verdict(const or_csession_t *session, const or_verdict_t *verdict,
                                       uint32_t vocab_size);
 
-// Commit the path and the token after it, one by one, until something ends the text: session->finish tells.
+// Commit the path and the token after it, one by one, until something ends the text:
+// session->finish tells.
 or_status_t or_csession_commit(or_csession_t *session, const or_verdict_t *verdict,
                                uint32_t context_max);
 

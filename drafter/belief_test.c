@@ -1,4 +1,5 @@
-// Goal: the fitted tau is the one the draws were made with, and nothing the target does can break it.
+// Goal: the fitted tau is the one the draws were made with, and nothing the target does can break
+// it.
 // Method: draws from softmax(scores / tau) for several tau; then surprises only.
 #include "drafter/belief.h"
 

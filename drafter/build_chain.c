@@ -1,4 +1,5 @@
-// chain - one sequence: at each step the token with the best score (DESIGN.md section 6; Leviathan et al. 2023).
+// chain - one sequence: at each step the token with the best score (DESIGN.md section 6; Leviathan
+// et al. 2023).
 #include "drafter/builder_internal.h"
 
 or_status_t or_build_chain(or_builder_t *builder, uint32_t *count)

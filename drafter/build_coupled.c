@@ -1,17 +1,21 @@
-// coupled - the tree that the target, sharing our noise, most likely follows (DESIGN.md section 6; ALGORITHMS.md section 1).
+// coupled - the tree that the target, sharing our noise, most likely follows (DESIGN.md section 6;
+// ALGORITHMS.md section 1).
 //
-// The weight of a guess is the product of softmax(s / tau) along its path, s the perturbed scores; the tree is the n guesses
-// of largest weight. A child never weighs more than its parent, so the best n of the guesses known so far only lose members to
-// better ones, and the best of those not yet expanded is sure to stay. Expanding that one alone, again and again, is the
-// textbook's way: n passes of one row. We expand all that weigh nearly as much with it, a pass a round, until no expansion
-// could change the set. The tree is the same. Measured on tales-1m with 16 to 1,024 nodes: 1.1 rows a node and about a pass a
-// level, where expanding the whole set in each round takes 2 to 6 rows a node.
+// The weight of a guess is the product of softmax(s / tau) along its path, s the perturbed scores;
+// the tree is the n guesses of largest weight. A child never weighs more than its parent, so the
+// best n of the guesses known so far only lose members to better ones, and the best of those not
+// yet expanded is sure to stay. Expanding that one alone, again and again, is the textbook's way: n
+// passes of one row. We expand all that weigh nearly as much with it, a pass a round, until no
+// expansion could change the set. The tree is the same. Measured on tales-1m with 16 to 1,024
+// nodes: 1.1 rows a node and about a pass a level, where expanding the whole set in each round
+// takes 2 to 6 rows a node.
 #include "drafter/builder_internal.h"
 
 // Guesses whose weight is above e^-1 of the best unexpanded one's are expanded with it
 #define NEARLY 1.0
 
-// Does guess a belong before b? Equal weights: the shallower, so that a parent comes before its children.
+// Does guess a belong before b? Equal weights: the shallower, so that a parent comes before its
+// children.
 static bool before(const or_build_guess_t *a, const or_build_guess_t *b)
 {
     return a->weight > b->weight || (a->weight == b->weight && a->depth < b->depth);
@@ -57,8 +61,9 @@ static bool may_enter(const or_builder_t *builder, uint32_t count, double weight
     return count < builder->nodes_wanted || weight > builder->guesses[builder->chosen[0]].weight;
 }
 
-// Offer the children of an expanded guess to the set. A child that enters a full set takes the place of the worst guess in
-// it, which has no descendants there, and is not the parent: no child weighs more than that.
+// Offer the children of an expanded guess to the set. A child that enters a full set takes the
+// place of the worst guess in it, which has no descendants there, and is not the parent: no child
+// weighs more than that.
 static void offer_children(or_builder_t *builder, uint32_t parent, uint32_t *count)
 {
     const or_build_list_t *list = &builder->lists[parent];
@@ -87,8 +92,9 @@ static bool is_expandable(const or_builder_t *builder, const or_build_guess_t *g
            may_enter(builder, count, guess->weight);
 }
 
-// Put the guesses to expand next into builder->batch; returns how many. Those that only probably stay may use up slots, as long
-// as one is left for each node that must be expanded: from then on the best alone.
+// Put the guesses to expand next into builder->batch; returns how many. Those that only probably
+// stay may use up slots, as long as one is left for each node that must be expanded: from then on
+// the best alone.
 static uint32_t choose_batch(or_builder_t *builder, uint32_t count)
 {
     const or_build_guess_t *best = NULL;

@@ -9,8 +9,8 @@
 
 #define LOGIT_BYTES (4u << 20) // of the rows whose logits are taken at once; at least one row is
 
-// Tokens believed e^8 times less than the best one are left out of lists and sums. At tau 0.6 that is some 6 percent of the whole, about the same at
-// every node, and nine tenths of the logarithms.
+// Tokens believed e^8 times less than the best one are left out of lists and sums. At tau 0.6 that
+// is some 6 percent of the whole, about the same at every node, and nine tenths of the logarithms.
 #define WINDOW_TAUS 8.0
 
 static const struct {
@@ -150,7 +150,8 @@ static double best_score(const or_law_t *law)
     return best;
 }
 
-// From the logits after an expanded guess to its list: law (penalties see the path), noise, the best of it.
+// From the logits after an expanded guess to its list: law (penalties see the path), noise, the
+// best of it.
 static void read_guess(or_builder_t *builder, uint32_t guess, const float *logits)
 {
     const or_build_job_t *job = builder->job;

@@ -1,7 +1,8 @@
 // builder - grows one draft tree with the session's method (DESIGN.md section 6).
 //
-// A method is one file, build_<method>.c, and one row of the table in builder.c. It grows the tree level by level: the
-// builder runs one batched forward pass per level over the nodes a method wants expanded.
+// A method is one file, build_<method>.c, and one row of the table in builder.c. It grows the tree
+// level by level: the builder runs one batched forward pass per level over the nodes a method wants
+// expanded.
 //
 //     root logits -> method adds nodes -> or_builder_expand(nodes) -> laws of those nodes -> method adds nodes -> ...
 //
@@ -41,12 +42,13 @@ void or_builder_destroy(or_builder_t **builder_p);
 // Scratch slots that a job's sequence must have been opened with.
 uint32_t or_builder_slots(const or_builder_t *builder);
 
-// Grow `tree` (reset to its root) with `method`, nodes in depth-first order. Fewer nodes than asked are fine: context, depth.
-// Errors are the model's.
+// Grow `tree` (reset to its root) with `method`, nodes in depth-first order. Fewer nodes than asked
+// are fine: context, depth. Errors are the model's.
 or_status_t or_builder_build(or_builder_t *builder, or_draft_method_t method,
                              const or_build_job_t *job, or_token_tree_t *tree);
 
-// The scratch slot that holds node's K and V in the last tree built; OR_KV_NO_SLOT if it was never expanded.
+// The scratch slot that holds node's K and V in the last tree built; OR_KV_NO_SLOT if it was never
+// expanded.
 uint32_t or_builder_slot(const or_builder_t *builder, uint32_t node);
 
 // Teach `belief` what the target chose on the last tree built: the accepted nodes, then `next`.

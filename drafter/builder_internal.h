@@ -1,10 +1,12 @@
-// builder_internal - what a drafting method works with: guesses, their scores, and a batched forward pass over some of them.
+// builder_internal - what a drafting method works with: guesses, their scores, and a batched
+// forward pass over some of them.
 //
 //     guess 0 (root) ──┬─ guess 1 ── ...       expanded: the model ran it, its K and V lie in a slot, and it has a list
 //                      └─ guess 2              of its best children's scores; not expanded: a leaf so far
 //
-// There is room for as many guesses as nodes are wanted. A method that finds a better one puts it in the place of a worse one
-// that has no descendants among the rest; the slot of that one is lost until the next tree.
+// There is room for as many guesses as nodes are wanted. A method that finds a better one puts it
+// in the place of a worse one that has no descendants among the rest; the slot of that one is lost
+// until the next tree.
 #pragma once
 
 #include "drafter/builder.h"
@@ -63,10 +65,11 @@ struct or_builder {
 // Put the child that `parent`'s list has at `rank` into `guess`. `parent` is expanded.
 void or_build_put(or_builder_t *builder, uint32_t guess, uint32_t parent, uint32_t rank);
 
-// Expand `count` guesses: forward passes of as many rows as the model takes, then their lists. Their parents are expanded,
-// and there are slots for them.
+// Expand `count` guesses: forward passes of as many rows as the model takes, then their lists.
+// Their parents are expanded, and there are slots for them.
 or_status_t or_build_expand(or_builder_t *builder, const uint32_t *guesses, uint32_t count);
 
-// The methods. The root is expanded before; they leave the tree's guesses, parents before children, in builder->chosen.
+// The methods. The root is expanded before; they leave the tree's guesses, parents before children,
+// in builder->chosen.
 or_status_t or_build_coupled(or_builder_t *builder, uint32_t *count);
 or_status_t or_build_chain(or_builder_t *builder, uint32_t *count);

@@ -1,6 +1,8 @@
-// Goal: the coupled tree is exactly the best-first tree, the chain is the draft's own text, and both respect every limit.
-// Method: a slow reference that takes the best guess of all, expands it alone, and sorts nothing cleverly, on the small model; then
-// limits of depth and context, the slots' use for acceptance, and learning.
+// Goal: the coupled tree is exactly the best-first tree, the chain is the draft's own text, and
+// both respect every limit.
+// Method: a slow reference that takes the best guess of all, expands it alone, and sorts nothing
+// cleverly, on the small model; then limits of depth and context, the slots' use for acceptance,
+// and learning.
 #include "drafter/builder.h"
 
 #include <math.h>

@@ -91,7 +91,8 @@ static or_dsession_t *least_recent(or_drafter_t *drafter)
     return oldest;
 }
 
-// Who gives its pages to `hungry`: the one unheard of for longest, those at rest first. NULL if nobody has any.
+// Who gives its pages to `hungry`: the one unheard of for longest, those at rest first. NULL if
+// nobody has any.
 static or_dsession_t *page_donor(or_drafter_t *drafter, const or_dsession_t *hungry)
 {
     or_dsession_t *donor = NULL;
@@ -224,7 +225,8 @@ static or_dsession_t *next_work(or_drafter_t *drafter)
     return NULL;
 }
 
-// One tree. Where the page pool is full, others give theirs and are computed again when their turn comes.
+// One tree. Where the page pool is full, others give theirs and are computed again when their turn
+// comes.
 static void work(or_drafter_t *drafter, or_dsession_t *session)
 {
     or_status_t status = or_dsession_draft(session, &drafter->shared);

@@ -1,9 +1,11 @@
-// drafter - one edge process: keeps each session's prefix in its own KV cache, builds trees, learns from verdicts.
+// drafter - one edge process: keeps each session's prefix in its own KV cache, builds trees, learns
+// from verdicts.
 //
 //     Prefix / Verdict ──▶ catch up the cache ──▶ build ──▶ DraftTree
 //
-// A session here is a shadow: the coordinator's word is the truth. Whatever is lost, repeated or late, the prefix hash shows it, and
-// a NEED_PREFIX error brings the missing tokens; nothing in this file can change the text. One thread; drive it by turns:
+// A session here is a shadow: the coordinator's word is the truth. Whatever is lost, repeated or
+// late, the prefix hash shows it, and a NEED_PREFIX error brings the missing tokens; nothing in
+// this file can change the text. One thread; drive it by turns:
 //
 //     while (!stop) { int64_t due = or_drafter_turn(drafter); or_link_wait(link, due); }
 #pragma once
@@ -29,8 +31,10 @@ or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *mod
                               or_drafter_t **drafter_p);
 void or_drafter_destroy(or_drafter_t **drafter_p);
 
-// Handle what waits, at most one tree built; returns when to come back at the latest (now, if more work waits).
+// Handle what waits, at most one tree built; returns when to come back at the latest (now, if more
+// work waits).
 int64_t or_drafter_turn(or_drafter_t *drafter);
 
-// After the coordinator refused us (another vocabulary, version): its sentence; NULL otherwise. The process should end.
+// After the coordinator refused us (another vocabulary, version): its sentence; NULL otherwise. The
+// process should end.
 const char *or_drafter_refused(const or_drafter_t *drafter);

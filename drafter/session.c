@@ -121,8 +121,9 @@ static uint64_t hash_after(const or_dsession_t *session, const or_verdict_t *ver
     return or_prefix_hash(hash, &verdict->next, 1);
 }
 
-// Accepted nodes that were expanded keep their K and V; the first that was not, and what follows, is computed next time. So is
-// everything where the pages went to another session since the tree was built.
+// Accepted nodes that were expanded keep their K and V; the first that was not, and what follows,
+// is computed next time. So is everything where the pages went to another session since the tree
+// was built.
 static or_status_t keep_path(or_dsession_t *session, const or_verdict_t *verdict)
 {
     uint32_t slots[OR_TREE_NODES_MAX];
@@ -185,7 +186,8 @@ or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shar
     return OR_OK;
 }
 
-// Compute K and V of every committed token; the last pass ends with the root, whose row is *root_row.
+// Compute K and V of every committed token; the last pass ends with the root, whose row is
+// *root_row.
 static or_status_t catch_up(or_dsession_t *session, const or_dshared_t *shared, uint32_t *root_row)
 {
     or_model_row_t rows[64];

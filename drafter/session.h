@@ -1,4 +1,5 @@
-// session - one text at the drafter: the shadow of the committed prefix, its KV cache, the last tree built.
+// session - one text at the drafter: the shadow of the committed prefix, its KV cache, the last
+// tree built.
 //
 //     log     [ prompt ........ completion .... root ]
 //     kv      [ what was computed ]  slots: the expanded nodes of the last tree
@@ -43,16 +44,16 @@ or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared,
                              const or_open_session_t *open);
 void or_dsession_close(or_dsession_t *session);
 
-// Take committed tokens. *again: the prefix is what the last tree stands on already, so send that tree again.
-// OR_ERR_MISMATCH (replay from 0, please), OR_ERR_INVALID, OR_ERR_FULL.
+// Take committed tokens. *again: the prefix is what the last tree stands on already, so send that
+// tree again. OR_ERR_MISMATCH (replay from 0, please), OR_ERR_INVALID, OR_ERR_FULL.
 or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *shared,
                                const or_prefix_t *prefix, bool *again);
 
-// Take a verdict: keep the accepted nodes' K and V, learn, move to the next round. Old verdicts are ignored.
-// OR_ERR_MISMATCH if it does not fit what we hold; nothing has changed then.
+// Take a verdict: keep the accepted nodes' K and V, learn, move to the next round. Old verdicts are
+// ignored. OR_ERR_MISMATCH if it does not fit what we hold; nothing has changed then.
 or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shared,
                                 const or_verdict_t *verdict);
 
-// Bring the cache up to date, in passes of the model's size, and grow session->tree for session->round.
-// OR_ERR_FULL: no pages.
+// Bring the cache up to date, in passes of the model's size, and grow session->tree for
+// session->round. OR_ERR_FULL: no pages.
 or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared);

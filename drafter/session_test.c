@@ -1,7 +1,9 @@
-// Goal: what a drafter keeps in its cache from round to round is what it would compute anew; what does not fit changes nothing.
-// Method: a long session is driven by random verdicts, replays and losses of pages; after each its next tree must be that of a session that
-// was opened just now and given the whole prefix. Chains at temperature 1 show a wrong K or V at once: they follow the model's
-// own law, with nothing learnt on the way.
+// Goal: what a drafter keeps in its cache from round to round is what it would compute anew; what
+// does not fit changes nothing.
+// Method: a long session is driven by random verdicts, replays and losses of pages; after each its
+// next tree must be that of a session that was opened just now and given the whole prefix. Chains
+// at temperature 1 show a wrong K or V at once: they follow the model's own law, with nothing
+// learnt on the way.
 #include "drafter/session.h"
 
 #include <stdlib.h>

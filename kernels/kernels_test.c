@@ -2,8 +2,8 @@
 // nothing else.
 // Method: run each operation of each table that runs here, ref included, beside ref, on random,
 // denormal, huge and special inputs (infinities, NaNs, signed zeros), odd sizes, strides and
-// offsets. The two outputs have different poison, so a cell that neither writes differs,
-// too. NaNs are equal whatever their sign and payload. Buffers are exact, for the sanitizers.
+// offsets. The two outputs have different poison, so a cell that neither writes differs, too. NaNs
+// are equal whatever their sign and payload. Buffers are exact, for the sanitizers.
 #include "tests/support/test_support.h"
 
 #include <math.h>

@@ -111,7 +111,8 @@ void or_client_cancel(or_client_t *client)
     }
 }
 
-// Leave in the delta only what is new. OR_ERR_AGAIN if that is nothing, or if something before it is missing.
+// Leave in the delta only what is new. OR_ERR_AGAIN if that is nothing, or if something before it
+// is missing.
 static or_status_t take_delta(or_client_t *client, or_message_t *message)
 {
     or_generate_delta_t *delta = &message->body.generate_delta;

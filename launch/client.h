@@ -1,6 +1,7 @@
 // client - one request to a coordinator: sent, repeated and resumed until its last delta is here.
 //
-// Deltas come out in order, each token and byte of text once, whatever the network loses or repeats. One thread.
+// Deltas come out in order, each token and byte of text once, whatever the network loses or
+// repeats. One thread.
 #pragma once
 
 #include "common/base/clock.h"
@@ -8,19 +9,22 @@
 
 typedef struct or_client or_client_t;
 
-// Connect to `endpoint` in the background. `request` (its arrays too) is borrowed until destroy; its `request` number is set here.
-// OR_ERR_INVALID for an endpoint that makes no sense; OR_ERR_NO_MEMORY.
+// Connect to `endpoint` in the background. `request` (its arrays too) is borrowed until destroy;
+// its `request` number is set here. OR_ERR_INVALID for an endpoint that makes no sense;
+// OR_ERR_NO_MEMORY.
 or_status_t or_client_create(const char *endpoint, const or_generate_request_t *request,
                              or_client_t **client_p);
-// The same over a channel, which it takes, also on failure; for simulations. Borrows the clock and the endpoint's name.
+// The same over a channel, which it takes, also on failure; for simulations. Borrows the clock and
+// the endpoint's name.
 or_status_t or_client_create_on(or_channel_t *channel, const or_clock_t *clock,
                                 const char *endpoint, const or_generate_request_t *request,
                                 or_client_t **client_p);
 void or_client_destroy(or_client_t **client_p);
 
-// Wait until `deadline_ns` (of its clock) at most for the next delta, of which only what is new is left. *message is the caller's
-// to fini. OR_ERR_AGAIN if there is none yet. OR_ERR_TIMEOUT if no coordinator answers, OR_ERR_UNREACHABLE if it fell silent or forgot
-// the request, else what its Error message says.
+// Wait until `deadline_ns` (of its clock) at most for the next delta, of which only what is new is
+// left. *message is the caller's to fini. OR_ERR_AGAIN if there is none yet. OR_ERR_TIMEOUT if no
+// coordinator answers, OR_ERR_UNREACHABLE if it fell silent or forgot the request, else what its
+// Error message says.
 or_status_t or_client_next(or_client_t *client, int64_t deadline_ns, or_message_t *message);
 
 // Ask the coordinator to stop; a last delta (finish CANCELLED) follows.

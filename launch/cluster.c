@@ -104,7 +104,8 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
         return or_fail(OR_ERR_IO, "cannot create a pipe: %s", strerror(errno));
     }
     snprintf(ready_fd, sizeof ready_fd, "%d", ready[1]);
-    // Without this the first rounds of a text would not wait for a drafter that is still loading its model.
+    // Without this the first rounds of a text would not wait for a drafter that is still loading
+    // its model.
     bool expect = cluster->config.draft_model != NULL && !cluster->config.restart;
     const char *args[] = {"-m",
                           cluster->config.model,
@@ -276,7 +277,8 @@ or_status_t or_cluster_check(or_cluster_t *cluster, bool useful)
 {
     int wait_status;
     or_status_t status = OR_OK;
-    // The verifier before the coordinator, which may have ended because of it: the consequence, not the cause.
+    // The verifier before the coordinator, which may have ended because of it: the consequence, not
+    // the cause.
     if (or_process_ended(&cluster->children[VERIFIER], &wait_status)) {
         status = on_worker_end(cluster, VERIFIER, wait_status, useful);
     }

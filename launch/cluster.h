@@ -26,20 +26,23 @@ typedef struct {
 
 typedef struct or_cluster or_cluster_t;
 
-// Strings of `config` are borrowed until stop. Returns when the coordinator listens. OR_ERR_IO, OR_ERR_NOT_FOUND, OR_ERR_UNREACHABLE
-// (a child ended at once: its last words).
+// Strings of `config` are borrowed until stop. Returns when the coordinator listens. OR_ERR_IO,
+// OR_ERR_NOT_FOUND, OR_ERR_UNREACHABLE (a child ended at once: its last words).
 or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **cluster_p);
-// End all children and reap them: those that have not ended in order after `patience_ns` are killed. NULL is fine.
+// End all children and reap them: those that have not ended in order after `patience_ns` are
+// killed. NULL is fine.
 void or_cluster_stop(or_cluster_t **cluster_p, int64_t patience_ns);
 
 // Where clients connect. Borrowed from the cluster.
 const char *or_cluster_endpoint(const or_cluster_t *cluster);
 
-// Who runs where, in one line for the user: "coordinator (pid 7) on tcp://..., verifier (pid 8) with ..., drafter (pid 9) with ...".
+// Who runs where, in one line for the user: "coordinator (pid 7) on tcp://..., verifier (pid 8)
+// with ..., drafter (pid 9) with ...".
 void or_cluster_describe(const or_cluster_t *cluster, char *text, size_t capacity);
 
-// Look after the children; call every few hundred milliseconds. A lost drafter, and with `restart` a lost verifier, is warned of.
-// OR_ERR_UNREACHABLE if the coordinator ended; if the verifier did, with `restart` only after several starts without ever joining; or the
-// drafter before it was of any use (`useful` false): its file or options are wrong. OR_ERR_MISMATCH with the coordinator's sentence if it
-// refused one of them.
+// Look after the children; call every few hundred milliseconds. A lost drafter, and with `restart`
+// a lost verifier, is warned of. OR_ERR_UNREACHABLE if the coordinator ended; if the verifier did,
+// with `restart` only after several starts without ever joining; or the drafter before it was of
+// any use (`useful` false): its file or options are wrong. OR_ERR_MISMATCH with the coordinator's
+// sentence if it refused one of them.
 or_status_t or_cluster_check(or_cluster_t *cluster, bool useful);

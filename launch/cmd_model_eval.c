@@ -48,7 +48,8 @@ static const or_option_program_t program = {
                 "  outrider model eval --ids 1,458 --tree 5,6,7 --parents -1,0,-1 --json",
 };
 
-// What to run: places 0 .. prefix-1 are committed, the others are tree nodes; each with its parent's place, -1 for the first.
+// What to run: places 0 .. prefix-1 are committed, the others are tree nodes; each with its
+// parent's place, -1 for the first.
 typedef struct {
     int32_t *ids, *parents;
     size_t count, prefix;
@@ -64,7 +65,8 @@ typedef struct {
 
 // ---- input ----
 
-// The committed prefix within one list: as long as it stays a row and nothing later hangs before its end.
+// The committed prefix within one list: as long as it stays a row and nothing later hangs before
+// its end.
 static or_status_t find_prefix(input_t *input)
 {
     size_t row = 1;

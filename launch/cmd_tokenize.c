@@ -1,4 +1,5 @@
-// outrider tokenize - standard input, byte for byte, to token ids on one line; --decode goes the other way.
+// outrider tokenize - standard input, byte for byte, to token ids on one line; --decode goes the
+// other way.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

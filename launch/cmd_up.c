@@ -1,4 +1,5 @@
-// outrider up - a local cluster in the foreground, for `outrider generate --connect` and drafters elsewhere.
+// outrider up - a local cluster in the foreground, for `outrider generate --connect` and drafters
+// elsewhere.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

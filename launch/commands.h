@@ -1,6 +1,7 @@
 // commands - the subcommands of `outrider`, one file each.
 //
-// argv[0] is the subcommand's name; what is returned is the exit code. Errors are sentences on standard error.
+// argv[0] is the subcommand's name; what is returned is the exit code. Errors are sentences on
+// standard error.
 #pragma once
 
 enum {

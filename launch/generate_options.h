@@ -26,8 +26,9 @@ extern const or_option_program_t or_generate_program;
 
 or_generate_config_t or_generate_config_default(void);
 
-// What the options ask for. Arrays belong to the request (or_generate_request_free) or to `config`, which must outlive it. A seed nobody
-// chose is drawn here. OR_ERR_INVALID names the option; OR_ERR_IO if the prompt's file cannot be read.
+// What the options ask for. Arrays belong to the request (or_generate_request_free) or to `config`,
+// which must outlive it. A seed nobody chose is drawn here. OR_ERR_INVALID names the option;
+// OR_ERR_IO if the prompt's file cannot be read.
 or_status_t or_generate_request_make(const or_generate_config_t *config,
                                      or_generate_request_t *request);
 void or_generate_request_free(or_generate_request_t *request);

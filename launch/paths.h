@@ -1,4 +1,5 @@
-// paths - where our programs and the demonstration models lie: next to, or relative to, the running executable.
+// paths - where our programs and the demonstration models lie: next to, or relative to, the running
+// executable.
 #pragma once
 
 #include "common/base/status.h"
@@ -11,6 +12,6 @@
 // "<folder of /proc/self/exe>/<name>". OR_ERR_IO; OR_ERR_NOT_FOUND if no such program is there.
 or_status_t or_paths_program(const char *name, char path[OR_PATH_BYTES]);
 
-// A demonstration model: in $OUTRIDER_MODELS if that is set, else in launch/models of the source tree whose build/<preset>/bin
-// holds this executable; canonical. OR_ERR_NOT_FOUND says what to do.
+// A demonstration model: in $OUTRIDER_MODELS if that is set, else in launch/models of the source
+// tree whose build/<preset>/bin holds this executable; canonical. OR_ERR_NOT_FOUND says what to do.
 or_status_t or_paths_model(const char *name, char path[OR_PATH_BYTES]);

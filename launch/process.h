@@ -1,8 +1,8 @@
 // process - one child process: started, watched, ended by id and reaped.
 //
-// A child dies with us (PR_SET_PDEATHSIG), sits in a process group of its own, so that Ctrl-C reaches us alone and we end it in
-// order, reads nothing, and writes its log to our standard error or to a memory file that or_process_describe_end quotes.
-// Main thread only.
+// A child dies with us (PR_SET_PDEATHSIG), sits in a process group of its own, so that Ctrl-C
+// reaches us alone and we end it in order, reads nothing, and writes its log to our standard error
+// or to a memory file that or_process_describe_end quotes. Main thread only.
 #pragma once
 
 #include <stdint.h>
@@ -20,21 +20,22 @@ typedef struct {
 
 #define OR_PROCESS_NONE ((or_process_t){NULL, 0, -1})
 
-// Start the program `name` next to our own with `args` (NULL-terminated, without the name). `keep_fd` (-1: none) stays open in it.
-// OR_ERR_NOT_FOUND, OR_ERR_IO.
+// Start the program `name` next to our own with `args` (NULL-terminated, without the name).
+// `keep_fd` (-1: none) stays open in it. OR_ERR_NOT_FOUND, OR_ERR_IO.
 or_status_t or_process_start(or_process_t *process, const char *name, const char *const *args,
                              bool show_log, int keep_fd);
 
-// True once it has ended; it is reaped and *wait_status is waitpid's. False while it runs or if it never did.
+// True once it has ended; it is reaped and *wait_status is waitpid's. False while it runs or if it
+// never did.
 bool or_process_ended(or_process_t *process, int *wait_status);
 
 // "outrider-verifier was killed by signal 9 (Killed); its last words: ..." into `text`.
 void or_process_describe_end(const or_process_t *process, int wait_status, char *text,
                              size_t capacity);
-// What its first line about an error says, else its last line, without time, level and role; "" if nothing was kept. Not simply the
-// last: MPI and others print noise behind the cause.
+// What its first line about an error says, else its last line, without time, level and role; "" if
+// nothing was kept. Not simply the last: MPI and others print noise behind the cause.
 void or_process_last_words(const or_process_t *process, char *text, size_t capacity);
 
-// End all of them: SIGTERM; after `patience_ns`, or at once when the user's second Ctrl-C comes, SIGKILL; reap, and close their logs. Those
-// that do not run are left out.
+// End all of them: SIGTERM; after `patience_ns`, or at once when the user's second Ctrl-C comes,
+// SIGKILL; reap, and close their logs. Those that do not run are left out.
 void or_process_stop_all(or_process_t *processes, size_t count, int64_t patience_ns);

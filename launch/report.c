@@ -70,8 +70,8 @@ static double block_efficiency(const or_report_t *report)
     return ratio(report->stats.completion_tokens, (double)report->stats.target_calls);
 }
 
-// Decoding alone. The first round contains the prompt and is not in round_us, so its share of the tokens is left out too; where
-// there was no other round, all the time is all there is.
+// Decoding alone. The first round contains the prompt and is not in round_us, so its share of the
+// tokens is left out too; where there was no other round, all the time is all there is.
 static double tokens_per_second(const or_report_t *report)
 {
     const or_generate_stats_t *stats = &report->stats;
@@ -122,7 +122,8 @@ static json_t *token_array(const or_report_t *report)
     return array;
 }
 
-// The text as JSON can carry it: a model may write bytes that are no UTF-8, and each such sequence becomes U+FFFD.
+// The text as JSON can carry it: a model may write bytes that are no UTF-8, and each such sequence
+// becomes U+FFFD.
 static json_t *text_string(const or_report_t *report)
 {
     char *clean = malloc(OR_UTF8_REPLACEMENT_BYTES * report->text_bytes + 1);

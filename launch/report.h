@@ -1,4 +1,5 @@
-// report - what a finished generation looks like to its user: the summary, the time split, the JSON line.
+// report - what a finished generation looks like to its user: the summary, the time split, the JSON
+// line.
 #pragma once
 
 #include <stdint.h>

@@ -1,9 +1,10 @@
 // channel - frames to and from peers, whatever carries them.
 //
-// A hub (the coordinator) has many peers; an edge (drafter, verifier, client) has exactly one, OR_PEER_HUB. Frames arrive whole or
-// not at all. A channel may lose, repeat, delay or reorder frames: everything above it must survive that, and the in-memory
-// network does it on purpose (channel_memory.h). ZeroMQ is behind channel_zmq.h.
-// One thread owns a channel. Queues are bounded: a full one is OR_ERR_FULL from send, never a block.
+// A hub (the coordinator) has many peers; an edge (drafter, verifier, client) has exactly one,
+// OR_PEER_HUB. Frames arrive whole or not at all. A channel may lose, repeat, delay or reorder
+// frames: everything above it must survive that, and the in-memory network does it on purpose
+// (channel_memory.h). ZeroMQ is behind channel_zmq.h. One thread owns a channel. Queues are
+// bounded: a full one is OR_ERR_FULL from send, never a block.
 #pragma once
 
 #include <stdint.h>
@@ -31,16 +32,18 @@ struct or_channel {
     const or_channel_ops_t *ops;
 };
 
-// Queue a copy of the frame. Never blocks. OR_ERR_FULL; OR_ERR_UNREACHABLE if the peer is known to be gone; OR_ERR_INVALID if the
-// frame is over OR_FRAME_BYTES_MAX.
+// Queue a copy of the frame. Never blocks. OR_ERR_FULL; OR_ERR_UNREACHABLE if the peer is known to
+// be gone; OR_ERR_INVALID if the frame is over OR_FRAME_BYTES_MAX.
 or_status_t or_channel_send(or_channel_t *channel, or_peer_t to, const uint8_t *frame,
                             size_t bytes);
 // The next frame, valid until the next receive; OR_ERR_AGAIN if none waits.
 or_status_t or_channel_receive(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,
                                size_t *bytes);
-// Sleep until a frame waits, a signal interrupts (both OR_OK) or timeout_ns has passed (OR_ERR_TIMEOUT).
+// Sleep until a frame waits, a signal interrupts (both OR_OK) or timeout_ns has passed
+// (OR_ERR_TIMEOUT).
 or_status_t or_channel_wait(or_channel_t *channel, int64_t timeout_ns);
-// Hub: drop what is kept about a peer, so that peers that left do not pile up. Should it send again, it is a new peer.
+// Hub: drop what is kept about a peer, so that peers that left do not pile up. Should it send
+// again, it is a new peer.
 void or_channel_forget(or_channel_t *channel, or_peer_t peer);
 // Free *channel_p and set it to NULL; *channel_p may already be NULL.
 void or_channel_destroy(or_channel_t **channel_p);

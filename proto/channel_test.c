@@ -1,6 +1,6 @@
 // Goal: both transports keep the promises of channel.h.
-// Method: one list of tests, run once over the network in memory and once over ZeroMQ on loopback; what differs (time, crashes) is behind
-// the fixture. Messages are awaited, never slept for.
+// Method: one list of tests, run once over the network in memory and once over ZeroMQ on loopback;
+// what differs (time, crashes) is behind the fixture. Messages are awaited, never slept for.
 #include "proto/channel.h"
 
 #include <stdio.h>
@@ -268,8 +268,8 @@ static void a_late_hub_is_found(void **context)
     unlink(path);
 }
 
-// What `frames` numbered frames become under faults: how many arrive, how many twice, how many out of order; the network's own
-// fingerprint of all arrivals comes back.
+// What `frames` numbered frames become under faults: how many arrive, how many twice, how many out
+// of order; the network's own fingerprint of all arrivals comes back.
 static uint64_t fates(uint64_t seed, int frames, int *arrived, int *late)
 {
     const or_network_faults_t faults = {

@@ -321,7 +321,8 @@ static or_status_t create(bool hub, zmq_channel_t **self_p)
     return OR_OK;
 }
 
-// tcp://HOST:PORT or ipc://PATH. ZeroMQ would take a port modulo 65536, and transports that reach no other process.
+// tcp://HOST:PORT or ipc://PATH. ZeroMQ would take a port modulo 65536, and transports that reach
+// no other process.
 static or_status_t check_endpoint(const char *endpoint, bool listening)
 {
     static const char tcp[] = "tcp://", ipc[] = "ipc://";

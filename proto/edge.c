@@ -44,7 +44,8 @@ static void on_error(or_edge_t *edge, const or_message_t *message)
     or_log(OR_LOG_WARN, "the coordinator says: %s", error->text);
 }
 
-// `again`: there was a welcome already. A coordinator that comes late answers every Hello that waited for it.
+// `again`: there was a welcome already. A coordinator that comes late answers every Hello that
+// waited for it.
 static void on_message(or_edge_t *edge, void (*take)(void *, const or_message_t *), void *role,
                        const or_message_t *message, bool again)
 {

@@ -1,8 +1,10 @@
-// edge - what drafter and verifier have in common: a model, a link to the coordinator, a greeting, a refusal, a loop.
+// edge - what drafter and verifier have in common: a model, a link to the coordinator, a greeting,
+// a refusal, a loop.
 //
 //     open (file -> vocabulary -> model -> channel) -> greet (link) -> run (turn, wait, turn ...) -> close
 //
-// or_edge_t is the role's side of the link and runs in simulations too; or_edge_process_t is the process around it. One thread.
+// or_edge_t is the role's side of the link and runs in simulations too; or_edge_process_t is the
+// process around it. One thread.
 #pragma once
 
 #include "common/model/model.h"
@@ -26,8 +28,8 @@ void or_edge_send(or_edge_t *edge, const or_message_t *message);
 void or_edge_send_error(or_edge_t *edge, or_session_id_t session, uint64_t round,
                         or_wire_error_t code, uint32_t length, const char *text);
 
-// Handle what waits, at most a bounded number, so that a flood cannot starve the model: greetings, refusals and errors here,
-// everything about sessions in `take`.
+// Handle what waits, at most a bounded number, so that a flood cannot starve the model: greetings,
+// refusals and errors here, everything about sessions in `take`.
 void or_edge_drain(or_edge_t *edge, void (*take)(void *role, const or_message_t *message),
                    void *role);
 

@@ -15,7 +15,8 @@
 #define HEARTBEAT_MIN_MS 10 // what a Welcome may ask for
 #define HEARTBEAT_MAX_MS 60000
 
-// A hub's answer to a peer it does not know; an edge that reads it greets again (the hub was restarted).
+// A hub's answer to a peer it does not know; an edge that reads it greets again (the hub was
+// restarted).
 #define SAY_HELLO "say Hello first"
 
 // alive ──silent or unreachable──▶ lost ──event given──▶ reported ──next receive──▶ dropped by a hub

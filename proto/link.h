@@ -1,10 +1,12 @@
-// link - messages to and from peers: the codec, the greeting, heartbeats and byte counts on top of a channel.
+// link - messages to and from peers: the codec, the greeting, heartbeats and byte counts on top of
+// a channel.
 //
-// An edge says Hello when the link starts, after a silence, and until it is welcomed; a hub hands Hello to its owner, who
-// answers Welcome or Error through or_link_welcome / or_link_send. Heartbeats are sent where nothing else was for a
-// heartbeat interval; a peer silent for OR_LINK_SILENCE intervals is reported lost. A frame that does not decode costs its
-// sender an Error (VERSION or INVALID) and is dropped; an Error is never answered with an Error.
-// One thread; no call blocks except or_link_wait.
+// An edge says Hello when the link starts, after a silence, and until it is welcomed; a hub hands
+// Hello to its owner, who answers Welcome or Error through or_link_welcome / or_link_send.
+// Heartbeats are sent where nothing else was for a heartbeat interval; a peer silent for
+// OR_LINK_SILENCE intervals is reported lost. A frame that does not decode costs its sender an
+// Error (VERSION or INVALID) and is dropped; an Error is never answered with an Error. One thread;
+// no call blocks except or_link_wait.
 #pragma once
 
 #include "common/base/clock.h"
@@ -22,32 +24,36 @@ typedef enum {
     OR_LINK_PEER_LOST, // hub: `from` is gone (silent or unreachable). Edge: the hub has been silent; Hello is being sent again
 } or_link_event_t;
 
-// A link over `channel` (borrowed, as the clock). `hello` (copied) makes it an edge's; NULL makes it a hub's.
+// A link over `channel` (borrowed, as the clock). `hello` (copied) makes it an edge's; NULL makes
+// it a hub's.
 or_status_t or_link_create(or_channel_t *channel, const or_clock_t *clock, const or_hello_t *hello,
                            uint32_t heartbeat_ms, or_link_t **link_p);
 void or_link_destroy(or_link_t **link_p);
 
-// Encode and queue. OR_ERR_FULL, OR_ERR_UNREACHABLE (the peer is reported lost by the next receive), OR_ERR_INVALID.
+// Encode and queue. OR_ERR_FULL, OR_ERR_UNREACHABLE (the peer is reported lost by the next
+// receive), OR_ERR_INVALID.
 or_status_t or_link_send(or_link_t *link, or_peer_t to, const or_message_t *message);
 // An Error message, formatted.
 or_status_t or_link_send_error(or_link_t *link, or_peer_t to, or_session_id_t session,
                                or_wire_error_t code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-// The next event; OR_ERR_AGAIN if none. *message is the caller's to fini (set for OR_LINK_MESSAGE only). Heartbeats, Hello's
-// repetition and Welcome's interval are handled inside; an edge sees each Welcome, a hub sees each Hello.
+// The next event; OR_ERR_AGAIN if none. *message is the caller's to fini (set for OR_LINK_MESSAGE
+// only). Heartbeats, Hello's repetition and Welcome's interval are handled inside; an edge sees
+// each Welcome, a hub sees each Hello.
 or_status_t or_link_receive(or_link_t *link, or_link_event_t *event, or_peer_t *from,
                             or_message_t *message);
 
-// Send what is due (Hello, heartbeats) and return when something is due next. Call in every turn of the loop.
+// Send what is due (Hello, heartbeats) and return when something is due next. Call in every turn of
+// the loop.
 int64_t or_link_tick(or_link_t *link);
 // Sleep until a frame waits or `deadline_ns` (of the link's clock); early returns are harmless.
 void or_link_wait(or_link_t *link, int64_t deadline_ns);
 
 // Edge: has the hub welcomed us (since the last silence)?
 bool or_link_welcomed(const or_link_t *link);
-// Frame bytes exchanged with this peer so far, both directions, heartbeats included. 0 for unknown peers; a lost peer's can be asked
-// until the receive after the one that reported it.
+// Frame bytes exchanged with this peer so far, both directions, heartbeats included. 0 for unknown
+// peers; a lost peer's can be asked until the receive after the one that reported it.
 uint64_t or_link_bytes(const or_link_t *link, or_peer_t peer);
 // Stop watching a peer that said good-bye or was refused; no lost event follows.
 void or_link_forget(or_link_t *link, or_peer_t peer);

@@ -1,6 +1,8 @@
-// Goal: two links greet each other, notice each other's absence and keep quiet about nonsense, over a network that loses frames.
-// Method: a hub and two edges on the network in memory and the virtual clock, driven as a program drives them (receive until empty, tick,
-// wait); the hub's owner welcomes every Hello. What each owner sees is counted.
+// Goal: two links greet each other, notice each other's absence and keep quiet about nonsense, over
+// a network that loses frames.
+// Method: a hub and two edges on the network in memory and the virtual clock, driven as a program
+// drives them (receive until empty, tick, wait); the hub's owner welcomes every Hello. What each
+// owner sees is counted.
 #include "proto/link.h"
 
 #include <stdlib.h>

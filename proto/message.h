@@ -1,9 +1,10 @@
 // message - everything that travels, as plain C structs, and the codec to frames (outrider.proto).
 //
-// Encoding borrows what the struct points to. Decoding gives a message that owns its arrays and strings until
-// or_message_fini. A decoded message is well formed (types, array lengths that must agree, at most the limits below) but its
-// meaning is unchecked: ids, rounds and indices are the receiver's to judge. Strings are zero-terminated, never NULL after decoding.
-// Not locked; a message belongs to one thread.
+// Encoding borrows what the struct points to. Decoding gives a message that owns its arrays and
+// strings until or_message_fini. A decoded message is well formed (types, array lengths that must
+// agree, at most the limits below) but its meaning is unchecked: ids, rounds and indices are the
+// receiver's to judge. Strings are zero-terminated, never NULL after decoding. Not locked; a
+// message belongs to one thread.
 #pragma once
 
 #include <stdint.h>
@@ -55,7 +56,8 @@ typedef struct {
     const char *owner;
 } or_welcome_t;
 
-// Coordinator to drafter and verifier. To a drafter private_key is 0 and, in rejection mode, noise_key is too.
+// Coordinator to drafter and verifier. To a drafter private_key is 0 and, in rejection mode,
+// noise_key is too.
 typedef struct {
     or_sampling_t sampling;
     const uint32_t *stop_ids; // tokens that end the text
@@ -74,8 +76,9 @@ typedef struct {
     uint32_t logprobs; // reserved
 } or_open_session_t;
 
-// Committed tokens start .. start + count - 1. What the receiver holds at and beyond `start` is replaced. `hash` is that of the
-// whole prefix up to start + count; `round` is the round that comes next.
+// Committed tokens start .. start + count - 1. What the receiver holds at and beyond `start` is
+// replaced. `hash` is that of the whole prefix up to start + count; `round` is the round that comes
+// next.
 typedef struct {
     uint32_t start;
     const uint32_t *tokens;
@@ -127,8 +130,9 @@ typedef enum {
 } or_finish_t;
 const char *or_finish_name(uint32_t finish); // "stop", "length", ...
 
-// Verifier to coordinator to drafter. The path accepted[0] -> accepted[1] ... are node numbers (from 1) of that round's tree; `next`
-// is the token after them. With finish STOP `next` is the end token itself.
+// Verifier to coordinator to drafter. The path accepted[0] -> accepted[1] ... are node numbers
+// (from 1) of that round's tree; `next` is the token after them. With finish STOP `next` is the end
+// token itself.
 typedef struct {
     uint64_t round;
     uint32_t base_length;
@@ -202,7 +206,8 @@ typedef struct {
     uint32_t length;
 } or_error_t;
 
-// Client to coordinator. `request` is the client's own number for it: a repeated request is the same request.
+// Client to coordinator. `request` is the client's own number for it: a repeated request is the
+// same request.
 typedef struct {
     uint64_t request;
     const uint8_t *prompt; // text, used if prompt_token_count is 0
@@ -239,7 +244,8 @@ typedef struct {
     uint64_t first_token_us;
 } or_generate_stats_t;
 
-// Coordinator to client: completion tokens from `offset` on, and the text they completed. The last one has a finish and stats.
+// Coordinator to client: completion tokens from `offset` on, and the text they completed. The last
+// one has a finish and stats.
 typedef struct {
     uint64_t request;
     uint32_t offset;
@@ -316,16 +322,19 @@ typedef struct {
     void *owned; // decode's allocation; NULL in messages built by hand
 } or_message_t;
 
-// A frame from a message. *frame_p is malloc'd, the caller frees it. OR_ERR_INVALID if it would be over OR_FRAME_BYTES_MAX.
+// A frame from a message. *frame_p is malloc'd, the caller frees it. OR_ERR_INVALID if it would be
+// over OR_FRAME_BYTES_MAX.
 or_status_t or_message_encode(const or_message_t *message, uint8_t **frame_p, size_t *bytes);
 
-// A message from a frame. OR_ERR_FORMAT (not ours, malformed, arrays of unequal lengths), OR_ERR_MISMATCH (another protocol
-// version: both are named; message->version is still set). On any failure nothing is owned. Only an Error is read whatever its
-// version, so that two releases can tell each other why they do not talk.
+// A message from a frame. OR_ERR_FORMAT (not ours, malformed, arrays of unequal lengths),
+// OR_ERR_MISMATCH (another protocol version: both are named; message->version is still set). On any
+// failure nothing is owned. Only an Error is read whatever its version, so that two releases can
+// tell each other why they do not talk.
 or_status_t or_message_decode(const uint8_t *frame, size_t bytes, or_message_t *message);
 
 // Free what decode allocated. Safe on a zeroed or hand-built message.
 void or_message_fini(or_message_t *message);
 
-// The rolling prefix hash of DESIGN.md section 5: H(0) = 0, H(i+1) = XXH64(little-endian id, seed H(i)).
+// The rolling prefix hash of DESIGN.md section 5: H(0) = 0, H(i+1) = XXH64(little-endian id, seed
+// H(i)).
 uint64_t or_prefix_hash(uint64_t hash, const uint32_t *tokens, uint32_t count);

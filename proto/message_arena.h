@@ -1,8 +1,9 @@
-// message_arena - the memory of one message: a chain of blocks, given back all at once, with a budget.
+// message_arena - the memory of one message: a chain of blocks, given back all at once, with a
+// budget.
 //
-// The codec's own arrays and protobuf-c's tree both live in it, so a decoded message is one thing to free and a hostile frame is
-// stopped when it has cost what its size allows. Memory is counted as it is taken from the system; nothing is given back singly.
-// One thread.
+// The codec's own arrays and protobuf-c's tree both live in it, so a decoded message is one thing
+// to free and a hostile frame is stopped when it has cost what its size allows. Memory is counted
+// as it is taken from the system; nothing is given back singly. One thread.
 #pragma once
 
 #include <stddef.h>
@@ -17,7 +18,8 @@ typedef struct {
 // An empty arena that will take at most `budget` bytes.
 void or_message_arena_init(or_message_arena_t *arena, size_t budget);
 
-// Memory for `count` items of `bytes` each, aligned for anything, not cleared. NULL when the budget or the system has no more.
+// Memory for `count` items of `bytes` each, aligned for anything, not cleared. NULL when the budget
+// or the system has no more.
 void *or_message_arena_take(or_message_arena_t *arena, size_t count, size_t bytes);
 
 // Free all blocks. NULL is allowed.

@@ -1,5 +1,6 @@
-// Generated structs to plain ones. protobuf-c unpacks into the message's arena and the plain structs point into that tree; only
-// arrays of structs are copied. Nothing here trusts a count, a length or a body.
+// Generated structs to plain ones. protobuf-c unpacks into the message's arena and the plain
+// structs point into that tree; only arrays of structs are copied. Nothing here trusts a count, a
+// length or a body.
 #include "proto/message.h"
 
 #include <string.h>
@@ -8,8 +9,9 @@
 #include "outrider.pb-c.h"
 #include "proto/message_arena.h"
 
-// What a frame may cost. protobuf-c needs 40 to 80 bytes to scan a field and about 60 for a nested struct, so an honest frame
-// stays under 64 times its size; a frame made of empty fields does not, and is refused.
+// What a frame may cost. protobuf-c needs 40 to 80 bytes to scan a field and about 60 for a nested
+// struct, so an honest frame stays under 64 times its size; a frame made of empty fields does not,
+// and is refused.
 #define COST_PER_BYTE 64u
 #define COST_CONSTANT (64u << 10)
 
@@ -46,7 +48,8 @@ static or_status_t check_optional(const char *what, size_t count, size_t nodes)
     return count == 0 ? OR_OK : check_equal(what, count, nodes);
 }
 
-// Room for `count` (at least 1) of our structs. NULL after recording why the frame is refused: always OR_ERR_FORMAT.
+// Room for `count` (at least 1) of our structs. NULL after recording why the frame is refused:
+// always OR_ERR_FORMAT.
 static void *take_array(or_message_arena_t *arena, const char *what, size_t count, size_t bytes)
 {
     if (check_count(what, count) != OR_OK) {

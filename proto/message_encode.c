@@ -1,4 +1,5 @@
-// Plain structs to generated ones, which borrow every array and string; only arrays of structs need memory for the call.
+// Plain structs to generated ones, which borrow every array and string; only arrays of structs need
+// memory for the call.
 #include "proto/message.h"
 
 #include <stdlib.h>
@@ -47,7 +48,8 @@ static ProtobufCBinaryData borrow_bytes(const uint8_t *bytes, uint32_t length)
     return (ProtobufCBinaryData){.len = length, .data = (uint8_t *)bytes};
 }
 
-// `count` generated structs, all but initialised, and the array of pointers to them that protobuf-c wants.
+// `count` generated structs, all but initialised, and the array of pointers to them that protobuf-c
+// wants.
 static void *take_structs(scratch_t *scratch, uint32_t count, size_t bytes, void ***pointers)
 {
     char *items = or_message_arena_take(&scratch->arena, count, bytes);

@@ -1,6 +1,8 @@
-// Goal: what is encoded is what is decoded, for every type and field; no frame, however hostile, crashes, leaks or costs much.
-// Method: random messages of every type there and back, compared field by field; random damage to their frames (ASan watches); frames
-// made by hand for each rule of message.h; protobuf's own bytes for the sizes that reports quote.
+// Goal: what is encoded is what is decoded, for every type and field; no frame, however hostile,
+// crashes, leaks or costs much.
+// Method: random messages of every type there and back, compared field by field; random damage to
+// their frames (ASan watches); frames made by hand for each rule of message.h; protobuf's own bytes
+// for the sizes that reports quote.
 #include "proto/message.h"
 
 #include <stdlib.h>
@@ -239,7 +241,8 @@ static void frames_of_empty_fields_are_stopped(void **context)
     free(frame);
 }
 
-// Twenty thousand times the same nested field: protobuf-c merges each with all that came before, by copying.
+// Twenty thousand times the same nested field: protobuf-c merges each with all that came before, by
+// copying.
 static void repeated_fields_are_stopped(void **context)
 {
     (void)context;

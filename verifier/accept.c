@@ -30,7 +30,8 @@ static bool is_stop(const or_accept_job_t *job, int32_t token)
     return false;
 }
 
-// From the root down: the target draws its token at each node, and the walk goes on where a child carries it.
+// From the root down: the target draws its token at each node, and the walk goes on where a child
+// carries it.
 static or_status_t walk(or_accept_choose_t choose, const or_accept_job_t *job,
                         or_acceptance_t *acceptance)
 {

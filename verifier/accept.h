@@ -1,7 +1,8 @@
-// accept - the acceptance rules: from a tree and the target's logits to a path and the token after it (DESIGN.md section 6).
+// accept - the acceptance rules: from a tree and the target's logits to a path and the token after
+// it (DESIGN.md section 6).
 //
-// A rule is one file, accept_<rule>.c, and one row of the table in accept.c. Every rule here is lossless for the drafting methods
-// that common/decode/methods.h pairs it with. One thread.
+// A rule is one file, accept_<rule>.c, and one row of the table in accept.c. Every rule here is
+// lossless for the drafting methods that common/decode/methods.h pairs it with. One thread.
 #pragma once
 
 #include "common/decode/methods.h"

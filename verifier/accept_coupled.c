@@ -1,4 +1,5 @@
-// The coupled rule: the law is sampled with the noise of DESIGN.md section 4, whatever the tree holds.
+// The coupled rule: the law is sampled with the noise of DESIGN.md section 4, whatever the tree
+// holds.
 #include "verifier/accept_internal.h"
 
 int32_t or_accept_coupled_choose(const or_accept_job_t *job, const or_law_t *law,

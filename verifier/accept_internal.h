@@ -1,4 +1,5 @@
-// accept_internal - what a rule is: how the target's token is drawn from its law at one node. The walk is shared (accept.c).
+// accept_internal - what a rule is: how the target's token is drawn from its law at one node. The
+// walk is shared (accept.c).
 #pragma once
 
 #include "verifier/accept.h"

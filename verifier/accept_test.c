@@ -1,6 +1,8 @@
-// Goal: a walk accepts exactly the tokens that plain decoding would have drawn, and the text never depends on the tree.
-// Method: a made-up target whose logits are a function of the path; plain decoding one token at a time against trees that
-// hold the right path, parts of it, or nothing of it; then stop ids, penalties, errors and unknown rules.
+// Goal: a walk accepts exactly the tokens that plain decoding would have drawn, and the text never
+// depends on the tree.
+// Method: a made-up target whose logits are a function of the path; plain decoding one token at a
+// time against trees that hold the right path, parts of it, or nothing of it; then stop ids,
+// penalties, errors and unknown rules.
 #include "verifier/accept.h"
 
 #include <math.h>
@@ -91,7 +93,8 @@ static int teardown(void **state)
     return 0;
 }
 
-// What plain decoding writes: each token drawn by hand from the law after the ones before, along a chain in the tree.
+// What plain decoding writes: each token drawn by hand from the law after the ones before, along a
+// chain in the tree.
 static void decode_plainly(fixture_t *f, or_accept_rule_t rule, int32_t text[STEPS])
 {
     or_noise_place_t place = f->job.place;
@@ -116,7 +119,8 @@ static void decode_plainly(fixture_t *f, or_accept_rule_t rule, int32_t text[STE
     }
 }
 
-// A tree with the first `right` tokens of the text, a wrong one after them, and wrong siblings all along.
+// A tree with the first `right` tokens of the text, a wrong one after them, and wrong siblings all
+// along.
 static void plant(fixture_t *f, const int32_t text[STEPS], uint32_t right)
 {
     uint32_t parent = 0;

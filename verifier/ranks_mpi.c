@@ -38,7 +38,8 @@ static or_status_t broadcast(const or_ranks_t *ranks, void *data, size_t bytes)
 or_status_t or_ranks_mpi_start(int *argc, char ***argv, const or_ranks_t **ranks_p)
 {
     static or_ranks_t ranks = {.all_gather = all_gather, .broadcast = broadcast};
-    // A process started without mpirun needs no MPI daemon of its own, which would outlive a killed verifier.
+    // A process started without mpirun needs no MPI daemon of its own, which would outlive a killed
+    // verifier.
     setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
     int provided = 0;
     or_status_t status =

@@ -1,7 +1,8 @@
 // ranks_mpi - the rank interface over MPI. This module is the only user of MPI.
 //
-// MPI_THREAD_FUNNELED: all calls from the thread that started it. Started as a plain process it is rank 0 of 1; under mpirun it is one
-// of N. One rank only in this version: more are refused by the program with a sentence.
+// MPI_THREAD_FUNNELED: all calls from the thread that started it. Started as a plain process it is
+// rank 0 of 1; under mpirun it is one of N. One rank only in this version: more are refused by the
+// program with a sentence.
 #pragma once
 
 #include "common/model/ranks.h"

@@ -92,7 +92,8 @@ or_status_t or_vsession_open(or_vsession_t *session, or_judge_t *judge, or_sessi
     or_vsession_t fresh = {.id = id};
     status = or_terms_copy(open, &fresh.terms);
     if (status == OR_OK) {
-        // Acceptance writes the path's tokens behind the log's end, so it needs room for a whole path.
+        // Acceptance writes the path's tokens behind the log's end, so it needs room for a whole
+        // path.
         status =
             or_token_log_init(&fresh.log, or_model_context(judge->model) + judge->nodes_max + 2);
     }

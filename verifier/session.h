@@ -1,4 +1,5 @@
-// session - one text at the verifier: the committed prefix, its KV cache, the tree that waits and the last verdict.
+// session - one text at the verifier: the committed prefix, its KV cache, the tree that waits and
+// the last verdict.
 //
 //     log     [ prompt ........ completion .... root ]
 //     kv      [ <= length - 1 positions ]             the root's row runs with its tree
@@ -43,14 +44,16 @@ or_status_t or_judge_create(or_model_t *model, const or_vocab_t *vocab, const or
                             uint32_t nodes_max, or_judge_t **judge_p);
 void or_judge_destroy(or_judge_t **judge_p);
 
-// Fill a free place. OR_ERR_UNSUPPORTED (constraint, rule), OR_ERR_INVALID (sampling), OR_ERR_NO_MEMORY.
+// Fill a free place. OR_ERR_UNSUPPORTED (constraint, rule), OR_ERR_INVALID (sampling),
+// OR_ERR_NO_MEMORY.
 or_status_t or_vsession_open(or_vsession_t *session, or_judge_t *judge, or_session_id_t id,
                              const or_open_session_t *open);
 // Free the place. Safe on a free one.
 void or_vsession_close(or_vsession_t *session);
 
-// Take committed tokens; the cache keeps what stayed the same. A Prefix for a round already judged is old news and ignored.
-// OR_ERR_MISMATCH (replay from 0, please), OR_ERR_INVALID, OR_ERR_FULL (context).
+// Take committed tokens; the cache keeps what stayed the same. A Prefix for a round already judged
+// is old news and ignored. OR_ERR_MISMATCH (replay from 0, please), OR_ERR_INVALID, OR_ERR_FULL
+// (context).
 or_status_t or_vsession_prefix(or_vsession_t *session, or_judge_t *judge,
                                const or_prefix_t *prefix);
 
@@ -60,8 +63,8 @@ typedef enum {
     OR_TREE_STALE,  // an older round, or this one again while it waits: nothing to do
 } or_tree_fate_t;
 
-// Queue a tree. OR_ERR_MISMATCH: base length or hash are not ours (ask for the prefix). OR_ERR_INVALID: malformed, too large, or a
-// second, different tree for a round.
+// Queue a tree. OR_ERR_MISMATCH: base length or hash are not ours (ask for the prefix).
+// OR_ERR_INVALID: malformed, too large, or a second, different tree for a round.
 or_status_t or_vsession_tree(or_vsession_t *session, or_judge_t *judge,
                              const or_draft_tree_t *message, or_tree_fate_t *fate);
 
@@ -69,5 +72,6 @@ or_status_t or_vsession_tree(or_vsession_t *session, or_judge_t *judge,
 bool or_vsession_needs_prefill(const or_vsession_t *session);
 // One pass of at most `rows` prefix rows. OR_ERR_FULL: no pages.
 or_status_t or_vsession_prefill(or_vsession_t *session, or_judge_t *judge, uint32_t rows);
-// One pass over the root and the queued tree, then the acceptance rule: session->verdict is the answer. OR_ERR_FULL: no pages.
+// One pass over the root and the queued tree, then the acceptance rule: session->verdict is the
+// answer. OR_ERR_FULL: no pages.
 or_status_t or_vsession_judge(or_vsession_t *session, or_judge_t *judge);

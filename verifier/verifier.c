@@ -105,7 +105,8 @@ static or_vsession_t *least_recent(or_verifier_t *verifier)
     return oldest;
 }
 
-// Who gives its pages to `hungry`: the one at rest for longest, else the one that will be served last. NULL if nobody has any.
+// Who gives its pages to `hungry`: the one at rest for longest, else the one that will be served
+// last. NULL if nobody has any.
 static or_vsession_t *page_donor(or_verifier_t *verifier, const or_vsession_t *hungry)
 {
     or_vsession_t *donor = NULL;
@@ -258,7 +259,8 @@ static or_status_t run(or_verifier_t *verifier, or_vsession_t *session)
     return status;
 }
 
-// One pass. Where the page pool is full, others give theirs; their prefixes are computed again when they are served.
+// One pass. Where the page pool is full, others give theirs; their prefixes are computed again when
+// they are served.
 static void work(or_verifier_t *verifier, or_vsession_t *session)
 {
     or_status_t status = run(verifier, session);

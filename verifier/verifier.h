@@ -1,11 +1,13 @@
-// verifier - the target's process: checks trees, one forward pass each, and says what the target would have written.
+// verifier - the target's process: checks trees, one forward pass each, and says what the target
+// would have written.
 //
 //     OpenSession, Prefix ──▶ prefill in chunks ──┐
 //     DraftTree ──────────────────────────────────┴▶ queue ──▶ forward (root + nodes) ──▶ accept ──▶ Verdict
 //
-// One round number, one tree: the last verdict of a session is kept and repeated for a repeated round; a second, different tree for
-// the same round is refused. A tree whose base does not match our prefix by length and hash gets NEED_PREFIX and changes nothing.
-// One thread; drive it by turns, as the drafter.
+// One round number, one tree: the last verdict of a session is kept and repeated for a repeated
+// round; a second, different tree for the same round is refused. A tree whose base does not match
+// our prefix by length and hash gets NEED_PREFIX and changes nothing. One thread; drive it by
+// turns, as the drafter.
 #pragma once
 
 #include "common/model/model.h"
@@ -29,7 +31,8 @@ or_status_t or_verifier_create(const or_verifier_config_t *config, or_model_t *m
                                or_verifier_t **verifier_p);
 void or_verifier_destroy(or_verifier_t **verifier_p);
 
-// Handle what waits and run at most one forward pass; returns when to come back at the latest (now, if more work waits).
+// Handle what waits and run at most one forward pass; returns when to come back at the latest (now,
+// if more work waits).
 int64_t or_verifier_turn(or_verifier_t *verifier);
 
 // After the coordinator refused us: its sentence; NULL otherwise.

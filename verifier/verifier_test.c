@@ -1,6 +1,7 @@
-// Goal: the verifier answers a round once, repeats that answer, and lets nothing a peer sends change a text or kill the process.
-// Method: the real role and model on a network in memory; the test plays the coordinator and sends what a correct, a confused and a
-// hostile one would send.
+// Goal: the verifier answers a round once, repeats that answer, and lets nothing a peer sends
+// change a text or kill the process.
+// Method: the real role and model on a network in memory; the test plays the coordinator and sends
+// what a correct, a confused and a hostile one would send.
 #include "verifier/verifier.h"
 
 #include <stdlib.h>
@@ -65,7 +66,8 @@ static int teardown(void **state)
     return 0;
 }
 
-// Run until the verifier says something other than a greeting; OR_MSG_HEARTBEAT stands for silence. The caller finis *message.
+// Run until the verifier says something other than a greeting; OR_MSG_HEARTBEAT stands for silence.
+// The caller finis *message.
 static or_message_type_t hear(bench_t *b, or_message_t *message)
 {
     for (int i = 0; i < 100; i++) {
@@ -182,7 +184,8 @@ static void the_same_tokens_in_another_shape_are_another_tree(void **state)
     expect_error(b, OR_WIRE_INVALID);
 }
 
-// A session at temperature 1 whose text is told otherwise goes on as one that never heard the first telling: cache and noise place.
+// A session at temperature 1 whose text is told otherwise goes on as one that never heard the first
+// telling: cache and noise place.
 static void a_text_told_otherwise_goes_on_as_if_it_had_always_been_so(void **state)
 {
     bench_t *b = *state;

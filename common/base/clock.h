@@ -1,6 +1,7 @@
 // clock - time behind an interface, so that a simulation can own it.
 //
-// Every module that waits, times out or measures takes an or_clock_t (borrowed) and never asks the system.
+// Every module that waits, times out or measures takes an or_clock_t (borrowed) and never asks the
+// system.
 #pragma once
 
 #include <stdint.h>

@@ -1,13 +1,17 @@
-// interrupt - SIGINT and SIGTERM as a count that loops look at, and a descriptor that ends their waits.
+// interrupt - SIGINT and SIGTERM as a count that loops look at, and a descriptor that ends their
+// waits.
 //
-// A signal that comes between the look and the wait would otherwise be noticed one time-out late. One per process: main thread.
+// A signal that comes between the look and the wait would otherwise be noticed one time-out late.
+// One per process: main thread.
 #pragma once
 
-// From now on SIGINT and SIGTERM are counted instead of ending the process, and a closed pipe is an error of write. Again after a library
-// that may have installed handlers of its own; the count stays.
+// From now on SIGINT and SIGTERM are counted instead of ending the process, and a closed pipe is an
+// error of write. Again after a library that may have installed handlers of its own; the count
+// stays.
 void or_interrupt_watch(void);
 // How many came.
 int or_interrupt_count(void);
-// Readable when one came since the last or_interrupt_drain; -1 if signals are not watched. Channels poll it beside their socket.
+// Readable when one came since the last or_interrupt_drain; -1 if signals are not watched. Channels
+// poll it beside their socket.
 int or_interrupt_fd(void);
 void or_interrupt_drain(void);

@@ -4,9 +4,10 @@
 #include <stdint.h>
 #include <string.h>
 
-// Every function reduces its argument to a small interval (Cody and Waite 1980: subtract multiples of a constant held in
-// several parts, so that the products are exact) and sums a Taylor or arctanh series there, in Horner's order. The layout of the
-// final additions, largest term last, is that of fdlibm.
+// Every function reduces its argument to a small interval (Cody and Waite 1980: subtract multiples
+// of a constant held in several parts, so that the products are exact) and sums a Taylor or arctanh
+// series there, in Horner's order. The layout of the final additions, largest term last, is that of
+// fdlibm.
 
 // ln 2 in two parts; multiples of the first up to 2^12 are exact.
 #define LN2_HIGH 0x1.62e42fefa3p-1
@@ -77,7 +78,8 @@ double or_exp(double x)
     double low = k * LN2_LOW;
     double r = high - low;
     double y = 1 + (high - (low - r * r * polynomial(r, series, 12)));
-    // In two steps: the result may be subnormal, where one rounding must do, and 2^1024 is no double.
+    // In two steps: the result may be subnormal, where one rounding must do, and 2^1024 is no
+    // double.
     return y * power_of_two(k / 2) * power_of_two(k - k / 2);
 }
 

@@ -1,5 +1,6 @@
 // Goal: our own exp, ln, sin, cos and pow are as exact as the header says.
-// Method: compare with the C library on random inputs of all sizes, in units of the last place; then the special values.
+// Method: compare with the C library on random inputs of all sizes, in units of the last place;
+// then the special values.
 #include "common/base/math.h"
 
 #include <float.h>

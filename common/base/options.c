@@ -179,7 +179,8 @@ static or_status_t fail_unknown_key(const or_option_program_t *program, const ch
 
 // ---- the three sources ----
 
-// The option that a word with dashes names. `*negated` for --no-NAME, `*value` behind an equals sign, else NULL.
+// The option that a word with dashes names. `*negated` for --no-NAME, `*value` behind an equals
+// sign, else NULL.
 static or_status_t match_option(const or_option_program_t *program, const char *word,
                                 const or_option_t **option, bool *negated, const char **value)
 {

@@ -1,15 +1,17 @@
-// options - one typed table per program feeds command line, environment, config file and --help alike.
+// options - one typed table per program feeds command line, environment, config file and --help
+// alike.
 //
 //     static const or_option_t options[] = {
 //         {"model", "m", OR_OPTION_STRING, offsetof(config_t, model), "FILE", "target model (GGUF)"},
 //         {"temp", NULL, OR_OPTION_FLOAT, offsetof(config_t, temp), "T", "temperature; 0 is greedy"},
 //         {0}};
 //
-// Precedence: command line, then environment (OUTRIDER_<NAME>, dashes as underscores), then --config FILE (a JSON object),
-// then what the struct held before, which --help shows as the default. An empty variable counts as absent. A list from a higher
-// place replaces the lower one's; a variable gives it one item. `--name value`, `--name=value`, `-n value`; short
-// names may have several letters, as llama.cpp's -md. An unknown option names the nearest known one if that is near. --help and --version are
-// in every program. Not thread safe: main thread, at start-up.
+// Precedence: command line, then environment (OUTRIDER_<NAME>, dashes as underscores), then
+// --config FILE (a JSON object), then what the struct held before, which --help shows as the
+// default. An empty variable counts as absent. A list from a higher place replaces the lower one's;
+// a variable gives it one item. `--name value`, `--name=value`, `-n value`; short names may have
+// several letters, as llama.cpp's -md. An unknown option names the nearest known one if that is
+// near. --help and --version are in every program. Not thread safe: main thread, at start-up.
 #pragma once
 
 #include "common/base/status.h"
@@ -45,24 +47,26 @@ typedef struct {
     const char *usage;   // what follows the program's name, e.g. "[options] [FILE]"; may be NULL
     const or_option_t *table; // ends with a zeroed row
     const char *examples;     // printed at the end of --help; may be NULL
-    // Names of string options that say the same thing, up to a NULL: one from a higher place silences those from lower ones. Two from the
-    // same place are left to the program. May be NULL.
+    // Names of string options that say the same thing, up to a NULL: one from a higher place
+    // silences those from lower ones. Two from the same place are left to the program. May be NULL.
     const char *const *either;
 } or_option_program_t;
 
 typedef enum { OR_OPTIONS_RUN, OR_OPTIONS_EXIT } or_options_next_t;
 
-// Fill `config` from argv[1..]; words that are no options go to `rest` (borrowed from argv; may be NULL if none are allowed).
-// *next is OR_OPTIONS_EXIT after --help or --version, whose text has been printed on standard output: exit 0 then.
-// OR_ERR_INVALID with a sentence naming the option, where its value came from, and what is allowed. After OR_OPTIONS_RUN all strings
-// in `config` are copies, for or_options_free; after anything else nothing is owned and they are NULL.
+// Fill `config` from argv[1..]; words that are no options go to `rest` (borrowed from argv; may be
+// NULL if none are allowed). *next is OR_OPTIONS_EXIT after --help or --version, whose text has
+// been printed on standard output: exit 0 then. OR_ERR_INVALID with a sentence naming the option,
+// where its value came from, and what is allowed. After OR_OPTIONS_RUN all strings in `config` are
+// copies, for or_options_free; after anything else nothing is owned and they are NULL.
 or_status_t or_options_parse(const or_option_program_t *program, int argc, char **argv,
                              void *config, or_option_list_t *rest, or_options_next_t *next);
 
 // Free what parsing put into `config` (strings and lists), and `rest`'s array.
 void or_options_free(const or_option_program_t *program, void *config, or_option_list_t *rest);
 
-// How many single letters must be inserted, removed or changed to make one word the other: for "did you mean".
+// How many single letters must be inserted, removed or changed to make one word the other: for "did
+// you mean".
 size_t or_options_distance(const char *a, const char *b);
 // Is that few enough for a guess at what was meant: at most a third of the word's letters?
 bool or_options_is_near(const char *word, size_t distance);

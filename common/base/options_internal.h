@@ -14,8 +14,8 @@ extern const or_option_t or_common_options[];
 // Print --help on standard output; the values in `config` are the defaults.
 void or_options_print_help(const or_option_program_t *program, const void *config);
 
-// Put what `text` means for `option` into its place in `config`; lists grow by it. OR_ERR_INVALID: a sentence that begins with `origin`
-// and says what is allowed. OR_ERR_NO_MEMORY.
+// Put what `text` means for `option` into its place in `config`; lists grow by it. OR_ERR_INVALID:
+// a sentence that begins with `origin` and says what is allowed. OR_ERR_NO_MEMORY.
 or_status_t or_options_store(const or_option_t *option, const char *origin, const char *text,
                              void *config);
 // Replace a heap string by a copy of `text`.

@@ -1,5 +1,5 @@
-// Goal: an option reaches the struct from wherever it was given, the strongest place wins, and what makes no sense is refused
-// with a sentence that names the option, its origin and what is allowed.
+// Goal: an option reaches the struct from wherever it was given, the strongest place wins, and what
+// makes no sense is refused with a sentence that names the option, its origin and what is allowed.
 // Method: one table with every type; command lines, variables and config files against it.
 #include "common/base/options.h"
 

@@ -11,7 +11,8 @@ void or_program_begin(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
-            // The lowest free number is `fd`: those below are open by now. Should it fail, we are no worse off.
+            // The lowest free number is `fd`: those below are open by now. Should it fail, we are
+            // no worse off.
             (void)open("/dev/null", O_RDWR);
         }
     }

@@ -1,9 +1,11 @@
 // program - what every main does first and last.
 #pragma once
 
-// Open /dev/null on those of the descriptors 0, 1 and 2 that came closed: a pipe or socket of ours that got such a number would be taken
-// for standard input or output. Before anything else is opened.
+// Open /dev/null on those of the descriptors 0, 1 and 2 that came closed: a pipe or socket of ours
+// that got such a number would be taken for standard input or output. Before anything else is
+// opened.
 void or_program_begin(void);
 
-// Flush standard output. `code`, or 1 with a sentence on standard error if all went well (0) except that what was printed got lost.
+// Flush standard output. `code`, or 1 with a sentence on standard error if all went well (0) except
+// that what was printed got lost.
 int or_program_end(int code);

@@ -6,7 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// Keeps the counters that make keys apart from those that make draws, should a seed ever equal a key.
+// Keeps the counters that make keys apart from those that make draws, should a seed ever equal a
+// key.
 #define KEY_DOMAIN_HIGH UINT32_C(0x4f757472) // "Outr"
 #define KEY_DOMAIN_LOW UINT32_C(0x69646572)  // "ider"
 #define LANES 32                             // counters at a time
@@ -25,8 +26,9 @@ void or_philox(or_rng_key_t key, const uint32_t counter[4], uint32_t out[4])
     }
 }
 
-// Philox 4x32-10 on LANES counters side by side, written so that the compiler gives lanes to counters (3 times Random123's
-// speed with AVX2; integers, so the same bits). rng_test holds it to Random123. Sanitizers cannot start programs with clones.
+// Philox 4x32-10 on LANES counters side by side, written so that the compiler gives lanes to
+// counters (3 times Random123's speed with AVX2; integers, so the same bits). rng_test holds it to
+// Random123. Sanitizers cannot start programs with clones.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 __attribute__((target_clones("avx2", "default"), optimize("O3")))

@@ -1,5 +1,6 @@
 // Goal: the generator is Philox 4x32-10, and keys and draws keep what must be independent apart.
-// Method: Random123's known answers; then distinct inputs must give distinct bits, and uniforms must stay open.
+// Method: Random123's known answers; then distinct inputs must give distinct bits, and uniforms
+// must stay open.
 #include "common/base/rng.h"
 
 #include "tests/support/test_support.h"

@@ -1,9 +1,10 @@
 // status - how a function says that the world, not the program, is wrong.
 //
-// Functions that can fail return or_status_t and set their outputs only on OR_OK. Whoever detects the failure calls
-// or_fail() once, with a sentence a user can act on; callers pass the code up and may prefix the sentence with
-// or_fail_context(). The program prints or_error_text() at the end. What only we can do wrong is an assert.
-// The text is per thread: no locks, and a failure in one thread never overwrites another's.
+// Functions that can fail return or_status_t and set their outputs only on OR_OK. Whoever detects
+// the failure calls or_fail() once, with a sentence a user can act on; callers pass the code up and
+// may prefix the sentence with or_fail_context(). The program prints or_error_text() at the end.
+// What only we can do wrong is an assert. The text is per thread: no locks, and a failure in one
+// thread never overwrites another's.
 #pragma once
 
 #include <stdbool.h>
@@ -28,7 +29,8 @@ typedef enum {
 // "ok", "invalid", ...: for logs. Never NULL.
 const char *or_status_name(or_status_t status);
 
-// Record the sentence for this thread and return `status`, so that `return or_fail(OR_ERR_IO, "...", ...)` reads well.
+// Record the sentence for this thread and return `status`, so that `return or_fail(OR_ERR_IO,
+// "...", ...)` reads well.
 or_status_t or_fail(or_status_t status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

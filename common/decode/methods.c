@@ -68,7 +68,8 @@ const char *or_accept_rule_name(uint32_t rule)
     return name_of(accept_rules, COUNT(accept_rules), rule);
 }
 
-// Both drafting methods of this version may choose nodes by their tokens, and both rules allow that: the temperature decides.
+// Both drafting methods of this version may choose nodes by their tokens, and both rules allow
+// that: the temperature decides.
 or_status_t or_methods_check(uint32_t method, uint32_t rule, float temperature)
 {
     if (or_draft_method_name(method) == NULL) {

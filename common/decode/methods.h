@@ -1,6 +1,7 @@
 // methods - the names of drafting methods and acceptance rules, and which pairs are lossless.
 //
-// One row a method; a new method is a row here, a file in drafter/ or verifier/, and a row in that folder's table.
+// One row a method; a new method is a row here, a file in drafter/ or verifier/, and a row in that
+// folder's table.
 #pragma once
 
 #include <stdint.h>
@@ -18,8 +19,8 @@ or_status_t or_accept_rule_parse(const char *name, or_accept_rule_t *rule);
 const char *or_draft_method_name(uint32_t method);
 const char *or_accept_rule_name(uint32_t rule);
 
-// Is the output of this pair an exact sample at this temperature? OR_ERR_INVALID with the reason and what to do instead;
-// OR_ERR_UNSUPPORTED for numbers this version does not know.
+// Is the output of this pair an exact sample at this temperature? OR_ERR_INVALID with the reason
+// and what to do instead; OR_ERR_UNSUPPORTED for numbers this version does not know.
 or_status_t or_methods_check(uint32_t method, uint32_t rule, float temperature);
 
 // "coupled, chain": for help texts.

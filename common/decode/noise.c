@@ -57,8 +57,8 @@ double or_noise_gumbel(or_rng_key_t key, or_noise_place_t place, uint64_t token_
     return gumbel(or_noise_uniform(key, place, token_key));
 }
 
-// No less than the Gumbel variate of U, without a logarithm: -log U >= 1 - U >= 2^e, where e is the exponent of 1 - U, so that
-// -log(-log U) <= -e log 2.
+// No less than the Gumbel variate of U, without a logarithm: -log U >= 1 - U >= 2^e, where e is the
+// exponent of 1 - U, so that -log(-log U) <= -e log 2.
 static double gumbel_bound(double uniform)
 {
     double rest = 1 - uniform;
@@ -68,7 +68,8 @@ static double gumbel_bound(double uniform)
     return -exponent * LN_2 + BOUND_SLACK;
 }
 
-// score + G, or -INFINITY if that is surely below `floor`: then no logarithm is taken. Also for a NaN score.
+// score + G, or -INFINITY if that is surely below `floor`: then no logarithm is taken. Also for a
+// NaN score.
 static double perturb(double score, double uniform, double floor)
 {
     if (!(score + gumbel_bound(uniform) >= floor)) {

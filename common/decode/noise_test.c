@@ -1,5 +1,7 @@
-// Goal: screening never changes a draw, and the draw is fast enough to be made at every visited node.
-// Method: compare with the plain loop, which takes every logarithm, on random scores with ties, -infinity and NaN.
+// Goal: screening never changes a draw, and the draw is fast enough to be made at every visited
+// node.
+// Method: compare with the plain loop, which takes every logarithm, on random scores with ties,
+// -infinity and NaN.
 #include "common/decode/noise.h"
 
 #include <math.h>
@@ -33,7 +35,8 @@ static int32_t plain_argmax(or_rng_key_t key, or_noise_place_t place, uint32_t c
     return best_id >= 0 ? best_id : ids[0];
 }
 
-// Tokens with ids in random order; every fourth round has equal noise keys, so that equal scores are exact ties.
+// Tokens with ids in random order; every fourth round has equal noise keys, so that equal scores
+// are exact ties.
 static uint32_t fill(uint64_t *random, int round)
 {
     static const double spreads[] = {0, 1, 10, 100};

@@ -1,13 +1,15 @@
-// sampler - from logits to the law that decoding samples: bias, penalties, temperature, top-k, top-p, min-p, in that order.
+// sampler - from logits to the law that decoding samples: bias, penalties, temperature, top-k,
+// top-p, min-p, in that order.
 //
-// The law at a node depends on the path to it (penalties), so it is computed where it is needed, by one function used by
-// verifier and drafter alike. Order, as in Hugging Face's and vLLM's pipelines (llama.cpp's default puts temperature last):
+// The law at a node depends on the path to it (penalties), so it is computed where it is needed, by
+// one function used by verifier and drafter alike. Order, as in Hugging Face's and vLLM's pipelines
+// (llama.cpp's default puts temperature last):
 //
 //     logits + bias -> repetition, presence, frequency penalties over the last `repeat_last_n` tokens of prompt + completion
 //            -> / temperature -> top-k -> top-p (smallest set of mass >= p) -> min-p (p(x) >= min_p * max p)
 //
-// All of it in double with our own exp: the law is the same bits on every host that has the same logits. Ties rank by lower id.
-// Temperature 0 keeps one token, the best after bias and penalties.
+// All of it in double with our own exp: the law is the same bits on every host that has the same
+// logits. Ties rank by lower id. Temperature 0 keeps one token, the best after bias and penalties.
 #pragma once
 
 #include <stdint.h>
@@ -38,8 +40,8 @@ or_sampling_t or_sampling_default(void);
 // OR_ERR_INVALID names the field and its range. vocab_size bounds the ids in bias.
 or_status_t or_sampling_check(const or_sampling_t *sampling, uint32_t vocab_size);
 
-// The surviving tokens. Only what survived is listed; scores are log-probabilities up to one constant. Unless a filter
-// sorted them (best first), ids ascend.
+// The surviving tokens. Only what survived is listed; scores are log-probabilities up to one
+// constant. Unless a filter sorted them (best first), ids ascend.
 typedef struct {
     const int32_t *ids;
     const double *scores; // logit / temperature (temperature 0: the one score is 0)
@@ -52,7 +54,8 @@ typedef struct or_sampler or_sampler_t;
 or_status_t or_sampler_create(uint32_t vocab_size, or_sampler_t **sampler_p);
 void or_sampler_destroy(or_sampler_t **sampler_p);
 
-// The law for `logits` [vocab_size] after `history` (prompt + completion + path, oldest first; only the window is read).
-// The result lives in the sampler until the next call. NaN logits count as -infinity; if nothing is finite, token 0 is kept.
+// The law for `logits` [vocab_size] after `history` (prompt + completion + path, oldest first; only
+// the window is read). The result lives in the sampler until the next call. NaN logits count as
+// -infinity; if nothing is finite, token 0 is kept.
 or_law_t or_sampler_law(or_sampler_t *sampler, const or_sampling_t *sampling, const float *logits,
                         const int32_t *history, uint32_t history_count);

@@ -1,5 +1,6 @@
 // Goal: the law is the one the header defines, for every filter alone and all together.
-// Method: a slow reference that sorts everything and counts by brute force, on random logits with ties; then the edges.
+// Method: a slow reference that sorts everything and counts by brute force, on random logits with
+// ties; then the edges.
 #include "common/decode/sampler.h"
 
 #include <math.h>

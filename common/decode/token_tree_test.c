@@ -1,4 +1,5 @@
-// Goal: a tree keeps its rule (a parent comes first) whatever a peer sends, and depth-first order changes numbers only.
+// Goal: a tree keeps its rule (a parent comes first) whatever a peer sends, and depth-first order
+// changes numbers only.
 // Method: random trees against slow walks; hostile arrays; the wire form there and back.
 #include "common/decode/token_tree.h"
 

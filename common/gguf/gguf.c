@@ -15,7 +15,8 @@
 #define MIN_ENTRY_BYTES (8 + 4 + 1)
 #define MIN_STRING_BYTES 8
 
-// -- metadata ---------------------------------------------------------------------------------------------------------
+// -- metadata
+// ---------------------------------------------------------------------------------------------------------
 
 // A string array's data: where each string begins, so that any one is found in constant time.
 static or_status_t read_string_array(reader_t *reader, or_gguf_array_t *array)
@@ -127,7 +128,8 @@ static or_status_t read_metadata(reader_t *reader, or_gguf_t *gguf, uint64_t cou
     return status;
 }
 
-// -- the file ---------------------------------------------------------------------------------------------------------
+// -- the file
+// ---------------------------------------------------------------------------------------------------------
 
 static or_status_t refuse_magic(const reader_t *reader)
 {

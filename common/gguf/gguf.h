@@ -2,10 +2,11 @@
 //
 //     header | metadata: key, type, value ... | tensor table: name, shape, type, offset ... | padding | tensor data
 //
-// Invariant after open: every string, array and tensor lies inside the file, sizes do not overflow, alignments are powers of
-// two and tensor data are aligned to them, names are unique. So readers of an open file check meaning, never bounds.
-// Shapes are GGUF's: dims[0] varies fastest (a weight matrix [K inputs, N outputs] has dims {K, N}).
-// Immutable after open: any thread. Pointers returned are into the mapping, valid until close.
+// Invariant after open: every string, array and tensor lies inside the file, sizes do not overflow,
+// alignments are powers of two and tensor data are aligned to them, names are unique. So readers of
+// an open file check meaning, never bounds. Shapes are GGUF's: dims[0] varies fastest (a weight
+// matrix [K inputs, N outputs] has dims {K, N}). Immutable after open: any thread. Pointers
+// returned are into the mapping, valid until close.
 #pragma once
 
 #include <stdint.h>
@@ -56,20 +57,22 @@ typedef struct {
     uint64_t bytes;
 } or_gguf_tensor_t;
 
-// Map and check `path`. OR_ERR_IO (no such file, not readable), OR_ERR_FORMAT (not GGUF, truncated, hostile: says what and
-// where), OR_ERR_UNSUPPORTED (version, big-endian). A tensor of a type this version cannot compute with is not an error here.
+// Map and check `path`. OR_ERR_IO (no such file, not readable), OR_ERR_FORMAT (not GGUF, truncated,
+// hostile: says what and where), OR_ERR_UNSUPPORTED (version, big-endian). A tensor of a type this
+// version cannot compute with is not an error here.
 or_status_t or_gguf_open(const char *path, or_gguf_t **gguf_p);
 
 void or_gguf_close(or_gguf_t **gguf_p);
 
 const char *or_gguf_path(const or_gguf_t *gguf);
 uint64_t or_gguf_file_bytes(const or_gguf_t *gguf);
-// Is it the same file? XXH64 of its size and of up to 1,024 pieces of 4 KiB spread over it, so that a large file is not read whole.
+// Is it the same file? XXH64 of its size and of up to 1,024 pieces of 4 KiB spread over it, so that
+// a large file is not read whole.
 uint64_t or_gguf_fingerprint(const or_gguf_t *gguf);
 uint32_t or_gguf_version(const or_gguf_t *gguf);
 
-// Metadata by key. OR_ERR_NOT_FOUND if absent; OR_ERR_FORMAT if it has another type. Integers of any width and sign are
-// accepted where the value fits. Both sentences name the key and the file.
+// Metadata by key. OR_ERR_NOT_FOUND if absent; OR_ERR_FORMAT if it has another type. Integers of
+// any width and sign are accepted where the value fits. Both sentences name the key and the file.
 or_status_t or_gguf_get_u32(const or_gguf_t *gguf, const char *key, uint32_t *value);
 or_status_t or_gguf_get_f32(const or_gguf_t *gguf, const char *key, float *value);
 or_status_t or_gguf_get_bool(const or_gguf_t *gguf, const char *key, bool *value);
@@ -84,8 +87,8 @@ or_gguf_string_t or_gguf_array_string(const or_gguf_array_t *array, uint64_t i);
 float or_gguf_array_f32(const or_gguf_array_t *array, uint64_t i);
 int32_t or_gguf_array_i32(const or_gguf_array_t *array, uint64_t i);
 
-// All metadata, in file order, for `model inspect`: the value as text, arrays as "[type x count]"; written to `text`, cut to
-// `capacity` with the zero. i < or_gguf_key_count.
+// All metadata, in file order, for `model inspect`: the value as text, arrays as "[type x count]";
+// written to `text`, cut to `capacity` with the zero. i < or_gguf_key_count.
 uint64_t or_gguf_key_count(const or_gguf_t *gguf);
 void or_gguf_describe(const or_gguf_t *gguf, uint64_t i, or_gguf_string_t *key, char *text,
                       size_t capacity);
@@ -94,5 +97,6 @@ uint64_t or_gguf_tensor_count(const or_gguf_t *gguf);
 const or_gguf_tensor_t *or_gguf_tensor(const or_gguf_t *gguf, uint64_t i);
 // NULL if absent.
 const or_gguf_tensor_t *or_gguf_find_tensor(const or_gguf_t *gguf, const char *name);
-// "F16", "Q8_0", ... for any of GGUF's numbers; "type 99" for unknown ones (static storage per thread).
+// "F16", "Q8_0", ... for any of GGUF's numbers; "type 99" for unknown ones (static storage per
+// thread).
 const char *or_gguf_tensor_type_name(uint32_t type);

@@ -1,4 +1,5 @@
-// gguf_index - names in sorted order, to find one quickly and to refuse duplicates. Private to gguf.
+// gguf_index - names in sorted order, to find one quickly and to refuse duplicates. Private to
+// gguf.
 #pragma once
 
 #include "common/gguf/gguf.h"
@@ -9,8 +10,8 @@ typedef struct {
     uint64_t count;
 } name_index_t;
 
-// Index `count` records of `stride` bytes, each beginning with its name. *duplicate is a name that occurs twice, or NULL.
-// O(n log n) whatever the names. OR_ERR_NO_MEMORY.
+// Index `count` records of `stride` bytes, each beginning with its name. *duplicate is a name that
+// occurs twice, or NULL. O(n log n) whatever the names. OR_ERR_NO_MEMORY.
 or_status_t or_gguf_index_build(name_index_t *index, const void *first, size_t stride,
                                 uint64_t count, const or_gguf_string_t **duplicate);
 

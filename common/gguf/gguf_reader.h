@@ -1,6 +1,7 @@
 // gguf_reader - bounded reading, front to back. Private to gguf.
 //
-// Each take_ function returns what lies at `at` and moves behind it, or says what was wanted (`what`) and where the file ends.
+// Each take_ function returns what lies at `at` and moves behind it, or says what was wanted
+// (`what`) and where the file ends.
 #pragma once
 
 #include "common/gguf/gguf.h"
@@ -19,11 +20,12 @@ or_status_t or_gguf_take_u32(reader_t *reader, const char *what, uint32_t *value
 or_status_t or_gguf_take_u64(reader_t *reader, const char *what, uint64_t *value);
 or_status_t or_gguf_take_string(reader_t *reader, const char *what, or_gguf_string_t *string);
 
-// A string that may be looked up as a C string and shown to users: not empty, printable ASCII, not endless.
+// A string that may be looked up as a C string and shown to users: not empty, printable ASCII, not
+// endless.
 or_status_t or_gguf_take_name(reader_t *reader, const char *what, or_gguf_string_t *name);
 
-// OR_ERR_FORMAT unless the rest of the file has room for `count` things of at least `min_bytes` each: asked before memory is
-// taken for them.
+// OR_ERR_FORMAT unless the rest of the file has room for `count` things of at least `min_bytes`
+// each: asked before memory is taken for them.
 or_status_t or_gguf_check_count(const reader_t *reader, const char *what, uint64_t count,
                                 uint64_t min_bytes);
 

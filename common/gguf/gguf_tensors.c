@@ -36,7 +36,8 @@ static or_status_t read_shape(reader_t *reader, or_gguf_tensor_t *tensor)
     return OR_OK;
 }
 
-// `offset` is the tensor's, from the start of the data section; place_tensor turns it into a pointer.
+// `offset` is the tensor's, from the start of the data section; place_tensor turns it into a
+// pointer.
 static or_status_t read_tensor(reader_t *reader, or_gguf_tensor_t *tensor, uint64_t *offset)
 {
     or_status_t status = or_gguf_take_name(reader, "a tensor's name", &tensor->name);

@@ -1,7 +1,8 @@
-// Goal: an open file says exactly what was written into it, and no file whatever does harm: it opens or is refused with a
-//       sentence.
-// Method: files made by hand, right ones and one for each way to be wrong; a real model cut at every length through its
-//       header; a real model with random bytes changed, everything then read. Meant to run under the sanitizers too.
+// Goal: an open file says exactly what was written into it, and no file whatever does harm: it
+// opens or is refused with a       sentence.
+// Method: files made by hand, right ones and one for each way to be wrong; a real model cut at
+// every length through its       header; a real model with random bytes changed, everything then
+// read. Meant to run under the sanitizers too.
 #include "common/gguf/gguf.h"
 
 #include <string.h>
@@ -15,7 +16,8 @@ static void assert_string(or_gguf_string_t string, const char *expected)
     assert_memory_equal(string.bytes, expected, string.length);
 }
 
-// -- right files ------------------------------------------------------------------------------------------------------
+// -- right files
+// ------------------------------------------------------------------------------------------------------
 
 #define WRITTEN_ENTRIES 9
 
@@ -162,7 +164,8 @@ static void reads_tensors(void **state)
     test_gguf_fini(&file);
 }
 
-// -- wrong files ------------------------------------------------------------------------------------------------------
+// -- wrong files
+// ------------------------------------------------------------------------------------------------------
 
 static void start_with_nothing(test_gguf_t *file)
 {
@@ -375,7 +378,8 @@ static void refuses_what_is_no_file(void **state)
     assert_null(gguf);
 }
 
-// -- damaged files ----------------------------------------------------------------------------------------------------
+// -- damaged files
+// ----------------------------------------------------------------------------------------------------
 
 // Reads all there is, so that the sanitizers see any pointer that leads astray.
 static uint64_t read_everything(const or_gguf_t *gguf)
@@ -422,7 +426,8 @@ static void refuses_a_real_file_cut_anywhere(void **state)
     test_gguf_fini(&file);
 }
 
-// Change up to four bytes after the magic, half of them in the first `dense` bytes, open, read, and change them back.
+// Change up to four bytes after the magic, half of them in the first `dense` bytes, open, read, and
+// change them back.
 static bool damage_once(test_gguf_t *file, size_t dense, uint64_t *seed)
 {
     unsigned char saved[4];

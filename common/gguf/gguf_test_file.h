@@ -1,4 +1,5 @@
-// gguf_test_file - GGUF files made by hand, for tests. They live in memory and vanish with their file descriptor.
+// gguf_test_file - GGUF files made by hand, for tests. They live in memory and vanish with their
+// file descriptor.
 //
 //     test_gguf_t file;
 //     test_gguf_init(&file, 3, 0, 1); // version, tensors, metadata entries

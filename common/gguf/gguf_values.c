@@ -73,7 +73,8 @@ uint32_t or_gguf_version(const or_gguf_t *gguf)
     return gguf->version;
 }
 
-// -- metadata by key --------------------------------------------------------------------------------------------------
+// -- metadata by key
+// --------------------------------------------------------------------------------------------------
 
 // NULL, with the failure recorded, if absent.
 static const entry_t *find(const or_gguf_t *gguf, const char *key)
@@ -91,7 +92,8 @@ static or_status_t wrong_type(const or_gguf_t *gguf, const entry_t *entry, const
                    (int)entry->key.length, entry->key.bytes, types[entry->type].name, wanted);
 }
 
-// Any integer as 64 bits with a sign; a larger one is held at INT64_MAX, which fits nothing either. False for other types.
+// Any integer as 64 bits with a sign; a larger one is held at INT64_MAX, which fits nothing either.
+// False for other types.
 static bool read_integer(const entry_t *entry, int64_t *value)
 {
     uint64_t bits = 0;
@@ -239,9 +241,11 @@ int32_t or_gguf_array_i32(const or_gguf_array_t *array, uint64_t i)
     return value;
 }
 
-// -- all metadata, for people -----------------------------------------------------------------------------------------
+// -- all metadata, for people
+// -----------------------------------------------------------------------------------------
 
-// Cut to whole UTF-8 characters, control characters as spaces: a terminal shall not be at the file's mercy.
+// Cut to whole UTF-8 characters, control characters as spaces: a terminal shall not be at the
+// file's mercy.
 static void describe_string(or_gguf_string_t string, char *text, size_t capacity)
 {
     size_t length = string.length;
@@ -289,7 +293,8 @@ void or_gguf_describe(const or_gguf_t *gguf, uint64_t i, or_gguf_string_t *key, 
     }
 }
 
-// -- tensors ----------------------------------------------------------------------------------------------------------
+// -- tensors
+// ----------------------------------------------------------------------------------------------------------
 
 uint64_t or_gguf_tensor_count(const or_gguf_t *gguf)
 {

@@ -1,7 +1,7 @@
 // arch - what tells one transformer family from another, as data.
 //
-// A new architecture of the same graph is a new table: its name, and its tensors with their shapes. Metadata keys are
-// "<name>.<suffix>" in every GGUF file.
+// A new architecture of the same graph is a new table: its name, and its tensors with their shapes.
+// Metadata keys are "<name>.<suffix>" in every GGUF file.
 #pragma once
 
 #include <stdint.h>
@@ -50,8 +50,9 @@ extern const or_arch_t or_arch_llama;
 // The architecture the file names. OR_ERR_UNSUPPORTED lists those there are.
 or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p);
 
-// Shape and numbers from the metadata, checked for sense and for features this graph does not have. shape->vocab_size is the
-// embedding's, shape->parameters all tensors' elements. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED, naming the key.
+// Shape and numbers from the metadata, checked for sense and for features this graph does not have.
+// shape->vocab_size is the embedding's, shape->parameters all tensors' elements. OR_ERR_FORMAT,
+// OR_ERR_UNSUPPORTED, naming the key.
 or_status_t or_arch_read(const or_arch_t *arch, const or_gguf_t *gguf, or_model_shape_t *shape,
                          or_arch_numbers_t *numbers);
 

@@ -107,7 +107,8 @@ static void add_shards_rows(void *context, uint32_t worker, uint32_t begin, uint
     }
 }
 
-// Add `count` parts (1, 2, 4 or 8) in the fixed tree, into the first: a subtree of what sum_shards does.
+// Add `count` parts (1, 2, 4 or 8) in the fixed tree, into the first: a subtree of what sum_shards
+// does.
 static void add_subtree(const or_model_t *model, float *parts, size_t part_stride, uint32_t count,
                         uint32_t rows)
 {
@@ -137,7 +138,8 @@ static or_status_t exchange(or_model_t *model, uint32_t rows)
     return status;
 }
 
-// Inputs of shard s of a matrix whose inputs come in `units` of unit_size, the last one perhaps short.
+// Inputs of shard s of a matrix whose inputs come in `units` of unit_size, the last one perhaps
+// short.
 static or_span_t shard_inputs(uint32_t shard, uint32_t units, uint32_t unit_size, uint32_t inputs)
 {
     or_span_t span = or_shard_span(shard, units);

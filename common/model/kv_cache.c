@@ -39,7 +39,8 @@ or_status_t or_kv_cache_create(uint32_t layers, uint32_t kv_heads, uint32_t head
     if (cache->free == NULL) {
         goto no_free_list;
     }
-    // calloc leaves untouched pages to the system, so a long context costs memory only as far as it is used.
+    // calloc leaves untouched pages to the system, so a long context costs memory only as far as it
+    // is used.
     cache->allocation = calloc(1, bytes + CACHE_LINE);
     if (cache->allocation == NULL) {
         goto no_pages;

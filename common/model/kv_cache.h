@@ -7,10 +7,11 @@
 //     V page, per layer and KV head: [32][head_dim]  lanes are dimensions
 //     slot,   per layer and KV head: K [head_dim], V [head_dim]
 //
-// A node's ancestors lie, in position order, in the pages below `length` and then in its chain of slots; attention walks them
-// in that order, so where a token's K and V lie never changes a bit. Accepting a path copies its slots to the next positions;
-// nothing is recomputed. Pages come from one pool with a bound; sequences never share a page in this version.
-// One thread owns a cache and its sequences. No allocation after create except or_kv_sequence_open.
+// A node's ancestors lie, in position order, in the pages below `length` and then in its chain of
+// slots; attention walks them in that order, so where a token's K and V lie never changes a bit.
+// Accepting a path copies its slots to the next positions; nothing is recomputed. Pages come from
+// one pool with a bound; sequences never share a page in this version. One thread owns a cache and
+// its sequences. No allocation after create except or_kv_sequence_open.
 #pragma once
 
 #include <stdint.h>
@@ -30,7 +31,8 @@ or_status_t or_kv_cache_create(uint32_t layers, uint32_t kv_heads, uint32_t head
 void or_kv_cache_destroy(or_kv_cache_t **cache_p);
 uint32_t or_kv_cache_pages_free(const or_kv_cache_t *cache);
 
-// An empty sequence of at most positions_max positions with slots_max scratch slots. OR_ERR_NO_MEMORY.
+// An empty sequence of at most positions_max positions with slots_max scratch slots.
+// OR_ERR_NO_MEMORY.
 or_status_t or_kv_sequence_open(or_kv_cache_t *cache, uint32_t positions_max, uint32_t slots_max,
                                 or_kv_sequence_t **sequence_p);
 void or_kv_sequence_close(or_kv_sequence_t **sequence_p);
@@ -38,14 +40,16 @@ void or_kv_sequence_close(or_kv_sequence_t **sequence_p);
 // Committed positions whose K and V are here.
 uint32_t or_kv_sequence_length(const or_kv_sequence_t *sequence);
 
-// Forget positions at and above `length` (no-op if shorter) and all slots; pages no longer used go back to the pool.
+// Forget positions at and above `length` (no-op if shorter) and all slots; pages no longer used go
+// back to the pool.
 void or_kv_sequence_truncate(or_kv_sequence_t *sequence, uint32_t length);
 
 // Forget all slots.
 void or_kv_sequence_drop_slots(or_kv_sequence_t *sequence);
 
-// Move the K and V of `count` slots, each the parent of the next and the first without a parent, to positions length, length + 1,
-// ...; then drop all slots. OR_ERR_INVALID if that is not such a path; OR_ERR_FULL if pages or positions run out (nothing moved).
+// Move the K and V of `count` slots, each the parent of the next and the first without a parent, to
+// positions length, length + 1, ...; then drop all slots. OR_ERR_INVALID if that is not such a
+// path; OR_ERR_FULL if pages or positions run out (nothing moved).
 or_status_t or_kv_sequence_accept(or_kv_sequence_t *sequence, const uint32_t *slots,
                                   uint32_t count);
 

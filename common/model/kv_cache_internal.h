@@ -3,8 +3,9 @@
 //     page:   [layer][kv head] { K [head_dim][32], V [32][head_dim] }
 //     slots:  [layer][kv head][slot] { K [head_dim], V [head_dim] }
 //
-// A slot holds a node while its epoch is the sequence's: forgetting all slots is one increment. A pass plans first (pages
-// reserved, slots taken, `pending` counts its prefix rows), runs, and only then lets the sequence grow.
+// A slot holds a node while its epoch is the sequence's: forgetting all slots is one increment. A
+// pass plans first (pages reserved, slots taken, `pending` counts its prefix rows), runs, and only
+// then lets the sequence grow.
 #pragma once
 
 #include "common/model/kv_cache.h"
@@ -81,7 +82,8 @@ void or_kv_put_position(or_kv_sequence_t *sequence, uint32_t position, uint32_t 
 void or_kv_put_slot(or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer, uint32_t head,
                     const float *key, const float *value);
 
-// Pages for positions 0 .. positions - 1. OR_ERR_FULL if positions or pages run out (nothing taken).
+// Pages for positions 0 .. positions - 1. OR_ERR_FULL if positions or pages run out (nothing
+// taken).
 or_status_t or_kv_sequence_reserve(or_kv_sequence_t *sequence, uint32_t positions);
 // Give back pages that hold no committed position.
 void or_kv_sequence_trim(or_kv_sequence_t *sequence);

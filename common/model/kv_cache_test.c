@@ -1,5 +1,7 @@
-// Goal: pages and slots are bookkept exactly: nothing leaks, a failure changes nothing, and accept moves the right columns.
-// Method: fill positions and slots with numbers that say where they belong, and read them back after each operation.
+// Goal: pages and slots are bookkept exactly: nothing leaks, a failure changes nothing, and accept
+// moves the right columns.
+// Method: fill positions and slots with numbers that say where they belong, and read them back
+// after each operation.
 #include "common/model/kv_cache.h"
 
 #include <string.h>
@@ -180,7 +182,8 @@ static void accept_refuses_what_is_no_path(void **state)
     for (uint32_t i = 1; i < 31; i++) {
         append(sequence, (float)i);
     }
-    // One position is left in the only page: a path of two does not fit, and stays acceptable in part.
+    // One position is left in the only page: a path of two does not fit, and stays acceptable in
+    // part.
     assert_int_equal(or_kv_sequence_accept(sequence, (uint32_t[]){0, 1}, 2), OR_ERR_FULL);
     assert_int_equal(or_kv_sequence_length(sequence), 31);
     assert_int_equal(or_kv_sequence_accept(sequence, (uint32_t[]){0}, 1), OR_OK);

@@ -165,8 +165,9 @@ static or_status_t allocate_buffers(or_model_t *model)
                          model->rows_max);
 }
 
-// Pages for the sequences asked for. Untouched pages cost nothing, but a promise of more than the machine has would be kept at the
-// worst moment: at most a quarter of it, and never less than one full context.
+// Pages for the sequences asked for. Untouched pages cost nothing, but a promise of more than the
+// machine has would be kept at the worst moment: at most a quarter of it, and never less than one
+// full context.
 static uint32_t choose_pages(const or_model_t *model, const or_model_options_t *options,
                              uint32_t kv_heads)
 {

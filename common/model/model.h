@@ -1,16 +1,19 @@
-// model - a transformer from a GGUF file, run on the CPU in canonical arithmetic (DESIGN.md section 7).
+// model - a transformer from a GGUF file, run on the CPU in canonical arithmetic (DESIGN.md section
+// 7).
 //
-// One pass takes rows. A *prefix row* is the next committed token of a sequence: its K and V go to the pages, and the
-// sequence grows by one. A *tree row* is a guess: its K and V go to a scratch slot, and it sees the committed prefix, its
-// ancestors' slots and itself. Rows of one pass may belong to several sequences; a parent's row comes before its child's or in an
-// earlier pass. A row's bits depend on its token and what it sees only: never on the batch, threads, ranks or instruction set.
+// One pass takes rows. A *prefix row* is the next committed token of a sequence: its K and V go to
+// the pages, and the sequence grows by one. A *tree row* is a guess: its K and V go to a scratch
+// slot, and it sees the committed prefix, its ancestors' slots and itself. Rows of one pass may
+// belong to several sequences; a parent's row comes before its child's or in an earlier pass. A
+// row's bits depend on its token and what it sees only: never on the batch, threads, ranks or
+// instruction set.
 //
 //     pass 1: prefix rows 1 458 1112 731 261          (prefill, any chunks)
 //     pass 2: prefix row  631, tree rows 0:{284,-} 1:{631,0} 2:{13,-}     (root and a tree of three nodes, one call)
 //     accept slots 0, 1                               (kv_cache.h)
 //
-// Prefix rows forget the sequence's slots of earlier passes, as accept and truncate do: their positions are taken. Until then a
-// slot that holds a node cannot be given to another.
+// Prefix rows forget the sequence's slots of earlier passes, as accept and truncate do: their
+// positions are taken. Until then a slot that holds a node cannot be given to another.
 //
 // One thread calls; the model's own workers help. No allocation after load.
 #pragma once
@@ -48,8 +51,8 @@ typedef struct {
     uint32_t parent_slot;
 } or_model_row_t;
 
-// Borrows gguf until destroy. OR_ERR_FORMAT (missing or misshapen tensor, named), OR_ERR_UNSUPPORTED (architecture or tensor
-// type, named), OR_ERR_NO_MEMORY.
+// Borrows gguf until destroy. OR_ERR_FORMAT (missing or misshapen tensor, named),
+// OR_ERR_UNSUPPORTED (architecture or tensor type, named), OR_ERR_NO_MEMORY.
 or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *options,
                           or_model_t **model_p);
 // All its sequences must be closed before.
@@ -65,10 +68,11 @@ const char *or_model_kernels(const or_model_t *model);
 or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
                                    or_kv_sequence_t **sequence_p);
 
-// Run the rows through all layers. Nothing is committed on failure: OR_ERR_INVALID (token, slot or parent out of range, count
-// over rows_max), OR_ERR_FULL (context or pages).
+// Run the rows through all layers. Nothing is committed on failure: OR_ERR_INVALID (token, slot or
+// parent out of range, count over rows_max), OR_ERR_FULL (context or pages).
 or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint32_t count);
 
-// Logits of rows first .. first + count - 1 of the last pass into out [count][vocab_size]. The head is only computed for rows
-// asked for; asking twice computes twice and gives the same bits. OR_ERR_INVALID if out of the last pass's range.
+// Logits of rows first .. first + count - 1 of the last pass into out [count][vocab_size]. The head
+// is only computed for rows asked for; asking twice computes twice and gives the same bits.
+// OR_ERR_INVALID if out of the last pass's range.
 or_status_t or_model_logits(or_model_t *model, uint32_t first, uint32_t count, float *out);

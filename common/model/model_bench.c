@@ -1,6 +1,8 @@
-// model-bench MODEL THREADS [rows ...] - milliseconds a pass after a context of 100 positions, head included.
+// model-bench MODEL THREADS [rows ...] - milliseconds a pass after a context of 100 positions, head
+// included.
 //
-// Each line is the best and the median of some passes of tree rows (one chain), so that the committed length stays the same.
+// Each line is the best and the median of some passes of tree rows (one chain), so that the
+// committed length stays the same.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -3,7 +3,8 @@
 //     model.c     load, buffers          tensors.c  the file's tensors to weights
 //     pass.c      plan, undo, commit     forward.c  the layers        attention.c     logits.c  the head
 //
-// Row buffers are [rows_max][stride] with strides of whole panels, since kernels write whole panels.
+// Row buffers are [rows_max][stride] with strides of whole panels, since kernels write whole
+// panels.
 #pragma once
 
 #include "common/model/arch.h"
@@ -88,7 +89,8 @@ struct or_model {
     uint32_t row_count;  // of the last pass
 };
 
-// Check all tensors against the shape and pack them into model's weights. On failure or_tensors_free cleans up.
+// Check all tensors against the shape and pack them into model's weights. On failure
+// or_tensors_free cleans up.
 or_status_t or_tensors_load(or_model_t *model, const or_arch_t *arch);
 void or_tensors_free(or_model_t *model);
 

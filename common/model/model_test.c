@@ -1,6 +1,7 @@
-// Goal: a model file that does not fit is refused with a sentence that names what is wrong, and a pass that cannot run changes
-// nothing.
-// Method: files made by hand, each with one fault; passes with one bad row on a demonstration model.
+// Goal: a model file that does not fit is refused with a sentence that names what is wrong, and a
+// pass that cannot run changes nothing.
+// Method: files made by hand, each with one fault; passes with one bad row on a demonstration
+// model.
 #include "common/model/model.h"
 
 #include <string.h>
@@ -13,7 +14,8 @@
 #define BF16 30u // GGUF's number
 #define TINY_BYTES 65536u
 
-// A whole model of one layer: width 16, 4 heads over 2, FFN 24, 10 tokens, context 64. Fields are overwritten by tests.
+// A whole model of one layer: width 16, 4 heads over 2, FFN 24, 10 tokens, context 64. Fields are
+// overwritten by tests.
 typedef struct {
     const char *architecture;
     uint32_t context, layers, width, ffn, heads, kv_heads, rope_dims;

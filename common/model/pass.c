@@ -26,7 +26,8 @@ static or_status_t plan_prefix_row(or_pass_row_t *row)
     return OR_OK;
 }
 
-// Slots belong to one committed length. Where this pass's prefix rows change it, the next epoch begins with this pass.
+// Slots belong to one committed length. Where this pass's prefix rows change it, the next epoch
+// begins with this pass.
 static or_status_t plan_tree_row(or_pass_row_t *row, uint32_t parent, uint32_t index)
 {
     or_kv_sequence_t *sequence = row->sequence;

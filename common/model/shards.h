@@ -1,4 +1,5 @@
-// shards - how every model is cut into S = 8 logical pieces, whatever the number of ranks (DESIGN.md section 7).
+// shards - how every model is cut into S = 8 logical pieces, whatever the number of ranks
+// (DESIGN.md section 7).
 //
 //     shard s owns units floor(s U / 8) .. floor((s + 1) U / 8) - 1        (U units: query heads, FFN blocks of 32, vocabulary rows)
 //     rank r of R owns shards r 8/R .. (r + 1) 8/R - 1                     (R = 1, 2, 4, 8: an aligned subtree)
@@ -25,5 +26,6 @@ static inline or_span_t or_shard_span(uint32_t shard, uint32_t units)
                        (uint32_t)((uint64_t)(shard + 1) * units / OR_SHARDS)};
 }
 
-// Shards of one rank. OR_ERR_UNSUPPORTED for sizes other than 1, 2, 4, 8 (the sentence names them, and --pp as what comes).
+// Shards of one rank. OR_ERR_UNSUPPORTED for sizes other than 1, 2, 4, 8 (the sentence names them,
+// and --pp as what comes).
 or_status_t or_shards_of_rank(int rank, int size, or_span_t *shards);

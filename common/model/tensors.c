@@ -108,7 +108,8 @@ static bool is_known(const or_model_t *model, const or_arch_t *arch, or_gguf_str
     return false;
 }
 
-// A tensor without a place in the graph (a bias, an expert, a table of frequencies) would be left out of the sum in silence.
+// A tensor without a place in the graph (a bias, an expert, a table of frequencies) would be left
+// out of the sum in silence.
 static or_status_t refuse_unknown_tensors(const or_model_t *model, const or_arch_t *arch)
 {
     uint64_t known = 2 + (or_gguf_find_tensor(model->gguf, arch->head) != NULL);

@@ -20,8 +20,8 @@ typedef struct {
     void *panels; // owned
 } or_matrix_t;
 
-// A part of a matrix times some rows: outputs of whole panels, summed over a range of inputs. x and y start at the matrix's
-// first input and output, whatever the part.
+// A part of a matrix times some rows: outputs of whole panels, summed over a range of inputs. x and
+// y start at the matrix's first input and output, whatever the part.
 typedef struct {
     const or_matrix_t *matrix;
     uint32_t panel_begin;
@@ -34,7 +34,8 @@ typedef struct {
     size_t y_stride;
 } or_product_t;
 
-// `size` bytes times `count`, zeroed, on a cache line. NULL if there is no memory or the product overflows. Free with free().
+// `size` bytes times `count`, zeroed, on a cache line. NULL if there is no memory or the product
+// overflows. Free with free().
 void *or_zeroed(size_t count, size_t size);
 
 // Pack a tensor of two dimensions (F32 or F16). OR_ERR_NO_MEMORY.

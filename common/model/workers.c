@@ -11,9 +11,10 @@
 // Waking a worker takes about as long as this many multiply-adds.
 #define GRAIN_MULTIPLY_ADDS 65536u
 
-// One worker's mailbox. The caller writes a job while it is idle and posts it; whoever takes it first runs it, so that a caller
-// whose worker does not get a core in time does the work itself. The state changes under the lock where somebody may sleep
-// until it does, and is atomic, so that a spinner sees it without.
+// One worker's mailbox. The caller writes a job while it is idle and posts it; whoever takes it
+// first runs it, so that a caller whose worker does not get a core in time does the work itself.
+// The state changes under the lock where somebody may sleep until it does, and is atomic, so that a
+// spinner sees it without.
 //
 //     idle ──caller──▶ posted ──worker──▶ taken ──worker──▶ idle
 //                        └──caller, tired of waiting──▶ idle

@@ -1,5 +1,6 @@
 // Goal: every item runs exactly once, in one place, for any number of threads, items and grain.
-// Method: count visits per item over many runs in a row, so that spinning and sleeping workers both happen.
+// Method: count visits per item over many runs in a row, so that spinning and sleeping workers both
+// happen.
 #include "common/model/workers.h"
 
 #include <string.h>

@@ -23,8 +23,8 @@ static size_t put_ill_formed(const or_detok_t *detok, const char *bytes, size_t 
     return OR_UTF8_REPLACEMENT_BYTES;
 }
 
-// Takes one byte. What is held is always the beginning of a character, so a byte either completes it, continues it, or ends it
-// as ill-formed and begins anew.
+// Takes one byte. What is held is always the beginning of a character, so a byte either completes
+// it, continues it, or ends it as ill-formed and begins anew.
 static size_t push_byte(or_detok_t *detok, unsigned char byte, char *out)
 {
     size_t written = 0;

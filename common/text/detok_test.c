@@ -1,7 +1,8 @@
-// Goal: what comes out of the streaming detokeniser is the tokens' text, never with half a character, and always UTF-8 where
-//       that is asked for.
-// Method: random token sequences, most of them byte tokens at which UTF-8's rules change, pushed one by one and compared with the
-//         whole converted at once; the standard's own examples of ill-formed text.
+// Goal: what comes out of the streaming detokeniser is the tokens' text, never with half a
+// character, and always UTF-8 where       that is asked for.
+// Method: random token sequences, most of them byte tokens at which UTF-8's rules change, pushed
+// one by one and compared with the         whole converted at once; the standard's own examples of
+// ill-formed text.
 #include "common/text/tokenizer.h"
 
 #include <stdlib.h>
@@ -49,7 +50,8 @@ static int32_t random_token(const or_vocab_t *vocab, uint64_t *seed)
     return FIRST_BYTE_TOKEN + edges[test_below(seed, sizeof edges)];
 }
 
-// Pushes the ids and returns what came out; each push is checked to stay in its room, and to be UTF-8 if `checked`.
+// Pushes the ids and returns what came out; each push is checked to stay in its room, and to be
+// UTF-8 if `checked`.
 static size_t push_all(const or_vocab_t *vocab, const int32_t *ids, size_t count, bool exact,
                        bool checked, char *out)
 {

@@ -6,7 +6,8 @@
 // From a file; fails the test if it does not load.
 or_vocab_t *test_load_vocab(const char *path);
 
-// A token of a vocabulary made by hand; its type as the file numbers it (1 normal, 3 control, 4 user-defined ...).
+// A token of a vocabulary made by hand; its type as the file numbers it (1 normal, 3 control, 4
+// user-defined ...).
 typedef struct {
     const char *piece;
     float score;

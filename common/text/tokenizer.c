@@ -8,8 +8,8 @@
 
 #define MAX_TEXT_BYTES ((size_t)1 << 30) // so that symbols and pairs are counted in 32 bits
 
-// A stretch of the fragment that is to become one token: at first one character each. Merging makes the left one longer and
-// unlinks the right one, whose length becomes 0.
+// A stretch of the fragment that is to become one token: at first one character each. Merging makes
+// the left one longer and unlinks the right one, whose length becomes 0.
 //
 //     symbols   o n c e        on c e        once
 //     next      1 2 3 -        2   3 -       -
@@ -22,8 +22,8 @@ typedef struct {
 
 #define NONE UINT32_MAX
 
-// Symbol `left` and its neighbour have a token for their union, of `length` bytes. Out of date as soon as either changes:
-// then `left` is unlinked or the lengths no longer add up.
+// Symbol `left` and its neighbour have a token for their union, of `length` bytes. Out of date as
+// soon as either changes: then `left` is unlinked or the lengths no longer add up.
 typedef struct {
     float score;
     uint32_t left;
@@ -42,7 +42,8 @@ typedef struct {
     size_t count;
 } work_t;
 
-// -- the queue of pairs: a binary heap --------------------------------------------------------------------------------
+// -- the queue of pairs: a binary heap
+// --------------------------------------------------------------------------------
 
 static bool is_better(pair_t a, pair_t b)
 {
@@ -78,7 +79,8 @@ static pair_t heap_pop(work_t *work)
     return best;
 }
 
-// -- one fragment: characters, merges, tokens -------------------------------------------------------------------------
+// -- one fragment: characters, merges, tokens
+// -------------------------------------------------------------------------
 
 // A byte that is no part of a character is a symbol of its own.
 static void cut_into_characters(work_t *work)
@@ -141,7 +143,8 @@ static void merge_all(work_t *work)
     }
 }
 
-// Only single characters can be without a token of their own. What has no byte token either is one unknown token.
+// Only single characters can be without a token of their own. What has no byte token either is one
+// unknown token.
 static void emit_symbol(work_t *work, const symbol_t *symbol)
 {
     const char *bytes = work->fragment + symbol->at;
@@ -178,7 +181,8 @@ static void tokenize_fragment(work_t *work, const char *text, size_t length, boo
     }
 }
 
-// -- the text: fragments and marked tokens ----------------------------------------------------------------------------
+// -- the text: fragments and marked tokens
+// ----------------------------------------------------------------------------
 
 // The longest special or user-defined token written at the start of `text`, or OR_TOKEN_NONE.
 static int32_t marked_at(const or_vocab_t *vocab, const char *text, size_t length, bool special)
@@ -214,8 +218,9 @@ static void tokenize_text(work_t *work, const char *text, size_t length, bool sp
     tokenize_fragment(work, text + start, length - start, fresh);
 }
 
-// Room for the worst case of `length` bytes. A fragment may bring a space of its own, but each after the first has a
-// marked token of at least a byte before it. A merge takes one pair off the heap and adds at most two.
+// Room for the worst case of `length` bytes. A fragment may bring a space of its own, but each
+// after the first has a marked token of at least a byte before it. A merge takes one pair off the
+// heap and adds at most two.
 static or_status_t work_init(work_t *work, const or_vocab_t *vocab, size_t length)
 {
     size_t room = length + 1;

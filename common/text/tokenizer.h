@@ -1,11 +1,13 @@
 // tokenizer - text to tokens and back.
 //
-// SentencePiece-style BPE: a space is put before the text where the file asks for it, the text is cut into characters, then the
-// adjacent pair whose union has the best score is merged (leftmost on ties) until none is left; what has no token falls back
-// to bytes. User-defined tokens are cut out first. Special tokens written in the text are text, unless the caller passes
-// OR_TOKENIZE_SPECIAL; then they are cut out too, and the text after one begins with a space again. Of the tokens to cut out
-// the leftmost is taken, of those that begin at one place the longest. SentencePiece writes a space as U+2581; a U+2581 in the
-// text itself stays what it is (byte tokens), so that any text comes back from its tokens byte for byte.
+// SentencePiece-style BPE: a space is put before the text where the file asks for it, the text is
+// cut into characters, then the adjacent pair whose union has the best score is merged (leftmost on
+// ties) until none is left; what has no token falls back to bytes. User-defined tokens are cut out
+// first. Special tokens written in the text are text, unless the caller passes OR_TOKENIZE_SPECIAL;
+// then they are cut out too, and the text after one begins with a space again. Of the tokens to cut
+// out the leftmost is taken, of those that begin at one place the longest. SentencePiece writes a
+// space as U+2581; a U+2581 in the text itself stays what it is (byte tokens), so that any text
+// comes back from its tokens byte for byte.
 #pragma once
 
 #include "common/text/vocab.h"
@@ -15,16 +17,19 @@ enum {
     OR_TOKENIZE_SPECIAL = 2, // recognise special tokens written in the text
 };
 
-// Any bytes are accepted; bytes that are not UTF-8 become byte tokens. *ids_p is allocated with malloc (never NULL, even for no
-// tokens); the caller frees it. Time O(n log n). OR_ERR_NO_MEMORY; OR_ERR_INVALID if the text is over 1 GiB;
-// OR_ERR_UNSUPPORTED if this vocabulary's tokenizer is not in this version.
+// Any bytes are accepted; bytes that are not UTF-8 become byte tokens. *ids_p is allocated with
+// malloc (never NULL, even for no tokens); the caller frees it. Time O(n log n). OR_ERR_NO_MEMORY;
+// OR_ERR_INVALID if the text is over 1 GiB; OR_ERR_UNSUPPORTED if this vocabulary's tokenizer is
+// not in this version.
 or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length, unsigned flags,
                         int32_t **ids_p, size_t *count_p);
 
-// Tokens to bytes. Streaming: or_detok_push gives back only whole UTF-8 characters and keeps the rest for the next call.
+// Tokens to bytes. Streaming: or_detok_push gives back only whole UTF-8 characters and keeps the
+// rest for the next call.
 //
-// In `exact` mode bytes come out as they are and only an incomplete character at the end is held back; otherwise every
-// ill-formed sequence becomes U+FFFD, so that what comes out is always UTF-8 (JSON needs it).
+// In `exact` mode bytes come out as they are and only an incomplete character at the end is held
+// back; otherwise every ill-formed sequence becomes U+FFFD, so that what comes out is always UTF-8
+// (JSON needs it).
 typedef struct {
     const or_vocab_t *vocab; // borrowed
     // The first text token loses its leading space (start of a text, not of a continuation).
@@ -36,14 +41,15 @@ typedef struct {
 
 void or_detok_init(or_detok_t *detok, const or_vocab_t *vocab, bool at_text_start, bool exact);
 
-// Append what `id` completes to `out` (at most the token's width + 4 bytes, times 3 if not exact: OR_DETOK_ROOM) and return the
-// byte count. id in range.
+// Append what `id` completes to `out` (at most the token's width + 4 bytes, times 3 if not exact:
+// OR_DETOK_ROOM) and return the byte count. id in range.
 size_t or_detok_push(or_detok_t *detok, int32_t id, char *out);
 // End of text: what is still held (as is, or as U+FFFD). At most 12 bytes.
 size_t or_detok_flush(or_detok_t *detok, char *out);
 #define OR_DETOK_ROOM(width) (3 * ((size_t)(width) + 4))
 
-// Whole sequence at once, from the text's start, bytes as they are; special tokens print nothing. *text_p is malloc'd and
-// zero-terminated as well. OR_ERR_INVALID if an id is not in the vocabulary; OR_ERR_NO_MEMORY.
+// Whole sequence at once, from the text's start, bytes as they are; special tokens print nothing.
+// *text_p is malloc'd and zero-terminated as well. OR_ERR_INVALID if an id is not in the
+// vocabulary; OR_ERR_NO_MEMORY.
 or_status_t or_detokenize(const or_vocab_t *vocab, const int32_t *ids, size_t count, char **text_p,
                           size_t *length_p);

@@ -1,7 +1,8 @@
-// Goal: text becomes the tokens that llama.cpp's family gives it, special tokens in it stay text unless asked for, and any bytes
-//       come back from their tokens unchanged.
-// Method: published vectors both ways; the prompts of reference.json; a slow merger that looks at every pair at every step;
-//         vocabularies made by hand for the special cases; random and adversarial texts there and back.
+// Goal: text becomes the tokens that llama.cpp's family gives it, special tokens in it stay text
+// unless asked for, and any bytes       come back from their tokens unchanged.
+// Method: published vectors both ways; the prompts of reference.json; a slow merger that looks at
+// every pair at every step;         vocabularies made by hand for the special cases; random and
+// adversarial texts there and back.
 #include "common/text/tokenizer.h"
 
 #include <jansson.h>
@@ -41,7 +42,8 @@ static void assert_round_trip(const or_vocab_t *vocab, const char *text, size_t 
     free(ids);
 }
 
-// -- published vectors ------------------------------------------------------------------------------------------------
+// -- published vectors
+// ------------------------------------------------------------------------------------------------
 
 static char *read_text(const char *path)
 {
@@ -152,9 +154,11 @@ static void reference_prompts(void **state)
     json_decref(root);
 }
 
-// -- merging ----------------------------------------------------------------------------------------------------------
+// -- merging
+// ----------------------------------------------------------------------------------------------------------
 
-// The pieces of `text`, whose ends are ends[0..count-1]: merges the best pair, leftmost on ties; false if there is none.
+// The pieces of `text`, whose ends are ends[0..count-1]: merges the best pair, leftmost on ties;
+// false if there is none.
 static bool merge_slowly(const or_vocab_t *vocab, const char *text, uint32_t *ends, uint32_t *count)
 {
     uint32_t best = UINT32_MAX;
@@ -203,7 +207,8 @@ static void merging_takes_the_best_pair_leftmost_first(void **state)
     or_vocab_destroy(&vocab);
 }
 
-// -- special cases, by hand -------------------------------------------------------------------------------------------
+// -- special cases, by hand
+// -------------------------------------------------------------------------------------------
 
 static const test_token_t tokens[] = {
     {"<unk>", 0, 2},
@@ -320,9 +325,11 @@ static void byte_level_vocabularies_are_refused_by_name(void **state)
     or_vocab_destroy(&vocab);
 }
 
-// -- any text there and back ------------------------------------------------------------------------------------------
+// -- any text there and back
+// ------------------------------------------------------------------------------------------
 
-// A text of random stuff: words, runs of spaces, any bytes, characters of all lengths, zeros, runs of one byte.
+// A text of random stuff: words, runs of spaces, any bytes, characters of all lengths, zeros, runs
+// of one byte.
 static size_t random_text(uint64_t *seed, char *text, size_t capacity)
 {
     static const char *const bits[] = {"the ", "  ",       "\n",           "\t",

@@ -2,8 +2,9 @@
 
 #include <stdbool.h>
 
-// Table 3-7 of the Unicode Standard: the length that a first byte announces (0: none starts so), and the range of the second
-// byte, which is where overlong forms, surrogates and values above U+10FFFF are excluded.
+// Table 3-7 of the Unicode Standard: the length that a first byte announces (0: none starts so),
+// and the range of the second byte, which is where overlong forms, surrogates and values above
+// U+10FFFF are excluded.
 typedef struct {
     unsigned length;
     unsigned char low;

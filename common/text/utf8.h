@@ -1,4 +1,5 @@
-// utf8 - one character at a time, strictly: no surrogates, nothing overlong, nothing above U+10FFFF.
+// utf8 - one character at a time, strictly: no surrogates, nothing overlong, nothing above
+// U+10FFFF.
 #pragma once
 
 #include <stddef.h>
@@ -14,9 +15,9 @@ typedef enum {
 #define OR_UTF8_REPLACEMENT_BYTES 3
 #define OR_UTF8_MAX_BYTES 4
 
-// Classify the start of `text` (length > 0). *used is the character's length, or that of the maximal subpart of an ill-formed
-// sequence (at least 1; the unit that one U+FFFD replaces, Unicode 15 section 3.9 and the WHATWG Encoding Standard), or
-// `length` if incomplete.
+// Classify the start of `text` (length > 0). *used is the character's length, or that of the
+// maximal subpart of an ill-formed sequence (at least 1; the unit that one U+FFFD replaces, Unicode
+// 15 section 3.9 and the WHATWG Encoding Standard), or `length` if incomplete.
 or_utf8_t or_utf8_next(const char *text, size_t length, size_t *used);
 
 // The code point of a whole character, as or_utf8_next found it, of `used` bytes.

@@ -11,14 +11,16 @@
 #define MAX_TOKENS (1u << 28) // ids are int32_t; no vocabulary comes near
 #define MAX_PIECE_BYTES 65535
 
-// The arrays that describe the tokens in the file. `scores` and `types` have count 0 where the file has none.
+// The arrays that describe the tokens in the file. `scores` and `types` have count 0 where the file
+// has none.
 typedef struct {
     or_gguf_array_t pieces;
     or_gguf_array_t scores;
     or_gguf_array_t types;
 } source_t;
 
-// -- reading the file -------------------------------------------------------------------------------------------------
+// -- reading the file
+// -------------------------------------------------------------------------------------------------
 
 static or_status_t read_model(const or_gguf_t *gguf, or_vocab_t *vocab)
 {
@@ -77,9 +79,11 @@ static or_status_t read_source(const or_gguf_t *gguf, bool scores_needed, source
     return status;
 }
 
-// -- tokens -----------------------------------------------------------------------------------------------------------
+// -- tokens
+// -----------------------------------------------------------------------------------------------------------
 
-// The file's numbers for kinds: 0 undefined, 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte.
+// The file's numbers for kinds: 0 undefined, 1 normal, 2 unknown, 3 control, 4 user-defined, 5
+// unused, 6 byte.
 static bool read_kind(const source_t *source, uint64_t i, or_token_kind_t *kind)
 {
     static const or_token_kind_t kinds[] = {OR_TOKEN_UNUSED,  OR_TOKEN_TEXT, OR_TOKEN_SPECIAL,
@@ -126,7 +130,8 @@ static size_t unescape_spaces(const char *piece, size_t length, char *bytes)
     return count;
 }
 
-// What the token prints, into `bytes` (as long as the piece); -1 if its piece makes no sense for its kind.
+// What the token prints, into `bytes` (as long as the piece); -1 if its piece makes no sense for
+// its kind.
 static int64_t print_token(const or_vocab_t *vocab, const token_t *token, char *bytes)
 {
     int byte;
@@ -158,7 +163,8 @@ static or_status_t bad_token(const or_gguf_t *gguf, uint64_t id, const char *why
                    why);
 }
 
-// Reads token `id`; its piece goes to `text`, what it prints right after. *text_end is the first byte not used.
+// Reads token `id`; its piece goes to `text`, what it prints right after. *text_end is the first
+// byte not used.
 static or_status_t read_token(const or_gguf_t *gguf, const source_t *source, or_vocab_t *vocab,
                               uint32_t id, char *text, char **text_end)
 {
@@ -229,7 +235,8 @@ static or_status_t read_tokens(const or_gguf_t *gguf, const source_t *source, or
     return status;
 }
 
-// -- roles ------------------------------------------------------------------------------------------------------------
+// -- roles
+// ------------------------------------------------------------------------------------------------------------
 
 static or_status_t read_role(const or_gguf_t *gguf, const or_vocab_t *vocab, const char *key,
                              int32_t *id)
@@ -310,7 +317,8 @@ static or_status_t check_fallback(const or_gguf_t *gguf, const or_vocab_t *vocab
     return OR_OK;
 }
 
-// -- the vocabulary ---------------------------------------------------------------------------------------------------
+// -- the vocabulary
+// ---------------------------------------------------------------------------------------------------
 
 static or_status_t fill(const or_gguf_t *gguf, or_vocab_t *vocab)
 {

@@ -1,14 +1,16 @@
-// vocab - a model's tokens: their bytes, kinds, special roles, content hash and noise keys. From GGUF metadata.
+// vocab - a model's tokens: their bytes, kinds, special roles, content hash and noise keys. From
+// GGUF metadata.
 //
 //     id    piece        kind     bytes
 //     1     <s>          special  ""            control tokens print nothing: zero width
 //     3+b   <0x0A>       byte     "\n"
 //     284   ▁of          text     " of"
 //
-// `bytes` is exactly what the token adds to the text (a leading-space rule for the very first token is the tokenizer's and
-// the detokeniser's business, not the token's). Kinds of tokenizer: SentencePiece-style BPE ("llama") loads and tokenises;
-// byte-level BPE ("gpt2") loads, so that vocabularies can be compared, and or_tokenize refuses it by name.
-// Immutable after load: any thread. Owns all it returns.
+// `bytes` is exactly what the token adds to the text (a leading-space rule for the very first token
+// is the tokenizer's and the detokeniser's business, not the token's). Kinds of tokenizer:
+// SentencePiece-style BPE ("llama") loads and tokenises; byte-level BPE ("gpt2") loads, so that
+// vocabularies can be compared, and or_tokenize refuses it by name. Immutable after load: any
+// thread. Owns all it returns.
 #pragma once
 
 #include <stdint.h>
@@ -27,8 +29,9 @@ typedef enum {
 
 #define OR_TOKEN_NONE (-1)
 
-// OR_ERR_FORMAT, OR_ERR_UNSUPPORTED (unknown tokenizer, named), OR_ERR_NOT_FOUND (no vocabulary in the file).
-// Fails if two noise keys collide (never seen; checked because DESIGN.md section 4 rests on it).
+// OR_ERR_FORMAT, OR_ERR_UNSUPPORTED (unknown tokenizer, named), OR_ERR_NOT_FOUND (no vocabulary in
+// the file). Fails if two noise keys collide (never seen; checked because DESIGN.md section 4 rests
+// on it).
 or_status_t or_vocab_load(const or_gguf_t *gguf, or_vocab_t **vocab_p);
 void or_vocab_destroy(or_vocab_t **vocab_p);
 
@@ -53,8 +56,9 @@ const char *or_vocab_model(const or_vocab_t *vocab);
 // Identity by content: bytes, kinds and special roles of every token, not names or sizes of files.
 uint64_t or_vocab_hash(const or_vocab_t *vocab);
 
-// One 64-bit key per token, unique in this vocabulary and the same in any vocabulary that has the same token (DESIGN.md section
-// 4): XXH64 of its text, seeded with kind class and rank (how many tokens of equal class and text have a lower id).
+// One 64-bit key per token, unique in this vocabulary and the same in any vocabulary that has the
+// same token (DESIGN.md section 4): XXH64 of its text, seeded with kind class and rank (how many
+// tokens of equal class and text have a lower id).
 //
 //     class    tokens                          text
 //     text     text, user-defined              the bytes they print: " of" in either kind of vocabulary

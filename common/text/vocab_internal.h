@@ -39,7 +39,8 @@ struct or_vocab {
         [257]; // those beginning with byte b: marked_first[b] to marked_first[b + 1] - 1
 };
 
-// The text token that prints exactly these bytes, or OR_TOKEN_NONE. Special, byte and user-defined tokens are never found.
+// The text token that prints exactly these bytes, or OR_TOKEN_NONE. Special, byte and user-defined
+// tokens are never found.
 int32_t or_vocab_find_text(const or_vocab_t *vocab, const char *bytes, size_t length);
 
 // Fill noise_keys and hash from the tokens. OR_ERR_FORMAT if two keys collide; OR_ERR_NO_MEMORY.

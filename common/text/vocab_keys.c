@@ -4,7 +4,8 @@
 
 #include "common/text/vocab_internal.h"
 
-// What a key is made of besides the text. The numbers are part of "same seed, same text": never renumber.
+// What a key is made of besides the text. The numbers are part of "same seed, same text": never
+// renumber.
 enum { CLASS_TEXT = 0, CLASS_BYTE = 1, CLASS_SPECIAL = 2, CLASS_ROLE = 3 };
 
 // A token's content: what makes it the same token in another vocabulary.
@@ -70,8 +71,8 @@ static void sort_by_key(const or_vocab_t *vocab, keyed_t *sorted)
     qsort(sorted, vocab->size, sizeof *sorted, compare_keyed);
 }
 
-// Tokens of equal content are neighbours once sorted by their key for rank 0: number them. A neighbour of other content keeps
-// its key and is found by keys_differ.
+// Tokens of equal content are neighbours once sorted by their key for rank 0: number them. A
+// neighbour of other content keeps its key and is found by keys_differ.
 static void mix_in_ranks(or_vocab_t *vocab, const keyed_t *sorted)
 {
     uint64_t rank = 0;

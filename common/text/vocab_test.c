@@ -1,7 +1,7 @@
-// Goal: tokens have the bytes, kinds, roles and noise keys that vocab.h promises, in either kind of vocabulary; wrong files are
-//       refused with a sentence.
-// Method: vocabularies made by hand; the demonstration pair, which has two kinds; real vocabularies for uniqueness; a real file
-//         with random bytes changed.
+// Goal: tokens have the bytes, kinds, roles and noise keys that vocab.h promises, in either kind of
+// vocabulary; wrong files are       refused with a sentence.
+// Method: vocabularies made by hand; the demonstration pair, which has two kinds; real vocabularies
+// for uniqueness; a real file         with random bytes changed.
 #include "common/text/vocab.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-// chi_square - Pearson's test over several multinomial samples at once, cells pooled to an expectation of 5 or more.
+// chi_square - Pearson's test over several multinomial samples at once, cells pooled to an
+// expectation of 5 or more.
 #pragma once
 
 #include <stdbool.h>

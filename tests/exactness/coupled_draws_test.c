@@ -1,6 +1,7 @@
 // Goal: coupled draws are samples of the target's own law.
-// Method: 10^5 draws over 50 contexts of the demonstration target on running text, with other seeds and places each time, against
-// the softmax of its logits (chi-square, false alarm 1e-6); the same draws must be refused against a law that is slightly off.
+// Method: 10^5 draws over 50 contexts of the demonstration target on running text, with other seeds
+// and places each time, against the softmax of its logits (chi-square, false alarm 1e-6); the same
+// draws must be refused against a law that is slightly off.
 #include <math.h>
 #include <stdlib.h>
 

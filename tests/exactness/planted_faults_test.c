@@ -1,6 +1,8 @@
-// Goal: our tests would notice the three mistakes in keying the noise that are easy to make and hard to see in the text.
-// Method: detectors that take the noise function as a parameter. All must be content with the right one; each planted fault must
-// be noticed by the detector made for it: noise used twice, a noise key without the duplicate rank, noise keyed by token index.
+// Goal: our tests would notice the three mistakes in keying the noise that are easy to make and
+// hard to see in the text.
+// Method: detectors that take the noise function as a parameter. All must be content with the right
+// one; each planted fault must be noticed by the detector made for it: noise used twice, a noise
+// key without the duplicate rank, noise keyed by token index.
 #include <math.h>
 #include <string.h>
 

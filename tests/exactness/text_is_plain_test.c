@@ -1,6 +1,8 @@
-// Goal: the promise. The text with drafters and trees is the text without, token for token, at temperature 0 and above.
-// Method: all roles in one process on a quiet network in memory; every text is compared with a plain decoding (plain.h) that knows
-// neither trees nor messages, and at temperature 0 with reference.json, computed by an independent implementation.
+// Goal: the promise. The text with drafters and trees is the text without, token for token, at
+// temperature 0 and above.
+// Method: all roles in one process on a quiet network in memory; every text is compared with a
+// plain decoding (plain.h) that knows neither trees nor messages, and at temperature 0 with
+// reference.json, computed by an independent implementation.
 #include "tests/simulation/cluster.h"
 
 #include <stdlib.h>

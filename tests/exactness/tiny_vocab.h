@@ -1,9 +1,11 @@
-// tiny_vocab - a vocabulary of a few tokens, two pairs of which print the same bytes, as a GGUF file in memory's place.
+// tiny_vocab - a vocabulary of a few tokens, two pairs of which print the same bytes, as a GGUF
+// file in memory's place.
 #pragma once
 
 #include "common/text/vocab.h"
 
 #define TINY_VOCAB_SIZE 10u
 
-// Written to a temporary file, opened and loaded; the file's name is already gone. Fails the test on any error.
+// Written to a temporary file, opened and loaded; the file's name is already gone. Fails the test
+// on any error.
 void tiny_vocab_open(or_gguf_t **gguf_p, or_vocab_t **vocab_p);

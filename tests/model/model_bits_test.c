@@ -1,6 +1,7 @@
-// Goal: logits and KV are the same bits however a text got into the cache: chunks, steps, trees with compaction, truncation and
-// replay, batches, threads, instruction sets.
-// Method: one prefill of random tokens in one thread is the truth; everything else is compared with it by memcmp.
+// Goal: logits and KV are the same bits however a text got into the cache: chunks, steps, trees
+// with compaction, truncation and replay, batches, threads, instruction sets.
+// Method: one prefill of random tokens in one thread is the truth; everything else is compared with
+// it by memcmp.
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,7 +149,8 @@ static void a_batch_does_not_matter(void **state)
     close_truth(&truth);
 }
 
-// A random tree of `count` nodes in random slots. parents[i] < i, or count for a child of the committed text.
+// A random tree of `count` nodes in random slots. parents[i] < i, or count for a child of the
+// committed text.
 typedef struct {
     uint32_t count;
     uint32_t parents[NODES];
@@ -195,8 +197,8 @@ static uint32_t path_to(const random_tree_t *tree, uint32_t node, uint32_t *path
     return depth;
 }
 
-// One round: a committed token and a tree, perhaps in two passes; a random path compared with plain steps in `plain`; a
-// random part of the path accepted.
+// One round: a committed token and a tree, perhaps in two passes; a random path compared with plain
+// steps in `plain`; a random part of the path accepted.
 static void play_round(model_fixture_t *fixture, uint64_t *rng, or_kv_sequence_t *sequence,
                        or_kv_sequence_t *plain, float *logits, float *expected)
 {

@@ -21,11 +21,13 @@ or_kv_sequence_t *model_fixture_sequence(model_fixture_t *fixture, uint32_t slot
 or_model_row_t prefix_row(or_kv_sequence_t *sequence, int32_t token);
 or_model_row_t tree_row(or_kv_sequence_t *sequence, int32_t token, uint32_t slot, uint32_t parent);
 
-// One pass and the logits of all its rows into out [count][vocab_size] (may be NULL); fails the test if the pass does.
+// One pass and the logits of all its rows into out [count][vocab_size] (may be NULL); fails the
+// test if the pass does.
 void model_fixture_pass(model_fixture_t *fixture, const or_model_row_t *rows, uint32_t count,
                         float *out);
 
-// Prefix rows for `count` tokens in passes of at most `chunk`, logits of all rows into out (may be NULL).
+// Prefix rows for `count` tokens in passes of at most `chunk`, logits of all rows into out (may be
+// NULL).
 void model_fixture_prefill(model_fixture_t *fixture, or_kv_sequence_t *sequence,
                            const int32_t *tokens, uint32_t count, uint32_t chunk, float *out);
 

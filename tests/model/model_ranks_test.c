@@ -1,5 +1,6 @@
 // Goal: 1, 2, 4 and 8 ranks give the same bits, prefix and tree.
-// Method: ranks are threads of this process, each with a model of its own, exchanging through one shared buffer and a barrier.
+// Method: ranks are threads of this process, each with a model of its own, exchanging through one
+// shared buffer and a barrier.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,8 @@ static or_status_t gather(const or_ranks_t *ranks, const void *send, size_t byte
     return OR_OK;
 }
 
-// One rank's life: load, prefill with a tree in the same pass, accept a path, one plain step. All logits into `out`.
+// One rank's life: load, prefill with a tree in the same pass, accept a path, one plain step. All
+// logits into `out`.
 typedef struct {
     const char *path;
     const or_ranks_t *ranks;

@@ -1,6 +1,7 @@
-// Goal: the model computes what an independent implementation computed (reference.json, float32 numpy), linear and tree.
-// Method: follow the recorded greedy ids and compare the eight best logits at steps 0 and 32, and every choice up to the first
-// step whose two best logits were closer than 0.01.
+// Goal: the model computes what an independent implementation computed (reference.json, float32
+// numpy), linear and tree.
+// Method: follow the recorded greedy ids and compare the eight best logits at steps 0 and 32, and
+// every choice up to the first step whose two best logits were closer than 0.01.
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

@@ -55,8 +55,8 @@ typedef struct {
 // Called between events, before the clock moves; may crash and start roles.
 typedef void (*sim_hook_t)(sim_t *sim, void *context, const sim_result_t *so_far);
 
-// Send the request and run until it has ended or `limit_s` virtual seconds have passed (finish stays NONE then).
-// hook may be NULL.
+// Send the request and run until it has ended or `limit_s` virtual seconds have passed (finish
+// stays NONE then). hook may be NULL.
 void sim_generate(sim_t *sim, const or_generate_request_t *request, uint32_t limit_s,
                   sim_hook_t hook, void *context, sim_result_t *result);
 

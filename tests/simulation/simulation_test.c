@@ -1,6 +1,8 @@
-// Goal: whatever the network does and whoever crashes, the text is the target's own; and a run replays from its seed.
-// Method: all roles in one process on a virtual clock; frames lost, repeated, delayed and so reordered, drafter and verifier killed and
-// restarted at moments drawn from the seed; every text is compared with a plain decoding that knows no network.
+// Goal: whatever the network does and whoever crashes, the text is the target's own; and a run
+// replays from its seed.
+// Method: all roles in one process on a virtual clock; frames lost, repeated, delayed and so
+// reordered, drafter and verifier killed and restarted at moments drawn from the seed; every text
+// is compared with a plain decoding that knows no network.
 #include "tests/simulation/cluster.h"
 
 #include <stdlib.h>

@@ -1,7 +1,9 @@
-// test_support - what every test needs: where the data is, a seed that replays, and cmocka with its prerequisites.
+// test_support - what every test needs: where the data is, a seed that replays, and cmocka with its
+// prerequisites.
 //
-// OUTRIDER_TEST_DATA names the data folder (default ../shared/data). Where it is absent a test that needs it is skipped by name; with
-// CI=true it fails. OR_TEST_SEED replays a property test, which prints its seed when it starts.
+// OUTRIDER_TEST_DATA names the data folder (default ../shared/data). Where it is absent a test that
+// needs it is skipped by name; with CI=true it fails. OR_TEST_SEED replays a property test, which
+// prints its seed when it starts.
 #pragma once
 
 #include <setjmp.h>
@@ -11,8 +13,8 @@
 
 #include <cmocka.h>
 
-// The path of a file in the data folder ("models/reference.json"), in static storage (8 rotating buffers). Skips the running test if
-// the file is absent (fails it with CI=true).
+// The path of a file in the data folder ("models/reference.json"), in static storage (8 rotating
+// buffers). Skips the running test if the file is absent (fails it with CI=true).
 const char *test_data(const char *name);
 // A model of this repository: "tales-6m-f16.gguf" -> launch/models/...
 const char *test_model(const char *name);
