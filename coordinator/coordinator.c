@@ -73,8 +73,7 @@ void or_coordinator_send(or_coordinator_t *c, or_peer_t to, const or_message_t *
     }
 }
 
-// ---- members
-// ------------------------------------------------------------------------------------------------------
+// ---- members ----
 
 or_member_t *or_coordinator_member(or_coordinator_t *c, or_peer_t peer)
 {
@@ -168,8 +167,8 @@ static void on_joined(or_coordinator_t *c, or_member_t *member, const or_hello_t
         for_each_session(c, or_round_on_verifier);
     } else if (member->role == OR_ROLE_DRAFTER) {
         c->drafter_seen = true;
-        for_each_session(c, begin_if_waiting);
     }
+    or_round_begin_waiting(c);
 }
 
 static void on_hello(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hello)
@@ -242,6 +241,7 @@ static void on_lost(or_coordinator_t *c, or_peer_t peer)
     if (served) {
         c->verifier = any_verifier(c);
         for_each_session(c, c->verifier != NULL ? or_round_on_verifier : or_round_on_verifier_lost);
+        or_round_begin_waiting(c);
     }
     for (uint32_t i = 0; i < c->config.sessions_max; i++) {
         or_csession_t *session = c->sessions[i];
@@ -256,8 +256,7 @@ static void on_lost(or_coordinator_t *c, or_peer_t peer)
     }
 }
 
-// ---- clients
-// ------------------------------------------------------------------------------------------------------
+// ---- clients ----
 
 void or_coordinator_tell_client(or_coordinator_t *c, or_csession_t *session)
 {
@@ -377,8 +376,7 @@ static void on_resume(or_coordinator_t *c, or_peer_t client, const or_resume_t *
     or_coordinator_tell_client(c, session);
 }
 
-// ---- messages
-// -----------------------------------------------------------------------------------------------------
+// ---- messages ----
 
 static or_csession_t *find_session(or_coordinator_t *c, or_session_id_t id)
 {

@@ -41,6 +41,8 @@ void or_coordinator_tell_client(or_coordinator_t *coordinator, or_csession_t *se
 // rounds.c
 // Start when verifier and drafter are there; else wait.
 void or_round_begin(or_coordinator_t *coordinator, or_csession_t *session);
+// Begin those that wait, in order of arrival, as far as the verifier has room.
+void or_round_begin_waiting(or_coordinator_t *coordinator);
 void or_round_on_tree(or_coordinator_t *coordinator, or_peer_t from, or_csession_t *session,
                       const or_draft_tree_t *tree);
 void or_round_on_verdict(or_coordinator_t *coordinator, or_csession_t *session,

@@ -15,8 +15,7 @@ static int64_t after_ms(const or_coordinator_t *c, uint32_t ms)
     return or_clock_now(c->clock) + ms * OR_NS_PER_MS;
 }
 
-// ---- what is sent
-// -------------------------------------------------------------------------------------------------
+// ---- what is sent ----
 
 static void send_open(or_coordinator_t *c, const or_csession_t *session, or_peer_t to,
                       bool to_verifier)
@@ -25,7 +24,11 @@ static void send_open(or_coordinator_t *c, const or_csession_t *session, or_peer
                             .session = session->id,
                             .body.open_session = session->terms.open};
     if (!to_verifier) {
-        message.body.open_session.private_key = 0;
+        or_open_session_t *open = &message.body.open_session;
+        open->private_key = 0;
+        if (c->verifier != NULL && open->draft_nodes > c->verifier->nodes_max) {
+            open->draft_nodes = c->verifier->nodes_max;
+        }
     }
     or_coordinator_send(c, to, &message);
 }
@@ -79,8 +82,7 @@ static bool may_replay(const or_coordinator_t *c, int64_t *last_ns)
     return true;
 }
 
-// ---- drafters
-// -----------------------------------------------------------------------------------------------------
+// ---- drafters ----
 
 static void leave_drafter(or_coordinator_t *c, or_csession_t *session)
 {
@@ -150,8 +152,7 @@ static void dismiss_drafter(or_coordinator_t *c, or_csession_t *session, const c
     leave_drafter(c, session);
 }
 
-// ---- the round
-// ----------------------------------------------------------------------------------------------------
+// ---- the round ----
 
 static void ask_verifier(or_coordinator_t *c, or_csession_t *session)
 {
@@ -230,19 +231,26 @@ void or_round_begin(or_coordinator_t *c, or_csession_t *session)
     open_round(c, session);
 }
 
-// A place at the verifier is free: the request that has waited longest gets it.
-static void begin_next(or_coordinator_t *c)
+// The request that has waited longest of those that have everybody they need; NULL if there is none.
+static or_csession_t *longest_waiting(const or_coordinator_t *c)
 {
-    or_csession_t *next = NULL;
+    or_csession_t *longest = NULL;
     for (uint32_t i = 0; i < c->config.sessions_max; i++) {
         or_csession_t *session = c->sessions[i];
-        if (session != NULL && session->phase == OR_PHASE_WAITING &&
-            (next == NULL || session->started_ns < next->started_ns)) {
-            next = session;
+        if (session != NULL && session->phase == OR_PHASE_WAITING && all_there(c, session) &&
+            (longest == NULL || session->started_ns < longest->started_ns)) {
+            longest = session;
         }
     }
-    if (next != NULL) {
-        or_round_begin(c, next);
+    return longest;
+}
+
+void or_round_begin_waiting(or_coordinator_t *c)
+{
+    or_csession_t *next = longest_waiting(c);
+    while (next != NULL && has_room(c)) {
+        or_round_begin(c, next); // it has what it needs: it begins or fails, but waits no more
+        next = longest_waiting(c);
     }
 }
 
@@ -260,7 +268,7 @@ static void heard_drafter(or_coordinator_t *c, or_csession_t *session, uint64_t 
 static or_status_t check_tree(or_coordinator_t *c, const or_csession_t *session,
                               const or_draft_tree_t *tree)
 {
-    if (tree->count > session->terms.open.draft_nodes || tree->count > c->verifier->nodes_max) {
+    if (tree->count > session->terms.open.draft_nodes) {
         return or_fail(OR_ERR_INVALID, "a tree of %u nodes, %u were asked for", tree->count,
                        session->terms.open.draft_nodes);
     }
@@ -269,7 +277,8 @@ static or_status_t check_tree(or_coordinator_t *c, const or_csession_t *session,
                              or_vocab_size(c->vocab), false);
 }
 
-static bool fits_context(const or_coordinator_t *c, const or_csession_t *session)
+// Can the verifier we have now take the tree in c->scratch? It may have come after the drafter was told what to build.
+static bool fits_verifier(const or_coordinator_t *c, const or_csession_t *session)
 {
     const uint32_t *depths = or_token_tree_depths(c->scratch);
     for (uint32_t i = 0; i <= or_token_tree_count(c->scratch); i++) {
@@ -277,7 +286,7 @@ static bool fits_context(const or_coordinator_t *c, const or_csession_t *session
             return false;
         }
     }
-    return true;
+    return or_token_tree_count(c->scratch) <= c->verifier->nodes_max;
 }
 
 void or_round_on_tree(or_coordinator_t *c, or_peer_t from, or_csession_t *session,
@@ -301,7 +310,7 @@ void or_round_on_tree(or_coordinator_t *c, or_peer_t from, or_csession_t *sessio
         open_round(c, session);
         return;
     }
-    session->tree_count = fits_context(c, session) ? tree->count : 0;
+    session->tree_count = fits_verifier(c, session) ? tree->count : 0;
     if (session->tree_count > 0) {
         memcpy(session->tree_tokens, tree->tokens, session->tree_count * sizeof *tree->tokens);
         memcpy(session->tree_back, tree->back, session->tree_count * sizeof *tree->back);
@@ -383,19 +392,14 @@ void or_round_finish(or_coordinator_t *c, or_csession_t *session)
            (unsigned long long)session->id.value, reason, or_csession_written(session),
            (unsigned long long)session->stats.target_calls);
     or_coordinator_tell_client(c, session);
-    begin_next(c);
+    or_round_begin_waiting(c);
 }
 
-// ---- troubles
-// -----------------------------------------------------------------------------------------------------
+// ---- troubles ----
 
 void or_round_on_verifier(or_coordinator_t *c, or_csession_t *session)
 {
-    if (session->phase == OR_PHASE_WAITING) {
-        or_round_begin(c, session);
-        return;
-    }
-    if (session->phase == OR_PHASE_DONE || c->verifier == NULL) {
+    if (!or_csession_is_live(session) || c->verifier == NULL) {
         return;
     }
     if (strcmp(session->arith_id, c->verifier->arith_id) != 0) {
@@ -415,8 +419,11 @@ void or_round_on_verifier(or_coordinator_t *c, or_csession_t *session)
 
 void or_round_on_verifier_lost(or_coordinator_t *c, or_csession_t *session)
 {
+    int64_t give_up_ns = after_ms(c, c->config.verifier_timeout_ms);
     if (or_csession_is_live(session) && session->abandoned_ns == OR_TIME_NEVER) {
-        session->abandoned_ns = after_ms(c, c->config.verifier_timeout_ms);
+        session->abandoned_ns = give_up_ns;
+    } else if (session->phase == OR_PHASE_WAITING) {
+        session->deadline_ns = give_up_ns;
     }
 }
 
@@ -509,8 +516,7 @@ void or_round_on_drafter_lost(or_coordinator_t *c, or_csession_t *session)
     }
 }
 
-// ---- timers
-// -------------------------------------------------------------------------------------------------------
+// ---- timers ----
 
 static void nudge(or_coordinator_t *c, or_csession_t *session)
 {
@@ -528,6 +534,7 @@ static void time_out(or_coordinator_t *c, or_csession_t *session)
     case OR_PHASE_WAITING:
         if (all_there(c, session)) { // only a place is missing: wait on
             session->deadline_ns = after_ms(c, c->config.verifier_timeout_ms);
+            or_round_begin_waiting(c);
             break;
         }
         or_csession_fail(session, OR_WIRE_BUSY, "%s",

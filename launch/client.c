@@ -84,6 +84,9 @@ void or_client_destroy(or_client_t **client_p)
 // Say what we want: the whole request, or what is missing of it.
 static void ask(or_client_t *client)
 {
+    if (client->cancelled && !client->begun) {
+        return; // it was never asked for, and is not wanted any more
+    }
     or_message_t message = {.type = OR_MSG_GENERATE_REQUEST, .session = client->session};
     if (client->begun) {
         message.type = OR_MSG_RESUME;

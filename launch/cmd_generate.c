@@ -62,7 +62,7 @@ static or_status_t start(run_t *run)
 
 static or_status_t write_text(const char *text, size_t bytes)
 {
-    if (fwrite(text, 1, bytes, stdout) != bytes || fflush(stdout) != 0) {
+    if ((bytes > 0 && fwrite(text, 1, bytes, stdout) != bytes) || fflush(stdout) != 0) {
         return or_fail(OR_ERR_IO, "cannot write to standard output: %s", strerror(errno));
     }
     return OR_OK;

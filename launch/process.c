@@ -60,6 +60,8 @@ or_status_t or_process_start(or_process_t *process, const char *name, const char
     if (!show_log && log_fd < 0) {
         return or_fail(OR_ERR_IO, "cannot keep the log of %s: %s", name, strerror(errno));
     }
+    signal(SIGCHLD,
+           SIG_DFL); // inherited as ignored, it would keep us from learning how children end
     pid_t parent = getpid();
     pid_t pid = fork();
     if (pid < 0) {
@@ -78,7 +80,15 @@ or_status_t or_process_start(or_process_t *process, const char *name, const char
 
 bool or_process_ended(or_process_t *process, int *wait_status)
 {
-    if (process->pid == 0 || waitpid(process->pid, wait_status, WNOHANG) != process->pid) {
+    if (process->pid == 0) {
+        return false;
+    }
+    pid_t ended = waitpid(process->pid, wait_status, WNOHANG);
+    if (ended < 0 && errno == ECHILD) { // somebody else reaped it: how it ended is lost
+        *wait_status = 0;
+        ended = process->pid;
+    }
+    if (ended != process->pid) {
         return false;
     }
     process->pid = 0;
