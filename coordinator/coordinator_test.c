@@ -34,7 +34,10 @@ typedef struct {
     or_prefix_t last; // the drafter's view: length, hash, round
     or_generate_delta_t end;
     char error[512];
-    bool slow;               // the verifier does not answer
+    bool slow;           // the verifier does not answer
+    uint32_t told_nodes; // that the drafter may build
+    uint64_t order[8];   // requests as they ended
+    uint32_t ended;
     uint32_t forged_hash;    // verdicts still to be sent with a wrong hash
     uint32_t refused_trees;  // trees still to be called invalid, twice each
     uint64_t drafter_secret; // private keys the drafter was told, or-ed
@@ -135,6 +138,7 @@ static void drafter_notes(world_t *w, const or_message_t *message)
 {
     if (message->type == OR_MSG_OPEN_SESSION) {
         w->drafter_secret |= message->body.open_session.private_key;
+        w->told_nodes = message->body.open_session.draft_nodes;
     }
     if (message->type == OR_MSG_PREFIX) {
         w->prefixes++;
@@ -150,6 +154,9 @@ static void client_notes(world_t *w, const or_message_t *message)
     if (message->type == OR_MSG_GENERATE_DELTA &&
         message->body.generate_delta.finish != OR_FINISH_NONE) {
         w->end = message->body.generate_delta;
+        if (w->ended < 8) {
+            w->order[w->ended++] = w->end.request;
+        }
         strncpy(w->error, w->end.error, sizeof w->error - 1);
     }
 }
@@ -201,7 +208,7 @@ static void ask(world_t *w, or_generate_request_t request)
         request.prompt_tokens = prompt;
         request.prompt_token_count = 3;
     }
-    request.request = 77;
+    request.request = request.request != 0 ? request.request : 77;
     const or_message_t message = {.type = OR_MSG_GENERATE_REQUEST,
                                   .body.generate_request = request};
     assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &message), OR_OK);
@@ -418,6 +425,55 @@ static void two_unfit_drafters_leave_a_plain_text(void **state)
     leave(&second);
 }
 
+static void a_full_verifier_serves_in_order_of_arrival(void **state)
+{
+    world_t *w = *state;
+    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT});
+    join(w, &w->verifier,
+         (or_hello_t){.role = OR_ROLE_VERIFIER,
+                      .vocab_hash = or_vocab_hash(w->vocab),
+                      .model_hash = TARGET,
+                      .sessions_max = 1});
+    run(w, 5);
+    for (uint64_t id = 1; id <= 5; id++) {
+        or_generate_request_t request = usual_request(4);
+        request.plain = true;
+        request.request = id;
+        ask(w, request);
+        run(w, 1);
+    }
+    run(w, 100);
+    assert_int_equal(w->ended, 5);
+    for (uint64_t id = 1; id <= 5; id++) {
+        assert_int_equal(w->order[id - 1], id);
+    }
+}
+
+static void the_verifiers_limit_is_told_and_costs_no_drafter_its_session(void **state)
+{
+    world_t *w = *state;
+    uint32_t many[40], back[40];
+    static const uint32_t five = 5;
+    for (uint32_t i = 0; i < 40; i++) {
+        many[i] = 300 + i;
+        back[i] = i + 1; // all children of the root
+    }
+    join_usual(w);
+    or_generate_request_t request = usual_request(2);
+    request.draft_nodes = 64;
+    ask(w, request);
+    run(w, 5);
+    assert_int_equal(w->told_nodes, 32);
+    draft(w, 1, w->last.count, w->last.hash, many, back, 40); // it was told by an earlier verifier
+    run(w, 5);
+    assert_int_equal(w->trees, 1);
+    assert_int_equal(w->nodes, 0); // a plain step instead
+    draft(w, 2, w->last.count + 1, or_prefix_hash(w->last.hash, &five, 1), many, back, 30);
+    run(w, 5);
+    assert_int_equal(w->nodes, 30);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+}
+
 static void another_target_is_refused(void **state)
 {
     world_t *w = *state;
@@ -561,6 +617,8 @@ int main(void)
         TEST(a_tree_that_the_verifier_refuses_is_replaced_by_a_plain_step),
         TEST(a_drafter_is_told_no_secret),
         TEST(two_unfit_drafters_leave_a_plain_text),
+        TEST(a_full_verifier_serves_in_order_of_arrival),
+        TEST(the_verifiers_limit_is_told_and_costs_no_drafter_its_session),
         TEST(another_target_is_refused),
         TEST(the_verifier_that_is_left_serves),
         TEST(a_text_is_not_continued_with_other_arithmetic),
