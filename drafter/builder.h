@@ -4,7 +4,7 @@
 // level by level: the builder runs one batched forward pass per level over the nodes a method wants
 // expanded.
 //
-//     root logits -> method adds nodes -> or_builder_expand(nodes) -> laws of those nodes -> method adds nodes -> ...
+//     root logits -> method adds nodes -> or_build_expand(nodes) -> laws of those nodes -> method adds nodes -> ...
 //
 // One thread. No allocation after create.
 #pragma once

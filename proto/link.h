@@ -2,7 +2,7 @@
 // a channel.
 //
 // An edge says Hello when the link starts, after a silence, and until it is welcomed; a hub hands
-// Hello to its owner, who answers Welcome or Error through or_link_welcome / or_link_send.
+// Hello to its owner, who answers Welcome or Error through or_link_send.
 // Heartbeats are sent where nothing else was for a heartbeat interval; a peer silent for
 // OR_LINK_SILENCE intervals is reported lost. A frame that does not decode costs its sender an
 // Error (VERSION or INVALID) and is dropped; an Error is never answered with an Error. One thread;
