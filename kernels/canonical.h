@@ -11,17 +11,21 @@
 #include <stdint.h>
 #include <string.h>
 
+// Adding it to a float below 2^22 rounds that to the nearest (even) integer, and leaves the integer
+// in the low bits of the sum.
+#define ROUND_MAGIC 0x1.8p23f
+#define ROUND_MAGIC_BITS 0x4B400000u
+
+#define QUANT_MAX 127.0f // the largest quant of an activation
+
 #define LANES 16u // the lanes of a lane sum, whatever the width of a vector
 
 // exp(x) = 2^n * exp(r), n = round(x / ln 2), r = x - n ln 2 in [-ln 2 / 2, ln 2 / 2]. ln 2 is
 // split in two, the high part short; the polynomial is that of Cephes' expf (S. Moshier, 1992).
-// Arguments are clamped to where the result is infinite or zero anyway. Adding EXP_MAGIC rounds to
-// an integer and leaves it in the low bits of the sum.
+// Arguments are clamped to where the result is infinite or zero anyway.
 #define EXP_HIGHEST 89.0f
 #define EXP_LOWEST -104.0f
 #define EXP_LOG2E 0x1.715476p0f
-#define EXP_MAGIC 0x1.8p23f
-#define EXP_MAGIC_BITS 0x4B400000u
 #define EXP_LN2_HIGH 0x1.63p-1f
 #define EXP_LN2_LOW -0x1.bd0106p-13f
 #define EXP_C6 1.9875691500e-4f
@@ -52,8 +56,8 @@ static inline float canonical_exp(float x)
 {
     x = EXP_HIGHEST < x ? EXP_HIGHEST : x;
     x = EXP_LOWEST > x ? EXP_LOWEST : x;
-    float shifted = fmaf(x, EXP_LOG2E, EXP_MAGIC);
-    float n = shifted - EXP_MAGIC;
+    float shifted = fmaf(x, EXP_LOG2E, ROUND_MAGIC);
+    float n = shifted - ROUND_MAGIC;
     float r = fmaf(n, -EXP_LN2_HIGH, x);
     r = fmaf(n, -EXP_LN2_LOW, r);
     float y = fmaf(EXP_C6, r, EXP_C5);
@@ -63,7 +67,7 @@ static inline float canonical_exp(float x)
     y = fmaf(y, r, EXP_C1);
     y = fmaf(y, r, 1.0f);
     y = fmaf(y, r, 1.0f);
-    uint32_t exponent = bits_of(shifted) - EXP_MAGIC_BITS + 256;
+    uint32_t exponent = bits_of(shifted) - ROUND_MAGIC_BITS + 256;
     uint32_t half = exponent >> 1;
     return y * float_of((half - 1) << 23) * float_of((exponent - half - 1) << 23);
 }
@@ -83,12 +87,12 @@ static inline float canonical_rms_factor(float sum_of_squares, uint32_t n, float
     return 1.0f / sqrtf(sum_of_squares / (float)n + eps);
 }
 
-static inline void canonical_rope_pair(float *pair, float cosine, float sine)
+static inline void canonical_rotate(float *first, float *second, float cosine, float sine)
 {
-    float a = pair[0];
-    float b = pair[1];
-    pair[0] = fmaf(a, cosine, -(b * sine));
-    pair[1] = fmaf(a, sine, b * cosine);
+    float a = *first;
+    float b = *second;
+    *first = fmaf(a, cosine, -(b * sine));
+    *second = fmaf(a, sine, b * cosine);
 }
 
 static inline float canonical_sum_shards(const float *parts, size_t part_stride)
@@ -134,4 +138,18 @@ static inline float canonical_widen(uint16_t half)
         return float_of(sign | 0x7F800000u);
     }
     return float_of(sign | bits_of(float_of(magnitude << 13) * 0x1p112f));
+}
+
+// Exact: a bfloat16 is the upper half of a float.
+static inline float canonical_widen_bf16(uint16_t bfloat)
+{
+    return float_of((uint32_t)bfloat << 16);
+}
+
+// A NaN (zero times infinity, or of a NaN) loses against the lower bound.
+static inline int8_t canonical_quantize(float x, float inverse_scale)
+{
+    float scaled = canonical_max(x * inverse_scale, -QUANT_MAX);
+    scaled = scaled < QUANT_MAX ? scaled : QUANT_MAX;
+    return (int8_t)(int32_t)(bits_of(scaled + ROUND_MAGIC) - ROUND_MAGIC_BITS);
 }

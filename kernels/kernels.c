@@ -77,6 +77,11 @@ float or_f16_to_f32(uint16_t half)
     return canonical_widen(half);
 }
 
+float or_bf16_to_f32(uint16_t bfloat)
+{
+    return canonical_widen_bf16(bfloat);
+}
+
 uint16_t or_f32_to_f16(float value)
 {
     uint32_t bits = bits_of(value);

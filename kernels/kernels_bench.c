@@ -3,6 +3,7 @@
 // Prints for the table picked (OUTRIDER_KERNELS chooses) the time of a call, the memory it names a
 // second and its floating point operations a second. One thread. The working set of one call stays
 // in a cache, as the demonstration models do.
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #define K_MAX 768u
 #define OUTPUTS_MAX 4096u
 #define WEIGHTS_MAX (OUTPUTS_MAX * 256u)
+#define BLOCKS_MAX (WEIGHTS_MAX / (OR_PANEL * OR_QUANT_BLOCK)) // of panels
 #define ROWS_MAX 64u
 #define HEAD_DIM 64u
 #define BLOCK (HEAD_DIM * OR_KV_BLOCK)
@@ -20,14 +22,26 @@
 
 typedef struct {
     const or_kernels_t *kernels;
-    float *weights; // WEIGHTS_MAX
-    uint16_t *halves;
-    float *x; // ROWS_MAX x K_MAX
+    float *weights;   // WEIGHTS_MAX
+    uint16_t *halves; // and bfloats
+    or_q8_panel_block_t *q8_blocks;
+    or_q4_panel_block_t *q4_blocks;
+    float *x;       // ROWS_MAX x K_MAX, and quantised:
+    int8_t *quants; // of the same shape
+    float *scales;
+    int32_t *sums;
     float *y; // ROWS_MAX x OUTPUTS_MAX
     uint32_t k;
     uint32_t outputs;
     uint32_t rows;
 } bench_t;
+
+typedef struct {
+    const char *name;
+    void (*call)(bench_t *);
+    double weight_bytes;
+    double activation_bytes;
+} matmul_line_t;
 
 typedef struct {
     const char *name;
@@ -80,6 +94,33 @@ static void call_matmul_f32(bench_t *b)
                            b->k, b->rows, b->y, b->outputs);
 }
 
+static void call_matmul_bf16(bench_t *b)
+{
+    b->kernels->matmul_bf16(b->halves, (size_t)b->k * OR_PANEL, b->outputs / OR_PANEL, b->k, b->x,
+                            b->k, b->rows, b->y, b->outputs);
+}
+
+static void call_matmul_q8_0(bench_t *b)
+{
+    uint32_t blocks = b->k / OR_QUANT_BLOCK;
+    const or_q8_rows_t x = {b->quants, b->scales, b->sums, blocks};
+    b->kernels->matmul_q8_0(b->q8_blocks, blocks, b->outputs / OR_PANEL, blocks, &x, b->rows, b->y,
+                            b->outputs);
+}
+
+static void call_matmul_q4_0(bench_t *b)
+{
+    uint32_t blocks = b->k / OR_QUANT_BLOCK;
+    const or_q8_rows_t x = {b->quants, b->scales, b->sums, blocks};
+    b->kernels->matmul_q4_0(b->q4_blocks, blocks, b->outputs / OR_PANEL, blocks, &x, b->rows, b->y,
+                            b->outputs);
+}
+
+static void call_quantize(bench_t *b)
+{
+    b->kernels->quantize_row(b->x, K_MAX / OR_QUANT_BLOCK, b->quants, b->scales, b->sums);
+}
+
 static void call_rmsnorm(bench_t *b)
 {
     b->kernels->rmsnorm(b->x, b->weights, 256, 1e-5f, b->y);
@@ -88,6 +129,11 @@ static void call_rmsnorm(bench_t *b)
 static void call_rope(bench_t *b)
 {
     b->kernels->rope_pairs(b->y, b->weights, b->weights, HEAD_DIM);
+}
+
+static void call_rope_halves(bench_t *b)
+{
+    b->kernels->rope_halves(b->y, b->weights, b->weights, HEAD_DIM);
 }
 
 static void call_swiglu(bench_t *b)
@@ -120,10 +166,20 @@ static void call_values(bench_t *b)
     b->kernels->attention_values(b->x, b->weights, HEAD_DIM, OR_KV_BLOCK, b->y);
 }
 
+static const matmul_line_t matmul_lines[] = {
+    {"matmul_f32", call_matmul_f32, 4, 4},
+    {"matmul_f16", call_matmul_f16, 2, 4},
+    {"matmul_bf16", call_matmul_bf16, 2, 4},
+    {"matmul_q8_0", call_matmul_q8_0, 34.0 / 32, 40.0 / 32},
+    {"matmul_q4_0", call_matmul_q4_0, 18.0 / 32, 40.0 / 32},
+};
+
 // An exp counts as 20 operations, a division or a root as one.
 static const vector_line_t vector_lines[] = {
+    {"quantize_row", call_quantize, K_MAX, K_MAX * 5.25, K_MAX * 6},
     {"rmsnorm", call_rmsnorm, 256, 256 * 12, 256 * 4},
     {"rope_pairs", call_rope, HEAD_DIM, HEAD_DIM * 12, HEAD_DIM * 3},
+    {"rope_halves", call_rope_halves, HEAD_DIM, HEAD_DIM * 12, HEAD_DIM * 3},
     {"swiglu", call_swiglu, 768, 768 * 12, 768 * 23},
     {"add", call_add, 256, 256 * 12, 256},
     {"sum_shards", call_sum_shards, 256, 256 * 36, 256 * 7},
@@ -131,6 +187,18 @@ static const vector_line_t vector_lines[] = {
     {"softmax", call_softmax, CONTEXT, CONTEXT * 8, CONTEXT * 24},
     {"attention_values", call_values, HEAD_DIM, 4 * BLOCK, 2 * BLOCK},
 };
+
+static void bench_matmul(const bench_t *shape, const matmul_line_t *line, double seconds)
+{
+    bench_t bench = *shape;
+    double weights = (double)bench.k * bench.outputs;
+    double bytes = line->weight_bytes * weights +
+                   bench.rows * (line->activation_bytes * bench.k + 4.0 * bench.outputs);
+    char text[48];
+    snprintf(text, sizeof text, "%u x %u -> %u", bench.rows, bench.k, bench.outputs);
+    report(&bench, line->name, text, time_of(line->call, &bench, seconds), bytes,
+           2.0 * weights * bench.rows);
+}
 
 static void bench_matmuls(bench_t *bench, double seconds)
 {
@@ -141,14 +209,9 @@ static void bench_matmuls(bench_t *bench, double seconds)
             bench->k = shapes[s][0];
             bench->outputs = shapes[s][1];
             bench->rows = rows[r];
-            double weights = (double)bench->k * bench->outputs;
-            double activations = 4.0 * bench->rows * (bench->k + bench->outputs);
-            char shape[48];
-            snprintf(shape, sizeof shape, "%u x %u -> %u", bench->rows, bench->k, bench->outputs);
-            report(bench, "matmul_f16", shape, time_of(call_matmul_f16, bench, seconds),
-                   2.0 * weights + activations, 2.0 * weights * bench->rows);
-            report(bench, "matmul_f32", shape, time_of(call_matmul_f32, bench, seconds),
-                   4.0 * weights + activations, 2.0 * weights * bench->rows);
+            for (size_t i = 0; i < sizeof matmul_lines / sizeof matmul_lines[0]; i++) {
+                bench_matmul(bench, &matmul_lines[i], seconds);
+            }
         }
     }
 }
@@ -167,28 +230,57 @@ static void bench_vectors(bench_t *bench, double seconds)
     }
 }
 
+static uint32_t next(uint32_t *random)
+{
+    *random = *random * 1664525u + 1013904223u;
+    return *random >> 8;
+}
+
+// Ordinary numbers everywhere: denormals and NaNs take their own time on some processors.
 static void fill(bench_t *bench)
 {
     uint32_t random = 1;
     for (size_t i = 0; i < WEIGHTS_MAX; i++) {
-        random = random * 1664525u + 1013904223u;
-        bench->weights[i] = (float)(random >> 8) * 0x1p-24f - 0.5f;
+        bench->weights[i] = (float)next(&random) * 0x1p-24f - 0.5f;
         bench->halves[i] = or_f32_to_f16(bench->weights[i]);
     }
+    uint8_t row[2 + OR_QUANT_BLOCK] = {0x00, 0x20}; // 2^-7, of Q8_0 and of Q4_0
+    for (size_t i = 0; i < (size_t)BLOCKS_MAX * OR_PANEL; i++) {
+        for (size_t j = 2; j < sizeof row; j++) {
+            row[j] = (uint8_t)next(&random);
+        }
+        or_pack_q8_0(row, 1, &bench->q8_blocks[i / OR_PANEL], i % OR_PANEL);
+        or_pack_q4_0(row, 1, &bench->q4_blocks[i / OR_PANEL], i % OR_PANEL);
+    }
     memcpy(bench->x, bench->weights, (size_t)ROWS_MAX * K_MAX * sizeof *bench->x);
+    or_kernels_ref.quantize_row(bench->x, ROWS_MAX * K_MAX / OR_QUANT_BLOCK, bench->quants,
+                                bench->scales, bench->sums);
+}
+
+static bool has_memory(const bench_t *bench)
+{
+    return bench->weights != NULL && bench->halves != NULL && bench->q8_blocks != NULL &&
+           bench->q4_blocks != NULL && bench->x != NULL && bench->quants != NULL &&
+           bench->scales != NULL && bench->sums != NULL && bench->y != NULL;
 }
 
 int main(int argc, char **argv)
 {
     double seconds = argc > 1 ? strtod(argv[1], NULL) : 0.05;
+    const size_t activations = (size_t)ROWS_MAX * K_MAX;
     bench_t bench = {
         .weights = malloc(WEIGHTS_MAX * sizeof(float)),
         .halves = malloc(WEIGHTS_MAX * sizeof(uint16_t)),
-        .x = malloc((size_t)ROWS_MAX * K_MAX * sizeof(float)),
+        .q8_blocks = malloc(BLOCKS_MAX * sizeof(or_q8_panel_block_t)),
+        .q4_blocks = malloc(BLOCKS_MAX * sizeof(or_q4_panel_block_t)),
+        .x = malloc(activations * sizeof(float)),
+        .quants = malloc(activations),
+        .scales = malloc(activations / OR_QUANT_BLOCK * sizeof(float)),
+        .sums = malloc(activations / OR_QUANT_BLOCK * sizeof(int32_t)),
         .y = malloc((size_t)ROWS_MAX * OUTPUTS_MAX * sizeof(float)),
     };
     int status = EXIT_FAILURE;
-    if (bench.weights == NULL || bench.halves == NULL || bench.x == NULL || bench.y == NULL) {
+    if (!has_memory(&bench)) {
         fprintf(stderr, "kernels-bench: out of memory\n");
         goto done;
     }
@@ -204,7 +296,12 @@ int main(int argc, char **argv)
     status = EXIT_SUCCESS;
 done:
     free(bench.y);
+    free(bench.sums);
+    free(bench.scales);
+    free(bench.quants);
     free(bench.x);
+    free(bench.q4_blocks);
+    free(bench.q8_blocks);
     free(bench.halves);
     free(bench.weights);
     return status;

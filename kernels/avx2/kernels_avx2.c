@@ -4,12 +4,9 @@
 #include "kernels/kernels_internal.h"
 
 #include <immintrin.h>
-#include <stdbool.h>
 
+#include "kernels/avx2/kernels_avx2_internal.h"
 #include "kernels/canonical.h"
-
-#define WIDTH 8u // floats in a vector
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 // ---- matmul ----
 //
@@ -20,11 +17,13 @@
 #define TILE_ROWS 6u // 12 sums, 2 weights, 1 x: 15 of the 16 registers
 #define TILE_PANELS 4u
 
+typedef enum { WEIGHTS_F32, WEIGHTS_F16, WEIGHTS_BF16 } weights_t;
+
 typedef struct {
-    const void *data; // float, or IEEE half
+    const void *data; // float, IEEE half or bfloat16
     size_t stride;    // elements from panel to panel
     uint32_t count;
-    bool half;
+    weights_t type;
 } panels_t;
 
 typedef struct {
@@ -36,10 +35,14 @@ typedef struct {
 
 ALWAYS_INLINE __m256 load_weights(const panels_t *w, size_t at)
 {
-    if (w->half) {
-        return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)((const uint16_t *)w->data + at)));
+    if (w->type == WEIGHTS_F32) {
+        return _mm256_loadu_ps((const float *)w->data + at);
     }
-    return _mm256_loadu_ps((const float *)w->data + at);
+    __m128i narrow = _mm_loadu_si128((const __m128i *)((const uint16_t *)w->data + at));
+    if (w->type == WEIGHTS_F16) {
+        return _mm256_cvtph_ps(narrow);
+    }
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(narrow), 16));
 }
 
 // Rows `m` and on, panels `p` and on. `rows` and `panels` are constants wherever this is inlined.
@@ -133,7 +136,7 @@ static void matmul_f32_avx2(const float *panels, size_t panel_stride, uint32_t p
                             uint32_t k, const float *x, size_t x_stride, uint32_t rows, float *y,
                             size_t y_stride)
 {
-    const panels_t w = {panels, panel_stride, panel_count, false};
+    const panels_t w = {panels, panel_stride, panel_count, WEIGHTS_F32};
     const rows_t at = {x, x_stride, y, y_stride};
     multiply(&w, k, &at, rows);
 }
@@ -142,7 +145,16 @@ static void matmul_f16_avx2(const uint16_t *panels, size_t panel_stride, uint32_
                             uint32_t k, const float *x, size_t x_stride, uint32_t rows, float *y,
                             size_t y_stride)
 {
-    const panels_t w = {panels, panel_stride, panel_count, true};
+    const panels_t w = {panels, panel_stride, panel_count, WEIGHTS_F16};
+    const rows_t at = {x, x_stride, y, y_stride};
+    multiply(&w, k, &at, rows);
+}
+
+static void matmul_bf16_avx2(const uint16_t *panels, size_t panel_stride, uint32_t panel_count,
+                             uint32_t k, const float *x, size_t x_stride, uint32_t rows, float *y,
+                             size_t y_stride)
+{
+    const panels_t w = {panels, panel_stride, panel_count, WEIGHTS_BF16};
     const rows_t at = {x, x_stride, y, y_stride};
     multiply(&w, k, &at, rows);
 }
@@ -155,7 +167,7 @@ ALWAYS_INLINE __m256 exp_lanes(__m256 x)
 {
     x = _mm256_min_ps(_mm256_set1_ps(EXP_HIGHEST), x);
     x = _mm256_max_ps(_mm256_set1_ps(EXP_LOWEST), x);
-    __m256 magic = _mm256_set1_ps(EXP_MAGIC);
+    __m256 magic = _mm256_set1_ps(ROUND_MAGIC);
     __m256 shifted = _mm256_fmadd_ps(x, _mm256_set1_ps(EXP_LOG2E), magic);
     __m256 n = _mm256_sub_ps(shifted, magic);
     __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-EXP_LN2_HIGH), x);
@@ -169,7 +181,7 @@ ALWAYS_INLINE __m256 exp_lanes(__m256 x)
     y = _mm256_fmadd_ps(y, r, _mm256_set1_ps(1.0f));
     __m256i one = _mm256_set1_epi32(1);
     __m256i exponent = _mm256_sub_epi32(_mm256_castps_si256(shifted),
-                                        _mm256_set1_epi32((int)(EXP_MAGIC_BITS - 256)));
+                                        _mm256_set1_epi32((int)(ROUND_MAGIC_BITS - 256)));
     __m256i half = _mm256_srli_epi32(exponent, 1);
     __m256i rest = _mm256_sub_epi32(exponent, half);
     __m256i factor = _mm256_slli_epi32(_mm256_sub_epi32(half, one), 23);
@@ -193,7 +205,24 @@ static void rope_pairs_avx2(float *x, const float *cosine, const float *sine, ui
         _mm256_storeu_ps(x + 2 * i, _mm256_fmaddsub_ps(_mm256_moveldup_ps(ab), cs, b_sc));
     }
     for (; i < pairs; i++) {
-        canonical_rope_pair(x + 2 * i, cosine[i], sine[i]);
+        canonical_rotate(&x[2 * i], &x[2 * i + 1], cosine[i], sine[i]);
+    }
+}
+
+static void rope_halves_avx2(float *x, const float *cosine, const float *sine, uint32_t head_dim)
+{
+    uint32_t half = head_dim / 2;
+    uint32_t i = 0;
+    for (; i + WIDTH <= half; i += WIDTH) {
+        __m256 a = _mm256_loadu_ps(x + i);
+        __m256 b = _mm256_loadu_ps(x + half + i);
+        __m256 c = _mm256_loadu_ps(cosine + i);
+        __m256 s = _mm256_loadu_ps(sine + i);
+        _mm256_storeu_ps(x + i, _mm256_fmsub_ps(a, c, _mm256_mul_ps(b, s)));
+        _mm256_storeu_ps(x + half + i, _mm256_fmadd_ps(a, s, _mm256_mul_ps(b, c)));
+    }
+    for (; i < half; i++) {
+        canonical_rotate(&x[i], &x[half + i], cosine[i], sine[i]);
     }
 }
 
@@ -395,8 +424,13 @@ const or_kernels_t or_kernels_avx2 = {
     .name = "avx2",
     .matmul_f32 = matmul_f32_avx2,
     .matmul_f16 = matmul_f16_avx2,
+    .matmul_bf16 = matmul_bf16_avx2,
+    .quantize_row = quantize_row_avx2,
+    .matmul_q8_0 = matmul_q8_0_avx2,
+    .matmul_q4_0 = matmul_q4_0_avx2,
     .rmsnorm = rmsnorm_avx2,
     .rope_pairs = rope_pairs_avx2,
+    .rope_halves = rope_halves_avx2,
     .swiglu = swiglu_avx2,
     .add = add_avx2,
     .sum_shards = sum_shards_avx2,

@@ -75,26 +75,36 @@ static void rmsnorm_has_unit_mean_square(void **state)
     }
 }
 
+// (a, b) stand side by side in `x`, or half a head apart.
+static void assert_rotated(const float *x, const float *rotated, const float *cosine,
+                           const float *sine, size_t pairs, size_t step, size_t distance)
+{
+    for (size_t i = 0; i < pairs; i++) {
+        double a = x[i * step];
+        double b = x[i * step + distance];
+        assert_near(rotated[i * step], a * cosine[i] - b * sine[i], 4 * ULP);
+        assert_near(rotated[i * step + distance], a * sine[i] + b * cosine[i], 4 * ULP);
+    }
+}
+
 static void rope_rotates(void **state)
 {
     (void)state;
-    enum { HEAD_DIM = 48 };
-    float x[HEAD_DIM], rotated[HEAD_DIM], cosine[HEAD_DIM / 2], sine[HEAD_DIM / 2];
+    enum { HEAD_DIM = 48, PAIRS = HEAD_DIM / 2 };
+    float x[HEAD_DIM], rotated[HEAD_DIM], cosine[PAIRS], sine[PAIRS];
     uint64_t random = test_seed();
     fill_random(&random, x, HEAD_DIM);
-    for (size_t i = 0; i < HEAD_DIM / 2; i++) {
+    for (size_t i = 0; i < PAIRS; i++) {
         double angle = 6.28 * test_uniform(&random);
         cosine[i] = (float)cos(angle);
         sine[i] = (float)sin(angle);
     }
     memcpy(rotated, x, sizeof x);
     or_kernels_ref.rope_pairs(rotated, cosine, sine, HEAD_DIM);
-    for (size_t i = 0; i < HEAD_DIM / 2; i++) {
-        double a = x[2 * i];
-        double b = x[2 * i + 1];
-        assert_near(rotated[2 * i], a * cosine[i] - b * sine[i], 4 * ULP);
-        assert_near(rotated[2 * i + 1], a * sine[i] + b * cosine[i], 4 * ULP);
-    }
+    assert_rotated(x, rotated, cosine, sine, PAIRS, 2, 1);
+    memcpy(rotated, x, sizeof x);
+    or_kernels_ref.rope_halves(rotated, cosine, sine, HEAD_DIM);
+    assert_rotated(x, rotated, cosine, sine, PAIRS, 1, PAIRS);
 }
 
 static void swiglu_gates(void **state)
