@@ -14,13 +14,18 @@ typedef struct {
     int32_t type;
 } test_token_t;
 
-// A vocabulary made of these tokens, plus what the bits of `wish` ask for.
+// A SentencePiece vocabulary made of these tokens, plus what the bits of `wish` ask for.
 enum {
-    TEST_WITH_BYTES = 1,    // the 256 byte tokens follow
-    TEST_WITH_UNKNOWN = 2,  // token 0 is the unknown one
-    TEST_WITH_BOS_EOS = 4,  // tokens 1 and 2
-    TEST_BYTE_LEVEL = 8,    // "gpt2" instead of "llama"
-    TEST_WITHOUT_SPACE = 16 // add_space_prefix is false
+    TEST_WITH_BYTES = 1,   // the 256 byte tokens follow
+    TEST_WITH_UNKNOWN = 2, // token 0 is the unknown one
+    TEST_WITH_BOS_EOS = 4, // tokens 1 and 2
+    TEST_WITHOUT_SPACE = 8 // add_space_prefix is false
 };
 or_status_t test_make_vocab(const test_token_t *tokens, uint32_t count, unsigned wish,
                             or_vocab_t **vocab_p);
+
+// A byte-level one: these tokens, then the 256 bytes. `pre` names the pre-tokenizer; NULL leaves it
+// out, as it does the merges.
+or_status_t test_make_byte_level(const test_token_t *tokens, uint32_t count,
+                                 const char *const *merges, uint32_t merge_count, const char *pre,
+                                 or_vocab_t **vocab_p);

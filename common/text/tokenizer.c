@@ -2,183 +2,143 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
-#include "common/text/utf8.h"
 #include "common/text/vocab_internal.h"
 
-#define MAX_TEXT_BYTES ((size_t)1 << 30) // so that symbols and pairs are counted in 32 bits
+#define MAX_TEXT_BYTES ((size_t)1 << 30) // so that places and ids are counted in 32 bits
+#define MAX_CACHE_SLOTS 16384
 
-// A stretch of the fragment that is to become one token: at first one character each. Merging makes
-// the left one longer and unlinks the right one, whose length becomes 0.
-//
-//     symbols   o n c e        on c e        once
-//     next      1 2 3 -        2   3 -       -
+// A part that was merged in this call: where it is in the text, and its ids in the result. Words
+// come again and again, and so do their ids.
 typedef struct {
-    uint32_t at; // in the fragment
-    uint32_t length;
-    uint32_t prev; // NONE at the ends
-    uint32_t next;
-} symbol_t;
-
-#define NONE UINT32_MAX
-
-// Symbol `left` and its neighbour have a token for their union, of `length` bytes. Out of date as
-// soon as either changes: then `left` is unlinked or the lengths no longer add up.
-typedef struct {
-    float score;
-    uint32_t left;
-    uint32_t length;
-} pair_t;
+    uint32_t at;
+    uint32_t length; // 0: empty slot
+    uint32_t first;
+    uint32_t count;
+} cached_t;
 
 typedef struct {
     const or_vocab_t *vocab;
-    char *fragment; // the text between two marked tokens, with its space in front
-    uint32_t fragment_bytes;
-    symbol_t *symbols;
-    uint32_t symbol_count;
-    pair_t *heap; // best first
-    uint32_t heap_count;
+    char *text; // the fragments between marked tokens, each with its space in front
+    size_t text_bytes;
+    size_t fragment; // the start of the last one
+    cached_t *cache; // a part's hash is its slot
+    uint32_t cache_mask;
+    or_bpe_room_t room;
     int32_t *ids; // the result
     size_t count;
 } work_t;
 
-// -- the queue of pairs: a binary heap
-// --------------------------------------------------------------------------------
+// -- parts: no merge crosses their ends
+// ------------------------------------------------------------------------------------------
 
-static bool is_better(pair_t a, pair_t b)
+// An atom without a token: its bytes' tokens, or one unknown token. A byte-level vocabulary without
+// a token for a byte leaves it out: its unknown token, if any, is usually its end of text.
+static void emit_atom(work_t *work, const char *bytes, uint32_t length)
 {
-    return a.score > b.score || (a.score == b.score && a.left < b.left);
-}
-
-static void heap_push(work_t *work, pair_t pair)
-{
-    uint32_t i = work->heap_count++;
-    while (i > 0 && is_better(pair, work->heap[(i - 1) / 2])) {
-        work->heap[i] = work->heap[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    work->heap[i] = pair;
-}
-
-static pair_t heap_pop(work_t *work)
-{
-    pair_t best = work->heap[0];
-    pair_t last = work->heap[--work->heap_count];
-    uint32_t i = 0;
-    for (uint32_t child = 1; child < work->heap_count; child = 2 * i + 1) {
-        if (child + 1 < work->heap_count && is_better(work->heap[child + 1], work->heap[child])) {
-            child++;
-        }
-        if (!is_better(work->heap[child], last)) {
-            break;
-        }
-        work->heap[i] = work->heap[child];
-        i = child;
-    }
-    work->heap[i] = last;
-    return best;
-}
-
-// -- one fragment: characters, merges, tokens
-// -------------------------------------------------------------------------
-
-// A byte that is no part of a character is a symbol of its own.
-static void cut_into_characters(work_t *work)
-{
-    uint32_t count = 0;
-    size_t used;
-    for (uint32_t at = 0; at < work->fragment_bytes; at += (uint32_t)used) {
-        if (or_utf8_next(work->fragment + at, work->fragment_bytes - at, &used) !=
-            OR_UTF8_CHARACTER) {
-            used = 1;
-        }
-        work->symbols[count] = (symbol_t){at, (uint32_t)used, count - 1, count + 1};
-        count++;
-    }
-    work->symbols[0].prev = NONE;
-    work->symbols[count - 1].next = NONE;
-    work->symbol_count = count;
-}
-
-static void consider_pair(work_t *work, uint32_t left)
-{
-    if (left == NONE || work->symbols[left].next == NONE) {
-        return;
-    }
-    const symbol_t *symbol = &work->symbols[left];
-    uint32_t length = symbol->length + work->symbols[symbol->next].length;
-    int32_t id = or_vocab_find_text(work->vocab, work->fragment + symbol->at, length);
-    if (id != OR_TOKEN_NONE) {
-        heap_push(work, (pair_t){work->vocab->tokens[id].score, left, length});
-    }
-}
-
-static void merge_with_next(work_t *work, uint32_t left)
-{
-    symbol_t *symbol = &work->symbols[left];
-    symbol_t *next = &work->symbols[symbol->next];
-    symbol->length += next->length;
-    symbol->next = next->next;
-    next->length = 0;
-    if (symbol->next != NONE) {
-        work->symbols[symbol->next].prev = left;
-    }
-    consider_pair(work, symbol->prev);
-    consider_pair(work, left);
-}
-
-static void merge_all(work_t *work)
-{
-    for (uint32_t i = 0; i < work->symbol_count; i++) {
-        consider_pair(work, i);
-    }
-    while (work->heap_count > 0) {
-        pair_t pair = heap_pop(work);
-        const symbol_t *symbol = &work->symbols[pair.left];
-        bool current = symbol->length > 0 && symbol->next != NONE &&
-                       symbol->length + work->symbols[symbol->next].length == pair.length;
-        if (current) {
-            merge_with_next(work, pair.left);
-        }
-    }
-}
-
-// Only single characters can be without a token of their own. What has no byte token either is one
-// unknown token.
-static void emit_symbol(work_t *work, const symbol_t *symbol)
-{
-    const char *bytes = work->fragment + symbol->at;
-    int32_t id = or_vocab_find_text(work->vocab, bytes, symbol->length);
-    if (id != OR_TOKEN_NONE) {
-        work->ids[work->count++] = id;
-        return;
-    }
-    for (uint32_t i = 0; i < symbol->length; i++) {
-        id = work->vocab->byte_tokens[(unsigned char)bytes[i]];
+    const or_vocab_t *vocab = work->vocab;
+    size_t start = work->count;
+    for (uint32_t i = 0; i < length; i++) {
+        int32_t id = vocab->byte_tokens[(unsigned char)bytes[i]];
         if (id == OR_TOKEN_NONE) {
-            work->count -= i;
-            work->ids[work->count++] = work->vocab->unknown;
+            work->count = start;
+            if (!vocab->byte_level) {
+                work->ids[work->count++] = vocab->unknown;
+            }
             return;
         }
         work->ids[work->count++] = id;
     }
 }
 
+static or_status_t merge_part(work_t *work, const char *part, uint32_t length)
+{
+    or_bpe_room_t *room = &work->room;
+    or_status_t status = or_bpe_merge(work->vocab->bpe, work->vocab, part, length, room);
+    for (uint32_t i = 0; status == OR_OK && i < room->count; i++) {
+        or_symbol_t symbol = room->symbols[i];
+        if ((symbol.id & OR_BPE_ATOM) == 0) {
+            work->ids[work->count++] = (int32_t)symbol.id;
+        } else {
+            uint32_t end = i + 1 < room->count ? room->symbols[i + 1].at : length;
+            emit_atom(work, part + symbol.at, end - symbol.at);
+        }
+    }
+    return status;
+}
+
+static or_status_t tokenize_part(work_t *work, size_t start, size_t end)
+{
+    uint32_t length = (uint32_t)(end - start);
+    const char *part = work->text + start;
+    cached_t *cached = &work->cache[XXH3_64bits(part, length) & work->cache_mask];
+    if (cached->length == length && memcmp(work->text + cached->at, part, length) == 0) {
+        memcpy(work->ids + work->count, work->ids + cached->first,
+               cached->count * sizeof *work->ids);
+        work->count += cached->count;
+        return OR_OK;
+    }
+    size_t first = work->count;
+    or_status_t status = merge_part(work, part, length);
+    *cached = (cached_t){(uint32_t)start, length, (uint32_t)first, (uint32_t)(work->count - first)};
+    return status;
+}
+
+// Whether a character may begin with this byte.
+static bool begins_atom(const or_vocab_t *vocab, char byte)
+{
+    return vocab->byte_level || ((unsigned char)byte & 0xC0) != 0x80;
+}
+
+static or_status_t tokenize_parts(work_t *work, size_t start, size_t end)
+{
+    const or_vocab_t *vocab = work->vocab;
+    const char *text = work->text;
+    or_status_t status = OR_OK;
+    for (size_t at = start + 1; status == OR_OK && at < end; at++) {
+        if (!or_bpe_joins(vocab->bpe, text[at - 1], text[at]) && begins_atom(vocab, text[at])) {
+            status = tokenize_part(work, start, at);
+            start = at;
+        }
+    }
+    return status == OR_OK ? tokenize_part(work, start, end) : status;
+}
+
+// -- pieces and fragments
+// ------------------------------------------------------------------------------------------------------
+
+static or_status_t tokenize_piece(void *context, size_t start, size_t end)
+{
+    work_t *work = context;
+    start += work->fragment;
+    end += work->fragment;
+    if (work->vocab->ignores_merges) {
+        int32_t id = or_vocab_find_text(work->vocab, work->text + start, end - start);
+        if (id != OR_TOKEN_NONE) {
+            work->ids[work->count++] = id;
+            return OR_OK;
+        }
+    }
+    return tokenize_parts(work, start, end);
+}
+
 // `fresh` fragments begin with a space of the tokenizer's own, if the vocabulary wants one.
-static void tokenize_fragment(work_t *work, const char *text, size_t length, bool fresh)
+static or_status_t tokenize_fragment(work_t *work, const char *text, size_t length, bool fresh)
 {
     if (length == 0) {
-        return;
+        return OR_OK;
     }
-    uint32_t space = fresh && work->vocab->adds_space ? 1 : 0;
-    work->fragment[0] = ' ';
-    memcpy(work->fragment + space, text, length);
-    work->fragment_bytes = (uint32_t)length + space;
-    cut_into_characters(work);
-    merge_all(work);
-    for (uint32_t i = 0; i != NONE; i = work->symbols[i].next) {
-        emit_symbol(work, &work->symbols[i]);
+    work->fragment = work->text_bytes;
+    if (fresh && work->vocab->adds_space) {
+        work->text[work->text_bytes++] = ' ';
     }
+    memcpy(work->text + work->text_bytes, text, length);
+    work->text_bytes += length;
+    return work->vocab->pretokenizer != NULL
+               ? or_pretokenize(work->vocab->pretokenizer, work->text + work->fragment, length,
+                                tokenize_piece, work)
+               : tokenize_parts(work, work->fragment, work->text_bytes);
 }
 
 // -- the text: fragments and marked tokens
@@ -198,39 +158,41 @@ static int32_t marked_at(const or_vocab_t *vocab, const char *text, size_t lengt
     return OR_TOKEN_NONE;
 }
 
-static void tokenize_text(work_t *work, const char *text, size_t length, bool special)
+static or_status_t tokenize_text(work_t *work, const char *text, size_t length, bool special)
 {
+    or_status_t status = OR_OK;
     size_t start = 0; // of the fragment that is growing
     bool fresh = true;
     size_t at = 0;
-    while (at < length) {
+    while (status == OR_OK && at < length) {
         int32_t id = marked_at(work->vocab, text + at, length - at, special);
         if (id == OR_TOKEN_NONE) {
             at++;
             continue;
         }
-        tokenize_fragment(work, text + start, at - start, fresh);
+        status = tokenize_fragment(work, text + start, at - start, fresh);
         fresh = work->vocab->tokens[id].kind == OR_TOKEN_SPECIAL;
         work->ids[work->count++] = id;
         at += work->vocab->tokens[id].piece_length;
         start = at;
     }
-    tokenize_fragment(work, text + start, length - start, fresh);
+    return status == OR_OK ? tokenize_fragment(work, text + start, length - start, fresh) : status;
 }
 
-// Room for the worst case of `length` bytes. A fragment may bring a space of its own, but each
-// after the first has a marked token of at least a byte before it. A merge takes one pair off the
-// heap and adds at most two.
+// Room for the worst case of `length` bytes: a token a byte. A fragment may bring a space of its
+// own, but each after the first has a marked token of at least a byte before it.
 static or_status_t work_init(work_t *work, const or_vocab_t *vocab, size_t length)
 {
     size_t room = length + 1;
-    *work = (work_t){.vocab = vocab};
-    work->fragment = malloc(room);
-    work->symbols = malloc(room * sizeof *work->symbols);
-    work->heap = malloc(2 * room * sizeof *work->heap);
+    uint32_t slots = 16;
+    while (slots < room / 8 && slots < MAX_CACHE_SLOTS) {
+        slots *= 2;
+    }
+    *work = (work_t){.vocab = vocab, .cache_mask = slots - 1};
+    work->text = malloc(room);
+    work->cache = calloc(slots, sizeof *work->cache);
     work->ids = malloc((2 * room + 1) * sizeof *work->ids);
-    if (work->fragment == NULL || work->symbols == NULL || work->heap == NULL ||
-        work->ids == NULL) {
+    if (work->text == NULL || work->cache == NULL || work->ids == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory to tokenise %zu bytes", length);
     }
     return OR_OK;
@@ -239,31 +201,27 @@ static or_status_t work_init(work_t *work, const or_vocab_t *vocab, size_t lengt
 // Frees what is left: the caller of or_tokenize may have taken the ids.
 static void work_fini(work_t *work)
 {
+    or_bpe_room_fini(&work->room);
     free(work->ids);
-    free(work->heap);
-    free(work->symbols);
-    free(work->fragment);
+    free(work->cache);
+    free(work->text);
 }
 
 or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length, unsigned flags,
                         int32_t **ids_p, size_t *count_p)
 {
-    if (vocab->byte_level) {
-        return or_fail(OR_ERR_UNSUPPORTED,
-                       "byte-level BPE (\"%s\") vocabularies cannot tokenise text in this version; "
-                       "use a model with a SentencePiece (\"llama\") vocabulary",
-                       vocab->model);
-    }
     if (length > MAX_TEXT_BYTES) {
         return or_fail(OR_ERR_INVALID, "a text of %zu bytes is too long to tokenise", length);
     }
     work_t work;
     or_status_t status = work_init(&work, vocab, length);
+    if (status == OR_OK && (flags & OR_TOKENIZE_BOS) != 0 && vocab->bos != OR_TOKEN_NONE) {
+        work.ids[work.count++] = vocab->bos;
+    }
     if (status == OR_OK) {
-        if ((flags & OR_TOKENIZE_BOS) != 0 && vocab->bos != OR_TOKEN_NONE) {
-            work.ids[work.count++] = vocab->bos;
-        }
-        tokenize_text(&work, text, length, (flags & OR_TOKENIZE_SPECIAL) != 0);
+        status = tokenize_text(&work, text, length, (flags & OR_TOKENIZE_SPECIAL) != 0);
+    }
+    if (status == OR_OK) {
         *ids_p = work.ids;
         *count_p = work.count;
         work.ids = NULL;

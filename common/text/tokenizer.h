@@ -1,13 +1,21 @@
 // tokenizer - text to tokens and back.
 //
-// SentencePiece-style BPE: a space is put before the text where the file asks for it, the text is
-// cut into characters, then the adjacent pair whose union has the best score is merged (leftmost on
-// ties) until none is left; what has no token falls back to bytes. User-defined tokens are cut out
-// first. Special tokens written in the text are text, unless the caller passes OR_TOKENIZE_SPECIAL;
-// then they are cut out too, and the text after one begins with a space again. Of the tokens to cut
-// out the leftmost is taken, of those that begin at one place the longest. SentencePiece writes a
-// space as U+2581; a U+2581 in the text itself stays what it is (byte tokens), so that any text
-// comes back from its tokens byte for byte.
+// User-defined tokens are cut out of the text first. Special tokens written in it are text, unless
+// the caller passes OR_TOKENIZE_SPECIAL; then they are cut out too. Of the tokens to cut out the
+// leftmost is taken, of those that begin at one place the longest. What is left becomes tokens by
+// byte-pair encoding (bpe.h), as the vocabulary's kind wants it:
+//
+//     SentencePiece   a space is put before the text, and before what follows a special token, where
+//                     the file asks for it; characters merge, best score first; what has no token
+//                     falls back to byte tokens. Spaces are written as U+2581 in the file; a U+2581
+//                     in the text itself stays what it is (byte tokens)
+//     byte-level      the text is cut into pieces (pretokenize.h); within each its bytes merge, in
+//                     the order of the file's merges; in some vocabularies a piece that is a token
+//                     is taken as it is
+//
+// So any text comes back from its tokens byte for byte, with one exception: a byte for which a
+// byte-level vocabulary has no token at all is left out, as in llama.cpp (StarCoder's lacks 0xC0,
+// 0xC1, 0xF1 and 0xF5 to 0xFF, of which only 0xF1 is ever part of UTF-8).
 #pragma once
 
 #include "common/text/vocab.h"
@@ -17,10 +25,9 @@ enum {
     OR_TOKENIZE_SPECIAL = 2, // recognise special tokens written in the text
 };
 
-// Any bytes are accepted; bytes that are not UTF-8 become byte tokens. *ids_p is allocated with
-// malloc (never NULL, even for no tokens); the caller frees it. Time O(n log n). OR_ERR_NO_MEMORY;
-// OR_ERR_INVALID if the text is over 1 GiB; OR_ERR_UNSUPPORTED if this vocabulary's tokenizer is
-// not in this version.
+// Any bytes are accepted. *ids_p is allocated with malloc (never NULL, even for no tokens); the
+// caller frees it. Time O(n log n), memory O(n). OR_ERR_NO_MEMORY; OR_ERR_INVALID if the text is
+// over 1 GiB.
 or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length, unsigned flags,
                         int32_t **ids_p, size_t *count_p);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/log.h"
 #include "common/text/byte_level.h"
 #include "common/text/vocab_internal.h"
 
@@ -278,9 +279,9 @@ static or_status_t read_ends(const or_gguf_t *gguf, or_vocab_t *vocab)
     return status;
 }
 
-static or_status_t read_roles(const or_gguf_t *gguf, or_vocab_t *vocab)
+static or_status_t read_roles(const or_gguf_t *gguf, const or_pre_rule_t *rule, or_vocab_t *vocab)
 {
-    bool sentencepiece = !vocab->byte_level;
+    bool sentencepiece = rule == NULL;
     or_status_t status = read_role(gguf, vocab, "tokenizer.ggml.bos_token_id", &vocab->bos);
     if (status == OR_OK) {
         status = read_role(gguf, vocab, "tokenizer.ggml.eos_token_id", &vocab->eos);
@@ -292,29 +293,82 @@ static or_status_t read_roles(const or_gguf_t *gguf, or_vocab_t *vocab)
         status = read_ends(gguf, vocab);
     }
     if (status == OR_OK) {
-        status = read_flag(gguf, "tokenizer.ggml.add_bos_token", sentencepiece, &vocab->adds_bos);
+        status = read_flag(gguf, "tokenizer.ggml.add_bos_token", sentencepiece || rule->adds_bos,
+                           &vocab->adds_bos);
     }
-    if (status == OR_OK) {
-        status =
-            read_flag(gguf, "tokenizer.ggml.add_space_prefix", sentencepiece, &vocab->adds_space);
+    if (status == OR_OK && sentencepiece) {
+        status = read_flag(gguf, "tokenizer.ggml.add_space_prefix", true, &vocab->adds_space);
     }
     vocab->adds_bos = vocab->adds_bos && vocab->bos != OR_TOKEN_NONE;
     return status;
 }
 
-// Any text must have tokens: a byte token for each byte, or the unknown token for the rest.
+// Any text must have tokens. SentencePiece: a byte token for each byte, or the unknown token for the
+// rest. Byte-level: some vocabularies have no token for bytes that are rare or absent in UTF-8, but
+// none can do without ASCII.
 static or_status_t check_fallback(const or_gguf_t *gguf, const or_vocab_t *vocab)
 {
-    for (unsigned byte = 0; byte < 256; byte++) {
-        if (!vocab->byte_level && vocab->byte_tokens[byte] == OR_TOKEN_NONE &&
+    for (unsigned i = 0; i < 256; i++) {
+        char byte = (char)i;
+        if (vocab->byte_level && i < 128 && or_vocab_find_text(vocab, &byte, 1) == OR_TOKEN_NONE) {
+            return or_fail(OR_ERR_FORMAT, "%s: its vocabulary has no token for byte 0x%02X",
+                           or_gguf_path(gguf), i);
+        }
+        if (!vocab->byte_level && vocab->byte_tokens[i] == OR_TOKEN_NONE &&
             vocab->unknown == OR_TOKEN_NONE) {
             return or_fail(OR_ERR_FORMAT,
                            "%s: its vocabulary has neither a token for byte 0x%02X nor an unknown "
                            "token",
-                           or_gguf_path(gguf), byte);
+                           or_gguf_path(gguf), i);
         }
     }
     return OR_OK;
+}
+
+// -- the tokenizer
+// ----------------------------------------------------------------------------------------------------
+
+// *rule is NULL for SentencePiece, which has no pre-tokenisation.
+static or_status_t read_rule(const or_gguf_t *gguf, const or_vocab_t *vocab,
+                             const or_pre_rule_t **rule)
+{
+    or_gguf_string_t name = {"default", 7};
+    *rule = NULL;
+    if (!vocab->byte_level) {
+        return OR_OK;
+    }
+    if (or_gguf_has(gguf, "tokenizer.ggml.pre")) {
+        or_status_t status = or_gguf_get_string(gguf, "tokenizer.ggml.pre", &name);
+        if (status != OR_OK) {
+            return status;
+        }
+    } else {
+        or_log(OR_LOG_WARN,
+               "%s: does not say how text is pre-tokenised (no tokenizer.ggml.pre); taking "
+               "\"default\", which may give other tokens than in training: convert the model again",
+               or_gguf_path(gguf));
+    }
+    *rule = or_pre_rule_find(name.bytes, name.length);
+    if (*rule == NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "%s: the pre-tokenizer \"%.*s\" (tokenizer.ggml.pre) is not known to this "
+                       "version; use a newer one, or, if the model's pre-tokenizer is the same as "
+                       "one known by another name, write that name into the file",
+                       or_gguf_path(gguf), name.length < 32 ? (int)name.length : 32, name.bytes);
+    }
+    return OR_OK;
+}
+
+static or_status_t make_tokenizer(const or_gguf_t *gguf, const or_pre_rule_t *rule,
+                                  or_vocab_t *vocab)
+{
+    or_status_t status =
+        or_fail_context(or_bpe_create(vocab, gguf, &vocab->bpe), "%s", or_gguf_path(gguf));
+    if (status == OR_OK && rule != NULL) {
+        vocab->ignores_merges = rule->ignores_merges;
+        status = or_pretokenizer_create(rule, &vocab->pretokenizer);
+    }
+    return status;
 }
 
 // -- the vocabulary
@@ -323,7 +377,11 @@ static or_status_t check_fallback(const or_gguf_t *gguf, const or_vocab_t *vocab
 static or_status_t fill(const or_gguf_t *gguf, or_vocab_t *vocab)
 {
     source_t source;
+    const or_pre_rule_t *rule = NULL;
     or_status_t status = read_model(gguf, vocab);
+    if (status == OR_OK) {
+        status = read_rule(gguf, vocab, &rule);
+    }
     if (status == OR_OK) {
         status = read_source(gguf, !vocab->byte_level, &source);
     }
@@ -331,16 +389,19 @@ static or_status_t fill(const or_gguf_t *gguf, or_vocab_t *vocab)
         status = read_tokens(gguf, &source, vocab);
     }
     if (status == OR_OK) {
-        status = read_roles(gguf, vocab);
-    }
-    if (status == OR_OK) {
-        status = check_fallback(gguf, vocab);
+        status = read_roles(gguf, rule, vocab);
     }
     if (status == OR_OK) {
         status = or_fail_context(or_vocab_fill_keys(vocab), "%s", or_gguf_path(gguf));
     }
     if (status == OR_OK) {
         status = or_fail_context(or_vocab_fill_index(vocab), "%s", or_gguf_path(gguf));
+    }
+    if (status == OR_OK) {
+        status = check_fallback(gguf, vocab);
+    }
+    if (status == OR_OK) {
+        status = make_tokenizer(gguf, rule, vocab);
     }
     return status;
 }
@@ -366,6 +427,8 @@ void or_vocab_destroy(or_vocab_t **vocab_p)
     if (vocab == NULL) {
         return;
     }
+    or_pretokenizer_destroy(&vocab->pretokenizer);
+    or_bpe_destroy(&vocab->bpe);
     free(vocab->marked);
     free(vocab->table);
     free(vocab->noise_keys);

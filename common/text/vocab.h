@@ -8,9 +8,9 @@
 //
 // `bytes` is exactly what the token adds to the text (a leading-space rule for the very first token
 // is the tokenizer's and the detokeniser's business, not the token's). Kinds of tokenizer:
-// SentencePiece-style BPE ("llama") loads and tokenises; byte-level BPE ("gpt2") loads, so that
-// vocabularies can be compared, and or_tokenize refuses it by name. Immutable after load: any
-// thread. Owns all it returns.
+// SentencePiece-style BPE ("llama"), and byte-level BPE ("gpt2") with the merges of
+// tokenizer.ggml.merges and the pre-tokenisation that tokenizer.ggml.pre names. Immutable after
+// load: any thread. Owns all it returns.
 #pragma once
 
 #include <stdint.h>
@@ -29,9 +29,10 @@ typedef enum {
 
 #define OR_TOKEN_NONE (-1)
 
-// OR_ERR_FORMAT, OR_ERR_UNSUPPORTED (unknown tokenizer, named), OR_ERR_NOT_FOUND (no vocabulary in
-// the file). Fails if two noise keys collide (never seen; checked because DESIGN.md section 4 rests
-// on it).
+// OR_ERR_FORMAT; OR_ERR_UNSUPPORTED (unknown tokenizer or pre-tokenizer, named); OR_ERR_NOT_FOUND
+// (no vocabulary in the file, or no merges where there must be some); OR_ERR_NO_MEMORY. A file that
+// names no pre-tokenizer gets "default", with a warning in the log. Fails if two noise keys collide
+// (never seen; checked because DESIGN.md section 4 rests on it).
 or_status_t or_vocab_load(const or_gguf_t *gguf, or_vocab_t **vocab_p);
 void or_vocab_destroy(or_vocab_t **vocab_p);
 
@@ -53,7 +54,8 @@ bool or_vocab_is_end(const or_vocab_t *vocab, int32_t id);
 // "llama", "gpt2".
 const char *or_vocab_model(const or_vocab_t *vocab);
 
-// Identity by content: bytes, kinds and special roles of every token, not names or sizes of files.
+// Identity by content: bytes, kinds and special roles of every token, not names or sizes of files,
+// nor how text becomes tokens.
 uint64_t or_vocab_hash(const or_vocab_t *vocab);
 
 // One 64-bit key per token, unique in this vocabulary and the same in any vocabulary that has the

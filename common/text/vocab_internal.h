@@ -1,6 +1,8 @@
 // vocab_internal - a vocabulary from the inside, for the tokenizer.
 #pragma once
 
+#include "common/text/bpe.h"
+#include "common/text/pretokenize.h"
 #include "common/text/vocab.h"
 
 typedef struct {
@@ -27,11 +29,15 @@ struct or_vocab {
     int32_t unknown;
     bool adds_bos;
     bool adds_space;          // the text begins with a space of the tokenizer's own
-    int32_t byte_tokens[256]; // OR_TOKEN_NONE where there is none
+    int32_t byte_tokens[256]; // of kind byte; OR_TOKEN_NONE where there is none
     uint32_t widest_text;     // bytes of the longest text token
 
     uint32_t *table; // open addressing over the bytes of text tokens: id + 1, 0 where empty
     uint32_t table_mask;
+
+    or_bpe_t *bpe;
+    or_pretokenizer_t *pretokenizer; // NULL: not byte-level
+    bool ignores_merges;             // a piece that is a token is that token
 
     // Special and user-defined tokens by first byte of the piece, then longest first.
     int32_t *marked;

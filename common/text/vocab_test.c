@@ -81,15 +81,21 @@ static void byte_level_tokens_print_bytes(void **state)
                                           {"\xC4\xA0of", 0, 1},               // U+0120: a space
                                           {"\xC4\x80\xC3\xBF\xC5\x83", 0, 1}, // 00 FF AD
                                           {"\xE6\x9C\xAC", 0, 1}};            // outside the map
+    static const char *const none[] = {""};
     or_vocab_t *vocab = NULL;
     uint32_t length;
-    assert_int_equal(test_make_vocab(tokens, 4, TEST_BYTE_LEVEL, &vocab), OR_OK);
+    assert_int_equal(test_make_byte_level(tokens, 4, none, 0, "gpt-2", &vocab), OR_OK);
     assert_bytes(vocab, 0, "");
     assert_bytes(vocab, 1, " of");
     const char *bytes = or_vocab_bytes(vocab, 2, &length);
     assert_int_equal(length, 3);
     assert_memory_equal(bytes, "\x00\xFF\xAD", 3);
     assert_bytes(vocab, 3, "\xE6\x9C\xAC");
+    for (unsigned i = 0; i < 256; i++) {
+        bytes = or_vocab_bytes(vocab, 4 + (int32_t)i, &length);
+        assert_int_equal(length, 1);
+        assert_int_equal((unsigned char)*bytes, i);
+    }
     assert_int_equal(or_vocab_bos(vocab), OR_TOKEN_NONE);
     assert_false(or_vocab_adds_bos(vocab));
     or_vocab_destroy(&vocab);
@@ -195,6 +201,64 @@ static void refuses_vocabularies_that_make_no_sense(void **state)
     assert_refused(&no_score, 1, TEST_WITH_BYTES, "no valid score");
 }
 
+static void assert_byte_level(const char *merge, const char *pre, or_status_t expected,
+                              const char *reason)
+{
+    static const test_token_t tokens[] = {{"ab", 0, 1}, {"abc", 0, 1}, {"b\xC4\xA0", 0, 3}};
+    const char *const merges[] = {"a b", merge};
+    or_vocab_t *vocab = NULL;
+    assert_int_equal(test_make_byte_level(tokens, 3, merges, 2, pre, &vocab), expected);
+    if (strstr(or_error_text(), reason) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", or_error_text(), reason);
+    }
+    or_vocab_destroy(&vocab);
+}
+
+static void refuses_merges_that_make_no_token(void **state)
+{
+    (void)state;
+    assert_byte_level("ab c", "gpt-2", OR_OK, "");
+    assert_byte_level("abc", "gpt-2", OR_ERR_FORMAT, "merge 1 (\"abc\")"); // no space
+    assert_byte_level("", "gpt-2", OR_ERR_FORMAT, "merge 1");
+    assert_byte_level(" a", "gpt-2", OR_ERR_FORMAT, "merge 1");
+    assert_byte_level("b ", "gpt-2", OR_ERR_FORMAT, "merge 1");
+    assert_byte_level("bc d", "gpt-2", OR_ERR_FORMAT, "merge 1");       // unknown left
+    assert_byte_level("a bc", "gpt-2", OR_ERR_FORMAT, "merge 1");       // unknown right
+    assert_byte_level("a a", "gpt-2", OR_ERR_FORMAT, "merge 1");        // unknown union
+    assert_byte_level("b \xC4\xA0", "gpt-2", OR_ERR_FORMAT, "merge 1"); // a special token
+}
+
+static void refuses_unknown_pre_tokenizers_by_name(void **state)
+{
+    (void)state;
+    assert_byte_level("ab c", "gpt-22", OR_ERR_UNSUPPORTED, "\"gpt-22\"");
+    assert_byte_level("ab c", "gpt", OR_ERR_UNSUPPORTED, "\"gpt\"");
+    assert_byte_level("ab c", "", OR_ERR_UNSUPPORTED, "\"\"");
+    assert_byte_level("ab c", NULL, OR_OK, ""); // "default", with a warning
+}
+
+static void refuses_byte_level_files_without_merges(void **state)
+{
+    (void)state;
+    static const test_token_t a = {"aa", 0, 1};
+    or_vocab_t *vocab = NULL;
+    assert_int_equal(test_make_byte_level(&a, 1, NULL, 0, "gpt-2", &vocab), OR_ERR_NOT_FOUND);
+    assert_null(vocab);
+    assert_non_null(strstr(or_error_text(), "tokenizer.ggml.merges"));
+}
+
+// What the files' hashes were before their merges were read: peers of other versions compare them.
+static void hashes_do_not_depend_on_the_tokenizer(void **state)
+{
+    (void)state;
+    or_vocab_t *vocab = test_load_vocab(test_model("tales-bpe-1m-f16.gguf"));
+    assert_true(or_vocab_hash(vocab) == UINT64_C(0x99E65C1197A7318F));
+    or_vocab_destroy(&vocab);
+    vocab = test_load_vocab(test_model("tales-6m-f16.gguf"));
+    assert_true(or_vocab_hash(vocab) == UINT64_C(0x5C24EC1829E46BF9));
+    or_vocab_destroy(&vocab);
+}
+
 static void refuses_other_tokenizers_by_name(void **state)
 {
     (void)state;
@@ -236,14 +300,13 @@ static void try_file(test_gguf_t *file, unsigned *loaded)
     or_gguf_close(&gguf);
 }
 
-static void survives_random_damage(void **state)
+static void damage_at_random(const char *name)
 {
-    (void)state;
     enum { HEADER_BYTES = 1200, ROUNDS = 400 };
     uint64_t seed = test_seed();
     unsigned loaded = 0;
     test_gguf_t file;
-    test_gguf_load(&file, test_model("tales-1m-f16.gguf"));
+    test_gguf_load(&file, test_model(name));
     for (int round = 0; round < ROUNDS; round++) {
         size_t limit = round % 2 == 0 ? HEADER_BYTES : file.count / 16;
         size_t place = test_below(&seed, limit);
@@ -252,12 +315,20 @@ static void survives_random_damage(void **state)
         try_file(&file, &loaded);
         file.bytes[place] = saved;
     }
-    print_message("%u of %d damaged vocabularies still loaded\n", loaded, (int)ROUNDS);
+    print_message("%s: %u of %d damaged vocabularies still loaded\n", name, loaded, (int)ROUNDS);
     test_gguf_fini(&file);
+}
+
+static void survives_random_damage(void **state)
+{
+    (void)state;
+    damage_at_random("tales-1m-f16.gguf");
+    damage_at_random("tales-bpe-1m-f16.gguf");
 }
 
 int main(void)
 {
+    test_log_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sentencepiece_tokens_print_what_they_should),
         cmocka_unit_test(byte_level_tokens_print_bytes),
@@ -266,6 +337,10 @@ int main(void)
         cmocka_unit_test(the_same_vocabulary_has_the_same_hash),
         cmocka_unit_test(noise_keys_are_unique_in_real_vocabularies),
         cmocka_unit_test(refuses_vocabularies_that_make_no_sense),
+        cmocka_unit_test(refuses_merges_that_make_no_token),
+        cmocka_unit_test(refuses_unknown_pre_tokenizers_by_name),
+        cmocka_unit_test(refuses_byte_level_files_without_merges),
+        cmocka_unit_test(hashes_do_not_depend_on_the_tokenizer),
         cmocka_unit_test(refuses_other_tokenizers_by_name),
         cmocka_unit_test(survives_random_damage),
     };
