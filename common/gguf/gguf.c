@@ -215,7 +215,7 @@ static or_status_t map_file(or_gguf_t *gguf)
     return status;
 }
 
-or_status_t or_gguf_open(const char *path, or_gguf_t **gguf_p)
+or_status_t or_gguf_open_file(const char *path, or_gguf_t **gguf_p)
 {
     or_gguf_t *gguf = calloc(1, sizeof *gguf);
     char *copy = strdup(path);
@@ -237,12 +237,31 @@ or_status_t or_gguf_open(const char *path, or_gguf_t **gguf_p)
     return OR_OK;
 }
 
+or_status_t or_gguf_open(const char *path, or_gguf_t **gguf_p)
+{
+    or_gguf_t *gguf = NULL;
+    or_status_t status = or_gguf_open_file(path, &gguf);
+    if (status == OR_OK) {
+        status = or_gguf_open_later_parts(gguf);
+    }
+    if (status != OR_OK) {
+        or_gguf_close(&gguf);
+        return status;
+    }
+    *gguf_p = gguf;
+    return OR_OK;
+}
+
 void or_gguf_close(or_gguf_t **gguf_p)
 {
     or_gguf_t *gguf = *gguf_p;
     if (gguf == NULL) {
         return;
     }
+    for (uint32_t i = 0; i < gguf->later_count; i++) {
+        or_gguf_close(&gguf->later_parts[i]);
+    }
+    free(gguf->later_parts);
     or_gguf_index_fini(&gguf->tensor_index);
     or_gguf_index_fini(&gguf->entry_index);
     for (uint64_t i = 0; i < gguf->entry_count; i++) {

@@ -1,12 +1,15 @@
-// gguf - a GGUF v2/v3 file, mapped read-only: metadata and tensors, checked before use.
+// gguf - a GGUF v2/v3 model, mapped read-only: metadata and tensors, checked before use.
 //
 //     header | metadata: key, type, value ... | tensor table: name, shape, type, offset ... | padding | tensor data
 //
-// Invariant after open: every string, array and tensor lies inside the file, sizes do not overflow,
-// alignments are powers of two and tensor data are aligned to them, names are unique. So readers of
-// an open file check meaning, never bounds. Shapes are GGUF's: dims[0] varies fastest (a weight
+// A split model is several such files, NAME-00001-of-0000N.gguf and so on: the first has the
+// metadata, each has some of the tensors. Opening the first opens all, and reads as one file.
+//
+// Invariant after open: every string, array and tensor lies inside its file, sizes do not overflow,
+// alignments are powers of two and tensor data are aligned to them, rows are whole blocks of their
+// type, names are unique over all parts. So readers of an open file check meaning, never bounds. Shapes are GGUF's: dims[0] varies fastest (a weight
 // matrix [K inputs, N outputs] has dims {K, N}). Immutable after open: any thread. Pointers
-// returned are into the mapping, valid until close.
+// returned are into the mappings, valid until close.
 #pragma once
 
 #include <stdint.h>
@@ -32,7 +35,19 @@ typedef enum {
 } or_gguf_type_t;
 
 // Tensor element types, numbered as in GGUF. Only those this version computes with are named.
-typedef enum { OR_TENSOR_F32 = 0, OR_TENSOR_F16 = 1 } or_tensor_type_t;
+typedef enum {
+    OR_TENSOR_F32 = 0,
+    OR_TENSOR_F16 = 1,
+    OR_TENSOR_Q4_0 = 2, // 32 elements: half scale, 16 bytes of two 4-bit numbers each
+    OR_TENSOR_Q8_0 = 8, // 32 elements: half scale, 32 signed bytes
+    OR_TENSOR_BF16 = 30,
+} or_tensor_type_t;
+
+// What a type stores together: {32, 34} for Q8_0, {1, 4} for F32.
+typedef struct {
+    uint32_t elements;
+    uint32_t bytes;
+} or_tensor_block_t;
 
 typedef struct {
     const char *bytes; // not zero-terminated
@@ -51,23 +66,24 @@ typedef struct {
     // An or_tensor_type_t, or another of GGUF's numbers: then data is NULL and bytes 0.
     uint32_t type;
     uint32_t dim_count;
-    uint64_t dims[4]; // unused ones are 1
+    uint64_t dims[4]; // unused ones are 1; dims[0] is a multiple of the type's block
     uint64_t elements;
     const void *data;
     uint64_t bytes;
 } or_gguf_tensor_t;
 
 // Map and check `path`. OR_ERR_IO (no such file, not readable), OR_ERR_FORMAT (not GGUF, truncated,
-// hostile: says what and where), OR_ERR_UNSUPPORTED (version, big-endian). A tensor of a type this
-// version cannot compute with is not an error here.
+// hostile, a part that is missing or belongs elsewhere: says what and where), OR_ERR_UNSUPPORTED
+// (version, big-endian), OR_ERR_INVALID (a later part of a split model: says which one to open). A
+// tensor of a type this version cannot compute with is not an error here.
 or_status_t or_gguf_open(const char *path, or_gguf_t **gguf_p);
 
 void or_gguf_close(or_gguf_t **gguf_p);
 
 const char *or_gguf_path(const or_gguf_t *gguf);
-uint64_t or_gguf_file_bytes(const or_gguf_t *gguf);
-// Is it the same file? XXH64 of its size and of up to 1,024 pieces of 4 KiB spread over it, so that
-// a large file is not read whole.
+uint64_t or_gguf_file_bytes(const or_gguf_t *gguf); // of all parts
+// Is it the same model? XXH64 of its size and of up to 1,024 pieces of 4 KiB spread over it, so
+// that a large file is not read whole; of a split model's parts one after the other.
 uint64_t or_gguf_fingerprint(const or_gguf_t *gguf);
 uint32_t or_gguf_version(const or_gguf_t *gguf);
 
@@ -100,3 +116,5 @@ const or_gguf_tensor_t *or_gguf_find_tensor(const or_gguf_t *gguf, const char *n
 // "F16", "Q8_0", ... for any of GGUF's numbers; "type 99" for unknown ones (static storage per
 // thread).
 const char *or_gguf_tensor_type_name(uint32_t type);
+// {1, 0} for types this version cannot compute with.
+or_tensor_block_t or_gguf_tensor_block(uint32_t type);

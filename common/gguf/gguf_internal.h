@@ -1,4 +1,5 @@
-// gguf_internal - what opening (gguf.c, gguf_tensors.c) and access to values (gguf_values.c) share.
+// gguf_internal - what opening (gguf.c, gguf_tensors.c, gguf_split.c) and access to values
+// (gguf_values.c) share.
 #pragma once
 
 #include "common/gguf/gguf_index.h"
@@ -19,10 +20,19 @@ struct or_gguf {
     entry_t *entries;
     uint64_t entry_count;
     or_gguf_tensor_t *tensors;
-    uint64_t tensor_count;
+    uint64_t tensor_count; // of a split model's first part: all parts' tensors
     name_index_t entry_index;
     name_index_t tensor_index;
+    or_gguf_t **later_parts; // of a split model's first part; they own their mappings
+    uint32_t later_count;
 };
+
+// Map and check one file, whatever it is a part of.
+or_status_t or_gguf_open_file(const char *path, or_gguf_t **gguf_p);
+
+// If the file is the first part of a split model, open the others and list their tensors too. On
+// failure or_gguf_close frees what was opened.
+or_status_t or_gguf_open_later_parts(or_gguf_t *gguf);
 
 // Bytes of one number of this type; 0 for strings, arrays and unknown types.
 uint32_t or_gguf_type_bytes(uint32_t type);

@@ -53,31 +53,25 @@ static or_status_t read_tensor(reader_t *reader, or_gguf_tensor_t *tensor, uint6
     return status;
 }
 
-// Bytes of an element we can compute with; 0 for other types.
-static uint64_t element_bytes_of(uint32_t tensor_type)
-{
-    switch (tensor_type) {
-    case OR_TENSOR_F32:
-        return 4;
-    case OR_TENSOR_F16:
-        return 2;
-    default:
-        return 0;
-    }
-}
-
 static or_status_t place_tensor(const reader_t *data, or_gguf_tensor_t *tensor, uint64_t offset,
                                 uint32_t alignment)
 {
-    uint64_t element_bytes = element_bytes_of(tensor->type);
+    or_tensor_block_t block = or_gguf_tensor_block(tensor->type);
     uint64_t bytes = 0;
+    if (tensor->dims[0] % block.elements != 0) {
+        return or_fail(OR_ERR_FORMAT,
+                       "%s: tensor %.*s of type %s has rows of %" PRIu64
+                       " elements, which are no whole blocks of %" PRIu32,
+                       data->path, or_gguf_shown(tensor->name), tensor->name.bytes,
+                       or_gguf_tensor_type_name(tensor->type), tensor->dims[0], block.elements);
+    }
     if (offset % alignment != 0) {
         return or_fail(OR_ERR_FORMAT,
                        "%s: damaged: the data of tensor %.*s are not aligned to %" PRIu32 " bytes",
                        data->path, or_gguf_shown(tensor->name), tensor->name.bytes, alignment);
     }
     if (offset > data->size - data->at ||
-        __builtin_mul_overflow(tensor->elements, element_bytes, &bytes) ||
+        __builtin_mul_overflow(tensor->elements / block.elements, block.bytes, &bytes) ||
         bytes > data->size - data->at - offset) {
         return or_fail(OR_ERR_FORMAT,
                        "%s: damaged or cut short: the data of tensor %.*s go past the end of the "
@@ -85,7 +79,7 @@ static or_status_t place_tensor(const reader_t *data, or_gguf_tensor_t *tensor, 
                        data->path, or_gguf_shown(tensor->name), tensor->name.bytes);
     }
     tensor->bytes = bytes;
-    tensor->data = element_bytes > 0 ? data->base + data->at + offset : NULL;
+    tensor->data = block.bytes > 0 ? data->base + data->at + offset : NULL;
     return OR_OK;
 }
 

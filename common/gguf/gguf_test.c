@@ -132,7 +132,7 @@ static void make_with_tensors(test_gguf_t *file)
     put_entries(file);
     test_gguf_put_tensor(file, "b", 4, 2, OR_TENSOR_F32, 0);
     test_gguf_put_tensor(file, "a", 3, 1, OR_TENSOR_F16, 64);
-    test_gguf_put_tensor(file, "c", 32, 1, 8, 128);
+    test_gguf_put_tensor(file, "c", 33, 1, 3, 128);
     test_gguf_pad(file, 64);
     test_gguf_put(file, written_numbers, sizeof written_numbers);
     test_gguf_pad(file, 64);
@@ -157,7 +157,7 @@ static void reads_tensors(void **state)
     assert_memory_equal(tensor->data, written_numbers, sizeof written_numbers);
     assert_int_equal(or_gguf_find_tensor(gguf, "a")->bytes, 6);
     assert_null(or_gguf_find_tensor(gguf, "c")->data);
-    assert_string_equal(or_gguf_tensor_type_name(or_gguf_tensor(gguf, 2)->type), "Q8_0");
+    assert_string_equal(or_gguf_tensor_type_name(or_gguf_tensor(gguf, 2)->type), "Q4_1");
     assert_string_equal(or_gguf_tensor_type_name(99), "type 99");
     assert_null(or_gguf_find_tensor(gguf, "d"));
     or_gguf_close(&gguf);
@@ -314,6 +314,16 @@ static void five_dimensions(test_gguf_t *file)
     }
 }
 
+static void half_a_block(test_gguf_t *file)
+{
+    test_gguf_init(file, 3, 1, 0);
+    test_gguf_put_tensor(file, "ragged", 48, 2, OR_TENSOR_Q8_0, 0); // 3 blocks, but no whole rows
+    test_gguf_pad(file, 32);
+    for (int i = 0; i < 16; i++) {
+        test_gguf_put_u64(file, 0);
+    }
+}
+
 static void duplicate_tensor(test_gguf_t *file)
 {
     test_gguf_init(file, 3, 2, 0);
@@ -353,6 +363,7 @@ static void refuses_each_wrong_file_with_its_reason(void **state)
         {offset_past_the_end, OR_ERR_FORMAT, "past the end"},
         {offset_not_aligned, OR_ERR_FORMAT, "not aligned"},
         {five_dimensions, OR_ERR_FORMAT, "5 dimensions"},
+        {half_a_block, OR_ERR_FORMAT, "ragged of type Q8_0 has rows of 48"},
         {duplicate_tensor, OR_ERR_FORMAT, "twin is listed twice"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -117,6 +117,14 @@ or_status_t test_gguf_open(test_gguf_t *file, or_gguf_t **gguf_p)
     return or_gguf_open(path, gguf_p);
 }
 
+void test_gguf_save(const test_gguf_t *file, const char *path)
+{
+    FILE *stream = fopen(path, "wb");
+    assert_non_null(stream);
+    assert_int_equal(fwrite(file->bytes, 1, file->count, stream), file->count);
+    assert_int_equal(fclose(stream), 0);
+}
+
 void test_gguf_load(test_gguf_t *file, const char *path)
 {
     unsigned char block[65536];

@@ -42,5 +42,8 @@ void test_gguf_pad(test_gguf_t *file, size_t alignment);
 // or_gguf_open on what was put so far. The file stays until fini or the next open.
 or_status_t test_gguf_open(test_gguf_t *file, or_gguf_t **gguf_p);
 
+// What was put so far, as a file of that path.
+void test_gguf_save(const test_gguf_t *file, const char *path);
+
 // The whole of a real file, to damage it.
 void test_gguf_load(test_gguf_t *file, const char *path);

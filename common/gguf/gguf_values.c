@@ -54,10 +54,14 @@ const char *or_gguf_path(const or_gguf_t *gguf)
 
 uint64_t or_gguf_file_bytes(const or_gguf_t *gguf)
 {
-    return gguf->bytes;
+    uint64_t bytes = gguf->bytes;
+    for (uint32_t i = 0; i < gguf->later_count; i++) {
+        bytes += gguf->later_parts[i]->bytes;
+    }
+    return bytes;
 }
 
-uint64_t or_gguf_fingerprint(const or_gguf_t *gguf)
+static uint64_t fingerprint_file(const or_gguf_t *gguf)
 {
     uint64_t pieces = gguf->bytes / PIECE_BYTES;
     uint64_t step = pieces > PIECES_MAX ? pieces / PIECES_MAX : 1;
@@ -66,6 +70,16 @@ uint64_t or_gguf_fingerprint(const or_gguf_t *gguf)
         hash = XXH64(gguf->map + i * PIECE_BYTES, PIECE_BYTES, hash);
     }
     return XXH64(gguf->map + pieces * PIECE_BYTES, gguf->bytes % PIECE_BYTES, hash);
+}
+
+uint64_t or_gguf_fingerprint(const or_gguf_t *gguf)
+{
+    uint64_t hash = fingerprint_file(gguf);
+    for (uint32_t i = 0; i < gguf->later_count; i++) {
+        uint64_t part = fingerprint_file(gguf->later_parts[i]);
+        hash = XXH64(&part, sizeof part, hash);
+    }
+    return hash;
 }
 
 uint32_t or_gguf_version(const or_gguf_t *gguf)
@@ -320,4 +334,21 @@ const char *or_gguf_tensor_type_name(uint32_t type)
     }
     snprintf(unknown, sizeof unknown, "type %" PRIu32, type);
     return unknown;
+}
+
+or_tensor_block_t or_gguf_tensor_block(uint32_t type)
+{
+    switch (type) {
+    case OR_TENSOR_F32:
+        return (or_tensor_block_t){1, 4};
+    case OR_TENSOR_F16:
+    case OR_TENSOR_BF16:
+        return (or_tensor_block_t){1, 2};
+    case OR_TENSOR_Q8_0:
+        return (or_tensor_block_t){32, 2 + 32};
+    case OR_TENSOR_Q4_0:
+        return (or_tensor_block_t){32, 2 + 16};
+    default:
+        return (or_tensor_block_t){1, 0};
+    }
 }

@@ -9,7 +9,7 @@
 #define DIM_MAX (1u << 20)     // width, FFN, vocabulary
 #define CONTEXT_MAX (1u << 20) // positions; angles stay in or_sin_cos's range
 
-static const or_arch_t *const architectures[] = {&or_arch_llama};
+static const or_arch_t *const architectures[] = {&or_arch_llama, &or_arch_qwen2};
 
 typedef struct {
     char text[96];
@@ -22,6 +22,11 @@ static metadata_key_t key_of(const or_arch_t *arch, const char *suffix)
     return key;
 }
 
+static bool is_text(or_gguf_string_t string, const char *text)
+{
+    return string.length == strlen(text) && memcmp(string.bytes, text, string.length) == 0;
+}
+
 or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p)
 {
     or_gguf_string_t name;
@@ -30,13 +35,13 @@ or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p)
         return status;
     }
     for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
-        const char *known = architectures[i]->name;
-        if (name.length == strlen(known) && memcmp(name.bytes, known, name.length) == 0) {
+        if (is_text(name, architectures[i]->name)) {
             *arch_p = architectures[i];
             return OR_OK;
         }
     }
-    return or_fail(OR_ERR_UNSUPPORTED, "%s is of architecture \"%.*s\"; this version runs llama",
+    return or_fail(OR_ERR_UNSUPPORTED,
+                   "%s is of architecture \"%.*s\"; this version runs llama and qwen2",
                    or_gguf_path(gguf), name.length > 32 ? 32 : (int)name.length, name.bytes);
 }
 
@@ -102,35 +107,31 @@ static or_status_t read_number(const or_arch_t *arch, const or_gguf_t *gguf, con
     return OR_OK;
 }
 
-static or_status_t refuse_rope_scaling(const or_arch_t *arch, const or_gguf_t *gguf)
+// Scaling is "linear" where a file gives a factor and no type.
+static or_status_t read_rope_scaling(const or_arch_t *arch, const or_gguf_t *gguf, float *stretch)
 {
     metadata_key_t type_key = key_of(arch, "rope.scaling.type");
-    or_gguf_string_t type;
+    metadata_key_t factor_key = key_of(arch, "rope.scaling.factor");
+    or_gguf_string_t type = {"linear", strlen("linear")};
     if (or_gguf_has(gguf, type_key.text)) {
         or_status_t status = or_gguf_get_string(gguf, type_key.text, &type);
         if (status != OR_OK) {
             return status;
         }
-        if (type.length == 4 && memcmp(type.bytes, "none", 4) == 0) {
-            return OR_OK; // whatever else is said about scaling then has no effect
-        }
-        return or_fail(OR_ERR_UNSUPPORTED, "%s of %s is \"%.*s\"; this version knows only none",
-                       type_key.text, or_gguf_path(gguf), type.length > 32 ? 32 : (int)type.length,
-                       type.bytes);
     }
-    static const char *const factors[] = {"rope.scaling.factor", "rope.scale_linear"};
-    for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++) {
-        float factor;
-        or_status_t status = read_number(arch, gguf, factors[i], 1.0f, &factor);
-        if (status != OR_OK) {
-            return status;
-        }
-        if (factor != 1.0f) {
-            return or_fail(OR_ERR_UNSUPPORTED, "%s.%s of %s is %g; this version knows only 1",
-                           arch->name, factors[i], or_gguf_path(gguf), (double)factor);
-        }
+    if (is_text(type, "none")) {
+        *stretch = 1; // whatever else is said about scaling then has no effect
+        return OR_OK;
     }
-    return OR_OK;
+    if (!is_text(type, "linear")) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "%s of %s is \"%.*s\"; this version knows none and linear", type_key.text,
+                       or_gguf_path(gguf), type.length > 32 ? 32 : (int)type.length, type.bytes);
+    }
+    const char *older = "rope.scale_linear"; // what the factor was called
+    return read_number(arch, gguf,
+                       or_gguf_has(gguf, factor_key.text) ? "rope.scaling.factor" : older, 1.0f,
+                       stretch);
 }
 
 static or_status_t read_counts(const or_arch_t *arch, const or_gguf_t *gguf,
@@ -225,7 +226,7 @@ or_status_t or_arch_read(const or_arch_t *arch, const or_gguf_t *gguf, or_model_
     for (size_t i = 0; status == OR_OK && i < sizeof required / sizeof required[0]; i++) {
         status = require(arch, gguf, required[i].suffix, required[i].expected);
     }
-    status = status != OR_OK ? status : refuse_rope_scaling(arch, gguf);
+    status = status != OR_OK ? status : read_rope_scaling(arch, gguf, &n.rope_stretch);
     status = status != OR_OK
                  ? status
                  : read_number(arch, gguf, "attention.layer_norm_rms_epsilon", 0, &n.norm_epsilon);

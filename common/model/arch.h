@@ -13,6 +13,9 @@
 typedef struct {
     float *attention_norm; // [width]
     float *ffn_norm;       // [width]
+    float *query_bias;     // [heads * head_dim]; NULL where the architecture has none
+    float *key_bias;       // [kv_heads * head_dim], likewise
+    float *value_bias;     // [kv_heads * head_dim], likewise
     or_matrix_t query;     // width -> heads * head_dim
     or_matrix_t key;       // width -> kv_heads * head_dim
     or_matrix_t value;     // width -> kv_heads * head_dim
@@ -35,7 +38,9 @@ typedef struct {
     const char *name; // general.architecture
     const char *embedding;
     const char *output_norm;
-    const char *head;                      // absent in the file: the embedding is the head
+    const char *head;         // absent in the file: the embedding is the head
+    const char *rope_factors; // [head_dim / 2] divide the frequencies; absent in the file: none do
+    bool rope_halves;         // pairs are (i, i + head_dim / 2), not neighbours
     const or_arch_tensor_t *layer_tensors; // ends with a zeroed row
 } or_arch_t;
 
@@ -43,9 +48,11 @@ typedef struct {
 typedef struct {
     float norm_epsilon;
     float rope_base;
+    float rope_stretch; // divides all positions ("linear" scaling); 1: none
 } or_arch_numbers_t;
 
 extern const or_arch_t or_arch_llama;
+extern const or_arch_t or_arch_qwen2;
 
 // The architecture the file names. OR_ERR_UNSUPPORTED lists those there are.
 or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p);

@@ -1,5 +1,6 @@
 #include "common/model/arch.h"
 
+// Llama 1 to 3: Llama 3.1 and later scale the frequencies by a table in the file.
 static const or_arch_tensor_t layer_tensors[] = {
     {"attn_norm.weight", OR_DIM_WIDTH, OR_DIM_ONE, offsetof(or_layer_t, attention_norm)},
     {"attn_q.weight", OR_DIM_WIDTH, OR_DIM_QUERY, offsetof(or_layer_t, query)},
@@ -18,5 +19,6 @@ const or_arch_t or_arch_llama = {
     .embedding = "token_embd.weight",
     .output_norm = "output_norm.weight",
     .head = "output.weight",
+    .rope_factors = "rope_freqs.weight",
     .layer_tensors = layer_tensors,
 };

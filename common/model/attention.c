@@ -149,7 +149,7 @@ static void attend_items(void *context, uint32_t worker, uint32_t begin, uint32_
         uint32_t last = least(first + group, share->heads.end);
         first = first > share->heads.begin ? first : share->heads.begin;
         size_t offset = i / kv_heads * model->query_stride + (size_t)first * model->shape.head_dim;
-        attend(&a, model->query + offset, model->attended + offset, last - first);
+        attend(&a, model->query + offset, model->attended.values + offset, last - first);
     }
 }
 

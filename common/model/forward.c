@@ -4,7 +4,7 @@
 
 // One pass, layer by layer, all rows together:
 //
-//     h = norm(x)   q, k, v = h W   rotate q, k   store k, v   attended = attention(q)
+//     h = norm(x)   q, k, v = h W (+ b)   rotate q, k   store k, v   attended = attention(q)
 //     x += sum over shards of attended_s W_out,s      h = norm(x)
 //     x += sum over shards of (silu(h W_gate) * h W_up)_s W_down,s
 //
@@ -26,7 +26,7 @@ static void embed_rows(void *context, uint32_t worker, uint32_t begin, uint32_t 
         float *x = model->x + i * model->width_stride;
         or_tensor_read_row(model->embedding, (uint64_t)model->rows[i].token, width, x);
         model->kernels->rmsnorm(x, stage->norm, width, model->numbers.norm_epsilon,
-                                model->h + i * model->width_stride);
+                                model->h.values + i * model->width_stride);
     }
 }
 
@@ -40,26 +40,41 @@ static void store_kv(const or_pass_row_t *row, uint32_t layer, uint32_t cache_he
     }
 }
 
+static void add_bias(const or_model_t *model, float *x, const float *bias, or_span_t heads)
+{
+    size_t begin = (size_t)heads.begin * model->shape.head_dim;
+    if (bias != NULL) {
+        model->kernels->add(x + begin, bias + begin,
+                            (heads.end - heads.begin) * model->shape.head_dim);
+    }
+}
+
 static void rotate_and_store_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     (void)worker;
     const stage_t *stage = context;
     const or_model_t *model = stage->model;
+    const or_layer_t *layer = &model->layers[stage->layer];
     const or_share_t *share = &model->share;
     uint32_t head_dim = model->shape.head_dim;
+    void (*rotate)(float *, const float *, const float *, uint32_t) =
+        model->arch->rope_halves ? model->kernels->rope_halves : model->kernels->rope_pairs;
     for (uint32_t i = begin; i < end; i++) {
         const or_pass_row_t *row = &model->rows[i];
         const float *cosine = model->rope_cosine + (size_t)row->position * (head_dim / 2);
         const float *sine = model->rope_sine + (size_t)row->position * (head_dim / 2);
         float *query = model->query + i * model->query_stride;
         float *key = model->key + i * model->kv_stride;
-        const float *value = model->value + i * model->kv_stride;
+        float *value = model->value + i * model->kv_stride;
+        add_bias(model, query, layer->query_bias, share->heads);
+        add_bias(model, key, layer->key_bias, share->kv_heads);
+        add_bias(model, value, layer->value_bias, share->kv_heads);
         for (uint32_t h = share->heads.begin; h < share->heads.end; h++) {
-            model->kernels->rope_pairs(query + (size_t)h * head_dim, cosine, sine, head_dim);
+            rotate(query + (size_t)h * head_dim, cosine, sine, head_dim);
         }
         for (uint32_t h = share->kv_heads.begin; h < share->kv_heads.end; h++) {
             size_t offset = (size_t)h * head_dim;
-            model->kernels->rope_pairs(key + offset, cosine, sine, head_dim);
+            rotate(key + offset, cosine, sine, head_dim);
             store_kv(row, stage->layer, h - share->kv_heads.begin, key + offset, value + offset);
         }
     }
@@ -81,7 +96,8 @@ static void swiglu_rows(void *context, uint32_t worker, uint32_t begin, uint32_t
     or_span_t span = ffn_span(model);
     for (uint32_t i = begin; i < end && span.begin < span.end; i++) {
         size_t offset = i * model->ffn_stride + span.begin;
-        model->kernels->swiglu(model->gate + offset, model->up + offset, span.end - span.begin);
+        model->kernels->swiglu(model->gate.values + offset, model->up + offset,
+                               span.end - span.begin);
     }
 }
 
@@ -94,7 +110,7 @@ static void add_shards_rows(void *context, uint32_t worker, uint32_t begin, uint
     uint32_t width = model->shape.width;
     for (uint32_t i = begin; i < end; i++) {
         float *x = model->x + i * model->width_stride;
-        float *h = model->h + i * model->width_stride;
+        float *h = model->h.values + i * model->width_stride;
         const float *sum = h;
         if (model->ranks->size == 1) {
             model->kernels->sum_shards(model->parts + i * model->width_stride,
@@ -149,8 +165,7 @@ static or_span_t shard_inputs(uint32_t shard, uint32_t units, uint32_t unit_size
 
 // x += matrix * from, cut into shards along the inputs; h = norm(x).
 static or_status_t add_projection(stage_t *stage, const or_matrix_t *matrix, uint32_t units,
-                                  uint32_t unit_size, const float *from, size_t from_stride,
-                                  uint32_t rows)
+                                  uint32_t unit_size, or_activations_t *from, uint32_t rows)
 {
     or_model_t *model = stage->model;
     or_product_t products[OR_SHARDS];
@@ -162,13 +177,12 @@ static or_status_t add_projection(stage_t *stage, const or_matrix_t *matrix, uin
             memset(part, 0, rows * model->width_stride * sizeof *part);
             continue;
         }
-        or_product_t product =
-            or_product(matrix, 0, matrix->outputs, from, from_stride, part, model->width_stride);
+        or_product_t product = or_product(matrix, 0, matrix->outputs, part, model->width_stride);
         product.input_begin = inputs.begin;
         product.input_end = inputs.end;
         products[count++] = product;
     }
-    or_products_run(model->kernels, model->workers, products, count, rows);
+    or_products_run(model->kernels, model->workers, from, 0, rows, products, count);
     or_status_t status = model->ranks->size == 1 ? OR_OK : exchange(model, rows);
     if (status == OR_OK) {
         or_workers_run(model->workers, rows, or_workers_grain(16ull * model->shape.width),
@@ -186,26 +200,21 @@ static void project_qkv(or_model_t *model, const or_layer_t *layer, uint32_t row
     uint32_t kv_begin = share->kv_heads.begin * head_dim;
     uint32_t kv_end = share->kv_heads.end * head_dim;
     const or_product_t products[] = {
-        or_product(&layer->query, q_begin, q_end, model->h, model->width_stride, model->query,
-                   model->query_stride),
-        or_product(&layer->key, kv_begin, kv_end, model->h, model->width_stride, model->key,
-                   model->kv_stride),
-        or_product(&layer->value, kv_begin, kv_end, model->h, model->width_stride, model->value,
-                   model->kv_stride),
+        or_product(&layer->query, q_begin, q_end, model->query, model->query_stride),
+        or_product(&layer->key, kv_begin, kv_end, model->key, model->kv_stride),
+        or_product(&layer->value, kv_begin, kv_end, model->value, model->kv_stride),
     };
-    or_products_run(model->kernels, model->workers, products, 3, rows);
+    or_products_run(model->kernels, model->workers, &model->h, 0, rows, products, 3);
 }
 
 static void project_gate_up(or_model_t *model, const or_layer_t *layer, uint32_t rows)
 {
     or_span_t span = ffn_span(model);
     const or_product_t products[] = {
-        or_product(&layer->gate, span.begin, span.end, model->h, model->width_stride, model->gate,
-                   model->ffn_stride),
-        or_product(&layer->up, span.begin, span.end, model->h, model->width_stride, model->up,
-                   model->ffn_stride),
+        or_product(&layer->gate, span.begin, span.end, model->gate.values, model->ffn_stride),
+        or_product(&layer->up, span.begin, span.end, model->up, model->ffn_stride),
     };
-    or_products_run(model->kernels, model->workers, products, 2, rows);
+    or_products_run(model->kernels, model->workers, &model->h, 0, rows, products, 2);
 }
 
 static or_status_t run_layer(or_model_t *model, uint32_t index, uint32_t rows)
@@ -218,8 +227,9 @@ static or_status_t run_layer(or_model_t *model, uint32_t index, uint32_t rows)
     or_workers_run(model->workers, rows, or_workers_grain(16ull * shape->width),
                    rotate_and_store_rows, &stage);
     or_attention_run(model, index, rows);
-    or_status_t status = add_projection(&stage, &layer->output, shape->heads, shape->head_dim,
-                                        model->attended, model->query_stride, rows);
+    uint32_t heads_unit = model->share.heads_unit;
+    or_status_t status = add_projection(&stage, &layer->output, shape->heads / heads_unit,
+                                        heads_unit * shape->head_dim, &model->attended, rows);
     if (status != OR_OK) {
         return status;
     }
@@ -229,8 +239,7 @@ static or_status_t run_layer(or_model_t *model, uint32_t index, uint32_t rows)
     stage.norm =
         index + 1 < shape->layers ? model->layers[index + 1].attention_norm : model->output_norm;
     uint32_t units = (shape->ffn + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT;
-    return add_projection(&stage, &layer->down, units, OR_SHARD_FFN_UNIT, model->gate,
-                          model->ffn_stride, rows);
+    return add_projection(&stage, &layer->down, units, OR_SHARD_FFN_UNIT, &model->gate, rows);
 }
 
 or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint32_t count)

@@ -36,11 +36,9 @@ static or_status_t gather(or_model_t *model, uint32_t rows, float *out)
 
 static or_status_t compute(or_model_t *model, uint32_t first, uint32_t rows, float *out)
 {
-    or_product_t product =
-        or_product(&model->head, model->share.vocab.begin, model->share.vocab.end,
-                   model->h + first * model->width_stride, model->width_stride, model->logits,
-                   model->vocab_stride);
-    or_products_run(model->kernels, model->workers, &product, 1, rows);
+    or_product_t product = or_product(&model->head, model->share.vocab.begin,
+                                      model->share.vocab.end, model->logits, model->vocab_stride);
+    or_products_run(model->kernels, model->workers, &model->h, first, rows, &product, 1);
     if (model->ranks->size > 1) {
         return gather(model, rows, out);
     }

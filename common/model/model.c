@@ -33,6 +33,21 @@ static or_span_t units_of_shards(or_span_t shards, uint32_t units)
                        or_shard_span(shards.end - 1, units).end};
 }
 
+// Where the attention's output matrix is quantised, a shard must have whole blocks of its inputs:
+// as many heads stay together as fill one. The heads together do, or the file would not have opened.
+static uint32_t heads_in_unit(const or_model_t *model)
+{
+    bool quantised = false;
+    for (uint32_t i = 0; i < model->shape.layers; i++) {
+        quantised = quantised || or_matrix_is_quantised(&model->layers[i].output);
+    }
+    uint32_t heads = 1;
+    while (quantised && heads * model->shape.head_dim % OR_QUANT_BLOCK != 0) {
+        heads++;
+    }
+    return heads;
+}
+
 static or_status_t cut(or_model_t *model)
 {
     or_share_t *share = &model->share;
@@ -42,7 +57,10 @@ static or_status_t cut(or_model_t *model)
         return status;
     }
     uint32_t group = shape->heads / shape->kv_heads;
-    share->heads = units_of_shards(share->shards, shape->heads);
+    share->heads_unit = heads_in_unit(model);
+    share->heads = units_of_shards(share->shards, shape->heads / share->heads_unit);
+    share->heads.begin *= share->heads_unit;
+    share->heads.end *= share->heads_unit;
     share->kv_heads.begin = share->heads.begin / group;
     share->kv_heads.end = share->heads.begin == share->heads.end
                               ? share->kv_heads.begin
@@ -87,7 +105,11 @@ static or_status_t fill_rope(or_model_t *model)
     }
     for (uint32_t i = 0; i < half; i++) {
         double frequency =
-            or_pow((double)model->numbers.rope_base, -2.0 * i / model->shape.head_dim);
+            or_pow((double)model->numbers.rope_base, -2.0 * i / model->shape.head_dim) /
+            (double)model->numbers.rope_stretch;
+        if (model->rope_factors != NULL) {
+            frequency /= (double)model->rope_factors[i];
+        }
         for (uint32_t position = 0; position < model->context; position++) {
             double sine, cosine;
             or_sin_cos(position * frequency, &sine, &cosine);
@@ -118,6 +140,30 @@ static bool allocate_scratch(or_model_t *model)
     return model->scratch != NULL;
 }
 
+// What quantised matrices read is kept in that form too.
+static or_status_t allocate_activations(or_model_t *model)
+{
+    const or_model_shape_t *shape = &model->shape;
+    bool h = or_matrix_is_quantised(&model->head);
+    bool attended = false;
+    bool gate = false;
+    for (uint32_t i = 0; i < shape->layers; i++) {
+        const or_layer_t *layer = &model->layers[i];
+        h = h || or_matrix_is_quantised(&layer->query) || or_matrix_is_quantised(&layer->key) ||
+            or_matrix_is_quantised(&layer->value) || or_matrix_is_quantised(&layer->gate) ||
+            or_matrix_is_quantised(&layer->up);
+        attended = attended || or_matrix_is_quantised(&layer->output);
+        gate = gate || or_matrix_is_quantised(&layer->down);
+    }
+    uint32_t rows = model->rows_max;
+    or_status_t status = or_activations_init(&model->h, rows, shape->width, h);
+    status = status != OR_OK
+                 ? status
+                 : or_activations_init(&model->attended, rows,
+                                       (size_t)shape->heads * shape->head_dim, attended);
+    return status != OR_OK ? status : or_activations_init(&model->gate, rows, shape->ffn, gate);
+}
+
 // Sizes are bounded by arch.c and apply_options, so that no product here overflows.
 static or_status_t allocate_buffers(or_model_t *model)
 {
@@ -137,12 +183,9 @@ static or_status_t allocate_buffers(or_model_t *model)
         size_t floats; // 0: not needed
     } buffers[] = {
         {&model->x, rows * model->width_stride},
-        {&model->h, rows * model->width_stride},
         {&model->query, rows * model->query_stride},
         {&model->key, rows * model->kv_stride},
         {&model->value, rows * model->kv_stride},
-        {&model->attended, rows * model->query_stride},
-        {&model->gate, rows * model->ffn_stride},
         {&model->up, rows * model->ffn_stride},
         {&model->parts, OR_SHARDS * rows * model->width_stride},
         {&model->gathered, alone ? 0 : ranks * rows * model->width_stride},
@@ -150,7 +193,7 @@ static or_status_t allocate_buffers(or_model_t *model)
         {&model->logits_sent, alone ? 0 : logits_rows * model->vocab_share_max},
         {&model->logits_received, alone ? 0 : ranks * logits_rows * model->vocab_share_max},
     };
-    bool ok = allocate_scratch(model);
+    bool ok = allocate_scratch(model) && allocate_activations(model) == OR_OK;
     for (size_t i = 0; ok && i < sizeof buffers / sizeof buffers[0]; i++) {
         if (buffers[i].floats > 0) {
             *buffers[i].buffer = or_zeroed(buffers[i].floats, sizeof(float));
@@ -200,12 +243,12 @@ or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *optio
     }
     model->gguf = gguf;
     model->ranks = options->ranks != NULL ? options->ranks : or_ranks_single();
-    const or_arch_t *arch = NULL;
-    or_status_t status = or_arch_find(gguf, &arch);
-    status = status != OR_OK ? status : or_arch_read(arch, gguf, &model->shape, &model->numbers);
+    or_status_t status = or_arch_find(gguf, &model->arch);
+    status =
+        status != OR_OK ? status : or_arch_read(model->arch, gguf, &model->shape, &model->numbers);
     status = status != OR_OK ? status : apply_options(model, options);
+    status = status != OR_OK ? status : or_tensors_load(model);
     status = status != OR_OK ? status : cut(model);
-    status = status != OR_OK ? status : or_tensors_load(model, arch);
     status = status != OR_OK ? status : fill_rope(model);
     status = status != OR_OK ? status : or_workers_create(options->threads, &model->workers);
     status = status != OR_OK ? status : allocate_buffers(model);
@@ -236,24 +279,16 @@ void or_model_destroy(or_model_t **model_p)
         return;
     }
     or_kv_cache_destroy(&model->cache);
-    float *buffers[] = {model->logits_received,
-                        model->logits_sent,
-                        model->logits,
-                        model->gathered,
-                        model->parts,
-                        model->up,
-                        model->gate,
-                        model->attended,
-                        model->value,
-                        model->key,
-                        model->query,
-                        model->h,
-                        model->x,
-                        model->rope_sine,
-                        model->rope_cosine};
+    float *buffers[] = {
+        model->logits_received, model->logits_sent, model->logits,    model->gathered,
+        model->parts,           model->up,          model->value,     model->key,
+        model->query,           model->x,           model->rope_sine, model->rope_cosine};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
         free(buffers[i]);
     }
+    or_activations_fini(&model->gate);
+    or_activations_fini(&model->attended);
+    or_activations_fini(&model->h);
     free(model->rows);
     free_scratch(model);
     or_workers_destroy(&model->workers);

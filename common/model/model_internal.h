@@ -29,6 +29,7 @@ typedef struct {
 // What this rank computes.
 typedef struct {
     or_span_t shards;
+    uint32_t heads_unit; // heads that no shard separates
     or_span_t heads;
     or_span_t kv_heads; // those of its heads
     or_span_t ffn;      // units of the FFN's middle
@@ -45,6 +46,7 @@ typedef struct {
 
 struct or_model {
     const or_gguf_t *gguf;
+    const or_arch_t *arch;
     const or_kernels_t *kernels;
     const or_ranks_t *ranks;
     or_model_shape_t shape;
@@ -57,9 +59,10 @@ struct or_model {
 
     const or_gguf_tensor_t *embedding; // [width, vocab_size], read in place
     or_layer_t *layers;
-    float *output_norm; // [width]
-    or_matrix_t head;   // width -> vocab_size
-    float *rope_cosine; // [context][head_dim / 2]
+    float *output_norm;  // [width]
+    or_matrix_t head;    // width -> vocab_size
+    float *rope_factors; // [head_dim / 2]; NULL: none
+    float *rope_cosine;  // [context][head_dim / 2]
     float *rope_sine;
 
     size_t width_stride;
@@ -67,15 +70,15 @@ struct or_model {
     size_t kv_stride;
     size_t ffn_stride;
     size_t score_stride;
-    float *x;        // the residual stream
-    float *h;        // x normalised for what comes next; after a pass: for the head
-    float *query;    // [rows_max][query_stride]
-    float *key;      // [rows_max][kv_stride]
-    float *value;    // [rows_max][kv_stride]
-    float *attended; // [rows_max][query_stride]
-    float *gate;     // [rows_max][ffn_stride]
-    float *up;       // [rows_max][ffn_stride]
-    float *parts;    // [OR_SHARDS][rows_max][width_stride] partial sums
+    float *x;                  // the residual stream
+    or_activations_t h;        // x normalised for what comes next; after a pass: for the head
+    float *query;              // [rows_max][query_stride]
+    float *key;                // [rows_max][kv_stride]
+    float *value;              // [rows_max][kv_stride]
+    or_activations_t attended; // [rows_max][query_stride]
+    or_activations_t gate;     // [rows_max][ffn_stride]
+    float *up;                 // [rows_max][ffn_stride]
+    float *parts;              // [OR_SHARDS][rows_max][width_stride] partial sums
     float *gathered; // [ranks][rows_max][width_stride] their sums by rank; NULL for one rank
     or_attention_scratch_t *scratch; // [threads]
 
@@ -89,9 +92,9 @@ struct or_model {
     uint32_t row_count;  // of the last pass
 };
 
-// Check all tensors against the shape and pack them into model's weights. On failure
+// Check all tensors against architecture and shape and pack them into model's weights. On failure
 // or_tensors_free cleans up.
-or_status_t or_tensors_load(or_model_t *model, const or_arch_t *arch);
+or_status_t or_tensors_load(or_model_t *model);
 void or_tensors_free(or_model_t *model);
 
 // Check the rows, take their pages and slots, and write model->rows. On failure all is as before.

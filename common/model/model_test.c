@@ -4,6 +4,7 @@
 // model.
 #include "common/model/model.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/gguf/gguf_test_file.h"
@@ -11,7 +12,9 @@
 
 #define F32 OR_TENSOR_F32
 #define F16 OR_TENSOR_F16
-#define BF16 30u // GGUF's number
+#define BF16 OR_TENSOR_BF16
+#define Q4_1 3u // GGUF's numbers of what this version cannot compute with
+#define I32 26u
 #define TINY_BYTES 65536u
 
 // A whole model of one layer: width 16, 4 heads over 2, FFN 24, 10 tokens, context 64. Fields are
@@ -24,6 +27,7 @@ typedef struct {
     uint32_t q_type, norm_type;
     const char *missing; // a tensor left out; NULL: none
     const char *extra;   // a tensor too many; NULL: none
+    uint64_t extra_columns;
 } tiny_t;
 
 static const tiny_t tiny = {.architecture = "llama",
@@ -39,23 +43,37 @@ static const tiny_t tiny = {.architecture = "llama",
                             .down_columns = 24,
                             .vocab_rows = 10,
                             .q_type = F16,
-                            .norm_type = F32};
+                            .norm_type = F32,
+                            .extra_columns = 16};
+
+// The key with the architecture before it, in static storage.
+static const char *key_of(const tiny_t *t, const char *suffix)
+{
+    static char key[96];
+    snprintf(key, sizeof key, "%s.%s", t->architecture, suffix);
+    return key;
+}
 
 static void put_metadata(test_gguf_t *file, const tiny_t *t)
 {
+    const struct {
+        const char *suffix;
+        uint32_t value;
+    } numbers[] = {
+        {"context_length", t->context},         {"block_count", t->layers},
+        {"embedding_length", t->width},         {"feed_forward_length", t->ffn},
+        {"attention.head_count", t->heads},     {"attention.head_count_kv", t->kv_heads},
+        {"rope.dimension_count", t->rope_dims},
+    };
     test_gguf_put_string_entry(file, "general.architecture", t->architecture);
-    test_gguf_put_u32_entry(file, "llama.context_length", t->context);
-    test_gguf_put_u32_entry(file, "llama.block_count", t->layers);
-    test_gguf_put_u32_entry(file, "llama.embedding_length", t->width);
-    test_gguf_put_u32_entry(file, "llama.feed_forward_length", t->ffn);
-    test_gguf_put_u32_entry(file, "llama.attention.head_count", t->heads);
-    test_gguf_put_u32_entry(file, "llama.attention.head_count_kv", t->kv_heads);
-    test_gguf_put_u32_entry(file, "llama.rope.dimension_count", t->rope_dims);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        test_gguf_put_u32_entry(file, key_of(t, numbers[i].suffix), numbers[i].value);
+    }
     float epsilon = 1e-5f;
-    test_gguf_put_key(file, "llama.attention.layer_norm_rms_epsilon", OR_GGUF_F32);
+    test_gguf_put_key(file, key_of(t, "attention.layer_norm_rms_epsilon"), OR_GGUF_F32);
     test_gguf_put(file, &epsilon, sizeof epsilon);
     if (t->rope_scaling != NULL) {
-        test_gguf_put_string_entry(file, "llama.rope.scaling.type", t->rope_scaling);
+        test_gguf_put_string_entry(file, key_of(t, "rope.scaling.type"), t->rope_scaling);
     }
 }
 
@@ -77,7 +95,7 @@ static or_status_t load_with(const tiny_t *t, const or_model_options_t *options)
         {"blk.0.ffn_gate.weight", 16, 24, F16},
         {"blk.0.ffn_up.weight", 16, 24, F32},
         {"blk.0.ffn_down.weight", t->down_columns, 16, F16},
-        {t->extra, 16, 1, F32},
+        {t->extra, t->extra_columns, 1, F32},
     };
     const size_t all = sizeof tensors / sizeof tensors[0];
     uint64_t count = all - (t->extra == NULL) - (t->missing != NULL);
@@ -130,6 +148,14 @@ static void the_tiny_model_loads(void **state)
     tiny_t t = tiny;
     t.rope_scaling = "none";
     assert_int_equal(load(&t), OR_OK);
+    t.rope_scaling = "linear";
+    assert_int_equal(load(&t), OR_OK);
+    t = tiny;
+    t.q_type = BF16;
+    t.norm_type = BF16;
+    assert_int_equal(load(&t), OR_OK);
+    t.norm_type = F16;
+    assert_int_equal(load(&t), OR_OK);
 }
 
 static void tensors_must_fit(void **state)
@@ -153,10 +179,10 @@ static void tensors_must_fit(void **state)
     t.down_columns = 25;
     assert_refused(&t, OR_ERR_FORMAT, "ffn_down.weight");
     t = tiny;
-    t.q_type = BF16;
-    assert_refused(&t, OR_ERR_UNSUPPORTED, "BF16");
+    t.q_type = Q4_1;
+    assert_refused(&t, OR_ERR_UNSUPPORTED, "Q4_1");
     t = tiny;
-    t.norm_type = F16;
+    t.norm_type = I32;
     assert_refused(&t, OR_ERR_UNSUPPORTED, "attn_norm.weight");
     t = tiny;
     t.extra = "blk.0.attn_q.bias";
@@ -164,6 +190,18 @@ static void tensors_must_fit(void **state)
     t = tiny;
     t.layers = 2;
     assert_refused(&t, OR_ERR_FORMAT, "blk.1.");
+}
+
+static void rope_factors_must_make_sense(void **state)
+{
+    (void)state;
+    tiny_t t = tiny;
+    t.extra = "rope_freqs.weight";
+    assert_refused(&t, OR_ERR_FORMAT, "[16, 1, 1, 1]; its metadata make it [2, 1, 1, 1]");
+    t.extra_columns = 2; // zeros: nothing can be divided by them
+    assert_refused(&t, OR_ERR_FORMAT, "rope_freqs.weight");
+    t.architecture = "qwen2"; // which has none
+    assert_refused(&t, OR_ERR_FORMAT, "attn_q.bias");
 }
 
 static void metadata_must_make_sense(void **state)
@@ -338,6 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_tiny_model_loads),
         cmocka_unit_test(tensors_must_fit),
+        cmocka_unit_test(rope_factors_must_make_sense),
         cmocka_unit_test(metadata_must_make_sense),
         cmocka_unit_test(options_must_make_sense),
         cmocka_unit_test(a_damaged_header_is_survived),

@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,11 +34,12 @@ static or_status_t find(const or_gguf_t *gguf, const char *name, uint32_t inputs
                        tensor->dims[3], inputs, outputs);
     }
     bool vector = outputs == 1;
-    if (tensor->type != OR_TENSOR_F32 && (vector || tensor->type != OR_TENSOR_F16)) {
+    bool quantised = or_gguf_tensor_block(tensor->type).elements > 1;
+    if (tensor->data == NULL || (vector && quantised)) {
         return or_fail(OR_ERR_UNSUPPORTED,
                        "tensor %s of %s is of type %s; this version computes with %s", name,
                        or_gguf_path(gguf), or_gguf_tensor_type_name(tensor->type),
-                       vector ? "F32 there" : "F32 and F16");
+                       vector ? "F32, F16 and BF16 there" : "F32, F16, BF16, Q8_0 and Q4_0");
     }
     *tensor_p = tensor;
     return OR_OK;
@@ -68,10 +70,29 @@ static or_status_t load_matrix(const or_gguf_t *gguf, const char *name, uint32_t
     return status != OR_OK ? status : or_matrix_pack(tensor, matrix);
 }
 
-static or_status_t load_layer(or_model_t *model, const or_arch_t *arch, uint32_t index)
+// What divides the frequencies of rotation, where the file has it.
+static or_status_t load_rope_factors(or_model_t *model)
+{
+    const char *name = model->arch->rope_factors;
+    uint32_t count = model->shape.head_dim / 2;
+    if (name == NULL || or_gguf_find_tensor(model->gguf, name) == NULL) {
+        return OR_OK;
+    }
+    or_status_t status = load_vector(model->gguf, name, count, &model->rope_factors);
+    for (uint32_t i = 0; status == OR_OK && i < count; i++) {
+        float factor = model->rope_factors[i];
+        if (!isfinite(factor) || factor <= 0) {
+            return or_fail(OR_ERR_FORMAT, "tensor %s of %s has the number %g; all must be positive",
+                           name, or_gguf_path(model->gguf), (double)factor);
+        }
+    }
+    return status;
+}
+
+static or_status_t load_layer(or_model_t *model, uint32_t index)
 {
     char *layer = (char *)&model->layers[index];
-    for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
+    for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
         tensor_name_t name = layer_tensor_name(index, t->suffix);
         uint32_t inputs = or_arch_dim(&model->shape, t->inputs);
         or_status_t status =
@@ -92,10 +113,12 @@ static bool is_name(or_gguf_string_t string, const char *name)
     return string.length == strlen(name) && memcmp(string.bytes, name, string.length) == 0;
 }
 
-static bool is_known(const or_model_t *model, const or_arch_t *arch, or_gguf_string_t string)
+static bool is_known(const or_model_t *model, or_gguf_string_t string)
 {
+    const or_arch_t *arch = model->arch;
     if (is_name(string, arch->embedding) || is_name(string, arch->output_norm) ||
-        is_name(string, arch->head)) {
+        is_name(string, arch->head) ||
+        (arch->rope_factors != NULL && is_name(string, arch->rope_factors))) {
         return true;
     }
     for (uint32_t layer = 0; layer < model->shape.layers; layer++) {
@@ -110,9 +133,11 @@ static bool is_known(const or_model_t *model, const or_arch_t *arch, or_gguf_str
 
 // A tensor without a place in the graph (a bias, an expert, a table of frequencies) would be left
 // out of the sum in silence.
-static or_status_t refuse_unknown_tensors(const or_model_t *model, const or_arch_t *arch)
+static or_status_t refuse_unknown_tensors(const or_model_t *model)
 {
-    uint64_t known = 2 + (or_gguf_find_tensor(model->gguf, arch->head) != NULL);
+    const or_arch_t *arch = model->arch;
+    uint64_t known =
+        2 + (or_gguf_find_tensor(model->gguf, arch->head) != NULL) + (model->rope_factors != NULL);
     for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
         known += model->shape.layers;
     }
@@ -121,7 +146,7 @@ static or_status_t refuse_unknown_tensors(const or_model_t *model, const or_arch
     }
     for (uint64_t i = 0; i < or_gguf_tensor_count(model->gguf); i++) {
         or_gguf_string_t name = or_gguf_tensor(model->gguf, i)->name;
-        if (!is_known(model, arch, name)) {
+        if (!is_known(model, name)) {
             return or_fail(OR_ERR_UNSUPPORTED,
                            "tensor %.*s of %s has no place in this version's %s graph",
                            name.length > 64 ? 64 : (int)name.length, name.bytes,
@@ -131,8 +156,9 @@ static or_status_t refuse_unknown_tensors(const or_model_t *model, const or_arch
     return OR_OK;
 }
 
-or_status_t or_tensors_load(or_model_t *model, const or_arch_t *arch)
+or_status_t or_tensors_load(or_model_t *model)
 {
+    const or_arch_t *arch = model->arch;
     const or_gguf_t *gguf = model->gguf;
     const or_model_shape_t *shape = &model->shape;
     or_status_t status =
@@ -140,6 +166,7 @@ or_status_t or_tensors_load(or_model_t *model, const or_arch_t *arch)
     status = status != OR_OK
                  ? status
                  : load_vector(gguf, arch->output_norm, shape->width, &model->output_norm);
+    status = status != OR_OK ? status : load_rope_factors(model);
     if (status != OR_OK) {
         return status;
     }
@@ -154,27 +181,32 @@ or_status_t or_tensors_load(or_model_t *model, const or_arch_t *arch)
         return or_fail(OR_ERR_NO_MEMORY, "no memory for %u layers", shape->layers);
     }
     for (uint32_t i = 0; i < shape->layers; i++) {
-        status = load_layer(model, arch, i);
+        status = load_layer(model, i);
         if (status != OR_OK) {
             return status;
         }
     }
-    return refuse_unknown_tensors(model, arch);
+    return refuse_unknown_tensors(model);
+}
+
+static void free_layer(const or_arch_t *arch, char *layer)
+{
+    for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
+        if (t->outputs == OR_DIM_ONE) {
+            free(*(float **)(layer + t->offset));
+        } else {
+            or_matrix_free((or_matrix_t *)(layer + t->offset));
+        }
+    }
 }
 
 void or_tensors_free(or_model_t *model)
 {
     for (uint32_t i = 0; model->layers != NULL && i < model->shape.layers; i++) {
-        or_layer_t *layer = &model->layers[i];
-        or_matrix_t *matrices[] = {&layer->query, &layer->key, &layer->value, &layer->output,
-                                   &layer->gate,  &layer->up,  &layer->down};
-        for (size_t m = 0; m < sizeof matrices / sizeof matrices[0]; m++) {
-            or_matrix_free(matrices[m]);
-        }
-        free(layer->attention_norm);
-        free(layer->ffn_norm);
+        free_layer(model->arch, (char *)&model->layers[i]);
     }
     free(model->layers);
     or_matrix_free(&model->head);
+    free(model->rope_factors);
     free(model->output_norm);
 }

@@ -1,5 +1,6 @@
 #include "common/model/weights.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,23 +20,60 @@ void *or_zeroed(size_t count, size_t size)
     return memory;
 }
 
-static size_t element_bytes(uint32_t type)
+bool or_matrix_is_quantised(const or_matrix_t *matrix)
 {
-    return type == OR_TENSOR_F16 ? sizeof(uint16_t) : sizeof(float);
+    return matrix->type == OR_TENSOR_Q8_0 || matrix->type == OR_TENSOR_Q4_0;
+}
+
+// Bytes of the 16 outputs of a panel for one input, or for one block of inputs.
+static size_t panel_unit_bytes(or_tensor_type_t type)
+{
+    switch (type) {
+    case OR_TENSOR_F16:
+    case OR_TENSOR_BF16:
+        return OR_PANEL * sizeof(uint16_t);
+    case OR_TENSOR_Q8_0:
+        return sizeof(or_q8_panel_block_t);
+    case OR_TENSOR_Q4_0:
+        return sizeof(or_q4_panel_block_t);
+    case OR_TENSOR_F32:
+        break;
+    }
+    return OR_PANEL * sizeof(float);
 }
 
 // The file's data may be unaligned, hence the copies.
-static void pack_f16(const unsigned char *row, uint32_t inputs, uint16_t *out)
+static void pack_16_bits(const unsigned char *row, uint32_t inputs, uint16_t *out)
 {
     for (uint32_t i = 0; i < inputs; i++) {
         memcpy(&out[(size_t)i * OR_PANEL], row + (size_t)i * sizeof *out, sizeof *out);
     }
 }
 
-static void pack_f32(const unsigned char *row, uint32_t inputs, float *out)
+static void pack_32_bits(const unsigned char *row, uint32_t inputs, float *out)
 {
     for (uint32_t i = 0; i < inputs; i++) {
         memcpy(&out[(size_t)i * OR_PANEL], row + (size_t)i * sizeof *out, sizeof *out);
+    }
+}
+
+// A row of the file into lane `lane` of a panel.
+static void pack_row(const or_matrix_t *m, const unsigned char *row, void *panel, uint32_t lane)
+{
+    switch (m->type) {
+    case OR_TENSOR_F32:
+        pack_32_bits(row, m->inputs, (float *)panel + lane);
+        break;
+    case OR_TENSOR_F16:
+    case OR_TENSOR_BF16:
+        pack_16_bits(row, m->inputs, (uint16_t *)panel + lane);
+        break;
+    case OR_TENSOR_Q8_0:
+        or_pack_q8_0(row, m->inputs / OR_QUANT_BLOCK, panel, lane);
+        break;
+    case OR_TENSOR_Q4_0:
+        or_pack_q4_0(row, m->inputs / OR_QUANT_BLOCK, panel, lane);
+        break;
     }
 }
 
@@ -44,22 +82,19 @@ or_status_t or_matrix_pack(const or_gguf_tensor_t *tensor, or_matrix_t *matrix)
     or_matrix_t m = {.type = (or_tensor_type_t)tensor->type,
                      .inputs = (uint32_t)tensor->dims[0],
                      .outputs = (uint32_t)tensor->dims[1]};
-    size_t element = element_bytes(m.type);
+    size_t units = m.inputs / or_gguf_tensor_block(m.type).elements;
+    size_t panel_bytes = units * panel_unit_bytes(m.type);
+    m.panel_stride = or_matrix_is_quantised(&m) ? units : units * OR_PANEL;
     m.panel_count = m.outputs / OR_PANEL + (m.outputs % OR_PANEL != 0);
-    size_t panel_elements = (size_t)m.inputs * OR_PANEL;
-    m.panels = or_zeroed(panel_elements * m.panel_count, element);
+    m.panels = or_zeroed(m.panel_count, panel_bytes);
     if (m.panels == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for tensor %.*s (%u x %u)",
                        (int)tensor->name.length, tensor->name.bytes, m.inputs, m.outputs);
     }
+    size_t row_bytes = tensor->bytes / m.outputs;
     for (uint32_t n = 0; n < m.outputs; n++) {
-        const unsigned char *row = (const unsigned char *)tensor->data + n * m.inputs * element;
-        size_t first = n / OR_PANEL * panel_elements + n % OR_PANEL;
-        if (m.type == OR_TENSOR_F16) {
-            pack_f16(row, m.inputs, (uint16_t *)m.panels + first);
-        } else {
-            pack_f32(row, m.inputs, (float *)m.panels + first);
-        }
+        const unsigned char *row = (const unsigned char *)tensor->data + n * row_bytes;
+        pack_row(&m, row, (char *)m.panels + n / OR_PANEL * panel_bytes, n % OR_PANEL);
     }
     *matrix = m;
     return OR_OK;
@@ -71,42 +106,107 @@ void or_matrix_free(or_matrix_t *matrix)
     matrix->panels = NULL;
 }
 
-or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end, const float *x,
-                        size_t x_stride, float *y, size_t y_stride)
+or_status_t or_activations_init(or_activations_t *activations, size_t rows, size_t width,
+                                bool quantised)
+{
+    or_activations_t a = {.stride = (width + OR_PANEL - 1) / OR_PANEL * OR_PANEL,
+                          .blocks_stride = width / OR_QUANT_BLOCK};
+    a.values = or_zeroed(rows * a.stride, sizeof *a.values);
+    if (quantised) {
+        a.quants = or_zeroed(rows * a.blocks_stride, OR_QUANT_BLOCK);
+        a.scales = or_zeroed(rows * a.blocks_stride, sizeof *a.scales);
+        a.sums = or_zeroed(rows * a.blocks_stride, sizeof *a.sums);
+    }
+    if (a.values == NULL ||
+        (quantised && (a.quants == NULL || a.scales == NULL || a.sums == NULL))) {
+        or_activations_fini(&a);
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for %zu rows of %zu activations", rows, width);
+    }
+    *activations = a;
+    return OR_OK;
+}
+
+void or_activations_fini(or_activations_t *activations)
+{
+    free(activations->sums);
+    free(activations->scales);
+    free(activations->quants);
+    free(activations->values);
+    *activations = (or_activations_t){0};
+}
+
+or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end, float *y,
+                        size_t y_stride)
 {
     return (or_product_t){.matrix = matrix,
                           .panel_begin = begin / OR_PANEL,
                           .panel_end = end / OR_PANEL + (end % OR_PANEL != 0),
                           .input_begin = 0,
                           .input_end = matrix->inputs,
-                          .x = x,
-                          .x_stride = x_stride,
                           .y = y,
                           .y_stride = y_stride};
 }
 
 typedef struct {
     const or_kernels_t *kernels;
+    or_activations_t *x;
+    uint32_t first;
+    uint32_t rows;
     const or_product_t *products;
     uint32_t count;
-    uint32_t rows;
+    uint32_t block_begin; // what the quantised products read of a row
+    uint32_t block_end;
 } product_list_t;
 
-static void run_product(const or_kernels_t *kernels, const or_product_t *p, uint32_t begin,
-                        uint32_t end, uint32_t rows)
+static void run_floats(const product_list_t *list, const or_product_t *p, uint32_t begin,
+                       uint32_t panels, float *y)
 {
     const or_matrix_t *m = p->matrix;
-    size_t stride = (size_t)m->inputs * OR_PANEL;
-    size_t first = begin * stride + (size_t)p->input_begin * OR_PANEL;
+    size_t at = begin * m->panel_stride + (size_t)p->input_begin * OR_PANEL;
     uint32_t inputs = p->input_end - p->input_begin;
-    const float *x = p->x + p->input_begin;
-    float *y = p->y + (size_t)begin * OR_PANEL;
-    if (m->type == OR_TENSOR_F16) {
-        kernels->matmul_f16((const uint16_t *)m->panels + first, stride, end - begin, inputs, x,
-                            p->x_stride, rows, y, p->y_stride);
+    const float *x = list->x->values + list->first * list->x->stride + p->input_begin;
+    if (m->type == OR_TENSOR_F32) {
+        list->kernels->matmul_f32((const float *)m->panels + at, m->panel_stride, panels, inputs, x,
+                                  list->x->stride, list->rows, y, p->y_stride);
+    } else if (m->type == OR_TENSOR_F16) {
+        list->kernels->matmul_f16((const uint16_t *)m->panels + at, m->panel_stride, panels, inputs,
+                                  x, list->x->stride, list->rows, y, p->y_stride);
     } else {
-        kernels->matmul_f32((const float *)m->panels + first, stride, end - begin, inputs, x,
-                            p->x_stride, rows, y, p->y_stride);
+        list->kernels->matmul_bf16((const uint16_t *)m->panels + at, m->panel_stride, panels,
+                                   inputs, x, list->x->stride, list->rows, y, p->y_stride);
+    }
+}
+
+static void run_quantised(const product_list_t *list, const or_product_t *p, uint32_t begin,
+                          uint32_t panels, float *y)
+{
+    const or_matrix_t *m = p->matrix;
+    assert(p->input_begin % OR_QUANT_BLOCK == 0 && p->input_end % OR_QUANT_BLOCK == 0);
+    uint32_t block = p->input_begin / OR_QUANT_BLOCK;
+    uint32_t blocks = p->input_end / OR_QUANT_BLOCK - block;
+    size_t at = begin * m->panel_stride + block;
+    size_t x_at = list->first * list->x->blocks_stride + block;
+    or_q8_rows_t x = {.quants = list->x->quants + x_at * OR_QUANT_BLOCK,
+                      .scales = list->x->scales + x_at,
+                      .sums = list->x->sums + x_at,
+                      .blocks_stride = list->x->blocks_stride};
+    if (m->type == OR_TENSOR_Q8_0) {
+        list->kernels->matmul_q8_0((const or_q8_panel_block_t *)m->panels + at, m->panel_stride,
+                                   panels, blocks, &x, list->rows, y, p->y_stride);
+    } else {
+        list->kernels->matmul_q4_0((const or_q4_panel_block_t *)m->panels + at, m->panel_stride,
+                                   panels, blocks, &x, list->rows, y, p->y_stride);
+    }
+}
+
+static void run_product(const product_list_t *list, const or_product_t *p, uint32_t begin,
+                        uint32_t end)
+{
+    float *y = p->y + (size_t)begin * OR_PANEL;
+    if (or_matrix_is_quantised(p->matrix)) {
+        run_quantised(list, p, begin, end - begin, y);
+    } else {
+        run_floats(list, p, begin, end - begin, y);
     }
 }
 
@@ -122,17 +222,55 @@ static void run_panels(void *context, uint32_t worker, uint32_t begin, uint32_t 
         uint32_t from = begin > first ? begin : first;
         uint32_t to = end < after ? end : after;
         if (from < to) {
-            run_product(list->kernels, p, p->panel_begin + (from - first),
-                        p->panel_begin + (to - first), list->rows);
+            run_product(list, p, p->panel_begin + (from - first), p->panel_begin + (to - first));
         }
         first = after;
     }
 }
 
-void or_products_run(const or_kernels_t *kernels, or_workers_t *workers,
-                     const or_product_t *products, uint32_t count, uint32_t rows)
+static void quantise_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
-    product_list_t list = {kernels, products, count, rows};
+    (void)worker;
+    const product_list_t *list = context;
+    or_activations_t *x = list->x;
+    uint32_t blocks = list->block_end - list->block_begin;
+    for (size_t row = list->first + begin; row < list->first + end; row++) {
+        size_t at = row * x->blocks_stride + list->block_begin;
+        list->kernels->quantize_row(
+            x->values + row * x->stride + (size_t)list->block_begin * OR_QUANT_BLOCK, blocks,
+            x->quants + at * OR_QUANT_BLOCK, x->scales + at, x->sums + at);
+    }
+}
+
+// Once for all products: they read the same rows.
+static void quantise(or_workers_t *workers, product_list_t *list)
+{
+    list->block_begin = UINT32_MAX;
+    list->block_end = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const or_product_t *p = &list->products[i];
+        uint32_t begin = p->input_begin / OR_QUANT_BLOCK;
+        uint32_t end = p->input_end / OR_QUANT_BLOCK;
+        if (or_matrix_is_quantised(p->matrix)) {
+            list->block_begin = begin < list->block_begin ? begin : list->block_begin;
+            list->block_end = end > list->block_end ? end : list->block_end;
+        }
+    }
+    if (list->block_begin < list->block_end) {
+        uint64_t values = (list->block_end - list->block_begin) * OR_QUANT_BLOCK;
+        or_workers_run(workers, list->rows, or_workers_grain(values), quantise_rows, list);
+    }
+}
+
+void or_products_run(const or_kernels_t *kernels, or_workers_t *workers, or_activations_t *x,
+                     uint32_t first, uint32_t rows, const or_product_t *products, uint32_t count)
+{
+    product_list_t list = {.kernels = kernels,
+                           .x = x,
+                           .first = first,
+                           .rows = rows,
+                           .products = products,
+                           .count = count};
     uint64_t multiply_adds = 0;
     uint32_t panels = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -144,20 +282,36 @@ void or_products_run(const or_kernels_t *kernels, or_workers_t *workers,
     if (panels == 0) {
         return;
     }
+    quantise(workers, &list);
     or_workers_run(workers, panels, or_workers_grain(multiply_adds / panels), run_panels, &list);
 }
 
 void or_tensor_read_row(const or_gguf_tensor_t *tensor, uint64_t row, uint32_t width, float *out)
 {
-    const unsigned char *data =
-        (const unsigned char *)tensor->data + row * width * element_bytes(tensor->type);
-    if (tensor->type == OR_TENSOR_F32) {
+    uint64_t rows = tensor->elements / width;
+    const unsigned char *data = (const unsigned char *)tensor->data + row * (tensor->bytes / rows);
+    uint16_t half;
+    switch ((or_tensor_type_t)tensor->type) {
+    case OR_TENSOR_F32:
         memcpy(out, data, width * sizeof *out);
-        return;
-    }
-    for (uint32_t i = 0; i < width; i++) {
-        uint16_t half;
-        memcpy(&half, data + i * sizeof half, sizeof half);
-        out[i] = or_f16_to_f32(half);
+        break;
+    case OR_TENSOR_F16:
+        for (uint32_t i = 0; i < width; i++) {
+            memcpy(&half, data + i * sizeof half, sizeof half);
+            out[i] = or_f16_to_f32(half);
+        }
+        break;
+    case OR_TENSOR_BF16:
+        for (uint32_t i = 0; i < width; i++) {
+            memcpy(&half, data + i * sizeof half, sizeof half);
+            out[i] = or_bf16_to_f32(half);
+        }
+        break;
+    case OR_TENSOR_Q8_0:
+        or_dequantize_q8_0(data, width / OR_QUANT_BLOCK, out);
+        break;
+    case OR_TENSOR_Q4_0:
+        or_dequantize_q4_0(data, width / OR_QUANT_BLOCK, out);
+        break;
     }
 }

@@ -1,9 +1,11 @@
-// weights - matrices re-laid for the kernels.
+// weights - matrices re-laid for the kernels, and the activations they are multiplied with.
 //
-//     file     [outputs][inputs]             a row per output
-//     panels   [panel][inputs][16 outputs]   the last panel padded with zeros; element type kept
+//     file     [outputs][inputs]                 a row per output
+//     panels   [panel][inputs][16 outputs]       F32, F16, BF16: the element type is kept
+//              [panel][inputs / 32] blocks       Q8_0, Q4_0: each of 16 outputs (kernels.h)
 //
-// Immutable after packing: any thread.
+// The last panel is padded with zeros. A quantised matrix reads activations that are quantised too,
+// once for all matrices that read the same rows. Matrices are immutable after packing: any thread.
 #pragma once
 
 #include <stdint.h>
@@ -17,20 +19,30 @@ typedef struct {
     uint32_t inputs;
     uint32_t outputs;
     uint32_t panel_count;
-    void *panels; // owned
+    size_t panel_stride; // elements, or blocks if quantised, from panel to panel
+    void *panels;        // owned
 } or_matrix_t;
 
-// A part of a matrix times some rows: outputs of whole panels, summed over a range of inputs. x and
-// y start at the matrix's first input and output, whatever the part.
+// Rows that matrices read. Owns its buffers.
+typedef struct {
+    float *values; // [rows][stride]
+    size_t stride;
+    int8_t *quants; // [rows][blocks_stride][32]; NULL: only floats are asked for
+    float *scales;  // [rows][blocks_stride]
+    int32_t *sums;  // [rows][blocks_stride]
+    size_t blocks_stride;
+} or_activations_t;
+
+// A part of a matrix times some rows: outputs of whole panels, summed over a range of inputs, which
+// for a quantised matrix is one of whole blocks. y starts at the matrix's first output, whatever
+// the part.
 typedef struct {
     const or_matrix_t *matrix;
     uint32_t panel_begin;
     uint32_t panel_end;
     uint32_t input_begin;
     uint32_t input_end; // over input_begin
-    const float *x;
-    size_t x_stride;
-    float *y; // rows of at least panel_count * 16 floats
+    float *y;           // rows of at least panel_count * 16 floats
     size_t y_stride;
 } or_product_t;
 
@@ -38,17 +50,24 @@ typedef struct {
 // overflows. Free with free().
 void *or_zeroed(size_t count, size_t size);
 
-// Pack a tensor of two dimensions (F32 or F16). OR_ERR_NO_MEMORY.
+// Pack a tensor of two dimensions, of any or_tensor_type_t. OR_ERR_NO_MEMORY.
 or_status_t or_matrix_pack(const or_gguf_tensor_t *tensor, or_matrix_t *matrix);
 void or_matrix_free(or_matrix_t *matrix);
+bool or_matrix_is_quantised(const or_matrix_t *matrix);
+
+// Zeroed rows of `width` floats, and of as many quants if `quantised`. OR_ERR_NO_MEMORY.
+or_status_t or_activations_init(or_activations_t *activations, size_t rows, size_t width,
+                                bool quantised);
+void or_activations_fini(or_activations_t *activations);
 
 // The product of the panels that hold outputs begin .. end - 1 over all inputs.
-or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end, const float *x,
-                        size_t x_stride, float *y, size_t y_stride);
+or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end, float *y,
+                        size_t y_stride);
 
-// Compute `count` products of the same number of rows, shared among the workers.
-void or_products_run(const or_kernels_t *kernels, or_workers_t *workers,
-                     const or_product_t *products, uint32_t count, uint32_t rows);
+// Compute `count` products with `rows` rows of x, from `first` on, shared among the workers; what
+// the quantised ones read of x is quantised before.
+void or_products_run(const or_kernels_t *kernels, or_workers_t *workers, or_activations_t *x,
+                     uint32_t first, uint32_t rows, const or_product_t *products, uint32_t count);
 
-// Row `row` of a tensor [width, rows] as floats (F32 or F16).
+// Row `row` of a tensor [width, rows] as floats, of any or_tensor_type_t.
 void or_tensor_read_row(const or_gguf_tensor_t *tensor, uint64_t row, uint32_t width, float *out);

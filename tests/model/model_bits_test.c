@@ -1,17 +1,23 @@
 // Goal: logits and KV are the same bits however a text got into the cache: chunks, steps, trees
 // with compaction, truncation and replay, batches, threads, instruction sets.
 // Method: one prefill of random tokens in one thread is the truth; everything else is compared with
-// it by memcmp.
+// it by memcmp, for every type of weights.
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
 #include "tests/model/model_fixture.h"
+#include "tests/support/requantize.h"
 
 #define TOKENS 150u
 #define ROUNDS 10u
 #define NODES 60u
 #define SLOTS 100u
+
+// The demonstration models are F16; test_requantize makes the others.
+static const or_tensor_type_t other_types[] = {OR_TENSOR_F32, OR_TENSOR_BF16, OR_TENSOR_Q8_0,
+                                               OR_TENSOR_Q4_0};
+#define OTHER_TYPES (sizeof other_types / sizeof other_types[0])
 
 // The model, its random text, and the logits after each token.
 typedef struct {
@@ -20,10 +26,10 @@ typedef struct {
     float *logits; // [TOKENS][vocab_size]
 } truth_t;
 
-static void open_truth(truth_t *truth, const char *model, const char *kernels, uint32_t threads)
+static void open_truth(truth_t *truth, const char *path, const char *kernels, uint32_t threads)
 {
     uint64_t rng = test_seed();
-    model_fixture_open(&truth->fixture, test_model(model), kernels,
+    model_fixture_open(&truth->fixture, path, kernels,
                        (or_model_options_t){.threads = threads, .rows_max = TOKENS});
     random_tokens(&rng, truth->fixture.vocab_size, truth->tokens, TOKENS);
     truth->logits = test_alloc((size_t)TOKENS * truth->fixture.vocab_size, sizeof *truth->logits);
@@ -38,10 +44,10 @@ static void close_truth(truth_t *truth)
     model_fixture_close(&truth->fixture);
 }
 
-static void check_chunks(const char *model, const char *kernels)
+static void check_chunks(const char *path)
 {
     truth_t truth;
-    open_truth(&truth, model, kernels, 1);
+    open_truth(&truth, path, NULL, 1);
     size_t floats = (size_t)TOKENS * truth.fixture.vocab_size;
     float *logits = test_alloc(floats, sizeof *logits);
     or_kv_sequence_t *whole = model_fixture_sequence(&truth.fixture, 0);
@@ -62,44 +68,72 @@ static void check_chunks(const char *model, const char *kernels)
 static void chunks_do_not_matter(void **state)
 {
     (void)state;
-    check_chunks("tales-1m-f16.gguf", NULL);
+    check_chunks(test_model("tales-1m-f16.gguf"));
 }
 
 static void chunks_do_not_matter_to_the_target(void **state)
 {
     (void)state;
-    check_chunks("tales-6m-f16.gguf", NULL);
+    check_chunks(test_model("tales-6m-f16.gguf"));
+}
+
+static void chunks_do_not_matter_to_other_weights(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < OTHER_TYPES; i++) {
+        char *path = test_requantize(test_model("tales-1m-f16.gguf"), other_types[i]);
+        check_chunks(path);
+        free(path);
+    }
+    check_chunks("tests/model/data/llama3-mixed.gguf");
+    check_chunks("tests/model/data/qwen2-14-heads-q8_0.gguf");
+}
+
+static void check_kernels_and_threads(const char *path)
+{
+    truth_t ref;
+    open_truth(&ref, path, "ref", 1);
+    const struct {
+        const char *kernels;
+        uint32_t threads;
+    } others[] = {{"ref", 3}, {"avx2", 1}, {"avx2", 2}, {"avx2", 3}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (or_kernels_find(others[i].kernels) == NULL) {
+            continue;
+        }
+        truth_t other;
+        open_truth(&other, path, others[i].kernels, others[i].threads);
+        assert_same_bits(other.logits, ref.logits, (size_t)TOKENS * ref.fixture.vocab_size);
+        close_truth(&other);
+    }
+    close_truth(&ref);
+}
+
+static void kernels_and_threads_do_not_matter_to_a_quantised_target(void **state)
+{
+    (void)state;
+    check_kernels_and_threads(test_data("models/tales-6m-q8_0.gguf"));
 }
 
 static void kernels_and_threads_do_not_matter(void **state)
 {
     (void)state;
-    const char *const models[] = {"tales-1m-f16.gguf", "tales-6m-f16.gguf"};
-    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
-        truth_t ref;
-        open_truth(&ref, models[m], "ref", 1);
-        const struct {
-            const char *kernels;
-            uint32_t threads;
-        } others[] = {{"ref", 3}, {"avx2", 1}, {"avx2", 2}, {"avx2", 3}};
-        for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-            if (or_kernels_find(others[i].kernels) == NULL) {
-                continue;
-            }
-            truth_t other;
-            open_truth(&other, models[m], others[i].kernels, others[i].threads);
-            assert_same_bits(other.logits, ref.logits, (size_t)TOKENS * ref.fixture.vocab_size);
-            close_truth(&other);
-        }
-        close_truth(&ref);
+    check_kernels_and_threads(test_model("tales-1m-f16.gguf"));
+    check_kernels_and_threads(test_model("tales-6m-f16.gguf"));
+    for (size_t i = 0; i < OTHER_TYPES; i++) {
+        char *path = test_requantize(test_model("tales-1m-f16.gguf"), other_types[i]);
+        check_kernels_and_threads(path);
+        free(path);
     }
+    check_kernels_and_threads("tests/model/data/llama3-mixed.gguf");
+    check_kernels_and_threads("tests/model/data/qwen2-14-heads-q8_0.gguf");
 }
 
 static void truncation_and_replay_do_not_matter(void **state)
 {
     (void)state;
     truth_t truth;
-    open_truth(&truth, "tales-1m-f16.gguf", NULL, 1);
+    open_truth(&truth, test_model("tales-1m-f16.gguf"), NULL, 1);
     size_t vocab_size = truth.fixture.vocab_size;
     float *logits = test_alloc(TOKENS * vocab_size, sizeof *logits);
     or_kv_sequence_t *sequence = model_fixture_sequence(&truth.fixture, 0);
@@ -124,7 +158,7 @@ static void a_batch_does_not_matter(void **state)
 {
     (void)state;
     truth_t truth;
-    open_truth(&truth, "tales-1m-f16.gguf", NULL, 2);
+    open_truth(&truth, test_model("tales-1m-f16.gguf"), NULL, 2);
     size_t vocab_size = truth.fixture.vocab_size;
     float *logits = test_alloc(TOKENS * vocab_size, sizeof *logits);
     // Two sequences run through the same text interleaved, the second one 40 tokens behind.
@@ -235,30 +269,39 @@ static void play_round(model_fixture_t *fixture, uint64_t *rng, or_kv_sequence_t
     assert_same_kv(fixture, sequence, plain);
 }
 
+static void check_trees(const char *path, uint32_t threads, uint64_t seed)
+{
+    uint64_t rng = seed;
+    model_fixture_t fixture;
+    model_fixture_open(&fixture, path, NULL, (or_model_options_t){.threads = threads});
+    uint32_t most = or_model_context(fixture.model) - 1 - NODES;
+    float *logits = test_alloc((size_t)(2 + NODES) * fixture.vocab_size, sizeof *logits);
+    float *expected = logits + (size_t)(1 + NODES) * fixture.vocab_size;
+    or_kv_sequence_t *sequence = model_fixture_sequence(&fixture, SLOTS);
+    or_kv_sequence_t *plain = model_fixture_sequence(&fixture, 0);
+    for (uint32_t round = 0; round < ROUNDS && or_kv_sequence_length(plain) < most; round++) {
+        play_round(&fixture, &rng, sequence, plain, logits, expected);
+    }
+    or_kv_sequence_close(&plain);
+    or_kv_sequence_close(&sequence);
+    free(logits);
+    model_fixture_close(&fixture);
+}
+
 static void trees_do_not_matter(void **state)
 {
     (void)state;
-    const struct {
-        const char *model;
-        uint32_t threads;
-    } runs[] = {{"tales-1m-f16.gguf", 1}, {"tales-1m-f16.gguf", 3}, {"tales-6m-f16.gguf", 2}};
-    for (size_t r = 0; r < sizeof runs / sizeof runs[0]; r++) {
-        uint64_t rng = test_seed() + r;
-        model_fixture_t fixture;
-        model_fixture_open(&fixture, test_model(runs[r].model), NULL,
-                           (or_model_options_t){.threads = runs[r].threads});
-        float *logits = test_alloc((size_t)(2 + NODES) * fixture.vocab_size, sizeof *logits);
-        float *expected = logits + (size_t)(1 + NODES) * fixture.vocab_size;
-        or_kv_sequence_t *sequence = model_fixture_sequence(&fixture, SLOTS);
-        or_kv_sequence_t *plain = model_fixture_sequence(&fixture, 0);
-        for (uint32_t round = 0; round < ROUNDS && or_kv_sequence_length(plain) < 400; round++) {
-            play_round(&fixture, &rng, sequence, plain, logits, expected);
-        }
-        or_kv_sequence_close(&plain);
-        or_kv_sequence_close(&sequence);
-        free(logits);
-        model_fixture_close(&fixture);
+    uint64_t seed = test_seed();
+    check_trees(test_model("tales-1m-f16.gguf"), 1, seed);
+    check_trees(test_model("tales-1m-f16.gguf"), 3, seed + 1);
+    check_trees(test_model("tales-6m-f16.gguf"), 2, seed + 2);
+    for (size_t i = 0; i < OTHER_TYPES; i++) {
+        char *path = test_requantize(test_model("tales-1m-f16.gguf"), other_types[i]);
+        check_trees(path, 2, seed + 3 + i);
+        free(path);
     }
+    check_trees("tests/model/data/llama3-mixed.gguf", 1, seed);
+    check_trees("tests/model/data/qwen2-14-heads-q8_0.gguf", 2, seed);
 }
 
 // As play_round's tree, but two sequences grow theirs in the same passes.
@@ -318,7 +361,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_do_not_matter),
         cmocka_unit_test(chunks_do_not_matter_to_the_target),
+        cmocka_unit_test(chunks_do_not_matter_to_other_weights),
         cmocka_unit_test(kernels_and_threads_do_not_matter),
+        cmocka_unit_test(kernels_and_threads_do_not_matter_to_a_quantised_target),
         cmocka_unit_test(truncation_and_replay_do_not_matter),
         cmocka_unit_test(a_batch_does_not_matter),
         cmocka_unit_test(trees_do_not_matter),

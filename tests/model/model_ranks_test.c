@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "tests/model/model_fixture.h"
+#include "tests/support/requantize.h"
 
 #define RANKS_MAX 8
 #define PREFIX 45u
 #define NODES 6u
 #define ROWS (PREFIX + NODES + 1)
+#define ROW_FLOATS_MAX 4096u // of logits or activations
 
 // What the ranks of one world share.
 typedef struct {
@@ -50,20 +52,21 @@ typedef struct {
 static or_status_t run_passes(or_model_t *model, or_kv_sequence_t *sequence, float *out)
 {
     static const uint32_t parents[NODES] = {OR_KV_NO_SLOT, 0, 0, 2, 3, OR_KV_NO_SLOT};
+    uint32_t vocab_size = or_model_shape(model)->vocab_size;
     or_model_row_t rows[PREFIX + NODES];
     for (uint32_t i = 0; i < PREFIX; i++) {
-        rows[i] = prefix_row(sequence, (int32_t)(i * 37 % 500));
+        rows[i] = prefix_row(sequence, (int32_t)(i * 37 % vocab_size));
     }
     for (uint32_t i = 0; i < NODES; i++) {
-        rows[PREFIX + i] = tree_row(sequence, (int32_t)(100 + i), i, parents[i]);
+        rows[PREFIX + i] = tree_row(sequence, (int32_t)((100 + i) % vocab_size), i, parents[i]);
     }
     or_status_t status = or_model_forward(model, rows, PREFIX + NODES);
     status = status != OR_OK ? status : or_model_logits(model, 0, PREFIX + NODES, out);
     status =
         status != OR_OK ? status : or_kv_sequence_accept(sequence, (const uint32_t[]){0, 2, 3}, 3);
-    or_model_row_t step = prefix_row(sequence, 400);
+    or_model_row_t step = prefix_row(sequence, (int32_t)(400 % vocab_size));
     status = status != OR_OK ? status : or_model_forward(model, &step, 1);
-    size_t done = (size_t)(PREFIX + NODES) * or_model_shape(model)->vocab_size;
+    size_t done = (size_t)(PREFIX + NODES) * vocab_size;
     return status != OR_OK ? status : or_model_logits(model, 0, 1, out + done);
 }
 
@@ -93,7 +96,7 @@ static void *live(void *argument)
 
 static void check_world(const char *path, int size, const float *expected, uint32_t vocab_size)
 {
-    world_t world = {.capacity = (size_t)RANKS_MAX * ROWS * vocab_size * sizeof(float)};
+    world_t world = {.capacity = (size_t)RANKS_MAX * ROWS * ROW_FLOATS_MAX * sizeof(float)};
     world.bytes = test_alloc(world.capacity, 1);
     pthread_barrier_init(&world.barrier, NULL, (unsigned)size);
     thread_rank_t ranks[RANKS_MAX];
@@ -147,6 +150,40 @@ static void ranks_of_an_odd_shape_give_the_same_bits(void **state)
     check_model(test_data("models/stories260K-f32.gguf"));
 }
 
+static void check_types(const char *path)
+{
+    const or_tensor_type_t types[] = {OR_TENSOR_F32, OR_TENSOR_BF16, OR_TENSOR_Q8_0,
+                                      OR_TENSOR_Q4_0};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        char *copy = test_requantize(path, types[i]);
+        check_model(copy);
+        free(copy);
+    }
+}
+
+static void ranks_give_the_same_bits_with_any_weights(void **state)
+{
+    (void)state;
+    check_types(test_model("tales-1m-f16.gguf"));
+}
+
+// 14 heads of 16 dimensions over 2 KV heads, with biases. Quantised, two heads stay together: 7
+// units for 8 shards.
+static void ranks_of_qwen2_give_the_same_bits(void **state)
+{
+    (void)state;
+    check_types("tests/model/data/qwen2-14-heads-q8_0.gguf");
+}
+
+// Four heads of 8 dimensions stay together where the output matrix is quantised: 2 units, for 8
+// heads in all. Its FFN of 172 is no whole number of blocks and stays F32: types are mixed.
+static void ranks_of_an_odd_shape_give_the_same_bits_quantised(void **state)
+{
+    (void)state;
+    check_types(test_data("models/stories260K-f32.gguf"));
+    check_model("tests/model/data/llama3-mixed.gguf");
+}
+
 static or_status_t gather_fails(const or_ranks_t *ranks, const void *send, size_t bytes, void *recv)
 {
     (void)ranks, (void)send, (void)bytes, (void)recv;
@@ -190,6 +227,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_give_the_same_bits),
         cmocka_unit_test(ranks_of_an_odd_shape_give_the_same_bits),
+        cmocka_unit_test(ranks_give_the_same_bits_with_any_weights),
+        cmocka_unit_test(ranks_of_qwen2_give_the_same_bits),
+        cmocka_unit_test(ranks_of_an_odd_shape_give_the_same_bits_quantised),
         cmocka_unit_test(a_lost_rank_commits_nothing),
         cmocka_unit_test(three_ranks_are_refused),
     };

@@ -1,0 +1,77 @@
+// Goal: test_requantize writes the weights that other tools write.
+// Method: a demonstration model made Q8_0 by another tool, from the same floats; a Q4_0 model made
+// by gguf-py, widened and converted back, which is exact as a block's largest number is.
+#include "tests/support/requantize.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/test_support.h"
+
+static or_gguf_t *open_file(const char *path)
+{
+    or_gguf_t *gguf = NULL;
+    if (or_gguf_open(path, &gguf) != OR_OK) {
+        fail_msg("%s", or_error_text());
+    }
+    return gguf;
+}
+
+// Each tensor of `expected` is in `made`, of the same type and bytes.
+static void assert_same_tensors(const char *made_path, const char *expected_path)
+{
+    or_gguf_t *made = open_file(made_path);
+    or_gguf_t *expected = open_file(expected_path);
+    assert_true(or_gguf_tensor_count(expected) > 0);
+    for (uint64_t i = 0; i < or_gguf_tensor_count(expected); i++) {
+        const or_gguf_tensor_t *tensor = or_gguf_tensor(expected, i);
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)tensor->name.length, tensor->name.bytes);
+        const or_gguf_tensor_t *other = or_gguf_find_tensor(made, name);
+        assert_non_null(other);
+        assert_int_equal(other->type, tensor->type);
+        assert_int_equal(other->bytes, tensor->bytes);
+        assert_memory_equal(other->data, tensor->data, tensor->bytes);
+    }
+    or_gguf_close(&expected);
+    or_gguf_close(&made);
+}
+
+static void q8_0_is_what_others_write(void **state)
+{
+    (void)state;
+    const char *expected = test_data("models/tales-1m-q8_0.gguf");
+    char *made = test_requantize(test_data("models/tales-1m-f32.gguf"), OR_TENSOR_Q8_0);
+    assert_same_tensors(made, expected);
+    free(made);
+}
+
+static void q4_0_is_what_others_write(void **state)
+{
+    (void)state;
+    const char *expected = "tests/model/data/qwen2-q4_0.gguf";
+    char *floats = test_requantize(expected, OR_TENSOR_F32);
+    char *made = test_requantize(floats, OR_TENSOR_Q4_0);
+    assert_same_tensors(made, expected);
+    free(made);
+    free(floats);
+}
+
+static void halves_are_what_others_write(void **state)
+{
+    (void)state;
+    char *made = test_requantize(test_data("models/tales-1m-f32.gguf"), OR_TENSOR_F16);
+    assert_same_tensors(made, test_data("models/tales-1m-f16.gguf"));
+    free(made);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(q8_0_is_what_others_write),
+        cmocka_unit_test(q4_0_is_what_others_write),
+        cmocka_unit_test(halves_are_what_others_write),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
