@@ -7,6 +7,7 @@
 #include "common/base/math.h"
 #include "common/model/model_internal.h"
 
+#define ANGLE_MAX 0x1p30 // what or_sin_cos takes
 #define ROWS_DEFAULT 256u
 #define ROWS_MOST 65536u
 
@@ -109,6 +110,12 @@ static or_status_t fill_rope(or_model_t *model)
             (double)model->numbers.rope_stretch;
         if (model->rope_factors != NULL) {
             frequency /= (double)model->rope_factors[i];
+        }
+        if (!(model->context * frequency <= ANGLE_MAX)) {
+            return or_fail(OR_ERR_FORMAT,
+                           "%s turns its heads by up to %g a position: see rope.freq_base, "
+                           "rope.scaling and rope_freqs",
+                           or_gguf_path(model->gguf), frequency);
         }
         for (uint32_t position = 0; position < model->context; position++) {
             double sine, cosine;

@@ -23,6 +23,7 @@ typedef struct {
     const char *architecture;
     uint32_t context, layers, width, ffn, heads, kv_heads, rope_dims;
     const char *rope_scaling; // NULL: none given
+    float rope_base;          // 0: none given
     uint64_t q_columns, q_rows, down_columns, vocab_rows;
     uint32_t q_type, norm_type;
     const char *missing; // a tensor left out; NULL: none
@@ -75,6 +76,10 @@ static void put_metadata(test_gguf_t *file, const tiny_t *t)
     if (t->rope_scaling != NULL) {
         test_gguf_put_string_entry(file, key_of(t, "rope.scaling.type"), t->rope_scaling);
     }
+    if (t->rope_base != 0) {
+        test_gguf_put_key(file, key_of(t, "rope.freq_base"), OR_GGUF_F32);
+        test_gguf_put(file, &t->rope_base, sizeof t->rope_base);
+    }
 }
 
 static or_status_t load_with(const tiny_t *t, const or_model_options_t *options)
@@ -100,7 +105,7 @@ static or_status_t load_with(const tiny_t *t, const or_model_options_t *options)
     const size_t all = sizeof tensors / sizeof tensors[0];
     uint64_t count = all - (t->extra == NULL) - (t->missing != NULL);
     test_gguf_t file;
-    test_gguf_init(&file, 3, count, 9 + (t->rope_scaling != NULL));
+    test_gguf_init(&file, 3, count, 9 + (t->rope_scaling != NULL) + (t->rope_base != 0));
     put_metadata(&file, t);
     uint64_t offset = 0;
     for (size_t i = 0; i < all; i++) {
@@ -190,6 +195,17 @@ static void tensors_must_fit(void **state)
     t = tiny;
     t.layers = 2;
     assert_refused(&t, OR_ERR_FORMAT, "blk.1.");
+}
+
+// Found by fuzzing: angles beyond what our sine takes.
+static void heads_must_not_turn_too_far(void **state)
+{
+    (void)state;
+    tiny_t t = tiny;
+    t.rope_base = 1e-20f;
+    assert_refused(&t, OR_ERR_FORMAT, "rope.freq_base");
+    t.rope_base = 1e6f;
+    assert_int_equal(load(&t), OR_OK);
 }
 
 static void rope_factors_must_make_sense(void **state)
@@ -377,6 +393,7 @@ int main(void)
         cmocka_unit_test(the_tiny_model_loads),
         cmocka_unit_test(tensors_must_fit),
         cmocka_unit_test(rope_factors_must_make_sense),
+        cmocka_unit_test(heads_must_not_turn_too_far),
         cmocka_unit_test(metadata_must_make_sense),
         cmocka_unit_test(options_must_make_sense),
         cmocka_unit_test(a_damaged_header_is_survived),

@@ -56,7 +56,8 @@ size_t or_detok_push(or_detok_t *detok, int32_t id, char *out)
     uint32_t width = detok->vocab->widths[id];
     if (detok->strip_space && width > 0) {
         detok->strip_space = false;
-        if (token->kind == OR_TOKEN_TEXT && bytes[0] == ' ') {
+        // A byte token too: in a vocabulary without a token for the space it is one.
+        if ((token->kind == OR_TOKEN_TEXT || token->kind == OR_TOKEN_BYTE) && bytes[0] == ' ') {
             bytes++;
             width--;
         }
