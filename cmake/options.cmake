@@ -1,5 +1,6 @@
 option(OUTRIDER_VERIFIER "Build the outrider-verifier program, the only one that needs MPI" ON)
 option(OUTRIDER_WERROR "Treat warnings as errors; the presets do" OFF)
+option(OUTRIDER_FUZZ "Build the fuzzers of tests/fuzz; needs clang, the fuzz preset sets it" OFF)
 set(OUTRIDER_SANITIZE "" CACHE STRING "address,undefined or thread")
 
 set(CMAKE_C_STANDARD 11)
@@ -27,4 +28,7 @@ endif()
 if(OUTRIDER_SANITIZE)
   target_compile_options(outrider_flags INTERFACE -fsanitize=${OUTRIDER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(outrider_flags INTERFACE -fsanitize=${OUTRIDER_SANITIZE})
+endif()
+if(OUTRIDER_FUZZ)
+  target_compile_options(outrider_flags INTERFACE -fsanitize=fuzzer-no-link) # coverage; programs have their own main
 endif()

@@ -20,6 +20,7 @@ or_coordinator_config_t or_coordinator_config_default(void)
         .verifier_timeout_ms = 30000,
         .heartbeat_ms = OR_LINK_HEARTBEAT_MS,
         .model_name = "target",
+        .trust_loopback = true,
     };
 }
 
@@ -73,6 +74,17 @@ void or_coordinator_send(or_coordinator_t *c, or_peer_t to, const or_message_t *
     }
 }
 
+void or_coordinator_send_prefix(or_coordinator_t *c, const or_csession_t *session, or_peer_t to,
+                                uint32_t start)
+{
+    const or_message_t message = {
+        .type = OR_MSG_PREFIX,
+        .session = session->id,
+        .body.prefix = or_token_log_prefix(&session->log, start, session->round),
+    };
+    or_coordinator_send(c, to, &message);
+}
+
 // ---- members ----
 
 or_member_t *or_coordinator_member(or_coordinator_t *c, or_peer_t peer)
@@ -92,17 +104,31 @@ static void turn_away(or_coordinator_t *c, or_peer_t peer, or_wire_error_t code,
     or_link_forget(c->link, peer);
 }
 
-static void welcome(or_coordinator_t *c, or_peer_t peer)
+static uint32_t count_drafters(const or_coordinator_t *c)
 {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
+        count += c->members[i].peer.value != 0 && c->members[i].role == OR_ROLE_DRAFTER;
+    }
+    return count;
+}
+
+static void welcome(or_coordinator_t *c, const or_member_t *member)
+{
+    const or_member_t *verifier = c->verifier;
     const or_message_t message = {
         .type = OR_MSG_WELCOME,
         .body.welcome = {.software = "outrider " OR_VERSION,
                          .heartbeat_ms = c->config.heartbeat_ms,
-                         .nodes_max = c->verifier != NULL ? c->verifier->nodes_max : 0,
+                         .nodes_max = verifier != NULL ? verifier->nodes_max : 0,
                          .vocab_hash = or_vocab_hash(c->vocab),
-                         .owner = ""},
+                         .owner = "",
+                         .trusted = member->trusted,
+                         .model = verifier != NULL ? verifier->model : "",
+                         .arith_id = verifier != NULL ? verifier->arith_id : "",
+                         .drafters = count_drafters(c)},
     };
-    or_coordinator_send(c, peer, &message);
+    or_coordinator_send(c, member->peer, &message);
 }
 
 // A verifier with another target would write another text.
@@ -176,7 +202,7 @@ static void on_hello(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hell
     char text[512];
     or_member_t *member = or_coordinator_member(c, peer);
     if (member != NULL) { // it missed our Welcome, or came back from a silence
-        welcome(c, peer);
+        welcome(c, member);
         return;
     }
     if (hello->role != OR_ROLE_CLIENT && hello->role != OR_ROLE_DRAFTER &&
@@ -202,9 +228,11 @@ static void on_hello(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hell
                             .role = hello->role,
                             .context_max = hello->context_max,
                             .nodes_max = hello->nodes_max,
-                            .sessions_max = hello->sessions_max};
+                            .sessions_max = hello->sessions_max,
+                            .trusted = c->config.trust_loopback && or_link_is_local(c->link, peer)};
+    snprintf(member->model, sizeof member->model, "%s", hello->model);
     snprintf(member->arith_id, sizeof member->arith_id, "%s", hello->arith_id);
-    welcome(c, peer);
+    welcome(c, member);
     on_joined(c, member, hello);
 }
 
@@ -280,6 +308,7 @@ void or_coordinator_tell_client(or_coordinator_t *c, or_csession_t *session)
                 .seed = session->seed,
                 .arith_id = session->arith_id,
                 .stats = session->stats,
+                .note = session->note,
             },
     };
     session->sent_tokens = written;

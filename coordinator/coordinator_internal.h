@@ -1,5 +1,5 @@
-// coordinator_internal - what coordinator.c (peers, clients, the turn) and rounds.c (the life of a
-// round) share.
+// coordinator_internal - what coordinator.c (peers, clients, the turn), rounds.c (the life of a
+// round) and drafting.c (its drafter) share.
 #pragma once
 
 #include "common/decode/token_tree.h"
@@ -15,6 +15,8 @@ typedef struct {
     uint32_t context_max, nodes_max;
     uint32_t sessions_max; // a verifier's: live sessions beyond it wait; 0: not said
     uint32_t sessions;     // a drafter's
+    bool trusted;          // its laws are believed
+    char model[128];
     char arith_id[OR_ARITH_BYTES];
 } or_member_t;
 
@@ -35,8 +37,30 @@ struct or_coordinator {
 or_member_t *or_coordinator_member(or_coordinator_t *coordinator, or_peer_t peer);
 // Send and shrug: what is lost is asked for again.
 void or_coordinator_send(or_coordinator_t *coordinator, or_peer_t to, const or_message_t *message);
+// Committed tokens from `start` on.
+void or_coordinator_send_prefix(or_coordinator_t *coordinator, const or_csession_t *session,
+                                or_peer_t to, uint32_t start);
 // Tell the client what it has not been told yet; the end too.
 void or_coordinator_tell_client(or_coordinator_t *coordinator, or_csession_t *session);
+
+// drafting.c
+// Find the session a drafter and tell it everything; true if it has one now. Under a ratio rule only
+// a trusted one will do.
+bool or_drafting_join(or_coordinator_t *coordinator, or_csession_t *session);
+// Tell the session's drafter (again) what to draft.
+void or_drafting_open(or_coordinator_t *coordinator, const or_csession_t *session);
+// Let it go.
+void or_drafting_leave(or_coordinator_t *coordinator, or_csession_t *session);
+// Let it go for good: it cannot serve this session. Another may.
+void or_drafting_dismiss(or_coordinator_t *coordinator, or_csession_t *session, const char *why);
+// Keep its tree for the verifier, or none if the verifier cannot take it. OR_ERR_INVALID: it cannot
+// be judged.
+or_status_t or_drafting_take(or_coordinator_t *coordinator, or_csession_t *session,
+                             const or_draft_tree_t *tree);
+// The drafter moves on with us. One that was given up on is not flooded: it gets a prefix when it
+// speaks.
+void or_drafting_pass_on(or_coordinator_t *coordinator, const or_csession_t *session,
+                         const or_verdict_t *verdict);
 
 // rounds.c
 // Start when verifier and drafter are there; else wait.

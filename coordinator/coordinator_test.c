@@ -2,247 +2,10 @@
 // is answered with a sentence.
 // Method: the real coordinator on a network in memory. The test plays all its peers: a verifier
 // that always writes token 5, a client, and drafters that are wrong in every way the wire allows.
-#include "coordinator/coordinator.h"
-
-#include <stdlib.h>
+// (Drawn trees: drafting_test.c.)
 #include <string.h>
 
-#include "common/decode/methods.h"
-#include "proto/channel_memory.h"
-#include "tests/support/test_support.h"
-
-#define TARGET 4711u // the target file's fingerprint
-
-typedef struct {
-    or_channel_t *channel;
-    or_link_t *link;
-} edge_t;
-
-typedef struct {
-    or_gguf_t *gguf;
-    or_vocab_t *vocab;
-    or_virtual_clock_t clock;
-    or_network_t *network;
-    or_channel_t *hub_channel;
-    or_link_t *hub;
-    or_coordinator_t *coordinator;
-    edge_t verifier, drafter, client;
-    uint32_t trees;    // that reached the verifier
-    uint32_t nodes;    // in them
-    uint32_t prefixes; // that reached the drafter
-    or_session_id_t session;
-    or_prefix_t last; // the drafter's view: length, hash, round
-    or_generate_delta_t end;
-    char error[512];
-    bool slow;           // the verifier does not answer
-    uint32_t told_nodes; // that the drafter may build
-    uint64_t order[8];   // requests as they ended
-    uint32_t ended;
-    uint32_t forged_hash;    // verdicts still to be sent with a wrong hash
-    uint32_t refused_trees;  // trees still to be called invalid, twice each
-    uint64_t drafter_secret; // private keys the drafter was told, or-ed
-    char refusal[512];       // what the drafter was told with session 0
-} world_t;
-
-static void join(world_t *w, edge_t *edge, or_hello_t hello)
-{
-    hello.software = "test";
-    hello.arith_id = hello.arith_id != NULL ? hello.arith_id : "";
-    hello.owner = "";
-    hello.model = "m.gguf";
-    hello.context_max = 64;
-    hello.nodes_max = 32;
-    assert_int_equal(or_network_edge(w->network, &edge->channel), OR_OK);
-    assert_int_equal(or_link_create(edge->channel, &w->clock.clock, &hello, 1000, &edge->link),
-                     OR_OK);
-}
-
-static void leave(edge_t *edge)
-{
-    or_link_destroy(&edge->link);
-    or_channel_destroy(&edge->channel);
-}
-
-static int setup(void **state)
-{
-    world_t *w = calloc(1, sizeof *w);
-    const or_network_faults_t none = {0};
-    or_coordinator_config_t config = or_coordinator_config_default();
-    config.model_name = "target.gguf";
-    config.verifier_timeout_ms = 5000;
-    config.model_hash = TARGET;
-    assert_int_equal(or_gguf_open(test_model("tales-1m-f16.gguf"), &w->gguf), OR_OK);
-    assert_int_equal(or_vocab_load(w->gguf, &w->vocab), OR_OK);
-    or_virtual_clock_init(&w->clock, OR_NS_PER_S);
-    assert_int_equal(or_network_create(&w->clock, 1, &none, &w->network), OR_OK);
-    assert_int_equal(or_network_hub(w->network, &w->hub_channel), OR_OK);
-    assert_int_equal(or_link_create(w->hub_channel, &w->clock.clock, NULL, 1000, &w->hub), OR_OK);
-    assert_int_equal(
-        or_coordinator_create(&config, w->vocab, w->hub, &w->clock.clock, &w->coordinator), OR_OK);
-    *state = w;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    world_t *w = *state;
-    leave(&w->client);
-    leave(&w->drafter);
-    leave(&w->verifier);
-    or_coordinator_destroy(&w->coordinator);
-    or_link_destroy(&w->hub);
-    or_channel_destroy(&w->hub_channel);
-    or_network_destroy(&w->network);
-    or_vocab_destroy(&w->vocab);
-    or_gguf_close(&w->gguf);
-    free(w);
-    return 0;
-}
-
-// The target writes 5, whatever the tree.
-static void verifier_answers(world_t *w, const or_message_t *message)
-{
-    static const uint32_t five = 5;
-    if (message->type != OR_MSG_DRAFT_TREE) {
-        return;
-    }
-    const or_draft_tree_t *tree = &message->body.draft_tree;
-    if (w->refused_trees > 0 && tree->count > 0) {
-        w->refused_trees--;
-        const or_message_t error = {
-            .type = OR_MSG_ERROR,
-            .session = message->session,
-            .body.error = {.code = OR_WIRE_INVALID, .text = "no", .round = tree->round}};
-        assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &error), OR_OK);
-        assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &error), OR_OK);
-        return;
-    }
-    w->trees++;
-    w->nodes += tree->count;
-    if (w->slow) {
-        return;
-    }
-    const or_message_t verdict = {
-        .type = OR_MSG_VERDICT,
-        .session = message->session,
-        .body.verdict = {.round = tree->round,
-                         .base_length = tree->base_length,
-                         .next = five,
-                         .hash = or_prefix_hash(tree->base_hash, &five, 1) + (w->forged_hash > 0)},
-    };
-    w->forged_hash -= w->forged_hash > 0;
-    assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &verdict), OR_OK);
-}
-
-static void drafter_notes(world_t *w, const or_message_t *message)
-{
-    if (message->type == OR_MSG_OPEN_SESSION) {
-        w->drafter_secret |= message->body.open_session.private_key;
-        w->told_nodes = message->body.open_session.draft_nodes;
-    }
-    if (message->type == OR_MSG_PREFIX) {
-        w->prefixes++;
-        w->session = message->session;
-        w->last = message->body.prefix;
-    } else if (message->type == OR_MSG_ERROR && message->session.value == 0) {
-        strncpy(w->refusal, message->body.error.text, sizeof w->refusal - 1);
-    }
-}
-
-static void client_notes(world_t *w, const or_message_t *message)
-{
-    if (message->type == OR_MSG_GENERATE_DELTA &&
-        message->body.generate_delta.finish != OR_FINISH_NONE) {
-        w->end = message->body.generate_delta;
-        if (w->ended < 8) {
-            w->order[w->ended++] = w->end.request;
-        }
-        strncpy(w->error, w->end.error, sizeof w->error - 1);
-    }
-}
-
-static void hear(world_t *w, edge_t *edge, void (*act)(world_t *, const or_message_t *))
-{
-    or_link_event_t event;
-    or_peer_t from;
-    or_message_t message = {0};
-    while (edge->link != NULL && or_link_receive(edge->link, &event, &from, &message) == OR_OK) {
-        if (event == OR_LINK_MESSAGE) {
-            act(w, &message);
-            or_message_fini(&message);
-        }
-    }
-    if (edge->link != NULL) {
-        or_link_tick(edge->link);
-    }
-}
-
-// Let `ms` virtual milliseconds pass.
-static void run(world_t *w, uint32_t ms)
-{
-    for (uint32_t i = 0; i <= ms; i++) {
-        for (int k = 0; k < 3; k++) {
-            or_coordinator_turn(w->coordinator);
-            hear(w, &w->verifier, verifier_answers);
-            hear(w, &w->drafter, drafter_notes);
-            hear(w, &w->client, client_notes);
-        }
-        w->clock.now_ns += OR_NS_PER_MS;
-    }
-}
-
-static void join_usual(world_t *w)
-{
-    uint64_t hash = or_vocab_hash(w->vocab);
-    join(w, &w->verifier,
-         (or_hello_t){.role = OR_ROLE_VERIFIER, .vocab_hash = hash, .model_hash = TARGET});
-    join(w, &w->drafter, (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = hash});
-    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT});
-    run(w, 5);
-}
-
-static void ask(world_t *w, or_generate_request_t request)
-{
-    static const uint32_t prompt[] = {1, 458, 1112};
-    if (request.prompt_token_count == 0) {
-        request.prompt_tokens = prompt;
-        request.prompt_token_count = 3;
-    }
-    request.request = request.request != 0 ? request.request : 77;
-    const or_message_t message = {.type = OR_MSG_GENERATE_REQUEST,
-                                  .body.generate_request = request};
-    assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &message), OR_OK);
-}
-
-static or_generate_request_t usual_request(uint32_t tokens)
-{
-    or_generate_request_t request = {.max_tokens = tokens,
-                                     .sampling = or_sampling_default(),
-                                     .has_seed = true,
-                                     .draft_method = OR_DRAFT_COUPLED,
-                                     .accept_rule = OR_ACCEPT_COUPLED,
-                                     .draft_nodes = 8,
-                                     .draft_depth = 8};
-    request.sampling.temperature = 0;
-    return request;
-}
-
-static void draft(world_t *w, uint64_t round, uint32_t base_length, uint64_t base_hash,
-                  const uint32_t *tokens, const uint32_t *back, uint32_t count)
-{
-    const or_message_t message = {.type = OR_MSG_DRAFT_TREE,
-                                  .session = w->session,
-                                  .body.draft_tree = {.round = round,
-                                                      .base_length = base_length,
-                                                      .base_hash = base_hash,
-                                                      .tokens = tokens,
-                                                      .back = back,
-                                                      .count = count}};
-    assert_int_equal(or_link_send(w->drafter.link, OR_PEER_HUB, &message), OR_OK);
-}
-
-static const uint32_t tokens[] = {5, 6, 7, 8, 9, 10, 11, 12, 13};
-static const uint32_t chain[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+#include "coordinator/coordinator_test_support.h"
 
 static void a_silent_drafter_is_bridged(void **state)
 {
@@ -372,22 +135,6 @@ static void a_drafter_is_told_no_secret(void **state)
     assert_int_equal(w->drafter_secret, 0);
 }
 
-static void ignore(world_t *w, const or_message_t *message)
-{
-    (void)w;
-    (void)message;
-}
-
-// An edge beside the usual three says Hello and is heard.
-static void join_beside(world_t *w, edge_t *edge, or_hello_t hello)
-{
-    join(w, edge, hello);
-    hear(w, edge, ignore);
-    run(w, 5);
-    hear(w, edge, ignore);
-    assert_true(or_link_welcomed(edge->link));
-}
-
 // Drafters that cannot serve are not asked in turn for ever.
 static void two_unfit_drafters_leave_a_plain_text(void **state)
 {
@@ -449,29 +196,48 @@ static void a_full_verifier_serves_in_order_of_arrival(void **state)
     }
 }
 
+// Another verifier than the one it was told of takes smaller trees: that is not the drafter's
+// fault. (One that builds more than it was told is at fault.)
 static void the_verifiers_limit_is_told_and_costs_no_drafter_its_session(void **state)
 {
     world_t *w = *state;
-    uint32_t many[40], back[40];
+    uint32_t many[65], back[65];
+    uint64_t vocab_hash = or_vocab_hash(w->vocab);
+    edge_t newer = {0};
     static const uint32_t five = 5;
-    for (uint32_t i = 0; i < 40; i++) {
+    for (uint32_t i = 0; i < 65; i++) {
         many[i] = 300 + i;
         back[i] = i + 1; // all children of the root
     }
-    join_usual(w);
-    or_generate_request_t request = usual_request(2);
+    const or_hello_t drafter = {.role = OR_ROLE_DRAFTER, .vocab_hash = vocab_hash, .nodes_max = 80};
+    or_hello_t verifier = {
+        .role = OR_ROLE_VERIFIER, .vocab_hash = vocab_hash, .model_hash = TARGET, .nodes_max = 48};
+    join(w, &w->verifier, verifier);
+    join(w, &w->drafter, drafter);
+    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT});
+    run(w, 5);
+    or_generate_request_t request = usual_request(3);
     request.draft_nodes = 64;
     ask(w, request);
     run(w, 5);
-    assert_int_equal(w->told_nodes, 32);
-    draft(w, 1, w->last.count, w->last.hash, many, back, 40); // it was told by an earlier verifier
+    assert_int_equal(w->told_nodes, 48);
+    verifier.nodes_max = 32;
+    join_beside(w, &newer, verifier);
+    leave(&w->verifier);
+    w->verifier = newer;
+    draft(w, 1, w->last.count, w->last.hash, many, back, 40);
     run(w, 5);
     assert_int_equal(w->trees, 1);
     assert_int_equal(w->nodes, 0); // a plain step instead
-    draft(w, 2, w->last.count + 1, or_prefix_hash(w->last.hash, &five, 1), many, back, 30);
+    uint64_t hash = or_prefix_hash(w->last.hash, &five, 1);
+    draft(w, 2, w->last.count + 1, hash, many, back, 30);
+    run(w, 5);
+    assert_int_equal(w->nodes, 30);
+    draft(w, 3, w->last.count + 2, or_prefix_hash(hash, &five, 1), many, back, 49);
     run(w, 5);
     assert_int_equal(w->nodes, 30);
     assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_non_null(strstr(w->note, "49 nodes"));
 }
 
 static void another_target_is_refused(void **state)
@@ -560,8 +326,9 @@ static void bad_requests_are_answered(void **state)
     for (uint32_t i = 0; i < 80; i++) {
         many[i] = 5;
     }
-    or_generate_request_t bad[6];
-    for (int i = 0; i < 6; i++) {
+    static const uint32_t widths[] = {4, 2, 0, 2000};
+    or_generate_request_t bad[12];
+    for (int i = 0; i < 12; i++) {
         bad[i] = usual_request(4);
     }
     bad[0].prompt_tokens = many; // longer than the context of 64
@@ -573,8 +340,23 @@ static void bad_requests_are_answered(void **state)
     bad[4].draft_method = 42;
     bad[5].accept_rule = OR_ACCEPT_GREEDY;
     bad[5].sampling.temperature = 1;
+    for (int i = 6; i < 12; i++) {
+        bad[i].accept_rule = OR_ACCEPT_RECURSIVE;
+        bad[i].draft_method = OR_DRAFT_RSD_C;
+        bad[i].draft_shape = widths;
+        bad[i].draft_shape_count = 2;
+    }
+    bad[6].draft_method = OR_DRAFT_MCSD; // draws with replacement
+    bad[7].draft_shape_count = 3;        // a width of 0
+    bad[8].draft_shape = widths + 3;     // more nodes than a tree has
+    bad[8].draft_shape_count = 1;
+    bad[9].draft_method = OR_DRAFT_CHAIN; // has no shape
+    bad[10].law_entries = 257;
+    bad[11].draft_shape_count = 33; // only its length is looked at
+    static const uint32_t too_many[33] = {1};
+    bad[11].draft_shape = too_many;
     join_usual(w);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 12; i++) {
         memset(&w->end, 0, sizeof w->end);
         ask(w, bad[i]);
         run(w, 10);
@@ -606,7 +388,7 @@ static void a_repeated_request_is_the_same_request(void **state)
 int main(void)
 {
     test_log_init();
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_silent_drafter_is_bridged),
         TEST(a_late_drafter_is_waited_for_once_it_speaks),

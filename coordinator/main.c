@@ -16,6 +16,7 @@ typedef struct {
     char *log_level;
     int32_t ready_fd;
     bool expect_drafter;
+    char *trust;
     uint32_t sessions_max;
     uint32_t draft_timeout_ms;
     uint32_t verifier_timeout_ms;
@@ -32,6 +33,9 @@ static const or_option_t table[] = {
      "a round goes on without a drafter that is silent for this long"},
     {"verifier-timeout", NULL, OR_OPTION_UINT32, offsetof(config_t, verifier_timeout_ms), "MS",
      "a request ends with an error when there is no verifier for this long"},
+    {"trust", NULL, OR_OPTION_STRING, offsetof(config_t, trust), "WHOM",
+     "whose drafters may use the rules that believe their laws (sps, multi-round, recursive): "
+     "loopback or none"},
     {"expect-drafter", NULL, OR_OPTION_FLAG, offsetof(config_t, expect_drafter), NULL,
      "hold requests until a first drafter has joined"},
     {"ready-fd", NULL, OR_OPTION_INT32, offsetof(config_t, ready_fd), "FD",
@@ -73,6 +77,7 @@ static or_status_t serve(const config_t *config)
     shape.draft_timeout_ms = config->draft_timeout_ms;
     shape.verifier_timeout_ms = config->verifier_timeout_ms;
     shape.expect_drafter = config->expect_drafter;
+    shape.trust_loopback = strcmp(config->trust, "loopback") == 0;
     shape.model_name = basename(config->model);
     or_status_t status = or_gguf_open(config->model, &gguf);
     if (status == OR_OK) {
@@ -116,6 +121,9 @@ static or_status_t check(const config_t *config)
     if (config->sessions_max == 0 || config->draft_timeout_ms == 0) {
         return or_fail(OR_ERR_INVALID, "--sessions-max and --draft-timeout are at least 1");
     }
+    if (strcmp(config->trust, "loopback") != 0 && strcmp(config->trust, "none") != 0) {
+        return or_fail(OR_ERR_INVALID, "--trust is loopback or none, not '%s'", config->trust);
+    }
     return OR_OK;
 }
 
@@ -123,8 +131,10 @@ static int run(int argc, char **argv)
 {
     or_coordinator_config_t usual = or_coordinator_config_default();
     char listen[] = "tcp://127.0.0.1:5577";
+    char trust[] = "loopback";
     config_t config = {.ready_fd = -1,
                        .listen = listen,
+                       .trust = trust,
                        .sessions_max = usual.sessions_max,
                        .draft_timeout_ms = usual.draft_timeout_ms,
                        .verifier_timeout_ms = usual.verifier_timeout_ms};

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "common/base/log.h"
+#include "common/decode/methods.h"
 #include "coordinator/coordinator_internal.h"
 
 #define RETRY_FACTOR 2 // a verifier that does not answer is asked again after 1, 2, 4 ... retries
@@ -17,31 +18,14 @@ static int64_t after_ms(const or_coordinator_t *c, uint32_t ms)
 
 // ---- what is sent ----
 
-static void send_open(or_coordinator_t *c, const or_csession_t *session, or_peer_t to,
-                      bool to_verifier)
+// Without the drafter's key: each side gets those it needs and no other's.
+static void open_verifier(or_coordinator_t *c, const or_csession_t *session)
 {
     or_message_t message = {.type = OR_MSG_OPEN_SESSION,
                             .session = session->id,
                             .body.open_session = session->terms.open};
-    if (!to_verifier) {
-        or_open_session_t *open = &message.body.open_session;
-        open->private_key = 0;
-        if (c->verifier != NULL && open->draft_nodes > c->verifier->nodes_max) {
-            open->draft_nodes = c->verifier->nodes_max;
-        }
-    }
-    or_coordinator_send(c, to, &message);
-}
-
-static void send_prefix(or_coordinator_t *c, const or_csession_t *session, or_peer_t to,
-                        uint32_t start)
-{
-    const or_message_t message = {
-        .type = OR_MSG_PREFIX,
-        .session = session->id,
-        .body.prefix = or_token_log_prefix(&session->log, start, session->round),
-    };
-    or_coordinator_send(c, to, &message);
+    message.body.open_session.draft_key = 0;
+    or_coordinator_send(c, c->verifier->peer, &message);
 }
 
 static void send_tree(or_coordinator_t *c, const or_csession_t *session)
@@ -49,7 +33,7 @@ static void send_tree(or_coordinator_t *c, const or_csession_t *session)
     if (c->verifier == NULL) {
         return;
     }
-    const or_message_t message = {
+    or_message_t message = {
         .type = OR_MSG_DRAFT_TREE,
         .session = session->id,
         .body.draft_tree = {.round = session->round,
@@ -59,6 +43,15 @@ static void send_tree(or_coordinator_t *c, const or_csession_t *session)
                             .back = session->tree_back,
                             .count = session->tree_count},
     };
+    if (session->tree_count > 0 && or_accept_rule_uses_laws(session->terms.open.accept_rule)) {
+        const or_draws_t *draws = &session->tree_draws.draws;
+        or_draft_tree_t *tree = &message.body.draft_tree;
+        tree->law_index = draws->law_index;
+        tree->draw_order = draws->order;
+        tree->law_index_count = tree->draw_order_count = session->tree_count;
+        tree->laws = draws->laws;
+        tree->law_count = draws->law_count;
+    }
     or_coordinator_send(c, c->verifier->peer, &message);
 }
 
@@ -80,76 +73,6 @@ static bool may_replay(const or_coordinator_t *c, int64_t *last_ns)
     }
     *last_ns = now;
     return true;
-}
-
-// ---- drafters ----
-
-static void leave_drafter(or_coordinator_t *c, or_csession_t *session)
-{
-    if (session->drafter.value == 0) {
-        return;
-    }
-    or_member_t *member = or_coordinator_member(c, session->drafter);
-    if (member != NULL) {
-        member->sessions--;
-    }
-    session->stats.wire_bytes += or_link_bytes(c->link, session->drafter) - session->link_bytes;
-    session->drafter = (or_peer_t){0};
-    session->late = false;
-    session->nudge_ns = OR_TIME_NEVER;
-}
-
-static bool is_unfit(const or_csession_t *session, or_peer_t drafter)
-{
-    for (uint32_t i = 0; i < session->unfit_count; i++) {
-        if (session->unfit[i].value == drafter.value) {
-            return true;
-        }
-    }
-    return session->unfit_count == OR_UNFIT_MAX;
-}
-
-static or_member_t *least_loaded_drafter(or_coordinator_t *c, const or_csession_t *session)
-{
-    or_member_t *best = NULL;
-    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
-        or_member_t *member = &c->members[i];
-        if (member->peer.value != 0 && member->role == OR_ROLE_DRAFTER &&
-            !is_unfit(session, member->peer) &&
-            (best == NULL || member->sessions < best->sessions)) {
-            best = member;
-        }
-    }
-    return best;
-}
-
-// True if the session has a drafter now.
-static bool join_drafter(or_coordinator_t *c, or_csession_t *session)
-{
-    if (session->plain || session->drafter.value != 0) {
-        return !session->plain;
-    }
-    or_member_t *member =
-        or_clock_now(c->clock) >= session->rejoin_ns ? least_loaded_drafter(c, session) : NULL;
-    if (member == NULL) {
-        return false;
-    }
-    member->sessions++;
-    session->drafter = member->peer;
-    session->link_bytes = or_link_bytes(c->link, member->peer);
-    session->late = false;
-    send_open(c, session, member->peer, false);
-    send_prefix(c, session, member->peer, 0);
-    return true;
-}
-
-// This drafter cannot serve this session; another may.
-static void dismiss_drafter(or_coordinator_t *c, or_csession_t *session, const char *why)
-{
-    or_log(OR_LOG_WARN, "session %llx: drafter dismissed: %s",
-           (unsigned long long)session->id.value, why);
-    session->unfit[session->unfit_count++] = session->drafter; // it joined, so there is room
-    leave_drafter(c, session);
 }
 
 // ---- the round ----
@@ -174,7 +97,7 @@ static void ask_plain(or_coordinator_t *c, or_csession_t *session)
 static void open_round(or_coordinator_t *c, or_csession_t *session)
 {
     session->round_started_ns = or_clock_now(c->clock);
-    if (!join_drafter(c, session) || session->late) {
+    if (!or_drafting_join(c, session) || session->late) {
         ask_plain(c, session);
         return;
     }
@@ -226,8 +149,8 @@ void or_round_begin(or_coordinator_t *c, or_csession_t *session)
     }
     session->started_ns = or_clock_now(c->clock);
     memcpy(session->arith_id, c->verifier->arith_id, sizeof session->arith_id);
-    send_open(c, session, c->verifier->peer, true);
-    send_prefix(c, session, c->verifier->peer, 0);
+    open_verifier(c, session);
+    or_coordinator_send_prefix(c, session, c->verifier->peer, 0);
     open_round(c, session);
 }
 
@@ -259,34 +182,9 @@ void or_round_begin_waiting(or_coordinator_t *c)
 static void heard_drafter(or_coordinator_t *c, or_csession_t *session, uint64_t round)
 {
     if (session->late && round < session->round) {
-        send_prefix(c, session, session->drafter, 0);
+        or_coordinator_send_prefix(c, session, session->drafter, 0);
     }
     session->late = false;
-}
-
-// What a drafter sent, checked: a tree that cannot be judged costs its sender the session.
-static or_status_t check_tree(or_coordinator_t *c, const or_csession_t *session,
-                              const or_draft_tree_t *tree)
-{
-    if (tree->count > session->terms.open.draft_nodes) {
-        return or_fail(OR_ERR_INVALID, "a tree of %u nodes, %u were asked for", tree->count,
-                       session->terms.open.draft_nodes);
-    }
-    return or_token_tree_set(c->scratch, session->log.tokens[session->log.length - 1],
-                             (const int32_t *)tree->tokens, tree->back, tree->count,
-                             or_vocab_size(c->vocab), false);
-}
-
-// Can the verifier we have now take the tree in c->scratch? It may have come after the drafter was told what to build.
-static bool fits_verifier(const or_coordinator_t *c, const or_csession_t *session)
-{
-    const uint32_t *depths = or_token_tree_depths(c->scratch);
-    for (uint32_t i = 0; i <= or_token_tree_count(c->scratch); i++) {
-        if (session->log.length + depths[i] > c->verifier->context_max) {
-            return false;
-        }
-    }
-    return or_token_tree_count(c->scratch) <= c->verifier->nodes_max;
 }
 
 void or_round_on_tree(or_coordinator_t *c, or_peer_t from, or_csession_t *session,
@@ -301,23 +199,45 @@ void or_round_on_tree(or_coordinator_t *c, or_peer_t from, or_csession_t *sessio
     }
     if (tree->base_length != session->log.length || tree->base_hash != session->log.hash) {
         session->stats.resyncs++;
-        send_prefix(c, session, session->drafter, 0);
+        or_coordinator_send_prefix(c, session, session->drafter, 0);
         return;
     }
-    if (check_tree(c, session, tree) != OR_OK) {
+    if (or_drafting_take(c, session, tree) != OR_OK) {
         or_link_send_error(c->link, from, session->id, OR_WIRE_INVALID, "%s", or_error_text());
-        dismiss_drafter(c, session, or_error_text());
+        or_drafting_dismiss(c, session, or_error_text());
         open_round(c, session);
         return;
-    }
-    session->tree_count = fits_verifier(c, session) ? tree->count : 0;
-    if (session->tree_count > 0) {
-        memcpy(session->tree_tokens, tree->tokens, session->tree_count * sizeof *tree->tokens);
-        memcpy(session->tree_back, tree->back, session->tree_count * sizeof *tree->back);
     }
     session->stats.drafted += session->tree_count;
     session->stats.draft_us += session->round > 1 ? tree->draft_us : 0;
     ask_verifier(c, session);
+}
+
+// How often guesses of each depth and rank were there to be accepted, and were. From the root along
+// the accepted path.
+static void count_path(or_csession_t *session, const or_verdict_t *verdict)
+{
+    or_generate_stats_t *stats = &session->stats;
+    uint32_t at = 0;
+    for (uint32_t depth = 0; depth <= verdict->accepted_count; depth++) {
+        uint32_t next = depth < verdict->accepted_count ? verdict->accepted[depth] : 0;
+        uint32_t children = 0;
+        for (uint32_t node = 1; node <= session->tree_count; node++) {
+            if (node - session->tree_back[node - 1] != at) {
+                continue;
+            }
+            if (children < OR_STATS_LEVELS) {
+                stats->rank_offered[children]++;
+                stats->rank_accepted[children] += node == next;
+            }
+            children++;
+        }
+        if (depth < OR_STATS_LEVELS && children > 0) {
+            stats->depth_offered[depth]++;
+            stats->depth_accepted[depth] += next != 0;
+        }
+        at = next;
+    }
 }
 
 // Statistics of a judged round. The first one contains the prefill, so the time split starts with
@@ -327,27 +247,14 @@ static void count_round(or_coordinator_t *c, or_csession_t *session, const or_ve
     or_generate_stats_t *stats = &session->stats;
     int64_t now = or_clock_now(c->clock);
     stats->target_calls++;
+    count_path(session, verdict);
     if (session->round > 1) {
         stats->verify_us += verdict->forward_us;
+        stats->accept_us += verdict->accept_us;
         stats->round_us += (uint64_t)(now - session->round_started_ns) / 1000;
     } else {
         stats->first_token_us = (uint64_t)(now - session->started_ns) / 1000;
     }
-}
-
-// The drafter moves on with us. One that was given up on is not flooded: it gets a prefix when it
-// speaks.
-static void pass_on(or_coordinator_t *c, const or_csession_t *session, const or_verdict_t *verdict)
-{
-    if (session->drafter.value == 0 || session->late) {
-        return;
-    }
-    or_message_t message = {
-        .type = OR_MSG_VERDICT, .session = session->id, .body.verdict = *verdict};
-    message.body.verdict.forward_us = 0;
-    message.body.verdict.accept_us = 0;
-    message.body.verdict.logprob_count = 0;
-    or_coordinator_send(c, session->drafter, &message);
 }
 
 void or_round_on_verdict(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
@@ -370,7 +277,7 @@ void or_round_on_verdict(or_coordinator_t *c, or_csession_t *session, const or_v
     }
     or_coordinator_tell_client(c, session);
     session->round++;
-    pass_on(c, session, verdict);
+    or_drafting_pass_on(c, session, verdict);
     open_round(c, session);
 }
 
@@ -385,7 +292,8 @@ void or_round_finish(or_coordinator_t *c, or_csession_t *session)
     }
     if (session->drafter.value != 0) {
         or_peer_t drafter = session->drafter;
-        leave_drafter(c, session); // before the good-bye, so that it counts what served this text
+        or_drafting_leave(c,
+                          session); // before the good-bye, so that it counts what served this text
         send_cancel(c, session, drafter, reason);
     }
     or_log(OR_LOG_INFO, "session %llx %s: %u tokens in %llu target calls",
@@ -410,8 +318,8 @@ void or_round_on_verifier(or_coordinator_t *c, or_csession_t *session)
         return;
     }
     session->abandoned_ns = OR_TIME_NEVER;
-    send_open(c, session, c->verifier->peer, true);
-    send_prefix(c, session, c->verifier->peer, 0);
+    open_verifier(c, session);
+    or_coordinator_send_prefix(c, session, c->verifier->peer, 0);
     if (session->phase == OR_PHASE_VERDICT) {
         send_tree(c, session);
     }
@@ -446,7 +354,7 @@ void or_round_on_verifier_error(or_coordinator_t *c, or_csession_t *session,
     case OR_WIRE_NEED_PREFIX:
         if (may_replay(c, &session->replayed_ns)) {
             session->stats.resyncs++;
-            send_prefix(c, session, c->verifier->peer, 0);
+            or_coordinator_send_prefix(c, session, c->verifier->peer, 0);
             if (session->phase == OR_PHASE_VERDICT) {
                 send_tree(c, session);
             }
@@ -485,21 +393,21 @@ void or_round_on_drafter_error(or_coordinator_t *c, or_csession_t *session, cons
         if (may_replay(c, &session->drafter_replayed_ns)) {
             session->stats.resyncs++;
             if (error->code == OR_WIRE_UNKNOWN_SESSION) {
-                send_open(c, session, session->drafter, false);
+                or_drafting_open(c, session);
             }
-            send_prefix(c, session, session->drafter, 0);
+            or_coordinator_send_prefix(c, session, session->drafter, 0);
         }
         break;
     case OR_WIRE_BUSY:
         session->rejoin_ns =
             after_ms(c, error->retry_ms > 0 ? error->retry_ms : c->config.retry_ms);
-        leave_drafter(c, session);
+        or_drafting_leave(c, session);
         if (session->phase == OR_PHASE_TREE) {
             open_round(c, session);
         }
         break;
     default:
-        dismiss_drafter(c, session, error->text);
+        or_drafting_dismiss(c, session, error->text);
         if (session->phase == OR_PHASE_TREE) {
             open_round(c, session);
         }
@@ -510,7 +418,7 @@ void or_round_on_drafter_lost(or_coordinator_t *c, or_csession_t *session)
 {
     or_log(OR_LOG_WARN, "session %llx: drafter lost; going on without it",
            (unsigned long long)session->id.value);
-    leave_drafter(c, session);
+    or_drafting_leave(c, session);
     if (session->phase == OR_PHASE_TREE) {
         open_round(c, session);
     }
@@ -523,8 +431,8 @@ static void nudge(or_coordinator_t *c, or_csession_t *session)
     // The tail is enough where the drafter only missed a verdict; one that lost more asks for all
     // of it.
     uint32_t length = session->log.length;
-    send_prefix(c, session, session->drafter,
-                length > OR_TREE_NODES_MAX ? length - OR_TREE_NODES_MAX : 0);
+    or_coordinator_send_prefix(c, session, session->drafter,
+                               length > OR_TREE_NODES_MAX ? length - OR_TREE_NODES_MAX : 0);
     session->nudge_ns = session->late ? after_ms(c, c->config.heartbeat_ms) : OR_TIME_NEVER;
 }
 

@@ -7,9 +7,24 @@
 
 #include "common/decode/methods.h"
 #include "common/decode/noise.h"
+#include "common/decode/shape.h"
 #include "common/decode/token_tree.h"
 
-#define PRIVATE_LABEL UINT64_C(0x7072697661746500) // "private": a label no choice index reaches
+// Labels no choice index reaches: "private", "drafter".
+#define PRIVATE_LABEL UINT64_C(0x7072697661746500)
+#define DRAFT_LABEL UINT64_C(0x6472616674657200)
+
+// The shape of its trees, if one was asked for.
+static or_status_t take_shape(const or_generate_request_t *request, or_draft_method_t method,
+                              or_shape_t *shape)
+{
+    *shape = (or_shape_t){0};
+    if (request->draft_shape_count == 0 || method == OR_DRAFT_NONE) {
+        return OR_OK;
+    }
+    or_status_t status = or_shape_set(request->draft_shape, request->draft_shape_count, shape);
+    return status == OR_OK ? or_shape_check(shape, method, request->draft_depth) : status;
+}
 
 // What the verifier is told: the request, checked, with every default filled in.
 static or_status_t make_terms(const or_vocab_t *vocab, const or_generate_request_t *request,
@@ -27,6 +42,15 @@ static or_status_t make_terms(const or_vocab_t *vocab, const or_generate_request
         return or_fail(OR_ERR_INVALID, "a draft tree has at most %u nodes, not %u",
                        OR_TREE_NODES_MAX, request->draft_nodes);
     }
+    or_shape_t shape;
+    status = take_shape(request, (or_draft_method_t)method, &shape);
+    if (status == OR_OK && request->law_entries > OR_LAW_ENTRIES_MAX) {
+        status = or_fail(OR_ERR_INVALID, "--law-entries: %u is over %u", request->law_entries,
+                         OR_LAW_ENTRIES_MAX);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
     uint32_t stops[16];
     uint32_t stop_count = 0;
     for (uint32_t id = 0; !request->ignore_end && id < or_vocab_size(vocab) && stop_count < 16;
@@ -43,13 +67,19 @@ static or_status_t make_terms(const or_vocab_t *vocab, const or_generate_request
         .stop_count = stop_count,
         .accept_rule = request->accept_rule,
         .draft_method = method,
-        .draft_nodes = request->draft_nodes,
-        .draft_depth = request->draft_depth,
+        .draft_nodes = shape.count > 0 ? or_shape_nodes(&shape, method, request->draft_depth)
+                                       : request->draft_nodes,
+        .draft_depth = shape.count > 0 ? or_shape_levels(&shape, method, request->draft_depth)
+                                       : request->draft_depth,
+        .draft_shape = shape.widths,
+        .draft_shape_count = shape.count,
+        .law_entries = request->law_entries > 0 ? request->law_entries : OR_LAW_ENTRIES,
         .draft_temperature = request->has_draft_temperature ? request->draft_temperature
                              : temperature > 0              ? temperature
                                                             : 1.0F,
         .noise_key = coupled ? or_noise_key(session->seed, 0).value : 0,
         .private_key = or_rng_key(session->seed, PRIVATE_LABEL).value,
+        .draft_key = or_rng_key(session->seed, DRAFT_LABEL).value,
         .prompt_length = session->prompt_length,
     };
     if (!(open.draft_temperature > 0)) {
@@ -154,6 +184,7 @@ void or_csession_destroy(or_csession_t **session_p)
     or_completion_fini(&session->text);
     or_token_log_fini(&session->log);
     or_terms_fini(&session->terms);
+    or_draws_store_fini(&session->tree_draws);
     free(session->tree_tokens);
     free(session->tree_back);
     free(session);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "coordinator/completion.h"
+#include "proto/draft_check.h"
 #include "proto/link.h"
 #include "proto/terms.h"
 #include "proto/token_log.h"
@@ -38,6 +39,7 @@ typedef struct {
     uint32_t finish; // or_finish_t
     uint32_t error_code;
     char error[512];
+    char note[256];       // for the client: what it should know
     uint32_t sent_tokens; // completion tokens and text bytes the client was told
     size_t sent_text;
 
@@ -47,7 +49,8 @@ typedef struct {
     uint32_t *tree_tokens,
         *tree_back; // what the verifier was sent; OR_TREE_NODES_MAX entries, owned
     uint32_t tree_count;
-    int64_t retry_ns; // how long the next wait for the verdict is
+    or_draws_store_t tree_draws; // where the rule wants to know them
+    int64_t retry_ns;            // how long the next wait for the verdict is
     // When a session that lost its verifier gives up; OR_TIME_NEVER while there is one.
     int64_t abandoned_ns;
     // When the verifier was last sent everything on request.
@@ -56,6 +59,7 @@ typedef struct {
 
     // The drafter; 0: none.
     or_peer_t drafter;
+    uint32_t asked_nodes; // the most it was told to build
     // Drafters that cannot serve this session; when there is no room for more, it goes without.
     or_peer_t unfit[OR_UNFIT_MAX];
     uint32_t unfit_count;

@@ -9,9 +9,12 @@
 // One thread. No allocation after create.
 #pragma once
 
+#include "common/decode/chooser.h"
+#include "common/decode/draws.h"
 #include "common/decode/methods.h"
 #include "common/decode/noise.h"
 #include "common/decode/sampler.h"
+#include "common/decode/shape.h"
 #include "common/decode/token_tree.h"
 #include "common/model/model.h"
 #include "common/text/vocab.h"
@@ -30,13 +33,28 @@ typedef struct {
     or_sampling_t sampling;  // the session's
     float draft_temperature; // replaces sampling.temperature here
     bool noisy; // perturb by the session's noise: coupled acceptance at a temperature above 0
+    // Guesses are drawn from reduced laws by `chooser`, rather than the best ones taken.
+    bool drawn;
+    // Drawn tokens go back: a node may be given the same child twice. The second one stays in the
+    // tree, as a leaf, if the rule counts repetitions; else it is dropped. Only with `drawn`.
+    bool replaced, repeats;
+    or_chooser_t *chooser;
+    or_shape_t shape; // for methods that have one; it fits nodes_max
     uint32_t nodes_max, depth_max;
     or_belief_t *belief; // the session's, read here and taught by or_builder_learn
 } or_build_job_t;
 
-// Scratch for trees of up to nodes_max nodes. Borrows model and vocab. OR_ERR_NO_MEMORY.
+// Are guesses drawn, rather than the best ones taken? Where the rule shares the target's noise or
+// decodes greedily the best are better; the ratio rules need draws.
+bool or_build_is_drawn(or_draft_method_t method, or_accept_rule_t rule);
+// Set what a session's method and rule ask of its trees: noisy, drawn, replaced, repeats. The job
+// has its sampling.
+void or_build_job_suit(or_build_job_t *job, or_draft_method_t method, or_accept_rule_t rule);
+
+// Scratch for trees of up to nodes_max nodes and laws of up to law_entries tokens (0: nothing is
+// ever drawn). Borrows model and vocab. OR_ERR_NO_MEMORY.
 or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32_t nodes_max,
-                              or_builder_t **builder_p);
+                              uint32_t law_entries, or_builder_t **builder_p);
 void or_builder_destroy(or_builder_t **builder_p);
 
 // Scratch slots that a job's sequence must have been opened with.
@@ -50,6 +68,9 @@ or_status_t or_builder_build(or_builder_t *builder, or_draft_method_t method,
 // The scratch slot that holds node's K and V in the last tree built; OR_KV_NO_SLOT if it was never
 // expanded.
 uint32_t or_builder_slot(const or_builder_t *builder, uint32_t node);
+
+// How the nodes of the last tree were drawn; NULL if they were not. Valid until the next build.
+const or_draws_t *or_builder_draws(const or_builder_t *builder);
 
 // Teach `belief` what the target chose on the last tree built: the accepted nodes, then `next`.
 void or_builder_learn(or_builder_t *builder, or_belief_t *belief, const uint32_t *accepted,

@@ -7,6 +7,11 @@
 // There is room for as many guesses as nodes are wanted. A method that finds a better one puts it
 // in the place of a worse one that has no descendants among the rest; the slot of that one is lost
 // until the next tree.
+//
+// Drawn trees (job->drawn) have a reduced law for each expanded guess instead of a list, and what is
+// left of it as children are drawn. Which guesses there are may depend on other tokens, never on a
+// guess's own: a method decides that a child is to be before it draws which (ALGORITHMS.md
+// section 2).
 #pragma once
 
 #include "drafter/builder.h"
@@ -28,23 +33,50 @@ typedef struct {
     uint32_t depth;
     bool expanded;
     uint32_t slot; // of an expanded guess; the root has none
-    double weight; // log of the believed probability that the target comes here; the root's is 0
+    // Log of the believed probability that the target comes here (drawn: of the drafter's own); the
+    // root's is 0.
+    double weight;
+    uint32_t children;      // put so far
     or_noise_place_t place; // where its children begin
 } or_build_guess_t;
 
+// The law of one expanded guess, and what is left of it.
+typedef struct {
+    uint32_t count;
+    uint32_t *tokens;  // [law_entries]
+    uint32_t *weights; // [law_entries]
+    double *left;      // [law_entries] 0: drawn and not replaced
+    double left_total;
+} or_build_law_t;
+
+// Where laws come from: a model, or what a test puts in its place.
+typedef struct {
+    uint32_t vocab_size;
+    uint32_t positions; // that a text may have
+    // Read the root's law, for a new tree.
+    or_status_t (*start)(or_builder_t *builder);
+    // Run `count` guesses, whose parents are expanded, and read their laws.
+    or_status_t (*expand)(or_builder_t *builder, const uint32_t *guesses, uint32_t count);
+} or_build_source_t;
+
 struct or_builder {
-    or_model_t *model;       // borrowed
+    or_build_source_t source;
+    or_model_t *model;       // borrowed; NULL in tests with a source of their own
     const or_vocab_t *vocab; // borrowed
     or_sampler_t *sampler;
     uint32_t nodes_max;
     uint32_t slots_max;
+    uint32_t law_entries;
     uint32_t logit_rows;  // rows whose logits fit `logits`
     float *logits;        // [logit_rows][vocabulary]
     double *perturbed;    // [vocabulary]
-    or_model_row_t *rows; // [rows_max of the model]
-    int32_t *history;     // [context] the end of the committed tokens, then the path to a guess
+    or_model_row_t *rows; // [rows_max of the model] NULL without a model
+    int32_t *history;     // [positions] the end of the committed tokens, then the path to a guess
     or_build_guess_t *guesses; // [nodes_max + 1]
     or_build_list_t *lists;    // [nodes_max + 1] by guess
+    or_build_law_t *laws;      // [nodes_max + 1] by guess; NULL if law_entries is 0
+    uint32_t *law_numbers;     // what their tokens and weights point into
+    double *law_left;          // what `left` points into
     uint32_t *chosen;          // [nodes_max] a method's guesses
     uint32_t *batch;           // [nodes_max] guesses to expand
 
@@ -60,16 +92,43 @@ struct or_builder {
     // The last tree: which guess became which node.
     uint32_t tree_count;
     uint32_t *tree_guesses; // [nodes_max + 1]
+    bool tree_drawn;
+    or_draws_t draws;
+    uint32_t *law_index;          // [nodes_max]
+    uint32_t *draw_order;         // [nodes_max]
+    or_reduced_law_t *drawn_laws; // [nodes_max]
 };
+
+// A builder over any source. Borrows vocab. OR_ERR_NO_MEMORY.
+or_status_t or_builder_create_over(const or_build_source_t *source, const or_vocab_t *vocab,
+                                   uint32_t nodes_max, uint32_t law_entries,
+                                   or_builder_t **builder_p);
 
 // Put the child that `parent`'s list has at `rank` into `guess`. `parent` is expanded.
 void or_build_put(or_builder_t *builder, uint32_t guess, uint32_t parent, uint32_t rank);
+
+// Put the next child of `parent` into `guess`: the best that is not there yet, or one that is drawn.
+// False if there are no more. `parent` is expanded.
+bool or_build_next(or_builder_t *builder, uint32_t guess, uint32_t parent);
+bool or_build_has_next(const or_builder_t *builder, uint32_t parent);
 
 // Expand `count` guesses: forward passes of as many rows as the model takes, then their lists.
 // Their parents are expanded, and there are slots for them.
 or_status_t or_build_expand(or_builder_t *builder, const uint32_t *guesses, uint32_t count);
 
+// Does an earlier sibling carry the guess's token? Then that one has the children.
+bool or_build_repeats(const or_builder_t *builder, uint32_t guess);
+
+// Memory for the laws of all guesses; set one; and say of the finished tree (tree_guesses) what was
+// drawn from which.
+bool or_build_laws_create(or_builder_t *builder);
+void or_build_laws_free(or_builder_t *builder);
+void or_build_law_set(or_builder_t *builder, uint32_t guess, const or_law_t *law);
+void or_build_record_draws(or_builder_t *builder, const or_token_tree_t *tree);
+
 // The methods. The root is expanded before; they leave the tree's guesses, parents before children,
 // in builder->chosen.
 or_status_t or_build_coupled(or_builder_t *builder, uint32_t *count);
 or_status_t or_build_chain(or_builder_t *builder, uint32_t *count);
+or_status_t or_build_branching(or_builder_t *builder, uint32_t *count); // mcsd, rsd-c
+or_status_t or_build_rsd_s(or_builder_t *builder, uint32_t *count);

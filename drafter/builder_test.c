@@ -1,5 +1,5 @@
 // Goal: the coupled tree is exactly the best-first tree, the chain is the draft's own text, and
-// both respect every limit.
+// both respect every limit. (Trees that are drawn: builder_drawn_test.c.)
 // Method: a slow reference that takes the best guess of all, expands it alone, and sorts nothing
 // cleverly, on the small model; then limits of depth and context, the slots' use for acceptance,
 // and learning.
@@ -61,7 +61,7 @@ static int open_fixture(fixture_t *f, uint32_t context)
     if (or_gguf_open(test_model("tales-1m-f16.gguf"), &f->gguf) != OR_OK ||
         or_vocab_load(f->gguf, &f->vocab) != OR_OK ||
         or_model_load(f->gguf, &options, &f->model) != OR_OK ||
-        or_builder_create(f->model, f->vocab, NODES, &f->builder) != OR_OK ||
+        or_builder_create(f->model, f->vocab, NODES, 0, &f->builder) != OR_OK ||
         or_model_open_sequence(f->model, or_builder_slots(f->builder), &f->sequence) != OR_OK ||
         or_token_tree_create(NODES, &f->tree) != OR_OK) {
         print_error("%s\n", or_error_text());

@@ -116,8 +116,9 @@ static void send_tree(or_drafter_t *drafter, const or_dsession_t *session)
 {
     int32_t tokens[OR_TREE_NODES_MAX];
     uint32_t back[OR_TREE_NODES_MAX];
+    uint32_t count = or_token_tree_count(session->tree);
     or_token_tree_to_wire(session->tree, tokens, back);
-    const or_message_t message = {
+    or_message_t message = {
         .type = OR_MSG_DRAFT_TREE,
         .session = session->id,
         .body.draft_tree = {.round = session->tree_round,
@@ -125,9 +126,18 @@ static void send_tree(or_drafter_t *drafter, const or_dsession_t *session)
                             .base_hash = session->log.hash,
                             .tokens = (const uint32_t *)tokens,
                             .back = back,
-                            .count = or_token_tree_count(session->tree),
+                            .count = count,
                             .draft_us = session->draft_us},
     };
+    if (session->built && or_accept_rule_uses_laws(session->terms.open.accept_rule)) {
+        const or_draws_t *draws = or_builder_draws(session->builder);
+        or_draft_tree_t *tree = &message.body.draft_tree;
+        tree->law_index = draws->law_index;
+        tree->draw_order = draws->order;
+        tree->law_index_count = tree->draw_order_count = count;
+        tree->laws = draws->laws;
+        tree->law_count = draws->law_count;
+    }
     or_edge_send(&drafter->edge, &message);
 }
 

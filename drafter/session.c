@@ -3,6 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool is_drawn(const or_open_session_t *open)
+{
+    return or_build_is_drawn((or_draft_method_t)open->draft_method,
+                             (or_accept_rule_t)open->accept_rule);
+}
+
 static or_status_t check_terms(const or_open_session_t *open, const or_dshared_t *shared)
 {
     if (open->draft_method == OR_DRAFT_NONE || or_draft_method_name(open->draft_method) == NULL) {
@@ -18,7 +24,26 @@ static or_status_t check_terms(const or_open_session_t *open, const or_dshared_t
     if (status == OR_OK && !(open->draft_temperature > 0)) {
         status = or_fail(OR_ERR_INVALID, "the draft temperature must be above 0");
     }
+    if (status == OR_OK && is_drawn(open) &&
+        (open->law_entries < 1 || open->law_entries > OR_LAW_ENTRIES_MAX)) {
+        status = or_fail(OR_ERR_INVALID, "laws of %u tokens: between 1 and %u are possible",
+                         open->law_entries, OR_LAW_ENTRIES_MAX);
+    }
     return status;
+}
+
+// The shape that was asked for, or the method's own.
+static or_status_t take_shape(const or_open_session_t *open, uint32_t nodes, or_shape_t *shape)
+{
+    or_draft_method_t method = (or_draft_method_t)open->draft_method;
+    if (open->draft_shape_count == 0) {
+        *shape = nodes > 0 && open->draft_depth > 0
+                     ? or_shape_usual(method, nodes, open->draft_depth)
+                     : (or_shape_t){0};
+        return OR_OK;
+    }
+    or_status_t status = or_shape_set(open->draft_shape, open->draft_shape_count, shape);
+    return status == OR_OK ? or_shape_check(shape, method, open->draft_depth) : status;
 }
 
 or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared, or_session_id_t id,
@@ -31,7 +56,10 @@ or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared,
     uint32_t nodes = open->draft_nodes < shared->nodes_max ? open->draft_nodes : shared->nodes_max;
     or_dsession_t fresh = {.id = id};
     or_belief_init(&fresh.belief);
-    status = or_terms_copy(open, &fresh.terms);
+    status = take_shape(open, nodes, &fresh.shape);
+    if (status == OR_OK) {
+        status = or_terms_copy(open, &fresh.terms);
+    }
     if (status == OR_OK) {
         fresh.terms.open.draft_nodes = nodes;
         // The target may hold more than we do; then we follow its text without drafting.
@@ -41,7 +69,8 @@ or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared,
         status = or_token_tree_create(nodes, &fresh.tree);
     }
     if (status == OR_OK) {
-        status = or_builder_create(shared->model, shared->vocab, nodes, &fresh.builder);
+        status = or_builder_create(shared->model, shared->vocab, nodes,
+                                   is_drawn(open) ? open->law_entries : 0, &fresh.builder);
     }
     if (status == OR_OK) {
         status = or_model_open_sequence(shared->model, or_builder_slots(fresh.builder), &fresh.kv);
@@ -235,8 +264,10 @@ or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared
         session->log.length <= or_model_context(shared->model) && open->draft_nodes > 0;
     if (session->built) {
         uint32_t root_row = 0;
+        or_keyed_chooser_t chooser = or_keyed_chooser((or_rng_key_t){open->draft_key},
+                                                      session->round, (or_rng_key_t){0}, NULL);
         status = catch_up(session, shared, &root_row);
-        const or_build_job_t job = {
+        or_build_job_t job = {
             .sequence = session->kv,
             .root_row = root_row,
             .history = session->log.tokens,
@@ -245,14 +276,16 @@ or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared
             .noise_key = {open->noise_key},
             .sampling = open->sampling,
             .draft_temperature = open->draft_temperature,
-            .noisy = open->accept_rule == OR_ACCEPT_COUPLED && open->sampling.temperature > 0,
+            .chooser = &chooser.chooser,
+            .shape = session->shape,
             .nodes_max = open->draft_nodes,
             .depth_max = open->draft_depth,
             .belief = &session->belief,
         };
+        or_draft_method_t method = (or_draft_method_t)open->draft_method;
+        or_build_job_suit(&job, method, (or_accept_rule_t)open->accept_rule);
         if (status == OR_OK) {
-            status = or_builder_build(session->builder, (or_draft_method_t)open->draft_method, &job,
-                                      session->tree);
+            status = or_builder_build(session->builder, method, &job, session->tree);
         }
     }
     if (status != OR_OK) {

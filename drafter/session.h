@@ -21,6 +21,7 @@ typedef struct {
     or_token_log_t log;
     or_kv_sequence_t *kv;
     or_builder_t *builder;
+    or_shape_t shape; // of its trees, for methods that have one
     or_belief_t belief;
     or_token_tree_t *tree;
     uint64_t round;      // 0 before the first prefix

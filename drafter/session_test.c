@@ -19,6 +19,7 @@ static or_gguf_t *gguf;
 static or_vocab_t *vocab;
 static or_model_t *model;
 static or_dshared_t shared;
+static or_accept_rule_t rule_in_use = OR_ACCEPT_COUPLED; // of terms()
 
 static int setup(void **state)
 {
@@ -43,12 +44,14 @@ static int teardown(void **state)
 static or_open_session_t terms(void)
 {
     or_open_session_t open = {.sampling = or_sampling_default(),
-                              .accept_rule = OR_ACCEPT_COUPLED,
+                              .accept_rule = rule_in_use,
                               .draft_method = OR_DRAFT_CHAIN,
                               .draft_nodes = 6,
                               .draft_depth = 6,
                               .draft_temperature = 1,
                               .noise_key = 42,
+                              .draft_key = 43,
+                              .law_entries = OR_LAW_ENTRIES,
                               .prompt_length = PROMPT};
     open.sampling.temperature = 1;
     return open;
@@ -126,9 +129,8 @@ static void take_replay(or_dsession_t *session, uint64_t *random)
     assert_false(again);
 }
 
-static void a_long_session_drafts_as_a_new_one(void **state)
+static void drive_a_long_session(void)
 {
-    (void)state;
     uint64_t random = test_seed();
     int32_t prompt[PROMPT] = {1, 458, 1112};
     or_token_log_t log;
@@ -161,6 +163,15 @@ static void a_long_session_drafts_as_a_new_one(void **state)
     }
     or_dsession_close(&session);
     or_token_log_fini(&log);
+}
+
+static void a_long_session_drafts_as_a_new_one(void **state)
+{
+    (void)state;
+    drive_a_long_session();
+    rule_in_use = OR_ACCEPT_SPS; // chains that are drawn from laws
+    drive_a_long_session();
+    rule_in_use = OR_ACCEPT_COUPLED;
 }
 
 static void what_does_not_fit_changes_nothing(void **state)
@@ -219,6 +230,151 @@ static void the_same_prefix_again_asks_for_the_tree_again(void **state)
     or_token_log_fini(&log);
 }
 
+// ---- methods that draw ----
+
+static or_status_t try_terms(const or_open_session_t *open)
+{
+    or_dsession_t session = {0};
+    or_status_t status = or_dsession_open(&session, &shared, (or_session_id_t){1}, open);
+    if (status == OR_OK) {
+        or_dsession_close(&session);
+    }
+    assert_int_equal(session.id.value, 0);
+    return status;
+}
+
+static void terms_that_cannot_be_served_are_refused(void **state)
+{
+    (void)state;
+    static const uint32_t good[] = {2, 2}, zero[] = {2, 0}, large[] = {2000};
+    static const uint32_t deep[OR_SHAPE_LEVELS_MAX + 1] = {1};
+    const or_open_session_t usual = terms();
+    or_open_session_t open = usual;
+    open.accept_rule = OR_ACCEPT_RECURSIVE;
+    open.draft_method = OR_DRAFT_MCSD; // draws with replacement
+    assert_int_equal(try_terms(&open), OR_ERR_INVALID);
+    open.draft_method = OR_DRAFT_NONE;
+    assert_int_equal(try_terms(&open), OR_ERR_UNSUPPORTED);
+    open.draft_method = 99;
+    assert_int_equal(try_terms(&open), OR_ERR_UNSUPPORTED);
+    open.draft_method = OR_DRAFT_RSD_C;
+    open.law_entries = 0;
+    assert_int_equal(try_terms(&open), OR_ERR_INVALID);
+    open.law_entries = OR_LAW_ENTRIES_MAX + 1;
+    assert_int_equal(try_terms(&open), OR_ERR_INVALID);
+    open.accept_rule = OR_ACCEPT_COUPLED; // draws nothing: no matter
+    assert_int_equal(try_terms(&open), OR_OK);
+    open.accept_rule = OR_ACCEPT_RECURSIVE;
+    open.law_entries = OR_LAW_ENTRIES_MAX;
+    assert_int_equal(try_terms(&open), OR_OK);
+    const struct {
+        const uint32_t *shape;
+        uint32_t count;
+        or_status_t status;
+    } shapes[] = {{good, 2, OR_OK},
+                  {zero, 2, OR_ERR_INVALID},
+                  {large, 1, OR_ERR_INVALID},
+                  {deep, OR_SHAPE_LEVELS_MAX + 1, OR_ERR_INVALID}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        open.draft_shape = shapes[i].shape;
+        open.draft_shape_count = shapes[i].count;
+        assert_int_equal(try_terms(&open), shapes[i].status);
+    }
+}
+
+// The tokens that a new session drafts on the usual prompt; returns how many, the root's included.
+// *drawn: does it say how they were drawn?
+static uint32_t draft_with(const or_open_session_t *open, uint64_t round, int32_t tokens[64],
+                           bool *drawn)
+{
+    int32_t prompt[PROMPT] = {1, 458, 1112};
+    or_token_log_t log;
+    or_dsession_t session = {0};
+    bool again;
+    assert_int_equal(or_token_log_init(&log, 8), OR_OK);
+    assert_int_equal(or_token_log_append(&log, prompt, PROMPT), OR_OK);
+    const or_prefix_t prefix = or_token_log_prefix(&log, 0, round);
+    assert_int_equal(or_dsession_open(&session, &shared, (or_session_id_t){1}, open), OR_OK);
+    assert_int_equal(or_dsession_prefix(&session, &shared, &prefix, &again), OR_OK);
+    assert_int_equal(or_dsession_draft(&session, &shared), OR_OK);
+    const or_draws_t *draws = or_builder_draws(session.builder);
+    *drawn = draws != NULL;
+    if (or_accept_rule_uses_laws(open->accept_rule) &&
+        or_draws_check(draws, session.tree, (or_accept_rule_t)open->accept_rule,
+                       or_vocab_size(vocab)) != OR_OK) {
+        fail_msg("%s", or_error_text());
+    }
+    uint32_t count = or_token_tree_count(session.tree) + 1;
+    assert_true(count <= 64);
+    memcpy(tokens, or_token_tree_tokens(session.tree), count * sizeof *tokens);
+    or_dsession_close(&session);
+    or_token_log_fini(&log);
+    return count;
+}
+
+// Every legal pair: how many nodes, and whether they are drawn.
+static void every_pair_drafts(void **state)
+{
+    (void)state;
+    static const uint32_t branching[] = {3, 2}, beam[] = {4, 3};
+    int32_t tokens[64];
+    for (uint32_t method = OR_DRAFT_COUPLED; method <= OR_DRAFT_RSD_S; method++) {
+        for (uint32_t rule = OR_ACCEPT_COUPLED; rule <= OR_ACCEPT_RECURSIVE; rule++) {
+            or_open_session_t open = terms();
+            bool shaped = or_draft_method_samples(method);
+            bool expected = or_accept_rule_uses_laws(rule) || (rule == OR_ACCEPT_NAIVE && shaped);
+            bool drawn;
+            open.draft_method = method;
+            open.accept_rule = rule;
+            open.draft_nodes = 20;
+            open.draft_depth = 5;
+            open.sampling.temperature = rule == OR_ACCEPT_GREEDY ? 0 : 1;
+            if (or_methods_check(method, rule, open.sampling.temperature) != OR_OK) {
+                continue;
+            }
+            uint32_t count = draft_with(&open, 1, tokens, &drawn) - 1;
+            assert_int_equal(drawn, expected);
+            assert_true(count >= 1 && count <= 20);
+            assert_true(method != OR_DRAFT_CHAIN || count == 5);
+            if (shaped) {
+                bool is_beam = method == OR_DRAFT_RSD_S;
+                open.draft_shape = is_beam ? beam : branching;
+                open.draft_shape_count = 2;
+                count = draft_with(&open, 1, tokens, &drawn) - 1;
+                uint32_t wanted = is_beam ? 12 : 9;
+                // Lists leave out what is far below the best; repetitions have no children.
+                bool fewer = !drawn || method == OR_DRAFT_MCSD;
+                assert_true(fewer ? count <= wanted && count >= 1 : count == wanted);
+                open.draft_nodes = 5; // the verifier takes no more: the shape is cut
+                assert_true(draft_with(&open, 1, tokens, &drawn) - 1 <= 5);
+            }
+        }
+    }
+}
+
+// What is drawn is a matter of the draft key and the round, and of nothing that the target draws
+// with.
+static void draws_come_from_their_own_key(void **state)
+{
+    (void)state;
+    int32_t first[64] = {0}, other[64] = {0};
+    bool drawn;
+    or_open_session_t open = terms();
+    open.accept_rule = OR_ACCEPT_RECURSIVE;
+    open.draft_method = OR_DRAFT_RSD_S;
+    open.draft_nodes = 32;
+    uint32_t count = draft_with(&open, 1, first, &drawn);
+    open.noise_key = 7;
+    open.private_key = 8;
+    assert_int_equal(draft_with(&open, 1, other, &drawn), count);
+    assert_memory_equal(first, other, sizeof first);
+    draft_with(&open, 2, other, &drawn);
+    assert_memory_not_equal(first, other, sizeof first);
+    open.draft_key = 44;
+    draft_with(&open, 1, other, &drawn);
+    assert_memory_not_equal(first, other, sizeof first);
+}
+
 int main(void)
 {
     test_log_init();
@@ -226,6 +382,9 @@ int main(void)
         cmocka_unit_test(a_long_session_drafts_as_a_new_one),
         cmocka_unit_test(what_does_not_fit_changes_nothing),
         cmocka_unit_test(the_same_prefix_again_asks_for_the_tree_again),
+        cmocka_unit_test(terms_that_cannot_be_served_are_refused),
+        cmocka_unit_test(every_pair_drafts),
+        cmocka_unit_test(draws_come_from_their_own_key),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -13,6 +13,7 @@ enum {
 
 int or_command_generate(int argc, char **argv);
 int or_command_up(int argc, char **argv);
+int or_command_doctor(int argc, char **argv);
 int or_command_tokenize(int argc, char **argv);
 int or_command_model(int argc, char **argv); // of which there are two:
 int or_command_model_inspect(int argc, char **argv);

@@ -9,6 +9,7 @@
 
 #include "common/base/rng.h"
 #include "common/decode/methods.h"
+#include "common/decode/shape.h"
 #include "common/decode/token_tree.h"
 #include "launch/input.h"
 
@@ -59,13 +60,19 @@ static const or_option_t table[] = {
      "how far back 'lately' reaches; 0: off, -1: all"},
     {"logit-bias", NULL, OR_OPTION_LIST, AT(logit_bias), "ID+B",
      "add B to a token's logit, e.g. 15043+1 or 15043-inf"},
-    {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Drafting (never changes the text)"},
+    {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Drafting (the text stays an exact sample of the target)"},
     {"draft-method", NULL, OR_OPTION_STRING, AT(draft_method), "NAME",
-     "coupled, chain, or none (as --plain)"},
+     "coupled, chain, mcsd, rsd-c, rsd-s, or none (as --plain); if not given, what suits --accept"},
     {"accept", NULL, OR_OPTION_STRING, AT(accept), "NAME",
-     "acceptance rule: coupled, or greedy at temperature 0"},
+     "acceptance rule: coupled; greedy at temperature 0; naive; sps, multi-round or recursive, "
+     "which believe what the drafter says it drew and take trusted drafters only"},
     {"draft-nodes", NULL, OR_OPTION_UINT32, AT(draft_nodes), "N", "most guesses a round"},
     {"draft-depth", NULL, OR_OPTION_UINT32, AT(draft_depth), "N", "most guesses in a row"},
+    {"draft-shape", NULL, OR_OPTION_STRING, AT(draft_shape), "SHAPE",
+     "mcsd, rsd-c: children by level, as 4x2x1; rsd-s: width x length, as 4x4; instead of "
+     "--draft-nodes and --draft-depth"},
+    {"law-entries", NULL, OR_OPTION_UINT32, AT(law_entries), "K",
+     "sps, multi-round, recursive: tokens of a drafter's law that are drawn from and sent"},
     {"draft-temp", NULL, OR_OPTION_FLOAT, AT(draft_temperature), "T",
      "the drafter's temperature; -1: as --temp, or 1 where that is 0"},
     {"plain", NULL, OR_OPTION_FLAG, AT(plain), NULL, "no drafter at all"},
@@ -98,10 +105,10 @@ or_generate_config_t or_generate_config_default(void)
     return (or_generate_config_t){.predict = 128,
                                   .sampling = or_sampling_default(),
                                   .seed = (char *)"random",
-                                  .draft_method = (char *)"coupled",
                                   .accept = (char *)"coupled",
                                   .draft_nodes = 16,
                                   .draft_depth = 16,
+                                  .law_entries = OR_LAW_ENTRIES,
                                   .draft_temperature = -1.0F,
                                   .display_prompt = true,
                                   .log_level = (char *)"info"};
@@ -208,16 +215,42 @@ static or_status_t make_prompt(const or_generate_config_t *config, or_generate_r
     return status;
 }
 
+static or_status_t make_shape(const or_generate_config_t *config, or_draft_method_t method,
+                              or_generate_request_t *request)
+{
+    or_shape_t shape;
+    or_status_t status = or_shape_parse(config->draft_shape, &shape);
+    if (status == OR_OK) {
+        status = or_shape_check(&shape, method, config->draft_depth);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    uint32_t *widths = calloc(shape.count, sizeof *widths);
+    if (widths == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for --draft-shape");
+    }
+    memcpy(widths, shape.widths, shape.count * sizeof *widths);
+    request->draft_shape = widths;
+    request->draft_shape_count = shape.count;
+    return OR_OK;
+}
+
 static or_status_t make_methods(const or_generate_config_t *config, or_generate_request_t *request)
 {
     or_draft_method_t method;
     or_accept_rule_t rule;
-    or_status_t status = or_draft_method_parse(config->draft_method, &method);
+    or_status_t status = or_accept_rule_parse(config->accept, &rule);
     if (status == OR_OK) {
-        status = or_accept_rule_parse(config->accept, &rule);
+        method = or_accept_rule_usual_method(rule);
+        status = config->draft_method != NULL ? or_draft_method_parse(config->draft_method, &method)
+                                              : OR_OK;
     }
     if (status == OR_OK) {
         status = or_methods_check(method, rule, config->sampling.temperature);
+    }
+    if (status == OR_OK && config->draft_shape != NULL) {
+        status = make_shape(config, method, request);
     }
     if (status == OR_OK) {
         request->draft_method = method;
@@ -240,6 +273,10 @@ static or_status_t check_numbers(const or_generate_config_t *config)
     if (config->draft_depth < 1) {
         return or_fail(OR_ERR_INVALID, "--draft-depth: at least 1 is needed; see --plain");
     }
+    if (config->law_entries < 1 || config->law_entries > OR_LAW_ENTRIES_MAX) {
+        return or_fail(OR_ERR_INVALID, "--law-entries: %" PRIu32 " is not between 1 and %u",
+                       config->law_entries, OR_LAW_ENTRIES_MAX);
+    }
     if (config->draft_temperature < 0 && config->draft_temperature != -1) {
         return or_fail(OR_ERR_INVALID, "--draft-temp: %g is neither -1 nor 0 or more",
                        (double)config->draft_temperature);
@@ -259,6 +296,7 @@ or_status_t or_generate_request_make(const or_generate_config_t *config,
         .has_seed = true,
         .draft_nodes = config->draft_nodes,
         .draft_depth = config->draft_depth,
+        .law_entries = config->law_entries,
         .has_draft_temperature = config->draft_temperature >= 0,
         .draft_temperature = config->draft_temperature >= 0 ? config->draft_temperature : 0,
         .ignore_end = config->ignore_end,
@@ -296,6 +334,7 @@ void or_generate_request_free(or_generate_request_t *request)
 {
     free((void *)request->sampling.bias);
     free((void *)request->stop);
+    free((void *)request->draft_shape);
     free((void *)request->prompt);
     *request = (or_generate_request_t){0};
 }

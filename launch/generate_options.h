@@ -15,8 +15,10 @@ typedef struct {
     or_option_list_t stop;
     char *seed; // a number or "random"
     bool ignore_end, special;
-    char *draft_method, *accept;
-    uint32_t draft_nodes, draft_depth;
+    char *draft_method; // NULL: the rule's usual one
+    char *accept;
+    char *draft_shape; // NULL: the method's own
+    uint32_t draft_nodes, draft_depth, law_entries;
     float draft_temperature; // -1: not given
     bool plain, json, verbose, display_prompt;
     char *log_level;

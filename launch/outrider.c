@@ -18,6 +18,8 @@ static const command_t commands[] = {
     {"generate", or_command_generate,
      "write text after a prompt, on a cluster of its own or on one that runs"},
     {"up", or_command_up, "run a local cluster in the foreground"},
+    {"doctor", or_command_doctor,
+     "check installation, models, ports and a coordinator, and say what to do next"},
     {"tokenize", or_command_tokenize, "standard input to token ids, or back"},
     {"model", or_command_model, "look into a model file: inspect, eval"},
 };

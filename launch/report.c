@@ -49,6 +49,7 @@ or_status_t or_report_add(or_report_t *report, const or_generate_delta_t *delta)
         report->seed = delta->seed;
         report->stats = delta->stats;
         snprintf(report->arith_id, sizeof report->arith_id, "%s", delta->arith_id);
+        snprintf(report->note, sizeof report->note, "%s", delta->note);
     }
     return OR_OK;
 }
@@ -86,6 +87,9 @@ void or_report_print_summary(const or_report_t *report, FILE *out)
 {
     const or_generate_stats_t *stats = &report->stats;
     uint32_t tokens = stats->completion_tokens;
+    if (report->note[0] != '\0') {
+        fprintf(out, "note: %s\n", report->note);
+    }
     fprintf(out, "%" PRIu32 " token%s", tokens, tokens == 1 ? "" : "s");
     if (tokens > 0) {
         fprintf(out, ", %.1f per target call", block_efficiency(report));
@@ -148,21 +152,21 @@ or_status_t or_report_print_json(const or_report_t *report, const or_generate_re
 {
     const or_generate_stats_t *stats = &report->stats;
     json_t *line = json_pack(
-        "{s:o, s:o, s:I, s:I, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:s, s:s, s:s}", //
-        "text", text_string(report), "tokens", token_array(report),                    //
-        "prompt_tokens", (json_int_t)stats->prompt_tokens,                             //
-        "completion_tokens", (json_int_t)stats->completion_tokens,                     //
-        "finish_reason", or_finish_name(report->finish),                               //
-        "target_calls", (json_int_t)stats->target_calls,                               //
-        "drafted", (json_int_t)stats->drafted,                                         //
-        "accepted", (json_int_t)stats->accepted,                                       //
-        "block_efficiency", block_efficiency(report),                                  //
-        "tokens_per_second", tokens_per_second(report),                                //
+        "{s:o, s:o, s:I, s:I, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:s, s:s, s:s, s:s*}", //
+        "text", text_string(report), "tokens", token_array(report),                          //
+        "prompt_tokens", (json_int_t)stats->prompt_tokens,                                   //
+        "completion_tokens", (json_int_t)stats->completion_tokens,                           //
+        "finish_reason", or_finish_name(report->finish),                                     //
+        "target_calls", (json_int_t)stats->target_calls,                                     //
+        "drafted", (json_int_t)stats->drafted,                                               //
+        "accepted", (json_int_t)stats->accepted,                                             //
+        "block_efficiency", block_efficiency(report),                                        //
+        "tokens_per_second", tokens_per_second(report),                                      //
         "wire_bytes_per_token", ratio((double)stats->wire_bytes, stats->completion_tokens), "seed",
         (json_int_t)report->seed, //
         "draft_method", request->plain ? "none" : or_draft_method_name(request->draft_method),
         "accept", or_accept_rule_name(request->accept_rule), //
-        "arith_id", report->arith_id);
+        "arith_id", report->arith_id, "note", report->note[0] != '\0' ? report->note : NULL);
     char *dump = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(line);
     if (dump == NULL) {

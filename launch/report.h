@@ -16,6 +16,7 @@ typedef struct {
     uint32_t finish; // or_finish_t
     uint64_t seed;
     char arith_id[64];
+    char note[256]; // what the user should know; may be empty
     or_generate_stats_t stats;
 } or_report_t;
 
@@ -23,7 +24,7 @@ typedef struct {
 or_status_t or_report_add(or_report_t *report, const or_generate_delta_t *delta);
 void or_report_fini(or_report_t *report);
 
-// "64 tokens, 2.9 per target call, 54 % of drafted tokens accepted, 812 tokens/s (seed 7)".
+// The note, if there is one, then "64 tokens, 2.9 per target call, 54 % of drafted tokens accepted, 812 tokens/s (seed 7)".
 void or_report_print_summary(const or_report_t *report, FILE *out);
 // "per round: draft 310 us, verify 905 us, elsewhere 120 us; ...".
 void or_report_print_times(const or_report_t *report, FILE *out);

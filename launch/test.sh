@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Every check of the repository: formatting, layout, all tests on the release build, then the sanitizers.
+# Every check of the repository: formatting, layout, all tests on the release build, then the sanitizers and the fuzzers.
 # CI=true makes missing test data (OUTRIDER_TEST_DATA, default ../shared/data) a failure instead of a skip.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=launch/packages.sh
 . launch/packages.sh
 
-install_missing "${build_packages[@]}" clang-format clang-tidy
+install_missing "${build_packages[@]}" clang-format clang-tidy clang libclang-rt-dev
 
 jobs=$(nproc)
 failed=()
@@ -48,6 +48,13 @@ suite() {
   build "$preset" && ctest --preset "$preset" -j "$jobs" --output-on-failure --no-tests=error "$@"
 }
 
+# Each fuzzer of tests/fuzz for some seconds, and how fast it was.
+fuzzed() {
+  suite fuzz || return 1
+  awk '/ Testing: / { name = $NF } /average_exec_per_sec/ { print "  " name ": " $2 " executions per second" }' \
+    build/fuzz/Testing/Temporary/LastTest.log
+}
+
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 
@@ -56,6 +63,7 @@ step "release tests" suite release -LE '^(gpu|long)$'
 step "clang-tidy" linted
 step "address and undefined-behaviour sanitizers" suite asan -LE '^(gpu|long|process|layout|exactness)$'
 step "thread sanitizer" suite tsan -L '^threads$'
+step "fuzzers" fuzzed
 
 if [ ${#failed[@]} -gt 0 ]; then
   say "FAILED: ${failed[*]}"

@@ -27,6 +27,11 @@ void or_channel_forget(or_channel_t *channel, or_peer_t peer)
     channel->ops->forget(channel, peer);
 }
 
+bool or_channel_is_local(const or_channel_t *channel, or_peer_t peer)
+{
+    return channel->ops->is_local(channel, peer);
+}
+
 void or_channel_destroy(or_channel_t **channel_p)
 {
     if (*channel_p != NULL) {

@@ -25,6 +25,7 @@ typedef struct {
                            size_t *bytes);
     or_status_t (*wait)(or_channel_t *channel, int64_t timeout_ns);
     void (*forget)(or_channel_t *channel, or_peer_t peer);
+    bool (*is_local)(const or_channel_t *channel, or_peer_t peer);
     void (*destroy)(or_channel_t *channel);
 } or_channel_ops_t;
 
@@ -45,5 +46,8 @@ or_status_t or_channel_wait(or_channel_t *channel, int64_t timeout_ns);
 // Hub: drop what is kept about a peer, so that peers that left do not pile up. Should it send
 // again, it is a new peer.
 void or_channel_forget(or_channel_t *channel, or_peer_t peer);
+// Hub: does this peer connect from this machine, over loopback or a path? False for unknown peers;
+// in memory everything is local.
+bool or_channel_is_local(const or_channel_t *channel, or_peer_t peer);
 // Free *channel_p and set it to NULL; *channel_p may already be NULL.
 void or_channel_destroy(or_channel_t **channel_p);

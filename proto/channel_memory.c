@@ -231,10 +231,17 @@ static void edge_destroy(or_channel_t *channel)
     free_node(edge);
 }
 
-static const or_channel_ops_t hub_ops = {hub_send, node_receive, node_wait, hub_forget,
-                                         hub_destroy};
-static const or_channel_ops_t edge_ops = {edge_send, node_receive, node_wait, edge_forget,
-                                          edge_destroy};
+static bool node_is_local(const or_channel_t *channel, or_peer_t peer)
+{
+    (void)channel;
+    (void)peer;
+    return true;
+}
+
+static const or_channel_ops_t hub_ops = {hub_send,   node_receive,  node_wait,
+                                         hub_forget, node_is_local, hub_destroy};
+static const or_channel_ops_t edge_ops = {edge_send,   node_receive,  node_wait,
+                                          edge_forget, node_is_local, edge_destroy};
 
 static node_t *create_node(or_network_t *network, const or_channel_ops_t *ops)
 {

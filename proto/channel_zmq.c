@@ -27,6 +27,7 @@
 // A connection as ROUTER names it.
 typedef struct {
     or_peer_t peer;
+    bool local;
     size_t bytes;
     uint8_t identity[IDENTITY_BYTES_MAX];
 } connection_t;
@@ -69,8 +70,18 @@ static const connection_t *find_identity(const zmq_channel_t *self, const void *
     return NULL;
 }
 
-// The peer behind an identity frame, a new one if it is not known.
-static or_status_t peer_of(zmq_channel_t *self, zmq_msg_t *identity, or_peer_t *peer)
+// Did this frame come over loopback? ZeroMQ knows the address of every frame's sender; over a path
+// it has none, and only this machine can use one.
+static bool came_locally(zmq_msg_t *frame)
+{
+    const char *address = zmq_msg_gets(frame, "Peer-Address");
+    return address == NULL || strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 ||
+           strncmp(address, "::ffff:127.", 11) == 0;
+}
+
+// The peer behind an identity frame, a new one if it is not known; `frame` is what it sent.
+static or_status_t peer_of(zmq_channel_t *self, zmq_msg_t *identity, zmq_msg_t *frame,
+                           or_peer_t *peer)
 {
     const void *data = zmq_msg_data(identity);
     size_t bytes = zmq_msg_size(identity);
@@ -91,6 +102,7 @@ static or_status_t peer_of(zmq_channel_t *self, zmq_msg_t *identity, or_peer_t *
     }
     connection_t *connection = &self->connections[self->count++];
     connection->peer.value = ++self->last_peer;
+    connection->local = came_locally(frame);
     connection->bytes = bytes;
     memcpy(connection->identity, data, bytes);
     *peer = connection->peer;
@@ -105,6 +117,19 @@ static void hub_forget(or_channel_t *channel, or_peer_t peer)
         size_t behind = (size_t)(self->connections + --self->count - connection);
         memmove(connection, connection + 1, behind * sizeof *connection);
     }
+}
+
+static bool hub_is_local(const or_channel_t *channel, or_peer_t peer)
+{
+    const connection_t *connection = find_peer((const zmq_channel_t *)channel, peer);
+    return connection != NULL && connection->local;
+}
+
+static bool edge_is_local(const or_channel_t *channel, or_peer_t peer)
+{
+    (void)channel;
+    (void)peer;
+    return false;
 }
 
 static void edge_forget(or_channel_t *channel, or_peer_t peer)
@@ -210,7 +235,7 @@ static or_status_t hub_receive(or_channel_t *channel, or_peer_t *from, const uin
         status = receive_frame(self, frame, bytes); // even if the peer is not wanted: it is queued
     }
     if (status == OR_OK) {
-        status = peer_of(self, &identity, from);
+        status = peer_of(self, &identity, &self->current, from);
     }
     zmq_msg_close(&identity);
     return status;
@@ -265,10 +290,10 @@ static void channel_destroy(or_channel_t *channel)
     free(self);
 }
 
-static const or_channel_ops_t hub_ops = {hub_send, hub_receive, channel_wait, hub_forget,
-                                         channel_destroy};
-static const or_channel_ops_t edge_ops = {edge_send, edge_receive, channel_wait, edge_forget,
-                                          channel_destroy};
+static const or_channel_ops_t hub_ops = {hub_send,   hub_receive,  channel_wait,
+                                         hub_forget, hub_is_local, channel_destroy};
+static const or_channel_ops_t edge_ops = {edge_send,   edge_receive,  channel_wait,
+                                          edge_forget, edge_is_local, channel_destroy};
 
 static or_status_t set_options(void *socket, bool hub)
 {

@@ -434,6 +434,11 @@ uint64_t or_link_bytes(const or_link_t *link, or_peer_t peer)
     return known != NULL ? known->bytes : 0;
 }
 
+bool or_link_is_local(const or_link_t *link, or_peer_t peer)
+{
+    return or_channel_is_local(link->channel, peer);
+}
+
 void or_link_forget(or_link_t *link, or_peer_t peer)
 {
     peer_t *known = find_peer(link, peer);

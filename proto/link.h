@@ -55,5 +55,7 @@ bool or_link_welcomed(const or_link_t *link);
 // Frame bytes exchanged with this peer so far, both directions, heartbeats included. 0 for unknown
 // peers; a lost peer's can be asked until the receive after the one that reported it.
 uint64_t or_link_bytes(const or_link_t *link, or_peer_t peer);
+// Hub: does this peer connect from this machine (channel.h)?
+bool or_link_is_local(const or_link_t *link, or_peer_t peer);
 // Stop watching a peer that said good-bye or was refused; no lost event follows.
 void or_link_forget(or_link_t *link, or_peer_t peer);

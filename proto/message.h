@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
-#include "common/decode/sampler.h"
+#include "common/decode/law.h"
 
 #define OR_FRAME_BYTES_MAX (16u << 20) // a longer frame is refused unread
 #define OR_WIRE_TOKENS_MAX (1u << 20)  // most entries of any array
@@ -54,6 +54,10 @@ typedef struct {
     uint32_t nodes_max;    // of the whole system; 0: not known yet
     uint64_t vocab_hash;   // the target's
     const char *owner;
+    bool trusted;         // may draft for the rules that believe the laws it sends
+    const char *model;    // the target's file; "" while no verifier is connected
+    const char *arith_id; // that verifier's
+    uint32_t drafters;    // connected now
 } or_welcome_t;
 
 // Coordinator to drafter and verifier. To a drafter private_key is 0 and, in rejection mode,
@@ -73,7 +77,12 @@ typedef struct {
     uint64_t private_key; // everything else random, verifier only
     // Tokens of the prefix that are prompt; the completion's offset 0 is behind them.
     uint32_t prompt_length;
-    uint32_t logprobs; // reserved
+    uint32_t logprobs;  // reserved
+    uint64_t draft_key; // what a drafter draws its guesses with: another key than the verifier's
+    // Branching factors by level, or the one width of a beam; empty: the method's own choice.
+    const uint32_t *draft_shape;
+    uint32_t draft_shape_count;
+    uint32_t law_entries; // most tokens of a reduced law
 } or_open_session_t;
 
 // Committed tokens start .. start + count - 1. What the receiver holds at and beyond `start` is
@@ -87,13 +96,6 @@ typedef struct {
     uint64_t round;
 } or_prefix_t;
 
-// A reduced law: integer weights over a few tokens (rejection mode).
-typedef struct {
-    const uint32_t *tokens;
-    const uint32_t *weights;
-    uint32_t count;
-} or_wire_law_t;
-
 // Drafter to coordinator to verifier. A tree of 0 nodes asks for a plain step.
 typedef struct {
     uint64_t round;        // from 1
@@ -103,12 +105,13 @@ typedef struct {
     const uint32_t *tokens; // nodes 1.., depth first
     const uint32_t *back;   // (i + 1) - parent, at least 1 (token_tree.h)
     uint32_t count;
-    // Rejection mode, per node: the law it was drawn from; NULL in coupled mode.
+    // Rejection mode, per node: the law it was drawn from, and when it was drawn among its
+    // siblings (from 0). NULL in coupled mode.
     const uint32_t *law_index;
     uint32_t law_index_count; // 0 or count
     const uint32_t *draw_order;
     uint32_t draw_order_count; // 0 or count
-    const or_wire_law_t *laws;
+    const or_reduced_law_t *laws;
     uint32_t law_count;
     uint32_t draft_us; // what building took
 } or_draft_tree_t;
@@ -224,10 +227,15 @@ typedef struct {
     uint32_t draft_method, accept_rule;
     uint32_t draft_nodes, draft_depth;
     float draft_temperature;
-    bool has_draft_temperature; // else the temperature, or 1 where that is 0
-    bool ignore_end;            // end tokens do not end the text
-    bool special;               // special tokens written in the prompt are special
+    bool has_draft_temperature;  // else the temperature, or 1 where that is 0
+    bool ignore_end;             // end tokens do not end the text
+    bool special;                // special tokens written in the prompt are special
+    const uint32_t *draft_shape; // as in or_open_session_t
+    uint32_t draft_shape_count;
+    uint32_t law_entries; // 0: the default
 } or_generate_request_t;
+
+#define OR_STATS_LEVELS 16u // beyond, nothing is counted by depth or rank
 
 // Totals of one request.
 typedef struct {
@@ -242,6 +250,13 @@ typedef struct {
     uint64_t plain_rounds;        // rounds without a tree although a drafter was wanted
     uint64_t resyncs;
     uint64_t first_token_us;
+    uint64_t accept_us; // the acceptance rule
+    // At entry d: nodes on accepted paths, the root included, that had guesses after them at depth
+    // d + 1, and how often one was accepted.
+    uint64_t depth_offered[OR_STATS_LEVELS], depth_accepted[OR_STATS_LEVELS];
+    // At entry r: nodes on accepted paths that had more than r children, and how often child r (from
+    // 0, in order) was accepted.
+    uint64_t rank_offered[OR_STATS_LEVELS], rank_accepted[OR_STATS_LEVELS];
 } or_generate_stats_t;
 
 // Coordinator to client: completion tokens from `offset` on, and the text they completed. The last
@@ -260,6 +275,7 @@ typedef struct {
     const char *arith_id;
     or_generate_stats_t stats;
     uint64_t text_offset; // bytes of text before this delta's
+    const char *note;     // something the user should know, such as why it was decoded plainly
 } or_generate_delta_t;
 
 typedef struct {

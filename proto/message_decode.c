@@ -85,6 +85,10 @@ static void get_welcome(const Outrider__Welcome *from, or_welcome_t *to)
     to->nodes_max = from->nodes_max;
     to->vocab_hash = from->vocab_hash;
     to->owner = from->owner;
+    to->trusted = from->trusted != 0;
+    to->model = from->model;
+    to->arith_id = from->arith_id;
+    to->drafters = from->drafters;
 }
 
 static or_status_t get_bias(const Outrider__Sampling *from, or_message_arena_t *arena,
@@ -138,7 +142,14 @@ static or_status_t get_open_session(const Outrider__OpenSession *from, or_messag
     to->private_key = from->private_key;
     to->prompt_length = from->prompt_length;
     to->logprobs = from->logprobs;
+    to->draft_key = from->draft_key;
+    to->draft_shape = from->draft_shape;
+    to->draft_shape_count = (uint32_t)from->n_draft_shape;
+    to->law_entries = from->law_entries;
     or_status_t status = check_count("stop ids", from->n_stop_ids);
+    if (status == OR_OK) {
+        status = check_count("draft shape", from->n_draft_shape);
+    }
     return status == OR_OK ? get_sampling(from->sampling, arena, &to->sampling) : status;
 }
 
@@ -158,11 +169,11 @@ static or_status_t get_laws(const Outrider__DraftTree *from, or_message_arena_t 
     if (from->n_laws == 0) {
         return OR_OK;
     }
-    or_wire_law_t *laws = take_array(arena, "laws", from->n_laws, sizeof *laws);
+    or_reduced_law_t *laws = take_array(arena, "laws", from->n_laws, sizeof *laws);
     or_status_t status = laws != NULL ? OR_OK : OR_ERR_FORMAT;
     for (size_t i = 0; status == OR_OK && i < from->n_laws; i++) {
         const Outrider__Law *law = from->laws[i];
-        laws[i] = (or_wire_law_t){law->tokens, law->weights, (uint32_t)law->n_tokens};
+        laws[i] = (or_reduced_law_t){law->tokens, law->weights, (uint32_t)law->n_tokens};
         status = check_equal("a law's tokens and weights", law->n_tokens, law->n_weights);
     }
     if (status == OR_OK) {
@@ -332,11 +343,25 @@ static or_status_t get_generate_request(const Outrider__GenerateRequest *from,
     to->has_draft_temperature = from->has_draft_temperature != 0;
     to->ignore_end = from->ignore_end != 0;
     to->special = from->special != 0;
+    to->draft_shape = from->draft_shape;
+    to->draft_shape_count = (uint32_t)from->n_draft_shape;
+    to->law_entries = from->law_entries;
     or_status_t status = check_count("prompt tokens", from->n_prompt_tokens);
+    if (status == OR_OK) {
+        status = check_count("draft shape", from->n_draft_shape);
+    }
     if (status == OR_OK) {
         status = get_sampling(from->sampling, arena, &to->sampling);
     }
     return status == OR_OK ? get_stop_strings(from, arena, to) : status;
+}
+
+// A peer that counts further than we do tells us more than we keep.
+static void get_levels(const uint64_t *from, size_t count, uint64_t *to)
+{
+    for (size_t i = 0; i < count && i < OR_STATS_LEVELS; i++) {
+        to[i] = from[i];
+    }
 }
 
 static void get_generate_stats(const Outrider__GenerateStats *from, or_generate_stats_t *to)
@@ -354,6 +379,11 @@ static void get_generate_stats(const Outrider__GenerateStats *from, or_generate_
     to->plain_rounds = from->plain_rounds;
     to->resyncs = from->resyncs;
     to->first_token_us = from->first_token_us;
+    to->accept_us = from->accept_us;
+    get_levels(from->depth_offered, from->n_depth_offered, to->depth_offered);
+    get_levels(from->depth_accepted, from->n_depth_accepted, to->depth_accepted);
+    get_levels(from->rank_offered, from->n_rank_offered, to->rank_offered);
+    get_levels(from->rank_accepted, from->n_rank_accepted, to->rank_accepted);
 }
 
 static or_status_t get_generate_delta(const Outrider__GenerateDelta *from, or_generate_delta_t *to)
@@ -373,6 +403,7 @@ static or_status_t get_generate_delta(const Outrider__GenerateDelta *from, or_ge
         get_generate_stats(from->stats, &to->stats);
     }
     to->text_offset = from->text_offset;
+    to->note = from->note;
     return check_count("completion tokens", from->n_tokens);
 }
 

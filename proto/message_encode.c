@@ -88,6 +88,10 @@ static void put_welcome(const or_welcome_t *from, Outrider__Welcome *to)
     to->nodes_max = from->nodes_max;
     to->vocab_hash = from->vocab_hash;
     to->owner = (char *)from->owner;
+    to->trusted = from->trusted;
+    to->model = (char *)from->model;
+    to->arith_id = (char *)from->arith_id;
+    to->drafters = from->drafters;
 }
 
 static or_status_t put_sampling(const or_sampling_t *from, scratch_t *scratch)
@@ -137,6 +141,10 @@ static or_status_t put_open_session(const or_open_session_t *from, Outrider__Ope
     to->private_key = from->private_key;
     to->prompt_length = from->prompt_length;
     to->logprobs = from->logprobs;
+    to->draft_key = from->draft_key;
+    to->n_draft_shape = from->draft_shape_count;
+    to->draft_shape = (uint32_t *)from->draft_shape;
+    to->law_entries = from->law_entries;
     return put_sampling(&from->sampling, scratch);
 }
 
@@ -325,8 +333,21 @@ static or_status_t put_generate_request(const or_generate_request_t *from,
     to->has_draft_temperature = from->has_draft_temperature;
     to->ignore_end = from->ignore_end;
     to->special = from->special;
+    to->n_draft_shape = from->draft_shape_count;
+    to->draft_shape = (uint32_t *)from->draft_shape;
+    to->law_entries = from->law_entries;
     or_status_t status = put_sampling(&from->sampling, scratch);
     return status == OR_OK ? put_stop_strings(from, to, scratch) : status;
+}
+
+// Levels up to the last that has something.
+static size_t count_levels(const uint64_t *levels)
+{
+    size_t count = OR_STATS_LEVELS;
+    while (count > 0 && levels[count - 1] == 0) {
+        count--;
+    }
+    return count;
 }
 
 static void put_generate_stats(const or_generate_stats_t *from, Outrider__GenerateStats *to)
@@ -345,6 +366,15 @@ static void put_generate_stats(const or_generate_stats_t *from, Outrider__Genera
     to->plain_rounds = from->plain_rounds;
     to->resyncs = from->resyncs;
     to->first_token_us = from->first_token_us;
+    to->accept_us = from->accept_us;
+    to->depth_offered = (uint64_t *)from->depth_offered;
+    to->depth_accepted = (uint64_t *)from->depth_accepted;
+    to->rank_offered = (uint64_t *)from->rank_offered;
+    to->rank_accepted = (uint64_t *)from->rank_accepted;
+    to->n_depth_offered = count_levels(from->depth_offered);
+    to->n_depth_accepted = count_levels(from->depth_accepted);
+    to->n_rank_offered = count_levels(from->rank_offered);
+    to->n_rank_accepted = count_levels(from->rank_accepted);
 }
 
 static void put_generate_delta(const or_generate_delta_t *from, Outrider__GenerateDelta *to,
@@ -364,6 +394,7 @@ static void put_generate_delta(const or_generate_delta_t *from, Outrider__Genera
     put_generate_stats(&from->stats, &scratch->stats);
     to->stats = &scratch->stats;
     to->text_offset = from->text_offset;
+    to->note = (char *)from->note;
 }
 
 static void put_resume(const or_resume_t *from, Outrider__Resume *to)

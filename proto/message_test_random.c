@@ -14,6 +14,7 @@ typedef enum {
     FIELD_BYTES,   // pointer; its length at `count_at`
     FIELD_32S,     // pointer; the number of entries at `count_at`
     FIELD_64S,     // the same
+    FIELD_LEVELS,  // OR_STATS_LEVELS 8-byte numbers
     FIELD_32S_ALL, // the same, but there are none or as many as another array's
     FIELD_STRUCT,  // embedded, described by `inner`
     FIELD_STRUCTS, // pointer to structs described by `inner`
@@ -35,6 +36,10 @@ typedef struct field {
 #define F64(type, field)                                                                           \
     {                                                                                              \
 #type "." #field, FIELD_64, offsetof(type, field), 0, NULL, 0, 0                           \
+    }
+#define FLEVELS(type, field)                                                                       \
+    {                                                                                              \
+#type "." #field, FIELD_LEVELS, offsetof(type, field), 0, NULL, 0, 0                       \
     }
 #define FBOOL(type, field)                                                                         \
     {                                                                                              \
@@ -74,8 +79,11 @@ static const field_t hello_fields[] = {
     F32(or_hello_t, nodes_max),  F32(or_hello_t, sessions_max), FEND};
 
 static const field_t welcome_fields[] = {
-    FSTRING(or_welcome_t, software), F32(or_welcome_t, heartbeat_ms), F32(or_welcome_t, nodes_max),
-    F64(or_welcome_t, vocab_hash),   FSTRING(or_welcome_t, owner),    FEND};
+    FSTRING(or_welcome_t, software), F32(or_welcome_t, heartbeat_ms),
+    F32(or_welcome_t, nodes_max),    F64(or_welcome_t, vocab_hash),
+    FSTRING(or_welcome_t, owner),    FBOOL(or_welcome_t, trusted),
+    FSTRING(or_welcome_t, model),    FSTRING(or_welcome_t, arith_id),
+    F32(or_welcome_t, drafters),     FEND};
 
 static const field_t bias_fields[] = {F32(or_logit_bias_t, id), F32(or_logit_bias_t, bias), FEND};
 
@@ -104,6 +112,9 @@ static const field_t open_session_fields[] = {
     F64(or_open_session_t, private_key),
     F32(or_open_session_t, prompt_length),
     F32(or_open_session_t, logprobs),
+    F64(or_open_session_t, draft_key),
+    FARRAY(FIELD_32S, or_open_session_t, draft_shape, draft_shape_count),
+    F32(or_open_session_t, law_entries),
     FEND};
 
 static const field_t prefix_fields[] = {F32(or_prefix_t, start),
@@ -111,8 +122,8 @@ static const field_t prefix_fields[] = {F32(or_prefix_t, start),
                                         F64(or_prefix_t, hash), F64(or_prefix_t, round), FEND};
 
 // Arrays that share a count: the first draws it, the others find it drawn (FALL with itself).
-static const field_t law_fields[] = {FARRAY(FIELD_32S, or_wire_law_t, tokens, count),
-                                     FALL(or_wire_law_t, weights, count, count), FEND};
+static const field_t law_fields[] = {FARRAY(FIELD_32S, or_reduced_law_t, tokens, count),
+                                     FALL(or_reduced_law_t, weights, count, count), FEND};
 
 static const field_t draft_tree_fields[] = {
     F64(or_draft_tree_t, round),
@@ -123,7 +134,7 @@ static const field_t draft_tree_fields[] = {
     FALL(or_draft_tree_t, back, count, count),
     FALL(or_draft_tree_t, law_index, law_index_count, count),
     FALL(or_draft_tree_t, draw_order, draw_order_count, count),
-    FSTRUCTS(or_draft_tree_t, laws, law_count, law_fields, or_wire_law_t),
+    FSTRUCTS(or_draft_tree_t, laws, law_count, law_fields, or_reduced_law_t),
     F32(or_draft_tree_t, draft_us),
     FEND};
 
@@ -193,16 +204,29 @@ static const field_t generate_request_fields[] = {
     FBOOL(or_generate_request_t, has_draft_temperature),
     FBOOL(or_generate_request_t, ignore_end),
     FBOOL(or_generate_request_t, special),
+    FARRAY(FIELD_32S, or_generate_request_t, draft_shape, draft_shape_count),
+    F32(or_generate_request_t, law_entries),
     FEND};
 
-static const field_t generate_stats_fields[] = {
-    F32(or_generate_stats_t, prompt_tokens),  F32(or_generate_stats_t, completion_tokens),
-    F64(or_generate_stats_t, target_calls),   F64(or_generate_stats_t, drafted),
-    F64(or_generate_stats_t, accepted),       F64(or_generate_stats_t, wire_bytes),
-    F64(or_generate_stats_t, elapsed_us),     F64(or_generate_stats_t, draft_us),
-    F64(or_generate_stats_t, verify_us),      F64(or_generate_stats_t, round_us),
-    F64(or_generate_stats_t, plain_rounds),   F64(or_generate_stats_t, resyncs),
-    F64(or_generate_stats_t, first_token_us), FEND};
+static const field_t generate_stats_fields[] = {F32(or_generate_stats_t, prompt_tokens),
+                                                F32(or_generate_stats_t, completion_tokens),
+                                                F64(or_generate_stats_t, target_calls),
+                                                F64(or_generate_stats_t, drafted),
+                                                F64(or_generate_stats_t, accepted),
+                                                F64(or_generate_stats_t, wire_bytes),
+                                                F64(or_generate_stats_t, elapsed_us),
+                                                F64(or_generate_stats_t, draft_us),
+                                                F64(or_generate_stats_t, verify_us),
+                                                F64(or_generate_stats_t, round_us),
+                                                F64(or_generate_stats_t, plain_rounds),
+                                                F64(or_generate_stats_t, resyncs),
+                                                F64(or_generate_stats_t, first_token_us),
+                                                F64(or_generate_stats_t, accept_us),
+                                                FLEVELS(or_generate_stats_t, depth_offered),
+                                                FLEVELS(or_generate_stats_t, depth_accepted),
+                                                FLEVELS(or_generate_stats_t, rank_offered),
+                                                FLEVELS(or_generate_stats_t, rank_accepted),
+                                                FEND};
 
 static const field_t generate_delta_fields[] = {
     F64(or_generate_delta_t, request),
@@ -216,6 +240,7 @@ static const field_t generate_delta_fields[] = {
     FSTRING(or_generate_delta_t, arith_id),
     FSTRUCT(or_generate_delta_t, stats, generate_stats_fields),
     F64(or_generate_delta_t, text_offset),
+    FSTRING(or_generate_delta_t, note),
     FEND};
 
 static const field_t resume_fields[] = {F64(or_resume_t, request), F32(or_resume_t, offset),
@@ -329,6 +354,12 @@ static void fill_field(uint64_t *state, const field_t *field, char *base)
     case FIELD_BOOL:
         base[field->at] = number & 1;
         break;
+    case FIELD_LEVELS:
+        for (size_t i = 0; i < OR_STATS_LEVELS; i++) {
+            number = random_number(state);
+            memcpy(base + field->at + 8 * i, &number, 8);
+        }
+        break;
     case FIELD_STRING:
         string = random_string(state);
         memcpy(base + field->at, &string, sizeof string);
@@ -413,6 +444,9 @@ static const char *field_difference(const field_t *field, const char *a, const c
         break;
     case FIELD_BOOL:
         differ = a[field->at] != b[field->at];
+        break;
+    case FIELD_LEVELS:
+        differ = memcmp(a + field->at, b + field->at, 8 * OR_STATS_LEVELS) != 0;
         break;
     case FIELD_STRING:
         differ = strings_differ(a + field->at, b + field->at);

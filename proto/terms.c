@@ -3,29 +3,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Copy `bytes` to `at` and return where; move `at` behind them.
+static const void *copy(uint8_t **at, const void *from, size_t bytes)
+{
+    uint8_t *to = *at;
+    if (bytes > 0) {
+        memcpy(to, from, bytes);
+    }
+    *at += bytes;
+    return to;
+}
+
 or_status_t or_terms_copy(const or_open_session_t *open, or_terms_t *terms)
 {
     size_t bias_bytes = open->sampling.bias_count * sizeof(or_logit_bias_t);
     size_t stop_bytes = open->stop_count * sizeof(uint32_t);
-    size_t bytes = bias_bytes + stop_bytes + open->constraint_bytes;
-    uint8_t *owned = malloc(bytes > 0 ? bytes : 1);
+    size_t shape_bytes = open->draft_shape_count * sizeof(uint32_t);
+    uint8_t *owned = malloc(bias_bytes + stop_bytes + shape_bytes + open->constraint_bytes + 1);
     if (owned == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a session's terms");
     }
+    uint8_t *at = owned;
     terms->open = *open;
     terms->owned = owned;
-    if (bias_bytes > 0) {
-        memcpy(owned, open->sampling.bias, bias_bytes);
-    }
-    if (stop_bytes > 0) {
-        memcpy(owned + bias_bytes, open->stop_ids, stop_bytes);
-    }
-    if (open->constraint_bytes > 0) {
-        memcpy(owned + bias_bytes + stop_bytes, open->constraint, open->constraint_bytes);
-    }
-    terms->open.sampling.bias = (const or_logit_bias_t *)(const void *)owned;
-    terms->open.stop_ids = (const uint32_t *)(const void *)(owned + bias_bytes);
-    terms->open.constraint = owned + bias_bytes + stop_bytes;
+    terms->open.sampling.bias = copy(&at, open->sampling.bias, bias_bytes);
+    terms->open.stop_ids = copy(&at, open->stop_ids, stop_bytes);
+    terms->open.draft_shape = copy(&at, open->draft_shape, shape_bytes);
+    terms->open.constraint = copy(&at, open->constraint, open->constraint_bytes);
     return OR_OK;
 }
 

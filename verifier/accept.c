@@ -6,8 +6,12 @@ static const struct {
     or_accept_rule_t rule;
     or_accept_choose_t choose;
 } rules[] = {
-    {OR_ACCEPT_COUPLED, or_accept_coupled_choose},
-    {OR_ACCEPT_GREEDY, or_accept_greedy_choose},
+    {OR_ACCEPT_COUPLED, or_accept_coupled},
+    {OR_ACCEPT_GREEDY, or_accept_greedy},
+    {OR_ACCEPT_NAIVE, or_accept_coupled}, // under a key that no drafter receives
+    {OR_ACCEPT_SPS, or_accept_sps},
+    {OR_ACCEPT_MULTI_ROUND, or_accept_multi_round},
+    {OR_ACCEPT_RECURSIVE, or_accept_recursive},
 };
 
 static or_accept_choose_t find_rule(or_accept_rule_t rule)
@@ -30,8 +34,7 @@ static bool is_stop(const or_accept_job_t *job, int32_t token)
     return false;
 }
 
-// From the root down: the target draws its token at each node, and the walk goes on where a child
-// carries it.
+// From the root down: a token follows each node, and the walk goes on where a child carries it.
 static or_status_t walk(or_accept_choose_t choose, const or_accept_job_t *job,
                         or_acceptance_t *acceptance)
 {
@@ -40,14 +43,12 @@ static or_status_t walk(or_accept_choose_t choose, const or_accept_job_t *job,
     uint32_t accepted_count = 0;
     uint32_t node = 0;
     for (;;) {
-        const float *logits;
-        or_status_t status = job->logits(job->logits_context, node, &logits);
+        or_law_t q;
+        or_status_t status = job->law(job->law_context, node, job->history, history_count, &q);
         if (status != OR_OK) {
             return status;
         }
-        or_law_t law =
-            or_sampler_law(job->sampler, job->sampling, logits, job->history, history_count);
-        int32_t token = choose(job, &law, place);
+        int32_t token = choose(job, node, &q, place);
         bool stopped = is_stop(job, token);
         uint32_t child = stopped ? 0 : or_token_tree_find_child(job->tree, node, token);
         if (child == 0) {

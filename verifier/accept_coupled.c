@@ -1,10 +1,11 @@
-// The coupled rule: the law is sampled with the noise of DESIGN.md section 4, whatever the tree
-// holds.
+// The coupled rule: the target's token is drawn with noise, whatever the tree holds (DESIGN.md
+// section 4). Under a key that the drafter shares it is `coupled`; under one that nobody else has,
+// `naive`: the guesses then are just guesses.
 #include "verifier/accept_internal.h"
 
-int32_t or_accept_coupled_choose(const or_accept_job_t *job, const or_law_t *law,
-                                 or_noise_place_t place)
+int32_t or_accept_coupled(const or_accept_job_t *job, uint32_t node, const or_law_t *q,
+                          or_noise_place_t place)
 {
-    return or_noise_argmax(job->noise_key, place, law->ids, law->scores, law->count,
-                           job->token_keys);
+    (void)node;
+    return job->chooser->token(job->chooser, q, place);
 }

@@ -1,5 +1,6 @@
 // Goal: a walk accepts exactly the tokens that plain decoding would have drawn, and the text never
-// depends on the tree.
+// depends on the tree: the rules that draw the target's token with noise, or take the best one. (The
+// ratio rules: accept_ratio_test.c.)
 // Method: a made-up target whose logits are a function of the path; plain decoding one token at a
 // time against trees that hold the right path, parts of it, or nothing of it; then stop ids,
 // penalties, errors and unknown rules.
@@ -18,6 +19,8 @@ static uint32_t widths[VOCAB];
 // The target: logits after a tree's node depend on all tokens of the path to it.
 typedef struct {
     const or_token_tree_t *tree;
+    or_sampler_t *sampler;
+    or_sampling_t sampling;
     uint32_t calls;
     uint32_t fail_at; // call number that fails; 0: none
     float logits[VOCAB];
@@ -30,7 +33,8 @@ static uint64_t path_hash(const or_token_tree_t *tree, uint32_t node)
                        0, 0, 0);
 }
 
-static or_status_t target_logits(void *context, uint32_t node, const float **logits)
+static or_status_t target_law(void *context, uint32_t node, const int32_t *history,
+                              uint32_t history_count, or_law_t *law)
 {
     target_t *target = context;
     if (++target->calls == target->fail_at) {
@@ -40,15 +44,15 @@ static or_status_t target_logits(void *context, uint32_t node, const float **log
     for (int i = 0; i < VOCAB; i++) {
         target->logits[i] = (float)(6 * test_uniform(&random));
     }
-    *logits = target->logits;
+    *law =
+        or_sampler_law(target->sampler, &target->sampling, target->logits, history, history_count);
     return OR_OK;
 }
 
 typedef struct {
     or_token_tree_t *tree;
-    or_sampler_t *sampler;
-    or_sampling_t sampling;
     target_t target;
+    or_keyed_chooser_t chooser;
     int32_t history[STEPS * 2 + OR_TREE_NODES_MAX];
     or_accept_job_t job;
 } fixture_t;
@@ -57,29 +61,28 @@ static int setup(void **state)
 {
     static fixture_t fixture;
     fixture_t *f = &fixture;
+    *f = (fixture_t){0};
     uint64_t random = 99;
     for (int i = 0; i < VOCAB; i++) {
         token_keys[i] = test_random(&random);
         widths[i] = (uint32_t)i % 4;
     }
     if (or_token_tree_create(64, &f->tree) != OR_OK ||
-        or_sampler_create(VOCAB, &f->sampler) != OR_OK) {
+        or_sampler_create(VOCAB, &f->target.sampler) != OR_OK) {
         return -1;
     }
     or_token_tree_reset(f->tree, 1);
-    f->sampling = or_sampling_default();
-    f->target = (target_t){.tree = f->tree};
+    f->target.tree = f->tree;
+    f->target.sampling = or_sampling_default();
+    f->chooser = or_keyed_chooser((or_rng_key_t){0}, 1, or_noise_key(11, 0), token_keys);
     f->history[0] = 1;
     f->job = (or_accept_job_t){.tree = f->tree,
-                               .logits = target_logits,
-                               .logits_context = &f->target,
-                               .sampler = f->sampler,
-                               .sampling = &f->sampling,
+                               .law = target_law,
+                               .law_context = &f->target,
+                               .chooser = &f->chooser.chooser,
                                .history = f->history,
                                .history_count = 1,
                                .place = {5, 0},
-                               .noise_key = or_noise_key(11, 0),
-                               .token_keys = token_keys,
                                .widths = widths};
     *state = f;
     return 0;
@@ -89,7 +92,7 @@ static int teardown(void **state)
 {
     fixture_t *f = *state;
     or_token_tree_destroy(&f->tree);
-    or_sampler_destroy(&f->sampler);
+    or_sampler_destroy(&f->target.sampler);
     return 0;
 }
 
@@ -100,14 +103,13 @@ static void decode_plainly(fixture_t *f, or_accept_rule_t rule, int32_t text[STE
     or_noise_place_t place = f->job.place;
     or_token_tree_reset(f->tree, 1);
     for (uint32_t step = 0; step < STEPS; step++) {
-        const float *logits = NULL;
-        target_logits(&f->target, step, &logits);
-        or_law_t law = or_sampler_law(f->sampler, &f->sampling, logits, f->history, step + 1);
+        or_law_t law;
+        assert_int_equal(target_law(&f->target, step, f->history, step + 1, &law), OR_OK);
         text[step] = law.ids[0];
         double best = -INFINITY;
         for (uint32_t i = 0; i < law.count; i++) {
-            double noise = or_noise_gumbel(f->job.noise_key, place, token_keys[law.ids[i]]);
-            double score = law.scores[i] + (rule == OR_ACCEPT_COUPLED ? noise : 0);
+            double noise = or_noise_gumbel(f->chooser.noise_key, place, token_keys[law.ids[i]]);
+            double score = law.scores[i] + (rule == OR_ACCEPT_GREEDY ? 0 : noise);
             if (score > best) {
                 best = score;
                 text[step] = law.ids[i];
@@ -161,23 +163,25 @@ static void any_tree_gives_the_text_of_plain_decoding(void **state)
 {
     fixture_t *f = *state;
     for (uint64_t seed = 0; seed < 50; seed++) {
-        f->job.noise_key = or_noise_key(seed, 0);
-        f->sampling.temperature = 1;
-        f->sampling.repeat_penalty = 1;
+        f->chooser.noise_key = or_noise_key(seed, 0);
+        f->target.sampling.temperature = 1;
+        f->target.sampling.repeat_penalty = 1;
         assert_text_is_plain(f, OR_ACCEPT_COUPLED);
-        f->sampling.repeat_penalty = 1.5f; // penalties follow the path
-        f->sampling.top_p = 0.9f;
+        f->target.sampling.repeat_penalty = 1.5f; // penalties follow the path
+        f->target.sampling.top_p = 0.9f;
         assert_text_is_plain(f, OR_ACCEPT_COUPLED);
+        assert_text_is_plain(f, OR_ACCEPT_NAIVE); // the same rule, under another key
     }
 }
 
-static void both_rules_agree_at_temperature_0(void **state)
+static void the_rules_agree_at_temperature_0(void **state)
 {
     fixture_t *f = *state;
-    f->sampling.temperature = 0;
+    f->target.sampling.temperature = 0;
     assert_text_is_plain(f, OR_ACCEPT_GREEDY);
     assert_text_is_plain(f, OR_ACCEPT_COUPLED);
-    f->sampling.temperature = 0.5f; // the rule itself takes the best of any law
+    assert_text_is_plain(f, OR_ACCEPT_NAIVE);
+    f->target.sampling.temperature = 0.5f; // the rule itself takes the best of any law
     assert_text_is_plain(f, OR_ACCEPT_GREEDY);
 }
 
@@ -215,7 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(any_tree_gives_the_text_of_plain_decoding, setup, teardown),
-        cmocka_unit_test_setup_teardown(both_rules_agree_at_temperature_0, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_rules_agree_at_temperature_0, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stop_id_is_never_accepted, setup, teardown),
         cmocka_unit_test_setup_teardown(the_targets_errors_are_passed_on, setup, teardown),
     };

@@ -5,6 +5,8 @@
 
 #include <xxhash.h>
 
+#include "proto/draft_check.h"
+
 // Nodes are depth first: the likely path is a run of neighbours, so compute a few at once
 #define LOGIT_ROWS 8u
 
@@ -13,10 +15,13 @@ struct or_judge {
     const or_vocab_t *vocab;
     uint32_t nodes_max;
     or_sampler_t *sampler;
+    or_residual_t *residual;
     or_model_row_t *rows; // nodes_max + 1, and at least the model's
+    uint32_t *row_of;     // [nodes_max + 1] the row of the pass that is this node's
     uint32_t *slots;
     or_acceptance_t acceptance;
-    float *logits; // [LOGIT_ROWS][vocab]
+    const or_vsession_t *session; // being judged
+    float *logits;                // [LOGIT_ROWS][vocab]
     uint32_t logits_first, logits_count, logits_total;
     const or_clock_t *clock;
     int64_t model_ns; // spent in the model during this judgement
@@ -36,10 +41,15 @@ or_status_t or_judge_create(or_model_t *model, const or_vocab_t *vocab, const or
     judge->clock = clock;
     judge->nodes_max = nodes_max;
     judge->rows = calloc(rows, sizeof *judge->rows);
+    judge->row_of = calloc(nodes_max + 1, sizeof *judge->row_of);
     judge->slots = calloc(nodes_max + 1, sizeof *judge->slots);
     judge->logits = calloc((size_t)LOGIT_ROWS * or_vocab_size(vocab), sizeof *judge->logits);
     or_status_t status = or_sampler_create(or_vocab_size(vocab), &judge->sampler);
-    if (status == OR_OK && (judge->rows == NULL || judge->slots == NULL || judge->logits == NULL)) {
+    if (status == OR_OK) {
+        status = or_residual_create(or_vocab_size(vocab), &judge->residual);
+    }
+    if (status == OR_OK && (judge->rows == NULL || judge->row_of == NULL || judge->slots == NULL ||
+                            judge->logits == NULL)) {
         status = or_fail(OR_ERR_NO_MEMORY, "no memory for trees of %u nodes", nodes_max);
     }
     if (status != OR_OK) {
@@ -58,7 +68,9 @@ void or_judge_destroy(or_judge_t **judge_p)
     }
     or_sampler_destroy(&judge->sampler);
     free(judge->logits);
+    or_residual_destroy(&judge->residual);
     free(judge->slots);
+    free(judge->row_of);
     free(judge->rows);
     free(judge);
     *judge_p = NULL;
@@ -114,6 +126,7 @@ or_status_t or_vsession_open(or_vsession_t *session, or_judge_t *judge, or_sessi
 void or_vsession_close(or_vsession_t *session)
 {
     or_kv_sequence_close(&session->kv);
+    or_draws_store_fini(&session->draws);
     or_token_tree_destroy(&session->tree);
     or_token_log_fini(&session->log);
     or_terms_fini(&session->terms);
@@ -161,11 +174,23 @@ or_status_t or_vsession_prefix(or_vsession_t *session, or_judge_t *judge, const 
     return OR_OK;
 }
 
+static uint64_t digest_numbers(const uint32_t *numbers, uint32_t count, uint64_t digest)
+{
+    return XXH64(numbers, count * sizeof *numbers, digest);
+}
+
 static uint64_t digest_of(const or_draft_tree_t *message)
 {
     uint64_t digest = message->base_hash + message->base_length;
-    digest = XXH64(message->tokens, message->count * sizeof *message->tokens, digest);
-    return XXH64(message->back, message->count * sizeof *message->back, digest);
+    digest = digest_numbers(message->tokens, message->count, digest);
+    digest = digest_numbers(message->back, message->count, digest);
+    digest = digest_numbers(message->law_index, message->law_index_count, digest);
+    digest = digest_numbers(message->draw_order, message->draw_order_count, digest);
+    for (uint32_t i = 0; i < message->law_count; i++) {
+        digest = digest_numbers(message->laws[i].tokens, message->laws[i].count, digest);
+        digest = digest_numbers(message->laws[i].weights, message->laws[i].count, digest);
+    }
+    return digest;
 }
 
 or_status_t or_vsession_tree(or_vsession_t *session, or_judge_t *judge,
@@ -194,9 +219,13 @@ or_status_t or_vsession_tree(or_vsession_t *session, or_judge_t *judge,
                        session->log.length);
     }
     int32_t root = session->log.tokens[session->log.length - 1];
+    or_accept_rule_t rule = (or_accept_rule_t)session->terms.open.accept_rule;
     or_status_t status =
-        or_token_tree_set(session->tree, root, (const int32_t *)message->tokens, message->back,
-                          message->count, or_vocab_size(judge->vocab), false);
+        or_draft_tree_check(message, rule, root, or_vocab_size(judge->vocab), session->tree);
+    if (status == OR_OK && or_accept_rule_uses_laws(rule) && message->count > 0) {
+        const or_draws_t draws = or_draft_tree_draws(message);
+        status = or_draws_store(&session->draws, &draws, message->count);
+    }
     if (status != OR_OK) {
         return status == OR_ERR_FULL ? OR_ERR_INVALID : status;
     }
@@ -232,24 +261,39 @@ or_status_t or_vsession_prefill(or_vsession_t *session, or_judge_t *judge, uint3
     return or_model_forward(judge->model, judge->rows, count);
 }
 
-// The acceptance rule asks node by node; row i of the pass is node i.
-static or_status_t node_logits(void *context, uint32_t node, const float **logits)
+static or_status_t row_logits(or_judge_t *judge, uint32_t row, const float **logits)
 {
-    or_judge_t *judge = context;
-    uint32_t vocab_size = or_vocab_size(judge->vocab);
-    if (node < judge->logits_first || node >= judge->logits_first + judge->logits_count) {
-        uint32_t count = judge->logits_total - node;
+    if (row < judge->logits_first || row >= judge->logits_first + judge->logits_count) {
+        uint32_t count = judge->logits_total - row;
         count = count < LOGIT_ROWS ? count : LOGIT_ROWS;
         int64_t started = or_clock_now(judge->clock);
-        or_status_t status = or_model_logits(judge->model, node, count, judge->logits);
+        or_status_t status = or_model_logits(judge->model, row, count, judge->logits);
         judge->model_ns += or_clock_now(judge->clock) - started;
         if (status != OR_OK) {
             return status;
         }
-        judge->logits_first = node;
+        judge->logits_first = row;
         judge->logits_count = count;
     }
-    *logits = judge->logits + (size_t)(node - judge->logits_first) * vocab_size;
+    *logits = judge->logits + (size_t)(row - judge->logits_first) * or_vocab_size(judge->vocab);
+    return OR_OK;
+}
+
+// The acceptance rule asks node by node.
+static or_status_t target_law(void *context, uint32_t node, const int32_t *history,
+                              uint32_t history_count, or_law_t *law)
+{
+    or_judge_t *judge = context;
+    const or_open_session_t *open = &judge->session->terms.open;
+    const float *logits;
+    or_status_t status = row_logits(judge, judge->row_of[node], &logits);
+    if (status != OR_OK) {
+        return status;
+    }
+    *law = or_sampler_law(judge->sampler, &open->sampling, logits, history, history_count);
+    if (or_accept_rule_uses_laws(open->accept_rule)) {
+        or_sampler_weigh(judge->sampler, law);
+    }
     return OR_OK;
 }
 
@@ -257,37 +301,50 @@ static or_status_t run_tree(or_vsession_t *session, or_judge_t *judge)
 {
     const int32_t *tokens = or_token_tree_tokens(session->tree);
     const uint32_t *parents = or_token_tree_parents(session->tree);
-    uint32_t count = or_token_tree_count(session->tree);
-    // Node i's slot is i - 1; the root is a prefix row.
-    judge->rows[0] = (or_model_row_t){session->kv, tokens[0], OR_KV_NO_SLOT, OR_KV_NO_SLOT};
-    for (uint32_t i = 1; i <= count; i++) {
+    uint32_t rows = 0;
+    // Node i's slot is i - 1; the root is a prefix row. A repeated sibling has the first one's row.
+    judge->rows[rows] = (or_model_row_t){session->kv, tokens[0], OR_KV_NO_SLOT, OR_KV_NO_SLOT};
+    judge->row_of[0] = rows++;
+    for (uint32_t i = 1; i <= or_token_tree_count(session->tree); i++) {
+        uint32_t first = or_token_tree_find_child(session->tree, parents[i], tokens[i]);
+        if (first != i) {
+            judge->row_of[i] = judge->row_of[first];
+            continue;
+        }
         uint32_t parent_slot = parents[i] == 0 ? OR_KV_NO_SLOT : parents[i] - 1;
-        judge->rows[i] = (or_model_row_t){session->kv, tokens[i], i - 1, parent_slot};
+        judge->rows[rows] = (or_model_row_t){session->kv, tokens[i], i - 1, parent_slot};
+        judge->row_of[i] = rows++;
     }
     judge->logits_count = 0;
     judge->logits_first = 0;
-    judge->logits_total = count + 1;
-    return or_model_forward(judge->model, judge->rows, count + 1);
+    judge->logits_total = rows;
+    return or_model_forward(judge->model, judge->rows, rows);
 }
 
 static or_status_t accept_tree(or_vsession_t *session, or_judge_t *judge)
 {
+    const or_open_session_t *open = &session->terms.open;
+    or_accept_rule_t rule = (or_accept_rule_t)open->accept_rule;
+    or_rng_key_t private_key = {open->private_key};
+    or_rng_key_t noise_key = {rule == OR_ACCEPT_COUPLED ? open->noise_key : open->private_key};
+    or_keyed_chooser_t chooser = or_keyed_chooser(private_key, session->waiting_round, noise_key,
+                                                  or_vocab_noise_keys(judge->vocab));
     const or_accept_job_t job = {
         .tree = session->tree,
-        .logits = node_logits,
-        .logits_context = judge,
-        .sampler = judge->sampler,
-        .sampling = &session->terms.open.sampling,
+        .draws = &session->draws.draws,
+        .law = target_law,
+        .law_context = judge,
+        .chooser = &chooser.chooser,
+        .residual = judge->residual,
         .history = session->log.tokens,
         .history_count = session->log.length,
         .place = session->place,
-        .noise_key = {session->terms.open.noise_key},
-        .token_keys = or_vocab_noise_keys(judge->vocab),
         .widths = or_vocab_widths(judge->vocab),
-        .stop_ids = session->terms.open.stop_ids,
-        .stop_count = session->terms.open.stop_count,
+        .stop_ids = open->stop_ids,
+        .stop_count = open->stop_count,
     };
-    return or_accept((or_accept_rule_t)session->terms.open.accept_rule, &job, &judge->acceptance);
+    judge->session = session;
+    return or_accept(rule, &job, &judge->acceptance);
 }
 
 // Make the accepted path and the token after it part of the prefix.

@@ -36,6 +36,7 @@ typedef struct {
     uint64_t waiting_digest;
     uint64_t waiting_since; // order of arrival
     or_token_tree_t *tree;  // the queued one
+    or_draws_store_t draws; // how its nodes were drawn, where the rule wants to know
 } or_vsession_t;
 
 // Everything sessions share: the model, the vocabulary and scratch for one judgement at a time.

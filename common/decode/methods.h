@@ -1,4 +1,5 @@
-// methods - the names of drafting methods and acceptance rules, and which pairs are lossless.
+// methods - the names of drafting methods and acceptance rules, and which pairs are lossless
+// (DESIGN.md section 6).
 //
 // One row a method; a new method is a row here, a file in drafter/ or verifier/, and a row in that
 // folder's table.
@@ -9,8 +10,22 @@
 #include "common/base/status.h"
 
 // Numbers travel on the wire: append, never renumber.
-typedef enum { OR_DRAFT_NONE = 0, OR_DRAFT_COUPLED = 1, OR_DRAFT_CHAIN = 2 } or_draft_method_t;
-typedef enum { OR_ACCEPT_COUPLED = 1, OR_ACCEPT_GREEDY = 2 } or_accept_rule_t;
+typedef enum {
+    OR_DRAFT_NONE = 0,
+    OR_DRAFT_COUPLED = 1, // best perturbed cumulative score under a node budget
+    OR_DRAFT_CHAIN = 2,   // one sequence
+    OR_DRAFT_MCSD = 3,    // branching factors, with replacement
+    OR_DRAFT_RSD_C = 4,   // branching factors, without replacement
+    OR_DRAFT_RSD_S = 5,   // stochastic beam search
+} or_draft_method_t;
+typedef enum {
+    OR_ACCEPT_COUPLED = 1,
+    OR_ACCEPT_GREEDY = 2,
+    OR_ACCEPT_NAIVE = 3,
+    OR_ACCEPT_SPS = 4,
+    OR_ACCEPT_MULTI_ROUND = 5,
+    OR_ACCEPT_RECURSIVE = 6,
+} or_accept_rule_t;
 
 // By name as in --draft-method and --accept. OR_ERR_INVALID lists the known names.
 or_status_t or_draft_method_parse(const char *name, or_draft_method_t *method);
@@ -23,6 +38,14 @@ const char *or_accept_rule_name(uint32_t rule);
 // and what to do instead; OR_ERR_UNSUPPORTED for numbers this version does not know.
 or_status_t or_methods_check(uint32_t method, uint32_t rule, float temperature);
 
-// "coupled, chain": for help texts.
+// Is it a ratio rule, which compares the target's law with the law each guess was drawn from? Then
+// laws travel, and the drafter must be trusted to have drawn what it says (DESIGN.md section 4).
+bool or_accept_rule_uses_laws(uint32_t rule);
+// Is it a method that samples its guesses by itself, rather than taking the best ones?
+bool or_draft_method_samples(uint32_t method);
+// The method used with a rule when none is asked for.
+or_draft_method_t or_accept_rule_usual_method(uint32_t rule);
+
+// "coupled, chain, ...": for help texts.
 const char *or_draft_method_list(void);
 const char *or_accept_rule_list(void);

@@ -1,26 +1,55 @@
-// Goal: names and numbers agree, and only exact pairs are allowed.
-// Method: every method with every rule, at temperature 0 and above; unknown names and numbers.
+// Goal: names and numbers agree, and only exact pairs are allowed: the table of DESIGN.md section 6.
+// Method: every method with every rule, at temperature 0 and above, against a matrix written out;
+// unknown names and numbers; what the refusals advise must itself be legal.
 #include "common/decode/methods.h"
 
 #include <string.h>
 
 #include "tests/support/test_support.h"
 
+#define METHODS (OR_DRAFT_RSD_S + 1)
+#define RULES OR_ACCEPT_RECURSIVE
+
+// Columns: coupled, greedy, naive, sps, multi-round, recursive.
+static const char *const legal[METHODS] = {
+    [OR_DRAFT_NONE] = "yyyyyy", [OR_DRAFT_COUPLED] = "yy....", [OR_DRAFT_CHAIN] = "yyyyyy",
+    [OR_DRAFT_MCSD] = "yyy.y.", [OR_DRAFT_RSD_C] = "yyy..y",   [OR_DRAFT_RSD_S] = "yyy..y",
+};
+
 static void names_go_there_and_back(void **state)
 {
     (void)state;
     or_draft_method_t method;
     or_accept_rule_t rule;
-    for (uint32_t i = OR_DRAFT_NONE; i <= OR_DRAFT_CHAIN; i++) {
+    for (uint32_t i = 0; i < METHODS; i++) {
         assert_int_equal(or_draft_method_parse(or_draft_method_name(i), &method), OR_OK);
         assert_int_equal(method, i);
+        assert_true(i == OR_DRAFT_NONE ||
+                    strstr(or_draft_method_list(), or_draft_method_name(i)) != NULL);
     }
-    for (uint32_t i = OR_ACCEPT_COUPLED; i <= OR_ACCEPT_GREEDY; i++) {
+    for (uint32_t i = 1; i <= RULES; i++) {
         assert_int_equal(or_accept_rule_parse(or_accept_rule_name(i), &rule), OR_OK);
         assert_int_equal(rule, i);
+        assert_non_null(strstr(or_accept_rule_list(), or_accept_rule_name(i)));
     }
+    assert_null(or_draft_method_name(METHODS));
     assert_null(or_draft_method_name(99));
     assert_null(or_accept_rule_name(0));
+    assert_null(or_accept_rule_name(RULES + 1));
+}
+
+static void numbers_are_the_wires(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"none", "coupled", "chain", "mcsd", "rsd-c", "rsd-s"};
+    static const char *const rules[] = {"coupled", "greedy",      "naive",
+                                        "sps",     "multi-round", "recursive"};
+    for (uint32_t i = 0; i < METHODS; i++) {
+        assert_string_equal(or_draft_method_name(i), methods[i]);
+    }
+    for (uint32_t i = 0; i < RULES; i++) {
+        assert_string_equal(or_accept_rule_name(i + 1), rules[i]);
+    }
 }
 
 static void unknown_names_are_answered_with_the_known(void **state)
@@ -31,31 +60,95 @@ static void unknown_names_are_answered_with_the_known(void **state)
     assert_int_equal(or_draft_method_parse("tree", &method), OR_ERR_INVALID);
     assert_int_equal(method, OR_DRAFT_CHAIN);
     assert_non_null(strstr(or_error_text(), or_draft_method_list()));
+    assert_int_equal(or_draft_method_parse("rsd", &method), OR_ERR_INVALID);
     assert_int_equal(or_accept_rule_parse("", &rule), OR_ERR_INVALID);
+    assert_int_equal(or_accept_rule_parse("Recursive", &rule), OR_ERR_INVALID);
     assert_int_equal(rule, OR_ACCEPT_GREEDY);
     assert_non_null(strstr(or_error_text(), or_accept_rule_list()));
+}
+
+// A refusal says "use --accept a, b, or --draft-method c": each of them must help.
+static void assert_advice_is_good(uint32_t method, uint32_t rule)
+{
+    const char *advice = strstr(or_error_text(), ": use --accept ");
+    assert_non_null(advice);
+    const char *other = strstr(advice, "--draft-method ");
+    assert_non_null(other);
+    or_draft_method_t advised;
+    assert_int_equal(or_draft_method_parse(other + strlen("--draft-method "), &advised), OR_OK);
+    assert_int_equal(legal[advised][rule - 1], 'y');
+    for (uint32_t i = 1; i <= RULES; i++) {
+        const char *name = strstr(advice, or_accept_rule_name(i));
+        bool named = name != NULL && name < other;
+        assert_int_equal(named, legal[method][i - 1] == 'y');
+    }
 }
 
 static void only_exact_pairs_are_legal(void **state)
 {
     (void)state;
-    for (uint32_t method = OR_DRAFT_NONE; method <= OR_DRAFT_CHAIN; method++) {
-        assert_int_equal(or_methods_check(method, OR_ACCEPT_COUPLED, 0), OR_OK);
-        assert_int_equal(or_methods_check(method, OR_ACCEPT_COUPLED, 1), OR_OK);
-        assert_int_equal(or_methods_check(method, OR_ACCEPT_GREEDY, 0), OR_OK);
-        assert_int_equal(or_methods_check(method, OR_ACCEPT_GREEDY, 1), OR_ERR_INVALID);
-        assert_non_null(strstr(or_error_text(), "--accept coupled"));
+    for (uint32_t method = 0; method < METHODS; method++) {
+        for (uint32_t rule = 1; rule <= RULES; rule++) {
+            bool good = legal[method][rule - 1] == 'y';
+            or_status_t cold = or_methods_check(method, rule, 0);
+            assert_int_equal(cold, good ? OR_OK : OR_ERR_INVALID);
+            or_status_t warm = or_methods_check(method, rule, 0.7F);
+            if (rule == OR_ACCEPT_GREEDY) {
+                assert_int_equal(warm, OR_ERR_INVALID);
+                assert_non_null(strstr(or_error_text(), "--accept coupled"));
+                continue;
+            }
+            assert_int_equal(warm, good ? OR_OK : OR_ERR_INVALID);
+            if (!good) {
+                assert_non_null(strstr(or_error_text(), or_accept_rule_name(rule)));
+                assert_non_null(strstr(or_error_text(), or_draft_method_name(method)));
+                assert_advice_is_good(method, rule);
+            }
+        }
     }
     assert_int_equal(or_methods_check(99, OR_ACCEPT_COUPLED, 1), OR_ERR_UNSUPPORTED);
+    assert_int_equal(or_methods_check(METHODS, OR_ACCEPT_COUPLED, 1), OR_ERR_UNSUPPORTED);
     assert_int_equal(or_methods_check(OR_DRAFT_CHAIN, 99, 1), OR_ERR_UNSUPPORTED);
+    assert_int_equal(or_methods_check(OR_DRAFT_CHAIN, 0, 1), OR_ERR_UNSUPPORTED);
+    // Numbers that would shift past a word are unknown, not legal.
+    assert_int_equal(or_methods_check(OR_DRAFT_NONE, 32 + OR_ACCEPT_SPS, 1), OR_ERR_UNSUPPORTED);
+}
+
+static void the_usual_method_is_legal(void **state)
+{
+    (void)state;
+    for (uint32_t rule = 1; rule <= RULES; rule++) {
+        or_draft_method_t usual = or_accept_rule_usual_method(rule);
+        assert_int_not_equal(usual, OR_DRAFT_NONE);
+        assert_int_equal(legal[usual][rule - 1], 'y');
+    }
+    assert_int_equal(or_accept_rule_usual_method(99), OR_DRAFT_NONE);
+}
+
+static void ratio_rules_use_laws_and_sampling_methods_sample(void **state)
+{
+    (void)state;
+    for (uint32_t rule = 0; rule <= RULES + 1; rule++) {
+        bool ratio =
+            rule == OR_ACCEPT_SPS || rule == OR_ACCEPT_MULTI_ROUND || rule == OR_ACCEPT_RECURSIVE;
+        assert_int_equal(or_accept_rule_uses_laws(rule), ratio);
+    }
+    for (uint32_t method = 0; method <= METHODS; method++) {
+        bool samples =
+            method == OR_DRAFT_MCSD || method == OR_DRAFT_RSD_C || method == OR_DRAFT_RSD_S;
+        assert_int_equal(or_draft_method_samples(method), samples);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_go_there_and_back),
+        cmocka_unit_test(numbers_are_the_wires),
         cmocka_unit_test(unknown_names_are_answered_with_the_known),
         cmocka_unit_test(only_exact_pairs_are_legal),
+        cmocka_unit_test(the_usual_method_is_legal),
+        cmocka_unit_test(ratio_rules_use_laws_and_sampling_methods_sample),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

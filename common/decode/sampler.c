@@ -17,6 +17,7 @@ struct or_sampler {
     candidate_t *heap; // [vocab_size] best candidate on top
     int32_t *ids;      // [vocab_size] the law being made, and the one given out
     double *scores;
+    double *weights;
     uint32_t count;
     bool sorted; // best first
 };
@@ -79,8 +80,9 @@ or_status_t or_sampler_create(uint32_t vocab_size, or_sampler_t **sampler_p)
     sampler->heap = calloc(vocab_size, sizeof *sampler->heap);
     sampler->ids = calloc(vocab_size, sizeof *sampler->ids);
     sampler->scores = calloc(vocab_size, sizeof *sampler->scores);
+    sampler->weights = calloc(vocab_size, sizeof *sampler->weights);
     if (sampler->logits == NULL || sampler->seen == NULL || sampler->heap == NULL ||
-        sampler->ids == NULL || sampler->scores == NULL) {
+        sampler->ids == NULL || sampler->scores == NULL || sampler->weights == NULL) {
         or_sampler_destroy(&sampler);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a sampler of %u tokens", vocab_size);
     }
@@ -99,6 +101,7 @@ void or_sampler_destroy(or_sampler_t **sampler_p)
     free(sampler->heap);
     free(sampler->ids);
     free(sampler->scores);
+    free(sampler->weights);
     free(sampler);
     *sampler_p = NULL;
 }
@@ -309,5 +312,14 @@ or_law_t or_sampler_law(or_sampler_t *sampler, const or_sampling_t *sampling, co
         keep_top_p(sampler, (double)sampling->top_p);
         keep_min_p(sampler, (double)sampling->min_p);
     }
-    return (or_law_t){sampler->ids, sampler->scores, sampler->count};
+    return (or_law_t){.ids = sampler->ids, .scores = sampler->scores, .count = sampler->count};
+}
+
+void or_sampler_weigh(or_sampler_t *sampler, or_law_t *law)
+{
+    double best = best_score(sampler);
+    for (uint32_t i = 0; i < law->count; i++) {
+        sampler->weights[i] = or_exp(law->scores[i] - best);
+    }
+    law->weights = sampler->weights;
 }

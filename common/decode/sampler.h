@@ -45,7 +45,9 @@ or_status_t or_sampling_check(const or_sampling_t *sampling, uint32_t vocab_size
 typedef struct {
     const int32_t *ids;
     const double *scores; // logit / temperature (temperature 0: the one score is 0)
-    uint32_t count;       // >= 1
+    // Probabilities up to a constant, the best one's 1; NULL before or_sampler_weigh.
+    const double *weights;
+    uint32_t count; // >= 1
 } or_law_t;
 
 typedef struct or_sampler or_sampler_t;
@@ -59,3 +61,5 @@ void or_sampler_destroy(or_sampler_t **sampler_p);
 // -infinity; if nothing is finite, token 0 is kept.
 or_law_t or_sampler_law(or_sampler_t *sampler, const or_sampling_t *sampling, const float *logits,
                         const int32_t *history, uint32_t history_count);
+// Fill in law->weights of the last law, for who compares probabilities rather than ranks scores.
+void or_sampler_weigh(or_sampler_t *sampler, or_law_t *law);

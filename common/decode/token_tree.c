@@ -153,6 +153,16 @@ uint32_t or_token_tree_find_child(const or_token_tree_t *tree, uint32_t node, in
     return NO_NODE;
 }
 
+uint32_t or_token_tree_first_child(const or_token_tree_t *tree, uint32_t node)
+{
+    return tree->first_child[node];
+}
+
+uint32_t or_token_tree_next_sibling(const or_token_tree_t *tree, uint32_t node)
+{
+    return tree->next_sibling[node];
+}
+
 // The node after `node` in depth-first order; NO_NODE after the last.
 static uint32_t depth_first_next(const or_token_tree_t *tree, uint32_t node)
 {

@@ -54,6 +54,11 @@ void or_token_tree_to_wire(const or_token_tree_t *tree, int32_t *tokens, uint32_
 // repeat a token.)
 uint32_t or_token_tree_find_child(const or_token_tree_t *tree, uint32_t node, int32_t token);
 
+// Children in the order they were added: or_token_tree_first_child, then or_token_tree_next_sibling;
+// 0 after the last.
+uint32_t or_token_tree_first_child(const or_token_tree_t *tree, uint32_t node);
+uint32_t or_token_tree_next_sibling(const or_token_tree_t *tree, uint32_t node);
+
 // Renumber nodes in depth-first order, children in the order they were added, and write old index
 // -> new index into `renumbered` (count + 1 entries, may be NULL). The ancestor mask becomes nearly
 // block-triangular.

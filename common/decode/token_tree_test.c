@@ -137,6 +137,33 @@ static void hostile_arrays_leave_only_the_root(void **state)
     or_token_tree_destroy(&tree);
 }
 
+// The order in which siblings were added is the order in which they are met, repetitions included,
+// and renumbering keeps it.
+static void siblings_keep_their_order(void **state)
+{
+    (void)state;
+    static const int32_t tokens[] = {4, 9, 4, 1, 9};
+    or_token_tree_t *tree;
+    assert_int_equal(or_token_tree_create(8, &tree), OR_OK);
+    or_token_tree_reset(tree, 7);
+    assert_int_equal(or_token_tree_first_child(tree, 0), 0);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(or_token_tree_add(tree, 0, tokens[i], NULL), OR_OK);
+    }
+    assert_int_equal(or_token_tree_add(tree, 1, 5, NULL), OR_OK); // below the first, added last
+    or_token_tree_depth_first(tree, NULL);
+    uint32_t child = or_token_tree_first_child(tree, 0);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(or_token_tree_tokens(tree)[child], tokens[i]);
+        child = or_token_tree_next_sibling(tree, child);
+    }
+    assert_int_equal(child, 0);
+    assert_int_equal(or_token_tree_find_child(tree, 0, 4), 1); // the first of the two
+    assert_int_equal(or_token_tree_tokens(tree)[or_token_tree_first_child(tree, 1)], 5);
+    assert_int_equal(or_token_tree_next_sibling(tree, 2), 0);
+    or_token_tree_destroy(&tree);
+}
+
 static void limits_are_kept(void **state)
 {
     (void)state;
@@ -159,6 +186,7 @@ int main(void)
         cmocka_unit_test(depth_first_keeps_the_tree),
         cmocka_unit_test(wire_form_goes_there_and_back),
         cmocka_unit_test(hostile_arrays_leave_only_the_root),
+        cmocka_unit_test(siblings_keep_their_order),
         cmocka_unit_test(limits_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

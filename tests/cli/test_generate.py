@@ -75,6 +75,29 @@ class OnACluster(unittest.TestCase):
                 self.assertEqual(line["finish_reason"], "length" if end is None else "stop")
                 self.assertEqual(line["tokens"][:len(sure)], sure[:len(line["tokens"])], words)
 
+    def test_drawn_trees_at_temperature_0(self):
+        """Every rule with its usual method, and shapes; a local drafter is trusted."""
+        sure = reference()[0]["sure"]
+        for words, names in ((["--accept", "naive"], ("rsd-s", "naive")),
+                             (["--accept", "sps"], ("chain", "sps")),
+                             (["--accept", "multi-round"], ("mcsd", "multi-round")),
+                             (["--accept", "recursive"], ("rsd-s", "recursive")),
+                             (["--accept", "recursive", "--draft-method", "rsd-c", "--draft-shape", "4x2x1"], ("rsd-c", "recursive")),
+                             (["--accept", "recursive", "--draft-shape", "3x4", "--law-entries", 2], ("rsd-s", "recursive")),
+                             (["--draft-method", "mcsd", "--draft-shape", "2x2x2"], ("mcsd", "coupled"))):
+            line = self.ask("--temp", 0, "--ignore-eos", *words, prompt=reference()[0]["text"], count=64)
+            self.assertEqual(line["tokens"][:len(sure)], sure, words)
+            self.assertEqual((line["draft_method"], line["accept"]), names)
+            self.assertNotIn("note", line)
+            self.assertGreater(line["block_efficiency"], 1.2, words)
+
+    def test_a_shape_bounds_the_tree(self):
+        line = self.ask("--temp", 1, "-s", 5, "--draft-method", "rsd-c", "--accept", "recursive", "--draft-shape", "3x2x1")
+        self.assertGreater(line["drafted"], 0)
+        self.assertLessEqual(line["drafted"], 15 * line["target_calls"])
+        again = self.ask("--temp", 1, "-s", 5, "--draft-method", "rsd-c", "--accept", "recursive", "--draft-shape", "3x2x1")
+        self.assertEqual(line["tokens"], again["tokens"])  # nothing was late: the same draws
+
     def test_trees_never_change_the_text(self):
         for law in (["--temp", 0], ["--temp", 1, "-s", 11], [*FILTERS, "-s", 12]):
             plain = self.ask(*law, "--plain")["tokens"]

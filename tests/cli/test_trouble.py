@@ -20,8 +20,8 @@ LONG_TEXT = ["-p", "Once upon a time", "-n", 400, "--temp", 0, "--ignore-eos", "
 
 
 class BadInput(unittest.TestCase):
-    def fails(self, *words, pattern):
-        out, error = outrider("generate", "--json", "-n", 8, *words, code=1)
+    def fails(self, *words, pattern, code=1):
+        out, error = outrider("generate", "--json", "-n", 8, *words, code=code)
         self.assertEqual(out, b"")
         self.assertRegex(error, pattern)
 
@@ -43,6 +43,22 @@ class BadInput(unittest.TestCase):
 
     def test_larger_context_than_the_model_was_made_for(self):
         self.fails("-p", "x", "-c", 100000, pattern="100000")
+
+    def test_methods_that_do_not_fit(self):
+        for words, pattern in ((["--accept", "recursive", "--draft-method", "mcsd"], "use --accept .*multi-round.*--draft-method rsd-s"),
+                               (["--accept", "sps", "--draft-method", "rsd-c"], "takes one sequence"),
+                               (["--accept", "naive", "--draft-method", "coupled"], "shared noise"),
+                               (["--accept", "greedy", "--temp", 1], "--accept coupled"),
+                               (["--accept", "typical"], "multi-round, recursive"),
+                               (["--draft-method", "tree"], "rsd-c, rsd-s"),
+                               (["--draft-method", "rsd-c", "--draft-shape", "4xx"], "not a tree shape.*4x2x1"),
+                               (["--draft-method", "rsd-c", "--draft-shape", "40x40"], "more than 1024 nodes"),
+                               (["--draft-method", "rsd-s", "--draft-shape", "2x2x2"], "width x length"),
+                               (["--draft-method", "chain", "--draft-shape", "4x2"], "--draft-shape is for mcsd"),
+                               (["--accept", "recursive", "--law-entries", 0], "--law-entries"),
+                               (["--accept", "recursive", "--law-entries", 257], "--law-entries")):
+            self.fails("-p", "x", *words, pattern=pattern, code=2)
+        self.assertIn("--trust", call("outrider-coordinator", "-m", TARGET, "--trust", "all", code=2)[1])
 
     def test_port_in_use(self):
         with socket.socket() as taken:

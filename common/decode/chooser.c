@@ -1,0 +1,51 @@
+#include "common/decode/chooser.h"
+
+static double uniform(or_chooser_t *chooser, or_choice_t at)
+{
+    const or_keyed_chooser_t *self = (const or_keyed_chooser_t *)chooser;
+    return or_rng_uniform(or_rng_draw(self->key, at.purpose, self->round, at.node, at.draw));
+}
+
+// Strictly below, so that what is impossible never happens.
+static bool bernoulli(or_chooser_t *chooser, or_choice_t at, double numerator, double denominator)
+{
+    return numerator >= denominator || uniform(chooser, at) * denominator < numerator;
+}
+
+// Rounding may leave the sum a little below what was asked for: then it is the last one possible.
+static uint32_t draw(or_chooser_t *chooser, or_choice_t at, const double *weights, uint32_t count)
+{
+    double total = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        total += weights[i];
+    }
+    double left = uniform(chooser, at) * total;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (weights[i] > 0) {
+            last = i;
+            left -= weights[i];
+            if (left < 0) {
+                break;
+            }
+        }
+    }
+    return last;
+}
+
+static int32_t token(or_chooser_t *chooser, const or_law_t *law, or_noise_place_t place)
+{
+    const or_keyed_chooser_t *self = (const or_keyed_chooser_t *)chooser;
+    return or_noise_argmax(self->noise_key, place, law->ids, law->scores, law->count,
+                           self->token_keys);
+}
+
+or_keyed_chooser_t or_keyed_chooser(or_rng_key_t key, uint64_t round, or_rng_key_t noise_key,
+                                    const uint64_t *token_keys)
+{
+    return (or_keyed_chooser_t){.chooser = {bernoulli, draw, uniform, token},
+                                .key = key,
+                                .round = (uint32_t)round,
+                                .noise_key = noise_key,
+                                .token_keys = token_keys};
+}

@@ -1,0 +1,136 @@
+#include "common/decode/draws.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const or_draws_t *draws;
+    const or_token_tree_t *tree;
+    or_accept_rule_t rule;
+    // Per node: how many children came so far, and the law of the first.
+    uint32_t children[OR_TREE_NODES_MAX + 1];
+    uint32_t law_of[OR_TREE_NODES_MAX + 1];
+} check_t;
+
+// A token that was drawn before at the same node.
+static or_status_t check_repetition(const check_t *check, uint32_t node, uint32_t first)
+{
+    if (check->rule != OR_ACCEPT_MULTI_ROUND) {
+        return or_fail(OR_ERR_INVALID,
+                       "node %u repeats its sibling %u, but rule %s is for draws "
+                       "without replacement",
+                       node, first, or_accept_rule_name(check->rule));
+    }
+    return OR_OK;
+}
+
+static or_status_t check_node(check_t *check, uint32_t node)
+{
+    const int32_t *tokens = or_token_tree_tokens(check->tree);
+    uint32_t parent = or_token_tree_parents(check->tree)[node];
+    uint32_t law_index = check->draws->law_index[node - 1];
+    if (law_index >= check->draws->law_count) {
+        return or_fail(OR_ERR_INVALID, "node %u names law %u of %u", node, law_index,
+                       check->draws->law_count);
+    }
+    const or_reduced_law_t *law = &check->draws->laws[law_index];
+    if (or_law_find(law, (uint32_t)tokens[node]) == law->count) {
+        return or_fail(OR_ERR_INVALID, "node %u has token %d, which its law does not have", node,
+                       tokens[node]);
+    }
+    uint32_t order = check->children[parent]++;
+    if (check->draws->order[node - 1] != order) {
+        return or_fail(OR_ERR_INVALID, "node %u is child %u of node %u but says it was drawn as %u",
+                       node, order, parent, check->draws->order[node - 1]);
+    }
+    if (order == 0) {
+        check->law_of[parent] = law_index;
+    } else if (check->law_of[parent] != law_index) {
+        return or_fail(OR_ERR_INVALID, "node %u and its siblings were drawn from different laws",
+                       node);
+    }
+    if (order > 0 && check->rule == OR_ACCEPT_SPS) {
+        return or_fail(OR_ERR_INVALID,
+                       "node %u is a second child of node %u: rule sps is for "
+                       "chains",
+                       node, parent);
+    }
+    uint32_t grandparent = or_token_tree_parents(check->tree)[parent];
+    if (parent != 0 &&
+        or_token_tree_find_child(check->tree, grandparent, tokens[parent]) != parent) {
+        return or_fail(OR_ERR_INVALID,
+                       "node %u hangs under a repeated sibling: the first of them "
+                       "has the children",
+                       node);
+    }
+    uint32_t first = or_token_tree_find_child(check->tree, parent, tokens[node]);
+    return first == node ? OR_OK : check_repetition(check, node, first);
+}
+
+or_status_t or_draws_check(const or_draws_t *draws, const or_token_tree_t *tree,
+                           or_accept_rule_t rule, uint32_t vocab_size)
+{
+    check_t check = {.draws = draws, .tree = tree, .rule = rule};
+    or_status_t status = OR_OK;
+    for (uint32_t i = 0; status == OR_OK && i < draws->law_count; i++) {
+        status = or_law_check(&draws->laws[i], vocab_size);
+    }
+    for (uint32_t node = 1; status == OR_OK && node <= or_token_tree_count(tree); node++) {
+        status = check_node(&check, node);
+    }
+    return status;
+}
+
+// Room for `count` entries of `bytes`; what was there may be gone.
+static bool make_room(void **array, size_t *room, size_t count, size_t bytes)
+{
+    if (count <= *room) {
+        return true;
+    }
+    free(*array);
+    *array = malloc(count * bytes);
+    *room = *array != NULL ? count : 0;
+    return *array != NULL;
+}
+
+static const uint32_t *put(uint32_t **at, const uint32_t *numbers, uint32_t count)
+{
+    uint32_t *to = *at;
+    if (count > 0) {
+        memcpy(to, numbers, count * sizeof *to);
+    }
+    *at += count;
+    return to;
+}
+
+or_status_t or_draws_store(or_draws_store_t *store, const or_draws_t *draws, uint32_t count)
+{
+    size_t numbers = 2 * (size_t)count + 1;
+    for (uint32_t i = 0; i < draws->law_count; i++) {
+        numbers += 2 * (size_t)draws->laws[i].count;
+    }
+    store->draws = (or_draws_t){0};
+    if (!make_room((void **)&store->numbers, &store->number_room, numbers,
+                   sizeof *store->numbers) ||
+        !make_room((void **)&store->laws, &store->law_room, draws->law_count + 1U,
+                   sizeof *store->laws)) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for %u laws", draws->law_count);
+    }
+    uint32_t *at = store->numbers;
+    const uint32_t *law_index = put(&at, draws->law_index, count);
+    const uint32_t *order = put(&at, draws->order, count);
+    for (uint32_t i = 0; i < draws->law_count; i++) {
+        const or_reduced_law_t *law = &draws->laws[i];
+        const uint32_t *tokens = put(&at, law->tokens, law->count);
+        store->laws[i] = (or_reduced_law_t){tokens, put(&at, law->weights, law->count), law->count};
+    }
+    store->draws = (or_draws_t){law_index, order, store->laws, draws->law_count};
+    return OR_OK;
+}
+
+void or_draws_store_fini(or_draws_store_t *store)
+{
+    free(store->numbers);
+    free(store->laws);
+    *store = (or_draws_store_t){0};
+}

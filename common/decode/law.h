@@ -1,0 +1,46 @@
+// law - a drafter's distribution reduced to a few integers (DESIGN.md section 4; ALGORITHMS.md
+// section 3).
+//
+//     p          0.61 the   0.22 a   0.09 an   0.04 its   ...
+//     reduced    the 42013  a 15152  an 6198   its 2173            weights of 1 / 65,536, K tokens at most
+//
+// Guesses are sampled from these integers, these integers travel, and the ratio rules verify with
+// these integers: the same array, bit for bit. So cutting p short costs acceptance rate and never
+// exactness.
+#pragma once
+
+#include "common/decode/sampler.h"
+
+#define OR_LAW_TOTAL 65536u     // what the weights of a law add up to
+#define OR_LAW_ENTRIES_MAX 256u // tokens in a law
+#define OR_LAW_ENTRIES 32u      // the usual number
+
+// Tokens ascend, each weight is at least 1, and the weights add up to OR_LAW_TOTAL.
+typedef struct {
+    const uint32_t *tokens;
+    const uint32_t *weights;
+    uint32_t count;
+} or_reduced_law_t;
+
+// The `entries` most likely tokens of `law` (ties: lower id), their probabilities rounded to
+// integers by largest remainder; those that round to 0 are left out. Writes at most `entries`
+// (1 .. OR_LAW_ENTRIES_MAX) tokens and weights and returns how many: at least 1.
+uint32_t or_law_reduce(const or_law_t *law, uint32_t entries, uint32_t *tokens, uint32_t *weights);
+
+// Is a peer's law one? OR_ERR_INVALID says what is wrong.
+or_status_t or_law_check(const or_reduced_law_t *law, uint32_t vocab_size);
+
+// Where `token` is in the law; law->count if it is not.
+uint32_t or_law_find(const or_reduced_law_t *law, uint32_t token);
+
+// What is left of a law when tokens have been drawn from it without replacement. Sums are of
+// integers and exact.
+typedef struct {
+    or_reduced_law_t law; // borrowed
+    double total;
+    double weights[OR_LAW_ENTRIES_MAX]; // 0: drawn
+} or_law_left_t;
+
+void or_law_left_init(or_law_left_t *left, const or_reduced_law_t *law);
+// Take out the token at `index`.
+void or_law_left_remove(or_law_left_t *left, uint32_t index);

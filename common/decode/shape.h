@@ -1,0 +1,34 @@
+// shape - how wide a draft tree is at each level.
+//
+//     4x2x1     rsd-c, mcsd: the root has 4 children, each of them 2, each of those 1: 4 + 8 + 8 = 20 nodes
+//     4x3       rsd-s: a beam of 4 sequences, 3 tokens long: 12 nodes; 4 alone: as long as the depth allows
+//
+// Known before anything is drawn: which nodes a tree has never depends on what they are
+// (ALGORITHMS.md section 3).
+#pragma once
+
+#include "common/decode/methods.h"
+#include "common/decode/token_tree.h"
+
+#define OR_SHAPE_LEVELS_MAX 32u
+
+typedef struct {
+    uint32_t count; // 0: none
+    uint32_t widths[OR_SHAPE_LEVELS_MAX];
+} or_shape_t;
+
+// "4x2x1". OR_ERR_INVALID says what a shape looks like.
+or_status_t or_shape_parse(const char *text, or_shape_t *shape);
+// From a peer's array. OR_ERR_INVALID: too many levels.
+or_status_t or_shape_set(const uint32_t *widths, uint32_t count, or_shape_t *shape);
+
+// Can the method grow it? OR_ERR_INVALID: a method without shapes, a width of 0, over
+// OR_TREE_NODES_MAX nodes.
+or_status_t or_shape_check(const or_shape_t *shape, or_draft_method_t method, uint32_t depth);
+
+// Nodes and levels of a checked shape (depth: what bounds a beam of unstated length).
+uint32_t or_shape_nodes(const or_shape_t *shape, or_draft_method_t method, uint32_t depth);
+uint32_t or_shape_levels(const or_shape_t *shape, or_draft_method_t method, uint32_t depth);
+
+// What a method grows within `nodes` and `depth` (both at least 1) where no shape was asked for.
+or_shape_t or_shape_usual(or_draft_method_t method, uint32_t nodes, uint32_t depth);

@@ -1,0 +1,250 @@
+#include "coordinator/coordinator_test_support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const uint32_t tokens[NODES] = {5, 6, 7, 8, 9, 10, 11, 12, 13};
+const uint32_t chain[NODES] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+void join(world_t *w, edge_t *edge, or_hello_t hello)
+{
+    hello.software = "test";
+    hello.arith_id = hello.arith_id != NULL ? hello.arith_id : "";
+    hello.owner = "";
+    hello.model = "m.gguf";
+    hello.context_max = hello.context_max > 0 ? hello.context_max : 64;
+    hello.nodes_max = hello.nodes_max > 0 ? hello.nodes_max : 32;
+    assert_int_equal(or_network_edge(w->network, &edge->channel), OR_OK);
+    assert_int_equal(or_link_create(edge->channel, &w->clock.clock, &hello, 1000, &edge->link),
+                     OR_OK);
+}
+
+void leave(edge_t *edge)
+{
+    or_link_destroy(&edge->link);
+    or_channel_destroy(&edge->channel);
+}
+
+static int open_world(void **state, bool trust)
+{
+    world_t *w = calloc(1, sizeof *w);
+    const or_network_faults_t none = {0};
+    or_coordinator_config_t config = or_coordinator_config_default();
+    config.trust_loopback = trust;
+    config.model_name = "target.gguf";
+    config.verifier_timeout_ms = 5000;
+    config.model_hash = TARGET;
+    assert_int_equal(or_gguf_open(test_model("tales-1m-f16.gguf"), &w->gguf), OR_OK);
+    assert_int_equal(or_vocab_load(w->gguf, &w->vocab), OR_OK);
+    or_virtual_clock_init(&w->clock, OR_NS_PER_S);
+    assert_int_equal(or_network_create(&w->clock, 1, &none, &w->network), OR_OK);
+    assert_int_equal(or_network_hub(w->network, &w->hub_channel), OR_OK);
+    assert_int_equal(or_link_create(w->hub_channel, &w->clock.clock, NULL, 1000, &w->hub), OR_OK);
+    assert_int_equal(
+        or_coordinator_create(&config, w->vocab, w->hub, &w->clock.clock, &w->coordinator), OR_OK);
+    *state = w;
+    return 0;
+}
+
+int world_setup(void **state)
+{
+    return open_world(state, true);
+}
+
+int world_setup_without_trust(void **state)
+{
+    return open_world(state, false);
+}
+
+int world_teardown(void **state)
+{
+    world_t *w = *state;
+    leave(&w->client);
+    leave(&w->drafter);
+    leave(&w->verifier);
+    or_coordinator_destroy(&w->coordinator);
+    or_link_destroy(&w->hub);
+    or_channel_destroy(&w->hub_channel);
+    or_network_destroy(&w->network);
+    or_vocab_destroy(&w->vocab);
+    or_gguf_close(&w->gguf);
+    free(w->frames[0]);
+    free(w->frames[1]);
+    free(w);
+    return 0;
+}
+
+static void keep_frame(world_t *w, const or_message_t *message)
+{
+    free(w->frames[0]);
+    w->frames[0] = w->frames[1];
+    w->frame_bytes[0] = w->frame_bytes[1];
+    assert_int_equal(or_message_encode(message, &w->frames[1], &w->frame_bytes[1]), OR_OK);
+}
+
+// The target writes 5, whatever the tree.
+static void verifier_answers(world_t *w, const or_message_t *message)
+{
+    static const uint32_t five = 5;
+    static const uint32_t first = 1;
+    if (message->type == OR_MSG_OPEN_SESSION) {
+        w->verifier_terms = message->body.open_session;
+    }
+    if (message->type != OR_MSG_DRAFT_TREE) {
+        return;
+    }
+    keep_frame(w, message);
+    const or_draft_tree_t *tree = &message->body.draft_tree;
+    if (w->refused_trees > 0 && tree->count > 0) {
+        w->refused_trees--;
+        const or_message_t error = {
+            .type = OR_MSG_ERROR,
+            .session = message->session,
+            .body.error = {.code = OR_WIRE_INVALID, .text = "no", .round = tree->round}};
+        assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &error), OR_OK);
+        assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &error), OR_OK);
+        return;
+    }
+    w->trees++;
+    w->nodes += tree->count;
+    if (w->slow) {
+        return;
+    }
+    uint32_t accepted = w->accepts && tree->count > 0;
+    uint64_t hash = or_prefix_hash(tree->base_hash, tree->tokens, accepted);
+    const or_message_t verdict = {
+        .type = OR_MSG_VERDICT,
+        .session = message->session,
+        .body.verdict = {.round = tree->round,
+                         .base_length = tree->base_length,
+                         .accepted = &first,
+                         .accepted_count = accepted,
+                         .next = five,
+                         .hash = or_prefix_hash(hash, &five, 1) + (w->forged_hash > 0)},
+    };
+    w->forged_hash -= w->forged_hash > 0;
+    assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &verdict), OR_OK);
+}
+
+void drafter_notes(world_t *w, const or_message_t *message)
+{
+    if (message->type == OR_MSG_OPEN_SESSION) {
+        w->drafter_secret |= message->body.open_session.private_key;
+        w->told_nodes = message->body.open_session.draft_nodes;
+        w->drafter_terms = message->body.open_session;
+    }
+    if (message->type == OR_MSG_PREFIX) {
+        w->prefixes++;
+        w->session = message->session;
+        w->last = message->body.prefix;
+    } else if (message->type == OR_MSG_ERROR && message->session.value == 0) {
+        strncpy(w->refusal, message->body.error.text, sizeof w->refusal - 1);
+    }
+}
+
+static void client_notes(world_t *w, const or_message_t *message)
+{
+    if (message->type == OR_MSG_GENERATE_DELTA &&
+        message->body.generate_delta.finish != OR_FINISH_NONE) {
+        w->end = message->body.generate_delta;
+        if (w->ended < 8) {
+            w->order[w->ended++] = w->end.request;
+        }
+        strncpy(w->error, w->end.error, sizeof w->error - 1);
+        strncpy(w->note, w->end.note, sizeof w->note - 1);
+    }
+}
+
+static void hear(world_t *w, edge_t *edge, void (*act)(world_t *, const or_message_t *))
+{
+    or_link_event_t event;
+    or_peer_t from;
+    or_message_t message = {0};
+    while (edge->link != NULL && or_link_receive(edge->link, &event, &from, &message) == OR_OK) {
+        if (event == OR_LINK_MESSAGE) {
+            act(w, &message);
+            or_message_fini(&message);
+        }
+    }
+    if (edge->link != NULL) {
+        or_link_tick(edge->link);
+    }
+}
+
+void run(world_t *w, uint32_t ms)
+{
+    for (uint32_t i = 0; i <= ms; i++) {
+        for (int k = 0; k < 3; k++) {
+            or_coordinator_turn(w->coordinator);
+            hear(w, &w->verifier, verifier_answers);
+            hear(w, &w->drafter, drafter_notes);
+            hear(w, &w->client, client_notes);
+        }
+        w->clock.now_ns += OR_NS_PER_MS;
+    }
+}
+
+void join_usual(world_t *w)
+{
+    uint64_t hash = or_vocab_hash(w->vocab);
+    join(w, &w->verifier,
+         (or_hello_t){.role = OR_ROLE_VERIFIER, .vocab_hash = hash, .model_hash = TARGET});
+    join(w, &w->drafter, (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = hash});
+    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT});
+    run(w, 5);
+}
+
+void ask(world_t *w, or_generate_request_t request)
+{
+    static const uint32_t prompt[] = {1, 458, 1112};
+    if (request.prompt_token_count == 0) {
+        request.prompt_tokens = prompt;
+        request.prompt_token_count = 3;
+    }
+    request.request = request.request != 0 ? request.request : 77;
+    const or_message_t message = {.type = OR_MSG_GENERATE_REQUEST,
+                                  .body.generate_request = request};
+    assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &message), OR_OK);
+}
+
+or_generate_request_t usual_request(uint32_t tokens_wanted)
+{
+    or_generate_request_t request = {.max_tokens = tokens_wanted,
+                                     .sampling = or_sampling_default(),
+                                     .has_seed = true,
+                                     .draft_method = OR_DRAFT_COUPLED,
+                                     .accept_rule = OR_ACCEPT_COUPLED,
+                                     .draft_nodes = 8,
+                                     .draft_depth = 8};
+    request.sampling.temperature = 0;
+    return request;
+}
+
+void draft(world_t *w, uint64_t round, uint32_t base_length, uint64_t base_hash,
+           const uint32_t *nodes, const uint32_t *back, uint32_t count)
+{
+    const or_message_t message = {.type = OR_MSG_DRAFT_TREE,
+                                  .session = w->session,
+                                  .body.draft_tree = {.round = round,
+                                                      .base_length = base_length,
+                                                      .base_hash = base_hash,
+                                                      .tokens = nodes,
+                                                      .back = back,
+                                                      .count = count}};
+    assert_int_equal(or_link_send(w->drafter.link, OR_PEER_HUB, &message), OR_OK);
+}
+
+static void ignore(world_t *w, const or_message_t *message)
+{
+    (void)w;
+    (void)message;
+}
+
+void join_beside(world_t *w, edge_t *edge, or_hello_t hello)
+{
+    join(w, edge, hello);
+    hear(w, edge, ignore);
+    run(w, 5);
+    hear(w, edge, ignore);
+    assert_true(or_link_welcomed(edge->link));
+}

@@ -1,0 +1,76 @@
+// coordinator_test_support - the real coordinator on a network in memory, and the test as all its
+// peers: a verifier that always writes token 5, a drafter, a client. Whatever goes wrong here fails
+// the test.
+#pragma once
+
+#include "common/decode/methods.h"
+#include "coordinator/coordinator.h"
+#include "proto/channel_memory.h"
+#include "tests/support/test_support.h"
+
+#define TARGET 4711u // the target file's fingerprint
+#define NODES 9
+
+typedef struct {
+    or_channel_t *channel;
+    or_link_t *link;
+} edge_t;
+
+typedef struct {
+    or_gguf_t *gguf;
+    or_vocab_t *vocab;
+    or_virtual_clock_t clock;
+    or_network_t *network;
+    or_channel_t *hub_channel;
+    or_link_t *hub;
+    or_coordinator_t *coordinator;
+    edge_t verifier, drafter, client;
+    uint32_t trees;    // that reached the verifier
+    uint32_t nodes;    // in them
+    uint32_t prefixes; // that reached the drafter
+    or_session_id_t session;
+    or_prefix_t last; // the drafter's view: length, hash, round
+    or_generate_delta_t end;
+    char error[512];
+    bool slow;           // the verifier does not answer
+    uint32_t told_nodes; // that the drafter may build
+    uint64_t order[8];   // requests as they ended
+    uint32_t ended;
+    uint32_t forged_hash;                            // verdicts still to be sent with a wrong hash
+    uint32_t refused_trees;                          // trees still to be called invalid, twice each
+    uint64_t drafter_secret;                         // private keys the drafter was told, or-ed
+    char refusal[512];                               // what the drafter was told with session 0
+    char note[512];                                  // what the client was told at the end
+    or_open_session_t verifier_terms, drafter_terms; // keys and numbers only
+    uint8_t *frames[2];                              // the last two trees that came, as frames
+    size_t frame_bytes[2];
+    bool accepts; // verdicts accept node 1 of every tree
+} world_t;
+
+extern const uint32_t tokens[NODES];
+extern const uint32_t chain[NODES]; // back-distances
+
+// For cmocka: *state is a world_t whose coordinator trusts drafters on this machine, or none.
+int world_setup(void **state);
+int world_setup_without_trust(void **state);
+int world_teardown(void **state);
+
+// Let `ms` virtual milliseconds pass.
+void run(world_t *w, uint32_t ms);
+
+// Connect and say Hello; usual numbers where `hello` has none.
+void join(world_t *w, edge_t *edge, or_hello_t hello);
+void leave(edge_t *edge);
+// Verifier, drafter and client.
+void join_usual(world_t *w);
+// An edge beside the usual three says Hello and is heard.
+void join_beside(world_t *w, edge_t *edge, or_hello_t hello);
+
+// Request 77 on three tokens unless it says otherwise.
+void ask(world_t *w, or_generate_request_t request);
+// Coupled, at temperature 0.
+or_generate_request_t usual_request(uint32_t tokens_wanted);
+void draft(world_t *w, uint64_t round, uint32_t base_length, uint64_t base_hash,
+           const uint32_t *nodes, const uint32_t *back, uint32_t count);
+// What the drafter hears becomes fields of the world.
+void drafter_notes(world_t *w, const or_message_t *message);

@@ -1,0 +1,158 @@
+// A builder over a model: guesses run through it, and what it says of them becomes lists and laws.
+#include <stdlib.h>
+
+#include "common/base/math.h"
+#include "drafter/builder_internal.h"
+
+// Tokens believed e^8 times less than the best one are left out of lists and sums. At tau 0.6 that
+// is some 6 percent of the whole, about the same at every node, and nine tenths of the logarithms.
+#define WINDOW_TAUS 8.0
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static void insert_sorted(or_build_list_t *list, int32_t id, double score)
+{
+    if (list->count == OR_BUILD_CHILDREN && score <= list->scores[list->count - 1]) {
+        return;
+    }
+    uint32_t at = list->count < OR_BUILD_CHILDREN ? list->count++ : list->count - 1;
+    for (; at > 0 && list->scores[at - 1] < score; at--) {
+        list->scores[at] = list->scores[at - 1];
+        list->ids[at] = list->ids[at - 1];
+    }
+    list->scores[at] = score;
+    list->ids[at] = id;
+}
+
+// Make the list of children from all their scores, the best of which is given.
+static void fill_list(or_build_list_t *list, const int32_t *ids, const double *scores,
+                      uint32_t count, double best, double tau)
+{
+    double total = 0;
+    list->count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (scores[i] >= best - WINDOW_TAUS * tau) {
+            total += or_exp((scores[i] - best) / tau);
+            insert_sorted(list, ids[i], scores[i]);
+        }
+    }
+    for (uint32_t i = 0; i < list->count; i++) {
+        list->weights[i] = (list->scores[i] - best) / tau - or_ln(total);
+    }
+}
+
+static double best_score(const or_law_t *law)
+{
+    double best = law->scores[0];
+    for (uint32_t i = 1; i < law->count; i++) {
+        best = law->scores[i] > best ? law->scores[i] : best;
+    }
+    return best;
+}
+
+// From the logits after an expanded guess to its list: law (penalties see the path), noise, the
+// best of it.
+static void read_guess(or_builder_t *builder, uint32_t guess, const float *logits)
+{
+    const or_build_job_t *job = builder->job;
+    const or_build_guess_t *at = &builder->guesses[guess];
+    for (uint32_t above = guess; above != OR_BUILD_ROOT; above = builder->guesses[above].parent) {
+        const or_build_guess_t *node = &builder->guesses[above];
+        builder->history[builder->history_count + node->depth - 1] = node->token;
+    }
+    or_law_t law = or_sampler_law(builder->sampler, &builder->sampling, logits, builder->history,
+                                  builder->history_count + at->depth);
+    const double *scores = law.scores;
+    double best;
+    builder->guesses[guess].expanded = true;
+    if (job->drawn) {
+        or_build_law_set(builder, guess, &law);
+        return;
+    }
+    if (job->noisy) {
+        best = or_noise_perturb(job->noise_key, at->place, law.ids, law.scores, law.count,
+                                or_vocab_noise_keys(builder->vocab), WINDOW_TAUS * builder->tau,
+                                builder->perturbed);
+        scores = builder->perturbed;
+    } else {
+        best = best_score(&law);
+    }
+    fill_list(&builder->lists[guess], law.ids, scores, law.count, best, builder->tau);
+}
+
+// Read the logits of rows first .. first + count - 1 of the last pass, which are the guesses'.
+static or_status_t read_rows(or_builder_t *builder, uint32_t first, const uint32_t *guesses,
+                             uint32_t count)
+{
+    for (uint32_t done = 0; done < count;) {
+        uint32_t part = least(count - done, builder->logit_rows);
+        or_status_t status = or_model_logits(builder->model, first + done, part, builder->logits);
+        if (status != OR_OK) {
+            return status;
+        }
+        for (uint32_t i = 0; i < part; i++) {
+            read_guess(builder, guesses[done + i],
+                       builder->logits + i * builder->source.vocab_size);
+        }
+        done += part;
+    }
+    return OR_OK;
+}
+
+static or_status_t expand_with_model(or_builder_t *builder, const uint32_t *guesses, uint32_t count)
+{
+    for (uint32_t done = 0; done < count;) {
+        uint32_t part = least(count - done, or_model_rows_max(builder->model));
+        for (uint32_t i = 0; i < part; i++) {
+            or_build_guess_t *guess = &builder->guesses[guesses[done + i]];
+            guess->slot = builder->slots_used++;
+            builder->rows[i] = (or_model_row_t){
+                .sequence = builder->job->sequence,
+                .token = guess->token,
+                .slot = guess->slot,
+                .parent_slot = builder->guesses[guess->parent].slot,
+            };
+        }
+        or_status_t status = or_model_forward(builder->model, builder->rows, part);
+        if (status == OR_OK) {
+            status = read_rows(builder, 0, guesses + done, part);
+        }
+        if (status != OR_OK) {
+            return status;
+        }
+        done += part;
+    }
+    return OR_OK;
+}
+
+static or_status_t start_with_model(or_builder_t *builder)
+{
+    const uint32_t root = OR_BUILD_ROOT;
+    or_kv_sequence_drop_slots(builder->job->sequence);
+    return read_rows(builder, builder->job->root_row, &root, 1);
+}
+
+or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32_t nodes_max,
+                              uint32_t law_entries, or_builder_t **builder_p)
+{
+    const or_build_source_t source = {.vocab_size = or_model_shape(model)->vocab_size,
+                                      .positions = or_model_context(model),
+                                      .start = start_with_model,
+                                      .expand = expand_with_model};
+    or_builder_t *builder;
+    or_status_t status = or_builder_create_over(&source, vocab, nodes_max, law_entries, &builder);
+    if (status != OR_OK) {
+        return status;
+    }
+    builder->model = model;
+    builder->rows = calloc(or_model_rows_max(model), sizeof *builder->rows);
+    if (builder->rows == NULL) {
+        or_builder_destroy(&builder);
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a builder of trees of %u nodes", nodes_max);
+    }
+    *builder_p = builder;
+    return OR_OK;
+}

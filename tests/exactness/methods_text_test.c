@@ -1,0 +1,317 @@
+// Goal: the promise, for every method and every weight type. At temperature 0 the text is plain
+// decoding's with every legal pair of method and rule; coupled text is the same at any temperature;
+// and what the ratio rules write, all processes taken together, has the target's law.
+// Method: all roles in one process on a quiet network in memory. Texts are compared token for token
+// with plain.h; laws by a chi-square test over the first three tokens of many seeds, with a drafter
+// that differs from the target in its temperature.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/math.h"
+#include "common/decode/methods.h"
+#include "common/text/tokenizer.h"
+#include "tests/exactness/chi_square.h"
+#include "tests/simulation/cluster.h"
+#include "tests/simulation/plain.h"
+#include "tests/support/requantize.h"
+#include "tests/support/test_support.h"
+
+#define TOKENS 40
+#define CHOICES 3u // of the law test: top-k
+#define LENGTH 3u
+#define CELLS (CHOICES * CHOICES * CHOICES)
+#define BATCH 16u
+#define FLAT 3.0F // draft temperatures; the target's is 1
+#define SHARP 0.2F
+
+static const char prompt_text[] = "Once upon a time";
+
+static const struct {
+    or_tensor_type_t type;
+    const char *name;
+} types[] = {{OR_TENSOR_F32, "F32"},
+             {OR_TENSOR_F16, "F16"},
+             {OR_TENSOR_BF16, "BF16"},
+             {OR_TENSOR_Q8_0, "Q8_0"},
+             {OR_TENSOR_Q4_0, "Q4_0"}};
+#define TYPES (sizeof types / sizeof *types)
+
+static const or_draft_method_t methods[] = {OR_DRAFT_COUPLED, OR_DRAFT_CHAIN, OR_DRAFT_MCSD,
+                                            OR_DRAFT_RSD_C, OR_DRAFT_RSD_S};
+static const or_accept_rule_t rules[] = {OR_ACCEPT_COUPLED,     OR_ACCEPT_GREEDY,
+                                         OR_ACCEPT_NAIVE,       OR_ACCEPT_SPS,
+                                         OR_ACCEPT_MULTI_ROUND, OR_ACCEPT_RECURSIVE};
+
+static sim_model_t targets[TYPES];
+static sim_model_t small;       // the drafter
+static sim_model_t small_again; // its target, in the law test
+static int32_t prompt[64];
+static uint32_t prompt_count;
+
+static uint32_t runs(uint32_t few)
+{
+    const char *text = getenv("OR_TEST_RUNS");
+    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : few;
+}
+
+static void load_as(or_tensor_type_t type, sim_model_t *model)
+{
+    char *path = test_requantize(test_model("tales-6m-f16.gguf"), type);
+    sim_model_load(path, 1, 64, model);
+    free(path);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    int32_t *ids;
+    size_t count;
+    for (size_t i = 0; i < TYPES; i++) {
+        load_as(types[i].type, &targets[i]);
+    }
+    sim_model_load(test_model("tales-1m-f16.gguf"), 1, 256, &small);
+    sim_model_load(test_model("tales-1m-f16.gguf"), 1, 256, &small_again);
+    assert_int_equal(
+        or_tokenize(small.vocab, prompt_text, strlen(prompt_text), OR_TOKENIZE_BOS, &ids, &count),
+        OR_OK);
+    memcpy(prompt, ids, count * sizeof *ids);
+    prompt_count = (uint32_t)count;
+    free(ids);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    sim_model_free(&small_again);
+    sim_model_free(&small);
+    for (size_t i = 0; i < TYPES; i++) {
+        sim_model_free(&targets[i]);
+    }
+    return 0;
+}
+
+static void assert_text(const sim_model_t *target, const char *name,
+                        const or_generate_request_t *request, const int32_t *expected,
+                        uint32_t count)
+{
+    const sim_config_t config = {
+        .seed = 1, .target = target, .draft = request->plain ? NULL : &small};
+    sim_result_t result;
+    sim_t *sim = sim_create(&config);
+    sim_generate(sim, request, 60, NULL, NULL, &result);
+    sim_destroy(sim);
+    if (result.count != count || memcmp(result.tokens, expected, count * sizeof *expected) != 0) {
+        fail_msg("%s, method %s, rule %s, seed %llu: the text differs from plain decoding (%s)",
+                 name, or_draft_method_name(request->draft_method),
+                 or_accept_rule_name(request->accept_rule), (unsigned long long)request->seed,
+                 result.error);
+    }
+    if (!request->plain) {
+        assert_int_equal(result.stats.plain_rounds, 0); // the trees were judged, none was refused
+    }
+}
+
+static void temperature_0_is_plain_decoding_for_every_pair_and_weight_type(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < TYPES; t++) {
+        int32_t expected[TOKENS];
+        or_generate_request_t request = sim_request(prompt_text, TOKENS);
+        uint32_t count = plain_decode(targets[t].model, targets[t].vocab, prompt, prompt_count,
+                                      &request.sampling, 0, TOKENS, expected);
+        for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+            for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+                request.draft_method = methods[m];
+                request.accept_rule = rules[r];
+                request.seed = t + 10 * m + 100 * r;
+                if (or_methods_check(methods[m], rules[r], 0) == OR_OK) {
+                    assert_text(&targets[t], types[t].name, &request, expected, count);
+                }
+            }
+        }
+    }
+}
+
+static void coupled_text_is_plain_decodings_for_every_weight_type(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < TYPES; t++) {
+        for (uint64_t seed = 0; seed < runs(8); seed++) {
+            int32_t expected[TOKENS];
+            or_generate_request_t request = sim_request(prompt_text, TOKENS);
+            request.sampling.temperature = 1;
+            request.seed = seed;
+            request.draft_method = methods[seed % (sizeof methods / sizeof *methods)];
+            uint32_t count = plain_decode(targets[t].model, targets[t].vocab, prompt, prompt_count,
+                                          &request.sampling, seed, TOKENS, expected);
+            assert_text(&targets[t], types[t].name, &request, expected, count);
+        }
+    }
+}
+
+// naive is coupled under a private key: its text is its own plain decoding's.
+static void naive_text_does_not_depend_on_the_tree(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        const sim_config_t config = {.seed = 1, .target = &targets[1]};
+        sim_result_t plain;
+        or_generate_request_t request = sim_request(prompt_text, TOKENS);
+        request.sampling.temperature = 1;
+        request.seed = seed;
+        request.accept_rule = OR_ACCEPT_NAIVE;
+        request.draft_method = OR_DRAFT_RSD_S;
+        request.plain = true;
+        sim_t *sim = sim_create(&config);
+        sim_generate(sim, &request, 60, NULL, NULL, &plain);
+        sim_destroy(sim);
+        request.plain = false;
+        assert_text(&targets[1], "F16", &request, plain.tokens, plain.count);
+    }
+}
+
+// The target's law after the prompt and `text`.
+typedef struct {
+    int32_t ids[CHOICES];
+    double probabilities[CHOICES];
+} next_t;
+
+static next_t law_after(or_kv_sequence_t *kv, or_sampler_t *sampler, const or_sampling_t *sampling,
+                        const int32_t *text, uint32_t length)
+{
+    static float logits[1 << 16];
+    int32_t all[64 + LENGTH];
+    memcpy(all, prompt, prompt_count * sizeof *all);
+    memcpy(all + prompt_count, text, length * sizeof *all);
+    or_kv_sequence_truncate(kv, 0);
+    for (uint32_t i = 0; i < prompt_count + length; i++) {
+        or_model_row_t row = {kv, all[i], OR_KV_NO_SLOT, OR_KV_NO_SLOT};
+        assert_int_equal(or_model_forward(small.model, &row, 1), OR_OK);
+    }
+    assert_int_equal(or_model_logits(small.model, 0, 1, logits), OR_OK);
+    or_law_t law = or_sampler_law(sampler, sampling, logits, all, prompt_count + length);
+    next_t next = {{0}, {0}};
+    double total = 0;
+    assert_int_equal(law.count, CHOICES);
+    for (uint32_t i = 0; i < CHOICES; i++) {
+        next.ids[i] = law.ids[i];
+        next.probabilities[i] = or_exp(law.scores[i] - law.scores[0]);
+        total += next.probabilities[i];
+    }
+    for (uint32_t i = 0; i < CHOICES; i++) {
+        next.probabilities[i] /= total;
+    }
+    return next;
+}
+
+// Every text of three tokens, and its probability.
+static void enumerate_texts(const or_sampling_t *sampling, int32_t texts[CELLS][LENGTH],
+                            double *probabilities)
+{
+    or_kv_sequence_t *kv = NULL;
+    or_sampler_t *sampler = NULL;
+    assert_int_equal(or_model_open_sequence(small.model, 1, &kv), OR_OK);
+    assert_int_equal(or_sampler_create(or_vocab_size(small.vocab), &sampler), OR_OK);
+    for (uint32_t cell = 0; cell < CELLS; cell++) {
+        uint32_t digits[LENGTH] = {cell / (CHOICES * CHOICES), cell / CHOICES % CHOICES,
+                                   cell % CHOICES};
+        probabilities[cell] = 1;
+        for (uint32_t i = 0; i < LENGTH; i++) {
+            next_t next = law_after(kv, sampler, sampling, texts[cell], i);
+            texts[cell][i] = next.ids[digits[i]];
+            probabilities[cell] *= next.probabilities[digits[i]];
+        }
+    }
+    or_sampler_destroy(&sampler);
+    or_kv_sequence_close(&kv);
+}
+
+typedef struct {
+    or_draft_method_t method;
+    or_accept_rule_t rule;
+    float draft_temperature;
+    uint32_t levels;
+    uint32_t shape[2];
+} law_case_t;
+
+static void check_law(const law_case_t *of, uint32_t seeds)
+{
+    static sim_result_t results[BATCH];
+    int32_t texts[CELLS][LENGTH];
+    double expected[CELLS];
+    uint32_t observed[CELLS] = {0};
+    or_generate_request_t requests[BATCH];
+    requests[0] = sim_request(prompt_text, LENGTH);
+    requests[0].ignore_end = true;
+    requests[0].sampling.temperature = 1;
+    requests[0].sampling.top_k = CHOICES;
+    requests[0].has_draft_temperature = true;
+    requests[0].draft_temperature = of->draft_temperature;
+    requests[0].draft_method = of->method;
+    requests[0].accept_rule = of->rule;
+    requests[0].draft_shape = of->shape;
+    requests[0].draft_shape_count = of->levels;
+    requests[0].draft_nodes = requests[0].draft_depth = 2;
+    enumerate_texts(&requests[0].sampling, texts, expected);
+    for (uint32_t seed = 0; seed < seeds; seed += BATCH) {
+        const sim_config_t config = {.seed = 1, .target = &small_again, .draft = &small};
+        for (uint32_t i = 0; i < BATCH; i++) {
+            requests[i] = requests[0];
+            requests[i].seed = seed + i;
+        }
+        sim_t *sim = sim_create(&config);
+        sim_generate_all(sim, requests, BATCH, 600, results);
+        sim_destroy(sim);
+        for (uint32_t i = 0; i < BATCH; i++) {
+            uint32_t cell = 0;
+            assert_int_equal(results[i].count, LENGTH);
+            while (memcmp(texts[cell], results[i].tokens, sizeof texts[cell]) != 0) {
+                assert_true(++cell < CELLS);
+            }
+            observed[cell]++;
+        }
+    }
+    for (uint32_t cell = 0; cell < CELLS; cell++) {
+        expected[cell] *= seeds;
+    }
+    chi_square_t test = {0};
+    chi_square_add(&test, observed, expected, CELLS);
+    print_message("%s, %s: chi-square %.1f, %u degrees, %u texts\n",
+                  or_draft_method_name(of->method), or_accept_rule_name(of->rule), test.statistic,
+                  test.degrees, seeds);
+    assert_true(chi_square_fits(&test));
+}
+
+// A draft flatter than the target mostly leaves one token in the residual, a sharper one several.
+static void all_processes_together_write_the_targets_law(void **state)
+{
+    (void)state;
+    static const law_case_t cases[] = {
+        {OR_DRAFT_CHAIN, OR_ACCEPT_SPS, FLAT, 0, {0}},
+        {OR_DRAFT_MCSD, OR_ACCEPT_MULTI_ROUND, FLAT, 2, {2, 2}},
+        {OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE, FLAT, 2, {2, 2}},
+        {OR_DRAFT_RSD_S, OR_ACCEPT_RECURSIVE, FLAT, 2, {2, 2}},
+        {OR_DRAFT_RSD_C, OR_ACCEPT_NAIVE, FLAT, 2, {2, 2}},
+        {OR_DRAFT_RSD_C, OR_ACCEPT_COUPLED, FLAT, 2, {2, 2}},
+        {OR_DRAFT_CHAIN, OR_ACCEPT_SPS, SHARP, 0, {0}},
+        {OR_DRAFT_MCSD, OR_ACCEPT_MULTI_ROUND, SHARP, 1, {2}},
+        {OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE, SHARP, 1, {2}},
+    };
+    uint32_t seeds = runs(2000) / BATCH * BATCH;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_law(&cases[i], seeds);
+    }
+}
+
+int main(void)
+{
+    test_log_init();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(temperature_0_is_plain_decoding_for_every_pair_and_weight_type),
+        cmocka_unit_test(coupled_text_is_plain_decodings_for_every_weight_type),
+        cmocka_unit_test(naive_text_does_not_depend_on_the_tree),
+        cmocka_unit_test(all_processes_together_write_the_targets_law),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,48 @@
+// toy - a pair of models of 3 to 5 tokens whose laws are small rationals, different after every
+// text, and a drafter that drafts with the real builder.
+//
+//     q(text)   integer weights from 0 to 7
+//     p(text)   sixteenths, sent as multiples of 4,096: exact in a law of 16 bits
+//
+// So nothing in a rule's arithmetic rounds, and what is enumerated is exact.
+#pragma once
+
+#include "common/decode/law.h"
+#include "drafter/builder.h"
+#include "proto/message.h"
+
+#define TOY_VOCAB_MAX 5u
+#define TOY_LENGTH_MAX 6u // of a text
+
+typedef struct {
+    uint64_t seed;
+    uint32_t vocab_size;
+    bool same; // q is p
+    // The same laws after every text instead: weights [vocab_size], the drafter's adding up to
+    // OR_LAW_TOTAL. NULL: not so.
+    const double *fixed_target;
+    const uint32_t *fixed_draft;
+} toy_t;
+
+// Weights [vocab_size] of the target's law after a text.
+void toy_target(const toy_t *toy, const int32_t *text, uint32_t length, double *weights);
+// The drafter's law; arrays of vocab_size entries. Returns how many tokens it has.
+uint32_t toy_draft(const toy_t *toy, const int32_t *text, uint32_t length, uint32_t *tokens,
+                   uint32_t *weights);
+
+typedef struct {
+    or_draft_method_t method;
+    or_accept_rule_t rule;
+    or_shape_t shape;
+    uint32_t nodes, depth;
+} toy_plan_t;
+
+// A drafter of toys. One at a time.
+typedef struct toy_drafter toy_drafter_t;
+toy_drafter_t *toy_drafter_create(void);
+void toy_drafter_destroy(toy_drafter_t **drafter_p);
+// Draw a tree after the empty text (root token 0) into `tree`; the draws are borrowed until the
+// next call, NULL where the best guesses are taken.
+const or_draws_t *toy_drafter_draft(toy_drafter_t *drafter, const toy_t *toy,
+                                    const toy_plan_t *plan, or_chooser_t *chooser,
+                                    or_token_tree_t *tree);

@@ -1,0 +1,39 @@
+// fuzz - what the fuzzers share, and how to run them.
+//
+//     target     input                                   must hold
+//     gguf       a file, or two parts of a split one     all of it is readable; its model runs
+//     message    a frame                                 decode, encode, decode: the same message
+//     tokenizer  flags, vocabulary, text                 tokens exist and print the text again
+//     options    command line, environment, file         strings are owned, or refused in words
+//     tree       root, room, vocabulary, nodes           exactly the legal trees pass
+//     draws      a rule, laws, nodes and how they came   what passes can be judged exactly
+//
+// They are libFuzzer programs and need clang. launch/test.sh runs each for some seconds. For ten
+// minutes:
+//
+//     cmake --preset fuzz -DOUTRIDER_FUZZ_SECONDS=600
+//     cmake --build --preset fuzz && ctest --preset fuzz -j 2
+//
+// AddressSanitizer, UBSan or an assert announces a finding; it is written to
+// build/fuzz/TARGET-crash-... and `build/fuzz/bin/fuzz_TARGET THAT_FILE` replays it. Seeds come
+// from make_seeds.c at build time, TARGET.dict has words that the fuzzer would be long in guessing,
+// and what a run finds interesting stays in build/fuzz/corpus for the next.
+#pragma once
+
+#undef NDEBUG // the asserts are the test
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// libFuzzer's entry point.
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+// The input as numbers. Reading past the end gives 0.
+typedef struct {
+    const uint8_t *at;
+    size_t left;
+} fuzz_input_t;
+
+uint8_t fuzz_byte(fuzz_input_t *input);
+// One byte if it is below 255, else the next four, little-endian: mostly small, sometimes anything.
+uint32_t fuzz_number(fuzz_input_t *input);

@@ -1,0 +1,294 @@
+// Goal: seeds that open every door: a fuzzer needs long to guess a magic number or a key's name.
+// Method: make_seeds FOLDER writes FOLDER/<target>/<name>; files and messages are made by the
+// helpers of the unit tests, so that they follow the formats.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/gguf/gguf_test_file.h"
+#include "proto/message_test_random.h"
+#include "tests/fuzz/fuzz.h"
+
+#define MESSAGES_OF_A_TYPE 3
+#define MESSAGE_BYTES_MAX 4096
+
+static const char *folder;
+
+static void make_folder(const char *path)
+{
+    int made = mkdir(path, 0777);
+    assert(made == 0 || errno == EEXIST);
+}
+
+static void write_seed(const char *target, const char *name, const void *bytes, size_t count)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, target);
+    make_folder(path);
+    snprintf(path, sizeof path, "%s/%s/%s", folder, target, name);
+    FILE *file = fopen(path, "wb");
+    assert(file != NULL);
+    size_t wrote = fwrite(bytes, 1, count, file);
+    int closed = fclose(file);
+    assert(wrote == count && closed == 0);
+}
+
+// ---- texts and short arrays ----
+
+#define SEED(target, name, text)                                                                   \
+    {                                                                                              \
+        target, name, text, sizeof text - 1                                                        \
+    }
+
+static const struct {
+    const char *target, *name, *bytes;
+    size_t count;
+} written[] = {
+    SEED("options", "words",
+         "-p\nOnce\n-n\n-1\n--temp=0.5\n--top-k\n40\n--plain\n--no-json\n-r\nThe end\n--stop=.\n"
+         "--logit-bias\n15043+1.5\n--logit-bias=7-inf\n-s\n42\n--\n-x"),
+    SEED("options", "sources",
+         "-f\nprompt.txt\n--config\nx.json\n=\nPROMPT=a\nTEMP=0\nSTOP=b\nSEED=random\n=\n"
+         "{\"prompt\": \"c\", \"temp\": 1e0, \"stop\": [\"d\", \"e\", 1, true], \"plain\": false, "
+         "\"predict\": -1}"),
+    SEED("options", "config",
+         "--config=x\n=\n\n=\n{\"model\": \"m\", \"model-draft\": \"\\u00e9\", \"ctx-size\": "
+         "4294967295, \"top-p\": 0.95, \"nothing\": null}"),
+    SEED("options", "methods",
+         "-p\nx\n--draft-method\nchain\n--accept\ngreedy\n--temp\n0\n--draft-nodes\n8"),
+    SEED("options", "unknown", "--promt\nx\n-tmep\n--no-temp\n=\nCONFIG=x"),
+    SEED("options", "help", "--temp\n2\n--help"),
+    SEED("tokenizer", "spaces", "\0\0 a  ab   b\n\nab "),
+    SEED("tokenizer", "no_space", "\1\1ababab\xC3\xA9 e\xCC\x81\xF0\x9F\x98\x80"),
+    SEED("tokenizer", "marked", "\0\0<u>a<u>  b<s>a<s><|x|>\xE2\x96\x81u\xE2\x96\x81"),
+    SEED("tokenizer", "special", "\3\1<s>ab</s> ab<|x|><|x|> "),
+    SEED("tokenizer", "ill_formed", "\1\0\xC3(\xA9\xF0\x9F\x98\xFF\xED\xA0\x80\xC0\x80"),
+    SEED("tokenizer", "words",
+         "\0\2It's 12345 o'clock, don't\tyou\r\n\r\n  think? \xC3\x89T\xC3\x89 "),
+    // Rule, vocabulary, laws (count + 128, then token and weight), nodes (token, back, law, order).
+    SEED("draws", "chain", "\4\12\2\202\1\377\0\200\0\0\3\0\202\2\7\5\1\3\1\0\0\5\1\1\0"),
+    SEED("draws", "siblings", "\6\12\1\203\1\7\2\7\3\0\1\1\0\0\2\2\0\1\3\3\0\2"),
+    SEED("draws", "repeated", "\5\12\1\202\1\7\2\0\1\1\0\0\1\2\0\1\2\3\0\2\1\3\0\0"),
+    SEED("tree", "chain", "\1\40\12\0\1\1\2\1\3\1\4\1"),
+    SEED("tree", "branches", "\1\40\12\0\1\1\2\1\3\2\4\4\5\1\6\6"),
+    SEED("tree", "repeated", "\1\40\12\1\1\1\1\2\1\3"),
+    SEED("tree", "wide", "\1\40\377\377\377\377\177\0\377\0\0\0\200\1\1\377\1\0\0\0"),
+};
+
+static void write_texts(void)
+{
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+        write_seed(written[i].target, written[i].name, written[i].bytes, written[i].count);
+    }
+}
+
+// ---- messages ----
+
+// Random ones of every type; the long ones among them would only slow the fuzzer down.
+static void write_messages(void)
+{
+    uint64_t state = 1;
+    for (uint32_t type = OR_RANDOM_TYPE_FIRST; type <= OR_RANDOM_TYPE_LAST; type++) {
+        for (int i = 0; i < MESSAGES_OF_A_TYPE;) {
+            or_message_t message;
+            uint8_t *frame;
+            size_t bytes;
+            char name[64];
+            message_test_random(&state, (or_message_type_t)type, &message);
+            or_status_t status = or_message_encode(&message, &frame, &bytes);
+            assert(status == OR_OK);
+            message_test_random_free();
+            if (bytes <= MESSAGE_BYTES_MAX) {
+                snprintf(name, sizeof name, "%s_%d", or_message_type_name(type), i++);
+                write_seed("message", name, frame, bytes);
+            }
+            free(frame);
+        }
+    }
+}
+
+// ---- GGUF files ----
+
+enum { VOCAB = 6, HEADS = 2, KV_HEADS = 1 };
+
+static const char *const pieces[VOCAB] = {"<unk>", "<s>", "</s>", "\xE2\x96\x81", "a", "<0x41>"};
+static const int32_t types[VOCAB] = {2, 3, 3, 1, 1, 6};
+
+static void put_vocabulary(test_gguf_t *file)
+{
+    test_gguf_put_string_entry(file, "tokenizer.ggml.model", "llama");
+    test_gguf_put_array_key(file, "tokenizer.ggml.tokens", OR_GGUF_STRING, VOCAB);
+    for (size_t i = 0; i < VOCAB; i++) {
+        test_gguf_put_string(file, pieces[i]);
+    }
+    test_gguf_put_array_key(file, "tokenizer.ggml.scores", OR_GGUF_F32, VOCAB);
+    test_gguf_put(file, (float[VOCAB]){0, 0, 0, -1, -2, 0}, VOCAB * sizeof(float));
+    test_gguf_put_array_key(file, "tokenizer.ggml.token_type", OR_GGUF_I32, VOCAB);
+    test_gguf_put(file, types, sizeof types);
+    test_gguf_put_u32_entry(file, "tokenizer.ggml.bos_token_id", 1);
+    test_gguf_put_u32_entry(file, "tokenizer.ggml.eos_token_id", 2);
+    test_gguf_put_u32_entry(file, "tokenizer.ggml.unknown_token_id", 0);
+    test_gguf_put_bool_entry(file, "tokenizer.ggml.add_bos_token", true);
+    test_gguf_put_bool_entry(file, "tokenizer.ggml.add_space_prefix", true);
+}
+enum { VOCABULARY_ENTRIES = 9 };
+
+static void put_float_entry(test_gguf_t *file, const char *key, float value)
+{
+    test_gguf_put_key(file, key, OR_GGUF_F32);
+    test_gguf_put(file, &value, sizeof value);
+}
+
+static void put_shape(test_gguf_t *file, const char *architecture, uint32_t width)
+{
+    const struct {
+        const char *suffix;
+        uint32_t value;
+    } numbers[] = {{"context_length", 40},
+                   {"block_count", 1},
+                   {"embedding_length", width},
+                   {"feed_forward_length", width},
+                   {"attention.head_count", HEADS},
+                   {"attention.head_count_kv", KV_HEADS},
+                   {"rope.dimension_count", width / HEADS}};
+    char key[96];
+    test_gguf_put_string_entry(file, "general.architecture", architecture);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        snprintf(key, sizeof key, "%s.%s", architecture, numbers[i].suffix);
+        test_gguf_put_u32_entry(file, key, numbers[i].value);
+    }
+    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", architecture);
+    put_float_entry(file, key, 1e-5F);
+    snprintf(key, sizeof key, "%s.rope.freq_base", architecture);
+    put_float_entry(file, key, 10000.0F);
+}
+enum { SHAPE_ENTRIES = 10 };
+
+// One layer; matrices of one type, vectors F32. Data are whatever follows.
+static void put_tensors(test_gguf_t *file, uint32_t width, uint32_t type, bool bias)
+{
+    const uint32_t kv = width / HEADS * KV_HEADS;
+    const struct {
+        const char *name;
+        uint32_t rows; // 0: a vector
+        uint32_t columns;
+    } tensors[] = {{"token_embd.weight", VOCAB, width},
+                   {"output_norm.weight", 0, width},
+                   {"blk.0.attn_norm.weight", 0, width},
+                   {"blk.0.attn_q.weight", width, width},
+                   {"blk.0.attn_k.weight", kv, width},
+                   {"blk.0.attn_v.weight", kv, width},
+                   {"blk.0.attn_output.weight", width, width},
+                   {"blk.0.ffn_norm.weight", 0, width},
+                   {"blk.0.ffn_gate.weight", width, width},
+                   {"blk.0.ffn_up.weight", width, width},
+                   {"blk.0.ffn_down.weight", width, width},
+                   {"blk.0.attn_q.bias", 0, width},
+                   {"blk.0.attn_k.bias", 0, kv},
+                   {"blk.0.attn_v.bias", 0, kv}};
+    size_t count = sizeof tensors / sizeof *tensors - (bias ? 0 : 3);
+    size_t offset = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool vector = tensors[i].rows == 0;
+        uint32_t rows = vector ? 1 : tensors[i].rows;
+        or_tensor_block_t block = or_gguf_tensor_block(vector ? OR_TENSOR_F32 : type);
+        test_gguf_put_tensor(file, tensors[i].name, tensors[i].columns, rows,
+                             vector ? OR_TENSOR_F32 : type, offset);
+        size_t bytes = (size_t)tensors[i].columns * rows / block.elements * block.bytes;
+        offset += (bytes + 31) / 32 * 32;
+    }
+    test_gguf_pad(file, 32);
+    while (offset > 0) {
+        offset--;
+        test_gguf_put(file, "\x3C", 1); // near 1 as half, small as float: never NaN
+    }
+}
+
+static void write_model(const char *name, const char *architecture, uint32_t width, uint32_t type)
+{
+    bool bias = strcmp(architecture, "qwen2") == 0;
+    test_gguf_t file;
+    test_gguf_init(&file, 3, bias ? 14 : 11, SHAPE_ENTRIES + VOCABULARY_ENTRIES);
+    put_shape(&file, architecture, width);
+    put_vocabulary(&file);
+    put_tensors(&file, width, type, bias);
+    write_seed("gguf", name, file.bytes, file.count);
+    test_gguf_fini(&file);
+}
+
+// Small: where a file is mostly weights, most changes are to weights.
+static void write_vocabulary(void)
+{
+    test_gguf_t file;
+    test_gguf_init(&file, 3, 0, VOCABULARY_ENTRIES);
+    put_vocabulary(&file);
+    write_seed("gguf", "vocabulary", file.bytes, file.count);
+    test_gguf_fini(&file);
+}
+
+static void write_byte_level_vocabulary(void)
+{
+    static const char *const tokens[] = {"a", "b", "ab", "\304\240", "\304\240ab", "<|end|>"};
+    static const char *const merges[] = {"a b", "\304\240 ab"};
+    test_gguf_t file;
+    test_gguf_init(&file, 2, 0, 6);
+    test_gguf_put_string_entry(&file, "tokenizer.ggml.model", "gpt2");
+    test_gguf_put_string_entry(&file, "tokenizer.ggml.pre", "llama-bpe");
+    test_gguf_put_array_key(&file, "tokenizer.ggml.tokens", OR_GGUF_STRING, 6);
+    for (size_t i = 0; i < 6; i++) {
+        test_gguf_put_string(&file, tokens[i]);
+    }
+    test_gguf_put_array_key(&file, "tokenizer.ggml.token_type", OR_GGUF_I32, 6);
+    test_gguf_put(&file, (int32_t[6]){1, 1, 1, 1, 1, 3}, 6 * sizeof(int32_t));
+    test_gguf_put_array_key(&file, "tokenizer.ggml.merges", OR_GGUF_STRING, 2);
+    test_gguf_put_string(&file, merges[0]);
+    test_gguf_put_string(&file, merges[1]);
+    test_gguf_put_u32_entry(&file, "tokenizer.ggml.eos_token_id", 5);
+    write_seed("gguf", "byte_level", file.bytes, file.count);
+    test_gguf_fini(&file);
+}
+
+static void put_part(test_gguf_t *file, uint32_t number, const char *tensor)
+{
+    test_gguf_init(file, 3, 1, 3);
+    test_gguf_put_u32_entry(file, "split.no", number);
+    test_gguf_put_u32_entry(file, "split.count", 2);
+    test_gguf_put_u32_entry(file, "split.tensors.count", 2);
+    test_gguf_put_tensor(file, tensor, 2, 1, OR_TENSOR_F32, 0);
+    test_gguf_pad(file, 32);
+    test_gguf_put_u64(file, 0); // the tensor's two floats
+}
+
+static void write_split_model(void)
+{
+    test_gguf_t first, second;
+    put_part(&first, 0, "a");
+    put_part(&second, 1, "b");
+    test_gguf_put(&first, "\nNEXT PART\n", strlen("\nNEXT PART\n"));
+    test_gguf_put(&first, second.bytes, second.count);
+    write_seed("gguf", "split", first.bytes, first.count);
+    test_gguf_fini(&second);
+    test_gguf_fini(&first);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: make_seeds FOLDER\n");
+        return 2;
+    }
+    folder = argv[1];
+    make_folder(folder);
+    write_texts();
+    write_messages();
+    write_model("llama_f32", "llama", 8, OR_TENSOR_F32);
+    write_model("llama_f16", "llama", 8, OR_TENSOR_F16);
+    write_model("llama_q4_0", "llama", 32, OR_TENSOR_Q4_0);
+    write_model("qwen2_q8_0", "qwen2", 32, OR_TENSOR_Q8_0);
+    write_vocabulary();
+    write_byte_level_vocabulary();
+    write_split_model();
+    return 0;
+}

@@ -1,0 +1,37 @@
+// residual - what is left of the target's law when guesses were rejected (ALGORITHMS.md section 1).
+//
+//     M = q,    then for each guess x that was drawn from S and rejected:    M = N[[M - S]+]
+//
+// Nothing is ever divided. M is kept as weights m of total |m|, S as integers s of total |s|:
+//
+//     accept x with probability   M(x) / S(x)  =  m(x) |s|  /  (|m| s(x))
+//     after a rejection           m'(y) = [m(y) |s| - s(y) |m|]+
+//
+// A law has few tokens and the vocabulary many: those that no law had yet ("untouched") all have
+// just been multiplied, so they share one factor and one sum. A rejection costs as much as its law
+// has tokens, whatever the vocabulary. Scaling is by powers of two, so small numbers stay exact: on
+// the small rationals of tests/exactness nothing here rounds at all.
+//
+// Scratch of one verifier; one thread.
+#pragma once
+
+#include "common/decode/chooser.h"
+#include "common/decode/law.h"
+
+typedef struct or_residual or_residual_t;
+
+// OR_ERR_NO_MEMORY.
+or_status_t or_residual_create(uint32_t vocab_size, or_residual_t **residual_p);
+void or_residual_destroy(or_residual_t **residual_p);
+
+// M = q, which has weights; copies it.
+void or_residual_open(or_residual_t *residual, const or_law_t *q);
+
+// M(x) / S(x) as a fraction, x being the token at `index` of what is left of its law.
+void or_residual_ratio(or_residual_t *residual, const or_law_left_t *s, uint32_t index,
+                       double *numerator, double *denominator);
+// M = N[[M - S]+]; if nothing is left (M and S were the same) M = q again.
+void or_residual_subtract(or_residual_t *residual, const or_law_left_t *s);
+
+// A token drawn from M. Takes the choices at.draw and at.draw + 1.
+int32_t or_residual_draw(or_residual_t *residual, or_chooser_t *chooser, or_choice_t at);

@@ -1,0 +1,200 @@
+// Goal: the verifier judges a drawn tree by exactly the draws that travelled, refuses what are none
+// and goes on, and shares the rows of repeated siblings without mixing anything up.
+// Method: the real role and model on a network in memory; the test plays the coordinator. At
+// temperature 0 the text must be that of plain steps, whatever was drawn.
+#include <string.h>
+
+#include "verifier/verifier_test_support.h"
+
+static const uint32_t law_tokens[] = {5, 6, 7}, law_weights[] = {30000, 30000, 5536};
+static const uint32_t other_weights[] = {30000, 30001, 5535}, short_weights[] = {30000, 30000, 1};
+static const uint32_t beyond_tokens[] = {5, 6, 4096};
+static const or_reduced_law_t good_law = {law_tokens, law_weights, 3};
+static const uint32_t siblings[] = {1, 2, 3}, zeros[] = {0, 0, 0, 0}, in_order[] = {0, 1, 2};
+
+static or_open_session_t terms_of(or_draft_method_t method, or_accept_rule_t rule)
+{
+    or_open_session_t open = usual_terms();
+    open.draft_method = method;
+    open.accept_rule = rule;
+    open.private_key = 12345;
+    return open;
+}
+
+// Siblings, drawn from one law in this order.
+static or_message_t drawn_tree(const uint32_t *tokens, uint32_t count, const or_reduced_law_t *law)
+{
+    or_message_t message = tree_of(1, tokens, siblings, count);
+    or_draft_tree_t *tree = &message.body.draft_tree;
+    tree->law_index = zeros;
+    tree->draw_order = in_order;
+    tree->law_index_count = tree->draw_order_count = count;
+    tree->laws = law;
+    tree->law_count = 1;
+    return message;
+}
+
+static void expect_refusal(bench_t *b, const char *reason)
+{
+    or_message_t message;
+    assert_int_equal(hear(b, &message), OR_MSG_ERROR);
+    assert_int_equal(message.body.error.code, OR_WIRE_INVALID);
+    if (strstr(message.body.error.text, reason) == NULL) {
+        fail_msg("'%s' does not say '%s'", message.body.error.text, reason);
+    }
+    or_message_fini(&message);
+}
+
+static void draws_that_are_none_are_refused_and_the_session_goes_on(void **state)
+{
+    bench_t *b = *state;
+    static const uint32_t twins[] = {5, 6, 5};
+    const or_reduced_law_t short_law = {law_tokens, short_weights, 3};
+    const or_reduced_law_t beyond_law = {beyond_tokens, law_weights, 3};
+    or_message_t message;
+    greet_and_open(b, terms_of(OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE));
+    say(b, tree_of(1, law_tokens, siblings, 3));
+    expect_refusal(b, "needs the law");
+    say(b, drawn_tree(law_tokens, 3, &short_law));
+    expect_refusal(b, "add up to 60001");
+    say(b, drawn_tree(twins, 3, &good_law));
+    expect_refusal(b, "repeats a sibling");
+    say(b, drawn_tree(beyond_tokens, 3, &good_law));
+    expect_refusal(b, "outside the vocabulary");
+    say(b, drawn_tree(law_tokens, 3, &beyond_law));
+    expect_refusal(b, "outside the vocabulary");
+    or_message_t lost = drawn_tree(law_tokens, 2, &good_law);
+    lost.body.draft_tree.draw_order = in_order + 1; // the first sibling is gone
+    say(b, lost);
+    expect_refusal(b, "drawn as 1");
+    say(b, tree_of(1, NULL, NULL, 0)); // a plain step
+    assert_int_equal(hear(b, &message), OR_MSG_VERDICT);
+    assert_int_equal(message.body.verdict.accepted_count, 0);
+    or_message_fini(&message);
+}
+
+static void the_same_nodes_with_other_laws_are_another_tree(void **state)
+{
+    bench_t *b = *state;
+    const or_reduced_law_t other_law = {law_tokens, other_weights, 3};
+    or_message_t first, again;
+    greet_and_open(b, terms_of(OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE));
+    say(b, drawn_tree(law_tokens, 3, &good_law));
+    assert_int_equal(hear(b, &first), OR_MSG_VERDICT);
+    say(b, drawn_tree(law_tokens, 3, &good_law));
+    assert_int_equal(hear(b, &again), OR_MSG_VERDICT);
+    assert_int_equal(again.body.verdict.hash, first.body.verdict.hash);
+    assert_int_equal(again.body.verdict.next, first.body.verdict.next);
+    or_message_fini(&first);
+    or_message_fini(&again);
+    say(b, drawn_tree(law_tokens, 3, &other_law));
+    expect_refusal(b, "another tree");
+    say(b, tree_of(1, law_tokens, siblings, 3));
+    expect_refusal(b, "another tree");
+}
+
+static void illegal_pairs_are_refused(void **state)
+{
+    bench_t *b = *state;
+    static const struct {
+        or_draft_method_t method;
+        or_accept_rule_t rule;
+    } pairs[] = {{OR_DRAFT_MCSD, OR_ACCEPT_RECURSIVE},
+                 {OR_DRAFT_RSD_S, OR_ACCEPT_MULTI_ROUND},
+                 {OR_DRAFT_RSD_C, OR_ACCEPT_SPS},
+                 {OR_DRAFT_COUPLED, OR_ACCEPT_NAIVE}};
+    or_message_t message;
+    hear(b, &message);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        or_open_session_t open = terms_of(pairs[i].method, pairs[i].rule);
+        say(b, (or_message_t){.type = OR_MSG_OPEN_SESSION, .body.open_session = open});
+        expect_error(b, OR_WIRE_REFUSED);
+    }
+}
+
+// The next `count` tokens at temperature 0, one plain step each, in a session of their own.
+static void decode_plainly(bench_t *b, uint32_t count, uint32_t *text)
+{
+    uint64_t hash = or_prefix_hash(0, prompt, PROMPT);
+    const or_session_id_t id = {20};
+    say(b, (or_message_t){
+               .type = OR_MSG_OPEN_SESSION, .session = id, .body.open_session = usual_terms()});
+    say(b, (or_message_t){
+               .type = OR_MSG_PREFIX,
+               .session = id,
+               .body.prefix = {.tokens = prompt, .count = PROMPT, .hash = hash, .round = 1}});
+    for (uint32_t i = 0; i < count; i++) {
+        or_message_t verdict;
+        or_message_t step = tree_of(i + 1, NULL, NULL, 0);
+        step.session = id;
+        step.body.draft_tree.base_length = PROMPT + i;
+        step.body.draft_tree.base_hash = hash;
+        say(b, step);
+        assert_int_equal(hear(b, &verdict), OR_MSG_VERDICT);
+        text[i] = verdict.body.verdict.next;
+        hash = verdict.body.verdict.hash;
+        or_message_fini(&verdict);
+    }
+}
+
+// Repeated siblings run once; nodes behind them keep their rows, and the accepted path its cache.
+//
+//     root ─┬─ a        law_index   laws[0]: a and text[0]; laws[1]: text[1]
+//           ├─ a
+//           └─ text[0] ── text[1]
+static void rows_of_repeated_siblings_are_shared(void **state)
+{
+    bench_t *b = *state;
+    static const uint32_t back[] = {1, 2, 3, 1}, law_index[] = {0, 0, 0, 1};
+    static const uint32_t order[] = {0, 1, 2, 0}, half[] = {32768, 32768}, all[] = {65536};
+    uint32_t text[4], root_law[2];
+    or_message_t verdict;
+    greet_and_open(b, terms_of(OR_DRAFT_MCSD, OR_ACCEPT_MULTI_ROUND));
+    decode_plainly(b, 4, text);
+    uint32_t other = text[0] == 5 ? 6 : 5;
+    root_law[0] = other < text[0] ? other : text[0];
+    root_law[1] = other < text[0] ? text[0] : other;
+    const or_reduced_law_t laws[] = {{root_law, half, 2}, {&text[1], all, 1}};
+    const uint32_t tokens[] = {other, other, text[0], text[1]};
+    or_message_t tree = tree_of(1, tokens, back, 4);
+    tree.body.draft_tree.law_index = law_index;
+    tree.body.draft_tree.draw_order = order;
+    tree.body.draft_tree.law_index_count = tree.body.draft_tree.draw_order_count = 4;
+    tree.body.draft_tree.laws = laws;
+    tree.body.draft_tree.law_count = 2;
+    say(b, tree);
+    assert_int_equal(hear(b, &verdict), OR_MSG_VERDICT);
+    assert_int_equal(verdict.body.verdict.accepted_count, 2);
+    assert_int_equal(verdict.body.verdict.accepted[0], 3);
+    assert_int_equal(verdict.body.verdict.accepted[1], 4);
+    assert_int_equal(verdict.body.verdict.next, text[2]);
+    uint64_t hash = verdict.body.verdict.hash;
+    or_message_fini(&verdict);
+    // Round 2 needs what round 1 left in the cache. Now the right token is the repeated one.
+    const uint32_t twins[] = {text[3], text[3]};
+    const or_reduced_law_t sure = {&text[3], all, 1};
+    or_message_t next = drawn_tree(twins, 2, &sure);
+    next.body.draft_tree.round = 2;
+    next.body.draft_tree.base_length = PROMPT + 3;
+    next.body.draft_tree.base_hash = hash;
+    say(b, next);
+    assert_int_equal(hear(b, &verdict), OR_MSG_VERDICT);
+    assert_int_equal(verdict.body.verdict.accepted_count, 1);
+    assert_int_equal(verdict.body.verdict.accepted[0], 1);
+    assert_int_equal(verdict.body.verdict.hash,
+                     or_prefix_hash(hash, (uint32_t[]){text[3], verdict.body.verdict.next}, 2));
+    or_message_fini(&verdict);
+}
+
+int main(void)
+{
+    test_log_init();
+#define TEST(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(draws_that_are_none_are_refused_and_the_session_goes_on),
+        TEST(the_same_nodes_with_other_laws_are_another_tree),
+        TEST(illegal_pairs_are_refused),
+        TEST(rows_of_repeated_siblings_are_shared),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
