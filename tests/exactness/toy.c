@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/math.h"
 #include "common/base/rng.h"
 #include "drafter/builder_internal.h"
 #include "tests/exactness/tiny_vocab.h"
@@ -99,17 +100,22 @@ static void set_list(or_build_list_t *list, const or_build_law_t *law)
 
 static void set_law(or_builder_t *builder, uint32_t guess)
 {
-    int32_t text[TOY_LENGTH_MAX];
+    int32_t text[TOY_LENGTH_MAX], ids[TOY_VOCAB_MAX];
+    uint32_t tokens[TOY_VOCAB_MAX], weights[TOY_VOCAB_MAX];
+    double scores[TOY_VOCAB_MAX];
     or_build_guess_t *at = &builder->guesses[guess];
-    or_build_law_t *law = &builder->laws[guess];
     for (uint32_t above = guess; above != OR_BUILD_ROOT; above = builder->guesses[above].parent) {
         text[builder->guesses[above].depth - 1] = builder->guesses[above].token;
     }
-    law->count = toy_draft(drafting, text, at->depth, law->tokens, law->weights);
-    law->left_total = OR_LAW_TOTAL;
-    for (uint32_t i = 0; i < law->count; i++) {
-        law->left[i] = law->weights[i];
+    uint32_t count = toy_draft(drafting, text, at->depth, tokens, weights);
+    for (uint32_t i = 0; i < count; i++) {
+        ids[i] = (int32_t)tokens[i];
+        scores[i] = or_ln(weights[i]);
     }
+    or_build_law_set(builder, guess, &(or_law_t){.ids = ids, .scores = scores, .count = count});
+    const or_build_law_t *law = &builder->laws[guess];
+    assert_int_equal(law->count, count); // the reduction finds the integers again
+    assert_memory_equal(law->weights, weights, count * sizeof *weights);
     set_list(&builder->lists[guess], law);
     at->expanded = true;
 }
