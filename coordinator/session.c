@@ -14,6 +14,37 @@
 #define PRIVATE_LABEL UINT64_C(0x7072697661746500)
 #define DRAFT_LABEL UINT64_C(0x6472616674657200)
 
+static float or_else(float asked, float usual)
+{
+    return asked != 0 ? asked : usual;
+}
+
+// Rules that are not lossless must be asked for twice, and their numbers make sense.
+static or_status_t check_lossy(const or_generate_request_t *request)
+{
+    if (or_accept_rule_is_lossy(request->accept_rule) && !request->allow_lossy) {
+        return or_fail(OR_ERR_INVALID,
+                       "--accept %s does not sample the target's law: allow that with "
+                       "--allow-lossy, or use --accept coupled",
+                       or_accept_rule_name(request->accept_rule));
+    }
+    const struct {
+        const char *option;
+        float value, least, most;
+    } numbers[] = {{"--lenience", or_else(request->lenience, 1), 1, 1e6F},
+                   {"--typical-epsilon", request->typical_epsilon, 0, 1},
+                   {"--typical-delta", request->typical_delta, 0, 1e6F},
+                   {"--draft-threshold", request->draft_threshold, 0, 1}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (!(numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most)) {
+            return or_fail(OR_ERR_INVALID, "%s: %g is not between %g and %g", numbers[i].option,
+                           (double)numbers[i].value, (double)numbers[i].least,
+                           (double)numbers[i].most);
+        }
+    }
+    return OR_OK;
+}
+
 // The shape of its trees, if one was asked for.
 static or_status_t take_shape(const or_generate_request_t *request, or_draft_method_t method,
                               or_shape_t *shape)
@@ -34,6 +65,9 @@ static or_status_t make_terms(const or_vocab_t *vocab, const or_generate_request
     or_status_t status = or_sampling_check(&request->sampling, or_vocab_size(vocab));
     if (status == OR_OK) {
         status = or_methods_check(method, request->accept_rule, request->sampling.temperature);
+    }
+    if (status == OR_OK) {
+        status = check_lossy(request);
     }
     if (status != OR_OK) {
         return status;
@@ -74,6 +108,11 @@ static or_status_t make_terms(const or_vocab_t *vocab, const or_generate_request
         .draft_shape = shape.widths,
         .draft_shape_count = shape.count,
         .law_entries = request->law_entries > 0 ? request->law_entries : OR_LAW_ENTRIES,
+        .lenience = or_else(request->lenience, 2),
+        .typical_epsilon = or_else(request->typical_epsilon, 0.09F),
+        .typical_delta = or_else(request->typical_delta, 0.3F),
+        .draft_threshold = request->draft_threshold,
+        .draft_calibrated = request->draft_calibrated,
         .draft_temperature = request->has_draft_temperature ? request->draft_temperature
                              : temperature > 0              ? temperature
                                                             : 1.0F,

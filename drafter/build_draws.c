@@ -66,12 +66,14 @@ static void draw_child(or_builder_t *builder, uint32_t guess, uint32_t parent)
     or_choice_t at = {OR_RNG_DRAFT, parent, above->children};
     uint32_t index = chooser->draw(chooser, at, law->left, law->count);
     int32_t token = (int32_t)law->tokens[index];
+    double p = (double)law->weights[index] / OR_LAW_TOTAL;
     builder->guesses[guess] = (or_build_guess_t){
         .token = token,
         .parent = parent,
         .depth = above->depth + 1,
         .slot = OR_KV_NO_SLOT,
-        .weight = above->weight + or_ln((double)law->weights[index] / OR_LAW_TOTAL),
+        .weight = above->weight + or_ln(p),
+        .p = p,
         .place = or_noise_advance(above->place, or_vocab_widths(builder->vocab)[token]),
     };
     if (!builder->job->replaced) {
@@ -94,16 +96,29 @@ bool or_build_next(or_builder_t *builder, uint32_t guess, uint32_t parent)
     return true;
 }
 
-bool or_build_repeats(const or_builder_t *builder, uint32_t guess)
+uint32_t or_build_first(const or_builder_t *builder, uint32_t guess)
 {
     const or_build_guess_t *this = &builder->guesses[guess];
     for (uint32_t i = 1; builder->job->replaced && i < guess; i++) {
         if (builder->guesses[i].parent == this->parent &&
             builder->guesses[i].token == this->token) {
-            return true;
+            return i;
         }
     }
-    return false;
+    return guess;
+}
+
+bool or_build_repeats(const or_builder_t *builder, uint32_t guess)
+{
+    return or_build_first(builder, guess) != guess;
+}
+
+double or_build_share(const or_builder_t *builder, uint32_t guess, double *mass)
+{
+    double p = builder->guesses[guess].p;
+    double share = p < *mass ? p / *mass : 1; // lists round
+    *mass -= p;
+    return share;
 }
 
 void or_build_record_draws(or_builder_t *builder, const or_token_tree_t *tree)

@@ -3,18 +3,42 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/math.h"
 #include "drafter/builder_internal.h"
 
 #define LOGIT_BYTES (4u << 20) // of the rows whose logits are taken at once; at least one row is
 
-static const struct {
+typedef struct {
     or_draft_method_t method;
     or_status_t (*build)(or_builder_t *builder, uint32_t *count);
-} methods[] = {
-    {OR_DRAFT_COUPLED, or_build_coupled}, {OR_DRAFT_CHAIN, or_build_chain},
-    {OR_DRAFT_MCSD, or_build_branching},  {OR_DRAFT_RSD_C, or_build_branching},
-    {OR_DRAFT_RSD_S, or_build_rsd_s},
+    double tau; // that it always believes in; 0: the session's
+    bool asks_model;
+} method_row_t;
+
+static const method_row_t methods[] = {
+    {OR_DRAFT_COUPLED, or_build_coupled, 0, true}, {OR_DRAFT_CHAIN, or_build_chain, 0, true},
+    {OR_DRAFT_KSEQ, or_build_kseq, 0, true},       {OR_DRAFT_MCSD, or_build_branching, 0, true},
+    {OR_DRAFT_RSD_C, or_build_branching, 0, true}, {OR_DRAFT_RSD_S, or_build_rsd_s, 0, true},
+    {OR_DRAFT_DYSPEC, or_build_dyspec, 0, true},   {OR_DRAFT_DYSPEC_T, or_build_dyspec_t, 0, true},
+    {OR_DRAFT_SEQUOIA, or_build_sequoia, 0, true}, {OR_DRAFT_TOPK, or_build_topk, 1, true},
+    {OR_DRAFT_NGRAM, or_build_ngram, 0, false},
 };
+
+static const method_row_t *find_row(or_draft_method_t method)
+{
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        if (methods[i].method == method) {
+            return &methods[i];
+        }
+    }
+    return NULL;
+}
+
+bool or_build_asks_model(or_draft_method_t method)
+{
+    const method_row_t *row = find_row(method);
+    return row != NULL && row->asks_model;
+}
 
 bool or_build_is_drawn(or_draft_method_t method, or_accept_rule_t rule)
 {
@@ -24,10 +48,11 @@ bool or_build_is_drawn(or_draft_method_t method, or_accept_rule_t rule)
 
 void or_build_job_suit(or_build_job_t *job, or_draft_method_t method, or_accept_rule_t rule)
 {
-    job->noisy = rule == OR_ACCEPT_COUPLED && job->sampling.temperature > 0;
+    job->noisy = rule == OR_ACCEPT_COUPLED && job->sampling.temperature > 0 &&
+                 method != OR_DRAFT_TOPK; // which ranks by probability alone
     job->drawn = or_build_is_drawn(method, rule);
-    job->replaced = job->drawn && method == OR_DRAFT_MCSD;
-    job->repeats = rule == OR_ACCEPT_MULTI_ROUND;
+    job->replaced = job->drawn && (method == OR_DRAFT_MCSD || method == OR_DRAFT_KSEQ);
+    job->repeats = or_accept_rule_counts_repeats(rule);
 }
 
 static uint32_t min_u32(uint32_t a, uint32_t b)
@@ -111,6 +136,7 @@ void or_build_put(or_builder_t *builder, uint32_t guess, uint32_t parent, uint32
         .depth = above->depth + 1,
         .slot = OR_KV_NO_SLOT,
         .weight = above->weight + list->weights[rank],
+        .p = or_exp(list->weights[rank]),
         .place = or_noise_advance(above->place, width),
     };
 }
@@ -121,13 +147,13 @@ or_status_t or_build_expand(or_builder_t *builder, const uint32_t *guesses, uint
 }
 
 // A tree may be as deep as the context leaves positions.
-static void open_job(or_builder_t *builder, const or_build_job_t *job)
+static void open_job(or_builder_t *builder, const method_row_t *row, const or_build_job_t *job)
 {
     uint32_t positions = builder->source.positions;
     builder->job = job;
     builder->sampling = job->sampling;
     builder->sampling.temperature = job->draft_temperature;
-    builder->tau = or_belief_tau(job->belief);
+    builder->tau = row != NULL && row->tau > 0 ? row->tau : or_belief_tau(job->belief);
     builder->nodes_wanted = min_u32(job->nodes_max, builder->nodes_max);
     builder->history_count = min_u32(job->history_count, positions);
     builder->depth_limit = min_u32(job->depth_max, positions - builder->history_count);
@@ -167,32 +193,28 @@ static or_status_t finish_tree(or_builder_t *builder, uint32_t count, or_token_t
     return OR_OK;
 }
 
-static or_status_t grow(or_builder_t *builder, or_draft_method_t method, uint32_t *count)
+static or_status_t grow(or_builder_t *builder, const method_row_t *row, uint32_t *count)
 {
     *count = 0;
-    if (method == OR_DRAFT_NONE || builder->nodes_wanted == 0 || builder->depth_limit == 0) {
+    if (builder->nodes_wanted == 0 || builder->depth_limit == 0) {
         return OR_OK;
     }
-    or_status_t status = builder->source.start(builder);
-    if (status != OR_OK) {
-        return status;
-    }
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
-        if (methods[i].method == method) {
-            return methods[i].build(builder, count);
-        }
-    }
-    return or_fail(OR_ERR_UNSUPPORTED, "draft method %u is not known to this version",
-                   (unsigned)method);
+    or_status_t status = row->asks_model ? builder->source.start(builder) : OR_OK;
+    return status == OR_OK ? row->build(builder, count) : status;
 }
 
 or_status_t or_builder_build(or_builder_t *builder, or_draft_method_t method,
                              const or_build_job_t *job, or_token_tree_t *tree)
 {
+    const method_row_t *row = find_row(method);
+    if (row == NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED, "draft method %u is not known to this drafter",
+                       (unsigned)method);
+    }
     uint32_t count;
-    open_job(builder, job);
+    open_job(builder, row, job);
     or_token_tree_reset(tree, builder->guesses[OR_BUILD_ROOT].token);
-    or_status_t status = grow(builder, method, &count);
+    or_status_t status = grow(builder, row, &count);
     if (status == OR_OK) {
         status = finish_tree(builder, count, tree);
     }
@@ -210,7 +232,8 @@ uint32_t or_builder_slot(const or_builder_t *builder, uint32_t node)
     return builder->guesses[builder->tree_guesses[node]].slot;
 }
 
-static void learn_at(const or_builder_t *builder, or_belief_t *belief, uint32_t node, int32_t token)
+static void believe_at(const or_builder_t *builder, or_belief_t *belief, uint32_t node,
+                       int32_t token)
 {
     uint32_t guess = builder->tree_guesses[node];
     const or_build_list_t *list = &builder->lists[guess];
@@ -224,13 +247,39 @@ static void learn_at(const or_builder_t *builder, or_belief_t *belief, uint32_t 
     or_belief_learn(belief, list->scores, list->count, rank);
 }
 
-void or_builder_learn(or_builder_t *builder, or_belief_t *belief, const uint32_t *accepted,
+// What became of a node's children, in the order they were put, up to the one that was taken.
+static void calibrate_at(const or_builder_t *builder, or_calibration_t *calibration, uint32_t node,
+                         int32_t token)
+{
+    uint32_t parent = builder->tree_guesses[node];
+    uint32_t rank = 0;
+    double mass = 1;
+    bool taken = false;
+    for (uint32_t i = node + 1; i <= builder->tree_count && !taken; i++) {
+        const or_build_guess_t *child = &builder->guesses[builder->tree_guesses[i]];
+        if (child->parent == parent) {
+            double share = or_build_share(builder, builder->tree_guesses[i], &mass);
+            taken = child->token == token;
+            or_calibration_learn(calibration, rank++, share, taken);
+        }
+    }
+}
+
+void or_builder_learn(const or_builder_t *builder, or_belief_t *belief,
+                      or_calibration_t *calibration, const uint32_t *accepted,
                       uint32_t accepted_count, int32_t next)
 {
     uint32_t node = 0;
-    for (uint32_t i = 0; i < accepted_count && accepted[i] <= builder->tree_count; i++) {
-        learn_at(builder, belief, node, builder->guesses[builder->tree_guesses[accepted[i]]].token);
-        node = accepted[i];
+    for (uint32_t i = 0; i <= accepted_count && node <= builder->tree_count; i++) {
+        bool last = i == accepted_count;
+        if (!last && accepted[i] > builder->tree_count) {
+            return;
+        }
+        int32_t token = last ? next : builder->guesses[builder->tree_guesses[accepted[i]]].token;
+        believe_at(builder, belief, node, token);
+        if (calibration != NULL) {
+            calibrate_at(builder, calibration, node, token);
+        }
+        node = last ? node : accepted[i];
     }
-    learn_at(builder, belief, node, next);
 }

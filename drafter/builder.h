@@ -19,6 +19,7 @@
 #include "common/model/model.h"
 #include "common/text/vocab.h"
 #include "drafter/belief.h"
+#include "drafter/calibration.h"
 
 typedef struct or_builder or_builder_t;
 
@@ -40,6 +41,12 @@ typedef struct {
     bool replaced, repeats;
     or_chooser_t *chooser;
     or_shape_t shape; // for methods that have one; it fits nodes_max
+    // dyspec, dyspec-t: by measured acceptance. dyspec-t: children less likely to be reached are left
+    // out; 0: what suits nodes_max.
+    bool calibrated;
+    float threshold;
+    // Measured acceptance, for sequoia and `calibrated`; only read here.
+    const or_calibration_t *calibration;
     uint32_t nodes_max, depth_max;
     or_belief_t *belief; // the session's, read here and taught by or_builder_learn
 } or_build_job_t;
@@ -50,6 +57,8 @@ bool or_build_is_drawn(or_draft_method_t method, or_accept_rule_t rule);
 // Set what a session's method and rule ask of its trees: noisy, drawn, replaced, repeats. The job
 // has its sampling.
 void or_build_job_suit(or_build_job_t *job, or_draft_method_t method, or_accept_rule_t rule);
+// Does the method ask a model? If not, a job needs no sequence and no root row.
+bool or_build_asks_model(or_draft_method_t method);
 
 // Scratch for trees of up to nodes_max nodes and laws of up to law_entries tokens (0: nothing is
 // ever drawn). Borrows model and vocab. OR_ERR_NO_MEMORY.
@@ -72,6 +81,8 @@ uint32_t or_builder_slot(const or_builder_t *builder, uint32_t node);
 // How the nodes of the last tree were drawn; NULL if they were not. Valid until the next build.
 const or_draws_t *or_builder_draws(const or_builder_t *builder);
 
-// Teach `belief` what the target chose on the last tree built: the accepted nodes, then `next`.
-void or_builder_learn(or_builder_t *builder, or_belief_t *belief, const uint32_t *accepted,
+// Teach `belief`, and `calibration` unless it is NULL, what the target chose on the last tree built:
+// the accepted nodes, then `next`.
+void or_builder_learn(const or_builder_t *builder, or_belief_t *belief,
+                      or_calibration_t *calibration, const uint32_t *accepted,
                       uint32_t accepted_count, int32_t next);

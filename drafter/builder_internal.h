@@ -36,6 +36,7 @@ typedef struct {
     // Log of the believed probability that the target comes here (drawn: of the drafter's own); the
     // root's is 0.
     double weight;
+    double p;               // by its parent's law or list
     uint32_t children;      // put so far
     or_noise_place_t place; // where its children begin
 } or_build_guess_t;
@@ -116,8 +117,28 @@ bool or_build_has_next(const or_builder_t *builder, uint32_t parent);
 // Their parents are expanded, and there are slots for them.
 or_status_t or_build_expand(or_builder_t *builder, const uint32_t *guesses, uint32_t count);
 
-// Does an earlier sibling carry the guess's token? Then that one has the children.
+// The first sibling that carries the guess's token, which has the children; mostly itself.
+uint32_t or_build_first(const or_builder_t *builder, uint32_t guess);
 bool or_build_repeats(const or_builder_t *builder, uint32_t guess);
+
+// What part of *mass, which the law of its parent has left, is the guess's; takes it off. In (0, 1].
+double or_build_share(const or_builder_t *builder, uint32_t guess, double *mass);
+
+// What dyspec and dyspec-t expect of a guess: probabilities that the target comes there, that it
+// then takes none of the children drawn so far, and the key of the next child.
+typedef struct {
+    double reach;
+    double left; // reach included
+    double mass; // of the law, that the children leave
+    double key;  // 0: there is no next child
+} or_build_prospect_t;
+void or_build_prospect_open(const or_builder_t *builder, or_build_prospect_t *prospects,
+                            uint32_t guess, double reach);
+// `child` is the newest of `parent`.
+void or_build_prospect_grow(const or_builder_t *builder, or_build_prospect_t *prospects,
+                            uint32_t parent, uint32_t child);
+// Of first .. end - 1 the guess with the largest key, the earlier of equals; `end` if none is above 0.
+uint32_t or_build_prospect_best(const or_build_prospect_t *prospects, uint32_t first, uint32_t end);
 
 // Memory for the laws of all guesses; set one; and say of the finished tree (tree_guesses) what was
 // drawn from which.
@@ -126,9 +147,15 @@ void or_build_laws_free(or_builder_t *builder);
 void or_build_law_set(or_builder_t *builder, uint32_t guess, const or_law_t *law);
 void or_build_record_draws(or_builder_t *builder, const or_token_tree_t *tree);
 
-// The methods. The root is expanded before; they leave the tree's guesses, parents before children,
+// The methods. The root is expanded before (not for ngram); they leave the tree's guesses, parents before children,
 // in builder->chosen.
 or_status_t or_build_coupled(or_builder_t *builder, uint32_t *count);
+or_status_t or_build_topk(or_builder_t *builder, uint32_t *count);
 or_status_t or_build_chain(or_builder_t *builder, uint32_t *count);
+or_status_t or_build_kseq(or_builder_t *builder, uint32_t *count);
 or_status_t or_build_branching(or_builder_t *builder, uint32_t *count); // mcsd, rsd-c
 or_status_t or_build_rsd_s(or_builder_t *builder, uint32_t *count);
+or_status_t or_build_dyspec(or_builder_t *builder, uint32_t *count);
+or_status_t or_build_dyspec_t(or_builder_t *builder, uint32_t *count);
+or_status_t or_build_sequoia(or_builder_t *builder, uint32_t *count);
+or_status_t or_build_ngram(or_builder_t *builder, uint32_t *count); // asks no model

@@ -292,7 +292,7 @@ static void chain_is_what_the_draft_would_write(void **state)
 static void depth_and_node_limits_are_kept(void **state)
 {
     fixture_t *f = *state;
-    static const or_draft_method_t methods[] = {OR_DRAFT_COUPLED, OR_DRAFT_CHAIN, OR_DRAFT_NONE};
+    static const or_draft_method_t methods[] = {OR_DRAFT_COUPLED, OR_DRAFT_CHAIN, OR_DRAFT_TOPK};
     for (int m = 0; m < 3; m++) {
         for (uint32_t depth = 0; depth <= 3; depth++) {
             f->job.depth_max = depth;
@@ -300,7 +300,7 @@ static void depth_and_node_limits_are_kept(void **state)
             build(f, methods[m]);
             uint32_t count = or_token_tree_count(f->tree);
             assert_true(count <= 20);
-            assert_true((count == 0) == (depth == 0 || methods[m] == OR_DRAFT_NONE));
+            assert_true((count == 0) == (depth == 0));
             for (uint32_t i = 1; i <= count; i++) {
                 assert_true(or_token_tree_depths(f->tree)[i] <= depth);
             }
@@ -311,7 +311,7 @@ static void depth_and_node_limits_are_kept(void **state)
     }
     run_root(f);
     assert_int_equal(or_builder_build(f->builder, (or_draft_method_t)99, &f->job, f->tree),
-                     OR_OK); // no nodes wanted: nothing to object to
+                     OR_ERR_UNSUPPORTED);
     f->job.nodes_max = 1;
     assert_int_equal(or_builder_build(f->builder, (or_draft_method_t)99, &f->job, f->tree),
                      OR_ERR_UNSUPPORTED);
@@ -356,11 +356,13 @@ static void an_agreeing_target_teaches_trust(void **state)
         f->job.place.byte_offset = 100 * round; // other noise, another tree
         build(f, OR_DRAFT_CHAIN);
         const uint32_t accepted[] = {1, 2, 3, 4, 5, 6};
-        or_builder_learn(f->builder, &f->belief, accepted, 6, or_token_tree_tokens(f->tree)[7]);
+        or_builder_learn(f->builder, &f->belief, NULL, accepted, 6,
+                         or_token_tree_tokens(f->tree)[7]);
     }
     assert_true(or_belief_tau(&f->belief) < before);
     const uint32_t unknown[] = {1, 1000, 3};
-    or_builder_learn(f->builder, &f->belief, unknown, 3, 5); // a wrong verdict must do no harm
+    or_builder_learn(f->builder, &f->belief, NULL, unknown, 3,
+                     5); // a wrong verdict must do no harm
     assert_true(isfinite(or_belief_tau(&f->belief)));
 }
 

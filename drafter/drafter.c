@@ -8,12 +8,17 @@
 #include "drafter/session.h"
 #include "proto/edge.h"
 
+#define SAVE_NS (60 * 1000000000LL) // measured acceptance is written this often
+
 struct or_drafter {
     or_drafter_config_t config;
     or_dshared_t shared;
     or_edge_t edge;
     or_dsession_t *sessions; // config.sessions_max places
     uint32_t turn;           // where the search for work starts: round robin
+    or_calibrations_t calibrations;
+    bool learned;     // since they were saved
+    int64_t saved_ns; // or read
 };
 
 or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_gguf_t *gguf,
@@ -46,11 +51,39 @@ or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *mod
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the drafter");
     }
     drafter->config = *config;
-    drafter->shared = (or_dshared_t){model, vocab, clock, config->nodes_max};
+    drafter->shared = (or_dshared_t){.model = model,
+                                     .vocab = vocab,
+                                     .clock = clock,
+                                     .nodes_max = config->nodes_max,
+                                     .calibrations = &drafter->calibrations,
+                                     .more_models = config->more_models,
+                                     .more_count = config->more_count};
     or_edge_init(&drafter->edge, link);
     drafter->sessions = sessions;
+    drafter->saved_ns = or_clock_now(clock);
+    or_status_t status = OR_OK;
+    if (config->acceptance_file != NULL) {
+        status = or_calibrations_load(&drafter->calibrations, config->acceptance_file);
+    }
+    if (status != OR_OK) {
+        or_drafter_destroy(&drafter);
+        return status;
+    }
     *drafter_p = drafter;
     return OR_OK;
+}
+
+// A file that cannot be written is worth a warning and no more: drafting goes on.
+static void save(or_drafter_t *drafter)
+{
+    if (drafter->config.acceptance_file == NULL || !drafter->learned) {
+        return;
+    }
+    if (or_calibrations_save(&drafter->calibrations, drafter->config.acceptance_file) != OR_OK) {
+        or_log(OR_LOG_WARN, "measured acceptance is not saved: %s", or_error_text());
+    }
+    drafter->learned = false;
+    drafter->saved_ns = or_clock_now(drafter->shared.clock);
 }
 
 void or_drafter_destroy(or_drafter_t **drafter_p)
@@ -59,6 +92,7 @@ void or_drafter_destroy(or_drafter_t **drafter_p)
     if (drafter == NULL) {
         return;
     }
+    save(drafter);
     for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
         or_dsession_close(&drafter->sessions[i]);
     }
@@ -98,8 +132,7 @@ static or_dsession_t *page_donor(or_drafter_t *drafter, const or_dsession_t *hun
     or_dsession_t *donor = NULL;
     for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
         or_dsession_t *session = &drafter->sessions[i];
-        if (session->id.value == 0 || session == hungry ||
-            or_kv_sequence_length(session->kv) == 0) {
+        if (session->id.value == 0 || session == hungry || !or_dsession_holds_pages(session)) {
             continue;
         }
         bool rests = donor != NULL && donor->wanted && !session->wanted;
@@ -130,7 +163,7 @@ static void send_tree(or_drafter_t *drafter, const or_dsession_t *session)
                             .draft_us = session->draft_us},
     };
     if (session->built && or_accept_rule_uses_laws(session->terms.open.accept_rule)) {
-        const or_draws_t *draws = or_builder_draws(session->builder);
+        const or_draws_t *draws = or_merge_draws(session->merge);
         or_draft_tree_t *tree = &message.body.draft_tree;
         tree->law_index = draws->law_index;
         tree->draw_order = draws->order;
@@ -188,6 +221,8 @@ static void on_verdict(or_drafter_t *drafter, or_dsession_t *session, const or_v
     if (or_dsession_verdict(session, &drafter->shared, verdict) != OR_OK) {
         or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_NEED_PREFIX, session->log.length,
                            or_error_text());
+    } else {
+        drafter->learned = drafter->learned || session->calibration != NULL;
     }
 }
 
@@ -245,7 +280,7 @@ static void work(or_drafter_t *drafter, or_dsession_t *session)
         if (donor == NULL) {
             break;
         }
-        or_kv_sequence_truncate(donor->kv, 0);
+        or_dsession_drop_pages(donor);
         status = or_dsession_draft(session, &drafter->shared);
     }
     if (status != OR_OK) {
@@ -262,6 +297,9 @@ int64_t or_drafter_turn(or_drafter_t *drafter)
 {
     or_edge_drain(&drafter->edge, on_message, drafter);
     int64_t due = or_link_tick(drafter->edge.link);
+    if (or_clock_now(drafter->shared.clock) - drafter->saved_ns >= SAVE_NS) {
+        save(drafter);
+    }
     or_dsession_t *session = next_work(drafter);
     if (session == NULL) {
         return due;

@@ -19,13 +19,19 @@ typedef struct or_drafter or_drafter_t;
 typedef struct {
     uint32_t nodes_max;    // of one tree
     uint32_t sessions_max; // more are refused with BUSY
+    // Where measured acceptance is kept (calibration.h), read at the start if it is there, written
+    // every minute and at the end. Borrowed; NULL: nowhere.
+    const char *acceptance_file;
+    // Further draft models, for method multi (session.h). Borrowed.
+    or_model_t *const *more_models;
+    uint32_t more_count;
 } or_drafter_config_t;
 
 // What to say in Hello. Strings are borrowed from gguf.
 or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_gguf_t *gguf,
                             const or_model_t *model, const or_vocab_t *vocab);
 
-// Borrows all. OR_ERR_NO_MEMORY.
+// Borrows all. OR_ERR_NO_MEMORY; OR_ERR_FORMAT, OR_ERR_IO (acceptance file).
 or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *model,
                               const or_vocab_t *vocab, or_link_t *link, const or_clock_t *clock,
                               or_drafter_t **drafter_p);

@@ -9,11 +9,14 @@
 #include "common/base/program.h"
 #include "common/decode/token_tree.h"
 #include "drafter/drafter.h"
+#include "drafter/session.h"
 #include "proto/edge.h"
 
 typedef struct {
     char *model;
+    or_option_list_t multi_models;
     char *connect;
+    char *acceptance_file;
     char *log_level;
     uint32_t threads;
     uint32_t context;
@@ -23,6 +26,8 @@ typedef struct {
 
 static const or_option_t table[] = {
     {"model", "m", OR_OPTION_STRING, offsetof(config_t, model), "FILE", "draft model (GGUF)"},
+    {"multi-model", "md", OR_OPTION_LIST, offsetof(config_t, multi_models), "FILE",
+     "a further draft model of the same vocabulary, for --draft-method multi (may be repeated)"},
     {"connect", NULL, OR_OPTION_STRING, offsetof(config_t, connect), "ENDPOINT",
      "the coordinator, e.g. tcp://127.0.0.1:5577"},
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N", "threads; 0: one a core"},
@@ -32,6 +37,8 @@ static const or_option_t table[] = {
      "largest tree built"},
     {"sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, sessions_max), "N",
      "sessions whose cache is kept"},
+    {"acceptance-file", NULL, OR_OPTION_STRING, offsetof(config_t, acceptance_file), "FILE",
+     "remember here how often guesses are accepted, for sequoia and calibrated dyspec"},
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
      "error, warn, info, debug, trace"},
     {0}};
@@ -41,7 +48,8 @@ static const or_option_program_t program = {
     .summary = "Build trees of guessed tokens with a draft model, for a coordinator.",
     .usage = "-m FILE --connect ENDPOINT [options]",
     .table = table,
-    .examples = "  outrider-drafter -m draft.gguf --connect tcp://127.0.0.1:5577\n",
+    .examples = "  outrider-drafter -m draft.gguf --connect tcp://127.0.0.1:5577\n"
+                "  outrider-drafter -m one.gguf -md two.gguf --connect tcp://127.0.0.1:5577\n",
 };
 
 static int64_t turn(void *role)
@@ -54,17 +62,78 @@ static const char *refused(const void *role)
     return or_drafter_refused(role);
 }
 
+// The models beside the first.
+typedef struct {
+    or_gguf_t *ggufs[OR_DRAFT_MODELS_MAX];
+    or_model_t *models[OR_DRAFT_MODELS_MAX];
+    uint32_t count; // open or half open
+} more_models_t;
+
+static or_status_t same_vocabulary(const char *path, const or_gguf_t *gguf, const or_vocab_t *first)
+{
+    or_vocab_t *vocab;
+    or_status_t status = or_vocab_load(gguf, &vocab);
+    if (status != OR_OK) {
+        return status;
+    }
+    bool same = or_vocab_hash(vocab) == or_vocab_hash(first);
+    or_vocab_destroy(&vocab);
+    return same ? OR_OK
+                : or_fail(OR_ERR_INVALID,
+                          "%s has another vocabulary than the first model: models that draft "
+                          "together must share one",
+                          path);
+}
+
+static or_status_t open_more(const char *path, const or_model_options_t *options,
+                             const or_edge_process_t *first, more_models_t *more)
+{
+    uint32_t at = more->count++;
+    uint32_t context = or_model_context(first->model);
+    or_model_options_t as_first = *options;
+    as_first.context_max = context;
+    or_status_t status = or_gguf_open(path, &more->ggufs[at]);
+    if (status == OR_OK) {
+        status = same_vocabulary(path, more->ggufs[at], first->vocab);
+    }
+    if (status == OR_OK) {
+        status = or_model_load(more->ggufs[at], &as_first, &more->models[at]);
+    }
+    if (status == OR_OK && or_model_context(more->models[at]) < context) {
+        status = or_fail(OR_ERR_INVALID,
+                         "%s holds %" PRIu32 " tokens, the first model %" PRIu32
+                         ": set -c to the smaller number",
+                         path, or_model_context(more->models[at]), context);
+    }
+    return status;
+}
+
+static void close_more(more_models_t *more)
+{
+    for (uint32_t i = more->count; i-- > 0;) {
+        or_model_destroy(&more->models[i]);
+        or_gguf_close(&more->ggufs[i]);
+    }
+}
+
 // Everything from the file to the loop; cleaned up in reverse.
 static or_status_t serve(const config_t *config)
 {
     or_edge_process_t process;
+    more_models_t more = {0};
     or_drafter_t *drafter = NULL;
     const or_model_options_t options = {.threads = config->threads,
                                         .context_max = config->context,
                                         .sequences_max = config->sessions_max};
-    const or_drafter_config_t shape = {.nodes_max = config->nodes_max,
-                                       .sessions_max = config->sessions_max};
     or_status_t status = or_edge_process_open(config->model, &options, config->connect, &process);
+    for (size_t i = 0; status == OR_OK && i < config->multi_models.count; i++) {
+        status = open_more(config->multi_models.items[i], &options, &process, &more);
+    }
+    const or_drafter_config_t shape = {.nodes_max = config->nodes_max,
+                                       .sessions_max = config->sessions_max,
+                                       .acceptance_file = config->acceptance_file,
+                                       .more_models = more.models,
+                                       .more_count = more.count};
     if (status == OR_OK) {
         or_hello_t hello = or_drafter_hello(&shape, process.gguf, process.model, process.vocab);
         status = or_edge_process_greet(&process, &hello);
@@ -77,6 +146,7 @@ static or_status_t serve(const config_t *config)
         status = or_edge_process_run(&process, turn, refused, drafter);
     }
     or_drafter_destroy(&drafter);
+    close_more(&more);
     or_edge_process_close(&process);
     return status;
 }
@@ -89,6 +159,9 @@ static or_status_t check(const config_t *config)
     if (config->nodes_max == 0 || config->nodes_max > OR_TREE_NODES_MAX) {
         return or_fail(OR_ERR_INVALID, "--draft-nodes-max: %" PRIu32 " is not between 1 and %u",
                        config->nodes_max, OR_TREE_NODES_MAX);
+    }
+    if (config->multi_models.count >= OR_DRAFT_MODELS_MAX) {
+        return or_fail(OR_ERR_INVALID, "at most %u models can draft together", OR_DRAFT_MODELS_MAX);
     }
     if (config->sessions_max == 0) {
         return or_fail(OR_ERR_INVALID, "--sessions-max is at least 1");

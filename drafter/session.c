@@ -46,6 +46,22 @@ static or_status_t take_shape(const or_open_session_t *open, uint32_t nodes, or_
     return status == OR_OK ? or_shape_check(shape, method, open->draft_depth) : status;
 }
 
+// One lane for each model that drafts.
+static or_status_t open_lanes(or_dsession_t *session, const or_dshared_t *shared)
+{
+    const or_open_session_t *open = &session->terms.open;
+    uint32_t law_entries = is_drawn(open) ? open->law_entries : 0;
+    uint32_t count = open->draft_method == OR_DRAFT_MULTI ? 1 + shared->more_count : 1;
+    or_status_t status = or_merge_create(count, open->draft_nodes, &session->merge);
+    for (uint32_t i = 0; status == OR_OK && i < count; i++) {
+        or_model_t *model = i == 0 ? shared->model : shared->more_models[i - 1];
+        session->lane_count++; // open or half open: to be closed
+        status =
+            or_lane_open(&session->lanes[i], model, shared->vocab, open->draft_nodes, law_entries);
+    }
+    return status;
+}
+
 or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared, or_session_id_t id,
                              const or_open_session_t *open)
 {
@@ -56,6 +72,9 @@ or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared,
     uint32_t nodes = open->draft_nodes < shared->nodes_max ? open->draft_nodes : shared->nodes_max;
     or_dsession_t fresh = {.id = id};
     or_belief_init(&fresh.belief);
+    fresh.calibration =
+        or_calibrations_find(shared->calibrations, (or_draft_method_t)open->draft_method,
+                             is_drawn(open), open->sampling.temperature);
     status = take_shape(open, nodes, &fresh.shape);
     if (status == OR_OK) {
         status = or_terms_copy(open, &fresh.terms);
@@ -69,11 +88,7 @@ or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared,
         status = or_token_tree_create(nodes, &fresh.tree);
     }
     if (status == OR_OK) {
-        status = or_builder_create(shared->model, shared->vocab, nodes,
-                                   is_drawn(open) ? open->law_entries : 0, &fresh.builder);
-    }
-    if (status == OR_OK) {
-        status = or_model_open_sequence(shared->model, or_builder_slots(fresh.builder), &fresh.kv);
+        status = open_lanes(&fresh, shared);
     }
     if (status != OR_OK) {
         or_dsession_close(&fresh);
@@ -85,12 +100,30 @@ or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared,
 
 void or_dsession_close(or_dsession_t *session)
 {
-    or_kv_sequence_close(&session->kv);
-    or_builder_destroy(&session->builder);
+    for (uint32_t i = 0; i < session->lane_count; i++) {
+        or_lane_close(&session->lanes[i]);
+    }
+    or_merge_destroy(&session->merge);
     or_token_tree_destroy(&session->tree);
     or_token_log_fini(&session->log);
     or_terms_fini(&session->terms);
     memset(session, 0, sizeof *session);
+}
+
+bool or_dsession_holds_pages(const or_dsession_t *session)
+{
+    bool holds = false;
+    for (uint32_t i = 0; i < session->lane_count; i++) {
+        holds = holds || or_kv_sequence_length(session->lanes[i].kv) > 0;
+    }
+    return holds;
+}
+
+void or_dsession_drop_pages(or_dsession_t *session)
+{
+    for (uint32_t i = 0; i < session->lane_count; i++) {
+        or_kv_sequence_truncate(session->lanes[i].kv, 0);
+    }
 }
 
 or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *shared,
@@ -113,9 +146,8 @@ or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *share
         *again = !session->wanted;
         return OR_OK;
     }
-    or_kv_sequence_drop_slots(session->kv);
-    if (kept < or_kv_sequence_length(session->kv)) {
-        or_kv_sequence_truncate(session->kv, kept);
+    for (uint32_t i = 0; i < session->lane_count; i++) {
+        or_lane_truncate(&session->lanes[i], kept);
     }
     session->round = prefix->round;
     session->tree_round = 0;
@@ -150,28 +182,25 @@ static uint64_t hash_after(const or_dsession_t *session, const or_verdict_t *ver
     return or_prefix_hash(hash, &verdict->next, 1);
 }
 
-// Accepted nodes that were expanded keep their K and V; the first that was not, and what follows,
-// is computed next time. So is everything where the pages went to another session since the tree
-// was built.
-static or_status_t keep_path(or_dsession_t *session, const or_verdict_t *verdict)
+// What a lane makes of a verdict: it keeps its part of the path, and learns what came after it.
+static or_status_t tell_lane(or_dsession_t *session, uint32_t index, const or_verdict_t *verdict)
 {
-    uint32_t slots[OR_TREE_NODES_MAX];
+    or_lane_t *lane = &session->lanes[index];
+    const int32_t *tokens = or_token_tree_tokens(session->tree);
+    uint32_t path[OR_TREE_NODES_MAX];
     uint32_t count = 0;
-    bool root_cached = or_kv_sequence_length(session->kv) == session->log.length;
-    while (root_cached && count < verdict->accepted_count) {
-        uint32_t slot = or_builder_slot(session->builder, verdict->accepted[count]);
-        if (slot == OR_KV_NO_SLOT) {
+    for (; count < verdict->accepted_count; count++) {
+        path[count] = or_merge_origin(session->merge, index, verdict->accepted[count]);
+        if (path[count] == 0) {
             break;
         }
-        slots[count++] = slot;
     }
-    or_status_t status = or_kv_sequence_accept(session->kv, slots, count);
-    if (status ==
-        OR_ERR_FULL) { // no page to move them to: drafting makes room and computes them again
-        or_kv_sequence_drop_slots(session->kv);
-        status = OR_OK;
+    int32_t next =
+        count < verdict->accepted_count ? tokens[verdict->accepted[count]] : (int32_t)verdict->next;
+    if (index == 0) { // the belief is about the first model
+        or_builder_learn(lane->builder, &session->belief, session->calibration, path, count, next);
     }
-    return status;
+    return or_lane_keep(lane, session->log.length, path, count);
 }
 
 or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shared,
@@ -193,9 +222,9 @@ or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shar
     }
     or_status_t status = OR_OK;
     if (ours && session->built) {
-        or_builder_learn(session->builder, &session->belief, verdict->accepted,
-                         verdict->accepted_count, (int32_t)verdict->next);
-        status = keep_path(session, verdict);
+        for (uint32_t i = 0; status == OR_OK && i < session->lane_count; i++) {
+            status = tell_lane(session, i, verdict);
+        }
     }
     const int32_t *tokens = or_token_tree_tokens(session->tree);
     for (uint32_t i = 0; status == OR_OK && i < verdict->accepted_count; i++) {
@@ -215,35 +244,6 @@ or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shar
     return OR_OK;
 }
 
-// Compute K and V of every committed token; the last pass ends with the root, whose row is
-// *root_row.
-static or_status_t catch_up(or_dsession_t *session, const or_dshared_t *shared, uint32_t *root_row)
-{
-    or_model_row_t rows[64];
-    uint32_t rows_max = or_model_rows_max(shared->model);
-    rows_max = rows_max < 64 ? rows_max : 64;
-    uint32_t length = session->log.length;
-    uint32_t from = or_kv_sequence_length(session->kv);
-    if (from >= length) { // the root's logits are gone: run it again
-        or_kv_sequence_truncate(session->kv, length - 1);
-        from = length - 1;
-    }
-    while (from < length) {
-        uint32_t count = length - from < rows_max ? length - from : rows_max;
-        for (uint32_t i = 0; i < count; i++) {
-            rows[i] = (or_model_row_t){session->kv, session->log.tokens[from + i], OR_KV_NO_SLOT,
-                                       OR_KV_NO_SLOT};
-        }
-        or_status_t status = or_model_forward(shared->model, rows, count);
-        if (status != OR_OK) {
-            return status;
-        }
-        from += count;
-        *root_row = count - 1;
-    }
-    return OR_OK;
-}
-
 static or_noise_place_t place_after(const or_dsession_t *session, const or_dshared_t *shared)
 {
     const uint32_t *widths = or_vocab_widths(shared->vocab);
@@ -254,40 +254,79 @@ static or_noise_place_t place_after(const or_dsession_t *session, const or_dshar
     return place;
 }
 
+// A lane's method, shape and nodes. Several models share the sequences of the shape, and draw with
+// numbers of their own.
+static or_draft_method_t suit_lane(const or_dsession_t *session, uint32_t index,
+                                   or_build_job_t *job)
+{
+    or_draft_method_t method = (or_draft_method_t)session->terms.open.draft_method;
+    if (method != OR_DRAFT_MULTI || job->nodes_max == 0) {
+        return method;
+    }
+    uint32_t all = session->shape.widths[0];
+    uint32_t mine = all / session->lane_count + (index < all % session->lane_count);
+    job->shape.widths[0] = mine;
+    job->nodes_max = (uint32_t)((uint64_t)job->nodes_max * mine / all);
+    return OR_DRAFT_KSEQ;
+}
+
+static or_status_t build_lane(or_dsession_t *session, const or_dshared_t *shared, uint32_t index)
+{
+    const or_open_session_t *open = &session->terms.open;
+    or_lane_t *lane = &session->lanes[index];
+    or_rng_key_t key = {open->draft_key};
+    key = index == 0 ? key : or_rng_key(key.value, index);
+    or_keyed_chooser_t chooser = or_keyed_chooser(key, session->round, (or_rng_key_t){0}, NULL);
+    or_build_job_t job = {
+        .sequence = lane->kv,
+        .history = session->log.tokens,
+        .history_count = session->log.length,
+        .place = place_after(session, shared),
+        .noise_key = {open->noise_key},
+        .sampling = open->sampling,
+        .draft_temperature = open->draft_temperature,
+        .chooser = &chooser.chooser,
+        .shape = session->shape,
+        .calibrated = open->draft_calibrated,
+        .threshold = open->draft_threshold,
+        .calibration = session->calibration,
+        .nodes_max = open->draft_nodes,
+        .depth_max = open->draft_depth,
+        .belief = &session->belief,
+    };
+    or_draft_method_t method = suit_lane(session, index, &job);
+    or_build_job_suit(&job, method, (or_accept_rule_t)open->accept_rule);
+    or_status_t status = OR_OK;
+    if (or_build_asks_model(method)) {
+        status = or_lane_catch_up(lane, &session->log, &job.root_row);
+    }
+    return status == OR_OK ? or_builder_build(lane->builder, method, &job, lane->tree) : status;
+}
+
+static or_status_t build(or_dsession_t *session, const or_dshared_t *shared)
+{
+    or_merge_part_t parts[OR_DRAFT_MODELS_MAX];
+    for (uint32_t i = 0; i < session->lane_count; i++) {
+        or_status_t status = build_lane(session, shared, i);
+        if (status != OR_OK) {
+            return status;
+        }
+        or_lane_t *lane = &session->lanes[i];
+        parts[i] = (or_merge_part_t){lane->tree, or_builder_draws(lane->builder)};
+    }
+    return or_merge_trees(session->merge, parts, session->lane_count,
+                          or_accept_rule_counts_repeats(session->terms.open.accept_rule),
+                          session->tree);
+}
+
 or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared)
 {
     int64_t started = or_clock_now(shared->clock);
     const or_open_session_t *open = &session->terms.open;
-    or_status_t status = OR_OK;
     or_token_tree_reset(session->tree, session->log.tokens[session->log.length - 1]);
     session->built =
         session->log.length <= or_model_context(shared->model) && open->draft_nodes > 0;
-    if (session->built) {
-        uint32_t root_row = 0;
-        or_keyed_chooser_t chooser = or_keyed_chooser((or_rng_key_t){open->draft_key},
-                                                      session->round, (or_rng_key_t){0}, NULL);
-        status = catch_up(session, shared, &root_row);
-        or_build_job_t job = {
-            .sequence = session->kv,
-            .root_row = root_row,
-            .history = session->log.tokens,
-            .history_count = session->log.length,
-            .place = place_after(session, shared),
-            .noise_key = {open->noise_key},
-            .sampling = open->sampling,
-            .draft_temperature = open->draft_temperature,
-            .chooser = &chooser.chooser,
-            .shape = session->shape,
-            .nodes_max = open->draft_nodes,
-            .depth_max = open->draft_depth,
-            .belief = &session->belief,
-        };
-        or_draft_method_t method = (or_draft_method_t)open->draft_method;
-        or_build_job_suit(&job, method, (or_accept_rule_t)open->accept_rule);
-        if (status == OR_OK) {
-            status = or_builder_build(session->builder, method, &job, session->tree);
-        }
-    }
+    or_status_t status = session->built ? build(session, shared) : OR_OK;
     if (status != OR_OK) {
         return status;
     }

@@ -2,7 +2,7 @@
 // tree built.
 //
 //     log     [ prompt ........ completion .... root ]
-//     kv      [ what was computed ]  slots: the expanded nodes of the last tree
+//     lanes   [ K and V of what was computed ]  slots: the expanded nodes of the last tree
 //     round   the one to draft next, or drafted and not yet judged
 //
 // It knows no peers and sends nothing: drafter.c does. One thread.
@@ -11,18 +11,23 @@
 #include "common/base/clock.h"
 #include "common/model/model.h"
 #include "common/text/vocab.h"
-#include "drafter/builder.h"
+#include "drafter/lane.h"
+#include "drafter/merge.h"
 #include "proto/terms.h"
 #include "proto/token_log.h"
+
+#define OR_DRAFT_MODELS_MAX 8u // in one drafter
 
 typedef struct {
     or_session_id_t id; // 0: this place is free
     or_terms_t terms;
     or_token_log_t log;
-    or_kv_sequence_t *kv;
-    or_builder_t *builder;
-    or_shape_t shape; // of its trees, for methods that have one
+    or_lane_t lanes[OR_DRAFT_MODELS_MAX];
+    uint32_t lane_count; // 1, unless several models draft
+    or_merge_t *merge;   // the lanes' trees into `tree`
+    or_shape_t shape;    // of its trees, for methods that have one
     or_belief_t belief;
+    or_calibration_t *calibration; // of the shared ones; NULL if the method uses none
     or_token_tree_t *tree;
     uint64_t round;      // 0 before the first prefix
     uint64_t tree_round; // of `tree`; 0 if there is none
@@ -38,12 +43,21 @@ typedef struct {
     const or_vocab_t *vocab;
     const or_clock_t *clock;
     uint32_t nodes_max;
+    or_calibrations_t *calibrations;
+    // Further models of the same vocabulary, for method multi; they hold as many positions as `model`
+    // or more.
+    or_model_t *const *more_models;
+    uint32_t more_count; // at most OR_DRAFT_MODELS_MAX - 1
 } or_dshared_t;
 
 // Fill a free place. OR_ERR_UNSUPPORTED (method), OR_ERR_INVALID (sampling), OR_ERR_NO_MEMORY.
 or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared, or_session_id_t id,
                              const or_open_session_t *open);
 void or_dsession_close(or_dsession_t *session);
+
+// Does it hold pages? Give them all back; what was in them is computed again when it drafts.
+bool or_dsession_holds_pages(const or_dsession_t *session);
+void or_dsession_drop_pages(or_dsession_t *session);
 
 // Take committed tokens. *again: the prefix is what the last tree stands on already, so send that
 // tree again. OR_ERR_MISMATCH (replay from 0, please), OR_ERR_INVALID, OR_ERR_FULL.

@@ -16,6 +16,7 @@
 #include "launch/process.h"
 #include "proto/edge.h"
 
+#define ARGS_MAX (16 + 2 * OR_CLUSTER_MODELS_MAX)
 #define READY_MS 30000   // for a coordinator to read its vocabulary and listen
 #define ENDING_LOOKS 100 // 10 ms apart, for a child that closed the ready pipe to end
 #define ENDPOINT_BYTES 256
@@ -135,6 +136,19 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     return status;
 }
 
+// What only a drafter takes.
+static void add_drafters_own(const or_cluster_config_t *config, const char **args, size_t count)
+{
+    for (size_t i = 0; i < config->multi_model_count && i < OR_CLUSTER_MODELS_MAX; i++) {
+        args[count++] = "--multi-model";
+        args[count++] = config->multi_models[i];
+    }
+    if (config->acceptance_file != NULL) {
+        args[count++] = "--acceptance-file";
+        args[count++] = config->acceptance_file;
+    }
+}
+
 static or_status_t start_worker(or_cluster_t *cluster, int which)
 {
     const or_cluster_config_t *config = &cluster->config;
@@ -148,19 +162,20 @@ static or_status_t start_worker(or_cluster_t *cluster, int which)
     snprintf(threads, sizeof threads, "%" PRIu32,
              which == VERIFIER ? config->threads : config->draft_threads);
     snprintf(context, sizeof context, "%" PRIu32, config->context);
-    const char *args[] = {"-m",
-                          which == VERIFIER ? config->model : config->draft_model,
-                          "--connect",
-                          cluster->endpoint,
-                          "-t",
-                          threads,
-                          "-c",
-                          context,
-                          "--log-level",
-                          config->log_level,
-                          joined[1] >= 0 ? "--ready-fd" : NULL,
-                          ready_fd,
-                          NULL};
+    const char *args[ARGS_MAX] = {
+        "-m",          which == VERIFIER ? config->model : config->draft_model,
+        "--connect",   cluster->endpoint,
+        "-t",          threads,
+        "-c",          context,
+        "--log-level", config->log_level};
+    size_t count = 10;
+    if (joined[1] >= 0) {
+        args[count++] = "--ready-fd";
+        args[count++] = ready_fd;
+    }
+    if (which == DRAFTER) {
+        add_drafters_own(config, args, count);
+    }
     or_status_t status = or_process_start(
         &cluster->children[which], which == VERIFIER ? "outrider-verifier" : "outrider-drafter",
         args, config->show_logs, joined[1]);
@@ -174,6 +189,10 @@ static or_status_t start_worker(or_cluster_t *cluster, int which)
 
 or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **cluster_p)
 {
+    if (config->multi_model_count > OR_CLUSTER_MODELS_MAX) {
+        return or_fail(OR_ERR_INVALID, "--multi-model: at most %u further models are possible",
+                       OR_CLUSTER_MODELS_MAX);
+    }
     or_cluster_t *cluster = calloc(1, sizeof *cluster);
     if (cluster == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a cluster");

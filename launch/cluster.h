@@ -15,7 +15,11 @@ typedef struct {
     const char *listen;      // the coordinator's endpoint; a port of * takes any free one
     const char *model;       // target
     const char *draft_model; // NULL: no drafter
-    uint32_t threads;        // of the verifier; 0: its own choice
+    // Further draft models, for --draft-method multi; at most OR_CLUSTER_MODELS_MAX.
+    char *const *multi_models;
+    size_t multi_model_count;
+    const char *acceptance_file; // the drafter's; NULL: none
+    uint32_t threads;            // of the verifier; 0: its own choice
     uint32_t draft_threads;
     uint32_t context; // 0: what the models were made for
     const char *log_level;
@@ -24,10 +28,12 @@ typedef struct {
     bool restart; // verifier and drafter, with a growing pause, when they end
 } or_cluster_config_t;
 
+#define OR_CLUSTER_MODELS_MAX 7u
+
 typedef struct or_cluster or_cluster_t;
 
 // Strings of `config` are borrowed until stop. Returns when the coordinator listens. OR_ERR_IO,
-// OR_ERR_NOT_FOUND, OR_ERR_UNREACHABLE (a child ended at once: its last words).
+// OR_ERR_NOT_FOUND, OR_ERR_UNREACHABLE (a child ended at once: its last words), OR_ERR_INVALID.
 or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **cluster_p);
 // End all children and reap them: those that have not ended in order after `patience_ns` are
 // killed. NULL is fine.

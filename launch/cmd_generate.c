@@ -5,6 +5,7 @@
 
 #include "common/base/interrupt.h"
 #include "common/base/log.h"
+#include "common/decode/methods.h"
 #include "launch/client.h"
 #include "launch/cluster.h"
 #include "launch/commands.h"
@@ -45,6 +46,9 @@ static or_status_t start(run_t *run)
         const or_cluster_config_t local = {.listen = "tcp://127.0.0.1:*",
                                            .model = config->model,
                                            .draft_model = config->draft_model,
+                                           .multi_models = config->multi_models.items,
+                                           .multi_model_count = config->multi_models.count,
+                                           .acceptance_file = config->acceptance_file,
                                            .threads = config->threads,
                                            .draft_threads = config->draft_threads,
                                            .context = config->context,
@@ -158,6 +162,7 @@ static or_status_t print_end(const run_t *run)
 static int run_request(const or_generate_config_t *config, const or_generate_request_t *request)
 {
     run_t run = {.config = config, .request = request};
+    run.report.lossy = or_accept_rule_is_lossy(request->accept_rule);
     or_interrupt_watch();
     or_status_t status = generate(&run);
     bool text_begun = !config->json && run.report.text_bytes > 0;

@@ -18,7 +18,8 @@
 #define END_PATIENCE_NS (3 * OR_NS_PER_S) // for the children to end in order
 
 typedef struct {
-    char *listen, *model, *draft_model, *log_level;
+    char *listen, *model, *draft_model, *acceptance_file, *log_level;
+    or_option_list_t multi_models;
     uint32_t threads, draft_threads, context;
     bool plain;
 } config_t;
@@ -30,6 +31,10 @@ static const or_option_t table[] = {
      "target model (GGUF); the demonstration pair if not given"},
     {"model-draft", "md", OR_OPTION_STRING, offsetof(config_t, draft_model), "FILE",
      "draft model of the same vocabulary"},
+    {"multi-model", NULL, OR_OPTION_LIST, offsetof(config_t, multi_models), "FILE",
+     "a further draft model of the same vocabulary, for --draft-method multi; may be repeated"},
+    {"acceptance-file", NULL, OR_OPTION_STRING, offsetof(config_t, acceptance_file), "FILE",
+     "where the drafter remembers how often guesses are accepted (sequoia, calibrated dyspec)"},
     {"plain", NULL, OR_OPTION_FLAG, offsetof(config_t, plain), NULL, "no drafter"},
     {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
      "context in tokens; 0: what the models were made for"},
@@ -72,6 +77,9 @@ static or_status_t serve(const config_t *config)
     const or_cluster_config_t local = {.listen = config->listen,
                                        .model = config->model,
                                        .draft_model = config->draft_model,
+                                       .multi_models = config->multi_models.items,
+                                       .multi_model_count = config->multi_models.count,
+                                       .acceptance_file = config->acceptance_file,
                                        .threads = config->threads,
                                        .draft_threads = config->draft_threads,
                                        .context = config->context,

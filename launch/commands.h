@@ -12,6 +12,7 @@ enum {
 };
 
 int or_command_generate(int argc, char **argv);
+int or_command_bench(int argc, char **argv);
 int or_command_up(int argc, char **argv);
 int or_command_doctor(int argc, char **argv);
 int or_command_tokenize(int argc, char **argv);

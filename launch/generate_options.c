@@ -22,6 +22,10 @@ static const or_option_t table[] = {
      "target model (GGUF); the demonstration pair if not given"},
     {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
      "draft model of the same vocabulary"},
+    {"multi-model", NULL, OR_OPTION_LIST, AT(multi_models), "FILE",
+     "a further draft model of the same vocabulary, for --draft-method multi; may be repeated"},
+    {"acceptance-file", NULL, OR_OPTION_STRING, AT(acceptance_file), "FILE",
+     "where the drafter remembers how often guesses are accepted (sequoia, calibrated dyspec)"},
     {"connect", NULL, OR_OPTION_STRING, AT(connect), "ENDPOINT",
      "use the coordinator there, e.g. tcp://127.0.0.1:5577, instead of a local cluster"},
     {"ctx-size", "c", OR_OPTION_UINT32, AT(context), "N",
@@ -60,19 +64,35 @@ static const or_option_t table[] = {
      "how far back 'lately' reaches; 0: off, -1: all"},
     {"logit-bias", NULL, OR_OPTION_LIST, AT(logit_bias), "ID+B",
      "add B to a token's logit, e.g. 15043+1 or 15043-inf"},
-    {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Drafting (the text stays an exact sample of the target)"},
+    {NULL, NULL, OR_OPTION_HEADING, 0, NULL,
+     "Drafting (the text stays an exact sample of the target)"},
     {"draft-method", NULL, OR_OPTION_STRING, AT(draft_method), "NAME",
-     "coupled, chain, mcsd, rsd-c, rsd-s, or none (as --plain); if not given, what suits --accept"},
+     "coupled, chain, kseq, multi, mcsd, rsd-c, rsd-s, dyspec, dyspec-t, sequoia, topk, ngram, or "
+     "none (as --plain); if not given, what suits --accept"},
     {"accept", NULL, OR_OPTION_STRING, AT(accept), "NAME",
-     "acceptance rule: coupled; greedy at temperature 0; naive; sps, multi-round or recursive, "
-     "which believe what the drafter says it drew and take trusted drafters only"},
+     "acceptance rule: coupled; greedy at temperature 0; naive; sps, block, kseq, otm, "
+     "multi-round, "
+     "recursive or traversal, which believe what the drafter says it drew and take trusted "
+     "drafters only; typical, lenient with --allow-lossy"},
     {"draft-nodes", NULL, OR_OPTION_UINT32, AT(draft_nodes), "N", "most guesses a round"},
     {"draft-depth", NULL, OR_OPTION_UINT32, AT(draft_depth), "N", "most guesses in a row"},
     {"draft-shape", NULL, OR_OPTION_STRING, AT(draft_shape), "SHAPE",
      "mcsd, rsd-c: children by level, as 4x2x1; rsd-s: width x length, as 4x4; instead of "
      "--draft-nodes and --draft-depth"},
     {"law-entries", NULL, OR_OPTION_UINT32, AT(law_entries), "K",
-     "sps, multi-round, recursive: tokens of a drafter's law that are drawn from and sent"},
+     "rules that believe draws: tokens of a drafter's law that are drawn from and sent"},
+    {"draft-threshold", NULL, OR_OPTION_FLOAT, AT(draft_threshold), "P",
+     "dyspec-t: keep guesses likelier to be reached than P; 0: what suits the number of nodes"},
+    {"draft-calibrated", NULL, OR_OPTION_FLAG, AT(draft_calibrated), NULL,
+     "dyspec, dyspec-t: grow by measured acceptance, not by the drafter's probabilities"},
+    {"allow-lossy", NULL, OR_OPTION_FLAG, AT(allow_lossy), NULL,
+     "rules that do not sample the target's law may be asked for"},
+    {"lenience", NULL, OR_OPTION_FLOAT, AT(lenience), "L",
+     "lenient: how much likelier than the target the drafter may be; 0: the usual, 2"},
+    {"typical-epsilon", NULL, OR_OPTION_FLOAT, AT(typical_epsilon), "E",
+     "typical: tokens of more than this probability pass; 0: the usual, 0.09"},
+    {"typical-delta", NULL, OR_OPTION_FLOAT, AT(typical_delta), "D",
+     "typical: less is enough where the target is unsure; 0: the usual, 0.3"},
     {"draft-temp", NULL, OR_OPTION_FLOAT, AT(draft_temperature), "T",
      "the drafter's temperature; -1: as --temp, or 1 where that is 0"},
     {"plain", NULL, OR_OPTION_FLAG, AT(plain), NULL, "no drafter at all"},
@@ -249,6 +269,12 @@ static or_status_t make_methods(const or_generate_config_t *config, or_generate_
     if (status == OR_OK) {
         status = or_methods_check(method, rule, config->sampling.temperature);
     }
+    if (status == OR_OK && or_accept_rule_is_lossy(rule) && !config->allow_lossy) {
+        status = or_fail(OR_ERR_INVALID,
+                         "--accept %s does not sample the target's law: allow that with "
+                         "--allow-lossy, or use --accept coupled",
+                         config->accept);
+    }
     if (status == OR_OK && config->draft_shape != NULL) {
         status = make_shape(config, method, request);
     }
@@ -297,6 +323,12 @@ or_status_t or_generate_request_make(const or_generate_config_t *config,
         .draft_nodes = config->draft_nodes,
         .draft_depth = config->draft_depth,
         .law_entries = config->law_entries,
+        .allow_lossy = config->allow_lossy,
+        .lenience = config->lenience,
+        .typical_epsilon = config->typical_epsilon,
+        .typical_delta = config->typical_delta,
+        .draft_threshold = config->draft_threshold,
+        .draft_calibrated = config->draft_calibrated,
         .has_draft_temperature = config->draft_temperature >= 0,
         .draft_temperature = config->draft_temperature >= 0 ? config->draft_temperature : 0,
         .ignore_end = config->ignore_end,

@@ -6,6 +6,8 @@
 
 typedef struct {
     char *model, *draft_model;
+    or_option_list_t multi_models;
+    char *acceptance_file;
     char *connect;
     char *prompt, *file;
     int32_t predict; // -1: until an end token or the context
@@ -19,7 +21,9 @@ typedef struct {
     char *accept;
     char *draft_shape; // NULL: the method's own
     uint32_t draft_nodes, draft_depth, law_entries;
-    float draft_temperature; // -1: not given
+    bool allow_lossy, draft_calibrated;
+    float lenience, typical_epsilon, typical_delta, draft_threshold; // 0: the usual
+    float draft_temperature;                                         // -1: not given
     bool plain, json, verbose, display_prompt;
     char *log_level;
 } or_generate_config_t;

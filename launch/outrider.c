@@ -17,6 +17,8 @@ typedef struct {
 static const command_t commands[] = {
     {"generate", or_command_generate,
      "write text after a prompt, on a cluster of its own or on one that runs"},
+    {"bench", or_command_bench,
+     "compare drafting methods and acceptance rules with plain decoding"},
     {"up", or_command_up, "run a local cluster in the foreground"},
     {"doctor", or_command_doctor,
      "check installation, models, ports and a coordinator, and say what to do next"},

@@ -87,6 +87,9 @@ void or_report_print_summary(const or_report_t *report, FILE *out)
 {
     const or_generate_stats_t *stats = &report->stats;
     uint32_t tokens = stats->completion_tokens;
+    if (report->lossy) {
+        fprintf(out, "lossy: this is not a sample of the target's law\n");
+    }
     if (report->note[0] != '\0') {
         fprintf(out, "note: %s\n", report->note);
     }
@@ -167,6 +170,9 @@ or_status_t or_report_print_json(const or_report_t *report, const or_generate_re
         "draft_method", request->plain ? "none" : or_draft_method_name(request->draft_method),
         "accept", or_accept_rule_name(request->accept_rule), //
         "arith_id", report->arith_id, "note", report->note[0] != '\0' ? report->note : NULL);
+    if (report->lossy) {
+        json_object_set_new(line, "lossy", json_true());
+    }
     char *dump = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(line);
     if (dump == NULL) {

@@ -16,6 +16,7 @@ typedef struct {
     uint32_t finish; // or_finish_t
     uint64_t seed;
     char arith_id[64];
+    bool lossy;     // the rule does not sample the target's law
     char note[256]; // what the user should know; may be empty
     or_generate_stats_t stats;
 } or_report_t;

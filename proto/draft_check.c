@@ -21,7 +21,7 @@ or_status_t or_draft_tree_check(const or_draft_tree_t *message, or_accept_rule_t
 {
     or_status_t status =
         or_token_tree_set(tree, root, (const int32_t *)message->tokens, message->back,
-                          message->count, vocab_size, rule == OR_ACCEPT_MULTI_ROUND);
+                          message->count, vocab_size, or_accept_rule_counts_repeats(rule));
     if (status == OR_OK && message->count > 0 && or_accept_rule_uses_laws(rule)) {
         status = check_draws(message, rule, vocab_size, tree);
         if (status != OR_OK) {

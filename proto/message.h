@@ -82,7 +82,12 @@ typedef struct {
     // Branching factors by level, or the one width of a beam; empty: the method's own choice.
     const uint32_t *draft_shape;
     uint32_t draft_shape_count;
-    uint32_t law_entries; // most tokens of a reduced law
+    uint32_t law_entries;  // most tokens of a reduced law
+    float lenience;        // lenient: q / p is multiplied by it; at least 1
+    float typical_epsilon; // typical: a token passes if q(x) > min(epsilon, delta exp(-entropy))
+    float typical_delta;
+    float draft_threshold; // dyspec-t: nodes likelier to be reached than this are kept
+    bool draft_calibrated; // dyspec, dyspec-t: by measured acceptance, not by the drafter's p
 } or_open_session_t;
 
 // Committed tokens start .. start + count - 1. What the receiver holds at and beyond `start` is
@@ -233,6 +238,10 @@ typedef struct {
     const uint32_t *draft_shape; // as in or_open_session_t
     uint32_t draft_shape_count;
     uint32_t law_entries; // 0: the default
+    bool allow_lossy;     // rules that are not lossless may be asked for
+    // As in or_open_session_t; numbers that are 0: the defaults.
+    float lenience, typical_epsilon, typical_delta, draft_threshold;
+    bool draft_calibrated;
 } or_generate_request_t;
 
 #define OR_STATS_LEVELS 16u // beyond, nothing is counted by depth or rank

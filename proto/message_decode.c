@@ -146,6 +146,11 @@ static or_status_t get_open_session(const Outrider__OpenSession *from, or_messag
     to->draft_shape = from->draft_shape;
     to->draft_shape_count = (uint32_t)from->n_draft_shape;
     to->law_entries = from->law_entries;
+    to->lenience = from->lenience;
+    to->typical_epsilon = from->typical_epsilon;
+    to->typical_delta = from->typical_delta;
+    to->draft_threshold = from->draft_threshold;
+    to->draft_calibrated = from->draft_calibrated != 0;
     or_status_t status = check_count("stop ids", from->n_stop_ids);
     if (status == OR_OK) {
         status = check_count("draft shape", from->n_draft_shape);
@@ -346,6 +351,12 @@ static or_status_t get_generate_request(const Outrider__GenerateRequest *from,
     to->draft_shape = from->draft_shape;
     to->draft_shape_count = (uint32_t)from->n_draft_shape;
     to->law_entries = from->law_entries;
+    to->allow_lossy = from->allow_lossy != 0;
+    to->lenience = from->lenience;
+    to->typical_epsilon = from->typical_epsilon;
+    to->typical_delta = from->typical_delta;
+    to->draft_threshold = from->draft_threshold;
+    to->draft_calibrated = from->draft_calibrated != 0;
     or_status_t status = check_count("prompt tokens", from->n_prompt_tokens);
     if (status == OR_OK) {
         status = check_count("draft shape", from->n_draft_shape);

@@ -145,6 +145,11 @@ static or_status_t put_open_session(const or_open_session_t *from, Outrider__Ope
     to->n_draft_shape = from->draft_shape_count;
     to->draft_shape = (uint32_t *)from->draft_shape;
     to->law_entries = from->law_entries;
+    to->lenience = from->lenience;
+    to->typical_epsilon = from->typical_epsilon;
+    to->typical_delta = from->typical_delta;
+    to->draft_threshold = from->draft_threshold;
+    to->draft_calibrated = from->draft_calibrated;
     return put_sampling(&from->sampling, scratch);
 }
 
@@ -336,6 +341,12 @@ static or_status_t put_generate_request(const or_generate_request_t *from,
     to->n_draft_shape = from->draft_shape_count;
     to->draft_shape = (uint32_t *)from->draft_shape;
     to->law_entries = from->law_entries;
+    to->allow_lossy = from->allow_lossy;
+    to->lenience = from->lenience;
+    to->typical_epsilon = from->typical_epsilon;
+    to->typical_delta = from->typical_delta;
+    to->draft_threshold = from->draft_threshold;
+    to->draft_calibrated = from->draft_calibrated;
     or_status_t status = put_sampling(&from->sampling, scratch);
     return status == OR_OK ? put_stop_strings(from, to, scratch) : status;
 }

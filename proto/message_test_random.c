@@ -115,6 +115,11 @@ static const field_t open_session_fields[] = {
     F64(or_open_session_t, draft_key),
     FARRAY(FIELD_32S, or_open_session_t, draft_shape, draft_shape_count),
     F32(or_open_session_t, law_entries),
+    F32(or_open_session_t, lenience),
+    F32(or_open_session_t, typical_epsilon),
+    F32(or_open_session_t, typical_delta),
+    F32(or_open_session_t, draft_threshold),
+    FBOOL(or_open_session_t, draft_calibrated),
     FEND};
 
 static const field_t prefix_fields[] = {F32(or_prefix_t, start),
@@ -206,6 +211,12 @@ static const field_t generate_request_fields[] = {
     FBOOL(or_generate_request_t, special),
     FARRAY(FIELD_32S, or_generate_request_t, draft_shape, draft_shape_count),
     F32(or_generate_request_t, law_entries),
+    FBOOL(or_generate_request_t, allow_lossy),
+    F32(or_generate_request_t, lenience),
+    F32(or_generate_request_t, typical_epsilon),
+    F32(or_generate_request_t, typical_delta),
+    F32(or_generate_request_t, draft_threshold),
+    FBOOL(or_generate_request_t, draft_calibrated),
     FEND};
 
 static const field_t generate_stats_fields[] = {F32(or_generate_stats_t, prompt_tokens),

@@ -2,29 +2,39 @@
 
 #include "verifier/accept_internal.h"
 
-static const struct {
-    or_accept_rule_t rule;
+// One of the two; the other is NULL.
+typedef struct {
+    or_accept_rule_t number;
     or_accept_choose_t choose;
-} rules[] = {
-    {OR_ACCEPT_COUPLED, or_accept_coupled},
-    {OR_ACCEPT_GREEDY, or_accept_greedy},
-    {OR_ACCEPT_NAIVE, or_accept_coupled}, // under a key that no drafter receives
-    {OR_ACCEPT_SPS, or_accept_sps},
-    {OR_ACCEPT_MULTI_ROUND, or_accept_multi_round},
-    {OR_ACCEPT_RECURSIVE, or_accept_recursive},
+    or_accept_judge_t judge;
+} rule_t;
+
+static const rule_t rules[] = {
+    {OR_ACCEPT_COUPLED, or_accept_coupled, NULL},
+    {OR_ACCEPT_GREEDY, or_accept_greedy, NULL},
+    {OR_ACCEPT_NAIVE, or_accept_coupled, NULL}, // under a key that no drafter receives
+    {OR_ACCEPT_SPS, or_accept_sps, NULL},
+    {OR_ACCEPT_KSEQ, or_accept_kseq, NULL},
+    {OR_ACCEPT_OTM, or_accept_otm, NULL},
+    {OR_ACCEPT_MULTI_ROUND, or_accept_multi_round, NULL},
+    {OR_ACCEPT_RECURSIVE, or_accept_recursive, NULL},
+    {OR_ACCEPT_BLOCK, NULL, or_accept_block},
+    {OR_ACCEPT_TRAVERSAL, NULL, or_accept_traversal},
+    {OR_ACCEPT_TYPICAL, NULL, or_accept_typical},
+    {OR_ACCEPT_LENIENT, or_accept_lenient, NULL},
 };
 
-static or_accept_choose_t find_rule(or_accept_rule_t rule)
+static const rule_t *find_rule(or_accept_rule_t number)
 {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        if (rules[i].rule == rule) {
-            return rules[i].choose;
+        if (rules[i].number == number) {
+            return &rules[i];
         }
     }
     return NULL;
 }
 
-static bool is_stop(const or_accept_job_t *job, int32_t token)
+bool or_accept_is_stop(const or_accept_job_t *job, int32_t token)
 {
     for (uint32_t i = 0; i < job->stop_count; i++) {
         if (job->stop_ids[i] == (uint32_t)token) {
@@ -32,6 +42,35 @@ static bool is_stop(const or_accept_job_t *job, int32_t token)
         }
     }
     return false;
+}
+
+or_status_t or_accept_law_at(const or_accept_job_t *job, uint32_t node, or_law_t *q)
+{
+    uint32_t count = job->history_count + or_token_tree_depths(job->tree)[node];
+    uint32_t above = node;
+    for (uint32_t i = count; i > job->history_count; i--) {
+        job->history[i - 1] = or_token_tree_tokens(job->tree)[above];
+        above = or_token_tree_parents(job->tree)[above];
+    }
+    return job->law(job->law_context, node, job->history, count, q);
+}
+
+void or_accept_take(const or_accept_job_t *job, uint32_t node, int32_t next,
+                    or_acceptance_t *acceptance)
+{
+    acceptance->accepted_count = or_token_tree_depths(job->tree)[node];
+    for (uint32_t i = acceptance->accepted_count; i > 0; i--) {
+        acceptance->accepted[i - 1] = node;
+        node = or_token_tree_parents(job->tree)[node];
+    }
+    acceptance->next = next;
+    acceptance->stopped = or_accept_is_stop(job, next);
+}
+
+void or_accept_take_stop(const or_accept_job_t *job, uint32_t node, or_acceptance_t *acceptance)
+{
+    or_accept_take(job, or_token_tree_parents(job->tree)[node],
+                   or_token_tree_tokens(job->tree)[node], acceptance);
 }
 
 // From the root down: a token follows each node, and the walk goes on where a child carries it.
@@ -49,7 +88,7 @@ static or_status_t walk(or_accept_choose_t choose, const or_accept_job_t *job,
             return status;
         }
         int32_t token = choose(job, node, &q, place);
-        bool stopped = is_stop(job, token);
+        bool stopped = or_accept_is_stop(job, token);
         uint32_t child = stopped ? 0 : or_token_tree_find_child(job->tree, node, token);
         if (child == 0) {
             acceptance->accepted_count = accepted_count;
@@ -67,10 +106,11 @@ static or_status_t walk(or_accept_choose_t choose, const or_accept_job_t *job,
 or_status_t or_accept(or_accept_rule_t rule, const or_accept_job_t *job,
                       or_acceptance_t *acceptance)
 {
-    or_accept_choose_t choose = find_rule(rule);
-    if (choose == NULL) {
+    const rule_t *found = find_rule(rule);
+    if (found == NULL) {
         return or_fail(OR_ERR_UNSUPPORTED, "acceptance rule %u is not known to this version",
                        (unsigned)rule);
     }
-    return walk(choose, job, acceptance);
+    return found->judge != NULL ? found->judge(job, acceptance)
+                                : walk(found->choose, job, acceptance);
 }

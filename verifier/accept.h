@@ -2,8 +2,9 @@
 // (DESIGN.md section 6; ALGORITHMS.md section 1).
 //
 // A rule is one file, accept_<rule>.c, and one row of the table in accept.c. Every rule here is
-// lossless for the drafting methods that common/decode/methods.h pairs it with. All chance comes
-// through job->chooser, so that tests/exactness can enumerate it. One thread.
+// lossless for the drafting methods that common/decode/methods.h pairs it with, but for those it
+// calls lossy. All chance comes through job->chooser, so that tests/exactness can enumerate it. One
+// thread.
 #pragma once
 
 #include "common/decode/chooser.h"
@@ -14,9 +15,16 @@
 #include "verifier/residual.h"
 
 // The target's law after `node` (0: the root) when `history` ends with that node's token. With
-// weights where the rule uses laws (or_accept_rule_uses_laws). Valid until the next call.
+// weights where the rule uses laws (or_accept_rule_uses_laws) or is lossy. Valid until the next call.
 typedef or_status_t (*or_target_law_t)(void *context, uint32_t node, const int32_t *history,
                                        uint32_t history_count, or_law_t *law);
+
+// Scratch of block and traversal: what is left of the laws along a path.
+typedef struct or_traversal or_traversal_t;
+
+// For paths of up to depth_max nodes. OR_ERR_NO_MEMORY.
+or_status_t or_traversal_create(uint32_t depth_max, or_traversal_t **traversal_p);
+void or_traversal_destroy(or_traversal_t **traversal_p);
 
 typedef struct {
     const or_token_tree_t *tree;
@@ -24,7 +32,10 @@ typedef struct {
     or_target_law_t law;
     void *law_context;
     or_chooser_t *chooser;
-    or_residual_t *residual; // scratch; NULL where the rule does not use laws
+    or_residual_t *residual;   // scratch; NULL where the rule does not use laws
+    or_traversal_t *traversal; // scratch as deep as the tree; NULL for other rules than its own
+    // What the lossy rules let pass (proto/message.h, or_open_session_t).
+    double lenience, typical_epsilon, typical_delta;
     // Committed tokens, the root last; room for the tree's depth + 1 more, which the rule uses.
     int32_t *history;
     uint32_t history_count;

@@ -1,6 +1,6 @@
 // multi-round rejection: children drawn with replacement (SpecInfer, Miao et al. 2023; multi-
 // candidate speculative decoding, algorithm 1). As the recursive rule, but S = p stays as it is, and
-// a token that was drawn twice is tried twice.
+// a token that was drawn twice is tried twice. Children of several models come each with its own S.
 #include "verifier/accept_internal.h"
 
 int32_t or_accept_multi_round(const or_accept_job_t *job, uint32_t node, const or_law_t *q,

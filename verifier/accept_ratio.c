@@ -1,15 +1,23 @@
 // What the ratio rules share: the children of a node, the law they came from, the target's residual.
 #include "verifier/accept_internal.h"
 
+static void take_law(or_ratio_t *ratio)
+{
+    const or_draws_t *draws = ratio->job->draws;
+    ratio->law_index = draws->law_index[ratio->child - 1];
+    or_law_left_init(&ratio->s, &draws->laws[ratio->law_index]);
+}
+
 void or_ratio_open(or_ratio_t *ratio, const or_accept_job_t *job, uint32_t node, const or_law_t *q)
 {
     ratio->job = job;
     ratio->node = node;
     ratio->tested = 0;
+    ratio->lenience = 1;
     ratio->child = or_token_tree_first_child(job->tree, node);
     or_residual_open(job->residual, q);
-    if (ratio->child != 0) { // its siblings were drawn from the same law
-        or_law_left_init(&ratio->s, &job->draws->laws[job->draws->law_index[ratio->child - 1]]);
+    if (ratio->child != 0) {
+        take_law(ratio);
     }
 }
 
@@ -29,7 +37,7 @@ bool or_ratio_accepts(or_ratio_t *ratio)
     or_choice_t at = {OR_RNG_ACCEPT, ratio->node, ratio->tested};
     double numerator, denominator;
     or_residual_ratio(job->residual, &ratio->s, place_in_law(ratio), &numerator, &denominator);
-    return job->chooser->bernoulli(job->chooser, at, numerator, denominator);
+    return job->chooser->bernoulli(job->chooser, at, ratio->lenience * numerator, denominator);
 }
 
 void or_ratio_reject(or_ratio_t *ratio)
@@ -46,6 +54,9 @@ void or_ratio_next(or_ratio_t *ratio)
 {
     ratio->child = or_token_tree_next_sibling(ratio->job->tree, ratio->child);
     ratio->tested++;
+    if (ratio->child != 0 && ratio->job->draws->law_index[ratio->child - 1] != ratio->law_index) {
+        take_law(ratio); // another model's draw
+    }
 }
 
 int32_t or_ratio_draw(const or_ratio_t *ratio)

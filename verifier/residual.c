@@ -1,9 +1,11 @@
 #include "verifier/residual.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define NOT_TOUCHED 0u
+#define BLOCK 256u // tokens of q that share a sum
 
 // A token that some law had.
 typedef struct {
@@ -12,14 +14,18 @@ typedef struct {
     double original; // in q, where the factor was 1
 } touched_t;
 
+// `row` and `place` say where an id may be; whether it is there, the id there says (a sparse set:
+// Briggs and Torczon 1993), so that nothing need be cleared.
 struct or_residual {
     uint32_t vocab_size;
-    int32_t *ids; // [vocab_size] q's tokens
+    int32_t *ids; // [vocab_size] q's tokens, a row each
     uint32_t count;
-    double *untouched;  // [vocab_size] q's weights, without the factor; 0 for touched tokens
-    uint32_t *place;    // [vocab_size] 1 + index in `touched`, or NOT_TOUCHED
+    double *untouched;  // [vocab_size] q's weights by row, without the factor; 0 for touched tokens
+    double *sums;       // [vocab_size / BLOCK + 1] of blocks of rows
+    uint32_t *row;      // [vocab_size] of an id
+    uint32_t *place;    // [vocab_size] of an id in `touched`
     touched_t *touched; // [vocab_size]
-    double *list;       // [vocab_size] weights to draw from
+    double *list;       // [vocab_size + vocab_size / BLOCK + 1] weights to draw from
     uint32_t touched_count;
     double untouched_sum; // without the factor
     double factor;
@@ -35,11 +41,14 @@ or_status_t or_residual_create(uint32_t vocab_size, or_residual_t **residual_p)
     residual->vocab_size = vocab_size;
     residual->ids = calloc(vocab_size, sizeof *residual->ids);
     residual->untouched = calloc(vocab_size, sizeof *residual->untouched);
+    residual->sums = calloc((size_t)vocab_size / BLOCK + 1, sizeof *residual->sums);
+    residual->row = calloc(vocab_size, sizeof *residual->row);
     residual->place = calloc(vocab_size, sizeof *residual->place);
     residual->touched = calloc(vocab_size, sizeof *residual->touched);
-    residual->list = calloc((size_t)vocab_size + 1, sizeof *residual->list);
-    if (residual->ids == NULL || residual->untouched == NULL || residual->place == NULL ||
-        residual->touched == NULL || residual->list == NULL) {
+    residual->list = calloc((size_t)vocab_size + vocab_size / BLOCK + 1, sizeof *residual->list);
+    if (residual->ids == NULL || residual->untouched == NULL || residual->sums == NULL ||
+        residual->row == NULL || residual->place == NULL || residual->touched == NULL ||
+        residual->list == NULL) {
         or_residual_destroy(&residual);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for residual laws of %u tokens", vocab_size);
     }
@@ -55,6 +64,8 @@ void or_residual_destroy(or_residual_t **residual_p)
     }
     free(residual->ids);
     free(residual->untouched);
+    free(residual->sums);
+    free(residual->row);
     free(residual->place);
     free(residual->touched);
     free(residual->list);
@@ -62,12 +73,43 @@ void or_residual_destroy(or_residual_t **residual_p)
     *residual_p = NULL;
 }
 
+static uint32_t blocks(const or_residual_t *residual)
+{
+    return (residual->count + BLOCK - 1) / BLOCK;
+}
+
+static uint32_t block_size(const or_residual_t *residual, uint32_t block)
+{
+    uint32_t left = residual->count - block * BLOCK;
+    return left < BLOCK ? left : BLOCK;
+}
+
+// In four strands, since an addition waits for the one before it.
+static double sum_of(const double *x, uint32_t count)
+{
+    double strands[4] = {0};
+    uint32_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        strands[0] += x[i];
+        strands[1] += x[i + 1];
+        strands[2] += x[i + 2];
+        strands[3] += x[i + 3];
+    }
+    for (; i < count; i++) {
+        strands[0] += x[i];
+    }
+    return (strands[0] + strands[1]) + (strands[2] + strands[3]);
+}
+
+static void sum_block(or_residual_t *residual, uint32_t block)
+{
+    residual->sums[block] =
+        sum_of(residual->untouched + (size_t)block * BLOCK, block_size(residual, block));
+}
+
 static void sum_untouched(or_residual_t *residual)
 {
-    residual->untouched_sum = 0;
-    for (uint32_t i = 0; i < residual->count; i++) {
-        residual->untouched_sum += residual->untouched[residual->ids[i]];
-    }
+    residual->untouched_sum = sum_of(residual->sums, blocks(residual));
 }
 
 // |m|, and everything scaled by a power of two so that it lies in [1/2, 1).
@@ -88,21 +130,38 @@ static void sum_and_scale(or_residual_t *residual)
 
 void or_residual_open(or_residual_t *residual, const or_law_t *q)
 {
-    for (uint32_t i = 0; i < residual->count; i++) {
-        residual->untouched[residual->ids[i]] = 0;
-    }
-    for (uint32_t i = 0; i < residual->touched_count; i++) {
-        residual->place[residual->touched[i].id] = NOT_TOUCHED;
-    }
     residual->count = q->count;
     residual->touched_count = 0;
     residual->factor = 1;
+    memcpy(residual->ids, q->ids, q->count * sizeof *q->ids);
+    memcpy(residual->untouched, q->weights, q->count * sizeof *q->weights);
     for (uint32_t i = 0; i < q->count; i++) {
-        residual->ids[i] = q->ids[i];
-        residual->untouched[q->ids[i]] = q->weights[i];
+        residual->row[q->ids[i]] = i;
+    }
+    for (uint32_t block = 0; block < blocks(residual); block++) {
+        sum_block(residual, block);
     }
     sum_untouched(residual);
     sum_and_scale(residual);
+}
+
+static bool is_touched(const or_residual_t *residual, uint32_t id)
+{
+    uint32_t place = residual->place[id];
+    return place < residual->touched_count && residual->touched[place].id == id;
+}
+
+// Take a token's weight out of its block, if q has it; returns what it was.
+static double take_out(or_residual_t *residual, uint32_t id)
+{
+    uint32_t row = residual->row[id];
+    if (row >= residual->count || residual->ids[row] != (int32_t)id) {
+        return 0;
+    }
+    double weight = residual->untouched[row];
+    residual->untouched[row] = 0;
+    sum_block(residual, row / BLOCK);
+    return weight;
 }
 
 // Keep the law's tokens one by one from now on.
@@ -111,12 +170,11 @@ static void touch(or_residual_t *residual, const or_reduced_law_t *law)
     uint32_t before = residual->touched_count;
     for (uint32_t i = 0; i < law->count; i++) {
         uint32_t id = law->tokens[i];
-        if (residual->place[id] == NOT_TOUCHED) {
-            double weight = residual->untouched[id];
+        if (!is_touched(residual, id)) {
+            double weight = take_out(residual, id);
+            residual->place[id] = residual->touched_count;
             residual->touched[residual->touched_count++] =
                 (touched_t){id, weight * residual->factor, weight};
-            residual->place[id] = residual->touched_count;
-            residual->untouched[id] = 0;
         }
     }
     if (residual->touched_count > before) {
@@ -126,7 +184,7 @@ static void touch(or_residual_t *residual, const or_reduced_law_t *law)
 
 static touched_t *touched_of(or_residual_t *residual, uint32_t id)
 {
-    return &residual->touched[residual->place[id] - 1];
+    return &residual->touched[residual->place[id]];
 }
 
 void or_residual_ratio(or_residual_t *residual, const or_law_left_t *s, uint32_t index,
@@ -165,20 +223,54 @@ void or_residual_subtract(or_residual_t *residual, const or_law_left_t *s)
     }
 }
 
+double or_residual_split(or_residual_t *residual, const or_reduced_law_t *law, double *weights)
+{
+    touch(residual, law);
+    double others = residual->untouched_sum * residual->factor;
+    for (uint32_t i = 0; i < residual->touched_count; i++) {
+        const touched_t *token = &residual->touched[i];
+        uint32_t index = or_law_find(law, token->id);
+        if (index < law->count) {
+            weights[index] = token->weight;
+        } else {
+            others += token->weight;
+        }
+    }
+    return others;
+}
+
+void or_residual_join(or_residual_t *residual, const or_reduced_law_t *law, const double *weights,
+                      double factor)
+{
+    touch(residual, law);
+    for (uint32_t i = 0; i < residual->touched_count; i++) {
+        touched_t *token = &residual->touched[i];
+        uint32_t index = or_law_find(law, token->id);
+        token->weight = index < law->count ? weights[index] : token->weight * factor;
+    }
+    residual->factor *= factor;
+    sum_and_scale(residual);
+    if (!(residual->total > 0)) {
+        restore(residual);
+    }
+}
+
 int32_t or_residual_draw(or_residual_t *residual, or_chooser_t *chooser, or_choice_t at)
 {
     uint32_t count = residual->touched_count;
     for (uint32_t i = 0; i < count; i++) {
         residual->list[i] = residual->touched[i].weight;
     }
-    residual->list[count] = residual->untouched_sum * residual->factor;
-    uint32_t group = chooser->draw(chooser, at, residual->list, count + 1);
+    for (uint32_t i = 0; i < blocks(residual); i++) {
+        residual->list[count + i] = residual->sums[i] * residual->factor;
+    }
+    uint32_t group = chooser->draw(chooser, at, residual->list, count + blocks(residual));
     if (group < count) {
         return (int32_t)residual->touched[group].id;
     }
-    for (uint32_t i = 0; i < residual->count; i++) {
-        residual->list[i] = residual->untouched[residual->ids[i]];
-    }
+    uint32_t block = group - count;
+    uint32_t first = block * BLOCK;
     at.draw++;
-    return residual->ids[chooser->draw(chooser, at, residual->list, residual->count)];
+    return residual->ids[first + chooser->draw(chooser, at, residual->untouched + first,
+                                               block_size(residual, block))];
 }

@@ -8,9 +8,10 @@
 //     after a rejection           m'(y) = [m(y) |s| - s(y) |m|]+
 //
 // A law has few tokens and the vocabulary many: those that no law had yet ("untouched") all have
-// just been multiplied, so they share one factor and one sum. A rejection costs as much as its law
-// has tokens, whatever the vocabulary. Scaling is by powers of two, so small numbers stay exact: on
-// the small rationals of tests/exactness nothing here rounds at all.
+// just been multiplied, so they share one factor, and one sum a block of 256. A rejection costs as
+// much as its law has tokens (the first one with a law: as their blocks), whatever the vocabulary.
+// Scaling is by powers of two, so small numbers stay exact: on the small rationals of
+// tests/exactness nothing here rounds at all.
 //
 // Scratch of one verifier; one thread.
 #pragma once
@@ -33,5 +34,14 @@ void or_residual_ratio(or_residual_t *residual, const or_law_left_t *s, uint32_t
 // M = N[[M - S]+]; if nothing is left (M and S were the same) M = q again.
 void or_residual_subtract(or_residual_t *residual, const or_law_left_t *s);
 
-// A token drawn from M. Takes the choices at.draw and at.draw + 1.
+// For rules that keep their own account of M: weights[i] is m of the law's token i, and the sum of m
+// over all other tokens is returned.
+double or_residual_split(or_residual_t *residual, const or_reduced_law_t *law, double *weights);
+// M = that account: `weights` for the law's tokens, for all others m times `factor`. If nothing is
+// left M = q.
+void or_residual_join(or_residual_t *residual, const or_reduced_law_t *law, const double *weights,
+                      double factor);
+
+// A token drawn from M: one that some law had or a block of the others, then one of the block. Takes
+// the choices at.draw and at.draw + 1.
 int32_t or_residual_draw(or_residual_t *residual, or_chooser_t *chooser, or_choice_t at);

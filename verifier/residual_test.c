@@ -10,8 +10,8 @@
 
 #include "tests/support/test_support.h"
 
-#define VOCAB 60
-#define RUNS 400
+#define VOCAB 600 // three blocks of tokens that share a sum
+#define RUNS 40
 #define LAWS_MAX 4
 #define TOLERANCE 1e-9L
 #define CLEAR 1e-3L // a remainder smaller than this would magnify what rounding did before
@@ -238,6 +238,50 @@ static void a_law_is_used_up_token_by_token(void **state)
     or_residual_destroy(&residual);
 }
 
+// A rule's own account: the law's tokens in other proportions, all others times one factor; also
+// after another law's tokens were kept one by one.
+static void an_account_is_split_and_joined(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed();
+    or_residual_t *residual;
+    assert_int_equal(or_residual_create(VOCAB, &residual), OR_OK);
+    for (int run = 0; run < RUNS; run++) {
+        target_t q;
+        guesses_t before, s;
+        long double m[VOCAB], total = 0;
+        double weights[OR_LAW_ENTRIES_MAX];
+        random_target(&random, 1 + (uint32_t)test_below(&random, VOCAB), &q);
+        random_guesses(&random, &before);
+        random_guesses(&random, &s);
+        dense_of(&q, m);
+        or_residual_open(residual, &q.law);
+        if (run % 2 == 1) {
+            or_residual_subtract(residual, &before.left);
+            dense_subtract(m, &before.left);
+        }
+        double others = or_residual_split(residual, &s.left.law, weights);
+        long double share = 1; // of the others
+        for (uint32_t i = 0; i < s.left.law.count; i++) {
+            total += weights[i];
+            share -= m[s.left.law.tokens[i]];
+        }
+        assert_true(fabsl(others / (others + total) - share) < TOLERANCE);
+        for (uint32_t id = 0; id < VOCAB; id++) {
+            m[id] *= 0.25L;
+        }
+        for (uint32_t i = 0; i < s.left.law.count; i++) {
+            weights[i] *= i;
+            m[s.left.law.tokens[i]] *= 4 * i;
+        }
+        or_residual_join(residual, &s.left.law, weights, 0.25);
+        if (normalise(m) > CLEAR) {
+            assert_distribution(residual, m);
+        }
+    }
+    or_residual_destroy(&residual);
+}
+
 // ---- edges ----
 
 static or_law_left_t left_of(const uint32_t *tokens, const uint32_t *weights, uint32_t count)
@@ -340,6 +384,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_laws_leave_what_the_reference_says),
         cmocka_unit_test(a_law_is_used_up_token_by_token),
+        cmocka_unit_test(an_account_is_split_and_joined),
         cmocka_unit_test(fractions_are_exact),
         cmocka_unit_test(nothing_left_is_q_again),
         cmocka_unit_test(long_sequences_stay_finite),

@@ -16,6 +16,7 @@ struct or_judge {
     uint32_t nodes_max;
     or_sampler_t *sampler;
     or_residual_t *residual;
+    or_traversal_t *traversal;
     or_model_row_t *rows; // nodes_max + 1, and at least the model's
     uint32_t *row_of;     // [nodes_max + 1] the row of the pass that is this node's
     uint32_t *slots;
@@ -48,6 +49,9 @@ or_status_t or_judge_create(or_model_t *model, const or_vocab_t *vocab, const or
     if (status == OR_OK) {
         status = or_residual_create(or_vocab_size(vocab), &judge->residual);
     }
+    if (status == OR_OK) {
+        status = or_traversal_create(nodes_max, &judge->traversal);
+    }
     if (status == OR_OK && (judge->rows == NULL || judge->row_of == NULL || judge->slots == NULL ||
                             judge->logits == NULL)) {
         status = or_fail(OR_ERR_NO_MEMORY, "no memory for trees of %u nodes", nodes_max);
@@ -68,12 +72,32 @@ void or_judge_destroy(or_judge_t **judge_p)
     }
     or_sampler_destroy(&judge->sampler);
     free(judge->logits);
+    or_traversal_destroy(&judge->traversal);
     or_residual_destroy(&judge->residual);
     free(judge->slots);
     free(judge->row_of);
     free(judge->rows);
     free(judge);
     *judge_p = NULL;
+}
+
+// What a lossy rule is told to let pass.
+static or_status_t check_lossy(const or_open_session_t *open)
+{
+    if (open->accept_rule == OR_ACCEPT_LENIENT &&
+        !(open->lenience >= 1 && open->lenience <= 1e6F)) {
+        return or_fail(OR_ERR_INVALID, "a lenience of %g is not between 1 and 1e6",
+                       (double)open->lenience);
+    }
+    if (open->accept_rule == OR_ACCEPT_TYPICAL &&
+        !(open->typical_epsilon >= 0 && open->typical_epsilon <= 1 && open->typical_delta >= 0 &&
+          open->typical_delta <= 1e6F)) {
+        return or_fail(OR_ERR_INVALID,
+                       "typical acceptance takes an epsilon between 0 and 1 and a delta between 0 "
+                       "and 1e6, not %g and %g",
+                       (double)open->typical_epsilon, (double)open->typical_delta);
+    }
+    return OR_OK;
 }
 
 static or_status_t check_terms(const or_open_session_t *open, const or_judge_t *judge)
@@ -88,6 +112,9 @@ static or_status_t check_terms(const or_open_session_t *open, const or_judge_t *
     }
     or_status_t status =
         or_methods_check(open->draft_method, open->accept_rule, open->sampling.temperature);
+    if (status == OR_OK) {
+        status = check_lossy(open);
+    }
     if (status != OR_OK) {
         return status;
     }
@@ -291,7 +318,7 @@ static or_status_t target_law(void *context, uint32_t node, const int32_t *histo
         return status;
     }
     *law = or_sampler_law(judge->sampler, &open->sampling, logits, history, history_count);
-    if (or_accept_rule_uses_laws(open->accept_rule)) {
+    if (or_accept_rule_uses_laws(open->accept_rule) || or_accept_rule_is_lossy(open->accept_rule)) {
         or_sampler_weigh(judge->sampler, law);
     }
     return OR_OK;
@@ -336,6 +363,10 @@ static or_status_t accept_tree(or_vsession_t *session, or_judge_t *judge)
         .law_context = judge,
         .chooser = &chooser.chooser,
         .residual = judge->residual,
+        .traversal = judge->traversal,
+        .lenience = open->lenience,
+        .typical_epsilon = open->typical_epsilon,
+        .typical_delta = open->typical_delta,
         .history = session->log.tokens,
         .history_count = session->log.length,
         .place = session->place,

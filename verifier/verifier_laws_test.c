@@ -2,6 +2,7 @@
 // and goes on, and shares the rows of repeated siblings without mixing anything up.
 // Method: the real role and model on a network in memory; the test plays the coordinator. At
 // temperature 0 the text must be that of plain steps, whatever was drawn.
+#include <math.h>
 #include <string.h>
 
 #include "verifier/verifier_test_support.h"
@@ -99,14 +100,36 @@ static void illegal_pairs_are_refused(void **state)
     static const struct {
         or_draft_method_t method;
         or_accept_rule_t rule;
-    } pairs[] = {{OR_DRAFT_MCSD, OR_ACCEPT_RECURSIVE},
-                 {OR_DRAFT_RSD_S, OR_ACCEPT_MULTI_ROUND},
-                 {OR_DRAFT_RSD_C, OR_ACCEPT_SPS},
-                 {OR_DRAFT_COUPLED, OR_ACCEPT_NAIVE}};
+    } pairs[] = {{OR_DRAFT_MCSD, OR_ACCEPT_RECURSIVE}, {OR_DRAFT_RSD_S, OR_ACCEPT_MULTI_ROUND},
+                 {OR_DRAFT_RSD_C, OR_ACCEPT_SPS},      {OR_DRAFT_COUPLED, OR_ACCEPT_NAIVE},
+                 {OR_DRAFT_MCSD, OR_ACCEPT_TRAVERSAL}, {OR_DRAFT_RSD_C, OR_ACCEPT_BLOCK},
+                 {OR_DRAFT_MULTI, OR_ACCEPT_KSEQ}};
     or_message_t message;
     hear(b, &message);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         or_open_session_t open = terms_of(pairs[i].method, pairs[i].rule);
+        say(b, (or_message_t){.type = OR_MSG_OPEN_SESSION, .body.open_session = open});
+        expect_error(b, OR_WIRE_REFUSED);
+    }
+}
+
+static void numbers_of_lossy_rules_are_checked(void **state)
+{
+    bench_t *b = *state;
+    static const float leniences[] = {0, 0.5F, 1e7F, NAN};
+    static const float typicals[][2] = {{-0.1F, 1}, {1.5F, 1}, {0.1F, -1}, {NAN, 1}, {0.1F, NAN}};
+    or_message_t message;
+    hear(b, &message);
+    for (size_t i = 0; i < sizeof leniences / sizeof *leniences; i++) {
+        or_open_session_t open = terms_of(OR_DRAFT_CHAIN, OR_ACCEPT_LENIENT);
+        open.lenience = leniences[i];
+        say(b, (or_message_t){.type = OR_MSG_OPEN_SESSION, .body.open_session = open});
+        expect_error(b, OR_WIRE_REFUSED);
+    }
+    for (size_t i = 0; i < sizeof typicals / sizeof *typicals; i++) {
+        or_open_session_t open = terms_of(OR_DRAFT_TOPK, OR_ACCEPT_TYPICAL);
+        open.typical_epsilon = typicals[i][0];
+        open.typical_delta = typicals[i][1];
         say(b, (or_message_t){.type = OR_MSG_OPEN_SESSION, .body.open_session = open});
         expect_error(b, OR_WIRE_REFUSED);
     }
@@ -186,6 +209,37 @@ static void rows_of_repeated_siblings_are_shared(void **state)
     or_message_fini(&verdict);
 }
 
+// root ─┬─ a ── text[1]       a rule that walks the tree itself turns back where a is wrong, and finds
+//       └─ text[0] ── text[1]
+static void rules_that_walk_the_tree_find_the_plain_text(void **state)
+{
+    bench_t *b = *state;
+    static const uint32_t back[] = {1, 1, 3, 1}, law_index[] = {0, 1, 0, 1};
+    static const uint32_t order[] = {0, 0, 1, 0}, half[] = {32768, 32768}, all[] = {65536};
+    uint32_t text[3], root_law[2];
+    or_message_t verdict;
+    greet_and_open(b, terms_of(OR_DRAFT_RSD_C, OR_ACCEPT_TRAVERSAL));
+    decode_plainly(b, 3, text);
+    uint32_t other = text[0] == 5 ? 6 : 5;
+    root_law[0] = other < text[0] ? other : text[0];
+    root_law[1] = other < text[0] ? text[0] : other;
+    const or_reduced_law_t laws[] = {{root_law, half, 2}, {&text[1], all, 1}};
+    const uint32_t tokens[] = {other, text[1], text[0], text[1]};
+    or_message_t tree = tree_of(1, tokens, back, 4);
+    tree.body.draft_tree.law_index = law_index;
+    tree.body.draft_tree.draw_order = order;
+    tree.body.draft_tree.law_index_count = tree.body.draft_tree.draw_order_count = 4;
+    tree.body.draft_tree.laws = laws;
+    tree.body.draft_tree.law_count = 2;
+    say(b, tree);
+    assert_int_equal(hear(b, &verdict), OR_MSG_VERDICT);
+    assert_int_equal(verdict.body.verdict.accepted_count, 2);
+    assert_int_equal(verdict.body.verdict.accepted[0], 3);
+    assert_int_equal(verdict.body.verdict.accepted[1], 4);
+    assert_int_equal(verdict.body.verdict.next, text[2]);
+    or_message_fini(&verdict);
+}
+
 int main(void)
 {
     test_log_init();
@@ -194,7 +248,9 @@ int main(void)
         TEST(draws_that_are_none_are_refused_and_the_session_goes_on),
         TEST(the_same_nodes_with_other_laws_are_another_tree),
         TEST(illegal_pairs_are_refused),
+        TEST(numbers_of_lossy_rules_are_checked),
         TEST(rows_of_repeated_siblings_are_shared),
+        TEST(rules_that_walk_the_tree_find_the_plain_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/base/math_internal.h"
+
 // Every function reduces its argument to a small interval (Cody and Waite 1980: subtract multiples
 // of a constant held in several parts, so that the products are exact) and sums a Taylor or arctanh
 // series there, in Horner's order. The layout of the final additions, largest term last, is that of
 // fdlibm.
-
-// ln 2 in two parts; multiples of the first up to 2^12 are exact.
-#define LN2_HIGH 0x1.62e42fefa3p-1
-#define LN2_LOW 0x1.3de6af278ece6p-42
-#define ONE_OVER_LN2 0x1.71547652b82fep+0
-
-#define EXP_OVERFLOW 709.782712893384   // above it the result is infinite
-#define EXP_UNDERFLOW -745.133219101942 // below it, 0
 
 // pi / 2 in parts of 23 bits, so that multiples up to 2^30 are exact, and a rest.
 static const double half_pi[5] = {0x1.921fb4p+0, 0x1.4442dp-24, 0x1.84698p-48, 0x1.3198ap-69,
@@ -59,11 +53,6 @@ static double polynomial(double x, const double *coefficients, int count)
 
 double or_exp(double x)
 {
-    // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2
-    static const double series[] = {1.0 / 2,        1.0 / 6,         1.0 / 24,
-                                    1.0 / 120,      1.0 / 720,       1.0 / 5040,
-                                    1.0 / 40320,    1.0 / 362880,    1.0 / 3628800,
-                                    1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
     if (isnan(x)) {
         return x;
     }
@@ -77,7 +66,7 @@ double or_exp(double x)
     double high = x - k * LN2_HIGH;
     double low = k * LN2_LOW;
     double r = high - low;
-    double y = 1 + (high - (low - r * r * polynomial(r, series, 12)));
+    double y = 1 + (high - (low - r * r * polynomial(r, exp_series, EXP_TERMS)));
     // In two steps: the result may be subnormal, where one rounding must do, and 2^1024 is no
     // double.
     return y * power_of_two(k / 2) * power_of_two(k - k / 2);

@@ -15,7 +15,7 @@ typedef struct {
 // A token that was drawn before at the same node.
 static or_status_t check_repetition(const check_t *check, uint32_t node, uint32_t first)
 {
-    if (check->rule != OR_ACCEPT_MULTI_ROUND) {
+    if (!or_accept_rule_counts_repeats(check->rule)) {
         return or_fail(OR_ERR_INVALID,
                        "node %u repeats its sibling %u, but rule %s is for draws "
                        "without replacement",
@@ -45,15 +45,14 @@ static or_status_t check_node(check_t *check, uint32_t node)
     }
     if (order == 0) {
         check->law_of[parent] = law_index;
-    } else if (check->law_of[parent] != law_index) {
+    } else if (check->law_of[parent] != law_index && check->rule != OR_ACCEPT_MULTI_ROUND) {
         return or_fail(OR_ERR_INVALID, "node %u and its siblings were drawn from different laws",
                        node);
     }
-    if (order > 0 && check->rule == OR_ACCEPT_SPS) {
+    if (order > 0 && or_accept_rule_takes_chains(check->rule)) {
         return or_fail(OR_ERR_INVALID,
-                       "node %u is a second child of node %u: rule sps is for "
-                       "chains",
-                       node, parent);
+                       "node %u is a second child of node %u: rule %s is for chains", node, parent,
+                       or_accept_rule_name(check->rule));
     }
     uint32_t grandparent = or_token_tree_parents(check->tree)[parent];
     if (parent != 0 &&

@@ -3,9 +3,10 @@
 //     tree         root ─┬─ 1 cat ─── 2 sat         law_index   0 1 0        laws[0]: the root's, laws[1]: cat's
 //                        └─ 3 dog                   order       0 0 1        cat was drawn first, then dog
 //
-// The ratio rules need it. Siblings come from one law and lie in the tree in the order they were
-// drawn; `order` says so once more, which shows when one was lost on the way: the others would no
-// longer be what they claim. Entry i belongs to node i + 1.
+// The ratio rules need it. Siblings come from one law (from one each where several models draft, for
+// multi-round) and lie in the tree in the order they were drawn; `order` says so once more, which
+// shows when one was lost on the way: the others would no longer be what they claim. Entry i belongs
+// to node i + 1.
 #pragma once
 
 #include "common/decode/law.h"
@@ -20,8 +21,8 @@ typedef struct {
 } or_draws_t;
 
 // May `rule` judge this tree by these draws? OR_ERR_INVALID: a law that is none, indices out of
-// range, siblings of different laws or out of order, a token its law does not have, repeated
-// siblings where the rule's methods draw without replacement or that have children of their own,
+// range, siblings of different laws (but for multi-round) or out of order, a token its law does not
+// have, repeated siblings where the rule's methods draw without replacement or that have children of their own,
 // several siblings where the rule takes one. `tree` holds the nodes; law_index and order have one
 // entry a node.
 or_status_t or_draws_check(const or_draws_t *draws, const or_token_tree_t *tree,

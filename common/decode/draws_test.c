@@ -52,9 +52,18 @@ static const case_t cases[] = {
     {OR_ACCEPT_SPS, TWO_LAWS, 2, {1, 4}, {1, 1}, {0, 1}, {0, 1}, "node 2 is child 0 of node 1"},
     // Siblings of different laws, also where both laws have the token.
     {OR_ACCEPT_RECURSIVE, TWO_LAWS, 2, {1, 2}, {1, 2}, {0, 1}, {0, 1}, "from different laws"},
-    {OR_ACCEPT_MULTI_ROUND, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 1}, {0, 1}, "from different laws"},
+    {OR_ACCEPT_KSEQ, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 1}, {0, 1}, "from different laws"},
+    {OR_ACCEPT_OTM, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 1}, {0, 1}, "from different laws"},
+    {OR_ACCEPT_TRAVERSAL, TWO_LAWS, 2, {1, 2}, {1, 2}, {0, 1}, {0, 1}, "from different laws"},
+    // But several models may draft for multi-round; each guess is still one of its own law.
+    {OR_ACCEPT_MULTI_ROUND, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 1}, {0, 1}, NULL},
+    {OR_ACCEPT_MULTI_ROUND, TWO_LAWS, 2, {1, 4}, {1, 2}, {0, 1}, {0, 1}, NULL},
+    {OR_ACCEPT_MULTI_ROUND, TWO_LAWS, 2, {1, 1}, {1, 2}, {0, 1}, {0, 1}, "node 2 has token 1"},
     // Repetitions.
     {OR_ACCEPT_MULTI_ROUND, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 0}, {0, 1}, NULL},
+    {OR_ACCEPT_KSEQ, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 0}, {0, 1}, NULL},
+    {OR_ACCEPT_OTM, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 0}, {0, 1}, NULL},
+    {OR_ACCEPT_TRAVERSAL, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 0}, {0, 1}, "repeats its sibling"},
     {OR_ACCEPT_RECURSIVE,
      TWO_LAWS,
      2,
@@ -74,7 +83,10 @@ static const case_t cases[] = {
      "node 3 hangs under a repeated sibling"},
     // The same token below itself is no repetition.
     {OR_ACCEPT_RECURSIVE, TWO_LAWS, 2, {2, 2}, {1, 1}, {0, 1}, {0, 0}, NULL},
-    // sps takes chains.
+    // sps, block and lenient take chains.
+    {OR_ACCEPT_BLOCK, TWO_LAWS, 2, {1, 4}, {1, 1}, {0, 1}, {0, 0}, NULL},
+    {OR_ACCEPT_BLOCK, TWO_LAWS, 2, {1, 2}, {1, 2}, {0, 0}, {0, 1}, "rule block is for chains"},
+    {OR_ACCEPT_LENIENT, TWO_LAWS, 2, {1, 2}, {1, 2}, {0, 0}, {0, 1}, "rule lenient is for"},
     {OR_ACCEPT_SPS, TWO_LAWS, 2, {1, 2}, {1, 2}, {0, 0}, {0, 1}, "rule sps is for chains"},
     {OR_ACCEPT_SPS, TWO_LAWS, 3, {1, 2, 4}, {1, 1, 2}, {0, 1, 1}, {0, 0, 1}, "rule sps is for"},
 };

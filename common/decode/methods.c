@@ -4,52 +4,72 @@
 #include <string.h>
 
 #define BIT(number) (1U << (number))
-#define ANY_TREE (BIT(OR_ACCEPT_COUPLED) | BIT(OR_ACCEPT_GREEDY))
-#define SAMPLED (ANY_TREE | BIT(OR_ACCEPT_NAIVE))
+#define LOSSLESS_ANYWHERE (BIT(OR_ACCEPT_COUPLED) | BIT(OR_ACCEPT_GREEDY))
+#define ANY_TREE (LOSSLESS_ANYWHERE | BIT(OR_ACCEPT_TYPICAL))
+#define GUESSED (ANY_TREE | BIT(OR_ACCEPT_NAIVE))
+#define IID (GUESSED | BIT(OR_ACCEPT_MULTI_ROUND) | BIT(OR_ACCEPT_KSEQ) | BIT(OR_ACCEPT_OTM))
+#define WITHOUT_REPLACEMENT (GUESSED | BIT(OR_ACCEPT_RECURSIVE) | BIT(OR_ACCEPT_TRAVERSAL))
 
 typedef struct {
     uint32_t number;
     const char *name;
-    uint32_t rules; // bits of those it is lossless with
+    uint32_t rules; // bits of those it goes with
     const char *nature;
     bool samples;
 } draft_row_t;
 
 static const draft_row_t draft_methods[] = {
-    {OR_DRAFT_COUPLED, "coupled", ANY_TREE, "ranks tokens by the noise it shares with the target",
-     false},
-    {OR_DRAFT_CHAIN, "chain",
-     SAMPLED | BIT(OR_ACCEPT_SPS) | BIT(OR_ACCEPT_MULTI_ROUND) | BIT(OR_ACCEPT_RECURSIVE),
-     "is one sequence", false},
-    {OR_DRAFT_MCSD, "mcsd", SAMPLED | BIT(OR_ACCEPT_MULTI_ROUND), "draws with replacement", true},
-    {OR_DRAFT_RSD_C, "rsd-c", SAMPLED | BIT(OR_ACCEPT_RECURSIVE), "draws without replacement",
+    {OR_DRAFT_COUPLED, "coupled", LOSSLESS_ANYWHERE,
+     "ranks tokens by the noise it shares with the target", false},
+    {OR_DRAFT_CHAIN, "chain", ~0U, "is one sequence", false},
+    {OR_DRAFT_KSEQ, "kseq", IID, "draws with replacement", true},
+    {OR_DRAFT_MULTI, "multi", GUESSED | BIT(OR_ACCEPT_MULTI_ROUND), "draws from several models",
      true},
-    {OR_DRAFT_RSD_S, "rsd-s", SAMPLED | BIT(OR_ACCEPT_RECURSIVE), "draws without replacement",
-     true},
+    {OR_DRAFT_MCSD, "mcsd", IID, "draws with replacement", true},
+    {OR_DRAFT_RSD_C, "rsd-c", WITHOUT_REPLACEMENT, "draws without replacement", true},
+    {OR_DRAFT_RSD_S, "rsd-s", WITHOUT_REPLACEMENT, "draws without replacement", true},
+    {OR_DRAFT_DYSPEC, "dyspec", WITHOUT_REPLACEMENT, "draws without replacement", true},
+    {OR_DRAFT_DYSPEC_T, "dyspec-t", WITHOUT_REPLACEMENT, "draws without replacement", true},
+    {OR_DRAFT_SEQUOIA, "sequoia", WITHOUT_REPLACEMENT, "draws without replacement", true},
+    {OR_DRAFT_TOPK, "topk", GUESSED, "takes the likeliest tokens", false},
+    {OR_DRAFT_NGRAM, "ngram", GUESSED, "looks its guesses up in the text", false},
     {OR_DRAFT_NONE, "none", ~0U, "drafts nothing", false},
 };
+
+enum { LAWS = 1, CHAINS = 2, REPEATS = 4, LOSSY = 8 }; // what a rule is like
 
 typedef struct {
     uint32_t number;
     const char *name;
     or_draft_method_t usual;
     const char *needs; // of the tree
-    bool laws;
+    unsigned traits;
 } rule_row_t;
 
 static const rule_row_t accept_rules[] = {
-    {OR_ACCEPT_COUPLED, "coupled", OR_DRAFT_COUPLED, "takes any tree", false},
-    {OR_ACCEPT_GREEDY, "greedy", OR_DRAFT_COUPLED, "takes any tree", false},
-    {OR_ACCEPT_NAIVE, "naive", OR_DRAFT_RSD_S, "takes guesses made without the shared noise",
-     false},
-    {OR_ACCEPT_SPS, "sps", OR_DRAFT_CHAIN, "takes one sequence", true},
+    {OR_ACCEPT_COUPLED, "coupled", OR_DRAFT_COUPLED, "takes any tree", 0},
+    {OR_ACCEPT_GREEDY, "greedy", OR_DRAFT_COUPLED, "takes any tree", 0},
+    {OR_ACCEPT_NAIVE, "naive", OR_DRAFT_RSD_S, "takes guesses made without the shared noise", 0},
+    {OR_ACCEPT_SPS, "sps", OR_DRAFT_CHAIN, "takes one sequence", LAWS | CHAINS},
+    {OR_ACCEPT_KSEQ, "kseq", OR_DRAFT_KSEQ, "takes siblings drawn with replacement",
+     LAWS | REPEATS},
+    {OR_ACCEPT_OTM, "otm", OR_DRAFT_KSEQ, "takes siblings drawn with replacement", LAWS | REPEATS},
     {OR_ACCEPT_MULTI_ROUND, "multi-round", OR_DRAFT_MCSD, "takes siblings drawn with replacement",
-     true},
+     LAWS | REPEATS},
     {OR_ACCEPT_RECURSIVE, "recursive", OR_DRAFT_RSD_S, "takes siblings drawn without replacement",
-     true},
+     LAWS},
+    {OR_ACCEPT_BLOCK, "block", OR_DRAFT_CHAIN, "takes one sequence", LAWS | CHAINS},
+    {OR_ACCEPT_TRAVERSAL, "traversal", OR_DRAFT_RSD_S, "takes siblings drawn without replacement",
+     LAWS},
+    {OR_ACCEPT_TYPICAL, "typical", OR_DRAFT_TOPK, "takes guesses made without the shared noise",
+     LOSSY},
+    {OR_ACCEPT_LENIENT, "lenient", OR_DRAFT_CHAIN, "takes one sequence", LAWS | CHAINS | LOSSY},
 };
-#define DRAFT_LIST "coupled, chain, mcsd, rsd-c, rsd-s"
-#define ACCEPT_LIST "coupled, greedy, naive, sps, multi-round, recursive"
+#define DRAFT_LIST                                                                                 \
+    "coupled, chain, kseq, multi, mcsd, rsd-c, rsd-s, dyspec, dyspec-t, sequoia, topk, ngram"
+#define ACCEPT_LIST                                                                                \
+    "coupled, greedy, naive, sps, kseq, otm, multi-round, recursive, block, traversal, typical, "  \
+    "lenient"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -147,10 +167,30 @@ or_status_t or_methods_check(uint32_t method, uint32_t rule, float temperature)
     return OR_OK;
 }
 
-bool or_accept_rule_uses_laws(uint32_t rule)
+static bool has_trait(uint32_t rule, unsigned trait)
 {
     const rule_row_t *row = find_rule(rule);
-    return row != NULL && row->laws;
+    return row != NULL && (row->traits & trait) != 0;
+}
+
+bool or_accept_rule_uses_laws(uint32_t rule)
+{
+    return has_trait(rule, LAWS);
+}
+
+bool or_accept_rule_is_lossy(uint32_t rule)
+{
+    return has_trait(rule, LOSSY);
+}
+
+bool or_accept_rule_takes_chains(uint32_t rule)
+{
+    return has_trait(rule, CHAINS);
+}
+
+bool or_accept_rule_counts_repeats(uint32_t rule)
+{
+    return has_trait(rule, REPEATS);
 }
 
 bool or_draft_method_samples(uint32_t method)

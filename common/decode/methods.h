@@ -12,11 +12,18 @@
 // Numbers travel on the wire: append, never renumber.
 typedef enum {
     OR_DRAFT_NONE = 0,
-    OR_DRAFT_COUPLED = 1, // best perturbed cumulative score under a node budget
-    OR_DRAFT_CHAIN = 2,   // one sequence
-    OR_DRAFT_MCSD = 3,    // branching factors, with replacement
-    OR_DRAFT_RSD_C = 4,   // branching factors, without replacement
-    OR_DRAFT_RSD_S = 5,   // stochastic beam search
+    OR_DRAFT_COUPLED = 1,  // best perturbed cumulative score under a node budget
+    OR_DRAFT_CHAIN = 2,    // one sequence
+    OR_DRAFT_MCSD = 3,     // branching factors, with replacement
+    OR_DRAFT_RSD_C = 4,    // branching factors, without replacement
+    OR_DRAFT_RSD_S = 5,    // stochastic beam search
+    OR_DRAFT_KSEQ = 6,     // i.i.d. sequences
+    OR_DRAFT_MULTI = 7,    // sequences of several draft models, merged by prefix
+    OR_DRAFT_DYSPEC = 8,   // greedy heap expansion to a node budget
+    OR_DRAFT_DYSPEC_T = 9, // threshold expansion, level by level
+    OR_DRAFT_SEQUOIA = 10, // the optimal tree for measured acceptance by rank
+    OR_DRAFT_TOPK = 11,    // best cumulative probability under a node budget
+    OR_DRAFT_NGRAM = 12,   // prompt lookup, no model
 } or_draft_method_t;
 typedef enum {
     OR_ACCEPT_COUPLED = 1,
@@ -25,6 +32,12 @@ typedef enum {
     OR_ACCEPT_SPS = 4,
     OR_ACCEPT_MULTI_ROUND = 5,
     OR_ACCEPT_RECURSIVE = 6,
+    OR_ACCEPT_KSEQ = 7,
+    OR_ACCEPT_OTM = 8,
+    OR_ACCEPT_BLOCK = 9,
+    OR_ACCEPT_TRAVERSAL = 10,
+    OR_ACCEPT_TYPICAL = 11, // lossy
+    OR_ACCEPT_LENIENT = 12, // lossy
 } or_accept_rule_t;
 
 // By name as in --draft-method and --accept. OR_ERR_INVALID lists the known names.
@@ -34,13 +47,20 @@ or_status_t or_accept_rule_parse(const char *name, or_accept_rule_t *rule);
 const char *or_draft_method_name(uint32_t method);
 const char *or_accept_rule_name(uint32_t rule);
 
-// Is the output of this pair an exact sample at this temperature? OR_ERR_INVALID with the reason
-// and what to do instead; OR_ERR_UNSUPPORTED for numbers this version does not know.
+// Is the output of this pair an exact sample at this temperature (or as good as a lossy rule makes
+// it)? OR_ERR_INVALID with the reason and what to do instead; OR_ERR_UNSUPPORTED for numbers this
+// version does not know.
 or_status_t or_methods_check(uint32_t method, uint32_t rule, float temperature);
 
 // Is it a ratio rule, which compares the target's law with the law each guess was drawn from? Then
 // laws travel, and the drafter must be trusted to have drawn what it says (DESIGN.md section 4).
 bool or_accept_rule_uses_laws(uint32_t rule);
+// Does the rule make do with something else than the target's law? Only where --allow-lossy asks for
+// it, and marked in every output.
+bool or_accept_rule_is_lossy(uint32_t rule);
+// Does it take chains only? Does a token that was drawn twice count twice?
+bool or_accept_rule_takes_chains(uint32_t rule);
+bool or_accept_rule_counts_repeats(uint32_t rule);
 // Is it a method that samples its guesses by itself, rather than taking the best ones?
 bool or_draft_method_samples(uint32_t method);
 // The method used with a rule when none is asked for.

@@ -4,11 +4,20 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/base/lanes.h"
 #include "common/base/math.h"
 
 #define LN_2 0.6931471805599453
-#define BLOCK 128u       // tokens whose uniforms are drawn together
+#define BLOCK 64u        // tokens that are screened together
+#define ONES_MAX 53      // bits of a uniform
 #define BOUND_SLACK 1e-9 // far more than the rounding of a Gumbel variate and of its bound
+
+// The tokens of a block that screening left.
+typedef struct {
+    uint32_t count;
+    uint32_t at[BLOCK]; // in the block, ascending
+    double uniforms[BLOCK];
+} contenders_t;
 
 or_rng_key_t or_noise_key(uint64_t seed, uint32_t choice)
 {
@@ -25,19 +34,6 @@ static void draw_uniforms(or_rng_key_t key, or_noise_place_t place, const uint64
     for (uint32_t i = 0; i < count; i++) {
         uniforms[i] = or_rng_uniform(bits[i]);
     }
-}
-
-// Uniforms of the next block of ids; returns how many that are.
-static uint32_t draw_block(or_rng_key_t key, or_noise_place_t place, const int32_t *ids,
-                           uint32_t left, const uint64_t *token_keys, double uniforms[BLOCK])
-{
-    uint64_t keys[BLOCK];
-    uint32_t count = left < BLOCK ? left : BLOCK;
-    for (uint32_t i = 0; i < count; i++) {
-        keys[i] = token_keys[ids[i]];
-    }
-    draw_uniforms(key, place, keys, count, uniforms);
-    return count;
 }
 
 double or_noise_uniform(or_rng_key_t key, or_noise_place_t place, uint64_t token_key)
@@ -57,15 +53,20 @@ double or_noise_gumbel(or_rng_key_t key, or_noise_place_t place, uint64_t token_
     return gumbel(or_noise_uniform(key, place, token_key));
 }
 
-// No less than the Gumbel variate of U, without a logarithm: -log U >= 1 - U >= 2^e, where e is the
-// exponent of 1 - U, so that -log(-log U) <= -e log 2.
+// No Gumbel variate is above it if 1 - U >= 2^-ones: -log U >= 1 - U, so -log(-log U) <= ones log 2.
+static double bound(int ones)
+{
+    return ones * LN_2 + BOUND_SLACK;
+}
+
+// The bound for U, without a logarithm: from the exponent of 1 - U.
 static double gumbel_bound(double uniform)
 {
     double rest = 1 - uniform;
     uint64_t bits;
     memcpy(&bits, &rest, sizeof bits);
     int exponent = (int)(bits >> 52) - 1023;
-    return -exponent * LN_2 + BOUND_SLACK;
+    return bound(-exponent);
 }
 
 // score + G, or -INFINITY if that is surely below `floor`: then no logarithm is taken. Also for a
@@ -78,21 +79,63 @@ static double perturb(double score, double uniform, double floor)
     return score + gumbel(uniform);
 }
 
+// How many leading ones a uniform must have for a score of at most `most` not to be below `floor`.
+// With n bits that are not all ones 1 - U >= 2^-n, so the bound of perturb() is at most bound(n). If
+// no uniform will do: more than ONES_MAX.
+static int ones_needed(double most, double floor)
+{
+    double room = (floor - most) / LN_2;
+    int ones = room < ONES_MAX ? 0 : ONES_MAX;
+    if (room > 0 && room < ONES_MAX) {
+        ones = (int)room;
+    }
+    while (ones > 0 && !(most + bound(ones) < floor)) {
+        ones--;
+    }
+    return ones < ONES_MAX ? ones : ONES_MAX + 1;
+}
+
+// The tokens of a block (at most BLOCK) that perturb() might not put below `floor`. First the best
+// score of all is looked at, then the first bits of every uniform: most tokens get no further.
+static void screen(or_rng_key_t key, or_noise_place_t place, const int32_t *ids,
+                   const double *scores, uint32_t count, const uint64_t *token_keys, double floor,
+                   contenders_t *left)
+{
+    const or_lanes_t *lanes = or_lanes();
+    const uint32_t high[2] = {place.zero_width, place.byte_offset};
+    uint64_t keys[BLOCK];
+    int ones = ones_needed(lanes->largest(scores, count), floor);
+    left->count = 0;
+    if (ones > ONES_MAX) {
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        keys[i] = token_keys[ids[i]];
+    }
+    left->count =
+        lanes->philox_ones(key, high, keys, count, (unsigned)(ones < 32 ? ones : 32), left->at);
+    for (uint32_t i = 0; i < left->count; i++) {
+        keys[i] = keys[left->at[i]];
+    }
+    draw_uniforms(key, place, keys, left->count, left->uniforms);
+}
+
 int32_t or_noise_argmax(or_rng_key_t key, or_noise_place_t place, const int32_t *ids,
                         const double *scores, uint32_t count, const uint64_t *token_keys)
 {
-    double uniforms[BLOCK];
+    contenders_t left;
     int32_t best_id = INT32_MAX;
     double best = -INFINITY;
     for (uint32_t first = 0; first < count; first += BLOCK) {
-        uint32_t block = draw_block(key, place, ids + first, count - first, token_keys, uniforms);
-        for (uint32_t i = 0; i < block; i++) {
-            int32_t id = ids[first + i];
-            double score = perturb(scores[first + i], uniforms[i], best);
-            bool wins = score > best || (score == best && id < best_id);
-            if (wins && !isnan(scores[first + i])) {
+        uint32_t block = count - first < BLOCK ? count - first : BLOCK;
+        screen(key, place, ids + first, scores + first, block, token_keys, best, &left);
+        for (uint32_t i = 0; i < left.count; i++) {
+            uint32_t at = first + left.at[i];
+            double score = perturb(scores[at], left.uniforms[i], best);
+            bool wins = score > best || (score == best && ids[at] < best_id);
+            if (wins && !isnan(scores[at])) {
                 best = score;
-                best_id = id;
+                best_id = ids[at];
             }
         }
     }
@@ -103,14 +146,18 @@ double or_noise_perturb(or_rng_key_t key, or_noise_place_t place, const int32_t 
                         const double *scores, uint32_t count, const uint64_t *token_keys,
                         double window, double *perturbed)
 {
-    double uniforms[BLOCK];
+    contenders_t left;
     double best = -INFINITY;
     for (uint32_t first = 0; first < count; first += BLOCK) {
-        uint32_t block = draw_block(key, place, ids + first, count - first, token_keys, uniforms);
+        uint32_t block = count - first < BLOCK ? count - first : BLOCK;
+        screen(key, place, ids + first, scores + first, block, token_keys, best - window, &left);
         for (uint32_t i = 0; i < block; i++) {
-            double score = perturb(scores[first + i], uniforms[i], best - window);
-            perturbed[first + i] = score;
-            best = score > best ? score : best;
+            perturbed[first + i] = -INFINITY;
+        }
+        for (uint32_t i = 0; i < left.count; i++) {
+            uint32_t at = first + left.at[i];
+            perturbed[at] = perturb(scores[at], left.uniforms[i], best - window);
+            best = perturbed[at] > best ? perturbed[at] : best;
         }
     }
     return best;

@@ -5,6 +5,7 @@
 #include "common/decode/noise.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -103,6 +104,69 @@ static void perturbed_scores_are_exact_inside_the_window(void **state)
     }
 }
 
+// Scores whose sum with a variate rounds away all of it, infinite ones and windows, ascending scores
+// (every block has a new best) and descending ones (most blocks are skipped).
+static void extreme_scores_are_screened_alike(void **state)
+{
+    (void)state;
+    static const double sizes[] = {1e-300, 40, 1000, 1e16, 1e300, INFINITY};
+    static const double windows[] = {0, 3, 1e9, INFINITY};
+    uint64_t random = test_seed();
+    for (int round = 0; round < ROUNDS; round++) {
+        uint32_t count = fill(&random, round);
+        or_rng_key_t key = or_noise_key(test_random(&random), 0);
+        or_noise_place_t place = {1, (uint32_t)round};
+        double size = sizes[test_below(&random, 6)];
+        double window = windows[test_below(&random, 4)];
+        for (uint32_t i = 0; i < count; i++) {
+            double at = (round % 2 == 0 ? i : count - i) / (double)count;
+            scores[i] = size == INFINITY && i % 500 != 3 ? at : size * at;
+        }
+        int32_t drawn = or_noise_argmax(key, place, ids, scores, count, token_keys);
+        assert_int_equal(drawn, plain_argmax(key, place, count));
+        double best =
+            or_noise_perturb(key, place, ids, scores, count, token_keys, window, perturbed);
+        for (uint32_t i = 0; i < count; i++) {
+            double exact = scores[i] + or_noise_gumbel(key, place, token_keys[ids[i]]);
+            assert_true(best >= exact);
+            assert_true(perturbed[i] == exact ||
+                        (perturbed[i] == -INFINITY && !(exact >= best - window)));
+        }
+    }
+}
+
+// The screen asks for leading ones of a uniform: next to each power of two from 1 its bound must hold.
+static void the_likeliest_uniforms_are_never_screened_out(void **state)
+{
+    (void)state;
+    enum { DRAWS = 1000 };
+    or_rng_key_t key = or_noise_key(test_seed(), 0);
+    for (uint64_t draw = 0; draw < DRAWS; draw++) {
+        // Of many tokens the one with the largest uniform; a rival that it beats by a hair.
+        uint64_t best = 0;
+        or_noise_place_t place = {(uint32_t)draw, 0};
+        for (uint64_t token = 1; token < 64; token++) {
+            bool larger = or_noise_uniform(key, place, token) > or_noise_uniform(key, place, best);
+            best = larger ? token : best;
+        }
+        token_keys[0] = best;
+        token_keys[1] = 1000;
+        ids[0] = 1;
+        ids[VOCAB / 2] = 0; // in a later block, the others there are hopeless
+        for (uint32_t i = 1; i < VOCAB / 2; i++) {
+            ids[i] = (int32_t)i + 1;
+            token_keys[i + 1] = 2000 + i;
+            scores[i] = -1e6;
+        }
+        scores[VOCAB / 2] = 0;
+        double noise = or_noise_gumbel(key, place, best);
+        scores[0] = noise - or_noise_gumbel(key, place, 1000) - 1e-12;
+        assert_int_equal(or_noise_argmax(key, place, ids, scores, VOCAB / 2 + 1, token_keys), 0);
+        scores[0] += 2e-12;
+        assert_int_equal(or_noise_argmax(key, place, ids, scores, VOCAB / 2 + 1, token_keys), 1);
+    }
+}
+
 static void every_part_of_the_counter_matters(void **state)
 {
     (void)state;
@@ -157,6 +221,8 @@ int main(void)
         cmocka_unit_test(screening_never_changes_the_draw),
         cmocka_unit_test(scores_without_a_winner_still_give_a_token),
         cmocka_unit_test(perturbed_scores_are_exact_inside_the_window),
+        cmocka_unit_test(extreme_scores_are_screened_alike),
+        cmocka_unit_test(the_likeliest_uniforms_are_never_screened_out),
         cmocka_unit_test(every_part_of_the_counter_matters),
         cmocka_unit_test(gumbel_is_minus_log_minus_log),
         cmocka_unit_test(a_draw_is_quick),

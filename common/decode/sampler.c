@@ -3,23 +3,23 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/base/lanes.h"
 #include "common/base/math.h"
+#include "common/decode/ranking.h"
 
-typedef struct {
-    double score;
-    int32_t id;
-} candidate_t;
+#define TOP_P_WANTED 64u // tokens that top-p is expected to keep
 
 struct or_sampler {
     uint32_t vocab_size;
-    double *logits;    // [vocab_size] with bias and penalties; what is not finite is -INFINITY
-    uint32_t *seen;    // [vocab_size] times in the penalty window; all 0 between calls
-    candidate_t *heap; // [vocab_size] best candidate on top
-    int32_t *ids;      // [vocab_size] the law being made, and the one given out
-    double *scores;
-    double *weights;
-    uint32_t count;
-    bool sorted; // best first
+    uint32_t *seen; // [vocab_size] times in the penalty window; all 0 between calls
+    or_ranking_t *ranking;
+    int32_t *ids;        // [vocab_size] what is listed, ids ascending
+    double *scores;      // [vocab_size] logits at first; in place
+    double *weights;     // [vocab_size]
+    int32_t *ranked_ids; // [vocab_size] what a filter kept, best first
+    double *ranked_scores;
+    or_law_t law; // the law being made, and the one given out
+    bool sorted;  // it is the ranked one
 };
 
 or_sampling_t or_sampling_default(void)
@@ -75,14 +75,15 @@ or_status_t or_sampler_create(uint32_t vocab_size, or_sampler_t **sampler_p)
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a sampler");
     }
     sampler->vocab_size = vocab_size;
-    sampler->logits = calloc(vocab_size, sizeof *sampler->logits);
     sampler->seen = calloc(vocab_size, sizeof *sampler->seen);
-    sampler->heap = calloc(vocab_size, sizeof *sampler->heap);
     sampler->ids = calloc(vocab_size, sizeof *sampler->ids);
     sampler->scores = calloc(vocab_size, sizeof *sampler->scores);
     sampler->weights = calloc(vocab_size, sizeof *sampler->weights);
-    if (sampler->logits == NULL || sampler->seen == NULL || sampler->heap == NULL ||
-        sampler->ids == NULL || sampler->scores == NULL || sampler->weights == NULL) {
+    sampler->ranked_ids = calloc(vocab_size, sizeof *sampler->ranked_ids);
+    sampler->ranked_scores = calloc(vocab_size, sizeof *sampler->ranked_scores);
+    if (sampler->seen == NULL || sampler->ids == NULL || sampler->scores == NULL ||
+        sampler->weights == NULL || sampler->ranked_ids == NULL || sampler->ranked_scores == NULL ||
+        or_ranking_create(vocab_size, &sampler->ranking) != OR_OK) {
         or_sampler_destroy(&sampler);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a sampler of %u tokens", vocab_size);
     }
@@ -96,12 +97,13 @@ void or_sampler_destroy(or_sampler_t **sampler_p)
     if (sampler == NULL) {
         return;
     }
-    free(sampler->logits);
+    or_ranking_destroy(&sampler->ranking);
     free(sampler->seen);
-    free(sampler->heap);
     free(sampler->ids);
     free(sampler->scores);
     free(sampler->weights);
+    free(sampler->ranked_ids);
+    free(sampler->ranked_scores);
     free(sampler);
     *sampler_p = NULL;
 }
@@ -113,12 +115,10 @@ static bool in_vocabulary(const or_sampler_t *sampler, int32_t id)
 
 static void load_logits(or_sampler_t *sampler, const or_sampling_t *sampling, const float *logits)
 {
-    for (uint32_t i = 0; i < sampler->vocab_size; i++) {
-        sampler->logits[i] = isfinite(logits[i]) ? (double)logits[i] : -INFINITY;
-    }
+    or_lanes()->widen(logits, sampler->vocab_size, sampler->scores);
     for (uint32_t i = 0; i < sampling->bias_count; i++) {
         if (in_vocabulary(sampler, sampling->bias[i].id)) {
-            sampler->logits[sampling->bias[i].id] += (double)sampling->bias[i].bias;
+            sampler->scores[sampling->bias[i].id] += (double)sampling->bias[i].bias;
         }
     }
 }
@@ -151,7 +151,7 @@ static void apply_penalties(or_sampler_t *sampler, const or_sampling_t *sampling
     for (uint32_t i = first; i < history_count; i++) {
         int32_t id = history[i];
         if (in_vocabulary(sampler, id) && sampler->seen[id] > 0) {
-            sampler->logits[id] = penalised(sampling, sampler->logits[id], sampler->seen[id]);
+            sampler->scores[id] = penalised(sampling, sampler->scores[id], sampler->seen[id]);
             sampler->seen[id] = 0; // once a token, and clean for the next call
         }
     }
@@ -162,94 +162,59 @@ static void keep_only(or_sampler_t *sampler, int32_t id)
 {
     sampler->ids[0] = id;
     sampler->scores[0] = 0;
-    sampler->count = 1;
+    sampler->law.count = 1;
 }
 
 static int32_t best_token(const or_sampler_t *sampler)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < sampler->vocab_size; i++) {
-        if (sampler->logits[i] > sampler->logits[best]) {
+        if (sampler->scores[i] > sampler->scores[best]) {
             best = i;
         }
     }
     return (int32_t)best;
 }
 
-static void list_survivors(or_sampler_t *sampler, double temperature)
+static double best_score(const or_sampler_t *sampler)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < sampler->vocab_size; i++) {
-        if (sampler->logits[i] > -INFINITY) {
-            sampler->ids[count] = (int32_t)i;
-            sampler->scores[count] = sampler->logits[i] / temperature;
-            count++;
-        }
-    }
-    sampler->count = count;
-    sampler->sorted = false;
+    const or_law_t *law = &sampler->law;
+    return sampler->sorted ? law->scores[0] : or_lanes()->largest(law->scores, law->count);
 }
 
-static bool better(const candidate_t *a, const candidate_t *b)
+// Get ready to move the law's tokens to the ranked ones, best first.
+static void open_ranking(or_sampler_t *sampler, uint32_t wanted)
 {
-    return a->score > b->score || (a->score == b->score && a->id < b->id);
+    const or_law_t *law = &sampler->law;
+    or_ranking_open(sampler->ranking, law->scores, law->count, best_score(sampler), wanted);
 }
 
-static void sift_down(candidate_t *heap, uint32_t count, uint32_t hole)
+// Move the next best token to place `rank`; returns where it was.
+static uint32_t rank_next(or_sampler_t *sampler, uint32_t rank)
 {
-    candidate_t moved = heap[hole];
-    for (uint32_t child = 2 * hole + 1; child < count; child = 2 * hole + 1) {
-        if (child + 1 < count && better(&heap[child + 1], &heap[child])) {
-            child++;
-        }
-        if (!better(&heap[child], &moved)) {
-            break;
-        }
-        heap[hole] = heap[child];
-        hole = child;
-    }
-    heap[hole] = moved;
+    uint32_t at = or_ranking_next(sampler->ranking);
+    sampler->ranked_ids[rank] = sampler->law.ids[at];
+    sampler->ranked_scores[rank] = sampler->law.scores[at];
+    return at;
 }
 
-static void build_heap(or_sampler_t *sampler)
+static void use_ranked(or_sampler_t *sampler, uint32_t count)
 {
-    for (uint32_t i = 0; i < sampler->count; i++) {
-        sampler->heap[i] = (candidate_t){sampler->scores[i], sampler->ids[i]};
-    }
-    for (uint32_t i = sampler->count / 2; i-- > 0;) {
-        sift_down(sampler->heap, sampler->count, i);
-    }
-}
-
-// Move the best of the heap's `left` candidates to place `rank` of the law.
-static void pop_best(or_sampler_t *sampler, uint32_t left, uint32_t rank)
-{
-    sampler->ids[rank] = sampler->heap[0].id;
-    sampler->scores[rank] = sampler->heap[0].score;
-    sampler->heap[0] = sampler->heap[left - 1];
-    sift_down(sampler->heap, left - 1, 0);
+    sampler->law =
+        (or_law_t){.ids = sampler->ranked_ids, .scores = sampler->ranked_scores, .count = count};
+    sampler->sorted = true;
 }
 
 static void keep_top_k(or_sampler_t *sampler, uint32_t top_k)
 {
-    if (top_k == 0 || top_k >= sampler->count) {
+    if (top_k == 0 || top_k >= sampler->law.count) {
         return;
     }
-    build_heap(sampler);
+    open_ranking(sampler, top_k);
     for (uint32_t rank = 0; rank < top_k; rank++) {
-        pop_best(sampler, sampler->count - rank, rank);
+        rank_next(sampler, rank);
     }
-    sampler->count = top_k;
-    sampler->sorted = true;
-}
-
-static double best_score(const or_sampler_t *sampler)
-{
-    double best = sampler->scores[0];
-    for (uint32_t i = 1; i < sampler->count && !sampler->sorted; i++) {
-        best = sampler->scores[i] > best ? sampler->scores[i] : best;
-    }
-    return best;
+    use_ranked(sampler, top_k);
 }
 
 // Sorts no further than the mass asked for.
@@ -258,25 +223,22 @@ static void keep_top_p(or_sampler_t *sampler, double top_p)
     if (top_p >= 1) {
         return;
     }
-    double best = best_score(sampler);
+    uint32_t count = sampler->law.count;
     double total = 0;
-    for (uint32_t i = 0; i < sampler->count; i++) {
-        total += or_exp(sampler->scores[i] - best);
+    or_sampler_weigh(sampler, &sampler->law);
+    for (uint32_t i = 0; i < count; i++) {
+        total += sampler->weights[i];
     }
     if (!sampler->sorted) {
-        build_heap(sampler);
+        open_ranking(sampler, TOP_P_WANTED);
     }
     double mass = 0;
     uint32_t kept = 0;
     do {
-        if (!sampler->sorted) {
-            pop_best(sampler, sampler->count - kept, kept);
-        }
-        mass += or_exp(sampler->scores[kept] - best);
+        mass += sampler->weights[sampler->sorted ? kept : rank_next(sampler, kept)];
         kept++;
-    } while (kept < sampler->count && mass < top_p * total);
-    sampler->count = kept;
-    sampler->sorted = true;
+    } while (kept < count && mass < top_p * total);
+    use_ranked(sampler, kept);
 }
 
 static void keep_min_p(or_sampler_t *sampler, double min_p)
@@ -285,41 +247,44 @@ static void keep_min_p(or_sampler_t *sampler, double min_p)
         return;
     }
     double floor = best_score(sampler) + or_ln(min_p);
+    int32_t *ids = sampler->sorted ? sampler->ranked_ids : sampler->ids;
+    double *scores = sampler->sorted ? sampler->ranked_scores : sampler->scores;
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < sampler->count; i++) {
-        if (sampler->scores[i] >= floor) {
-            sampler->ids[kept] = sampler->ids[i];
-            sampler->scores[kept] = sampler->scores[i];
+    for (uint32_t i = 0; i < sampler->law.count; i++) {
+        if (scores[i] >= floor) {
+            ids[kept] = ids[i];
+            scores[kept] = scores[i];
             kept++;
         }
     }
-    sampler->count = kept;
+    sampler->law.count = kept;
 }
 
 or_law_t or_sampler_law(or_sampler_t *sampler, const or_sampling_t *sampling, const float *logits,
                         const int32_t *history, uint32_t history_count)
 {
+    sampler->law = (or_law_t){.ids = sampler->ids, .scores = sampler->scores};
+    sampler->sorted = false;
     load_logits(sampler, sampling, logits);
     apply_penalties(sampler, sampling, history, history_count);
     if (sampling->temperature == 0) {
         keep_only(sampler, best_token(sampler));
     } else {
-        list_survivors(sampler, (double)sampling->temperature);
-        if (sampler->count == 0) {
+        sampler->law.count = or_lanes()->divide(sampler->scores, sampler->vocab_size,
+                                                (double)sampling->temperature, sampler->ids);
+        if (sampler->law.count == 0) {
             keep_only(sampler, 0);
         }
         keep_top_k(sampler, sampling->top_k);
         keep_top_p(sampler, (double)sampling->top_p);
         keep_min_p(sampler, (double)sampling->min_p);
     }
-    return (or_law_t){.ids = sampler->ids, .scores = sampler->scores, .count = sampler->count};
+    sampler->law.weights = NULL;
+    return sampler->law;
 }
 
 void or_sampler_weigh(or_sampler_t *sampler, or_law_t *law)
 {
-    double best = best_score(sampler);
-    for (uint32_t i = 0; i < law->count; i++) {
-        sampler->weights[i] = or_exp(law->scores[i] - best);
-    }
+    or_lanes()->exp_from(law->scores, law->count, best_score(sampler), sampler->weights);
     law->weights = sampler->weights;
 }

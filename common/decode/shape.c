@@ -2,9 +2,15 @@
 
 #include <stdlib.h>
 
+// Width x length, rather than widths by level.
+static bool is_beam(or_draft_method_t method)
+{
+    return method == OR_DRAFT_RSD_S || method == OR_DRAFT_KSEQ || method == OR_DRAFT_MULTI;
+}
+
 static bool has_shapes(or_draft_method_t method)
 {
-    return method == OR_DRAFT_MCSD || method == OR_DRAFT_RSD_C || method == OR_DRAFT_RSD_S;
+    return method == OR_DRAFT_MCSD || method == OR_DRAFT_RSD_C || is_beam(method);
 }
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -49,7 +55,7 @@ or_status_t or_shape_set(const uint32_t *widths, uint32_t count, or_shape_t *sha
 
 uint32_t or_shape_levels(const or_shape_t *shape, or_draft_method_t method, uint32_t depth)
 {
-    if (method == OR_DRAFT_RSD_S) {
+    if (is_beam(method)) {
         return shape->count > 1 ? shape->widths[1] : depth;
     }
     return shape->count;
@@ -58,7 +64,7 @@ uint32_t or_shape_levels(const or_shape_t *shape, or_draft_method_t method, uint
 // Without a bound: a peer's widths may multiply to anything.
 static uint64_t count_nodes(const or_shape_t *shape, or_draft_method_t method, uint32_t depth)
 {
-    if (method == OR_DRAFT_RSD_S) {
+    if (is_beam(method)) {
         return shape->widths[0] * (uint64_t)or_shape_levels(shape, method, depth);
     }
     uint64_t nodes = 0;
@@ -74,15 +80,15 @@ or_status_t or_shape_check(const or_shape_t *shape, or_draft_method_t method, ui
 {
     if (!has_shapes(method)) {
         return or_fail(OR_ERR_INVALID,
-                       "--draft-shape is for mcsd, rsd-c and rsd-s: method %s takes --draft-nodes "
+                       "--draft-shape is for mcsd, rsd-c, rsd-s, kseq and multi: method %s takes "
+                       "--draft-nodes "
                        "and --draft-depth",
                        or_draft_method_name(method));
     }
-    if (method == OR_DRAFT_RSD_S && (shape->count < 1 || shape->count > 2)) {
+    if (is_beam(method) && (shape->count < 1 || shape->count > 2)) {
         return or_fail(OR_ERR_INVALID,
-                       "--draft-shape of rsd-s is a width, or width x length: not "
-                       "%u numbers",
-                       shape->count);
+                       "--draft-shape of %s is a width, or width x length: not %u numbers",
+                       or_draft_method_name(method), shape->count);
     }
     for (uint32_t i = 0; i < shape->count; i++) {
         if (shape->widths[i] == 0) {
@@ -131,5 +137,5 @@ or_shape_t or_shape_usual(or_draft_method_t method, uint32_t nodes, uint32_t dep
     if (!has_shapes(method)) {
         return (or_shape_t){0};
     }
-    return method == OR_DRAFT_RSD_S ? beam(nodes, depth) : branching(nodes, depth);
+    return is_beam(method) ? beam(nodes, depth) : branching(nodes, depth);
 }

@@ -1,7 +1,7 @@
 // shape - how wide a draft tree is at each level.
 //
 //     4x2x1     rsd-c, mcsd: the root has 4 children, each of them 2, each of those 1: 4 + 8 + 8 = 20 nodes
-//     4x3       rsd-s: a beam of 4 sequences, 3 tokens long: 12 nodes; 4 alone: as long as the depth allows
+//     4x3       rsd-s, kseq, multi: 4 sequences, 3 tokens long: 12 nodes; 4 alone: as long as the depth allows
 //
 // Known before anything is drawn: which nodes a tree has never depends on what they are
 // (ALGORITHMS.md section 3).

@@ -8,7 +8,8 @@
 
 #include "tests/support/test_support.h"
 
-static const or_draft_method_t shaped[] = {OR_DRAFT_MCSD, OR_DRAFT_RSD_C, OR_DRAFT_RSD_S};
+static const or_draft_method_t shaped[] = {OR_DRAFT_MCSD, OR_DRAFT_RSD_C, OR_DRAFT_RSD_S,
+                                           OR_DRAFT_KSEQ, OR_DRAFT_MULTI};
 
 static void shapes_are_read(void **state)
 {
@@ -76,6 +77,9 @@ static void nodes_and_levels_by_hand(void **state)
         {{2, {4, 9}}, OR_DRAFT_RSD_S, 2, 36, 9},
         {{1, {4}}, OR_DRAFT_RSD_S, 6, 24, 6},
         {{2, {1024, 1}}, OR_DRAFT_RSD_S, 1, 1024, 1},
+        {{2, {4, 3}}, OR_DRAFT_KSEQ, 8, 12, 3},
+        {{1, {4}}, OR_DRAFT_KSEQ, 8, 32, 8},
+        {{2, {3, 5}}, OR_DRAFT_MULTI, 8, 15, 5},
         {{2, {32, 31}}, OR_DRAFT_RSD_C, 1, 1024, 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -98,6 +102,13 @@ static void what_no_method_grows_is_refused(void **state)
     } cases[] = {
         {{1, {4}}, OR_DRAFT_CHAIN, 8, "method chain takes --draft-nodes"},
         {{1, {4}}, OR_DRAFT_COUPLED, 8, "method coupled takes --draft-nodes"},
+        {{1, {4}}, OR_DRAFT_DYSPEC, 8, "method dyspec takes --draft-nodes"},
+        {{1, {4}}, OR_DRAFT_SEQUOIA, 8, "method sequoia takes --draft-nodes"},
+        {{1, {4}}, OR_DRAFT_TOPK, 8, "method topk takes --draft-nodes"},
+        {{1, {4}}, OR_DRAFT_NGRAM, 8, "method ngram takes --draft-nodes"},
+        {{3, {4, 3, 1}}, OR_DRAFT_KSEQ, 8, "kseq is a width, or width x length"},
+        {{2, {32, 33}}, OR_DRAFT_KSEQ, 8, "more than 1024 nodes"},
+        {{1, {0}}, OR_DRAFT_MULTI, 8, "width 0"},
         {{3, {4, 0, 1}}, OR_DRAFT_RSD_C, 8, "width 0"},
         {{1, {0}}, OR_DRAFT_RSD_S, 8, "width 0"},
         {{2, {4, 0}}, OR_DRAFT_RSD_S, 8, "width 0"},

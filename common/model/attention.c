@@ -8,17 +8,21 @@
 //     positions   0 ...... 31 | 32 ..... 63 | 64 ... 70 | 71 72 73     committed 71, a node at position 73
 //     read from   page          page          gathered: page 64-70, slots of the node's ancestors and its own
 //
-// A prefix row's K and V, and those of all before it, are in pages: nothing is gathered.
+// A prefix row's K and V, and those of all before it, are in pages: nothing is gathered. A node sees
+// its ancestors only, so no block without one is ever visited (DySpec, appendix C). What was gathered
+// for the row before stays as far as both have the same ancestors: in depth-first order that is all
+// but the last few (measured with model-bench, see ARCHITECTURE.md).
 
 typedef struct {
     or_model_t *model;
     uint32_t layer;
+    uint32_t rows;
 } attention_t;
 
 // One row and one KV head, with the query heads that share it.
 typedef struct {
     const or_model_t *model;
-    const or_attention_scratch_t *scratch;
+    or_attention_scratch_t *scratch;
     const or_pass_row_t *row;
     uint32_t layer;
     uint32_t kv_head;      // in the cache: 0 is this rank's first
@@ -31,64 +35,89 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-static void walk_chain(const or_pass_row_t *row, uint32_t *chain)
+// Slots of the row's ancestors and its own, in position order; returns how many.
+static uint32_t walk_chain(const or_pass_row_t *row, uint32_t *chain)
 {
+    uint32_t count = row->position - row->committed + 1;
     uint32_t slot = row->slot;
-    for (uint32_t i = row->position - row->committed + 1; i-- > 0;) {
+    for (uint32_t i = count; i-- > 0;) {
         chain[i] = slot;
         slot = row->sequence->slots[slot].parent;
     }
+    return count;
+}
+
+// Where a gathered block lies in scratch; block 0 is the first that is not read in place.
+static size_t gathered_block(const attend_t *a, uint32_t block)
+{
+    return (size_t)(block - a->row->committed / OR_KV_BLOCK) * a->model->shape.head_dim *
+           OR_KV_BLOCK;
+}
+
+// The committed positions before the tree that share a block with it.
+static void gather_page(const attend_t *a)
+{
+    const or_pass_row_t *row = a->row;
+    uint32_t block = row->committed / OR_KV_BLOCK;
+    size_t floats = (size_t)a->model->shape.head_dim * OR_KV_BLOCK;
+    if (row->committed % OR_KV_BLOCK > 0) {
+        memcpy(a->scratch->keys, or_kv_page_keys(row->sequence, block, a->layer, a->kv_head),
+               floats * sizeof(float));
+        memcpy(a->scratch->values, or_kv_page_values(row->sequence, block, a->layer, a->kv_head),
+               floats * sizeof(float));
+    }
+}
+
+static void gather_slot(const attend_t *a, uint32_t slot, uint32_t position)
+{
+    const or_pass_row_t *row = a->row;
+    size_t head_dim = a->model->shape.head_dim;
+    size_t start = gathered_block(a, position / OR_KV_BLOCK);
+    uint32_t lane = position % OR_KV_BLOCK;
+    const float *key = or_kv_slot_keys(row->sequence, slot, a->layer, a->kv_head);
+    float *keys = a->scratch->keys + start + lane;
+    for (size_t d = 0; d < head_dim; d++) {
+        keys[d * OR_KV_BLOCK] = key[d];
+    }
+    memcpy(a->scratch->values + start + lane * head_dim,
+           or_kv_slot_values(row->sequence, slot, a->layer, a->kv_head), head_dim * sizeof(float));
+}
+
+// Bring what is gathered up to this row. The caller has forgotten what other heads and layers left.
+static void gather(const attend_t *a)
+{
+    or_attention_scratch_t *scratch = a->scratch;
+    const or_pass_row_t *row = a->row;
+    uint32_t count = walk_chain(row, scratch->next_chain);
+    if (scratch->sequence != row->sequence || scratch->committed != row->committed) {
+        gather_page(a);
+        scratch->sequence = row->sequence;
+        scratch->committed = row->committed;
+        scratch->gathered = 0;
+    }
+    uint32_t shared = 0;
+    while (shared < least(count, scratch->gathered) &&
+           scratch->chain[shared] == scratch->next_chain[shared]) {
+        shared++;
+    }
+    for (uint32_t i = shared; i < count; i++) {
+        gather_slot(a, scratch->next_chain[i], row->committed + i);
+        scratch->chain[i] = scratch->next_chain[i];
+    }
+    scratch->gathered = count;
 }
 
 static const float *block_keys(const attend_t *a, uint32_t block)
 {
-    const or_pass_row_t *row = a->row;
-    uint32_t head_dim = a->model->shape.head_dim;
-    uint32_t first = block * OR_KV_BLOCK;
-    if (block < a->paged_blocks) {
-        return or_kv_page_keys(row->sequence, block, a->layer, a->kv_head);
-    }
-    float *keys = a->scratch->keys;
-    uint32_t from = first;
-    if (first < row->committed) {
-        memcpy(keys, or_kv_page_keys(row->sequence, block, a->layer, a->kv_head),
-               (size_t)head_dim * OR_KV_BLOCK * sizeof *keys);
-        from = row->committed;
-    }
-    uint32_t end = least(first + OR_KV_BLOCK, row->position + 1);
-    for (uint32_t p = from; p < end; p++) {
-        uint32_t slot = a->scratch->chain[p - row->committed];
-        const float *key = or_kv_slot_keys(row->sequence, slot, a->layer, a->kv_head);
-        for (uint32_t d = 0; d < head_dim; d++) {
-            keys[d * OR_KV_BLOCK + (p - first)] = key[d];
-        }
-    }
-    return keys;
+    return block < a->paged_blocks ? or_kv_page_keys(a->row->sequence, block, a->layer, a->kv_head)
+                                   : a->scratch->keys + gathered_block(a, block);
 }
 
 static const float *block_values(const attend_t *a, uint32_t block)
 {
-    const or_pass_row_t *row = a->row;
-    size_t head_dim = a->model->shape.head_dim;
-    uint32_t first = block * OR_KV_BLOCK;
-    if (block < a->paged_blocks) {
-        return or_kv_page_values(row->sequence, block, a->layer, a->kv_head);
-    }
-    float *values = a->scratch->values;
-    uint32_t from = first;
-    if (first < row->committed) {
-        memcpy(values, or_kv_page_values(row->sequence, block, a->layer, a->kv_head),
-               (row->committed - first) * head_dim * sizeof *values);
-        from = row->committed;
-    }
-    uint32_t end = least(first + OR_KV_BLOCK, row->position + 1);
-    for (uint32_t p = from; p < end; p++) {
-        uint32_t slot = a->scratch->chain[p - row->committed];
-        memcpy(values + (p - first) * head_dim,
-               or_kv_slot_values(row->sequence, slot, a->layer, a->kv_head),
-               head_dim * sizeof *values);
-    }
-    return values;
+    return block < a->paged_blocks
+               ? or_kv_page_values(a->row->sequence, block, a->layer, a->kv_head)
+               : a->scratch->values + gathered_block(a, block);
 }
 
 // query and out: the heads' vectors side by side.
@@ -121,34 +150,39 @@ static void attend(const attend_t *a, const float *query, float *out, uint32_t h
     }
 }
 
-// Items are (row, KV head) pairs.
+// Items are (KV head, row) pairs, so that rows of one head follow each other.
 static void attend_items(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     const attention_t *attention = context;
     const or_model_t *model = attention->model;
     const or_share_t *share = &model->share;
-    uint32_t kv_heads = share->kv_heads.end - share->kv_heads.begin;
     uint32_t group = model->shape.heads / model->shape.kv_heads;
+    uint32_t gathered_head = UINT32_MAX;
     for (uint32_t i = begin; i < end; i++) {
-        const or_pass_row_t *row = &model->rows[i / kv_heads];
+        uint32_t r = i % attention->rows;
+        const or_pass_row_t *row = &model->rows[r];
         uint32_t blocks = row->position / OR_KV_BLOCK + 1;
         attend_t a = {.model = model,
                       .scratch = &model->scratch[worker],
                       .row = row,
                       .layer = attention->layer,
-                      .kv_head = i % kv_heads,
+                      .kv_head = i / attention->rows,
                       .paged_blocks = row->committed / OR_KV_BLOCK,
                       .blocks = blocks};
         if (row->slot == OR_KV_NO_SLOT) {
             a.paged_blocks = blocks;
         } else {
-            walk_chain(row, a.scratch->chain);
+            if (a.kv_head != gathered_head) {
+                a.scratch->sequence = NULL; // what lies there is another head's, or layer's
+                gathered_head = a.kv_head;
+            }
+            gather(&a);
         }
         // A rank's first and last KV head may serve query heads of its neighbours too.
         uint32_t first = (share->kv_heads.begin + a.kv_head) * group;
         uint32_t last = least(first + group, share->heads.end);
         first = first > share->heads.begin ? first : share->heads.begin;
-        size_t offset = i / kv_heads * model->query_stride + (size_t)first * model->shape.head_dim;
+        size_t offset = r * model->query_stride + (size_t)first * model->shape.head_dim;
         attend(&a, model->query + offset, model->attended.values + offset, last - first);
     }
 }
@@ -162,7 +196,7 @@ void or_attention_run(or_model_t *model, uint32_t layer, uint32_t rows)
         return;
     }
     uint64_t multiply_adds = 2ull * model->rows[0].position * model->shape.head_dim * group;
-    attention_t attention = {model, layer};
+    attention_t attention = {model, layer, rows};
     or_workers_run(model->workers, items, or_workers_grain(multiply_adds), attend_items,
                    &attention);
 }

@@ -132,15 +132,20 @@ static bool allocate_scratch(or_model_t *model)
     uint32_t threads = or_workers_count(model->workers);
     size_t head_dim = model->shape.head_dim;
     size_t group = model->shape.heads / model->shape.kv_heads;
+    // A path and the page before it, but no more than the context holds.
+    size_t blocks = OR_TREE_POSITIONS_MAX / OR_KV_BLOCK + 1;
+    size_t most = model->context / OR_KV_BLOCK + 1;
+    size_t gathered = (blocks < most ? blocks : most) * head_dim * OR_KV_BLOCK;
     model->scratch = or_zeroed(threads, sizeof *model->scratch);
     for (uint32_t i = 0; model->scratch != NULL && i < threads; i++) {
         or_attention_scratch_t *scratch = &model->scratch[i];
         scratch->scores = or_zeroed(group * model->score_stride, sizeof(float));
-        scratch->keys = or_zeroed(head_dim * OR_KV_BLOCK, sizeof(float));
-        scratch->values = or_zeroed(head_dim * OR_KV_BLOCK, sizeof(float));
-        scratch->chain = or_zeroed(model->context, sizeof(uint32_t));
+        scratch->keys = or_zeroed(gathered, sizeof(float));
+        scratch->values = or_zeroed(gathered, sizeof(float));
+        scratch->chain = or_zeroed(OR_TREE_POSITIONS_MAX, sizeof(uint32_t));
+        scratch->next_chain = or_zeroed(OR_TREE_POSITIONS_MAX, sizeof(uint32_t));
         if (scratch->scores == NULL || scratch->keys == NULL || scratch->values == NULL ||
-            scratch->chain == NULL) {
+            scratch->chain == NULL || scratch->next_chain == NULL) {
             return false;
         }
     }
@@ -271,6 +276,7 @@ or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *optio
 static void free_scratch(or_model_t *model)
 {
     for (uint32_t i = 0; model->scratch != NULL && i < or_workers_count(model->workers); i++) {
+        free(model->scratch[i].next_chain);
         free(model->scratch[i].chain);
         free(model->scratch[i].values);
         free(model->scratch[i].keys);
@@ -327,5 +333,9 @@ const char *or_model_kernels(const or_model_t *model)
 or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
                                    or_kv_sequence_t **sequence_p)
 {
+    if (slots_max > OR_TREE_POSITIONS_MAX) {
+        return or_fail(OR_ERR_INVALID, "%u slots for tree nodes: at most %u are possible",
+                       slots_max, OR_TREE_POSITIONS_MAX);
+    }
     return or_kv_sequence_open(model->cache, model->context, slots_max, sequence_p);
 }

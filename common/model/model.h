@@ -64,7 +64,7 @@ uint32_t or_model_rows_max(const or_model_t *model);
 // "ref", "avx2": the kernels in use.
 const char *or_model_kernels(const or_model_t *model);
 
-// A sequence in this model's cache, with room for the model's context.
+// A sequence in this model's cache, with room for the model's context and at most 4,096 slots.
 or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
                                    or_kv_sequence_t **sequence_p);
 

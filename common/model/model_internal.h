@@ -36,12 +36,20 @@ typedef struct {
     or_span_t vocab;
 } or_share_t;
 
+// Most slots of a sequence, and so positions of a tree.
+#define OR_TREE_POSITIONS_MAX 4096u
+
 // One worker's own memory in attention.
 typedef struct {
-    float *scores;   // [heads / kv_heads][score_stride]
-    float *keys;     // a gathered block, [head_dim][32]
-    float *values;   // a gathered block, [32][head_dim]
-    uint32_t *chain; // [context] slots of a node's ancestors and its own, in position order
+    float *scores; // [heads / kv_heads][score_stride]
+    // A node's ancestors in position order, with the committed positions of their first block.
+    float *keys;                      // [blocks][head_dim][32]
+    float *values;                    // [blocks][32][head_dim]
+    const or_kv_sequence_t *sequence; // whose they are; NULL: nothing is gathered
+    uint32_t committed;               // where the tree begins
+    uint32_t gathered;
+    uint32_t *chain; // [gathered] the slots
+    uint32_t *next_chain;
 } or_attention_scratch_t;
 
 struct or_model {

@@ -21,6 +21,8 @@ typedef struct {
     enumerator_t *enumerator;
     or_token_tree_t *tree;
     or_residual_t *residual;
+    or_traversal_t *traversal;
+    uint32_t vocab_size;
     double target[TOY_VOCAB_MAX];
     uint32_t draft[TOY_VOCAB_MAX];
 } world_t;
@@ -39,6 +41,8 @@ static int setup(void **state)
     w->enumerator = enumerator_create();
     or_token_tree_create(64, &w->tree);
     or_residual_create(TOY_VOCAB_MAX, &w->residual);
+    or_traversal_create(64, &w->traversal);
+    w->vocab_size = 2;
     *state = w;
     return 0;
 }
@@ -46,6 +50,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     world_t *w = *state;
+    or_traversal_destroy(&w->traversal);
     or_residual_destroy(&w->residual);
     or_token_tree_destroy(&w->tree);
     enumerator_destroy(&w->enumerator);
@@ -57,29 +62,27 @@ static int teardown(void **state)
 static or_status_t target_law(void *context, uint32_t node, const int32_t *history,
                               uint32_t history_count, or_law_t *law)
 {
-    static const int32_t ids[] = {0, 1};
+    static const int32_t ids[] = {0, 1, 2, 3, 4};
     const world_t *w = context;
     (void)node;
     (void)history;
     (void)history_count;
-    *law = (or_law_t){.ids = ids, .weights = w->target, .count = 2};
+    *law = (or_law_t){.ids = ids, .weights = w->target, .count = w->vocab_size};
     return OR_OK;
 }
 
-// The probability that one of `drafts` guesses is accepted.
-static double acceptance_of(world_t *w, or_draft_method_t method, or_accept_rule_t rule,
-                            uint32_t drafts)
+// The expected number of accepted guesses.
+static double accepted_of(world_t *w, const toy_plan_t *plan)
 {
-    const toy_t toy = {.vocab_size = 2, .fixed_target = w->target, .fixed_draft = w->draft};
-    toy_plan_t plan = {.method = method, .rule = rule, .nodes = drafts, .depth = 1};
-    plan.shape = (or_shape_t){.count = 1, .widths = {drafts}};
-    const uint32_t widths[2] = {0};
-    mpq_t accepted;
-    mpq_init(accepted);
+    const toy_t toy = {
+        .vocab_size = w->vocab_size, .fixed_target = w->target, .fixed_draft = w->draft};
+    const uint32_t widths[TOY_VOCAB_MAX] = {0};
+    mpq_t accepted, weighted;
+    mpq_inits(accepted, weighted, NULL);
     do {
         enumerator_begin(w->enumerator);
         or_chooser_t *chooser = enumerator_chooser(w->enumerator);
-        const or_draws_t *draws = toy_drafter_draft(w->drafter, &toy, &plan, chooser, w->tree);
+        const or_draws_t *draws = toy_drafter_draft(w->drafter, &toy, plan, chooser, w->tree);
         int32_t history[8] = {0};
         const or_accept_job_t job = {.tree = w->tree,
                                      .draws = draws,
@@ -87,18 +90,31 @@ static double acceptance_of(world_t *w, or_draft_method_t method, or_accept_rule
                                      .law_context = w,
                                      .chooser = chooser,
                                      .residual = w->residual,
+                                     .traversal = w->traversal,
                                      .history = history,
                                      .history_count = 1,
                                      .widths = widths};
         or_acceptance_t acceptance;
-        assert_int_equal(or_accept(rule, &job, &acceptance), OR_OK);
-        if (acceptance.accepted_count > 0) {
-            mpq_add(accepted, accepted, enumerator_probability(w->enumerator));
-        }
+        assert_int_equal(or_accept(plan->rule, &job, &acceptance), OR_OK);
+        mpq_set_ui(weighted, acceptance.accepted_count, 1);
+        mpq_mul(weighted, weighted, enumerator_probability(w->enumerator));
+        mpq_add(accepted, accepted, weighted);
     } while (enumerator_advance(w->enumerator));
     double result = mpq_get_d(accepted);
-    mpq_clear(accepted);
+    mpq_clears(accepted, weighted, NULL);
     return result;
+}
+
+// The probability that one of `drafts` guesses is accepted.
+static double acceptance_of(world_t *w, or_draft_method_t method, or_accept_rule_t rule,
+                            uint32_t drafts)
+{
+    const toy_plan_t plan = {.method = method,
+                             .rule = rule,
+                             .shape = {.count = 1, .widths = {drafts}},
+                             .nodes = drafts,
+                             .depth = 1};
+    return accepted_of(w, &plan);
 }
 
 // Laws of the grid's point; the drafter's p is rounded to a law of 16 bits, and *p is what it became.
@@ -121,17 +137,42 @@ static double multi_round(double p, double q, uint32_t drafts)
     return 1 - (q - p) * pow(1 - p, drafts - 1);
 }
 
+// K-SEQ with two guesses: g (2 - g), g its optimal gamma.
+static double kseq(double p, double q)
+{
+    double high = q < p ? 1 - p : p;
+    double missing = q < p ? q : 1 - q;
+    double gamma = ((2 - high) + sqrt((2 - high) * (2 - high) - 4 * missing)) / 2;
+    return gamma * (2 - gamma);
+}
+
+static double otm(double p, double q, uint32_t drafts)
+{
+    if (q < p) {
+        p = 1 - p;
+        q = 1 - q;
+    }
+    return fmin(1, 2 - q - pow(1 - p, drafts));
+}
+
 static void check_point(world_t *w, double p, double q)
 {
     set_point(w, &p, q);
+    assert_near(acceptance_of(w, OR_DRAFT_MCSD, OR_ACCEPT_KSEQ, 2), kseq(p, q), TOLERANCE);
     for (uint32_t drafts = 1; drafts <= 4; drafts++) {
         assert_near(acceptance_of(w, OR_DRAFT_MCSD, OR_ACCEPT_MULTI_ROUND, drafts),
                     multi_round(p, q, drafts), TOLERANCE);
+        assert_near(acceptance_of(w, OR_DRAFT_MCSD, OR_ACCEPT_OTM, drafts), otm(p, q, drafts),
+                    TOLERANCE);
+    }
+    for (or_accept_rule_t rule = OR_ACCEPT_KSEQ; rule <= OR_ACCEPT_TRAVERSAL; rule++) {
+        assert_near(acceptance_of(w, OR_DRAFT_CHAIN, rule, 1), 1 - fabs(p - q), TOLERANCE);
     }
     assert_near(acceptance_of(w, OR_DRAFT_CHAIN, OR_ACCEPT_SPS, 1), 1 - fabs(p - q), TOLERANCE);
     assert_near(acceptance_of(w, OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE, 1), 1 - fabs(p - q),
                 TOLERANCE);
     assert_near(acceptance_of(w, OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE, 2), 1, TOLERANCE);
+    assert_near(acceptance_of(w, OR_DRAFT_RSD_C, OR_ACCEPT_TRAVERSAL, 2), 1, TOLERANCE);
     assert_near(acceptance_of(w, OR_DRAFT_RSD_S, OR_ACCEPT_RECURSIVE, 2), 1, TOLERANCE);
     double once = (1 - p) * (1 - q) + p * q;
     assert_near(acceptance_of(w, OR_DRAFT_RSD_C, OR_ACCEPT_NAIVE, 1), once, TOLERANCE);
@@ -150,8 +191,11 @@ static void two_tokens_on_a_grid(void **state)
 static void the_table(void **state)
 {
     static const struct {
-        double p, q, multi_round;
-    } rows[] = {{.2, .8, .52}, {.1, .9, .28}, {.3, .5, .86}, {.5, .9, .8}};
+        double p, q, multi_round, kseq, otm;
+    } rows[] = {{.2, .8, .52, .536205, .56},
+                {.1, .9, .28, .284582, .29},
+                {.3, .5, .86, .896510, 1},
+                {.5, .9, .8, .815037, .85}};
     world_t *w = *state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         double p = rows[i].p;
@@ -159,6 +203,93 @@ static void the_table(void **state)
         set_point(w, &p, rows[i].q);
         assert_near(acceptance_of(w, OR_DRAFT_MCSD, OR_ACCEPT_MULTI_ROUND, 2), rows[i].multi_round,
                     2.0 / OR_LAW_TOTAL);
+        assert_near(acceptance_of(w, OR_DRAFT_MCSD, OR_ACCEPT_KSEQ, 2), rows[i].kseq,
+                    2.0 / OR_LAW_TOTAL);
+        assert_near(acceptance_of(w, OR_DRAFT_MCSD, OR_ACCEPT_OTM, 2), rows[i].otm,
+                    2.0 / OR_LAW_TOTAL);
+    }
+}
+
+// No rule accepts more of K i.i.d. guesses: 1 - max over sets S of (p(S)^K - q(S)).
+static double transport_bound(const double *p, const double *q, uint32_t count, uint32_t drafts)
+{
+    double most = 0;
+    for (uint32_t set = 0; set < 1U << count; set++) {
+        double p_of_set = 0;
+        double q_of_set = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            p_of_set += (set >> i & 1) != 0 ? p[i] : 0;
+            q_of_set += (set >> i & 1) != 0 ? q[i] : 0;
+        }
+        most = fmax(most, pow(p_of_set, drafts) - q_of_set);
+    }
+    return 1 - most;
+}
+
+// The laws of a toy after the empty text, as probabilities too.
+static void set_toy(world_t *w, const toy_t *toy, double *p, double *q)
+{
+    uint32_t tokens[TOY_VOCAB_MAX], weights[TOY_VOCAB_MAX];
+    double total = 0;
+    uint32_t count = toy_draft(toy, NULL, 0, tokens, weights);
+    w->vocab_size = toy->vocab_size;
+    toy_target(toy, NULL, 0, w->target);
+    for (uint32_t id = 0; id < toy->vocab_size; id++) {
+        total += w->target[id];
+        w->draft[id] = 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        w->draft[tokens[i]] = weights[i];
+    }
+    for (uint32_t id = 0; id < toy->vocab_size; id++) {
+        p[id] = (double)w->draft[id] / OR_LAW_TOTAL;
+        q[id] = w->target[id] / total;
+    }
+}
+
+static void otm_accepts_as_much_as_is_possible(void **state)
+{
+    world_t *w = *state;
+    double p[TOY_VOCAB_MAX], q[TOY_VOCAB_MAX];
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        const toy_t toy = {.seed = seed, .vocab_size = 3 + (uint32_t)seed % 3};
+        set_toy(w, &toy, p, q);
+        for (uint32_t drafts = 1; drafts <= 3; drafts++) {
+            assert_near(acceptance_of(w, OR_DRAFT_MCSD, OR_ACCEPT_OTM, drafts),
+                        transport_bound(p, q, toy.vocab_size, drafts), TOLERANCE);
+        }
+    }
+}
+
+// Block verification (Sun et al. 2024, theorem 1): the expected number is the sum over all prefixes
+// of P(prefix) a(prefix), a = min(1, a of the prefix before it times q / p).
+static double block_of_two(const double *p, const double *q)
+{
+    double accepted = 0;
+    for (int first = 0; first < 2; first++) {
+        double a = fmin(1, q[first] / p[first]);
+        accepted += p[first] * a;
+        for (int second = 0; second < 2; second++) {
+            accepted += p[first] * p[second] * fmin(1, a * q[second] / p[second]);
+        }
+    }
+    return accepted;
+}
+
+// Two guesses, q = (1/3, 2/3), p = (2/3, 1/3): token by token 10/9, as a block 11/9.
+static void the_block_toy(void **state)
+{
+    world_t *w = *state;
+    double third = 1.0 / 3;
+    set_point(w, &third, 2.0 / 3);
+    const double p[] = {1 - third, third}, q[] = {w->target[0], w->target[1]};
+    double once = fmin(p[0], q[0]) + fmin(p[1], q[1]);
+    toy_plan_t plan = {.method = OR_DRAFT_CHAIN, .rule = OR_ACCEPT_SPS, .nodes = 2, .depth = 2};
+    assert_near(accepted_of(w, &plan), once + once * once, TOLERANCE);
+    assert_near(accepted_of(w, &plan), 10.0 / 9, 3.0 / OR_LAW_TOTAL);
+    for (plan.rule = OR_ACCEPT_BLOCK; plan.rule <= OR_ACCEPT_TRAVERSAL; plan.rule++) {
+        assert_near(accepted_of(w, &plan), block_of_two(p, q), TOLERANCE);
+        assert_near(accepted_of(w, &plan), 11.0 / 9, 3.0 / OR_LAW_TOTAL);
     }
 }
 
@@ -211,6 +342,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(two_tokens_on_a_grid, setup, teardown),
         cmocka_unit_test_setup_teardown(the_table, setup, teardown),
+        cmocka_unit_test_setup_teardown(otm_accepts_as_much_as_is_possible, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_block_toy, setup, teardown),
         cmocka_unit_test(coupled_matches_as_often_as_it_should),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

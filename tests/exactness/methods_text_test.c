@@ -36,11 +36,13 @@ static const struct {
              {OR_TENSOR_Q4_0, "Q4_0"}};
 #define TYPES (sizeof types / sizeof *types)
 
-static const or_draft_method_t methods[] = {OR_DRAFT_COUPLED, OR_DRAFT_CHAIN, OR_DRAFT_MCSD,
-                                            OR_DRAFT_RSD_C, OR_DRAFT_RSD_S};
-static const or_accept_rule_t rules[] = {OR_ACCEPT_COUPLED,     OR_ACCEPT_GREEDY,
-                                         OR_ACCEPT_NAIVE,       OR_ACCEPT_SPS,
-                                         OR_ACCEPT_MULTI_ROUND, OR_ACCEPT_RECURSIVE};
+static const or_draft_method_t methods[] = {OR_DRAFT_COUPLED, OR_DRAFT_CHAIN,  OR_DRAFT_KSEQ,
+                                            OR_DRAFT_MULTI,   OR_DRAFT_MCSD,   OR_DRAFT_RSD_C,
+                                            OR_DRAFT_RSD_S,   OR_DRAFT_DYSPEC, OR_DRAFT_DYSPEC_T,
+                                            OR_DRAFT_SEQUOIA, OR_DRAFT_TOPK,   OR_DRAFT_NGRAM};
+static const or_accept_rule_t rules[] = {
+    OR_ACCEPT_COUPLED,   OR_ACCEPT_GREEDY, OR_ACCEPT_NAIVE, OR_ACCEPT_SPS,   OR_ACCEPT_MULTI_ROUND,
+    OR_ACCEPT_RECURSIVE, OR_ACCEPT_KSEQ,   OR_ACCEPT_OTM,   OR_ACCEPT_BLOCK, OR_ACCEPT_TRAVERSAL};
 
 static sim_model_t targets[TYPES];
 static sim_model_t small;       // the drafter

@@ -79,6 +79,7 @@ struct toy_drafter {
     or_vocab_t *vocab;
     or_builder_t *builder;
     or_belief_t belief;
+    or_calibration_t calibration; // nothing is learned
 };
 
 static const toy_t *drafting; // by the builder's source, which has no context of its own
@@ -171,6 +172,9 @@ const or_draws_t *toy_drafter_draft(toy_drafter_t *drafter, const toy_t *toy,
         .nodes_max = plan->nodes,
         .depth_max = plan->depth,
         .belief = &drafter->belief,
+        .calibrated = plan->calibrated,
+        .threshold = plan->threshold,
+        .calibration = &drafter->calibration,
     };
     drafting = toy;
     or_build_job_suit(&job, plan->method, plan->rule);

@@ -35,6 +35,8 @@ typedef struct {
     or_accept_rule_t rule;
     or_shape_t shape;
     uint32_t nodes, depth;
+    bool calibrated; // dyspec: by measured acceptance, of which there is none yet
+    float threshold; // dyspec-t
 } toy_plan_t;
 
 // A drafter of toys. One at a time.

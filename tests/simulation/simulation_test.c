@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/decode/methods.h"
 #include "common/text/tokenizer.h"
 #include "tests/simulation/plain.h"
 #include "tests/support/test_support.h"
@@ -159,6 +160,50 @@ static void crashes_of_drafter_and_verifier_change_nothing(void **state)
     }
 }
 
+// Laws travel with these trees, and are repeated with them.
+static void crashes_change_nothing_for_drawn_trees(void **state)
+{
+    (void)state;
+    static const struct {
+        or_draft_method_t method;
+        or_accept_rule_t rule;
+    } pairs[] = {{OR_DRAFT_RSD_S, OR_ACCEPT_RECURSIVE},
+                 {OR_DRAFT_MCSD, OR_ACCEPT_MULTI_ROUND},
+                 {OR_DRAFT_CHAIN, OR_ACCEPT_SPS},
+                 {OR_DRAFT_RSD_C, OR_ACCEPT_NAIVE}};
+    uint64_t base = test_seed();
+    for (uint64_t seed = base; seed < base + runs(12); seed++) {
+        or_generate_request_t request = request_of(seed);
+        request.sampling.temperature = 0;
+        request.draft_method = pairs[seed % 4].method;
+        request.accept_rule = pairs[seed % 4].rule;
+        sim_result_t result = run_with_crashes(seed, &request);
+        assert_plain_text(&request, &result);
+    }
+}
+
+// naive draws by a key of its own: its text is the one it writes alone.
+static void crashes_change_nothing_for_naive_text(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 1 + runs(6); seed++) {
+        const sim_config_t config = {.seed = seed, .target = &target};
+        or_generate_request_t request = request_of(seed);
+        sim_result_t alone;
+        request.sampling.temperature = 1;
+        request.draft_method = OR_DRAFT_RSD_S;
+        request.accept_rule = OR_ACCEPT_NAIVE;
+        request.plain = true;
+        sim_t *sim = sim_create(&config);
+        sim_generate(sim, &request, LIMIT_S, NULL, NULL, &alone);
+        sim_destroy(sim);
+        request.plain = false;
+        sim_result_t result = run_with_crashes(seed, &request);
+        assert_int_equal(result.count, alone.count);
+        assert_memory_equal(result.tokens, alone.tokens, alone.count * sizeof *alone.tokens);
+    }
+}
+
 static void a_run_replays_from_its_seed(void **state)
 {
     (void)state;
@@ -257,6 +302,8 @@ int main(void)
         cmocka_unit_test(a_quiet_network_gives_the_plain_text_in_fewer_calls),
         cmocka_unit_test(a_rough_network_changes_nothing),
         cmocka_unit_test(crashes_of_drafter_and_verifier_change_nothing),
+        cmocka_unit_test(crashes_change_nothing_for_drawn_trees),
+        cmocka_unit_test(crashes_change_nothing_for_naive_text),
         cmocka_unit_test(a_run_replays_from_its_seed),
         cmocka_unit_test(a_drafter_lost_for_good_is_bridged_by_plain_decoding),
         cmocka_unit_test(a_verifier_lost_for_good_is_a_clear_error),

@@ -1,0 +1,46 @@
+// calibration - how often the target takes a guess, by how many siblings were drawn before it and by
+// how likely the drafter found it (ALGORITHMS.md section 2; Sequoia's acceptance by rank).
+//
+//     rank  p above 1/2   1/4    1/8   ...
+//        0   210 of 260   97 of 150  ...       taken of tried: tried means that the target came to the
+//        1    14 of  31   22 of  80            parent and took no sibling before this one
+//
+// A share of few observations leans on its rank's, and a rank's on a prior. Old observations fade.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+#include "common/decode/methods.h"
+
+#define OR_CALIBRATION_RANKS 16u // the last one stands for all beyond
+#define OR_CALIBRATION_BINS 8u   // of p, halved from bin to bin; the last one stands for all below
+
+typedef struct {
+    double tried[OR_CALIBRATION_RANKS][OR_CALIBRATION_BINS];
+    double taken[OR_CALIBRATION_RANKS][OR_CALIBRATION_BINS];
+} or_calibration_t;
+
+// The probability that the target takes a guess if it took no sibling before it; p is the drafter's
+// for it, given that it is none of those. In (0, 1).
+double or_calibration_guess(const or_calibration_t *calibration, uint32_t rank, double p);
+// The same for a guess that is still to be drawn.
+double or_calibration_rank(const or_calibration_t *calibration, uint32_t rank);
+void or_calibration_learn(or_calibration_t *calibration, uint32_t rank, double p, bool taken);
+
+// What the sessions of a drafter share: one calibration for each way of guessing, all zero at first.
+#define OR_CALIBRATION_KINDS 8u
+typedef struct {
+    or_calibration_t of_kind[OR_CALIBRATION_KINDS];
+} or_calibrations_t;
+
+// The one for sessions of this kind (drawn: see or_build_is_drawn); NULL if the method uses none.
+or_calibration_t *or_calibrations_find(or_calibrations_t *all, or_draft_method_t method, bool drawn,
+                                       float temperature);
+
+// A text file of all numbers that are not 0. A missing file is none: OR_OK, and nothing changes.
+// OR_ERR_FORMAT names line and fault, and nothing changes; OR_ERR_IO.
+or_status_t or_calibrations_load(or_calibrations_t *all, const char *path);
+// Whoever reads `path` meanwhile sees the old file or the new one. OR_ERR_IO.
+or_status_t or_calibrations_save(const or_calibrations_t *all, const char *path);

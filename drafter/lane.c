@@ -1,0 +1,79 @@
+#include "drafter/lane.h"
+
+#define ROWS_MAX 64u // of one pass
+
+or_status_t or_lane_open(or_lane_t *lane, or_model_t *model, const or_vocab_t *vocab,
+                         uint32_t nodes, uint32_t law_entries)
+{
+    *lane = (or_lane_t){.model = model};
+    or_status_t status = or_token_tree_create(nodes, &lane->tree);
+    if (status == OR_OK) {
+        status = or_builder_create(model, vocab, nodes, law_entries, &lane->builder);
+    }
+    if (status == OR_OK) {
+        status = or_model_open_sequence(model, or_builder_slots(lane->builder), &lane->kv);
+    }
+    return status;
+}
+
+void or_lane_close(or_lane_t *lane)
+{
+    or_kv_sequence_close(&lane->kv);
+    or_builder_destroy(&lane->builder);
+    or_token_tree_destroy(&lane->tree);
+}
+
+void or_lane_truncate(or_lane_t *lane, uint32_t length)
+{
+    or_kv_sequence_drop_slots(lane->kv);
+    if (length < or_kv_sequence_length(lane->kv)) {
+        or_kv_sequence_truncate(lane->kv, length);
+    }
+}
+
+or_status_t or_lane_catch_up(or_lane_t *lane, const or_token_log_t *log, uint32_t *root_row)
+{
+    or_model_row_t rows[ROWS_MAX];
+    uint32_t rows_max = or_model_rows_max(lane->model);
+    rows_max = rows_max < ROWS_MAX ? rows_max : ROWS_MAX;
+    uint32_t from = or_kv_sequence_length(lane->kv);
+    if (from >= log->length) { // the root's logits are gone: run it again
+        from = log->length - 1;
+        or_kv_sequence_truncate(lane->kv, from);
+    }
+    while (from < log->length) {
+        uint32_t count = log->length - from < rows_max ? log->length - from : rows_max;
+        for (uint32_t i = 0; i < count; i++) {
+            rows[i] =
+                (or_model_row_t){lane->kv, log->tokens[from + i], OR_KV_NO_SLOT, OR_KV_NO_SLOT};
+        }
+        or_status_t status = or_model_forward(lane->model, rows, count);
+        if (status != OR_OK) {
+            return status;
+        }
+        from += count;
+        *root_row = count - 1;
+    }
+    return OR_OK;
+}
+
+// Where the pages went to another session since the tree was built, nothing can be kept.
+or_status_t or_lane_keep(or_lane_t *lane, uint32_t length, const uint32_t *path, uint32_t count)
+{
+    uint32_t slots[OR_TREE_NODES_MAX];
+    uint32_t kept = 0;
+    bool root_cached = or_kv_sequence_length(lane->kv) == length;
+    while (root_cached && kept < count) {
+        uint32_t slot = or_builder_slot(lane->builder, path[kept]);
+        if (slot == OR_KV_NO_SLOT) {
+            break;
+        }
+        slots[kept++] = slot;
+    }
+    or_status_t status = or_kv_sequence_accept(lane->kv, slots, kept);
+    if (status == OR_ERR_FULL) { // no page to move them to: catching up makes room
+        or_kv_sequence_drop_slots(lane->kv);
+        status = OR_OK;
+    }
+    return status;
+}

@@ -1,0 +1,37 @@
+// bench_options - the command line of `outrider bench`.
+#pragma once
+
+#include "common/base/options.h"
+#include "launch/bench_plan.h"
+
+typedef struct {
+    char *model, *draft_model, *connect;
+    uint32_t context, threads, draft_threads;
+    char *prompts, *categories;
+    uint32_t prompt_limit;
+    uint32_t predict;
+    bool ignore_end;
+    char *temperatures;
+    uint64_t seed;
+    uint32_t repeats;
+    char *methods, *nodes;
+    uint32_t draft_depth, law_entries;
+    float draft_temperature; // -1: not given
+    bool allow_lossy;
+    char *synthetic; // acceptance by rank; NULL: with models
+    uint32_t step_us, draft_us;
+    bool fixed_length, fixed_budget, k_config, spec_bench;
+    bool json;
+    char *csv, *plots;
+    bool verbose;
+    char *log_level;
+} or_bench_config_t;
+
+extern const or_option_program_t or_bench_program;
+
+or_bench_config_t or_bench_config_default(void);
+
+// OR_ERR_INVALID names the option and what is allowed.
+or_status_t or_bench_config_check(const or_bench_config_t *config);
+// Which experiment it asks for.
+or_bench_kind_t or_bench_config_kind(const or_bench_config_t *config);

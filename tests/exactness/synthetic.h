@@ -1,0 +1,27 @@
+// synthetic - pairs of models of 1,000 tokens that agree as often as asked, and the tokens per target
+// call that a method and a rule make of them.
+//
+// As ALGORITHMS.md's oracle does: a text is in one of some hundred contexts, which follow each other by
+// a hash. q is Zipf's law with an exponent from 1 to 3.5, shuffled; log p is log q and noise, of a
+// strength that makes the mean of sum min(p, q) what was asked. Trees come from the real builder,
+// verdicts from the real rules under the choosers of processes. Laws have 256 entries of 16 bits.
+#pragma once
+
+#include "common/decode/shape.h"
+
+typedef struct synthetic synthetic_t;
+
+synthetic_t *synthetic_create(uint64_t seed, double acceptance);
+void synthetic_destroy(synthetic_t **synthetic_p);
+
+// What is drafted, and how it is judged.
+typedef struct {
+    or_draft_method_t method;
+    or_accept_rule_t rule;
+    bool calibrated;
+    uint32_t nodes;
+    or_shape_t shape; // for methods that have one
+} synthetic_plan_t;
+
+// The mean over `rounds`, after a third as many in which the drafter learns.
+double synthetic_tokens(synthetic_t *synthetic, const synthetic_plan_t *plan, uint32_t rounds);

@@ -1,0 +1,44 @@
+// toy_world - a toy pair, its real drafter and the real rules, every choice of one round enumerated.
+//
+//     drafter (toy.h) -> the wire's codec and checks -> acceptance rule -> text, with its exact probability
+//
+// The outcomes' probabilities are added as rationals, continued by the target's own to depth + 1
+// tokens, and compared with the target's law. Whether the rule's arithmetic rounded is told by the
+// processor's flag: where it did not, the law must be the target's to the last digit.
+#pragma once
+
+#include <gmp.h>
+
+#include "tests/exactness/toy.h"
+#include "verifier/accept.h"
+
+#define TOY_NO_STOP UINT32_MAX
+#define TOY_COMPARED 4u // most tokens that are compared: a plan's depth is below it
+
+typedef struct toy_world toy_world_t;
+
+toy_world_t *toy_world_create(void);
+void toy_world_destroy(toy_world_t **world_p);
+
+// What is enumerated: set before.
+typedef struct {
+    toy_t toy;
+    toy_plan_t plan;
+    uint32_t stop; // a token that ends the text, or TOY_NO_STOP
+    // With OR_DRAFT_MULTI: how many models draft, each one guess at the root.
+    uint32_t models;
+    double lenience, typical_epsilon, typical_delta;
+} toy_case_t;
+
+typedef struct {
+    double distance; // total variation between the text's law and the target's
+    bool rounded;    // some operation of the rule did
+} toy_result_t;
+
+// Enumerate one round. `accepted` (initialised) becomes the expected number of accepted guesses.
+toy_result_t toy_world_run(toy_world_t *world, const toy_case_t *what, mpq_t accepted);
+// The numbers that are not enumerated (enumerator.h).
+void toy_world_set_uniforms(toy_world_t *world, uint64_t uniform_set);
+
+// A plan as the command line says it: a shape, for a chain its length in ones.
+toy_plan_t toy_plan(or_draft_method_t method, or_accept_rule_t rule, const char *shape);
