@@ -111,13 +111,15 @@ void or_report_print_times(const or_report_t *report, FILE *out)
 {
     const or_generate_stats_t *stats = &report->stats;
     double rounds = (double)stats->target_calls - 1; // the first is not timed
-    double elsewhere = (double)stats->round_us - (double)stats->draft_us - (double)stats->verify_us;
+    double elsewhere = (double)stats->round_us - (double)stats->draft_us -
+                       (double)stats->verify_us - (double)stats->accept_us;
     fprintf(out,
-            "per round: draft %.0f us, verify %.0f us, elsewhere %.0f us; first token after %.1f "
+            "per round: draft %.0f us, verify %.0f us, accept %.0f us, elsewhere %.0f us; first "
+            "token after %.1f "
             "ms; %" PRIu64 " rounds without a tree, %" PRIu64 " resyncs\n",
             ratio((double)stats->draft_us, rounds), ratio((double)stats->verify_us, rounds),
-            ratio(elsewhere, rounds), (double)stats->first_token_us / 1e3, stats->plain_rounds,
-            stats->resyncs);
+            ratio((double)stats->accept_us, rounds), ratio(elsewhere, rounds),
+            (double)stats->first_token_us / 1e3, stats->plain_rounds, stats->resyncs);
 }
 
 static json_t *token_array(const or_report_t *report)

@@ -31,7 +31,7 @@ class LocalRun(unittest.TestCase):
         out, error = outrider("generate", "-p", "Once upon a time", "-n", 20, "-s", 5, "-v")
         self.assertEqual(out.decode(), "Once upon a time" + line["text"] + "\n")
         self.assertRegex(error, r"20 tokens, \d+\.\d per target call, \d+ % of drafted tokens accepted, \d+ tokens/s \(seed 5\)")
-        self.assertRegex(error, r"per round: draft \d+ us, verify \d+ us, elsewhere")
+        self.assertRegex(error, r"per round: draft \d+ us, verify \d+ us, accept \d+ us, elsewhere")
         out, _ = outrider("generate", "-p", "Once upon a time", "-n", 20, "-s", 5, "--no-display-prompt", "--plain")
         self.assertEqual(out.decode(), line["text"] + "\n")
 
