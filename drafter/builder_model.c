@@ -6,7 +6,15 @@
 
 // Tokens believed e^8 times less than the best one are left out of lists and sums. At tau 0.6 that
 // is some 6 percent of the whole, about the same at every node, and nine tenths of the logarithms.
+// Where tau is large the drafter knows little, and more than 8 nats of it are not worth their
+// logarithms.
 #define WINDOW_TAUS 8.0
+#define WINDOW_MAX 8.0
+
+static double window_of(double tau)
+{
+    return tau < WINDOW_MAX / WINDOW_TAUS ? WINDOW_TAUS * tau : WINDOW_MAX;
+}
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -34,7 +42,7 @@ static void fill_list(or_build_list_t *list, const int32_t *ids, const double *s
     double total = 0;
     list->count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (scores[i] >= best - WINDOW_TAUS * tau) {
+        if (scores[i] >= best - window_of(tau)) {
             total += or_exp((scores[i] - best) / tau);
             insert_sorted(list, ids[i], scores[i]);
         }
@@ -74,7 +82,7 @@ static void read_guess(or_builder_t *builder, uint32_t guess, const float *logit
     }
     if (job->noisy) {
         best = or_noise_perturb(job->noise_key, at->place, law.ids, law.scores, law.count,
-                                or_vocab_noise_keys(builder->vocab), WINDOW_TAUS * builder->tau,
+                                or_vocab_noise_keys(builder->vocab), window_of(builder->tau),
                                 builder->perturbed);
         scores = builder->perturbed;
     } else {

@@ -13,7 +13,7 @@
 #define NODES 1024
 #define PROMPT 24
 #define CHILDREN 32 // of a node that are considered
-#define WINDOW 8.0  // in tau: what is further below the best is left out
+#define WINDOW 8.0  // in tau, and at most in nats: what is further below the best is left out
 #define DEPTH 24
 
 typedef struct {
@@ -169,14 +169,16 @@ static void add_children(fixture_t *f, uint32_t parent)
     }
     double total = 0;
     for (uint32_t i = 0; i < law.count; i++) {
-        total += scores[i] >= best - WINDOW * tau ? exp((scores[i] - best) / tau) : 0;
+        total += scores[i] >= best - (tau < 1 ? WINDOW * tau : WINDOW)
+                     ? exp((scores[i] - best) / tau)
+                     : 0;
     }
     for (uint32_t child = 0; child < CHILDREN && child < law.count; child++) {
         uint32_t top = 0;
         for (uint32_t i = 1; i < law.count; i++) {
             top = scores[i] > scores[top] ? i : top;
         }
-        if (scores[top] < best - WINDOW * tau) {
+        if (scores[top] < best - (tau < 1 ? WINDOW * tau : WINDOW)) {
             break;
         }
         guesses[guess_count++] = (guess_t){
