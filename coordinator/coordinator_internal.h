@@ -53,6 +53,10 @@ void or_drafting_open(or_coordinator_t *coordinator, const or_csession_t *sessio
 void or_drafting_leave(or_coordinator_t *coordinator, or_csession_t *session);
 // Let it go for good: it cannot serve this session. Another may.
 void or_drafting_dismiss(or_coordinator_t *coordinator, or_csession_t *session, const char *why);
+// May the verifier we have now be sent this session's trees at all? It may have come after the
+// drafter was told what to build. Under a ratio rule a tree must not be dropped for what was drawn
+// (ALGORITHMS.md section 3), so this is about what was asked for; other rules do not mind.
+bool or_drafting_suits_verifier(const or_coordinator_t *coordinator, or_csession_t *session);
 // Keep its tree for the verifier, or none if the verifier cannot take it. OR_ERR_INVALID: it cannot
 // be judged.
 or_status_t or_drafting_take(or_coordinator_t *coordinator, or_csession_t *session,

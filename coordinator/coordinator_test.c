@@ -385,6 +385,21 @@ static void a_repeated_request_is_the_same_request(void **state)
     assert_int_equal(w->end.count, 3);
 }
 
+// What no command line asks for, a client may.
+static void trees_of_no_level_are_refused(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    or_generate_request_t request = usual_request(2);
+    request.draft_method = OR_DRAFT_MULTI;
+    request.accept_rule = OR_ACCEPT_NAIVE;
+    request.draft_depth = 0;
+    ask(w, request);
+    run(w, 5);
+    assert_int_equal(w->end.finish, OR_FINISH_ERROR);
+    assert_non_null(strstr(w->error, "--plain"));
+}
+
 int main(void)
 {
     test_log_init();
@@ -409,6 +424,7 @@ int main(void)
         TEST(without_a_verifier_a_request_ends_with_advice),
         TEST(bad_requests_are_answered),
         TEST(a_repeated_request_is_the_same_request),
+        TEST(trees_of_no_level_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,14 +170,24 @@ static uint32_t asked_depth(const or_coordinator_t *c, const or_csession_t *sess
     return least(session->terms.open.draft_depth, reach);
 }
 
-// Can the verifier we have now take the tree in c->scratch? It may have come after the drafter was
-// told what to build. Under a ratio rule the answer must not depend on what was drawn
-// (ALGORITHMS.md section 3), so it is about what was asked for.
-static bool fits_verifier(const or_coordinator_t *c, const or_csession_t *session)
+bool or_drafting_suits_verifier(const or_coordinator_t *c, or_csession_t *session)
 {
-    if (or_accept_rule_uses_laws(session->terms.open.accept_rule) &&
-        (session->asked_nodes > c->verifier->nodes_max ||
-         session->log.length + asked_depth(c, session) > c->verifier->context_max)) {
+    if (!or_accept_rule_uses_laws(session->terms.open.accept_rule)) {
+        return true;
+    }
+    if (session->asked_nodes > c->verifier->nodes_max && session->note[0] == '\0') {
+        snprintf(session->note, sizeof session->note,
+                 "another verifier came, for trees of %u nodes at most: decoded plainly from there",
+                 c->verifier->nodes_max);
+    }
+    return session->asked_nodes <= c->verifier->nodes_max &&
+           session->log.length + asked_depth(c, session) <= c->verifier->context_max;
+}
+
+// Can the verifier we have now take the tree in c->scratch?
+static bool fits_verifier(const or_coordinator_t *c, or_csession_t *session)
+{
+    if (!or_drafting_suits_verifier(c, session)) {
         return false;
     }
     const uint32_t *depths = or_token_tree_depths(c->scratch);

@@ -321,6 +321,9 @@ void or_round_on_verifier(or_coordinator_t *c, or_csession_t *session)
     open_verifier(c, session);
     or_coordinator_send_prefix(c, session, c->verifier->peer, 0);
     if (session->phase == OR_PHASE_VERDICT) {
+        if (!or_drafting_suits_verifier(c, session)) {
+            session->tree_count = 0;
+        }
         send_tree(c, session);
     }
 }

@@ -72,6 +72,11 @@ static or_status_t make_terms(const or_vocab_t *vocab, const or_generate_request
     if (status != OR_OK) {
         return status;
     }
+    if (method != OR_DRAFT_NONE && (request->draft_nodes == 0 || request->draft_depth == 0)) {
+        return or_fail(OR_ERR_INVALID,
+                       "a drafter needs at least one node and one level: ask for plain decoding "
+                       "(--plain) instead");
+    }
     if (request->draft_nodes > OR_TREE_NODES_MAX) {
         return or_fail(OR_ERR_INVALID, "a draft tree has at most %u nodes, not %u",
                        OR_TREE_NODES_MAX, request->draft_nodes);

@@ -32,7 +32,7 @@ static const or_option_t table[] = {
     {"model-draft", "md", OR_OPTION_STRING, offsetof(config_t, draft_model), "FILE",
      "draft model of the same vocabulary"},
     {"multi-model", NULL, OR_OPTION_LIST, offsetof(config_t, multi_models), "FILE",
-     "a further draft model of the same vocabulary, for --draft-method multi; may be repeated"},
+     "a further draft model of the same vocabulary, for --draft-method multi"},
     {"acceptance-file", NULL, OR_OPTION_STRING, offsetof(config_t, acceptance_file), "FILE",
      "where the drafter remembers how often guesses are accepted (sequoia, calibrated dyspec)"},
     {"plain", NULL, OR_OPTION_FLAG, offsetof(config_t, plain), NULL, "no drafter"},

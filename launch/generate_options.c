@@ -23,7 +23,7 @@ static const or_option_t table[] = {
     {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
      "draft model of the same vocabulary"},
     {"multi-model", NULL, OR_OPTION_LIST, AT(multi_models), "FILE",
-     "a further draft model of the same vocabulary, for --draft-method multi; may be repeated"},
+     "a further draft model of the same vocabulary, for --draft-method multi"},
     {"acceptance-file", NULL, OR_OPTION_STRING, AT(acceptance_file), "FILE",
      "where the drafter remembers how often guesses are accepted (sequoia, calibrated dyspec)"},
     {"connect", NULL, OR_OPTION_STRING, AT(connect), "ENDPOINT",
@@ -286,6 +286,27 @@ static or_status_t make_methods(const or_generate_config_t *config, or_generate_
     return status;
 }
 
+// Numbers of single rules and methods; 0: the usual.
+static or_status_t check_rule_numbers(const or_generate_config_t *config)
+{
+    if (config->lenience != 0 && !(config->lenience >= 1)) {
+        return or_fail(OR_ERR_INVALID, "--lenience: %g is below 1", (double)config->lenience);
+    }
+    if (!(config->typical_epsilon >= 0 && config->typical_epsilon <= 1)) {
+        return or_fail(OR_ERR_INVALID, "--typical-epsilon: %g is not between 0 and 1",
+                       (double)config->typical_epsilon);
+    }
+    if (!(config->typical_delta >= 0)) {
+        return or_fail(OR_ERR_INVALID, "--typical-delta: %g is below 0",
+                       (double)config->typical_delta);
+    }
+    if (!(config->draft_threshold >= 0 && config->draft_threshold <= 1)) {
+        return or_fail(OR_ERR_INVALID, "--draft-threshold: %g is not between 0 and 1",
+                       (double)config->draft_threshold);
+    }
+    return OR_OK;
+}
+
 static or_status_t check_numbers(const or_generate_config_t *config)
 {
     if (config->predict < -1 || config->predict == 0) {
@@ -303,14 +324,14 @@ static or_status_t check_numbers(const or_generate_config_t *config)
         return or_fail(OR_ERR_INVALID, "--law-entries: %" PRIu32 " is not between 1 and %u",
                        config->law_entries, OR_LAW_ENTRIES_MAX);
     }
-    if (config->draft_temperature < 0 && config->draft_temperature != -1) {
-        return or_fail(OR_ERR_INVALID, "--draft-temp: %g is neither -1 nor 0 or more",
+    if (!(config->draft_temperature > 0) && config->draft_temperature != -1) {
+        return or_fail(OR_ERR_INVALID, "--draft-temp: %g is neither -1 nor above 0",
                        (double)config->draft_temperature);
     }
     if (config->context == 1) {
         return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
-    return OR_OK;
+    return check_rule_numbers(config);
 }
 
 or_status_t or_generate_request_make(const or_generate_config_t *config,
