@@ -40,23 +40,23 @@ static json_t *alphas(const or_bench_figures_t *figures)
 
 static json_t *figures_object(const or_bench_figures_t *f)
 {
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o}, s:o, "
-        "s:{s:o, s:o, s:o}}",
-        "runs", (json_int_t)f->runs, "tokens", (json_int_t)f->tokens,             //
-        "target_calls", (json_int_t)f->target_calls,                              //
-        "drafted", (json_int_t)f->drafted, "accepted", (json_int_t)f->accepted,   //
-        "plain_rounds", (json_int_t)f->plain_rounds,                              //
-        "block_efficiency", number(f->block_efficiency), "mbsu", number(f->mbsu), //
-        "tokens_per_second", number(f->rate),                                     //
-        "acceptance_by_depth", levels(f->by_depth, f->depth_offered),             //
-        "acceptance_by_rank", levels(f->by_rank, f->rank_offered),                //
-        "alpha_at", alphas(f),                                                    //
-        "round_us", "draft", number(f->draft_us), "elsewhere", number(f->elsewhere_us), "verify",
-        number(f->verify_us), "accept", number(f->accept_us), //
-        "wire_bytes_per_token", number(f->wire_bytes),        //
-        "speedup", "median", number(f->speedup_median), "min", number(f->speedup_min), "max",
-        number(f->speedup_max));
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, "
+                     "s:{s:o, s:o, s:o, s:o}, s:o, s:{s:o, s:o, s:o}}",
+                     "runs", (json_int_t)f->runs, "tokens", (json_int_t)f->tokens,             //
+                     "target_calls", (json_int_t)f->target_calls,                              //
+                     "drafted", (json_int_t)f->drafted, "accepted", (json_int_t)f->accepted,   //
+                     "plain_rounds", (json_int_t)f->plain_rounds,                              //
+                     "draft_passes", (json_int_t)f->draft_passes,                              //
+                     "block_efficiency", number(f->block_efficiency), "mbsu", number(f->mbsu), //
+                     "tokens_per_second", number(f->rate),                                     //
+                     "acceptance_by_depth", levels(f->by_depth, f->depth_offered),             //
+                     "acceptance_by_rank", levels(f->by_rank, f->rank_offered),                //
+                     "alpha_at", alphas(f),                                                    //
+                     "round_us", "draft", number(f->draft_us), "elsewhere", number(f->elsewhere_us),
+                     "verify", number(f->verify_us), "accept", number(f->accept_us), //
+                     "wire_bytes_per_token", number(f->wire_bytes),                  //
+                     "speedup", "median", number(f->speedup_median), "min", number(f->speedup_min),
+                     "max", number(f->speedup_max));
 }
 
 static json_t *categories_object(const or_bench_output_t *output, uint32_t c)
@@ -77,13 +77,12 @@ static json_t *case_object(const or_bench_output_t *output, uint32_t c)
     const or_bench_figures_t figures =
         or_bench_figures(output->results, c, OR_BENCH_ALL, output->size_ratio);
     json_t *object =
-        json_pack("{s:s, s:b, s:s, s:s?, s:f, s:s, s:I, s:I, s:I, s:I, s:s?}", "name", it->name,
-                  "lossy", !plain && or_accept_rule_is_lossy(it->rule),                         //
+        json_pack("{s:s, s:b, s:s, s:s?, s:f, s:s, s:I, s:I, s:I, s:s?}", "name", it->name, "lossy",
+                  !plain && or_accept_rule_is_lossy(it->rule),                                  //
                   "draft_method", or_draft_method_name(it->method),                             //
                   "accept", plain ? NULL : or_accept_rule_name(it->rule),                       //
                   "temperature", (double)it->temperature, "tree", it->tree,                     //
                   "group", (json_int_t)it->group, "nodes", (json_int_t)(plain ? 0 : it->nodes), //
-                  "levels", (json_int_t)or_bench_case_levels(it),                               //
                   "texts_differing", (json_int_t)output->results->differing[c],                 //
                   "reason", it->reason[0] != '\0' ? it->reason : NULL);
     json_object_update_missing_new(object, figures_object(&figures));
@@ -145,8 +144,9 @@ static void csv_text(FILE *out, const char *text)
 static void csv_heading(FILE *out)
 {
     fputs("name,temperature,tree,group,category,reason,texts_differing,runs,tokens,target_calls,"
-          "drafted,accepted,block_efficiency,mbsu,tokens_per_second,speedup,speedup_min,"
-          "speedup_max,draft_us,elsewhere_us,verify_us,accept_us,wire_bytes_per_token",
+          "drafted,accepted,plain_rounds,draft_passes,block_efficiency,mbsu,tokens_per_second,"
+          "speedup,speedup_min,speedup_max,draft_us,elsewhere_us,verify_us,accept_us,"
+          "wire_bytes_per_token",
           out);
     for (uint32_t k = 1; k <= OR_BENCH_ALPHAS; k++) {
         fprintf(out, ",alpha_at_%" PRIu32, k);
@@ -164,14 +164,18 @@ static void csv_row(const or_bench_output_t *output, uint32_t c, uint32_t catego
 {
     const or_bench_case_t *it = &output->results->plan->cases[c];
     const or_bench_figures_t f = or_bench_figures(output->results, c, category, output->size_ratio);
+    const uint64_t counts[] = {f.tokens,   f.target_calls, f.drafted,
+                               f.accepted, f.plain_rounds, f.draft_passes};
     const double numbers[] = {f.block_efficiency, f.mbsu,        f.rate,      f.speedup_median,
                               f.speedup_min,      f.speedup_max, f.draft_us,  f.elsewhere_us,
                               f.verify_us,        f.accept_us,   f.wire_bytes};
     fprintf(out, "%s,%g,%s,%" PRIu32, it->name, (double)it->temperature, it->tree, it->group);
     csv_text(out, category == OR_BENCH_ALL ? "all" : output->prompts->categories[category]);
     csv_text(out, it->reason);
-    fprintf(out, ",%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64,
-            output->results->differing[c], f.runs, f.tokens, f.target_calls, f.drafted, f.accepted);
+    fprintf(out, ",%" PRIu32 ",%" PRIu32, output->results->differing[c], f.runs);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        fprintf(out, ",%" PRIu64, counts[i]);
+    }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         csv_number(out, numbers[i]);
     }

@@ -25,6 +25,7 @@ static void add_stats(or_generate_stats_t *sum, const or_generate_stats_t *more)
     sum->verify_us += more->verify_us;
     sum->round_us += more->round_us;
     sum->plain_rounds += more->plain_rounds;
+    sum->draft_passes += more->draft_passes;
     sum->resyncs += more->resyncs;
     sum->first_token_us += more->first_token_us;
     sum->accept_us += more->accept_us;
@@ -85,6 +86,15 @@ static void add_repeat(const or_bench_results_t *results, uint32_t c, uint32_t r
             sum->timed_tokens += more->timed_tokens;
         }
     }
+}
+
+uint32_t or_bench_results_runs(const or_bench_results_t *results, uint32_t c)
+{
+    or_bench_sum_t sum = {0};
+    for (uint32_t repeat = 0; repeat < results->repeats; repeat++) {
+        add_repeat(results, c, repeat, OR_BENCH_ALL, &sum);
+    }
+    return sum.runs;
 }
 
 // ---- figures ----
@@ -167,7 +177,7 @@ or_bench_figures_t or_bench_figures(const or_bench_results_t *results, uint32_t 
         add_repeat(results, c, repeat, category, &sum);
     }
     const or_generate_stats_t *stats = &sum.stats;
-    uint32_t levels = or_bench_case_levels(&results->plan->cases[c]);
+    double passes = ratio((double)stats->draft_passes, (double)stats->target_calls);
     or_bench_figures_t figures = {
         .runs = sum.runs,
         .tokens = stats->completion_tokens,
@@ -175,12 +185,14 @@ or_bench_figures_t or_bench_figures(const or_bench_results_t *results, uint32_t 
         .drafted = stats->drafted,
         .accepted = stats->accepted,
         .plain_rounds = stats->plain_rounds,
+        .draft_passes = stats->draft_passes,
         .block_efficiency = ratio(stats->completion_tokens, (double)stats->target_calls),
         .rate = rate(&sum),
         .wire_bytes = ratio((double)stats->wire_bytes, stats->completion_tokens),
     };
-    figures.mbsu = levels == 0 ? figures.block_efficiency
-                               : figures.block_efficiency / (levels * size_ratio + 1);
+    // Without a draft model its size does not matter.
+    figures.mbsu = stats->draft_passes == 0 ? figures.block_efficiency
+                                            : figures.block_efficiency / (passes * size_ratio + 1);
     set_acceptance(stats, &figures);
     set_times(&sum, &figures);
     set_speedup(results, c, category, &figures);

@@ -35,12 +35,15 @@ void or_bench_results_fini(or_bench_results_t *results);
 or_bench_sum_t *or_bench_results_sum(const or_bench_results_t *results, uint32_t c, uint32_t repeat,
                                      uint32_t category);
 
+// How often a case was measured.
+uint32_t or_bench_results_runs(const or_bench_results_t *results, uint32_t c);
+
 typedef struct {
     uint32_t runs;
-    uint64_t tokens, target_calls, drafted, accepted, plain_rounds;
+    uint64_t tokens, target_calls, drafted, accepted, plain_rounds, draft_passes;
     double block_efficiency; // tokens per target call
-    // block efficiency / (L r + 1): L calls of the draft model for a tree, each r of a target's
-    // (Goel et al. 2024, arXiv 2403.00858).
+    // block efficiency / (L r + 1): L calls of the draft model a target call, as counted, each of
+    // them r of a target's (Goel et al. 2024, arXiv 2403.00858).
     double mbsu;
     double rate;                                                // tokens a second
     double by_depth[OR_STATS_LEVELS], by_rank[OR_STATS_LEVELS]; // accepted / offered

@@ -6,6 +6,8 @@
 #include "launch/bench_figures.h"
 
 #define AT(field) offsetof(or_bench_config_t, field)
+#define LENIENCE_MAX 1e6F // these are the coordinator's bounds
+#define TYPICAL_DELTA_MAX 1e6F
 
 static const or_option_t table[] = {
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Models and place"},
@@ -13,6 +15,10 @@ static const or_option_t table[] = {
      "target model (GGUF); the demonstration pair if not given"},
     {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
      "draft model of the same vocabulary"},
+    {"multi-model", NULL, OR_OPTION_LIST, AT(multi_models), "FILE",
+     "a further draft model of the same vocabulary, for the method multi"},
+    {"acceptance-file", NULL, OR_OPTION_STRING, AT(acceptance_file), "FILE",
+     "where the drafter remembers how often guesses are accepted (sequoia, calibrated dyspec)"},
     {"connect", NULL, OR_OPTION_STRING, AT(connect), "ENDPOINT",
      "use the coordinator there instead of a local cluster; -m and -md then only tell the models' "
      "sizes"},
@@ -40,15 +46,26 @@ static const or_option_t table[] = {
      "What is compared (plain decoding is always with them)"},
     {"methods", NULL, OR_OPTION_STRING, AT(methods), "LIST",
      "pairs of draft method and acceptance rule, as rsd-s+recursive,chain+sps; a rule alone brings "
-     "its usual method, a method alone the coupled rule; all: every legal pair"},
+     "its usual method, a method alone the coupled rule; all: every legal pair, of multi only with "
+     "--multi-model"},
     {"nodes", NULL, OR_OPTION_STRING, AT(nodes), "LIST", "most guesses a round, as 4,16,64"},
     {"draft-depth", NULL, OR_OPTION_UINT32, AT(draft_depth), "N", "most guesses in a row"},
     {"draft-temp", NULL, OR_OPTION_FLOAT, AT(draft_temperature), "T",
      "the drafter's temperature; -1: as --temp, or 1 where that is 0"},
     {"law-entries", NULL, OR_OPTION_UINT32, AT(law_entries), "K",
      "tokens of a drafter's law that are drawn from and sent"},
+    {"draft-threshold", NULL, OR_OPTION_FLOAT, AT(draft_threshold), "P",
+     "dyspec-t: keep guesses likelier to be reached than P; 0: what suits the number of nodes"},
+    {"draft-calibrated", NULL, OR_OPTION_FLAG, AT(draft_calibrated), NULL,
+     "dyspec, dyspec-t: grow by measured acceptance, not by the drafter's probabilities"},
     {"allow-lossy", NULL, OR_OPTION_FLAG, AT(allow_lossy), NULL,
      "rules may be named that do not sample the target's law (typical, lenient)"},
+    {"lenience", NULL, OR_OPTION_FLOAT, AT(lenience), "L",
+     "lenient: how much likelier than the target the drafter may be; 0: the usual, 2"},
+    {"typical-epsilon", NULL, OR_OPTION_FLOAT, AT(typical_epsilon), "E",
+     "typical: tokens of more than this probability pass; 0: the usual, 0.09"},
+    {"typical-delta", NULL, OR_OPTION_FLOAT, AT(typical_delta), "D",
+     "typical: less is enough where the target is unsure; 0: the usual, 0.3"},
     {"fixed-length", NULL, OR_OPTION_FLAG, AT(fixed_length), NULL,
      "RSD's first experiment: trees of 2, 3, 4 and 5 levels"},
     {"fixed-budget", NULL, OR_OPTION_FLAG, AT(fixed_budget), NULL,
@@ -100,7 +117,8 @@ or_bench_config_t or_bench_config_default(void)
                                .log_level = (char *)"warn"};
 }
 
-or_status_t or_bench_config_check(const or_bench_config_t *config)
+// Do the options go together?
+static or_status_t check_experiment(const or_bench_config_t *config)
 {
     if (config->fixed_length + config->fixed_budget + config->k_config + config->spec_bench > 1) {
         return or_fail(OR_ERR_INVALID,
@@ -115,6 +133,38 @@ or_status_t or_bench_config_check(const or_bench_config_t *config)
         return or_fail(OR_ERR_INVALID,
                        "--synthetic-acceptance starts a coordinator: leave out --connect");
     }
+    return OR_OK;
+}
+
+// Numbers of single rules and methods; 0: the usual.
+static or_status_t check_rule_numbers(const or_bench_config_t *config)
+{
+    const struct {
+        const char *option;
+        float value, least, most;
+    } numbers[] = {
+        {"--lenience", config->lenience, 1, LENIENCE_MAX},
+        {"--typical-epsilon", config->typical_epsilon, 0, 1},
+        {"--typical-delta", config->typical_delta, 0, TYPICAL_DELTA_MAX},
+        {"--draft-threshold", config->draft_threshold, 0, 1},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        float value = numbers[i].value;
+        if (value != 0 && !(value >= numbers[i].least && value <= numbers[i].most)) {
+            return or_fail(OR_ERR_INVALID, "%s: %g is neither 0 nor between %g and %g",
+                           numbers[i].option, (double)value, (double)numbers[i].least,
+                           (double)numbers[i].most);
+        }
+    }
+    if (!(config->draft_temperature > 0) && config->draft_temperature != -1) {
+        return or_fail(OR_ERR_INVALID, "--draft-temp: %g is neither -1 nor above 0",
+                       (double)config->draft_temperature);
+    }
+    return OR_OK;
+}
+
+static or_status_t check_numbers(const or_bench_config_t *config)
+{
     if (config->predict < 1) {
         return or_fail(OR_ERR_INVALID, "-n/--predict: at least 1 token is needed");
     }
@@ -132,14 +182,16 @@ or_status_t or_bench_config_check(const or_bench_config_t *config)
         return or_fail(OR_ERR_INVALID, "--law-entries: %" PRIu32 " is not between 1 and %u",
                        config->law_entries, OR_LAW_ENTRIES_MAX);
     }
-    if (!(config->draft_temperature >= 0) && config->draft_temperature != -1) {
-        return or_fail(OR_ERR_INVALID, "--draft-temp: %g is neither -1 nor 0 or more",
-                       (double)config->draft_temperature);
-    }
     if (config->context == 1) {
         return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
-    return OR_OK;
+    return check_rule_numbers(config);
+}
+
+or_status_t or_bench_config_check(const or_bench_config_t *config)
+{
+    or_status_t status = check_experiment(config);
+    return status == OR_OK ? check_numbers(config) : status;
 }
 
 or_bench_kind_t or_bench_config_kind(const or_bench_config_t *config)

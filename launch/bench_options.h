@@ -5,7 +5,10 @@
 #include "launch/bench_plan.h"
 
 typedef struct {
-    char *model, *draft_model, *connect;
+    char *model, *draft_model;
+    or_option_list_t multi_models;
+    char *acceptance_file;
+    char *connect;
     uint32_t context, threads, draft_threads;
     char *prompts, *categories;
     uint32_t prompt_limit;
@@ -17,7 +20,8 @@ typedef struct {
     char *methods, *nodes;
     uint32_t draft_depth, law_entries;
     float draft_temperature; // -1: not given
-    bool allow_lossy;
+    bool draft_calibrated, allow_lossy;
+    float lenience, typical_epsilon, typical_delta, draft_threshold; // 0: the usual
     char *synthetic; // acceptance by rank; NULL: with models
     uint32_t step_us, draft_us;
     bool fixed_length, fixed_budget, k_config, spec_bench;

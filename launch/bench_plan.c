@@ -81,6 +81,7 @@ static or_status_t add_all_pairs(request_t *request)
             pair_t pair;
             if (or_draft_method_parse(method, &pair.method) == OR_OK &&
                 or_accept_rule_parse(rule, &pair.rule) == OR_OK &&
+                (pair.method != OR_DRAFT_MULTI || request->choice->multi) &&
                 !or_accept_rule_is_lossy(pair.rule) && check_pair(request, pair) == OR_OK) {
                 status = add_pair(request, pair);
             }
@@ -208,8 +209,18 @@ typedef struct {
     or_bench_plan_t *plan;
     pair_t pair;
     float temperature;
+    bool calibrated;
     uint32_t baseline;
 } place_t;
+
+static void name_case(or_bench_case_t *made, bool calibrated)
+{
+    bool star =
+        calibrated && (made->method == OR_DRAFT_DYSPEC || made->method == OR_DRAFT_DYSPEC_T);
+    snprintf(made->name, sizeof made->name, "%s%s+%s%s", or_draft_method_name(made->method),
+             star ? "*" : "", or_accept_rule_name(made->rule),
+             or_accept_rule_is_lossy(made->rule) ? " (lossy)" : "");
+}
 
 static or_status_t add_tree(const place_t *place, uint32_t group, const or_bench_tree_t *tree)
 {
@@ -220,11 +231,12 @@ static or_status_t add_tree(const place_t *place, uint32_t group, const or_bench
                             .depth = tree->depth,
                             .shape = tree->shape,
                             .group = group,
-                            .baseline = place->baseline};
-    snprintf(made.name, sizeof made.name, "%s+%s%s", or_draft_method_name(made.method),
-             or_accept_rule_name(made.rule), or_accept_rule_is_lossy(made.rule) ? " (lossy)" : "");
+                            .baseline = place->baseline,
+                            .legal = true};
+    name_case(&made, place->calibrated);
     describe_tree(&made);
     if (or_methods_check(made.method, made.rule, made.temperature) != OR_OK) {
+        made.legal = false;
         snprintf(made.reason, sizeof made.reason, "%s", or_error_text());
     }
     return add_case(place->plan, made);
@@ -259,13 +271,17 @@ static or_status_t add_trees(const place_t *place, const request_t *request, uin
 static or_status_t add_temperature(or_bench_plan_t *plan, const request_t *request,
                                    float temperature)
 {
-    place_t place = {.plan = plan, .temperature = temperature, .baseline = plan->count};
+    place_t place = {.plan = plan,
+                     .temperature = temperature,
+                     .calibrated = request->choice->calibrated,
+                     .baseline = plan->count};
     or_bench_case_t plain = {.method = OR_DRAFT_NONE,
                              .rule = OR_ACCEPT_COUPLED,
                              .temperature = temperature,
                              .nodes = 1,
                              .depth = 1,
                              .baseline = plan->count,
+                             .legal = true,
                              .name = "plain",
                              .tree = "-"};
     or_status_t status = add_case(plan, plain);
@@ -344,17 +360,4 @@ void or_bench_plan_fini(or_bench_plan_t *plan)
 {
     free(plan->cases);
     *plan = (or_bench_plan_t){0};
-}
-
-uint32_t or_bench_case_levels(const or_bench_case_t *c)
-{
-    if (c->method == OR_DRAFT_NONE || c->method == OR_DRAFT_NGRAM) {
-        return 0;
-    }
-    or_shape_t shape =
-        c->shape.count > 0 ? c->shape : or_shape_usual(c->method, c->nodes, c->depth);
-    if (shape.count > 0) {
-        return or_shape_levels(&shape, c->method, c->depth);
-    }
-    return c->nodes < c->depth ? c->nodes : c->depth;
 }

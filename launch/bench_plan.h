@@ -17,9 +17,10 @@ typedef struct {
     or_shape_t shape;      // count 0: the method's own
     uint32_t group;        // the budget, or with --fixed-length the depth; 0 for plain decoding
     uint32_t baseline;     // the case that is plain decoding at this temperature
-    char name[OR_BENCH_WORD_BYTES]; // "rsd-s+recursive", "chain+typical (lossy)", "plain"
+    char name[OR_BENCH_WORD_BYTES]; // "rsd-s+recursive", "dyspec*+coupled" (calibrated), "plain"
     char tree[128];                 // "16", "4x2x1"; "-" for plain decoding
-    char reason[512];               // why it was not measured; "" if it is
+    bool legal;                     // the pair, at this temperature
+    char reason[512];               // why it was not measured, or not to the end; "" if it was
 } or_bench_case_t;
 
 typedef struct {
@@ -41,6 +42,8 @@ typedef struct {
     const char *nodes;        // budgets of OR_BENCH_BY_NODES: "4,16"
     uint32_t depth;           // of OR_BENCH_BY_NODES
     const char *temperatures; // "0,1"
+    bool multi;               // there are further draft models: "all" has the method multi
+    bool calibrated;          // dyspec and dyspec-t grow by measured acceptance
     bool allow_lossy;         // rules that are no samples of the target's law may be named
 } or_bench_plan_choice_t;
 
@@ -48,6 +51,3 @@ typedef struct {
 // success only.
 or_status_t or_bench_plan_make(const or_bench_plan_choice_t *choice, or_bench_plan_t *plan);
 void or_bench_plan_fini(or_bench_plan_t *plan);
-
-// Calls of the draft model for one tree: its levels; 0 where no model drafts.
-uint32_t or_bench_case_levels(const or_bench_case_t *c);

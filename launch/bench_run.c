@@ -57,6 +57,11 @@ static or_generate_request_t make_request(const bench_t *bench, const or_bench_c
         .draft_shape_count = c->shape.count,
         .law_entries = config->law_entries,
         .allow_lossy = config->allow_lossy,
+        .lenience = config->lenience,
+        .typical_epsilon = config->typical_epsilon,
+        .typical_delta = config->typical_delta,
+        .draft_threshold = config->draft_threshold,
+        .draft_calibrated = config->draft_calibrated,
     };
     request.sampling.temperature = c->temperature;
     return request;
@@ -103,6 +108,19 @@ static bool is_the_case(or_status_t status)
     return status == OR_ERR_INVALID || status == OR_ERR_MISMATCH || status == OR_ERR_UNSUPPORTED;
 }
 
+// Was a text that was to be drafted for decoded plainly? Why, as the error's text.
+static bool is_undrafted(const or_generate_request_t *request, const or_report_t *report)
+{
+    const or_generate_stats_t *stats = &report->stats;
+    bool all_plain = stats->target_calls > 0 && stats->plain_rounds >= stats->target_calls;
+    if (request->plain || (report->note[0] == '\0' && !all_plain)) {
+        return false;
+    }
+    or_fail(OR_ERR_UNSUPPORTED, "%s",
+            report->note[0] != '\0' ? report->note : "no drafter served it: every round was plain");
+    return true;
+}
+
 static or_status_t write_text(const bench_t *bench, const or_generate_request_t *request,
                               or_report_t *report, end_t *end)
 {
@@ -119,11 +137,7 @@ static or_status_t write_text(const bench_t *bench, const or_generate_request_t 
     or_client_destroy(&client);
     *end = error_code == OR_WIRE_CONTEXT ? TOO_LONG : REFUSED;
     if (status == OR_OK) {
-        *end = DONE;
-        if (!request->plain && report->note[0] != '\0') { // it was decoded plainly
-            *end = REFUSED;
-            or_fail(OR_ERR_UNSUPPORTED, "%s", report->note);
-        }
+        *end = is_undrafted(request, report) ? REFUSED : DONE;
     }
     return is_the_case(status) ? OR_OK : status;
 }

@@ -101,7 +101,8 @@ static void rows(const or_bench_output_t *output, row_t row, FILE *out)
             heading_of(plan, it, out);
         }
         name_case(out, it);
-        if (it->reason[0] != '\0') {
+        uint32_t runs = or_bench_results_runs(output->results, c);
+        if (it->reason[0] != '\0' && runs == 0) {
             fprintf(out, " not measured: %s", it->reason);
         } else {
             row(output, c, out);
@@ -110,6 +111,10 @@ static void rows(const or_bench_output_t *output, row_t row, FILE *out)
             fprintf(out, "  TEXT DIFFERS %" PRIu32 " times", output->results->differing[c]);
         }
         fputc('\n', out);
+        if (it->reason[0] != '\0' && runs > 0) {
+            fprintf(out, "    not measured to the end, %" PRIu32 " run%s: %s\n", runs,
+                    runs == 1 ? "" : "s", it->reason);
+        }
     }
 }
 
@@ -143,4 +148,7 @@ void or_bench_print_table(const or_bench_output_t *output, FILE *out)
         fprintf(out, ", draft model %.3f of the target's size", output->size_ratio);
     }
     fprintf(out, "%s\n", outcome->interrupted ? "; interrupted" : "");
+    if (output->config->draft_calibrated) {
+        fputs("* grown by measured acceptance (--draft-calibrated)\n", out);
+    }
 }

@@ -3,6 +3,8 @@ Method: small runs against one running cluster and one local run; figures are re
 by Python's own JSON, CSV and XML parsers."""
 import csv
 import json
+import os
+import re
 import signal
 import tempfile
 import time
@@ -10,12 +12,12 @@ import unittest
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
-from cli import DRAFT, TARGET, Background, Cluster, outrider
+from cli import DRAFT, TARGET, Background, Cluster, generate, outrider, wait_until
 
 SMALL = ["-n", 16, "--repeats", 2]
-FIGURES = ["runs", "tokens", "target_calls", "drafted", "accepted", "plain_rounds", "block_efficiency", "mbsu", "tokens_per_second",
+FIGURES = ["runs", "tokens", "target_calls", "drafted", "accepted", "plain_rounds", "draft_passes", "block_efficiency", "mbsu", "tokens_per_second",
            "acceptance_by_depth", "acceptance_by_rank", "alpha_at", "round_us", "wire_bytes_per_token", "speedup"]
-CASE = ["name", "lossy", "draft_method", "accept", "temperature", "tree", "group", "nodes", "levels", "texts_differing", "reason"]
+CASE = ["name", "lossy", "draft_method", "accept", "temperature", "tree", "group", "nodes", "texts_differing", "reason"]
 SPEC_BENCH = [{"question_id": 1, "category": "writing", "turns": ["Once upon a time", "And then?"]},
               {"question_id": 2, "category": "coding", "turns": ["There was once"]},
               {"question_id": 3, "category": "rag", "turns": ["It was a dark night"]},
@@ -49,7 +51,9 @@ class OnACluster(unittest.TestCase):
         self.assertIsNone(case["reason"])
         self.assertEqual(case["texts_differing"], 0)
         self.assertAlmostEqual(case["block_efficiency"], case["tokens"] / case["target_calls"], places=6)
-        calls = case["levels"] * line["size_ratio"] + 1
+        self.assertEqual(plain, case["draft_passes"] == 0)
+        self.assertLess(case["plain_rounds"], case["target_calls"])
+        calls = case["draft_passes"] / case["target_calls"] * line["size_ratio"] + 1
         self.assertAlmostEqual(case["mbsu"], case["block_efficiency"] / calls, places=6)
         for share in case["acceptance_by_depth"] + case["acceptance_by_rank"]:
             self.assertTrue(share is None or 0 <= share <= 1, case)
@@ -108,7 +112,9 @@ class OnACluster(unittest.TestCase):
         line = self.bench("--fixed-length", *words)
         for case in line["cases"]:
             self.check(line, case)
-            self.assertEqual(case["levels"], case["group"])
+            if case["draft_method"] in ("chain", "mcsd", "rsd-c", "rsd-s"):  # a pass a level; the last round drafts for nobody
+                self.assertLessEqual(case["draft_passes"], (case["group"] + 1) * case["target_calls"])
+                self.assertGreater(case["draft_passes"], (case["group"] - 1) * (case["target_calls"] - case["runs"]))
 
     def test_k_configurations(self):
         line = self.bench("--k-config", "-n", 24, "--repeats", 1, "--prompt-limit", 2, "--temp", 1)
@@ -162,6 +168,30 @@ class OnACluster(unittest.TestCase):
             self.assertIn("coupled+coupled, 16", texts)
             self.assertNotIn("nan", path.read_text())
 
+    def test_calibrated(self):
+        words = ["bench", "--connect", self.cluster.endpoint, *SMALL, "--prompt-limit", 1, "--temp", 0, "--draft-calibrated",
+                 "--methods", "dyspec,dyspec-t,chain", "--draft-threshold", 0.2]
+        text = outrider(*words)[0].decode()
+        for word in ("dyspec*+coupled", "dyspec-t*+coupled", "chain+coupled", "\n* grown by measured acceptance"):
+            self.assertIn(word, text)
+        self.assertNotIn("chain*", text)
+        names = [case["name"] for case in json.loads(outrider(*words, "--json")[0])["cases"]]
+        self.assertEqual(names, ["plain", "dyspec*+coupled", "dyspec-t*+coupled", "chain+coupled"])
+
+    def test_ngram_has_no_draft_model(self):
+        case = self.bench(*SMALL, "--prompt-limit", 2, "--temp", 0, "--methods", "ngram")["cases"][1]
+        self.assertEqual((case["reason"], case["draft_passes"]), (None, 0))
+        self.assertEqual(case["mbsu"], case["block_efficiency"])
+
+    def test_rules_numbers_reach_the_verifier(self):
+        """A rule that lets nearly everything pass accepts more than one that lets nearly nothing pass."""
+        def accepted(*words):
+            line = self.bench("-n", 32, "--repeats", 1, "--prompt-limit", 2, "--temp", 1, "--allow-lossy", "--ignore-eos", *words)
+            return line["cases"][1]["accepted"]
+        self.assertGreater(accepted("--methods", "lenient", "--lenience", 1000), accepted("--methods", "lenient", "--lenience", 1))
+        loose, strict = ["--typical-epsilon", 0.0001, "--typical-delta", 0.0001], ["--typical-epsilon", 0.99, "--typical-delta", 100]
+        self.assertGreater(accepted("--methods", "typical", *loose), accepted("--methods", "typical", *strict))
+
     def test_interruption(self):
         with Background("bench", "--json", "--connect", self.cluster.endpoint, "--repeats", 1000, "-n", 64) as run:
             run.hears("of our own")
@@ -171,6 +201,54 @@ class OnACluster(unittest.TestCase):
         line = json.loads(out)
         self.assertEqual((code, line["interrupted"]), (130, True))
         self.assertTrue(0 < line["runs"] < line["runs_planned"])
+
+
+class NotMeasured(unittest.TestCase):
+    """What was named and not measured is said, and is a failure."""
+
+    def bench(self, endpoint, *words, code=1):
+        out, _ = outrider("bench", "--connect", endpoint, *SMALL, "--prompt-limit", 1, "--temp", 0, *words, code=code)
+        return out
+
+    def test_without_a_drafter(self):
+        with Cluster("-m", TARGET, "--plain", "--log-level", "warn") as cluster:
+            plain, drafted = json.loads(self.bench(cluster.endpoint, "--json", "--methods", "coupled"))["cases"]
+            self.assertEqual((plain["reason"], plain["runs"]), (None, 2))
+            self.assertIn("every round was plain", drafted["reason"])
+            self.assertEqual((drafted["runs"], drafted["block_efficiency"]), (0, None))
+            self.assertIn(b"not measured: no drafter served it", self.bench(cluster.endpoint, "--methods", "coupled"))
+            self.bench(cluster.endpoint, "--methods", "plain", code=0)
+
+    def test_distrusted(self):
+        """Only the rule that would have to believe the drafter is not measured."""
+        with Background("-m", TARGET, "--listen", "tcp://127.0.0.1:*", "--trust", "none", program="outrider-coordinator") as coordinator:
+            endpoint = re.search(r"tcp://[\d.:]+", coordinator.hears("listening on"))[0]
+            with (Background("-m", TARGET, "--connect", endpoint, program="outrider-verifier"),
+                  Background("-m", DRAFT, "--connect", endpoint, program="outrider-drafter")):
+                wait_until(lambda: generate("--connect", endpoint, "-p", "It was", "-n", 8)["drafted"] > 0, "the drafter")
+                line = json.loads(self.bench(endpoint, "--json", "--methods", "coupled,recursive"))
+                self.bench(endpoint, "--methods", "coupled", code=0)
+        _, coupled, recursive = line["cases"]
+        self.assertEqual((coupled["reason"], coupled["runs"]), (None, 2))
+        self.assertIn("trusted", recursive["reason"])
+        self.assertEqual(recursive["runs"], 0)
+
+    def test_a_late_reason_hides_nothing(self):
+        """The drafter is stopped between two repeats; what it drafted for until then is shown, and why no more."""
+        with Cluster("-m", TARGET, "-md", DRAFT, "--log-level", "warn") as cluster:
+            drafter = cluster.roles("outrider-drafter")["outrider-drafter"]
+            wait_until(lambda: generate("--connect", cluster.endpoint, "-p", "It was", "-n", 8)["drafted"] > 0, "the drafter")
+            with Background("bench", "--connect", cluster.endpoint, "-n", 64, "--repeats", 40, "--temp", 0, "--prompt-limit", 1,
+                            "--methods", "coupled") as run:
+                run.hears("of our own")
+                time.sleep(1)
+                os.kill(drafter, signal.SIGSTOP)
+                code, out, _ = run.end()
+        text = out.decode()
+        self.assertEqual(code, 0)
+        self.assertNotIn("not measured:", text)
+        self.assertRegex(text, r"not measured to the end, \d+ runs?: ")
+        self.assertRegex(text, r"coupled\+coupled +16 +[1-9]\.\d\d")
 
 
 class BadInput(unittest.TestCase):
@@ -195,6 +273,10 @@ class BadInput(unittest.TestCase):
             self.assertIn(f"{nodes} is not between 1 and 1024", self.refuse("--nodes", f"4,{nodes}"))
         for words, reason in ((["--temp", "0,warm"], "'warm' is not a temperature"), (["--temp", -1], "not a temperature"),
                               (["--temp", "nan"], "not a temperature"), (["-n", 0], "at least 1"), (["--repeats", 0], "between 1 and"),
+                              (["--draft-temp", 0], "neither -1 nor above 0"), (["--draft-temp", -2], "neither -1 nor above 0"),
+                              (["--lenience", 0.5], "0.5 is neither 0 nor between 1 and"),
+                              (["--typical-epsilon", 1.5], "between 0 and 1"), (["--typical-delta", -1], "between 0 and"),
+                              (["--draft-threshold", 2], "between 0 and 1"),
                               (["--draft-depth", 0], "at least 1"), (["--nodes", ""], "budgets"),
                               (["--synthetic-acceptance", "0.9,0.2"], "'0.2' is not a probability"),
                               (["--synthetic-acceptance", "much"], "'much' is not"), (["--synthetic-acceptance", ""], "empty"),
@@ -219,6 +301,16 @@ class BadInput(unittest.TestCase):
 
 
 class LocalRun(unittest.TestCase):
+    def test_further_draft_models(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "acceptance"
+            out, _ = outrider("bench", "--json", "-n", 16, "--repeats", 1, "--temp", 0, "--prompt-limit", 1, "--methods", "multi,sequoia",
+                              "--multi-model", DRAFT, "--acceptance-file", path)
+            self.assertTrue(path.exists())
+        for case in json.loads(out)["cases"][1:]:
+            self.assertIsNone(case["reason"])
+            self.assertGreater(case["drafted"], 0)
+
     def test_the_demonstration_pair(self):
         out, error = outrider("bench", "--json", "-n", 16, "--repeats", 1, "--temp", 0, "--prompt-limit", 2, "--methods", "coupled")
         line = json.loads(out)
@@ -255,3 +347,4 @@ class WithoutModels(unittest.TestCase):
         case = self.bench("--synthetic-acceptance", "0.6,0.2", "--nodes", 3)[3]
         self.assertEqual(len(case["acceptance_by_rank"]), 1)
         self.assertAlmostEqual(case["block_efficiency"], 2.176, delta=0.15)
+        self.assertIsNone(case["mbsu"])  # of no model nobody knows the size
