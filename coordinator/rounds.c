@@ -210,6 +210,7 @@ void or_round_on_tree(or_coordinator_t *c, or_peer_t from, or_csession_t *sessio
     }
     session->stats.drafted += session->tree_count;
     session->stats.draft_us += session->round > 1 ? tree->draft_us : 0;
+    session->stats.draft_passes += tree->passes;
     ask_verifier(c, session);
 }
 

@@ -227,6 +227,11 @@ const or_draws_t *or_builder_draws(const or_builder_t *builder)
     return builder->tree_drawn ? &builder->draws : NULL;
 }
 
+uint64_t or_builder_passes(const or_builder_t *builder)
+{
+    return builder->passes;
+}
+
 uint32_t or_builder_slot(const or_builder_t *builder, uint32_t node)
 {
     return builder->guesses[builder->tree_guesses[node]].slot;

@@ -68,6 +68,7 @@ struct or_builder {
     uint32_t nodes_max;
     uint32_t slots_max;
     uint32_t law_entries;
+    uint64_t passes;      // of the model, for all trees so far
     uint32_t logit_rows;  // rows whose logits fit `logits`
     float *logits;        // [logit_rows][vocabulary]
     double *perturbed;    // [vocabulary]

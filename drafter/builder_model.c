@@ -126,6 +126,7 @@ static or_status_t expand_with_model(or_builder_t *builder, const uint32_t *gues
         }
         or_status_t status = or_model_forward(builder->model, builder->rows, part);
         if (status == OR_OK) {
+            builder->passes++;
             status = read_rows(builder, 0, guesses + done, part);
         }
         if (status != OR_OK) {

@@ -58,13 +58,14 @@ void or_calibration_learn(or_calibration_t *calibration, uint32_t rank, double p
     }
 }
 
-or_calibration_t *or_calibrations_find(or_calibrations_t *all, or_draft_method_t method, bool drawn,
-                                       float temperature)
+or_calibration_t *or_calibrations_find(or_calibrations_t *all, or_draft_method_t method,
+                                       or_accept_rule_t rule, float temperature)
 {
     bool dynamic = method == OR_DRAFT_DYSPEC || method == OR_DRAFT_DYSPEC_T;
-    if (!dynamic && method != OR_DRAFT_SEQUOIA) {
+    if ((!dynamic && method != OR_DRAFT_SEQUOIA) || (uint32_t)rule >= OR_CALIBRATION_RULES) {
         return NULL;
     }
-    // As the names in calibration_file.c.
-    return &all->of_kind[(dynamic ? 4 : 0) + (drawn ? 2 : 0) + (temperature > 0 ? 1 : 0)];
+    uint32_t family = dynamic ? 1 : 0; // as the names in calibration_file.c
+    uint32_t heat = temperature > OR_CALIBRATION_COOL ? 2 : temperature > 0 ? 1 : 0;
+    return &all->of[family][rule][heat];
 }

@@ -29,18 +29,27 @@ double or_calibration_guess(const or_calibration_t *calibration, uint32_t rank, 
 double or_calibration_rank(const or_calibration_t *calibration, uint32_t rank);
 void or_calibration_learn(or_calibration_t *calibration, uint32_t rank, double p, bool taken);
 
-// What the sessions of a drafter share: one calibration for each way of guessing, all zero at first.
-#define OR_CALIBRATION_KINDS 8u
+#define OR_CALIBRATION_FAMILIES 2u // of methods: sequoia; dyspec and dyspec-t
+#define OR_CALIBRATION_RULES (OR_ACCEPT_LENIENT + 1u)
+#define OR_CALIBRATION_HEATS 3u // temperature 0, up to OR_CALIBRATION_COOL, above
+#define OR_CALIBRATION_COOL 0.6F
+
+// What the sessions of a drafter share, all zero at first. A rule decides how its guesses are made
+// and what is taken of them, so no session teaches one of another rule.
 typedef struct {
-    or_calibration_t of_kind[OR_CALIBRATION_KINDS];
+    or_calibration_t of[OR_CALIBRATION_FAMILIES][OR_CALIBRATION_RULES][OR_CALIBRATION_HEATS];
 } or_calibrations_t;
 
-// The one for sessions of this kind (drawn: see or_build_is_drawn); NULL if the method uses none.
-or_calibration_t *or_calibrations_find(or_calibrations_t *all, or_draft_method_t method, bool drawn,
-                                       float temperature);
+// The one for sessions of this kind; NULL if the method uses none.
+or_calibration_t *or_calibrations_find(or_calibrations_t *all, or_draft_method_t method,
+                                       or_accept_rule_t rule, float temperature);
 
-// A text file of all numbers that are not 0. A missing file is none: OR_OK, and nothing changes.
+// A text file of all numbers that are not 0. `models` is a word or more that names the draft models
+// and their vocabulary, and stands in the first line. A missing file is none: OR_OK, and nothing
+// changes. *foreign: the file is of other models or an older version, and nothing changes.
 // OR_ERR_FORMAT names line and fault, and nothing changes; OR_ERR_IO.
-or_status_t or_calibrations_load(or_calibrations_t *all, const char *path);
+or_status_t or_calibrations_load(or_calibrations_t *all, const char *models, const char *path,
+                                 bool *foreign);
 // Whoever reads `path` meanwhile sees the old file or the new one. OR_ERR_IO.
-or_status_t or_calibrations_save(const or_calibrations_t *all, const char *path);
+or_status_t or_calibrations_save(const or_calibrations_t *all, const char *models,
+                                 const char *path);

@@ -11,6 +11,10 @@
 
 #include "tests/support/test_support.h"
 
+#define MODELS "00c0ffee 5e0c41b2"
+#define FIRST "outrider acceptance 2 " MODELS "\n"
+#define KINDS (OR_CALIBRATION_FAMILIES * OR_CALIBRATION_RULES * OR_CALIBRATION_HEATS)
+
 static char path[256];
 
 static int setup(void **state)
@@ -98,17 +102,20 @@ static void each_way_of_guessing_has_its_own(void **state)
     (void)state;
     or_calibrations_t all = {0};
     static const or_draft_method_t methods[] = {OR_DRAFT_DYSPEC, OR_DRAFT_SEQUOIA};
-    const or_calibration_t *seen[8];
-    for (int i = 0; i < 8; i++) {
-        seen[i] = or_calibrations_find(&all, methods[i & 1], (i & 2) != 0, (i & 4) != 0 ? 0.8F : 0);
-        assert_true(seen[i] >= all.of_kind && seen[i] < all.of_kind + OR_CALIBRATION_KINDS);
+    static const or_accept_rule_t rules[] = {OR_ACCEPT_GREEDY, OR_ACCEPT_COUPLED,
+                                             OR_ACCEPT_RECURSIVE, OR_ACCEPT_LENIENT};
+    static const float temperatures[] = {0, 0.3F, 0.8F};
+    const or_calibration_t *seen[24];
+    for (int i = 0; i < 24; i++) {
+        seen[i] = or_calibrations_find(&all, methods[i % 2], rules[i / 2 % 4], temperatures[i / 8]);
+        assert_true(seen[i] >= &all.of[0][0][0] && seen[i] < &all.of[0][0][0] + KINDS);
         for (int k = 0; k < i; k++) {
             assert_ptr_not_equal(seen[i], seen[k]);
         }
     }
-    assert_ptr_equal(or_calibrations_find(&all, OR_DRAFT_DYSPEC_T, false, 0), seen[0]);
-    assert_null(or_calibrations_find(&all, OR_DRAFT_RSD_S, true, 1));
-    assert_null(or_calibrations_find(&all, OR_DRAFT_COUPLED, false, 1));
+    assert_ptr_equal(or_calibrations_find(&all, OR_DRAFT_DYSPEC_T, OR_ACCEPT_GREEDY, 0), seen[0]);
+    assert_null(or_calibrations_find(&all, OR_DRAFT_RSD_S, OR_ACCEPT_RECURSIVE, 1));
+    assert_null(or_calibrations_find(&all, OR_DRAFT_COUPLED, OR_ACCEPT_COUPLED, 1));
 }
 
 static void a_file_keeps_every_number(void **state)
@@ -116,28 +123,33 @@ static void a_file_keeps_every_number(void **state)
     (void)state;
     uint64_t rng = test_seed();
     or_calibrations_t all = {0}, read;
+    bool foreign = true;
     memset(&read, 0xAA, sizeof read);
     for (int i = 0; i < 300; i++) {
-        or_calibration_t *one = &all.of_kind[test_below(&rng, OR_CALIBRATION_KINDS)];
+        or_calibration_t *one = &all.of[test_below(&rng, OR_CALIBRATION_FAMILIES)]
+                                       [1 + test_below(&rng, OR_CALIBRATION_RULES - 1)]
+                                       [test_below(&rng, OR_CALIBRATION_HEATS)];
         or_calibration_learn(one, (uint32_t)test_below(&rng, OR_CALIBRATION_RANKS),
                              test_uniform(&rng), test_below(&rng, 2) == 1);
     }
-    all.of_kind[3].tried[2][1] = 1000.0 / 3;
-    all.of_kind[3].taken[2][1] = 1.0 / 7;
+    all.of[1][OR_ACCEPT_BLOCK][2].tried[2][1] = 1000.0 / 3;
+    all.of[1][OR_ACCEPT_BLOCK][2].taken[2][1] = 1.0 / 7;
     for (int i = 0; i < 2; i++) { // the second time over the first one's file
-        assert_int_equal(or_calibrations_save(&all, path), OR_OK);
-        assert_int_equal(or_calibrations_load(&read, path), OR_OK);
+        assert_int_equal(or_calibrations_save(&all, MODELS, path), OR_OK);
+        assert_int_equal(or_calibrations_load(&read, MODELS, path, &foreign), OR_OK);
+        assert_false(foreign);
         assert_memory_equal(&read, &all, sizeof all);
-        or_calibration_learn(&all.of_kind[0], 0, 0.5, true);
+        or_calibration_learn(&all.of[0][OR_ACCEPT_SPS][1], 0, 0.5, true);
     }
-    char beside[sizeof path + 8];
-    snprintf(beside, sizeof beside, "%s.new", path);
+    char beside[sizeof path + 32];
+    snprintf(beside, sizeof beside, "%s.%d.new", path, (int)getpid());
     assert_int_equal(access(beside, F_OK), -1);
     unlink(path);
-    assert_int_equal(or_calibrations_load(&read, path), OR_OK); // none yet
-    assert_int_equal(or_calibrations_save(&all, "/nowhere/at/all"), OR_ERR_IO);
+    assert_int_equal(or_calibrations_load(&read, MODELS, path, &foreign), OR_OK); // none yet
+    assert_false(foreign);
+    assert_int_equal(or_calibrations_save(&all, MODELS, "/nowhere/at/all"), OR_ERR_IO);
     assert_non_null(strstr(or_error_text(), "/nowhere/at/all"));
-    assert_int_equal(or_calibrations_load(&read, "/"), OR_ERR_IO);
+    assert_int_equal(or_calibrations_load(&read, MODELS, "/", &foreign), OR_ERR_IO);
 }
 
 static void write_text(const char *text)
@@ -148,6 +160,28 @@ static void write_text(const char *text)
     fclose(file);
 }
 
+static void a_file_of_other_models_is_not_used(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "outrider acceptance 1\nsequoia-drawn-sampled 0 2 310 201\n", // an older version
+        "outrider acceptance 2\n",
+        "outrider acceptance 2 00c0ffee\nsequoia recursive warm 0 2 310 201\n",
+        "outrider acceptance 2 00c0ffee 5e0c41b2 7\nsequoia recursive warm 0 2 310 201\n",
+        "outrider acceptance 2 00c0ffee 5e0c41b3\nsequoia recursive warm 0 2 310 201\n",
+    };
+    static or_calibrations_t all, before;
+    memset(&all, 0xAA, sizeof all);
+    before = all;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        bool foreign = false;
+        write_text(texts[i]);
+        assert_int_equal(or_calibrations_load(&all, MODELS, path, &foreign), OR_OK);
+        assert_true(foreign);
+        assert_memory_equal(&all, &before, sizeof all);
+    }
+}
+
 static void a_bad_file_is_refused(void **state)
 {
     (void)state;
@@ -156,26 +190,27 @@ static void a_bad_file_is_refused(void **state)
     } cases[] = {
         {"", "does not begin with"},
         {"{\"model\": 1}\n", "does not begin with"},
-        {"outrider acceptance 2\n", "does not begin with"},
-        {"outrider acceptance 1\nsequoia-drawn-sampled 0 2 310\n", "line 2 is not a kind"},
-        {"outrider acceptance 1\n\n", "line 2 is not a kind"},
-        {"outrider acceptance 1\nsequoia-drawn-sampled 0 2 310 201 7\n", "line 2 is not a kind"},
-        {"outrider acceptance 1\nsequoia-drawn-sampled 0 2 3 1\nrsd-s 0 2 310 201\n",
-         "line 3 is of"},
-        {"outrider acceptance 1\nsequoia-drawn-sampled 16 2 310 201\n", "rank above 15"},
-        {"outrider acceptance 1\nsequoia-drawn-sampled -1 2 310 201\n", "rank above 15"},
-        {"outrider acceptance 1\nsequoia-drawn-sampled 0 8 310 201\n", "bin above 7"},
-        {"outrider acceptance 1\nsequoia-drawn-sampled 0 2 201 310\n", "more taken than tried"},
-        {"outrider acceptance 1\nsequoia-drawn-sampled 0 2 nan nan\n", "more taken than tried"},
-        {"outrider acceptance 1\nsequoia-drawn-sampled 0 2 inf 1\n", "more taken than tried"},
-        {"outrider acceptance 1\nsequoia-drawn-sampled 0 2 5 -1\n", "more taken than tried"},
+        {FIRST "sequoia recursive warm 0 2 310\n", "line 2 is not three names"},
+        {FIRST "\n", "line 2 is not three names"},
+        {FIRST "sequoia recursive warm 0 2 310 201 7\n", "line 2 is not three names"},
+        {FIRST "sequoia recursive warm 0 2 3 1\nsequoia rsd-s warm 0 2 310 201\n", "line 3 is of"},
+        {FIRST "rsd-s recursive warm 0 2 310 201\n", "line 2 is of"},
+        {FIRST "sequoia recursive tepid 0 2 310 201\n", "line 2 is of"},
+        {FIRST "sequoia recursive warm 16 2 310 201\n", "rank above 15"},
+        {FIRST "sequoia recursive warm -1 2 310 201\n", "rank above 15"},
+        {FIRST "sequoia recursive warm 0 8 310 201\n", "bin above 7"},
+        {FIRST "sequoia recursive warm 0 2 201 310\n", "more taken than tried"},
+        {FIRST "sequoia recursive warm 0 2 nan nan\n", "more taken than tried"},
+        {FIRST "sequoia recursive warm 0 2 inf 1\n", "more taken than tried"},
+        {FIRST "sequoia recursive warm 0 2 5 -1\n", "more taken than tried"},
     };
     or_calibrations_t all, before;
+    bool foreign;
     memset(&all, 0xAA, sizeof all);
     before = all;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_text(cases[i].text);
-        assert_int_equal(or_calibrations_load(&all, path), OR_ERR_FORMAT);
+        assert_int_equal(or_calibrations_load(&all, MODELS, path, &foreign), OR_ERR_FORMAT);
         assert_non_null(strstr(or_error_text(), cases[i].reason));
         assert_non_null(strstr(or_error_text(), path));
         assert_memory_equal(&all, &before, sizeof all);
@@ -190,6 +225,7 @@ int main(void)
         cmocka_unit_test(the_past_fades),
         cmocka_unit_test(each_way_of_guessing_has_its_own),
         cmocka_unit_test(a_file_keeps_every_number),
+        cmocka_unit_test(a_file_of_other_models_is_not_used),
         cmocka_unit_test(a_bad_file_is_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

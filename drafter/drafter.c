@@ -39,6 +39,22 @@ or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_gguf_t *
     };
 }
 
+static or_status_t load(or_drafter_t *drafter)
+{
+    const or_drafter_config_t *config = &drafter->config;
+    bool foreign;
+    or_status_t status = or_calibrations_load(&drafter->calibrations, config->models,
+                                              config->acceptance_file, &foreign);
+    if (status == OR_OK && foreign) {
+        or_log(
+            OR_LOG_WARN,
+            "%s was measured with other draft models or by an older version: it is not used, and "
+            "will be written anew; give each draft model a file of its own",
+            config->acceptance_file);
+    }
+    return status;
+}
+
 or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *model,
                               const or_vocab_t *vocab, or_link_t *link, const or_clock_t *clock,
                               or_drafter_t **drafter_p)
@@ -61,10 +77,7 @@ or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *mod
     or_edge_init(&drafter->edge, link);
     drafter->sessions = sessions;
     drafter->saved_ns = or_clock_now(clock);
-    or_status_t status = OR_OK;
-    if (config->acceptance_file != NULL) {
-        status = or_calibrations_load(&drafter->calibrations, config->acceptance_file);
-    }
+    or_status_t status = config->acceptance_file != NULL ? load(drafter) : OR_OK;
     if (status != OR_OK) {
         or_drafter_destroy(&drafter);
         return status;
@@ -79,7 +92,8 @@ static void save(or_drafter_t *drafter)
     if (drafter->config.acceptance_file == NULL || !drafter->learned) {
         return;
     }
-    if (or_calibrations_save(&drafter->calibrations, drafter->config.acceptance_file) != OR_OK) {
+    if (or_calibrations_save(&drafter->calibrations, drafter->config.models,
+                             drafter->config.acceptance_file) != OR_OK) {
         or_log(OR_LOG_WARN, "measured acceptance is not saved: %s", or_error_text());
     }
     drafter->learned = false;
@@ -160,7 +174,8 @@ static void send_tree(or_drafter_t *drafter, const or_dsession_t *session)
                             .tokens = (const uint32_t *)tokens,
                             .back = back,
                             .count = count,
-                            .draft_us = session->draft_us},
+                            .draft_us = session->draft_us,
+                            .passes = session->passes},
     };
     if (session->built && or_accept_rule_uses_laws(session->terms.open.accept_rule)) {
         const or_draws_t *draws = or_merge_draws(session->merge);

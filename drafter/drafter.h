@@ -22,6 +22,7 @@ typedef struct {
     // Where measured acceptance is kept (calibration.h), read at the start if it is there, written
     // every minute and at the end. Borrowed; NULL: nowhere.
     const char *acceptance_file;
+    const char *models; // that it was measured with, and their vocabulary (calibration.h). Borrowed
     // Further draft models, for method multi (session.h). Borrowed.
     or_model_t *const *more_models;
     uint32_t more_count;

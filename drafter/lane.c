@@ -51,10 +51,16 @@ or_status_t or_lane_catch_up(or_lane_t *lane, const or_token_log_t *log, uint32_
         if (status != OR_OK) {
             return status;
         }
+        lane->caught_up++;
         from += count;
         *root_row = count - 1;
     }
     return OR_OK;
+}
+
+uint64_t or_lane_passes(const or_lane_t *lane)
+{
+    return lane->caught_up + or_builder_passes(lane->builder);
 }
 
 // Where the pages went to another session since the tree was built, nothing can be kept.

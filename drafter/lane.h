@@ -11,6 +11,7 @@ typedef struct {
     or_kv_sequence_t *kv;
     or_builder_t *builder;
     or_token_tree_t *tree;
+    uint64_t caught_up; // passes that catching up took so far
 } or_lane_t;
 
 // OR_ERR_NO_MEMORY; or_lane_close in any case. Arguments as or_builder_create's.
@@ -24,6 +25,9 @@ void or_lane_truncate(or_lane_t *lane, uint32_t length);
 // Compute K and V of every committed token, in passes of the model's size; the last one ends with the
 // root, whose row is *root_row. OR_ERR_FULL: no pages.
 or_status_t or_lane_catch_up(or_lane_t *lane, const or_token_log_t *log, uint32_t *root_row);
+
+// Forward passes of the model so far: to catch up, and for trees.
+uint64_t or_lane_passes(const or_lane_t *lane);
 
 // The log of `length` tokens will go on with this path of the lane's tree: keep its K and V as far as
 // they were computed. What was not, is computed when the lane catches up.

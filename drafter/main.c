@@ -12,6 +12,9 @@
 #include "drafter/session.h"
 #include "proto/edge.h"
 
+#define EXIT_WRONG_OPTIONS 2
+#define MODELS_BYTES (17 * (OR_DRAFT_MODELS_MAX + 1)) // hexadecimal, and a space each
+
 typedef struct {
     char *model;
     or_option_list_t multi_models;
@@ -116,9 +119,23 @@ static void close_more(more_models_t *more)
     }
 }
 
-// Everything from the file to the loop; cleaned up in reverse.
-static or_status_t serve(const config_t *config)
+// The vocabulary and the models that acceptance is measured with, as its file names them.
+static void name_models(const or_edge_process_t *process, const more_models_t *more,
+                        char text[MODELS_BYTES])
 {
+    int used = snprintf(text, MODELS_BYTES, "%016" PRIx64 " %016" PRIx64,
+                        or_vocab_hash(process->vocab), or_gguf_fingerprint(process->gguf));
+    for (uint32_t i = 0; i < more->count; i++) {
+        used += snprintf(text + used, MODELS_BYTES - (size_t)used, " %016" PRIx64,
+                         or_gguf_fingerprint(more->ggufs[i]));
+    }
+}
+
+// Everything from the file to the loop; cleaned up in reverse. *wrong_options: no new start can
+// mend it.
+static or_status_t serve(const config_t *config, bool *wrong_options)
+{
+    char models[MODELS_BYTES] = "";
     or_edge_process_t process;
     more_models_t more = {0};
     or_drafter_t *drafter = NULL;
@@ -132,15 +149,18 @@ static or_status_t serve(const config_t *config)
     const or_drafter_config_t shape = {.nodes_max = config->nodes_max,
                                        .sessions_max = config->sessions_max,
                                        .acceptance_file = config->acceptance_file,
+                                       .models = models,
                                        .more_models = more.models,
                                        .more_count = more.count};
     if (status == OR_OK) {
+        name_models(&process, &more, models);
         or_hello_t hello = or_drafter_hello(&shape, process.gguf, process.model, process.vocab);
         status = or_edge_process_greet(&process, &hello);
     }
     if (status == OR_OK) {
         status = or_drafter_create(&shape, process.model, process.vocab, process.link,
                                    or_clock_monotonic(), &drafter);
+        *wrong_options = status == OR_ERR_FORMAT || status == OR_ERR_IO; // the acceptance file
     }
     if (status == OR_OK) {
         status = or_edge_process_run(&process, turn, refused, drafter);
@@ -191,14 +211,18 @@ static int run(int argc, char **argv)
     if (status != OR_OK) {
         or_log(OR_LOG_ERROR, "%s", or_error_text());
         or_options_free(&program, &config, NULL);
-        return 2;
+        return EXIT_WRONG_OPTIONS;
     }
     or_interrupt_watch();
-    status = serve(&config);
+    bool wrong_options = false;
+    status = serve(&config, &wrong_options);
     if (status != OR_OK) {
         or_log(OR_LOG_ERROR, "%s", or_error_text());
     }
     or_options_free(&program, &config, NULL);
+    if (wrong_options) {
+        return EXIT_WRONG_OPTIONS;
+    }
     return status == OR_ERR_MISMATCH ? OR_EXIT_REFUSED : status == OR_OK ? 0 : 1;
 }
 

@@ -24,6 +24,9 @@ static or_status_t check_terms(const or_open_session_t *open, const or_dshared_t
     if (status == OR_OK && !(open->draft_temperature > 0)) {
         status = or_fail(OR_ERR_INVALID, "the draft temperature must be above 0");
     }
+    if (status == OR_OK && open->draft_depth == 0) {
+        status = or_fail(OR_ERR_INVALID, "a draft depth of 0: trees need a depth of at least 1");
+    }
     if (status == OR_OK && is_drawn(open) &&
         (open->law_entries < 1 || open->law_entries > OR_LAW_ENTRIES_MAX)) {
         status = or_fail(OR_ERR_INVALID, "laws of %u tokens: between 1 and %u are possible",
@@ -74,7 +77,7 @@ or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared,
     or_belief_init(&fresh.belief);
     fresh.calibration =
         or_calibrations_find(shared->calibrations, (or_draft_method_t)open->draft_method,
-                             is_drawn(open), open->sampling.temperature);
+                             (or_accept_rule_t)open->accept_rule, open->sampling.temperature);
     status = take_shape(open, nodes, &fresh.shape);
     if (status == OR_OK) {
         status = or_terms_copy(open, &fresh.terms);
@@ -260,10 +263,10 @@ static or_draft_method_t suit_lane(const or_dsession_t *session, uint32_t index,
                                    or_build_job_t *job)
 {
     or_draft_method_t method = (or_draft_method_t)session->terms.open.draft_method;
-    if (method != OR_DRAFT_MULTI || job->nodes_max == 0) {
+    uint32_t all = session->shape.widths[0];
+    if (method != OR_DRAFT_MULTI || all == 0) {
         return method;
     }
-    uint32_t all = session->shape.widths[0];
     uint32_t mine = all / session->lane_count + (index < all % session->lane_count);
     job->shape.widths[0] = mine;
     job->nodes_max = (uint32_t)((uint64_t)job->nodes_max * mine / all);
@@ -319,6 +322,15 @@ static or_status_t build(or_dsession_t *session, const or_dshared_t *shared)
                           session->tree);
 }
 
+static uint64_t count_passes(const or_dsession_t *session)
+{
+    uint64_t passes = 0;
+    for (uint32_t i = 0; i < session->lane_count; i++) {
+        passes += or_lane_passes(&session->lanes[i]);
+    }
+    return passes;
+}
+
 or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared)
 {
     int64_t started = or_clock_now(shared->clock);
@@ -332,6 +344,9 @@ or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared
     }
     session->tree_round = session->round;
     session->wanted = false;
+    uint64_t passes_all = count_passes(session);
+    session->passes = (uint32_t)(passes_all - session->passes_all);
+    session->passes_all = passes_all;
     session->draft_us = (uint32_t)((or_clock_now(shared->clock) - started) / 1000);
     return OR_OK;
 }

@@ -33,6 +33,8 @@ typedef struct {
     uint64_t tree_round; // of `tree`; 0 if there is none
     bool built;          // by the builder; else it is empty for want of context
     uint32_t draft_us;   // what building it took
+    uint32_t passes;     // and how many forward passes, those of failed attempts included
+    uint64_t passes_all; // of all trees so far
     bool wanted;         // a tree is due for `round`
     int64_t used_ns;
 } or_dsession_t;

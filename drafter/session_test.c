@@ -287,6 +287,14 @@ static void terms_that_cannot_be_served_are_refused(void **state)
     open.accept_rule = OR_ACCEPT_RECURSIVE;
     open.draft_method = OR_DRAFT_MCSD; // draws with replacement
     assert_int_equal(try_terms(&open), OR_ERR_INVALID);
+    open = usual; // without a shape, several models have nothing to share
+    open.accept_rule = OR_ACCEPT_MULTI_ROUND;
+    open.draft_method = OR_DRAFT_MULTI;
+    assert_int_equal(try_terms(&open), OR_OK);
+    open.draft_depth = 0;
+    assert_int_equal(try_terms(&open), OR_ERR_INVALID);
+    open = usual;
+    open.accept_rule = OR_ACCEPT_RECURSIVE;
     open.draft_method = OR_DRAFT_NONE;
     assert_int_equal(try_terms(&open), OR_ERR_UNSUPPORTED);
     open.draft_method = 99;
@@ -434,6 +442,8 @@ static void several_models_draft_together(void **state)
             assert_true(or_token_tree_find_child(session.tree, 0, token) != 0);
         }
         assert_int_equal(or_token_tree_count(session.tree), 6);
+        // Each model: a pass that catches up, and one for each level but the last.
+        assert_int_equal(session.passes, 2 * or_shape_levels(&session.shape, OR_DRAFT_KSEQ, 6));
         const or_draws_t *draws = or_merge_draws(session.merge);
         assert_int_equal(
             or_draws_check(draws, session.tree, OR_ACCEPT_MULTI_ROUND, or_vocab_size(vocab)),
@@ -473,6 +483,7 @@ static void lookups_leave_the_model_alone(void **state)
         assert_int_equal(or_dsession_draft(&session, &shared), OR_OK);
         assert_true(or_token_tree_count(session.tree) > 0);
         assert_int_equal(or_token_tree_tokens(session.tree)[1], 1112);
+        assert_int_equal(session.passes, 0);
         assert_false(or_dsession_holds_pages(&session));
         const or_verdict_t verdict = verdict_on(&session, path, 1, 458);
         assert_int_equal(or_dsession_verdict(&session, &shared, &verdict), OR_OK);
@@ -481,6 +492,28 @@ static void lookups_leave_the_model_alone(void **state)
     or_dsession_close(&session);
     or_token_log_fini(&log);
     method_in_use = OR_DRAFT_CHAIN;
+}
+
+// A chain takes a pass a level: one that catches up, and one for each guess but the last.
+static void passes_are_counted(void **state)
+{
+    (void)state;
+    int32_t prompt[PROMPT] = {1, 458, 1112};
+    uint32_t path[8];
+    or_token_log_t log;
+    or_dsession_t session;
+    assert_int_equal(or_token_log_init(&log, 8), OR_OK);
+    assert_int_equal(or_token_log_append(&log, prompt, PROMPT), OR_OK);
+    open_with(&session, &log, 1);
+    for (int round = 0; round < 4; round++) {
+        assert_int_equal(or_dsession_draft(&session, &shared), OR_OK);
+        assert_int_equal(or_token_tree_count(session.tree), 6);
+        assert_int_equal(session.passes, 6);
+        const or_verdict_t verdict = verdict_on(&session, path, (uint32_t)round, 458);
+        assert_int_equal(or_dsession_verdict(&session, &shared, &verdict), OR_OK);
+    }
+    or_dsession_close(&session);
+    or_token_log_fini(&log);
 }
 
 // What one session's verdicts teach, the next one of its kind knows.
@@ -530,6 +563,7 @@ int main(void)
         cmocka_unit_test(draws_come_from_their_own_key),
         cmocka_unit_test(several_models_draft_together),
         cmocka_unit_test(lookups_leave_the_model_alone),
+        cmocka_unit_test(passes_are_counted),
         cmocka_unit_test(sessions_share_what_was_measured),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

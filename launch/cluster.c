@@ -13,6 +13,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "launch/commands.h"
 #include "launch/process.h"
 #include "proto/edge.h"
 
@@ -81,14 +82,22 @@ static or_status_t read_endpoint(or_cluster_t *cluster, int ready_fd)
                    READY_MS / 1000);
 }
 
+// Did the child end for a reason that no new start mends: refused, or its options are wrong?
+static bool is_hopeless(int wait_status)
+{
+    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
+    return code == OR_EXIT_REFUSED || code == OR_EXIT_USAGE;
+}
+
 // The sentence for a child that ended although it must not.
 static or_status_t fail_ended(const or_process_t *child, int wait_status)
 {
     char sentence[SENTENCE_BYTES];
-    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == OR_EXIT_REFUSED) {
+    if (is_hopeless(wait_status)) {
         or_process_last_words(child, sentence, sizeof sentence);
         return or_fail(OR_ERR_MISMATCH, "%s: %s", child->name,
-                       sentence[0] != '\0' ? sentence : "the coordinator refused it");
+                       sentence[0] != '\0' ? sentence
+                                           : "it cannot serve as it was started; its log says why");
     }
     or_process_describe_end(child, wait_status, sentence, sizeof sentence);
     return or_fail(OR_ERR_UNREACHABLE, "%s", sentence);
@@ -275,8 +284,7 @@ static or_status_t on_worker_end(or_cluster_t *cluster, int which, int wait_stat
 {
     or_process_t *child = &cluster->children[which];
     worker_t *worker = &cluster->workers[which];
-    bool refused = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == OR_EXIT_REFUSED;
-    if (refused || (which == VERIFIER ? verifier_is_lost(cluster) : !useful)) {
+    if (is_hopeless(wait_status) || (which == VERIFIER ? verifier_is_lost(cluster) : !useful)) {
         return fail_ended(child, wait_status);
     }
     char sentence[SENTENCE_BYTES];

@@ -119,6 +119,7 @@ typedef struct {
     const or_reduced_law_t *laws;
     uint32_t law_count;
     uint32_t draft_us; // what building took
+    uint32_t passes;   // forward passes of the draft models, those that caught up included
 } or_draft_tree_t;
 
 typedef struct {
@@ -266,6 +267,7 @@ typedef struct {
     // At entry r: nodes on accepted paths that had more than r children, and how often child r (from
     // 0, in order) was accepted.
     uint64_t rank_offered[OR_STATS_LEVELS], rank_accepted[OR_STATS_LEVELS];
+    uint64_t draft_passes; // of the draft models, for the trees that were taken
 } or_generate_stats_t;
 
 // Coordinator to client: completion tokens from `offset` on, and the text they completed. The last

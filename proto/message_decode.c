@@ -203,6 +203,7 @@ static or_status_t get_draft_tree(const Outrider__DraftTree *from, or_message_ar
     to->draw_order = from->draw_order;
     to->draw_order_count = (uint32_t)from->n_draw_order;
     to->draft_us = from->draft_us;
+    to->passes = from->passes;
     or_status_t status = check_equal("tree tokens and parents", from->n_tokens, from->n_back);
     if (status == OR_OK) {
         status = check_optional("law indices and tree tokens", from->n_law_index, from->n_tokens);
@@ -395,6 +396,7 @@ static void get_generate_stats(const Outrider__GenerateStats *from, or_generate_
     get_levels(from->depth_accepted, from->n_depth_accepted, to->depth_accepted);
     get_levels(from->rank_offered, from->n_rank_offered, to->rank_offered);
     get_levels(from->rank_accepted, from->n_rank_accepted, to->rank_accepted);
+    to->draft_passes = from->draft_passes;
 }
 
 static or_status_t get_generate_delta(const Outrider__GenerateDelta *from, or_generate_delta_t *to)

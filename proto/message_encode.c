@@ -201,6 +201,7 @@ static or_status_t put_draft_tree(const or_draft_tree_t *from, Outrider__DraftTr
     to->n_draw_order = from->draw_order_count;
     to->draw_order = (uint32_t *)from->draw_order;
     to->draft_us = from->draft_us;
+    to->passes = from->passes;
     return put_laws(from, to, scratch);
 }
 
@@ -386,6 +387,7 @@ static void put_generate_stats(const or_generate_stats_t *from, Outrider__Genera
     to->n_depth_accepted = count_levels(from->depth_accepted);
     to->n_rank_offered = count_levels(from->rank_offered);
     to->n_rank_accepted = count_levels(from->rank_accepted);
+    to->draft_passes = from->draft_passes;
 }
 
 static void put_generate_delta(const or_generate_delta_t *from, Outrider__GenerateDelta *to,

@@ -141,6 +141,7 @@ static const field_t draft_tree_fields[] = {
     FALL(or_draft_tree_t, draw_order, draw_order_count, count),
     FSTRUCTS(or_draft_tree_t, laws, law_count, law_fields, or_reduced_law_t),
     F32(or_draft_tree_t, draft_us),
+    F32(or_draft_tree_t, passes),
     FEND};
 
 static const field_t logprob_fields[] = {
@@ -237,6 +238,7 @@ static const field_t generate_stats_fields[] = {F32(or_generate_stats_t, prompt_
                                                 FLEVELS(or_generate_stats_t, depth_accepted),
                                                 FLEVELS(or_generate_stats_t, rank_offered),
                                                 FLEVELS(or_generate_stats_t, rank_accepted),
+                                                F64(or_generate_stats_t, draft_passes),
                                                 FEND};
 
 static const field_t generate_delta_fields[] = {

@@ -34,9 +34,9 @@ class Drafter(unittest.TestCase):
                     process.process.send_signal(signal.SIGTERM)
                     self.assertEqual(process.end()[0], 0)
                 first, *lines = path.read_text().splitlines()
-                self.assertEqual(first, "outrider acceptance 1")
-                self.assertTrue(all(line.startswith("sequoia-drawn-greedy ") for line in lines))
-                tried.append(sum(float(line.split()[3]) for line in lines))
+                self.assertRegex(first, "^outrider acceptance 2( [0-9a-f]{16}){2}$")
+                self.assertTrue(all(line.startswith("sequoia recursive greedy ") for line in lines))
+                tried.append(sum(float(line.split()[5]) for line in lines))
             self.assertGreater(tried[0], 0)
             self.assertGreater(tried[1], tried[0])
             self.assertEqual([entry.name for entry in Path(folder).iterdir()], [path.name])
@@ -44,9 +44,26 @@ class Drafter(unittest.TestCase):
     def test_a_bad_acceptance_file(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "acceptance.txt")
-            path.write_text("outrider acceptance 1\nsequoia-drawn-greedy 0 0 1 2\n")
-            _, error = call("outrider-drafter", "-m", DRAFT, "--connect", NOWHERE, "--acceptance-file", path, code=1)
-            self.assertRegex(error, r"acceptance\.txt, line 2 says more taken than tried")
+            path.write_text("no acceptance\n")
+            _, error = call("outrider-drafter", "-m", DRAFT, "--connect", NOWHERE, "--acceptance-file", path, code=2)
+            self.assertRegex(error, r"acceptance\.txt is no acceptance file")
+            # Nor is a drafter with wrong options started again and again.
+            words = ["--listen", "tcp://127.0.0.1:*", "-m", TARGET, "-md", DRAFT, "--acceptance-file", path]
+            _, error = call("outrider", "up", *words, code=1)
+            self.assertEqual(error.count("acceptance.txt is no acceptance file"), 1)
+            self.assertIn("outrider up: outrider-drafter: it cannot serve as it was started", error)
+
+    def test_an_acceptance_file_of_other_models(self):
+        with tempfile.TemporaryDirectory() as folder, Cluster("--plain") as cluster:
+            path = Path(folder, "acceptance.txt")
+            path.write_text(f"outrider acceptance 2 {0:016x} {1:016x}\nsequoia recursive greedy 0 0 77 7\n")
+            with drafter("--acceptance-file", path, "--connect", cluster.endpoint) as process:
+                process.hears("will be written anew")
+                process.hears("welcomed")
+                write_with(cluster, "--accept", "recursive", "--draft-method", "sequoia")
+                process.process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.end()[0], 0)
+            self.assertNotRegex(path.read_text(), f"{0:016x}")
 
     def test_several_models_draft_together(self):
         with Cluster("--plain") as cluster, drafter("-md", TARGET, "--connect", cluster.endpoint) as process:
