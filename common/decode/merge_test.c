@@ -1,7 +1,7 @@
 // Goal: several trees become one that has every path of each and no path twice; each node keeps its
 // law, siblings their order, and every part finds its own nodes again.
 // Method: cases by hand, with and without repetitions; random trees against slow walks over all paths.
-#include "drafter/merge.h"
+#include "common/decode/merge.h"
 
 #include "tests/support/test_support.h"
 
