@@ -143,8 +143,9 @@ static void note_heard(heard_t *heard, const or_message_t *message)
     if (message->type == OR_MSG_OPEN_SESSION) {
         heard->opens++;
         heard->terms = *open;
-        memcpy(heard->shape, open->draft_shape,
-               (open->draft_shape_count < 2 ? open->draft_shape_count : 2) * sizeof *heard->shape);
+        for (uint32_t i = 0; i < open->draft_shape_count && i < 2; i++) {
+            heard->shape[i] = open->draft_shape[i];
+        }
     } else if (message->type == OR_MSG_PREFIX) {
         heard->prefixes++;
         heard->round = prefix->round;
@@ -157,7 +158,9 @@ static void note_heard(heard_t *heard, const or_message_t *message)
         heard->length = verdict->base_length + verdict->accepted_count + 1;
         heard->hash = verdict->hash;
         heard->path_count = verdict->accepted_count;
-        memcpy(heard->path, verdict->accepted, verdict->accepted_count * sizeof *heard->path);
+        for (uint32_t i = 0; i < verdict->accepted_count && i < NODES; i++) {
+            heard->path[i] = verdict->accepted[i];
+        }
     }
 }
 

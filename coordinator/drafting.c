@@ -107,7 +107,7 @@ static void explain_distrust(or_csession_t *session)
            (unsigned long long)session->id.value, rule);
 }
 
-// As many as there are drafters now, and at least a node and a sequence for each.
+// As many as there are drafters now, but with a node and a sequence for each; 0 if there is none.
 static uint32_t count_seats(const or_csession_t *session, uint32_t fitting)
 {
     const or_open_session_t *open = &session->terms.open;
@@ -161,26 +161,23 @@ bool or_drafting_join(or_coordinator_t *c, or_csession_t *session)
     if (session->plain || or_clock_now(c->clock) < session->rejoin_ns) {
         return false;
     }
+    or_member_t *best;
     bool distrusted = false;
-    uint32_t taken = 0;
     bool joined = false;
-    for (uint32_t i = 0; i < (session->seat_count > 0 ? session->seat_count : 1); i++) {
-        or_member_t *member = NULL;
-        uint32_t fitting = 0;
-        if (session->seats[i].peer.value == 0) {
-            fitting = count_fitting(c, session, &member, &distrusted);
-        } else {
-            taken++;
-        }
-        if (member != NULL) {
-            session->seat_count =
-                session->seat_count > 0 ? session->seat_count : count_seats(session, fitting);
-            take_seat(c, session, &session->seats[i], member);
-            taken++;
+    bool served = false;
+    if (session->seat_count == 0) {
+        uint32_t fitting = count_fitting(c, session, &best, &distrusted);
+        session->seat_count = count_seats(session, fitting);
+    }
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        or_seat_t *seat = &session->seats[i];
+        if (seat->peer.value == 0 && count_fitting(c, session, &best, &distrusted) > 0) {
+            take_seat(c, session, seat, best);
             joined = true;
         }
+        served = served || seat->peer.value != 0;
     }
-    if (taken == 0 && distrusted) {
+    if (!served && distrusted) {
         explain_distrust(session);
     }
     return joined;

@@ -321,6 +321,38 @@ static void surplus_laws_are_refused(void **state)
     assert_last_tree(w, 3, guesses[1], back);
 }
 
+// The round times out with one tree there and no verifier: the next one is asked for a plain step.
+static void trees_can_outlive_the_verifier(void **state)
+{
+    world_t *w = *state;
+    edge_t third = {0};
+    or_reduced_law_t laws[2];
+    begin(w, OR_ACCEPT_MULTI_ROUND);
+    draft_as(w, 0);
+    run(w, 500);
+    join_beside(w, &third,
+                (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = or_vocab_hash(w->vocab)});
+    or_draft_tree_t rubbish = tree_of(w, 1, laws);
+    rubbish.law_count = 1;
+    send_as(w, 1, &rubbish); // the third one takes this seat, and time to draft
+    run(w, 5);
+    leave(&w->verifier);
+    run(w, 3000);
+    assert_int_equal(w->trees, 0);
+    join(w, &w->verifier,
+         (or_hello_t){.role = OR_ROLE_VERIFIER,
+                      .vocab_hash = or_vocab_hash(w->vocab),
+                      .model_hash = TARGET});
+    run(w, 5);
+    assert_int_equal(w->trees, 1);
+    assert_int_equal(w->nodes, 0);
+    draft_as(w, 0);
+    run(w, 5);
+    assert_int_equal(w->trees, 2);
+    assert_int_equal(w->nodes, 3);
+    leave(&third);
+}
+
 int main(void)
 {
     test_log_init();
@@ -334,6 +366,7 @@ int main(void)
         TEST(one_that_is_lost_leaves_the_other_at_work),
         TEST(rubbish_costs_one_the_session_and_not_the_other),
         TEST(surplus_laws_are_refused),
+        TEST(trees_can_outlive_the_verifier),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
