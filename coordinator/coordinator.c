@@ -164,6 +164,11 @@ static bool same_vocabulary(or_coordinator_t *c, const or_hello_t *hello, char *
     return false;
 }
 
+int64_t or_coordinator_after_ms(const or_coordinator_t *c, uint32_t ms)
+{
+    return or_clock_now(c->clock) + ms * OR_NS_PER_MS;
+}
+
 static void for_each_session(or_coordinator_t *c,
                              void (*visit)(or_coordinator_t *, or_csession_t *))
 {
@@ -276,8 +281,9 @@ static void on_lost(or_coordinator_t *c, or_peer_t peer)
         if (session == NULL) {
             continue;
         }
-        if (role == OR_ROLE_DRAFTER && session->drafter.value == peer.value) {
-            or_round_on_drafter_lost(c, session);
+        or_seat_t *seat = or_csession_seat(session, peer);
+        if (seat != NULL) {
+            or_round_on_drafter_lost(c, session, seat);
         } else if (role == OR_ROLE_CLIENT && session->client.value == peer.value) {
             cancel_session(c, session);
         }
@@ -441,13 +447,14 @@ static void on_client(or_coordinator_t *c, or_peer_t from, const or_message_t *m
 static void on_drafter(or_coordinator_t *c, or_peer_t from, const or_message_t *message)
 {
     or_csession_t *session = find_session(c, message->session);
-    if (session == NULL || session->drafter.value != from.value) {
+    or_seat_t *seat = session != NULL ? or_csession_seat(session, from) : NULL;
+    if (seat == NULL) {
         return; // a session that is over, or is no longer this drafter's
     }
     if (message->type == OR_MSG_DRAFT_TREE) {
-        or_round_on_tree(c, from, session, &message->body.draft_tree);
+        or_round_on_tree(c, session, seat, &message->body.draft_tree);
     } else if (message->type == OR_MSG_ERROR) {
-        or_round_on_drafter_error(c, session, &message->body.error);
+        or_round_on_drafter_error(c, session, seat, &message->body.error);
     } else {
         or_link_send_error(c->link, from, message->session, OR_WIRE_INVALID,
                            "a drafter does not send %s", or_message_type_name(message->type));

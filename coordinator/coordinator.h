@@ -2,7 +2,7 @@
 //
 //     client ──GenerateRequest──▶ session: open ──▶ [ wait for a tree ──▶ wait for the verdict ──▶ commit ] ... ──▶ finish
 //
-// It runs no model. Each round it waits for the drafter's tree until a deadline, else asks the
+// It runs no model. Each round it waits for its drafters' trees until a deadline, else asks the
 // verifier for a plain step; it repeats what got no answer, replays prefixes to whoever lost them,
 // and tells the client only what is committed. One thread, by turns.
 #pragma once

@@ -1,5 +1,5 @@
 // coordinator_internal - what coordinator.c (peers, clients, the turn), rounds.c (the life of a
-// round) and drafting.c (its drafter) share.
+// round), drafting.c (who drafts) and trees.c (what is judged) share.
 #pragma once
 
 #include "common/decode/token_tree.h"
@@ -31,7 +31,7 @@ struct or_coordinator {
     char refusal[512];        // the last drafter we turned away, for requests that wait for one
     or_csession_t **sessions; // config.sessions_max places, NULL where free
     uint64_t next_id;
-    or_token_tree_t *scratch; // to check drafters' trees
+    or_token_tree_t *scratch; // to merge drafters' trees
 };
 
 or_member_t *or_coordinator_member(or_coordinator_t *coordinator, or_peer_t peer);
@@ -40,51 +40,72 @@ void or_coordinator_send(or_coordinator_t *coordinator, or_peer_t to, const or_m
 // Committed tokens from `start` on.
 void or_coordinator_send_prefix(or_coordinator_t *coordinator, const or_csession_t *session,
                                 or_peer_t to, uint32_t start);
+// In so many milliseconds.
+int64_t or_coordinator_after_ms(const or_coordinator_t *coordinator, uint32_t ms);
 // Tell the client what it has not been told yet; the end too.
 void or_coordinator_tell_client(or_coordinator_t *coordinator, or_csession_t *session);
 
 // drafting.c
-// Find the session a drafter and tell it everything; true if it has one now. Under a ratio rule only
-// a trusted one will do.
+// Find drafters for the session's free seats and tell them everything; true if one came. Under a
+// ratio rule only trusted ones will do.
 bool or_drafting_join(or_coordinator_t *coordinator, or_csession_t *session);
-// Tell the session's drafter (again) what to draft.
-void or_drafting_open(or_coordinator_t *coordinator, const or_csession_t *session);
+// Tell a drafter (again) what to draft.
+void or_drafting_open(or_coordinator_t *coordinator, const or_csession_t *session,
+                      const or_seat_t *seat);
 // Let it go.
-void or_drafting_leave(or_coordinator_t *coordinator, or_csession_t *session);
+void or_drafting_leave(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat);
 // Let it go for good: it cannot serve this session. Another may.
-void or_drafting_dismiss(or_coordinator_t *coordinator, or_csession_t *session, const char *why);
-// May the verifier we have now be sent this session's trees at all? It may have come after the
-// drafter was told what to build. Under a ratio rule a tree must not be dropped for what was drawn
-// (ALGORITHMS.md section 3), so this is about what was asked for; other rules do not mind.
-bool or_drafting_suits_verifier(const or_coordinator_t *coordinator, or_csession_t *session);
-// Keep its tree for the verifier, or none if the verifier cannot take it. OR_ERR_INVALID: it cannot
-// be judged.
-or_status_t or_drafting_take(or_coordinator_t *coordinator, or_csession_t *session,
-                             const or_draft_tree_t *tree);
-// The drafter moves on with us. One that was given up on is not flooded: it gets a prefix when it
+void or_drafting_dismiss(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
+                         const char *why);
+// Expect a tree of every seat that is taken, not late, and has sent none yet.
+void or_drafting_await(or_coordinator_t *coordinator, or_csession_t *session);
+// Is one still to come?
+bool or_drafting_is_awaited(const or_csession_t *session);
+// Those that are awaited are late now.
+void or_drafting_give_up(or_coordinator_t *coordinator, or_csession_t *session);
+// Remind drafters of the round where it is time; returns when the next reminder is due.
+int64_t or_drafting_nudge(or_coordinator_t *coordinator, or_csession_t *session);
+// The drafters move on with us. One that was given up on is not flooded: it gets a prefix when it
 // speaks.
 void or_drafting_pass_on(or_coordinator_t *coordinator, const or_csession_t *session,
                          const or_verdict_t *verdict);
+
+// trees.c
+// A new round: no seat has a tree.
+void or_trees_clear(or_csession_t *session);
+// This one has none.
+void or_trees_drop(const or_csession_t *session, or_seat_t *seat);
+// Keep what the drafter on this seat sent. OR_ERR_INVALID: it cannot be judged.
+or_status_t or_trees_take(or_coordinator_t *coordinator, const or_csession_t *session,
+                          or_seat_t *seat, const or_draft_tree_t *tree);
+// What came, merged by prefix in the order of the seats, for the verifier; or none if the verifier
+// cannot take it.
+void or_trees_gather(or_coordinator_t *coordinator, or_csession_t *session);
+// May the verifier we have now be sent what was gathered at all? It may have come after the drafters
+// were told what to build. Under a ratio rule a tree must not be dropped for what was drawn
+// (ALGORITHMS.md section 3), so this is about what was asked for; other rules do not mind.
+bool or_trees_suit_verifier(const or_coordinator_t *coordinator, or_csession_t *session);
 
 // rounds.c
 // Start when verifier and drafter are there; else wait.
 void or_round_begin(or_coordinator_t *coordinator, or_csession_t *session);
 // Begin those that wait, in order of arrival, as far as the verifier has room.
 void or_round_begin_waiting(or_coordinator_t *coordinator);
-void or_round_on_tree(or_coordinator_t *coordinator, or_peer_t from, or_csession_t *session,
+void or_round_on_tree(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
                       const or_draft_tree_t *tree);
 void or_round_on_verdict(or_coordinator_t *coordinator, or_csession_t *session,
                          const or_verdict_t *verdict);
 void or_round_on_verifier_error(or_coordinator_t *coordinator, or_csession_t *session,
                                 const or_error_t *error);
 void or_round_on_drafter_error(or_coordinator_t *coordinator, or_csession_t *session,
-                               const or_error_t *error);
+                               or_seat_t *seat, const or_error_t *error);
 // A verifier joined (again): open the session there and repeat what waits.
 void or_round_on_verifier(or_coordinator_t *coordinator, or_csession_t *session);
 // There is no verifier any more: wait for one, but not for ever.
 void or_round_on_verifier_lost(or_coordinator_t *coordinator, or_csession_t *session);
-// The session's drafter is gone.
-void or_round_on_drafter_lost(or_coordinator_t *coordinator, or_csession_t *session);
+// One of the session's drafters is gone.
+void or_round_on_drafter_lost(or_coordinator_t *coordinator, or_csession_t *session,
+                              or_seat_t *seat);
 // Timers. Returns when the session's next one is due.
 int64_t or_round_tick(or_coordinator_t *coordinator, or_csession_t *session);
 // End the session as its `finish` says: tell everybody, keep it a while for its client.

@@ -60,6 +60,7 @@ int world_teardown(void **state)
 {
     world_t *w = *state;
     leave(&w->client);
+    leave(&w->second);
     leave(&w->drafter);
     leave(&w->verifier);
     or_coordinator_destroy(&w->coordinator);
@@ -86,7 +87,6 @@ static void keep_frame(world_t *w, const or_message_t *message)
 static void verifier_answers(world_t *w, const or_message_t *message)
 {
     static const uint32_t five = 5;
-    static const uint32_t first = 1;
     if (message->type == OR_MSG_OPEN_SESSION) {
         w->verifier_terms = message->body.open_session;
     }
@@ -110,14 +110,23 @@ static void verifier_answers(world_t *w, const or_message_t *message)
     if (w->slow) {
         return;
     }
+    uint32_t path[NODES] = {1};
     uint32_t accepted = w->accepts && tree->count > 0;
-    uint64_t hash = or_prefix_hash(tree->base_hash, tree->tokens, accepted);
+    if (w->path_count > 0 && tree->count > 0) {
+        memcpy(path, w->path, sizeof path);
+        accepted = w->path_count;
+        w->path_count = 0;
+    }
+    uint64_t hash = tree->base_hash;
+    for (uint32_t i = 0; i < accepted; i++) {
+        hash = or_prefix_hash(hash, &tree->tokens[path[i] - 1], 1);
+    }
     const or_message_t verdict = {
         .type = OR_MSG_VERDICT,
         .session = message->session,
         .body.verdict = {.round = tree->round,
                          .base_length = tree->base_length,
-                         .accepted = &first,
+                         .accepted = path,
                          .accepted_count = accepted,
                          .next = five,
                          .hash = or_prefix_hash(hash, &five, 1) + (w->forged_hash > 0)},
@@ -126,8 +135,43 @@ static void verifier_answers(world_t *w, const or_message_t *message)
     assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &verdict), OR_OK);
 }
 
+static void note_heard(heard_t *heard, const or_message_t *message)
+{
+    const or_open_session_t *open = &message->body.open_session;
+    const or_prefix_t *prefix = &message->body.prefix;
+    const or_verdict_t *verdict = &message->body.verdict;
+    if (message->type == OR_MSG_OPEN_SESSION) {
+        heard->opens++;
+        heard->terms = *open;
+        for (uint32_t i = 0; i < open->draft_shape_count && i < 2; i++) {
+            heard->shape[i] = open->draft_shape[i];
+        }
+    } else if (message->type == OR_MSG_PREFIX) {
+        heard->prefixes++;
+        heard->round = prefix->round;
+        heard->start = prefix->start;
+        heard->length = prefix->start + prefix->count;
+        heard->hash = prefix->hash;
+    } else if (message->type == OR_MSG_VERDICT) {
+        heard->verdicts++;
+        heard->round = verdict->round + 1;
+        heard->length = verdict->base_length + verdict->accepted_count + 1;
+        heard->hash = verdict->hash;
+        heard->path_count = verdict->accepted_count;
+        for (uint32_t i = 0; i < verdict->accepted_count && i < NODES; i++) {
+            heard->path[i] = verdict->accepted[i];
+        }
+    }
+}
+
+static void second_notes(world_t *w, const or_message_t *message)
+{
+    note_heard(&w->heard[1], message);
+}
+
 void drafter_notes(world_t *w, const or_message_t *message)
 {
+    note_heard(&w->heard[0], message);
     if (message->type == OR_MSG_OPEN_SESSION) {
         w->drafter_secret |= message->body.open_session.private_key;
         w->told_nodes = message->body.open_session.draft_nodes;
@@ -178,6 +222,7 @@ void run(world_t *w, uint32_t ms)
             or_coordinator_turn(w->coordinator);
             hear(w, &w->verifier, verifier_answers);
             hear(w, &w->drafter, drafter_notes);
+            hear(w, &w->second, second_notes);
             hear(w, &w->client, client_notes);
         }
         w->clock.now_ns += OR_NS_PER_MS;

@@ -16,6 +16,19 @@ typedef struct {
     or_link_t *link;
 } edge_t;
 
+// What a drafter was told, and the text as it knows it.
+typedef struct {
+    uint32_t opens, prefixes, verdicts;
+    or_open_session_t terms; // keys and numbers only
+    uint32_t shape[2];
+    uint64_t round;
+    uint32_t length;
+    uint64_t hash;
+    uint32_t start;       // of the last prefix
+    uint32_t path[NODES]; // accepted by the last verdict
+    uint32_t path_count;
+} heard_t;
+
 typedef struct {
     or_gguf_t *gguf;
     or_vocab_t *vocab;
@@ -25,6 +38,8 @@ typedef struct {
     or_link_t *hub;
     or_coordinator_t *coordinator;
     edge_t verifier, drafter, client;
+    edge_t second;     // another drafter, where one joins
+    heard_t heard[2];  // by the first and by the second
     uint32_t trees;    // that reached the verifier
     uint32_t nodes;    // in them
     uint32_t prefixes; // that reached the drafter
@@ -44,7 +59,8 @@ typedef struct {
     or_open_session_t verifier_terms, drafter_terms; // keys and numbers only
     uint8_t *frames[2];                              // the last two trees that came, as frames
     size_t frame_bytes[2];
-    bool accepts; // verdicts accept node 1 of every tree
+    bool accepts;                     // verdicts accept node 1 of every tree
+    uint32_t path[NODES], path_count; // and this path of the next tree that has nodes
 } world_t;
 
 extern const uint32_t tokens[NODES];

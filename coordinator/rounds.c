@@ -11,20 +11,14 @@
 #define KEEP_DONE_NS                                                                               \
     (30 * OR_NS_PER_S) // a finished session answers its client's Resume for this long
 
-static int64_t after_ms(const or_coordinator_t *c, uint32_t ms)
-{
-    return or_clock_now(c->clock) + ms * OR_NS_PER_MS;
-}
-
 // ---- what is sent ----
 
-// Without the drafter's key: each side gets those it needs and no other's.
+// The terms have no drafter's key: each side gets those it needs and no other's.
 static void open_verifier(or_coordinator_t *c, const or_csession_t *session)
 {
-    or_message_t message = {.type = OR_MSG_OPEN_SESSION,
-                            .session = session->id,
-                            .body.open_session = session->terms.open};
-    message.body.open_session.draft_key = 0;
+    const or_message_t message = {.type = OR_MSG_OPEN_SESSION,
+                                  .session = session->id,
+                                  .body.open_session = session->terms.open};
     or_coordinator_send(c, c->verifier->peer, &message);
 }
 
@@ -82,7 +76,6 @@ static void ask_verifier(or_coordinator_t *c, or_csession_t *session)
     session->phase = OR_PHASE_VERDICT;
     session->retry_ns = c->config.retry_ms * OR_NS_PER_MS;
     session->deadline_ns = or_clock_now(c->clock) + session->retry_ns;
-    session->nudge_ns = session->late ? session->nudge_ns : OR_TIME_NEVER;
     send_tree(c, session);
 }
 
@@ -93,17 +86,52 @@ static void ask_plain(or_coordinator_t *c, or_csession_t *session)
     ask_verifier(c, session);
 }
 
-// Wait for the drafter's tree, or do without.
-static void open_round(or_coordinator_t *c, or_csession_t *session)
+// What the drafters sent goes to the verifier; if nobody sent anything, the round is a plain step.
+static void judge(or_coordinator_t *c, or_csession_t *session)
 {
-    session->round_started_ns = or_clock_now(c->clock);
-    if (!or_drafting_join(c, session) || session->late) {
+    bool drafted = false;
+    uint32_t draft_us = 0; // they draft side by side
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        const or_seat_t *seat = &session->seats[i];
+        if (seat->drafted) {
+            drafted = true;
+            draft_us = seat->draft_us > draft_us ? seat->draft_us : draft_us;
+        }
+    }
+    if (!drafted) {
         ask_plain(c, session);
         return;
     }
-    session->phase = OR_PHASE_TREE;
-    session->deadline_ns = after_ms(c, c->config.draft_timeout_ms);
-    session->nudge_ns = after_ms(c, c->config.draft_timeout_ms / 4);
+    or_trees_gather(c, session);
+    session->stats.drafted += session->tree_count;
+    session->stats.draft_us += session->round > 1 ? draft_us : 0;
+    ask_verifier(c, session);
+}
+
+static void judge_if_complete(or_coordinator_t *c, or_csession_t *session)
+{
+    if (!or_drafting_is_awaited(session)) {
+        judge(c, session);
+    }
+}
+
+// Wait for the trees of all drafters that are not late, in a round that has just begun or that has
+// lost one of them.
+static void await_trees(or_coordinator_t *c, or_csession_t *session)
+{
+    if (or_drafting_join(c, session) || session->phase != OR_PHASE_TREE) {
+        session->phase = OR_PHASE_TREE;
+        session->deadline_ns = or_coordinator_after_ms(c, c->config.draft_timeout_ms);
+    }
+    or_drafting_await(c, session);
+    judge_if_complete(c, session);
+}
+
+static void open_round(or_coordinator_t *c, or_csession_t *session)
+{
+    session->round_started_ns = or_clock_now(c->clock);
+    or_trees_clear(session);
+    await_trees(c, session);
 }
 
 // Is everybody there that the request was told to expect?
@@ -179,39 +207,39 @@ void or_round_begin_waiting(or_coordinator_t *c)
 
 // A drafter spoke. If it was given up on, it gets the state of things and is waited for again from
 // the next round.
-static void heard_drafter(or_coordinator_t *c, or_csession_t *session, uint64_t round)
+static void heard_drafter(or_coordinator_t *c, const or_csession_t *session, or_seat_t *seat,
+                          uint64_t round)
 {
-    if (session->late && round < session->round) {
-        or_coordinator_send_prefix(c, session, session->drafter, 0);
+    if (seat->late && round < session->round) {
+        or_coordinator_send_prefix(c, session, seat->peer, 0);
     }
-    session->late = false;
+    seat->late = false;
 }
 
-void or_round_on_tree(or_coordinator_t *c, or_peer_t from, or_csession_t *session,
+void or_round_on_tree(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
                       const or_draft_tree_t *tree)
 {
-    if (from.value != session->drafter.value || session->phase == OR_PHASE_DONE) {
-        return;
-    }
-    heard_drafter(c, session, tree->round);
-    if (session->phase != OR_PHASE_TREE || tree->round != session->round || c->verifier == NULL) {
+    heard_drafter(c, session, seat, tree->round);
+    if (session->phase != OR_PHASE_TREE || tree->round != session->round || c->verifier == NULL ||
+        seat->drafted) {
         return;
     }
     if (tree->base_length != session->log.length || tree->base_hash != session->log.hash) {
         session->stats.resyncs++;
-        or_coordinator_send_prefix(c, session, session->drafter, 0);
+        or_coordinator_send_prefix(c, session, seat->peer, 0);
         return;
     }
-    if (or_drafting_take(c, session, tree) != OR_OK) {
-        or_link_send_error(c->link, from, session->id, OR_WIRE_INVALID, "%s", or_error_text());
-        or_drafting_dismiss(c, session, or_error_text());
-        open_round(c, session);
+    if (or_trees_take(c, session, seat, tree) != OR_OK) {
+        or_link_send_error(c->link, seat->peer, session->id, OR_WIRE_INVALID, "%s",
+                           or_error_text());
+        or_drafting_dismiss(c, session, seat, or_error_text());
+        await_trees(c, session);
         return;
     }
-    session->stats.drafted += session->tree_count;
-    session->stats.draft_us += session->round > 1 ? tree->draft_us : 0;
     session->stats.draft_passes += tree->passes;
-    ask_verifier(c, session);
+    seat->awaited = false;
+    seat->nudge_ns = OR_TIME_NEVER;
+    judge_if_complete(c, session);
 }
 
 // How often guesses of each depth and rank were there to be accepted, and were. From the root along
@@ -291,11 +319,12 @@ void or_round_finish(or_coordinator_t *c, or_csession_t *session)
     if (c->verifier != NULL) {
         send_cancel(c, session, c->verifier->peer, reason);
     }
-    if (session->drafter.value != 0) {
-        or_peer_t drafter = session->drafter;
-        or_drafting_leave(c,
-                          session); // before the good-bye, so that it counts what served this text
-        send_cancel(c, session, drafter, reason);
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        or_peer_t drafter = session->seats[i].peer;
+        if (drafter.value != 0) { // leave first, so that only what served this text is counted
+            or_drafting_leave(c, session, &session->seats[i]);
+            send_cancel(c, session, drafter, reason);
+        }
     }
     or_log(OR_LOG_INFO, "session %llx %s: %u tokens in %llu target calls",
            (unsigned long long)session->id.value, reason, or_csession_written(session),
@@ -322,7 +351,7 @@ void or_round_on_verifier(or_coordinator_t *c, or_csession_t *session)
     open_verifier(c, session);
     or_coordinator_send_prefix(c, session, c->verifier->peer, 0);
     if (session->phase == OR_PHASE_VERDICT) {
-        if (!or_drafting_suits_verifier(c, session)) {
+        if (!or_trees_suit_verifier(c, session)) {
             session->tree_count = 0;
         }
         send_tree(c, session);
@@ -331,7 +360,7 @@ void or_round_on_verifier(or_coordinator_t *c, or_csession_t *session)
 
 void or_round_on_verifier_lost(or_coordinator_t *c, or_csession_t *session)
 {
-    int64_t give_up_ns = after_ms(c, c->config.verifier_timeout_ms);
+    int64_t give_up_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms);
     if (or_csession_is_live(session) && session->abandoned_ns == OR_TIME_NEVER) {
         session->abandoned_ns = give_up_ns;
     } else if (session->phase == OR_PHASE_WAITING) {
@@ -383,69 +412,59 @@ void or_round_on_verifier_error(or_coordinator_t *c, or_csession_t *session,
     }
 }
 
-void or_round_on_drafter_error(or_coordinator_t *c, or_csession_t *session, const or_error_t *error)
+// The seat was left: go on with the others, or with another drafter.
+static void go_on(or_coordinator_t *c, or_csession_t *session)
 {
-    if (session->phase == OR_PHASE_DONE) {
-        return;
+    if (session->phase == OR_PHASE_TREE) {
+        await_trees(c, session);
     }
-    session->late = false;
+}
+
+void or_round_on_drafter_error(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
+                               const or_error_t *error)
+{
+    seat->late = false;
     or_log(OR_LOG_DEBUG, "session %llx round %llu: drafter says: %s",
            (unsigned long long)session->id.value, (unsigned long long)session->round, error->text);
     switch (error->code) {
     case OR_WIRE_UNKNOWN_SESSION:
     case OR_WIRE_NEED_PREFIX:
-        if (may_replay(c, &session->drafter_replayed_ns)) {
+        if (may_replay(c, &seat->replayed_ns)) {
             session->stats.resyncs++;
             if (error->code == OR_WIRE_UNKNOWN_SESSION) {
-                or_drafting_open(c, session);
+                or_drafting_open(c, session, seat);
             }
-            or_coordinator_send_prefix(c, session, session->drafter, 0);
+            or_coordinator_send_prefix(c, session, seat->peer, 0);
         }
         break;
     case OR_WIRE_BUSY:
         session->rejoin_ns =
-            after_ms(c, error->retry_ms > 0 ? error->retry_ms : c->config.retry_ms);
-        or_drafting_leave(c, session);
-        if (session->phase == OR_PHASE_TREE) {
-            open_round(c, session);
-        }
+            or_coordinator_after_ms(c, error->retry_ms > 0 ? error->retry_ms : c->config.retry_ms);
+        or_drafting_leave(c, session, seat);
+        go_on(c, session);
         break;
     default:
-        or_drafting_dismiss(c, session, error->text);
-        if (session->phase == OR_PHASE_TREE) {
-            open_round(c, session);
-        }
+        or_drafting_dismiss(c, session, seat, error->text);
+        go_on(c, session);
     }
 }
 
-void or_round_on_drafter_lost(or_coordinator_t *c, or_csession_t *session)
+void or_round_on_drafter_lost(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
 {
     or_log(OR_LOG_WARN, "session %llx: drafter lost; going on without it",
            (unsigned long long)session->id.value);
-    or_drafting_leave(c, session);
-    if (session->phase == OR_PHASE_TREE) {
-        open_round(c, session);
-    }
+    or_drafting_leave(c, session, seat);
+    go_on(c, session);
 }
 
 // ---- timers ----
-
-static void nudge(or_coordinator_t *c, or_csession_t *session)
-{
-    // The tail is enough where the drafter only missed a verdict; one that lost more asks for all
-    // of it.
-    uint32_t length = session->log.length;
-    or_coordinator_send_prefix(c, session, session->drafter,
-                               length > OR_TREE_NODES_MAX ? length - OR_TREE_NODES_MAX : 0);
-    session->nudge_ns = session->late ? after_ms(c, c->config.heartbeat_ms) : OR_TIME_NEVER;
-}
 
 static void time_out(or_coordinator_t *c, or_csession_t *session)
 {
     switch (session->phase) {
     case OR_PHASE_WAITING:
         if (all_there(c, session)) { // only a place is missing: wait on
-            session->deadline_ns = after_ms(c, c->config.verifier_timeout_ms);
+            session->deadline_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms);
             or_round_begin_waiting(c);
             break;
         }
@@ -457,9 +476,8 @@ static void time_out(or_coordinator_t *c, or_csession_t *session)
         or_round_finish(c, session);
         break;
     case OR_PHASE_TREE:
-        session->late = true;
-        session->nudge_ns = after_ms(c, c->config.heartbeat_ms);
-        ask_plain(c, session);
+        or_drafting_give_up(c, session);
+        judge(c, session);
         break;
     case OR_PHASE_VERDICT:
         send_tree(c, session);
@@ -475,10 +493,6 @@ static void time_out(or_coordinator_t *c, or_csession_t *session)
 int64_t or_round_tick(or_coordinator_t *c, or_csession_t *session)
 {
     int64_t now = or_clock_now(c->clock);
-    if (session->phase != OR_PHASE_DONE && session->drafter.value != 0 &&
-        now >= session->nudge_ns) {
-        nudge(c, session);
-    }
     if (session->phase != OR_PHASE_DONE && now >= session->abandoned_ns) {
         or_csession_fail(
             session, OR_WIRE_FAILED,
@@ -490,8 +504,9 @@ int64_t or_round_tick(or_coordinator_t *c, or_csession_t *session)
     }
     int64_t due = session->deadline_ns;
     if (session->phase != OR_PHASE_DONE) {
+        int64_t nudge_due = or_drafting_nudge(c, session);
         due = session->abandoned_ns < due ? session->abandoned_ns : due;
-        due = session->drafter.value != 0 && session->nudge_ns < due ? session->nudge_ns : due;
+        due = nudge_due < due ? nudge_due : due;
     }
     return due;
 }

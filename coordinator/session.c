@@ -10,7 +10,7 @@
 #include "common/decode/shape.h"
 #include "common/decode/token_tree.h"
 
-// Labels no choice index reaches: "private", "drafter".
+// Labels no choice index reaches: "private", "drafter" (the first one's; the others' follow it).
 #define PRIVATE_LABEL UINT64_C(0x7072697661746500)
 #define DRAFT_LABEL UINT64_C(0x6472616674657200)
 
@@ -123,7 +123,6 @@ static or_status_t make_terms(const or_vocab_t *vocab, const or_generate_request
                                                             : 1.0F,
         .noise_key = coupled ? or_noise_key(session->seed, 0).value : 0,
         .private_key = or_rng_key(session->seed, PRIVATE_LABEL).value,
-        .draft_key = or_rng_key(session->seed, DRAFT_LABEL).value,
         .prompt_length = session->prompt_length,
     };
     if (!(open.draft_temperature > 0)) {
@@ -179,6 +178,19 @@ static bool prompt_is_blank(const or_vocab_t *vocab, const or_csession_t *sessio
     return true;
 }
 
+// Room for as many trees as there may be drafters, and for merging them.
+static or_status_t make_seats(or_csession_t *session)
+{
+    uint32_t seats = or_csession_seats_max(session);
+    uint32_t nodes = session->terms.open.draft_nodes;
+    or_status_t status = OR_OK;
+    for (uint32_t i = 0; status == OR_OK && i < seats; i++) {
+        session->seats[i].nudge_ns = OR_TIME_NEVER;
+        status = or_token_tree_create(nodes, &session->seats[i].tree);
+    }
+    return status == OR_OK && seats > 1 ? or_merge_create(seats, nodes, &session->merge) : status;
+}
+
 or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_peer_t client,
                                const or_generate_request_t *request, or_csession_t **session_p)
 {
@@ -193,7 +205,6 @@ or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_p
     session->max_tokens = request->max_tokens;
     session->seed = request->has_seed ? request->seed : or_rng_system_seed();
     session->round = 1;
-    session->nudge_ns = OR_TIME_NEVER;
     session->abandoned_ns = OR_TIME_NEVER;
     session->tree_tokens = calloc(OR_TREE_NODES_MAX, sizeof *session->tree_tokens);
     session->tree_back = calloc(OR_TREE_NODES_MAX, sizeof *session->tree_back);
@@ -205,6 +216,9 @@ or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_p
     }
     if (status == OR_OK) {
         status = make_terms(vocab, request, session);
+    }
+    if (status == OR_OK) {
+        status = make_seats(session);
     }
     if (status == OR_OK) {
         status = or_completion_init(&session->text, vocab, prompt_is_blank(vocab, session),
@@ -229,10 +243,35 @@ void or_csession_destroy(or_csession_t **session_p)
     or_token_log_fini(&session->log);
     or_terms_fini(&session->terms);
     or_draws_store_fini(&session->tree_draws);
+    for (uint32_t i = 0; i < OR_SEATS_MAX; i++) {
+        or_token_tree_destroy(&session->seats[i].tree);
+        or_draws_store_fini(&session->seats[i].draws);
+    }
+    or_merge_destroy(&session->merge);
     free(session->tree_tokens);
     free(session->tree_back);
     free(session);
     *session_p = NULL;
+}
+
+uint32_t or_csession_seats_max(const or_csession_t *session)
+{
+    return session->terms.open.draft_method == OR_DRAFT_MULTI ? OR_SEATS_MAX : 1;
+}
+
+or_seat_t *or_csession_seat(or_csession_t *session, or_peer_t drafter)
+{
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        if (drafter.value != 0 && session->seats[i].peer.value == drafter.value) {
+            return &session->seats[i];
+        }
+    }
+    return NULL;
+}
+
+uint64_t or_csession_draft_key(const or_csession_t *session, uint32_t n)
+{
+    return or_rng_key(session->seed, DRAFT_LABEL + n).value;
 }
 
 uint32_t or_csession_written(const or_csession_t *session)

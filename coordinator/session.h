@@ -8,16 +8,35 @@
 // This file holds the state and the pure steps; rounds.c moves it and talks to peers. One thread.
 #pragma once
 
+#include "common/decode/merge.h"
 #include "coordinator/completion.h"
 #include "proto/draft_check.h"
 #include "proto/link.h"
 #include "proto/terms.h"
 #include "proto/token_log.h"
 
+#define OR_SEATS_MAX 4u
 #define OR_UNFIT_MAX 4u
 #define OR_ARITH_BYTES 64
 
 typedef enum { OR_PHASE_WAITING, OR_PHASE_TREE, OR_PHASE_VERDICT, OR_PHASE_DONE } or_phase_t;
+
+// A drafter's place in a session.
+typedef struct {
+    or_peer_t peer;       // 0: nobody sits here
+    uint64_t draft_key;   // what it draws with; no two that serve a session together have the same
+    uint32_t sequences;   // its part of a shape that was asked for; 0: the whole shape
+    uint32_t asked_nodes; // the most it was told to build
+    bool awaited;         // its tree is due in this round
+    bool late;            // it let a round pass: not waited for until it speaks
+    bool drafted;         // what follows is its tree for this round; else that is empty
+    or_token_tree_t *tree;
+    or_draws_store_t draws; // where the rule wants to know them
+    uint32_t draft_us;
+    int64_t nudge_ns;    // when to remind it of the round; OR_TIME_NEVER
+    int64_t replayed_ns; // when it was last sent the whole prefix on request
+    uint64_t link_bytes; // of its link when it joined
+} or_seat_t;
 
 typedef struct {
     or_session_id_t id;
@@ -49,25 +68,24 @@ typedef struct {
     uint32_t *tree_tokens,
         *tree_back; // what the verifier was sent; OR_TREE_NODES_MAX entries, owned
     uint32_t tree_count;
-    or_draws_store_t tree_draws; // where the rule wants to know them
-    int64_t retry_ns;            // how long the next wait for the verdict is
+    uint32_t asked_nodes, asked_depth; // the largest it could have been, whatever was drawn
+    or_draws_store_t tree_draws;       // where the rule wants to know them
+    int64_t retry_ns;                  // how long the next wait for the verdict is
     // When a session that lost its verifier gives up; OR_TIME_NEVER while there is one.
     int64_t abandoned_ns;
     // When the verifier was last sent everything on request.
     int64_t replayed_ns;
     char arith_id[OR_ARITH_BYTES]; // of the verifier that began it: never another
 
-    // The drafter; 0: none.
-    or_peer_t drafter;
-    uint32_t asked_nodes; // the most it was told to build
+    // Its drafters: one, or several for method multi.
+    or_seat_t seats[OR_SEATS_MAX];
+    uint32_t seat_count; // for good once the first drafter has joined; 0 before
+    uint32_t joined;     // drafters so far
+    or_merge_t *merge;   // the seats' trees into what the verifier was sent; multi only
     // Drafters that cannot serve this session; when there is no room for more, it goes without.
     or_peer_t unfit[OR_UNFIT_MAX];
     uint32_t unfit_count;
-    int64_t rejoin_ns;           // a busy drafter asked for a pause
-    int64_t drafter_replayed_ns; // when it was last sent the whole prefix on request
-    bool late;                   // it let a round pass: not waited for until it speaks
-    int64_t nudge_ns;            // when to remind it of the round; OR_TIME_NEVER
-    uint64_t link_bytes;         // of its link when it joined
+    int64_t rejoin_ns; // a busy drafter asked for a pause
 
     or_generate_stats_t stats;
     int64_t started_ns; // of the work: the first time verifier and drafter were there
@@ -78,6 +96,13 @@ typedef struct {
 or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_peer_t client,
                                const or_generate_request_t *request, or_csession_t **session_p);
 void or_csession_destroy(or_csession_t **session_p);
+
+// The most drafters that may serve it at the same time.
+uint32_t or_csession_seats_max(const or_csession_t *session);
+// Where this drafter sits; NULL: nowhere.
+or_seat_t *or_csession_seat(or_csession_t *session, or_peer_t drafter);
+// What the n-th drafter to join draws with.
+uint64_t or_csession_draft_key(const or_csession_t *session, uint32_t n);
 
 // Tokens of the completion.
 uint32_t or_csession_written(const or_csession_t *session);

@@ -9,10 +9,10 @@
 #pragma once
 
 #include "common/base/clock.h"
+#include "common/decode/merge.h"
 #include "common/model/model.h"
 #include "common/text/vocab.h"
 #include "drafter/lane.h"
-#include "drafter/merge.h"
 #include "proto/terms.h"
 #include "proto/token_log.h"
 

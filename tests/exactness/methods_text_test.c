@@ -3,7 +3,7 @@
 // and what the ratio rules write, all processes taken together, has the target's law.
 // Method: all roles in one process on a quiet network in memory. Texts are compared token for token
 // with plain.h; laws by a chi-square test over the first three tokens of many seeds, with a drafter
-// that differs from the target in its temperature.
+// that differs from the target in its temperature, or two that differ in their models.
 #include <stdlib.h>
 #include <string.h>
 
@@ -237,7 +237,8 @@ typedef struct {
     uint32_t shape[2];
 } law_case_t;
 
-static void check_law(const law_case_t *of, uint32_t seeds)
+// second: another drafter's model; NULL: there is none.
+static void check_law(const law_case_t *of, const sim_model_t *second, uint32_t seeds)
 {
     static sim_result_t results[BATCH];
     int32_t texts[CELLS][LENGTH];
@@ -257,7 +258,8 @@ static void check_law(const law_case_t *of, uint32_t seeds)
     requests[0].draft_nodes = requests[0].draft_depth = 2;
     enumerate_texts(&requests[0].sampling, texts, expected);
     for (uint32_t seed = 0; seed < seeds; seed += BATCH) {
-        const sim_config_t config = {.seed = 1, .target = &small_again, .draft = &small};
+        const sim_config_t config = {
+            .seed = 1, .target = &small_again, .draft = &small, .second = second};
         for (uint32_t i = 0; i < BATCH; i++) {
             requests[i] = requests[0];
             requests[i].seed = seed + i;
@@ -300,9 +302,28 @@ static void all_processes_together_write_the_targets_law(void **state)
         {OR_DRAFT_MCSD, OR_ACCEPT_MULTI_ROUND, SHARP, 1, {2}},
         {OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE, SHARP, 1, {2}},
     };
-    uint32_t seeds = runs(2000) / BATCH * BATCH;
+    uint32_t seeds = runs(1000) / BATCH * BATCH;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        check_law(&cases[i], seeds);
+        check_law(&cases[i], NULL, seeds);
+    }
+}
+
+// Of another model than the first, or of the same one: that must not make them draw alike.
+static void two_drafters_together_write_the_targets_law(void **state)
+{
+    (void)state;
+    static const struct {
+        law_case_t of;
+        const sim_model_t *second;
+    } cases[] = {
+        {{OR_DRAFT_MULTI, OR_ACCEPT_MULTI_ROUND, FLAT, 2, {3, 2}}, &targets[1]},
+        {{OR_DRAFT_MULTI, OR_ACCEPT_MULTI_ROUND, SHARP, 2, {2, 2}}, &targets[1]},
+        {{OR_DRAFT_MULTI, OR_ACCEPT_MULTI_ROUND, FLAT, 2, {2, 2}}, &small},
+        {{OR_DRAFT_MULTI, OR_ACCEPT_NAIVE, FLAT, 2, {2, 2}}, &targets[1]},
+    };
+    uint32_t seeds = runs(1000) / BATCH * BATCH;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_law(&cases[i].of, cases[i].second, seeds);
     }
 }
 
@@ -314,6 +335,7 @@ int main(void)
         cmocka_unit_test(coupled_text_is_plain_decodings_for_every_weight_type),
         cmocka_unit_test(naive_text_does_not_depend_on_the_tree),
         cmocka_unit_test(all_processes_together_write_the_targets_law),
+        cmocka_unit_test(two_drafters_together_write_the_targets_law),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -13,15 +13,21 @@
 #define STEP_MAX_NS                                                                                \
     (50 * OR_NS_PER_MS) // the client's own timers are not visible: never leap over them
 
+typedef struct {
+    or_channel_t *channel;
+    or_link_t *link;
+    or_drafter_t *drafter; // NULL: down
+} sim_drafter_t;
+
 struct sim {
     sim_config_t config;
     or_virtual_clock_t clock;
     or_network_t *network;
-    or_channel_t *hub_channel, *verifier_channel, *drafter_channel;
-    or_link_t *hub_link, *verifier_link, *drafter_link;
+    or_channel_t *hub_channel, *verifier_channel;
+    or_link_t *hub_link, *verifier_link;
     or_coordinator_t *coordinator;
     or_verifier_t *verifier;
-    or_drafter_t *drafter;
+    sim_drafter_t drafters[2];
 };
 
 void sim_model_load(const char *path, uint32_t threads, uint32_t pages, sim_model_t *model)
@@ -48,6 +54,22 @@ static const or_clock_t *clock_of(sim_t *sim)
     return &sim->clock.clock;
 }
 
+static void start_drafter(sim_t *sim, const sim_model_t *model, sim_drafter_t *place)
+{
+    const or_drafter_config_t config = {.nodes_max = OR_TREE_NODES_MAX, .sessions_max = 4};
+    if (place->drafter != NULL || model == NULL) {
+        return;
+    }
+    or_hello_t hello = or_drafter_hello(&config, model->gguf, model->model, model->vocab);
+    assert_int_equal(or_network_edge(sim->network, &place->channel), OR_OK);
+    assert_int_equal(
+        or_link_create(place->channel, clock_of(sim), &hello, OR_LINK_HEARTBEAT_MS, &place->link),
+        OR_OK);
+    assert_int_equal(or_drafter_create(&config, model->model, model->vocab, place->link,
+                                       clock_of(sim), &place->drafter),
+                     OR_OK);
+}
+
 void sim_start(sim_t *sim, sim_role_t role)
 {
     if (role == SIM_VERIFIER && sim->verifier == NULL) {
@@ -62,17 +84,11 @@ void sim_start(sim_t *sim, sim_role_t role)
                                             clock_of(sim), &sim->verifier),
                          OR_OK);
     }
-    if (role == SIM_DRAFTER && sim->drafter == NULL && sim->config.draft != NULL) {
-        const or_drafter_config_t config = {.nodes_max = OR_TREE_NODES_MAX, .sessions_max = 4};
-        const sim_model_t *model = sim->config.draft;
-        or_hello_t hello = or_drafter_hello(&config, model->gguf, model->model, model->vocab);
-        assert_int_equal(or_network_edge(sim->network, &sim->drafter_channel), OR_OK);
-        assert_int_equal(or_link_create(sim->drafter_channel, clock_of(sim), &hello,
-                                        OR_LINK_HEARTBEAT_MS, &sim->drafter_link),
-                         OR_OK);
-        assert_int_equal(or_drafter_create(&config, model->model, model->vocab, sim->drafter_link,
-                                           clock_of(sim), &sim->drafter),
-                         OR_OK);
+    if (role == SIM_DRAFTER) {
+        start_drafter(sim, sim->config.draft, &sim->drafters[0]);
+    }
+    if (role == SIM_SECOND_DRAFTER) {
+        start_drafter(sim, sim->config.second, &sim->drafters[1]);
     }
 }
 
@@ -83,9 +99,10 @@ void sim_crash(sim_t *sim, sim_role_t role)
         or_link_destroy(&sim->verifier_link);
         or_channel_destroy(&sim->verifier_channel);
     } else {
-        or_drafter_destroy(&sim->drafter);
-        or_link_destroy(&sim->drafter_link);
-        or_channel_destroy(&sim->drafter_channel);
+        sim_drafter_t *place = &sim->drafters[role == SIM_SECOND_DRAFTER];
+        or_drafter_destroy(&place->drafter);
+        or_link_destroy(&place->link);
+        or_channel_destroy(&place->channel);
     }
 }
 
@@ -109,11 +126,13 @@ sim_t *sim_create(const sim_config_t *config)
                      OR_OK);
     sim_start(sim, SIM_VERIFIER);
     sim_start(sim, SIM_DRAFTER);
+    sim_start(sim, SIM_SECOND_DRAFTER);
     return sim;
 }
 
 void sim_destroy(sim_t *sim)
 {
+    sim_crash(sim, SIM_SECOND_DRAFTER);
     sim_crash(sim, SIM_DRAFTER);
     sim_crash(sim, SIM_VERIFIER);
     or_coordinator_destroy(&sim->coordinator);
@@ -141,8 +160,10 @@ static int64_t turn(sim_t *sim)
         due = earlier(due, or_verifier_turn(sim->verifier));
         assert_null(or_verifier_refused(sim->verifier));
     }
-    if (sim->drafter != NULL) {
-        due = earlier(due, or_drafter_turn(sim->drafter));
+    for (int i = 0; i < 2; i++) {
+        if (sim->drafters[i].drafter != NULL) {
+            due = earlier(due, or_drafter_turn(sim->drafters[i].drafter));
+        }
     }
     return earlier(due, or_network_next_ns(sim->network));
 }

@@ -28,13 +28,14 @@ typedef struct {
     or_network_faults_t faults;
     const sim_model_t *target;
     const sim_model_t *draft;  // NULL: no drafter
+    const sim_model_t *second; // a second drafter's; NULL: there is none
     uint32_t draft_timeout_ms; // 0: the coordinator's default
 } sim_config_t;
 
 sim_t *sim_create(const sim_config_t *config);
 void sim_destroy(sim_t *sim);
 
-typedef enum { SIM_VERIFIER, SIM_DRAFTER } sim_role_t;
+typedef enum { SIM_VERIFIER, SIM_DRAFTER, SIM_SECOND_DRAFTER } sim_role_t;
 // Kill the process: its memory and the frames to and from it are gone. No-op if it is down.
 void sim_crash(sim_t *sim, sim_role_t role);
 // Start it anew. No-op if it is up.

@@ -18,6 +18,7 @@
 #define PROMPT "There was once a king who"
 
 static sim_model_t target, draft;
+static sim_model_t second_target; // the target's file in a drafter of its own
 
 // Seeds a test runs through: few in CI, OR_TEST_RUNS of them when somebody wants to know.
 static uint32_t runs(uint32_t few)
@@ -31,12 +32,14 @@ static int setup(void **state)
     (void)state;
     sim_model_load(test_model("tales-6m-f16.gguf"), 1, 64, &target);
     sim_model_load(test_model("tales-1m-f16.gguf"), 1, 64, &draft);
+    sim_model_load(test_model("tales-6m-f16.gguf"), 1, 64, &second_target);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
+    sim_model_free(&second_target);
     sim_model_free(&draft);
     sim_model_free(&target);
     return 0;
@@ -111,6 +114,7 @@ static void a_rough_network_changes_nothing(void **state)
 // Kills and restarts of one run: at most `left` of them, at moments drawn from the seed.
 typedef struct {
     uint64_t random;
+    uint32_t roles; // that may be hit: the first so many
     uint32_t left;
     int64_t next_ns;
     bool down;
@@ -130,23 +134,30 @@ static void make_mischief(sim_t *sim, void *context, const sim_result_t *so_far)
         m->next_ns = sim_now_ns(sim) + (int64_t)test_below(&m->random, 600) * OR_NS_PER_MS;
     } else if (m->left > 0) {
         m->left--;
-        m->role = test_below(&m->random, 2) == 0 ? SIM_VERIFIER : SIM_DRAFTER;
+        m->role = (sim_role_t)test_below(&m->random, m->roles);
         sim_crash(sim, m->role);
         m->down = true;
         m->next_ns = sim_now_ns(sim) + (int64_t)test_below(&m->random, 5000) * OR_NS_PER_MS;
     }
 }
 
-static sim_result_t run_with_crashes(uint64_t seed, const or_generate_request_t *request)
+static sim_result_t crash_cluster(const sim_config_t *config, const or_generate_request_t *request)
 {
-    const sim_config_t config = {.seed = seed, .faults = rough, .target = &target, .draft = &draft};
     sim_result_t result;
-    sim_t *sim = sim_create(&config);
-    mischief_t mischief = {
-        .random = seed, .left = 6, .next_ns = sim_now_ns(sim) + 500 * OR_NS_PER_MS};
+    sim_t *sim = sim_create(config);
+    mischief_t mischief = {.random = config->seed,
+                           .roles = config->second != NULL ? 3 : 2,
+                           .left = 6,
+                           .next_ns = sim_now_ns(sim) + 500 * OR_NS_PER_MS};
     sim_generate(sim, request, LIMIT_S, make_mischief, &mischief, &result);
     sim_destroy(sim);
     return result;
+}
+
+static sim_result_t run_with_crashes(uint64_t seed, const or_generate_request_t *request)
+{
+    const sim_config_t config = {.seed = seed, .faults = rough, .target = &target, .draft = &draft};
+    return crash_cluster(&config, request);
 }
 
 static void crashes_of_drafter_and_verifier_change_nothing(void **state)
@@ -201,6 +212,60 @@ static void crashes_change_nothing_for_naive_text(void **state)
         sim_result_t result = run_with_crashes(seed, &request);
         assert_int_equal(result.count, alone.count);
         assert_memory_equal(result.tokens, alone.tokens, alone.count * sizeof *alone.tokens);
+    }
+}
+
+// The second drafter has the target's own model: what it guesses at a low temperature is right.
+static void several_drafters_write_the_plain_text_in_fewer_calls(void **state)
+{
+    (void)state;
+    static const or_accept_rule_t rules[] = {OR_ACCEPT_MULTI_ROUND, OR_ACCEPT_COUPLED,
+                                             OR_ACCEPT_NAIVE};
+    static const uint32_t shape[] = {4, 4};
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        or_generate_request_t request = request_of(seed);
+        request.sampling.temperature = 0;
+        request.draft_method = OR_DRAFT_MULTI;
+        request.accept_rule = rules[seed % 3];
+        request.draft_shape = shape;
+        request.draft_shape_count = 2;
+        request.has_draft_temperature = true;
+        request.draft_temperature = 0.1F;
+        sim_result_t results[2];
+        for (int i = 0; i < 2; i++) {
+            const sim_config_t config = {.seed = seed,
+                                         .target = &target,
+                                         .draft = &draft,
+                                         .second = i == 0 ? NULL : &second_target};
+            sim_t *sim = sim_create(&config);
+            sim_generate(sim, &request, LIMIT_S, NULL, NULL, &results[i]);
+            sim_destroy(sim);
+            assert_plain_text(&request, &results[i]);
+            assert_int_equal(results[i].stats.plain_rounds, 0);
+            assert_int_equal(results[i].stats.resyncs, 0);
+        }
+        assert_true(results[1].stats.target_calls < results[0].stats.target_calls);
+    }
+}
+
+static void crashes_change_nothing_for_several_drafters(void **state)
+{
+    (void)state;
+    static const or_accept_rule_t rules[] = {OR_ACCEPT_MULTI_ROUND, OR_ACCEPT_COUPLED,
+                                             OR_ACCEPT_NAIVE, OR_ACCEPT_GREEDY};
+    uint64_t base = test_seed();
+    for (uint64_t seed = base; seed < base + runs(16); seed++) {
+        const sim_config_t config = {.seed = seed,
+                                     .faults = rough,
+                                     .target = &target,
+                                     .draft = &draft,
+                                     .second = seed % 2 == 0 ? &draft : &second_target};
+        or_generate_request_t request = request_of(seed);
+        request.sampling.temperature = 0;
+        request.draft_method = OR_DRAFT_MULTI;
+        request.accept_rule = rules[seed % 4];
+        sim_result_t result = crash_cluster(&config, &request);
+        assert_plain_text(&request, &result);
     }
 }
 
@@ -304,6 +369,8 @@ int main(void)
         cmocka_unit_test(crashes_of_drafter_and_verifier_change_nothing),
         cmocka_unit_test(crashes_change_nothing_for_drawn_trees),
         cmocka_unit_test(crashes_change_nothing_for_naive_text),
+        cmocka_unit_test(several_drafters_write_the_plain_text_in_fewer_calls),
+        cmocka_unit_test(crashes_change_nothing_for_several_drafters),
         cmocka_unit_test(a_run_replays_from_its_seed),
         cmocka_unit_test(a_drafter_lost_for_good_is_bridged_by_plain_decoding),
         cmocka_unit_test(a_verifier_lost_for_good_is_a_clear_error),

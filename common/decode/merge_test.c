@@ -1,7 +1,7 @@
 // Goal: several trees become one that has every path of each and no path twice; each node keeps its
 // law, siblings their order, and every part finds its own nodes again.
 // Method: cases by hand, with and without repetitions; random trees against slow walks over all paths.
-#include "drafter/merge.h"
+#include "common/decode/merge.h"
 
 #include "tests/support/test_support.h"
 
@@ -152,12 +152,53 @@ static void every_path_is_there_once(void **state)
     }
 }
 
+// Laws come from peers too: more of them than nodes fit nowhere.
+static void surplus_laws_are_refused(void **state)
+{
+    (void)state;
+    static const uint32_t tokens[] = {1}, weights[] = {65536}, index[] = {0}, order[] = {0};
+    static or_reduced_law_t laws[PARTS * NODES + 1];
+    for (int i = 0; i <= PARTS * NODES; i++) {
+        laws[i] = (or_reduced_law_t){tokens, weights, 1};
+    }
+    const or_draws_t all = {index, order, laws, PARTS * NODES};
+    const or_draws_t one = {index, order, laws, 1};
+    grow(parts[0], 1, (const int32_t[]){1}, (const uint32_t[]){0});
+    grow(parts[1], 1, (const int32_t[]){1}, (const uint32_t[]){0});
+    const or_merge_part_t two[] = {{parts[0], &all}, {parts[1], &one}};
+    or_token_tree_reset(tree, 9);
+    assert_int_equal(or_merge_trees(merge, two, 1, true, tree), OR_OK);
+    or_token_tree_reset(tree, 9);
+    assert_int_equal(or_merge_trees(merge, two, 2, true, tree), OR_ERR_FULL);
+}
+
+// A drafter that sent nothing takes no part, and the others keep their places.
+static void an_empty_part_changes_nothing(void **state)
+{
+    (void)state;
+    static const uint32_t tokens[] = {1, 2}, weights[] = {65535, 1}, index[] = {0, 0};
+    static const uint32_t order[] = {0, 1};
+    const or_reduced_law_t law = {tokens, weights, 2};
+    const or_draws_t none = {0}, draws = {index, order, &law, 1};
+    or_token_tree_reset(parts[0], 9);
+    grow(parts[1], 2, (const int32_t[]){2, 1}, (const uint32_t[]){0, 0});
+    const or_merge_part_t two[] = {{parts[0], &none}, {parts[1], &draws}};
+    or_token_tree_reset(tree, 9);
+    assert_int_equal(or_merge_trees(merge, two, 2, true, tree), OR_OK);
+    assert_tree(2, (const int32_t[]){2, 1}, (const uint32_t[]){0, 0});
+    assert_int_equal(or_merge_draws(merge)->law_count, 1);
+    for (uint32_t node = 1; node <= 2; node++) {
+        assert_int_equal(or_merge_origin(merge, 0, node), 0);
+        assert_int_equal(or_merge_origin(merge, 1, node), node);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_drawing_comes_true),
-        cmocka_unit_test(one_tree_stays_as_it_is),
-        cmocka_unit_test(every_path_is_there_once),
+        cmocka_unit_test(the_drawing_comes_true),        cmocka_unit_test(one_tree_stays_as_it_is),
+        cmocka_unit_test(every_path_is_there_once),      cmocka_unit_test(surplus_laws_are_refused),
+        cmocka_unit_test(an_empty_part_changes_nothing),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

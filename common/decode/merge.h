@@ -1,4 +1,5 @@
-// merge - the trees of several draft models as one (SpecInfer, Miao et al. 2023, section 3).
+// merge - the trees of several draft models, in one drafter or in several, as one (SpecInfer, Miao et
+// al. 2023, section 3).
 //
 //     model 1   a ── b       model 2   a ── c        merged   ─┬─ a ─┬─ b
 //               d                      e                       │     └─ c
@@ -26,6 +27,7 @@ or_status_t or_merge_create(uint32_t parts_max, uint32_t nodes_max, or_merge_t *
 void or_merge_destroy(or_merge_t **merge_p);
 
 // Into `tree`, reset to its root before. Draws borrow the parts' laws. All parts are drawn or none is.
+// OR_ERR_FULL: more nodes than there is room for, or more laws than nodes.
 or_status_t or_merge_trees(or_merge_t *merge, const or_merge_part_t *parts, uint32_t count,
                            bool repeats, or_token_tree_t *tree);
 // Of the last tree, as or_builder_draws.

@@ -1,4 +1,4 @@
-#include "drafter/merge.h"
+#include "common/decode/merge.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +67,9 @@ static or_status_t add_part(or_merge_t *merge, uint32_t part, const or_merge_par
     const int32_t *tokens = or_token_tree_tokens(from->tree);
     const uint32_t *parents = or_token_tree_parents(from->tree);
     uint32_t *origins = origins_of(merge, part);
+    if (merge->drawn && from->draws->law_count > merge->nodes_max - merge->law_count) {
+        return or_fail(OR_ERR_FULL, "the merged trees have more than %u laws", merge->nodes_max);
+    }
     memset(origins, 0, (merge->nodes_max + 1) * sizeof *origins);
     merge->node_of[0] = 0;
     for (uint32_t i = 1; i <= or_token_tree_count(from->tree); i++) {

@@ -1,0 +1,161 @@
+// What the drafters of a session sent for a round: checked, kept, merged for the verifier.
+#include <stdio.h>
+
+#include "common/decode/methods.h"
+#include "coordinator/coordinator_internal.h"
+
+static bool uses_laws(const or_csession_t *session)
+{
+    return or_accept_rule_uses_laws(session->terms.open.accept_rule);
+}
+
+static int32_t root_of(const or_csession_t *session)
+{
+    return session->log.tokens[session->log.length - 1];
+}
+
+void or_trees_drop(const or_csession_t *session, or_seat_t *seat)
+{
+    or_token_tree_reset(seat->tree, root_of(session));
+    seat->draws.draws = (or_draws_t){0};
+    seat->drafted = false;
+}
+
+void or_trees_clear(or_csession_t *session)
+{
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        or_trees_drop(session, &session->seats[i]);
+    }
+}
+
+// A tree that cannot be judged costs its sender the session.
+static or_status_t check_tree(or_coordinator_t *c, const or_csession_t *session, or_seat_t *seat,
+                              const or_draft_tree_t *tree)
+{
+    if (tree->count > seat->asked_nodes) {
+        return or_fail(OR_ERR_INVALID, "a tree of %u nodes, %u were asked for", tree->count,
+                       seat->asked_nodes);
+    }
+    if (uses_laws(session) && tree->law_count > tree->count) {
+        return or_fail(OR_ERR_INVALID, "a tree of %u nodes was drawn from %u laws", tree->count,
+                       tree->law_count);
+    }
+    return or_draft_tree_check(tree, (or_accept_rule_t)session->terms.open.accept_rule,
+                               root_of(session), or_vocab_size(c->vocab), seat->tree);
+}
+
+or_status_t or_trees_take(or_coordinator_t *c, const or_csession_t *session, or_seat_t *seat,
+                          const or_draft_tree_t *tree)
+{
+    or_status_t status = check_tree(c, session, seat, tree);
+    if (status != OR_OK) {
+        return status;
+    }
+    if (tree->count > 0 && uses_laws(session)) {
+        const or_draws_t draws = or_draft_tree_draws(tree);
+        if (or_draws_store(&seat->draws, &draws, tree->count) != OR_OK) {
+            or_trees_drop(session, seat);
+        }
+    }
+    seat->drafted = true;
+    seat->draft_us = tree->draft_us;
+    return OR_OK;
+}
+
+// No tree is deeper than was asked for, or than its drafter's context reaches.
+static uint32_t asked_depth(or_coordinator_t *c, const or_csession_t *session,
+                            const or_seat_t *seat)
+{
+    const or_member_t *drafter = or_coordinator_member(c, seat->peer);
+    uint32_t length = session->log.length;
+    uint32_t depth = session->terms.open.draft_depth;
+    uint32_t reach =
+        drafter != NULL && drafter->context_max > length ? drafter->context_max - length : 0;
+    return depth < reach ? depth : reach;
+}
+
+static void note_what_was_asked(or_coordinator_t *c, or_csession_t *session)
+{
+    session->asked_nodes = 0;
+    session->asked_depth = 0;
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        const or_seat_t *seat = &session->seats[i];
+        if (seat->drafted) {
+            uint32_t depth = asked_depth(c, session, seat);
+            session->asked_nodes += seat->asked_nodes;
+            session->asked_depth = depth > session->asked_depth ? depth : session->asked_depth;
+        }
+    }
+}
+
+bool or_trees_suit_verifier(const or_coordinator_t *c, or_csession_t *session)
+{
+    if (!uses_laws(session)) {
+        return true;
+    }
+    if (session->asked_nodes > c->verifier->nodes_max && session->note[0] == '\0') {
+        snprintf(session->note, sizeof session->note,
+                 "another verifier came, for trees of %u nodes at most: decoded plainly from there",
+                 c->verifier->nodes_max);
+    }
+    return session->asked_nodes <= c->verifier->nodes_max &&
+           session->log.length + session->asked_depth <= c->verifier->context_max;
+}
+
+// Can the verifier we have now take this tree?
+static bool fits_verifier(const or_coordinator_t *c, or_csession_t *session,
+                          const or_token_tree_t *tree)
+{
+    if (c->verifier == NULL || !or_trees_suit_verifier(c, session)) {
+        return false;
+    }
+    const uint32_t *depths = or_token_tree_depths(tree);
+    for (uint32_t i = 0; i <= or_token_tree_count(tree); i++) {
+        if (session->log.length + depths[i] > c->verifier->context_max) {
+            return false;
+        }
+    }
+    return or_token_tree_count(tree) <= c->verifier->nodes_max;
+}
+
+// Kept until the verifier has answered.
+static or_status_t keep_tree(or_csession_t *session, const or_token_tree_t *tree,
+                             const or_draws_t *draws)
+{
+    uint32_t count = or_token_tree_count(tree);
+    or_token_tree_to_wire(tree, (int32_t *)session->tree_tokens, session->tree_back);
+    session->tree_count = count;
+    return count > 0 && uses_laws(session) ? or_draws_store(&session->tree_draws, draws, count)
+                                           : OR_OK;
+}
+
+// The trees of several; an absent one is empty.
+static or_status_t merge_trees(or_coordinator_t *c, const or_csession_t *session)
+{
+    or_merge_part_t parts[OR_SEATS_MAX];
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        const or_seat_t *seat = &session->seats[i];
+        parts[i] = (or_merge_part_t){seat->tree, uses_laws(session) ? &seat->draws.draws : NULL};
+    }
+    or_token_tree_reset(c->scratch, root_of(session));
+    return or_merge_trees(session->merge, parts, session->seat_count,
+                          or_accept_rule_counts_repeats(session->terms.open.accept_rule),
+                          c->scratch);
+}
+
+void or_trees_gather(or_coordinator_t *c, or_csession_t *session)
+{
+    const or_token_tree_t *tree = session->seats[0].tree;
+    const or_draws_t *draws = &session->seats[0].draws.draws;
+    or_status_t status = OR_OK;
+    note_what_was_asked(c, session);
+    if (session->seat_count > 1) {
+        status = merge_trees(c, session);
+        tree = c->scratch;
+        draws = or_merge_draws(session->merge);
+    }
+    if (status != OR_OK || !fits_verifier(c, session, tree) ||
+        keep_tree(session, tree, draws) != OR_OK) {
+        session->tree_count = 0;
+    }
+}
