@@ -220,26 +220,17 @@ static const field_t generate_request_fields[] = {
     FBOOL(or_generate_request_t, draft_calibrated),
     FEND};
 
-static const field_t generate_stats_fields[] = {F32(or_generate_stats_t, prompt_tokens),
-                                                F32(or_generate_stats_t, completion_tokens),
-                                                F64(or_generate_stats_t, target_calls),
-                                                F64(or_generate_stats_t, drafted),
-                                                F64(or_generate_stats_t, accepted),
-                                                F64(or_generate_stats_t, wire_bytes),
-                                                F64(or_generate_stats_t, elapsed_us),
-                                                F64(or_generate_stats_t, draft_us),
-                                                F64(or_generate_stats_t, verify_us),
-                                                F64(or_generate_stats_t, round_us),
-                                                F64(or_generate_stats_t, plain_rounds),
-                                                F64(or_generate_stats_t, resyncs),
-                                                F64(or_generate_stats_t, first_token_us),
-                                                F64(or_generate_stats_t, accept_us),
-                                                FLEVELS(or_generate_stats_t, depth_offered),
-                                                FLEVELS(or_generate_stats_t, depth_accepted),
-                                                FLEVELS(or_generate_stats_t, rank_offered),
-                                                FLEVELS(or_generate_stats_t, rank_accepted),
-                                                F64(or_generate_stats_t, draft_passes),
-                                                FEND};
+static const field_t generate_stats_fields[] = {
+    F32(or_generate_stats_t, prompt_tokens),     F32(or_generate_stats_t, completion_tokens),
+    F64(or_generate_stats_t, target_calls),      F64(or_generate_stats_t, drafted),
+    F64(or_generate_stats_t, accepted),          F64(or_generate_stats_t, wire_bytes),
+    F64(or_generate_stats_t, elapsed_us),        F64(or_generate_stats_t, draft_us),
+    F64(or_generate_stats_t, verify_us),         F64(or_generate_stats_t, round_us),
+    F64(or_generate_stats_t, plain_rounds),      F64(or_generate_stats_t, resyncs),
+    F64(or_generate_stats_t, first_token_us),    F64(or_generate_stats_t, accept_us),
+    FLEVELS(or_generate_stats_t, depth_offered), FLEVELS(or_generate_stats_t, depth_accepted),
+    FLEVELS(or_generate_stats_t, rank_offered),  FLEVELS(or_generate_stats_t, rank_accepted),
+    F64(or_generate_stats_t, draft_passes),      FEND};
 
 static const field_t generate_delta_fields[] = {
     F64(or_generate_delta_t, request),
