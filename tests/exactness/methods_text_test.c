@@ -302,7 +302,7 @@ static void all_processes_together_write_the_targets_law(void **state)
         {OR_DRAFT_MCSD, OR_ACCEPT_MULTI_ROUND, SHARP, 1, {2}},
         {OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE, SHARP, 1, {2}},
     };
-    uint32_t seeds = runs(1000) / BATCH * BATCH;
+    uint32_t seeds = runs(2000) / BATCH * BATCH;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check_law(&cases[i], NULL, seeds);
     }
