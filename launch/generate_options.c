@@ -71,13 +71,13 @@ static const or_option_t table[] = {
      "none (as --plain); if not given, what suits --accept"},
     {"accept", NULL, OR_OPTION_STRING, AT(accept), "NAME",
      "acceptance rule: coupled; greedy at temperature 0; naive; sps, block, kseq, otm, "
-     "multi-round, "
-     "recursive or traversal, which believe what the drafter says it drew and take trusted "
-     "drafters only; typical, lenient with --allow-lossy"},
+     "multi-round, recursive or traversal, which believe what the drafter says it drew and take "
+     "trusted drafters only; typical, lenient with --allow-lossy"},
     {"draft-nodes", NULL, OR_OPTION_UINT32, AT(draft_nodes), "N", "most guesses a round"},
     {"draft-depth", NULL, OR_OPTION_UINT32, AT(draft_depth), "N", "most guesses in a row"},
     {"draft-shape", NULL, OR_OPTION_STRING, AT(draft_shape), "SHAPE",
-     "mcsd, rsd-c: children by level, as 4x2x1; rsd-s: width x length, as 4x4; instead of "
+     "mcsd, rsd-c: children by level, as 4x2x1; rsd-s, kseq, multi: width x length, as 4x4; "
+     "instead of "
      "--draft-nodes and --draft-depth"},
     {"law-entries", NULL, OR_OPTION_UINT32, AT(law_entries), "K",
      "rules that believe draws: tokens of a drafter's law that are drawn from and sent"},
