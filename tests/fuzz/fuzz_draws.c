@@ -80,7 +80,14 @@ static bool has_token(const law_t *law, int32_t token)
     return false;
 }
 
-// What a rule needs of node i + 1 that the draws check let pass.
+// Whether a rule counts how often siblings were drawn, so that they may repeat (methods.h).
+static bool takes_repeats(or_accept_rule_t rule)
+{
+    return rule == OR_ACCEPT_MULTI_ROUND || rule == OR_ACCEPT_KSEQ || rule == OR_ACCEPT_OTM;
+}
+
+// What a rule needs of node i + 1 that the draws check let pass. Only multi-round judges siblings
+// that several models drew, each by its own law.
 static void assert_judgeable(const claim_t *claim, uint32_t i)
 {
     uint32_t parent = i + 1 - claim->back[i];
@@ -90,12 +97,13 @@ static void assert_judgeable(const claim_t *claim, uint32_t i)
     for (uint32_t j = 0; j < i; j++) {
         if (j + 1 - claim->back[j] == parent) {
             older++;
-            assert(claim->law_index[j] == claim->law_index[i]);
-            assert(claim->tokens[j] != claim->tokens[i] || claim->rule == OR_ACCEPT_MULTI_ROUND);
+            assert(claim->law_index[j] == claim->law_index[i] ||
+                   claim->rule == OR_ACCEPT_MULTI_ROUND);
+            assert(claim->tokens[j] != claim->tokens[i] || takes_repeats(claim->rule));
         }
     }
     assert(claim->order[i] == older);
-    assert(older == 0 || claim->rule != OR_ACCEPT_SPS);
+    assert(older == 0 || (claim->rule != OR_ACCEPT_SPS && claim->rule != OR_ACCEPT_BLOCK));
 }
 
 static void assert_stores(const or_draws_t *draws, uint32_t count)
