@@ -88,6 +88,15 @@ typedef struct {
     float typical_delta;
     float draft_threshold; // dyspec-t: nodes likelier to be reached than this are kept
     bool draft_calibrated; // dyspec, dyspec-t: by measured acceptance, not by the drafter's p
+    // Different vocabularies (or_vocab_method_t). The verifier reads outside_ids alone, a drafter the
+    // rest; ids, lists of ids included, are always the receiver's own.
+    uint32_t vocab_method; // OR_VOCAB_SAME: what follows is 0
+    // tli: draft only tokens that this map has (VocabMap). One we do not have is asked for: NEED_MAP.
+    uint64_t map_hash;
+    uint64_t target_hash; // slrs: the vocabulary whose tokens are guessed (VocabRequest brings it)
+    // union: guesses and laws may have ids vocab_size .. vocab_size + outside_ids - 1 as well, tokens
+    // that the target does not have: it never takes one.
+    uint32_t outside_ids;
 } or_open_session_t;
 
 // Committed tokens start .. start + count - 1. What the receiver holds at and beyond `start` is
@@ -99,7 +108,17 @@ typedef struct {
     uint32_t count;
     uint64_t hash;
     uint64_t round;
+    // To a drafter with another vocabulary. `placed`: where the next token begins, which the sender
+    // alone knows (common/decode/noise.h). `judged`: what became of the tree of round - 1, for who
+    // learns from it: that many guesses of a path were accepted, the first ones of `tokens` behind the
+    // old root; then came `next`, OR_PREFIX_NO_TOKEN if that is none of the drafter's.
+    bool placed;
+    uint32_t byte_offset, zero_width;
+    bool judged;
+    uint32_t accepted;
+    int32_t next;
 } or_prefix_t;
+#define OR_PREFIX_NO_TOKEN (-1)
 
 // Drafter to coordinator to verifier. A tree of 0 nodes asks for a plain step.
 typedef struct {
@@ -120,6 +139,10 @@ typedef struct {
     uint32_t law_count;
     uint32_t draft_us; // what building took
     uint32_t passes;   // forward passes of the draft models, those that caught up included
+    // slrs, per node: the probability that the drafter's text begins with this token, given the nodes
+    // before it; in [0, 1].
+    const double *psi;
+    uint32_t psi_count; // 0 or count
 } or_draft_tree_t;
 
 typedef struct {
@@ -164,24 +187,46 @@ typedef struct {
     const char *reason; // the session is over; forget it
 } or_cancel_t;
 
+// Send me the vocabulary with this or_vocab_hash. Coordinator to drafter (its own), and drafter to
+// coordinator (the target's).
+typedef struct {
+    uint64_t hash;
+} or_vocab_request_t;
+
+// A vocabulary as or_vocab_pack gives it.
+typedef struct {
+    uint64_t hash;
+    uint32_t unpacked_bytes;
+    const uint8_t *packed;
+    uint32_t packed_bytes;
+} or_vocabulary_t;
+
+// Coordinator to drafter.
 typedef struct {
     uint64_t from_hash, to_hash;
     const int32_t *to; // per id of `from`: the id in `to`, -1 if none
     uint32_t count;
+    uint64_t map_hash; // or_vocab_map_hash of `to`: a map with another one is not used
 } or_vocab_map_t;
+uint64_t or_vocab_map_hash(const int32_t *to, uint32_t count); // never 0
 
+// Verifier to coordinator to drafter (slrs): which of these target tokens may the drafter's text begin
+// with after `node` of the round's tree, and how probably? No tokens: any.
 typedef struct {
     uint64_t round;
-    uint32_t base_length;
+    uint32_t base_length; // towards the drafter, in its tokens
     uint64_t base_hash;
-    const uint32_t *tokens;
-    const uint32_t *back;
+    uint32_t node;
+    const uint32_t *tokens; // ascending
     uint32_t count;
 } or_psi_request_t;
 
+// Those of them with a probability above 0.
 typedef struct {
     uint64_t round;
-    const double *log_psi;
+    uint32_t node;
+    const uint32_t *tokens; // ascending
+    const double *psi;
     uint32_t count;
 } or_psi_reply_t;
 
@@ -205,6 +250,7 @@ typedef enum {
     OR_WIRE_REFUSED = 6,         // not allowed or not compatible: do not retry
     OR_WIRE_FAILED = 7,          // the work failed
     OR_WIRE_CONTEXT = 8,         // does not fit the context
+    OR_WIRE_NEED_MAP = 9, // send the VocabMap that the session was opened with, then open again
 } or_wire_error_t;
 
 typedef struct {
@@ -243,6 +289,7 @@ typedef struct {
     // As in or_open_session_t; numbers that are 0: the defaults.
     float lenience, typical_epsilon, typical_delta, draft_threshold;
     bool draft_calibrated;
+    uint32_t vocab_method; // or_vocab_method_t
 } or_generate_request_t;
 
 #define OR_STATS_LEVELS 16u // beyond, nothing is counted by depth or rank
@@ -268,6 +315,8 @@ typedef struct {
     // 0, in order) was accepted.
     uint64_t rank_offered[OR_STATS_LEVELS], rank_accepted[OR_STATS_LEVELS];
     uint64_t draft_passes; // of the draft models, for the trees that were taken
+    uint64_t psi_requests; // slrs: extra round trips after rejections
+    uint64_t translate_us; // between vocabularies
 } or_generate_stats_t;
 
 // Coordinator to client: completion tokens from `offset` on, and the text they completed. The last
@@ -285,8 +334,10 @@ typedef struct {
     uint64_t seed;
     const char *arith_id;
     or_generate_stats_t stats;
-    uint64_t text_offset; // bytes of text before this delta's
-    const char *note;     // something the user should know, such as why it was decoded plainly
+    uint64_t text_offset;  // bytes of text before this delta's
+    const char *note;      // something the user should know, such as why it was decoded plainly
+    const char *vocab_map; // how the drafter's vocabulary meets the target's; "": no drafter yet
+    const char *vocab_why; // and why so
 } or_generate_delta_t;
 
 typedef struct {
@@ -320,6 +371,8 @@ typedef enum {
     OR_MSG_GENERATE_DELTA,
     OR_MSG_RESUME,
     OR_MSG_HEARTBEAT,
+    OR_MSG_VOCAB_REQUEST,
+    OR_MSG_VOCABULARY,
 } or_message_type_t;
 const char *or_message_type_name(uint32_t type);
 
@@ -345,6 +398,8 @@ typedef struct {
         or_generate_delta_t generate_delta;
         or_resume_t resume;
         or_heartbeat_t heartbeat;
+        or_vocab_request_t vocab_request;
+        or_vocabulary_t vocabulary;
     } body;
     void *owned; // decode's allocation; NULL in messages built by hand
 } or_message_t;

@@ -151,6 +151,10 @@ static or_status_t get_open_session(const Outrider__OpenSession *from, or_messag
     to->typical_delta = from->typical_delta;
     to->draft_threshold = from->draft_threshold;
     to->draft_calibrated = from->draft_calibrated != 0;
+    to->vocab_method = from->vocab_method;
+    to->map_hash = from->map_hash;
+    to->target_hash = from->target_hash;
+    to->outside_ids = from->outside_ids;
     or_status_t status = check_count("stop ids", from->n_stop_ids);
     if (status == OR_OK) {
         status = check_count("draft shape", from->n_draft_shape);
@@ -165,6 +169,12 @@ static or_status_t get_prefix(const Outrider__Prefix *from, or_prefix_t *to)
     to->count = (uint32_t)from->n_tokens;
     to->hash = from->hash;
     to->round = from->round;
+    to->placed = from->placed != 0;
+    to->byte_offset = from->byte_offset;
+    to->zero_width = from->zero_width;
+    to->judged = from->judged != 0;
+    to->accepted = from->accepted;
+    to->next = from->next;
     return check_count("prefix tokens", from->n_tokens);
 }
 
@@ -204,12 +214,17 @@ static or_status_t get_draft_tree(const Outrider__DraftTree *from, or_message_ar
     to->draw_order_count = (uint32_t)from->n_draw_order;
     to->draft_us = from->draft_us;
     to->passes = from->passes;
+    to->psi = from->psi;
+    to->psi_count = (uint32_t)from->n_psi;
     or_status_t status = check_equal("tree tokens and parents", from->n_tokens, from->n_back);
     if (status == OR_OK) {
         status = check_optional("law indices and tree tokens", from->n_law_index, from->n_tokens);
     }
     if (status == OR_OK) {
         status = check_optional("draw order and tree tokens", from->n_draw_order, from->n_tokens);
+    }
+    if (status == OR_OK) {
+        status = check_optional("psi and tree tokens", from->n_psi, from->n_tokens);
     }
     return status == OR_OK ? get_laws(from, arena, to) : status;
 }
@@ -266,9 +281,15 @@ static or_status_t get_vocab_map(const Outrider__VocabMap *from, or_vocab_map_t 
 {
     to->from_hash = from->from_hash;
     to->to_hash = from->to_hash;
-    to->to = from->to;
-    to->count = (uint32_t)from->n_to;
-    return check_count("vocabulary map", from->n_to);
+    to->map_hash = from->map_hash;
+    uint32_t last = 0;
+    for (size_t i = 0; i < from->n_steps; i++) { // the steps become what they lead to, in place
+        last += (uint32_t)from->steps[i];
+        from->steps[i] = (int32_t)last;
+    }
+    to->to = from->steps;
+    to->count = (uint32_t)from->n_steps;
+    return check_count("vocabulary map", from->n_steps);
 }
 
 static or_status_t get_psi_request(const Outrider__PsiRequest *from, or_psi_request_t *to)
@@ -276,18 +297,28 @@ static or_status_t get_psi_request(const Outrider__PsiRequest *from, or_psi_requ
     to->round = from->round;
     to->base_length = from->base_length;
     to->base_hash = from->base_hash;
+    to->node = from->node;
     to->tokens = from->tokens;
-    to->back = from->back;
     to->count = (uint32_t)from->n_tokens;
-    return check_equal("tree tokens and parents", from->n_tokens, from->n_back);
+    return check_count("tokens", from->n_tokens);
 }
 
 static or_status_t get_psi_reply(const Outrider__PsiReply *from, or_psi_reply_t *to)
 {
     to->round = from->round;
-    to->log_psi = from->log_psi;
-    to->count = (uint32_t)from->n_log_psi;
-    return check_count("log psi", from->n_log_psi);
+    to->node = from->node;
+    to->tokens = from->tokens;
+    to->psi = from->psi;
+    to->count = (uint32_t)from->n_tokens;
+    return check_equal("tokens and their psi", from->n_tokens, from->n_psi);
+}
+
+static void get_vocabulary(const Outrider__Vocabulary *from, or_vocabulary_t *to)
+{
+    to->hash = from->hash;
+    to->unpacked_bytes = from->unpacked_bytes;
+    to->packed = from->packed.data;
+    to->packed_bytes = (uint32_t)from->packed.len;
 }
 
 static void get_stats(const Outrider__Stats *from, or_stats_t *to)
@@ -358,6 +389,7 @@ static or_status_t get_generate_request(const Outrider__GenerateRequest *from,
     to->typical_delta = from->typical_delta;
     to->draft_threshold = from->draft_threshold;
     to->draft_calibrated = from->draft_calibrated != 0;
+    to->vocab_method = from->vocab_method;
     or_status_t status = check_count("prompt tokens", from->n_prompt_tokens);
     if (status == OR_OK) {
         status = check_count("draft shape", from->n_draft_shape);
@@ -397,6 +429,8 @@ static void get_generate_stats(const Outrider__GenerateStats *from, or_generate_
     get_levels(from->rank_offered, from->n_rank_offered, to->rank_offered);
     get_levels(from->rank_accepted, from->n_rank_accepted, to->rank_accepted);
     to->draft_passes = from->draft_passes;
+    to->psi_requests = from->psi_requests;
+    to->translate_us = from->translate_us;
 }
 
 static or_status_t get_generate_delta(const Outrider__GenerateDelta *from, or_generate_delta_t *to)
@@ -417,6 +451,8 @@ static or_status_t get_generate_delta(const Outrider__GenerateDelta *from, or_ge
     }
     to->text_offset = from->text_offset;
     to->note = from->note;
+    to->vocab_map = from->vocab_map;
+    to->vocab_why = from->vocab_why;
     return check_count("completion tokens", from->n_tokens);
 }
 
@@ -475,6 +511,12 @@ static or_status_t get_body(const Outrider__Envelope *envelope, or_message_arena
         return OR_OK;
     case OUTRIDER__ENVELOPE__BODY_HEARTBEAT:
         message->body.heartbeat.reply = envelope->heartbeat->reply;
+        return OR_OK;
+    case OUTRIDER__ENVELOPE__BODY_VOCAB_REQUEST:
+        message->body.vocab_request.hash = envelope->vocab_request->hash;
+        return OR_OK;
+    case OUTRIDER__ENVELOPE__BODY_VOCABULARY:
+        get_vocabulary(envelope->vocabulary, &message->body.vocabulary);
         return OR_OK;
     default:
         return or_fail(OR_ERR_FORMAT,

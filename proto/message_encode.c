@@ -27,6 +27,8 @@ typedef union {
     Outrider__GenerateDelta generate_delta;
     Outrider__Resume resume;
     Outrider__Heartbeat heartbeat;
+    Outrider__VocabRequest vocab_request;
+    Outrider__Vocabulary vocabulary;
 } body_t;
 
 // The sub-messages a body points to, and memory for arrays of more.
@@ -150,6 +152,10 @@ static or_status_t put_open_session(const or_open_session_t *from, Outrider__Ope
     to->typical_delta = from->typical_delta;
     to->draft_threshold = from->draft_threshold;
     to->draft_calibrated = from->draft_calibrated;
+    to->vocab_method = from->vocab_method;
+    to->map_hash = from->map_hash;
+    to->target_hash = from->target_hash;
+    to->outside_ids = from->outside_ids;
     return put_sampling(&from->sampling, scratch);
 }
 
@@ -161,6 +167,12 @@ static void put_prefix(const or_prefix_t *from, Outrider__Prefix *to)
     to->tokens = (uint32_t *)from->tokens;
     to->hash = from->hash;
     to->round = from->round;
+    to->placed = from->placed;
+    to->byte_offset = from->byte_offset;
+    to->zero_width = from->zero_width;
+    to->judged = from->judged;
+    to->accepted = from->accepted;
+    to->next = from->next;
 }
 
 static or_status_t put_laws(const or_draft_tree_t *from, Outrider__DraftTree *to,
@@ -202,6 +214,8 @@ static or_status_t put_draft_tree(const or_draft_tree_t *from, Outrider__DraftTr
     to->draw_order = (uint32_t *)from->draw_order;
     to->draft_us = from->draft_us;
     to->passes = from->passes;
+    to->n_psi = from->psi_count;
+    to->psi = (double *)from->psi;
     return put_laws(from, to, scratch);
 }
 
@@ -248,13 +262,27 @@ static or_status_t put_verdict(const or_verdict_t *from, Outrider__Verdict *to, 
     return put_logprobs(from, to, scratch);
 }
 
-static void put_vocab_map(const or_vocab_map_t *from, Outrider__VocabMap *to)
+static or_status_t put_vocab_map(const or_vocab_map_t *from, Outrider__VocabMap *to,
+                                 scratch_t *scratch)
 {
     outrider__vocab_map__init(to);
     to->from_hash = from->from_hash;
     to->to_hash = from->to_hash;
-    to->n_to = from->count;
-    to->to = (int32_t *)from->to;
+    to->map_hash = from->map_hash;
+    if (from->count == 0) {
+        return OR_OK;
+    }
+    to->n_steps = from->count;
+    to->steps = or_message_arena_take(&scratch->arena, from->count, sizeof *to->steps);
+    if (to->steps == NULL) {
+        return no_memory();
+    }
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < from->count; i++) {
+        to->steps[i] = (int32_t)((uint32_t)from->to[i] - last);
+        last = (uint32_t)from->to[i];
+    }
+    return OR_OK;
 }
 
 static void put_psi_request(const or_psi_request_t *from, Outrider__PsiRequest *to)
@@ -263,17 +291,27 @@ static void put_psi_request(const or_psi_request_t *from, Outrider__PsiRequest *
     to->round = from->round;
     to->base_length = from->base_length;
     to->base_hash = from->base_hash;
-    to->n_tokens = to->n_back = from->count;
+    to->n_tokens = from->count;
     to->tokens = (uint32_t *)from->tokens;
-    to->back = (uint32_t *)from->back;
+    to->node = from->node;
 }
 
 static void put_psi_reply(const or_psi_reply_t *from, Outrider__PsiReply *to)
 {
     outrider__psi_reply__init(to);
     to->round = from->round;
-    to->n_log_psi = from->count;
-    to->log_psi = (double *)from->log_psi;
+    to->node = from->node;
+    to->n_tokens = to->n_psi = from->count;
+    to->tokens = (uint32_t *)from->tokens;
+    to->psi = (double *)from->psi;
+}
+
+static void put_vocabulary(const or_vocabulary_t *from, Outrider__Vocabulary *to)
+{
+    outrider__vocabulary__init(to);
+    to->hash = from->hash;
+    to->unpacked_bytes = from->unpacked_bytes;
+    to->packed = borrow_bytes(from->packed, from->packed_bytes);
 }
 
 static void put_stats(const or_stats_t *from, Outrider__Stats *to)
@@ -348,6 +386,7 @@ static or_status_t put_generate_request(const or_generate_request_t *from,
     to->typical_delta = from->typical_delta;
     to->draft_threshold = from->draft_threshold;
     to->draft_calibrated = from->draft_calibrated;
+    to->vocab_method = from->vocab_method;
     or_status_t status = put_sampling(&from->sampling, scratch);
     return status == OR_OK ? put_stop_strings(from, to, scratch) : status;
 }
@@ -388,6 +427,8 @@ static void put_generate_stats(const or_generate_stats_t *from, Outrider__Genera
     to->n_rank_offered = count_levels(from->rank_offered);
     to->n_rank_accepted = count_levels(from->rank_accepted);
     to->draft_passes = from->draft_passes;
+    to->psi_requests = from->psi_requests;
+    to->translate_us = from->translate_us;
 }
 
 static void put_generate_delta(const or_generate_delta_t *from, Outrider__GenerateDelta *to,
@@ -408,6 +449,8 @@ static void put_generate_delta(const or_generate_delta_t *from, Outrider__Genera
     to->stats = &scratch->stats;
     to->text_offset = from->text_offset;
     to->note = (char *)from->note;
+    to->vocab_map = (char *)from->vocab_map;
+    to->vocab_why = (char *)from->vocab_why;
 }
 
 static void put_resume(const or_resume_t *from, Outrider__Resume *to)
@@ -443,8 +486,7 @@ static or_status_t put_body(const or_message_t *message, scratch_t *scratch)
         to->cancel.reason = (char *)message->body.cancel.reason;
         return OR_OK;
     case OR_MSG_VOCAB_MAP:
-        put_vocab_map(&message->body.vocab_map, &to->vocab_map);
-        return OR_OK;
+        return put_vocab_map(&message->body.vocab_map, &to->vocab_map, scratch);
     case OR_MSG_PSI_REQUEST:
         put_psi_request(&message->body.psi_request, &to->psi_request);
         return OR_OK;
@@ -457,6 +499,13 @@ static or_status_t put_body(const or_message_t *message, scratch_t *scratch)
         return OR_OK;
     case OR_MSG_STATS:
         put_stats(&message->body.stats, &to->stats);
+        return OR_OK;
+    case OR_MSG_VOCAB_REQUEST:
+        outrider__vocab_request__init(&to->vocab_request);
+        to->vocab_request.hash = message->body.vocab_request.hash;
+        return OR_OK;
+    case OR_MSG_VOCABULARY:
+        put_vocabulary(&message->body.vocabulary, &to->vocabulary);
         return OR_OK;
     case OR_MSG_ERROR:
         put_error(&message->body.error, &to->error);

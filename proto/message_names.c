@@ -47,6 +47,8 @@ const char *or_message_type_name(uint32_t type)
         [OR_MSG_GENERATE_DELTA] = "generate_delta",
         [OR_MSG_RESUME] = "resume",
         [OR_MSG_HEARTBEAT] = "heartbeat",
+        [OR_MSG_VOCAB_REQUEST] = "vocab_request",
+        [OR_MSG_VOCABULARY] = "vocabulary",
     };
     return name_of(names, sizeof names / sizeof *names, type);
 }

@@ -16,6 +16,7 @@ typedef enum {
     FIELD_64S,     // the same
     FIELD_LEVELS,  // OR_STATS_LEVELS 8-byte numbers
     FIELD_32S_ALL, // the same, but there are none or as many as another array's
+    FIELD_64S_ALL,
     FIELD_STRUCT,  // embedded, described by `inner`
     FIELD_STRUCTS, // pointer to structs described by `inner`
 } field_kind_t;
@@ -52,6 +53,11 @@ typedef struct field {
 #define FARRAY(kind, type, field, count)                                                           \
     {                                                                                              \
 #type "." #field, kind, offsetof(type, field), offsetof(type, count), NULL, 0, 0           \
+    }
+#define FALL64(type, field, count, like)                                                           \
+    {                                                                                              \
+#type "." #field, FIELD_64S_ALL, offsetof(type, field), offsetof(type, count), NULL, 0,    \
+            offsetof(type, like)                                                                   \
     }
 #define FALL(type, field, count, like)                                                             \
     {                                                                                              \
@@ -120,11 +126,23 @@ static const field_t open_session_fields[] = {
     F32(or_open_session_t, typical_delta),
     F32(or_open_session_t, draft_threshold),
     FBOOL(or_open_session_t, draft_calibrated),
+    F32(or_open_session_t, vocab_method),
+    F64(or_open_session_t, map_hash),
+    F64(or_open_session_t, target_hash),
+    F32(or_open_session_t, outside_ids),
     FEND};
 
 static const field_t prefix_fields[] = {F32(or_prefix_t, start),
                                         FARRAY(FIELD_32S, or_prefix_t, tokens, count),
-                                        F64(or_prefix_t, hash), F64(or_prefix_t, round), FEND};
+                                        F64(or_prefix_t, hash),
+                                        F64(or_prefix_t, round),
+                                        FBOOL(or_prefix_t, placed),
+                                        F32(or_prefix_t, byte_offset),
+                                        F32(or_prefix_t, zero_width),
+                                        FBOOL(or_prefix_t, judged),
+                                        F32(or_prefix_t, accepted),
+                                        F32(or_prefix_t, next),
+                                        FEND};
 
 // Arrays that share a count: the first draws it, the others find it drawn (FALL with itself).
 static const field_t law_fields[] = {FARRAY(FIELD_32S, or_reduced_law_t, tokens, count),
@@ -142,6 +160,7 @@ static const field_t draft_tree_fields[] = {
     FSTRUCTS(or_draft_tree_t, laws, law_count, law_fields, or_reduced_law_t),
     F32(or_draft_tree_t, draft_us),
     F32(or_draft_tree_t, passes),
+    FALL64(or_draft_tree_t, psi, psi_count, count),
     FEND};
 
 static const field_t logprob_fields[] = {
@@ -165,19 +184,22 @@ static const field_t verdict_fields[] = {
 
 static const field_t cancel_fields[] = {FSTRING(or_cancel_t, reason), FEND};
 
-static const field_t vocab_map_fields[] = {F64(or_vocab_map_t, from_hash),
-                                           F64(or_vocab_map_t, to_hash),
-                                           FARRAY(FIELD_32S, or_vocab_map_t, to, count), FEND};
+static const field_t vocab_map_fields[] = {
+    F64(or_vocab_map_t, from_hash), F64(or_vocab_map_t, to_hash),
+    FARRAY(FIELD_32S, or_vocab_map_t, to, count), F64(or_vocab_map_t, map_hash), FEND};
 
-static const field_t psi_request_fields[] = {F64(or_psi_request_t, round),
-                                             F32(or_psi_request_t, base_length),
-                                             F64(or_psi_request_t, base_hash),
-                                             FARRAY(FIELD_32S, or_psi_request_t, tokens, count),
-                                             FALL(or_psi_request_t, back, count, count),
-                                             FEND};
+static const field_t psi_request_fields[] = {
+    F64(or_psi_request_t, round),     F32(or_psi_request_t, base_length),
+    F64(or_psi_request_t, base_hash), FARRAY(FIELD_32S, or_psi_request_t, tokens, count),
+    F32(or_psi_request_t, node),      FEND};
 
-static const field_t psi_reply_fields[] = {F64(or_psi_reply_t, round),
-                                           FARRAY(FIELD_64S, or_psi_reply_t, log_psi, count), FEND};
+static const field_t psi_reply_fields[] = {F64(or_psi_reply_t, round), F32(or_psi_reply_t, node),
+                                           FARRAY(FIELD_32S, or_psi_reply_t, tokens, count),
+                                           FALL64(or_psi_reply_t, psi, count, count), FEND};
+static const field_t vocab_request_fields[] = {F64(or_vocab_request_t, hash), FEND};
+static const field_t vocabulary_fields[] = {
+    F64(or_vocabulary_t, hash), F32(or_vocabulary_t, unpacked_bytes),
+    FARRAY(FIELD_BYTES, or_vocabulary_t, packed, packed_bytes), FEND};
 
 static const field_t kv_evicted_fields[] = {F32(or_kv_evicted_t, kept_length), FEND};
 
@@ -218,6 +240,7 @@ static const field_t generate_request_fields[] = {
     F32(or_generate_request_t, typical_delta),
     F32(or_generate_request_t, draft_threshold),
     FBOOL(or_generate_request_t, draft_calibrated),
+    F32(or_generate_request_t, vocab_method),
     FEND};
 
 static const field_t generate_stats_fields[] = {
@@ -230,7 +253,8 @@ static const field_t generate_stats_fields[] = {
     F64(or_generate_stats_t, first_token_us),    F64(or_generate_stats_t, accept_us),
     FLEVELS(or_generate_stats_t, depth_offered), FLEVELS(or_generate_stats_t, depth_accepted),
     FLEVELS(or_generate_stats_t, rank_offered),  FLEVELS(or_generate_stats_t, rank_accepted),
-    F64(or_generate_stats_t, draft_passes),      FEND};
+    F64(or_generate_stats_t, draft_passes),      F64(or_generate_stats_t, psi_requests),
+    F64(or_generate_stats_t, translate_us),      FEND};
 
 static const field_t generate_delta_fields[] = {
     F64(or_generate_delta_t, request),
@@ -245,6 +269,8 @@ static const field_t generate_delta_fields[] = {
     FSTRUCT(or_generate_delta_t, stats, generate_stats_fields),
     F64(or_generate_delta_t, text_offset),
     FSTRING(or_generate_delta_t, note),
+    FSTRING(or_generate_delta_t, vocab_map),
+    FSTRING(or_generate_delta_t, vocab_why),
     FEND};
 
 static const field_t resume_fields[] = {F64(or_resume_t, request), F32(or_resume_t, offset),
@@ -271,6 +297,8 @@ static const field_t *const bodies[] = {
     [OR_MSG_GENERATE_DELTA] = generate_delta_fields,
     [OR_MSG_RESUME] = resume_fields,
     [OR_MSG_HEARTBEAT] = heartbeat_fields,
+    [OR_MSG_VOCAB_REQUEST] = vocab_request_fields,
+    [OR_MSG_VOCABULARY] = vocabulary_fields,
 };
 
 // Everything a message points to, freed together.
@@ -335,7 +363,7 @@ static uint32_t random_count(uint64_t *state, const field_t *field, char *base)
     if (field->kind == FIELD_STRUCTS) {
         count %= 20;
     }
-    if (field->kind == FIELD_32S_ALL) {
+    if (field->kind == FIELD_32S_ALL || field->kind == FIELD_64S_ALL) {
         uint32_t like;
         memcpy(&like, base + field->like_at, sizeof like);
         count = field->like_at == field->count_at || count % 2 == 0 ? like : 0;
@@ -376,6 +404,7 @@ static void fill_field(uint64_t *state, const field_t *field, char *base)
         fill_array(state, random_count(state, field, base), 4, base + field->at);
         break;
     case FIELD_64S:
+    case FIELD_64S_ALL:
         fill_array(state, random_count(state, field, base), 8, base + field->at);
         break;
     case FIELD_STRUCT:
@@ -463,6 +492,7 @@ static const char *field_difference(const field_t *field, const char *a, const c
         differ = arrays_differ(field, a, b, 4, &inner);
         break;
     case FIELD_64S:
+    case FIELD_64S_ALL:
         differ = arrays_differ(field, a, b, 8, &inner);
         break;
     case FIELD_STRUCT:

@@ -36,7 +36,7 @@ static const draft_row_t draft_methods[] = {
     {OR_DRAFT_NONE, "none", ~0U, "drafts nothing", false},
 };
 
-enum { LAWS = 1, CHAINS = 2, REPEATS = 4, LOSSY = 8 }; // what a rule is like
+enum { LAWS = 1, CHAINS = 2, REPEATS = 4, LOSSY = 8, STRINGS = 16 }; // what a rule is like
 
 typedef struct {
     uint32_t number;
@@ -64,12 +64,14 @@ static const rule_row_t accept_rules[] = {
     {OR_ACCEPT_TYPICAL, "typical", OR_DRAFT_TOPK, "takes guesses made without the shared noise",
      LOSSY},
     {OR_ACCEPT_LENIENT, "lenient", OR_DRAFT_CHAIN, "takes one sequence", LAWS | CHAINS | LOSSY},
+    {OR_ACCEPT_SLRS, "slrs", OR_DRAFT_CHAIN, "takes one sequence", CHAINS | STRINGS},
 };
 #define DRAFT_LIST                                                                                 \
     "coupled, chain, kseq, multi, mcsd, rsd-c, rsd-s, dyspec, dyspec-t, sequoia, topk, ngram"
 #define ACCEPT_LIST                                                                                \
     "coupled, greedy, naive, sps, kseq, otm, multi-round, recursive, block, traversal, typical, "  \
-    "lenient"
+    "lenient, slrs"
+#define VOCAB_LIST "auto, same, union, tli, slem, slrs"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -178,6 +180,11 @@ bool or_accept_rule_uses_laws(uint32_t rule)
     return has_trait(rule, LAWS);
 }
 
+bool or_accept_rule_needs_trust(uint32_t rule)
+{
+    return has_trait(rule, LAWS | STRINGS);
+}
+
 bool or_accept_rule_is_lossy(uint32_t rule)
 {
     return has_trait(rule, LOSSY);
@@ -205,6 +212,48 @@ or_draft_method_t or_accept_rule_usual_method(uint32_t rule)
     return row != NULL ? row->usual : OR_DRAFT_NONE;
 }
 
+static const char *const vocab_methods[] = {
+    [OR_VOCAB_AUTO] = "auto", [OR_VOCAB_SAME] = "same", [OR_VOCAB_UNION] = "union",
+    [OR_VOCAB_TLI] = "tli",   [OR_VOCAB_SLEM] = "slem", [OR_VOCAB_SLRS] = "slrs",
+};
+
+or_status_t or_vocab_method_parse(const char *name, or_vocab_method_t *method)
+{
+    for (size_t i = 0; i < COUNT(vocab_methods); i++) {
+        if (strcmp(vocab_methods[i], name) == 0) {
+            *method = (or_vocab_method_t)i;
+            return OR_OK;
+        }
+    }
+    return or_fail(OR_ERR_INVALID, "vocabulary map '%s' is not one of " VOCAB_LIST, name);
+}
+
+const char *or_vocab_method_name(uint32_t method)
+{
+    return method < COUNT(vocab_methods) ? vocab_methods[method] : NULL;
+}
+
+or_status_t or_vocab_method_check(uint32_t vocab_method, uint32_t rule)
+{
+    if (vocab_method >= COUNT(vocab_methods)) {
+        return or_fail(OR_ERR_UNSUPPORTED, "vocabulary map %u is not known to this version",
+                       vocab_method);
+    }
+    if (vocab_method == OR_VOCAB_SLEM && or_accept_rule_needs_trust(rule)) {
+        return or_fail(OR_ERR_INVALID,
+                       "--vocab-map slem re-tokenises text and so knows no law for a guess, but "
+                       "--accept %s needs one: use --vocab-map tli, or --accept coupled or naive",
+                       or_accept_rule_name(rule));
+    }
+    if (rule == OR_ACCEPT_SLRS && vocab_method != OR_VOCAB_SLRS && vocab_method != OR_VOCAB_AUTO) {
+        return or_fail(OR_ERR_INVALID, "--accept slrs judges strings: use --vocab-map slrs");
+    }
+    if (vocab_method == OR_VOCAB_SLRS && rule != OR_ACCEPT_SLRS) {
+        return or_fail(OR_ERR_INVALID, "--vocab-map slrs has a rule of its own: use --accept slrs");
+    }
+    return OR_OK;
+}
+
 const char *or_draft_method_list(void)
 {
     return DRAFT_LIST;
@@ -213,4 +262,9 @@ const char *or_draft_method_list(void)
 const char *or_accept_rule_list(void)
 {
     return ACCEPT_LIST;
+}
+
+const char *or_vocab_method_list(void)
+{
+    return VOCAB_LIST;
 }

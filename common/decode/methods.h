@@ -38,7 +38,18 @@ typedef enum {
     OR_ACCEPT_TRAVERSAL = 10,
     OR_ACCEPT_TYPICAL = 11, // lossy
     OR_ACCEPT_LENIENT = 12, // lossy
+    OR_ACCEPT_SLRS = 13,    // string-level: with OR_VOCAB_SLRS, and only there
 } or_accept_rule_t;
+// How a drafter's vocabulary meets the target's where they differ (ALGORITHMS.md section 4; Timor et
+// al. 2025).
+typedef enum {
+    OR_VOCAB_AUTO = 0,
+    OR_VOCAB_SAME = 1,  // only drafters with the target's own
+    OR_VOCAB_UNION = 2, // guesses that the target does not have are rejected
+    OR_VOCAB_TLI = 3,   // guesses are drawn from what both have
+    OR_VOCAB_SLEM = 4, // guesses become text and then the target's tokens, which must match exactly
+    OR_VOCAB_SLRS = 5, // the same, judged by the probability that the text begins with the token
+} or_vocab_method_t;
 
 // By name as in --draft-method and --accept. OR_ERR_INVALID lists the known names.
 or_status_t or_draft_method_parse(const char *name, or_draft_method_t *method);
@@ -55,6 +66,8 @@ or_status_t or_methods_check(uint32_t method, uint32_t rule, float temperature);
 // Is it a ratio rule, which compares the target's law with the law each guess was drawn from? Then
 // laws travel, and the drafter must be trusted to have drawn what it says (DESIGN.md section 4).
 bool or_accept_rule_uses_laws(uint32_t rule);
+// Must the drafter be trusted? Ratio rules and slrs, which believe what it says of its guesses.
+bool or_accept_rule_needs_trust(uint32_t rule);
 // Does the rule make do with something else than the target's law? Only where --allow-lossy asks for
 // it, and marked in every output.
 bool or_accept_rule_is_lossy(uint32_t rule);
@@ -66,6 +79,15 @@ bool or_draft_method_samples(uint32_t method);
 // The method used with a rule when none is asked for.
 or_draft_method_t or_accept_rule_usual_method(uint32_t rule);
 
+// By name as in --vocab-map. OR_ERR_INVALID lists the known names; NULL for unknown numbers.
+or_status_t or_vocab_method_parse(const char *name, or_vocab_method_t *method);
+const char *or_vocab_method_name(uint32_t method);
+// Does a way to meet another vocabulary go with the rule? slem has no law for its guesses: coupled,
+// greedy, naive and typical only; slrs and its own rule go together. OR_ERR_INVALID with the reason;
+// OR_ERR_UNSUPPORTED for unknown numbers.
+or_status_t or_vocab_method_check(uint32_t vocab_method, uint32_t rule);
+
 // "coupled, chain, ...": for help texts.
 const char *or_draft_method_list(void);
 const char *or_accept_rule_list(void);
+const char *or_vocab_method_list(void);

@@ -8,18 +8,18 @@
 #include "tests/support/test_support.h"
 
 #define METHODS (OR_DRAFT_NGRAM + 1)
-#define RULES OR_ACCEPT_LENIENT
+#define RULES OR_ACCEPT_SLRS
 
 // Columns: coupled, greedy, naive, sps, multi-round, recursive, kseq, otm, block, traversal,
-// typical, lenient.
+// typical, lenient, slrs.
 static const char *const legal[METHODS] = {
-    [OR_DRAFT_NONE] = "yyyyyyyyyyyy",    [OR_DRAFT_COUPLED] = "yy..........",
-    [OR_DRAFT_CHAIN] = "yyyyyyyyyyyy",   [OR_DRAFT_MCSD] = "yyy.y.yy..y.",
-    [OR_DRAFT_RSD_C] = "yyy..y...yy.",   [OR_DRAFT_RSD_S] = "yyy..y...yy.",
-    [OR_DRAFT_KSEQ] = "yyy.y.yy..y.",    [OR_DRAFT_MULTI] = "yyy.y.....y.",
-    [OR_DRAFT_DYSPEC] = "yyy..y...yy.",  [OR_DRAFT_DYSPEC_T] = "yyy..y...yy.",
-    [OR_DRAFT_SEQUOIA] = "yyy..y...yy.", [OR_DRAFT_TOPK] = "yyy.......y.",
-    [OR_DRAFT_NGRAM] = "yyy.......y.",
+    [OR_DRAFT_NONE] = "yyyyyyyyyyyyy",    [OR_DRAFT_COUPLED] = "yy...........",
+    [OR_DRAFT_CHAIN] = "yyyyyyyyyyyyy",   [OR_DRAFT_MCSD] = "yyy.y.yy..y..",
+    [OR_DRAFT_RSD_C] = "yyy..y...yy..",   [OR_DRAFT_RSD_S] = "yyy..y...yy..",
+    [OR_DRAFT_KSEQ] = "yyy.y.yy..y..",    [OR_DRAFT_MULTI] = "yyy.y.....y..",
+    [OR_DRAFT_DYSPEC] = "yyy..y...yy..",  [OR_DRAFT_DYSPEC_T] = "yyy..y...yy..",
+    [OR_DRAFT_SEQUOIA] = "yyy..y...yy..", [OR_DRAFT_TOPK] = "yyy.......y..",
+    [OR_DRAFT_NGRAM] = "yyy.......y..",
 };
 
 static void names_go_there_and_back(void **state)
@@ -50,9 +50,9 @@ static void numbers_are_the_wires(void **state)
     static const char *const methods[] = {"none",    "coupled", "chain", "mcsd",   "rsd-c",
                                           "rsd-s",   "kseq",    "multi", "dyspec", "dyspec-t",
                                           "sequoia", "topk",    "ngram"};
-    static const char *const rules[] = {"coupled",     "greedy",    "naive",   "sps",
-                                        "multi-round", "recursive", "kseq",    "otm",
-                                        "block",       "traversal", "typical", "lenient"};
+    static const char *const rules[] = {"coupled",   "greedy",  "naive", "sps",   "multi-round",
+                                        "recursive", "kseq",    "otm",   "block", "traversal",
+                                        "typical",   "lenient", "slrs"};
     for (uint32_t i = 0; i < METHODS; i++) {
         assert_string_equal(or_draft_method_name(i), methods[i]);
     }
@@ -150,10 +150,11 @@ static void traits_are_the_rules(void **state)
     static const struct {
         bool (*has)(uint32_t rule);
         const char *rules; // columns as above
-    } traits[] = {{or_accept_rule_uses_laws, "...yyyyyyy.y"},
-                  {or_accept_rule_is_lossy, "..........yy"},
-                  {or_accept_rule_takes_chains, "...y....y..y"},
-                  {or_accept_rule_counts_repeats, "....y.yy...."}};
+    } traits[] = {{or_accept_rule_uses_laws, "...yyyyyyy.y."},
+                  {or_accept_rule_needs_trust, "...yyyyyyy.yy"},
+                  {or_accept_rule_is_lossy, "..........yy."},
+                  {or_accept_rule_takes_chains, "...y....y..yy"},
+                  {or_accept_rule_counts_repeats, "....y.yy....."}};
     for (size_t i = 0; i < sizeof traits / sizeof *traits; i++) {
         for (uint32_t rule = 1; rule <= RULES; rule++) {
             assert_int_equal(traits[i].has(rule), traits[i].rules[rule - 1] == 'y');
@@ -161,6 +162,33 @@ static void traits_are_the_rules(void **state)
         assert_false(traits[i].has(0));
         assert_false(traits[i].has(RULES + 1));
     }
+}
+
+static void vocabulary_methods_have_rules(void **state)
+{
+    (void)state;
+    // Columns as above; auto goes wherever one of the others does.
+    static const char *const good[] = {"auto yyyyyyyyyyyyy",  "same yyyyyyyyyyyy.",
+                                       "union yyyyyyyyyyyy.", "tli yyyyyyyyyyyy.",
+                                       "slem yyy.......y..",  "slrs ............y"};
+    or_vocab_method_t method;
+    for (uint32_t i = 0; i < sizeof good / sizeof *good; i++) {
+        const char *name = or_vocab_method_name(i);
+        size_t length = strlen(name);
+        assert_memory_equal(name, good[i], length);
+        assert_non_null(strstr(or_vocab_method_list(), name));
+        assert_int_equal(or_vocab_method_parse(name, &method), OR_OK);
+        assert_int_equal(method, i);
+        for (uint32_t rule = 1; rule <= RULES; rule++) {
+            bool legal_here = good[i][length + rule] == 'y';
+            assert_int_equal(or_vocab_method_check(i, rule), legal_here ? OR_OK : OR_ERR_INVALID);
+            assert_true(legal_here || strstr(or_error_text(), "use --") != NULL);
+        }
+    }
+    assert_null(or_vocab_method_name(6));
+    assert_int_equal(or_vocab_method_check(6, OR_ACCEPT_COUPLED), OR_ERR_UNSUPPORTED);
+    assert_int_equal(or_vocab_method_parse("TLI", &method), OR_ERR_INVALID);
+    assert_non_null(strstr(or_error_text(), or_vocab_method_list()));
 }
 
 static void sampling_methods_sample(void **state)
@@ -186,6 +214,7 @@ int main(void)
         cmocka_unit_test(only_exact_pairs_are_legal),
         cmocka_unit_test(the_usual_method_is_legal),
         cmocka_unit_test(traits_are_the_rules),
+        cmocka_unit_test(vocabulary_methods_have_rules),
         cmocka_unit_test(sampling_methods_sample),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,194 @@
+#include "coordinator/vocab_trees.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/decode/token_tree.h"
+
+typedef struct {
+    uint32_t token, weight;
+} entry_t;
+
+struct or_vocab_trees {
+    uint32_t tokens[OR_TREE_NODES_MAX], back[OR_TREE_NODES_MAX];
+    uint32_t origins[OR_TREE_NODES_MAX];
+    uint32_t node_of[OR_TREE_NODES_MAX + 1]; // of the new tree, by old node; 0: left out
+    or_reduced_law_t *laws;
+    uint32_t law_room;
+    uint32_t *numbers; // what the laws point into
+    size_t number_room;
+};
+
+or_status_t or_vocab_trees_create(or_vocab_trees_t **trees_p)
+{
+    *trees_p = calloc(1, sizeof **trees_p);
+    return *trees_p != NULL ? OR_OK : or_fail(OR_ERR_NO_MEMORY, "no memory to translate trees");
+}
+
+void or_vocab_trees_destroy(or_vocab_trees_t **trees_p)
+{
+    or_vocab_trees_t *trees = *trees_p;
+    if (trees == NULL) {
+        return;
+    }
+    free(trees->laws);
+    free(trees->numbers);
+    free(trees);
+    *trees_p = NULL;
+}
+
+typedef struct {
+    or_vocab_trees_t *trees;
+    const or_vocab_pair_t *pair;
+    or_vocab_method_t method;
+} job_t;
+
+static or_status_t map_token(const job_t *job, uint32_t token, uint32_t *to)
+{
+    const or_vocab_pair_t *pair = job->pair;
+    if (token >= or_vocab_size(pair->draft)) {
+        return or_fail(OR_ERR_INVALID, "token %u is not in the drafter's vocabulary of %u", token,
+                       or_vocab_size(pair->draft));
+    }
+    int32_t id = pair->to_target[token];
+    if (id == OR_TOKEN_NONE && job->method != OR_VOCAB_UNION) {
+        return or_fail(OR_ERR_INVALID, "the target has no token for the drafter's token %u", token);
+    }
+    *to = id != OR_TOKEN_NONE ? (uint32_t)id : or_vocab_size(pair->target) + token;
+    return OR_OK;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    uint32_t x = ((const entry_t *)a)->token;
+    uint32_t y = ((const entry_t *)b)->token;
+    return (x > y) - (x < y);
+}
+
+// One law; its numbers go to `tokens` and, behind them, to the weights.
+static or_status_t map_law(const job_t *job, const or_reduced_law_t *law, uint32_t *tokens)
+{
+    entry_t entries[OR_LAW_ENTRIES_MAX];
+    if (law->count > OR_LAW_ENTRIES_MAX) {
+        return or_fail(OR_ERR_INVALID, "a law of %u tokens: %u are possible", law->count,
+                       OR_LAW_ENTRIES_MAX);
+    }
+    for (uint32_t i = 0; i < law->count; i++) {
+        entries[i].weight = law->weights[i];
+        or_status_t status = map_token(job, law->tokens[i], &entries[i].token);
+        if (status != OR_OK) {
+            return status;
+        }
+    }
+    qsort(entries, law->count, sizeof *entries, compare_entries);
+    for (uint32_t i = 0; i < law->count; i++) {
+        tokens[i] = entries[i].token;
+        tokens[law->count + i] = entries[i].weight;
+    }
+    return OR_OK;
+}
+
+static bool make_room(or_vocab_trees_t *trees, uint32_t laws, size_t numbers)
+{
+    if (laws > trees->law_room) {
+        free(trees->laws);
+        trees->laws = malloc(laws * sizeof *trees->laws);
+        trees->law_room = trees->laws != NULL ? laws : 0;
+    }
+    if (numbers > trees->number_room) {
+        free(trees->numbers);
+        trees->numbers = malloc(numbers * sizeof *trees->numbers);
+        trees->number_room = trees->numbers != NULL ? numbers : 0;
+    }
+    return laws <= trees->law_room && numbers <= trees->number_room;
+}
+
+static or_status_t map_laws(const job_t *job, const or_draft_tree_t *from, or_draft_tree_t *to)
+{
+    or_vocab_trees_t *trees = job->trees;
+    size_t numbers = 0;
+    if (from->law_count > from->count) {
+        return or_fail(OR_ERR_INVALID, "%u laws for %u nodes", from->law_count, from->count);
+    }
+    for (uint32_t i = 0; i < from->law_count; i++) {
+        numbers += 2 * (size_t)from->laws[i].count;
+    }
+    if (!make_room(trees, from->law_count, numbers)) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory to translate %u laws", from->law_count);
+    }
+    uint32_t *at = trees->numbers;
+    for (uint32_t i = 0; i < from->law_count; i++) {
+        uint32_t count = from->laws[i].count;
+        or_status_t status = map_law(job, &from->laws[i], at);
+        if (status != OR_OK) {
+            return status;
+        }
+        trees->laws[i] = (or_reduced_law_t){at, at + count, count};
+        at += 2 * (size_t)count;
+    }
+    to->laws = from->law_count > 0 ? trees->laws : NULL;
+    return OR_OK;
+}
+
+// Below a node that cannot be accepted nothing can; and where the rule does not ask how nodes were
+// drawn, such a node itself is of no use.
+static bool is_dropped(const job_t *job, uint32_t rule, uint32_t parent, uint32_t token)
+{
+    const or_vocab_trees_t *trees = job->trees;
+    uint32_t size = or_vocab_size(job->pair->target);
+    uint32_t above = trees->node_of[parent];
+    bool lost = parent != 0 && (above == 0 || trees->tokens[above - 1] >= size);
+    return lost || (token >= size && !or_accept_rule_uses_laws(rule));
+}
+
+static or_status_t map_nodes(const job_t *job, uint32_t rule, const or_draft_tree_t *from,
+                             or_draft_tree_t *to)
+{
+    or_vocab_trees_t *trees = job->trees;
+    to->count = 0;
+    trees->node_of[0] = 0;
+    for (uint32_t i = 0; i < from->count; i++) {
+        uint32_t node = i + 1;
+        uint32_t token;
+        or_status_t status = map_token(job, from->tokens[i], &token);
+        if (status == OR_OK && (from->back[i] == 0 || from->back[i] > node)) {
+            status =
+                or_fail(OR_ERR_INVALID, "node %u lies %u behind its parent", node, from->back[i]);
+        }
+        if (status != OR_OK) {
+            return status;
+        }
+        uint32_t parent = node - from->back[i];
+        trees->node_of[node] = 0;
+        if (is_dropped(job, rule, parent, token)) {
+            continue;
+        }
+        uint32_t new_node = to->count + 1;
+        trees->tokens[to->count] = token;
+        trees->back[to->count] = new_node - trees->node_of[parent];
+        trees->origins[to->count] = node;
+        trees->node_of[node] = new_node;
+        to->count++;
+    }
+    return OR_OK;
+}
+
+or_status_t or_vocab_map_tree(or_vocab_trees_t *trees, const or_vocab_pair_t *pair,
+                              or_vocab_method_t method, uint32_t rule, const or_draft_tree_t *from,
+                              or_draft_tree_t *to, const uint32_t **origins)
+{
+    const job_t job = {trees, pair, method};
+    *to = *from;
+    if (from->count > OR_TREE_NODES_MAX) {
+        return or_fail(OR_ERR_INVALID, "a tree of %u nodes: %u are possible", from->count,
+                       OR_TREE_NODES_MAX);
+    }
+    or_status_t status = map_nodes(&job, rule, from, to);
+    if (status == OR_OK) {
+        status = map_laws(&job, from, to);
+    }
+    to->tokens = trees->tokens;
+    to->back = trees->back;
+    *origins = trees->origins;
+    return status;
+}
