@@ -34,6 +34,7 @@ or_status_t or_coordinator_create(const or_coordinator_config_t *config, const o
     }
     c->config = *config;
     c->vocab = vocab;
+    or_vocabularies_init(&c->vocabularies, vocab);
     c->link = link;
     c->clock = clock;
     c->next_id = or_rng_system_seed() |
@@ -62,6 +63,8 @@ void or_coordinator_destroy(or_coordinator_t **coordinator_p)
     }
     free(c->sessions);
     or_token_tree_destroy(&c->scratch);
+    or_vocabularies_fini(&c->vocabularies);
+    free(c->packed);
     free(c);
     *coordinator_p = NULL;
 }
@@ -97,7 +100,8 @@ or_member_t *or_coordinator_member(or_coordinator_t *c, or_peer_t peer)
     return NULL;
 }
 
-static void turn_away(or_coordinator_t *c, or_peer_t peer, or_wire_error_t code, const char *text)
+void or_coordinator_turn_away(or_coordinator_t *c, or_peer_t peer, or_wire_error_t code,
+                              const char *text)
 {
     or_log(OR_LOG_WARN, "peer turned away: %s", text);
     or_link_send_error(c->link, peer, (or_session_id_t){0}, code, "%s", text);
@@ -145,22 +149,18 @@ static bool same_target(or_coordinator_t *c, const or_hello_t *hello, char *text
     return false;
 }
 
-// A drafter or verifier whose tokens are not the target's cannot serve; says what to do about it.
+// A verifier whose tokens are not the target's cannot serve.
 static bool same_vocabulary(or_coordinator_t *c, const or_hello_t *hello, char *text,
                             size_t capacity)
 {
-    if (hello->vocab_hash == or_vocab_hash(c->vocab)) {
+    if (hello->role != OR_ROLE_VERIFIER || (hello->vocab_hash == or_vocab_hash(c->vocab) &&
+                                            hello->vocab_size == or_vocab_size(c->vocab))) {
         return true;
     }
-    const char *advice =
-        hello->role == OR_ROLE_DRAFTER
-            ? "give the drafter (-md) a model with the target's vocabulary, or use --plain"
-            : "start coordinator and verifier with the same -m file";
-    snprintf(
-        text, capacity,
-        "the %s's model %s has another vocabulary (%u tokens) than the target %s (%u tokens): %s",
-        or_role_name(hello->role), hello->model, hello->vocab_size, c->config.model_name,
-        or_vocab_size(c->vocab), advice);
+    snprintf(text, capacity,
+             "the verifier's model %s has another vocabulary (%u tokens) than the target %s (%u "
+             "tokens): start coordinator and verifier with the same -m file",
+             hello->model, hello->vocab_size, c->config.model_name, or_vocab_size(c->vocab));
     return false;
 }
 
@@ -186,10 +186,16 @@ static void begin_if_waiting(or_coordinator_t *c, or_csession_t *session)
     }
 }
 
-static void on_joined(or_coordinator_t *c, or_member_t *member, const or_hello_t *hello)
+void or_coordinator_refuse_drafter(or_coordinator_t *c, const char *text)
 {
-    or_log(OR_LOG_INFO, "%s joined with %s", or_role_name(hello->role),
-           hello->model[0] ? hello->model : "no model");
+    snprintf(c->refusal, sizeof c->refusal, "%s", text);
+    for_each_session(c, begin_if_waiting);
+}
+
+static void on_joined(or_coordinator_t *c, or_member_t *member)
+{
+    or_log(OR_LOG_INFO, "%s joined with %s", or_role_name(member->role),
+           member->model[0] ? member->model : "no model");
     if (member->role == OR_ROLE_VERIFIER) {
         if (c->verifier != NULL && c->verifier != member) {
             or_log(OR_LOG_WARN, "a new verifier replaces the one before it");
@@ -212,21 +218,19 @@ static void on_hello(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hell
     }
     if (hello->role != OR_ROLE_CLIENT && hello->role != OR_ROLE_DRAFTER &&
         hello->role != OR_ROLE_VERIFIER) {
-        turn_away(c, peer, OR_WIRE_REFUSED, "a coordinator serves clients, drafters and verifiers");
+        or_coordinator_turn_away(c, peer, OR_WIRE_REFUSED,
+                                 "a coordinator serves clients, drafters and verifiers");
         return;
     }
-    if (hello->role != OR_ROLE_CLIENT && (!same_vocabulary(c, hello, text, sizeof text) ||
-                                          !same_target(c, hello, text, sizeof text))) {
-        turn_away(c, peer, OR_WIRE_REFUSED, text);
-        if (hello->role == OR_ROLE_DRAFTER) {
-            snprintf(c->refusal, sizeof c->refusal, "%s", text);
-            for_each_session(c, begin_if_waiting);
-        }
+    if (!same_vocabulary(c, hello, text, sizeof text) ||
+        !same_target(c, hello, text, sizeof text)) {
+        or_coordinator_turn_away(c, peer, OR_WIRE_REFUSED, text);
         return;
     }
     member = or_coordinator_member(c, (or_peer_t){0});
     if (member == NULL) {
-        turn_away(c, peer, OR_WIRE_BUSY, "this coordinator has no room for more peers");
+        or_coordinator_turn_away(c, peer, OR_WIRE_BUSY,
+                                 "this coordinator has no room for more peers");
         return;
     }
     *member = (or_member_t){.peer = peer,
@@ -238,7 +242,9 @@ static void on_hello(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hell
     snprintf(member->model, sizeof member->model, "%s", hello->model);
     snprintf(member->arith_id, sizeof member->arith_id, "%s", hello->arith_id);
     welcome(c, member);
-    on_joined(c, member, hello);
+    if (member->role != OR_ROLE_DRAFTER || or_meeting_begin(c, member, hello)) {
+        on_joined(c, member);
+    }
 }
 
 static void cancel_session(or_coordinator_t *c, or_csession_t *session)
@@ -269,6 +275,7 @@ static void on_lost(or_coordinator_t *c, or_peer_t peer)
     }
     or_role_t role = member->role;
     bool served = member == c->verifier;
+    or_meeting_forget(member);
     or_log(role == OR_ROLE_CLIENT ? OR_LOG_DEBUG : OR_LOG_WARN, "%s lost", or_role_name(role));
     *member = (or_member_t){0}; // first: its sessions look for others
     if (served) {
@@ -315,6 +322,10 @@ void or_coordinator_tell_client(or_coordinator_t *c, or_csession_t *session)
                 .arith_id = session->arith_id,
                 .stats = session->stats,
                 .note = session->note,
+                .vocab_map = session->vocab_method != OR_VOCAB_AUTO
+                                 ? or_vocab_method_name(session->vocab_method)
+                                 : "",
+                .vocab_why = session->vocab_why,
             },
     };
     session->sent_tokens = written;
@@ -444,8 +455,27 @@ static void on_client(or_coordinator_t *c, or_peer_t from, const or_message_t *m
     }
 }
 
+// About vocabularies: true if that is what it was.
+static bool on_vocabulary(or_coordinator_t *c, or_peer_t from, const or_message_t *message)
+{
+    or_member_t *member = or_coordinator_member(c, from);
+    if (message->type == OR_MSG_VOCAB_REQUEST) {
+        or_meeting_send_target(c, from, &message->body.vocab_request);
+    } else if (message->type == OR_MSG_VOCABULARY) {
+        if (or_meeting_take(c, member, &message->body.vocabulary)) {
+            on_joined(c, member);
+        }
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static void on_drafter(or_coordinator_t *c, or_peer_t from, const or_message_t *message)
 {
+    if (on_vocabulary(c, from, message)) {
+        return;
+    }
     or_csession_t *session = find_session(c, message->session);
     or_seat_t *seat = session != NULL ? or_csession_seat(session, from) : NULL;
     if (seat == NULL) {
@@ -455,6 +485,8 @@ static void on_drafter(or_coordinator_t *c, or_peer_t from, const or_message_t *
         or_round_on_tree(c, session, seat, &message->body.draft_tree);
     } else if (message->type == OR_MSG_ERROR) {
         or_round_on_drafter_error(c, session, seat, &message->body.error);
+    } else if (message->type == OR_MSG_PSI_REPLY) {
+        or_round_on_psi_reply(c, session, seat, &message->body.psi_reply);
     } else {
         or_link_send_error(c->link, from, message->session, OR_WIRE_INVALID,
                            "a drafter does not send %s", or_message_type_name(message->type));
@@ -471,6 +503,8 @@ static void on_verifier(or_coordinator_t *c, or_peer_t from, const or_message_t 
         or_round_on_verdict(c, session, &message->body.verdict);
     } else if (message->type == OR_MSG_ERROR) {
         or_round_on_verifier_error(c, session, &message->body.error);
+    } else if (message->type == OR_MSG_PSI_REQUEST) {
+        or_round_on_psi_request(c, session, &message->body.psi_request);
     } else {
         or_link_send_error(c->link, from, message->session, OR_WIRE_INVALID,
                            "a verifier does not send %s", or_message_type_name(message->type));
@@ -532,7 +566,7 @@ void or_coordinator_shutdown(or_coordinator_t *c)
 int64_t or_coordinator_turn(or_coordinator_t *c)
 {
     bool empty = drain(c);
-    int64_t due = OR_TIME_NEVER;
+    int64_t due = or_meeting_tick(c);
     for (uint32_t i = 0; i < c->config.sessions_max; i++) {
         or_csession_t *session = c->sessions[i];
         if (session == NULL) {

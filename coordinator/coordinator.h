@@ -27,6 +27,8 @@ typedef struct {
     const char *model_name; // for messages
     // The target file's or_gguf_fingerprint: a verifier with another is refused; 0: any.
     uint64_t model_hash;
+    // The target's file, for drafters that guess its tokens (slrs). Borrowed; NULL: they are refused.
+    const or_gguf_t *gguf;
 } or_coordinator_config_t;
 
 or_coordinator_config_t or_coordinator_config_default(void);

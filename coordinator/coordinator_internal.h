@@ -5,6 +5,7 @@
 #include "common/decode/token_tree.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/session.h"
+#include "coordinator/vocabularies.h"
 
 #define OR_PEERS_MAX 1024u
 
@@ -13,9 +14,15 @@ typedef struct {
     or_peer_t peer; // 0: free place
     or_role_t role;
     uint32_t context_max, nodes_max;
-    uint32_t sessions_max; // a verifier's: live sessions beyond it wait; 0: not said
-    uint32_t sessions;     // a drafter's
-    bool trusted;          // its laws are believed
+    uint32_t sessions_max;   // a verifier's: live sessions beyond it wait; 0: not said
+    uint32_t sessions;       // a drafter's
+    bool trusted;            // its laws are believed
+    or_known_vocab_t *vocab; // a drafter's; NULL: it has the target's ids
+    // It said it has this vocabulary and is to send it; 0: not so. It drafts for nobody before.
+    uint64_t announced_hash;
+    uint32_t announced_size;
+    uint32_t vocab_refused; // answers that were not it
+    int64_t vocab_due_ns;   // when to ask again
     char model[128];
     char arith_id[OR_ARITH_BYTES];
 } or_member_t;
@@ -32,9 +39,17 @@ struct or_coordinator {
     or_csession_t **sessions; // config.sessions_max places, NULL where free
     uint64_t next_id;
     or_token_tree_t *scratch; // to merge drafters' trees
+    or_vocabularies_t vocabularies;
+    uint8_t *packed; // the target's vocabulary for slrs, once somebody asked; owned
+    size_t packed_bytes, unpacked_bytes;
 };
 
 or_member_t *or_coordinator_member(or_coordinator_t *coordinator, or_peer_t peer);
+// Say why, and forget the peer.
+void or_coordinator_turn_away(or_coordinator_t *coordinator, or_peer_t peer, or_wire_error_t code,
+                              const char *text);
+// A drafter was turned away: requests that wait for one are told.
+void or_coordinator_refuse_drafter(or_coordinator_t *coordinator, const char *text);
 // Send and shrug: what is lost is asked for again.
 void or_coordinator_send(or_coordinator_t *coordinator, or_peer_t to, const or_message_t *message);
 // Committed tokens from `start` on.
@@ -49,9 +64,20 @@ void or_coordinator_tell_client(or_coordinator_t *coordinator, or_csession_t *se
 // Find drafters for the session's free seats and tell them everything; true if one came. Under a
 // ratio rule only trusted ones will do.
 bool or_drafting_join(or_coordinator_t *coordinator, or_csession_t *session);
+// Are drafters here, and none of them has a vocabulary that suits? `why` says so.
+bool or_drafting_has_only_strangers(or_coordinator_t *coordinator, or_csession_t *session,
+                                    char *why, size_t capacity);
 // Tell a drafter (again) what to draft.
 void or_drafting_open(or_coordinator_t *coordinator, const or_csession_t *session,
                       const or_seat_t *seat);
+// The committed text, in the drafter's own tokens: all of it, or the last ones, which do for who has
+// only missed a little.
+void or_drafting_send_prefix(or_coordinator_t *coordinator, or_csession_t *session,
+                             const or_seat_t *seat, bool whole);
+// The map that the drafter of this seat keeps to.
+void or_drafting_send_map(or_coordinator_t *coordinator, const or_seat_t *seat);
+// The text as this seat's drafter holds it.
+const or_token_log_t *or_drafting_log(const or_csession_t *session, const or_seat_t *seat);
 // Let it go.
 void or_drafting_leave(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat);
 // Let it go for good: it cannot serve this session. Another may.
@@ -67,8 +93,26 @@ void or_drafting_give_up(or_coordinator_t *coordinator, or_csession_t *session);
 int64_t or_drafting_nudge(or_coordinator_t *coordinator, or_csession_t *session);
 // The drafters move on with us. One that was given up on is not flooded: it gets a prefix when it
 // speaks.
-void or_drafting_pass_on(or_coordinator_t *coordinator, const or_csession_t *session,
+void or_drafting_pass_on(or_coordinator_t *coordinator, or_csession_t *session,
                          const or_verdict_t *verdict);
+
+// meeting.c
+// A drafter said Hello: does it have the target's ids, or a vocabulary that is known? If not it is asked
+// for it; false until it has come.
+bool or_meeting_begin(or_coordinator_t *coordinator, or_member_t *member, const or_hello_t *hello);
+// It came. True: the drafter may draft now.
+bool or_meeting_take(or_coordinator_t *coordinator, or_member_t *member,
+                     const or_vocabulary_t *message);
+// A drafter that guesses the target's own tokens wants to know them.
+void or_meeting_send_target(or_coordinator_t *coordinator, or_peer_t to,
+                            const or_vocab_request_t *request);
+// Ask again those that have not answered. Returns when the next is due.
+int64_t or_meeting_tick(or_coordinator_t *coordinator);
+void or_meeting_forget(or_member_t *member);
+// How this drafter's vocabulary meets the target's in this session; `why` (of `capacity` bytes) says so
+// to the user. OR_ERR_UNSUPPORTED, with figures and what would do: not at all.
+or_status_t or_meeting_choose(const or_member_t *member, const or_csession_t *session,
+                              or_vocab_method_t *method, char *why, size_t capacity);
 
 // trees.c
 // A new round: no seat has a tree.
@@ -76,8 +120,8 @@ void or_trees_clear(or_csession_t *session);
 // This one has none.
 void or_trees_drop(const or_csession_t *session, or_seat_t *seat);
 // Keep what the drafter on this seat sent. OR_ERR_INVALID: it cannot be judged.
-or_status_t or_trees_take(or_coordinator_t *coordinator, const or_csession_t *session,
-                          or_seat_t *seat, const or_draft_tree_t *tree);
+or_status_t or_trees_take(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
+                          const or_draft_tree_t *tree);
 // What came, merged by prefix in the order of the seats, for the verifier; or none if the verifier
 // cannot take it.
 void or_trees_gather(or_coordinator_t *coordinator, or_csession_t *session);
@@ -95,6 +139,11 @@ void or_round_on_tree(or_coordinator_t *coordinator, or_csession_t *session, or_
                       const or_draft_tree_t *tree);
 void or_round_on_verdict(or_coordinator_t *coordinator, or_csession_t *session,
                          const or_verdict_t *verdict);
+// slrs: the verifier asks its drafter, and the drafter answers.
+void or_round_on_psi_request(or_coordinator_t *coordinator, or_csession_t *session,
+                             const or_psi_request_t *request);
+void or_round_on_psi_reply(or_coordinator_t *coordinator, or_csession_t *session,
+                           const or_seat_t *seat, const or_psi_reply_t *reply);
 void or_round_on_verifier_error(or_coordinator_t *coordinator, or_csession_t *session,
                                 const or_error_t *error);
 void or_round_on_drafter_error(or_coordinator_t *coordinator, or_csession_t *session,

@@ -297,11 +297,11 @@ static void a_coordinator_that_stops_says_so(void **state)
     assert_non_null(strstr(w->error, "shutting down"));
 }
 
-static void another_vocabulary_is_refused_with_advice(void **state)
+static void another_vocabulary_costs_a_verifier_its_place(void **state)
 {
     world_t *w = *state;
-    join(w, &w->drafter,
-         (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = 1, .vocab_size = 1024});
+    join(w, &w->drafter, // the drafter's edge hears what a verifier is told
+         (or_hello_t){.role = OR_ROLE_VERIFIER, .vocab_hash = 1, .vocab_size = 1024});
     run(w, 5);
     assert_non_null(strstr(w->refusal, "vocabulary"));
     assert_non_null(strstr(w->refusal, "target.gguf"));
@@ -420,7 +420,7 @@ int main(void)
         TEST(the_verifier_that_is_left_serves),
         TEST(a_text_is_not_continued_with_other_arithmetic),
         TEST(a_coordinator_that_stops_says_so),
-        TEST(another_vocabulary_is_refused_with_advice),
+        TEST(another_vocabulary_costs_a_verifier_its_place),
         TEST(without_a_verifier_a_request_ends_with_advice),
         TEST(bad_requests_are_answered),
         TEST(a_repeated_request_is_the_same_request),

@@ -14,6 +14,9 @@ void join(world_t *w, edge_t *edge, or_hello_t hello)
     hello.model = "m.gguf";
     hello.context_max = hello.context_max > 0 ? hello.context_max : 64;
     hello.nodes_max = hello.nodes_max > 0 ? hello.nodes_max : 32;
+    if (hello.vocab_size == 0 && hello.vocab_hash == or_vocab_hash(w->vocab)) {
+        hello.vocab_size = or_vocab_size(w->vocab);
+    }
     assert_int_equal(or_network_edge(w->network, &edge->channel), OR_OK);
     assert_int_equal(or_link_create(edge->channel, &w->clock.clock, &hello, 1000, &edge->link),
                      OR_OK);
@@ -152,6 +155,18 @@ static void note_heard(heard_t *heard, const or_message_t *message)
         heard->start = prefix->start;
         heard->length = prefix->start + prefix->count;
         heard->hash = prefix->hash;
+        heard->placed = prefix->placed;
+        heard->byte_offset = prefix->byte_offset;
+        for (uint32_t i = 0; i < prefix->count && prefix->start + i < 256; i++) {
+            heard->text[prefix->start + i] = prefix->tokens[i];
+        }
+    } else if (message->type == OR_MSG_VOCAB_REQUEST) {
+        heard->vocab_requests++;
+        heard->asked_hash = message->body.vocab_request.hash;
+    } else if (message->type == OR_MSG_VOCAB_MAP) {
+        heard->maps++;
+        heard->map_hash = message->body.vocab_map.map_hash;
+        heard->map_count = message->body.vocab_map.count;
     } else if (message->type == OR_MSG_VERDICT) {
         heard->verdicts++;
         heard->round = verdict->round + 1;
@@ -242,7 +257,7 @@ void join_usual(world_t *w)
 void ask(world_t *w, or_generate_request_t request)
 {
     static const uint32_t prompt[] = {1, 458, 1112};
-    if (request.prompt_token_count == 0) {
+    if (request.prompt_token_count == 0 && request.prompt_bytes == 0) {
         request.prompt_tokens = prompt;
         request.prompt_token_count = 3;
     }

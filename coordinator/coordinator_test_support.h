@@ -27,6 +27,12 @@ typedef struct {
     uint32_t start;       // of the last prefix
     uint32_t path[NODES]; // accepted by the last verdict
     uint32_t path_count;
+    uint32_t text[256]; // what prefixes brought: `length` tokens
+    bool placed;        // the last prefix
+    uint32_t byte_offset;
+    uint32_t vocab_requests, maps;
+    uint64_t asked_hash, map_hash; // the last ones
+    uint32_t map_count;
 } heard_t;
 
 typedef struct {

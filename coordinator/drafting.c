@@ -15,6 +15,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 // Without the verifier's key; with one of its own and its part of the shape.
 void or_drafting_open(or_coordinator_t *c, const or_csession_t *session, const or_seat_t *seat)
 {
+    or_status_t status = OR_OK;
     uint32_t shape[OR_SHAPE_LEVELS_MAX];
     or_message_t message = {.type = OR_MSG_OPEN_SESSION,
                             .session = session->id,
@@ -28,6 +29,78 @@ void or_drafting_open(or_coordinator_t *c, const or_csession_t *session, const o
         shape[0] = seat->sequences;
         open->draft_shape = shape;
     }
+    open->outside_ids = 0;
+    open->vocab_method = OR_VOCAB_SAME;
+    if (seat->translator != NULL) {
+        status = or_translator_open(seat->translator, c->vocab, open);
+    }
+    if (status == OR_OK) { // else it asks for the session when it is sent the text
+        or_coordinator_send(c, seat->peer, &message);
+    }
+}
+
+const or_token_log_t *or_drafting_log(const or_csession_t *session, const or_seat_t *seat)
+{
+    return seat->translator != NULL ? or_translator_log(seat->translator) : &session->log;
+}
+
+void or_drafting_send_map(or_coordinator_t *c, const or_seat_t *seat)
+{
+    const or_member_t *member = or_coordinator_member(c, seat->peer);
+    if (member == NULL || member->vocab == NULL) {
+        return;
+    }
+    const or_known_vocab_t *known = member->vocab;
+    const or_message_t message = {.type = OR_MSG_VOCAB_MAP,
+                                  .body.vocab_map = {.from_hash = known->hash,
+                                                     .to_hash = or_vocab_hash(c->vocab),
+                                                     .to = known->pair->to_target,
+                                                     .count = known->size,
+                                                     .map_hash = known->map_hash}};
+    or_coordinator_send(c, seat->peer, &message);
+}
+
+// Tokens of the seat's log from `start` on, and where the next one begins.
+static or_message_t make_prefix(const or_csession_t *session, const or_seat_t *seat, uint32_t start)
+{
+    or_message_t message = {
+        .type = OR_MSG_PREFIX,
+        .session = session->id,
+        .body.prefix = or_token_log_prefix(or_drafting_log(session, seat), start, session->round)};
+    if (seat->translator != NULL) {
+        or_prefix_t *prefix = &message.body.prefix;
+        prefix->placed = true;
+        prefix->byte_offset = session->place.byte_offset;
+        prefix->zero_width = session->place.zero_width;
+        prefix->next = OR_PREFIX_NO_TOKEN;
+    }
+    return message;
+}
+
+// Bring the seat's view of the text up to date. It can fail for want of memory only, and then the
+// drafter's trees do not fit until it succeeds.
+static void follow(or_coordinator_t *c, or_csession_t *session, const or_seat_t *seat,
+                   uint32_t *changed)
+{
+    int64_t started = or_clock_now(c->clock);
+    *changed = 0;
+    if (or_translator_follow(seat->translator, &session->log, changed) != OR_OK) {
+        or_log(OR_LOG_WARN, "session %llx: the drafter's text is not up to date: %s",
+               (unsigned long long)session->id.value, or_error_text());
+    }
+    session->stats.translate_us += (uint64_t)(or_clock_now(c->clock) - started) / 1000;
+}
+
+void or_drafting_send_prefix(or_coordinator_t *c, or_csession_t *session, const or_seat_t *seat,
+                             bool whole)
+{
+    uint32_t changed;
+    if (seat->translator != NULL) {
+        follow(c, session, seat, &changed);
+    }
+    uint32_t length = or_drafting_log(session, seat)->length;
+    uint32_t start = whole || length <= OR_TREE_NODES_MAX ? 0 : length - OR_TREE_NODES_MAX;
+    or_message_t message = make_prefix(session, seat, start);
     or_coordinator_send(c, seat->peer, &message);
 }
 
@@ -44,6 +117,7 @@ void or_drafting_leave(or_coordinator_t *c, or_csession_t *session, or_seat_t *s
     seat->peer = (or_peer_t){0};
     seat->awaited = seat->late = false;
     seat->nudge_ns = OR_TIME_NEVER;
+    or_translator_destroy(&seat->translator);
     or_trees_drop(session, seat);
 }
 
@@ -60,51 +134,80 @@ static bool is_unfit(const or_csession_t *session, or_peer_t drafter)
 // A ratio rule believes that the drafter drew what it says: only those marked trusted may serve it.
 static bool is_believed(const or_member_t *member, const or_csession_t *session)
 {
-    return member->trusted || !or_accept_rule_uses_laws(session->terms.open.accept_rule);
+    return member->trusted || !or_accept_rule_needs_trust(session->terms.open.accept_rule);
 }
 
-// May it draft for this session? *distrusted is set if it could, were it believed.
-static bool is_fitting(const or_member_t *member, or_csession_t *session, bool *distrusted)
+// Who may take a free seat of a session.
+typedef struct {
+    uint32_t count;
+    or_member_t *best; // the one with the fewest sessions; NULL: none
+    // Why those that are here may not.
+    bool distrusted;
+    char stranger[256]; // of one whose vocabulary does not suit; "": none
+} candidates_t;
+
+static bool suits_vocabulary(const or_member_t *member, const or_csession_t *session,
+                             candidates_t *candidates)
+{
+    or_vocab_method_t method;
+    char why[256];
+    if (or_meeting_choose(member, session, &method, why, sizeof why) == OR_OK) {
+        return true;
+    }
+    snprintf(candidates->stranger, sizeof candidates->stranger, "%s", or_error_text());
+    return false;
+}
+
+static bool is_fitting(const or_member_t *member, or_csession_t *session, candidates_t *candidates)
 {
     if (member->peer.value == 0 || member->role != OR_ROLE_DRAFTER ||
+        member->announced_hash != 0 || // its vocabulary is still to come
         is_unfit(session, member->peer) || or_csession_seat(session, member->peer) != NULL) {
         return false;
     }
     bool believed = is_believed(member, session);
-    *distrusted = *distrusted || !believed;
-    return believed;
+    candidates->distrusted = candidates->distrusted || !believed;
+    return believed && suits_vocabulary(member, session, candidates);
 }
 
-// Those that may take a free seat: how many, and the one with the fewest sessions (NULL: none).
-static uint32_t count_fitting(or_coordinator_t *c, or_csession_t *session, or_member_t **best,
-                              bool *distrusted)
+static candidates_t find_candidates(or_coordinator_t *c, or_csession_t *session)
 {
-    uint32_t count = 0;
-    *best = NULL;
-    *distrusted = false;
+    candidates_t found = {0};
     for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
         or_member_t *member = &c->members[i];
-        if (is_fitting(member, session, distrusted)) {
-            count++;
-            *best = *best == NULL || member->sessions < (*best)->sessions ? member : *best;
+        if (is_fitting(member, session, &found)) {
+            found.count++;
+            found.best =
+                found.best == NULL || member->sessions < found.best->sessions ? member : found.best;
         }
     }
-    return count;
+    return found;
+}
+
+bool or_drafting_has_only_strangers(or_coordinator_t *c, or_csession_t *session, char *why,
+                                    size_t capacity)
+{
+    candidates_t found = find_candidates(c, session);
+    snprintf(why, capacity, "%s", found.stranger);
+    return found.count == 0 && !found.distrusted && found.stranger[0] != '\0';
 }
 
 // The user is told why a drafter that is there does not serve.
-static void explain_distrust(or_csession_t *session)
+static void explain_absence(or_csession_t *session, const candidates_t *found)
 {
     const char *rule = or_accept_rule_name(session->terms.open.accept_rule);
-    if (session->note[0] != '\0') {
+    if (session->note[0] != '\0' || (!found->distrusted && found->stranger[0] == '\0')) {
         return;
     }
-    snprintf(session->note, sizeof session->note,
-             "no drafter here is trusted, and rule %s would believe what it says it drew: "
-             "decoded plainly; use --accept coupled or naive, or a trusted drafter",
-             rule);
-    or_log(OR_LOG_WARN, "session %llx: no drafter is trusted for rule %s",
-           (unsigned long long)session->id.value, rule);
+    if (found->distrusted) {
+        snprintf(session->note, sizeof session->note,
+                 "no drafter here is trusted, and rule %s would believe what it says it drew: "
+                 "decoded plainly; use --accept coupled or naive, or a trusted drafter",
+                 rule);
+    } else {
+        snprintf(session->note, sizeof session->note, "decoded plainly: %.230s", found->stranger);
+    }
+    or_log(OR_LOG_WARN, "session %llx: %s", (unsigned long long)session->id.value, session->note);
 }
 
 // As many as there are drafters now, but with a node and a sequence for each; 0 if there is none.
@@ -141,9 +244,32 @@ static void share_out(const or_coordinator_t *c, const or_csession_t *session, o
     }
 }
 
-static void take_seat(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
-                      or_member_t *member)
+// What its vocabulary needs, where it is another.
+static or_status_t meet(or_csession_t *session, or_seat_t *seat, const or_member_t *member)
 {
+    or_vocab_method_t method;
+    or_status_t status =
+        or_meeting_choose(member, session, &method, session->vocab_why, sizeof session->vocab_why);
+    if (status == OR_OK && member->vocab != NULL) {
+        status = or_translator_create(member->vocab, method, session->terms.open.draft_nodes,
+                                      &seat->translator);
+    }
+    if (status == OR_OK) {
+        session->vocab_method = method;
+        or_log(OR_LOG_INFO, "session %llx: vocabulary map %s: %s",
+               (unsigned long long)session->id.value, or_vocab_method_name(method),
+               session->vocab_why);
+    }
+    return status;
+}
+
+static or_status_t take_seat(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
+                             or_member_t *member)
+{
+    or_status_t status = meet(session, seat, member);
+    if (status != OR_OK) {
+        return status;
+    }
     session->note[0] = '\0'; // why there was none is over
     member->sessions++;
     seat->peer = member->peer;
@@ -153,7 +279,8 @@ static void take_seat(or_coordinator_t *c, or_csession_t *session, or_seat_t *se
     session->joined++;
     share_out(c, session, seat, member->nodes_max);
     or_drafting_open(c, session, seat);
-    or_coordinator_send_prefix(c, session, member->peer, 0);
+    or_drafting_send_prefix(c, session, seat, true);
+    return OR_OK;
 }
 
 bool or_drafting_join(or_coordinator_t *c, or_csession_t *session)
@@ -161,24 +288,22 @@ bool or_drafting_join(or_coordinator_t *c, or_csession_t *session)
     if (session->plain || or_clock_now(c->clock) < session->rejoin_ns) {
         return false;
     }
-    or_member_t *best;
-    bool distrusted = false;
     bool joined = false;
     bool served = false;
+    candidates_t found = find_candidates(c, session);
     if (session->seat_count == 0) {
-        uint32_t fitting = count_fitting(c, session, &best, &distrusted);
-        session->seat_count = count_seats(session, fitting);
+        session->seat_count = count_seats(session, found.count);
     }
     for (uint32_t i = 0; i < session->seat_count; i++) {
         or_seat_t *seat = &session->seats[i];
-        if (seat->peer.value == 0 && count_fitting(c, session, &best, &distrusted) > 0) {
-            take_seat(c, session, seat, best);
-            joined = true;
+        if (seat->peer.value == 0 && found.best != NULL) {
+            joined = take_seat(c, session, seat, found.best) == OR_OK || joined;
+            found = find_candidates(c, session);
         }
         served = served || seat->peer.value != 0;
     }
-    if (!served && distrusted) {
-        explain_distrust(session);
+    if (!served) {
+        explain_absence(session, &found);
     }
     return joined;
 }
@@ -196,39 +321,72 @@ void or_drafting_dismiss(or_coordinator_t *c, or_csession_t *session, or_seat_t 
     or_drafting_leave(c, session, seat);
 }
 
-// The accepted path in the numbers of this seat's own tree; false if that does not hold all of it.
-static bool own_path(const or_csession_t *session, uint32_t seat, const or_verdict_t *verdict,
-                     uint32_t *path)
+// The accepted path in the numbers of this seat's own tree, as far as that has it: how many nodes.
+static uint32_t own_path(const or_csession_t *session, uint32_t seat, const or_verdict_t *verdict,
+                         uint32_t *path)
 {
     for (uint32_t i = 0; i < verdict->accepted_count; i++) {
         uint32_t node = verdict->accepted[i];
         path[i] = session->seat_count > 1 ? or_merge_origin(session->merge, seat, node) : node;
         if (path[i] == 0) {
-            return false;
+            return i;
         }
     }
-    return true;
+    return verdict->accepted_count;
 }
 
-void or_drafting_pass_on(or_coordinator_t *c, const or_csession_t *session,
+// A drafter with another vocabulary gets the text's new tail, and what became of its tree.
+static void pass_on_text(or_coordinator_t *c, or_csession_t *session, uint32_t index,
                          const or_verdict_t *verdict)
 {
+    const or_seat_t *seat = &session->seats[index];
     uint32_t path[OR_TREE_NODES_MAX];
+    uint32_t accepted = own_path(session, index, verdict, path);
+    uint32_t next = accepted < verdict->accepted_count
+                        ? session->tree_tokens[verdict->accepted[accepted] - 1]
+                        : verdict->next;
+    uint32_t length = or_drafting_log(session, seat)->length;
+    uint32_t changed;
+    follow(c, session, seat, &changed);
+    or_message_t message = make_prefix(session, seat, changed < length ? changed : length);
+    if (seat->drafted) {
+        or_translator_judge(seat->translator, accepted, next, length, changed,
+                            &message.body.prefix);
+    }
+    or_coordinator_send(c, seat->peer, &message);
+}
+
+static void pass_on_verdict(or_coordinator_t *c, or_csession_t *session, uint32_t index,
+                            const or_verdict_t *verdict)
+{
+    const or_seat_t *seat = &session->seats[index];
+    uint32_t path[OR_TREE_NODES_MAX];
+    if (own_path(session, index, verdict, path) < verdict->accepted_count) {
+        // Its guesses went another way: the tail of the text.
+        or_message_t message = make_prefix(session, seat, verdict->base_length);
+        or_coordinator_send(c, seat->peer, &message);
+        return;
+    }
     or_message_t message = {
         .type = OR_MSG_VERDICT, .session = session->id, .body.verdict = *verdict};
     message.body.verdict.accepted = path;
     message.body.verdict.forward_us = 0;
     message.body.verdict.accept_us = 0;
     message.body.verdict.logprob_count = 0;
+    or_coordinator_send(c, seat->peer, &message);
+}
+
+void or_drafting_pass_on(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
+{
     for (uint32_t i = 0; i < session->seat_count; i++) {
         const or_seat_t *seat = &session->seats[i];
         if (seat->peer.value == 0 || seat->late) {
             continue;
         }
-        if (own_path(session, i, verdict, path)) {
-            or_coordinator_send(c, seat->peer, &message);
-        } else { // its guesses went another way: the tail of the text
-            or_coordinator_send_prefix(c, session, seat->peer, verdict->base_length);
+        if (seat->translator != NULL) {
+            pass_on_text(c, session, i, verdict);
+        } else {
+            pass_on_verdict(c, session, i, verdict);
         }
     }
 }
@@ -266,13 +424,11 @@ void or_drafting_give_up(or_coordinator_t *c, or_csession_t *session)
     }
 }
 
-static void nudge(or_coordinator_t *c, const or_csession_t *session, or_seat_t *seat)
+static void nudge(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
 {
     // The tail is enough where the drafter only missed a verdict; one that lost more asks for all
     // of it.
-    uint32_t length = session->log.length;
-    or_coordinator_send_prefix(c, session, seat->peer,
-                               length > OR_TREE_NODES_MAX ? length - OR_TREE_NODES_MAX : 0);
+    or_drafting_send_prefix(c, session, seat, false);
     seat->nudge_ns =
         seat->late ? or_coordinator_after_ms(c, c->config.heartbeat_ms) : OR_TIME_NEVER;
 }

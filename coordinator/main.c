@@ -86,7 +86,7 @@ static or_status_t serve(const config_t *config)
     if (status == OR_OK) {
         shape.model_hash = or_gguf_fingerprint(gguf);
     }
-    or_gguf_close(&gguf); // the vocabulary owns all it needs
+    shape.gguf = gguf;
     if (status == OR_OK) {
         status = or_channel_zmq_bind(config->listen, endpoint, sizeof endpoint, &channel);
     }
@@ -110,6 +110,7 @@ static or_status_t serve(const config_t *config)
     or_link_destroy(&link);
     or_channel_destroy(&channel);
     or_vocab_destroy(&vocab);
+    or_gguf_close(&gguf);
     return status;
 }
 

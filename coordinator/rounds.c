@@ -46,6 +46,10 @@ static void send_tree(or_coordinator_t *c, const or_csession_t *session)
         tree->laws = draws->laws;
         tree->law_count = draws->law_count;
     }
+    if (session->terms.open.accept_rule == OR_ACCEPT_SLRS) {
+        message.body.draft_tree.psi = session->tree_psi;
+        message.body.draft_tree.psi_count = session->tree_count;
+    }
     or_coordinator_send(c, c->verifier->peer, &message);
 }
 
@@ -166,6 +170,13 @@ void or_round_begin(or_coordinator_t *c, or_csession_t *session)
     if (!all_there(c, session) || !has_room(c)) {
         return;
     }
+    char why[sizeof session->error];
+    if (!session->plain && c->config.expect_drafter &&
+        or_drafting_has_only_strangers(c, session, why, sizeof why)) {
+        or_csession_fail(session, OR_WIRE_REFUSED, "%s", why);
+        or_round_finish(c, session);
+        return;
+    }
     if (session->log.length >= c->verifier->context_max) {
         or_csession_fail(
             session, OR_WIRE_CONTEXT,
@@ -207,11 +218,11 @@ void or_round_begin_waiting(or_coordinator_t *c)
 
 // A drafter spoke. If it was given up on, it gets the state of things and is waited for again from
 // the next round.
-static void heard_drafter(or_coordinator_t *c, const or_csession_t *session, or_seat_t *seat,
+static void heard_drafter(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
                           uint64_t round)
 {
     if (seat->late && round < session->round) {
-        or_coordinator_send_prefix(c, session, seat->peer, 0);
+        or_drafting_send_prefix(c, session, seat, true);
     }
     seat->late = false;
 }
@@ -224,9 +235,10 @@ void or_round_on_tree(or_coordinator_t *c, or_csession_t *session, or_seat_t *se
         seat->drafted) {
         return;
     }
-    if (tree->base_length != session->log.length || tree->base_hash != session->log.hash) {
+    const or_token_log_t *held = or_drafting_log(session, seat);
+    if (tree->base_length != held->length || tree->base_hash != held->hash) {
         session->stats.resyncs++;
-        or_coordinator_send_prefix(c, session, seat->peer, 0);
+        or_drafting_send_prefix(c, session, seat, true);
         return;
     }
     if (or_trees_take(c, session, seat, tree) != OR_OK) {
@@ -306,6 +318,7 @@ void or_round_on_verdict(or_coordinator_t *c, or_csession_t *session, const or_v
     }
     or_coordinator_tell_client(c, session);
     session->round++;
+    session->psi_asked = false;
     or_drafting_pass_on(c, session, verdict);
     open_round(c, session);
 }
@@ -331,6 +344,63 @@ void or_round_finish(or_coordinator_t *c, or_csession_t *session)
            (unsigned long long)session->stats.target_calls);
     or_coordinator_tell_client(c, session);
     or_round_begin_waiting(c);
+}
+
+// ---- slrs ----
+
+// Whose text the guesses of this round are.
+static or_seat_t *guessing_seat(or_csession_t *session)
+{
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        or_seat_t *seat = &session->seats[i];
+        if (seat->peer.value != 0 && seat->drafted && seat->translator != NULL) {
+            return seat;
+        }
+    }
+    return NULL;
+}
+
+// A guess was rejected, and nothing but its drafter's psi can tell what is to be drawn instead: any
+// other token would be biased.
+static void fail_without_psi(or_coordinator_t *c, or_csession_t *session)
+{
+    or_csession_fail(session, OR_WIRE_FAILED,
+                     "the drafter was lost while the target waited for its probabilities: ask "
+                     "again, or use --vocab-map tli, which does without");
+    or_round_finish(c, session);
+}
+
+void or_round_on_psi_request(or_coordinator_t *c, or_csession_t *session,
+                             const or_psi_request_t *request)
+{
+    if (session->phase != OR_PHASE_VERDICT || request->round != session->round) {
+        return;
+    }
+    const or_seat_t *seat = guessing_seat(session);
+    if (seat == NULL) {
+        fail_without_psi(c, session);
+        return;
+    }
+    const or_token_log_t *held = or_drafting_log(session, seat);
+    or_message_t message = {
+        .type = OR_MSG_PSI_REQUEST, .session = session->id, .body.psi_request = *request};
+    message.body.psi_request.base_length = held->length;
+    message.body.psi_request.base_hash = held->hash;
+    session->stats.psi_requests += session->psi_asked ? 0 : 1;
+    session->psi_asked = true;
+    or_coordinator_send(c, seat->peer, &message);
+}
+
+void or_round_on_psi_reply(or_coordinator_t *c, or_csession_t *session, const or_seat_t *seat,
+                           const or_psi_reply_t *reply)
+{
+    if (session->phase != OR_PHASE_VERDICT || reply->round != session->round ||
+        !session->psi_asked || seat != guessing_seat(session) || c->verifier == NULL) {
+        return;
+    }
+    const or_message_t message = {
+        .type = OR_MSG_PSI_REPLY, .session = session->id, .body.psi_reply = *reply};
+    or_coordinator_send(c, c->verifier->peer, &message);
 }
 
 // ---- troubles ----
@@ -434,7 +504,14 @@ void or_round_on_drafter_error(or_coordinator_t *c, or_csession_t *session, or_s
             if (error->code == OR_WIRE_UNKNOWN_SESSION) {
                 or_drafting_open(c, session, seat);
             }
-            or_coordinator_send_prefix(c, session, seat->peer, 0);
+            or_drafting_send_prefix(c, session, seat, true);
+        }
+        break;
+    case OR_WIRE_NEED_MAP:
+        if (may_replay(c, &seat->replayed_ns)) {
+            or_drafting_send_map(c, seat);
+            or_drafting_open(c, session, seat);
+            or_drafting_send_prefix(c, session, seat, true);
         }
         break;
     case OR_WIRE_BUSY:
@@ -453,7 +530,12 @@ void or_round_on_drafter_lost(or_coordinator_t *c, or_csession_t *session, or_se
 {
     or_log(OR_LOG_WARN, "session %llx: drafter lost; going on without it",
            (unsigned long long)session->id.value);
+    bool needed = session->phase == OR_PHASE_VERDICT && session->psi_asked && seat->drafted;
     or_drafting_leave(c, session, seat);
+    if (needed) {
+        fail_without_psi(c, session);
+        return;
+    }
     go_on(c, session);
 }
 

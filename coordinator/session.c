@@ -13,6 +13,8 @@
 // Labels no choice index reaches: "private", "drafter" (the first one's; the others' follow it).
 #define PRIVATE_LABEL UINT64_C(0x7072697661746500)
 #define DRAFT_LABEL UINT64_C(0x6472616674657200)
+// union: ids beyond the target's, one for each token that a drafter may have.
+#define OUTSIDE_IDS_MAX (1u << 20)
 
 static float or_else(float asked, float usual)
 {
@@ -57,6 +59,15 @@ static or_status_t take_shape(const or_generate_request_t *request, or_draft_met
     return status == OR_OK ? or_shape_check(shape, method, request->draft_depth) : status;
 }
 
+// Ids beyond the vocabulary that guesses may have.
+static uint32_t outside_ids(const or_generate_request_t *request)
+{
+    if (request->accept_rule == OR_ACCEPT_SLRS) {
+        return 1; // a text that begins with no token
+    }
+    return request->vocab_method == OR_VOCAB_UNION ? OUTSIDE_IDS_MAX : 0;
+}
+
 // What the verifier is told: the request, checked, with every default filled in.
 static or_status_t make_terms(const or_vocab_t *vocab, const or_generate_request_t *request,
                               or_csession_t *session)
@@ -65,6 +76,9 @@ static or_status_t make_terms(const or_vocab_t *vocab, const or_generate_request
     or_status_t status = or_sampling_check(&request->sampling, or_vocab_size(vocab));
     if (status == OR_OK) {
         status = or_methods_check(method, request->accept_rule, request->sampling.temperature);
+    }
+    if (status == OR_OK) {
+        status = or_vocab_method_check(request->vocab_method, request->accept_rule);
     }
     if (status == OR_OK) {
         status = check_lossy(request);
@@ -124,6 +138,8 @@ static or_status_t make_terms(const or_vocab_t *vocab, const or_generate_request
         .noise_key = coupled ? or_noise_key(session->seed, 0).value : 0,
         .private_key = or_rng_key(session->seed, PRIVATE_LABEL).value,
         .prompt_length = session->prompt_length,
+        .vocab_method = request->vocab_method,
+        .outside_ids = outside_ids(request),
     };
     if (!(open.draft_temperature > 0)) {
         return or_fail(OR_ERR_INVALID,
@@ -199,6 +215,7 @@ or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_p
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a session");
     }
     session->id = id;
+    session->vocab = vocab;
     session->client = client;
     session->request = request->request;
     session->plain = request->plain;
@@ -208,9 +225,11 @@ or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_p
     session->abandoned_ns = OR_TIME_NEVER;
     session->tree_tokens = calloc(OR_TREE_NODES_MAX, sizeof *session->tree_tokens);
     session->tree_back = calloc(OR_TREE_NODES_MAX, sizeof *session->tree_back);
-    or_status_t status = session->tree_tokens != NULL && session->tree_back != NULL
-                             ? or_token_log_init(&session->log, 1024)
-                             : or_fail(OR_ERR_NO_MEMORY, "no memory for a session");
+    session->tree_psi = calloc(OR_TREE_NODES_MAX, sizeof *session->tree_psi);
+    or_status_t status =
+        session->tree_tokens != NULL && session->tree_back != NULL && session->tree_psi != NULL
+            ? or_token_log_init(&session->log, 1024)
+            : or_fail(OR_ERR_NO_MEMORY, "no memory for a session");
     if (status == OR_OK) {
         status = take_prompt(vocab, request, session);
     }
@@ -245,11 +264,13 @@ void or_csession_destroy(or_csession_t **session_p)
     or_draws_store_fini(&session->tree_draws);
     for (uint32_t i = 0; i < OR_SEATS_MAX; i++) {
         or_token_tree_destroy(&session->seats[i].tree);
+        or_translator_destroy(&session->seats[i].translator);
         or_draws_store_fini(&session->seats[i].draws);
     }
     or_merge_destroy(&session->merge);
     free(session->tree_tokens);
     free(session->tree_back);
+    free(session->tree_psi);
     free(session);
     *session_p = NULL;
 }
@@ -324,6 +345,7 @@ static or_status_t commit_token(or_csession_t *session, uint32_t token, uint32_t
 {
     int32_t id = (int32_t)token;
     bool stopped = false;
+    session->place = or_noise_advance(session->place, or_vocab_widths(session->vocab)[id]);
     or_status_t status = or_token_log_append(&session->log, &id, 1);
     if (status == OR_OK) {
         status = or_completion_push(&session->text, id, &stopped);

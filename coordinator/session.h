@@ -9,7 +9,9 @@
 #pragma once
 
 #include "common/decode/merge.h"
+#include "common/decode/noise.h"
 #include "coordinator/completion.h"
+#include "coordinator/translator.h"
 #include "proto/draft_check.h"
 #include "proto/link.h"
 #include "proto/terms.h"
@@ -27,9 +29,10 @@ typedef struct {
     uint64_t draft_key;   // what it draws with; no two that serve a session together have the same
     uint32_t sequences;   // its part of a shape that was asked for; 0: the whole shape
     uint32_t asked_nodes; // the most it was told to build
-    bool awaited;         // its tree is due in this round
-    bool late;            // it let a round pass: not waited for until it speaks
-    bool drafted;         // what follows is its tree for this round; else that is empty
+    or_translator_t *translator; // to and from its vocabulary; NULL: it has the target's
+    bool awaited;                // its tree is due in this round
+    bool late;                   // it let a round pass: not waited for until it speaks
+    bool drafted;                // what follows is its tree for this round; else that is empty
     or_token_tree_t *tree;
     or_draws_store_t draws; // where the rule wants to know them
     uint32_t draft_us;
@@ -40,6 +43,7 @@ typedef struct {
 
 typedef struct {
     or_session_id_t id;
+    const or_vocab_t *vocab; // the target's; borrowed
     or_phase_t phase;
     int64_t deadline_ns; // of the phase: give up waiting, ask again, or forget
 
@@ -54,11 +58,14 @@ typedef struct {
     // What was written.
     or_token_log_t log;
     uint32_t prompt_length;
+    or_noise_place_t place; // where the next token begins
     or_completion_t text;
     uint32_t finish; // or_finish_t
     uint32_t error_code;
     char error[512];
-    char note[256];       // for the client: what it should know
+    char note[256];                 // for the client: what it should know
+    or_vocab_method_t vocab_method; // of the drafter that joined last; AUTO: none yet
+    char vocab_why[256];
     uint32_t sent_tokens; // completion tokens and text bytes the client was told
     size_t sent_text;
 
@@ -70,6 +77,8 @@ typedef struct {
     uint32_t tree_count;
     uint32_t asked_nodes, asked_depth; // the largest it could have been, whatever was drawn
     or_draws_store_t tree_draws;       // where the rule wants to know them
+    double *tree_psi;                  // slrs; OR_TREE_NODES_MAX entries, owned
+    bool psi_asked;                    // the verifier waits for the drafter's psi to answer
     int64_t retry_ns;                  // how long the next wait for the verdict is
     // When a session that lost its verifier gives up; OR_TIME_NEVER while there is one.
     int64_t abandoned_ns;

@@ -1,5 +1,6 @@
 // What the drafters of a session sent for a round: checked, kept, merged for the verifier.
 #include <stdio.h>
+#include <string.h>
 
 #include "common/decode/methods.h"
 #include "coordinator/coordinator_internal.h"
@@ -32,33 +33,57 @@ void or_trees_clear(or_csession_t *session)
 static or_status_t check_tree(or_coordinator_t *c, const or_csession_t *session, or_seat_t *seat,
                               const or_draft_tree_t *tree)
 {
-    if (tree->count > seat->asked_nodes) {
-        return or_fail(OR_ERR_INVALID, "a tree of %u nodes, %u were asked for", tree->count,
-                       seat->asked_nodes);
-    }
+    const or_open_session_t *open = &session->terms.open;
     if (uses_laws(session) && tree->law_count > tree->count) {
         return or_fail(OR_ERR_INVALID, "a tree of %u nodes was drawn from %u laws", tree->count,
                        tree->law_count);
     }
-    return or_draft_tree_check(tree, (or_accept_rule_t)session->terms.open.accept_rule,
-                               root_of(session), or_vocab_size(c->vocab), seat->tree);
+    return or_draft_tree_check(tree, (or_accept_rule_t)open->accept_rule, root_of(session),
+                               or_vocab_size(c->vocab) + open->outside_ids, seat->tree);
 }
 
-or_status_t or_trees_take(or_coordinator_t *c, const or_csession_t *session, or_seat_t *seat,
-                          const or_draft_tree_t *tree)
+// In the target's ids.
+static or_status_t translate(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
+                             const or_draft_tree_t *from, or_draft_tree_t *to)
 {
-    or_status_t status = check_tree(c, session, seat, tree);
+    const or_open_session_t *open = &session->terms.open;
+    *to = *from;
+    if (from->count > seat->asked_nodes) {
+        return or_fail(OR_ERR_INVALID, "a tree of %u nodes, %u were asked for", from->count,
+                       seat->asked_nodes);
+    }
+    if (seat->translator == NULL) {
+        return OR_OK;
+    }
+    int64_t started = or_clock_now(c->clock);
+    or_status_t status = or_translator_tree(seat->translator, open->accept_rule, &session->log,
+                                            seat->asked_nodes, open->draft_depth, from, to);
+    session->stats.translate_us += (uint64_t)(or_clock_now(c->clock) - started) / 1000;
+    return status;
+}
+
+or_status_t or_trees_take(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
+                          const or_draft_tree_t *sent)
+{
+    or_draft_tree_t tree;
+    or_status_t status = translate(c, session, seat, sent, &tree);
+    if (status == OR_OK) {
+        status = check_tree(c, session, seat, &tree);
+    }
     if (status != OR_OK) {
         return status;
     }
-    if (tree->count > 0 && uses_laws(session)) {
-        const or_draws_t draws = or_draft_tree_draws(tree);
-        if (or_draws_store(&seat->draws, &draws, tree->count) != OR_OK) {
+    if (tree.count > 0 && uses_laws(session)) {
+        const or_draws_t draws = or_draft_tree_draws(&tree);
+        if (or_draws_store(&seat->draws, &draws, tree.count) != OR_OK) {
             or_trees_drop(session, seat);
         }
     }
+    if (tree.psi_count > 0) {
+        memcpy(session->tree_psi, tree.psi, tree.psi_count * sizeof *tree.psi);
+    }
     seat->drafted = true;
-    seat->draft_us = tree->draft_us;
+    seat->draft_us = tree.draft_us;
     return OR_OK;
 }
 
@@ -67,7 +92,11 @@ static uint32_t asked_depth(or_coordinator_t *c, const or_csession_t *session,
                             const or_seat_t *seat)
 {
     const or_member_t *drafter = or_coordinator_member(c, seat->peer);
-    uint32_t length = session->log.length;
+    if (session->terms.open.accept_rule == OR_ACCEPT_SLRS) {
+        return session->terms.open
+            .draft_depth; // in the target's tokens, whatever the drafter's are
+    }
+    uint32_t length = or_drafting_log(session, seat)->length;
     uint32_t depth = session->terms.open.draft_depth;
     uint32_t reach =
         drafter != NULL && drafter->context_max > length ? drafter->context_max - length : 0;
@@ -90,7 +119,7 @@ static void note_what_was_asked(or_coordinator_t *c, or_csession_t *session)
 
 bool or_trees_suit_verifier(const or_coordinator_t *c, or_csession_t *session)
 {
-    if (!uses_laws(session)) {
+    if (!or_accept_rule_needs_trust(session->terms.open.accept_rule)) {
         return true;
     }
     if (session->asked_nodes > c->verifier->nodes_max && session->note[0] == '\0') {

@@ -11,6 +11,7 @@ typedef struct {
 
 struct or_vocab_trees {
     uint32_t tokens[OR_TREE_NODES_MAX], back[OR_TREE_NODES_MAX];
+    uint32_t law_index[OR_TREE_NODES_MAX], order[OR_TREE_NODES_MAX];
     uint32_t origins[OR_TREE_NODES_MAX];
     uint32_t node_of[OR_TREE_NODES_MAX + 1]; // of the new tree, by old node; 0: left out
     or_reduced_law_t *laws;
@@ -103,13 +104,11 @@ static bool make_room(or_vocab_trees_t *trees, uint32_t laws, size_t numbers)
     return laws <= trees->law_room && numbers <= trees->number_room;
 }
 
+// The laws that the nodes of the new tree name, numbered anew: others went with the nodes left out.
 static or_status_t map_laws(const job_t *job, const or_draft_tree_t *from, or_draft_tree_t *to)
 {
     or_vocab_trees_t *trees = job->trees;
     size_t numbers = 0;
-    if (from->law_count > from->count) {
-        return or_fail(OR_ERR_INVALID, "%u laws for %u nodes", from->law_count, from->count);
-    }
     for (uint32_t i = 0; i < from->law_count; i++) {
         numbers += 2 * (size_t)from->laws[i].count;
     }
@@ -117,16 +116,27 @@ static or_status_t map_laws(const job_t *job, const or_draft_tree_t *from, or_dr
         return or_fail(OR_ERR_NO_MEMORY, "no memory to translate %u laws", from->law_count);
     }
     uint32_t *at = trees->numbers;
-    for (uint32_t i = 0; i < from->law_count; i++) {
-        uint32_t count = from->laws[i].count;
-        or_status_t status = map_law(job, &from->laws[i], at);
-        if (status != OR_OK) {
-            return status;
+    uint32_t new_index[OR_TREE_NODES_MAX]; // + 1; 0: not met yet
+    memset(new_index, 0, from->law_count * sizeof *new_index);
+    to->law_count = 0;
+    for (uint32_t i = 0; i < to->law_index_count; i++) {
+        uint32_t index = trees->law_index[i];
+        if (index >= from->law_count) {
+            return or_fail(OR_ERR_INVALID, "a node names law %u of %u", index, from->law_count);
         }
-        trees->laws[i] = (or_reduced_law_t){at, at + count, count};
-        at += 2 * (size_t)count;
+        if (new_index[index] == 0) {
+            const or_reduced_law_t *law = &from->laws[index];
+            or_status_t status = map_law(job, law, at);
+            if (status != OR_OK) {
+                return status;
+            }
+            trees->laws[to->law_count++] = (or_reduced_law_t){at, at + law->count, law->count};
+            at += 2 * (size_t)law->count;
+            new_index[index] = to->law_count;
+        }
+        trees->law_index[i] = new_index[index] - 1;
     }
-    to->laws = from->law_count > 0 ? trees->laws : NULL;
+    to->laws = to->law_count > 0 ? trees->laws : NULL;
     return OR_OK;
 }
 
@@ -167,6 +177,10 @@ static or_status_t map_nodes(const job_t *job, uint32_t rule, const or_draft_tre
         trees->tokens[to->count] = token;
         trees->back[to->count] = new_node - trees->node_of[parent];
         trees->origins[to->count] = node;
+        if (from->law_index_count > 0) {
+            trees->law_index[to->count] = from->law_index[i];
+            trees->order[to->count] = from->draw_order[i];
+        }
         trees->node_of[node] = new_node;
         to->count++;
     }
@@ -183,12 +197,23 @@ or_status_t or_vocab_map_tree(or_vocab_trees_t *trees, const or_vocab_pair_t *pa
         return or_fail(OR_ERR_INVALID, "a tree of %u nodes: %u are possible", from->count,
                        OR_TREE_NODES_MAX);
     }
+    if ((from->law_index_count != 0 && from->law_index_count != from->count) ||
+        from->draw_order_count != from->law_index_count) {
+        return or_fail(OR_ERR_INVALID, "%u nodes, %u laws named, %u orders", from->count,
+                       from->law_index_count, from->draw_order_count);
+    }
+    if (from->law_count > from->count) {
+        return or_fail(OR_ERR_INVALID, "%u laws for %u nodes", from->law_count, from->count);
+    }
     or_status_t status = map_nodes(&job, rule, from, to);
+    to->tokens = trees->tokens;
+    to->back = trees->back;
+    to->law_index = trees->law_index;
+    to->draw_order = trees->order;
+    to->law_index_count = to->draw_order_count = from->law_index_count > 0 ? to->count : 0;
     if (status == OR_OK) {
         status = map_laws(&job, from, to);
     }
-    to->tokens = trees->tokens;
-    to->back = trees->back;
     *origins = trees->origins;
     return status;
 }

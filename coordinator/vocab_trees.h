@@ -9,6 +9,7 @@
 // so a ratio rule judges exactly what was drawn. One table look-up a node, O(K log K) a law. One thread.
 #pragma once
 
+#include "common/decode/methods.h"
 #include "common/text/vocab_pair.h"
 #include "proto/message.h"
 
@@ -18,8 +19,7 @@ typedef struct or_vocab_trees or_vocab_trees_t;
 or_status_t or_vocab_trees_create(or_vocab_trees_t **trees_p);
 void or_vocab_trees_destroy(or_vocab_trees_t **trees_p);
 
-// `from` in the target's ids: its arrays are the translator's, valid until the next call; entries that
-// are not ids or laws stay as they are. *origins (from->count entries at most): which node of `from`
+// `from` in the target's ids; *to's arrays are the translator's, valid until the next call. *origins (from->count entries at most): which node of `from`
 // each node of *to was (from 1). `method` is OR_VOCAB_TLI, OR_VOCAB_UNION or OR_VOCAB_SAME.
 // OR_ERR_INVALID: an id is not the drafter's, or (tli, same) has no counterpart; arrays disagree.
 // OR_ERR_NO_MEMORY.

@@ -5,7 +5,7 @@
 //         ~~~~~~~            most recent first:  ran .   then  sat on the mat
 //
 // The longest suffix that occurred before counts, up to SUFFIX_MAX tokens; all its occurrences merge
-// into a tree, as far as nodes are left.
+// into a tree, as far as nodes are left; each goes as far as its tokens may be guessed.
 #include "drafter/builder_internal.h"
 
 #define SUFFIX_MAX 4u
@@ -46,6 +46,9 @@ static void add_continuation(or_builder_t *builder, uint32_t at, uint32_t *count
     const or_build_job_t *job = builder->job;
     uint32_t guess = OR_BUILD_ROOT;
     for (; at < job->history_count && builder->guesses[guess].depth < builder->depth_limit; at++) {
+        if (or_build_is_banned(builder, job->history[at])) {
+            return;
+        }
         guess = child_of(builder, guess, job->history[at], count);
         if (guess == 0) {
             return;

@@ -42,7 +42,7 @@ bool or_build_asks_model(or_draft_method_t method)
 
 bool or_build_is_drawn(or_draft_method_t method, or_accept_rule_t rule)
 {
-    return or_accept_rule_uses_laws(rule) ||
+    return or_accept_rule_uses_laws(rule) || rule == OR_ACCEPT_SLRS ||
            (rule == OR_ACCEPT_NAIVE && or_draft_method_samples(method));
 }
 
@@ -109,6 +109,7 @@ void or_builder_destroy(or_builder_t **builder_p)
     free(builder->logits);
     free(builder->perturbed);
     free(builder->rows);
+    free(builder->banned);
     free(builder->history);
     free(builder->guesses);
     free(builder->lists);
@@ -200,7 +201,11 @@ static or_status_t grow(or_builder_t *builder, const method_row_t *row, uint32_t
         return OR_OK;
     }
     or_status_t status = row->asks_model ? builder->source.start(builder) : OR_OK;
-    return status == OR_OK ? row->build(builder, count) : status;
+    if (status != OR_OK) {
+        return status;
+    }
+    return builder->job->strings != NULL ? or_build_strings(builder, count)
+                                         : row->build(builder, count);
 }
 
 or_status_t or_builder_build(or_builder_t *builder, or_draft_method_t method,

@@ -48,6 +48,12 @@ typedef struct {
     // Measured acceptance, for sequoia and `calibrated`; only read here.
     const or_calibration_t *calibration;
     uint32_t nodes_max, depth_max;
+    // tli: tokens with map[id] < 0 are never guessed, what is left (at least one token) is renormalised
+    // before any filter; NULL: all may be. [vocabulary]
+    const int32_t *map;
+    // slrs: the chain becomes tokens of the target there, and is as long as they need (strings.h);
+    // nodes_max and depth_max count those. NULL: drafter and target share their tokens.
+    struct or_strings *strings;
     or_belief_t *belief; // the session's, read here and taught by or_builder_learn
 } or_build_job_t;
 

@@ -73,6 +73,7 @@ struct or_builder {
     float *logits;        // [logit_rows][vocabulary]
     double *perturbed;    // [vocabulary]
     or_model_row_t *rows; // [rows_max of the model] NULL without a model
+    uint32_t *banned;     // [vocabulary] tokens that may not be guessed. NULL without a model
     int32_t *history;     // [positions] the end of the committed tokens, then the path to a guess
     or_build_guess_t *guesses; // [nodes_max + 1]
     or_build_list_t *lists;    // [nodes_max + 1] by guess
@@ -86,6 +87,8 @@ struct or_builder {
     const or_build_job_t *job;
     or_sampling_t sampling; // with the draft temperature
     double tau;
+    uint32_t banned_count;
+    int32_t any_token; // that the job's map does not ban
     uint32_t nodes_wanted;
     uint32_t depth_limit;
     uint32_t history_count;
@@ -113,6 +116,12 @@ void or_build_put(or_builder_t *builder, uint32_t guess, uint32_t parent, uint32
 // False if there are no more. `parent` is expanded.
 bool or_build_next(or_builder_t *builder, uint32_t guess, uint32_t parent);
 bool or_build_has_next(const or_builder_t *builder, uint32_t parent);
+
+// Does the job's map ban it?
+static inline bool or_build_is_banned(const or_builder_t *builder, int32_t token)
+{
+    return builder->job->map != NULL && builder->job->map[token] < 0;
+}
 
 // Expand `count` guesses: forward passes of as many rows as the model takes, then their lists.
 // Their parents are expanded, and there are slots for them.
@@ -153,6 +162,7 @@ void or_build_record_draws(or_builder_t *builder, const or_token_tree_t *tree);
 or_status_t or_build_coupled(or_builder_t *builder, uint32_t *count);
 or_status_t or_build_topk(or_builder_t *builder, uint32_t *count);
 or_status_t or_build_chain(or_builder_t *builder, uint32_t *count);
+or_status_t or_build_strings(or_builder_t *builder, uint32_t *count); // chain, with job->strings
 or_status_t or_build_kseq(or_builder_t *builder, uint32_t *count);
 or_status_t or_build_branching(or_builder_t *builder, uint32_t *count); // mcsd, rsd-c
 or_status_t or_build_rsd_s(or_builder_t *builder, uint32_t *count);

@@ -1,4 +1,5 @@
 // A builder over a model: guesses run through it, and what it says of them becomes lists and laws.
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/base/math.h"
@@ -61,9 +62,30 @@ static double best_score(const or_law_t *law)
     return best;
 }
 
+// List the tokens that may not be guessed, for all rows of the tree: going through the map for each of
+// them takes four to thirty times as long. (A model may have rows beyond its vocabulary, for tokens
+// that no text has.)
+static void list_banned(or_builder_t *builder)
+{
+    const int32_t *map = builder->job->map;
+    uint32_t known = least(or_vocab_size(builder->vocab), builder->source.vocab_size);
+    uint32_t count = 0;
+    for (uint32_t i = 0; map != NULL && i < known; i++) {
+        builder->banned[count] = i; // no branch: who does not count is written over
+        count += map[i] < 0;
+    }
+    for (uint32_t i = known; i < builder->source.vocab_size; i++) {
+        builder->banned[count++] = i;
+    }
+    builder->banned_count = count;
+    for (builder->any_token = 0; or_build_is_banned(builder, builder->any_token);) {
+        builder->any_token++;
+    }
+}
+
 // From the logits after an expanded guess to its list: law (penalties see the path), noise, the
 // best of it.
-static void read_guess(or_builder_t *builder, uint32_t guess, const float *logits)
+static void read_guess(or_builder_t *builder, uint32_t guess, float *logits)
 {
     const or_build_job_t *job = builder->job;
     const or_build_guess_t *at = &builder->guesses[guess];
@@ -71,8 +93,14 @@ static void read_guess(or_builder_t *builder, uint32_t guess, const float *logit
         const or_build_guess_t *node = &builder->guesses[above];
         builder->history[builder->history_count + node->depth - 1] = node->token;
     }
+    for (uint32_t i = 0; i < builder->banned_count; i++) {
+        logits[builder->banned[i]] = -INFINITY;
+    }
     or_law_t law = or_sampler_law(builder->sampler, &builder->sampling, logits, builder->history,
                                   builder->history_count + at->depth);
+    if (or_build_is_banned(builder, law.ids[0])) { // the sampling banned all others
+        law.ids = &builder->any_token;
+    }
     const double *scores = law.scores;
     double best;
     builder->guesses[guess].expanded = true;
@@ -141,6 +169,7 @@ static or_status_t start_with_model(or_builder_t *builder)
 {
     const uint32_t root = OR_BUILD_ROOT;
     or_kv_sequence_drop_slots(builder->job->sequence);
+    list_banned(builder);
     return read_rows(builder, builder->job->root_row, &root, 1);
 }
 
@@ -158,7 +187,8 @@ or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32
     }
     builder->model = model;
     builder->rows = calloc(or_model_rows_max(model), sizeof *builder->rows);
-    if (builder->rows == NULL) {
+    builder->banned = calloc(source.vocab_size, sizeof *builder->banned);
+    if (builder->rows == NULL || builder->banned == NULL) {
         or_builder_destroy(&builder);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a builder of trees of %u nodes", nodes_max);
     }

@@ -17,8 +17,11 @@ struct or_drafter {
     or_dsession_t *sessions; // config.sessions_max places
     uint32_t turn;           // where the search for work starts: round robin
     or_calibrations_t calibrations;
-    bool learned;     // since they were saved
-    int64_t saved_ns; // or read
+    or_maps_t maps;
+    or_targets_t targets;
+    or_vocabulary_t vocabulary; // ours as it travels, once somebody asked for it; owns `packed`
+    bool learned;               // since they were saved
+    int64_t saved_ns;           // or read
 };
 
 or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_gguf_t *gguf,
@@ -72,6 +75,8 @@ or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *mod
                                      .clock = clock,
                                      .nodes_max = config->nodes_max,
                                      .calibrations = &drafter->calibrations,
+                                     .maps = &drafter->maps,
+                                     .targets = &drafter->targets,
                                      .more_models = config->more_models,
                                      .more_count = config->more_count};
     or_edge_init(&drafter->edge, link);
@@ -110,6 +115,9 @@ void or_drafter_destroy(or_drafter_t **drafter_p)
     for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
         or_dsession_close(&drafter->sessions[i]);
     }
+    or_maps_fini(&drafter->maps);
+    or_targets_fini(&drafter->targets);
+    free((void *)drafter->vocabulary.packed);
     free(drafter->sessions);
     free(drafter);
     *drafter_p = NULL;
@@ -163,8 +171,10 @@ static void send_tree(or_drafter_t *drafter, const or_dsession_t *session)
 {
     int32_t tokens[OR_TREE_NODES_MAX];
     uint32_t back[OR_TREE_NODES_MAX];
-    uint32_t count = or_token_tree_count(session->tree);
-    or_token_tree_to_wire(session->tree, tokens, back);
+    const or_dstrings_t *slrs = &session->slrs;
+    const or_token_tree_t *sent = slrs->strings != NULL ? slrs->chain : session->tree;
+    uint32_t count = or_token_tree_count(sent);
+    or_token_tree_to_wire(sent, tokens, back);
     or_message_t message = {
         .type = OR_MSG_DRAFT_TREE,
         .session = session->id,
@@ -186,7 +196,24 @@ static void send_tree(or_drafter_t *drafter, const or_dsession_t *session)
         tree->laws = draws->laws;
         tree->law_count = draws->law_count;
     }
+    if (slrs->strings != NULL) {
+        message.body.draft_tree.psi = or_strings_psi(slrs->strings);
+        message.body.draft_tree.psi_count = count;
+    }
     or_edge_send(&drafter->edge, &message);
+}
+
+// What a session cannot be opened without.
+static void ask_for_what_lacks(or_drafter_t *drafter, or_session_id_t id,
+                               const or_open_session_t *open)
+{
+    if (open->accept_rule == OR_ACCEPT_SLRS) {
+        const or_message_t message = {
+            .type = OR_MSG_VOCAB_REQUEST, .session = id, .body.vocab_request = {open->target_hash}};
+        or_edge_send(&drafter->edge, &message);
+    } else {
+        or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_NEED_MAP, 0, or_error_text());
+    }
 }
 
 static void on_open(or_drafter_t *drafter, or_session_id_t id, const or_open_session_t *open)
@@ -196,6 +223,10 @@ static void on_open(or_drafter_t *drafter, or_session_id_t id, const or_open_ses
     }
     or_dsession_t fresh = {0};
     or_status_t status = or_dsession_open(&fresh, &drafter->shared, id, open);
+    if (status == OR_ERR_NOT_FOUND) {
+        ask_for_what_lacks(drafter, id, open);
+        return;
+    }
     if (status != OR_OK) {
         or_log(OR_LOG_WARN, "session %llx refused: %s", (unsigned long long)id.value,
                or_error_text());
@@ -241,16 +272,88 @@ static void on_verdict(or_drafter_t *drafter, or_dsession_t *session, const or_v
     }
 }
 
-static void on_message(void *role, const or_message_t *message)
+static or_status_t pack_vocabulary(or_drafter_t *drafter)
 {
-    or_drafter_t *drafter = role;
-    if (message->type == OR_MSG_OPEN_SESSION) {
-        on_open(drafter, message->session, &message->body.open_session);
+    if (drafter->vocabulary.packed != NULL) {
+        return OR_OK;
+    }
+    if (drafter->config.gguf == NULL) {
+        return or_fail(OR_ERR_NOT_FOUND, "this drafter has no file to send its vocabulary from");
+    }
+    uint8_t *packed;
+    size_t packed_bytes, unpacked_bytes;
+    or_status_t status =
+        or_vocab_pack(drafter->config.gguf, &packed, &packed_bytes, &unpacked_bytes);
+    if (status == OR_OK) {
+        drafter->vocabulary =
+            (or_vocabulary_t){or_vocab_hash(drafter->shared.vocab), (uint32_t)unpacked_bytes,
+                              packed, (uint32_t)packed_bytes};
+    }
+    return status;
+}
+
+static void on_vocab_request(or_drafter_t *drafter, or_session_id_t id, uint64_t hash)
+{
+    if (hash != or_vocab_hash(drafter->shared.vocab)) {
+        or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_INVALID, 0,
+                           "this drafter has another vocabulary than the one asked for");
         return;
     }
+    if (pack_vocabulary(drafter) != OR_OK) {
+        or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_FAILED, 0, or_error_text());
+        return;
+    }
+    const or_message_t message = {
+        .type = OR_MSG_VOCABULARY, .session = id, .body.vocabulary = drafter->vocabulary};
+    or_edge_send(&drafter->edge, &message);
+}
+
+static void on_vocab_map(or_drafter_t *drafter, or_session_id_t id, const or_vocab_map_t *map)
+{
+    or_status_t status = or_maps_put(&drafter->maps, drafter->shared.vocab, map);
+    if (status == OR_OK) {
+        return;
+    }
+    or_wire_error_t code = status == OR_ERR_MISMATCH  ? OR_WIRE_NEED_MAP
+                           : status == OR_ERR_INVALID ? OR_WIRE_INVALID
+                                                      : OR_WIRE_BUSY;
+    or_log(OR_LOG_WARN, "vocabulary map refused: %s", or_error_text());
+    or_edge_send_error(&drafter->edge, id, 0, code, 0, or_error_text());
+}
+
+// A target's vocabulary, that a session could not be opened without.
+static void on_vocabulary(or_drafter_t *drafter, or_session_id_t id,
+                          const or_vocabulary_t *vocabulary)
+{
+    or_status_t status = or_targets_put(&drafter->targets, drafter->shared.vocab, vocabulary);
+    if (status == OR_OK) {
+        or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_UNKNOWN_SESSION, 0,
+                           "the target's vocabulary is here: open the session again");
+        return;
+    }
+    or_wire_error_t code = status == OR_ERR_FULL ? OR_WIRE_BUSY : OR_WIRE_REFUSED;
+    or_log(OR_LOG_WARN, "vocabulary refused: %s", or_error_text());
+    or_edge_send_error(&drafter->edge, id, 0, code, 0, or_error_text());
+}
+
+static void on_psi_request(or_drafter_t *drafter, or_dsession_t *session,
+                           const or_psi_request_t *request)
+{
+    or_status_t status = or_dsession_ask(session, request);
+    if (status != OR_OK) {
+        or_edge_send_error(&drafter->edge, session->id, request->round,
+                           status == OR_ERR_MISMATCH ? OR_WIRE_NEED_PREFIX : OR_WIRE_INVALID,
+                           status == OR_ERR_MISMATCH ? session->log.length : 0, or_error_text());
+    }
+}
+
+// Messages about a session that is open here.
+static void on_session_message(or_drafter_t *drafter, const or_message_t *message)
+{
     or_dsession_t *session = message->session.value != 0 ? find(drafter, message->session) : NULL;
     if (session == NULL) {
-        if (message->type == OR_MSG_PREFIX || message->type == OR_MSG_VERDICT) {
+        if (message->type == OR_MSG_PREFIX || message->type == OR_MSG_VERDICT ||
+            message->type == OR_MSG_PSI_REQUEST) {
             or_edge_send_error(&drafter->edge, message->session, 0, OR_WIRE_UNKNOWN_SESSION, 0,
                                "open the session first");
         }
@@ -264,6 +367,9 @@ static void on_message(void *role, const or_message_t *message)
     case OR_MSG_VERDICT:
         on_verdict(drafter, session, &message->body.verdict);
         break;
+    case OR_MSG_PSI_REQUEST:
+        on_psi_request(drafter, session, &message->body.psi_request);
+        break;
     case OR_MSG_CANCEL:
         or_dsession_close(session);
         break;
@@ -273,11 +379,33 @@ static void on_message(void *role, const or_message_t *message)
     }
 }
 
+static void on_message(void *role, const or_message_t *message)
+{
+    or_drafter_t *drafter = role;
+    switch (message->type) {
+    case OR_MSG_OPEN_SESSION:
+        on_open(drafter, message->session, &message->body.open_session);
+        break;
+    case OR_MSG_VOCAB_REQUEST:
+        on_vocab_request(drafter, message->session, message->body.vocab_request.hash);
+        break;
+    case OR_MSG_VOCAB_MAP:
+        on_vocab_map(drafter, message->session, &message->body.vocab_map);
+        break;
+    case OR_MSG_VOCABULARY:
+        on_vocabulary(drafter, message->session, &message->body.vocabulary);
+        break;
+    default:
+        on_session_message(drafter, message);
+    }
+}
+
 static or_dsession_t *next_work(or_drafter_t *drafter)
 {
     for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
         uint32_t at = (drafter->turn + i) % drafter->config.sessions_max;
-        if (drafter->sessions[at].id.value != 0 && drafter->sessions[at].wanted) {
+        const or_dsession_t *session = &drafter->sessions[at];
+        if (session->id.value != 0 && (session->wanted || or_dsession_is_asked(session))) {
             drafter->turn = at + 1;
             return &drafter->sessions[at];
         }
@@ -285,18 +413,32 @@ static or_dsession_t *next_work(or_drafter_t *drafter)
     return NULL;
 }
 
-// One tree. Where the page pool is full, others give theirs and are computed again when their turn
-// comes.
+// A tree that is due, or else the answer to a question.
+static or_status_t draft_or_answer(or_drafter_t *drafter, or_dsession_t *session,
+                                   or_psi_reply_t *reply)
+{
+    return session->wanted ? or_dsession_draft(session, &drafter->shared)
+                           : or_dsession_answer(session, &drafter->shared, reply);
+}
+
+// One tree or answer. Where the page pool is full, others give theirs and are computed again when
+// their turn comes.
 static void work(or_drafter_t *drafter, or_dsession_t *session)
 {
-    or_status_t status = or_dsession_draft(session, &drafter->shared);
+    bool wanted = session->wanted;
+    or_psi_reply_t reply;
+    or_status_t status = draft_or_answer(drafter, session, &reply);
     while (status == OR_ERR_FULL) {
         or_dsession_t *donor = page_donor(drafter, session);
         if (donor == NULL) {
             break;
         }
         or_dsession_drop_pages(donor);
-        status = or_dsession_draft(session, &drafter->shared);
+        status = draft_or_answer(drafter, session, &reply);
+    }
+    if (status == OR_ERR_INVALID && !wanted) { // a question that made no sense
+        or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_INVALID, 0, or_error_text());
+        return;
     }
     if (status != OR_OK) {
         or_log(OR_LOG_ERROR, "session %llx: %s", (unsigned long long)session->id.value,
@@ -305,7 +447,13 @@ static void work(or_drafter_t *drafter, or_dsession_t *session)
         or_dsession_close(session);
         return;
     }
-    send_tree(drafter, session);
+    if (wanted) {
+        send_tree(drafter, session);
+    } else {
+        const or_message_t message = {
+            .type = OR_MSG_PSI_REPLY, .session = session->id, .body.psi_reply = reply};
+        or_edge_send(&drafter->edge, &message);
+    }
 }
 
 int64_t or_drafter_turn(or_drafter_t *drafter)

@@ -21,6 +21,9 @@ static or_status_t check_terms(const or_open_session_t *open, const or_dshared_t
     if (status == OR_OK) {
         status = or_sampling_check(&open->sampling, or_vocab_size(shared->vocab));
     }
+    if (status == OR_OK) {
+        status = or_vocab_method_check(open->vocab_method, open->accept_rule);
+    }
     if (status == OR_OK && !(open->draft_temperature > 0)) {
         status = or_fail(OR_ERR_INVALID, "the draft temperature must be above 0");
     }
@@ -49,18 +52,36 @@ static or_status_t take_shape(const or_open_session_t *open, uint32_t nodes, or_
     return status == OR_OK ? or_shape_check(shape, method, open->draft_depth) : status;
 }
 
+static or_status_t take_map(const or_open_session_t *open, const or_dshared_t *shared,
+                            or_map_t **map_p)
+{
+    if (open->map_hash == 0) {
+        return open->vocab_method != OR_VOCAB_TLI
+                   ? OR_OK
+                   : or_fail(OR_ERR_INVALID, "tli restricts guesses by a map, but none is named");
+    }
+    or_map_t *map = or_maps_take(shared->maps, open->map_hash);
+    if (map == NULL) {
+        return or_fail(OR_ERR_NOT_FOUND, "send the vocabulary map, then open the session again");
+    }
+    *map_p = map;
+    return map->common > 0
+               ? OR_OK
+               : or_fail(OR_ERR_INVALID, "the target has none of this drafter's tokens");
+}
+
 // One lane for each model that drafts.
 static or_status_t open_lanes(or_dsession_t *session, const or_dshared_t *shared)
 {
     const or_open_session_t *open = &session->terms.open;
     uint32_t law_entries = is_drawn(open) ? open->law_entries : 0;
     uint32_t count = open->draft_method == OR_DRAFT_MULTI ? 1 + shared->more_count : 1;
-    or_status_t status = or_merge_create(count, open->draft_nodes, &session->merge);
+    uint32_t nodes = or_dstrings_nodes(&session->slrs, open);
+    or_status_t status = or_merge_create(count, nodes, &session->merge);
     for (uint32_t i = 0; status == OR_OK && i < count; i++) {
         or_model_t *model = i == 0 ? shared->model : shared->more_models[i - 1];
         session->lane_count++; // open or half open: to be closed
-        status =
-            or_lane_open(&session->lanes[i], model, shared->vocab, open->draft_nodes, law_entries);
+        status = or_lane_open(&session->lanes[i], model, shared->vocab, nodes, law_entries);
     }
     return status;
 }
@@ -73,12 +94,15 @@ or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared,
         return status;
     }
     uint32_t nodes = open->draft_nodes < shared->nodes_max ? open->draft_nodes : shared->nodes_max;
-    or_dsession_t fresh = {.id = id};
+    or_dsession_t fresh = {.id = id, .place_at = open->prompt_length};
     or_belief_init(&fresh.belief);
     fresh.calibration =
         or_calibrations_find(shared->calibrations, (or_draft_method_t)open->draft_method,
                              (or_accept_rule_t)open->accept_rule, open->sampling.temperature);
-    status = take_shape(open, nodes, &fresh.shape);
+    status = take_map(open, shared, &fresh.map);
+    if (status == OR_OK) {
+        status = take_shape(open, nodes, &fresh.shape);
+    }
     if (status == OR_OK) {
         status = or_terms_copy(open, &fresh.terms);
     }
@@ -88,7 +112,11 @@ or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared,
         status = or_token_log_init(&fresh.log, or_model_context(shared->model) + nodes + 2);
     }
     if (status == OR_OK) {
-        status = or_token_tree_create(nodes, &fresh.tree);
+        status = or_dstrings_open(&fresh.slrs, &fresh.terms.open, shared->vocab, shared->targets);
+    }
+    if (status == OR_OK) {
+        status =
+            or_token_tree_create(or_dstrings_nodes(&fresh.slrs, &fresh.terms.open), &fresh.tree);
     }
     if (status == OR_OK) {
         status = open_lanes(&fresh, shared);
@@ -107,9 +135,11 @@ void or_dsession_close(or_dsession_t *session)
         or_lane_close(&session->lanes[i]);
     }
     or_merge_destroy(&session->merge);
+    or_dstrings_close(&session->slrs);
     or_token_tree_destroy(&session->tree);
     or_token_log_fini(&session->log);
     or_terms_fini(&session->terms);
+    or_map_release(&session->map);
     memset(session, 0, sizeof *session);
 }
 
@@ -129,134 +159,6 @@ void or_dsession_drop_pages(or_dsession_t *session)
     }
 }
 
-or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *shared,
-                               const or_prefix_t *prefix, bool *again)
-{
-    *again = false;
-    if (prefix->round < session->round) {
-        return OR_OK;
-    }
-    uint32_t length = session->log.length;
-    uint32_t kept = 0;
-    or_status_t status =
-        or_token_log_apply(&session->log, prefix, or_vocab_size(shared->vocab), &kept);
-    if (status != OR_OK) {
-        return status;
-    }
-    bool unchanged =
-        kept == length && session->log.length == length && session->round == prefix->round;
-    if (unchanged && (session->wanted || session->tree_round == session->round)) {
-        *again = !session->wanted;
-        return OR_OK;
-    }
-    for (uint32_t i = 0; i < session->lane_count; i++) {
-        or_lane_truncate(&session->lanes[i], kept);
-    }
-    session->round = prefix->round;
-    session->tree_round = 0;
-    session->wanted = true;
-    return OR_OK;
-}
-
-// Is `accepted` a path of our last tree from the root down?
-static bool is_path(const or_dsession_t *session, const or_verdict_t *verdict)
-{
-    const uint32_t *parents = or_token_tree_parents(session->tree);
-    uint32_t parent = 0;
-    for (uint32_t i = 0; i < verdict->accepted_count; i++) {
-        uint32_t node = verdict->accepted[i];
-        if (node == 0 || node > or_token_tree_count(session->tree) || parents[node] != parent) {
-            return false;
-        }
-        parent = node;
-    }
-    return true;
-}
-
-// The prefix hash after the path and `next`.
-static uint64_t hash_after(const or_dsession_t *session, const or_verdict_t *verdict)
-{
-    const int32_t *tokens = or_token_tree_tokens(session->tree);
-    uint64_t hash = session->log.hash;
-    for (uint32_t i = 0; i < verdict->accepted_count; i++) {
-        uint32_t token = (uint32_t)tokens[verdict->accepted[i]];
-        hash = or_prefix_hash(hash, &token, 1);
-    }
-    return or_prefix_hash(hash, &verdict->next, 1);
-}
-
-// What a lane makes of a verdict: it keeps its part of the path, and learns what came after it.
-static or_status_t tell_lane(or_dsession_t *session, uint32_t index, const or_verdict_t *verdict)
-{
-    or_lane_t *lane = &session->lanes[index];
-    const int32_t *tokens = or_token_tree_tokens(session->tree);
-    uint32_t path[OR_TREE_NODES_MAX];
-    uint32_t count = 0;
-    for (; count < verdict->accepted_count; count++) {
-        path[count] = or_merge_origin(session->merge, index, verdict->accepted[count]);
-        if (path[count] == 0) {
-            break;
-        }
-    }
-    int32_t next =
-        count < verdict->accepted_count ? tokens[verdict->accepted[count]] : (int32_t)verdict->next;
-    if (index == 0) { // the belief is about the first model
-        or_builder_learn(lane->builder, &session->belief, session->calibration, path, count, next);
-    }
-    return or_lane_keep(lane, session->log.length, path, count);
-}
-
-or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shared,
-                                const or_verdict_t *verdict)
-{
-    if (verdict->round < session->round) {
-        return OR_OK;
-    }
-    bool ours = session->tree_round == verdict->round;
-    if (verdict->round != session->round || verdict->base_length != session->log.length ||
-        verdict->next >= or_vocab_size(shared->vocab) || (verdict->accepted_count > 0 && !ours) ||
-        !is_path(session, verdict) || hash_after(session, verdict) != verdict->hash) {
-        return or_fail(OR_ERR_MISMATCH,
-                       "the verdict of round %llu does not fit our prefix of %u tokens",
-                       (unsigned long long)verdict->round, session->log.length);
-    }
-    if ((uint64_t)session->log.length + verdict->accepted_count + 1 > session->log.capacity) {
-        return or_fail(OR_ERR_MISMATCH, "the text has outgrown this drafter's context");
-    }
-    or_status_t status = OR_OK;
-    if (ours && session->built) {
-        for (uint32_t i = 0; status == OR_OK && i < session->lane_count; i++) {
-            status = tell_lane(session, i, verdict);
-        }
-    }
-    const int32_t *tokens = or_token_tree_tokens(session->tree);
-    for (uint32_t i = 0; status == OR_OK && i < verdict->accepted_count; i++) {
-        status = or_token_log_append(&session->log, &tokens[verdict->accepted[i]], 1);
-    }
-    int32_t next = (int32_t)verdict->next;
-    if (status == OR_OK) {
-        status = or_token_log_append(&session->log, &next, 1);
-    }
-    if (status != OR_OK) { // only our own mistake could bring this; a replay mends it
-        session->tree_round = 0;
-        return status;
-    }
-    session->round = verdict->round + 1;
-    session->tree_round = 0;
-    session->wanted = verdict->finish == OR_FINISH_NONE;
-    return OR_OK;
-}
-
-static or_noise_place_t place_after(const or_dsession_t *session, const or_dshared_t *shared)
-{
-    const uint32_t *widths = or_vocab_widths(shared->vocab);
-    or_noise_place_t place = {0, 0};
-    for (uint32_t i = session->terms.open.prompt_length; i < session->log.length; i++) {
-        place = or_noise_advance(place, widths[session->log.tokens[i]]);
-    }
-    return place;
-}
-
 // A lane's method, shape and nodes. Several models share the sequences of the shape, and draw with
 // numbers of their own.
 static or_draft_method_t suit_lane(const or_dsession_t *session, uint32_t index,
@@ -273,6 +175,30 @@ static or_draft_method_t suit_lane(const or_dsession_t *session, uint32_t index,
     return OR_DRAFT_KSEQ;
 }
 
+// What a lane's trees are grown from; who draws sets the chooser.
+static or_build_job_t job_of(or_dsession_t *session, const or_dshared_t *shared, uint32_t index)
+{
+    const or_open_session_t *open = &session->terms.open;
+    return (or_build_job_t){
+        .sequence = session->lanes[index].kv,
+        .history = session->log.tokens,
+        .history_count = session->log.length,
+        .place = or_dsession_place(session, shared),
+        .noise_key = {open->noise_key},
+        .sampling = open->sampling,
+        .draft_temperature = open->draft_temperature,
+        .shape = session->shape,
+        .calibrated = open->draft_calibrated,
+        .threshold = open->draft_threshold,
+        .calibration = session->calibration,
+        .nodes_max = open->draft_nodes,
+        .depth_max = open->draft_depth,
+        .map = session->map != NULL ? session->map->to : NULL,
+        .strings = session->slrs.strings,
+        .belief = &session->belief,
+    };
+}
+
 static or_status_t build_lane(or_dsession_t *session, const or_dshared_t *shared, uint32_t index)
 {
     const or_open_session_t *open = &session->terms.open;
@@ -280,23 +206,8 @@ static or_status_t build_lane(or_dsession_t *session, const or_dshared_t *shared
     or_rng_key_t key = {open->draft_key};
     key = index == 0 ? key : or_rng_key(key.value, index);
     or_keyed_chooser_t chooser = or_keyed_chooser(key, session->round, (or_rng_key_t){0}, NULL);
-    or_build_job_t job = {
-        .sequence = lane->kv,
-        .history = session->log.tokens,
-        .history_count = session->log.length,
-        .place = place_after(session, shared),
-        .noise_key = {open->noise_key},
-        .sampling = open->sampling,
-        .draft_temperature = open->draft_temperature,
-        .chooser = &chooser.chooser,
-        .shape = session->shape,
-        .calibrated = open->draft_calibrated,
-        .threshold = open->draft_threshold,
-        .calibration = session->calibration,
-        .nodes_max = open->draft_nodes,
-        .depth_max = open->draft_depth,
-        .belief = &session->belief,
-    };
+    or_build_job_t job = job_of(session, shared, index);
+    job.chooser = &chooser.chooser;
     or_draft_method_t method = suit_lane(session, index, &job);
     or_build_job_suit(&job, method, (or_accept_rule_t)open->accept_rule);
     or_status_t status = OR_OK;
@@ -339,6 +250,9 @@ or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared
     session->built =
         session->log.length <= or_model_context(shared->model) && open->draft_nodes > 0;
     or_status_t status = session->built ? build(session, shared) : OR_OK;
+    if (status == OR_OK) {
+        status = or_dstrings_take_chain(&session->slrs, session->built);
+    }
     if (status != OR_OK) {
         return status;
     }
@@ -349,4 +263,59 @@ or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared
     session->passes_all = passes_all;
     session->draft_us = (uint32_t)((or_clock_now(shared->clock) - started) / 1000);
     return OR_OK;
+}
+
+// ---- questions (slrs) ----
+
+or_status_t or_dsession_ask(or_dsession_t *session, const or_psi_request_t *request)
+{
+    if (request->round < session->round) {
+        return OR_OK;
+    }
+    if (session->slrs.strings == NULL) {
+        return or_fail(OR_ERR_INVALID, "a question about strings that this session does not draft");
+    }
+    bool known = session->wanted || session->tree_round == session->round;
+    if (!known || request->round != session->round || request->base_length != session->log.length ||
+        request->base_hash != session->log.hash) {
+        return or_fail(OR_ERR_MISMATCH,
+                       "the question about round %llu does not fit our prefix of %u tokens",
+                       (unsigned long long)request->round, session->log.length);
+    }
+    return or_dstrings_ask(&session->slrs, request);
+}
+
+bool or_dsession_is_asked(const or_dsession_t *session)
+{
+    return session->tree_round != 0 && session->slrs.question_round == session->tree_round;
+}
+
+or_status_t or_dsession_answer(or_dsession_t *session, const or_dshared_t *shared,
+                               or_psi_reply_t *reply)
+{
+    or_dstrings_t *slrs = &session->slrs;
+    or_lane_t *lane = &session->lanes[0];
+    or_build_job_t job = job_of(session, shared, 0);
+    or_build_job_suit(&job, OR_DRAFT_CHAIN, OR_ACCEPT_SLRS);
+    if (slrs->question_node >= or_token_tree_count(slrs->chain)) {
+        slrs->question_round = 0;
+        return or_fail(OR_ERR_INVALID, "a question about what follows node %u of a chain of %u",
+                       slrs->question_node, or_token_tree_count(slrs->chain));
+    }
+    // The pages may have gone to another session since the chain was drawn.
+    bool cold = or_kv_sequence_length(lane->kv) != session->log.length;
+    or_status_t status = cold ? or_lane_catch_up(lane, &session->log, &job.root_row) : OR_OK;
+    or_strings_law_t law;
+    if (status == OR_OK) {
+        status = or_strings_ask(slrs->strings, lane->builder, &job, cold, slrs->question_node,
+                                slrs->question_tokens, slrs->question_count, &law);
+    }
+    if (status == OR_OK) {
+        *reply = (or_psi_reply_t){slrs->question_round, slrs->question_node, law.tokens, law.psi,
+                                  law.count};
+    }
+    if (status == OR_OK || status == OR_ERR_INVALID) {
+        slrs->question_round = 0;
+    }
+    return status;
 }

@@ -13,6 +13,8 @@
 #include "common/model/model.h"
 #include "common/text/vocab.h"
 #include "drafter/lane.h"
+#include "drafter/maps.h"
+#include "drafter/session_strings.h"
 #include "proto/terms.h"
 #include "proto/token_log.h"
 
@@ -21,13 +23,19 @@
 typedef struct {
     or_session_id_t id; // 0: this place is free
     or_terms_t terms;
+    or_map_t *map; // that guesses are restricted by, held; NULL: they are not
     or_token_log_t log;
+    // Where token `place_at` of the log begins: the next one, when the last Prefix said so; else the
+    // first of the completion.
+    or_noise_place_t place;
+    uint32_t place_at;
     or_lane_t lanes[OR_DRAFT_MODELS_MAX];
     uint32_t lane_count; // 1, unless several models draft
     or_merge_t *merge;   // the lanes' trees into `tree`
     or_shape_t shape;    // of its trees, for methods that have one
     or_belief_t belief;
     or_calibration_t *calibration; // of the shared ones; NULL if the method uses none
+    or_dstrings_t slrs;            // with that rule, what travels
     or_token_tree_t *tree;
     uint64_t round;      // 0 before the first prefix
     uint64_t tree_round; // of `tree`; 0 if there is none
@@ -46,13 +54,17 @@ typedef struct {
     const or_clock_t *clock;
     uint32_t nodes_max;
     or_calibrations_t *calibrations;
+    or_maps_t *maps;       // of `vocab`, for sessions that are restricted by one
+    or_targets_t *targets; // for sessions that draft strings (slrs)
     // Further models of the same vocabulary, for method multi; they hold as many positions as `model`
     // or more.
     or_model_t *const *more_models;
     uint32_t more_count; // at most OR_DRAFT_MODELS_MAX - 1
 } or_dshared_t;
 
-// Fill a free place. OR_ERR_UNSUPPORTED (method), OR_ERR_INVALID (sampling), OR_ERR_NO_MEMORY.
+// Fill a free place. OR_ERR_UNSUPPORTED (method), OR_ERR_INVALID (sampling; a map that leaves no
+// token), OR_ERR_NOT_FOUND (the map, or for slrs the
+// target's vocabulary, is not here), OR_ERR_NO_MEMORY.
 or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared, or_session_id_t id,
                              const or_open_session_t *open);
 void or_dsession_close(or_dsession_t *session);
@@ -61,8 +73,10 @@ void or_dsession_close(or_dsession_t *session);
 bool or_dsession_holds_pages(const or_dsession_t *session);
 void or_dsession_drop_pages(or_dsession_t *session);
 
-// Take committed tokens. *again: the prefix is what the last tree stands on already, so send that
-// tree again. OR_ERR_MISMATCH (replay from 0, please), OR_ERR_INVALID, OR_ERR_FULL.
+// Take committed tokens. Where they go on along the last tree, keep the K and V of that path; where
+// they differ from what we hold, keep what lies before. Learn, if it says what became of the tree.
+// *again: the prefix is what the last tree stands on already, so send that tree again.
+// OR_ERR_MISMATCH (replay from 0, please), OR_ERR_INVALID, OR_ERR_FULL; nothing has changed then.
 or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *shared,
                                const or_prefix_t *prefix, bool *again);
 
@@ -71,6 +85,19 @@ or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *share
 or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shared,
                                 const or_verdict_t *verdict);
 
+// Where the next token begins.
+or_noise_place_t or_dsession_place(const or_dsession_t *session, const or_dshared_t *shared);
+
 // Bring the cache up to date, in passes of the model's size, and grow session->tree for
 // session->round. OR_ERR_FULL: no pages.
 or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared);
+
+// slrs: take a question about the chain of `session->round`, which may still be drawn; old ones are
+// ignored. OR_ERR_MISMATCH if it does not fit what we hold; OR_ERR_INVALID, OR_ERR_NO_MEMORY.
+or_status_t or_dsession_ask(or_dsession_t *session, const or_psi_request_t *request);
+// Is there one to answer?
+bool or_dsession_is_asked(const or_dsession_t *session);
+// Answer it, bringing the cache up to date first. The reply borrows from the session until the next
+// answer or tree. OR_ERR_FULL: no pages; OR_ERR_INVALID (node or tokens): there is no answer.
+or_status_t or_dsession_answer(or_dsession_t *session, const or_dshared_t *shared,
+                               or_psi_reply_t *reply);

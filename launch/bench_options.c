@@ -14,9 +14,9 @@ static const or_option_t table[] = {
     {"model", "m", OR_OPTION_STRING, AT(model), "FILE",
      "target model (GGUF); the demonstration pair if not given"},
     {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
-     "draft model of the same vocabulary"},
+     "draft model; any vocabulary will do"},
     {"multi-model", NULL, OR_OPTION_LIST, AT(multi_models), "FILE",
-     "a further draft model of the same vocabulary, for the method multi"},
+     "a further draft model, of the first one's vocabulary, for the method multi"},
     {"acceptance-file", NULL, OR_OPTION_STRING, AT(acceptance_file), "FILE",
      "where the drafter remembers how often guesses are accepted (sequoia, calibrated dyspec)"},
     {"connect", NULL, OR_OPTION_STRING, AT(connect), "ENDPOINT",
@@ -58,6 +58,8 @@ static const or_option_t table[] = {
      "dyspec-t: keep guesses likelier to be reached than P; 0: what suits the number of nodes"},
     {"draft-calibrated", NULL, OR_OPTION_FLAG, AT(draft_calibrated), NULL,
      "dyspec, dyspec-t: grow by measured acceptance, not by the drafter's probabilities"},
+    {"vocab-map", NULL, OR_OPTION_STRING, AT(vocab_map), "NAME",
+     "a drafter of another vocabulary: tli, slem, slrs, union, same or auto, as for generate"},
     {"allow-lossy", NULL, OR_OPTION_FLAG, AT(allow_lossy), NULL,
      "rules may be named that do not sample the target's law (typical, lenient)"},
     {"lenience", NULL, OR_OPTION_FLOAT, AT(lenience), "L",
@@ -114,6 +116,7 @@ or_bench_config_t or_bench_config_default(void)
                                .draft_depth = 16,
                                .law_entries = OR_LAW_ENTRIES,
                                .draft_temperature = -1.0F,
+                               .vocab_map = (char *)"auto",
                                .log_level = (char *)"warn"};
 }
 

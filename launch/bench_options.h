@@ -21,6 +21,7 @@ typedef struct {
     uint32_t draft_depth, law_entries;
     float draft_temperature; // -1: not given
     bool draft_calibrated, allow_lossy;
+    char *vocab_map;
     float lenience, typical_epsilon, typical_delta, draft_threshold; // 0: the usual
     char *synthetic; // acceptance by rank; NULL: with models
     uint32_t step_us, draft_us;

@@ -60,6 +60,10 @@ static or_status_t check_pair(const request_t *request, pair_t pair)
             "%s does not sample the target's law: --allow-lossy compares it all the same",
             or_accept_rule_name(pair.rule));
     }
+    status = or_vocab_method_check(request->choice->vocab_method, pair.rule);
+    if (status != OR_OK) {
+        return status;
+    }
     for (uint32_t i = 0; i < request->temperature_count; i++) {
         status = or_methods_check(pair.method, pair.rule, request->temperatures[i]);
         if (status == OR_OK) {
@@ -82,7 +86,9 @@ static or_status_t add_all_pairs(request_t *request)
             if (or_draft_method_parse(method, &pair.method) == OR_OK &&
                 or_accept_rule_parse(rule, &pair.rule) == OR_OK &&
                 (pair.method != OR_DRAFT_MULTI || request->choice->multi) &&
-                !or_accept_rule_is_lossy(pair.rule) && check_pair(request, pair) == OR_OK) {
+                !or_accept_rule_is_lossy(pair.rule) &&
+                (pair.rule != OR_ACCEPT_SLRS || request->choice->vocab_method == OR_VOCAB_SLRS) &&
+                check_pair(request, pair) == OR_OK) {
                 status = add_pair(request, pair);
             }
         }

@@ -45,6 +45,7 @@ typedef struct {
     bool multi;               // there are further draft models: "all" has the method multi
     bool calibrated;          // dyspec and dyspec-t grow by measured acceptance
     bool allow_lossy;         // rules that are no samples of the target's law may be named
+    or_vocab_method_t vocab_method;
 } or_bench_plan_choice_t;
 
 // OR_ERR_INVALID names the option and what is allowed. The caller calls or_bench_plan_fini, on

@@ -62,6 +62,7 @@ static or_generate_request_t make_request(const bench_t *bench, const or_bench_c
         .typical_delta = config->typical_delta,
         .draft_threshold = config->draft_threshold,
         .draft_calibrated = config->draft_calibrated,
+        .vocab_method = bench->place->vocab_method,
     };
     request.sampling.temperature = c->temperature;
     return request;

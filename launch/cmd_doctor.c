@@ -21,7 +21,7 @@ static const or_option_t table[] = {
     {"model", "m", OR_OPTION_STRING, offsetof(config_t, model), "FILE",
      "target model (GGUF); the demonstration pair if neither model is given"},
     {"model-draft", "md", OR_OPTION_STRING, offsetof(config_t, draft_model), "FILE",
-     "draft model of the same vocabulary"},
+     "draft model; any vocabulary will do"},
     {"connect", NULL, OR_OPTION_STRING, offsetof(config_t, connect), "ENDPOINT",
      "a coordinator to look at; else the one at --listen, if one runs there"},
     {"listen", NULL, OR_OPTION_STRING, offsetof(config_t, listen), "ENDPOINT",

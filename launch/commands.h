@@ -16,8 +16,9 @@ int or_command_bench(int argc, char **argv);
 int or_command_up(int argc, char **argv);
 int or_command_doctor(int argc, char **argv);
 int or_command_tokenize(int argc, char **argv);
-int or_command_model(int argc, char **argv); // of which there are two:
+int or_command_model(int argc, char **argv); // of which there are three:
 int or_command_model_inspect(int argc, char **argv);
+int or_command_model_compare(int argc, char **argv);
 int or_command_model_eval(int argc, char **argv);
 
 // Print or_error_text() as "outrider <command>: ..." and return `code`.

@@ -190,13 +190,11 @@ static void check_pair(or_doctor_t *doctor, const or_doctor_model_t *target,
         or_doctor_say(doctor, OR_CHECK_OK, "pair", NULL, "both have the same vocabulary");
         return;
     }
-    or_doctor_say(
-        doctor, OR_CHECK_FAIL, "pair",
-        "choose a draft model with the target's vocabulary (`outrider model inspect FILE` "
-        "prints its hash), or use --plain",
-        "the draft model's vocabulary (%" PRIu32 " tokens, %016" PRIx64
-        ") is not the target's (%" PRIu32 " tokens, %016" PRIx64 "): a coordinator refuses it",
-        draft->vocab_size, draft->vocab_hash, target->vocab_size, target->vocab_hash);
+    or_doctor_say(doctor, OR_CHECK_WARN, "pair",
+                  "see `outrider model compare DRAFT TARGET` for how they meet and what that costs",
+                  "the draft model's vocabulary (%" PRIu32 " tokens, %016" PRIx64
+                  ") is not the target's (%" PRIu32 " tokens, %016" PRIx64 "): it is translated",
+                  draft->vocab_size, draft->vocab_hash, target->vocab_size, target->vocab_hash);
 }
 
 static void check_memory(or_doctor_t *doctor, uint64_t needed)

@@ -153,15 +153,15 @@ static void check_drafters(or_doctor_t *doctor, const or_probe_t *probe, const c
     }
 }
 
-// Would the coordinator take this file?
+// Would the coordinator take this file? A drafter's vocabulary may be any.
 static void check_fit(or_doctor_t *doctor, const or_probe_t *probe, const or_doctor_model_t *model,
-                      const char *advice)
+                      or_check_state_t misfit, const char *advice)
 {
     if (!model->given || model->vocab_hash == 0) {
         return;
     }
     bool fits = model->vocab_hash == probe->vocab_hash;
-    or_doctor_say(doctor, fits ? OR_CHECK_OK : OR_CHECK_FAIL, model->role, fits ? NULL : advice,
+    or_doctor_say(doctor, fits ? OR_CHECK_OK : misfit, model->role, fits ? NULL : advice,
                   "%s has %s vocabulary as the coordinator's target (%016" PRIx64 ")",
                   basename(model->path), fits ? "the same" : "not the same", probe->vocab_hash);
 }
@@ -230,10 +230,11 @@ void or_doctor_check_coordinator(or_doctor_t *doctor, const or_doctor_model_t *t
     check_trust(doctor, &probe);
     check_verifier(doctor, &probe, hub->endpoint, target);
     check_drafters(doctor, &probe, hub->endpoint, draft);
-    check_fit(doctor, &probe, target,
+    check_fit(doctor, &probe, target, OR_CHECK_FAIL,
               "start coordinator and verifier with this file, or name theirs");
     check_target_name(doctor, &probe, target);
-    check_fit(doctor, &probe, draft, "name a draft model with the target's vocabulary");
+    check_fit(doctor, &probe, draft, OR_CHECK_WARN,
+              "it is translated: see `outrider model compare DRAFT TARGET` for what that costs");
     check_round_trips(doctor, &probe);
     or_probe_close(&probe);
 }

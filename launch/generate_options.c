@@ -21,9 +21,9 @@ static const or_option_t table[] = {
     {"model", "m", OR_OPTION_STRING, AT(model), "FILE",
      "target model (GGUF); the demonstration pair if not given"},
     {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
-     "draft model of the same vocabulary"},
+     "draft model; any vocabulary will do (--vocab-map)"},
     {"multi-model", NULL, OR_OPTION_LIST, AT(multi_models), "FILE",
-     "a further draft model of the same vocabulary, for --draft-method multi"},
+     "a further draft model, of the first one's vocabulary, for --draft-method multi"},
     {"acceptance-file", NULL, OR_OPTION_STRING, AT(acceptance_file), "FILE",
      "where the drafter remembers how often guesses are accepted (sequoia, calibrated dyspec)"},
     {"connect", NULL, OR_OPTION_STRING, AT(connect), "ENDPOINT",
@@ -72,7 +72,13 @@ static const or_option_t table[] = {
     {"accept", NULL, OR_OPTION_STRING, AT(accept), "NAME",
      "acceptance rule: coupled; greedy at temperature 0; naive; sps, block, kseq, otm, "
      "multi-round, recursive or traversal, which believe what the drafter says it drew and take "
-     "trusted drafters only; typical, lenient with --allow-lossy"},
+     "trusted drafters only; slrs with --vocab-map slrs; typical, lenient with --allow-lossy; if "
+     "not "
+     "given, coupled"},
+    {"vocab-map", NULL, OR_OPTION_STRING, AT(vocab_map), "NAME",
+     "a drafter of another vocabulary: tli (draft what both have), slem (by way of the text), slrs "
+     "(its rejection rule), union (the papers' baseline), same (none such), or auto; see outrider "
+     "model compare"},
     {"draft-nodes", NULL, OR_OPTION_UINT32, AT(draft_nodes), "N", "most guesses a round"},
     {"draft-depth", NULL, OR_OPTION_UINT32, AT(draft_depth), "N", "most guesses in a row"},
     {"draft-shape", NULL, OR_OPTION_STRING, AT(draft_shape), "SHAPE",
@@ -125,7 +131,7 @@ or_generate_config_t or_generate_config_default(void)
     return (or_generate_config_t){.predict = 128,
                                   .sampling = or_sampling_default(),
                                   .seed = (char *)"random",
-                                  .accept = (char *)"coupled",
+                                  .vocab_map = (char *)"auto",
                                   .draft_nodes = 16,
                                   .draft_depth = 16,
                                   .law_entries = OR_LAW_ENTRIES,
@@ -256,11 +262,26 @@ static or_status_t make_shape(const or_generate_config_t *config, or_draft_metho
     return OR_OK;
 }
 
+// The rule that goes without saying.
+static const char *usual_accept(const or_generate_config_t *config, or_vocab_method_t vocab_method)
+{
+    return config->accept != NULL          ? config->accept
+           : vocab_method == OR_VOCAB_SLRS ? "slrs"
+                                           : "coupled";
+}
+
 static or_status_t make_methods(const or_generate_config_t *config, or_generate_request_t *request)
 {
     or_draft_method_t method;
     or_accept_rule_t rule;
-    or_status_t status = or_accept_rule_parse(config->accept, &rule);
+    or_vocab_method_t vocab_method;
+    or_status_t status = or_vocab_method_parse(config->vocab_map, &vocab_method);
+    if (status == OR_OK) {
+        status = or_accept_rule_parse(usual_accept(config, vocab_method), &rule);
+    }
+    if (status == OR_OK) {
+        status = or_vocab_method_check(vocab_method, rule);
+    }
     if (status == OR_OK) {
         method = or_accept_rule_usual_method(rule);
         status = config->draft_method != NULL ? or_draft_method_parse(config->draft_method, &method)
@@ -281,6 +302,7 @@ static or_status_t make_methods(const or_generate_config_t *config, or_generate_
     if (status == OR_OK) {
         request->draft_method = method;
         request->accept_rule = rule;
+        request->vocab_method = vocab_method;
         request->plain = config->plain || method == OR_DRAFT_NONE;
     }
     return status;

@@ -18,7 +18,8 @@ typedef struct {
     char *seed; // a number or "random"
     bool ignore_end, special;
     char *draft_method; // NULL: the rule's usual one
-    char *accept;
+    char *accept;       // NULL: coupled, or what --vocab-map needs
+    char *vocab_map;
     char *draft_shape; // NULL: the method's own
     uint32_t draft_nodes, draft_depth, law_entries;
     bool allow_lossy, draft_calibrated;

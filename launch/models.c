@@ -41,9 +41,8 @@ or_status_t or_models_choose(char **model, char **draft, bool plain)
         return OR_OK;
     }
     if (own_target) {
-        return or_fail(OR_ERR_INVALID,
-                       "-m names a target; name a draft model of the same vocabulary with -md, or "
-                       "decode without one with --plain");
+        return or_fail(OR_ERR_INVALID, "-m names a target; name a draft model with -md, or "
+                                       "decode without one with --plain");
     }
     return use_demonstration(OR_DEMO_DRAFT, draft);
 }

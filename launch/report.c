@@ -50,6 +50,8 @@ or_status_t or_report_add(or_report_t *report, const or_generate_delta_t *delta)
         report->stats = delta->stats;
         snprintf(report->arith_id, sizeof report->arith_id, "%s", delta->arith_id);
         snprintf(report->note, sizeof report->note, "%s", delta->note);
+        snprintf(report->vocab_map, sizeof report->vocab_map, "%s", delta->vocab_map);
+        snprintf(report->vocab_why, sizeof report->vocab_why, "%s", delta->vocab_why);
     }
     return OR_OK;
 }
@@ -92,6 +94,9 @@ void or_report_print_summary(const or_report_t *report, FILE *out)
     }
     if (report->note[0] != '\0') {
         fprintf(out, "note: %s\n", report->note);
+    }
+    if (report->vocab_map[0] != '\0' && strcmp(report->vocab_map, "same") != 0) {
+        fprintf(out, "vocabulary map %s: %s\n", report->vocab_map, report->vocab_why);
     }
     fprintf(out, "%" PRIu32 " token%s", tokens, tokens == 1 ? "" : "s");
     if (tokens > 0) {
@@ -172,6 +177,10 @@ or_status_t or_report_print_json(const or_report_t *report, const or_generate_re
         "draft_method", request->plain ? "none" : or_draft_method_name(request->draft_method),
         "accept", or_accept_rule_name(request->accept_rule), //
         "arith_id", report->arith_id, "note", report->note[0] != '\0' ? report->note : NULL);
+    if (report->vocab_map[0] != '\0') {
+        json_object_set_new(line, "vocab_map", json_string(report->vocab_map));
+        json_object_set_new(line, "vocab_map_why", json_string(report->vocab_why));
+    }
     if (report->lossy) {
         json_object_set_new(line, "lossy", json_true());
     }

@@ -4,6 +4,7 @@
 // (Every way of spoiling draws: common/decode/draws_test.c.)
 #include "proto/draft_check.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ static const uint32_t bad_weights[] = {30000, 30000, 5537};
 static const or_reduced_law_t law = {law_tokens, law_weights, 3};
 static const or_reduced_law_t bad_law = {law_tokens, bad_weights, 3};
 static const uint32_t zeros[] = {0, 0, 0}, in_order[] = {0, 1, 2};
-static const uint32_t siblings[] = {1, 2, 3};
+static const uint32_t siblings[] = {1, 2, 3}, chain[] = {1, 1, 1};
 static const uint32_t tokens[] = {1, 2, 5}, twins[] = {1, 2, 1}, beyond[] = {1, 2, 10};
 
 static or_token_tree_t *tree;
@@ -117,7 +118,6 @@ static void what_a_ratio_rule_cannot_judge_is_refused(void **state)
     (void)state;
     static const or_accept_rule_t rules[] = {OR_ACCEPT_SPS, OR_ACCEPT_MULTI_ROUND,
                                              OR_ACCEPT_RECURSIVE};
-    static const uint32_t chain[] = {1, 1, 1};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         or_draft_tree_t bare = {.tokens = tokens, .back = chain, .count = 3};
         expect_refusal(&bare, rules[i], or_accept_rule_name(rules[i]));
@@ -163,6 +163,64 @@ static void too_many_nodes_are_refused(void **state)
     assert_int_equal(or_token_tree_count(tree), 0);
 }
 
+// Three guesses of a text, one after the other.
+static or_draft_tree_t strings(const double *psi)
+{
+    return (or_draft_tree_t){
+        .round = 1, .tokens = tokens, .back = chain, .count = 3, .psi = psi, .psi_count = 3};
+}
+
+static void slrs_needs_a_chain_and_its_psi(void **state)
+{
+    (void)state;
+    static const double psi[] = {1, 0.5, 5e-324};
+    static const double spoilt[][3] = {{1, -0.1, 1}, {1.1, 1, 1}, {1, 1, NAN}, {1, INFINITY, 1}};
+    static const uint32_t forked[] = {1, 1, 2};
+    or_draft_tree_t sent = strings(psi);
+    assert_int_equal(check(&sent, OR_ACCEPT_SLRS), OR_OK);
+    const or_draft_tree_t empty = {.round = 1};
+    assert_int_equal(check(&empty, OR_ACCEPT_SLRS), OR_OK);
+    sent.back = forked;
+    expect_refusal(&sent, OR_ACCEPT_SLRS, "chains");
+    for (size_t i = 0; i < sizeof spoilt / sizeof *spoilt; i++) {
+        sent = strings(spoilt[i]);
+        expect_refusal(&sent, OR_ACCEPT_SLRS, "no probability");
+    }
+    sent.psi_count = 0;
+    expect_refusal(&sent, OR_ACCEPT_SLRS, "needs the psi");
+    sent.psi_count = 2; // the codec would not let this pass
+    assert_int_equal(or_draft_tree_check(&sent, OR_ACCEPT_SLRS, ROOT, VOCAB, tree), OR_ERR_INVALID);
+    sent = strings(psi);
+    expect_refusal(&sent, OR_ACCEPT_COUPLED, "psi is for rule slrs");
+    expect_refusal(&sent, OR_ACCEPT_SPS, "psi is for rule slrs");
+}
+
+// With a target of 5 tokens the last one here is outside.
+static void nothing_follows_what_the_target_does_not_have(void **state)
+{
+    (void)state;
+    static const uint32_t moved[] = {5, 1, 2};
+    static const double psi[] = {1, 0.5, 0}, no_psi[] = {1, 0, 0};
+    or_draft_tree_t sent = usual(tokens);
+    assert_int_equal(check(&sent, OR_ACCEPT_RECURSIVE), OR_OK);
+    assert_int_equal(or_draft_outside_check(&sent, tree, 5), OR_OK);
+    sent = usual(moved);
+    assert_int_equal(check(&sent, OR_ACCEPT_RECURSIVE), OR_OK);
+    assert_int_equal(or_draft_outside_check(&sent, tree, 5), OR_OK); // a leaf, though the first
+    sent.back = chain;
+    sent.draw_order = zeros;
+    assert_int_equal(check(&sent, OR_ACCEPT_RECURSIVE), OR_OK);
+    assert_int_equal(or_draft_outside_check(&sent, tree, 5), OR_ERR_INVALID);
+    assert_int_equal(or_draft_outside_check(&sent, tree, 6), OR_OK);
+    sent = strings(psi);
+    assert_int_equal(check(&sent, OR_ACCEPT_SLRS), OR_OK);
+    assert_int_equal(or_draft_outside_check(&sent, tree, 5), OR_OK);
+    assert_int_equal(or_draft_outside_check(&sent, tree, 6), OR_ERR_INVALID); // a psi of 0
+    sent = strings(no_psi);
+    assert_int_equal(check(&sent, OR_ACCEPT_SLRS), OR_OK);
+    assert_int_equal(or_draft_outside_check(&sent, tree, 5), OR_ERR_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +229,8 @@ int main(void)
         cmocka_unit_test(what_a_ratio_rule_cannot_judge_is_refused),
         cmocka_unit_test(law_and_order_are_needed_of_every_node),
         cmocka_unit_test(too_many_nodes_are_refused),
+        cmocka_unit_test(slrs_needs_a_chain_and_its_psi),
+        cmocka_unit_test(nothing_follows_what_the_target_does_not_have),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

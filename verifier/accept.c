@@ -22,6 +22,7 @@ static const rule_t rules[] = {
     {OR_ACCEPT_TRAVERSAL, NULL, or_accept_traversal},
     {OR_ACCEPT_TYPICAL, NULL, or_accept_typical},
     {OR_ACCEPT_LENIENT, or_accept_lenient, NULL},
+    {OR_ACCEPT_SLRS, NULL, or_accept_slrs},
 };
 
 static const rule_t *find_rule(or_accept_rule_t number)

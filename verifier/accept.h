@@ -3,7 +3,8 @@
 //
 // A rule is one file, accept_<rule>.c, and one row of the table in accept.c. Every rule here is
 // lossless for the drafting methods that common/decode/methods.h pairs it with, but for those it
-// calls lossy. All chance comes through job->chooser, so that tests/exactness can enumerate it. One
+// calls lossy. A tree may guess tokens that the target does not have, with ids beyond its vocabulary
+// and nothing after them: q is 0 there and no rule takes one. All chance comes through job->chooser, so that tests/exactness can enumerate it. One
 // thread.
 #pragma once
 
@@ -15,7 +16,8 @@
 #include "verifier/residual.h"
 
 // The target's law after `node` (0: the root) when `history` ends with that node's token. With
-// weights where the rule uses laws (or_accept_rule_uses_laws) or is lossy. Valid until the next call.
+// weights where the rule uses laws (or_accept_rule_uses_laws), is lossy or is slrs. Valid until the
+// next call. Not asked where a node's token is none of the target's.
 typedef or_status_t (*or_target_law_t)(void *context, uint32_t node, const int32_t *history,
                                        uint32_t history_count, or_law_t *law);
 
@@ -26,13 +28,21 @@ typedef struct or_traversal or_traversal_t;
 or_status_t or_traversal_create(uint32_t depth_max, or_traversal_t **traversal_p);
 void or_traversal_destroy(or_traversal_t **traversal_p);
 
+// slrs: the probabilities psi(t | node) that the drafter's text begins with t, for the tokens of `q`
+// (psi[i] of q->ids[i]). OR_ERR_AGAIN: they are not here yet; or_accept_resume when they are.
+typedef or_status_t (*or_string_law_t)(void *context, uint32_t node, const or_law_t *q,
+                                       const double **psi);
+
 typedef struct {
     const or_token_tree_t *tree;
     const or_draws_t *draws; // checked (or_draws_check); NULL where the rule does not use laws
     or_target_law_t law;
     void *law_context;
+    const double *psi;          // slrs: psi(node | its parent), entry i of node i + 1; else NULL
+    or_string_law_t string_law; // slrs; asked only where a guess was rejected
+    void *string_context;
     or_chooser_t *chooser;
-    or_residual_t *residual;   // scratch; NULL where the rule does not use laws
+    or_residual_t *residual;   // scratch; NULL where the rule neither uses laws nor is slrs
     or_traversal_t *traversal; // scratch as deep as the tree; NULL for other rules than its own
     // What the lossy rules let pass (proto/message.h, or_open_session_t).
     double lenience, typical_epsilon, typical_delta;
@@ -53,6 +63,11 @@ typedef struct {
     bool stopped; // `next` is a stop id: nothing comes after it
 } or_acceptance_t;
 
-// Errors are those of job->law, and OR_ERR_UNSUPPORTED for an unknown rule.
+// Errors are those of job->law and job->string_law, and OR_ERR_UNSUPPORTED for an unknown rule.
 or_status_t or_accept(or_accept_rule_t rule, const or_accept_job_t *job,
                       or_acceptance_t *acceptance);
+
+// slrs, after OR_ERR_AGAIN: `node` is where string_law was asked. The path there stays accepted and the
+// guess after it rejected; of the target only the law at `node` is asked for.
+or_status_t or_accept_resume(const or_accept_job_t *job, uint32_t node,
+                             or_acceptance_t *acceptance);

@@ -32,6 +32,7 @@ int32_t or_accept_lenient(const or_accept_job_t *job, uint32_t node, const or_la
 or_status_t or_accept_block(const or_accept_job_t *job, or_acceptance_t *acceptance);
 or_status_t or_accept_traversal(const or_accept_job_t *job, or_acceptance_t *acceptance);
 or_status_t or_accept_typical(const or_accept_job_t *job, or_acceptance_t *acceptance);
+or_status_t or_accept_slrs(const or_accept_job_t *job, or_acceptance_t *acceptance);
 
 // ---- for rules that judge ----
 

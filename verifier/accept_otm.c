@@ -147,7 +147,9 @@ static void lay_token(line_t *line, uint32_t token)
     double length = line->iid->p[token];
     double q = line->iid->q[token];
     double last = line->free_length > length ? line->free_length - length : 0;
-    if (q >= worth_between(line, 0, length)) {
+    if (!(q > 0)) { // of the second kind, and nothing of it may pass, however small worths round
+        lay(line, last, last + length, token, false);
+    } else if (q >= worth_between(line, 0, length)) {
         lay(line, 0, length, token, true);
     } else if (q > worth_between(line, last, last + length)) {
         double place = find_place(line, length, last, q);

@@ -128,6 +128,15 @@ static void sum_and_scale(or_residual_t *residual)
     }
 }
 
+static void sum_blocks(or_residual_t *residual)
+{
+    for (uint32_t block = 0; block < blocks(residual); block++) {
+        sum_block(residual, block);
+    }
+    sum_untouched(residual);
+    sum_and_scale(residual);
+}
+
 void or_residual_open(or_residual_t *residual, const or_law_t *q)
 {
     residual->count = q->count;
@@ -138,11 +147,36 @@ void or_residual_open(or_residual_t *residual, const or_law_t *q)
     for (uint32_t i = 0; i < q->count; i++) {
         residual->row[q->ids[i]] = i;
     }
-    for (uint32_t block = 0; block < blocks(residual); block++) {
-        sum_block(residual, block);
+    sum_blocks(residual);
+}
+
+// Does q have the token?
+static bool has(const or_residual_t *residual, uint32_t id)
+{
+    uint32_t row = id < residual->vocab_size ? residual->row[id] : residual->count;
+    return row < residual->count && residual->ids[row] == (int32_t)id;
+}
+
+void or_residual_share(const or_residual_t *residual, uint32_t token, double *numerator,
+                       double *denominator)
+{
+    *numerator =
+        has(residual, token) ? residual->untouched[residual->row[token]] * residual->factor : 0;
+    *denominator = residual->total;
+}
+
+void or_residual_open_beyond(or_residual_t *residual, const or_law_t *q, const double *psi)
+{
+    or_residual_open(residual, q);
+    for (uint32_t i = 0; i < q->count; i++) {
+        double left = q->weights[i] * residual->factor - psi[i] * residual->total;
+        residual->untouched[i] = left > 0 ? left : 0;
     }
-    sum_untouched(residual);
-    sum_and_scale(residual);
+    residual->factor = 1;
+    sum_blocks(residual);
+    if (!(residual->total > 0)) {
+        or_residual_open(residual, q);
+    }
 }
 
 static bool is_touched(const or_residual_t *residual, uint32_t id)
@@ -154,21 +188,32 @@ static bool is_touched(const or_residual_t *residual, uint32_t id)
 // Take a token's weight out of its block, if q has it; returns what it was.
 static double take_out(or_residual_t *residual, uint32_t id)
 {
-    uint32_t row = residual->row[id];
-    if (row >= residual->count || residual->ids[row] != (int32_t)id) {
+    if (!has(residual, id)) {
         return 0;
     }
+    uint32_t row = residual->row[id];
     double weight = residual->untouched[row];
     residual->untouched[row] = 0;
     sum_block(residual, row / BLOCK);
     return weight;
 }
 
-// Keep the law's tokens one by one from now on.
+// Tokens of the vocabulary come first in a law.
+static uint32_t count_inside(const or_residual_t *residual, const or_reduced_law_t *law)
+{
+    uint32_t count = law->count;
+    while (count > 0 && law->tokens[count - 1] >= residual->vocab_size) {
+        count--;
+    }
+    return count;
+}
+
+// Keep the law's tokens one by one from now on, those that the target has.
 static void touch(or_residual_t *residual, const or_reduced_law_t *law)
 {
     uint32_t before = residual->touched_count;
-    for (uint32_t i = 0; i < law->count; i++) {
+    uint32_t inside = count_inside(residual, law);
+    for (uint32_t i = 0; i < inside; i++) {
         uint32_t id = law->tokens[i];
         if (!is_touched(residual, id)) {
             double weight = take_out(residual, id);
@@ -190,8 +235,9 @@ static touched_t *touched_of(or_residual_t *residual, uint32_t id)
 void or_residual_ratio(or_residual_t *residual, const or_law_left_t *s, uint32_t index,
                        double *numerator, double *denominator)
 {
+    uint32_t token = s->law.tokens[index];
     touch(residual, &s->law);
-    *numerator = touched_of(residual, s->law.tokens[index])->weight * s->total;
+    *numerator = token < residual->vocab_size ? touched_of(residual, token)->weight * s->total : 0;
     *denominator = residual->total * s->weights[index];
 }
 
@@ -211,7 +257,7 @@ void or_residual_subtract(or_residual_t *residual, const or_law_left_t *s)
     for (uint32_t i = 0; i < residual->touched_count; i++) {
         residual->touched[i].weight *= s->total;
     }
-    for (uint32_t i = 0; i < s->law.count; i++) {
+    for (uint32_t i = 0; i < count_inside(residual, &s->law); i++) {
         touched_t *token = touched_of(residual, s->law.tokens[i]);
         double left = token->weight - s->weights[i] * total;
         token->weight = left > 0 ? left : 0;
@@ -226,6 +272,9 @@ void or_residual_subtract(or_residual_t *residual, const or_law_left_t *s)
 double or_residual_split(or_residual_t *residual, const or_reduced_law_t *law, double *weights)
 {
     touch(residual, law);
+    for (uint32_t i = count_inside(residual, law); i < law->count; i++) {
+        weights[i] = 0;
+    }
     double others = residual->untouched_sum * residual->factor;
     for (uint32_t i = 0; i < residual->touched_count; i++) {
         const touched_t *token = &residual->touched[i];

@@ -13,6 +13,9 @@
 // Scaling is by powers of two, so small numbers stay exact: on the small rationals of
 // tests/exactness nothing here rounds at all.
 //
+// A law may have tokens that the target does not have, with ids beyond its vocabulary: M has nothing
+// there, S whatever it has.
+//
 // Scratch of one verifier; one thread.
 #pragma once
 
@@ -41,6 +44,12 @@ double or_residual_split(or_residual_t *residual, const or_reduced_law_t *law, d
 // left M = q.
 void or_residual_join(or_residual_t *residual, const or_reduced_law_t *law, const double *weights,
                       double factor);
+
+// M(x) as a fraction; 0 for what q does not have. Before any law had a part in M.
+void or_residual_share(const or_residual_t *residual, uint32_t token, double *numerator,
+                       double *denominator);
+// M = N[[q - psi]+], psi[i] being of q's token i (they sum to 1 at most); if nothing is left M = q.
+void or_residual_open_beyond(or_residual_t *residual, const or_law_t *q, const double *psi);
 
 // A token drawn from M: one that some law had or a block of the others, then one of the block. Takes
 // the choices at.draw and at.draw + 1.

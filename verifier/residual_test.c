@@ -379,6 +379,65 @@ static void long_sequences_stay_finite(void **state)
     or_residual_destroy(&residual);
 }
 
+// A law over a larger vocabulary takes from M what it has there, and only there.
+static void tokens_beyond_the_vocabulary_have_no_share(void **state)
+{
+    (void)state;
+    static const int32_t ids[] = {3, 1, 2};
+    static const double weights[] = {8, 4, 4}; // 1/2, 1/4, 1/4
+    static const uint32_t tokens[] = {1, 3, VOCAB, UINT32_MAX};
+    static const uint32_t shares[] = {8192, 16384, 24576, 16384}; // 1/8, 1/4, 3/8, 1/4
+    const or_law_t q = {.ids = ids, .weights = weights, .count = 3};
+    or_law_left_t s = left_of(tokens, shares, 4);
+    or_residual_t *residual;
+    double numerator, denominator, account[4];
+    assert_int_equal(or_residual_create(VOCAB, &residual), OR_OK);
+    or_residual_open(residual, &q);
+    or_residual_ratio(residual, &s, 2, &numerator, &denominator);
+    assert_true(numerator == 0 && denominator > 0);
+    or_residual_ratio(residual, &s, 1, &numerator, &denominator);
+    assert_true(numerator == 2 * denominator);
+    or_residual_subtract(residual, &s);
+    long double first[VOCAB] = {[1] = 1.0L / 5, [2] = 2.0L / 5, [3] = 2.0L / 5};
+    assert_distribution(residual, first);
+    or_law_left_remove(&s, 2); // drawn without replacement: 1/5, 2/5, -, 2/5
+    or_residual_subtract(residual, &s);
+    long double second[VOCAB] = {[2] = 1};
+    assert_distribution(residual, second);
+    or_residual_open(residual, &q);
+    double others = or_residual_split(residual, &s.law, account);
+    assert_true(others == account[0] && account[1] == 2 * others);
+    assert_true(account[2] == 0 && account[3] == 0);
+    or_residual_destroy(&residual);
+}
+
+static void strings_take_their_share_of_q(void **state)
+{
+    (void)state;
+    static const int32_t ids[] = {VOCAB - 1, 1, 2, 0};
+    static const double weights[] = {8, 4, 3, 1}; // of 16
+    static const double psi[] = {0.25, 0.5, 0.0625, 0};
+    static const double all[] = {0.5, 0.25, 0.1875, 0.0625};
+    const or_law_t q = {.ids = ids, .weights = weights, .count = 4};
+    or_residual_t *residual;
+    double numerator, denominator;
+    assert_int_equal(or_residual_create(VOCAB, &residual), OR_OK);
+    or_residual_open_beyond(residual, &q, psi);
+    long double left[VOCAB] = {[VOCAB - 1] = 4.0L / 7, [2] = 2.0L / 7, [0] = 1.0L / 7};
+    assert_distribution(residual, left);
+    or_residual_open_beyond(residual, &q, all); // nothing is left
+    long double whole[VOCAB] = {[VOCAB - 1] = 0.5L, [1] = 0.25L, [2] = 0.1875L, [0] = 0.0625L};
+    assert_distribution(residual, whole);
+    or_residual_open(residual, &q);
+    or_residual_share(residual, 2, &numerator, &denominator);
+    assert_true(numerator * 16 == denominator * 3);
+    or_residual_share(residual, 3, &numerator, &denominator); // not of q
+    assert_true(numerator == 0 && denominator > 0);
+    or_residual_share(residual, VOCAB, &numerator, &denominator);
+    assert_true(numerator == 0 && denominator > 0);
+    or_residual_destroy(&residual);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +447,8 @@ int main(void)
         cmocka_unit_test(fractions_are_exact),
         cmocka_unit_test(nothing_left_is_q_again),
         cmocka_unit_test(long_sequences_stay_finite),
+        cmocka_unit_test(tokens_beyond_the_vocabulary_have_no_share),
+        cmocka_unit_test(strings_take_their_share_of_q),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

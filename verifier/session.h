@@ -14,6 +14,7 @@
 #include "proto/terms.h"
 #include "proto/token_log.h"
 #include "verifier/accept.h"
+#include "verifier/question.h"
 
 typedef struct or_judge or_judge_t;
 
@@ -34,9 +35,12 @@ typedef struct {
     bool waiting; // a tree is queued
     uint64_t waiting_round;
     uint64_t waiting_digest;
-    uint64_t waiting_since; // order of arrival
-    or_token_tree_t *tree;  // the queued one
-    or_draws_store_t draws; // how its nodes were drawn, where the rule wants to know
+    uint64_t waiting_since;      // order of arrival
+    or_token_tree_t *tree;       // the queued one
+    or_draws_store_t draws;      // how its nodes were drawn, where the rule wants to know
+    double *psi;                 // slrs: what its nodes travelled with
+    or_question_t question;      // slrs: what its judgement waits for
+    int64_t model_ns, accept_ns; // what its judgement took so far
 } or_vsession_t;
 
 // Everything sessions share: the model, the vocabulary and scratch for one judgement at a time.
@@ -61,18 +65,25 @@ or_status_t or_vsession_prefix(or_vsession_t *session, or_judge_t *judge,
 typedef enum {
     OR_TREE_QUEUED,
     OR_TREE_REPEAT, // judged already: send session->verdict again
+    OR_TREE_ASKS,   // its judgement waits for psi: send or_vsession_psi_request again
     OR_TREE_STALE,  // an older round, or this one again while it waits: nothing to do
 } or_tree_fate_t;
 
-// Queue a tree. OR_ERR_MISMATCH: base length or hash are not ours (ask for the prefix).
+// Queue a tree; one of an earlier round that still waits is given up. OR_ERR_MISMATCH: base length or hash are not ours (ask for the prefix).
 // OR_ERR_INVALID: malformed, too large, or a second, different tree for a round.
 or_status_t or_vsession_tree(or_vsession_t *session, or_judge_t *judge,
                              const or_draft_tree_t *message, or_tree_fate_t *fate);
+
+// What the judgement waits for: PsiRequest, and PsiReply, after which or_vsession_judge goes on. An
+// answer to another round or to nothing is ignored. OR_ERR_INVALID: or_question_answer; it still waits.
+or_psi_request_t or_vsession_psi_request(const or_vsession_t *session);
+or_status_t or_vsession_psi(or_vsession_t *session, const or_psi_reply_t *reply);
 
 // Is there prefill to do before a tree can be judged?
 bool or_vsession_needs_prefill(const or_vsession_t *session);
 // One pass of at most `rows` prefix rows. OR_ERR_FULL: no pages.
 or_status_t or_vsession_prefill(or_vsession_t *session, or_judge_t *judge, uint32_t rows);
 // One pass over the root and the queued tree, then the acceptance rule: session->verdict is the
-// answer. OR_ERR_FULL: no pages.
+// answer. OR_ERR_FULL: no pages. OR_ERR_AGAIN (slrs): it waits for psi (or_vsession_psi_request), and
+// goes on without another pass, whatever became of its pages meanwhile.
 or_status_t or_vsession_judge(or_vsession_t *session, or_judge_t *judge);

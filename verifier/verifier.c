@@ -175,6 +175,22 @@ static void send_verdict(or_verifier_t *verifier, const or_vsession_t *session)
     or_edge_send(&verifier->edge, &message);
 }
 
+static void send_psi_request(or_verifier_t *verifier, const or_vsession_t *session)
+{
+    const or_message_t message = {.type = OR_MSG_PSI_REQUEST,
+                                  .session = session->id,
+                                  .body.psi_request = or_vsession_psi_request(session)};
+    or_edge_send(&verifier->edge, &message);
+}
+
+static void on_psi(or_verifier_t *verifier, or_vsession_t *session, const or_psi_reply_t *reply)
+{
+    if (or_vsession_psi(session, reply) != OR_OK) {
+        or_edge_send_error(&verifier->edge, session->id, reply->round, OR_WIRE_INVALID, 0,
+                           or_error_text());
+    }
+}
+
 static void on_tree(or_verifier_t *verifier, or_vsession_t *session, const or_draft_tree_t *tree)
 {
     or_tree_fate_t fate = OR_TREE_STALE;
@@ -187,6 +203,8 @@ static void on_tree(or_verifier_t *verifier, or_vsession_t *session, const or_dr
                            or_error_text());
     } else if (fate == OR_TREE_REPEAT) {
         send_verdict(verifier, session);
+    } else if (fate == OR_TREE_ASKS) {
+        send_psi_request(verifier, session);
     } else if (fate == OR_TREE_QUEUED) {
         session->waiting_since = ++verifier->arrivals;
     }
@@ -215,6 +233,9 @@ static void on_message(void *role, const or_message_t *message)
     case OR_MSG_DRAFT_TREE:
         on_tree(verifier, session, &message->body.draft_tree);
         break;
+    case OR_MSG_PSI_REPLY:
+        on_psi(verifier, session, &message->body.psi_reply);
+        break;
     case OR_MSG_CANCEL:
         or_vsession_close(session);
         break;
@@ -230,7 +251,7 @@ static or_vsession_t *next_work(or_verifier_t *verifier)
     or_vsession_t *best = NULL;
     for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
         or_vsession_t *session = &verifier->sessions[i];
-        if (session->id.value == 0) {
+        if (session->id.value == 0 || session->question.state == OR_QUESTION_ASKED) {
             continue;
         }
         bool better =
@@ -255,6 +276,9 @@ static or_status_t run(or_verifier_t *verifier, or_vsession_t *session)
         or_log(OR_LOG_TRACE, "session %llx round %llu accepted %u",
                (unsigned long long)session->id.value, (unsigned long long)session->round,
                session->verdict.accepted_count);
+    } else if (status == OR_ERR_AGAIN) {
+        send_psi_request(verifier, session);
+        return OR_OK;
     }
     return status;
 }

@@ -4,6 +4,9 @@
 //     OpenSession, Prefix ──▶ prefill in chunks ──┐
 //     DraftTree ──────────────────────────────────┴▶ queue ──▶ forward (root + nodes) ──▶ accept ──▶ Verdict
 //
+// Under slrs a judgement may wait for the drafter (PsiRequest, PsiReply); others are served meanwhile,
+// and the request is repeated with the tree. How long is the coordinator's to say.
+//
 // One round number, one tree: the last verdict of a session is kept and repeated for a repeated
 // round; a second, different tree for the same round is refused. A tree whose base does not match
 // our prefix by length and hash gets NEED_PREFIX and changes nothing. One thread; drive it by

@@ -35,17 +35,6 @@ static or_message_t drawn_tree(const uint32_t *tokens, uint32_t count, const or_
     return message;
 }
 
-static void expect_refusal(bench_t *b, const char *reason)
-{
-    or_message_t message;
-    assert_int_equal(hear(b, &message), OR_MSG_ERROR);
-    assert_int_equal(message.body.error.code, OR_WIRE_INVALID);
-    if (strstr(message.body.error.text, reason) == NULL) {
-        fail_msg("'%s' does not say '%s'", message.body.error.text, reason);
-    }
-    or_message_fini(&message);
-}
-
 static void draws_that_are_none_are_refused_and_the_session_goes_on(void **state)
 {
     bench_t *b = *state;
@@ -132,31 +121,6 @@ static void numbers_of_lossy_rules_are_checked(void **state)
         open.typical_delta = typicals[i][1];
         say(b, (or_message_t){.type = OR_MSG_OPEN_SESSION, .body.open_session = open});
         expect_error(b, OR_WIRE_REFUSED);
-    }
-}
-
-// The next `count` tokens at temperature 0, one plain step each, in a session of their own.
-static void decode_plainly(bench_t *b, uint32_t count, uint32_t *text)
-{
-    uint64_t hash = or_prefix_hash(0, prompt, PROMPT);
-    const or_session_id_t id = {20};
-    say(b, (or_message_t){
-               .type = OR_MSG_OPEN_SESSION, .session = id, .body.open_session = usual_terms()});
-    say(b, (or_message_t){
-               .type = OR_MSG_PREFIX,
-               .session = id,
-               .body.prefix = {.tokens = prompt, .count = PROMPT, .hash = hash, .round = 1}});
-    for (uint32_t i = 0; i < count; i++) {
-        or_message_t verdict;
-        or_message_t step = tree_of(i + 1, NULL, NULL, 0);
-        step.session = id;
-        step.body.draft_tree.base_length = PROMPT + i;
-        step.body.draft_tree.base_hash = hash;
-        say(b, step);
-        assert_int_equal(hear(b, &verdict), OR_MSG_VERDICT);
-        text[i] = verdict.body.verdict.next;
-        hash = verdict.body.verdict.hash;
-        or_message_fini(&verdict);
     }
 }
 

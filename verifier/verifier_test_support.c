@@ -7,10 +7,11 @@ const uint32_t prompt[PROMPT] = {1, 458, 1112};
 
 static const or_verifier_config_t shape = {.nodes_max = 32, .sessions_max = 2};
 
-int bench_setup(void **state)
+static int set_up(void **state, uint32_t pages_max)
 {
     bench_t *b = calloc(1, sizeof *b);
-    const or_model_options_t options = {.threads = 1, .context_max = BENCH_CONTEXT};
+    const or_model_options_t options = {
+        .threads = 1, .context_max = BENCH_CONTEXT, .pages_max = pages_max};
     const or_network_faults_t none = {0};
     assert_int_equal(or_gguf_open(test_model("tales-1m-f16.gguf"), &b->gguf), OR_OK);
     assert_int_equal(or_vocab_load(b->gguf, &b->vocab), OR_OK);
@@ -27,6 +28,16 @@ int bench_setup(void **state)
         OR_OK);
     *state = b;
     return 0;
+}
+
+int bench_setup(void **state)
+{
+    return set_up(state, 0);
+}
+
+int bench_setup_scarce(void **state)
+{
+    return set_up(state, BENCH_CONTEXT / OR_KV_PAGE);
 }
 
 int bench_teardown(void **state)
@@ -117,4 +128,39 @@ void expect_silence(bench_t *b)
 {
     or_message_t message;
     assert_int_equal(hear(b, &message), OR_MSG_HEARTBEAT);
+}
+
+void expect_refusal(bench_t *b, const char *reason)
+{
+    or_message_t message;
+    assert_int_equal(hear(b, &message), OR_MSG_ERROR);
+    assert_int_equal(message.body.error.code, OR_WIRE_INVALID);
+    if (strstr(message.body.error.text, reason) == NULL) {
+        fail_msg("'%s' does not say '%s'", message.body.error.text, reason);
+    }
+    or_message_fini(&message);
+}
+
+void decode_plainly(bench_t *b, uint32_t count, uint32_t *text)
+{
+    uint64_t hash = or_prefix_hash(0, prompt, PROMPT);
+    const or_session_id_t id = {20};
+    say(b, (or_message_t){
+               .type = OR_MSG_OPEN_SESSION, .session = id, .body.open_session = usual_terms()});
+    say(b, (or_message_t){
+               .type = OR_MSG_PREFIX,
+               .session = id,
+               .body.prefix = {.tokens = prompt, .count = PROMPT, .hash = hash, .round = 1}});
+    for (uint32_t i = 0; i < count; i++) {
+        or_message_t verdict;
+        or_message_t step = tree_of(i + 1, NULL, NULL, 0);
+        step.session = id;
+        step.body.draft_tree.base_length = PROMPT + i;
+        step.body.draft_tree.base_hash = hash;
+        say(b, step);
+        assert_int_equal(hear(b, &verdict), OR_MSG_VERDICT);
+        text[i] = verdict.body.verdict.next;
+        hash = verdict.body.verdict.hash;
+        or_message_fini(&verdict);
+    }
 }

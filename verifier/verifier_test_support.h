@@ -26,6 +26,7 @@ extern const uint32_t prompt[PROMPT];
 
 // For cmocka: *state is a bench_t.
 int bench_setup(void **state);
+int bench_setup_scarce(void **state); // pages for one session's context only
 int bench_teardown(void **state);
 
 // Run until the verifier says something other than a greeting; OR_MSG_HEARTBEAT stands for silence.
@@ -42,4 +43,10 @@ void greet_and_open(bench_t *b, or_open_session_t terms);
 or_message_t tree_of(uint64_t round, const uint32_t *tokens, const uint32_t *back, uint32_t count);
 
 void expect_error(bench_t *b, or_wire_error_t code);
+// INVALID, for a reason that has these words.
+void expect_refusal(bench_t *b, const char *reason);
 void expect_silence(bench_t *b);
+
+// The next `count` tokens after the prompt at temperature 0, one plain step each, in a session of their
+// own.
+void decode_plainly(bench_t *b, uint32_t count, uint32_t *text);

@@ -98,6 +98,7 @@ static or_status_t read_entry(reader_t *reader, entry_t *entry)
         return or_fail(OR_ERR_FORMAT, "%s: damaged: %.*s has the unknown type %" PRIu32,
                        reader->path, or_gguf_shown(entry->key), entry->key.bytes, type);
     }
+    entry->end = reader->base + reader->at;
     return or_fail_context(status, "%.*s", or_gguf_shown(entry->key), entry->key.bytes);
 }
 
@@ -215,16 +216,25 @@ static or_status_t map_file(or_gguf_t *gguf)
     return status;
 }
 
-or_status_t or_gguf_open_file(const char *path, or_gguf_t **gguf_p)
+static or_gguf_t *new_gguf(const char *path)
 {
     or_gguf_t *gguf = calloc(1, sizeof *gguf);
     char *copy = strdup(path);
     if (gguf == NULL || copy == NULL) {
         free(copy);
         free(gguf);
-        return or_gguf_no_memory(path);
+        return NULL;
     }
     gguf->path = copy;
+    return gguf;
+}
+
+or_status_t or_gguf_open_file(const char *path, or_gguf_t **gguf_p)
+{
+    or_gguf_t *gguf = new_gguf(path);
+    if (gguf == NULL) {
+        return or_gguf_no_memory(path);
+    }
     or_status_t status = map_file(gguf);
     if (status == OR_OK) {
         status = read_file(gguf);
@@ -243,6 +253,28 @@ or_status_t or_gguf_open(const char *path, or_gguf_t **gguf_p)
     or_status_t status = or_gguf_open_file(path, &gguf);
     if (status == OR_OK) {
         status = or_gguf_open_later_parts(gguf);
+    }
+    if (status != OR_OK) {
+        or_gguf_close(&gguf);
+        return status;
+    }
+    *gguf_p = gguf;
+    return OR_OK;
+}
+
+or_status_t or_gguf_open_bytes(const char *name, const void *bytes, size_t count,
+                               or_gguf_t **gguf_p)
+{
+    or_gguf_t *gguf = new_gguf(name);
+    if (gguf == NULL) {
+        return or_gguf_no_memory(name);
+    }
+    gguf->map = bytes;
+    gguf->bytes = count;
+    gguf->borrowed = true;
+    or_status_t status = read_file(gguf);
+    if (status == OR_OK && gguf->tensor_count > 0) {
+        status = or_fail(OR_ERR_FORMAT, "%s: has tensors, where only metadata belong", name);
     }
     if (status != OR_OK) {
         or_gguf_close(&gguf);
@@ -271,7 +303,7 @@ void or_gguf_close(or_gguf_t **gguf_p)
     }
     free(gguf->tensors);
     free(gguf->entries);
-    if (gguf->map != NULL) {
+    if (gguf->map != NULL && !gguf->borrowed) {
         munmap((void *)gguf->map, gguf->bytes);
     }
     free(gguf->path);

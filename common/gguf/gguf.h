@@ -78,7 +78,17 @@ typedef struct {
 // tensor of a type this version cannot compute with is not an error here.
 or_status_t or_gguf_open(const char *path, or_gguf_t **gguf_p);
 
+// The same from memory, for metadata that travelled: borrows `bytes` until close. `name` takes the
+// path's place in sentences. OR_ERR_FORMAT also if there are tensors.
+or_status_t or_gguf_open_bytes(const char *name, const void *bytes, size_t count,
+                               or_gguf_t **gguf_p);
+
 void or_gguf_close(or_gguf_t **gguf_p);
+
+// The metadata whose keys begin with `prefix`, as a file of their own for or_gguf_open_bytes: the
+// same bytes for the same entries. *image_p is malloc'd, the caller frees it. OR_ERR_NO_MEMORY.
+or_status_t or_gguf_extract(const or_gguf_t *gguf, const char *prefix, uint8_t **image_p,
+                            size_t *image_bytes);
 
 const char *or_gguf_path(const or_gguf_t *gguf);
 uint64_t or_gguf_file_bytes(const or_gguf_t *gguf); // of all parts

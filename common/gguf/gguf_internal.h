@@ -1,5 +1,5 @@
-// gguf_internal - what opening (gguf.c, gguf_tensors.c, gguf_split.c) and access to values
-// (gguf_values.c) share.
+// gguf_internal - what opening (gguf.c, gguf_tensors.c, gguf_split.c), access to values
+// (gguf_values.c) and extraction (gguf_extract.c) share.
 #pragma once
 
 #include "common/gguf/gguf_index.h"
@@ -9,12 +9,14 @@ typedef struct {
     or_gguf_string_t key; // first: the index points here
     or_gguf_type_t type;
     const unsigned char *value; // numbers and strings: where they lie in the file
+    const unsigned char *end;   // of the entry in the file; it begins 8 bytes before its key
     or_gguf_array_t array;      // arrays; a string array's data is owned (see or_gguf_array_string)
 } entry_t;
 
 struct or_gguf {
     char *path;
     const unsigned char *map;
+    bool borrowed; // `map` is the caller's
     uint64_t bytes;
     uint32_t version;
     entry_t *entries;

@@ -150,6 +150,13 @@ void or_kv_sequence_drop_slots(or_kv_sequence_t *sequence)
     sequence->epoch++;
 }
 
+void or_kv_sequence_drop_slots_from(or_kv_sequence_t *sequence, uint32_t first)
+{
+    for (uint32_t i = first; i < sequence->slots_max; i++) {
+        sequence->slots[i].epoch = 0;
+    }
+}
+
 static bool is_path(const or_kv_sequence_t *sequence, const uint32_t *slots, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -47,6 +47,10 @@ void or_kv_sequence_truncate(or_kv_sequence_t *sequence, uint32_t length);
 // Forget all slots.
 void or_kv_sequence_drop_slots(or_kv_sequence_t *sequence);
 
+// Forget the slots from `first` on, so that they can hold other nodes; those below it must have their
+// parents there too.
+void or_kv_sequence_drop_slots_from(or_kv_sequence_t *sequence, uint32_t first);
+
 // Move the K and V of `count` slots, each the parent of the next and the first without a parent, to
 // positions length, length + 1, ...; then drop all slots. OR_ERR_INVALID if that is not such a
 // path; OR_ERR_FULL if pages or positions run out (nothing moved).

@@ -48,20 +48,27 @@ static size_t push_byte(or_detok_t *detok, unsigned char byte, char *out)
     return written;
 }
 
-size_t or_detok_push(or_detok_t *detok, int32_t id, char *out)
+const char *or_detok_bytes(or_detok_t *detok, int32_t id, uint32_t *length)
 {
     assert(id >= 0 && (uint32_t)id < detok->vocab->size);
     const token_t *token = &detok->vocab->tokens[id];
     const char *bytes = token->bytes;
-    uint32_t width = detok->vocab->widths[id];
-    if (detok->strip_space && width > 0) {
+    *length = detok->vocab->widths[id];
+    if (detok->strip_space && *length > 0) {
         detok->strip_space = false;
         // A byte token too: in a vocabulary without a token for the space it is one.
         if ((token->kind == OR_TOKEN_TEXT || token->kind == OR_TOKEN_BYTE) && bytes[0] == ' ') {
             bytes++;
-            width--;
+            (*length)--;
         }
     }
+    return bytes;
+}
+
+size_t or_detok_push(or_detok_t *detok, int32_t id, char *out)
+{
+    uint32_t width;
+    const char *bytes = or_detok_bytes(detok, id, &width);
     size_t written = 0;
     for (uint32_t i = 0; i < width; i++) {
         written += push_byte(detok, (unsigned char)bytes[i], out + written);

@@ -26,7 +26,7 @@ typedef struct {
 } cutter_t;
 
 // -- compiling
-// --------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 static or_status_t compile(const char *pattern, pcre2_code **code_p)
 {
@@ -91,16 +91,22 @@ void or_pretokenizer_destroy(or_pretokenizer_t **pretokenizer_p)
 }
 
 // -- cutting
-// ----------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
+
+// PCRE2's answer for text[piece_start] to text[piece_end - 1] from `from` on.
+static int match(const cutter_t *cutter, uint32_t step, size_t piece_start, size_t piece_end,
+                 size_t from, uint32_t options)
+{
+    return pcre2_match(cutter->pretokenizer->codes[step], (PCRE2_SPTR)cutter->text + piece_start,
+                       piece_end - piece_start, from - piece_start, PCRE2_NO_UTF_CHECK | options,
+                       cutter->match, cutter->pretokenizer->limits);
+}
 
 // The next match in text[piece_start] to text[piece_end - 1] from `from` on.
 static bool find_match(const cutter_t *cutter, uint32_t step, size_t piece_start, size_t piece_end,
                        size_t from, size_t *start, size_t *end)
 {
-    int found =
-        pcre2_match(cutter->pretokenizer->codes[step], (PCRE2_SPTR)cutter->text + piece_start,
-                    piece_end - piece_start, from - piece_start, PCRE2_NO_UTF_CHECK, cutter->match,
-                    cutter->pretokenizer->limits);
+    int found = match(cutter, step, piece_start, piece_end, from, 0);
     if (found < 0) {
         // Not known to happen. The rest stays whole: slower to merge, other tokens, the same text.
         if (found != PCRE2_ERROR_NOMATCH) {
@@ -201,4 +207,60 @@ or_status_t or_pretokenize(const or_pretokenizer_t *pretokenizer, const char *te
     }
     pcre2_match_data_free(cutter.match);
     return status;
+}
+
+// -- a text that may go on
+// --------------------------------------------------------------------------------------------
+
+// Without the beginning of a character at its end.
+static size_t whole_characters(const char *text, size_t length)
+{
+    size_t used;
+    for (size_t held = 1; held < OR_UTF8_MAX_BYTES && held <= length; held++) {
+        if (or_utf8_next(text + length - held, held, &used) == OR_UTF8_INCOMPLETE) {
+            return length - held;
+        }
+    }
+    return length;
+}
+
+// Moves *settled behind this step's last match that did not look at text[*open], and *open in front
+// of the first that did. What lies between is in no match of this step, and goes on to the next.
+static void settle_step(const cutter_t *cutter, uint32_t step, size_t *settled, size_t *open)
+{
+    const PCRE2_SIZE *place = pcre2_get_ovector_pointer(cutter->match);
+    size_t start = *settled;
+    int found = 1;
+    while (found > 0 && *settled < *open) {
+        found = match(cutter, step, start, *open, *settled, PCRE2_PARTIAL_HARD);
+        if (found > 0) {
+            *settled = start + place[1];
+        } else if (found != PCRE2_ERROR_NOMATCH) {
+            *open = found == PCRE2_ERROR_PARTIAL ? start + place[0] : *settled;
+        }
+    }
+}
+
+or_status_t or_pretokenize_settled(const or_pretokenizer_t *pretokenizer, const char *text,
+                                   size_t length, size_t *settled, size_t *open)
+{
+    cutter_t cutter = {
+        .pretokenizer = pretokenizer, .text = text, .match = pcre2_match_data_create(1, NULL)};
+    if (cutter.match == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory to cut a text of %zu bytes", length);
+    }
+    size_t end = whole_characters(text, length);
+    size_t start = 0; // of the last stretch, whose end may not be one
+    bool is_utf8 = false;
+    for (size_t at = 0; at < end;) {
+        start = at;
+        at = stretch_end(text, end, start, &is_utf8);
+    }
+    for (uint32_t step = 0; is_utf8 && step < pretokenizer->count; step++) {
+        settle_step(&cutter, step, &start, &end);
+    }
+    *settled = start;
+    *open = end;
+    pcre2_match_data_free(cutter.match);
+    return OR_OK;
 }

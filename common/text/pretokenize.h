@@ -49,3 +49,14 @@ typedef or_status_t (*or_piece_fn_t)(void *context, size_t start, size_t end);
 // OR_ERR_NO_MEMORY; or what `take` returned.
 or_status_t or_pretokenize(const or_pretokenizer_t *pretokenizer, const char *text, size_t length,
                            or_piece_fn_t take, void *context);
+
+// Of a text that may go on: how far its pieces are settled.
+//
+//     "I am wond"    *settled = 4: whatever follows, " am" ends there
+//                    *open = 9: and no piece ends between there and here
+//
+// Up to *settled pieces stay what they are, and what is behind is cut as if it were a text of its
+// own. The pieces are settled that a match ends which did not look at the end of the text: PCRE2's
+// hard partial matching knows. OR_ERR_NO_MEMORY.
+or_status_t or_pretokenize_settled(const or_pretokenizer_t *pretokenizer, const char *text,
+                                   size_t length, size_t *settled, size_t *open);

@@ -126,6 +126,77 @@ static or_status_t count_bytes(void *context, size_t start, size_t end)
     return OR_OK;
 }
 
+enum { RANDOM_BYTES = 200 };
+
+typedef struct {
+    bool ends[RANDOM_BYTES + 1]; // a piece ends here
+    size_t offset;               // of the text that is cut
+    size_t last;                 // what ends behind here does not matter
+} ends_t;
+
+static or_status_t mark_end(void *context, size_t start, size_t end)
+{
+    ends_t *ends = context;
+    assert_true(start < end);
+    ends->ends[ends->offset + end] = ends->offset + end <= ends->last;
+    return OR_OK;
+}
+
+// What the first `known` bytes settle is so in the whole text, and the rest is cut by itself.
+static void check_settled(const or_pretokenizer_t *pretokenizer, const char *text, size_t length,
+                          size_t known)
+{
+    size_t settled = SIZE_MAX;
+    size_t open = SIZE_MAX;
+    assert_int_equal(or_pretokenize_settled(pretokenizer, text, known, &settled, &open), OR_OK);
+    assert_true(settled <= open && open <= known);
+    ends_t whole = {.last = length};
+    ends_t parts = {.last = settled};
+    assert_int_equal(or_pretokenize(pretokenizer, text, length, mark_end, &whole), OR_OK);
+    assert_int_equal(or_pretokenize(pretokenizer, text, known, mark_end, &parts), OR_OK);
+    parts.offset = settled;
+    parts.last = length;
+    assert_int_equal(
+        or_pretokenize(pretokenizer, text + settled, length - settled, mark_end, &parts), OR_OK);
+    assert_memory_equal(whole.ends, parts.ends, sizeof whole.ends);
+    for (size_t at = settled + 1; at < open; at++) {
+        assert_false(whole.ends[at]);
+    }
+}
+
+static void settled_before_the_last_word(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *text;
+        size_t settled;
+    } cases[] = {{"gpt-2", "I am wond", 4},
+                 {"starcoder", "I am wond", 4},
+                 {"deepseek-v3", "I am wond", 4},
+                 {"gpt-2", "I am  ", 4},
+                 {"gpt-2", "I'", 1},
+                 {"llama-bpe", "a 1234", 5},
+                 {"tiny_aya", "a 1234", 1},
+                 {"gpt-2", "I am \xE4\xB8", 4},
+                 {"gpt-2", "", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *name = cases[i].name;
+        or_pretokenizer_t *pretokenizer = NULL;
+        size_t settled;
+        size_t open;
+        assert_int_equal(
+            or_pretokenizer_create(or_pre_rule_find(name, strlen(name)), &pretokenizer), OR_OK);
+        assert_int_equal(or_pretokenize_settled(pretokenizer, cases[i].text, strlen(cases[i].text),
+                                                &settled, &open),
+                         OR_OK);
+        if (settled != cases[i].settled) {
+            fail_msg("%s settles %zu bytes of \"%s\", not %zu", name, settled, cases[i].text,
+                     cases[i].settled);
+        }
+        or_pretokenizer_destroy(&pretokenizer);
+    }
+}
+
 // `count` texts made of `things`, repeated in random order.
 static void check_random_texts(const or_pretokenizer_t *pretokenizer, uint64_t *seed)
 {
@@ -148,16 +219,20 @@ static void check_random_texts(const or_pretokenizer_t *pretokenizer, uint64_t *
                                          "\xF0\x9F\x98\x80",
                                          "\xE4\xB8"};
     for (int round = 0; round < 50; round++) {
-        char text[200];
+        char text[RANDOM_BYTES];
         size_t length = 0;
         size_t seen = 0;
-        while (length < 190) {
+        while (length < RANDOM_BYTES - 10) {
             const char *thing = things[test_below(seed, sizeof things / sizeof *things)];
-            memcpy(text + length, thing, strlen(thing));
-            length += strlen(thing);
+            for (uint64_t run = test_below(seed, 6) == 0 ? 1 + test_below(seed, 7) : 1;
+                 run > 0 && length < RANDOM_BYTES - 10; run--) {
+                memcpy(text + length, thing, strlen(thing));
+                length += strlen(thing);
+            }
         }
         assert_int_equal(or_pretokenize(pretokenizer, text, length, count_bytes, &seen), OR_OK);
         assert_int_equal(seen, length);
+        check_settled(pretokenizer, text, length, test_below(seed, length + 1));
     }
 }
 
@@ -266,6 +341,7 @@ int main(void)
         cmocka_unit_test(letters_of_all_scripts),
         cmocka_unit_test(digits_from_the_end),
         cmocka_unit_test(ill_formed_text_stands_apart),
+        cmocka_unit_test(settled_before_the_last_word),
         cmocka_unit_test(every_rule_keeps_every_byte_in_linear_time),
         cmocka_unit_test(flags_are_the_models),
         cmocka_unit_test(a_refusal_ends_the_call),

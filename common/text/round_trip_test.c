@@ -12,8 +12,6 @@
 #include "common/text/tokenizer.h"
 #include "tests/support/test_support.h"
 
-enum { LONGEST = 500, LONGEST_RUN = 250 };
-
 static void assert_round_trip(const or_vocab_t *vocab, const char *text, size_t length)
 {
     int32_t *ids = NULL;
@@ -29,108 +27,8 @@ static void assert_round_trip(const or_vocab_t *vocab, const char *text, size_t 
     free(ids);
 }
 
-// -- texts
-// ------------------------------------------------------------------------------------------------------------
-
-static const char *const bits[] = {" ",
-                                   "  ",
-                                   "\t",
-                                   "\n",
-                                   "\r\n",
-                                   "\r",
-                                   "\v\f",
-                                   "\xC2\xA0",
-                                   "\xC2\x85",
-                                   "\xE2\x80\x83",
-                                   "\xE3\x80\x80",
-                                   "\xE1\xA0\x8E",
-                                   "\xE2\x80\xA8",
-                                   "\xE2\x96\x81",
-                                   "the ",
-                                   " a",
-                                   "ing",
-                                   "I'll",
-                                   "'S",
-                                   "don't",
-                                   "HTML",
-                                   "camelCase",
-                                   "x",
-                                   "0",
-                                   "12",
-                                   "345",
-                                   "6789012",
-                                   "\xC2\xBD",
-                                   "\xD9\xA3",
-                                   "3.14",
-                                   "e",
-                                   "\xCC\x81",
-                                   "\xE0\xA4\x95\xE0\xA5\x8D\xE0\xA4\xB7",
-                                   "\xE0\xB8\x97\xE0\xB8\xB5",
-                                   "\xC3\xA9",
-                                   "\xC5\xBF",
-                                   "\xD0\x9F\xD1\x80",
-                                   "\xCE\xA9",
-                                   "\xD7\xA9\xD7\x9C",
-                                   "\xD8\xB3",
-                                   "\xE4\xB8\xAD\xE6\x96\x87",
-                                   "\xE3\x81\x8B\xE3\x82\xAB",
-                                   "\xED\x95\x9C",
-                                   "\xF0\xA0\x80\x80",
-                                   "\xF0\x9F\x98\x80",
-                                   "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x92\xBB",
-                                   "\xEF\xB8\x8F",
-                                   "\xE2\x80\x8D",
-                                   "\xF0\x9F\x87\xA9\xF0\x9F\x87\xAA",
-                                   "<s>",
-                                   "</s>",
-                                   "<|endoftext|>",
-                                   "<|im_start|>",
-                                   "<|begin_of_text|>",
-                                   "<0x41>",
-                                   "<unk>",
-                                   "\xEF\xBF\xBD",
-                                   "\xEF\xBB\xBF",
-                                   "\xED\xA0\x80",
-                                   "\xC0\xAF",
-                                   "\xE4\xB8",
-                                   "\xF0\x9F",
-                                   "\x80",
-                                   "\xF4\x90\x80\x80",
-                                   "!?",
-                                   "...",
-                                   "//",
-                                   "()",
-                                   "{}\n",
-                                   ";\n\n",
-                                   "_",
-                                   "\x7F",
-                                   "\x01"};
-enum { BITS = sizeof bits / sizeof *bits };
-
-static size_t random_text(uint64_t *seed, char *text)
-{
-    size_t length = 0;
-    size_t wanted = test_below(seed, test_below(seed, 4) == 0 ? LONGEST - LONGEST_RUN : 40);
-    while (length < wanted) {
-        uint64_t choice = test_below(seed, BITS + 20);
-        size_t run = test_below(seed, 10) == 0 ? 1 + test_below(seed, 12) : 1;
-        if (choice < BITS) {
-            size_t bytes = strlen(bits[choice]);
-            for (; run > 0; run--, length += bytes) {
-                memcpy(text + length, bits[choice], bytes);
-            }
-        } else if (choice < BITS + 10) {
-            memset(text + length, (int)test_below(seed, 256), run);
-            length += run;
-        } else {
-            text[length++] = (char)test_random(seed);
-        }
-    }
-    return length;
-}
-
 // -- vocabularies
-// -----------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 typedef struct {
     or_vocab_t *vocab;
@@ -150,6 +48,31 @@ static void find_lacking_bytes(subject_t *subject)
     }
 }
 
+// What the first bytes settle is so whatever follows: those tokens stay, and the rest continues
+// them.
+static void assert_settled(const or_vocab_t *vocab, const char *text, size_t length, size_t known)
+{
+    or_settled_t settled = {SIZE_MAX, SIZE_MAX};
+    int32_t *whole = NULL;
+    int32_t *first = NULL;
+    int32_t *rest = NULL;
+    size_t whole_count, first_count, rest_count;
+    assert_int_equal(or_tokenize(vocab, text, length, 0, &whole, &whole_count), OR_OK);
+    assert_int_equal(or_tokenize_growing(vocab, text, known, 0, &first, &first_count, &settled),
+                     OR_OK);
+    assert_true(settled.bytes <= known && settled.tokens <= first_count);
+    unsigned flags = settled.bytes > 0 ? OR_TOKENIZE_CONTINUES : 0;
+    assert_int_equal(
+        or_tokenize(vocab, text + settled.bytes, length - settled.bytes, flags, &rest, &rest_count),
+        OR_OK);
+    assert_int_equal(settled.tokens + rest_count, whole_count);
+    assert_memory_equal(whole, first, settled.tokens * sizeof *whole);
+    assert_memory_equal(whole + settled.tokens, rest, rest_count * sizeof *whole);
+    free(rest);
+    free(first);
+    free(whole);
+}
+
 static void check_texts(const char *path)
 {
     const char *runs_text = getenv("OR_TEST_RUNS");
@@ -158,8 +81,9 @@ static void check_texts(const char *path)
     subject_t subject = {.vocab = test_load_vocab(path)};
     find_lacking_bytes(&subject);
     for (long run = 0; run < runs; run++) {
-        char text[LONGEST];
-        size_t length = random_text(&seed, text);
+        char text[TEST_TEXT_BYTES];
+        size_t length = test_text(&seed, text);
+        assert_settled(subject.vocab, text, length, test_below(&seed, length + 1));
         for (size_t i = 0; i < length; i++) {
             text[i] = subject.lacks[(unsigned char)text[i]] ? 'x' : text[i];
         }
@@ -187,6 +111,38 @@ static void any_bytes_come_back_from_real_vocabularies(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         check_texts(test_data(names[i]));
     }
+}
+
+// Where the beginning of a user-defined token, or of a longer one, may be all there is so far.
+static void check_user_defined(uint64_t *seed, or_vocab_t *vocab)
+{
+    static const char *const bits[] = {"<tag", ">", "more", "<", "mor", "a", "b", " ", "<tag>"};
+    for (int run = 0; run < 2000; run++) {
+        char text[128];
+        size_t length = 0;
+        while (length < 60) {
+            const char *bit = bits[test_below(seed, sizeof bits / sizeof *bits)];
+            memcpy(text + length, bit, strlen(bit));
+            length += strlen(bit);
+        }
+        assert_settled(vocab, text, length, test_below(seed, length + 1));
+    }
+    or_vocab_destroy(&vocab);
+}
+
+static void user_defined_tokens_settle(void **state)
+{
+    (void)state;
+    static const test_token_t tokens[] = {{"<tag>", 0, 4}, {"<tag>more", 0, 4}, {"a", -1, 1},
+                                          {"b", -2, 1},    {"ab", -3, 1},       {"abab", -4, 1}};
+    static const test_token_t pieces[] = {{"<tag>", 0, 4}, {"<tag>more", 0, 4}, {"ab", 0, 1}};
+    static const char *const merges[] = {"a b"};
+    uint64_t seed = test_seed();
+    or_vocab_t *vocab = NULL;
+    assert_int_equal(test_make_vocab(tokens, 6, TEST_WITH_BYTES, &vocab), OR_OK);
+    check_user_defined(&seed, vocab);
+    assert_int_equal(test_make_byte_level(pieces, 3, merges, 1, "gpt-2", &vocab), OR_OK);
+    check_user_defined(&seed, vocab);
 }
 
 // A run of one thing: the most merges, the most ties, the longest pieces.
@@ -226,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_bytes_come_back),
         cmocka_unit_test(any_bytes_come_back_from_real_vocabularies),
+        cmocka_unit_test(user_defined_tokens_settle),
         cmocka_unit_test(long_runs_are_quick),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 #include "common/text/text_test_support.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "common/gguf/gguf_test_file.h"
 #include "tests/support/test_support.h"
@@ -12,6 +13,93 @@ or_vocab_t *test_load_vocab(const char *path)
     if (or_gguf_open(path, &gguf) != OR_OK || or_vocab_load(gguf, &vocab) != OR_OK) {
         fail_msg("%s", or_error_text());
     }
+    or_gguf_close(&gguf);
+    return vocab;
+}
+
+#define ENTRY_COUNT_AT 16 // magic, version and number of tensors come first
+
+static or_status_t load(test_gguf_t *file, or_vocab_t **vocab_p)
+{
+    or_gguf_t *gguf = NULL;
+    assert_int_equal(test_gguf_open(file, &gguf), OR_OK);
+    or_status_t status = or_vocab_load(gguf, vocab_p);
+    or_gguf_close(&gguf);
+    test_gguf_fini(file);
+    return status;
+}
+
+static void put_bytes(test_gguf_t *file, or_gguf_string_t string)
+{
+    test_gguf_put_u64(file, string.length);
+    test_gguf_put(file, string.bytes, string.length);
+}
+
+static void put_reordered(test_gguf_t *file, const or_gguf_t *gguf, const uint32_t *order,
+                          uint32_t count)
+{
+    enum { UNUSED = 5 }; // GGUF's number
+    or_gguf_array_t pieces, types;
+    assert_int_equal(or_gguf_get_array(gguf, "tokenizer.ggml.tokens", OR_GGUF_STRING, &pieces),
+                     OR_OK);
+    assert_int_equal(or_gguf_get_array(gguf, "tokenizer.ggml.token_type", OR_GGUF_I32, &types),
+                     OR_OK);
+    test_gguf_put_array_key(file, "tokenizer.ggml.tokens", OR_GGUF_STRING, count);
+    for (uint32_t i = 0; i < count; i++) {
+        char name[32];
+        int length = snprintf(name, sizeof name, "[PAD%u]", (unsigned)i);
+        put_bytes(file, order[i] != TEST_PADDING ? or_gguf_array_string(&pieces, order[i])
+                                                 : (or_gguf_string_t){name, (size_t)length});
+    }
+    test_gguf_put_array_key(file, "tokenizer.ggml.token_type", OR_GGUF_I32, count);
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t type = order[i] != TEST_PADDING ? or_gguf_array_i32(&types, order[i]) : UNUSED;
+        test_gguf_put(file, &type, sizeof type);
+    }
+}
+
+// A role that the file does not give, or gives to a token that is left out, gets no entry.
+static void put_role(test_gguf_t *file, const or_gguf_t *gguf, const char *key,
+                     const uint32_t *order, uint32_t count, uint64_t *entries)
+{
+    uint32_t id;
+    if (!or_gguf_has(gguf, key) || or_gguf_get_u32(gguf, key, &id) != OR_OK) {
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (order[i] == id) {
+            test_gguf_put_u32_entry(file, key, i);
+            ++*entries;
+            return;
+        }
+    }
+}
+
+or_vocab_t *test_reorder_vocab(const char *path, const uint32_t *order, uint32_t count)
+{
+    or_gguf_t *gguf = NULL;
+    or_vocab_t *vocab = NULL;
+    or_gguf_array_t merges;
+    or_gguf_string_t pre;
+    test_gguf_t file;
+    uint64_t entries = 5;
+    assert_int_equal(or_gguf_open(path, &gguf), OR_OK);
+    assert_int_equal(or_gguf_get_array(gguf, "tokenizer.ggml.merges", OR_GGUF_STRING, &merges),
+                     OR_OK);
+    assert_int_equal(or_gguf_get_string(gguf, "tokenizer.ggml.pre", &pre), OR_OK);
+    test_gguf_init(&file, 3, 0, entries);
+    test_gguf_put_string_entry(&file, "tokenizer.ggml.model", "gpt2");
+    test_gguf_put_key(&file, "tokenizer.ggml.pre", OR_GGUF_STRING);
+    put_bytes(&file, pre);
+    put_reordered(&file, gguf, order, count);
+    test_gguf_put_array_key(&file, "tokenizer.ggml.merges", OR_GGUF_STRING, merges.count);
+    for (uint64_t i = 0; i < merges.count; i++) {
+        put_bytes(&file, or_gguf_array_string(&merges, i));
+    }
+    put_role(&file, gguf, "tokenizer.ggml.bos_token_id", order, count, &entries);
+    put_role(&file, gguf, "tokenizer.ggml.eos_token_id", order, count, &entries);
+    memcpy(file.bytes + ENTRY_COUNT_AT, &entries, sizeof entries);
+    assert_int_equal(load(&file, &vocab), OR_OK);
     or_gguf_close(&gguf);
     return vocab;
 }
@@ -61,16 +149,6 @@ static void put_tokens(test_gguf_t *file, const test_token_t *tokens, uint32_t c
     }
 }
 
-static or_status_t load(test_gguf_t *file, or_vocab_t **vocab_p)
-{
-    or_gguf_t *gguf = NULL;
-    assert_int_equal(test_gguf_open(file, &gguf), OR_OK);
-    or_status_t status = or_vocab_load(gguf, vocab_p);
-    or_gguf_close(&gguf);
-    test_gguf_fini(file);
-    return status;
-}
-
 or_status_t test_make_vocab(const test_token_t *tokens, uint32_t count, unsigned wish,
                             or_vocab_t **vocab_p)
 {
@@ -110,4 +188,104 @@ or_status_t test_make_byte_level(const test_token_t *tokens, uint32_t count,
         test_gguf_put_string(&file, merges[i]);
     }
     return load(&file, vocab_p);
+}
+
+// -- texts
+// -------------------------------------------------------------------------------------------------
+
+static const char *const bits[] = {" ",
+                                   "  ",
+                                   "\t",
+                                   "\n",
+                                   "\r\n",
+                                   "\r",
+                                   "\v\f",
+                                   "\xC2\xA0",
+                                   "\xC2\x85",
+                                   "\xE2\x80\x83",
+                                   "\xE3\x80\x80",
+                                   "\xE1\xA0\x8E",
+                                   "\xE2\x80\xA8",
+                                   "\xE2\x96\x81",
+                                   "the ",
+                                   " a",
+                                   "ing",
+                                   "I'll",
+                                   "'S",
+                                   "don't",
+                                   "HTML",
+                                   "camelCase",
+                                   "x",
+                                   "0",
+                                   "12",
+                                   "345",
+                                   "6789012",
+                                   "\xC2\xBD",
+                                   "\xD9\xA3",
+                                   "3.14",
+                                   "e",
+                                   "\xCC\x81",
+                                   "\xE0\xA4\x95\xE0\xA5\x8D\xE0\xA4\xB7",
+                                   "\xE0\xB8\x97\xE0\xB8\xB5",
+                                   "\xC3\xA9",
+                                   "\xC5\xBF",
+                                   "\xD0\x9F\xD1\x80",
+                                   "\xCE\xA9",
+                                   "\xD7\xA9\xD7\x9C",
+                                   "\xD8\xB3",
+                                   "\xE4\xB8\xAD\xE6\x96\x87",
+                                   "\xE3\x81\x8B\xE3\x82\xAB",
+                                   "\xED\x95\x9C",
+                                   "\xF0\xA0\x80\x80",
+                                   "\xF0\x9F\x98\x80",
+                                   "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x92\xBB",
+                                   "\xEF\xB8\x8F",
+                                   "\xE2\x80\x8D",
+                                   "\xF0\x9F\x87\xA9\xF0\x9F\x87\xAA",
+                                   "<s>",
+                                   "</s>",
+                                   "<|endoftext|>",
+                                   "<|im_start|>",
+                                   "<|begin_of_text|>",
+                                   "<0x41>",
+                                   "<unk>",
+                                   "\xEF\xBF\xBD",
+                                   "\xEF\xBB\xBF",
+                                   "\xED\xA0\x80",
+                                   "\xC0\xAF",
+                                   "\xE4\xB8",
+                                   "\xF0\x9F",
+                                   "\x80",
+                                   "\xF4\x90\x80\x80",
+                                   "!?",
+                                   "...",
+                                   "//",
+                                   "()",
+                                   "{}\n",
+                                   ";\n\n",
+                                   "_",
+                                   "\x7F",
+                                   "\x01"};
+enum { BITS = sizeof bits / sizeof *bits, LONGEST_RUN = 250 };
+
+size_t test_text(uint64_t *seed, char *text)
+{
+    size_t length = 0;
+    size_t wanted = test_below(seed, test_below(seed, 4) == 0 ? TEST_TEXT_BYTES - LONGEST_RUN : 40);
+    while (length < wanted) {
+        uint64_t choice = test_below(seed, BITS + 20);
+        size_t run = test_below(seed, 10) == 0 ? 1 + test_below(seed, 12) : 1;
+        if (choice < BITS) {
+            size_t bytes = strlen(bits[choice]);
+            for (; run > 0; run--, length += bytes) {
+                memcpy(text + length, bits[choice], bytes);
+            }
+        } else if (choice < BITS + 10) {
+            memset(text + length, (int)test_below(seed, 256), run);
+            length += run;
+        } else {
+            text[length++] = (char)test_random(seed);
+        }
+    }
+    return length;
 }

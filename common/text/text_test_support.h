@@ -1,10 +1,15 @@
-// text_test_support - vocabularies for the tests of this folder.
+// text_test_support - vocabularies and texts for tests.
 #pragma once
 
 #include "common/text/vocab.h"
 
 // From a file; fails the test if it does not load.
 or_vocab_t *test_load_vocab(const char *path);
+
+// The vocabulary of a byte-level file under other ids: token i is the file's token order[i], or an
+// unused one where that is TEST_PADDING. Special roles move with their tokens.
+or_vocab_t *test_reorder_vocab(const char *path, const uint32_t *order, uint32_t count);
+#define TEST_PADDING UINT32_MAX
 
 // A token of a vocabulary made by hand; its type as the file numbers it (1 normal, 3 control, 4
 // user-defined ...).
@@ -29,3 +34,8 @@ or_status_t test_make_vocab(const test_token_t *tokens, uint32_t count, unsigned
 or_status_t test_make_byte_level(const test_token_t *tokens, uint32_t count,
                                  const char *const *merges, uint32_t merge_count, const char *pre,
                                  or_vocab_t **vocab_p);
+
+// A random text of what is awkward: white space of all kinds, combining marks, emoji with joiners,
+// ill-formed UTF-8, runs, the spellings of special tokens, scripts mixed. Returns its length.
+enum { TEST_TEXT_BYTES = 500 };
+size_t test_text(uint64_t *seed, char *text);

@@ -22,8 +22,11 @@ typedef struct {
     const or_vocab_t *vocab;
     char *text; // the fragments between marked tokens, each with its space in front
     size_t text_bytes;
-    size_t fragment; // the start of the last one
-    cached_t *cache; // a part's hash is its slot
+    size_t fragment;      // the start of the last one
+    size_t source;        // where its own first byte is in the caller's text
+    size_t spaces;        // put before it: 0 or 1
+    or_settled_t settled; // the tokens of the caller's first `bytes` bytes
+    cached_t *cache;      // a part's hash is its slot
     uint32_t cache_mask;
     or_bpe_room_t room;
     int32_t *ids; // the result
@@ -68,8 +71,25 @@ static or_status_t merge_part(work_t *work, const char *part, uint32_t length)
     return status;
 }
 
+// What begins at this byte of the caller's text is next: if that is settled, or right behind what is,
+// the tokens so far are.
+static void count_settled(work_t *work, size_t source)
+{
+    if (work->settled.bytes > 0 && source <= work->settled.bytes) {
+        work->settled.tokens = work->count;
+    }
+}
+
+// Where text[at] is in the caller's text; a space of our own is where the fragment begins.
+static size_t source_of(const work_t *work, size_t at)
+{
+    size_t in_fragment = at - work->fragment;
+    return work->source + (in_fragment > work->spaces ? in_fragment - work->spaces : 0);
+}
+
 static or_status_t tokenize_part(work_t *work, size_t start, size_t end)
 {
+    count_settled(work, source_of(work, start));
     uint32_t length = (uint32_t)(end - start);
     const char *part = work->text + start;
     cached_t *cached = &work->cache[XXH3_64bits(part, length) & work->cache_mask];
@@ -106,7 +126,7 @@ static or_status_t tokenize_parts(work_t *work, size_t start, size_t end)
 }
 
 // -- pieces and fragments
-// ------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 static or_status_t tokenize_piece(void *context, size_t start, size_t end)
 {
@@ -116,6 +136,7 @@ static or_status_t tokenize_piece(void *context, size_t start, size_t end)
     if (work->vocab->ignores_merges) {
         int32_t id = or_vocab_find_text(work->vocab, work->text + start, end - start);
         if (id != OR_TOKEN_NONE) {
+            count_settled(work, source_of(work, start));
             work->ids[work->count++] = id;
             return OR_OK;
         }
@@ -124,16 +145,21 @@ static or_status_t tokenize_piece(void *context, size_t start, size_t end)
 }
 
 // `fresh` fragments begin with a space of the tokenizer's own, if the vocabulary wants one.
-static or_status_t tokenize_fragment(work_t *work, const char *text, size_t length, bool fresh)
+static or_status_t tokenize_fragment(work_t *work, const char *text, size_t start, size_t end,
+                                     bool fresh)
 {
+    size_t length = end - start;
+    count_settled(work, start);
     if (length == 0) {
         return OR_OK;
     }
     work->fragment = work->text_bytes;
-    if (fresh && work->vocab->adds_space) {
+    work->source = start;
+    work->spaces = fresh && work->vocab->adds_space;
+    if (work->spaces > 0) {
         work->text[work->text_bytes++] = ' ';
     }
-    memcpy(work->text + work->text_bytes, text, length);
+    memcpy(work->text + work->text_bytes, text + start, length);
     work->text_bytes += length;
     return work->vocab->pretokenizer != NULL
                ? or_pretokenize(work->vocab->pretokenizer, work->text + work->fragment, length,
@@ -158,11 +184,12 @@ static int32_t marked_at(const or_vocab_t *vocab, const char *text, size_t lengt
     return OR_TOKEN_NONE;
 }
 
-static or_status_t tokenize_text(work_t *work, const char *text, size_t length, bool special)
+static or_status_t tokenize_text(work_t *work, const char *text, size_t length, unsigned flags)
 {
     or_status_t status = OR_OK;
     size_t start = 0; // of the fragment that is growing
-    bool fresh = true;
+    bool fresh = (flags & OR_TOKENIZE_CONTINUES) == 0;
+    bool special = (flags & OR_TOKENIZE_SPECIAL) != 0;
     size_t at = 0;
     while (status == OR_OK && at < length) {
         int32_t id = marked_at(work->vocab, text + at, length - at, special);
@@ -170,13 +197,17 @@ static or_status_t tokenize_text(work_t *work, const char *text, size_t length, 
             at++;
             continue;
         }
-        status = tokenize_fragment(work, text + start, at - start, fresh);
+        status = tokenize_fragment(work, text, start, at, fresh);
         fresh = work->vocab->tokens[id].kind == OR_TOKEN_SPECIAL;
         work->ids[work->count++] = id;
         at += work->vocab->tokens[id].piece_length;
         start = at;
     }
-    return status == OR_OK ? tokenize_fragment(work, text + start, length - start, fresh) : status;
+    if (status == OR_OK) {
+        status = tokenize_fragment(work, text, start, length, fresh);
+    }
+    count_settled(work, length);
+    return status;
 }
 
 // Room for the worst case of `length` bytes: a token a byte. A fragment may bring a space of its
@@ -207,8 +238,8 @@ static void work_fini(work_t *work)
     free(work->text);
 }
 
-or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length, unsigned flags,
-                        int32_t **ids_p, size_t *count_p)
+static or_status_t tokenize(const or_vocab_t *vocab, const char *text, size_t length,
+                            unsigned flags, int32_t **ids_p, size_t *count_p, or_settled_t *settled)
 {
     if (length > MAX_TEXT_BYTES) {
         return or_fail(OR_ERR_INVALID, "a text of %zu bytes is too long to tokenise", length);
@@ -219,13 +250,88 @@ or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length
         work.ids[work.count++] = vocab->bos;
     }
     if (status == OR_OK) {
-        status = tokenize_text(&work, text, length, (flags & OR_TOKENIZE_SPECIAL) != 0);
+        work.settled.bytes = settled->bytes;
+        status = tokenize_text(&work, text, length, flags);
     }
     if (status == OR_OK) {
+        *settled = work.settled;
         *ids_p = work.ids;
         *count_p = work.count;
         work.ids = NULL;
     }
     work_fini(&work);
+    return status;
+}
+
+or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length, unsigned flags,
+                        int32_t **ids_p, size_t *count_p)
+{
+    or_settled_t none = {0, 0};
+    return tokenize(vocab, text, length, flags, ids_p, count_p, &none);
+}
+
+// -- a text that may go on
+// --------------------------------------------------------------------------------------------
+
+// The start of the last fragment of which that is known, and of the rest: whether a user-defined
+// token begins at a place is certain where the longest one would end within the text.
+static size_t last_fragment(const or_vocab_t *vocab, const char *text, size_t length, size_t *rest)
+{
+    size_t start = 0;
+    size_t at = 0;
+    while (at + vocab->widest_user <= length) {
+        int32_t id = marked_at(vocab, text + at, length - at, false);
+        if (id == OR_TOKEN_NONE) {
+            at++;
+        } else {
+            at += vocab->tokens[id].piece_length;
+            start = at;
+        }
+    }
+    *rest = at;
+    return start;
+}
+
+or_status_t or_tokenize_settled(const or_vocab_t *vocab, const char *text, size_t length,
+                                size_t *settled)
+{
+    size_t start = 0;
+    size_t end = length;
+    if (vocab->widest_user > 0) {
+        start = last_fragment(vocab, text, length, &end);
+    }
+    size_t open = end - start;
+    *settled = 0;
+    if (vocab->pretokenizer != NULL) {
+        or_status_t status =
+            or_pretokenize_settled(vocab->pretokenizer, text + start, open, settled, &open);
+        if (status != OR_OK) {
+            return status;
+        }
+    }
+    *settled += start;
+    // Within a piece, at the last place that no merge crosses; but a piece that may be one token
+    // whatever its merges is never cut.
+    for (size_t at = start + open; !vocab->ignores_merges && at > *settled + 1;) {
+        at--;
+        if (!or_bpe_joins(vocab->bpe, text[at - 1], text[at]) && begins_atom(vocab, text[at])) {
+            *settled = at;
+        }
+    }
+    return OR_OK;
+}
+
+or_status_t or_tokenize_growing(const or_vocab_t *vocab, const char *text, size_t length,
+                                unsigned flags, int32_t **ids_p, size_t *count_p,
+                                or_settled_t *settled)
+{
+    or_settled_t found = {0, 0};
+    or_status_t status = or_tokenize_settled(vocab, text, length, &found.bytes);
+    if (status == OR_OK) {
+        status = tokenize(vocab, text, length, flags, ids_p, count_p, &found);
+    }
+    if (status == OR_OK) {
+        *settled = found;
+    }
     return status;
 }

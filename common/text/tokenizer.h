@@ -23,6 +23,8 @@
 enum {
     OR_TOKENIZE_BOS = 1,     // put the begin token first (if the vocabulary has one)
     OR_TOKENIZE_SPECIAL = 2, // recognise special tokens written in the text
+    // The text continues another: no space is put before it.
+    OR_TOKENIZE_CONTINUES = 4,
 };
 
 // Any bytes are accepted. *ids_p is allocated with malloc (never NULL, even for no tokens); the
@@ -30,6 +32,27 @@ enum {
 // over 1 GiB.
 or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length, unsigned flags,
                         int32_t **ids_p, size_t *count_p);
+
+// How much of a text that may go on is settled: its first bytes and the tokens they became stay
+// what they are whatever follows, and the rest is tokenised as if it stood alone, with
+// OR_TOKENIZE_CONTINUES.
+//
+//     "Once upon a won"    settled: "Once upon a", 3 tokens; the rest may become " wonderful"
+//
+// What is not settled is usually the last word; a run without an end, such as one of spaces, never
+// is.
+typedef struct {
+    size_t bytes;
+    size_t tokens;
+} or_settled_t;
+
+// As or_tokenize, without OR_TOKENIZE_SPECIAL, and says what is settled.
+or_status_t or_tokenize_growing(const or_vocab_t *vocab, const char *text, size_t length,
+                                unsigned flags, int32_t **ids_p, size_t *count_p,
+                                or_settled_t *settled);
+// Only the bytes. Time O(length). OR_ERR_NO_MEMORY.
+or_status_t or_tokenize_settled(const or_vocab_t *vocab, const char *text, size_t length,
+                                size_t *settled);
 
 // Tokens to bytes. Streaming: or_detok_push gives back only whole UTF-8 characters and keeps the
 // rest for the next call.
@@ -47,6 +70,10 @@ typedef struct {
 } or_detok_t;
 
 void or_detok_init(or_detok_t *detok, const or_vocab_t *vocab, bool at_text_start, bool exact);
+
+// The bytes that `id` adds to the text, complete characters or not, for who needs no more than
+// these: do not mix with the functions below. Borrowed from the vocabulary. id in range.
+const char *or_detok_bytes(or_detok_t *detok, int32_t id, uint32_t *length);
 
 // Append what `id` completes to `out` (at most the token's width + 4 bytes, times 3 if not exact:
 // OR_DETOK_ROOM) and return the byte count. id in range.

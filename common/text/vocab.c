@@ -403,6 +403,9 @@ static or_status_t fill(const or_gguf_t *gguf, or_vocab_t *vocab)
     if (status == OR_OK) {
         status = make_tokenizer(gguf, rule, vocab);
     }
+    if (status == OR_OK) {
+        status = or_fail_context(or_vocab_fill_hash(vocab, rule), "%s", or_gguf_path(gguf));
+    }
     return status;
 }
 

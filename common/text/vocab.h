@@ -36,7 +36,21 @@ typedef enum {
 or_status_t or_vocab_load(const or_gguf_t *gguf, or_vocab_t **vocab_p);
 void or_vocab_destroy(or_vocab_t **vocab_p);
 
+// The vocabulary of a file as bytes that travel: its tokenizer.ggml.* metadata, compressed.
+// *packed_p is malloc'd, the caller frees it. OR_ERR_NOT_FOUND; OR_ERR_UNSUPPORTED over
+// OR_VOCAB_BYTES_MAX; OR_ERR_NO_MEMORY.
+or_status_t or_vocab_pack(const or_gguf_t *gguf, uint8_t **packed_p, size_t *packed_bytes,
+                          size_t *unpacked_bytes);
+// The same vocabulary from a peer's bytes, trusting nothing in them: as or_vocab_load, and
+// OR_ERR_FORMAT if they do not unpack to exactly that many bytes (at most OR_VOCAB_BYTES_MAX), or to
+// more tokens or longer ones than any vocabulary has, which would only cost memory and time.
+or_status_t or_vocab_unpack(const uint8_t *packed, size_t packed_bytes, size_t unpacked_bytes,
+                            or_vocab_t **vocab_p);
+#define OR_VOCAB_BYTES_MAX (64u << 20)
+
 uint32_t or_vocab_size(const or_vocab_t *vocab);
+// Without the unused tokens at its end.
+uint32_t or_vocab_unpadded_size(const or_vocab_t *vocab);
 or_token_kind_t or_vocab_kind(const or_vocab_t *vocab, int32_t id);
 // What the token prints. `length` may be 0. id in range.
 const char *or_vocab_bytes(const or_vocab_t *vocab, int32_t id, uint32_t *length);
@@ -54,8 +68,9 @@ bool or_vocab_is_end(const or_vocab_t *vocab, int32_t id);
 // "llama", "gpt2".
 const char *or_vocab_model(const or_vocab_t *vocab);
 
-// Identity by content: bytes, kinds and special roles of every token, not names or sizes of files,
-// nor how text becomes tokens.
+// Identity by content: bytes, kinds and special roles of every token, and how text becomes tokens
+// (tokenizer, pre-tokenizer, merges or scores, added begin token and space); not names of files. Unused
+// tokens at the end do not count: a padded vocabulary is the same, and its size says how far.
 uint64_t or_vocab_hash(const or_vocab_t *vocab);
 
 // One 64-bit key per token, unique in this vocabulary and the same in any vocabulary that has the
@@ -64,7 +79,8 @@ uint64_t or_vocab_hash(const or_vocab_t *vocab);
 //
 //     class    tokens                          text
 //     text     text, user-defined              the bytes they print: " of" in either kind of vocabulary
-//     byte     byte fallback                   the byte: never the key of a text token, even of the same byte
+//     byte     byte fallback                   the byte; as text where no text token prints that byte alone,
+//                                              so that "\n" is the same token in either kind of vocabulary
 //     role     special, end or begin of text   "eos" or "bos" (eos if one token is both): "</s>" is "<|endoftext|>"
 //     special  other special, unused           their piece: "<|user|>"
 const uint64_t *or_vocab_noise_keys(const or_vocab_t *vocab);

@@ -85,6 +85,9 @@ static or_status_t fill_marked(or_vocab_t *vocab)
         if (is_marked(token)) {
             sorted[count++] = (marked_t){token->piece, token->piece_length, (int32_t)id};
         }
+        if (token->kind == OR_TOKEN_USER && token->piece_length > vocab->widest_user) {
+            vocab->widest_user = token->piece_length;
+        }
     }
     qsort(sorted, count, sizeof *sorted, compare_marked);
     unsigned byte = 0;

@@ -39,6 +39,7 @@ struct or_vocab {
     or_pretokenizer_t *pretokenizer; // NULL: not byte-level
     bool ignores_merges;             // a piece that is a token is that token
 
+    uint32_t widest_user; // bytes of the longest user-defined token's piece; 0: there is none
     // Special and user-defined tokens by first byte of the piece, then longest first.
     int32_t *marked;
     uint32_t marked_first
@@ -49,8 +50,18 @@ struct or_vocab {
 // tokens are never found.
 int32_t or_vocab_find_text(const or_vocab_t *vocab, const char *bytes, size_t length);
 
-// Fill noise_keys and hash from the tokens. OR_ERR_FORMAT if two keys collide; OR_ERR_NO_MEMORY.
+// Fill noise_keys from the tokens. OR_ERR_FORMAT if two keys collide; OR_ERR_NO_MEMORY.
 or_status_t or_vocab_fill_keys(or_vocab_t *vocab);
 
-// Fill table, widest_text, marked and marked_first from the tokens. OR_ERR_NO_MEMORY.
+typedef struct {
+    uint64_t key;
+    uint32_t id;
+} keyed_t;
+// All tokens with their noise keys, keys ascending. [size]
+void or_vocab_sort_keys(const or_vocab_t *vocab, keyed_t *sorted);
+
+// Fill hash, once all else is filled in. `rule` is NULL for SentencePiece. OR_ERR_NO_MEMORY.
+or_status_t or_vocab_fill_hash(or_vocab_t *vocab, const or_pre_rule_t *rule);
+
+// Fill table, widest_text, widest_user, marked and marked_first from the tokens. OR_ERR_NO_MEMORY.
 or_status_t or_vocab_fill_index(or_vocab_t *vocab);

@@ -15,7 +15,19 @@ typedef struct {
     size_t length;
 } content_t;
 
-static content_t content_of(const or_vocab_t *vocab, uint32_t id)
+// Which bytes some text token prints alone.
+static void find_lone_bytes(const or_vocab_t *vocab, bool lone[256])
+{
+    for (uint32_t id = 0; id < vocab->size; id++) {
+        const token_t *token = &vocab->tokens[id];
+        bool is_text = token->kind == OR_TOKEN_TEXT || token->kind == OR_TOKEN_USER;
+        if (is_text && vocab->widths[id] == 1) {
+            lone[(unsigned char)token->bytes[0]] = true;
+        }
+    }
+}
+
+static content_t content_of(const or_vocab_t *vocab, const bool lone[256], uint32_t id)
 {
     const token_t *token = &vocab->tokens[id];
     switch ((or_token_kind_t)token->kind) {
@@ -23,7 +35,8 @@ static content_t content_of(const or_vocab_t *vocab, uint32_t id)
     case OR_TOKEN_USER:
         return (content_t){CLASS_TEXT, token->bytes, vocab->widths[id]};
     case OR_TOKEN_BYTE:
-        return (content_t){CLASS_BYTE, token->bytes, vocab->widths[id]};
+        return (content_t){lone[(unsigned char)token->bytes[0]] ? CLASS_BYTE : CLASS_TEXT,
+                           token->bytes, vocab->widths[id]};
     case OR_TOKEN_SPECIAL:
     case OR_TOKEN_UNUSED:
         break;
@@ -48,11 +61,6 @@ static bool same_content(content_t a, content_t b)
     return a.class == b.class && a.length == b.length && memcmp(a.text, b.text, a.length) == 0;
 }
 
-typedef struct {
-    uint64_t key;
-    uint32_t id;
-} keyed_t;
-
 static int compare_keyed(const void *a, const void *b)
 {
     const keyed_t *x = a;
@@ -63,7 +71,7 @@ static int compare_keyed(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static void sort_by_key(const or_vocab_t *vocab, keyed_t *sorted)
+void or_vocab_sort_keys(const or_vocab_t *vocab, keyed_t *sorted)
 {
     for (uint32_t id = 0; id < vocab->size; id++) {
         sorted[id] = (keyed_t){vocab->noise_keys[id], id};
@@ -73,13 +81,13 @@ static void sort_by_key(const or_vocab_t *vocab, keyed_t *sorted)
 
 // Tokens of equal content are neighbours once sorted by their key for rank 0: number them. A
 // neighbour of other content keeps its key and is found by keys_differ.
-static void mix_in_ranks(or_vocab_t *vocab, const keyed_t *sorted)
+static void mix_in_ranks(or_vocab_t *vocab, const bool lone[256], const keyed_t *sorted)
 {
     uint64_t rank = 0;
     for (uint32_t i = 1; i < vocab->size; i++) {
-        content_t content = content_of(vocab, sorted[i].id);
+        content_t content = content_of(vocab, lone, sorted[i].id);
         bool again = sorted[i].key == sorted[i - 1].key &&
-                     same_content(content, content_of(vocab, sorted[i - 1].id));
+                     same_content(content, content_of(vocab, lone, sorted[i - 1].id));
         rank = again ? rank + 1 : 0;
         vocab->noise_keys[sorted[i].id] = key_of(content, rank);
     }
@@ -98,41 +106,21 @@ static or_status_t keys_differ(const or_vocab_t *vocab, const keyed_t *sorted)
     return OR_OK;
 }
 
-static uint64_t hash_of(const or_vocab_t *vocab, XXH64_state_t *state)
-{
-    XXH64_reset(state, 0);
-    for (uint32_t id = 0; id < vocab->size; id++) {
-        const token_t *token = &vocab->tokens[id];
-        unsigned char roles = (unsigned char)(((int32_t)id == vocab->bos) << 0 |
-                                              ((int32_t)id == vocab->eos) << 1 | token->ends << 2);
-        XXH64_update(state, &vocab->noise_keys[id], sizeof vocab->noise_keys[id]);
-        XXH64_update(state, &token->kind, sizeof token->kind);
-        XXH64_update(state, &roles, sizeof roles);
-    }
-    return XXH64_digest(state);
-}
-
 or_status_t or_vocab_fill_keys(or_vocab_t *vocab)
 {
+    bool lone[256] = {false};
     keyed_t *sorted = malloc(vocab->size * sizeof *sorted);
-    XXH64_state_t *state = XXH64_createState();
-    or_status_t status;
-    if (sorted == NULL || state == NULL) {
-        status = or_fail(OR_ERR_NO_MEMORY, "no memory for the noise keys");
-        goto done;
+    if (sorted == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the noise keys");
     }
+    find_lone_bytes(vocab, lone);
     for (uint32_t id = 0; id < vocab->size; id++) {
-        vocab->noise_keys[id] = key_of(content_of(vocab, id), 0);
+        vocab->noise_keys[id] = key_of(content_of(vocab, lone, id), 0);
     }
-    sort_by_key(vocab, sorted);
-    mix_in_ranks(vocab, sorted);
-    sort_by_key(vocab, sorted);
-    status = keys_differ(vocab, sorted);
-    if (status == OR_OK) {
-        vocab->hash = hash_of(vocab, state);
-    }
-done:
-    XXH64_freeState(state);
+    or_vocab_sort_keys(vocab, sorted);
+    mix_in_ranks(vocab, lone, sorted);
+    or_vocab_sort_keys(vocab, sorted);
+    or_status_t status = keys_differ(vocab, sorted);
     free(sorted);
     return status;
 }

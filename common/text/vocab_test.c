@@ -116,6 +116,8 @@ static void noise_keys_are_what_they_always_were(void **state)
     assert_true(keys[SENTENCEPIECE_TOKENS + 'A'] == UINT64_C(0x16D104AF21FBF884));
     assert_true(keys[2] == UINT64_C(0x4034C743057B0A70));
     assert_true(keys[0] == UINT64_C(0xA240C452CD69DAA7));
+    // No text token prints this byte: as text.
+    assert_true(keys[SENTENCEPIECE_TOKENS + '\n'] == UINT64_C(0xCAFC7706CEE4572B));
     or_vocab_destroy(&vocab);
 }
 
@@ -131,20 +133,34 @@ static void noise_keys_are_shared_between_vocabularies(void **state)
         assert_true(keys_a[find_bytes(a, words[i])] == keys_b[find_bytes(b, words[i])]);
     }
     assert_true(keys_a[or_vocab_eos(a)] == keys_b[or_vocab_eos(b)]);
+    assert_int_equal(or_vocab_kind(a, 3 + '\n'), OR_TOKEN_BYTE);
+    assert_true(keys_a[3 + '\n'] == keys_b[find_bytes(b, "\n")]);
     assert_true(keys_a[3 + 'e'] != keys_a[find_bytes(a, "e")]); // the byte token is another token
     assert_true(or_vocab_hash(a) != or_vocab_hash(b));
     or_vocab_destroy(&a);
     or_vocab_destroy(&b);
 }
 
-static void the_same_vocabulary_has_the_same_hash(void **state)
+// A user-defined token prints text too, and keeps the byte token beside it another token.
+static void byte_tokens_beside_text_are_others(void **state)
 {
     (void)state;
-    or_vocab_t *a = test_load_vocab(test_model("tales-6m-f16.gguf"));
-    or_vocab_t *b = test_load_vocab(test_model("tales-1m-f16.gguf"));
-    assert_true(or_vocab_hash(a) == or_vocab_hash(b));
-    or_vocab_destroy(&a);
-    or_vocab_destroy(&b);
+    static const test_token_t tokens[] = {{"<unk>", 0, 2}, {"A", -1, 1}, {"B", 0, 4},
+                                          {"CC", -2, 1},   {"D", 0, 3},  {"E", 0, 5}};
+    or_vocab_t *text = NULL;
+    or_vocab_t *bytes = NULL;
+    static const char *const none[] = {""};
+    assert_int_equal(test_make_vocab(tokens, 6, TEST_WITH_BYTES, &text), OR_OK);
+    assert_int_equal(test_make_byte_level(tokens, 1, none, 0, "gpt-2", &bytes), OR_OK);
+    const uint64_t *keys = or_vocab_noise_keys(text);
+    const uint64_t *texts = or_vocab_noise_keys(bytes);
+    for (unsigned byte = 0; byte < 256; byte++) {
+        bool beside = byte == 'A' || byte == 'B';
+        assert_int_equal(keys[6 + byte] != texts[1 + byte], beside);
+    }
+    assert_true(keys[1] == texts[1 + 'A'] && keys[2] == texts[1 + 'B']);
+    or_vocab_destroy(&bytes);
+    or_vocab_destroy(&text);
 }
 
 static int compare_u64(const void *a, const void *b)
@@ -247,18 +263,6 @@ static void refuses_byte_level_files_without_merges(void **state)
     assert_non_null(strstr(or_error_text(), "tokenizer.ggml.merges"));
 }
 
-// What the files' hashes were before their merges were read: peers of other versions compare them.
-static void hashes_do_not_depend_on_the_tokenizer(void **state)
-{
-    (void)state;
-    or_vocab_t *vocab = test_load_vocab(test_model("tales-bpe-1m-f16.gguf"));
-    assert_true(or_vocab_hash(vocab) == UINT64_C(0x99E65C1197A7318F));
-    or_vocab_destroy(&vocab);
-    vocab = test_load_vocab(test_model("tales-6m-f16.gguf"));
-    assert_true(or_vocab_hash(vocab) == UINT64_C(0x5C24EC1829E46BF9));
-    or_vocab_destroy(&vocab);
-}
-
 static void refuses_other_tokenizers_by_name(void **state)
 {
     (void)state;
@@ -334,13 +338,12 @@ int main(void)
         cmocka_unit_test(byte_level_tokens_print_bytes),
         cmocka_unit_test(noise_keys_are_what_they_always_were),
         cmocka_unit_test(noise_keys_are_shared_between_vocabularies),
-        cmocka_unit_test(the_same_vocabulary_has_the_same_hash),
+        cmocka_unit_test(byte_tokens_beside_text_are_others),
         cmocka_unit_test(noise_keys_are_unique_in_real_vocabularies),
         cmocka_unit_test(refuses_vocabularies_that_make_no_sense),
         cmocka_unit_test(refuses_merges_that_make_no_token),
         cmocka_unit_test(refuses_unknown_pre_tokenizers_by_name),
         cmocka_unit_test(refuses_byte_level_files_without_merges),
-        cmocka_unit_test(hashes_do_not_depend_on_the_tokenizer),
         cmocka_unit_test(refuses_other_tokenizers_by_name),
         cmocka_unit_test(survives_random_damage),
     };

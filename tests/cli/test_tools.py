@@ -5,7 +5,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cli import DRAFT, MODELS, TARGET, call, data, outrider, reference
+from cli import DRAFT, MODELS, OTHER_VOCABULARY, TARGET, call, data, outrider, reference
 
 
 class Command(unittest.TestCase):
@@ -13,7 +13,8 @@ class Command(unittest.TestCase):
         out, _ = outrider("--help")
         for command in (b"generate", b"up", b"tokenize", b"model"):
             self.assertIn(command, out)
-        for words in (["generate"], ["up"], ["tokenize"], ["model", "inspect"], ["model", "eval"]):
+        for words in (["generate"], ["up"], ["tokenize"], ["model", "inspect"], ["model", "compare"],
+                      ["model", "eval"]):
             out, error = outrider(*words, "--help")
             self.assertIn(b"usage: outrider " + " ".join(words).encode(), out)
             self.assertEqual(error, "")
@@ -56,7 +57,8 @@ class Command(unittest.TestCase):
         with open("/dev/full", "wb") as full:
             for program, *words in (("outrider", "--help"), ("outrider", "--version"), ("outrider", "generate", "--help"),
                                     ("outrider", "model", "inspect"), ("outrider", "model", "inspect", "--json"),
-                                    ("outrider", "model", "eval", "--ids", "1"), ("outrider-coordinator", "--help"),
+                                    ("outrider", "model", "eval", "--ids", "1"), ("outrider", "model", "compare", TARGET, DRAFT),
+                                    ("outrider", "model", "compare", TARGET, DRAFT, "--json"), ("outrider-coordinator", "--help"),
                                     ("outrider-verifier", "--version"), ("outrider-drafter", "--version")):
                 _, error = call(program, *words, stdout=full, code=1)
                 self.assertIn("cannot write to standard output", error, words)
@@ -119,6 +121,60 @@ class Inspect(unittest.TestCase):
                 short.write_bytes(whole[:size])
                 self.assertIn("short.gguf", outrider("model", "inspect", short, code=1)[1])
         self.assertIn("/nowhere", outrider("model", "inspect", "/nowhere/model.gguf", code=1)[1])
+
+
+class Compare(unittest.TestCase):
+    def facts(self, *words, **settings):
+        out, _ = outrider("model", "compare", "--json", *words, **settings)
+        self.assertEqual(out.count(b"\n"), 1)
+        return json.loads(out)
+
+    def test_another_vocabulary(self):
+        facts = self.facts(TARGET, OTHER_VOCABULARY)
+        self.assertEqual((facts["same"], facts["bijective"]), (False, False))
+        self.assertEqual((facts["target"]["size"], facts["draft"]["size"]), (4096, 1024))
+        self.assertEqual((facts["target"]["tokenizer"], facts["draft"]["tokenizer"]), ("llama", "gpt2"))
+        self.assertTrue(facts["target"]["injective"] and facts["draft"]["injective"])
+        self.assertAlmostEqual(facts["shared"]["of_target"], facts["shared"]["tokens"] / 4096, 4)
+        self.assertEqual([choice["temp"] for choice in facts["choices"]], [0, 1])
+        for choice in facts["choices"]:
+            self.assertIn(choice["vocab_map"], ("tli", "slem"))
+            self.assertIn(str(facts["shared"]["tokens"]), choice["why"])
+        text = outrider("model", "compare", TARGET, OTHER_VOCABULARY)[0].decode()
+        for word in ("4096 tokens", "1024 tokens", facts["target"]["hash"], facts["draft"]["hash"], "same    no",
+                     f"{facts['shared']['tokens']} tokens", f"--vocab-map {facts['choices'][0]['vocab_map']}"):
+            self.assertIn(word, text)
+
+    def test_the_same_vocabulary(self):
+        facts = self.facts(TARGET, DRAFT)
+        self.assertEqual(facts["target"]["hash"], facts["draft"]["hash"])
+        self.assertTrue(facts["same"] and facts["bijective"])
+        self.assertEqual({choice["vocab_map"] for choice in facts["choices"]}, {"same"})
+        self.assertEqual((facts["shared"]["of_target"], facts["shared"]["of_bytes"]), (1, 1))
+
+    def test_padding_is_named(self):
+        facts = self.facts(data("vocab/llama-bpe.gguf"), data("vocab/qwen2.gguf"))
+        self.assertEqual((facts["draft"]["unpadded"], facts["draft"]["size"]), (151646, 151936))
+        self.assertEqual((facts["target"]["unpadded"], facts["target"]["size"]), (128256, 128256))
+        self.assertLess(facts["load_s"] + facts["compare_s"], 60)
+
+    def test_a_text_of_ones_own(self):
+        for words, stdin in ((["-f", "-"], b"Once upon a time"), (["-f", __file__], b"")):
+            facts = self.facts(TARGET, OTHER_VOCABULARY, *words, stdin=stdin)
+            self.assertEqual(facts["text_bytes"], len(stdin) or Path(__file__).stat().st_size)
+            self.assertGreater(facts["draft"]["tokens"], 0)
+        once = self.facts(TARGET, OTHER_VOCABULARY, "-f", "-", stdin=b"Once upon a time")
+        self.assertLess(once["target"]["tokens"], 16)
+        self.assertTrue(0 < once["shared"]["of_bytes"] <= 1)
+
+    def test_nonsense_is_refused(self):
+        for words in ([], [TARGET], [TARGET, DRAFT, DRAFT]):
+            self.assertIn("two files", outrider("model", "compare", *words, code=2)[1])
+        self.assertIn("/nowhere", outrider("model", "compare", TARGET, "/nowhere", code=1)[1])
+        self.assertIn("not a GGUF file", outrider("model", "compare", __file__, DRAFT, code=1)[1])
+        self.assertIn("/nowhere", outrider("model", "compare", TARGET, DRAFT, "-f", "/nowhere", code=1)[1])
+        self.assertIn("is empty", outrider("model", "compare", TARGET, DRAFT, "-f", "-", code=1)[1])
+        self.assertIn("compare", outrider("model", "compar", code=2)[1])
 
 
 class Eval(unittest.TestCase):

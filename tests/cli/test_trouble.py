@@ -35,7 +35,7 @@ class BadInput(unittest.TestCase):
                 self.fails("-m", TARGET, "-md", path, "-p", "x", pattern=path.name)
 
     def test_drafter_with_another_vocabulary(self):
-        self.fails("-md", OTHER_VOCABULARY, "-p", "x", pattern=r"another vocabulary.*--plain")
+        self.fails("-md", OTHER_VOCABULARY, "--vocab-map", "same", "-p", "x", pattern=r"vocabular.*--vocab-map")
 
     def test_prompt_longer_than_the_context(self):
         self.fails("-p", "word " * 600, pattern=r"prompt has \d+ tokens and the context holds 512")
@@ -220,13 +220,6 @@ class LocalCluster(unittest.TestCase):
             cluster.end()
             self.assertLess(time.monotonic() - begun, 1.5)
             self.assertFalse([name for name, pid in roles.items() if is_alive(pid)])
-
-    def test_refused_drafter_ends_it(self):
-        with Background("up", "--listen", "tcp://127.0.0.1:*", "-m", TARGET, "-md", OTHER_VOCABULARY) as cluster:
-            code, _, error = cluster.end()
-            self.assertEqual(code, 1)
-            self.assertIn("another vocabulary", error)
-
 
 class Patience(unittest.TestCase):
     """What takes long by design, side by side."""

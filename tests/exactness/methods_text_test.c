@@ -4,23 +4,18 @@
 // Method: all roles in one process on a quiet network in memory. Texts are compared token for token
 // with plain.h; laws by a chi-square test over the first three tokens of many seeds, with a drafter
 // that differs from the target in its temperature, or two that differ in their models.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/math.h"
 #include "common/decode/methods.h"
 #include "common/text/tokenizer.h"
-#include "tests/exactness/chi_square.h"
-#include "tests/simulation/cluster.h"
+#include "tests/exactness/text_law.h"
 #include "tests/simulation/plain.h"
 #include "tests/support/requantize.h"
 #include "tests/support/test_support.h"
 
 #define TOKENS 40
-#define CHOICES 3u // of the law test: top-k
-#define LENGTH 3u
-#define CELLS (CHOICES * CHOICES * CHOICES)
-#define BATCH 16u
 #define FLAT 3.0F // draft temperatures; the target's is 1
 #define SHARP 0.2F
 
@@ -173,62 +168,6 @@ static void naive_text_does_not_depend_on_the_tree(void **state)
     }
 }
 
-// The target's law after the prompt and `text`.
-typedef struct {
-    int32_t ids[CHOICES];
-    double probabilities[CHOICES];
-} next_t;
-
-static next_t law_after(or_kv_sequence_t *kv, or_sampler_t *sampler, const or_sampling_t *sampling,
-                        const int32_t *text, uint32_t length)
-{
-    static float logits[1 << 16];
-    int32_t all[64 + LENGTH];
-    memcpy(all, prompt, prompt_count * sizeof *all);
-    memcpy(all + prompt_count, text, length * sizeof *all);
-    or_kv_sequence_truncate(kv, 0);
-    for (uint32_t i = 0; i < prompt_count + length; i++) {
-        or_model_row_t row = {kv, all[i], OR_KV_NO_SLOT, OR_KV_NO_SLOT};
-        assert_int_equal(or_model_forward(small.model, &row, 1), OR_OK);
-    }
-    assert_int_equal(or_model_logits(small.model, 0, 1, logits), OR_OK);
-    or_law_t law = or_sampler_law(sampler, sampling, logits, all, prompt_count + length);
-    next_t next = {{0}, {0}};
-    double total = 0;
-    assert_int_equal(law.count, CHOICES);
-    for (uint32_t i = 0; i < CHOICES; i++) {
-        next.ids[i] = law.ids[i];
-        next.probabilities[i] = or_exp(law.scores[i] - law.scores[0]);
-        total += next.probabilities[i];
-    }
-    for (uint32_t i = 0; i < CHOICES; i++) {
-        next.probabilities[i] /= total;
-    }
-    return next;
-}
-
-// Every text of three tokens, and its probability.
-static void enumerate_texts(const or_sampling_t *sampling, int32_t texts[CELLS][LENGTH],
-                            double *probabilities)
-{
-    or_kv_sequence_t *kv = NULL;
-    or_sampler_t *sampler = NULL;
-    assert_int_equal(or_model_open_sequence(small.model, 1, &kv), OR_OK);
-    assert_int_equal(or_sampler_create(or_vocab_size(small.vocab), &sampler), OR_OK);
-    for (uint32_t cell = 0; cell < CELLS; cell++) {
-        uint32_t digits[LENGTH] = {cell / (CHOICES * CHOICES), cell / CHOICES % CHOICES,
-                                   cell % CHOICES};
-        probabilities[cell] = 1;
-        for (uint32_t i = 0; i < LENGTH; i++) {
-            next_t next = law_after(kv, sampler, sampling, texts[cell], i);
-            texts[cell][i] = next.ids[digits[i]];
-            probabilities[cell] *= next.probabilities[digits[i]];
-        }
-    }
-    or_sampler_destroy(&sampler);
-    or_kv_sequence_close(&kv);
-}
-
 typedef struct {
     or_draft_method_t method;
     or_accept_rule_t rule;
@@ -240,51 +179,21 @@ typedef struct {
 // second: another drafter's model; NULL: there is none.
 static void check_law(const law_case_t *of, const sim_model_t *second, uint32_t seeds)
 {
-    static sim_result_t results[BATCH];
-    int32_t texts[CELLS][LENGTH];
-    double expected[CELLS];
-    uint32_t observed[CELLS] = {0};
-    or_generate_request_t requests[BATCH];
-    requests[0] = sim_request(prompt_text, LENGTH);
-    requests[0].ignore_end = true;
-    requests[0].sampling.temperature = 1;
-    requests[0].sampling.top_k = CHOICES;
-    requests[0].has_draft_temperature = true;
-    requests[0].draft_temperature = of->draft_temperature;
-    requests[0].draft_method = of->method;
-    requests[0].accept_rule = of->rule;
-    requests[0].draft_shape = of->shape;
-    requests[0].draft_shape_count = of->levels;
-    requests[0].draft_nodes = requests[0].draft_depth = 2;
-    enumerate_texts(&requests[0].sampling, texts, expected);
-    for (uint32_t seed = 0; seed < seeds; seed += BATCH) {
-        const sim_config_t config = {
-            .seed = 1, .target = &small_again, .draft = &small, .second = second};
-        for (uint32_t i = 0; i < BATCH; i++) {
-            requests[i] = requests[0];
-            requests[i].seed = seed + i;
-        }
-        sim_t *sim = sim_create(&config);
-        sim_generate_all(sim, requests, BATCH, 600, results);
-        sim_destroy(sim);
-        for (uint32_t i = 0; i < BATCH; i++) {
-            uint32_t cell = 0;
-            assert_int_equal(results[i].count, LENGTH);
-            while (memcmp(texts[cell], results[i].tokens, sizeof texts[cell]) != 0) {
-                assert_true(++cell < CELLS);
-            }
-            observed[cell]++;
-        }
-    }
-    for (uint32_t cell = 0; cell < CELLS; cell++) {
-        expected[cell] *= seeds;
-    }
-    chi_square_t test = {0};
-    chi_square_add(&test, observed, expected, CELLS);
-    print_message("%s, %s: chi-square %.1f, %u degrees, %u texts\n",
-                  or_draft_method_name(of->method), or_accept_rule_name(of->rule), test.statistic,
-                  test.degrees, seeds);
-    assert_true(chi_square_fits(&test));
+    const text_law_t law = text_law_of(&small, prompt_text);
+    const sim_config_t config = {
+        .seed = 1, .target = &small_again, .draft = &small, .second = second};
+    char what[64];
+    or_generate_request_t drafting = sim_request(prompt_text, TOKENS);
+    drafting.has_draft_temperature = true;
+    drafting.draft_temperature = of->draft_temperature;
+    drafting.draft_method = of->method;
+    drafting.accept_rule = of->rule;
+    drafting.draft_shape = of->shape;
+    drafting.draft_shape_count = of->levels;
+    drafting.draft_nodes = drafting.draft_depth = 2;
+    snprintf(what, sizeof what, "%s, %s", or_draft_method_name(of->method),
+             or_accept_rule_name(of->rule));
+    text_law_check(&law, &config, &drafting, prompt_text, seeds, what);
 }
 
 // A draft flatter than the target mostly leaves one token in the residual, a sharper one several.
@@ -302,7 +211,7 @@ static void all_processes_together_write_the_targets_law(void **state)
         {OR_DRAFT_MCSD, OR_ACCEPT_MULTI_ROUND, SHARP, 1, {2}},
         {OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE, SHARP, 1, {2}},
     };
-    uint32_t seeds = runs(2000) / BATCH * BATCH;
+    uint32_t seeds = runs(2000);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check_law(&cases[i], NULL, seeds);
     }
@@ -321,7 +230,7 @@ static void two_drafters_together_write_the_targets_law(void **state)
         {{OR_DRAFT_MULTI, OR_ACCEPT_MULTI_ROUND, FLAT, 2, {2, 2}}, &small},
         {{OR_DRAFT_MULTI, OR_ACCEPT_NAIVE, FLAT, 2, {2, 2}}, &targets[1]},
     };
-    uint32_t seeds = runs(1000) / BATCH * BATCH;
+    uint32_t seeds = runs(1000);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check_law(&cases[i].of, cases[i].second, seeds);
     }

@@ -6,10 +6,13 @@
 #include "common/base/math.h"
 #include "common/base/rng.h"
 #include "drafter/builder_internal.h"
+#include "drafter/strings.h"
 #include "tests/exactness/tiny_vocab.h"
 #include "tests/support/test_support.h"
 
-#define PARTS 16u // of the drafter's law
+#define PARTS 16u  // of the drafter's law
+#define NODES 128u // of a tree, paths beside a chain of strings included
+#define STRINGS 2u // the target's tokens in a chain, at most
 
 // A random number that is a function of the model and the text.
 static uint64_t number_of(const toy_t *toy, uint32_t model, const int32_t *text, uint32_t length,
@@ -22,31 +25,111 @@ static uint64_t number_of(const toy_t *toy, uint32_t model, const int32_t *text,
     return or_rng_draw(or_rng_key(toy->seed, model), OR_RNG_TEST, place, 0, draw) >> 32;
 }
 
-uint32_t toy_draft(const toy_t *toy, const int32_t *text, uint32_t length, uint32_t *tokens,
-                   uint32_t *weights)
+static uint32_t fixed_draft(const toy_t *toy, uint32_t *tokens, uint32_t *weights)
 {
-    uint32_t parts[TOY_VOCAB_MAX] = {0};
     uint32_t count = 0;
-    for (uint32_t id = 0; toy->fixed_draft != NULL && id < toy->vocab_size; id++) {
+    for (uint32_t id = 0; id < toy->vocab_size; id++) {
         if (toy->fixed_draft[id] > 0) {
             tokens[count] = id;
             weights[count++] = toy->fixed_draft[id];
         }
     }
-    if (toy->fixed_draft != NULL) {
-        return count;
-    }
-    // Squares, so that some tokens are likely and some have nothing.
-    for (uint32_t i = 0; i < PARTS; i++) {
+    return count;
+}
+
+// Parts first .. end - 1 of the drafter's law to the tokens of a list. Squares, so that some tokens are
+// likely and some have nothing.
+static void spread(const toy_t *toy, const int32_t *text, uint32_t length, uint32_t first,
+                   uint32_t end, const uint32_t *list, uint32_t count, uint32_t *parts)
+{
+    uint32_t shift = (uint32_t)number_of(toy, 1, text, length, PARTS);
+    for (uint32_t i = first; i < end; i++) {
         double u = (double)(number_of(toy, 1, text, length, i) & 0xFFFF) / 0x10000;
-        uint32_t shift = (uint32_t)number_of(toy, 1, text, length, PARTS);
-        parts[((uint32_t)(u * u * toy->vocab_size) + shift) % toy->vocab_size]++;
+        parts[list[((uint32_t)(u * u * count) + shift) % count]]++;
     }
-    for (uint32_t id = 0; id < toy->vocab_size; id++) {
+}
+
+// How many parts tokens get that both have.
+static uint32_t parts_of_both(const toy_t *toy, const int32_t *text, uint32_t length,
+                              uint32_t count_both, uint32_t count_outside)
+{
+    static const uint32_t choices[] = {0, 4, 8, 8, 8, 16};
+    uint32_t choice = (uint32_t)number_of(toy, 1, text, length, PARTS + 1) % 6;
+    if (count_both == 0) {
+        return 0;
+    }
+    return count_outside == 0 ? PARTS : choices[choice];
+}
+
+static void draft_parts(const toy_t *toy, const int32_t *text, uint32_t length, uint32_t *parts)
+{
+    uint32_t both[TOY_VOCAB_MAX], outside[TOY_VOCAB_MAX];
+    uint32_t count_both = 0;
+    uint32_t count_outside = 0;
+    for (uint32_t id = 0; id < toy_draft_size(toy); id++) {
+        if (toy->pair == NULL || toy->pair->to_target[id] != OR_TOKEN_NONE) {
+            both[count_both++] = id;
+        } else {
+            outside[count_outside++] = id;
+        }
+    }
+    uint32_t in_both = parts_of_both(toy, text, length, count_both, count_outside);
+    spread(toy, text, length, 0, in_both, both, count_both, parts);
+    spread(toy, text, length, in_both, PARTS, outside, count_outside, parts);
+}
+
+uint32_t toy_draft_size(const toy_t *toy)
+{
+    return toy->pair != NULL ? toy->draft_size : toy->vocab_size;
+}
+
+uint32_t toy_draft(const toy_t *toy, const int32_t *text, uint32_t length, uint32_t *tokens,
+                   uint32_t *weights)
+{
+    uint32_t parts[TOY_VOCAB_MAX] = {0};
+    uint32_t count = 0;
+    if (toy->fixed_draft != NULL) {
+        return fixed_draft(toy, tokens, weights);
+    }
+    draft_parts(toy, text, length, parts);
+    for (uint32_t id = 0; id < toy_draft_size(toy); id++) {
         if (parts[id] > 0) {
             tokens[count] = id;
             weights[count++] = parts[id] * (OR_LAW_TOTAL / PARTS);
         }
+    }
+    return count;
+}
+
+static uint32_t first_of_both(const toy_t *toy)
+{
+    uint32_t id = 0;
+    while (toy->pair->to_target[id] == OR_TOKEN_NONE) {
+        id++;
+    }
+    return id;
+}
+
+uint32_t toy_restricted(const toy_t *toy, const int32_t *text, uint32_t length, uint32_t *tokens,
+                        uint32_t *weights)
+{
+    uint32_t all = toy_draft(toy, text, length, tokens, weights);
+    uint32_t count = 0;
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < all; i++) {
+        if (toy->pair->to_target[tokens[i]] != OR_TOKEN_NONE) {
+            tokens[count] = tokens[i];
+            weights[count] = weights[i];
+            total += weights[count++];
+        }
+    }
+    if (count == 0) {
+        tokens[0] = first_of_both(toy);
+        weights[0] = OR_LAW_TOTAL;
+        return 1;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        weights[i] *= OR_LAW_TOTAL / total; // 1, 2 or 4
     }
     return count;
 }
@@ -80,6 +163,12 @@ struct toy_drafter {
     or_builder_t *builder;
     or_belief_t belief;
     or_calibration_t calibration; // nothing is learned
+    // slrs: of the pair drafted for last.
+    const or_vocab_pair_t *pair;
+    or_token_trie_t *trie;
+    or_strings_t *strings;
+    or_token_tree_t *own; // the drafter's tokens of the chain
+    or_build_job_t job;
 };
 
 static const toy_t *drafting; // by the builder's source, which has no context of its own
@@ -108,7 +197,9 @@ static void set_law(or_builder_t *builder, uint32_t guess)
     for (uint32_t above = guess; above != OR_BUILD_ROOT; above = builder->guesses[above].parent) {
         text[builder->guesses[above].depth - 1] = builder->guesses[above].token;
     }
-    uint32_t count = toy_draft(drafting, text, at->depth, tokens, weights);
+    uint32_t count = drafting->restricted
+                         ? toy_restricted(drafting, text, at->depth, tokens, weights)
+                         : toy_draft(drafting, text, at->depth, tokens, weights);
     for (uint32_t i = 0; i < count; i++) {
         ids[i] = (int32_t)tokens[i];
         scores[i] = or_ln(weights[i]);
@@ -140,18 +231,22 @@ toy_drafter_t *toy_drafter_create(void)
     toy_drafter_t *drafter = calloc(1, sizeof *drafter);
     assert_non_null(drafter);
     const or_build_source_t source = {
-        .vocab_size = TOY_VOCAB_MAX, .positions = 64, .start = start, .expand = expand};
+        .vocab_size = TOY_VOCAB_MAX, .positions = TOY_LENGTH_MAX, .start = start, .expand = expand};
     tiny_vocab_open(&drafter->gguf, &drafter->vocab);
     or_belief_init(&drafter->belief);
     assert_int_equal(
-        or_builder_create_over(&source, drafter->vocab, 64, TOY_VOCAB_MAX, &drafter->builder),
+        or_builder_create_over(&source, drafter->vocab, NODES, TOY_VOCAB_MAX, &drafter->builder),
         OR_OK);
+    assert_int_equal(or_token_tree_create(NODES, &drafter->own), OR_OK);
     return drafter;
 }
 
 void toy_drafter_destroy(toy_drafter_t **drafter_p)
 {
     toy_drafter_t *drafter = *drafter_p;
+    or_strings_destroy(&drafter->strings);
+    or_token_trie_destroy(&drafter->trie);
+    or_token_tree_destroy(&drafter->own);
     or_builder_destroy(&drafter->builder);
     or_vocab_destroy(&drafter->vocab);
     or_gguf_close(&drafter->gguf);
@@ -159,13 +254,11 @@ void toy_drafter_destroy(toy_drafter_t **drafter_p)
     *drafter_p = NULL;
 }
 
-const or_draws_t *toy_drafter_draft(toy_drafter_t *drafter, const toy_t *toy,
-                                    const toy_plan_t *plan, or_chooser_t *chooser,
-                                    or_token_tree_t *tree)
+static or_build_job_t job_of(toy_drafter_t *drafter, const toy_t *toy, const toy_plan_t *plan,
+                             or_chooser_t *chooser)
 {
-    const int32_t root = 0;
     or_build_job_t job = {
-        .history = &root,
+        .history = &toy->root,
         .history_count = 1,
         .chooser = chooser,
         .shape = plan->shape,
@@ -175,9 +268,68 @@ const or_draws_t *toy_drafter_draft(toy_drafter_t *drafter, const toy_t *toy,
         .calibrated = plan->calibrated,
         .threshold = plan->threshold,
         .calibration = &drafter->calibration,
+        .map = toy->restricted ? toy->pair->to_target : NULL,
     };
-    drafting = toy;
     or_build_job_suit(&job, plan->method, plan->rule);
+    return job;
+}
+
+const or_draws_t *toy_drafter_draft(toy_drafter_t *drafter, const toy_t *toy,
+                                    const toy_plan_t *plan, or_chooser_t *chooser,
+                                    or_token_tree_t *tree)
+{
+    or_build_job_t job = job_of(drafter, toy, plan, chooser);
+    drafting = toy;
     assert_int_equal(or_builder_build(drafter->builder, plan->method, &job, tree), OR_OK);
     return or_builder_draws(drafter->builder);
+}
+
+// Strings of another pair.
+static void set_pair(toy_drafter_t *drafter, const or_vocab_pair_t *pair)
+{
+    or_strings_destroy(&drafter->strings);
+    or_token_trie_destroy(&drafter->trie);
+    drafter->pair = pair;
+    assert_int_equal(or_token_trie_create(pair->target, &drafter->trie), OR_OK);
+    assert_true(or_strings_nodes(drafter->trie, STRINGS) <= NODES);
+    assert_int_equal(
+        or_strings_create(pair->draft, pair->to_target, drafter->trie, STRINGS, &drafter->strings),
+        OR_OK);
+}
+
+const double *toy_drafter_draft_strings(toy_drafter_t *drafter, const toy_t *toy,
+                                        const toy_plan_t *plan, or_chooser_t *chooser,
+                                        or_token_tree_t *tree)
+{
+    if (drafter->pair != toy->pair) {
+        set_pair(drafter, toy->pair);
+    }
+    drafter->job = job_of(drafter, toy, plan, chooser);
+    drafter->job.strings = drafter->strings;
+    drafting = toy;
+    assert_int_equal(or_builder_build(drafter->builder, plan->method, &drafter->job, drafter->own),
+                     OR_OK);
+    or_token_tree_reset(tree, toy->root);
+    assert_int_equal(or_strings_fill(drafter->strings, tree), OR_OK);
+    return or_strings_psi(drafter->strings);
+}
+
+void toy_drafter_ask(toy_drafter_t *drafter, uint32_t node, const int32_t *ids, uint32_t count,
+                     double *psi)
+{
+    uint32_t tokens[TOY_VOCAB_MAX];
+    or_strings_law_t law;
+    for (uint32_t i = 0; i < count; i++) {
+        tokens[i] = (uint32_t)ids[i];
+        psi[i] = 0;
+    }
+    if (or_strings_ask(drafter->strings, drafter->builder, &drafter->job, false, node, tokens,
+                       count, &law) != OR_OK) {
+        fail_msg("%s", or_error_text());
+    }
+    for (uint32_t i = 0, j = 0; j < law.count; i++) {
+        if (tokens[i] == law.tokens[j]) {
+            psi[i] = law.psi[j++];
+        }
+    }
 }

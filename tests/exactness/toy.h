@@ -8,11 +8,12 @@
 #pragma once
 
 #include "common/decode/law.h"
+#include "common/text/vocab_pair.h"
 #include "drafter/builder.h"
 #include "proto/message.h"
 
 #define TOY_VOCAB_MAX 5u
-#define TOY_LENGTH_MAX 6u // of a text
+#define TOY_LENGTH_MAX 64u // of a text
 
 typedef struct {
     uint64_t seed;
@@ -22,6 +23,13 @@ typedef struct {
     // OR_LAW_TOTAL. NULL: not so.
     const double *fixed_target;
     const uint32_t *fixed_draft;
+    // Different vocabularies: the target's first vocab_size tokens and the drafter's first draft_size
+    // have laws, and a text's tokens are whose law it is. The drafter gives tokens that both have 0,
+    // 4, 8 or 16 of its sixteenths, so that what is left of a law has no more digits. NULL: the same.
+    const or_vocab_pair_t *pair;
+    uint32_t draft_size;
+    bool restricted; // tli: the drafter guesses only what both have
+    int32_t root;    // the token before the text, in either's ids
 } toy_t;
 
 // Weights [vocab_size] of the target's law after a text.
@@ -29,6 +37,13 @@ void toy_target(const toy_t *toy, const int32_t *text, uint32_t length, double *
 // The drafter's law; arrays of vocab_size entries. Returns how many tokens it has.
 uint32_t toy_draft(const toy_t *toy, const int32_t *text, uint32_t length, uint32_t *tokens,
                    uint32_t *weights);
+
+// Of a pair of vocabularies: what tli leaves of it. Where that is nothing, the first token that both
+// have, as the builder does it.
+uint32_t toy_restricted(const toy_t *toy, const int32_t *text, uint32_t length, uint32_t *tokens,
+                        uint32_t *weights);
+// Tokens that may have a share of the drafter's law.
+uint32_t toy_draft_size(const toy_t *toy);
 
 typedef struct {
     or_draft_method_t method;
@@ -43,8 +58,17 @@ typedef struct {
 typedef struct toy_drafter toy_drafter_t;
 toy_drafter_t *toy_drafter_create(void);
 void toy_drafter_destroy(toy_drafter_t **drafter_p);
-// Draw a tree after the empty text (root token 0) into `tree`; the draws are borrowed until the
+// Draw a tree after the empty text (below the toy's root token) into `tree`; the draws are borrowed until the
 // next call, NULL where the best guesses are taken.
 const or_draws_t *toy_drafter_draft(toy_drafter_t *drafter, const toy_t *toy,
                                     const toy_plan_t *plan, or_chooser_t *chooser,
                                     or_token_tree_t *tree);
+
+// slrs: draw a chain of the target's tokens (drafter/strings.h) of the plan's depth into `tree`.
+// Returns the psi of its nodes; borrowed, as the chooser is, until the next call.
+const double *toy_drafter_draft_strings(toy_drafter_t *drafter, const toy_t *toy,
+                                        const toy_plan_t *plan, or_chooser_t *chooser,
+                                        or_token_tree_t *tree);
+// And the psi after a node of it, of tokens that ascend.
+void toy_drafter_ask(toy_drafter_t *drafter, uint32_t node, const int32_t *ids, uint32_t count,
+                     double *psi);

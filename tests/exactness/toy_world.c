@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "common/decode/shape.h"
+#include "coordinator/slem.h"
+#include "coordinator/vocab_trees.h"
 #include "proto/draft_check.h"
 #include "tests/exactness/enumerator.h"
 #include "tests/support/test_support.h"
@@ -20,6 +22,11 @@ struct toy_world {
     or_token_tree_t *drafted, *judged;
     or_residual_t *residual;
     or_traversal_t *traversal;
+    // Between vocabularies.
+    or_vocab_trees_t *trees;
+    const or_vocab_pair_t *slem_pair;
+    or_slem_t *slem;
+    double asked[TOY_VOCAB_MAX]; // psi
     double weights[TOY_VOCAB_MAX];
     int32_t ids[TOY_VOCAB_MAX];
     mpq_t outcomes[OUTCOMES]; // by text: its digits are tokens + 1, the first one lowest
@@ -40,6 +47,7 @@ toy_world_t *toy_world_create(void)
     assert_int_equal(or_token_tree_create(NODES_MAX, &w->judged), OR_OK);
     assert_int_equal(or_residual_create(TOY_VOCAB_MAX, &w->residual), OR_OK);
     assert_int_equal(or_traversal_create(NODES_MAX, &w->traversal), OR_OK);
+    assert_int_equal(or_vocab_trees_create(&w->trees), OR_OK);
     for (uint32_t i = 0; i < OUTCOMES; i++) {
         mpq_init(w->outcomes[i]);
     }
@@ -52,6 +60,8 @@ void toy_world_destroy(toy_world_t **world_p)
     for (uint32_t i = 0; i < OUTCOMES; i++) {
         mpq_clear(w->outcomes[i]);
     }
+    or_slem_destroy(&w->slem);
+    or_vocab_trees_destroy(&w->trees);
     or_traversal_destroy(&w->traversal);
     or_residual_destroy(&w->residual);
     or_token_tree_destroy(&w->judged);
@@ -80,6 +90,7 @@ static or_status_t target_law(void *context, uint32_t node, const int32_t *histo
     fegetexceptflag(&flags, FE_ALL_EXCEPT);
     assert_int_equal(history_count, or_token_tree_depths(w->judged)[node] + 1);
     assert_int_equal(history[history_count - 1], or_token_tree_tokens(w->judged)[node]);
+    assert_true(node == 0 || history[history_count - 1] < (int32_t)TOY_VOCAB_MAX);
     double all[TOY_VOCAB_MAX];
     toy_target(&w->what->toy, history + 1, history_count - 1, all);
     law->count = 0;
@@ -96,35 +107,138 @@ static or_status_t target_law(void *context, uint32_t node, const int32_t *histo
     return OR_OK;
 }
 
-// The tree as it arrives at the verifier.
-static void send_over_the_wire(toy_world_t *w, const or_draws_t *draws, or_message_t *received)
+// The drafter's answer to what the verifier asks it.
+static or_status_t string_law(void *context, uint32_t node, const or_law_t *q, const double **psi)
 {
-    int32_t tokens[64];
-    uint32_t back[64];
+    toy_world_t *w = context;
+    fexcept_t flags;
+    fegetexceptflag(&flags, FE_ALL_EXCEPT);
+    toy_drafter_ask(w->drafter, node, q->ids, q->count, w->asked);
+    if (w->what->faults.answered != NULL) {
+        w->what->faults.answered(&w->what->toy, q->ids, q->count, w->asked);
+    }
+    *psi = w->asked;
+    fesetexceptflag(&flags, FE_ALL_EXCEPT);
+    return OR_OK;
+}
+
+static void send_message(const or_draft_tree_t *tree, or_message_t *received)
+{
+    const or_message_t message = {.type = OR_MSG_DRAFT_TREE, .body.draft_tree = *tree};
+    uint8_t *frame;
+    size_t bytes;
+    assert_int_equal(or_message_encode(&message, &frame, &bytes), OR_OK);
+    if (or_message_decode(frame, bytes, received) != OR_OK) {
+        fail_msg("a tree does not travel: %s", or_error_text());
+    }
+    free(frame);
+}
+
+static void plant(const toy_world_t *w, void (*fault)(const toy_t *toy, or_draft_tree_t *tree),
+                  or_draft_tree_t *tree)
+{
+    if (fault != NULL) {
+        fault(&w->what->toy, tree);
+    }
+}
+
+// The drafter's tree as it arrives at the coordinator.
+static void send_drafted(const toy_world_t *w, const or_draws_t *draws, or_message_t *received)
+{
+    int32_t tokens[NODES_MAX];
+    uint32_t back[NODES_MAX];
     uint32_t count = or_token_tree_count(w->drafted);
     const or_draws_t none = {0};
     bool laws = or_accept_rule_uses_laws(w->what->plan.rule);
     draws = laws ? draws : &none;
     or_token_tree_to_wire(w->drafted, tokens, back);
-    const or_message_t message = {.type = OR_MSG_DRAFT_TREE,
-                                  .body.draft_tree = {.round = 1,
-                                                      .tokens = (const uint32_t *)tokens,
-                                                      .back = back,
-                                                      .count = count,
-                                                      .law_index = draws->law_index,
-                                                      .law_index_count = laws ? count : 0,
-                                                      .draw_order = draws->order,
-                                                      .draw_order_count = laws ? count : 0,
-                                                      .laws = draws->laws,
-                                                      .law_count = laws ? draws->law_count : 0}};
-    uint8_t *frame;
-    size_t bytes;
-    assert_int_equal(or_message_encode(&message, &frame, &bytes), OR_OK);
-    assert_int_equal(or_message_decode(frame, bytes, received), OR_OK);
-    free(frame);
-    or_status_t status = or_draft_tree_check(&received->body.draft_tree, w->what->plan.rule, 0,
-                                             w->what->toy.vocab_size, w->judged);
-    if (status != OR_OK) {
+    or_draft_tree_t tree = {.round = 1,
+                            .tokens = (const uint32_t *)tokens,
+                            .back = back,
+                            .count = count,
+                            .law_index = draws->law_index,
+                            .law_index_count = laws ? count : 0,
+                            .draw_order = draws->order,
+                            .draw_order_count = laws ? count : 0,
+                            .laws = draws->laws,
+                            .law_count = laws ? draws->law_count : 0};
+    plant(w, w->what->faults.drafted, &tree);
+    send_message(&tree, received);
+}
+
+// A chain of the target's tokens, guessed by way of strings.
+static void send_strings(const toy_world_t *w, const double *psi, or_message_t *received)
+{
+    int32_t tokens[NODES_MAX];
+    uint32_t back[NODES_MAX];
+    uint32_t count = or_token_tree_count(w->drafted);
+    or_token_tree_to_wire(w->drafted, tokens, back);
+    or_draft_tree_t tree = {.round = 1,
+                            .tokens = (const uint32_t *)tokens,
+                            .back = back,
+                            .count = count,
+                            .psi = psi,
+                            .psi_count = count};
+    plant(w, w->what->faults.drafted, &tree);
+    send_message(&tree, received);
+}
+
+// By way of the text, as the coordinator does it; what it makes goes on to the verifier.
+static void retokenise(toy_world_t *w, or_message_t *message)
+{
+    const toy_t *toy = &w->what->toy;
+    assert_int_equal(or_draft_tree_check(&message->body.draft_tree, w->what->plan.rule, toy->root,
+                                         or_vocab_size(toy->pair->draft), w->judged),
+                     OR_OK);
+    or_message_fini(message);
+    if (w->slem_pair != toy->pair) {
+        or_slem_destroy(&w->slem);
+        assert_int_equal(or_slem_create(toy->pair, &w->slem), OR_OK);
+        w->slem_pair = toy->pair;
+    }
+    assert_int_equal(or_slem_translate(w->slem, &toy->root, 1, w->judged, NODES_MAX,
+                                       w->what->plan.depth, w->drafted),
+                     OR_OK);
+    send_drafted(w, NULL, message);
+}
+
+// The drafter's tree in the target's ids.
+static void translate(toy_world_t *w, or_message_t *message)
+{
+    const toy_case_t *what = w->what;
+    or_message_t received = *message;
+    or_draft_tree_t translated;
+    const uint32_t *origins;
+    if (or_vocab_map_tree(w->trees, what->toy.pair, what->vocab_method, what->plan.rule,
+                          &received.body.draft_tree, &translated, &origins) != OR_OK) {
+        fail_msg("the drafter's tree is not translated: %s", or_error_text());
+    }
+    plant(w, what->faults.forwarded, &translated);
+    send_message(&translated, message);
+    or_message_fini(&received);
+}
+
+// Ids that the target does not have, and a tree may.
+static uint32_t outside_ids(const toy_world_t *w)
+{
+    switch (w->what->vocab_method) {
+    case OR_VOCAB_UNION:
+        return or_vocab_size(w->what->toy.pair->draft);
+    case OR_VOCAB_SLRS:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+// As the verifier checks what arrives.
+static void check_arrived(toy_world_t *w, const or_draft_tree_t *tree)
+{
+    const toy_t *toy = &w->what->toy;
+    uint32_t ids = toy->pair != NULL ? or_vocab_size(toy->pair->target) : toy->vocab_size;
+    if (or_draft_tree_check(tree, w->what->plan.rule, toy->root, ids + outside_ids(w), w->judged) !=
+            OR_OK ||
+        or_draft_outside_check(tree, w->judged, ids) != OR_OK) {
         fail_msg("the drafter's own tree is refused: %s", or_error_text());
     }
 }
@@ -153,25 +267,47 @@ static const or_draws_t *draft_from_models(toy_world_t *w)
     return &w->draws;
 }
 
+// The tree of the choices that are due, as it arrives at the verifier.
+static void draft(toy_world_t *w, or_message_t *received)
+{
+    const toy_case_t *what = w->what;
+    or_chooser_t *chooser = enumerator_chooser(w->enumerator);
+    if (what->vocab_method == OR_VOCAB_SLRS) {
+        const double *psi =
+            toy_drafter_draft_strings(w->drafter, &what->toy, &what->plan, chooser, w->drafted);
+        send_strings(w, psi, received);
+    } else if (what->plan.method == OR_DRAFT_MULTI) {
+        send_drafted(w, draft_from_models(w), received);
+    } else {
+        const or_draws_t *draws =
+            toy_drafter_draft(w->drafter, &what->toy, &what->plan, chooser, w->drafted);
+        send_drafted(w, draws, received);
+    }
+    if (what->vocab_method == OR_VOCAB_SLEM) {
+        retokenise(w, received);
+    } else if (what->vocab_method == OR_VOCAB_TLI || what->vocab_method == OR_VOCAB_UNION) {
+        translate(w, received);
+    }
+    check_arrived(w, &received->body.draft_tree);
+}
+
 // One round with the choices that are due: what was written.
 static uint32_t run_round(toy_world_t *w, int32_t *text, bool *ended, bool *rounded)
 {
     or_message_t received;
     const toy_case_t *what = w->what;
-    or_chooser_t *chooser = enumerator_chooser(w->enumerator);
-    const or_draws_t *drawn =
-        what->plan.method == OR_DRAFT_MULTI
-            ? draft_from_models(w)
-            : toy_drafter_draft(w->drafter, &what->toy, &what->plan, chooser, w->drafted);
-    send_over_the_wire(w, drawn, &received);
+    draft(w, &received);
     const or_draws_t draws = or_draft_tree_draws(&received.body.draft_tree);
     const uint32_t widths[TOY_VOCAB_MAX] = {0};
-    int32_t history[16] = {0};
+    int32_t history[16] = {what->toy.root};
     const or_accept_job_t job = {.tree = w->judged,
                                  .draws = &draws,
                                  .law = target_law,
                                  .law_context = w,
-                                 .chooser = chooser,
+                                 .psi = received.body.draft_tree.psi,
+                                 .string_law = string_law,
+                                 .string_context = w,
+                                 .chooser = enumerator_chooser(w->enumerator),
                                  .residual = w->residual,
                                  .traversal = w->traversal,
                                  .lenience = what->lenience,

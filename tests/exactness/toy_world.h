@@ -1,6 +1,7 @@
 // toy_world - a toy pair, its real drafter and the real rules, every choice of one round enumerated.
 //
 //     drafter (toy.h) -> the wire's codec and checks -> acceptance rule -> text, with its exact probability
+//                          -> between different vocabularies, the coordinator's translation and the wire again
 //
 // The outcomes' probabilities are added as rationals, continued by the target's own to depth + 1
 // tokens, and compared with the target's law. Whether the rule's arithmetic rounded is told by the
@@ -20,6 +21,14 @@ typedef struct toy_world toy_world_t;
 toy_world_t *toy_world_create(void);
 void toy_world_destroy(toy_world_t **world_p);
 
+// Mistakes planted in what travels, NULL for none: from drafter to coordinator, from there to the
+// verifier, and in the drafter's answers about psi.
+typedef struct {
+    void (*drafted)(const toy_t *toy, or_draft_tree_t *tree);
+    void (*forwarded)(const toy_t *toy, or_draft_tree_t *tree);
+    void (*answered)(const toy_t *toy, const int32_t *ids, uint32_t count, double *psi);
+} toy_faults_t;
+
 // What is enumerated: set before.
 typedef struct {
     toy_t toy;
@@ -28,6 +37,9 @@ typedef struct {
     // With OR_DRAFT_MULTI: how many models draft, each one guess at the root.
     uint32_t models;
     double lenience, typical_epsilon, typical_delta;
+    // With toy.pair: how the two vocabularies meet. With slem the plan's depth is the target's tokens'.
+    or_vocab_method_t vocab_method;
+    toy_faults_t faults;
 } toy_case_t;
 
 typedef struct {

@@ -4,6 +4,7 @@
 //     gguf       a file, or two parts of a split one     all of it is readable; its model runs
 //     message    a frame                                 decode, encode, decode: the same message
 //     tokenizer  flags, vocabulary, text                 tokens exist and print the text again
+//     vocab      a vocabulary that was sent              is refused or is one
 //     options    command line, environment, file         strings are owned, or refused in words
 //     tree       root, room, vocabulary, nodes           exactly the legal trees pass
 //     draws      a rule, laws, nodes and how they came   what passes can be judged exactly

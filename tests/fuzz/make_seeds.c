@@ -218,13 +218,24 @@ static void write_model(const char *name, const char *architecture, uint32_t wid
     test_gguf_fini(&file);
 }
 
-// Small: where a file is mostly weights, most changes are to weights.
+// A vocabulary alone: for gguf because where a file is mostly weights most changes are to weights.
+// For vocab an untouched packet.
+static void write_vocabulary_seed(const char *name, const test_gguf_t *file)
+{
+    test_gguf_t packet = {.fd = -1};
+    write_seed("gguf", name, file->bytes, file->count);
+    test_gguf_put(&packet, "\0\0\0", 3);
+    test_gguf_put(&packet, file->bytes, file->count);
+    write_seed("vocab", name, packet.bytes, packet.count);
+    test_gguf_fini(&packet);
+}
+
 static void write_vocabulary(void)
 {
     test_gguf_t file;
     test_gguf_init(&file, 3, 0, VOCABULARY_ENTRIES);
     put_vocabulary(&file);
-    write_seed("gguf", "vocabulary", file.bytes, file.count);
+    write_vocabulary_seed("vocabulary", &file);
     test_gguf_fini(&file);
 }
 
@@ -246,7 +257,7 @@ static void write_byte_level_vocabulary(void)
     test_gguf_put_string(&file, merges[0]);
     test_gguf_put_string(&file, merges[1]);
     test_gguf_put_u32_entry(&file, "tokenizer.ggml.eos_token_id", 5);
-    write_seed("gguf", "byte_level", file.bytes, file.count);
+    write_vocabulary_seed("byte_level", &file);
     test_gguf_fini(&file);
 }
 

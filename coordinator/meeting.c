@@ -1,0 +1,173 @@
+// Drafters whose vocabulary is another than the target's: how they come to be known, and how they meet
+// it in a session.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "coordinator/coordinator_internal.h"
+#include "proto/vocab_choice.h"
+
+#define ANSWERS_MAX 3u // that are not what was announced; then the drafter is turned away
+#define OUTSIDE_SIZE_MAX (1u << 20)
+
+static void ask(or_coordinator_t *c, or_member_t *member)
+{
+    const or_message_t message = {.type = OR_MSG_VOCAB_REQUEST,
+                                  .body.vocab_request = {.hash = member->announced_hash}};
+    or_coordinator_send(c, member->peer, &message);
+    member->vocab_due_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms / 4);
+}
+
+static void know(or_member_t *member, or_known_vocab_t *known)
+{
+    member->vocab = known;
+    member->announced_hash = 0;
+    member->vocab_due_ns = OR_TIME_NEVER;
+    known->drafters++;
+}
+
+bool or_meeting_begin(or_coordinator_t *c, or_member_t *member, const or_hello_t *hello)
+{
+    member->vocab_due_ns = OR_TIME_NEVER;
+    if (hello->vocab_hash == or_vocab_hash(c->vocab) &&
+        hello->vocab_size == or_vocab_size(c->vocab)) {
+        return true;
+    }
+    or_known_vocab_t *known =
+        or_vocabularies_find(&c->vocabularies, hello->vocab_hash, hello->vocab_size);
+    if (known != NULL) {
+        know(member, known);
+        return true;
+    }
+    member->announced_hash = hello->vocab_hash;
+    member->announced_size = hello->vocab_size;
+    ask(c, member);
+    return false;
+}
+
+static void log_meeting(const or_member_t *member)
+{
+    const or_known_vocab_t *known = member->vocab;
+    or_log(OR_LOG_INFO,
+           "vocabulary of %s: %u tokens, %u shared with the target (%.1f %% of its own, %.1f %% of "
+           "a sample text)",
+           member->model, known->size, known->pair->shared, 100 * known->figures.shared_of_target,
+           100 * known->figures.shared_of_text);
+}
+
+bool or_meeting_take(or_coordinator_t *c, or_member_t *member, const or_vocabulary_t *message)
+{
+    if (member->announced_hash == 0) {
+        return false; // it came before: a repetition
+    }
+    or_known_vocab_t *known =
+        or_vocabularies_find(&c->vocabularies, member->announced_hash, member->announced_size);
+    or_status_t status = OR_OK;
+    if (known == NULL) {
+        status = or_vocabularies_take(&c->vocabularies, message, member->announced_hash,
+                                      member->announced_size, &known);
+    }
+    if (status == OR_OK) {
+        know(member, known);
+        log_meeting(member);
+        return true;
+    }
+    or_log(OR_LOG_WARN, "vocabulary of %s: %s", member->model, or_error_text());
+    if (++member->vocab_refused < ANSWERS_MAX) {
+        ask(c, member);
+    } else {
+        char text[sizeof c->refusal];
+        snprintf(text, sizeof text, "the drafter's vocabulary cannot be used: %.300s",
+                 or_error_text());
+        or_coordinator_turn_away(c, member->peer, OR_WIRE_REFUSED, text);
+        or_coordinator_refuse_drafter(c, text);
+        *member = (or_member_t){0};
+    }
+    return false;
+}
+
+void or_meeting_forget(or_member_t *member)
+{
+    if (member->vocab != NULL) {
+        member->vocab->drafters--;
+        member->vocab = NULL;
+    }
+}
+
+int64_t or_meeting_tick(or_coordinator_t *c)
+{
+    int64_t due = OR_TIME_NEVER;
+    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
+        or_member_t *member = &c->members[i];
+        if (member->peer.value == 0 || member->announced_hash == 0) {
+            continue;
+        }
+        if (or_clock_now(c->clock) >= member->vocab_due_ns) {
+            ask(c, member);
+        }
+        due = member->vocab_due_ns < due ? member->vocab_due_ns : due;
+    }
+    return due;
+}
+
+void or_meeting_send_target(or_coordinator_t *c, or_peer_t to, const or_vocab_request_t *request)
+{
+    or_status_t status = OR_OK;
+    if (c->config.gguf == NULL || request->hash != or_vocab_hash(c->vocab)) {
+        status = or_fail(OR_ERR_NOT_FOUND, "there is no vocabulary of hash %016llx here",
+                         (unsigned long long)request->hash);
+    } else if (c->packed == NULL) {
+        status = or_vocab_pack(c->config.gguf, &c->packed, &c->packed_bytes, &c->unpacked_bytes);
+    }
+    if (status != OR_OK) {
+        or_link_send_error(c->link, to, (or_session_id_t){0}, OR_WIRE_INVALID, "%s",
+                           or_error_text());
+        return;
+    }
+    const or_message_t message = {.type = OR_MSG_VOCABULARY,
+                                  .body.vocabulary = {.hash = request->hash,
+                                                      .unpacked_bytes = (uint32_t)c->unpacked_bytes,
+                                                      .packed = c->packed,
+                                                      .packed_bytes = (uint32_t)c->packed_bytes}};
+    or_coordinator_send(c, to, &message);
+}
+
+static or_status_t choose_same(const or_csession_t *session, or_vocab_method_t asked, char *why,
+                               size_t capacity)
+{
+    (void)session;
+    if (asked == OR_VOCAB_SLRS) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "the drafter has the target's own vocabulary: string-level rejection "
+                       "would only cost time; use --accept sps");
+    }
+    snprintf(why, capacity, "the drafter has the target's own vocabulary");
+    return OR_OK;
+}
+
+or_status_t or_meeting_choose(const or_member_t *member, const or_csession_t *session,
+                              or_vocab_method_t *method, char *why, size_t capacity)
+{
+    const or_open_session_t *open = &session->terms.open;
+    or_vocab_method_t asked = (or_vocab_method_t)open->vocab_method;
+    const or_known_vocab_t *known = member->vocab;
+    if (asked == OR_VOCAB_AUTO && open->accept_rule == OR_ACCEPT_SLRS) {
+        asked = OR_VOCAB_SLRS;
+    }
+    if (known == NULL) {
+        *method = OR_VOCAB_SAME;
+        return choose_same(session, asked, why, capacity);
+    }
+    if (asked == OR_VOCAB_AUTO) {
+        return or_vocab_choose(known->pair, &known->figures, open->accept_rule,
+                               open->sampling.temperature, method, why, capacity);
+    }
+    *method = known->pair->same && asked != OR_VOCAB_SLRS ? OR_VOCAB_SAME : asked;
+    if (*method == OR_VOCAB_UNION && known->size > OUTSIDE_SIZE_MAX) {
+        return or_fail(OR_ERR_UNSUPPORTED, "union takes vocabularies of up to %u tokens, not %u",
+                       OUTSIDE_SIZE_MAX, known->size);
+    }
+    snprintf(why, capacity, "asked for; %u tokens of the drafter's %u are the target's too",
+             known->pair->shared, known->size);
+    return or_vocab_choice_check(known->pair, &known->figures, *method, open->accept_rule);
+}
