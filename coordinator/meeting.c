@@ -49,8 +49,8 @@ static void log_meeting(const or_member_t *member)
 {
     const or_known_vocab_t *known = member->vocab;
     or_log(OR_LOG_INFO,
-           "vocabulary of %s: %u tokens, %u shared with the target (%.1f %% of its own, %.1f %% of "
-           "a sample text)",
+           "vocabulary of %s: %u tokens, %u of them the target's too (%.1f %% of the target's, "
+           "%.1f %% of a sample text)",
            member->model, known->size, known->pair->shared, 100 * known->figures.shared_of_target,
            100 * known->figures.shared_of_text);
 }
@@ -145,12 +145,34 @@ static or_status_t choose_same(const or_csession_t *session, or_vocab_method_t a
     return OR_OK;
 }
 
+// May the drafter write the target's strings? `why` says what that takes.
+static or_status_t choose_slrs(or_known_vocab_t *known, const or_open_session_t *open, char *why,
+                               size_t capacity)
+{
+    const or_string_cost_t *cost;
+    or_status_t status =
+        or_vocab_choice_check(known->pair, &known->figures, OR_VOCAB_SLRS, open->accept_rule);
+    if (status == OR_OK) {
+        status = or_vocabularies_string_cost(known, &cost);
+    }
+    if (status == OR_OK) {
+        status = or_string_cost_check(cost, open->law_entries);
+    }
+    if (status == OR_OK) {
+        snprintf(why, capacity,
+                 "--accept slrs judges text; an answer about a rejected guess takes the drafter "
+                 "about %.0f rows of its model",
+                 or_string_cost_rows(cost, open->law_entries));
+    }
+    return status;
+}
+
 or_status_t or_meeting_choose(const or_member_t *member, const or_csession_t *session,
                               or_vocab_method_t *method, char *why, size_t capacity)
 {
     const or_open_session_t *open = &session->terms.open;
     or_vocab_method_t asked = (or_vocab_method_t)open->vocab_method;
-    const or_known_vocab_t *known = member->vocab;
+    or_known_vocab_t *known = member->vocab;
     if (asked == OR_VOCAB_AUTO && open->accept_rule == OR_ACCEPT_SLRS) {
         asked = OR_VOCAB_SLRS;
     }
@@ -162,7 +184,11 @@ or_status_t or_meeting_choose(const or_member_t *member, const or_csession_t *se
         return or_vocab_choose(known->pair, &known->figures, open->accept_rule,
                                open->sampling.temperature, method, why, capacity);
     }
-    *method = known->pair->same && asked != OR_VOCAB_SLRS ? OR_VOCAB_SAME : asked;
+    if (asked == OR_VOCAB_SLRS) {
+        *method = OR_VOCAB_SLRS;
+        return choose_slrs(known, open, why, capacity);
+    }
+    *method = known->pair->same ? OR_VOCAB_SAME : asked;
     if (*method == OR_VOCAB_UNION && known->size > OUTSIDE_SIZE_MAX) {
         return or_fail(OR_ERR_UNSUPPORTED, "union takes vocabularies of up to %u tokens, not %u",
                        OUTSIDE_SIZE_MAX, known->size);

@@ -3,9 +3,12 @@
 // the verifier.
 // Method: the real coordinator, the test as a drafter that has the demonstration's byte-level vocabulary
 // of 1,024 tokens (target: SentencePiece, 4,096).
+#include "common/text/string_cost.h"
 #include "common/text/tokenizer.h"
 #include "coordinator/coordinator_test_support.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,6 +230,50 @@ static void whoever_wants_the_same_gets_no_other(void **state)
     assert_non_null(strstr(w->note, "vocabular"));
 }
 
+// ---- strings (slrs) ----
+
+static or_generate_request_t string_request(uint32_t law_entries)
+{
+    or_generate_request_t request = text_request(OR_VOCAB_AUTO);
+    request.accept_rule = OR_ACCEPT_SLRS;
+    request.draft_method = OR_DRAFT_CHAIN;
+    request.sampling.temperature = 1;
+    request.law_entries = law_entries;
+    return request;
+}
+
+static void strings_are_drafted_where_an_answer_is_cheap(void **state)
+{
+    (void)state;
+    world_t *w = *state;
+    join_stranger(w);
+    send_vocabulary(w, stranger.packed_bytes);
+    w->slow = true;
+    ask(w, string_request(0));
+    run(w, 5);
+    assert_int_equal(w->heard[0].opens, 1);
+    assert_int_equal(w->heard[0].terms.target_hash, or_vocab_hash(w->vocab));
+    assert_hears_the_text(w, "Once upon a time");
+}
+
+static void strings_that_cost_too_much_are_refused_with_the_figure(void **state)
+{
+    world_t *w = *state;
+    char text[128];
+    or_string_cost_t cost;
+    assert_int_equal(or_string_cost_count(stranger.vocab, w->vocab, &cost), OR_OK);
+    snprintf(text, sizeof text, "about %.6g model rows for one answer, 4096 are the most",
+             round(or_string_cost_rows(&cost, 200)));
+    join_stranger(w);
+    send_vocabulary(w, stranger.packed_bytes);
+    ask(w, string_request(200));
+    run(w, 20);
+    assert_int_equal(w->heard[0].opens, 0);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_non_null(strstr(w->note, text));
+    assert_non_null(strstr(w->note, "--law-entries 100, or --vocab-map tli"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +284,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(ids_of_nobody_cost_the_session_not_the_text, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(whoever_wants_the_same_gets_no_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(strings_are_drafted_where_an_answer_is_cheap, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(strings_that_cost_too_much_are_refused_with_the_figure,
+                                        setup, teardown),
     };
     test_log_init();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -520,6 +520,15 @@ void or_round_on_drafter_error(or_coordinator_t *c, or_csession_t *session, or_s
         or_drafting_leave(c, session, seat);
         go_on(c, session);
         break;
+    case OR_WIRE_FAILED:
+        // What a drafter of strings could not finish depends on what it drew: a plain step in its place
+        // would be biased.
+        if (session->terms.open.accept_rule == OR_ACCEPT_SLRS) {
+            or_csession_fail(session, OR_WIRE_FAILED, "the drafter failed: %s", error->text);
+            or_round_finish(c, session);
+            break;
+        }
+        // fall through
     default:
         or_drafting_dismiss(c, session, seat, error->text);
         go_on(c, session);

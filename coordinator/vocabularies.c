@@ -14,6 +14,7 @@ static void free_known(or_known_vocab_t **known_p)
     if (known == NULL) {
         return;
     }
+    free(known->string_cost);
     or_vocab_pair_destroy(&known->pair);
     or_vocab_destroy(&known->vocab);
     free(known);
@@ -99,5 +100,23 @@ or_status_t or_vocabularies_take(or_vocabularies_t *all, const or_vocabulary_t *
     free_known(place);
     *place = known;
     *known_p = known;
+    return OR_OK;
+}
+
+or_status_t or_vocabularies_string_cost(or_known_vocab_t *known, const or_string_cost_t **cost_p)
+{
+    if (known->string_cost == NULL) {
+        or_string_cost_t *cost = malloc(sizeof *cost);
+        if (cost == NULL) {
+            return or_fail(OR_ERR_NO_MEMORY, "no memory to estimate what slrs costs");
+        }
+        or_status_t status = or_string_cost_count(known->vocab, known->pair->target, cost);
+        if (status != OR_OK) {
+            free(cost);
+            return status;
+        }
+        known->string_cost = cost;
+    }
+    *cost_p = known->string_cost;
     return OR_OK;
 }

@@ -7,6 +7,7 @@
 // Comparing takes a fraction of a second at 128,000 tokens, in the coordinator's thread. One thread.
 #pragma once
 
+#include "common/text/string_cost.h"
 #include "common/text/vocab_pair.h"
 #include "proto/message.h"
 
@@ -18,8 +19,9 @@ typedef struct {
     or_vocab_t *vocab;
     or_vocab_pair_t *pair; // with the target's
     or_vocab_figures_t figures;
-    uint64_t map_hash; // of pair->to_target
-    uint32_t drafters; // that have it, now connected: counted by the owner
+    uint64_t map_hash;             // of pair->to_target
+    or_string_cost_t *string_cost; // NULL: never asked for
+    uint32_t drafters;             // that have it, now connected: counted by the owner
 } or_known_vocab_t;
 
 typedef struct {
@@ -38,3 +40,7 @@ or_known_vocab_t *or_vocabularies_find(const or_vocabularies_t *all, uint64_t ha
 // or_vocab_unpack.
 or_status_t or_vocabularies_take(or_vocabularies_t *all, const or_vocabulary_t *message,
                                  uint64_t hash, uint32_t size, or_known_vocab_t **known_p);
+
+// What drafting the target's strings (slrs) costs with it; counted when it is first asked for, which
+// takes as long as comparing. OR_ERR_NO_MEMORY.
+or_status_t or_vocabularies_string_cost(or_known_vocab_t *known, const or_string_cost_t **cost_p);

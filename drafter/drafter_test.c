@@ -1,9 +1,11 @@
-// Goal: a coordinator whose target has another vocabulary gets ours, and a session that is restricted
-// by a map is opened only once the right map is here.
+// Goal: a coordinator whose target has another vocabulary gets ours; a session that is restricted by a
+// map is opened only once the right map is here, one that drafts strings (slrs) only once the target's
+// vocabulary is, and questions about its strings are answered, or refused, one by one.
 // Method: a drafter on the network in memory; the test is the coordinator, sends messages, good and
 // bad, and looks at every answer.
 #include "drafter/drafter.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +16,10 @@
 #define STEP_NS OR_NS_PER_MS
 #define STEPS 10 // more than an answer takes
 
-static or_gguf_t *gguf;
-static or_vocab_t *vocab;
+static or_gguf_t *gguf, *target_gguf;
+static or_vocab_t *vocab, *target;
+static uint8_t *packed; // the target's
+static size_t packed_bytes, unpacked_bytes;
 static or_model_t *model;
 static uint32_t vocab_size;
 static int32_t *to;
@@ -33,6 +37,9 @@ static void read_model(void)
     assert_int_equal(or_gguf_open(test_model("tales-bpe-1m-f16.gguf"), &gguf), OR_OK);
     assert_int_equal(or_vocab_load(gguf, &vocab), OR_OK);
     assert_int_equal(or_model_load(gguf, &options, &model), OR_OK);
+    assert_int_equal(or_gguf_open(test_model("tales-6m-f16.gguf"), &target_gguf), OR_OK);
+    assert_int_equal(or_vocab_load(target_gguf, &target), OR_OK);
+    assert_int_equal(or_vocab_pack(target_gguf, &packed, &packed_bytes, &unpacked_bytes), OR_OK);
     vocab_size = or_vocab_size(vocab);
     to = malloc(vocab_size * sizeof *to);
     assert_non_null(to);
@@ -91,6 +98,9 @@ static int teardown(void **state)
     or_channel_destroy(&hub_channel);
     or_network_destroy(&network);
     free(to);
+    free(packed);
+    or_vocab_destroy(&target);
+    or_gguf_close(&target_gguf);
     or_model_destroy(&model);
     or_vocab_destroy(&vocab);
     or_gguf_close(&gguf);
@@ -253,6 +263,257 @@ static void foreign_ids_are_refused(void **state)
     }
 }
 
+// ---- strings (slrs) ----
+
+static or_message_t open_strings(uint64_t session)
+{
+    or_message_t open = open_with(session, 0);
+    or_open_session_t *body = &open.body.open_session;
+    body->sampling.temperature = 1;
+    body->accept_rule = OR_ACCEPT_SLRS;
+    body->draft_method = OR_DRAFT_CHAIN;
+    body->draft_key = 41;
+    body->law_entries = OR_LAW_ENTRIES;
+    body->vocab_method = OR_VOCAB_SLRS;
+    body->target_hash = or_vocab_hash(target);
+    return open;
+}
+
+static or_message_t target_vocabulary(uint64_t session)
+{
+    return (or_message_t){.type = OR_MSG_VOCABULARY,
+                          .session = {session},
+                          .body.vocabulary = {.hash = or_vocab_hash(target),
+                                              .unpacked_bytes = (uint32_t)unpacked_bytes,
+                                              .packed = packed,
+                                              .packed_bytes = (uint32_t)packed_bytes}};
+}
+
+static void assert_asks_for_target(uint64_t session)
+{
+    or_message_t message;
+    assert_true(receive(&message));
+    assert_int_equal(message.type, OR_MSG_VOCAB_REQUEST);
+    assert_int_equal(message.session.value, session);
+    assert_int_equal(message.body.vocab_request.hash, or_vocab_hash(target));
+    or_message_fini(&message);
+    assert_silent();
+}
+
+static void cancel(uint64_t session)
+{
+    const or_message_t message = {.type = OR_MSG_CANCEL, .session = {session}};
+    tell(&message);
+    assert_silent();
+}
+
+// The first of these tests: no target is known yet.
+static void a_session_of_strings_needs_the_targets_vocabulary(void **state)
+{
+    (void)state;
+    const or_message_t open = open_strings(20);
+    const or_message_t prefix = prefix_of(20);
+    or_message_t wrong = target_vocabulary(20);
+    for (int lost = 0; lost < 2; lost++) { // an answer that never came is asked for again
+        tell(&open);
+        assert_asks_for_target(20);
+        tell(&prefix);
+        assert_error(OR_WIRE_UNKNOWN_SESSION, 20);
+    }
+    wrong.body.vocabulary.packed_bytes /= 2;
+    tell(&wrong);
+    assert_error(OR_WIRE_REFUSED, 20);
+    wrong = target_vocabulary(20);
+    wrong.body.vocabulary.hash ^= 1;
+    tell(&wrong);
+    assert_error(OR_WIRE_REFUSED, 20);
+    tell(&open); // none of them was kept
+    assert_asks_for_target(20);
+    const or_message_t right = target_vocabulary(20);
+    for (int copy = 0; copy < 2; copy++) {
+        tell(&right);
+        assert_error(OR_WIRE_UNKNOWN_SESSION, 20); // and so it is opened again
+    }
+    tell(&open);
+    assert_silent();
+    cancel(20);
+}
+
+static void a_session_that_would_never_end_is_refused(void **state)
+{
+    (void)state;
+    or_message_t vocabulary = target_vocabulary(21);
+    or_message_t open = open_strings(21);
+    or_message_t answer;
+    open.body.open_session.law_entries = OR_LAW_ENTRIES_MAX;
+    tell(&vocabulary);
+    assert_error(OR_WIRE_UNKNOWN_SESSION, 21);
+    tell(&open);
+    assert_true(receive(&answer));
+    assert_int_equal(answer.type, OR_MSG_ERROR);
+    assert_int_equal(answer.body.error.code, OR_WIRE_REFUSED);
+    assert_non_null(strstr(answer.body.error.text, "model rows for one answer, 4096 are the most"));
+    or_message_fini(&answer);
+    assert_silent();
+}
+
+// The chain for round 1 of a fresh session; to be freed.
+static or_message_t draft_strings(uint64_t session)
+{
+    const or_message_t vocabulary = target_vocabulary(session);
+    const or_message_t open = open_strings(session);
+    const or_message_t prefix = prefix_of(session);
+    or_message_t tree;
+    tell(&vocabulary);
+    assert_error(OR_WIRE_UNKNOWN_SESSION, session);
+    tell(&open);
+    tell(&prefix);
+    assert_true(receive(&tree));
+    assert_int_equal(tree.type, OR_MSG_DRAFT_TREE);
+    const or_draft_tree_t *body = &tree.body.draft_tree;
+    assert_true(body->count > 0);
+    assert_int_equal(body->psi_count, body->count);
+    for (uint32_t i = 0; i < body->count; i++) {
+        assert_true(body->tokens[i] <= or_vocab_size(target));
+        assert_true(body->psi[i] > 0 || body->tokens[i] == or_vocab_size(target));
+    }
+    return tree;
+}
+
+// About what follows `node` of the chain that stands on the usual prefix; no tokens: all.
+static or_message_t question(uint64_t session, uint32_t node, const uint32_t *tokens,
+                             uint32_t count)
+{
+    const or_message_t prefix = prefix_of(session);
+    return (or_message_t){.type = OR_MSG_PSI_REQUEST,
+                          .session = {session},
+                          .body.psi_request = {.round = 1,
+                                               .base_length = prefix.body.prefix.count,
+                                               .base_hash = prefix.body.prefix.hash,
+                                               .node = node,
+                                               .tokens = tokens,
+                                               .count = count}};
+}
+
+// The answer; to be freed.
+static or_message_t answer_to(const or_message_t *request)
+{
+    or_message_t answer;
+    tell(request);
+    assert_true(receive(&answer));
+    assert_int_equal(answer.type, OR_MSG_PSI_REPLY);
+    assert_int_equal(answer.session.value, request->session.value);
+    assert_int_equal(answer.body.psi_reply.round, request->body.psi_request.round);
+    assert_int_equal(answer.body.psi_reply.node, request->body.psi_request.node);
+    assert_silent();
+    return answer;
+}
+
+static double psi_of(const or_psi_reply_t *reply, uint32_t token)
+{
+    for (uint32_t i = 0; i < reply->count; i++) {
+        if (reply->tokens[i] == token) {
+            return reply->psi[i];
+        }
+    }
+    return 0;
+}
+
+static void assert_same_reply(const or_psi_reply_t *a, const or_psi_reply_t *b)
+{
+    assert_int_equal(a->count, b->count);
+    assert_memory_equal(a->tokens, b->tokens, a->count * sizeof *a->tokens);
+    assert_memory_equal(a->psi, b->psi, a->count * sizeof *a->psi);
+}
+
+static void questions_about_strings_are_answered(void **state)
+{
+    (void)state;
+    or_message_t tree = draft_strings(22);
+    const or_draft_tree_t *chain = &tree.body.draft_tree;
+    for (uint32_t node = 0; node < chain->count; node++) {
+        uint32_t token = chain->tokens[node];
+        const or_message_t all = question(22, node, NULL, 0);
+        or_message_t first = answer_to(&all);
+        or_message_t again = answer_to(&all);
+        assert_same_reply(&first.body.psi_reply, &again.body.psi_reply);
+        assert_true(first.body.psi_reply.count > 0);
+        if (token < or_vocab_size(target)) {
+            const or_message_t one = question(22, node, &token, 1);
+            or_message_t answer = answer_to(&one);
+            double psi = chain->psi[node];
+            assert_int_equal(answer.body.psi_reply.count, 1);
+            assert_int_equal(answer.body.psi_reply.tokens[0], token);
+            assert_true(fabs(answer.body.psi_reply.psi[0] - psi) <= 1e-14 * psi);
+            assert_true(fabs(psi_of(&first.body.psi_reply, token) - psi) <= 1e-14 * psi);
+            or_message_fini(&answer);
+        }
+        or_message_fini(&again);
+        or_message_fini(&first);
+    }
+    or_message_fini(&tree);
+    cancel(22);
+}
+
+static void wrong_questions_cost_nothing(void **state)
+{
+    (void)state;
+    or_message_t tree = draft_strings(23);
+    const uint32_t size = or_vocab_size(target), count = tree.body.draft_tree.count;
+    const uint32_t beyond[] = {7, size}, negative[] = {UINT32_MAX}, falling[] = {9, 8},
+                   repeated[] = {8, 8};
+    const or_message_t good = question(23, 0, NULL, 0);
+    or_message_t first = answer_to(&good);
+    const or_message_t senseless[] = {
+        question(23, count, NULL, 0),        question(23, UINT32_MAX, NULL, 0),
+        question(23, 0, beyond, 2),          question(23, 0, negative, 1),
+        question(23, count - 1, falling, 2), question(23, 0, repeated, 2),
+    };
+    for (size_t i = 0; i < sizeof senseless / sizeof *senseless; i++) {
+        tell(&senseless[i]);
+        assert_error(OR_WIRE_INVALID, 23);
+    }
+    or_message_t stale = good;
+    stale.body.psi_request.round = 0; // nobody waits for it any more
+    tell(&stale);
+    assert_silent();
+    or_message_t early = good, elsewhere = good, longer = good;
+    early.body.psi_request.round = 2;
+    elsewhere.body.psi_request.base_hash ^= 1;
+    longer.body.psi_request.base_length++;
+    const or_message_t *astray[] = {&early, &elsewhere, &longer};
+    for (size_t i = 0; i < sizeof astray / sizeof *astray; i++) {
+        tell(astray[i]);
+        assert_error(OR_WIRE_NEED_PREFIX, 23);
+    }
+    or_message_t again = answer_to(&good); // the chain is what it was
+    assert_same_reply(&first.body.psi_reply, &again.body.psi_reply);
+    or_message_fini(&again);
+    or_message_fini(&first);
+    or_message_fini(&tree);
+    cancel(23);
+    tell(&good);
+    assert_error(OR_WIRE_UNKNOWN_SESSION, 23);
+}
+
+static void who_drafts_no_strings_is_not_asked(void **state)
+{
+    (void)state;
+    const or_message_t map = map_without(12);
+    const or_message_t open = open_with(24, map.body.vocab_map.map_hash);
+    const or_message_t prefix = prefix_of(24);
+    const or_message_t all = question(24, 0, NULL, 0);
+    or_message_t tree;
+    tell(&map);
+    tell(&open);
+    tell(&prefix);
+    assert_true(receive(&tree));
+    or_message_fini(&tree);
+    tell(&all);
+    assert_error(OR_WIRE_INVALID, 24);
+    cancel(24);
+}
+
 int main(void)
 {
     test_log_init();
@@ -261,6 +522,11 @@ int main(void)
         cmocka_unit_test(a_wrong_map_is_asked_for_again),
         cmocka_unit_test(a_session_is_opened_when_its_map_is_here),
         cmocka_unit_test(foreign_ids_are_refused),
+        cmocka_unit_test(a_session_of_strings_needs_the_targets_vocabulary),
+        cmocka_unit_test(a_session_that_would_never_end_is_refused),
+        cmocka_unit_test(questions_about_strings_are_answered),
+        cmocka_unit_test(wrong_questions_cost_nothing),
+        cmocka_unit_test(who_drafts_no_strings_is_not_asked),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

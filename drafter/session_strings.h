@@ -21,7 +21,7 @@ typedef struct {
 } or_dstrings_t;
 
 // For sessions with the rule slrs; others get an empty one. OR_ERR_NOT_FOUND (the target's
-// vocabulary is not here), OR_ERR_UNSUPPORTED (its tokens are too long), OR_ERR_NO_MEMORY;
+// vocabulary is not here), OR_ERR_UNSUPPORTED (or_string_cost_check), OR_ERR_NO_MEMORY;
 // or_dstrings_close in any case.
 or_status_t or_dstrings_open(or_dstrings_t *strings, const or_open_session_t *open,
                              const or_vocab_t *vocab, or_targets_t *targets);

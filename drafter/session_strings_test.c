@@ -257,6 +257,11 @@ static void what_does_not_fit_is_refused(void **state)
     open.target_hash ^= 1;
     assert_int_equal(or_dsession_open(&session, &shared, (or_session_id_t){1}, &open),
                      OR_ERR_NOT_FOUND);
+    open = terms();
+    open.law_entries = OR_LAW_ENTRIES_MAX; // thousands of rows for one answer
+    assert_int_equal(or_dsession_open(&session, &shared, (or_session_id_t){1}, &open),
+                     OR_ERR_UNSUPPORTED);
+    assert_non_null(strstr(or_error_text(), "--law-entries"));
     begin_text(&session);
     or_psi_request_t request = {
         .round = 1, .base_length = session.log.length, .base_hash = session.log.hash};

@@ -3,11 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text/string_cost.h"
 #include "drafter/strings_internal.h"
 
 // Nodes for paths beside the chain, besides one for each byte of the longest token.
 #define BESIDE 128u
 #define DRAWN_PER_TOKEN 8u // of the drafter's tokens, for one of the target
+_Static_assert(2 * OR_STRING_BYTES_MAX + BESIDE <= OR_TREE_NODES_MAX, "one position fits");
 
 static uint32_t min_u32(uint32_t a, uint32_t b)
 {
@@ -20,17 +22,13 @@ static uint32_t drawn_max(const or_token_trie_t *target, uint32_t depth)
 {
     uint32_t widest = or_token_trie_widest(target);
     uint32_t others = widest + BESIDE;
-    if (widest == 0 || others + widest > OR_TREE_NODES_MAX) {
-        return 0;
-    }
     return min_u32(widest + DRAWN_PER_TOKEN * min_u32(depth, OR_TREE_NODES_MAX),
                    OR_TREE_NODES_MAX - others);
 }
 
 uint32_t or_strings_nodes(const or_token_trie_t *target, uint32_t depth)
 {
-    uint32_t drawn = drawn_max(target, depth);
-    return drawn > 0 ? drawn + or_token_trie_widest(target) + BESIDE : 0;
+    return drawn_max(target, depth) + or_token_trie_widest(target) + BESIDE;
 }
 
 static uint32_t widest_of(const or_vocab_t *vocab)

@@ -27,8 +27,8 @@
 typedef struct or_strings or_strings_t;
 
 // Nodes that a builder needs for chains of `depth` tokens of the target: those of the drafter's own
-// chain, and paths beside it. 0: the target's tokens are too long for any builder, or print
-// nothing.
+// chain, and paths beside it. The target's longest token has 1 .. OR_STRING_BYTES_MAX bytes
+// (or_string_cost_check).
 uint32_t or_strings_nodes(const or_token_trie_t *target, uint32_t depth);
 
 // For chains of up to `depth` tokens. `to_target`: the target's id of each of the drafter's tokens,
@@ -54,13 +54,8 @@ typedef struct {
 // What may the drafter's text go on with after `node` of the chain, of these tokens (ascending;
 // none: any)? Builder and job are those of the chain; its sequence holds every committed token, and
 // where `cold` its slots are forgotten. The law is valid until the next question. OR_ERR_INVALID:
-// not a node with a guess after it, or no such tokens; errors of the model.
+// not a node with a guess after it, or no such tokens; OR_ERR_UNSUPPORTED: it takes the model too
+// long (or_builder_build says so too); errors of the model.
 or_status_t or_strings_ask(or_strings_t *strings, or_builder_t *builder, const or_build_job_t *job,
                            bool cold, uint32_t node, const uint32_t *tokens, uint32_t count,
                            or_strings_law_t *law);
-
-// Rows of the model that one question about all tokens is expected to take, from the vocabularies
-// alone: strings_cost.c says how. OR_ERR_UNSUPPORTED (tokens too long), OR_ERR_NO_MEMORY.
-or_status_t or_strings_cost(const or_token_trie_t *draft, const or_token_trie_t *target,
-                            uint32_t law_entries, double *rows);
-#define OR_STRINGS_COST_MAX 4096.0 // where it is above, slrs is refused

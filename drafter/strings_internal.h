@@ -53,6 +53,7 @@ struct or_strings {
     uint32_t wanted_count;   // 0: all
     uint32_t *wanted_before; // [entries + 1] how many of them have a lower entry
     uint32_t used;           // guesses
+    uint32_t rows;           // that it has run
     or_string_path_t *paths; // open ones, a stack
     uint32_t path_count;
     uint32_t path_room;

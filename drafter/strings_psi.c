@@ -14,6 +14,11 @@
 
 #include "drafter/strings_internal.h"
 
+// Of the model, for one sum. A session is opened only where OR_STRING_ROWS_MAX are expected at most,
+// and what is counted stays within some two times what was expected; but no estimate holds for a
+// vocabulary or a text that was made up to keep the drafter busy for ever.
+#define ROWS_MAX 65536u
+
 static int compare_tokens(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a;
@@ -151,6 +156,14 @@ static or_status_t run(or_strings_t *strings, or_builder_t *builder, uint32_t fi
             builder->batch[batched++] = path->guess;
         }
     }
+    strings->rows += batched;
+    if (strings->rows > ROWS_MAX) {
+        return or_fail(
+            OR_ERR_UNSUPPORTED,
+            "a drafter's text can be cut in so many ways that its probability takes more "
+            "than %u rows of the model: use fewer --law-entries, or --vocab-map tli",
+            ROWS_MAX);
+    }
     return or_build_expand(builder, builder->batch, batched);
 }
 
@@ -199,6 +212,7 @@ or_status_t or_strings_sum_chain(or_strings_t *strings, or_builder_t *builder)
     strings->asking = false;
     strings->path_count = 0;
     strings->used = strings->drawn;
+    strings->rows = 0;
     for (uint32_t i = 0; status == OR_OK && i < strings->count; i++) {
         strings->psi[i] = 0;
         if (strings->positions[i].token != OR_TOKEN_NONE) {
@@ -285,6 +299,7 @@ or_status_t or_strings_ask(or_strings_t *strings, or_builder_t *builder, const o
     strings->path_count = strings->token_count = 0;
     strings->outside = 0;
     strings->used = strings->drawn;
+    strings->rows = 0;
     status = cold ? warm_up(strings, builder) : OR_OK;
     if (status == OR_OK) {
         status = begin(strings, builder, node);

@@ -57,7 +57,10 @@ static or_status_t load(const or_vocab_t *draft, const or_vocabulary_t *vocabula
     if (status == OR_OK) {
         status = or_vocab_pair_create(draft, fresh->vocab, &fresh->pair);
     }
-    return status == OR_OK ? or_token_trie_create(fresh->vocab, &fresh->trie) : status;
+    if (status == OR_OK) {
+        status = or_token_trie_create(fresh->vocab, &fresh->trie);
+    }
+    return status == OR_OK ? or_string_cost_count(draft, fresh->vocab, &fresh->cost) : status;
 }
 
 or_status_t or_targets_put(or_targets_t *targets, const or_vocab_t *draft,

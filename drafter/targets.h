@@ -5,6 +5,7 @@
 // OR_TARGETS_MAX, those of living sessions in any case and else the ones used last. One thread.
 #pragma once
 
+#include "common/text/string_cost.h"
 #include "common/text/token_trie.h"
 #include "common/text/vocab_pair.h"
 #include "proto/message.h"
@@ -16,8 +17,9 @@ typedef struct {
     or_vocab_t *vocab;
     or_vocab_pair_t *pair; // ours beside it
     or_token_trie_t *trie;
-    uint32_t users; // sessions that hold it
-    uint64_t used;  // when it was taken or came last, in calls
+    or_string_cost_t cost; // of drafting for it
+    uint32_t users;        // sessions that hold it
+    uint64_t used;         // when it was taken or came last, in calls
 } or_target_t;
 
 typedef struct {

@@ -191,7 +191,7 @@ static void check_pair(or_doctor_t *doctor, const or_doctor_model_t *target,
         return;
     }
     or_doctor_say(doctor, OR_CHECK_WARN, "pair",
-                  "see `outrider model compare DRAFT TARGET` for how they meet and what that costs",
+                  "see `outrider model compare TARGET DRAFT` for how they meet and what that costs",
                   "the draft model's vocabulary (%" PRIu32 " tokens, %016" PRIx64
                   ") is not the target's (%" PRIu32 " tokens, %016" PRIx64 "): it is translated",
                   draft->vocab_size, draft->vocab_hash, target->vocab_size, target->vocab_hash);

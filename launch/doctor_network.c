@@ -234,7 +234,7 @@ void or_doctor_check_coordinator(or_doctor_t *doctor, const or_doctor_model_t *t
               "start coordinator and verifier with this file, or name theirs");
     check_target_name(doctor, &probe, target);
     check_fit(doctor, &probe, draft, OR_CHECK_WARN,
-              "it is translated: see `outrider model compare DRAFT TARGET` for what that costs");
+              "it is translated: see `outrider model compare TARGET DRAFT` for what that costs");
     check_round_trips(doctor, &probe);
     or_probe_close(&probe);
 }

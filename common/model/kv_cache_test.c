@@ -192,6 +192,38 @@ static void accept_refuses_what_is_no_path(void **state)
     or_kv_cache_destroy(&cache);
 }
 
+// The slots from 2 on are forgotten and filled anew; those below stay what they were.
+static void dropped_slots_hold_other_nodes(void **state)
+{
+    (void)state;
+    or_kv_cache_t *cache = create(1);
+    or_kv_sequence_t *sequence = open_sequence(cache, 32, 4);
+    append(sequence, 0);
+    put_node(sequence, 0, OR_KV_NO_SLOT, 100);
+    put_node(sequence, 1, 0, 101);
+    put_node(sequence, 2, 1, 102);
+    put_node(sequence, 3, 2, 103);
+    or_kv_sequence_drop_slots_from(sequence, 4); // none
+    assert_true(or_kv_slot_is_live(sequence, 3, sequence->epoch));
+    or_kv_sequence_drop_slots_from(sequence, 2);
+    for (uint32_t slot = 0; slot < 4; slot++) {
+        assert_int_equal(or_kv_slot_is_live(sequence, slot, sequence->epoch), slot < 2);
+    }
+    const uint32_t path[] = {0, 1, 2};
+    assert_int_equal(or_kv_sequence_accept(sequence, path, 3), OR_ERR_INVALID);
+    assert_int_equal(or_kv_sequence_length(sequence), 1);
+    put_node(sequence, 2, 1, 202);
+    assert_false(or_kv_slot_is_live(sequence, 3, sequence->epoch));
+    assert_int_equal(or_kv_sequence_accept(sequence, path, 3), OR_OK);
+    assert_mark(sequence, 1, 100);
+    assert_mark(sequence, 2, 101);
+    assert_mark(sequence, 3, 202);
+    or_kv_sequence_drop_slots_from(sequence, 0); // after all were forgotten
+    assert_int_equal(or_kv_sequence_length(sequence), 4);
+    or_kv_sequence_close(&sequence);
+    or_kv_cache_destroy(&cache);
+}
+
 static void absurd_sizes_are_refused(void **state)
 {
     (void)state;
@@ -209,6 +241,7 @@ int main(void)
         cmocka_unit_test(an_exhausted_pool_takes_nothing),
         cmocka_unit_test(accept_moves_a_path),
         cmocka_unit_test(accept_refuses_what_is_no_path),
+        cmocka_unit_test(dropped_slots_hold_other_nodes),
         cmocka_unit_test(absurd_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

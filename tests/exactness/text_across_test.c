@@ -20,7 +20,8 @@
 #define TOKENS 40
 #define PADDING 61u
 #define LIMIT_S 600
-#define FLAT 3.0F // draft temperature of the law test; the target's is 1
+#define FLAT 3.0F                   // draft temperature of the law test; the target's is 1
+#define LAW_PROMPT "One day, a big" // behind it the drafters guess tokens that the target lacks
 
 static const char *const prompts[] = {"Once upon a time", "The little robot said, \"", "Tom and"};
 #define PROMPTS (sizeof prompts / sizeof *prompts)
@@ -241,7 +242,7 @@ static void check_law(const text_law_t *law, const law_case_t *of, uint32_t seed
 {
     const sim_config_t config = {.seed = 1, .target = &small, .draft = model_of(of->which)};
     char what[128];
-    or_generate_request_t drafting = sim_request(prompts[0], TOKENS);
+    or_generate_request_t drafting = sim_request(LAW_PROMPT, TOKENS);
     drafting.has_draft_temperature = true;
     drafting.draft_temperature = FLAT;
     drafting.vocab_method = of->vocab_method;
@@ -253,7 +254,7 @@ static void check_law(const text_law_t *law, const law_case_t *of, uint32_t seed
     snprintf(what, sizeof what, "%s, %s, %s, %s", drafters[of->which].name,
              or_vocab_method_name(of->vocab_method), or_draft_method_name(of->method),
              or_accept_rule_name(of->rule));
-    text_law_check(law, &config, &drafting, prompts[0], seeds, what);
+    text_law_check(law, &config, &drafting, LAW_PROMPT, seeds, what);
 }
 
 static void ratio_rules_write_the_targets_law(void **state)
@@ -271,7 +272,7 @@ static void ratio_rules_write_the_targets_law(void **state)
         {BPE, OR_VOCAB_SLRS, OR_DRAFT_CHAIN, OR_ACCEPT_SLRS, 0, {0}},
         {PERMUTED, OR_VOCAB_TLI, OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE, 1, {2}},
     };
-    const text_law_t law = text_law_of(&small, prompts[0]);
+    const text_law_t law = text_law_of(&small, LAW_PROMPT);
     uint32_t seeds = runs(1000);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check_law(&law, &cases[i], seeds);

@@ -11,7 +11,6 @@
 #include "tests/support/test_support.h"
 
 #define PARTS 16u  // of the drafter's law
-#define NODES 128u // of a tree, paths beside a chain of strings included
 #define STRINGS 2u // the target's tokens in a chain, at most
 
 // A random number that is a function of the model and the text.
@@ -234,10 +233,10 @@ toy_drafter_t *toy_drafter_create(void)
         .vocab_size = TOY_VOCAB_MAX, .positions = TOY_LENGTH_MAX, .start = start, .expand = expand};
     tiny_vocab_open(&drafter->gguf, &drafter->vocab);
     or_belief_init(&drafter->belief);
-    assert_int_equal(
-        or_builder_create_over(&source, drafter->vocab, NODES, TOY_VOCAB_MAX, &drafter->builder),
-        OR_OK);
-    assert_int_equal(or_token_tree_create(NODES, &drafter->own), OR_OK);
+    assert_int_equal(or_builder_create_over(&source, drafter->vocab, OR_TREE_NODES_MAX,
+                                            TOY_VOCAB_MAX, &drafter->builder),
+                     OR_OK);
+    assert_int_equal(or_token_tree_create(OR_TREE_NODES_MAX, &drafter->own), OR_OK);
     return drafter;
 }
 
@@ -291,7 +290,7 @@ static void set_pair(toy_drafter_t *drafter, const or_vocab_pair_t *pair)
     or_token_trie_destroy(&drafter->trie);
     drafter->pair = pair;
     assert_int_equal(or_token_trie_create(pair->target, &drafter->trie), OR_OK);
-    assert_true(or_strings_nodes(drafter->trie, STRINGS) <= NODES);
+    assert_true(or_strings_nodes(drafter->trie, STRINGS) <= OR_TREE_NODES_MAX);
     assert_int_equal(
         or_strings_create(pair->draft, pair->to_target, drafter->trie, STRINGS, &drafter->strings),
         OR_OK);

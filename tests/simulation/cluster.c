@@ -56,10 +56,11 @@ static const or_clock_t *clock_of(sim_t *sim)
 
 static void start_drafter(sim_t *sim, const sim_model_t *model, sim_drafter_t *place)
 {
-    const or_drafter_config_t config = {.nodes_max = OR_TREE_NODES_MAX, .sessions_max = 4};
     if (place->drafter != NULL || model == NULL) {
         return;
     }
+    const or_drafter_config_t config = {
+        .nodes_max = OR_TREE_NODES_MAX, .sessions_max = 4, .gguf = model->gguf};
     or_hello_t hello = or_drafter_hello(&config, model->gguf, model->model, model->vocab);
     assert_int_equal(or_network_edge(sim->network, &place->channel), OR_OK);
     assert_int_equal(
@@ -116,6 +117,7 @@ sim_t *sim_create(const sim_config_t *config)
     assert_int_equal(or_network_hub(sim->network, &sim->hub_channel), OR_OK);
     or_coordinator_config_t hub = or_coordinator_config_default();
     hub.expect_drafter = config->draft != NULL;
+    hub.gguf = config->target->gguf;
     hub.draft_timeout_ms =
         config->draft_timeout_ms > 0 ? config->draft_timeout_ms : hub.draft_timeout_ms;
     assert_int_equal(
