@@ -424,7 +424,7 @@ static void on_resume(or_coordinator_t *c, or_peer_t client, const or_resume_t *
 
 // ---- messages ----
 
-static or_csession_t *find_session(or_coordinator_t *c, or_session_id_t id)
+or_csession_t *or_coordinator_session(or_coordinator_t *c, or_session_id_t id)
 {
     for (uint32_t i = 0; i < c->config.sessions_max; i++) {
         if (c->sessions[i] != NULL && c->sessions[i]->id.value == id.value) {
@@ -436,7 +436,7 @@ static or_csession_t *find_session(or_coordinator_t *c, or_session_id_t id)
 
 static void on_client(or_coordinator_t *c, or_peer_t from, const or_message_t *message)
 {
-    or_csession_t *session = find_session(c, message->session);
+    or_csession_t *session = or_coordinator_session(c, message->session);
     switch (message->type) {
     case OR_MSG_GENERATE_REQUEST:
         on_generate(c, from, &message->body.generate_request);
@@ -460,7 +460,7 @@ static bool on_vocabulary(or_coordinator_t *c, or_peer_t from, const or_message_
 {
     or_member_t *member = or_coordinator_member(c, from);
     if (message->type == OR_MSG_VOCAB_REQUEST) {
-        or_meeting_send_target(c, from, &message->body.vocab_request);
+        or_meeting_send_target(c, member, message->session, &message->body.vocab_request);
     } else if (message->type == OR_MSG_VOCABULARY) {
         if (or_meeting_take(c, member, &message->body.vocabulary)) {
             on_joined(c, member);
@@ -476,7 +476,7 @@ static void on_drafter(or_coordinator_t *c, or_peer_t from, const or_message_t *
     if (on_vocabulary(c, from, message)) {
         return;
     }
-    or_csession_t *session = find_session(c, message->session);
+    or_csession_t *session = or_coordinator_session(c, message->session);
     or_seat_t *seat = session != NULL ? or_csession_seat(session, from) : NULL;
     if (seat == NULL) {
         return; // a session that is over, or is no longer this drafter's
@@ -495,7 +495,7 @@ static void on_drafter(or_coordinator_t *c, or_peer_t from, const or_message_t *
 
 static void on_verifier(or_coordinator_t *c, or_peer_t from, const or_message_t *message)
 {
-    or_csession_t *session = find_session(c, message->session);
+    or_csession_t *session = or_coordinator_session(c, message->session);
     if (session == NULL || c->verifier == NULL || c->verifier->peer.value != from.value) {
         return;
     }

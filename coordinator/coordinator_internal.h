@@ -18,11 +18,14 @@ typedef struct {
     uint32_t sessions;       // a drafter's
     bool trusted;            // its laws are believed
     or_known_vocab_t *vocab; // a drafter's; NULL: it has the target's ids
-    // It said it has this vocabulary and is to send it; 0: not so. It drafts for nobody before.
+    // It said it has this vocabulary, which is not known here, and is to send it: before, it drafts for
+    // nobody.
+    bool unknown_vocab;
     uint64_t announced_hash;
     uint32_t announced_size;
     uint32_t vocab_refused; // answers that were not it
     int64_t vocab_due_ns;   // when to ask again
+    int64_t target_sent_ns; // when it was sent the target's vocabulary; 0: never
     char model[128];
     char arith_id[OR_ARITH_BYTES];
 } or_member_t;
@@ -50,6 +53,8 @@ void or_coordinator_turn_away(or_coordinator_t *coordinator, or_peer_t peer, or_
                               const char *text);
 // A drafter was turned away: requests that wait for one are told.
 void or_coordinator_refuse_drafter(or_coordinator_t *coordinator, const char *text);
+// NULL: there is none.
+or_csession_t *or_coordinator_session(or_coordinator_t *coordinator, or_session_id_t id);
 // Send and shrug: what is lost is asked for again.
 void or_coordinator_send(or_coordinator_t *coordinator, or_peer_t to, const or_message_t *message);
 // Committed tokens from `start` on.
@@ -75,7 +80,8 @@ void or_drafting_open(or_coordinator_t *coordinator, const or_csession_t *sessio
 void or_drafting_send_prefix(or_coordinator_t *coordinator, or_csession_t *session,
                              const or_seat_t *seat, bool whole);
 // The map that the drafter of this seat keeps to.
-void or_drafting_send_map(or_coordinator_t *coordinator, const or_seat_t *seat);
+void or_drafting_send_map(or_coordinator_t *coordinator, const or_csession_t *session,
+                          const or_seat_t *seat);
 // The text as this seat's drafter holds it.
 const or_token_log_t *or_drafting_log(const or_csession_t *session, const or_seat_t *seat);
 // Let it go.
@@ -104,8 +110,8 @@ bool or_meeting_begin(or_coordinator_t *coordinator, or_member_t *member, const 
 bool or_meeting_take(or_coordinator_t *coordinator, or_member_t *member,
                      const or_vocabulary_t *message);
 // A drafter that guesses the target's own tokens wants to know them.
-void or_meeting_send_target(or_coordinator_t *coordinator, or_peer_t to,
-                            const or_vocab_request_t *request);
+void or_meeting_send_target(or_coordinator_t *coordinator, or_member_t *member,
+                            or_session_id_t session, const or_vocab_request_t *request);
 // Ask again those that have not answered. Returns when the next is due.
 int64_t or_meeting_tick(or_coordinator_t *coordinator);
 void or_meeting_forget(or_member_t *member);

@@ -38,6 +38,7 @@ static int open_world(void **state, bool trust)
     config.verifier_timeout_ms = 5000;
     config.model_hash = TARGET;
     assert_int_equal(or_gguf_open(test_model("tales-1m-f16.gguf"), &w->gguf), OR_OK);
+    config.gguf = w->gguf;
     assert_int_equal(or_vocab_load(w->gguf, &w->vocab), OR_OK);
     or_virtual_clock_init(&w->clock, OR_NS_PER_S);
     assert_int_equal(or_network_create(&w->clock, 1, &none, &w->network), OR_OK);
@@ -163,6 +164,10 @@ static void note_heard(heard_t *heard, const or_message_t *message)
     } else if (message->type == OR_MSG_VOCAB_REQUEST) {
         heard->vocab_requests++;
         heard->asked_hash = message->body.vocab_request.hash;
+    } else if (message->type == OR_MSG_VOCABULARY) {
+        heard->vocabularies++;
+    } else if (message->type == OR_MSG_PSI_REQUEST) {
+        heard->psi_requests++;
     } else if (message->type == OR_MSG_VOCAB_MAP) {
         heard->maps++;
         heard->map_hash = message->body.vocab_map.map_hash;

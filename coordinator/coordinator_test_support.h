@@ -30,7 +30,7 @@ typedef struct {
     uint32_t text[256]; // what prefixes brought: `length` tokens
     bool placed;        // the last prefix
     uint32_t byte_offset;
-    uint32_t vocab_requests, maps;
+    uint32_t vocab_requests, maps, vocabularies, psi_requests;
     uint64_t asked_hash, map_hash; // the last ones
     uint32_t map_count;
 } heard_t;

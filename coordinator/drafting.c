@@ -44,7 +44,7 @@ const or_token_log_t *or_drafting_log(const or_csession_t *session, const or_sea
     return seat->translator != NULL ? or_translator_log(seat->translator) : &session->log;
 }
 
-void or_drafting_send_map(or_coordinator_t *c, const or_seat_t *seat)
+void or_drafting_send_map(or_coordinator_t *c, const or_csession_t *session, const or_seat_t *seat)
 {
     const or_member_t *member = or_coordinator_member(c, seat->peer);
     if (member == NULL || member->vocab == NULL) {
@@ -52,6 +52,7 @@ void or_drafting_send_map(or_coordinator_t *c, const or_seat_t *seat)
     }
     const or_known_vocab_t *known = member->vocab;
     const or_message_t message = {.type = OR_MSG_VOCAB_MAP,
+                                  .session = session->id,
                                   .body.vocab_map = {.from_hash = known->hash,
                                                      .to_hash = or_vocab_hash(c->vocab),
                                                      .to = known->pair->to_target,
@@ -77,8 +78,8 @@ static or_message_t make_prefix(const or_csession_t *session, const or_seat_t *s
     return message;
 }
 
-// Bring the seat's view of the text up to date. It can fail for want of memory only, and then the
-// drafter's trees do not fit until it succeeds.
+// Bring the seat's view of the text up to date. Where that fails the drafter's trees do not fit until it
+// succeeds.
 static void follow(or_coordinator_t *c, or_csession_t *session, const or_seat_t *seat,
                    uint32_t *changed)
 {
@@ -143,7 +144,7 @@ typedef struct {
     or_member_t *best; // the one with the fewest sessions; NULL: none
     // Why those that are here may not.
     bool distrusted;
-    char stranger[256]; // of one whose vocabulary does not suit; "": none
+    char stranger[480]; // of one whose vocabulary does not suit; "": none
 } candidates_t;
 
 static bool suits_vocabulary(const or_member_t *member, const or_csession_t *session,
@@ -161,7 +162,7 @@ static bool suits_vocabulary(const or_member_t *member, const or_csession_t *ses
 static bool is_fitting(const or_member_t *member, or_csession_t *session, candidates_t *candidates)
 {
     if (member->peer.value == 0 || member->role != OR_ROLE_DRAFTER ||
-        member->announced_hash != 0 || // its vocabulary is still to come
+        member->unknown_vocab || // its vocabulary is still to come
         is_unfit(session, member->peer) || or_csession_seat(session, member->peer) != NULL) {
         return false;
     }
@@ -205,7 +206,7 @@ static void explain_absence(or_csession_t *session, const candidates_t *found)
                  "decoded plainly; use --accept coupled or naive, or a trusted drafter",
                  rule);
     } else {
-        snprintf(session->note, sizeof session->note, "decoded plainly: %.230s", found->stranger);
+        snprintf(session->note, sizeof session->note, "decoded plainly: %.480s", found->stranger);
     }
     or_log(OR_LOG_WARN, "session %llx: %s", (unsigned long long)session->id.value, session->note);
 }
@@ -244,6 +245,17 @@ static void share_out(const or_coordinator_t *c, const or_csession_t *session, o
     }
 }
 
+// When there is no room for more, nobody joins any more.
+static void rule_out(or_csession_t *session, or_peer_t drafter, const char *why)
+{
+    or_log(OR_LOG_WARN, "session %llx: drafter dismissed: %s",
+           (unsigned long long)session->id.value, why);
+    snprintf(session->note, sizeof session->note, "a drafter was dismissed: %.480s", why);
+    if (session->unfit_count < OR_UNFIT_MAX) {
+        session->unfit[session->unfit_count++] = drafter;
+    }
+}
+
 // What its vocabulary needs, where it is another.
 static or_status_t meet(or_csession_t *session, or_seat_t *seat, const or_member_t *member)
 {
@@ -251,8 +263,12 @@ static or_status_t meet(or_csession_t *session, or_seat_t *seat, const or_member
     or_status_t status =
         or_meeting_choose(member, session, &method, session->vocab_why, sizeof session->vocab_why);
     if (status == OR_OK && member->vocab != NULL) {
+        uint32_t changed;
         status = or_translator_create(member->vocab, method, session->terms.open.draft_nodes,
                                       &seat->translator);
+        if (status == OR_OK) {
+            status = or_translator_follow(seat->translator, &session->log, &changed);
+        }
     }
     if (status == OR_OK) {
         session->vocab_method = method;
@@ -268,6 +284,8 @@ static or_status_t take_seat(or_coordinator_t *c, or_csession_t *session, or_sea
 {
     or_status_t status = meet(session, seat, member);
     if (status != OR_OK) {
+        or_translator_destroy(&seat->translator);
+        rule_out(session, member->peer, or_error_text());
         return status;
     }
     session->note[0] = '\0'; // why there was none is over
@@ -312,12 +330,7 @@ bool or_drafting_join(or_coordinator_t *c, or_csession_t *session)
 void or_drafting_dismiss(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
                          const char *why)
 {
-    or_log(OR_LOG_WARN, "session %llx: drafter dismissed: %s",
-           (unsigned long long)session->id.value, why);
-    snprintf(session->note, sizeof session->note, "a drafter was dismissed: %s", why);
-    if (session->unfit_count < OR_UNFIT_MAX) { // else nobody joins any more
-        session->unfit[session->unfit_count++] = seat->peer;
-    }
+    rule_out(session, seat->peer, why);
     or_drafting_leave(c, session, seat);
 }
 

@@ -8,20 +8,19 @@
 #include "proto/vocab_choice.h"
 
 #define ANSWERS_MAX 3u // that are not what was announced; then the drafter is turned away
-#define OUTSIDE_SIZE_MAX (1u << 20)
 
 static void ask(or_coordinator_t *c, or_member_t *member)
 {
     const or_message_t message = {.type = OR_MSG_VOCAB_REQUEST,
                                   .body.vocab_request = {.hash = member->announced_hash}};
     or_coordinator_send(c, member->peer, &message);
-    member->vocab_due_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms / 4);
+    member->vocab_due_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms / 2);
 }
 
 static void know(or_member_t *member, or_known_vocab_t *known)
 {
     member->vocab = known;
-    member->announced_hash = 0;
+    member->unknown_vocab = false;
     member->vocab_due_ns = OR_TIME_NEVER;
     known->drafters++;
 }
@@ -39,6 +38,7 @@ bool or_meeting_begin(or_coordinator_t *c, or_member_t *member, const or_hello_t
         know(member, known);
         return true;
     }
+    member->unknown_vocab = true;
     member->announced_hash = hello->vocab_hash;
     member->announced_size = hello->vocab_size;
     ask(c, member);
@@ -57,7 +57,7 @@ static void log_meeting(const or_member_t *member)
 
 bool or_meeting_take(or_coordinator_t *c, or_member_t *member, const or_vocabulary_t *message)
 {
-    if (member->announced_hash == 0) {
+    if (!member->unknown_vocab) {
         return false; // it came before: a repetition
     }
     or_known_vocab_t *known =
@@ -99,7 +99,7 @@ int64_t or_meeting_tick(or_coordinator_t *c)
     int64_t due = OR_TIME_NEVER;
     for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
         or_member_t *member = &c->members[i];
-        if (member->peer.value == 0 || member->announced_hash == 0) {
+        if (member->peer.value == 0 || !member->unknown_vocab) {
             continue;
         }
         if (or_clock_now(c->clock) >= member->vocab_due_ns) {
@@ -110,32 +110,51 @@ int64_t or_meeting_tick(or_coordinator_t *c)
     return due;
 }
 
-void or_meeting_send_target(or_coordinator_t *c, or_peer_t to, const or_vocab_request_t *request)
+// It is large: only for who drafts by it, and not again before the last one can have been lost.
+static or_status_t may_send_target(or_coordinator_t *c, const or_member_t *member,
+                                   or_session_id_t session, uint64_t hash)
 {
-    or_status_t status = OR_OK;
-    if (c->config.gguf == NULL || request->hash != or_vocab_hash(c->vocab)) {
-        status = or_fail(OR_ERR_NOT_FOUND, "there is no vocabulary of hash %016llx here",
-                         (unsigned long long)request->hash);
-    } else if (c->packed == NULL) {
-        status = or_vocab_pack(c->config.gguf, &c->packed, &c->packed_bytes, &c->unpacked_bytes);
+    if (c->config.gguf == NULL || hash != or_vocab_hash(c->vocab)) {
+        return or_fail(OR_ERR_NOT_FOUND, "there is no vocabulary of hash %016llx here",
+                       (unsigned long long)hash);
     }
-    if (status != OR_OK) {
-        or_link_send_error(c->link, to, (or_session_id_t){0}, OR_WIRE_INVALID, "%s",
-                           or_error_text());
+    or_csession_t *asking = or_coordinator_session(c, session);
+    const or_seat_t *seat = asking != NULL ? or_csession_seat(asking, member->peer) : NULL;
+    if (seat == NULL || asking->terms.open.accept_rule != OR_ACCEPT_SLRS) {
+        return or_fail(OR_ERR_INVALID, "the target's vocabulary is for sessions that draft by it");
+    }
+    int64_t since = or_clock_now(c->clock) - member->target_sent_ns;
+    if (member->target_sent_ns != 0 && since < c->config.retry_ms * OR_NS_PER_MS) {
+        return OR_ERR_AGAIN;
+    }
+    return c->packed != NULL
+               ? OR_OK
+               : or_vocab_pack(c->config.gguf, &c->packed, &c->packed_bytes, &c->unpacked_bytes);
+}
+
+void or_meeting_send_target(or_coordinator_t *c, or_member_t *member, or_session_id_t session,
+                            const or_vocab_request_t *request)
+{
+    or_status_t status = may_send_target(c, member, session, request->hash);
+    if (status == OR_ERR_AGAIN) {
         return;
     }
+    if (status != OR_OK) {
+        or_link_send_error(c->link, member->peer, session, OR_WIRE_INVALID, "%s", or_error_text());
+        return;
+    }
+    member->target_sent_ns = or_clock_now(c->clock);
     const or_message_t message = {.type = OR_MSG_VOCABULARY,
+                                  .session = session,
                                   .body.vocabulary = {.hash = request->hash,
                                                       .unpacked_bytes = (uint32_t)c->unpacked_bytes,
                                                       .packed = c->packed,
                                                       .packed_bytes = (uint32_t)c->packed_bytes}};
-    or_coordinator_send(c, to, &message);
+    or_coordinator_send(c, member->peer, &message);
 }
 
-static or_status_t choose_same(const or_csession_t *session, or_vocab_method_t asked, char *why,
-                               size_t capacity)
+static or_status_t choose_same(or_vocab_method_t asked, char *why, size_t capacity)
 {
-    (void)session;
     if (asked == OR_VOCAB_SLRS) {
         return or_fail(OR_ERR_UNSUPPORTED,
                        "the drafter has the target's own vocabulary: string-level rejection "
@@ -178,7 +197,7 @@ or_status_t or_meeting_choose(const or_member_t *member, const or_csession_t *se
     }
     if (known == NULL) {
         *method = OR_VOCAB_SAME;
-        return choose_same(session, asked, why, capacity);
+        return choose_same(asked, why, capacity);
     }
     if (asked == OR_VOCAB_AUTO) {
         return or_vocab_choose(known->pair, &known->figures, open->accept_rule,
@@ -189,9 +208,9 @@ or_status_t or_meeting_choose(const or_member_t *member, const or_csession_t *se
         return choose_slrs(known, open, why, capacity);
     }
     *method = known->pair->same ? OR_VOCAB_SAME : asked;
-    if (*method == OR_VOCAB_UNION && known->size > OUTSIDE_SIZE_MAX) {
+    if (*method == OR_VOCAB_UNION && known->size > OR_OUTSIDE_IDS_MAX) {
         return or_fail(OR_ERR_UNSUPPORTED, "union takes vocabularies of up to %u tokens, not %u",
-                       OUTSIDE_SIZE_MAX, known->size);
+                       OR_OUTSIDE_IDS_MAX, known->size);
     }
     snprintf(why, capacity, "asked for; %u tokens of the drafter's %u are the target's too",
              known->pair->shared, known->size);

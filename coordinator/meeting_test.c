@@ -104,7 +104,7 @@ static void an_answer_that_is_lost_is_asked_for_again(void **state)
 {
     world_t *w = *state;
     join_stranger(w);
-    run(w, 1500);
+    run(w, 3000);
     assert_int_equal(w->heard[0].vocab_requests, 2);
     send_vocabulary(w, stranger.packed_bytes);
     run(w, 3000);
@@ -274,6 +274,113 @@ static void strings_that_cost_too_much_are_refused_with_the_figure(void **state)
     assert_non_null(strstr(w->note, "--law-entries 100, or --vocab-map tli"));
 }
 
+static void say_error(world_t *w, or_wire_error_t code)
+{
+    say(w, (or_message_t){.type = OR_MSG_ERROR,
+                          .session = w->session,
+                          .body.error = {.code = code, .text = "?"}});
+}
+
+// A drafter whose map was lost asks for the session and then, at once, for its map.
+static void a_lost_map_is_sent_again_whatever_else_was(void **state)
+{
+    world_t *w = *state;
+    join_stranger(w);
+    send_vocabulary(w, stranger.packed_bytes);
+    w->slow = true;
+    ask(w, text_request(OR_VOCAB_TLI));
+    run(w, 5);
+    for (uint32_t i = 1; i <= 2; i++) {
+        say_error(w, OR_WIRE_UNKNOWN_SESSION);
+        say_error(w, OR_WIRE_NEED_MAP);
+        assert_int_equal(w->heard[0].maps, i);
+        run(w, 1000);
+    }
+}
+
+static void a_hash_of_nothing_is_no_hash_of_the_targets(void **state)
+{
+    world_t *w = *state;
+    join(w, &w->drafter,
+         (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = 0, .vocab_size = 1024});
+    join(w, &w->verifier,
+         (or_hello_t){.role = OR_ROLE_VERIFIER,
+                      .vocab_hash = or_vocab_hash(w->vocab),
+                      .model_hash = TARGET});
+    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT});
+    run(w, 5);
+    assert_int_equal(w->heard[0].vocab_requests, 1);
+    ask(w, usual_request(2));
+    run(w, 20);
+    assert_int_equal(w->heard[0].opens, 0);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+}
+
+static void request_target(world_t *w, or_session_id_t session)
+{
+    say(w, (or_message_t){.type = OR_MSG_VOCAB_REQUEST,
+                          .session = session,
+                          .body.vocab_request = {.hash = or_vocab_hash(w->vocab)}});
+}
+
+static void the_targets_vocabulary_is_for_who_drafts_by_it(void **state)
+{
+    world_t *w = *state;
+    join_stranger(w);
+    send_vocabulary(w, stranger.packed_bytes);
+    w->slow = true;
+    ask(w, string_request(0));
+    run(w, 5);
+    request_target(w, (or_session_id_t){0});
+    assert_int_equal(w->heard[0].vocabularies, 0);
+    request_target(w, w->session);
+    request_target(w, w->session); // the first one is on its way
+    assert_int_equal(w->heard[0].vocabularies, 1);
+    run(w, 1000);
+    request_target(w, w->session);
+    assert_int_equal(w->heard[0].vocabularies, 2);
+}
+
+// A guess was rejected and what its drafter says of it makes no sense: a plain step would be biased now.
+static void refused_probabilities_end_the_text(void **state)
+{
+    world_t *w = *state;
+    join_stranger(w);
+    send_vocabulary(w, stranger.packed_bytes);
+    w->slow = true;
+    ask(w, string_request(0));
+    run(w, 5);
+    const uint32_t token = 5, back = 1;
+    const double psi = 0.5;
+    const heard_t *it = &w->heard[0];
+    say(w, (or_message_t){.type = OR_MSG_DRAFT_TREE,
+                          .session = w->session,
+                          .body.draft_tree = {.round = it->round,
+                                              .base_length = it->length,
+                                              .base_hash = it->hash,
+                                              .tokens = &token,
+                                              .back = &back,
+                                              .count = 1,
+                                              .psi = &psi,
+                                              .psi_count = 1}});
+    assert_int_equal(w->nodes, 1);
+    const or_message_t request = {.type = OR_MSG_PSI_REQUEST,
+                                  .session = w->session,
+                                  .body.psi_request = {.round = it->round}};
+    const or_message_t refusal = {
+        .type = OR_MSG_ERROR,
+        .session = w->session,
+        .body.error = {.code = OR_WIRE_INVALID, .text = "no", .round = it->round}};
+    assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &request), OR_OK);
+    run(w, 5);
+    assert_int_equal(it->psi_requests, 1);
+    assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &refusal), OR_OK);
+    run(w, 5);
+    assert_int_equal(w->end.finish, OR_FINISH_ERROR);
+    assert_non_null(strstr(w->error, "probabilities"));
+    assert_int_equal(w->trees, 1); // and none without the guess
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +395,13 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(strings_that_cost_too_much_are_refused_with_the_figure,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lost_map_is_sent_again_whatever_else_was, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_hash_of_nothing_is_no_hash_of_the_targets, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(the_targets_vocabulary_is_for_who_drafts_by_it, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(refused_probabilities_end_the_text, setup, teardown),
     };
     test_log_init();
     return cmocka_run_group_tests(tests, NULL, NULL);

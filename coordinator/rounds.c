@@ -236,7 +236,7 @@ void or_round_on_tree(or_coordinator_t *c, or_csession_t *session, or_seat_t *se
         return;
     }
     const or_token_log_t *held = or_drafting_log(session, seat);
-    if (tree->base_length != held->length || tree->base_hash != held->hash) {
+    if (held->length == 0 || tree->base_length != held->length || tree->base_hash != held->hash) {
         session->stats.resyncs++;
         or_drafting_send_prefix(c, session, seat, true);
         return;
@@ -366,7 +366,7 @@ static void fail_without_psi(or_coordinator_t *c, or_csession_t *session)
 {
     or_csession_fail(session, OR_WIRE_FAILED,
                      "the drafter was lost while the target waited for its probabilities: ask "
-                     "again, or use --vocab-map tli, which does without");
+                     "again, or use --vocab-map tli --accept sps, which does without");
     or_round_finish(c, session);
 }
 
@@ -466,6 +466,13 @@ void or_round_on_verifier_error(or_coordinator_t *c, or_csession_t *session,
     case OR_WIRE_BUSY:
         break; // the retry timer asks again
     case OR_WIRE_INVALID:
+        if (session
+                ->psi_asked) { // a guess was rejected: to do without the tree now would be biased
+            or_csession_fail(session, OR_WIRE_FAILED, "the drafter's probabilities are refused: %s",
+                             error->text);
+            or_round_finish(c, session);
+            break;
+        }
         if (session->phase == OR_PHASE_VERDICT && session->tree_count > 0) { // do without this tree
             or_log(OR_LOG_WARN, "session %llx: tree refused: %s",
                    (unsigned long long)session->id.value, error->text);
@@ -508,8 +515,9 @@ void or_round_on_drafter_error(or_coordinator_t *c, or_csession_t *session, or_s
         }
         break;
     case OR_WIRE_NEED_MAP:
-        if (may_replay(c, &seat->replayed_ns)) {
-            or_drafting_send_map(c, seat);
+        if (may_replay(c, &seat->mapped_ns)) {
+            session->stats.resyncs++;
+            or_drafting_send_map(c, session, seat);
             or_drafting_open(c, session, seat);
             or_drafting_send_prefix(c, session, seat, true);
         }

@@ -13,8 +13,6 @@
 // Labels no choice index reaches: "private", "drafter" (the first one's; the others' follow it).
 #define PRIVATE_LABEL UINT64_C(0x7072697661746500)
 #define DRAFT_LABEL UINT64_C(0x6472616674657200)
-// union: ids beyond the target's, one for each token that a drafter may have.
-#define OUTSIDE_IDS_MAX (1u << 20)
 
 static float or_else(float asked, float usual)
 {
@@ -65,7 +63,7 @@ static uint32_t outside_ids(const or_generate_request_t *request)
     if (request->accept_rule == OR_ACCEPT_SLRS) {
         return 1; // a text that begins with no token
     }
-    return request->vocab_method == OR_VOCAB_UNION ? OUTSIDE_IDS_MAX : 0;
+    return request->vocab_method == OR_VOCAB_UNION ? OR_OUTSIDE_IDS_MAX : 0;
 }
 
 // What the verifier is told: the request, checked, with every default filled in.

@@ -38,6 +38,7 @@ typedef struct {
     uint32_t draft_us;
     int64_t nudge_ns;    // when to remind it of the round; OR_TIME_NEVER
     int64_t replayed_ns; // when it was last sent the whole prefix on request
+    int64_t mapped_ns;   // and its map
     uint64_t link_bytes; // of its link when it joined
 } or_seat_t;
 
@@ -63,7 +64,7 @@ typedef struct {
     uint32_t finish; // or_finish_t
     uint32_t error_code;
     char error[512];
-    char note[256];                 // for the client: what it should know
+    char note[512];                 // for the client: what it should know
     or_vocab_method_t vocab_method; // of the drafter that joined last; AUTO: none yet
     char vocab_why[256];
     uint32_t sent_tokens; // completion tokens and text bytes the client was told

@@ -17,7 +17,7 @@ typedef struct {
     uint64_t seed;
     char arith_id[64];
     bool lossy;     // the rule does not sample the target's law
-    char note[256]; // what the user should know; may be empty
+    char note[512]; // what the user should know; may be empty
     char vocab_map[16],
         vocab_why[256]; // how the drafter's vocabulary met the target's; "": no drafter
     or_generate_stats_t stats;
