@@ -58,15 +58,16 @@ or_status_t or_strings_create(const or_vocab_t *draft, const int32_t *to_target,
     size_t size = (size_t)strings->target_size + 1;
     strings->positions = calloc((size_t)depth + 1, sizeof *strings->positions);
     strings->psi = calloc((size_t)depth + 1, sizeof *strings->psi);
+    strings->chain_sums = calloc((size_t)depth + 1, sizeof *strings->chain_sums);
     strings->text = malloc((size_t)strings->drawn_max * widest_of(draft) + 1);
     strings->wanted_before =
         calloc((size_t)or_token_trie_count(target) + 1, sizeof *strings->wanted_before);
     strings->sums = calloc(size, sizeof *strings->sums);
     strings->tokens = calloc(size, sizeof *strings->tokens);
     strings->answer = calloc(size, sizeof *strings->answer);
-    if (strings->positions == NULL || strings->psi == NULL || strings->text == NULL ||
-        strings->wanted_before == NULL || strings->sums == NULL || strings->tokens == NULL ||
-        strings->answer == NULL) {
+    if (strings->positions == NULL || strings->psi == NULL || strings->chain_sums == NULL ||
+        strings->text == NULL || strings->wanted_before == NULL || strings->sums == NULL ||
+        strings->tokens == NULL || strings->answer == NULL) {
         goto no_memory;
     }
     *strings_p = strings;
@@ -85,6 +86,7 @@ void or_strings_destroy(or_strings_t **strings_p)
     }
     free(strings->positions);
     free(strings->psi);
+    free(strings->chain_sums);
     free(strings->text);
     free(strings->wanted_before);
     free(strings->paths);

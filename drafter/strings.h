@@ -15,9 +15,8 @@
 // it. Where the text begins with no token of the target it is *outside*: the chain ends there with
 // the id or_vocab_size of the target, which the target never takes.
 //
-// Laws are integers, so products of up to three of them and their sums are exact in a double;
-// longer paths round, in an order that depends on the chain alone: the same question has the same
-// answer, bit for bit. One thread.
+// Laws are integers, and so is what is added up: a token's psi is the same, bit for bit, with the
+// chain and in every answer, whatever else was asked for and in whatever batches. One thread.
 #pragma once
 
 #include "common/decode/token_tree.h"

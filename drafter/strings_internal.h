@@ -5,6 +5,11 @@
 #include "drafter/builder_internal.h"
 #include "drafter/strings.h"
 
+// A probability as a whole number of 2^-112. Sums are exact, so they are the same bits in whatever
+// order and batches the paths of a question come. Products of up to seven laws are exact too.
+typedef unsigned __int128 or_string_mass_t;
+#define OR_STRING_WHOLE ((or_string_mass_t)1 << 112)
+
 // How far a text has been matched.
 typedef struct {
     or_trie_state_t state;
@@ -28,7 +33,7 @@ typedef struct {
     int32_t token;
     uint32_t guess; // 0: not run yet
     uint32_t position;
-    double mass;
+    or_string_mass_t mass;
     or_match_t match;
 } or_string_path_t;
 
@@ -57,8 +62,9 @@ struct or_strings {
     or_string_path_t *paths; // open ones, a stack
     uint32_t path_count;
     uint32_t path_room;
-    double *sums; // [target_size] zero between questions
-    double outside;
+    or_string_mass_t *chain_sums; // [depth_max] of the positions' tokens
+    or_string_mass_t *sums;       // [target_size] zero between questions
+    or_string_mass_t outside;
     uint32_t *tokens; // [target_size] those with a sum
     uint32_t token_count;
     double *answer; // [target_size] their sums in order

@@ -8,7 +8,6 @@
 // batch, so that the builder's nodes suffice however many paths there are. One node is left for
 // each byte that a path may still have, so a batch is never empty. Paths that follow the chain
 // itself are its guesses.
-#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,15 +47,16 @@ static bool may_give(const or_strings_t *strings, const or_match_t *match, uint3
 }
 
 // The path, `mass` of all, became this token.
-static void add(or_strings_t *strings, uint32_t position, int32_t token, double mass)
+static void add(or_strings_t *strings, uint32_t position, int32_t token, or_string_mass_t mass)
 {
     if (!strings->asking) {
-        strings->psi[position] += token == strings->positions[position].token ? mass : 0;
+        bool own = token == strings->positions[position].token;
+        strings->chain_sums[position] += own ? mass : 0;
         return;
     }
     if (token == OR_TOKEN_NONE) {
         strings->outside += mass;
-    } else if (mass > 0 && is_wanted(strings, token)) { // a long path's mass may round to nothing
+    } else if (is_wanted(strings, token)) {
         if (strings->sums[token] == 0) {
             strings->tokens[strings->token_count++] = (uint32_t)token;
         }
@@ -88,9 +88,25 @@ static uint32_t chain_guess(const or_strings_t *strings, const or_builder_t *bui
     return on_chain ? parent + 1 : 0;
 }
 
+// A path's mass after one more token. A long path's is rounded down, but never to nothing: what can
+// be drawn has a probability.
+static or_string_mass_t times(or_string_mass_t mass, uint32_t weight)
+{
+    or_string_mass_t product =
+        mass / OR_LAW_TOTAL * weight + mass % OR_LAW_TOTAL * weight / OR_LAW_TOTAL;
+    return product > 0 ? product : 1;
+}
+
+// A sum as a probability: rounded once. What was rounded up to one part is far less than a double
+// tells from 1, however many paths are run.
+static double probability(or_string_mass_t sum)
+{
+    return (double)sum / (double)OR_STRING_WHOLE;
+}
+
 // All tokens of the law after `guess`, where the text is matched so far.
 static or_status_t follow(or_strings_t *strings, const or_builder_t *builder, uint32_t guess,
-                          uint32_t position, double mass, const or_match_t *match)
+                          uint32_t position, or_string_mass_t mass, const or_match_t *match)
 {
     const or_build_law_t *law = &builder->laws[guess];
     or_status_t status = OR_OK;
@@ -98,7 +114,7 @@ static or_status_t follow(or_strings_t *strings, const or_builder_t *builder, ui
         or_string_path_t path = {.parent = guess,
                                  .token = (int32_t)law->tokens[i],
                                  .position = position,
-                                 .mass = mass * (law->weights[i] / (double)OR_LAW_TOTAL),
+                                 .mass = times(mass, law->weights[i]),
                                  .match = *match};
         or_match_token(strings, &path.match, path.token);
         if (path.match.over) {
@@ -117,16 +133,10 @@ static or_status_t begin(or_strings_t *strings, const or_builder_t *builder, uin
     const or_string_position_t *at = &strings->positions[position];
     or_match_t match = or_match_position(strings, at);
     if (match.over) {
-        add(strings, position, match.token, 1);
+        add(strings, position, match.token, OR_STRING_WHOLE);
         return OR_OK;
     }
-    return follow(strings, builder, at->drawn, position, 1, &match);
-}
-
-// What was added up as a probability: many roundings could carry it over 1, or a long path's to 0.
-static double bounded(double sum)
-{
-    return sum > 1 ? 1 : sum < DBL_MIN ? DBL_MIN : sum;
+    return follow(strings, builder, at->drawn, position, OR_STRING_WHOLE, &match);
 }
 
 // Open paths of at least `bytes` bytes that fit one batch.
@@ -161,7 +171,8 @@ static or_status_t run(or_strings_t *strings, or_builder_t *builder, uint32_t fi
         return or_fail(
             OR_ERR_UNSUPPORTED,
             "a drafter's text can be cut in so many ways that its probability takes more "
-            "than %u rows of the model: use fewer --law-entries, or --vocab-map tli",
+            "than %u rows of the model: use fewer --law-entries, or --vocab-map tli "
+            "--accept sps",
             ROWS_MAX);
     }
     return or_build_expand(builder, builder->batch, batched);
@@ -214,7 +225,7 @@ or_status_t or_strings_sum_chain(or_strings_t *strings, or_builder_t *builder)
     strings->used = strings->drawn;
     strings->rows = 0;
     for (uint32_t i = 0; status == OR_OK && i < strings->count; i++) {
-        strings->psi[i] = 0;
+        strings->chain_sums[i] = 0;
         if (strings->positions[i].token != OR_TOKEN_NONE) {
             status = begin(strings, builder, i);
         }
@@ -223,8 +234,7 @@ or_status_t or_strings_sum_chain(or_strings_t *strings, or_builder_t *builder)
         status = follow_all(strings, builder, 0, 1);
     }
     for (uint32_t i = 0; i < strings->count; i++) {
-        bool outside = strings->positions[i].token == OR_TOKEN_NONE;
-        strings->psi[i] = outside ? 0 : bounded(strings->psi[i]);
+        strings->psi[i] = probability(strings->chain_sums[i]); // outside: nothing was added
     }
     return status;
 }
@@ -274,11 +284,11 @@ static void collect(or_strings_t *strings, or_strings_law_t *law)
 {
     qsort(strings->tokens, strings->token_count, sizeof *strings->tokens, compare_tokens);
     for (uint32_t i = 0; i < strings->token_count; i++) {
-        strings->answer[i] = bounded(strings->sums[strings->tokens[i]]);
+        strings->answer[i] = probability(strings->sums[strings->tokens[i]]);
         strings->sums[strings->tokens[i]] = 0;
     }
     *law = (or_strings_law_t){strings->tokens, strings->answer, strings->token_count,
-                              strings->outside};
+                              probability(strings->outside)};
 }
 
 or_status_t or_strings_ask(or_strings_t *strings, or_builder_t *builder, const or_build_job_t *job,

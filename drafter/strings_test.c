@@ -19,6 +19,8 @@
 #define TARGET_MAX 16
 #define DEPTH 3u
 #define ENTRIES 10u
+#define LONGEST 7 // letters of a word
+#define LONG_TARGET (5 + (1u << LONGEST))
 #define WORDS (6 * 6 * 6 * 6) // of four letters
 
 // ---- vocabularies ----
@@ -70,6 +72,7 @@ static struct {
     or_belief_t belief;
     uint64_t seed;
     uint32_t parts; // of a law: a power of two
+    bool uneven;    // and then weights of 16 bits
     uint32_t rows;  // that were run
     int32_t history[1];
 } world;
@@ -99,6 +102,11 @@ static uint32_t law_of(const int32_t *text, uint32_t length, uint32_t *tokens, u
         total += weights[i];
     }
     weights[0] += OR_LAW_TOTAL - total; // what did not fit
+    for (uint32_t i = 1; world.uneven && i < count; i++) {
+        uint32_t moved = (uint32_t)test_below(&state, OR_LAW_TOTAL / world.parts);
+        weights[i] -= moved;
+        weights[0] += moved;
+    }
     return count;
 }
 
@@ -173,6 +181,7 @@ static void open_world(const pair_t *pair)
         or_strings_create(world.draft, world.to_target, world.trie, DEPTH, &world.strings), OR_OK);
     world.rows = 0;
     world.parts = 16;
+    world.uneven = false;
 }
 
 static void close_world(void)
@@ -561,6 +570,86 @@ static void many_paths_are_followed_in_batches(void **state)
     close_world();
 }
 
+// Leave the builder the nodes that one path takes, and a few: batches are cut otherwise.
+static void cut_batches(uint64_t *random)
+{
+    uint32_t least = world.strings->drawn + or_token_trie_widest(world.trie);
+    world.builder->nodes_max = least + 1 + (uint32_t)test_below(random, 7);
+}
+
+// One node: its guess's psi is the same in every answer, and another token's is too.
+static void check_same_bits(const or_token_tree_t *tree, uint32_t node, uint64_t *random)
+{
+    static double all[LONG_TARGET + 1], sums[LONG_TARGET + 1];
+    uint32_t nodes_max = world.builder->nodes_max;
+    uint32_t guess = (uint32_t)or_token_tree_tokens(tree)[node + 1];
+    or_strings_law_t law;
+    drawn_t drawn;
+    memset(all, 0, sizeof all);
+    memset(sums, 0, sizeof sums);
+    uint32_t from = place_of(node, &drawn);
+    enumerate(&drawn, from, 1, sums);
+    ask(false, node, NULL, 0, &law);
+    for (uint32_t i = 0; i < law.count; i++) {
+        all[law.tokens[i]] = law.psi[i];
+        assert_true(fabs(law.psi[i] - sums[law.tokens[i]]) < 1e-14 * law.psi[i]);
+    }
+    assert_true(or_strings_psi(world.strings)[node] == all[guess]);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t other = (uint32_t)test_below(random, or_vocab_size(world.target));
+        uint32_t wanted[] = {guess < other ? guess : other, guess < other ? other : guess};
+        cut_batches(random);
+        ask(i == 2, node, wanted, guess == other ? 1 : 2, &law);
+        for (uint32_t j = 0; j < law.count; j++) {
+            assert_true(law.psi[j] == all[law.tokens[j]]);
+        }
+        assert_true(law.count > 0);
+    }
+    world.builder->nodes_max = nodes_max;
+}
+
+// The guess's psi travels before the question, the others' after it, and the verifier compares
+// them. All words of seven letters, each by up to 21 paths of four to seven tokens, whose masses
+// take more bits than a double has: what was asked for besides, and how many paths fit a batch, may
+// not show.
+static void psi_has_the_same_bits_in_every_answer(void **state)
+{
+    (void)state;
+    static char names[LONG_TARGET][LONGEST + 1];
+    static test_token_t target[LONG_TARGET];
+    static const test_token_t draft[] = {ROLES,        {"a", 0, 1},  {"b", 0, 1}, {"aa", 0, 1},
+                                         {"ab", 0, 1}, {"ba", 0, 1}, {"bb", 0, 1}};
+    uint32_t count = 3;
+    memcpy(target, draft, 3 * sizeof *target);
+    for (uint32_t i = 0; count < LONG_TARGET; i++) { // both letters, and all longest words
+        uint32_t length = i < 2 ? 1 : LONGEST;
+        for (uint32_t at = 0; at < length; at++) {
+            names[i][at] = (i < 2 ? i : i - 2) >> at & 1 ? 'b' : 'a';
+        }
+        target[count++] = (test_token_t){names[i], 0, 1};
+    }
+    const pair_t pair = {draft, target, COUNT(draft), count, 2};
+    uint64_t random = test_seed();
+    or_token_tree_t *tree;
+    assert_int_equal(or_token_tree_create(DEPTH, &tree), OR_OK);
+    open_world(&pair);
+    world.parts = 64;
+    world.uneven = true;
+    for (uint32_t round = 0; round < 20; round++) {
+        world.seed = test_random(&random);
+        or_keyed_chooser_t chooser =
+            or_keyed_chooser((or_rng_key_t){world.seed}, round, (or_rng_key_t){0}, NULL);
+        draw_chain(&chooser.chooser, DEPTH, tree);
+        for (uint32_t node = 0; node < or_token_tree_count(tree); node++) {
+            if (or_token_tree_tokens(tree)[node + 1] < (int32_t)count) {
+                check_same_bits(tree, node, &random);
+            }
+        }
+    }
+    or_token_tree_destroy(&tree);
+    close_world();
+}
+
 // A target whose token the drafter can print in more ways than can be run. What went before, and what
 // comes after, is not hurt.
 static void a_question_without_end_is_given_up(void **state)
@@ -626,6 +715,7 @@ int main(void)
         cmocka_unit_test(the_chain_is_drawn_by_psi),
         cmocka_unit_test(a_drafter_of_letters_has_one_path),
         cmocka_unit_test(many_paths_are_followed_in_batches),
+        cmocka_unit_test(psi_has_the_same_bits_in_every_answer),
         cmocka_unit_test(a_question_without_end_is_given_up),
         cmocka_unit_test(wrong_questions_are_refused),
     };

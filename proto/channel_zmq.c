@@ -21,7 +21,9 @@
 #define RECONNECT_MS 50
 #define RECONNECT_MAX_MS 1000
 #define HEARTBEAT_MS 1000 // ZMTP's own: finds hosts that vanished without closing the connection
-#define HEARTBEAT_TIMEOUT_MS 5000
+// ZeroMQ takes only whole frames for a sign of life, and a large one on a slow line lets no other
+// through meanwhile: longer than a link is patient, which notices silence earlier anyway.
+#define HEARTBEAT_TIMEOUT_MS 20000
 #define IDENTITY_BYTES_MAX 255 // ZeroMQ's limit
 
 // A connection as ROUTER names it.

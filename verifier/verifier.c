@@ -91,14 +91,21 @@ static or_vsession_t *find(or_verifier_t *verifier, or_session_id_t id)
     return NULL;
 }
 
-// Of the sessions at rest, the one unheard of for longest; NULL if all have a tree waiting.
+// Of the sessions at rest, the one unheard of for longest; where none is, of those that wait for psi:
+// the answer may never come, and one that loses its place is replayed. NULL if all have a tree in the
+// queue.
 static or_vsession_t *least_recent(or_verifier_t *verifier)
 {
     or_vsession_t *oldest = NULL;
     for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
         or_vsession_t *session = &verifier->sessions[i];
-        if (session->id.value != 0 && !session->waiting &&
-            (oldest == NULL || session->used_ns < oldest->used_ns)) {
+        bool queued = session->waiting && session->question.state != OR_QUESTION_ASKED;
+        if (session->id.value == 0 || queued) {
+            continue;
+        }
+        bool better = oldest == NULL || (oldest->waiting && !session->waiting) ||
+                      (oldest->waiting == session->waiting && session->used_ns < oldest->used_ns);
+        if (better) {
             oldest = session;
         }
     }

@@ -296,6 +296,77 @@ static void a_cancelled_session_waits_for_nothing(void **state)
     expect_error(b, OR_WIRE_UNKNOWN_SESSION);
 }
 
+static void open_session(bench_t *b, uint64_t id, or_open_session_t terms)
+{
+    b->clock.now_ns += OR_NS_PER_MS;
+    say(b,
+        (or_message_t){.type = OR_MSG_OPEN_SESSION, .session = {id}, .body.open_session = terms});
+    say(b, (or_message_t){.type = OR_MSG_PREFIX,
+                          .session = {id},
+                          .body.prefix = {.tokens = prompt,
+                                          .count = PROMPT,
+                                          .hash = or_prefix_hash(0, prompt, PROMPT),
+                                          .round = 1}});
+}
+
+static or_message_t wrong_guess_of(uint64_t id)
+{
+    or_message_t message = guesses(1, no_token, ones, 1);
+    message.session.value = id;
+    return message;
+}
+
+// Waits for psi, or knows no such session; and that for session `id`.
+static void hear_of(bench_t *b, uint64_t id, or_message_type_t type)
+{
+    or_message_t message;
+    assert_int_equal(hear(b, &message), type);
+    assert_int_equal(message.session.value, id);
+    or_message_fini(&message);
+}
+
+// Of two places: a session at rest goes first, then who has waited longest for psi, and never one
+// whose tree is in the queue.
+static void waiting_for_psi_pins_no_place(void **state)
+{
+    bench_t *b = *state;
+    greet_and_open(b, slrs_terms(0));
+    say(b, wrong_guess_of(7));
+    hear_of(b, 7, OR_MSG_PSI_REQUEST);
+    open_session(b, 8, slrs_terms(0));
+    expect_silence(b);
+    open_session(b, 9, slrs_terms(0)); // for 8, which is at rest
+    say(b, wrong_guess_of(9));
+    hear_of(b, 9, OR_MSG_PSI_REQUEST);
+    say(b, wrong_guess_of(8));
+    hear_of(b, 8, OR_MSG_ERROR);
+    open_session(b, 10, slrs_terms(0)); // for 7, whose answer never came
+    expect_silence(b);
+    say(b, wrong_guess_of(9));
+    hear_of(b, 9, OR_MSG_PSI_REQUEST); // still waits
+    say(b, wrong_guess_of(7));
+    hear_of(b, 7, OR_MSG_ERROR);
+    say(b, wrong_guess_of(10));
+    open_session(b, 11, slrs_terms(0)); // for 9: the tree of 10 is in the queue
+    hear_of(b, 10, OR_MSG_PSI_REQUEST);
+    say(b, wrong_guess_of(9));
+    hear_of(b, 9, OR_MSG_ERROR);
+}
+
+static void trees_in_the_queue_keep_their_places(void **state)
+{
+    bench_t *b = *state;
+    greet_and_open(b, slrs_terms(0));
+    open_session(b, 8, slrs_terms(0));
+    expect_silence(b);
+    say(b, wrong_guess_of(7));
+    say(b, wrong_guess_of(8));
+    open_session(b, 9, slrs_terms(0));
+    expect_error(b, OR_WIRE_BUSY);
+    hear_of(b, 7, OR_MSG_PSI_REQUEST);
+    hear_of(b, 8, OR_MSG_PSI_REQUEST);
+}
+
 static void a_reply_without_a_request_is_ignored(void **state)
 {
     bench_t *b = *state;
@@ -424,6 +495,8 @@ int main(void)
         TEST(many_rounds_may_be_given_up),
         TEST(a_tree_that_is_none_ends_the_wait_of_the_one_before),
         TEST(a_cancelled_session_waits_for_nothing),
+        TEST(waiting_for_psi_pins_no_place),
+        TEST(trees_in_the_queue_keep_their_places),
         TEST(a_reply_without_a_request_is_ignored),
         TEST(outside_guesses_are_passed_over),
         TEST(outside_guesses_of_a_law_are_rejected),

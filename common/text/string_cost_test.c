@@ -212,6 +212,33 @@ static void tokens_that_are_too_long_are_refused(void **state)
     assert_non_null(strstr(or_error_text(), "print"));
 }
 
+// Runs of one letter, which can be cut everywhere, behind what no two of the target's tokens share:
+// packed they are a few kilobytes, and thousands of them would be counted for minutes.
+static void what_would_be_counted_for_minutes_is_given_up(void **state)
+{
+    enum { BYTES = 440, TOKENS = 300 };
+    (void)state;
+    static char runs[BYTES][BYTES + 1], texts[TOKENS][BYTES + 1];
+    static test_token_t draft[3 + BYTES] = {ROLES}, target[3 + TOKENS] = {ROLES};
+    for (uint32_t i = 0; i < BYTES; i++) {
+        memset(runs[i], 'a', i + 1);
+        draft[3 + i] = (test_token_t){runs[i], 0, 1};
+    }
+    for (uint32_t i = 0; i < TOKENS; i++) {
+        memset(texts[i], 'a', BYTES);
+        texts[i][0] = (char)('b' + i / 20);
+        texts[i][1] = (char)('b' + i % 20);
+        target[3 + i] = (test_token_t){texts[i], 0, 1};
+    }
+    or_string_cost_t cost = cost_of(draft, COUNT(draft), target, 3 + TOKENS / 30);
+    assert_true(isfinite(cost.ways[1]));
+    cost = cost_of(draft, COUNT(draft), target, COUNT(target));
+    assert_true(isinf(cost.ways[1]));
+    assert_int_equal(or_string_cost_check(&cost, 0), OR_ERR_UNSUPPORTED);
+    assert_int_equal(or_string_cost_check(&cost, 32), OR_ERR_UNSUPPORTED);
+    assert_non_null(strstr(or_error_text(), "--vocab-map tli"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +247,7 @@ int main(void)
         cmocka_unit_test(what_costs_too_much_is_refused_with_the_figure),
         cmocka_unit_test(a_target_that_no_law_is_small_enough_for_is_refused),
         cmocka_unit_test(tokens_that_are_too_long_are_refused),
+        cmocka_unit_test(what_would_be_counted_for_minutes_is_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

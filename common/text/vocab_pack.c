@@ -8,9 +8,11 @@
 #define PREFIX "tokenizer.ggml."
 #define LEVEL 3 // higher ones take much longer and save a tenth
 
-// The largest vocabularies have a quarter of a million tokens of at most some hundred bytes.
+// The largest vocabularies have a quarter of a million tokens of at most some hundred bytes, 2 MB in
+// all.
 #define TOKENS_MAX (1u << 20)
 #define PIECE_BYTES_MAX 1024
+#define PIECES_BYTES_MAX (3u << 20)
 
 #define PEER "a peer's vocabulary" // in place of a file's name
 
@@ -72,20 +74,30 @@ static or_status_t check_size(const uint8_t *packed, size_t packed_bytes, size_t
     return OR_OK;
 }
 
-// Loading takes time by the square of a token's length and a multiple of the memory of short ones.
+// Loading takes a multiple of the memory of short tokens. SentencePiece ones are cut in two at every
+// byte, and each cut may be a merge: long ones pack well, and take up to a microsecond and 50 bytes of
+// memory for each byte.
 static or_status_t check_proportions(const or_gguf_t *gguf)
 {
     or_gguf_array_t pieces;
+    uint64_t bytes = 0;
     or_status_t status = or_gguf_get_array(gguf, "tokenizer.ggml.tokens", OR_GGUF_STRING, &pieces);
     if (status == OR_OK && pieces.count > TOKENS_MAX) {
         return or_fail(OR_ERR_FORMAT, PEER " has %llu tokens; at most %u are possible",
                        (unsigned long long)pieces.count, TOKENS_MAX);
     }
     for (uint64_t i = 0; status == OR_OK && i < pieces.count; i++) {
-        if (or_gguf_array_string(&pieces, i).length > PIECE_BYTES_MAX) {
+        uint64_t length = or_gguf_array_string(&pieces, i).length;
+        bytes += length;
+        if (length > PIECE_BYTES_MAX) {
             status = or_fail(OR_ERR_FORMAT, PEER " has a token of over %d bytes (%llu)",
                              PIECE_BYTES_MAX, (unsigned long long)i);
         }
+    }
+    if (status == OR_OK && bytes > PIECES_BYTES_MAX) {
+        status =
+            or_fail(OR_ERR_FORMAT, PEER " has tokens of %llu bytes in all; at most %u are possible",
+                    (unsigned long long)bytes, PIECES_BYTES_MAX);
     }
     return status;
 }

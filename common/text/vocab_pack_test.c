@@ -192,11 +192,16 @@ static packed_t pack_pieces(uint64_t count, size_t length)
     char *piece = calloc(1, length + 1);
     assert_non_null(piece);
     memset(piece, 'a', length);
-    test_gguf_init(&file, 3, 0, 2);
+    test_gguf_init(&file, 3, 0, 4);
     test_gguf_put_string_entry(&file, "tokenizer.ggml.model", "llama");
+    test_gguf_put_u32_entry(&file, "tokenizer.ggml.unknown_token_id", 0);
     test_gguf_put_array_key(&file, "tokenizer.ggml.tokens", OR_GGUF_STRING, count);
     for (uint64_t i = 0; i < count; i++) {
         test_gguf_put_string(&file, piece);
+    }
+    test_gguf_put_array_key(&file, "tokenizer.ggml.scores", OR_GGUF_F32, count);
+    for (uint64_t i = 0; i < count; i++) {
+        test_gguf_put(&file, &(float){0}, sizeof(float));
     }
     free(piece);
     return pack_file(&file);
@@ -208,8 +213,16 @@ static void small_packets_make_no_giants(void **state)
     (void)state;
     packed_t many = pack_pieces((1U << 20) + 1, 0);
     packed_t lengthy = pack_pieces(2, 1025);
+    packed_t most = pack_pieces(3 << 10, 1024);
+    packed_t more = pack_pieces((3 << 10) + 1, 1024);
+    or_vocab_t *vocab = NULL;
     assert_refused(many.bytes, many.count, many.unpacked, "1048577 tokens");
     assert_refused(lengthy.bytes, lengthy.count, lengthy.unpacked, "a token of over 1024 bytes");
+    assert_int_equal(or_vocab_unpack(most.bytes, most.count, most.unpacked, &vocab), OR_OK);
+    assert_refused(more.bytes, more.count, more.unpacked, "3146752 bytes in all");
+    or_vocab_destroy(&vocab);
+    free(more.bytes);
+    free(most.bytes);
     free(lengthy.bytes);
     free(many.bytes);
 }
