@@ -322,9 +322,7 @@ void or_coordinator_tell_client(or_coordinator_t *c, or_csession_t *session)
                 .arith_id = session->arith_id,
                 .stats = session->stats,
                 .note = session->note,
-                .vocab_map = session->vocab_method != OR_VOCAB_AUTO
-                                 ? or_vocab_method_name(session->vocab_method)
-                                 : "",
+                .vocab_map = session->vocab_map,
                 .vocab_why = session->vocab_why,
             },
     };

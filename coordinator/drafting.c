@@ -141,7 +141,7 @@ static bool is_believed(const or_member_t *member, const or_csession_t *session)
 // Who may take a free seat of a session.
 typedef struct {
     uint32_t count;
-    or_member_t *best; // the one with the fewest sessions; NULL: none
+    or_member_t *best; // NULL: none
     // Why those that are here may not.
     bool distrusted;
     char stranger[480]; // of one whose vocabulary does not suit; "": none
@@ -171,6 +171,15 @@ static bool is_fitting(const or_member_t *member, or_csession_t *session, candid
     return believed && suits_vocabulary(member, session, candidates);
 }
 
+// Who has the fewest sessions drafts, and of equals who shares most of its vocabulary with the target:
+// to share nothing weighs as much as four more sessions.
+static double reluctance(const or_member_t *member)
+{
+    const or_known_vocab_t *known = member->vocab;
+    double shared = known == NULL || known->pair->bijective ? 1 : known->figures.shared_of_bytes;
+    return member->sessions + 4 * (1 - shared);
+}
+
 static candidates_t find_candidates(or_coordinator_t *c, or_csession_t *session)
 {
     candidates_t found = {0};
@@ -178,8 +187,9 @@ static candidates_t find_candidates(or_coordinator_t *c, or_csession_t *session)
         or_member_t *member = &c->members[i];
         if (is_fitting(member, session, &found)) {
             found.count++;
-            found.best =
-                found.best == NULL || member->sessions < found.best->sessions ? member : found.best;
+            found.best = found.best == NULL || reluctance(member) < reluctance(found.best)
+                             ? member
+                             : found.best;
         }
     }
     return found;
@@ -256,6 +266,23 @@ static void rule_out(or_csession_t *session, or_peer_t drafter, const char *why)
     }
 }
 
+// Every way that one of its drafters meets the target, in the order of the seats.
+static void name_maps(or_csession_t *session)
+{
+    size_t used = 0;
+    uint32_t named = 0; // bits
+    session->vocab_map[0] = '\0';
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        const or_seat_t *seat = &session->seats[i];
+        if (seat->vocab_method != OR_VOCAB_AUTO && (named >> seat->vocab_method & 1) == 0) {
+            named |= 1U << seat->vocab_method;
+            used += (size_t)snprintf(session->vocab_map + used, sizeof session->vocab_map - used,
+                                     "%s%s", used > 0 ? "+" : "",
+                                     or_vocab_method_name(seat->vocab_method));
+        }
+    }
+}
+
 // What its vocabulary needs, where it is another.
 static or_status_t meet(or_csession_t *session, or_seat_t *seat, const or_member_t *member)
 {
@@ -271,7 +298,8 @@ static or_status_t meet(or_csession_t *session, or_seat_t *seat, const or_member
         }
     }
     if (status == OR_OK) {
-        session->vocab_method = method;
+        seat->vocab_method = method;
+        name_maps(session);
         or_log(OR_LOG_INFO, "session %llx: vocabulary map %s: %s",
                (unsigned long long)session->id.value, or_vocab_method_name(method),
                session->vocab_why);

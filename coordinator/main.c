@@ -34,8 +34,8 @@ static const or_option_t table[] = {
     {"verifier-timeout", NULL, OR_OPTION_UINT32, offsetof(config_t, verifier_timeout_ms), "MS",
      "a request ends with an error when there is no verifier for this long"},
     {"trust", NULL, OR_OPTION_STRING, offsetof(config_t, trust), "WHOM",
-     "whose drafters may use the rules that believe their laws (sps, multi-round, recursive): "
-     "loopback or none"},
+     "whose drafters may use the rules that believe what they say they drew (sps, recursive, slrs "
+     "...): loopback or none"},
     {"expect-drafter", NULL, OR_OPTION_FLAG, offsetof(config_t, expect_drafter), NULL,
      "hold requests until a first drafter has joined"},
     {"ready-fd", NULL, OR_OPTION_INT32, offsetof(config_t, ready_fd), "FD",

@@ -158,7 +158,7 @@ static or_status_t choose_same(or_vocab_method_t asked, char *why, size_t capaci
     if (asked == OR_VOCAB_SLRS) {
         return or_fail(OR_ERR_UNSUPPORTED,
                        "the drafter has the target's own vocabulary: string-level rejection "
-                       "would only cost time; use --accept sps");
+                       "would only cost time; leave out --vocab-map slrs and use --accept sps");
     }
     snprintf(why, capacity, "the drafter has the target's own vocabulary");
     return OR_OK;

@@ -29,10 +29,11 @@ typedef struct {
     uint64_t draft_key;   // what it draws with; no two that serve a session together have the same
     uint32_t sequences;   // its part of a shape that was asked for; 0: the whole shape
     uint32_t asked_nodes; // the most it was told to build
-    or_translator_t *translator; // to and from its vocabulary; NULL: it has the target's
-    bool awaited;                // its tree is due in this round
-    bool late;                   // it let a round pass: not waited for until it speaks
-    bool drafted;                // what follows is its tree for this round; else that is empty
+    or_vocab_method_t vocab_method; // how its vocabulary meets the target\'s
+    or_translator_t *translator;    // to and from its vocabulary; NULL: it has the target's
+    bool awaited;                   // its tree is due in this round
+    bool late;                      // it let a round pass: not waited for until it speaks
+    bool drafted;                   // what follows is its tree for this round; else that is empty
     or_token_tree_t *tree;
     or_draws_store_t draws; // where the rule wants to know them
     uint32_t draft_us;
@@ -64,8 +65,9 @@ typedef struct {
     uint32_t finish; // or_finish_t
     uint32_t error_code;
     char error[512];
-    char note[512];                 // for the client: what it should know
-    or_vocab_method_t vocab_method; // of the drafter that joined last; AUTO: none yet
+    char note[512]; // for the client: what it should know
+    char vocab_map
+        [32]; // how its drafters' vocabularies meet the target's: "tli", "same+slem"; "": none yet
     char vocab_why[256];
     uint32_t sent_tokens; // completion tokens and text bytes the client was told
     size_t sent_text;

@@ -30,8 +30,7 @@ typedef struct {
 static const or_option_t table[] = {
     {"model", "m", OR_OPTION_STRING, offsetof(config_t, model), "FILE", "draft model (GGUF)"},
     {"multi-model", "md", OR_OPTION_LIST, offsetof(config_t, multi_models), "FILE",
-     "a further draft model, of the first one's vocabulary, for --draft-method multi (may be "
-     "repeated)"},
+     "a further draft model, of the first one's vocabulary, for --draft-method multi"},
     {"connect", NULL, OR_OPTION_STRING, offsetof(config_t, connect), "ENDPOINT",
      "the coordinator, e.g. tcp://127.0.0.1:5577"},
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N", "threads; 0: one a core"},

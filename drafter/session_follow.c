@@ -128,6 +128,13 @@ or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *share
     uint32_t length = session->log.length;
     uint32_t kept = 0;
     or_status_t status = or_token_log_apply(&session->log, prefix, vocab_size, &kept);
+    if (status == OR_ERR_FULL) {
+        return or_fail(
+            OR_ERR_FULL,
+            "the text has outgrown this drafter's context of %u tokens: start the drafter "
+            "with a larger -c",
+            or_model_context(shared->model));
+    }
     if (status != OR_OK) {
         return status;
     }

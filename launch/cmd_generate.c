@@ -94,7 +94,8 @@ static or_status_t take(run_t *run, const or_generate_delta_t *delta)
 static void warn_of_silence(run_t *run, int64_t now)
 {
     if (run->news_ns != OR_TIME_NEVER && now - run->news_ns >= SILENCE_NS) {
-        or_log(OR_LOG_WARN, "no word from the verifier side for %d s; still waiting",
+        or_log(OR_LOG_WARN,
+               "nothing new for %d s; still waiting (--verbose shows the processes' logs)",
                (int)(SILENCE_NS / OR_NS_PER_S));
         run->news_ns = OR_TIME_NEVER;
     }

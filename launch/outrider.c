@@ -23,7 +23,7 @@ static const command_t commands[] = {
     {"doctor", or_command_doctor,
      "check installation, models, ports and a coordinator, and say what to do next"},
     {"tokenize", or_command_tokenize, "standard input to token ids, or back"},
-    {"model", or_command_model, "look into a model file: inspect, eval"},
+    {"model", or_command_model, "look into model files: inspect, eval, compare"},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 

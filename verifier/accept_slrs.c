@@ -6,7 +6,7 @@
 //     if u < q(x) / psi(x): accept        else y ~ N[[q - psi]+]
 //
 // psi(x) travels with the guess. All of psi is asked for only where x was rejected, and only where q
-// is not 0. What of the text is no token of the target is a guess too, one that is always rejected.
+// is not 0: where q is one token (temperature 0) that is all there is to draw. What of the text is no token of the target is a guess too, one that is always rejected.
 #include "verifier/accept_internal.h"
 
 // y ~ M, what the residual holds.
@@ -56,7 +56,11 @@ or_status_t or_accept_slrs(const or_accept_job_t *job, or_acceptance_t *acceptan
             return OR_OK;
         }
         if (!accepts(job, node, child)) {
-            return reject(job, node, &q, acceptance);
+            if (q.count > 1) {
+                return reject(job, node, &q, acceptance);
+            }
+            finish(job, node, acceptance);
+            return OR_OK;
         }
         if (or_accept_is_stop(job, or_token_tree_tokens(job->tree)[child])) {
             or_accept_take_stop(job, child, acceptance);
