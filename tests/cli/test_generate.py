@@ -7,7 +7,7 @@ import unittest
 from cli import DRAFT, TARGET, Cluster, generate, outrider, reference
 
 KEYS = ["text", "tokens", "prompt_tokens", "completion_tokens", "finish_reason", "target_calls", "drafted", "accepted", "block_efficiency",
-        "tokens_per_second", "wire_bytes_per_token", "seed", "draft_method", "accept", "arith_id"]
+        "tokens_per_second", "wire_bytes_per_token", "seed", "draft_method", "accept", "arith_id", "vocab_map", "vocab_map_why"]
 FILTERS = ["--temp", "0.8", "--top-p", "0.95", "--repeat-penalty", "1.1"]
 
 
@@ -17,7 +17,7 @@ class LocalRun(unittest.TestCase):
         self.assertEqual(list(line), KEYS)
         self.assertEqual(line["completion_tokens"], len(line["tokens"]))
         self.assertEqual((line["prompt_tokens"], line["completion_tokens"], line["finish_reason"]), (6, 64, "length"))
-        self.assertEqual((line["draft_method"], line["accept"]), ("coupled", "coupled"))
+        self.assertEqual((line["draft_method"], line["accept"], line["vocab_map"]), ("coupled", "coupled", "same"))
         self.assertAlmostEqual(line["block_efficiency"], 64 / line["target_calls"], places=5)
         self.assertGreaterEqual(line["drafted"], line["accepted"])
         self.assertGreater(line["wire_bytes_per_token"], 0)
