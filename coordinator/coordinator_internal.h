@@ -23,6 +23,7 @@ typedef struct {
     bool unknown_vocab;
     uint64_t announced_hash;
     uint32_t announced_size;
+    uint32_t vocab_asks;    // how often it was asked for
     uint32_t vocab_refused; // answers that were not it
     int64_t vocab_due_ns;   // when to ask again
     int64_t target_sent_ns; // when it was sent the target's vocabulary; 0: never
@@ -114,6 +115,8 @@ void or_meeting_send_target(or_coordinator_t *coordinator, or_member_t *member,
                             or_session_id_t session, const or_vocab_request_t *request);
 // Ask again those that have not answered. Returns when the next is due.
 int64_t or_meeting_tick(or_coordinator_t *coordinator);
+// Is a drafter's vocabulary still to come?
+bool or_meeting_goes_on(const or_coordinator_t *coordinator);
 void or_meeting_forget(or_member_t *member);
 // How this drafter's vocabulary meets the target's in this session; `why` (of `capacity` bytes) says so
 // to the user. OR_ERR_UNSUPPORTED, with figures and what would do: not at all.

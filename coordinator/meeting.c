@@ -7,14 +7,17 @@
 #include "coordinator/coordinator_internal.h"
 #include "proto/vocab_choice.h"
 
-#define ANSWERS_MAX 3u // that are not what was announced; then the drafter is turned away
+// Then the drafter is turned away: answers that are not what was announced, questions without one.
+#define ANSWERS_MAX 3u
+#define ASKS_MAX 8u
 
 static void ask(or_coordinator_t *c, or_member_t *member)
 {
     const or_message_t message = {.type = OR_MSG_VOCAB_REQUEST,
                                   .body.vocab_request = {.hash = member->announced_hash}};
     or_coordinator_send(c, member->peer, &message);
-    member->vocab_due_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms / 2);
+    member->vocab_asks++;
+    member->vocab_due_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms / 4);
 }
 
 static void know(or_member_t *member, or_known_vocab_t *known)
@@ -55,6 +58,16 @@ static void log_meeting(const or_member_t *member)
            100 * known->figures.shared_of_text);
 }
 
+static void turn_away(or_coordinator_t *c, or_member_t *member, const char *why)
+{
+    char text[sizeof c->refusal];
+    or_peer_t peer = member->peer;
+    snprintf(text, sizeof text, "the drafter's vocabulary cannot be used: %.300s", why);
+    *member = (or_member_t){0}; // first: requests that wait look for others
+    or_coordinator_turn_away(c, peer, OR_WIRE_REFUSED, text);
+    or_coordinator_refuse_drafter(c, text);
+}
+
 bool or_meeting_take(or_coordinator_t *c, or_member_t *member, const or_vocabulary_t *message)
 {
     if (!member->unknown_vocab) {
@@ -76,12 +89,9 @@ bool or_meeting_take(or_coordinator_t *c, or_member_t *member, const or_vocabula
     if (++member->vocab_refused < ANSWERS_MAX) {
         ask(c, member);
     } else {
-        char text[sizeof c->refusal];
-        snprintf(text, sizeof text, "the drafter's vocabulary cannot be used: %.300s",
-                 or_error_text());
-        or_coordinator_turn_away(c, member->peer, OR_WIRE_REFUSED, text);
-        or_coordinator_refuse_drafter(c, text);
-        *member = (or_member_t){0};
+        char why[300];
+        snprintf(why, sizeof why, "%s", or_error_text());
+        turn_away(c, member, why);
     }
     return false;
 }
@@ -94,6 +104,16 @@ void or_meeting_forget(or_member_t *member)
     }
 }
 
+bool or_meeting_goes_on(const or_coordinator_t *c)
+{
+    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
+        if (c->members[i].peer.value != 0 && c->members[i].unknown_vocab) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int64_t or_meeting_tick(or_coordinator_t *c)
 {
     int64_t due = OR_TIME_NEVER;
@@ -102,7 +122,12 @@ int64_t or_meeting_tick(or_coordinator_t *c)
         if (member->peer.value == 0 || !member->unknown_vocab) {
             continue;
         }
-        if (or_clock_now(c->clock) >= member->vocab_due_ns) {
+        bool late = or_clock_now(c->clock) >= member->vocab_due_ns;
+        if (late && member->vocab_asks == ASKS_MAX) {
+            turn_away(c, member, "it was asked for often enough and never came");
+            continue;
+        }
+        if (late) {
             ask(c, member);
         }
         due = member->vocab_due_ns < due ? member->vocab_due_ns : due;

@@ -104,13 +104,24 @@ static void an_answer_that_is_lost_is_asked_for_again(void **state)
 {
     world_t *w = *state;
     join_stranger(w);
-    run(w, 3000);
+    run(w, 1500);
     assert_int_equal(w->heard[0].vocab_requests, 2);
     send_vocabulary(w, stranger.packed_bytes);
     run(w, 3000);
     assert_int_equal(w->heard[0].vocab_requests, 2);
     send_vocabulary(w, stranger.packed_bytes); // a late copy
     assert_string_equal(w->refusal, "");
+}
+
+static void a_drafter_that_never_answers_is_turned_away(void **state)
+{
+    world_t *w = *state;
+    join_stranger(w);
+    run(w, 9000);
+    assert_string_equal(w->refusal, "");
+    assert_int_equal(w->heard[0].vocab_requests, 8);
+    run(w, 2000);
+    assert_non_null(strstr(w->refusal, "never came"));
 }
 
 // "Once upon a time" in the drafter's own tokens, and where the target's completion stands.
@@ -386,6 +397,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(only_what_was_announced_is_believed, setup, teardown),
         cmocka_unit_test_setup_teardown(an_answer_that_is_lost_is_asked_for_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_drafter_that_never_answers_is_turned_away, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(the_text_arrives_in_its_own_tokens, setup, teardown),
         cmocka_unit_test_setup_teardown(trees_reach_the_verifier_in_its_own_ids, setup, teardown),
         cmocka_unit_test_setup_teardown(ids_of_nobody_cost_the_session_not_the_text, setup,

@@ -562,7 +562,8 @@ static void time_out(or_coordinator_t *c, or_csession_t *session)
 {
     switch (session->phase) {
     case OR_PHASE_WAITING:
-        if (all_there(c, session)) { // only a place is missing: wait on
+        if (all_there(c, session) || (c->verifier != NULL && or_meeting_goes_on(c))) {
+            // Only a place is missing, or a vocabulary that is on its way: wait on.
             session->deadline_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms);
             or_round_begin_waiting(c);
             break;
