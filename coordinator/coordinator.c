@@ -484,7 +484,7 @@ static void on_drafter(or_coordinator_t *c, or_peer_t from, const or_message_t *
     } else if (message->type == OR_MSG_ERROR) {
         or_round_on_drafter_error(c, session, seat, &message->body.error);
     } else if (message->type == OR_MSG_PSI_REPLY) {
-        or_round_on_psi_reply(c, session, seat, &message->body.psi_reply);
+        or_questions_answer(c, session, seat, &message->body.psi_reply);
     } else {
         or_link_send_error(c->link, from, message->session, OR_WIRE_INVALID,
                            "a drafter does not send %s", or_message_type_name(message->type));
@@ -502,7 +502,7 @@ static void on_verifier(or_coordinator_t *c, or_peer_t from, const or_message_t 
     } else if (message->type == OR_MSG_ERROR) {
         or_round_on_verifier_error(c, session, &message->body.error);
     } else if (message->type == OR_MSG_PSI_REQUEST) {
-        or_round_on_psi_request(c, session, &message->body.psi_request);
+        or_questions_ask(c, session, &message->body.psi_request);
     } else {
         or_link_send_error(c->link, from, message->session, OR_WIRE_INVALID,
                            "a verifier does not send %s", or_message_type_name(message->type));

@@ -1,5 +1,6 @@
-// coordinator_internal - what coordinator.c (peers, clients, the turn), rounds.c (the life of a
-// round), drafting.c (who drafts) and trees.c (what is judged) share.
+// coordinator_internal - what coordinator.c (peers, clients, the turn), meeting.c (drafters of other
+// vocabularies), drafting.c (who drafts), trees.c (what is judged), questions.c (slrs) and rounds.c (the
+// life of a round) share.
 #pragma once
 
 #include "common/decode/token_tree.h"
@@ -139,6 +140,14 @@ void or_trees_gather(or_coordinator_t *coordinator, or_csession_t *session);
 // (ALGORITHMS.md section 3), so this is about what was asked for; other rules do not mind.
 bool or_trees_suit_verifier(const or_coordinator_t *coordinator, or_csession_t *session);
 
+// questions.c
+void or_questions_ask(or_coordinator_t *coordinator, or_csession_t *session,
+                      const or_psi_request_t *request);
+void or_questions_answer(or_coordinator_t *coordinator, or_csession_t *session,
+                         const or_seat_t *seat, const or_psi_reply_t *reply);
+// A question has nobody any more who could answer it: the text ends.
+void or_questions_fail(or_coordinator_t *coordinator, or_csession_t *session);
+
 // rounds.c
 // Start when verifier and drafter are there; else wait.
 void or_round_begin(or_coordinator_t *coordinator, or_csession_t *session);
@@ -148,11 +157,6 @@ void or_round_on_tree(or_coordinator_t *coordinator, or_csession_t *session, or_
                       const or_draft_tree_t *tree);
 void or_round_on_verdict(or_coordinator_t *coordinator, or_csession_t *session,
                          const or_verdict_t *verdict);
-// slrs: the verifier asks its drafter, and the drafter answers.
-void or_round_on_psi_request(or_coordinator_t *coordinator, or_csession_t *session,
-                             const or_psi_request_t *request);
-void or_round_on_psi_reply(or_coordinator_t *coordinator, or_csession_t *session,
-                           const or_seat_t *seat, const or_psi_reply_t *reply);
 void or_round_on_verifier_error(or_coordinator_t *coordinator, or_csession_t *session,
                                 const or_error_t *error);
 void or_round_on_drafter_error(or_coordinator_t *coordinator, or_csession_t *session,

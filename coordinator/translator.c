@@ -167,7 +167,6 @@ or_status_t or_translator_tree(or_translator_t *translator, uint32_t rule,
                                const or_token_log_t *log, uint32_t nodes_max, uint32_t depth_max,
                                const or_draft_tree_t *from, or_draft_tree_t *to)
 {
-    const uint32_t *origins;
     switch (translator->method) {
     case OR_VOCAB_SLEM:
         return retokenise(translator, log, nodes_max, depth_max, from, to);
@@ -176,7 +175,7 @@ or_status_t or_translator_tree(or_translator_t *translator, uint32_t rule,
         return OR_OK;
     default:
         return or_vocab_map_tree(translator->maps, translator->known->pair, translator->method,
-                                 rule, from, to, &origins);
+                                 rule, from, to);
     }
 }
 

@@ -12,7 +12,6 @@ typedef struct {
 struct or_vocab_trees {
     uint32_t tokens[OR_TREE_NODES_MAX], back[OR_TREE_NODES_MAX];
     uint32_t law_index[OR_TREE_NODES_MAX], order[OR_TREE_NODES_MAX];
-    uint32_t origins[OR_TREE_NODES_MAX];
     uint32_t node_of[OR_TREE_NODES_MAX + 1]; // of the new tree, by old node; 0: left out
     or_reduced_law_t *laws;
     uint32_t law_room;
@@ -176,7 +175,6 @@ static or_status_t map_nodes(const job_t *job, uint32_t rule, const or_draft_tre
         uint32_t new_node = to->count + 1;
         trees->tokens[to->count] = token;
         trees->back[to->count] = new_node - trees->node_of[parent];
-        trees->origins[to->count] = node;
         if (from->law_index_count > 0) {
             trees->law_index[to->count] = from->law_index[i];
             trees->order[to->count] = from->draw_order[i];
@@ -189,7 +187,7 @@ static or_status_t map_nodes(const job_t *job, uint32_t rule, const or_draft_tre
 
 or_status_t or_vocab_map_tree(or_vocab_trees_t *trees, const or_vocab_pair_t *pair,
                               or_vocab_method_t method, uint32_t rule, const or_draft_tree_t *from,
-                              or_draft_tree_t *to, const uint32_t **origins)
+                              or_draft_tree_t *to)
 {
     const job_t job = {trees, pair, method};
     *to = *from;
@@ -214,6 +212,5 @@ or_status_t or_vocab_map_tree(or_vocab_trees_t *trees, const or_vocab_pair_t *pa
     if (status == OR_OK) {
         status = map_laws(&job, from, to);
     }
-    *origins = trees->origins;
     return status;
 }

@@ -19,10 +19,10 @@ typedef struct or_vocab_trees or_vocab_trees_t;
 or_status_t or_vocab_trees_create(or_vocab_trees_t **trees_p);
 void or_vocab_trees_destroy(or_vocab_trees_t **trees_p);
 
-// `from` in the target's ids; *to's arrays are the translator's, valid until the next call. *origins (from->count entries at most): which node of `from`
-// each node of *to was (from 1). `method` is OR_VOCAB_TLI, OR_VOCAB_UNION or OR_VOCAB_SAME.
+// `from` in the target's ids; *to's arrays are the translator's, valid until the next call. `method` is
+// OR_VOCAB_TLI, OR_VOCAB_UNION or OR_VOCAB_SAME.
 // OR_ERR_INVALID: an id is not the drafter's, or (tli, same) has no counterpart; arrays disagree.
 // OR_ERR_NO_MEMORY.
 or_status_t or_vocab_map_tree(or_vocab_trees_t *trees, const or_vocab_pair_t *pair,
                               or_vocab_method_t method, uint32_t rule, const or_draft_tree_t *from,
-                              or_draft_tree_t *to, const uint32_t **origins);
+                              or_draft_tree_t *to);

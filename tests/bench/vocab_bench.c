@@ -99,13 +99,12 @@ static or_status_t bench_tli(bench_t *bench)
     static drafted_t drafted;
     or_vocab_trees_t *trees = NULL;
     or_draft_tree_t to;
-    const uint32_t *origins;
     or_status_t status = or_vocab_trees_create(&trees);
     for (int round = 0; status == OR_OK && round < bench->rounds; round++) {
         or_draft_tree_t from = draft_with_laws(bench, round, &drafted);
         double start = now_us();
-        status = or_vocab_map_tree(trees, bench->pair, OR_VOCAB_TLI, OR_ACCEPT_RECURSIVE, &from,
-                                   &to, &origins);
+        status =
+            or_vocab_map_tree(trees, bench->pair, OR_VOCAB_TLI, OR_ACCEPT_RECURSIVE, &from, &to);
         bench->times[round] = (now_us() - start) / NODES;
     }
     or_vocab_trees_destroy(&trees);

@@ -208,9 +208,8 @@ static void translate(toy_world_t *w, or_message_t *message)
     const toy_case_t *what = w->what;
     or_message_t received = *message;
     or_draft_tree_t translated;
-    const uint32_t *origins;
     if (or_vocab_map_tree(w->trees, what->toy.pair, what->vocab_method, what->plan.rule,
-                          &received.body.draft_tree, &translated, &origins) != OR_OK) {
+                          &received.body.draft_tree, &translated) != OR_OK) {
         fail_msg("the drafter's tree is not translated: %s", or_error_text());
     }
     plant(w, what->faults.forwarded, &translated);
