@@ -194,21 +194,6 @@ static void check_text(uint64_t *seed, const or_vocab_pair_t *pair, bool lacks_b
     assert_null(shadow);
 }
 
-// Does a byte-level vocabulary leave out a byte?
-static bool lacks_bytes(const or_vocab_t *vocab)
-{
-    bool lacks = false;
-    for (unsigned i = 0; i < 256; i++) {
-        char byte = (char)i;
-        int32_t *ids = NULL;
-        size_t count;
-        assert_int_equal(or_tokenize(vocab, &byte, 1, OR_TOKENIZE_CONTINUES, &ids, &count), OR_OK);
-        lacks = lacks || count == 0;
-        free(ids);
-    }
-    return lacks;
-}
-
 static uint32_t load_vocabs(or_vocab_t **vocabs, uint32_t max)
 {
     static const char *const names[] = {"llama-spm", "phi-3",     "gpt-2",
@@ -234,7 +219,7 @@ static void is_the_whole_text_tokenised(void **state)
     or_vocab_t *vocabs[VOCABS];
     uint32_t count = load_vocabs(vocabs, VOCABS);
     for (uint32_t d = 0; d < count; d++) {
-        bool lacks = lacks_bytes(vocabs[d]);
+        bool lacks = test_lacks_bytes(vocabs[d]);
         for (uint32_t t = 0; t < count; t++) {
             or_vocab_pair_t *pair = NULL;
             assert_int_equal(or_vocab_pair_create(vocabs[d], vocabs[t], &pair), OR_OK);

@@ -223,23 +223,10 @@ static void check_text(case_t *c, uint64_t *seed)
     check_guesses(c);
 }
 
-static bool lacks_bytes(const or_vocab_t *vocab)
-{
-    bool lacks = false;
-    for (unsigned i = 0; i < 256; i++) {
-        char byte = (char)i;
-        int32_t *ids = NULL;
-        size_t count;
-        assert_int_equal(or_tokenize(vocab, &byte, 1, OR_TOKENIZE_CONTINUES, &ids, &count), OR_OK);
-        lacks = lacks || count == 0;
-        free(ids);
-    }
-    return lacks;
-}
-
 static void case_init(case_t *c, const or_vocab_pair_t *pair)
 {
-    *c = (case_t){.pair = pair, .lacks = lacks_bytes(pair->target) || lacks_bytes(pair->draft)};
+    *c = (case_t){.pair = pair,
+                  .lacks = test_lacks_bytes(pair->target) || test_lacks_bytes(pair->draft)};
     assert_int_equal(or_slem_create(pair, &c->slem), OR_OK);
     assert_int_equal(or_token_tree_create(NODES, &c->draft), OR_OK);
     assert_int_equal(or_token_tree_create(OR_TREE_NODES_MAX, &c->tree), OR_OK);

@@ -125,6 +125,11 @@ void or_report_print_times(const or_report_t *report, FILE *out)
             ratio((double)stats->draft_us, rounds), ratio((double)stats->verify_us, rounds),
             ratio((double)stats->accept_us, rounds), ratio(elsewhere, rounds),
             (double)stats->first_token_us / 1e3, stats->plain_rounds, stats->resyncs);
+    if (stats->translate_us > 0) {
+        fprintf(out, "translating %.0f us a round; %" PRIu64 " questions about rejected guesses\n",
+                ratio((double)stats->translate_us, (double)stats->target_calls),
+                stats->psi_requests);
+    }
 }
 
 static json_t *token_array(const or_report_t *report)

@@ -1,9 +1,11 @@
 #include "common/text/text_test_support.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/gguf/gguf_test_file.h"
+#include "common/text/tokenizer.h"
 #include "tests/support/test_support.h"
 
 or_vocab_t *test_load_vocab(const char *path)
@@ -288,4 +290,18 @@ size_t test_text(uint64_t *seed, char *text)
         }
     }
     return length;
+}
+
+bool test_lacks_bytes(const or_vocab_t *vocab)
+{
+    bool lacks = false;
+    for (unsigned i = 0; i < 256; i++) {
+        char byte = (char)i;
+        int32_t *ids = NULL;
+        size_t count;
+        assert_int_equal(or_tokenize(vocab, &byte, 1, OR_TOKENIZE_CONTINUES, &ids, &count), OR_OK);
+        lacks = lacks || count == 0;
+        free(ids);
+    }
+    return lacks;
 }

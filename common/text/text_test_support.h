@@ -39,3 +39,5 @@ or_status_t test_make_byte_level(const test_token_t *tokens, uint32_t count,
 // ill-formed UTF-8, runs, the spellings of special tokens, scripts mixed. Returns its length.
 enum { TEST_TEXT_BYTES = 500 };
 size_t test_text(uint64_t *seed, char *text);
+// Does a byte-level vocabulary leave out a byte?
+bool test_lacks_bytes(const or_vocab_t *vocab);
