@@ -32,6 +32,7 @@ typedef struct {
     uint64_t bytes;
     int64_t errors_since_ns; // the second that `errors` counts in
     uint32_t errors;
+    int64_t ignored_until_ns; // hub
 } peer_t;
 
 struct or_link {
@@ -43,6 +44,8 @@ struct or_link {
     bool losses; // some peer may be lost or reported
     // When the channel was last seen empty: silence before is the peer's, after it may be ours.
     int64_t drained_ns;
+    or_link_gate_t gate; // hub; NULL: open
+    void *gate_context;
     // Edge only.
     uint8_t *hello; // encoded; NULL on a hub
     size_t hello_bytes;
@@ -253,9 +256,26 @@ static bool hub_takes(or_link_t *link, peer_t *peer, const or_message_t *message
     return true;
 }
 
-// Account for a frame; true if *message is for the owner.
+// A hub reads nothing from whom it ignores, from strangers that have had their answers for this second,
+// and from peers that its owner's gate stops.
+static bool is_read(const or_link_t *link, const peer_t *peer, size_t bytes)
+{
+    if (is_edge(link)) {
+        return true;
+    }
+    int64_t now = now_of(link);
+    if (now < peer->ignored_until_ns) {
+        return false;
+    }
+    if (!peer->greeted) {
+        return peer->errors < ERRORS_PER_S || now - peer->errors_since_ns >= OR_NS_PER_S;
+    }
+    return link->gate == NULL || link->gate(link->gate_context, peer->id, bytes);
+}
+
+// Account for a frame; true if it is an event for the owner.
 static bool take_frame(or_link_t *link, or_peer_t from, const uint8_t *frame, size_t bytes,
-                       or_message_t *message)
+                       or_link_event_t *event, or_message_t *message)
 {
     peer_t *peer = find_peer(link, from);
     if (peer == NULL) {
@@ -269,16 +289,22 @@ static bool take_frame(or_link_t *link, or_peer_t from, const uint8_t *frame, si
     peer->heard_ns = now_of(link);
     peer->bytes += bytes;
     peer->state = PEER_ALIVE;
+    if (!is_read(link, peer, bytes)) {
+        return false;
+    }
     or_status_t status = or_message_decode(frame, bytes, message);
     if (status != OR_OK) {
         or_wire_error_t code = status == OR_ERR_MISMATCH ? OR_WIRE_VERSION : OR_WIRE_INVALID;
+        bool known = peer->greeted;
         answer_error(link, peer, code, or_error_text());
-        return false;
+        *event = OR_LINK_MALFORMED;
+        return known && !is_edge(link);
     }
     bool wanted = is_edge(link) ? edge_takes(link, peer, message) : hub_takes(link, peer, message);
     if (!wanted) {
         or_message_fini(message);
     }
+    *event = OR_LINK_MESSAGE;
     return wanted;
 }
 
@@ -330,8 +356,7 @@ or_status_t or_link_receive(or_link_t *link, or_link_event_t *event, or_peer_t *
         if (status != OR_OK) {
             return status;
         }
-        if (take_frame(link, sender, frame, bytes, message)) {
-            *event = OR_LINK_MESSAGE;
+        if (take_frame(link, sender, frame, bytes, event, message)) {
             *from = sender;
             return OR_OK;
         }
@@ -373,7 +398,11 @@ static int64_t earlier(int64_t a, int64_t b)
 // Do what is due with one peer; when the next thing is.
 static int64_t tick_peer(or_link_t *link, peer_t *peer, int64_t now)
 {
-    // Frames that wait unread are not silence: judge by the last time the channel was empty.
+    // Frames that wait unread are not silence: judge by the last time the channel was empty. Who is
+    // ignored is kept in mind, silent or not.
+    if (now < peer->ignored_until_ns) {
+        return peer->ignored_until_ns;
+    }
     if (peer->state == PEER_ALIVE && link->drained_ns - peer->heard_ns >= silence_of(link)) {
         lose_peer(link, peer, "silent");
     }
@@ -437,6 +466,21 @@ uint64_t or_link_bytes(const or_link_t *link, or_peer_t peer)
 bool or_link_is_local(const or_link_t *link, or_peer_t peer)
 {
     return or_channel_is_local(link->channel, peer);
+}
+
+void or_link_set_gate(or_link_t *link, or_link_gate_t gate, void *context)
+{
+    link->gate = gate;
+    link->gate_context = context;
+}
+
+void or_link_ignore(or_link_t *link, or_peer_t peer, int64_t until_ns)
+{
+    peer_t *known = find_peer(link, peer);
+    if (known != NULL && !is_edge(link)) {
+        known->greeted = known->welcomed = false;
+        known->ignored_until_ns = until_ns;
+    }
 }
 
 void or_link_forget(or_link_t *link, or_peer_t peer)

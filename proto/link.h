@@ -22,6 +22,7 @@ typedef struct or_link or_link_t;
 typedef enum {
     OR_LINK_MESSAGE,
     OR_LINK_PEER_LOST, // hub: `from` is gone (silent or unreachable). Edge: the hub has been silent; Hello is being sent again
+    OR_LINK_MALFORMED, // hub: a frame of `from`, which has greeted, made no sense; it was told so
 } or_link_event_t;
 
 // A link over `channel` (borrowed, as the clock). `hello` (copied) makes it an edge's; NULL makes
@@ -57,5 +58,13 @@ bool or_link_welcomed(const or_link_t *link);
 uint64_t or_link_bytes(const or_link_t *link, or_peer_t peer);
 // Hub: does this peer connect from this machine (channel.h)?
 bool or_link_is_local(const or_link_t *link, or_peer_t peer);
+
+// Hub: asked about each frame of a peer that has greeted, before it is decoded: false drops it, unread
+// and unanswered. So a flood costs its counting and nothing else.
+typedef bool (*or_link_gate_t)(void *context, or_peer_t from, size_t bytes);
+// Borrows the context; NULL (the beginning): all frames are read.
+void or_link_set_gate(or_link_t *link, or_link_gate_t gate, void *context);
+// Hub: drop whatever this peer sends until then; it is a stranger afterwards. No lost event follows.
+void or_link_ignore(or_link_t *link, or_peer_t peer, int64_t until_ns);
 // Stop watching a peer that said good-bye or was refused; no lost event follows.
 void or_link_forget(or_link_t *link, or_peer_t peer);

@@ -22,7 +22,7 @@ typedef struct {
     or_link_t *link; // NULL: down, or driven by hand
     bool hung;       // connected, but its program does nothing
     int seen[OR_MSG_HEARTBEAT + 1];
-    int lost;
+    int lost, malformed;
     or_peer_t from; // of the last event
     uint32_t error_code;
     char error_text[256];
@@ -117,6 +117,10 @@ static void drain(fixture_t *fixture, party_t *party)
         if (event == OR_LINK_PEER_LOST) {
             party->lost++;
             assert_true(or_link_bytes(party->link, party->from) > 0); // still there to be counted
+            continue;
+        }
+        if (event == OR_LINK_MALFORMED) {
+            party->malformed++;
             continue;
         }
         note(fixture, party, &message);
@@ -385,6 +389,92 @@ static void strangers_must_say_hello(void **context)
     assert_int_equal(fixture->hub.lost, 0);
 }
 
+typedef struct {
+    or_peer_t stopped;
+    uint32_t asked;
+} gate_t;
+
+static bool gate(void *context, or_peer_t from, size_t bytes)
+{
+    gate_t *g = context;
+    assert_true(bytes > 0);
+    g->asked++;
+    return from.value != g->stopped.value;
+}
+
+static void send_evicted(party_t *edge, int count)
+{
+    const or_message_t message = {.type = OR_MSG_KV_EVICTED};
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(or_link_send(edge->link, OR_PEER_HUB, &message), OR_OK);
+    }
+}
+
+// The last peer the hub heard is stopped; the others are read.
+static void a_gate_stops_frames_unread(void **context)
+{
+    fixture_t *fixture = *context;
+    party_t *hub = &fixture->hub;
+    run(fixture, INTERVAL_NS);
+    send_evicted(&fixture->edges[0], 1);
+    run(fixture, 2 * OR_NS_PER_MS);
+    gate_t g = {.stopped = hub->from};
+    or_link_set_gate(hub->link, gate, &g);
+    send_evicted(&fixture->edges[0], 100);
+    send_evicted(&fixture->edges[1], 100);
+    const uint8_t nonsense[] = "?";
+    assert_int_equal(or_channel_send(fixture->edges[0].channel, OR_PEER_HUB, nonsense, 1), OR_OK);
+    run(fixture, 2 * SILENCE_NS);
+    assert_int_equal(hub->seen[OR_MSG_KV_EVICTED], 101);
+    assert_int_equal(hub->malformed, 0);                       // not even decoded
+    assert_int_equal(fixture->edges[0].seen[OR_MSG_ERROR], 0); // nor answered
+    assert_int_equal(hub->lost, 0);                            // but heard: it is there
+    assert_true(g.asked >= 201);
+    or_link_set_gate(hub->link, NULL, NULL);
+    send_evicted(&fixture->edges[0], 1);
+    run(fixture, 2 * OR_NS_PER_MS);
+    assert_int_equal(hub->seen[OR_MSG_KV_EVICTED], 102);
+}
+
+static void nonsense_of_who_greeted_is_reported(void **context)
+{
+    fixture_t *fixture = *context;
+    const uint8_t nonsense[] = "?";
+    run(fixture, INTERVAL_NS);
+    for (int i = 0; i < 30; i++) {
+        assert_int_equal(or_channel_send(fixture->edges[0].channel, OR_PEER_HUB, nonsense, 1),
+                         OR_OK);
+    }
+    run(fixture, 2 * OR_NS_PER_MS);
+    assert_int_equal(fixture->hub.malformed, 30); // all, though not all are answered
+    assert_true(fixture->edges[0].seen[OR_MSG_ERROR] <= 10);
+}
+
+// Ignored beyond a silence, then a stranger that must greet again; nobody reports its loss.
+static void who_is_ignored_is_not_heard_until_then(void **context)
+{
+    fixture_t *fixture = *context;
+    party_t *hub = &fixture->hub;
+    run(fixture, INTERVAL_NS);
+    send_evicted(&fixture->edges[0], 1);
+    run(fixture, 2 * OR_NS_PER_MS);
+    int64_t until_ns = fixture->clock.now_ns + 3 * SILENCE_NS;
+    int hellos = hub->seen[OR_MSG_HELLO];
+    or_link_ignore(hub->link, hub->from, until_ns);
+    for (int i = 0; i < 5; i++) {
+        send_evicted(&fixture->edges[0], 20);
+        run(fixture, SILENCE_NS / 2); // it misses heartbeats and greets: unheard
+    }
+    assert_int_equal(hub->seen[OR_MSG_KV_EVICTED], 1);
+    assert_int_equal(hub->seen[OR_MSG_HELLO], hellos);
+    run(fixture, SILENCE_NS);
+    assert_int_equal(hub->seen[OR_MSG_HELLO], hellos + 1);
+    send_evicted(&fixture->edges[0], 1);
+    run(fixture, 2 * OR_NS_PER_MS);
+    assert_int_equal(hub->seen[OR_MSG_KV_EVICTED], 2);
+    assert_int_equal(hub->lost, 0);
+}
+
 static void forgotten_peers_are_not_missed(void **context)
 {
     fixture_t *fixture = *context;
@@ -467,6 +557,9 @@ int main(void)
         WITH_WORLD(another_version_gets_an_error),
         WITH_WORLD(nonsense_is_answered_now_and_then),
         WITH_WORLD(strangers_must_say_hello),
+        WITH_WORLD(a_gate_stops_frames_unread),
+        WITH_WORLD(nonsense_of_who_greeted_is_reported),
+        WITH_WORLD(who_is_ignored_is_not_heard_until_then),
         WITH_WORLD(forgotten_peers_are_not_missed),
         WITH_WORLD(an_owner_that_was_busy_loses_nobody),
         WITH_WORLD(a_crowd_of_strangers_keeps_nobody_out),

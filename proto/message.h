@@ -97,6 +97,9 @@ typedef struct {
     // union: guesses and laws may have ids vocab_size .. vocab_size + outside_ids - 1 as well, tokens
     // that the target does not have: it never takes one.
     uint32_t outside_ids;
+    // Whose text it is: prefixes are shared inside one owner only (DESIGN.md section 9). "": nobody's in
+    // particular, an owner like any other. Drafters are not told.
+    const char *owner;
 } or_open_session_t;
 
 // Committed tokens start .. start + count - 1. What the receiver holds at and beyond `start` is
@@ -117,6 +120,9 @@ typedef struct {
     bool judged;
     uint32_t accepted;
     int32_t next;
+    // To a drafter: the most nodes of the next tree, where that is less than what the session was opened
+    // with; 0: no less. Decided from earlier rounds, never from what was drawn in this one.
+    uint32_t draft_nodes;
 } or_prefix_t;
 #define OR_PREFIX_NO_TOKEN (-1)
 
@@ -181,6 +187,7 @@ typedef struct {
     uint64_t hash;           // of the prefix with accepted and next
     const uint8_t *features; // reserved
     uint32_t feature_bytes;
+    uint32_t draft_nodes; // as in or_prefix_t
 } or_verdict_t;
 
 typedef struct {
@@ -230,14 +237,49 @@ typedef struct {
     uint32_t count;
 } or_psi_reply_t;
 
+// Verifier to coordinator: this session's K and V were given to others from position kept_length on.
+// Its tokens are still known there; nothing needs to be sent again, but the next round costs a prefill.
 typedef struct {
     uint32_t kept_length;
 } or_kv_evicted_t;
 
+// Client to coordinator: send me Stats.
 typedef struct {
-    uint64_t rounds, nodes, accepted, model_us;
-    uint32_t queue, sessions, pages_free;
-    uint64_t resyncs;
+    char unused;
+} or_stats_request_t;
+
+// Verifier to coordinator, about once a heartbeat; coordinator to client, on request, with its own
+// figures added. Counters count from the start of the process that keeps them.
+typedef struct {
+    // The verifier's.
+    uint64_t rounds;       // trees judged, plain steps included
+    uint64_t nodes;        // of those trees
+    uint64_t accepted;     // of those nodes
+    uint64_t model_us;     // in forward passes and heads
+    uint64_t passes;       // forward passes
+    uint64_t batched;      // sessions served by them: batched / passes is the mean batch
+    uint64_t tree_rows;    // rows of trees, roots included
+    uint64_t prefill_rows; // rows of prefixes
+    uint64_t reused_rows;  // prefix positions taken from another text of the owner, not computed
+    uint64_t evictions;    // of sessions' K and V, for want of pages
+    uint32_t queue;        // sessions with work that waits
+    uint32_t sessions;     // with a place
+    uint32_t pages, pages_free;
+    uint32_t pages_shared; // that several texts hold
+    uint32_t page_positions;
+    uint64_t page_bytes; // of one rank
+    uint32_t ranks;      // of a tensor-parallel group
+    uint32_t stages;     // of the pipeline
+    // The coordinator's.
+    uint64_t resyncs;  // prefixes replayed
+    uint32_t waiting;  // requests that have not begun
+    uint32_t drafters; // connected
+    uint32_t verifiers;
+    uint64_t busy;      // requests answered "busy, retry after"
+    uint64_t cut_off;   // drafters turned away for what they sent
+    uint64_t cancelled; // requests whose client left
+    const char *model;  // the target's file
+    uint64_t started;   // requests taken so far
 } or_stats_t;
 
 // Codes of Error messages; numbers are the wire's.
@@ -338,6 +380,7 @@ typedef struct {
     const char *note;      // something the user should know, such as why it was decoded plainly
     const char *vocab_map; // how the drafter's vocabulary meets the target's; "": no drafter yet
     const char *vocab_why; // and why so
+    uint32_t retry_ms;     // error BUSY: worth trying again after so long; 0: not said
 } or_generate_delta_t;
 
 typedef struct {
@@ -373,6 +416,7 @@ typedef enum {
     OR_MSG_HEARTBEAT,
     OR_MSG_VOCAB_REQUEST,
     OR_MSG_VOCABULARY,
+    OR_MSG_STATS_REQUEST,
 } or_message_type_t;
 const char *or_message_type_name(uint32_t type);
 
@@ -393,6 +437,7 @@ typedef struct {
         or_psi_reply_t psi_reply;
         or_kv_evicted_t kv_evicted;
         or_stats_t stats;
+        or_stats_request_t stats_request;
         or_error_t error;
         or_generate_request_t generate_request;
         or_generate_delta_t generate_delta;

@@ -155,6 +155,7 @@ static or_status_t get_open_session(const Outrider__OpenSession *from, or_messag
     to->map_hash = from->map_hash;
     to->target_hash = from->target_hash;
     to->outside_ids = from->outside_ids;
+    to->owner = from->owner;
     or_status_t status = check_count("stop ids", from->n_stop_ids);
     if (status == OR_OK) {
         status = check_count("draft shape", from->n_draft_shape);
@@ -175,6 +176,7 @@ static or_status_t get_prefix(const Outrider__Prefix *from, or_prefix_t *to)
     to->judged = from->judged != 0;
     to->accepted = from->accepted;
     to->next = from->next;
+    to->draft_nodes = from->draft_nodes;
     return check_count("prefix tokens", from->n_tokens);
 }
 
@@ -270,6 +272,7 @@ static or_status_t get_verdict(const Outrider__Verdict *from, or_message_arena_t
     to->hash = from->hash;
     to->features = from->features.data;
     to->feature_bytes = (uint32_t)from->features.len;
+    to->draft_nodes = from->draft_nodes;
     or_status_t status = check_count("accepted nodes", from->n_accepted);
     if (status == OR_OK) {
         status = check_count("draws", from->n_draws);
@@ -327,10 +330,30 @@ static void get_stats(const Outrider__Stats *from, or_stats_t *to)
     to->nodes = from->nodes;
     to->accepted = from->accepted;
     to->model_us = from->model_us;
+    to->passes = from->passes;
+    to->batched = from->batched;
+    to->tree_rows = from->tree_rows;
+    to->prefill_rows = from->prefill_rows;
+    to->reused_rows = from->reused_rows;
+    to->evictions = from->evictions;
     to->queue = from->queue;
     to->sessions = from->sessions;
+    to->pages = from->pages;
     to->pages_free = from->pages_free;
+    to->pages_shared = from->pages_shared;
+    to->page_positions = from->page_positions;
+    to->page_bytes = from->page_bytes;
+    to->ranks = from->ranks;
+    to->stages = from->stages;
     to->resyncs = from->resyncs;
+    to->waiting = from->waiting;
+    to->drafters = from->drafters;
+    to->verifiers = from->verifiers;
+    to->busy = from->busy;
+    to->cut_off = from->cut_off;
+    to->cancelled = from->cancelled;
+    to->started = from->started;
+    to->model = from->model;
 }
 
 static void get_error(const Outrider__Error *from, or_error_t *to)
@@ -453,6 +476,7 @@ static or_status_t get_generate_delta(const Outrider__GenerateDelta *from, or_ge
     to->note = from->note;
     to->vocab_map = from->vocab_map;
     to->vocab_why = from->vocab_why;
+    to->retry_ms = from->retry_ms;
     return check_count("completion tokens", from->n_tokens);
 }
 
@@ -497,6 +521,9 @@ static or_status_t get_body(const Outrider__Envelope *envelope, or_message_arena
         return OR_OK;
     case OUTRIDER__ENVELOPE__BODY_STATS:
         get_stats(envelope->stats, &message->body.stats);
+        return OR_OK;
+    case OUTRIDER__ENVELOPE__BODY_STATS_REQUEST:
+        message->body.stats_request = (or_stats_request_t){0};
         return OR_OK;
     case OUTRIDER__ENVELOPE__BODY_ERROR:
         get_error(envelope->error, &message->body.error);

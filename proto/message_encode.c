@@ -29,6 +29,7 @@ typedef union {
     Outrider__Heartbeat heartbeat;
     Outrider__VocabRequest vocab_request;
     Outrider__Vocabulary vocabulary;
+    Outrider__StatsRequest stats_request;
 } body_t;
 
 // The sub-messages a body points to, and memory for arrays of more.
@@ -156,6 +157,7 @@ static or_status_t put_open_session(const or_open_session_t *from, Outrider__Ope
     to->map_hash = from->map_hash;
     to->target_hash = from->target_hash;
     to->outside_ids = from->outside_ids;
+    to->owner = (char *)from->owner;
     return put_sampling(&from->sampling, scratch);
 }
 
@@ -173,6 +175,7 @@ static void put_prefix(const or_prefix_t *from, Outrider__Prefix *to)
     to->judged = from->judged;
     to->accepted = from->accepted;
     to->next = from->next;
+    to->draft_nodes = from->draft_nodes;
 }
 
 static or_status_t put_laws(const or_draft_tree_t *from, Outrider__DraftTree *to,
@@ -259,6 +262,7 @@ static or_status_t put_verdict(const or_verdict_t *from, Outrider__Verdict *to, 
     to->accept_us = from->accept_us;
     to->hash = from->hash;
     to->features = borrow_bytes(from->features, from->feature_bytes);
+    to->draft_nodes = from->draft_nodes;
     return put_logprobs(from, to, scratch);
 }
 
@@ -321,10 +325,30 @@ static void put_stats(const or_stats_t *from, Outrider__Stats *to)
     to->nodes = from->nodes;
     to->accepted = from->accepted;
     to->model_us = from->model_us;
+    to->passes = from->passes;
+    to->batched = from->batched;
+    to->tree_rows = from->tree_rows;
+    to->prefill_rows = from->prefill_rows;
+    to->reused_rows = from->reused_rows;
+    to->evictions = from->evictions;
     to->queue = from->queue;
     to->sessions = from->sessions;
+    to->pages = from->pages;
     to->pages_free = from->pages_free;
+    to->pages_shared = from->pages_shared;
+    to->page_positions = from->page_positions;
+    to->page_bytes = from->page_bytes;
+    to->ranks = from->ranks;
+    to->stages = from->stages;
     to->resyncs = from->resyncs;
+    to->waiting = from->waiting;
+    to->drafters = from->drafters;
+    to->verifiers = from->verifiers;
+    to->busy = from->busy;
+    to->cut_off = from->cut_off;
+    to->cancelled = from->cancelled;
+    to->started = from->started;
+    to->model = (char *)from->model;
 }
 
 static void put_error(const or_error_t *from, Outrider__Error *to)
@@ -451,6 +475,7 @@ static void put_generate_delta(const or_generate_delta_t *from, Outrider__Genera
     to->note = (char *)from->note;
     to->vocab_map = (char *)from->vocab_map;
     to->vocab_why = (char *)from->vocab_why;
+    to->retry_ms = from->retry_ms;
 }
 
 static void put_resume(const or_resume_t *from, Outrider__Resume *to)
@@ -499,6 +524,9 @@ static or_status_t put_body(const or_message_t *message, scratch_t *scratch)
         return OR_OK;
     case OR_MSG_STATS:
         put_stats(&message->body.stats, &to->stats);
+        return OR_OK;
+    case OR_MSG_STATS_REQUEST:
+        outrider__stats_request__init(&to->stats_request);
         return OR_OK;
     case OR_MSG_VOCAB_REQUEST:
         outrider__vocab_request__init(&to->vocab_request);

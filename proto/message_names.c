@@ -49,6 +49,7 @@ const char *or_message_type_name(uint32_t type)
         [OR_MSG_HEARTBEAT] = "heartbeat",
         [OR_MSG_VOCAB_REQUEST] = "vocab_request",
         [OR_MSG_VOCABULARY] = "vocabulary",
+        [OR_MSG_STATS_REQUEST] = "stats_request",
     };
     return name_of(names, sizeof names / sizeof *names, type);
 }

@@ -133,7 +133,7 @@ static void strangers_are_told_apart(void **context)
 {
     (void)context;
     const uint8_t no_body[] = {0x08, 1};                 // version 1
-    const uint8_t new_body[] = {0x08, 1, 0xB2, 0x01, 0}; // version 1, field 22
+    const uint8_t new_body[] = {0x08, 1, 0xEA, 0x3F, 0}; // version 1, field 1021
     const uint8_t no_sampling[] = {0x08, 1, 0x2A, 0};    // an OpenSession of nothing
     const uint8_t text[] = "GET / HTTP/1.1\r\n";
     assert_refused(NULL, 0, "not Outrider's");

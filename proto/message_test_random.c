@@ -130,19 +130,16 @@ static const field_t open_session_fields[] = {
     F64(or_open_session_t, map_hash),
     F64(or_open_session_t, target_hash),
     F32(or_open_session_t, outside_ids),
+    FSTRING(or_open_session_t, owner),
     FEND};
 
-static const field_t prefix_fields[] = {F32(or_prefix_t, start),
-                                        FARRAY(FIELD_32S, or_prefix_t, tokens, count),
-                                        F64(or_prefix_t, hash),
-                                        F64(or_prefix_t, round),
-                                        FBOOL(or_prefix_t, placed),
-                                        F32(or_prefix_t, byte_offset),
-                                        F32(or_prefix_t, zero_width),
-                                        FBOOL(or_prefix_t, judged),
-                                        F32(or_prefix_t, accepted),
-                                        F32(or_prefix_t, next),
-                                        FEND};
+static const field_t prefix_fields[] = {
+    F32(or_prefix_t, start),       FARRAY(FIELD_32S, or_prefix_t, tokens, count),
+    F64(or_prefix_t, hash),        F64(or_prefix_t, round),
+    FBOOL(or_prefix_t, placed),    F32(or_prefix_t, byte_offset),
+    F32(or_prefix_t, zero_width),  FBOOL(or_prefix_t, judged),
+    F32(or_prefix_t, accepted),    F32(or_prefix_t, next),
+    F32(or_prefix_t, draft_nodes), FEND};
 
 // Arrays that share a count: the first draws it, the others find it drawn (FALL with itself).
 static const field_t law_fields[] = {FARRAY(FIELD_32S, or_reduced_law_t, tokens, count),
@@ -180,6 +177,7 @@ static const field_t verdict_fields[] = {
     F32(or_verdict_t, accept_us),
     F64(or_verdict_t, hash),
     FARRAY(FIELD_BYTES, or_verdict_t, features, feature_bytes),
+    F32(or_verdict_t, draft_nodes),
     FEND};
 
 static const field_t cancel_fields[] = {FSTRING(or_cancel_t, reason), FEND};
@@ -203,10 +201,37 @@ static const field_t vocabulary_fields[] = {
 
 static const field_t kv_evicted_fields[] = {F32(or_kv_evicted_t, kept_length), FEND};
 
-static const field_t stats_fields[] = {
-    F64(or_stats_t, rounds),     F64(or_stats_t, nodes),   F64(or_stats_t, accepted),
-    F64(or_stats_t, model_us),   F32(or_stats_t, queue),   F32(or_stats_t, sessions),
-    F32(or_stats_t, pages_free), F64(or_stats_t, resyncs), FEND};
+static const field_t stats_fields[] = {F64(or_stats_t, rounds),
+                                       F64(or_stats_t, nodes),
+                                       F64(or_stats_t, accepted),
+                                       F64(or_stats_t, model_us),
+                                       F64(or_stats_t, passes),
+                                       F64(or_stats_t, batched),
+                                       F64(or_stats_t, tree_rows),
+                                       F64(or_stats_t, prefill_rows),
+                                       F64(or_stats_t, reused_rows),
+                                       F64(or_stats_t, evictions),
+                                       F32(or_stats_t, queue),
+                                       F32(or_stats_t, sessions),
+                                       F32(or_stats_t, pages),
+                                       F32(or_stats_t, pages_free),
+                                       F32(or_stats_t, pages_shared),
+                                       F32(or_stats_t, page_positions),
+                                       F64(or_stats_t, page_bytes),
+                                       F32(or_stats_t, ranks),
+                                       F32(or_stats_t, stages),
+                                       F64(or_stats_t, resyncs),
+                                       F32(or_stats_t, waiting),
+                                       F32(or_stats_t, drafters),
+                                       F32(or_stats_t, verifiers),
+                                       F64(or_stats_t, busy),
+                                       F64(or_stats_t, cut_off),
+                                       F64(or_stats_t, cancelled),
+                                       F64(or_stats_t, started),
+                                       FSTRING(or_stats_t, model),
+                                       FEND};
+
+static const field_t stats_request_fields[] = {FEND};
 
 static const field_t error_fields[] = {F32(or_error_t, code),     FSTRING(or_error_t, text),
                                        F32(or_error_t, retry_ms), F64(or_error_t, round),
@@ -271,6 +296,7 @@ static const field_t generate_delta_fields[] = {
     FSTRING(or_generate_delta_t, note),
     FSTRING(or_generate_delta_t, vocab_map),
     FSTRING(or_generate_delta_t, vocab_why),
+    F32(or_generate_delta_t, retry_ms),
     FEND};
 
 static const field_t resume_fields[] = {F64(or_resume_t, request), F32(or_resume_t, offset),
@@ -299,6 +325,7 @@ static const field_t *const bodies[] = {
     [OR_MSG_HEARTBEAT] = heartbeat_fields,
     [OR_MSG_VOCAB_REQUEST] = vocab_request_fields,
     [OR_MSG_VOCABULARY] = vocabulary_fields,
+    [OR_MSG_STATS_REQUEST] = stats_request_fields,
 };
 
 // Everything a message points to, freed together.

@@ -19,7 +19,10 @@ or_status_t or_terms_copy(const or_open_session_t *open, or_terms_t *terms)
     size_t bias_bytes = open->sampling.bias_count * sizeof(or_logit_bias_t);
     size_t stop_bytes = open->stop_count * sizeof(uint32_t);
     size_t shape_bytes = open->draft_shape_count * sizeof(uint32_t);
-    uint8_t *owned = malloc(bias_bytes + stop_bytes + shape_bytes + open->constraint_bytes + 1);
+    const char *owner = open->owner != NULL ? open->owner : "";
+    size_t owner_bytes = strlen(owner) + 1;
+    uint8_t *owned =
+        malloc(bias_bytes + stop_bytes + shape_bytes + open->constraint_bytes + owner_bytes);
     if (owned == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a session's terms");
     }
@@ -30,6 +33,7 @@ or_status_t or_terms_copy(const or_open_session_t *open, or_terms_t *terms)
     terms->open.stop_ids = copy(&at, open->stop_ids, stop_bytes);
     terms->open.draft_shape = copy(&at, open->draft_shape, shape_bytes);
     terms->open.constraint = copy(&at, open->constraint, open->constraint_bytes);
+    terms->open.owner = copy(&at, owner, owner_bytes);
     return OR_OK;
 }
 
