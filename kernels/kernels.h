@@ -120,6 +120,15 @@ typedef struct {
     // a chain across blocks.
     void (*attention_values)(const float *weights, const float *v_block, uint32_t head_dim,
                              uint32_t n, float *out);
+
+    // K and V kept as IEEE halves, widened exactly: y[i] = x[i].
+    void (*widen_f16)(const uint16_t *x, size_t n, float *y);
+    // A vector kept as Q8_0, a scale (an IEEE half) for each 32 of it, the last perhaps for fewer:
+    // y[d] = scales[d / 32] * quants[d].
+    void (*widen_q8_0)(const uint16_t *scales, const int8_t *quants, uint32_t n, float *y);
+    // The same for a K block, whose lanes are positions: y[d][p] = scales[d / 32][p] * quants[d][p].
+    void (*widen_q8_0_keys)(const uint16_t *scales, const int8_t *quants, uint32_t head_dim,
+                            float *y);
 } or_kernels_t;
 
 // The best table this CPU (and its operating system) can run, or the one named by OUTRIDER_KERNELS.

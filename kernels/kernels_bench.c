@@ -166,6 +166,16 @@ static void call_values(bench_t *b)
     b->kernels->attention_values(b->x, b->weights, HEAD_DIM, OR_KV_BLOCK, b->y);
 }
 
+static void call_widen_f16(bench_t *b)
+{
+    b->kernels->widen_f16(b->halves, BLOCK, b->y);
+}
+
+static void call_widen_q8_0_keys(bench_t *b)
+{
+    b->kernels->widen_q8_0_keys(b->halves, b->quants, HEAD_DIM, b->y);
+}
+
 static const matmul_line_t matmul_lines[] = {
     {"matmul_f32", call_matmul_f32, 4, 4},
     {"matmul_f16", call_matmul_f16, 2, 4},
@@ -186,6 +196,8 @@ static const vector_line_t vector_lines[] = {
     {"attention_scores", call_scores, HEAD_DIM, 4 * BLOCK, 2 * BLOCK},
     {"softmax", call_softmax, CONTEXT, CONTEXT * 8, CONTEXT * 24},
     {"attention_values", call_values, HEAD_DIM, 4 * BLOCK, 2 * BLOCK},
+    {"widen_f16", call_widen_f16, BLOCK, 6 * BLOCK, 0},
+    {"widen_q8_0_keys", call_widen_q8_0_keys, BLOCK, 5 * BLOCK, BLOCK},
 };
 
 static void bench_matmul(const bench_t *shape, const matmul_line_t *line, double seconds)

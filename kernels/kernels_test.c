@@ -306,6 +306,36 @@ static void the_environment_chooses_the_table(void **state)
     assert_ptr_equal(test_tables[0], &or_kernels_ref);
 }
 
+// Any bytes whatsoever: scales that are no number, quants of -128.
+static void widen_case(const or_kernels_t *table, uint64_t *random, test_kind_t kind, uint32_t n)
+{
+    size_t blocks = (n + OR_QUANT_BLOCK - 1) / OR_QUANT_BLOCK;
+    uint16_t *halves = test_halves(random, kind, n);
+    uint16_t *scales = test_halves(random, kind, blocks * OR_KV_BLOCK);
+    int8_t *quants = test_bytes(random, (size_t)n * OR_KV_BLOCK);
+    test_outputs_t o = test_outputs(n);
+    or_kernels_ref.widen_f16(halves, n, o.expected);
+    table->widen_f16(halves, n, o.actual);
+    test_check_outputs(&o, "widen_f16");
+    o = test_outputs(n);
+    or_kernels_ref.widen_q8_0(scales, quants, n, o.expected);
+    table->widen_q8_0(scales, quants, n, o.actual);
+    test_check_outputs(&o, "widen_q8_0");
+    o = test_outputs((size_t)n * OR_KV_BLOCK);
+    or_kernels_ref.widen_q8_0_keys(scales, quants, n, o.expected);
+    table->widen_q8_0_keys(scales, quants, n, o.actual);
+    test_check_outputs(&o, "widen_q8_0_keys");
+    free(quants);
+    free(scales);
+    free(halves);
+}
+
+static void widen_equals_ref(void **state)
+{
+    (void)state;
+    TEST_RUN_CASES(widen_case, vector_sizes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +350,7 @@ int main(void)
         cmocka_unit_test(softmax_equals_ref),
         cmocka_unit_test(softmax_equals_ref_on_degenerate_scores),
         cmocka_unit_test(attention_equals_ref),
+        cmocka_unit_test(widen_equals_ref),
     };
     return cmocka_run_group_tests(tests, test_find_tables, NULL);
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
-static char log_role[32] = "outrider";
+static char log_role[96] = "outrider";
 static or_log_level_t log_level = OR_LOG_INFO;
 
 void or_log_init(const char *role, or_log_level_t level)

@@ -9,7 +9,7 @@
 
 typedef enum { OR_LOG_ERROR, OR_LOG_WARN, OR_LOG_INFO, OR_LOG_DEBUG, OR_LOG_TRACE } or_log_level_t;
 
-// Who speaks (copied, cut to 31 bytes) and the most detailed level shown. Call once, before threads
+// Who speaks (copied, cut to 95 bytes) and the most detailed level shown. Call once, before threads
 // start.
 void or_log_init(const char *role, or_log_level_t level);
 

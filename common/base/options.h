@@ -21,6 +21,7 @@ typedef enum {
     OR_OPTION_INT32,   // int32_t *
     OR_OPTION_UINT32,  // uint32_t *
     OR_OPTION_UINT64,  // uint64_t *
+    OR_OPTION_SIZE,    // uint64_t *, bytes: 4096, 512M, 2G
     OR_OPTION_FLOAT,   // float *
     OR_OPTION_STRING,  // char **, copied; freed by or_options_free
     OR_OPTION_LIST,    // or_option_list_t *, may be repeated

@@ -8,6 +8,20 @@
 #define HELP_COLUMN 32 // where the sentences start
 #define HELP_WIDTH 100
 
+// In the largest unit that leaves a whole number; 0 mostly means "not said".
+static void describe_size(uint64_t bytes, char *text, size_t capacity)
+{
+    static const char units[] = "\0KMGT";
+    size_t unit = 0;
+    while (bytes > 0 && bytes % 1024 == 0 && unit + 2 < sizeof units) {
+        bytes /= 1024;
+        unit++;
+    }
+    if (bytes > 0) {
+        snprintf(text, capacity, " (default: %" PRIu64 "%.1s)", bytes, units + unit);
+    }
+}
+
 // The default as --help shows it; "" for none worth a word.
 static void describe_default(const or_option_t *option, const void *config, char *text,
                              size_t capacity)
@@ -26,6 +40,9 @@ static void describe_default(const or_option_t *option, const void *config, char
         break;
     case OR_OPTION_UINT64:
         snprintf(text, capacity, " (default: %" PRIu64 ")", *(const uint64_t *)place);
+        break;
+    case OR_OPTION_SIZE:
+        describe_size(*(const uint64_t *)place, text, capacity);
         break;
     case OR_OPTION_FLOAT:
         snprintf(text, capacity, " (default: %g)", (double)*(const float *)place);

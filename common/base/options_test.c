@@ -14,7 +14,7 @@ typedef struct {
     bool plain;
     int32_t predict;
     uint32_t nodes;
-    uint64_t big;
+    uint64_t big, size;
     float temp;
     char *model, *draft;
     or_option_list_t stop;
@@ -28,6 +28,7 @@ static const or_option_t table[] = {
     {"predict", "n", OR_OPTION_INT32, offsetof(config_t, predict), "N", "tokens; -1 for all"},
     {"draft-nodes", NULL, OR_OPTION_UINT32, offsetof(config_t, nodes), "N", "nodes of a tree"},
     {"big", NULL, OR_OPTION_UINT64, offsetof(config_t, big), "N", "a large number"},
+    {"size", NULL, OR_OPTION_SIZE, offsetof(config_t, size), "SIZE", "bytes"},
     {"temp", NULL, OR_OPTION_FLOAT, offsetof(config_t, temp), "T", "temperature"},
     {"plain", NULL, OR_OPTION_FLAG, offsetof(config_t, plain), NULL, "no drafter"},
     {"stop", "r", OR_OPTION_LIST, offsetof(config_t, stop), "TEXT", "a text that ends it"},
@@ -90,6 +91,27 @@ static void every_type_and_spelling_arrives(void **state)
     assert_string_equal(o.config.stop.items[0], "x");
     assert_string_equal(o.config.stop.items[1], "y=z");
     drop(&o);
+}
+
+static void sizes_have_units(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } cases[] = {{"0", 0},
+                 {"4096", 4096},
+                 {"3K", 3072},
+                 {"512M", UINT64_C(512) << 20},
+                 {"2g", UINT64_C(2) << 30},
+                 {"16777215T", UINT64_C(16777215) << 40},
+                 {"18446744073709551615", UINT64_MAX}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        outcome_t o = PARSE("--size", cases[i].text);
+        assert_int_equal(o.status, OR_OK);
+        assert_true(o.config.size == cases[i].bytes);
+        drop(&o);
+    }
 }
 
 static void defaults_stay_and_are_copied(void **state)
@@ -161,6 +183,13 @@ static void nonsense_is_refused_with_a_reason(void **state)
         {{"--draft-nodes", "4294967296"}, "--draft-nodes: 4294967296 is over 4294967295"},
         {{"--big", "18446744073709551616"},
          "--big: 18446744073709551616 is over 18446744073709551615"},
+        {{"--size", "2GB"},
+         "--size: '2GB' is not a size: a whole number of bytes, or one with K, M, G or T, as 512M"},
+        {{"--size", "M"},
+         "--size: 'M' is not a size: a whole number of bytes, or one with K, M, G or T, as 512M"},
+        {{"--size", "-1K"},
+         "--size: '-1K' is not a size: a whole number of bytes, or one with K, M, G or T, as 512M"},
+        {{"--size", "16777216T"}, "--size: 16777216T is more than 64 bits hold"},
         {{"--plain=maybe"}, "--plain: 'maybe' is not true or false"},
         {{"--tmp", "1"}, "unknown option '--tmp'; the nearest is --temp (--help lists all)"},
         {{"--draft-node=3"},
@@ -304,6 +333,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_and_spelling_arrives),
+        cmocka_unit_test(sizes_have_units),
         cmocka_unit_test(defaults_stay_and_are_copied),
         cmocka_unit_test(a_value_may_begin_with_a_dash),
         cmocka_unit_test(other_words_go_to_rest),

@@ -53,6 +53,28 @@ static or_status_t parse_unsigned(const char *origin, const char *text, uint64_t
     return OR_OK;
 }
 
+// Powers of 1024, as llama.cpp and the kernel have them.
+static or_status_t parse_size(const char *origin, const char *text, uint64_t *value)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    const char *unit = *end != '\0' ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    unsigned shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
+    if (!isdigit((unsigned char)*text) || end[unit != NULL] != '\0') {
+        return or_fail(OR_ERR_INVALID,
+                       "%s: '%s' is not a size: a whole number of bytes, or one with K, M, G or T, "
+                       "as 512M",
+                       origin, text);
+    }
+    if (errno == ERANGE || number > UINT64_MAX >> shift) {
+        return or_fail(OR_ERR_INVALID, "%s: %s is more than 64 bits hold", origin, text);
+    }
+    *value = (uint64_t)number << shift;
+    return OR_OK;
+}
+
 static or_status_t parse_float(const char *origin, const char *text, float *value)
 {
     char *end;
@@ -127,6 +149,8 @@ or_status_t or_options_store(const or_option_t *option, const char *origin, cons
         return status;
     case OR_OPTION_UINT64:
         return parse_unsigned(origin, text, UINT64_MAX, place);
+    case OR_OPTION_SIZE:
+        return parse_size(origin, text, place);
     case OR_OPTION_FLOAT:
         return parse_float(origin, text, place);
     case OR_OPTION_STRING:

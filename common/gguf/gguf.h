@@ -123,6 +123,9 @@ uint64_t or_gguf_tensor_count(const or_gguf_t *gguf);
 const or_gguf_tensor_t *or_gguf_tensor(const or_gguf_t *gguf, uint64_t i);
 // NULL if absent.
 const or_gguf_tensor_t *or_gguf_find_tensor(const or_gguf_t *gguf, const char *name);
+// Give the memory of a tensor that was read back to the system, as far as whole pages are its own.
+// It may be read again: the pages come from the file then. No-op on a file that is not mapped.
+void or_gguf_release(const or_gguf_t *gguf, const or_gguf_tensor_t *tensor);
 // "F16", "Q8_0", ... for any of GGUF's numbers; "type 99" for unknown ones (static storage per
 // thread).
 const char *or_gguf_tensor_type_name(uint32_t type);

@@ -1,5 +1,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "common/gguf/gguf_internal.h"
 
@@ -150,4 +152,15 @@ or_status_t or_gguf_read_tensors(reader_t *reader, or_gguf_t *gguf, uint64_t cou
 done:
     free(offsets);
     return status;
+}
+
+void or_gguf_release(const or_gguf_t *gguf, const or_gguf_tensor_t *tensor)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = ((uintptr_t)tensor->data + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)tensor->data + tensor->bytes) / page * page;
+    if (!gguf->borrowed && tensor->data != NULL && begin < end) {
+        madvise((char *)(uintptr_t)tensor->data + (begin - (uintptr_t)tensor->data), end - begin,
+                MADV_DONTNEED);
+    }
 }

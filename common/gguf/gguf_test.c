@@ -5,6 +5,7 @@
 // read. Meant to run under the sanitizers too.
 #include "common/gguf/gguf.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/gguf/gguf_test_file.h"
@@ -484,12 +485,32 @@ static void survives_random_damage(void **state)
     test_gguf_fini(&file);
 }
 
+// Whose memory was given back can be read again.
+static void a_released_tensor_is_still_there(void **state)
+{
+    (void)state;
+    or_gguf_t *gguf = NULL;
+    assert_int_equal(or_gguf_open(test_model("tales-1m-f16.gguf"), &gguf), OR_OK);
+    for (uint64_t i = 0; i < or_gguf_tensor_count(gguf); i++) {
+        const or_gguf_tensor_t *tensor = or_gguf_tensor(gguf, i);
+        unsigned char *copy = malloc(tensor->bytes);
+        assert_non_null(copy);
+        memcpy(copy, tensor->data, tensor->bytes);
+        or_gguf_release(gguf, tensor);
+        or_gguf_release(gguf, tensor);
+        assert_memory_equal(tensor->data, copy, tensor->bytes);
+        free(copy);
+    }
+    or_gguf_close(&gguf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_metadata_of_both_versions),
         cmocka_unit_test(describes_metadata_in_file_order),
         cmocka_unit_test(reads_tensors),
+        cmocka_unit_test(a_released_tensor_is_still_there),
         cmocka_unit_test(refuses_each_wrong_file_with_its_reason),
         cmocka_unit_test(refuses_what_is_no_file),
         cmocka_unit_test(refuses_a_real_file_cut_anywhere),

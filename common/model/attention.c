@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/model/kv_store.h"
 #include "common/model/model_internal.h"
 
 // Attention reduces over absolute positions in blocks of 32, wherever their K and V lie:
@@ -12,6 +13,9 @@
 // its ancestors only, so no block without one is ever visited (DySpec, appendix C). What was gathered
 // for the row before stays as far as both have the same ancestors: in depth-first order that is all
 // but the last few (measured with model-bench, see ARCHITECTURE.md).
+//
+// The kernels read floats. Blocks kept as F16 or Q8_0 are decoded first, each once for all rows of a
+// sequence and head that a worker does, as far as the place for them reaches.
 
 typedef struct {
     or_model_t *model;
@@ -54,33 +58,55 @@ static size_t gathered_block(const attend_t *a, uint32_t block)
            OR_KV_BLOCK;
 }
 
+static void decode_keys(const attend_t *a, uint32_t block, float *out)
+{
+    or_kv_decode_keys(a->model->kernels, a->row->sequence->cache->shape.key_type,
+                      a->model->shape.head_dim,
+                      or_kv_page_keys(a->row->sequence, block, a->layer, a->kv_head), out);
+}
+
+static void decode_values(const attend_t *a, uint32_t block, float *out)
+{
+    or_kv_decode_values(a->model->kernels, a->row->sequence->cache->shape.value_type,
+                        a->model->shape.head_dim,
+                        or_kv_page_values(a->row->sequence, block, a->layer, a->kv_head), out);
+}
+
 // The committed positions before the tree that share a block with it.
 static void gather_page(const attend_t *a)
 {
-    const or_pass_row_t *row = a->row;
-    uint32_t block = row->committed / OR_KV_BLOCK;
-    size_t floats = (size_t)a->model->shape.head_dim * OR_KV_BLOCK;
-    if (row->committed % OR_KV_BLOCK > 0) {
-        memcpy(a->scratch->keys, or_kv_page_keys(row->sequence, block, a->layer, a->kv_head),
-               floats * sizeof(float));
-        memcpy(a->scratch->values, or_kv_page_values(row->sequence, block, a->layer, a->kv_head),
-               floats * sizeof(float));
+    uint32_t block = a->row->committed / OR_KV_BLOCK;
+    if (a->row->committed % OR_KV_BLOCK > 0) {
+        decode_keys(a, block, a->scratch->keys);
+        decode_values(a, block, a->scratch->values);
     }
+}
+
+// A block's place among the decoded ones; those beyond share the last.
+static float *decoded_place(const attend_t *a, float *decoded, uint32_t block)
+{
+    size_t place = least(block, a->scratch->decoded_max);
+    return decoded + place * a->model->shape.head_dim * OR_KV_BLOCK;
 }
 
 static void gather_slot(const attend_t *a, uint32_t slot, uint32_t position)
 {
     const or_pass_row_t *row = a->row;
-    size_t head_dim = a->model->shape.head_dim;
+    const or_kernels_t *kernels = a->model->kernels;
+    const or_kv_shape_t *shape = &row->sequence->cache->shape;
+    uint32_t head_dim = shape->head_dim;
     size_t start = gathered_block(a, position / OR_KV_BLOCK);
     uint32_t lane = position % OR_KV_BLOCK;
-    const float *key = or_kv_slot_keys(row->sequence, slot, a->layer, a->kv_head);
+    float *key = decoded_place(a, a->scratch->decoded_keys, UINT32_MAX);
+    or_kv_decode_slot(kernels, shape->key_type, head_dim,
+                      or_kv_slot_keys(row->sequence, slot, a->layer, a->kv_head), key);
     float *keys = a->scratch->keys + start + lane;
     for (size_t d = 0; d < head_dim; d++) {
         keys[d * OR_KV_BLOCK] = key[d];
     }
-    memcpy(a->scratch->values + start + lane * head_dim,
-           or_kv_slot_values(row->sequence, slot, a->layer, a->kv_head), head_dim * sizeof(float));
+    or_kv_decode_slot(kernels, shape->value_type, head_dim,
+                      or_kv_slot_values(row->sequence, slot, a->layer, a->kv_head),
+                      a->scratch->values + start + (size_t)lane * head_dim);
 }
 
 // Bring what is gathered up to this row. The caller has forgotten what other heads and layers left.
@@ -107,17 +133,45 @@ static void gather(const attend_t *a)
     scratch->gathered = count;
 }
 
+// A row walks the blocks in order, so what is decoded are always the first ones.
+static const float *page_keys(const attend_t *a, uint32_t block)
+{
+    or_attention_scratch_t *scratch = a->scratch;
+    if (a->row->sequence->cache->shape.key_type == OR_KV_F32) {
+        return or_kv_page_keys(a->row->sequence, block, a->layer, a->kv_head);
+    }
+    float *keys = decoded_place(a, scratch->decoded_keys, block);
+    if (block >= scratch->keys_decoded) {
+        decode_keys(a, block, keys);
+        scratch->keys_decoded = least(block + 1, scratch->decoded_max);
+    }
+    return keys;
+}
+
+static const float *page_values(const attend_t *a, uint32_t block)
+{
+    or_attention_scratch_t *scratch = a->scratch;
+    if (a->row->sequence->cache->shape.value_type == OR_KV_F32) {
+        return or_kv_page_values(a->row->sequence, block, a->layer, a->kv_head);
+    }
+    float *values = decoded_place(a, scratch->decoded_values, block);
+    if (block >= scratch->values_decoded) {
+        decode_values(a, block, values);
+        scratch->values_decoded = least(block + 1, scratch->decoded_max);
+    }
+    return values;
+}
+
 static const float *block_keys(const attend_t *a, uint32_t block)
 {
-    return block < a->paged_blocks ? or_kv_page_keys(a->row->sequence, block, a->layer, a->kv_head)
+    return block < a->paged_blocks ? page_keys(a, block)
                                    : a->scratch->keys + gathered_block(a, block);
 }
 
 static const float *block_values(const attend_t *a, uint32_t block)
 {
-    return block < a->paged_blocks
-               ? or_kv_page_values(a->row->sequence, block, a->layer, a->kv_head)
-               : a->scratch->values + gathered_block(a, block);
+    return block < a->paged_blocks ? page_values(a, block)
+                                   : a->scratch->values + gathered_block(a, block);
 }
 
 // query and out: the heads' vectors side by side.
@@ -157,7 +211,7 @@ static void attend_items(void *context, uint32_t worker, uint32_t begin, uint32_
     const or_model_t *model = attention->model;
     const or_share_t *share = &model->share;
     uint32_t group = model->shape.heads / model->shape.kv_heads;
-    uint32_t gathered_head = UINT32_MAX;
+    uint32_t kept_head = UINT32_MAX;
     for (uint32_t i = begin; i < end; i++) {
         uint32_t r = i % attention->rows;
         const or_pass_row_t *row = &model->rows[r];
@@ -169,22 +223,40 @@ static void attend_items(void *context, uint32_t worker, uint32_t begin, uint32_
                       .kv_head = i / attention->rows,
                       .paged_blocks = row->committed / OR_KV_BLOCK,
                       .blocks = blocks};
+        if (a.kv_head != kept_head) { // what lies there is another head's, or layer's
+            a.scratch->sequence = NULL;
+            a.scratch->decoded = NULL;
+            kept_head = a.kv_head;
+        }
+        if (a.scratch->decoded != row->sequence) {
+            a.scratch->decoded = row->sequence;
+            a.scratch->keys_decoded = 0;
+            a.scratch->values_decoded = 0;
+        }
         if (row->slot == OR_KV_NO_SLOT) {
             a.paged_blocks = blocks;
         } else {
-            if (a.kv_head != gathered_head) {
-                a.scratch->sequence = NULL; // what lies there is another head's, or layer's
-                gathered_head = a.kv_head;
-            }
             gather(&a);
         }
         // A rank's first and last KV head may serve query heads of its neighbours too.
         uint32_t first = (share->kv_heads.begin + a.kv_head) * group;
         uint32_t last = least(first + group, share->heads.end);
         first = first > share->heads.begin ? first : share->heads.begin;
-        size_t offset = r * model->query_stride + (size_t)first * model->shape.head_dim;
-        attend(&a, model->query + offset, model->attended.values + offset, last - first);
+        uint32_t head_dim = model->shape.head_dim;
+        const or_matrix_t *matrix = &model->layers[attention->layer].query;
+        const float *query =
+            model->query + r * model->query_stride + or_matrix_place(matrix, first * head_dim);
+        float *attended = model->attended.values + r * model->attended.stride +
+                          (size_t)(first - share->heads.begin) * head_dim;
+        attend(&a, query, attended, last - first);
     }
+}
+
+uint32_t or_attention_decoded_max(const or_model_t *model)
+{
+    const or_kv_shape_t *shape = &model->cache_shape;
+    bool floats = shape->key_type == OR_KV_F32 && shape->value_type == OR_KV_F32;
+    return floats ? 0 : least(OR_DECODED_BLOCKS, model->context / OR_KV_BLOCK + 1);
 }
 
 void or_attention_run(or_model_t *model, uint32_t layer, uint32_t rows)

@@ -8,25 +8,39 @@
 //     x += sum over shards of attended_s W_out,s      h = norm(x)
 //     x += sum over shards of (silu(h W_gate) * h W_up)_s W_down,s
 //
-// A stage is a loop over rows, or over panels of weights; the workers meet between stages.
+// A step is a loop over rows, or over panels of weights; the workers meet between steps. x of a
+// stage's first layer is the embedding, or comes from the stage before; x of its last goes to the
+// head, or on.
 
 typedef struct {
     or_model_t *model;
-    uint32_t layer;
-    const float *norm; // of what follows
-} stage_t;
+    uint32_t layer;    // of the stage
+    const float *norm; // of what follows here; NULL: x goes on
+} step_t;
 
-static void embed_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+static void norm_row(const step_t *step, uint32_t row)
+{
+    const or_model_t *model = step->model;
+    uint32_t width = model->shape.width;
+    if (step->norm != NULL) {
+        model->kernels->rmsnorm(model->x + (size_t)row * width, step->norm, width,
+                                model->numbers.norm_epsilon,
+                                model->h.values + row * model->h.stride);
+    }
+}
+
+static void begin_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     (void)worker;
-    const stage_t *stage = context;
-    const or_model_t *model = stage->model;
+    const step_t *step = context;
+    const or_model_t *model = step->model;
     uint32_t width = model->shape.width;
     for (uint32_t i = begin; i < end; i++) {
-        float *x = model->x + i * model->width_stride;
-        or_tensor_read_row(model->embedding, (uint64_t)model->rows[i].token, width, x);
-        model->kernels->rmsnorm(x, stage->norm, width, model->numbers.norm_epsilon,
-                                model->h.values + i * model->width_stride);
+        if (model->share.embeds) {
+            or_tensor_read_row(model->embedding, (uint64_t)model->rows[i].token, width,
+                               model->x + (size_t)i * width);
+        }
+        norm_row(step, i);
     }
 }
 
@@ -40,64 +54,58 @@ static void store_kv(const or_pass_row_t *row, uint32_t layer, uint32_t cache_he
     }
 }
 
+// x begins with the first of `heads`, bias with the model's.
 static void add_bias(const or_model_t *model, float *x, const float *bias, or_span_t heads)
 {
-    size_t begin = (size_t)heads.begin * model->shape.head_dim;
+    uint32_t head_dim = model->shape.head_dim;
     if (bias != NULL) {
-        model->kernels->add(x + begin, bias + begin,
-                            (heads.end - heads.begin) * model->shape.head_dim);
+        model->kernels->add(x, bias + (size_t)heads.begin * head_dim,
+                            (heads.end - heads.begin) * head_dim);
     }
 }
 
 static void rotate_and_store_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     (void)worker;
-    const stage_t *stage = context;
-    const or_model_t *model = stage->model;
-    const or_layer_t *layer = &model->layers[stage->layer];
+    const step_t *step = context;
+    const or_model_t *model = step->model;
+    const or_layer_t *layer = &model->layers[step->layer];
     const or_share_t *share = &model->share;
     uint32_t head_dim = model->shape.head_dim;
     void (*rotate)(float *, const float *, const float *, uint32_t) =
         model->arch->rope_halves ? model->kernels->rope_halves : model->kernels->rope_pairs;
+    size_t query_place = or_matrix_place(&layer->query, share->heads.begin * head_dim);
+    size_t kv_place = or_matrix_place(&layer->key, share->kv_heads.begin * head_dim);
     for (uint32_t i = begin; i < end; i++) {
         const or_pass_row_t *row = &model->rows[i];
         const float *cosine = model->rope_cosine + (size_t)row->position * (head_dim / 2);
         const float *sine = model->rope_sine + (size_t)row->position * (head_dim / 2);
-        float *query = model->query + i * model->query_stride;
-        float *key = model->key + i * model->kv_stride;
-        float *value = model->value + i * model->kv_stride;
+        float *query = model->query + i * model->query_stride + query_place;
+        float *key = model->key + i * model->kv_stride + kv_place;
+        float *value = model->value + i * model->kv_stride + kv_place;
         add_bias(model, query, layer->query_bias, share->heads);
         add_bias(model, key, layer->key_bias, share->kv_heads);
         add_bias(model, value, layer->value_bias, share->kv_heads);
-        for (uint32_t h = share->heads.begin; h < share->heads.end; h++) {
+        for (uint32_t h = 0; h < share->heads.end - share->heads.begin; h++) {
             rotate(query + (size_t)h * head_dim, cosine, sine, head_dim);
         }
-        for (uint32_t h = share->kv_heads.begin; h < share->kv_heads.end; h++) {
+        for (uint32_t h = 0; h < share->kv_heads.end - share->kv_heads.begin; h++) {
             size_t offset = (size_t)h * head_dim;
             rotate(key + offset, cosine, sine, head_dim);
-            store_kv(row, stage->layer, h - share->kv_heads.begin, key + offset, value + offset);
+            store_kv(row, step->layer, h, key + offset, value + offset);
         }
     }
-}
-
-// The middle of the FFN that this rank owns.
-static or_span_t ffn_span(const or_model_t *model)
-{
-    uint32_t begin = model->share.ffn.begin * OR_SHARD_FFN_UNIT;
-    uint32_t end = model->share.ffn.end * OR_SHARD_FFN_UNIT;
-    return (or_span_t){begin, end < model->shape.ffn ? end : model->shape.ffn};
 }
 
 static void swiglu_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     (void)worker;
-    const stage_t *stage = context;
-    const or_model_t *model = stage->model;
-    or_span_t span = ffn_span(model);
-    for (uint32_t i = begin; i < end && span.begin < span.end; i++) {
-        size_t offset = i * model->ffn_stride + span.begin;
-        model->kernels->swiglu(model->gate.values + offset, model->up + offset,
-                               span.end - span.begin);
+    const step_t *step = context;
+    const or_model_t *model = step->model;
+    uint32_t units = model->share.ffn.end - model->share.ffn.begin;
+    for (uint32_t i = begin; i < end && units > 0; i++) {
+        model->kernels->swiglu(model->gate.values + i * model->gate.stride,
+                               model->up + i * model->ffn_stride, units);
     }
 }
 
@@ -105,12 +113,11 @@ static void swiglu_rows(void *context, uint32_t worker, uint32_t begin, uint32_t
 static void add_shards_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     (void)worker;
-    const stage_t *stage = context;
-    const or_model_t *model = stage->model;
+    const step_t *step = context;
+    const or_model_t *model = step->model;
     uint32_t width = model->shape.width;
     for (uint32_t i = begin; i < end; i++) {
-        float *x = model->x + i * model->width_stride;
-        float *h = model->h.values + i * model->width_stride;
+        float *h = model->h.values + i * model->h.stride;
         const float *sum = h;
         if (model->ranks->size == 1) {
             model->kernels->sum_shards(model->parts + i * model->width_stride,
@@ -118,8 +125,8 @@ static void add_shards_rows(void *context, uint32_t worker, uint32_t begin, uint
         } else {
             sum = model->gathered + i * model->width_stride;
         }
-        model->kernels->add(x, sum, width);
-        model->kernels->rmsnorm(x, stage->norm, width, model->numbers.norm_epsilon, h);
+        model->kernels->add(model->x + (size_t)i * width, sum, width);
+        norm_row(step, i);
     }
 }
 
@@ -143,11 +150,11 @@ static or_status_t exchange(or_model_t *model, uint32_t rows)
 {
     const or_ranks_t *ranks = model->ranks;
     const or_span_t shards = model->share.shards;
-    size_t part_stride = model->rows_max * model->width_stride;
-    float *mine = model->parts + shards.begin * part_stride;
-    add_subtree(model, mine, part_stride, shards.end - shards.begin, rows);
+    add_subtree(model, model->parts, model->rows_max * model->width_stride,
+                shards.end - shards.begin, rows);
     size_t floats = rows * model->width_stride;
-    or_status_t status = ranks->all_gather(ranks, mine, floats * sizeof *mine, model->gathered);
+    or_status_t status =
+        ranks->all_gather(ranks, model->parts, floats * sizeof(float), model->gathered);
     if (status == OR_OK) {
         add_subtree(model, model->gathered, floats, (uint32_t)ranks->size, rows);
     }
@@ -164,29 +171,28 @@ static or_span_t shard_inputs(uint32_t shard, uint32_t units, uint32_t unit_size
 }
 
 // x += matrix * from, cut into shards along the inputs; h = norm(x).
-static or_status_t add_projection(stage_t *stage, const or_matrix_t *matrix, uint32_t units,
+static or_status_t add_projection(step_t *step, const or_matrix_t *matrix, uint32_t units,
                                   uint32_t unit_size, or_activations_t *from, uint32_t rows)
 {
-    or_model_t *model = stage->model;
+    or_model_t *model = step->model;
     or_product_t products[OR_SHARDS];
     uint32_t count = 0;
-    for (uint32_t s = model->share.shards.begin; s < model->share.shards.end; s++) {
-        or_span_t inputs = shard_inputs(s, units, unit_size, matrix->inputs);
-        float *part = model->parts + s * model->rows_max * model->width_stride;
+    const or_span_t shards = model->share.shards;
+    for (uint32_t s = shards.begin; s < shards.end; s++) {
+        or_span_t inputs = shard_inputs(s, units, unit_size, matrix->inputs.end);
+        float *part = model->parts + (s - shards.begin) * model->rows_max * model->width_stride;
         if (inputs.begin == inputs.end) {
             memset(part, 0, rows * model->width_stride * sizeof *part);
             continue;
         }
-        or_product_t product = or_product(matrix, 0, matrix->outputs, part, model->width_stride);
-        product.input_begin = inputs.begin;
-        product.input_end = inputs.end;
-        products[count++] = product;
+        products[count] = or_product(matrix, 0, model->shape.width, part, model->width_stride);
+        products[count++].inputs = inputs;
     }
     or_products_run(model->kernels, model->workers, from, 0, rows, products, count);
     or_status_t status = model->ranks->size == 1 ? OR_OK : exchange(model, rows);
     if (status == OR_OK) {
         or_workers_run(model->workers, rows, or_workers_grain(16ull * model->shape.width),
-                       add_shards_rows, stage);
+                       add_shards_rows, step);
     }
     return status;
 }
@@ -209,56 +215,97 @@ static void project_qkv(or_model_t *model, const or_layer_t *layer, uint32_t row
 
 static void project_gate_up(or_model_t *model, const or_layer_t *layer, uint32_t rows)
 {
-    or_span_t span = ffn_span(model);
+    const or_span_t ffn = model->share.ffn;
     const or_product_t products[] = {
-        or_product(&layer->gate, span.begin, span.end, model->gate.values, model->ffn_stride),
-        or_product(&layer->up, span.begin, span.end, model->up, model->ffn_stride),
+        or_product(&layer->gate, ffn.begin, ffn.end, model->gate.values, model->gate.stride),
+        or_product(&layer->up, ffn.begin, ffn.end, model->up, model->ffn_stride),
     };
     or_products_run(model->kernels, model->workers, &model->h, 0, rows, products, 2);
+}
+
+// What x is normalised for after a layer of this stage.
+static const float *norm_after(const or_model_t *model, uint32_t layer)
+{
+    uint32_t layers = model->share.layers.end - model->share.layers.begin;
+    return layer + 1 < layers ? model->layers[layer + 1].attention_norm : model->output_norm;
 }
 
 static or_status_t run_layer(or_model_t *model, uint32_t index, uint32_t rows)
 {
     const or_model_shape_t *shape = &model->shape;
     const or_layer_t *layer = &model->layers[index];
-    stage_t stage = {.model = model, .layer = index, .norm = layer->ffn_norm};
+    step_t step = {.model = model, .layer = index, .norm = layer->ffn_norm};
 
     project_qkv(model, layer, rows);
     or_workers_run(model->workers, rows, or_workers_grain(16ull * shape->width),
-                   rotate_and_store_rows, &stage);
+                   rotate_and_store_rows, &step);
     or_attention_run(model, index, rows);
     uint32_t heads_unit = model->share.heads_unit;
-    or_status_t status = add_projection(&stage, &layer->output, shape->heads / heads_unit,
+    or_status_t status = add_projection(&step, &layer->output, shape->heads / heads_unit,
                                         heads_unit * shape->head_dim, &model->attended, rows);
     if (status != OR_OK) {
         return status;
     }
 
     project_gate_up(model, layer, rows);
-    or_workers_run(model->workers, rows, or_workers_grain(16ull * shape->ffn), swiglu_rows, &stage);
-    stage.norm =
-        index + 1 < shape->layers ? model->layers[index + 1].attention_norm : model->output_norm;
+    or_workers_run(model->workers, rows, or_workers_grain(16ull * shape->ffn), swiglu_rows, &step);
+    step.norm = norm_after(model, index);
     uint32_t units = (shape->ffn + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT;
-    return add_projection(&stage, &layer->down, units, OR_SHARD_FFN_UNIT, &model->gate, rows);
+    return add_projection(&step, &layer->down, units, OR_SHARD_FFN_UNIT, &model->gate, rows);
 }
 
-or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint32_t count)
+// x of all rows: embedded here, or the stage before's.
+static or_status_t begin_pass(or_model_t *model, uint32_t count)
 {
-    or_status_t status = or_pass_plan(model, rows, count);
-    if (status != OR_OK) {
-        return status;
+    const or_ranks_t *ranks = model->ranks;
+    uint32_t width = model->shape.width;
+    or_status_t status =
+        model->share.embeds
+            ? OR_OK
+            : ranks->take_over(ranks, model->x, (size_t)count * width * sizeof *model->x);
+    if (status == OR_OK) {
+        step_t step = {.model = model, .norm = model->layers[0].attention_norm};
+        or_workers_run(model->workers, count, or_workers_grain(16ull * width), begin_rows, &step);
     }
+    return status;
+}
+
+// h is there for the head, or x goes on to the next stage.
+static or_status_t end_pass(const or_model_t *model, uint32_t count)
+{
+    const or_ranks_t *ranks = model->ranks;
+    size_t bytes = (size_t)count * model->shape.width * sizeof *model->x;
+    return model->share.has_head ? OR_OK : ranks->pass_on(ranks, model->x, bytes);
+}
+
+or_status_t or_pass_run(or_model_t *model, uint32_t count)
+{
+    uint32_t layers = model->share.layers.end - model->share.layers.begin;
     model->row_count = 0; // the last pass's rows are written over
-    stage_t stage = {.model = model, .norm = model->layers[0].attention_norm};
-    or_workers_run(model->workers, count, or_workers_grain(16ull * model->shape.width), embed_rows,
-                   &stage);
-    for (uint32_t i = 0; status == OR_OK && i < model->shape.layers; i++) {
+    or_status_t status = begin_pass(model, count);
+    for (uint32_t i = 0; status == OR_OK && i < layers; i++) {
         status = run_layer(model, i, count);
     }
+    status = status != OR_OK ? status : end_pass(model, count);
     if (status != OR_OK) {
         or_pass_undo(model, count);
         return status;
     }
     or_pass_commit(model, count);
     return OR_OK;
+}
+
+or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint32_t count)
+{
+    if (!or_ranks_is_leader(model->ranks)) {
+        return or_fail(OR_ERR_INVALID, "only the leader of several ranks begins a pass");
+    }
+    or_status_t status = or_pass_plan(model, rows, count);
+    if (status == OR_OK && model->lockstep != NULL) {
+        status = or_lockstep_send_pass(model->lockstep, rows, count);
+        if (status != OR_OK) {
+            or_pass_undo(model, count);
+        }
+    }
+    return status != OR_OK ? status : or_pass_run(model, count);
 }

@@ -2,27 +2,64 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/model/kv_cache_internal.h"
+#include "common/model/kv_store.h"
 
 #define CACHE_LINE 64u
 
-static uint32_t pages_for(uint32_t positions)
+static uint32_t greater(uint32_t a, uint32_t b)
 {
-    return positions / OR_KV_PAGE + (positions % OR_KV_PAGE != 0);
+    return a > b ? a : b;
 }
 
-or_status_t or_kv_cache_create(uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
-                               uint32_t pages_max, or_kv_cache_t **cache_p)
+static void note(const or_kv_sequence_t *sequence, or_kv_note_t what)
 {
-    size_t page_floats = (size_t)2 * OR_KV_PAGE;
-    size_t bytes;
-    if (__builtin_mul_overflow(page_floats, layers, &page_floats) ||
-        __builtin_mul_overflow(page_floats, kv_heads, &page_floats) ||
-        __builtin_mul_overflow(page_floats, head_dim, &page_floats) ||
-        __builtin_mul_overflow(page_floats, pages_max * sizeof(float), &bytes) ||
-        bytes > SIZE_MAX / 2) {
+    or_kv_journal_t *journal = sequence->cache->journal;
+    if (journal != NULL) {
+        what.sequence = sequence->number;
+        journal->note(journal, &what);
+    }
+}
+
+// ---- sizes ----
+
+// A vector in a slot, with room that keeps floats after it aligned.
+static size_t slot_vector_bytes(or_kv_type_t type, uint32_t head_dim)
+{
+    size_t bytes = or_kv_vector_bytes(type, head_dim);
+    return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);
+}
+
+// UINT64_MAX where that is too little.
+static uint64_t multiply(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+uint64_t or_kv_page_bytes(const or_kv_shape_t *shape)
+{
+    uint64_t bytes = or_kv_vector_bytes(shape->key_type, shape->head_dim) +
+                     or_kv_vector_bytes(shape->value_type, shape->head_dim);
+    return multiply(bytes * OR_KV_PAGE, (uint64_t)shape->layers * shape->kv_heads);
+}
+
+uint64_t or_kv_slot_bytes(const or_kv_shape_t *shape)
+{
+    uint64_t bytes = slot_vector_bytes(shape->key_type, shape->head_dim) +
+                     slot_vector_bytes(shape->value_type, shape->head_dim);
+    return multiply(bytes, (uint64_t)shape->layers * shape->kv_heads);
+}
+
+// ---- the cache ----
+
+or_status_t or_kv_cache_create(const or_kv_shape_t *shape, uint32_t pages_max,
+                               or_kv_cache_t **cache_p)
+{
+    uint64_t page_bytes = or_kv_page_bytes(shape);
+    uint64_t bytes = multiply(page_bytes, pages_max);
+    if (bytes > SIZE_MAX / 2) {
         return or_fail(OR_ERR_NO_MEMORY,
                        "a KV cache of %u pages is too large; ask for a shorter context", pages_max);
     }
@@ -30,11 +67,18 @@ or_status_t or_kv_cache_create(uint32_t layers, uint32_t kv_heads, uint32_t head
     if (cache == NULL) {
         goto no_cache;
     }
-    *cache = (or_kv_cache_t){.layers = layers,
-                             .kv_heads = kv_heads,
-                             .head_dim = head_dim,
-                             .pages_max = pages_max,
-                             .page_floats = page_floats};
+    *cache = (or_kv_cache_t){
+        .shape = *shape,
+        .pages_max = pages_max,
+        .key_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->key_type, shape->head_dim),
+        .value_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->value_type, shape->head_dim),
+        .page_bytes = page_bytes,
+        .slot_key_bytes = slot_vector_bytes(shape->key_type, shape->head_dim),
+        .slot_value_bytes = slot_vector_bytes(shape->value_type, shape->head_dim)};
+    cache->holders = calloc((size_t)pages_max + 1, sizeof *cache->holders);
+    if (cache->holders == NULL) {
+        goto no_holders;
+    }
     cache->free = malloc((size_t)pages_max * sizeof *cache->free + 1);
     if (cache->free == NULL) {
         goto no_free_list;
@@ -46,7 +90,7 @@ or_status_t or_kv_cache_create(uint32_t layers, uint32_t kv_heads, uint32_t head
         goto no_pages;
     }
     cache->pages =
-        (float *)(((uintptr_t)cache->allocation + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+        (uint8_t *)(((uintptr_t)cache->allocation + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
     for (uint32_t i = 0; i < pages_max; i++) {
         cache->free[i] = pages_max - 1 - i; // page 0 is taken first
     }
@@ -57,10 +101,13 @@ or_status_t or_kv_cache_create(uint32_t layers, uint32_t kv_heads, uint32_t head
 no_pages:
     free(cache->free);
 no_free_list:
+    free(cache->holders);
+no_holders:
     free(cache);
 no_cache:
     return or_fail(OR_ERR_NO_MEMORY,
-                   "no memory for a KV cache of %zu MiB; ask for a shorter context", bytes >> 20);
+                   "no memory for a KV cache of %llu MiB; ask for a shorter context",
+                   (unsigned long long)(bytes >> 20));
 }
 
 void or_kv_cache_destroy(or_kv_cache_t **cache_p)
@@ -69,16 +116,40 @@ void or_kv_cache_destroy(or_kv_cache_t **cache_p)
     if (cache == NULL) {
         return;
     }
-    assert(cache->free_count == cache->pages_max);
+    assert(cache->first == NULL && cache->free_count == cache->pages_max);
     free(cache->allocation);
     free(cache->free);
+    free(cache->holders);
     free(cache);
     *cache_p = NULL;
 }
 
-uint32_t or_kv_cache_pages_free(const or_kv_cache_t *cache)
+void or_kv_cache_set_journal(or_kv_cache_t *cache, or_kv_journal_t *journal)
 {
-    return cache->free_count;
+    cache->journal = journal;
+}
+
+// ---- sequences ----
+
+// Into the list behind the numbers that are taken without a gap.
+static void list(or_kv_sequence_t *sequence)
+{
+    or_kv_sequence_t **link = &sequence->cache->first;
+    while (*link != NULL && (*link)->number == sequence->number) {
+        sequence->number++;
+        link = &(*link)->next;
+    }
+    sequence->next = *link;
+    *link = sequence;
+}
+
+static void unlist(or_kv_sequence_t *sequence)
+{
+    or_kv_sequence_t **link = &sequence->cache->first;
+    while (*link != sequence) {
+        link = &(*link)->next;
+    }
+    *link = sequence->next;
 }
 
 or_status_t or_kv_sequence_open(or_kv_cache_t *cache, uint32_t positions_max, uint32_t slots_max,
@@ -90,7 +161,7 @@ or_status_t or_kv_sequence_open(or_kv_cache_t *cache, uint32_t positions_max, ui
     }
     *sequence = (or_kv_sequence_t){
         .cache = cache, .positions_max = positions_max, .slots_max = slots_max, .epoch = 1};
-    sequence->pages = malloc((size_t)pages_for(positions_max) * sizeof *sequence->pages + 1);
+    sequence->pages = malloc(((size_t)positions_max / OR_KV_PAGE + 1) * sizeof *sequence->pages);
     if (sequence->pages == NULL) {
         goto no_pages;
     }
@@ -98,15 +169,17 @@ or_status_t or_kv_sequence_open(or_kv_cache_t *cache, uint32_t positions_max, ui
     if (sequence->slots == NULL) {
         goto no_slots;
     }
-    size_t slot_bytes = cache->page_floats / OR_KV_PAGE * sizeof(float);
-    sequence->slot_floats = calloc((size_t)slots_max + 1, slot_bytes);
-    if (sequence->slot_floats == NULL && slot_bytes > 0) {
-        goto no_slot_floats;
+    size_t slot_bytes = or_kv_slot_bytes(&cache->shape);
+    sequence->slot_bytes = calloc((size_t)slots_max + 1, slot_bytes);
+    if (sequence->slot_bytes == NULL && slot_bytes > 0) {
+        goto no_slot_bytes;
     }
+    list(sequence);
+    note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_OPEN, .value = slots_max});
     *sequence_p = sequence;
     return OR_OK;
 
-no_slot_floats:
+no_slot_bytes:
     free(sequence->slots);
 no_slots:
     free(sequence->pages);
@@ -117,14 +190,25 @@ no_sequence:
                    positions_max, slots_max);
 }
 
+// Forget all but the first `length` positions, which are no more than there are.
+static void cut(or_kv_sequence_t *sequence, uint32_t length)
+{
+    sequence->length = length;
+    sequence->reserved = 0;
+    or_kv_slots_forget(sequence);
+    or_kv_pages_trim(sequence);
+}
+
 void or_kv_sequence_close(or_kv_sequence_t **sequence_p)
 {
     or_kv_sequence_t *sequence = *sequence_p;
     if (sequence == NULL) {
         return;
     }
-    or_kv_sequence_truncate(sequence, 0);
-    free(sequence->slot_floats);
+    cut(sequence, 0);
+    unlist(sequence);
+    note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_CLOSE});
+    free(sequence->slot_bytes);
     free(sequence->slots);
     free(sequence->pages);
     free(sequence);
@@ -136,24 +220,141 @@ uint32_t or_kv_sequence_length(const or_kv_sequence_t *sequence)
     return sequence->length;
 }
 
+or_status_t or_kv_sequence_reserve(or_kv_sequence_t *sequence, uint32_t positions)
+{
+    if (positions > sequence->positions_max) {
+        return or_fail(OR_ERR_FULL, "%u positions exceed the context of %u", positions,
+                       sequence->positions_max);
+    }
+    uint32_t missing = or_kv_pages_missing(sequence, positions);
+    or_status_t status = or_kv_pages_check(sequence->cache, missing);
+    if (status != OR_OK) {
+        return status;
+    }
+    or_kv_pages_take(sequence, positions);
+    sequence->reserved = greater(sequence->reserved, positions);
+    if (missing > 0) {
+        note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_RESERVE, .value = positions});
+    }
+    return OR_OK;
+}
+
+void or_kv_sequence_share(or_kv_sequence_t *sequence, const or_kv_sequence_t *donor,
+                          uint32_t length)
+{
+    assert(sequence != donor && sequence->cache == donor->cache);
+    assert(length <= donor->length && length <= sequence->positions_max);
+    cut(sequence, 0);
+    sequence->length = or_kv_pages_share(sequence, donor, length);
+    note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_SHARE,
+                                  .value = sequence->length,
+                                  .donor = donor->number});
+}
+
 void or_kv_sequence_truncate(or_kv_sequence_t *sequence, uint32_t length)
 {
-    if (length < sequence->length) {
-        sequence->length = length;
+    bool shorter = length < sequence->length;
+    bool had_slots = sequence->has_slots;
+    uint32_t pages = sequence->page_count;
+    cut(sequence, shorter ? length : sequence->length);
+    if (shorter || had_slots || sequence->page_count < pages) {
+        note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_TRUNCATE, .value = sequence->length});
     }
-    or_kv_sequence_drop_slots(sequence);
-    or_kv_sequence_trim(sequence);
+}
+
+// ---- K and V ----
+
+static or_kv_vector_t position_key(const or_kv_sequence_t *sequence, uint32_t position,
+                                   uint32_t layer, uint32_t head)
+{
+    const or_kv_shape_t *shape = &sequence->cache->shape;
+    void *block = or_kv_page_keys(sequence, position / OR_KV_PAGE, layer, head);
+    return or_kv_key_vector(shape->key_type, shape->head_dim, block, position % OR_KV_PAGE);
+}
+
+static or_kv_vector_t position_value(const or_kv_sequence_t *sequence, uint32_t position,
+                                     uint32_t layer, uint32_t head)
+{
+    const or_kv_shape_t *shape = &sequence->cache->shape;
+    void *block = or_kv_page_values(sequence, position / OR_KV_PAGE, layer, head);
+    return or_kv_value_vector(shape->value_type, shape->head_dim, block, position % OR_KV_PAGE);
+}
+
+static or_kv_vector_t slot_key(const or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer,
+                               uint32_t head)
+{
+    const or_kv_shape_t *shape = &sequence->cache->shape;
+    return or_kv_slot_vector(shape->key_type, shape->head_dim,
+                             or_kv_slot_keys(sequence, slot, layer, head));
+}
+
+static or_kv_vector_t slot_value(const or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer,
+                                 uint32_t head)
+{
+    const or_kv_shape_t *shape = &sequence->cache->shape;
+    return or_kv_slot_vector(shape->value_type, shape->head_dim,
+                             or_kv_slot_values(sequence, slot, layer, head));
+}
+
+void or_kv_put_position(or_kv_sequence_t *sequence, uint32_t position, uint32_t layer,
+                        uint32_t head, const float *key, const float *value)
+{
+    or_kv_vector_t to = position_key(sequence, position, layer, head);
+    or_kv_vector_write(&to, key);
+    to = position_value(sequence, position, layer, head);
+    or_kv_vector_write(&to, value);
+}
+
+void or_kv_put_slot(or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer, uint32_t head,
+                    const float *key, const float *value)
+{
+    or_kv_vector_t to = slot_key(sequence, slot, layer, head);
+    or_kv_vector_write(&to, key);
+    to = slot_value(sequence, slot, layer, head);
+    or_kv_vector_write(&to, value);
+}
+
+void or_kv_sequence_read(const or_kv_sequence_t *sequence, uint32_t position, float *keys,
+                         float *values)
+{
+    const or_kv_shape_t *shape = &sequence->cache->shape;
+    for (uint32_t layer = 0; layer < shape->layers; layer++) {
+        for (uint32_t head = 0; head < shape->kv_heads; head++) {
+            or_kv_vector_t from = position_key(sequence, position, layer, head);
+            or_kv_vector_read(&from, keys);
+            from = position_value(sequence, position, layer, head);
+            or_kv_vector_read(&from, values);
+            keys += shape->head_dim;
+            values += shape->head_dim;
+        }
+    }
+}
+
+// ---- slots ----
+
+void or_kv_slots_forget(or_kv_sequence_t *sequence)
+{
+    sequence->epoch++;
+    sequence->has_slots = false;
 }
 
 void or_kv_sequence_drop_slots(or_kv_sequence_t *sequence)
 {
-    sequence->epoch++;
+    if (sequence->has_slots) {
+        or_kv_slots_forget(sequence);
+        note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_DROP});
+    }
 }
 
 void or_kv_sequence_drop_slots_from(or_kv_sequence_t *sequence, uint32_t first)
 {
+    bool dropped = false;
     for (uint32_t i = first; i < sequence->slots_max; i++) {
+        dropped = dropped || or_kv_slot_is_live(sequence, i, sequence->epoch);
         sequence->slots[i].epoch = 0;
+    }
+    if (dropped) {
+        note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_DROP, .value = first});
     }
 }
 
@@ -169,6 +370,17 @@ static bool is_path(const or_kv_sequence_t *sequence, const uint32_t *slots, uin
     return true;
 }
 
+static void move_slot(or_kv_sequence_t *sequence, uint32_t slot, uint32_t position, uint32_t layer,
+                      uint32_t head)
+{
+    or_kv_vector_t from = slot_key(sequence, slot, layer, head);
+    or_kv_vector_t to = position_key(sequence, position, layer, head);
+    or_kv_vector_copy(&from, &to);
+    from = slot_value(sequence, slot, layer, head);
+    to = position_value(sequence, position, layer, head);
+    or_kv_vector_copy(&from, &to);
+}
+
 or_status_t or_kv_sequence_accept(or_kv_sequence_t *sequence, const uint32_t *slots, uint32_t count)
 {
     if (count > sequence->positions_max - sequence->length) {
@@ -178,90 +390,26 @@ or_status_t or_kv_sequence_accept(or_kv_sequence_t *sequence, const uint32_t *sl
     if (!is_path(sequence, slots, count)) {
         return or_fail(OR_ERR_INVALID, "the %u accepted slots are not a path of the tree", count);
     }
-    or_status_t status = or_kv_sequence_reserve(sequence, sequence->length + count);
+    uint32_t length = sequence->length + count;
+    or_status_t status = or_kv_pages_check(sequence->cache, or_kv_pages_missing(sequence, length));
     if (status != OR_OK) {
         return status;
     }
-    const or_kv_cache_t *cache = sequence->cache;
-    for (uint32_t layer = 0; layer < cache->layers; layer++) {
-        for (uint32_t head = 0; head < cache->kv_heads; head++) {
+    or_kv_pages_take(sequence, length);
+    const or_kv_shape_t *shape = &sequence->cache->shape;
+    for (uint32_t layer = 0; layer < shape->layers; layer++) {
+        for (uint32_t head = 0; head < shape->kv_heads; head++) {
             for (uint32_t i = 0; i < count; i++) {
-                or_kv_put_position(sequence, sequence->length + i, layer, head,
-                                   or_kv_slot_keys(sequence, slots[i], layer, head),
-                                   or_kv_slot_values(sequence, slots[i], layer, head));
+                move_slot(sequence, slots[i], sequence->length + i, layer, head);
             }
         }
     }
-    sequence->length += count;
-    or_kv_sequence_drop_slots(sequence);
-    return OR_OK;
-}
-
-void or_kv_sequence_read(const or_kv_sequence_t *sequence, uint32_t position, float *keys,
-                         float *values)
-{
-    const or_kv_cache_t *cache = sequence->cache;
-    uint32_t page = position / OR_KV_PAGE;
-    uint32_t lane = position % OR_KV_PAGE;
-    for (uint32_t layer = 0; layer < cache->layers; layer++) {
-        for (uint32_t head = 0; head < cache->kv_heads; head++) {
-            const float *k = or_kv_page_keys(sequence, page, layer, head);
-            const float *v = or_kv_page_values(sequence, page, layer, head);
-            for (uint32_t d = 0; d < cache->head_dim; d++) {
-                *keys++ = k[d * OR_KV_PAGE + lane];
-                *values++ = v[lane * cache->head_dim + d];
-            }
-        }
-    }
-}
-
-void or_kv_put_position(or_kv_sequence_t *sequence, uint32_t position, uint32_t layer,
-                        uint32_t head, const float *key, const float *value)
-{
-    uint32_t head_dim = sequence->cache->head_dim;
-    uint32_t page = position / OR_KV_PAGE;
-    uint32_t lane = position % OR_KV_PAGE;
-    float *k = or_kv_page_keys(sequence, page, layer, head);
-    for (uint32_t d = 0; d < head_dim; d++) {
-        k[d * OR_KV_PAGE + lane] = key[d];
-    }
-    memcpy(or_kv_page_values(sequence, page, layer, head) + (size_t)lane * head_dim, value,
-           head_dim * sizeof *value);
-}
-
-void or_kv_put_slot(or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer, uint32_t head,
-                    const float *key, const float *value)
-{
-    uint32_t head_dim = sequence->cache->head_dim;
-    memcpy(or_kv_slot_keys(sequence, slot, layer, head), key, head_dim * sizeof *key);
-    memcpy(or_kv_slot_values(sequence, slot, layer, head), value, head_dim * sizeof *value);
-}
-
-or_status_t or_kv_sequence_reserve(or_kv_sequence_t *sequence, uint32_t positions)
-{
-    or_kv_cache_t *cache = sequence->cache;
-    if (positions > sequence->positions_max) {
-        return or_fail(OR_ERR_FULL, "%u positions exceed the context of %u", positions,
-                       sequence->positions_max);
-    }
-    uint32_t pages = pages_for(positions);
-    if (pages > sequence->page_count && pages - sequence->page_count > cache->free_count) {
-        return or_fail(
-            OR_ERR_FULL,
-            "the KV cache is full: %u of its %u pages are free; end a session or give it "
-            "more pages",
-            cache->free_count, cache->pages_max);
-    }
-    while (sequence->page_count < pages) {
-        sequence->pages[sequence->page_count++] = cache->free[--cache->free_count];
+    bool changed = count > 0 || sequence->has_slots;
+    sequence->length = length;
+    or_kv_slots_forget(sequence);
+    if (changed) {
+        note(sequence,
+             (or_kv_note_t){.kind = OR_KV_NOTE_ACCEPT, .slots = slots, .slot_count = count});
     }
     return OR_OK;
-}
-
-void or_kv_sequence_trim(or_kv_sequence_t *sequence)
-{
-    or_kv_cache_t *cache = sequence->cache;
-    while (sequence->page_count > pages_for(sequence->length)) {
-        cache->free[cache->free_count++] = sequence->pages[--sequence->page_count];
-    }
 }

@@ -9,9 +9,18 @@
 //
 // A node's ancestors lie, in position order, in the pages below `length` and then in its chain of
 // slots; attention walks them in that order, so where a token's K and V lie never changes a bit.
-// Accepting a path copies its slots to the next positions; nothing is recomputed. Pages come from
-// one pool with a bound; sequences never share a page in this version. One thread owns a cache and
-// its sequences. No allocation after create except or_kv_sequence_open.
+// Accepting a path copies its slots to the next positions; nothing is recomputed.
+//
+// Pages come from one pool with a bound and are counted: sequences that begin with the same tokens
+// can hold the same pages (or_kv_sequence_share). A shared page is never written: what would write to
+// one copies it first. K and V depend on the tokens up to their position only, so whose pages they
+// are never changes a bit.
+//
+// K and V are kept as F32, F16 or Q8_0, each rounded once when it is stored, by position and head
+// alone: so the bits do not depend on where or with what else they were computed. Slots are kept in
+// the same form. Another type is another arithmetic (or_model_arith_id).
+//
+// One thread owns a cache and its sequences. No allocation after create except or_kv_sequence_open.
 #pragma once
 
 #include <stdint.h>
@@ -24,12 +33,37 @@
 typedef struct or_kv_cache or_kv_cache_t;
 typedef struct or_kv_sequence or_kv_sequence_t;
 
-// Room for pages_max pages of `layers` x `kv_heads` x `head_dim` floats, twice. OR_ERR_NO_MEMORY.
-or_status_t or_kv_cache_create(uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
-                               uint32_t pages_max, or_kv_cache_t **cache_p);
+typedef enum {
+    OR_KV_F32,
+    OR_KV_F16,
+    OR_KV_Q8_0, // blocks of 32 numbers of one head's vector, the last one perhaps short
+} or_kv_type_t;
+// "f32", "f16", "q8_0"; NULL for a number that is none.
+const char *or_kv_type_name(or_kv_type_t type);
+// OR_ERR_INVALID, with those there are.
+or_status_t or_kv_type_parse(const char *name, or_kv_type_t *type);
+
+typedef struct {
+    uint32_t layers;
+    uint32_t kv_heads;
+    uint32_t head_dim;
+    or_kv_type_t key_type;
+    or_kv_type_t value_type;
+} or_kv_shape_t;
+
+// Bytes of one page, and of one slot.
+uint64_t or_kv_page_bytes(const or_kv_shape_t *shape);
+uint64_t or_kv_slot_bytes(const or_kv_shape_t *shape);
+
+// Room for pages_max pages. OR_ERR_NO_MEMORY.
+or_status_t or_kv_cache_create(const or_kv_shape_t *shape, uint32_t pages_max,
+                               or_kv_cache_t **cache_p);
 // All sequences must be closed before.
 void or_kv_cache_destroy(or_kv_cache_t **cache_p);
+uint32_t or_kv_cache_pages(const or_kv_cache_t *cache);
 uint32_t or_kv_cache_pages_free(const or_kv_cache_t *cache);
+// Pages that more than one sequence holds.
+uint32_t or_kv_cache_pages_shared(const or_kv_cache_t *cache);
 
 // An empty sequence of at most positions_max positions with slots_max scratch slots.
 // OR_ERR_NO_MEMORY.
@@ -39,6 +73,20 @@ void or_kv_sequence_close(or_kv_sequence_t **sequence_p);
 
 // Committed positions whose K and V are here.
 uint32_t or_kv_sequence_length(const or_kv_sequence_t *sequence);
+// Pages it holds, and those of them that nobody else holds: what closing it would give back.
+uint32_t or_kv_sequence_pages(const or_kv_sequence_t *sequence);
+uint32_t or_kv_sequence_pages_own(const or_kv_sequence_t *sequence);
+
+// Take pages for positions 0 .. positions - 1 now, so that no pass or accept up to there fails for want
+// of them; a shared page that these would write to is copied. What is reserved stays, through passes that
+// fail too, until the next truncate or share. OR_ERR_FULL if pages or positions run out (nothing taken).
+or_status_t or_kv_sequence_reserve(or_kv_sequence_t *sequence, uint32_t positions);
+
+// Begin with `donor`'s first `length` positions: whole pages are shared, the rest of the last one is
+// copied where a page for it is free and left out where none is. What the sequence held, slots included,
+// is forgotten; that the tokens are the same is the caller's to know. length is at most the donor's.
+void or_kv_sequence_share(or_kv_sequence_t *sequence, const or_kv_sequence_t *donor,
+                          uint32_t length);
 
 // Forget positions at and above `length` (no-op if shorter) and all slots; pages no longer used go
 // back to the pool.

@@ -15,6 +15,10 @@
 // Prefix rows forget the sequence's slots of earlier passes, as accept and truncate do: their
 // positions are taken. Until then a slot that holds a node cannot be given to another.
 //
+// Several ranks (ranks.h) are driven by one: on the leader everything below is called as if it were
+// alone, and the others repeat it in or_model_follow. What happens to its sequences between two passes
+// travels with the next pass, in one packed descriptor.
+//
 // One thread calls; the model's own workers help. No allocation after load.
 #pragma once
 
@@ -32,7 +36,11 @@ typedef struct {
     uint32_t rows_max;    // most rows a pass; 0: 256
     uint32_t
         sequences_max; // whose full contexts the KV pool should hold, as far as a quarter of the memory goes; 0: 2
-    uint32_t pages_max;      // KV pages, whatever sequences_max says; 0: that many sequences' worth
+    uint32_t pages_max; // KV pages, whatever sequences_max says; 0: that many sequences' worth
+    // Bytes of KV pages of all ranks of a stage together, whatever the two before say; 0: not said. Each
+    // rank holds its heads' part, and all the same number of pages: what the one with the least room can.
+    uint64_t cache_bytes;
+    or_kv_type_t cache_type_k, cache_type_v;
     const or_ranks_t *ranks; // borrowed; NULL: alone
 } or_model_options_t;
 
@@ -51,6 +59,17 @@ typedef struct {
     uint32_t parent_slot;
 } or_model_row_t;
 
+// What the model of one rank occupies.
+typedef struct {
+    uint64_t weights; // packed
+    uint64_t cache;   // KV pages, if all were used
+    uint64_t slot;    // KV of one tree node of one sequence
+    uint64_t buffers; // of a pass
+} or_model_memory_t;
+
+// Collective if options->ranks are several: they agree on the file, the arithmetic, the version and the
+// number of pages, or all fail with a sentence that names who differs (OR_ERR_MISMATCH).
+//
 // Borrows gguf until destroy. OR_ERR_FORMAT (missing or misshapen tensor, named),
 // OR_ERR_UNSUPPORTED (architecture or tensor type, named), OR_ERR_NO_MEMORY.
 or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *options,
@@ -63,6 +82,12 @@ uint32_t or_model_context(const or_model_t *model);
 uint32_t or_model_rows_max(const or_model_t *model);
 // "ref", "avx2": the kernels in use.
 const char *or_model_kernels(const or_model_t *model);
+// OR_ARITH_ID, and the cache types where they are not F32: "canonical-1/k-f16/v-q8_0". A session never
+// changes it.
+const char *or_model_arith_id(const or_model_t *model);
+or_model_memory_t or_model_memory(const or_model_t *model);
+const or_kv_cache_t *or_model_cache(const or_model_t *model);
+const or_ranks_t *or_model_ranks(const or_model_t *model);
 
 // A sequence in this model's cache, with room for the model's context and at most 4,096 slots.
 or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
@@ -76,3 +101,11 @@ or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint
 // is only computed for rows asked for; asking twice computes twice and gives the same bits.
 // OR_ERR_INVALID if out of the last pass's range.
 or_status_t or_model_logits(or_model_t *model, uint32_t first, uint32_t count, float *out);
+// The same where only the `top` greatest logits of a row matter (the lowest ids among equals): they are
+// right, and every other one is either right too or -INFINITY. From other ranks only those travel.
+or_status_t or_model_logits_top(or_model_t *model, uint32_t first, uint32_t count, uint32_t top,
+                                float *out);
+
+// On every rank but the leader: do what the leader does, until its model is destroyed (OR_OK) or
+// something fails that cannot (the sentence says what; the world must end).
+or_status_t or_model_follow(or_model_t *model);

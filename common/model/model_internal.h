@@ -1,14 +1,17 @@
 // model_internal - a loaded model, for the files of this folder.
 //
-//     model.c     load, buffers          tensors.c  the file's tensors to weights
-//     pass.c      plan, undo, commit     forward.c  the layers        attention.c     logits.c  the head
+//     load     model.c  share.c (what this rank computes)  tensors.c (the file's tensors to weights)
+//              room.c (pages of the cache)  buffers.c (memory of a pass)
+//     a pass   pass.c (plan, undo, commit)  forward.c (the layers)  attention.c  logits.c (the head)
+//     ranks    lockstep.c
 //
-// Row buffers are [rows_max][stride] with strides of whole panels, since kernels write whole
-// panels.
+// Row buffers hold what this rank's share needs, [rows_max][stride]; what products write has strides
+// of whole panels and begins with the first panel the matrix holds (or_matrix_place).
 #pragma once
 
 #include "common/model/arch.h"
 #include "common/model/kv_cache_internal.h"
+#include "common/model/lockstep.h"
 #include "common/model/model.h"
 #include "common/model/shards.h"
 #include "common/model/weights.h"
@@ -28,20 +31,34 @@ typedef struct {
 
 // What this rank computes.
 typedef struct {
+    or_span_t layers; // of its stage
+    bool embeds;      // it is in the first stage
+    bool has_head;    // it is in the last stage
     or_span_t shards;
     uint32_t heads_unit; // heads that no shard separates
     or_span_t heads;
     or_span_t kv_heads; // those of its heads
-    or_span_t ffn;      // units of the FFN's middle
+    or_span_t ffn;      // of the FFN's middle
     or_span_t vocab;
 } or_share_t;
 
 // Most slots of a sequence, and so positions of a tree.
 #define OR_TREE_POSITIONS_MAX 4096u
 
+// Most blocks of the committed text that a worker keeps decoded, where K and V are not kept as floats.
+// One more place is for those beyond.
+#define OR_DECODED_BLOCKS 64u
+
 // One worker's own memory in attention.
 typedef struct {
     float *scores; // [heads / kv_heads][score_stride]
+    // The committed text's K and V of one layer and KV head.
+    float *decoded_keys;             // [decoded_max + 1][head_dim][32]
+    float *decoded_values;           // [decoded_max + 1][32][head_dim]
+    const or_kv_sequence_t *decoded; // whose they are; NULL: nothing is decoded
+    uint32_t decoded_max;
+    uint32_t keys_decoded; // blocks 0 .. keys_decoded - 1
+    uint32_t values_decoded;
     // A node's ancestors in position order, with the committed positions of their first block.
     float *keys;                      // [blocks][head_dim][32]
     float *values;                    // [blocks][32][head_dim]
@@ -63,47 +80,67 @@ struct or_model {
     uint32_t context;
     uint32_t rows_max;
     or_workers_t *workers;
+    or_kv_shape_t cache_shape;
     or_kv_cache_t *cache;
+    or_lockstep_t *lockstep; // NULL: alone
+    char arith_id[64];
 
-    const or_gguf_tensor_t *embedding; // [width, vocab_size], read in place
-    or_layer_t *layers;
-    float *output_norm;  // [width]
-    or_matrix_t head;    // width -> vocab_size
-    float *rope_factors; // [head_dim / 2]; NULL: none
-    float *rope_cosine;  // [context][head_dim / 2]
+    const or_gguf_tensor_t *embedding; // [width, vocab_size], read in place; NULL: of another stage
+    or_layer_t *layers;                // [share.layers]
+    float *output_norm;                // [width]; NULL: of another stage
+    or_matrix_t head;                  // width -> vocab_size; empty likewise
+    float *rope_factors;               // [head_dim / 2]; NULL: none
+    float *rope_cosine;                // [context][head_dim / 2]
     float *rope_sine;
+    uint64_t weight_bytes; // of all tensors above
 
+    uint64_t buffer_bytes; // all below together
     size_t width_stride;
     size_t query_stride;
     size_t kv_stride;
     size_t ffn_stride;
     size_t score_stride;
-    float *x;                  // the residual stream
+    float *x;                  // [rows_max][width], the residual stream: no gaps, it travels
     or_activations_t h;        // x normalised for what comes next; after a pass: for the head
     float *query;              // [rows_max][query_stride]
     float *key;                // [rows_max][kv_stride]
     float *value;              // [rows_max][kv_stride]
-    or_activations_t attended; // [rows_max][query_stride]
-    or_activations_t gate;     // [rows_max][ffn_stride]
+    or_activations_t attended; // [rows_max][share.heads][head_dim]
+    or_activations_t gate;     // [rows_max][share.ffn]
     float *up;                 // [rows_max][ffn_stride]
-    float *parts;              // [OR_SHARDS][rows_max][width_stride] partial sums
+    float *parts;              // [share.shards][rows_max][width_stride] partial sums
     float *gathered; // [ranks][rows_max][width_stride] their sums by rank; NULL for one rank
     or_attention_scratch_t *scratch; // [threads]
 
     uint32_t vocab_share_max; // the most vocabulary rows a rank owns
     size_t vocab_stride;
-    float *logits;          // [logits_rows][vocab_stride]
-    float *logits_sent;     // [logits_rows][vocab_share_max]; NULL for one rank
-    float *logits_received; // [ranks][logits_rows][vocab_share_max]; NULL for one rank
+    float *logits;      // [logits_rows][vocab_stride], from the head's first panel on; last stage
+    float *logits_sent; // [logits_rows][vocab_share_max]; last stage of several ranks
+    float *logits_received; // [ranks][logits_rows][vocab_share_max]; leader of several ranks
 
     or_pass_row_t *rows; // [rows_max]
     uint32_t row_count;  // of the last pass
 };
 
-// Check all tensors against architecture and shape and pack them into model's weights. On failure
-// or_tensors_free cleans up.
+// Check all of the file's tensors against architecture and shape, whichever rank they are for: so
+// that all refuse the same file.
+or_status_t or_tensors_check(const or_model_t *model);
+// Pack this rank's share of them into model's weights. On failure or_tensors_free cleans up.
 or_status_t or_tensors_load(or_model_t *model);
 void or_tensors_free(or_model_t *model);
+// Is the matrix at this offset of or_layer_t quantised in some layer of the file? After the check.
+bool or_tensors_quantised(const or_model_t *model, size_t offset);
+
+// What this rank computes, from shape, ranks and the file's types. OR_ERR_UNSUPPORTED or
+// OR_ERR_INVALID for a number of ranks or stages that is not possible.
+or_status_t or_share_cut(or_model_t *model);
+
+// The memory of a pass. On failure or_buffers_free cleans up. OR_ERR_NO_MEMORY.
+or_status_t or_buffers_create(or_model_t *model);
+void or_buffers_free(or_model_t *model);
+
+// Pages this rank has room for; 0 where options->cache_bytes are less than one.
+uint32_t or_room_pages(const or_model_t *model, const or_model_options_t *options);
 
 // Check the rows, take their pages and slots, and write model->rows. On failure all is as before.
 or_status_t or_pass_plan(or_model_t *model, const or_model_row_t *rows, uint32_t count);
@@ -111,6 +148,11 @@ or_status_t or_pass_plan(or_model_t *model, const or_model_row_t *rows, uint32_t
 void or_pass_undo(or_model_t *model, uint32_t count);
 // Let the sequences grow by their prefix rows.
 void or_pass_commit(or_model_t *model, uint32_t count);
+// What follows a plan of `count` rows on every rank: this rank's part of the layers, then commit, or
+// undo if it fails.
+or_status_t or_pass_run(or_model_t *model, uint32_t count);
 
+// Blocks a worker keeps decoded: none where K and V are kept as floats.
+uint32_t or_attention_decoded_max(const or_model_t *model);
 // Attention of `rows` rows in one layer, whose K and V are stored: query -> attended.
 void or_attention_run(or_model_t *model, uint32_t layer, uint32_t rows);

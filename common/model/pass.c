@@ -16,9 +16,9 @@ static or_status_t plan_prefix_row(or_pass_row_t *row)
 {
     or_kv_sequence_t *sequence = row->sequence;
     uint32_t position = sequence->length + sequence->pending;
-    or_status_t status = or_kv_sequence_reserve(sequence, position + 1);
-    if (status != OR_OK) {
-        return status;
+    if (position >= sequence->positions_max) {
+        return or_fail(OR_ERR_FULL, "%u positions exceed the context of %u", position + 1,
+                       sequence->positions_max);
     }
     sequence->pending++;
     row->position = position;
@@ -57,7 +57,29 @@ static or_status_t plan_tree_row(or_pass_row_t *row, uint32_t parent, uint32_t i
     row->position = committed + depth;
     row->committed = committed;
     sequence->slots[row->slot] = (or_kv_slot_t){parent, depth, epoch};
+    sequence->has_slots = true;
     return OR_OK;
+}
+
+// The pages of all prefix rows, or none: where they run out no sequence has taken any, and no shared
+// page was copied. Each sequence is counted at its first prefix row.
+static or_status_t take_pages(const or_model_t *model, uint32_t count)
+{
+    uint64_t missing = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const or_pass_row_t *row = &model->rows[i];
+        if (row->slot == OR_KV_NO_SLOT && row->position == row->sequence->length) {
+            missing += or_kv_pages_missing(row->sequence, row->position + row->sequence->pending);
+        }
+    }
+    or_status_t status = or_kv_pages_check(model->cache, missing);
+    for (uint32_t i = 0; status == OR_OK && i < count; i++) {
+        const or_pass_row_t *row = &model->rows[i];
+        if (row->slot == OR_KV_NO_SLOT) {
+            or_kv_pages_take(row->sequence, row->position + 1);
+        }
+    }
+    return status;
 }
 
 // Undo rows of which the first `tree_rows_end` may have taken a slot.
@@ -71,7 +93,7 @@ static void undo(or_model_t *model, uint32_t count, uint32_t tree_rows_end)
     }
     for (uint32_t i = 0; i < count; i++) {
         model->rows[i].sequence->pending = 0;
-        or_kv_sequence_trim(model->rows[i].sequence);
+        or_kv_pages_trim(model->rows[i].sequence);
     }
 }
 
@@ -107,7 +129,11 @@ or_status_t or_pass_plan(or_model_t *model, const or_model_row_t *rows, uint32_t
             return status;
         }
     }
-    return OR_OK;
+    or_status_t status = take_pages(model, count);
+    if (status != OR_OK) {
+        undo(model, count, count);
+    }
+    return status;
 }
 
 void or_pass_undo(or_model_t *model, uint32_t count)
@@ -115,7 +141,7 @@ void or_pass_undo(or_model_t *model, uint32_t count)
     undo(model, count, count);
     // The pass may have written over nodes of the epoch before.
     for (uint32_t i = 0; i < count; i++) {
-        or_kv_sequence_drop_slots(model->rows[i].sequence);
+        or_kv_slots_forget(model->rows[i].sequence);
     }
 }
 

@@ -21,7 +21,12 @@ static or_status_t broadcast_alone(const or_ranks_t *ranks, void *data, size_t b
 
 const or_ranks_t *or_ranks_single(void)
 {
-    static const or_ranks_t single = {
-        .rank = 0, .size = 1, .all_gather = gather_alone, .broadcast = broadcast_alone};
+    static const or_ranks_t single = {.rank = 0,
+                                      .size = 1,
+                                      .stages = 1,
+                                      .all_gather = gather_alone,
+                                      .collect = gather_alone,
+                                      .gather_world = gather_alone,
+                                      .broadcast = broadcast_alone};
     return &single;
 }

@@ -5,7 +5,8 @@
 //     rank r of R owns shards r 8/R .. (r + 1) 8/R - 1                     (R = 1, 2, 4, 8: an aligned subtree)
 //     partial sums:  ((0+1)+(2+3)) + ((4+5)+(6+7)), an empty shard contributes +0
 //
-// Because the cut and the tree never depend on R, 1, 2, 4 and 8 ranks give the same bits.
+// Because the cut and the tree never depend on R, 1, 2, 4 and 8 ranks give the same bits. Stages
+// (ranks.h) cut between layers, where the bits are the same whatever follows.
 #pragma once
 
 #include <stdint.h>
@@ -26,6 +27,17 @@ static inline or_span_t or_shard_span(uint32_t shard, uint32_t units)
                        (uint32_t)((uint64_t)(shard + 1) * units / OR_SHARDS)};
 }
 
+// Units of some shards, at least one.
+static inline or_span_t or_shards_units(or_span_t shards, uint32_t units)
+{
+    return (or_span_t){or_shard_span(shards.begin, units).begin,
+                       or_shard_span(shards.end - 1, units).end};
+}
+
 // Shards of one rank. OR_ERR_UNSUPPORTED for sizes other than 1, 2, 4, 8 (the sentence names them,
-// and --pp as what comes).
+// and --pp for other counts).
 or_status_t or_shards_of_rank(int rank, int size, or_span_t *shards);
+
+// Layers of one stage: floor(stage L / stages) .. floor((stage + 1) L / stages) - 1, at least one.
+// OR_ERR_INVALID if there are more stages than layers.
+or_status_t or_layers_of_stage(int stage, int stages, uint32_t layers, or_span_t *span);

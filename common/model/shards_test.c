@@ -1,5 +1,7 @@
-// Goal: shards cover all units once, and ranks own aligned, complete groups of shards.
-// Method: walk them for many unit counts and all legal rank counts; try the illegal ones.
+// Goal: shards cover all units once, ranks own aligned, complete groups of shards, and stages cover
+// all layers.
+// Method: walk them for many counts of units, layers, stages and all legal rank counts; try the
+// illegal ones.
 #include "common/model/shards.h"
 
 #include <string.h>
@@ -46,6 +48,30 @@ static void ranks_own_aligned_groups(void **state)
     }
 }
 
+static void stages_cover_all_layers(void **state)
+{
+    (void)state;
+    or_span_t span;
+    for (uint32_t layers = 1; layers <= 40; layers++) {
+        for (int stages = 1; stages <= (int)layers; stages++) {
+            uint32_t next = 0;
+            for (int stage = 0; stage < stages; stage++) {
+                assert_int_equal(or_layers_of_stage(stage, stages, layers, &span), OR_OK);
+                assert_int_equal(span.begin, next);
+                assert_in_range(span.end - span.begin, layers / (uint32_t)stages,
+                                layers / (uint32_t)stages + 1);
+                next = span.end;
+            }
+            assert_int_equal(next, layers);
+        }
+        assert_int_equal(or_layers_of_stage(0, (int)layers + 1, layers, &span), OR_ERR_INVALID);
+        assert_non_null(strstr(or_error_text(), "--pp"));
+    }
+    assert_int_equal(or_layers_of_stage(2, 2, 4, &span), OR_ERR_INVALID);
+    assert_int_equal(or_layers_of_stage(-1, 2, 4, &span), OR_ERR_INVALID);
+    assert_int_equal(or_layers_of_stage(0, 0, 4, &span), OR_ERR_INVALID);
+}
+
 static void one_rank_gathers_itself(void **state)
 {
     (void)state;
@@ -64,6 +90,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shards_cover_all_units),
         cmocka_unit_test(ranks_own_aligned_groups),
+        cmocka_unit_test(stages_cover_all_layers),
         cmocka_unit_test(one_rank_gathers_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

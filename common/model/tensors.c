@@ -45,11 +45,20 @@ static or_status_t find(const or_gguf_t *gguf, const char *name, uint32_t inputs
     return OR_OK;
 }
 
-static or_status_t load_vector(const or_gguf_t *gguf, const char *name, uint32_t length,
+// Once a tensor is packed its pages of the file are not needed any more. The embedding is read in
+// every pass.
+static void give_back(const or_model_t *model, const or_gguf_tensor_t *tensor)
+{
+    if (tensor != model->embedding) {
+        or_gguf_release(model->gguf, tensor);
+    }
+}
+
+static or_status_t load_vector(or_model_t *model, const char *name, uint32_t length,
                                float **vector_p)
 {
     const or_gguf_tensor_t *tensor;
-    or_status_t status = find(gguf, name, length, 1, &tensor);
+    or_status_t status = find(model->gguf, name, length, 1, &tensor);
     if (status != OR_OK) {
         return status;
     }
@@ -58,16 +67,22 @@ static or_status_t load_vector(const or_gguf_t *gguf, const char *name, uint32_t
         return or_fail(OR_ERR_NO_MEMORY, "no memory for tensor %s", name);
     }
     or_tensor_read_row(tensor, 0, length, vector);
+    give_back(model, tensor);
+    model->weight_bytes += length * sizeof *vector;
     *vector_p = vector;
     return OR_OK;
 }
 
-static or_status_t load_matrix(const or_gguf_t *gguf, const char *name, uint32_t inputs,
-                               uint32_t outputs, or_matrix_t *matrix)
+static or_status_t load_matrix(or_model_t *model, const char *name, or_span_t outputs,
+                               or_span_t inputs, or_matrix_t *matrix)
 {
-    const or_gguf_tensor_t *tensor;
-    or_status_t status = find(gguf, name, inputs, outputs, &tensor);
-    return status != OR_OK ? status : or_matrix_pack(tensor, matrix);
+    const or_gguf_tensor_t *tensor = or_gguf_find_tensor(model->gguf, name);
+    or_status_t status = or_matrix_pack(tensor, outputs, inputs, matrix);
+    if (status == OR_OK) {
+        give_back(model, tensor);
+        model->weight_bytes += matrix->bytes;
+    }
+    return status;
 }
 
 // What divides the frequencies of rotation, where the file has it.
@@ -78,7 +93,7 @@ static or_status_t load_rope_factors(or_model_t *model)
     if (name == NULL || or_gguf_find_tensor(model->gguf, name) == NULL) {
         return OR_OK;
     }
-    or_status_t status = load_vector(model->gguf, name, count, &model->rope_factors);
+    or_status_t status = load_vector(model, name, count, &model->rope_factors);
     for (uint32_t i = 0; status == OR_OK && i < count; i++) {
         float factor = model->rope_factors[i];
         if (!isfinite(factor) || factor <= 0) {
@@ -89,18 +104,39 @@ static or_status_t load_rope_factors(or_model_t *model)
     return status;
 }
 
+static or_span_t times(or_span_t span, uint32_t factor)
+{
+    return (or_span_t){span.begin * factor, span.end * factor};
+}
+
+// What this rank has of a dimension.
+static or_span_t share_of(const or_model_t *model, or_dim_t dim)
+{
+    switch (dim) {
+    case OR_DIM_QUERY:
+        return times(model->share.heads, model->shape.head_dim);
+    case OR_DIM_KV:
+        return times(model->share.kv_heads, model->shape.head_dim);
+    case OR_DIM_FFN:
+        return model->share.ffn;
+    case OR_DIM_WIDTH:
+    case OR_DIM_ONE:
+        break;
+    }
+    return (or_span_t){0, or_arch_dim(&model->shape, dim)};
+}
+
 static or_status_t load_layer(or_model_t *model, uint32_t index)
 {
-    char *layer = (char *)&model->layers[index];
+    char *layer = (char *)&model->layers[index - model->share.layers.begin];
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
         tensor_name_t name = layer_tensor_name(index, t->suffix);
-        uint32_t inputs = or_arch_dim(&model->shape, t->inputs);
         or_status_t status =
             t->outputs == OR_DIM_ONE
-                ? load_vector(model->gguf, name.text, inputs, (float **)(layer + t->offset))
-                : load_matrix(model->gguf, name.text, inputs,
-                              or_arch_dim(&model->shape, t->outputs),
-                              (or_matrix_t *)(layer + t->offset));
+                ? load_vector(model, name.text, or_arch_dim(&model->shape, t->inputs),
+                              (float **)(layer + t->offset))
+                : load_matrix(model, name.text, share_of(model, t->outputs),
+                              share_of(model, t->inputs), (or_matrix_t *)(layer + t->offset));
         if (status != OR_OK) {
             return status;
         }
@@ -136,8 +172,9 @@ static bool is_known(const or_model_t *model, or_gguf_string_t string)
 static or_status_t refuse_unknown_tensors(const or_model_t *model)
 {
     const or_arch_t *arch = model->arch;
-    uint64_t known =
-        2 + (or_gguf_find_tensor(model->gguf, arch->head) != NULL) + (model->rope_factors != NULL);
+    bool has_factors =
+        arch->rope_factors != NULL && or_gguf_find_tensor(model->gguf, arch->rope_factors) != NULL;
+    uint64_t known = 2 + (or_gguf_find_tensor(model->gguf, arch->head) != NULL) + has_factors;
     for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
         known += model->shape.layers;
     }
@@ -156,37 +193,84 @@ static or_status_t refuse_unknown_tensors(const or_model_t *model)
     return OR_OK;
 }
 
-or_status_t or_tensors_load(or_model_t *model)
+static or_status_t check_layer(const or_model_t *model, uint32_t index)
 {
-    const or_arch_t *arch = model->arch;
-    const or_gguf_t *gguf = model->gguf;
-    const or_model_shape_t *shape = &model->shape;
-    or_status_t status =
-        find(gguf, arch->embedding, shape->width, shape->vocab_size, &model->embedding);
-    status = status != OR_OK
-                 ? status
-                 : load_vector(gguf, arch->output_norm, shape->width, &model->output_norm);
-    status = status != OR_OK ? status : load_rope_factors(model);
-    if (status != OR_OK) {
-        return status;
-    }
-    bool tied = or_gguf_find_tensor(gguf, arch->head) == NULL;
-    status = load_matrix(gguf, tied ? arch->embedding : arch->head, shape->width, shape->vocab_size,
-                         &model->head);
-    if (status != OR_OK) {
-        return status;
-    }
-    model->layers = or_zeroed(shape->layers, sizeof *model->layers);
-    if (model->layers == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for %u layers", shape->layers);
-    }
-    for (uint32_t i = 0; i < shape->layers; i++) {
-        status = load_layer(model, i);
+    const or_gguf_tensor_t *tensor;
+    for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
+        or_status_t status = find(model->gguf, layer_tensor_name(index, t->suffix).text,
+                                  or_arch_dim(&model->shape, t->inputs),
+                                  or_arch_dim(&model->shape, t->outputs), &tensor);
         if (status != OR_OK) {
             return status;
         }
     }
-    return refuse_unknown_tensors(model);
+    return OR_OK;
+}
+
+or_status_t or_tensors_check(const or_model_t *model)
+{
+    const or_arch_t *arch = model->arch;
+    const or_model_shape_t *shape = &model->shape;
+    const or_gguf_tensor_t *tensor;
+    or_status_t status =
+        find(model->gguf, arch->embedding, shape->width, shape->vocab_size, &tensor);
+    status =
+        status != OR_OK ? status : find(model->gguf, arch->output_norm, shape->width, 1, &tensor);
+    if (status == OR_OK && or_gguf_find_tensor(model->gguf, arch->head) != NULL) {
+        status = find(model->gguf, arch->head, shape->width, shape->vocab_size, &tensor);
+    }
+    for (uint32_t i = 0; status == OR_OK && i < shape->layers; i++) {
+        status = check_layer(model, i);
+    }
+    return status != OR_OK ? status : refuse_unknown_tensors(model);
+}
+
+bool or_tensors_quantised(const or_model_t *model, size_t offset)
+{
+    const or_arch_tensor_t *t = model->arch->layer_tensors;
+    while (t->offset != offset) {
+        t++;
+    }
+    bool quantised = false;
+    for (uint32_t i = 0; i < model->shape.layers; i++) {
+        tensor_name_t name = layer_tensor_name(i, t->suffix);
+        const or_gguf_tensor_t *tensor = or_gguf_find_tensor(model->gguf, name.text);
+        quantised = quantised || or_gguf_tensor_block(tensor->type).elements > 1;
+    }
+    return quantised;
+}
+
+// The output norm and the head: the embedding where the file has no other.
+static or_status_t load_head(or_model_t *model)
+{
+    const or_arch_t *arch = model->arch;
+    bool tied = or_gguf_find_tensor(model->gguf, arch->head) == NULL;
+    or_status_t status =
+        load_vector(model, arch->output_norm, model->shape.width, &model->output_norm);
+    return status != OR_OK
+               ? status
+               : load_matrix(model, tied ? arch->embedding : arch->head, model->share.vocab,
+                             share_of(model, OR_DIM_WIDTH), &model->head);
+}
+
+or_status_t or_tensors_load(or_model_t *model)
+{
+    const or_span_t layers = model->share.layers;
+    if (model->share.embeds) {
+        model->embedding = or_gguf_find_tensor(model->gguf, model->arch->embedding);
+    }
+    model->layers = or_zeroed(layers.end - layers.begin, sizeof *model->layers);
+    if (model->layers == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for %u layers", layers.end - layers.begin);
+    }
+    or_status_t status = load_rope_factors(model);
+    if (status == OR_OK && model->share.has_head) {
+        status = load_head(model);
+    }
+    for (uint32_t i = layers.begin; status == OR_OK && i < layers.end; i++) {
+        status = load_layer(model, i);
+    }
+    return status;
 }
 
 static void free_layer(const or_arch_t *arch, char *layer)
@@ -202,7 +286,8 @@ static void free_layer(const or_arch_t *arch, char *layer)
 
 void or_tensors_free(or_model_t *model)
 {
-    for (uint32_t i = 0; model->layers != NULL && i < model->shape.layers; i++) {
+    uint32_t layers = model->share.layers.end - model->share.layers.begin;
+    for (uint32_t i = 0; model->layers != NULL && i < layers; i++) {
         free_layer(model->arch, (char *)&model->layers[i]);
     }
     free(model->layers);

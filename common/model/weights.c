@@ -57,44 +57,64 @@ static void pack_32_bits(const unsigned char *row, uint32_t inputs, float *out)
     }
 }
 
-// A row of the file into lane `lane` of a panel.
+// The inputs that are here of a row of the file, into lane `lane` of a panel.
 static void pack_row(const or_matrix_t *m, const unsigned char *row, void *panel, uint32_t lane)
 {
+    or_tensor_block_t block = or_gguf_tensor_block(m->type);
+    const unsigned char *from = row + (size_t)m->inputs.begin / block.elements * block.bytes;
+    uint32_t inputs = m->inputs.end - m->inputs.begin;
     switch (m->type) {
     case OR_TENSOR_F32:
-        pack_32_bits(row, m->inputs, (float *)panel + lane);
+        pack_32_bits(from, inputs, (float *)panel + lane);
         break;
     case OR_TENSOR_F16:
     case OR_TENSOR_BF16:
-        pack_16_bits(row, m->inputs, (uint16_t *)panel + lane);
+        pack_16_bits(from, inputs, (uint16_t *)panel + lane);
         break;
     case OR_TENSOR_Q8_0:
-        or_pack_q8_0(row, m->inputs / OR_QUANT_BLOCK, panel, lane);
+        or_pack_q8_0(from, inputs / OR_QUANT_BLOCK, panel, lane);
         break;
     case OR_TENSOR_Q4_0:
-        or_pack_q4_0(row, m->inputs / OR_QUANT_BLOCK, panel, lane);
+        or_pack_q4_0(from, inputs / OR_QUANT_BLOCK, panel, lane);
         break;
     }
 }
 
-or_status_t or_matrix_pack(const or_gguf_tensor_t *tensor, or_matrix_t *matrix)
+or_span_t or_panels_of(or_span_t outputs)
 {
-    or_matrix_t m = {.type = (or_tensor_type_t)tensor->type,
-                     .inputs = (uint32_t)tensor->dims[0],
-                     .outputs = (uint32_t)tensor->dims[1]};
-    size_t units = m.inputs / or_gguf_tensor_block(m.type).elements;
+    uint32_t begin = outputs.begin / OR_PANEL;
+    return (or_span_t){begin,
+                       outputs.begin == outputs.end ? begin : (outputs.end - 1) / OR_PANEL + 1};
+}
+
+or_status_t or_matrix_pack(const or_gguf_tensor_t *tensor, or_span_t outputs, or_span_t inputs,
+                           or_matrix_t *matrix)
+{
+    or_matrix_t m = {
+        .type = (or_tensor_type_t)tensor->type, .panels = or_panels_of(outputs), .inputs = inputs};
+    size_t units = (inputs.end - inputs.begin) / or_gguf_tensor_block(m.type).elements;
     size_t panel_bytes = units * panel_unit_bytes(m.type);
+    uint32_t panel_count = m.panels.end - m.panels.begin;
     m.panel_stride = or_matrix_is_quantised(&m) ? units : units * OR_PANEL;
-    m.panel_count = m.outputs / OR_PANEL + (m.outputs % OR_PANEL != 0);
-    m.panels = or_zeroed(m.panel_count, panel_bytes);
-    if (m.panels == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for tensor %.*s (%u x %u)",
-                       (int)tensor->name.length, tensor->name.bytes, m.inputs, m.outputs);
+    m.bytes = panel_count * panel_bytes;
+    if (m.bytes == 0) {
+        *matrix = m;
+        return OR_OK;
     }
-    size_t row_bytes = tensor->bytes / m.outputs;
-    for (uint32_t n = 0; n < m.outputs; n++) {
-        const unsigned char *row = (const unsigned char *)tensor->data + n * row_bytes;
-        pack_row(&m, row, (char *)m.panels + n / OR_PANEL * panel_bytes, n % OR_PANEL);
+    m.memory = or_zeroed(panel_count, panel_bytes);
+    if (m.memory == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for tensor %.*s (%u x %u)",
+                       (int)tensor->name.length, tensor->name.bytes, inputs.end - inputs.begin,
+                       outputs.end - outputs.begin);
+    }
+    size_t row_bytes = tensor->bytes / tensor->dims[1];
+    for (uint32_t panel = 0; panel < panel_count; panel++) {
+        size_t first = (size_t)(m.panels.begin + panel) * OR_PANEL;
+        for (uint32_t lane = 0; lane < OR_PANEL && first + lane < tensor->dims[1]; lane++) {
+            const unsigned char *row =
+                (const unsigned char *)tensor->data + (first + lane) * row_bytes;
+            pack_row(&m, row, (char *)m.memory + panel * panel_bytes, lane);
+        }
     }
     *matrix = m;
     return OR_OK;
@@ -102,8 +122,8 @@ or_status_t or_matrix_pack(const or_gguf_tensor_t *tensor, or_matrix_t *matrix)
 
 void or_matrix_free(or_matrix_t *matrix)
 {
-    free(matrix->panels);
-    matrix->panels = NULL;
+    free(matrix->memory);
+    *matrix = (or_matrix_t){0};
 }
 
 or_status_t or_activations_init(or_activations_t *activations, size_t rows, size_t width,
@@ -111,8 +131,10 @@ or_status_t or_activations_init(or_activations_t *activations, size_t rows, size
 {
     or_activations_t a = {.stride = (width + OR_PANEL - 1) / OR_PANEL * OR_PANEL,
                           .blocks_stride = width / OR_QUANT_BLOCK};
+    a.bytes = rows * a.stride * sizeof *a.values;
     a.values = or_zeroed(rows * a.stride, sizeof *a.values);
     if (quantised) {
+        a.bytes += rows * a.blocks_stride * (OR_QUANT_BLOCK + sizeof *a.scales + sizeof *a.sums);
         a.quants = or_zeroed(rows * a.blocks_stride, OR_QUANT_BLOCK);
         a.scales = or_zeroed(rows * a.blocks_stride, sizeof *a.scales);
         a.sums = or_zeroed(rows * a.blocks_stride, sizeof *a.sums);
@@ -139,10 +161,8 @@ or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end,
                         size_t y_stride)
 {
     return (or_product_t){.matrix = matrix,
-                          .panel_begin = begin / OR_PANEL,
-                          .panel_end = end / OR_PANEL + (end % OR_PANEL != 0),
-                          .input_begin = 0,
-                          .input_end = matrix->inputs,
+                          .panels = or_panels_of((or_span_t){begin, end}),
+                          .inputs = matrix->inputs,
                           .y = y,
                           .y_stride = y_stride};
 }
@@ -158,55 +178,68 @@ typedef struct {
     uint32_t block_end;
 } product_list_t;
 
-static void run_floats(const product_list_t *list, const or_product_t *p, uint32_t begin,
+// `panel` counts the matrix's panels from the first that is here, `input` its inputs likewise.
+static void run_floats(const product_list_t *list, const or_product_t *p, uint32_t panel,
                        uint32_t panels, float *y)
 {
     const or_matrix_t *m = p->matrix;
-    size_t at = begin * m->panel_stride + (size_t)p->input_begin * OR_PANEL;
-    uint32_t inputs = p->input_end - p->input_begin;
-    const float *x = list->x->values + list->first * list->x->stride + p->input_begin;
+    uint32_t input = p->inputs.begin - m->inputs.begin;
+    size_t at = panel * m->panel_stride + (size_t)input * OR_PANEL;
+    uint32_t inputs = p->inputs.end - p->inputs.begin;
+    const float *x = list->x->values + list->first * list->x->stride + input;
     if (m->type == OR_TENSOR_F32) {
-        list->kernels->matmul_f32((const float *)m->panels + at, m->panel_stride, panels, inputs, x,
+        list->kernels->matmul_f32((const float *)m->memory + at, m->panel_stride, panels, inputs, x,
                                   list->x->stride, list->rows, y, p->y_stride);
     } else if (m->type == OR_TENSOR_F16) {
-        list->kernels->matmul_f16((const uint16_t *)m->panels + at, m->panel_stride, panels, inputs,
+        list->kernels->matmul_f16((const uint16_t *)m->memory + at, m->panel_stride, panels, inputs,
                                   x, list->x->stride, list->rows, y, p->y_stride);
     } else {
-        list->kernels->matmul_bf16((const uint16_t *)m->panels + at, m->panel_stride, panels,
+        list->kernels->matmul_bf16((const uint16_t *)m->memory + at, m->panel_stride, panels,
                                    inputs, x, list->x->stride, list->rows, y, p->y_stride);
     }
 }
 
-static void run_quantised(const product_list_t *list, const or_product_t *p, uint32_t begin,
+// Blocks of inputs that a quantised product reads, counted from the first that is here.
+static or_span_t blocks_of(const or_product_t *p)
+{
+    uint32_t first = p->matrix->inputs.begin;
+    assert(first % OR_QUANT_BLOCK == 0 && p->inputs.begin % OR_QUANT_BLOCK == 0 &&
+           p->inputs.end % OR_QUANT_BLOCK == 0);
+    return (or_span_t){(p->inputs.begin - first) / OR_QUANT_BLOCK,
+                       (p->inputs.end - first) / OR_QUANT_BLOCK};
+}
+
+static void run_quantised(const product_list_t *list, const or_product_t *p, uint32_t panel,
                           uint32_t panels, float *y)
 {
     const or_matrix_t *m = p->matrix;
-    assert(p->input_begin % OR_QUANT_BLOCK == 0 && p->input_end % OR_QUANT_BLOCK == 0);
-    uint32_t block = p->input_begin / OR_QUANT_BLOCK;
-    uint32_t blocks = p->input_end / OR_QUANT_BLOCK - block;
-    size_t at = begin * m->panel_stride + block;
-    size_t x_at = list->first * list->x->blocks_stride + block;
+    or_span_t blocks = blocks_of(p);
+    size_t at = panel * m->panel_stride + blocks.begin;
+    size_t x_at = list->first * list->x->blocks_stride + blocks.begin;
     or_q8_rows_t x = {.quants = list->x->quants + x_at * OR_QUANT_BLOCK,
                       .scales = list->x->scales + x_at,
                       .sums = list->x->sums + x_at,
                       .blocks_stride = list->x->blocks_stride};
     if (m->type == OR_TENSOR_Q8_0) {
-        list->kernels->matmul_q8_0((const or_q8_panel_block_t *)m->panels + at, m->panel_stride,
-                                   panels, blocks, &x, list->rows, y, p->y_stride);
+        list->kernels->matmul_q8_0((const or_q8_panel_block_t *)m->memory + at, m->panel_stride,
+                                   panels, blocks.end - blocks.begin, &x, list->rows, y,
+                                   p->y_stride);
     } else {
-        list->kernels->matmul_q4_0((const or_q4_panel_block_t *)m->panels + at, m->panel_stride,
-                                   panels, blocks, &x, list->rows, y, p->y_stride);
+        list->kernels->matmul_q4_0((const or_q4_panel_block_t *)m->memory + at, m->panel_stride,
+                                   panels, blocks.end - blocks.begin, &x, list->rows, y,
+                                   p->y_stride);
     }
 }
 
 static void run_product(const product_list_t *list, const or_product_t *p, uint32_t begin,
                         uint32_t end)
 {
-    float *y = p->y + (size_t)begin * OR_PANEL;
+    uint32_t panel = begin - p->matrix->panels.begin;
+    float *y = p->y + (size_t)panel * OR_PANEL;
     if (or_matrix_is_quantised(p->matrix)) {
-        run_quantised(list, p, begin, end - begin, y);
+        run_quantised(list, p, panel, end - begin, y);
     } else {
-        run_floats(list, p, begin, end - begin, y);
+        run_floats(list, p, panel, end - begin, y);
     }
 }
 
@@ -218,11 +251,11 @@ static void run_panels(void *context, uint32_t worker, uint32_t begin, uint32_t 
     uint32_t first = 0;
     for (uint32_t i = 0; i < list->count && first < end; i++) {
         const or_product_t *p = &list->products[i];
-        uint32_t after = first + (p->panel_end - p->panel_begin);
+        uint32_t after = first + (p->panels.end - p->panels.begin);
         uint32_t from = begin > first ? begin : first;
         uint32_t to = end < after ? end : after;
         if (from < to) {
-            run_product(list, p, p->panel_begin + (from - first), p->panel_begin + (to - first));
+            run_product(list, p, p->panels.begin + (from - first), p->panels.begin + (to - first));
         }
         first = after;
     }
@@ -249,11 +282,10 @@ static void quantise(or_workers_t *workers, product_list_t *list)
     list->block_end = 0;
     for (uint32_t i = 0; i < list->count; i++) {
         const or_product_t *p = &list->products[i];
-        uint32_t begin = p->input_begin / OR_QUANT_BLOCK;
-        uint32_t end = p->input_end / OR_QUANT_BLOCK;
         if (or_matrix_is_quantised(p->matrix)) {
-            list->block_begin = begin < list->block_begin ? begin : list->block_begin;
-            list->block_end = end > list->block_end ? end : list->block_end;
+            or_span_t blocks = blocks_of(p);
+            list->block_begin = blocks.begin < list->block_begin ? blocks.begin : list->block_begin;
+            list->block_end = blocks.end > list->block_end ? blocks.end : list->block_end;
         }
     }
     if (list->block_begin < list->block_end) {
@@ -274,10 +306,10 @@ void or_products_run(const or_kernels_t *kernels, or_workers_t *workers, or_acti
     uint64_t multiply_adds = 0;
     uint32_t panels = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t n = products[i].panel_end - products[i].panel_begin;
+        const or_product_t *p = &products[i];
+        uint32_t n = p->panels.end - p->panels.begin;
         panels += n;
-        multiply_adds +=
-            (uint64_t)n * OR_PANEL * rows * (products[i].input_end - products[i].input_begin);
+        multiply_adds += (uint64_t)n * OR_PANEL * rows * (p->inputs.end - p->inputs.begin);
     }
     if (panels == 0) {
         return;

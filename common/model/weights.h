@@ -4,26 +4,34 @@
 //     panels   [panel][inputs][16 outputs]       F32, F16, BF16: the element type is kept
 //              [panel][inputs / 32] blocks       Q8_0, Q4_0: each of 16 outputs (kernels.h)
 //
-// The last panel is padded with zeros. A quantised matrix reads activations that are quantised too,
-// once for all matrices that read the same rows. Matrices are immutable after packing: any thread.
+// The last panel is padded with zeros. A rank holds a part of a matrix: some whole panels, or some
+// of the inputs of all. Outputs, panels and inputs are numbered as in the whole matrix, but the rows
+// that a part is multiplied with begin with the first input it holds, its products with the first
+// panel:
+//
+//     x   [inputs.begin .. inputs.end)            y   [panels.begin * 16 .. panels.end * 16)
+//
+// A quantised matrix reads activations that are quantised too, once for all matrices that read the
+// same rows. Matrices are immutable after packing: any thread.
 #pragma once
 
 #include <stdint.h>
 
 #include "common/gguf/gguf.h"
+#include "common/model/shards.h"
 #include "common/model/workers.h"
 #include "kernels/kernels.h"
 
 typedef struct {
     or_tensor_type_t type;
-    uint32_t inputs;
-    uint32_t outputs;
-    uint32_t panel_count;
+    or_span_t panels;    // those that are here
+    or_span_t inputs;    // likewise; of whole blocks if quantised
     size_t panel_stride; // elements, or blocks if quantised, from panel to panel
-    void *panels;        // owned
+    size_t bytes;
+    void *memory; // owned; NULL: nothing is here
 } or_matrix_t;
 
-// Rows that matrices read. Owns its buffers.
+// Rows that matrices read. Owns its buffers. Rows may have no values.
 typedef struct {
     float *values; // [rows][stride]
     size_t stride;
@@ -31,18 +39,16 @@ typedef struct {
     float *scales;  // [rows][blocks_stride]
     int32_t *sums;  // [rows][blocks_stride]
     size_t blocks_stride;
+    size_t bytes; // of all buffers
 } or_activations_t;
 
-// A part of a matrix times some rows: outputs of whole panels, summed over a range of inputs, which
-// for a quantised matrix is one of whole blocks. y starts at the matrix's first output, whatever
-// the part.
+// A matrix times some rows: outputs of whole panels, summed over a range of inputs, which for a
+// quantised matrix is one of whole blocks. Both are here.
 typedef struct {
     const or_matrix_t *matrix;
-    uint32_t panel_begin;
-    uint32_t panel_end;
-    uint32_t input_begin;
-    uint32_t input_end; // over input_begin
-    float *y;           // rows of at least panel_count * 16 floats
+    or_span_t panels;
+    or_span_t inputs; // not empty, unless there are no panels
+    float *y;         // rows of all panels that are here
     size_t y_stride;
 } or_product_t;
 
@@ -50,17 +56,28 @@ typedef struct {
 // overflows. Free with free().
 void *or_zeroed(size_t count, size_t size);
 
-// Pack a tensor of two dimensions, of any or_tensor_type_t. OR_ERR_NO_MEMORY.
-or_status_t or_matrix_pack(const or_gguf_tensor_t *tensor, or_matrix_t *matrix);
+// Pack, of a tensor of two dimensions and any or_tensor_type_t, the panels that have some of these
+// outputs and of them these inputs. OR_ERR_NO_MEMORY.
+or_status_t or_matrix_pack(const or_gguf_tensor_t *tensor, or_span_t outputs, or_span_t inputs,
+                           or_matrix_t *matrix);
 void or_matrix_free(or_matrix_t *matrix);
 bool or_matrix_is_quantised(const or_matrix_t *matrix);
+
+// The panels that have some of these outputs; none of none.
+or_span_t or_panels_of(or_span_t outputs);
+
+// Where in a row of a product an output of this matrix lies.
+static inline size_t or_matrix_place(const or_matrix_t *matrix, uint32_t output)
+{
+    return output - (size_t)matrix->panels.begin * OR_PANEL;
+}
 
 // Zeroed rows of `width` floats, and of as many quants if `quantised`. OR_ERR_NO_MEMORY.
 or_status_t or_activations_init(or_activations_t *activations, size_t rows, size_t width,
                                 bool quantised);
 void or_activations_fini(or_activations_t *activations);
 
-// The product of the panels that hold outputs begin .. end - 1 over all inputs.
+// The product of the panels that have outputs begin .. end - 1 over all inputs that are here.
 or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end, float *y,
                         size_t y_stride);
 

@@ -437,4 +437,7 @@ const or_kernels_t or_kernels_avx2 = {
     .attention_scores = attention_scores_avx2,
     .softmax = softmax_avx2,
     .attention_values = attention_values_avx2,
+    .widen_f16 = widen_f16_avx2,
+    .widen_q8_0 = widen_q8_0_avx2,
+    .widen_q8_0_keys = widen_q8_0_keys_avx2,
 };

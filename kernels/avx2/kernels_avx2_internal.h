@@ -15,3 +15,9 @@ void matmul_q8_0_avx2(const void *panels, size_t panel_blocks, uint32_t panel_co
 void matmul_q4_0_avx2(const void *panels, size_t panel_blocks, uint32_t panel_count,
                       uint32_t blocks, const or_q8_rows_t *x, uint32_t rows, float *y,
                       size_t y_stride);
+
+// kernels_avx2_widen.c
+void widen_f16_avx2(const uint16_t *x, size_t n, float *y);
+void widen_q8_0_avx2(const uint16_t *scales, const int8_t *quants, uint32_t n, float *y);
+void widen_q8_0_keys_avx2(const uint16_t *scales, const int8_t *quants, uint32_t head_dim,
+                          float *y);

@@ -270,6 +270,32 @@ static void attention_values_ref(const float *weights, const float *v_block, uin
     }
 }
 
+static void widen_f16_ref(const uint16_t *x, size_t n, float *y)
+{
+    for (size_t i = 0; i < n; i++) {
+        y[i] = canonical_widen(x[i]);
+    }
+}
+
+static void widen_q8_0_ref(const uint16_t *scales, const int8_t *quants, uint32_t n, float *y)
+{
+    for (uint32_t d = 0; d < n; d++) {
+        y[d] = canonical_widen(scales[d / OR_QUANT_BLOCK]) * (float)quants[d];
+    }
+}
+
+static void widen_q8_0_keys_ref(const uint16_t *scales, const int8_t *quants, uint32_t head_dim,
+                                float *y)
+{
+    for (size_t d = 0; d < head_dim; d++) {
+        const uint16_t *scale = scales + d / OR_QUANT_BLOCK * OR_KV_BLOCK;
+        for (size_t p = 0; p < OR_KV_BLOCK; p++) {
+            size_t at = d * OR_KV_BLOCK + p;
+            y[at] = canonical_widen(scale[p]) * (float)quants[at];
+        }
+    }
+}
+
 const or_kernels_t or_kernels_ref = {
     .name = "ref",
     .matmul_f32 = matmul_f32_ref,
@@ -287,4 +313,7 @@ const or_kernels_t or_kernels_ref = {
     .attention_scores = attention_scores_ref,
     .softmax = softmax_ref,
     .attention_values = attention_values_ref,
+    .widen_f16 = widen_f16_ref,
+    .widen_q8_0 = widen_q8_0_ref,
+    .widen_q8_0_keys = widen_q8_0_keys_ref,
 };

@@ -1,7 +1,7 @@
 // Goal: logits and KV are the same bits however a text got into the cache: chunks, steps, trees
 // with compaction, truncation and replay, batches, threads, instruction sets.
 // Method: one prefill of random tokens in one thread is the truth; everything else is compared with
-// it by memcmp, for every type of weights.
+// it by memcmp, for every type of weights, and of K and V.
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +23,17 @@ static const or_tensor_type_t other_types[] = {OR_TENSOR_F32, OR_TENSOR_BF16, OR
 #endif
 #define OTHER_TYPES (sizeof other_types / sizeof other_types[0])
 
+// How the models opened next keep K and V.
+static or_kv_type_t key_type, value_type;
+
+static or_model_options_t options_of(uint32_t threads)
+{
+    return (or_model_options_t){.threads = threads,
+                                .rows_max = TOKENS,
+                                .cache_type_k = key_type,
+                                .cache_type_v = value_type};
+}
+
 // The model, its random text, and the logits after each token.
 typedef struct {
     model_fixture_t fixture;
@@ -33,8 +44,7 @@ typedef struct {
 static void open_truth(truth_t *truth, const char *path, const char *kernels, uint32_t threads)
 {
     uint64_t rng = test_seed();
-    model_fixture_open(&truth->fixture, path, kernels,
-                       (or_model_options_t){.threads = threads, .rows_max = TOKENS});
+    model_fixture_open(&truth->fixture, path, kernels, options_of(threads));
     random_tokens(&rng, truth->fixture.vocab_size, truth->tokens, TOKENS);
     truth->logits = test_alloc((size_t)TOKENS * truth->fixture.vocab_size, sizeof *truth->logits);
     or_kv_sequence_t *sequence = model_fixture_sequence(&truth->fixture, 0);
@@ -277,7 +287,7 @@ static void check_trees(const char *path, uint32_t threads, uint64_t seed)
 {
     uint64_t rng = seed;
     model_fixture_t fixture;
-    model_fixture_open(&fixture, path, NULL, (or_model_options_t){.threads = threads});
+    model_fixture_open(&fixture, path, NULL, options_of(threads));
     uint32_t most = or_model_context(fixture.model) - 1 - NODES;
     float *logits = test_alloc((size_t)(2 + NODES) * fixture.vocab_size, sizeof *logits);
     float *expected = logits + (size_t)(1 + NODES) * fixture.vocab_size;
@@ -306,6 +316,58 @@ static void trees_do_not_matter(void **state)
     }
     check_trees("tests/model/data/llama3-mixed.gguf", 1, seed);
     check_trees("tests/model/data/qwen2-14-heads-q8_0.gguf", 2, seed);
+}
+
+// A text goes on from pages of another one, or of a copy, as from its own; and each in its own way.
+static void sharing_does_not_matter(void **state)
+{
+    (void)state;
+    uint64_t rng = test_seed();
+    truth_t truth;
+    open_truth(&truth, test_model("tales-1m-f16.gguf"), NULL, 2);
+    size_t vocab_size = truth.fixture.vocab_size;
+    float *logits = test_alloc(TOKENS * vocab_size, sizeof *logits);
+    or_kv_sequence_t *whole = model_fixture_sequence(&truth.fixture, 0);
+    or_kv_sequence_t *sharer = model_fixture_sequence(&truth.fixture, 0);
+    model_fixture_prefill(&truth.fixture, whole, truth.tokens, TOKENS, TOKENS, NULL);
+    for (uint32_t round = 0; round < 8; round++) {
+        uint32_t shared = (uint32_t)test_below(&rng, TOKENS);
+        or_kv_sequence_share(sharer, whole, shared);
+        assert_int_equal(or_kv_sequence_length(sharer), shared);
+        uint32_t cut = round % 2 == 0 ? shared : (uint32_t)test_below(&rng, shared + 1);
+        or_kv_sequence_truncate(sharer, cut);
+        int32_t other[TOKENS];
+        random_tokens(&rng, (uint32_t)vocab_size, other, TOKENS);
+        model_fixture_prefill(&truth.fixture, sharer, other, (TOKENS - cut) / 2, 50, NULL);
+        or_kv_sequence_truncate(sharer, cut);
+        model_fixture_prefill(&truth.fixture, sharer, truth.tokens + cut, TOKENS - cut, 50, logits);
+        assert_same_bits(logits, truth.logits + cut * vocab_size, (TOKENS - cut) * vocab_size);
+        assert_same_kv(&truth.fixture, sharer, whole);
+    }
+    or_kv_sequence_close(&whole);
+    or_kv_sequence_close(&sharer);
+    free(logits);
+    close_truth(&truth);
+}
+
+// All of the above in each type, which has its own truth.
+static void types_of_k_and_v_do_not_matter(void **state)
+{
+    static const or_kv_type_t pairs[][2] = {
+        {OR_KV_F16, OR_KV_F16}, {OR_KV_Q8_0, OR_KV_Q8_0}, {OR_KV_F32, OR_KV_Q8_0}};
+    uint64_t seed = test_seed();
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        key_type = pairs[i][0];
+        value_type = pairs[i][1];
+        check_chunks(test_model("tales-1m-f16.gguf"));
+        check_chunks("tests/model/data/qwen2-14-heads-q8_0.gguf");
+        check_kernels_and_threads(test_model("tales-1m-f16.gguf"));
+        check_trees(test_model("tales-1m-f16.gguf"), 2, seed + i);
+        check_trees("tests/model/data/llama3-mixed.gguf", 1, seed + i);
+        sharing_does_not_matter(state);
+    }
+    key_type = OR_KV_F32;
+    value_type = OR_KV_F32;
 }
 
 // As play_round's tree, but two sequences grow theirs in the same passes.
@@ -372,6 +434,8 @@ int main(void)
         cmocka_unit_test(a_batch_does_not_matter),
         cmocka_unit_test(trees_do_not_matter),
         cmocka_unit_test(trees_of_two_sequences_do_not_mix),
+        cmocka_unit_test(sharing_does_not_matter),
+        cmocka_unit_test(types_of_k_and_v_do_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,139 +1,110 @@
-// Goal: 1, 2, 4 and 8 ranks give the same bits, prefix and tree.
-// Method: ranks are threads of this process, each with a model of its own, exchanging through one
-// shared buffer and a barrier.
-#include <pthread.h>
+// Goal: 1, 2, 4 and 8 ranks, in one stage or two, give the same bits, prefix and tree, for every type and
+// shape of weights; what cannot be is refused.
+// Method: ranks are threads of this process (thread_world) that follow their leader. A fixed script runs on
+// it and on a model alone; all logits are recorded and compared.
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/model/model_fixture.h"
+#include "tests/model/ranks_record.h"
 #include "tests/support/requantize.h"
+#include "tests/support/thread_world.h"
 
-#define RANKS_MAX 8
 #define PREFIX 45u
 #define NODES 6u
-#define ROWS (PREFIX + NODES + 1)
-#define ROW_FLOATS_MAX 4096u // of logits or activations
-
-// What the ranks of one world share.
-typedef struct {
-    pthread_barrier_t barrier;
-    unsigned char *bytes;
-    size_t capacity;
-} world_t;
+#define SHARED 40u // a page and a part of one
 
 typedef struct {
-    or_ranks_t ranks; // first: the interface
-    world_t *world;
-} thread_rank_t;
+    or_model_t *model;
+    record_t *record;
+    float *logits; // [PREFIX + NODES][vocab_size]
+} player_t;
 
-static or_status_t gather(const or_ranks_t *ranks, const void *send, size_t bytes, void *recv)
+static void pass(const player_t *player, const or_model_row_t *rows, uint32_t count,
+                 or_status_t expected)
 {
-    world_t *world = ((const thread_rank_t *)ranks)->world;
-    if ((size_t)ranks->size * bytes > world->capacity) {
-        return or_fail(OR_ERR_FULL, "the test's world is too small");
+    or_status_t status = or_model_forward(player->model, rows, count);
+    if (status != expected) {
+        fail_msg("%s: %s", or_status_name(status), or_error_text());
     }
-    memcpy(world->bytes + (size_t)ranks->rank * bytes, send, bytes);
-    pthread_barrier_wait(&world->barrier);
-    memcpy(recv, world->bytes, (size_t)ranks->size * bytes);
-    pthread_barrier_wait(&world->barrier);
-    return OR_OK;
+    if (status == OR_OK) {
+        size_t floats = (size_t)count * or_model_shape(player->model)->vocab_size;
+        memset(player->logits, 0xAA, floats * sizeof *player->logits);
+        assert_int_equal(or_model_logits(player->model, 0, count, player->logits), OR_OK);
+        record_bytes(player->record, player->logits, floats * sizeof *player->logits);
+    }
 }
 
-// One rank's life: load, prefill with a tree in the same pass, accept a path, one plain step. All
-// logits into `out`.
-typedef struct {
-    const char *path;
-    const or_ranks_t *ranks;
-    float *out; // [ROWS][vocab_size]; NULL: learn the vocabulary's size only
-    uint32_t vocab_size;
-    or_status_t status;
-} life_t;
+static int32_t token(const player_t *player, uint32_t i)
+{
+    return (int32_t)(i * 37 % or_model_shape(player->model)->vocab_size);
+}
 
-static or_status_t run_passes(or_model_t *model, or_kv_sequence_t *sequence, float *out)
+static or_kv_sequence_t *open(const player_t *player)
+{
+    or_kv_sequence_t *sequence = NULL;
+    assert_int_equal(or_model_open_sequence(player->model, NODES, &sequence), OR_OK);
+    return sequence;
+}
+
+// Refused before anything is said to other ranks, or they would repeat it.
+static void fail_in_every_way(const player_t *player, or_kv_sequence_t *sequence)
+{
+    float nothing[1];
+    const or_model_row_t no_token = prefix_row(sequence, -1);
+    const or_model_row_t no_parent[] = {prefix_row(sequence, 1), tree_row(sequence, 2, 0, 5)};
+    pass(player, &no_token, 1, OR_ERR_INVALID);
+    pass(player, no_parent, 2, OR_ERR_INVALID);
+    assert_int_equal(or_kv_sequence_accept(sequence, (const uint32_t[]){1}, 1), OR_ERR_INVALID);
+    assert_int_equal(or_kv_sequence_reserve(sequence, UINT32_MAX), OR_ERR_FULL);
+    assert_int_equal(or_model_logits(player->model, PREFIX + NODES, 1, nothing), OR_ERR_INVALID);
+}
+
+// Prefill with a tree in the same pass, an accepted path, a plain step; a second sequence that begins with
+// the first's pages and goes on by itself, one cut short, one closed and opened again.
+static void play(const player_t *player)
 {
     static const uint32_t parents[NODES] = {OR_KV_NO_SLOT, 0, 0, 2, 3, OR_KV_NO_SLOT};
-    uint32_t vocab_size = or_model_shape(model)->vocab_size;
+    or_kv_sequence_t *first = open(player);
+    or_kv_sequence_t *second = open(player);
     or_model_row_t rows[PREFIX + NODES];
     for (uint32_t i = 0; i < PREFIX; i++) {
-        rows[i] = prefix_row(sequence, (int32_t)(i * 37 % vocab_size));
+        rows[i] = prefix_row(first, token(player, i));
     }
     for (uint32_t i = 0; i < NODES; i++) {
-        rows[PREFIX + i] = tree_row(sequence, (int32_t)((100 + i) % vocab_size), i, parents[i]);
+        rows[PREFIX + i] = tree_row(first, token(player, 100 + i), i, parents[i]);
     }
-    or_status_t status = or_model_forward(model, rows, PREFIX + NODES);
-    status = status != OR_OK ? status : or_model_logits(model, 0, PREFIX + NODES, out);
-    status =
-        status != OR_OK ? status : or_kv_sequence_accept(sequence, (const uint32_t[]){0, 2, 3}, 3);
-    or_model_row_t step = prefix_row(sequence, (int32_t)(400 % vocab_size));
-    status = status != OR_OK ? status : or_model_forward(model, &step, 1);
-    size_t done = (size_t)(PREFIX + NODES) * vocab_size;
-    return status != OR_OK ? status : or_model_logits(model, 0, 1, out + done);
+    pass(player, rows, PREFIX + NODES, OR_OK);
+    fail_in_every_way(player, first);
+    assert_int_equal(or_kv_sequence_accept(first, (const uint32_t[]){0, 2, 3}, 3), OR_OK);
+    or_kv_sequence_share(second, first, SHARED);
+    const or_model_row_t steps[] = {prefix_row(first, token(player, 400)),
+                                    prefix_row(second, token(player, 401)),
+                                    tree_row(second, token(player, 402), 0, OR_KV_NO_SLOT)};
+    pass(player, steps, 3, OR_OK);
+    or_kv_sequence_truncate(first, SHARED / 2);
+    or_kv_sequence_close(&second);
+    second = open(player);
+    const or_model_row_t more[] = {prefix_row(second, token(player, 7)),
+                                   prefix_row(first, token(player, 403)),
+                                   tree_row(first, token(player, 404), 1, OR_KV_NO_SLOT)};
+    pass(player, more, 3, OR_OK);
+    or_kv_sequence_close(&second);
+    or_kv_sequence_close(&first);
 }
 
-static void *live(void *argument)
+static void play_script(or_model_t *model, record_t *record)
 {
-    life_t *life = argument;
-    or_gguf_t *gguf = NULL;
-    or_model_t *model = NULL;
-    or_kv_sequence_t *sequence = NULL;
-    or_model_options_t options = {.threads = 1, .ranks = life->ranks};
-    life->status = or_gguf_open(life->path, &gguf);
-    if (life->status == OR_OK) {
-        life->status = or_model_load(gguf, &options, &model);
-    }
-    if (life->status == OR_OK) {
-        life->vocab_size = or_model_shape(model)->vocab_size;
-        life->status = or_model_open_sequence(model, NODES, &sequence);
-    }
-    if (life->status == OR_OK && life->out != NULL) {
-        life->status = run_passes(model, sequence, life->out);
-    }
-    or_kv_sequence_close(&sequence);
-    or_model_destroy(&model);
-    or_gguf_close(&gguf);
-    return NULL;
-}
-
-static void check_world(const char *path, int size, const float *expected, uint32_t vocab_size)
-{
-    world_t world = {.capacity = (size_t)RANKS_MAX * ROWS * ROW_FLOATS_MAX * sizeof(float)};
-    world.bytes = test_alloc(world.capacity, 1);
-    pthread_barrier_init(&world.barrier, NULL, (unsigned)size);
-    thread_rank_t ranks[RANKS_MAX];
-    life_t lives[RANKS_MAX];
-    pthread_t threads[RANKS_MAX];
-    size_t floats = (size_t)ROWS * vocab_size;
-    for (int r = 0; r < size; r++) {
-        ranks[r] = (thread_rank_t){.ranks = {.rank = r, .size = size, .all_gather = gather},
-                                   .world = &world};
-        lives[r] = (life_t){
-            .path = path, .ranks = &ranks[r].ranks, .out = test_alloc(floats, sizeof(float))};
-        assert_int_equal(pthread_create(&threads[r], NULL, live, &lives[r]), 0);
-    }
-    for (int r = 0; r < size; r++) {
-        pthread_join(threads[r], NULL);
-    }
-    for (int r = 0; r < size; r++) {
-        assert_int_equal(lives[r].status, OR_OK);
-        assert_same_bits(lives[r].out, expected, floats);
-        free(lives[r].out);
-    }
-    pthread_barrier_destroy(&world.barrier);
-    free(world.bytes);
+    uint32_t vocab_size = or_model_shape(model)->vocab_size;
+    player_t player = {.model = model,
+                       .record = record,
+                       .logits = test_alloc((size_t)(PREFIX + NODES) * vocab_size, sizeof(float))};
+    play(&player);
+    free(player.logits);
 }
 
 static void check_model(const char *path)
 {
-    life_t alone = {.path = path};
-    live(&alone);
-    assert_int_equal(alone.status, OR_OK);
-    alone.out = test_alloc((size_t)ROWS * alone.vocab_size, sizeof(float));
-    live(&alone);
-    assert_int_equal(alone.status, OR_OK);
-    for (int size = 2; size <= RANKS_MAX; size *= 2) {
-        check_world(path, size, alone.out, alone.vocab_size);
-    }
-    free(alone.out);
+    check_worlds(path, &(or_model_options_t){.threads = 1}, play_script);
 }
 
 // 4 heads over 2 KV heads: with 8 ranks some own no head, with 4 two share a KV head.
@@ -184,16 +155,45 @@ static void ranks_of_an_odd_shape_give_the_same_bits_quantised(void **state)
     check_model("tests/model/data/llama3-mixed.gguf");
 }
 
+static void ranks_give_the_same_bits_with_small_caches(void **state)
+{
+    (void)state;
+    check_worlds(
+        test_model("tales-1m-f16.gguf"),
+        &(or_model_options_t){.threads = 1, .cache_type_k = OR_KV_Q8_0, .cache_type_v = OR_KV_F16},
+        play_script);
+}
+
+// -- what cannot be --
+
 static or_status_t gather_fails(const or_ranks_t *ranks, const void *send, size_t bytes, void *recv)
 {
     (void)ranks, (void)send, (void)bytes, (void)recv;
     return or_fail(OR_ERR_UNREACHABLE, "a rank is gone");
 }
 
+static or_status_t gather_own(const or_ranks_t *ranks, const void *send, size_t bytes, void *recv)
+{
+    for (int i = 0; i < ranks->size; i++) {
+        memmove((char *)recv + (size_t)i * bytes, send, bytes);
+    }
+    return OR_OK;
+}
+
+static or_status_t broadcast_nothing(const or_ranks_t *ranks, void *data, size_t bytes)
+{
+    (void)ranks, (void)data, (void)bytes;
+    return OR_OK;
+}
+
 static void a_lost_rank_commits_nothing(void **state)
 {
     (void)state;
-    or_ranks_t ranks = {.rank = 1, .size = 2, .all_gather = gather_fails};
+    or_ranks_t ranks = {.rank = 0,
+                        .size = 2,
+                        .all_gather = gather_fails,
+                        .gather_world = gather_own,
+                        .broadcast = broadcast_nothing};
     model_fixture_t fixture;
     model_fixture_open(&fixture, test_model("tales-1m-f16.gguf"), NULL,
                        (or_model_options_t){.ranks = &ranks, .threads = 1});
@@ -222,6 +222,25 @@ static void three_ranks_are_refused(void **state)
     or_gguf_close(&gguf);
 }
 
+// Every rank says so; none waits for another.
+static void other_options_are_refused(void **state)
+{
+    (void)state;
+    const char *path = test_model("tales-1m-f16.gguf");
+    thread_world_t *world = thread_world_create(2, 1);
+    thread_world_follow(world, path, &(or_model_options_t){.threads = 1, .rows_max = 8});
+    or_model_options_t options = {
+        .threads = 1, .rows_max = 16, .ranks = thread_world_ranks(world, 0)};
+    or_gguf_t *gguf = NULL;
+    or_model_t *model = NULL;
+    assert_int_equal(or_gguf_open(path, &gguf), OR_OK);
+    assert_int_equal(or_model_load(gguf, &options, &model), OR_ERR_MISMATCH);
+    assert_non_null(strstr(or_error_text(), "rank 1"));
+    assert_int_equal(thread_world_join(world), OR_ERR_MISMATCH);
+    thread_world_destroy(&world);
+    or_gguf_close(&gguf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,8 +249,10 @@ int main(void)
         cmocka_unit_test(ranks_give_the_same_bits_with_any_weights),
         cmocka_unit_test(ranks_of_qwen2_give_the_same_bits),
         cmocka_unit_test(ranks_of_an_odd_shape_give_the_same_bits_quantised),
+        cmocka_unit_test(ranks_give_the_same_bits_with_small_caches),
         cmocka_unit_test(a_lost_rank_commits_nothing),
         cmocka_unit_test(three_ranks_are_refused),
+        cmocka_unit_test(other_options_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,182 @@
+#include <stdlib.h>
+
+#include "common/model/model_internal.h"
+
+static size_t round_up(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static uint32_t length(or_span_t span)
+{
+    return span.end - span.begin;
+}
+
+// Zeroed memory, counted; NULL if there is none.
+static void *take(or_model_t *model, size_t count, size_t size)
+{
+    void *memory = or_zeroed(count, size);
+    model->buffer_bytes += memory != NULL ? count * size : 0;
+    return memory;
+}
+
+static bool create_scratch(or_model_t *model)
+{
+    uint32_t threads = or_workers_count(model->workers);
+    size_t head_dim = model->shape.head_dim;
+    size_t group = model->shape.heads / model->shape.kv_heads;
+    // A path and the page before it, but no more than the context holds.
+    size_t blocks = OR_TREE_POSITIONS_MAX / OR_KV_BLOCK + 1;
+    size_t most = model->context / OR_KV_BLOCK + 1;
+    size_t gathered = (blocks < most ? blocks : most) * head_dim * OR_KV_BLOCK;
+    size_t decoded_max = or_attention_decoded_max(model);
+    size_t decoded = (decoded_max + 1) * head_dim * OR_KV_BLOCK;
+    model->scratch = take(model, threads, sizeof *model->scratch);
+    for (uint32_t i = 0; model->scratch != NULL && i < threads; i++) {
+        or_attention_scratch_t *scratch = &model->scratch[i];
+        scratch->scores = take(model, group * model->score_stride, sizeof(float));
+        scratch->keys = take(model, gathered, sizeof(float));
+        scratch->values = take(model, gathered, sizeof(float));
+        scratch->decoded_max = (uint32_t)decoded_max;
+        scratch->decoded_keys = take(model, decoded, sizeof(float));
+        scratch->decoded_values = take(model, decoded, sizeof(float));
+        scratch->chain = take(model, OR_TREE_POSITIONS_MAX, sizeof(uint32_t));
+        scratch->next_chain = take(model, OR_TREE_POSITIONS_MAX, sizeof(uint32_t));
+        if (scratch->scores == NULL || scratch->keys == NULL || scratch->values == NULL ||
+            scratch->decoded_keys == NULL || scratch->decoded_values == NULL ||
+            scratch->chain == NULL || scratch->next_chain == NULL) {
+            return false;
+        }
+    }
+    return model->scratch != NULL;
+}
+
+// What quantised matrices read is kept in that form too.
+static bool create_activations(or_model_t *model)
+{
+    bool h = or_matrix_is_quantised(&model->head);
+    bool attended = false;
+    bool gate = false;
+    for (uint32_t i = 0; i < length(model->share.layers); i++) {
+        const or_layer_t *layer = &model->layers[i];
+        h = h || or_matrix_is_quantised(&layer->query) || or_matrix_is_quantised(&layer->key) ||
+            or_matrix_is_quantised(&layer->value) || or_matrix_is_quantised(&layer->gate) ||
+            or_matrix_is_quantised(&layer->up);
+        attended = attended || or_matrix_is_quantised(&layer->output);
+        gate = gate || or_matrix_is_quantised(&layer->down);
+    }
+    const struct {
+        or_activations_t *activations;
+        size_t width;
+        bool quantised;
+    } all[] = {
+        {&model->h, model->shape.width, h},
+        {&model->attended, (size_t)length(model->share.heads) * model->shape.head_dim, attended},
+        {&model->gate, length(model->share.ffn), gate},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (or_activations_init(all[i].activations, model->rows_max, all[i].width,
+                                all[i].quantised) != OR_OK) {
+            return false;
+        }
+        model->buffer_bytes += all[i].activations->bytes;
+    }
+    return true;
+}
+
+// Whole panels, as the matrix that writes these outputs has them.
+static size_t product_stride(or_span_t outputs)
+{
+    return (size_t)length(or_panels_of(outputs)) * OR_PANEL;
+}
+
+static void choose_strides(or_model_t *model)
+{
+    const or_share_t *share = &model->share;
+    uint32_t head_dim = model->shape.head_dim;
+    model->width_stride = round_up(model->shape.width, OR_PANEL);
+    model->query_stride =
+        product_stride((or_span_t){share->heads.begin * head_dim, share->heads.end * head_dim});
+    model->kv_stride = product_stride(
+        (or_span_t){share->kv_heads.begin * head_dim, share->kv_heads.end * head_dim});
+    model->ffn_stride = product_stride(share->ffn);
+    model->vocab_stride = product_stride(share->vocab);
+    model->score_stride = round_up(model->context, OR_KV_BLOCK);
+}
+
+// Sizes are bounded by arch.c and apply_options, so that no product here overflows.
+static bool create_rows(or_model_t *model)
+{
+    const or_share_t *share = &model->share;
+    size_t rows = model->rows_max;
+    size_t ranks = (size_t)model->ranks->size;
+    bool alone = or_ranks_is_alone(model->ranks);
+    bool leads = or_ranks_is_leader(model->ranks) && !alone;
+    size_t logits_rows = rows < OR_LOGITS_ROWS ? rows : OR_LOGITS_ROWS;
+    const struct {
+        float **buffer;
+        size_t floats; // 0: not needed
+    } buffers[] = {
+        {&model->x, rows * model->shape.width},
+        {&model->query, rows * model->query_stride},
+        {&model->key, rows * model->kv_stride},
+        {&model->value, rows * model->kv_stride},
+        {&model->up, rows * model->ffn_stride},
+        {&model->parts, length(share->shards) * rows * model->width_stride},
+        {&model->gathered, ranks == 1 ? 0 : ranks * rows * model->width_stride},
+        {&model->logits, share->has_head ? logits_rows * model->vocab_stride : 0},
+        {&model->logits_sent, share->has_head && !alone ? logits_rows * model->vocab_share_max : 0},
+        {&model->logits_received, leads ? ranks * logits_rows * model->vocab_share_max : 0},
+    };
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
+        if (buffers[i].floats > 0) {
+            *buffers[i].buffer = take(model, buffers[i].floats, sizeof(float));
+            if (*buffers[i].buffer == NULL) {
+                return false;
+            }
+        }
+    }
+    model->rows = take(model, rows, sizeof *model->rows);
+    return model->rows != NULL;
+}
+
+or_status_t or_buffers_create(or_model_t *model)
+{
+    choose_strides(model);
+    return create_scratch(model) && create_activations(model) && create_rows(model)
+               ? OR_OK
+               : or_fail(OR_ERR_NO_MEMORY,
+                         "no memory for passes of %u rows; ask for fewer, or a shorter context",
+                         model->rows_max);
+}
+
+static void free_scratch(or_model_t *model)
+{
+    for (uint32_t i = 0; model->scratch != NULL && i < or_workers_count(model->workers); i++) {
+        free(model->scratch[i].next_chain);
+        free(model->scratch[i].chain);
+        free(model->scratch[i].decoded_values);
+        free(model->scratch[i].decoded_keys);
+        free(model->scratch[i].values);
+        free(model->scratch[i].keys);
+        free(model->scratch[i].scores);
+    }
+    free(model->scratch);
+}
+
+void or_buffers_free(or_model_t *model)
+{
+    free(model->rows);
+    float *buffers[] = {model->logits_received, model->logits_sent,
+                        model->logits,          model->gathered,
+                        model->parts,           model->up,
+                        model->value,           model->key,
+                        model->query,           model->x};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
+        free(buffers[i]);
+    }
+    or_activations_fini(&model->gate);
+    or_activations_fini(&model->attended);
+    or_activations_fini(&model->h);
+    free_scratch(model);
+}

@@ -1,0 +1,50 @@
+// lockstep - one model on several ranks, driven by its leader.
+//
+//     leader     share, accept, truncate ...   forward(rows)        logits(rows)
+//                    noted in a journal      ──┴─ journal + rows ───┴─ rows ──▶   one broadcast each
+//     others     or_model_follow:               repeat the journal,  compute
+//                                               run the pass         their part
+//
+// The pool, the page tables and the slots are the same on every rank, because every rank does the same
+// to them in the same order; only the numbers in the pages differ, each rank having its own heads and
+// layers. So nothing can fail on one rank that has not failed on the leader before it was sent.
+//
+// A descriptor (descriptor.h) travels in a frame of fixed size: one that fits costs one broadcast, a longer
+// one a second. Where so many notes pile up between two passes that they fill their buffer, they go ahead
+// of the pass. Internal to this folder: model.c owns it.
+#pragma once
+
+#include "common/model/model.h"
+
+typedef struct or_lockstep or_lockstep_t;
+
+// For a loaded model whose ranks are several; borrows it. On the leader it becomes the journal of the
+// model's cache, which must have no sequences yet. OR_ERR_NO_MEMORY.
+or_status_t or_lockstep_create(or_model_t *model, or_lockstep_t **lockstep_p);
+// The leader tells the others that it is over.
+void or_lockstep_destroy(or_lockstep_t **lockstep_p);
+
+// On the leader, before it does its own part: a pass that was planned, and logits.
+or_status_t or_lockstep_send_pass(or_lockstep_t *lockstep, const or_model_row_t *rows,
+                                  uint32_t count);
+or_status_t or_lockstep_send_logits(or_lockstep_t *lockstep, uint32_t first, uint32_t count,
+                                    uint32_t top);
+
+// On the others: what one descriptor says (descriptor.h). *over is set by the leader's last. OR_ERR_FORMAT,
+// or what a call fails with here and did not there; the world must end then.
+or_status_t or_lockstep_repeat(or_lockstep_t *lockstep, const uint8_t *bytes, size_t length,
+                               bool *over);
+
+// Do all ranks have the same file, arithmetic and version? Collective, before anything else is said.
+// `card` is what this rank has. OR_ERR_MISMATCH on every rank, naming the first that differs from the
+// leader, and in what. *least_p: the least `room` of all.
+typedef struct {
+    char version[32];
+    char arith_id[64];
+    uint64_t file;  // or_gguf_fingerprint
+    uint64_t shape; // a hash of what else must agree: context, rows, cache types
+    uint64_t room;  // pages this rank can hold
+    char host[64];
+} or_lockstep_card_t;
+or_status_t or_lockstep_agree(const or_ranks_t *ranks, const or_lockstep_card_t *card,
+                              uint64_t *least_p);

@@ -1,0 +1,69 @@
+#include "common/model/lockstep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Texts of a card come from another process: they may lack their end.
+#define TEXT(text) (int)strnlen((text), sizeof(text)), (text)
+
+static bool same_text(const char *a, const char *b, size_t bytes)
+{
+    return strncmp(a, b, bytes) == 0;
+}
+
+// In the order of what explains the rest.
+static or_status_t compare(const or_lockstep_card_t *leader, const or_lockstep_card_t *card,
+                           int rank)
+{
+    if (!same_text(card->version, leader->version, sizeof card->version)) {
+        return or_fail(
+            OR_ERR_MISMATCH,
+            "rank %d on %.*s runs Outrider %.*s, but rank 0 on %.*s runs %.*s: install the "
+            "same version on all hosts",
+            rank, TEXT(card->host), TEXT(card->version), TEXT(leader->host), TEXT(leader->version));
+    }
+    if (card->file != leader->file) {
+        return or_fail(
+            OR_ERR_MISMATCH,
+            "rank %d on %.*s has another model file than rank 0 on %.*s: copy the leader's "
+            "to every host, or give all a path on a shared disk",
+            rank, TEXT(card->host), TEXT(leader->host));
+    }
+    if (!same_text(card->arith_id, leader->arith_id, sizeof card->arith_id)) {
+        return or_fail(
+            OR_ERR_MISMATCH,
+            "rank %d on %.*s computes in arithmetic %.*s, but rank 0 on %.*s in %.*s: use "
+            "the same build and the same --cache-type-k and --cache-type-v everywhere",
+            rank, TEXT(card->host), TEXT(card->arith_id), TEXT(leader->host),
+            TEXT(leader->arith_id));
+    }
+    if (card->shape != leader->shape) {
+        return or_fail(
+            OR_ERR_MISMATCH,
+            "rank %d on %.*s was given other options than rank 0 on %.*s (context, rows a "
+            "pass or the like): start all ranks with the same command line",
+            rank, TEXT(card->host), TEXT(leader->host));
+    }
+    return OR_OK;
+}
+
+or_status_t or_lockstep_agree(const or_ranks_t *ranks, const or_lockstep_card_t *card,
+                              uint64_t *least_p)
+{
+    int count = ranks->size * or_ranks_stages(ranks);
+    or_lockstep_card_t *cards = calloc((size_t)count, sizeof *cards);
+    if (cards == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory to hear of %d ranks", count);
+    }
+    uint64_t least = card->room;
+    or_status_t status = ranks->gather_world(ranks, card, sizeof *card, cards);
+    for (int i = 0; status == OR_OK && i < count; i++) {
+        status = compare(&cards[0], &cards[i], i);
+        least = cards[i].room < least ? cards[i].room : least;
+    }
+    free(cards);
+    if (status == OR_OK) {
+        *least_p = least;
+    }
+    return status;
+}

@@ -1,0 +1,10 @@
+// logits - the head, on the ranks that have it. Internal to this folder.
+#pragma once
+
+#include "common/model/model.h"
+
+// This rank's part of or_model_logits_top, which all ranks do together: ranks of the last stage compute
+// their share of the vocabulary, the leader collects. `out` is the leader's. OR_ERR_INVALID if the rows
+// are not the last pass's.
+or_status_t or_logits_run(or_model_t *model, uint32_t first, uint32_t count, uint32_t top,
+                          float *out);

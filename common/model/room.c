@@ -1,0 +1,52 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/model/model_internal.h"
+
+// What could be had without pushing others out; all there is where the system does not say.
+static uint64_t memory_bytes(void)
+{
+    uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (file == NULL) {
+        return bytes;
+    }
+    char line[128];
+    while (fgets(line, sizeof line, file) != NULL) {
+        uint64_t kib;
+        if (sscanf(line, "MemAvailable: %" SCNu64 " kB", &kib) == 1) {
+            bytes = kib * 1024;
+            break;
+        }
+    }
+    fclose(file);
+    return bytes;
+}
+
+// Pages for the sequences asked for. Untouched pages cost nothing, but a promise of more than the
+// machine has would be kept at the worst moment: at most a quarter of it for all ranks, which may
+// be on one machine, and never less than one full context.
+static uint64_t affordable_pages(const or_model_t *model, uint32_t sequences_max)
+{
+    uint64_t ranks = (uint64_t)model->ranks->size * (uint64_t)or_ranks_stages(model->ranks);
+    uint64_t page_bytes = or_kv_page_bytes(&model->cache_shape) * ranks;
+    uint64_t affordable = memory_bytes() / 4 / (page_bytes > 0 ? page_bytes : 1);
+    uint64_t pages_each = (model->context + OR_KV_PAGE - 1) / OR_KV_PAGE;
+    uint64_t wanted = pages_each * (sequences_max > 0 ? sequences_max : 2);
+    wanted = wanted < affordable ? wanted : affordable;
+    return wanted > pages_each ? wanted : pages_each;
+}
+
+uint32_t or_room_pages(const or_model_t *model, const or_model_options_t *options)
+{
+    uint64_t pages = options->pages_max;
+    if (options->cache_bytes > 0) {
+        or_kv_shape_t stage = model->cache_shape;
+        stage.kv_heads = model->shape.kv_heads;
+        pages = options->cache_bytes / or_kv_page_bytes(&stage);
+    } else if (pages == 0) {
+        pages = affordable_pages(model, options->sequences_max);
+    }
+    return pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
+}

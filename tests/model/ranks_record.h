@@ -1,0 +1,22 @@
+// ranks_record - the same calls made to a model alone and to the leader of several ranks, and all that comes
+// of them compared, for the tests of this folder.
+#pragma once
+
+#include "tests/model/model_fixture.h"
+
+// What came of the calls, in order.
+typedef struct {
+    unsigned char *bytes;
+    size_t count;
+    size_t room;
+} record_t;
+
+void record_bytes(record_t *record, const void *bytes, size_t count);
+void record_number(record_t *record, uint32_t number);
+
+// Call the model, record what it answers, and close all sequences.
+typedef void play_t(or_model_t *model, record_t *record);
+
+// Play on one rank, on 2, 4 and 8, and in two stages of 1 and 2 where the model has the layers; fails the
+// test where a record differs, or a rank that follows ends badly.
+void check_worlds(const char *path, const or_model_options_t *options, play_t *play);
