@@ -1,4 +1,4 @@
-// The verifier's passes: a prefix into the cache, a tree and then a verdict.
+// The verifier's judgements: a pass has run, the acceptance rule says what of a tree is kept.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,26 +11,26 @@ or_status_t or_judge_create(or_model_t *model, const or_vocab_t *vocab, const or
     if (judge == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the verifier");
     }
-    uint32_t rows = or_model_rows_max(model);
-    rows = rows > nodes_max + 1 ? rows : nodes_max + 1;
     judge->model = model;
     judge->vocab = vocab;
     judge->clock = clock;
     judge->nodes_max = nodes_max;
-    judge->rows = calloc(rows, sizeof *judge->rows);
-    judge->row_of = calloc(nodes_max + 1, sizeof *judge->row_of);
     judge->slots = calloc(nodes_max + 1, sizeof *judge->slots);
-    judge->logits = calloc((size_t)LOGIT_ROWS * or_vocab_size(vocab), sizeof *judge->logits);
-    or_status_t status = or_sampler_create(or_vocab_size(vocab), &judge->sampler);
+    or_status_t status =
+        judge->slots != NULL
+            ? OR_OK
+            : or_fail(OR_ERR_NO_MEMORY, "no memory for trees of %u nodes", nodes_max);
+    if (status == OR_OK) {
+        status = or_sampler_create(or_vocab_size(vocab), &judge->sampler);
+    }
     if (status == OR_OK) {
         status = or_residual_create(or_vocab_size(vocab), &judge->residual);
     }
     if (status == OR_OK) {
         status = or_traversal_create(nodes_max, &judge->traversal);
     }
-    if (status == OR_OK && (judge->rows == NULL || judge->row_of == NULL || judge->slots == NULL ||
-                            judge->logits == NULL)) {
-        status = or_fail(OR_ERR_NO_MEMORY, "no memory for trees of %u nodes", nodes_max);
+    if (status == OR_OK) {
+        status = or_head_create(model, clock, &judge->head);
     }
     if (status != OR_OK) {
         or_judge_destroy(&judge);
@@ -46,51 +46,23 @@ void or_judge_destroy(or_judge_t **judge_p)
     if (judge == NULL) {
         return;
     }
-    or_sampler_destroy(&judge->sampler);
-    free(judge->logits);
+    or_head_destroy(&judge->head);
     or_traversal_destroy(&judge->traversal);
     or_residual_destroy(&judge->residual);
+    or_sampler_destroy(&judge->sampler);
     free(judge->slots);
-    free(judge->row_of);
-    free(judge->rows);
     free(judge);
     *judge_p = NULL;
 }
 
-bool or_vsession_needs_prefill(const or_vsession_t *session)
+void or_judge_renew(or_judge_t *judge, uint32_t rows)
 {
-    return session->question.state == OR_QUESTION_NONE && session->log.length > 0 &&
-           or_kv_sequence_length(session->kv) < session->log.length - 1;
+    or_head_renew(judge->head, rows);
 }
 
-or_status_t or_vsession_prefill(or_vsession_t *session, or_judge_t *judge, uint32_t rows)
+int64_t or_judge_head_ns(const or_judge_t *judge)
 {
-    uint32_t from = or_kv_sequence_length(session->kv);
-    uint32_t left = session->log.length - 1 - from;
-    uint32_t count = left < rows ? left : rows;
-    for (uint32_t i = 0; i < count; i++) {
-        judge->rows[i] = (or_model_row_t){session->kv, session->log.tokens[from + i], OR_KV_NO_SLOT,
-                                          OR_KV_NO_SLOT};
-    }
-    return or_model_forward(judge->model, judge->rows, count);
-}
-
-static or_status_t row_logits(or_judge_t *judge, uint32_t row, const float **logits)
-{
-    if (row < judge->logits_first || row >= judge->logits_first + judge->logits_count) {
-        uint32_t count = judge->logits_total - row;
-        count = count < LOGIT_ROWS ? count : LOGIT_ROWS;
-        int64_t started = or_clock_now(judge->clock);
-        or_status_t status = or_model_logits(judge->model, row, count, judge->logits);
-        judge->model_ns += or_clock_now(judge->clock) - started;
-        if (status != OR_OK) {
-            return status;
-        }
-        judge->logits_first = row;
-        judge->logits_count = count;
-    }
-    *logits = judge->logits + (size_t)(row - judge->logits_first) * or_vocab_size(judge->vocab);
-    return OR_OK;
+    return or_head_spent_ns(judge->head);
 }
 
 static bool compares_probabilities(uint32_t rule)
@@ -106,7 +78,8 @@ static or_status_t target_law(void *context, uint32_t node, const int32_t *histo
     or_judge_t *judge = context;
     const or_open_session_t *open = &judge->session->terms.open;
     const float *logits;
-    or_status_t status = row_logits(judge, judge->row_of[node], &logits);
+    uint32_t row = judge->first_row + judge->session->row_of[node];
+    or_status_t status = or_head_row(judge->head, row, judge->top, &logits);
     if (status != OR_OK) {
         return status;
     }
@@ -141,34 +114,6 @@ static or_status_t string_law(void *context, uint32_t node, const or_law_t *q, c
     return OR_OK;
 }
 
-static or_status_t run_tree(or_vsession_t *session, or_judge_t *judge)
-{
-    const int32_t *tokens = or_token_tree_tokens(session->tree);
-    const uint32_t *parents = or_token_tree_parents(session->tree);
-    uint32_t rows = 0;
-    // Node i's slot is i - 1; the root is a prefix row. A repeated sibling has the first one's row, a
-    // token that the target does not have none.
-    judge->rows[rows] = (or_model_row_t){session->kv, tokens[0], OR_KV_NO_SLOT, OR_KV_NO_SLOT};
-    judge->row_of[0] = rows++;
-    for (uint32_t i = 1; i <= or_token_tree_count(session->tree); i++) {
-        if ((uint32_t)tokens[i] >= or_vocab_size(judge->vocab)) {
-            continue;
-        }
-        uint32_t first = or_token_tree_find_child(session->tree, parents[i], tokens[i]);
-        if (first != i) {
-            judge->row_of[i] = judge->row_of[first];
-            continue;
-        }
-        uint32_t parent_slot = parents[i] == 0 ? OR_KV_NO_SLOT : parents[i] - 1;
-        judge->rows[rows] = (or_model_row_t){session->kv, tokens[i], i - 1, parent_slot};
-        judge->row_of[i] = rows++;
-    }
-    judge->logits_count = 0;
-    judge->logits_first = 0;
-    judge->logits_total = rows;
-    return or_model_forward(judge->model, judge->rows, rows);
-}
-
 static or_status_t accept_tree(or_vsession_t *session, or_judge_t *judge)
 {
     bool resumes = session->question.state == OR_QUESTION_ANSWERED;
@@ -200,6 +145,7 @@ static or_status_t accept_tree(or_vsession_t *session, or_judge_t *judge)
         .stop_count = open->stop_count,
     };
     judge->session = session;
+    judge->top = or_head_top(&open->sampling, or_vocab_size(judge->vocab));
     return resumes ? or_accept_resume(&job, session->question.node, &judge->acceptance)
                    : or_accept(rule, &job, &judge->acceptance);
 }
@@ -214,7 +160,11 @@ static or_status_t keep_path(or_vsession_t *session, or_judge_t *judge)
     for (uint32_t i = 0; i < acceptance->accepted_count; i++) {
         judge->slots[i] = acceptance->accepted[i] - 1;
     }
-    return or_kv_sequence_accept(session->kv, judge->slots, acceptance->accepted_count);
+    or_status_t status =
+        or_kv_sequence_accept(session->kv, judge->slots, acceptance->accepted_count);
+    // Pages were reserved for the longest path.
+    or_kv_sequence_truncate(session->kv, or_kv_sequence_length(session->kv));
+    return status;
 }
 
 // Make the accepted path and the token after it part of the prefix.
@@ -263,33 +213,36 @@ static void conclude(or_vsession_t *session, const or_judge_t *judge, uint32_t b
 
 static or_status_t judge_tree(or_vsession_t *session, or_judge_t *judge)
 {
-    or_status_t status = OR_OK;
-    judge->model_ns = 0;
-    if (session->question.state == OR_QUESTION_NONE) {
-        int64_t started = or_clock_now(judge->clock);
-        status = run_tree(session, judge);
-        judge->model_ns = or_clock_now(judge->clock) - started;
-    }
-    if (status == OR_OK) {
-        status = accept_tree(session, judge);
-    }
-    return status == OR_OK ? commit(session, judge) : status;
-}
-
-or_status_t or_vsession_judge(or_vsession_t *session, or_judge_t *judge)
-{
     uint32_t base_length = session->log.length;
     int64_t started = or_clock_now(judge->clock);
-    or_status_t status = judge_tree(session, judge);
+    int64_t head_before = or_head_spent_ns(judge->head);
+    or_status_t status = accept_tree(session, judge);
+    if (status == OR_OK) {
+        status = commit(session, judge);
+    }
     if (status != OR_OK && status != OR_ERR_AGAIN) {
         // The prefix is as before; the root's row must run again.
         or_kv_sequence_truncate(session->kv, base_length - 1);
         return status;
     }
-    session->model_ns += judge->model_ns;
-    session->accept_ns += or_clock_now(judge->clock) - started - judge->model_ns;
+    int64_t head_ns = or_head_spent_ns(judge->head) - head_before;
+    session->model_ns += head_ns;
+    session->accept_ns += or_clock_now(judge->clock) - started - head_ns;
     if (status == OR_OK) {
         conclude(session, judge, base_length);
     }
     return status;
+}
+
+or_status_t or_vsession_judge(or_vsession_t *session, or_judge_t *judge, uint32_t first_row,
+                              int64_t model_ns)
+{
+    judge->first_row = first_row;
+    session->model_ns += model_ns;
+    return judge_tree(session, judge);
+}
+
+or_status_t or_vsession_resume(or_vsession_t *session, or_judge_t *judge)
+{
+    return judge_tree(session, judge);
 }

@@ -1,6 +1,10 @@
-// outrider-verifier: the target model as a process.
-#include <errno.h>
+// outrider-verifier: the target model as a process, or as the ranks of an MPI job.
+//
+// The leader (rank 0 of stage 0) has the link to the coordinator and does everything a verifier does;
+// the others repeat its forward passes. What goes wrong on one rank alone ends the job; what all know of
+// (wrong options, files that differ) ends it in order.
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,42 +17,66 @@
 #include "common/decode/token_tree.h"
 #include "proto/edge.h"
 #include "verifier/ranks_mpi.h"
+#include "verifier/readiness.h"
 #include "verifier/verifier.h"
+
+#define EXIT_USAGE 2
+#define STATS_MS 1000
 
 typedef struct {
     char *model;
     char *connect;
     char *log_level;
     uint32_t threads;
+    uint32_t stages;
     uint32_t context;
+    uint64_t cache_bytes;
+    char *cache_type_k, *cache_type_v;
     uint32_t nodes_max;
     uint32_t sessions_max;
     uint32_t batch;
-    int32_t ready_fd;
+    bool prefix_sharing;
+    uint32_t stats_ms;
+    char *ready_file;
 } config_t;
 
 // What the loop turns.
 typedef struct {
     or_verifier_t *verifier;
     const or_link_t *link;
-    int ready_fd; // -1: nobody waits to hear that we have joined
+    or_readiness_t *readiness;
 } served_t;
 
 static const or_option_t table[] = {
     {"model", "m", OR_OPTION_STRING, offsetof(config_t, model), "FILE", "target model (GGUF)"},
     {"connect", NULL, OR_OPTION_STRING, offsetof(config_t, connect), "ENDPOINT",
      "the coordinator, e.g. tcp://127.0.0.1:5577"},
-    {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N", "threads; 0: one a core"},
+    {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
+     "threads of a rank; 0: the host's cores shared among the ranks there"},
+    {"pp", NULL, OR_OPTION_UINT32, offsetof(config_t, stages), "N",
+     "pipeline stages: the layers are split over N groups of ranks, each of 1, 2, 4 or 8"},
     {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
      "context in tokens; 0: what the model was made for"},
+    {"kv-cache-size", NULL, OR_OPTION_SIZE, offsetof(config_t, cache_bytes), "SIZE",
+     "keys and values of all sessions, on the ranks of a stage together, as 512M or 2G; 0: full "
+     "contexts for --sessions-max, as far as a quarter of the memory goes"},
+    {"cache-type-k", "ctk", OR_OPTION_STRING, offsetof(config_t, cache_type_k), "TYPE",
+     "keys are kept as f32, f16 or q8_0; all but f32 change the text a little, always in the same "
+     "way"},
+    {"cache-type-v", "ctv", OR_OPTION_STRING, offsetof(config_t, cache_type_v), "TYPE",
+     "the same for values"},
     {"batch-size", "b", OR_OPTION_UINT32, offsetof(config_t, batch), "N",
-     "prompt tokens a forward pass"},
+     "tokens a forward pass, of all sessions together"},
     {"draft-nodes-max", NULL, OR_OPTION_UINT32, offsetof(config_t, nodes_max), "N",
      "largest tree accepted"},
     {"sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, sessions_max), "N",
      "sessions whose cache is kept"},
-    {"ready-fd", NULL, OR_OPTION_INT32, offsetof(config_t, ready_fd), "FD",
-     "write a byte to this file descriptor once the coordinator has welcomed it"},
+    {"prefix-sharing", NULL, OR_OPTION_FLAG, offsetof(config_t, prefix_sharing), NULL,
+     "texts of one owner that begin alike share keys and values"},
+    {"stats-interval", NULL, OR_OPTION_UINT32, offsetof(config_t, stats_ms), "MS",
+     "how often the coordinator is told how busy it is; 0: never"},
+    {"ready-file", NULL, OR_OPTION_STRING, offsetof(config_t, ready_file), "PATH",
+     "a file that is there while the coordinator's welcome lasts"},
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
      "error, warn, info, debug, trace"},
     {0}};
@@ -58,20 +86,18 @@ static const or_option_program_t program = {
     .summary = "Check draft trees with a target model, for a coordinator.",
     .usage = "-m FILE --connect ENDPOINT [options]",
     .table = table,
-    .examples = "  outrider-verifier -m target.gguf --connect tcp://127.0.0.1:5577\n",
+    .examples = "  outrider-verifier -m target.gguf --connect tcp://127.0.0.1:5577\n"
+                "  mpirun -np 8 --hostfile hosts --bind-to none outrider-verifier -m target.gguf "
+                "--connect tcp://10.0.0.1:5577\n",
 };
+
+// ---- the leader ----
 
 static int64_t turn(void *role)
 {
     served_t *served = role;
     int64_t due = or_verifier_turn(served->verifier);
-    if (served->ready_fd >= 0 && or_link_welcomed(served->link)) {
-        if (write(served->ready_fd, "", 1) != 1) {
-            or_log(OR_LOG_WARN, "cannot write to --ready-fd: %s", strerror(errno));
-        }
-        close(served->ready_fd);
-        served->ready_fd = -1;
-    }
+    or_readiness_set(served->readiness, or_link_welcomed(served->link));
     return due;
 }
 
@@ -81,39 +107,92 @@ static const char *refused(const void *role)
     return or_verifier_refused(served->verifier);
 }
 
-// Everything from the file to the loop; cleaned up in reverse.
-static or_status_t serve(const config_t *config, const or_ranks_t *ranks)
+static void log_memory(const or_model_t *model)
 {
-    or_edge_process_t process;
+    or_model_memory_t memory = or_model_memory(model);
+    or_log(OR_LOG_INFO,
+           "weights %" PRIu64 " MiB, KV cache %" PRIu32 " pages of %u positions (%" PRIu64
+           " MiB), buffers %" PRIu64 " MiB",
+           memory.weights >> 20, or_kv_cache_pages(or_model_cache(model)), OR_KV_PAGE,
+           memory.cache >> 20, memory.buffers >> 20);
+}
+
+// From the greeting to the end of the loop; cleaned up in reverse.
+static or_status_t serve(const config_t *config, or_edge_process_t *process)
+{
     or_verifier_t *verifier = NULL;
-    uint32_t rows = config->nodes_max + 1 > config->batch ? config->nodes_max + 1 : config->batch;
-    const or_model_options_t options = {.threads = config->threads,
-                                        .context_max = config->context,
-                                        .rows_max = rows,
-                                        .sequences_max = config->sessions_max,
-                                        .ranks = ranks};
+    or_readiness_t readiness;
     const or_verifier_config_t shape = {.nodes_max = config->nodes_max,
                                         .sessions_max = config->sessions_max,
-                                        .prefill_rows = config->batch};
-    or_status_t status = or_edge_process_open(config->model, &options, config->connect, &process);
+                                        .batch_rows = config->batch,
+                                        .stats_ms = config->stats_ms,
+                                        .no_prefix_sharing = !config->prefix_sharing};
+    log_memory(process->model);
+    or_readiness_init(&readiness, config->ready_file);
+    or_hello_t hello = or_verifier_hello(&shape, process->gguf, process->model, process->vocab);
+    or_status_t status = or_edge_process_greet(process, &hello);
     if (status == OR_OK) {
-        or_hello_t hello = or_verifier_hello(&shape, process.gguf, process.model, process.vocab);
-        status = or_edge_process_greet(&process, &hello);
-    }
-    if (status == OR_OK) {
-        status = or_verifier_create(&shape, process.model, process.vocab, process.link,
+        status = or_verifier_create(&shape, process->model, process->vocab, process->link,
                                     or_clock_monotonic(), &verifier);
     }
     if (status == OR_OK) {
-        served_t served = {verifier, process.link, config->ready_fd};
-        status = or_edge_process_run(&process, turn, refused, &served);
+        served_t served = {verifier, process->link, &readiness};
+        status = or_edge_process_run(process, turn, refused, &served);
     }
     or_verifier_destroy(&verifier);
-    or_edge_process_close(&process);
+    or_readiness_fini(&readiness);
     return status;
 }
 
-static or_status_t check(const config_t *config, const or_ranks_t *ranks)
+// `*alone`: no other rank knows of the failure.
+static or_status_t lead(const config_t *config, const or_model_options_t *options, bool *alone)
+{
+    or_edge_process_t process;
+    or_status_t status = or_edge_process_open(config->model, options, config->connect, &process);
+    *alone = process.model == NULL && status != OR_ERR_MISMATCH;
+    if (status == OR_OK) {
+        status = serve(config, &process);
+    }
+    or_edge_process_close(&process); // tells the others that it is over
+    return status;
+}
+
+// ---- the other ranks ----
+
+static or_status_t follow(const config_t *config, const or_model_options_t *options, bool *alone)
+{
+    or_gguf_t *gguf = NULL;
+    or_model_t *model = NULL;
+    or_status_t status = or_gguf_open(config->model, &gguf);
+    if (status == OR_OK) {
+        status = or_model_load(gguf, options, &model);
+    }
+    *alone = status != OR_ERR_MISMATCH;
+    if (status == OR_OK) {
+        log_memory(model);
+        status = or_model_follow(model);
+    }
+    or_model_destroy(&model);
+    or_gguf_close(&gguf);
+    return status;
+}
+
+// ---- all ranks ----
+
+// Ranks that may use any core of their host share them.
+static uint32_t choose_threads(uint32_t wished, int neighbours)
+{
+    cpu_set_t set;
+    if (wished > 0 || neighbours <= 1) {
+        return wished;
+    }
+    long share = sysconf(_SC_NPROCESSORS_ONLN) / neighbours;
+    int allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    share = share < allowed ? share : allowed;
+    return share > 0 ? (uint32_t)share : 1;
+}
+
+static or_status_t check(const config_t *config, or_model_options_t *options)
 {
     if (config->model == NULL || config->connect == NULL) {
         return or_fail(OR_ERR_INVALID, "-m FILE and --connect ENDPOINT are needed; see --help");
@@ -128,50 +207,114 @@ static or_status_t check(const config_t *config, const or_ranks_t *ranks)
     if (config->context == 1) {
         return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
-    if (ranks->size != 1) {
-        return or_fail(OR_ERR_UNSUPPORTED,
-                       "this version runs the target on one rank; start it with mpirun -np 1");
+    if (or_kv_type_parse(config->cache_type_k, &options->cache_type_k) != OR_OK) {
+        return or_fail(OR_ERR_INVALID, "-ctk/--cache-type-k: %s", or_error_text());
+    }
+    if (or_kv_type_parse(config->cache_type_v, &options->cache_type_v) != OR_OK) {
+        return or_fail(OR_ERR_INVALID, "-ctv/--cache-type-v: %s", or_error_text());
     }
     return OR_OK;
 }
 
+// One voice for what all ranks found alike.
+static int fail_together(const or_ranks_mpi_place_t *place, int speaker, int code)
+{
+    if (place->rank == speaker) {
+        or_log(OR_LOG_ERROR, "%s", or_error_text());
+    }
+    or_ranks_mpi_stop();
+    return code;
+}
+
+// The model on this rank, from its file to its end.
+static int run_rank(const config_t *config, or_model_options_t *options,
+                    const or_ranks_mpi_place_t *place)
+{
+    bool alone;
+    uint32_t tree = config->nodes_max + 1; // with the root
+    options->threads = choose_threads(config->threads, place->neighbours);
+    options->context_max = config->context;
+    options->rows_max = tree > config->batch ? tree : config->batch;
+    options->sequences_max = config->sessions_max;
+    options->cache_bytes = config->cache_bytes;
+    bool leads = or_ranks_is_leader(options->ranks);
+    or_status_t status = leads ? lead(config, options, &alone) : follow(config, options, &alone);
+    int code = status == OR_OK ? 0 : status == OR_ERR_MISMATCH ? OR_EXIT_REFUSED : 1;
+    // What the others know of as well is the leader's to say.
+    if (status != OR_OK && (alone || leads)) {
+        or_log(OR_LOG_ERROR, "%s", or_error_text());
+    }
+    if (status != OR_OK && alone && place->size > 1) {
+        or_ranks_mpi_abort(code);
+    }
+    or_ranks_mpi_stop();
+    return code;
+}
+
+static void name_ourselves(const or_ranks_mpi_place_t *place, or_log_level_t level)
+{
+    char role[96] = "verifier";
+    if (place->size > 1) {
+        snprintf(role, sizeof role, "verifier rank %d on %s", place->rank, place->host);
+    }
+    or_log_init(role, level);
+}
+
+// The job from MPI's start to its end; `usage`: the options are wrong here, and the sentence waits to be
+// said by the first rank of which that is true.
+static int run_job(const config_t *config, or_model_options_t *options, or_log_level_t level,
+                   bool usage)
+{
+    or_ranks_mpi_place_t place;
+    if (or_ranks_mpi_start(&place) != OR_OK) {
+        or_log(OR_LOG_ERROR, "%s", or_error_text());
+        return 1;
+    }
+    or_interrupt_watch(); // MPI may have put handlers of its own in their place
+    name_ourselves(&place, level);
+    int speaker = or_ranks_mpi_first_failed(usage);
+    if (speaker >= 0) {
+        return fail_together(&place, speaker, EXIT_USAGE);
+    }
+    if (or_ranks_mpi_arrange(config->stages, &options->ranks) != OR_OK) {
+        return fail_together(&place, 0, EXIT_USAGE);
+    }
+    // Several ranks load first: one that was interrupted alone must be able to tell the others.
+    if (place.size == 1 && or_interrupt_count() > 0) {
+        or_ranks_mpi_stop();
+        return 0;
+    }
+    return run_rank(config, options, &place);
+}
+
 static int run(int argc, char **argv)
 {
-    config_t config = {
-        .nodes_max = OR_TREE_NODES_MAX, .sessions_max = 16, .batch = 256, .ready_fd = -1};
+    config_t config = {.stages = 1,
+                       .cache_type_k = (char *)"f32",
+                       .cache_type_v = (char *)"f32",
+                       .nodes_max = OR_TREE_NODES_MAX,
+                       .sessions_max = 16,
+                       .batch = 256,
+                       .prefix_sharing = true,
+                       .stats_ms = STATS_MS};
+    or_model_options_t options = {0};
     or_options_next_t next;
-    or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
     or_log_level_t level = OR_LOG_INFO;
+    or_log_init("verifier", level);
+    or_interrupt_watch(); // MPI takes a while to start
+    or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
+    if (status == OR_OK && next == OR_OPTIONS_EXIT) {
+        return 0;
+    }
     if (status == OR_OK && config.log_level != NULL) {
         status = or_log_parse_level(config.log_level, &level);
     }
-    or_log_init("verifier", level);
-    if (status != OR_OK) {
-        or_log(OR_LOG_ERROR, "%s", or_error_text());
-        or_options_free(&program, &config, NULL);
-        return 2;
-    }
-    if (next == OR_OPTIONS_EXIT) {
-        return 0;
-    }
-    const or_ranks_t *ranks = NULL;
-    bool usage = false;
-    or_interrupt_watch(); // MPI takes a while to start
-    status = or_ranks_mpi_start(&argc, &argv, &ranks);
     if (status == OR_OK) {
-        or_interrupt_watch(); // and may have put handlers of its own in their place
-        status = check(&config, ranks);
-        usage = status == OR_ERR_INVALID;
-        if (status == OR_OK && or_interrupt_count() == 0) {
-            status = serve(&config, ranks);
-        }
-        or_ranks_mpi_stop();
+        status = check(&config, &options);
     }
-    if (status != OR_OK) {
-        or_log(OR_LOG_ERROR, "%s", or_error_text());
-    }
+    int code = run_job(&config, &options, level, status != OR_OK);
     or_options_free(&program, &config, NULL);
-    return status == OR_ERR_MISMATCH ? OR_EXIT_REFUSED : usage ? 2 : status == OR_OK ? 0 : 1;
+    return code;
 }
 
 int main(int argc, char **argv)

@@ -1,13 +1,37 @@
 // ranks_mpi - the rank interface over MPI. This module is the only user of MPI.
 //
-// MPI_THREAD_FUNNELED: all calls from the thread that started it. Started as a plain process it is
-// rank 0 of 1; under mpirun it is one of N. One rank only in this version: more are refused by the
-// program with a sentence.
+//     mpirun -np 8 outrider-verifier --pp 2        world   0 1 2 3 4 5 6 7
+//                                                  stage   0 0 0 0 1 1 1 1
+//                                                  rank    0 1 2 3 0 1 2 3
+//
+// MPI_THREAD_FUNNELED: all calls from the thread that started it. A plain process is rank 0 of 1.
+// Whoever waits for the leader or for another stage polls and sleeps, since the wait may be one of hours;
+// exchanges inside a stage, which are met at once, poll and yield.
 #pragma once
+
+#include <stdint.h>
 
 #include "common/model/ranks.h"
 
-// Initialise MPI. The interface lives until or_ranks_mpi_stop. OR_ERR_IO with MPI's own words.
-or_status_t or_ranks_mpi_start(int *argc, char ***argv, const or_ranks_t **ranks_p);
+// Where this process stands before the ranks are arranged.
+typedef struct {
+    int rank, size; // in the world
+    int neighbours; // ranks on this host, this one included
+    char host[64];  // without the domain
+} or_ranks_mpi_place_t;
+
+// Initialise MPI. OR_ERR_IO with MPI's own words.
+or_status_t or_ranks_mpi_start(or_ranks_mpi_place_t *place);
+
+// The world as `stages` groups of equal size. Collective, once; the interface lives until
+// or_ranks_mpi_stop. OR_ERR_INVALID, on all ranks, if the groups would not be of 1, 2, 4 or 8 ranks or
+// `stages` is not the same everywhere.
+or_status_t or_ranks_mpi_arrange(uint32_t stages, const or_ranks_t **ranks_p);
+
+// Collective: the lowest world rank that says it failed; -1 if none did. Only that one need speak.
+int or_ranks_mpi_first_failed(bool failed);
+
 // Finalise MPI. Collective.
 void or_ranks_mpi_stop(void);
+// End the processes of all ranks, this one with them: for a failure that only this one knows of.
+_Noreturn void or_ranks_mpi_abort(int code);

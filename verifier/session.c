@@ -84,6 +84,12 @@ or_status_t or_vsession_open(or_vsession_t *session, or_judge_t *judge, or_sessi
         status = or_token_tree_create(judge->nodes_max, &fresh.tree);
     }
     if (status == OR_OK) {
+        fresh.row_of = calloc(judge->nodes_max + 1, sizeof *fresh.row_of);
+        status = fresh.row_of != NULL ? OR_OK
+                                      : or_fail(OR_ERR_NO_MEMORY, "no memory for trees of %u nodes",
+                                                judge->nodes_max);
+    }
+    if (status == OR_OK) {
         status = open_question(&fresh, judge);
     }
     if (status == OR_OK) {
@@ -103,6 +109,7 @@ void or_vsession_close(or_vsession_t *session)
     or_question_fini(&session->question);
     free(session->psi);
     or_draws_store_fini(&session->draws);
+    free(session->row_of);
     or_token_tree_destroy(&session->tree);
     or_token_log_fini(&session->log);
     or_terms_fini(&session->terms);
@@ -264,6 +271,7 @@ or_status_t or_vsession_tree(or_vsession_t *session, or_judge_t *judge,
     if (status != OR_OK) {
         return status;
     }
+    or_vsession_number_rows(session, or_vocab_size(judge->vocab));
     session->waiting = true;
     session->parked = false;
     session->waiting_round = message->round;

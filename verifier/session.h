@@ -17,6 +17,7 @@
 #include "verifier/question.h"
 
 typedef struct or_judge or_judge_t;
+#define OR_ROW_NONE UINT32_MAX // a token that the target does not have
 
 typedef struct {
     or_session_id_t id; // 0: this place is free
@@ -25,18 +26,23 @@ typedef struct {
     or_kv_sequence_t *kv;
     or_noise_place_t place; // where the next token begins; meaningful once the prompt is here
     int64_t used_ns;        // last heard of
+    uint64_t opened;        // order in which sessions came: who is older
 
     uint64_t round;       // last round judged, 0 before the first
     uint64_t tree_digest; // of that round's tree
     or_verdict_t verdict; // of that round; `accepted` points to accepted[]
     uint32_t accepted[OR_TREE_NODES_MAX];
 
-    bool parked;  // its pages were taken for others: not cached again before a tree asks for it
-    bool waiting; // a tree is queued
+    bool parked;   // its pages were taken for others: not cached again before a tree asks for it
+    bool hungry;   // the last pass went without it for want of pages
+    uint64_t pass; // the last one that it had rows in
+    bool waiting;  // a tree is queued
     uint64_t waiting_round;
     uint64_t waiting_digest;
-    uint64_t waiting_since;      // order of arrival
     or_token_tree_t *tree;       // the queued one
+    uint32_t *row_of;            // of node i in a pass, counted from the root's; OR_ROW_NONE
+    uint32_t tree_rows;          // rows of root and nodes
+    uint32_t tree_depth;         // levels below the root
     or_draws_store_t draws;      // how its nodes were drawn, where the rule wants to know
     double *psi;                 // slrs: what its nodes travelled with
     or_question_t question;      // slrs: what its judgement waits for
@@ -79,11 +85,26 @@ or_status_t or_vsession_tree(or_vsession_t *session, or_judge_t *judge,
 or_psi_request_t or_vsession_psi_request(const or_vsession_t *session);
 or_status_t or_vsession_psi(or_vsession_t *session, const or_psi_reply_t *reply);
 
-// Is there prefill to do before a tree can be judged?
-bool or_vsession_needs_prefill(const or_vsession_t *session);
-// One pass of at most `rows` prefix rows. OR_ERR_FULL: no pages.
-or_status_t or_vsession_prefill(or_vsession_t *session, or_judge_t *judge, uint32_t rows);
-// One pass over the root and the queued tree, then the acceptance rule: session->verdict is the
-// answer. OR_ERR_FULL: no pages. OR_ERR_AGAIN (slrs): it waits for psi (or_vsession_psi_request), and
-// goes on without another pass, whatever became of its pages meanwhile.
-or_status_t or_vsession_judge(or_vsession_t *session, or_judge_t *judge);
+// Prefix positions to compute before a tree can be judged; the root's row runs with its tree.
+uint32_t or_vsession_prefill_left(const or_vsession_t *session);
+// Is there anything to put into a pass?
+bool or_vsession_has_work(const or_vsession_t *session);
+// Its pages are wanted: keep the first `length` positions at most. Returns how many are kept.
+uint32_t or_vsession_evict(or_vsession_t *session, uint32_t length);
+
+// The prefix rows of a pass, count <= or_vsession_prefill_left; and those of root and tree
+// (session->tree_rows), once nothing is left to compute.
+void or_vsession_put_prefix(const or_vsession_t *session, uint32_t count, or_model_row_t *rows);
+void or_vsession_put_tree(const or_vsession_t *session, or_model_row_t *rows);
+
+// The acceptance rule, after a pass in which the queued tree's rows were `first_row` and on and which
+// took model_ns: session->verdict is the answer. OR_ERR_AGAIN (slrs): it waits for psi
+// (or_vsession_psi_request), and goes on without another pass, whatever became of its pages meanwhile.
+or_status_t or_vsession_judge(or_vsession_t *session, or_judge_t *judge, uint32_t first_row,
+                              int64_t model_ns);
+// The same where psi is here.
+or_status_t or_vsession_resume(or_vsession_t *session, or_judge_t *judge);
+
+// The model has run a pass of `rows` rows; time spent in the head so far.
+void or_judge_renew(or_judge_t *judge, uint32_t rows);
+int64_t or_judge_head_ns(const or_judge_t *judge);

@@ -5,19 +5,10 @@
 
 #include "common/base/log.h"
 #include "common/base/version.h"
-#include "proto/edge.h"
-#include "verifier/session.h"
+#include "verifier/verifier_internal.h"
 
-struct or_verifier {
-    or_verifier_config_t config;
-    or_model_t *model;
-    const or_vocab_t *vocab;
-    or_edge_t edge;
-    const or_clock_t *clock;
-    or_judge_t *judge;
-    or_vsession_t *sessions; // config.sessions_max places
-    uint64_t arrivals;       // trees queued so far: the order of service
-};
+#define TEXTS_AT_REST 64u // as many as a crowd leaves behind; pages bound them before that
+#define BUSY_RETRY_MS 1000u
 
 or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_gguf_t *gguf,
                              const or_model_t *model, const or_vocab_t *vocab)
@@ -25,7 +16,7 @@ or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_gguf_t
     return (or_hello_t){
         .role = OR_ROLE_VERIFIER,
         .software = "outrider " OR_VERSION,
-        .arith_id = OR_ARITH_ID,
+        .arith_id = or_model_arith_id(model),
         .vocab_hash = or_vocab_hash(vocab),
         .vocab_size = or_vocab_size(vocab),
         .model = basename(or_gguf_path(gguf)),
@@ -37,6 +28,43 @@ or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_gguf_t
     };
 }
 
+// A whole tree has to fit a pass, whatever config.batch_rows says.
+static or_status_t set_batch_rows(or_verifier_t *verifier)
+{
+    or_verifier_config_t *config = &verifier->config;
+    uint32_t rows_max = or_model_rows_max(verifier->model);
+    if (config->nodes_max + 1 > rows_max) {
+        return or_fail(OR_ERR_INVALID,
+                       "trees of %u nodes need passes of %u rows; the model takes %u",
+                       config->nodes_max, config->nodes_max + 1, rows_max);
+    }
+    if (config->batch_rows == 0 || config->batch_rows > rows_max) {
+        config->batch_rows = rows_max;
+    }
+    return or_batch_init(&verifier->batch, config->sessions_max, rows_max);
+}
+
+static or_status_t create_parts(or_verifier_t *verifier)
+{
+    const or_verifier_config_t *config = &verifier->config;
+    verifier->sessions = calloc(config->sessions_max, sizeof *verifier->sessions);
+    if (verifier->sessions == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for %u sessions", config->sessions_max);
+    }
+    or_status_t status = set_batch_rows(verifier);
+    if (status == OR_OK) {
+        status = or_judge_create(verifier->model, verifier->vocab, verifier->clock,
+                                 config->nodes_max, &verifier->judge);
+    }
+    if (status == OR_OK) {
+        status = or_scheduler_create(config->sessions_max, &verifier->scheduler);
+    }
+    if (status == OR_OK) {
+        status = or_texts_create(verifier->model, TEXTS_AT_REST, &verifier->texts);
+    }
+    return status;
+}
+
 or_status_t or_verifier_create(const or_verifier_config_t *config, or_model_t *model,
                                const or_vocab_t *vocab, or_link_t *link, const or_clock_t *clock,
                                or_verifier_t **verifier_p)
@@ -46,18 +74,11 @@ or_status_t or_verifier_create(const or_verifier_config_t *config, or_model_t *m
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the verifier");
     }
     verifier->config = *config;
-    if (config->prefill_rows == 0 || config->prefill_rows > or_model_rows_max(model)) {
-        verifier->config.prefill_rows = or_model_rows_max(model);
-    }
     verifier->model = model;
     verifier->vocab = vocab;
-    or_edge_init(&verifier->edge, link);
     verifier->clock = clock;
-    verifier->sessions = calloc(config->sessions_max, sizeof *verifier->sessions);
-    or_status_t status =
-        verifier->sessions != NULL
-            ? or_judge_create(model, vocab, clock, config->nodes_max, &verifier->judge)
-            : or_fail(OR_ERR_NO_MEMORY, "no memory for %u sessions", config->sessions_max);
+    or_edge_init(&verifier->edge, link);
+    or_status_t status = create_parts(verifier);
     if (status != OR_OK) {
         or_verifier_destroy(&verifier);
         return status;
@@ -72,11 +93,14 @@ void or_verifier_destroy(or_verifier_t **verifier_p)
     if (verifier == NULL) {
         return;
     }
+    or_texts_destroy(&verifier->texts);
+    or_scheduler_destroy(&verifier->scheduler);
+    or_judge_destroy(&verifier->judge);
+    or_batch_fini(&verifier->batch);
     for (uint32_t i = 0; verifier->sessions != NULL && i < verifier->config.sessions_max; i++) {
         or_vsession_close(&verifier->sessions[i]);
     }
     free(verifier->sessions);
-    or_judge_destroy(&verifier->judge);
     free(verifier);
     *verifier_p = NULL;
 }
@@ -112,27 +136,44 @@ static or_vsession_t *least_recent(or_verifier_t *verifier)
     return oldest;
 }
 
-// Who gives its pages to `hungry`: the one at rest for longest, else the one that will be served
-// last. NULL if nobody has any.
-static or_vsession_t *page_donor(or_verifier_t *verifier, const or_vsession_t *hungry)
+// Free a session's place. What it had cached may serve others.
+static void end(or_verifier_t *verifier, or_vsession_t *session)
 {
-    or_vsession_t *donor = NULL;
-    for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
-        or_vsession_t *session = &verifier->sessions[i];
-        if (session->id.value == 0 || session == hungry ||
-            or_kv_sequence_length(session->kv) == 0) {
-            continue;
-        }
-        bool better = donor == NULL || (donor->waiting && !session->waiting);
-        if (!better && donor->waiting == session->waiting) {
-            better = session->waiting ? session->waiting_since > donor->waiting_since
-                                      : session->used_ns < donor->used_ns;
-        }
-        if (better) {
-            donor = session;
-        }
+    if (session->id.value == 0) {
+        return;
     }
-    return donor;
+    if (!verifier->config.no_prefix_sharing) {
+        or_texts_keep(verifier->texts, session);
+    }
+    or_scheduler_leave(verifier->scheduler, (uint32_t)(session - verifier->sessions));
+    or_vsession_close(session);
+}
+
+void or_verifier_fail(or_verifier_t *verifier, or_vsession_t *session)
+{
+    or_log(OR_LOG_ERROR, "session %llx: %s", (unsigned long long)session->id.value,
+           or_error_text());
+    or_edge_send_error(&verifier->edge, session->id, session->waiting ? session->waiting_round : 0,
+                       OR_WIRE_FAILED, 0, or_error_text());
+    end(verifier, session);
+}
+
+static void send_busy(or_verifier_t *verifier, or_session_id_t id)
+{
+    const or_message_t message = {
+        .type = OR_MSG_ERROR,
+        .session = id,
+        .body.error = {.code = OR_WIRE_BUSY,
+                       .text = "every session of this verifier is at work",
+                       .retry_ms = BUSY_RETRY_MS},
+    };
+    or_edge_send(&verifier->edge, &message);
+}
+
+static void refuse(or_verifier_t *verifier, or_session_id_t id)
+{
+    or_log(OR_LOG_WARN, "session %llx refused: %s", (unsigned long long)id.value, or_error_text());
+    or_edge_send_error(&verifier->edge, id, 0, OR_WIRE_REFUSED, 0, or_error_text());
 }
 
 static void on_open(or_verifier_t *verifier, or_session_id_t id, const or_open_session_t *open)
@@ -140,24 +181,26 @@ static void on_open(or_verifier_t *verifier, or_session_id_t id, const or_open_s
     if (id.value == 0 || find(verifier, id) != NULL) {
         return; // a repeated open changes nothing
     }
-    or_vsession_t fresh = {0};
-    or_status_t status = or_vsession_open(&fresh, verifier->judge, id, open);
-    if (status != OR_OK) {
-        or_log(OR_LOG_WARN, "session %llx refused: %s", (unsigned long long)id.value,
-               or_error_text());
-        or_edge_send_error(&verifier->edge, id, 0, OR_WIRE_REFUSED, 0, or_error_text());
-        return;
-    }
     or_vsession_t *place = find(verifier, (or_session_id_t){0});
     place = place != NULL ? place : least_recent(verifier);
     if (place == NULL) {
-        or_vsession_close(&fresh);
-        or_edge_send_error(&verifier->edge, id, 0, OR_WIRE_BUSY, 0,
-                           "every session of this verifier is at work");
+        send_busy(verifier, id);
         return;
     }
-    or_vsession_close(place); // whoever was there is replayed by its coordinator if it comes back
+    or_vsession_t fresh = {0};
+    if (or_vsession_open(&fresh, verifier->judge, id, open) != OR_OK) {
+        refuse(verifier, id);
+        return;
+    }
+    end(verifier, place); // whoever was there is replayed by its coordinator if it comes back
+    if (or_scheduler_join(verifier->scheduler, (uint32_t)(place - verifier->sessions),
+                          fresh.terms.open.owner) != OR_OK) {
+        or_vsession_close(&fresh);
+        refuse(verifier, id);
+        return;
+    }
     *place = fresh;
+    place->opened = ++verifier->opened;
     place->used_ns = or_clock_now(verifier->clock);
     or_log(OR_LOG_DEBUG, "session %llx opened", (unsigned long long)id.value);
 }
@@ -175,14 +218,14 @@ static void on_prefix(or_verifier_t *verifier, or_vsession_t *session, const or_
     }
 }
 
-static void send_verdict(or_verifier_t *verifier, const or_vsession_t *session)
+void or_verifier_send_verdict(or_verifier_t *verifier, const or_vsession_t *session)
 {
     const or_message_t message = {
         .type = OR_MSG_VERDICT, .session = session->id, .body.verdict = session->verdict};
     or_edge_send(&verifier->edge, &message);
 }
 
-static void send_psi_request(or_verifier_t *verifier, const or_vsession_t *session)
+void or_verifier_send_psi_request(or_verifier_t *verifier, const or_vsession_t *session)
 {
     const or_message_t message = {.type = OR_MSG_PSI_REQUEST,
                                   .session = session->id,
@@ -209,11 +252,9 @@ static void on_tree(or_verifier_t *verifier, or_vsession_t *session, const or_dr
         or_edge_send_error(&verifier->edge, session->id, tree->round, OR_WIRE_INVALID, 0,
                            or_error_text());
     } else if (fate == OR_TREE_REPEAT) {
-        send_verdict(verifier, session);
+        or_verifier_send_verdict(verifier, session);
     } else if (fate == OR_TREE_ASKS) {
-        send_psi_request(verifier, session);
-    } else if (fate == OR_TREE_QUEUED) {
-        session->waiting_since = ++verifier->arrivals;
+        or_verifier_send_psi_request(verifier, session);
     }
 }
 
@@ -244,7 +285,7 @@ static void on_message(void *role, const or_message_t *message)
         on_psi(verifier, session, &message->body.psi_reply);
         break;
     case OR_MSG_CANCEL:
-        or_vsession_close(session);
+        end(verifier, session);
         break;
     default:
         or_edge_send_error(&verifier->edge, session->id, 0, OR_WIRE_INVALID, 0,
@@ -252,77 +293,16 @@ static void on_message(void *role, const or_message_t *message)
     }
 }
 
-// First come first served among trees; where none waits, prefill whatever prefix is not cached yet.
-static or_vsession_t *next_work(or_verifier_t *verifier)
-{
-    or_vsession_t *best = NULL;
-    for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
-        or_vsession_t *session = &verifier->sessions[i];
-        if (session->id.value == 0 || session->question.state == OR_QUESTION_ASKED) {
-            continue;
-        }
-        bool better =
-            best == NULL || (session->waiting && !best->waiting) ||
-            (session->waiting == best->waiting && session->waiting_since < best->waiting_since);
-        bool prefill = or_vsession_needs_prefill(session) && !session->parked;
-        if ((session->waiting || prefill) && better) {
-            best = session;
-        }
-    }
-    return best;
-}
-
-static or_status_t run(or_verifier_t *verifier, or_vsession_t *session)
-{
-    if (or_vsession_needs_prefill(session)) {
-        return or_vsession_prefill(session, verifier->judge, verifier->config.prefill_rows);
-    }
-    or_status_t status = or_vsession_judge(session, verifier->judge);
-    if (status == OR_OK) {
-        send_verdict(verifier, session);
-        or_log(OR_LOG_TRACE, "session %llx round %llu accepted %u",
-               (unsigned long long)session->id.value, (unsigned long long)session->round,
-               session->verdict.accepted_count);
-    } else if (status == OR_ERR_AGAIN) {
-        send_psi_request(verifier, session);
-        return OR_OK;
-    }
-    return status;
-}
-
-// One pass. Where the page pool is full, others give theirs; their prefixes are computed again when
-// they are served.
-static void work(or_verifier_t *verifier, or_vsession_t *session)
-{
-    or_status_t status = run(verifier, session);
-    while (status == OR_ERR_FULL) {
-        or_vsession_t *donor = page_donor(verifier, session);
-        if (donor == NULL) {
-            break;
-        }
-        or_kv_sequence_truncate(donor->kv, 0);
-        donor->parked = !donor->waiting;
-        status = run(verifier, session);
-    }
-    if (status != OR_OK) {
-        or_log(OR_LOG_ERROR, "session %llx: %s", (unsigned long long)session->id.value,
-               or_error_text());
-        or_edge_send_error(&verifier->edge, session->id, session->waiting_round, OR_WIRE_FAILED, 0,
-                           or_error_text());
-        or_vsession_close(session);
-    }
-}
-
 int64_t or_verifier_turn(or_verifier_t *verifier)
 {
     or_edge_drain(&verifier->edge, on_message, verifier);
     int64_t due = or_link_tick(verifier->edge.link);
-    or_vsession_t *session = next_work(verifier);
-    if (session == NULL) {
-        return due;
+    bool worked = or_verifier_work(verifier, &due);
+    int64_t stats_due = or_verifier_tell_stats(verifier);
+    if (worked) {
+        return or_clock_now(verifier->clock);
     }
-    work(verifier, session);
-    return or_clock_now(verifier->clock);
+    return stats_due < due ? stats_due : due;
 }
 
 const char *or_verifier_refused(const or_verifier_t *verifier)

@@ -1,8 +1,13 @@
-// verifier - the target's process: checks trees, one forward pass each, and says what the target
-// would have written.
+// verifier - the target's process: checks the trees of many sessions, in passes that they share, and says
+// what the target would have written.
 //
-//     OpenSession, Prefix ──▶ prefill in chunks ──┐
-//     DraftTree ──────────────────────────────────┴▶ queue ──▶ forward (root + nodes) ──▶ accept ──▶ Verdict
+//     OpenSession, Prefix ──▶ prefixes, in parts ──┐
+//     DraftTree ───────────────────────────────────┴▶ scheduler ──▶ one pass of many ──▶ accept ──▶ Verdicts
+//
+// A text does not depend on who shares its passes, bit by bit. Who takes part is decided by fair queueing,
+// first among owners (scheduler.h). What an owner's texts have in common is computed once. The pool of
+// pages is shared out where it is short (pages.c): KvEvicted, and the prefix is computed again when a tree
+// needs it.
 //
 // Under slrs a judgement may wait for the drafter (PsiRequest, PsiReply); others are served meanwhile,
 // and the request is repeated with the tree. How long is the coordinator's to say.
@@ -22,7 +27,9 @@ typedef struct or_verifier or_verifier_t;
 typedef struct {
     uint32_t nodes_max;    // of one tree
     uint32_t sessions_max; // more are refused with BUSY
-    uint32_t prefill_rows; // rows a prefill pass; 0: what the model takes
+    uint32_t batch_rows;   // rows a pass, of all sessions together; 0: what the model takes
+    uint32_t stats_ms;     // how often Stats are sent; 0: never
+    bool no_prefix_sharing;
 } or_verifier_config_t;
 
 or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_gguf_t *gguf,

@@ -63,7 +63,8 @@ or_message_type_t hear(bench_t *b, or_message_t *message)
         or_verifier_turn(b->verifier);
         or_link_tick(b->hub);
         while (or_link_receive(b->hub, &event, &b->peer, message) == OR_OK) {
-            if (event == OR_LINK_MESSAGE && message->type != OR_MSG_HELLO) {
+            if (event == OR_LINK_MESSAGE && message->type != OR_MSG_HELLO &&
+                message->type != OR_MSG_KV_EVICTED) {
                 return message->type;
             }
             or_message_fini(message);

@@ -29,8 +29,8 @@ int bench_setup(void **state);
 int bench_setup_scarce(void **state); // pages for one session's context only
 int bench_teardown(void **state);
 
-// Run until the verifier says something other than a greeting; OR_MSG_HEARTBEAT stands for silence.
-// The caller finis *message.
+// Run until the verifier says something other than a greeting or KvEvicted; OR_MSG_HEARTBEAT stands
+// for silence. The caller finis *message.
 or_message_type_t hear(bench_t *b, or_message_t *message);
 // Send; session 7 unless the message names one.
 void say(bench_t *b, or_message_t message);

@@ -1,0 +1,29 @@
+// head - the target's logits of one pass, computed where a judgement asks for them.
+//
+// Nodes lie depth first, so the likely path is a run of neighbours, and behind a small tree lies the next
+// session's: a few rows from the one asked for are computed at once and kept.
+//
+// Only what sampling needs of a row is asked of the model (or_model_logits_top): from other ranks only
+// that travels. One thread.
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/decode/sampler.h"
+#include "common/model/model.h"
+
+typedef struct or_head or_head_t;
+
+// Borrows model and clock. OR_ERR_NO_MEMORY.
+or_status_t or_head_create(or_model_t *model, const or_clock_t *clock, or_head_t **head_p);
+void or_head_destroy(or_head_t **head_p);
+
+// How many of the greatest logits decide or_sampler_law, whatever the history, bit by bit; vocab_size: all.
+uint32_t or_head_top(const or_sampling_t *sampling, uint32_t vocab_size);
+
+// The model has run another pass, of `rows` rows.
+void or_head_renew(or_head_t *head, uint32_t rows);
+// The logits of a row [vocab_size], of which the `top` greatest matter. Valid until the next call. Errors
+// are or_model_logits'.
+or_status_t or_head_row(or_head_t *head, uint32_t row, uint32_t top, const float **logits);
+// Time spent in the model so far.
+int64_t or_head_spent_ns(const or_head_t *head);

@@ -1,0 +1,102 @@
+// Who gives pages when the pool is short. In this order:
+//
+//     texts at rest             the least recently used first: nobody waits for them
+//     sessions that are idle    unheard of for a second and with nothing in the queue, the longest first
+//     younger sessions          than the one that asks, the youngest first
+//
+// Nobody takes from an older session that is at work, so of those who want more than there is the oldest
+// always gets on, and two never take the same pages from each other in turns. Whoever has rows in the
+// pass that is being composed keeps its pages.
+#include "verifier/verifier_internal.h"
+
+#define IDLE_NS OR_NS_PER_S // a round trip and a draft take less
+
+or_status_t or_verifier_check_room(const or_verifier_t *verifier, const or_vsession_t *session)
+{
+    uint32_t positions = session->log.length + (session->waiting ? session->tree_depth : 0);
+    uint64_t room = (uint64_t)or_kv_cache_pages(or_model_cache(verifier->model)) * OR_KV_PAGE;
+    if (positions > room) {
+        return or_fail(OR_ERR_FULL,
+                       "a text of %u tokens does not fit the verifier's KV cache, which holds %llu "
+                       "in all; start it with a larger --kv-cache-size",
+                       positions, (unsigned long long)room);
+    }
+    return OR_OK;
+}
+
+static bool is_queued(const or_vsession_t *session)
+{
+    return session->waiting && session->question.state != OR_QUESTION_ASKED;
+}
+
+static bool may_give(const or_verifier_t *verifier, const or_vsession_t *session,
+                     const or_vsession_t *asking)
+{
+    return session->id.value != 0 && session != asking && session->pass != verifier->pass &&
+           or_kv_sequence_pages(session->kv) > 0;
+}
+
+static or_vsession_t *find_giver(or_verifier_t *verifier, const or_vsession_t *asking)
+{
+    int64_t idle_since = or_clock_now(verifier->clock) - IDLE_NS;
+    or_vsession_t *idle = NULL;
+    or_vsession_t *youngest = NULL;
+    for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
+        or_vsession_t *session = &verifier->sessions[i];
+        if (!may_give(verifier, session, asking)) {
+            continue;
+        }
+        if (!is_queued(session) && session->used_ns <= idle_since &&
+            (idle == NULL || session->used_ns < idle->used_ns)) {
+            idle = session;
+        }
+        if (session->opened > asking->opened &&
+            (youngest == NULL || session->opened > youngest->opened)) {
+            youngest = session;
+        }
+    }
+    return idle != NULL ? idle : youngest;
+}
+
+// What it shares with others comes first in a text and frees nothing: that stays, unless it is all.
+static void take_from(or_verifier_t *verifier, or_vsession_t *giver)
+{
+    uint32_t own = or_kv_sequence_pages_own(giver->kv);
+    uint32_t shared = own > 0 ? or_kv_sequence_pages(giver->kv) - own : 0;
+    const or_message_t message = {
+        .type = OR_MSG_KV_EVICTED,
+        .session = giver->id,
+        .body.kv_evicted.kept_length = or_vsession_evict(giver, shared * OR_KV_PAGE),
+    };
+    or_edge_send(&verifier->edge, &message);
+    verifier->stats.evictions++;
+}
+
+bool or_verifier_take_pages(or_verifier_t *verifier, or_vsession_t *session, uint32_t positions)
+{
+    while (or_kv_sequence_reserve(session->kv, positions) != OR_OK) {
+        if (or_texts_drop(verifier->texts)) {
+            continue;
+        }
+        or_vsession_t *giver = find_giver(verifier, session);
+        if (giver == NULL) {
+            return false;
+        }
+        take_from(verifier, giver);
+    }
+    return true;
+}
+
+int64_t or_verifier_next_idle_ns(const or_verifier_t *verifier)
+{
+    int64_t now = or_clock_now(verifier->clock);
+    int64_t next = INT64_MAX;
+    for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
+        const or_vsession_t *session = &verifier->sessions[i];
+        int64_t idle = session->used_ns + IDLE_NS;
+        if (session->id.value != 0 && !is_queued(session) && idle > now) {
+            next = idle < next ? idle : next;
+        }
+    }
+    return next;
+}

@@ -1,0 +1,64 @@
+// verifier_internal - what the files of the verifier share: verifier.c (messages, turns), passes.c (who
+// takes part in a pass), pages.c (who gives pages), sharing.c (who has what was computed already) and
+// figures.c (Stats).
+#pragma once
+
+#include "proto/edge.h"
+#include "verifier/batch.h"
+#include "verifier/scheduler.h"
+#include "verifier/session.h"
+#include "verifier/texts.h"
+#include "verifier/verifier.h"
+
+struct or_verifier {
+    or_verifier_config_t config; // batch_rows is set
+    or_model_t *model;
+    const or_vocab_t *vocab;
+    or_edge_t edge;
+    const or_clock_t *clock;
+    or_judge_t *judge;
+    or_vsession_t *sessions;   // config.sessions_max places
+    or_scheduler_t *scheduler; // of the sessions by place
+    or_texts_t *texts;
+    or_batch_t batch;
+    uint64_t opened; // sessions so far
+    uint64_t pass;   // the number of the one being composed or run
+    or_stats_t stats;
+    int64_t stats_due_ns; // 0: not welcomed yet
+};
+
+// ---- verifier.c ----
+
+// End a session whose work failed, with the thread's error text.
+void or_verifier_fail(or_verifier_t *verifier, or_vsession_t *session);
+void or_verifier_send_verdict(or_verifier_t *verifier, const or_vsession_t *session);
+void or_verifier_send_psi_request(or_verifier_t *verifier, const or_vsession_t *session);
+
+// ---- passes.c ----
+
+// Judgements whose psi has come, then a pass for what waits. True if anything was done; else *due_ns is
+// no later than when pages may be had that are wanted now.
+bool or_verifier_work(or_verifier_t *verifier, int64_t *due_ns);
+
+// ---- pages.c ----
+
+// Does the session fit the pool alone? OR_ERR_FULL, with what to do.
+or_status_t or_verifier_check_room(const or_verifier_t *verifier, const or_vsession_t *session);
+// Pages for the session's first `positions` positions, from others where the pool is short. False: it
+// has to wait.
+bool or_verifier_take_pages(or_verifier_t *verifier, or_vsession_t *session, uint32_t positions);
+// When the next session will have been idle for so long that its pages may be taken.
+int64_t or_verifier_next_idle_ns(const or_verifier_t *verifier);
+
+// ---- sharing.c ----
+
+// Take what is cached elsewhere of the session's prefix, beyond what it has.
+void or_verifier_share(or_verifier_t *verifier, or_vsession_t *session);
+// Is somebody in the pass computing the next `rows` rows that the session would compute, or a page of them?
+bool or_verifier_is_computed(const or_verifier_t *verifier, const or_vsession_t *session,
+                             uint32_t rows);
+
+// ---- figures.c ----
+
+// Send Stats when they are due; returns when they are next.
+int64_t or_verifier_tell_stats(or_verifier_t *verifier);
