@@ -4,7 +4,9 @@
 //
 // It runs no model. Each round it waits for its drafters' trees until a deadline, else asks the
 // verifier for a plain step; it repeats what got no answer, replays prefixes to whoever lost them,
-// and tells the client only what is committed. One thread, by turns.
+// and tells the client only what is committed. What it does not have a place for waits, the owner with
+// the least at work first, or is told when to try again. A drafter that misbehaves (conduct.h) is
+// turned away; one that is no use to a session (usefulness.h) leaves it. One thread, by turns.
 #pragma once
 
 #include "common/text/vocab.h"
@@ -12,8 +14,12 @@
 
 typedef struct or_coordinator or_coordinator_t;
 
+#define OR_COORDINATOR_PLACES_MAX 65536u // of sessions_max, and of waiting_max
+
 typedef struct {
-    uint32_t sessions_max; // live requests; more get BUSY
+    uint32_t sessions_max;           // requests served at a time; more wait
+    uint32_t sessions_per_owner_max; // of them one owner's; 0: as many as there are
+    uint32_t waiting_max;            // requests that wait; more are told when to try again (BUSY)
     // A drafter silent for this long in a round is bridged by a plain step.
     uint32_t draft_timeout_ms;
     uint32_t retry_ms;            // a verifier silent for this long in a round is asked again

@@ -1,23 +1,32 @@
-// coordinator_internal - what coordinator.c (peers, clients, the turn), meeting.c (drafters of other
-// vocabularies), drafting.c (who drafts), trees.c (what is judged), questions.c (slrs) and rounds.c (the
-// life of a round) share.
+// coordinator_internal - what coordinator.c (the turn), members.c (who is here), clients.c (what they
+// ask for), waiting.c (who begins when), meeting.c (drafters of other vocabularies), drafting.c (who
+// drafts), following.c (what drafters are told), trees.c (what is judged), questions.c (slrs), rounds.c
+// (the life of a round) and troubles.c (what goes wrong in it) share.
 #pragma once
 
 #include "common/decode/token_tree.h"
+#include "coordinator/admission.h"
+#include "coordinator/conduct.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/session.h"
 #include "coordinator/vocabularies.h"
 
 #define OR_PEERS_MAX 1024u
+#define OR_OWNER_BYTES 64
 
 // A drafter, verifier or client that was welcomed.
 typedef struct {
     or_peer_t peer; // 0: free place
     or_role_t role;
     uint32_t context_max, nodes_max;
-    uint32_t sessions_max;   // a verifier's: live sessions beyond it wait; 0: not said
-    uint32_t sessions;       // a drafter's
-    bool trusted;            // its laws are believed
+    uint32_t sessions_max; // a verifier's: live sessions beyond it wait; 0: not said
+    uint32_t sessions;     // a drafter's
+    bool trusted;          // its laws are believed
+    // Whose it is; "": of nobody in particular, and a drafter then serves all.
+    char owner[OR_OWNER_BYTES];
+    or_conduct_t conduct;    // a drafter's or a client's
+    bool cut;                // it offended once too often: to be cut off at the end of this turn
+    or_offence_t offence;    // that was too much
     or_known_vocab_t *vocab; // a drafter's; NULL: it has the target's ids
     // It said it has this vocabulary, which is not known here, and is to send it: before, it drafts for
     // nobody.
@@ -38,23 +47,22 @@ struct or_coordinator {
     or_link_t *link;
     const or_clock_t *clock;
     or_member_t members[OR_PEERS_MAX];
-    or_member_t *verifier;    // NULL: none
-    bool drafter_seen;        // one has joined since the start
-    char refusal[512];        // the last drafter we turned away, for requests that wait for one
-    or_csession_t **sessions; // config.sessions_max places, NULL where free
-    uint64_t next_id;
+    or_member_t *verifier; // NULL: none
+    bool drafter_seen;     // one has joined since the start
+    char refusal[512];     // the last drafter we turned away, for requests that wait for one
+    // Served, waiting, and as many again that are done, for clients that missed the end; NULL where free.
+    or_csession_t **sessions;
+    uint32_t places;
+    uint64_t first_id, next_id;
+    uint32_t cuts; // members to be cut off
+    or_admission_t admission;
+    or_stats_t figures;       // the verifier's last, and what is counted here
     or_token_tree_t *scratch; // to merge drafters' trees
     or_vocabularies_t vocabularies;
     uint8_t *packed; // the target's vocabulary for slrs, once somebody asked; owned
     size_t packed_bytes, unpacked_bytes;
 };
 
-or_member_t *or_coordinator_member(or_coordinator_t *coordinator, or_peer_t peer);
-// Say why, and forget the peer.
-void or_coordinator_turn_away(or_coordinator_t *coordinator, or_peer_t peer, or_wire_error_t code,
-                              const char *text);
-// A drafter was turned away: requests that wait for one are told.
-void or_coordinator_refuse_drafter(or_coordinator_t *coordinator, const char *text);
 // NULL: there is none.
 or_csession_t *or_coordinator_session(or_coordinator_t *coordinator, or_session_id_t id);
 // Send and shrug: what is lost is asked for again.
@@ -64,8 +72,52 @@ void or_coordinator_send_prefix(or_coordinator_t *coordinator, const or_csession
                                 or_peer_t to, uint32_t start);
 // In so many milliseconds.
 int64_t or_coordinator_after_ms(const or_coordinator_t *coordinator, uint32_t ms);
+void or_coordinator_for_each_session(or_coordinator_t *coordinator,
+                                     void (*visit)(or_coordinator_t *, or_csession_t *));
+
+// members.c
+or_member_t *or_coordinator_member(or_coordinator_t *coordinator, or_peer_t peer);
+// Members of a role.
+uint32_t or_coordinator_count(const or_coordinator_t *coordinator, or_role_t role);
+void or_members_greet(or_coordinator_t *coordinator, or_peer_t peer, const or_hello_t *hello);
+// It can take part now.
+void or_members_joined(or_coordinator_t *coordinator, or_member_t *member);
+// Its connection is gone.
+void or_members_lost(or_coordinator_t *coordinator, or_peer_t peer);
+// Say why, and forget the peer.
+void or_coordinator_turn_away(or_coordinator_t *coordinator, or_peer_t peer, or_wire_error_t code,
+                              const char *text);
+// A drafter was turned away: requests that wait for one are told.
+void or_coordinator_refuse_drafter(or_coordinator_t *coordinator, const char *text);
+// Note what a drafter did wrong. One offence too many cuts it off, at the end of the turn.
+void or_coordinator_offend(or_coordinator_t *coordinator, or_peer_t peer, or_offence_t offence);
+// Turn away those that offended once too often, and hear nothing from them for a while.
+void or_members_cut_off(or_coordinator_t *coordinator);
+// For the link: may this frame be read?
+bool or_members_gate(void *coordinator, or_peer_t from, size_t bytes);
+
+// clients.c
+void or_clients_take(or_coordinator_t *coordinator, or_peer_t from, const or_message_t *message);
 // Tell the client what it has not been told yet; the end too.
 void or_coordinator_tell_client(or_coordinator_t *coordinator, or_csession_t *session);
+// Its client is gone or does not want it any more: free its work at once.
+void or_clients_cancel(or_coordinator_t *coordinator, or_csession_t *session);
+// The verifier's figures came.
+void or_clients_take_figures(or_coordinator_t *coordinator, const or_stats_t *stats);
+
+// waiting.c
+// Is everybody there that the request was told to expect?
+bool or_waiting_all_there(const or_coordinator_t *coordinator, const or_csession_t *session);
+// May one more request of this owner be taken in? Where the queue is full, the latest of the owner that
+// waits most makes room, if that leaves it with no less than this one has. If not: when to try again,
+// and why.
+bool or_waiting_admit(or_coordinator_t *coordinator, const char *owner, bool plain,
+                      uint32_t *retry_ms, char *why, size_t capacity);
+// Start when verifier and drafter are there and there is a place; else wait.
+void or_waiting_begin(or_coordinator_t *coordinator, or_csession_t *session);
+// Begin those that wait as far as there is room: the owner with the fewest sessions at work first, then
+// in order of arrival.
+void or_waiting_begin_all(or_coordinator_t *coordinator);
 
 // drafting.c
 // Find drafters for the session's free seats and tell them everything; true if one came. Under a
@@ -91,6 +143,10 @@ void or_drafting_leave(or_coordinator_t *coordinator, or_csession_t *session, or
 // Let it go for good: it cannot serve this session. Another may.
 void or_drafting_dismiss(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
                          const char *why);
+// It was no use to the session: let it go for a while. Another may take its seat.
+void or_drafting_rest(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat);
+
+// following.c
 // Expect a tree of every seat that is taken, not late, and has sent none yet.
 void or_drafting_await(or_coordinator_t *coordinator, or_csession_t *session);
 // Is one still to come?
@@ -132,6 +188,8 @@ void or_trees_drop(const or_csession_t *session, or_seat_t *seat);
 // Keep what the drafter on this seat sent. OR_ERR_INVALID: it cannot be judged.
 or_status_t or_trees_take(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
                           const or_draft_tree_t *tree);
+// Tells two trees of a round apart.
+uint64_t or_trees_digest(const or_draft_tree_t *tree);
 // What came, merged by prefix in the order of the seats, for the verifier; or none if the verifier
 // cannot take it.
 void or_trees_gather(or_coordinator_t *coordinator, or_csession_t *session);
@@ -149,18 +207,40 @@ void or_questions_answer(or_coordinator_t *coordinator, or_csession_t *session,
 void or_questions_fail(or_coordinator_t *coordinator, or_csession_t *session);
 
 // rounds.c
-// Start when verifier and drafter are there; else wait.
-void or_round_begin(or_coordinator_t *coordinator, or_csession_t *session);
-// Begin those that wait, in order of arrival, as far as the verifier has room.
-void or_round_begin_waiting(or_coordinator_t *coordinator);
+// A session begins: its first round.
+void or_round_first(or_coordinator_t *coordinator, or_csession_t *session);
+// Open the session at the verifier and send it the text.
+void or_round_open_verifier(or_coordinator_t *coordinator, const or_csession_t *session);
+// What was gathered, again.
+void or_round_send_tree(or_coordinator_t *coordinator, const or_csession_t *session);
+// The session is over for `to`.
+void or_round_send_cancel(or_coordinator_t *coordinator, const or_csession_t *session, or_peer_t to,
+                          const char *reason);
+// Do without a tree.
+void or_round_ask_plain(or_coordinator_t *coordinator, or_csession_t *session);
+// A seat was left: go on with the others, or with another drafter.
+void or_round_go_on(or_coordinator_t *coordinator, or_csession_t *session);
+// Requests for the whole prefix come in bursts (one for each message that did not fit): one answer is
+// enough for all of them. `last_ns`: the last one.
+bool or_round_may_replay(const or_coordinator_t *coordinator, int64_t *last_ns);
 void or_round_on_tree(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
                       const or_draft_tree_t *tree);
 void or_round_on_verdict(or_coordinator_t *coordinator, or_csession_t *session,
                          const or_verdict_t *verdict);
+// Timers. Returns when the session's next one is due.
+int64_t or_round_tick(or_coordinator_t *coordinator, or_csession_t *session);
+// End the session as its `finish` says: tell everybody, keep it a while for its client.
+void or_round_finish(or_coordinator_t *coordinator, or_csession_t *session);
+
+// troubles.c
 void or_round_on_verifier_error(or_coordinator_t *coordinator, or_csession_t *session,
                                 const or_error_t *error);
+// It gave K and V of the session to others.
+void or_round_on_evicted(or_csession_t *session, const or_kv_evicted_t *evicted);
 void or_round_on_drafter_error(or_coordinator_t *coordinator, or_csession_t *session,
                                or_seat_t *seat, const or_error_t *error);
+// A tree on another text: bring the text again, or let a drafter that does not mend go.
+void or_round_on_misfit(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat);
 // A verifier joined (again): open the session there and repeat what waits.
 void or_round_on_verifier(or_coordinator_t *coordinator, or_csession_t *session);
 // There is no verifier any more: wait for one, but not for ever.
@@ -168,7 +248,3 @@ void or_round_on_verifier_lost(or_coordinator_t *coordinator, or_csession_t *ses
 // One of the session's drafters is gone.
 void or_round_on_drafter_lost(or_coordinator_t *coordinator, or_csession_t *session,
                               or_seat_t *seat);
-// Timers. Returns when the session's next one is due.
-int64_t or_round_tick(or_coordinator_t *coordinator, or_csession_t *session);
-// End the session as its `finish` says: tell everybody, keep it a while for its client.
-void or_round_finish(or_coordinator_t *coordinator, or_csession_t *session);

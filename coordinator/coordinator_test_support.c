@@ -10,7 +10,7 @@ void join(world_t *w, edge_t *edge, or_hello_t hello)
 {
     hello.software = "test";
     hello.arith_id = hello.arith_id != NULL ? hello.arith_id : "";
-    hello.owner = "";
+    hello.owner = hello.owner != NULL ? hello.owner : "";
     hello.model = "m.gguf";
     hello.context_max = hello.context_max > 0 ? hello.context_max : 64;
     hello.nodes_max = hello.nodes_max > 0 ? hello.nodes_max : 32;
@@ -28,12 +28,10 @@ void leave(edge_t *edge)
     or_channel_destroy(&edge->channel);
 }
 
-static int open_world(void **state, bool trust)
+static int open_world(void **state, or_coordinator_config_t config)
 {
     world_t *w = calloc(1, sizeof *w);
     const or_network_faults_t none = {0};
-    or_coordinator_config_t config = or_coordinator_config_default();
-    config.trust_loopback = trust;
     config.model_name = "target.gguf";
     config.verifier_timeout_ms = 5000;
     config.model_hash = TARGET;
@@ -52,12 +50,30 @@ static int open_world(void **state, bool trust)
 
 int world_setup(void **state)
 {
-    return open_world(state, true);
+    return open_world(state, or_coordinator_config_default());
 }
 
 int world_setup_without_trust(void **state)
 {
-    return open_world(state, false);
+    or_coordinator_config_t config = or_coordinator_config_default();
+    config.trust_loopback = false;
+    return open_world(state, config);
+}
+
+int world_setup_narrow(void **state)
+{
+    or_coordinator_config_t config = or_coordinator_config_default();
+    config.sessions_max = 2;
+    config.waiting_max = 3;
+    return open_world(state, config);
+}
+
+int world_setup_shared(void **state)
+{
+    or_coordinator_config_t config = or_coordinator_config_default();
+    config.sessions_max = 3;
+    config.sessions_per_owner_max = 1;
+    return open_world(state, config);
 }
 
 int world_teardown(void **state)
@@ -93,8 +109,28 @@ static void verifier_answers(world_t *w, const or_message_t *message)
     static const uint32_t five = 5;
     if (message->type == OR_MSG_OPEN_SESSION) {
         w->verifier_terms = message->body.open_session;
+        strncpy(w->verifier_owner, w->verifier_terms.owner, sizeof w->verifier_owner - 1);
+        w->verifier_opens++;
+        w->shut = w->busy > 0;
+        if (w->shut) {
+            w->busy--;
+            const or_message_t busy = {
+                .type = OR_MSG_ERROR,
+                .session = message->session,
+                .body.error = {.code = OR_WIRE_BUSY, .text = "full", .retry_ms = 300}};
+            assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &busy), OR_OK);
+        }
     }
+    w->verifier_cancels += message->type == OR_MSG_CANCEL;
     if (message->type != OR_MSG_DRAFT_TREE) {
+        return;
+    }
+    if (w->shut) {
+        const or_message_t error = {
+            .type = OR_MSG_ERROR,
+            .session = message->session,
+            .body.error = {.code = OR_WIRE_UNKNOWN_SESSION, .text = "open it first"}};
+        assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &error), OR_OK);
         return;
     }
     keep_frame(w, message);
@@ -152,6 +188,7 @@ static void note_heard(heard_t *heard, const or_message_t *message)
         }
     } else if (message->type == OR_MSG_PREFIX) {
         heard->prefixes++;
+        heard->draft_nodes = prefix->draft_nodes;
         heard->round = prefix->round;
         heard->start = prefix->start;
         heard->length = prefix->start + prefix->count;
@@ -161,6 +198,8 @@ static void note_heard(heard_t *heard, const or_message_t *message)
         for (uint32_t i = 0; i < prefix->count && prefix->start + i < 256; i++) {
             heard->text[prefix->start + i] = prefix->tokens[i];
         }
+    } else if (message->type == OR_MSG_CANCEL) {
+        heard->cancels++;
     } else if (message->type == OR_MSG_VOCAB_REQUEST) {
         heard->vocab_requests++;
         heard->asked_hash = message->body.vocab_request.hash;
@@ -174,6 +213,7 @@ static void note_heard(heard_t *heard, const or_message_t *message)
         heard->map_count = message->body.vocab_map.count;
     } else if (message->type == OR_MSG_VERDICT) {
         heard->verdicts++;
+        heard->draft_nodes = verdict->draft_nodes;
         heard->round = verdict->round + 1;
         heard->length = verdict->base_length + verdict->accepted_count + 1;
         heard->hash = verdict->hash;
@@ -196,6 +236,7 @@ void drafter_notes(world_t *w, const or_message_t *message)
         w->drafter_secret |= message->body.open_session.private_key;
         w->told_nodes = message->body.open_session.draft_nodes;
         w->drafter_terms = message->body.open_session;
+        strncpy(w->drafter_owner, w->drafter_terms.owner, sizeof w->drafter_owner - 1);
     }
     if (message->type == OR_MSG_PREFIX) {
         w->prefixes++;
@@ -206,11 +247,22 @@ void drafter_notes(world_t *w, const or_message_t *message)
     }
 }
 
+static void stats_noted(world_t *w, const or_message_t *message)
+{
+    if (message->type == OR_MSG_STATS) {
+        w->stats = message->body.stats;
+        w->stats.model = NULL;
+        w->stats_count++;
+    }
+}
+
 static void client_notes(world_t *w, const or_message_t *message)
 {
+    stats_noted(w, message);
     if (message->type == OR_MSG_GENERATE_DELTA &&
         message->body.generate_delta.finish != OR_FINISH_NONE) {
         w->end = message->body.generate_delta;
+        w->retry_ms = w->end.retry_ms;
         if (w->ended < 8) {
             w->order[w->ended++] = w->end.request;
         }
@@ -259,7 +311,7 @@ void join_usual(world_t *w)
     run(w, 5);
 }
 
-void ask(world_t *w, or_generate_request_t request)
+void ask_through(edge_t *edge, or_generate_request_t request)
 {
     static const uint32_t prompt[] = {1, 458, 1112};
     if (request.prompt_token_count == 0 && request.prompt_bytes == 0) {
@@ -269,7 +321,12 @@ void ask(world_t *w, or_generate_request_t request)
     request.request = request.request != 0 ? request.request : 77;
     const or_message_t message = {.type = OR_MSG_GENERATE_REQUEST,
                                   .body.generate_request = request};
-    assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &message), OR_OK);
+    assert_int_equal(or_link_send(edge->link, OR_PEER_HUB, &message), OR_OK);
+}
+
+void ask(world_t *w, or_generate_request_t request)
+{
+    ask_through(&w->client, request);
 }
 
 or_generate_request_t usual_request(uint32_t tokens_wanted)
@@ -312,4 +369,9 @@ void join_beside(world_t *w, edge_t *edge, or_hello_t hello)
     run(w, 5);
     hear(w, edge, ignore);
     assert_true(or_link_welcomed(edge->link));
+}
+
+void hear_as_client(world_t *w, edge_t *edge)
+{
+    hear(w, edge, client_notes);
 }

@@ -33,6 +33,8 @@ typedef struct {
     uint32_t vocab_requests, maps, vocabularies, psi_requests;
     uint64_t asked_hash, map_hash; // the last ones
     uint32_t map_count;
+    uint32_t draft_nodes; // that the last prefix or verdict asked for; 0: all
+    uint32_t cancels;
 } heard_t;
 
 typedef struct {
@@ -63,7 +65,14 @@ typedef struct {
     char refusal[512];                               // what the drafter was told with session 0
     char note[512];                                  // what the client was told at the end
     or_open_session_t verifier_terms, drafter_terms; // keys and numbers only
-    uint8_t *frames[2];                              // the last two trees that came, as frames
+    char verifier_owner[64], drafter_owner[64];      // as OpenSession named them
+    uint32_t verifier_opens, verifier_cancels;
+    uint32_t busy;        // opens that the verifier still answers with BUSY
+    bool shut;            // the last was: it knows no session
+    uint32_t retry_ms;    // of the client's end
+    or_stats_t stats;     // the last the client got
+    uint32_t stats_count; // how often
+    uint8_t *frames[2];   // the last two trees that came, as frames
     size_t frame_bytes[2];
     bool accepts;                     // verdicts accept node 1 of every tree
     uint32_t path[NODES], path_count; // and this path of the next tree that has nodes
@@ -75,6 +84,10 @@ extern const uint32_t chain[NODES]; // back-distances
 // For cmocka: *state is a world_t whose coordinator trusts drafters on this machine, or none.
 int world_setup(void **state);
 int world_setup_without_trust(void **state);
+// The same with room for two requests at a time, and three that wait.
+int world_setup_narrow(void **state);
+// With room for three at a time, one of each owner.
+int world_setup_shared(void **state);
 int world_teardown(void **state);
 
 // Let `ms` virtual milliseconds pass.
@@ -87,9 +100,12 @@ void leave(edge_t *edge);
 void join_usual(world_t *w);
 // An edge beside the usual three says Hello and is heard.
 void join_beside(world_t *w, edge_t *edge, or_hello_t hello);
+// What the edge hears becomes the client's in the world.
+void hear_as_client(world_t *w, edge_t *edge);
 
 // Request 77 on three tokens unless it says otherwise.
 void ask(world_t *w, or_generate_request_t request);
+void ask_through(edge_t *edge, or_generate_request_t request);
 // Coupled, at temperature 0.
 or_generate_request_t usual_request(uint32_t tokens_wanted);
 void draft(world_t *w, uint64_t round, uint32_t base_length, uint64_t base_hash,

@@ -29,6 +29,7 @@ void or_drafting_open(or_coordinator_t *c, const or_csession_t *session, const o
         shape[0] = seat->sequences;
         open->draft_shape = shape;
     }
+    open->owner = "";
     open->outside_ids = 0;
     open->vocab_method = OR_VOCAB_SAME;
     if (seat->translator != NULL) {
@@ -37,72 +38,6 @@ void or_drafting_open(or_coordinator_t *c, const or_csession_t *session, const o
     if (status == OR_OK) { // else it asks for the session when it is sent the text
         or_coordinator_send(c, seat->peer, &message);
     }
-}
-
-const or_token_log_t *or_drafting_log(const or_csession_t *session, const or_seat_t *seat)
-{
-    return seat->translator != NULL ? or_translator_log(seat->translator) : &session->log;
-}
-
-void or_drafting_send_map(or_coordinator_t *c, const or_csession_t *session, const or_seat_t *seat)
-{
-    const or_member_t *member = or_coordinator_member(c, seat->peer);
-    if (member == NULL || member->vocab == NULL) {
-        return;
-    }
-    const or_known_vocab_t *known = member->vocab;
-    const or_message_t message = {.type = OR_MSG_VOCAB_MAP,
-                                  .session = session->id,
-                                  .body.vocab_map = {.from_hash = known->hash,
-                                                     .to_hash = or_vocab_hash(c->vocab),
-                                                     .to = known->pair->to_target,
-                                                     .count = known->size,
-                                                     .map_hash = known->map_hash}};
-    or_coordinator_send(c, seat->peer, &message);
-}
-
-// Tokens of the seat's log from `start` on, and where the next one begins.
-static or_message_t make_prefix(const or_csession_t *session, const or_seat_t *seat, uint32_t start)
-{
-    or_message_t message = {
-        .type = OR_MSG_PREFIX,
-        .session = session->id,
-        .body.prefix = or_token_log_prefix(or_drafting_log(session, seat), start, session->round)};
-    if (seat->translator != NULL) {
-        or_prefix_t *prefix = &message.body.prefix;
-        prefix->placed = true;
-        prefix->byte_offset = session->place.byte_offset;
-        prefix->zero_width = session->place.zero_width;
-        prefix->next = OR_PREFIX_NO_TOKEN;
-    }
-    return message;
-}
-
-// Bring the seat's view of the text up to date. Where that fails the drafter's trees do not fit until it
-// succeeds.
-static void follow(or_coordinator_t *c, or_csession_t *session, const or_seat_t *seat,
-                   uint32_t *changed)
-{
-    int64_t started = or_clock_now(c->clock);
-    *changed = 0;
-    if (or_translator_follow(seat->translator, &session->log, changed) != OR_OK) {
-        or_log(OR_LOG_WARN, "session %llx: the drafter's text is not up to date: %s",
-               (unsigned long long)session->id.value, or_error_text());
-    }
-    session->stats.translate_us += (uint64_t)(or_clock_now(c->clock) - started) / 1000;
-}
-
-void or_drafting_send_prefix(or_coordinator_t *c, or_csession_t *session, const or_seat_t *seat,
-                             bool whole)
-{
-    uint32_t changed;
-    if (seat->translator != NULL) {
-        follow(c, session, seat, &changed);
-    }
-    uint32_t length = or_drafting_log(session, seat)->length;
-    uint32_t start = whole || length <= OR_TREE_NODES_MAX ? 0 : length - OR_TREE_NODES_MAX;
-    or_message_t message = make_prefix(session, seat, start);
-    or_coordinator_send(c, seat->peer, &message);
 }
 
 void or_drafting_leave(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
@@ -122,6 +57,35 @@ void or_drafting_leave(or_coordinator_t *c, or_csession_t *session, or_seat_t *s
     or_trees_drop(session, seat);
 }
 
+// When a drafter that was no use to a session may try again.
+#define REST_NS (30 * OR_NS_PER_S)
+
+void or_drafting_rest(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
+{
+    or_peer_t drafter = seat->peer;
+    uint32_t at = session->rests++ % OR_RESTING_MAX;
+    session->resting[at].drafter = drafter;
+    session->resting[at].until_ns = or_clock_now(c->clock) + REST_NS;
+    snprintf(session->note, sizeof session->note,
+             "none of the drafter's guesses was accepted in %u rounds: decoded plainly for a while",
+             OR_FRUITLESS_ROUNDS_MAX);
+    or_log(OR_LOG_INFO, "session %llx: drafter dismissed for a while: no guess was accepted",
+           (unsigned long long)session->id.value);
+    or_drafting_leave(c, session, seat);
+    or_round_send_cancel(c, session, drafter, "none of the guesses was accepted");
+}
+
+static bool is_resting(const or_csession_t *session, or_peer_t drafter, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < OR_RESTING_MAX; i++) {
+        if (session->resting[i].drafter.value == drafter.value &&
+            now_ns < session->resting[i].until_ns) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool is_unfit(const or_csession_t *session, or_peer_t drafter)
 {
     for (uint32_t i = 0; i < session->unfit_count; i++) {
@@ -138,11 +102,19 @@ static bool is_believed(const or_member_t *member, const or_csession_t *session)
     return member->trusted || !or_accept_rule_needs_trust(session->terms.open.accept_rule);
 }
 
+// One that has an owner serves, and so reads, nobody else's texts.
+static bool serves(const or_member_t *member, const or_csession_t *session)
+{
+    return member->owner[0] == '\0' || strcmp(member->owner, or_csession_owner(session)) == 0;
+}
+
 // Who may take a free seat of a session.
 typedef struct {
+    int64_t now_ns;
     uint32_t count;
     or_member_t *best; // NULL: none
     // Why those that are here may not.
+    bool foreign; // they serve another owner
     bool distrusted;
     char stranger[480]; // of one whose vocabulary does not suit; "": none
 } candidates_t;
@@ -163,7 +135,13 @@ static bool is_fitting(const or_member_t *member, or_csession_t *session, candid
 {
     if (member->peer.value == 0 || member->role != OR_ROLE_DRAFTER ||
         member->unknown_vocab || // its vocabulary is still to come
-        is_unfit(session, member->peer) || or_csession_seat(session, member->peer) != NULL) {
+        member->cut || is_unfit(session, member->peer) ||
+        is_resting(session, member->peer, candidates->now_ns) ||
+        or_csession_seat(session, member->peer) != NULL) {
+        return false;
+    }
+    if (!serves(member, session)) {
+        candidates->foreign = true;
         return false;
     }
     bool believed = is_believed(member, session);
@@ -171,18 +149,20 @@ static bool is_fitting(const or_member_t *member, or_csession_t *session, candid
     return believed && suits_vocabulary(member, session, candidates);
 }
 
-// Who has the fewest sessions drafts, and of equals who shares most of its vocabulary with the target:
-// to share nothing weighs as much as four more sessions.
+// Who has the fewest sessions drafts, and of equals who shares most of its vocabulary with the target
+// and has offended least: to share nothing, or to be about to be cut off, weighs as much as four more
+// sessions.
 static double reluctance(const or_member_t *member)
 {
     const or_known_vocab_t *known = member->vocab;
     double shared = known == NULL || known->pair->bijective ? 1 : known->figures.shared_of_bytes;
-    return member->sessions + 4 * (1 - shared);
+    double misconduct = member->conduct.points / OR_CONDUCT_POINTS_MAX;
+    return member->sessions + 4 * (1 - shared) + 4 * misconduct;
 }
 
 static candidates_t find_candidates(or_coordinator_t *c, or_csession_t *session)
 {
-    candidates_t found = {0};
+    candidates_t found = {.now_ns = or_clock_now(c->clock)};
     for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
         or_member_t *member = &c->members[i];
         if (is_fitting(member, session, &found)) {
@@ -207,7 +187,8 @@ bool or_drafting_has_only_strangers(or_coordinator_t *c, or_csession_t *session,
 static void explain_absence(or_csession_t *session, const candidates_t *found)
 {
     const char *rule = or_accept_rule_name(session->terms.open.accept_rule);
-    if (session->note[0] != '\0' || (!found->distrusted && found->stranger[0] == '\0')) {
+    bool nobody = !found->distrusted && !found->foreign && found->stranger[0] == '\0';
+    if (session->note[0] != '\0' || nobody) {
         return;
     }
     if (found->distrusted) {
@@ -215,6 +196,10 @@ static void explain_absence(or_csession_t *session, const candidates_t *found)
                  "no drafter here is trusted, and rule %s would believe what it says it drew: "
                  "decoded plainly; use --accept coupled or naive, or a trusted drafter",
                  rule);
+    } else if (found->stranger[0] == '\0') {
+        snprintf(session->note, sizeof session->note,
+                 "the drafters here serve other owners: decoded plainly; connect one with your own "
+                 "--owner, or with none");
     } else {
         snprintf(session->note, sizeof session->note, "decoded plainly: %.480s", found->stranger);
     }
@@ -253,6 +238,9 @@ static void share_out(const or_coordinator_t *c, const or_csession_t *session, o
     if (c->verifier != NULL) {
         seat->asked_nodes = least(seat->asked_nodes, c->verifier->nodes_max / count);
     }
+    seat->nodes = seat->asked_nodes;
+    seat->usefulness = (or_usefulness_t){0};
+    seat->misfits = 0;
 }
 
 // When there is no room for more, nobody joins any more.
@@ -360,132 +348,4 @@ void or_drafting_dismiss(or_coordinator_t *c, or_csession_t *session, or_seat_t 
 {
     rule_out(session, seat->peer, why);
     or_drafting_leave(c, session, seat);
-}
-
-// The accepted path in the numbers of this seat's own tree, as far as that has it: how many nodes.
-static uint32_t own_path(const or_csession_t *session, uint32_t seat, const or_verdict_t *verdict,
-                         uint32_t *path)
-{
-    for (uint32_t i = 0; i < verdict->accepted_count; i++) {
-        uint32_t node = verdict->accepted[i];
-        path[i] = session->seat_count > 1 ? or_merge_origin(session->merge, seat, node) : node;
-        if (path[i] == 0) {
-            return i;
-        }
-    }
-    return verdict->accepted_count;
-}
-
-// A drafter with another vocabulary gets the text's new tail, and what became of its tree.
-static void pass_on_text(or_coordinator_t *c, or_csession_t *session, uint32_t index,
-                         const or_verdict_t *verdict)
-{
-    const or_seat_t *seat = &session->seats[index];
-    uint32_t path[OR_TREE_NODES_MAX];
-    uint32_t accepted = own_path(session, index, verdict, path);
-    uint32_t next = accepted < verdict->accepted_count
-                        ? session->tree_tokens[verdict->accepted[accepted] - 1]
-                        : verdict->next;
-    uint32_t length = or_drafting_log(session, seat)->length;
-    uint32_t changed;
-    follow(c, session, seat, &changed);
-    or_message_t message = make_prefix(session, seat, changed < length ? changed : length);
-    if (seat->drafted) {
-        or_translator_judge(seat->translator, accepted, next, length, changed,
-                            &message.body.prefix);
-    }
-    or_coordinator_send(c, seat->peer, &message);
-}
-
-static void pass_on_verdict(or_coordinator_t *c, or_csession_t *session, uint32_t index,
-                            const or_verdict_t *verdict)
-{
-    const or_seat_t *seat = &session->seats[index];
-    uint32_t path[OR_TREE_NODES_MAX];
-    if (own_path(session, index, verdict, path) < verdict->accepted_count) {
-        // Its guesses went another way: the tail of the text.
-        or_message_t message = make_prefix(session, seat, verdict->base_length);
-        or_coordinator_send(c, seat->peer, &message);
-        return;
-    }
-    or_message_t message = {
-        .type = OR_MSG_VERDICT, .session = session->id, .body.verdict = *verdict};
-    message.body.verdict.accepted = path;
-    message.body.verdict.forward_us = 0;
-    message.body.verdict.accept_us = 0;
-    message.body.verdict.logprob_count = 0;
-    or_coordinator_send(c, seat->peer, &message);
-}
-
-void or_drafting_pass_on(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
-{
-    for (uint32_t i = 0; i < session->seat_count; i++) {
-        const or_seat_t *seat = &session->seats[i];
-        if (seat->peer.value == 0 || seat->late) {
-            continue;
-        }
-        if (seat->translator != NULL) {
-            pass_on_text(c, session, i, verdict);
-        } else {
-            pass_on_verdict(c, session, i, verdict);
-        }
-    }
-}
-
-void or_drafting_await(or_coordinator_t *c, or_csession_t *session)
-{
-    for (uint32_t i = 0; i < session->seat_count; i++) {
-        or_seat_t *seat = &session->seats[i];
-        if (seat->peer.value != 0 && !seat->late && !seat->drafted && !seat->awaited) {
-            seat->awaited = true;
-            seat->nudge_ns = or_coordinator_after_ms(c, c->config.draft_timeout_ms / 4);
-        }
-    }
-}
-
-bool or_drafting_is_awaited(const or_csession_t *session)
-{
-    for (uint32_t i = 0; i < session->seat_count; i++) {
-        if (session->seats[i].awaited) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void or_drafting_give_up(or_coordinator_t *c, or_csession_t *session)
-{
-    for (uint32_t i = 0; i < session->seat_count; i++) {
-        or_seat_t *seat = &session->seats[i];
-        if (seat->awaited) {
-            seat->awaited = false;
-            seat->late = true;
-            seat->nudge_ns = or_coordinator_after_ms(c, c->config.heartbeat_ms);
-        }
-    }
-}
-
-static void nudge(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
-{
-    // The tail is enough where the drafter only missed a verdict; one that lost more asks for all
-    // of it.
-    or_drafting_send_prefix(c, session, seat, false);
-    seat->nudge_ns =
-        seat->late ? or_coordinator_after_ms(c, c->config.heartbeat_ms) : OR_TIME_NEVER;
-}
-
-int64_t or_drafting_nudge(or_coordinator_t *c, or_csession_t *session)
-{
-    int64_t due = OR_TIME_NEVER;
-    for (uint32_t i = 0; i < session->seat_count; i++) {
-        or_seat_t *seat = &session->seats[i];
-        if (seat->peer.value == 0) {
-            continue;
-        }
-        if (or_clock_now(c->clock) >= seat->nudge_ns) {
-            nudge(c, session, seat);
-        }
-        due = seat->nudge_ns < due ? seat->nudge_ns : due;
-    }
-    return due;
 }

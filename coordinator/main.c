@@ -17,7 +17,7 @@ typedef struct {
     int32_t ready_fd;
     bool expect_drafter;
     char *trust;
-    uint32_t sessions_max;
+    uint32_t sessions_max, owner_sessions_max, queue_max;
     uint32_t draft_timeout_ms;
     uint32_t verifier_timeout_ms;
 } config_t;
@@ -28,7 +28,11 @@ static const or_option_t table[] = {
     {"listen", NULL, OR_OPTION_STRING, offsetof(config_t, listen), "ENDPOINT",
      "where drafters, verifiers and clients connect; port * takes any free one"},
     {"sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, sessions_max), "N",
-     "live requests at most"},
+     "requests served at a time, at most; others wait, the owner with the fewest at work first"},
+    {"owner-sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, owner_sessions_max), "N",
+     "of these, one owner's at most; 0: as many as there are"},
+    {"queue-max", NULL, OR_OPTION_UINT32, offsetof(config_t, queue_max), "N",
+     "requests that wait for a place, at most; others are told when to try again"},
     {"draft-timeout", NULL, OR_OPTION_UINT32, offsetof(config_t, draft_timeout_ms), "MS",
      "a round goes on without a drafter that is silent for this long"},
     {"verifier-timeout", NULL, OR_OPTION_UINT32, offsetof(config_t, verifier_timeout_ms), "MS",
@@ -74,6 +78,8 @@ static or_status_t serve(const config_t *config)
     const or_clock_t *clock = or_clock_monotonic();
     or_coordinator_config_t shape = or_coordinator_config_default();
     shape.sessions_max = config->sessions_max;
+    shape.sessions_per_owner_max = config->owner_sessions_max;
+    shape.waiting_max = config->queue_max;
     shape.draft_timeout_ms = config->draft_timeout_ms;
     shape.verifier_timeout_ms = config->verifier_timeout_ms;
     shape.expect_drafter = config->expect_drafter;
@@ -122,6 +128,11 @@ static or_status_t check(const config_t *config)
     if (config->sessions_max == 0 || config->draft_timeout_ms == 0) {
         return or_fail(OR_ERR_INVALID, "--sessions-max and --draft-timeout are at least 1");
     }
+    if (config->sessions_max > OR_COORDINATOR_PLACES_MAX ||
+        config->queue_max > OR_COORDINATOR_PLACES_MAX) {
+        return or_fail(OR_ERR_INVALID, "--sessions-max and --queue-max are at most %u",
+                       OR_COORDINATOR_PLACES_MAX);
+    }
     if (strcmp(config->trust, "loopback") != 0 && strcmp(config->trust, "none") != 0) {
         return or_fail(OR_ERR_INVALID, "--trust is loopback or none, not '%s'", config->trust);
     }
@@ -137,6 +148,8 @@ static int run(int argc, char **argv)
                        .listen = listen,
                        .trust = trust,
                        .sessions_max = usual.sessions_max,
+                       .owner_sessions_max = usual.sessions_per_owner_max,
+                       .queue_max = usual.waiting_max,
                        .draft_timeout_ms = usual.draft_timeout_ms,
                        .verifier_timeout_ms = usual.verifier_timeout_ms};
     or_options_next_t next;

@@ -14,7 +14,7 @@
 // ---- what is sent ----
 
 // The terms have no drafter's key: each side gets those it needs and no other's.
-static void open_verifier(or_coordinator_t *c, const or_csession_t *session)
+void or_round_open_verifier(or_coordinator_t *c, const or_csession_t *session)
 {
     const or_message_t message = {.type = OR_MSG_OPEN_SESSION,
                                   .session = session->id,
@@ -22,7 +22,7 @@ static void open_verifier(or_coordinator_t *c, const or_csession_t *session)
     or_coordinator_send(c, c->verifier->peer, &message);
 }
 
-static void send_tree(or_coordinator_t *c, const or_csession_t *session)
+void or_round_send_tree(or_coordinator_t *c, const or_csession_t *session)
 {
     if (c->verifier == NULL) {
         return;
@@ -53,17 +53,15 @@ static void send_tree(or_coordinator_t *c, const or_csession_t *session)
     or_coordinator_send(c, c->verifier->peer, &message);
 }
 
-static void send_cancel(or_coordinator_t *c, const or_csession_t *session, or_peer_t to,
-                        const char *reason)
+void or_round_send_cancel(or_coordinator_t *c, const or_csession_t *session, or_peer_t to,
+                          const char *reason)
 {
     const or_message_t message = {
         .type = OR_MSG_CANCEL, .session = session->id, .body.cancel = {.reason = reason}};
     or_coordinator_send(c, to, &message);
 }
 
-// Requests for the whole prefix come in bursts (one for each message that did not fit): one answer
-// is enough for all of them.
-static bool may_replay(const or_coordinator_t *c, int64_t *last_ns)
+bool or_round_may_replay(const or_coordinator_t *c, int64_t *last_ns)
 {
     int64_t now = or_clock_now(c->clock);
     if (now - *last_ns < c->config.retry_ms * OR_NS_PER_MS / REPLAYS_A_RETRY) {
@@ -80,10 +78,10 @@ static void ask_verifier(or_coordinator_t *c, or_csession_t *session)
     session->phase = OR_PHASE_VERDICT;
     session->retry_ns = c->config.retry_ms * OR_NS_PER_MS;
     session->deadline_ns = or_clock_now(c->clock) + session->retry_ns;
-    send_tree(c, session);
+    or_round_send_tree(c, session);
 }
 
-static void ask_plain(or_coordinator_t *c, or_csession_t *session)
+void or_round_ask_plain(or_coordinator_t *c, or_csession_t *session)
 {
     session->tree_count = 0;
     session->stats.plain_rounds += session->plain ? 0 : 1;
@@ -103,7 +101,7 @@ static void judge(or_coordinator_t *c, or_csession_t *session)
         }
     }
     if (!drafted) {
-        ask_plain(c, session);
+        or_round_ask_plain(c, session);
         return;
     }
     or_trees_gather(c, session);
@@ -138,81 +136,20 @@ static void open_round(or_coordinator_t *c, or_csession_t *session)
     await_trees(c, session);
 }
 
-// Is everybody there that the request was told to expect?
-static bool all_there(const or_coordinator_t *c, const or_csession_t *session)
+void or_round_first(or_coordinator_t *c, or_csession_t *session)
 {
-    return c->verifier != NULL && (session->plain || !c->config.expect_drafter || c->drafter_seen);
-}
-
-// Sessions that the verifier is working for.
-static uint32_t live_sessions(const or_coordinator_t *c)
-{
-    uint32_t live = 0;
-    for (uint32_t i = 0; i < c->config.sessions_max; i++) {
-        const or_csession_t *session = c->sessions[i];
-        live += session != NULL && or_csession_is_live(session);
-    }
-    return live;
-}
-
-static bool has_room(const or_coordinator_t *c)
-{
-    return c->verifier->sessions_max == 0 || live_sessions(c) < c->verifier->sessions_max;
-}
-
-void or_round_begin(or_coordinator_t *c, or_csession_t *session)
-{
-    if (!session->plain && c->config.expect_drafter && !c->drafter_seen && c->refusal[0] != '\0') {
-        or_csession_fail(session, OR_WIRE_REFUSED, "%s", c->refusal);
-        or_round_finish(c, session);
-        return;
-    }
-    if (!all_there(c, session) || !has_room(c)) {
-        return;
-    }
-    char why[sizeof session->error];
-    if (!session->plain && c->config.expect_drafter &&
-        or_drafting_has_only_strangers(c, session, why, sizeof why)) {
-        or_csession_fail(session, OR_WIRE_REFUSED, "%s", why);
-        or_round_finish(c, session);
-        return;
-    }
-    if (session->log.length >= c->verifier->context_max) {
-        or_csession_fail(
-            session, OR_WIRE_CONTEXT,
-            "the prompt has %u tokens and the context holds %u: shorten it or start the "
-            "verifier with a larger -c",
-            session->log.length, c->verifier->context_max);
-        or_round_finish(c, session);
-        return;
-    }
+    session->begun = true;
     session->started_ns = or_clock_now(c->clock);
     memcpy(session->arith_id, c->verifier->arith_id, sizeof session->arith_id);
-    open_verifier(c, session);
+    or_round_open_verifier(c, session);
     or_coordinator_send_prefix(c, session, c->verifier->peer, 0);
     open_round(c, session);
 }
 
-// The request that has waited longest of those that have everybody they need; NULL if there is none.
-static or_csession_t *longest_waiting(const or_coordinator_t *c)
+void or_round_go_on(or_coordinator_t *c, or_csession_t *session)
 {
-    or_csession_t *longest = NULL;
-    for (uint32_t i = 0; i < c->config.sessions_max; i++) {
-        or_csession_t *session = c->sessions[i];
-        if (session != NULL && session->phase == OR_PHASE_WAITING && all_there(c, session) &&
-            (longest == NULL || session->started_ns < longest->started_ns)) {
-            longest = session;
-        }
-    }
-    return longest;
-}
-
-void or_round_begin_waiting(or_coordinator_t *c)
-{
-    or_csession_t *next = longest_waiting(c);
-    while (next != NULL && has_room(c)) {
-        or_round_begin(c, next); // it has what it needs: it begins or fails, but waits no more
-        next = longest_waiting(c);
+    if (session->phase == OR_PHASE_TREE) {
+        await_trees(c, session);
     }
 }
 
@@ -227,28 +164,45 @@ static void heard_drafter(or_coordinator_t *c, or_csession_t *session, or_seat_t
     seat->late = false;
 }
 
+// A tree that is not for now. Who missed something repeats its tree, or is late with it; other guesses
+// for a round, or guesses for rounds to come, are nothing that a bad network brings about.
+static void on_untimely_tree(or_coordinator_t *c, const or_csession_t *session,
+                             const or_seat_t *seat, const or_draft_tree_t *tree)
+{
+    bool second = tree->round == session->round && seat->drafted &&
+                  or_trees_digest(tree) != seat->tree_digest;
+    if (second || tree->round > session->round) {
+        or_coordinator_offend(c, seat->peer, OR_OFFENCE_TWO_TREES);
+    }
+}
+
 void or_round_on_tree(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
                       const or_draft_tree_t *tree)
 {
     heard_drafter(c, session, seat, tree->round);
     if (session->phase != OR_PHASE_TREE || tree->round != session->round || c->verifier == NULL ||
         seat->drafted) {
+        on_untimely_tree(c, session, seat, tree);
         return;
     }
     const or_token_log_t *held = or_drafting_log(session, seat);
     if (held->length == 0 || tree->base_length != held->length || tree->base_hash != held->hash) {
-        session->stats.resyncs++;
-        or_drafting_send_prefix(c, session, seat, true);
+        or_round_on_misfit(c, session, seat);
         return;
     }
-    if (or_trees_take(c, session, seat, tree) != OR_OK) {
+    or_status_t status = or_trees_take(c, session, seat, tree);
+    if (status != OR_OK) {
         or_link_send_error(c->link, seat->peer, session->id, OR_WIRE_INVALID, "%s",
                            or_error_text());
+        if (status == OR_ERR_INVALID) {
+            or_coordinator_offend(c, seat->peer, OR_OFFENCE_BAD_TREE);
+        }
         or_drafting_dismiss(c, session, seat, or_error_text());
         await_trees(c, session);
         return;
     }
     session->stats.draft_passes += tree->passes;
+    seat->misfits = 0;
     seat->awaited = false;
     seat->nudge_ns = OR_TIME_NEVER;
     judge_if_complete(c, session);
@@ -317,10 +271,20 @@ void or_round_on_verdict(or_coordinator_t *c, or_csession_t *session, const or_v
         return;
     }
     or_coordinator_tell_client(c, session);
+    session->kv_held = session->log.length - 1; // the last token's run with the next tree
     session->round++;
     session->psi_asked = false;
     or_drafting_pass_on(c, session, verdict);
     open_round(c, session);
+}
+
+// Totals of all sessions; how long one takes tells others when to come back.
+static void count_end(or_coordinator_t *c, const or_csession_t *session)
+{
+    c->figures.resyncs += session->stats.resyncs;
+    if (session->finish == OR_FINISH_STOP || session->finish == OR_FINISH_LENGTH) {
+        or_admission_served(&c->admission, session->stats.elapsed_us);
+    }
 }
 
 void or_round_finish(or_coordinator_t *c, or_csession_t *session)
@@ -328,175 +292,23 @@ void or_round_finish(or_coordinator_t *c, or_csession_t *session)
     session->phase = OR_PHASE_DONE;
     session->deadline_ns = or_clock_now(c->clock) + KEEP_DONE_NS;
     session->stats.elapsed_us = (uint64_t)(or_clock_now(c->clock) - session->started_ns) / 1000;
+    count_end(c, session);
     const char *reason = or_finish_name(session->finish);
-    if (c->verifier != NULL) {
-        send_cancel(c, session, c->verifier->peer, reason);
+    if (c->verifier != NULL && session->begun) {
+        or_round_send_cancel(c, session, c->verifier->peer, reason);
     }
     for (uint32_t i = 0; i < session->seat_count; i++) {
         or_peer_t drafter = session->seats[i].peer;
         if (drafter.value != 0) { // leave first, so that only what served this text is counted
             or_drafting_leave(c, session, &session->seats[i]);
-            send_cancel(c, session, drafter, reason);
+            or_round_send_cancel(c, session, drafter, reason);
         }
     }
-    or_log(OR_LOG_INFO, "session %llx %s: %u tokens in %llu target calls",
+    or_log(OR_LOG_INFO, "session %llx %s: %u tokens in %llu target calls, %u evictions",
            (unsigned long long)session->id.value, reason, or_csession_written(session),
-           (unsigned long long)session->stats.target_calls);
+           (unsigned long long)session->stats.target_calls, session->evictions);
     or_coordinator_tell_client(c, session);
-    or_round_begin_waiting(c);
-}
-
-// ---- troubles ----
-
-void or_round_on_verifier(or_coordinator_t *c, or_csession_t *session)
-{
-    if (!or_csession_is_live(session) || c->verifier == NULL) {
-        return;
-    }
-    if (strcmp(session->arith_id, c->verifier->arith_id) != 0) {
-        or_csession_fail(session, OR_WIRE_FAILED,
-                         "the verifier came back with other arithmetic (%s, before %s): ask again",
-                         c->verifier->arith_id, session->arith_id);
-        or_round_finish(c, session);
-        return;
-    }
-    session->abandoned_ns = OR_TIME_NEVER;
-    open_verifier(c, session);
-    or_coordinator_send_prefix(c, session, c->verifier->peer, 0);
-    if (session->phase == OR_PHASE_VERDICT) {
-        if (!or_trees_suit_verifier(c, session)) {
-            session->tree_count = 0;
-        }
-        send_tree(c, session);
-    }
-}
-
-void or_round_on_verifier_lost(or_coordinator_t *c, or_csession_t *session)
-{
-    int64_t give_up_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms);
-    if (or_csession_is_live(session) && session->abandoned_ns == OR_TIME_NEVER) {
-        session->abandoned_ns = give_up_ns;
-    } else if (session->phase == OR_PHASE_WAITING) {
-        session->deadline_ns = give_up_ns;
-    }
-}
-
-void or_round_on_verifier_error(or_coordinator_t *c, or_csession_t *session,
-                                const or_error_t *error)
-{
-    if (session->phase == OR_PHASE_DONE || c->verifier == NULL ||
-        (error->round != 0 && error->round != session->round)) {
-        return; // about something that is over
-    }
-    or_log(OR_LOG_DEBUG, "session %llx round %llu: verifier says: %s",
-           (unsigned long long)session->id.value, (unsigned long long)session->round, error->text);
-    switch (error->code) {
-    case OR_WIRE_UNKNOWN_SESSION:
-        if (may_replay(c, &session->replayed_ns)) {
-            session->stats.resyncs++;
-            or_round_on_verifier(c, session);
-        }
-        break;
-    case OR_WIRE_NEED_PREFIX:
-        if (may_replay(c, &session->replayed_ns)) {
-            session->stats.resyncs++;
-            or_coordinator_send_prefix(c, session, c->verifier->peer, 0);
-            if (session->phase == OR_PHASE_VERDICT) {
-                send_tree(c, session);
-            }
-        }
-        break;
-    case OR_WIRE_BUSY:
-        break; // the retry timer asks again
-    case OR_WIRE_INVALID:
-        if (session
-                ->psi_asked) { // a guess was rejected: to do without the tree now would be biased
-            or_csession_fail(session, OR_WIRE_FAILED, "the drafter's probabilities are refused: %s",
-                             error->text);
-            or_round_finish(c, session);
-            break;
-        }
-        if (session->phase == OR_PHASE_VERDICT && session->tree_count > 0) { // do without this tree
-            or_log(OR_LOG_WARN, "session %llx: tree refused: %s",
-                   (unsigned long long)session->id.value, error->text);
-            ask_plain(c, session);
-            break;
-        }
-        if (session->retry_ns == c->config.retry_ms * OR_NS_PER_MS) {
-            break; // an echo of that tree: the plain step has not been asked for twice yet
-        }
-        // fall through
-    default:
-        or_csession_fail(session, error->code, "the verifier refused: %s", error->text);
-        or_round_finish(c, session);
-    }
-}
-
-// The seat was left: go on with the others, or with another drafter.
-static void go_on(or_coordinator_t *c, or_csession_t *session)
-{
-    if (session->phase == OR_PHASE_TREE) {
-        await_trees(c, session);
-    }
-}
-
-void or_round_on_drafter_error(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
-                               const or_error_t *error)
-{
-    seat->late = false;
-    or_log(OR_LOG_DEBUG, "session %llx round %llu: drafter says: %s",
-           (unsigned long long)session->id.value, (unsigned long long)session->round, error->text);
-    switch (error->code) {
-    case OR_WIRE_UNKNOWN_SESSION:
-    case OR_WIRE_NEED_PREFIX:
-        if (may_replay(c, &seat->replayed_ns)) {
-            session->stats.resyncs++;
-            if (error->code == OR_WIRE_UNKNOWN_SESSION) {
-                or_drafting_open(c, session, seat);
-            }
-            or_drafting_send_prefix(c, session, seat, true);
-        }
-        break;
-    case OR_WIRE_NEED_MAP:
-        if (may_replay(c, &seat->mapped_ns)) {
-            session->stats.resyncs++;
-            or_drafting_send_map(c, session, seat);
-            or_drafting_open(c, session, seat);
-            or_drafting_send_prefix(c, session, seat, true);
-        }
-        break;
-    case OR_WIRE_BUSY:
-        session->rejoin_ns =
-            or_coordinator_after_ms(c, error->retry_ms > 0 ? error->retry_ms : c->config.retry_ms);
-        or_drafting_leave(c, session, seat);
-        go_on(c, session);
-        break;
-    case OR_WIRE_FAILED:
-        // What a drafter of strings could not finish depends on what it drew: a plain step in its place
-        // would be biased.
-        if (session->terms.open.accept_rule == OR_ACCEPT_SLRS) {
-            or_csession_fail(session, OR_WIRE_FAILED, "the drafter failed: %s", error->text);
-            or_round_finish(c, session);
-            break;
-        }
-        // fall through
-    default:
-        or_drafting_dismiss(c, session, seat, error->text);
-        go_on(c, session);
-    }
-}
-
-void or_round_on_drafter_lost(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
-{
-    or_log(OR_LOG_WARN, "session %llx: drafter lost; going on without it",
-           (unsigned long long)session->id.value);
-    bool needed = session->phase == OR_PHASE_VERDICT && session->psi_asked && seat->drafted;
-    or_drafting_leave(c, session, seat);
-    if (needed) {
-        or_questions_fail(c, session);
-        return;
-    }
-    go_on(c, session);
+    or_waiting_begin_all(c);
 }
 
 // ---- timers ----
@@ -505,10 +317,10 @@ static void time_out(or_coordinator_t *c, or_csession_t *session)
 {
     switch (session->phase) {
     case OR_PHASE_WAITING:
-        if (all_there(c, session) || (c->verifier != NULL && or_meeting_goes_on(c))) {
+        if (or_waiting_all_there(c, session) || (c->verifier != NULL && or_meeting_goes_on(c))) {
             // Only a place is missing, or a vocabulary that is on its way: wait on.
             session->deadline_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms);
-            or_round_begin_waiting(c);
+            or_waiting_begin_all(c);
             break;
         }
         or_csession_fail(session, OR_WIRE_BUSY, "%s",
@@ -523,7 +335,9 @@ static void time_out(or_coordinator_t *c, or_csession_t *session)
         judge(c, session);
         break;
     case OR_PHASE_VERDICT:
-        send_tree(c, session);
+        if (session->reopen_ns == OR_TIME_NEVER) { // else the session is not there yet
+            or_round_send_tree(c, session);
+        }
         session->retry_ns *= RETRY_FACTOR;
         session->retry_ns = session->retry_ns < RETRY_MAX_NS ? session->retry_ns : RETRY_MAX_NS;
         session->deadline_ns = or_clock_now(c->clock) + session->retry_ns;
@@ -542,6 +356,9 @@ int64_t or_round_tick(or_coordinator_t *c, or_csession_t *session)
             "the verifier was lost and did not come back: see its log, then start it again");
         or_round_finish(c, session);
     }
+    if (session->phase != OR_PHASE_DONE && now >= session->reopen_ns) {
+        or_round_on_verifier(c, session);
+    }
     if (now >= session->deadline_ns) {
         time_out(c, session);
     }
@@ -549,6 +366,7 @@ int64_t or_round_tick(or_coordinator_t *c, or_csession_t *session)
     if (session->phase != OR_PHASE_DONE) {
         int64_t nudge_due = or_drafting_nudge(c, session);
         due = session->abandoned_ns < due ? session->abandoned_ns : due;
+        due = session->reopen_ns < due ? session->reopen_ns : due;
         due = nudge_due < due ? nudge_due : due;
     }
     return due;

@@ -67,8 +67,8 @@ static uint32_t outside_ids(const or_generate_request_t *request)
 }
 
 // What the verifier is told: the request, checked, with every default filled in.
-static or_status_t make_terms(const or_vocab_t *vocab, const or_generate_request_t *request,
-                              or_csession_t *session)
+static or_status_t make_terms(const or_vocab_t *vocab, const char *owner,
+                              const or_generate_request_t *request, or_csession_t *session)
 {
     uint32_t method = request->plain ? OR_DRAFT_NONE : request->draft_method;
     or_status_t status = or_sampling_check(&request->sampling, or_vocab_size(vocab));
@@ -138,6 +138,7 @@ static or_status_t make_terms(const or_vocab_t *vocab, const or_generate_request
         .prompt_length = session->prompt_length,
         .vocab_method = request->vocab_method,
         .outside_ids = outside_ids(request),
+        .owner = owner,
     };
     if (!(open.draft_temperature > 0)) {
         return or_fail(OR_ERR_INVALID,
@@ -206,7 +207,8 @@ static or_status_t make_seats(or_csession_t *session)
 }
 
 or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_peer_t client,
-                               const or_generate_request_t *request, or_csession_t **session_p)
+                               const char *owner, const or_generate_request_t *request,
+                               or_csession_t **session_p)
 {
     or_csession_t *session = calloc(1, sizeof *session);
     if (session == NULL) {
@@ -221,6 +223,7 @@ or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_p
     session->seed = request->has_seed ? request->seed : or_rng_system_seed();
     session->round = 1;
     session->abandoned_ns = OR_TIME_NEVER;
+    session->reopen_ns = OR_TIME_NEVER;
     session->tree_tokens = calloc(OR_TREE_NODES_MAX, sizeof *session->tree_tokens);
     session->tree_back = calloc(OR_TREE_NODES_MAX, sizeof *session->tree_back);
     session->tree_psi = calloc(OR_TREE_NODES_MAX, sizeof *session->tree_psi);
@@ -232,7 +235,7 @@ or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_p
         status = take_prompt(vocab, request, session);
     }
     if (status == OR_OK) {
-        status = make_terms(vocab, request, session);
+        status = make_terms(vocab, owner, request, session);
     }
     if (status == OR_OK) {
         status = make_seats(session);
@@ -291,6 +294,11 @@ or_seat_t *or_csession_seat(or_csession_t *session, or_peer_t drafter)
 uint64_t or_csession_draft_key(const or_csession_t *session, uint32_t n)
 {
     return or_rng_key(session->seed, DRAFT_LABEL + n).value;
+}
+
+const char *or_csession_owner(const or_csession_t *session)
+{
+    return session->terms.open.owner;
 }
 
 uint32_t or_csession_written(const or_csession_t *session)

@@ -12,6 +12,7 @@
 #include "common/decode/noise.h"
 #include "coordinator/completion.h"
 #include "coordinator/translator.h"
+#include "coordinator/usefulness.h"
 #include "proto/draft_check.h"
 #include "proto/link.h"
 #include "proto/terms.h"
@@ -19,6 +20,7 @@
 
 #define OR_SEATS_MAX 4u
 #define OR_UNFIT_MAX 4u
+#define OR_RESTING_MAX 4u
 #define OR_ARITH_BYTES 64
 
 typedef enum { OR_PHASE_WAITING, OR_PHASE_TREE, OR_PHASE_VERDICT, OR_PHASE_DONE } or_phase_t;
@@ -29,12 +31,16 @@ typedef struct {
     uint64_t draft_key;   // what it draws with; no two that serve a session together have the same
     uint32_t sequences;   // its part of a shape that was asked for; 0: the whole shape
     uint32_t asked_nodes; // the most it was told to build
+    or_usefulness_t usefulness;     // of its guesses: it may be told to build less
+    uint32_t nodes;                 // of its next tree, so far: at most asked_nodes
+    uint32_t misfits;               // trees in a row that stood on another text
     or_vocab_method_t vocab_method; // how its vocabulary meets the target\'s
     or_translator_t *translator;    // to and from its vocabulary; NULL: it has the target's
     bool awaited;                   // its tree is due in this round
     bool late;                      // it let a round pass: not waited for until it speaks
     bool drafted;                   // what follows is its tree for this round; else that is empty
     or_token_tree_t *tree;
+    uint64_t tree_digest;   // as it came
     or_draws_store_t draws; // where the rule wants to know them
     uint32_t draft_us;
     int64_t nudge_ns;    // when to remind it of the round; OR_TIME_NEVER
@@ -64,6 +70,7 @@ typedef struct {
     or_completion_t text;
     uint32_t finish; // or_finish_t
     uint32_t error_code;
+    uint32_t busy_ms; // error BUSY: when the client may try again
     char error[512];
     char note[512]; // for the client: what it should know
     char vocab_map
@@ -87,6 +94,10 @@ typedef struct {
     int64_t abandoned_ns;
     // When the verifier was last sent everything on request.
     int64_t replayed_ns;
+    // The verifier had no place for it: when to open it there again; OR_TIME_NEVER.
+    int64_t reopen_ns;
+    // The ledger: positions whose K and V the verifier holds, and how often it lost some.
+    uint32_t kv_held, evictions;
     char arith_id[OR_ARITH_BYTES]; // of the verifier that began it: never another
 
     // Its drafters: one, or several for method multi.
@@ -97,16 +108,24 @@ typedef struct {
     // Drafters that cannot serve this session; when there is no room for more, it goes without.
     or_peer_t unfit[OR_UNFIT_MAX];
     uint32_t unfit_count;
+    // Drafters that were no use to it, and when each may try again: the last few.
+    struct {
+        or_peer_t drafter;
+        int64_t until_ns;
+    } resting[OR_RESTING_MAX];
+    uint32_t rests;    // so far
     int64_t rejoin_ns; // a busy drafter asked for a pause
 
     or_generate_stats_t stats;
-    int64_t started_ns; // of the work: the first time verifier and drafter were there
+    bool begun;         // the verifier was told of it
+    int64_t started_ns; // arrival; of the work, once it has begun
 } or_csession_t;
 
-// A session from a request: tokenises, checks sampling and methods, draws a seed if none came.
-// OR_ERR_INVALID, OR_ERR_UNSUPPORTED, OR_ERR_NO_MEMORY, with a sentence for the client.
+// A session of `owner` (copied) from a request: tokenises, checks sampling and methods, draws a seed if
+// none came. OR_ERR_INVALID, OR_ERR_UNSUPPORTED, OR_ERR_NO_MEMORY, with a sentence for the client.
 or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_peer_t client,
-                               const or_generate_request_t *request, or_csession_t **session_p);
+                               const char *owner, const or_generate_request_t *request,
+                               or_csession_t **session_p);
 void or_csession_destroy(or_csession_t **session_p);
 
 // The most drafters that may serve it at the same time.
@@ -115,6 +134,9 @@ uint32_t or_csession_seats_max(const or_csession_t *session);
 or_seat_t *or_csession_seat(or_csession_t *session, or_peer_t drafter);
 // What the n-th drafter to join draws with.
 uint64_t or_csession_draft_key(const or_csession_t *session, uint32_t n);
+
+// Whose text it is.
+const char *or_csession_owner(const or_csession_t *session);
 
 // Tokens of the completion.
 uint32_t or_csession_written(const or_csession_t *session);

@@ -48,9 +48,9 @@ static or_status_t translate(or_coordinator_t *c, or_csession_t *session, or_sea
 {
     const or_open_session_t *open = &session->terms.open;
     *to = *from;
-    if (from->count > seat->asked_nodes) {
+    if (from->count > seat->nodes) {
         return or_fail(OR_ERR_INVALID, "a tree of %u nodes, %u were asked for", from->count,
-                       seat->asked_nodes);
+                       seat->nodes);
     }
     if (seat->translator == NULL) {
         return OR_OK;
@@ -60,6 +60,12 @@ static or_status_t translate(or_coordinator_t *c, or_csession_t *session, or_sea
                                             seat->asked_nodes, open->draft_depth, from, to);
     session->stats.translate_us += (uint64_t)(or_clock_now(c->clock) - started) / 1000;
     return status;
+}
+
+uint64_t or_trees_digest(const or_draft_tree_t *tree)
+{
+    uint64_t digest = or_prefix_hash(tree->count, tree->tokens, tree->count);
+    return or_prefix_hash(digest, tree->back, tree->count);
 }
 
 or_status_t or_trees_take(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
@@ -83,6 +89,7 @@ or_status_t or_trees_take(or_coordinator_t *c, or_csession_t *session, or_seat_t
         memcpy(session->tree_psi, tree.psi, tree.psi_count * sizeof *tree.psi);
     }
     seat->drafted = true;
+    seat->tree_digest = or_trees_digest(sent);
     seat->draft_us = tree.draft_us;
     return OR_OK;
 }

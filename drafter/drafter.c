@@ -35,7 +35,7 @@ or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_gguf_t *
         .vocab_size = or_vocab_size(vocab),
         .model = basename(or_gguf_path(gguf)),
         .model_hash = or_gguf_fingerprint(gguf),
-        .owner = "",
+        .owner = config->owner != NULL ? config->owner : "",
         .context_max = or_model_context(model),
         .nodes_max = config->nodes_max,
         .sessions_max = config->sessions_max,

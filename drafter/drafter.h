@@ -19,6 +19,8 @@ typedef struct or_drafter or_drafter_t;
 typedef struct {
     uint32_t nodes_max;    // of one tree
     uint32_t sessions_max; // more are refused with BUSY
+    // Whose sessions it serves, and so whose texts it reads; NULL or "": everybody's. Borrowed
+    const char *owner;
     // Where the vocabulary comes from, for coordinators whose target has another one. Borrowed
     const or_gguf_t *gguf;
     // Where measured acceptance is kept (calibration.h), read at the start if it is there, written

@@ -19,6 +19,7 @@ typedef struct {
     char *model;
     or_option_list_t multi_models;
     char *connect;
+    char *owner;
     char *acceptance_file;
     char *log_level;
     uint32_t threads;
@@ -33,6 +34,8 @@ static const or_option_t table[] = {
      "a further draft model, of the first one's vocabulary, for --draft-method multi"},
     {"connect", NULL, OR_OPTION_STRING, offsetof(config_t, connect), "ENDPOINT",
      "the coordinator, e.g. tcp://127.0.0.1:5577"},
+    {"owner", NULL, OR_OPTION_STRING, offsetof(config_t, owner), "NAME",
+     "serve this owner's sessions only; not given: everybody's"},
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N", "threads; 0: one a core"},
     {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
      "context in tokens; 0: what the model was made for"},
@@ -148,6 +151,7 @@ static or_status_t serve(const config_t *config, bool *wrong_options)
     }
     const or_drafter_config_t shape = {.nodes_max = config->nodes_max,
                                        .sessions_max = config->sessions_max,
+                                       .owner = config->owner,
                                        .gguf = process.gguf,
                                        .acceptance_file = config->acceptance_file,
                                        .models = models,

@@ -107,7 +107,7 @@ or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared,
         status = or_terms_copy(open, &fresh.terms);
     }
     if (status == OR_OK) {
-        fresh.terms.open.draft_nodes = nodes;
+        fresh.terms.open.draft_nodes = fresh.nodes = nodes;
         // The target may hold more than we do; then we follow its text without drafting.
         status = or_token_log_init(&fresh.log, or_model_context(shared->model) + nodes + 2);
     }
@@ -191,7 +191,7 @@ static or_build_job_t job_of(or_dsession_t *session, const or_dshared_t *shared,
         .calibrated = open->draft_calibrated,
         .threshold = open->draft_threshold,
         .calibration = session->calibration,
-        .nodes_max = open->draft_nodes,
+        .nodes_max = session->nodes,
         .depth_max = open->draft_depth,
         .map = session->map != NULL ? session->map->to : NULL,
         .strings = session->slrs.strings,

@@ -33,6 +33,7 @@ typedef struct {
     uint32_t lane_count; // 1, unless several models draft
     or_merge_t *merge;   // the lanes' trees into `tree`
     or_shape_t shape;    // of its trees, for methods that have one
+    uint32_t nodes;      // of the next tree: what the session was opened with, or less
     or_belief_t belief;
     or_calibration_t *calibration; // of the shared ones; NULL if the method uses none
     or_dstrings_t slrs;            // with that rule, what travels

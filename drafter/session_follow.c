@@ -112,6 +112,14 @@ static or_status_t leave_tree(or_dsession_t *session, const or_prefix_t *prefix,
     return OR_OK;
 }
 
+// The coordinator wants fewer nodes from now on, or as many as at first (0). A shape cannot be cut.
+static void take_budget(or_dsession_t *session, uint32_t draft_nodes)
+{
+    uint32_t all = session->terms.open.draft_nodes;
+    bool less = draft_nodes > 0 && draft_nodes < all && session->shape.count == 0;
+    session->nodes = less ? draft_nodes : all;
+}
+
 or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *shared,
                                const or_prefix_t *prefix, bool *again)
 {
@@ -146,6 +154,7 @@ or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *share
         return OR_OK;
     }
     status = leave_tree(session, prefix, length, kept);
+    take_budget(session, prefix->draft_nodes);
     session->round = prefix->round;
     session->tree_round = 0;
     session->wanted = true;
@@ -215,6 +224,7 @@ or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shar
         session->tree_round = 0;
         return status;
     }
+    take_budget(session, verdict->draft_nodes);
     session->round = verdict->round + 1;
     session->tree_round = 0;
     session->wanted = verdict->finish == OR_FINISH_NONE;

@@ -627,6 +627,72 @@ static void a_session_holds_its_map(void **state)
     }
 }
 
+// ---- budgets ----
+
+// Draft and let the target take nothing; the next tree may have `nodes`.
+static uint32_t draft_on_budget(party_t *party, uint32_t nodes, bool by_verdict)
+{
+    or_dsession_t *session = &party->session;
+    assert_int_equal(or_dsession_draft(session, &party->shared), OR_OK);
+    uint32_t count = or_token_tree_count(session->tree);
+    uint32_t next = 5;
+    uint64_t hash = or_prefix_hash(session->log.hash, &next, 1);
+    if (by_verdict) {
+        const or_verdict_t verdict = {.round = session->round,
+                                      .base_length = session->log.length,
+                                      .next = next,
+                                      .hash = hash,
+                                      .draft_nodes = nodes};
+        take_verdict(party, &verdict);
+    } else {
+        const or_prefix_t prefix = {.round = session->round + 1,
+                                    .start = session->log.length,
+                                    .tokens = &next,
+                                    .count = 1,
+                                    .hash = hash,
+                                    .next = OR_PREFIX_NO_TOKEN,
+                                    .draft_nodes = nodes};
+        take_prefix(party, &prefix);
+    }
+    return count;
+}
+
+// What it is told lasts until it is told otherwise, and never exceeds what it began with.
+static void a_budget_is_kept_to(void **state)
+{
+    (void)state;
+    static const or_draft_method_t methods[] = {OR_DRAFT_COUPLED, OR_DRAFT_TOPK, OR_DRAFT_DYSPEC,
+                                                OR_DRAFT_CHAIN};
+    for (size_t i = 0; i < 2 * sizeof methods / sizeof *methods; i++) {
+        or_draft_method_t method = methods[i / 2];
+        or_accept_rule_t rule = method == OR_DRAFT_COUPLED ? OR_ACCEPT_COUPLED : OR_ACCEPT_NAIVE;
+        bool by_verdict = i % 2 == 0;
+        or_open_session_t open = terms(method, rule);
+        party_t party;
+        open_with(&party, &open, prompt, PROMPT, 1);
+        uint32_t all = draft_on_budget(&party, 3, by_verdict);
+        assert_true(all > 3);
+        assert_in_range(draft_on_budget(&party, 1, by_verdict), 1, 3);
+        assert_int_equal(draft_on_budget(&party, 1000, by_verdict), 1);
+        assert_in_range(draft_on_budget(&party, 0, by_verdict), 4, NODES);
+        assert_in_range(draft_on_budget(&party, 0, by_verdict), 4, NODES);
+        or_dsession_close(&party.session);
+    }
+}
+
+// A shape is built whole: part of it would be another one.
+static void a_shape_is_not_cut(void **state)
+{
+    (void)state;
+    or_open_session_t open = terms(OR_DRAFT_RSD_S, OR_ACCEPT_RECURSIVE);
+    party_t party;
+    open_with(&party, &open, prompt, PROMPT, 1);
+    uint32_t all = draft_on_budget(&party, 2, true);
+    assert_true(all > 2);
+    assert_int_equal(draft_on_budget(&party, 0, true), all);
+    or_dsession_close(&party.session);
+}
+
 int main(void)
 {
     test_log_init();
@@ -642,6 +708,8 @@ int main(void)
         cmocka_unit_test(lookups_keep_to_the_map),
         cmocka_unit_test(no_token_outside_is_ever_guessed),
         cmocka_unit_test(a_session_holds_its_map),
+        cmocka_unit_test(a_budget_is_kept_to),
+        cmocka_unit_test(a_shape_is_not_cut),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

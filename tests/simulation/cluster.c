@@ -49,7 +49,7 @@ void sim_model_free(sim_model_t *model)
     or_gguf_close(&model->gguf);
 }
 
-static const or_clock_t *clock_of(sim_t *sim)
+const or_clock_t *sim_clock(sim_t *sim)
 {
     return &sim->clock.clock;
 }
@@ -64,10 +64,10 @@ static void start_drafter(sim_t *sim, const sim_model_t *model, sim_drafter_t *p
     or_hello_t hello = or_drafter_hello(&config, model->gguf, model->model, model->vocab);
     assert_int_equal(or_network_edge(sim->network, &place->channel), OR_OK);
     assert_int_equal(
-        or_link_create(place->channel, clock_of(sim), &hello, OR_LINK_HEARTBEAT_MS, &place->link),
+        or_link_create(place->channel, sim_clock(sim), &hello, OR_LINK_HEARTBEAT_MS, &place->link),
         OR_OK);
     assert_int_equal(or_drafter_create(&config, model->model, model->vocab, place->link,
-                                       clock_of(sim), &place->drafter),
+                                       sim_clock(sim), &place->drafter),
                      OR_OK);
 }
 
@@ -78,11 +78,11 @@ void sim_start(sim_t *sim, sim_role_t role)
         const sim_model_t *model = sim->config.target;
         or_hello_t hello = or_verifier_hello(&config, model->gguf, model->model, model->vocab);
         assert_int_equal(or_network_edge(sim->network, &sim->verifier_channel), OR_OK);
-        assert_int_equal(or_link_create(sim->verifier_channel, clock_of(sim), &hello,
+        assert_int_equal(or_link_create(sim->verifier_channel, sim_clock(sim), &hello,
                                         OR_LINK_HEARTBEAT_MS, &sim->verifier_link),
                          OR_OK);
         assert_int_equal(or_verifier_create(&config, model->model, model->vocab, sim->verifier_link,
-                                            clock_of(sim), &sim->verifier),
+                                            sim_clock(sim), &sim->verifier),
                          OR_OK);
     }
     if (role == SIM_DRAFTER) {
@@ -118,13 +118,14 @@ sim_t *sim_create(const sim_config_t *config)
     or_coordinator_config_t hub = or_coordinator_config_default();
     hub.expect_drafter = config->draft != NULL;
     hub.gguf = config->target->gguf;
+    hub.waiting_max = config->waiting_max > 0 ? config->waiting_max : hub.waiting_max;
     hub.draft_timeout_ms =
         config->draft_timeout_ms > 0 ? config->draft_timeout_ms : hub.draft_timeout_ms;
     assert_int_equal(
-        or_link_create(sim->hub_channel, clock_of(sim), NULL, hub.heartbeat_ms, &sim->hub_link),
+        or_link_create(sim->hub_channel, sim_clock(sim), NULL, hub.heartbeat_ms, &sim->hub_link),
         OR_OK);
     assert_int_equal(or_coordinator_create(&hub, config->target->vocab, sim->hub_link,
-                                           clock_of(sim), &sim->coordinator),
+                                           sim_clock(sim), &sim->coordinator),
                      OR_OK);
     sim_start(sim, SIM_VERIFIER);
     sim_start(sim, SIM_DRAFTER);
@@ -165,9 +166,20 @@ static int64_t turn(sim_t *sim)
     for (int i = 0; i < 2; i++) {
         if (sim->drafters[i].drafter != NULL) {
             due = earlier(due, or_drafter_turn(sim->drafters[i].drafter));
+            assert_null(or_drafter_refused(sim->drafters[i].drafter));
         }
     }
+    if (sim->config.guest != NULL) {
+        sim->config.guest(sim, sim->config.guest_context);
+    }
     return earlier(due, or_network_next_ns(sim->network));
+}
+
+or_channel_t *sim_connect(sim_t *sim)
+{
+    or_channel_t *channel = NULL;
+    assert_int_equal(or_network_edge(sim->network, &channel), OR_OK);
+    return channel;
 }
 
 static void take(const or_generate_delta_t *delta, sim_result_t *result)
@@ -190,11 +202,11 @@ static void take(const or_generate_delta_t *delta, sim_result_t *result)
 
 static or_client_t *connect_client(sim_t *sim, const or_generate_request_t *request)
 {
-    or_channel_t *channel = NULL;
+    or_channel_t *channel = sim_connect(sim);
     or_client_t *client = NULL;
-    assert_int_equal(or_network_edge(sim->network, &channel), OR_OK);
-    assert_int_equal(or_client_create_on(channel, clock_of(sim), "memory", request, &client),
-                     OR_OK);
+    const or_client_config_t config = {.busy_wait_s = OR_CLIENT_BUSY_WAIT_S};
+    assert_int_equal(
+        or_client_create_on(channel, sim_clock(sim), "memory", &config, request, &client), OR_OK);
     return client;
 }
 
@@ -257,6 +269,8 @@ void sim_generate_all(sim_t *sim, const or_generate_request_t *requests, uint32_
             if (results[i].finish == OR_FINISH_NONE) {
                 look_at_client(sim, clients[i], &results[i]);
                 left += results[i].finish == OR_FINISH_NONE;
+            } else {
+                or_client_destroy(&clients[i]); // as a process that has its text ends
             }
         }
         advance(sim, due);

@@ -23,6 +23,9 @@ void sim_model_free(sim_model_t *model);
 
 typedef struct sim sim_t;
 
+// A peer that the test plays: has its turn with the others.
+typedef void (*sim_guest_t)(sim_t *sim, void *context);
+
 typedef struct {
     uint64_t seed; // of the network
     or_network_faults_t faults;
@@ -30,6 +33,9 @@ typedef struct {
     const sim_model_t *draft;  // NULL: no drafter
     const sim_model_t *second; // a second drafter's; NULL: there is none
     uint32_t draft_timeout_ms; // 0: the coordinator's default
+    uint32_t waiting_max;      // 0: the coordinator's default
+    sim_guest_t guest;         // NULL: none
+    void *guest_context;
 } sim_config_t;
 
 sim_t *sim_create(const sim_config_t *config);
@@ -66,5 +72,8 @@ void sim_generate_all(sim_t *sim, const or_generate_request_t *requests, uint32_
                       uint32_t limit_s, sim_result_t *results);
 
 int64_t sim_now_ns(const sim_t *sim);
+// For guests: their end of the network, and its clock.
+or_channel_t *sim_connect(sim_t *sim);
+const or_clock_t *sim_clock(sim_t *sim);
 // A request with everything at its default: coupled, 16 nodes, depth 16, temperature 0.
 or_generate_request_t sim_request(const char *prompt, uint32_t max_tokens);

@@ -1,0 +1,40 @@
+// conduct - how a drafter behaves on its connection: what it may send, and what it has done wrong.
+//
+//     frame ──▶ bucket of messages and of bytes ──▶ read, or dropped unread (a small offence)
+//     offence ──▶ points, halved every minute ──▶ cut off at OR_CONDUCT_POINTS_MAX
+//
+// Honest drafters on a bad network send stale, repeated and mistaken trees too: what a loss or a
+// restart can bring about weighs little, what only malice or a broken program sends weighs much. The
+// weights stand beside their reasons in conduct.c. It knows no peers and no messages. One thread.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define OR_CONDUCT_POINTS_MAX 1000.0
+
+typedef enum {
+    OR_OFFENCE_FLOOD,      // a frame beyond what its bucket held
+    OR_OFFENCE_MALFORMED,  // a frame that does not decode, or a message that drafters do not send
+    OR_OFFENCE_BAD_TREE,   // malformed, larger than asked for, ids that do not exist
+    OR_OFFENCE_TWO_TREES,  // a second, different tree for a round, or one for a round to come
+    OR_OFFENCE_WRONG_HASH, // a tree on another text, again, right after it was sent the text
+    OR_OFFENCE_NAGGING,    // asked for the text again right after it was sent
+    OR_OFFENCE_NO_SESSION, // about a session that never was
+} or_offence_t;
+const char *or_offence_name(or_offence_t offence); // for the log and for the offender
+
+typedef struct {
+    double messages, bytes; // left in the buckets
+    double points;          // of its offences, as they stood at `at_ns`
+    int64_t at_ns;          // when these three were last brought up to date
+} or_conduct_t;
+
+void or_conduct_init(or_conduct_t *conduct, int64_t now_ns);
+
+// Take one frame from the buckets; false if they do not hold it: it is not to be read.
+bool or_conduct_allows(or_conduct_t *conduct, size_t bytes, int64_t now_ns);
+
+// Note an offence; true if that was one too many: cut it off.
+bool or_conduct_offend(or_conduct_t *conduct, or_offence_t offence, int64_t now_ns);

@@ -1,0 +1,221 @@
+// What drafters are told as the text grows, and how they are waited for.
+#include <string.h>
+
+#include "common/base/log.h"
+#include "coordinator/coordinator_internal.h"
+
+const or_token_log_t *or_drafting_log(const or_csession_t *session, const or_seat_t *seat)
+{
+    return seat->translator != NULL ? or_translator_log(seat->translator) : &session->log;
+}
+
+void or_drafting_send_map(or_coordinator_t *c, const or_csession_t *session, const or_seat_t *seat)
+{
+    const or_member_t *member = or_coordinator_member(c, seat->peer);
+    if (member == NULL || member->vocab == NULL) {
+        return;
+    }
+    const or_known_vocab_t *known = member->vocab;
+    const or_message_t message = {.type = OR_MSG_VOCAB_MAP,
+                                  .session = session->id,
+                                  .body.vocab_map = {.from_hash = known->hash,
+                                                     .to_hash = or_vocab_hash(c->vocab),
+                                                     .to = known->pair->to_target,
+                                                     .count = known->size,
+                                                     .map_hash = known->map_hash}};
+    or_coordinator_send(c, seat->peer, &message);
+}
+
+// How many nodes the next tree may have, where that is less than the drafter was told at first.
+static uint32_t nodes_to_tell(const or_seat_t *seat)
+{
+    return seat->nodes < seat->asked_nodes ? seat->nodes : 0;
+}
+
+// Tokens of the seat's log from `start` on, and where the next one begins.
+static or_message_t make_prefix(const or_csession_t *session, const or_seat_t *seat, uint32_t start)
+{
+    or_message_t message = {
+        .type = OR_MSG_PREFIX,
+        .session = session->id,
+        .body.prefix = or_token_log_prefix(or_drafting_log(session, seat), start, session->round)};
+    message.body.prefix.draft_nodes = nodes_to_tell(seat);
+    if (seat->translator != NULL) {
+        or_prefix_t *prefix = &message.body.prefix;
+        prefix->placed = true;
+        prefix->byte_offset = session->place.byte_offset;
+        prefix->zero_width = session->place.zero_width;
+        prefix->next = OR_PREFIX_NO_TOKEN;
+    }
+    return message;
+}
+
+// Bring the seat's view of the text up to date. Where that fails the drafter's trees do not fit until it
+// succeeds.
+static void follow(or_coordinator_t *c, or_csession_t *session, const or_seat_t *seat,
+                   uint32_t *changed)
+{
+    int64_t started = or_clock_now(c->clock);
+    *changed = 0;
+    if (or_translator_follow(seat->translator, &session->log, changed) != OR_OK) {
+        or_log(OR_LOG_WARN, "session %llx: the drafter's text is not up to date: %s",
+               (unsigned long long)session->id.value, or_error_text());
+    }
+    session->stats.translate_us += (uint64_t)(or_clock_now(c->clock) - started) / 1000;
+}
+
+void or_drafting_send_prefix(or_coordinator_t *c, or_csession_t *session, const or_seat_t *seat,
+                             bool whole)
+{
+    uint32_t changed;
+    if (seat->translator != NULL) {
+        follow(c, session, seat, &changed);
+    }
+    uint32_t length = or_drafting_log(session, seat)->length;
+    uint32_t start = whole || length <= OR_TREE_NODES_MAX ? 0 : length - OR_TREE_NODES_MAX;
+    or_message_t message = make_prefix(session, seat, start);
+    or_coordinator_send(c, seat->peer, &message);
+}
+
+// The accepted path in the numbers of this seat's own tree, as far as that has it: how many nodes.
+static uint32_t own_path(const or_csession_t *session, uint32_t seat, const or_verdict_t *verdict,
+                         uint32_t *path)
+{
+    for (uint32_t i = 0; i < verdict->accepted_count; i++) {
+        uint32_t node = verdict->accepted[i];
+        path[i] = session->seat_count > 1 ? or_merge_origin(session->merge, seat, node) : node;
+        if (path[i] == 0) {
+            return i;
+        }
+    }
+    return verdict->accepted_count;
+}
+
+// A drafter with another vocabulary gets the text's new tail, and what became of its tree, of which the
+// target took `accepted` nodes.
+static void pass_on_text(or_coordinator_t *c, or_csession_t *session, const or_seat_t *seat,
+                         const or_verdict_t *verdict, uint32_t accepted)
+{
+    uint32_t next = accepted < verdict->accepted_count
+                        ? session->tree_tokens[verdict->accepted[accepted] - 1]
+                        : verdict->next;
+    uint32_t length = or_drafting_log(session, seat)->length;
+    uint32_t changed;
+    follow(c, session, seat, &changed);
+    or_message_t message = make_prefix(session, seat, changed < length ? changed : length);
+    if (seat->drafted) {
+        or_translator_judge(seat->translator, accepted, next, length, changed,
+                            &message.body.prefix);
+    }
+    or_coordinator_send(c, seat->peer, &message);
+}
+
+static void pass_on_verdict(or_coordinator_t *c, const or_csession_t *session,
+                            const or_seat_t *seat, const or_verdict_t *verdict,
+                            const uint32_t *path, uint32_t accepted)
+{
+    if (accepted < verdict->accepted_count) {
+        // Its guesses went another way: the tail of the text.
+        or_message_t message = make_prefix(session, seat, verdict->base_length);
+        or_coordinator_send(c, seat->peer, &message);
+        return;
+    }
+    or_message_t message = {
+        .type = OR_MSG_VERDICT, .session = session->id, .body.verdict = *verdict};
+    message.body.verdict.accepted = path;
+    message.body.verdict.forward_us = 0;
+    message.body.verdict.accept_us = 0;
+    message.body.verdict.logprob_count = 0;
+    message.body.verdict.draft_nodes = nodes_to_tell(seat);
+    or_coordinator_send(c, seat->peer, &message);
+}
+
+// What became of its guesses decides how many it is asked for next; false: none.
+static bool is_useful(const or_csession_t *session, or_seat_t *seat, uint32_t accepted)
+{
+    const or_open_session_t *open = &session->terms.open;
+    bool judged = seat->drafted && session->tree_count > 0;
+    if (judged && or_token_tree_count(seat->tree) > 0) {
+        or_usefulness_judged(&seat->usefulness, accepted > 0);
+    }
+    seat->nodes = or_usefulness_nodes(&seat->usefulness, seat->asked_nodes,
+                                      or_usefulness_can_cut(open->draft_method, open->accept_rule));
+    return seat->nodes > 0 || seat->asked_nodes == 0;
+}
+
+void or_drafting_pass_on(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
+{
+    uint32_t path[OR_TREE_NODES_MAX];
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        or_seat_t *seat = &session->seats[i];
+        if (seat->peer.value == 0) {
+            continue;
+        }
+        uint32_t accepted = own_path(session, i, verdict, path);
+        if (!is_useful(session, seat, accepted)) {
+            or_drafting_rest(c, session, seat);
+        } else if (!seat->late && seat->translator != NULL) {
+            pass_on_text(c, session, seat, verdict, accepted);
+        } else if (!seat->late) {
+            pass_on_verdict(c, session, seat, verdict, path, accepted);
+        }
+    }
+}
+
+void or_drafting_await(or_coordinator_t *c, or_csession_t *session)
+{
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        or_seat_t *seat = &session->seats[i];
+        if (seat->peer.value != 0 && !seat->late && !seat->drafted && !seat->awaited) {
+            seat->awaited = true;
+            seat->nudge_ns = or_coordinator_after_ms(c, c->config.draft_timeout_ms / 4);
+        }
+    }
+}
+
+bool or_drafting_is_awaited(const or_csession_t *session)
+{
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        if (session->seats[i].awaited) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void or_drafting_give_up(or_coordinator_t *c, or_csession_t *session)
+{
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        or_seat_t *seat = &session->seats[i];
+        if (seat->awaited) {
+            seat->awaited = false;
+            seat->late = true;
+            seat->nudge_ns = or_coordinator_after_ms(c, c->config.heartbeat_ms);
+        }
+    }
+}
+
+static void nudge(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
+{
+    // The tail is enough where the drafter only missed a verdict; one that lost more asks for all
+    // of it.
+    or_drafting_send_prefix(c, session, seat, false);
+    seat->nudge_ns =
+        seat->late ? or_coordinator_after_ms(c, c->config.heartbeat_ms) : OR_TIME_NEVER;
+}
+
+int64_t or_drafting_nudge(or_coordinator_t *c, or_csession_t *session)
+{
+    int64_t due = OR_TIME_NEVER;
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        or_seat_t *seat = &session->seats[i];
+        if (seat->peer.value == 0) {
+            continue;
+        }
+        if (or_clock_now(c->clock) >= seat->nudge_ns) {
+            nudge(c, session, seat);
+        }
+        due = seat->nudge_ns < due ? seat->nudge_ns : due;
+    }
+    return due;
+}

@@ -1,0 +1,325 @@
+// Goal: a coordinator takes no more than it has places for; what waits begins in a fair order, what
+// finds no room is told when to come back, and what nobody wants any more is freed at once; owners have
+// their own drafters and shares; whoever asks hears how things stand.
+// Method: the real coordinator with two places (or three, one an owner) and three that wait, a verifier
+// that holds its answers back while sessions pile up, and clients of two owners.
+#include <string.h>
+
+#include "coordinator/coordinator_test_support.h"
+
+// Verifier and a client of owner a; the other client, of owner b, is w->second's place.
+static void join_owners(world_t *w, edge_t *b)
+{
+    const or_hello_t verifier = {
+        .role = OR_ROLE_VERIFIER, .vocab_hash = or_vocab_hash(w->vocab), .model_hash = TARGET};
+    join(w, &w->verifier, verifier);
+    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT, .owner = "a"});
+    run(w, 5);
+    join_beside(w, b, (or_hello_t){.role = OR_ROLE_CLIENT, .owner = "b"});
+}
+
+static void ask_plain(world_t *w, edge_t *edge, uint64_t id, uint32_t tokens_wanted)
+{
+    or_generate_request_t request = usual_request(tokens_wanted);
+    request.plain = true;
+    request.request = id;
+    ask_through(edge, request);
+    run(w, 2);
+}
+
+static void run_hearing(world_t *w, edge_t *edge, uint32_t ms)
+{
+    for (uint32_t i = 0; i < ms; i++) {
+        run(w, 0);
+        hear_as_client(w, edge);
+    }
+}
+
+// Where a request stands among those that ended.
+static uint32_t place_of(const world_t *w, uint64_t id)
+{
+    for (uint32_t i = 0; i < w->ended; i++) {
+        if (w->order[i] == id) {
+            return i;
+        }
+    }
+    fail_msg("request %u did not end", (unsigned)id);
+    return 0;
+}
+
+static void cancel(world_t *w, edge_t *edge, or_session_id_t session)
+{
+    const or_message_t message = {
+        .type = OR_MSG_CANCEL, .session = session, .body.cancel = {.reason = "enough"}};
+    assert_int_equal(or_link_send(edge->link, OR_PEER_HUB, &message), OR_OK);
+    run(w, 0);
+}
+
+static const or_stats_t *ask_stats(world_t *w)
+{
+    const or_message_t message = {.type = OR_MSG_STATS_REQUEST};
+    uint32_t before = w->stats_count;
+    assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &message), OR_OK);
+    run(w, 1);
+    assert_int_equal(w->stats_count, before + 1);
+    return &w->stats;
+}
+
+static void a_full_queue_says_when_to_come_back(void **state)
+{
+    world_t *w = *state;
+    edge_t b = {0};
+    join_owners(w, &b);
+    w->slow = true;
+    for (uint64_t id = 1; id <= 6; id++) {
+        ask_plain(w, &w->client, id, 2);
+    }
+    assert_int_equal(w->verifier_opens, 2);
+    assert_int_equal(w->ended, 1); // the sixth, at once
+    assert_int_equal(w->order[0], 6);
+    assert_int_equal(w->end.error_code, OR_WIRE_BUSY);
+    assert_non_null(strstr(w->error, "busy: 3 requests wait; retry after"));
+    assert_in_range(w->retry_ms, 500, 30000);
+    assert_int_equal(ask_stats(w)->waiting, 3);
+    assert_int_equal(w->stats.busy, 1);
+    assert_int_equal(w->stats.started, 5);
+    w->slow = false;
+    run(w, 2100);
+    assert_int_equal(w->ended, 6);
+    assert_true(place_of(w, 3) < place_of(w, 4)); // of one owner: as they came
+    assert_true(place_of(w, 4) < place_of(w, 5));
+    assert_int_equal(ask_stats(w)->waiting, 0);
+    leave(&b);
+}
+
+static void who_has_least_at_work_begins_first(void **state)
+{
+    world_t *w = *state;
+    edge_t b = {0};
+    join_owners(w, &b);
+    w->slow = true;
+    ask_plain(w, &w->client, 1, 2);
+    ask_plain(w, &w->client, 2, 40);
+    ask_plain(w, &w->client, 3, 2);
+    ask_plain(w, &w->client, 4, 2);
+    ask_plain(w, &b, 5, 2);
+    w->slow = false;
+    run_hearing(w, &b, 2100);
+    assert_int_equal(w->ended, 5);
+    assert_true(place_of(w, 5) < place_of(w, 3)); // though it came later
+    assert_true(place_of(w, 3) < place_of(w, 4));
+    leave(&b);
+}
+
+// The owner that waits most makes room for one that waits less, and for nobody else.
+static void a_full_queue_drops_from_its_longest_part(void **state)
+{
+    world_t *w = *state;
+    edge_t b = {0};
+    join_owners(w, &b);
+    w->slow = true;
+    for (uint64_t id = 1; id <= 5; id++) {
+        ask_plain(w, &w->client, id, 2);
+    }
+    ask_plain(w, &b, 6, 2);
+    assert_int_equal(w->ended, 1);
+    assert_int_equal(w->order[0], 5); // the latest
+    assert_int_equal(w->end.error_code, OR_WIRE_BUSY);
+    assert_in_range(w->retry_ms, 500, 30000);
+    ask_plain(w, &b, 7, 2); // now it would have as many as the other
+    hear_as_client(w, &b);
+    assert_int_equal(w->ended, 2);
+    assert_int_equal(w->order[1], 7);
+    w->slow = false;
+    run_hearing(w, &b, 2100);
+    assert_int_equal(w->ended, 7);
+    assert_int_equal(w->verifier_opens, 5);
+    leave(&b);
+}
+
+static void an_owner_has_its_share_of_places(void **state)
+{
+    world_t *w = *state;
+    edge_t b = {0};
+    join_owners(w, &b);
+    w->slow = true;
+    ask_plain(w, &w->client, 1, 2);
+    ask_plain(w, &w->client, 2, 2);
+    assert_int_equal(w->verifier_opens, 1);
+    assert_string_equal(w->verifier_owner, "a");
+    ask_plain(w, &b, 3, 2);
+    assert_int_equal(w->verifier_opens, 2);
+    assert_string_equal(w->verifier_owner, "b");
+    w->slow = false;
+    run_hearing(w, &b, 2100);
+    assert_int_equal(w->ended, 3);
+    leave(&b);
+}
+
+static void a_verifier_without_a_place_is_asked_again_in_time(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    w->busy = 2;
+    ask_plain(w, &w->client, 1, 3);
+    run(w, 290);
+    assert_int_equal(w->verifier_opens, 1); // not at every tree it does not know
+    run(w, 20);
+    assert_int_equal(w->verifier_opens, 2);
+    run(w, 310);
+    assert_int_equal(w->verifier_opens, 3);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+}
+
+static void what_nobody_wants_is_freed_at_once(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    w->slow = true;
+    ask(w, usual_request(4));
+    run(w, 2);
+    draft(w, w->last.round, w->last.count, w->last.hash, tokens, chain, 4);
+    run(w, 2);
+    assert_int_equal(w->trees, 1);
+    or_session_id_t running = w->session;
+    ask_plain(w, &w->client, 2, 2);
+    ask_plain(w, &w->client, 3, 2);                              // waits
+    ask_plain(w, &w->client, 4, 2);                              // waits
+    cancel(w, &w->client, (or_session_id_t){running.value + 4}); // the third
+    assert_int_equal(w->ended, 1);
+    assert_int_equal(w->order[0], 3);
+    assert_int_equal(w->verifier_cancels, 0); // it was never told of it
+    cancel(w, &w->client, running);
+    assert_int_equal(w->verifier_cancels, 1);
+    assert_int_equal(w->heard[0].cancels, 1);
+    assert_int_equal(w->verifier_opens, 3); // the fourth took its place
+    assert_int_equal(ask_stats(w)->cancelled, 2);
+    assert_int_equal(w->stats.waiting, 0);
+}
+
+static void a_client_that_is_gone_is_forgotten_waiting_or_not(void **state)
+{
+    world_t *w = *state;
+    edge_t b = {0};
+    join_owners(w, &b);
+    w->slow = true;
+    ask_plain(w, &b, 1, 2);
+    ask_plain(w, &w->client, 2, 2);
+    ask_plain(w, &b, 3, 2);
+    assert_int_equal(w->verifier_opens, 2);
+    leave(&b);
+    run(w, 11000); // a silence
+    assert_int_equal(ask_stats(w)->cancelled, 2);
+    assert_int_equal(w->verifier_opens, 2);
+    assert_int_equal(w->verifier_cancels, 1);
+    assert_int_equal(w->stats.waiting, 0);
+}
+
+static void a_new_verifier_gets_all_that_is_live(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    w->slow = true;
+    ask_plain(w, &w->client, 1, 3);
+    ask_plain(w, &w->client, 2, 3);
+    ask_plain(w, &w->client, 3, 3);
+    leave(&w->verifier);
+    w->slow = false;
+    w->verifier_opens = 0;
+    join(w, &w->verifier,
+         (or_hello_t){.role = OR_ROLE_VERIFIER,
+                      .vocab_hash = or_vocab_hash(w->vocab),
+                      .model_hash = TARGET});
+    run(w, 100);
+    assert_int_equal(w->ended, 3);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_int_equal(w->verifier_opens, 3);
+}
+
+static void a_drafter_serves_its_owner_alone(void **state)
+{
+    world_t *w = *state;
+    edge_t b = {0};
+    join_owners(w, &b);
+    const or_hello_t drafter = {
+        .role = OR_ROLE_DRAFTER, .vocab_hash = or_vocab_hash(w->vocab), .owner = "b"};
+    join(w, &w->drafter, drafter);
+    run(w, 5);
+    ask(w, usual_request(3));
+    run(w, 10);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH); // plainly, at once
+    assert_int_equal(w->heard[0].opens, 0);
+    assert_non_null(strstr(w->note, "other owners"));
+    or_generate_request_t request = usual_request(3);
+    request.request = 2;
+    ask_through(&b, request);
+    run(w, 10);
+    assert_int_equal(w->heard[0].opens, 1);
+    assert_string_equal(w->verifier_owner, "b");
+    assert_string_equal(w->drafter_owner, ""); // not its business
+    leave(&b);
+}
+
+static void a_name_that_is_too_long_is_refused(void **state)
+{
+    world_t *w = *state;
+    char name[65];
+    memset(name, 'x', 64);
+    name[64] = '\0';
+    join(w, &w->drafter,
+         (or_hello_t){
+             .role = OR_ROLE_DRAFTER, .vocab_hash = or_vocab_hash(w->vocab), .owner = name});
+    run(w, 5);
+    assert_non_null(strstr(w->refusal, "at most 63 bytes"));
+}
+
+static void whoever_asks_hears_how_things_stand(void **state)
+{
+    world_t *w = *state;
+    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT});
+    run(w, 5);
+    assert_int_equal(ask_stats(w)->verifiers, 0);
+    leave(&w->client);
+    join_usual(w);
+    const or_message_t figures = {.type = OR_MSG_STATS,
+                                  .body.stats = {.passes = 5,
+                                                 .batched = 11,
+                                                 .ranks = 4,
+                                                 .evictions = 2,
+                                                 .busy = 99, // not the verifier's to say
+                                                 .waiting = 99,
+                                                 .model = "x"}};
+    assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &figures), OR_OK);
+    run(w, 1);
+    const or_stats_t *stats = ask_stats(w);
+    assert_int_equal(stats->verifiers, 1);
+    assert_int_equal(stats->drafters, 1);
+    assert_int_equal(stats->passes, 5);
+    assert_int_equal(stats->batched, 11);
+    assert_int_equal(stats->ranks, 4);
+    assert_int_equal(stats->evictions, 2);
+    assert_int_equal(stats->busy, 0);
+    assert_int_equal(stats->waiting, 0);
+}
+
+#define NARROW(test) cmocka_unit_test_setup_teardown(test, world_setup_narrow, world_teardown)
+
+int main(void)
+{
+    test_log_init();
+    const struct CMUnitTest tests[] = {
+        NARROW(a_full_queue_says_when_to_come_back),
+        NARROW(who_has_least_at_work_begins_first),
+        NARROW(a_full_queue_drops_from_its_longest_part),
+        cmocka_unit_test_setup_teardown(an_owner_has_its_share_of_places, world_setup_shared,
+                                        world_teardown),
+        NARROW(a_verifier_without_a_place_is_asked_again_in_time),
+        NARROW(what_nobody_wants_is_freed_at_once),
+        NARROW(a_client_that_is_gone_is_forgotten_waiting_or_not),
+        NARROW(a_new_verifier_gets_all_that_is_live),
+        NARROW(a_drafter_serves_its_owner_alone),
+        NARROW(a_name_that_is_too_long_is_refused),
+        NARROW(whoever_asks_hears_how_things_stand),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
