@@ -22,11 +22,13 @@ static const or_option_t table[] = {
     {"connect", NULL, OR_OPTION_STRING, AT(connect), "ENDPOINT",
      "use the coordinator there instead of a local cluster; -m and -md then only tell the models' "
      "sizes"},
+    {"owner", NULL, OR_OPTION_STRING, AT(owner), "NAME", "whose requests these are"},
     {"ctx-size", "c", OR_OPTION_UINT32, AT(context), "N",
      "context in tokens; 0: what the model was made for"},
     {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads of the target; 0: one a core"},
     {"threads-draft", "td", OR_OPTION_UINT32, AT(draft_threads), "N",
      "threads of the draft model; 0: one a core"},
+    OR_TARGET_OPTIONS(or_bench_config_t, target),
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Texts"},
     {"prompts", NULL, OR_OPTION_STRING, AT(prompts), "FILE",
      "JSON lines with \"turns\" and \"category\" (Spec-Bench) or \"prompt\"; a handful of our own "
@@ -95,7 +97,7 @@ const or_option_program_t or_bench_program = {
     .program = "outrider bench",
     .summary = "compare drafting methods and acceptance rules with each other and with plain "
                "decoding",
-    .usage = "[options]",
+    .usage = "[options], or load [options] (many requests at once; see outrider bench load --help)",
     .table = table,
     .examples =
         "Examples:\n"
@@ -108,7 +110,8 @@ const or_option_program_t or_bench_program = {
 
 or_bench_config_t or_bench_config_default(void)
 {
-    return (or_bench_config_t){.predict = 64,
+    return (or_bench_config_t){.target = or_target_options_default(),
+                               .predict = 64,
                                .temperatures = (char *)"0,1",
                                .seed = 1,
                                .repeats = 3,
@@ -188,7 +191,8 @@ static or_status_t check_numbers(const or_bench_config_t *config)
     if (config->context == 1) {
         return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
-    return check_rule_numbers(config);
+    or_status_t status = or_target_options_check(&config->target);
+    return status == OR_OK ? check_rule_numbers(config) : status;
 }
 
 or_status_t or_bench_config_check(const or_bench_config_t *config)

@@ -3,13 +3,16 @@
 
 #include "common/base/options.h"
 #include "launch/bench_plan.h"
+#include "launch/target_options.h"
 
 typedef struct {
     char *model, *draft_model;
     or_option_list_t multi_models;
     char *acceptance_file;
     char *connect;
+    char *owner;
     uint32_t context, threads, draft_threads;
+    or_target_options_t target;
     char *prompts, *categories;
     uint32_t prompt_limit;
     uint32_t predict;

@@ -128,7 +128,9 @@ static or_status_t write_text(const bench_t *bench, const or_generate_request_t 
     or_client_t *client = NULL;
     int64_t cancel_until_ns = OR_TIME_NEVER;
     uint32_t error_code = 0;
-    or_status_t status = or_client_create(bench->place->endpoint, request, &client);
+    const or_client_config_t config = {.owner = bench->place->config->owner,
+                                       .busy_wait_s = OR_CLIENT_BUSY_WAIT_S};
+    or_status_t status = or_client_create(bench->place->endpoint, &config, request, &client);
     if (status != OR_OK) {
         return status;
     }

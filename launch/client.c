@@ -22,32 +22,36 @@ struct or_client {
     or_session_id_t session; // the coordinator's, from its first delta
     bool begun;              // a delta has come: resume from now on, never ask anew
     bool cancelled;
-    uint32_t tokens; // what is here
+    bool ended; // the last delta was given out
+    uint32_t busy_wait_s;
+    int64_t busy_until_ns; // give up on a busy coordinator then; 0: it has not been busy
+    bool resting;          // it was busy: ask again at repeat_at_ns
+    uint32_t tokens;       // what is here
     uint64_t text_bytes;
     int64_t repeat_at_ns;  // when to ask again; OR_TIME_NEVER before the first Welcome
     int64_t give_up_at_ns; // OR_TIME_NEVER while the coordinator is there
 };
 
-or_status_t or_client_create(const char *endpoint, const or_generate_request_t *request,
-                             or_client_t **client_p)
+or_status_t or_client_create(const char *endpoint, const or_client_config_t *config,
+                             const or_generate_request_t *request, or_client_t **client_p)
 {
     or_channel_t *channel = NULL;
     or_status_t status = or_channel_zmq_connect(endpoint, &channel);
     if (status != OR_OK) {
         return status;
     }
-    return or_client_create_on(channel, or_clock_monotonic(), endpoint, request, client_p);
+    return or_client_create_on(channel, or_clock_monotonic(), endpoint, config, request, client_p);
 }
 
 or_status_t or_client_create_on(or_channel_t *channel, const or_clock_t *clock,
-                                const char *endpoint, const or_generate_request_t *request,
-                                or_client_t **client_p)
+                                const char *endpoint, const or_client_config_t *config,
+                                const or_generate_request_t *request, or_client_t **client_p)
 {
-    static const or_hello_t hello = {.role = OR_ROLE_CLIENT,
-                                     .software = "outrider " OR_VERSION,
-                                     .arith_id = "",
-                                     .model = "",
-                                     .owner = ""};
+    const or_hello_t hello = {.role = OR_ROLE_CLIENT,
+                              .software = "outrider " OR_VERSION,
+                              .arith_id = "",
+                              .model = "",
+                              .owner = config->owner != NULL ? config->owner : ""};
     or_client_t *client = calloc(1, sizeof *client);
     if (client == NULL) {
         or_channel_destroy(&channel);
@@ -58,6 +62,7 @@ or_status_t or_client_create_on(or_channel_t *channel, const or_clock_t *clock,
     client->endpoint = endpoint;
     client->request = *request;
     client->request.request = or_rng_system_seed();
+    client->busy_wait_s = config->busy_wait_s;
     client->repeat_at_ns = OR_TIME_NEVER;
     client->give_up_at_ns = or_clock_now(client->clock) + CONNECT_PATIENCE_NS;
     or_status_t status =
@@ -74,6 +79,9 @@ void or_client_destroy(or_client_t **client_p)
 {
     or_client_t *client = *client_p;
     if (client != NULL) {
+        if (client->begun && !client->ended && !client->cancelled) {
+            or_client_cancel(client);
+        }
         or_link_destroy(&client->link);
         or_channel_destroy(&client->channel);
         free(client);
@@ -87,6 +95,7 @@ static void ask(or_client_t *client)
     if (client->cancelled && !client->begun) {
         return; // it was never asked for, and is not wanted any more
     }
+    client->resting = false;
     or_message_t message = {.type = OR_MSG_GENERATE_REQUEST, .session = client->session};
     if (client->begun) {
         message.type = OR_MSG_RESUME;
@@ -114,12 +123,45 @@ void or_client_cancel(or_client_t *client)
     }
 }
 
+// The coordinator has no place for it now. True: it will be asked again, by another number, so that the
+// answer to the old one is not taken for one to the new.
+static bool rest(or_client_t *client, const or_generate_delta_t *delta)
+{
+    int64_t now = or_clock_now(client->clock);
+    int64_t again_ns = now + delta->retry_ms * OR_NS_PER_MS;
+    bool first = client->busy_until_ns == 0;
+    if (first) {
+        client->busy_until_ns = now + client->busy_wait_s * OR_NS_PER_S;
+    }
+    if (again_ns > client->busy_until_ns || client->cancelled) {
+        return false;
+    }
+    if (first) {
+        or_log(OR_LOG_WARN, "the coordinator is %s; asking again for up to %" PRIu32 " s",
+               delta->error, client->busy_wait_s);
+    }
+    client->request.request = or_rng_system_seed();
+    client->session = (or_session_id_t){0};
+    client->begun = false;
+    client->resting = true;
+    client->repeat_at_ns = again_ns;
+    return true;
+}
+
+// Is it an answer to come back later, rather than to a text that has begun?
+static bool is_busy(const or_client_t *client, const or_generate_delta_t *delta)
+{
+    return delta->finish == OR_FINISH_ERROR && delta->error_code == OR_WIRE_BUSY &&
+           delta->retry_ms > 0 && client->tokens == 0;
+}
+
 // Leave in the delta only what is new. OR_ERR_AGAIN if that is nothing, or if something before it
 // is missing.
 static or_status_t take_delta(or_client_t *client, or_message_t *message)
 {
     or_generate_delta_t *delta = &message->body.generate_delta;
-    if (delta->request != client->request.request) {
+    if (delta->request != client->request.request ||
+        (is_busy(client, delta) && rest(client, delta))) {
         return OR_ERR_AGAIN;
     }
     client->begun = true;
@@ -141,6 +183,7 @@ static or_status_t take_delta(or_client_t *client, or_message_t *message)
     delta->text_offset += old_bytes;
     client->tokens += delta->count;
     client->text_bytes += delta->text_bytes;
+    client->ended = delta->finish != OR_FINISH_NONE;
     bool news = delta->count > 0 || delta->text_bytes > 0 || delta->finish != OR_FINISH_NONE;
     return news ? OR_OK : OR_ERR_AGAIN;
 }
@@ -171,7 +214,9 @@ static or_status_t take_message(or_client_t *client, or_message_t *message)
     switch (message->type) {
     case OR_MSG_WELCOME:
         client->give_up_at_ns = OR_TIME_NEVER;
-        ask(client);
+        if (!client->resting) {
+            ask(client);
+        }
         return OR_ERR_AGAIN;
     case OR_MSG_GENERATE_DELTA:
         return take_delta(client, message);
@@ -223,6 +268,9 @@ or_status_t or_client_next(or_client_t *client, int64_t deadline_ns, or_message_
     or_status_t status = receive(client, message);
     if (status != OR_ERR_AGAIN) {
         return status;
+    }
+    if (client->cancelled && client->resting) {
+        return or_fail(OR_ERR_CANCELLED, "cancelled"); // nobody there knows of it
     }
     int64_t now = or_clock_now(client->clock);
     if (now >= client->give_up_at_ns) {

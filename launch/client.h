@@ -9,20 +9,28 @@
 
 typedef struct or_client or_client_t;
 
-// Connect to `endpoint` in the background. `request` (its arrays too) is borrowed until destroy;
+typedef struct {
+    const char *owner;    // whose request it is; NULL or "": nobody's in particular
+    uint32_t busy_wait_s; // a busy coordinator is asked again for so long in all; 0: not again
+} or_client_config_t;
+#define OR_CLIENT_BUSY_WAIT_S 60 // the usual
+
+// Connect to `endpoint` in the background. Borrows nothing of `config`. `request` (its arrays too) is borrowed until destroy;
 // its `request` number is set here. OR_ERR_INVALID for an endpoint that makes no sense;
 // OR_ERR_NO_MEMORY.
-or_status_t or_client_create(const char *endpoint, const or_generate_request_t *request,
-                             or_client_t **client_p);
+or_status_t or_client_create(const char *endpoint, const or_client_config_t *config,
+                             const or_generate_request_t *request, or_client_t **client_p);
 // The same over a channel, which it takes, also on failure; for simulations. Borrows the clock and
 // the endpoint's name.
 or_status_t or_client_create_on(or_channel_t *channel, const or_clock_t *clock,
-                                const char *endpoint, const or_generate_request_t *request,
-                                or_client_t **client_p);
+                                const char *endpoint, const or_client_config_t *config,
+                                const or_generate_request_t *request, or_client_t **client_p);
+// A request that has not ended is cancelled.
 void or_client_destroy(or_client_t **client_p);
 
 // Wait until `deadline_ns` (of its clock) at most for the next delta, of which only what is new is
-// left. *message is the caller's to fini. OR_ERR_AGAIN if there is none yet. OR_ERR_TIMEOUT if no
+// left. *message is the caller's to fini. A busy coordinator's answer is shown to the caller only once
+// the client has asked often enough. OR_ERR_AGAIN if there is none yet. OR_ERR_TIMEOUT if no
 // coordinator answers, OR_ERR_UNREACHABLE if it fell silent or forgot the request, else what its
 // Error message says.
 or_status_t or_client_next(or_client_t *client, int64_t deadline_ns, or_message_t *message);

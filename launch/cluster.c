@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,17 +15,21 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "launch/commands.h"
+#include "launch/mpirun.h"
+#include "launch/paths.h"
 #include "launch/process.h"
 #include "proto/edge.h"
 
-#define ARGS_MAX (16 + 2 * OR_CLUSTER_MODELS_MAX)
+#define ARGS_MAX (40 + 2 * OR_CLUSTER_MODELS_MAX)
 #define READY_MS 30000   // for a coordinator to read its vocabulary and listen
 #define ENDING_LOOKS 100 // 10 ms apart, for a child that closed the ready pipe to end
 #define ENDPOINT_BYTES 256
 #define SENTENCE_BYTES 2048
 #define PAUSE_MIN_NS OR_NS_PER_S
 #define PAUSE_MAX_NS (30 * OR_NS_PER_S)
-#define FAILED_STARTS_MAX 3                   // of the verifier in a row
+#define FAILED_STARTS_MAX 3 // of the verifier in a row
+#define FOLDER_BYTES 512
+#define MPIRUN_PATIENCE_NS (3 * OR_NS_PER_S)  // for it to end its ranks and remove what they shared
 #define UNDO_PATIENCE_NS (500 * OR_NS_PER_MS) // for the others to end when one cannot be started
 
 enum { COORDINATOR, VERIFIER, DRAFTER, CHILD_COUNT };
@@ -34,8 +39,8 @@ typedef struct {
     int64_t started_ns;
     int64_t restart_at_ns;  // OR_TIME_NEVER if none is due
     int64_t pause_ns;       // before the next restart
-    int joined_fd;          // of the verifier: a byte comes once it has joined; -1 if nobody asks
-    unsigned failed_starts; // in a row that ended without one
+    bool joined;            // of the verifier, if it may be restarted: since it was started last
+    unsigned failed_starts; // in a row that ended without joining
 } worker_t;
 
 struct or_cluster {
@@ -43,15 +48,8 @@ struct or_cluster {
     or_process_t children[CHILD_COUNT];
     worker_t workers[CHILD_COUNT]; // the coordinator's is not used
     char endpoint[ENDPOINT_BYTES];
+    char ready_file[FOLDER_BYTES + 32]; // with `restart`: there while the verifier serves
 };
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        close(*fd);
-        *fd = -1;
-    }
-}
 
 // ---- starting ----
 
@@ -145,55 +143,131 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     return status;
 }
 
-// What only a drafter takes.
-static void add_drafters_own(const or_cluster_config_t *config, const char **args, size_t count)
+// A command line that grows; numbers are kept beside it.
+typedef struct {
+    const char *words[ARGS_MAX + 1]; // ends with NULL
+    size_t count;
+    char numbers[8][24];
+    size_t number_count;
+} args_t;
+
+static void add(args_t *args, const char *option, const char *value)
 {
-    for (size_t i = 0; i < config->multi_model_count && i < OR_CLUSTER_MODELS_MAX; i++) {
-        args[count++] = "--multi-model";
-        args[count++] = config->multi_models[i];
+    args->words[args->count++] = option;
+    if (value != NULL) {
+        args->words[args->count++] = value;
+    }
+}
+
+static void add_number(args_t *args, const char *option, uint64_t number)
+{
+    char *text = args->numbers[args->number_count++];
+    snprintf(text, sizeof args->numbers[0], "%" PRIu64, number);
+    add(args, option, text);
+}
+
+static void add_common(or_cluster_t *cluster, args_t *args, const char *model, uint32_t threads)
+{
+    add(args, "-m", model);
+    add(args, "--connect", cluster->endpoint);
+    add(args, "--log-level", cluster->config.log_level);
+    add_number(args, "-t", threads);
+    add_number(args, "-c", cluster->config.context);
+}
+
+static or_status_t start_drafter(or_cluster_t *cluster)
+{
+    const or_cluster_config_t *config = &cluster->config;
+    args_t args = {0};
+    add_common(cluster, &args, config->draft_model, config->draft_threads);
+    for (size_t i = 0; i < config->multi_model_count; i++) {
+        add(&args, "--multi-model", config->multi_models[i]);
     }
     if (config->acceptance_file != NULL) {
-        args[count++] = "--acceptance-file";
-        args[count++] = config->acceptance_file;
+        add(&args, "--acceptance-file", config->acceptance_file);
     }
+    return or_process_start(&cluster->children[DRAFTER], "outrider-drafter", args.words,
+                            config->show_logs, -1);
+}
+
+// mpirun and its own options. It ends its ranks at once: they have nothing to save.
+static or_status_t add_mpirun(args_t *args, uint32_t ranks, char mpirun[OR_PATH_BYTES])
+{
+    if (or_mpirun_find(mpirun) != OR_OK) {
+        return or_fail(OR_ERR_NOT_FOUND, "--np: %s", or_error_text());
+    }
+    add_number(args, "-np", ranks);
+    add(args, "--oversubscribe", NULL);
+    add(args, "--bind-to", "none");
+    add(args, "--mca", "odls_base_sigkill_timeout");
+    add(args, "0", NULL);
+    return OR_OK;
+}
+
+static or_status_t start_verifier(or_cluster_t *cluster)
+{
+    static const char name[] = "outrider-verifier";
+    const or_cluster_config_t *config = &cluster->config;
+    const or_target_options_t *target = config->target;
+    char program[OR_PATH_BYTES], mpirun[OR_PATH_BYTES];
+    args_t args = {0};
+    bool several = target->ranks > 1;
+    or_status_t status = or_paths_program(name, program);
+    if (status == OR_OK && several) {
+        status = add_mpirun(&args, target->ranks, mpirun);
+        add(&args, program, NULL);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    uint32_t share = config->threads / target->ranks;
+    add_common(cluster, &args, config->model, config->threads > 0 && share == 0 ? 1 : share);
+    add_number(&args, "--pp", target->stages);
+    add_number(&args, "--kv-cache-size", target->cache_bytes);
+    add(&args, "--cache-type-k", target->cache_type_k != NULL ? target->cache_type_k : "f32");
+    add(&args, "--cache-type-v", target->cache_type_v != NULL ? target->cache_type_v : "f32");
+    if (config->restart) {
+        unlink(cluster->ready_file); // of one that was killed
+        add(&args, "--ready-file", cluster->ready_file);
+    }
+    return or_process_start_at(&cluster->children[VERIFIER], name, several ? mpirun : program,
+                               args.words, config->show_logs, -1);
 }
 
 static or_status_t start_worker(or_cluster_t *cluster, int which)
 {
-    const or_cluster_config_t *config = &cluster->config;
     worker_t *worker = &cluster->workers[which];
-    int joined[2] = {-1, -1};
-    char threads[16], context[16], ready_fd[16];
-    if (which == VERIFIER && config->restart && pipe2(joined, O_CLOEXEC | O_NONBLOCK) != 0) {
-        return or_fail(OR_ERR_IO, "cannot create a pipe: %s", strerror(errno));
-    }
-    snprintf(ready_fd, sizeof ready_fd, "%d", joined[1]);
-    snprintf(threads, sizeof threads, "%" PRIu32,
-             which == VERIFIER ? config->threads : config->draft_threads);
-    snprintf(context, sizeof context, "%" PRIu32, config->context);
-    const char *args[ARGS_MAX] = {
-        "-m",          which == VERIFIER ? config->model : config->draft_model,
-        "--connect",   cluster->endpoint,
-        "-t",          threads,
-        "-c",          context,
-        "--log-level", config->log_level};
-    size_t count = 10;
-    if (joined[1] >= 0) {
-        args[count++] = "--ready-fd";
-        args[count++] = ready_fd;
-    }
-    if (which == DRAFTER) {
-        add_drafters_own(config, args, count);
-    }
-    or_status_t status = or_process_start(
-        &cluster->children[which], which == VERIFIER ? "outrider-verifier" : "outrider-drafter",
-        args, config->show_logs, joined[1]);
-    close_fd(&joined[1]);
-    close_fd(&worker->joined_fd);
-    worker->joined_fd = joined[0];
+    worker->joined = false;
     worker->started_ns = or_clock_now(or_clock_monotonic());
     worker->restart_at_ns = OR_TIME_NEVER;
-    return status;
+    return which == VERIFIER ? start_verifier(cluster) : start_drafter(cluster);
+}
+
+// Where the verifier says that it has joined: a file, since mpirun passes no descriptors on, in a folder
+// that is the user's own and stays, so that a killed command leaves nothing more.
+static or_status_t choose_ready_file(or_cluster_t *cluster)
+{
+    char folder[FOLDER_BYTES];
+    struct stat found;
+    const char *temporary = getenv("TMPDIR");
+    temporary = temporary != NULL && *temporary != '\0' ? temporary : "/tmp";
+    int length = snprintf(folder, sizeof folder, "%s/outrider-%u", temporary, (unsigned)geteuid());
+    if (length >= (int)sizeof folder) {
+        return or_fail(OR_ERR_INVALID, "TMPDIR: %s is too long", temporary);
+    }
+    if (mkdir(folder, S_IRWXU) != 0 && errno != EEXIST) {
+        return or_fail(OR_ERR_IO, "cannot make the folder %s: %s; set TMPDIR to another place",
+                       folder, strerror(errno));
+    }
+    if (lstat(folder, &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid != geteuid() ||
+        (found.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return or_fail(OR_ERR_IO,
+                       "%s is not a folder that only you can write to; set TMPDIR to another place",
+                       folder);
+    }
+    snprintf(cluster->ready_file, sizeof cluster->ready_file, "%s/verifier-of-%d.ready", folder,
+             (int)getpid());
+    return OR_OK;
 }
 
 or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **cluster_p)
@@ -209,11 +283,14 @@ or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **c
     cluster->config = *config;
     for (int i = 0; i < CHILD_COUNT; i++) {
         cluster->children[i] = OR_PROCESS_NONE;
-        cluster->workers[i] = (worker_t){.restart_at_ns = OR_TIME_NEVER, .joined_fd = -1};
+        cluster->workers[i] = (worker_t){.restart_at_ns = OR_TIME_NEVER};
     }
     // Inherited, it would be read by programs that know none of its keys.
     unsetenv("OUTRIDER_CONFIG");
-    or_status_t status = start_coordinator(cluster);
+    or_status_t status = config->restart ? choose_ready_file(cluster) : OR_OK;
+    if (status == OR_OK) {
+        status = start_coordinator(cluster);
+    }
     if (status == OR_OK) {
         status = start_worker(cluster, VERIFIER);
     }
@@ -230,12 +307,19 @@ or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **c
 
 void or_cluster_stop(or_cluster_t **cluster_p, int64_t patience_ns)
 {
-    if (*cluster_p != NULL) {
-        or_process_stop_all((*cluster_p)->children, CHILD_COUNT, patience_ns);
-        close_fd(&(*cluster_p)->workers[VERIFIER].joined_fd);
-        free(*cluster_p);
-        *cluster_p = NULL;
+    or_cluster_t *cluster = *cluster_p;
+    if (cluster == NULL) {
+        return;
     }
+    if (cluster->config.target->ranks > 1 && patience_ns < MPIRUN_PATIENCE_NS) {
+        patience_ns = MPIRUN_PATIENCE_NS;
+    }
+    or_process_stop_all(cluster->children, CHILD_COUNT, patience_ns);
+    if (cluster->config.restart) {
+        unlink(cluster->ready_file); // if the verifier had to be killed
+    }
+    free(cluster);
+    *cluster_p = NULL;
 }
 
 const char *or_cluster_endpoint(const or_cluster_t *cluster)
@@ -245,9 +329,14 @@ const char *or_cluster_endpoint(const or_cluster_t *cluster)
 
 void or_cluster_describe(const or_cluster_t *cluster, char *text, size_t capacity)
 {
-    int used = snprintf(text, capacity, "coordinator (pid %d) on %s, verifier (pid %d) with %s",
-                        (int)cluster->children[COORDINATOR].pid, cluster->endpoint,
-                        (int)cluster->children[VERIFIER].pid, basename(cluster->config.model));
+    char ranks[32] = "";
+    if (cluster->config.target->ranks > 1) {
+        snprintf(ranks, sizeof ranks, ", %" PRIu32 " ranks", cluster->config.target->ranks);
+    }
+    int used =
+        snprintf(text, capacity, "coordinator (pid %d) on %s, verifier (pid %d%s) with %s",
+                 (int)cluster->children[COORDINATOR].pid, cluster->endpoint,
+                 (int)cluster->children[VERIFIER].pid, ranks, basename(cluster->config.model));
     if (cluster->config.draft_model != NULL && used > 0 && (size_t)used < capacity) {
         snprintf(text + used, capacity - (size_t)used, ", drafter (pid %d) with %s",
                  (int)cluster->children[DRAFTER].pid, basename(cluster->config.draft_model));
@@ -260,12 +349,10 @@ void or_cluster_describe(const or_cluster_t *cluster, char *text, size_t capacit
 static bool verifier_is_lost(or_cluster_t *cluster)
 {
     worker_t *worker = &cluster->workers[VERIFIER];
-    char byte;
     if (!cluster->config.restart) {
         return true;
     }
-    bool joined = read(worker->joined_fd, &byte, 1) == 1;
-    worker->failed_starts = joined ? 0 : worker->failed_starts + 1;
+    worker->failed_starts = worker->joined ? 0 : worker->failed_starts + 1;
     return worker->failed_starts == FAILED_STARTS_MAX;
 }
 
@@ -289,7 +376,10 @@ static or_status_t on_worker_end(or_cluster_t *cluster, int which, int wait_stat
     }
     char sentence[SENTENCE_BYTES];
     or_process_describe_end(child, wait_status, sentence, sizeof sentence);
-    close_fd(&child->log_fd);
+    if (child->log_fd >= 0) {
+        close(child->log_fd);
+        child->log_fd = -1;
+    }
     if (!cluster->config.restart) {
         or_log(OR_LOG_WARN, "%s; the text goes on by plain decoding", sentence);
         return OR_OK;
@@ -304,6 +394,9 @@ or_status_t or_cluster_check(or_cluster_t *cluster, bool useful)
 {
     int wait_status;
     or_status_t status = OR_OK;
+    worker_t *verifier = &cluster->workers[VERIFIER];
+    verifier->joined =
+        verifier->joined || (cluster->config.restart && access(cluster->ready_file, F_OK) == 0);
     // The verifier before the coordinator, which may have ended because of it: the consequence, not
     // the cause.
     if (or_process_ended(&cluster->children[VERIFIER], &wait_status)) {

@@ -1,4 +1,5 @@
-// cluster - a coordinator, a verifier and a drafter as child processes on this machine.
+// cluster - a coordinator, a verifier and a drafter as child processes on this machine. A verifier of
+// several ranks is the job of an mpirun, which is then the child.
 //
 //     start: coordinator ──ready line: its endpoint──▶ verifier, drafter --connect ENDPOINT
 //     watch: the text cannot go on without coordinator and verifier; without the drafter it goes on by plain decoding.
@@ -10,6 +11,7 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
+#include "launch/target_options.h"
 
 typedef struct {
     const char *listen;      // the coordinator's endpoint; a port of * takes any free one
@@ -19,9 +21,10 @@ typedef struct {
     char *const *multi_models;
     size_t multi_model_count;
     const char *acceptance_file; // the drafter's; NULL: none
-    uint32_t threads;            // of the verifier; 0: its own choice
+    uint32_t threads;            // of the verifier's ranks together; 0: its own choice
     uint32_t draft_threads;
-    uint32_t context; // 0: what the models were made for
+    uint32_t context;                  // 0: what the models were made for
+    const or_target_options_t *target; // borrowed until stop
     const char *log_level;
     // The children's logs on our standard error; else kept, and quoted when one fails.
     bool show_logs;

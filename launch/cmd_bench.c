@@ -84,6 +84,7 @@ static or_status_t start_cluster(bench_t *bench)
                                        .threads = config->threads,
                                        .draft_threads = config->draft_threads,
                                        .context = config->context,
+                                       .target = &config->target,
                                        .log_level = config->log_level,
                                        .show_logs = config->verbose};
     char text[512];
@@ -239,6 +240,9 @@ static int run(bench_t *bench)
 
 int or_command_bench(int argc, char **argv)
 {
+    if (argc >= 2 && strcmp(argv[1], "load") == 0) {
+        return or_command_bench_load(argc - 1, argv + 1);
+    }
     or_bench_config_t config = or_bench_config_default();
     bench_t bench = {.config = &config};
     or_options_next_t next;

@@ -52,6 +52,7 @@ static or_status_t start(run_t *run)
                                            .threads = config->threads,
                                            .draft_threads = config->draft_threads,
                                            .context = config->context,
+                                           .target = &config->target,
                                            .log_level = config->log_level,
                                            .show_logs = config->verbose};
         or_status_t status = or_cluster_start(&local, &run->cluster);
@@ -61,7 +62,8 @@ static or_status_t start(run_t *run)
         endpoint = or_cluster_endpoint(run->cluster);
         print_cluster(run);
     }
-    return or_client_create(endpoint, run->request, &run->client);
+    const or_client_config_t client = {.owner = config->owner, .busy_wait_s = config->busy_wait_s};
+    return or_client_create(endpoint, &client, run->request, &run->client);
 }
 
 static or_status_t write_text(const char *text, size_t bytes)
@@ -85,7 +87,8 @@ static or_status_t take(run_t *run, const or_generate_delta_t *delta)
         status = write_text((const char *)delta->text, delta->text_bytes);
     }
     if (status == OR_OK && delta->finish == OR_FINISH_ERROR) {
-        status = or_fail(OR_ERR_INVALID, "%s", delta->error);
+        bool busy = delta->error_code == OR_WIRE_BUSY && delta->retry_ms > 0;
+        status = or_fail(busy ? OR_ERR_FULL : OR_ERR_INVALID, "%s", delta->error);
     }
     return status;
 }
@@ -173,7 +176,9 @@ static int run_request(const or_generate_config_t *config, const or_generate_req
         putchar('\n');
         fflush(stdout);
     }
-    int code = status == OR_OK ? OR_EXIT_OK : OR_EXIT_FAILURE;
+    int code = status == OR_OK         ? OR_EXIT_OK
+               : status == OR_ERR_FULL ? OR_EXIT_BUSY
+                                       : OR_EXIT_FAILURE;
     if (run.interrupted || or_interrupt_count() > 0) {
         code = OR_EXIT_INTERRUPTED;
     } else if (status != OR_OK) {

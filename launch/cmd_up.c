@@ -13,6 +13,7 @@
 #include "launch/cluster.h"
 #include "launch/commands.h"
 #include "launch/models.h"
+#include "launch/target_options.h"
 
 #define LOOK_NS (200 * OR_NS_PER_MS)
 #define END_PATIENCE_NS (3 * OR_NS_PER_S) // for the children to end in order
@@ -21,6 +22,7 @@ typedef struct {
     char *listen, *model, *draft_model, *acceptance_file, *log_level;
     or_option_list_t multi_models;
     uint32_t threads, draft_threads, context;
+    or_target_options_t target;
     bool plain;
 } config_t;
 
@@ -42,6 +44,7 @@ static const or_option_t table[] = {
      "threads of the target; 0: one a core"},
     {"threads-draft", "td", OR_OPTION_UINT32, offsetof(config_t, draft_threads), "N",
      "threads of the draft model; 0: one a core"},
+    OR_TARGET_OPTIONS(config_t, target),
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
      "error, warn, info, debug or trace"},
     {0}};
@@ -83,6 +86,7 @@ static or_status_t serve(const config_t *config)
                                        .threads = config->threads,
                                        .draft_threads = config->draft_threads,
                                        .context = config->context,
+                                       .target = &config->target,
                                        .log_level = config->log_level,
                                        .show_logs = true,
                                        .restart = true};
@@ -103,7 +107,9 @@ static or_status_t serve(const config_t *config)
 
 int or_command_up(int argc, char **argv)
 {
-    config_t config = {.listen = (char *)"tcp://127.0.0.1:5577", .log_level = (char *)"info"};
+    config_t config = {.listen = (char *)"tcp://127.0.0.1:5577",
+                       .target = or_target_options_default(),
+                       .log_level = (char *)"info"};
     or_options_next_t next;
     or_log_level_t level;
     or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
@@ -116,6 +122,9 @@ int or_command_up(int argc, char **argv)
         or_log_init("up", level);
         status =
             config.context == 1 ? or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2") : OR_OK;
+    }
+    if (status == OR_OK) {
+        status = or_target_options_check(&config.target);
     }
     if (status == OR_OK) {
         status = or_models_choose(&config.model, &config.draft_model, config.plain);

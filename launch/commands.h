@@ -8,12 +8,16 @@ enum {
     OR_EXIT_OK = 0,
     OR_EXIT_FAILURE = 1,      // the world said no
     OR_EXIT_USAGE = 2,        // the command line makes no sense
+    OR_EXIT_UNREACHABLE = 3,  // status: no coordinator answers
+    OR_EXIT_BUSY = 75,        // the service is full: try again later (EX_TEMPFAIL of sysexits.h)
     OR_EXIT_INTERRUPTED = 130 // Ctrl-C, as a shell reports it
 };
 
 int or_command_generate(int argc, char **argv);
 int or_command_bench(int argc, char **argv);
+int or_command_bench_load(int argc, char **argv); // outrider bench load
 int or_command_up(int argc, char **argv);
+int or_command_status(int argc, char **argv);
 int or_command_doctor(int argc, char **argv);
 int or_command_tokenize(int argc, char **argv);
 int or_command_model(int argc, char **argv); // of which there are three:

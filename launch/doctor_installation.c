@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,10 +12,12 @@
 #include "common/base/version.h"
 #include "common/model/weights.h" // its kernels
 #include "launch/doctor.h"
+#include "launch/mpirun.h"
 #include "launch/paths.h"
 #include "launch/process.h"
 
 #define PROGRAM_PATIENCE_NS (5 * OR_NS_PER_S) // for a program to print its version
+#define RANKS_TRIED "4"                       // by mpirun
 #define LOOK_NS (5 * OR_NS_PER_MS)
 #define MEMORY_LOW (UINT64_C(256) << 20) // less than this and even small models are at risk
 
@@ -76,15 +77,15 @@ static void check_memory(or_doctor_t *doctor)
                   or_doctor_bytes(all).text);
 }
 
-// What `<name> --version` prints, without the name. OR_ERR_TIMEOUT; OR_ERR_IO if it fails.
-static or_status_t ask_version(const char *name, char *version, size_t capacity)
+// Run the program at `path` to its end; `words` are its last. OR_ERR_TIMEOUT; OR_ERR_IO if it fails.
+static or_status_t run(const char *name, const char *path, const char *const *args, char *words,
+                       size_t capacity)
 {
-    static const char *const args[] = {"--version", NULL};
     const struct timespec pause = {0, LOOK_NS};
     or_process_t process = OR_PROCESS_NONE;
-    char words[256] = "", end[512];
+    char end[512];
     int wait_status = 0;
-    or_status_t status = or_process_start(&process, name, args, false, -1);
+    or_status_t status = or_process_start_at(&process, name, path, args, false, -1);
     if (status != OR_OK) {
         return status;
     }
@@ -95,15 +96,27 @@ static or_status_t ask_version(const char *name, char *version, size_t capacity)
         ended = or_process_ended(&process, &wait_status);
     }
     if (!ended) {
-        status = or_fail(OR_ERR_TIMEOUT, "%s --version did not end within %d s", name,
+        status = or_fail(OR_ERR_TIMEOUT, "%s %s did not end within %d s", name, args[0],
                          (int)(PROGRAM_PATIENCE_NS / OR_NS_PER_S));
     } else if (wait_status != 0) {
         or_process_describe_end(&process, wait_status, end, sizeof end);
         status = or_fail(OR_ERR_IO, "%s", end);
     } else {
-        or_process_last_words(&process, words, sizeof words);
+        or_process_last_words(&process, words, capacity);
     }
     or_process_stop_all(&process, 1, 0);
+    return status;
+}
+
+// What `<name> --version` prints, without the name.
+static or_status_t ask_version(const char *name, char *version, size_t capacity)
+{
+    static const char *const args[] = {"--version", NULL};
+    char path[OR_PATH_BYTES], words[256] = "";
+    or_status_t status = or_paths_program(name, path);
+    if (status == OR_OK) {
+        status = run(name, path, args, words, sizeof words);
+    }
     if (status == OR_OK) {
         size_t own = strlen(name);
         bool named = strncmp(words, name, own) == 0 && words[own] == ' ';
@@ -132,24 +145,52 @@ static void check_program(or_doctor_t *doctor, const char *name, const char *pro
     }
 }
 
-// `timeout` limits the wait: a broken MPI installation may hang.
-static void check_mpirun(or_doctor_t *doctor)
+// The version is in the first of several lines; `timeout` limits the wait: a broken MPI installation may
+// hang.
+static bool ask_mpirun(char *line, int capacity)
 {
-    char line[128] = "";
     FILE *pipe = popen("timeout 5 mpirun --version 2>/dev/null", "re");
-    if (pipe != NULL && fgets(line, sizeof line, pipe) != NULL) {
+    bool answers = pipe != NULL && fgets(line, capacity, pipe) != NULL;
+    if (pipe != NULL) {
+        pclose(pipe);
+    }
+    if (answers) {
         line[strcspn(line, "\n")] = '\0';
     }
-    int ended = pipe != NULL ? pclose(pipe) : -1;
-    if (line[0] != '\0') {
-        or_doctor_say(doctor, OR_CHECK_OK, "mpirun", NULL, "%s", line);
+    return answers;
+}
+
+// Do several processes start on this machine? They need not be ours to tell.
+static or_status_t start_ranks(const char *mpirun)
+{
+    static const char *const args[] = {"-np",  RANKS_TRIED, "--oversubscribe", "--bind-to", "none",
+                                       "true", NULL};
+    char words[256];
+    return run("mpirun", mpirun, args, words, sizeof words);
+}
+
+static void check_mpirun(or_doctor_t *doctor)
+{
+    char version[128] = "", path[OR_PATH_BYTES];
+    if (or_mpirun_find(path) != OR_OK) {
+        or_doctor_say(doctor, OR_CHECK_WARN, "mpirun",
+                      "install it (Debian: openmpi-bin) if the target is to run on several ranks; "
+                      "nothing else needs it",
+                      "not found");
         return;
     }
-    bool late = WIFEXITED(ended) && WEXITSTATUS(ended) == 124; // timeout(1)
-    or_doctor_say(doctor, OR_CHECK_WARN, "mpirun",
-                  "install it (Debian: openmpi-bin) if the target is to run on several ranks; "
-                  "nothing else needs it",
-                  late ? "mpirun --version did not end within 5 s" : "not found");
+    if (!ask_mpirun(version, sizeof version)) {
+        or_doctor_say(doctor, OR_CHECK_WARN, "mpirun", "install openmpi-bin again",
+                      "%s --version says nothing within 5 s", path);
+    } else if (start_ranks(path) != OR_OK) {
+        or_doctor_say(doctor, OR_CHECK_WARN, "mpirun",
+                      "try mpirun -np " RANKS_TRIED " true by hand; without it the target runs on "
+                      "one rank only",
+                      "%s starts no ranks: %s", version, or_error_text());
+    } else {
+        or_doctor_say(doctor, OR_CHECK_OK, "mpirun", NULL, "%s; " RANKS_TRIED " ranks start",
+                      version);
+    }
 }
 
 // MPI and sockets of the ipc kind live there.

@@ -11,6 +11,7 @@
 #include "common/decode/methods.h"
 #include "common/decode/shape.h"
 #include "common/decode/token_tree.h"
+#include "launch/client.h"
 #include "launch/input.h"
 
 #define AT(field) offsetof(or_generate_config_t, field)
@@ -28,11 +29,16 @@ static const or_option_t table[] = {
      "where the drafter remembers how often guesses are accepted (sequoia, calibrated dyspec)"},
     {"connect", NULL, OR_OPTION_STRING, AT(connect), "ENDPOINT",
      "use the coordinator there, e.g. tcp://127.0.0.1:5577, instead of a local cluster"},
+    {"owner", NULL, OR_OPTION_STRING, AT(owner), "NAME",
+     "whose request it is: owners have limits of their own, and share no cached prompts"},
+    {"busy-wait", NULL, OR_OPTION_UINT32, AT(busy_wait_s), "S",
+     "ask a busy coordinator again for so many seconds in all; 0: not again (exit code 75)"},
     {"ctx-size", "c", OR_OPTION_UINT32, AT(context), "N",
      "context in tokens; 0: what the model was made for"},
     {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads of the target; 0: one a core"},
     {"threads-draft", "td", OR_OPTION_UINT32, AT(draft_threads), "N",
      "threads of the draft model; 0: one a core"},
+    OR_TARGET_OPTIONS(or_generate_config_t, target),
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Text"},
     {"prompt", "p", OR_OPTION_STRING, AT(prompt), "TEXT", "what the text begins with"},
     {"file", "f", OR_OPTION_STRING, AT(file), "FILE",
@@ -128,7 +134,9 @@ const or_option_program_t or_generate_program = {
 
 or_generate_config_t or_generate_config_default(void)
 {
-    return (or_generate_config_t){.predict = 128,
+    return (or_generate_config_t){.target = or_target_options_default(),
+                                  .predict = 128,
+                                  .busy_wait_s = OR_CLIENT_BUSY_WAIT_S,
                                   .sampling = or_sampling_default(),
                                   .seed = (char *)"random",
                                   .vocab_map = (char *)"auto",
@@ -353,7 +361,8 @@ static or_status_t check_numbers(const or_generate_config_t *config)
     if (config->context == 1) {
         return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
-    return check_rule_numbers(config);
+    or_status_t status = or_target_options_check(&config->target);
+    return status == OR_OK ? check_rule_numbers(config) : status;
 }
 
 or_status_t or_generate_request_make(const or_generate_config_t *config,

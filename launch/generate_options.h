@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/base/options.h"
+#include "launch/target_options.h"
 #include "proto/message.h"
 
 typedef struct {
@@ -9,9 +10,12 @@ typedef struct {
     or_option_list_t multi_models;
     char *acceptance_file;
     char *connect;
+    char *owner;
+    uint32_t busy_wait_s;
     char *prompt, *file;
     int32_t predict; // -1: until an end token or the context
     uint32_t context, threads, draft_threads;
+    or_target_options_t target;
     or_sampling_t sampling;
     or_option_list_t logit_bias;
     or_option_list_t stop;

@@ -20,6 +20,7 @@ static const command_t commands[] = {
     {"bench", or_command_bench,
      "compare drafting methods and acceptance rules with plain decoding"},
     {"up", or_command_up, "run a local cluster in the foreground"},
+    {"status", or_command_status, "how a running service does; a health and readiness probe"},
     {"doctor", or_command_doctor,
      "check installation, models, ports and a coordinator, and say what to do next"},
     {"tokenize", or_command_tokenize, "standard input to token ids, or back"},

@@ -41,6 +41,21 @@ or_status_t or_paths_program(const char *name, char path[OR_PATH_BYTES])
     return status;
 }
 
+or_status_t or_paths_installed(const char *name, char path[OR_PATH_BYTES])
+{
+    const char *folders = getenv("PATH");
+    folders = folders != NULL ? folders : "/usr/bin";
+    while (*folders != '\0') {
+        int length = (int)strcspn(folders, ":");
+        int used = snprintf(path, OR_PATH_BYTES, "%.*s/%s", length, folders, name);
+        if (length > 0 && used < OR_PATH_BYTES && access(path, X_OK) == 0) {
+            return OR_OK;
+        }
+        folders += length + (folders[length] == ':');
+    }
+    return or_fail(OR_ERR_NOT_FOUND, "%s is not installed", name);
+}
+
 or_status_t or_paths_model(const char *name, char path[OR_PATH_BYTES])
 {
     char folder[OR_PATH_BYTES];

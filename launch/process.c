@@ -48,11 +48,15 @@ or_status_t or_process_start(or_process_t *process, const char *name, const char
                              bool show_log, int keep_fd)
 {
     char path[OR_PATH_BYTES];
-    char *argv[OR_PROCESS_ARGS_MAX + 2] = {(char *)name};
     or_status_t status = or_paths_program(name, path);
-    if (status != OR_OK) {
-        return status;
-    }
+    return status == OR_OK ? or_process_start_at(process, name, path, args, show_log, keep_fd)
+                           : status;
+}
+
+or_status_t or_process_start_at(or_process_t *process, const char *name, const char *path,
+                                const char *const *args, bool show_log, int keep_fd)
+{
+    char *argv[OR_PROCESS_ARGS_MAX + 2] = {(char *)path};
     for (size_t i = 0; i < OR_PROCESS_ARGS_MAX && args[i] != NULL; i++) {
         argv[i + 1] = (char *)args[i];
     }
@@ -65,7 +69,7 @@ or_status_t or_process_start(or_process_t *process, const char *name, const char
     pid_t parent = getpid();
     pid_t pid = fork();
     if (pid < 0) {
-        status = or_fail(OR_ERR_IO, "cannot start %s: %s", name, strerror(errno));
+        or_status_t status = or_fail(OR_ERR_IO, "cannot start %s: %s", name, strerror(errno));
         if (log_fd >= 0) {
             close(log_fd);
         }
@@ -95,20 +99,40 @@ bool or_process_ended(or_process_t *process, int *wait_status)
     return true;
 }
 
-// The first line about an error, else the last; cuts `text` behind it.
+// The first line about an error or, by mpirun, about a killed rank, else the last that is not empty or a
+// ruler; cuts `text` behind it.
 static const char *telling_line(char *text)
 {
-    char *line = text;
-    for (;;) {
-        char *end = strchr(line, '\n');
-        if (end != NULL) {
-            *end = '\0';
-        }
-        if (end == NULL || strcasestr(line, "error") != NULL || strstr(line, "[err]") != NULL) {
+    const char *last = "";
+    char *rest = text;
+    char *line;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        if (strcasestr(line, "error") != NULL || strstr(line, "[err]") != NULL ||
+            strstr(line, "noticed that process rank") != NULL) {
             return line;
         }
-        line = end + 1;
+        if (line[strspn(line, "- ")] != '\0') {
+            last = line;
+        }
     }
+    return last;
+}
+
+// Behind "12:03:01.250 error drafter: "; of "12:03:01.250 error verifier rank 3 on node7: " the rank and
+// its host stay.
+static const char *skip_prefix(const char *line)
+{
+    static const char *const levels[] = {" error ", " warn ", " info ", " debug ", " trace "};
+    size_t time = strspn(line, "0123456789:.");
+    for (size_t i = 0; time > 0 && i < sizeof levels / sizeof *levels; i++) {
+        size_t length = strlen(levels[i]);
+        if (strncmp(line + time, levels[i], length) == 0) {
+            const char *role = line + time + length;
+            const char *behind = role + strcspn(role, ": ");
+            return behind + strspn(behind, ": ");
+        }
+    }
+    return line;
 }
 
 void or_process_last_words(const or_process_t *process, char *text, size_t capacity)
@@ -125,9 +149,7 @@ void or_process_last_words(const or_process_t *process, char *text, size_t capac
         return;
     }
     tail[length] = '\0';
-    const char *line = telling_line(tail);
-    const char *words = strstr(line, ": "); // behind "12:03:01.250 error drafter"
-    snprintf(text, capacity, "%s", words != NULL ? words + 2 : line);
+    snprintf(text, capacity, "%s", skip_prefix(telling_line(tail)));
 }
 
 void or_process_describe_end(const or_process_t *process, int wait_status, char *text,

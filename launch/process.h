@@ -10,7 +10,7 @@
 
 #include "common/base/status.h"
 
-#define OR_PROCESS_ARGS_MAX 24
+#define OR_PROCESS_ARGS_MAX 64
 
 typedef struct {
     const char *name; // borrowed: "outrider-verifier"
@@ -25,6 +25,10 @@ typedef struct {
 or_status_t or_process_start(or_process_t *process, const char *name, const char *const *args,
                              bool show_log, int keep_fd);
 
+// The same for the program at `path`, which messages call `name`.
+or_status_t or_process_start_at(or_process_t *process, const char *name, const char *path,
+                                const char *const *args, bool show_log, int keep_fd);
+
 // True once it has ended; it is reaped and *wait_status is waitpid's. False while it runs or if it
 // never did.
 bool or_process_ended(or_process_t *process, int *wait_status);
@@ -32,8 +36,8 @@ bool or_process_ended(or_process_t *process, int *wait_status);
 // "outrider-verifier was killed by signal 9 (Killed); its last words: ..." into `text`.
 void or_process_describe_end(const or_process_t *process, int wait_status, char *text,
                              size_t capacity);
-// What its first line about an error says, else its last line, without time, level and role; "" if
-// nothing was kept. Not simply the last: MPI and others print noise behind the cause.
+// What its first line about an error or a killed rank says, else its last line, without time, level and
+// role; "" if nothing was kept. Not simply the last: MPI and others print noise behind the cause.
 void or_process_last_words(const or_process_t *process, char *text, size_t capacity);
 
 // End all of them: SIGTERM; after `patience_ns`, or at once when the user's second Ctrl-C comes,

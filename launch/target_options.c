@@ -1,0 +1,52 @@
+#include "launch/target_options.h"
+
+#include <inttypes.h>
+
+#include "common/model/kv_cache.h"
+
+#define RANKS_MAX 8 // of a stage
+
+or_target_options_t or_target_options_default(void)
+{
+    return (or_target_options_t){.ranks = 1, .stages = 1};
+}
+
+static or_status_t check_ranks(uint32_t ranks, uint32_t stages)
+{
+    uint32_t size = stages > 0 ? ranks / stages : 0;
+    bool allowed = size == 1 || size == 2 || size == 4 || size == RANKS_MAX;
+    if (allowed && size * stages == ranks) {
+        return OR_OK;
+    }
+    if (stages == 1) {
+        return or_fail(OR_ERR_INVALID,
+                       "--np: %" PRIu32 " is none of 1, 2, 4 and 8; other counts need --pp, which "
+                       "splits the layers over groups of these sizes",
+                       ranks);
+    }
+    return or_fail(OR_ERR_INVALID,
+                   "--np: %" PRIu32 " ranks do not make %" PRIu32
+                   " stages (--pp) of 1, 2, 4 or 8 ranks each",
+                   ranks, stages);
+}
+
+static or_status_t check_type(const char *option, const char *name)
+{
+    or_kv_type_t type;
+    if (name != NULL && or_kv_type_parse(name, &type) != OR_OK) {
+        return or_fail(OR_ERR_INVALID, "%s: %s", option, or_error_text());
+    }
+    return OR_OK;
+}
+
+or_status_t or_target_options_check(const or_target_options_t *options)
+{
+    or_status_t status = check_ranks(options->ranks, options->stages);
+    if (status == OR_OK) {
+        status = check_type("-ctk/--cache-type-k", options->cache_type_k);
+    }
+    if (status == OR_OK) {
+        status = check_type("-ctv/--cache-type-v", options->cache_type_v);
+    }
+    return status;
+}
