@@ -42,6 +42,9 @@ uint32_t or_gguf_type_bytes(uint32_t type);
 // The string stored at `value`: a 64-bit length, then the bytes.
 or_gguf_string_t or_gguf_string_at(const unsigned char *value);
 
+// or_gguf_release of any part of a mapping.
+void or_gguf_release_bytes(const or_gguf_t *gguf, const void *data, uint64_t bytes);
+
 // Read the table of `count` tensors, whose metadata have been read, and find their data. What is
 // allocated belongs to `gguf` even on failure.
 or_status_t or_gguf_read_tensors(reader_t *reader, or_gguf_t *gguf, uint64_t count);

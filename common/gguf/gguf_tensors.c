@@ -154,13 +154,17 @@ done:
     return status;
 }
 
-void or_gguf_release(const or_gguf_t *gguf, const or_gguf_tensor_t *tensor)
+void or_gguf_release_bytes(const or_gguf_t *gguf, const void *data, uint64_t bytes)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t begin = ((uintptr_t)tensor->data + page - 1) / page * page;
-    uintptr_t end = ((uintptr_t)tensor->data + tensor->bytes) / page * page;
-    if (!gguf->borrowed && tensor->data != NULL && begin < end) {
-        madvise((char *)(uintptr_t)tensor->data + (begin - (uintptr_t)tensor->data), end - begin,
-                MADV_DONTNEED);
+    uintptr_t begin = ((uintptr_t)data + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)data + bytes) / page * page;
+    if (!gguf->borrowed && data != NULL && begin < end) {
+        madvise((char *)(uintptr_t)data + (begin - (uintptr_t)data), end - begin, MADV_DONTNEED);
     }
+}
+
+void or_gguf_release(const or_gguf_t *gguf, const or_gguf_tensor_t *tensor)
+{
+    or_gguf_release_bytes(gguf, tensor->data, tensor->bytes);
 }

@@ -69,7 +69,10 @@ static uint64_t fingerprint_file(const or_gguf_t *gguf)
     for (uint64_t i = 0; i < pieces; i += step) {
         hash = XXH64(gguf->map + i * PIECE_BYTES, PIECE_BYTES, hash);
     }
-    return XXH64(gguf->map + pieces * PIECE_BYTES, gguf->bytes % PIECE_BYTES, hash);
+    hash = XXH64(gguf->map + pieces * PIECE_BYTES, gguf->bytes % PIECE_BYTES, hash);
+    // Around each piece the system has read many times as much.
+    or_gguf_release_bytes(gguf, gguf->map, gguf->bytes);
+    return hash;
 }
 
 uint64_t or_gguf_fingerprint(const or_gguf_t *gguf)

@@ -113,6 +113,7 @@ static bool create_rows(or_model_t *model)
     bool alone = or_ranks_is_alone(model->ranks);
     bool leads = or_ranks_is_leader(model->ranks) && !alone;
     size_t logits_rows = rows < OR_LOGITS_ROWS ? rows : OR_LOGITS_ROWS;
+    size_t exchanged = rows < OR_EXCHANGE_ROWS ? rows : OR_EXCHANGE_ROWS;
     const struct {
         float **buffer;
         size_t floats; // 0: not needed
@@ -123,7 +124,7 @@ static bool create_rows(or_model_t *model)
         {&model->value, rows * model->kv_stride},
         {&model->up, rows * model->ffn_stride},
         {&model->parts, length(share->shards) * rows * model->width_stride},
-        {&model->gathered, ranks == 1 ? 0 : ranks * rows * model->width_stride},
+        {&model->gathered, ranks == 1 ? 0 : ranks * exchanged * model->width_stride},
         {&model->logits, share->has_head ? logits_rows * model->vocab_stride : 0},
         {&model->logits_sent, share->has_head && !alone ? logits_rows * model->vocab_share_max : 0},
         {&model->logits_received, leads ? ranks * logits_rows * model->vocab_share_max : 0},

@@ -123,7 +123,7 @@ static void add_shards_rows(void *context, uint32_t worker, uint32_t begin, uint
             model->kernels->sum_shards(model->parts + i * model->width_stride,
                                        model->rows_max * model->width_stride, width, h);
         } else {
-            sum = model->gathered + i * model->width_stride;
+            sum = model->parts + i * model->width_stride;
         }
         model->kernels->add(model->x + (size_t)i * width, sum, width);
         norm_row(step, i);
@@ -145,18 +145,24 @@ static void add_subtree(const or_model_t *model, float *parts, size_t part_strid
     }
 }
 
-// Every rank sums its own aligned subtree; gathered, the tree is finished everywhere alike.
+// Every rank sums its own aligned subtree; gathered, the tree is finished everywhere alike, in place of
+// the first part.
 static or_status_t exchange(or_model_t *model, uint32_t rows)
 {
     const or_ranks_t *ranks = model->ranks;
     const or_span_t shards = model->share.shards;
+    or_status_t status = OR_OK;
     add_subtree(model, model->parts, model->rows_max * model->width_stride,
                 shards.end - shards.begin, rows);
-    size_t floats = rows * model->width_stride;
-    or_status_t status =
-        ranks->all_gather(ranks, model->parts, floats * sizeof(float), model->gathered);
-    if (status == OR_OK) {
-        add_subtree(model, model->gathered, floats, (uint32_t)ranks->size, rows);
+    for (uint32_t first = 0; status == OR_OK && first < rows; first += OR_EXCHANGE_ROWS) {
+        uint32_t count = rows - first < OR_EXCHANGE_ROWS ? rows - first : OR_EXCHANGE_ROWS;
+        size_t floats = count * model->width_stride;
+        float *mine = model->parts + first * model->width_stride;
+        status = ranks->all_gather(ranks, mine, floats * sizeof *mine, model->gathered);
+        if (status == OR_OK) {
+            add_subtree(model, model->gathered, floats, (uint32_t)ranks->size, count);
+            memcpy(mine, model->gathered, floats * sizeof *mine);
+        }
     }
     return status;
 }

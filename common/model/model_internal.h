@@ -19,6 +19,8 @@
 
 // Logits are computed for this many rows at a time.
 #define OR_LOGITS_ROWS 64u
+// Rows that ranks exchange at once: a batch of trees, and much less than the longest pass.
+#define OR_EXCHANGE_ROWS 256u
 
 typedef struct {
     or_kv_sequence_t *sequence;
@@ -109,7 +111,8 @@ struct or_model {
     or_activations_t gate;     // [rows_max][share.ffn]
     float *up;                 // [rows_max][ffn_stride]
     float *parts;              // [share.shards][rows_max][width_stride] partial sums
-    float *gathered; // [ranks][rows_max][width_stride] their sums by rank; NULL for one rank
+    float
+        *gathered; // [ranks][OR_EXCHANGE_ROWS][width_stride] their sums by rank; NULL for one rank
     or_attention_scratch_t *scratch; // [threads]
 
     uint32_t vocab_share_max; // the most vocabulary rows a rank owns
