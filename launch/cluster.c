@@ -27,7 +27,8 @@
 #define SENTENCE_BYTES 2048
 #define PAUSE_MIN_NS OR_NS_PER_S
 #define PAUSE_MAX_NS (30 * OR_NS_PER_S)
-#define FAILED_STARTS_MAX 3 // of the verifier in a row
+#define PAUSE_FORGOTTEN_NS (10 * OR_NS_PER_S) // of life: it did start
+#define FAILED_STARTS_MAX 3                   // of the verifier in a row
 #define FOLDER_BYTES 512
 #define MPIRUN_PATIENCE_NS (3 * OR_NS_PER_S)  // for it to end its ranks and remove what they shared
 #define UNDO_PATIENCE_NS (500 * OR_NS_PER_MS) // for the others to end when one cannot be started
@@ -361,7 +362,7 @@ static void plan_restart(worker_t *worker)
 {
     int64_t now = or_clock_now(or_clock_monotonic());
     int64_t longer = 2 * worker->pause_ns < PAUSE_MAX_NS ? 2 * worker->pause_ns : PAUSE_MAX_NS;
-    bool anew = worker->pause_ns == 0 || now - worker->started_ns > PAUSE_MAX_NS;
+    bool anew = worker->pause_ns == 0 || now - worker->started_ns > PAUSE_FORGOTTEN_NS;
     worker->pause_ns = anew ? PAUSE_MIN_NS : longer;
     worker->restart_at_ns = now + worker->pause_ns;
 }

@@ -293,7 +293,7 @@ static int run(int argc, char **argv)
                        .cache_type_k = (char *)"f32",
                        .cache_type_v = (char *)"f32",
                        .nodes_max = OR_TREE_NODES_MAX,
-                       .sessions_max = 16,
+                       .sessions_max = 64,
                        .batch = 256,
                        .prefix_sharing = true,
                        .stats_ms = STATS_MS};

@@ -124,6 +124,21 @@ class SameText(unittest.TestCase):
     def test_drafted(self):
         self.check_reference("tales-6m-f32", ["-m", TARGET, "-md", DRAFT])
 
+    def test_beside_sixteen_others(self):
+        prompts = reference("tales-6m-f32")[:2]
+        options = ["--log-level", "warn", "-m", TARGET, "-md", DRAFT]
+        seen = []
+        for layout in [[], *LAYOUTS[:len(COUNTS)]]:
+            with self.subTest(layout), Cluster(*options, *layout) as cluster:
+                with Background("bench", "load", "--connect", cluster.endpoint, "--sessions", 16, "--seconds", 4, "--max-tokens", 24, "--check") as others:
+                    time.sleep(1)  # the plain texts that theirs are compared with, then the crowd
+                    seen.append(self.texts(cluster, [prompt["text"] for prompt in prompts], 24))
+                    code, _, error = others.end()
+                self.assertEqual(code, 0, error)
+                self.assertEqual(seen[-1], seen[0])
+        for prompt, (greedy, _) in zip(prompts, seen[0]):
+            self.assertEqual(greedy[:len(prompt["sure"][:24])], prompt["sure"][:24])
+
     def test_units_that_do_not_divide(self):
         self.check_reference("stories260K-f32", ["-m", data("models/stories260K-f32.gguf"), "--plain"])
 
