@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "common/gguf/gguf_internal.h"
 
 // What a metadata entry and a string take in the file at least.
@@ -210,6 +212,9 @@ static or_status_t map_file(or_gguf_t *gguf)
         } else {
             gguf->map = map;
             gguf->bytes = (uint64_t)info.st_size;
+            const uint64_t what[] = {info.st_dev, info.st_ino, (uint64_t)info.st_size,
+                                     (uint64_t)info.st_mtim.tv_sec, (uint64_t)info.st_mtim.tv_nsec};
+            gguf->identity = XXH64(what, sizeof what, 0);
         }
     }
     close(fd);

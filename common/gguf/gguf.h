@@ -92,9 +92,13 @@ or_status_t or_gguf_extract(const or_gguf_t *gguf, const char *prefix, uint8_t *
 
 const char *or_gguf_path(const or_gguf_t *gguf);
 uint64_t or_gguf_file_bytes(const or_gguf_t *gguf); // of all parts
-// Is it the same model? XXH64 of its size and of up to 1,024 pieces of 4 KiB spread over it, so
-// that a large file is not read whole; of a split model's parts one after the other.
+// Is it the same model, to the last byte? XXH3 of all of it, of a split model's parts one after the
+// other; never 0. The first call reads the whole file (and keeps none of its pages), later ones remember:
+// the first one belongs to one thread.
 uint64_t or_gguf_fingerprint(const or_gguf_t *gguf);
+// Is it the same file on this machine? Of device, inode, size and time of change of all its parts; 0 for
+// bytes that were never a file.
+uint64_t or_gguf_identity(const or_gguf_t *gguf);
 uint32_t or_gguf_version(const or_gguf_t *gguf);
 
 // Metadata by key. OR_ERR_NOT_FOUND if absent; OR_ERR_FORMAT if it has another type. Integers of

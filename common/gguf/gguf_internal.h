@@ -27,6 +27,8 @@ struct or_gguf {
     name_index_t tensor_index;
     or_gguf_t **later_parts; // of a split model's first part; they own their mappings
     uint32_t later_count;
+    uint64_t identity;    // of this part
+    uint64_t fingerprint; // of all parts; 0: nobody has asked yet
 };
 
 // Map and check one file, whatever it is a part of.

@@ -2,6 +2,7 @@
 // sentence that names the part.
 // Method: three parts made by hand in a folder of their own, right ones and one for each way to be
 // wrong.
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +172,26 @@ static void the_fingerprint_covers_all_parts(void **state)
     }
 }
 
+// In a file that is read in several pieces.
+static void the_fingerprint_covers_all_bytes(void **state)
+{
+    (void)state;
+    const off_t large = 150 << 20; // most of it a hole
+    const off_t places[] = {large / 2, large - 1, (64 << 20) - 1, 64 << 20};
+    save_parts(&whole);
+    assert_int_equal(truncate(part_path(PARTS, PARTS), large), 0);
+    uint64_t before = fingerprint();
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        int fd = open(part_path(PARTS, PARTS), O_WRONLY | O_CLOEXEC);
+        assert_int_equal(pwrite(fd, "x", 1, places[i]), 1);
+        assert_true(fingerprint() != before);
+        assert_int_equal(pwrite(fd, "", 1, places[i]), 1);
+        assert_int_equal(close(fd), 0);
+        assert_true(fingerprint() == before);
+    }
+    save_parts(&whole);
+}
+
 static void assert_refused(const char *path, or_status_t expected, const char *reason)
 {
     or_gguf_t *gguf = NULL;
@@ -279,6 +300,7 @@ int main(void)
         cmocka_unit_test(parts_read_as_one_file),
         cmocka_unit_test(the_first_part_may_have_no_tensors),
         cmocka_unit_test(the_fingerprint_covers_all_parts),
+        cmocka_unit_test(the_fingerprint_covers_all_bytes),
         cmocka_unit_test(wrong_parts_are_refused_by_name),
         cmocka_unit_test(missing_and_damaged_parts_are_named),
         cmocka_unit_test(the_first_part_must_be_opened_under_its_name),

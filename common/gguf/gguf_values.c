@@ -9,8 +9,7 @@
 
 #include "common/gguf/gguf_internal.h"
 
-#define PIECE_BYTES UINT64_C(4096) // of a fingerprint
-#define PIECES_MAX 1024u
+#define CHUNK_BYTES (UINT64_C(64) << 20) // of a fingerprint, hashed at once
 
 static const struct {
     const char *name;
@@ -61,28 +60,38 @@ uint64_t or_gguf_file_bytes(const or_gguf_t *gguf)
     return bytes;
 }
 
-static uint64_t fingerprint_file(const or_gguf_t *gguf)
+static uint64_t fingerprint_file(const or_gguf_t *gguf, uint64_t seed)
 {
-    uint64_t pieces = gguf->bytes / PIECE_BYTES;
-    uint64_t step = pieces > PIECES_MAX ? pieces / PIECES_MAX : 1;
-    uint64_t hash = XXH64(&gguf->bytes, sizeof gguf->bytes, 0);
-    for (uint64_t i = 0; i < pieces; i += step) {
-        hash = XXH64(gguf->map + i * PIECE_BYTES, PIECE_BYTES, hash);
+    uint64_t hash = seed;
+    for (uint64_t at = 0; at < gguf->bytes; at += CHUNK_BYTES) {
+        uint64_t left = gguf->bytes - at;
+        uint64_t bytes = left < CHUNK_BYTES ? left : CHUNK_BYTES;
+        hash = XXH3_64bits_withSeed(gguf->map + at, bytes, hash);
+        or_gguf_release_bytes(gguf, gguf->map + at, bytes);
     }
-    hash = XXH64(gguf->map + pieces * PIECE_BYTES, gguf->bytes % PIECE_BYTES, hash);
-    // Around each piece the system has read many times as much.
-    or_gguf_release_bytes(gguf, gguf->map, gguf->bytes);
     return hash;
 }
 
 uint64_t or_gguf_fingerprint(const or_gguf_t *gguf)
 {
-    uint64_t hash = fingerprint_file(gguf);
-    for (uint32_t i = 0; i < gguf->later_count; i++) {
-        uint64_t part = fingerprint_file(gguf->later_parts[i]);
-        hash = XXH64(&part, sizeof part, hash);
+    if (gguf->fingerprint == 0) {
+        uint64_t hash = fingerprint_file(gguf, 0);
+        for (uint32_t i = 0; i < gguf->later_count; i++) {
+            hash = fingerprint_file(gguf->later_parts[i], hash);
+        }
+        ((or_gguf_t *)(uintptr_t)gguf)->fingerprint =
+            hash != 0 ? hash : 1; // what it is does not change
     }
-    return hash;
+    return gguf->fingerprint;
+}
+
+uint64_t or_gguf_identity(const or_gguf_t *gguf)
+{
+    uint64_t identity = gguf->identity;
+    for (uint32_t i = 0; i < gguf->later_count; i++) {
+        identity = XXH64(&gguf->later_parts[i]->identity, sizeof identity, identity);
+    }
+    return identity;
 }
 
 uint32_t or_gguf_version(const or_gguf_t *gguf)

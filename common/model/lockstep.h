@@ -41,10 +41,14 @@ or_status_t or_lockstep_repeat(or_lockstep_t *lockstep, const uint8_t *bytes, si
 typedef struct {
     char version[32];
     char arith_id[64];
-    uint64_t file;  // or_gguf_fingerprint
+    uint64_t file;  // or_gguf_fingerprint; 0: another rank of this host reads this file
     uint64_t shape; // a hash of what else must agree: context, rows, cache types
     uint64_t room;  // pages this rank can hold
     char host[64];
 } or_lockstep_card_t;
 or_status_t or_lockstep_agree(const or_ranks_t *ranks, const or_lockstep_card_t *card,
                               uint64_t *least_p);
+// A fingerprint means to read the whole file, which one rank of a host does for all of them: is it this
+// one? Collective. `file` is its or_gguf_identity.
+or_status_t or_lockstep_is_reader(const or_ranks_t *ranks, const char *host, uint64_t file,
+                                  bool *is_reader);

@@ -1,5 +1,6 @@
 #include "common/model/lockstep.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ static or_status_t compare(const or_lockstep_card_t *leader, const or_lockstep_c
             "same version on all hosts",
             rank, TEXT(card->host), TEXT(card->version), TEXT(leader->host), TEXT(leader->version));
     }
-    if (card->file != leader->file) {
+    if (card->file != 0 && card->file != leader->file) {
         return or_fail(
             OR_ERR_MISMATCH,
             "rank %d on %.*s has another model file than rank 0 on %.*s: copy the leader's "
@@ -45,6 +46,32 @@ static or_status_t compare(const or_lockstep_card_t *leader, const or_lockstep_c
             rank, TEXT(card->host), TEXT(leader->host));
     }
     return OR_OK;
+}
+
+typedef struct {
+    char host[sizeof((or_lockstep_card_t *)0)->host];
+    uint64_t file;
+} copy_t;
+
+or_status_t or_lockstep_is_reader(const or_ranks_t *ranks, const char *host, uint64_t file,
+                                  bool *is_reader)
+{
+    int count = ranks->size * or_ranks_stages(ranks);
+    int own = ranks->stage * ranks->size + ranks->rank;
+    copy_t *copies = calloc((size_t)count, sizeof *copies);
+    if (copies == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory to hear of %d ranks", count);
+    }
+    copy_t copy = {.file = file};
+    snprintf(copy.host, sizeof copy.host, "%s", host);
+    or_status_t status = ranks->gather_world(ranks, &copy, sizeof copy, copies);
+    int first = 0;
+    while (first < own && memcmp(&copies[first], &copy, sizeof copy) != 0) {
+        first++;
+    }
+    free(copies);
+    *is_reader = first == own;
+    return status;
 }
 
 or_status_t or_lockstep_agree(const or_ranks_t *ranks, const or_lockstep_card_t *card,

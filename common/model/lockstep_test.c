@@ -40,6 +40,43 @@ static or_status_t agree(const or_ranks_t *ranks, void *context)
     return hand->statuses[index];
 }
 
+typedef struct {
+    const char *hosts[WORLD];
+    uint64_t files[WORLD];
+    bool reads[WORLD];
+} copies_t;
+
+static or_status_t choose_reader(const or_ranks_t *ranks, void *context)
+{
+    copies_t *copies = context;
+    int index = ranks->stage * ranks->size + ranks->rank;
+    return or_lockstep_is_reader(ranks, copies->hosts[index], copies->files[index],
+                                 &copies->reads[index]);
+}
+
+// Of ranks on one host that have one file the first reads it; of others each.
+static void one_rank_of_a_host_reads_a_file(void **state)
+{
+    (void)state;
+    const copies_t worlds[] = {
+        {{"a", "a", "a", "a"}, {5, 5, 5, 5}, {true, false, false, false}},
+        {{"a", "b", "a", "b"}, {5, 5, 5, 5}, {true, true, false, false}},
+        {{"a", "a", "b", "b"}, {5, 6, 5, 5}, {true, true, true, false}},
+    };
+    for (size_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++) {
+        copies_t copies = worlds[i];
+        memset(copies.reads, 0xAA, sizeof copies.reads);
+        thread_world_t *world = thread_world_create(WORLD / 2, 2);
+        thread_world_start(world, choose_reader, &copies);
+        assert_int_equal(choose_reader(thread_world_ranks(world, 0), &copies), OR_OK);
+        assert_int_equal(thread_world_join(world), OR_OK);
+        thread_world_destroy(&world);
+        for (int rank = 0; rank < WORLD; rank++) {
+            assert_int_equal(copies.reads[rank], worlds[i].reads[rank]);
+        }
+    }
+}
+
 static void deal(hand_t *hand)
 {
     *hand = (hand_t){0};
@@ -430,7 +467,8 @@ static void what_cannot_be_repeated_is_named(void **state)
     tell(&follower, (or_kv_note_t){.kind = OR_KV_NOTE_SHARE, .donor = 1}, "no sequence 1");
     tell(&follower, (or_kv_note_t){.kind = OR_KV_NOTE_OPEN, .sequence = 1}, NULL);
     tell(&follower, (or_kv_note_t){.kind = OR_KV_NOTE_SHARE, .donor = 1, .value = 1}, "1's 0");
-    tell(&follower, (or_kv_note_t){.kind = OR_KV_NOTE_RESERVE, .value = 7 * OR_KV_PAGE}, "full");
+    tell(&follower, (or_kv_note_t){.kind = OR_KV_NOTE_RESERVE, .value = 7 * OR_KV_PAGE},
+         "exceed the context");
     uint8_t bytes[64];
     bool over = false;
     or_descriptor_t descriptor = {.bytes = bytes};
@@ -465,6 +503,7 @@ static void a_babbling_leader_ends_with_a_sentence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_rank_of_a_host_reads_a_file),
         cmocka_unit_test(who_differs_is_named_on_every_rank),
         cmocka_unit_test(a_step_is_one_broadcast),
         cmocka_unit_test(a_crowd_of_notes_goes_ahead),

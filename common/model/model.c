@@ -90,19 +90,22 @@ static or_status_t fill_rope(or_model_t *model)
 }
 
 // What must be the same on all ranks, besides the file and the arithmetic; and the pages.
-static or_lockstep_card_t fill_card(const or_model_t *model, uint32_t pages)
+static or_status_t fill_card(const or_model_t *model, uint32_t pages, or_lockstep_card_t *card)
 {
-    or_lockstep_card_t card = {
+    bool reads = false;
+    *card = (or_lockstep_card_t){
         .version = OR_VERSION,
-        .file = or_gguf_fingerprint(model->gguf),
         .shape = (uint64_t)model->context << 32 | model->rows_max,
         .room = pages,
     };
-    snprintf(card.arith_id, sizeof card.arith_id, "%s", model->arith_id);
-    if (gethostname(card.host, sizeof card.host - 1) != 0) {
-        snprintf(card.host, sizeof card.host, "unknown");
+    snprintf(card->arith_id, sizeof card->arith_id, "%s", model->arith_id);
+    if (gethostname(card->host, sizeof card->host - 1) != 0) {
+        snprintf(card->host, sizeof card->host, "unknown");
     }
-    return card;
+    or_status_t status =
+        or_lockstep_is_reader(model->ranks, card->host, or_gguf_identity(model->gguf), &reads);
+    card->file = reads ? or_gguf_fingerprint(model->gguf) : 0;
+    return status;
 }
 
 // Of as many pages as the rank with the least room can hold.
@@ -114,8 +117,9 @@ static or_status_t create_cache(or_model_t *model, const or_model_options_t *opt
     model->cache_shape.head_dim = model->shape.head_dim;
     uint64_t pages = or_room_pages(model, options);
     if (!or_ranks_is_alone(model->ranks)) {
-        or_lockstep_card_t card = fill_card(model, (uint32_t)pages);
-        or_status_t status = or_lockstep_agree(model->ranks, &card, &pages);
+        or_lockstep_card_t card;
+        or_status_t status = fill_card(model, (uint32_t)pages, &card);
+        status = status != OR_OK ? status : or_lockstep_agree(model->ranks, &card, &pages);
         if (status != OR_OK) {
             return status;
         }
@@ -125,6 +129,8 @@ static or_status_t create_cache(or_model_t *model, const or_model_options_t *opt
                        "a KV cache of %" PRIu64 " bytes holds not one page of %u tokens; give more",
                        options->cache_bytes, OR_KV_PAGE);
     }
+    uint64_t positions = pages * OR_KV_PAGE; // a sequence cannot be longer than all of the pool
+    model->context = positions < model->context ? (uint32_t)positions : model->context;
     return or_kv_cache_create(&model->cache_shape, (uint32_t)pages, &model->cache);
 }
 

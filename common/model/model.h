@@ -78,6 +78,7 @@ or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *optio
 void or_model_destroy(or_model_t **model_p);
 
 const or_model_shape_t *or_model_shape(const or_model_t *model);
+// Positions of a sequence: the context asked for, or all of the pool if that is less.
 uint32_t or_model_context(const or_model_t *model);
 uint32_t or_model_rows_max(const or_model_t *model);
 // "ref", "avx2": the kernels in use.
