@@ -4,6 +4,10 @@
 #include "common/base/log.h"
 #include "coordinator/coordinator_internal.h"
 
+// A client that hears nothing new asks after 2 s: so it may do five times.
+#define MISS_NS (10 * OR_NS_PER_S)
+#define PLACE_RETRY_MS 1000u
+
 void or_coordinator_tell_client(or_coordinator_t *c, or_csession_t *session)
 {
     uint32_t written = or_csession_written(session);
@@ -66,16 +70,27 @@ static or_csession_t *find_request(or_coordinator_t *c, or_peer_t client, uint64
     return NULL;
 }
 
-// A place for one more session, of those that were admitted; done ones make room.
-static or_csession_t **free_place(or_coordinator_t *c)
+// May a session that is done give its place to one of `client`? Not before its own client has had the
+// time to miss the end and ask for it; clients that got it say so.
+static bool makes_room(const or_coordinator_t *c, const or_csession_t *session, or_peer_t client)
+{
+    int64_t now = or_clock_now(c->clock);
+    return session->phase == OR_PHASE_DONE &&
+           (now >= session->deadline_ns || now - session->done_ns >= MISS_NS ||
+            session->client.value == client.value);
+}
+
+// A place for one more session, of those that were admitted; done ones make room. NULL: there is none.
+static or_csession_t **free_place(or_coordinator_t *c, or_peer_t client)
 {
     or_csession_t **done = NULL;
     for (uint32_t i = 0; i < c->places; i++) {
-        if (c->sessions[i] == NULL) {
+        or_csession_t *session = c->sessions[i];
+        if (session == NULL) {
             return &c->sessions[i];
         }
-        if (c->sessions[i]->phase == OR_PHASE_DONE &&
-            (done == NULL || c->sessions[i]->deadline_ns < (*done)->deadline_ns)) {
+        if (makes_room(c, session, client) &&
+            (done == NULL || session->done_ns < (*done)->done_ns)) {
             done = &c->sessions[i];
         }
     }
@@ -104,10 +119,25 @@ static void begin(or_coordinator_t *c, const or_member_t *client,
     or_waiting_begin(c, session);
 }
 
-static void on_generate(or_coordinator_t *c, const or_member_t *client,
+static void tell_busy(or_coordinator_t *c, const or_member_t *client, uint64_t request,
+                      uint32_t retry_ms, const char *why)
+{
+    c->figures.busy++;
+    tell_failure(c, client->peer, request, OR_WIRE_BUSY, retry_ms, why);
+}
+
+static void on_generate(or_coordinator_t *c, or_member_t *client,
                         const or_generate_request_t *request)
 {
+    bool allowed = or_conduct_allows_request(&client->conduct, or_clock_now(c->clock));
     or_csession_t *known = find_request(c, client->peer, request->request);
+    if (!allowed) {
+        if (known == NULL) { // else it has its answer
+            tell_busy(c, client, request->request, OR_RETRY_MS_MIN,
+                      "busy: too many requests at once from one client; retry after 0.5 s");
+        }
+        return;
+    }
     if (known != NULL) { // asked again: the answer from its beginning
         known->sent_tokens = 0;
         known->sent_text = 0;
@@ -116,13 +146,15 @@ static void on_generate(or_coordinator_t *c, const or_member_t *client,
     }
     char why[256];
     uint32_t retry_ms;
-    or_csession_t **place = NULL;
-    if (or_waiting_admit(c, client->owner, request->plain, &retry_ms, why, sizeof why)) {
-        place = free_place(c);
+    if (!or_waiting_admit(c, client->owner, request->plain, &retry_ms, why, sizeof why)) {
+        tell_busy(c, client, request->request, retry_ms, why);
+        return;
     }
+    or_csession_t **place = free_place(c, client->peer);
     if (place == NULL) {
-        c->figures.busy++;
-        tell_failure(c, client->peer, request->request, OR_WIRE_BUSY, retry_ms, why);
+        tell_busy(c, client, request->request, PLACE_RETRY_MS,
+                  "busy: every place is kept for a client that may have missed its end; retry "
+                  "after 1.0 s");
         return;
     }
     begin(c, client, request, place);

@@ -17,6 +17,12 @@
 #define BYTES_BURST (64u << 20)
 _Static_assert(OR_FRAME_BYTES_MAX < BYTES_BURST, "the largest frame fits the bucket");
 
+// A client asks for a text anew when it was told to come back, half a second later at the earliest, and
+// repeats what got no answer every two seconds. One that runs 256 at once asks for all of them at the
+// start, and again.
+#define REQUESTS_PER_S 50.0
+#define REQUESTS_BURST 512.0
+
 // What a bad network brings about within a minute stays far below the bound.
 #define HALF_LIFE_S 60.0
 
@@ -45,7 +51,10 @@ const char *or_offence_name(or_offence_t offence)
 
 void or_conduct_init(or_conduct_t *conduct, int64_t now_ns)
 {
-    *conduct = (or_conduct_t){.messages = MESSAGES_BURST, .bytes = BYTES_BURST, .at_ns = now_ns};
+    *conduct = (or_conduct_t){.messages = MESSAGES_BURST,
+                              .bytes = BYTES_BURST,
+                              .requests = REQUESTS_BURST,
+                              .at_ns = now_ns};
 }
 
 // Buckets fill, offences are forgotten.
@@ -54,6 +63,7 @@ static void bring_up_to(or_conduct_t *conduct, int64_t now_ns)
     double seconds = (double)(now_ns - conduct->at_ns) / (double)OR_NS_PER_S;
     conduct->messages = fmin(conduct->messages + seconds * MESSAGES_PER_S, MESSAGES_BURST);
     conduct->bytes = fmin(conduct->bytes + seconds * BYTES_PER_S, BYTES_BURST);
+    conduct->requests = fmin(conduct->requests + seconds * REQUESTS_PER_S, REQUESTS_BURST);
     if (conduct->points > 0) {
         conduct->points *= exp2(-seconds / HALF_LIFE_S);
     }
@@ -68,6 +78,16 @@ bool or_conduct_allows(or_conduct_t *conduct, size_t bytes, int64_t now_ns)
     }
     conduct->messages -= 1;
     conduct->bytes -= (double)bytes;
+    return true;
+}
+
+bool or_conduct_allows_request(or_conduct_t *conduct, int64_t now_ns)
+{
+    bring_up_to(conduct, now_ns);
+    if (conduct->requests < 1) {
+        return false;
+    }
+    conduct->requests -= 1;
     return true;
 }
 

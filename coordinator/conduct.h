@@ -27,6 +27,7 @@ const char *or_offence_name(or_offence_t offence); // for the log and for the of
 
 typedef struct {
     double messages, bytes; // left in the buckets
+    double requests;        // for texts: a client's
     double points;          // of its offences, as they stood at `at_ns`
     int64_t at_ns;          // when these three were last brought up to date
 } or_conduct_t;
@@ -35,6 +36,9 @@ void or_conduct_init(or_conduct_t *conduct, int64_t now_ns);
 
 // Take one frame from the buckets; false if they do not hold it: it is not to be read.
 bool or_conduct_allows(or_conduct_t *conduct, size_t bytes, int64_t now_ns);
+
+// Take a request for a text from its bucket; false: it is one too many now.
+bool or_conduct_allows_request(or_conduct_t *conduct, int64_t now_ns);
 
 // Note an offence; true if that was one too many: cut it off.
 bool or_conduct_offend(or_conduct_t *conduct, or_offence_t offence, int64_t now_ns);

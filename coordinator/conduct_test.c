@@ -102,20 +102,82 @@ static void useless_guesses_are_halved_then_dropped(void **state)
     or_usefulness_t usefulness = {0};
     uint32_t least = 16;
     for (uint32_t i = 1; i <= OR_FRUITLESS_ROUNDS_MAX; i++) {
-        or_usefulness_judged(&usefulness, false);
+        or_usefulness_judged(&usefulness, 0, 0, 0);
         uint32_t nodes = or_usefulness_nodes(&usefulness, 16, true);
-        assert_true(nodes <= least);
-        assert_int_equal(nodes == 0, i == OR_FRUITLESS_ROUNDS_MAX);
-        assert_int_equal(or_usefulness_nodes(&usefulness, 16, false), nodes == 0 ? 0 : 16);
-        assert_int_equal(or_usefulness_nodes(&usefulness, 1, true), nodes == 0 ? 0 : 1);
+        assert_true(nodes <= least && nodes > 0);
+        assert_int_equal(or_usefulness_of(&usefulness, 0),
+                         i == OR_FRUITLESS_ROUNDS_MAX ? OR_USE_FRUITLESS : OR_USE_GOOD);
+        assert_int_equal(or_usefulness_nodes(&usefulness, 16, false), 16);
+        assert_int_equal(or_usefulness_nodes(&usefulness, 1, true), 1);
         least = nodes;
     }
-    or_usefulness_judged(&usefulness, true);
+    or_usefulness_judged(&usefulness, 1, 0, 0);
     assert_int_equal(or_usefulness_nodes(&usefulness, 16, true), 16);
     for (uint32_t i = 0; i < OR_FRUITLESS_A_STEP; i++) {
-        or_usefulness_judged(&usefulness, false);
+        or_usefulness_judged(&usefulness, 0, 0, 0);
     }
     assert_int_equal(or_usefulness_nodes(&usefulness, 16, true), 8);
+}
+
+// Rounds until a drafter leaves that is waited for so long, and of which `accepted` nodes are taken in
+// every `each`-th round; 0: it stays for a thousand.
+static uint32_t rounds_served(double record, int64_t waited_ms, int64_t verify_ms,
+                              uint32_t accepted, uint32_t each)
+{
+    or_usefulness_t usefulness = {.record = record};
+    for (uint32_t round = 1; round <= 1000; round++) {
+        or_usefulness_judged(&usefulness, round % each == 0 ? accepted : 0,
+                             waited_ms * OR_NS_PER_MS, verify_ms * OR_NS_PER_MS);
+        if (or_usefulness_of(&usefulness, verify_ms * OR_NS_PER_MS) != OR_USE_GOOD) {
+            return round;
+        }
+    }
+    return 0;
+}
+
+static void who_takes_more_time_than_it_saves_leaves(void **state)
+{
+    (void)state;
+    assert_int_equal(rounds_served(0, 950, 2, 0, 1), 4); // just in time, with nothing
+    assert_int_equal(rounds_served(0, 950, 2, 1, 1), 4); // or with a node, for 2 ms
+    assert_int_equal(rounds_served(0, 950, 2, 1, 2), 4); // nor does silence between hide it
+    assert_int_equal(rounds_served(3, 950, 2, 0, 1), 1); // known for it
+    assert_in_range(rounds_served(0, 30, 5, 2, 1), 140, 170);
+    assert_int_equal(rounds_served(0, 30, 5, 6, 1), 0);     // a slow link that just pays
+    assert_int_equal(rounds_served(0, 300, 1000, 1, 3), 0); // a slow target, and one round in three
+    assert_int_equal(rounds_served(0, 900, 2000, 6, 10), 0); // long runs of bad luck
+}
+
+static void a_record_is_forgotten(void **state)
+{
+    (void)state;
+    or_record_t record = {0};
+    int64_t half_life_ns = (int64_t)(OR_RECORD_HALF_LIFE_S * (double)OR_NS_PER_S);
+    for (int i = 0; i < 4; i++) {
+        or_record_add(&record, OR_RECORD_REST, 1000);
+    }
+    assert_true(or_record_rests(&record, 1000) == 4);
+    double later = or_record_rests(&record, 1000 + half_life_ns);
+    assert_true(later > 1.999 && later < 2.001);
+    or_record_add(&record, OR_RECORD_REST, 1000 + half_life_ns);
+    assert_true(record.rests > 2.999 && record.rests < 3.001);
+}
+
+// A crowd of 256 that comes back twice, then one request every 20 ms; a flood gets no more than that.
+static void a_client_has_its_share_of_requests(void **state)
+{
+    (void)state;
+    or_conduct_t conduct;
+    or_conduct_init(&conduct, 0);
+    uint32_t read = 0;
+    for (int i = 0; i < 512; i++) {
+        assert_true(or_conduct_allows_request(&conduct, 0));
+    }
+    assert_false(or_conduct_allows_request(&conduct, 0));
+    for (int64_t i = 0; i < 100000; i++) { // 10,000 a second
+        read += or_conduct_allows_request(&conduct, i * OR_NS_PER_S / 10000);
+    }
+    assert_in_range(read, 499, 501);
 }
 
 static void fixed_shapes_are_not_cut(void **state)
@@ -157,6 +219,9 @@ int main(void)
         cmocka_unit_test(a_flood_is_dropped_but_for_its_share),
         cmocka_unit_test(useless_guesses_are_halved_then_dropped),
         cmocka_unit_test(fixed_shapes_are_not_cut),
+        cmocka_unit_test(who_takes_more_time_than_it_saves_leaves),
+        cmocka_unit_test(a_record_is_forgotten),
+        cmocka_unit_test(a_client_has_its_share_of_requests),
         cmocka_unit_test(the_pause_grows_with_the_queue_and_has_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

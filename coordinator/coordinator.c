@@ -22,6 +22,15 @@ or_coordinator_config_t or_coordinator_config_default(void)
     };
 }
 
+static uint32_t owner_places_for(uint32_t sessions)
+{
+    uint32_t places = 2;
+    while (places < 2 * sessions) {
+        places *= 2;
+    }
+    return places;
+}
+
 or_status_t or_coordinator_create(const or_coordinator_config_t *config, const or_vocab_t *vocab,
                                   or_link_t *link, const or_clock_t *clock,
                                   or_coordinator_t **coordinator_p)
@@ -39,7 +48,9 @@ or_status_t or_coordinator_create(const or_coordinator_config_t *config, const o
     c->first_id = c->next_id = or_rng_system_seed() | 1;
     c->places = 2 * config->sessions_max + config->waiting_max;
     c->sessions = calloc(c->places, sizeof(or_csession_t *));
-    or_status_t status = c->sessions != NULL
+    c->owner_places = owner_places_for(c->places);
+    c->owners = calloc(c->owner_places, sizeof *c->owners);
+    or_status_t status = c->sessions != NULL && c->owners != NULL
                              ? or_token_tree_create(OR_TREE_NODES_MAX, &c->scratch)
                              : or_fail(OR_ERR_NO_MEMORY, "no memory for %u sessions", c->places);
     if (status != OR_OK) {
@@ -61,6 +72,7 @@ void or_coordinator_destroy(or_coordinator_t **coordinator_p)
     for (uint32_t i = 0; c->sessions != NULL && i < c->places; i++) {
         or_csession_destroy(&c->sessions[i]);
     }
+    free(c->owners);
     free(c->sessions);
     or_token_tree_destroy(&c->scratch);
     or_vocabularies_fini(&c->vocabularies);
@@ -198,6 +210,11 @@ static void on_message(or_coordinator_t *c, or_peer_t from, const or_message_t *
     }
     const or_member_t *member = or_coordinator_member(c, from);
     if (member == NULL) { // turned away before, or never greeted
+        return;
+    }
+    if (message->type == OR_MSG_CANCEL && message->session.value == 0) { // good-bye
+        or_link_forget(c->link, from);
+        or_members_lost(c, from);
         return;
     }
     switch (member->role) {

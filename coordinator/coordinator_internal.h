@@ -14,17 +14,25 @@
 #define OR_PEERS_MAX 1024u
 #define OR_OWNER_BYTES 64
 
+// What one owner has, counted anew for each decision (waiting.c).
+typedef struct {
+    const char *owner; // borrowed; NULL: free place
+    uint32_t waiting, live;
+} or_owner_count_t;
+
 // A drafter, verifier or client that was welcomed.
 typedef struct {
     or_peer_t peer; // 0: free place
     or_role_t role;
     uint32_t context_max, nodes_max;
-    uint32_t sessions_max; // a verifier's: live sessions beyond it wait; 0: not said
-    uint32_t sessions;     // a drafter's
-    bool trusted;          // its laws are believed
+    // A verifier's: live sessions beyond it wait. A drafter's: it gets no more. 0: not said.
+    uint32_t sessions_max;
+    uint32_t sessions; // a drafter's
+    bool trusted;      // its laws are believed
     // Whose it is; "": of nobody in particular, and a drafter then serves all.
     char owner[OR_OWNER_BYTES];
     or_conduct_t conduct;    // a drafter's or a client's
+    or_record_t record;      // a drafter's
     bool cut;                // it offended once too often: to be cut off at the end of this turn
     or_offence_t offence;    // that was too much
     or_known_vocab_t *vocab; // a drafter's; NULL: it has the target's ids
@@ -53,6 +61,9 @@ struct or_coordinator {
     // Served, waiting, and as many again that are done, for clients that missed the end; NULL where free.
     or_csession_t **sessions;
     uint32_t places;
+    // A hash table of the owners that wait or are at work; owned. At most half of it is used.
+    or_owner_count_t *owners;
+    uint32_t owner_places; // a power of two
     uint64_t first_id, next_id;
     uint32_t cuts; // members to be cut off
     or_admission_t admission;
@@ -143,10 +154,18 @@ void or_drafting_leave(or_coordinator_t *coordinator, or_csession_t *session, or
 // Let it go for good: it cannot serve this session. Another may.
 void or_drafting_dismiss(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
                          const char *why);
-// It was no use to the session: let it go for a while. Another may take its seat.
-void or_drafting_rest(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat);
+// It was no use to the session, for this reason: let it go for a while. Another may take its seat.
+void or_drafting_rest(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
+                      const char *why);
+// It was no use: that goes into its record, which counts in other sessions too.
+void or_drafting_note(or_coordinator_t *coordinator, const or_seat_t *seat, double rests);
+// It is busy and asks to be let alone for `ms`. Another may take its seat.
+void or_drafting_pause(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
+                       uint32_t ms);
 
 // following.c
+// Its tree came, or is waited for no longer.
+void or_drafting_end_wait(const or_coordinator_t *coordinator, or_seat_t *seat);
 // Expect a tree of every seat that is taken, not late, and has sent none yet.
 void or_drafting_await(or_coordinator_t *coordinator, or_csession_t *session);
 // Is one still to come?

@@ -268,6 +268,27 @@ static void the_verifier_that_is_left_serves(void **state)
     assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
 }
 
+// It is not waited for, although its link is still up.
+static void a_verifier_that_says_good_bye_is_gone_at_once(void **state)
+{
+    world_t *w = *state;
+    edge_t newer = {0};
+    const or_message_t good_bye = {.type = OR_MSG_CANCEL, .body.cancel = {.reason = "stopped"}};
+    or_hello_t hello = {
+        .role = OR_ROLE_VERIFIER, .vocab_hash = or_vocab_hash(w->vocab), .model_hash = TARGET};
+    join_usual(w);
+    join_beside(w, &newer, hello);
+    or_generate_request_t request = usual_request(3);
+    request.plain = true;
+    ask(w, request);
+    run(w, 20);
+    assert_int_equal(w->end.finish, OR_FINISH_NONE); // the newer one never answers
+    assert_int_equal(or_link_send(newer.link, OR_PEER_HUB, &good_bye), OR_OK);
+    run(w, 20);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    leave(&newer);
+}
+
 static void a_text_is_not_continued_with_other_arithmetic(void **state)
 {
     world_t *w = *state;
@@ -418,6 +439,7 @@ int main(void)
         TEST(the_verifiers_limit_is_told_and_costs_no_drafter_its_session),
         TEST(another_target_is_refused),
         TEST(the_verifier_that_is_left_serves),
+        TEST(a_verifier_that_says_good_bye_is_gone_at_once),
         TEST(a_text_is_not_continued_with_other_arithmetic),
         TEST(a_coordinator_that_stops_says_so),
         TEST(another_vocabulary_costs_a_verifier_its_place),

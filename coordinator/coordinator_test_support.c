@@ -262,6 +262,7 @@ static void client_notes(world_t *w, const or_message_t *message)
     if (message->type == OR_MSG_GENERATE_DELTA &&
         message->body.generate_delta.finish != OR_FINISH_NONE) {
         w->end = message->body.generate_delta;
+        w->end_session = message->session;
         w->retry_ms = w->end.retry_ms;
         if (w->ended < 8) {
             w->order[w->ended++] = w->end.request;

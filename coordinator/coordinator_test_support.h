@@ -54,6 +54,7 @@ typedef struct {
     or_session_id_t session;
     or_prefix_t last; // the drafter's view: length, hash, round
     or_generate_delta_t end;
+    or_session_id_t end_session;
     char error[512];
     bool slow;           // the verifier does not answer
     uint32_t told_nodes; // that the drafter may build

@@ -58,21 +58,41 @@ void or_drafting_leave(or_coordinator_t *c, or_csession_t *session, or_seat_t *s
 }
 
 // When a drafter that was no use to a session may try again.
-#define REST_NS (30 * OR_NS_PER_S)
+#define REST_MS 30000u
+// The longest pause that a busy drafter may ask for.
+#define PAUSE_MS_MAX 10000u
 
-void or_drafting_rest(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
+static void keep_away(or_coordinator_t *c, or_csession_t *session, or_peer_t drafter, uint32_t ms)
 {
-    or_peer_t drafter = seat->peer;
     uint32_t at = session->rests++ % OR_RESTING_MAX;
     session->resting[at].drafter = drafter;
-    session->resting[at].until_ns = or_clock_now(c->clock) + REST_NS;
-    snprintf(session->note, sizeof session->note,
-             "none of the drafter's guesses was accepted in %u rounds: decoded plainly for a while",
-             OR_FRUITLESS_ROUNDS_MAX);
-    or_log(OR_LOG_INFO, "session %llx: drafter dismissed for a while: no guess was accepted",
-           (unsigned long long)session->id.value);
+    session->resting[at].until_ns = or_coordinator_after_ms(c, ms);
+}
+
+void or_drafting_note(or_coordinator_t *c, const or_seat_t *seat, double rests)
+{
+    or_member_t *member = or_coordinator_member(c, seat->peer);
+    if (member != NULL) {
+        or_record_add(&member->record, rests, or_clock_now(c->clock));
+    }
+}
+
+void or_drafting_rest(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat, const char *why)
+{
+    or_peer_t drafter = seat->peer;
+    or_drafting_note(c, seat, OR_RECORD_REST);
+    keep_away(c, session, drafter, REST_MS);
+    snprintf(session->note, sizeof session->note, "%s: decoded plainly for a while", why);
+    or_log(OR_LOG_INFO, "session %llx: drafter dismissed for a while: %s",
+           (unsigned long long)session->id.value, why);
     or_drafting_leave(c, session, seat);
-    or_round_send_cancel(c, session, drafter, "none of the guesses was accepted");
+    or_round_send_cancel(c, session, drafter, why);
+}
+
+void or_drafting_pause(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat, uint32_t ms)
+{
+    keep_away(c, session, seat->peer, least(ms, PAUSE_MS_MAX));
+    or_drafting_leave(c, session, seat);
 }
 
 static bool is_resting(const or_csession_t *session, or_peer_t drafter, int64_t now_ns)
@@ -88,12 +108,12 @@ static bool is_resting(const or_csession_t *session, or_peer_t drafter, int64_t 
 
 static bool is_unfit(const or_csession_t *session, or_peer_t drafter)
 {
-    for (uint32_t i = 0; i < session->unfit_count; i++) {
+    for (uint32_t i = 0; i < OR_UNFIT_MAX; i++) {
         if (session->unfit[i].value == drafter.value) {
             return true;
         }
     }
-    return session->unfit_count == OR_UNFIT_MAX;
+    return false;
 }
 
 // A ratio rule believes that the drafter drew what it says: only those marked trusted may serve it.
@@ -108,6 +128,12 @@ static bool serves(const or_member_t *member, const or_csession_t *session)
     return member->owner[0] == '\0' || strcmp(member->owner, or_csession_owner(session)) == 0;
 }
 
+// A drafter that is given more sessions than it holds forgets one for each.
+static bool is_full(const or_member_t *member)
+{
+    return member->sessions_max > 0 && member->sessions >= member->sessions_max;
+}
+
 // Who may take a free seat of a session.
 typedef struct {
     int64_t now_ns;
@@ -115,6 +141,7 @@ typedef struct {
     or_member_t *best; // NULL: none
     // Why those that are here may not.
     bool foreign; // they serve another owner
+    bool full;
     bool distrusted;
     char stranger[480]; // of one whose vocabulary does not suit; "": none
 } candidates_t;
@@ -146,18 +173,23 @@ static bool is_fitting(const or_member_t *member, or_csession_t *session, candid
     }
     bool believed = is_believed(member, session);
     candidates->distrusted = candidates->distrusted || !believed;
-    return believed && suits_vocabulary(member, session, candidates);
+    if (!believed || !suits_vocabulary(member, session, candidates)) {
+        return false;
+    }
+    candidates->full = candidates->full || is_full(member);
+    return !is_full(member);
 }
 
-// Who has the fewest sessions drafts, and of equals who shares most of its vocabulary with the target
-// and has offended least: to share nothing, or to be about to be cut off, weighs as much as four more
-// sessions.
-static double reluctance(const or_member_t *member)
+// Who has the fewest sessions drafts, and of equals who shares most of its vocabulary with the target,
+// has offended least and was of use: to share nothing, to be about to be cut off, or to have been of no
+// use four times just now, weighs as much as four more sessions.
+static double reluctance(const or_member_t *member, int64_t now_ns)
 {
     const or_known_vocab_t *known = member->vocab;
     double shared = known == NULL || known->pair->bijective ? 1 : known->figures.shared_of_bytes;
     double misconduct = member->conduct.points / OR_CONDUCT_POINTS_MAX;
-    return member->sessions + 4 * (1 - shared) + 4 * misconduct;
+    return member->sessions + 4 * (1 - shared) + 4 * misconduct +
+           or_record_rests(&member->record, now_ns);
 }
 
 static candidates_t find_candidates(or_coordinator_t *c, or_csession_t *session)
@@ -167,9 +199,9 @@ static candidates_t find_candidates(or_coordinator_t *c, or_csession_t *session)
         or_member_t *member = &c->members[i];
         if (is_fitting(member, session, &found)) {
             found.count++;
-            found.best = found.best == NULL || reluctance(member) < reluctance(found.best)
-                             ? member
-                             : found.best;
+            bool better = found.best == NULL ||
+                          reluctance(member, found.now_ns) < reluctance(found.best, found.now_ns);
+            found.best = better ? member : found.best;
         }
     }
     return found;
@@ -180,18 +212,23 @@ bool or_drafting_has_only_strangers(or_coordinator_t *c, or_csession_t *session,
 {
     candidates_t found = find_candidates(c, session);
     snprintf(why, capacity, "%s", found.stranger);
-    return found.count == 0 && !found.distrusted && found.stranger[0] != '\0';
+    return found.count == 0 && !found.distrusted && !found.full && found.stranger[0] != '\0';
 }
 
 // The user is told why a drafter that is there does not serve.
 static void explain_absence(or_csession_t *session, const candidates_t *found)
 {
     const char *rule = or_accept_rule_name(session->terms.open.accept_rule);
-    bool nobody = !found->distrusted && !found->foreign && found->stranger[0] == '\0';
+    bool nobody =
+        !found->distrusted && !found->foreign && !found->full && found->stranger[0] == '\0';
     if (session->note[0] != '\0' || nobody) {
         return;
     }
-    if (found->distrusted) {
+    if (found->full) {
+        snprintf(session->note, sizeof session->note,
+                 "every drafter that suits has as many sessions as it takes: decoded plainly until "
+                 "one has room; connect more, or start it with a larger --sessions-max");
+    } else if (found->distrusted) {
         snprintf(session->note, sizeof session->note,
                  "no drafter here is trusted, and rule %s would believe what it says it drew: "
                  "decoded plainly; use --accept coupled or naive, or a trusted drafter",
@@ -239,19 +276,15 @@ static void share_out(const or_coordinator_t *c, const or_csession_t *session, o
         seat->asked_nodes = least(seat->asked_nodes, c->verifier->nodes_max / count);
     }
     seat->nodes = seat->asked_nodes;
-    seat->usefulness = (or_usefulness_t){0};
     seat->misfits = 0;
 }
 
-// When there is no room for more, nobody joins any more.
 static void rule_out(or_csession_t *session, or_peer_t drafter, const char *why)
 {
     or_log(OR_LOG_WARN, "session %llx: drafter dismissed: %s",
            (unsigned long long)session->id.value, why);
     snprintf(session->note, sizeof session->note, "a drafter was dismissed: %.480s", why);
-    if (session->unfit_count < OR_UNFIT_MAX) {
-        session->unfit[session->unfit_count++] = drafter;
-    }
+    session->unfit[session->unfit_count++ % OR_UNFIT_MAX] = drafter;
 }
 
 // Every way that one of its drafters meets the target, in the order of the seats.
@@ -305,6 +338,9 @@ static or_status_t take_seat(or_coordinator_t *c, or_csession_t *session, or_sea
         return status;
     }
     session->note[0] = '\0'; // why there was none is over
+    seat->usefulness =
+        (or_usefulness_t){.record = or_record_rests(&member->record, or_clock_now(c->clock))};
+    seat->nagged = 0;
     member->sessions++;
     seat->peer = member->peer;
     seat->link_bytes = or_link_bytes(c->link, member->peer);
@@ -319,7 +355,7 @@ static or_status_t take_seat(or_coordinator_t *c, or_csession_t *session, or_sea
 
 bool or_drafting_join(or_coordinator_t *c, or_csession_t *session)
 {
-    if (session->plain || or_clock_now(c->clock) < session->rejoin_ns) {
+    if (session->plain) {
         return false;
     }
     bool joined = false;

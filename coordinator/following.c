@@ -1,4 +1,5 @@
 // What drafters are told as the text grows, and how they are waited for.
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/log.h"
@@ -130,17 +131,42 @@ static void pass_on_verdict(or_coordinator_t *c, const or_csession_t *session,
     or_coordinator_send(c, seat->peer, &message);
 }
 
-// What became of its guesses decides how many it is asked for next; false: none.
-static bool is_useful(const or_csession_t *session, or_seat_t *seat, uint32_t accepted)
+static bool is_silent(const or_coordinator_t *c, const or_seat_t *seat)
+{
+    return seat->late && or_clock_now(c->clock) - seat->awaited_ns > OR_SILENT_NS_MAX;
+}
+
+static void say_why(or_use_t use, char *why, size_t capacity)
+{
+    if (use == OR_USE_FRUITLESS) {
+        snprintf(why, capacity, "none of the drafter's guesses was accepted in %u rounds",
+                 OR_FRUITLESS_ROUNDS_MAX);
+    } else {
+        snprintf(why, capacity, "the drafter %s",
+                 use == OR_USE_SLOW ? "took more time than its guesses saved" : "fell silent");
+    }
+}
+
+// What became of its guesses, and how long they took, decides how many it is asked for next; false:
+// none, and `why`. A tree that the verifier could not take is not its fault, and the first round reads
+// the prompt.
+static bool is_useful(const or_coordinator_t *c, const or_csession_t *session, or_seat_t *seat,
+                      uint32_t accepted, char *why, size_t capacity)
 {
     const or_open_session_t *open = &session->terms.open;
-    bool judged = seat->drafted && session->tree_count > 0;
-    if (judged && or_token_tree_count(seat->tree) > 0) {
-        or_usefulness_judged(&seat->usefulness, accepted > 0);
+    int64_t verify_ns = or_clock_now(c->clock) - session->asked_ns;
+    bool withheld =
+        seat->drafted && or_token_tree_count(seat->tree) > 0 && session->tree_count == 0;
+    bool judged = seat->waited_ns > 0 || seat->drafted;
+    if (judged && !withheld && seat->asked_nodes > 0) {
+        or_usefulness_judged(&seat->usefulness, accepted, session->round > 2 ? seat->waited_ns : 0,
+                             verify_ns);
     }
     seat->nodes = or_usefulness_nodes(&seat->usefulness, seat->asked_nodes,
                                       or_usefulness_can_cut(open->draft_method, open->accept_rule));
-    return seat->nodes > 0 || seat->asked_nodes == 0;
+    or_use_t use = or_usefulness_of(&seat->usefulness, verify_ns);
+    say_why(use, why, capacity);
+    return use == OR_USE_GOOD && !is_silent(c, seat);
 }
 
 void or_drafting_pass_on(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
@@ -151,14 +177,23 @@ void or_drafting_pass_on(or_coordinator_t *c, or_csession_t *session, const or_v
         if (seat->peer.value == 0) {
             continue;
         }
+        char why[96];
         uint32_t accepted = own_path(session, i, verdict, path);
-        if (!is_useful(session, seat, accepted)) {
-            or_drafting_rest(c, session, seat);
+        if (!is_useful(c, session, seat, accepted, why, sizeof why)) {
+            or_drafting_rest(c, session, seat, why);
         } else if (!seat->late && seat->translator != NULL) {
             pass_on_text(c, session, seat, verdict, accepted);
         } else if (!seat->late) {
             pass_on_verdict(c, session, seat, verdict, path, accepted);
         }
+    }
+}
+
+void or_drafting_end_wait(const or_coordinator_t *c, or_seat_t *seat)
+{
+    if (seat->awaited) {
+        seat->awaited = false;
+        seat->waited_ns = or_clock_now(c->clock) - seat->awaited_ns;
     }
 }
 
@@ -168,6 +203,7 @@ void or_drafting_await(or_coordinator_t *c, or_csession_t *session)
         or_seat_t *seat = &session->seats[i];
         if (seat->peer.value != 0 && !seat->late && !seat->drafted && !seat->awaited) {
             seat->awaited = true;
+            seat->awaited_ns = or_clock_now(c->clock);
             seat->nudge_ns = or_coordinator_after_ms(c, c->config.draft_timeout_ms / 4);
         }
     }
@@ -188,7 +224,9 @@ void or_drafting_give_up(or_coordinator_t *c, or_csession_t *session)
     for (uint32_t i = 0; i < session->seat_count; i++) {
         or_seat_t *seat = &session->seats[i];
         if (seat->awaited) {
-            seat->awaited = false;
+            or_drafting_end_wait(c, seat);
+            or_drafting_note(c, seat, OR_RECORD_LATE);
+            seat->awaited_ns = or_clock_now(c->clock);
             seat->late = true;
             seat->nudge_ns = or_coordinator_after_ms(c, c->config.heartbeat_ms);
         }

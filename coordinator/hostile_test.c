@@ -199,6 +199,159 @@ static void a_flood_is_cut_off(void **state)
     assert_int_equal(w->heard[0].opens, 0);
 }
 
+static void send_error(world_t *w, edge_t *drafter, or_wire_error_t code, uint32_t retry_ms)
+{
+    const or_message_t message = {
+        .type = OR_MSG_ERROR,
+        .session = w->session,
+        .body.error = {.code = code, .text = "help", .retry_ms = retry_ms}};
+    assert_int_equal(or_link_send(drafter->link, OR_PEER_HUB, &message), OR_OK);
+    run(w, 0);
+}
+
+// To have lost a session is no offence, and what was on the way when a drafter fell out of step is one.
+static void who_asks_for_the_text_is_not_cut_off_at_once(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    w->slow = true;
+    begin_text(w, 2);
+    for (int i = 0; i < 600; i++) {
+        send_error(w, &w->drafter, OR_WIRE_UNKNOWN_SESSION, 0);
+        send_error(w, &w->drafter, OR_WIRE_NEED_PREFIX, 0);
+    }
+    assert_false(is_cut_off(w));
+}
+
+// One that does so in every round of every text is.
+static void who_asks_for_the_text_in_every_round_is_cut_off(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    for (int i = 0; i < 40 && !is_cut_off(w); i++) {
+        begin_text(w, 60);
+        for (int round = 0; round < 30 && !is_cut_off(w); round++) {
+            send_error(w, &w->drafter, OR_WIRE_NEED_PREFIX, 0);
+            send_error(w, &w->drafter, OR_WIRE_NEED_PREFIX, 0);
+            draft_next(w, 1);
+        }
+        const or_message_t enough = {
+            .type = OR_MSG_CANCEL, .session = w->session, .body.cancel = {.reason = "enough"}};
+        assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &enough), OR_OK);
+        run(w, 2);
+    }
+    assert_is_out(w);
+}
+
+// ---- drafters that cost time ----
+
+// Rounds that the drafter holds up, each by so long and then with an empty tree.
+static uint32_t rounds_held_up(world_t *w, uint32_t ms)
+{
+    begin_text(w, 60);
+    uint32_t cancels = w->heard[0].cancels;
+    for (uint32_t round = 1; round <= 40; round++) {
+        if (w->heard[0].cancels > cancels) {
+            return round - 1;
+        }
+        run(w, ms);
+        draft_next(w, 0);
+    }
+    return 40;
+}
+
+static void who_answers_just_in_time_with_nothing_leaves(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    assert_in_range(rounds_held_up(w, 950), 3, 6);
+    run(w, 60);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_non_null(strstr(w->note, "took more time than its guesses saved"));
+    assert_in_range(rounds_held_up(w, 950), 2, 3); // with a record there is less patience
+}
+
+static void an_empty_tree_is_as_fruitless_as_a_wrong_one(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    assert_int_equal(rounds_held_up(w, 0), 40);
+    assert_int_equal(w->heard[0].cancels, 1);
+    run(w, 60);
+    assert_non_null(strstr(w->note, "in 40 rounds"));
+}
+
+// It took a seat and says nothing, but lives: in the end another may sit there.
+static void a_silent_drafter_leaves_its_seat_to_another(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    w->slow = true;
+    begin_text(w, 200);
+    join(w, &w->second, drafter_hello(w));
+    run(w, 15000);
+    assert_int_equal(w->heard[1].opens, 0);
+    run(w, 17000);
+    w->slow = false;
+    run(w, 11000); // the verifier is asked again
+    assert_int_equal(w->heard[1].opens, 1);
+}
+
+static void one_that_is_busy_bars_only_itself_and_not_for_ever(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    begin_text(w, 200);
+    join(w, &w->second, drafter_hello(w));
+    run(w, 2);
+    send_error(w, &w->drafter, OR_WIRE_BUSY, 4000000000U);
+    assert_int_equal(w->heard[1].opens, 1);
+    leave(&w->second);
+    w->slow = true;
+    uint32_t opens = w->heard[0].opens;
+    run(w, 9000);
+    assert_int_equal(w->heard[0].opens, opens);
+    w->slow = false;
+    run(w, 12000);
+    assert_true(w->heard[0].opens > opens || w->end.finish != OR_FINISH_NONE);
+}
+
+// Of two that have no session, the one that helped.
+static void who_was_of_no_use_is_chosen_last(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    rounds_held_up(w, 950);
+    run(w, 3000);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    join(w, &w->second, drafter_hello(w));
+    run(w, 2);
+    uint32_t opens = w->heard[0].opens;
+    begin_text(w, 2);
+    assert_int_equal(w->heard[0].opens, opens);
+    assert_int_equal(w->heard[1].opens, 1);
+}
+
+static void a_row_of_unfit_drafters_does_not_bar_the_next(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    begin_text(w, 20);
+    for (int i = 0; i < 20; i++) {
+        uint32_t opens = w->heard[0].opens;
+        assert_int_equal(opens, i + 1);
+        join(w, &w->second, drafter_hello(w)); // it is there before the seat is free
+        run(w, 2);
+        send_error(w, &w->drafter, OR_WIRE_CONTEXT, 0);
+        leave(&w->drafter);
+        w->drafter = w->second;
+        w->second = (edge_t){0};
+        w->heard[0].opens += w->heard[1].opens;
+        w->heard[1].opens = 0;
+    }
+    assert_int_equal(w->end.finish, OR_FINISH_NONE);
+}
+
 // ---- useless drafters ----
 
 static void useless_guesses_get_a_smaller_budget_then_none(void **state)
@@ -289,6 +442,14 @@ int main(void)
         WITH_WORLD(nonsense_is_cut_off),
         WITH_WORLD(who_was_cut_off_may_come_back_after_a_while),
         WITH_WORLD(a_flood_is_cut_off),
+        WITH_WORLD(who_asks_for_the_text_is_not_cut_off_at_once),
+        WITH_WORLD(who_asks_for_the_text_in_every_round_is_cut_off),
+        WITH_WORLD(who_answers_just_in_time_with_nothing_leaves),
+        WITH_WORLD(an_empty_tree_is_as_fruitless_as_a_wrong_one),
+        WITH_WORLD(a_silent_drafter_leaves_its_seat_to_another),
+        WITH_WORLD(one_that_is_busy_bars_only_itself_and_not_for_ever),
+        WITH_WORLD(who_was_of_no_use_is_chosen_last),
+        WITH_WORLD(a_row_of_unfit_drafters_does_not_bar_the_next),
         WITH_WORLD(useless_guesses_get_a_smaller_budget_then_none),
         WITH_WORLD(an_accepted_guess_restores_the_budget),
         WITH_WORLD(more_than_the_budget_is_a_bad_tree),

@@ -109,8 +109,9 @@ static bool is_acceptable(or_coordinator_t *c, const or_hello_t *hello, char *te
 
 void or_members_joined(or_coordinator_t *c, or_member_t *member)
 {
-    or_log(OR_LOG_INFO, "%s joined with %s", or_role_name(member->role),
-           member->model[0] ? member->model : "no model");
+    // Clients come and go, readiness probes every few seconds.
+    or_log(member->role == OR_ROLE_CLIENT ? OR_LOG_DEBUG : OR_LOG_INFO, "%s joined with %s",
+           or_role_name(member->role), member->model[0] ? member->model : "no model");
     if (member->role == OR_ROLE_VERIFIER) {
         if (c->verifier != NULL && c->verifier != member) {
             or_log(OR_LOG_WARN, "a new verifier replaces the one before it");

@@ -76,6 +76,7 @@ bool or_round_may_replay(const or_coordinator_t *c, int64_t *last_ns)
 static void ask_verifier(or_coordinator_t *c, or_csession_t *session)
 {
     session->phase = OR_PHASE_VERDICT;
+    session->asked_ns = or_clock_now(c->clock);
     session->retry_ns = c->config.retry_ms * OR_NS_PER_MS;
     session->deadline_ns = or_clock_now(c->clock) + session->retry_ns;
     or_round_send_tree(c, session);
@@ -118,10 +119,13 @@ static void judge_if_complete(or_coordinator_t *c, or_csession_t *session)
 }
 
 // Wait for the trees of all drafters that are not late, in a round that has just begun or that has
-// lost one of them.
+// lost one of them. Who joins gets a whole time-out, unless so much is over already: drafters that come
+// and go must not hold a round up for ever.
 static void await_trees(or_coordinator_t *c, or_csession_t *session)
 {
-    if (or_drafting_join(c, session) || session->phase != OR_PHASE_TREE) {
+    int64_t latest_ns = session->round_started_ns + c->config.draft_timeout_ms * OR_NS_PER_MS;
+    bool joined = or_drafting_join(c, session) && or_clock_now(c->clock) < latest_ns;
+    if (joined || session->phase != OR_PHASE_TREE) {
         session->phase = OR_PHASE_TREE;
         session->deadline_ns = or_coordinator_after_ms(c, c->config.draft_timeout_ms);
     }
@@ -203,7 +207,7 @@ void or_round_on_tree(or_coordinator_t *c, or_csession_t *session, or_seat_t *se
     }
     session->stats.draft_passes += tree->passes;
     seat->misfits = 0;
-    seat->awaited = false;
+    or_drafting_end_wait(c, seat);
     seat->nudge_ns = OR_TIME_NEVER;
     judge_if_complete(c, session);
 }
@@ -290,7 +294,8 @@ static void count_end(or_coordinator_t *c, const or_csession_t *session)
 void or_round_finish(or_coordinator_t *c, or_csession_t *session)
 {
     session->phase = OR_PHASE_DONE;
-    session->deadline_ns = or_clock_now(c->clock) + KEEP_DONE_NS;
+    session->done_ns = or_clock_now(c->clock);
+    session->deadline_ns = session->done_ns + KEEP_DONE_NS;
     session->stats.elapsed_us = (uint64_t)(or_clock_now(c->clock) - session->started_ns) / 1000;
     count_end(c, session);
     const char *reason = or_finish_name(session->finish);

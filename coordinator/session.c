@@ -248,6 +248,7 @@ or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_p
         or_csession_destroy(&session);
         return status;
     }
+    session->owner_hash = or_owner_hash(owner);
     session->stats.prompt_tokens = session->prompt_length;
     *session_p = session;
     return OR_OK;
@@ -299,6 +300,16 @@ uint64_t or_csession_draft_key(const or_csession_t *session, uint32_t n)
 const char *or_csession_owner(const or_csession_t *session)
 {
     return session->terms.open.owner;
+}
+
+// FNV-1a, 64 bits.
+uint64_t or_owner_hash(const char *owner)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const char *at = owner; *at != '\0'; at++) {
+        hash = (hash ^ (uint8_t)*at) * UINT64_C(0x100000001b3);
+    }
+    return hash;
 }
 
 uint32_t or_csession_written(const or_csession_t *session)

@@ -19,8 +19,8 @@
 #include "proto/token_log.h"
 
 #define OR_SEATS_MAX 4u
-#define OR_UNFIT_MAX 4u
-#define OR_RESTING_MAX 4u
+#define OR_UNFIT_MAX 16u
+#define OR_RESTING_MAX 16u
 #define OR_ARITH_BYTES 64
 
 typedef enum { OR_PHASE_WAITING, OR_PHASE_TREE, OR_PHASE_VERDICT, OR_PHASE_DONE } or_phase_t;
@@ -37,6 +37,8 @@ typedef struct {
     or_vocab_method_t vocab_method; // how its vocabulary meets the target\'s
     or_translator_t *translator;    // to and from its vocabulary; NULL: it has the target's
     bool awaited;                   // its tree is due in this round
+    int64_t awaited_ns;             // since when; after that, since when it is late
+    int64_t waited_ns;              // how long this round waited for it
     bool late;                      // it let a round pass: not waited for until it speaks
     bool drafted;                   // what follows is its tree for this round; else that is empty
     or_token_tree_t *tree;
@@ -46,6 +48,7 @@ typedef struct {
     int64_t nudge_ns;    // when to remind it of the round; OR_TIME_NEVER
     int64_t replayed_ns; // when it was last sent the whole prefix on request
     int64_t mapped_ns;   // and its map
+    uint64_t nagged;     // the last round in which it asked too often
     uint64_t link_bytes; // of its link when it joined
 } or_seat_t;
 
@@ -59,6 +62,7 @@ typedef struct {
     or_peer_t client;
     uint64_t request;
     or_terms_t terms; // as the verifier gets them
+    uint64_t owner_hash;
     bool plain;
     uint32_t max_tokens; // 0: no bound
     uint64_t seed;
@@ -82,6 +86,7 @@ typedef struct {
     // The round.
     uint64_t round;
     int64_t round_started_ns;
+    int64_t asked_ns; // when the verifier was, first
     uint32_t *tree_tokens,
         *tree_back; // what the verifier was sent; OR_TREE_NODES_MAX entries, owned
     uint32_t tree_count;
@@ -105,20 +110,20 @@ typedef struct {
     uint32_t seat_count; // for good once the first drafter has joined; 0 before
     uint32_t joined;     // drafters so far
     or_merge_t *merge;   // the seats' trees into what the verifier was sent; multi only
-    // Drafters that cannot serve this session; when there is no room for more, it goes without.
+    // Drafters that cannot serve this session: the last few.
     or_peer_t unfit[OR_UNFIT_MAX];
-    uint32_t unfit_count;
-    // Drafters that were no use to it, and when each may try again: the last few.
+    uint32_t unfit_count; // so far
+    // Drafters that were busy or no use to it, and when each may try again: the last few.
     struct {
         or_peer_t drafter;
         int64_t until_ns;
     } resting[OR_RESTING_MAX];
-    uint32_t rests;    // so far
-    int64_t rejoin_ns; // a busy drafter asked for a pause
+    uint32_t rests; // so far
 
     or_generate_stats_t stats;
     bool begun;         // the verifier was told of it
     int64_t started_ns; // arrival; of the work, once it has begun
+    int64_t done_ns;    // when it ended
 } or_csession_t;
 
 // A session of `owner` (copied) from a request: tokenises, checks sampling and methods, draws a seed if
@@ -137,6 +142,8 @@ uint64_t or_csession_draft_key(const or_csession_t *session, uint32_t n);
 
 // Whose text it is.
 const char *or_csession_owner(const or_csession_t *session);
+// Owners are looked up by it.
+uint64_t or_owner_hash(const char *owner);
 
 // Tokens of the completion.
 uint32_t or_csession_written(const or_csession_t *session);

@@ -26,6 +26,7 @@ void or_trees_clear(or_csession_t *session)
 {
     for (uint32_t i = 0; i < session->seat_count; i++) {
         or_trees_drop(session, &session->seats[i]);
+        session->seats[i].waited_ns = 0;
     }
 }
 

@@ -131,15 +131,20 @@ void or_round_on_misfit(or_coordinator_t *c, or_csession_t *session, or_seat_t *
     }
 }
 
-// It asks to be brought up to date: not more often than that can help. Tells whether to answer.
-static bool may_ask(or_coordinator_t *c, or_csession_t *session, const or_seat_t *seat,
+// It asks to be brought up to date: not more often than that can help. Tells whether to answer. To have
+// lost a session is no offence: who holds few says so to every message for one. The rest is held against
+// it once a round, however many messages were on the way.
+static bool may_ask(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat, uint32_t code,
                     int64_t *last_ns)
 {
     if (or_round_may_replay(c, last_ns)) {
         session->stats.resyncs++;
         return true;
     }
-    or_coordinator_offend(c, seat->peer, OR_OFFENCE_NAGGING);
+    if (code != OR_WIRE_UNKNOWN_SESSION && seat->nagged != session->round) {
+        seat->nagged = session->round;
+        or_coordinator_offend(c, seat->peer, OR_OFFENCE_NAGGING);
+    }
     return false;
 }
 
@@ -152,7 +157,7 @@ void or_round_on_drafter_error(or_coordinator_t *c, or_csession_t *session, or_s
     switch (error->code) {
     case OR_WIRE_UNKNOWN_SESSION:
     case OR_WIRE_NEED_PREFIX:
-        if (may_ask(c, session, seat, &seat->replayed_ns)) {
+        if (may_ask(c, session, seat, error->code, &seat->replayed_ns)) {
             if (error->code == OR_WIRE_UNKNOWN_SESSION) {
                 or_drafting_open(c, session, seat);
             }
@@ -160,16 +165,15 @@ void or_round_on_drafter_error(or_coordinator_t *c, or_csession_t *session, or_s
         }
         break;
     case OR_WIRE_NEED_MAP:
-        if (may_ask(c, session, seat, &seat->mapped_ns)) {
+        if (may_ask(c, session, seat, error->code, &seat->mapped_ns)) {
             or_drafting_send_map(c, session, seat);
             or_drafting_open(c, session, seat);
             or_drafting_send_prefix(c, session, seat, true);
         }
         break;
     case OR_WIRE_BUSY:
-        session->rejoin_ns =
-            or_coordinator_after_ms(c, error->retry_ms > 0 ? error->retry_ms : c->config.retry_ms);
-        or_drafting_leave(c, session, seat);
+        or_drafting_pause(c, session, seat,
+                          error->retry_ms > 0 ? error->retry_ms : c->config.retry_ms);
         or_round_go_on(c, session);
         break;
     case OR_WIRE_FAILED:

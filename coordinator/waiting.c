@@ -6,30 +6,42 @@
 
 // ---- counting ----
 
-static bool is_of(const or_csession_t *session, const char *owner)
+// The owner's place in the table, or the free one where it belongs.
+static or_owner_count_t *find_owner(const or_coordinator_t *c, const char *owner, uint64_t hash)
 {
-    return owner == NULL || strcmp(or_csession_owner(session), owner) == 0;
+    uint32_t mask = c->owner_places - 1;
+    uint32_t at = (uint32_t)hash & mask;
+    while (c->owners[at].owner != NULL && strcmp(c->owners[at].owner, owner) != 0) {
+        at = (at + 1) & mask;
+    }
+    return &c->owners[at];
 }
 
-// Sessions that the verifier works for; NULL: of all owners.
-static uint32_t count_live(const or_coordinator_t *c, const char *owner)
+static or_owner_count_t *owner_of(const or_coordinator_t *c, const or_csession_t *session)
 {
-    uint32_t live = 0;
-    for (uint32_t i = 0; i < c->places; i++) {
-        const or_csession_t *session = c->sessions[i];
-        live += session != NULL && or_csession_is_live(session) && is_of(session, owner);
-    }
-    return live;
+    return find_owner(c, or_csession_owner(session), session->owner_hash);
 }
 
-static uint32_t count_waiting(const or_coordinator_t *c, const char *owner)
+// Count what every owner has, in one pass; returns what all have together. Names are borrowed from the
+// sessions: good until one is destroyed.
+static or_owner_count_t count_owners(const or_coordinator_t *c)
 {
-    uint32_t waiting = 0;
+    or_owner_count_t all = {0};
+    memset(c->owners, 0, c->owner_places * sizeof *c->owners);
     for (uint32_t i = 0; i < c->places; i++) {
         const or_csession_t *session = c->sessions[i];
-        waiting += session != NULL && session->phase == OR_PHASE_WAITING && is_of(session, owner);
+        if (session == NULL || session->phase == OR_PHASE_DONE) {
+            continue;
+        }
+        or_owner_count_t *count = owner_of(c, session);
+        bool waits = session->phase == OR_PHASE_WAITING;
+        count->owner = or_csession_owner(session);
+        count->waiting += waits;
+        count->live += !waits;
+        all.waiting += waits;
+        all.live += !waits;
     }
-    return waiting;
+    return all;
 }
 
 // More sessions than the verifier holds would evict each other's caches in every round.
@@ -40,10 +52,11 @@ static uint32_t places_of(const or_coordinator_t *c)
     return verifier > 0 && verifier < places ? verifier : places;
 }
 
-static bool has_room(const or_coordinator_t *c, const char *owner)
+static bool has_room(const or_coordinator_t *c, const or_owner_count_t *all,
+                     const or_owner_count_t *owner)
 {
     uint32_t share = c->config.sessions_per_owner_max;
-    return count_live(c, NULL) < places_of(c) && (share == 0 || count_live(c, owner) < share);
+    return all->live < places_of(c) && (share == 0 || owner->live < share);
 }
 
 static bool all_there(const or_coordinator_t *c, bool plain)
@@ -68,7 +81,7 @@ static or_csession_t *last_of_longest(const or_coordinator_t *c, uint32_t more_t
         if (session == NULL || session->phase != OR_PHASE_WAITING) {
             continue;
         }
-        uint32_t waiting = count_waiting(c, or_csession_owner(session));
+        uint32_t waiting = owner_of(c, session)->waiting;
         bool later = last != NULL && waiting == longest && session->started_ns > last->started_ns;
         if (waiting > longest || later) {
             longest = waiting;
@@ -81,21 +94,22 @@ static or_csession_t *last_of_longest(const or_coordinator_t *c, uint32_t more_t
 static uint32_t say_busy(const or_coordinator_t *c, uint32_t before, char *why, size_t capacity)
 {
     uint32_t retry_ms = or_admission_retry_ms(&c->admission, before, places_of(c));
-    snprintf(why, capacity, "busy: %u requests wait; retry after %.1f s", before,
-             (double)retry_ms / 1000);
+    snprintf(why, capacity, "busy: %u request%s; retry after %.1f s", before,
+             before == 1 ? " waits" : "s wait", (double)retry_ms / 1000);
     return retry_ms;
 }
 
 bool or_waiting_admit(or_coordinator_t *c, const char *owner, bool plain, uint32_t *retry_ms,
                       char *why, size_t capacity)
 {
-    uint32_t waiting = count_waiting(c, NULL);
-    if (waiting < c->config.waiting_max || (all_there(c, plain) && has_room(c, owner))) {
+    const or_owner_count_t all = count_owners(c);
+    const or_owner_count_t *own = find_owner(c, owner, or_owner_hash(owner));
+    if (all.waiting < c->config.waiting_max || (all_there(c, plain) && has_room(c, &all, own))) {
         return true;
     }
-    *retry_ms = say_busy(c, waiting, why, capacity);
+    *retry_ms = say_busy(c, all.waiting, why, capacity);
     // A full queue drops from its longest part (stochastic fairness queueing: McKenney 1990).
-    or_csession_t *other = last_of_longest(c, count_waiting(c, owner) + 1);
+    or_csession_t *other = last_of_longest(c, own->waiting + 1);
     if (other == NULL) {
         return false;
     }
@@ -137,7 +151,8 @@ void or_waiting_begin(or_coordinator_t *c, or_csession_t *session)
         or_round_finish(c, session);
         return;
     }
-    if (!or_waiting_all_there(c, session) || !has_room(c, or_csession_owner(session))) {
+    const or_owner_count_t all = count_owners(c);
+    if (!or_waiting_all_there(c, session) || !has_room(c, &all, owner_of(c, session))) {
         return;
     }
     if (check_beginning(c, session) != OR_OK) {
@@ -151,24 +166,24 @@ void or_waiting_begin(or_coordinator_t *c, or_csession_t *session)
 // NULL if there is none.
 static or_csession_t *next_waiting(const or_coordinator_t *c)
 {
+    const or_owner_count_t all = count_owners(c);
     or_csession_t *next = NULL;
     uint32_t fewest = 0;
-    uint32_t share = c->config.sessions_per_owner_max;
     for (uint32_t i = 0; i < c->places; i++) {
         or_csession_t *session = c->sessions[i];
         if (session == NULL || session->phase != OR_PHASE_WAITING ||
             !or_waiting_all_there(c, session)) {
             continue;
         }
-        uint32_t live = count_live(c, or_csession_owner(session));
-        if (share > 0 && live >= share) {
+        const or_owner_count_t *owner = owner_of(c, session);
+        if (!has_room(c, &all, owner)) {
             continue;
         }
-        bool better = next == NULL || live < fewest ||
-                      (live == fewest && session->started_ns < next->started_ns);
+        bool better = next == NULL || owner->live < fewest ||
+                      (owner->live == fewest && session->started_ns < next->started_ns);
         if (better) {
             next = session;
-            fewest = live;
+            fewest = owner->live;
         }
     }
     return next;
@@ -177,7 +192,7 @@ static or_csession_t *next_waiting(const or_coordinator_t *c)
 void or_waiting_begin_all(or_coordinator_t *c)
 {
     or_csession_t *next = next_waiting(c);
-    while (next != NULL && count_live(c, NULL) < places_of(c)) {
+    while (next != NULL) {
         or_waiting_begin(c, next); // it has what it needs: it begins or fails, but waits no more
         next = next_waiting(c);
     }

@@ -260,6 +260,123 @@ static void a_drafter_serves_its_owner_alone(void **state)
     leave(&b);
 }
 
+// It gets no more sessions than it holds, and the next as soon as one is over.
+static void a_drafter_gets_no_more_sessions_than_it_said(void **state)
+{
+    world_t *w = *state;
+    uint64_t hash = or_vocab_hash(w->vocab);
+    join_usual(w);
+    leave(&w->drafter);
+    run(w, 11000); // a silence
+    join(w, &w->drafter,
+         (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = hash, .sessions_max = 1});
+    run(w, 5);
+    w->slow = true;
+    ask(w, usual_request(40));
+    run(w, 2);
+    or_session_id_t first = w->session;
+    or_generate_request_t request = usual_request(20);
+    request.request = 2;
+    ask(w, request);
+    run(w, 2);
+    assert_int_equal(w->heard[0].opens, 1);
+    assert_int_equal(w->verifier_opens, 2); // plainly, at once
+    cancel(w, &w->client, first);
+    w->slow = false;
+    run(w, 1100); // the verifier is asked again
+    assert_int_equal(w->heard[0].opens, 2);
+    assert_int_equal(w->session.value, first.value + 2);
+}
+
+static void who_decodes_plainly_for_lack_of_a_place_is_told(void **state)
+{
+    world_t *w = *state;
+    uint64_t hash = or_vocab_hash(w->vocab);
+    join(w, &w->verifier,
+         (or_hello_t){.role = OR_ROLE_VERIFIER, .vocab_hash = hash, .model_hash = TARGET});
+    join(w, &w->drafter,
+         (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = hash, .sessions_max = 1});
+    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT});
+    run(w, 5);
+    ask(w, usual_request(40));
+    run(w, 2);
+    or_generate_request_t request = usual_request(3);
+    request.request = 2;
+    ask(w, request);
+    run(w, 10);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_non_null(strstr(w->note, "as many sessions as it takes"));
+}
+
+// An end that its client may have missed is kept from others' requests for a while, not from its own.
+static void an_end_is_kept_until_its_client_can_have_asked_for_it(void **state)
+{
+    world_t *w = *state;
+    edge_t b = {0};
+    join_owners(w, &b);
+    for (uint64_t id = 1; id <= 9; id++) { // seven places
+        ask_plain(w, &w->client, id, 1);
+        assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    }
+    ask_plain(w, &b, 20, 1);
+    hear_as_client(w, &b);
+    assert_int_equal(w->end.error_code, OR_WIRE_BUSY);
+    assert_true(w->retry_ms > 0);
+    const or_message_t resume = {.type = OR_MSG_RESUME, .body.resume = {.request = 3}};
+    assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &resume), OR_OK);
+    run(w, 2);
+    assert_int_equal(w->end.request, 3);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    run_hearing(w, &b, 10000);
+    ask_plain(w, &b, 21, 1);
+    hear_as_client(w, &b);
+    assert_int_equal(w->end.request, 21);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    leave(&b);
+}
+
+// What its own client does not need any more makes room at once.
+static void an_end_that_arrived_makes_room(void **state)
+{
+    world_t *w = *state;
+    edge_t b = {0};
+    join_owners(w, &b);
+    for (uint64_t id = 1; id <= 9; id++) {
+        ask_plain(w, &w->client, id, 1);
+        cancel(w, &w->client, w->end_session);
+    }
+    ask_plain(w, &b, 20, 1);
+    hear_as_client(w, &b);
+    assert_int_equal(w->end.request, 20);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    leave(&b);
+}
+
+static void a_flood_of_requests_is_told_to_come_back(void **state)
+{
+    world_t *w = *state;
+    edge_t b = {0};
+    join_owners(w, &b);
+    w->slow = true;
+    for (uint64_t id = 1; id <= 600; id++) {
+        or_generate_request_t request = usual_request(1);
+        request.plain = true;
+        request.request = id;
+        ask_through(&w->client, request);
+        if (id % 100 == 0) {
+            run(w, 0);
+        }
+    }
+    assert_string_equal(w->error, "busy: too many requests at once from one client; retry after "
+                                  "0.5 s");
+    assert_in_range(w->retry_ms, 500, 1000);
+    ask_plain(w, &b, 700, 1);
+    run_hearing(w, &b, 5);
+    assert_in_range(w->end.request, 3, 5); // the other is heard as ever: this one made room for it
+    assert_non_null(strstr(w->error, "requests wait"));
+    leave(&b);
+}
+
 static void a_name_that_is_too_long_is_refused(void **state)
 {
     world_t *w = *state;
@@ -318,6 +435,11 @@ int main(void)
         NARROW(a_client_that_is_gone_is_forgotten_waiting_or_not),
         NARROW(a_new_verifier_gets_all_that_is_live),
         NARROW(a_drafter_serves_its_owner_alone),
+        NARROW(a_drafter_gets_no_more_sessions_than_it_said),
+        NARROW(who_decodes_plainly_for_lack_of_a_place_is_told),
+        NARROW(an_end_is_kept_until_its_client_can_have_asked_for_it),
+        NARROW(an_end_that_arrived_makes_room),
+        NARROW(a_flood_of_requests_is_told_to_come_back),
         NARROW(a_name_that_is_too_long_is_refused),
         NARROW(whoever_asks_hears_how_things_stand),
     };

@@ -199,7 +199,7 @@ static or_status_t check(const config_t *config)
 
 static int run(int argc, char **argv)
 {
-    config_t config = {.nodes_max = OR_TREE_NODES_MAX, .sessions_max = 16};
+    config_t config = {.nodes_max = OR_TREE_NODES_MAX, .sessions_max = 64};
     or_options_next_t next;
     or_log_level_t level = OR_LOG_INFO;
     or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);

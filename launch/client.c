@@ -89,6 +89,15 @@ void or_client_destroy(or_client_t **client_p)
     }
 }
 
+static void send_cancel(or_client_t *client, or_session_id_t session, const char *reason)
+{
+    const or_message_t message = {
+        .type = OR_MSG_CANCEL, .session = session, .body.cancel = {.reason = reason}};
+    if (or_link_send(client->link, OR_PEER_HUB, &message) != OR_OK) {
+        or_log(OR_LOG_DEBUG, "cancelling: %s", or_error_text());
+    }
+}
+
 // Say what we want: the whole request, or what is missing of it.
 static void ask(or_client_t *client)
 {
@@ -114,13 +123,8 @@ static void ask(or_client_t *client)
 
 void or_client_cancel(or_client_t *client)
 {
-    const or_message_t message = {.type = OR_MSG_CANCEL,
-                                  .session = client->session,
-                                  .body.cancel = {.reason = "interrupted by the user"}};
     client->cancelled = true;
-    if (or_link_send(client->link, OR_PEER_HUB, &message) != OR_OK) {
-        or_log(OR_LOG_DEBUG, "cancelling: %s", or_error_text());
-    }
+    send_cancel(client, client->session, "interrupted by the user");
 }
 
 // The coordinator has no place for it now. True: it will be asked again, by another number, so that the
@@ -155,13 +159,25 @@ static bool is_busy(const or_client_t *client, const or_generate_delta_t *delta)
            delta->retry_ms > 0 && client->tokens == 0;
 }
 
+// About a request that was given up for another: where it found a place after all, it writes for nobody.
+static void take_old_delta(or_client_t *client, or_session_id_t session,
+                           const or_generate_delta_t *delta)
+{
+    if (session.value != 0 && delta->finish == OR_FINISH_NONE) {
+        send_cancel(client, session, "asked for anew");
+    }
+}
+
 // Leave in the delta only what is new. OR_ERR_AGAIN if that is nothing, or if something before it
 // is missing.
 static or_status_t take_delta(or_client_t *client, or_message_t *message)
 {
     or_generate_delta_t *delta = &message->body.generate_delta;
-    if (delta->request != client->request.request ||
-        (is_busy(client, delta) && rest(client, delta))) {
+    if (delta->request != client->request.request) {
+        take_old_delta(client, message->session, delta);
+        return OR_ERR_AGAIN;
+    }
+    if (is_busy(client, delta) && rest(client, delta)) {
         return OR_ERR_AGAIN;
     }
     client->begun = true;
@@ -184,6 +200,9 @@ static or_status_t take_delta(or_client_t *client, or_message_t *message)
     client->tokens += delta->count;
     client->text_bytes += delta->text_bytes;
     client->ended = delta->finish != OR_FINISH_NONE;
+    if (client->ended && client->session.value != 0) {
+        send_cancel(client, client->session, "all is here"); // the coordinator may forget it
+    }
     bool news = delta->count > 0 || delta->text_bytes > 0 || delta->finish != OR_FINISH_NONE;
     return news ? OR_OK : OR_ERR_AGAIN;
 }

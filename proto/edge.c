@@ -124,6 +124,8 @@ or_status_t or_edge_process_run(or_edge_process_t *process, int64_t (*turn)(void
         }
         or_link_wait(process->link, due);
     }
+    const or_message_t good_bye = {.type = OR_MSG_CANCEL, .body.cancel = {.reason = "stopped"}};
+    (void)or_link_send(process->link, OR_PEER_HUB, &good_bye); // lost, it costs a silence
     return OR_OK;
 }
 

@@ -83,13 +83,22 @@ static void remove_peer(or_link_t *link, peer_t *peer)
     *peer = link->peers[--link->count];
 }
 
-// Of the peers that never greeted, the one silent for longest; NULL if all have.
+// Who is to be forgotten first: not who is ignored, or it would be heard again; then the one silent for
+// longer.
+static bool is_nearer_oblivion(const peer_t *a, const peer_t *b, int64_t now)
+{
+    bool a_ignored = now < a->ignored_until_ns, b_ignored = now < b->ignored_until_ns;
+    return a_ignored != b_ignored ? b_ignored : a->heard_ns < b->heard_ns;
+}
+
+// Of the peers that have not greeted, the one to forget first; NULL if all have.
 static peer_t *oldest_stranger(or_link_t *link)
 {
+    int64_t now = now_of(link);
     peer_t *oldest = NULL;
     for (size_t i = 0; i < link->count; i++) {
         peer_t *peer = &link->peers[i];
-        if (!peer->greeted && (oldest == NULL || peer->heard_ns < oldest->heard_ns)) {
+        if (!peer->greeted && (oldest == NULL || is_nearer_oblivion(peer, oldest, now))) {
             oldest = peer;
         }
     }

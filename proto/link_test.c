@@ -531,6 +531,33 @@ static void a_crowd_of_strangers_keeps_nobody_out(void **context)
     assert_int_equal(fixture->hub.lost, 1); // the edge that was stopped
 }
 
+// More strangers than a link watches, and again: who is ignored is remembered, however long silent.
+static void a_crowd_of_strangers_makes_nobody_heard_again(void **context)
+{
+    fixture_t *fixture = *context;
+    party_t *hub = &fixture->hub;
+    static or_channel_t *strangers[1100];
+    run(fixture, INTERVAL_NS);
+    send_evicted(&fixture->edges[0], 1);
+    run(fixture, 2 * OR_NS_PER_MS);
+    int hellos = hub->seen[OR_MSG_HELLO];
+    or_link_ignore(hub->link, hub->from, fixture->clock.now_ns + 10 * SILENCE_NS);
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        assert_int_equal(or_network_edge(fixture->network, &strangers[i]), OR_OK);
+        assert_int_equal(or_channel_send(strangers[i], OR_PEER_HUB, (const uint8_t *)"?", 1),
+                         OR_OK);
+    }
+    fixture->clock.now_ns += OR_NS_PER_MS;
+    for (int i = 0; i < 20; i++) {
+        turn(fixture, hub);
+    }
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        or_channel_destroy(&strangers[i]);
+    }
+    run(fixture, 3 * SILENCE_NS); // it greets again and again
+    assert_int_equal(hub->seen[OR_MSG_HELLO], hellos);
+}
+
 static void a_link_needs_an_interval(void **context)
 {
     fixture_t *fixture = *context;
@@ -563,6 +590,7 @@ int main(void)
         WITH_WORLD(forgotten_peers_are_not_missed),
         WITH_WORLD(an_owner_that_was_busy_loses_nobody),
         WITH_WORLD(a_crowd_of_strangers_keeps_nobody_out),
+        WITH_WORLD(a_crowd_of_strangers_makes_nobody_heard_again),
         WITH_WORLD(a_link_needs_an_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

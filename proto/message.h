@@ -190,8 +190,10 @@ typedef struct {
     uint32_t draft_nodes; // as in or_prefix_t
 } or_verdict_t;
 
+// The session is over: forget it. With session 0, from any peer: good-bye, and nobody needs to wait for
+// its silence.
 typedef struct {
-    const char *reason; // the session is over; forget it
+    const char *reason;
 } or_cancel_t;
 
 // Send me the vocabulary with this or_vocab_hash. Coordinator to drafter (its own), and drafter to

@@ -17,6 +17,8 @@
 #define TOKENS 24
 #define CROWD 8
 #define LIMIT_S 600
+#define STALL_NS (950 * OR_NS_PER_MS) // a round waits for a second
+#define US_PER_S 1000000u
 #define PROMPT "There was once a king who"
 
 static sim_model_t target, draft;
@@ -46,6 +48,14 @@ typedef struct {
     or_link_t *link;
     uint64_t random;
     bool only_useless; // well-formed trees of guesses that never come true
+    bool stalls;       // empty trees, just in time
+    struct {
+        or_session_id_t session;
+        uint64_t round, hash;
+        uint32_t length;
+        int64_t at_ns; // 0: sent
+    } due[4 * CROWD];  // one a session; those that are over are overwritten
+    uint32_t next_due;
     uint32_t trees;
     bool cut_off;
 } offender_t;
@@ -95,11 +105,47 @@ static void misbehave(offender_t *o, or_session_id_t session, uint64_t round, ui
     }
 }
 
-static void take(offender_t *o, const or_message_t *message)
+// Its answer to this round, later.
+static void put_off(offender_t *o, or_session_id_t session, uint64_t round, uint32_t length,
+                    uint64_t hash, int64_t now_ns)
+{
+    uint32_t at = 0;
+    while (at < 4 * CROWD && o->due[at].session.value != session.value) {
+        at++;
+    }
+    at = at < 4 * CROWD ? at : o->next_due++ % (4 * CROWD);
+    if (o->due[at].session.value == session.value && o->due[at].round == round) {
+        return; // reminded
+    }
+    o->due[at].session = session;
+    o->due[at].round = round;
+    o->due[at].length = length;
+    o->due[at].hash = hash;
+    o->due[at].at_ns = now_ns + STALL_NS;
+}
+
+static void answer_at_last(offender_t *o, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < 4 * CROWD; i++) {
+        if (o->due[i].at_ns != 0 && now_ns >= o->due[i].at_ns) {
+            o->due[i].at_ns = 0;
+            send_guesses(o, o->due[i].session, o->due[i].round, o->due[i].length, o->due[i].hash,
+                         0);
+        }
+    }
+}
+
+static void take(offender_t *o, const or_message_t *message, int64_t now_ns)
 {
     const or_prefix_t *prefix = &message->body.prefix;
     const or_verdict_t *verdict = &message->body.verdict;
-    if (message->type == OR_MSG_PREFIX) {
+    if (message->type == OR_MSG_PREFIX && o->stalls) {
+        put_off(o, message->session, prefix->round, prefix->start + prefix->count, prefix->hash,
+                now_ns);
+    } else if (message->type == OR_MSG_VERDICT && o->stalls) {
+        put_off(o, message->session, verdict->round + 1,
+                verdict->base_length + verdict->accepted_count + 1, verdict->hash, now_ns);
+    } else if (message->type == OR_MSG_PREFIX) {
         misbehave(o, message->session, prefix->round, prefix->start + prefix->count, prefix->hash,
                   prefix->draft_nodes > 0 ? prefix->draft_nodes : 16);
     } else if (message->type == OR_MSG_VERDICT) {
@@ -130,10 +176,11 @@ static void offend(sim_t *sim, void *context)
     or_message_t message;
     while (or_link_receive(o->link, &event, &from, &message) == OR_OK) {
         if (event == OR_LINK_MESSAGE) {
-            take(o, &message);
+            take(o, &message, sim_now_ns(sim));
             or_message_fini(&message);
         }
     }
+    answer_at_last(o, sim_now_ns(sim));
     or_link_tick(o->link);
 }
 
@@ -232,6 +279,31 @@ static void bad_guesses_change_no_text(void **state)
     assert_false(offender.cut_off);
 }
 
+// It answers every round just before it would be given up on, with nothing: it costs a text a few waits at
+// first, then, known for it, one, then none.
+static void one_that_holds_rounds_up_is_soon_left(void **state)
+{
+    (void)state;
+    offender_t offender = {.stalls = true};
+    const sim_config_t config = {.seed = 1,
+                                 .faults = quiet,
+                                 .target = &target,
+                                 .draft = &draft,
+                                 .guest = offend,
+                                 .guest_context = &offender};
+    sim_t *sim = sim_create(&config);
+    uint64_t first_us = serve_crowd(sim, CROWD / 2);
+    uint64_t last_us = first_us;
+    for (int wave = 0; wave < 4; wave++) {
+        last_us = serve_crowd(sim, CROWD / 2);
+    }
+    send_home(&offender);
+    sim_destroy(sim);
+    assert_true(offender.trees > 0);
+    assert_true(first_us < CROWD / 2 * 5 * US_PER_S);
+    assert_true(last_us < CROWD / 2 * US_PER_S / 2);
+}
+
 static void a_crowd_beyond_the_queue_is_served_in_the_end(void **state)
 {
     (void)state;
@@ -248,6 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hostile_drafter_is_cut_off_and_harms_nobody),
         cmocka_unit_test(bad_guesses_change_no_text),
+        cmocka_unit_test(one_that_holds_rounds_up_is_soon_left),
         cmocka_unit_test(a_crowd_beyond_the_queue_is_served_in_the_end),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
