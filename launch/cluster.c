@@ -1,9 +1,11 @@
 #include "launch/cluster.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,7 @@
 #define PAUSE_FORGOTTEN_NS (10 * OR_NS_PER_S) // of life: it did start
 #define FAILED_STARTS_MAX 3                   // of the verifier in a row
 #define FOLDER_BYTES 512
+#define READY_FILE "verifier-of-%d.ready"
 #define MPIRUN_PATIENCE_NS (3 * OR_NS_PER_S)  // for it to end its ranks and remove what they shared
 #define UNDO_PATIENCE_NS (500 * OR_NS_PER_MS) // for the others to end when one cannot be started
 
@@ -41,6 +44,7 @@ typedef struct {
     int64_t restart_at_ns;  // OR_TIME_NEVER if none is due
     int64_t pause_ns;       // before the next restart
     bool joined;            // of the verifier, if it may be restarted: since it was started last
+    bool served;            // of the drafter: it lived longer than one that is refused ever does
     unsigned failed_starts; // in a row that ended without joining
 } worker_t;
 
@@ -102,48 +106,6 @@ static or_status_t fail_ended(const or_process_t *child, int wait_status)
     return or_fail(OR_ERR_UNREACHABLE, "%s", sentence);
 }
 
-static or_status_t start_coordinator(or_cluster_t *cluster)
-{
-    int ready[2];
-    char ready_fd[16];
-    int wait_status;
-    const struct timespec pause = {0, 10 * OR_NS_PER_MS};
-    or_process_t *child = &cluster->children[COORDINATOR];
-    if (pipe2(ready, O_CLOEXEC) != 0) {
-        return or_fail(OR_ERR_IO, "cannot create a pipe: %s", strerror(errno));
-    }
-    snprintf(ready_fd, sizeof ready_fd, "%d", ready[1]);
-    // Without this the first rounds of a text would not wait for a drafter that is still loading
-    // its model.
-    bool expect = cluster->config.draft_model != NULL && !cluster->config.restart;
-    const char *args[] = {"-m",
-                          cluster->config.model,
-                          "--listen",
-                          cluster->config.listen,
-                          "--ready-fd",
-                          ready_fd,
-                          "--log-level",
-                          cluster->config.log_level,
-                          expect ? "--expect-drafter" : NULL,
-                          NULL};
-    or_status_t status =
-        or_process_start(child, "outrider-coordinator", args, cluster->config.show_logs, ready[1]);
-    close(ready[1]);
-    if (status == OR_OK) {
-        status = read_endpoint(cluster, ready[0]);
-        // A closed pipe mostly means that it ended or is about to: its own words are better then.
-        for (int i = 0; status == OR_ERR_UNREACHABLE && i < ENDING_LOOKS; i++) {
-            if (or_process_ended(child, &wait_status)) {
-                status = fail_ended(child, wait_status);
-                break;
-            }
-            nanosleep(&pause, NULL);
-        }
-    }
-    close(ready[0]);
-    return status;
-}
-
 // A command line that grows; numbers are kept beside it.
 typedef struct {
     const char *words[ARGS_MAX + 1]; // ends with NULL
@@ -167,6 +129,49 @@ static void add_number(args_t *args, const char *option, uint64_t number)
     add(args, option, text);
 }
 
+static or_status_t start_coordinator(or_cluster_t *cluster)
+{
+    int ready[2];
+    char ready_fd[16];
+    int wait_status;
+    const struct timespec pause = {0, 10 * OR_NS_PER_MS};
+    const or_cluster_config_t *config = &cluster->config;
+    or_process_t *child = &cluster->children[COORDINATOR];
+    args_t args = {0};
+    if (pipe2(ready, O_CLOEXEC) != 0) {
+        return or_fail(OR_ERR_IO, "cannot create a pipe: %s", strerror(errno));
+    }
+    snprintf(ready_fd, sizeof ready_fd, "%d", ready[1]);
+    add(&args, "-m", config->model);
+    add(&args, "--listen", config->listen);
+    add(&args, "--ready-fd", ready_fd);
+    add(&args, "--log-level", config->log_level);
+    add_number(&args, "--sessions-max", config->sessions_max);
+    add_number(&args, "--owner-sessions-max", config->owner_sessions_max);
+    add_number(&args, "--queue-max", config->queue_max);
+    // Without this the first rounds of a text would not wait for a drafter that is still loading
+    // its model.
+    if (config->draft_model != NULL && !config->restart) {
+        add(&args, "--expect-drafter", NULL);
+    }
+    or_status_t status =
+        or_process_start(child, "outrider-coordinator", args.words, config->show_logs, ready[1]);
+    close(ready[1]);
+    if (status == OR_OK) {
+        status = read_endpoint(cluster, ready[0]);
+        // A closed pipe mostly means that it ended or is about to: its own words are better then.
+        for (int i = 0; status == OR_ERR_UNREACHABLE && i < ENDING_LOOKS; i++) {
+            if (or_process_ended(child, &wait_status)) {
+                status = fail_ended(child, wait_status);
+                break;
+            }
+            nanosleep(&pause, NULL);
+        }
+    }
+    close(ready[0]);
+    return status;
+}
+
 static void add_common(or_cluster_t *cluster, args_t *args, const char *model, uint32_t threads)
 {
     add(args, "-m", model);
@@ -174,6 +179,7 @@ static void add_common(or_cluster_t *cluster, args_t *args, const char *model, u
     add(args, "--log-level", cluster->config.log_level);
     add_number(args, "-t", threads);
     add_number(args, "-c", cluster->config.context);
+    add_number(args, "--sessions-max", cluster->config.sessions_max);
 }
 
 static or_status_t start_drafter(or_cluster_t *cluster)
@@ -231,8 +237,9 @@ static or_status_t start_verifier(or_cluster_t *cluster)
         unlink(cluster->ready_file); // of one that was killed
         add(&args, "--ready-file", cluster->ready_file);
     }
-    return or_process_start_at(&cluster->children[VERIFIER], name, several ? mpirun : program,
-                               args.words, config->show_logs, -1);
+    or_process_t *child = &cluster->children[VERIFIER];
+    return several ? or_process_start_kept(child, name, mpirun, args.words, config->show_logs)
+                   : or_process_start_at(child, name, program, args.words, config->show_logs, -1);
 }
 
 static or_status_t start_worker(or_cluster_t *cluster, int which)
@@ -244,8 +251,26 @@ static or_status_t start_worker(or_cluster_t *cluster, int which)
     return which == VERIFIER ? start_verifier(cluster) : start_drafter(cluster);
 }
 
+// The ready files of commands that were killed.
+static void remove_stale(const char *folder)
+{
+    DIR *entries = opendir(folder);
+    const struct dirent *entry;
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        int pid, end = 0;
+        bool ours = sscanf(entry->d_name, READY_FILE "%n", &pid, &end) == 1 && end > 0 &&
+                    entry->d_name[end] == '\0';
+        if (ours && pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) {
+            unlinkat(dirfd(entries), entry->d_name, 0);
+        }
+    }
+    if (entries != NULL) {
+        closedir(entries);
+    }
+}
+
 // Where the verifier says that it has joined: a file, since mpirun passes no descriptors on, in a folder
-// that is the user's own and stays, so that a killed command leaves nothing more.
+// that is the user's own and stays. What a killed command leaves there the next one removes.
 static or_status_t choose_ready_file(or_cluster_t *cluster)
 {
     char folder[FOLDER_BYTES];
@@ -266,7 +291,8 @@ static or_status_t choose_ready_file(or_cluster_t *cluster)
                        "%s is not a folder that only you can write to; set TMPDIR to another place",
                        folder);
     }
-    snprintf(cluster->ready_file, sizeof cluster->ready_file, "%s/verifier-of-%d.ready", folder,
+    remove_stale(folder);
+    snprintf(cluster->ready_file, sizeof cluster->ready_file, "%s/" READY_FILE, folder,
              (int)getpid());
     return OR_OK;
 }
@@ -357,6 +383,16 @@ static bool verifier_is_lost(or_cluster_t *cluster)
     return worker->failed_starts == FAILED_STARTS_MAX;
 }
 
+// Is there no point in going on without the drafter that ended? One that was refused after it had served
+// costs speed only, as any other; one that never did has the wrong file or options.
+static bool drafter_is_lost(or_cluster_t *cluster, bool hopeless, bool useful)
+{
+    worker_t *worker = &cluster->workers[DRAFTER];
+    int64_t lived_ns = or_clock_now(or_clock_monotonic()) - worker->started_ns;
+    worker->served = worker->served || lived_ns > PAUSE_FORGOTTEN_NS;
+    return !useful || (hopeless && !worker->served);
+}
+
 // The pause grows while starts follow each other closely.
 static void plan_restart(worker_t *worker)
 {
@@ -372,7 +408,9 @@ static or_status_t on_worker_end(or_cluster_t *cluster, int which, int wait_stat
 {
     or_process_t *child = &cluster->children[which];
     worker_t *worker = &cluster->workers[which];
-    if (is_hopeless(wait_status) || (which == VERIFIER ? verifier_is_lost(cluster) : !useful)) {
+    bool hopeless = is_hopeless(wait_status);
+    if (which == VERIFIER ? hopeless || verifier_is_lost(cluster)
+                          : drafter_is_lost(cluster, hopeless, useful)) {
         return fail_ended(child, wait_status);
     }
     char sentence[SENTENCE_BYTES];

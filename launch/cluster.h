@@ -24,6 +24,9 @@ typedef struct {
     uint32_t threads;            // of the verifier's ranks together; 0: its own choice
     uint32_t draft_threads;
     uint32_t context;                  // 0: what the models were made for
+    uint32_t sessions_max;             // at a time, of coordinator, verifier and drafter alike
+    uint32_t owner_sessions_max;       // of these, one owner's; 0: as many as there are
+    uint32_t queue_max;                // requests that wait for a place
     const or_target_options_t *target; // borrowed until stop
     const char *log_level;
     // The children's logs on our standard error; else kept, and quoted when one fails.
@@ -32,6 +35,9 @@ typedef struct {
 } or_cluster_config_t;
 
 #define OR_CLUSTER_MODELS_MAX 7u
+#define OR_CLUSTER_SESSIONS 64u      // sessions_max, unless more are asked for
+#define OR_CLUSTER_QUEUE 256u        // queue_max
+#define OR_CLUSTER_PLACES_MAX 65536u // of either: the coordinator's bound
 
 typedef struct or_cluster or_cluster_t;
 
@@ -53,5 +59,5 @@ void or_cluster_describe(const or_cluster_t *cluster, char *text, size_t capacit
 // a lost verifier, is warned of. OR_ERR_UNREACHABLE if the coordinator ended; if the verifier did,
 // with `restart` only after several starts without ever joining; or the drafter before it was of
 // any use (`useful` false): its file or options are wrong. OR_ERR_MISMATCH with the coordinator's
-// sentence if it refused one of them.
+// sentence if it refused one of them; a drafter that had served before is warned of as a lost one.
 or_status_t or_cluster_check(or_cluster_t *cluster, bool useful);

@@ -24,6 +24,7 @@ typedef struct {
     or_load_texts_t texts;
     or_cluster_t *cluster; // NULL with --connect
     json_t *results;       // with --json
+    bool head_printed;     // of the table
     bool sound;            // so far: no error, no wrong text, and something came every time
 } load_t;
 
@@ -117,6 +118,16 @@ static or_status_t flush(void)
 
 // ---- running ----
 
+// A place for each, so that what is measured is the work and not the queue.
+static uint32_t most_sessions(const load_t *load)
+{
+    uint32_t most = OR_CLUSTER_SESSIONS;
+    for (uint32_t i = 0; i < load->step_count; i++) {
+        most = load->steps[i] > most ? load->steps[i] : most;
+    }
+    return most;
+}
+
 static or_status_t start_cluster(load_t *load)
 {
     const or_load_config_t *config = load->config;
@@ -126,6 +137,8 @@ static or_status_t start_cluster(load_t *load)
                                        .threads = config->threads,
                                        .draft_threads = config->draft_threads,
                                        .context = config->context,
+                                       .sessions_max = most_sessions(load),
+                                       .queue_max = OR_CLUSTER_QUEUE,
                                        .target = &config->target,
                                        .log_level = config->log_level,
                                        .show_logs = config->verbose};
@@ -145,6 +158,10 @@ static or_status_t tell(load_t *load, or_load_figures_t *figures)
     load->sound &= figures->errors == 0 && figures->wrong == 0 && rates.total > 0;
     if (load->config->json) {
         return add_json(load->results, figures, &rates, checked);
+    }
+    if (!load->head_printed) { // not before there is a row: an error would stand below it
+        print_head();
+        load->head_printed = true;
     }
     print_row(figures, &rates, checked);
     return flush();
@@ -177,9 +194,6 @@ static or_status_t measure_all(load_t *load, const or_load_place_t *place)
     }
     if (status == OR_OK && load->config->check) {
         fprintf(stderr, "%" PRIu32 " texts decoded plainly, to compare with\n", load->texts.count);
-    }
-    if (status == OR_OK && !load->config->json) {
-        print_head();
     }
     for (uint32_t i = 0; i < load->step_count && status == OR_OK; i++) {
         status = measure(load, place, load->steps[i]);

@@ -52,6 +52,8 @@ static or_status_t start(run_t *run)
                                            .threads = config->threads,
                                            .draft_threads = config->draft_threads,
                                            .context = config->context,
+                                           .sessions_max = OR_CLUSTER_SESSIONS,
+                                           .queue_max = OR_CLUSTER_QUEUE,
                                            .target = &config->target,
                                            .log_level = config->log_level,
                                            .show_logs = config->verbose};

@@ -101,7 +101,8 @@ static void print_verifier(const or_stats_t *stats)
            ratio(stats->batched, stats->passes), stats->passes);
     printf("guesses    %" PRIu64 " of %" PRIu64 " accepted, in %" PRIu64 " rounds\n",
            stats->accepted, stats->nodes, stats->rounds);
-    printf("cache      %" PRIu32 " pages of %" PRIu32 " positions: %" PRIu32 " used, %" PRIu32
+    printf("cache      %" PRIu32 " pages of %" PRIu32 " positions: %" PRIu32
+           " used (those of finished texts are kept for reuse until needed), %" PRIu32
            " free, %" PRIu32 " shared; %.1f MB a rank\n",
            stats->pages, stats->page_positions, stats->pages - stats->pages_free, stats->pages_free,
            stats->pages_shared, (double)stats->pages * (double)stats->page_bytes / 1e6);

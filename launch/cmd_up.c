@@ -22,6 +22,7 @@ typedef struct {
     char *listen, *model, *draft_model, *acceptance_file, *log_level;
     or_option_list_t multi_models;
     uint32_t threads, draft_threads, context;
+    uint32_t sessions_max, owner_sessions_max, queue_max;
     or_target_options_t target;
     bool plain;
 } config_t;
@@ -44,6 +45,12 @@ static const or_option_t table[] = {
      "threads of the target; 0: one a core"},
     {"threads-draft", "td", OR_OPTION_UINT32, offsetof(config_t, draft_threads), "N",
      "threads of the draft model; 0: one a core"},
+    {"sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, sessions_max), "N",
+     "requests served at a time, at most; others wait, the owner with the fewest at work first"},
+    {"owner-sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, owner_sessions_max), "N",
+     "of these, one owner's at most; 0: as many as there are"},
+    {"queue-max", NULL, OR_OPTION_UINT32, offsetof(config_t, queue_max), "N",
+     "requests that wait for a place, at most; others are told when to try again"},
     OR_TARGET_OPTIONS(config_t, target),
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
      "error, warn, info, debug or trace"},
@@ -58,6 +65,22 @@ static const or_option_program_t program = {
                 "  outrider up\n"
                 "  outrider up --listen tcp://127.0.0.1:6000 -m target.gguf -md draft.gguf",
 };
+
+static or_status_t check(const config_t *config)
+{
+    if (config->context == 1) {
+        return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
+    }
+    if (config->sessions_max < 1 || config->sessions_max > OR_CLUSTER_PLACES_MAX) {
+        return or_fail(OR_ERR_INVALID, "--sessions-max: %" PRIu32 " is not between 1 and %u",
+                       config->sessions_max, OR_CLUSTER_PLACES_MAX);
+    }
+    if (config->queue_max > OR_CLUSTER_PLACES_MAX) {
+        return or_fail(OR_ERR_INVALID, "--queue-max: %" PRIu32 " is above %u", config->queue_max,
+                       OR_CLUSTER_PLACES_MAX);
+    }
+    return or_target_options_check(&config->target, NULL);
+}
 
 static or_status_t print_status(const config_t *config, const or_cluster_t *cluster)
 {
@@ -86,6 +109,9 @@ static or_status_t serve(const config_t *config)
                                        .threads = config->threads,
                                        .draft_threads = config->draft_threads,
                                        .context = config->context,
+                                       .sessions_max = config->sessions_max,
+                                       .owner_sessions_max = config->owner_sessions_max,
+                                       .queue_max = config->queue_max,
                                        .target = &config->target,
                                        .log_level = config->log_level,
                                        .show_logs = true,
@@ -108,6 +134,8 @@ static or_status_t serve(const config_t *config)
 int or_command_up(int argc, char **argv)
 {
     config_t config = {.listen = (char *)"tcp://127.0.0.1:5577",
+                       .sessions_max = OR_CLUSTER_SESSIONS,
+                       .queue_max = OR_CLUSTER_QUEUE,
                        .target = or_target_options_default(),
                        .log_level = (char *)"info"};
     or_options_next_t next;
@@ -120,11 +148,7 @@ int or_command_up(int argc, char **argv)
     status = or_log_parse_level(config.log_level, &level);
     if (status == OR_OK) {
         or_log_init("up", level);
-        status =
-            config.context == 1 ? or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2") : OR_OK;
-    }
-    if (status == OR_OK) {
-        status = or_target_options_check(&config.target);
+        status = check(&config);
     }
     if (status == OR_OK) {
         status = or_models_choose(&config.model, &config.draft_model, config.plain);

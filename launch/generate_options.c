@@ -361,7 +361,7 @@ static or_status_t check_numbers(const or_generate_config_t *config)
     if (config->context == 1) {
         return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
-    or_status_t status = or_target_options_check(&config->target);
+    or_status_t status = or_target_options_check(&config->target, config->connect);
     return status == OR_OK ? check_rule_numbers(config) : status;
 }
 

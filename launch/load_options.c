@@ -131,6 +131,6 @@ or_status_t or_load_config_check(const or_load_config_t *config, uint32_t steps[
     if (config->context == 1) {
         return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
-    or_status_t status = or_target_options_check(&config->target);
+    or_status_t status = or_target_options_check(&config->target, config->connect);
     return status == OR_OK ? parse_sessions(config->sessions, steps, count) : status;
 }

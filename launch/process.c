@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,29 +20,138 @@
 #define POLL_NS (2 * OR_NS_PER_MS)
 #define TAIL_BYTES 16384 // of a log that are looked through
 #define WORDS_BYTES 2048
+#define KEEPER_PATIENCE_S 2 // for a program to end that was told to
 
-// In the child, between fork and exec: only calls that are safe there.
-static void become(const char *path, char **argv, pid_t parent, int log_fd, int keep_fd)
+// What a child is to become.
+typedef struct {
+    const char *path;
+    char *argv[OR_PROCESS_ARGS_MAX + 2];
+    int log_fd, keep_fd; // -1: none
+    bool kept;
+    sigset_t signals; // blocked in us
+} plan_t;
+
+// ---- in the child, between fork and exec: only calls that are safe there ----
+
+static void die_with(pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) {
-        _exit(1); // the parent died before the line above
+        _exit(1); // it died before the line above
     }
+}
+
+static void become(const plan_t *plan)
+{
+    if (plan->keep_fd >= 0) {
+        fcntl(plan->keep_fd, F_SETFD, 0);
+    }
+    // Our handlers are not its own: a signal before exec is to end it, not to be counted.
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &plan->signals, NULL);
+    execv(plan->path, plan->argv);
+    dprintf(STDERR_FILENO, "cannot run %s: %s\n", plan->path, strerror(errno));
+    _exit(127);
+}
+
+static _Noreturn void end_as(int wait_status)
+{
+    if (WIFSIGNALED(wait_status)) {
+        sigset_t none;
+        sigemptyset(&none);
+        signal(WTERMSIG(wait_status), SIG_DFL);
+        raise(WTERMSIG(wait_status));
+        sigprocmask(SIG_SETMASK, &none, NULL);
+    }
+    _exit(WEXITSTATUS(wait_status));
+}
+
+// All signals are blocked here and taken one by one. mpirun sometimes never comes out of its clean-up
+// (4.1.4: a lock in pmix_rte_finalize); by then its ranks are gone.
+static _Noreturn void keep(pid_t program)
+{
+    const struct timespec patience = {KEEPER_PATIENCE_S, 0};
+    sigset_t awaited;
+    bool told = false;
+    int wait_status;
+    close_range(STDERR_FILENO + 1, UINT_MAX, 0); // what others wait to see closed
+    sigemptyset(&awaited);
+    sigaddset(&awaited, SIGCHLD);
+    sigaddset(&awaited, SIGTERM);
+    sigaddset(&awaited, SIGINT);
+    while (waitpid(program, &wait_status, WNOHANG) != program) {
+        int number = told ? sigtimedwait(&awaited, NULL, &patience) : sigwaitinfo(&awaited, NULL);
+        if (number < 0 && errno == EAGAIN) {
+            kill(program, SIGKILL);
+        } else if (number > 0 && number != SIGCHLD && !told) {
+            kill(program, SIGTERM);
+            told = true;
+        }
+    }
+    end_as(wait_status);
+}
+
+static void begin(const plan_t *plan, pid_t parent)
+{
+    die_with(parent);
     setpgid(0, 0);
     int null_fd = open("/dev/null", O_RDONLY);
     if (null_fd >= 0) {
         dup2(null_fd, STDIN_FILENO);
     }
-    if (log_fd >= 0) {
-        dup2(log_fd, STDERR_FILENO);
+    if (plan->log_fd >= 0) {
+        dup2(plan->log_fd, STDERR_FILENO);
     }
     dup2(STDERR_FILENO, STDOUT_FILENO); // our standard output carries the text only
-    if (keep_fd >= 0) {
-        fcntl(keep_fd, F_SETFD, 0);
+    if (plan->kept) {
+        pid_t keeper = getpid();
+        pid_t program = fork();
+        if (program < 0) {
+            dprintf(STDERR_FILENO, "cannot run %s: %s\n", plan->path, strerror(errno));
+            _exit(127);
+        }
+        if (program > 0) {
+            keep(program);
+        }
+        die_with(keeper);
     }
-    execv(path, argv);
-    dprintf(STDERR_FILENO, "cannot run %s: %s\n", path, strerror(errno));
-    _exit(127);
+    become(plan);
+}
+
+// ---- in us ----
+
+static or_status_t start(or_process_t *process, const char *name, const char *const *args,
+                         bool show_log, plan_t *plan)
+{
+    plan->argv[0] = (char *)plan->path;
+    for (size_t i = 0; i < OR_PROCESS_ARGS_MAX && args[i] != NULL; i++) {
+        plan->argv[i + 1] = (char *)args[i];
+    }
+    plan->log_fd = show_log ? -1 : memfd_create(name, MFD_CLOEXEC);
+    if (!show_log && plan->log_fd < 0) {
+        return or_fail(OR_ERR_IO, "cannot keep the log of %s: %s", name, strerror(errno));
+    }
+    // Inherited as ignored, it would keep us from learning how children end.
+    signal(SIGCHLD, SIG_DFL);
+    sigset_t all;
+    sigfillset(&all); // no handler of ours is to run in the child
+    pthread_sigmask(SIG_SETMASK, &all, &plan->signals);
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid == 0) {
+        begin(plan, parent);
+    }
+    int error = errno;
+    pthread_sigmask(SIG_SETMASK, &plan->signals, NULL);
+    if (pid < 0) {
+        if (plan->log_fd >= 0) {
+            close(plan->log_fd);
+        }
+        return or_fail(OR_ERR_IO, "cannot start %s: %s", name, strerror(error));
+    }
+    *process = (or_process_t){name, pid, plan->log_fd};
+    return OR_OK;
 }
 
 or_status_t or_process_start(or_process_t *process, const char *name, const char *const *args,
@@ -56,30 +166,15 @@ or_status_t or_process_start(or_process_t *process, const char *name, const char
 or_status_t or_process_start_at(or_process_t *process, const char *name, const char *path,
                                 const char *const *args, bool show_log, int keep_fd)
 {
-    char *argv[OR_PROCESS_ARGS_MAX + 2] = {(char *)path};
-    for (size_t i = 0; i < OR_PROCESS_ARGS_MAX && args[i] != NULL; i++) {
-        argv[i + 1] = (char *)args[i];
-    }
-    int log_fd = show_log ? -1 : memfd_create(name, MFD_CLOEXEC);
-    if (!show_log && log_fd < 0) {
-        return or_fail(OR_ERR_IO, "cannot keep the log of %s: %s", name, strerror(errno));
-    }
-    signal(SIGCHLD,
-           SIG_DFL); // inherited as ignored, it would keep us from learning how children end
-    pid_t parent = getpid();
-    pid_t pid = fork();
-    if (pid < 0) {
-        or_status_t status = or_fail(OR_ERR_IO, "cannot start %s: %s", name, strerror(errno));
-        if (log_fd >= 0) {
-            close(log_fd);
-        }
-        return status;
-    }
-    if (pid == 0) {
-        become(path, argv, parent, log_fd, keep_fd);
-    }
-    *process = (or_process_t){name, pid, log_fd};
-    return OR_OK;
+    plan_t plan = {.path = path, .keep_fd = keep_fd};
+    return start(process, name, args, show_log, &plan);
+}
+
+or_status_t or_process_start_kept(or_process_t *process, const char *name, const char *path,
+                                  const char *const *args, bool show_log)
+{
+    plan_t plan = {.path = path, .keep_fd = -1, .kept = true};
+    return start(process, name, args, show_log, &plan);
 }
 
 bool or_process_ended(or_process_t *process, int *wait_status)

@@ -29,6 +29,13 @@ or_status_t or_process_start(or_process_t *process, const char *name, const char
 or_status_t or_process_start_at(or_process_t *process, const char *name, const char *path,
                                 const char *const *args, bool show_log, int keep_fd);
 
+// The same for a program that cleans up on its first SIGTERM and gives up cleaning at the next, as mpirun
+// does. The kernel tells a child of our death once for each of our threads, so a process of one thread
+// stands between, whose id is process->pid: it passes one SIGTERM on, kills what does not end within 2 s
+// of it, and ends as the program did.
+or_status_t or_process_start_kept(or_process_t *process, const char *name, const char *path,
+                                  const char *const *args, bool show_log);
+
 // True once it has ended; it is reaped and *wait_status is waitpid's. False while it runs or if it
 // never did.
 bool or_process_ended(or_process_t *process, int *wait_status);

@@ -1,6 +1,7 @@
 #include "launch/target_options.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 
 #include "common/model/kv_cache.h"
 
@@ -39,8 +40,35 @@ static or_status_t check_type(const char *option, const char *name)
     return OR_OK;
 }
 
-or_status_t or_target_options_check(const or_target_options_t *options)
+// None may be there: said, not silently without effect.
+static or_status_t check_absent(const or_target_options_t *options)
 {
+    const struct {
+        const char *option;
+        bool given;
+    } all[] = {
+        {"--np", options->ranks != 1},
+        {"--pp", options->stages != 1},
+        {"--kv-cache-size", options->cache_bytes != 0},
+        {"-ctk/--cache-type-k", options->cache_type_k != NULL},
+        {"-ctv/--cache-type-v", options->cache_type_v != NULL},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].given) {
+            return or_fail(OR_ERR_INVALID,
+                           "%s is for a local cluster: with --connect the target runs already; "
+                           "leave it out, or start that target with it",
+                           all[i].option);
+        }
+    }
+    return OR_OK;
+}
+
+or_status_t or_target_options_check(const or_target_options_t *options, const char *connect)
+{
+    if (connect != NULL) {
+        return check_absent(options);
+    }
     or_status_t status = check_ranks(options->ranks, options->stages);
     if (status == OR_OK) {
         status = check_type("-ctk/--cache-type-k", options->cache_type_k);

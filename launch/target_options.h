@@ -30,5 +30,6 @@ typedef struct {
 
 or_target_options_t or_target_options_default(void);
 
-// Before anything is started. OR_ERR_INVALID names the option and what is allowed.
-or_status_t or_target_options_check(const or_target_options_t *options);
+// Before anything is started. `connect`: the endpoint of a cluster that runs already, where none of these
+// has a meaning; NULL for one of our own. OR_ERR_INVALID names the option and what is allowed.
+or_status_t or_target_options_check(const or_target_options_t *options, const char *connect);

@@ -2,7 +2,8 @@
 // are taken: it is, token for token, what it is alone. And whatever happens, no page is lost.
 // Method: the real role and model on a network in memory. Texts of all kinds of rules, prompts, trees
 // and arrivals, drawn from a seed; each alone in a verifier that shares nothing is the yardstick. Pools a
-// third of what all need, and just what one needs; texts that are cancelled in every phase; two ranks.
+// third of what all need, and just what one needs; texts that are cancelled in every phase; two ranks, and
+// exchanges between them that fail.
 #include <string.h>
 
 #include "tests/support/thread_world.h"
@@ -218,7 +219,8 @@ static void between_rounds_a_text_holds_what_it_has_written(void **state)
     crowd_destroy(&crowd);
 }
 
-static void a_text_that_does_not_fit_is_told_so(void **state)
+// The pool is the context where it is the smaller of the two.
+static void a_text_ends_where_the_pool_does(void **state)
 {
     (void)state;
     const or_verifier_config_t config = {.sessions_max = 2};
@@ -228,14 +230,44 @@ static void a_text_that_does_not_fit_is_told_so(void **state)
         {.id = 2, .owner = "", .rule = OR_ACCEPT_COUPLED, .method = OR_DRAFT_COUPLED}};
     for (uint32_t i = 0; i < 2; i++) {
         texts[i].sampling = or_sampling_default();
-        texts[i].wanted = 4;
+        texts[i].plain = true;
+        texts[i].wanted = i == 0 ? 4 : 64 - 55;
         texts[i].prompt_length = i == 0 ? 65 : 55;
     }
+    assert_int_equal(or_model_context(crowd->model), 64);
     crowd_run(crowd, texts, 2);
     assert_int_equal(texts[0].state, TEXT_FAILED);
     assert_non_null(strstr(texts[0].error, "64"));
-    assert_non_null(strstr(texts[0].error, "--kv-cache-size"));
     assert_int_equal(texts[1].state, TEXT_DONE);
+    assert_int_equal(texts[1].length, 64);
+    crowd_destroy(&crowd);
+}
+
+// The oldest has 5 pages of 8 and the youngest 2. The one between them wants 4, but the oldest gives none.
+static void nobody_gives_pages_in_vain(void **state)
+{
+    (void)state;
+    static const uint32_t lengths[] = {130, 100, 34};
+    const or_verifier_config_t config = {.sessions_max = 3, .no_prefix_sharing = true};
+    crowd_t *crowd = crowd_create(&config, 8, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        together[i] = alone[0];
+        text_reset(&together[i]);
+        together[i].id = 1 + i;
+        together[i].hints = NULL;
+        together[i].plain = true;
+        together[i].arrival = i;
+        together[i].prompt_length = lengths[i];
+        for (uint32_t p = 0; p < lengths[i]; p++) {
+            together[i].prompt[p] = 700 + p;
+        }
+    }
+    crowd_run(crowd, together, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(together[i].state, TEXT_DONE);
+    }
+    assert_int_equal(crowd->evictions, 0);
+    assert_int_equal(crowd->stats.evictions, 0);
     crowd_destroy(&crowd);
 }
 
@@ -282,6 +314,47 @@ static void a_verifier_of_two_ranks_says_the_same(void **state)
     thread_world_destroy(&world);
 }
 
+static or_status_t lose(const or_ranks_t *ranks, const void *send, size_t bytes, void *recv)
+{
+    (void)ranks;
+    (void)send;
+    (void)bytes;
+    (void)recv;
+    return or_fail(OR_ERR_IO, "rank 1 is lost");
+}
+
+// Nobody may go on alone: in the middle of a pass, or while its logits are collected.
+static void ranks_out_of_step_end_the_verifier_and_no_text(void **state)
+{
+    (void)state;
+    const or_verifier_config_t config = {.sessions_max = 2};
+    const or_model_options_t options = crowd_model_options(40, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        thread_world_t *world = thread_world_create(2, 1);
+        thread_world_follow(world, test_model(CROWD_MODEL), &options);
+        or_ranks_t *leader = (or_ranks_t *)thread_world_ranks(world, 0);
+        crowd_t *crowd = crowd_create(&config, 40, leader);
+        memcpy(together, alone, 2 * sizeof *together);
+        text_begin(crowd, &together[0]);
+        text_begin(crowd, &together[1]);
+        crowd_turn(crowd, together, 2);
+        assert_null(or_verifier_broken(crowd->verifier));
+        *(i == 0 ? &leader->all_gather : &leader->collect) = lose;
+        for (uint32_t turn = 0; turn < 8; turn++) {
+            crowd_turn(crowd, together, 2);
+        }
+        assert_non_null(or_verifier_broken(crowd->verifier));
+        assert_non_null(strstr(or_verifier_broken(crowd->verifier), "rank 1 is lost"));
+        assert_int_equal(or_verifier_turn(crowd->verifier), OR_TIME_NEVER);
+        // Another verifier goes on with them.
+        assert_int_equal(together[0].state, TEXT_AT_WORK);
+        assert_int_equal(together[1].state, TEXT_AT_WORK);
+        thread_world_join(world); // the other rank waits for us in the pass
+        crowd_destroy(&crowd);
+        thread_world_destroy(&world);
+    }
+}
+
 // A long prompt takes its share of the passes and no more: rounds of the others go on beside it.
 static void a_long_prompt_does_not_stall_the_others(void **state)
 {
@@ -319,9 +392,11 @@ int main(void)
         cmocka_unit_test(a_small_pool_costs_time_only),
         cmocka_unit_test(the_oldest_gets_its_pages_from_those_before_it),
         cmocka_unit_test(between_rounds_a_text_holds_what_it_has_written),
-        cmocka_unit_test(a_text_that_does_not_fit_is_told_so),
+        cmocka_unit_test(a_text_ends_where_the_pool_does),
+        cmocka_unit_test(nobody_gives_pages_in_vain),
         cmocka_unit_test(what_is_cancelled_is_free_in_the_same_turn),
         cmocka_unit_test(a_verifier_of_two_ranks_says_the_same),
+        cmocka_unit_test(ranks_out_of_step_end_the_verifier_and_no_text),
         cmocka_unit_test(a_long_prompt_does_not_stall_the_others),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

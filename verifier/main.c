@@ -19,9 +19,11 @@
 #include "verifier/ranks_mpi.h"
 #include "verifier/readiness.h"
 #include "verifier/verifier.h"
+#include "verifier/watchdog.h"
 
 #define EXIT_USAGE 2
 #define STATS_MS 1000
+#define RANK_TIMEOUT_S 120
 
 typedef struct {
     char *model;
@@ -29,6 +31,7 @@ typedef struct {
     char *log_level;
     uint32_t threads;
     uint32_t stages;
+    uint32_t rank_timeout_s;
     uint32_t context;
     uint64_t cache_bytes;
     char *cache_type_k, *cache_type_v;
@@ -55,6 +58,9 @@ static const or_option_t table[] = {
      "threads of a rank; 0: the host's cores shared among the ranks there"},
     {"pp", NULL, OR_OPTION_UINT32, offsetof(config_t, stages), "N",
      "pipeline stages: the layers are split over N groups of ranks, each of 1, 2, 4 or 8"},
+    {"rank-timeout", NULL, OR_OPTION_UINT32, offsetof(config_t, rank_timeout_s), "SECONDS",
+     "how long a rank waits for the others inside a forward pass before it ends the job; 0: for "
+     "ever"},
     {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
      "context in tokens; 0: what the model was made for"},
     {"kv-cache-size", NULL, OR_OPTION_SIZE, offsetof(config_t, cache_bytes), "SIZE",
@@ -93,10 +99,17 @@ static const or_option_program_t program = {
 
 // ---- the leader ----
 
+// Ends the job where the ranks are out of step: closing in order would wait for them.
 static int64_t turn(void *role)
 {
     served_t *served = role;
     int64_t due = or_verifier_turn(served->verifier);
+    const char *broken = or_verifier_broken(served->verifier);
+    if (broken != NULL) {
+        or_readiness_fini(served->readiness);
+        or_log(OR_LOG_ERROR, "%s", broken);
+        or_ranks_mpi_abort(1);
+    }
     or_readiness_set(served->readiness, or_link_welcomed(served->link));
     return due;
 }
@@ -118,17 +131,16 @@ static void log_memory(const or_model_t *model)
 }
 
 // From the greeting to the end of the loop; cleaned up in reverse.
-static or_status_t serve(const config_t *config, or_edge_process_t *process)
+static or_status_t serve(const config_t *config, or_readiness_t *readiness,
+                         or_edge_process_t *process)
 {
     or_verifier_t *verifier = NULL;
-    or_readiness_t readiness;
     const or_verifier_config_t shape = {.nodes_max = config->nodes_max,
                                         .sessions_max = config->sessions_max,
                                         .batch_rows = config->batch,
                                         .stats_ms = config->stats_ms,
                                         .no_prefix_sharing = !config->prefix_sharing};
     log_memory(process->model);
-    or_readiness_init(&readiness, config->ready_file);
     or_hello_t hello = or_verifier_hello(&shape, process->gguf, process->model, process->vocab);
     or_status_t status = or_edge_process_greet(process, &hello);
     if (status == OR_OK) {
@@ -136,11 +148,10 @@ static or_status_t serve(const config_t *config, or_edge_process_t *process)
                                     or_clock_monotonic(), &verifier);
     }
     if (status == OR_OK) {
-        served_t served = {verifier, process->link, &readiness};
+        served_t served = {verifier, process->link, readiness};
         status = or_edge_process_run(process, turn, refused, &served);
     }
     or_verifier_destroy(&verifier);
-    or_readiness_fini(&readiness);
     return status;
 }
 
@@ -148,11 +159,14 @@ static or_status_t serve(const config_t *config, or_edge_process_t *process)
 static or_status_t lead(const config_t *config, const or_model_options_t *options, bool *alone)
 {
     or_edge_process_t process;
+    or_readiness_t readiness;
+    or_readiness_init(&readiness, config->ready_file);
     or_status_t status = or_edge_process_open(config->model, options, config->connect, &process);
     *alone = process.model == NULL && status != OR_ERR_MISMATCH;
     if (status == OR_OK) {
-        status = serve(config, &process);
+        status = serve(config, &readiness, &process);
     }
+    or_readiness_fini(&readiness);
     or_edge_process_close(&process); // tells the others that it is over
     return status;
 }
@@ -279,6 +293,11 @@ static int run_job(const config_t *config, or_model_options_t *options, or_log_l
     if (or_ranks_mpi_arrange(config->stages, &options->ranks) != OR_OK) {
         return fail_together(&place, 0, EXIT_USAGE);
     }
+    if (place.size > 1 && config->rank_timeout_s > 0 &&
+        or_watchdog_start(config->rank_timeout_s) != OR_OK) {
+        or_log(OR_LOG_ERROR, "%s", or_error_text());
+        or_ranks_mpi_abort(1);
+    }
     // Several ranks load first: one that was interrupted alone must be able to tell the others.
     if (place.size == 1 && or_interrupt_count() > 0) {
         or_ranks_mpi_stop();
@@ -290,6 +309,7 @@ static int run_job(const config_t *config, or_model_options_t *options, or_log_l
 static int run(int argc, char **argv)
 {
     config_t config = {.stages = 1,
+                       .rank_timeout_s = RANK_TIMEOUT_S,
                        .cache_type_k = (char *)"f32",
                        .cache_type_v = (char *)"f32",
                        .nodes_max = OR_TREE_NODES_MAX,

@@ -11,34 +11,26 @@
 
 #define IDLE_NS OR_NS_PER_S // a round trip and a draft take less
 
-or_status_t or_verifier_check_room(const or_verifier_t *verifier, const or_vsession_t *session)
-{
-    uint32_t positions = session->log.length + (session->waiting ? session->tree_depth : 0);
-    uint64_t room = (uint64_t)or_kv_cache_pages(or_model_cache(verifier->model)) * OR_KV_PAGE;
-    if (positions > room) {
-        return or_fail(OR_ERR_FULL,
-                       "a text of %u tokens does not fit the verifier's KV cache, which holds %llu "
-                       "in all; start it with a larger --kv-cache-size",
-                       positions, (unsigned long long)room);
-    }
-    return OR_OK;
-}
-
 static bool is_queued(const or_vsession_t *session)
 {
     return session->waiting && session->question.state != OR_QUESTION_ASKED;
+}
+
+static bool is_idle(const or_verifier_t *verifier, const or_vsession_t *session)
+{
+    return !is_queued(session) && session->used_ns <= or_clock_now(verifier->clock) - IDLE_NS;
 }
 
 static bool may_give(const or_verifier_t *verifier, const or_vsession_t *session,
                      const or_vsession_t *asking)
 {
     return session->id.value != 0 && session != asking && session->pass != verifier->pass &&
-           or_kv_sequence_pages(session->kv) > 0;
+           or_kv_sequence_pages(session->kv) > 0 &&
+           (is_idle(verifier, session) || session->opened > asking->opened);
 }
 
 static or_vsession_t *find_giver(or_verifier_t *verifier, const or_vsession_t *asking)
 {
-    int64_t idle_since = or_clock_now(verifier->clock) - IDLE_NS;
     or_vsession_t *idle = NULL;
     or_vsession_t *youngest = NULL;
     for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
@@ -46,8 +38,7 @@ static or_vsession_t *find_giver(or_verifier_t *verifier, const or_vsession_t *a
         if (!may_give(verifier, session, asking)) {
             continue;
         }
-        if (!is_queued(session) && session->used_ns <= idle_since &&
-            (idle == NULL || session->used_ns < idle->used_ns)) {
+        if (is_idle(verifier, session) && (idle == NULL || session->used_ns < idle->used_ns)) {
             idle = session;
         }
         if (session->opened > asking->opened &&
@@ -56,6 +47,34 @@ static or_vsession_t *find_giver(or_verifier_t *verifier, const or_vsession_t *a
         }
     }
     return idle != NULL ? idle : youngest;
+}
+
+// The most pages that could be free if all who may give gave all. What one of the others holds alone stays,
+// and of the shared pages at least as many as the one that has most of them holds.
+static uint32_t pages_within_reach(const or_verifier_t *verifier, const or_vsession_t *asking)
+{
+    uint32_t alone = 0;
+    uint32_t shared_most = 0;
+    for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
+        const or_vsession_t *session = &verifier->sessions[i];
+        if (session->id.value == 0 || may_give(verifier, session, asking)) {
+            continue;
+        }
+        uint32_t own = or_kv_sequence_pages_own(session->kv);
+        uint32_t shared = or_kv_sequence_pages(session->kv) - own;
+        alone += own;
+        shared_most = shared > shared_most ? shared : shared_most;
+    }
+    return or_kv_cache_pages(or_model_cache(verifier->model)) - alone - shared_most;
+}
+
+// Nobody gives in vain.
+static bool is_within_reach(const or_verifier_t *verifier, const or_vsession_t *asking,
+                            uint32_t positions)
+{
+    uint32_t wanted = (positions + OR_KV_PAGE - 1) / OR_KV_PAGE;
+    uint32_t held = or_kv_sequence_pages(asking->kv);
+    return wanted <= held || wanted - held <= pages_within_reach(verifier, asking);
 }
 
 // What it shares with others comes first in a text and frees nothing: that stays, unless it is all.
@@ -75,6 +94,9 @@ static void take_from(or_verifier_t *verifier, or_vsession_t *giver)
 bool or_verifier_take_pages(or_verifier_t *verifier, or_vsession_t *session, uint32_t positions)
 {
     while (or_kv_sequence_reserve(session->kv, positions) != OR_OK) {
+        if (!is_within_reach(verifier, session, positions)) {
+            return false;
+        }
         if (or_texts_drop(verifier->texts)) {
             continue;
         }

@@ -8,6 +8,8 @@
 //
 // A tree larger than config.batch_rows goes if it is the first, and it is in time: who is passed over comes
 // earlier in the scheduler's order of the next pass.
+#include <stdio.h>
+
 #include "common/base/log.h"
 #include "verifier/verifier_internal.h"
 
@@ -59,10 +61,6 @@ static bool tree_fits(const or_verifier_t *verifier, const or_vsession_t *sessio
 // Let a session that was picked take part, if there is anything that it can bring.
 static void offer(or_verifier_t *verifier, or_vsession_t *session, uint32_t prefix_max)
 {
-    if (or_verifier_check_room(verifier, session) != OR_OK) {
-        or_verifier_fail(verifier, session);
-        return;
-    }
     if (or_vsession_prefill_left(session) > 0) {
         or_verifier_share(verifier, session);
     }
@@ -122,6 +120,18 @@ static void compose(or_verifier_t *verifier)
     }
 }
 
+// The model refuses rows, or for want of room, before the other ranks hear of them. Whatever else fails does so on
+// the way, and they are somewhere behind or before us.
+static bool breaks_ranks(or_verifier_t *verifier, or_status_t status)
+{
+    if (or_ranks_is_alone(or_model_ranks(verifier->model)) || status == OR_ERR_INVALID ||
+        status == OR_ERR_FULL) {
+        return false;
+    }
+    snprintf(verifier->broken, sizeof verifier->broken, "%s", or_error_text());
+    return true;
+}
+
 // A judgement has ended, or waits.
 static void answer(or_verifier_t *verifier, or_vsession_t *session, or_status_t status)
 {
@@ -130,7 +140,9 @@ static void answer(or_verifier_t *verifier, or_vsession_t *session, or_status_t 
         return;
     }
     if (status != OR_OK) {
-        or_verifier_fail(verifier, session);
+        if (!breaks_ranks(verifier, status)) {
+            or_verifier_fail(verifier, session);
+        }
         return;
     }
     verifier->stats.rounds++;
@@ -144,7 +156,7 @@ static void answer(or_verifier_t *verifier, or_vsession_t *session, or_status_t 
 
 static void judge_trees(or_verifier_t *verifier, int64_t pass_ns)
 {
-    for (uint32_t i = 0; i < verifier->batch.part_count; i++) {
+    for (uint32_t i = 0; i < verifier->batch.part_count && verifier->broken[0] == '\0'; i++) {
         const or_part_t *part = &verifier->batch.parts[i];
         if (part->tree) {
             answer(verifier, part->session,
@@ -167,8 +179,11 @@ static void run(or_verifier_t *verifier)
     or_stats_t *stats = &verifier->stats;
     int64_t started = or_clock_now(verifier->clock);
     int64_t head_before = or_judge_head_ns(verifier->judge);
-    if (or_batch_run(batch, verifier->model) != OR_OK) {
-        fail_all(verifier);
+    or_status_t status = or_batch_run(batch, verifier->model);
+    if (status != OR_OK) {
+        if (!breaks_ranks(verifier, status)) {
+            fail_all(verifier);
+        }
         return;
     }
     int64_t pass_ns = or_clock_now(verifier->clock) - started;

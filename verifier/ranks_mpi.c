@@ -10,10 +10,14 @@
 #include <time.h>
 
 #include "common/base/clock.h"
+#include "verifier/watchdog.h"
 
 #define TAG_STAGES 1 // activations, to the next stage
 #define TAG_LEADER 2 // what the leader collects
 #define RANKS_MAX 8  // of a stage
+
+// Activations of a large pass may be more bytes than an int counts. They travel in pieces.
+#define PIECE_BYTES ((size_t)16 << 20)
 
 // How a rank waits that may have to wait for long: it looks again and again for SPIN_NS, the time in
 // which a busy decoding loop answers, and then after pauses of a sixteenth of what it has waited already,
@@ -73,6 +77,13 @@ static or_status_t wait_cheaply(MPI_Request *request, const char *what)
     return check(code == MPI_SUCCESS ? MPI_Wait(request, MPI_STATUS_IGNORE) : code, what);
 }
 
+// The end of a watched wait.
+static or_status_t watched(or_status_t status)
+{
+    or_watchdog_end();
+    return status;
+}
+
 // ---- the interface ----
 
 static int world_rank(const or_ranks_t *ranks, int stage, int rank)
@@ -87,21 +98,26 @@ static or_status_t all_gather(const or_ranks_t *ranks, const void *send, size_t 
         return status;
     }
     const char *own = (const char *)recv + (size_t)ranks->rank * bytes;
-    return check(MPI_Allgather(send == own ? MPI_IN_PLACE : send, (int)bytes, MPI_BYTE, recv,
-                               (int)bytes, MPI_BYTE, group),
-                 "all-gather");
+    or_watchdog_begin("an all-gather");
+    return watched(check(MPI_Allgather(send == own ? MPI_IN_PLACE : send, (int)bytes, MPI_BYTE,
+                                       recv, (int)bytes, MPI_BYTE, group),
+                         "all-gather"));
 }
 
+// The others may wait for the leader's next step as long as they like; it for them may not.
 static or_status_t broadcast(const or_ranks_t *ranks, void *data, size_t bytes)
 {
-    (void)ranks;
+    static const char what[] = "broadcast";
     MPI_Request request;
-    or_status_t status = check_size(bytes, "broadcast");
+    or_status_t status = check_size(bytes, what);
     if (status == OR_OK) {
-        status =
-            check(MPI_Ibcast(data, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request), "broadcast");
+        status = check(MPI_Ibcast(data, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request), what);
     }
-    return status == OR_OK ? wait_cheaply(&request, "broadcast") : status;
+    if (status != OR_OK || !or_ranks_is_leader(ranks)) {
+        return status == OR_OK ? wait_cheaply(&request, what) : status;
+    }
+    or_watchdog_begin("a broadcast");
+    return watched(wait_cheaply(&request, what));
 }
 
 static or_status_t gather_world(const or_ranks_t *ranks, const void *send, size_t bytes, void *recv)
@@ -120,32 +136,42 @@ static or_status_t gather_world(const or_ranks_t *ranks, const void *send, size_
     return status == OR_OK ? wait_cheaply(&request, "gathering") : status;
 }
 
-static or_status_t send_to(int to, const void *data, size_t bytes, int tag, const char *what)
+static size_t piece_of(size_t bytes)
 {
-    or_status_t status = check_size(bytes, what);
-    return status == OR_OK
-               ? check(MPI_Send(data, (int)bytes, MPI_BYTE, to, tag, MPI_COMM_WORLD), what)
-               : status;
+    return bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
 }
 
 static or_status_t pass_on(const or_ranks_t *ranks, const void *data, size_t bytes)
 {
-    return send_to(world_rank(ranks, ranks->stage + 1, ranks->rank), data, bytes, TAG_STAGES,
-                   "pass to the next stage");
+    int to = world_rank(ranks, ranks->stage + 1, ranks->rank);
+    or_status_t status = OR_OK;
+    or_watchdog_begin("handing over to the next stage");
+    for (size_t done = 0; done < bytes && status == OR_OK; done += PIECE_BYTES) {
+        status = check(MPI_Send((const char *)data + done, (int)piece_of(bytes - done), MPI_BYTE,
+                                to, TAG_STAGES, MPI_COMM_WORLD),
+                       "pass to the next stage");
+    }
+    return watched(status);
+}
+
+static or_status_t take_piece(void *data, size_t bytes, int from)
+{
+    static const char what[] = "pass from the stage before";
+    MPI_Request request;
+    or_status_t status = check(
+        MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_STAGES, MPI_COMM_WORLD, &request), what);
+    return status == OR_OK ? wait_cheaply(&request, what) : status;
 }
 
 static or_status_t take_over(const or_ranks_t *ranks, void *data, size_t bytes)
 {
-    static const char what[] = "pass from the stage before";
-    MPI_Request request;
     int from = world_rank(ranks, ranks->stage - 1, ranks->rank);
-    or_status_t status = check_size(bytes, what);
-    if (status == OR_OK) {
-        status =
-            check(MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_STAGES, MPI_COMM_WORLD, &request),
-                  what);
+    or_status_t status = OR_OK;
+    or_watchdog_begin("taking over from the stage before");
+    for (size_t done = 0; done < bytes && status == OR_OK; done += PIECE_BYTES) {
+        status = take_piece((char *)data + done, piece_of(bytes - done), from);
     }
-    return status == OR_OK ? wait_cheaply(&request, what) : status;
+    return watched(status);
 }
 
 // The leader's side: every rank of the last stage at once, whichever comes first.
@@ -174,14 +200,18 @@ static or_status_t collect_all(const or_ranks_t *ranks, const void *send, size_t
 
 static or_status_t collect(const or_ranks_t *ranks, const void *send, size_t bytes, void *recv)
 {
-    or_status_t status = check_size(bytes, "collection");
-    if (status == OR_OK && or_ranks_is_leader(ranks)) {
-        return collect_all(ranks, send, bytes, recv);
+    static const char what[] = "collection";
+    or_status_t status = check_size(bytes, what);
+    if (status != OR_OK) {
+        return status;
     }
-    if (status == OR_OK && ranks->stage == or_ranks_stages(ranks) - 1) {
-        status = send_to(0, send, bytes, TAG_LEADER, "collection");
+    or_watchdog_begin("the collection of logits");
+    if (or_ranks_is_leader(ranks)) {
+        status = collect_all(ranks, send, bytes, recv);
+    } else if (ranks->stage == or_ranks_stages(ranks) - 1) {
+        status = check(MPI_Send(send, (int)bytes, MPI_BYTE, 0, TAG_LEADER, MPI_COMM_WORLD), what);
     }
-    return status;
+    return watched(status);
 }
 
 // ---- start and end ----

@@ -6,7 +6,8 @@
 //
 // MPI_THREAD_FUNNELED: all calls from the thread that started it. A plain process is rank 0 of 1.
 // Whoever waits for the leader or for another stage polls and sleeps, since the wait may be one of hours;
-// exchanges inside a stage, which are met at once, poll and yield.
+// exchanges inside a stage, which are met at once, poll and yield. All but the waits for the leader's next
+// step, and those while models load, are the watchdog's business (watchdog.h), if it was started.
 #pragma once
 
 #include <stdint.h>

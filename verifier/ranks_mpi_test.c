@@ -128,6 +128,25 @@ static void stages_hand_over_rank_by_rank(void **state)
     }
 }
 
+// More than goes in one piece (and no whole number of pieces).
+static void a_large_pass_is_handed_over_in_pieces(void **state)
+{
+    (void)state;
+    size_t bytes = ((size_t)40 << 20) + 5;
+    uint8_t *large = test_calloc(bytes + 1, 1);
+    if (ranks->stage > 0) {
+        memset(large, 0xAA, bytes + 1);
+        assert_int_equal(ranks->take_over(ranks, large, bytes), OR_OK);
+        assert_filled(large, place.rank - ranks->size, bytes);
+        assert_int_equal(large[bytes], 0xAA);
+    }
+    fill(large, place.rank, bytes);
+    if (ranks->stage < ranks->stages - 1) {
+        assert_int_equal(ranks->pass_on(ranks, large, bytes), OR_OK);
+    }
+    test_free(large);
+}
+
 static void too_much_at_once_is_refused(void **state)
 {
     (void)state;
@@ -156,6 +175,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(gather_world_is_in_order),
         cmocka_unit_test(the_leader_collects_from_the_last_stage),
         cmocka_unit_test(stages_hand_over_rank_by_rank),
+        cmocka_unit_test(a_large_pass_is_handed_over_in_pieces),
         cmocka_unit_test(too_much_at_once_is_refused),
         cmocka_unit_test(the_first_that_failed_is_known_to_all),
     };

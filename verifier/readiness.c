@@ -56,7 +56,7 @@ void or_readiness_init(or_readiness_t *readiness, const char *path)
     if (path != NULL) {
         remove_file(path);
     }
-    notify("STATUS=calling the coordinator");
+    notify("STATUS=starting");
 }
 
 void or_readiness_set(or_readiness_t *readiness, bool ready)

@@ -11,8 +11,8 @@ typedef struct {
     bool told; // READY=1
 } or_readiness_t;
 
-// A file left behind by a process that was killed is removed. What cannot be written or removed is
-// warned of.
+// Before anything that takes long: a file left behind by a process that was killed is removed. What cannot
+// be written or removed is warned of.
 void or_readiness_init(or_readiness_t *readiness, const char *path);
 // Call as often as you like: only changes are told.
 void or_readiness_set(or_readiness_t *readiness, bool ready);

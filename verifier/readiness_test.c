@@ -57,7 +57,7 @@ static void the_file_and_systemd_follow_the_state(void **state)
     fclose(stale);
     or_readiness_init(&readiness, file);
     assert_false(file_is_there());
-    assert_heard("STATUS=calling the coordinator");
+    assert_heard("STATUS=starting");
     or_readiness_set(&readiness, false);
     assert_heard(""); // no news
     or_readiness_set(&readiness, true);

@@ -295,6 +295,9 @@ static void on_message(void *role, const or_message_t *message)
 
 int64_t or_verifier_turn(or_verifier_t *verifier)
 {
+    if (verifier->broken[0] != '\0') {
+        return OR_TIME_NEVER;
+    }
     or_edge_drain(&verifier->edge, on_message, verifier);
     int64_t due = or_link_tick(verifier->edge.link);
     bool worked = or_verifier_work(verifier, &due);
@@ -308,4 +311,9 @@ int64_t or_verifier_turn(or_verifier_t *verifier)
 const char *or_verifier_refused(const or_verifier_t *verifier)
 {
     return or_edge_refused(&verifier->edge);
+}
+
+const char *or_verifier_broken(const or_verifier_t *verifier)
+{
+    return verifier->broken[0] != '\0' ? verifier->broken : NULL;
 }

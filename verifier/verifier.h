@@ -47,3 +47,8 @@ int64_t or_verifier_turn(or_verifier_t *verifier);
 
 // After the coordinator refused us: its sentence; NULL otherwise.
 const char *or_verifier_refused(const or_verifier_t *verifier);
+
+// Once several ranks are out of step, as after a pass that failed on the way: why. Nothing is done any
+// more, and whoever owns the process ends it with those of the other ranks; the coordinator has the texts.
+// NULL otherwise.
+const char *or_verifier_broken(const or_verifier_t *verifier);

@@ -25,6 +25,7 @@ struct or_verifier {
     uint64_t pass;   // the number of the one being composed or run
     or_stats_t stats;
     int64_t stats_due_ns; // 0: not welcomed yet
+    char broken[512];     // or_verifier_broken; "": it is not
 };
 
 // ---- verifier.c ----
@@ -42,10 +43,8 @@ bool or_verifier_work(or_verifier_t *verifier, int64_t *due_ns);
 
 // ---- pages.c ----
 
-// Does the session fit the pool alone? OR_ERR_FULL, with what to do.
-or_status_t or_verifier_check_room(const or_verifier_t *verifier, const or_vsession_t *session);
 // Pages for the session's first `positions` positions, from others where the pool is short. False: it
-// has to wait.
+// has to wait, and nobody has given any.
 bool or_verifier_take_pages(or_verifier_t *verifier, or_vsession_t *session, uint32_t positions);
 // When the next session will have been idle for so long that its pages may be taken.
 int64_t or_verifier_next_idle_ns(const or_verifier_t *verifier);

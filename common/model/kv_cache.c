@@ -106,7 +106,8 @@ no_holders:
     free(cache);
 no_cache:
     return or_fail(OR_ERR_NO_MEMORY,
-                   "no memory for a KV cache of %llu MiB; ask for a shorter context",
+                   "no memory for a KV cache of %llu MiB; ask for a smaller one "
+                   "(--kv-cache-size) or a shorter context (-c)",
                    (unsigned long long)(bytes >> 20));
 }
 

@@ -10,7 +10,7 @@
 # The connections are not encrypted yet: use a private network.
 set -euo pipefail
 
-model=${MODEL:-/var/lib/outrider/target.gguf}
+model=${MODEL:-/srv/outrider/target.gguf}
 coordinator=${COORDINATOR:-tcp://10.0.0.1:5577}
 ranks=${RANKS:-8} # 1, 2, 4 or 8; with --pp P that times P
 
@@ -32,6 +32,6 @@ options=(
 # Open MPI does not start as root unless asked twice; containers often have no other user.
 [ "$(id -u)" -ne 0 ] || options+=(--allow-run-as-root)
 
-# A rank that dies ends the whole job, and mpirun says which; start it again (systemd and Slurm do) and the texts that were being written go
-# on where they were.
+# A rank that dies ends the whole job, and mpirun says which. This script does not start it again (the systemd unit and the Slurm example do);
+# whoever does, within the coordinator's --verifier-timeout, sees the texts that were being written go on where they were.
 exec mpirun "${options[@]}" "${VERIFIER:-outrider-verifier}" -m "$model" --connect "$coordinator" "$@"

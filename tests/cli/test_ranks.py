@@ -11,6 +11,7 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+from unittest.mock import patch
 
 import cli
 from cli import BIN, DRAFT, ENVIRONMENT, PATIENCE, ROOT, TARGET
@@ -42,6 +43,16 @@ def ranks_of(mpirun):
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             pass  # it ended, or has not begun
     return [found[rank] for rank in sorted(found)]
+
+
+def mpirun_of(command):
+    """Of a command's cluster: the child of the process that keeps it."""
+    pid = command.process.pid
+
+    def found():
+        keepers = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return next((child for keeper in keepers if (child := cli.children(keeper).get("mpirun"))), None)
+    return wait_until(found, "mpirun")
 
 
 def all_ranks(mpirun, count):
@@ -158,10 +169,11 @@ class KilledProcesses(unittest.TestCase):
     def start(self, *options):
         run = Background("generate", "--no-display-prompt", *LONG_TEXT, "--np", self.COUNT, *options)
         self.addCleanup(run.__exit__)
-        roles = run.roles("outrider-coordinator", "mpirun", "outrider-drafter")
+        roles = run.roles("outrider-coordinator", "outrider", "outrider-drafter")
         run.first = os.read(run.process.stdout.fileno(), 1)  # some text is there
-        ranks = all_ranks(roles["mpirun"], self.COUNT)
-        return run, roles["mpirun"], ranks, [*roles.values(), *ranks]
+        mpirun = mpirun_of(run)
+        ranks = all_ranks(mpirun, self.COUNT)
+        return run, mpirun, ranks, [*roles.values(), mpirun, *ranks]
 
     def assert_all_ended(self, pids):
         for pid in pids:
@@ -187,10 +199,13 @@ class KilledProcesses(unittest.TestCase):
         self.assert_all_ended(pids)
 
     def test_the_command_itself(self):
-        run, _, _, pids = self.start()
+        run, _, ranks, pids = self.start()
+        segments = set().union(*map(shared_memory, ranks))
+        self.assertTrue(segments)
         run.process.kill()
         run.end()
         self.assert_all_ended(pids)
+        self.assertFalse([segment for segment in segments if segment.exists()])  # mpirun had the time to clean up
 
     def test_interrupt(self):
         run, _, _, pids = self.start()
@@ -200,11 +215,43 @@ class KilledProcesses(unittest.TestCase):
         self.assertLess(time.monotonic() - begun, 5)
         self.assert_all_ended(pids)
 
+    def test_a_rank_that_hangs(self):
+        text = [*LONG_TEXT, "-n", 120]
+        plain = generate("--plain", *text)
+        with patch.dict(cli.ENVIRONMENT, OUTRIDER_RANK_TIMEOUT="2"):
+            cluster = Cluster("-m", TARGET, "-md", DRAFT, "--np", 2, "--log-level", "warn")
+        with cluster:
+            old = all_ranks(mpirun_of(cluster), 2)
+            generate("--connect", cluster.endpoint, "-p", "x", "-n", 1)  # the job serves
+            with Background("generate", "--json", "--connect", cluster.endpoint, *text) as run:
+                os.kill(old[1], signal.SIGSTOP)
+                self.assertRegex(cluster.hears("error"), r"rank 0 on \S+: nothing from the other ranks for 2 s in .*: one of them is stuck")
+                code, out, error = run.end()
+                self.assertEqual(code, 0, error)
+                self.assertEqual(json.loads(out)["tokens"], plain["tokens"])
+            wait_until(lambda: not any(map(is_alive, old)), "the end of the old ranks")
+
+    def test_what_a_killed_command_leaves(self):
+        with tempfile.TemporaryDirectory() as folder, patch.dict(cli.ENVIRONMENT, TMPDIR=folder):
+            ready = Path(folder, f"outrider-{os.geteuid()}", "verifier-of-{}.ready")
+            with Cluster("--plain") as killed:
+                left = Path(str(ready).format(killed.process.pid))
+                wait_until(left.exists, "readiness")
+                killed.process.kill()
+                killed.process.wait()
+            left.touch()  # its verifier may have removed it
+            foreign = left.with_name("verifier-of-me.ready")
+            foreign.touch()
+            with Cluster("--plain") as cluster:
+                wait_until(Path(str(ready).format(cluster.process.pid)).exists, "readiness")
+                self.assertFalse(left.exists())
+                self.assertTrue(foreign.exists())
+
     def test_a_job_that_is_started_again(self):
         text = [*LONG_TEXT, "-n", 120]
         plain = generate("--plain", *text)
         with Cluster("-m", TARGET, "-md", DRAFT, "--np", 2, "--log-level", "warn") as cluster:
-            old = all_ranks(cluster.roles("mpirun")["mpirun"], 2)
+            old = all_ranks(mpirun_of(cluster), 2)
             generate("--connect", cluster.endpoint, "-p", "x", "-n", 1)  # the job serves
             with Background("generate", "--json", "--connect", cluster.endpoint, *text) as run:
                 os.kill(old[1], signal.SIGKILL)

@@ -1,20 +1,24 @@
 """Goal: the examples of launch/ops are right as far as that can be said without the systems they are for.
-Method: scripts through the shell's and shellcheck's parser; units through systemd-analyze, with our programs where they were built; the
+Method: scripts through the shell's and shellcheck's parser, and run, the Slurm one without Slurm; units through systemd-analyze, with our programs where they were built; the
 Kubernetes file through the schemas of Kubernetes (the Python package kubernetes-validate) and of the MPI operator (its CRD, named by
 OUTRIDER_MPI_OPERATOR_CRD: github.com/kubeflow/mpi-operator, manifests/base/kubeflow.org_mpijobs.yaml), and what no schema sees, by hand. What
 is not here is skipped by name."""
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 
-from cli import BIN, ROOT, call  # noqa: E402  (the path comes first)
+from cli import BIN, DRAFT, ENVIRONMENT, ROOT, TARGET, Background, call, children, wait_until  # noqa: E402  (the path comes first)
 
 OPS = ROOT / "launch/ops"
 SCRIPTS = [OPS / "mpirun.sh", OPS / "outrider.sbatch"]
@@ -53,6 +57,52 @@ class Scripts(unittest.TestCase):
         self.assertIn("/nowhere/target.gguf", (done.stdout + done.stderr).decode())
 
 
+class Job(unittest.TestCase):
+    """The Slurm example is a script like any other: here it runs without Slurm, its mpirun with a rank a core."""
+
+    def start(self, programs=BIN):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        variables = {"OUTRIDER_BIN": str(programs), "MODEL": str(TARGET), "DRAFT_MODEL": str(DRAFT), "PORT": str(port)}
+        with patch.dict(ENVIRONMENT, variables):
+            job = Background(OPS / "outrider.sbatch", program=shutil.which("bash"))
+        self.addCleanup(job.__exit__)
+        self.addCleanup(job.process.terminate)
+        self.assertTrue(any(line.startswith(b"outrider listens at") for line in job.process.stdout))
+        return job
+
+    def drafter(self, job):
+        """Its process id, under one of the script's two keepers."""
+        for child in Path(f"/proc/{job.process.pid}/task/{job.process.pid}/children").read_text().split():
+            found = children(child).get("outrider-drafter")
+            if found is not None:
+                return found
+        return None
+
+    def test_a_drafter_comes_back_and_the_coordinators_end_ends_all(self):
+        need("mpirun")
+        job = self.start()
+        first = wait_until(lambda: self.drafter(job), "a drafter")
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: self.drafter(job) not in (None, first), "another drafter")
+        os.kill(job.roles("outrider-coordinator")["outrider-coordinator"], signal.SIGKILL)
+        self.assertEqual(job.end()[0], 128 + signal.SIGKILL)
+
+    def test_who_is_refused_stays_away(self):
+        need("mpirun")
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("outrider-coordinator", "outrider-verifier"):
+                Path(folder, name).symlink_to(BIN / name)
+            Path(folder, "outrider-drafter").write_text("#!/bin/sh\nexit 3\n")
+            Path(folder, "outrider-drafter").chmod(0o755)
+            job = self.start(folder)
+            time.sleep(1.5)
+            job.process.terminate()
+            code, out, _ = job.end()
+        self.assertEqual((code, out.count(b"with exit code 3: it is not started again"), out.count(b"starting it again")), (0, 1, 0), out)
+
+
 class Options(unittest.TestCase):
     def test_they_exist(self):
         """Each long option that an example gives a program of ours is one that it has."""
@@ -82,6 +132,30 @@ class Systemd(unittest.TestCase):
             self.assertEqual(len(units), 3)
             code, text = run("systemd-analyze", "verify", "--man=no", *units)
             self.assertEqual((code, text), (0, ""))
+
+    def test_models_are_not_where_only_one_unit_may_read(self):
+        """What a DynamicUser keeps in its StateDirectory is closed to all others."""
+        models = re.findall(r"^\w+_MODEL=(.*)$", (OPS / "systemd/outrider.env").read_text(), re.MULTILINE)
+        self.assertEqual(len(models), 2)
+        for unit in (OPS / "systemd").glob("*.service"):
+            for state in re.findall(r"^StateDirectory=(.*)$", unit.read_text(), re.MULTILINE):
+                for model in models:
+                    self.assertFalse(Path(model).is_relative_to(f"/var/lib/{state}"), f"{unit.name}: {model}")
+
+    def test_stopping_is_no_failure(self):
+        """What mpirun says after SIGTERM is among the exit codes that the unit calls success."""
+        need("mpirun")
+        with Background("-m", TARGET, "--listen", "tcp://127.0.0.1:*", "--ready-fd", 1, program="outrider-coordinator") as coordinator:
+            endpoint = coordinator.process.stdout.readline().decode().strip()
+            variables = {"MODEL": str(TARGET), "COORDINATOR": endpoint, "RANKS": "2", "OVERSUBSCRIBE": "1",
+                         "VERIFIER": str(BIN / "outrider-verifier")}
+            with patch.dict(ENVIRONMENT, variables), Background(program=OPS / "mpirun.sh") as job:
+                self.assertTrue(job.hears("welcomed by"))
+                job.process.terminate()
+                code = job.end()[0]
+        unit = (OPS / "systemd/outrider-verifier.service").read_text()
+        self.assertIn(str(code), ["0", *re.search(r"^SuccessExitStatus=(.*)$", unit, re.MULTILINE).group(1).split()])
+        self.assertIn("\nRestart=always\n", unit)  # on-failure would not start it again after that code
 
     def test_they_are_locked_in(self):
         need("systemd-analyze")

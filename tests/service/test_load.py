@@ -6,7 +6,7 @@ import time
 import unittest
 
 from relay import Relay
-from service import load_words, members, number, resident_mib
+from service import load_words, members, number, resident_mib, status
 from cli import DRAFT, Background, Cluster, outrider
 
 SECONDS = number("OUTRIDER_LOAD_SECONDS", 28)
@@ -48,6 +48,8 @@ class Crowd(unittest.TestCase):
             print(f"\n  {json.dumps(figures)}")
             self.assertEqual((figures["wrong"], figures["errors"], figures["busy"]), (0, 0, 0), figures)
             self.assertGreater(figures["texts"], SESSIONS)
+            served = status(cluster.endpoint)
+            self.assertEqual((served["drafters"], served["cut_off"]), (1, 0), served)
             self.assertGreater(figures["session_tokens_per_second"]["worst_over_median"], FAIRNESS, figures)
             for pid, name in roles.items():
                 self.assert_flat(name, seen[pid])
@@ -66,7 +68,11 @@ class Command(unittest.TestCase):
                                (["--sessions", "-1"], "--sessions"), (["--sessions", "4x"], "'4x'"), (["--seconds", 0], "--seconds"),
                                (["--max-tokens", 0], "--max-tokens"), (["--seeds", 0], "--seeds"), (["--temp", -1], "--temp")):
             self.refused(*words, pattern=pattern)
-        self.assertIn("no coordinator answers", outrider("bench", "load", "--connect", "tcp://127.0.0.1:9", code=1)[1])
+
+    def test_no_table_without_an_answer(self):
+        out, error = outrider("bench", "load", "--connect", "tcp://127.0.0.1:9", code=1)
+        self.assertEqual(out, b"")
+        self.assertIn("no coordinator answers", error)
 
     def test_figures(self):
         out, _ = outrider("bench", "load", "--sessions", "1,3", "--seconds", 2, "--max-tokens", 20, "--ignore-eos", "--check", "--json")
