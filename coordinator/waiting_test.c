@@ -358,7 +358,7 @@ static void a_flood_of_requests_is_told_to_come_back(void **state)
     edge_t b = {0};
     join_owners(w, &b);
     w->slow = true;
-    for (uint64_t id = 1; id <= 600; id++) {
+    for (uint64_t id = 1; id <= 1200; id++) {
         or_generate_request_t request = usual_request(1);
         request.plain = true;
         request.request = id;
@@ -370,7 +370,7 @@ static void a_flood_of_requests_is_told_to_come_back(void **state)
     assert_string_equal(w->error, "busy: too many requests at once from one client; retry after "
                                   "0.5 s");
     assert_in_range(w->retry_ms, 500, 1000);
-    ask_plain(w, &b, 700, 1);
+    ask_plain(w, &b, 1700, 1);
     run_hearing(w, &b, 5);
     assert_in_range(w->end.request, 3, 5); // the other is heard as ever: this one made room for it
     assert_non_null(strstr(w->error, "requests wait"));
