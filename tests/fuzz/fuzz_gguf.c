@@ -22,10 +22,11 @@
 #define CONTEXT_MAX 40u // over a page of KV cache
 #define MODEL_FLOATS_MAX 65536u
 
-// What the linker puts in the place of open, mmap and munmap (CMakeLists.txt).
+// What the linker puts in the place of open, mmap, munmap and madvise (CMakeLists.txt).
 int __wrap_open(const char *path, int flags, ...);
 void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 int __wrap_munmap(void *address, size_t length);
+int __wrap_madvise(void *address, size_t length, int advice);
 
 typedef struct {
     const char *path; // NULL: there is no such file
@@ -66,6 +67,15 @@ int __wrap_munmap(void *address, size_t length)
 {
     (void)length;
     free(address);
+    return 0;
+}
+
+// No file is behind this memory to bring it back.
+int __wrap_madvise(void *address, size_t length, int advice)
+{
+    (void)address;
+    (void)length;
+    (void)advice;
     return 0;
 }
 

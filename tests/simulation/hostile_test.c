@@ -222,7 +222,7 @@ static void assert_plain_text(const or_generate_request_t *request, const sim_re
 // A crowd is served; returns how much (virtual) time its texts took together.
 static uint64_t serve_crowd(sim_t *sim, uint32_t count)
 {
-    or_generate_request_t requests[4 * CROWD];
+    static or_generate_request_t requests[4 * CROWD];
     static sim_result_t results[4 * CROWD];
     uint64_t elapsed_us = 0;
     make_requests(requests, count);
