@@ -84,10 +84,10 @@ static void send(or_load_requests_t *requests, const or_message_t *message)
     }
 }
 
-static void send_cancel(or_load_requests_t *requests, or_session_id_t session)
+static void send_cancel(or_load_requests_t *requests, or_session_id_t session, const char *reason)
 {
     const or_message_t message = {
-        .type = OR_MSG_CANCEL, .session = session, .body.cancel = {.reason = "the test is over"}};
+        .type = OR_MSG_CANCEL, .session = session, .body.cancel = {.reason = reason}};
     send(requests, &message);
 }
 
@@ -105,7 +105,7 @@ static void ask(or_load_requests_t *requests, slot_t *slot)
     }
     send(requests, &message);
     if (slot->cancelled && slot->begun) {
-        send_cancel(requests, slot->session);
+        send_cancel(requests, slot->session, "the test is over");
     }
     slot->repeat_at_ns = or_clock_now(requests->clock) + REPEAT_NS;
 }
@@ -136,7 +136,7 @@ void or_load_requests_cancel(or_load_requests_t *requests, uint32_t slot)
     slot_t *place = &requests->slots[slot];
     place->cancelled = true;
     if (place->begun) {
-        send_cancel(requests, place->session);
+        send_cancel(requests, place->session, "the test is over");
     }
 }
 
@@ -185,7 +185,7 @@ static or_status_t take_delta(or_load_requests_t *requests, or_message_t *messag
         slot->session = message->session;
     }
     if (first && slot->cancelled && delta->finish == OR_FINISH_NONE) {
-        send_cancel(requests, slot->session);
+        send_cancel(requests, slot->session, "the test is over");
     }
     if (!failed && (delta->offset > slot->tokens || delta->text_offset > slot->text_bytes)) {
         ask(requests, slot);
@@ -196,6 +196,9 @@ static or_status_t take_delta(or_load_requests_t *requests, or_message_t *messag
         cut_known(slot, delta);
     }
     slot->busy = delta->finish == OR_FINISH_NONE;
+    if (!slot->busy && !failed) {
+        send_cancel(requests, slot->session, "all is here"); // the coordinator may forget it
+    }
     *index = (uint32_t)(slot - requests->slots);
     return delta->count > 0 || !slot->busy ? OR_OK : OR_ERR_AGAIN;
 }
