@@ -2,12 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-void or_program_begin(void)
+#define LARGE_BYTES (1 << 20)
+
+static void open_standard_descriptors(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
@@ -16,6 +19,15 @@ void or_program_begin(void)
             (void)open("/dev/null", O_RDWR);
         }
     }
+}
+
+void or_program_begin(void)
+{
+    open_standard_descriptors();
+#ifdef M_MMAP_THRESHOLD
+    mallopt(M_MMAP_THRESHOLD,
+            LARGE_BYTES); // glibc would raise it with every large block that is freed
+#endif
 }
 
 int or_program_end(int code)

@@ -4,6 +4,8 @@
 // Open /dev/null on those of the descriptors 0, 1 and 2 that came closed: a pipe or socket of ours
 // that got such a number would be taken for standard input or output. Before anything else is
 // opened.
+// Large blocks come from the system and go back to it: what calloc gives stays untouched until it is used
+// (a session's slots, most of which never are).
 void or_program_begin(void);
 
 // Flush standard output. `code`, or 1 with a sentence on standard error if all went well (0) except
