@@ -32,6 +32,16 @@ bool or_channel_is_local(const or_channel_t *channel, or_peer_t peer)
     return channel->ops->is_local(channel, peer);
 }
 
+const char *or_channel_key_of(const or_channel_t *channel, or_peer_t peer)
+{
+    return channel->ops->key_of(channel, peer);
+}
+
+uint64_t or_channel_connection(const or_channel_t *channel)
+{
+    return channel->ops->connection(channel);
+}
+
 void or_channel_destroy(or_channel_t **channel_p)
 {
     if (*channel_p != NULL) {

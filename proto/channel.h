@@ -26,6 +26,8 @@ typedef struct {
     or_status_t (*wait)(or_channel_t *channel, int64_t timeout_ns);
     void (*forget)(or_channel_t *channel, or_peer_t peer);
     bool (*is_local)(const or_channel_t *channel, or_peer_t peer);
+    const char *(*key_of)(const or_channel_t *channel, or_peer_t peer);
+    uint64_t (*connection)(const or_channel_t *channel);
     void (*destroy)(or_channel_t *channel);
 } or_channel_ops_t;
 
@@ -34,14 +36,15 @@ struct or_channel {
 };
 
 // Queue a copy of the frame. Never blocks. OR_ERR_FULL; OR_ERR_UNREACHABLE if the peer is known to
-// be gone; OR_ERR_INVALID if the frame is over OR_FRAME_BYTES_MAX.
+// be gone, or there is no connection that a frame could wait for; OR_ERR_INVALID if the frame is
+// over OR_FRAME_BYTES_MAX.
 or_status_t or_channel_send(or_channel_t *channel, or_peer_t to, const uint8_t *frame,
                             size_t bytes);
 // The next frame, valid until the next receive; OR_ERR_AGAIN if none waits.
 or_status_t or_channel_receive(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,
                                size_t *bytes);
-// Sleep until a frame waits, a signal interrupts (both OR_OK) or timeout_ns has passed
-// (OR_ERR_TIMEOUT).
+// Sleep until a frame waits, a signal interrupts, an edge that had lost its connection has one again
+// (all OR_OK) or timeout_ns has passed (OR_ERR_TIMEOUT).
 or_status_t or_channel_wait(or_channel_t *channel, int64_t timeout_ns);
 // Hub: drop what is kept about a peer, so that peers that left do not pile up. Should it send
 // again, it is a new peer.
@@ -49,5 +52,11 @@ void or_channel_forget(or_channel_t *channel, or_peer_t peer);
 // Hub: does this peer connect from this machine, over loopback or a path? False for unknown peers;
 // in memory everything is local.
 bool or_channel_is_local(const or_channel_t *channel, or_peer_t peer);
+// The public key that this peer has proved to have (proto/keys.h); borrowed, good until the channel
+// changes. "": its connection is not encrypted, or the peer is unknown. An edge asks about OR_PEER_HUB.
+const char *or_channel_key_of(const or_channel_t *channel, or_peer_t peer);
+// Edge: the connection to the hub that is up, counted from 1 as they are made; 0: none is, and what is
+// sent waits for the next. To the hub each is a new peer.
+uint64_t or_channel_connection(const or_channel_t *channel);
 // Free *channel_p and set it to NULL; *channel_p may already be NULL.
 void or_channel_destroy(or_channel_t **channel_p);

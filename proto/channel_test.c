@@ -1,5 +1,5 @@
 // Goal: both transports keep the promises of channel.h.
-// Method: one list of tests, run once over the network in memory and once over ZeroMQ on loopback;
+// Method: one list of tests, run over the network in memory, over ZeroMQ on loopback, and over that encrypted;
 // what differs (time, crashes) is behind the fixture. Messages are awaited, never slept for.
 #include "proto/channel.h"
 
@@ -38,15 +38,49 @@ static int set_up_memory(void **context)
     return 0;
 }
 
+static or_status_t listen_on(const char *endpoint, char *bound, size_t capacity, or_channel_t **hub)
+{
+    const or_channel_listen_t listen = {.endpoint = endpoint};
+    return or_channel_zmq_bind(&listen, 1, NULL, bound, capacity, hub);
+}
+
 static int set_up_zmq(void **context)
 {
     fixture_t *fixture = calloc(1, sizeof *fixture);
     assert_non_null(fixture);
     char endpoint[128];
-    assert_int_equal(
-        or_channel_zmq_bind("tcp://127.0.0.1:*", endpoint, sizeof endpoint, &fixture->hub), OR_OK);
+    assert_int_equal(listen_on("tcp://127.0.0.1:*", endpoint, sizeof endpoint, &fixture->hub),
+                     OR_OK);
     for (int i = 0; i < EDGES; i++) {
-        assert_int_equal(or_channel_zmq_connect(endpoint, &fixture->edges[i]), OR_OK);
+        assert_int_equal(or_channel_zmq_connect(endpoint, NULL, &fixture->edges[i]), OR_OK);
+    }
+    *context = fixture;
+    return 0;
+}
+
+static bool admit_all(void *context, const char *public_key)
+{
+    (void)context;
+    (void)public_key;
+    return true;
+}
+
+static int set_up_curve(void **context)
+{
+    fixture_t *fixture = calloc(1, sizeof *fixture);
+    assert_non_null(fixture);
+    char endpoint[128];
+    or_key_pair_t own;
+    assert_int_equal(or_key_pair_create(&own), OR_OK);
+    const or_channel_listen_t listen = {"tcp://127.0.0.1:*", true};
+    const or_channel_server_t server = {&own, admit_all, NULL};
+    assert_int_equal(
+        or_channel_zmq_bind(&listen, 1, &server, endpoint, sizeof endpoint, &fixture->hub), OR_OK);
+    for (int i = 0; i < EDGES; i++) {
+        or_connect_keys_t keys = {.encrypted = true};
+        memcpy(keys.server_key, own.public_key, sizeof keys.server_key);
+        assert_int_equal(or_key_pair_create(&keys.own), OR_OK);
+        assert_int_equal(or_channel_zmq_connect(endpoint, &keys, &fixture->edges[i]), OR_OK);
     }
     *context = fixture;
     return 0;
@@ -238,16 +272,15 @@ static void a_port_in_use_is_a_sentence(void **context)
     (void)context;
     char endpoint[128];
     or_channel_t *first = NULL, *second = NULL;
-    assert_int_equal(or_channel_zmq_bind("tcp://127.0.0.1:*", endpoint, sizeof endpoint, &first),
-                     OR_OK);
-    assert_int_equal(or_channel_zmq_bind(endpoint, NULL, 0, &second), OR_ERR_IO);
+    assert_int_equal(listen_on("tcp://127.0.0.1:*", endpoint, sizeof endpoint, &first), OR_OK);
+    assert_int_equal(listen_on(endpoint, NULL, 0, &second), OR_ERR_IO);
     assert_non_null(strstr(or_error_text(), endpoint));
     assert_non_null(strstr(or_error_text(), "already in use"));
     assert_null(second);
     or_channel_destroy(&first);
-    assert_int_equal(or_channel_zmq_bind("nonsense", NULL, 0, &second), OR_ERR_INVALID);
+    assert_int_equal(listen_on("nonsense", NULL, 0, &second), OR_ERR_INVALID);
     assert_non_null(strstr(or_error_text(), "not an endpoint"));
-    assert_int_equal(or_channel_zmq_connect("nonsense", &second), OR_ERR_INVALID);
+    assert_int_equal(or_channel_zmq_connect("nonsense", NULL, &second), OR_ERR_INVALID);
 }
 
 static void a_late_hub_is_found(void **context)
@@ -257,10 +290,10 @@ static void a_late_hub_is_found(void **context)
     snprintf(endpoint, sizeof endpoint, "ipc:///tmp/outrider-channel-test-%d", (int)getpid());
     const char *path = strchr(endpoint, '/') + 2;
     or_channel_t *hub = NULL, *edge = NULL;
-    assert_int_equal(or_channel_zmq_connect(endpoint, &edge), OR_OK);
+    assert_int_equal(or_channel_zmq_connect(endpoint, NULL, &edge), OR_OK);
     send_text(edge, OR_PEER_HUB, "early");
     assert_int_equal(or_channel_wait(edge, 100 * OR_NS_PER_MS), OR_ERR_TIMEOUT);
-    assert_int_equal(or_channel_zmq_bind(endpoint, NULL, 0, &hub), OR_OK);
+    assert_int_equal(listen_on(endpoint, NULL, 0, &hub), OR_OK);
     fixture_t fixture = {.hub = hub};
     await_text(&fixture, hub, "early");
     or_channel_destroy(&edge);
@@ -330,25 +363,26 @@ static void a_crashed_hub_loses_what_is_in_flight(void **context)
     assert_int_not_equal(await_text(fixture, fixture->hub, "again").value, before.value);
 }
 
-// Every test of the contract, over both transports.
-#define BOTH(test)                                                                                 \
+// Every test of the contract, over both transports, and encrypted.
+// clang-format off
+#define ALL(test)                                                                                  \
     {#test " (memory)", test, set_up_memory, tear_down, NULL},                                     \
-    {                                                                                              \
-#test " (zmq)", test, set_up_zmq, tear_down, NULL                                          \
-    }
+    {#test " (zmq)", test, set_up_zmq, tear_down, NULL},                                           \
+    {#test " (zmq, encrypted)", test, set_up_curve, tear_down, NULL}
+// clang-format on
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(frames_go_both_ways),
-        BOTH(peers_are_told_apart),
-        BOTH(frames_keep_their_order),
-        BOTH(frames_may_be_empty_or_large),
-        BOTH(a_full_queue_is_said_not_hidden),
-        BOTH(nothing_there_is_again_and_a_timeout),
-        BOTH(unknown_peers_are_unreachable),
-        BOTH(peers_that_left_become_unreachable),
-        BOTH(a_forgotten_peer_is_a_new_one),
+        ALL(frames_go_both_ways),
+        ALL(peers_are_told_apart),
+        ALL(frames_keep_their_order),
+        ALL(frames_may_be_empty_or_large),
+        ALL(a_full_queue_is_said_not_hidden),
+        ALL(nothing_there_is_again_and_a_timeout),
+        ALL(unknown_peers_are_unreachable),
+        ALL(peers_that_left_become_unreachable),
+        ALL(a_forgotten_peer_is_a_new_one),
         cmocka_unit_test(a_port_in_use_is_a_sentence),
         cmocka_unit_test(a_late_hub_is_found),
         cmocka_unit_test(faults_come_from_the_seed),

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,118 +12,73 @@
 
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
-#include "common/base/log.h"
+#include "proto/endpoint.h"
 #include "proto/message.h"
+#include "proto/zmq_guard.h"
+#include "proto/zmq_peers.h"
+#include "proto/zmq_watch.h"
 
 #define LINGER_MS 200 // last messages get out, shutdown never hangs
 #define QUEUE_FRAMES 1000
+// A link that was cut is tried again soon: what waits for it is a text that somebody reads.
 #define RECONNECT_MS 50
-#define RECONNECT_MAX_MS 1000
-#define HEARTBEAT_MS 1000 // ZMTP's own: finds hosts that vanished without closing the connection
+#define RECONNECT_MAX_MS 400
+// Then again with a new first packet: the system's own repeats come ever later.
+#define CONNECT_TIMEOUT_MS 2000
+#define HANDSHAKE_MS 10000 // whoever has not said who it is by then holds no connection of ours
+#define DOMAIN "outrider"  // of ZAP; any name, but one there must be
+#define CURVE_BYTES 64     // what encryption adds to a frame, at most
+#define REFUSED_AT_ONCE 64 // frames dropped in one call
+#define HEARTBEAT_MS 1000  // ZMTP's own: finds hosts that vanished without closing the connection
 // ZeroMQ takes only whole frames for a sign of life, and a large one on a slow line lets no other
 // through meanwhile: longer than a link is patient, which notices silence earlier anyway.
 #define HEARTBEAT_TIMEOUT_MS 20000
-#define IDENTITY_BYTES_MAX 255 // ZeroMQ's limit
-
-// A connection as ROUTER names it.
-typedef struct {
-    or_peer_t peer;
-    bool local;
-    size_t bytes;
-    uint8_t identity[IDENTITY_BYTES_MAX];
-} connection_t;
 
 typedef struct {
     or_channel_t channel; // first
     void *context;
     void *socket;
     zmq_msg_t current; // what the last receive gave
-    // Hub only. Peers ascend: new ones go to the end.
-    connection_t *connections;
-    size_t count, capacity;
-    uint64_t last_peer;
+    // Hub only.
+    or_zmq_peers_t peers;
+    or_zmq_guard_t *guard; // NULL: nothing is encrypted
+    // Edge only.
+    or_zmq_watch_t *watch;
+    char server_key[OR_KEY_BYTES]; // "": not encrypted
 } zmq_channel_t;
 
-static connection_t *find_peer(const zmq_channel_t *self, or_peer_t peer)
-{
-    size_t low = 0, high = self->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (self->connections[middle].peer.value < peer.value) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    bool found = low < self->count && self->connections[low].peer.value == peer.value;
-    return found ? &self->connections[low] : NULL;
-}
-
-static const connection_t *find_identity(const zmq_channel_t *self, const void *identity,
-                                         size_t bytes)
-{
-    for (size_t i = 0; i < self->count; i++) {
-        const connection_t *connection = &self->connections[i];
-        if (connection->bytes == bytes && memcmp(connection->identity, identity, bytes) == 0) {
-            return connection;
-        }
-    }
-    return NULL;
-}
-
-// Did this frame come over loopback? ZeroMQ knows the address of every frame's sender; over a path
-// it has none, and only this machine can use one.
-static bool came_locally(zmq_msg_t *frame)
-{
-    const char *address = zmq_msg_gets(frame, "Peer-Address");
-    return address == NULL || strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 ||
-           strncmp(address, "::ffff:127.", 11) == 0;
-}
-
 // The peer behind an identity frame, a new one if it is not known; `frame` is what it sent.
+// OR_ERR_CANCELLED: its key has been revoked since it connected.
 static or_status_t peer_of(zmq_channel_t *self, zmq_msg_t *identity, zmq_msg_t *frame,
                            or_peer_t *peer)
 {
-    const void *data = zmq_msg_data(identity);
-    size_t bytes = zmq_msg_size(identity);
-    assert(bytes <= IDENTITY_BYTES_MAX); // ROUTER's promise
-    const connection_t *known = find_identity(self, data, bytes);
+    const char *key = or_zmq_guard_key_of(self->guard, frame);
+    const or_zmq_peer_t *known = or_zmq_peers_recognise(&self->peers, identity, frame, key);
     if (known != NULL) {
         *peer = known->peer;
         return OR_OK;
     }
-    if (self->count == self->capacity) {
-        size_t capacity = self->capacity > 0 ? 2 * self->capacity : 8;
-        connection_t *larger = realloc(self->connections, capacity * sizeof *larger);
-        if (larger == NULL) {
-            return or_fail(OR_ERR_NO_MEMORY, "no memory for connection %zu", self->count + 1);
-        }
-        self->connections = larger;
-        self->capacity = capacity;
+    if (key[0] != '\0' && !or_zmq_guard_admits(self->guard, key)) {
+        return OR_ERR_CANCELLED;
     }
-    connection_t *connection = &self->connections[self->count++];
-    connection->peer.value = ++self->last_peer;
-    connection->local = came_locally(frame);
-    connection->bytes = bytes;
-    memcpy(connection->identity, data, bytes);
-    *peer = connection->peer;
-    return OR_OK;
+    return or_zmq_peers_add(&self->peers, identity, frame, key, peer);
 }
 
 static void hub_forget(or_channel_t *channel, or_peer_t peer)
 {
-    zmq_channel_t *self = (zmq_channel_t *)channel;
-    connection_t *connection = find_peer(self, peer);
-    if (connection != NULL) {
-        size_t behind = (size_t)(self->connections + --self->count - connection);
-        memmove(connection, connection + 1, behind * sizeof *connection);
-    }
+    or_zmq_peers_forget(&((zmq_channel_t *)channel)->peers, peer);
+}
+
+static void edge_forget(or_channel_t *channel, or_peer_t peer)
+{
+    (void)channel;
+    (void)peer;
 }
 
 static bool hub_is_local(const or_channel_t *channel, or_peer_t peer)
 {
-    const connection_t *connection = find_peer((const zmq_channel_t *)channel, peer);
-    return connection != NULL && connection->local;
+    const or_zmq_peer_t *known = or_zmq_peers_find(&((const zmq_channel_t *)channel)->peers, peer);
+    return known != NULL && known->local;
 }
 
 static bool edge_is_local(const or_channel_t *channel, or_peer_t peer)
@@ -134,10 +88,26 @@ static bool edge_is_local(const or_channel_t *channel, or_peer_t peer)
     return false;
 }
 
-static void edge_forget(or_channel_t *channel, or_peer_t peer)
+static const char *hub_key_of(const or_channel_t *channel, or_peer_t peer)
+{
+    const or_zmq_peer_t *known = or_zmq_peers_find(&((const zmq_channel_t *)channel)->peers, peer);
+    return known != NULL ? known->key : "";
+}
+
+static const char *edge_key_of(const or_channel_t *channel, or_peer_t peer)
+{
+    return peer.value == OR_PEER_HUB.value ? ((const zmq_channel_t *)channel)->server_key : "";
+}
+
+static uint64_t hub_connection(const or_channel_t *channel)
 {
     (void)channel;
-    (void)peer;
+    return 0;
+}
+
+static uint64_t edge_connection(const or_channel_t *channel)
+{
+    return or_zmq_watch_connection(((const zmq_channel_t *)channel)->watch);
 }
 
 // Queue one part of a message.
@@ -161,12 +131,12 @@ static or_status_t send_part(zmq_channel_t *self, const void *data, size_t bytes
 static or_status_t hub_send(or_channel_t *channel, or_peer_t to, const uint8_t *frame, size_t bytes)
 {
     zmq_channel_t *self = (zmq_channel_t *)channel;
-    const connection_t *connection = find_peer(self, to);
-    if (connection == NULL) {
+    const or_zmq_peer_t *known = or_zmq_peers_find(&self->peers, to);
+    if (known == NULL) {
         return or_fail(OR_ERR_UNREACHABLE, "peer %" PRIu64 " is gone", to.value);
     }
     // The queue's bound is checked with the first part; the second goes where the first went.
-    or_status_t status = send_part(self, connection->identity, connection->bytes, ZMQ_SNDMORE);
+    or_status_t status = send_part(self, known->identity, known->bytes, ZMQ_SNDMORE);
     if (status == OR_OK) {
         status = send_part(self, frame, bytes, 0);
     }
@@ -182,7 +152,15 @@ static or_status_t edge_send(or_channel_t *channel, or_peer_t to, const uint8_t 
     if (to.value != OR_PEER_HUB.value) {
         return or_fail(OR_ERR_UNREACHABLE, "an edge knows the hub only");
     }
-    return send_part((zmq_channel_t *)channel, frame, bytes, 0);
+    zmq_channel_t *self = (zmq_channel_t *)channel;
+    or_status_t status = send_part(self, frame, bytes, 0);
+    if (status == OR_ERR_FULL) { // so says ZeroMQ too where it has given the endpoint up
+        (void)or_zmq_watch_look(self->watch);
+        if (or_zmq_watch_connection(self->watch) == 0) {
+            return or_fail(OR_ERR_UNREACHABLE, "there is no connection to the coordinator");
+        }
+    }
+    return status;
 }
 
 static or_status_t receive_part(zmq_channel_t *self, zmq_msg_t *part)
@@ -226,10 +204,9 @@ static or_status_t receive_frame(zmq_channel_t *self, const uint8_t **frame, siz
     return status;
 }
 
-static or_status_t hub_receive(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,
-                               size_t *bytes)
+static or_status_t receive_from_peer(zmq_channel_t *self, or_peer_t *from, const uint8_t **frame,
+                                     size_t *bytes)
 {
-    zmq_channel_t *self = (zmq_channel_t *)channel;
     zmq_msg_t identity;
     zmq_msg_init(&identity);
     or_status_t status = receive_part(self, &identity);
@@ -243,10 +220,26 @@ static or_status_t hub_receive(or_channel_t *channel, or_peer_t *from, const uin
     return status;
 }
 
+static or_status_t hub_receive(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,
+                               size_t *bytes)
+{
+    zmq_channel_t *self = (zmq_channel_t *)channel;
+    or_status_t status = OR_ERR_CANCELLED;
+    if (self->guard != NULL) {
+        or_zmq_guard_serve(self->guard); // also of an owner that never waits
+    }
+    for (int i = 0; status == OR_ERR_CANCELLED && i < REFUSED_AT_ONCE; i++) {
+        status = receive_from_peer(self, from, frame, bytes);
+    }
+    return status == OR_ERR_CANCELLED ? OR_ERR_AGAIN : status;
+}
+
 static or_status_t edge_receive(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,
                                 size_t *bytes)
 {
-    or_status_t status = receive_frame((zmq_channel_t *)channel, frame, bytes);
+    zmq_channel_t *self = (zmq_channel_t *)channel;
+    (void)or_zmq_watch_look(self->watch);
+    or_status_t status = receive_frame(self, frame, bytes);
     if (status == OR_OK) {
         *from = OR_PEER_HUB;
     }
@@ -263,20 +256,71 @@ static long to_ms(int64_t timeout_ns)
     return ms < INT_MAX ? (long)ms : INT_MAX;
 }
 
-static or_status_t channel_wait(or_channel_t *channel, int64_t timeout_ns)
+// What a channel polls: its socket, what belongs to a hub or an edge, and the signals.
+typedef struct {
+    zmq_pollitem_t items[2 + OR_ZMQ_GUARD_ITEMS];
+    int count;
+    bool signals; // the last item
+} poll_t;
+
+static poll_t fill_poll(const zmq_channel_t *self)
 {
-    zmq_pollitem_t items[2] = {
-        {.socket = ((zmq_channel_t *)channel)->socket, .events = ZMQ_POLLIN},
-        {.fd = or_interrupt_fd(), .events = ZMQ_POLLIN},
-    };
-    int ready = zmq_poll(items, items[1].fd >= 0 ? 2 : 1, to_ms(timeout_ns));
-    if (ready < 0 && errno != EINTR) {
-        return or_fail(OR_ERR_IO, "cannot wait for frames: %s", zmq_strerror(errno));
+    poll_t poll = {.items = {{.socket = self->socket, .events = ZMQ_POLLIN}}, .count = 1};
+    if (self->guard != NULL) {
+        or_zmq_guard_fill(self->guard, &poll.items[poll.count]);
+        poll.count += OR_ZMQ_GUARD_ITEMS;
     }
-    if (items[1].revents != 0) {
+    if (self->watch != NULL) {
+        or_zmq_watch_fill(self->watch, &poll.items[poll.count++]);
+    }
+    poll.signals = or_interrupt_fd() >= 0;
+    if (poll.signals) {
+        poll.items[poll.count++] = (zmq_pollitem_t){.fd = or_interrupt_fd(), .events = ZMQ_POLLIN};
+    }
+    return poll;
+}
+
+// Serve what is not for the owner; true if the owner is to have a look all the same.
+static bool serve(zmq_channel_t *self)
+{
+    if (self->guard != NULL) {
+        or_zmq_guard_serve(self->guard);
+    }
+    return self->watch != NULL && or_zmq_watch_look(self->watch);
+}
+
+// One sleep of a wait, which may last until `end_ns`; OR_ERR_AGAIN if what ended it was not for the owner.
+static or_status_t sleep_once(zmq_channel_t *self, int64_t now, int64_t end_ns)
+{
+    poll_t poll = fill_poll(self);
+    int64_t due = self->watch != NULL ? or_zmq_watch_due(self->watch) : OR_TIME_NEVER;
+    int ready = zmq_poll(poll.items, poll.count, to_ms((due < end_ns ? due : end_ns) - now));
+    if (ready < 0) {
+        return errno == EINTR
+                   ? OR_OK
+                   : or_fail(OR_ERR_IO, "cannot wait for frames: %s", zmq_strerror(errno));
+    }
+    bool signalled = poll.signals && poll.items[poll.count - 1].revents != 0;
+    if (signalled) {
         or_interrupt_drain();
     }
-    return ready == 0 ? OR_ERR_TIMEOUT : OR_OK;
+    bool connected = serve(self);
+    if (signalled || connected || poll.items[0].revents != 0) {
+        return OR_OK;
+    }
+    return ready == 0 && end_ns <= due ? OR_ERR_TIMEOUT : OR_ERR_AGAIN;
+}
+
+static or_status_t channel_wait(or_channel_t *channel, int64_t timeout_ns)
+{
+    const or_clock_t *clock = or_clock_monotonic();
+    int64_t now = or_clock_now(clock);
+    int64_t end_ns = timeout_ns < OR_TIME_NEVER - now ? now + timeout_ns : OR_TIME_NEVER;
+    or_status_t status;
+    while ((status = sleep_once((zmq_channel_t *)channel, now, end_ns)) == OR_ERR_AGAIN) {
+        now = or_clock_now(clock);
+    }
+    return status;
 }
 
 static void channel_destroy(or_channel_t *channel)
@@ -286,16 +330,30 @@ static void channel_destroy(or_channel_t *channel)
     if (self->socket != NULL) {
         zmq_close(self->socket);
     }
+    or_zmq_guard_destroy(&self->guard);
+    or_zmq_watch_destroy(&self->watch);
     while (zmq_ctx_term(self->context) < 0 && errno == EINTR) {
     }
-    free(self->connections);
+    or_zmq_peers_fini(&self->peers);
     free(self);
 }
 
-static const or_channel_ops_t hub_ops = {hub_send,   hub_receive,  channel_wait,
-                                         hub_forget, hub_is_local, channel_destroy};
-static const or_channel_ops_t edge_ops = {edge_send,   edge_receive,  channel_wait,
-                                          edge_forget, edge_is_local, channel_destroy};
+static const or_channel_ops_t hub_ops = {.send = hub_send,
+                                         .receive = hub_receive,
+                                         .wait = channel_wait,
+                                         .forget = hub_forget,
+                                         .is_local = hub_is_local,
+                                         .key_of = hub_key_of,
+                                         .connection = hub_connection,
+                                         .destroy = channel_destroy};
+static const or_channel_ops_t edge_ops = {.send = edge_send,
+                                          .receive = edge_receive,
+                                          .wait = channel_wait,
+                                          .forget = edge_forget,
+                                          .is_local = edge_is_local,
+                                          .key_of = edge_key_of,
+                                          .connection = edge_connection,
+                                          .destroy = channel_destroy};
 
 static or_status_t set_options(void *socket, bool hub)
 {
@@ -307,6 +365,8 @@ static or_status_t set_options(void *socket, bool hub)
         {ZMQ_RCVHWM, QUEUE_FRAMES},
         {ZMQ_RECONNECT_IVL, RECONNECT_MS},
         {ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS},
+        {ZMQ_CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS},
+        {ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS},
         {ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS},
         {ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS},
         {ZMQ_HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS},
@@ -317,7 +377,7 @@ static or_status_t set_options(void *socket, bool hub)
     for (size_t i = 0; i < count; i++) {
         failed |= zmq_setsockopt(socket, settings[i].option, &settings[i].value, sizeof(int));
     }
-    int64_t bytes_max = OR_FRAME_BYTES_MAX;
+    int64_t bytes_max = OR_FRAME_BYTES_MAX + CURVE_BYTES; // the codec looks at the rest
     failed |= zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &bytes_max, sizeof bytes_max);
     return failed ? or_fail(OR_ERR_IO, "cannot set up a socket: %s", zmq_strerror(errno)) : OR_OK;
 }
@@ -334,7 +394,7 @@ static or_status_t create(bool hub, zmq_channel_t **self_p)
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a ZeroMQ context");
     }
     self->channel.ops = hub ? &hub_ops : &edge_ops;
-    self->last_peer = OR_PEER_HUB.value;
+    or_zmq_peers_init(&self->peers);
     zmq_msg_init(&self->current);
     self->socket = zmq_socket(self->context, hub ? ZMQ_ROUTER : ZMQ_DEALER);
     or_status_t status = self->socket != NULL
@@ -348,83 +408,30 @@ static or_status_t create(bool hub, zmq_channel_t **self_p)
     return OR_OK;
 }
 
-// tcp://HOST:PORT or ipc://PATH. ZeroMQ would take a port modulo 65536, and transports that reach
-// no other process.
-static or_status_t check_endpoint(const char *endpoint, bool listening)
+// For what is bound or connected next. Not always: ZeroMQ would then look names up by IPv6 first, and
+// localhost would be ::1, where nobody may listen.
+static or_status_t use_ipv6(zmq_channel_t *self, bool ipv6)
 {
-    static const char tcp[] = "tcp://", ipc[] = "ipc://";
-    const char *host =
-        strncmp(endpoint, tcp, sizeof tcp - 1) == 0 ? endpoint + sizeof tcp - 1 : NULL;
-    const char *colon = host != NULL ? strrchr(host, ':') : NULL;
-    if (strncmp(endpoint, ipc, sizeof ipc - 1) == 0 && endpoint[sizeof ipc - 1] != '\0') {
-        return OR_OK;
-    }
-    if (colon == NULL || colon == host) {
-        return or_fail(OR_ERR_INVALID,
-                       "%s is not an endpoint (expected tcp://%s:PORT or ipc://PATH)", endpoint,
-                       listening ? "ADDRESS" : "HOST");
-    }
-    const char *port = colon + 1;
-    if (listening && strcmp(port, "*") == 0) {
-        return OR_OK;
-    }
-    size_t digits = strspn(port, "0123456789");
-    long number = digits > 0 && digits < 10 && port[digits] == '\0' ? strtol(port, NULL, 10) : -1;
-    if (number < (listening ? 0 : 1) || number > UINT16_MAX) {
-        return or_fail(OR_ERR_INVALID, "%s: the port is not a number from %s", endpoint,
-                       listening ? "0 to 65535, or * for any free one" : "1 to 65535");
-    }
-    return OR_OK;
+    const int value = ipv6;
+    return zmq_setsockopt(self->socket, ZMQ_IPV6, &value, sizeof value) == 0
+               ? OR_OK
+               : or_fail(OR_ERR_IO, "cannot set up a socket: %s", zmq_strerror(errno));
 }
 
-// ZeroMQ looks names up in the background, where nobody hears that there is no such name.
-static or_status_t check_host(const char *endpoint)
+static or_status_t check_curve(void)
 {
-    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
-    char host[256];
-    if (sscanf(endpoint, "tcp://%255[^:[]:", host) != 1) {
-        return OR_OK; // a path, or an address in brackets
-    }
-    int error = getaddrinfo(host, NULL, &hints, &found);
-    if (error == 0) {
-        freeaddrinfo(found);
-        return OR_OK;
-    }
-    if (error == EAI_NONAME) {
-        return or_fail(OR_ERR_INVALID, "cannot connect to %s: there is no host '%s'", endpoint,
-                       host);
-    }
-    or_log(OR_LOG_WARN, "cannot look up '%s' for now: %s", host, gai_strerror(error));
-    return OR_OK;
+    return zmq_has("curve") ? OR_OK
+                            : or_fail(OR_ERR_UNSUPPORTED,
+                                      "this libzmq was built without CURVE, so nothing can be "
+                                      "encrypted: install one with libsodium");
 }
 
-static or_status_t fail_bind(const char *endpoint, int error)
+static or_status_t fail_keys(void)
 {
-    switch (error) {
-    case EADDRINUSE:
-        return or_fail(OR_ERR_IO,
-                       "cannot listen on %s: address already in use (another coordinator? choose "
-                       "another port with --listen)",
-                       endpoint);
-    case EACCES:
-        return or_fail(OR_ERR_IO,
-                       "cannot listen on %s: permission denied (ports below 1024 need privileges)",
-                       endpoint);
-    case ENODEV:
-    case EADDRNOTAVAIL:
-        return or_fail(OR_ERR_IO, "cannot listen on %s: this machine has no such address",
-                       endpoint);
-    case EINVAL:
-    case EPROTONOSUPPORT:
-        return or_fail(OR_ERR_IO,
-                       "cannot listen on %s: not an endpoint (expected tcp://ADDRESS:PORT or "
-                       "ipc://PATH)",
-                       endpoint);
-    default:
-        return or_fail(OR_ERR_IO, "cannot listen on %s: %s", endpoint, zmq_strerror(error));
-    }
+    return or_fail(OR_ERR_INVALID, "cannot encrypt with these keys: %s", zmq_strerror(errno));
 }
+
+// ---- a hub ----
 
 static or_status_t report_bound(const zmq_channel_t *self, char *bound, size_t capacity)
 {
@@ -437,21 +444,75 @@ static or_status_t report_bound(const zmq_channel_t *self, char *bound, size_t c
     return OR_OK;
 }
 
-or_status_t or_channel_zmq_bind(const char *endpoint, char *bound, size_t capacity,
+// From here on what is bound is encrypted: ZeroMQ gives each listener the options of that moment.
+static or_status_t encrypt_hub(zmq_channel_t *self, const or_channel_server_t *server)
+{
+    const int on = 1;
+    or_status_t status = check_curve();
+    if (status == OR_OK) {
+        status = or_zmq_guard_create(self->context, self->socket, server, &self->guard);
+    }
+    if (status == OR_OK &&
+        (zmq_setsockopt(self->socket, ZMQ_CURVE_SERVER, &on, sizeof on) != 0 ||
+         zmq_setsockopt(self->socket, ZMQ_CURVE_SECRETKEY, server->own->secret_key, OR_KEY_BYTES) !=
+             0 ||
+         zmq_setsockopt(self->socket, ZMQ_ZAP_DOMAIN, DOMAIN, strlen(DOMAIN)) != 0)) {
+        status = fail_keys();
+    }
+    return status;
+}
+
+// Listen where `encrypted` is asked for or, before that, where it is not.
+static or_status_t listen_where(zmq_channel_t *self, const or_channel_listen_t *listens,
+                                uint32_t count, bool encrypted, char *bound, size_t capacity)
+{
+    or_status_t status = OR_OK;
+    for (uint32_t i = 0; status == OR_OK && i < count; i++) {
+        if (listens[i].encrypted != encrypted) {
+            continue;
+        }
+        status = use_ipv6(self, or_endpoint_is_ipv6(listens[i].endpoint));
+        if (status == OR_OK && zmq_bind(self->socket, listens[i].endpoint) != 0) {
+            status = or_endpoint_fail_listening(listens[i].endpoint, errno);
+        } else if (status == OR_OK && i == 0 && bound != NULL) {
+            status = report_bound(self, bound, capacity);
+        }
+    }
+    return status;
+}
+
+static or_status_t check_listens(const or_channel_listen_t *listens, uint32_t count,
+                                 bool *encrypted)
+{
+    or_status_t status = count > 0 ? OR_OK : or_fail(OR_ERR_INVALID, "nowhere to listen");
+    *encrypted = false;
+    for (uint32_t i = 0; status == OR_OK && i < count; i++) {
+        *encrypted |= listens[i].encrypted;
+        status = or_endpoint_check(listens[i].endpoint, true);
+    }
+    return status;
+}
+
+or_status_t or_channel_zmq_bind(const or_channel_listen_t *listens, uint32_t count,
+                                const or_channel_server_t *server, char *bound, size_t capacity,
                                 or_channel_t **channel_p)
 {
     zmq_channel_t *self;
-    or_status_t status = check_endpoint(endpoint, true);
+    bool encrypted;
+    or_status_t status = check_listens(listens, count, &encrypted);
+    assert(!encrypted || server != NULL);
     if (status == OR_OK) {
         status = create(true, &self);
     }
     if (status != OR_OK) {
         return status;
     }
-    if (zmq_bind(self->socket, endpoint) != 0) {
-        status = fail_bind(endpoint, errno);
-    } else if (bound != NULL) {
-        status = report_bound(self, bound, capacity);
+    status = listen_where(self, listens, count, false, bound, capacity);
+    if (status == OR_OK && encrypted) {
+        status = encrypt_hub(self, server);
+    }
+    if (status == OR_OK) {
+        status = listen_where(self, listens, count, true, bound, capacity);
     }
     if (status != OR_OK) {
         channel_destroy(&self->channel);
@@ -461,12 +522,40 @@ or_status_t or_channel_zmq_bind(const char *endpoint, char *bound, size_t capaci
     return OR_OK;
 }
 
-or_status_t or_channel_zmq_connect(const char *endpoint, or_channel_t **channel_p)
+uint64_t or_channel_zmq_refusals(const or_channel_t *channel)
+{
+    const zmq_channel_t *self = (const zmq_channel_t *)channel;
+    bool guarded = channel->ops == &hub_ops && self->guard != NULL;
+    return guarded ? or_zmq_guard_refusals(self->guard) : 0;
+}
+
+// ---- an edge ----
+
+static or_status_t encrypt_edge(zmq_channel_t *self, const or_connect_keys_t *keys)
+{
+    or_status_t status = check_curve();
+    if (status == OR_OK &&
+        (zmq_setsockopt(self->socket, ZMQ_CURVE_SERVERKEY, keys->server_key, OR_KEY_BYTES) != 0 ||
+         zmq_setsockopt(self->socket, ZMQ_CURVE_PUBLICKEY, keys->own.public_key, OR_KEY_BYTES) !=
+             0 ||
+         zmq_setsockopt(self->socket, ZMQ_CURVE_SECRETKEY, keys->own.secret_key, OR_KEY_BYTES) !=
+             0)) {
+        status = fail_keys();
+    }
+    if (status == OR_OK) {
+        memcpy(self->server_key, keys->server_key, sizeof self->server_key);
+    }
+    return status;
+}
+
+or_status_t or_channel_zmq_connect(const char *endpoint, const or_connect_keys_t *keys,
+                                   or_channel_t **channel_p)
 {
     zmq_channel_t *self;
-    or_status_t status = check_endpoint(endpoint, false);
+    bool encrypted = keys != NULL && keys->encrypted, ipv6 = false;
+    or_status_t status = or_endpoint_check(endpoint, false);
     if (status == OR_OK) {
-        status = check_host(endpoint);
+        status = or_endpoint_look_up(endpoint, &ipv6);
     }
     if (status == OR_OK) {
         status = create(false, &self);
@@ -474,12 +563,34 @@ or_status_t or_channel_zmq_connect(const char *endpoint, or_channel_t **channel_
     if (status != OR_OK) {
         return status;
     }
-    if (zmq_connect(self->socket, endpoint) != 0) {
+    status = encrypted ? encrypt_edge(self, keys) : OR_OK;
+    if (status == OR_OK) {
+        status = use_ipv6(self, ipv6);
+    }
+    if (status == OR_OK) {
+        status = or_zmq_watch_create(self->context, self->socket, endpoint, encrypted ? keys : NULL,
+                                     &self->watch);
+    }
+    if (status == OR_OK && zmq_connect(self->socket, endpoint) != 0) {
         status = or_fail(OR_ERR_INVALID, "cannot connect to %s: %s (expected tcp://HOST:PORT)",
                          endpoint, zmq_strerror(errno));
+    }
+    if (status != OR_OK) {
         channel_destroy(&self->channel);
         return status;
     }
     *channel_p = &self->channel;
     return OR_OK;
+}
+
+const char *or_channel_zmq_trouble(const or_channel_t *channel)
+{
+    const zmq_channel_t *self = (const zmq_channel_t *)channel;
+    return channel->ops == &edge_ops ? or_zmq_watch_trouble(self->watch) : "";
+}
+
+bool or_channel_zmq_is_refused(const or_channel_t *channel)
+{
+    const zmq_channel_t *self = (const zmq_channel_t *)channel;
+    return channel->ops == &edge_ops && or_zmq_watch_is_refused(self->watch);
 }

@@ -87,10 +87,15 @@ const char *or_edge_refused(const or_edge_t *edge)
 }
 
 or_status_t or_edge_process_open(const char *path, const or_model_options_t *options,
-                                 const char *endpoint, or_edge_process_t *process)
+                                 const char *endpoint, const or_key_options_t *keys,
+                                 or_edge_process_t *process)
 {
     memset(process, 0, sizeof *process);
-    or_status_t status = or_gguf_open(path, &process->gguf);
+    or_connect_keys_t connect = {0};
+    or_status_t status = or_keys_for_connecting(endpoint, keys, &connect);
+    if (status == OR_OK) {
+        status = or_gguf_open(path, &process->gguf);
+    }
     if (status == OR_OK) {
         status = or_vocab_load(process->gguf, &process->vocab);
     }
@@ -98,8 +103,9 @@ or_status_t or_edge_process_open(const char *path, const or_model_options_t *opt
         status = or_model_load(process->gguf, options, &process->model);
     }
     if (status == OR_OK) {
-        status = or_channel_zmq_connect(endpoint, &process->channel);
+        status = or_channel_zmq_connect(endpoint, &connect, &process->channel);
     }
+    or_key_pair_wipe(&connect.own);
     if (status == OR_OK) {
         or_log(OR_LOG_INFO, "%s ready, kernels %s, calling %s", path,
                or_model_kernels(process->model), endpoint);
@@ -113,11 +119,23 @@ or_status_t or_edge_process_greet(or_edge_process_t *process, const or_hello_t *
                           &process->link);
 }
 
+// A connection that ends is said when it does, not when the silence has lasted.
+static void watch_connection(const or_edge_process_t *process, uint64_t *last)
+{
+    uint64_t connection = or_channel_connection(process->channel);
+    if (*last != 0 && connection == 0) {
+        or_log(OR_LOG_WARN, "the connection to the coordinator is lost; calling it again");
+    }
+    *last = connection;
+}
+
 or_status_t or_edge_process_run(or_edge_process_t *process, int64_t (*turn)(void *),
                                 const char *(*refused)(const void *), void *role)
 {
+    uint64_t connection = 0;
     while (or_interrupt_count() == 0) {
         int64_t due = turn(role);
+        watch_connection(process, &connection);
         const char *sentence = refused(role);
         if (sentence != NULL) {
             return or_fail(OR_ERR_MISMATCH, "refused: %s", sentence);

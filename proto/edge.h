@@ -9,6 +9,7 @@
 
 #include "common/model/model.h"
 #include "common/text/vocab.h"
+#include "proto/keys.h"
 #include "proto/link.h"
 
 #define OR_EXIT_REFUSED 3 // a process that the coordinator turned away; its last log line says why
@@ -48,7 +49,8 @@ typedef struct {
 
 // Load the model and connect. Errors are those of the parts; or_edge_process_close in any case.
 or_status_t or_edge_process_open(const char *path, const or_model_options_t *options,
-                                 const char *endpoint, or_edge_process_t *process);
+                                 const char *endpoint, const or_key_options_t *keys,
+                                 or_edge_process_t *process);
 or_status_t or_edge_process_greet(or_edge_process_t *process, const or_hello_t *hello);
 // Turn and wait until a signal comes (OR_OK) or `refused` gives a sentence (OR_ERR_MISMATCH).
 or_status_t or_edge_process_run(or_edge_process_t *process, int64_t (*turn)(void *role),

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/log.h"
+#include "proto/padding.h"
 
 #define PEERS_MAX 1024 // connections a hub watches
 // Looked at in one call, so that a flood of nonsense cannot hold the caller
@@ -42,6 +43,7 @@ struct or_link {
     peer_t *peers; // an edge has one: the hub
     size_t count, capacity;
     bool losses; // some peer may be lost or reported
+    bool padding;
     // When the channel was last seen empty: silence before is the peer's, after it may be ours.
     int64_t drained_ns;
     or_link_gate_t gate; // hub; NULL: open
@@ -50,6 +52,8 @@ struct or_link {
     uint8_t *hello; // encoded; NULL on a hub
     size_t hello_bytes;
     int64_t hello_due_ns;
+    bool called;         // a Hello has been sent, or waits for a connection
+    uint64_t connection; // the channel's, the last time that it had one
 };
 
 static int64_t now_of(const or_link_t *link)
@@ -153,22 +157,35 @@ static or_status_t send_frame(or_link_t *link, peer_t *peer, const uint8_t *fram
     if (status == OR_OK) {
         peer->sent_ns = now_of(link);
         peer->bytes += bytes;
-    } else if (status == OR_ERR_UNREACHABLE) {
+    } else if (status == OR_ERR_UNREACHABLE && !is_edge(link)) { // an edge's hub may come back
         lose_peer(link, peer, "unreachable");
     }
     return status;
 }
 
+// Send an encoded message, longer where its length would tell something, and free it.
+static or_status_t send_encoded(or_link_t *link, peer_t *peer, uint8_t *frame, size_t bytes)
+{
+    bool encrypted = or_channel_key_of(link->channel, peer->id)[0] != '\0';
+    or_status_t status = encrypted && link->padding ? or_padding_apply(&frame, &bytes) : OR_OK;
+    if (status == OR_OK) {
+        status = send_frame(link, peer, frame, bytes);
+    }
+    free(frame);
+    return status;
+}
+
+// Without a connection nothing but a Hello waits for one: on the next we are a stranger, whose frames are refused
+// until it has greeted, and after a few of them it would not even be heard.
 static or_status_t send_message(or_link_t *link, peer_t *peer, const or_message_t *message)
 {
     uint8_t *frame;
     size_t bytes;
-    or_status_t status = or_message_encode(message, &frame, &bytes);
-    if (status == OR_OK) {
-        status = send_frame(link, peer, frame, bytes);
-        free(frame);
+    if (is_edge(link) && or_channel_connection(link->channel) == 0) {
+        return or_fail(OR_ERR_UNREACHABLE, "there is no connection to the coordinator");
     }
-    return status;
+    or_status_t status = or_message_encode(message, &frame, &bytes);
+    return status == OR_OK ? send_encoded(link, peer, frame, bytes) : status;
 }
 
 // A heartbeat that does not fit is late by one interval: the queue is full of better signs of life.
@@ -425,16 +442,42 @@ static int64_t tick_peer(or_link_t *link, peer_t *peer, int64_t now)
     return peer->welcomed ? earlier(due, peer->sent_ns + link->heartbeat_ns) : due;
 }
 
-// Greet the hub until it welcomes us.
+// If it cannot be sent now, the next one will.
+static void send_hello(or_link_t *link, peer_t *hub)
+{
+    uint8_t *frame = malloc(link->hello_bytes);
+    if (frame != NULL) {
+        memcpy(frame, link->hello, link->hello_bytes);
+        (void)send_encoded(link, hub, frame, link->hello_bytes);
+    }
+}
+
+// To the hub another connection is another peer: it is greeted on it at once, not when it complains.
+static void notice_connection(or_link_t *link, peer_t *hub, uint64_t connection, int64_t now)
+{
+    if (connection > link->connection && link->connection > 0) {
+        hub->welcomed = false;
+        link->hello_due_ns = now;
+    }
+    if (connection > 0) {
+        link->connection = connection;
+    }
+}
+
+// Greet the hub until it welcomes us. Without a connection one Hello waits for it; more would pile up.
 static int64_t tick_hello(or_link_t *link, int64_t now)
 {
     peer_t *hub = &link->peers[0];
+    uint64_t connection = or_channel_connection(link->channel);
+    notice_connection(link, hub, connection, now);
     if (hub->welcomed) {
         return OR_TIME_NEVER;
     }
     if (now >= link->hello_due_ns) {
-        send_frame(link, hub, link->hello,
-                   link->hello_bytes); // if it does not fit, the next one will
+        if (connection > 0 || !link->called) {
+            send_hello(link, hub);
+            link->called = true;
+        }
         link->hello_due_ns = now + link->heartbeat_ns / 2;
     }
     return link->hello_due_ns;
@@ -475,6 +518,16 @@ uint64_t or_link_bytes(const or_link_t *link, or_peer_t peer)
 bool or_link_is_local(const or_link_t *link, or_peer_t peer)
 {
     return or_channel_is_local(link->channel, peer);
+}
+
+const char *or_link_key_of(const or_link_t *link, or_peer_t peer)
+{
+    return or_channel_key_of(link->channel, peer);
+}
+
+void or_link_set_padding(or_link_t *link, bool padding)
+{
+    link->padding = padding;
 }
 
 void or_link_set_gate(or_link_t *link, or_link_gate_t gate, void *context)
@@ -527,6 +580,7 @@ or_status_t or_link_create(or_channel_t *channel, const or_clock_t *clock, const
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a link");
     }
     link->channel = channel;
+    link->padding = true;
     link->clock = clock;
     link->heartbeat_ns = heartbeat_ms * OR_NS_PER_MS;
     link->hello_due_ns = link->drained_ns = now_of(link);

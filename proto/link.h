@@ -59,6 +59,12 @@ uint64_t or_link_bytes(const or_link_t *link, or_peer_t peer);
 // Hub: does this peer connect from this machine (channel.h)?
 bool or_link_is_local(const or_link_t *link, or_peer_t peer);
 
+// The public key that this peer has proved to have; "" where its connection is not encrypted.
+const char *or_link_key_of(const or_link_t *link, or_peer_t peer);
+// Frames on encrypted connections are made one of a few sizes (proto/padding.h), heartbeats too. On, unless
+// it is switched off here. Connections that are not encrypted are never padded.
+void or_link_set_padding(or_link_t *link, bool padding);
+
 // Hub: asked about each frame of a peer that has greeted, before it is decoded: false drops it, unread
 // and unanswered. So a flood costs its counting and nothing else.
 typedef bool (*or_link_gate_t)(void *context, or_peer_t from, size_t bytes);

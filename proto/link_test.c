@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "proto/channel_memory.h"
+#include "proto/padding.h"
 #include "tests/support/test_support.h"
 
 #define EDGES 2
@@ -290,6 +291,36 @@ static void a_restarted_hub_is_greeted_at_once(void **context)
     assert_true(or_link_welcomed(fixture->edges[0].link));
 }
 
+// A cut too short to be a silence; the hub takes who comes back for a stranger.
+static void a_new_connection_is_greeted_at_once(void **context)
+{
+    fixture_t *fixture = *context;
+    run(fixture, INTERVAL_NS);
+    or_network_cut(fixture->edges[0].channel);
+    run(fixture, INTERVAL_NS / 10);
+    or_network_mend(fixture->edges[0].channel);
+    run(fixture, 3 * OR_NS_PER_MS); // there and back
+    assert_int_equal(fixture->hub.seen[OR_MSG_HELLO], EDGES + 1);
+    assert_int_equal(fixture->edges[0].seen[OR_MSG_WELCOME], 2);
+    assert_true(or_link_welcomed(fixture->edges[0].link));
+    assert_int_equal(fixture->edges[0].lost, 0);
+}
+
+static void no_greetings_pile_up_while_there_is_no_connection(void **context)
+{
+    fixture_t *fixture = *context;
+    run(fixture, INTERVAL_NS);
+    or_network_cut(fixture->edges[0].channel);
+    run(fixture, 20 * SILENCE_NS);
+    assert_int_equal(fixture->edges[0].lost, 1);
+    assert_false(or_link_welcomed(fixture->edges[0].link));
+    or_network_mend(fixture->edges[0].channel);
+    run(fixture, 3 * OR_NS_PER_MS);
+    assert_int_equal(fixture->hub.seen[OR_MSG_HELLO], EDGES + 1);
+    assert_true(or_link_welcomed(fixture->edges[0].link));
+    assert_true(or_link_welcomed(fixture->edges[1].link));
+}
+
 static void heartbeats_fill_the_silence_only(void **context)
 {
     fixture_t *fixture = *context;
@@ -324,6 +355,23 @@ static void bytes_agree_on_both_sides(void **context)
     }
     assert_int_equal(edges, hub);
     assert_true(edges > 0);
+}
+
+// The hub's Welcome and heartbeats, to the one peer that has a key.
+static void frames_to_a_key_are_padded_and_counted_so(void **context)
+{
+    fixture_t *fixture = *context;
+    or_network_set_key(fixture->edges[0].channel, "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7");
+    run(fixture, 10 * INTERVAL_NS + INTERVAL_NS / 2);
+    uint64_t keyed = or_link_bytes(fixture->edges[0].link, OR_PEER_HUB);
+    uint64_t plain = or_link_bytes(fixture->edges[1].link, OR_PEER_HUB);
+    size_t beat = frame_bytes(&(or_message_t){.type = OR_MSG_HEARTBEAT});
+    assert_true(plain < 30 * beat + 2 * OR_PADDING_LEAST);
+    assert_true(keyed > 9 * OR_PADDING_LEAST);
+    or_link_set_padding(fixture->hub.link, false);
+    run(fixture, 10 * INTERVAL_NS);
+    assert_in_range(or_link_bytes(fixture->edges[0].link, OR_PEER_HUB) - keyed, 19 * beat,
+                    21 * beat);
 }
 
 static void another_version_gets_an_error(void **context)
@@ -579,8 +627,11 @@ int main(void)
         WITH_WORLD(a_crashed_edge_comes_back_as_a_new_peer),
         WITH_WORLD(a_silent_hub_is_reported_once),
         WITH_WORLD(a_restarted_hub_is_greeted_at_once),
+        WITH_WORLD(a_new_connection_is_greeted_at_once),
+        WITH_WORLD(no_greetings_pile_up_while_there_is_no_connection),
         WITH_WORLD(heartbeats_fill_the_silence_only),
         WITH_WORLD(bytes_agree_on_both_sides),
+        WITH_WORLD(frames_to_a_key_are_padded_and_counted_so),
         WITH_WORLD(another_version_gets_an_error),
         WITH_WORLD(nonsense_is_answered_now_and_then),
         WITH_WORLD(strangers_must_say_hello),

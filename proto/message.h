@@ -100,6 +100,10 @@ typedef struct {
     // Whose text it is: prefixes are shared inside one owner only (DESIGN.md section 9). "": nobody's in
     // particular, an owner like any other. Drafters are not told.
     const char *owner;
+    // To a drafter: how far ahead of the verdicts it works (DESIGN.md section 3, step 5). 0: a tree when
+    // one is asked for. 1: it extends the likeliest outcomes meanwhile, so that the next tree is ready at
+    // once. N > 1: it also sends guesses that stand on those outcomes, for up to N rounds in flight.
+    uint32_t draft_ahead;
 } or_open_session_t;
 
 // Committed tokens start .. start + count - 1. What the receiver holds at and beyond `start` is
@@ -123,15 +127,19 @@ typedef struct {
     // To a drafter: the most nodes of the next tree, where that is less than what the session was opened
     // with; 0: no less. Decided from earlier rounds, never from what was drawn in this one.
     uint32_t draft_nodes;
+    uint32_t draft_depth; // the same of levels
+    uint32_t draft_ahead; // the same of open_session's draft_ahead, plus 1
 } or_prefix_t;
 #define OR_PREFIX_NO_TOKEN (-1)
 
 // Drafter to coordinator to verifier. A tree of 0 nodes asks for a plain step.
 typedef struct {
-    uint64_t round;        // from 1
-    uint64_t parent_round; // reserved (0): the round in flight it depends on
-    uint32_t base_length;  // committed tokens, the root included
-    uint64_t base_hash;
+    uint64_t round; // from 1
+    // The round in flight that it depends on: its base is what the sender believes will be committed
+    // then, and it is good for nothing if that does not come. 0: it stands on committed tokens.
+    uint64_t parent_round;
+    uint32_t base_length;   // tokens of the prefix that it stands on, the root included
+    uint64_t base_hash;     // and their hash, assumed ones included
     const uint32_t *tokens; // nodes 1.., depth first
     const uint32_t *back;   // (i + 1) - parent, at least 1 (token_tree.h)
     uint32_t count;
@@ -187,7 +195,7 @@ typedef struct {
     uint64_t hash;           // of the prefix with accepted and next
     const uint8_t *features; // reserved
     uint32_t feature_bytes;
-    uint32_t draft_nodes; // as in or_prefix_t
+    uint32_t draft_nodes, draft_depth, draft_ahead; // as in or_prefix_t
 } or_verdict_t;
 
 // The session is over: forget it. With session 0, from any peer: good-bye, and nobody needs to wait for
@@ -250,6 +258,34 @@ typedef struct {
     char unused;
 } or_stats_request_t;
 
+// What a session's rounds are made of.
+typedef enum {
+    OR_SOURCE_PLAIN,   // no guesses
+    OR_SOURCE_LOOKUP,  // the coordinator's own prompt lookup
+    OR_SOURCE_DRAFTER, // a drafter's
+} or_guess_source_t;
+const char *or_guess_source_name(uint32_t source); // "plain", "lookup", "drafter"
+
+// What the coordinator's cost model believes of a live session, and what follows (coordinator/policy.h).
+// Rates are tokens per second. What is not known yet is 0.
+typedef struct {
+    uint64_t session;
+    const char *owner;
+    bool automatic;               // --draft-policy auto
+    uint32_t source;              // or_guess_source_t of the last round
+    uint32_t nodes, depth, ahead; // asked of the drafter
+    float round_trip_ms;          // to the drafter and back, its work left out
+    float draft_ms;               // building a tree
+    float plain_ms, verify_ms;    // a round at the verifier without and with `nodes` guesses
+    float row_us;                 // what one guess adds to it
+    float queue_ms;               // of it, waiting for other sessions' passes
+    float batch;                  // sessions that share a pass
+    float acceptance;             // that the first guess on the path is right
+    float block_efficiency;       // tokens of a round with `nodes` guesses
+    float hit_rate;               // rounds whose guesses were there at once
+    float plain_rate, draft_rate;
+} or_policy_terms_t;
+
 // Verifier to coordinator, about once a heartbeat; coordinator to client, on request, with its own
 // figures added. Counters count from the start of the process that keeps them.
 typedef struct {
@@ -277,11 +313,17 @@ typedef struct {
     uint32_t waiting;  // requests that have not begun
     uint32_t drafters; // connected
     uint32_t verifiers;
-    uint64_t busy;      // requests answered "busy, retry after"
-    uint64_t cut_off;   // drafters turned away for what they sent
-    uint64_t cancelled; // requests whose client left
-    const char *model;  // the target's file
-    uint64_t started;   // requests taken so far
+    uint64_t busy;                     // requests answered "busy, retry after"
+    uint64_t cut_off;                  // drafters turned away for what they sent
+    uint64_t cancelled;                // requests whose client left
+    const char *model;                 // the target's file
+    uint64_t started;                  // requests taken so far
+    uint32_t parked;                   // requests whose client is away: they go on when it is back
+    uint64_t resumed;                  // so far
+    uint64_t failovers;                // drafters that took over from another
+    uint64_t refused;                  // connections and messages turned away for a key or a token
+    const or_policy_terms_t *policies; // of live sessions, those that the asker may see
+    uint32_t policy_count;
 } or_stats_t;
 
 // Codes of Error messages; numbers are the wire's.
@@ -304,6 +346,13 @@ typedef struct {
     uint64_t round; // that it concerns; 0 if none
     uint32_t length;
 } or_error_t;
+
+typedef enum {
+    OR_POLICY_FIXED, // what was asked for, in every round
+    OR_POLICY_AUTO,  // at most that: as much as the coordinator's cost model finds worth its time
+} or_draft_policy_t;
+const char *or_draft_policy_name(
+    uint32_t policy); // "fixed", "auto"; NULL for a number that is none
 
 // Client to coordinator. `request` is the client's own number for it: a repeated request is the
 // same request.
@@ -334,6 +383,8 @@ typedef struct {
     float lenience, typical_epsilon, typical_delta, draft_threshold;
     bool draft_calibrated;
     uint32_t vocab_method; // or_vocab_method_t
+    uint32_t draft_ahead;  // as in or_open_session_t; the most, with draft_policy auto
+    uint32_t draft_policy; // or_draft_policy_t
 } or_generate_request_t;
 
 #define OR_STATS_LEVELS 16u // beyond, nothing is counted by depth or rank
@@ -358,9 +409,18 @@ typedef struct {
     // At entry r: nodes on accepted paths that had more than r children, and how often child r (from
     // 0, in order) was accepted.
     uint64_t rank_offered[OR_STATS_LEVELS], rank_accepted[OR_STATS_LEVELS];
-    uint64_t draft_passes; // of the draft models, for the trees that were taken
-    uint64_t psi_requests; // slrs: extra round trips after rejections
-    uint64_t translate_us; // between vocabularies
+    uint64_t draft_passes;   // of the draft models, for the trees that were taken
+    uint64_t psi_requests;   // slrs: extra round trips after rejections
+    uint64_t translate_us;   // between vocabularies
+    uint64_t ahead_rounds;   // that began while a drafter was ahead
+    uint64_t ahead_hits;     // of them, those whose guesses were here when the verdict before came
+    uint64_t bridged_rounds; // plain steps, or lookups, taken rather than wait for a drafter
+    uint64_t lookup_rounds;  // with guesses of the coordinator's own
+    uint64_t failovers;      // drafters that took over from another
+    uint64_t resumes;        // by a client that was away, or a coordinator that was restarted
+    // Completion tokens that were there when this coordinator began to count: a restarted one knows nothing of
+    // the rounds and the time before.
+    uint32_t resumed_tokens;
 } or_generate_stats_t;
 
 // Coordinator to client: completion tokens from `offset` on, and the text they completed. The last
@@ -378,20 +438,28 @@ typedef struct {
     uint64_t seed;
     const char *arith_id;
     or_generate_stats_t stats;
-    uint64_t text_offset;  // bytes of text before this delta's
-    const char *note;      // something the user should know, such as why it was decoded plainly
+    uint64_t text_offset; // bytes of text before this delta's
+    // Something the user should know: why it was decoded plainly; where nothing has come yet, why it waits.
+    const char *note;
+    const char *advice;    // how it might have been faster
     const char *vocab_map; // how the drafter's vocabulary meets the target's; "": no drafter yet
     const char *vocab_why; // and why so
     uint32_t retry_ms;     // error BUSY: worth trying again after so long; 0: not said
+    const uint8_t *token;  // the session's secret, with deltas of offset 0: Resume shows it
+    uint32_t token_bytes;
 } or_generate_delta_t;
 
 typedef struct {
     uint64_t request;
     uint32_t offset;      // completion tokens the client has
     uint64_t text_offset; // bytes of text the client has
-    const uint8_t *token; // reserved: the session's secret
+    // The session's secret, from its first delta: whoever has it, and the key or owner that the request
+    // came with, takes the session over, from any address and of any later coordinator that has the
+    // journal. Empty: only the connection that asked may resume.
+    const uint8_t *token;
     uint32_t token_bytes;
 } or_resume_t;
+#define OR_SESSION_TOKEN_BYTES 16u
 
 typedef struct {
     uint32_t reply; // 1: asks for one back

@@ -151,6 +151,7 @@ static or_status_t get_open_session(const Outrider__OpenSession *from, or_messag
     to->typical_delta = from->typical_delta;
     to->draft_threshold = from->draft_threshold;
     to->draft_calibrated = from->draft_calibrated != 0;
+    to->draft_ahead = from->draft_ahead;
     to->vocab_method = from->vocab_method;
     to->map_hash = from->map_hash;
     to->target_hash = from->target_hash;
@@ -177,6 +178,8 @@ static or_status_t get_prefix(const Outrider__Prefix *from, or_prefix_t *to)
     to->accepted = from->accepted;
     to->next = from->next;
     to->draft_nodes = from->draft_nodes;
+    to->draft_depth = from->draft_depth;
+    to->draft_ahead = from->draft_ahead;
     return check_count("prefix tokens", from->n_tokens);
 }
 
@@ -273,6 +276,8 @@ static or_status_t get_verdict(const Outrider__Verdict *from, or_message_arena_t
     to->features = from->features.data;
     to->feature_bytes = (uint32_t)from->features.len;
     to->draft_nodes = from->draft_nodes;
+    to->draft_depth = from->draft_depth;
+    to->draft_ahead = from->draft_ahead;
     or_status_t status = check_count("accepted nodes", from->n_accepted);
     if (status == OR_OK) {
         status = check_count("draws", from->n_draws);
@@ -324,7 +329,50 @@ static void get_vocabulary(const Outrider__Vocabulary *from, or_vocabulary_t *to
     to->packed_bytes = (uint32_t)from->packed.len;
 }
 
-static void get_stats(const Outrider__Stats *from, or_stats_t *to)
+static or_policy_terms_t get_policy(const Outrider__Policy *from)
+{
+    return (or_policy_terms_t){
+        .session = from->session,
+        .owner = from->owner,
+        .automatic = from->automatic != 0,
+        .source = from->source,
+        .nodes = from->nodes,
+        .depth = from->depth,
+        .ahead = from->ahead,
+        .round_trip_ms = from->round_trip_ms,
+        .draft_ms = from->draft_ms,
+        .plain_ms = from->plain_ms,
+        .verify_ms = from->verify_ms,
+        .row_us = from->row_us,
+        .queue_ms = from->queue_ms,
+        .batch = from->batch,
+        .acceptance = from->acceptance,
+        .block_efficiency = from->block_efficiency,
+        .hit_rate = from->hit_rate,
+        .plain_rate = from->plain_rate,
+        .draft_rate = from->draft_rate,
+    };
+}
+
+static or_status_t get_policies(const Outrider__Stats *from, or_message_arena_t *arena,
+                                or_stats_t *to)
+{
+    if (from->n_policies == 0) {
+        return OR_OK;
+    }
+    or_policy_terms_t *policies = take_array(arena, "policies", from->n_policies, sizeof *policies);
+    if (policies == NULL) {
+        return OR_ERR_FORMAT;
+    }
+    for (size_t i = 0; i < from->n_policies; i++) {
+        policies[i] = get_policy(from->policies[i]);
+    }
+    to->policies = policies;
+    to->policy_count = (uint32_t)from->n_policies;
+    return OR_OK;
+}
+
+static or_status_t get_stats(const Outrider__Stats *from, or_message_arena_t *arena, or_stats_t *to)
 {
     to->rounds = from->rounds;
     to->nodes = from->nodes;
@@ -353,7 +401,12 @@ static void get_stats(const Outrider__Stats *from, or_stats_t *to)
     to->cut_off = from->cut_off;
     to->cancelled = from->cancelled;
     to->started = from->started;
+    to->parked = from->parked;
+    to->resumed = from->resumed;
+    to->failovers = from->failovers;
+    to->refused = from->refused;
     to->model = from->model;
+    return get_policies(from, arena, to);
 }
 
 static void get_error(const Outrider__Error *from, or_error_t *to)
@@ -413,6 +466,8 @@ static or_status_t get_generate_request(const Outrider__GenerateRequest *from,
     to->draft_threshold = from->draft_threshold;
     to->draft_calibrated = from->draft_calibrated != 0;
     to->vocab_method = from->vocab_method;
+    to->draft_ahead = from->draft_ahead;
+    to->draft_policy = from->draft_policy;
     or_status_t status = check_count("prompt tokens", from->n_prompt_tokens);
     if (status == OR_OK) {
         status = check_count("draft shape", from->n_draft_shape);
@@ -454,6 +509,13 @@ static void get_generate_stats(const Outrider__GenerateStats *from, or_generate_
     to->draft_passes = from->draft_passes;
     to->psi_requests = from->psi_requests;
     to->translate_us = from->translate_us;
+    to->ahead_rounds = from->ahead_rounds;
+    to->ahead_hits = from->ahead_hits;
+    to->bridged_rounds = from->bridged_rounds;
+    to->lookup_rounds = from->lookup_rounds;
+    to->failovers = from->failovers;
+    to->resumes = from->resumes;
+    to->resumed_tokens = from->resumed_tokens;
 }
 
 static or_status_t get_generate_delta(const Outrider__GenerateDelta *from, or_generate_delta_t *to)
@@ -474,9 +536,12 @@ static or_status_t get_generate_delta(const Outrider__GenerateDelta *from, or_ge
     }
     to->text_offset = from->text_offset;
     to->note = from->note;
+    to->advice = from->advice;
     to->vocab_map = from->vocab_map;
     to->vocab_why = from->vocab_why;
     to->retry_ms = from->retry_ms;
+    to->token = from->token.data;
+    to->token_bytes = (uint32_t)from->token.len;
     return check_count("completion tokens", from->n_tokens);
 }
 
@@ -520,8 +585,7 @@ static or_status_t get_body(const Outrider__Envelope *envelope, or_message_arena
         message->body.kv_evicted.kept_length = envelope->kv_evicted->kept_length;
         return OR_OK;
     case OUTRIDER__ENVELOPE__BODY_STATS:
-        get_stats(envelope->stats, &message->body.stats);
-        return OR_OK;
+        return get_stats(envelope->stats, arena, &message->body.stats);
     case OUTRIDER__ENVELOPE__BODY_STATS_REQUEST:
         message->body.stats_request = (or_stats_request_t){0};
         return OR_OK;

@@ -153,6 +153,7 @@ static or_status_t put_open_session(const or_open_session_t *from, Outrider__Ope
     to->typical_delta = from->typical_delta;
     to->draft_threshold = from->draft_threshold;
     to->draft_calibrated = from->draft_calibrated;
+    to->draft_ahead = from->draft_ahead;
     to->vocab_method = from->vocab_method;
     to->map_hash = from->map_hash;
     to->target_hash = from->target_hash;
@@ -176,6 +177,8 @@ static void put_prefix(const or_prefix_t *from, Outrider__Prefix *to)
     to->accepted = from->accepted;
     to->next = from->next;
     to->draft_nodes = from->draft_nodes;
+    to->draft_depth = from->draft_depth;
+    to->draft_ahead = from->draft_ahead;
 }
 
 static or_status_t put_laws(const or_draft_tree_t *from, Outrider__DraftTree *to,
@@ -263,6 +266,8 @@ static or_status_t put_verdict(const or_verdict_t *from, Outrider__Verdict *to, 
     to->hash = from->hash;
     to->features = borrow_bytes(from->features, from->feature_bytes);
     to->draft_nodes = from->draft_nodes;
+    to->draft_depth = from->draft_depth;
+    to->draft_ahead = from->draft_ahead;
     return put_logprobs(from, to, scratch);
 }
 
@@ -318,7 +323,50 @@ static void put_vocabulary(const or_vocabulary_t *from, Outrider__Vocabulary *to
     to->packed = borrow_bytes(from->packed, from->packed_bytes);
 }
 
-static void put_stats(const or_stats_t *from, Outrider__Stats *to)
+static void put_policy(const or_policy_terms_t *from, Outrider__Policy *to)
+{
+    outrider__policy__init(to);
+    to->session = from->session;
+    to->owner = (char *)from->owner;
+    to->automatic = from->automatic;
+    to->source = from->source;
+    to->nodes = from->nodes;
+    to->depth = from->depth;
+    to->ahead = from->ahead;
+    to->round_trip_ms = from->round_trip_ms;
+    to->draft_ms = from->draft_ms;
+    to->plain_ms = from->plain_ms;
+    to->verify_ms = from->verify_ms;
+    to->row_us = from->row_us;
+    to->queue_ms = from->queue_ms;
+    to->batch = from->batch;
+    to->acceptance = from->acceptance;
+    to->block_efficiency = from->block_efficiency;
+    to->hit_rate = from->hit_rate;
+    to->plain_rate = from->plain_rate;
+    to->draft_rate = from->draft_rate;
+}
+
+static or_status_t put_policies(const or_stats_t *from, Outrider__Stats *to, scratch_t *scratch)
+{
+    if (from->policy_count == 0) {
+        return OR_OK;
+    }
+    Outrider__Policy *policies =
+        or_message_arena_take(&scratch->arena, from->policy_count, sizeof *policies);
+    to->policies = or_message_arena_take(&scratch->arena, from->policy_count, sizeof *to->policies);
+    if (policies == NULL || to->policies == NULL) {
+        return no_memory();
+    }
+    for (uint32_t i = 0; i < from->policy_count; i++) {
+        put_policy(&from->policies[i], &policies[i]);
+        to->policies[i] = &policies[i];
+    }
+    to->n_policies = from->policy_count;
+    return OR_OK;
+}
+
+static or_status_t put_stats(const or_stats_t *from, Outrider__Stats *to, scratch_t *scratch)
 {
     outrider__stats__init(to);
     to->rounds = from->rounds;
@@ -348,7 +396,12 @@ static void put_stats(const or_stats_t *from, Outrider__Stats *to)
     to->cut_off = from->cut_off;
     to->cancelled = from->cancelled;
     to->started = from->started;
+    to->parked = from->parked;
+    to->resumed = from->resumed;
+    to->failovers = from->failovers;
+    to->refused = from->refused;
     to->model = (char *)from->model;
+    return put_policies(from, to, scratch);
 }
 
 static void put_error(const or_error_t *from, Outrider__Error *to)
@@ -411,6 +464,8 @@ static or_status_t put_generate_request(const or_generate_request_t *from,
     to->draft_threshold = from->draft_threshold;
     to->draft_calibrated = from->draft_calibrated;
     to->vocab_method = from->vocab_method;
+    to->draft_ahead = from->draft_ahead;
+    to->draft_policy = from->draft_policy;
     or_status_t status = put_sampling(&from->sampling, scratch);
     return status == OR_OK ? put_stop_strings(from, to, scratch) : status;
 }
@@ -453,6 +508,13 @@ static void put_generate_stats(const or_generate_stats_t *from, Outrider__Genera
     to->draft_passes = from->draft_passes;
     to->psi_requests = from->psi_requests;
     to->translate_us = from->translate_us;
+    to->ahead_rounds = from->ahead_rounds;
+    to->ahead_hits = from->ahead_hits;
+    to->bridged_rounds = from->bridged_rounds;
+    to->lookup_rounds = from->lookup_rounds;
+    to->failovers = from->failovers;
+    to->resumes = from->resumes;
+    to->resumed_tokens = from->resumed_tokens;
 }
 
 static void put_generate_delta(const or_generate_delta_t *from, Outrider__GenerateDelta *to,
@@ -473,9 +535,11 @@ static void put_generate_delta(const or_generate_delta_t *from, Outrider__Genera
     to->stats = &scratch->stats;
     to->text_offset = from->text_offset;
     to->note = (char *)from->note;
+    to->advice = (char *)from->advice;
     to->vocab_map = (char *)from->vocab_map;
     to->vocab_why = (char *)from->vocab_why;
     to->retry_ms = from->retry_ms;
+    to->token = borrow_bytes(from->token, from->token_bytes);
 }
 
 static void put_resume(const or_resume_t *from, Outrider__Resume *to)
@@ -523,8 +587,7 @@ static or_status_t put_body(const or_message_t *message, scratch_t *scratch)
         to->kv_evicted.kept_length = message->body.kv_evicted.kept_length;
         return OR_OK;
     case OR_MSG_STATS:
-        put_stats(&message->body.stats, &to->stats);
-        return OR_OK;
+        return put_stats(&message->body.stats, &to->stats, scratch);
     case OR_MSG_STATS_REQUEST:
         outrider__stats_request__init(&to->stats_request);
         return OR_OK;

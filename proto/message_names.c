@@ -27,6 +27,21 @@ const char *or_finish_name(uint32_t finish)
     return name_of(names, sizeof names / sizeof *names, finish);
 }
 
+const char *or_guess_source_name(uint32_t source)
+{
+    static const char *const names[] = {
+        [OR_SOURCE_PLAIN] = "plain",
+        [OR_SOURCE_LOOKUP] = "lookup",
+        [OR_SOURCE_DRAFTER] = "drafter",
+    };
+    return name_of(names, sizeof names / sizeof *names, source);
+}
+
+const char *or_draft_policy_name(uint32_t policy)
+{
+    return policy == OR_POLICY_FIXED ? "fixed" : policy == OR_POLICY_AUTO ? "auto" : NULL;
+}
+
 const char *or_message_type_name(uint32_t type)
 {
     static const char *const names[] = {

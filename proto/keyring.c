@@ -1,0 +1,339 @@
+#include "proto/keyring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "proto/key_grant.h"
+#include "proto/line_file.h"
+
+// Descriptors kept for reading the file: connections may have taken all others when somebody's key is revoked,
+// and take one or another of these in the moment in which they are free.
+#define SPARES 4
+
+// What tells one state of the file from the next, whether it may be believed included. A file that is
+// replaced is another inode, even within one tick of the clock.
+typedef struct {
+    bool there;
+    ino_t inode;
+    off_t bytes;
+    mode_t mode;
+    uid_t owner;
+    struct timespec written, changed;
+} stamp_t;
+
+typedef struct {
+    or_key_grant_t *items; // owned
+    uint32_t count, capacity;
+} grants_t;
+
+struct or_keyring {
+    char *path;
+    grants_t grants;
+    stamp_t stamp;
+    bool missed;        // the last look found no file where there had been one
+    int spares[SPARES]; // -1: none
+};
+
+// ---- grants ----
+
+static const or_key_grant_t *find(const grants_t *grants, const char *key)
+{
+    for (uint32_t i = 0; i < grants->count; i++) {
+        if (strcmp(grants->items[i].key, key) == 0) {
+            return &grants->items[i];
+        }
+    }
+    return NULL;
+}
+
+static or_status_t append(grants_t *grants, const or_key_grant_t *grant)
+{
+    if (grants->count == grants->capacity) {
+        uint32_t capacity = grants->capacity > 0 ? 2 * grants->capacity : 16;
+        or_key_grant_t *items = realloc(grants->items, capacity * sizeof *items);
+        if (items == NULL) {
+            return or_fail(OR_ERR_NO_MEMORY, "no memory for %u keys", capacity);
+        }
+        grants->items = items;
+        grants->capacity = capacity;
+    }
+    grants->items[grants->count++] = *grant;
+    return OR_OK;
+}
+
+static or_status_t take_line(grants_t *grants, const char *line, char *unknown, size_t capacity)
+{
+    or_key_grant_t grant;
+    or_status_t status = or_key_grant_parse(line, &grant, unknown, capacity);
+    if (status == OR_OK && find(grants, grant.key) != NULL) {
+        status = or_fail(OR_ERR_INVALID, "this key is on a line above already");
+    }
+    return status == OR_OK ? append(grants, &grant) : status;
+}
+
+// All that a file's text grants; *grants is empty after an error.
+static or_status_t parse(const char *path, const char *text, grants_t *grants)
+{
+    or_status_t status = OR_OK;
+    char *line;
+    *grants = (grants_t){0};
+    for (unsigned number = 1; status == OR_OK && (line = or_line_next(&text, &status)) != NULL;
+         number++) {
+        char unknown[64] = "";
+        if (or_key_grant_is_there(line)) {
+            status = take_line(grants, line, unknown, sizeof unknown);
+        }
+        if (status != OR_OK) {
+            status = or_fail_context(status, "%s line %u", path, number);
+        } else if (unknown[0] != '\0') {
+            or_log(OR_LOG_WARN, "%s line %u: '%s' means nothing to this version", path, number,
+                   unknown);
+        }
+        free(line);
+    }
+    if (status != OR_OK) {
+        free(grants->items);
+        *grants = (grants_t){0};
+    }
+    return status;
+}
+
+// ---- the file ----
+
+static bool same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+static bool same_stamp(const stamp_t *a, const stamp_t *b)
+{
+    return a->there == b->there && a->inode == b->inode && a->bytes == b->bytes &&
+           a->mode == b->mode && a->owner == b->owner && same_time(&a->written, &b->written) &&
+           same_time(&a->changed, &b->changed);
+}
+
+static stamp_t stamp_of(const struct stat *found)
+{
+    return (stamp_t){.there = found->st_ino != 0,
+                     .inode = found->st_ino,
+                     .bytes = found->st_size,
+                     .mode = found->st_mode,
+                     .owner = found->st_uid,
+                     .written = found->st_mtim,
+                     .changed = found->st_ctim};
+}
+
+static void release_spares(or_keyring_t *ring)
+{
+    for (size_t i = 0; i < SPARES; i++) {
+        if (ring->spares[i] >= 0) {
+            close(ring->spares[i]);
+        }
+        ring->spares[i] = -1;
+    }
+}
+
+// As far as there are any; the rest at the next look.
+static void take_spares(or_keyring_t *ring)
+{
+    for (size_t i = 0; i < SPARES; i++) {
+        if (ring->spares[i] < 0) {
+            ring->spares[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        }
+    }
+}
+
+// Read the file into the ring; a ring of a file that makes no sense stays as it was.
+static or_status_t load(or_keyring_t *ring)
+{
+    char *text = NULL;
+    grants_t grants = {0};
+    struct stat found;
+    release_spares(ring);
+    or_status_t status = or_line_file_read(ring->path, &text, &found);
+    take_spares(ring);
+    if (status == OR_OK) {
+        status = parse(ring->path, text, &grants);
+    }
+    if (status == OR_OK) {
+        free(ring->grants.items);
+        ring->grants = grants;
+        ring->stamp = stamp_of(&found);
+    }
+    free(text);
+    return status;
+}
+
+or_status_t or_keyring_open(const char *path, or_keyring_t **ring_p)
+{
+    or_keyring_t *ring = calloc(1, sizeof *ring);
+    char *copy = strdup(path);
+    if (ring == NULL || copy == NULL) {
+        free(ring);
+        free(copy);
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for %s", path);
+    }
+    ring->path = copy;
+    for (size_t i = 0; i < SPARES; i++) {
+        ring->spares[i] = -1;
+    }
+    or_status_t status = load(ring);
+    if (status != OR_OK) {
+        or_keyring_close(&ring);
+        return status;
+    }
+    *ring_p = ring;
+    return OR_OK;
+}
+
+void or_keyring_close(or_keyring_t **ring_p)
+{
+    if (*ring_p != NULL) {
+        release_spares(*ring_p);
+        free((*ring_p)->grants.items);
+        free((*ring_p)->path);
+        free(*ring_p);
+        *ring_p = NULL;
+    }
+}
+
+// Editors move a file away before they write the new one: a file is gone when two looks did not
+// find it.
+static bool is_away(or_keyring_t *ring, bool there)
+{
+    bool first = !there && ring->stamp.there && !ring->missed;
+    ring->missed = first;
+    return first;
+}
+
+or_status_t or_keyring_refresh(or_keyring_t *ring, bool *changed)
+{
+    struct stat found = {0};
+    bool there = stat(ring->path, &found) == 0;
+    *changed = false;
+    if (!there && errno != ENOENT) { // not known to be gone: nobody loses a key for a bad moment
+        return or_fail(OR_ERR_IO, "cannot look at %s: %s", ring->path, strerror(errno));
+    }
+    take_spares(ring);
+    const stamp_t stamp = there ? stamp_of(&found) : (stamp_t){0};
+    if (is_away(ring, there) || same_stamp(&stamp, &ring->stamp)) {
+        return OR_OK;
+    }
+    or_status_t status = load(ring);
+    if (status == OR_ERR_INVALID) { // it says so until it changes, and is told once
+        ring->stamp = stamp;
+    }
+    *changed = status == OR_OK;
+    return status;
+}
+
+uint32_t or_keyring_count(const or_keyring_t *ring)
+{
+    return ring->grants.count;
+}
+
+const or_key_grant_t *or_keyring_at(const or_keyring_t *ring, uint32_t index)
+{
+    return &ring->grants.items[index];
+}
+
+const or_key_grant_t *or_keyring_find(const or_keyring_t *ring, const char *public_key)
+{
+    return find(&ring->grants, public_key);
+}
+
+// ---- changing it ----
+
+static const char new_file[] = "# Who may connect to this coordinator: outrider keys authorize, "
+                               "revoke and list edit and show it.\n";
+
+// Under the lock: the ring is what the file says now.
+static or_status_t change_locked(or_keyring_t *ring, const char *key, const char *line)
+{
+    char *text = NULL, *edited = NULL;
+    grants_t grants = {0};
+    or_status_t status = or_line_file_read(ring->path, &text, NULL);
+    if (status == OR_OK) {
+        status = or_line_replace(text[0] != '\0' ? text : new_file, key, line, &edited);
+    }
+    if (status == OR_OK) { // never over a file that we cannot read
+        status = parse(ring->path, edited, &grants);
+    }
+    if (status == OR_OK) {
+        status = or_line_file_write(ring->path, edited);
+    }
+    if (status == OR_OK) {
+        status = load(ring);
+    }
+    free(grants.items);
+    free(edited);
+    free(text);
+    return status;
+}
+
+or_status_t or_keyring_authorize(or_keyring_t *ring, const or_key_grant_t *grant)
+{
+    int lock;
+    char line[OR_KEY_GRANT_BYTES];
+    or_status_t status = or_key_grant_check(grant);
+    if (status == OR_OK) {
+        status = or_line_file_lock(ring->path, &lock);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    or_key_grant_format(grant, line);
+    status = change_locked(ring, grant->key, line);
+    close(lock);
+    return status;
+}
+
+// The one key that is meant.
+static or_status_t find_meant(const or_keyring_t *ring, const char *key_or_name,
+                              char key[OR_KEY_BYTES])
+{
+    const or_key_grant_t *meant = or_keyring_find(ring, key_or_name);
+    for (uint32_t i = 0; meant == NULL && i < ring->grants.count; i++) {
+        if (strcmp(ring->grants.items[i].name, key_or_name) == 0) {
+            meant = &ring->grants.items[i];
+        }
+    }
+    if (meant == NULL) {
+        return or_fail(OR_ERR_NOT_FOUND, "no key '%s' in %s; outrider keys list shows them",
+                       key_or_name, ring->path);
+    }
+    for (const or_key_grant_t *other = meant + 1; other < ring->grants.items + ring->grants.count;
+         other++) {
+        if (strcmp(meant->key, key_or_name) != 0 && strcmp(other->name, key_or_name) == 0) {
+            return or_fail(OR_ERR_INVALID,
+                           "several keys have the name '%s': say which, by its key (outrider keys "
+                           "list)",
+                           key_or_name);
+        }
+    }
+    memcpy(key, meant->key, OR_KEY_BYTES);
+    return OR_OK;
+}
+
+or_status_t or_keyring_revoke(or_keyring_t *ring, const char *key_or_name)
+{
+    int lock;
+    char key[OR_KEY_BYTES];
+    or_status_t status = or_line_file_lock(ring->path, &lock);
+    if (status != OR_OK) {
+        return status;
+    }
+    status = load(ring);
+    if (status == OR_OK) {
+        status = find_meant(ring, key_or_name, key);
+    }
+    if (status == OR_OK) {
+        status = change_locked(ring, key, NULL);
+    }
+    close(lock);
+    return status;
+}
