@@ -7,12 +7,18 @@
 // yet expanded is sure to stay. Expanding that one alone, again and again, is the textbook's way: n
 // passes of one row. We expand all that weigh nearly as much with it, a pass a round, until no
 // expansion could change the set. The tree is the same. Measured on tales-1m with 16 to 1,024
-// nodes: 1.1 rows a node and about a pass a level, where expanding the whole set in each round
-// takes 2 to 6 rows a node.
-#include "drafter/builder_internal.h"
+// nodes and e^-1 as nearly: 1.1 rows a node and about a pass a level, where expanding the whole set in
+// each round takes 2 to 6 rows a node. With e^-2 a pass has 1.2 times the rows, and there are fewer: tales-1m
+// at 2 ms a pass before a target of 40 ms writes 0 (16 nodes), 3 (64) and 8 percent (256) faster.
+//
+// A tree that grows on (builder.h) has more guesses than its round asks for, deeper ones too, and is
+// kept when the text goes on. Whatever it has, the n best that the round may have are among them: a
+// deeper guess never takes the place of one of these. Weights that were given stay; a new tau is for the
+// guesses that come after.
+#include <math.h>
+#include <string.h>
 
-// Guesses whose weight is above e^-1 of the best unexpanded one's are expanded with it
-#define NEARLY 1.0
+#include "drafter/builder_internal.h"
 
 // Does guess a belong before b? Equal weights: the shallower, so that a parent comes before its
 // children.
@@ -21,138 +27,247 @@ static bool before(const or_build_guess_t *a, const or_build_guess_t *b)
     return a->weight > b->weight || (a->weight == b->weight && a->depth < b->depth);
 }
 
-// chosen[0..count) as a heap with the worst guess on top: let the one at `hole` sink to its place.
-static void sink(or_builder_t *builder, uint32_t count, uint32_t hole)
+static const or_build_guess_t *at(const or_builder_t *builder, uint32_t place)
 {
-    uint32_t *heap = builder->chosen;
-    const or_build_guess_t *guesses = builder->guesses;
-    uint32_t moved = heap[hole];
-    for (uint32_t child = 2 * hole + 1; child < count; child = 2 * hole + 1) {
-        if (child + 1 < count && before(&guesses[heap[child]], &guesses[heap[child + 1]])) {
-            child++;
+    return &builder->guesses[builder->chosen[place]];
+}
+
+// May the round's tree have guesses of this depth?
+static bool is_for_round(const or_builder_t *builder, uint32_t depth)
+{
+    return depth <= builder->depth_limit;
+}
+
+// The first guess after the tree's becomes one of them, after those that are as good: so siblings stay in
+// the order of their ranks.
+static void insert(or_builder_t *builder)
+{
+    uint32_t guess = builder->chosen[builder->set_count];
+    uint32_t low = 0, high = builder->set_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (before(&builder->guesses[guess], at(builder, middle))) {
+            high = middle;
+        } else {
+            low = middle + 1;
         }
-        if (!before(&guesses[moved], &guesses[heap[child]])) {
-            break;
-        }
-        heap[hole] = heap[child];
-        hole = child;
     }
-    heap[hole] = moved;
+    memmove(&builder->chosen[low + 1], &builder->chosen[low],
+            (builder->set_count - low) * sizeof *builder->chosen);
+    builder->chosen[low] = guess;
+    builder->set_count++;
+    builder->round_count += is_for_round(builder, builder->guesses[guess].depth);
 }
 
-static void rise(or_builder_t *builder, uint32_t hole)
+static void spare_slot(or_builder_t *builder, or_build_guess_t *guess)
 {
-    uint32_t *heap = builder->chosen;
-    uint32_t moved = heap[hole];
-    while (hole > 0) {
-        uint32_t above = (hole - 1) / 2;
-        if (!before(&builder->guesses[heap[above]], &builder->guesses[moved])) {
-            break;
-        }
-        heap[hole] = heap[above];
-        hole = above;
+    if (guess->slot != OR_KV_NO_SLOT) {
+        builder->spare_slots[builder->spare_slot_count++] = guess->slot;
+        guess->slot = OR_KV_NO_SLOT;
     }
-    heap[hole] = moved;
+    guess->expanded = false;
 }
 
-// Can a guess of this weight, deeper than all of equal weight, still enter the set?
-static bool may_enter(const or_builder_t *builder, uint32_t count, double weight)
+// Take a guess without descendants out of the tree: the last of its siblings there.
+static void evict(or_builder_t *builder, uint32_t place)
 {
-    return count < builder->nodes_wanted || weight > builder->guesses[builder->chosen[0]].weight;
+    uint32_t number = builder->chosen[place];
+    or_build_guess_t *guess = &builder->guesses[number];
+    memmove(&builder->chosen[place], &builder->chosen[place + 1],
+            (builder->set_count - place - 1) * sizeof *builder->chosen);
+    builder->chosen[--builder->set_count] = number;
+    builder->round_count -= is_for_round(builder, guess->depth);
+    builder->guesses[guess->parent].children--;
+    if (guess->slot != OR_KV_NO_SLOT) {
+        or_kv_sequence_drop_slot(builder->job->sequence, guess->slot);
+    }
+    spare_slot(builder, guess);
 }
 
-// Offer the children of an expanded guess to the set. A child that enters a full set takes the
-// place of the worst guess in it, which has no descendants there, and is not the parent: no child
-// weighs more than that.
-static void offer_children(or_builder_t *builder, uint32_t parent, uint32_t *count)
+// Who would go for a guess of this depth: the worst that the round does not need. set_count: nobody.
+static uint32_t worst(const or_builder_t *builder, uint32_t depth)
 {
+    uint32_t round_count = builder->round_count + is_for_round(builder, depth);
+    uint32_t place = builder->set_count;
+    while (place-- > 0) {
+        if (round_count > builder->nodes_wanted ||
+            !is_for_round(builder, at(builder, place)->depth)) {
+            return place;
+        }
+    }
+    return builder->set_count;
+}
+
+// Room for a guess of this weight and depth, deeper than all of equal weight. Whoever goes for it has no
+// descendants there, and is not its parent: no child weighs more than that.
+static bool make_room(or_builder_t *builder, double weight, uint32_t depth)
+{
+    if (builder->set_count < builder->room) {
+        return true;
+    }
+    uint32_t place = worst(builder, depth);
+    bool needed = is_for_round(builder, depth) && builder->round_count < builder->nodes_wanted;
+    if (place == builder->set_count || (!needed && weight <= at(builder, place)->weight)) {
+        return false;
+    }
+    evict(builder, place);
+    return true;
+}
+
+// Offer the children of an expanded guess that are not there to the tree.
+static void offer_children(or_builder_t *builder, uint32_t parent)
+{
+    or_build_guess_t *above = &builder->guesses[parent];
     const or_build_list_t *list = &builder->lists[parent];
-    double weight = builder->guesses[parent].weight;
-    for (uint32_t rank = 0; rank < list->count; rank++) {
-        if (!may_enter(builder, *count, weight + list->weights[rank])) {
+    while (above->children < list->count) {
+        uint32_t rank = above->children;
+        if (!make_room(builder, above->weight + list->weights[rank], above->depth + 1)) {
             return;
         }
-        if (*count < builder->nodes_wanted) {
-            uint32_t guess = ++*count;
-            or_build_put(builder, guess, parent, rank);
-            builder->chosen[guess - 1] = guess;
-            rise(builder, guess - 1);
-        } else {
-            or_build_put(builder, builder->chosen[0], parent, rank);
-            sink(builder, *count, 0);
-        }
+        or_build_put(builder, builder->chosen[builder->set_count], parent, rank);
+        above->children++;
+        insert(builder);
     }
 }
 
-// Could the children of this guess of the set enter it?
-static bool is_expandable(const or_builder_t *builder, const or_build_guess_t *guess,
-                          uint32_t count)
+void or_build_best_begin(or_builder_t *builder)
 {
-    return !guess->expanded && guess->depth < builder->depth_limit &&
-           may_enter(builder, count, guess->weight);
+    for (uint32_t i = 0; i < builder->nodes_max; i++) {
+        builder->chosen[i] = i + 1;
+        builder->guesses[i + 1].expanded = false;
+    }
+    builder->set_count = builder->round_count = 0;
+    builder->settled = true;
+    offer_children(builder, OR_BUILD_ROOT);
 }
 
-// Put the guesses to expand next into builder->batch; returns how many. Those that only probably
-// stay may use up slots, as long as one is left for each node that must be expanded: from then on
-// the best alone.
-static uint32_t choose_batch(or_builder_t *builder, uint32_t count)
+// A guess that weighs no more has no child among the best `nodes` up to this depth.
+static double bar(const or_builder_t *builder, uint32_t nodes, uint32_t depth)
 {
-    const or_build_guess_t *best = NULL;
-    uint32_t best_guess = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const or_build_guess_t *guess = &builder->guesses[builder->chosen[i]];
-        if (is_expandable(builder, guess, count) && (best == NULL || before(guess, best))) {
-            best = guess;
-            best_guess = builder->chosen[i];
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < builder->set_count; i++) {
+        seen += at(builder, i)->depth <= depth;
+        if (seen == nodes) {
+            return at(builder, i)->weight;
         }
     }
-    if (best == NULL) {
-        return 0;
-    }
+    return -INFINITY;
+}
+
+uint32_t or_build_best_choose(or_builder_t *builder, uint32_t nodes, uint32_t depth, uint32_t most,
+                              double nearly)
+{
+    double least = bar(builder, nodes, depth);
     uint32_t found = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const or_build_guess_t *guess = &builder->guesses[builder->chosen[i]];
-        if (is_expandable(builder, guess, count) && guess->weight >= best->weight - NEARLY) {
+    for (uint32_t i = 0; i < builder->set_count && found < most; i++) {
+        const or_build_guess_t *guess = at(builder, i);
+        if (guess->weight <= least) {
+            break;
+        }
+        if (!guess->expanded && guess->depth < depth) {
+            least = found == 0 ? fmax(least, guess->weight - nearly) : least;
             builder->batch[found++] = builder->chosen[i];
         }
-    }
-    if (builder->slots_used + found + builder->nodes_wanted > builder->slots_max) {
-        builder->batch[0] = best_guess;
-        found = 1;
     }
     return found;
 }
 
-// The heap of the worst becomes a list from best to worst.
-static void sort_best_first(or_builder_t *builder, uint32_t count)
+or_status_t or_build_best_expand(or_builder_t *builder, uint32_t batch_count)
 {
-    for (uint32_t left = count; left > 1; left--) {
-        uint32_t worst = builder->chosen[0];
-        builder->chosen[0] = builder->chosen[left - 1];
-        sink(builder, left - 1, 0);
-        builder->chosen[left - 1] = worst;
+    or_status_t status = or_build_expand(builder, builder->batch, batch_count);
+    for (uint32_t i = 0; status == OR_OK && i < batch_count; i++) {
+        if (builder->guesses[builder->batch[i]].expanded) { // and not evicted since
+            offer_children(builder, builder->batch[i]);
+        }
     }
+    return status;
+}
+
+void or_build_best_settle(or_builder_t *builder)
+{
+    uint32_t count = builder->set_count;
+    uint32_t expanded = 0;
+    builder->set_count = builder->round_count = 0;
+    while (builder->set_count < count) {
+        insert(builder);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (at(builder, i)->expanded) {
+            builder->batch[expanded++] = builder->chosen[i];
+        }
+    }
+    offer_children(builder, OR_BUILD_ROOT);
+    for (uint32_t i = 0; i < expanded; i++) {
+        if (builder->guesses[builder->batch[i]].expanded) { // and not evicted since
+            offer_children(builder, builder->batch[i]);
+        }
+    }
+    builder->settled = true;
+}
+
+static bool stands_on(const or_builder_t *builder, uint32_t guess, uint32_t root)
+{
+    do {
+        guess = builder->guesses[guess].parent;
+    } while (guess != root && guess != OR_BUILD_ROOT);
+    return guess == root;
+}
+
+// The tree's guesses that stand on `root` first, in the order they had; returns how many.
+static uint32_t part(or_builder_t *builder, uint32_t root)
+{
+    uint32_t *gone = builder->batch;
+    uint32_t kept = 0, gone_count = 0;
+    for (uint32_t i = 0; i < builder->set_count; i++) {
+        uint32_t guess = builder->chosen[i];
+        if (stands_on(builder, guess, root)) {
+            builder->chosen[kept++] = guess;
+        } else {
+            gone[gone_count++] = guess;
+        }
+    }
+    memcpy(&builder->chosen[kept], gone, gone_count * sizeof *gone);
+    return kept;
+}
+
+void or_build_best_reroot(or_builder_t *builder, uint32_t root)
+{
+    or_build_guess_t *guesses = builder->guesses;
+    uint32_t levels = guesses[root].depth;
+    uint32_t kept = part(builder, root);
+    for (uint32_t i = kept; i < builder->set_count; i++) {
+        spare_slot(builder, &guesses[builder->chosen[i]]);
+    }
+    builder->lists[OR_BUILD_ROOT] = builder->lists[root];
+    guesses[OR_BUILD_ROOT] = (or_build_guess_t){.token = guesses[root].token,
+                                                .expanded = true,
+                                                .slot = OR_KV_NO_SLOT,
+                                                .children = guesses[root].children,
+                                                .place = guesses[root].place};
+    for (uint32_t i = 0; i < kept; i++) { // parents first: they weigh more
+        or_build_guess_t *guess = &guesses[builder->chosen[i]];
+        guess->parent = guess->parent == root ? OR_BUILD_ROOT : guess->parent;
+        guess->depth -= levels;
+        guess->weight =
+            guesses[guess->parent].weight + builder->lists[guess->parent].weights[guess->rank];
+    }
+    builder->set_count = kept;
+    builder->settled = false;
 }
 
 or_status_t or_build_coupled(or_builder_t *builder, uint32_t *count)
 {
-    *count = 0;
-    offer_children(builder, OR_BUILD_ROOT, count);
-    for (;;) {
-        uint32_t batch_count = choose_batch(builder, *count);
+    or_status_t status = OR_OK;
+    or_build_best_begin(builder);
+    while (status == OR_OK) {
+        uint32_t batch_count =
+            or_build_best_choose(builder, builder->nodes_wanted, builder->depth_limit,
+                                 builder->nodes_wanted, OR_BUILD_NEARLY);
         if (batch_count == 0) {
             break;
         }
-        or_status_t status = or_build_expand(builder, builder->batch, batch_count);
-        if (status != OR_OK) {
-            return status;
-        }
-        for (uint32_t i = 0; i < batch_count; i++) {
-            if (builder->guesses[builder->batch[i]].expanded) { // and not replaced since
-                offer_children(builder, builder->batch[i], count);
-            }
-        }
+        status = or_build_best_expand(builder, batch_count);
     }
-    sort_best_first(builder, *count);
-    return OR_OK;
+    *count = builder->set_count;
+    return status;
 }

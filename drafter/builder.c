@@ -72,10 +72,13 @@ static bool allocate(or_builder_t *builder)
     builder->lists = calloc(entries, sizeof *builder->lists);
     builder->chosen = calloc(entries, sizeof *builder->chosen);
     builder->batch = calloc(entries, sizeof *builder->batch);
+    builder->picked = calloc(entries, sizeof *builder->picked);
+    builder->spare_slots = calloc((size_t)builder->slots_max + 1, sizeof *builder->spare_slots);
     builder->tree_guesses = calloc(entries, sizeof *builder->tree_guesses);
     return builder->logits != NULL && builder->perturbed != NULL && builder->history != NULL &&
            builder->guesses != NULL && builder->lists != NULL && builder->chosen != NULL &&
-           builder->batch != NULL && builder->tree_guesses != NULL && or_build_laws_create(builder);
+           builder->batch != NULL && builder->picked != NULL && builder->spare_slots != NULL &&
+           builder->tree_guesses != NULL && or_build_laws_create(builder);
 }
 
 or_status_t or_builder_create_over(const or_build_source_t *source, const or_vocab_t *vocab,
@@ -90,7 +93,7 @@ or_status_t or_builder_create_over(const or_build_source_t *source, const or_voc
     builder->vocab = vocab;
     builder->nodes_max = nodes_max;
     builder->law_entries = law_entries;
-    builder->slots_max = 2 * nodes_max;
+    builder->slots_max = nodes_max;
     if (or_sampler_create(source->vocab_size, &builder->sampler) != OR_OK || !allocate(builder)) {
         or_builder_destroy(&builder);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a builder of trees of %u nodes", nodes_max);
@@ -115,6 +118,8 @@ void or_builder_destroy(or_builder_t **builder_p)
     free(builder->lists);
     free(builder->chosen);
     free(builder->batch);
+    free(builder->picked);
+    free(builder->spare_slots);
     free(builder->tree_guesses);
     or_build_laws_free(builder);
     free(builder);
@@ -134,6 +139,7 @@ void or_build_put(or_builder_t *builder, uint32_t guess, uint32_t parent, uint32
     builder->guesses[guess] = (or_build_guess_t){
         .token = list->ids[rank],
         .parent = parent,
+        .rank = rank,
         .depth = above->depth + 1,
         .slot = OR_KV_NO_SLOT,
         .weight = above->weight + list->weights[rank],
@@ -148,36 +154,47 @@ or_status_t or_build_expand(or_builder_t *builder, const uint32_t *guesses, uint
 }
 
 // A tree may be as deep as the context leaves positions.
-static void open_job(or_builder_t *builder, const method_row_t *row, const or_build_job_t *job)
+void or_build_take_job(or_builder_t *builder, const or_build_job_t *job)
 {
     uint32_t positions = builder->source.positions;
     builder->job = job;
     builder->sampling = job->sampling;
     builder->sampling.temperature = job->draft_temperature;
-    builder->tau = row != NULL && row->tau > 0 ? row->tau : or_belief_tau(job->belief);
+    builder->tau = builder->fixed_tau > 0 ? builder->fixed_tau : or_belief_tau(job->belief);
     builder->nodes_wanted = min_u32(job->nodes_max, builder->nodes_max);
     builder->history_count = min_u32(job->history_count, positions);
     builder->depth_limit = min_u32(job->depth_max, positions - builder->history_count);
+    memcpy(builder->history, job->history + (job->history_count - builder->history_count),
+           builder->history_count * sizeof *builder->history);
+}
+
+// A job for a new tree, of which there is the root so far.
+static void open_job(or_builder_t *builder, const method_row_t *row, const or_build_job_t *job)
+{
+    builder->fixed_tau = row->tau;
+    or_build_take_job(builder, job);
+    builder->room = builder->nodes_wanted;
+    builder->grow_depth = builder->depth_limit;
+    builder->rooted = false;
     builder->tree_count = 0;
     builder->tree_drawn = job->drawn;
     builder->guesses[OR_BUILD_ROOT] = (or_build_guess_t){
         .token = job->history[job->history_count - 1], .slot = OR_KV_NO_SLOT, .place = job->place};
     builder->slots_used = 0;
+    builder->spare_slot_count = 0;
     builder->lists[OR_BUILD_ROOT].count = 0;
-    memcpy(builder->history, job->history + (job->history_count - builder->history_count),
-           builder->history_count * sizeof *builder->history);
 }
 
-// The chosen guesses as a tree, and which node is which.
-static or_status_t finish_tree(or_builder_t *builder, uint32_t count, or_token_tree_t *tree)
+or_status_t or_build_make_tree(or_builder_t *builder, const uint32_t *chosen, uint32_t count,
+                               or_token_tree_t *tree)
 {
     uint32_t *node_of = builder->batch; // by guess; no longer needed for expanding
     uint32_t renumbered[OR_TREE_NODES_MAX + 1];
     node_of[OR_BUILD_ROOT] = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const or_build_guess_t *guess = &builder->guesses[builder->chosen[i]];
-        or_status_t status = or_token_tree_add(tree, node_of[guess->parent], guess->token,
-                                               &node_of[builder->chosen[i]]);
+        const or_build_guess_t *guess = &builder->guesses[chosen[i]];
+        or_status_t status =
+            or_token_tree_add(tree, node_of[guess->parent], guess->token, &node_of[chosen[i]]);
         if (status != OR_OK) {
             return status;
         }
@@ -185,12 +202,9 @@ static or_status_t finish_tree(or_builder_t *builder, uint32_t count, or_token_t
     or_token_tree_depth_first(tree, renumbered);
     builder->tree_guesses[0] = OR_BUILD_ROOT;
     for (uint32_t i = 0; i < count; i++) {
-        builder->tree_guesses[renumbered[node_of[builder->chosen[i]]]] = builder->chosen[i];
+        builder->tree_guesses[renumbered[node_of[chosen[i]]]] = chosen[i];
     }
     builder->tree_count = count;
-    if (builder->tree_drawn) {
-        or_build_record_draws(builder, tree);
-    }
     return OR_OK;
 }
 
@@ -221,7 +235,25 @@ or_status_t or_builder_build(or_builder_t *builder, or_draft_method_t method,
     or_token_tree_reset(tree, builder->guesses[OR_BUILD_ROOT].token);
     or_status_t status = grow(builder, row, &count);
     if (status == OR_OK) {
-        status = finish_tree(builder, count, tree);
+        status = or_build_make_tree(builder, builder->chosen, count, tree);
+    }
+    if (status == OR_OK && builder->tree_drawn) {
+        or_build_record_draws(builder, tree);
+    }
+    builder->job = NULL;
+    return status;
+}
+
+or_status_t or_builder_root(or_builder_t *builder, or_draft_method_t method,
+                            const or_build_job_t *job)
+{
+    open_job(builder, find_row(method), job);
+    builder->room = builder->nodes_max;
+    builder->grow_depth = builder->source.positions - builder->history_count;
+    or_status_t status = builder->source.start(builder);
+    if (status == OR_OK) {
+        or_build_best_begin(builder);
+        builder->rooted = true;
     }
     builder->job = NULL;
     return status;
@@ -242,10 +274,9 @@ uint32_t or_builder_slot(const or_builder_t *builder, uint32_t node)
     return builder->guesses[builder->tree_guesses[node]].slot;
 }
 
-static void believe_at(const or_builder_t *builder, or_belief_t *belief, uint32_t node,
-                       int32_t token)
+void or_build_believe(const or_builder_t *builder, or_belief_t *belief, uint32_t guess,
+                      int32_t token)
 {
-    uint32_t guess = builder->tree_guesses[node];
     const or_build_list_t *list = &builder->lists[guess];
     if (!builder->guesses[guess].expanded || builder->tree_drawn) {
         return; // nothing was believed about what follows it
@@ -286,7 +317,7 @@ void or_builder_learn(const or_builder_t *builder, or_belief_t *belief,
             return;
         }
         int32_t token = last ? next : builder->guesses[builder->tree_guesses[accepted[i]]].token;
-        believe_at(builder, belief, node, token);
+        or_build_believe(builder, belief, builder->tree_guesses[node], token);
         if (calibration != NULL) {
             calibrate_at(builder, calibration, node, token);
         }

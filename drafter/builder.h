@@ -55,6 +55,9 @@ typedef struct {
     // nodes_max and depth_max count those. NULL: drafter and target share their tokens.
     struct or_strings *strings;
     or_belief_t *belief; // the session's, read here and taught by or_builder_learn
+    // or_builder_finish: what part of a round's time one pass takes. One that would not bring as large a
+    // part of the round's tokens is left out; 0: none is.
+    double pass_share;
 } or_build_job_t;
 
 // Are guesses drawn, rather than the best ones taken? Where the rule shares the target's noise or
@@ -95,3 +98,56 @@ const or_draws_t *or_builder_draws(const or_builder_t *builder);
 void or_builder_learn(const or_builder_t *builder, or_belief_t *belief,
                       or_calibration_t *calibration, const uint32_t *accepted,
                       uint32_t accepted_count, int32_t next);
+
+// ---- trees that grow on ----
+//
+//     root ──▶ finish ──▶ grow, grow, ... ──▶ follow ──▶ finish ──▶ ...
+//              best n     a pass each         the text goes on along the tree
+//
+// While a round is in flight its tree grows on, best guesses first. When the text has followed it, what
+// stands on the new root stays, with K and V, and is as if the tree had been grown from there. So is the
+// round's tree: the same guesses as or_builder_build's, whatever grew besides. Weights that were given
+// stay when the belief changes; lists made later use the new one. For the best-first methods, where the
+// best guesses are taken and not drawn (or_build_grows), one tree a builder; or_builder_build ends it.
+
+// Room for a growing tree whose rounds ask for up to nodes_max guesses.
+uint32_t or_build_growing_nodes(uint32_t nodes_max);
+bool or_build_grows(or_draft_method_t method, or_accept_rule_t rule);
+
+// Begin: the root ran last, in row job->root_row. Errors are the model's.
+or_status_t or_builder_root(or_builder_t *builder, or_draft_method_t method,
+                            const or_build_job_t *job);
+// Is there a tree, and does it stand where this job's would?
+bool or_builder_stands(const or_builder_t *builder, const or_build_job_t *job);
+void or_builder_forget(or_builder_t *builder);
+
+// Grow until the best job->nodes_max guesses no deeper than job->depth_max are final, or not worth another
+// pass (job->pass_share), and write them to `tree`, in depth-first order. Nothing is run that was run before.
+or_status_t or_builder_finish(or_builder_t *builder, const or_build_job_t *job,
+                              or_token_tree_t *tree);
+// One more pass, of few rows. *grew: there was something to grow.
+or_status_t or_builder_grow(or_builder_t *builder, const or_build_job_t *job, bool *grew);
+// Guesses that the tree has by now.
+uint32_t or_builder_grown(const or_builder_t *builder);
+
+// The text goes on with these tokens. Teaches `belief` what they say of the guesses they pass. Returns how many of them were run already, with their slots: the K and V to accept. If all
+// were, the tree stands on the last of them now (or_kv_sequence_accept_root keeps its slots); else it is
+// forgotten.
+uint32_t or_builder_follow(or_builder_t *builder, or_belief_t *belief, const int32_t *tokens,
+                           uint32_t count, uint32_t slots[OR_TREE_NODES_MAX]);
+
+// Guesses that somebody is to be told of: a tree on a path of the growing one, known to him already.
+typedef struct {
+    or_token_tree_t *tree;           // its nodes best first; the caller's, whose room bounds it
+    uint32_t depth;                  // of its root
+    int32_t path[OR_TREE_NODES_MAX]; // tokens from the builder's root, left out, to there
+} or_build_news_t;
+// Of the round's tree, which is final, what was not told yet, with the nodes that connect it. None: a tree
+// of 0 nodes.
+or_status_t or_builder_tell_round(or_builder_t *builder, or_build_news_t *news);
+// The same of what grew besides: final guesses, if there are `least` or more to tell, until `most` of all
+// are known.
+or_status_t or_builder_tell_more(or_builder_t *builder, uint32_t least, uint32_t most,
+                                 or_build_news_t *news);
+// Nobody knows any of them.
+void or_builder_untell(or_builder_t *builder);

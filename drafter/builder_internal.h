@@ -4,9 +4,9 @@
 //     guess 0 (root) ──┬─ guess 1 ── ...       expanded: the model ran it, its K and V lie in a slot, and it has a list
 //                      └─ guess 2              of its best children's scores; not expanded: a leaf so far
 //
-// There is room for as many guesses as nodes are wanted. A method that finds a better one puts it
-// in the place of a worse one that has no descendants among the rest; the slot of that one is lost
-// until the next tree.
+// There is room for as many guesses as nodes are wanted, or for more where the tree grows on while its
+// round is in flight. A method that finds a better one puts it in the place of a worse one that has no
+// descendants among the rest.
 //
 // Drawn trees (job->drawn) have a reduced law for each expanded guess instead of a list, and what is
 // left of it as children are drawn. Which guesses there are may depend on other tokens, never on a
@@ -30,8 +30,10 @@ typedef struct {
 typedef struct {
     int32_t token;
     uint32_t parent;
+    uint32_t rank; // in its parent's list
     uint32_t depth;
     bool expanded;
+    bool told;     // sent already: growing trees
     uint32_t slot; // of an expanded guess; the root has none
     // Log of the believed probability that the target comes here (drawn: of the drafter's own); the
     // root's is 0.
@@ -82,6 +84,8 @@ struct or_builder {
     double *law_left;          // what `left` points into
     uint32_t *chosen;          // [nodes_max] a method's guesses
     uint32_t *batch;           // [nodes_max] guesses to expand
+    uint32_t *picked;          // [nodes_max] guesses to send
+    uint32_t *spare_slots;     // [slots_max] below slots_used, of guesses that are gone
 
     // The tree being built.
     const or_build_job_t *job;
@@ -93,6 +97,17 @@ struct or_builder {
     uint32_t depth_limit;
     uint32_t history_count;
     uint32_t slots_used;
+    uint32_t spare_slot_count;
+
+    // A best-first tree (build_coupled.c): `chosen` is all guesses but the root, those of the tree first,
+    // best first. Up to depth_limit they are what a round may ask for.
+    uint32_t room;        // guesses that the tree may have
+    uint32_t grow_depth;  // levels that it may have
+    uint32_t set_count;   // guesses that it has
+    uint32_t round_count; // of them, up to depth_limit
+    bool rooted;          // it stands, and grows on
+    bool settled;         // since it was rooted anew or asked for other nodes
+    double fixed_tau;     // that its method always believes in; 0: the session's
 
     // The last tree: which guess became which node.
     uint32_t tree_count;
@@ -126,6 +141,30 @@ static inline bool or_build_is_banned(const or_builder_t *builder, int32_t token
 // Expand `count` guesses: forward passes of as many rows as the model takes, then their lists.
 // Their parents are expanded, and there are slots for them.
 or_status_t or_build_expand(or_builder_t *builder, const uint32_t *guesses, uint32_t count);
+
+// A best-first tree. Begin with the root's children.
+void or_build_best_begin(or_builder_t *builder);
+// Put those of the best `nodes` guesses no deeper than `depth` whose children could be among them into
+// builder->batch: the best of them and those whose weight is within `nearly` of its, `most` at most. Returns
+// how many; 0: these nodes are final, whatever else grows.
+uint32_t or_build_best_choose(or_builder_t *builder, uint32_t nodes, uint32_t depth, uint32_t most,
+                              double nearly);
+#define OR_BUILD_NEARLY 2.0 // for trees that are waited for: guesses of e^-2 of the best's weight
+// Expand that batch.
+or_status_t or_build_best_expand(or_builder_t *builder, uint32_t batch_count);
+// Weights or wishes have changed: put the tree in order, and offer it again what it had no room for.
+void or_build_best_settle(or_builder_t *builder);
+// `root`, an expanded guess, becomes the root. Guesses that do not stand on it are gone, and their slots
+// are spare.
+void or_build_best_reroot(or_builder_t *builder, uint32_t root);
+
+// Set what a job asks for, but for the tree itself; the chosen guesses as a tree, and which node is which.
+void or_build_take_job(or_builder_t *builder, const or_build_job_t *job);
+or_status_t or_build_make_tree(or_builder_t *builder, const uint32_t *chosen, uint32_t count,
+                               or_token_tree_t *tree);
+// What becomes of `belief` when `token` follows this guess.
+void or_build_believe(const or_builder_t *builder, or_belief_t *belief, uint32_t guess,
+                      int32_t token);
 
 // The first sibling that carries the guess's token, which has the children; mostly itself.
 uint32_t or_build_first(const or_builder_t *builder, uint32_t guess);

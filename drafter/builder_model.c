@@ -138,13 +138,19 @@ static or_status_t read_rows(or_builder_t *builder, uint32_t first, const uint32
     return OR_OK;
 }
 
+static uint32_t take_slot(or_builder_t *builder)
+{
+    return builder->spare_slot_count > 0 ? builder->spare_slots[--builder->spare_slot_count]
+                                         : builder->slots_used++;
+}
+
 static or_status_t expand_with_model(or_builder_t *builder, const uint32_t *guesses, uint32_t count)
 {
     for (uint32_t done = 0; done < count;) {
         uint32_t part = least(count - done, or_model_rows_max(builder->model));
         for (uint32_t i = 0; i < part; i++) {
             or_build_guess_t *guess = &builder->guesses[guesses[done + i]];
-            guess->slot = builder->slots_used++;
+            guess->slot = take_slot(builder);
             builder->rows[i] = (or_model_row_t){
                 .sequence = builder->job->sequence,
                 .token = guess->token,

@@ -5,24 +5,9 @@
 
 #include "common/base/log.h"
 #include "common/base/version.h"
-#include "drafter/session.h"
-#include "proto/edge.h"
+#include "drafter/drafter_internal.h"
 
 #define SAVE_NS (60 * 1000000000LL) // measured acceptance is written this often
-
-struct or_drafter {
-    or_drafter_config_t config;
-    or_dshared_t shared;
-    or_edge_t edge;
-    or_dsession_t *sessions; // config.sessions_max places
-    uint32_t turn;           // where the search for work starts: round robin
-    or_calibrations_t calibrations;
-    or_maps_t maps;
-    or_targets_t targets;
-    or_vocabulary_t vocabulary; // ours as it travels, once somebody asked for it; owns `packed`
-    bool learned;               // since they were saved
-    int64_t saved_ns;           // or read
-};
 
 or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_gguf_t *gguf,
                             const or_model_t *model, const or_vocab_t *vocab)
@@ -147,62 +132,6 @@ static or_dsession_t *least_recent(or_drafter_t *drafter)
     return oldest;
 }
 
-// Who gives its pages to `hungry`: the one unheard of for longest, those at rest first. NULL if
-// nobody has any.
-static or_dsession_t *page_donor(or_drafter_t *drafter, const or_dsession_t *hungry)
-{
-    or_dsession_t *donor = NULL;
-    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
-        or_dsession_t *session = &drafter->sessions[i];
-        if (session->id.value == 0 || session == hungry || !or_dsession_holds_pages(session)) {
-            continue;
-        }
-        bool rests = donor != NULL && donor->wanted && !session->wanted;
-        bool older =
-            donor != NULL && donor->wanted == session->wanted && session->used_ns < donor->used_ns;
-        if (donor == NULL || rests || older) {
-            donor = session;
-        }
-    }
-    return donor;
-}
-
-static void send_tree(or_drafter_t *drafter, const or_dsession_t *session)
-{
-    int32_t tokens[OR_TREE_NODES_MAX];
-    uint32_t back[OR_TREE_NODES_MAX];
-    const or_dstrings_t *slrs = &session->slrs;
-    const or_token_tree_t *sent = slrs->strings != NULL ? slrs->chain : session->tree;
-    uint32_t count = or_token_tree_count(sent);
-    or_token_tree_to_wire(sent, tokens, back);
-    or_message_t message = {
-        .type = OR_MSG_DRAFT_TREE,
-        .session = session->id,
-        .body.draft_tree = {.round = session->tree_round,
-                            .base_length = session->log.length,
-                            .base_hash = session->log.hash,
-                            .tokens = (const uint32_t *)tokens,
-                            .back = back,
-                            .count = count,
-                            .draft_us = session->draft_us,
-                            .passes = session->passes},
-    };
-    if (session->built && or_accept_rule_uses_laws(session->terms.open.accept_rule)) {
-        const or_draws_t *draws = or_merge_draws(session->merge);
-        or_draft_tree_t *tree = &message.body.draft_tree;
-        tree->law_index = draws->law_index;
-        tree->draw_order = draws->order;
-        tree->law_index_count = tree->draw_order_count = count;
-        tree->laws = draws->laws;
-        tree->law_count = draws->law_count;
-    }
-    if (slrs->strings != NULL) {
-        message.body.draft_tree.psi = or_strings_psi(slrs->strings);
-        message.body.draft_tree.psi_count = count;
-    }
-    or_edge_send(&drafter->edge, &message);
-}
-
 // What a session cannot be opened without.
 static void ask_for_what_lacks(or_drafter_t *drafter, or_session_id_t id,
                                const or_open_session_t *open)
@@ -218,8 +147,13 @@ static void ask_for_what_lacks(or_drafter_t *drafter, or_session_id_t id,
 
 static void on_open(or_drafter_t *drafter, or_session_id_t id, const or_open_session_t *open)
 {
-    if (id.value == 0 || find(drafter, id) != NULL) {
+    or_dsession_t *open_here = id.value != 0 ? find(drafter, id) : NULL;
+    if (id.value == 0 ||
+        (open_here != NULL && or_dsession_is_as(open_here, &drafter->shared, open))) {
         return; // a repeated open changes nothing
+    }
+    if (open_here != NULL) { // we have it from before a cut, and another part of it is ours now
+        or_dsession_close(open_here);
     }
     or_dsession_t fresh = {0};
     or_status_t status = or_dsession_open(&fresh, &drafter->shared, id, open);
@@ -258,7 +192,10 @@ static void on_prefix(or_drafter_t *drafter, or_dsession_t *session, const or_pr
                            status == OR_ERR_FULL ? OR_WIRE_CONTEXT : OR_WIRE_INVALID, 0,
                            or_error_text());
     } else if (again) {
-        send_tree(drafter, session);
+        or_dsession_tell_again(session);
+        or_drafter_send_tree(drafter, session);
+    } else {
+        or_dsession_heard(session, session->used_ns);
     }
 }
 
@@ -270,70 +207,6 @@ static void on_verdict(or_drafter_t *drafter, or_dsession_t *session, const or_v
     } else {
         drafter->learned = drafter->learned || session->calibration != NULL;
     }
-}
-
-static or_status_t pack_vocabulary(or_drafter_t *drafter)
-{
-    if (drafter->vocabulary.packed != NULL) {
-        return OR_OK;
-    }
-    if (drafter->config.gguf == NULL) {
-        return or_fail(OR_ERR_NOT_FOUND, "this drafter has no file to send its vocabulary from");
-    }
-    uint8_t *packed;
-    size_t packed_bytes, unpacked_bytes;
-    or_status_t status =
-        or_vocab_pack(drafter->config.gguf, &packed, &packed_bytes, &unpacked_bytes);
-    if (status == OR_OK) {
-        drafter->vocabulary =
-            (or_vocabulary_t){or_vocab_hash(drafter->shared.vocab), (uint32_t)unpacked_bytes,
-                              packed, (uint32_t)packed_bytes};
-    }
-    return status;
-}
-
-static void on_vocab_request(or_drafter_t *drafter, or_session_id_t id, uint64_t hash)
-{
-    if (hash != or_vocab_hash(drafter->shared.vocab)) {
-        or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_INVALID, 0,
-                           "this drafter has another vocabulary than the one asked for");
-        return;
-    }
-    if (pack_vocabulary(drafter) != OR_OK) {
-        or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_FAILED, 0, or_error_text());
-        return;
-    }
-    const or_message_t message = {
-        .type = OR_MSG_VOCABULARY, .session = id, .body.vocabulary = drafter->vocabulary};
-    or_edge_send(&drafter->edge, &message);
-}
-
-static void on_vocab_map(or_drafter_t *drafter, or_session_id_t id, const or_vocab_map_t *map)
-{
-    or_status_t status = or_maps_put(&drafter->maps, drafter->shared.vocab, map);
-    if (status == OR_OK) {
-        return;
-    }
-    or_wire_error_t code = status == OR_ERR_MISMATCH  ? OR_WIRE_NEED_MAP
-                           : status == OR_ERR_INVALID ? OR_WIRE_INVALID
-                                                      : OR_WIRE_BUSY;
-    or_log(OR_LOG_WARN, "vocabulary map refused: %s", or_error_text());
-    or_edge_send_error(&drafter->edge, id, 0, code, 0, or_error_text());
-}
-
-// A target's vocabulary, that a session could not be opened without.
-static void on_vocabulary(or_drafter_t *drafter, or_session_id_t id,
-                          const or_vocabulary_t *vocabulary)
-{
-    or_status_t status = or_targets_put(&drafter->targets, drafter->shared.vocab, vocabulary);
-    if (status == OR_OK) {
-        or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_UNKNOWN_SESSION, 0,
-                           "the target's vocabulary is here: open the session again");
-        return;
-    }
-    or_wire_error_t code = status == OR_ERR_FULL ? OR_WIRE_BUSY : OR_WIRE_REFUSED;
-    or_log(OR_LOG_WARN, "vocabulary refused: %s", or_error_text());
-    or_edge_send_error(&drafter->edge, id, 0, code, 0, or_error_text());
 }
 
 static void on_psi_request(or_drafter_t *drafter, or_dsession_t *session,
@@ -387,88 +260,33 @@ static void on_message(void *role, const or_message_t *message)
         on_open(drafter, message->session, &message->body.open_session);
         break;
     case OR_MSG_VOCAB_REQUEST:
-        on_vocab_request(drafter, message->session, message->body.vocab_request.hash);
+        or_drafter_on_vocab_request(drafter, message->session, message->body.vocab_request.hash);
         break;
     case OR_MSG_VOCAB_MAP:
-        on_vocab_map(drafter, message->session, &message->body.vocab_map);
+        or_drafter_on_vocab_map(drafter, message->session, &message->body.vocab_map);
         break;
     case OR_MSG_VOCABULARY:
-        on_vocabulary(drafter, message->session, &message->body.vocabulary);
+        or_drafter_on_vocabulary(drafter, message->session, &message->body.vocabulary);
         break;
     default:
         on_session_message(drafter, message);
     }
 }
 
-static or_dsession_t *next_work(or_drafter_t *drafter)
-{
-    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
-        uint32_t at = (drafter->turn + i) % drafter->config.sessions_max;
-        const or_dsession_t *session = &drafter->sessions[at];
-        if (session->id.value != 0 && (session->wanted || or_dsession_is_asked(session))) {
-            drafter->turn = at + 1;
-            return &drafter->sessions[at];
-        }
-    }
-    return NULL;
-}
-
-// A tree that is due, or else the answer to a question.
-static or_status_t draft_or_answer(or_drafter_t *drafter, or_dsession_t *session,
-                                   or_psi_reply_t *reply)
-{
-    return session->wanted ? or_dsession_draft(session, &drafter->shared)
-                           : or_dsession_answer(session, &drafter->shared, reply);
-}
-
-// One tree or answer. Where the page pool is full, others give theirs and are computed again when
-// their turn comes.
-static void work(or_drafter_t *drafter, or_dsession_t *session)
-{
-    bool wanted = session->wanted;
-    or_psi_reply_t reply;
-    or_status_t status = draft_or_answer(drafter, session, &reply);
-    while (status == OR_ERR_FULL) {
-        or_dsession_t *donor = page_donor(drafter, session);
-        if (donor == NULL) {
-            break;
-        }
-        or_dsession_drop_pages(donor);
-        status = draft_or_answer(drafter, session, &reply);
-    }
-    if (status == OR_ERR_INVALID && !wanted) { // a question that made no sense
-        or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_INVALID, 0, or_error_text());
-        return;
-    }
-    if (status != OR_OK) {
-        or_log(OR_LOG_ERROR, "session %llx: %s", (unsigned long long)session->id.value,
-               or_error_text());
-        or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_FAILED, 0, or_error_text());
-        or_dsession_close(session);
-        return;
-    }
-    if (wanted) {
-        send_tree(drafter, session);
-    } else {
-        const or_message_t message = {
-            .type = OR_MSG_PSI_REPLY, .session = session->id, .body.psi_reply = reply};
-        or_edge_send(&drafter->edge, &message);
-    }
-}
-
 int64_t or_drafter_turn(or_drafter_t *drafter)
 {
+    const or_clock_t *clock = drafter->shared.clock;
+    if (or_clock_now(clock) < drafter->busy_until_ns) {
+        int64_t due = or_link_tick(drafter->edge.link);
+        return due < drafter->busy_until_ns ? due : drafter->busy_until_ns;
+    }
+    or_drafter_deliver(drafter);
     or_edge_drain(&drafter->edge, on_message, drafter);
     int64_t due = or_link_tick(drafter->edge.link);
-    if (or_clock_now(drafter->shared.clock) - drafter->saved_ns >= SAVE_NS) {
+    if (or_clock_now(clock) - drafter->saved_ns >= SAVE_NS) {
         save(drafter);
     }
-    or_dsession_t *session = next_work(drafter);
-    if (session == NULL) {
-        return due;
-    }
-    work(drafter, session);
-    return or_clock_now(drafter->shared.clock);
+    return or_drafter_work(drafter) ? or_clock_now(clock) : due;
 }
 
 const char *or_drafter_refused(const or_drafter_t *drafter)

@@ -1,7 +1,7 @@
 // drafter - one edge process: keeps each session's prefix in its own KV cache, builds trees, learns
 // from verdicts.
 //
-//     Prefix / Verdict ──▶ catch up the cache ──▶ build ──▶ DraftTree
+//     Prefix / Verdict ──▶ catch up the cache ──▶ build ──▶ DraftTree ──▶ grow on, while the round is in flight
 //
 // A session here is a shadow: the coordinator's word is the truth. Whatever is lost, repeated or
 // late, the prefix hash shows it, and a NEED_PREFIX error brings the missing tokens; nothing in
@@ -30,6 +30,9 @@ typedef struct {
     // Further draft models, for method multi (session.h). Borrowed.
     or_model_t *const *more_models;
     uint32_t more_count;
+    // Every pass of a draft model takes so much longer: a slow drafter, for laboratories. What a pass gave
+    // is used, and messages are heard, only then.
+    uint32_t step_delay_us;
 } or_drafter_config_t;
 
 // What to say in Hello. Strings are borrowed from gguf.
@@ -42,7 +45,7 @@ or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *mod
                               or_drafter_t **drafter_p);
 void or_drafter_destroy(or_drafter_t **drafter_p);
 
-// Handle what waits, at most one tree built; returns when to come back at the latest (now, if more
+// Handle what waits, at most one tree built or grown by a pass; returns when to come back at the latest (now, if more
 // work waits).
 int64_t or_drafter_turn(or_drafter_t *drafter);
 

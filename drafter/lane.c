@@ -25,6 +25,7 @@ void or_lane_close(or_lane_t *lane)
 
 void or_lane_truncate(or_lane_t *lane, uint32_t length)
 {
+    or_builder_forget(lane->builder);
     or_kv_sequence_drop_slots(lane->kv);
     if (length < or_kv_sequence_length(lane->kv)) {
         or_kv_sequence_truncate(lane->kv, length);
@@ -78,6 +79,24 @@ or_status_t or_lane_keep(or_lane_t *lane, uint32_t length, const uint32_t *path,
     }
     or_status_t status = or_kv_sequence_accept(lane->kv, slots, kept);
     if (status == OR_ERR_FULL) { // no page to move them to: catching up makes room
+        or_kv_sequence_drop_slots(lane->kv);
+        status = OR_OK;
+    }
+    return status;
+}
+
+or_status_t or_lane_follow(or_lane_t *lane, or_belief_t *belief, uint32_t length,
+                           const int32_t *tokens, uint32_t count)
+{
+    uint32_t slots[OR_TREE_NODES_MAX];
+    if (or_kv_sequence_length(lane->kv) != length) { // the pages went to another session
+        or_builder_forget(lane->builder);
+    }
+    uint32_t kept = or_builder_follow(lane->builder, belief, tokens, count, slots);
+    or_status_t status = kept == count ? or_kv_sequence_accept_root(lane->kv, slots, count)
+                                       : or_kv_sequence_accept(lane->kv, slots, kept);
+    if (status == OR_ERR_FULL) { // no page to move them to: catching up makes room
+        or_builder_forget(lane->builder);
         or_kv_sequence_drop_slots(lane->kv);
         status = OR_OK;
     }

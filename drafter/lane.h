@@ -32,3 +32,8 @@ uint64_t or_lane_passes(const or_lane_t *lane);
 // The log of `length` tokens will go on with this path of the lane's tree: keep its K and V as far as
 // they were computed. What was not, is computed when the lane catches up.
 or_status_t or_lane_keep(or_lane_t *lane, uint32_t length, const uint32_t *path, uint32_t count);
+
+// The log of `length` tokens goes on with these: a growing tree (builder.h) follows, and teaches `belief`.
+// Keeps K and V of those that it had run, and of its guesses that are still possible.
+or_status_t or_lane_follow(or_lane_t *lane, or_belief_t *belief, uint32_t length,
+                           const int32_t *tokens, uint32_t count);

@@ -19,6 +19,8 @@ typedef struct {
     char *model;
     or_option_list_t multi_models;
     char *connect;
+    or_key_options_t keys;
+    bool padding;
     char *owner;
     char *acceptance_file;
     char *log_level;
@@ -26,6 +28,7 @@ typedef struct {
     uint32_t context;
     uint32_t nodes_max;
     uint32_t sessions_max;
+    uint32_t step_delay_us;
 } config_t;
 
 static const or_option_t table[] = {
@@ -34,6 +37,9 @@ static const or_option_t table[] = {
      "a further draft model, of the first one's vocabulary, for --draft-method multi"},
     {"connect", NULL, OR_OPTION_STRING, offsetof(config_t, connect), "ENDPOINT",
      "the coordinator, e.g. tcp://127.0.0.1:5577"},
+    OR_KEY_OPTIONS(config_t, keys),
+    {"padding", NULL, OR_OPTION_FLAG, offsetof(config_t, padding), NULL,
+     "messages of an encrypted connection have one of a few sizes, so that sizes tell nothing"},
     {"owner", NULL, OR_OPTION_STRING, offsetof(config_t, owner), "NAME",
      "serve this owner's sessions only; not given: everybody's"},
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N", "threads; 0: one a core"},
@@ -45,6 +51,8 @@ static const or_option_t table[] = {
      "sessions whose cache is kept"},
     {"acceptance-file", NULL, OR_OPTION_STRING, offsetof(config_t, acceptance_file), "FILE",
      "remember here how often guesses are accepted, for sequoia and calibrated dyspec"},
+    {"step-delay-us", NULL, OR_OPTION_UINT32, offsetof(config_t, step_delay_us), "N",
+     "every pass of a draft model takes so much longer; for laboratories"},
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
      "error, warn, info, debug, trace"},
     {0}};
@@ -145,7 +153,8 @@ static or_status_t serve(const config_t *config, bool *wrong_options)
     const or_model_options_t options = {.threads = config->threads,
                                         .context_max = config->context,
                                         .sequences_max = config->sessions_max};
-    or_status_t status = or_edge_process_open(config->model, &options, config->connect, &process);
+    or_status_t status =
+        or_edge_process_open(config->model, &options, config->connect, &config->keys, &process);
     for (size_t i = 0; status == OR_OK && i < config->multi_models.count; i++) {
         status = open_more(config->multi_models.items[i], &options, &process, &more);
     }
@@ -156,13 +165,15 @@ static or_status_t serve(const config_t *config, bool *wrong_options)
                                        .acceptance_file = config->acceptance_file,
                                        .models = models,
                                        .more_models = more.models,
-                                       .more_count = more.count};
+                                       .more_count = more.count,
+                                       .step_delay_us = config->step_delay_us};
     if (status == OR_OK) {
         name_models(&process, &more, models);
         or_hello_t hello = or_drafter_hello(&shape, process.gguf, process.model, process.vocab);
         status = or_edge_process_greet(&process, &hello);
     }
     if (status == OR_OK) {
+        or_link_set_padding(process.link, config->padding);
         status = or_drafter_create(&shape, process.model, process.vocab, process.link,
                                    or_clock_monotonic(), &drafter);
         *wrong_options = status == OR_ERR_FORMAT || status == OR_ERR_IO; // the acceptance file
@@ -199,7 +210,7 @@ static or_status_t check(const config_t *config)
 
 static int run(int argc, char **argv)
 {
-    config_t config = {.nodes_max = OR_TREE_NODES_MAX, .sessions_max = 64};
+    config_t config = {.padding = true, .nodes_max = OR_TREE_NODES_MAX, .sessions_max = 64};
     or_options_next_t next;
     or_log_level_t level = OR_LOG_INFO;
     or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);

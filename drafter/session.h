@@ -6,6 +6,11 @@
 //     round   the one to draft next, or drafted and not yet judged
 //
 // It knows no peers and sends nothing: drafter.c does. One thread.
+//
+// A session that was opened to draft ahead keeps one growing tree (builder.h) where its method and rule
+// allow it. Its text comes as prefixes alone; whatever of the tree they follow is kept, learnt from, and
+// not computed again. Where it works 2 rounds ahead or more, the coordinator is told of each guess once, as
+// soon as it is final: told are the round's tree without what is known already, then more of it.
 #pragma once
 
 #include "common/base/clock.h"
@@ -34,18 +39,27 @@ typedef struct {
     or_merge_t *merge;   // the lanes' trees into `tree`
     or_shape_t shape;    // of its trees, for methods that have one
     uint32_t nodes;      // of the next tree: what the session was opened with, or less
+    uint32_t depth;      // the same of its levels
+    uint32_t ahead;      // the same of open_session's draft_ahead
+    bool grows;          // its tree grows on; the first lane's builder has it
+    bool grown;          // as far as there is room
     or_belief_t belief;
     or_calibration_t *calibration; // of the shared ones; NULL if the method uses none
     or_dstrings_t slrs;            // with that rule, what travels
-    or_token_tree_t *tree;
-    uint64_t round;      // 0 before the first prefix
-    uint64_t tree_round; // of `tree`; 0 if there is none
-    bool built;          // by the builder; else it is empty for want of context
-    uint32_t draft_us;   // what building it took
-    uint32_t passes;     // and how many forward passes, those of failed attempts included
-    uint64_t passes_all; // of all trees so far
-    bool wanted;         // a tree is due for `round`
+    or_token_tree_t *tree;         // the round's, whole
+    or_build_news_t news;          // of a growing tree: what the coordinator is to be told next
+    uint64_t round;                // 0 before the first prefix
+    uint64_t tree_round;           // of `tree`; 0 if there is none
+    bool built;                    // by the builder; else it is empty for want of context
+    uint32_t draft_us;             // what building it took
+    uint32_t passes;               // and how many forward passes, those of failed attempts included
+    uint64_t passes_all;           // of all trees so far
+    bool wanted;                   // a tree is due for `round`
     int64_t used_ns;
+    // Of growing trees: when the last one went out, or 0; and moving averages of how long it is until the
+    // text goes on, and of what a pass takes that is waited for.
+    int64_t sent_ns;
+    double away_ns, pass_ns;
 } or_dsession_t;
 
 // What sessions of one process share.
@@ -69,6 +83,9 @@ typedef struct {
 or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared, or_session_id_t id,
                              const or_open_session_t *open);
 void or_dsession_close(or_dsession_t *session);
+// Would another session that was opened so build what this one does?
+bool or_dsession_is_as(const or_dsession_t *session, const or_dshared_t *shared,
+                       const or_open_session_t *open);
 
 // Does it hold pages? Give them all back; what was in them is computed again when it drafts.
 bool or_dsession_holds_pages(const or_dsession_t *session);
@@ -90,8 +107,30 @@ or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shar
 or_noise_place_t or_dsession_place(const or_dsession_t *session, const or_dshared_t *shared);
 
 // Bring the cache up to date, in passes of the model's size, and grow session->tree for
-// session->round. OR_ERR_FULL: no pages.
+// session->round; session->news is what the coordinator lacks of it, where it is told so. OR_ERR_FULL: no
+// pages.
 or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared);
+
+// The coordinator may have lost what it was told of the round: it is told of the whole tree again, and of what has
+// grown on it once more.
+void or_dsession_tell_again(or_dsession_t *session);
+// Is the coordinator told news, rather than each round's tree whole?
+bool or_dsession_tells_news(const or_dsession_t *session);
+// Its tree went out now; the text has gone on now. For or_build_job_t.pass_share.
+void or_dsession_sent(or_dsession_t *session, int64_t now_ns);
+void or_dsession_heard(or_dsession_t *session, int64_t now_ns);
+// Finishing the tree took draft_us and so many passes.
+void or_dsession_took(or_dsession_t *session, uint64_t passes);
+
+// Forward passes so far, of all its models.
+uint64_t or_dsession_passes(const or_dsession_t *session);
+
+// Has the session a tree that may grow on? Its guesses by now.
+bool or_dsession_can_grow(const or_dsession_t *session);
+uint32_t or_dsession_grown(const or_dsession_t *session);
+// Grow it by a pass; then session->news is what the coordinator should be told at once, or empty. Takes
+// no pages. Errors are the model's.
+or_status_t or_dsession_grow(or_dsession_t *session, const or_dshared_t *shared);
 
 // slrs: take a question about the chain of `session->round`, which may still be drawn; old ones are
 // ignored. OR_ERR_MISMATCH if it does not fit what we hold; OR_ERR_INVALID, OR_ERR_NO_MEMORY.

@@ -112,12 +112,33 @@ static or_status_t leave_tree(or_dsession_t *session, const or_prefix_t *prefix,
     return OR_OK;
 }
 
-// The coordinator wants fewer nodes from now on, or as many as at first (0). A shape cannot be cut.
-static void take_budget(or_dsession_t *session, uint32_t draft_nodes)
+// The same for a growing tree. A round that is begun again on the same text is asked for by somebody who
+// knows no guesses.
+static or_status_t follow(or_dsession_t *session, uint32_t length, uint32_t kept)
 {
-    uint32_t all = session->terms.open.draft_nodes;
-    bool less = draft_nodes > 0 && draft_nodes < all && session->shape.count == 0;
-    session->nodes = less ? draft_nodes : all;
+    or_lane_t *lane = &session->lanes[0];
+    const or_token_log_t *log = &session->log;
+    if (kept < length) {
+        or_lane_truncate(lane, kept);
+        return OR_OK;
+    }
+    if (log->length == length) {
+        or_builder_untell(lane->builder);
+    }
+    return or_lane_follow(lane, &session->belief, length, log->tokens + length,
+                          log->length - length);
+}
+
+// The coordinator wants less from now on, or as much as at first (0). A shape cannot be cut.
+static void take_budget(or_dsession_t *session, uint32_t nodes, uint32_t depth, uint32_t ahead)
+{
+    const or_open_session_t *most = &session->terms.open;
+    bool shaped = session->shape.count > 0;
+    bool fewer = nodes > 0 && nodes < most->draft_nodes && !shaped;
+    bool flatter = depth > 0 && depth < most->draft_depth && !shaped;
+    session->nodes = fewer ? nodes : most->draft_nodes;
+    session->depth = flatter ? depth : most->draft_depth;
+    session->ahead = ahead > 0 && ahead - 1 < most->draft_ahead ? ahead - 1 : most->draft_ahead;
 }
 
 or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *shared,
@@ -153,8 +174,9 @@ or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *share
         *again = !session->wanted;
         return OR_OK;
     }
-    status = leave_tree(session, prefix, length, kept);
-    take_budget(session, prefix->draft_nodes);
+    status =
+        session->grows ? follow(session, length, kept) : leave_tree(session, prefix, length, kept);
+    take_budget(session, prefix->draft_nodes, prefix->draft_depth, prefix->draft_ahead);
     session->round = prefix->round;
     session->tree_round = 0;
     session->wanted = true;
@@ -196,6 +218,9 @@ or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shar
     if (verdict->round < session->round) {
         return OR_OK;
     }
+    if (session->grows) { // numbers of nodes say nothing about its tree
+        return or_fail(OR_ERR_MISMATCH, "a session that drafts ahead follows prefixes alone");
+    }
     bool ours = session->tree_round == verdict->round;
     if (verdict->round != session->round || verdict->base_length != session->log.length ||
         verdict->next >= or_vocab_size(shared->vocab) || (verdict->accepted_count > 0 && !ours) ||
@@ -224,7 +249,7 @@ or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shar
         session->tree_round = 0;
         return status;
     }
-    take_budget(session, verdict->draft_nodes);
+    take_budget(session, verdict->draft_nodes, verdict->draft_depth, verdict->draft_ahead);
     session->round = verdict->round + 1;
     session->tree_round = 0;
     session->wanted = verdict->finish == OR_FINISH_NONE;

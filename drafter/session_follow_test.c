@@ -629,8 +629,8 @@ static void a_session_holds_its_map(void **state)
 
 // ---- budgets ----
 
-// Draft and let the target take nothing; the next tree may have `nodes`.
-static uint32_t draft_on_budget(party_t *party, uint32_t nodes, bool by_verdict)
+// Draft and let the target take nothing; the next tree may have `nodes` and be `depth` levels deep.
+static uint32_t draft_on_budget(party_t *party, uint32_t nodes, uint32_t depth, bool by_verdict)
 {
     or_dsession_t *session = &party->session;
     assert_int_equal(or_dsession_draft(session, &party->shared), OR_OK);
@@ -642,7 +642,8 @@ static uint32_t draft_on_budget(party_t *party, uint32_t nodes, bool by_verdict)
                                       .base_length = session->log.length,
                                       .next = next,
                                       .hash = hash,
-                                      .draft_nodes = nodes};
+                                      .draft_nodes = nodes,
+                                      .draft_depth = depth};
         take_verdict(party, &verdict);
     } else {
         const or_prefix_t prefix = {.round = session->round + 1,
@@ -651,7 +652,8 @@ static uint32_t draft_on_budget(party_t *party, uint32_t nodes, bool by_verdict)
                                     .count = 1,
                                     .hash = hash,
                                     .next = OR_PREFIX_NO_TOKEN,
-                                    .draft_nodes = nodes};
+                                    .draft_nodes = nodes,
+                                    .draft_depth = depth};
         take_prefix(party, &prefix);
     }
     return count;
@@ -670,12 +672,40 @@ static void a_budget_is_kept_to(void **state)
         or_open_session_t open = terms(method, rule);
         party_t party;
         open_with(&party, &open, prompt, PROMPT, 1);
-        uint32_t all = draft_on_budget(&party, 3, by_verdict);
+        uint32_t all = draft_on_budget(&party, 3, 0, by_verdict);
         assert_true(all > 3);
-        assert_in_range(draft_on_budget(&party, 1, by_verdict), 1, 3);
-        assert_int_equal(draft_on_budget(&party, 1000, by_verdict), 1);
-        assert_in_range(draft_on_budget(&party, 0, by_verdict), 4, NODES);
-        assert_in_range(draft_on_budget(&party, 0, by_verdict), 4, NODES);
+        assert_in_range(draft_on_budget(&party, 1, 0, by_verdict), 1, 3);
+        assert_int_equal(draft_on_budget(&party, 1000, 0, by_verdict), 1);
+        assert_in_range(draft_on_budget(&party, 0, 0, by_verdict), 4, NODES);
+        assert_in_range(draft_on_budget(&party, 0, 0, by_verdict), 4, NODES);
+        or_dsession_close(&party.session);
+    }
+}
+
+static uint32_t depth_of_tree(const party_t *party)
+{
+    const or_token_tree_t *t = party->session.tree;
+    uint32_t deepest = 0;
+    for (uint32_t i = 1; i <= or_token_tree_count(t); i++) {
+        uint32_t depth = or_token_tree_depths(t)[i];
+        deepest = depth > deepest ? depth : deepest;
+    }
+    return deepest;
+}
+
+// The same of its levels; a chain shows how many it has.
+static void a_tree_is_as_deep_as_told(void **state)
+{
+    (void)state;
+    for (int by_verdict = 0; by_verdict < 2; by_verdict++) {
+        or_open_session_t open = terms(OR_DRAFT_CHAIN, OR_ACCEPT_NAIVE);
+        static const uint32_t told[] = {2, 1, 1000, 0, 0}, deep[] = {6, 2, 1, 6, 6};
+        party_t party;
+        open_with(&party, &open, prompt, PROMPT, 1);
+        for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+            draft_on_budget(&party, 0, told[i], by_verdict == 1);
+            assert_int_equal(depth_of_tree(&party), deep[i]);
+        }
         or_dsession_close(&party.session);
     }
 }
@@ -687,9 +717,9 @@ static void a_shape_is_not_cut(void **state)
     or_open_session_t open = terms(OR_DRAFT_RSD_S, OR_ACCEPT_RECURSIVE);
     party_t party;
     open_with(&party, &open, prompt, PROMPT, 1);
-    uint32_t all = draft_on_budget(&party, 2, true);
+    uint32_t all = draft_on_budget(&party, 2, 0, true);
     assert_true(all > 2);
-    assert_int_equal(draft_on_budget(&party, 0, true), all);
+    assert_int_equal(draft_on_budget(&party, 0, 0, true), all);
     or_dsession_close(&party.session);
 }
 
@@ -709,6 +739,7 @@ int main(void)
         cmocka_unit_test(no_token_outside_is_ever_guessed),
         cmocka_unit_test(a_session_holds_its_map),
         cmocka_unit_test(a_budget_is_kept_to),
+        cmocka_unit_test(a_tree_is_as_deep_as_told),
         cmocka_unit_test(a_shape_is_not_cut),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

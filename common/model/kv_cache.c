@@ -382,7 +382,8 @@ static void move_slot(or_kv_sequence_t *sequence, uint32_t slot, uint32_t positi
     or_kv_vector_copy(&from, &to);
 }
 
-or_status_t or_kv_sequence_accept(or_kv_sequence_t *sequence, const uint32_t *slots, uint32_t count)
+// Move a path's K and V to the positions that follow; the slots themselves stay as they are.
+static or_status_t move_path(or_kv_sequence_t *sequence, const uint32_t *slots, uint32_t count)
 {
     if (count > sequence->positions_max - sequence->length) {
         return or_fail(OR_ERR_FULL, "%u positions and %u accepted nodes exceed the context of %u",
@@ -405,12 +406,70 @@ or_status_t or_kv_sequence_accept(or_kv_sequence_t *sequence, const uint32_t *sl
             }
         }
     }
-    bool changed = count > 0 || sequence->has_slots;
     sequence->length = length;
+    return OR_OK;
+}
+
+or_status_t or_kv_sequence_accept(or_kv_sequence_t *sequence, const uint32_t *slots, uint32_t count)
+{
+    bool changed = count > 0 || sequence->has_slots;
+    or_status_t status = move_path(sequence, slots, count);
+    if (status != OR_OK) {
+        return status;
+    }
     or_kv_slots_forget(sequence);
     if (changed) {
         note(sequence,
              (or_kv_note_t){.kind = OR_KV_NOTE_ACCEPT, .slots = slots, .slot_count = count});
     }
     return OR_OK;
+}
+
+// Does the slot's chain of parents lead through `root`, whose depth is `depth`? Parents of slots that
+// were forgotten a moment ago can still be followed.
+static bool descends_from(const or_kv_sequence_t *sequence, uint32_t slot, uint32_t root,
+                          uint32_t depth)
+{
+    const or_kv_slot_t *slots = sequence->slots;
+    while (slots[slot].depth > depth) {
+        slot = slots[slot].parent;
+        if (slot == root) {
+            return true;
+        }
+    }
+    return false;
+}
+
+or_status_t or_kv_sequence_accept_root(or_kv_sequence_t *sequence, const uint32_t *slots,
+                                       uint32_t count)
+{
+    if (sequence->cache->journal != NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED, "trees that outlive their root are for one rank alone");
+    }
+    or_status_t status = move_path(sequence, slots, count);
+    if (status != OR_OK || count == 0) {
+        return status;
+    }
+    uint32_t root = slots[count - 1];
+    for (uint32_t i = 0; i < sequence->slots_max; i++) {
+        if (or_kv_slot_is_live(sequence, i, sequence->epoch) &&
+            !descends_from(sequence, i, root, count - 1)) {
+            sequence->slots[i].epoch = 0;
+        }
+    }
+    for (uint32_t i = 0; i < sequence->slots_max; i++) {
+        or_kv_slot_t *slot = &sequence->slots[i];
+        if (or_kv_slot_is_live(sequence, i, sequence->epoch)) {
+            slot->depth -= count;
+            slot->parent = slot->depth == 0 ? OR_KV_NO_SLOT : slot->parent;
+        }
+    }
+    return OR_OK;
+}
+
+void or_kv_sequence_drop_slot(or_kv_sequence_t *sequence, uint32_t slot)
+{
+    if (sequence->cache->journal == NULL) {
+        sequence->slots[slot].epoch = 0;
+    }
 }

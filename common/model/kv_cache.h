@@ -105,6 +105,16 @@ void or_kv_sequence_drop_slots_from(or_kv_sequence_t *sequence, uint32_t first);
 or_status_t or_kv_sequence_accept(or_kv_sequence_t *sequence, const uint32_t *slots,
                                   uint32_t count);
 
+// The same, but slots whose chain of parents leads through the last of these stay: they keep their
+// numbers, and those whose parent was the last of these have no parent now. With count 0 nothing
+// changes: all slots stand on the last position already. For a model that runs alone:
+// OR_ERR_UNSUPPORTED where other ranks repeat what happens here (kv_journal.h).
+or_status_t or_kv_sequence_accept_root(or_kv_sequence_t *sequence, const uint32_t *slots,
+                                       uint32_t count);
+// Forget this slot, which is no other's parent, so that it can hold another node. Likewise for a model
+// that runs alone: where other ranks repeat it, nothing is forgotten.
+void or_kv_sequence_drop_slot(or_kv_sequence_t *sequence, uint32_t slot);
+
 // For tests: a copy of position p's K and V, [layers][kv_heads][head_dim] each. p < length.
 void or_kv_sequence_read(const or_kv_sequence_t *sequence, uint32_t position, float *keys,
                          float *values);

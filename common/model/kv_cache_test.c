@@ -1,5 +1,5 @@
-// Goal: pages and slots are bookkept exactly: nothing leaks, a failure changes nothing, and accept
-// moves the right columns.
+// Goal: pages and slots are bookkept exactly: nothing leaks, a failure changes nothing, accept moves the
+// right columns, and what stands on a new root stays.
 // Method: fill positions and slots with numbers that say where they belong, and read them back
 // after each operation; all of it for each type of K and V.
 #include "common/model/kv_cache.h"
@@ -163,6 +163,93 @@ static void dropped_slots_hold_other_nodes(void **state)
     or_kv_cache_destroy(&cache);
 }
 
+// Slots that stand on the last accepted one stay what they were, one level nearer to the text for each
+// accepted; all others can be taken anew.
+static void a_new_root_keeps_what_stands_on_it(void **state)
+{
+    (void)state;
+    or_kv_cache_t *cache = kv_test_cache(2);
+    or_kv_sequence_t *sequence = kv_test_open(cache, 64, 9);
+    for (uint32_t i = 0; i < 31; i++) {
+        kv_test_append(sequence, i);
+    }
+    //  8 ─┬─ 1 ─┬─ 0 ─── 6        path 8, 1:  0 ─── 6
+    //     │     └─ 5                           5
+    //     └─ 2 ─── 7
+    //  3 ─── 4
+    static const uint32_t parents[9] = {1, 8, 8, OR_KV_NO_SLOT, 3, 1, 0, 2, OR_KV_NO_SLOT};
+    static const uint32_t order[9] = {8, 3, 1, 2, 4, 0, 5, 7, 6};
+    for (uint32_t i = 0; i < 9; i++) {
+        kv_test_put_node(sequence, order[i], parents[order[i]], 100 + order[i]);
+    }
+    assert_int_equal(or_kv_sequence_accept_root(sequence, NULL, 0), OR_OK);
+    assert_int_equal(or_kv_sequence_accept_root(sequence, (uint32_t[]){8, 0}, 2), OR_ERR_INVALID);
+    assert_int_equal(or_kv_sequence_length(sequence), 31);
+    assert_int_equal(or_kv_sequence_accept_root(sequence, (uint32_t[]){8, 1}, 2), OR_OK);
+    assert_int_equal(or_kv_sequence_length(sequence), 33);
+    kv_test_assert_mark(sequence, 31, 108);
+    kv_test_assert_mark(sequence, 32, 101);
+    for (uint32_t slot = 0; slot < 9; slot++) {
+        bool stays = slot == 0 || slot == 5 || slot == 6;
+        assert_int_equal(or_kv_slot_is_live(sequence, slot, sequence->epoch), stays);
+        assert_true(!stays || sequence->slots[slot].depth == (slot == 6 ? 1 : 0));
+        assert_true(!stays || sequence->slots[slot].parent == (slot == 6 ? 0 : OR_KV_NO_SLOT));
+    }
+    or_kv_sequence_drop_slot(sequence, 5);
+    assert_false(or_kv_slot_is_live(sequence, 5, sequence->epoch));
+    kv_test_put_node(sequence, 5, 6, 205);
+    assert_int_equal(or_kv_sequence_accept_root(sequence, (uint32_t[]){0}, 1), OR_OK);
+    assert_int_equal(or_kv_sequence_accept(sequence, (uint32_t[]){6, 5}, 2), OR_OK);
+    kv_test_assert_mark(sequence, 33, 100);
+    kv_test_assert_mark(sequence, 34, 106);
+    kv_test_assert_mark(sequence, 35, 205);
+    or_kv_sequence_close(&sequence);
+    or_kv_cache_destroy(&cache);
+}
+
+static void a_new_root_without_a_page_changes_nothing(void **state)
+{
+    (void)state;
+    or_kv_cache_t *cache = kv_test_cache(1);
+    or_kv_sequence_t *sequence = kv_test_open(cache, 64, 3);
+    for (uint32_t i = 0; i < 31; i++) {
+        kv_test_append(sequence, i);
+    }
+    kv_test_put_node(sequence, 0, OR_KV_NO_SLOT, 100);
+    kv_test_put_node(sequence, 1, 0, 101);
+    kv_test_put_node(sequence, 2, 1, 102);
+    assert_int_equal(or_kv_sequence_accept_root(sequence, (uint32_t[]){0, 1}, 2), OR_ERR_FULL);
+    assert_int_equal(or_kv_sequence_length(sequence), 31);
+    assert_int_equal(sequence->slots[2].depth, 2);
+    assert_int_equal(or_kv_sequence_accept_root(sequence, (uint32_t[]){0}, 1), OR_OK);
+    assert_int_equal(or_kv_sequence_length(sequence), 32);
+    assert_int_equal(sequence->slots[2].depth, 1);
+    or_kv_sequence_close(&sequence);
+    or_kv_cache_destroy(&cache);
+}
+
+// Other ranks could not repeat it, so it is refused rather than done here alone.
+static void a_cache_of_several_ranks_has_no_new_roots(void **state)
+{
+    (void)state;
+    or_kv_cache_t *cache = kv_test_cache(2);
+    kv_test_replica_t replica;
+    kv_test_replica_start(&replica, cache, 64);
+    or_kv_sequence_t *sequence = kv_test_open(cache, 64, 2);
+    kv_test_append(sequence, 0);
+    kv_test_put_node(sequence, 0, OR_KV_NO_SLOT, 100);
+    uint32_t notes = replica.notes;
+    assert_int_equal(or_kv_sequence_accept_root(sequence, (uint32_t[]){0}, 1), OR_ERR_UNSUPPORTED);
+    or_kv_sequence_drop_slot(sequence, 0);
+    assert_true(or_kv_slot_is_live(sequence, 0, sequence->epoch));
+    assert_int_equal(or_kv_sequence_length(sequence), 1);
+    assert_int_equal(replica.notes, notes);
+    or_kv_sequence_close(&sequence);
+    or_kv_cache_set_journal(cache, NULL);
+    or_kv_cache_destroy(&replica.cache);
+    or_kv_cache_destroy(&cache);
+}
+
 // What is reserved stays through passes and accepts, so that these cannot fail, until a truncate.
 static void a_reservation_holds_until_a_truncate(void **state)
 {
@@ -244,6 +331,9 @@ int main(void)
         cmocka_unit_test(accept_moves_a_path),
         cmocka_unit_test(accept_refuses_what_is_no_path),
         cmocka_unit_test(dropped_slots_hold_other_nodes),
+        cmocka_unit_test(a_new_root_keeps_what_stands_on_it),
+        cmocka_unit_test(a_new_root_without_a_page_changes_nothing),
+        cmocka_unit_test(a_cache_of_several_ranks_has_no_new_roots),
         cmocka_unit_test(a_reservation_holds_until_a_truncate),
         cmocka_unit_test(sizes_follow_the_types),
         cmocka_unit_test(types_have_names),
