@@ -15,10 +15,11 @@ or_coordinator_config_t or_coordinator_config_default(void)
         .waiting_max = 256,
         .draft_timeout_ms = 1000,
         .retry_ms = 1000,
-        .verifier_timeout_ms = 30000,
+        .verifier_timeout_ms = 120000, // a cut of a minute ends no text
         .heartbeat_ms = OR_LINK_HEARTBEAT_MS,
         .model_name = "target",
         .trust_loopback = true,
+        .resume_ms = OR_RESUME_MS,
     };
 }
 
@@ -53,6 +54,9 @@ or_status_t or_coordinator_create(const or_coordinator_config_t *config, const o
     or_status_t status = c->sessions != NULL && c->owners != NULL
                              ? or_token_tree_create(OR_TREE_NODES_MAX, &c->scratch)
                              : or_fail(OR_ERR_NO_MEMORY, "no memory for %u sessions", c->places);
+    if (status == OR_OK) {
+        status = or_limits_create(&c->limits);
+    }
     if (status != OR_OK) {
         or_coordinator_destroy(&c);
         return status;
@@ -77,6 +81,7 @@ void or_coordinator_destroy(or_coordinator_t **coordinator_p)
     or_token_tree_destroy(&c->scratch);
     or_vocabularies_fini(&c->vocabularies);
     free(c->packed);
+    or_limits_destroy(&c->limits);
     free(c);
     *coordinator_p = NULL;
 }
@@ -182,6 +187,7 @@ static void on_verifier(or_coordinator_t *c, or_peer_t from, const or_message_t 
         return; // replaced
     }
     if (message->type == OR_MSG_STATS) {
+        or_choosing_load(c, &message->body.stats);
         or_clients_take_figures(c, &message->body.stats);
         return;
     }
@@ -214,6 +220,7 @@ static void on_message(or_coordinator_t *c, or_peer_t from, const or_message_t *
     }
     if (message->type == OR_MSG_CANCEL && message->session.value == 0) { // good-bye
         or_link_forget(c->link, from);
+        or_clients_leave(c, from);
         or_members_lost(c, from);
         return;
     }
@@ -262,15 +269,23 @@ static bool drain(or_coordinator_t *c)
     return false;
 }
 
+// What is in the journal goes on with the next coordinator.
+static void shut_down(or_coordinator_t *c, or_csession_t *session)
+{
+    if (session->phase == OR_PHASE_DONE) {
+        return;
+    }
+    if (session->journal_number == 0) {
+        or_csession_fail(session, OR_WIRE_FAILED, "the coordinator is shutting down");
+        or_round_finish(c, session);
+    } else if (or_csession_is_live(session)) {
+        or_round_park(c, session);
+    }
+}
+
 void or_coordinator_shutdown(or_coordinator_t *c)
 {
-    for (uint32_t i = 0; i < c->places; i++) {
-        or_csession_t *session = c->sessions[i];
-        if (session != NULL && session->phase != OR_PHASE_DONE) {
-            or_csession_fail(session, OR_WIRE_FAILED, "the coordinator is shutting down");
-            or_round_finish(c, session);
-        }
-    }
+    or_coordinator_for_each_session(c, shut_down);
 }
 
 int64_t or_coordinator_turn(or_coordinator_t *c)
@@ -278,6 +293,10 @@ int64_t or_coordinator_turn(or_coordinator_t *c)
     bool empty = drain(c);
     or_members_cut_off(c);
     int64_t due = or_meeting_tick(c);
+    int64_t journal_due = or_coordinator_journal_tick(c);
+    due = journal_due < due ? journal_due : due;
+    int64_t grants_due = or_grants_tick(c);
+    due = grants_due < due ? grants_due : due;
     for (uint32_t i = 0; i < c->places; i++) {
         or_csession_t *session = c->sessions[i];
         if (session == NULL) {
@@ -287,7 +306,8 @@ int64_t or_coordinator_turn(or_coordinator_t *c)
             or_csession_destroy(&c->sessions[i]);
             continue;
         }
-        int64_t next = or_round_tick(c, session);
+        int64_t next = session->phase == OR_PHASE_PARKED ? or_parking_tick(c, session)
+                                                         : or_round_tick(c, session);
         due = next < due ? next : due;
     }
     int64_t link_due =

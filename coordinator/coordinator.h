@@ -10,11 +10,14 @@
 #pragma once
 
 #include "common/text/vocab.h"
+#include "coordinator/journal.h"
+#include "proto/keyring.h"
 #include "proto/link.h"
 
 typedef struct or_coordinator or_coordinator_t;
 
 #define OR_COORDINATOR_PLACES_MAX 65536u // of sessions_max, and of waiting_max
+#define OR_RESUME_MS (15u * 60 * 1000)   // the usual resume_ms
 
 typedef struct {
     uint32_t sessions_max;           // requests served at a time; more wait
@@ -35,6 +38,11 @@ typedef struct {
     uint64_t model_hash;
     // The target's file, for drafters that guess its tokens (slrs). Borrowed; NULL: they are refused.
     const or_gguf_t *gguf;
+    // A request whose client is away, or that a coordinator before this one had, waits for it this long; 0: it
+    // ends with its client's connection.
+    uint32_t resume_ms;
+    or_journal_t *journal; // borrowed; NULL: texts end with this process
+    or_keyring_t *keyring; // borrowed; refreshed here; NULL: there are no keys
 } or_coordinator_config_t;
 
 or_coordinator_config_t or_coordinator_config_default(void);
@@ -45,7 +53,12 @@ or_status_t or_coordinator_create(const or_coordinator_config_t *config, const o
                                   or_coordinator_t **coordinator_p);
 void or_coordinator_destroy(or_coordinator_t **coordinator_p);
 
-// End every live request with an error for its client: the process is about to stop.
+// May who has this public key connect? (For or_channel_zmq_bind.)
+bool or_coordinator_admits(const or_coordinator_t *coordinator, const char *public_key);
+// How many connections the channel has refused so far, for the figures: they never come here.
+void or_coordinator_set_refused_connections(or_coordinator_t *coordinator, uint64_t count);
+
+// The process is about to stop: end every live request with an error for its client, unless the journal has it.
 void or_coordinator_shutdown(or_coordinator_t *coordinator);
 
 // Handle what waits; returns when to come back at the latest.

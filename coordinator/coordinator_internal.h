@@ -1,13 +1,18 @@
-// coordinator_internal - what coordinator.c (the turn), members.c (who is here), clients.c (what they
-// ask for), waiting.c (who begins when), meeting.c (drafters of other vocabularies), drafting.c (who
-// drafts), following.c (what drafters are told), trees.c (what is judged), questions.c (slrs), rounds.c
-// (the life of a round) and troubles.c (what goes wrong in it) share.
+// coordinator_internal - what coordinator.c (the turn), members.c (who is here), grants.c (what their keys
+// allow), clients.c (what they ask for), parking.c (while they are away), journaling.c (what outlives us),
+// waiting.c (who begins when), meeting.c (drafters of other vocabularies), drafting.c (who drafts),
+// following.c (what drafters are told), trees.c and ahead.c (what they sent), choosing.c (what is judged, and
+// when), questions.c (slrs), rounds.c (the life of a round), verdicts.c (how it ends) and troubles.c (what
+// goes wrong in it) share.
 #pragma once
 
+#include "common/decode/prompt_lookup.h"
 #include "common/decode/token_tree.h"
 #include "coordinator/admission.h"
 #include "coordinator/conduct.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/limits.h"
+#include "coordinator/refusals.h"
 #include "coordinator/session.h"
 #include "coordinator/vocabularies.h"
 
@@ -17,7 +22,7 @@
 // What one owner has, counted anew for each decision (waiting.c).
 typedef struct {
     const char *owner; // borrowed; NULL: free place
-    uint32_t waiting, live;
+    uint32_t waiting, live, parked, done;
 } or_owner_count_t;
 
 // A drafter, verifier or client that was welcomed.
@@ -29,8 +34,10 @@ typedef struct {
     uint32_t sessions_max;
     uint32_t sessions; // a drafter's
     bool trusted;      // its laws are believed
-    // Whose it is; "": of nobody in particular, and a drafter then serves all.
+    // Whose it is; "": of nobody in particular.
     char owner[OR_OWNER_BYTES];
+    bool serves_all;         // a drafter's: nobody's in particular, on this machine
+    or_key_grant_t grant;    // what its key allows; key "": it has none
     or_conduct_t conduct;    // a drafter's or a client's
     or_record_t record;      // a drafter's
     bool cut;                // it offended once too often: to be cut off at the end of this turn
@@ -61,7 +68,7 @@ struct or_coordinator {
     // Served, waiting, and as many again that are done, for clients that missed the end; NULL where free.
     or_csession_t **sessions;
     uint32_t places;
-    // A hash table of the owners that wait or are at work; owned. At most half of it is used.
+    // A hash table of the owners that have sessions; owned. At most half of it is used.
     or_owner_count_t *owners;
     uint32_t owner_places; // a power of two
     uint64_t first_id, next_id;
@@ -72,6 +79,13 @@ struct or_coordinator {
     or_vocabularies_t vocabularies;
     uint8_t *packed; // the target's vocabulary for slrs, once somebody asked; owned
     size_t packed_bytes, unpacked_bytes;
+    or_limits_t *limits;
+    or_refusals_t refusals;
+    uint64_t connections_refused; // by the channel
+    int64_t keyring_due_ns;       // when to look whether it has changed
+    int64_t keyring_told_ns;      // when it was last said that it cannot be read; 0: never
+    int64_t journal_due_ns;
+    int64_t journal_told_ns; // when its trouble was last warned of; 0: never
 };
 
 // NULL: there is none.
@@ -104,24 +118,104 @@ void or_coordinator_refuse_drafter(or_coordinator_t *coordinator, const char *te
 void or_coordinator_offend(or_coordinator_t *coordinator, or_peer_t peer, or_offence_t offence);
 // Turn away those that offended once too often, and hear nothing from them for a while.
 void or_members_cut_off(or_coordinator_t *coordinator);
+// Say why, end what it takes part in, and hear nothing from it for a while.
+void or_members_expel(or_coordinator_t *coordinator, or_member_t *member, const char *text);
 // For the link: may this frame be read?
 bool or_members_gate(void *coordinator, or_peer_t from, size_t bytes);
+
+// grants.c
+// Who this is, by its key or where it connects from: owner, trust and limits of a member whose peer is
+// set. False, with a sentence for it: it may not come in as that.
+bool or_grants_identify(or_coordinator_t *coordinator, const or_hello_t *hello, or_member_t *member,
+                        char *text, size_t capacity);
+// May this client's key have one more request at work or waiting? To be asked when one is begun and when a parked
+// one is to go on, while it is parked still: parked ones and those that are done are not counted. If not, why,
+// for an answer BUSY after OR_GRANTS_RETRY_MS.
+bool or_grants_allow_session(const or_coordinator_t *coordinator, const or_member_t *client,
+                             char *why, size_t capacity);
+#define OR_GRANTS_RETRY_MS 1000u
+// Something that came with this key ("": none) was refused: counted, and logged now and then.
+void or_coordinator_note_refusal(or_coordinator_t *coordinator, const char *key, const char *text);
+// How much was, connections included.
+uint64_t or_coordinator_refused(const or_coordinator_t *coordinator);
+// Look whether the keyring has changed. Returns when to look again.
+int64_t or_grants_tick(or_coordinator_t *coordinator);
 
 // clients.c
 void or_clients_take(or_coordinator_t *coordinator, or_peer_t from, const or_message_t *message);
 // Tell the client what it has not been told yet; the end too.
 void or_coordinator_tell_client(or_coordinator_t *coordinator, or_csession_t *session);
-// Its client is gone or does not want it any more: free its work at once.
+// Its client does not want it any more: free its work at once.
 void or_clients_cancel(or_coordinator_t *coordinator, or_csession_t *session);
+// A place for a session of `client`; ones that are done make room: its own, those whose clients had their time, and
+// of others those of the owner that keeps most. OR_ERR_FULL as or_clients_admit.
+or_status_t or_clients_place(or_coordinator_t *coordinator, const or_member_t *client,
+                             or_csession_t ***place_p, uint32_t *retry_ms);
+// May this client have one more text at work or waiting, by its key and by the queue? OR_ERR_FULL, with a sentence
+// for an answer BUSY: after *retry_ms.
+or_status_t or_clients_admit(or_coordinator_t *coordinator, const or_member_t *client, bool plain,
+                             uint32_t *retry_ms);
 // The verifier's figures came.
 void or_clients_take_figures(or_coordinator_t *coordinator, const or_stats_t *stats);
 
+// parking.c
+// The client's connection is gone: its requests stay for it, those that have not begun too, but hold no
+// place of others.
+void or_clients_detach(or_coordinator_t *coordinator, or_peer_t client);
+// It said good-bye, or may not come back: its requests end.
+void or_clients_leave(or_coordinator_t *coordinator, or_peer_t client);
+// The session that this client shows the token of, also if only the journal has it. OR_ERR_NOT_FOUND: there is
+// none, or it is another's; OR_ERR_FULL: it cannot go on now, as or_clients_admit says.
+or_status_t or_parking_find(or_coordinator_t *coordinator, const or_member_t *client,
+                            const or_resume_t *resume, or_csession_t **session_p,
+                            uint32_t *retry_ms);
+// Its client is away, and nobody was asked about its round (or_round_is_asked): keep it for the client, within
+// bounds.
+void or_parking_park(or_coordinator_t *coordinator, or_csession_t *session);
+// The session is this client's from here on, and goes on if it was parked.
+void or_parking_return(or_coordinator_t *coordinator, or_csession_t *session,
+                       const or_member_t *client);
+// Its client may have been away for too long. Returns when to look again.
+int64_t or_parking_tick(or_coordinator_t *coordinator, or_csession_t *session);
+
+// journaling.c: a session's way into the journal, if there is one. What cannot be written is warned of, and the
+// session goes on.
+// It was asked for: before its client hears of it.
+void or_coordinator_journal_begin(or_coordinator_t *coordinator, or_csession_t *session,
+                                  const or_generate_request_t *request);
+// After each commit, before the client is told.
+void or_coordinator_journal_commit(or_coordinator_t *coordinator, or_csession_t *session);
+// It is over; its client may still ask for its end.
+void or_coordinator_journal_end(or_coordinator_t *coordinator, or_csession_t *session);
+// Nobody will ask for it again.
+void or_coordinator_journal_forget(or_coordinator_t *coordinator, or_csession_t *session);
+// The session with this token as a coordinator before this one left it, parked, for a client that may have it.
+// As or_parking_find.
+or_status_t or_coordinator_journal_restore(or_coordinator_t *coordinator, const or_member_t *client,
+                                           const or_resume_t *resume, or_csession_t **session_p,
+                                           uint32_t *retry_ms);
+// May this client have a session of this owner and key?
+bool or_parking_is_theirs(const or_member_t *client, const char *owner, const char *key);
+// Returns when to call again.
+int64_t or_coordinator_journal_tick(or_coordinator_t *coordinator);
+
 // waiting.c
+// Count what every owner has, in one pass; returns what all have together. Names are borrowed from the
+// sessions: good until one is destroyed.
+or_owner_count_t or_waiting_count_owners(const or_coordinator_t *coordinator);
+// What the session's owner had when it was counted last.
+const or_owner_count_t *or_waiting_owner_of(const or_coordinator_t *coordinator,
+                                            const or_csession_t *session);
+const or_owner_count_t *or_waiting_owner(const or_coordinator_t *coordinator, const char *owner);
+// Does a prompt of so many tokens leave room in the context, where that is known? If not, why. `least`: it may
+// have more.
+bool or_waiting_fits(const or_coordinator_t *coordinator, uint64_t tokens, bool least, char *why,
+                     size_t capacity);
 // Is everybody there that the request was told to expect?
 bool or_waiting_all_there(const or_coordinator_t *coordinator, const or_csession_t *session);
 // May one more request of this owner be taken in? Where the queue is full, the latest of the owner that
-// waits most makes room, if that leaves it with no less than this one has. If not: when to try again,
-// and why.
+// waits most makes room, if that leaves it with no less than this one has; but nothing that has begun. If not:
+// when to try again, and why.
 bool or_waiting_admit(or_coordinator_t *coordinator, const char *owner, bool plain,
                       uint32_t *retry_ms, char *why, size_t capacity);
 // Start when verifier and drafter are there and there is a place; else wait.
@@ -129,6 +223,13 @@ void or_waiting_begin(or_coordinator_t *coordinator, or_csession_t *session);
 // Begin those that wait as far as there is room: the owner with the fewest sessions at work first, then
 // in order of arrival.
 void or_waiting_begin_all(or_coordinator_t *coordinator);
+// Why a request that waits has not begun, for its client; "" for any other.
+void or_waiting_why(const or_coordinator_t *coordinator, const or_csession_t *session, char *why,
+                    size_t capacity);
+
+// advice.c
+// A text has ended: would it have been faster asked for otherwise?
+void or_advice_at_end(or_csession_t *session);
 
 // drafting.c
 // Find drafters for the session's free seats and tell them everything; true if one came. Under a
@@ -142,8 +243,13 @@ void or_drafting_open(or_coordinator_t *coordinator, const or_csession_t *sessio
                       const or_seat_t *seat);
 // The committed text, in the drafter's own tokens: all of it, or the last ones, which do for who has
 // only missed a little.
-void or_drafting_send_prefix(or_coordinator_t *coordinator, or_csession_t *session,
-                             const or_seat_t *seat, bool whole);
+void or_drafting_send_prefix(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
+                             bool whole);
+// What it has not been told yet.
+void or_drafting_send_tail(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat);
+// What the key of the session's client allows; NULL: it has none, or there are no keys.
+const or_key_grant_t *or_drafting_grant(const or_coordinator_t *coordinator,
+                                        const or_csession_t *session);
 // The map that the drafter of this seat keeps to.
 void or_drafting_send_map(or_coordinator_t *coordinator, const or_csession_t *session,
                           const or_seat_t *seat);
@@ -170,6 +276,12 @@ void or_drafting_end_wait(const or_coordinator_t *coordinator, or_seat_t *seat);
 void or_drafting_await(or_coordinator_t *coordinator, or_csession_t *session);
 // Is one still to come?
 bool or_drafting_is_awaited(const or_csession_t *session);
+// It is late: not waited for until it speaks.
+void or_drafting_lose_patience(const or_coordinator_t *coordinator, or_seat_t *seat);
+// This round does without those that are awaited, and holds it against none of them.
+void or_drafting_bridge(or_csession_t *session);
+// Drafters that are awaited know the text as it is, or are told now.
+void or_drafting_catch_up(or_coordinator_t *coordinator, or_csession_t *session);
 // Those that are awaited are late now.
 void or_drafting_give_up(or_coordinator_t *coordinator, or_csession_t *session);
 // Remind drafters of the round where it is time; returns when the next reminder is due.
@@ -212,10 +324,45 @@ uint64_t or_trees_digest(const or_draft_tree_t *tree);
 // What came, merged by prefix in the order of the seats, for the verifier; or none if the verifier
 // cannot take it.
 void or_trees_gather(or_coordinator_t *coordinator, or_csession_t *session);
+// This one is for the verifier, or none if it cannot take it. `draws`: where the rule wants to know them.
+void or_trees_keep(or_coordinator_t *coordinator, or_csession_t *session,
+                   const or_token_tree_t *tree, const or_draws_t *draws);
 // May the verifier we have now be sent what was gathered at all? It may have come after the drafters
 // were told what to build. Under a ratio rule a tree must not be dropped for what was drawn
 // (ALGORITHMS.md section 3), so this is about what was asked for; other rules do not mind.
 bool or_trees_suit_verifier(const or_coordinator_t *coordinator, or_csession_t *session);
+
+// ahead.c
+// Does it pool its drafter's guesses, now that we know its drafter?
+bool or_ahead_pools(const or_csession_t *session);
+// Put what its drafter sent into the pool. OR_ERR_INVALID: it makes no sense.
+or_status_t or_ahead_take(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
+                          const or_draft_tree_t *tree);
+// What the pool has for this round, for the verifier.
+void or_ahead_gather(or_coordinator_t *coordinator, or_csession_t *session);
+
+// choosing.c
+// A drafter was told of the text as it is.
+void or_choosing_told(const or_coordinator_t *coordinator, or_csession_t *session);
+// A drafter spoke.
+void or_choosing_heard(const or_coordinator_t *coordinator, or_csession_t *session,
+                       const or_draft_tree_t *tree);
+// A round was judged, and is not committed yet.
+void or_choosing_judged(const or_coordinator_t *coordinator, or_csession_t *session,
+                        const or_verdict_t *verdict);
+// New figures of the verifier, before they become ours.
+void or_choosing_load(or_coordinator_t *coordinator, const or_stats_t *stats);
+// A round begins.
+void or_choosing_begin(const or_coordinator_t *coordinator, or_csession_t *session);
+// What to do now: go on with that source, or wait until then and ask again (OR_TIME_NEVER: as long as drafters
+// are waited for).
+or_policy_choice_t or_choosing_ask(const or_coordinator_t *coordinator, or_csession_t *session);
+// Our own guesses for the text as it is, into coordinator->scratch.
+void or_choosing_look_up(or_coordinator_t *coordinator, const or_csession_t *session);
+// What drafters are told to build from now on.
+or_budget_t or_choosing_budget(const or_coordinator_t *coordinator, or_csession_t *session);
+// Does the policy do without its drafters? Then they need not hear of every token.
+bool or_choosing_rests(const or_csession_t *session);
 
 // questions.c
 void or_questions_ask(or_coordinator_t *coordinator, or_csession_t *session,
@@ -226,8 +373,16 @@ void or_questions_answer(or_coordinator_t *coordinator, or_csession_t *session,
 void or_questions_fail(or_coordinator_t *coordinator, or_csession_t *session);
 
 // rounds.c
-// A session begins: its first round.
+// A session begins, or goes on after it was parked: its next round.
 void or_round_first(or_coordinator_t *coordinator, or_csession_t *session);
+// Its client is away: free its places at the verifier and the drafters, keep the text. or_round_first takes it up
+// again.
+void or_round_park(or_coordinator_t *coordinator, or_csession_t *session);
+// Was the verifier asked what a rule that draws makes of this round, and may still answer? Then the round must not
+// be drawn anew: what is slow or lost could depend on what was drawn, as the question for psi does.
+bool or_round_is_asked(const or_coordinator_t *coordinator, const or_csession_t *session);
+// The next round begins.
+void or_round_open(or_coordinator_t *coordinator, or_csession_t *session);
 // Open the session at the verifier and send it the text.
 void or_round_open_verifier(or_coordinator_t *coordinator, const or_csession_t *session);
 // What was gathered, again.
@@ -244,12 +399,14 @@ void or_round_go_on(or_coordinator_t *coordinator, or_csession_t *session);
 bool or_round_may_replay(const or_coordinator_t *coordinator, int64_t *last_ns);
 void or_round_on_tree(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
                       const or_draft_tree_t *tree);
-void or_round_on_verdict(or_coordinator_t *coordinator, or_csession_t *session,
-                         const or_verdict_t *verdict);
 // Timers. Returns when the session's next one is due.
 int64_t or_round_tick(or_coordinator_t *coordinator, or_csession_t *session);
 // End the session as its `finish` says: tell everybody, keep it a while for its client.
 void or_round_finish(or_coordinator_t *coordinator, or_csession_t *session);
+
+// verdicts.c
+void or_round_on_verdict(or_coordinator_t *coordinator, or_csession_t *session,
+                         const or_verdict_t *verdict);
 
 // troubles.c
 void or_round_on_verifier_error(or_coordinator_t *coordinator, or_csession_t *session,

@@ -6,6 +6,14 @@
 const uint32_t tokens[NODES] = {5, 6, 7, 8, 9, 10, 11, 12, 13};
 const uint32_t chain[NODES] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
 
+#define WORDS 500u
+uint32_t word_period;
+
+uint32_t word_at(uint32_t length)
+{
+    return 5 + length % word_period;
+}
+
 void join(world_t *w, edge_t *edge, or_hello_t hello)
 {
     hello.software = "test";
@@ -28,10 +36,11 @@ void leave(edge_t *edge)
     or_channel_destroy(&edge->channel);
 }
 
-static int open_world(void **state, or_coordinator_config_t config)
+int world_setup_with(void **state, or_coordinator_config_t config)
 {
     world_t *w = calloc(1, sizeof *w);
     const or_network_faults_t none = {0};
+    word_period = WORDS;
     config.model_name = "target.gguf";
     config.verifier_timeout_ms = 5000;
     config.model_hash = TARGET;
@@ -44,20 +53,21 @@ static int open_world(void **state, or_coordinator_config_t config)
     assert_int_equal(or_link_create(w->hub_channel, &w->clock.clock, NULL, 1000, &w->hub), OR_OK);
     assert_int_equal(
         or_coordinator_create(&config, w->vocab, w->hub, &w->clock.clock, &w->coordinator), OR_OK);
+    w->config = config;
     *state = w;
     return 0;
 }
 
 int world_setup(void **state)
 {
-    return open_world(state, or_coordinator_config_default());
+    return world_setup_with(state, or_coordinator_config_default());
 }
 
 int world_setup_without_trust(void **state)
 {
     or_coordinator_config_t config = or_coordinator_config_default();
     config.trust_loopback = false;
-    return open_world(state, config);
+    return world_setup_with(state, config);
 }
 
 int world_setup_narrow(void **state)
@@ -65,7 +75,7 @@ int world_setup_narrow(void **state)
     or_coordinator_config_t config = or_coordinator_config_default();
     config.sessions_max = 2;
     config.waiting_max = 3;
-    return open_world(state, config);
+    return world_setup_with(state, config);
 }
 
 int world_setup_shared(void **state)
@@ -73,7 +83,7 @@ int world_setup_shared(void **state)
     or_coordinator_config_t config = or_coordinator_config_default();
     config.sessions_max = 3;
     config.sessions_per_owner_max = 1;
-    return open_world(state, config);
+    return world_setup_with(state, config);
 }
 
 int world_teardown(void **state)
@@ -101,6 +111,49 @@ static void keep_frame(world_t *w, const or_message_t *message)
     w->frames[0] = w->frames[1];
     w->frame_bytes[0] = w->frame_bytes[1];
     assert_int_equal(or_message_encode(message, &w->frames[1], &w->frame_bytes[1]), OR_OK);
+}
+
+// The path through the tree that goes along the target's words.
+static uint32_t judge(const or_draft_tree_t *tree, uint32_t *path)
+{
+    uint32_t at = 0;
+    uint32_t accepted = 0;
+    for (uint32_t node = 1; node <= tree->count; node++) {
+        if (node - tree->back[node - 1] == at &&
+            tree->tokens[node - 1] == word_at(tree->base_length + accepted)) {
+            path[accepted++] = at = node;
+        }
+    }
+    return accepted;
+}
+
+static void send_verdict(world_t *w)
+{
+    const or_message_t message = {
+        .type = OR_MSG_VERDICT, .session = w->due_session, .body.verdict = w->due};
+    assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &message), OR_OK);
+    w->due_ns = 0;
+}
+
+static void begin_verdict(world_t *w, const or_message_t *message)
+{
+    const or_draft_tree_t *tree = &message->body.draft_tree;
+    uint32_t ms = w->step_ms + tree->count * w->row_ms;
+    uint32_t accepted = judge(tree, w->due_path);
+    uint32_t next = word_at(tree->base_length + accepted);
+    uint64_t hash = tree->base_hash;
+    for (uint32_t i = 0; i < accepted; i++) {
+        hash = or_prefix_hash(hash, &tree->tokens[w->due_path[i] - 1], 1);
+    }
+    w->due_session = message->session;
+    w->due = (or_verdict_t){.round = tree->round,
+                            .base_length = tree->base_length,
+                            .accepted = w->due_path,
+                            .accepted_count = accepted,
+                            .next = next,
+                            .forward_us = ms * 1000,
+                            .hash = or_prefix_hash(hash, &next, 1)};
+    w->due_ns = w->clock.now_ns + ms * OR_NS_PER_MS;
 }
 
 // The target writes 5, whatever the tree.
@@ -148,6 +201,10 @@ static void verifier_answers(world_t *w, const or_message_t *message)
     w->trees++;
     w->nodes += tree->count;
     if (w->slow) {
+        return;
+    }
+    if (w->judges) {
+        begin_verdict(w, message);
         return;
     }
     uint32_t path[NODES] = {1};
@@ -256,9 +313,20 @@ static void stats_noted(world_t *w, const or_message_t *message)
     }
 }
 
+static void note_words(world_t *w, const or_generate_delta_t *delta)
+{
+    for (uint32_t i = 0; i < delta->count && delta->offset + i < 256; i++) {
+        w->written[delta->offset + i] = delta->tokens[i];
+        w->written_count = delta->offset + i + 1;
+    }
+}
+
 static void client_notes(world_t *w, const or_message_t *message)
 {
     stats_noted(w, message);
+    if (message->type == OR_MSG_GENERATE_DELTA) {
+        note_words(w, &message->body.generate_delta);
+    }
     if (message->type == OR_MSG_GENERATE_DELTA &&
         message->body.generate_delta.finish != OR_FINISH_NONE) {
         w->end = message->body.generate_delta;
@@ -269,6 +337,7 @@ static void client_notes(world_t *w, const or_message_t *message)
         }
         strncpy(w->error, w->end.error, sizeof w->error - 1);
         strncpy(w->note, w->end.note, sizeof w->note - 1);
+        strncpy(w->advice, w->end.advice, sizeof w->advice - 1);
     }
 }
 
@@ -297,6 +366,9 @@ void run(world_t *w, uint32_t ms)
             hear(w, &w->drafter, drafter_notes);
             hear(w, &w->second, second_notes);
             hear(w, &w->client, client_notes);
+            if (w->due_ns != 0 && w->clock.now_ns >= w->due_ns) {
+                send_verdict(w);
+            }
         }
         w->clock.now_ns += OR_NS_PER_MS;
     }

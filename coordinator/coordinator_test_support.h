@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/decode/methods.h"
+#include "common/decode/token_tree.h"
 #include "coordinator/coordinator.h"
 #include "proto/channel_memory.h"
 #include "tests/support/test_support.h"
@@ -45,6 +46,7 @@ typedef struct {
     or_channel_t *hub_channel;
     or_link_t *hub;
     or_coordinator_t *coordinator;
+    or_coordinator_config_t config;
     edge_t verifier, drafter, client;
     edge_t second;     // another drafter, where one joins
     heard_t heard[2];  // by the first and by the second
@@ -64,7 +66,7 @@ typedef struct {
     uint32_t refused_trees;                          // trees still to be called invalid, twice each
     uint64_t drafter_secret;                         // private keys the drafter was told, or-ed
     char refusal[512];                               // what the drafter was told with session 0
-    char note[512];                                  // what the client was told at the end
+    char note[512], advice[256];                     // what the client was told at the end
     or_open_session_t verifier_terms, drafter_terms; // keys and numbers only
     char verifier_owner[64], drafter_owner[64];      // as OpenSession named them
     uint32_t verifier_opens, verifier_cancels;
@@ -75,6 +77,15 @@ typedef struct {
     uint32_t stats_count; // how often
     uint8_t *frames[2];   // the last two trees that came, as frames
     size_t frame_bytes[2];
+    bool judges;      // the target writes word_at(length) instead, and accepts what is that
+    uint32_t step_ms; // and its verdicts take so long; 0: none
+    uint32_t row_ms;  // and so much longer for each guess
+    int64_t due_ns;   // of the verdict that it works at; 0: none
+    or_session_id_t due_session;
+    or_verdict_t due; // with due_path
+    uint32_t due_path[OR_TREE_NODES_MAX];
+    uint32_t written[256]; // completion tokens that the client got
+    uint32_t written_count;
     bool accepts;                     // verdicts accept node 1 of every tree
     uint32_t path[NODES], path_count; // and this path of the next tree that has nodes
 } world_t;
@@ -85,11 +96,17 @@ extern const uint32_t chain[NODES]; // back-distances
 // For cmocka: *state is a world_t whose coordinator trusts drafters on this machine, or none.
 int world_setup(void **state);
 int world_setup_without_trust(void **state);
+// With what else `config` says; w->config is what the coordinator got.
+int world_setup_with(void **state, or_coordinator_config_t config);
 // The same with room for two requests at a time, and three that wait.
 int world_setup_narrow(void **state);
 // With room for three at a time, one of each owner.
 int world_setup_shared(void **state);
 int world_teardown(void **state);
+
+// What a target that judges writes after `length` tokens: so many words, over and over.
+uint32_t word_at(uint32_t length);
+extern uint32_t word_period; // every test begins with more than it has tokens
 
 // Let `ms` virtual milliseconds pass.
 void run(world_t *w, uint32_t ms);

@@ -12,6 +12,13 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+const or_key_grant_t *or_drafting_grant(const or_coordinator_t *c, const or_csession_t *session)
+{
+    return c->config.keyring != NULL && session->key[0] != '\0'
+               ? or_keyring_find(c->config.keyring, session->key)
+               : NULL;
+}
+
 // Without the verifier's key; with one of its own and its part of the shape.
 void or_drafting_open(or_coordinator_t *c, const or_csession_t *session, const or_seat_t *seat)
 {
@@ -33,6 +40,7 @@ void or_drafting_open(or_coordinator_t *c, const or_csession_t *session, const o
     open->outside_ids = 0;
     open->vocab_method = OR_VOCAB_SAME;
     if (seat->translator != NULL) {
+        open->draft_ahead = 0;
         status = or_translator_open(seat->translator, c->vocab, open);
     }
     if (status == OR_OK) { // else it asks for the session when it is sent the text
@@ -50,6 +58,7 @@ void or_drafting_leave(or_coordinator_t *c, or_csession_t *session, or_seat_t *s
         member->sessions--;
     }
     session->stats.wire_bytes += or_link_bytes(c->link, seat->peer) - seat->link_bytes;
+    seat->before = seat->peer;
     seat->peer = (or_peer_t){0};
     seat->awaited = seat->late = false;
     seat->nudge_ns = OR_TIME_NEVER;
@@ -57,8 +66,10 @@ void or_drafting_leave(or_coordinator_t *c, or_csession_t *session, or_seat_t *s
     or_trees_drop(session, seat);
 }
 
-// When a drafter that was no use to a session may try again.
+// When a drafter that was no use to a session may try again,
 #define REST_MS 30000u
+// and one that was late, if another could take its seat: that one may need as long to read the text.
+#define LATE_REST_MS 10000u
 // The longest pause that a busy drafter may ask for.
 #define PAUSE_MS_MAX 10000u
 
@@ -125,7 +136,7 @@ static bool is_believed(const or_member_t *member, const or_csession_t *session)
 // One that has an owner serves, and so reads, nobody else's texts.
 static bool serves(const or_member_t *member, const or_csession_t *session)
 {
-    return member->owner[0] == '\0' || strcmp(member->owner, or_csession_owner(session)) == 0;
+    return member->serves_all || strcmp(member->owner, or_csession_owner(session)) == 0;
 }
 
 // A drafter that is given more sessions than it holds forgets one for each.
@@ -275,6 +286,10 @@ static void share_out(const or_coordinator_t *c, const or_csession_t *session, o
     if (c->verifier != NULL) {
         seat->asked_nodes = least(seat->asked_nodes, c->verifier->nodes_max / count);
     }
+    const or_key_grant_t *grant = or_drafting_grant(c, session);
+    if (grant != NULL && grant->nodes_max > 0) {
+        seat->asked_nodes = least(seat->asked_nodes, grant->nodes_max / count);
+    }
     seat->nodes = seat->asked_nodes;
     seat->misfits = 0;
 }
@@ -341,6 +356,12 @@ static or_status_t take_seat(or_coordinator_t *c, or_csession_t *session, or_sea
     seat->usefulness =
         (or_usefulness_t){.record = or_record_rests(&member->record, or_clock_now(c->clock))};
     seat->nagged = 0;
+    seat->behind = false;
+    seat->unanswered_ns = 0;
+    if (seat->before.value != 0 && seat->before.value != member->peer.value) {
+        session->stats.failovers++;
+        c->figures.failovers++;
+    }
     member->sessions++;
     seat->peer = member->peer;
     seat->link_bytes = or_link_bytes(c->link, member->peer);
@@ -351,6 +372,17 @@ static or_status_t take_seat(or_coordinator_t *c, or_csession_t *session, or_sea
     or_drafting_open(c, session, seat);
     or_drafting_send_prefix(c, session, seat, true);
     return OR_OK;
+}
+
+// A drafter that was given up on makes room where another can take over; it may come back later.
+static void relieve(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
+{
+    or_peer_t late = seat->peer;
+    or_log(OR_LOG_INFO, "session %llx: another drafter takes over from one that is late",
+           (unsigned long long)session->id.value);
+    keep_away(c, session, late, LATE_REST_MS);
+    or_drafting_leave(c, session, seat);
+    or_round_send_cancel(c, session, late, "another drafter takes over");
 }
 
 bool or_drafting_join(or_coordinator_t *c, or_csession_t *session)
@@ -366,6 +398,9 @@ bool or_drafting_join(or_coordinator_t *c, or_csession_t *session)
     }
     for (uint32_t i = 0; i < session->seat_count; i++) {
         or_seat_t *seat = &session->seats[i];
+        if (seat->late && found.best != NULL) {
+            relieve(c, session, seat);
+        }
         if (seat->peer.value == 0 && found.best != NULL) {
             joined = take_seat(c, session, seat, found.best) == OR_OK || joined;
             found = find_candidates(c, session);

@@ -5,6 +5,9 @@
 #include "common/base/log.h"
 #include "coordinator/coordinator_internal.h"
 
+// A drafter that is not worth waiting for hears of the text this often, so that it is not far when it is tried.
+#define RESTING_TOLD_NS (100 * OR_NS_PER_MS)
+
 const or_token_log_t *or_drafting_log(const or_csession_t *session, const or_seat_t *seat)
 {
     return seat->translator != NULL ? or_translator_log(seat->translator) : &session->log;
@@ -27,10 +30,25 @@ void or_drafting_send_map(or_coordinator_t *c, const or_csession_t *session, con
     or_coordinator_send(c, seat->peer, &message);
 }
 
-// How many nodes the next tree may have, where that is less than the drafter was told at first.
-static uint32_t nodes_to_tell(const or_seat_t *seat)
+static bool can_cut(const or_csession_t *session)
 {
-    return seat->nodes < seat->asked_nodes ? seat->nodes : 0;
+    const or_open_session_t *open = &session->terms.open;
+    return or_usefulness_can_cut(open->draft_method, open->accept_rule);
+}
+
+// The next trees may have, where that is less than the drafter was told at first; else 0.
+static or_budget_t budget_to_tell(const or_csession_t *session, const or_seat_t *seat)
+{
+    const or_open_session_t *open = &session->terms.open;
+    const or_policy_t *policy = &session->policy;
+    or_budget_t tell = {.nodes = seat->nodes < seat->asked_nodes ? seat->nodes : 0};
+    if (policy->session.kind == OR_POLICY_AUTO && can_cut(session)) {
+        tell.depth = policy->budget.depth < open->draft_depth ? policy->budget.depth : 0;
+    }
+    if (policy->session.kind == OR_POLICY_AUTO && or_ahead_pools(session)) {
+        tell.ahead = policy->budget.ahead < open->draft_ahead ? policy->budget.ahead + 1 : 0;
+    }
+    return tell;
 }
 
 // Tokens of the seat's log from `start` on, and where the next one begins.
@@ -40,7 +58,10 @@ static or_message_t make_prefix(const or_csession_t *session, const or_seat_t *s
         .type = OR_MSG_PREFIX,
         .session = session->id,
         .body.prefix = or_token_log_prefix(or_drafting_log(session, seat), start, session->round)};
-    message.body.prefix.draft_nodes = nodes_to_tell(seat);
+    const or_budget_t tell = budget_to_tell(session, seat);
+    message.body.prefix.draft_nodes = tell.nodes;
+    message.body.prefix.draft_depth = tell.depth;
+    message.body.prefix.draft_ahead = tell.ahead;
     if (seat->translator != NULL) {
         or_prefix_t *prefix = &message.body.prefix;
         prefix->placed = true;
@@ -65,7 +86,16 @@ static void follow(or_coordinator_t *c, or_csession_t *session, const or_seat_t 
     session->stats.translate_us += (uint64_t)(or_clock_now(c->clock) - started) / 1000;
 }
 
-void or_drafting_send_prefix(or_coordinator_t *c, or_csession_t *session, const or_seat_t *seat,
+// It knows the text as it is now, and has something to say to that.
+static void note_told(const or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
+{
+    seat->told_length = or_drafting_log(session, seat)->length;
+    seat->behind = false;
+    seat->unanswered_ns = seat->unanswered_ns != 0 ? seat->unanswered_ns : or_clock_now(c->clock);
+    or_choosing_told(c, session);
+}
+
+void or_drafting_send_prefix(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
                              bool whole)
 {
     uint32_t changed;
@@ -76,6 +106,28 @@ void or_drafting_send_prefix(or_coordinator_t *c, or_csession_t *session, const 
     uint32_t start = whole || length <= OR_TREE_NODES_MAX ? 0 : length - OR_TREE_NODES_MAX;
     or_message_t message = make_prefix(session, seat, start);
     or_coordinator_send(c, seat->peer, &message);
+    note_told(c, session, seat);
+}
+
+void or_drafting_send_tail(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
+{
+    if (seat->translator != NULL) { // whose tail may begin before that
+        or_drafting_send_prefix(c, session, seat, false);
+        return;
+    }
+    or_message_t message = make_prefix(session, seat, seat->told_length);
+    or_coordinator_send(c, seat->peer, &message);
+    note_told(c, session, seat);
+}
+
+void or_drafting_catch_up(or_coordinator_t *c, or_csession_t *session)
+{
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        or_seat_t *seat = &session->seats[i];
+        if (seat->awaited && seat->behind) {
+            or_drafting_send_tail(c, session, seat);
+        }
+    }
 }
 
 // The accepted path in the numbers of this seat's own tree, as far as that has it: how many nodes.
@@ -94,7 +146,7 @@ static uint32_t own_path(const or_csession_t *session, uint32_t seat, const or_v
 
 // A drafter with another vocabulary gets the text's new tail, and what became of its tree, of which the
 // target took `accepted` nodes.
-static void pass_on_text(or_coordinator_t *c, or_csession_t *session, const or_seat_t *seat,
+static void pass_on_text(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
                          const or_verdict_t *verdict, uint32_t accepted)
 {
     uint32_t next = accepted < verdict->accepted_count
@@ -109,16 +161,17 @@ static void pass_on_text(or_coordinator_t *c, or_csession_t *session, const or_s
                             &message.body.prefix);
     }
     or_coordinator_send(c, seat->peer, &message);
+    note_told(c, session, seat);
 }
 
-static void pass_on_verdict(or_coordinator_t *c, const or_csession_t *session,
-                            const or_seat_t *seat, const or_verdict_t *verdict,
-                            const uint32_t *path, uint32_t accepted)
+static void pass_on_verdict(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
+                            const or_verdict_t *verdict, const uint32_t *path, uint32_t accepted)
 {
     if (accepted < verdict->accepted_count) {
         // Its guesses went another way: the tail of the text.
         or_message_t message = make_prefix(session, seat, verdict->base_length);
         or_coordinator_send(c, seat->peer, &message);
+        note_told(c, session, seat);
         return;
     }
     or_message_t message = {
@@ -127,8 +180,12 @@ static void pass_on_verdict(or_coordinator_t *c, const or_csession_t *session,
     message.body.verdict.forward_us = 0;
     message.body.verdict.accept_us = 0;
     message.body.verdict.logprob_count = 0;
-    message.body.verdict.draft_nodes = nodes_to_tell(seat);
+    const or_budget_t tell = budget_to_tell(session, seat);
+    message.body.verdict.draft_nodes = tell.nodes;
+    message.body.verdict.draft_depth = tell.depth;
+    message.body.verdict.draft_ahead = tell.ahead;
     or_coordinator_send(c, seat->peer, &message);
+    note_told(c, session, seat);
 }
 
 static bool is_silent(const or_coordinator_t *c, const or_seat_t *seat)
@@ -153,7 +210,6 @@ static void say_why(or_use_t use, char *why, size_t capacity)
 static bool is_useful(const or_coordinator_t *c, const or_csession_t *session, or_seat_t *seat,
                       uint32_t accepted, char *why, size_t capacity)
 {
-    const or_open_session_t *open = &session->terms.open;
     int64_t verify_ns = or_clock_now(c->clock) - session->asked_ns;
     bool withheld =
         seat->drafted && or_token_tree_count(seat->tree) > 0 && session->tree_count == 0;
@@ -162,16 +218,53 @@ static bool is_useful(const or_coordinator_t *c, const or_csession_t *session, o
         or_usefulness_judged(&seat->usefulness, accepted, session->round > 2 ? seat->waited_ns : 0,
                              verify_ns);
     }
-    seat->nodes = or_usefulness_nodes(&seat->usefulness, seat->asked_nodes,
-                                      or_usefulness_can_cut(open->draft_method, open->accept_rule));
+    seat->nodes = or_usefulness_nodes(&seat->usefulness, seat->asked_nodes, can_cut(session));
     or_use_t use = or_usefulness_of(&seat->usefulness, verify_ns);
     say_why(use, why, capacity);
     return use == OR_USE_GOOD && !is_silent(c, seat);
 }
 
+// The least of what it is allowed, and of what the policy finds worth its time.
+static void keep_to_budget(const or_csession_t *session, or_seat_t *seat, const or_budget_t *budget)
+{
+    uint32_t nodes = budget->nodes > 0 ? budget->nodes : 1;
+    if (can_cut(session) && nodes < seat->nodes) {
+        seat->nodes = nodes;
+    }
+}
+
+// A drafter that the policy does without need not hear of every token; nor one that was given up on.
+static bool may_wait(const or_coordinator_t *c, const or_csession_t *session, const or_seat_t *seat)
+{
+    return seat->late || (or_choosing_rests(session) &&
+                          or_clock_now(c->clock) - session->told_ns < RESTING_TOLD_NS);
+}
+
+// Only the verdict on a drafter's own tree has numbers that it understands.
+static bool takes_verdict(const or_csession_t *session, const or_seat_t *seat)
+{
+    bool bridged = session->policy.session.kind == OR_POLICY_AUTO && !seat->drafted;
+    return !seat->behind && !bridged && !or_ahead_pools(session);
+}
+
+static void tell(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
+                 const or_verdict_t *verdict, const uint32_t *path, uint32_t accepted)
+{
+    if (may_wait(c, session, seat)) {
+        seat->behind = true;
+    } else if (!takes_verdict(session, seat)) {
+        or_drafting_send_tail(c, session, seat);
+    } else if (seat->translator != NULL) {
+        pass_on_text(c, session, seat, verdict, accepted);
+    } else {
+        pass_on_verdict(c, session, seat, verdict, path, accepted);
+    }
+}
+
 void or_drafting_pass_on(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
 {
     uint32_t path[OR_TREE_NODES_MAX];
+    const or_budget_t budget = or_choosing_budget(c, session);
     for (uint32_t i = 0; i < session->seat_count; i++) {
         or_seat_t *seat = &session->seats[i];
         if (seat->peer.value == 0) {
@@ -181,10 +274,9 @@ void or_drafting_pass_on(or_coordinator_t *c, or_csession_t *session, const or_v
         uint32_t accepted = own_path(session, i, verdict, path);
         if (!is_useful(c, session, seat, accepted, why, sizeof why)) {
             or_drafting_rest(c, session, seat, why);
-        } else if (!seat->late && seat->translator != NULL) {
-            pass_on_text(c, session, seat, verdict, accepted);
-        } else if (!seat->late) {
-            pass_on_verdict(c, session, seat, verdict, path, accepted);
+        } else {
+            keep_to_budget(session, seat, &budget);
+            tell(c, session, seat, verdict, path, accepted);
         }
     }
 }
@@ -219,6 +311,25 @@ bool or_drafting_is_awaited(const or_csession_t *session)
     return false;
 }
 
+void or_drafting_lose_patience(const or_coordinator_t *c, or_seat_t *seat)
+{
+    seat->late = true;
+    seat->awaited = false;
+    seat->awaited_ns = or_clock_now(c->clock);
+    seat->nudge_ns = or_coordinator_after_ms(c, c->config.heartbeat_ms);
+}
+
+void or_drafting_bridge(or_csession_t *session)
+{
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        or_seat_t *seat = &session->seats[i];
+        if (seat->awaited) {
+            seat->awaited = false;
+            seat->nudge_ns = seat->behind ? OR_TIME_NEVER : seat->nudge_ns;
+        }
+    }
+}
+
 void or_drafting_give_up(or_coordinator_t *c, or_csession_t *session)
 {
     for (uint32_t i = 0; i < session->seat_count; i++) {
@@ -226,9 +337,7 @@ void or_drafting_give_up(or_coordinator_t *c, or_csession_t *session)
         if (seat->awaited) {
             or_drafting_end_wait(c, seat);
             or_drafting_note(c, seat, OR_RECORD_LATE);
-            seat->awaited_ns = or_clock_now(c->clock);
-            seat->late = true;
-            seat->nudge_ns = or_coordinator_after_ms(c, c->config.heartbeat_ms);
+            or_drafting_lose_patience(c, seat);
         }
     }
 }

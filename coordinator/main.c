@@ -1,6 +1,8 @@
 // outrider-coordinator: the hub as a process.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/base/interrupt.h"
@@ -8,11 +10,17 @@
 #include "common/base/options.h"
 #include "common/base/program.h"
 #include "coordinator/coordinator.h"
-#include "proto/channel_zmq.h"
+#include "coordinator/entrance.h"
+
+#define RESUME_WINDOW_MAX_S (7u * 24 * 60 * 60)
 
 typedef struct {
     char *model;
-    char *listen;
+    or_option_list_t listen;
+    char *encrypt;
+    char *keys;
+    char *authorized;
+    bool padding;
     char *log_level;
     int32_t ready_fd;
     bool expect_drafter;
@@ -20,13 +28,27 @@ typedef struct {
     uint32_t sessions_max, owner_sessions_max, queue_max;
     uint32_t draft_timeout_ms;
     uint32_t verifier_timeout_ms;
+    char *journal;
+    uint32_t journal_retention_s, resume_window_s;
 } config_t;
 
 static const or_option_t table[] = {
     {"model", "m", OR_OPTION_STRING, offsetof(config_t, model), "FILE",
      "target model (GGUF); only its vocabulary is read"},
-    {"listen", NULL, OR_OPTION_STRING, offsetof(config_t, listen), "ENDPOINT",
-     "where drafters, verifiers and clients connect; port * takes any free one"},
+    {"listen", NULL, OR_OPTION_LIST, offsetof(config_t, listen), "ENDPOINT",
+     "where drafters, verifiers and clients connect, once for each place; port * takes any free "
+     "one; tcp://127.0.0.1:5577 if not given"},
+    {"encrypt", NULL, OR_OPTION_STRING, offsetof(config_t, encrypt), "WHERE",
+     "auto: everywhere but on loopback; on: everywhere; off: nowhere, for networks that nobody "
+     "else is on"},
+    {"keys", NULL, OR_OPTION_STRING, offsetof(config_t, keys), "DIR",
+     "the key folder: coordinator.key, and authorized, who may connect (outrider keys); "
+     "~/.config/outrider if not given"},
+    {"authorized", NULL, OR_OPTION_STRING, offsetof(config_t, authorized), "FILE",
+     "who may connect; not given: the file of this name in the key folder"},
+    {"padding", NULL, OR_OPTION_FLAG, offsetof(config_t, padding), NULL,
+     "encrypted messages are padded to a few sizes; --no-padding: they are not, which saves bytes "
+     "and shows how predictable a text is"},
     {"sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, sessions_max), "N",
      "requests served at a time, at most; others wait, the owner with the fewest at work first"},
     {"owner-sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, owner_sessions_max), "N",
@@ -37,6 +59,14 @@ static const or_option_t table[] = {
      "a round goes on without a drafter that is silent for this long"},
     {"verifier-timeout", NULL, OR_OPTION_UINT32, offsetof(config_t, verifier_timeout_ms), "MS",
      "a request ends with an error when there is no verifier for this long"},
+    {"journal", NULL, OR_OPTION_STRING, offsetof(config_t, journal), "FILE",
+     "where texts in progress are kept, so that they survive this process, or none; not given: in "
+     "~/.local/state/outrider, one for each port"},
+    {"journal-retention", NULL, OR_OPTION_UINT32, offsetof(config_t, journal_retention_s),
+     "SECONDS",
+     "a text that its client has stays in the journal for so long; 0: it is deleted at once"},
+    {"resume-window", NULL, OR_OPTION_UINT32, offsetof(config_t, resume_window_s), "SECONDS",
+     "a text waits so long for a client whose connection is lost; 0: it ends with the connection"},
     {"trust", NULL, OR_OPTION_STRING, offsetof(config_t, trust), "WHOM",
      "whose drafters may use the rules that believe what they say they drew (sps, recursive, slrs "
      "...): loopback or none"},
@@ -66,25 +96,43 @@ static or_status_t announce(int fd, const char *endpoint)
     return OR_OK;
 }
 
-// Everything from the file to the loop; cleaned up in reverse.
-static or_status_t serve(const config_t *config)
+static or_entrance_options_t entrance_options(const config_t *config)
 {
-    or_gguf_t *gguf = NULL;
-    or_vocab_t *vocab = NULL;
-    or_channel_t *channel = NULL;
-    or_link_t *link = NULL;
-    or_coordinator_t *coordinator = NULL;
-    char endpoint[256] = "";
-    const or_clock_t *clock = or_clock_monotonic();
+    static char usual[] = "tcp://127.0.0.1:5577";
+    static char *items[] = {usual};
+    static const or_option_list_t one = {.items = items, .count = 1};
+    return (or_entrance_options_t){.listen = config->listen.count > 0 ? &config->listen : &one,
+                                   .encrypt = config->encrypt,
+                                   .authorized = config->authorized};
+}
+
+static or_coordinator_config_t shape_of(const config_t *config)
+{
     or_coordinator_config_t shape = or_coordinator_config_default();
     shape.sessions_max = config->sessions_max;
     shape.sessions_per_owner_max = config->owner_sessions_max;
     shape.waiting_max = config->queue_max;
     shape.draft_timeout_ms = config->draft_timeout_ms;
     shape.verifier_timeout_ms = config->verifier_timeout_ms;
+    shape.resume_ms = config->resume_window_s * 1000;
     shape.expect_drafter = config->expect_drafter;
     shape.trust_loopback = strcmp(config->trust, "loopback") == 0;
     shape.model_name = basename(config->model);
+    return shape;
+}
+
+// Everything from the file to the loop; cleaned up in reverse.
+static or_status_t serve(const config_t *config)
+{
+    or_gguf_t *gguf = NULL;
+    or_vocab_t *vocab = NULL;
+    or_link_t *link = NULL;
+    or_coordinator_t *coordinator = NULL;
+    or_journal_t *journal = NULL;
+    or_entrance_t entrance = {0};
+    const or_entrance_options_t doors = entrance_options(config);
+    const or_clock_t *clock = or_clock_monotonic();
+    or_coordinator_config_t shape = shape_of(config);
     or_status_t status = or_gguf_open(config->model, &gguf);
     if (status == OR_OK) {
         status = or_vocab_load(gguf, &vocab);
@@ -94,30 +142,55 @@ static or_status_t serve(const config_t *config)
     }
     shape.gguf = gguf;
     if (status == OR_OK) {
-        status = or_channel_zmq_bind(config->listen, endpoint, sizeof endpoint, &channel);
+        status = or_entrance_open(&doors, &entrance);
     }
     if (status == OR_OK) {
-        status = or_link_create(channel, clock, NULL, shape.heartbeat_ms, &link);
+        status =
+            or_journal_open_option(config->journal, doors.listen->items[0],
+                                   config->journal_retention_s, config->resume_window_s, &journal);
+    }
+    shape.keyring = entrance.keyring;
+    shape.journal = journal;
+    if (status == OR_OK) {
+        status = or_link_create(entrance.channel, clock, NULL, shape.heartbeat_ms, &link);
     }
     if (status == OR_OK) {
         status = or_coordinator_create(&shape, vocab, link, clock, &coordinator);
     }
     if (status == OR_OK) {
-        or_log(OR_LOG_INFO, "listening on %s for %s", endpoint, shape.model_name);
-        status = announce(config->ready_fd, endpoint);
+        entrance.coordinator = coordinator;
+        or_link_set_padding(link, config->padding);
+        or_log(OR_LOG_INFO, "listening on %s for %s", entrance.endpoint, shape.model_name);
+        for (size_t i = 1; i < doors.listen->count; i++) {
+            or_log(OR_LOG_INFO, "listening on %s", doors.listen->items[i]);
+        }
+        status = announce(config->ready_fd, entrance.endpoint);
     }
     while (status == OR_OK && or_interrupt_count() == 0) {
         or_link_wait(link, or_coordinator_turn(coordinator));
+        or_coordinator_set_refused_connections(coordinator,
+                                               or_channel_zmq_refusals(entrance.channel));
     }
     if (coordinator != NULL) {
         or_coordinator_shutdown(coordinator);
     }
     or_coordinator_destroy(&coordinator);
+    or_journal_close(&journal);
     or_link_destroy(&link);
-    or_channel_destroy(&channel);
+    or_entrance_close(&entrance);
     or_vocab_destroy(&vocab);
     or_gguf_close(&gguf);
     return status;
+}
+
+// A connection is a descriptor, and what shells and service managers allow unasked is few.
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit); // else it stays as it is
+    }
 }
 
 static or_status_t check(const config_t *config)
@@ -136,22 +209,29 @@ static or_status_t check(const config_t *config)
     if (strcmp(config->trust, "loopback") != 0 && strcmp(config->trust, "none") != 0) {
         return or_fail(OR_ERR_INVALID, "--trust is loopback or none, not '%s'", config->trust);
     }
-    return OR_OK;
+    if (config->resume_window_s > RESUME_WINDOW_MAX_S) {
+        return or_fail(OR_ERR_INVALID, "--resume-window: %u s is more than a week",
+                       config->resume_window_s);
+    }
+    const or_entrance_options_t doors = entrance_options(config);
+    return or_entrance_check(&doors);
 }
 
 static int run(int argc, char **argv)
 {
     or_coordinator_config_t usual = or_coordinator_config_default();
-    char listen[] = "tcp://127.0.0.1:5577";
+    char encrypt[] = "auto";
     char trust[] = "loopback";
     config_t config = {.ready_fd = -1,
-                       .listen = listen,
+                       .encrypt = encrypt,
+                       .padding = true,
                        .trust = trust,
                        .sessions_max = usual.sessions_max,
                        .owner_sessions_max = usual.sessions_per_owner_max,
                        .queue_max = usual.waiting_max,
                        .draft_timeout_ms = usual.draft_timeout_ms,
-                       .verifier_timeout_ms = usual.verifier_timeout_ms};
+                       .verifier_timeout_ms = usual.verifier_timeout_ms,
+                       .resume_window_s = usual.resume_ms / 1000};
     or_options_next_t next;
     or_log_level_t level = OR_LOG_INFO;
     or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
@@ -170,6 +250,10 @@ static int run(int argc, char **argv)
         or_options_free(&program, &config, NULL);
         return 2;
     }
+    if (config.keys != NULL) {
+        setenv("OUTRIDER_KEYS", config.keys, 1);
+    }
+    raise_descriptors();
     or_interrupt_watch();
     status = serve(&config);
     if (status != OR_OK) {

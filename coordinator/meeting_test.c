@@ -352,10 +352,9 @@ static void the_targets_vocabulary_is_for_who_drafts_by_it(void **state)
     assert_int_equal(w->heard[0].vocabularies, 2);
 }
 
-// A guess was rejected and what its drafter says of it makes no sense: a plain step would be biased now.
-static void refused_probabilities_end_the_text(void **state)
+// A guess has been rejected, and what the target writes instead hangs on its drafter's word.
+static void reject_a_guess(world_t *w)
 {
-    world_t *w = *state;
     join_stranger(w);
     send_vocabulary(w, stranger.packed_bytes);
     w->slow = true;
@@ -378,18 +377,65 @@ static void refused_probabilities_end_the_text(void **state)
     const or_message_t request = {.type = OR_MSG_PSI_REQUEST,
                                   .session = w->session,
                                   .body.psi_request = {.round = it->round}};
-    const or_message_t refusal = {
-        .type = OR_MSG_ERROR,
-        .session = w->session,
-        .body.error = {.code = OR_WIRE_INVALID, .text = "no", .round = it->round}};
     assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &request), OR_OK);
     run(w, 5);
     assert_int_equal(it->psi_requests, 1);
+}
+
+// What its drafter says of it makes no sense: a plain step would be biased now.
+static void refused_probabilities_end_the_text(void **state)
+{
+    world_t *w = *state;
+    reject_a_guess(w);
+    const or_message_t refusal = {
+        .type = OR_MSG_ERROR,
+        .session = w->session,
+        .body.error = {.code = OR_WIRE_INVALID, .text = "no", .round = w->heard[0].round}};
     assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &refusal), OR_OK);
     run(w, 5);
     assert_int_equal(w->end.finish, OR_FINISH_ERROR);
     assert_non_null(strstr(w->error, "probabilities"));
     assert_int_equal(w->trees, 1); // and none without the guess
+}
+
+// A rejection takes longer than an acceptance, so who leaves whenever a token is slow would have rejections drawn
+// anew: the round goes on to its verdict without its client.
+static void who_leaves_during_a_question_changes_no_answer(void **state)
+{
+    world_t *w = *state;
+    reject_a_guess(w);
+    leave(&w->client);
+    run(w, 12000); // its silence has been noticed
+    assert_int_equal(w->verifier_cancels, 0);
+    assert_int_equal(w->heard[0].cancels, 0);
+    assert_int_equal(w->heard[0].round, 1);
+    assert_true(w->trees > 1); // the same one, again and again
+    assert_int_equal(w->nodes, w->trees);
+    w->slow = false;
+    run(w, 12000); // the target is asked again, and answers: now the text is parked
+    assert_int_equal(w->verifier_cancels, 1);
+    assert_int_equal(w->heard[0].cancels, 1);
+    uint32_t trees = w->trees;
+    run(w, 12000);
+    assert_int_equal(w->trees, trees);
+}
+
+// The same where another target takes the place of the one that asked, and cannot take the guess.
+static void another_target_in_a_question_ends_the_text(void **state)
+{
+    world_t *w = *state;
+    reject_a_guess(w);
+    leave(&w->verifier);
+    uint32_t trees = w->trees;
+    join(w, &w->verifier,
+         (or_hello_t){.role = OR_ROLE_VERIFIER,
+                      .vocab_hash = or_vocab_hash(w->vocab),
+                      .model_hash = TARGET,
+                      .context_max = 4});
+    run(w, 100);
+    assert_int_equal(w->end.finish, OR_FINISH_ERROR);
+    assert_non_null(strstr(w->error, "another verifier"));
+    assert_int_equal(w->trees, trees);
 }
 
 int main(void)
@@ -415,6 +461,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_targets_vocabulary_is_for_who_drafts_by_it, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(refused_probabilities_end_the_text, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_leaves_during_a_question_changes_no_answer, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(another_target_in_a_question_ends_the_text, setup,
+                                        teardown),
     };
     test_log_init();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,13 @@
 // A drafter that was cut off is not heard for so long.
 #define IGNORE_NS (60 * OR_NS_PER_S)
 
+// Of the places for peers: what one key may take, what clients may, what those of them without a key may, and
+// what is left for verifiers, so that nobody can keep the others out.
+#define KEY_PLACES 64u
+#define CLIENT_PLACES (OR_PEERS_MAX / 4 * 3)
+#define NAMELESS_PLACES (OR_PEERS_MAX / 2)
+#define VERIFIER_PLACES 16u
+
 or_member_t *or_coordinator_member(or_coordinator_t *c, or_peer_t peer)
 {
     for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
@@ -31,7 +38,7 @@ uint32_t or_coordinator_count(const or_coordinator_t *c, or_role_t role)
 void or_coordinator_turn_away(or_coordinator_t *c, or_peer_t peer, or_wire_error_t code,
                               const char *text)
 {
-    or_log(OR_LOG_WARN, "peer turned away: %s", text);
+    or_coordinator_note_refusal(c, or_link_key_of(c->link, peer), text);
     or_link_send_error(c->link, peer, (or_session_id_t){0}, code, "%s", text);
     or_link_forget(c->link, peer);
 }
@@ -124,17 +131,54 @@ void or_members_joined(or_coordinator_t *c, or_member_t *member)
     or_waiting_begin_all(c);
 }
 
-// A name is believed from this machine only, until keys tell who is who.
+// What is taken of the places that a newcomer would need one of.
+typedef struct {
+    uint32_t of_key, of_clients, of_nameless, of_all;
+} taken_t;
+
+static taken_t count_taken(const or_coordinator_t *c, const char *key)
+{
+    taken_t taken = {0};
+    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
+        const or_member_t *member = &c->members[i];
+        bool here = member->peer.value != 0, client = here && member->role == OR_ROLE_CLIENT;
+        taken.of_all += here;
+        taken.of_clients += client;
+        taken.of_nameless += client && member->grant.key[0] == '\0';
+        taken.of_key += here && key[0] != '\0' && strcmp(member->grant.key, key) == 0;
+    }
+    return taken;
+}
+
+static bool has_place(const or_coordinator_t *c, const or_member_t *newcomer, char *text,
+                      size_t capacity)
+{
+    const taken_t taken = count_taken(c, newcomer->grant.key);
+    bool client = newcomer->role == OR_ROLE_CLIENT;
+    bool nameless = client && newcomer->grant.key[0] == '\0';
+    uint32_t reserved = newcomer->role == OR_ROLE_VERIFIER ? 0 : VERIFIER_PLACES;
+    if (taken.of_key >= KEY_PLACES) {
+        snprintf(text, capacity,
+                 "busy: this key has %u connections here already, as many as it may", taken.of_key);
+        return false;
+    }
+    if ((client && taken.of_clients >= CLIENT_PLACES) ||
+        (nameless && taken.of_nameless >= NAMELESS_PLACES) ||
+        taken.of_all + reserved >= OR_PEERS_MAX) {
+        snprintf(text, capacity, "busy: this coordinator has no room for more %ss",
+                 or_role_name(newcomer->role));
+        return false;
+    }
+    return true;
+}
+
 static or_member_t new_member(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hello)
 {
-    bool local = or_link_is_local(c->link, peer);
     or_member_t member = {.peer = peer,
                           .role = hello->role,
                           .context_max = hello->context_max,
                           .nodes_max = hello->nodes_max,
-                          .sessions_max = hello->sessions_max,
-                          .trusted = c->config.trust_loopback && local};
-    snprintf(member.owner, sizeof member.owner, "%s", local ? hello->owner : "");
+                          .sessions_max = hello->sessions_max};
     snprintf(member.model, sizeof member.model, "%s", hello->model);
     snprintf(member.arith_id, sizeof member.arith_id, "%s", hello->arith_id);
     or_conduct_init(&member.conduct, or_clock_now(c->clock));
@@ -149,17 +193,18 @@ void or_members_greet(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hel
         welcome(c, member);
         return;
     }
-    if (!is_acceptable(c, hello, text, sizeof text)) {
+    or_member_t newcomer = new_member(c, peer, hello);
+    if (!is_acceptable(c, hello, text, sizeof text) ||
+        !or_grants_identify(c, hello, &newcomer, text, sizeof text)) {
         or_coordinator_turn_away(c, peer, OR_WIRE_REFUSED, text);
         return;
     }
-    member = or_coordinator_member(c, (or_peer_t){0});
-    if (member == NULL) {
-        or_coordinator_turn_away(c, peer, OR_WIRE_BUSY,
-                                 "this coordinator has no room for more peers");
+    if (!has_place(c, &newcomer, text, sizeof text)) {
+        or_coordinator_turn_away(c, peer, OR_WIRE_BUSY, text);
         return;
     }
-    *member = new_member(c, peer, hello);
+    member = or_coordinator_member(c, (or_peer_t){0}); // there is one
+    *member = newcomer;
     welcome(c, member);
     if (member->role != OR_ROLE_DRAFTER || or_meeting_begin(c, member, hello)) {
         or_members_joined(c, member);
@@ -187,18 +232,6 @@ static void replace_verifier(or_coordinator_t *c)
     or_waiting_begin_all(c);
 }
 
-// A client's requests end with it; those that wait first, so that none takes another's place.
-static void cancel_requests(or_coordinator_t *c, or_peer_t client, bool waiting)
-{
-    for (uint32_t i = 0; i < c->places; i++) {
-        or_csession_t *session = c->sessions[i];
-        if (session != NULL && session->client.value == client.value &&
-            (session->phase == OR_PHASE_WAITING) == waiting) {
-            or_clients_cancel(c, session);
-        }
-    }
-}
-
 static void leave_sessions(or_coordinator_t *c, or_peer_t drafter)
 {
     for (uint32_t i = 0; i < c->places; i++) {
@@ -222,8 +255,7 @@ static void remove_member(or_coordinator_t *c, or_member_t *member)
         replace_verifier(c);
     }
     if (role == OR_ROLE_CLIENT) {
-        cancel_requests(c, peer, true);
-        cancel_requests(c, peer, false);
+        or_clients_detach(c, peer);
     } else if (role == OR_ROLE_DRAFTER) {
         leave_sessions(c, peer);
     }
@@ -279,15 +311,36 @@ bool or_members_gate(void *context, or_peer_t from, size_t bytes)
     return false;
 }
 
-static void cut_off(or_coordinator_t *c, or_member_t *member)
+void or_members_expel(or_coordinator_t *c, or_member_t *member, const char *text)
 {
-    or_log(OR_LOG_WARN, "drafter with %s cut off: %s", member->model,
-           or_offence_name(member->offence));
-    or_link_send_error(c->link, member->peer, (or_session_id_t){0}, OR_WIRE_REFUSED,
-                       "cut off for %s", or_offence_name(member->offence));
-    or_link_ignore(c->link, member->peer, or_clock_now(c->clock) + IGNORE_NS);
-    c->figures.cut_off++;
+    or_peer_t peer = member->peer;
+    or_coordinator_note_refusal(c, member->grant.key, text);
+    or_link_send_error(c->link, peer, (or_session_id_t){0}, OR_WIRE_REFUSED, "%s", text);
     remove_member(c, member);
+    or_link_ignore(c->link, peer, or_clock_now(c->clock) + IGNORE_NS);
+}
+
+// What a key did on one connection its others answer for, and it comes in on no new one for as
+// long.
+static void cut_off(or_coordinator_t *c, const or_member_t *offender)
+{
+    char text[128], key[OR_KEY_BYTES];
+    or_peer_t peer = offender->peer;
+    int64_t now = or_clock_now(c->clock);
+    snprintf(text, sizeof text, "cut off for %s", or_offence_name(offender->offence));
+    memcpy(key, offender->grant.key, sizeof key);
+    or_log(OR_LOG_WARN, "drafter with %s %s", offender->model, text);
+    if (key[0] != '\0') {
+        or_refusals_ban(&c->refusals, key, now, now + IGNORE_NS);
+    }
+    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
+        or_member_t *member = &c->members[i];
+        bool same_key = key[0] != '\0' && strcmp(member->grant.key, key) == 0;
+        if (member->peer.value == peer.value || (same_key && member->role == OR_ROLE_DRAFTER)) {
+            or_members_expel(c, member, text);
+        }
+    }
+    c->figures.cut_off++;
 }
 
 void or_members_cut_off(or_coordinator_t *c)

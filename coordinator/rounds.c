@@ -61,6 +61,17 @@ void or_round_send_cancel(or_coordinator_t *c, const or_csession_t *session, or_
     or_coordinator_send(c, to, &message);
 }
 
+static void leave_drafters(or_coordinator_t *c, or_csession_t *session, const char *reason)
+{
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        or_peer_t drafter = session->seats[i].peer;
+        if (drafter.value != 0) { // leave first, so that only what served this text is counted
+            or_drafting_leave(c, session, &session->seats[i]);
+            or_round_send_cancel(c, session, drafter, reason);
+        }
+    }
+}
+
 bool or_round_may_replay(const or_coordinator_t *c, int64_t *last_ns)
 {
     int64_t now = or_clock_now(c->clock);
@@ -79,6 +90,9 @@ static void ask_verifier(or_coordinator_t *c, or_csession_t *session)
     session->asked_ns = or_clock_now(c->clock);
     session->retry_ns = c->config.retry_ms * OR_NS_PER_MS;
     session->deadline_ns = or_clock_now(c->clock) + session->retry_ns;
+    if (session->tree_count == 0) {
+        session->source = OR_SOURCE_PLAIN;
+    }
     or_round_send_tree(c, session);
 }
 
@@ -89,8 +103,9 @@ void or_round_ask_plain(or_coordinator_t *c, or_csession_t *session)
     ask_verifier(c, session);
 }
 
-// What the drafters sent goes to the verifier; if nobody sent anything, the round is a plain step.
-static void judge(or_coordinator_t *c, or_csession_t *session)
+// What the drafters sent for this round goes to the verifier; if nobody sent anything, the round is a plain
+// step.
+static void judge_trees(or_coordinator_t *c, or_csession_t *session)
 {
     bool drafted = false;
     uint32_t draft_us = 0; // they draft side by side
@@ -111,11 +126,60 @@ static void judge(or_coordinator_t *c, or_csession_t *session)
     ask_verifier(c, session);
 }
 
-static void judge_if_complete(or_coordinator_t *c, or_csession_t *session)
+// What the pool has.
+static void judge_guesses(or_coordinator_t *c, or_csession_t *session)
 {
-    if (!or_drafting_is_awaited(session)) {
-        judge(c, session);
+    for (uint32_t i = 0; i < session->seat_count;
+         i++) { // one that is still awaited has done its part
+        or_drafting_end_wait(c, &session->seats[i]);
+        session->seats[i].drafted = true;
     }
+    or_ahead_gather(c, session);
+    session->stats.drafted += session->tree_count;
+    ask_verifier(c, session);
+}
+
+static void judge_lookup(or_coordinator_t *c, or_csession_t *session)
+{
+    or_choosing_look_up(c, session);
+    or_trees_keep(c, session, c->scratch, NULL);
+    session->stats.drafted += session->tree_count;
+    session->stats.lookup_rounds++;
+    ask_verifier(c, session);
+}
+
+static void judge(or_coordinator_t *c, or_csession_t *session, or_guess_source_t source)
+{
+    bool awaited = or_drafting_is_awaited(session);
+    session->source = source;
+    if (source == OR_SOURCE_DRAFTER && or_ahead_pools(session)) {
+        judge_guesses(c, session);
+    } else if (source == OR_SOURCE_DRAFTER) {
+        judge_trees(c, session);
+    } else {
+        session->stats.bridged_rounds += awaited;
+        or_drafting_bridge(session);
+        if (source == OR_SOURCE_LOOKUP) {
+            judge_lookup(c, session);
+        } else {
+            or_round_ask_plain(c, session);
+        }
+    }
+}
+
+static void judge_or_wait(or_coordinator_t *c, or_csession_t *session)
+{
+    if (session->paced_ns != 0) {
+        return;
+    }
+    or_policy_choice_t choice = or_choosing_ask(c, session);
+    if (choice.until_ns == 0) {
+        judge(c, session, choice.source);
+        return;
+    }
+    or_drafting_catch_up(c, session);
+    session->deadline_ns =
+        choice.until_ns < session->give_up_ns ? choice.until_ns : session->give_up_ns;
 }
 
 // Wait for the trees of all drafters that are not late, in a round that has just begun or that has
@@ -125,29 +189,82 @@ static void await_trees(or_coordinator_t *c, or_csession_t *session)
 {
     int64_t latest_ns = session->round_started_ns + c->config.draft_timeout_ms * OR_NS_PER_MS;
     bool joined = or_drafting_join(c, session) && or_clock_now(c->clock) < latest_ns;
-    if (joined || session->phase != OR_PHASE_TREE) {
-        session->phase = OR_PHASE_TREE;
-        session->deadline_ns = or_coordinator_after_ms(c, c->config.draft_timeout_ms);
+    if (joined || session->give_up_ns == 0) {
+        session->give_up_ns = or_coordinator_after_ms(c, c->config.draft_timeout_ms);
     }
     or_drafting_await(c, session);
-    judge_if_complete(c, session);
+    judge_or_wait(c, session);
 }
 
-static void open_round(or_coordinator_t *c, or_csession_t *session)
+// Does its key have written as much as it may for now? Then the round waits.
+static bool is_paced(or_coordinator_t *c, or_csession_t *session)
+{
+    const or_key_grant_t *grant = or_drafting_grant(c, session);
+    session->paced_ns = 0;
+    if (grant == NULL ||
+        or_limits_may_write(c->limits, grant, or_clock_now(c->clock), &session->paced_ns)) {
+        session->paced_ns = 0;
+        return false;
+    }
+    session->deadline_ns = session->paced_ns;
+    return true;
+}
+
+static void start_round(or_coordinator_t *c, or_csession_t *session)
+{
+    session->phase = OR_PHASE_TREE;
+    if (!is_paced(c, session)) {
+        await_trees(c, session);
+    }
+}
+
+void or_round_open(or_coordinator_t *c, or_csession_t *session)
 {
     session->round_started_ns = or_clock_now(c->clock);
     or_trees_clear(session);
-    await_trees(c, session);
+    or_choosing_begin(c, session);
+    start_round(c, session);
 }
 
 void or_round_first(or_coordinator_t *c, or_csession_t *session)
 {
     session->begun = true;
-    session->started_ns = or_clock_now(c->clock);
+    if (or_csession_written(session) == 0) { // else it has begun before
+        session->started_ns = or_clock_now(c->clock);
+    }
     memcpy(session->arith_id, c->verifier->arith_id, sizeof session->arith_id);
+    session->kv_held = 0;
+    if (session->guesses != NULL) {
+        or_guesses_clear(session->guesses, &session->log);
+    }
     or_round_open_verifier(c, session);
     or_coordinator_send_prefix(c, session, c->verifier->peer, 0);
-    open_round(c, session);
+    or_round_open(c, session);
+}
+
+bool or_round_is_asked(const or_coordinator_t *c, const or_csession_t *session)
+{
+    return session->phase == OR_PHASE_VERDICT &&
+           or_accept_rule_needs_trust(session->terms.open.accept_rule) &&
+           (c->verifier != NULL || session->psi_asked);
+}
+
+void or_round_park(or_coordinator_t *c, or_csession_t *session)
+{
+    const char *reason = "parked";
+    session->phase = OR_PHASE_PARKED;
+    session->deadline_ns = session->abandoned_ns = session->reopen_ns = OR_TIME_NEVER;
+    session->paced_ns = 0;
+    session->begun = false;
+    session->psi_asked = false;
+    session->round++; // a verdict that is on its way is about another tree than the next
+    if (c->verifier != NULL) {
+        or_round_send_cancel(c, session, c->verifier->peer, reason);
+    }
+    leave_drafters(c, session, reason);
+    for (uint32_t i = 0; i < session->seat_count; i++) { // who comes then takes over from nobody
+        session->seats[i].before = (or_peer_t){0};
+    }
 }
 
 void or_round_go_on(or_coordinator_t *c, or_csession_t *session)
@@ -163,9 +280,15 @@ static void heard_drafter(or_coordinator_t *c, or_csession_t *session, or_seat_t
                           uint64_t round)
 {
     if (seat->late && round < session->round) {
-        or_drafting_send_prefix(c, session, seat, true);
+        if (or_ahead_pools(
+                session)) { // where any of its trees is welcome, it is as far as it was told
+            or_drafting_send_tail(c, session, seat);
+        } else {
+            or_drafting_send_prefix(c, session, seat, true);
+        }
     }
     seat->late = false;
+    seat->unanswered_ns = 0;
 }
 
 // A tree that is not for now. Who missed something repeats its tree, or is late with it; other guesses
@@ -180,10 +303,39 @@ static void on_untimely_tree(or_coordinator_t *c, const or_csession_t *session,
     }
 }
 
+// It cannot be judged: that costs its sender the session.
+static void on_bad_tree(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
+                        or_status_t status)
+{
+    or_link_send_error(c->link, seat->peer, session->id, OR_WIRE_INVALID, "%s", or_error_text());
+    if (status == OR_ERR_INVALID) {
+        or_coordinator_offend(c, seat->peer, OR_OFFENCE_BAD_TREE);
+    }
+    or_drafting_dismiss(c, session, seat, or_error_text());
+    or_round_go_on(c, session);
+}
+
+// Guesses are good whenever they come, for this round or a later one.
+static void on_guesses(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
+                       const or_draft_tree_t *tree)
+{
+    or_status_t status = or_ahead_take(c, session, seat, tree);
+    if (status != OR_OK) {
+        on_bad_tree(c, session, seat, status);
+    } else if (session->phase == OR_PHASE_TREE && c->verifier != NULL) {
+        judge_or_wait(c, session);
+    }
+}
+
 void or_round_on_tree(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
                       const or_draft_tree_t *tree)
 {
     heard_drafter(c, session, seat, tree->round);
+    or_choosing_heard(c, session, tree);
+    if (or_ahead_pools(session)) {
+        on_guesses(c, session, seat, tree);
+        return;
+    }
     if (session->phase != OR_PHASE_TREE || tree->round != session->round || c->verifier == NULL ||
         seat->drafted) {
         on_untimely_tree(c, session, seat, tree);
@@ -196,90 +348,14 @@ void or_round_on_tree(or_coordinator_t *c, or_csession_t *session, or_seat_t *se
     }
     or_status_t status = or_trees_take(c, session, seat, tree);
     if (status != OR_OK) {
-        or_link_send_error(c->link, seat->peer, session->id, OR_WIRE_INVALID, "%s",
-                           or_error_text());
-        if (status == OR_ERR_INVALID) {
-            or_coordinator_offend(c, seat->peer, OR_OFFENCE_BAD_TREE);
-        }
-        or_drafting_dismiss(c, session, seat, or_error_text());
-        await_trees(c, session);
+        on_bad_tree(c, session, seat, status);
         return;
     }
     session->stats.draft_passes += tree->passes;
     seat->misfits = 0;
     or_drafting_end_wait(c, seat);
     seat->nudge_ns = OR_TIME_NEVER;
-    judge_if_complete(c, session);
-}
-
-// How often guesses of each depth and rank were there to be accepted, and were. From the root along
-// the accepted path.
-static void count_path(or_csession_t *session, const or_verdict_t *verdict)
-{
-    or_generate_stats_t *stats = &session->stats;
-    uint32_t at = 0;
-    for (uint32_t depth = 0; depth <= verdict->accepted_count; depth++) {
-        uint32_t next = depth < verdict->accepted_count ? verdict->accepted[depth] : 0;
-        uint32_t children = 0;
-        for (uint32_t node = 1; node <= session->tree_count; node++) {
-            if (node - session->tree_back[node - 1] != at) {
-                continue;
-            }
-            if (children < OR_STATS_LEVELS) {
-                stats->rank_offered[children]++;
-                stats->rank_accepted[children] += node == next;
-            }
-            children++;
-        }
-        if (depth < OR_STATS_LEVELS && children > 0) {
-            stats->depth_offered[depth]++;
-            stats->depth_accepted[depth] += next != 0;
-        }
-        at = next;
-    }
-}
-
-// Statistics of a judged round. The first one contains the prefill, so the time split starts with
-// the second.
-static void count_round(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
-{
-    or_generate_stats_t *stats = &session->stats;
-    int64_t now = or_clock_now(c->clock);
-    stats->target_calls++;
-    count_path(session, verdict);
-    if (session->round > 1) {
-        stats->verify_us += verdict->forward_us;
-        stats->accept_us += verdict->accept_us;
-        stats->round_us += (uint64_t)(now - session->round_started_ns) / 1000;
-    } else {
-        stats->first_token_us = (uint64_t)(now - session->started_ns) / 1000;
-    }
-}
-
-void or_round_on_verdict(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
-{
-    if (session->phase != OR_PHASE_VERDICT || verdict->round != session->round) {
-        return; // a repeated verdict
-    }
-    or_status_t status = or_csession_check_verdict(session, verdict, or_vocab_size(c->vocab));
-    if (status == OR_OK) {
-        count_round(c, session, verdict);
-        status = or_csession_commit(session, verdict, c->verifier->context_max);
-    }
-    if (status != OR_OK) {
-        or_csession_fail(session, OR_WIRE_FAILED, "the verifier's answer cannot be used: %s",
-                         or_error_text());
-    }
-    if (session->finish != OR_FINISH_NONE) {
-        or_round_finish(c, session);
-        return;
-    }
-    or_coordinator_tell_client(c, session);
-    session->kv_held = session->log.length - 1; // the last token's run with the next tree
-    session->round++;
-    session->psi_asked = false;
-    or_drafting_pass_on(c, session, verdict);
-    open_round(c, session);
+    judge_or_wait(c, session);
 }
 
 // Totals of all sessions; how long one takes tells others when to come back.
@@ -295,28 +371,40 @@ void or_round_finish(or_coordinator_t *c, or_csession_t *session)
 {
     session->phase = OR_PHASE_DONE;
     session->done_ns = or_clock_now(c->clock);
-    session->deadline_ns = session->done_ns + KEEP_DONE_NS;
+    session->deadline_ns = session->client.value != 0
+                               ? session->done_ns + KEEP_DONE_NS
+                               : or_coordinator_after_ms(c, c->config.resume_ms);
     session->stats.elapsed_us = (uint64_t)(or_clock_now(c->clock) - session->started_ns) / 1000;
     count_end(c, session);
+    or_advice_at_end(session);
     const char *reason = or_finish_name(session->finish);
     if (c->verifier != NULL && session->begun) {
         or_round_send_cancel(c, session, c->verifier->peer, reason);
     }
-    for (uint32_t i = 0; i < session->seat_count; i++) {
-        or_peer_t drafter = session->seats[i].peer;
-        if (drafter.value != 0) { // leave first, so that only what served this text is counted
-            or_drafting_leave(c, session, &session->seats[i]);
-            or_round_send_cancel(c, session, drafter, reason);
-        }
-    }
-    or_log(OR_LOG_INFO, "session %llx %s: %u tokens in %llu target calls, %u evictions",
+    leave_drafters(c, session, reason);
+    or_log(session->begun ? OR_LOG_INFO : OR_LOG_DEBUG,
+           "session %llx %s: %u tokens in %llu target calls, %u evictions",
            (unsigned long long)session->id.value, reason, or_csession_written(session),
            (unsigned long long)session->stats.target_calls, session->evictions);
+    or_coordinator_journal_end(c, session);
     or_coordinator_tell_client(c, session);
     or_waiting_begin_all(c);
 }
 
 // ---- timers ----
+
+// Its key may write again, drafters were waited for long enough, or the policy wants to be asked again.
+static void time_out_tree(or_coordinator_t *c, or_csession_t *session)
+{
+    if (session->paced_ns != 0) {
+        start_round(c, session);
+        return;
+    }
+    if (or_clock_now(c->clock) >= session->give_up_ns) {
+        or_drafting_give_up(c, session);
+    }
+    judge_or_wait(c, session);
+}
 
 static void time_out(or_coordinator_t *c, or_csession_t *session)
 {
@@ -336,8 +424,7 @@ static void time_out(or_coordinator_t *c, or_csession_t *session)
         or_round_finish(c, session);
         break;
     case OR_PHASE_TREE:
-        or_drafting_give_up(c, session);
-        judge(c, session);
+        time_out_tree(c, session);
         break;
     case OR_PHASE_VERDICT:
         if (session->reopen_ns == OR_TIME_NEVER) { // else the session is not there yet
@@ -347,8 +434,9 @@ static void time_out(or_coordinator_t *c, or_csession_t *session)
         session->retry_ns = session->retry_ns < RETRY_MAX_NS ? session->retry_ns : RETRY_MAX_NS;
         session->deadline_ns = or_clock_now(c->clock) + session->retry_ns;
         break;
-    case OR_PHASE_DONE:
-        break; // coordinator.c frees it
+    case OR_PHASE_PARKED: // parking.c ends it
+    case OR_PHASE_DONE:   // coordinator.c frees it
+        break;
     }
 }
 

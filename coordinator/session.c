@@ -66,6 +66,23 @@ static uint32_t outside_ids(const or_generate_request_t *request)
     return request->vocab_method == OR_VOCAB_UNION ? OR_OUTSIDE_IDS_MAX : 0;
 }
 
+// Rules that ask nothing of a guess, wherever it comes from. (typical takes other tokens with other trees.)
+static bool takes_any_guess(uint32_t rule)
+{
+    return rule == OR_ACCEPT_COUPLED || rule == OR_ACCEPT_GREEDY || rule == OR_ACCEPT_NAIVE;
+}
+
+// May guesses for one round serve another? Those that are the best ones, not drawn, may.
+static bool pools_guesses(uint32_t method, uint32_t rule)
+{
+    return takes_any_guess(rule) && (method == OR_DRAFT_COUPLED || method == OR_DRAFT_TOPK);
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 // What the verifier is told: the request, checked, with every default filled in.
 static or_status_t make_terms(const or_vocab_t *vocab, const char *owner,
                               const or_generate_request_t *request, or_csession_t *session)
@@ -139,10 +156,17 @@ static or_status_t make_terms(const or_vocab_t *vocab, const char *owner,
         .vocab_method = request->vocab_method,
         .outside_ids = outside_ids(request),
         .owner = owner,
+        .draft_ahead = pools_guesses(method, request->accept_rule)
+                           ? least(request->draft_ahead, OR_DRAFT_AHEAD_MAX)
+                           : 0,
     };
     if (!(open.draft_temperature > 0)) {
         return or_fail(OR_ERR_INVALID,
                        "--draft-temp must be above 0: drafting needs a law to spread over");
+    }
+    if (or_draft_policy_name(request->draft_policy) == NULL) {
+        return or_fail(OR_ERR_INVALID, "--draft-policy %u is not known here: use fixed or auto",
+                       request->draft_policy);
     }
     return or_terms_copy(&open, &session->terms);
 }
@@ -206,6 +230,29 @@ static or_status_t make_seats(or_csession_t *session)
     return status == OR_OK && seats > 1 ? or_merge_create(seats, nodes, &session->merge) : status;
 }
 
+// The pool holds what a drafter may have on the way, twice.
+static or_status_t make_policy(const or_generate_request_t *request, or_csession_t *session)
+{
+    const or_open_session_t *open = &session->terms.open;
+    uint32_t ahead = open->draft_ahead;
+    bool automatic = request->draft_policy == OR_POLICY_AUTO && !session->plain;
+    const or_policy_terms_of_session_t terms = {
+        .kind = automatic ? OR_POLICY_AUTO : OR_POLICY_FIXED,
+        .most = {.nodes = open->draft_nodes, .depth = open->draft_depth, .ahead = ahead},
+        .lookup = automatic && takes_any_guess(open->accept_rule),
+        .late_is_good = ahead > 0,
+    };
+    or_policy_init(&session->policy, &terms);
+    if (ahead == 0) {
+        return OR_OK;
+    }
+    or_status_t status = or_guesses_create(2 * (ahead + 1) * open->draft_nodes, &session->guesses);
+    if (status == OR_OK) {
+        or_guesses_clear(session->guesses, &session->log);
+    }
+    return status;
+}
+
 or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_peer_t client,
                                const char *owner, const or_generate_request_t *request,
                                or_csession_t **session_p)
@@ -241,6 +288,9 @@ or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_p
         status = make_seats(session);
     }
     if (status == OR_OK) {
+        status = make_policy(request, session);
+    }
+    if (status == OR_OK) {
         status = or_completion_init(&session->text, vocab, prompt_is_blank(vocab, session),
                                     request->stop, request->stop_count);
     }
@@ -270,6 +320,7 @@ void or_csession_destroy(or_csession_t **session_p)
         or_draws_store_fini(&session->seats[i].draws);
     }
     or_merge_destroy(&session->merge);
+    or_guesses_destroy(&session->guesses);
     free(session->tree_tokens);
     free(session->tree_back);
     free(session->tree_psi);
@@ -393,6 +444,30 @@ or_status_t or_csession_commit(or_csession_t *session, const or_verdict_t *verdi
         session->stats.accepted += last ? 0 : 1;
     }
     session->stats.completion_tokens = or_csession_written(session);
+    return session->finish != OR_FINISH_NONE ? or_completion_finish(&session->text) : OR_OK;
+}
+
+or_status_t or_csession_restore(or_csession_t *session, const int32_t *tokens, uint32_t count,
+                                uint32_t finish)
+{
+    for (uint32_t i = 0; i < count && session->finish == OR_FINISH_NONE; i++) {
+        if ((uint32_t)tokens[i] >= or_vocab_size(session->vocab)) {
+            return or_fail(OR_ERR_INVALID, "token %u is not in the vocabulary",
+                           (uint32_t)tokens[i]);
+        }
+        // Where the context ended it, `finish` says so.
+        or_status_t status = commit_token(session, (uint32_t)tokens[i], UINT32_MAX);
+        if (status != OR_OK) {
+            return status;
+        }
+    }
+    session->stats.completion_tokens = or_csession_written(session);
+    if (finish == OR_FINISH_ERROR) {
+        or_csession_fail(session, OR_WIRE_FAILED,
+                         "the text ended with an error before the coordinator was restarted");
+        return OR_OK;
+    }
+    session->finish = session->finish != OR_FINISH_NONE ? session->finish : finish;
     return session->finish != OR_FINISH_NONE ? or_completion_finish(&session->text) : OR_OK;
 }
 

@@ -11,9 +11,12 @@
 #include "common/decode/merge.h"
 #include "common/decode/noise.h"
 #include "coordinator/completion.h"
+#include "coordinator/guesses.h"
+#include "coordinator/policy.h"
 #include "coordinator/translator.h"
 #include "coordinator/usefulness.h"
 #include "proto/draft_check.h"
+#include "proto/keyring.h"
 #include "proto/link.h"
 #include "proto/terms.h"
 #include "proto/token_log.h"
@@ -22,8 +25,16 @@
 #define OR_UNFIT_MAX 16u
 #define OR_RESTING_MAX 16u
 #define OR_ARITH_BYTES 64
+#define OR_DRAFT_AHEAD_MAX 8u // rounds that a drafter works ahead
+#define OR_TOLD_MAX 32u
 
-typedef enum { OR_PHASE_WAITING, OR_PHASE_TREE, OR_PHASE_VERDICT, OR_PHASE_DONE } or_phase_t;
+typedef enum {
+    OR_PHASE_WAITING,
+    OR_PHASE_PARKED, // its client is away: it holds no place and does nothing
+    OR_PHASE_TREE,
+    OR_PHASE_VERDICT,
+    OR_PHASE_DONE
+} or_phase_t;
 
 // A drafter's place in a session.
 typedef struct {
@@ -45,11 +56,17 @@ typedef struct {
     uint64_t tree_digest;   // as it came
     or_draws_store_t draws; // where the rule wants to know them
     uint32_t draft_us;
-    int64_t nudge_ns;    // when to remind it of the round; OR_TIME_NEVER
-    int64_t replayed_ns; // when it was last sent the whole prefix on request
-    int64_t mapped_ns;   // and its map
-    uint64_t nagged;     // the last round in which it asked too often
-    uint64_t link_bytes; // of its link when it joined
+    int64_t nudge_ns;      // when to remind it of the round; OR_TIME_NEVER
+    int64_t replayed_ns;   // when it was last sent the whole prefix on request
+    int64_t mapped_ns;     // and its map
+    uint64_t nagged;       // the last round in which it asked too often
+    uint64_t link_bytes;   // of its link when it joined
+    uint32_t told_length;  // of its text when it was told last
+    bool behind;           // the text has grown since
+    int64_t unanswered_ns; // since when it owes a word; 0: it does not
+    uint32_t sent;         // trees and guesses that came in this round, where they are pooled
+    uint32_t repeats;      // and trees with nothing new
+    or_peer_t before;      // who sat here last; 0: nobody
 } or_seat_t;
 
 typedef struct {
@@ -59,7 +76,11 @@ typedef struct {
     int64_t deadline_ns; // of the phase: give up waiting, ask again, or forget
 
     // What was asked.
-    or_peer_t client;
+    or_peer_t client;                      // 0: away
+    char key[OR_KEY_BYTES];                // the client's; "": none
+    uint8_t token[OR_SESSION_TOKEN_BYTES]; // the session's secret
+    uint64_t journal_number;               // 0: it is not in the journal
+    uint32_t journaled;                    // tokens of the completion that are there
     uint64_t request;
     or_terms_t terms; // as the verifier gets them
     uint64_t owner_hash;
@@ -76,7 +97,8 @@ typedef struct {
     uint32_t error_code;
     uint32_t busy_ms; // error BUSY: when the client may try again
     char error[512];
-    char note[512]; // for the client: what it should know
+    char note[512];   // for the client: what it should know
+    char advice[256]; // and how it might have been faster; both may be empty
     char vocab_map
         [32]; // how its drafters' vocabularies meet the target's: "tli", "same+slem"; "": none yet
     char vocab_why[256];
@@ -104,6 +126,21 @@ typedef struct {
     // The ledger: positions whose K and V the verifier holds, and how often it lost some.
     uint32_t kv_held, evictions;
     char arith_id[OR_ARITH_BYTES]; // of the verifier that began it: never another
+
+    // What its drafter has guessed, where the rule may use any guess; NULL: whole trees only.
+    or_guesses_t *guesses;
+    or_policy_t policy;
+    or_guess_source_t source; // of this round's tree
+    int64_t told_ns;          // when the drafter was told of the text as it is
+    struct {
+        uint64_t round;
+        int64_t at_ns;     // 0: it has answered
+    } told[OR_TOLD_MAX];   // when it was told of the last rounds, first
+    int64_t give_up_ns;    // when drafters that are waited for become late; 0: nobody is yet
+    bool undecided;        // the policy has not been asked about this round
+    uint64_t looked_round; // that `lookup` is about
+    uint32_t lookup;       // guesses that a lookup gives
+    int64_t paced_ns;      // its key's limit holds the next round up until then; 0: it does not
 
     // Its drafters: one, or several for method multi.
     or_seat_t seats[OR_SEATS_MAX];
@@ -160,6 +197,11 @@ or_status_t or_csession_check_verdict(const or_csession_t *session, const or_ver
 // session->finish tells.
 or_status_t or_csession_commit(or_csession_t *session, const or_verdict_t *verdict,
                                uint32_t context_max);
+
+// The tokens that an earlier coordinator had committed, in a session that has none yet; `finish` is how that
+// text had ended. OR_ERR_INVALID if they are none of the vocabulary.
+or_status_t or_csession_restore(or_csession_t *session, const int32_t *tokens, uint32_t count,
+                                uint32_t finish);
 
 // End the session's text with an error for the client.
 void or_csession_fail(or_csession_t *session, or_wire_error_t code, const char *format, ...)

@@ -27,6 +27,7 @@ void or_trees_clear(or_csession_t *session)
     for (uint32_t i = 0; i < session->seat_count; i++) {
         or_trees_drop(session, &session->seats[i]);
         session->seats[i].waited_ns = 0;
+        session->seats[i].sent = session->seats[i].repeats = 0;
     }
 }
 
@@ -166,6 +167,14 @@ static or_status_t keep_tree(or_csession_t *session, const or_token_tree_t *tree
                                            : OR_OK;
 }
 
+void or_trees_keep(or_coordinator_t *c, or_csession_t *session, const or_token_tree_t *tree,
+                   const or_draws_t *draws)
+{
+    if (!fits_verifier(c, session, tree) || keep_tree(session, tree, draws) != OR_OK) {
+        session->tree_count = 0;
+    }
+}
+
 // The trees of several; an absent one is empty.
 static or_status_t merge_trees(or_coordinator_t *c, const or_csession_t *session)
 {
@@ -191,8 +200,9 @@ void or_trees_gather(or_coordinator_t *c, or_csession_t *session)
         tree = c->scratch;
         draws = or_merge_draws(session->merge);
     }
-    if (status != OR_OK || !fits_verifier(c, session, tree) ||
-        keep_tree(session, tree, draws) != OR_OK) {
+    if (status != OR_OK) {
         session->tree_count = 0;
+        return;
     }
+    or_trees_keep(c, session, tree, draws);
 }

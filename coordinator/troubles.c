@@ -11,6 +11,22 @@
 
 // ---- the verifier's ----
 
+// To a verifier that may be another. Once psi was asked for a guess has been rejected: to do without the tree then
+// would be biased.
+static void repeat_tree(or_coordinator_t *c, or_csession_t *session)
+{
+    bool suits = or_trees_suit_verifier(c, session);
+    if (!suits && session->psi_asked) {
+        or_csession_fail(session, OR_WIRE_FAILED,
+                         "another verifier came in the middle of a round, and takes smaller trees "
+                         "than the one before: ask again");
+        or_round_finish(c, session);
+        return;
+    }
+    session->tree_count = suits ? session->tree_count : 0;
+    or_round_send_tree(c, session);
+}
+
 void or_round_on_verifier(or_coordinator_t *c, or_csession_t *session)
 {
     if (!or_csession_is_live(session) || c->verifier == NULL) {
@@ -29,10 +45,7 @@ void or_round_on_verifier(or_coordinator_t *c, or_csession_t *session)
     or_round_open_verifier(c, session);
     or_coordinator_send_prefix(c, session, c->verifier->peer, 0);
     if (session->phase == OR_PHASE_VERDICT) {
-        if (!or_trees_suit_verifier(c, session)) {
-            session->tree_count = 0;
-        }
-        or_round_send_tree(c, session);
+        repeat_tree(c, session);
     }
 }
 
@@ -40,7 +53,10 @@ void or_round_on_verifier_lost(or_coordinator_t *c, or_csession_t *session)
 {
     int64_t give_up_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms);
     session->reopen_ns = OR_TIME_NEVER;
-    if (or_csession_is_live(session) && session->abandoned_ns == OR_TIME_NEVER) {
+    if (or_csession_is_live(session) && session->client.value == 0 &&
+        !or_round_is_asked(c, session)) {
+        or_parking_park(c, session);
+    } else if (or_csession_is_live(session) && session->abandoned_ns == OR_TIME_NEVER) {
         session->abandoned_ns = give_up_ns;
     } else if (session->phase == OR_PHASE_WAITING) {
         session->deadline_ns = give_up_ns;

@@ -1,4 +1,5 @@
 // Who begins when: places, owners' shares of them, and the queue for them.
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,24 +23,36 @@ static or_owner_count_t *owner_of(const or_coordinator_t *c, const or_csession_t
     return find_owner(c, or_csession_owner(session), session->owner_hash);
 }
 
-// Count what every owner has, in one pass; returns what all have together. Names are borrowed from the
-// sessions: good until one is destroyed.
-static or_owner_count_t count_owners(const or_coordinator_t *c)
+const or_owner_count_t *or_waiting_owner_of(const or_coordinator_t *c, const or_csession_t *session)
+{
+    return owner_of(c, session);
+}
+
+const or_owner_count_t *or_waiting_owner(const or_coordinator_t *c, const char *owner)
+{
+    return find_owner(c, owner, or_owner_hash(owner));
+}
+
+static void add(or_owner_count_t *count, const or_csession_t *session)
+{
+    count->waiting += session->phase == OR_PHASE_WAITING;
+    count->live += or_csession_is_live(session);
+    count->parked += session->phase == OR_PHASE_PARKED;
+    count->done += session->phase == OR_PHASE_DONE;
+}
+
+or_owner_count_t or_waiting_count_owners(const or_coordinator_t *c)
 {
     or_owner_count_t all = {0};
     memset(c->owners, 0, c->owner_places * sizeof *c->owners);
     for (uint32_t i = 0; i < c->places; i++) {
         const or_csession_t *session = c->sessions[i];
-        if (session == NULL || session->phase == OR_PHASE_DONE) {
-            continue;
+        if (session != NULL) {
+            or_owner_count_t *count = owner_of(c, session);
+            count->owner = or_csession_owner(session);
+            add(count, session);
+            add(&all, session);
         }
-        or_owner_count_t *count = owner_of(c, session);
-        bool waits = session->phase == OR_PHASE_WAITING;
-        count->owner = or_csession_owner(session);
-        count->waiting += waits;
-        count->live += !waits;
-        all.waiting += waits;
-        all.live += !waits;
     }
     return all;
 }
@@ -71,14 +84,21 @@ bool or_waiting_all_there(const or_coordinator_t *c, const or_csession_t *sessio
 
 // ---- admission ----
 
-// The latest request of the owner with the most that wait; NULL: nobody has more than `more_than`.
+// Has somebody seen some of it, or come back for it? Then it is not told to ask anew.
+static bool has_begun(const or_csession_t *session)
+{
+    return or_csession_written(session) > 0 || session->stats.resumes > 0;
+}
+
+// The latest request of the owner with the most that wait, of those that can be told to come back; NULL: nobody has
+// more than `more_than`.
 static or_csession_t *last_of_longest(const or_coordinator_t *c, uint32_t more_than)
 {
     or_csession_t *last = NULL;
     uint32_t longest = more_than;
     for (uint32_t i = 0; i < c->places; i++) {
         or_csession_t *session = c->sessions[i];
-        if (session == NULL || session->phase != OR_PHASE_WAITING) {
+        if (session == NULL || session->phase != OR_PHASE_WAITING || has_begun(session)) {
             continue;
         }
         uint32_t waiting = owner_of(c, session)->waiting;
@@ -102,8 +122,8 @@ static uint32_t say_busy(const or_coordinator_t *c, uint32_t before, char *why, 
 bool or_waiting_admit(or_coordinator_t *c, const char *owner, bool plain, uint32_t *retry_ms,
                       char *why, size_t capacity)
 {
-    const or_owner_count_t all = count_owners(c);
-    const or_owner_count_t *own = find_owner(c, owner, or_owner_hash(owner));
+    const or_owner_count_t all = or_waiting_count_owners(c);
+    const or_owner_count_t *own = or_waiting_owner(c, owner);
     if (all.waiting < c->config.waiting_max || (all_there(c, plain) && has_room(c, &all, own))) {
         return true;
     }
@@ -122,6 +142,19 @@ bool or_waiting_admit(or_coordinator_t *c, const char *owner, bool plain, uint32
 
 // ---- beginning ----
 
+bool or_waiting_fits(const or_coordinator_t *c, uint64_t tokens, bool least, char *why,
+                     size_t capacity)
+{
+    if (c->verifier == NULL || tokens < c->verifier->context_max) {
+        return true;
+    }
+    snprintf(why, capacity,
+             "the prompt has %s%" PRIu64 " tokens and the context holds %u: shorten it or start "
+             "the verifier with a larger -c",
+             least ? "at least " : "", tokens, c->verifier->context_max);
+    return false;
+}
+
 static or_status_t check_beginning(or_coordinator_t *c, or_csession_t *session)
 {
     char why[sizeof session->error];
@@ -130,12 +163,21 @@ static or_status_t check_beginning(or_coordinator_t *c, or_csession_t *session)
         or_csession_fail(session, OR_WIRE_REFUSED, "%s", why);
         return OR_ERR_MISMATCH;
     }
-    if (session->log.length >= c->verifier->context_max) {
-        or_csession_fail(
-            session, OR_WIRE_CONTEXT,
-            "the prompt has %u tokens and the context holds %u: shorten it or start the "
-            "verifier with a larger -c",
-            session->log.length, c->verifier->context_max);
+    bool resumed = session->arith_id[0] != '\0';
+    if (resumed && strcmp(session->arith_id, c->verifier->arith_id) != 0) {
+        or_csession_fail(session, OR_WIRE_FAILED,
+                         "the verifier has other arithmetic (%s) than the one that began the text "
+                         "(%s): ask again",
+                         c->verifier->arith_id, session->arith_id);
+        return OR_ERR_MISMATCH;
+    }
+    if (resumed &&
+        session->log.length >= c->verifier->context_max) { // the last coordinator saw no more of it
+        session->finish = OR_FINISH_LENGTH;
+        return or_completion_finish(&session->text) == OR_OK ? OR_ERR_FULL : OR_ERR_NO_MEMORY;
+    }
+    if (!or_waiting_fits(c, session->log.length, false, why, sizeof why)) {
+        or_csession_fail(session, OR_WIRE_CONTEXT, "%s", why);
         return OR_ERR_FULL;
     }
     return OR_OK;
@@ -151,7 +193,7 @@ void or_waiting_begin(or_coordinator_t *c, or_csession_t *session)
         or_round_finish(c, session);
         return;
     }
-    const or_owner_count_t all = count_owners(c);
+    const or_owner_count_t all = or_waiting_count_owners(c);
     if (!or_waiting_all_there(c, session) || !has_room(c, &all, owner_of(c, session))) {
         return;
     }
@@ -166,7 +208,7 @@ void or_waiting_begin(or_coordinator_t *c, or_csession_t *session)
 // NULL if there is none.
 static or_csession_t *next_waiting(const or_coordinator_t *c)
 {
-    const or_owner_count_t all = count_owners(c);
+    const or_owner_count_t all = or_waiting_count_owners(c);
     or_csession_t *next = NULL;
     uint32_t fewest = 0;
     for (uint32_t i = 0; i < c->places; i++) {
@@ -195,5 +237,45 @@ void or_waiting_begin_all(or_coordinator_t *c)
     while (next != NULL) {
         or_waiting_begin(c, next); // it has what it needs: it begins or fails, but waits no more
         next = next_waiting(c);
+    }
+}
+
+// ---- told ----
+
+// Requests that came before this one and wait, too.
+static uint32_t count_before(const or_coordinator_t *c, const or_csession_t *session)
+{
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < c->places; i++) {
+        const or_csession_t *other = c->sessions[i];
+        before += other != NULL && other != session && other->phase == OR_PHASE_WAITING &&
+                  other->started_ns <= session->started_ns;
+    }
+    return before;
+}
+
+void or_waiting_why(const or_coordinator_t *c, const or_csession_t *session, char *why,
+                    size_t capacity)
+{
+    why[0] = '\0';
+    if (session->phase != OR_PHASE_WAITING) {
+        return;
+    }
+    if (!or_waiting_all_there(c, session)) {
+        snprintf(why, capacity, "no %s is connected yet: waiting up to %u s",
+                 c->verifier == NULL ? "verifier" : "drafter",
+                 (unsigned)(c->config.verifier_timeout_ms / 1000));
+        return;
+    }
+    const or_owner_count_t all = or_waiting_count_owners(c);
+    if (has_room(c, &all, owner_of(c, session))) {
+        return; // it is about to begin
+    }
+    uint32_t before = count_before(c, session);
+    if (before == 0) {
+        snprintf(why, capacity, "every place is taken: this request is the next");
+    } else {
+        snprintf(why, capacity, "every place is taken, and %u request%s before this one", before,
+                 before == 1 ? " waits" : "s wait");
     }
 }

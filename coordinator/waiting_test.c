@@ -197,7 +197,7 @@ static void what_nobody_wants_is_freed_at_once(void **state)
     assert_int_equal(w->stats.waiting, 0);
 }
 
-static void a_client_that_is_gone_is_forgotten_waiting_or_not(void **state)
+static void a_client_that_is_gone_holds_no_place_waiting_or_not(void **state)
 {
     world_t *w = *state;
     edge_t b = {0};
@@ -209,7 +209,7 @@ static void a_client_that_is_gone_is_forgotten_waiting_or_not(void **state)
     assert_int_equal(w->verifier_opens, 2);
     leave(&b);
     run(w, 11000); // a silence
-    assert_int_equal(ask_stats(w)->cancelled, 2);
+    assert_int_equal(ask_stats(w)->parked, 2);
     assert_int_equal(w->verifier_opens, 2);
     assert_int_equal(w->verifier_cancels, 1);
     assert_int_equal(w->stats.waiting, 0);
@@ -308,12 +308,13 @@ static void who_decodes_plainly_for_lack_of_a_place_is_told(void **state)
     assert_non_null(strstr(w->note, "as many sessions as it takes"));
 }
 
-// An end that its client may have missed is kept from others' requests for a while, not from its own.
+// An end that its client may have missed is kept from other clients of its owner for a while, not from its own.
 static void an_end_is_kept_until_its_client_can_have_asked_for_it(void **state)
 {
     world_t *w = *state;
     edge_t b = {0};
-    join_owners(w, &b);
+    join_usual(w);
+    join_beside(w, &b, (or_hello_t){.role = OR_ROLE_CLIENT});
     for (uint64_t id = 1; id <= 9; id++) { // seven places
         ask_plain(w, &w->client, id, 1);
         assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
@@ -333,6 +334,99 @@ static void an_end_is_kept_until_its_client_can_have_asked_for_it(void **state)
     assert_int_equal(w->end.request, 21);
     assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
     leave(&b);
+}
+
+static void resume_request(world_t *w, uint64_t id)
+{
+    const or_message_t resume = {.type = OR_MSG_RESUME, .body.resume = {.request = id}};
+    assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &resume), OR_OK);
+    run(w, 2);
+    assert_int_equal(w->end.request, id);
+}
+
+// Not for other owners: of the one that keeps most the oldest goes.
+static void an_owner_that_keeps_many_ends_makes_room(void **state)
+{
+    world_t *w = *state;
+    edge_t b = {0};
+    join_owners(w, &b);
+    for (uint64_t id = 1; id <= 7; id++) { // all places
+        ask_plain(w, &w->client, id, 1);
+    }
+    for (uint64_t id = 20; id <= 22; id++) { // the later ones take its own ends' place
+        ask_plain(w, &b, id, 1);
+        hear_as_client(w, &b);
+        assert_int_equal(w->end.request, id);
+        assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    }
+    resume_request(w, 1);
+    assert_int_equal(w->end.error_code, OR_WIRE_UNKNOWN_SESSION);
+    resume_request(w, 2);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    leave(&b);
+}
+
+// The context of the test's verifier is 64.
+static void ask_at_length(world_t *w, uint64_t id, uint32_t count, const char *text)
+{
+    static const uint32_t prompt[100];
+    or_generate_request_t request = usual_request(1);
+    request.plain = true;
+    request.request = id;
+    request.prompt_tokens = prompt;
+    request.prompt_token_count = count;
+    request.prompt = (const uint8_t *)text;
+    request.prompt_bytes = text != NULL ? (uint32_t)strlen(text) : 0;
+    ask_through(&w->client, request);
+    run(w, 2);
+}
+
+// Prompts that cannot fit are refused at once, those that are far too long before they are cut into tokens, and
+// nothing is kept for them.
+static void what_cannot_fit_costs_nobody_a_place(void **state)
+{
+    static char text[20001];
+    world_t *w = *state;
+    memset(text, 'x', sizeof text - 1);
+    join_usual(w);
+    for (uint64_t id = 1; id <= 20; id++) {
+        ask_at_length(w, id, 64, NULL);
+        assert_int_equal(w->end.request, id);
+        assert_int_equal(w->end.error_code, OR_WIRE_CONTEXT);
+        assert_int_equal(w->end_session.value, 0);
+    }
+    assert_non_null(strstr(w->error, "the prompt has 64 tokens and the context holds 64"));
+    ask_at_length(w, 30, 0, text);
+    assert_int_equal(w->end.error_code, OR_WIRE_CONTEXT);
+    assert_non_null(strstr(w->error, "at least"));
+    text[200] = '\0'; // in reach of the longest tokens
+    ask_at_length(w, 31, 0, text);
+    assert_int_equal(w->end.error_code, OR_WIRE_CONTEXT);
+    assert_null(strstr(w->error, "at least"));
+    text[20] = '\0';
+    ask_at_length(w, 32, 0, text);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    ask_at_length(w, 33, 63, NULL);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_int_equal(ask_stats(w)->started, 2);
+}
+
+// That it cannot is found out when the verifier comes: it is told, and gone.
+static void what_failed_before_its_first_word_is_not_kept(void **state)
+{
+    world_t *w = *state;
+    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT});
+    run(w, 5);
+    ask_at_length(w, 1, 90, NULL);
+    join(w, &w->verifier,
+         (or_hello_t){.role = OR_ROLE_VERIFIER,
+                      .vocab_hash = or_vocab_hash(w->vocab),
+                      .model_hash = TARGET});
+    run(w, 5);
+    assert_int_equal(w->end.request, 1);
+    assert_int_equal(w->end.error_code, OR_WIRE_CONTEXT);
+    resume_request(w, 1);
+    assert_int_equal(w->end.error_code, OR_WIRE_UNKNOWN_SESSION);
 }
 
 // What its own client does not need any more makes room at once.
@@ -432,12 +526,15 @@ int main(void)
                                         world_teardown),
         NARROW(a_verifier_without_a_place_is_asked_again_in_time),
         NARROW(what_nobody_wants_is_freed_at_once),
-        NARROW(a_client_that_is_gone_is_forgotten_waiting_or_not),
+        NARROW(a_client_that_is_gone_holds_no_place_waiting_or_not),
         NARROW(a_new_verifier_gets_all_that_is_live),
         NARROW(a_drafter_serves_its_owner_alone),
         NARROW(a_drafter_gets_no_more_sessions_than_it_said),
         NARROW(who_decodes_plainly_for_lack_of_a_place_is_told),
         NARROW(an_end_is_kept_until_its_client_can_have_asked_for_it),
+        NARROW(an_owner_that_keeps_many_ends_makes_room),
+        NARROW(what_cannot_fit_costs_nobody_a_place),
+        NARROW(what_failed_before_its_first_word_is_not_kept),
         NARROW(an_end_that_arrived_makes_room),
         NARROW(a_flood_of_requests_is_told_to_come_back),
         NARROW(a_name_that_is_too_long_is_refused),

@@ -24,10 +24,13 @@
 #define EXIT_USAGE 2
 #define STATS_MS 1000
 #define RANK_TIMEOUT_S 120
+#define STEP_DELAY_MAX_MS 60000u
 
 typedef struct {
     char *model;
     char *connect;
+    or_key_options_t keys;
+    bool padding;
     char *log_level;
     uint32_t threads;
     uint32_t stages;
@@ -40,6 +43,7 @@ typedef struct {
     uint32_t batch;
     bool prefix_sharing;
     uint32_t stats_ms;
+    uint32_t step_delay_ms;
     char *ready_file;
 } config_t;
 
@@ -54,6 +58,9 @@ static const or_option_t table[] = {
     {"model", "m", OR_OPTION_STRING, offsetof(config_t, model), "FILE", "target model (GGUF)"},
     {"connect", NULL, OR_OPTION_STRING, offsetof(config_t, connect), "ENDPOINT",
      "the coordinator, e.g. tcp://127.0.0.1:5577"},
+    OR_KEY_OPTIONS(config_t, keys),
+    {"padding", NULL, OR_OPTION_FLAG, offsetof(config_t, padding), NULL,
+     "messages of an encrypted connection have one of a few sizes, so that sizes tell nothing"},
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
      "threads of a rank; 0: the host's cores shared among the ranks there"},
     {"pp", NULL, OR_OPTION_UINT32, offsetof(config_t, stages), "N",
@@ -81,6 +88,8 @@ static const or_option_t table[] = {
      "texts of one owner that begin alike share keys and values"},
     {"stats-interval", NULL, OR_OPTION_UINT32, offsetof(config_t, stats_ms), "MS",
      "how often the coordinator is told how busy it is; 0: never"},
+    {"step-delay-ms", NULL, OR_OPTION_UINT32, offsetof(config_t, step_delay_ms), "MS",
+     "for laboratories: every forward pass takes so much longer"},
     {"ready-file", NULL, OR_OPTION_STRING, offsetof(config_t, ready_file), "PATH",
      "a file that is there while the coordinator's welcome lasts"},
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
@@ -139,11 +148,13 @@ static or_status_t serve(const config_t *config, or_readiness_t *readiness,
                                         .sessions_max = config->sessions_max,
                                         .batch_rows = config->batch,
                                         .stats_ms = config->stats_ms,
+                                        .step_delay_us = config->step_delay_ms * 1000,
                                         .no_prefix_sharing = !config->prefix_sharing};
     log_memory(process->model);
     or_hello_t hello = or_verifier_hello(&shape, process->gguf, process->model, process->vocab);
     or_status_t status = or_edge_process_greet(process, &hello);
     if (status == OR_OK) {
+        or_link_set_padding(process->link, config->padding);
         status = or_verifier_create(&shape, process->model, process->vocab, process->link,
                                     or_clock_monotonic(), &verifier);
     }
@@ -161,7 +172,8 @@ static or_status_t lead(const config_t *config, const or_model_options_t *option
     or_edge_process_t process;
     or_readiness_t readiness;
     or_readiness_init(&readiness, config->ready_file);
-    or_status_t status = or_edge_process_open(config->model, options, config->connect, &process);
+    or_status_t status =
+        or_edge_process_open(config->model, options, config->connect, &config->keys, &process);
     *alone = process.model == NULL && status != OR_ERR_MISMATCH;
     if (status == OR_OK) {
         status = serve(config, &readiness, &process);
@@ -217,6 +229,10 @@ static or_status_t check(const config_t *config, or_model_options_t *options)
     }
     if (config->sessions_max == 0 || config->batch == 0) {
         return or_fail(OR_ERR_INVALID, "--sessions-max and --batch-size are at least 1");
+    }
+    if (config->step_delay_ms > STEP_DELAY_MAX_MS) {
+        return or_fail(OR_ERR_INVALID, "--step-delay-ms: %" PRIu32 " is over %u",
+                       config->step_delay_ms, STEP_DELAY_MAX_MS);
     }
     if (config->context == 1) {
         return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
@@ -308,7 +324,8 @@ static int run_job(const config_t *config, or_model_options_t *options, or_log_l
 
 static int run(int argc, char **argv)
 {
-    config_t config = {.stages = 1,
+    config_t config = {.padding = true,
+                       .stages = 1,
                        .rank_timeout_s = RANK_TIMEOUT_S,
                        .cache_type_k = (char *)"f32",
                        .cache_type_v = (char *)"f32",

@@ -173,11 +173,10 @@ static void fail_all(or_verifier_t *verifier)
     }
 }
 
-static void run(or_verifier_t *verifier)
+static void run(or_verifier_t *verifier, int64_t began_ns)
 {
     or_batch_t *batch = &verifier->batch;
     or_stats_t *stats = &verifier->stats;
-    int64_t started = or_clock_now(verifier->clock);
     int64_t head_before = or_judge_head_ns(verifier->judge);
     or_status_t status = or_batch_run(batch, verifier->model);
     if (status != OR_OK) {
@@ -186,7 +185,7 @@ static void run(or_verifier_t *verifier)
         }
         return;
     }
-    int64_t pass_ns = or_clock_now(verifier->clock) - started;
+    int64_t pass_ns = or_clock_now(verifier->clock) - began_ns;
     stats->passes++;
     stats->batched += batch->part_count;
     stats->prefill_rows += batch->prefix_rows;
@@ -211,12 +210,45 @@ static bool resume(or_verifier_t *verifier)
     return any;
 }
 
+static bool has_work(const or_verifier_t *verifier)
+{
+    for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
+        const or_vsession_t *session = &verifier->sessions[i];
+        if (session->id.value != 0 && or_vsession_has_work(session)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// A step begins when there is work, and its pass is composed when a slow target would be done with it: what
+// comes meanwhile joins it. *due_ns is no later than that.
+static bool step_is_over(or_verifier_t *verifier, int64_t *due_ns)
+{
+    int64_t now = or_clock_now(verifier->clock);
+    if (verifier->step_began_ns == 0) {
+        verifier->step_began_ns = now;
+    }
+    int64_t over_ns = verifier->step_began_ns + verifier->config.step_delay_us * INT64_C(1000);
+    *due_ns = over_ns < *due_ns ? over_ns : *due_ns;
+    return now >= over_ns;
+}
+
 bool or_verifier_work(or_verifier_t *verifier, int64_t *due_ns)
 {
     bool resumed = resume(verifier);
+    if (!has_work(verifier)) {
+        verifier->step_began_ns = 0;
+        return resumed;
+    }
+    if (!step_is_over(verifier, due_ns)) {
+        return resumed;
+    }
+    int64_t began_ns = verifier->step_began_ns;
+    verifier->step_began_ns = 0;
     compose(verifier);
     if (or_batch_rows(&verifier->batch) > 0) {
-        run(verifier);
+        run(verifier, began_ns);
         return true;
     }
     if (!resumed && oldest_hungry(verifier) != NULL) {

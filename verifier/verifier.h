@@ -30,6 +30,8 @@ typedef struct {
     uint32_t batch_rows;   // rows a pass, of all sessions together; 0: what the model takes
     uint32_t stats_ms;     // how often Stats are sent; 0: never
     bool no_prefix_sharing;
+    // A pass is not begun before work has waited for so long: a slow target, for laboratories.
+    uint32_t step_delay_us;
 } or_verifier_config_t;
 
 or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_gguf_t *gguf,

@@ -21,8 +21,9 @@ struct or_verifier {
     or_scheduler_t *scheduler; // of the sessions by place
     or_texts_t *texts;
     or_batch_t batch;
-    uint64_t opened; // sessions so far
-    uint64_t pass;   // the number of the one being composed or run
+    uint64_t opened;       // sessions so far
+    uint64_t pass;         // the number of the one being composed or run
+    int64_t step_began_ns; // when work came for the next pass; 0: none waits
     or_stats_t stats;
     int64_t stats_due_ns; // 0: not welcomed yet
     char broken[512];     // or_verifier_broken; "": it is not

@@ -242,6 +242,55 @@ static void more_sessions_than_places_replace_the_oldest_idle_one(void **state)
     expect_error(b, OR_WIRE_UNKNOWN_SESSION);
 }
 
+// Session 8, with a text of its own.
+static void open_second(bench_t *b)
+{
+    static const uint32_t other_prompt[PROMPT] = {1, 1112, 458};
+    or_message_t tree = tree_of(1, two, chain, 2);
+    const or_message_t open = {
+        .type = OR_MSG_OPEN_SESSION, .session = {8}, .body.open_session = usual_terms()};
+    const or_message_t prefix = {.type = OR_MSG_PREFIX,
+                                 .session = {8},
+                                 .body.prefix = {.tokens = other_prompt,
+                                                 .count = PROMPT,
+                                                 .hash = or_prefix_hash(0, other_prompt, PROMPT),
+                                                 .round = 1}};
+    tree.session.value = 8;
+    tree.body.draft_tree.base_hash = prefix.body.prefix.hash;
+    say(b, open);
+    say(b, prefix);
+    say(b, tree);
+}
+
+static void expect_verdict(bench_t *b, uint64_t session, uint32_t forward_ms)
+{
+    or_message_t message;
+    assert_int_equal(hear(b, &message), OR_MSG_VERDICT);
+    assert_int_equal(message.session.value, session);
+    assert_int_equal(message.body.verdict.forward_us, forward_ms * 1000);
+    or_message_fini(&message);
+}
+
+// The pass is begun by the prompt, and what comes while it lasts is in it; the next one lasts as long.
+static void a_slow_target_answers_in_its_time_and_takes_along_what_came(void **state)
+{
+    bench_t *b = *state;
+    greet_and_open(b, usual_terms());
+    int64_t began_ns = b->clock.now_ns;
+    expect_silence(b);
+    assert_int_equal(or_verifier_turn(b->verifier), began_ns + BENCH_STEP_MS * OR_NS_PER_MS);
+    b->clock.now_ns += 30 * OR_NS_PER_MS;
+    say(b, tree_of(1, two, chain, 2));
+    open_second(b);
+    expect_silence(b);
+    b->clock.now_ns = began_ns + BENCH_STEP_MS * OR_NS_PER_MS - 1;
+    expect_silence(b);
+    b->clock.now_ns++;
+    expect_verdict(b, 7, BENCH_STEP_MS);
+    expect_verdict(b, 8, BENCH_STEP_MS);
+    expect_silence(b);
+}
+
 static void a_refusal_ends_the_process(void **state)
 {
     bench_t *b = *state;
@@ -269,6 +318,8 @@ int main(void)
         TEST(bad_terms_are_refused_with_the_reason),
         TEST(more_sessions_than_places_replace_the_oldest_idle_one),
         TEST(a_refusal_ends_the_process),
+        cmocka_unit_test_setup_teardown(a_slow_target_answers_in_its_time_and_takes_along_what_came,
+                                        bench_setup_slow, bench_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,12 +7,14 @@ const uint32_t prompt[PROMPT] = {1, 458, 1112};
 
 static const or_verifier_config_t shape = {.nodes_max = 32, .sessions_max = 2};
 
-static int set_up(void **state, uint32_t pages_max)
+static int set_up(void **state, uint32_t pages_max, uint32_t step_delay_us)
 {
     bench_t *b = calloc(1, sizeof *b);
     const or_model_options_t options = {
         .threads = 1, .context_max = BENCH_CONTEXT, .pages_max = pages_max};
     const or_network_faults_t none = {0};
+    or_verifier_config_t config = shape;
+    config.step_delay_us = step_delay_us;
     assert_int_equal(or_gguf_open(test_model("tales-1m-f16.gguf"), &b->gguf), OR_OK);
     assert_int_equal(or_vocab_load(b->gguf, &b->vocab), OR_OK);
     assert_int_equal(or_model_load(b->gguf, &options, &b->model), OR_OK);
@@ -24,7 +26,7 @@ static int set_up(void **state, uint32_t pages_max)
     assert_int_equal(or_link_create(b->hub_channel, &b->clock.clock, NULL, 1000, &b->hub), OR_OK);
     assert_int_equal(or_link_create(b->channel, &b->clock.clock, &hello, 1000, &b->link), OR_OK);
     assert_int_equal(
-        or_verifier_create(&shape, b->model, b->vocab, b->link, &b->clock.clock, &b->verifier),
+        or_verifier_create(&config, b->model, b->vocab, b->link, &b->clock.clock, &b->verifier),
         OR_OK);
     *state = b;
     return 0;
@@ -32,12 +34,17 @@ static int set_up(void **state, uint32_t pages_max)
 
 int bench_setup(void **state)
 {
-    return set_up(state, 0);
+    return set_up(state, 0, 0);
 }
 
 int bench_setup_scarce(void **state)
 {
-    return set_up(state, BENCH_CONTEXT / OR_KV_PAGE);
+    return set_up(state, BENCH_CONTEXT / OR_KV_PAGE, 0);
+}
+
+int bench_setup_slow(void **state)
+{
+    return set_up(state, 0, BENCH_STEP_MS * 1000);
 }
 
 int bench_teardown(void **state)

@@ -8,6 +8,7 @@
 #include "verifier/verifier.h"
 
 #define BENCH_CONTEXT 64
+#define BENCH_STEP_MS 40
 #define PROMPT 3
 
 typedef struct {
@@ -27,6 +28,7 @@ extern const uint32_t prompt[PROMPT];
 // For cmocka: *state is a bench_t.
 int bench_setup(void **state);
 int bench_setup_scarce(void **state); // pages for one session's context only
+int bench_setup_slow(void **state);   // a pass takes BENCH_STEP_MS
 int bench_teardown(void **state);
 
 // Run until the verifier says something other than a greeting or KvEvicted; OR_MSG_HEARTBEAT stands

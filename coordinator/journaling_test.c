@@ -1,0 +1,401 @@
+// Goal: with a journal a text outlives its coordinator, whatever becomes of it: the next one gives the rest to who
+// asked for it, each token once, also an end that was missed; and says so where it cannot.
+// Method: the real coordinator, destroyed in the middle of it all, and another with the same journal.
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "coordinator/parking_test_support.h"
+
+static char journal_path[64];
+
+static void open_journal(world_t *w)
+{
+    assert_int_equal(or_journal_open(journal_path, 0, RESUME_MS / 1000, &w->config.journal), OR_OK);
+}
+
+static int set_up(void **state)
+{
+    int failed = parking_setup(state);
+    world_t *w = *state;
+    snprintf(journal_path, sizeof journal_path, "/tmp/parking-test-%d", (int)getpid());
+    unlink(journal_path);
+    or_coordinator_destroy(&w->coordinator);
+    open_journal(w);
+    assert_int_equal(
+        or_coordinator_create(&w->config, w->vocab, w->hub, &w->clock.clock, &w->coordinator),
+        OR_OK);
+    return failed;
+}
+
+static int tear_down(void **state)
+{
+    world_t *w = *state;
+    or_journal_t *journal = w->config.journal;
+    int failed = world_teardown(state);
+    or_journal_close(&journal);
+    unlink(journal_path);
+    return failed;
+}
+
+// The coordinator that there is dies; the next one has what is in the journal.
+static void restart(world_t *w, client_t *client)
+{
+    or_coordinator_destroy(&w->coordinator);
+    or_link_destroy(&w->hub);
+    or_channel_destroy(&w->hub_channel);
+    or_journal_close(&w->config.journal);
+    open_journal(w);
+    assert_int_equal(or_network_hub(w->network, &w->hub_channel), OR_OK);
+    assert_int_equal(or_link_create(w->hub_channel, &w->clock.clock, NULL, 1000, &w->hub), OR_OK);
+    assert_int_equal(
+        or_coordinator_create(&w->config, w->vocab, w->hub, &w->clock.clock, &w->coordinator),
+        OR_OK);
+    run_hearing(w, client, 2100); // everybody greets it
+}
+
+static void a_coordinator_that_died_goes_on(void **state)
+{
+    world_t *w = *state;
+    client_t client = {0}, waiting = {0};
+    or_journal_entry_t entry;
+    uint64_t number;
+    join_target(w);
+    enter(w, &client, "a");
+    enter(w, &waiting, "b");
+    ask_for_a_part(w, &client, 1);
+    assert_int_equal(
+        or_journal_find(w->config.journal, client.token, sizeof client.token, &entry, &number),
+        OR_OK);
+    assert_true(entry.count >= client.count); // on disk before it is told
+    ask_for(w, &waiting, 2, WANTED);
+    uint32_t before = entry.count;
+    restart(w, &client);
+    run_hearing(w, &waiting, 2100);
+    resume(w, &waiting, &client); // another owner's
+    assert_unknown(&waiting);
+    assert_int_equal(ask_stats(w)->refused, 1);
+    w->slow = false;
+    resume(w, &client, &client);
+    run_hearing(w, &client, 50);
+    assert_whole(&client);
+    assert_int_equal(client.resumed_tokens, before); // its figures are of the rest
+    assert_int_equal(or_journal_count(w->config.journal), 2);
+    send_cancel(w, &client, client.session);
+    assert_int_equal(or_journal_count(w->config.journal), 1);
+    leave(&client.edge);
+    leave(&waiting.edge);
+}
+
+static void what_had_not_begun_begins_with_the_next(void **state)
+{
+    world_t *w = *state;
+    client_t client = {0};
+    join_target(w);
+    w->slow = true;
+    enter(w, &client, "a");
+    ask_for(w, &client, 1, WANTED);
+    restart(w, &client);
+    w->slow = false;
+    resume(w, &client, &client);
+    run_hearing(w, &client, 50);
+    assert_whole(&client);
+    leave(&client.edge);
+}
+
+// Coordinator after coordinator, each of which writes a little.
+static void many_coordinators_write_one_text(void **state)
+{
+    world_t *w = *state;
+    client_t client = {0};
+    join_target(w);
+    enter(w, &client, "a");
+    ask_for_a_part(w, &client, 1);
+    for (int i = 0; i < 6 && client.finish == OR_FINISH_NONE; i++) {
+        uint32_t before = client.count;
+        restart(w, &client);
+        w->slow = false;
+        resume(w, &client, &client);
+        w->slow = true;
+        run_hearing(w, &client, 3);
+        assert_true(client.count > before);
+    }
+    w->slow = false;
+    run_hearing(w, &client, 11000);
+    assert_whole(&client);
+    leave(&client.edge);
+}
+
+static void an_end_outlives_its_coordinator(void **state)
+{
+    world_t *w = *state;
+    client_t client = {0}, before;
+    join_target(w);
+    enter(w, &client, "a");
+    ask_for_a_part(w, &client, 1);
+    before = client;
+    w->slow = false;
+    run(w, 11000); // nobody listens any more
+    restart(w, &client);
+    resume(w, &client, &before);
+    run_hearing(w, &client, 5);
+    assert_whole(&client);
+    leave(&client.edge);
+}
+
+static void what_the_disk_lost_is_said(void **state)
+{
+    world_t *w = *state;
+    client_t client = {0}, more;
+    join_target(w);
+    enter(w, &client, "a");
+    ask_for_a_part(w, &client, 1);
+    restart(w, &client);
+    more = client;
+    more.count += 20;
+    resume(w, &client, &more);
+    assert_unknown(&client);
+    assert_non_null(strstr(client.error, "less of the text"));
+    leave(&client.edge);
+}
+
+static void ask_by_rule(world_t *w, client_t *client, uint32_t rule)
+{
+    or_generate_request_t request = usual_request(WANTED);
+    request.plain = true;
+    request.accept_rule = rule;
+    request.request = client->request = 1;
+    ask_through(&client->edge, request);
+    run_hearing(w, client, 1);
+}
+
+// A few more words, and then none.
+static void write_on(world_t *w, client_t *client)
+{
+    uint32_t before = client->count;
+    w->slow = false;
+    while (client->count < before + 3) {
+        run_hearing(w, client, 1);
+    }
+    w->slow = true;
+    run_hearing(w, client, 3);
+    assert_in_range(client->count, before + 3, WANTED - 1);
+}
+
+// The disk is full in the middle of a text, and its coordinator dies: its client has more than is left.
+static void lose_a_part(world_t *w, client_t *client, uint32_t rule)
+{
+    struct rlimit old;
+    join(w, &w->verifier,
+         (or_hello_t){.role = OR_ROLE_VERIFIER,
+                      .vocab_hash = or_vocab_hash(w->vocab),
+                      .model_hash = TARGET,
+                      .arith_id = "canonical"});
+    enter(w, client, "a");
+    ask_by_rule(w, client, rule);
+    write_on(w, client);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    const struct rlimit none = {.rlim_cur = 1, .rlim_max = old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    write_on(w, client);
+    restart(w, client);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+}
+
+// What seed and prefix give again is written again, and no word of it is told twice.
+static void what_the_disk_lost_is_written_again(void **state)
+{
+    static const uint32_t rules[] = {OR_ACCEPT_COUPLED, OR_ACCEPT_GREEDY};
+    world_t *w = *state;
+    for (uint32_t i = 0; i < 2; i++) {
+        client_t client = {0};
+        lose_a_part(w, &client, rules[i]);
+        w->slow = false;
+        resume(w, &client, &client);
+        run_hearing(w, &client, 50);
+        assert_whole(&client);
+        send_cancel(w, &client, client.session);
+        leave(&client.edge);
+        leave(&w->verifier);
+    }
+}
+
+// The naive rule draws anew: what its client has would not fit.
+static void what_would_be_another_text_is_not(void **state)
+{
+    world_t *w = *state;
+    client_t client = {0};
+    lose_a_part(w, &client, OR_ACCEPT_NAIVE);
+    resume(w, &client, &client);
+    assert_unknown(&client);
+    assert_non_null(strstr(client.error, "less of the text"));
+    leave(&client.edge);
+}
+
+// After a restart all come back at once: those for whom there is neither a place nor room in the queue are told when
+// to try again, and lose nothing.
+static void not_more_come_back_than_there_is_room_for(void **state)
+{
+    world_t *w = *state;
+    client_t clients[2] = {0};
+    join_target(w);
+    for (uint32_t i = 0; i < 2; i++) {
+        enter(w, &clients[i], "a");
+        ask_for_a_part(w, &clients[i], 1 + i);
+    }
+    w->config.sessions_max = 1;
+    w->config.waiting_max = 0;
+    restart(w, &clients[0]);
+    run_hearing(w, &clients[1], 2100);
+    resume(w, &clients[0], &clients[0]);
+    for (uint32_t i = 0; i < 3; i++) {
+        resume(w, &clients[1], &clients[1]);
+        assert_int_equal(clients[1].finish, OR_FINISH_ERROR);
+        assert_int_equal(clients[1].error_code, OR_WIRE_BUSY);
+    }
+    assert_int_equal(ask_stats(w)->parked, 0);
+    w->slow = false;
+    run_hearing(w, &clients[0], 11000);
+    run_hearing(w, &clients[1], 2100);
+    assert_whole(&clients[0]);
+    resume(w, &clients[1], &clients[1]);
+    run_hearing(w, &clients[1], 50);
+    assert_whole(&clients[1]);
+    leave(&clients[0].edge);
+    leave(&clients[1].edge);
+}
+
+static void another_target_does_not_write_on(void **state)
+{
+    world_t *w = *state;
+    client_t client = {0};
+    join_target(w);
+    enter(w, &client, "a");
+    ask_for_a_part(w, &client, 1);
+    w->config.model_hash = TARGET + 1;
+    restart(w, &client);
+    resume(w, &client, &client);
+    assert_unknown(&client);
+    leave(&client.edge);
+}
+
+static void other_arithmetic_does_not_write_on(void **state)
+{
+    world_t *w = *state;
+    client_t client = {0};
+    const or_hello_t verifier = {.role = OR_ROLE_VERIFIER,
+                                 .vocab_hash = or_vocab_hash(w->vocab),
+                                 .model_hash = TARGET,
+                                 .arith_id = "canonical"};
+    or_hello_t other = verifier;
+    other.arith_id = "fast";
+    join(w, &w->verifier, verifier);
+    enter(w, &client, "a");
+    ask_for_a_part(w, &client, 1);
+    leave(&w->verifier);
+    restart(w, &client);
+    join(w, &w->verifier, other);
+    run(w, 10);
+    resume(w, &client, &client);
+    run_hearing(w, &client, 10);
+    assert_int_equal(client.finish, OR_FINISH_ERROR);
+    assert_non_null(strstr(client.error, "other arithmetic (fast)"));
+    leave(&client.edge);
+}
+
+// A planned restart ends nothing that is in the journal.
+static void a_stop_in_order_ends_no_text(void **state)
+{
+    world_t *w = *state;
+    client_t client = {0};
+    join_target(w);
+    enter(w, &client, "a");
+    ask_for_a_part(w, &client, 1);
+    or_coordinator_shutdown(w->coordinator);
+    run_hearing(w, &client, 0);
+    restart(w, &client);
+    w->slow = false;
+    resume(w, &client, &client);
+    run_hearing(w, &client, 50);
+    assert_whole(&client);
+    leave(&client.edge);
+}
+
+// Everything that the coordinator sends passes here.
+static struct {
+    const or_channel_ops_t *ops; // the channel's own
+    or_journal_t *journal;
+    uint8_t token[OR_SESSION_TOKEN_BYTES]; // of the only text
+    uint32_t told;                         // tokens of it
+} watch;
+
+static void compare_with_journal(const or_generate_delta_t *delta)
+{
+    or_journal_entry_t entry;
+    uint64_t number;
+    if (delta->token_bytes > 0) {
+        memcpy(watch.token, delta->token, sizeof watch.token);
+    }
+    watch.told = delta->offset + delta->count;
+    assert_int_equal(
+        or_journal_find(watch.journal, watch.token, sizeof watch.token, &entry, &number), OR_OK);
+    assert_true(entry.count >= watch.told);
+}
+
+static or_status_t watched_send(or_channel_t *channel, or_peer_t to, const uint8_t *frame,
+                                size_t bytes)
+{
+    or_message_t message = {0};
+    assert_int_equal(or_message_decode(frame, bytes, &message), OR_OK);
+    if (message.type == OR_MSG_GENERATE_DELTA) {
+        compare_with_journal(&message.body.generate_delta);
+    }
+    or_message_fini(&message);
+    return watch.ops->send(channel, to, frame, bytes);
+}
+
+// What a client was told and the journal lacks would be written anew, and otherwise, after a crash between the two.
+static void every_token_is_in_the_journal_before_it_is_told(void **state)
+{
+    world_t *w = *state;
+    client_t client = {0};
+    watch.ops = w->hub_channel->ops;
+    watch.journal = w->config.journal;
+    watch.told = 0;
+    or_channel_ops_t watched = *watch.ops;
+    watched.send = watched_send;
+    w->hub_channel->ops = &watched;
+    join_target(w);
+    enter(w, &client, "a");
+    ask_for(w, &client, 1, WANTED);
+    run_hearing(w, &client, 50);
+    assert_whole(&client);
+    assert_int_equal(watch.told, WANTED);
+    w->hub_channel->ops = watch.ops;
+    leave(&client.edge);
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    test_log_init();
+    const struct CMUnitTest tests[] = {
+        TEST(a_coordinator_that_died_goes_on),
+        TEST(what_had_not_begun_begins_with_the_next),
+        TEST(many_coordinators_write_one_text),
+        TEST(an_end_outlives_its_coordinator),
+        TEST(what_the_disk_lost_is_said),
+        TEST(another_target_does_not_write_on),
+        TEST(other_arithmetic_does_not_write_on),
+        TEST(a_stop_in_order_ends_no_text),
+        TEST(every_token_is_in_the_journal_before_it_is_told),
+        TEST(what_the_disk_lost_is_written_again),
+        TEST(what_would_be_another_text_is_not),
+        TEST(not_more_come_back_than_there_is_room_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
