@@ -29,6 +29,10 @@ static void add_stats(or_generate_stats_t *sum, const or_generate_stats_t *more)
     sum->resyncs += more->resyncs;
     sum->first_token_us += more->first_token_us;
     sum->accept_us += more->accept_us;
+    sum->ahead_rounds += more->ahead_rounds;
+    sum->ahead_hits += more->ahead_hits;
+    sum->bridged_rounds += more->bridged_rounds;
+    sum->lookup_rounds += more->lookup_rounds;
     add_levels(sum->depth_offered, more->depth_offered);
     add_levels(sum->depth_accepted, more->depth_accepted);
     add_levels(sum->rank_offered, more->rank_offered);
@@ -189,6 +193,10 @@ or_bench_figures_t or_bench_figures(const or_bench_results_t *results, uint32_t 
         .block_efficiency = ratio(stats->completion_tokens, (double)stats->target_calls),
         .rate = rate(&sum),
         .wire_bytes = ratio((double)stats->wire_bytes, stats->completion_tokens),
+        .wire_accepted = ratio((double)stats->wire_bytes, (double)stats->accepted),
+        .ahead_hit = ratio((double)stats->ahead_hits, (double)stats->ahead_rounds),
+        .bridged_rounds = stats->bridged_rounds,
+        .lookup_rounds = stats->lookup_rounds,
     };
     // Without a draft model its size does not matter.
     figures.mbsu = stats->draft_passes == 0 ? figures.block_efficiency

@@ -53,6 +53,9 @@ typedef struct {
     double alpha[OR_BENCH_ALPHAS];
     double draft_us, elsewhere_us, verify_us, accept_us; // of a round
     double wire_bytes;                                   // per token
+    double wire_accepted;                                // the same per accepted guess
+    double ahead_hit;                                    // rounds whose guesses were there at once
+    uint64_t bridged_rounds, lookup_rounds;
     // Rate over plain decoding's, of each repeat by itself.
     double speedup_median, speedup_min, speedup_max;
 } or_bench_figures_t;

@@ -4,6 +4,7 @@
 
 #include "common/decode/law.h"
 #include "launch/bench_figures.h"
+#include "launch/draft_ahead.h"
 
 #define AT(field) offsetof(or_bench_config_t, field)
 #define LENIENCE_MAX 1e6F // these are the coordinator's bounds
@@ -22,6 +23,9 @@ static const or_option_t table[] = {
     {"connect", NULL, OR_OPTION_STRING, AT(connect), "ENDPOINT",
      "use the coordinator there instead of a local cluster; -m and -md then only tell the models' "
      "sizes"},
+    OR_KEY_OPTIONS(or_bench_config_t, keys),
+    {"padding", NULL, OR_OPTION_FLAG, AT(padding), NULL,
+     "messages of an encrypted connection have one of a few sizes, so that sizes tell nothing"},
     {"owner", NULL, OR_OPTION_STRING, AT(owner), "NAME", "whose requests these are"},
     {"ctx-size", "c", OR_OPTION_UINT32, AT(context), "N",
      "context in tokens; 0: what the model was made for"},
@@ -54,8 +58,13 @@ static const or_option_t table[] = {
     {"draft-depth", NULL, OR_OPTION_UINT32, AT(draft_depth), "N", "most guesses in a row"},
     {"draft-temp", NULL, OR_OPTION_FLOAT, AT(draft_temperature), "T",
      "the drafter's temperature; -1: as --temp, or 1 where that is 0"},
-    {"law-entries", NULL, OR_OPTION_UINT32, AT(law_entries), "K",
-     "tokens of a drafter's law that are drawn from and sent"},
+    {"law-entries", NULL, OR_OPTION_STRING, AT(law_entries), "LIST",
+     "tokens of a drafter's law that are drawn from and sent, as 8,16,32,64: rules that need laws "
+     "are run with each"},
+    {"draft-policy", NULL, OR_OPTION_STRING, AT(draft_policy), "NAME",
+     "fixed or auto, as for generate"},
+    {"draft-ahead", NULL, OR_OPTION_INT32, AT(draft_ahead), "N",
+     "rounds that a drafter works ahead, as for generate; pairs that cannot are run without"},
     {"draft-threshold", NULL, OR_OPTION_FLOAT, AT(draft_threshold), "P",
      "dyspec-t: keep guesses likelier to be reached than P; 0: what suits the number of nodes"},
     {"draft-calibrated", NULL, OR_OPTION_FLAG, AT(draft_calibrated), NULL,
@@ -111,13 +120,16 @@ const or_option_program_t or_bench_program = {
 or_bench_config_t or_bench_config_default(void)
 {
     return (or_bench_config_t){.target = or_target_options_default(),
+                               .padding = true,
                                .predict = 64,
                                .temperatures = (char *)"0,1",
                                .seed = 1,
                                .repeats = 3,
                                .nodes = (char *)"16",
                                .draft_depth = 16,
-                               .law_entries = OR_LAW_ENTRIES,
+                               .law_entries = (char *)"32",
+                               .draft_policy = (char *)"fixed",
+                               .draft_ahead = OR_DRAFT_AHEAD_USUAL,
                                .draft_temperature = -1.0F,
                                .vocab_map = (char *)"auto",
                                .log_level = (char *)"warn"};
@@ -184,14 +196,14 @@ static or_status_t check_numbers(const or_bench_config_t *config)
     if (config->draft_depth < 1) {
         return or_fail(OR_ERR_INVALID, "--draft-depth: at least 1 is needed");
     }
-    if (config->law_entries < 1 || config->law_entries > OR_LAW_ENTRIES_MAX) {
-        return or_fail(OR_ERR_INVALID, "--law-entries: %" PRIu32 " is not between 1 and %u",
-                       config->law_entries, OR_LAW_ENTRIES_MAX);
-    }
     if (config->context == 1) {
         return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
+    or_generate_request_t request;
     or_status_t status = or_target_options_check(&config->target, config->connect);
+    if (status == OR_OK) {
+        status = or_draft_ahead_parse(config->draft_policy, config->draft_ahead, &request);
+    }
     return status == OR_OK ? check_rule_numbers(config) : status;
 }
 

@@ -4,6 +4,7 @@
 #include "common/base/options.h"
 #include "launch/bench_plan.h"
 #include "launch/target_options.h"
+#include "proto/keys.h"
 
 typedef struct {
     char *model, *draft_model;
@@ -11,6 +12,8 @@ typedef struct {
     char *acceptance_file;
     char *connect;
     char *owner;
+    or_key_options_t keys;
+    bool padding;
     uint32_t context, threads, draft_threads;
     or_target_options_t target;
     char *prompts, *categories;
@@ -21,7 +24,10 @@ typedef struct {
     uint64_t seed;
     uint32_t repeats;
     char *methods, *nodes;
-    uint32_t draft_depth, law_entries;
+    uint32_t draft_depth;
+    char *law_entries; // "8,16"
+    char *draft_policy;
+    int32_t draft_ahead;     // OR_DRAFT_AHEAD_USUAL: not given
     float draft_temperature; // -1: not given
     bool draft_calibrated, allow_lossy;
     char *vocab_map;

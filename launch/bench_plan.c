@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/decode/law.h"
 #include "common/decode/sampler.h"
 #include "launch/bench_shapes.h"
 #include "launch/input.h"
@@ -13,6 +14,7 @@
 #define PAIRS_MAX 256u
 #define TEMPERATURES_MAX 16u
 #define BUDGETS_MAX 64u
+#define LAWS_MAX 8u
 #define USUAL_METHODS                                                                              \
     "coupled+coupled,chain+coupled,chain+sps,mcsd+multi-round,rsd-c+recursive,rsd-s+recursive"
 #define LENGTH_METHODS "chain+sps,mcsd+multi-round,rsd-c+recursive,rsd-s+recursive,coupled+coupled"
@@ -32,6 +34,8 @@ typedef struct {
     uint32_t temperature_count;
     uint32_t budgets[BUDGETS_MAX];
     uint32_t budget_count;
+    uint32_t laws[LAWS_MAX]; // entries of each
+    uint32_t law_count;
 } request_t;
 
 // ---- what is asked for ----
@@ -163,28 +167,42 @@ static or_status_t parse_temperatures(request_t *request)
     return status == OR_ERR_NOT_FOUND ? OR_OK : status;
 }
 
-static or_status_t parse_budgets(request_t *request)
+// A list of numbers from 1 to `most`.
+static or_status_t parse_numbers(const char *option, const char *list, uint32_t most,
+                                 uint32_t count_max, uint32_t *out, uint32_t *out_count)
 {
     int32_t *numbers;
     size_t count;
-    or_status_t status =
-        or_input_numbers("--nodes", request->choice->nodes, INT32_MIN, &numbers, &count);
+    or_status_t status = or_input_numbers(option, list, INT32_MIN, &numbers, &count);
     if (status != OR_OK) {
         return status;
     }
-    if (count == 0 || count > BUDGETS_MAX) {
-        status = or_fail(OR_ERR_INVALID, "--nodes: 1 to %u budgets, not %zu", BUDGETS_MAX, count);
+    if (count == 0 || count > count_max) {
+        status = or_fail(OR_ERR_INVALID, "%s: 1 to %" PRIu32 " numbers, not %zu", option, count_max,
+                         count);
     }
     for (size_t i = 0; i < count && status == OR_OK; i++) {
-        if (numbers[i] < 1 || numbers[i] > (int32_t)OR_TREE_NODES_MAX) {
-            status = or_fail(OR_ERR_INVALID, "--nodes: %" PRId32 " is not between 1 and %u",
-                             numbers[i], OR_TREE_NODES_MAX);
+        if (numbers[i] < 1 || numbers[i] > (int32_t)most) {
+            status = or_fail(OR_ERR_INVALID, "%s: %" PRId32 " is not between 1 and %" PRIu32,
+                             option, numbers[i], most);
         } else {
-            request->budgets[request->budget_count++] = (uint32_t)numbers[i];
+            out[(*out_count)++] = (uint32_t)numbers[i];
         }
     }
     free(numbers);
     return status;
+}
+
+static or_status_t parse_budgets(request_t *request)
+{
+    return parse_numbers("--nodes", request->choice->nodes, OR_TREE_NODES_MAX, BUDGETS_MAX,
+                         request->budgets, &request->budget_count);
+}
+
+static or_status_t parse_laws(request_t *request)
+{
+    return parse_numbers("--law-entries", request->choice->law_entries, OR_LAW_ENTRIES_MAX,
+                         LAWS_MAX, request->laws, &request->law_count);
 }
 
 // ---- cases ----
@@ -200,14 +218,17 @@ static or_status_t add_case(or_bench_plan_t *plan, or_bench_case_t made)
     return OR_OK;
 }
 
-static void describe_tree(or_bench_case_t *made)
+static void describe_tree(or_bench_case_t *made, bool sweep)
 {
-    size_t used = 0;
-    snprintf(made->tree, sizeof made->tree, "%" PRIu32, made->nodes);
+    int written = snprintf(made->tree, sizeof made->tree, "%" PRIu32, made->nodes);
+    size_t used = made->shape.count > 0 || written < 0 ? 0 : (size_t)written;
     for (uint32_t i = 0; i < made->shape.count && used < sizeof made->tree; i++) {
         int length = snprintf(made->tree + used, sizeof made->tree - used, "%s%" PRIu32,
                               i > 0 ? "x" : "", made->shape.widths[i]);
         used += length > 0 ? (size_t)length : 0;
+    }
+    if (sweep && used < sizeof made->tree) {
+        snprintf(made->tree + used, sizeof made->tree - used, " K%" PRIu32, made->law_entries);
     }
 }
 
@@ -216,6 +237,8 @@ typedef struct {
     pair_t pair;
     float temperature;
     bool calibrated;
+    bool sweep; // several sizes of laws are compared
+    uint32_t law_entries;
     uint32_t baseline;
 } place_t;
 
@@ -237,10 +260,11 @@ static or_status_t add_tree(const place_t *place, uint32_t group, const or_bench
                             .depth = tree->depth,
                             .shape = tree->shape,
                             .group = group,
+                            .law_entries = place->law_entries,
                             .baseline = place->baseline,
                             .legal = true};
     name_case(&made, place->calibrated);
-    describe_tree(&made);
+    describe_tree(&made, place->sweep);
     if (or_methods_check(made.method, made.rule, made.temperature) != OR_OK) {
         made.legal = false;
         snprintf(made.reason, sizeof made.reason, "%s", or_error_text());
@@ -295,8 +319,13 @@ static or_status_t add_temperature(or_bench_plan_t *plan, const request_t *reque
         for (uint32_t i = 0; i < request->pair_count && status == OR_OK; i++) {
             place.pair = request->pairs[i];
             bool legal = or_methods_check(place.pair.method, place.pair.rule, temperature) == OR_OK;
-            if (legal || !request->all) {
-                status = add_trees(&place, request, request->budgets[g]);
+            bool laws = or_accept_rule_uses_laws(place.pair.rule);
+            place.sweep = laws && request->law_count > 1;
+            for (uint32_t k = 0; k < (laws ? request->law_count : 1) && status == OR_OK; k++) {
+                place.law_entries = request->laws[k];
+                if (legal || !request->all) {
+                    status = add_trees(&place, request, request->budgets[g]);
+                }
             }
         }
     }
@@ -343,6 +372,9 @@ or_status_t or_bench_plan_make(const or_bench_plan_choice_t *choice, or_bench_pl
     if (status == OR_OK) {
         status = parse_methods(&request, choice->methods != NULL ? choice->methods
                                                                  : usual_methods(choice->kind));
+    }
+    if (status == OR_OK) {
+        status = parse_laws(&request);
     }
     if (status == OR_OK) {
         status = set_groups(&request, &made);

@@ -16,6 +16,7 @@ typedef struct {
     uint32_t nodes, depth; // at most
     or_shape_t shape;      // count 0: the method's own
     uint32_t group;        // the budget, or with --fixed-length the depth; 0 for plain decoding
+    uint32_t law_entries;  // of rules that need laws
     uint32_t baseline;     // the case that is plain decoding at this temperature
     char name[OR_BENCH_WORD_BYTES]; // "rsd-s+recursive", "dyspec*+coupled" (calibrated), "plain"
     char tree[128];                 // "16", "4x2x1"; "-" for plain decoding
@@ -41,6 +42,7 @@ typedef struct {
     const char *methods;      // "rsd-s+recursive,chain" or "all"; NULL: the kind's own choice
     const char *nodes;        // budgets of OR_BENCH_BY_NODES: "4,16"
     uint32_t depth;           // of OR_BENCH_BY_NODES
+    const char *law_entries;  // of rules that need laws: "8,16"
     const char *temperatures; // "0,1"
     bool multi;               // there are further draft models: "all" has the method multi
     bool calibrated;          // dyspec and dyspec-t grow by measured acceptance

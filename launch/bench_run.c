@@ -9,6 +9,7 @@
 #include "common/base/interrupt.h"
 #include "launch/bench_progress.h"
 #include "launch/client.h"
+#include "launch/draft_ahead.h"
 #include "launch/report.h"
 
 #define LOOK_NS (100 * OR_NS_PER_MS) // between looks at the children and at Ctrl-C
@@ -55,7 +56,7 @@ static or_generate_request_t make_request(const bench_t *bench, const or_bench_c
         .ignore_end = config->ignore_end,
         .draft_shape = c->shape.widths,
         .draft_shape_count = c->shape.count,
-        .law_entries = config->law_entries,
+        .law_entries = c->law_entries,
         .allow_lossy = config->allow_lossy,
         .lenience = config->lenience,
         .typical_epsilon = config->typical_epsilon,
@@ -65,6 +66,7 @@ static or_generate_request_t make_request(const bench_t *bench, const or_bench_c
         .vocab_method = bench->place->vocab_method,
     };
     request.sampling.temperature = c->temperature;
+    or_draft_ahead_parse(config->draft_policy, config->draft_ahead, &request); // checked before
     return request;
 }
 
@@ -128,9 +130,19 @@ static or_status_t write_text(const bench_t *bench, const or_generate_request_t 
     or_client_t *client = NULL;
     int64_t cancel_until_ns = OR_TIME_NEVER;
     uint32_t error_code = 0;
-    const or_client_config_t config = {.owner = bench->place->config->owner,
-                                       .busy_wait_s = OR_CLIENT_BUSY_WAIT_S};
-    or_status_t status = or_client_create(bench->place->endpoint, &config, request, &client);
+    or_connect_keys_t keys = {0};
+    const or_bench_config_t *wished = bench->place->config;
+    const or_client_config_t config = {.owner = wished->owner,
+                                       .busy_wait_s = OR_CLIENT_BUSY_WAIT_S,
+                                       .keys = &keys,
+                                       .no_padding = !wished->padding};
+    // A cluster of our own is on this machine, and does not encrypt.
+    or_status_t status = or_keys_for_connecting(
+        bench->place->endpoint, wished->connect != NULL ? &wished->keys : NULL, &keys);
+    if (status == OR_OK) {
+        status = or_client_create(bench->place->endpoint, &config, request, &client);
+    }
+    or_key_pair_wipe(&keys.own);
     if (status != OR_OK) {
         return status;
     }

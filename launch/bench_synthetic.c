@@ -92,7 +92,9 @@ static or_status_t start_coordinator(or_synthetic_t *synthetic, const char *mode
         return or_fail(OR_ERR_IO, "cannot create a pipe: %s", strerror(errno));
     }
     snprintf(ready_fd, sizeof ready_fd, "%d", ready[1]);
+    // Also what is usual is said, lest a variable of the user's, meant for another service, says otherwise.
     const char *args[] = {"-m",         model,    "--listen",         "tcp://127.0.0.1:*",
+                          "--encrypt",  "auto",   "--journal",        "none",
                           "--ready-fd", ready_fd, "--expect-drafter", "--log-level",
                           log_level,    NULL};
     or_status_t status = or_process_start(&synthetic->coordinator, "outrider-coordinator", args,
@@ -119,7 +121,7 @@ static void *work(void *argument)
 static or_status_t open_link(const or_synthetic_t *synthetic, worker_t *worker,
                              const or_hello_t *hello)
 {
-    or_status_t status = or_channel_zmq_connect(synthetic->endpoint, &worker->channel);
+    or_status_t status = or_channel_zmq_connect(synthetic->endpoint, NULL, &worker->channel);
     return status == OR_OK ? or_link_create(worker->channel, or_clock_monotonic(), hello,
                                             OR_LINK_HEARTBEAT_MS, &worker->link)
                            : status;

@@ -10,8 +10,15 @@
 #include "proto/channel_zmq.h"
 
 #define CONNECT_PATIENCE_NS (10 * OR_NS_PER_S) // for the first Welcome
-#define SILENCE_PATIENCE_NS (5 * OR_NS_PER_S)  // without a coordinator, after that
+#define SILENCE_PATIENCE_S 5                   // without a coordinator, after that, at least
 #define REPEAT_NS (2 * OR_NS_PER_S)            // nothing new for so long: ask again
+#define WELCOMES_NS (200 * OR_NS_PER_MS)       // of Welcomes in so short a time one counts
+#define WAITING_TOLD_NS (10 * OR_NS_PER_S) // between lines about a coordinator that is not there
+#define HEARTBEAT_MAX_MS 60000u            // as the link believes it
+#define CALLED_NS (2 * OR_NS_PER_S)        // for a call at least, however late its loss was noticed
+// What answers a greeting by closing the connection may be about to come or to go; for longer it is not.
+// A key that was authorised just now is let in within a second.
+#define TROUBLE_NS (3 * OR_NS_PER_S / 2)
 
 struct or_client {
     or_channel_t *channel;
@@ -28,15 +35,25 @@ struct or_client {
     bool resting;          // it was busy: ask again at repeat_at_ns
     uint32_t tokens;       // what is here
     uint64_t text_bytes;
+    // The session's secret: with it the text goes on wherever the coordinator is found again.
+    uint8_t token[OR_SESSION_TOKEN_BYTES];
+    bool has_token;
+    uint32_t reconnect_wait_s;
+    uint32_t heartbeat_ms; // as it said
+    uint64_t connection;   // as or_channel_connection last had it
+    int64_t lost_ns;       // since when it is not there; means something while give_up_at_ns does
+    int64_t trouble_ns;    // since when there is trouble connecting; OR_TIME_NEVER: there is none
+    int64_t welcomed_ns;   // when a Welcome last made us ask
     int64_t repeat_at_ns;  // when to ask again; OR_TIME_NEVER before the first Welcome
     int64_t give_up_at_ns; // OR_TIME_NEVER while the coordinator is there
+    int64_t tell_at_ns;    // when to say that it is still waited for; OR_TIME_NEVER
 };
 
 or_status_t or_client_create(const char *endpoint, const or_client_config_t *config,
                              const or_generate_request_t *request, or_client_t **client_p)
 {
     or_channel_t *channel = NULL;
-    or_status_t status = or_channel_zmq_connect(endpoint, &channel);
+    or_status_t status = or_channel_zmq_connect(endpoint, config->keys, &channel);
     if (status != OR_OK) {
         return status;
     }
@@ -63,6 +80,13 @@ or_status_t or_client_create_on(or_channel_t *channel, const or_clock_t *clock,
     client->request = *request;
     client->request.request = or_rng_system_seed();
     client->busy_wait_s = config->busy_wait_s;
+    client->reconnect_wait_s = config->reconnect_wait_s > SILENCE_PATIENCE_S
+                                   ? config->reconnect_wait_s
+                                   : SILENCE_PATIENCE_S;
+    client->welcomed_ns = or_clock_now(clock) - WELCOMES_NS;
+    client->heartbeat_ms = OR_LINK_HEARTBEAT_MS;
+    client->lost_ns = or_clock_now(clock);
+    client->trouble_ns = client->tell_at_ns = OR_TIME_NEVER;
     client->repeat_at_ns = OR_TIME_NEVER;
     client->give_up_at_ns = or_clock_now(client->clock) + CONNECT_PATIENCE_NS;
     or_status_t status =
@@ -71,6 +95,7 @@ or_status_t or_client_create_on(or_channel_t *channel, const or_clock_t *clock,
         or_client_destroy(&client);
         return status;
     }
+    or_link_set_padding(client->link, !config->no_padding);
     *client_p = client;
     return OR_OK;
 }
@@ -108,9 +133,12 @@ static void ask(or_client_t *client)
     or_message_t message = {.type = OR_MSG_GENERATE_REQUEST, .session = client->session};
     if (client->begun) {
         message.type = OR_MSG_RESUME;
-        message.body.resume = (or_resume_t){.request = client->request.request,
-                                            .offset = client->tokens,
-                                            .text_offset = client->text_bytes};
+        message.body.resume =
+            (or_resume_t){.request = client->request.request,
+                          .offset = client->tokens,
+                          .text_offset = client->text_bytes,
+                          .token = client->has_token ? client->token : NULL,
+                          .token_bytes = client->has_token ? sizeof client->token : 0};
     } else {
         message.body.generate_request = client->request;
     }
@@ -146,17 +174,24 @@ static bool rest(or_client_t *client, const or_generate_delta_t *delta)
     }
     client->request.request = or_rng_system_seed();
     client->session = (or_session_id_t){0};
-    client->begun = false;
+    client->begun = client->has_token = false;
     client->resting = true;
     client->repeat_at_ns = again_ns;
     return true;
 }
 
-// Is it an answer to come back later, rather than to a text that has begun?
-static bool is_busy(const or_client_t *client, const or_generate_delta_t *delta)
+// Is it an answer to come back later?
+static bool is_busy(const or_generate_delta_t *delta)
 {
     return delta->finish == OR_FINISH_ERROR && delta->error_code == OR_WIRE_BUSY &&
-           delta->retry_ms > 0 && client->tokens == 0;
+           delta->retry_ms > 0;
+}
+
+// A text that has begun is kept for us: the same is asked for again.
+static or_status_t wait_for_the_rest(or_client_t *client, const or_generate_delta_t *delta)
+{
+    client->repeat_at_ns = or_clock_now(client->clock) + delta->retry_ms * OR_NS_PER_MS;
+    return OR_ERR_AGAIN;
 }
 
 // About a request that was given up for another: where it found a place after all, it writes for nobody.
@@ -165,6 +200,16 @@ static void take_old_delta(or_client_t *client, or_session_id_t session,
 {
     if (session.value != 0 && delta->finish == OR_FINISH_NONE) {
         send_cancel(client, session, "asked for anew");
+    }
+}
+
+// Another one for the same text: its coordinator is another, and has not heard that we do not want it any more.
+static void take_session(or_client_t *client, or_session_id_t session)
+{
+    bool other = client->session.value != 0 && session.value != client->session.value;
+    client->session = session;
+    if (client->cancelled && other && session.value != 0) {
+        send_cancel(client, session, "interrupted by the user");
     }
 }
 
@@ -177,11 +222,18 @@ static or_status_t take_delta(or_client_t *client, or_message_t *message)
         take_old_delta(client, message->session, delta);
         return OR_ERR_AGAIN;
     }
-    if (is_busy(client, delta) && rest(client, delta)) {
+    if (is_busy(delta) && client->has_token && message->session.value == 0) {
+        return wait_for_the_rest(client, delta);
+    }
+    if (is_busy(delta) && client->tokens == 0 && rest(client, delta)) {
         return OR_ERR_AGAIN;
     }
     client->begun = true;
-    client->session = message->session;
+    take_session(client, message->session);
+    if (delta->token_bytes == sizeof client->token) {
+        memcpy(client->token, delta->token, sizeof client->token);
+        client->has_token = true;
+    }
     if (delta->offset > client->tokens || delta->text_offset > client->text_bytes) {
         ask(client);
         return OR_ERR_AGAIN;
@@ -203,7 +255,9 @@ static or_status_t take_delta(or_client_t *client, or_message_t *message)
     if (client->ended && client->session.value != 0) {
         send_cancel(client, client->session, "all is here"); // the coordinator may forget it
     }
-    bool news = delta->count > 0 || delta->text_bytes > 0 || delta->finish != OR_FINISH_NONE;
+    bool waits = client->tokens == 0 && delta->note[0] != '\0'; // and why
+    bool news =
+        delta->count > 0 || delta->text_bytes > 0 || delta->finish != OR_FINISH_NONE || waits;
     return news ? OR_OK : OR_ERR_AGAIN;
 }
 
@@ -228,14 +282,26 @@ static or_status_t take_error(or_client_t *client, const or_error_t *error)
     }
 }
 
+// After a long silence they come in crowds, as our greetings went.
+static void take_welcome(or_client_t *client, const or_welcome_t *welcome)
+{
+    int64_t now = or_clock_now(client->clock);
+    client->give_up_at_ns = client->tell_at_ns = client->trouble_ns = OR_TIME_NEVER;
+    if (welcome->heartbeat_ms != 0) {
+        client->heartbeat_ms =
+            welcome->heartbeat_ms < HEARTBEAT_MAX_MS ? welcome->heartbeat_ms : HEARTBEAT_MAX_MS;
+    }
+    if (!client->resting && now - client->welcomed_ns >= WELCOMES_NS) {
+        client->welcomed_ns = now;
+        ask(client);
+    }
+}
+
 static or_status_t take_message(or_client_t *client, or_message_t *message)
 {
     switch (message->type) {
     case OR_MSG_WELCOME:
-        client->give_up_at_ns = OR_TIME_NEVER;
-        if (!client->resting) {
-            ask(client);
-        }
+        take_welcome(client, &message->body.welcome);
         return OR_ERR_AGAIN;
     case OR_MSG_GENERATE_DELTA:
         return take_delta(client, message);
@@ -246,6 +312,56 @@ static or_status_t take_message(or_client_t *client, or_message_t *message)
     }
 }
 
+// Whole ones, rounded: what was to be 6 s is not told as 5.
+static int seconds(int64_t ns)
+{
+    return (int)((ns + OR_NS_PER_S / 2) / OR_NS_PER_S);
+}
+
+// Say (again) that the coordinator is waited for.
+static void tell_wait(or_client_t *client)
+{
+    int64_t now = or_clock_now(client->clock);
+    const char *trouble = or_channel_zmq_trouble(client->channel);
+    or_log(OR_LOG_WARN,
+           "no word from the coordinator at %s for %d s%s%s; trying to reach it for %d s more",
+           client->endpoint, seconds(now - client->lost_ns), trouble[0] != '\0' ? ": " : "",
+           trouble, seconds(client->give_up_at_ns - now));
+    client->tell_at_ns = now + WAITING_TOLD_NS;
+}
+
+// The same coordinator may come back, or this machine at another address. It was last heard `ago_ns` ago.
+static void lose(or_client_t *client, int64_t ago_ns)
+{
+    int64_t now = or_clock_now(client->clock);
+    if (client->give_up_at_ns != OR_TIME_NEVER) {
+        return; // it never was there, or is waited for already
+    }
+    client->lost_ns = now - ago_ns;
+    client->give_up_at_ns = client->lost_ns + client->reconnect_wait_s * OR_NS_PER_S;
+    if (client->give_up_at_ns < now + CALLED_NS) {
+        client->give_up_at_ns = now + CALLED_NS;
+    }
+    if (ago_ns > 0) {
+        tell_wait(client);
+        return;
+    }
+    or_log(OR_LOG_WARN,
+           "the connection to the coordinator at %s is lost; trying to reach it for %d s",
+           client->endpoint, seconds(client->give_up_at_ns - now));
+    client->tell_at_ns = now + WAITING_TOLD_NS;
+}
+
+// A connection that ends says at once what silence says after a while.
+static void watch_connection(or_client_t *client)
+{
+    uint64_t connection = or_channel_connection(client->channel);
+    if (client->connection != 0 && connection == 0) {
+        lose(client, 0);
+    }
+    client->connection = connection;
+}
+
 // Everything that waits, up to the first thing the caller must see.
 static or_status_t receive(or_client_t *client, or_message_t *message)
 {
@@ -254,9 +370,7 @@ static or_status_t receive(or_client_t *client, or_message_t *message)
     or_status_t status;
     while ((status = or_link_receive(client->link, &event, &from, message)) == OR_OK) {
         if (event == OR_LINK_PEER_LOST) {
-            or_log(OR_LOG_WARN, "no word from the coordinator at %s; trying to reach it again",
-                   client->endpoint);
-            client->give_up_at_ns = or_clock_now(client->clock) + SILENCE_PATIENCE_NS;
+            lose(client, (int64_t)client->heartbeat_ms * OR_LINK_SILENCE * OR_NS_PER_MS);
             continue;
         }
         status = take_message(client, message);
@@ -273,13 +387,35 @@ static or_status_t receive(or_client_t *client, or_message_t *message)
 
 static or_status_t give_up(const or_client_t *client)
 {
+    const char *trouble = or_channel_zmq_trouble(client->channel);
     if (client->begun) {
-        return or_fail(OR_ERR_UNREACHABLE, "the coordinator at %s has been silent for %d s",
-                       client->endpoint, (int)(SILENCE_PATIENCE_NS / OR_NS_PER_S));
+        return or_fail(OR_ERR_UNREACHABLE, "the coordinator at %s has been silent for %d s%s%s",
+                       client->endpoint, seconds(or_clock_now(client->clock) - client->lost_ns),
+                       trouble[0] != '\0' ? ": " : "", trouble);
+    }
+    if (trouble[0] != '\0') {
+        return or_fail(OR_ERR_TIMEOUT, "no coordinator answers: %s", trouble);
     }
     return or_fail(OR_ERR_TIMEOUT,
                    "no coordinator answers at %s; is it running, and is the endpoint right?",
                    client->endpoint);
+}
+
+// Is there no use in calling any longer? What is wrong with a first connection is left a little time to mend. In
+// the middle of a text only a coordinator that says no to our key will say it again; else it may be coming back.
+static bool is_over(or_client_t *client, int64_t now)
+{
+    if (client->give_up_at_ns == OR_TIME_NEVER ||
+        or_channel_zmq_trouble(client->channel)[0] == '\0') {
+        client->trouble_ns = OR_TIME_NEVER;
+    } else if (client->trouble_ns == OR_TIME_NEVER) {
+        client->trouble_ns = now;
+    }
+    bool troubled = client->trouble_ns != OR_TIME_NEVER;
+    bool first = !client->begun && client->repeat_at_ns == OR_TIME_NEVER;
+    bool lasting = troubled && now - client->trouble_ns >= TROUBLE_NS;
+    return now >= client->give_up_at_ns ||
+           (lasting && (first || or_channel_zmq_is_refused(client->channel)));
 }
 
 or_status_t or_client_next(or_client_t *client, int64_t deadline_ns, or_message_t *message)
@@ -288,12 +424,17 @@ or_status_t or_client_next(or_client_t *client, int64_t deadline_ns, or_message_
     if (status != OR_ERR_AGAIN) {
         return status;
     }
-    if (client->cancelled && client->resting) {
+    watch_connection(client);
+    bool alone = client->resting || client->tell_at_ns != OR_TIME_NEVER;
+    if (client->cancelled && alone) {
         return or_fail(OR_ERR_CANCELLED, "cancelled"); // nobody there knows of it
     }
     int64_t now = or_clock_now(client->clock);
-    if (now >= client->give_up_at_ns) {
+    if (is_over(client, now)) {
         return give_up(client);
+    }
+    if (now >= client->tell_at_ns) {
+        tell_wait(client);
     }
     if (now >= client->repeat_at_ns && or_link_welcomed(client->link)) {
         ask(client);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/base/clock.h"
+#include "proto/keys.h"
 #include "proto/link.h"
 
 typedef struct or_client or_client_t;
@@ -12,8 +13,14 @@ typedef struct or_client or_client_t;
 typedef struct {
     const char *owner;    // whose request it is; NULL or "": nobody's in particular
     uint32_t busy_wait_s; // a busy coordinator is asked again for so long in all; 0: not again
+    // A coordinator that is lost in the middle of a text is called for so long from then on, and the text goes on where
+    // it was: the same one, restarted, or this machine at another address.
+    uint32_t reconnect_wait_s;
+    const or_connect_keys_t *keys; // NULL: not encrypted
+    bool no_padding;               // see or_link_set_padding
 } or_client_config_t;
-#define OR_CLIENT_BUSY_WAIT_S 60 // the usual
+#define OR_CLIENT_BUSY_WAIT_S 60       // the usual
+#define OR_CLIENT_RECONNECT_WAIT_S 900 // the usual: a lid that was closed
 
 // Connect to `endpoint` in the background. Borrows nothing of `config`. `request` (its arrays too) is borrowed until destroy;
 // its `request` number is set here. OR_ERR_INVALID for an endpoint that makes no sense;
@@ -29,9 +36,9 @@ or_status_t or_client_create_on(or_channel_t *channel, const or_clock_t *clock,
 void or_client_destroy(or_client_t **client_p);
 
 // Wait until `deadline_ns` (of its clock) at most for the next delta, of which only what is new is
-// left. *message is the caller's to fini. A busy coordinator's answer is shown to the caller only once
+// left; before there is any text also why it is not begun (its note). *message is the caller's to fini. A busy coordinator's answer is shown to the caller only once
 // the client has asked often enough. OR_ERR_AGAIN if there is none yet. OR_ERR_TIMEOUT if no
-// coordinator answers, OR_ERR_UNREACHABLE if it fell silent or forgot the request, else what its
+// coordinator answers or lets us in, OR_ERR_UNREACHABLE if it is lost or forgot the request, else what its
 // Error message says.
 or_status_t or_client_next(or_client_t *client, int64_t deadline_ns, or_message_t *message);
 

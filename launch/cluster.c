@@ -22,7 +22,7 @@
 #include "launch/process.h"
 #include "proto/edge.h"
 
-#define ARGS_MAX (40 + 2 * OR_CLUSTER_MODELS_MAX)
+#define ARGS_MAX (44 + 2 * OR_CLUSTER_MODELS_MAX + 2 * OR_CLUSTER_OUTER_MAX)
 #define READY_MS 30000   // for a coordinator to read its vocabulary and listen
 #define ENDING_LOOKS 100 // 10 ms apart, for a child that closed the ready pipe to end
 #define ENDPOINT_BYTES 256
@@ -144,11 +144,17 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     snprintf(ready_fd, sizeof ready_fd, "%d", ready[1]);
     add(&args, "-m", config->model);
     add(&args, "--listen", config->listen);
+    for (size_t i = 0; i < config->outer_count; i++) {
+        add(&args, "--listen", config->outer[i]);
+    }
+    // Said, lest a variable of the user's, meant for connecting elsewhere, says otherwise.
+    add(&args, "--encrypt", config->encrypt != NULL ? config->encrypt : "auto");
     add(&args, "--ready-fd", ready_fd);
     add(&args, "--log-level", config->log_level);
     add_number(&args, "--sessions-max", config->sessions_max);
     add_number(&args, "--owner-sessions-max", config->owner_sessions_max);
     add_number(&args, "--queue-max", config->queue_max);
+    add(&args, "--journal", config->journal != NULL ? config->journal : "none");
     // Without this the first rounds of a text would not wait for a drafter that is still loading
     // its model.
     if (config->draft_model != NULL && !config->restart) {
@@ -176,6 +182,7 @@ static void add_common(or_cluster_t *cluster, args_t *args, const char *model, u
 {
     add(args, "-m", model);
     add(args, "--connect", cluster->endpoint);
+    add(args, "--encrypt", "auto");
     add(args, "--log-level", cluster->config.log_level);
     add_number(args, "-t", threads);
     add_number(args, "-c", cluster->config.context);

@@ -14,7 +14,12 @@
 #include "launch/target_options.h"
 
 typedef struct {
-    const char *listen;      // the coordinator's endpoint; a port of * takes any free one
+    // The coordinator's endpoint for verifier and drafter, on loopback; a port of * takes any free one.
+    const char *listen;
+    // Further ones, for other machines: encrypted, unless `encrypt` is "off". At most OR_CLUSTER_OUTER_MAX.
+    char *const *outer;
+    size_t outer_count;
+    const char *encrypt;     // NULL: "auto"
     const char *model;       // target
     const char *draft_model; // NULL: no drafter
     // Further draft models, for --draft-method multi; at most OR_CLUSTER_MODELS_MAX.
@@ -27,6 +32,7 @@ typedef struct {
     uint32_t sessions_max;             // at a time, of coordinator, verifier and drafter alike
     uint32_t owner_sessions_max;       // of these, one owner's; 0: as many as there are
     uint32_t queue_max;                // requests that wait for a place
+    const char *journal;               // the coordinator's; NULL: none
     const or_target_options_t *target; // borrowed until stop
     const char *log_level;
     // The children's logs on our standard error; else kept, and quoted when one fails.
@@ -35,6 +41,7 @@ typedef struct {
 } or_cluster_config_t;
 
 #define OR_CLUSTER_MODELS_MAX 7u
+#define OR_CLUSTER_OUTER_MAX 8u
 #define OR_CLUSTER_SESSIONS 64u      // sessions_max, unless more are asked for
 #define OR_CLUSTER_QUEUE 256u        // queue_max
 #define OR_CLUSTER_PLACES_MAX 65536u // of either: the coordinator's bound

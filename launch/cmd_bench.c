@@ -112,6 +112,7 @@ static or_status_t prepare(bench_t *bench)
                                    .methods = synthetic ? "coupled" : config->methods,
                                    .nodes = config->nodes,
                                    .depth = config->draft_depth,
+                                   .law_entries = config->law_entries,
                                    .temperatures = synthetic ? "1" : config->temperatures,
                                    .multi = config->multi_models.count > 0,
                                    .calibrated = config->draft_calibrated,

@@ -14,6 +14,7 @@
 
 typedef struct {
     char *model, *draft_model, *connect, *listen;
+    or_key_options_t keys;
     bool json;
 } config_t;
 
@@ -26,6 +27,7 @@ static const or_option_t table[] = {
      "a coordinator to look at; else the one at --listen, if one runs there"},
     {"listen", NULL, OR_OPTION_STRING, offsetof(config_t, listen), "ENDPOINT",
      "where a coordinator is to listen; tcp://127.0.0.1:5577 if --connect is not given either"},
+    OR_KEY_OPTIONS(config_t, keys),
     {"json", NULL, OR_OPTION_FLAG, offsetof(config_t, json), NULL, "one line of JSON at the end"},
     {0}};
 
@@ -83,7 +85,7 @@ static or_status_t examine(config_t *config, bool *healthy)
     char reached[ENDPOINT_BYTES], next[NEXT_BYTES];
     or_doctor_t doctor;
     bool given = config->model != NULL || config->draft_model != NULL;
-    or_doctor_hub_t hub = {.endpoint = config->connect};
+    or_doctor_hub_t hub = {.endpoint = config->connect, .keys = &config->keys};
     or_status_t status = or_doctor_init(&doctor, config->json);
     if (status != OR_OK) {
         return status;

@@ -12,10 +12,12 @@
 #include "launch/generate_options.h"
 #include "launch/models.h"
 #include "launch/report.h"
+#include "proto/endpoint.h"
 
 #define LOOK_NS (100 * OR_NS_PER_MS)         // between looks at the children
 #define CANCEL_NS (2 * OR_NS_PER_S)          // for the last delta after Ctrl-C
 #define SILENCE_NS (5 * OR_NS_PER_S)         // without news before the user hears of it
+#define WAITING_NS OR_NS_PER_S               // for the first token before the user hears why
 #define END_PATIENCE_NS (500 * OR_NS_PER_MS) // for the children, which have nothing to save
 
 typedef struct {
@@ -25,6 +27,10 @@ typedef struct {
     or_client_t *client;
     or_report_t report;
     int64_t news_ns; // when the last delta came; OR_TIME_NEVER once its absence was said
+    int64_t begun_ns;
+    char waits
+        [512]; // why there is no text yet, as the coordinator says; "": it did not, or the user knows
+    char told[512]; // of it
     bool interrupted;
 } run_t;
 
@@ -64,8 +70,26 @@ static or_status_t start(run_t *run)
         endpoint = or_cluster_endpoint(run->cluster);
         print_cluster(run);
     }
-    const or_client_config_t client = {.owner = config->owner, .busy_wait_s = config->busy_wait_s};
-    return or_client_create(endpoint, &client, run->request, &run->client);
+    or_connect_keys_t keys = {0};
+    if (run->cluster == NULL) {
+        or_status_t status = or_endpoint_check(endpoint, false); // before it is asked for keys
+        if (status == OR_OK) {
+            status = or_keys_for_connecting(endpoint, &config->keys, &keys);
+        }
+        if (status != OR_OK) {
+            return status;
+        }
+    }
+    // A cluster of our own that is gone does not come back.
+    const or_client_config_t client = {.owner = config->owner,
+                                       .busy_wait_s = config->busy_wait_s,
+                                       .reconnect_wait_s =
+                                           run->cluster == NULL ? config->reconnect_wait_s : 0,
+                                       .keys = &keys,
+                                       .no_padding = !config->padding};
+    or_status_t status = or_client_create(endpoint, &client, run->request, &run->client);
+    or_key_pair_wipe(&keys.own);
+    return status;
 }
 
 static or_status_t write_text(const char *text, size_t bytes)
@@ -95,13 +119,29 @@ static or_status_t take(run_t *run, const or_generate_delta_t *delta)
     return status;
 }
 
+static void take_reason(run_t *run, const or_generate_delta_t *delta)
+{
+    bool waits = delta->finish == OR_FINISH_NONE && run->report.token_count == 0;
+    snprintf(run->waits, sizeof run->waits, "%s", waits ? delta->note : "");
+}
+
+// Not of a wait that is over at once: a cluster of our own begins with one.
+static void tell_reason(run_t *run, int64_t now)
+{
+    if (now - run->begun_ns >= WAITING_NS && strcmp(run->waits, run->told) != 0 &&
+        run->waits[0] != '\0') {
+        or_log(OR_LOG_WARN, "%s", run->waits);
+        memcpy(run->told, run->waits, sizeof run->told);
+    }
+}
+
 // Once: a user who sees nothing for long should know that we have not forgotten.
 static void warn_of_silence(run_t *run, int64_t now)
 {
     if (run->news_ns != OR_TIME_NEVER && now - run->news_ns >= SILENCE_NS) {
-        or_log(OR_LOG_WARN,
-               "nothing new for %d s; still waiting (--verbose shows the processes' logs)",
-               (int)(SILENCE_NS / OR_NS_PER_S));
+        or_log(OR_LOG_WARN, "nothing new for %d s; still waiting%s",
+               (int)(SILENCE_NS / OR_NS_PER_S),
+               run->cluster != NULL ? " (--verbose shows the processes' logs)" : "");
         run->news_ns = OR_TIME_NEVER;
     }
 }
@@ -122,6 +162,7 @@ static or_status_t step(run_t *run, int64_t *cancel_until_ns)
     or_status_t status = or_client_next(run->client, now + LOOK_NS, &message);
     if (status == OR_OK) {
         status = take(run, &message.body.generate_delta);
+        take_reason(run, &message.body.generate_delta);
         or_message_fini(&message);
         run->news_ns = run->news_ns != OR_TIME_NEVER ? now : OR_TIME_NEVER;
         if (status != OR_OK) {
@@ -130,6 +171,7 @@ static or_status_t step(run_t *run, int64_t *cancel_until_ns)
     } else if (status != OR_ERR_AGAIN) {
         return status;
     }
+    tell_reason(run, now);
     warn_of_silence(run, now);
     return run->cluster != NULL ? or_cluster_check(run->cluster, run->report.token_count > 0)
                                 : OR_OK;
@@ -139,7 +181,7 @@ static or_status_t generate(run_t *run)
 {
     int64_t cancel_until_ns = OR_TIME_NEVER;
     or_status_t status = start(run);
-    run->news_ns = or_clock_now(or_clock_monotonic());
+    run->news_ns = run->begun_ns = or_clock_now(or_clock_monotonic());
     while (status == OR_OK && run->report.finish == OR_FINISH_NONE) {
         status = step(run, &cancel_until_ns);
     }
@@ -165,12 +207,26 @@ static or_status_t print_end(const run_t *run)
     return status == OR_OK ? write_text("", 0) : status;
 }
 
+// The user ended it while nobody was there to say so: what came is all there is, without the coordinator's figures.
+static or_status_t end_alone(run_t *run, or_status_t status)
+{
+    bool alone =
+        status == OR_ERR_CANCELLED || status == OR_ERR_UNREACHABLE || status == OR_ERR_TIMEOUT;
+    if (!run->interrupted || !alone) {
+        return status;
+    }
+    run->report.finish = OR_FINISH_CANCELLED;
+    run->report.seed = run->request->seed;
+    run->report.stats.completion_tokens = (uint32_t)run->report.token_count;
+    return OR_OK;
+}
+
 static int run_request(const or_generate_config_t *config, const or_generate_request_t *request)
 {
     run_t run = {.config = config, .request = request};
     run.report.lossy = or_accept_rule_is_lossy(request->accept_rule);
     or_interrupt_watch();
-    or_status_t status = generate(&run);
+    or_status_t status = end_alone(&run, generate(&run));
     bool text_begun = !config->json && run.report.text_bytes > 0;
     if (status == OR_OK) {
         status = print_end(&run);

@@ -17,12 +17,14 @@
 typedef struct {
     char *connect;
     char *owner;
+    or_key_options_t keys;
     bool json, ready;
 } config_t;
 
 static const or_option_t table[] = {
     {"connect", NULL, OR_OPTION_STRING, offsetof(config_t, connect), "ENDPOINT", "the coordinator"},
     {"owner", NULL, OR_OPTION_STRING, offsetof(config_t, owner), "NAME", "who asks"},
+    OR_KEY_OPTIONS(config_t, keys),
     {"json", NULL, OR_OPTION_FLAG, offsetof(config_t, json), NULL,
      "one line of JSON on standard output"},
     {"ready", NULL, OR_OPTION_FLAG, offsetof(config_t, ready), NULL,
@@ -34,14 +36,26 @@ static const or_option_program_t program = {
     .summary = "how a running service does: a health and readiness probe",
     .usage = "[options]",
     .table = table,
-    .examples = "Exit codes:\n"
-                "  0   a verifier serves: requests are answered\n"
-                "  1   not ready: a coordinator answers, but no verifier is connected\n"
-                "  2   the options make no sense\n"
-                "  3   nobody answers as a coordinator there (liveness: anything but 3)\n\n"
-                "Examples:\n"
-                "  outrider status --connect tcp://127.0.0.1:5577\n"
-                "  outrider status --ready && echo serving",
+    .examples =
+        "Exit codes:\n"
+        "  0   a verifier serves: requests are answered\n"
+        "  1   not ready: a coordinator answers, but no verifier is connected\n"
+        "  2   the options make no sense\n"
+        "  3   nobody answers as a coordinator there, or it does not let us in, or our keys "
+        "are not in order (liveness: anything but 3)\n\n"
+        "Columns of a session's line:\n"
+        "  policy, source       auto or fixed, and where its guesses come from now\n"
+        "  nodes, depth, ahead  what the drafter is asked for\n"
+        "  link, draft ms       round trip to the drafter, and what it takes for a tree\n"
+        "  plain, tree ms       a round without guesses, and with so many\n"
+        "  1st ok               how often the first guess on the path is right (generate "
+        "counts all guesses)\n"
+        "  tokens               that a round with guesses brings\n"
+        "  hit                  how often guesses from ahead were there in time\n"
+        "  plain/s, draft/s     tokens a second to be expected without and with drafting\n\n"
+        "Examples:\n"
+        "  outrider status --connect tcp://127.0.0.1:5577\n"
+        "  outrider status --ready && echo serving",
 };
 
 // ---- asking ----
@@ -71,7 +85,9 @@ static or_status_t ask(or_link_t *link, const char *endpoint, or_message_t *mess
     int64_t ask_ns = 0;
     or_status_t status;
     while ((status = next_stats(link, message)) == OR_ERR_AGAIN && or_clock_now(clock) < end_ns) {
-        if (or_clock_now(clock) >= ask_ns) {
+        // Not before the coordinator has heard who asks: what is shown depends on it.
+        bool known = or_link_welcomed(link);
+        if (known && or_clock_now(clock) >= ask_ns) {
             ask_ns = or_clock_now(clock) + REPEAT_NS;
             status = or_link_send(link, OR_PEER_HUB, &question);
             if (status != OR_OK) {
@@ -79,7 +95,7 @@ static or_status_t ask(or_link_t *link, const char *endpoint, or_message_t *mess
             }
         }
         int64_t due = or_link_tick(link);
-        or_link_wait(link, due < ask_ns ? due : ask_ns);
+        or_link_wait(link, known && ask_ns < due ? ask_ns : due);
     }
     return status == OR_ERR_AGAIN
                ? or_fail(OR_ERR_TIMEOUT,
@@ -111,6 +127,27 @@ static void print_verifier(const or_stats_t *stats)
            stats->prefill_rows, stats->reused_rows, stats->evictions);
 }
 
+// A line a session: who guesses and how far ahead, what was measured, and what follows of it.
+static void print_policies(const or_stats_t *stats)
+{
+    if (stats->policy_count > 0) {
+        printf("\n%-16s %-6s %-8s %5s %5s %5s %8s %8s %8s %8s %6s %6s %5s %8s %8s\n", "session",
+               "policy", "source", "nodes", "depth", "ahead", "link ms", "draft ms", "plain ms",
+               "tree ms", "1st ok", "tokens", "hit", "plain/s", "draft/s");
+    }
+    for (uint32_t i = 0; i < stats->policy_count; i++) {
+        const or_policy_terms_t *policy = &stats->policies[i];
+        const char *source = or_guess_source_name(policy->source);
+        printf("%-16" PRIx64 " %-6s %-8s %5" PRIu32 " %5" PRIu32 " %5" PRIu32
+               " %8.1f %8.1f %8.1f %8.1f %6.2f %6.2f %5.2f %8.1f %8.1f\n",
+               policy->session, policy->automatic ? "auto" : "fixed", source != NULL ? source : "-",
+               policy->nodes, policy->depth, policy->ahead, (double)policy->round_trip_ms,
+               (double)policy->draft_ms, (double)policy->plain_ms, (double)policy->verify_ms,
+               (double)policy->acceptance, (double)policy->block_efficiency,
+               (double)policy->hit_rate, (double)policy->plain_rate, (double)policy->draft_rate);
+    }
+}
+
 static void print_page(const char *endpoint, const or_stats_t *stats)
 {
     printf("service    %s\n", endpoint);
@@ -132,6 +169,52 @@ static void print_page(const char *endpoint, const or_stats_t *stats)
     printf("turned     %" PRIu64 " requests told to come back, %" PRIu64 " cancelled; %" PRIu64
            " drafters cut off; %" PRIu64 " replays\n",
            stats->busy, stats->cancelled, stats->cut_off, stats->resyncs);
+    printf("trouble    %" PRIu32 " requests parked, %" PRIu64 " resumed; %" PRIu64
+           " drafters took over from another; %" PRIu64 " refused for a key or a token\n",
+           stats->parked, stats->resumed, stats->failovers, stats->refused);
+    print_policies(stats);
+}
+
+static json_t *policy_object(const or_policy_terms_t *policy)
+{
+    const char *source = or_guess_source_name(policy->source);
+    char session[24]; // as in logs; JSON has no numbers of 64 bits
+    snprintf(session, sizeof session, "%" PRIx64, policy->session);
+    const struct {
+        const char *name;
+        float value;
+    } figures[] = {{"round_trip_ms", policy->round_trip_ms},
+                   {"draft_ms", policy->draft_ms},
+                   {"plain_ms", policy->plain_ms},
+                   {"verify_ms", policy->verify_ms},
+                   {"row_us", policy->row_us},
+                   {"queue_ms", policy->queue_ms},
+                   {"batch", policy->batch},
+                   {"acceptance", policy->acceptance},
+                   {"block_efficiency", policy->block_efficiency},
+                   {"hit_rate", policy->hit_rate},
+                   {"plain_rate", policy->plain_rate},
+                   {"draft_rate", policy->draft_rate}};
+    json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "session", session, "owner",
+                               policy->owner,                                  //
+                               "policy", policy->automatic ? "auto" : "fixed", //
+                               "source", source != NULL ? source : "",         //
+                               "nodes", (json_int_t)policy->nodes,             //
+                               "depth", (json_int_t)policy->depth, "ahead",    //
+                               (json_int_t)policy->ahead);
+    for (size_t i = 0; object != NULL && i < sizeof figures / sizeof *figures; i++) {
+        json_object_set_new(object, figures[i].name, json_real((double)figures[i].value));
+    }
+    return object;
+}
+
+static json_t *policy_array(const or_stats_t *stats)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < stats->policy_count; i++) {
+        json_array_append_new(array, policy_object(&stats->policies[i]));
+    }
+    return array;
 }
 
 static or_status_t print_json(const or_stats_t *stats)
@@ -167,9 +250,14 @@ static or_status_t print_json(const or_stats_t *stats)
         {"busy", stats->busy},
         {"cut_off", stats->cut_off},
         {"cancelled", stats->cancelled},
+        {"parked", stats->parked},
+        {"resumed", stats->resumed},
+        {"failovers", stats->failovers},
+        {"refused", stats->refused},
     };
-    json_t *line = json_pack("{s:b, s:s, s:f}", "ready", stats->verifiers > 0, "target",
-                             stats->model, "batch_mean", ratio(stats->batched, stats->passes));
+    json_t *line = json_pack("{s:b, s:s, s:f, s:o}", "ready", stats->verifiers > 0, "target",
+                             stats->model, "batch_mean", ratio(stats->batched, stats->passes),
+                             "policies", policy_array(stats));
     for (size_t i = 0; line != NULL && i < sizeof figures / sizeof *figures; i++) {
         json_object_set_new(line, figures[i].name, json_integer((json_int_t)figures[i].value));
     }
@@ -203,9 +291,18 @@ static or_status_t look(const config_t *config, bool *serves)
                               .model = "",
                               .owner = config->owner != NULL ? config->owner : ""};
     or_link_t *link = NULL;
-    or_probe_t probe;
+    or_probe_t probe = {0};
+    or_connect_keys_t keys;
     or_message_t message = {0};
-    or_status_t status = or_probe_open(config->connect, &probe);
+    or_status_t status = or_keys_for_connecting(config->connect, &config->keys, &keys);
+    if (status ==
+        OR_ERR_INVALID) { // nothing is wrong with the question: a probe must not take it for an answer
+        status = OR_ERR_UNREACHABLE;
+    }
+    if (status == OR_OK) {
+        status = or_probe_open(config->connect, &keys, hello.owner, &probe);
+        or_key_pair_wipe(&keys.own);
+    }
     if (status == OR_OK) {
         status = or_link_create(probe.channel, or_clock_monotonic(), &hello, OR_LINK_HEARTBEAT_MS,
                                 &link);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -14,13 +15,15 @@
 #include "launch/commands.h"
 #include "launch/models.h"
 #include "launch/target_options.h"
+#include "proto/keys.h"
 
 #define LOOK_NS (200 * OR_NS_PER_MS)
 #define END_PATIENCE_NS (3 * OR_NS_PER_S) // for the children to end in order
 
 typedef struct {
-    char *listen, *model, *draft_model, *acceptance_file, *log_level;
-    or_option_list_t multi_models;
+    char *model, *draft_model, *acceptance_file, *log_level, *journal;
+    char *encrypt, *keys;
+    or_option_list_t listen, multi_models;
     uint32_t threads, draft_threads, context;
     uint32_t sessions_max, owner_sessions_max, queue_max;
     or_target_options_t target;
@@ -28,8 +31,15 @@ typedef struct {
 } config_t;
 
 static const or_option_t table[] = {
-    {"listen", NULL, OR_OPTION_STRING, offsetof(config_t, listen), "ENDPOINT",
-     "where the coordinator listens; a port of * takes any free one"},
+    {"listen", NULL, OR_OPTION_LIST, offsetof(config_t, listen), "ENDPOINT",
+     "where the coordinator listens, once for each place; a port of * takes any free one; "
+     "tcp://127.0.0.1:5577 if not given. On other addresses than loopback connections are "
+     "encrypted "
+     "and need a key that is authorised (outrider keys)"},
+    {"encrypt", NULL, OR_OPTION_STRING, offsetof(config_t, encrypt), "WHERE",
+     "auto: everywhere but on loopback; off: nowhere, for networks that nobody else is on"},
+    {"keys", NULL, OR_OPTION_STRING, offsetof(config_t, keys), "DIR",
+     "the key folder; ~/.config/outrider if not given"},
     {"model", "m", OR_OPTION_STRING, offsetof(config_t, model), "FILE",
      "target model (GGUF); the demonstration pair if not given"},
     {"model-draft", "md", OR_OPTION_STRING, offsetof(config_t, draft_model), "FILE",
@@ -51,6 +61,8 @@ static const or_option_t table[] = {
      "of these, one owner's at most; 0: as many as there are"},
     {"queue-max", NULL, OR_OPTION_UINT32, offsetof(config_t, queue_max), "N",
      "requests that wait for a place, at most; others are told when to try again"},
+    {"journal", NULL, OR_OPTION_STRING, offsetof(config_t, journal), "FILE",
+     "keep texts in progress there: the next `outrider up` with it goes on with them"},
     OR_TARGET_OPTIONS(config_t, target),
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
      "error, warn, info, debug or trace"},
@@ -63,7 +75,8 @@ static const or_option_program_t program = {
     .table = table,
     .examples = "Examples:\n"
                 "  outrider up\n"
-                "  outrider up --listen tcp://127.0.0.1:6000 -m target.gguf -md draft.gguf",
+                "  outrider up --listen tcp://127.0.0.1:6000 -m target.gguf -md draft.gguf\n"
+                "  outrider up --listen tcp://0.0.0.0:5577",
 };
 
 static or_status_t check(const config_t *config)
@@ -79,10 +92,63 @@ static or_status_t check(const config_t *config)
         return or_fail(OR_ERR_INVALID, "--queue-max: %" PRIu32 " is above %u", config->queue_max,
                        OR_CLUSTER_PLACES_MAX);
     }
+    if (strcmp(config->encrypt, "auto") != 0 && strcmp(config->encrypt, "off") != 0) {
+        return or_fail(OR_ERR_INVALID, "--encrypt is auto or off, not '%s'", config->encrypt);
+    }
     return or_target_options_check(&config->target, NULL);
 }
 
-static or_status_t print_status(const config_t *config, const or_cluster_t *cluster)
+// Where the coordinator listens: on loopback for our own processes, and on other addresses. A list may have
+// either kind first.
+typedef struct {
+    const char *inner;
+    char *outer[OR_CLUSTER_OUTER_MAX];
+    size_t outer_count;
+} places_t;
+
+static or_status_t choose_places(const config_t *config, places_t *places)
+{
+    *places = (places_t){.inner = config->listen.count > 0 ? NULL : "tcp://127.0.0.1:5577"};
+    for (size_t i = 0; i < config->listen.count; i++) {
+        char *endpoint = config->listen.items[i];
+        if (places->inner == NULL && or_endpoint_is_loopback(endpoint)) {
+            places->inner = endpoint;
+        } else if (places->outer_count < OR_CLUSTER_OUTER_MAX) {
+            places->outer[places->outer_count++] = endpoint;
+        } else {
+            return or_fail(OR_ERR_INVALID, "--listen: at most %u other addresses",
+                           OR_CLUSTER_OUTER_MAX);
+        }
+    }
+    if (places->inner == NULL) {
+        places->inner = "tcp://127.0.0.1:*";
+    }
+    return OR_OK;
+}
+
+// What other machines need to know to connect.
+static void print_edges(const config_t *config, const places_t *places)
+{
+    char path[1024];
+    or_key_pair_t pair;
+    if (places->outer_count == 0 || strcmp(config->encrypt, "off") == 0 ||
+        or_keys_path("coordinator.key", path, sizeof path) != OR_OK ||
+        or_key_file_read(path, &pair) != OR_OK) {
+        return;
+    }
+    printf("  also at   %s%s, encrypted; our key is\n            %s\n\n"
+           "  another machine    outrider keys trust tcp://HOST:PORT '%s'\n"
+           "                     outrider keys new\n"
+           "  here               outrider keys authorize 'ITS KEY' --name ITS-NAME\n"
+           "  another machine    outrider generate --connect tcp://HOST:PORT -p \"Once upon a "
+           "time\"\n\n",
+           places->outer[0], places->outer_count > 1 ? " and others" : "", pair.public_key,
+           pair.public_key);
+    or_key_pair_wipe(&pair);
+}
+
+static or_status_t print_status(const config_t *config, const places_t *places,
+                                const or_cluster_t *cluster)
 {
     printf("outrider is up; Ctrl-C ends it\n\n"
            "  endpoint  %s\n"
@@ -92,6 +158,7 @@ static or_status_t print_status(const config_t *config, const or_cluster_t *clus
            or_cluster_endpoint(cluster), basename(config->model),
            config->draft_model != NULL ? basename(config->draft_model) : "none (plain decoding)",
            or_cluster_endpoint(cluster));
+    print_edges(config, places);
     return fflush(stdout) == 0
                ? OR_OK
                : or_fail(OR_ERR_IO, "cannot write to standard output: %s", strerror(errno));
@@ -100,7 +167,15 @@ static or_status_t print_status(const config_t *config, const or_cluster_t *clus
 static or_status_t serve(const config_t *config)
 {
     const struct timespec pause = {0, LOOK_NS};
-    const or_cluster_config_t local = {.listen = config->listen,
+    places_t places;
+    or_status_t status = choose_places(config, &places);
+    if (status != OR_OK) {
+        return status;
+    }
+    const or_cluster_config_t local = {.listen = places.inner,
+                                       .outer = places.outer,
+                                       .outer_count = places.outer_count,
+                                       .encrypt = config->encrypt,
                                        .model = config->model,
                                        .draft_model = config->draft_model,
                                        .multi_models = config->multi_models.items,
@@ -112,17 +187,18 @@ static or_status_t serve(const config_t *config)
                                        .sessions_max = config->sessions_max,
                                        .owner_sessions_max = config->owner_sessions_max,
                                        .queue_max = config->queue_max,
+                                       .journal = config->journal,
                                        .target = &config->target,
                                        .log_level = config->log_level,
                                        .show_logs = true,
                                        .restart = true};
     or_cluster_t *cluster = NULL;
     or_interrupt_watch();
-    or_status_t status = or_cluster_start(&local, &cluster);
+    status = or_cluster_start(&local, &cluster);
     if (status != OR_OK) {
         return or_interrupt_count() > 0 ? OR_OK : status;
     }
-    status = print_status(config, cluster);
+    status = print_status(config, &places, cluster);
     while (status == OR_OK && or_interrupt_count() == 0) {
         nanosleep(&pause, NULL);
         status = or_cluster_check(cluster, true);
@@ -133,7 +209,7 @@ static or_status_t serve(const config_t *config)
 
 int or_command_up(int argc, char **argv)
 {
-    config_t config = {.listen = (char *)"tcp://127.0.0.1:5577",
+    config_t config = {.encrypt = (char *)"auto",
                        .sessions_max = OR_CLUSTER_SESSIONS,
                        .queue_max = OR_CLUSTER_QUEUE,
                        .target = or_target_options_default(),
@@ -152,6 +228,9 @@ int or_command_up(int argc, char **argv)
     }
     if (status == OR_OK) {
         status = or_models_choose(&config.model, &config.draft_model, config.plain);
+    }
+    if (config.keys != NULL) {
+        setenv("OUTRIDER_KEYS", config.keys, 1); // our children's, too
     }
     if (status == OR_OK) {
         status = serve(&config);

@@ -20,6 +20,12 @@ int or_command_up(int argc, char **argv);
 int or_command_status(int argc, char **argv);
 int or_command_doctor(int argc, char **argv);
 int or_command_tokenize(int argc, char **argv);
+int or_command_keys(int argc, char **argv); // of which there are five:
+int or_command_keys_new(int argc, char **argv);
+int or_command_keys_list(int argc, char **argv);
+int or_command_keys_authorize(int argc, char **argv);
+int or_command_keys_revoke(int argc, char **argv);
+int or_command_keys_trust(int argc, char **argv);
 int or_command_model(int argc, char **argv); // of which there are three:
 int or_command_model_inspect(int argc, char **argv);
 int or_command_model_compare(int argc, char **argv);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
+#include "proto/keys.h"
 
 typedef enum { OR_CHECK_OK, OR_CHECK_WARN, OR_CHECK_FAIL } or_check_state_t;
 
@@ -35,8 +36,9 @@ typedef struct {
 
 // Where a coordinator was found.
 typedef struct {
-    const char *endpoint; // borrowed
-    bool answers;         // and fits
+    const char *endpoint;         // borrowed
+    const or_key_options_t *keys; // who we are there, and who it is; borrowed
+    bool answers;                 // and fits
     bool has_verifier;
 } or_doctor_hub_t;
 

@@ -36,7 +36,8 @@ static bool takes_any_port(const char *endpoint)
 static void check_free(or_doctor_t *doctor, const char *endpoint)
 {
     or_channel_t *channel = NULL;
-    if (or_channel_zmq_bind(endpoint, NULL, 0, &channel) == OR_OK) {
+    const or_channel_listen_t listen = {.endpoint = endpoint};
+    if (or_channel_zmq_bind(&listen, 1, NULL, NULL, 0, &channel) == OR_OK) {
         or_doctor_say(doctor, OR_CHECK_OK, "listen", NULL, "%s is free", endpoint);
         or_channel_destroy(&channel);
     } else {
@@ -56,8 +57,14 @@ bool or_doctor_check_port(or_doctor_t *doctor, const char *endpoint, char *reach
     }
     // Looked at before it is bound: binding to a path takes it from whoever listens there.
     connectable(endpoint, reached, capacity);
-    or_status_t status = or_probe_open(reached, &probe);
+    or_status_t status = or_probe_open(reached, NULL, "", &probe);
     or_probe_close(&probe);
+    if (probe.keyed) {
+        or_doctor_say(doctor, OR_CHECK_OK, "listen", NULL,
+                      "%s is in use: a coordinator runs there that encrypts; --connect looks at it",
+                      endpoint);
+        return false;
+    }
     switch (status) {
     case OR_OK:
     case OR_ERR_MISMATCH:
@@ -94,14 +101,20 @@ static void check_software(or_doctor_t *doctor, const or_probe_t *probe, const c
                   OR_PROTOCOL_VERSION, same ? "" : "; this is outrider " OR_VERSION);
 }
 
-static void check_encryption(or_doctor_t *doctor, const or_probe_t *probe)
+static void check_encryption(or_doctor_t *doctor, const or_probe_t *probe,
+                             const or_connect_keys_t *keys)
 {
-    if (probe->loopback) {
+    char server[9];
+    if (keys->encrypted) {
+        or_key_short(keys->server_key, server);
+        or_doctor_say(doctor, OR_CHECK_OK, "encryption", NULL,
+                      "on; the coordinator has proved to have the key %s...", server);
+    } else if (probe->loopback) {
         or_doctor_say(doctor, OR_CHECK_OK, "encryption", NULL,
                       "not needed: the connection stays on this machine");
     } else {
         or_doctor_say(doctor, OR_CHECK_WARN, "encryption",
-                      "keep it on a network you trust, or in a tunnel (ssh -L)",
+                      "leave out --encrypt off, here and there",
                       "none: whoever is on the way can read and change what is sent");
     }
 }
@@ -113,8 +126,8 @@ static void check_trust(or_doctor_t *doctor, const or_probe_t *probe)
                       "drafters from here may use every acceptance rule");
     } else {
         or_doctor_say(doctor, OR_CHECK_WARN, "trust",
-                      "leave --accept at coupled, or take greedy or naive; a drafter on the "
-                      "coordinator's machine is trusted",
+                      "leave --accept at coupled, or take greedy or naive; drafters on the "
+                      "coordinator's machine are trusted, and keys it authorised with --trusted",
                       "drafters from here may not use the rules that believe their laws (sps, "
                       "multi-round, recursive)");
     }
@@ -206,9 +219,8 @@ static const char *advise_connection(or_status_t status)
     case OR_ERR_MISMATCH:
         return "install the same release here and there";
     default:
-        return "see that the port is the coordinator's (its log says `listening on`) and that it "
-               "is "
-               "not stopped";
+        return "see that the port is the coordinator's (its log says `listening on`), that it is "
+               "not stopped, and that it lets our key in (outrider keys list here and there)";
     }
 }
 
@@ -216,8 +228,15 @@ void or_doctor_check_coordinator(or_doctor_t *doctor, const or_doctor_model_t *t
                                  const or_doctor_model_t *draft, or_doctor_hub_t *hub)
 {
     or_probe_t probe;
+    or_connect_keys_t keys;
     or_doctor_begin_group(doctor, "coordinator");
-    or_status_t status = or_probe_open(hub->endpoint, &probe);
+    or_status_t status = or_keys_for_connecting(hub->endpoint, hub->keys, &keys);
+    if (status != OR_OK) {
+        or_doctor_say_error(doctor, "keys", "see outrider keys --help");
+        return;
+    }
+    status = or_probe_open(hub->endpoint, &keys, "", &probe);
+    or_key_pair_wipe(&keys.own);
     if (status != OR_OK) {
         or_doctor_say_error(doctor, "connection", advise_connection(status));
         or_probe_close(&probe);
@@ -226,7 +245,7 @@ void or_doctor_check_coordinator(or_doctor_t *doctor, const or_doctor_model_t *t
     hub->answers = true;
     hub->has_verifier = probe.model[0] != '\0';
     check_software(doctor, &probe, hub->endpoint);
-    check_encryption(doctor, &probe);
+    check_encryption(doctor, &probe, &keys);
     check_trust(doctor, &probe);
     check_verifier(doctor, &probe, hub->endpoint, target);
     check_drafters(doctor, &probe, hub->endpoint, draft);

@@ -9,12 +9,15 @@
 #pragma once
 
 #include "proto/channel.h"
+#include "proto/keys.h"
 
 #define OR_PROBE_PATIENCE_MS 3000 // to connect, and again to be welcomed
 
 typedef struct {
     or_channel_t *channel; // owned
     bool loopback;         // it never leaves this machine
+    int64_t trouble_ns;    // since when there is trouble connecting; 0: there is none
+    bool keyed;            // it does not let us in for want of the right keys
     // What the coordinator says; see or_welcome_t.
     char software[64], model[128], arith_id[64];
     uint64_t vocab_hash;
@@ -22,10 +25,12 @@ typedef struct {
     bool trusted;
 } or_probe_t;
 
+// It greets in this owner's name, or "" in nobody's in particular: a connection keeps its first greeting.
 // OR_ERR_INVALID: not an endpoint, no such host. OR_ERR_UNREACHABLE: nobody listens there, or no
-// way to it. OR_ERR_TIMEOUT: somebody listens and does not speak as a coordinator. OR_ERR_MISMATCH:
+// way to it. OR_ERR_TIMEOUT: somebody listens and does not speak as a coordinator, or does not let our key in. OR_ERR_MISMATCH:
 // a coordinator that speaks another protocol version or turns us away, in its words.
-or_status_t or_probe_open(const char *endpoint, or_probe_t *probe);
+or_status_t or_probe_open(const char *endpoint, const or_connect_keys_t *keys, const char *owner,
+                          or_probe_t *probe);
 // Safe after a failed open.
 void or_probe_close(or_probe_t *probe);
 

@@ -12,6 +12,7 @@
 #include "common/decode/shape.h"
 #include "common/decode/token_tree.h"
 #include "launch/client.h"
+#include "launch/draft_ahead.h"
 #include "launch/input.h"
 
 #define AT(field) offsetof(or_generate_config_t, field)
@@ -29,10 +30,16 @@ static const or_option_t table[] = {
      "where the drafter remembers how often guesses are accepted (sequoia, calibrated dyspec)"},
     {"connect", NULL, OR_OPTION_STRING, AT(connect), "ENDPOINT",
      "use the coordinator there, e.g. tcp://127.0.0.1:5577, instead of a local cluster"},
+    OR_KEY_OPTIONS(or_generate_config_t, keys),
+    {"padding", NULL, OR_OPTION_FLAG, AT(padding), NULL,
+     "messages of an encrypted connection have one of a few sizes, so that sizes tell nothing"},
     {"owner", NULL, OR_OPTION_STRING, AT(owner), "NAME",
      "whose request it is: owners have limits of their own, and share no cached prompts"},
     {"busy-wait", NULL, OR_OPTION_UINT32, AT(busy_wait_s), "S",
      "ask a busy coordinator again for so many seconds in all; 0: not again (exit code 75)"},
+    {"reconnect-wait", NULL, OR_OPTION_UINT32, AT(reconnect_wait_s), "S",
+     "with --connect: call a coordinator that fell silent for so long; the text goes on where it "
+     "was"},
     {"ctx-size", "c", OR_OPTION_UINT32, AT(context), "N",
      "context in tokens; 0: what the model was made for"},
     {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads of the target; 0: one a core"},
@@ -87,6 +94,12 @@ static const or_option_t table[] = {
      "model compare"},
     {"draft-nodes", NULL, OR_OPTION_UINT32, AT(draft_nodes), "N", "most guesses a round"},
     {"draft-depth", NULL, OR_OPTION_UINT32, AT(draft_depth), "N", "most guesses in a row"},
+    {"draft-policy", NULL, OR_OPTION_STRING, AT(draft_policy), "NAME",
+     "fixed: wait for what was asked for, in every round; auto: at most that, as much of it as the "
+     "link, the load and the text make worth its time"},
+    {"draft-ahead", NULL, OR_OPTION_INT32, AT(draft_ahead), "N",
+     "draft on while rounds are in flight: 1 has the next tree ready, 2 to 8 send guesses for so "
+     "many rounds (methods coupled and topk); -1: 0, or 4 with --draft-policy auto"},
     {"draft-shape", NULL, OR_OPTION_STRING, AT(draft_shape), "SHAPE",
      "mcsd, rsd-c: children by level, as 4x2x1; rsd-s, kseq, multi: width x length, as 4x4; "
      "instead of "
@@ -135,11 +148,15 @@ const or_option_program_t or_generate_program = {
 or_generate_config_t or_generate_config_default(void)
 {
     return (or_generate_config_t){.target = or_target_options_default(),
+                                  .padding = true,
                                   .predict = 128,
                                   .busy_wait_s = OR_CLIENT_BUSY_WAIT_S,
+                                  .reconnect_wait_s = OR_CLIENT_RECONNECT_WAIT_S,
                                   .sampling = or_sampling_default(),
                                   .seed = (char *)"random",
                                   .vocab_map = (char *)"auto",
+                                  .draft_policy = (char *)"fixed",
+                                  .draft_ahead = OR_DRAFT_AHEAD_USUAL,
                                   .draft_nodes = 16,
                                   .draft_depth = 16,
                                   .law_entries = OR_LAW_ENTRIES,
@@ -278,6 +295,25 @@ static const char *usual_accept(const or_generate_config_t *config, or_vocab_met
                                            : "coupled";
 }
 
+// What was asked for by name must be possible; what comes by itself, the coordinator leaves out.
+static or_status_t make_ahead(const or_generate_config_t *config, or_generate_request_t *request)
+{
+    or_status_t status = or_draft_ahead_parse(config->draft_policy, config->draft_ahead, request);
+    if (status == OR_OK && config->draft_ahead > 0 && !request->plain &&
+        !or_draft_ahead_is_legal(request->draft_method, request->accept_rule)) {
+        bool looks_up = request->draft_method == OR_DRAFT_NGRAM;
+        return or_fail(OR_ERR_INVALID,
+                       "--draft-ahead: guesses of %s for %s %s: leave it "
+                       "out, or use --draft-method coupled or topk with --accept coupled, greedy "
+                       "or naive",
+                       or_draft_method_name(request->draft_method),
+                       or_accept_rule_name(request->accept_rule),
+                       looks_up ? "are looked up in no time, which leaves nothing to do ahead"
+                                : "are drawn for one text alone");
+    }
+    return status;
+}
+
 static or_status_t make_methods(const or_generate_config_t *config, or_generate_request_t *request)
 {
     or_draft_method_t method;
@@ -392,6 +428,9 @@ or_status_t or_generate_request_make(const or_generate_config_t *config,
     }
     if (status == OR_OK) {
         status = make_methods(config, &made);
+    }
+    if (status == OR_OK) {
+        status = make_ahead(config, &made);
     }
     if (status == OR_OK) {
         status = make_bias(&config->logit_bias, &made.sampling);

@@ -3,6 +3,7 @@
 
 #include "common/base/options.h"
 #include "launch/target_options.h"
+#include "proto/keys.h"
 #include "proto/message.h"
 
 typedef struct {
@@ -10,8 +11,10 @@ typedef struct {
     or_option_list_t multi_models;
     char *acceptance_file;
     char *connect;
+    or_key_options_t keys; // to connect with
+    bool padding;
     char *owner;
-    uint32_t busy_wait_s;
+    uint32_t busy_wait_s, reconnect_wait_s;
     char *prompt, *file;
     int32_t predict; // -1: until an end token or the context
     uint32_t context, threads, draft_threads;
@@ -26,6 +29,8 @@ typedef struct {
     char *vocab_map;
     char *draft_shape; // NULL: the method's own
     uint32_t draft_nodes, draft_depth, law_entries;
+    char *draft_policy;
+    int32_t draft_ahead; // OR_DRAFT_AHEAD_USUAL: not given
     bool allow_lossy, draft_calibrated;
     float lenience, typical_epsilon, typical_delta, draft_threshold; // 0: the usual
     float draft_temperature;                                         // -1: not given

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "launch/bench_list.h"
+#include "launch/draft_ahead.h"
 
 #define AT(field) offsetof(or_load_config_t, field)
 #define SEEDS_MAX 1000u
@@ -14,6 +15,9 @@ static const or_option_t table[] = {
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Models and place"},
     {"connect", NULL, OR_OPTION_STRING, AT(connect), "ENDPOINT",
      "put the load on the coordinator there instead of on a local cluster"},
+    OR_KEY_OPTIONS(or_load_config_t, keys),
+    {"padding", NULL, OR_OPTION_FLAG, AT(padding), NULL,
+     "messages of an encrypted connection have one of a few sizes, so that sizes tell nothing"},
     {"owner", NULL, OR_OPTION_STRING, AT(owner), "NAME",
      "whose texts they are: limits and shared prefixes are by owner"},
     {"model", "m", OR_OPTION_STRING, AT(model), "FILE",
@@ -45,6 +49,10 @@ static const or_option_t table[] = {
     {"plain", NULL, OR_OPTION_FLAG, AT(plain), NULL, "no drafter at all"},
     {"draft-nodes", NULL, OR_OPTION_UINT32, AT(draft_nodes), "N", "most guesses a round"},
     {"draft-depth", NULL, OR_OPTION_UINT32, AT(draft_depth), "N", "most guesses in a row"},
+    {"draft-policy", NULL, OR_OPTION_STRING, AT(draft_policy), "NAME",
+     "fixed or auto, as for generate"},
+    {"draft-ahead", NULL, OR_OPTION_INT32, AT(draft_ahead), "N",
+     "rounds that a drafter works ahead, as for generate"},
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Output"},
     {"json", NULL, OR_OPTION_FLAG, AT(json), NULL,
      "a JSON array of one object a measurement instead of the table"},
@@ -68,6 +76,7 @@ const or_option_program_t or_load_program = {
 or_load_config_t or_load_config_default(void)
 {
     return (or_load_config_t){.target = or_target_options_default(),
+                              .padding = true,
                               .owner = (char *)"",
                               .sessions = (char *)"1,4,16,64",
                               .seconds = 10,
@@ -77,6 +86,8 @@ or_load_config_t or_load_config_default(void)
                               .seeds = 4,
                               .draft_nodes = 16,
                               .draft_depth = 16,
+                              .draft_policy = (char *)"fixed",
+                              .draft_ahead = OR_DRAFT_AHEAD_USUAL,
                               .log_level = (char *)"warn"};
 }
 
@@ -131,6 +142,10 @@ or_status_t or_load_config_check(const or_load_config_t *config, uint32_t steps[
     if (config->context == 1) {
         return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
+    or_generate_request_t request;
     or_status_t status = or_target_options_check(&config->target, config->connect);
+    if (status == OR_OK) {
+        status = or_draft_ahead_parse(config->draft_policy, config->draft_ahead, &request);
+    }
     return status == OR_OK ? parse_sessions(config->sessions, steps, count) : status;
 }

@@ -5,10 +5,13 @@
 
 #include "common/base/options.h"
 #include "launch/target_options.h"
+#include "proto/keys.h"
 
 typedef struct {
     char *model, *draft_model;
     char *connect, *owner;
+    or_key_options_t keys;
+    bool padding;
     or_target_options_t target;
     uint32_t context, threads, draft_threads;
     char *sessions; // as "1,4,16,64"
@@ -21,6 +24,8 @@ typedef struct {
     uint32_t seeds;
     bool plain;
     uint32_t draft_nodes, draft_depth;
+    char *draft_policy;
+    int32_t draft_ahead; // OR_DRAFT_AHEAD_USUAL: not given
     bool check, json, verbose;
     char *log_level;
 } or_load_config_t;

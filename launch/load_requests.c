@@ -33,7 +33,7 @@ struct or_load_requests {
 };
 
 or_status_t or_load_requests_create(or_channel_t *channel, const or_clock_t *clock,
-                                    const char *owner, uint32_t slots,
+                                    const char *owner, bool padding, uint32_t slots,
                                     or_load_requests_t **requests_p)
 {
     const or_hello_t hello = {.role = OR_ROLE_CLIENT,
@@ -60,6 +60,7 @@ or_status_t or_load_requests_create(or_channel_t *channel, const or_clock_t *clo
         or_load_requests_destroy(&requests);
         return status;
     }
+    or_link_set_padding(requests->link, padding);
     *requests_p = requests;
     return OR_OK;
 }

@@ -14,9 +14,9 @@
 typedef struct or_load_requests or_load_requests_t;
 
 // Over `channel`, which it takes, also on failure; borrows clock and `owner` (whose texts they are; ""
-// for nobody's in particular). All `slots` are idle. OR_ERR_NO_MEMORY.
+// for nobody's in particular). `padding` as in or_link_set_padding. All `slots` are idle. OR_ERR_NO_MEMORY.
 or_status_t or_load_requests_create(or_channel_t *channel, const or_clock_t *clock,
-                                    const char *owner, uint32_t slots,
+                                    const char *owner, bool padding, uint32_t slots,
                                     or_load_requests_t **requests_p);
 // Requests that have not ended are left to the coordinator, which notices that we are gone.
 void or_load_requests_destroy(or_load_requests_t **requests_p);

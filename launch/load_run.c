@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
 #include "common/decode/methods.h"
+#include "launch/draft_ahead.h"
 #include "launch/load_requests.h"
 #include "proto/channel_zmq.h"
 
@@ -60,6 +61,7 @@ static or_generate_request_t make_request(const or_load_place_t *place, uint32_t
         .ignore_end = config->ignore_end,
     };
     request.sampling.temperature = config->temperature;
+    or_draft_ahead_parse(config->draft_policy, config->draft_ahead, &request); // checked before
     return request;
 }
 
@@ -110,10 +112,18 @@ static or_status_t open_run(const or_load_place_t *place, uint32_t sessions, run
     if (run->sessions == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for %" PRIu32 " sessions", sessions);
     }
-    or_status_t status = or_channel_zmq_connect(place->endpoint, &channel);
+    or_connect_keys_t keys = {0};
+    const or_load_config_t *config = place->config;
+    // A cluster of our own is on this machine, and does not encrypt.
+    or_status_t status = or_keys_for_connecting(
+        place->endpoint, config->connect != NULL ? &config->keys : NULL, &keys);
     if (status == OR_OK) {
-        status = or_load_requests_create(channel, run->clock, place->config->owner, sessions,
-                                         &run->requests);
+        status = or_channel_zmq_connect(place->endpoint, &keys, &channel);
+    }
+    or_key_pair_wipe(&keys.own);
+    if (status == OR_OK) {
+        status = or_load_requests_create(channel, run->clock, config->owner, config->padding,
+                                         sessions, &run->requests);
     }
     if (status == OR_OK) {
         status = wait_for_welcome(run);

@@ -21,6 +21,7 @@ static const command_t commands[] = {
      "compare drafting methods and acceptance rules with plain decoding"},
     {"up", or_command_up, "run a local cluster in the foreground"},
     {"status", or_command_status, "how a running service does; a health and readiness probe"},
+    {"keys", or_command_keys, "who may connect to a coordinator, and who we are when we do"},
     {"doctor", or_command_doctor,
      "check installation, models, ports and a coordinator, and say what to do next"},
     {"tokenize", or_command_tokenize, "standard input to token ids, or back"},

@@ -50,6 +50,7 @@ or_status_t or_report_add(or_report_t *report, const or_generate_delta_t *delta)
         report->stats = delta->stats;
         snprintf(report->arith_id, sizeof report->arith_id, "%s", delta->arith_id);
         snprintf(report->note, sizeof report->note, "%s", delta->note);
+        snprintf(report->advice, sizeof report->advice, "%s", delta->advice);
         snprintf(report->vocab_map, sizeof report->vocab_map, "%s", delta->vocab_map);
         snprintf(report->vocab_why, sizeof report->vocab_why, "%s", delta->vocab_why);
     }
@@ -68,21 +69,31 @@ static double ratio(double a, double b)
     return b > 0 ? a / b : 0;
 }
 
+// Tokens that the rounds and the time in the figures brought: a coordinator that was restarted in between
+// counts from there on.
+static uint32_t counted_tokens(const or_generate_stats_t *stats)
+{
+    uint32_t before = stats->resumed_tokens;
+    return stats->completion_tokens > before ? stats->completion_tokens - before : 0;
+}
+
 static double block_efficiency(const or_report_t *report)
 {
-    return ratio(report->stats.completion_tokens, (double)report->stats.target_calls);
+    return ratio(counted_tokens(&report->stats), (double)report->stats.target_calls);
 }
 
 // Decoding alone. The first round contains the prompt and is not in round_us, so its share of the
-// tokens is left out too; where there was no other round, all the time is all there is.
+// tokens is left out too (that of a text that was resumed was before); where there was no other round, all the
+// time is all there is.
 static double tokens_per_second(const or_report_t *report)
 {
     const or_generate_stats_t *stats = &report->stats;
-    if (stats->target_calls < 2 || stats->round_us == 0) {
-        return ratio(1e6 * stats->completion_tokens, (double)stats->elapsed_us);
+    uint64_t untimed = stats->resumed_tokens == 0;
+    if (stats->target_calls <= untimed || stats->round_us == 0) {
+        return ratio(1e6 * counted_tokens(stats), (double)stats->elapsed_us);
     }
-    double timed = (double)(stats->target_calls - 1) / (double)stats->target_calls;
-    return 1e6 * stats->completion_tokens * timed / (double)stats->round_us;
+    double timed = (double)(stats->target_calls - untimed) / (double)stats->target_calls;
+    return 1e6 * counted_tokens(stats) * timed / (double)stats->round_us;
 }
 
 void or_report_print_summary(const or_report_t *report, FILE *out)
@@ -95,18 +106,26 @@ void or_report_print_summary(const or_report_t *report, FILE *out)
     if (report->note[0] != '\0') {
         fprintf(out, "note: %s\n", report->note);
     }
+    if (report->advice[0] != '\0') {
+        fprintf(out, "advice: %s\n", report->advice);
+    }
     if (report->vocab_map[0] != '\0' && strcmp(report->vocab_map, "same") != 0) {
         fprintf(out, "vocabulary map %s: %s\n", report->vocab_map, report->vocab_why);
     }
     fprintf(out, "%" PRIu32 " token%s", tokens, tokens == 1 ? "" : "s");
-    if (tokens > 0) {
+    bool counted = counted_tokens(stats) > 0 && stats->target_calls > 0;
+    if (counted && stats->resumed_tokens > 0) {
+        fprintf(out, ", %" PRIu32 " of them since the coordinator was restarted",
+                counted_tokens(stats));
+    }
+    if (counted) {
         fprintf(out, ", %.1f per target call", block_efficiency(report));
     }
-    if (tokens > 0 && stats->drafted > 0) {
+    if (counted && stats->drafted > 0) {
         fprintf(out, ", %.0f %% of drafted tokens accepted",
                 100 * ratio((double)stats->accepted, (double)stats->drafted));
     }
-    if (tokens > 0) {
+    if (counted) {
         fprintf(out, ", %.0f tokens/s", tokens_per_second(report));
     }
     fprintf(out, " (seed %" PRIu64 ")\n", report->seed);
@@ -115,16 +134,29 @@ void or_report_print_summary(const or_report_t *report, FILE *out)
 void or_report_print_times(const or_report_t *report, FILE *out)
 {
     const or_generate_stats_t *stats = &report->stats;
-    double rounds = (double)stats->target_calls - 1; // the first is not timed
+    bool resumed = stats->resumed_tokens > 0;
+    double rounds = (double)stats->target_calls - !resumed; // a text's first is not timed
     double elsewhere = (double)stats->round_us - (double)stats->draft_us -
                        (double)stats->verify_us - (double)stats->accept_us;
-    fprintf(out,
-            "per round: draft %.0f us, verify %.0f us, accept %.0f us, elsewhere %.0f us; first "
-            "token after %.1f "
-            "ms; %" PRIu64 " rounds without a tree, %" PRIu64 " resyncs\n",
+    fprintf(out, "per round: draft %.0f us, verify %.0f us, accept %.0f us, elsewhere %.0f us; ",
             ratio((double)stats->draft_us, rounds), ratio((double)stats->verify_us, rounds),
-            ratio((double)stats->accept_us, rounds), ratio(elsewhere, rounds),
-            (double)stats->first_token_us / 1e3, stats->plain_rounds, stats->resyncs);
+            ratio((double)stats->accept_us, rounds), ratio(elsewhere, rounds));
+    if (!resumed) {
+        fprintf(out, "first token after %.1f ms; ", (double)stats->first_token_us / 1e3);
+    }
+    fprintf(out, "%" PRIu64 " rounds without a tree, %" PRIu64 " resyncs\n", stats->plain_rounds,
+            stats->resyncs);
+    if (stats->ahead_rounds > 0) {
+        fprintf(out, "drafting ahead: guesses were there in %.0f %% of %" PRIu64 " rounds\n",
+                100 * ratio((double)stats->ahead_hits, (double)stats->ahead_rounds),
+                stats->ahead_rounds);
+    }
+    if (stats->bridged_rounds + stats->lookup_rounds + stats->failovers + stats->resumes > 0) {
+        fprintf(out,
+                "%" PRIu64 " rounds did not wait for the drafter, %" PRIu64
+                " were looked up; %" PRIu64 " fail-overs, %" PRIu64 " resumes\n",
+                stats->bridged_rounds, stats->lookup_rounds, stats->failovers, stats->resumes);
+    }
     if (stats->translate_us > 0) {
         fprintf(out, "translating %.0f us a round; %" PRIu64 " questions about rejected guesses\n",
                 ratio((double)stats->translate_us, (double)stats->target_calls),
@@ -162,6 +194,30 @@ static json_t *text_string(const or_report_t *report)
     return string;
 }
 
+// How the drafter was used. Nothing is put into a line that there was no memory for.
+static void put_drafting(json_t *line, const or_generate_stats_t *stats,
+                         const or_generate_request_t *request)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counts[] = {{"draft_ahead", request->draft_ahead},
+                  {"ahead_rounds", stats->ahead_rounds},
+                  {"ahead_hits", stats->ahead_hits},
+                  {"bridged_rounds", stats->bridged_rounds},
+                  {"lookup_rounds", stats->lookup_rounds},
+                  {"failovers", stats->failovers},
+                  {"resumes", stats->resumes},
+                  {"resumed_tokens", stats->resumed_tokens}};
+    json_object_set_new(line, "draft_policy",
+                        json_string(or_draft_policy_name(request->draft_policy)));
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        json_object_set_new(line, counts[i].name, json_integer((json_int_t)counts[i].value));
+    }
+    json_object_set_new(line, "ahead_hit_rate",
+                        json_real(ratio((double)stats->ahead_hits, (double)stats->ahead_rounds)));
+}
+
 or_status_t or_report_print_json(const or_report_t *report, const or_generate_request_t *request,
                                  FILE *out)
 {
@@ -177,14 +233,18 @@ or_status_t or_report_print_json(const or_report_t *report, const or_generate_re
         "accepted", (json_int_t)stats->accepted,                                             //
         "block_efficiency", block_efficiency(report),                                        //
         "tokens_per_second", tokens_per_second(report),                                      //
-        "wire_bytes_per_token", ratio((double)stats->wire_bytes, stats->completion_tokens), "seed",
+        "wire_bytes_per_token", ratio((double)stats->wire_bytes, counted_tokens(stats)), "seed",
         (json_int_t)report->seed, //
         "draft_method", request->plain ? "none" : or_draft_method_name(request->draft_method),
         "accept", or_accept_rule_name(request->accept_rule), //
         "arith_id", report->arith_id, "note", report->note[0] != '\0' ? report->note : NULL);
+    put_drafting(line, stats, request);
     if (report->vocab_map[0] != '\0') {
         json_object_set_new(line, "vocab_map", json_string(report->vocab_map));
         json_object_set_new(line, "vocab_map_why", json_string(report->vocab_why));
+    }
+    if (report->advice[0] != '\0') {
+        json_object_set_new(line, "advice", json_string(report->advice));
     }
     if (report->lossy) {
         json_object_set_new(line, "lossy", json_true());

@@ -16,8 +16,9 @@ typedef struct {
     uint32_t finish; // or_finish_t
     uint64_t seed;
     char arith_id[64];
-    bool lossy;     // the rule does not sample the target's law
-    char note[512]; // what the user should know; may be empty
+    bool lossy;       // the rule does not sample the target's law
+    char note[512];   // what the user should know; may be empty
+    char advice[256]; // how it might be faster; may be empty
     char vocab_map[16],
         vocab_why[256]; // how the drafter's vocabulary met the target's; "": no drafter
     or_generate_stats_t stats;

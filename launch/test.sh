@@ -61,7 +61,7 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 step "formatting" formatted
 step "release tests" suite release -LE '^(gpu|long)$'
 step "clang-tidy" linted
-step "address and undefined-behaviour sanitizers" suite asan -LE '^(gpu|long|process|layout|exactness)$'
+step "address and undefined-behaviour sanitizers" suite asan -LE '^(gpu|long|process|layout|exactness|network)$'
 step "thread sanitizer" suite tsan -L '^threads$'
 step "fuzzers" fuzzed
 

@@ -7,7 +7,9 @@
 #     outrider-drafter -m draft.gguf --connect tcp://10.0.0.1:5577         where the drafts are made
 #     outrider status --connect tcp://10.0.0.1:5577                        is everybody there?
 #
-# The connections are not encrypted yet: use a private network.
+# The connection to the coordinator is encrypted: OUTRIDER_KEYS (or ~/.config/outrider) of this user has the coordinator's key
+# (outrider keys trust tcp://10.0.0.1:5577 'KEY') and ours, which the coordinator must let in as a verifier (outrider keys authorize 'KEY'
+# --roles verifier). What ranks exchange is not: their network must be private.
 set -euo pipefail
 
 model=${MODEL:-/srv/outrider/target.gguf}
@@ -20,6 +22,7 @@ options=(
   # node write --map-by numa --bind-to numa, and give each as many threads as that has cores (-t).
   --bind-to none
   # What ranks read from the environment is set on the first host only; -x carries it to the others.
+  -x "OUTRIDER_KEYS=${OUTRIDER_KEYS:-$HOME/.config/outrider}"
   -x "OUTRIDER_LOG_LEVEL=${OUTRIDER_LOG_LEVEL:-info}"
   # Every line of a log with its rank: [1,3]<stderr>: ...
   --tag-output
