@@ -274,7 +274,10 @@ class Ports(unittest.TestCase):
             self.assertIn(pattern, checks["ports", "listen"]["detail"])
 
     def test_a_coordinator_is_found_where_it_listens(self):
-        with Coordinator(address="0.0.0.0") as coordinator:
+        with tempfile.TemporaryDirectory() as keys, Coordinator("--keys", keys, address="0.0.0.0") as coordinator:
+            checks, _ = examine("--listen", f"tcp://0.0.0.0:{coordinator.port}")
+            self.assertIn("a coordinator runs there that encrypts", checks["ports", "listen"]["detail"])
+        with Coordinator("--encrypt", "off", address="0.0.0.0") as coordinator:
             checks, line = examine("--listen", f"tcp://0.0.0.0:{coordinator.port}")
             self.assertIn("a coordinator runs there", checks["ports", "listen"]["detail"])
             self.assertIn(coordinator.endpoint, checks["coordinator", "connection"]["detail"])
@@ -329,17 +332,30 @@ class Coordinators(unittest.TestCase):
                 self.assertEqual(checks["coordinator", "target name"]["state"], "warn")
 
     def test_over_a_network(self):
-        """This machine's own address is not loopback: neither encrypted nor trusted."""
+        """This machine's own address is not loopback: encrypted unless it is switched off, and not trusted."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect(("192.0.2.1", 9))  # nothing is sent
             except OSError:
                 self.skipTest("this machine has no network")
             address = probe.getsockname()[0]
-        with Coordinator(address=address) as coordinator:
-            checks, _ = examine("--connect", f"tcp://{address}:{coordinator.port}")
+        with Coordinator("--encrypt", "off", address=address) as coordinator:
+            checks, _ = examine("--connect", f"tcp://{address}:{coordinator.port}", "--encrypt", "off")
         for name in ("encryption", "trust"):
             self.assertEqual(checks["coordinator", name]["state"], "warn")
+        with tempfile.TemporaryDirectory() as keys, Coordinator("--keys", keys, address=address) as coordinator:
+            endpoint = f"tcp://{address}:{coordinator.port}"
+            self.assertIn("outrider keys", examine("--connect", endpoint, code=1, OUTRIDER_KEYS=keys)[0]["coordinator", "keys"]["detail"])
+            key = json.loads(outrider("keys", "list", "--json", OUTRIDER_KEYS=keys)[0])["coordinator"]
+            outrider("keys", "trust", endpoint, key, OUTRIDER_KEYS=keys)
+            checks, _ = examine("--connect", endpoint, code=1, OUTRIDER_KEYS=keys)  # not authorised yet
+            self.assertIn("key", checks["coordinator", "connection"]["detail"])
+            identity = json.loads(outrider("keys", "list", "--json", OUTRIDER_KEYS=keys)[0])["identity"]
+            outrider("keys", "authorize", identity, "--trusted", OUTRIDER_KEYS=keys)
+            time.sleep(1.2)
+            checks, _ = examine("--connect", endpoint, OUTRIDER_KEYS=keys)
+            for name in ("encryption", "trust"):
+                self.assertEqual(checks["coordinator", name]["state"], "ok")
         with Coordinator("--trust", "none") as coordinator:
             checks, _ = examine("--connect", coordinator.endpoint)
         self.assertEqual([checks["coordinator", name]["state"] for name in ("encryption", "trust")], ["ok", "warn"])

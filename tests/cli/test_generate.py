@@ -7,7 +7,8 @@ import unittest
 from cli import DRAFT, TARGET, Cluster, generate, outrider, reference
 
 KEYS = ["text", "tokens", "prompt_tokens", "completion_tokens", "finish_reason", "target_calls", "drafted", "accepted", "block_efficiency",
-        "tokens_per_second", "wire_bytes_per_token", "seed", "draft_method", "accept", "arith_id", "vocab_map", "vocab_map_why"]
+        "tokens_per_second", "wire_bytes_per_token", "seed", "draft_method", "accept", "arith_id", "draft_policy", "draft_ahead", "ahead_rounds",
+        "ahead_hits", "bridged_rounds", "lookup_rounds", "failovers", "resumes", "resumed_tokens", "ahead_hit_rate", "vocab_map", "vocab_map_why"]
 FILTERS = ["--temp", "0.8", "--top-p", "0.95", "--repeat-penalty", "1.1"]
 
 
@@ -25,6 +26,22 @@ class LocalRun(unittest.TestCase):
         self.assertGreater(line["block_efficiency"], 1.5)
         sure = reference()[0]["sure"]
         self.assertEqual(line["tokens"][:len(sure)], sure)
+
+    def test_drafting_ahead_changes_no_token(self):
+        words = ["-p", "Once upon a time", "-n", 48, "-s", 3]
+        plain = generate(*words, "--plain")["tokens"]
+        for policy, ahead, asked in (("fixed", 1, 1), ("fixed", 4, 4), ("auto", -1, 4), ("auto", 0, 0)):
+            line = generate(*words, "--draft-policy", policy, "--draft-ahead", ahead)
+            self.assertEqual(line["tokens"], plain)
+            self.assertEqual((line["draft_policy"], line["draft_ahead"]), (policy, asked))
+            self.assertTrue(line["ahead_hits"] <= line["ahead_rounds"] <= line["target_calls"])
+            self.assertTrue(policy == "auto" or line["lookup_rounds"] == 0)
+
+    def test_drafting_ahead_where_it_makes_no_sense(self):
+        for words in (["--draft-ahead", 9], ["--draft-ahead", -2], ["--draft-policy", "best"], ["--draft-ahead", 1, "--accept", "sps"],
+                      ["--draft-ahead", 2, "--draft-method", "chain"]):
+            _, error = outrider("generate", "-p", "x", *words, code=2)
+            self.assertIn("--draft-", error)
 
     def test_text_streams_and_a_summary_ends_it(self):
         line = generate("-p", "Once upon a time", "-n", 20, "-s", 5)

@@ -3,7 +3,10 @@ or reported as such; owners' names reach it.
 Method: a coordinator alone, then with a verifier, with one place and no queue; a long text takes the place."""
 import json
 import re
+import tempfile
+import time
 import unittest
+from pathlib import Path
 
 from cli import DRAFT, TARGET
 from cli import Background, Cluster, call, outrider, wait_until
@@ -12,8 +15,8 @@ LONG_TEXT = ["--plain", "-p", "Once upon a time", "-n", 500, "--temp", 0, "--ign
 
 
 class Coordinator(Background):
-    def __init__(self, *words):
-        super().__init__("-m", TARGET, "--listen", "tcp://127.0.0.1:*", *words, program="outrider-coordinator")
+    def __init__(self, *words, listen="tcp://127.0.0.1:*", **variables):
+        super().__init__("-m", TARGET, "--listen", listen, *words, program="outrider-coordinator", **variables)
         self.endpoint = re.search(r"listening on (\S+)", self.hears("listening on")).group(1)
 
 
@@ -58,6 +61,24 @@ class Status(unittest.TestCase):
                 self.assertIn(word, out.decode())
 
 
+    def test_budgets_of_live_sessions(self):
+        """On this machine, who names nobody sees all."""
+        terms = ["session", "owner", "policy", "source", "nodes", "depth", "ahead", "round_trip_ms", "draft_ms", "plain_ms", "verify_ms", "row_us",
+                 "queue_ms", "batch", "acceptance", "block_efficiency", "hit_rate", "plain_rate", "draft_rate"]
+        with Cluster() as cluster, \
+                Background("generate", "--connect", cluster.endpoint, "-p", "Once", "-n", 4000, "-c", 0, "--ignore-eos", "--owner", "alice",
+                           "--draft-policy", "auto", "--plain") as taker:
+            wait_until(lambda: status_code(cluster.endpoint) == 0, "a verifier")
+            policies = wait_until(lambda: status(cluster.endpoint)["policies"], "a session")
+            self.assertEqual(list(policies[0]), terms)
+            self.assertEqual(policies[0]["owner"], "alice")
+            out, _ = outrider("status", "--connect", cluster.endpoint, "--json", "--owner", "bob")
+            self.assertEqual(json.loads(out)["policies"], [])  # who has a name sees what is his
+            out, _ = outrider("status", "--connect", cluster.endpoint)
+            self.assertIn("plain/s", out.decode())
+            taker.process.kill()
+
+
 class Busy(unittest.TestCase):
     def test_a_full_service_is_waited_for_or_reported(self):
         with Coordinator("--sessions-max", 1, "--queue-max", 0) as hub, \
@@ -80,8 +101,98 @@ class Busy(unittest.TestCase):
             verifier.hears("welcomed")
             with Background("generate", "--connect", hub.endpoint, *LONG_TEXT):
                 wait_until(lambda: status(hub.endpoint)["started"] == 1, "a request")
-            wait_until(lambda: status(hub.endpoint)["cancelled"] == 1, "the killed client's end")
+            wait_until(lambda: status(hub.endpoint)["parked"] == 1, "that the killed client is missed")
             outrider("generate", "--connect", hub.endpoint, "--plain", "-p", "Once", "-n", 4, "--busy-wait", 0)
+
+
+class Waiting(unittest.TestCase):
+    def test_the_client_is_told_why(self):
+        with Coordinator() as hub, Background("generate", "--connect", hub.endpoint, *LONG_TEXT) as first:
+            self.assertIn("waiting up to", first.hears("no verifier is connected yet"))
+
+    def test_and_how_many_come_before(self):
+        with Coordinator("--sessions-max", 1) as hub, \
+                Background("-m", TARGET, "--step-delay-ms", 50, "--connect", hub.endpoint, program="outrider-verifier") as verifier:
+            verifier.hears("welcomed")
+            words = ["generate", "--connect", hub.endpoint, *LONG_TEXT]
+            with Background(*words) as taker:
+                wait_until(lambda: status(hub.endpoint)["started"] == 1, "a request")
+                with Background(*words) as second:
+                    self.assertTrue(second.hears("this request is the next"))
+                    with Background(*words) as third:
+                        self.assertTrue(third.hears("1 request waits before this one"))
+                taker.process.kill()
+
+
+class Keys(unittest.TestCase):
+    """A coordinator that encrypts, and a user whose keys are in another folder."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.operator, self.user = ({"OUTRIDER_KEYS": str(Path(scratch.name, name))} for name in ("operator", "user"))
+        call("outrider", "keys", "new", "--coordinator", **self.operator)
+        call("outrider", "keys", "new", **self.user)
+        self.hub = Coordinator("--encrypt", "on", **self.operator)
+        self.addCleanup(self.hub.__exit__)
+        self.server_key = self.public(self.operator, "coordinator.key")
+
+    @staticmethod
+    def public(person, file):
+        return re.search(r"public (\S+)", Path(person["OUTRIDER_KEYS"], file).read_text()).group(1)
+
+    def connection(self, key=None):
+        return ["--connect", self.hub.endpoint, "--encrypt", "on", "--server-key", key or self.server_key]
+
+    def soon(self, *words, code):
+        begun = time.monotonic()
+        _, error = outrider(*words, code=code, **self.user)
+        self.assertLess(time.monotonic() - begun, 8)  # who goes on trying does so for 10 s
+        return error
+
+    def test_a_probe_takes_no_trouble_for_life(self):
+        """Anything but 3 means that the coordinator lives."""
+        words = ["status", "--connect", self.hub.endpoint, "--encrypt", "on"]
+        self.assertIn("outrider keys trust", self.soon(*words, code=3))
+        Path(self.user["OUTRIDER_KEYS"], "identity.key").chmod(0o644)
+        self.assertIn("chmod", self.soon("status", *self.connection(), code=3))
+
+    def test_a_refusal_at_first_contact_is_the_end(self):
+        stranger = self.public(self.user, "identity.key")
+        for words, code in ((["status"], 3), (["generate", "-p", "x"], 1)):
+            self.assertIn("outrider keys authorize", self.soon(*words, *self.connection(), code=code))
+            self.assertIn("another key", self.soon(*words, *self.connection(stranger), code=code))
+            self.assertIn("--encrypt on", self.soon(*words, "--connect", self.hub.endpoint, "--encrypt", "off", code=code))
+
+    def test_a_key_that_was_revoked_while_nobody_was_there(self):
+        key = self.public(self.user, "identity.key")
+        call("outrider", "keys", "authorize", key, "--name", "user", **self.operator)
+        wait_until(lambda: call("outrider", "status", *self.connection(), code=None, **self.user)[0], "the coordinator's welcome")
+        words = ["generate", "-p", "x", *self.connection()]
+        with Background(*words, **self.user) as writer:
+            self.assertTrue(writer.hears("no verifier is connected yet"))
+            self.hub.process.kill()
+            self.assertTrue(writer.hears("the connection to the coordinator"))
+            call("outrider", "keys", "revoke", "user", **self.operator)
+            with Coordinator("--encrypt", "on", listen=self.hub.endpoint, **self.operator):
+                begun = time.monotonic()
+                code, _, error = writer.end()
+                self.assertEqual(code, 1)
+                self.assertIn("outrider keys authorize", error)
+                self.assertLess(time.monotonic() - begun, 5)
+
+    def test_the_bench_has_keys_too(self):
+        call("outrider", "keys", "authorize", self.public(self.user, "identity.key"), "--name", "user", **self.operator)
+        call("outrider", "keys", "new", **self.operator)
+        call("outrider", "keys", "authorize", self.public(self.operator, "identity.key"), "--name", "verifier", "--roles", "verifier",
+             **self.operator)
+        with Background("-m", TARGET, "--connect", self.hub.endpoint, "--encrypt", "on", "--server-key", self.server_key,
+                        program="outrider-verifier", **self.operator):
+            words = [*self.connection(), "--no-padding", "--temp", "0", "--prompt-limit", "1", "--json", "--draft-policy", "auto",
+                     "--draft-ahead", "2"]
+            out, _ = outrider("bench", "load", *words, "--plain", "--sessions", "1", "--seconds", "1", "-n", "4", **self.user)
+            self.assertGreater(json.loads(out)[0]["texts"], 0)
+            outrider("bench", *words, "--repeats", "1", "-n", "4", "--methods", "coupled", code=1, **self.user)
 
 
 class Options(unittest.TestCase):

@@ -53,6 +53,7 @@ class BadInput(unittest.TestCase):
                                (["--accept", "typical"], "--allow-lossy"),
                                (["--accept", "lenient", "--allow-lossy", "--lenience", 0.5], "--lenience"),
                                (["--draft-temp", 0], "--draft-temp"),
+                               (["--draft-method", "ngram", "--draft-ahead", 2], "looked up in no time"),
                                (["--draft-method", "tree"], "rsd-c, rsd-s"),
                                (["--draft-method", "rsd-c", "--draft-shape", "4xx"], "not a tree shape.*4x2x1"),
                                (["--draft-method", "rsd-c", "--draft-shape", "40x40"], "more than 1024 nodes"),
@@ -220,6 +221,59 @@ class LocalCluster(unittest.TestCase):
             cluster.end()
             self.assertLess(time.monotonic() - begun, 1.5)
             self.assertFalse([name for name, pid in roles.items() if is_alive(pid)])
+
+
+class Outage(unittest.TestCase):
+    """A coordinator that dies in the middle of a text, with a journal for the next one."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            self.endpoint = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
+        self.journal = Path(scratch.name, "journal")
+        self.hub = self.start("outrider-coordinator", "-m", TARGET, "--listen", self.endpoint, "--journal", self.journal)
+        self.hub.hears("listening on")
+        self.verifier = self.start("outrider-verifier", "-m", TARGET, "--connect", self.endpoint, "--step-delay-ms", 20)
+        self.verifier.hears("welcomed")
+        self.writer = self.start("outrider", "generate", "--json", "--connect", self.endpoint, *LONG_TEXT, "-n", 100, "--plain")
+        wait_until(lambda: self.figures()["sessions"] == 1, "a text in progress")
+        time.sleep(0.5)
+        self.hub.process.kill()
+        self.hub.process.wait()
+
+    def start(self, program, *words):
+        process = Background(*words, program=program)
+        self.addCleanup(process.__exit__)
+        return process
+
+    def figures(self):
+        return json.loads(outrider("status", "--connect", self.endpoint, "--json")[0])
+
+    def test_who_interrupts_it_gets_what_there_is(self):
+        self.assertIn("is lost", self.writer.hears("the connection to the coordinator"))
+        self.writer.process.send_signal(signal.SIGINT)
+        code, out, error = self.writer.end()
+        self.assertEqual(code, 130, error)
+        line = json.loads(out)
+        self.assertEqual(line["finish_reason"], "cancelled")
+        self.assertGreater(line["completion_tokens"], 0)
+        self.assertEqual(line["completion_tokens"], len(line["tokens"]))
+        self.assertRegex(error, r"(?m)^\d+ tokens \(seed \d+\)$")  # no figures that nobody has
+
+    def test_figures_are_of_what_was_counted(self):
+        self.assertTrue(self.verifier.hears("the connection to the coordinator is lost"))
+        self.start("outrider-coordinator", "-m", TARGET, "--listen", self.endpoint, "--journal", self.journal)
+        code, out, error = self.writer.end()
+        self.assertEqual(code, 0, error)
+        line = json.loads(out)
+        self.assertEqual(line["completion_tokens"], 100)
+        self.assertGreater(line["resumed_tokens"], 0)
+        self.assertEqual(line["block_efficiency"], 1)  # plain
+        self.assertLess(line["tokens_per_second"], 50)  # 20 ms a step at least
+        self.assertIn("since the coordinator was restarted", error)
+
 
 class Patience(unittest.TestCase):
     """What takes long by design, side by side."""

@@ -45,12 +45,6 @@ static sim_model_t small_again; // its target, in the law test
 static int32_t prompt[64];
 static uint32_t prompt_count;
 
-static uint32_t runs(uint32_t few)
-{
-    const char *text = getenv("OR_TEST_RUNS");
-    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : few;
-}
-
 static void load_as(or_tensor_type_t type, sim_model_t *model)
 {
     char *path = test_requantize(test_model("tales-6m-f16.gguf"), type);
@@ -134,7 +128,7 @@ static void coupled_text_is_plain_decodings_for_every_weight_type(void **state)
 {
     (void)state;
     for (size_t t = 0; t < TYPES; t++) {
-        for (uint64_t seed = 0; seed < runs(8); seed++) {
+        for (uint64_t seed = 0; seed < test_runs(8); seed++) {
             int32_t expected[TOKENS];
             or_generate_request_t request = sim_request(prompt_text, TOKENS);
             request.sampling.temperature = 1;
@@ -211,7 +205,7 @@ static void all_processes_together_write_the_targets_law(void **state)
         {OR_DRAFT_MCSD, OR_ACCEPT_MULTI_ROUND, SHARP, 1, {2}},
         {OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE, SHARP, 1, {2}},
     };
-    uint32_t seeds = runs(2000);
+    uint32_t seeds = test_runs(2000);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check_law(&cases[i], NULL, seeds);
     }
@@ -230,7 +224,7 @@ static void two_drafters_together_write_the_targets_law(void **state)
         {{OR_DRAFT_MULTI, OR_ACCEPT_MULTI_ROUND, FLAT, 2, {2, 2}}, &small},
         {{OR_DRAFT_MULTI, OR_ACCEPT_NAIVE, FLAT, 2, {2, 2}}, &targets[1]},
     };
-    uint32_t seeds = runs(1000);
+    uint32_t seeds = test_runs(1000);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check_law(&cases[i].of, cases[i].second, seeds);
     }

@@ -43,12 +43,6 @@ static const or_vocab_method_t vocab_methods[] = {OR_VOCAB_TLI, OR_VOCAB_UNION, 
                                                   OR_VOCAB_AUTO};
 #define VOCAB_METHODS (sizeof vocab_methods / sizeof *vocab_methods)
 
-static uint32_t runs(uint32_t few)
-{
-    const char *text = getenv("OR_TEST_RUNS");
-    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : few;
-}
-
 static void load_made(uint32_t which, char *path)
 {
     sim_model_load(path, 1, 256, &drafters[which].model);
@@ -182,7 +176,7 @@ static void coupled_text_is_plain_decodings_for_any_seed(void **state)
 {
     (void)state;
     for (uint32_t which = 0; which < DRAFTERS; which++) {
-        for (uint64_t seed = 0; seed < runs(6); seed++) {
+        for (uint64_t seed = 0; seed < test_runs(6); seed++) {
             check_drafter(which, seed, 1);
         }
     }
@@ -210,7 +204,7 @@ static void other_ids_draft_exactly_as_well(void **state)
 {
     static const uint32_t renamed[] = {PERMUTED, PADDED, BOTH};
     (void)state;
-    for (uint64_t seed = 0; seed < runs(6); seed++) {
+    for (uint64_t seed = 0; seed < test_runs(6); seed++) {
         const sim_config_t with_small = {.seed = 1, .target = &target, .draft = &small};
         or_generate_request_t request = request_of(seed, seed % 2 == 0 ? 1 : 0);
         sim_result_t same = generate(&with_small, &request);
@@ -273,7 +267,7 @@ static void ratio_rules_write_the_targets_law(void **state)
         {PERMUTED, OR_VOCAB_TLI, OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE, 1, {2}},
     };
     const text_law_t law = text_law_of(&small, LAW_PROMPT);
-    uint32_t seeds = runs(1000);
+    uint32_t seeds = test_runs(1000);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check_law(&law, &cases[i], seeds);
     }
@@ -313,7 +307,7 @@ static void a_rough_network_and_crashes_change_nothing(void **state)
 {
     (void)state;
     uint64_t base = test_seed();
-    for (uint64_t seed = base; seed < base + runs(20); seed++) {
+    for (uint64_t seed = base; seed < base + test_runs(20); seed++) {
         uint32_t which = (uint32_t)(seed / 4 % DRAFTERS);
         const sim_config_t config = {
             .seed = seed, .faults = rough, .target = &target, .draft = model_of(which)};
@@ -344,7 +338,7 @@ static void questions_survive_a_rough_network(void **state)
 {
     (void)state;
     uint64_t base = test_seed();
-    for (uint64_t seed = base; seed < base + runs(8); seed++) {
+    for (uint64_t seed = base; seed < base + test_runs(8); seed++) {
         const sim_config_t config = {
             .seed = seed, .faults = rough, .target = &target, .draft = model_of(BPE)};
         mischief_t mischief = {.random = seed, .left = seed % 2 * 4, .next_ns = 2 * OR_NS_PER_S};

@@ -31,12 +31,6 @@ typedef struct {
 
 static prompt_t prompts[PROMPTS];
 
-static uint32_t runs(uint32_t few)
-{
-    const char *text = getenv("OR_TEST_RUNS");
-    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : few;
-}
-
 static void read_prompt(const json_t *entry, prompt_t *prompt)
 {
     const json_t *ids = json_object_get(entry, "ids");
@@ -173,10 +167,11 @@ static void assert_same_as_plain(const prompt_t *prompt, const or_generate_reque
 {
     sim_result_t result = generate(&target, with, request);
     if (result.count != count || memcmp(result.tokens, expected, count * sizeof *expected) != 0) {
-        fail_msg(
-            "'%s' seed %llu, %s drafter, method %s, %u nodes: the text differs from plain decoding",
-            prompt->text, (unsigned long long)request->seed, with == &draft ? "small" : "self",
-            or_draft_method_name(request->draft_method), request->draft_nodes);
+        fail_msg("'%s' seed %llu, %s drafter, method %s, %u nodes, %u ahead, policy %s: the text "
+                 "differs from plain decoding",
+                 prompt->text, (unsigned long long)request->seed, with == &draft ? "small" : "self",
+                 or_draft_method_name(request->draft_method), request->draft_nodes,
+                 request->draft_ahead, or_draft_policy_name(request->draft_policy));
     }
     if (with == &target_again && count > 2) {
         // It knows the target's noise and its logits: what it puts first is right.
@@ -210,7 +205,7 @@ static void temperature_1_is_the_same_text_for_100_seeds(void **state)
     load_prompts();
     or_sampling_t sampling = or_sampling_default();
     sampling.temperature = 1;
-    for (uint64_t seed = 0; seed < runs(100); seed++) {
+    for (uint64_t seed = 0; seed < test_runs(100); seed++) {
         check_seed(&sampling, seed, nodes[seed % 4],
                    seed % 5 == 4 ? OR_DRAFT_CHAIN : OR_DRAFT_COUPLED);
     }
@@ -225,8 +220,37 @@ static void filters_and_penalties_are_the_same_text_for_20_seeds(void **state)
     sampling.temperature = 0.8F;
     sampling.top_p = 0.95F;
     sampling.repeat_penalty = 1.1F;
-    for (uint64_t seed = 0; seed < runs(20); seed++) {
+    for (uint64_t seed = 0; seed < test_runs(20); seed++) {
         check_seed(&sampling, seed, nodes[seed % 3], OR_DRAFT_COUPLED);
+    }
+}
+
+// Drafters that work ahead, under either policy: guesses come when they come, for texts that were or will be.
+static void drafting_ahead_is_the_same_text(void **state)
+{
+    (void)state;
+    static const uint32_t aheads[] = {1, 2, 4};
+    static const uint32_t nodes[] = {16, 4, 64};
+    load_prompts();
+    or_sampling_t sampling = or_sampling_default();
+    for (uint64_t seed = 0; seed < test_runs(12); seed++) {
+        const prompt_t *prompt = &prompts[seed % PROMPTS];
+        int32_t expected[TOKENS];
+        sampling.temperature = seed % 3 == 0 ? 0.0F : 1.0F;
+        uint32_t count = plain_decode(target.model, target.vocab, prompt->ids, prompt->id_count,
+                                      &sampling, seed, TOKENS, expected);
+        or_generate_request_t request = sim_request(prompt->text, TOKENS);
+        request.sampling = sampling;
+        request.seed = seed;
+        request.draft_method = seed % 4 == 3 ? OR_DRAFT_TOPK : OR_DRAFT_COUPLED;
+        request.accept_rule =
+            seed % 12 == 3 ? OR_ACCEPT_GREEDY : OR_ACCEPT_COUPLED; // at temperature 0
+        for (uint32_t i = 0; i < 6; i++) {
+            request.draft_ahead = aheads[i % 3];
+            request.draft_nodes = nodes[(seed + i) % 3];
+            request.draft_policy = i < 3 ? OR_POLICY_FIXED : OR_POLICY_AUTO;
+            assert_same_as_plain(prompt, &request, &draft, expected, count);
+        }
     }
 }
 
@@ -270,6 +294,7 @@ int main(void)
         cmocka_unit_test(temperature_0_is_the_same_at_any_depth_method_rule_and_thread_count),
         cmocka_unit_test(temperature_1_is_the_same_text_for_100_seeds),
         cmocka_unit_test(filters_and_penalties_are_the_same_text_for_20_seeds),
+        cmocka_unit_test(drafting_ahead_is_the_same_text),
         cmocka_unit_test(a_target_call_yields_several_tokens),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

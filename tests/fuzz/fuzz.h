@@ -6,6 +6,7 @@
 //     tokenizer  flags, vocabulary, text                 tokens exist and print the text again
 //     vocab      a vocabulary that was sent              is refused or is one
 //     options    command line, environment, file         strings are owned, or refused in words
+//     grant      a line of `authorized`                  means the same when it is written again
 //     tree       root, room, vocabulary, nodes           exactly the legal trees pass
 //     draws      a rule, laws, nodes and how they came   what passes can be judged exactly
 //

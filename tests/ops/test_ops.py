@@ -51,7 +51,7 @@ class Scripts(unittest.TestCase):
     def test_mpirun(self):
         """The script's own words, one rank: the verifier itself answers, that it cannot reach a model."""
         need("mpirun")
-        environment = {**os.environ, "MODEL": "/nowhere/target.gguf", "RANKS": "1", "VERIFIER": str(BIN / "outrider-verifier")}
+        environment = {**os.environ, "MODEL": "/nowhere/target.gguf", "RANKS": "1", "COORDINATOR": "tcp://127.0.0.1:9", "VERIFIER": str(BIN / "outrider-verifier")}
         done = subprocess.run([OPS / "mpirun.sh"], capture_output=True, env=environment, timeout=60, check=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("/nowhere/target.gguf", (done.stdout + done.stderr).decode())
@@ -219,7 +219,7 @@ class Kubernetes(unittest.TestCase):
         self.assertEqual(int(words[words.index("-np") + 1]), replicas["Worker"]["replicas"] * self.job["spec"]["slotsPerWorker"])
         service = next(document for document in self.documents if document["kind"] == "Service")
         address = f"tcp://{service['metadata']['name']}.{service['metadata']['namespace']}.svc:{service['spec']['ports'][0]['port']}"
-        self.assertEqual(self.text.count(address), 2)  # the verifier's and the drafter's
+        self.assertEqual(self.text.count(address), 3)  # the verifier's, the drafter's, and where their keys are made
         for document in self.documents:
             if document["kind"] == "Deployment":
                 self.assertEqual(document["spec"]["selector"]["matchLabels"], document["spec"]["template"]["metadata"]["labels"])

@@ -52,7 +52,12 @@ static int64_t now_ns(void)
 
 static or_status_t join(hostile_t *hostile)
 {
-    or_status_t status = or_channel_zmq_connect(hostile->endpoint, &hostile->channel);
+    or_connect_keys_t keys = {0};
+    or_status_t status = or_keys_for_connecting(hostile->endpoint, NULL, &keys);
+    if (status == OR_OK) {
+        status = or_channel_zmq_connect(hostile->endpoint, &keys, &hostile->channel);
+    }
+    or_key_pair_wipe(&keys.own);
     if (status == OR_OK) {
         status = or_link_create(hostile->channel, or_clock_monotonic(), &hostile->hello,
                                 OR_LINK_HEARTBEAT_MS, &hostile->link);

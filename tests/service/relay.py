@@ -1,19 +1,27 @@
-"""A TCP relay on loopback whose connections can be broken, as a bad line does."""
+"""A TCP relay on loopback that is as slow as a long line, and can be broken as a bad one is."""
+import queue
+import random
 import socket
 import threading
 import time
 
+PART_MAX = 65536
+
 
 class Relay:
-    """`endpoint` leads to the one given, except while it is cut."""
+    """`endpoint` leads to the one given, except while it is cut. Each direction delays what it carries by delay_s, give or take
+    `jitter` of that, never out of order, and carries `rate` bytes a second. All three may be set while it runs."""
 
-    def __init__(self, endpoint):
+    def __init__(self, endpoint, delay_s=0, jitter=0, rate=None):
         self.lead_to(endpoint)
+        self.delay_s, self.jitter, self.rate = delay_s, jitter, rate
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"tcp://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.random = random.Random(1)
         self.lock = threading.Lock()
         self.pairs = []
-        self.closed_until = 0.0
+        self.seen = []
+        self.closed_until = self.stalled_until = 0.0
 
     def lead_to(self, endpoint):
         """From the next connection on."""
@@ -46,17 +54,35 @@ class Relay:
             with self.lock:
                 self.pairs.append((near, far))
             for one, other in ((near, far), (far, near)):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 threading.Thread(target=self.carry, args=(one, other), daemon=True).start()
 
-    @staticmethod
-    def carry(one, other):
+    def carry(self, one, other):
+        """Take what comes from `one`, with the time when it is due at `other`."""
+        parts = queue.SimpleQueue()
+        threading.Thread(target=self.deliver, args=(parts, one, other), daemon=True).start()
+        idle = due = 0.0
         try:
-            while part := one.recv(65536):
+            while part := one.recv(PART_MAX):
+                self.seen.append(part)
+                idle = max(idle, time.monotonic()) + (len(part) / self.rate if self.rate else 0)
+                due = max(due, idle + self.delay_s * (1 + self.jitter * self.random.uniform(-1, 1)))
+                parts.put((due, part))
+        except OSError:
+            pass  # cut
+        parts.put(None)
+
+    def deliver(self, parts, one, other):
+        try:
+            while entry := parts.get():
+                due, part = entry
+                while (left := max(due, self.stalled_until) - time.monotonic()) > 0:
+                    time.sleep(left)
                 other.sendall(part)
         except OSError:
             pass  # cut
         for end in (one, other):
-            Relay.hang_up(end)
+            self.hang_up(end)
         one.close()
 
     @staticmethod
@@ -65,6 +91,15 @@ class Relay:
             end.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # it was already
+
+    @property
+    def capture(self):
+        """Every byte that came by so far, of both directions, as who listens on the line has them."""
+        return b"".join(self.seen)
+
+    def stall(self, seconds):
+        """Nothing arrives for so long; nothing is lost."""
+        self.stalled_until = time.monotonic() + seconds
 
     def cut(self, seconds):
         """Break all connections; no new ones for so long."""

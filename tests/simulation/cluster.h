@@ -3,6 +3,8 @@
 //     client ── coordinator ── drafter        frames are lost, repeated, delayed from a seed; processes crash and come back
 //                     └─────── verifier       time moves only here, so a run replays exactly
 //
+// A role may have a line of its own to the coordinator, with delay, rate, stalls and cuts (channel_memory.h), and a
+// forward pass may take time: what a pass costs here is what the configuration says, and otherwise nothing.
 // Real roles, real models, the real codec: only sockets and time are replaced. One thread.
 #pragma once
 
@@ -23,29 +25,44 @@ void sim_model_free(sim_model_t *model);
 
 typedef struct sim sim_t;
 
+typedef enum {
+    SIM_VERIFIER,
+    SIM_DRAFTER,
+    SIM_SECOND_DRAFTER,
+    SIM_COORDINATOR,
+    SIM_CLIENT, // all of them: they are connected by sim_generate, and do not crash
+    SIM_ROLES
+} sim_role_t;
+
 // A peer that the test plays: has its turn with the others.
 typedef void (*sim_guest_t)(sim_t *sim, void *context);
 
 typedef struct {
     uint64_t seed; // of the network
     or_network_faults_t faults;
+    const or_network_line_t *lines[SIM_ROLES]; // NULL: the faults are its fate. Borrowed
     const sim_model_t *target;
-    const sim_model_t *draft;  // NULL: no drafter
-    const sim_model_t *second; // a second drafter's; NULL: there is none
-    uint32_t draft_timeout_ms; // 0: the coordinator's default
-    uint32_t waiting_max;      // 0: the coordinator's default
-    sim_guest_t guest;         // NULL: none
+    const sim_model_t *draft;               // NULL: no drafter
+    const sim_model_t *second;              // a second drafter's; NULL: there is none
+    uint32_t target_step_us, draft_step_us; // what a forward pass takes
+    uint32_t draft_timeout_ms;              // 0: the coordinator's default
+    uint32_t waiting_max;                   // 0: the coordinator's default
+    const char *journal;                    // the coordinator's file; NULL: none. Borrowed
+    sim_guest_t guest;                      // NULL: none
     void *guest_context;
 } sim_config_t;
 
 sim_t *sim_create(const sim_config_t *config);
 void sim_destroy(sim_t *sim);
 
-typedef enum { SIM_VERIFIER, SIM_DRAFTER, SIM_SECOND_DRAFTER } sim_role_t;
 // Kill the process: its memory and the frames to and from it are gone. No-op if it is down.
 void sim_crash(sim_t *sim, sim_role_t role);
 // Start it anew. No-op if it is up.
 void sim_start(sim_t *sim, sim_role_t role);
+// Of its line, also while it is down.
+void sim_cut(sim_t *sim, sim_role_t role);
+void sim_mend(sim_t *sim, sim_role_t role);
+void sim_stall(sim_t *sim, sim_role_t role, int64_t until_ns);
 
 // What a request came to.
 typedef struct {
@@ -55,8 +72,11 @@ typedef struct {
     uint32_t text_bytes;
     uint32_t finish;
     char error[512];
+    char note[512];
     or_generate_stats_t stats;
-    uint32_t crashes;
+    // When the first tokens came, how many they were, and when the last came.
+    int64_t first_ns, last_ns;
+    uint32_t first_count;
 } sim_result_t;
 
 // Called between events, before the clock moves; may crash and start roles.
@@ -75,5 +95,5 @@ int64_t sim_now_ns(const sim_t *sim);
 // For guests: their end of the network, and its clock.
 or_channel_t *sim_connect(sim_t *sim);
 const or_clock_t *sim_clock(sim_t *sim);
-// A request with everything at its default: coupled, 16 nodes, depth 16, temperature 0.
+// A request with everything at its default: coupled, 16 nodes, depth 16, synchronous, temperature 0.
 or_generate_request_t sim_request(const char *prompt, uint32_t max_tokens);

@@ -20,13 +20,6 @@
 static sim_model_t target, draft;
 static sim_model_t second_target; // the target's file in a drafter of its own
 
-// Seeds a test runs through: few in CI, OR_TEST_RUNS of them when somebody wants to know.
-static uint32_t runs(uint32_t few)
-{
-    const char *text = getenv("OR_TEST_RUNS");
-    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : few;
-}
-
 static int setup(void **state)
 {
     (void)state;
@@ -99,7 +92,7 @@ static void a_rough_network_changes_nothing(void **state)
 {
     (void)state;
     uint64_t base = test_seed();
-    for (uint64_t seed = base; seed < base + runs(25); seed++) {
+    for (uint64_t seed = base; seed < base + test_runs(25); seed++) {
         const sim_config_t config = {
             .seed = seed, .faults = rough, .target = &target, .draft = &draft};
         or_generate_request_t request = request_of(seed);
@@ -164,7 +157,7 @@ static void crashes_of_drafter_and_verifier_change_nothing(void **state)
 {
     (void)state;
     uint64_t base = test_seed();
-    for (uint64_t seed = base; seed < base + runs(25); seed++) {
+    for (uint64_t seed = base; seed < base + test_runs(25); seed++) {
         or_generate_request_t request = request_of(seed);
         sim_result_t result = run_with_crashes(seed, &request);
         assert_plain_text(&request, &result);
@@ -183,7 +176,7 @@ static void crashes_change_nothing_for_drawn_trees(void **state)
                  {OR_DRAFT_CHAIN, OR_ACCEPT_SPS},
                  {OR_DRAFT_RSD_C, OR_ACCEPT_NAIVE}};
     uint64_t base = test_seed();
-    for (uint64_t seed = base; seed < base + runs(12); seed++) {
+    for (uint64_t seed = base; seed < base + test_runs(12); seed++) {
         or_generate_request_t request = request_of(seed);
         request.sampling.temperature = 0;
         request.draft_method = pairs[seed % 4].method;
@@ -197,7 +190,7 @@ static void crashes_change_nothing_for_drawn_trees(void **state)
 static void crashes_change_nothing_for_naive_text(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed < 1 + runs(6); seed++) {
+    for (uint64_t seed = 1; seed < 1 + test_runs(6); seed++) {
         const sim_config_t config = {.seed = seed, .target = &target};
         or_generate_request_t request = request_of(seed);
         sim_result_t alone;
@@ -254,7 +247,7 @@ static void crashes_change_nothing_for_several_drafters(void **state)
     static const or_accept_rule_t rules[] = {OR_ACCEPT_MULTI_ROUND, OR_ACCEPT_COUPLED,
                                              OR_ACCEPT_NAIVE, OR_ACCEPT_GREEDY};
     uint64_t base = test_seed();
-    for (uint64_t seed = base; seed < base + runs(16); seed++) {
+    for (uint64_t seed = base; seed < base + test_runs(16); seed++) {
         const sim_config_t config = {.seed = seed,
                                      .faults = rough,
                                      .target = &target,

@@ -37,6 +37,12 @@ const char *test_model(const char *name)
     return path_of("launch/models", name);
 }
 
+uint32_t test_runs(uint32_t few)
+{
+    const char *text = getenv("OR_TEST_RUNS");
+    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : few;
+}
+
 uint64_t test_seed(void)
 {
     const char *text = getenv("OR_TEST_SEED");

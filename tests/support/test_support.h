@@ -20,6 +20,9 @@ const char *test_data(const char *name);
 const char *test_model(const char *name);
 // The seed of a property test: OR_TEST_SEED, or a fixed default. Printed.
 uint64_t test_seed(void);
+
+// How many seeds or faults a test goes through: few in CI, OR_TEST_RUNS of them when somebody wants to know.
+uint32_t test_runs(uint32_t few);
 // Log only errors, or what OR_TEST_LOG names ("debug").
 void test_log_init(void);
 // A small generator for tests: splitmix64.
