@@ -156,9 +156,8 @@ static or_status_t edge_send(or_channel_t *channel, or_peer_t to, const uint8_t 
     or_status_t status = send_part(self, frame, bytes, 0);
     if (status == OR_ERR_FULL) { // so says ZeroMQ too where it has given the endpoint up
         (void)or_zmq_watch_look(self->watch);
-        if (or_zmq_watch_connection(self->watch) == 0) {
-            return or_fail(OR_ERR_UNREACHABLE, "there is no connection to the coordinator");
-        }
+        const char *trouble = or_zmq_watch_trouble(self->watch);
+        return trouble[0] != '\0' ? or_fail(OR_ERR_UNREACHABLE, "%s", trouble) : status;
     }
     return status;
 }
