@@ -10,8 +10,8 @@
 #include "common/base/interrupt.h"
 #include "common/decode/methods.h"
 #include "launch/draft_ahead.h"
-#include "launch/load_requests.h"
 #include "proto/channel_zmq.h"
+#include "proto/requests.h"
 
 #define LOOK_NS (200 * OR_NS_PER_MS)       // between looks at the children and at Ctrl-C
 #define CANCEL_NS (5 * OR_NS_PER_S)        // for cancelled requests to end
@@ -34,7 +34,7 @@ typedef struct {
 typedef struct {
     const or_load_place_t *place;
     const or_clock_t *clock;
-    or_load_requests_t *requests;
+    or_requests_t *requests;
     session_t *sessions;
     uint32_t count;
     uint32_t text_count;
@@ -80,7 +80,7 @@ static or_status_t look(run_t *run, int64_t now)
 
 static void close_run(run_t *run)
 {
-    or_load_requests_destroy(&run->requests);
+    or_requests_destroy(&run->requests);
     free(run->sessions);
 }
 
@@ -90,11 +90,11 @@ static or_status_t wait_for_welcome(run_t *run)
     uint32_t slot;
     or_message_t message;
     or_status_t status = OR_OK;
-    while (status == OR_OK && !or_load_requests_welcomed(run->requests)) {
+    while (status == OR_OK && !or_requests_welcomed(run->requests)) {
         int64_t now = or_clock_now(run->clock);
         status = look(run, now);
         if (status == OR_OK) {
-            status = or_load_requests_next(run->requests, now + LOOK_NS, &slot, &message);
+            status = or_requests_next(run->requests, now + LOOK_NS, &slot, &message);
         }
         status = status == OR_ERR_AGAIN ? OR_OK : status; // nothing was asked, so nothing comes
     }
@@ -122,8 +122,8 @@ static or_status_t open_run(const or_load_place_t *place, uint32_t sessions, run
     }
     or_key_pair_wipe(&keys.own);
     if (status == OR_OK) {
-        status = or_load_requests_create(channel, run->clock, config->owner, config->padding,
-                                         sessions, &run->requests);
+        status = or_requests_create(channel, run->clock, config->owner, config->padding, sessions,
+                                    &run->requests);
     }
     if (status == OR_OK) {
         status = wait_for_welcome(run);
@@ -141,7 +141,7 @@ static void ask(run_t *run, uint32_t slot, bool plain)
     uint32_t text = session->again ? session->text : run->next_text++ % run->text_count;
     *session = (session_t){.text = text, .asked_ns = asked_ns};
     const or_generate_request_t request = make_request(run->place, text, plain);
-    or_load_requests_begin(run->requests, slot, &request);
+    or_requests_begin(run->requests, slot, &request);
 }
 
 // ---- learning ----
@@ -174,13 +174,12 @@ static or_status_t learn_step(run_t *run, or_load_texts_t *texts, uint32_t *ende
     for (slot = 0; slot < run->count && status == OR_OK; slot++) {
         session_t *session = &run->sessions[slot];
         bool more = session->again || run->next_text < run->text_count;
-        if (more && or_load_requests_is_idle(run->requests, slot) &&
-            now >= session->pause_until_ns) {
+        if (more && or_requests_is_idle(run->requests, slot) && now >= session->pause_until_ns) {
             ask(run, slot, true);
         }
     }
     if (status == OR_OK) {
-        status = or_load_requests_next(run->requests, now + LOOK_NS, &slot, &message);
+        status = or_requests_next(run->requests, now + LOOK_NS, &slot, &message);
     }
     if (status != OR_OK) {
         return status == OR_ERR_AGAIN ? OR_OK : status;
@@ -311,7 +310,7 @@ static or_status_t run_step(run_t *run, const or_load_texts_t *texts, or_load_fi
     int64_t until = now + LOOK_NS < end_ns ? now + LOOK_NS : end_ns;
     or_status_t status = look(run, now);
     for (slot = 0; slot < run->count && status == OR_OK; slot++) {
-        if (!or_load_requests_is_idle(run->requests, slot)) {
+        if (!or_requests_is_idle(run->requests, slot)) {
             continue;
         }
         int64_t due = run->sessions[slot].pause_until_ns;
@@ -322,7 +321,7 @@ static or_status_t run_step(run_t *run, const or_load_texts_t *texts, or_load_fi
         }
     }
     if (status == OR_OK) {
-        status = or_load_requests_next(run->requests, until, &slot, &message);
+        status = or_requests_next(run->requests, until, &slot, &message);
     }
     if (status == OR_OK) {
         take(run, texts, figures, slot, &message.body.generate_delta);
@@ -339,13 +338,13 @@ static void cancel_all(run_t *run)
     int64_t end_ns = or_clock_now(run->clock) + CANCEL_NS;
     uint32_t left = 0;
     for (slot = 0; slot < run->count; slot++) {
-        if (!or_load_requests_is_idle(run->requests, slot)) {
-            or_load_requests_cancel(run->requests, slot);
+        if (!or_requests_is_idle(run->requests, slot)) {
+            or_requests_cancel(run->requests, slot);
             left++;
         }
     }
     while (left > 0 && or_clock_now(run->clock) < end_ns && or_interrupt_count() < 2) {
-        or_status_t status = or_load_requests_next(run->requests, end_ns, &slot, &message);
+        or_status_t status = or_requests_next(run->requests, end_ns, &slot, &message);
         if (status == OR_OK) {
             left -= message.body.generate_delta.finish != OR_FINISH_NONE;
             or_message_fini(&message);

@@ -29,7 +29,7 @@ typedef struct {
 } or_load_texts_t;
 
 // Decode every text plainly. OR_ERR_CANCELLED if interrupted, OR_ERR_NO_MEMORY, what
-// or_load_requests_next and or_cluster_check fail with, and OR_ERR_INVALID with the sentence of a
+// or_requests_next and or_cluster_check fail with, and OR_ERR_INVALID with the sentence of a
 // request that failed. The caller calls or_load_texts_fini, on success only.
 or_status_t or_load_run_learn(const or_load_place_t *place, or_load_texts_t *texts);
 void or_load_texts_fini(or_load_texts_t *texts);

@@ -32,6 +32,11 @@ bool or_channel_is_local(const or_channel_t *channel, or_peer_t peer)
     return channel->ops->is_local(channel, peer);
 }
 
+bool or_channel_is_inside(const or_channel_t *channel, or_peer_t peer)
+{
+    return channel->ops->is_inside(channel, peer);
+}
+
 const char *or_channel_key_of(const or_channel_t *channel, or_peer_t peer)
 {
     return channel->ops->key_of(channel, peer);

@@ -26,6 +26,7 @@ typedef struct {
     or_status_t (*wait)(or_channel_t *channel, int64_t timeout_ns);
     void (*forget)(or_channel_t *channel, or_peer_t peer);
     bool (*is_local)(const or_channel_t *channel, or_peer_t peer);
+    bool (*is_inside)(const or_channel_t *channel, or_peer_t peer);
     const char *(*key_of)(const or_channel_t *channel, or_peer_t peer);
     uint64_t (*connection)(const or_channel_t *channel);
     void (*destroy)(or_channel_t *channel);
@@ -52,6 +53,9 @@ void or_channel_forget(or_channel_t *channel, or_peer_t peer);
 // Hub: does this peer connect from this machine, over loopback or a path? False for unknown peers;
 // in memory everything is local.
 bool or_channel_is_local(const or_channel_t *channel, or_peer_t peer);
+// Hub: is this peer a part of the hub's own process? No peer from outside can pass for one. Such a peer is local,
+// too. False for unknown peers.
+bool or_channel_is_inside(const or_channel_t *channel, or_peer_t peer);
 // The public key that this peer has proved to have (proto/keys.h); borrowed, good until the channel
 // changes. "": its connection is not encrypted, or the peer is unknown. An edge asks about OR_PEER_HUB.
 const char *or_channel_key_of(const or_channel_t *channel, or_peer_t peer);

@@ -45,6 +45,7 @@ struct node {
     frame_t *held;       // sent while it was cut, in order
     int64_t stalled_until_ns;
     char key[OR_KEY_BYTES];
+    bool inside;
 };
 
 struct or_network {
@@ -351,6 +352,19 @@ static bool node_is_local(const or_channel_t *channel, or_peer_t peer)
     return true;
 }
 
+static bool hub_is_inside(const or_channel_t *channel, or_peer_t peer)
+{
+    const node_t *edge = find_edge(((const node_t *)channel)->network, peer);
+    return edge != NULL && edge->inside;
+}
+
+static bool edge_is_inside(const or_channel_t *channel, or_peer_t peer)
+{
+    (void)channel;
+    (void)peer;
+    return false;
+}
+
 static const char *hub_key_of(const or_channel_t *channel, or_peer_t peer)
 {
     const node_t *hub = (const node_t *)channel;
@@ -377,11 +391,24 @@ static uint64_t edge_connection(const or_channel_t *channel)
     return edge->cut ? 0 : edge->connection;
 }
 
-static const or_channel_ops_t hub_ops = {hub_send,      node_receive, node_wait,      hub_forget,
-                                         node_is_local, hub_key_of,   hub_connection, hub_destroy};
-static const or_channel_ops_t edge_ops = {edge_send,       node_receive,  node_wait,
-                                          edge_forget,     node_is_local, edge_key_of,
-                                          edge_connection, edge_destroy};
+static const or_channel_ops_t hub_ops = {.send = hub_send,
+                                         .receive = node_receive,
+                                         .wait = node_wait,
+                                         .forget = hub_forget,
+                                         .is_local = node_is_local,
+                                         .is_inside = hub_is_inside,
+                                         .key_of = hub_key_of,
+                                         .connection = hub_connection,
+                                         .destroy = hub_destroy};
+static const or_channel_ops_t edge_ops = {.send = edge_send,
+                                          .receive = node_receive,
+                                          .wait = node_wait,
+                                          .forget = edge_forget,
+                                          .is_local = node_is_local,
+                                          .is_inside = edge_is_inside,
+                                          .key_of = edge_key_of,
+                                          .connection = edge_connection,
+                                          .destroy = edge_destroy};
 
 static node_t *create_node(or_network_t *network, const or_channel_ops_t *ops)
 {
@@ -511,6 +538,11 @@ void or_network_mend(or_channel_t *channel)
         }
         free(frame);
     }
+}
+
+void or_network_set_inside(or_channel_t *channel, bool inside)
+{
+    ((node_t *)channel)->inside = inside;
 }
 
 void or_network_set_key(or_channel_t *channel, const char *public_key)

@@ -56,6 +56,8 @@ void or_network_cut(or_channel_t *edge);
 void or_network_mend(or_channel_t *edge);
 // What or_channel_key_of says of this edge at the hub: for tests of who may do what. Copied; NULL: "".
 void or_network_set_key(or_channel_t *edge, const char *public_key);
+// What or_channel_is_inside says of it; false at first.
+void or_network_set_inside(or_channel_t *edge, bool inside);
 
 // When the next frame in flight lands; OR_TIME_NEVER if none is in flight. The simulation moves the
 // clock there. A frame that has landed and was not received counts too, as long as its node listens: one that

@@ -332,6 +332,18 @@ static void a_key_is_known_at_the_hub_only(void **state)
     assert_string_equal(or_channel_key_of(w->hub, peer), "");
 }
 
+static void who_is_inside_is_known_at_the_hub_only(void **state)
+{
+    world_t *w = *state;
+    or_network_set_inside(w->edge, true);
+    or_peer_t peer = meet(w, w->edge);
+    or_peer_t other = meet(w, w->other);
+    assert_true(or_channel_is_inside(w->hub, peer));
+    assert_false(or_channel_is_inside(w->hub, other));
+    assert_false(or_channel_is_inside(w->hub, (or_peer_t){12345}));
+    assert_false(or_channel_is_inside(w->edge, OR_PEER_HUB));
+}
+
 // Who does not listen is at work: its frames do not stop the clock, and are there when it comes back.
 static void a_node_at_work_does_not_stop_the_clock(void **state)
 {
@@ -392,6 +404,7 @@ int main(void)
         WORLD_TEST(the_queue_of_a_cut_line_is_bounded),
         WORLD_TEST(a_cut_edge_and_a_lost_hub_may_end),
         WORLD_TEST(a_key_is_known_at_the_hub_only),
+        WORLD_TEST(who_is_inside_is_known_at_the_hub_only),
         WORLD_TEST(a_node_at_work_does_not_stop_the_clock),
         cmocka_unit_test(a_seed_replays),
     };

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,26 +12,15 @@
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
 #include "proto/endpoint.h"
-#include "proto/message.h"
+#include "proto/zmq_frames.h"
 #include "proto/zmq_guard.h"
+#include "proto/zmq_inside.h"
 #include "proto/zmq_peers.h"
 #include "proto/zmq_watch.h"
 
-#define LINGER_MS 200 // last messages get out, shutdown never hangs
 #define QUEUE_FRAMES 1000
-// A link that was cut is tried again soon: what waits for it is a text that somebody reads.
-#define RECONNECT_MS 50
-#define RECONNECT_MAX_MS 400
-// Then again with a new first packet: the system's own repeats come ever later.
-#define CONNECT_TIMEOUT_MS 2000
-#define HANDSHAKE_MS 10000 // whoever has not said who it is by then holds no connection of ours
 #define DOMAIN "outrider"  // of ZAP; any name, but one there must be
-#define CURVE_BYTES 64     // what encryption adds to a frame, at most
 #define REFUSED_AT_ONCE 64 // frames dropped in one call
-#define HEARTBEAT_MS 1000  // ZMTP's own: finds hosts that vanished without closing the connection
-// ZeroMQ takes only whole frames for a sign of life, and a large one on a slow line lets no other
-// through meanwhile: longer than a link is patient, which notices silence earlier anyway.
-#define HEARTBEAT_TIMEOUT_MS 20000
 
 typedef struct {
     or_channel_t channel; // first
@@ -40,6 +28,8 @@ typedef struct {
     void *socket;
     zmq_msg_t current; // what the last receive gave
     // Hub only.
+    void *inside; // for edges of this process
+    bool inside_next;
     or_zmq_peers_t peers;
     or_zmq_guard_t *guard; // NULL: nothing is encrypted
     // Edge only.
@@ -49,11 +39,11 @@ typedef struct {
 
 // The peer behind an identity frame, a new one if it is not known; `frame` is what it sent.
 // OR_ERR_CANCELLED: its key has been revoked since it connected.
-static or_status_t peer_of(zmq_channel_t *self, zmq_msg_t *identity, zmq_msg_t *frame,
+static or_status_t peer_of(zmq_channel_t *self, bool inside, zmq_msg_t *identity, zmq_msg_t *frame,
                            or_peer_t *peer)
 {
     const char *key = or_zmq_guard_key_of(self->guard, frame);
-    const or_zmq_peer_t *known = or_zmq_peers_recognise(&self->peers, identity, frame, key);
+    const or_zmq_peer_t *known = or_zmq_peers_recognise(&self->peers, inside, identity, frame, key);
     if (known != NULL) {
         *peer = known->peer;
         return OR_OK;
@@ -61,7 +51,7 @@ static or_status_t peer_of(zmq_channel_t *self, zmq_msg_t *identity, zmq_msg_t *
     if (key[0] != '\0' && !or_zmq_guard_admits(self->guard, key)) {
         return OR_ERR_CANCELLED;
     }
-    return or_zmq_peers_add(&self->peers, identity, frame, key, peer);
+    return or_zmq_peers_add(&self->peers, inside, identity, frame, key, peer);
 }
 
 static void hub_forget(or_channel_t *channel, or_peer_t peer)
@@ -81,7 +71,13 @@ static bool hub_is_local(const or_channel_t *channel, or_peer_t peer)
     return known != NULL && known->local;
 }
 
-static bool edge_is_local(const or_channel_t *channel, or_peer_t peer)
+static bool hub_is_inside(const or_channel_t *channel, or_peer_t peer)
+{
+    const or_zmq_peer_t *known = or_zmq_peers_find(&((const zmq_channel_t *)channel)->peers, peer);
+    return known != NULL && known->inside;
+}
+
+static bool edge_is_none(const or_channel_t *channel, or_peer_t peer)
 {
     (void)channel;
     (void)peer;
@@ -110,24 +106,6 @@ static uint64_t edge_connection(const or_channel_t *channel)
     return or_zmq_watch_connection(((const zmq_channel_t *)channel)->watch);
 }
 
-// Queue one part of a message.
-static or_status_t send_part(zmq_channel_t *self, const void *data, size_t bytes, int more)
-{
-    while (zmq_send(self->socket, data, bytes, ZMQ_DONTWAIT | more) < 0) {
-        switch (errno) {
-        case EINTR:
-            break;
-        case EAGAIN:
-            return or_fail(OR_ERR_FULL, "%d frames wait already for the peer", QUEUE_FRAMES);
-        case EHOSTUNREACH:
-            return or_fail(OR_ERR_UNREACHABLE, "the peer has closed its connection");
-        default:
-            return or_fail(OR_ERR_IO, "cannot send: %s", zmq_strerror(errno));
-        }
-    }
-    return OR_OK;
-}
-
 static or_status_t hub_send(or_channel_t *channel, or_peer_t to, const uint8_t *frame, size_t bytes)
 {
     zmq_channel_t *self = (zmq_channel_t *)channel;
@@ -136,9 +114,10 @@ static or_status_t hub_send(or_channel_t *channel, or_peer_t to, const uint8_t *
         return or_fail(OR_ERR_UNREACHABLE, "peer %" PRIu64 " is gone", to.value);
     }
     // The queue's bound is checked with the first part; the second goes where the first went.
-    or_status_t status = send_part(self, known->identity, known->bytes, ZMQ_SNDMORE);
+    void *socket = known->inside ? self->inside : self->socket;
+    or_status_t status = or_zmq_send_part(socket, known->identity, known->bytes, ZMQ_SNDMORE);
     if (status == OR_OK) {
-        status = send_part(self, frame, bytes, 0);
+        status = or_zmq_send_part(socket, frame, bytes, 0);
     }
     if (status == OR_ERR_UNREACHABLE) {
         hub_forget(channel, to);
@@ -153,7 +132,7 @@ static or_status_t edge_send(or_channel_t *channel, or_peer_t to, const uint8_t 
         return or_fail(OR_ERR_UNREACHABLE, "an edge knows the hub only");
     }
     zmq_channel_t *self = (zmq_channel_t *)channel;
-    or_status_t status = send_part(self, frame, bytes, 0);
+    or_status_t status = or_zmq_send_part(self->socket, frame, bytes, 0);
     if (status == OR_ERR_FULL) { // so says ZeroMQ too where it has given the endpoint up
         (void)or_zmq_watch_look(self->watch);
         const char *trouble = or_zmq_watch_trouble(self->watch);
@@ -162,61 +141,31 @@ static or_status_t edge_send(or_channel_t *channel, or_peer_t to, const uint8_t 
     return status;
 }
 
-static or_status_t receive_part(zmq_channel_t *self, zmq_msg_t *part)
+static or_status_t receive_from_peer(zmq_channel_t *self, bool inside, or_peer_t *from,
+                                     const uint8_t **frame, size_t *bytes)
 {
-    while (zmq_msg_recv(part, self->socket, ZMQ_DONTWAIT) < 0) {
-        if (errno == EAGAIN) {
-            return OR_ERR_AGAIN;
-        }
-        if (errno != EINTR) {
-            return or_fail(OR_ERR_IO, "cannot receive: %s", zmq_strerror(errno));
-        }
-    }
-    return OR_OK;
-}
-
-// We send one part; whatever else a stranger adds to it is thrown away.
-static or_status_t skip_rest(zmq_channel_t *self, const zmq_msg_t *part)
-{
-    bool more = zmq_msg_more(part) != 0;
-    or_status_t status = OR_OK;
-    while (more && status == OR_OK) {
-        zmq_msg_t rest;
-        zmq_msg_init(&rest);
-        status = receive_part(self, &rest);
-        more = status == OR_OK && zmq_msg_more(&rest) != 0;
-        zmq_msg_close(&rest);
-    }
-    return status;
-}
-
-static or_status_t receive_frame(zmq_channel_t *self, const uint8_t **frame, size_t *bytes)
-{
-    or_status_t status = receive_part(self, &self->current);
-    if (status == OR_OK) {
-        status = skip_rest(self, &self->current);
-    }
-    if (status == OR_OK) {
-        *frame = zmq_msg_data(&self->current);
-        *bytes = zmq_msg_size(&self->current);
-    }
-    return status;
-}
-
-static or_status_t receive_from_peer(zmq_channel_t *self, or_peer_t *from, const uint8_t **frame,
-                                     size_t *bytes)
-{
+    void *socket = inside ? self->inside : self->socket;
     zmq_msg_t identity;
     zmq_msg_init(&identity);
-    or_status_t status = receive_part(self, &identity);
-    if (status == OR_OK) {
-        status = receive_frame(self, frame, bytes); // even if the peer is not wanted: it is queued
+    or_status_t status = or_zmq_receive_part(socket, &identity);
+    if (status == OR_OK) { // even if the peer is not wanted: it is queued
+        status = or_zmq_receive_frame(socket, &self->current, frame, bytes);
     }
     if (status == OR_OK) {
-        status = peer_of(self, &identity, &self->current, from);
+        status = peer_of(self, inside, &identity, &self->current, from);
     }
     zmq_msg_close(&identity);
     return status;
+}
+
+// Each socket in turn goes first, so that neither waits for the crowd at the other.
+static or_status_t receive_from_any(zmq_channel_t *self, or_peer_t *from, const uint8_t **frame,
+                                    size_t *bytes)
+{
+    bool inside = self->inside_next;
+    self->inside_next = !inside;
+    or_status_t status = receive_from_peer(self, inside, from, frame, bytes);
+    return status == OR_ERR_AGAIN ? receive_from_peer(self, !inside, from, frame, bytes) : status;
 }
 
 static or_status_t hub_receive(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,
@@ -228,7 +177,7 @@ static or_status_t hub_receive(or_channel_t *channel, or_peer_t *from, const uin
         or_zmq_guard_serve(self->guard); // also of an owner that never waits
     }
     for (int i = 0; status == OR_ERR_CANCELLED && i < REFUSED_AT_ONCE; i++) {
-        status = receive_from_peer(self, from, frame, bytes);
+        status = receive_from_any(self, from, frame, bytes);
     }
     return status == OR_ERR_CANCELLED ? OR_ERR_AGAIN : status;
 }
@@ -238,33 +187,28 @@ static or_status_t edge_receive(or_channel_t *channel, or_peer_t *from, const ui
 {
     zmq_channel_t *self = (zmq_channel_t *)channel;
     (void)or_zmq_watch_look(self->watch);
-    or_status_t status = receive_frame(self, frame, bytes);
+    or_status_t status = or_zmq_receive_frame(self->socket, &self->current, frame, bytes);
     if (status == OR_OK) {
         *from = OR_PEER_HUB;
     }
     return status;
 }
 
-// Whole milliseconds, rounded up so that a short wait is not a busy one.
-static long to_ms(int64_t timeout_ns)
-{
-    if (timeout_ns <= 0) {
-        return 0;
-    }
-    int64_t ms = (timeout_ns - 1) / OR_NS_PER_MS + 1;
-    return ms < INT_MAX ? (long)ms : INT_MAX;
-}
-
-// What a channel polls: its socket, what belongs to a hub or an edge, and the signals.
+// What a channel polls: its sockets, what belongs to a hub or an edge, and the signals.
 typedef struct {
-    zmq_pollitem_t items[2 + OR_ZMQ_GUARD_ITEMS];
+    zmq_pollitem_t items[3 + OR_ZMQ_GUARD_ITEMS];
     int count;
+    int sockets;  // the first items: there are frames
     bool signals; // the last item
 } poll_t;
 
 static poll_t fill_poll(const zmq_channel_t *self)
 {
     poll_t poll = {.items = {{.socket = self->socket, .events = ZMQ_POLLIN}}, .count = 1};
+    if (self->inside != NULL) {
+        poll.items[poll.count++] = (zmq_pollitem_t){.socket = self->inside, .events = ZMQ_POLLIN};
+    }
+    poll.sockets = poll.count;
     if (self->guard != NULL) {
         or_zmq_guard_fill(self->guard, &poll.items[poll.count]);
         poll.count += OR_ZMQ_GUARD_ITEMS;
@@ -293,7 +237,8 @@ static or_status_t sleep_once(zmq_channel_t *self, int64_t now, int64_t end_ns)
 {
     poll_t poll = fill_poll(self);
     int64_t due = self->watch != NULL ? or_zmq_watch_due(self->watch) : OR_TIME_NEVER;
-    int ready = zmq_poll(poll.items, poll.count, to_ms((due < end_ns ? due : end_ns) - now));
+    int ready =
+        zmq_poll(poll.items, poll.count, or_zmq_poll_ms((due < end_ns ? due : end_ns) - now));
     if (ready < 0) {
         return errno == EINTR
                    ? OR_OK
@@ -303,8 +248,9 @@ static or_status_t sleep_once(zmq_channel_t *self, int64_t now, int64_t end_ns)
     if (signalled) {
         or_interrupt_drain();
     }
+    bool frames = poll.items[0].revents != 0 || poll.items[poll.sockets - 1].revents != 0;
     bool connected = serve(self);
-    if (signalled || connected || poll.items[0].revents != 0) {
+    if (signalled || connected || frames) {
         return OR_OK;
     }
     return ready == 0 && end_ns <= due ? OR_ERR_TIMEOUT : OR_ERR_AGAIN;
@@ -329,6 +275,9 @@ static void channel_destroy(or_channel_t *channel)
     if (self->socket != NULL) {
         zmq_close(self->socket);
     }
+    if (self->inside != NULL) {
+        zmq_close(self->inside);
+    }
     or_zmq_guard_destroy(&self->guard);
     or_zmq_watch_destroy(&self->watch);
     while (zmq_ctx_term(self->context) < 0 && errno == EINTR) {
@@ -342,6 +291,7 @@ static const or_channel_ops_t hub_ops = {.send = hub_send,
                                          .wait = channel_wait,
                                          .forget = hub_forget,
                                          .is_local = hub_is_local,
+                                         .is_inside = hub_is_inside,
                                          .key_of = hub_key_of,
                                          .connection = hub_connection,
                                          .destroy = channel_destroy};
@@ -349,37 +299,11 @@ static const or_channel_ops_t edge_ops = {.send = edge_send,
                                           .receive = edge_receive,
                                           .wait = channel_wait,
                                           .forget = edge_forget,
-                                          .is_local = edge_is_local,
+                                          .is_local = edge_is_none,
+                                          .is_inside = edge_is_none,
                                           .key_of = edge_key_of,
                                           .connection = edge_connection,
                                           .destroy = channel_destroy};
-
-static or_status_t set_options(void *socket, bool hub)
-{
-    const struct {
-        int option, value;
-    } settings[] = {
-        {ZMQ_LINGER, LINGER_MS},
-        {ZMQ_SNDHWM, QUEUE_FRAMES},
-        {ZMQ_RCVHWM, QUEUE_FRAMES},
-        {ZMQ_RECONNECT_IVL, RECONNECT_MS},
-        {ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS},
-        {ZMQ_CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS},
-        {ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS},
-        {ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS},
-        {ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS},
-        {ZMQ_HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS},
-        {ZMQ_ROUTER_MANDATORY, 1}, // the hub's only; last
-    };
-    size_t count = sizeof settings / sizeof *settings - (hub ? 0 : 1);
-    int failed = 0;
-    for (size_t i = 0; i < count; i++) {
-        failed |= zmq_setsockopt(socket, settings[i].option, &settings[i].value, sizeof(int));
-    }
-    int64_t bytes_max = OR_FRAME_BYTES_MAX + CURVE_BYTES; // the codec looks at the rest
-    failed |= zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &bytes_max, sizeof bytes_max);
-    return failed ? or_fail(OR_ERR_IO, "cannot set up a socket: %s", zmq_strerror(errno)) : OR_OK;
-}
 
 static or_status_t create(bool hub, zmq_channel_t **self_p)
 {
@@ -395,10 +319,11 @@ static or_status_t create(bool hub, zmq_channel_t **self_p)
     self->channel.ops = hub ? &hub_ops : &edge_ops;
     or_zmq_peers_init(&self->peers);
     zmq_msg_init(&self->current);
-    self->socket = zmq_socket(self->context, hub ? ZMQ_ROUTER : ZMQ_DEALER);
-    or_status_t status = self->socket != NULL
-                             ? set_options(self->socket, hub)
-                             : or_fail(OR_ERR_IO, "cannot open a socket: %s", zmq_strerror(errno));
+    or_status_t status =
+        or_zmq_open(self->context, hub ? ZMQ_ROUTER : ZMQ_DEALER, QUEUE_FRAMES, &self->socket);
+    if (status == OR_OK && hub) {
+        status = or_zmq_inside_bind(self->context, &self->inside);
+    }
     if (status != OR_OK) {
         channel_destroy(&self->channel);
         return status;
@@ -519,6 +444,12 @@ or_status_t or_channel_zmq_bind(const or_channel_listen_t *listens, uint32_t cou
     }
     *channel_p = &self->channel;
     return OR_OK;
+}
+
+or_status_t or_channel_zmq_connect_inside(or_channel_t *hub, int wake_fd, or_channel_t **channel_p)
+{
+    assert(hub->ops == &hub_ops);
+    return or_zmq_inside_connect(((zmq_channel_t *)hub)->context, wake_fd, channel_p);
 }
 
 uint64_t or_channel_zmq_refusals(const or_channel_t *channel)

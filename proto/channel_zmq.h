@@ -40,6 +40,10 @@ or_status_t or_channel_zmq_bind(const or_channel_listen_t *listens, uint32_t cou
 // OR_ERR_INVALID if the endpoint makes no sense; OR_ERR_UNSUPPORTED.
 or_status_t or_channel_zmq_connect(const char *endpoint, const or_connect_keys_t *keys,
                                    or_channel_t **channel_p);
+// An edge inside the hub's own process, for another thread: no socket of the system, no keys; the hub knows it by
+// or_channel_is_inside, which no peer from outside can claim. The hub outlives it. It has its own wait: `wake_fd`
+// (-1: none) ends it when readable; signals do not. OR_ERR_IO.
+or_status_t or_channel_zmq_connect_inside(or_channel_t *hub, int wake_fd, or_channel_t **channel_p);
 // Connections that were refused so far: keys that are not admitted, peers that do not encrypt or know
 // another server key. 0 for other channels and edges.
 uint64_t or_channel_zmq_refusals(const or_channel_t *channel);

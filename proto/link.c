@@ -520,6 +520,11 @@ bool or_link_is_local(const or_link_t *link, or_peer_t peer)
     return or_channel_is_local(link->channel, peer);
 }
 
+bool or_link_is_inside(const or_link_t *link, or_peer_t peer)
+{
+    return or_channel_is_inside(link->channel, peer);
+}
+
 const char *or_link_key_of(const or_link_t *link, or_peer_t peer)
 {
     return or_channel_key_of(link->channel, peer);

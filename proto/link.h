@@ -58,6 +58,8 @@ bool or_link_welcomed(const or_link_t *link);
 uint64_t or_link_bytes(const or_link_t *link, or_peer_t peer);
 // Hub: does this peer connect from this machine (channel.h)?
 bool or_link_is_local(const or_link_t *link, or_peer_t peer);
+// Hub: is it a part of this process (channel.h)?
+bool or_link_is_inside(const or_link_t *link, or_peer_t peer);
 
 // The public key that this peer has proved to have; "" where its connection is not encrypted.
 const char *or_link_key_of(const or_link_t *link, or_peer_t peer);

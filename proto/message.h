@@ -77,7 +77,7 @@ typedef struct {
     uint64_t private_key; // everything else random, verifier only
     // Tokens of the prefix that are prompt; the completion's offset 0 is behind them.
     uint32_t prompt_length;
-    uint32_t logprobs;  // reserved
+    uint32_t logprobs;  // 0: none; N + 1: each Verdict has those of its tokens, and of the N best
     uint64_t draft_key; // what a drafter draws its guesses with: another key than the verifier's
     // Branching factors by level, or the one width of a beam; empty: the method's own choice.
     const uint32_t *draft_shape;
@@ -187,21 +187,29 @@ typedef struct {
     uint32_t next;
     const uint32_t *draws; // reserved: draws per level
     uint32_t draw_count;
-    const or_token_logprob_t *logprobs; // reserved
-    uint32_t logprob_count;
-    uint32_t finish;     // OR_FINISH_NONE or OR_FINISH_STOP
-    uint32_t forward_us; // the target's pass (0 towards the drafter)
+    // Where the session asked for them: one for each accepted node and one for `next`, in that order, by the
+    // target's logits as they are, before sampling parameters. The best come first.
+    const or_token_logprob_t *logprobs;
+    uint32_t logprob_count; // 0 or accepted_count + 1
+    uint32_t finish;        // OR_FINISH_NONE or OR_FINISH_STOP
+    uint32_t forward_us;    // the target's pass (0 towards the drafter)
     uint32_t accept_us;
     uint64_t hash;           // of the prefix with accepted and next
     const uint8_t *features; // reserved
     uint32_t feature_bytes;
     uint32_t draft_nodes, draft_depth, draft_ahead; // as in or_prefix_t
+    // In a session's first verdict: positions of the prompt that were not computed for it, because the cache had
+    // them from another text of its owner.
+    uint32_t reused;
 } or_verdict_t;
+#define OR_LOGPROBS_MAX 20u // of the best tokens
 
 // The session is over: forget it. With session 0, from any peer: good-bye, and nobody needs to wait for
 // its silence.
 typedef struct {
     const char *reason;
+    bool
+        keep; // a client's: it is away and may resume; free the work, keep the text as after a lost connection
 } or_cancel_t;
 
 // Send me the vocabulary with this or_vocab_hash. Coordinator to drafter (its own), and drafter to
@@ -253,10 +261,42 @@ typedef struct {
     uint32_t kept_length;
 } or_kv_evicted_t;
 
-// Client to coordinator: send me Stats.
+// Client to coordinator: send me Stats, or Metrics.
 typedef struct {
-    char unused;
+    bool metrics;
+    uint64_t events_after; // only later events, by number
 } or_stats_request_t;
+
+// Coordinator to client: everything it counts, in Prometheus' text format. For who may see all owners' texts.
+typedef struct {
+    const uint8_t *text;
+    uint32_t bytes;
+} or_metrics_text_t;
+
+// A drafter or verifier that is connected. Counters since it joined.
+typedef struct {
+    uint64_t number; // the coordinator's own, for as long as it is connected
+    or_role_t role;
+    const char *model, *owner;
+    const char *state; // "serving", "idle", "late", "loading its vocabulary"
+    bool trusted;
+    uint32_t sessions; // that it serves
+    float round_trip_ms;
+    uint64_t connected_ms;
+    uint64_t nodes, accepted;  // a drafter's, judged
+    uint64_t bytes;            // of its link, both ways
+    uint64_t model_us, passes; // as it says itself (Stats)
+    uint32_t pages, pages_free;
+} or_peer_figures_t;
+
+// Something an operator may want to know of: "drafter joined", "fail-over", "refused", ...
+typedef struct {
+    uint64_t number;  // from 1
+    uint64_t time_ms; // since 1970
+    const char *kind; // one of coordinator/events.h
+    uint64_t session; // 0: none
+    const char *text;
+} or_event_t;
 
 // What a session's rounds are made of.
 typedef enum {
@@ -284,9 +324,13 @@ typedef struct {
     float block_efficiency;       // tokens of a round with `nodes` guesses
     float hit_rate;               // rounds whose guesses were there at once
     float plain_rate, draft_rate;
+    const char *label;              // the client's name for the request; ""
+    uint32_t prompt_tokens, tokens; // of the text so far
+    uint64_t age_ms;                // since it was asked for
 } or_policy_terms_t;
 
-// Verifier to coordinator, about once a heartbeat; coordinator to client, on request, with its own
+// Verifier and drafter to coordinator, about once a heartbeat (a drafter: model_us, passes, sessions,
+// pages, pages_free); coordinator to client, on request, with its own
 // figures added. Counters count from the start of the process that keeps them.
 typedef struct {
     // The verifier's.
@@ -324,6 +368,10 @@ typedef struct {
     uint64_t refused;                  // connections and messages turned away for a key or a token
     const or_policy_terms_t *policies; // of live sessions, those that the asker may see
     uint32_t policy_count;
+    const or_peer_figures_t *peers; // those that the asker may see
+    uint32_t peer_count;
+    const or_event_t *events; // the latest, oldest first
+    uint32_t event_count;
 } or_stats_t;
 
 // Codes of Error messages; numbers are the wire's.
@@ -353,6 +401,13 @@ typedef enum {
 } or_draft_policy_t;
 const char *or_draft_policy_name(
     uint32_t policy); // "fixed", "auto"; NULL for a number that is none
+
+// A turn of a conversation.
+typedef struct {
+    const char *role; // "system", "user", "assistant"
+    const uint8_t *content;
+    uint32_t content_bytes;
+} or_chat_message_t;
 
 // Client to coordinator. `request` is the client's own number for it: a repeated request is the
 // same request.
@@ -385,6 +440,16 @@ typedef struct {
     uint32_t vocab_method; // or_vocab_method_t
     uint32_t draft_ahead;  // as in or_open_session_t; the most, with draft_policy auto
     uint32_t draft_policy; // or_draft_policy_t
+    // From the coordinator's own HTTP face only, of which it is believed: whose request it is. Others' is that of
+    // their Hello. NULL: as "".
+    const char *owner;
+    const char *label; // the client's name for it, for logs and figures; NULL: as ""
+    uint32_t logprobs; // as in or_open_session_t, for its deltas
+    bool details;      // deltas have origins, token_ends and the tree
+    uint32_t choice; // one of several texts for the same prompt and seed: each has noise of its own
+    const or_chat_message_t
+        *messages; // a conversation instead of a prompt, by the model's own template
+    uint32_t message_count;
 } or_generate_request_t;
 
 #define OR_STATS_LEVELS 16u // beyond, nothing is counted by depth or rank
@@ -421,6 +486,8 @@ typedef struct {
     // Completion tokens that were there when this coordinator began to count: a restarted one knows nothing of
     // the rounds and the time before.
     uint32_t resumed_tokens;
+    uint32_t prompt_reused; // tokens of the prompt that were in the cache already
+    uint64_t queue_us;      // before the work began
 } or_generate_stats_t;
 
 // Coordinator to client: completion tokens from `offset` on, and the text they completed. The last
@@ -447,6 +514,20 @@ typedef struct {
     uint32_t retry_ms;     // error BUSY: worth trying again after so long; 0: not said
     const uint8_t *token;  // the session's secret, with deltas of offset 0: Resume shows it
     uint32_t token_bytes;
+    // With logprobs: of `tokens`, one each. A text that was resumed has none for what was written before.
+    const or_token_logprob_t *logprobs;
+    uint32_t logprob_count; // 0 or count
+    // With details: per token 1 if it was a guess that was accepted; and where the text ends after it, in bytes
+    // from the text's beginning (of text that is still held back, too).
+    const uint8_t *origins;
+    uint32_t origin_count; // 0 or count
+    const uint64_t *token_ends;
+    uint32_t token_end_count; // 0 or count
+    // With details: the last round's tree as the verifier had it, and the path in it that was accepted (node
+    // numbers from 1). NULL: there was none. Not repeated.
+    const or_draft_tree_t *tree;
+    const uint32_t *tree_accepted;
+    uint32_t tree_accepted_count;
 } or_generate_delta_t;
 
 typedef struct {
@@ -458,6 +539,7 @@ typedef struct {
     // journal. Empty: only the connection that asked may resume.
     const uint8_t *token;
     uint32_t token_bytes;
+    const char *owner; // as in or_generate_request_t; NULL: as ""
 } or_resume_t;
 #define OR_SESSION_TOKEN_BYTES 16u
 
@@ -487,6 +569,7 @@ typedef enum {
     OR_MSG_VOCAB_REQUEST,
     OR_MSG_VOCABULARY,
     OR_MSG_STATS_REQUEST,
+    OR_MSG_METRICS,
 } or_message_type_t;
 const char *or_message_type_name(uint32_t type);
 
@@ -508,6 +591,7 @@ typedef struct {
         or_kv_evicted_t kv_evicted;
         or_stats_t stats;
         or_stats_request_t stats_request;
+        or_metrics_text_t metrics;
         or_error_t error;
         or_generate_request_t generate_request;
         or_generate_delta_t generate_delta;

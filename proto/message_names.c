@@ -65,6 +65,7 @@ const char *or_message_type_name(uint32_t type)
         [OR_MSG_VOCAB_REQUEST] = "vocab_request",
         [OR_MSG_VOCABULARY] = "vocabulary",
         [OR_MSG_STATS_REQUEST] = "stats_request",
+        [OR_MSG_METRICS] = "metrics",
     };
     return name_of(names, sizeof names / sizeof *names, type);
 }

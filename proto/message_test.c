@@ -185,6 +185,55 @@ static void unequal_arrays_are_refused(void **context)
     assert_refused(weights, sizeof weights, "tokens and weights");
 }
 
+static void assert_delta_is_refused(const or_generate_delta_t *delta, const char *sentence)
+{
+    or_message_t message = {.type = OR_MSG_GENERATE_DELTA, .body.generate_delta = *delta};
+    uint8_t *frame;
+    size_t bytes;
+    encode(&message, &frame, &bytes);
+    assert_refused(frame, bytes, sentence);
+    free(frame);
+}
+
+// What is said of each token is said of all of them, or of none.
+static void unequal_details_are_refused(void **context)
+{
+    (void)context;
+    const uint32_t tokens[] = {1, 2}, back[] = {1, 1};
+    const uint8_t origins[] = {0};
+    const uint64_t ends[] = {1, 2, 3};
+    const double psi[] = {0.5};
+    const or_token_logprob_t logprobs[3] = {{.token = 1}};
+    const or_draft_tree_t tree = {
+        .tokens = tokens, .back = back, .count = 2, .psi = psi, .psi_count = 1};
+    or_generate_delta_t delta = {.tokens = tokens, .count = 2, .logprobs = logprobs};
+    delta.logprob_count = 3;
+    assert_delta_is_refused(&delta, "logprobs and tokens");
+    delta.logprob_count = 0;
+    delta.origins = origins;
+    delta.origin_count = 1;
+    assert_delta_is_refused(&delta, "origins and tokens");
+    delta.origin_count = 0;
+    delta.token_ends = ends;
+    delta.token_end_count = 3;
+    assert_delta_is_refused(&delta, "token ends and tokens");
+    delta.token_end_count = 0;
+    delta.tree = &tree;
+    assert_delta_is_refused(&delta, "psi and tree tokens");
+    or_message_t verdict = {.type = OR_MSG_VERDICT};
+    verdict.body.verdict = (or_verdict_t){.accepted = tokens,
+                                          .accepted_count = 2, // and the token behind them
+                                          .logprobs = logprobs,
+                                          .logprob_count = 2};
+    uint8_t *frame;
+    size_t bytes;
+    encode(&verdict, &frame, &bytes);
+    assert_refused(frame, bytes, "logprobs and the verdict's tokens");
+    free(frame);
+    verdict.body.verdict.logprob_count = 3;
+    assert_comes_back(&verdict);
+}
+
 static void long_arrays_are_refused(void **context)
 {
     (void)context;
@@ -359,6 +408,7 @@ int main(void)
         cmocka_unit_test(another_version_is_named),
         cmocka_unit_test(an_error_is_read_whatever_its_version),
         cmocka_unit_test(unequal_arrays_are_refused),
+        cmocka_unit_test(unequal_details_are_refused),
         cmocka_unit_test(long_arrays_are_refused),
         cmocka_unit_test(large_frames_are_refused),
         cmocka_unit_test(frames_of_empty_fields_are_stopped),

@@ -15,10 +15,9 @@ typedef enum {
     FIELD_32S,     // pointer; the number of entries at `count_at`
     FIELD_64S,     // the same
     FIELD_LEVELS,  // OR_STATS_LEVELS 8-byte numbers
-    FIELD_32S_ALL, // the same, but there are none or as many as another array's
-    FIELD_64S_ALL,
     FIELD_STRUCT,  // embedded, described by `inner`
     FIELD_STRUCTS, // pointer to structs described by `inner`
+    FIELD_MAYBE,   // pointer to one of them, or NULL
 } field_kind_t;
 
 typedef struct field {
@@ -27,55 +26,38 @@ typedef struct field {
     size_t at, count_at;
     const struct field *inner;
     size_t inner_bytes;
-    size_t like_at; // FIELD_32S_ALL: the other array's count
+    // Arrays of which there are none, or as many entries as another array has, and `more`.
+    bool like;
+    size_t like_at; // that array's count
+    uint32_t more;
 } field_t;
 
-#define F32(type, field)                                                                           \
+#define FIELD(kind_, type, field, ...)                                                             \
     {                                                                                              \
-#type "." #field, FIELD_32, offsetof(type, field), 0, NULL, 0, 0                           \
+        .name = #type "." #field, .kind = kind_, .at = offsetof(type, field), __VA_ARGS__          \
     }
-#define F64(type, field)                                                                           \
-    {                                                                                              \
-#type "." #field, FIELD_64, offsetof(type, field), 0, NULL, 0, 0                           \
-    }
-#define FLEVELS(type, field)                                                                       \
-    {                                                                                              \
-#type "." #field, FIELD_LEVELS, offsetof(type, field), 0, NULL, 0, 0                       \
-    }
-#define FBOOL(type, field)                                                                         \
-    {                                                                                              \
-#type "." #field, FIELD_BOOL, offsetof(type, field), 0, NULL, 0, 0                         \
-    }
-#define FSTRING(type, field)                                                                       \
-    {                                                                                              \
-#type "." #field, FIELD_STRING, offsetof(type, field), 0, NULL, 0, 0                       \
-    }
-#define FARRAY(kind, type, field, count)                                                           \
-    {                                                                                              \
-#type "." #field, kind, offsetof(type, field), offsetof(type, count), NULL, 0, 0           \
-    }
-#define FALL64(type, field, count, like)                                                           \
-    {                                                                                              \
-#type "." #field, FIELD_64S_ALL, offsetof(type, field), offsetof(type, count), NULL, 0,    \
-            offsetof(type, like)                                                                   \
-    }
-#define FALL(type, field, count, like)                                                             \
-    {                                                                                              \
-#type "." #field, FIELD_32S_ALL, offsetof(type, field), offsetof(type, count), NULL, 0,    \
-            offsetof(type, like)                                                                   \
-    }
-#define FSTRUCT(type, field, inner)                                                                \
-    {                                                                                              \
-#type "." #field, FIELD_STRUCT, offsetof(type, field), 0, inner, 0, 0                      \
-    }
-#define FSTRUCTS(type, field, count, inner, inner_type)                                            \
-    {                                                                                              \
-#type "." #field, FIELD_STRUCTS, offsetof(type, field), offsetof(type, count), inner,      \
-            sizeof(inner_type), 0                                                                  \
-    }
+#define F32(type, field) FIELD(FIELD_32, type, field, .more = 0)
+#define F64(type, field) FIELD(FIELD_64, type, field, .more = 0)
+#define FLEVELS(type, field) FIELD(FIELD_LEVELS, type, field, .more = 0)
+#define FBOOL(type, field) FIELD(FIELD_BOOL, type, field, .more = 0)
+#define FSTRING(type, field) FIELD(FIELD_STRING, type, field, .more = 0)
+#define FARRAY(kind, type, field, count) FIELD(kind, type, field, .count_at = offsetof(type, count))
+#define FALL(kind, type, field, count, like_)                                                      \
+    FIELD(kind, type, field, .count_at = offsetof(type, count), .like = true,                      \
+          .like_at = offsetof(type, like_))
+#define FSTRUCT(type, field, inner_) FIELD(FIELD_STRUCT, type, field, .inner = inner_)
+#define FMAYBE(type, field, inner_, inner_type)                                                    \
+    FIELD(FIELD_MAYBE, type, field, .inner = inner_, .inner_bytes = sizeof(inner_type))
+#define FSTRUCTS(type, field, count, inner_, inner_type)                                           \
+    FIELD(FIELD_STRUCTS, type, field, .count_at = offsetof(type, count), .inner = inner_,          \
+          .inner_bytes = sizeof(inner_type))
+#define FSTRUCTS_ALL(type, field, count, inner_, inner_type, like_, more_)                         \
+    FIELD(FIELD_STRUCTS, type, field, .count_at = offsetof(type, count), .inner = inner_,          \
+          .inner_bytes = sizeof(inner_type), .like = true, .like_at = offsetof(type, like_),       \
+          .more = more_)
 #define FEND                                                                                       \
     {                                                                                              \
-        NULL, FIELD_END, 0, 0, NULL, 0, 0                                                          \
+        .kind = FIELD_END                                                                          \
     }
 
 static const field_t hello_fields[] = {
@@ -145,7 +127,8 @@ static const field_t prefix_fields[] = {
 
 // Arrays that share a count: the first draws it, the others find it drawn (FALL with itself).
 static const field_t law_fields[] = {FARRAY(FIELD_32S, or_reduced_law_t, tokens, count),
-                                     FALL(or_reduced_law_t, weights, count, count), FEND};
+                                     FALL(FIELD_32S, or_reduced_law_t, weights, count, count),
+                                     FEND};
 
 static const field_t draft_tree_fields[] = {
     F64(or_draft_tree_t, round),
@@ -153,38 +136,41 @@ static const field_t draft_tree_fields[] = {
     F32(or_draft_tree_t, base_length),
     F64(or_draft_tree_t, base_hash),
     FARRAY(FIELD_32S, or_draft_tree_t, tokens, count),
-    FALL(or_draft_tree_t, back, count, count),
-    FALL(or_draft_tree_t, law_index, law_index_count, count),
-    FALL(or_draft_tree_t, draw_order, draw_order_count, count),
+    FALL(FIELD_32S, or_draft_tree_t, back, count, count),
+    FALL(FIELD_32S, or_draft_tree_t, law_index, law_index_count, count),
+    FALL(FIELD_32S, or_draft_tree_t, draw_order, draw_order_count, count),
     FSTRUCTS(or_draft_tree_t, laws, law_count, law_fields, or_reduced_law_t),
     F32(or_draft_tree_t, draft_us),
     F32(or_draft_tree_t, passes),
-    FALL64(or_draft_tree_t, psi, psi_count, count),
+    FALL(FIELD_64S, or_draft_tree_t, psi, psi_count, count),
     FEND};
 
 static const field_t logprob_fields[] = {
     F32(or_token_logprob_t, token), F32(or_token_logprob_t, logprob),
     FARRAY(FIELD_32S, or_token_logprob_t, top_tokens, top_count),
-    FALL(or_token_logprob_t, top_logprobs, top_count, top_count), FEND};
+    FALL(FIELD_32S, or_token_logprob_t, top_logprobs, top_count, top_count), FEND};
 
-static const field_t verdict_fields[] = {
-    F64(or_verdict_t, round),
-    F32(or_verdict_t, base_length),
-    FARRAY(FIELD_32S, or_verdict_t, accepted, accepted_count),
-    F32(or_verdict_t, next),
-    FARRAY(FIELD_32S, or_verdict_t, draws, draw_count),
-    FSTRUCTS(or_verdict_t, logprobs, logprob_count, logprob_fields, or_token_logprob_t),
-    F32(or_verdict_t, finish),
-    F32(or_verdict_t, forward_us),
-    F32(or_verdict_t, accept_us),
-    F64(or_verdict_t, hash),
-    FARRAY(FIELD_BYTES, or_verdict_t, features, feature_bytes),
-    F32(or_verdict_t, draft_nodes),
-    F32(or_verdict_t, draft_depth),
-    F32(or_verdict_t, draft_ahead),
-    FEND};
+static const field_t verdict_fields[] = {F64(or_verdict_t, round),
+                                         F32(or_verdict_t, base_length),
+                                         FARRAY(FIELD_32S, or_verdict_t, accepted, accepted_count),
+                                         F32(or_verdict_t, next),
+                                         FARRAY(FIELD_32S, or_verdict_t, draws, draw_count),
+                                         FSTRUCTS_ALL(or_verdict_t, logprobs, logprob_count,
+                                                      logprob_fields, or_token_logprob_t,
+                                                      accepted_count, 1),
+                                         F32(or_verdict_t, finish),
+                                         F32(or_verdict_t, forward_us),
+                                         F32(or_verdict_t, accept_us),
+                                         F64(or_verdict_t, hash),
+                                         FARRAY(FIELD_BYTES, or_verdict_t, features, feature_bytes),
+                                         F32(or_verdict_t, draft_nodes),
+                                         F32(or_verdict_t, draft_depth),
+                                         F32(or_verdict_t, draft_ahead),
+                                         F32(or_verdict_t, reused),
+                                         FEND};
 
-static const field_t cancel_fields[] = {FSTRING(or_cancel_t, reason), FEND};
+static const field_t cancel_fields[] = {FSTRING(or_cancel_t, reason), FBOOL(or_cancel_t, keep),
+                                        FEND};
 
 static const field_t vocab_map_fields[] = {
     F64(or_vocab_map_t, from_hash), F64(or_vocab_map_t, to_hash),
@@ -197,7 +183,8 @@ static const field_t psi_request_fields[] = {
 
 static const field_t psi_reply_fields[] = {F64(or_psi_reply_t, round), F32(or_psi_reply_t, node),
                                            FARRAY(FIELD_32S, or_psi_reply_t, tokens, count),
-                                           FALL64(or_psi_reply_t, psi, count, count), FEND};
+                                           FALL(FIELD_64S, or_psi_reply_t, psi, count, count),
+                                           FEND};
 static const field_t vocab_request_fields[] = {F64(or_vocab_request_t, hash), FEND};
 static const field_t vocabulary_fields[] = {
     F64(or_vocabulary_t, hash), F32(or_vocabulary_t, unpacked_bytes),
@@ -206,16 +193,40 @@ static const field_t vocabulary_fields[] = {
 static const field_t kv_evicted_fields[] = {F32(or_kv_evicted_t, kept_length), FEND};
 
 static const field_t policy_fields[] = {
-    F64(or_policy_terms_t, session),     FSTRING(or_policy_terms_t, owner),
-    FBOOL(or_policy_terms_t, automatic), F32(or_policy_terms_t, source),
-    F32(or_policy_terms_t, nodes),       F32(or_policy_terms_t, depth),
-    F32(or_policy_terms_t, ahead),       F32(or_policy_terms_t, round_trip_ms),
-    F32(or_policy_terms_t, draft_ms),    F32(or_policy_terms_t, plain_ms),
-    F32(or_policy_terms_t, verify_ms),   F32(or_policy_terms_t, row_us),
-    F32(or_policy_terms_t, queue_ms),    F32(or_policy_terms_t, batch),
-    F32(or_policy_terms_t, acceptance),  F32(or_policy_terms_t, block_efficiency),
-    F32(or_policy_terms_t, hit_rate),    F32(or_policy_terms_t, plain_rate),
-    F32(or_policy_terms_t, draft_rate),  FEND};
+    F64(or_policy_terms_t, session),       FSTRING(or_policy_terms_t, owner),
+    FBOOL(or_policy_terms_t, automatic),   F32(or_policy_terms_t, source),
+    F32(or_policy_terms_t, nodes),         F32(or_policy_terms_t, depth),
+    F32(or_policy_terms_t, ahead),         F32(or_policy_terms_t, round_trip_ms),
+    F32(or_policy_terms_t, draft_ms),      F32(or_policy_terms_t, plain_ms),
+    F32(or_policy_terms_t, verify_ms),     F32(or_policy_terms_t, row_us),
+    F32(or_policy_terms_t, queue_ms),      F32(or_policy_terms_t, batch),
+    F32(or_policy_terms_t, acceptance),    F32(or_policy_terms_t, block_efficiency),
+    F32(or_policy_terms_t, hit_rate),      F32(or_policy_terms_t, plain_rate),
+    F32(or_policy_terms_t, draft_rate),    FSTRING(or_policy_terms_t, label),
+    F32(or_policy_terms_t, prompt_tokens), F32(or_policy_terms_t, tokens),
+    F64(or_policy_terms_t, age_ms),        FEND};
+
+static const field_t peer_fields[] = {F64(or_peer_figures_t, number),
+                                      F32(or_peer_figures_t, role),
+                                      FSTRING(or_peer_figures_t, model),
+                                      FSTRING(or_peer_figures_t, owner),
+                                      FSTRING(or_peer_figures_t, state),
+                                      FBOOL(or_peer_figures_t, trusted),
+                                      F32(or_peer_figures_t, sessions),
+                                      F32(or_peer_figures_t, round_trip_ms),
+                                      F64(or_peer_figures_t, connected_ms),
+                                      F64(or_peer_figures_t, nodes),
+                                      F64(or_peer_figures_t, accepted),
+                                      F64(or_peer_figures_t, bytes),
+                                      F64(or_peer_figures_t, model_us),
+                                      F64(or_peer_figures_t, passes),
+                                      F32(or_peer_figures_t, pages),
+                                      F32(or_peer_figures_t, pages_free),
+                                      FEND};
+
+static const field_t event_fields[] = {F64(or_event_t, number),   F64(or_event_t, time_ms),
+                                       FSTRING(or_event_t, kind), F64(or_event_t, session),
+                                       FSTRING(or_event_t, text), FEND};
 
 static const field_t stats_fields[] = {
     F64(or_stats_t, rounds),
@@ -251,15 +262,24 @@ static const field_t stats_fields[] = {
     F64(or_stats_t, refused),
     FSTRUCTS(or_stats_t, policies, policy_count, policy_fields, or_policy_terms_t),
     FSTRING(or_stats_t, model),
+    FSTRUCTS(or_stats_t, peers, peer_count, peer_fields, or_peer_figures_t),
+    FSTRUCTS(or_stats_t, events, event_count, event_fields, or_event_t),
     FEND};
 
-static const field_t stats_request_fields[] = {FEND};
+static const field_t stats_request_fields[] = {FBOOL(or_stats_request_t, metrics),
+                                               F64(or_stats_request_t, events_after), FEND};
+
+static const field_t metrics_fields[] = {FARRAY(FIELD_BYTES, or_metrics_text_t, text, bytes), FEND};
 
 static const field_t error_fields[] = {F32(or_error_t, code),     FSTRING(or_error_t, text),
                                        F32(or_error_t, retry_ms), F64(or_error_t, round),
                                        F32(or_error_t, length),   FEND};
 
 static const field_t bytes_fields[] = {FARRAY(FIELD_BYTES, or_wire_bytes_t, bytes, length), FEND};
+
+static const field_t chat_fields[] = {
+    FSTRING(or_chat_message_t, role),
+    FARRAY(FIELD_BYTES, or_chat_message_t, content, content_bytes), FEND};
 
 static const field_t generate_request_fields[] = {
     F64(or_generate_request_t, request),
@@ -290,6 +310,12 @@ static const field_t generate_request_fields[] = {
     F32(or_generate_request_t, draft_ahead),
     F32(or_generate_request_t, draft_policy),
     F32(or_generate_request_t, vocab_method),
+    FSTRING(or_generate_request_t, owner),
+    FSTRING(or_generate_request_t, label),
+    F32(or_generate_request_t, logprobs),
+    FBOOL(or_generate_request_t, details),
+    F32(or_generate_request_t, choice),
+    FSTRUCTS(or_generate_request_t, messages, message_count, chat_fields, or_chat_message_t),
     FEND};
 
 static const field_t generate_stats_fields[] = {F32(or_generate_stats_t, prompt_tokens),
@@ -320,6 +346,8 @@ static const field_t generate_stats_fields[] = {F32(or_generate_stats_t, prompt_
                                                 F64(or_generate_stats_t, failovers),
                                                 F64(or_generate_stats_t, resumes),
                                                 F32(or_generate_stats_t, resumed_tokens),
+                                                F32(or_generate_stats_t, prompt_reused),
+                                                F64(or_generate_stats_t, queue_us),
                                                 FEND};
 
 static const field_t generate_delta_fields[] = {
@@ -340,11 +368,18 @@ static const field_t generate_delta_fields[] = {
     FSTRING(or_generate_delta_t, vocab_why),
     F32(or_generate_delta_t, retry_ms),
     FARRAY(FIELD_BYTES, or_generate_delta_t, token, token_bytes),
+    FSTRUCTS_ALL(or_generate_delta_t, logprobs, logprob_count, logprob_fields, or_token_logprob_t,
+                 count, 0),
+    FALL(FIELD_BYTES, or_generate_delta_t, origins, origin_count, count),
+    FALL(FIELD_64S, or_generate_delta_t, token_ends, token_end_count, count),
+    FMAYBE(or_generate_delta_t, tree, draft_tree_fields, or_draft_tree_t),
+    FARRAY(FIELD_32S, or_generate_delta_t, tree_accepted, tree_accepted_count),
     FEND};
 
-static const field_t resume_fields[] = {F64(or_resume_t, request), F32(or_resume_t, offset),
-                                        F64(or_resume_t, text_offset),
-                                        FARRAY(FIELD_BYTES, or_resume_t, token, token_bytes), FEND};
+static const field_t resume_fields[] = {
+    F64(or_resume_t, request),     F32(or_resume_t, offset),
+    F64(or_resume_t, text_offset), FARRAY(FIELD_BYTES, or_resume_t, token, token_bytes),
+    FSTRING(or_resume_t, owner),   FEND};
 
 static const field_t heartbeat_fields[] = {F32(or_heartbeat_t, reply), FEND};
 
@@ -369,6 +404,7 @@ static const field_t *const bodies[] = {
     [OR_MSG_VOCAB_REQUEST] = vocab_request_fields,
     [OR_MSG_VOCABULARY] = vocabulary_fields,
     [OR_MSG_STATS_REQUEST] = stats_request_fields,
+    [OR_MSG_METRICS] = metrics_fields,
 };
 
 // Everything a message points to, freed together.
@@ -427,16 +463,26 @@ static void fill_structs(uint64_t *state, const field_t *field, size_t count, ch
     memcpy(base + field->at, &array, sizeof array);
 }
 
+static void fill_maybe(uint64_t *state, const field_t *field, char *base)
+{
+    char *inner = NULL;
+    if (test_below(state, 2) == 0) {
+        inner = take(field->inner_bytes);
+        fill(state, field->inner, inner);
+    }
+    memcpy(base + field->at, &inner, sizeof inner);
+}
+
 static uint32_t random_count(uint64_t *state, const field_t *field, char *base)
 {
     uint32_t count = (uint32_t)test_below(state, test_below(state, 4) == 0 ? 200 : 4);
     if (field->kind == FIELD_STRUCTS) {
         count %= 20;
     }
-    if (field->kind == FIELD_32S_ALL || field->kind == FIELD_64S_ALL) {
+    if (field->like) {
         uint32_t like;
         memcpy(&like, base + field->like_at, sizeof like);
-        count = field->like_at == field->count_at || count % 2 == 0 ? like : 0;
+        count = field->like_at == field->count_at || count % 2 == 0 ? like + field->more : 0;
     }
     memcpy(base + field->count_at, &count, sizeof count);
     return count;
@@ -470,11 +516,9 @@ static void fill_field(uint64_t *state, const field_t *field, char *base)
         fill_array(state, random_count(state, field, base), 1, base + field->at);
         break;
     case FIELD_32S:
-    case FIELD_32S_ALL:
         fill_array(state, random_count(state, field, base), 4, base + field->at);
         break;
     case FIELD_64S:
-    case FIELD_64S_ALL:
         fill_array(state, random_count(state, field, base), 8, base + field->at);
         break;
     case FIELD_STRUCT:
@@ -482,6 +526,9 @@ static void fill_field(uint64_t *state, const field_t *field, char *base)
         break;
     case FIELD_STRUCTS:
         fill_structs(state, field, random_count(state, field, base), base);
+        break;
+    case FIELD_MAYBE:
+        fill_maybe(state, field, base);
         break;
     case FIELD_END:
         break;
@@ -534,6 +581,18 @@ static bool strings_differ(const char *a, const char *b)
     return strcmp(text_a, text_b) != 0;
 }
 
+static bool maybes_differ(const field_t *field, const char *a, const char *b, const char **inner)
+{
+    const char *inner_a, *inner_b;
+    memcpy(&inner_a, a + field->at, sizeof inner_a);
+    memcpy(&inner_b, b + field->at, sizeof inner_b);
+    if (inner_a == NULL || inner_b == NULL) {
+        return inner_a != inner_b;
+    }
+    *inner = difference(field->inner, inner_a, inner_b);
+    return *inner != NULL;
+}
+
 static const char *field_difference(const field_t *field, const char *a, const char *b)
 {
     const char *inner = NULL;
@@ -558,17 +617,18 @@ static const char *field_difference(const field_t *field, const char *a, const c
         differ = arrays_differ(field, a, b, 1, &inner);
         break;
     case FIELD_32S:
-    case FIELD_32S_ALL:
         differ = arrays_differ(field, a, b, 4, &inner);
         break;
     case FIELD_64S:
-    case FIELD_64S_ALL:
         differ = arrays_differ(field, a, b, 8, &inner);
         break;
     case FIELD_STRUCT:
         return difference(field->inner, a + field->at, b + field->at);
     case FIELD_STRUCTS:
         differ = arrays_differ(field, a, b, field->inner_bytes, &inner);
+        break;
+    case FIELD_MAYBE:
+        differ = maybes_differ(field, a, b, &inner);
         break;
     case FIELD_END:
         break;

@@ -8,7 +8,7 @@
 #include "proto/message.h"
 
 #define OR_RANDOM_TYPE_FIRST OR_MSG_HELLO
-#define OR_RANDOM_TYPE_LAST OR_MSG_VOCABULARY
+#define OR_RANDOM_TYPE_LAST OR_MSG_METRICS
 
 // Fill *message with random fields; every array and string lives until message_test_random_free.
 void message_test_random(uint64_t *state, or_message_type_t type, or_message_t *message);

@@ -1,6 +1,5 @@
 #include "proto/zmq_peers.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,25 +56,26 @@ static bool came_locally(zmq_msg_t *frame, const char *key)
     return is_local;
 }
 
-static const or_zmq_peer_t *find_identity(const or_zmq_peers_t *peers, const void *identity,
-                                          size_t bytes)
+static const or_zmq_peer_t *find_identity(const or_zmq_peers_t *peers, bool inside,
+                                          const void *identity, size_t bytes)
 {
     for (size_t i = 0; i < peers->count; i++) {
         const or_zmq_peer_t *known = &peers->items[i];
-        if (known->bytes == bytes && memcmp(known->identity, identity, bytes) == 0) {
+        if (known->inside == inside && known->bytes == bytes &&
+            memcmp(known->identity, identity, bytes) == 0) {
             return known;
         }
     }
     return NULL;
 }
 
-const or_zmq_peer_t *or_zmq_peers_recognise(or_zmq_peers_t *peers, zmq_msg_t *identity,
+const or_zmq_peer_t *or_zmq_peers_recognise(or_zmq_peers_t *peers, bool inside, zmq_msg_t *identity,
                                             zmq_msg_t *frame, const char *key)
 {
     const or_zmq_peer_t *known =
-        find_identity(peers, zmq_msg_data(identity), zmq_msg_size(identity));
+        find_identity(peers, inside, zmq_msg_data(identity), zmq_msg_size(identity));
     if (known != NULL &&
-        (strcmp(known->key, key) != 0 || known->local != came_locally(frame, key))) {
+        (strcmp(known->key, key) != 0 || known->local != (inside || came_locally(frame, key)))) {
         or_zmq_peers_forget(peers, known->peer);
         return NULL;
     }
@@ -97,18 +97,21 @@ static or_status_t make_room(or_zmq_peers_t *peers)
     return OR_OK;
 }
 
-or_status_t or_zmq_peers_add(or_zmq_peers_t *peers, zmq_msg_t *identity, zmq_msg_t *frame,
-                             const char *key, or_peer_t *peer)
+or_status_t or_zmq_peers_add(or_zmq_peers_t *peers, bool inside, zmq_msg_t *identity,
+                             zmq_msg_t *frame, const char *key, or_peer_t *peer)
 {
+    if (zmq_msg_size(identity) > OR_ZMQ_IDENTITY_BYTES_MAX) {
+        return OR_ERR_CANCELLED; // ROUTER takes what a raw socket claims, at any length
+    }
     or_status_t status = make_room(peers);
     if (status != OR_OK) {
         return status;
     }
     or_zmq_peer_t *added = &peers->items[peers->count++];
     added->peer.value = ++peers->last;
-    added->local = came_locally(frame, key);
+    added->inside = inside;
+    added->local = inside || came_locally(frame, key);
     added->bytes = zmq_msg_size(identity);
-    assert(added->bytes <= sizeof added->identity); // ROUTER's promise
     memcpy(added->identity, zmq_msg_data(identity), added->bytes);
     snprintf(added->key, sizeof added->key, "%s", key);
     *peer = added->peer;
