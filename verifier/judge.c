@@ -145,7 +145,8 @@ static or_status_t accept_tree(or_vsession_t *session, or_judge_t *judge)
         .stop_count = open->stop_count,
     };
     judge->session = session;
-    judge->top = or_head_top(&open->sampling, or_vocab_size(judge->vocab));
+    uint32_t all = or_vocab_size(judge->vocab);
+    judge->top = session->logprobs != NULL ? all : or_head_top(&open->sampling, all);
     return resumes ? or_accept_resume(&job, session->question.node, &judge->acceptance)
                    : or_accept(rule, &job, &judge->acceptance);
 }
@@ -189,6 +190,27 @@ static or_status_t commit(or_vsession_t *session, or_judge_t *judge)
     return OR_OK;
 }
 
+// What the target thought of the path's tokens, while its rows are here.
+static or_status_t note_logprobs(or_vsession_t *session, or_judge_t *judge)
+{
+    const or_acceptance_t *acceptance = &judge->acceptance;
+    const int32_t *tokens = or_token_tree_tokens(session->tree);
+    uint32_t node = 0;
+    for (uint32_t i = 0; session->logprobs != NULL && i <= acceptance->accepted_count; i++) {
+        const float *logits;
+        uint32_t row = judge->first_row + session->row_of[node];
+        or_status_t status = or_head_row(judge->head, row, judge->top, &logits);
+        if (status != OR_OK) {
+            return status;
+        }
+        bool last = i == acceptance->accepted_count;
+        node = last ? 0 : acceptance->accepted[i];
+        or_logprobs_set(session->logprobs, i, (uint32_t)(last ? acceptance->next : tokens[node]),
+                        logits);
+    }
+    return OR_OK;
+}
+
 static void conclude(or_vsession_t *session, const or_judge_t *judge, uint32_t base_length)
 {
     const or_acceptance_t *acceptance = &judge->acceptance;
@@ -208,7 +230,13 @@ static void conclude(or_vsession_t *session, const or_judge_t *judge, uint32_t b
         .forward_us = (uint32_t)(session->model_ns / 1000),
         .accept_us = (uint32_t)(session->accept_ns / 1000),
         .hash = session->log.hash,
+        .reused = session->reused,
     };
+    if (session->logprobs != NULL) {
+        session->verdict.logprobs = or_logprobs_entries(session->logprobs);
+        session->verdict.logprob_count = acceptance->accepted_count + 1;
+    }
+    session->reused = 0;
 }
 
 static or_status_t judge_tree(or_vsession_t *session, or_judge_t *judge)
@@ -217,6 +245,9 @@ static or_status_t judge_tree(or_vsession_t *session, or_judge_t *judge)
     int64_t started = or_clock_now(judge->clock);
     int64_t head_before = or_head_spent_ns(judge->head);
     or_status_t status = accept_tree(session, judge);
+    if (status == OR_OK) {
+        status = note_logprobs(session, judge);
+    }
     if (status == OR_OK) {
         status = commit(session, judge);
     }

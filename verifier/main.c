@@ -31,7 +31,7 @@ typedef struct {
     char *connect;
     or_key_options_t keys;
     bool padding;
-    char *log_level;
+    char *log_level, *log_format;
     uint32_t threads;
     uint32_t stages;
     uint32_t rank_timeout_s;
@@ -94,6 +94,8 @@ static const or_option_t table[] = {
      "a file that is there while the coordinator's welcome lasts"},
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
      "error, warn, info, debug, trace"},
+    {"log-format", NULL, OR_OPTION_STRING, offsetof(config_t, log_format), "FORMAT",
+     "text, or json: one object a line, with session and request"},
     {0}};
 
 static const or_option_program_t program = {
@@ -345,6 +347,9 @@ static int run(int argc, char **argv)
     }
     if (status == OR_OK && config.log_level != NULL) {
         status = or_log_parse_level(config.log_level, &level);
+    }
+    if (status == OR_OK && config.log_format != NULL) {
+        status = or_log_set_format(config.log_format);
     }
     if (status == OR_OK) {
         status = check(&config, &options);

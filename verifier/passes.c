@@ -149,9 +149,9 @@ static void answer(or_verifier_t *verifier, or_vsession_t *session, or_status_t 
     verifier->stats.nodes += or_token_tree_count(session->tree);
     verifier->stats.accepted += session->verdict.accepted_count;
     or_verifier_send_verdict(verifier, session);
-    or_log(OR_LOG_TRACE, "session %llx round %llu accepted %u",
-           (unsigned long long)session->id.value, (unsigned long long)session->round,
-           session->verdict.accepted_count);
+    or_log_of(OR_LOG_TRACE, (or_log_subject_t){.session = session->id.value},
+              "round %llu accepted %u", (unsigned long long)session->round,
+              session->verdict.accepted_count);
 }
 
 static void judge_trees(or_verifier_t *verifier, int64_t pass_ns)
@@ -230,8 +230,9 @@ static bool step_is_over(or_verifier_t *verifier, int64_t *due_ns)
         verifier->step_began_ns = now;
     }
     int64_t over_ns = verifier->step_began_ns + verifier->config.step_delay_us * INT64_C(1000);
-    *due_ns = over_ns < *due_ns ? over_ns : *due_ns;
-    return now >= over_ns;
+    bool over = now >= over_ns;
+    *due_ns = !over && over_ns < *due_ns ? over_ns : *due_ns;
+    return over;
 }
 
 bool or_verifier_work(or_verifier_t *verifier, int64_t *due_ns)

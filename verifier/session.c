@@ -27,6 +27,19 @@ static or_status_t check_lossy(const or_open_session_t *open)
     return OR_OK;
 }
 
+static or_status_t check_logprobs(const or_open_session_t *open)
+{
+    if (open->logprobs > OR_LOGPROBS_MAX + 1) {
+        return or_fail(OR_ERR_INVALID, "log-probabilities of the best %u tokens: %u are possible",
+                       open->logprobs - 1, OR_LOGPROBS_MAX);
+    }
+    if (open->logprobs > 0 && open->accept_rule == OR_ACCEPT_SLRS) {
+        return or_fail(OR_ERR_UNSUPPORTED, "slrs has no log-probabilities: its judgements wait for "
+                                           "the drafter, and the logits do not");
+    }
+    return OR_OK;
+}
+
 static or_status_t check_terms(const or_open_session_t *open, const or_judge_t *judge)
 {
     if (open->constraint_bytes > 0) {
@@ -45,6 +58,9 @@ static or_status_t check_terms(const or_open_session_t *open, const or_judge_t *
         or_methods_check(open->draft_method, open->accept_rule, open->sampling.temperature);
     if (status == OR_OK) {
         status = check_lossy(open);
+    }
+    if (status == OR_OK) {
+        status = check_logprobs(open);
     }
     if (status != OR_OK) {
         return status;
@@ -92,6 +108,10 @@ or_status_t or_vsession_open(or_vsession_t *session, or_judge_t *judge, or_sessi
     if (status == OR_OK) {
         status = open_question(&fresh, judge);
     }
+    if (status == OR_OK && open->logprobs > 0) {
+        status = or_logprobs_create(judge->nodes_max + 1, open->logprobs - 1,
+                                    or_vocab_size(judge->vocab), &fresh.logprobs);
+    }
     if (status == OR_OK) {
         status = or_model_open_sequence(judge->model, judge->nodes_max, &fresh.kv);
     }
@@ -107,6 +127,7 @@ void or_vsession_close(or_vsession_t *session)
 {
     or_kv_sequence_close(&session->kv);
     or_question_fini(&session->question);
+    or_logprobs_destroy(&session->logprobs);
     free(session->psi);
     or_draws_store_fini(&session->draws);
     free(session->row_of);

@@ -14,6 +14,7 @@
 #include "proto/terms.h"
 #include "proto/token_log.h"
 #include "verifier/accept.h"
+#include "verifier/logprobs.h"
 #include "verifier/question.h"
 
 typedef struct or_judge or_judge_t;
@@ -32,6 +33,8 @@ typedef struct {
     uint64_t tree_digest; // of that round's tree
     or_verdict_t verdict; // of that round; `accepted` points to accepted[]
     uint32_t accepted[OR_TREE_NODES_MAX];
+    or_logprobs_t *logprobs; // of its tokens; NULL where they were not asked for
+    uint32_t reused;         // positions taken from other texts since the last verdict
 
     bool parked;   // its pages were taken for others: not cached again before a tree asks for it
     bool hungry;   // the last pass went without it for want of pages

@@ -52,7 +52,9 @@ void or_verifier_share(or_verifier_t *verifier, or_vsession_t *session)
     donor = at_rest != NULL ? at_rest : donor;
     if (donor != NULL && is_worth_it(verifier, length, cached)) {
         or_kv_sequence_share(session->kv, donor, length);
-        verifier->stats.reused_rows += or_kv_sequence_length(session->kv) - cached;
+        uint32_t reused = or_kv_sequence_length(session->kv) - cached;
+        verifier->stats.reused_rows += reused;
+        session->reused += reused;
     }
 }
 

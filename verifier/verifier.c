@@ -151,8 +151,8 @@ static void end(or_verifier_t *verifier, or_vsession_t *session)
 
 void or_verifier_fail(or_verifier_t *verifier, or_vsession_t *session)
 {
-    or_log(OR_LOG_ERROR, "session %llx: %s", (unsigned long long)session->id.value,
-           or_error_text());
+    or_log_of(OR_LOG_ERROR, (or_log_subject_t){.session = session->id.value}, "%s",
+              or_error_text());
     or_edge_send_error(&verifier->edge, session->id, session->waiting ? session->waiting_round : 0,
                        OR_WIRE_FAILED, 0, or_error_text());
     end(verifier, session);
@@ -172,7 +172,7 @@ static void send_busy(or_verifier_t *verifier, or_session_id_t id)
 
 static void refuse(or_verifier_t *verifier, or_session_id_t id)
 {
-    or_log(OR_LOG_WARN, "session %llx refused: %s", (unsigned long long)id.value, or_error_text());
+    or_log_of(OR_LOG_WARN, (or_log_subject_t){.session = id.value}, "refused: %s", or_error_text());
     or_edge_send_error(&verifier->edge, id, 0, OR_WIRE_REFUSED, 0, or_error_text());
 }
 
@@ -202,7 +202,7 @@ static void on_open(or_verifier_t *verifier, or_session_id_t id, const or_open_s
     *place = fresh;
     place->opened = ++verifier->opened;
     place->used_ns = or_clock_now(verifier->clock);
-    or_log(OR_LOG_DEBUG, "session %llx opened", (unsigned long long)id.value);
+    or_log_of(OR_LOG_DEBUG, (or_log_subject_t){.session = id.value}, "opened");
 }
 
 static void on_prefix(or_verifier_t *verifier, or_vsession_t *session, const or_prefix_t *prefix)

@@ -304,6 +304,34 @@ static void a_refusal_ends_the_process(void **state)
     assert_string_equal(or_verifier_refused(b->verifier), "not you");
 }
 
+// A session with a text that needs all the pages there are.
+static void open_long(bench_t *b, uint64_t id)
+{
+    uint32_t text[BENCH_CONTEXT - 8];
+    const uint32_t count = sizeof text / sizeof *text;
+    or_message_t open = {.type = OR_MSG_OPEN_SESSION, .session = {id}};
+    or_message_t prefix = {.type = OR_MSG_PREFIX, .session = {id}};
+    for (uint32_t i = 0; i < count; i++) {
+        text[i] = i == 0 ? 1 : 100 * (uint32_t)id + i;
+    }
+    open.body.open_session = usual_terms();
+    prefix.body.prefix = (or_prefix_t){
+        .tokens = text, .count = count, .hash = or_prefix_hash(0, text, count), .round = 1};
+    say(b, open);
+    say(b, prefix);
+    expect_silence(b);
+}
+
+static void who_is_short_of_pages_does_not_keep_the_processor_busy(void **state)
+{
+    bench_t *b = *state;
+    expect_silence(b); // but for its greeting
+    open_long(b, 7);
+    open_long(b, 8); // has no page until the first one has been idle for a while
+    int64_t due = or_verifier_turn(b->verifier);
+    assert_true(due > or_clock_now(&b->clock.clock));
+}
+
 int main(void)
 {
     test_log_init();
@@ -320,6 +348,9 @@ int main(void)
         TEST(a_refusal_ends_the_process),
         cmocka_unit_test_setup_teardown(a_slow_target_answers_in_its_time_and_takes_along_what_came,
                                         bench_setup_slow, bench_teardown),
+        {"who_is_short_of_pages_does_not_keep_the_processor_busy",
+         who_is_short_of_pages_does_not_keep_the_processor_busy, bench_setup_scarce, bench_teardown,
+         NULL},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
