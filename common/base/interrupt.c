@@ -7,13 +7,14 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t signals;
+static volatile sig_atomic_t terminated;
 static int ends[2] = {-1, -1}; // a pipe from the handler to whoever waits
 
 static void on_signal(int number)
 {
-    (void)number;
     int saved = errno;
     signals++;
+    terminated |= number == SIGTERM;
     ssize_t written = write(ends[1], "", 1); // full is fine: it is readable then
     (void)written;
     errno = saved;
@@ -33,6 +34,11 @@ void or_interrupt_watch(void)
 int or_interrupt_count(void)
 {
     return signals;
+}
+
+bool or_interrupt_is_final(void)
+{
+    return terminated != 0;
 }
 
 int or_interrupt_fd(void)

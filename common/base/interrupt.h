@@ -5,12 +5,16 @@
 // One per process: main thread.
 #pragma once
 
+#include <stdbool.h>
+
 // From now on SIGINT and SIGTERM are counted instead of ending the process, and a closed pipe is an
 // error of write. Again after a library that may have installed handlers of its own; the count
 // stays.
 void or_interrupt_watch(void);
 // How many came.
 int or_interrupt_count(void);
+// Was one of them SIGTERM? Who sent it wants the whole process to end.
+bool or_interrupt_is_final(void);
 // Readable when one came since the last or_interrupt_drain; -1 if signals are not watched. Channels
 // poll it beside their socket.
 int or_interrupt_fd(void);

@@ -1,14 +1,18 @@
 #include "common/base/log.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#define LINE_BYTES 4096
+
 static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
 static char log_role[96] = "outrider";
 static or_log_level_t log_level = OR_LOG_INFO;
+static bool log_json;
 
 void or_log_init(const char *role, or_log_level_t level)
 {
@@ -28,32 +32,130 @@ or_status_t or_log_parse_level(const char *text, or_log_level_t *level)
                    text);
 }
 
+or_status_t or_log_set_format(const char *name)
+{
+    if (strcmp(name, "text") != 0 && strcmp(name, "json") != 0) {
+        return or_fail(OR_ERR_INVALID, "log format '%s' is neither text nor json", name);
+    }
+    log_json = strcmp(name, "json") == 0;
+    return OR_OK;
+}
+
 bool or_log_shows(or_log_level_t level)
 {
     return level <= log_level;
 }
 
-void or_log(or_log_level_t level, const char *format, ...)
+// ---- a line ----
+
+typedef struct {
+    char bytes[LINE_BYTES];
+    size_t length; // below LINE_BYTES - 1: there is always room for the newline
+} line_t;
+
+static void put(line_t *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void put(line_t *line, const char *format, ...)
 {
-    if (!or_log_shows(level)) {
-        return;
-    }
-    char line[2048];
-    struct timespec now;
-    struct tm local;
-    clock_gettime(CLOCK_REALTIME, &now);
-    localtime_r(&now.tv_sec, &local);
-    int used =
-        snprintf(line, sizeof line, "%02d:%02d:%02d.%03ld %s %s: ", local.tm_hour, local.tm_min,
-                 local.tm_sec, now.tv_nsec / 1000000, level_names[level], log_role);
+    size_t room = LINE_BYTES - 1 - line->length;
     va_list args;
     va_start(args, format);
-    int text = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, args);
+    int length = vsnprintf(line->bytes + line->length, room, format, args);
     va_end(args);
-    size_t length = strlen(line);
-    (void)text;
-    line[length++] = '\n';
-    ssize_t written =
-        write(STDERR_FILENO, line, length); // one call, so lines of several threads do not mix
+    line->length += length < 0 ? 0 : (size_t)length < room ? (size_t)length : room - 1;
+}
+
+// A string of JSON. What is not ASCII stays as it is: messages are UTF-8.
+static void put_json(line_t *line, const char *name, const char *text)
+{
+    put(line, ",\"%s\":\"", name);
+    for (const char *at = text; *at != '\0' && line->length < LINE_BYTES - 16; at++) {
+        unsigned char byte = (unsigned char)*at;
+        if (byte == '"' || byte == '\\') {
+            put(line, "\\%c", byte);
+        } else if (byte < ' ') {
+            put(line, "\\u%04x", byte);
+        } else {
+            put(line, "%c", byte);
+        }
+    }
+    put(line, "\"");
+}
+
+static void put_as_json(line_t *line, or_log_level_t level, or_log_subject_t subject,
+                        const struct timespec *now, const char *message)
+{
+    struct tm utc;
+    char number[24];
+    gmtime_r(&now->tv_sec, &utc);
+    put(line, "{\"time\":\"%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ\"", utc.tm_year + 1900,
+        utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, now->tv_nsec / 1000000);
+    put_json(line, "level", level_names[level]);
+    put_json(line, "role", log_role);
+    if (subject.session != 0) {
+        snprintf(number, sizeof number, "%" PRIx64, subject.session);
+        put_json(line, "session", number);
+    }
+    if (subject.request != NULL && subject.request[0] != '\0') {
+        put_json(line, "request", subject.request);
+    }
+    put_json(line, "message", message);
+    put(line, "}");
+}
+
+static void put_as_text(line_t *line, or_log_level_t level, or_log_subject_t subject,
+                        const struct timespec *now, const char *message)
+{
+    struct tm local;
+    bool has_request = subject.request != NULL && subject.request[0] != '\0';
+    localtime_r(&now->tv_sec, &local);
+    put(line, "%02d:%02d:%02d.%03ld %s %s: ", local.tm_hour, local.tm_min, local.tm_sec,
+        now->tv_nsec / 1000000, level_names[level], log_role);
+    if (subject.session != 0) {
+        put(line, "session %" PRIx64 "%s", subject.session, has_request ? " " : ": ");
+    }
+    if (has_request) {
+        put(line, "request %s: ", subject.request);
+    }
+    put(line, "%s", message);
+}
+
+static void log_line(or_log_level_t level, or_log_subject_t subject, const char *format,
+                     va_list args) __attribute__((format(printf, 3, 0)));
+
+static void log_line(or_log_level_t level, or_log_subject_t subject, const char *format,
+                     va_list args)
+{
+    char message[LINE_BYTES / 2];
+    line_t line = {.length = 0};
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (vsnprintf(message, sizeof message, format, args) < 0) {
+        message[0] = '\0';
+    }
+    (log_json ? put_as_json : put_as_text)(&line, level, subject, &now, message);
+    line.bytes[line.length++] = '\n';
+    // One call, so lines of several threads do not mix.
+    ssize_t written = write(STDERR_FILENO, line.bytes, line.length);
     (void)written;
+}
+
+void or_log(or_log_level_t level, const char *format, ...)
+{
+    va_list args;
+    if (or_log_shows(level)) {
+        va_start(args, format);
+        log_line(level, (or_log_subject_t){0}, format, args);
+        va_end(args);
+    }
+}
+
+void or_log_of(or_log_level_t level, or_log_subject_t subject, const char *format, ...)
+{
+    va_list args;
+    if (or_log_shows(level)) {
+        va_start(args, format);
+        log_line(level, subject, format, args);
+        va_end(args);
+    }
 }
