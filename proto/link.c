@@ -429,14 +429,16 @@ static int64_t tick_peer(or_link_t *link, peer_t *peer, int64_t now)
     if (now < peer->ignored_until_ns) {
         return peer->ignored_until_ns;
     }
-    if (peer->state == PEER_ALIVE && link->drained_ns - peer->heard_ns >= silence_of(link)) {
+    // An edge of our own process is late, not gone: its texts are other people's.
+    if (peer->state == PEER_ALIVE && !or_channel_is_inside(link->channel, peer->id) &&
+        link->drained_ns - peer->heard_ns >= silence_of(link)) {
         lose_peer(link, peer, "silent");
     }
     if (peer->welcomed && now - peer->sent_ns >= link->heartbeat_ns) {
         send_heartbeat(link, peer);
     }
     int64_t due = OR_TIME_NEVER;
-    if (peer->state == PEER_ALIVE) {
+    if (peer->state == PEER_ALIVE && !or_channel_is_inside(link->channel, peer->id)) {
         due = peer->heard_ns + silence_of(link);
     }
     return peer->welcomed ? earlier(due, peer->sent_ns + link->heartbeat_ns) : due;

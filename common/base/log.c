@@ -65,19 +65,42 @@ static void put(line_t *line, const char *format, ...)
     line->length += length < 0 ? 0 : (size_t)length < room ? (size_t)length : room - 1;
 }
 
-// A string of JSON. What is not ASCII stays as it is: messages are UTF-8.
+// Bytes of the UTF-8 character that begins here; 0 if none does.
+static int character_bytes(const char *at)
+{
+    const unsigned char *c = (const unsigned char *)at;
+    int length = c[0] < 0x80   ? 1
+                 : c[0] < 0xC2 ? 0
+                 : c[0] < 0xE0 ? 2
+                 : c[0] < 0xF0 ? 3
+                 : c[0] < 0xF5 ? 4
+                               : 0;
+    for (int i = 1; i < length; i++) {
+        if ((c[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    bool overlong = (c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xF0 && c[1] < 0x90);
+    bool beyond = (c[0] == 0xED && c[1] > 0x9F) || (c[0] == 0xF4 && c[1] > 0x8F);
+    return length > 1 && (overlong || beyond) ? 0 : length;
+}
+
+// A string of JSON: UTF-8, whatever came.
 static void put_json(line_t *line, const char *name, const char *text)
 {
     put(line, ",\"%s\":\"", name);
-    for (const char *at = text; *at != '\0' && line->length < LINE_BYTES - 16; at++) {
-        unsigned char byte = (unsigned char)*at;
-        if (byte == '"' || byte == '\\') {
-            put(line, "\\%c", byte);
-        } else if (byte < ' ') {
-            put(line, "\\u%04x", byte);
+    for (const char *at = text; *at != '\0' && line->length < LINE_BYTES - 16;) {
+        int length = character_bytes(at);
+        if (length == 0) {
+            put(line, "\\ufffd");
+        } else if (*at == '"' || *at == '\\') {
+            put(line, "\\%c", *at);
+        } else if (length == 1 && *at < ' ') {
+            put(line, "\\u%04x", (unsigned)*at);
         } else {
-            put(line, "%c", byte);
+            put(line, "%.*s", length, at);
         }
+        at += length > 0 ? length : 1;
     }
     put(line, "\"");
 }
@@ -120,6 +143,16 @@ static void put_as_text(line_t *line, or_log_level_t level, or_log_subject_t sub
     put(line, "%s", message);
 }
 
+// What peers say of themselves is told, too: it begins no line of its own and moves no cursor.
+static void mend(char *message)
+{
+    for (; *message != '\0'; message++) {
+        if ((unsigned char)*message < ' ' || *message == 0x7f) {
+            *message = '?';
+        }
+    }
+}
+
 static void log_line(or_log_level_t level, or_log_subject_t subject, const char *format,
                      va_list args) __attribute__((format(printf, 3, 0)));
 
@@ -132,6 +165,9 @@ static void log_line(or_log_level_t level, or_log_subject_t subject, const char 
     clock_gettime(CLOCK_REALTIME, &now);
     if (vsnprintf(message, sizeof message, format, args) < 0) {
         message[0] = '\0';
+    }
+    if (!log_json) {
+        mend(message);
     }
     (log_json ? put_as_json : put_as_text)(&line, level, subject, &now, message);
     line.bytes[line.length++] = '\n';

@@ -34,6 +34,11 @@ static void say_hard_words(void)
     or_log_of(OR_LOG_INFO, subject, "a \"quoted\" back\\slash,\ttab");
 }
 
+static void say_what_a_peer_says(void)
+{
+    or_log(OR_LOG_WARN, "joined \xc3\xa9\xff\xe2\x82 with a\n12:00:00.000 error tester: forged");
+}
+
 static void say_nothing_in_particular(void)
 {
     or_log(OR_LOG_WARN, "plain %d", 7);
@@ -54,6 +59,9 @@ static void text_names_session_and_request(void **state)
     assert_int_equal(or_log_set_format("text"), OR_OK);
     assert_non_null(
         strstr(hear(say_hard_words), " info tester: session 3f request chat-7: a \"quoted\" "));
+    const char *line = strchr(hear(say_what_a_peer_says), '\n');
+    assert_non_null(line);
+    assert_string_equal(line, "\n"); // one line, whatever it says
     assert_non_null(strstr(hear(say_nothing_in_particular), " warn tester: plain 7\n"));
     assert_null(strstr(heard, "not shown"));
 }
@@ -68,6 +76,8 @@ static void json_has_them_as_fields(void **state)
         "\"message\":\"a \\\"quoted\\\" back\\\\slash,\\u0009tab\"}\n"));
     assert_int_equal(strncmp(heard, "{\"time\":\"20", 11), 0);
     assert_null(strstr(hear(say_nothing_in_particular), "session"));
+    assert_non_null(
+        strstr(hear(say_what_a_peer_says), "joined \xc3\xa9\\ufffd\\ufffd\\ufffd with a\\u000a12"));
     const char *much = hear(say_too_much);
     assert_true(strlen(much) <= 4096);
     assert_string_equal(much + strlen(much) - 3, "\"}\n");

@@ -170,20 +170,6 @@ static or_status_t tokenize_fragment(work_t *work, const char *text, size_t star
 // -- the text: fragments and marked tokens
 // ----------------------------------------------------------------------------
 
-// The longest special or user-defined token written at the start of `text`, or OR_TOKEN_NONE.
-static int32_t marked_at(const or_vocab_t *vocab, const char *text, size_t length, bool special)
-{
-    unsigned char first = (unsigned char)text[0];
-    for (uint32_t i = vocab->marked_first[first]; i < vocab->marked_first[first + 1]; i++) {
-        const token_t *token = &vocab->tokens[vocab->marked[i]];
-        if ((special || token->kind == OR_TOKEN_USER) && token->piece_length <= length &&
-            memcmp(text, token->piece, token->piece_length) == 0) {
-            return vocab->marked[i];
-        }
-    }
-    return OR_TOKEN_NONE;
-}
-
 static or_status_t tokenize_text(work_t *work, const char *text, size_t length, unsigned flags)
 {
     or_status_t status = OR_OK;
@@ -192,7 +178,7 @@ static or_status_t tokenize_text(work_t *work, const char *text, size_t length, 
     bool special = (flags & OR_TOKENIZE_SPECIAL) != 0;
     size_t at = 0;
     while (status == OR_OK && at < length) {
-        int32_t id = marked_at(work->vocab, text + at, length - at, special);
+        int32_t id = or_vocab_marked_at(work->vocab, text + at, length - at, special);
         if (id == OR_TOKEN_NONE) {
             at++;
             continue;
@@ -280,7 +266,7 @@ static size_t last_fragment(const or_vocab_t *vocab, const char *text, size_t le
     size_t start = 0;
     size_t at = 0;
     while (at + vocab->widest_user <= length) {
-        int32_t id = marked_at(vocab, text + at, length - at, false);
+        int32_t id = or_vocab_marked_at(vocab, text + at, length - at, false);
         if (id == OR_TOKEN_NONE) {
             at++;
         } else {

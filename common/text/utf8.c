@@ -1,6 +1,7 @@
 #include "common/text/utf8.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 // Table 3-7 of the Unicode Standard: the length that a first byte announces (0: none starts so),
 // and the range of the second byte, which is where overlong forms, surrogates and values above
@@ -58,4 +59,15 @@ uint32_t or_utf8_code_point(const char *text, size_t used)
         code_point = code_point << 6 | ((unsigned char)text[i] & 0x3F);
     }
     return code_point;
+}
+
+void or_utf8_mend(char *text)
+{
+    size_t used = 0;
+    for (size_t left = strlen(text); left > 0; left -= used, text += used) {
+        bool whole = or_utf8_next(text, left, &used) == OR_UTF8_CHARACTER;
+        if (!whole || (unsigned char)*text < ' ' || *text == 0x7F) {
+            memset(text, '?', used);
+        }
+    }
 }

@@ -22,3 +22,7 @@ or_utf8_t or_utf8_next(const char *text, size_t length, size_t *used);
 
 // The code point of a whole character, as or_utf8_next found it, of `used` bytes.
 uint32_t or_utf8_code_point(const char *text, size_t used);
+
+// Make a text that came from elsewhere fit to be shown: each byte that is part of no character, and each control
+// character, becomes '?'. In place.
+void or_utf8_mend(char *text);

@@ -5,6 +5,7 @@
 #include "common/text/utf8.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/test_support.h"
@@ -90,11 +91,31 @@ static void ill_formed_text_is_cut_into_maximal_subparts(void **state)
     }
 }
 
+static void mended_text_is_fit_to_be_shown(void **state)
+{
+    (void)state;
+    static const char *const texts[][2] = {
+        {"", ""},
+        {"plain \xC3\xA9 \xF0\x9F\x99\x82", "plain \xC3\xA9 \xF0\x9F\x99\x82"},
+        {"a\nb\x7F"
+         "c\x1B[31m",
+         "a?b?c?[31m"},
+        {"\xFF\xC3.\xE2\x82", "??.??"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%s", texts[i][0]);
+        or_utf8_mend(text);
+        assert_string_equal(text, texts[i][1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_code_point_is_a_character),
         cmocka_unit_test(ill_formed_text_is_cut_into_maximal_subparts),
+        cmocka_unit_test(mended_text_is_fit_to_be_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

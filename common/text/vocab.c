@@ -279,6 +279,19 @@ static or_status_t read_ends(const or_gguf_t *gguf, or_vocab_t *vocab)
     return status;
 }
 
+// Where chat models end a turn. Many files have another end token as eos, and no word of this one.
+static void find_turn_ends(or_vocab_t *vocab)
+{
+    static const char *const pieces[] = {"<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>"};
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        size_t length = strlen(pieces[i]);
+        int32_t id = or_vocab_marked_at(vocab, pieces[i], length, true);
+        if (id != OR_TOKEN_NONE && vocab->tokens[id].piece_length == length) {
+            vocab->tokens[id].ends = true;
+        }
+    }
+}
+
 static or_status_t read_roles(const or_gguf_t *gguf, const or_pre_rule_t *rule, or_vocab_t *vocab)
 {
     bool sentencepiece = rule == NULL;
@@ -396,6 +409,9 @@ static or_status_t fill(const or_gguf_t *gguf, or_vocab_t *vocab)
     }
     if (status == OR_OK) {
         status = or_fail_context(or_vocab_fill_index(vocab), "%s", or_gguf_path(gguf));
+    }
+    if (status == OR_OK) {
+        find_turn_ends(vocab);
     }
     if (status == OR_OK) {
         status = check_fallback(gguf, vocab);

@@ -62,7 +62,7 @@ int32_t or_vocab_bos(const or_vocab_t *vocab);
 int32_t or_vocab_eos(const or_vocab_t *vocab);
 // Whether a prompt starts with BOS (the file's add_bos_token, or the tokenizer's custom).
 bool or_vocab_adds_bos(const or_vocab_t *vocab);
-// End of generation: eos, eot and the like.
+// End of generation: eos, eot and the like, and what the common families of chat models end a turn with.
 bool or_vocab_is_end(const or_vocab_t *vocab, int32_t id);
 
 // "llama", "gpt2".

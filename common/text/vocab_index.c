@@ -26,6 +26,19 @@ int32_t or_vocab_find_text(const or_vocab_t *vocab, const char *bytes, size_t le
     return (int32_t)vocab->table[slot_of(vocab, bytes, length)] - 1;
 }
 
+int32_t or_vocab_marked_at(const or_vocab_t *vocab, const char *text, size_t length, bool special)
+{
+    unsigned char first = (unsigned char)text[0];
+    for (uint32_t i = vocab->marked_first[first]; i < vocab->marked_first[first + 1]; i++) {
+        const token_t *token = &vocab->tokens[vocab->marked[i]];
+        if ((special || token->kind == OR_TOKEN_USER) && token->piece_length <= length &&
+            memcmp(text, token->piece, token->piece_length) == 0) {
+            return vocab->marked[i];
+        }
+    }
+    return OR_TOKEN_NONE;
+}
+
 // At most half full, so that searches end soon. Of equal tokens the last is found, as in llama.cpp.
 static or_status_t fill_table(or_vocab_t *vocab)
 {

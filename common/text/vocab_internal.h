@@ -50,6 +50,9 @@ struct or_vocab {
 // tokens are never found.
 int32_t or_vocab_find_text(const or_vocab_t *vocab, const char *bytes, size_t length);
 
+// The longest user-defined, or with `special` special, token written at the start of a text of at least a byte, or OR_TOKEN_NONE.
+int32_t or_vocab_marked_at(const or_vocab_t *vocab, const char *text, size_t length, bool special);
+
 // Fill noise_keys from the tokens. OR_ERR_FORMAT if two keys collide; OR_ERR_NO_MEMORY.
 or_status_t or_vocab_fill_keys(or_vocab_t *vocab);
 

@@ -1,0 +1,15 @@
+// stats_json - a coordinator's figures as JSON: /status and `outrider status --json`.
+//
+//     {"model": "tales-6m-f16.gguf", "ready": true, ..., "figures": {"rounds": 812, ...},
+//      "peers": [{...}], "sessions": [{...}], "events": [{...}]}
+//
+// Pure.
+#pragma once
+
+#include <jansson.h>
+
+#include "proto/message.h"
+
+// The caller's to json_decref. Sessions and peers that belong to others than `owner` are left out, as are events, which tell of
+// all; "": nobody is another. Only events after number `events_after`. NULL: no memory.
+json_t *or_stats_json(const or_stats_t *stats, const char *owner, uint64_t events_after);
