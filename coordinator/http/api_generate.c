@@ -1,0 +1,393 @@
+// Texts: from a body to slots of or_requests, and from their deltas to one answer.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/base/rng.h"
+#include "coordinator/http/api_internal.h"
+
+// What the system has taken from us its reader may yet miss: so long a text that can be resumed is kept.
+#define LINGER_NS (15 * OR_NS_PER_S)
+
+// ---- life of a work ----
+
+static void link_work(or_api_t *api, or_api_work_t *work)
+{
+    work->next = &api->works;
+    work->previous = api->works.previous;
+    work->previous->next = work;
+    api->works.previous = work;
+}
+
+static void destroy_work(or_api_work_t *work)
+{
+    if (work->next != NULL) {
+        work->previous->next = work->next;
+        work->next->previous = work->previous;
+    }
+    for (uint32_t i = 0; work->choices != NULL && i < work->count; i++) {
+        or_api_choice_fini(&work->choices[i]);
+    }
+    or_api_request_fini(&work->request);
+    free(work->generates);
+    free(work->choices);
+    free(work->slots);
+    free(work->owner);
+    free(work->label);
+    free(work);
+}
+
+// Nobody waits for it any more, neither its call nor the coordinator.
+static void destroy_if_over(or_api_work_t *work)
+{
+    if (work->held.call == NULL && work->busy == 0) {
+        destroy_work(work);
+    }
+}
+
+void or_api_works_end(or_api_t *api)
+{
+    while (api->works.next != &api->works) {
+        destroy_work(api->works.next);
+    }
+}
+
+static void release(or_api_t *api, or_api_work_t *work, uint32_t choice)
+{
+    uint32_t slot = work->slots[choice];
+    api->slots[slot] = (or_api_slot_t){0};
+    api->idle[api->idle_count++] = slot;
+    work->slots[choice] = OR_REQUESTS_NO_SLOT;
+    work->busy--;
+}
+
+// A slot that has nothing more to say.
+static void release_if_idle(or_api_t *api, or_api_work_t *work, uint32_t choice)
+{
+    if (or_requests_is_idle(api->requests, work->slots[choice])) {
+        release(api, work, choice);
+    }
+}
+
+void or_api_work_let_go(or_api_t *api, or_api_work_t *work, bool resumable)
+{
+    for (uint32_t i = 0; i < work->count; i++) {
+        if (work->slots[i] == OR_REQUESTS_NO_SLOT) {
+            continue;
+        }
+        if (resumable) {
+            or_requests_leave(api->requests, work->slots[i]);
+        } else {
+            or_requests_cancel(api->requests, work->slots[i]); // idle after its last delta
+        }
+        release_if_idle(api, work, i);
+    }
+}
+
+void or_api_work_fail(or_api_t *api, or_api_work_t *work, unsigned status, const char *param,
+                      const char *code, const char *message)
+{
+    work->held.answered = true;
+    or_api_work_let_go(api, work, work->has_id && status == 503);
+    work->has_id = false;
+    if (work->streams) {
+        or_api_stream_fail(api, work, status, code, message);
+    } else {
+        or_http_reply_error(work->held.call, status, param, code, "%s", message);
+    }
+}
+
+static void on_over(or_api_t *api, or_api_held_t *held, bool complete)
+{
+    or_api_work_t *work = (or_api_work_t *)held;
+    held->call = NULL;
+    if (work->streams) {
+        or_metric_set(api->streams_now, NULL, --api->streams);
+    }
+    if (complete && work->has_id) {
+        work->lingers_until_ns = or_clock_now(api->config.clock) + LINGER_NS;
+        api->due_ns = 0;
+    } else {
+        or_api_work_let_go(api, work, work->has_id);
+    }
+    destroy_if_over(work);
+}
+
+// Those that linger beyond `now` have been read.
+static void end_lingering(or_api_t *api, int64_t now)
+{
+    or_api_work_t *next;
+    for (or_api_work_t *work = api->works.next; work != &api->works; work = next) {
+        next = work->next;
+        if (work->lingers_until_ns != 0 && work->lingers_until_ns <= now) {
+            or_api_work_let_go(api, work, false);
+            destroy_if_over(work);
+        }
+    }
+}
+
+int64_t or_api_works_turn(or_api_t *api, int64_t now)
+{
+    int64_t first = OR_TIME_NEVER;
+    end_lingering(api, now);
+    for (or_api_work_t *work = api->works.next; work != &api->works; work = work->next) {
+        int64_t due = OR_TIME_NEVER;
+        if (work->lingers_until_ns != 0) {
+            due = work->lingers_until_ns;
+        } else if (work->request.stream && !work->held.answered && work->held.call != NULL) {
+            due = or_api_stream_turn(api, work, now);
+        }
+        first = due < first ? due : first;
+    }
+    return first;
+}
+
+// ---- beginning ----
+
+// What the coordinator is asked for one text.
+static or_generate_request_t text_request(const or_api_work_t *work, uint32_t index)
+{
+    const or_api_prompt_t *prompt = &work->request.prompts[index / work->request.n];
+    or_generate_request_t generate = work->request.generate;
+    generate.prompt = prompt->text;
+    generate.prompt_bytes = prompt->bytes;
+    generate.prompt_tokens = prompt->tokens;
+    generate.prompt_token_count = prompt->count;
+    generate.choice = index;
+    generate.owner = work->owner;
+    generate.label = work->label;
+    return generate;
+}
+
+// How logs and figures call it: by the request's id and, if it was said, for whom it is.
+static char *make_label(const or_http_call_t *call, const char *user)
+{
+    const char *id = or_http_call_id(call);
+    size_t room = strlen(id) + strlen(user) + 2;
+    char *label = malloc(room);
+    if (label != NULL) {
+        snprintf(label, room, "%s%s%s", id, user[0] != '\0' ? " " : "", user);
+    }
+    return label;
+}
+
+// Takes the request, also on failure. NULL: no memory.
+static or_api_work_t *make_work(const or_api_t *api, or_http_call_t *call,
+                                or_api_request_t *request)
+{
+    or_api_work_t *work = calloc(1, sizeof *work);
+    if (work == NULL) {
+        or_api_request_fini(request);
+        return NULL;
+    }
+    uint32_t count = request->n * request->prompt_count;
+    *work = (or_api_work_t){.held = {.over = on_over, .call = call},
+                            .request = *request,
+                            .owner = strdup(or_http_call_owner(call)),
+                            .label = make_label(call, request->user),
+                            .count = count,
+                            .live = count,
+                            .generates = calloc(count, sizeof *work->generates),
+                            .choices = calloc(count, sizeof *work->choices),
+                            .slots = calloc(count, sizeof *work->slots),
+                            .begin_ns = or_clock_now(api->config.clock)};
+    if (work->owner == NULL || work->label == NULL || work->generates == NULL ||
+        work->choices == NULL || work->slots == NULL) {
+        destroy_work(work);
+        return NULL;
+    }
+    work->head = (or_api_head_t){.request = &work->request,
+                                 .vocab = api->config.vocab,
+                                 .model = api->config.model,
+                                 .number = or_rng_system_seed(),
+                                 .created = time(NULL)};
+    return work;
+}
+
+static void begin_text(or_api_t *api, or_api_work_t *work, uint32_t index, bool resumes)
+{
+    uint32_t slot = api->idle[--api->idle_count];
+    api->slots[slot] = (or_api_slot_t){work, index};
+    work->slots[index] = slot;
+    work->busy++;
+    work->generates[index] = text_request(work, index);
+    or_api_choice_init(&work->choices[index], &work->head, index);
+    if (resumes) {
+        work->choices[index].begun = true;
+        or_requests_resume(api->requests, slot, &work->generates[index], work->place.secret,
+                           work->place.tokens, work->place.text_bytes);
+    } else {
+        or_requests_begin(api->requests, slot, &work->generates[index]);
+    }
+    if (work->request.stream && work->count == 1) {
+        or_requests_hold(api->requests, slot); // what was sent may not have been read
+    }
+}
+
+static bool reads_the_same(const or_api_work_t *a, const or_api_work_t *b)
+{
+    return a->has_id && b->has_id && strcmp(a->owner, b->owner) == 0 &&
+           memcmp(a->place.secret, b->place.secret, sizeof a->place.secret) == 0;
+}
+
+// The stream that a client has come back for may be one whose loss nobody has noticed yet.
+static void end_other_reader(or_api_t *api, const or_api_work_t *work)
+{
+    or_api_work_t *next;
+    for (or_api_work_t *other = api->works.next; other != &api->works; other = next) {
+        next = other->next;
+        if (!reads_the_same(other, work)) {
+            continue;
+        }
+        if (other->held.call != NULL && !other->held.answered) {
+            or_api_work_fail(api, other, 503, NULL, NULL, "The stream is read elsewhere now.");
+        } else {
+            or_api_work_let_go(api, other, true);
+            destroy_if_over(other);
+        }
+    }
+}
+
+static void begin_work(or_api_t *api, or_api_work_t *work, bool resumes)
+{
+    if (!work->request.generate.has_seed) {
+        work->request.generate.seed = or_rng_system_seed() >> 32; // short enough to be typed again
+        work->request.generate.has_seed = true;
+    }
+    if (resumes) {
+        end_other_reader(api, work);
+    }
+    link_work(api, work);
+    or_http_call_set_data(work->held.call, &work->held);
+    for (uint32_t i = 0; i < work->count; i++) {
+        begin_text(api, work, i, resumes);
+    }
+    api->due_ns = or_clock_now(api->config.clock); // its stream is to be looked after
+}
+
+static void post(or_api_t *api, or_http_call_t *call, bool chat)
+{
+    const or_api_terms_t terms = {.model = api->config.model,
+                                  .vocab = api->config.vocab,
+                                  .chat_trouble = api->config.chat_trouble};
+    or_api_request_t request;
+    or_api_problem_t problem;
+    size_t bytes;
+    bool resumes = false;
+    const uint8_t *body = or_http_call_body(call, &bytes);
+    if (!or_api_request_parse(chat, body, bytes, &terms, &request, &problem)) {
+        or_api_reply_problem(call, &problem);
+        return;
+    }
+    or_api_work_t *work = make_work(api, call, &request);
+    if (work != NULL && work->count > api->idle_count) {
+        end_lingering(api, OR_TIME_NEVER);
+    }
+    if (work == NULL) {
+        or_http_reply_error(call, 500, NULL, NULL, "There is no memory for the request.");
+    } else if (work->count > api->idle_count) {
+        or_http_call_set_header(call, "Retry-After", "1");
+        or_http_reply_error(call, 429, NULL, "rate_limit_exceeded",
+                            "Busy: %u texts are being written. Try again in a second.",
+                            api->config.slots - api->idle_count);
+        destroy_work(work);
+    } else if (!or_api_stream_place(call, work, &resumes)) {
+        destroy_work(work);
+    } else {
+        begin_work(api, work, resumes);
+    }
+}
+
+void or_api_post_completion(or_api_t *api, or_http_call_t *call)
+{
+    post(api, call, false);
+}
+
+void or_api_post_chat(or_api_t *api, or_http_call_t *call)
+{
+    post(api, call, true);
+}
+
+// ---- ending ----
+
+typedef struct {
+    uint32_t code;
+    unsigned status;
+    const char *name;
+} failure_t;
+
+// How HTTP calls it. Busy, and nobody can say until when: there is no verifier.
+static failure_t failure_of(const or_generate_delta_t *delta)
+{
+    static const failure_t known[] = {
+        {OR_WIRE_INVALID, 400, NULL},
+        {OR_WIRE_CONTEXT, 400, "context_length_exceeded"},
+        {OR_WIRE_REFUSED, 403, NULL},
+        {OR_WIRE_UNKNOWN_SESSION, 404, "unknown_session"},
+        {OR_WIRE_BUSY, 429, "rate_limit_exceeded"},
+    };
+    failure_t failure = {delta->error_code, 500, NULL};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (known[i].code == delta->error_code) {
+            failure = known[i];
+        }
+    }
+    if (failure.code == OR_WIRE_BUSY && delta->retry_ms == 0) {
+        failure = (failure_t){OR_WIRE_BUSY, 503, NULL};
+    }
+    return failure;
+}
+
+static void say_when(or_http_call_t *call, uint32_t retry_ms)
+{
+    char seconds[16];
+    snprintf(seconds, sizeof seconds, "%u", retry_ms < 1000 ? 1 : (retry_ms + 999) / 1000);
+    or_http_call_set_header(call, "Retry-After", seconds);
+}
+
+static void fail(or_api_t *api, or_api_work_t *work, const or_generate_delta_t *delta)
+{
+    const failure_t failure = failure_of(delta);
+    const char *prompt = work->request.chat ? "messages" : "prompt";
+    if (failure.code == OR_WIRE_BUSY && !work->streams) {
+        say_when(work->held.call, delta->retry_ms);
+    }
+    or_api_work_fail(api, work, failure.status, failure.code == OR_WIRE_CONTEXT ? prompt : NULL,
+                     failure.name,
+                     delta->error[0] != '\0' ? delta->error : "The text was cancelled.");
+}
+
+static void gather(or_api_t *api, or_api_work_t *work, or_api_choice_t *choice,
+                   const or_generate_delta_t *delta)
+{
+    if (or_api_gather(&work->head, choice, delta) != OR_OK) {
+        or_api_work_fail(api, work, 500, NULL, NULL, "There is no memory for the text.");
+    } else if (work->live == 0) {
+        work->held.answered = true;
+        or_api_reply_json(work->held.call, 200,
+                          or_api_whole(&work->head, work->choices, work->count));
+    }
+}
+
+void or_api_take_delta(or_api_t *api, uint32_t slot, const or_generate_delta_t *delta)
+{
+    or_api_work_t *work = api->slots[slot].work;
+    if (work == NULL) {
+        return; // it was left
+    }
+    or_api_choice_t *choice = &work->choices[api->slots[slot].choice];
+    if (delta->finish != OR_FINISH_NONE) {
+        release_if_idle(api, work, choice->index);
+        work->live--;
+    }
+    if (work->held.call == NULL || work->held.answered) {
+        destroy_if_over(work);
+    } else if (delta->finish == OR_FINISH_ERROR || delta->finish == OR_FINISH_CANCELLED) {
+        fail(api, work, delta);
+    } else if (work->request.stream) {
+        or_api_stream_delta(api, work, choice, delta);
+    } else {
+        gather(api, work, choice, delta);
+    }
+}

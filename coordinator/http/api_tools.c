@@ -1,0 +1,231 @@
+// What is answered without the coordinator: the model's name, its tokenizer, and the dashboard's files.
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/text/utf8.h"
+#include "coordinator/http/api_internal.h"
+#include "coordinator/http/dashboard.h"
+
+// All clients wait while one's text is cut: for less than a second.
+#define TEXT_BYTES_MAX (512u << 10)
+#define PIECES_BYTES_MAX (64u << 10) // an object for each token takes ten times as long
+
+// ---- models ----
+
+static json_t *model_object(const or_api_t *api)
+{
+    int64_t up_ns = or_clock_now(api->config.clock) - api->started_ns;
+    json_t *model =
+        json_pack("{s:s, s:s, s:I, s:s}", "id", api->config.model, "object", "model", "created",
+                  (json_int_t)(time(NULL) - up_ns / OR_NS_PER_S), "owned_by", "outrider");
+    if (api->config.context_max > 0) {
+        json_object_set_new(model, "max_model_len", json_integer(api->config.context_max));
+    }
+    return model;
+}
+
+void or_api_get_models(or_api_t *api, or_http_call_t *call)
+{
+    or_api_reply_json(call, 200,
+                      json_pack("{s:s, s:[o]}", "object", "list", "data", model_object(api)));
+}
+
+void or_api_get_model(or_api_t *api, or_http_call_t *call, const char *name)
+{
+    json_t *given = json_string(name);
+    if (or_api_is_model(api->config.model, given)) {
+        or_api_reply_json(call, 200, model_object(api));
+    } else {
+        or_http_reply_error(call, 404, "model", "model_not_found",
+                            "This coordinator serves '%s' only.", api->config.model);
+    }
+    json_decref(given);
+}
+
+// ---- tokens ----
+
+typedef struct {
+    const json_t *text, *tokens;
+    bool add_special, parse_special, with_pieces;
+} tool_t;
+
+static bool read_text(void *into, const char *param, const json_t *value, or_api_problem_t *problem)
+{
+    tool_t *tool = into;
+    if (!json_is_string(value) || tool->text != NULL) {
+        return or_api_refuse(problem, 400, NULL, param,
+                             "'%s' must be a string, and there is one of 'content' and 'prompt'.",
+                             param);
+    }
+    tool->text = value;
+    return true;
+}
+
+static bool read_tokens(void *into, const char *param, const json_t *value,
+                        or_api_problem_t *problem)
+{
+    ((tool_t *)into)->tokens = value;
+    return json_is_array(value) ||
+           or_api_refuse(problem, 400, NULL, param, "'%s' must be an array of token ids.", param);
+}
+
+static const or_api_field_t tokenize_fields[] = {
+    {"content", OR_API_OWN, .read = read_text},
+    {"prompt", OR_API_OWN, .read = read_text},
+    {"add_special", OR_API_FLAG, .offset = offsetof(tool_t, add_special)},
+    {"parse_special", OR_API_FLAG, .offset = offsetof(tool_t, parse_special)},
+    {"with_pieces", OR_API_FLAG, .offset = offsetof(tool_t, with_pieces)},
+    {0}};
+
+static const or_api_field_t detokenize_fields[] = {{"tokens", OR_API_OWN, .read = read_tokens},
+                                                   {0}};
+
+// A piece that is no UTF-8 is told byte by byte, as llama.cpp does.
+static json_t *piece_of(const or_vocab_t *vocab, int32_t id)
+{
+    uint32_t length;
+    const char *bytes = or_vocab_bytes(vocab, id, &length);
+    if (length == 0) {
+        bytes = or_vocab_piece(vocab, id, &length);
+    }
+    json_t *piece = json_stringn(bytes, length);
+    if (piece != NULL) {
+        return piece;
+    }
+    piece = json_array();
+    for (uint32_t i = 0; i < length; i++) {
+        json_array_append_new(piece, json_integer((unsigned char)bytes[i]));
+    }
+    return piece;
+}
+
+static json_t *token_array(const or_vocab_t *vocab, const int32_t *ids, size_t count, bool pieces)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_array_append_new(array, pieces ? json_pack("{s:i, s:o}", "id", (int)ids[i], "piece",
+                                                        piece_of(vocab, ids[i]))
+                                            : json_integer(ids[i]));
+    }
+    return array;
+}
+
+static void tokenize(const or_api_t *api, or_http_call_t *call, const tool_t *tool)
+{
+    int32_t *ids;
+    size_t count;
+    size_t most = tool->with_pieces ? PIECES_BYTES_MAX : TEXT_BYTES_MAX;
+    if (json_string_length(tool->text) > most) {
+        or_http_reply_error(call, 413, "content", "request_too_large",
+                            "The text has %zu bytes: at most %zu are cut into tokens at a time%s.",
+                            json_string_length(tool->text), most,
+                            tool->with_pieces ? " with their pieces" : "");
+        return;
+    }
+    unsigned flags =
+        (tool->add_special && or_vocab_adds_bos(api->config.vocab) ? OR_TOKENIZE_BOS : 0) |
+        (tool->parse_special ? OR_TOKENIZE_SPECIAL : 0);
+    if (or_tokenize(api->config.vocab, json_string_value(tool->text),
+                    json_string_length(tool->text), flags, &ids, &count) != OR_OK) {
+        or_http_reply_error(call, 500, NULL, NULL, "%s", or_error_text());
+        return;
+    }
+    or_api_reply_json(call, 200,
+                      json_pack("{s:o}", "tokens",
+                                token_array(api->config.vocab, ids, count, tool->with_pieces)));
+    free(ids);
+}
+
+// The fields of a small body; false: the call was answered. The caller json_decrefs *body_p.
+static bool read_body(or_http_call_t *call, const or_api_field_t *fields, tool_t *tool,
+                      json_t **body_p)
+{
+    or_api_problem_t problem;
+    size_t bytes;
+    const uint8_t *body = or_http_call_body(call, &bytes);
+    *body_p = or_api_body_parse(body, bytes, &problem);
+    if (*body_p == NULL || !or_api_object_read(*body_p, "", fields, tool, &problem)) {
+        or_api_reply_problem(call, &problem);
+        json_decref(*body_p);
+        return false;
+    }
+    return true;
+}
+
+void or_api_post_tokenize(or_api_t *api, or_http_call_t *call)
+{
+    tool_t tool = {.parse_special = true}; // llama.cpp's defaults
+    json_t *body;
+    if (!read_body(call, tokenize_fields, &tool, &body)) {
+        return;
+    }
+    if (tool.text == NULL) {
+        or_http_reply_error(call, 400, "content", "missing_required_parameter",
+                            "Missing required parameter: 'content'.");
+    } else {
+        tokenize(api, call, &tool);
+    }
+    json_decref(body);
+}
+
+static void detokenize(const or_api_t *api, or_http_call_t *call, const tool_t *tool)
+{
+    or_api_problem_t problem;
+    uint32_t *ids, count;
+    char *text = NULL;
+    size_t length;
+    if (!or_api_tokens_read(tool->tokens, "tokens", or_vocab_size(api->config.vocab), &ids, &count,
+                            &problem)) {
+        or_api_reply_problem(call, &problem);
+        return;
+    }
+    if (or_detokenize(api->config.vocab, (const int32_t *)ids, count, &text, &length) == OR_OK) {
+        or_api_reply_json(call, 200, json_pack("{s:o}", "content", or_api_string(text, length)));
+    } else {
+        or_http_reply_error(call, 500, NULL, NULL, "%s", or_error_text());
+    }
+    free(text);
+    free(ids);
+}
+
+void or_api_post_detokenize(or_api_t *api, or_http_call_t *call)
+{
+    tool_t tool = {0};
+    json_t *body;
+    if (!read_body(call, detokenize_fields, &tool, &body)) {
+        return;
+    }
+    if (tool.tokens == NULL) {
+        or_http_reply_error(call, 400, "tokens", "missing_required_parameter",
+                            "Missing required parameter: 'tokens'.");
+    } else {
+        detokenize(api, call, &tool);
+    }
+    json_decref(body);
+}
+
+// ---- the dashboard ----
+
+void or_api_get_file(or_api_t *api, or_http_call_t *call)
+{
+    const or_dashboard_file_t *file = or_dashboard_file(or_http_call_path(call));
+    (void)api;
+    if (file == NULL) {
+        or_http_reply_error(
+            call, 404, NULL, NULL,
+            "There is nothing at this path. The API is at /v1, the dashboard at /.");
+        return;
+    }
+    const char *known = or_http_call_header(call, "If-None-Match");
+    or_http_call_set_header(call, "ETag", file->etag);
+    or_http_call_set_header(call, "Cache-Control",
+                            "no-cache"); // ask, and be told that it is the same
+    or_http_call_set_header(call, "Content-Security-Policy",
+                            "default-src 'self'; frame-ancestors 'none'; base-uri 'none'");
+    if (known != NULL && strcmp(known, file->etag) == 0) {
+        or_http_reply(call, 304, file->content_type, "", 0);
+    } else {
+        or_http_reply(call, 200, file->content_type, file->bytes, file->count);
+    }
+}
