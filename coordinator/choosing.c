@@ -104,8 +104,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 }
 
 // Guesses of our own for this text: how many. No more than the client's key allows and the verifier takes.
-static uint32_t look_up(const or_coordinator_t *c, const or_csession_t *session,
-                        or_lookup_guess_t *guesses)
+static uint32_t look_up(const or_coordinator_t *c, or_csession_t *session)
 {
     const or_open_session_t *open = &session->terms.open;
     const or_key_grant_t *grant = or_drafting_grant(c, session);
@@ -117,14 +116,16 @@ static uint32_t look_up(const or_coordinator_t *c, const or_csession_t *session,
     if (grant != NULL && grant->nodes_max > 0) {
         lookup.nodes_max = least(lookup.nodes_max, grant->nodes_max);
     }
-    return lookup.nodes_max > 0 && lookup.depth_max > 0 ? or_prompt_lookup(&lookup, guesses) : 0;
+    return lookup.nodes_max > 0 && lookup.depth_max > 0
+               ? or_prompt_lookup(&lookup, session->lookup_guesses)
+               : 0;
 }
 
+// Once a round.
 static uint32_t lookup_count(const or_coordinator_t *c, or_csession_t *session)
 {
-    or_lookup_guess_t guesses[OR_TREE_NODES_MAX];
     if (session->policy.session.lookup && session->looked_round != session->round) {
-        session->lookup = look_up(c, session, guesses);
+        session->lookup = look_up(c, session);
         session->looked_round = session->round;
     }
     return session->lookup;
@@ -132,11 +133,10 @@ static uint32_t lookup_count(const or_coordinator_t *c, or_csession_t *session)
 
 void or_choosing_look_up(or_coordinator_t *c, const or_csession_t *session)
 {
-    or_lookup_guess_t guesses[OR_TREE_NODES_MAX];
-    uint32_t count = look_up(c, session, guesses);
     or_token_tree_reset(c->scratch, session->log.tokens[session->log.length - 1]);
-    for (uint32_t i = 0; i < count; i++) {
-        if (or_token_tree_add(c->scratch, guesses[i].parent, guesses[i].token, NULL) != OR_OK) {
+    for (uint32_t i = 0; i < session->lookup; i++) {
+        const or_lookup_guess_t *guess = &session->lookup_guesses[i];
+        if (or_token_tree_add(c->scratch, guess->parent, guess->token, NULL) != OR_OK) {
             break; // the tree is full
         }
     }

@@ -1,82 +1,28 @@
-// What clients ask for: texts, the rest of them, their end, and figures.
+// What clients ask for: texts, the rest of them, and their end.
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "common/base/log.h"
 #include "coordinator/coordinator_internal.h"
 
 // A client that hears nothing new asks after 2 s: so it may do five times.
 #define MISS_NS (10 * OR_NS_PER_S)
 #define PLACE_RETRY_MS 1000u
-#define POLICIES_MAX 64u // in a message with figures
 
-static uint32_t larger(uint32_t a, uint32_t b)
+// Who a request is for: its client or, if that is our own HTTP face, the owner that it names. Places, the queue and what
+// may be seen go by that.
+static or_status_t make_asker(const or_member_t *client, const char *owner, or_member_t *asker)
 {
-    return a > b ? a : b;
-}
-
-void or_coordinator_tell_client(or_coordinator_t *c, or_csession_t *session)
-{
-    if (session->client.value == 0) {
-        return; // it is away: it will say what it has
+    *asker = *client;
+    if (!client->inside) {
+        return OR_OK;
     }
-    // A client may have more than we: it hears no word of what is written for the second time.
-    uint32_t written = larger(or_csession_written(session), session->sent_tokens);
-    size_t text_end =
-        session->text.released > session->sent_text ? session->text.released : session->sent_text;
-    bool first = session->sent_tokens == 0;
-    char why[256];
-    or_waiting_why(c, session, why, sizeof why);
-    const or_message_t message = {
-        .type = OR_MSG_GENERATE_DELTA,
-        .session = session->id,
-        .body.generate_delta =
-            {
-                .request = session->request,
-                .offset = session->sent_tokens,
-                .tokens = (const uint32_t *)session->log.tokens + session->prompt_length +
-                          session->sent_tokens,
-                .count = written - session->sent_tokens,
-                .text = (const uint8_t *)session->text.bytes + session->sent_text,
-                .text_bytes = (uint32_t)(text_end - session->sent_text),
-                .text_offset = session->sent_text,
-                .finish = session->finish,
-                .error = session->error,
-                .error_code = session->error_code,
-                .retry_ms = session->busy_ms,
-                .seed = session->seed,
-                .arith_id = session->arith_id,
-                .stats = session->stats,
-                .note = why[0] != '\0' ? why : session->note,
-                .advice = session->advice,
-                .vocab_map = session->vocab_map,
-                .vocab_why = session->vocab_why,
-                .token = first ? session->token : NULL,
-                .token_bytes = first ? sizeof session->token : 0,
-            },
-    };
-    session->sent_tokens = written;
-    session->sent_text = text_end;
-    or_coordinator_send(c, session->client, &message);
-    if (session->finish == OR_FINISH_ERROR && session->error_code != OR_WIRE_BUSY &&
-        or_csession_written(session) == 0) {
-        session->deadline_ns = 0; // nothing is lost with it: it keeps no place from others
+    if (owner != NULL && strlen(owner) >= sizeof asker->owner) {
+        return or_fail(OR_ERR_INVALID, "an owner's name has at most %zu bytes",
+                       sizeof asker->owner - 1);
     }
-}
-
-static void tell_failure(or_coordinator_t *c, or_peer_t client, uint64_t request,
-                         or_wire_error_t code, uint32_t retry_ms, const char *text)
-{
-    const or_message_t message = {
-        .type = OR_MSG_GENERATE_DELTA,
-        .body.generate_delta = {.request = request,
-                                .finish = OR_FINISH_ERROR,
-                                .error = text,
-                                .error_code = code,
-                                .retry_ms = retry_ms,
-                                .arith_id = ""},
-    };
-    or_coordinator_send(c, client, &message);
+    snprintf(asker->owner, sizeof asker->owner, "%s", owner != NULL ? owner : "");
+    return OR_OK;
 }
 
 // ---- texts ----
@@ -94,13 +40,15 @@ static or_csession_t *find_request(or_coordinator_t *c, or_peer_t client, uint64
 }
 
 // May a session that is done give its place to one of `client`? Not before its own client has had the
-// time to miss the end and ask for it; clients that got it say so.
-static bool makes_room(const or_coordinator_t *c, const or_csession_t *session, or_peer_t client)
+// time to miss the end and ask for it; clients that got it say so. (Our own face is many clients, which must not take
+// each other's ends away.)
+static bool makes_room(const or_coordinator_t *c, const or_csession_t *session,
+                       const or_member_t *client)
 {
     int64_t now = or_clock_now(c->clock);
     return session->phase == OR_PHASE_DONE &&
            (now >= session->deadline_ns || now - session->done_ns >= MISS_NS ||
-            session->client.value == client.value);
+            (session->client.value == client->peer.value && !client->inside));
 }
 
 // The oldest end of the owner that keeps most, if that leaves it with no less than this one has: the journal may
@@ -125,8 +73,23 @@ static or_csession_t **oldest_of_most(or_coordinator_t *c, const char *owner)
     return oldest;
 }
 
+// The oldest end of the owner itself.
+static or_csession_t **oldest_own(or_coordinator_t *c, const char *owner)
+{
+    or_csession_t **oldest = NULL;
+    for (uint32_t i = 0; i < c->places; i++) {
+        const or_csession_t *session = c->sessions[i];
+        if (session != NULL && session->phase == OR_PHASE_DONE &&
+            strcmp(or_csession_owner(session), owner) == 0 &&
+            (oldest == NULL || session->done_ns < (*oldest)->done_ns)) {
+            oldest = &c->sessions[i];
+        }
+    }
+    return oldest;
+}
+
 // A free place, or that of an end that is not missed; NULL: there is none.
-static or_csession_t **find_place(or_coordinator_t *c, or_peer_t client)
+static or_csession_t **find_place(or_coordinator_t *c, const or_member_t *client)
 {
     or_csession_t **done = NULL;
     for (uint32_t i = 0; i < c->places; i++) {
@@ -145,9 +108,13 @@ static or_csession_t **find_place(or_coordinator_t *c, or_peer_t client)
 or_status_t or_clients_place(or_coordinator_t *c, const or_member_t *client,
                              or_csession_t ***place_p, uint32_t *retry_ms)
 {
-    or_csession_t **place = find_place(c, client->peer);
+    or_csession_t **place = find_place(c, client);
     if (place == NULL) {
         place = oldest_of_most(c, client->owner);
+    }
+    if (place == NULL &&
+        client->inside) { // its readers' ends are kept as long as nobody needs their places
+        place = oldest_own(c, client->owner);
     }
     if (place == NULL) {
         *retry_ms = PLACE_RETRY_MS;
@@ -159,6 +126,16 @@ or_status_t or_clients_place(or_coordinator_t *c, const or_member_t *client,
     return OR_OK;
 }
 
+// The bytes of all that is said.
+static uint64_t count_bytes(const or_generate_request_t *request)
+{
+    uint64_t bytes = request->prompt_bytes;
+    for (uint32_t i = 0; i < request->message_count; i++) {
+        bytes += request->messages[i].content_bytes;
+    }
+    return bytes;
+}
+
 // A prompt that cannot fit, however long its tokens are, is not worth the time to cut it into tokens. No token
 // stands for more bytes than it prints or is called, or than a character has, where it stands for an unknown one.
 static bool can_fit(const or_coordinator_t *c, const or_generate_request_t *request, char *why,
@@ -168,53 +145,64 @@ static bool can_fit(const or_coordinator_t *c, const or_generate_request_t *requ
     if (request->prompt_token_count > 0) {
         return or_waiting_fits(c, request->prompt_token_count, false, why, capacity);
     }
-    if (or_waiting_fits(c, request->prompt_bytes, true, why, capacity)) {
+    uint64_t bytes = count_bytes(request);
+    if (or_waiting_fits(c, bytes, true, why, capacity)) {
         return true;
     }
     for (uint32_t id = 0; id < or_vocab_size(c->vocab); id++) {
+        uint32_t width = or_vocab_widths(c->vocab)[id];
         or_vocab_piece(c->vocab, (int32_t)id, &length);
-        longest = larger(longest, larger(length, or_vocab_widths(c->vocab)[id]));
+        length = length > width ? length : width;
+        longest = length > longest ? length : longest;
     }
-    return or_waiting_fits(c, request->prompt_bytes / longest, true, why, capacity);
+    return or_waiting_fits(c, bytes / longest, true, why, capacity);
+}
+
+// It is taken in.
+static void accept(or_coordinator_t *c, const or_member_t *asker,
+                   const or_generate_request_t *request, or_csession_t *session)
+{
+    c->next_id += 2; // stays odd: never 0
+    c->figures.started++;
+    session->arrived_ns = session->started_ns = or_clock_now(c->clock);
+    session->deadline_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms);
+    randombytes_buf(session->token, sizeof session->token);
+    memcpy(session->key, asker->grant.key, sizeof session->key);
+    or_coordinator_journal_begin(c, session, request);
+    or_coordinator_tell_client(c, session); // "accepted": the client stops repeating its request
+    or_waiting_begin(c, session);
 }
 
 // A new request that was admitted.
-static void begin(or_coordinator_t *c, const or_member_t *client,
+static void begin(or_coordinator_t *c, const or_member_t *asker,
                   const or_generate_request_t *request, or_csession_t **place)
 {
     char why[256];
     if (!can_fit(c, request, why, sizeof why)) {
-        tell_failure(c, client->peer, request->request, OR_WIRE_CONTEXT, 0, why);
+        or_coordinator_tell_failure(c, asker->peer, request->request, OR_WIRE_CONTEXT, 0, why);
         return;
     }
-    or_status_t status = or_csession_create(c->vocab, (or_session_id_t){c->next_id}, client->peer,
-                                            client->owner, request, place);
+    or_status_t status = or_csession_create(&c->target, (or_session_id_t){c->next_id}, asker->peer,
+                                            asker->owner, request, place);
     if (status != OR_OK) {
-        tell_failure(c, client->peer, request->request, OR_WIRE_INVALID, 0, or_error_text());
+        or_coordinator_tell_failure(c, asker->peer, request->request, OR_WIRE_INVALID, 0,
+                                    or_error_text());
         return;
     }
     if (!or_waiting_fits(c, (*place)->log.length, false, why, sizeof why)) {
         or_csession_destroy(place);
-        tell_failure(c, client->peer, request->request, OR_WIRE_CONTEXT, 0, why);
+        or_coordinator_tell_failure(c, asker->peer, request->request, OR_WIRE_CONTEXT, 0, why);
         return;
     }
-    c->next_id += 2; // stays odd: never 0
-    c->figures.started++;
-    or_csession_t *session = *place;
-    session->started_ns = or_clock_now(c->clock);
-    session->deadline_ns = session->started_ns + c->config.verifier_timeout_ms * OR_NS_PER_MS;
-    randombytes_buf(session->token, sizeof session->token);
-    memcpy(session->key, client->grant.key, sizeof session->key);
-    or_coordinator_journal_begin(c, session, request);
-    or_coordinator_tell_client(c, session); // "accepted": the client stops repeating its request
-    or_waiting_begin(c, session);
+    accept(c, asker, request, *place);
 }
 
 static void tell_busy(or_coordinator_t *c, const or_member_t *client, uint64_t request,
                       uint32_t retry_ms, const char *why)
 {
     c->figures.busy++;
-    tell_failure(c, client->peer, request, OR_WIRE_BUSY, retry_ms, why);
+    or_coordinator_event(c, OR_EVENT_BUSY, NULL, "%s", why);
+    or_coordinator_tell_failure(c, client->peer, request, OR_WIRE_BUSY, retry_ms, why);
 }
 
 or_status_t or_clients_admit(or_coordinator_t *c, const or_member_t *client, bool plain,
@@ -231,10 +219,38 @@ or_status_t or_clients_admit(or_coordinator_t *c, const or_member_t *client, boo
     return OR_OK;
 }
 
+// One that is not known yet.
+static void take_in(or_coordinator_t *c, const or_member_t *client,
+                    const or_generate_request_t *request)
+{
+    uint32_t retry_ms;
+    or_member_t asker;
+    or_csession_t **place = NULL;
+    if (make_asker(client, request->owner, &asker) != OR_OK) {
+        or_coordinator_tell_failure(c, client->peer, request->request, OR_WIRE_INVALID, 0,
+                                    or_error_text());
+        return;
+    }
+    or_status_t status = or_clients_admit(c, &asker, request->plain, &retry_ms);
+    if (status == OR_OK) {
+        status = or_clients_place(c, &asker, &place, &retry_ms);
+    }
+    if (status != OR_OK) {
+        tell_busy(c, client, request->request, retry_ms, or_error_text());
+        return;
+    }
+    begin(c, &asker, request, place);
+}
+
+static bool may_ask(const or_coordinator_t *c, or_member_t *client)
+{
+    return client->inside || or_conduct_allows_request(&client->conduct, or_clock_now(c->clock));
+}
+
 static void on_generate(or_coordinator_t *c, or_member_t *client,
                         const or_generate_request_t *request)
 {
-    bool allowed = or_conduct_allows_request(&client->conduct, or_clock_now(c->clock));
+    bool allowed = may_ask(c, client);
     or_csession_t *known = find_request(c, client->peer, request->request);
     if (!allowed) {
         if (known == NULL) { // else it has its answer
@@ -243,23 +259,13 @@ static void on_generate(or_coordinator_t *c, or_member_t *client,
         }
         return;
     }
-    if (known != NULL) { // asked again: the answer from its beginning
-        known->sent_tokens = 0;
-        known->sent_text = 0;
-        or_coordinator_tell_client(c, known);
+    if (known == NULL) {
+        take_in(c, client, request);
         return;
     }
-    uint32_t retry_ms;
-    or_csession_t **place = NULL;
-    or_status_t status = or_clients_admit(c, client, request->plain, &retry_ms);
-    if (status == OR_OK) {
-        status = or_clients_place(c, client, &place, &retry_ms);
-    }
-    if (status != OR_OK) {
-        tell_busy(c, client, request->request, retry_ms, or_error_text());
-        return;
-    }
-    begin(c, client, request, place);
+    known->sent_tokens = 0; // asked again: the answer from its beginning
+    known->sent_text = 0;
+    or_coordinator_tell_client(c, known);
 }
 
 // Where its rule gives the same words again from seed and prefix, whatever trees there are, what the disk lost comes
@@ -272,37 +278,59 @@ static bool is_written_again(const or_csession_t *session)
 }
 
 // The session that a client asks for the rest of; NULL: it has been answered.
-static or_csession_t *find_rest(or_coordinator_t *c, or_member_t *client, const or_resume_t *resume)
+static or_csession_t *find_rest(or_coordinator_t *c, const or_member_t *client,
+                                const or_resume_t *resume)
 {
     or_csession_t *session = NULL;
-    or_status_t status = OR_OK;
+    or_member_t asker;
     uint32_t retry_ms;
-    if (resume->token_bytes > 0) {
-        status = or_parking_find(c, client, resume, &session, &retry_ms);
-    } else {
+    or_status_t status = make_asker(client, resume->owner, &asker);
+    if (status == OR_OK && resume->token_bytes > 0) {
+        status = or_parking_find(c, &asker, resume, &session, &retry_ms);
+    } else if (status == OR_OK) {
         session = find_request(c, client->peer, resume->request);
     }
     if (status == OR_ERR_FULL) {
         tell_busy(c, client, resume->request, retry_ms, or_error_text());
     } else if (session == NULL) {
-        tell_failure(
+        or_coordinator_tell_failure(
             c, client->peer, resume->request, OR_WIRE_UNKNOWN_SESSION, 0,
             "this coordinator does not know the request (was it restarted?): run it again");
     } else if ((resume->offset > or_csession_written(session) ||
                 resume->text_offset > session->text.released) &&
                !is_written_again(session)) {
-        tell_failure(c, client->peer, resume->request, OR_WIRE_UNKNOWN_SESSION, 0,
-                     "this coordinator has less of the text than its client (its machine lost its "
-                     "last moments): run it again");
+        or_coordinator_tell_failure(
+            c, client->peer, resume->request, OR_WIRE_UNKNOWN_SESSION, 0,
+            "this coordinator has less of the text than its client (its machine lost its "
+            "last moments): run it again");
         session = NULL;
     }
     return session;
 }
 
+// A few bytes ask for a whole text: one answer is enough for all that come at once, as they do after a loss, and the
+// rest is repeated. What is not known by this client's number costs as much as a new request, and counts as one.
+static bool is_to_be_heard(const or_coordinator_t *c, or_member_t *client, or_csession_t *known)
+{
+    return known != NULL ? or_round_may_replay(c, &known->resumed_ns) : may_ask(c, client);
+}
+
+// By another number of the same client. (Our own face is many clients; who takes a text over has heard nothing yet.)
+static bool was_just_told(const or_coordinator_t *c, const or_member_t *client,
+                          or_csession_t *session)
+{
+    bool same = session->client.value == client->peer.value && !client->inside;
+    return !or_round_may_replay(c, &session->resumed_ns) && same;
+}
+
 static void on_resume(or_coordinator_t *c, or_member_t *client, const or_resume_t *resume)
 {
+    or_csession_t *known = find_request(c, client->peer, resume->request);
+    if (!is_to_be_heard(c, client, known)) {
+        return;
+    }
     or_csession_t *session = find_rest(c, client, resume);
-    if (session == NULL) {
+    if (session == NULL || (session != known && was_just_told(c, client, session))) {
         return;
     }
     session->request = resume->request;
@@ -324,69 +352,13 @@ void or_clients_cancel(or_coordinator_t *c, or_csession_t *session)
     or_coordinator_journal_forget(c, session);
 }
 
-// ---- figures ----
-
-void or_clients_take_figures(or_coordinator_t *c, const or_stats_t *stats)
+static void on_cancel(or_coordinator_t *c, or_csession_t *session, const or_cancel_t *cancel)
 {
-    or_stats_t *figures = &c->figures;
-    const or_stats_t own = *figures;
-    *figures = *stats;
-    figures->resyncs = own.resyncs;
-    figures->busy = own.busy;
-    figures->cut_off = own.cut_off;
-    figures->cancelled = own.cancelled;
-    figures->started = own.started;
-    figures->resumed = own.resumed;
-    figures->failovers = own.failovers;
-    figures->waiting = 0; // counted when somebody asks
-    figures->model = NULL;
-}
-
-// Whose budgets may this client see? Its owner's; on this machine, without a name or a key, all.
-static bool may_see(const or_coordinator_t *c, const or_member_t *client,
-                    const or_csession_t *session)
-{
-    bool anybody = client->owner[0] == '\0' && client->grant.key[0] == '\0' &&
-                   or_link_is_local(c->link, client->peer);
-    return anybody || strcmp(or_csession_owner(session), client->owner) == 0;
-}
-
-static uint32_t put_policies(const or_coordinator_t *c, const or_member_t *client,
-                             or_policy_terms_t policies[POLICIES_MAX])
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < c->places && count < POLICIES_MAX; i++) {
-        const or_csession_t *session = c->sessions[i];
-        if (session != NULL && or_csession_is_live(session) && may_see(c, client, session)) {
-            policies[count] = or_policy_terms(&session->policy);
-            policies[count].session = session->id.value;
-            policies[count++].owner = or_csession_owner(session);
-        }
+    if (cancel->keep) {
+        or_parking_put_away(c, session);
+    } else {
+        or_clients_cancel(c, session);
     }
-    return count;
-}
-
-// The verifier's last figures and ours; where there is no verifier, ours alone.
-static void on_stats_request(or_coordinator_t *c, const or_member_t *client)
-{
-    or_policy_terms_t policies[POLICIES_MAX];
-    or_message_t message = {.type = OR_MSG_STATS, .body.stats = c->figures};
-    or_stats_t *stats = &message.body.stats;
-    for (uint32_t i = 0; i < c->places; i++) {
-        const or_csession_t *session = c->sessions[i];
-        if (session != NULL && session->phase != OR_PHASE_DONE) {
-            stats->waiting += session->phase == OR_PHASE_WAITING;
-            stats->parked += session->phase == OR_PHASE_PARKED;
-            stats->resyncs += session->stats.resyncs;
-        }
-    }
-    stats->drafters = or_coordinator_count(c, OR_ROLE_DRAFTER);
-    stats->verifiers = or_coordinator_count(c, OR_ROLE_VERIFIER);
-    stats->refused = or_coordinator_refused(c);
-    stats->model = c->config.model_name;
-    stats->policies = policies;
-    stats->policy_count = put_policies(c, client, policies);
-    or_coordinator_send(c, client->peer, &message);
 }
 
 // ---- messages ----
@@ -403,11 +375,11 @@ void or_clients_take(or_coordinator_t *c, or_peer_t from, const or_message_t *me
         break;
     case OR_MSG_CANCEL:
         if (session != NULL && session->client.value == from.value) {
-            or_clients_cancel(c, session);
+            on_cancel(c, session, &message->body.cancel);
         }
         break;
     case OR_MSG_STATS_REQUEST:
-        on_stats_request(c, or_coordinator_member(c, from));
+        or_figures_tell(c, or_coordinator_member(c, from), &message->body.stats_request);
         break;
     default:
         or_link_send_error(c->link, from, message->session, OR_WIRE_INVALID,

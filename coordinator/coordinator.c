@@ -12,12 +12,13 @@ or_coordinator_config_t or_coordinator_config_default(void)
 {
     return (or_coordinator_config_t){
         .sessions_max = 64,
-        .waiting_max = 256,
+        .waiting_max = 1024,
         .draft_timeout_ms = 1000,
         .retry_ms = 1000,
         .verifier_timeout_ms = 120000, // a cut of a minute ends no text
         .heartbeat_ms = OR_LINK_HEARTBEAT_MS,
         .model_name = "target",
+        .chat_trouble = "no chat template is known of this model: ask with a prompt",
         .trust_loopback = true,
         .resume_ms = OR_RESUME_MS,
     };
@@ -42,6 +43,7 @@ or_status_t or_coordinator_create(const or_coordinator_config_t *config, const o
     }
     c->config = *config;
     c->vocab = vocab;
+    c->target = (or_session_target_t){vocab, config->chat, config->chat_trouble};
     or_vocabularies_init(&c->vocabularies, vocab);
     c->link = link;
     c->clock = clock;
@@ -56,6 +58,9 @@ or_status_t or_coordinator_create(const or_coordinator_config_t *config, const o
                              : or_fail(OR_ERR_NO_MEMORY, "no memory for %u sessions", c->places);
     if (status == OR_OK) {
         status = or_limits_create(&c->limits);
+    }
+    if (status == OR_OK) {
+        status = or_telemetry_create(config->model_name, &c->telemetry);
     }
     if (status != OR_OK) {
         or_coordinator_destroy(&c);
@@ -82,6 +87,7 @@ void or_coordinator_destroy(or_coordinator_t **coordinator_p)
     or_vocabularies_fini(&c->vocabularies);
     free(c->packed);
     or_limits_destroy(&c->limits);
+    or_telemetry_destroy(&c->telemetry);
     free(c);
     *coordinator_p = NULL;
 }
@@ -159,6 +165,10 @@ static void on_drafter(or_coordinator_t *c, or_peer_t from, const or_message_t *
     if (on_vocabulary(c, from, message)) {
         return;
     }
+    if (message->type == OR_MSG_STATS) {
+        or_figures_of_drafter(or_coordinator_member(c, from), &message->body.stats);
+        return;
+    }
     or_csession_t *session = or_coordinator_session(c, message->session);
     or_seat_t *seat = session != NULL ? or_csession_seat(session, from) : NULL;
     if (seat == NULL) { // a session that is over, or is no longer this drafter's
@@ -188,7 +198,7 @@ static void on_verifier(or_coordinator_t *c, or_peer_t from, const or_message_t 
     }
     if (message->type == OR_MSG_STATS) {
         or_choosing_load(c, &message->body.stats);
-        or_clients_take_figures(c, &message->body.stats);
+        or_figures_of_verifier(c, c->verifier, &message->body.stats);
         return;
     }
     if (session == NULL) {
@@ -288,30 +298,47 @@ void or_coordinator_shutdown(or_coordinator_t *c)
     or_coordinator_for_each_session(c, shut_down);
 }
 
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+// Returns when it is to be looked at next. Most are at rest, a crowd that waits above all: those have few timers.
+static int64_t tick(or_coordinator_t *c, or_csession_t **place, int64_t now)
+{
+    or_csession_t *session = *place;
+    if (!or_csession_is_live(session) && now < or_csession_due(session)) {
+        return or_csession_due(session);
+    }
+    switch (session->phase) {
+    case OR_PHASE_DONE:
+        or_csession_destroy(place);
+        return OR_TIME_NEVER;
+    case OR_PHASE_PARKED:
+        return or_parking_tick(c, session);
+    default:
+        return or_round_tick(c, session);
+    }
+}
+
+static int64_t tick_all(or_coordinator_t *c)
+{
+    int64_t now = or_clock_now(c->clock);
+    int64_t due = OR_TIME_NEVER;
+    for (uint32_t i = 0; i < c->places; i++) {
+        int64_t next = c->sessions[i] != NULL ? tick(c, &c->sessions[i], now) : OR_TIME_NEVER;
+        due = sooner(due, next);
+    }
+    return due;
+}
+
 int64_t or_coordinator_turn(or_coordinator_t *c)
 {
     bool empty = drain(c);
     or_members_cut_off(c);
-    int64_t due = or_meeting_tick(c);
-    int64_t journal_due = or_coordinator_journal_tick(c);
-    due = journal_due < due ? journal_due : due;
-    int64_t grants_due = or_grants_tick(c);
-    due = grants_due < due ? grants_due : due;
-    for (uint32_t i = 0; i < c->places; i++) {
-        or_csession_t *session = c->sessions[i];
-        if (session == NULL) {
-            continue;
-        }
-        if (session->phase == OR_PHASE_DONE && or_clock_now(c->clock) >= session->deadline_ns) {
-            or_csession_destroy(&c->sessions[i]);
-            continue;
-        }
-        int64_t next = session->phase == OR_PHASE_PARKED ? or_parking_tick(c, session)
-                                                         : or_round_tick(c, session);
-        due = next < due ? next : due;
-    }
-    int64_t link_due =
-        or_link_tick(c->link); // last: it knows of peers that our own sends found gone
-    due = link_due < due ? link_due : due;
+    int64_t due = sooner(or_meeting_tick(c), or_coordinator_journal_tick(c));
+    due = sooner(due, or_grants_tick(c));
+    due = sooner(due, tick_all(c));
+    due = sooner(due, or_link_tick(c->link)); // last: it knows of peers that our sends found gone
     return empty ? due : or_clock_now(c->clock);
 }

@@ -9,6 +9,7 @@
 // turned away; one that is no use to a session (usefulness.h) leaves it. One thread, by turns.
 #pragma once
 
+#include "common/text/chat.h"
 #include "common/text/vocab.h"
 #include "coordinator/journal.h"
 #include "proto/keyring.h"
@@ -38,6 +39,9 @@ typedef struct {
     uint64_t model_hash;
     // The target's file, for drafters that guess its tokens (slrs). Borrowed; NULL: they are refused.
     const or_gguf_t *gguf;
+    // How the target wants conversations; NULL: they are refused, with chat_trouble. Borrowed.
+    const or_chat_t *chat;
+    const char *chat_trouble; // a sentence
     // A request whose client is away, or that a coordinator before this one had, waits for it this long; 0: it
     // ends with its client's connection.
     uint32_t resume_ms;

@@ -1,19 +1,20 @@
 // coordinator_internal - what coordinator.c (the turn), members.c (who is here), grants.c (what their keys
-// allow), clients.c (what they ask for), parking.c (while they are away), journaling.c (what outlives us),
-// waiting.c (who begins when), meeting.c (drafters of other vocabularies), drafting.c (who drafts),
+// allow), clients.c (what they ask for), telling.c (what they are told), parking.c (while they are away), journaling.c
+// (what outlives us), waiting.c (who begins when), meeting.c (drafters of other vocabularies), drafting.c (who drafts),
 // following.c (what drafters are told), trees.c and ahead.c (what they sent), choosing.c (what is judged, and
-// when), questions.c (slrs), rounds.c (the life of a round), verdicts.c (how it ends) and troubles.c (what
-// goes wrong in it) share.
+// when), questions.c (slrs), rounds.c (the life of a round), verdicts.c (how it ends), troubles.c (what
+// goes wrong in it), counting.c (what is counted of it all) and figures.c (who is shown what of that) share.
 #pragma once
 
-#include "common/decode/prompt_lookup.h"
 #include "common/decode/token_tree.h"
 #include "coordinator/admission.h"
 #include "coordinator/conduct.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/events.h"
 #include "coordinator/limits.h"
 #include "coordinator/refusals.h"
 #include "coordinator/session.h"
+#include "coordinator/telemetry.h"
 #include "coordinator/vocabularies.h"
 
 #define OR_PEERS_MAX 1024u
@@ -29,6 +30,10 @@ typedef struct {
 typedef struct {
     or_peer_t peer; // 0: free place
     or_role_t role;
+    bool
+        inside; // our own HTTP face: a client for many, believed when it says for whom, and weighed by nobody
+    uint64_t number; // tells it apart from all that were ever here
+    int64_t joined_ns;
     uint32_t context_max, nodes_max;
     // A verifier's: live sessions beyond it wait. A drafter's: it gets no more. 0: not said.
     uint32_t sessions_max;
@@ -54,23 +59,42 @@ typedef struct {
     int64_t target_sent_ns; // when it was sent the target's vocabulary; 0: never
     char model[128];
     char arith_id[OR_ARITH_BYTES];
+    // A drafter's guesses that were judged, and of them those that were accepted.
+    uint64_t nodes, accepted;
+    double round_trip_ns;   // as measured last; 0: not yet
+    uint64_t counted_bytes; // of its link, those that are in the totals
+    // As it says itself (Stats).
+    uint64_t model_us, passes;
+    uint32_t pages, pages_free;
 } or_member_t;
+
+// A drafter whose vocabulary cannot be used, for requests that wait for it.
+typedef struct {
+    char why[512]; // "": there was none
+    char owner[OR_OWNER_BYTES];
+    bool serves_all;
+} or_refused_drafter_t;
 
 struct or_coordinator {
     or_coordinator_config_t config;
     const or_vocab_t *vocab;
+    or_session_target_t target; // the same, and the chat template
     or_link_t *link;
     const or_clock_t *clock;
+    or_telemetry_t *telemetry;
+    or_events_t events;
+    uint64_t last_number; // that a member got
     or_member_t members[OR_PEERS_MAX];
-    or_member_t *verifier; // NULL: none
-    bool drafter_seen;     // one has joined since the start
-    char refusal[512];     // the last drafter we turned away, for requests that wait for one
+    or_member_t *verifier;        // NULL: none
+    bool drafter_seen;            // one has joined since the start
+    or_refused_drafter_t refused; // the last one that was turned away
     // Served, waiting, and as many again that are done, for clients that missed the end; NULL where free.
     or_csession_t **sessions;
     uint32_t places;
     // A hash table of the owners that have sessions; owned. At most half of it is used.
     or_owner_count_t *owners;
     uint32_t owner_places; // a power of two
+    bool beginning;        // those that wait are being given places
     uint64_t first_id, next_id;
     uint32_t cuts; // members to be cut off
     or_admission_t admission;
@@ -112,8 +136,9 @@ void or_members_lost(or_coordinator_t *coordinator, or_peer_t peer);
 // Say why, and forget the peer.
 void or_coordinator_turn_away(or_coordinator_t *coordinator, or_peer_t peer, or_wire_error_t code,
                               const char *text);
-// A drafter was turned away: requests that wait for one are told.
-void or_coordinator_refuse_drafter(or_coordinator_t *coordinator, const char *text);
+// A drafter was turned away: requests that wait for one, and that it would have served, are told.
+void or_coordinator_refuse_drafter(or_coordinator_t *coordinator,
+                                   const or_refused_drafter_t *refused);
 // Note what a drafter did wrong. One offence too many cuts it off, at the end of the turn.
 void or_coordinator_offend(or_coordinator_t *coordinator, or_peer_t peer, or_offence_t offence);
 // Turn away those that offended once too often, and hear nothing from them for a while.
@@ -134,6 +159,9 @@ bool or_grants_identify(or_coordinator_t *coordinator, const or_hello_t *hello, 
 bool or_grants_allow_session(const or_coordinator_t *coordinator, const or_member_t *client,
                              char *why, size_t capacity);
 #define OR_GRANTS_RETRY_MS 1000u
+// May its text be written now? If its key has written as much as it may, session->paced_ns says until when; else that
+// is 0.
+bool or_grants_may_write(or_coordinator_t *coordinator, or_csession_t *session);
 // Something that came with this key ("": none) was refused: counted, and logged now and then.
 void or_coordinator_note_refusal(or_coordinator_t *coordinator, const char *key, const char *text);
 // How much was, connections included.
@@ -143,8 +171,6 @@ int64_t or_grants_tick(or_coordinator_t *coordinator);
 
 // clients.c
 void or_clients_take(or_coordinator_t *coordinator, or_peer_t from, const or_message_t *message);
-// Tell the client what it has not been told yet; the end too.
-void or_coordinator_tell_client(or_coordinator_t *coordinator, or_csession_t *session);
 // Its client does not want it any more: free its work at once.
 void or_clients_cancel(or_coordinator_t *coordinator, or_csession_t *session);
 // A place for a session of `client`; ones that are done make room: its own, those whose clients had their time, and
@@ -155,13 +181,45 @@ or_status_t or_clients_place(or_coordinator_t *coordinator, const or_member_t *c
 // for an answer BUSY: after *retry_ms.
 or_status_t or_clients_admit(or_coordinator_t *coordinator, const or_member_t *client, bool plain,
                              uint32_t *retry_ms);
+
+// telling.c
+// Tell the client what it has not been told yet; the end too.
+void or_coordinator_tell_client(or_coordinator_t *coordinator, or_csession_t *session);
+// The request is none that can be served.
+void or_coordinator_tell_failure(or_coordinator_t *coordinator, or_peer_t client, uint64_t request,
+                                 or_wire_error_t code, uint32_t retry_ms, const char *text);
+
+// counting.c
+// Something an operator may want to know of (events.h); `session` NULL: it is about none.
+void or_coordinator_event(or_coordinator_t *coordinator, const char *kind,
+                          const or_csession_t *session, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+// The work on a text begins, or goes on after its client was away.
+void or_counting_begun(or_coordinator_t *coordinator, or_csession_t *session);
+// A verdict is about to be committed.
+void or_counting_judged(or_coordinator_t *coordinator, or_csession_t *session,
+                        const or_verdict_t *verdict);
+// It was; so many tokens were written before.
+void or_counting_committed(or_coordinator_t *coordinator, or_csession_t *session,
+                           const or_verdict_t *verdict, uint32_t before);
+void or_counting_finished(or_coordinator_t *coordinator, const or_csession_t *session);
+
+// figures.c
 // The verifier's figures came.
-void or_clients_take_figures(or_coordinator_t *coordinator, const or_stats_t *stats);
+void or_figures_of_verifier(or_coordinator_t *coordinator, or_member_t *verifier,
+                            const or_stats_t *stats);
+// A drafter's.
+void or_figures_of_drafter(or_member_t *drafter, const or_stats_t *stats);
+// Send the client what it asks for, as far as it may see it.
+void or_figures_tell(or_coordinator_t *coordinator, const or_member_t *client,
+                     const or_stats_request_t *request);
 
 // parking.c
 // The client's connection is gone: its requests stay for it, those that have not begun too, but hold no
 // place of others.
 void or_clients_detach(or_coordinator_t *coordinator, or_peer_t client);
+// It lets go of this one alone.
+void or_parking_put_away(or_coordinator_t *coordinator, or_csession_t *session);
 // It said good-bye, or may not come back: its requests end.
 void or_clients_leave(or_coordinator_t *coordinator, or_peer_t client);
 // The session that this client shows the token of, also if only the journal has it. OR_ERR_NOT_FOUND: there is
@@ -223,6 +281,8 @@ void or_waiting_begin(or_coordinator_t *coordinator, or_csession_t *session);
 // Begin those that wait as far as there is room: the owner with the fewest sessions at work first, then
 // in order of arrival.
 void or_waiting_begin_all(or_coordinator_t *coordinator);
+// Would one begin?
+bool or_waiting_has_next(or_coordinator_t *coordinator);
 // Why a request that waits has not begun, for its client; "" for any other.
 void or_waiting_why(const or_coordinator_t *coordinator, const or_csession_t *session, char *why,
                     size_t capacity);
@@ -250,6 +310,8 @@ void or_drafting_send_tail(or_coordinator_t *coordinator, or_csession_t *session
 // What the key of the session's client allows; NULL: it has none, or there are no keys.
 const or_key_grant_t *or_drafting_grant(const or_coordinator_t *coordinator,
                                         const or_csession_t *session);
+// How many guesses a round that key allows each of the session's seats, as the keyring is now: one at least.
+uint32_t or_drafting_allowed(const or_coordinator_t *coordinator, const or_csession_t *session);
 // The map that the drafter of this seat keeps to.
 void or_drafting_send_map(or_coordinator_t *coordinator, const or_csession_t *session,
                           const or_seat_t *seat);
@@ -282,6 +344,10 @@ void or_drafting_lose_patience(const or_coordinator_t *coordinator, or_seat_t *s
 void or_drafting_bridge(or_csession_t *session);
 // Drafters that are awaited know the text as it is, or are told now.
 void or_drafting_catch_up(or_coordinator_t *coordinator, or_csession_t *session);
+// The accepted path in the numbers of this seat's own tree, as far as that has it: how many nodes. `path` has room for
+// verdict->accepted_count.
+uint32_t or_drafting_own_path(const or_csession_t *session, uint32_t seat,
+                              const or_verdict_t *verdict, uint32_t *path);
 // Those that are awaited are late now.
 void or_drafting_give_up(or_coordinator_t *coordinator, or_csession_t *session);
 // Remind drafters of the round where it is time; returns when the next reminder is due.
@@ -357,7 +423,7 @@ void or_choosing_begin(const or_coordinator_t *coordinator, or_csession_t *sessi
 // What to do now: go on with that source, or wait until then and ask again (OR_TIME_NEVER: as long as drafters
 // are waited for).
 or_policy_choice_t or_choosing_ask(const or_coordinator_t *coordinator, or_csession_t *session);
-// Our own guesses for the text as it is, into coordinator->scratch.
+// The guesses of the lookup that was chosen, into coordinator->scratch.
 void or_choosing_look_up(or_coordinator_t *coordinator, const or_csession_t *session);
 // What drafters are told to build from now on.
 or_budget_t or_choosing_budget(const or_coordinator_t *coordinator, or_csession_t *session);

@@ -129,8 +129,11 @@ static uint32_t judge(const or_draft_tree_t *tree, uint32_t *path)
 
 static void send_verdict(world_t *w)
 {
-    const or_message_t message = {
+    or_message_t message = {
         .type = OR_MSG_VERDICT, .session = w->due_session, .body.verdict = w->due};
+    if (w->alter != NULL) {
+        w->alter(w, &message.body.verdict);
+    }
     assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &message), OR_OK);
     w->due_ns = 0;
 }
@@ -156,6 +159,15 @@ static void begin_verdict(world_t *w, const or_message_t *message)
     w->due_ns = w->clock.now_ns + ms * OR_NS_PER_MS;
 }
 
+static void note_prompt(world_t *w, const or_prefix_t *prefix)
+{
+    w->verifier_prompt_length = 0;
+    while (w->verifier_prompt_length < prefix->count && w->verifier_prompt_length < 256) {
+        w->verifier_prompt[w->verifier_prompt_length] = prefix->tokens[w->verifier_prompt_length];
+        w->verifier_prompt_length++;
+    }
+}
+
 // The target writes 5, whatever the tree.
 static void verifier_answers(world_t *w, const or_message_t *message)
 {
@@ -175,6 +187,9 @@ static void verifier_answers(world_t *w, const or_message_t *message)
         }
     }
     w->verifier_cancels += message->type == OR_MSG_CANCEL;
+    if (message->type == OR_MSG_PREFIX && message->body.prefix.start == 0) {
+        note_prompt(w, &message->body.prefix);
+    }
     if (message->type != OR_MSG_DRAFT_TREE) {
         return;
     }
@@ -218,7 +233,7 @@ static void verifier_answers(world_t *w, const or_message_t *message)
     for (uint32_t i = 0; i < accepted; i++) {
         hash = or_prefix_hash(hash, &tree->tokens[path[i] - 1], 1);
     }
-    const or_message_t verdict = {
+    or_message_t verdict = {
         .type = OR_MSG_VERDICT,
         .session = message->session,
         .body.verdict = {.round = tree->round,
@@ -229,6 +244,9 @@ static void verifier_answers(world_t *w, const or_message_t *message)
                          .hash = or_prefix_hash(hash, &five, 1) + (w->forged_hash > 0)},
     };
     w->forged_hash -= w->forged_hash > 0;
+    if (w->alter != NULL) {
+        w->alter(w, &verdict.body.verdict);
+    }
     assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &verdict), OR_OK);
 }
 
@@ -326,6 +344,9 @@ static void client_notes(world_t *w, const or_message_t *message)
     stats_noted(w, message);
     if (message->type == OR_MSG_GENERATE_DELTA) {
         note_words(w, &message->body.generate_delta);
+    }
+    if (w->look != NULL) {
+        w->look(w, message);
     }
     if (message->type == OR_MSG_GENERATE_DELTA &&
         message->body.generate_delta.finish != OR_FINISH_NONE) {

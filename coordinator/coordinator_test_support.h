@@ -38,7 +38,7 @@ typedef struct {
     uint32_t cancels;
 } heard_t;
 
-typedef struct {
+typedef struct world {
     or_gguf_t *gguf;
     or_vocab_t *vocab;
     or_virtual_clock_t clock;
@@ -70,6 +70,7 @@ typedef struct {
     or_open_session_t verifier_terms, drafter_terms; // keys and numbers only
     char verifier_owner[64], drafter_owner[64];      // as OpenSession named them
     uint32_t verifier_opens, verifier_cancels;
+    uint32_t verifier_prompt[256], verifier_prompt_length; // what the last prefix from 0 began with
     uint32_t busy;        // opens that the verifier still answers with BUSY
     bool shut;            // the last was: it knows no session
     uint32_t retry_ms;    // of the client's end
@@ -88,6 +89,9 @@ typedef struct {
     uint32_t written_count;
     bool accepts;                     // verdicts accept node 1 of every tree
     uint32_t path[NODES], path_count; // and this path of the next tree that has nodes
+    // What a test makes of a verdict before it goes out, and of what the client hears; NULL: nothing.
+    void (*alter)(struct world *w, or_verdict_t *verdict);
+    void (*look)(struct world *w, const or_message_t *message);
 } world_t;
 
 extern const uint32_t tokens[NODES];

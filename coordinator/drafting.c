@@ -37,6 +37,7 @@ void or_drafting_open(or_coordinator_t *c, const or_csession_t *session, const o
         open->draft_shape = shape;
     }
     open->owner = "";
+    open->logprobs = 0;
     open->outside_ids = 0;
     open->vocab_method = OR_VOCAB_SAME;
     if (seat->translator != NULL) {
@@ -94,8 +95,7 @@ void or_drafting_rest(or_coordinator_t *c, or_csession_t *session, or_seat_t *se
     or_drafting_note(c, seat, OR_RECORD_REST);
     keep_away(c, session, drafter, REST_MS);
     snprintf(session->note, sizeof session->note, "%s: decoded plainly for a while", why);
-    or_log(OR_LOG_INFO, "session %llx: drafter dismissed for a while: %s",
-           (unsigned long long)session->id.value, why);
+    or_log(OR_LOG_INFO, "%s: drafter dismissed for a while: %s", session->name, why);
     or_drafting_leave(c, session, seat);
     or_round_send_cancel(c, session, drafter, why);
 }
@@ -251,16 +251,32 @@ static void explain_absence(or_csession_t *session, const candidates_t *found)
     } else {
         snprintf(session->note, sizeof session->note, "decoded plainly: %.480s", found->stranger);
     }
-    or_log(OR_LOG_WARN, "session %llx: %s", (unsigned long long)session->id.value, session->note);
+    or_log(OR_LOG_WARN, "%s: %s", session->name, session->note);
+}
+
+// What the key of its client allows a round.
+static uint32_t nodes_allowed(const or_coordinator_t *c, const or_csession_t *session)
+{
+    const or_key_grant_t *grant = or_drafting_grant(c, session);
+    return grant != NULL && grant->nodes_max > 0 ? grant->nodes_max : OR_TREE_NODES_MAX;
 }
 
 // As many as there are drafters now, but with a node and a sequence for each; 0 if there is none.
-static uint32_t count_seats(const or_csession_t *session, uint32_t fitting)
+static uint32_t count_seats(const or_coordinator_t *c, const or_csession_t *session,
+                            uint32_t fitting)
 {
     const or_open_session_t *open = &session->terms.open;
     uint32_t seats = least(fitting, or_csession_seats_max(session));
     uint32_t parts = open->draft_shape_count > 0 ? open->draft_shape[0] : open->draft_nodes;
+    parts = least(parts, nodes_allowed(c, session));
     return seats > 1 && parts < seats ? (parts > 0 ? parts : 1) : seats;
+}
+
+// A seat's part of that. A limit that is lowered later may be below the number of seats.
+uint32_t or_drafting_allowed(const or_coordinator_t *c, const or_csession_t *session)
+{
+    uint32_t part = nodes_allowed(c, session) / session->seat_count;
+    return part > 0 ? part : 1;
 }
 
 static uint32_t part_of(uint32_t whole, uint32_t parts, uint32_t index)
@@ -286,18 +302,14 @@ static void share_out(const or_coordinator_t *c, const or_csession_t *session, o
     if (c->verifier != NULL) {
         seat->asked_nodes = least(seat->asked_nodes, c->verifier->nodes_max / count);
     }
-    const or_key_grant_t *grant = or_drafting_grant(c, session);
-    if (grant != NULL && grant->nodes_max > 0) {
-        seat->asked_nodes = least(seat->asked_nodes, grant->nodes_max / count);
-    }
+    seat->asked_nodes = least(seat->asked_nodes, or_drafting_allowed(c, session));
     seat->nodes = seat->asked_nodes;
     seat->misfits = 0;
 }
 
 static void rule_out(or_csession_t *session, or_peer_t drafter, const char *why)
 {
-    or_log(OR_LOG_WARN, "session %llx: drafter dismissed: %s",
-           (unsigned long long)session->id.value, why);
+    or_log(OR_LOG_WARN, "%s: drafter dismissed: %s", session->name, why);
     snprintf(session->note, sizeof session->note, "a drafter was dismissed: %.480s", why);
     session->unfit[session->unfit_count++ % OR_UNFIT_MAX] = drafter;
 }
@@ -336,9 +348,8 @@ static or_status_t meet(or_csession_t *session, or_seat_t *seat, const or_member
     if (status == OR_OK) {
         seat->vocab_method = method;
         name_maps(session);
-        or_log(OR_LOG_INFO, "session %llx: vocabulary map %s: %s",
-               (unsigned long long)session->id.value, or_vocab_method_name(method),
-               session->vocab_why);
+        or_log(OR_LOG_INFO, "%s: vocabulary map %s: %s", session->name,
+               or_vocab_method_name(method), session->vocab_why);
     }
     return status;
 }
@@ -361,6 +372,8 @@ static or_status_t take_seat(or_coordinator_t *c, or_csession_t *session, or_sea
     if (seat->before.value != 0 && seat->before.value != member->peer.value) {
         session->stats.failovers++;
         c->figures.failovers++;
+        or_coordinator_event(c, OR_EVENT_FAILOVER, session, "%s takes over after %u tokens",
+                             member->model, or_csession_written(session));
     }
     member->sessions++;
     seat->peer = member->peer;
@@ -378,8 +391,7 @@ static or_status_t take_seat(or_coordinator_t *c, or_csession_t *session, or_sea
 static void relieve(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
 {
     or_peer_t late = seat->peer;
-    or_log(OR_LOG_INFO, "session %llx: another drafter takes over from one that is late",
-           (unsigned long long)session->id.value);
+    or_log(OR_LOG_INFO, "%s: another drafter takes over from one that is late", session->name);
     keep_away(c, session, late, LATE_REST_MS);
     or_drafting_leave(c, session, seat);
     or_round_send_cancel(c, session, late, "another drafter takes over");
@@ -394,7 +406,7 @@ bool or_drafting_join(or_coordinator_t *c, or_csession_t *session)
     bool served = false;
     candidates_t found = find_candidates(c, session);
     if (session->seat_count == 0) {
-        session->seat_count = count_seats(session, found.count);
+        session->seat_count = count_seats(c, session, found.count);
     }
     for (uint32_t i = 0; i < session->seat_count; i++) {
         or_seat_t *seat = &session->seats[i];

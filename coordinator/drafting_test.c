@@ -258,6 +258,58 @@ static void a_small_drawn_tree_is_treated_as_the_largest(void **state)
     }
 }
 
+static int set_up_expecting(void **state)
+{
+    or_coordinator_config_t config = or_coordinator_config_default();
+    config.expect_drafter = true;
+    return world_setup_with(state, config);
+}
+
+// A vocabulary that nobody can read.
+static void send_nonsense(world_t *w)
+{
+    static const uint8_t nonsense[] = "nonsense";
+    const or_message_t message = {.type = OR_MSG_VOCABULARY,
+                                  .body.vocabulary = {.hash = 1,
+                                                      .unpacked_bytes = 100,
+                                                      .packed = nonsense,
+                                                      .packed_bytes = sizeof nonsense}};
+    for (int i = 0; i < 10 && w->refusal[0] == '\0'; i++) {
+        assert_int_equal(or_link_send(w->drafter.link, OR_PEER_HUB, &message), OR_OK);
+        run(w, 5);
+    }
+    assert_non_null(strstr(w->refusal, "vocabulary"));
+}
+
+// One with an owner ends the requests of that owner, which wait for it, and nobody else's.
+static void a_refused_drafter_ends_those_it_was_for(void **state)
+{
+    world_t *w = *state;
+    edge_t alice = {0};
+    uint64_t hash = or_vocab_hash(w->vocab);
+    join(w, &w->verifier,
+         (or_hello_t){.role = OR_ROLE_VERIFIER, .vocab_hash = hash, .model_hash = TARGET});
+    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT, .owner = "bob"});
+    join_beside(w, &alice, (or_hello_t){.role = OR_ROLE_CLIENT, .owner = "alice"});
+    join(w, &w->drafter,
+         (or_hello_t){
+             .role = OR_ROLE_DRAFTER, .owner = "alice", .vocab_hash = 1, .vocab_size = 100});
+    ask(w, usual_request(2));
+    ask_through(&alice, usual_request(2));
+    run(w, 5);
+    send_nonsense(w);
+    assert_int_equal(w->end.finish, OR_FINISH_NONE);
+    hear_as_client(w, &alice);
+    assert_int_equal(w->end.finish, OR_FINISH_ERROR);
+    assert_non_null(strstr(w->error, "vocabulary cannot be used"));
+    leave(&w->drafter);
+    join(w, &w->second, (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = hash});
+    w->end = (or_generate_delta_t){0};
+    run(w, 1500); // who drafts nothing is bridged
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    leave(&alice);
+}
+
 int main(void)
 {
     test_log_init();
@@ -272,6 +324,8 @@ int main(void)
         TEST(a_small_drawn_tree_is_treated_as_the_largest),
         TEST_WITHOUT_TRUST(an_untrusted_drafter_does_not_serve_a_rule_that_would_believe_it),
         TEST_WITHOUT_TRUST(an_untrusted_drafter_serves_all_other_rules),
+        cmocka_unit_test_setup_teardown(a_refused_drafter_ends_those_it_was_for, set_up_expecting,
+                                        world_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

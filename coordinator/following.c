@@ -80,8 +80,8 @@ static void follow(or_coordinator_t *c, or_csession_t *session, const or_seat_t 
     int64_t started = or_clock_now(c->clock);
     *changed = 0;
     if (or_translator_follow(seat->translator, &session->log, changed) != OR_OK) {
-        or_log(OR_LOG_WARN, "session %llx: the drafter's text is not up to date: %s",
-               (unsigned long long)session->id.value, or_error_text());
+        or_log(OR_LOG_WARN, "%s: the drafter's text is not up to date: %s", session->name,
+               or_error_text());
     }
     session->stats.translate_us += (uint64_t)(or_clock_now(c->clock) - started) / 1000;
 }
@@ -130,9 +130,8 @@ void or_drafting_catch_up(or_coordinator_t *c, or_csession_t *session)
     }
 }
 
-// The accepted path in the numbers of this seat's own tree, as far as that has it: how many nodes.
-static uint32_t own_path(const or_csession_t *session, uint32_t seat, const or_verdict_t *verdict,
-                         uint32_t *path)
+uint32_t or_drafting_own_path(const or_csession_t *session, uint32_t seat,
+                              const or_verdict_t *verdict, uint32_t *path)
 {
     for (uint32_t i = 0; i < verdict->accepted_count; i++) {
         uint32_t node = verdict->accepted[i];
@@ -180,6 +179,7 @@ static void pass_on_verdict(or_coordinator_t *c, or_csession_t *session, or_seat
     message.body.verdict.forward_us = 0;
     message.body.verdict.accept_us = 0;
     message.body.verdict.logprob_count = 0;
+    message.body.verdict.reused = 0;
     const or_budget_t tell = budget_to_tell(session, seat);
     message.body.verdict.draft_nodes = tell.nodes;
     message.body.verdict.draft_depth = tell.depth;
@@ -233,6 +233,22 @@ static void keep_to_budget(const or_csession_t *session, or_seat_t *seat, const 
     }
 }
 
+// The key may be allowed less than when the drafter joined. What cannot be cut is asked for anew, by whoever takes the
+// seat next: false.
+static bool keep_to_key(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
+{
+    uint32_t allowed = or_drafting_allowed(c, session);
+    seat->nodes = seat->nodes < allowed ? seat->nodes : allowed;
+    return can_cut(session) || seat->asked_nodes <= allowed;
+}
+
+static void vacate(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
+{
+    or_peer_t drafter = seat->peer;
+    or_drafting_leave(c, session, seat);
+    or_round_send_cancel(c, session, drafter, "fewer guesses are allowed now");
+}
+
 // A drafter that the policy does without need not hear of every token; nor one that was given up on.
 static bool may_wait(const or_coordinator_t *c, const or_csession_t *session, const or_seat_t *seat)
 {
@@ -271,9 +287,11 @@ void or_drafting_pass_on(or_coordinator_t *c, or_csession_t *session, const or_v
             continue;
         }
         char why[96];
-        uint32_t accepted = own_path(session, i, verdict, path);
+        uint32_t accepted = or_drafting_own_path(session, i, verdict, path);
         if (!is_useful(c, session, seat, accepted, why, sizeof why)) {
             or_drafting_rest(c, session, seat, why);
+        } else if (!keep_to_key(c, session, seat)) {
+            vacate(c, session, seat);
         } else {
             keep_to_budget(session, seat, &budget);
             tell(c, session, seat, verdict, path, accepted);

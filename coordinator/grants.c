@@ -16,11 +16,12 @@ void or_coordinator_note_refusal(or_coordinator_t *c, const char *key, const cha
 {
     uint32_t unlogged;
     char who[9] = "no key";
-    if (!or_refusals_note(&c->refusals, key, or_clock_now(c->clock), &unlogged)) {
-        return;
-    }
     if (key[0] != '\0') {
         or_key_short(key, who);
+    }
+    or_coordinator_event(c, OR_EVENT_REFUSED, NULL, "%s: %s", who, text);
+    if (!or_refusals_note(&c->refusals, key, or_clock_now(c->clock), &unlogged)) {
+        return;
     }
     if (unlogged > 0) {
         or_log(OR_LOG_WARN, "peer turned away (%s, and %u times more since the last of it): %s",
@@ -139,6 +140,14 @@ bool or_grants_allow_session(const or_coordinator_t *c, const or_member_t *clien
     snprintf(why, capacity, "busy: your key allows %u at a time; retry after %.1f s", most,
              (double)OR_GRANTS_RETRY_MS / 1000);
     return false;
+}
+
+bool or_grants_may_write(or_coordinator_t *c, or_csession_t *session)
+{
+    const or_key_grant_t *grant = or_drafting_grant(c, session);
+    session->paced_ns = 0;
+    return grant == NULL || or_limits_may_write(c->limits, grant, or_clock_now(c->clock),
+                                                &session->paced_ns);
 }
 
 // ---- changes ----

@@ -24,8 +24,13 @@ void or_coordinator_journal_begin(or_coordinator_t *c, or_csession_t *session,
     if (c->config.journal == NULL) {
         return;
     }
-    const or_message_t message = {.type = OR_MSG_GENERATE_REQUEST,
-                                  .body.generate_request = *request};
+    or_message_t message = {.type = OR_MSG_GENERATE_REQUEST, .body.generate_request = *request};
+    if (request->message_count > 0) { // the next coordinator may have another template
+        or_generate_request_t *journaled = &message.body.generate_request;
+        journaled->message_count = 0;
+        journaled->prompt_tokens = (const uint32_t *)session->log.tokens;
+        journaled->prompt_token_count = session->prompt_length;
+    }
     or_journal_entry_t entry = {.owner = or_csession_owner(session),
                                 .key = session->key,
                                 .model_hash = c->config.model_hash,
@@ -92,7 +97,7 @@ static or_status_t make_again(or_coordinator_t *c, const or_journal_entry_t *ent
         request->request = request_number;
         request->seed = entry->seed;
         request->has_seed = true;
-        status = or_csession_create(c->vocab, (or_session_id_t){c->next_id}, (or_peer_t){0},
+        status = or_csession_create(&c->target, (or_session_id_t){c->next_id}, (or_peer_t){0},
                                     entry->owner, request, session_p);
     }
     or_message_fini(&message);
@@ -115,7 +120,7 @@ static void adopt(or_coordinator_t *c, or_csession_t *session, const or_journal_
     session->journaled = entry->count;
     session->stats.resumed_tokens = or_csession_written(session); // counted by another, if at all
     session->round = entry->round;
-    session->started_ns = session->done_ns = now;
+    session->arrived_ns = session->started_ns = session->done_ns = now;
     session->deadline_ns = or_coordinator_after_ms(c, c->config.resume_ms);
     session->phase = session->finish == OR_FINISH_NONE ? OR_PHASE_PARKED : OR_PHASE_DONE;
     memcpy(session->token, resume->token, sizeof session->token);
@@ -125,8 +130,8 @@ static void adopt(or_coordinator_t *c, or_csession_t *session, const or_journal_
         report(c, or_journal_commit(c->config.journal, number, NULL, 0, session->round,
                                     session->arith_id));
     }
-    or_log(OR_LOG_INFO, "session %llx is back from the journal: %u tokens",
-           (unsigned long long)session->id.value, or_csession_written(session));
+    or_log(OR_LOG_INFO, "%s is back from the journal: %u tokens", session->name,
+           or_csession_written(session));
 }
 
 or_status_t or_coordinator_journal_restore(or_coordinator_t *c, const or_member_t *client,

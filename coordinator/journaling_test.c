@@ -40,7 +40,7 @@ static int tear_down(void **state)
     return failed;
 }
 
-// The coordinator that there is dies; the next one has what is in the journal.
+// The coordinator that there is dies; the next one has what is in the journal. `client` NULL: nobody is there yet.
 static void restart(world_t *w, client_t *client)
 {
     or_coordinator_destroy(&w->coordinator);
@@ -53,7 +53,9 @@ static void restart(world_t *w, client_t *client)
     assert_int_equal(
         or_coordinator_create(&w->config, w->vocab, w->hub, &w->clock.clock, &w->coordinator),
         OR_OK);
-    run_hearing(w, client, 2100); // everybody greets it
+    if (client != NULL) {
+        run_hearing(w, client, 2100); // everybody greets it
+    }
 }
 
 static void a_coordinator_that_died_goes_on(void **state)
@@ -102,6 +104,38 @@ static void what_had_not_begun_begins_with_the_next(void **state)
     resume(w, &client, &client);
     run_hearing(w, &client, 50);
     assert_whole(&client);
+    leave(&client.edge);
+}
+
+// What its coordinator made of the conversation is its prompt, also for one that has no template.
+static void a_conversation_goes_on_with_the_prompt_it_had(void **state)
+{
+    world_t *w = *state;
+    client_t client = {0};
+    static const or_chat_message_t messages[] = {
+        {.role = "user", .content = (const uint8_t *)"Hello", .content_bytes = 5}};
+    assert_int_equal(or_chat_by_name("vicuna", &w->config.chat), OR_OK);
+    restart(w, NULL);
+    join_target(w);
+    enter(w, &client, "a");
+    w->slow = true;
+    or_message_t question = {.type = OR_MSG_GENERATE_REQUEST,
+                             .body.generate_request = usual_request(5)};
+    question.body.generate_request.request = client.request = 1;
+    question.body.generate_request.plain = true;
+    question.body.generate_request.messages = messages;
+    question.body.generate_request.message_count = 1;
+    assert_int_equal(or_link_send(client.edge.link, OR_PEER_HUB, &question), OR_OK);
+    run_hearing(w, &client, 5);
+    uint32_t length = w->verifier_prompt_length;
+    assert_true(length > 3);
+    w->config.chat = NULL;
+    restart(w, &client);
+    w->slow = false;
+    resume(w, &client, &client);
+    run_hearing(w, &client, 50);
+    assert_int_equal(client.finish, OR_FINISH_LENGTH);
+    assert_int_equal(w->verifier_prompt_length, length);
     leave(&client.edge);
 }
 
@@ -386,6 +420,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_coordinator_that_died_goes_on),
         TEST(what_had_not_begun_begins_with_the_next),
+        TEST(a_conversation_goes_on_with_the_prompt_it_had),
         TEST(many_coordinators_write_one_text),
         TEST(an_end_outlives_its_coordinator),
         TEST(what_the_disk_lost_is_said),

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coordinator/name_hash.h"
+
 // A key's bucket is one of the few places after where its hash falls. Where all of these are taken
 // the fullest bucket goes: one that was not written from for a minute is full, and so as good as
 // none.
@@ -38,20 +40,10 @@ void or_limits_destroy(or_limits_t **limits_p)
     *limits_p = NULL;
 }
 
-// FNV-1a (Fowler, Noll, Vo): keys are random already, save for those that somebody chose.
-static uint32_t hash_of(const char *key)
-{
-    uint32_t hash = 2166136261u;
-    for (; *key != '\0'; key++) {
-        hash = (hash ^ (unsigned char)*key) * 16777619u;
-    }
-    return hash;
-}
-
 // The key's bucket, a full one if it has none yet.
 static bucket_t *find_bucket(or_limits_t *limits, const or_key_grant_t *grant, int64_t now_ns)
 {
-    uint32_t first = hash_of(grant->key);
+    uint32_t first = (uint32_t)or_name_hash(grant->key);
     bucket_t *best = NULL;
     for (uint32_t i = 0; i < NEAR; i++) {
         bucket_t *bucket = &limits->places[(first + i) & (PLACES - 1)];

@@ -11,6 +11,7 @@
 #include "common/base/program.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/entrance.h"
+#include "coordinator/http/front_options.h"
 
 #define RESUME_WINDOW_MAX_S (7u * 24 * 60 * 60)
 
@@ -21,7 +22,8 @@ typedef struct {
     char *keys;
     char *authorized;
     bool padding;
-    char *log_level;
+    or_front_options_t http;
+    char *log_level, *log_format;
     int32_t ready_fd;
     bool expect_drafter;
     char *trust;
@@ -72,10 +74,14 @@ static const or_option_t table[] = {
      "...): loopback or none"},
     {"expect-drafter", NULL, OR_OPTION_FLAG, offsetof(config_t, expect_drafter), NULL,
      "hold requests until a first drafter has joined"},
+    OR_FRONT_OPTIONS(config_t, http),
     {"ready-fd", NULL, OR_OPTION_INT32, offsetof(config_t, ready_fd), "FD",
-     "write the endpoint to this file descriptor once it listens"},
+     "write the endpoint to this file descriptor once it listens, and in a line more \"http "
+     "ADDRESS\" if it has one"},
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
      "error, warn, info, debug, trace"},
+    {"log-format", NULL, OR_OPTION_STRING, offsetof(config_t, log_format), "FORMAT",
+     "text, or json: one object a line, with session and request"},
     {0}};
 
 static const or_option_program_t program = {
@@ -83,14 +89,20 @@ static const or_option_program_t program = {
     .summary = "Keep sessions between clients, drafters and a verifier.",
     .usage = "-m FILE [options]",
     .table = table,
-    .examples = "  outrider-coordinator -m target.gguf --listen tcp://127.0.0.1:5577\n",
+    .examples = "  outrider-coordinator -m target.gguf --listen tcp://127.0.0.1:5577\n"
+                "  outrider-coordinator -m target.gguf --http 127.0.0.1:8080\n",
 };
 
-static or_status_t announce(int fd, const char *endpoint)
+// `front` may be NULL.
+static or_status_t announce(int fd, const char *endpoint, const or_front_t *front)
 {
-    char line[300];
-    int length = snprintf(line, sizeof line, "%s\n", endpoint);
-    if (fd >= 0 && (write(fd, line, (size_t)length) != length || close(fd) != 0)) {
+    char lines[600];
+    int length = snprintf(lines, sizeof lines, "%s\n", endpoint);
+    if (front != NULL) {
+        length += snprintf(lines + length, sizeof lines - (size_t)length, "http %s\n",
+                           or_front_address(front));
+    }
+    if (fd >= 0 && (write(fd, lines, (size_t)length) != length || close(fd) != 0)) {
         return or_fail(OR_ERR_IO, "cannot write to --ready-fd %d", fd);
     }
     return OR_OK;
@@ -106,7 +118,20 @@ static or_entrance_options_t entrance_options(const config_t *config)
                                    .authorized = config->authorized};
 }
 
-static or_coordinator_config_t shape_of(const config_t *config)
+// All that the process has, in the order in which it comes to be.
+typedef struct {
+    or_gguf_t *gguf;
+    or_vocab_t *vocab;
+    const or_chat_t *chat;  // NULL: none ...
+    char chat_trouble[320]; // ... for this reason
+    or_entrance_t entrance;
+    or_journal_t *journal;
+    or_link_t *link;
+    or_coordinator_t *coordinator;
+    or_front_service_t http;
+} process_t;
+
+static or_coordinator_config_t shape_of(const config_t *config, const process_t *process)
 {
     or_coordinator_config_t shape = or_coordinator_config_default();
     shape.sessions_max = config->sessions_max;
@@ -118,68 +143,110 @@ static or_coordinator_config_t shape_of(const config_t *config)
     shape.expect_drafter = config->expect_drafter;
     shape.trust_loopback = strcmp(config->trust, "loopback") == 0;
     shape.model_name = basename(config->model);
+    shape.model_hash = or_gguf_fingerprint(process->gguf);
+    shape.gguf = process->gguf;
+    shape.chat = process->chat;
+    shape.chat_trouble = process->chat_trouble;
+    shape.keyring = process->entrance.keyring;
+    shape.journal = process->journal;
     return shape;
 }
 
-// Everything from the file to the loop; cleaned up in reverse.
-static or_status_t serve(const config_t *config)
+static or_status_t open_model(const config_t *config, process_t *process)
 {
-    or_gguf_t *gguf = NULL;
-    or_vocab_t *vocab = NULL;
-    or_link_t *link = NULL;
-    or_coordinator_t *coordinator = NULL;
-    or_journal_t *journal = NULL;
-    or_entrance_t entrance = {0};
+    or_status_t status = or_gguf_open(config->model, &process->gguf);
+    if (status == OR_OK) {
+        status = or_vocab_load(process->gguf, &process->vocab);
+    }
+    return status == OR_OK
+               ? or_front_options_chat(&config->http, process->gguf, &process->chat,
+                                       process->chat_trouble, sizeof process->chat_trouble)
+               : status;
+}
+
+static or_status_t open_hub(const config_t *config, process_t *process)
+{
     const or_entrance_options_t doors = entrance_options(config);
     const or_clock_t *clock = or_clock_monotonic();
-    or_coordinator_config_t shape = shape_of(config);
-    or_status_t status = or_gguf_open(config->model, &gguf);
+    or_status_t status = or_entrance_open(&doors, &process->entrance);
     if (status == OR_OK) {
-        status = or_vocab_load(gguf, &vocab);
+        status = or_journal_open_option(config->journal, doors.listen->items[0],
+                                        config->journal_retention_s, config->resume_window_s,
+                                        &process->journal);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    const or_coordinator_config_t shape = shape_of(config, process);
+    status =
+        or_link_create(process->entrance.channel, clock, NULL, shape.heartbeat_ms, &process->link);
+    if (status == OR_OK) {
+        status = or_coordinator_create(&shape, process->vocab, process->link, clock,
+                                       &process->coordinator);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    process->entrance.coordinator = process->coordinator;
+    or_link_set_padding(process->link, config->padding);
+    or_log(OR_LOG_INFO, "listening on %s for %s", process->entrance.endpoint, shape.model_name);
+    for (size_t i = 1; i < doors.listen->count; i++) {
+        or_log(OR_LOG_INFO, "listening on %s", doors.listen->items[i]);
+    }
+    return OR_OK;
+}
+
+static or_status_t open_http(const config_t *config, process_t *process)
+{
+    const or_front_config_t front = {.model_name = basename(config->model),
+                                     .vocab = process->vocab,
+                                     .chat = process->chat,
+                                     .chat_trouble = process->chat_trouble,
+                                     .hub = process->entrance.channel};
+    return or_front_service_start(&config->http, &front, &process->http);
+}
+
+static void work(process_t *process)
+{
+    while (or_interrupt_count() == 0) {
+        or_link_wait(process->link, or_coordinator_turn(process->coordinator));
+        or_coordinator_set_refused_connections(process->coordinator,
+                                               or_channel_zmq_refusals(process->entrance.channel));
+    }
+}
+
+static void close_all(process_t *process)
+{
+    or_front_service_stop(&process->http);
+    if (process->coordinator != NULL) {
+        or_coordinator_shutdown(process->coordinator);
+    }
+    or_coordinator_destroy(&process->coordinator);
+    or_journal_close(&process->journal);
+    or_link_destroy(&process->link);
+    or_entrance_close(&process->entrance);
+    or_vocab_destroy(&process->vocab);
+    or_gguf_close(&process->gguf);
+}
+
+// Everything from the file to the loop.
+static or_status_t serve(const config_t *config)
+{
+    process_t process = {0};
+    or_status_t status = open_model(config, &process);
+    if (status == OR_OK) {
+        status = open_hub(config, &process);
     }
     if (status == OR_OK) {
-        shape.model_hash = or_gguf_fingerprint(gguf);
-    }
-    shape.gguf = gguf;
-    if (status == OR_OK) {
-        status = or_entrance_open(&doors, &entrance);
+        status = open_http(config, &process);
     }
     if (status == OR_OK) {
-        status =
-            or_journal_open_option(config->journal, doors.listen->items[0],
-                                   config->journal_retention_s, config->resume_window_s, &journal);
-    }
-    shape.keyring = entrance.keyring;
-    shape.journal = journal;
-    if (status == OR_OK) {
-        status = or_link_create(entrance.channel, clock, NULL, shape.heartbeat_ms, &link);
+        status = announce(config->ready_fd, process.entrance.endpoint, process.http.front);
     }
     if (status == OR_OK) {
-        status = or_coordinator_create(&shape, vocab, link, clock, &coordinator);
+        work(&process);
     }
-    if (status == OR_OK) {
-        entrance.coordinator = coordinator;
-        or_link_set_padding(link, config->padding);
-        or_log(OR_LOG_INFO, "listening on %s for %s", entrance.endpoint, shape.model_name);
-        for (size_t i = 1; i < doors.listen->count; i++) {
-            or_log(OR_LOG_INFO, "listening on %s", doors.listen->items[i]);
-        }
-        status = announce(config->ready_fd, entrance.endpoint);
-    }
-    while (status == OR_OK && or_interrupt_count() == 0) {
-        or_link_wait(link, or_coordinator_turn(coordinator));
-        or_coordinator_set_refused_connections(coordinator,
-                                               or_channel_zmq_refusals(entrance.channel));
-    }
-    if (coordinator != NULL) {
-        or_coordinator_shutdown(coordinator);
-    }
-    or_coordinator_destroy(&coordinator);
-    or_journal_close(&journal);
-    or_link_destroy(&link);
-    or_entrance_close(&entrance);
-    or_vocab_destroy(&vocab);
-    or_gguf_close(&gguf);
+    close_all(&process);
     return status;
 }
 
@@ -214,7 +281,8 @@ static or_status_t check(const config_t *config)
                        config->resume_window_s);
     }
     const or_entrance_options_t doors = entrance_options(config);
-    return or_entrance_check(&doors);
+    or_status_t status = or_entrance_check(&doors);
+    return status == OR_OK ? or_front_options_check(&config->http) : status;
 }
 
 static int run(int argc, char **argv)
@@ -222,7 +290,10 @@ static int run(int argc, char **argv)
     or_coordinator_config_t usual = or_coordinator_config_default();
     char encrypt[] = "auto";
     char trust[] = "loopback";
+    char text[] = "text";
     config_t config = {.ready_fd = -1,
+                       .http = or_front_options_default(),
+                       .log_format = text,
                        .encrypt = encrypt,
                        .padding = true,
                        .trust = trust,
@@ -240,6 +311,9 @@ static int run(int argc, char **argv)
     }
     if (status == OR_OK && config.log_level != NULL) {
         status = or_log_parse_level(config.log_level, &level);
+    }
+    if (status == OR_OK) {
+        status = or_log_set_format(config.log_format);
     }
     if (status == OR_OK) {
         status = check(&config);

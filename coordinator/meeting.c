@@ -60,12 +60,14 @@ static void log_meeting(const or_member_t *member)
 
 static void turn_away(or_coordinator_t *c, or_member_t *member, const char *why)
 {
-    char text[sizeof c->refusal];
+    or_refused_drafter_t refused = {.serves_all = member->serves_all};
     or_peer_t peer = member->peer;
-    snprintf(text, sizeof text, "the drafter's vocabulary cannot be used: %.300s", why);
+    snprintf(refused.why, sizeof refused.why, "the drafter's vocabulary cannot be used: %.300s",
+             why);
+    snprintf(refused.owner, sizeof refused.owner, "%s", member->owner);
     *member = (or_member_t){0}; // first: requests that wait look for others
-    or_coordinator_turn_away(c, peer, OR_WIRE_REFUSED, text);
-    or_coordinator_refuse_drafter(c, text);
+    or_coordinator_turn_away(c, peer, OR_WIRE_REFUSED, refused.why);
+    or_coordinator_refuse_drafter(c, &refused);
 }
 
 bool or_meeting_take(or_coordinator_t *c, or_member_t *member, const or_vocabulary_t *message)

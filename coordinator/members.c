@@ -10,7 +10,7 @@
 #define IGNORE_NS (60 * OR_NS_PER_S)
 
 // Of the places for peers: what one key may take, what clients may, what those of them without a key may, and
-// what is left for verifiers, so that nobody can keep the others out.
+// what is left for verifiers and our own HTTP face, so that nobody can keep the others out.
 #define KEY_PLACES 64u
 #define CLIENT_PLACES (OR_PEERS_MAX / 4 * 3)
 #define NAMELESS_PLACES (OR_PEERS_MAX / 2)
@@ -114,11 +114,23 @@ static bool is_acceptable(or_coordinator_t *c, const or_hello_t *hello, char *te
            names_an_owner(hello, text, capacity);
 }
 
+// Of drafters and verifiers.
+static void note_event(or_coordinator_t *c, const or_member_t *member, const char *drafters,
+                       const char *verifiers)
+{
+    if (member->role == OR_ROLE_DRAFTER || member->role == OR_ROLE_VERIFIER) {
+        or_coordinator_event(c, member->role == OR_ROLE_DRAFTER ? drafters : verifiers, NULL,
+                             "%s%s%s", member->model, member->owner[0] != '\0' ? " of " : "",
+                             member->owner);
+    }
+}
+
 void or_members_joined(or_coordinator_t *c, or_member_t *member)
 {
     // Clients come and go, readiness probes every few seconds.
     or_log(member->role == OR_ROLE_CLIENT ? OR_LOG_DEBUG : OR_LOG_INFO, "%s joined with %s",
            or_role_name(member->role), member->model[0] ? member->model : "no model");
+    note_event(c, member, OR_EVENT_DRAFTER_JOINED, OR_EVENT_VERIFIER_JOINED);
     if (member->role == OR_ROLE_VERIFIER) {
         if (c->verifier != NULL && c->verifier != member) {
             or_log(OR_LOG_WARN, "a new verifier replaces the one before it");
@@ -154,9 +166,10 @@ static bool has_place(const or_coordinator_t *c, const or_member_t *newcomer, ch
                       size_t capacity)
 {
     const taken_t taken = count_taken(c, newcomer->grant.key);
-    bool client = newcomer->role == OR_ROLE_CLIENT;
+    bool client = newcomer->role == OR_ROLE_CLIENT && !newcomer->inside;
     bool nameless = client && newcomer->grant.key[0] == '\0';
-    uint32_t reserved = newcomer->role == OR_ROLE_VERIFIER ? 0 : VERIFIER_PLACES;
+    bool needed = newcomer->role == OR_ROLE_VERIFIER || newcomer->inside;
+    uint32_t reserved = needed ? 0 : VERIFIER_PLACES;
     if (taken.of_key >= KEY_PLACES) {
         snprintf(text, capacity,
                  "busy: this key has %u connections here already, as many as it may", taken.of_key);
@@ -176,6 +189,10 @@ static or_member_t new_member(or_coordinator_t *c, or_peer_t peer, const or_hell
 {
     or_member_t member = {.peer = peer,
                           .role = hello->role,
+                          .inside =
+                              hello->role == OR_ROLE_CLIENT && or_link_is_inside(c->link, peer),
+                          .number = ++c->last_number,
+                          .joined_ns = or_clock_now(c->clock),
                           .context_max = hello->context_max,
                           .nodes_max = hello->nodes_max,
                           .sessions_max = hello->sessions_max};
@@ -267,13 +284,14 @@ void or_members_lost(or_coordinator_t *c, or_peer_t peer)
     if (member != NULL && peer.value != 0) {
         or_log(member->role == OR_ROLE_CLIENT ? OR_LOG_DEBUG : OR_LOG_WARN, "%s lost",
                or_role_name(member->role));
+        note_event(c, member, OR_EVENT_DRAFTER_LOST, OR_EVENT_VERIFIER_LOST);
         remove_member(c, member);
     }
 }
 
-void or_coordinator_refuse_drafter(or_coordinator_t *c, const char *text)
+void or_coordinator_refuse_drafter(or_coordinator_t *c, const or_refused_drafter_t *refused)
 {
-    snprintf(c->refusal, sizeof c->refusal, "%s", text);
+    c->refused = *refused;
     or_coordinator_for_each_session(c, or_waiting_begin);
 }
 
@@ -301,7 +319,7 @@ bool or_members_gate(void *context, or_peer_t from, size_t bytes)
 {
     or_coordinator_t *c = context;
     or_member_t *member = or_coordinator_member(c, from);
-    if (member == NULL || member->role == OR_ROLE_VERIFIER) {
+    if (member == NULL || member->inside || member->role == OR_ROLE_VERIFIER) {
         return true;
     }
     if (!member->cut && or_conduct_allows(&member->conduct, bytes, or_clock_now(c->clock))) {
@@ -330,6 +348,7 @@ static void cut_off(or_coordinator_t *c, const or_member_t *offender)
     snprintf(text, sizeof text, "cut off for %s", or_offence_name(offender->offence));
     memcpy(key, offender->grant.key, sizeof key);
     or_log(OR_LOG_WARN, "drafter with %s %s", offender->model, text);
+    or_coordinator_event(c, OR_EVENT_CUT_OFF, NULL, "drafter with %s %s", offender->model, text);
     if (key[0] != '\0') {
         or_refusals_ban(&c->refusals, key, now, now + IGNORE_NS);
     }

@@ -1,5 +1,5 @@
 // Goal: a text whose key has written as much as it may goes on slower and never fails, whether its drafter works
-// ahead or not; no drafter is asked for more guesses than the key allows.
+// ahead or not; no drafter is asked for more guesses than the key allows, also where it is allowed less meanwhile.
 // Method: the real coordinator with a keyring in a file, the test as all its peers; virtual minutes.
 #include <stdio.h>
 #include <string.h>
@@ -14,21 +14,41 @@
 static char path[64];
 static or_keyring_t *keyring;
 
-static int setup(void **state)
+// What `outrider keys` writes into the file.
+static void allow(uint32_t nodes_max, uint32_t tokens_per_minute)
 {
-    or_key_grant_t grant = {.key = KEY,
-                            .name = "ada",
-                            .owner = "ada",
-                            .roles = OR_KEY_CLIENT,
-                            .tokens_per_minute = A_MINUTE,
-                            .nodes_max = 5};
+    const or_key_grant_t grant = {.key = KEY,
+                                  .name = "ada",
+                                  .owner = "ada",
+                                  .roles = OR_KEY_CLIENT,
+                                  .tokens_per_minute = tokens_per_minute,
+                                  .nodes_max = nodes_max};
+    or_keyring_t *ring = NULL;
+    assert_int_equal(or_keyring_open(path, &ring), OR_OK);
+    assert_int_equal(or_keyring_authorize(ring, &grant), OR_OK);
+    or_keyring_close(&ring);
+}
+
+static int set_up(void **state, uint32_t draft_timeout_ms)
+{
     snprintf(path, sizeof path, "/tmp/pacing-test-%d", (int)getpid());
     unlink(path);
+    allow(5, A_MINUTE);
     assert_int_equal(or_keyring_open(path, &keyring), OR_OK);
-    assert_int_equal(or_keyring_authorize(keyring, &grant), OR_OK);
     or_coordinator_config_t config = or_coordinator_config_default();
     config.keyring = keyring;
+    config.draft_timeout_ms = draft_timeout_ms;
     return world_setup_with(state, config);
+}
+
+static int setup(void **state)
+{
+    return set_up(state, 1000);
+}
+
+static int set_up_patient(void **state)
+{
+    return set_up(state, 5000);
 }
 
 static int teardown(void **state)
@@ -107,13 +127,75 @@ static void no_drafter_is_asked_for_more_than_the_key_allows(void **state)
     assert_int_equal(w->told_nodes, 5);
 }
 
+// One guess cannot be shared by two.
+static void nor_are_more_drafters_than_it_has_guesses(void **state)
+{
+    world_t *w = *state;
+    or_generate_request_t request = usual_request(1);
+    request.draft_method = OR_DRAFT_MULTI;
+    allow(1, 0);
+    run(w, 1100);
+    join(w, &w->second,
+         (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = or_vocab_hash(w->vocab)});
+    begin(w, request);
+    assert_int_equal(w->heard[0].opens + w->heard[1].opens, 1);
+    assert_int_equal(w->heard[0].terms.draft_nodes + w->heard[1].terms.draft_nodes, 1);
+}
+
+// The keyring is read again each second.
+static void lower(world_t *w, uint32_t nodes_max)
+{
+    allow(nodes_max, 0);
+    run(w, 1100);
+}
+
+static void fewer_guesses_hold_for_a_text_under_way(void **state)
+{
+    world_t *w = *state;
+    allow(5, 0);
+    begin(w, usual_request(20));
+    lower(w, 2);
+    answer(w);
+    run(w, 5);
+    assert_int_equal(w->heard[0].draft_nodes, 2);
+    assert_int_equal(w->heard[0].opens, 1); // it is told to build less
+    answer(w);
+    run(w, 5);
+    assert_int_equal(w->trees, 2);
+}
+
+// A shape cannot be cut, so its drafter is told anew.
+static void fewer_guesses_hold_for_a_shape_too(void **state)
+{
+    static const uint32_t shape[] = {2, 2};
+    world_t *w = *state;
+    or_generate_request_t request = usual_request(20);
+    request.draft_method = OR_DRAFT_RSD_C;
+    request.accept_rule = OR_ACCEPT_NAIVE;
+    request.draft_shape = shape;
+    request.draft_shape_count = 2;
+    allow(5, 0);
+    begin(w, request);
+    assert_int_equal(w->told_nodes, 5);
+    lower(w, 2);
+    answer(w);
+    run(w, 5);
+    assert_int_equal(w->heard[0].opens, 2);
+    assert_int_equal(w->told_nodes, 2);
+}
+
+#define KEYED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define PATIENT(test) cmocka_unit_test_setup_teardown(test, set_up_patient, teardown)
+
 int main(void)
 {
     test_log_init();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_text_goes_on_at_the_pace_of_its_key, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_drafter_is_asked_for_more_than_the_key_allows, setup,
-                                        teardown),
+        KEYED(a_text_goes_on_at_the_pace_of_its_key),
+        KEYED(no_drafter_is_asked_for_more_than_the_key_allows),
+        KEYED(nor_are_more_drafters_than_it_has_guesses),
+        PATIENT(fewer_guesses_hold_for_a_text_under_way),
+        PATIENT(fewer_guesses_hold_for_a_shape_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,9 +66,29 @@ void or_parking_park(or_coordinator_t *c, or_csession_t *session)
     session->phase = OR_PHASE_PARKED;
     session->client = (or_peer_t){0};
     session->deadline_ns = or_coordinator_after_ms(c, c->config.resume_ms);
-    or_log(OR_LOG_DEBUG, "session %llx parked with %u tokens",
-           (unsigned long long)session->id.value, or_csession_written(session));
+    or_log(OR_LOG_DEBUG, "%s parked with %u tokens", session->name, or_csession_written(session));
     keep_bounds(c, session);
+}
+
+static void put_away(or_coordinator_t *c, or_csession_t *session)
+{
+    if (session->phase == OR_PHASE_DONE) {
+        keep_end(c, session);
+    } else if (or_round_is_asked(c, session)) {
+        session->client = (or_peer_t){0}; // the verdict parks it
+    } else {
+        or_parking_park(c, session);
+    }
+}
+
+void or_parking_put_away(or_coordinator_t *c, or_csession_t *session)
+{
+    if (c->config.resume_ms == 0) {
+        or_clients_cancel(c, session);
+        return;
+    }
+    put_away(c, session);
+    or_waiting_begin_all(c);
 }
 
 // Those that wait before those at work, so that none of them takes a place that becomes free.
@@ -76,16 +96,9 @@ static void detach(or_coordinator_t *c, or_peer_t client, bool live)
 {
     for (uint32_t i = 0; i < c->places; i++) {
         or_csession_t *session = c->sessions[i];
-        if (session == NULL || session->client.value != client.value ||
-            or_csession_is_live(session) != live) {
-            continue;
-        }
-        if (session->phase == OR_PHASE_DONE) {
-            keep_end(c, session);
-        } else if (or_round_is_asked(c, session)) {
-            session->client = (or_peer_t){0}; // the verdict parks it
-        } else {
-            or_parking_park(c, session);
+        if (session != NULL && session->client.value == client.value &&
+            or_csession_is_live(session) == live) {
+            put_away(c, session);
         }
     }
 }

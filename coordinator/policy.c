@@ -81,7 +81,6 @@ static void change_budget(or_policy_t *policy, or_budget_t budget)
     if (memcmp(&budget, &policy->budget, sizeof budget) != 0) {
         policy->budget = budget;
         policy->changed = policy->rounds;
-        policy->asked_changes++;
     }
 }
 
@@ -177,14 +176,13 @@ or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns)
 
 // ---- the round ----
 
-static or_policy_choice_t go_with(or_policy_t *policy, or_guess_source_t source)
+static or_policy_choice_t go_with(or_guess_source_t source)
 {
-    policy->source = source;
     return (or_policy_choice_t){.source = source};
 }
 
 // What is here that brings the most tokens in its time.
-static or_policy_choice_t go(or_policy_t *policy, const or_policy_state_t *state)
+static or_policy_choice_t go(const or_policy_t *policy, const or_policy_state_t *state)
 {
     double ready = fmin(state->ready, policy->session.most.nodes);
     double best = 1 / or_policy_round_ns(policy, 0);
@@ -199,7 +197,7 @@ static or_policy_choice_t go(or_policy_t *policy, const or_policy_state_t *state
     if (state->ready > 0 && drafted >= best) {
         source = OR_SOURCE_DRAFTER;
     }
-    return go_with(policy, source);
+    return go_with(source);
 }
 
 static or_policy_choice_t wait_until(double until_ns)
@@ -335,14 +333,14 @@ static bool must_learn_plain(or_policy_t *policy, int64_t now_ns)
     return true;
 }
 
-static or_policy_choice_t choose_fixed(or_policy_t *policy, const or_policy_state_t *state)
+static or_policy_choice_t choose_fixed(const or_policy_t *policy, const or_policy_state_t *state)
 {
     // Several rounds ahead, what is here serves until more comes.
     bool enough = state->ready >= policy->budget.nodes || policy->budget.ahead >= 2;
     if (state->awaited && !(state->ready > 0 && enough)) {
         return (or_policy_choice_t){.source = OR_SOURCE_DRAFTER, .until_ns = OR_TIME_NEVER};
     }
-    return go_with(policy, state->ready > 0 ? OR_SOURCE_DRAFTER : OR_SOURCE_PLAIN);
+    return go_with(state->ready > 0 ? OR_SOURCE_DRAFTER : OR_SOURCE_PLAIN);
 }
 
 or_policy_choice_t or_policy_choose(or_policy_t *policy, const or_policy_state_t *state,
@@ -353,7 +351,7 @@ or_policy_choice_t or_policy_choose(or_policy_t *policy, const or_policy_state_t
     }
     note_ask(policy, state, now_ns);
     if (must_learn_plain(policy, now_ns)) {
-        return go_with(policy, OR_SOURCE_PLAIN);
+        return go_with(OR_SOURCE_PLAIN);
     }
     if (!state->awaited || policy->budget.nodes == 0 || state->ready >= policy->budget.nodes) {
         return go(policy, state);
@@ -366,11 +364,6 @@ or_policy_choice_t or_policy_choose(or_policy_t *policy, const or_policy_state_t
                                                    : choose_whole(policy, state, now_ns);
 }
 
-int64_t or_policy_expected_ns(const or_policy_t *policy, int64_t asked_ns)
-{
-    return asked_ns + (int64_t)or_policy_answer_ns(policy, policy->budget.nodes);
-}
-
 // ---- shown ----
 
 or_policy_terms_t or_policy_terms(const or_policy_t *policy)
@@ -381,7 +374,6 @@ or_policy_terms_t or_policy_terms(const or_policy_t *policy)
     return (or_policy_terms_t){
         .owner = "",
         .automatic = policy->session.kind == OR_POLICY_AUTO,
-        .source = policy->source,
         .nodes = policy->budget.nodes,
         .depth = policy->budget.depth,
         .ahead = policy->budget.ahead,

@@ -48,7 +48,6 @@ typedef struct {
 typedef struct or_policy {
     or_policy_terms_of_session_t session;
     or_budget_t budget;
-    or_guess_source_t source; // of the last round that was chosen
     struct {
         double round_trip_ns;
         // What drafting takes for one of a tree's levels: of all answers, and of those that were not there
@@ -90,10 +89,9 @@ typedef struct or_policy {
         uint64_t rounds;
         double tokens;
     } count_from;
-    double batch;                               // sessions a pass
-    uint64_t rounds, drafted, looked_up, plain; // judged so far
-    int64_t tried_ns;                           // when what does not pay was last tried
-    uint64_t asked_changes;                     // of the budget
+    double batch;                    // sessions a pass
+    uint64_t rounds, drafted, plain; // judged so far
+    int64_t tried_ns;                // when what does not pay was last tried
 } or_policy_t;
 
 void or_policy_init(or_policy_t *policy, const or_policy_terms_of_session_t *session);
@@ -139,8 +137,5 @@ typedef struct {
 or_policy_choice_t or_policy_choose(or_policy_t *policy, const or_policy_state_t *state,
                                     int64_t now_ns);
 
-// When the answer to what was asked at `asked_ns` should be here.
-int64_t or_policy_expected_ns(const or_policy_t *policy, int64_t asked_ns);
-
-// For metrics and `outrider status`; session and owner are the caller's to set.
+// For metrics and `outrider status`; what is the session's (its owner, its last source ...) is the caller's to set.
 or_policy_terms_t or_policy_terms(const or_policy_t *policy);

@@ -108,7 +108,6 @@ void or_policy_judged(or_policy_t *policy, const or_policy_round_t *round)
     policy->rounds++;
     policy->plain += nodes == 0;
     policy->drafted += nodes > 0 && round->source == OR_SOURCE_DRAFTER;
-    policy->looked_up += nodes > 0 && round->source == OR_SOURCE_LOOKUP;
     policy->tokens += accepted + 1;
     for (uint32_t i = 0; i < policy->ask_count; i++) {
         policy->asks[i].tokens += accepted + 1;

@@ -151,7 +151,7 @@ static void what_never_pays_is_tried_now_and_then(void **state)
     double tokens = world_run(world, 121 * OR_NS_PER_S);
     const or_policy_t *policy = world_policy(world);
     assert_true(tokens > 0.98 * 100 * 1000);          // trying costs less than 2 percent,
-    assert_true(policy->asked_changes > 6);           // but it is tried,
+    assert_true(world_tries(world) > 3);              // but it is tried,
     assert_true(policy->plain > policy->rounds - 50); // in few rounds
     world_destroy(&world);
 }
@@ -200,9 +200,9 @@ static void fixed_waits_for_what_was_asked_for(void **state)
     for (int i = 0; i < 100; i++) {
         const or_policy_round_t round = {.round_ns = 1000, .nodes = 16};
         or_policy_judged(&policy, &round);
-        assert_int_equal(or_policy_budget(&policy, i).nodes, 16);
+        const or_budget_t budget = or_policy_budget(&policy, i);
+        assert_true(budget.nodes == 16 && budget.depth == 8 && budget.ahead == 2);
     }
-    assert_int_equal(policy.asked_changes, 0);
 }
 
 static void lookups_are_used_while_they_help(void **state)
@@ -256,7 +256,6 @@ static void assert_sensible(or_policy_t *policy, int64_t now)
     }
     or_budget_t budget = or_policy_budget(policy, now);
     assert_true(budget.nodes <= 16 && budget.depth <= 8 && budget.ahead <= 4);
-    assert_true(or_policy_expected_ns(policy, now) >= now);
 }
 
 static void no_measurement_makes_it_senseless(void **state)

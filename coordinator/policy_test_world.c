@@ -33,6 +33,8 @@ struct world {
     int64_t claims, right; // of the guesses that stand on the text
     int64_t told_ns;
     bool awaited, judging;
+    uint32_t asked_nodes; // of the drafter, last
+    uint32_t tries;       // how often none were before
     uint32_t judged_nodes, judged_accepted;
     int64_t asked_ns;   // the verifier
     int64_t verdict_ns; // OR_TIME_NEVER: it has nothing to do
@@ -205,6 +207,8 @@ static void take_verdict(world_t *world)
         or_policy_ahead(&world->policy, world->claims > world->text);
     }
     or_budget_t budget = or_policy_budget(&world->policy, world->now_ns);
+    world->tries += world->asked_nodes == 0 && budget.nodes > 0;
+    world->asked_nodes = budget.nodes;
     world->awaited = world->config.conduct != WORLD_PLAIN && budget.nodes > 0;
     world->told_ns = world->now_ns;
     if (world->awaited) {
@@ -287,4 +291,9 @@ void world_set(world_t *world, const world_numbers_t *numbers)
 const or_policy_t *world_policy(const world_t *world)
 {
     return &world->policy;
+}
+
+uint32_t world_tries(const world_t *world)
+{
+    return world->tries;
 }

@@ -38,3 +38,5 @@ void world_set(world_t *world, const world_numbers_t *numbers);
 // Go on until then; returns the tokens written since the last call.
 double world_run(world_t *world, int64_t until_ns);
 const or_policy_t *world_policy(const world_t *world);
+// How often the drafter was asked for guesses after a time without.
+uint32_t world_tries(const world_t *world);

@@ -8,6 +8,7 @@
 #define RETRY_FACTOR 2 // a verifier that does not answer is asked again after 1, 2, 4 ... retries
 #define RETRY_MAX_NS (10 * OR_NS_PER_S)
 #define REPLAYS_A_RETRY 4
+#define ASIDE_NS OR_NS_PER_S // a limit that holds a text up for less lets it keep its place
 #define KEEP_DONE_NS                                                                               \
     (30 * OR_NS_PER_S) // a finished session answers its client's Resume for this long
 
@@ -121,7 +122,6 @@ static void judge_trees(or_coordinator_t *c, or_csession_t *session)
         return;
     }
     or_trees_gather(c, session);
-    session->stats.drafted += session->tree_count;
     session->stats.draft_us += session->round > 1 ? draft_us : 0;
     ask_verifier(c, session);
 }
@@ -135,7 +135,6 @@ static void judge_guesses(or_coordinator_t *c, or_csession_t *session)
         session->seats[i].drafted = true;
     }
     or_ahead_gather(c, session);
-    session->stats.drafted += session->tree_count;
     ask_verifier(c, session);
 }
 
@@ -143,7 +142,6 @@ static void judge_lookup(or_coordinator_t *c, or_csession_t *session)
 {
     or_choosing_look_up(c, session);
     or_trees_keep(c, session, c->scratch, NULL);
-    session->stats.drafted += session->tree_count;
     session->stats.lookup_rounds++;
     ask_verifier(c, session);
 }
@@ -196,25 +194,39 @@ static void await_trees(or_coordinator_t *c, or_csession_t *session)
     judge_or_wait(c, session);
 }
 
-// Does its key have written as much as it may for now? Then the round waits.
-static bool is_paced(or_coordinator_t *c, or_csession_t *session)
+// Places are for texts that may be written: one that may not queues again, if another would begin in its place.
+static bool is_to_step_aside(or_coordinator_t *c, or_csession_t *session)
 {
-    const or_key_grant_t *grant = or_drafting_grant(c, session);
-    session->paced_ns = 0;
-    if (grant == NULL ||
-        or_limits_may_write(c->limits, grant, or_clock_now(c->clock), &session->paced_ns)) {
-        session->paced_ns = 0;
+    if (session->paced_ns - or_clock_now(c->clock) <= ASIDE_NS) {
         return false;
     }
-    session->deadline_ns = session->paced_ns;
-    return true;
+    session->phase = OR_PHASE_WAITING;
+    bool replaced = or_waiting_has_next(c);
+    session->phase = OR_PHASE_TREE;
+    return replaced;
 }
 
+static void step_aside(or_coordinator_t *c, or_csession_t *session)
+{
+    int64_t until_ns = session->paced_ns;
+    or_round_park(c, session);
+    session->phase = OR_PHASE_WAITING;
+    session->paced_ns = until_ns;
+    session->deadline_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms);
+    or_waiting_begin_all(c);
+}
+
+// A round waits while its key has written as much as it may, and looks now and then who wants its place.
 static void start_round(or_coordinator_t *c, or_csession_t *session)
 {
     session->phase = OR_PHASE_TREE;
-    if (!is_paced(c, session)) {
+    if (or_grants_may_write(c, session)) {
         await_trees(c, session);
+    } else if (is_to_step_aside(c, session)) {
+        step_aside(c, session);
+    } else {
+        int64_t again_ns = or_clock_now(c->clock) + ASIDE_NS;
+        session->deadline_ns = session->paced_ns < again_ns ? session->paced_ns : again_ns;
     }
 }
 
@@ -229,6 +241,7 @@ void or_round_open(or_coordinator_t *c, or_csession_t *session)
 void or_round_first(or_coordinator_t *c, or_csession_t *session)
 {
     session->begun = true;
+    or_counting_begun(c, session);
     if (or_csession_written(session) == 0) { // else it has begun before
         session->started_ns = or_clock_now(c->clock);
     }
@@ -376,6 +389,7 @@ void or_round_finish(or_coordinator_t *c, or_csession_t *session)
                                : or_coordinator_after_ms(c, c->config.resume_ms);
     session->stats.elapsed_us = (uint64_t)(or_clock_now(c->clock) - session->started_ns) / 1000;
     count_end(c, session);
+    or_counting_finished(c, session);
     or_advice_at_end(session);
     const char *reason = or_finish_name(session->finish);
     if (c->verifier != NULL && session->begun) {
@@ -383,9 +397,9 @@ void or_round_finish(or_coordinator_t *c, or_csession_t *session)
     }
     leave_drafters(c, session, reason);
     or_log(session->begun ? OR_LOG_INFO : OR_LOG_DEBUG,
-           "session %llx %s: %u tokens in %llu target calls, %u evictions",
-           (unsigned long long)session->id.value, reason, or_csession_written(session),
-           (unsigned long long)session->stats.target_calls, session->evictions);
+           "%s %s: %u tokens in %llu target calls, %u evictions", session->name, reason,
+           or_csession_written(session), (unsigned long long)session->stats.target_calls,
+           session->evictions);
     or_coordinator_journal_end(c, session);
     or_coordinator_tell_client(c, session);
     or_waiting_begin_all(c);
@@ -452,10 +466,13 @@ int64_t or_round_tick(or_coordinator_t *c, or_csession_t *session)
     if (session->phase != OR_PHASE_DONE && now >= session->reopen_ns) {
         or_round_on_verifier(c, session);
     }
+    if (session->phase == OR_PHASE_WAITING && session->paced_ns != 0 && now >= session->paced_ns) {
+        or_waiting_begin_all(c);
+    }
     if (now >= session->deadline_ns) {
         time_out(c, session);
     }
-    int64_t due = session->deadline_ns;
+    int64_t due = or_csession_due(session);
     if (session->phase != OR_PHASE_DONE) {
         int64_t nudge_due = or_drafting_nudge(c, session);
         due = session->abandoned_ns < due ? session->abandoned_ns : due;

@@ -5,11 +5,15 @@
 //        │  verifier and drafter there      │ commit, next round        kept for a while, for clients that missed the end
 //        └───────────── no verifier in time: error ─────────────▶
 //
-// This file holds the state and the pure steps; rounds.c moves it and talks to peers. One thread.
+// This file holds the state and the pure steps, session_request.c what a request becomes; rounds.c moves it and talks to
+// peers. One thread.
 #pragma once
 
 #include "common/decode/merge.h"
 #include "common/decode/noise.h"
+#include "common/decode/prompt_lookup.h"
+#include "common/text/chat.h"
+#include "coordinator/annotations.h"
 #include "coordinator/completion.h"
 #include "coordinator/guesses.h"
 #include "coordinator/policy.h"
@@ -27,6 +31,7 @@
 #define OR_ARITH_BYTES 64
 #define OR_DRAFT_AHEAD_MAX 8u // rounds that a drafter works ahead
 #define OR_TOLD_MAX 32u
+#define OR_LABEL_BYTES 65 // with its end
 
 typedef enum {
     OR_PHASE_WAITING,
@@ -82,18 +87,23 @@ typedef struct {
     uint64_t journal_number;               // 0: it is not in the journal
     uint32_t journaled;                    // tokens of the completion that are there
     uint64_t request;
-    or_terms_t terms; // as the verifier gets them
-    uint64_t owner_hash;
+    char label[OR_LABEL_BYTES]; // the client's name for it; "": none
+    char name[104];             // in logs: "session 1f", "session 1f request LABEL"
+    or_terms_t terms;           // as the verifier gets them
+    uint64_t owner_hash;        // or_name_hash
     bool plain;
     uint32_t max_tokens; // 0: no bound
     uint64_t seed;
+    uint64_t
+        key_seed; // what keys other than the noise's are made of: each choice of a seed has its own
 
     // What was written.
     or_token_log_t log;
     uint32_t prompt_length;
     or_noise_place_t place; // where the next token begins
     or_completion_t text;
-    uint32_t finish; // or_finish_t
+    or_annotations_t annotations; // where the client asked for them
+    uint32_t finish;              // or_finish_t
     uint32_t error_code;
     uint32_t busy_ms; // error BUSY: when the client may try again
     char error[512];
@@ -121,6 +131,7 @@ typedef struct {
     int64_t abandoned_ns;
     // When the verifier was last sent everything on request.
     int64_t replayed_ns;
+    int64_t resumed_ns; // and the client, since it asked for the rest
     // The verifier had no place for it: when to open it there again; OR_TIME_NEVER.
     int64_t reopen_ns;
     // The ledger: positions whose K and V the verifier holds, and how often it lost some.
@@ -139,8 +150,10 @@ typedef struct {
     int64_t give_up_ns;    // when drafters that are waited for become late; 0: nobody is yet
     bool undecided;        // the policy has not been asked about this round
     uint64_t looked_round; // that `lookup` is about
-    uint32_t lookup;       // guesses that a lookup gives
-    int64_t paced_ns;      // its key's limit holds the next round up until then; 0: it does not
+    uint32_t lookup;       // guesses that a lookup gave
+    or_lookup_guess_t
+        *lookup_guesses; // as many as draft_nodes, owned; NULL: the policy does without
+    int64_t paced_ns;    // its key's limit holds the next round up until then; 0: it does not
 
     // Its drafters: one, or several for method multi.
     or_seat_t seats[OR_SEATS_MAX];
@@ -158,16 +171,28 @@ typedef struct {
     uint32_t rests; // so far
 
     or_generate_stats_t stats;
-    bool begun;         // the verifier was told of it
-    int64_t started_ns; // arrival; of the work, once it has begun
-    int64_t done_ns;    // when it ended
+    or_generate_stats_t counted; // of them, what the coordinator's totals have (counting.c)
+    bool begun;                  // the verifier was told of it
+    bool worked_on;              // it was, at some time
+    const or_verdict_t *judged;  // while a verdict is dealt with; else NULL
+    int64_t arrived_ns;          // when it was asked for
+    int64_t started_ns;          // the same, until the work has begun; then when that was
+    int64_t written_ns;          // when tokens were committed last; 0: none were here
+    int64_t done_ns;             // when it ended
 } or_csession_t;
+
+// What the target's file says of text. Borrowed.
+typedef struct {
+    const or_vocab_t *vocab;
+    const or_chat_t *chat;    // NULL: conversations are refused ...
+    const char *chat_trouble; // ... with this sentence
+} or_session_target_t;
 
 // A session of `owner` (copied) from a request: tokenises, checks sampling and methods, draws a seed if
 // none came. OR_ERR_INVALID, OR_ERR_UNSUPPORTED, OR_ERR_NO_MEMORY, with a sentence for the client.
-or_status_t or_csession_create(const or_vocab_t *vocab, or_session_id_t id, or_peer_t client,
-                               const char *owner, const or_generate_request_t *request,
-                               or_csession_t **session_p);
+or_status_t or_csession_create(const or_session_target_t *target, or_session_id_t id,
+                               or_peer_t client, const char *owner,
+                               const or_generate_request_t *request, or_csession_t **session_p);
 void or_csession_destroy(or_csession_t **session_p);
 
 // The most drafters that may serve it at the same time.
@@ -179,14 +204,15 @@ uint64_t or_csession_draft_key(const or_csession_t *session, uint32_t n);
 
 // Whose text it is.
 const char *or_csession_owner(const or_csession_t *session);
-// Owners are looked up by it.
-uint64_t or_owner_hash(const char *owner);
 
 // Tokens of the completion.
 uint32_t or_csession_written(const or_csession_t *session);
 
 // Has it begun and not ended? Then a verifier works for it.
 bool or_csession_is_live(const or_csession_t *session);
+
+// When its phase ends or, while it waits, its key may write again.
+int64_t or_csession_due(const or_csession_t *session);
 
 // Does the verdict fit the round, the tree that was sent, and the hash? OR_ERR_MISMATCH says what
 // does not.
@@ -203,6 +229,8 @@ or_status_t or_csession_commit(or_csession_t *session, const or_verdict_t *verdi
 or_status_t or_csession_restore(or_csession_t *session, const int32_t *tokens, uint32_t count,
                                 uint32_t finish);
 
+// The text is over: release what was held back. OR_ERR_NO_MEMORY.
+or_status_t or_csession_end_text(or_csession_t *session);
 // End the session's text with an error for the client.
 void or_csession_fail(or_csession_t *session, or_wire_error_t code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "coordinator/coordinator_internal.h"
+#include "coordinator/name_hash.h"
 
 // ---- counting ----
 
@@ -30,7 +31,7 @@ const or_owner_count_t *or_waiting_owner_of(const or_coordinator_t *c, const or_
 
 const or_owner_count_t *or_waiting_owner(const or_coordinator_t *c, const char *owner)
 {
-    return find_owner(c, owner, or_owner_hash(owner));
+    return find_owner(c, owner, or_name_hash(owner));
 }
 
 static void add(or_owner_count_t *count, const or_csession_t *session)
@@ -134,8 +135,8 @@ bool or_waiting_admit(or_coordinator_t *c, const char *owner, bool plain, uint32
         return false;
     }
     c->figures.busy++;
-    or_csession_fail(other, OR_WIRE_BUSY, "%s", why);
     other->busy_ms = *retry_ms;
+    or_csession_fail(other, OR_WIRE_BUSY, "%s", why);
     or_round_finish(c, other);
     return true;
 }
@@ -174,7 +175,7 @@ static or_status_t check_beginning(or_coordinator_t *c, or_csession_t *session)
     if (resumed &&
         session->log.length >= c->verifier->context_max) { // the last coordinator saw no more of it
         session->finish = OR_FINISH_LENGTH;
-        return or_completion_finish(&session->text) == OR_OK ? OR_ERR_FULL : OR_ERR_NO_MEMORY;
+        return or_csession_end_text(session) == OR_OK ? OR_ERR_FULL : OR_ERR_NO_MEMORY;
     }
     if (!or_waiting_fits(c, session->log.length, false, why, sizeof why)) {
         or_csession_fail(session, OR_WIRE_CONTEXT, "%s", why);
@@ -183,18 +184,28 @@ static or_status_t check_beginning(or_coordinator_t *c, or_csession_t *session)
     return OR_OK;
 }
 
+// Is the only drafter that came for it, so far, one that was turned away?
+static bool is_refused_its_drafter(const or_coordinator_t *c, const or_csession_t *session)
+{
+    const or_refused_drafter_t *refused = &c->refused;
+    return !session->plain && c->config.expect_drafter && !c->drafter_seen &&
+           refused->why[0] != '\0' &&
+           (refused->serves_all || strcmp(refused->owner, or_csession_owner(session)) == 0);
+}
+
 void or_waiting_begin(or_coordinator_t *c, or_csession_t *session)
 {
     if (session->phase != OR_PHASE_WAITING) {
         return;
     }
-    if (!session->plain && c->config.expect_drafter && !c->drafter_seen && c->refusal[0] != '\0') {
-        or_csession_fail(session, OR_WIRE_REFUSED, "%s", c->refusal);
+    if (is_refused_its_drafter(c, session)) {
+        or_csession_fail(session, OR_WIRE_REFUSED, "%s", c->refused.why);
         or_round_finish(c, session);
         return;
     }
     const or_owner_count_t all = or_waiting_count_owners(c);
-    if (!or_waiting_all_there(c, session) || !has_room(c, &all, owner_of(c, session))) {
+    if (!or_waiting_all_there(c, session) || !has_room(c, &all, owner_of(c, session)) ||
+        !or_grants_may_write(c, session)) {
         return;
     }
     if (check_beginning(c, session) != OR_OK) {
@@ -204,21 +215,29 @@ void or_waiting_begin(or_coordinator_t *c, or_csession_t *session)
     or_round_first(c, session);
 }
 
-// The request to begin next of those that have everybody they need and whose owner has a place left;
-// NULL if there is none.
-static or_csession_t *next_waiting(const or_coordinator_t *c)
+// Does its key's limit hold it up, for all that is known? What was known is forgotten when it is over.
+static bool is_held_up(or_csession_t *session, int64_t now)
+{
+    session->paced_ns = session->paced_ns > now ? session->paced_ns : 0;
+    return session->paced_ns != 0;
+}
+
+// The request to begin next of those that have everybody they need, whose owner has a place left and whose key may
+// write; NULL if there is none.
+static or_csession_t *next_waiting(or_coordinator_t *c)
 {
     const or_owner_count_t all = or_waiting_count_owners(c);
+    int64_t now = or_clock_now(c->clock);
     or_csession_t *next = NULL;
     uint32_t fewest = 0;
     for (uint32_t i = 0; i < c->places; i++) {
         or_csession_t *session = c->sessions[i];
-        if (session == NULL || session->phase != OR_PHASE_WAITING ||
+        if (session == NULL || session->phase != OR_PHASE_WAITING || is_held_up(session, now) ||
             !or_waiting_all_there(c, session)) {
             continue;
         }
         const or_owner_count_t *owner = owner_of(c, session);
-        if (!has_room(c, &all, owner)) {
+        if (!has_room(c, &all, owner) || !or_grants_may_write(c, session)) {
             continue;
         }
         bool better = next == NULL || owner->live < fewest ||
@@ -231,13 +250,23 @@ static or_csession_t *next_waiting(const or_coordinator_t *c)
     return next;
 }
 
+bool or_waiting_has_next(or_coordinator_t *c)
+{
+    return next_waiting(c) != NULL;
+}
+
 void or_waiting_begin_all(or_coordinator_t *c)
 {
+    if (c->beginning) { // one of them has ended at once: its place is given below
+        return;
+    }
+    c->beginning = true;
     or_csession_t *next = next_waiting(c);
     while (next != NULL) {
         or_waiting_begin(c, next); // it has what it needs: it begins or fails, but waits no more
         next = next_waiting(c);
     }
+    c->beginning = false;
 }
 
 // ---- told ----
@@ -265,6 +294,12 @@ void or_waiting_why(const or_coordinator_t *c, const or_csession_t *session, cha
         snprintf(why, capacity, "no %s is connected yet: waiting up to %u s",
                  c->verifier == NULL ? "verifier" : "drafter",
                  (unsigned)(c->config.verifier_timeout_ms / 1000));
+        return;
+    }
+    if (session->paced_ns != 0) {
+        snprintf(why, capacity,
+                 "your key has written as many tokens a minute as it may: waiting for %.1f s",
+                 (double)(session->paced_ns - or_clock_now(c->clock)) / (double)OR_NS_PER_S);
         return;
     }
     const or_owner_count_t all = or_waiting_count_owners(c);

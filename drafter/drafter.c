@@ -282,7 +282,9 @@ int64_t or_drafter_turn(or_drafter_t *drafter)
     }
     or_drafter_deliver(drafter);
     or_edge_drain(&drafter->edge, on_message, drafter);
+    int64_t stats_due = or_drafter_tell_stats(drafter);
     int64_t due = or_link_tick(drafter->edge.link);
+    due = stats_due < due ? stats_due : due;
     if (or_clock_now(clock) - drafter->saved_ns >= SAVE_NS) {
         save(drafter);
     }

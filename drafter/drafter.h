@@ -33,6 +33,7 @@ typedef struct {
     // Every pass of a draft model takes so much longer: a slow drafter, for laboratories. What a pass gave
     // is used, and messages are heard, only then.
     uint32_t step_delay_us;
+    uint32_t stats_ms; // how often Stats are sent; 0: never
 } or_drafter_config_t;
 
 // What to say in Hello. Strings are borrowed from gguf.

@@ -196,6 +196,15 @@ static int setup_slow(void **state)
     return 0;
 }
 
+static int setup_telling(void **state)
+{
+    (void)state;
+    const or_drafter_config_t config = {
+        .nodes_max = 64, .sessions_max = 4, .step_delay_us = PASS_US, .stats_ms = 1000};
+    start(&config, 64);
+    return 0;
+}
+
 static int setup_with_pages(uint32_t pages)
 {
     const or_drafter_config_t config = {
@@ -691,6 +700,34 @@ static void a_hit_without_a_page_is_computed_again(void **state)
     assert_as_synchronous(tree, 0, 0);
 }
 
+// Once a second, and what it says of its passes is what its trees say.
+static void it_tells_what_it_does(void **state)
+{
+    (void)state;
+    clear_inbox(); // of what it said when it came
+    open_session(1, 0);
+    tell_text(1, 0, 1);
+    run_for(3 * OR_NS_PER_S);
+    assert_in_range(inbox_count, 3 + 1, 4 + 1);
+    uint32_t passes = 0;
+    const or_stats_t *last = NULL;
+    for (uint32_t i = 0; i < inbox_count; i++) {
+        if (inbox[i].type == OR_MSG_DRAFT_TREE) {
+            passes = inbox[i].body.draft_tree.passes;
+        } else {
+            assert_int_equal(inbox[i].type, OR_MSG_STATS);
+            last = &inbox[i].body.stats;
+        }
+    }
+    assert_non_null(last);
+    assert_true(passes > 0);
+    assert_int_equal(last->passes, passes);
+    assert_int_equal(last->model_us, passes * PASS_US);
+    assert_int_equal(last->sessions, 1);
+    assert_int_equal(last->pages, 64);
+    assert_int_equal(last->pages_free, 63);
+}
+
 int main(void)
 {
 #define OVER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -705,6 +742,7 @@ int main(void)
         OVER(a_round_begun_again_is_answered_whole),
         OVER(who_asks_again_is_told_all_again),
         OVER(a_session_opened_otherwise_is_another),
+        cmocka_unit_test_setup_teardown(it_tells_what_it_does, setup_telling, teardown),
         cmocka_unit_test_setup_teardown(who_is_silent_does_not_grow, setup_slow, teardown),
         OVER(a_due_tree_waits_for_one_pass_of_growing),
         cmocka_unit_test_setup_teardown(pages_go_to_who_needs_them, setup_one_page, teardown),

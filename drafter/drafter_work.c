@@ -170,10 +170,14 @@ static or_status_t run_with_pages(or_drafter_t *drafter, or_dsession_t *session)
     return status;
 }
 
-// What slow passes took; what they gave is to be delivered then.
-static void take_time(or_drafter_t *drafter, or_dsession_t *session, uint64_t passes)
+// What it took since `started_ns`, and slow passes take longer; what they gave is to be delivered then.
+static void take_time(or_drafter_t *drafter, or_dsession_t *session, uint64_t passes,
+                      int64_t started_ns)
 {
     uint64_t delay_us = passes * drafter->config.step_delay_us;
+    int64_t took_ns = or_clock_now(drafter->shared.clock) - started_ns;
+    drafter->passes += passes;
+    drafter->model_us += delay_us + (uint64_t)took_ns / 1000;
     if (drafter->work == OR_WORK_TREE) {
         session->draft_us += (uint32_t)delay_us;
         or_dsession_took(session, passes);
@@ -196,6 +200,7 @@ bool or_drafter_work(or_drafter_t *drafter)
         return false;
     }
     uint64_t passes = or_dsession_passes(session);
+    int64_t started_ns = or_clock_now(drafter->shared.clock);
     or_status_t status = run_with_pages(drafter, session);
     if (status == OR_ERR_INVALID && drafter->work == OR_WORK_ANSWER) { // it made no sense
         or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_INVALID, 0, or_error_text());
@@ -205,7 +210,7 @@ bool or_drafter_work(or_drafter_t *drafter)
         or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_FAILED, 0, or_error_text());
         or_dsession_close(session);
     } else {
-        take_time(drafter, session, or_dsession_passes(session) - passes);
+        take_time(drafter, session, or_dsession_passes(session) - passes, started_ns);
         if (drafter->config.step_delay_us == 0) {
             or_drafter_deliver(drafter);
         }

@@ -23,7 +23,7 @@ typedef struct {
     bool padding;
     char *owner;
     char *acceptance_file;
-    char *log_level;
+    char *log_level, *log_format;
     uint32_t threads;
     uint32_t context;
     uint32_t nodes_max;
@@ -55,6 +55,8 @@ static const or_option_t table[] = {
      "every pass of a draft model takes so much longer; for laboratories"},
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
      "error, warn, info, debug, trace"},
+    {"log-format", NULL, OR_OPTION_STRING, offsetof(config_t, log_format), "FORMAT",
+     "text, or json: one object a line, with session and request"},
     {0}};
 
 static const or_option_program_t program = {
@@ -166,7 +168,8 @@ static or_status_t serve(const config_t *config, bool *wrong_options)
                                        .models = models,
                                        .more_models = more.models,
                                        .more_count = more.count,
-                                       .step_delay_us = config->step_delay_us};
+                                       .step_delay_us = config->step_delay_us,
+                                       .stats_ms = OR_LINK_HEARTBEAT_MS};
     if (status == OR_OK) {
         name_models(&process, &more, models);
         or_hello_t hello = or_drafter_hello(&shape, process.gguf, process.model, process.vocab);
@@ -219,6 +222,9 @@ static int run(int argc, char **argv)
     }
     if (status == OR_OK && config.log_level != NULL) {
         status = or_log_parse_level(config.log_level, &level);
+    }
+    if (status == OR_OK && config.log_format != NULL) {
+        status = or_log_set_format(config.log_format);
     }
     if (status == OR_OK) {
         status = check(&config);
