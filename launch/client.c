@@ -187,9 +187,13 @@ static bool is_busy(const or_generate_delta_t *delta)
            delta->retry_ms > 0;
 }
 
-// A text that has begun is kept for us: the same is asked for again.
+// A text that has begun is kept for us: the same is asked for again. One that is kept for a client that is away takes no
+// Cancel: who does not want it any more leaves it to its time.
 static or_status_t wait_for_the_rest(or_client_t *client, const or_generate_delta_t *delta)
 {
+    if (client->cancelled) {
+        return or_fail(OR_ERR_CANCELLED, "cancelled");
+    }
     client->repeat_at_ns = or_clock_now(client->clock) + delta->retry_ms * OR_NS_PER_MS;
     return OR_ERR_AGAIN;
 }
@@ -203,12 +207,12 @@ static void take_old_delta(or_client_t *client, or_session_id_t session,
     }
 }
 
-// Another one for the same text: its coordinator is another, and has not heard that we do not want it any more.
-static void take_session(or_client_t *client, or_session_id_t session)
+// Who still writes has not heard that we do not want it any more: another coordinator than the one that was told, or one
+// that kept the text for us while we were away.
+static void take_session(or_client_t *client, or_session_id_t session, bool goes_on)
 {
-    bool other = client->session.value != 0 && session.value != client->session.value;
     client->session = session;
-    if (client->cancelled && other && session.value != 0) {
+    if (client->cancelled && goes_on && session.value != 0) {
         send_cancel(client, session, "interrupted by the user");
     }
 }
@@ -229,7 +233,7 @@ static or_status_t take_delta(or_client_t *client, or_message_t *message)
         return OR_ERR_AGAIN;
     }
     client->begun = true;
-    take_session(client, message->session);
+    take_session(client, message->session, delta->finish == OR_FINISH_NONE);
     if (delta->token_bytes == sizeof client->token) {
         memcpy(client->token, delta->token, sizeof client->token);
         client->has_token = true;

@@ -22,7 +22,7 @@
 #include "launch/process.h"
 #include "proto/edge.h"
 
-#define ARGS_MAX (44 + 2 * OR_CLUSTER_MODELS_MAX + 2 * OR_CLUSTER_OUTER_MAX)
+#define ARGS_MAX (46 + OR_HTTP_WORDS_MAX + 2 * OR_CLUSTER_MODELS_MAX + 2 * OR_CLUSTER_OUTER_MAX)
 #define READY_MS 30000   // for a coordinator to read its vocabulary and listen
 #define ENDING_LOOKS 100 // 10 ms apart, for a child that closed the ready pipe to end
 #define ENDPOINT_BYTES 256
@@ -53,36 +53,37 @@ struct or_cluster {
     or_process_t children[CHILD_COUNT];
     worker_t workers[CHILD_COUNT]; // the coordinator's is not used
     char endpoint[ENDPOINT_BYTES];
+    char http[ENDPOINT_BYTES];          // "": nowhere
     char ready_file[FOLDER_BYTES + 32]; // with `restart`: there while the verifier serves
 };
 
 // ---- starting ----
 
-// The coordinator's endpoint from the ready pipe, or why there is none.
-static or_status_t read_endpoint(or_cluster_t *cluster, int ready_fd)
+// Where the coordinator is, from the ready pipe: its endpoint, and a line more with its HTTP address if it has one; or
+// why there is none.
+static or_status_t read_places(or_cluster_t *cluster, int ready_fd)
 {
+    char text[2 * ENDPOINT_BYTES] = "";
     size_t used = 0;
     struct pollfd waiting = {ready_fd, POLLIN, 0};
-    while (used < ENDPOINT_BYTES - 1) {
+    ssize_t length = 1;
+    while (length > 0 && used < sizeof text - 1) {
         int ready = poll(&waiting, 1, READY_MS);
         if (ready < 0 && errno == EINTR) {
             return or_fail(OR_ERR_CANCELLED, "interrupted");
         }
-        ssize_t length =
-            ready > 0 ? read(ready_fd, cluster->endpoint + used, ENDPOINT_BYTES - 1 - used) : 0;
-        if (length <= 0) {
-            break;
-        }
-        used += (size_t)length;
-        cluster->endpoint[used] = '\0';
-        char *newline = strchr(cluster->endpoint, '\n');
-        if (newline != NULL) {
-            *newline = '\0';
-            return OR_OK;
-        }
+        length = ready > 0 ? read(ready_fd, text + used, sizeof text - 1 - used) : 0;
+        used += length > 0 ? (size_t)length : 0;
     }
-    return or_fail(OR_ERR_UNREACHABLE, "outrider-coordinator gave no endpoint within %d s",
-                   READY_MS / 1000);
+    text[used] = '\0';
+    const char *newline = strchr(text, '\n');
+    if (newline == NULL) {
+        return or_fail(OR_ERR_UNREACHABLE, "outrider-coordinator gave no endpoint within %d s",
+                       READY_MS / 1000);
+    }
+    snprintf(cluster->endpoint, sizeof cluster->endpoint, "%.*s", (int)(newline - text), text);
+    (void)sscanf(newline + 1, "http %255s", cluster->http);
+    return OR_OK;
 }
 
 // Did the child end for a reason that no new start mends: refused, or its options are wrong?
@@ -129,6 +130,12 @@ static void add_number(args_t *args, const char *option, uint64_t number)
     add(args, option, text);
 }
 
+// Said, lest a variable meant for services makes JSON of what a user reads.
+static const char *log_format(const or_cluster_config_t *config)
+{
+    return config->log_format != NULL ? config->log_format : "text";
+}
+
 static or_status_t start_coordinator(or_cluster_t *cluster)
 {
     int ready[2];
@@ -138,6 +145,7 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     const or_cluster_config_t *config = &cluster->config;
     or_process_t *child = &cluster->children[COORDINATOR];
     args_t args = {0};
+    const char *http = config->http != NULL ? or_http_options_address(config->http) : "off";
     if (pipe2(ready, O_CLOEXEC) != 0) {
         return or_fail(OR_ERR_IO, "cannot create a pipe: %s", strerror(errno));
     }
@@ -151,10 +159,15 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     add(&args, "--encrypt", config->encrypt != NULL ? config->encrypt : "auto");
     add(&args, "--ready-fd", ready_fd);
     add(&args, "--log-level", config->log_level);
+    add(&args, "--log-format", log_format(config));
     add_number(&args, "--sessions-max", config->sessions_max);
     add_number(&args, "--owner-sessions-max", config->owner_sessions_max);
     add_number(&args, "--queue-max", config->queue_max);
     add(&args, "--journal", config->journal != NULL ? config->journal : "none");
+    or_http_options_words(config->http, http, &args.words[args.count]);
+    while (args.words[args.count] != NULL) {
+        args.count++;
+    }
     // Without this the first rounds of a text would not wait for a drafter that is still loading
     // its model.
     if (config->draft_model != NULL && !config->restart) {
@@ -164,7 +177,7 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
         or_process_start(child, "outrider-coordinator", args.words, config->show_logs, ready[1]);
     close(ready[1]);
     if (status == OR_OK) {
-        status = read_endpoint(cluster, ready[0]);
+        status = read_places(cluster, ready[0]);
         // A closed pipe mostly means that it ended or is about to: its own words are better then.
         for (int i = 0; status == OR_ERR_UNREACHABLE && i < ENDING_LOOKS; i++) {
             if (or_process_ended(child, &wait_status)) {
@@ -184,6 +197,7 @@ static void add_common(or_cluster_t *cluster, args_t *args, const char *model, u
     add(args, "--connect", cluster->endpoint);
     add(args, "--encrypt", "auto");
     add(args, "--log-level", cluster->config.log_level);
+    add(args, "--log-format", log_format(&cluster->config));
     add_number(args, "-t", threads);
     add_number(args, "-c", cluster->config.context);
     add_number(args, "--sessions-max", cluster->config.sessions_max);
@@ -359,6 +373,11 @@ void or_cluster_stop(or_cluster_t **cluster_p, int64_t patience_ns)
 const char *or_cluster_endpoint(const or_cluster_t *cluster)
 {
     return cluster->endpoint;
+}
+
+const char *or_cluster_http(const or_cluster_t *cluster)
+{
+    return cluster->http;
 }
 
 void or_cluster_describe(const or_cluster_t *cluster, char *text, size_t capacity)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
+#include "launch/http_options.h"
 #include "launch/target_options.h"
 
 typedef struct {
@@ -34,7 +35,9 @@ typedef struct {
     uint32_t queue_max;                // requests that wait for a place
     const char *journal;               // the coordinator's; NULL: none
     const or_target_options_t *target; // borrowed until stop
+    const or_http_options_t *http;     // borrowed; NULL: no HTTP
     const char *log_level;
+    const char *log_format; // NULL: "text"
     // The children's logs on our standard error; else kept, and quoted when one fails.
     bool show_logs;
     bool restart; // verifier and drafter, with a growing pause, when they end
@@ -43,7 +46,7 @@ typedef struct {
 #define OR_CLUSTER_MODELS_MAX 7u
 #define OR_CLUSTER_OUTER_MAX 8u
 #define OR_CLUSTER_SESSIONS 64u      // sessions_max, unless more are asked for
-#define OR_CLUSTER_QUEUE 256u        // queue_max
+#define OR_CLUSTER_QUEUE 1024u       // queue_max
 #define OR_CLUSTER_PLACES_MAX 65536u // of either: the coordinator's bound
 
 typedef struct or_cluster or_cluster_t;
@@ -57,6 +60,9 @@ void or_cluster_stop(or_cluster_t **cluster_p, int64_t patience_ns);
 
 // Where clients connect. Borrowed from the cluster.
 const char *or_cluster_endpoint(const or_cluster_t *cluster);
+
+// Where its HTTP is: "127.0.0.1:8080"; "" if nowhere.
+const char *or_cluster_http(const or_cluster_t *cluster);
 
 // Who runs where, in one line for the user: "coordinator (pid 7) on tcp://..., verifier (pid 8)
 // with ..., drafter (pid 9) with ...".

@@ -1,24 +1,31 @@
-// outrider status - how a running service does: a page, a line of JSON, or only an exit code for probes.
+// outrider status - how a running service does: a page, once or again and again, lines of JSON, or only an exit code for
+// probes.
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/interrupt.h"
 #include "common/base/options.h"
 #include "common/base/version.h"
 #include "launch/commands.h"
 #include "launch/doctor_probe.h"
+#include "launch/status_page.h"
 #include "proto/link.h"
+#include "proto/stats_json.h"
 
 #define PATIENCE_NS (3 * OR_NS_PER_S)  // for the answer
 #define REPEAT_NS (500 * OR_NS_PER_MS) // questions get lost, too
+#define WATCH_MAX_S 3600
 
 typedef struct {
     char *connect;
     char *owner;
     or_key_options_t keys;
     bool json, ready;
+    float watch_s; // 0: once
 } config_t;
 
 static const or_option_t table[] = {
@@ -29,6 +36,8 @@ static const or_option_t table[] = {
      "one line of JSON on standard output"},
     {"ready", NULL, OR_OPTION_FLAG, offsetof(config_t, ready), NULL,
      "print nothing: the exit code tells"},
+    {"watch", "w", OR_OPTION_FLOAT, offsetof(config_t, watch_s), "SECONDS",
+     "show the page again and again, this often, until Ctrl-C"},
     {0}};
 
 static const or_option_program_t program = {
@@ -55,6 +64,7 @@ static const or_option_program_t program = {
         "  plain/s, draft/s     tokens a second to be expected without and with drafting\n\n"
         "Examples:\n"
         "  outrider status --connect tcp://127.0.0.1:5577\n"
+        "  outrider status --watch 1\n"
         "  outrider status --ready && echo serving",
 };
 
@@ -84,7 +94,8 @@ static or_status_t ask(or_link_t *link, const char *endpoint, or_message_t *mess
     int64_t end_ns = or_clock_now(clock) + PATIENCE_NS;
     int64_t ask_ns = 0;
     or_status_t status;
-    while ((status = next_stats(link, message)) == OR_ERR_AGAIN && or_clock_now(clock) < end_ns) {
+    while ((status = next_stats(link, message)) == OR_ERR_AGAIN && or_clock_now(clock) < end_ns &&
+           or_interrupt_count() == 0) {
         // Not before the coordinator has heard who asks: what is shown depends on it.
         bool known = or_link_welcomed(link);
         if (known && or_clock_now(clock) >= ask_ns) {
@@ -106,161 +117,9 @@ static or_status_t ask(or_link_t *link, const char *endpoint, or_message_t *mess
 
 // ---- telling ----
 
-static double ratio(uint64_t part, uint64_t whole)
-{
-    return whole > 0 ? (double)part / (double)whole : 0;
-}
-
-static void print_verifier(const or_stats_t *stats)
-{
-    printf("batch      %.2f sessions a forward pass, over %" PRIu64 " passes\n",
-           ratio(stats->batched, stats->passes), stats->passes);
-    printf("guesses    %" PRIu64 " of %" PRIu64 " accepted, in %" PRIu64 " rounds\n",
-           stats->accepted, stats->nodes, stats->rounds);
-    printf("cache      %" PRIu32 " pages of %" PRIu32 " positions: %" PRIu32
-           " used (those of finished texts are kept for reuse until needed), %" PRIu32
-           " free, %" PRIu32 " shared; %.1f MB a rank\n",
-           stats->pages, stats->page_positions, stats->pages - stats->pages_free, stats->pages_free,
-           stats->pages_shared, (double)stats->pages * (double)stats->page_bytes / 1e6);
-    printf("prefixes   %" PRIu64 " positions computed, %" PRIu64 " taken from others; %" PRIu64
-           " evictions\n",
-           stats->prefill_rows, stats->reused_rows, stats->evictions);
-}
-
-// A line a session: who guesses and how far ahead, what was measured, and what follows of it.
-static void print_policies(const or_stats_t *stats)
-{
-    if (stats->policy_count > 0) {
-        printf("\n%-16s %-6s %-8s %5s %5s %5s %8s %8s %8s %8s %6s %6s %5s %8s %8s\n", "session",
-               "policy", "source", "nodes", "depth", "ahead", "link ms", "draft ms", "plain ms",
-               "tree ms", "1st ok", "tokens", "hit", "plain/s", "draft/s");
-    }
-    for (uint32_t i = 0; i < stats->policy_count; i++) {
-        const or_policy_terms_t *policy = &stats->policies[i];
-        const char *source = or_guess_source_name(policy->source);
-        printf("%-16" PRIx64 " %-6s %-8s %5" PRIu32 " %5" PRIu32 " %5" PRIu32
-               " %8.1f %8.1f %8.1f %8.1f %6.2f %6.2f %5.2f %8.1f %8.1f\n",
-               policy->session, policy->automatic ? "auto" : "fixed", source != NULL ? source : "-",
-               policy->nodes, policy->depth, policy->ahead, (double)policy->round_trip_ms,
-               (double)policy->draft_ms, (double)policy->plain_ms, (double)policy->verify_ms,
-               (double)policy->acceptance, (double)policy->block_efficiency,
-               (double)policy->hit_rate, (double)policy->plain_rate, (double)policy->draft_rate);
-    }
-}
-
-static void print_page(const char *endpoint, const or_stats_t *stats)
-{
-    printf("service    %s\n", endpoint);
-    if (stats->verifiers > 0) {
-        uint32_t ranks = stats->ranks > 0 ? stats->ranks : 1;
-        uint32_t stages = stats->stages > 0 ? stats->stages : 1;
-        printf("target     %s, on %" PRIu32 " rank%s x %" PRIu32 " stage%s\n", stats->model, ranks,
-               ranks > 1 ? "s" : "", stages, stages > 1 ? "s" : "");
-    } else {
-        printf("target     %s; not ready: no verifier is connected\n", stats->model);
-    }
-    printf("sessions   %" PRIu32 " at the verifier, %" PRIu32 " waiting; %" PRIu64
-           " requests taken so far\n",
-           stats->sessions, stats->waiting, stats->started);
-    printf("drafters   %" PRIu32 "\n", stats->drafters);
-    if (stats->verifiers > 0) {
-        print_verifier(stats);
-    }
-    printf("turned     %" PRIu64 " requests told to come back, %" PRIu64 " cancelled; %" PRIu64
-           " drafters cut off; %" PRIu64 " replays\n",
-           stats->busy, stats->cancelled, stats->cut_off, stats->resyncs);
-    printf("trouble    %" PRIu32 " requests parked, %" PRIu64 " resumed; %" PRIu64
-           " drafters took over from another; %" PRIu64 " refused for a key or a token\n",
-           stats->parked, stats->resumed, stats->failovers, stats->refused);
-    print_policies(stats);
-}
-
-static json_t *policy_object(const or_policy_terms_t *policy)
-{
-    const char *source = or_guess_source_name(policy->source);
-    char session[24]; // as in logs; JSON has no numbers of 64 bits
-    snprintf(session, sizeof session, "%" PRIx64, policy->session);
-    const struct {
-        const char *name;
-        float value;
-    } figures[] = {{"round_trip_ms", policy->round_trip_ms},
-                   {"draft_ms", policy->draft_ms},
-                   {"plain_ms", policy->plain_ms},
-                   {"verify_ms", policy->verify_ms},
-                   {"row_us", policy->row_us},
-                   {"queue_ms", policy->queue_ms},
-                   {"batch", policy->batch},
-                   {"acceptance", policy->acceptance},
-                   {"block_efficiency", policy->block_efficiency},
-                   {"hit_rate", policy->hit_rate},
-                   {"plain_rate", policy->plain_rate},
-                   {"draft_rate", policy->draft_rate}};
-    json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "session", session, "owner",
-                               policy->owner,                                  //
-                               "policy", policy->automatic ? "auto" : "fixed", //
-                               "source", source != NULL ? source : "",         //
-                               "nodes", (json_int_t)policy->nodes,             //
-                               "depth", (json_int_t)policy->depth, "ahead",    //
-                               (json_int_t)policy->ahead);
-    for (size_t i = 0; object != NULL && i < sizeof figures / sizeof *figures; i++) {
-        json_object_set_new(object, figures[i].name, json_real((double)figures[i].value));
-    }
-    return object;
-}
-
-static json_t *policy_array(const or_stats_t *stats)
-{
-    json_t *array = json_array();
-    for (uint32_t i = 0; i < stats->policy_count; i++) {
-        json_array_append_new(array, policy_object(&stats->policies[i]));
-    }
-    return array;
-}
-
 static or_status_t print_json(const or_stats_t *stats)
 {
-    const struct {
-        const char *name;
-        uint64_t value;
-    } figures[] = {
-        {"verifiers", stats->verifiers},
-        {"drafters", stats->drafters},
-        {"ranks", stats->ranks},
-        {"stages", stats->stages},
-        {"sessions", stats->sessions},
-        {"waiting", stats->waiting},
-        {"started", stats->started},
-        {"queue", stats->queue},
-        {"passes", stats->passes},
-        {"batched", stats->batched},
-        {"rounds", stats->rounds},
-        {"nodes", stats->nodes},
-        {"accepted", stats->accepted},
-        {"model_us", stats->model_us},
-        {"tree_rows", stats->tree_rows},
-        {"prefill_rows", stats->prefill_rows},
-        {"reused_rows", stats->reused_rows},
-        {"evictions", stats->evictions},
-        {"pages", stats->pages},
-        {"pages_free", stats->pages_free},
-        {"pages_shared", stats->pages_shared},
-        {"page_positions", stats->page_positions},
-        {"page_bytes", stats->page_bytes},
-        {"resyncs", stats->resyncs},
-        {"busy", stats->busy},
-        {"cut_off", stats->cut_off},
-        {"cancelled", stats->cancelled},
-        {"parked", stats->parked},
-        {"resumed", stats->resumed},
-        {"failovers", stats->failovers},
-        {"refused", stats->refused},
-    };
-    json_t *line = json_pack("{s:b, s:s, s:f, s:o}", "ready", stats->verifiers > 0, "target",
-                             stats->model, "batch_mean", ratio(stats->batched, stats->passes),
-                             "policies", policy_array(stats));
-    for (size_t i = 0; line != NULL && i < sizeof figures / sizeof *figures; i++) {
-        json_object_set_new(line, figures[i].name, json_integer((json_int_t)figures[i].value));
-    }
+    json_t *line = or_stats_json(stats, "", 0); // the coordinator has left out what we may not see
     char *dump = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(line);
     if (dump == NULL) {
@@ -271,7 +130,28 @@ static or_status_t print_json(const or_stats_t *stats)
     return OR_OK;
 }
 
-static or_status_t show(const config_t *config, const or_stats_t *stats)
+// In a terminal a page takes the place of the one before it, without a flicker.
+static void print_page(const config_t *config, const or_stats_t *stats, or_status_before_t *before)
+{
+    bool replaces = config->watch_s > 0 && isatty(STDOUT_FILENO);
+    char *page = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&page, &length);
+    if (out == NULL) {
+        return; // the next page, then
+    }
+    or_status_page(out, config->connect, stats, or_clock_now(or_clock_monotonic()), before);
+    fclose(out);
+    fputs(replaces                                    ? "\033[H\033[2J"
+          : before->at_ns != 0 && config->watch_s > 0 ? "\n"
+                                                      : "",
+          stdout);
+    fputs(page, stdout);
+    fflush(stdout);
+    free(page);
+}
+
+static or_status_t show(const config_t *config, const or_stats_t *stats, or_status_before_t *before)
 {
     if (config->ready) {
         return OR_OK;
@@ -279,7 +159,51 @@ static or_status_t show(const config_t *config, const or_stats_t *stats)
     if (config->json) {
         return print_json(stats);
     }
-    print_page(config->connect, stats);
+    print_page(config, stats, before);
+    return OR_OK;
+}
+
+// ---- looking ----
+
+static or_status_t look_once(const config_t *config, or_link_t *link, or_status_before_t *before,
+                             bool *serves)
+{
+    or_message_t message = {0};
+    or_status_t status = ask(link, config->connect, &message);
+    if (status == OR_OK) {
+        *serves = message.body.stats.verifiers > 0;
+        status = show(config, &message.body.stats, before);
+        or_message_fini(&message);
+    }
+    return status;
+}
+
+// The connection lives meanwhile.
+static void rest(or_link_t *link, double seconds)
+{
+    const or_clock_t *clock = or_clock_monotonic();
+    int64_t end_ns = or_clock_now(clock) + (int64_t)(seconds * OR_NS_PER_S);
+    while (or_clock_now(clock) < end_ns && or_interrupt_count() == 0) {
+        or_message_t late = {0};
+        if (next_stats(link, &late) == OR_OK) {
+            or_message_fini(&late);
+        }
+        int64_t due = or_link_tick(link);
+        or_link_wait(link, due < end_ns ? due : end_ns);
+    }
+}
+
+// Until Ctrl-C; a coordinator that does not answer for a while may come back.
+static or_status_t watch(const config_t *config, or_link_t *link, bool *serves)
+{
+    or_status_before_t before = {0};
+    or_interrupt_watch();
+    while (or_interrupt_count() == 0) {
+        if (look_once(config, link, &before, serves) != OR_OK && or_interrupt_count() == 0) {
+            fprintf(stderr, "outrider status: %s; asking again\n", or_error_text());
+        }
+        rest(link, (double)config->watch_s);
+    }
     return OR_OK;
 }
 
@@ -293,7 +217,7 @@ static or_status_t look(const config_t *config, bool *serves)
     or_link_t *link = NULL;
     or_probe_t probe = {0};
     or_connect_keys_t keys;
-    or_message_t message = {0};
+    or_status_before_t none = {0};
     or_status_t status = or_keys_for_connecting(config->connect, &config->keys, &keys);
     if (status ==
         OR_ERR_INVALID) { // nothing is wrong with the question: a probe must not take it for an answer
@@ -308,16 +232,24 @@ static or_status_t look(const config_t *config, bool *serves)
                                 &link);
     }
     if (status == OR_OK) {
-        status = ask(link, config->connect, &message);
-    }
-    if (status == OR_OK) {
-        *serves = message.body.stats.verifiers > 0;
-        status = show(config, &message.body.stats);
-        or_message_fini(&message);
+        status = config->watch_s > 0 ? watch(config, link, serves)
+                                     : look_once(config, link, &none, serves);
     }
     or_link_destroy(&link);
     or_probe_close(&probe);
     return status;
+}
+
+static or_status_t check(const config_t *config)
+{
+    if (config->watch_s < 0 || config->watch_s > WATCH_MAX_S) {
+        return or_fail(OR_ERR_INVALID, "--watch: %g is not between 0 and %d seconds",
+                       (double)config->watch_s, WATCH_MAX_S);
+    }
+    if (config->watch_s > 0 && config->ready) {
+        return or_fail(OR_ERR_INVALID, "--ready answers once: it does not go with --watch");
+    }
+    return OR_OK;
 }
 
 int or_command_status(int argc, char **argv)
@@ -329,7 +261,10 @@ int or_command_status(int argc, char **argv)
     if (status != OR_OK || next == OR_OPTIONS_EXIT) {
         return status == OR_OK ? OR_EXIT_OK : or_command_fail("status", OR_EXIT_USAGE);
     }
-    status = look(&config, &serves);
+    status = check(&config);
+    if (status == OR_OK) {
+        status = look(&config, &serves);
+    }
     int code = status == OR_OK            ? (serves ? OR_EXIT_OK : OR_EXIT_FAILURE)
                : status == OR_ERR_INVALID ? OR_EXIT_USAGE
                                           : OR_EXIT_UNREACHABLE;

@@ -21,12 +21,13 @@
 #define END_PATIENCE_NS (3 * OR_NS_PER_S) // for the children to end in order
 
 typedef struct {
-    char *model, *draft_model, *acceptance_file, *log_level, *journal;
+    char *model, *draft_model, *acceptance_file, *log_level, *log_format, *journal;
     char *encrypt, *keys;
     or_option_list_t listen, multi_models;
     uint32_t threads, draft_threads, context;
     uint32_t sessions_max, owner_sessions_max, queue_max;
     or_target_options_t target;
+    or_http_options_t http;
     bool plain;
 } config_t;
 
@@ -64,8 +65,11 @@ static const or_option_t table[] = {
     {"journal", NULL, OR_OPTION_STRING, offsetof(config_t, journal), "FILE",
      "keep texts in progress there: the next `outrider up` with it goes on with them"},
     OR_TARGET_OPTIONS(config_t, target),
+    OR_HTTP_OPTIONS(config_t, http),
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
      "error, warn, info, debug or trace"},
+    {"log-format", NULL, OR_OPTION_STRING, offsetof(config_t, log_format), "FORMAT",
+     "text, or json: one object a line, with session and request"},
     {0}};
 
 static const or_option_program_t program = {
@@ -76,7 +80,8 @@ static const or_option_program_t program = {
     .examples = "Examples:\n"
                 "  outrider up\n"
                 "  outrider up --listen tcp://127.0.0.1:6000 -m target.gguf -md draft.gguf\n"
-                "  outrider up --listen tcp://0.0.0.0:5577",
+                "  outrider up --listen tcp://0.0.0.0:5577\n"
+                "  outrider up --http 127.0.0.1:9000",
 };
 
 static or_status_t check(const config_t *config)
@@ -158,6 +163,12 @@ static or_status_t print_status(const config_t *config, const places_t *places,
            or_cluster_endpoint(cluster), basename(config->model),
            config->draft_model != NULL ? basename(config->draft_model) : "none (plain decoding)",
            or_cluster_endpoint(cluster));
+    if (or_cluster_http(cluster)[0] != '\0') {
+        const char *scheme = config->http.cert_file != NULL ? "https" : "http";
+        printf("  web       %s://%s/        dashboard and playground; /metrics, /health\n"
+               "  API       %s://%s/v1      for OpenAI's clients\n\n",
+               scheme, or_cluster_http(cluster), scheme, or_cluster_http(cluster));
+    }
     print_edges(config, places);
     return fflush(stdout) == 0
                ? OR_OK
@@ -189,7 +200,9 @@ static or_status_t serve(const config_t *config)
                                        .queue_max = config->queue_max,
                                        .journal = config->journal,
                                        .target = &config->target,
+                                       .http = &config->http,
                                        .log_level = config->log_level,
+                                       .log_format = config->log_format,
                                        .show_logs = true,
                                        .restart = true};
     or_cluster_t *cluster = NULL;
@@ -213,7 +226,8 @@ int or_command_up(int argc, char **argv)
                        .sessions_max = OR_CLUSTER_SESSIONS,
                        .queue_max = OR_CLUSTER_QUEUE,
                        .target = or_target_options_default(),
-                       .log_level = (char *)"info"};
+                       .log_level = (char *)"info",
+                       .log_format = (char *)"text"};
     or_options_next_t next;
     or_log_level_t level;
     or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
@@ -222,6 +236,9 @@ int or_command_up(int argc, char **argv)
     }
     int code = OR_EXIT_USAGE;
     status = or_log_parse_level(config.log_level, &level);
+    if (status == OR_OK) {
+        status = or_log_set_format(config.log_format);
+    }
     if (status == OR_OK) {
         or_log_init("up", level);
         status = check(&config);

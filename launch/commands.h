@@ -14,6 +14,7 @@ enum {
 };
 
 int or_command_generate(int argc, char **argv);
+int or_command_chat(int argc, char **argv);
 int or_command_bench(int argc, char **argv);
 int or_command_bench_load(int argc, char **argv); // outrider bench load
 int or_command_up(int argc, char **argv);

@@ -165,10 +165,14 @@ or_generate_config_t or_generate_config_default(void)
                                   .log_level = (char *)"info"};
 }
 
-// Seeds stay below 2^63, so that every JSON reader can take them back.
-static or_status_t parse_seed(const char *text, uint64_t *seed)
+bool or_generate_seed_is_drawn(const char *text)
 {
-    if (strcmp(text, "random") == 0 || strcmp(text, "-1") == 0) {
+    return strcmp(text, "random") == 0 || strcmp(text, "-1") == 0;
+}
+
+or_status_t or_generate_seed_parse(const char *text, uint64_t *seed)
+{
+    if (or_generate_seed_is_drawn(text)) {
         *seed = or_rng_system_seed() >> 32; // short enough to be typed again
         return OR_OK;
     }
@@ -424,7 +428,7 @@ or_status_t or_generate_request_make(const or_generate_config_t *config,
     };
     or_status_t status = check_numbers(config);
     if (status == OR_OK) {
-        status = parse_seed(config->seed, &made.seed);
+        status = or_generate_seed_parse(config->seed, &made.seed);
     }
     if (status == OR_OK) {
         status = make_methods(config, &made);

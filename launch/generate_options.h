@@ -47,4 +47,7 @@ or_generate_config_t or_generate_config_default(void);
 // OR_ERR_IO if the prompt's file cannot be read.
 or_status_t or_generate_request_make(const or_generate_config_t *config,
                                      or_generate_request_t *request);
+bool or_generate_seed_is_drawn(const char *text);
+// A number, or "random" for one that is drawn here. Below 2^63, so that every JSON reader can take it back. OR_ERR_INVALID.
+or_status_t or_generate_seed_parse(const char *text, uint64_t *seed);
 void or_generate_request_free(or_generate_request_t *request);

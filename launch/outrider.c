@@ -17,6 +17,7 @@ typedef struct {
 static const command_t commands[] = {
     {"generate", or_command_generate,
      "write text after a prompt, on a cluster of its own or on one that runs"},
+    {"chat", or_command_chat, "a conversation in the terminal, on either"},
     {"bench", or_command_bench,
      "compare drafting methods and acceptance rules with plain decoding"},
     {"up", or_command_up, "run a local cluster in the foreground"},

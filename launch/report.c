@@ -173,20 +173,18 @@ static json_t *token_array(const or_report_t *report)
     return array;
 }
 
-// The text as JSON can carry it: a model may write bytes that are no UTF-8, and each such sequence
-// becomes U+FFFD.
-static json_t *text_string(const or_report_t *report)
+// A model may write bytes that are no UTF-8.
+json_t *or_report_json_text(const char *text, size_t length)
 {
-    char *clean = malloc(OR_UTF8_REPLACEMENT_BYTES * report->text_bytes + 1);
+    char *clean = malloc(OR_UTF8_REPLACEMENT_BYTES * length + 1);
     size_t bytes = 0, used = 0;
     if (clean == NULL) {
         return NULL;
     }
-    for (size_t i = 0; i < report->text_bytes; i += used) {
-        bool whole =
-            or_utf8_next(report->text + i, report->text_bytes - i, &used) == OR_UTF8_CHARACTER;
+    for (size_t i = 0; i < length; i += used) {
+        bool whole = or_utf8_next(text + i, length - i, &used) == OR_UTF8_CHARACTER;
         size_t put = whole ? used : OR_UTF8_REPLACEMENT_BYTES;
-        memcpy(clean + bytes, whole ? report->text + i : OR_UTF8_REPLACEMENT, put);
+        memcpy(clean + bytes, whole ? text + i : OR_UTF8_REPLACEMENT, put);
         bytes += put;
     }
     json_t *string = json_stringn(clean, bytes);
@@ -224,15 +222,16 @@ or_status_t or_report_print_json(const or_report_t *report, const or_generate_re
     const or_generate_stats_t *stats = &report->stats;
     json_t *line = json_pack(
         "{s:o, s:o, s:I, s:I, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:s, s:s, s:s, s:s*}", //
-        "text", text_string(report), "tokens", token_array(report),                          //
-        "prompt_tokens", (json_int_t)stats->prompt_tokens,                                   //
-        "completion_tokens", (json_int_t)stats->completion_tokens,                           //
-        "finish_reason", or_finish_name(report->finish),                                     //
-        "target_calls", (json_int_t)stats->target_calls,                                     //
-        "drafted", (json_int_t)stats->drafted,                                               //
-        "accepted", (json_int_t)stats->accepted,                                             //
-        "block_efficiency", block_efficiency(report),                                        //
-        "tokens_per_second", tokens_per_second(report),                                      //
+        "text", or_report_json_text(report->text, report->text_bytes), "tokens",
+        token_array(report),                                       //
+        "prompt_tokens", (json_int_t)stats->prompt_tokens,         //
+        "completion_tokens", (json_int_t)stats->completion_tokens, //
+        "finish_reason", or_finish_name(report->finish),           //
+        "target_calls", (json_int_t)stats->target_calls,           //
+        "drafted", (json_int_t)stats->drafted,                     //
+        "accepted", (json_int_t)stats->accepted,                   //
+        "block_efficiency", block_efficiency(report),              //
+        "tokens_per_second", tokens_per_second(report),            //
         "wire_bytes_per_token", ratio((double)stats->wire_bytes, counted_tokens(stats)), "seed",
         (json_int_t)report->seed, //
         "draft_method", request->plain ? "none" : or_draft_method_name(request->draft_method),

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=launch/packages.sh
 . launch/packages.sh
 
-install_missing "${build_packages[@]}" clang-format clang-tidy clang libclang-rt-dev
+install_missing "${build_packages[@]}" clang-format clang-tidy clang libclang-rt-dev prometheus python3-jinja2 chromium chromium-driver python3-selenium
 
 jobs=$(nproc)
 failed=()
@@ -58,7 +58,14 @@ fuzzed() {
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 
+# OpenAI's own client, for tests/http: not from Debian, and nobody needs it to build or to run.
+openai_client() {
+  [ -x build/venv/bin/python ] || python3 -m venv build/venv || return 1
+  build/venv/bin/python -c 'import openai' 2>/dev/null || build/venv/bin/pip install --quiet --disable-pip-version-check openai
+}
+
 step "formatting" formatted
+step "OpenAI's Python client" openai_client
 step "release tests" suite release -LE '^(gpu|long)$'
 step "clang-tidy" linted
 step "address and undefined-behaviour sanitizers" suite asan -LE '^(gpu|long|process|layout|exactness|network)$'

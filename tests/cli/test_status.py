@@ -49,13 +49,16 @@ class Status(unittest.TestCase):
     def test_figures_of_a_cluster(self):
         with Cluster() as cluster:
             outrider("generate", "--connect", cluster.endpoint, "-p", "Once", "-n", 40, "--owner", "alice")
-            figures = wait_until(lambda: (now := status(cluster.endpoint))["rounds"] > 0 and now, "the verifier's figures")
-            self.assertTrue(figures["ready"])
-            self.assertEqual(figures["target"], TARGET.name)
+            line = wait_until(lambda: (now := status(cluster.endpoint))["figures"]["rounds"] > 0 and now, "the verifier's figures")
+            figures = line["figures"]
+            self.assertTrue(line["ready"])
+            self.assertEqual(line["model"], TARGET.name)
             self.assertEqual((figures["started"], figures["drafters"], figures["verifiers"]), (1, 1, 1))
             self.assertEqual((figures["busy"], figures["cut_off"], figures["cancelled"], figures["waiting"]), (0, 0, 0, 0))
             self.assertGreater(figures["passes"], 0)
-            self.assertGreaterEqual(figures["batch_mean"], 0.5)
+            self.assertGreaterEqual(figures["batched"], figures["passes"])
+            self.assertEqual([peer["role"] for peer in line["peers"]].count("verifier"), 1)
+            self.assertIn("verifier joined", [event["kind"] for event in line["events"]])
             out, _ = outrider("status", "--connect", cluster.endpoint)
             for word in ("target", "sessions", "batch", "cache", "drafters   1"):
                 self.assertIn(word, out.decode())
@@ -63,17 +66,17 @@ class Status(unittest.TestCase):
 
     def test_budgets_of_live_sessions(self):
         """On this machine, who names nobody sees all."""
-        terms = ["session", "owner", "policy", "source", "nodes", "depth", "ahead", "round_trip_ms", "draft_ms", "plain_ms", "verify_ms", "row_us",
-                 "queue_ms", "batch", "acceptance", "block_efficiency", "hit_rate", "plain_rate", "draft_rate"]
+        terms = {"id", "label", "owner", "automatic", "source", "nodes", "depth", "ahead", "round_trip_ms", "draft_ms", "plain_ms", "verify_ms", "row_us",
+                 "queue_ms", "batch", "acceptance", "block_efficiency", "hit_rate", "plain_rate", "draft_rate", "prompt_tokens", "tokens", "age_s"}
         with Cluster() as cluster, \
                 Background("generate", "--connect", cluster.endpoint, "-p", "Once", "-n", 4000, "-c", 0, "--ignore-eos", "--owner", "alice",
                            "--draft-policy", "auto", "--plain") as taker:
             wait_until(lambda: status_code(cluster.endpoint) == 0, "a verifier")
-            policies = wait_until(lambda: status(cluster.endpoint)["policies"], "a session")
-            self.assertEqual(list(policies[0]), terms)
+            policies = wait_until(lambda: status(cluster.endpoint)["sessions"], "a session")
+            self.assertEqual(set(policies[0]), terms)
             self.assertEqual(policies[0]["owner"], "alice")
             out, _ = outrider("status", "--connect", cluster.endpoint, "--json", "--owner", "bob")
-            self.assertEqual(json.loads(out)["policies"], [])  # who has a name sees what is his
+            self.assertEqual(json.loads(out)["sessions"], [])  # who has a name sees what is his
             out, _ = outrider("status", "--connect", cluster.endpoint)
             self.assertIn("plain/s", out.decode())
             taker.process.kill()
@@ -85,7 +88,7 @@ class Busy(unittest.TestCase):
                 Background("-m", TARGET, "--connect", hub.endpoint, program="outrider-verifier") as verifier:
             verifier.hears("welcomed")
             with Background("generate", "--connect", hub.endpoint, *LONG_TEXT) as taker:
-                wait_until(lambda: status(hub.endpoint)["started"] == 1, "a request")
+                wait_until(lambda: status(hub.endpoint)["figures"]["started"] == 1, "a request")
                 short = ["generate", "--connect", hub.endpoint, "--plain", "-p", "Once", "-n", 4]
                 _, error = outrider(*short, "--busy-wait", 0, code=75)
                 self.assertIn("busy: 0 requests wait; retry after", error)
@@ -93,15 +96,15 @@ class Busy(unittest.TestCase):
                 self.assertEqual(error.count("asking again"), 1)
                 self.assertTrue(out.startswith(b"Once"))
                 self.assertEqual(taker.end()[0], 0)
-            self.assertGreaterEqual(status(hub.endpoint)["busy"], 2)
+            self.assertGreaterEqual(status(hub.endpoint)["figures"]["busy"], 2)
 
     def test_who_goes_frees_the_place(self):
         with Coordinator("--sessions-max", 1, "--queue-max", 0) as hub, \
                 Background("-m", TARGET, "--connect", hub.endpoint, program="outrider-verifier") as verifier:
             verifier.hears("welcomed")
             with Background("generate", "--connect", hub.endpoint, *LONG_TEXT):
-                wait_until(lambda: status(hub.endpoint)["started"] == 1, "a request")
-            wait_until(lambda: status(hub.endpoint)["parked"] == 1, "that the killed client is missed")
+                wait_until(lambda: status(hub.endpoint)["figures"]["started"] == 1, "a request")
+            wait_until(lambda: status(hub.endpoint)["figures"]["parked"] == 1, "that the killed client is missed")
             outrider("generate", "--connect", hub.endpoint, "--plain", "-p", "Once", "-n", 4, "--busy-wait", 0)
 
 
@@ -116,7 +119,7 @@ class Waiting(unittest.TestCase):
             verifier.hears("welcomed")
             words = ["generate", "--connect", hub.endpoint, *LONG_TEXT]
             with Background(*words) as taker:
-                wait_until(lambda: status(hub.endpoint)["started"] == 1, "a request")
+                wait_until(lambda: status(hub.endpoint)["figures"]["started"] == 1, "a request")
                 with Background(*words) as second:
                     self.assertTrue(second.hears("this request is the next"))
                     with Background(*words) as third:

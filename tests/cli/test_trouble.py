@@ -249,7 +249,7 @@ class Outage(unittest.TestCase):
         return process
 
     def figures(self):
-        return json.loads(outrider("status", "--connect", self.endpoint, "--json")[0])
+        return json.loads(outrider("status", "--connect", self.endpoint, "--json")[0])["figures"]
 
     def test_who_interrupts_it_gets_what_there_is(self):
         self.assertIn("is lost", self.writer.hears("the connection to the coordinator"))

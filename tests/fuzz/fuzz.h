@@ -7,6 +7,7 @@
 //     vocab      a vocabulary that was sent              is refused or is one
 //     options    command line, environment, file         strings are owned, or refused in words
 //     grant      a line of `authorized`                  means the same when it is written again
+//     api        an HTTP body, an event's id, figures    a request within its bounds, or refused in words
 //     tree       root, room, vocabulary, nodes           exactly the legal trees pass
 //     draws      a rule, laws, nodes and how they came   what passes can be judged exactly
 //

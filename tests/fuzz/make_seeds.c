@@ -46,6 +46,17 @@ static const struct {
     const char *target, *name, *bytes;
     size_t count;
 } written[] = {
+    SEED("api", "completion",
+         "{\"model\": \"tales\", \"prompt\": [\"ab\", \"ba\"], \"max_tokens\": 16, \"n\": 2, "
+         "\"seed\": 7, \"stop\": [\"a\"], \"logit_bias\": {\"5\": -100}, \"logprobs\": 2, "
+         "\"stream\": true, \"stream_options\": {\"include_usage\": true}, \"top_k\": -1}"),
+    SEED("api", "chat",
+         "{\"messages\": [{\"role\": \"system\", \"content\": \"a\"}, {\"role\": \"user\", "
+         "\"content\": [{\"type\": \"text\", \"text\": \"b\"}]}], \"logprobs\": true, "
+         "\"top_logprobs\": 2, \"draft\": {\"method\": \"rsd-c\", \"accept\": \"recursive\", "
+         "\"shape\": \"4x2x1\", \"details\": true}, \"tool_choice\": \"none\"}"),
+    SEED("api", "tokens", "{\"prompt\": [1, 6, 7], \"echo\": true, \"draft\": false}"),
+    SEED("api", "place", "A25Xiwab1oVWF1DFkjmNFggAAAAVAAAAAAAAAFazHoC6GRG0PsUCawAAAAA"),
     SEED("options", "words",
          "-p\nOnce\n-n\n-1\n--temp=0.5\n--top-k\n40\n--plain\n--no-json\n-r\nThe end\n--stop=.\n"
          "--logit-bias\n15043+1.5\n--logit-bias=7-inf\n-s\n42\n--\n-x"),

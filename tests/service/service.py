@@ -48,7 +48,7 @@ def resident_mib(pid):
 
 def status(endpoint):
     """What `outrider status` knows."""
-    return json.loads(outrider("status", "--connect", endpoint, "--json")[0])
+    return json.loads(outrider("status", "--connect", endpoint, "--json")[0])["figures"]
 
 
 def load_words(endpoint, sessions, seconds, *words):

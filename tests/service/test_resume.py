@@ -37,7 +37,8 @@ def free_port():
 def status(endpoint):
     """What `outrider status` knows, also of a coordinator that waits for its verifier."""
     with Background("status", "--json", "--connect", endpoint) as command:
-        return json.loads(command.end()[1] or "{}") or dict.fromkeys(("sessions", "verifiers", "drafters", "parked", "resumed", "cancelled"))
+        line = json.loads(command.end()[1] or "{}")
+        return line.get("figures") or dict.fromkeys(("sessions", "verifiers", "drafters", "parked", "resumed", "cancelled"))
 
 
 class Service:

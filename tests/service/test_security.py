@@ -177,7 +177,7 @@ class Service(unittest.TestCase):
         return process, process.stdout.read(1)
 
     def status(self):
-        return json.loads(self.ada.call("outrider", "status", "--json", *self.connection())[0])
+        return json.loads(self.ada.call("outrider", "status", "--json", *self.connection())[0])["figures"]
 
     def attack(self, do):
         """The lines an attack leaves in the coordinator's log, and what it adds to the refusals. The service goes on."""

@@ -34,7 +34,7 @@ class Limits(unittest.TestCase):
         with Cluster("--log-level", "error") as cluster:
             self.assertEqual(self.given(cluster, "--sessions-max"), ["64"] * 3)
             self.assertEqual(self.given(cluster, "--owner-sessions-max"), ["0", None, None])
-            self.assertEqual(self.given(cluster, "--queue-max"), ["256", None, None])
+            self.assertEqual(self.given(cluster, "--queue-max"), ["1024", None, None])
 
     def test_they_hold(self):
         """One place and nobody may wait: a second request is turned away."""

@@ -1,6 +1,6 @@
 // Goal: a client that was told to come back leaves nothing behind that was admitted after all, and says
 // when it has the end of its text, so that the coordinator may forget it. One whose coordinator fell silent
-// calls it for as long as it was told to, and shows the session's token when it is back.
+// calls it for as long as it was told to, and shows the session's token when it is back. Who has enough is heard, or goes.
 // Method: the real client on a network in memory, the test as its coordinator.
 #include <stdio.h>
 #include <string.h>
@@ -327,6 +327,46 @@ static void who_has_enough_need_not_wait_for_it(void **state)
     start_hub(w);
 }
 
+// The text is kept, but has no place now.
+static void say_busy(world_t *w)
+{
+    const or_message_t busy = {.type = OR_MSG_GENERATE_DELTA,
+                               .body.generate_delta = {.request = w->requests[0],
+                                                       .finish = OR_FINISH_ERROR,
+                                                       .error = "busy",
+                                                       .error_code = OR_WIRE_BUSY,
+                                                       .retry_ms = 500}};
+    assert_int_equal(or_link_send(w->hub, w->peer, &busy), OR_OK);
+}
+
+// Who kept the text for a client that was away did not listen to it yet.
+static void what_goes_on_all_the_same_is_told_again(void **state)
+{
+    world_t *w = *state;
+    begin_text(w);
+    say_busy(w);
+    run(w, 5);
+    or_client_cancel(w->client);
+    run(w, 600);
+    assert_int_equal(w->resumes, 1);
+    uint32_t before = w->cancel_count;
+    answer(w, w->requests[0], 41, OR_FINISH_NONE);
+    assert_int_equal(w->cancel_count, before + 1);
+    assert_int_equal(w->cancelled[before], 41);
+    answer(w, w->requests[0], 41, OR_FINISH_CANCELLED);
+    assert_int_equal(w->ends, 1);
+}
+
+static void who_has_enough_does_not_wait_for_a_place(void **state)
+{
+    world_t *w = *state;
+    begin_text(w);
+    or_client_cancel(w->client);
+    say_busy(w);
+    wait_alone(w, 10);
+    assert_int_equal(w->status, OR_ERR_CANCELLED);
+}
+
 // The next coordinator did not hear of it.
 static void what_was_cancelled_is_cancelled_there_too(void **state)
 {
@@ -402,6 +442,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_that_is_mended_goes_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(why_it_waits_is_given_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_has_enough_need_not_wait_for_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_goes_on_all_the_same_is_told_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_has_enough_does_not_wait_for_a_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_was_cancelled_is_cancelled_there_too, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_was_taken_in_is_not_asked_for_anew, set_up, tear_down),

@@ -8,6 +8,15 @@
 
 #include "common/base/log.h"
 
+#ifdef __SANITIZE_THREAD__
+// libzmq is not instrumented: what it hands from thread to thread would count as a race.
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+    return "called_from_lib:libzmq.so\n";
+}
+#endif
+
 static const char *path_of(const char *folder, const char *name)
 {
     static char buffers[8][1024];
