@@ -218,6 +218,11 @@ static bool is_useful(const or_coordinator_t *c, const or_csession_t *session, o
         or_usefulness_judged(&seat->usefulness, accepted, session->round > 2 ? seat->waited_ns : 0,
                              verify_ns);
     }
+    if (session->measured) {
+        seat->nodes = seat->asked_nodes;
+        say_why(OR_USE_GOOD, why, capacity);
+        return !is_silent(c, seat);
+    }
     seat->nodes = or_usefulness_nodes(&seat->usefulness, seat->asked_nodes, can_cut(session));
     or_use_t use = or_usefulness_of(&seat->usefulness, verify_ns);
     say_why(use, why, capacity);

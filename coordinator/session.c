@@ -86,6 +86,7 @@ static void take_numbers(const or_generate_request_t *request, or_csession_t *se
 {
     session->request = request->request;
     session->plain = request->plain;
+    session->measured = request->measured;
     session->max_tokens = request->max_tokens;
     session->seed = request->has_seed ? request->seed : or_rng_system_seed();
     session->key_seed = request->choice > 0

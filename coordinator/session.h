@@ -92,6 +92,7 @@ typedef struct {
     or_terms_t terms;           // as the verifier gets them
     uint64_t owner_hash;        // or_name_hash
     bool plain;
+    bool measured;       // its drafters stay whatever they are worth
     uint32_t max_tokens; // 0: no bound
     uint64_t seed;
     uint64_t

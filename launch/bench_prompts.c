@@ -121,26 +121,54 @@ static or_status_t add_line(const char *bytes, size_t length,
     return or_fail_context(status, "%s, line %u", choice->path, line);
 }
 
-static or_status_t read_file(const or_bench_prompts_choice_t *choice, or_bench_prompts_t *prompts)
+static or_status_t add_lines(const char *bytes, size_t length,
+                             const or_bench_prompts_choice_t *choice, or_bench_prompts_t *prompts)
 {
-    char *bytes;
-    size_t length;
     uint32_t line = 0;
-    or_status_t status = or_input_read(choice->path, &bytes, &length);
-    if (status != OR_OK) {
-        return status;
-    }
+    or_status_t status = OR_OK;
     for (size_t at = 0; at < length && status == OR_OK;) {
         const char *newline = memchr(bytes + at, '\n', length - at);
         size_t end = newline != NULL ? (size_t)(newline - bytes) : length;
         status = add_line(bytes + at, end - at, choice, ++line, prompts);
         at = end + 1;
     }
-    free(bytes);
-    if (status == OR_OK && prompts->count == 0) {
-        return or_fail(OR_ERR_INVALID, "%s holds no prompts%s", choice->path,
-                       choice->only != NULL && line > 0 ? " of these --categories" : "");
+    return status;
+}
+
+// Nothing was chosen: name what there is to choose.
+static or_status_t fail_empty(const char *bytes, size_t length,
+                              const or_bench_prompts_choice_t *choice)
+{
+    const or_bench_prompts_choice_t any = {.path = choice->path};
+    or_bench_prompts_t all = {0};
+    char names[512] = "";
+    size_t used = 0;
+    if (choice->only == NULL || add_lines(bytes, length, &any, &all) != OR_OK || all.count == 0) {
+        or_bench_prompts_fini(&all);
+        return or_fail(OR_ERR_INVALID, "%s holds no prompts", choice->path);
     }
+    for (uint32_t i = 0; i < all.category_count && used < sizeof names; i++) {
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
+                                 all.categories[i]);
+    }
+    or_bench_prompts_fini(&all);
+    return or_fail(OR_ERR_INVALID, "%s holds no prompts of these --categories; it has %s",
+                   choice->path, names);
+}
+
+static or_status_t read_file(const or_bench_prompts_choice_t *choice, or_bench_prompts_t *prompts)
+{
+    char *bytes;
+    size_t length;
+    or_status_t status = or_input_read(choice->path, &bytes, &length);
+    if (status != OR_OK) {
+        return status;
+    }
+    status = add_lines(bytes, length, choice, prompts);
+    if (status == OR_OK && prompts->count == 0) {
+        status = fail_empty(bytes, length, choice);
+    }
+    free(bytes);
     return status;
 }
 

@@ -47,6 +47,7 @@ static or_generate_request_t make_request(const bench_t *bench, const or_bench_c
         .seed = config->seed + repeat,
         .has_seed = true,
         .plain = c->method == OR_DRAFT_NONE,
+        .measured = true,
         .draft_method = c->method,
         .accept_rule = c->rule,
         .draft_nodes = c->nodes,

@@ -446,6 +446,8 @@ typedef struct {
     const char *label; // the client's name for it, for logs and figures; NULL: as ""
     uint32_t logprobs; // as in or_open_session_t, for its deltas
     bool details;      // deltas have origins, token_ends and the tree
+    bool
+        measured; // a bench's: its drafters build what was asked for, however little of it is taken
     uint32_t choice; // one of several texts for the same prompt and seed: each has noise of its own
     const or_chat_message_t
         *messages; // a conversation instead of a prompt, by the model's own template

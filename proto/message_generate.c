@@ -81,6 +81,7 @@ or_status_t or_message_put_generate_request(const or_generate_request_t *from,
     to->label = (char *)from->label;
     to->logprobs = from->logprobs;
     to->details = from->details;
+    to->measured = from->measured;
     to->choice = from->choice;
     or_status_t status = or_message_put_sampling(&from->sampling, scratch);
     if (status == OR_OK) {
@@ -166,6 +167,7 @@ or_status_t or_message_get_generate_request(const Outrider__GenerateRequest *fro
     to->label = from->label;
     to->logprobs = from->logprobs;
     to->details = from->details != 0;
+    to->measured = from->measured != 0;
     to->choice = from->choice;
     or_status_t status = or_message_check_count("prompt tokens", from->n_prompt_tokens);
     if (status == OR_OK) {

@@ -314,6 +314,7 @@ static const field_t generate_request_fields[] = {
     FSTRING(or_generate_request_t, label),
     F32(or_generate_request_t, logprobs),
     FBOOL(or_generate_request_t, details),
+    FBOOL(or_generate_request_t, measured),
     F32(or_generate_request_t, choice),
     FSTRUCTS(or_generate_request_t, messages, message_count, chat_fields, or_chat_message_t),
     FEND};

@@ -160,6 +160,12 @@ class OnACluster(unittest.TestCase):
                           "--methods", "plain")
         self.assertEqual({name: part["runs"] for name, part in line["cases"][0]["categories"].items()}, {"coding": 1, "rag": 1})
 
+    def test_guesses_that_are_never_taken_are_measured_too(self):
+        """A service would do without such a drafter before long; who measures it wants all it builds."""
+        line = self.bench("--methods", "ngram+coupled", "--nodes", 14, "--temp", 1, "--draft-temp", 1, "-n", 64, "--prompt-limit", 1, "--repeats", 1)
+        self.assertIsNone(line["cases"][1]["reason"])
+        self.assertGreater(line["cases"][1]["target_calls"], 40)
+
     def test_a_prompt_that_is_too_long_is_left_out(self):
         path = self.prompts([{"prompt": "word " * 2000}, {"prompt": "Once upon a time"}])
         out, error = outrider("bench", "--json", "--connect", self.cluster.endpoint, "--prompts", path, *SMALL, "--methods", "coupled")
@@ -321,7 +327,7 @@ class BadInput(unittest.TestCase):
                 path.write_text(text)
                 self.assertIn(reason, self.refuse("--prompts", path), text)
             path.write_text(good)
-            self.assertIn("--categories", self.refuse("--prompts", path, "--categories", "math"))
+            self.assertIn("of these --categories; it has unnamed", self.refuse("--prompts", path, "--categories", "math"))
             self.assertIn("cannot open", self.refuse("--prompts", Path(folder) / "none.jsonl", code=1))
 
 

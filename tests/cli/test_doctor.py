@@ -19,7 +19,7 @@ from pathlib import Path
 from cli import BIN, DRAFT, OTHER_VOCABULARY, TARGET, Background, Cluster, ZmtpDealer, call, generate, outrider, wait_until
 
 ANY_PORT = "tcp://127.0.0.1:*"  # so that no test depends on what else runs on this machine
-LIMIT = 4.5  # seconds: one wait of 3 s, and what else is looked at
+LIMIT = 7  # seconds: one wait of 3 s, and what else is looked at
 
 
 def examine(*words, code=0, command="outrider", **variables):
