@@ -269,11 +269,10 @@ static int set_up_expecting(void **state)
 static void send_nonsense(world_t *w)
 {
     static const uint8_t nonsense[] = "nonsense";
-    const or_message_t message = {.type = OR_MSG_VOCABULARY,
-                                  .body.vocabulary = {.hash = 1,
-                                                      .unpacked_bytes = 100,
-                                                      .packed = nonsense,
-                                                      .packed_bytes = sizeof nonsense}};
+    const or_message_t message = {
+        .type = OR_MSG_VOCABULARY,
+        .body.vocabulary = {
+            .hash = 1, .unpacked_bytes = 100, .packed = nonsense, .packed_bytes = sizeof nonsense}};
     for (int i = 0; i < 10 && w->refusal[0] == '\0'; i++) {
         assert_int_equal(or_link_send(w->drafter.link, OR_PEER_HUB, &message), OR_OK);
         run(w, 5);

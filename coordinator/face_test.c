@@ -1,16 +1,16 @@
 // Goal: our own HTTP face asks for many owners and is believed when it says for whom, and nobody else is; it may ask for
 // thousands of texts at once, lets go of one without losing it, and is refused what makes no sense.
 // Method: the real coordinator and a client that the network calls inside, beside one that it does not.
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "common/decode/noise.h"
 #include "coordinator/coordinator_test_support.h"
 
 #define CROWD 1200u
 #define UNLUCKY 4000u
-#define LITTLE_STACK (512u << 10)
+#define LITTLE_STACK (128u << 10) // for each of them 32 bytes
 
 static or_session_id_t latest; // of a text that a delta was about
 static uint8_t token[OR_SESSION_TOKEN_BYTES];
@@ -132,12 +132,28 @@ static uint32_t count_waiting(world_t *w)
     return w->stats.waiting;
 }
 
+static void *run_in_thread(void *world)
+{
+    run(world, 50);
+    return NULL;
+}
+
+static void run_with_little_stack(world_t *w)
+{
+    pthread_t thread;
+    pthread_attr_t little;
+    assert_int_equal(pthread_attr_init(&little), 0);
+    assert_int_equal(pthread_attr_setstacksize(&little, LITTLE_STACK), 0);
+    assert_int_equal(pthread_create(&thread, &little, run_in_thread, w), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(pthread_attr_destroy(&little), 0);
+}
+
 // A verifier comes at last, and takes no prompt of more than two tokens. One after the other hears of it, and no end
 // stands on the end of another: there is little room for that.
 static void a_crowd_that_cannot_begin_ends(void **state)
 {
     world_t *w = *state;
-    struct rlimit usual, little;
     join_face(w, true);
     for (uint64_t id = 1; id <= UNLUCKY; id++) {
         ask(w, request_of(id, NULL));
@@ -146,17 +162,12 @@ static void a_crowd_that_cannot_begin_ends(void **state)
         }
     }
     assert_int_equal(count_waiting(w), UNLUCKY);
-    assert_int_equal(getrlimit(RLIMIT_STACK, &usual), 0);
-    little = usual;
-    little.rlim_cur = LITTLE_STACK;
-    assert_int_equal(setrlimit(RLIMIT_STACK, &little), 0);
     join(w, &w->verifier,
          (or_hello_t){.role = OR_ROLE_VERIFIER,
                       .vocab_hash = or_vocab_hash(w->vocab),
                       .context_max = 3,
                       .model_hash = TARGET});
-    run(w, 50);
-    assert_int_equal(setrlimit(RLIMIT_STACK, &usual), 0);
+    run_with_little_stack(w);
     assert_int_equal(count_waiting(w), 0);
 }
 

@@ -146,8 +146,8 @@ bool or_grants_may_write(or_coordinator_t *c, or_csession_t *session)
 {
     const or_key_grant_t *grant = or_drafting_grant(c, session);
     session->paced_ns = 0;
-    return grant == NULL || or_limits_may_write(c->limits, grant, or_clock_now(c->clock),
-                                                &session->paced_ns);
+    return grant == NULL ||
+           or_limits_may_write(c->limits, grant, or_clock_now(c->clock), &session->paced_ns);
 }
 
 // ---- changes ----

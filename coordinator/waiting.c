@@ -255,16 +255,31 @@ bool or_waiting_has_next(or_coordinator_t *c)
     return next_waiting(c) != NULL;
 }
 
+// What keeps one from beginning may keep a crowd: all of them are looked at once, not for each of them.
+static void end_unfit(or_coordinator_t *c, or_csession_t *first)
+{
+    or_round_finish(c, first);
+    for (uint32_t i = 0; i < c->places; i++) {
+        or_csession_t *session = c->sessions[i];
+        if (session != NULL && session->phase == OR_PHASE_WAITING &&
+            or_waiting_all_there(c, session) && check_beginning(c, session) != OR_OK) {
+            or_round_finish(c, session);
+        }
+    }
+}
+
 void or_waiting_begin_all(or_coordinator_t *c)
 {
     if (c->beginning) { // one of them has ended at once: its place is given below
         return;
     }
     c->beginning = true;
-    or_csession_t *next = next_waiting(c);
-    while (next != NULL) {
-        or_waiting_begin(c, next); // it has what it needs: it begins or fails, but waits no more
-        next = next_waiting(c);
+    for (or_csession_t *next = next_waiting(c); next != NULL; next = next_waiting(c)) {
+        if (check_beginning(c, next) == OR_OK) {
+            or_round_first(c, next);
+        } else {
+            end_unfit(c, next);
+        }
     }
     c->beginning = false;
 }
