@@ -69,8 +69,9 @@ or_status_t or_ahead_take(or_coordinator_t *c, or_csession_t *session, or_seat_t
     if (fate == OR_GUESSES_KNOWN && ++seat->repeats > REPEATS_FREE) {
         seat->sent += tree->count;
     }
-    or_log(OR_LOG_TRACE, "%s round %llu: %u guesses on %u tokens, %u are news", session->name,
-           (unsigned long long)session->round, tree->count, tree->base_length, news);
+    or_log_of(OR_LOG_TRACE, or_csession_subject(session),
+              "round %llu: %u guesses on %u tokens, %u are news",
+              (unsigned long long)session->round, tree->count, tree->base_length, news);
     if (fate == OR_GUESSES_ALIEN) {
         on_alien(c, session, seat, tree);
         return OR_OK;

@@ -95,7 +95,7 @@ void or_drafting_rest(or_coordinator_t *c, or_csession_t *session, or_seat_t *se
     or_drafting_note(c, seat, OR_RECORD_REST);
     keep_away(c, session, drafter, REST_MS);
     snprintf(session->note, sizeof session->note, "%s: decoded plainly for a while", why);
-    or_log(OR_LOG_INFO, "%s: drafter dismissed for a while: %s", session->name, why);
+    or_log_of(OR_LOG_INFO, or_csession_subject(session), "drafter dismissed for a while: %s", why);
     or_drafting_leave(c, session, seat);
     or_round_send_cancel(c, session, drafter, why);
 }
@@ -251,7 +251,7 @@ static void explain_absence(or_csession_t *session, const candidates_t *found)
     } else {
         snprintf(session->note, sizeof session->note, "decoded plainly: %.480s", found->stranger);
     }
-    or_log(OR_LOG_WARN, "%s: %s", session->name, session->note);
+    or_log_of(OR_LOG_WARN, or_csession_subject(session), "%s", session->note);
 }
 
 // What the key of its client allows a round.
@@ -309,7 +309,7 @@ static void share_out(const or_coordinator_t *c, const or_csession_t *session, o
 
 static void rule_out(or_csession_t *session, or_peer_t drafter, const char *why)
 {
-    or_log(OR_LOG_WARN, "%s: drafter dismissed: %s", session->name, why);
+    or_log_of(OR_LOG_WARN, or_csession_subject(session), "drafter dismissed: %s", why);
     snprintf(session->note, sizeof session->note, "a drafter was dismissed: %.480s", why);
     session->unfit[session->unfit_count++ % OR_UNFIT_MAX] = drafter;
 }
@@ -348,8 +348,8 @@ static or_status_t meet(or_csession_t *session, or_seat_t *seat, const or_member
     if (status == OR_OK) {
         seat->vocab_method = method;
         name_maps(session);
-        or_log(OR_LOG_INFO, "%s: vocabulary map %s: %s", session->name,
-               or_vocab_method_name(method), session->vocab_why);
+        or_log_of(OR_LOG_INFO, or_csession_subject(session), "vocabulary map %s: %s",
+                  or_vocab_method_name(method), session->vocab_why);
     }
     return status;
 }
@@ -391,7 +391,8 @@ static or_status_t take_seat(or_coordinator_t *c, or_csession_t *session, or_sea
 static void relieve(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
 {
     or_peer_t late = seat->peer;
-    or_log(OR_LOG_INFO, "%s: another drafter takes over from one that is late", session->name);
+    or_log_of(OR_LOG_INFO, or_csession_subject(session),
+              "another drafter takes over from one that is late");
     keep_away(c, session, late, LATE_REST_MS);
     or_drafting_leave(c, session, seat);
     or_round_send_cancel(c, session, late, "another drafter takes over");

@@ -80,8 +80,8 @@ static void follow(or_coordinator_t *c, or_csession_t *session, const or_seat_t 
     int64_t started = or_clock_now(c->clock);
     *changed = 0;
     if (or_translator_follow(seat->translator, &session->log, changed) != OR_OK) {
-        or_log(OR_LOG_WARN, "%s: the drafter's text is not up to date: %s", session->name,
-               or_error_text());
+        or_log_of(OR_LOG_WARN, or_csession_subject(session),
+                  "the drafter's text is not up to date: %s", or_error_text());
     }
     session->stats.translate_us += (uint64_t)(or_clock_now(c->clock) - started) / 1000;
 }

@@ -130,8 +130,8 @@ static void adopt(or_coordinator_t *c, or_csession_t *session, const or_journal_
         report(c, or_journal_commit(c->config.journal, number, NULL, 0, session->round,
                                     session->arith_id));
     }
-    or_log(OR_LOG_INFO, "%s is back from the journal: %u tokens", session->name,
-           or_csession_written(session));
+    or_log_of(OR_LOG_INFO, or_csession_subject(session), "back from the journal: %u tokens",
+              or_csession_written(session));
 }
 
 or_status_t or_coordinator_journal_restore(or_coordinator_t *c, const or_member_t *client,

@@ -13,6 +13,7 @@
 #include "coordinator/entrance.h"
 #include "coordinator/http/front_options.h"
 
+#define EXIT_WRONG_OPTIONS 2
 #define RESUME_WINDOW_MAX_S (7u * 24 * 60 * 60)
 
 typedef struct {
@@ -229,8 +230,8 @@ static void close_all(process_t *process)
     or_gguf_close(&process->gguf);
 }
 
-// Everything from the file to the loop.
-static or_status_t serve(const config_t *config)
+// Everything from the file to the loop. *wrong_options: HTTP cannot be as it was asked for, and no new start mends that.
+static or_status_t serve(const config_t *config, bool *wrong_options)
 {
     process_t process = {0};
     or_status_t status = open_model(config, &process);
@@ -239,6 +240,7 @@ static or_status_t serve(const config_t *config)
     }
     if (status == OR_OK) {
         status = open_http(config, &process);
+        *wrong_options = status == OR_ERR_INVALID;
     }
     if (status == OR_OK) {
         status = announce(config->ready_fd, process.entrance.endpoint, process.http.front);
@@ -322,19 +324,20 @@ static int run(int argc, char **argv)
     if (status != OR_OK) {
         or_log(OR_LOG_ERROR, "%s", or_error_text());
         or_options_free(&program, &config, NULL);
-        return 2;
+        return EXIT_WRONG_OPTIONS;
     }
     if (config.keys != NULL) {
         setenv("OUTRIDER_KEYS", config.keys, 1);
     }
     raise_descriptors();
     or_interrupt_watch();
-    status = serve(&config);
+    bool wrong_options = false;
+    status = serve(&config, &wrong_options);
     if (status != OR_OK) {
         or_log(OR_LOG_ERROR, "%s", or_error_text());
     }
     or_options_free(&program, &config, NULL);
-    return status == OR_OK ? 0 : 1;
+    return status == OR_OK ? 0 : wrong_options ? EXIT_WRONG_OPTIONS : 1;
 }
 
 int main(int argc, char **argv)

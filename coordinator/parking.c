@@ -66,7 +66,8 @@ void or_parking_park(or_coordinator_t *c, or_csession_t *session)
     session->phase = OR_PHASE_PARKED;
     session->client = (or_peer_t){0};
     session->deadline_ns = or_coordinator_after_ms(c, c->config.resume_ms);
-    or_log(OR_LOG_DEBUG, "%s parked with %u tokens", session->name, or_csession_written(session));
+    or_log_of(OR_LOG_DEBUG, or_csession_subject(session), "parked with %u tokens",
+              or_csession_written(session));
     keep_bounds(c, session);
 }
 

@@ -396,10 +396,10 @@ void or_round_finish(or_coordinator_t *c, or_csession_t *session)
         or_round_send_cancel(c, session, c->verifier->peer, reason);
     }
     leave_drafters(c, session, reason);
-    or_log(session->begun ? OR_LOG_INFO : OR_LOG_DEBUG,
-           "%s %s: %u tokens in %llu target calls, %u evictions", session->name, reason,
-           or_csession_written(session), (unsigned long long)session->stats.target_calls,
-           session->evictions);
+    or_log_of(session->begun ? OR_LOG_INFO : OR_LOG_DEBUG, or_csession_subject(session),
+              "%s: %u tokens in %llu target calls, %u evictions", reason,
+              or_csession_written(session), (unsigned long long)session->stats.target_calls,
+              session->evictions);
     or_coordinator_journal_end(c, session);
     or_coordinator_tell_client(c, session);
     or_waiting_begin_all(c);

@@ -78,8 +78,6 @@ static void take_label(or_csession_t *session, const char *label)
         session->label[count] = printable ? label[count] : '?';
     }
     session->label[count] = '\0';
-    snprintf(session->name, sizeof session->name, "session %llx%s%s",
-             (unsigned long long)session->id.value, count > 0 ? " request " : "", session->label);
 }
 
 static void take_numbers(const or_generate_request_t *request, or_csession_t *session)
@@ -351,4 +349,9 @@ void or_csession_fail(or_csession_t *session, or_wire_error_t code, const char *
     if (or_csession_end_text(session) != OR_OK) {
         session->text.released = session->text.length;
     }
+}
+
+or_log_subject_t or_csession_subject(const or_csession_t *session)
+{
+    return (or_log_subject_t){.session = session->id.value, .request = session->label};
 }

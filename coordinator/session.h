@@ -9,6 +9,7 @@
 // peers. One thread.
 #pragma once
 
+#include "common/base/log.h"
 #include "common/decode/merge.h"
 #include "common/decode/noise.h"
 #include "common/decode/prompt_lookup.h"
@@ -88,7 +89,6 @@ typedef struct {
     uint32_t journaled;                    // tokens of the completion that are there
     uint64_t request;
     char label[OR_LABEL_BYTES]; // the client's name for it; "": none
-    char name[104];             // in logs: "session 1f", "session 1f request LABEL"
     or_terms_t terms;           // as the verifier gets them
     uint64_t owner_hash;        // or_name_hash
     bool plain;
@@ -235,3 +235,6 @@ or_status_t or_csession_end_text(or_csession_t *session);
 // End the session's text with an error for the client.
 void or_csession_fail(or_csession_t *session, or_wire_error_t code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+// What a line of the log is about; borrows the label.
+or_log_subject_t or_csession_subject(const or_csession_t *session);

@@ -84,8 +84,8 @@ void or_round_on_verifier_error(or_coordinator_t *c, or_csession_t *session,
         (error->round != 0 && error->round != session->round)) {
         return; // about something that is over
     }
-    or_log(OR_LOG_DEBUG, "%s round %llu: verifier says: %s", session->name,
-           (unsigned long long)session->round, error->text);
+    or_log_of(OR_LOG_DEBUG, or_csession_subject(session), "round %llu: verifier says: %s",
+              (unsigned long long)session->round, error->text);
     switch (error->code) {
     case OR_WIRE_UNKNOWN_SESSION:
         if (session->reopen_ns == OR_TIME_NEVER && or_round_may_replay(c, &session->replayed_ns)) {
@@ -114,7 +114,7 @@ void or_round_on_verifier_error(or_coordinator_t *c, or_csession_t *session,
             break;
         }
         if (session->phase == OR_PHASE_VERDICT && session->tree_count > 0) { // do without this tree
-            or_log(OR_LOG_WARN, "%s: tree refused: %s", session->name, error->text);
+            or_log_of(OR_LOG_WARN, or_csession_subject(session), "tree refused: %s", error->text);
             or_round_ask_plain(c, session);
             break;
         }
@@ -167,8 +167,8 @@ void or_round_on_drafter_error(or_coordinator_t *c, or_csession_t *session, or_s
                                const or_error_t *error)
 {
     seat->late = false;
-    or_log(OR_LOG_DEBUG, "%s round %llu: drafter says: %s", session->name,
-           (unsigned long long)session->round, error->text);
+    or_log_of(OR_LOG_DEBUG, or_csession_subject(session), "round %llu: drafter says: %s",
+              (unsigned long long)session->round, error->text);
     switch (error->code) {
     case OR_WIRE_UNKNOWN_SESSION:
     case OR_WIRE_NEED_PREFIX:
@@ -208,7 +208,7 @@ void or_round_on_drafter_error(or_coordinator_t *c, or_csession_t *session, or_s
 
 void or_round_on_drafter_lost(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
 {
-    or_log(OR_LOG_WARN, "%s: drafter lost; going on without it", session->name);
+    or_log_of(OR_LOG_WARN, or_csession_subject(session), "drafter lost; going on without it");
     bool needed = session->phase == OR_PHASE_VERDICT && session->psi_asked && seat->drafted;
     or_drafting_leave(c, session, seat);
     if (needed) {

@@ -162,8 +162,8 @@ static void on_open(or_drafter_t *drafter, or_session_id_t id, const or_open_ses
         return;
     }
     if (status != OR_OK) {
-        or_log(OR_LOG_WARN, "session %llx refused: %s", (unsigned long long)id.value,
-               or_error_text());
+        or_log_of(OR_LOG_WARN, (or_log_subject_t){.session = id.value}, "refused: %s",
+                  or_error_text());
         or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_REFUSED, 0, or_error_text());
         return;
     }
@@ -178,7 +178,7 @@ static void on_open(or_drafter_t *drafter, or_session_id_t id, const or_open_ses
     or_dsession_close(place); // whoever was there is replayed by its coordinator if it comes back
     *place = fresh;
     place->used_ns = or_clock_now(drafter->shared.clock);
-    or_log(OR_LOG_DEBUG, "session %llx opened", (unsigned long long)id.value);
+    or_log_of(OR_LOG_DEBUG, (or_log_subject_t){.session = id.value}, "opened");
 }
 
 static void on_prefix(or_drafter_t *drafter, or_dsession_t *session, const or_prefix_t *prefix)

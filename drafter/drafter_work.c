@@ -205,8 +205,8 @@ bool or_drafter_work(or_drafter_t *drafter)
     if (status == OR_ERR_INVALID && drafter->work == OR_WORK_ANSWER) { // it made no sense
         or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_INVALID, 0, or_error_text());
     } else if (status != OR_OK) {
-        or_log(OR_LOG_ERROR, "session %llx: %s", (unsigned long long)session->id.value,
-               or_error_text());
+        or_log_of(OR_LOG_ERROR, (or_log_subject_t){.session = session->id.value}, "%s",
+                  or_error_text());
         or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_FAILED, 0, or_error_text());
         or_dsession_close(session);
     } else {

@@ -205,6 +205,18 @@ class Options(unittest.TestCase):
         _, error = call("outrider-coordinator", "-m", TARGET, "--sessions-max", 0, code=2)
         self.assertIn("at least 1", error)
 
+    def test_http_that_cannot_be_as_asked_for(self):
+        """2: no new start mends it, so who looks after the service leaves it ended."""
+        listen = ["-m", TARGET, "--listen", "tcp://127.0.0.1:*", "--journal", "none"]
+        _, error = call("outrider-coordinator", *listen, "--http", "0.0.0.0:0", code=2)
+        self.assertIn("--api-key-file", error)
+        with tempfile.NamedTemporaryFile() as keys:
+            Path(keys.name).write_text("sk-outrider-12345678\n")
+            Path(keys.name).chmod(0o644)
+            _, error = call("outrider-coordinator", *listen, "--http", "127.0.0.1:0", "--api-key-file", keys.name, code=2)
+            self.assertIn("chmod", error)
+            self.assertNotIn("12345678", error)
+
     def test_a_drafter_of_another_owner_does_not_draft(self):
         with Coordinator("--expect-drafter") as hub, \
                 Background("-m", TARGET, "--connect", hub.endpoint, program="outrider-verifier"), \
