@@ -117,6 +117,29 @@ static void a_crowd_may_come_through_it_at_once(void **state)
     assert_int_equal(whole, CROWD);
 }
 
+static int narrow_setup(void **state)
+{
+    or_coordinator_config_t config = or_coordinator_config_default();
+    config.sessions_max = 2;
+    config.waiting_max = 4;
+    return world_setup_with(state, config);
+}
+
+// It acknowledges an end when its reader has it: until then ends may take all places, of which the oldest then makes
+// room, one after the other.
+static void ends_that_are_still_read_turn_nobody_away(void **state)
+{
+    world_t *w = *state;
+    join_target(w);
+    join_face(w, true);
+    for (uint64_t id = 1; id <= 40; id++) {
+        ask(w, request_of(id, NULL));
+        run(w, 5);
+    }
+    assert_int_equal(busy, 0);
+    assert_int_equal(whole, 40);
+}
+
 static int unlucky_setup(void **state)
 {
     or_coordinator_config_t config = or_coordinator_config_default();
@@ -399,6 +422,8 @@ int main(void)
         USUAL(an_owner_with_too_long_a_name_is_refused),
         CROWDED(a_crowd_may_come_through_it_at_once),
         CROWDED(a_crowd_of_one_client_is_told_to_come_back),
+        cmocka_unit_test_setup_teardown(ends_that_are_still_read_turn_nobody_away, narrow_setup,
+                                        world_teardown),
         cmocka_unit_test_setup_teardown(a_crowd_that_cannot_begin_ends, unlucky_setup,
                                         world_teardown),
         cmocka_unit_test_setup_teardown(owners_behind_it_have_their_turns, world_setup_narrow,
