@@ -6,7 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=launch/packages.sh
 . launch/packages.sh
 
-install_missing "${build_packages[@]}" clang-format clang-tidy clang libclang-rt-dev prometheus python3-jinja2 chromium chromium-driver python3-selenium
+install_missing "${build_packages[@]}" clang-format clang-tidy clang libclang-rt-dev prometheus python3-jinja2 python3-venv chromium chromium-driver \
+  python3-selenium openssl
 
 jobs=$(nproc)
 failed=()
