@@ -145,7 +145,6 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     const or_cluster_config_t *config = &cluster->config;
     or_process_t *child = &cluster->children[COORDINATOR];
     args_t args = {0};
-    const char *http = config->http != NULL ? or_http_options_address(config->http) : "off";
     if (pipe2(ready, O_CLOEXEC) != 0) {
         return or_fail(OR_ERR_IO, "cannot create a pipe: %s", strerror(errno));
     }
@@ -164,7 +163,7 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     add_number(&args, "--owner-sessions-max", config->owner_sessions_max);
     add_number(&args, "--queue-max", config->queue_max);
     add(&args, "--journal", config->journal != NULL ? config->journal : "none");
-    or_http_options_words(config->http, http, &args.words[args.count]);
+    or_http_options_words(config->http, &args.words[args.count]);
     while (args.words[args.count] != NULL) {
         args.count++;
     }

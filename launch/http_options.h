@@ -4,7 +4,7 @@
 #include "common/base/options.h"
 
 typedef struct {
-    char *address; // HOST:PORT, or "off"; NULL: OR_HTTP_USUAL if that is free
+    char *address; // HOST:PORT, "off", or "auto": OR_HTTP_USUAL if that is free; NULL: auto
     char *cert_file, *key_file, *api_key_file, *cors_origin, *chat_template;
 } or_http_options_t;
 
@@ -29,9 +29,6 @@ typedef struct {
      "how conversations become prompts; not given: as the model's file says"}
 // clang-format on
 
-// The usual address if nobody else has it, else "off" with a warning; what was asked for stays. Returned for good.
-const char *or_http_options_address(const or_http_options_t *options);
 // Words for outrider-coordinator, NULL at the end; borrowed from the options. `options` may be NULL: no HTTP.
 #define OR_HTTP_WORDS_MAX 13
-void or_http_options_words(const or_http_options_t *options, const char *address,
-                           const char *words[OR_HTTP_WORDS_MAX]);
+void or_http_options_words(const or_http_options_t *options, const char *words[OR_HTTP_WORDS_MAX]);

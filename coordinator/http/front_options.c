@@ -17,6 +17,12 @@ or_front_options_t or_front_options_default(void)
                                 .body_bytes_max = or_http_server_config_default().body_bytes_max};
 }
 
+// The usual address, if nobody has it.
+static bool is_auto(const or_front_options_t *options)
+{
+    return strcmp(options->address, "auto") == 0;
+}
+
 static bool is_off(const or_front_options_t *options)
 {
     return strcmp(options->address, "off") == 0;
@@ -79,13 +85,23 @@ or_status_t or_front_service_start(const or_front_options_t *options,
     if (status == OR_OK) {
         or_front_config_t full = *config;
         full.server = or_http_server_config_default();
-        full.server.address = options->address;
+        if (!is_auto(options)) {
+            full.server.address = options->address;
+        }
         full.server.cert_file = options->cert_file;
         full.server.key_file = options->key_file;
         full.server.cors_origin = options->cors_origin;
         full.server.keys = service->keys;
         full.server.body_bytes_max = (size_t)options->body_bytes_max;
         status = or_front_start(&full, &service->front);
+    }
+    if (status == OR_ERR_IO && is_auto(options) && options->cert_file == NULL &&
+        options->api_key_file == NULL) { // somebody has it, and nobody asked for it by name
+        or_log(OR_LOG_WARN,
+               "%s: no HTTP here; --http HOST:PORT names another address, port 0 for any free one",
+               or_error_text());
+        or_api_keys_destroy(&service->keys);
+        return OR_OK;
     }
     if (status == OR_OK) {
         or_log(OR_LOG_INFO, "http on %s://%s%s", options->cert_file != NULL ? "https" : "http",

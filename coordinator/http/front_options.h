@@ -15,7 +15,7 @@ typedef struct {
 #define OR_FRONT_OPTIONS(type, field)                                                              \
     {"http", NULL, OR_OPTION_STRING, offsetof(type, field.address), "HOST:PORT",                   \
      "where the OpenAI-compatible API, the metrics and the dashboard are; port 0 takes any free "  \
-     "one; off: nowhere"},                                                                         \
+     "one; off: nowhere; auto: 127.0.0.1:8080 if that is free"},                                   \
     {"api-key-file", NULL, OR_OPTION_STRING, offsetof(type, field.api_key_file), "FILE",           \
      "who may use it: a line `KEY [OWNER]` each; off loopback there must be one, or the variable " \
      "OUTRIDER_API_KEY with a single key"},                                                        \

@@ -11,8 +11,8 @@
 #include "coordinator/http/server_internal.h"
 
 #define PEM_BYTES_MAX (1u << 20)
-#define TAKEN_ALL_THE_SAME                                                                         \
-    65536u // the body of a refused request, so that its connection can be kept
+// The body of a refused request, so that its connection can be kept.
+#define TAKEN_ALL_THE_SAME 65536u
 #define EVENTS_AT_A_TIME 64
 #define CIPHERS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
@@ -52,10 +52,12 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **conn
 // lot, or is of unknown length, or if the client has asked first.
 static bool is_said_at_once(const or_http_call_t *call)
 {
+    // Many a client reads no answer before it has sent everything.
+    size_t most = call->status == 413 ? OR_HTTP_DISCARDED_MAX : TAKEN_ALL_THE_SAME;
     const char *length = or_http_call_header(call, "Content-Length");
     return or_http_call_header(call, "Expect") != NULL ||
            or_http_call_header(call, "Transfer-Encoding") != NULL ||
-           (length != NULL && strtoull(length, NULL, 10) > TAKEN_ALL_THE_SAME);
+           (length != NULL && strtoull(length, NULL, 10) > most);
 }
 
 static enum MHD_Result begin(struct MHD_Connection *mhd, const char *method, const char *path,

@@ -96,7 +96,7 @@ bool or_http_call_take(or_http_call_t *call, const void *bytes, size_t count)
     }
     if (call->status != 0) { // refused: read on, a little, so that the client reads the answer
         call->body_discarded += count;
-        return call->body_discarded <= body_max;
+        return call->body_discarded <= OR_HTTP_DISCARDED_MAX;
     }
     if (!or_http_buffer_add(&call->body, bytes, count)) {
         return false;

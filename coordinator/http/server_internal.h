@@ -16,6 +16,8 @@
 #include "coordinator/http/server.h"
 #include "coordinator/refusals.h"
 
+#define OR_HTTP_DISCARDED_MAX ((size_t)64 << 20) // of the body of a request that is too large
+
 #define OR_HTTP_ID_BYTES 65  // of a request's name, NUL included
 #define OR_HTTP_KEPT_SHARE 8 // one in so many connections is kept for another request
 
