@@ -66,6 +66,12 @@ void or_api_reply_problem(or_http_call_t *call, const or_api_problem_t *problem)
                         problem->code, "%s", problem->message);
 }
 
+void or_api_reply_nothing(or_http_call_t *call)
+{
+    or_http_reply_error(call, 404, NULL, NULL,
+                        "There is nothing at this path. The API is at /v1, the dashboard at /.");
+}
+
 // ---- routes ----
 
 typedef void (*handler_t)(or_api_t *api, or_http_call_t *call);
@@ -155,7 +161,7 @@ void or_api_handle(void *context, or_http_call_t *call)
     } else if (is_read(call)) {
         or_api_get_file(api, call);
     } else {
-        or_http_reply_error(call, 404, NULL, NULL, "There is nothing at this path.");
+        or_api_reply_nothing(call);
     }
 }
 

@@ -1,5 +1,6 @@
 // What an answer says besides its text: logprobs, where tokens came from, figures.
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/text/utf8.h"
@@ -143,18 +144,72 @@ bool or_api_logprobs_join(json_t *whole, json_t *more)
 
 // ---- where tokens came from ----
 
+// A token that the text has not reached.
+struct or_api_origin {
+    uint32_t id;
+    bool drafted;
+    uint64_t end; // in the text's bytes
+};
+
+// The tokens of a delta, behind those that wait. False: no memory.
+static bool add_origins(or_api_choice_t *choice, const or_generate_delta_t *delta)
+{
+    uint32_t count =
+        delta->origin_count == delta->token_end_count ? delta->origin_count : 0; // of one each
+    if (choice->origin_count + count > choice->origin_capacity) {
+        size_t capacity = 2 * (choice->origin_count + count);
+        struct or_api_origin *larger = realloc(choice->origins, capacity * sizeof *larger);
+        if (larger == NULL) {
+            return false;
+        }
+        choice->origins = larger;
+        choice->origin_capacity = capacity;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        choice->origins[choice->origin_count++] =
+            (struct or_api_origin){delta->tokens[i], delta->origins[i] != 0, delta->token_ends[i]};
+    }
+    return true;
+}
+
+// A token as the text has it: up to the text's end.
+static json_t *origin_object(or_api_choice_t *choice, const struct or_api_origin *origin,
+                             uint64_t text_end)
+{
+    char text[OR_DETOK_ROOM(256)];
+    size_t length = 0;
+    if (or_vocab_widths(choice->detok.vocab)[origin->id] <= 256) {
+        length = or_detok_push(&choice->detok, (int32_t)origin->id, text);
+    }
+    uint64_t room = text_end > choice->told_bytes ? text_end - choice->told_bytes : 0;
+    length = length < room ? length : (size_t)room;
+    choice->told_bytes += length;
+    return json_pack("{s:i, s:o, s:b}", "id", (int)origin->id, "text", or_api_string(text, length),
+                     "drafted", origin->drafted);
+}
+
+// Those that the text has reached; at its end, none that begin behind it.
 static json_t *origin_array(or_api_choice_t *choice, const or_generate_delta_t *delta)
 {
     json_t *array = json_array();
-    for (uint32_t i = 0; i < delta->origin_count; i++) {
-        char text[OR_DETOK_ROOM(256)];
-        int32_t id = (int32_t)delta->tokens[i];
-        size_t length = 0;
-        if (or_vocab_widths(choice->detok.vocab)[id] <= 256) {
-            length = or_detok_push(&choice->detok, id, text);
+    uint64_t text_end = delta->text_offset + delta->text_bytes;
+    bool ends = delta->finish != OR_FINISH_NONE;
+    size_t told = 0;
+    if (!add_origins(choice, delta)) {
+        json_decref(array);
+        return NULL;
+    }
+    for (; told < choice->origin_count; told++) {
+        const struct or_api_origin *origin = &choice->origins[told];
+        if (ends ? choice->told_bytes >= text_end : origin->end > text_end) {
+            break;
         }
-        json_array_append_new(array, json_pack("{s:i, s:s%, s:b}", "id", (int)id, "text", text,
-                                               length, "drafted", delta->origins[i] != 0));
+        json_array_append_new(array, origin_object(choice, origin, text_end));
+    }
+    choice->origin_count -= told;
+    if (choice->origin_count > 0) {
+        memmove(choice->origins, choice->origins + told,
+                choice->origin_count * sizeof *choice->origins);
     }
     return array;
 }
@@ -204,6 +259,22 @@ json_t *or_api_usage(const or_api_head_t *head, const or_api_choice_t *choices, 
                      "cached_tokens", cached);
 }
 
+// What the text took to write. A text's first verdict reads the prompt, too, and cannot be split: its part in the writing counts as an
+// average one's of those behind it. 0 where there is none.
+static double writing_ms(const or_generate_stats_t *stats)
+{
+    double whole_us = (double)stats->elapsed_us, first_us = (double)stats->first_token_us;
+    if (stats->resumed_tokens > 0) {
+        return whole_us / 1e3; // its prompt was read before these figures began
+    }
+    if (stats->target_calls < 2) {
+        return 0;
+    }
+    double round_us = (double)stats->round_us / (double)(stats->target_calls - 1);
+    double later_us = whole_us > first_us ? whole_us - first_us : 0;
+    return (later_us + (round_us < first_us ? round_us : first_us)) / 1e3;
+}
+
 static double per(double amount, double whole)
 {
     return whole > 0 ? amount / whole : 0;
@@ -211,24 +282,25 @@ static double per(double amount, double whole)
 
 json_t *or_api_timings(const or_generate_stats_t *stats)
 {
-    double queue_us = (double)stats->queue_us, first_us = (double)stats->first_token_us;
-    double prompt_ms = first_us > queue_us ? (first_us - queue_us) / 1e3 : 0;
-    double whole_us = (double)stats->elapsed_us;
-    double written_ms = whole_us > first_us ? (whole_us - first_us) / 1e3 : 0;
+    double written_ms = writing_ms(stats), whole_ms = (double)stats->elapsed_us / 1e3;
+    double prompt_ms = whole_ms > written_ms ? whole_ms - written_ms : 0;
+    uint32_t known = stats->resumed_tokens, all = stats->completion_tokens;
+    double written = all > known ? all - known : 0; // in that time
     uint32_t read = stats->prompt_tokens > stats->prompt_reused
                         ? stats->prompt_tokens - stats->prompt_reused
                         : 0;
-    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:I, s:I, s:I, s:f}",     //
-                     "cache_n", (json_int_t)stats->prompt_reused,                             //
-                     "prompt_n", (json_int_t)read,                                            //
-                     "prompt_ms", prompt_ms,                                                  //
-                     "prompt_per_token_ms", per(prompt_ms, read),                             //
-                     "prompt_per_second", per(1e3 * read, prompt_ms),                         //
-                     "predicted_n", (json_int_t)stats->completion_tokens,                     //
-                     "predicted_ms", written_ms,                                              //
-                     "predicted_per_token_ms", per(written_ms, stats->completion_tokens),     //
-                     "predicted_per_second", per(1e3 * stats->completion_tokens, written_ms), //
-                     "draft_n", (json_int_t)stats->drafted,                                   //
-                     "draft_n_accepted", (json_int_t)stats->accepted,                         //
-                     "target_calls", (json_int_t)stats->target_calls, "queue_ms", queue_us / 1e3);
+    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:I, s:I, s:I, s:f}", //
+                     "cache_n", (json_int_t)stats->prompt_reused,                         //
+                     "prompt_n", (json_int_t)read,                                        //
+                     "prompt_ms", prompt_ms,                                              //
+                     "prompt_per_token_ms", per(prompt_ms, read),                         //
+                     "prompt_per_second", per(1e3 * read, prompt_ms),                     //
+                     "predicted_n", (json_int_t)stats->completion_tokens,                 //
+                     "predicted_ms", written_ms,                                          //
+                     "predicted_per_token_ms", per(written_ms, written),                  //
+                     "predicted_per_second", per(1e3 * written, written_ms),              //
+                     "draft_n", (json_int_t)stats->drafted,                               //
+                     "draft_n_accepted", (json_int_t)stats->accepted,                     //
+                     "target_calls", (json_int_t)stats->target_calls, "queue_ms",
+                     (double)stats->queue_us / 1e3);
 }

@@ -1,4 +1,5 @@
 // The "draft" of a request: how guesses are made and judged, by the names of the command's options.
+#include <stdio.h>
 #include <string.h>
 
 #include "common/decode/shape.h"
@@ -9,6 +10,44 @@
 #define DEPTH_USUAL 16u
 #define AHEAD_AUTO 4u // what policy auto goes ahead at most where nothing is said
 #define AHEAD_MAX 8
+
+// ---- sentences ----
+
+// The option that `text` begins with, as a body says it; *length is that of the option. NULL: there is none.
+static const char *field_of(const char *text, size_t *length)
+{
+    static const struct {
+        const char *option, *field;
+    } names[] = {{"--accept", "draft.accept"},      {"--draft-method", "draft.method"},
+                 {"--draft-nodes", "draft.nodes"},  {"--draft-depth", "draft.depth"},
+                 {"--draft-shape", "draft.shape"},  {"--temp", "temperature"},
+                 {"--vocab-map", "draft.vocab_map"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        *length = strlen(names[i].option);
+        if (strncmp(text, names[i].option, *length) == 0) {
+            return names[i].field;
+        }
+    }
+    return NULL;
+}
+
+// Refuse with the last error, which speaks of the command's options: here they are fields.
+static bool refuse_with_error(or_api_problem_t *problem, const char *param)
+{
+    char message[sizeof problem->message] = "";
+    const char *at = or_error_text();
+    for (size_t put = 0; *at != '\0' && put + 1 < sizeof message; put = strlen(message)) {
+        size_t length;
+        const char *field = field_of(at, &length);
+        if (field == NULL) {
+            message[put] = *at++;
+        } else {
+            snprintf(message + put, sizeof message - put, "%s", field);
+            at += length;
+        }
+    }
+    return or_api_refuse(problem, 400, NULL, param, "'%s': %s", param, message);
+}
 
 // ---- its fields ----
 
@@ -54,7 +93,7 @@ static bool read_vocab_map(void *into, const char *param, const json_t *value,
         return false;
     }
     if (or_vocab_method_parse(name, &method) != OR_OK) {
-        return or_api_refuse(problem, 400, NULL, param, "'%s': %s", param, or_error_text());
+        return refuse_with_error(problem, param);
     }
     reading->made.generate.vocab_method = method;
     return true;
@@ -171,7 +210,7 @@ static bool settle_shape(or_api_reading_t *reading, or_api_problem_t *problem)
                                 generate->draft_depth);
     }
     if (status != OR_OK) {
-        return or_api_refuse(problem, 400, NULL, "draft.shape", "%s", or_error_text());
+        return refuse_with_error(problem, "draft.shape");
     }
     uint32_t *widths = or_api_keep(&reading->made, shape.count, sizeof *widths, problem);
     if (widths != NULL) {
@@ -210,7 +249,7 @@ bool or_api_settle_draft(or_api_reading_t *reading, or_api_problem_t *problem)
     generate->draft_depth = generate->draft_depth > 0 ? generate->draft_depth : DEPTH_USUAL;
     generate->details = reading->made.details;
     if (settle_rule(reading, generate) != OR_OK) {
-        return or_api_refuse(problem, 400, NULL, "draft", "'draft': %s", or_error_text());
+        return refuse_with_error(problem, "draft");
     }
     if (or_accept_rule_is_lossy(generate->accept_rule)) {
         return or_api_refuse(problem, 400, NULL, "draft.accept",

@@ -160,18 +160,6 @@ static or_generate_request_t text_request(const or_api_work_t *work, uint32_t in
     return generate;
 }
 
-// How logs and figures call it: by the request's id and, if it was said, for whom it is.
-static char *make_label(const or_http_call_t *call, const char *user)
-{
-    const char *id = or_http_call_id(call);
-    size_t room = strlen(id) + strlen(user) + 2;
-    char *label = malloc(room);
-    if (label != NULL) {
-        snprintf(label, room, "%s%s%s", id, user[0] != '\0' ? " " : "", user);
-    }
-    return label;
-}
-
 // Takes the request, also on failure. NULL: no memory.
 static or_api_work_t *make_work(const or_api_t *api, or_http_call_t *call,
                                 or_api_request_t *request)
@@ -182,16 +170,17 @@ static or_api_work_t *make_work(const or_api_t *api, or_http_call_t *call,
         return NULL;
     }
     uint32_t count = request->n * request->prompt_count;
-    *work = (or_api_work_t){.held = {.over = on_over, .call = call},
-                            .request = *request,
-                            .owner = strdup(or_http_call_owner(call)),
-                            .label = make_label(call, request->user),
-                            .count = count,
-                            .live = count,
-                            .generates = calloc(count, sizeof *work->generates),
-                            .choices = calloc(count, sizeof *work->choices),
-                            .slots = calloc(count, sizeof *work->slots),
-                            .begin_ns = or_clock_now(api->config.clock)};
+    *work = (or_api_work_t){
+        .held = {.over = on_over, .call = call},
+        .request = *request,
+        .owner = strdup(or_http_call_owner(call)),
+        .label = strdup(or_http_call_id(call)), // X-Request-Id: logs are joined by it
+        .count = count,
+        .live = count,
+        .generates = calloc(count, sizeof *work->generates),
+        .choices = calloc(count, sizeof *work->choices),
+        .slots = calloc(count, sizeof *work->slots),
+        .begin_ns = or_clock_now(api->config.clock)};
     if (work->owner == NULL || work->label == NULL || work->generates == NULL ||
         work->choices == NULL || work->slots == NULL) {
         destroy_work(work);
@@ -215,6 +204,9 @@ static void begin_text(or_api_t *api, or_api_work_t *work, uint32_t index, bool 
     or_api_choice_init(&work->choices[index], &work->head, index);
     if (resumes) {
         work->choices[index].begun = true;
+        work->choices[index].end_told = work->place.said >= OR_API_SAID_FINISH;
+        work->choices[index].characters = work->place.characters;
+        work->choices[index].told_bytes = work->place.text_bytes;
         or_requests_resume(api->requests, slot, &work->generates[index], work->place.secret,
                            work->place.tokens, work->place.text_bytes);
     } else {

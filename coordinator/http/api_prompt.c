@@ -222,6 +222,11 @@ static const or_api_field_t message_fields[] = {
     {"tool_calls", OR_API_ONLY, .only = "[]"},    {"tool_call_id", OR_API_ONLY, .only = "[]"},
     {"function_call", OR_API_ONLY, .only = "[]"}, {0}};
 
+static bool is_assistant(const or_chat_message_t *message)
+{
+    return message->role != NULL && strcmp(message->role, "assistant") == 0;
+}
+
 static bool read_message(or_api_request_t *request, size_t index, const char *param,
                          const json_t *value, or_api_problem_t *problem)
 {
@@ -233,6 +238,10 @@ static bool read_message(or_api_request_t *request, size_t index, const char *pa
     }
     if (!or_api_object_read(value, place, message_fields, &turn, problem)) {
         return false;
+    }
+    // An assistant's turn that called tools had no words, and clients say it so.
+    if (json_is_null(json_object_get(value, "content")) && is_assistant(turn.message)) {
+        turn.message->content = (const uint8_t *)"";
     }
     if (turn.message->role == NULL || turn.message->content == NULL) {
         return or_api_refuse(problem, 400, NULL, place, "'%s' needs a role and a content.", place);

@@ -73,12 +73,13 @@ char *or_api_dump(json_t *object)
 void or_api_choice_init(or_api_choice_t *choice, const or_api_head_t *head, uint32_t index)
 {
     *choice = (or_api_choice_t){.index = index};
-    or_detok_init(&choice->detok, head->vocab, false, false);
+    or_detok_init(&choice->detok, head->vocab, false, true);
 }
 
 void or_api_choice_fini(or_api_choice_t *choice)
 {
     free(choice->text);
+    free(choice->origins);
     json_decref(choice->logprobs);
     json_decref(choice->details);
     *choice = (or_api_choice_t){0};
@@ -199,7 +200,7 @@ or_status_t or_api_chunks(const or_api_head_t *head, or_api_choice_t *choice,
     if (length > 0 || annotated) {
         chunks[made++] = text_chunk(head, choice, delta, text, length);
     }
-    if (delta->finish != OR_FINISH_NONE) {
+    if (delta->finish != OR_FINISH_NONE && !choice->end_told) {
         chunks[made++] = last_chunk(head, choice);
     }
     free(text);

@@ -24,9 +24,14 @@ typedef struct {
 typedef struct {
     uint32_t index;
     bool begun;                            // its role or its echo was sent
+    bool end_told;                         // and its last chunk
     unsigned char held[OR_UTF8_MAX_BYTES]; // the beginning of a character
     uint32_t held_bytes;
-    or_detok_t detok;    // of the tokens in the "outrider" extension
+    // Of the tokens in the "outrider" extension, of which those wait that the text has not reached: it may end before them.
+    or_detok_t detok;
+    struct or_api_origin *origins;
+    size_t origin_count, origin_capacity;
+    uint64_t told_bytes; // of the text, with those that were told
     uint64_t characters; // before the next token: text_offset of logprobs
     // What has been gathered for an answer that is sent whole.
     char *text;

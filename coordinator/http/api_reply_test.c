@@ -89,8 +89,8 @@ static void text_is_utf8_wherever_it_is_cut(void **state)
         for (size_t b = a; b <= length; b++) {
             char text[64] = "";
             const or_generate_delta_t parts[] = {delta_of(BYTES, a, false),
-                                                 delta_of(BYTES + a, b - a, false),
-                                                 delta_of(BYTES + b, length - b, true)};
+                                                 delta_of(&BYTES[a], b - a, false),
+                                                 delta_of(&BYTES[b], length - b, true)};
             for (size_t i = 0; i < 3; i++) {
                 add_chunks(world, &parts[i], text);
             }
@@ -156,18 +156,103 @@ static void a_whole_answer_is_what_its_deltas_were(void **state)
     free(dump);
 }
 
+// "ab|ba", the end at "|": in one delta with all tokens, or with tokens that had come before.
+static void tokens_end_where_the_text_does(void **state)
+{
+    world_t *world = *state;
+    const uint32_t ids[] = {3, 4, 4, 3};
+    const uint8_t origins[] = {0, 1, 1, 0};
+    const uint64_t ends[] = {1, 2, 3, 4}, cut[] = {1, 2, 2, 2};
+    world->request.details = true;
+    for (uint32_t early = 0; early <= 4; early++) {
+        uint32_t told =
+            early < 2 ? early : 2; // the rest of the text is held back: it may be a stop's
+        or_generate_delta_t delta = delta_of("ab", told, false),
+                            end = delta_of(&"ab"[told], 2 - told, true);
+        delta.tokens = ids, delta.origins = origins, delta.token_ends = ends;
+        delta.count = delta.origin_count = delta.token_end_count = early;
+        end.tokens = ids + early, end.origins = origins + early, end.token_ends = cut + early;
+        end.count = end.origin_count = end.token_end_count = 4 - early;
+        end.text_offset = told;
+        assert_int_equal(or_api_gather(&world->head, &world->choice, &delta), OR_OK);
+        assert_int_equal(or_api_gather(&world->head, &world->choice, &end), OR_OK);
+        char *dump = or_api_dump(or_api_whole(&world->head, &world->choice, 1));
+        assert_non_null(strstr(dump, "\"tokens\":[{\"id\":3,\"text\":\"a\",\"drafted\":false},"
+                                     "{\"id\":4,\"text\":\"b\",\"drafted\":true}]"));
+        free(dump);
+        or_api_choice_fini(&world->choice);
+        or_api_choice_init(&world->choice, &world->head, 0);
+    }
+}
+
+static double timing(world_t *world, const or_generate_stats_t *stats, const char *name)
+{
+    world->choice.stats = *stats;
+    json_t *whole = or_api_whole(&world->head, &world->choice, 1);
+    double number = json_number_value(json_object_get(json_object_get(whole, "timings"), name));
+    json_decref(whole);
+    return number;
+}
+
+// The first of four rounds reads the prompt, too: 40 ms, and the others 10 ms each.
+static void rates_are_of_the_tokens_they_count(void **state)
+{
+    world_t *world = *state;
+    or_generate_stats_t stats = {.prompt_tokens = 9,
+                                 .completion_tokens = 8,
+                                 .target_calls = 4,
+                                 .queue_us = 500000,
+                                 .first_token_us = 40000,
+                                 .round_us = 30000,
+                                 .elapsed_us = 70000};
+    assert_true(timing(world, &stats, "predicted_ms") == 40);
+    assert_true(timing(world, &stats, "prompt_ms") == 30);
+    assert_true(timing(world, &stats, "predicted_per_second") == 200);
+    assert_true(timing(world, &stats, "queue_ms") == 500);
+    stats.resumed_tokens = 1; // another coordinator counted it, and read the prompt
+    assert_true(timing(world, &stats, "predicted_per_second") == 100);
+    assert_true(timing(world, &stats, "predicted_n") == 8);
+    stats = (or_generate_stats_t){
+        .completion_tokens = 4, .target_calls = 1, .first_token_us = 40000, .elapsed_us = 40014};
+    assert_true(timing(world, &stats, "predicted_per_second") == 0);
+    assert_true(timing(world, &stats, "predicted_ms") == 0);
+}
+
+static void an_end_is_told_once(void **state)
+{
+    world_t *world = *state;
+    const or_generate_delta_t end = delta_of("", 0, true);
+    char text[64] = "";
+    world->choice.begun = world->choice.end_told = true;
+    assert_int_equal(add_chunks(world, &end, text), 0);
+    world->choice.end_told = false;
+    assert_int_equal(add_chunks(world, &end, text), 1);
+}
+
 static void places_lead_back(void **state)
 {
     (void)state;
-    or_api_event_id_t id = {
-        .tokens = 1u << 31, .text_bytes = UINT64_MAX - 1, .number = 3, .created = -1};
+    or_api_event_id_t id = {.tokens = 1u << 31,
+                            .text_bytes = UINT64_MAX - 1,
+                            .characters = 1ull << 40,
+                            .number = 3,
+                            .created = -1,
+                            .request = or_api_event_request(true, (const uint8_t *)"a", 1),
+                            .said = OR_API_SAID_USAGE};
     memset(id.secret, 0xA5, sizeof id.secret);
     or_api_event_id_t back = {0};
-    char text[OR_API_EVENT_ID_BYTES];
+    char text[OR_API_EVENT_ID_BYTES], again[OR_API_EVENT_ID_BYTES];
     or_api_event_id_format(&id, text);
     assert_int_equal(strlen(text), OR_API_EVENT_ID_BYTES - 1);
     assert_true(or_api_event_id_parse(text, &back));
-    assert_memory_equal(&id, &back, sizeof id);
+    or_api_event_id_format(&back, again);
+    assert_string_equal(text, again);
+    assert_memory_equal(back.secret, id.secret, sizeof id.secret);
+    assert_true(back.tokens == id.tokens && back.text_bytes == id.text_bytes);
+    assert_true(back.characters == id.characters && back.number == id.number);
+    assert_true(back.created == id.created && back.request == id.request && back.said == id.said);
+    assert_int_not_equal(id.request, or_api_event_request(false, (const uint8_t *)"a", 1));
+    assert_int_not_equal(id.request, or_api_event_request(true, (const uint8_t *)"b", 1));
     text[3] = '!';
     assert_false(or_api_event_id_parse(text, &back));
     assert_false(or_api_event_id_parse("", &back));
@@ -180,6 +265,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_chat_begins_with_its_role_and_ends_empty, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_whole_answer_is_what_its_deltas_were, setup, teardown),
+        cmocka_unit_test_setup_teardown(tokens_end_where_the_text_does, setup, teardown),
+        cmocka_unit_test_setup_teardown(rates_are_of_the_tokens_they_count, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_end_is_told_once, setup, teardown),
         cmocka_unit_test(places_lead_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

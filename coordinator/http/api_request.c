@@ -54,10 +54,9 @@ bool or_api_is_model(const char *model, const json_t *name)
            (ends && given == length - suffix && memcmp(json_string_value(name), model, given) == 0);
 }
 
-static bool read_model(void *into, const char *param, const json_t *value,
+bool or_api_model_read(const char *model, const char *param, const json_t *value,
                        or_api_problem_t *problem)
 {
-    const char *model = ((or_api_reading_t *)into)->terms->model;
     if (!json_is_string(value)) {
         return or_api_refuse(problem, 400, NULL, param, "'%s' must be a string.", param);
     }
@@ -70,23 +69,35 @@ static bool read_model(void *into, const char *param, const json_t *value,
     return true;
 }
 
+static bool read_model(void *into, const char *param, const json_t *value,
+                       or_api_problem_t *problem)
+{
+    return or_api_model_read(((or_api_reading_t *)into)->terms->model, param, value, problem);
+}
+
+static bool refuse_tokens_max(const char *param, or_api_problem_t *problem)
+{
+    return or_api_refuse(problem, 400, NULL, param,
+                         "'%s' must be a whole number of at least 1, or -1: as many as the context "
+                         "holds.",
+                         param);
+}
+
 static bool read_tokens_max(int64_t *most, const char *param, const json_t *value,
                             or_api_problem_t *problem)
 {
     *most = json_integer_value(value);
-    if (!json_is_integer(value) || *most < -1 || *most == 0 || *most > INT32_MAX) {
-        return or_api_refuse(problem, 400, NULL, param,
-                             "'%s' must be a whole number of at least 1, or -1: as many as the "
-                             "context holds.",
-                             param);
-    }
-    return true;
+    return (json_is_integer(value) && *most >= -1 && *most != 0 && *most <= INT32_MAX) ||
+           refuse_tokens_max(param, problem);
 }
 
+// Who asks for 0 wants the prompt scored or said again: it is told about that first.
 static bool read_max_tokens(void *into, const char *param, const json_t *value,
                             or_api_problem_t *problem)
 {
-    return read_tokens_max(&((or_api_reading_t *)into)->max_tokens, param, value, problem);
+    or_api_reading_t *reading = into;
+    reading->no_tokens = json_is_integer(value) && json_integer_value(value) == 0;
+    return reading->no_tokens || read_tokens_max(&reading->max_tokens, param, value, problem);
 }
 
 static bool read_max_completion_tokens(void *into, const char *param, const json_t *value,
@@ -109,15 +120,19 @@ static bool read_top_k(void *into, const char *param, const json_t *value,
     return true;
 }
 
+// -1, as vLLM's and llama.cpp's clients say it: nobody chose one.
 static bool read_seed(void *into, const char *param, const json_t *value, or_api_problem_t *problem)
 {
     or_generate_request_t *generate = &((or_api_reading_t *)into)->made.generate;
-    if (!json_is_integer(value) || json_integer_value(value) < 0) {
+    json_int_t seed = json_integer_value(value);
+    if (!json_is_integer(value) || seed < -1) {
         return or_api_refuse(problem, 400, NULL, param,
-                             "'%s' must be a whole number from 0 to 9223372036854775807.", param);
+                             "'%s' must be a whole number from 0 to 9223372036854775807, or -1: "
+                             "one is drawn.",
+                             param);
     }
-    generate->seed = (uint64_t)json_integer_value(value);
-    generate->has_seed = true;
+    generate->seed = seed >= 0 ? (uint64_t)seed : 0;
+    generate->has_seed = seed >= 0;
     return true;
 }
 
@@ -222,9 +237,10 @@ static bool read_stream_options(void *into, const char *param, const json_t *val
     return or_api_object_read(value, param, stream_fields, into, problem);
 }
 
+// Whose text it is says the key; the client's own word for it is for the client.
 static bool read_user(void *into, const char *param, const json_t *value, or_api_problem_t *problem)
 {
-    ((or_api_reading_t *)into)->made.user = json_string_value(value);
+    (void)into;
     return json_is_string(value) ||
            or_api_refuse(problem, 400, NULL, param, "'%s' must be a string.", param);
 }
@@ -250,6 +266,7 @@ static bool read_user(void *into, const char *param, const json_t *value, or_api
         {"repetition_penalty", OR_API_REAL, .offset = AT_SAMPLING(repeat_penalty), .least = 0.01,  \
          .most = 100},                                                                             \
         {"logit_bias", OR_API_OWN, .read = read_logit_bias},                                       \
+        {"ignore_eos", OR_API_FLAG, .offset = AT(generate.ignore_end)},                            \
         {"stream", OR_API_FLAG, .offset = AT(stream)},                                             \
         {"stream_options", OR_API_OWN, .read = read_stream_options},                               \
         {"user", OR_API_OWN, .read = read_user},                                                   \
@@ -285,6 +302,17 @@ static const or_api_field_t chat_fields[] = {
     {0}};
 
 // ---- all together ----
+
+// What nothing but a prompt's own probabilities would need, before what it says of its length.
+static bool settle_echo(const or_api_reading_t *reading, or_api_problem_t *problem)
+{
+    if (reading->made.echo && reading->made.logprobs) {
+        return or_api_refuse(problem, 400, "unsupported_parameter", "echo",
+                             "'echo' with 'logprobs' is not supported by Outrider: those of the "
+                             "prompt are not computed.");
+    }
+    return !reading->no_tokens || refuse_tokens_max("max_tokens", problem);
+}
 
 // Fields that say something about each other.
 static bool settle_texts(or_api_reading_t *reading, or_api_problem_t *problem)
@@ -322,11 +350,6 @@ static bool settle_output(or_api_reading_t *reading, or_api_problem_t *problem)
     if (request->chat && request->top_logprobs > 0 && !request->logprobs) {
         return or_api_refuse(problem, 400, NULL, "top_logprobs",
                              "'top_logprobs' needs 'logprobs': true.");
-    }
-    if (request->echo && request->logprobs) {
-        return or_api_refuse(problem, 400, "unsupported_parameter", "echo",
-                             "'echo' with 'logprobs' is not supported by Outrider: those of the "
-                             "prompt are not computed.");
     }
     if (reading->stream_options_given && !request->stream) {
         return or_api_refuse(problem, 400, NULL, "stream_options",
@@ -375,15 +398,15 @@ static bool read_all(or_api_reading_t *reading, or_api_problem_t *problem)
     bool chat = reading->made.chat;
     return or_api_object_read(reading->made.body, "", chat ? chat_fields : completion_fields,
                               reading, problem) &&
-           settle_texts(reading, problem) && settle_output(reading, problem) &&
-           settle_chat(reading, problem) && check_sent(&reading->made, problem) &&
-           or_api_settle_draft(reading, problem);
+           settle_echo(reading, problem) && settle_texts(reading, problem) &&
+           settle_output(reading, problem) && settle_chat(reading, problem) &&
+           check_sent(&reading->made, problem) && or_api_settle_draft(reading, problem);
 }
 
 bool or_api_request_parse(bool chat, const uint8_t *body, size_t bytes, const or_api_terms_t *terms,
                           or_api_request_t *request, or_api_problem_t *problem)
 {
-    or_api_reading_t reading = {.terms = terms, .made = {.chat = chat, .n = 1, .user = ""}};
+    or_api_reading_t reading = {.terms = terms, .made = {.chat = chat, .n = 1}};
     reading.made.generate.sampling = or_sampling_default();
     reading.made.generate.sampling.temperature = 1; // OpenAI's
     reading.made.generate.sampling.repeat_last_n = -1;

@@ -41,8 +41,7 @@ typedef struct {
     bool stream, include_usage, echo;
     bool logprobs; // wanted, of so many other tokens
     uint32_t top_logprobs;
-    bool details;     // the "outrider" extension
-    const char *user; // ""
+    bool details; // the "outrider" extension
     struct or_api_block *owned;
     json_t *body; // what is borrowed from
 } or_api_request_t;
@@ -54,6 +53,9 @@ void or_api_request_fini(or_api_request_t *request);
 
 // Does the model answer to this name?
 bool or_api_is_model(const char *model, const json_t *name);
+// Is this JSON, which stands at `param`, a name of the model's? False with the problem.
+bool or_api_model_read(const char *model, const char *param, const json_t *value,
+                       or_api_problem_t *problem);
 // Token ids from a JSON array, each below `vocab_size`. *tokens_p is malloc'd.
 bool or_api_tokens_read(const json_t *array, const char *param, uint32_t vocab_size,
                         uint32_t **tokens_p, uint32_t *count, or_api_problem_t *problem);

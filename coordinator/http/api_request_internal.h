@@ -11,6 +11,7 @@ typedef struct {
     const char *method;
     int64_t max_tokens;            // 0: not given, -1: until the end
     int64_t max_completion_tokens; // the same
+    bool no_tokens;                // max_tokens is 0
     uint32_t best_of;              // 0: not given
     const char *shape;             // "4x2x1"; NULL: not given
     bool ahead_given;

@@ -103,7 +103,8 @@ static void every_field_arrives(void **state)
               "[\"a\", \"b\"], \"presence_penalty\": 1, \"frequency_penalty\": -1, "
               "\"repetition_penalty\": 1.5, "
               "\"logit_bias\": {\"4\": -100, \"3\": 2.5}, \"logprobs\": 0, \"stream\": true, "
-              "\"stream_options\": {\"include_usage\": true}, \"user\": \"ann\", \"best_of\": 2, "
+              "\"stream_options\": {\"include_usage\": true}, \"user\": \"ann\", \"ignore_eos\": "
+              "true, \"best_of\": 2, "
               "\"draft\": {\"method\": \"rsd-c\", \"accept\": \"recursive\", \"shape\": \"2x1\", "
               "\"law_entries\": 8, "
               "\"temperature\": 0.7, \"details\": true}}"));
@@ -126,7 +127,7 @@ static void every_field_arrives(void **state)
     assert_int_equal(generate->stop_count, 2);
     assert_true(request->stream && request->include_usage && request->details);
     assert_int_equal(generate->logprobs, 1);
-    assert_string_equal(request->user, "ann");
+    assert_true(generate->ignore_end);
     assert_int_equal(generate->accept_rule, OR_ACCEPT_RECURSIVE);
     assert_int_equal(generate->draft_shape_count, 2);
     assert_int_equal(generate->law_entries, 8);
@@ -164,6 +165,45 @@ static void what_is_not_supported_is_named(void **state)
     world->terms.chat_trouble = "the file has no template";
     assert_refused(world, true, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", 400,
                    "messages");
+}
+
+static void assert_told(world_t *world, const char *words)
+{
+    if (strstr(world->problem.message, words) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", words, world->problem.message);
+    }
+}
+
+static void sentences_speak_of_fields(void **state)
+{
+    world_t *world = *state;
+    assert_refused(world, false, "{\"prompt\": \"a\", \"draft\": {\"shape\": \"2x1\"}}", 400,
+                   "draft.shape");
+    assert_told(world, "takes draft.nodes and draft.depth");
+    assert_refused(world, false, "{\"prompt\": \"a\", \"draft\": {\"accept\": \"greedy\"}}", 400,
+                   "draft");
+    assert_told(world, "set temperature 0 or use draft.accept coupled");
+    // What of lm-eval's request cannot be, not what could.
+    assert_refused(world, false,
+                   "{\"prompt\": \"a\", \"max_tokens\": 0, \"echo\": true, \"logprobs\": 1}", 400,
+                   "echo");
+    assert_refused(world, false, "{\"prompt\": \"a\", \"max_tokens\": 0, \"echo\": true}", 400,
+                   "max_tokens");
+}
+
+static void other_servers_words_are_known(void **state)
+{
+    world_t *world = *state;
+    assert_true(parse(world, false, "{\"prompt\": \"a\", \"seed\": -1}"));
+    assert_false(world->request.generate.has_seed);
+    assert_refused(world, false, "{\"prompt\": \"a\", \"seed\": -2}", 400, "seed");
+    assert_true(parse(world, true,
+                      "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"content\": "
+                      "null, \"role\": \"assistant\"}]}"));
+    assert_int_equal(world->request.generate.messages[1].content_bytes, 0);
+    assert_refused(world, true, "{\"messages\": [{\"role\": \"user\", \"content\": null}]}", 400,
+                   "messages[0]");
+    assert_refused(world, true, "{\"messages\": [{\"role\": \"assistant\"}]}", 400, "messages[0]");
 }
 
 static void defaults_may_be_said(void **state)
@@ -207,6 +247,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_field_arrives, setup, teardown),
         cmocka_unit_test_setup_teardown(drafting_can_be_off, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_not_supported_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(sentences_speak_of_fields, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_servers_words_are_known, setup, teardown),
         cmocka_unit_test_setup_teardown(defaults_may_be_said, setup, teardown),
         cmocka_unit_test_setup_teardown(long_names_are_cut_between_characters, setup, teardown),
     };

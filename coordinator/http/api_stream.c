@@ -69,13 +69,17 @@ void or_api_stream_fail(or_api_t *api, or_api_work_t *work, unsigned status, con
 bool or_api_stream_place(or_http_call_t *call, or_api_work_t *work, bool *resumes)
 {
     const char *header = or_http_call_header(call, "Last-Event-ID");
+    size_t bytes;
+    const uint8_t *body = or_http_call_body(call, &bytes);
+    uint32_t request = or_api_event_request(work->request.chat, body, bytes);
     *resumes = header != NULL && header[0] != '\0';
     if (!*resumes) {
-        work->place =
-            (or_api_event_id_t){.number = work->head.number, .created = work->head.created};
+        work->place = (or_api_event_id_t){
+            .number = work->head.number, .created = work->head.created, .request = request};
         return true;
     }
-    if (!work->request.stream || work->count != 1 || !or_api_event_id_parse(header, &work->place)) {
+    if (!work->request.stream || work->count != 1 || !or_api_event_id_parse(header, &work->place) ||
+        work->place.request != request) {
         or_http_reply_error(call, 400, "Last-Event-ID", NULL,
                             "Last-Event-ID must be the id of the last event of a stream of one "
                             "text, with the same body as before.");
@@ -92,6 +96,7 @@ static void note_place(or_api_work_t *work, const or_api_choice_t *choice,
 {
     work->place.tokens = delta->offset + delta->count;
     work->place.text_bytes = delta->text_offset + delta->text_bytes - choice->held_bytes;
+    work->place.characters = choice->characters;
 }
 
 static void note_secret(or_api_work_t *work, const or_generate_delta_t *delta)
@@ -115,8 +120,9 @@ static const char *id_of(const or_api_work_t *work, char text[OR_API_EVENT_ID_BY
 
 static void finish(or_api_t *api, or_api_work_t *work)
 {
-    if (work->request.include_usage) {
+    if (work->request.include_usage && work->place.said < OR_API_SAID_USAGE) {
         char id[OR_API_EVENT_ID_BYTES];
+        work->place.said = OR_API_SAID_USAGE;
         say_event(api, work, id_of(work, id),
                   or_api_dump(or_api_usage_chunk(&work->head, work->choices, work->count)));
     }
@@ -131,6 +137,7 @@ void or_api_stream_delta(or_api_t *api, or_api_work_t *work, or_api_choice_t *ch
     char before[OR_API_EVENT_ID_BYTES], after[OR_API_EVENT_ID_BYTES];
     uint32_t count;
     bool opens = !choice->begun && (work->request.chat || work->request.echo);
+    bool closes = delta->finish != OR_FINISH_NONE && !choice->end_told;
     if (or_api_chunks(&work->head, choice, delta, chunks, &count) != OR_OK) {
         or_api_work_fail(api, work, 500, NULL, NULL, "There is no memory for the text.");
         return;
@@ -142,6 +149,9 @@ void or_api_stream_delta(or_api_t *api, or_api_work_t *work, or_api_choice_t *ch
     const char *id = id_of(work, before);
     note_place(work, choice, delta);
     for (uint32_t i = 0; i < count; i++) {
+        if (closes && i + 1 == count) {
+            work->place.said = OR_API_SAID_FINISH;
+        }
         // Who has only heard the role has no word of the text.
         say_event(api, work, opens && i == 0 ? id : id_of(work, after), or_api_dump(chunks[i]));
     }

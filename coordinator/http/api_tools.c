@@ -46,6 +46,7 @@ void or_api_get_model(or_api_t *api, or_http_call_t *call, const char *name)
 // ---- tokens ----
 
 typedef struct {
+    const char *model; // what there is
     const json_t *text, *tokens;
     bool add_special, parse_special, with_pieces;
 } tool_t;
@@ -70,7 +71,14 @@ static bool read_tokens(void *into, const char *param, const json_t *value,
            or_api_refuse(problem, 400, NULL, param, "'%s' must be an array of token ids.", param);
 }
 
+static bool read_model(void *into, const char *param, const json_t *value,
+                       or_api_problem_t *problem)
+{
+    return or_api_model_read(((tool_t *)into)->model, param, value, problem);
+}
+
 static const or_api_field_t tokenize_fields[] = {
+    {"model", OR_API_OWN, .read = read_model},
     {"content", OR_API_OWN, .read = read_text},
     {"prompt", OR_API_OWN, .read = read_text},
     {"add_special", OR_API_FLAG, .offset = offsetof(tool_t, add_special)},
@@ -78,8 +86,8 @@ static const or_api_field_t tokenize_fields[] = {
     {"with_pieces", OR_API_FLAG, .offset = offsetof(tool_t, with_pieces)},
     {0}};
 
-static const or_api_field_t detokenize_fields[] = {{"tokens", OR_API_OWN, .read = read_tokens},
-                                                   {0}};
+static const or_api_field_t detokenize_fields[] = {
+    {"model", OR_API_OWN, .read = read_model}, {"tokens", OR_API_OWN, .read = read_tokens}, {0}};
 
 // A piece that is no UTF-8 is told byte by byte, as llama.cpp does.
 static json_t *piece_of(const or_vocab_t *vocab, int32_t id)
@@ -155,7 +163,7 @@ static bool read_body(or_http_call_t *call, const or_api_field_t *fields, tool_t
 
 void or_api_post_tokenize(or_api_t *api, or_http_call_t *call)
 {
-    tool_t tool = {.parse_special = true}; // llama.cpp's defaults
+    tool_t tool = {.model = api->config.model, .parse_special = true}; // llama.cpp's defaults
     json_t *body;
     if (!read_body(call, tokenize_fields, &tool, &body)) {
         return;
@@ -191,7 +199,7 @@ static void detokenize(const or_api_t *api, or_http_call_t *call, const tool_t *
 
 void or_api_post_detokenize(or_api_t *api, or_http_call_t *call)
 {
-    tool_t tool = {0};
+    tool_t tool = {.model = api->config.model};
     json_t *body;
     if (!read_body(call, detokenize_fields, &tool, &body)) {
         return;
@@ -212,9 +220,7 @@ void or_api_get_file(or_api_t *api, or_http_call_t *call)
     const or_dashboard_file_t *file = or_dashboard_file(or_http_call_path(call));
     (void)api;
     if (file == NULL) {
-        or_http_reply_error(
-            call, 404, NULL, NULL,
-            "There is nothing at this path. The API is at /v1, the dashboard at /.");
+        or_api_reply_nothing(call);
         return;
     }
     const char *known = or_http_call_header(call, "If-None-Match");

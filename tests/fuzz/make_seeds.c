@@ -56,7 +56,8 @@ static const struct {
          "\"top_logprobs\": 2, \"draft\": {\"method\": \"rsd-c\", \"accept\": \"recursive\", "
          "\"shape\": \"4x2x1\", \"details\": true}, \"tool_choice\": \"none\"}"),
     SEED("api", "tokens", "{\"prompt\": [1, 6, 7], \"echo\": true, \"draft\": false}"),
-    SEED("api", "place", "A25Xiwab1oVWF1DFkjmNFggAAAAVAAAAAAAAAFazHoC6GRG0PsUCawAAAAA"),
+    SEED("api", "place",
+         "AAECAwQFBgcICQoLDA0ODxUAAABYAAAAAAAAAFAAAAAAAAAAXDofAAAAAADAhv1qAAAAABI0VngB"),
     SEED("options", "words",
          "-p\nOnce\n-n\n-1\n--temp=0.5\n--top-k\n40\n--plain\n--no-json\n-r\nThe end\n--stop=.\n"
          "--logit-bias\n15043+1.5\n--logit-bias=7-inf\n-s\n42\n--\n-x"),

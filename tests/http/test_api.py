@@ -13,6 +13,8 @@ from http_case import MODEL, PROMPT, Cluster, Stream, cli, raw
 TYPES = {400: "invalid_request_error", 404: "invalid_request_error", 405: "invalid_request_error", 413: "invalid_request_error",
          415: "invalid_request_error"}
 
+BODY_BYTES_MAX = 4 << 20  # the usual --http-body-max
+
 # What is wrong: fields besides the prompt, and the field that must be named.
 WRONG = [
     ({"max_tokens": -5}, "max_tokens"), ({"max_tokens": 0}, "max_tokens"), ({"max_tokens": "16"}, "max_tokens"),
@@ -20,7 +22,7 @@ WRONG = [
     ({"temperature": -0.1}, "temperature"), ({"temperature": 2.1}, "temperature"), ({"temperature": "hot"}, "temperature"),
     ({"top_p": 1.5}, "top_p"), ({"top_k": -2}, "top_k"), ({"min_p": -1}, "min_p"), ({"repetition_penalty": 0}, "repetition_penalty"),
     ({"presence_penalty": 3}, "presence_penalty"), ({"frequency_penalty": -3}, "frequency_penalty"),
-    ({"n": 0}, "n"), ({"n": 129}, "n"), ({"n": -1}, "n"), ({"seed": -1}, "seed"), ({"seed": 1.5}, "seed"), ({"seed": "7"}, "seed"),
+    ({"n": 0}, "n"), ({"n": 129}, "n"), ({"n": -1}, "n"), ({"seed": -2}, "seed"), ({"seed": 1.5}, "seed"), ({"seed": "7"}, "seed"),
     ({"stop": ""}, "stop"), ({"stop": ["a", 7]}, "stop"), ({"stop": ["x"] * 17}, "stop"), ({"stop": {}}, "stop"),
     ({"logit_bias": {"king": 1}}, "logit_bias"), ({"logit_bias": {"5": 101}}, "logit_bias"), ({"logit_bias": {"999999999": 1}}, "logit_bias"),
     ({"logit_bias": {"-1": 1}}, "logit_bias"), ({"logit_bias": []}, "logit_bias"), ({"logprobs": 21}, "logprobs"), ({"logprobs": True}, "logprobs"),
@@ -93,7 +95,8 @@ class ApiTest(unittest.TestCase):
         for body in BROKEN:
             for path in ("/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"):
                 code, _, answer = self.cluster.post(path, body)
-                self.assertEqual((code, answer["error"]["type"]), (400, TYPES[400]), (path, body[:40]))
+                status = 413 if len(body) > BODY_BYTES_MAX else 400
+                self.assertEqual((code, answer["error"]["type"]), (status, TYPES[status]), (path, body[:40]))
         self.cluster.complete()
 
     def test_what_is_usual_may_be_said(self):
@@ -121,6 +124,7 @@ class ApiTest(unittest.TestCase):
             code, headers, answer = self.cluster.ask(method, path, b"{}" if method in ("POST", "PUT") else None)
             self.assertEqual(code, status, (method, path, answer))
             self.assertEqual("Allow" in headers, status == 405)
+            self.assertEqual("The API is at /v1" in str(answer), status == 404, (method, path))
         code, headers, body = self.cluster.ask("HEAD", "/v1/models")
         self.assertEqual((code, body), (200, ""))
         self.assertEqual(self.cluster.ask("OPTIONS", "/v1/completions")[0], 204)
@@ -169,6 +173,45 @@ class ApiTest(unittest.TestCase):
             self.assertTrue(all(0 <= parent <= node for node, parent in enumerate(tree["parents"])))
             self.assertTrue(all(1 <= node <= len(tree["text"]) for node in tree["accepted"]))
 
+    def test_details_end_with_the_text(self):
+        """Tokens behind a stop string are no part of the text, and one that it cuts is there as far as the text has it."""
+        body = {"max_tokens": 60, "draft": {"details": True}}
+        whole = self.cluster.complete(**body)["choices"][0]["text"]
+        for stop in (whole[20:24], whole[31], whole[22:40], whole[0]):
+            choice = self.cluster.complete(**body, stop=stop)["choices"][0]
+            self.assertEqual(choice["text"], whole[:whole.index(stop)])
+            self.assertEqual("".join(token["text"] for token in choice["outrider"]["tokens"]), choice["text"], stop)
+            with Stream(self.cluster, "/v1/completions", {"prompt": PROMPT, "temperature": 0, **body, "stop": stop}) as stream:
+                parts = [event.json()["choices"][0] for event in stream if event.data != "[DONE]"]
+            tokens = [token["text"] for part in parts for token in part.get("outrider", {"tokens": []})["tokens"]]
+            self.assertEqual("".join(tokens), choice["text"], stop)
+
+    def test_other_servers_words(self):
+        self.assertNotEqual(self.cluster.complete(seed=-1, temperature=1)["seed"], self.cluster.complete(seed=-1, temperature=1)["seed"])
+        turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": None}, {"role": "user", "content": "hi"}]
+        empty = [{**turn, "content": turn["content"] or ""} for turn in turns]
+        told, same = (self.chat(messages=messages, temperature=0)[2] for messages in (turns, empty))
+        self.assertEqual(told["choices"], same["choices"])
+        end = self.cluster.post("/tokenize", {"content": "</s>"})[2]["tokens"][0]
+        likely = {"logit_bias": {str(end): 100}, "max_tokens": 8}
+        self.assertEqual(self.cluster.complete(**likely)["choices"][0]["finish_reason"], "stop")
+        going = self.cluster.complete(**likely, ignore_eos=True)
+        self.assertEqual((going["choices"][0]["finish_reason"], going["usage"]["completion_tokens"]), ("length", 8))
+
+    def test_sentences_speak_of_fields(self):
+        for draft in ({"shape": "4x2"}, {"shape": "0x1", "method": "rsd-c", "accept": "recursive"}, {"accept": "recursive", "method": "topk"},
+                      {"accept": "greedy"}, {"vocab_map": "slrs", "accept": "coupled"}):
+            code, _, answer = self.post({"draft": draft, "temperature": 1})
+            self.assertEqual(code, 400, draft)
+            self.assertNotIn("--", answer["error"]["message"])
+
+    def test_logs_are_joined_by_the_request(self):
+        """By its id, whoever the client says the text is for."""
+        with Stream(self.cluster, "/v1/completions", {"prompt": PROMPT, "max_tokens": -1, "ignore_eos": True, "user": "ann"}) as stream:
+            next(iter(stream))
+            labels = [session["label"] for session in self.cluster.status()["sessions"]]
+            self.assertIn(stream.answer.headers["X-Request-Id"], labels)
+
     def test_tokens(self):
         text = "There was a king, \U0001f451."
         tokens = self.cluster.post("/tokenize", {"content": text})[2]["tokens"]
@@ -180,6 +223,10 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(raw_bytes.decode().lstrip(), text)
         self.assertEqual(len(self.cluster.post("/tokenize", {"content": "</s>"})[2]["tokens"]), 1)
         self.assertGreater(len(self.cluster.post("/tokenize", {"content": "</s>", "parse_special": False})[2]["tokens"]), 1)
+        self.assertEqual(self.cluster.post("/tokenize", {"content": text, "model": "outrider"})[2]["tokens"], tokens)
+        self.assertEqual(self.cluster.post("/detokenize", {"tokens": tokens, "model": MODEL})[2], {"content": text})
+        for path, body in [("/tokenize", {"content": text}), ("/detokenize", {"tokens": tokens})]:
+            self.assert_error(self.cluster.post(path, {**body, "model": "gpt-4"}), 404, "model")
         for path, body, param in [("/tokenize", {}, "content"), ("/tokenize", {"content": 5}, "content"), ("/tokenize", {"content": "a", "x": 1}, "x"),
                                   ("/detokenize", {}, "tokens"), ("/detokenize", {"tokens": [-1]}, "tokens"), ("/detokenize", {"tokens": "a"}, "tokens")]:
             self.assert_error(self.cluster.post(path, body), 400, param, (path, body))

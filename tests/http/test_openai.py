@@ -2,6 +2,7 @@
 # Method: its calls, and for each the text that `outrider generate` writes with the same seed. Conversations: the demonstration models have no
 # template of their own, so the coordinator is told one.
 import math
+import time
 import unittest
 
 from http_case import MODEL, PROMPT, Cluster, generate, need
@@ -153,6 +154,19 @@ class OpenAiTest(unittest.TestCase):
         self.assertEqual(again.timings["prompt_n"] + again.timings["cache_n"], again.usage.prompt_tokens)
         self.assertGreaterEqual(again.timings["draft_n"], again.timings["draft_n_accepted"])
         self.assertEqual(self.complete(extra_body={"draft": False}).timings["draft_n"], 0)
+        self.assertAlmostEqual(again.timings["predicted_per_second"], 1e3 * again.timings["predicted_n"] / again.timings["predicted_ms"], 3)
+
+    def test_rates_of_short_texts(self):
+        """No rate is over less time than its tokens took."""
+        for most in (1, 2, 4):
+            begin = time.monotonic()
+            choices = self.complete(n=2, max_tokens=most, temperature=1).choices
+            seconds = time.monotonic() - begin
+            for choice in choices:
+                rounds = choice.timings["target_calls"]
+                self.assertLess(choice.timings["predicted_ms"], 1e3 * seconds)
+                self.assertEqual(choice.timings["predicted_per_second"] > 0, rounds > 1)
+                self.assertLess(choice.timings["predicted_per_second"], 1e5)
 
     def test_errors(self):
         for error, settings, param, code in [

@@ -162,6 +162,41 @@ class StreamsTest(unittest.TestCase):
         self.assertEqual(text_of(resumed), whole)
         self.assertEqual(resumed[-1].data, "[DONE]")
 
+    def test_an_end_is_told_once(self):
+        """Wherever between the finish and [DONE] the line was cut, what comes is the rest."""
+        body = {**body_of(3), "stream_options": {"include_usage": True}}
+        for cut_behind in ("finish", "usage"):
+            with Stream(self.cluster, "/v1/completions", body) as stream:
+                events = []
+                for event in stream:
+                    events.append(event)
+                    choices = event.json()["choices"]
+                    if cut_behind == ("usage" if not choices else "finish" if choices[0]["finish_reason"] else ""):
+                        break
+            with Stream(self.cluster, "/v1/completions", body, Last_Event_ID=events[-1].id) as stream:
+                rest = list(stream)
+            self.assertEqual([event.data == "[DONE]" for event in rest], [False, True] if cut_behind == "finish" else [True])
+            self.assertEqual(rest[0].json()["choices"] if cut_behind == "finish" else [], [])
+
+    def test_offsets_go_on(self):
+        body = {**body_of(2), "max_tokens": 60, "logprobs": 0}
+        whole = self.cluster.complete(**body)["choices"][0]["logprobs"]
+        for cut in (1, 3, 8):
+            events = self.cut_and_resume(body, "/v1/completions", cut, 0.05)
+            told = [choice["logprobs"] for event in events if event.data != "[DONE]" for choice in event.json()["choices"] if choice["logprobs"]]
+            self.assertEqual([token for part in told for token in part["tokens"]], whole["tokens"])
+            self.assertEqual([offset for part in told for offset in part["text_offset"]], whole["text_offset"])
+
+    def test_another_request_does_not_go_on(self):
+        body = {**body_of(6), "max_tokens": 60}
+        with Stream(self.cluster, "/v1/completions", body) as stream:
+            name = next(iter(stream)).id
+        for other in ({**body, "seed": 1}, {**body, "max_tokens": 61}, {**body, "prompt": "The king"}):
+            with Stream(self.cluster, "/v1/completions", other, Last_Event_ID=name) as stream:
+                self.assertEqual(stream.begin(), 400, other)
+        with Stream(self.cluster, "/v1/completions", body, Last_Event_ID=name) as stream:
+            self.assertEqual(stream.begin(), 200)
+
     def test_two_readers_of_one_text(self):
         """Whoever comes back last reads it."""
         body = {**body_of(7), "max_tokens": 200}
@@ -175,8 +210,8 @@ class StreamsTest(unittest.TestCase):
         body = body_of(0)
         with Stream(self.cluster, "/v1/completions", body) as stream:
             name = next(iter(stream)).id
-        for headers, more in [({"Last_Event_ID": "7"}, {}), ({"Last_Event_ID": "A" * 59}, {}), ({"Last_Event_ID": name}, {"n": 2}),
-                              ({"Last_Event_ID": "~" * 59}, {}), ({"Last_Event_ID": name[:20] + "AAAA" + name[24:]}, {})]:
+        for headers, more in [({"Last_Event_ID": "7"}, {}), ({"Last_Event_ID": "A" * 76}, {}), ({"Last_Event_ID": name}, {"n": 2}),
+                              ({"Last_Event_ID": "~" * 76}, {}), ({"Last_Event_ID": name[:20] + "AAAA" + name[24:]}, {})]:
             with Stream(self.cluster, "/v1/completions", {**body, **more}, **headers) as stream:
                 self.assertIn(stream.begin(), (400, 404), headers)
         self.assertEqual(self.cluster.post("/v1/completions", body, Last_Event_ID=name)[0], 400)
