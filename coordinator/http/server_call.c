@@ -94,9 +94,11 @@ bool or_http_call_take(or_http_call_t *call, const void *bytes, size_t count)
         or_http_reply_error(call, 503, NULL, "busy",
                             "too many large requests at a time; try again in a second");
     }
-    if (call->status != 0) { // refused: read on, a little, so that the client reads the answer
+    if (call->status !=
+        0) { // refused: read on, so that the client reads the answer; a little if it has no end
+        bool has_end = or_http_call_header(call, "Content-Length") != NULL;
         call->body_discarded += count;
-        return call->body_discarded <= OR_HTTP_DISCARDED_MAX;
+        return call->body_discarded <= (has_end ? OR_HTTP_DISCARDED_MAX : body_max);
     }
     if (!or_http_buffer_add(&call->body, bytes, count)) {
         return false;
