@@ -143,7 +143,9 @@ class Resume(unittest.TestCase):
             print(f"  {KILLS} kills, {sum(writer.texts for writer in writers)} texts, at least {resumed} times one went on", flush=True)
             self.assertEqual([writer.trouble for writer in writers], [[]] * 4)
             service.stop()
-            self.assertEqual(service.journaled(), 0)  # all ends have arrived
+            # All ends have arrived; but a kill may have come between an end and its acknowledgement, and then the text stays for the
+            # resume window.
+            self.assertLessEqual(service.journaled(), 1)
 
     def test_a_stop_in_order_ends_no_text(self):
         with Service() as service, Background("generate", "--json", "--connect", service.endpoint, *TEXT, *GREEDY) as writer:
