@@ -7,8 +7,8 @@
 //
 //     matmul    y[m][n] = fma(x[m][K-1], w[n][K-1], ... fma(x[m][1], w[n][1], fma(x[m][0], w[n][0], +0)))
 //     panels    weights re-laid at load: 16 outputs side by side, [panel][k][16], the last panel padded with zero rows
-//     quants    32 weights are a block: integers and one scale; activations are made so once a row;
-//               a block is one step of the chain, its sum of products exact, from y = +0:
+//     quants    (quants.h) 32 weights are a block: integers and a scale or two; activations are made so once
+//               a row; a group of weights is one step of the chain, its sum of products exact, from y = +0:
 //               y[m][n] = fma(w_scale[n][b] * x_scale[m][b], (float)sum, y[m][n]), b in order
 //     lane sum  only in rmsnorm and softmax: lane j takes elements j, j+16, ... in order; then (j, j+8), (j, j+4), (j, j+2), (j, j+1)
 //
@@ -17,44 +17,16 @@
 // beyond their type's; buffers do not overlap unless said.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define OR_PANEL 16u       // outputs in a panel
-#define OR_KV_BLOCK 32u    // positions in a K or V block
-#define OR_QUANT_BLOCK 32u // weights, or activations, that share a scale
+#include "kernels/quants.h"
 
-// A block of each of a panel's 16 outputs, Q8_0: w = scale * quant, as dense as in the file. The
-// scales are IEEE halves. Zeroed memory is an output of zeros (as it is in Q4_0: the scale is 0).
-//
-//     quants    [k / 4][output][k % 4]: 32 bytes are four weights of each of eight outputs
-typedef struct {
-    int8_t quants[OR_QUANT_BLOCK / 4][OR_PANEL][4];
-    uint16_t scales[OR_PANEL];
-} or_q8_panel_block_t;
-
-// The same of Q4_0: w = scale * (nibble - 8). A byte holds the weights k (low) and k + 16 (high),
-// as it does in the file:
-//
-//     nibbles     [0][output][0..3]      [1][output][0..3]            [3][output][0..3]
-//     high      | 16 | 17 | 18 | 19 |  | 20 | 21 | 22 | 23 |  ...   | 28 | 29 | 30 | 31 |
-//     low       |  0 |  1 |  2 |  3 |  |  4 |  5 |  6 |  7 |        | 12 | 13 | 14 | 15 |
-typedef struct {
-    uint8_t nibbles[OR_QUANT_BLOCK / 8][OR_PANEL][4];
-    uint16_t scales[OR_PANEL];
-} or_q4_panel_block_t;
-
-// Rows that quantize_row wrote. Borrows all of it. Row m begins at quants + m * blocks_stride * 32,
-// scales + m * blocks_stride and sums + m * blocks_stride.
-typedef struct {
-    const int8_t *quants; // -127 to 127
-    const float *scales;  // of a block
-    const int32_t *sums;  // of a block's quants
-    size_t blocks_stride; // blocks from row to row
-} or_q8_rows_t;
+#define OR_KV_BLOCK 32u // positions in a K or V block
 
 typedef struct {
-    const char *name; // "ref", "avx2"
+    const char *name; // "ref", "avx2", "avx512", "avx512vnni", "neon", "neon_dot"
 
     // Panels p of `panel_stride` elements each, of which the first k * 16 are used: y[m * y_stride
     // + p * 16 + lane], all 16 lanes written. x rows are x_stride apart. rows, k >= 1.
@@ -73,19 +45,16 @@ typedef struct {
     // Quantise `blocks` blocks of 32 activations. Of each, amax is the largest without its sign,
     // the scale amax / 127, a quant x * (127 / amax) clamped to [-127, 127] and rounded to nearest
     // even; all is 0 where amax is. A NaN (the largest of all) or an infinity shows in the scale;
-    // where the product is NaN the quant is -127.
-    void (*quantize_row)(const float *x, uint32_t blocks, int8_t *quants, float *scales,
-                         int32_t *sums);
-    // Panels p of or_q8_panel_block_t, `panel_blocks` from one to the next, of which the first
-    // `blocks` are used: a range of K begins at an inner block, of panels and x alike. For any
-    // weights, -128 too, sum is the exact sum of the 32 products. rows, blocks >= 1.
-    void (*matmul_q8_0)(const void *panels, size_t panel_blocks, uint32_t panel_count,
-                        uint32_t blocks, const or_q8_rows_t *x, uint32_t rows, float *y,
-                        size_t y_stride);
-    // The same with panels of or_q4_panel_block_t.
-    void (*matmul_q4_0)(const void *panels, size_t panel_blocks, uint32_t panel_count,
-                        uint32_t blocks, const or_q8_rows_t *x, uint32_t rows, float *y,
-                        size_t y_stride);
+    // where the product is NaN the quant is -127. All fields are written, on a cache line each.
+    void (*quantize_row)(const float *x, uint32_t blocks, or_q8_block_t *out);
+    // Panels `panel_bytes` apart, each of units of `type` (quants.h): y[m * y_stride + p * 16 + lane], all
+    // 16 lanes written, over blocks first .. first + blocks - 1 of each panel, which need not begin or end
+    // with a unit. Row m of x begins with block `first`, at x + m * x_stride; an odd x_stride keeps
+    // rows apart in the cache. For any bytes at all. rows, blocks >= 1.
+    void (*matmul_quants)(or_quant_t type, const void *panels, size_t panel_bytes,
+                          uint32_t panel_count, uint32_t first, uint32_t blocks,
+                          const or_q8_block_t *x, size_t x_stride, uint32_t rows, float *y,
+                          size_t y_stride);
 
     // y = (x * r) * weight with r = 1 / sqrt(lane_sum(x^2) / n + eps); the squares are accumulated
     // with fma. y may be x.
@@ -107,19 +76,22 @@ typedef struct {
     // y[i] = ((p0 + p1) + (p2 + p3)) + ((p4 + p5) + (p6 + p7)), p_s = parts[s * part_stride + i]
     void (*sum_shards)(const float *parts, size_t part_stride, uint32_t n, float *y);
 
-    // scores[p] = scale * (chain of fma over d of q[d] * k_block[d][p]), all 32 positions of a
-    // block.
-    void (*attention_scores)(const float *q, const float *k_block, uint32_t head_dim, float scale,
-                             float *scores);
+    // For each of some queries, all 32 positions of a block: scores[i * score_stride + p] =
+    // scale * (chain of fma over d of q[i * q_stride + d] * k_block[d][p]). The block is read once for
+    // several queries.
+    void (*attention_scores)(const float *q, size_t q_stride, uint32_t queries,
+                             const float *k_block, uint32_t head_dim, float scale, float *scores,
+                             size_t score_stride);
 
     // In place over n >= 1 scores: e = exp(s - max), then e * (1 / lane_sum(e)). If max is -inf or
     // NaN the result is unspecified but the same in every table.
     void (*softmax)(float *scores, uint32_t n);
 
-    // out[d] = fma(weights[p], v_block[p][d], out[d]) for p = 0 .. n-1 in order; n <= 32. Continues
-    // a chain across blocks.
-    void (*attention_values)(const float *weights, const float *v_block, uint32_t head_dim,
-                             uint32_t n, float *out);
+    // For each of some queries, out[i * out_stride + d] = fma(weights[i * weight_stride + p],
+    // v_block[p][d], out[..]) for p = 0 .. n-1 in order; n <= 32. Continues a chain across blocks.
+    void (*attention_values)(const float *weights, size_t weight_stride, uint32_t queries,
+                             const float *v_block, uint32_t head_dim, uint32_t n, float *out,
+                             size_t out_stride);
 
     // K and V kept as IEEE halves, widened exactly: y[i] = x[i].
     void (*widen_f16)(const uint16_t *x, size_t n, float *y);
@@ -140,6 +112,15 @@ const or_kernels_t *or_kernels_find(const char *name);
 // "ref avx2": those that can run here.
 const char *or_kernels_names(void);
 
+typedef struct {
+    const char *name;
+    const char *needs; // of a CPU and its operating system: "AVX2, FMA and F16C"
+    bool runs_here;
+} or_kernels_description_t;
+
+// The i-th table that was built, from the plainest to the fastest; false beyond the last.
+bool or_kernels_describe(size_t i, or_kernels_description_t *description);
+
 // The definition, always there.
 extern const or_kernels_t or_kernels_ref;
 
@@ -147,13 +128,3 @@ extern const or_kernels_t or_kernels_ref;
 float or_f16_to_f32(uint16_t half);
 uint16_t or_f32_to_f16(float value); // round to nearest even
 float or_bf16_to_f32(uint16_t bfloat);
-
-// Write a row of a GGUF file into lane `lane` of `blocks` consecutive blocks of a panel; the other
-// lanes are left alone. The row needs no alignment: per block a half and 32 bytes in Q8_0, a half
-// and 16 bytes in Q4_0.
-void or_pack_q8_0(const void *row, uint32_t blocks, or_q8_panel_block_t *panel, uint32_t lane);
-void or_pack_q4_0(const void *row, uint32_t blocks, or_q4_panel_block_t *panel, uint32_t lane);
-
-// The values of such a row, as GGUF defines them: out[blocks * 32], scale * integer in float.
-void or_dequantize_q8_0(const void *row, uint32_t blocks, float *out);
-void or_dequantize_q4_0(const void *row, uint32_t blocks, float *out);

@@ -1,66 +1,64 @@
 // Goal: the quantised kernels of every table give the bits of kernels/ref on every input, write all
 // of their output and nothing else, and compute each row by itself.
-// Method: as kernels_test.c, on blocks of any bytes whatsoever, such as scales that are NaN and
-// quants of -128. Panels are strided, ranges of K begin inside of them, and activations are
-// quantised from every kind of input.
+// Method: as kernels_test.c, on panels of any bytes whatsoever, such as scales that are NaN and
+// integers that no file holds. Panels are strided, ranges of K begin and end inside of super-blocks, and
+// activations are quantised from every kind of input.
 #include "kernels/kernels_test_support.h"
 
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define BLOCKS_MAX 40
+#define ROWS_MAX 64
+
 static const uint32_t some_blocks[] = {1, 2, 3, 5, 8, 24};
-static const uint32_t row_counts[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
-                                      12, 13, 14, 15, 16, 17, 18, 19, 20, 64};
 
 // ---- activations ----
 
-typedef struct {
-    int8_t *quants;
-    float *scales;
-    int32_t *sums;
-} quantised_t;
-
-static quantised_t quantised_create(size_t blocks, int poison)
+static or_q8_block_t *blocks_create(size_t count, int poison)
 {
-    quantised_t q = {malloc(blocks * OR_QUANT_BLOCK), malloc(blocks * sizeof *q.scales),
-                     malloc(blocks * sizeof *q.sums)};
-    assert_true(q.quants != NULL && q.scales != NULL && q.sums != NULL);
-    memset(q.quants, poison, blocks * OR_QUANT_BLOCK);
-    memset(q.scales, poison, blocks * sizeof *q.scales);
-    memset(q.sums, poison, blocks * sizeof *q.sums);
-    return q;
+    or_q8_block_t *blocks = malloc(count * sizeof *blocks);
+    assert_non_null(blocks);
+    memset(blocks, poison, count * sizeof *blocks);
+    return blocks;
 }
 
-static void quantised_free(quantised_t *q)
+static or_q8_block_t *blocks_random(uint64_t *random, test_kind_t kind, size_t count)
 {
-    free(q->sums);
-    free(q->scales);
-    free(q->quants);
-}
-
-static quantised_t quantised_random(uint64_t *random, test_kind_t kind, uint32_t blocks)
-{
-    float *x = test_floats(random, kind, (size_t)blocks * OR_QUANT_BLOCK);
-    quantised_t q = quantised_create(blocks, 0xAA);
-    or_kernels_ref.quantize_row(x, blocks, q.quants, q.scales, q.sums);
+    float *x = test_floats(random, kind, count * OR_QUANT_BLOCK);
+    or_q8_block_t *blocks = blocks_create(count, 0xAA);
+    or_kernels_ref.quantize_row(x, (uint32_t)count, blocks);
     free(x);
-    return q;
+    return blocks;
 }
 
-static void assert_same_quantised(const quantised_t *actual, const quantised_t *expected,
-                                  uint32_t blocks)
+// The sums are those of the quants.
+static void assert_sums(const or_q8_block_t *block)
 {
-    for (uint32_t b = 0; b < blocks; b++) {
-        const int8_t *quants = expected->quants + (size_t)b * OR_QUANT_BLOCK;
-        assert_memory_equal(actual->quants + (size_t)b * OR_QUANT_BLOCK, quants, OR_QUANT_BLOCK);
-        assert_same(actual->scales[b], expected->scales[b], "scale", b);
-        assert_int_equal(actual->sums[b], expected->sums[b]);
-        int32_t sum = 0;
-        for (uint32_t i = 0; i < OR_QUANT_BLOCK; i++) {
-            assert_true(quants[i] != -128);
-            sum += quants[i];
-        }
-        assert_int_equal(expected->sums[b], sum);
+    int32_t halves[2] = {0, 0};
+    for (uint32_t i = 0; i < OR_QUANT_BLOCK; i++) {
+        assert_true(block->quants[i] != -128);
+        halves[i / 16] += block->quants[i];
+    }
+    assert_int_equal(block->sum, halves[0] + halves[1]);
+    assert_int_equal(block->bias, -128 * (halves[0] + halves[1]));
+    assert_same(block->scaled_sum, block->scale * (float)block->sum, "scaled sum", 0);
+    for (size_t h = 0; h < 2; h++) {
+        assert_int_equal(block->half_biases[h], -128 * halves[h]);
+        assert_same(block->scaled_half_sums[h], block->scale * (float)halves[h], "half sum", h);
+    }
+}
+
+static void assert_same_blocks(const or_q8_block_t *actual, const or_q8_block_t *expected,
+                               uint32_t count)
+{
+    for (uint32_t b = 0; b < count; b++) {
+        assert_memory_equal(actual[b].quants, expected[b].quants, sizeof expected[b].quants);
+        assert_same(actual[b].scale, expected[b].scale, "scale", b);
+        assert_sums(&expected[b]);
+        assert_sums(&actual[b]);
     }
 }
 
@@ -74,13 +72,15 @@ static void quantize_case(const or_kernels_t *table, uint64_t *random, test_kind
             zeros[i] = i % 3 ? 0.0f : -0.0f;
         }
     }
-    quantised_t expected = quantised_create(blocks, 0x55);
-    quantised_t actual = quantised_create(blocks, 0xAA);
-    or_kernels_ref.quantize_row(x, blocks, expected.quants, expected.scales, expected.sums);
-    table->quantize_row(x, blocks, actual.quants, actual.scales, actual.sums);
-    assert_same_quantised(&actual, &expected, blocks);
-    quantised_free(&actual);
-    quantised_free(&expected);
+    or_q8_block_t *expected = blocks_create(blocks + 1, 0x55);
+    or_q8_block_t *actual = blocks_create(blocks + 1, 0xAA);
+    or_q8_block_t guard = actual[blocks];
+    or_kernels_ref.quantize_row(x, blocks, expected);
+    table->quantize_row(x, blocks, actual);
+    assert_same_blocks(actual, expected, blocks);
+    assert_memory_equal(&actual[blocks], &guard, sizeof guard);
+    free(actual);
+    free(expected);
     free(x);
 }
 
@@ -97,8 +97,7 @@ static void quantize_equals_ref_on_any_bits(void **state)
     enum { ROUNDS = 2000, BLOCKS = 4, COUNT = BLOCKS * OR_QUANT_BLOCK };
     uint64_t random = test_seed();
     float x[COUNT];
-    quantised_t expected = quantised_create(BLOCKS, 0x55);
-    quantised_t actual = quantised_create(BLOCKS, 0xAA);
+    or_q8_block_t expected[BLOCKS], actual[BLOCKS];
     for (size_t round = 0; round < ROUNDS * test_table_count; round++) {
         for (size_t i = 0; i < COUNT; i++) {
             uint32_t bits = (uint32_t)test_random(&random);
@@ -106,139 +105,207 @@ static void quantize_equals_ref_on_any_bits(void **state)
             bits = round % 2 ? (bits & 0x80FFFFFFu) | (uint32_t)(round % 128) << 24 : bits;
             memcpy(&x[i], &bits, sizeof bits);
         }
-        const or_kernels_t *table = test_tables[round % test_table_count];
-        or_kernels_ref.quantize_row(x, BLOCKS, expected.quants, expected.scales, expected.sums);
-        table->quantize_row(x, BLOCKS, actual.quants, actual.scales, actual.sums);
-        assert_same_quantised(&actual, &expected, BLOCKS);
+        memset(actual, 0xAA, sizeof actual);
+        or_kernels_ref.quantize_row(x, BLOCKS, expected);
+        test_tables[round % test_table_count]->quantize_row(x, BLOCKS, actual);
+        assert_same_blocks(actual, expected, BLOCKS);
     }
-    quantised_free(&actual);
-    quantised_free(&expected);
+}
+
+// ---- panels ----
+
+// Where units keep their halves; `minima` is 0 where there are none.
+static const struct {
+    size_t scales, minima;
+} halves_at[OR_QUANT_TYPES] = {
+    [OR_QUANT_Q8_0] = {offsetof(or_panel_q8_0_t, scales), 0},
+    [OR_QUANT_Q4_0] = {offsetof(or_panel_q4_0_t, scales), 0},
+    [OR_QUANT_IQ4_NL] = {offsetof(or_panel_q4_0_t, scales), 0},
+    [OR_QUANT_Q5_0] = {offsetof(or_panel_q5_0_t, scales), 0},
+    [OR_QUANT_Q4_1] = {offsetof(or_panel_q4_1_t, scales), offsetof(or_panel_q4_1_t, minima)},
+    [OR_QUANT_Q5_1] = {offsetof(or_panel_q5_1_t, scales), offsetof(or_panel_q5_1_t, minima)},
+    [OR_QUANT_Q4_K] = {offsetof(or_panel_q4_k_t, scales), offsetof(or_panel_q4_k_t, minima)},
+    [OR_QUANT_Q5_K] = {offsetof(or_panel_q5_k_t, scales), offsetof(or_panel_q5_k_t, minima)},
+    [OR_QUANT_Q2_K] = {offsetof(or_panel_q2_k_t, scales), offsetof(or_panel_q2_k_t, minima)},
+    [OR_QUANT_Q3_K] = {offsetof(or_panel_q3_k_t, scales), 0},
+    [OR_QUANT_Q6_K] = {offsetof(or_panel_q6_k_t, scales), 0},
+};
+
+static void put_halves(uint64_t *random, test_kind_t kind, uint8_t *at)
+{
+    uint16_t *halves = test_halves(random, kind, OR_PANEL);
+    memcpy(at, halves, OR_PANEL * sizeof *halves);
+    free(halves);
+}
+
+// Any bytes, but halves of a kind.
+static uint8_t *random_panels(uint64_t *random, test_kind_t kind, or_quant_t type, uint32_t panels,
+                              size_t panel_bytes, uint32_t units)
+{
+    uint8_t *bytes = test_bytes(random, panels * panel_bytes);
+    for (size_t p = 0; p < panels; p++) {
+        for (size_t u = 0; u < units; u++) {
+            uint8_t *unit = bytes + p * panel_bytes + u * or_quant_unit_bytes(type);
+            put_halves(random, kind, unit + halves_at[type].scales);
+            if (halves_at[type].minima > 0) {
+                put_halves(random, kind, unit + halves_at[type].minima);
+            }
+        }
+    }
+    return bytes;
+}
+
+static uint32_t units_of(or_quant_t type, uint32_t blocks)
+{
+    return (blocks + or_quant_unit_blocks(type) - 1) / or_quant_unit_blocks(type);
 }
 
 // ---- matmul ----
 
-static or_q8_panel_block_t *random_q8_blocks(uint64_t *random, test_kind_t kind, size_t count)
-{
-    or_q8_panel_block_t *blocks = test_bytes(random, count * sizeof *blocks);
-    uint16_t *scales = test_halves(random, kind, count * OR_PANEL);
-    for (size_t b = 0; b < count; b++) {
-        memcpy(blocks[b].scales, scales + b * OR_PANEL, sizeof blocks[b].scales);
-    }
-    free(scales);
-    return blocks;
-}
+typedef struct {
+    or_quant_t type;
+    uint32_t panels, first, blocks, rows;
+    size_t panel_bytes, x_stride, y_stride;
+    uint8_t *w;
+    or_q8_block_t *x;
+} product_t;
 
-static or_q4_panel_block_t *random_q4_blocks(uint64_t *random, test_kind_t kind, size_t count)
+static product_t product_random(uint64_t *random, or_quant_t type, test_kind_t kind, uint32_t rows)
 {
-    or_q4_panel_block_t *blocks = test_bytes(random, count * sizeof *blocks);
-    uint16_t *scales = test_halves(random, kind, count * OR_PANEL);
-    for (size_t b = 0; b < count; b++) {
-        memcpy(blocks[b].scales, scales + b * OR_PANEL, sizeof blocks[b].scales);
-    }
-    free(scales);
-    return blocks;
-}
-
-// `rows` is given, the rest of the shape is drawn: which range of K, which strides.
-static void matmul_case(const or_kernels_t *table, uint64_t *random, test_kind_t kind,
-                        uint32_t rows)
-{
-    uint32_t blocks = some_blocks[test_below(random, 6)];
-    uint32_t skipped = (uint32_t)test_below(random, 4);
-    uint32_t stride = skipped + blocks + (uint32_t)test_below(random, 3);
-    uint32_t panels = 1 + (uint32_t)test_below(random, 9);
-    size_t width = (size_t)panels * OR_PANEL;
-    size_t y_stride = width + test_below(random, 20);
-    or_q8_panel_block_t *q8 = random_q8_blocks(random, kind, (size_t)panels * stride);
-    or_q4_panel_block_t *q4 = random_q4_blocks(random, kind, (size_t)panels * stride);
+    product_t p = {.type = type, .rows = rows};
+    p.panels = 1 + (uint32_t)test_below(random, 3);
+    p.first = (uint32_t)test_below(random, 12);
+    p.blocks = 1 + (uint32_t)test_below(random, BLOCKS_MAX);
+    p.x_stride = p.blocks + test_below(random, 3);
+    p.y_stride = p.panels * OR_PANEL + test_below(random, 20);
+    uint32_t units = units_of(type, p.first + p.blocks);
+    p.panel_bytes = units * or_quant_unit_bytes(type) + 2 * test_below(random, 40);
+    p.w = random_panels(random, kind, type, p.panels, p.panel_bytes, units);
     test_kind_t x_kind = kind == KIND_SPECIAL ? kind : KIND_PLAIN;
-    quantised_t q = quantised_random(random, x_kind, rows * stride);
-    const or_q8_rows_t x = {q.quants + (size_t)skipped * OR_QUANT_BLOCK, q.scales + skipped,
-                            q.sums + skipped, stride};
-
-    test_outputs_t o = test_outputs((rows - 1) * y_stride + width);
-    or_kernels_ref.matmul_q8_0(q8 + skipped, stride, panels, blocks, &x, rows, o.expected,
-                               y_stride);
-    table->matmul_q8_0(q8 + skipped, stride, panels, blocks, &x, rows, o.actual, y_stride);
-    test_check_rows(&o, width, y_stride, "matmul_q8_0");
-
-    o = test_outputs((rows - 1) * y_stride + width);
-    or_kernels_ref.matmul_q4_0(q4 + skipped, stride, panels, blocks, &x, rows, o.expected,
-                               y_stride);
-    table->matmul_q4_0(q4 + skipped, stride, panels, blocks, &x, rows, o.actual, y_stride);
-    test_check_rows(&o, width, y_stride, "matmul_q4_0");
-    quantised_free(&q);
-    free(q4);
-    free(q8);
+    p.x = blocks_random(random, x_kind, (rows - 1) * p.x_stride + p.blocks);
+    return p;
 }
 
+static void product_free(product_t *p)
+{
+    free(p->x);
+    free(p->w);
+}
+
+static void multiply(const or_kernels_t *table, const product_t *p, uint32_t row, uint32_t rows,
+                     float *y)
+{
+    table->matmul_quants(p->type, p->w, p->panel_bytes, p->panels, p->first, p->blocks,
+                         p->x + row * p->x_stride, p->x_stride, rows, y, p->y_stride);
+}
+
+// All tables against one product of ref, which is slow.
+static void check_product(const product_t *p)
+{
+    size_t width = (size_t)p->panels * OR_PANEL;
+    size_t count = (p->rows - 1) * p->y_stride + width;
+    test_outputs_t definition = test_outputs(count);
+    multiply(&or_kernels_ref, p, 0, p->rows, definition.expected);
+    for (size_t t = 0; t < test_table_count; t++) {
+        test_outputs_t o = test_outputs(count);
+        for (size_t m = 0; m < p->rows; m++) {
+            memcpy(o.expected + m * p->y_stride, definition.expected + m * p->y_stride,
+                   width * sizeof *o.expected);
+        }
+        char what[64];
+        snprintf(what, sizeof what, "%s of %s, %u rows", or_quant_name(p->type),
+                 test_tables[t]->name, p->rows);
+        multiply(test_tables[t], p, 0, p->rows, o.actual);
+        test_check_rows(&o, width, p->y_stride, what);
+    }
+    multiply(&or_kernels_ref, p, 0, p->rows, definition.actual);
+    test_check_rows(&definition, width, p->y_stride, "ref, once more");
+}
+
+// Each type, each number of rows, a shape and a kind that are drawn.
 static void matmul_equals_ref(void **state)
 {
     (void)state;
-    TEST_RUN_CASES(matmul_case, row_counts);
+    uint64_t random = test_seed();
+    for (uint32_t rows = 1; rows <= ROWS_MAX; rows++) {
+        for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
+            test_kind_t kind = (test_kind_t)test_below(&random, KINDS);
+            product_t p = product_random(&random, type, kind, rows);
+            check_product(&p);
+            product_free(&p);
+        }
+    }
 }
 
-// Scales of any bits, most of them far from the others, and many NaNs.
+// More rows than a table may take at once.
+static void matmul_equals_ref_in_many_rows(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed();
+    for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
+        product_t p = product_random(&random, type, KIND_PLAIN, 200);
+        check_product(&p);
+        product_free(&p);
+    }
+}
+
+// Halves of any bits too, most of them far from the others, and many NaNs.
 static void matmul_equals_ref_on_any_bytes(void **state)
 {
     (void)state;
-    enum { ROUNDS = 100, BLOCKS = 2, ROWS = 5 };
+    enum { ROUNDS = 50, BLOCKS = 2, ROWS = 5 };
     uint64_t random = test_seed();
-    for (size_t round = 0; round < ROUNDS * test_table_count; round++) {
-        const or_kernels_t *table = test_tables[round % test_table_count];
-        void *panel = test_bytes(&random, BLOCKS * sizeof(or_q8_panel_block_t));
-        quantised_t q = quantised_random(&random, KIND_PLAIN, ROWS * BLOCKS);
-        const or_q8_rows_t x = {q.quants, q.scales, q.sums, BLOCKS};
-        test_outputs_t o = test_outputs(ROWS * OR_PANEL);
-        or_kernels_ref.matmul_q8_0(panel, BLOCKS, 1, BLOCKS, &x, ROWS, o.expected, OR_PANEL);
-        table->matmul_q8_0(panel, BLOCKS, 1, BLOCKS, &x, ROWS, o.actual, OR_PANEL);
-        test_check_outputs(&o, "matmul_q8_0, any bytes");
-        o = test_outputs(ROWS * OR_PANEL);
-        or_kernels_ref.matmul_q4_0(panel, BLOCKS, 1, BLOCKS, &x, ROWS, o.expected, OR_PANEL);
-        table->matmul_q4_0(panel, BLOCKS, 1, BLOCKS, &x, ROWS, o.actual, OR_PANEL);
-        test_check_outputs(&o, "matmul_q4_0, any bytes");
-        quantised_free(&q);
-        free(panel);
+    for (size_t round = 0; round < ROUNDS * OR_QUANT_TYPES; round++) {
+        or_quant_t type = (or_quant_t)(round % OR_QUANT_TYPES);
+        uint32_t units = units_of(type, BLOCKS);
+        product_t p = {.type = type,
+                       .panels = 1,
+                       .blocks = BLOCKS,
+                       .rows = ROWS,
+                       .panel_bytes = units * or_quant_unit_bytes(type),
+                       .x_stride = BLOCKS,
+                       .y_stride = OR_PANEL};
+        p.w = test_bytes(&random, p.panel_bytes);
+        p.x = blocks_random(&random, KIND_PLAIN, ROWS * BLOCKS);
+        check_product(&p);
+        product_free(&p);
     }
 }
 
-// A row gets the same bits alone and among others, where every other row holds NaNs and infinities.
+// Every other row becomes one of NaNs and infinities.
+static void spoil_rows(uint64_t *random, const product_t *p)
+{
+    for (size_t m = 1; m < p->rows; m += 2) {
+        float *x = test_floats(random, KIND_SPECIAL, (size_t)p->blocks * OR_QUANT_BLOCK);
+        or_kernels_ref.quantize_row(x, p->blocks, p->x + m * p->x_stride);
+        free(x);
+    }
+}
+
+// A row gets the same bits alone and among others.
 static void matmul_rows_are_independent(void **state)
 {
     (void)state;
-    enum { ROWS = 23, BLOCKS = 3, PANELS = 5, OUTPUTS = PANELS * OR_PANEL };
+    enum { ROWS = 23 };
     uint64_t random = test_seed();
-    or_q8_panel_block_t *q8 = random_q8_blocks(&random, KIND_PLAIN, (size_t)PANELS * BLOCKS);
-    or_q4_panel_block_t *q4 = random_q4_blocks(&random, KIND_PLAIN, (size_t)PANELS * BLOCKS);
-    quantised_t q = quantised_create((size_t)ROWS * BLOCKS, 0xAA);
-    for (size_t m = 0; m < ROWS; m++) {
-        test_kind_t kind = m % 2 ? KIND_SPECIAL : KIND_PLAIN;
-        float *x = test_floats(&random, kind, (size_t)BLOCKS * OR_QUANT_BLOCK);
-        or_kernels_ref.quantize_row(x, BLOCKS, q.quants + m * BLOCKS * OR_QUANT_BLOCK,
-                                    q.scales + m * BLOCKS, q.sums + m * BLOCKS);
-        free(x);
-    }
-    float q8_together[ROWS * OUTPUTS], q4_together[ROWS * OUTPUTS];
-    float q8_alone[OUTPUTS], q4_alone[OUTPUTS];
-    for (size_t t = 0; t < test_table_count; t++) {
-        const or_kernels_t *table = test_tables[t];
-        const or_q8_rows_t all = {q.quants, q.scales, q.sums, BLOCKS};
-        table->matmul_q8_0(q8, BLOCKS, PANELS, BLOCKS, &all, ROWS, q8_together, OUTPUTS);
-        table->matmul_q4_0(q4, BLOCKS, PANELS, BLOCKS, &all, ROWS, q4_together, OUTPUTS);
-        for (size_t m = 0; m < ROWS; m++) {
-            const or_q8_rows_t row = {q.quants + m * BLOCKS * OR_QUANT_BLOCK, q.scales + m * BLOCKS,
-                                      q.sums + m * BLOCKS, BLOCKS};
-            table->matmul_q8_0(q8, BLOCKS, PANELS, BLOCKS, &row, 1, q8_alone, OUTPUTS);
-            table->matmul_q4_0(q4, BLOCKS, PANELS, BLOCKS, &row, 1, q4_alone, OUTPUTS);
-            for (size_t n = 0; n < OUTPUTS; n++) {
-                assert_same(q8_alone[n], q8_together[m * OUTPUTS + n], "matmul_q8_0", n);
-                assert_same(q4_alone[n], q4_together[m * OUTPUTS + n], "matmul_q4_0", n);
+    for (size_t i = 0; i < test_table_count * OR_QUANT_TYPES; i++) {
+        const or_kernels_t *table = test_tables[i / OR_QUANT_TYPES];
+        product_t p = product_random(&random, (or_quant_t)(i % OR_QUANT_TYPES), KIND_PLAIN, ROWS);
+        spoil_rows(&random, &p);
+        float *together = calloc(ROWS * p.y_stride, sizeof *together);
+        float *alone = calloc(p.y_stride, sizeof *alone);
+        assert_true(together != NULL && alone != NULL);
+        multiply(table, &p, 0, ROWS, together);
+        for (uint32_t m = 0; m < ROWS; m++) {
+            multiply(table, &p, m, 1, alone);
+            for (size_t n = 0; n < (size_t)p.panels * OR_PANEL; n++) {
+                assert_same(alone[n], together[m * p.y_stride + n], or_quant_name(p.type), n);
             }
         }
+        free(alone);
+        free(together);
+        product_free(&p);
     }
-    quantised_free(&q);
-    free(q4);
-    free(q8);
 }
 
 int main(void)
@@ -247,6 +314,7 @@ int main(void)
         cmocka_unit_test(quantize_equals_ref),
         cmocka_unit_test(quantize_equals_ref_on_any_bits),
         cmocka_unit_test(matmul_equals_ref),
+        cmocka_unit_test(matmul_equals_ref_in_many_rows),
         cmocka_unit_test(matmul_equals_ref_on_any_bytes),
         cmocka_unit_test(matmul_rows_are_independent),
     };

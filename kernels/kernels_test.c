@@ -13,13 +13,15 @@
 static const uint32_t vector_sizes[] = {1,  2,  3,  7,  8,   9,   12,  15,  16,  17,
                                         23, 31, 32, 33, 100, 172, 256, 257, 768, 1000};
 
-// `size` is the number of rows; the rest of the shape is drawn. The weights begin anywhere.
+// `size` is the number of rows; the rest of the shape is drawn: K up to several of a table's chunks,
+// panels that fill its tiles or do not; less of both where rows are many, for time. The weights
+// begin anywhere.
 static void matmul_case(const or_kernels_t *table, uint64_t *random, test_kind_t kind,
                         uint32_t rows)
 {
-    static const uint32_t ks[] = {1, 2, 12, 32, 64, 172};
-    uint32_t k = ks[test_below(random, 6)];
-    uint32_t panels = 1 + (uint32_t)test_below(random, 9);
+    static const uint32_t ks[] = {1, 2, 12, 64, 128, 129, 172, 300};
+    uint32_t k = ks[test_below(random, rows <= 16 ? 8 : 6)];
+    uint32_t panels = 1 + (uint32_t)test_below(random, rows == 1 ? 19 : rows <= 16 ? 5 : 3);
     size_t skipped = test_below(random, 40);
     size_t panel_stride = (size_t)k * OR_PANEL + OR_PANEL * test_below(random, 3);
     size_t x_stride = k + test_below(random, 4);
@@ -62,8 +64,10 @@ static void matmul_case(const or_kernels_t *table, uint64_t *random, test_kind_t
 static void matmul_equals_ref(void **state)
 {
     (void)state;
-    static const uint32_t rows[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
-                                    12, 13, 14, 15, 16, 17, 18, 19, 20, 64};
+    static const uint32_t rows[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
+                                    17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32,
+                                    33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48,
+                                    49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64};
     TEST_RUN_CASES(matmul_case, rows);
 }
 
@@ -257,22 +261,30 @@ static void softmax_equals_ref_on_degenerate_scores(void **state)
     }
 }
 
+// Everything is strided, and out goes on from what it holds.
 static void attention_case(const or_kernels_t *table, uint64_t *random, test_kind_t kind,
-                           uint32_t head_dim)
+                           uint32_t queries)
 {
+    static const uint32_t head_dims[] = {1, 2, 7, 8, 12, 16, 20, 32, 48, 64, 72, 96, 107, 128, 192};
+    uint32_t head_dim = head_dims[test_below(random, 15)];
     uint32_t n = 1 + (uint32_t)test_below(random, OR_KV_BLOCK);
-    float *q = test_floats(random, KIND_PLAIN, head_dim);
-    float *weights = test_floats(random, KIND_PLAIN, n);
+    size_t q_stride = head_dim + test_below(random, 5);
+    size_t score_stride = OR_KV_BLOCK + test_below(random, 5);
+    float *q = test_floats(random, KIND_PLAIN, (queries - 1) * q_stride + head_dim);
+    float *weights = test_floats(random, KIND_PLAIN, (queries - 1) * score_stride + n);
     float *k_block = test_floats(random, kind, (size_t)head_dim * OR_KV_BLOCK);
     float *v_block = test_floats(random, kind, (size_t)head_dim * n);
-    float *out = test_floats(random, kind, head_dim);
-    test_outputs_t o = test_outputs(OR_KV_BLOCK);
-    or_kernels_ref.attention_scores(q, k_block, head_dim, 0.3f, o.expected);
-    table->attention_scores(q, k_block, head_dim, 0.3f, o.actual);
-    test_check_outputs(&o, "attention_scores");
-    o = test_outputs_from(out, head_dim);
-    or_kernels_ref.attention_values(weights, v_block, head_dim, n, o.expected);
-    table->attention_values(weights, v_block, head_dim, n, o.actual);
+    float *out = test_floats(random, kind, (queries - 1) * q_stride + head_dim);
+    test_outputs_t o = test_outputs((queries - 1) * score_stride + OR_KV_BLOCK);
+    or_kernels_ref.attention_scores(q, q_stride, queries, k_block, head_dim, 0.3f, o.expected,
+                                    score_stride);
+    table->attention_scores(q, q_stride, queries, k_block, head_dim, 0.3f, o.actual, score_stride);
+    test_check_rows(&o, OR_KV_BLOCK, score_stride, "attention_scores");
+    o = test_outputs_from(out, (queries - 1) * q_stride + head_dim);
+    or_kernels_ref.attention_values(weights, score_stride, queries, v_block, head_dim, n,
+                                    o.expected, q_stride);
+    table->attention_values(weights, score_stride, queries, v_block, head_dim, n, o.actual,
+                            q_stride);
     test_check_outputs(&o, "attention_values");
     free(out);
     free(v_block);
@@ -284,8 +296,38 @@ static void attention_case(const or_kernels_t *table, uint64_t *random, test_kin
 static void attention_equals_ref(void **state)
 {
     (void)state;
-    static const uint32_t head_dims[] = {1, 2, 7, 8, 12, 20, 32, 48, 64, 72, 96, 107, 128, 192};
-    TEST_RUN_CASES(attention_case, head_dims);
+    static const uint32_t queries[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
+                                       12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
+                                       23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33};
+    TEST_RUN_CASES(attention_case, queries);
+}
+
+// Each query gets the same bits alone and among others.
+static void attention_queries_are_independent(void **state)
+{
+    (void)state;
+    enum { QUERIES = 21, HEAD_DIM = 72 };
+    uint64_t random = test_seed();
+    float *q = test_floats(&random, KIND_PLAIN, QUERIES * HEAD_DIM);
+    float *block = test_floats(&random, KIND_PLAIN, OR_KV_BLOCK * HEAD_DIM);
+    float scores[QUERIES * OR_KV_BLOCK], alone[OR_KV_BLOCK];
+    for (size_t t = 0; t < test_table_count; t++) {
+        const or_kernels_t *table = test_tables[t];
+        float out[QUERIES * HEAD_DIM] = {0};
+        table->attention_scores(q, HEAD_DIM, QUERIES, block, HEAD_DIM, 0.5f, scores, OR_KV_BLOCK);
+        table->attention_values(scores, OR_KV_BLOCK, QUERIES, block, HEAD_DIM, 30, out, HEAD_DIM);
+        for (size_t i = 0; i < QUERIES; i++) {
+            float *row = scores + i * OR_KV_BLOCK;
+            float out_alone[HEAD_DIM] = {0};
+            table->attention_scores(q + i * HEAD_DIM, HEAD_DIM, 1, block, HEAD_DIM, 0.5f, alone,
+                                    OR_KV_BLOCK);
+            table->attention_values(row, OR_KV_BLOCK, 1, block, HEAD_DIM, 30, out_alone, HEAD_DIM);
+            assert_memory_equal(alone, row, sizeof alone);
+            assert_memory_equal(out_alone, out + i * HEAD_DIM, sizeof out_alone);
+        }
+    }
+    free(block);
+    free(q);
 }
 
 // ---- choosing a table ----
@@ -297,10 +339,15 @@ static void the_environment_chooses_the_table(void **state)
         setenv("OUTRIDER_KERNELS", test_tables[t]->name, 1);
         assert_ptr_equal(or_kernels_pick(), test_tables[t]);
     }
-    setenv("OUTRIDER_KERNELS", "abacus", 1);
-    assert_null(or_kernels_pick());
-    assert_null(or_kernels_find("abacus"));
+    static const char *const unknown[] = {"abacus", "avx", "REF", "ref avx2", " "};
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+        setenv("OUTRIDER_KERNELS", unknown[i], 1);
+        assert_null(or_kernels_pick());
+        assert_null(or_kernels_find(unknown[i]));
+    }
     assert_null(or_kernels_find(""));
+    setenv("OUTRIDER_KERNELS", "", 1); // says nothing
+    assert_ptr_equal(or_kernels_pick(), test_tables[test_table_count - 1]);
     unsetenv("OUTRIDER_KERNELS");
     assert_ptr_equal(or_kernels_pick(), test_tables[test_table_count - 1]);
     assert_ptr_equal(test_tables[0], &or_kernels_ref);
@@ -350,6 +397,7 @@ int main(void)
         cmocka_unit_test(softmax_equals_ref),
         cmocka_unit_test(softmax_equals_ref_on_degenerate_scores),
         cmocka_unit_test(attention_equals_ref),
+        cmocka_unit_test(attention_queries_are_independent),
         cmocka_unit_test(widen_equals_ref),
     };
     return cmocka_run_group_tests(tests, test_find_tables, NULL);

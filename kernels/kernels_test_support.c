@@ -155,9 +155,10 @@ void test_check_outputs(test_outputs_t *o, const char *what)
 void test_run_cases(test_case_t run, const uint32_t *sizes, size_t size_count)
 {
     uint64_t random = test_seed();
+    size_t runs = size_count * test_runs(ROUNDS);
     for (size_t t = 0; t < test_table_count; t++) {
         for (test_kind_t kind = 0; kind < KINDS; kind++) {
-            for (size_t i = 0; i < size_count * ROUNDS; i++) {
+            for (size_t i = 0; i < runs; i++) {
                 run(test_tables[t], &random, kind, sizes[i % size_count]);
             }
         }

@@ -38,8 +38,17 @@ typedef enum {
 typedef enum {
     OR_TENSOR_F32 = 0,
     OR_TENSOR_F16 = 1,
-    OR_TENSOR_Q4_0 = 2, // 32 elements: half scale, 16 bytes of two 4-bit numbers each
-    OR_TENSOR_Q8_0 = 8, // 32 elements: half scale, 32 signed bytes
+    OR_TENSOR_Q4_0 = 2, // quantised types: kernels/quants.h says what they mean
+    OR_TENSOR_Q4_1 = 3,
+    OR_TENSOR_Q5_0 = 6,
+    OR_TENSOR_Q5_1 = 7,
+    OR_TENSOR_Q8_0 = 8,
+    OR_TENSOR_Q2_K = 10,
+    OR_TENSOR_Q3_K = 11,
+    OR_TENSOR_Q4_K = 12,
+    OR_TENSOR_Q5_K = 13,
+    OR_TENSOR_Q6_K = 14,
+    OR_TENSOR_IQ4_NL = 20,
     OR_TENSOR_BF16 = 30,
 } or_tensor_type_t;
 
@@ -127,6 +136,8 @@ uint64_t or_gguf_tensor_count(const or_gguf_t *gguf);
 const or_gguf_tensor_t *or_gguf_tensor(const or_gguf_t *gguf, uint64_t i);
 // NULL if absent.
 const or_gguf_tensor_t *or_gguf_find_tensor(const or_gguf_t *gguf, const char *name);
+// A tensor will be read soon: the system may begin to fetch it. No-op on a file that is not mapped.
+void or_gguf_expect(const or_gguf_t *gguf, const or_gguf_tensor_t *tensor);
 // Give the memory of a tensor that was read back to the system, as far as whole pages are its own.
 // It may be read again: the pages come from the file then. No-op on a file that is not mapped.
 void or_gguf_release(const or_gguf_t *gguf, const or_gguf_tensor_t *tensor);

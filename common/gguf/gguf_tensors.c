@@ -154,6 +154,14 @@ done:
     return status;
 }
 
+void or_gguf_expect(const or_gguf_t *gguf, const or_gguf_tensor_t *tensor)
+{
+    if (!gguf->borrowed && tensor->data != NULL) {
+        uintptr_t before = (uintptr_t)tensor->data % (uintptr_t)sysconf(_SC_PAGESIZE);
+        madvise((char *)(uintptr_t)tensor->data - before, tensor->bytes + before, MADV_WILLNEED);
+    }
+}
+
 void or_gguf_release_bytes(const or_gguf_t *gguf, const void *data, uint64_t bytes)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

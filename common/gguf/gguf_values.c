@@ -356,10 +356,27 @@ or_tensor_block_t or_gguf_tensor_block(uint32_t type)
     case OR_TENSOR_F16:
     case OR_TENSOR_BF16:
         return (or_tensor_block_t){1, 2};
+    case OR_TENSOR_Q4_0:
+    case OR_TENSOR_IQ4_NL:
+        return (or_tensor_block_t){32, 2 + 16};
+    case OR_TENSOR_Q4_1:
+        return (or_tensor_block_t){32, 2 + 2 + 16};
+    case OR_TENSOR_Q5_0:
+        return (or_tensor_block_t){32, 2 + 4 + 16};
+    case OR_TENSOR_Q5_1:
+        return (or_tensor_block_t){32, 2 + 2 + 4 + 16};
     case OR_TENSOR_Q8_0:
         return (or_tensor_block_t){32, 2 + 32};
-    case OR_TENSOR_Q4_0:
-        return (or_tensor_block_t){32, 2 + 16};
+    case OR_TENSOR_Q2_K:
+        return (or_tensor_block_t){256, 2 + 2 + 16 + 64};
+    case OR_TENSOR_Q3_K:
+        return (or_tensor_block_t){256, 2 + 12 + 64 + 32};
+    case OR_TENSOR_Q4_K:
+        return (or_tensor_block_t){256, 2 + 2 + 12 + 128};
+    case OR_TENSOR_Q5_K:
+        return (or_tensor_block_t){256, 2 + 2 + 12 + 128 + 32};
+    case OR_TENSOR_Q6_K:
+        return (or_tensor_block_t){256, 2 + 16 + 128 + 64};
     default:
         return (or_tensor_block_t){1, 0};
     }

@@ -1,7 +1,7 @@
 // The definition of every kernel: plain loops, one operation after the other. fmaf rounds once also
 // where the processor has no such instruction. Slow and meant to be: what another table must equal,
 // bit for bit.
-#include "kernels/kernels.h"
+#include "kernels/ref/kernels_ref_internal.h"
 
 #include "kernels/canonical.h"
 
@@ -74,109 +74,6 @@ static void matmul_bf16_ref(const uint16_t *panels, size_t panel_stride, uint32_
                      canonical_widen_bf16);
 }
 
-// ---- quantised ----
-
-static void quantize_row_ref(const float *x, uint32_t blocks, int8_t *quants, float *scales,
-                             int32_t *sums)
-{
-    for (size_t b = 0; b < blocks; b++) {
-        const float *values = x + b * OR_QUANT_BLOCK;
-        uint32_t largest = 0;
-        for (uint32_t i = 0; i < OR_QUANT_BLOCK; i++) {
-            uint32_t magnitude = bits_of(values[i]) & 0x7FFFFFFFu;
-            largest = magnitude > largest ? magnitude : largest;
-        }
-        float amax = float_of(largest);
-        float inverse = largest == 0 ? 0.0f : QUANT_MAX / amax;
-        scales[b] = amax / QUANT_MAX;
-        sums[b] = 0;
-        for (uint32_t i = 0; i < OR_QUANT_BLOCK; i++) {
-            int8_t quant = canonical_quantize(values[i], inverse);
-            quants[b * OR_QUANT_BLOCK + i] = quant;
-            sums[b] += quant;
-        }
-    }
-}
-
-// What one output needs of a panel's block: its integers, and the scale that is returned.
-typedef uint16_t (*read_block_t)(const void *panel, size_t block, uint32_t lane,
-                                 int8_t w[OR_QUANT_BLOCK]);
-
-static uint16_t read_q8_block(const void *panel, size_t b, uint32_t lane, int8_t w[OR_QUANT_BLOCK])
-{
-    const or_q8_panel_block_t *block = (const or_q8_panel_block_t *)panel + b;
-    for (uint32_t i = 0; i < OR_QUANT_BLOCK; i++) {
-        w[i] = block->quants[i / 4][lane][i % 4];
-    }
-    return block->scales[lane];
-}
-
-static uint16_t read_q4_block(const void *panel, size_t b, uint32_t lane, int8_t w[OR_QUANT_BLOCK])
-{
-    const or_q4_panel_block_t *block = (const or_q4_panel_block_t *)panel + b;
-    for (uint32_t i = 0; i < OR_QUANT_BLOCK / 2; i++) {
-        uint8_t nibbles = block->nibbles[i / 4][lane][i % 4];
-        w[i] = (int8_t)((nibbles & 15) - 8);
-        w[i + OR_QUANT_BLOCK / 2] = (int8_t)((nibbles >> 4) - 8);
-    }
-    return block->scales[lane];
-}
-
-static int32_t sum_of_products(const int8_t w[OR_QUANT_BLOCK], const int8_t x[OR_QUANT_BLOCK])
-{
-    int32_t sum = 0;
-    for (uint32_t i = 0; i < OR_QUANT_BLOCK; i++) {
-        sum += w[i] * x[i];
-    }
-    return sum;
-}
-
-// The chain of one output over the blocks, in every row.
-static void multiply_lane(const void *panels, size_t first_block, uint32_t lane, uint32_t blocks,
-                          const or_q8_rows_t *x, uint32_t rows, float *y, size_t y_stride,
-                          read_block_t read_block)
-{
-    for (uint32_t b = 0; b < blocks; b++) {
-        int8_t w[OR_QUANT_BLOCK];
-        float w_scale = canonical_widen(read_block(panels, first_block + b, lane, w));
-        for (uint32_t m = 0; m < rows; m++) {
-            size_t at = m * x->blocks_stride + b;
-            int32_t sum = sum_of_products(w, x->quants + at * OR_QUANT_BLOCK);
-            y[m * y_stride] = fmaf(w_scale * x->scales[at], (float)sum, y[m * y_stride]);
-        }
-    }
-}
-
-static void multiply_quantised(const void *panels, size_t panel_blocks, uint32_t panel_count,
-                               uint32_t blocks, const or_q8_rows_t *x, uint32_t rows, float *y,
-                               size_t y_stride, read_block_t read_block)
-{
-    for (uint32_t p = 0; p < panel_count; p++) {
-        float *y_panel = y + (size_t)p * OR_PANEL;
-        clear_rows(y_panel, y_stride, rows);
-        for (uint32_t lane = 0; lane < OR_PANEL; lane++) {
-            multiply_lane(panels, p * panel_blocks, lane, blocks, x, rows, y_panel + lane, y_stride,
-                          read_block);
-        }
-    }
-}
-
-static void matmul_q8_0_ref(const void *panels, size_t panel_blocks, uint32_t panel_count,
-                            uint32_t blocks, const or_q8_rows_t *x, uint32_t rows, float *y,
-                            size_t y_stride)
-{
-    multiply_quantised(panels, panel_blocks, panel_count, blocks, x, rows, y, y_stride,
-                       read_q8_block);
-}
-
-static void matmul_q4_0_ref(const void *panels, size_t panel_blocks, uint32_t panel_count,
-                            uint32_t blocks, const or_q8_rows_t *x, uint32_t rows, float *y,
-                            size_t y_stride)
-{
-    multiply_quantised(panels, panel_blocks, panel_count, blocks, x, rows, y, y_stride,
-                       read_q4_block);
-}
-
 // ---- element by element, across lanes, attention ----
 
 static void rmsnorm_ref(const float *x, const float *weight, uint32_t n, float eps, float *y)
@@ -227,15 +124,18 @@ static void sum_shards_ref(const float *parts, size_t part_stride, uint32_t n, f
     }
 }
 
-static void attention_scores_ref(const float *q, const float *k_block, uint32_t head_dim,
-                                 float scale, float *scores)
+static void attention_scores_ref(const float *q, size_t q_stride, uint32_t queries,
+                                 const float *k_block, uint32_t head_dim, float scale,
+                                 float *scores, size_t score_stride)
 {
-    for (uint32_t p = 0; p < OR_KV_BLOCK; p++) {
-        float dot = 0.0f;
-        for (uint32_t d = 0; d < head_dim; d++) {
-            dot = fmaf(q[d], k_block[(size_t)d * OR_KV_BLOCK + p], dot);
+    for (uint32_t i = 0; i < queries; i++) {
+        for (uint32_t p = 0; p < OR_KV_BLOCK; p++) {
+            float dot = 0.0f;
+            for (uint32_t d = 0; d < head_dim; d++) {
+                dot = fmaf(q[i * q_stride + d], k_block[(size_t)d * OR_KV_BLOCK + p], dot);
+            }
+            scores[i * score_stride + p] = scale * dot;
         }
-        scores[p] = scale * dot;
     }
 }
 
@@ -260,12 +160,17 @@ static void softmax_ref(float *scores, uint32_t n)
     }
 }
 
-static void attention_values_ref(const float *weights, const float *v_block, uint32_t head_dim,
-                                 uint32_t n, float *out)
+static void attention_values_ref(const float *weights, size_t weight_stride, uint32_t queries,
+                                 const float *v_block, uint32_t head_dim, uint32_t n, float *out,
+                                 size_t out_stride)
 {
-    for (uint32_t p = 0; p < n; p++) {
-        for (uint32_t d = 0; d < head_dim; d++) {
-            out[d] = fmaf(weights[p], v_block[(size_t)p * head_dim + d], out[d]);
+    for (uint32_t i = 0; i < queries; i++) {
+        for (uint32_t p = 0; p < n; p++) {
+            for (uint32_t d = 0; d < head_dim; d++) {
+                float *cell = &out[i * out_stride + d];
+                *cell =
+                    fmaf(weights[i * weight_stride + p], v_block[(size_t)p * head_dim + d], *cell);
+            }
         }
     }
 }
@@ -302,8 +207,7 @@ const or_kernels_t or_kernels_ref = {
     .matmul_f16 = matmul_f16_ref,
     .matmul_bf16 = matmul_bf16_ref,
     .quantize_row = quantize_row_ref,
-    .matmul_q8_0 = matmul_q8_0_ref,
-    .matmul_q4_0 = matmul_q4_0_ref,
+    .matmul_quants = matmul_quants_ref,
     .rmsnorm = rmsnorm_ref,
     .rope_pairs = rope_pairs_ref,
     .rope_halves = rope_halves_ref,

@@ -134,9 +134,10 @@ static void attention_is_a_weighted_mean(void **state)
     fill_random(&random, q, HEAD_DIM);
     fill_random(&random, k, HEAD_DIM * OR_KV_BLOCK);
     fill_random(&random, v, OR_KV_BLOCK * HEAD_DIM);
-    or_kernels_ref.attention_scores(q, k, HEAD_DIM, 0.5f, scores);
+    or_kernels_ref.attention_scores(q, HEAD_DIM, 1, k, HEAD_DIM, 0.5f, scores, OR_KV_BLOCK);
     or_kernels_ref.softmax(scores, OR_KV_BLOCK);
-    or_kernels_ref.attention_values(scores, v, HEAD_DIM, OR_KV_BLOCK, out);
+    or_kernels_ref.attention_values(scores, OR_KV_BLOCK, 1, v, HEAD_DIM, OR_KV_BLOCK, out,
+                                    HEAD_DIM);
     for (size_t p = 0; p < OR_KV_BLOCK; p++) {
         double dot = 0.0;
         for (size_t d = 0; d < HEAD_DIM; d++) {

@@ -13,6 +13,30 @@
 #define HEADER_BYTES 24u // magic, version, number of tensors and of metadata entries
 #define BLOCK 32u
 
+// Both enumerations, side by side.
+static const struct {
+    or_tensor_type_t tensor;
+    or_quant_t quant;
+} quants[] = {
+    {OR_TENSOR_Q8_0, OR_QUANT_Q8_0}, {OR_TENSOR_Q4_0, OR_QUANT_Q4_0},
+    {OR_TENSOR_Q4_1, OR_QUANT_Q4_1}, {OR_TENSOR_Q5_0, OR_QUANT_Q5_0},
+    {OR_TENSOR_Q5_1, OR_QUANT_Q5_1}, {OR_TENSOR_IQ4_NL, OR_QUANT_IQ4_NL},
+    {OR_TENSOR_Q2_K, OR_QUANT_Q2_K}, {OR_TENSOR_Q3_K, OR_QUANT_Q3_K},
+    {OR_TENSOR_Q4_K, OR_QUANT_Q4_K}, {OR_TENSOR_Q5_K, OR_QUANT_Q5_K},
+    {OR_TENSOR_Q6_K, OR_QUANT_Q6_K},
+};
+
+static or_quant_t quant_of(uint32_t type)
+{
+    for (size_t i = 0; i < sizeof quants / sizeof quants[0]; i++) {
+        if ((uint32_t)quants[i].tensor == type) {
+            return quants[i].quant;
+        }
+    }
+    fail_msg("tensor type %u is not quantised", type);
+    return OR_QUANT_TYPES;
+}
+
 // One row of a tensor as floats.
 static void read_row(const or_gguf_tensor_t *tensor, const unsigned char *row, float *out)
 {
@@ -29,11 +53,9 @@ static void read_row(const or_gguf_tensor_t *tensor, const unsigned char *row, f
             out[i] = tensor->type == OR_TENSOR_F16 ? or_f16_to_f32(half) : or_bf16_to_f32(half);
         }
         break;
-    case OR_TENSOR_Q8_0:
-        or_dequantize_q8_0(row, columns / BLOCK, out);
-        break;
-    case OR_TENSOR_Q4_0:
-        or_dequantize_q4_0(row, columns / BLOCK, out);
+    default:
+        or_quant_decode(quant_of(tensor->type), row,
+                        columns / or_gguf_tensor_block(tensor->type).elements, out);
         break;
     }
 }
@@ -101,6 +123,9 @@ static void write_row(const float *x, uint32_t columns, or_tensor_type_t type, u
             break;
         case OR_TENSOR_Q4_0:
             write_q4_0_block(&x[i], out);
+            break;
+        default:
+            or_quant_encode(quant_of(type), &x[i], 1, out);
             break;
         }
     }

@@ -1,0 +1,70 @@
+#include <immintrin.h>
+
+#include "kernels/ceilings_internal.h"
+
+static void multiply_add(uint32_t rounds, float *sum)
+{
+    const __m256 factor = _mm256_set1_ps(0.75f);
+    const __m256 addend = _mm256_set1_ps(1.0f);
+    __m256 chains[OR_CEILING_CHAINS];
+#pragma GCC unroll 12
+    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+        chains[j] = _mm256_set1_ps((float)j);
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+#pragma GCC unroll 12
+        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+            chains[j] = _mm256_fmadd_ps(chains[j], factor, addend);
+        }
+    }
+#pragma GCC unroll 12
+    for (uint32_t j = 1; j < OR_CEILING_CHAINS; j++) {
+        chains[0] = _mm256_add_ps(chains[0], chains[j]);
+    }
+    *sum = _mm256_cvtss_f32(chains[0]);
+}
+
+// vpmaddubsw, 32 products each. Where its results go costs kernels something; the multipliers it does not.
+static void dot(uint32_t rounds, int32_t *sum)
+{
+    const __m256i quants = _mm256_set1_epi8(3);
+    __m256i chains[OR_CEILING_CHAINS];
+#pragma GCC unroll 12
+    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+        chains[j] = _mm256_set1_epi8((char)j);
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+#pragma GCC unroll 12
+        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+            chains[j] = _mm256_maddubs_epi16(chains[j], quants);
+        }
+    }
+#pragma GCC unroll 12
+    for (uint32_t j = 1; j < OR_CEILING_CHAINS; j++) {
+        chains[0] = _mm256_add_epi32(chains[0], chains[j]);
+    }
+    *sum = _mm256_cvtsi256_si32(chains[0]);
+}
+
+static void read_lines(const void *data, size_t lines, uint64_t *sum)
+{
+    const __m256i *halves = data;
+    const size_t stream = 2 * (lines / OR_CEILING_STREAMS);
+    __m256i all = _mm256_setzero_si256();
+    for (size_t i = 0; i < stream; i += 2) {
+#pragma GCC unroll 4
+        for (size_t j = 0; j < OR_CEILING_STREAMS; j++) {
+            const __m256i *line = &halves[j * stream + i];
+            all = _mm256_add_epi64(
+                all, _mm256_add_epi64(_mm256_load_si256(&line[0]), _mm256_load_si256(&line[1])));
+        }
+    }
+    *sum = (uint64_t)_mm256_extract_epi64(all, 0);
+}
+
+const or_ceilings_t or_ceilings_avx2 = {.name = "avx2",
+                                        .flops_a_round = 2 * 8 * OR_CEILING_CHAINS,
+                                        .multiply_add = multiply_add,
+                                        .ops_a_round = 2 * 32 * OR_CEILING_CHAINS,
+                                        .dot = dot,
+                                        .read = read_lines};

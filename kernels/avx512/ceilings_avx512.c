@@ -1,0 +1,99 @@
+#include <immintrin.h>
+
+#include "kernels/ceilings_internal.h"
+
+static void multiply_add(uint32_t rounds, float *sum)
+{
+    const __m512 factor = _mm512_set1_ps(0.75f);
+    const __m512 addend = _mm512_set1_ps(1.0f);
+    __m512 chains[OR_CEILING_CHAINS];
+#pragma GCC unroll 12
+    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+        chains[j] = _mm512_set1_ps((float)j);
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+#pragma GCC unroll 12
+        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+            chains[j] = _mm512_fmadd_ps(chains[j], factor, addend);
+        }
+    }
+#pragma GCC unroll 12
+    for (uint32_t j = 1; j < OR_CEILING_CHAINS; j++) {
+        chains[0] = _mm512_add_ps(chains[0], chains[j]);
+    }
+    *sum = _mm512_cvtss_f32(chains[0]);
+}
+
+static int32_t total(__m512i chains[OR_CEILING_CHAINS])
+{
+#pragma GCC unroll 12
+    for (uint32_t j = 1; j < OR_CEILING_CHAINS; j++) {
+        chains[0] = _mm512_add_epi32(chains[0], chains[j]);
+    }
+    return _mm512_cvtsi512_si32(chains[0]);
+}
+
+// vpmaddubsw, 64 products each. Where its results go costs kernels something; the multipliers it does not.
+static void dot_bw(uint32_t rounds, int32_t *sum)
+{
+    const __m512i quants = _mm512_set1_epi8(3);
+    __m512i chains[OR_CEILING_CHAINS];
+#pragma GCC unroll 12
+    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+        chains[j] = _mm512_set1_epi8((char)j);
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+#pragma GCC unroll 12
+        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+            chains[j] = _mm512_maddubs_epi16(chains[j], quants);
+        }
+    }
+    *sum = total(chains);
+}
+
+// vpdpbusd, 64 products each, added to what it had.
+__attribute__((target("avx512vnni"))) static void dot_vnni(uint32_t rounds, int32_t *sum)
+{
+    const __m512i weights = _mm512_set1_epi8(5);
+    const __m512i quants = _mm512_set1_epi8(3);
+    __m512i chains[OR_CEILING_CHAINS];
+#pragma GCC unroll 12
+    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+        chains[j] = _mm512_set1_epi32((int)j);
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+#pragma GCC unroll 12
+        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+            chains[j] = _mm512_dpbusd_epi32(chains[j], weights, quants);
+        }
+    }
+    *sum = total(chains);
+}
+
+static void read_lines(const void *data, size_t lines, uint64_t *sum)
+{
+    const __m512i *vectors = data;
+    const size_t stream = lines / OR_CEILING_STREAMS;
+    __m512i all = _mm512_setzero_si512();
+    for (size_t i = 0; i < stream; i++) {
+#pragma GCC unroll 4
+        for (size_t j = 0; j < OR_CEILING_STREAMS; j++) {
+            all = _mm512_add_epi64(all, _mm512_load_si512(&vectors[j * stream + i]));
+        }
+    }
+    *sum = (uint64_t)_mm512_reduce_add_epi64(all);
+}
+
+const or_ceilings_t or_ceilings_avx512 = {.name = "avx512",
+                                          .flops_a_round = 2 * 16 * OR_CEILING_CHAINS,
+                                          .multiply_add = multiply_add,
+                                          .ops_a_round = 2 * 64 * OR_CEILING_CHAINS,
+                                          .dot = dot_bw,
+                                          .read = read_lines};
+
+const or_ceilings_t or_ceilings_avx512vnni = {.name = "avx512vnni",
+                                              .flops_a_round = 2 * 16 * OR_CEILING_CHAINS,
+                                              .multiply_add = multiply_add,
+                                              .ops_a_round = 2 * 64 * OR_CEILING_CHAINS,
+                                              .dot = dot_vnni,
+                                              .read = read_lines};

@@ -1,0 +1,36 @@
+// kernels_avx512_quant - how the quantised kernels of the two AVX-512 tables divide their work.
+//
+// Weights are multiplied a chunk at a time: up to 8 blocks of two panels. A chunk is unpacked once,
+// from whatever its type keeps, to bytes and scales; then all rows pass over it, while it lies in
+// the first-level cache. So a type is a function that unpacks, and nothing else knows it.
+#pragma once
+
+#include <stdbool.h>
+
+#include "kernels/avx512/kernels_avx512_internal.h"
+
+#define GROUPS (OR_QUANT_BLOCK / 4) // vectors of weights in a block: four neighbours of 16 outputs
+#define HALVES 2u                   // groups of 16 weights in a block, where a type has them
+#define PAIR 2u                     // panels in a chunk
+
+typedef uint8_t quant_bytes_t[GROUPS][OR_PANEL][4]; // of a block
+
+// The first of the halves is the whole block where a type has none.
+typedef struct {
+    uint32_t blocks;
+    bool many_rows;             // so that care in unpacking pays
+    const uint8_t *bytes[PAIR]; // in `unpacked` or, so many bytes from block to block, in the panel
+    size_t bytes_stride;
+    _Alignas(64) quant_bytes_t unpacked[PAIR][OR_SUPER_BLOCK];
+    float scales[OR_SUPER_BLOCK][HALVES][PAIR][OR_PANEL];
+    float minima[OR_SUPER_BLOCK][HALVES][PAIR][OR_PANEL];
+} quant_chunk_t;
+
+typedef struct {
+    // Panel `p` of a chunk: all of its blocks, from block `first` of the panel on, within a super-block.
+    void (*unpack)(const void *panel, uint32_t first, uint32_t p, quant_chunk_t *chunk);
+    bool halves;
+    bool minima; // then a byte is the integer itself; otherwise it is integer + 128
+} quant_format_t;
+
+extern const quant_format_t avx512_quant_formats[OR_QUANT_TYPES];

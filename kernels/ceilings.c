@@ -1,0 +1,95 @@
+#include "kernels/ceilings.h"
+
+#include <string.h>
+
+#include "kernels/ceilings_internal.h"
+
+// Of the reference: plain C, one number at a time.
+
+static void multiply_add_ref(uint32_t rounds, float *sum)
+{
+    float chains[OR_CEILING_CHAINS];
+#pragma GCC unroll 12
+    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+        chains[j] = (float)j;
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+#pragma GCC unroll 12
+        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+            chains[j] = chains[j] * 0.75f + 1.0f;
+        }
+    }
+    *sum = 0;
+#pragma GCC unroll 12
+    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+        *sum += chains[j];
+    }
+}
+
+static void dot_ref(uint32_t rounds, int32_t *sum)
+{
+    uint32_t chains[OR_CEILING_CHAINS];
+#pragma GCC unroll 12
+    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+        chains[j] = j;
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+#pragma GCC unroll 12
+        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+            chains[j] += (chains[j] & 0x7F) * 3;
+        }
+    }
+    uint32_t all = 0;
+#pragma GCC unroll 12
+    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
+        all += chains[j];
+    }
+    *sum = (int32_t)(all & 0x7FFFFFFF);
+}
+
+static void read_ref(const void *data, size_t lines, uint64_t *sum)
+{
+    const uint64_t *words = data;
+    uint64_t chains[8] = {0};
+    for (size_t i = 0; i < lines; i++, words += 8) {
+        for (size_t j = 0; j < 8; j++) {
+            chains[j] += words[j];
+        }
+    }
+    *sum = 0;
+    for (size_t j = 0; j < 8; j++) {
+        *sum += chains[j];
+    }
+}
+
+static const or_ceilings_t ref = {.name = "ref",
+                                  .flops_a_round = 2 * OR_CEILING_CHAINS,
+                                  .multiply_add = multiply_add_ref,
+                                  .ops_a_round = 2 * OR_CEILING_CHAINS,
+                                  .dot = dot_ref,
+                                  .read = read_ref};
+
+static const or_ceilings_t *const all[] = {
+    &ref,
+#ifdef OR_KERNELS_AVX2
+    &or_ceilings_avx2,
+#endif
+#ifdef OR_KERNELS_AVX512
+    &or_ceilings_avx512,
+    &or_ceilings_avx512vnni,
+#endif
+#ifdef OR_KERNELS_NEON
+    &or_ceilings_neon,
+    &or_ceilings_neon_dot,
+#endif
+};
+
+const or_ceilings_t *or_ceilings_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (strcmp(all[i]->name, name) == 0) {
+            return all[i];
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,90 @@
+// quant_internal - a unit of one row as its numbers, between the order of a file and that of panels;
+// and where panels keep what. Private to kernels/.
+#pragma once
+
+#include <stdbool.h>
+
+#include "kernels/canonical.h"
+#include "kernels/quants.h"
+
+// A unit of one row. Its integers are as they are stored, without a sign, like a panel's.
+typedef struct {
+    uint16_t scale; // halves
+    uint16_t minimum;
+    uint8_t groups[2 * OR_SUPER_BLOCK]; // bytes of a panel's block_scales or groups
+    uint8_t block_minima[OR_SUPER_BLOCK];
+    uint8_t stored[OR_SUPER_BLOCK][OR_QUANT_BLOCK];
+} or_quant_unit_t;
+
+// What there is to know of a type. Parts of a panel's unit are given by their first byte; the
+// integers' upper bits lie apart where `bits` are not 8, 4 or 2.
+typedef struct {
+    const char *name;
+    uint32_t unit_blocks;
+    uint32_t block_groups; // 1, or 2 of 16 weights
+    uint32_t bits;         // of a stored integer
+    bool has_minima;
+    uint32_t file_bytes;
+    size_t unit_bytes;
+    size_t scales;
+    size_t minima;
+    size_t groups; // block_scales or groups; only where blocks share halves
+    size_t block_minima;
+    size_t low;  // bytes, nibbles, or pairs
+    size_t high; // bits, or pairs behind nibbles
+} or_quant_layout_t;
+
+// A group's numbers, as quants.h has them.
+typedef struct {
+    float scale;
+    float minimum;
+} or_quant_group_t;
+
+const or_quant_layout_t *or_quant_layout(or_quant_t type);
+
+// The unit that begins at `row`; row bytes need no alignment.
+void or_quant_read(or_quant_t type, const uint8_t *row, or_quant_unit_t *unit);
+
+// The integer of a stored one.
+static inline int32_t or_quant_integer(or_quant_t type, uint8_t stored)
+{
+    switch (type) {
+    case OR_QUANT_Q8_0:
+        return stored - 128;
+    case OR_QUANT_Q4_0:
+        return stored - 8;
+    case OR_QUANT_IQ4_NL:
+        return or_iq4_values[stored];
+    case OR_QUANT_Q5_0:
+        return stored - 16;
+    case OR_QUANT_Q3_K:
+        return stored - 4;
+    case OR_QUANT_Q6_K:
+        return stored - 32;
+    default:
+        return stored;
+    }
+}
+
+// From the halves and, where blocks share those, what a group has of its own.
+static inline or_quant_group_t or_quant_group(or_quant_t type, uint16_t scale, uint16_t minimum,
+                                              uint8_t group, uint8_t block_minimum)
+{
+    float s = canonical_widen(scale);
+    float m = canonical_widen(minimum);
+    switch (type) {
+    case OR_QUANT_Q4_1:
+    case OR_QUANT_Q5_1:
+        return (or_quant_group_t){s, -m};
+    case OR_QUANT_Q4_K:
+    case OR_QUANT_Q5_K:
+        return (or_quant_group_t){s * (float)group, m * (float)block_minimum};
+    case OR_QUANT_Q2_K:
+        return (or_quant_group_t){s * (float)(group & 15), m * (float)(group >> 4)};
+    case OR_QUANT_Q3_K:
+    case OR_QUANT_Q6_K:
+        return (or_quant_group_t){s * (float)(int8_t)group, 0.0f};
+    default:
+        return (or_quant_group_t){s, 0.0f};
+    }
+}
