@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/cpus.h"
 #include "common/base/interrupt.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
@@ -25,6 +26,7 @@ typedef struct {
     char *acceptance_file;
     char *log_level, *log_format;
     uint32_t threads;
+    or_cpu_options_t cpus;
     uint32_t context;
     uint32_t nodes_max;
     uint32_t sessions_max;
@@ -42,7 +44,9 @@ static const or_option_t table[] = {
      "messages of an encrypted connection have one of a few sizes, so that sizes tell nothing"},
     {"owner", NULL, OR_OPTION_STRING, offsetof(config_t, owner), "NAME",
      "serve this owner's sessions only; not given: everybody's"},
-    {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N", "threads; 0: one a core"},
+    {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
+     "threads; 0: one a CPU it may use"},
+    OR_CPU_OPTIONS(config_t, cpus),
     {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
      "context in tokens; 0: what the model was made for"},
     {"draft-nodes-max", NULL, OR_OPTION_UINT32, offsetof(config_t, nodes_max), "N",
@@ -152,7 +156,10 @@ static or_status_t serve(const config_t *config, bool *wrong_options)
     or_edge_process_t process;
     more_models_t more = {0};
     or_drafter_t *drafter = NULL;
+    const or_cpus_t cpus = or_cpus_allowed();
     const or_model_options_t options = {.threads = config->threads,
+                                        .pins = config->cpus.strict ? &cpus : NULL,
+                                        .poll = or_cpu_options_poll(&config->cpus),
                                         .context_max = config->context,
                                         .sequences_max = config->sessions_max};
     or_status_t status =
@@ -208,12 +215,15 @@ static or_status_t check(const config_t *config)
     if (config->context == 1) {
         return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
-    return OR_OK;
+    return or_cpu_options_check(&config->cpus, "");
 }
 
 static int run(int argc, char **argv)
 {
-    config_t config = {.padding = true, .nodes_max = OR_TREE_NODES_MAX, .sessions_max = 64};
+    config_t config = {.padding = true,
+                       .cpus = or_cpu_options_default(),
+                       .nodes_max = OR_TREE_NODES_MAX,
+                       .sessions_max = 64};
     or_options_next_t next;
     or_log_level_t level = OR_LOG_INFO;
     or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
@@ -228,6 +238,9 @@ static int run(int argc, char **argv)
     }
     if (status == OR_OK) {
         status = check(&config);
+    }
+    if (status == OR_OK) {
+        status = or_cpu_options_confine(&config.cpus); // before there is any other thread
     }
     or_log_init("drafter", level);
     if (status != OR_OK) {

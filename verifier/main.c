@@ -4,17 +4,17 @@
 // the others repeat its forward passes. What goes wrong on one rank alone ends the job; what all know of
 // (wrong options, files that differ) ends it in order.
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "common/base/cpus.h"
 #include "common/base/interrupt.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
 #include "common/base/program.h"
 #include "common/base/version.h"
 #include "common/decode/token_tree.h"
+#include "common/model/workers.h"
 #include "proto/edge.h"
 #include "verifier/ranks_mpi.h"
 #include "verifier/readiness.h"
@@ -33,6 +33,7 @@ typedef struct {
     bool padding;
     char *log_level, *log_format;
     uint32_t threads;
+    or_cpu_options_t cpus;
     uint32_t stages;
     uint32_t rank_timeout_s;
     uint32_t context;
@@ -62,7 +63,8 @@ static const or_option_t table[] = {
     {"padding", NULL, OR_OPTION_FLAG, offsetof(config_t, padding), NULL,
      "messages of an encrypted connection have one of a few sizes, so that sizes tell nothing"},
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
-     "threads of a rank; 0: the host's cores shared among the ranks there"},
+     "threads of a rank; 0: the host's CPUs shared among the ranks there"},
+    OR_CPU_OPTIONS(config_t, cpus),
     {"pp", NULL, OR_OPTION_UINT32, offsetof(config_t, stages), "N",
      "pipeline stages: the layers are split over N groups of ranks, each of 1, 2, 4 or 8"},
     {"rank-timeout", NULL, OR_OPTION_UINT32, offsetof(config_t, rank_timeout_s), "SECONDS",
@@ -207,17 +209,13 @@ static or_status_t follow(const config_t *config, const or_model_options_t *opti
 
 // ---- all ranks ----
 
-// Ranks that may use any core of their host share them.
-static uint32_t choose_threads(uint32_t wished, int neighbours)
+// Ranks share the CPUs that all of their host may use, unless mpirun has given each its own.
+static or_cpus_t choose_cpus(const or_ranks_mpi_place_t *place)
 {
-    cpu_set_t set;
-    if (wished > 0 || neighbours <= 1) {
-        return wished;
-    }
-    long share = sysconf(_SC_NPROCESSORS_ONLN) / neighbours;
-    int allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    share = share < allowed ? share : allowed;
-    return share > 0 ? (uint32_t)share : 1;
+    or_cpus_t allowed = or_cpus_allowed();
+    return place->same_cpus
+               ? or_cpus_share(&allowed, (uint32_t)place->neighbour, (uint32_t)place->neighbours)
+               : allowed;
 }
 
 static or_status_t check(const config_t *config, or_model_options_t *options)
@@ -245,7 +243,7 @@ static or_status_t check(const config_t *config, or_model_options_t *options)
     if (or_kv_type_parse(config->cache_type_v, &options->cache_type_v) != OR_OK) {
         return or_fail(OR_ERR_INVALID, "-ctv/--cache-type-v: %s", or_error_text());
     }
-    return OR_OK;
+    return or_cpu_options_check(&config->cpus, "");
 }
 
 // One voice for what all ranks found alike.
@@ -258,13 +256,22 @@ static int fail_together(const or_ranks_mpi_place_t *place, int speaker, int cod
     return code;
 }
 
+static uint32_t choose_threads(uint32_t wished, const or_cpus_t *cpus)
+{
+    uint32_t count = or_cpus_count(cpus);
+    return wished > 0 ? wished : count < OR_THREADS_MAX ? count : OR_THREADS_MAX;
+}
+
 // The model on this rank, from its file to its end.
 static int run_rank(const config_t *config, or_model_options_t *options,
                     const or_ranks_mpi_place_t *place)
 {
     bool alone;
     uint32_t tree = config->nodes_max + 1; // with the root
-    options->threads = choose_threads(config->threads, place->neighbours);
+    or_cpus_t cpus = choose_cpus(place);
+    options->threads = choose_threads(config->threads, &cpus);
+    options->pins = config->cpus.strict ? &cpus : NULL;
+    options->poll = or_cpu_options_poll(&config->cpus);
     options->context_max = config->context;
     options->rows_max = tree > config->batch ? tree : config->batch;
     options->sequences_max = config->sessions_max;
@@ -327,6 +334,7 @@ static int run_job(const config_t *config, or_model_options_t *options, or_log_l
 static int run(int argc, char **argv)
 {
     config_t config = {.padding = true,
+                       .cpus = or_cpu_options_default(),
                        .stages = 1,
                        .rank_timeout_s = RANK_TIMEOUT_S,
                        .cache_type_k = (char *)"f32",
@@ -353,6 +361,9 @@ static int run(int argc, char **argv)
     }
     if (status == OR_OK) {
         status = check(&config, &options);
+    }
+    if (status == OR_OK) {
+        status = or_cpu_options_confine(&config.cpus); // MPI has threads of its own
     }
     int code = run_job(&config, &options, level, status != OR_OK);
     or_options_free(&program, &config, NULL);

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "common/base/clock.h"
+#include "common/base/cpus.h"
 #include "verifier/watchdog.h"
 
 #define TAG_STAGES 1 // activations, to the next stage
@@ -228,6 +229,16 @@ static void set_defaults(void)
     setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
 }
 
+// Is what some may run on what all may?
+static bool same_cpus(MPI_Comm host)
+{
+    const or_cpus_t own = or_cpus_allowed();
+    or_cpus_t any, all;
+    MPI_Allreduce(&own, &any, sizeof own, MPI_BYTE, MPI_BOR, host);
+    MPI_Allreduce(&own, &all, sizeof own, MPI_BYTE, MPI_BAND, host);
+    return CPU_EQUAL(&any.set, &all.set);
+}
+
 static void find_place(or_ranks_mpi_place_t *place)
 {
     MPI_Comm host;
@@ -242,9 +253,13 @@ static void find_place(or_ranks_mpi_place_t *place)
     memcpy(place->host, name, short_length);
     place->host[short_length] = '\0';
     place->neighbours = 1;
+    place->neighbour = 0;
+    place->same_cpus = true;
     if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) ==
         MPI_SUCCESS) {
         MPI_Comm_size(host, &place->neighbours);
+        MPI_Comm_rank(host, &place->neighbour);
+        place->same_cpus = same_cpus(host);
         MPI_Comm_free(&host);
     }
 }

@@ -10,6 +10,7 @@
 // step, and those while models load, are the watchdog's business (watchdog.h), if it was started.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/model/ranks.h"
@@ -18,6 +19,8 @@
 typedef struct {
     int rank, size; // in the world
     int neighbours; // ranks on this host, this one included
+    int neighbour;  // this one among them
+    bool same_cpus; // they may all run on the same CPUs
     char host[64];  // without the domain
 } or_ranks_mpi_place_t;
 

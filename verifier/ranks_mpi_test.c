@@ -62,6 +62,8 @@ static void ranks_know_their_place(void **state)
     assert_int_equal(ranks->size * ranks->stages, place.size);
     assert_int_equal(ranks->stage * ranks->size + ranks->rank, place.rank);
     assert_int_equal(place.neighbours, place.size);
+    assert_int_equal(place.neighbour, place.rank);
+    assert_true(place.same_cpus);
     assert_true(strlen(place.host) > 0);
     assert_true((ranks->pass_on == NULL) == (ranks->stages == 1));
 }

@@ -306,7 +306,9 @@ static or_status_t read_command_line(parser_t *parser, int argc, char **argv,
 static or_status_t read_environment(parser_t *parser)
 {
     for (const or_option_t *option = parser->program->table; !is_end(option); option++) {
-        if (option->type == OR_OPTION_HEADING) {
+        const char *none = parser->program->no_variable;
+        if (option->type == OR_OPTION_HEADING ||
+            (none != NULL && strcmp(option->name, none) == 0)) {
             continue;
         }
         char variable[NAME_MAX_BYTES];

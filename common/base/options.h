@@ -51,6 +51,8 @@ typedef struct {
     // Names of string options that say the same thing, up to a NULL: one from a higher place
     // silences those from lower ones. Two from the same place are left to the program. May be NULL.
     const char *const *either;
+    // The name of an option without a variable, because that variable means something else. May be NULL.
+    const char *no_variable;
 } or_option_program_t;
 
 typedef enum { OR_OPTIONS_RUN, OR_OPTIONS_EXIT } or_options_next_t;

@@ -36,10 +36,15 @@ static const or_option_t table[] = {
 
 static const char *const either[] = {"model", "model-draft", NULL};
 
-static const or_option_program_t program = {"outrider test", "a test", "[options]",
-                                            table,           NULL,     NULL};
-static const or_option_program_t program_either = {"outrider test", "a test", "[options]",
-                                                   table,           NULL,     either};
+static const or_option_program_t program = {
+    .program = "outrider test", .summary = "a test", .usage = "[options]", .table = table};
+static const or_option_program_t program_either = {.program = "outrider test",
+                                                   .summary = "a test",
+                                                   .usage = "[options]",
+                                                   .table = table,
+                                                   .either = either};
+static const or_option_program_t program_unbound = {
+    .program = "outrider test", .summary = "a test", .table = table, .no_variable = "model"};
 
 typedef struct {
     config_t config;
@@ -305,6 +310,19 @@ static void of_either_the_strongest_place_wins(void **state)
     unsetenv("OUTRIDER_MODEL_DRAFT");
 }
 
+static void a_variable_may_mean_something_else(void **state)
+{
+    (void)state;
+    char *line[] = {"test", NULL};
+    config_t config = {0};
+    or_options_next_t next;
+    setenv("OUTRIDER_MODEL", "variable.gguf", 1);
+    assert_int_equal(or_options_parse(&program_unbound, 1, line, &config, NULL, &next), OR_OK);
+    assert_null(config.model);
+    or_options_free(&program_unbound, &config, NULL);
+    unsetenv("OUTRIDER_MODEL");
+}
+
 static void help_and_version_end_the_program(void **state)
 {
     (void)state;
@@ -342,6 +360,7 @@ int main(void)
         cmocka_unit_test(the_strongest_place_wins),
         cmocka_unit_test(a_bad_config_file_is_refused),
         cmocka_unit_test(of_either_the_strongest_place_wins),
+        cmocka_unit_test(a_variable_may_mean_something_else),
         cmocka_unit_test(help_and_version_end_the_program),
         cmocka_unit_test(distance_counts_edits),
     };

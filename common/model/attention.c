@@ -1,274 +1,291 @@
+#include "common/model/attention_internal.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "common/model/kv_store.h"
-#include "common/model/model_internal.h"
-
-// Attention reduces over absolute positions in blocks of 32, wherever their K and V lie:
+// Attention reduces over absolute positions in blocks of 32, wherever their K and V lie. A tile's rows
+// meet each block of committed text together, so that it is read, or decoded, once for all of them:
 //
-//     positions   0 ...... 31 | 32 ..... 63 | 64 ... 70 | 71 72 73     committed 71, a node at position 73
-//     read from   page          page          gathered: page 64-70, slots of the node's ancestors and its own
+//     positions    0 ... 31   32 ... 63   64 ... 95   then alone
+//     prefix 62    together   scores together, values of 63 positions in its own time
+//     prefix 63    together   together
+//     prefix 64    together   together    as prefix 62 before
+//     tree   65    together   together                gathered: page 64, slots (attention_gather.c)
 //
-// A prefix row's K and V, and those of all before it, are in pages: nothing is gathered. A node sees
-// its ancestors only, so no block without one is ever visited (DySpec, appendix C). What was gathered
-// for the row before stays as far as both have the same ancestors: in depth-first order that is all
-// but the last few (measured with model-bench, see ARCHITECTURE.md).
-//
-// The kernels read floats. Blocks kept as F16 or Q8_0 are decoded first, each once for all rows of a
-// sequence and head that a worker does, as far as the place for them reaches.
+// What follows those blocks is a row's own: of a prefix row's last page it sees the positions up to its
+// own, and a node its ancestors. Each query's sums still run over positions in order, so how rows are
+// cut into tiles changes no bit.
 
-typedef struct {
-    or_model_t *model;
-    uint32_t layer;
-    uint32_t rows;
-} attention_t;
-
-// One row and one KV head, with the query heads that share it.
 typedef struct {
     const or_model_t *model;
-    or_attention_scratch_t *scratch;
-    const or_pass_row_t *row;
     uint32_t layer;
-    uint32_t kv_head;      // in the cache: 0 is this rank's first
-    uint32_t paged_blocks; // blocks read in place
-    uint32_t blocks;
-} attend_t;
+    uint32_t tile_count;
+    size_t stride;
+} attention_t;
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
 
-// Slots of the row's ancestors and its own, in position order; returns how many.
-static uint32_t walk_chain(const or_pass_row_t *row, uint32_t *chain)
+// Blocks that a row reads in pages, the last perhaps in part.
+static uint32_t paged_blocks(const or_pass_row_t *row)
 {
-    uint32_t count = row->position - row->committed + 1;
-    uint32_t slot = row->slot;
-    for (uint32_t i = count; i-- > 0;) {
-        chain[i] = slot;
-        slot = row->sequence->slots[slot].parent;
+    return row->slot == OR_KV_NO_SLOT ? row->position / OR_KV_BLOCK + 1
+                                      : row->committed / OR_KV_BLOCK;
+}
+
+// Those of them that it sees whole.
+static uint32_t whole_blocks(const or_pass_row_t *row)
+{
+    return row->committed / OR_KV_BLOCK;
+}
+
+// The rows that have more than `block` blocks. Positions rise along prefix rows and no tree row is
+// committed to fewer, so they are neighbours.
+static or_span_t rows_beyond(const or_tile_t *tile, uint32_t (*blocks)(const or_pass_row_t *),
+                             uint32_t block)
+{
+    or_span_t span = {0, 0};
+    while (span.begin < tile->row_count && blocks(&tile->rows[span.begin]) <= block) {
+        span.begin++;
     }
-    return count;
-}
-
-// Where a gathered block lies in scratch; block 0 is the first that is not read in place.
-static size_t gathered_block(const attend_t *a, uint32_t block)
-{
-    return (size_t)(block - a->row->committed / OR_KV_BLOCK) * a->model->shape.head_dim *
-           OR_KV_BLOCK;
-}
-
-static void decode_keys(const attend_t *a, uint32_t block, float *out)
-{
-    or_kv_decode_keys(a->model->kernels, a->row->sequence->cache->shape.key_type,
-                      a->model->shape.head_dim,
-                      or_kv_page_keys(a->row->sequence, block, a->layer, a->kv_head), out);
-}
-
-static void decode_values(const attend_t *a, uint32_t block, float *out)
-{
-    or_kv_decode_values(a->model->kernels, a->row->sequence->cache->shape.value_type,
-                        a->model->shape.head_dim,
-                        or_kv_page_values(a->row->sequence, block, a->layer, a->kv_head), out);
-}
-
-// The committed positions before the tree that share a block with it.
-static void gather_page(const attend_t *a)
-{
-    uint32_t block = a->row->committed / OR_KV_BLOCK;
-    if (a->row->committed % OR_KV_BLOCK > 0) {
-        decode_keys(a, block, a->scratch->keys);
-        decode_values(a, block, a->scratch->values);
+    span.end = span.begin;
+    while (span.end < tile->row_count && blocks(&tile->rows[span.end]) > block) {
+        span.end++;
     }
+    return span;
 }
 
-// A block's place among the decoded ones; those beyond share the last.
-static float *decoded_place(const attend_t *a, float *decoded, uint32_t block)
+// Of the queries of some rows, all positions of a block.
+static void score(const or_tile_t *tile, or_span_t rows, uint32_t block, const float *keys)
 {
-    size_t place = least(block, a->scratch->decoded_max);
-    return decoded + place * a->model->shape.head_dim * OR_KV_BLOCK;
+    uint32_t head_dim = tile->model->shape.head_dim;
+    size_t first = (size_t)rows.begin * tile->heads;
+    tile->model->kernels->attention_scores(
+        tile->scratch->queries + first * head_dim, head_dim, (rows.end - rows.begin) * tile->heads,
+        keys, head_dim, 1.0f / sqrtf((float)head_dim),
+        tile->scratch->scores + first * tile->stride + (size_t)block * OR_KV_BLOCK, tile->stride);
 }
 
-static void gather_slot(const attend_t *a, uint32_t slot, uint32_t position)
+// The first n positions of a block, weighted.
+static void add_values(const or_tile_t *tile, or_span_t rows, uint32_t block, const float *values,
+                       uint32_t n)
 {
-    const or_pass_row_t *row = a->row;
-    const or_kernels_t *kernels = a->model->kernels;
-    const or_kv_shape_t *shape = &row->sequence->cache->shape;
-    uint32_t head_dim = shape->head_dim;
-    size_t start = gathered_block(a, position / OR_KV_BLOCK);
-    uint32_t lane = position % OR_KV_BLOCK;
-    float *key = decoded_place(a, a->scratch->decoded_keys, UINT32_MAX);
-    or_kv_decode_slot(kernels, shape->key_type, head_dim,
-                      or_kv_slot_keys(row->sequence, slot, a->layer, a->kv_head), key);
-    float *keys = a->scratch->keys + start + lane;
-    for (size_t d = 0; d < head_dim; d++) {
-        keys[d * OR_KV_BLOCK] = key[d];
-    }
-    or_kv_decode_slot(kernels, shape->value_type, head_dim,
-                      or_kv_slot_values(row->sequence, slot, a->layer, a->kv_head),
-                      a->scratch->values + start + (size_t)lane * head_dim);
+    uint32_t head_dim = tile->model->shape.head_dim;
+    size_t first = (size_t)rows.begin * tile->heads;
+    tile->model->kernels->attention_values(
+        tile->scratch->scores + first * tile->stride + (size_t)block * OR_KV_BLOCK, tile->stride,
+        (rows.end - rows.begin) * tile->heads, values, head_dim, n,
+        tile->scratch->sums + first * head_dim, head_dim);
 }
 
-// Bring what is gathered up to this row. The caller has forgotten what other heads and layers left.
-static void gather(const attend_t *a)
+static void score_rows(const or_tile_t *tile)
 {
-    or_attention_scratch_t *scratch = a->scratch;
-    const or_pass_row_t *row = a->row;
-    uint32_t count = walk_chain(row, scratch->next_chain);
-    if (scratch->sequence != row->sequence || scratch->committed != row->committed) {
-        gather_page(a);
-        scratch->sequence = row->sequence;
-        scratch->committed = row->committed;
-        scratch->gathered = 0;
-    }
-    uint32_t shared = 0;
-    while (shared < least(count, scratch->gathered) &&
-           scratch->chain[shared] == scratch->next_chain[shared]) {
-        shared++;
-    }
-    for (uint32_t i = shared; i < count; i++) {
-        gather_slot(a, scratch->next_chain[i], row->committed + i);
-        scratch->chain[i] = scratch->next_chain[i];
-    }
-    scratch->gathered = count;
-}
-
-// A row walks the blocks in order, so what is decoded are always the first ones.
-static const float *page_keys(const attend_t *a, uint32_t block)
-{
-    or_attention_scratch_t *scratch = a->scratch;
-    if (a->row->sequence->cache->shape.key_type == OR_KV_F32) {
-        return or_kv_page_keys(a->row->sequence, block, a->layer, a->kv_head);
-    }
-    float *keys = decoded_place(a, scratch->decoded_keys, block);
-    if (block >= scratch->keys_decoded) {
-        decode_keys(a, block, keys);
-        scratch->keys_decoded = least(block + 1, scratch->decoded_max);
-    }
-    return keys;
-}
-
-static const float *page_values(const attend_t *a, uint32_t block)
-{
-    or_attention_scratch_t *scratch = a->scratch;
-    if (a->row->sequence->cache->shape.value_type == OR_KV_F32) {
-        return or_kv_page_values(a->row->sequence, block, a->layer, a->kv_head);
-    }
-    float *values = decoded_place(a, scratch->decoded_values, block);
-    if (block >= scratch->values_decoded) {
-        decode_values(a, block, values);
-        scratch->values_decoded = least(block + 1, scratch->decoded_max);
-    }
-    return values;
-}
-
-static const float *block_keys(const attend_t *a, uint32_t block)
-{
-    return block < a->paged_blocks ? page_keys(a, block)
-                                   : a->scratch->keys + gathered_block(a, block);
-}
-
-static const float *block_values(const attend_t *a, uint32_t block)
-{
-    return block < a->paged_blocks ? page_values(a, block)
-                                   : a->scratch->values + gathered_block(a, block);
-}
-
-// query and out: the heads' vectors side by side.
-static void attend(const attend_t *a, const float *query, float *out, uint32_t heads)
-{
-    const or_kernels_t *kernels = a->model->kernels;
-    uint32_t head_dim = a->model->shape.head_dim;
-    size_t stride = a->model->score_stride;
-    float *scores = a->scratch->scores;
-    float scale = 1.0f / sqrtf((float)head_dim);
-    uint32_t seen = a->row->position + 1;
-    for (uint32_t b = 0; b < a->blocks; b++) {
-        const float *keys = block_keys(a, b);
-        for (uint32_t h = 0; h < heads; h++) {
-            kernels->attention_scores(query + (size_t)h * head_dim, keys, head_dim, scale,
-                                      scores + h * stride + (size_t)b * OR_KV_BLOCK);
+    size_t block_floats = (size_t)tile->model->shape.head_dim * OR_KV_BLOCK;
+    for (uint32_t b = 0;; b++) {
+        or_span_t rows = rows_beyond(tile, paged_blocks, b);
+        if (rows.begin == rows.end) {
+            break;
         }
+        score(tile, rows, b, or_tile_page_keys(tile, b));
     }
-    for (uint32_t h = 0; h < heads; h++) {
-        kernels->softmax(scores + h * stride, seen);
-    }
-    memset(out, 0, (size_t)heads * head_dim * sizeof *out);
-    for (uint32_t b = 0; b < a->blocks; b++) {
-        const float *values = block_values(a, b);
-        uint32_t n = least(OR_KV_BLOCK, seen - b * OR_KV_BLOCK);
-        for (uint32_t h = 0; h < heads; h++) {
-            kernels->attention_values(scores + h * stride + (size_t)b * OR_KV_BLOCK, values,
-                                      head_dim, n, out + (size_t)h * head_dim);
+    for (uint32_t r = 0; r < tile->row_count; r++) {
+        const or_pass_row_t *row = &tile->rows[r];
+        if (row->slot != OR_KV_NO_SLOT) {
+            const float *keys = or_tile_gather_keys(tile, row);
+            for (uint32_t b = whole_blocks(row); b <= row->position / OR_KV_BLOCK; b++) {
+                score(tile, (or_span_t){r, r + 1}, b, keys);
+                keys += block_floats;
+            }
         }
     }
 }
 
-// Items are (KV head, row) pairs, so that rows of one head follow each other.
+static void weigh(const or_tile_t *tile)
+{
+    for (uint32_t r = 0; r < tile->row_count; r++) {
+        for (uint32_t h = 0; h < tile->heads; h++) {
+            size_t query = (size_t)r * tile->heads + h;
+            tile->model->kernels->softmax(tile->scratch->scores + query * tile->stride,
+                                          tile->rows[r].position + 1);
+        }
+    }
+}
+
+// What a row alone sees after its whole blocks.
+static void add_own_values(const or_tile_t *tile, uint32_t r)
+{
+    const or_pass_row_t *row = &tile->rows[r];
+    size_t block_floats = (size_t)tile->model->shape.head_dim * OR_KV_BLOCK;
+    uint32_t seen = row->position + 1;
+    uint32_t b = whole_blocks(row);
+    if (b * OR_KV_BLOCK == seen) {
+        return;
+    }
+    const float *values = row->slot == OR_KV_NO_SLOT ? or_tile_page_values(tile, b)
+                                                     : or_tile_gather_values(tile, row);
+    for (; b * OR_KV_BLOCK < seen; b++) {
+        add_values(tile, (or_span_t){r, r + 1}, b, values,
+                   least(OR_KV_BLOCK, seen - b * OR_KV_BLOCK));
+        values += block_floats;
+    }
+}
+
+static void sum_rows(const or_tile_t *tile)
+{
+    size_t queries = (size_t)tile->row_count * tile->heads;
+    memset(tile->scratch->sums, 0,
+           queries * tile->model->shape.head_dim * sizeof *tile->scratch->sums);
+    for (uint32_t b = 0;; b++) {
+        or_span_t rows = rows_beyond(tile, whole_blocks, b);
+        if (rows.begin == rows.end) {
+            break;
+        }
+        add_values(tile, rows, b, or_tile_page_values(tile, b), OR_KV_BLOCK);
+    }
+    for (uint32_t r = 0; r < tile->row_count; r++) {
+        add_own_values(tile, r);
+    }
+}
+
+// The rows' query heads from `head` on become the tile's, its sums what they attended to.
+static void attend(const or_tile_t *tile, uint32_t first_row, uint32_t head)
+{
+    const or_model_t *model = tile->model;
+    const or_matrix_t *matrix = &model->layers[tile->layer].query;
+    uint32_t head_dim = model->shape.head_dim;
+    size_t floats = (size_t)tile->heads * head_dim;
+    size_t query_place = or_matrix_place(matrix, head * head_dim);
+    size_t attended_place = (size_t)(head - model->share.heads.begin) * head_dim;
+    for (size_t r = 0; r < tile->row_count; r++) {
+        memcpy(tile->scratch->queries + r * floats,
+               model->query + (first_row + r) * model->query_stride + query_place,
+               floats * sizeof(float));
+    }
+    score_rows(tile);
+    weigh(tile);
+    sum_rows(tile);
+    for (size_t r = 0; r < tile->row_count; r++) {
+        memcpy(model->attended.values + (first_row + r) * model->attended.stride + attended_place,
+               tile->scratch->sums + r * floats, floats * sizeof(float));
+    }
+}
+
+static void forget(or_attention_scratch_t *scratch)
+{
+    scratch->decoded_keys_block = UINT32_MAX;
+    scratch->decoded_values_block = UINT32_MAX;
+    or_gathered_reset(&scratch->keys);
+    or_gathered_reset(&scratch->values);
+}
+
+// Items are (KV head, tile) pairs, so that tiles of one head follow each other: their pages are still near.
 static void attend_items(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     const attention_t *attention = context;
     const or_model_t *model = attention->model;
     const or_share_t *share = &model->share;
     uint32_t group = model->shape.heads / model->shape.kv_heads;
-    uint32_t kept_head = UINT32_MAX;
     for (uint32_t i = begin; i < end; i++) {
-        uint32_t r = i % attention->rows;
-        const or_pass_row_t *row = &model->rows[r];
-        uint32_t blocks = row->position / OR_KV_BLOCK + 1;
-        attend_t a = {.model = model,
-                      .scratch = &model->scratch[worker],
-                      .row = row,
-                      .layer = attention->layer,
-                      .kv_head = i / attention->rows,
-                      .paged_blocks = row->committed / OR_KV_BLOCK,
-                      .blocks = blocks};
-        if (a.kv_head != kept_head) { // what lies there is another head's, or layer's
-            a.scratch->sequence = NULL;
-            a.scratch->decoded = NULL;
-            kept_head = a.kv_head;
-        }
-        if (a.scratch->decoded != row->sequence) {
-            a.scratch->decoded = row->sequence;
-            a.scratch->keys_decoded = 0;
-            a.scratch->values_decoded = 0;
-        }
-        if (row->slot == OR_KV_NO_SLOT) {
-            a.paged_blocks = blocks;
-        } else {
-            gather(&a);
-        }
+        const or_span_t rows = model->tiles[i % attention->tile_count];
+        uint32_t kv_head = i / attention->tile_count;
         // A rank's first and last KV head may serve query heads of its neighbours too.
-        uint32_t first = (share->kv_heads.begin + a.kv_head) * group;
+        uint32_t first = (share->kv_heads.begin + kv_head) * group;
         uint32_t last = least(first + group, share->heads.end);
         first = first > share->heads.begin ? first : share->heads.begin;
-        uint32_t head_dim = model->shape.head_dim;
-        const or_matrix_t *matrix = &model->layers[attention->layer].query;
-        const float *query =
-            model->query + r * model->query_stride + or_matrix_place(matrix, first * head_dim);
-        float *attended = model->attended.values + r * model->attended.stride +
-                          (size_t)(first - share->heads.begin) * head_dim;
-        attend(&a, query, attended, last - first);
+        const or_tile_t tile = {.model = model,
+                                .scratch = &model->scratch[worker],
+                                .rows = &model->rows[rows.begin],
+                                .row_count = rows.end - rows.begin,
+                                .layer = attention->layer,
+                                .kv_head = kv_head,
+                                .heads = last - first,
+                                .stride = attention->stride};
+        forget(tile.scratch);
+        attend(&tile, rows.begin, first);
     }
 }
 
-uint32_t or_attention_decoded_max(const or_model_t *model)
+// An odd number of blocks: queries' scores of the same positions then lie in different sets of a cache.
+static size_t score_stride(uint32_t positions)
 {
-    const or_kv_shape_t *shape = &model->cache_shape;
-    bool floats = shape->key_type == OR_KV_F32 && shape->value_type == OR_KV_F32;
-    return floats ? 0 : least(OR_DECODED_BLOCKS, model->context / OR_KV_BLOCK + 1);
+    uint32_t blocks = positions / OR_KV_BLOCK + 1;
+    return (size_t)(blocks | 1) * OR_KV_BLOCK;
+}
+
+size_t or_attention_scores_max(const or_model_t *model)
+{
+    size_t group = model->shape.heads / model->shape.kv_heads;
+    size_t row = group * score_stride(model->context);
+    size_t most = or_attention_queries_max(model) * score_stride(model->context);
+    size_t usual = most < OR_TILE_SCORES ? most : OR_TILE_SCORES;
+    return row > usual ? row : usual;
+}
+
+uint32_t or_attention_queries_max(const or_model_t *model)
+{
+    uint32_t group = model->shape.heads / model->shape.kv_heads;
+    return group > OR_TILE_QUERIES ? group : OR_TILE_QUERIES;
+}
+
+static bool may_share_tile(const or_pass_row_t *row, const or_pass_row_t *next)
+{
+    bool prefix_after_tree = row->slot != OR_KV_NO_SLOT && next->slot == OR_KV_NO_SLOT;
+    return row->sequence == next->sequence && !prefix_after_tree;
+}
+
+// Cut the rows into tiles of at most rows_max; returns how many.
+static uint32_t cut_tiles(or_model_t *model, uint32_t rows, uint32_t rows_max)
+{
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < rows; r++) {
+        or_span_t *tile = count > 0 ? &model->tiles[count - 1] : NULL;
+        if (tile != NULL && tile->end - tile->begin < rows_max &&
+            may_share_tile(&model->rows[r - 1], &model->rows[r])) {
+            tile->end++;
+        } else {
+            model->tiles[count++] = (or_span_t){r, r + 1};
+        }
+    }
+    return count;
+}
+
+// As many rows a tile as its scores have room for, but work for all threads.
+static uint32_t choose_tile_rows(const or_model_t *model, uint32_t rows, uint32_t kv_heads,
+                                 size_t stride)
+{
+    uint32_t group = model->shape.heads / model->shape.kv_heads;
+    uint32_t threads = or_workers_count(model->workers);
+    uint32_t shares = (threads + kv_heads - 1) / kv_heads;
+    uint32_t rows_max = least(or_attention_queries_max(model) / group,
+                              (uint32_t)(or_attention_scores_max(model) / (group * stride)));
+    rows_max = least(rows_max, (rows + shares - 1) / shares);
+    return rows_max > 0 ? rows_max : 1;
+}
+
+static uint32_t positions_of(const or_model_t *model, uint32_t rows)
+{
+    uint32_t last = 0;
+    for (uint32_t r = 0; r < rows; r++) {
+        last = model->rows[r].position > last ? model->rows[r].position : last;
+    }
+    return last + 1;
 }
 
 void or_attention_run(or_model_t *model, uint32_t layer, uint32_t rows)
 {
     uint32_t kv_heads = model->share.kv_heads.end - model->share.kv_heads.begin;
     uint32_t group = model->shape.heads / model->shape.kv_heads;
-    uint32_t items = rows * kv_heads;
-    if (items == 0) {
+    if (kv_heads == 0) {
         return;
     }
-    uint64_t multiply_adds = 2ull * model->rows[0].position * model->shape.head_dim * group;
-    attention_t attention = {model, layer, rows};
-    or_workers_run(model->workers, items, or_workers_grain(multiply_adds), attend_items,
-                   &attention);
+    uint32_t positions = positions_of(model, rows);
+    size_t stride = score_stride(positions);
+    uint32_t rows_max = choose_tile_rows(model, rows, kv_heads, stride);
+    attention_t attention = {model, layer, cut_tiles(model, rows, rows_max), stride};
+    uint64_t multiply_adds =
+        2ull * positions * model->shape.head_dim * group * least(rows, rows_max);
+    or_workers_run(model->workers, kv_heads * attention.tile_count, or_workers_grain(multiply_adds),
+                   attend_items, &attention);
 }

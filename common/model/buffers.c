@@ -2,11 +2,6 @@
 
 #include "common/model/model_internal.h"
 
-static size_t round_up(size_t n, size_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
-
 static uint32_t length(or_span_t span)
 {
     return span.end - span.begin;
@@ -20,50 +15,58 @@ static void *take(or_model_t *model, size_t count, size_t size)
     return memory;
 }
 
-static bool create_scratch(or_model_t *model)
+// The memory of one worker's attention, in reverse freed by free_scratch.
+static bool create_worker_scratch(or_model_t *model, or_attention_scratch_t *scratch)
 {
-    uint32_t threads = or_workers_count(model->workers);
     size_t head_dim = model->shape.head_dim;
-    size_t group = model->shape.heads / model->shape.kv_heads;
+    size_t block = head_dim * OR_KV_BLOCK;
+    size_t queries = or_attention_queries_max(model) * head_dim;
     // A path and the page before it, but no more than the context holds.
     size_t blocks = OR_TREE_POSITIONS_MAX / OR_KV_BLOCK + 1;
     size_t most = model->context / OR_KV_BLOCK + 1;
-    size_t gathered = (blocks < most ? blocks : most) * head_dim * OR_KV_BLOCK;
-    size_t decoded_max = or_attention_decoded_max(model);
-    size_t decoded = (decoded_max + 1) * head_dim * OR_KV_BLOCK;
+    size_t gathered = (blocks < most ? blocks : most) * block;
+    scratch->queries = take(model, queries, sizeof(float));
+    scratch->scores = take(model, or_attention_scores_max(model), sizeof(float));
+    scratch->sums = take(model, queries, sizeof(float));
+    scratch->decoded_keys = take(model, block, sizeof(float));
+    scratch->decoded_values = take(model, block, sizeof(float));
+    scratch->keys.blocks = take(model, gathered, sizeof(float));
+    scratch->keys.chain = take(model, OR_TREE_POSITIONS_MAX, sizeof(uint32_t));
+    scratch->values.blocks = take(model, gathered, sizeof(float));
+    scratch->values.chain = take(model, OR_TREE_POSITIONS_MAX, sizeof(uint32_t));
+    scratch->chain = take(model, OR_TREE_POSITIONS_MAX, sizeof(uint32_t));
+    scratch->slot_key = take(model, head_dim, sizeof(float));
+    return scratch->queries != NULL && scratch->scores != NULL && scratch->sums != NULL &&
+           scratch->decoded_keys != NULL && scratch->decoded_values != NULL &&
+           scratch->keys.blocks != NULL && scratch->keys.chain != NULL &&
+           scratch->values.blocks != NULL && scratch->values.chain != NULL &&
+           scratch->chain != NULL && scratch->slot_key != NULL;
+}
+
+static bool create_scratch(or_model_t *model)
+{
+    uint32_t threads = or_workers_count(model->workers);
+    model->tiles = take(model, model->rows_max, sizeof *model->tiles);
     model->scratch = take(model, threads, sizeof *model->scratch);
-    for (uint32_t i = 0; model->scratch != NULL && i < threads; i++) {
-        or_attention_scratch_t *scratch = &model->scratch[i];
-        scratch->scores = take(model, group * model->score_stride, sizeof(float));
-        scratch->keys = take(model, gathered, sizeof(float));
-        scratch->values = take(model, gathered, sizeof(float));
-        scratch->decoded_max = (uint32_t)decoded_max;
-        scratch->decoded_keys = take(model, decoded, sizeof(float));
-        scratch->decoded_values = take(model, decoded, sizeof(float));
-        scratch->chain = take(model, OR_TREE_POSITIONS_MAX, sizeof(uint32_t));
-        scratch->next_chain = take(model, OR_TREE_POSITIONS_MAX, sizeof(uint32_t));
-        if (scratch->scores == NULL || scratch->keys == NULL || scratch->values == NULL ||
-            scratch->decoded_keys == NULL || scratch->decoded_values == NULL ||
-            scratch->chain == NULL || scratch->next_chain == NULL) {
-            return false;
-        }
+    bool all = model->tiles != NULL && model->scratch != NULL;
+    for (uint32_t i = 0; all && i < threads; i++) {
+        all = create_worker_scratch(model, &model->scratch[i]);
     }
-    return model->scratch != NULL;
+    return all;
 }
 
 // What quantised matrices read is kept in that form too.
 static bool create_activations(or_model_t *model)
 {
-    bool h = or_matrix_is_quantised(&model->head);
+    bool h = model->head.quantised;
     bool attended = false;
     bool gate = false;
     for (uint32_t i = 0; i < length(model->share.layers); i++) {
         const or_layer_t *layer = &model->layers[i];
-        h = h || or_matrix_is_quantised(&layer->query) || or_matrix_is_quantised(&layer->key) ||
-            or_matrix_is_quantised(&layer->value) || or_matrix_is_quantised(&layer->gate) ||
-            or_matrix_is_quantised(&layer->up);
-        attended = attended || or_matrix_is_quantised(&layer->output);
-        gate = gate || or_matrix_is_quantised(&layer->down);
+        h = h || layer->query.quantised || layer->key.quantised || layer->value.quantised ||
+            layer->gate.quantised || layer->up.quantised;
+        attended = attended || layer->output.quantised;
+        gate = gate || layer->down.quantised;
     }
     const struct {
         or_activations_t *activations;
@@ -84,24 +87,23 @@ static bool create_activations(or_model_t *model)
     return true;
 }
 
-// Whole panels, as the matrix that writes these outputs has them.
+// Room for whole panels, as the matrix that writes these outputs has them.
 static size_t product_stride(or_span_t outputs)
 {
-    return (size_t)length(or_panels_of(outputs)) * OR_PANEL;
+    return or_row_stride((size_t)length(or_panels_of(outputs)) * OR_PANEL);
 }
 
 static void choose_strides(or_model_t *model)
 {
     const or_share_t *share = &model->share;
     uint32_t head_dim = model->shape.head_dim;
-    model->width_stride = round_up(model->shape.width, OR_PANEL);
+    model->width_stride = or_row_stride(model->shape.width);
     model->query_stride =
         product_stride((or_span_t){share->heads.begin * head_dim, share->heads.end * head_dim});
     model->kv_stride = product_stride(
         (or_span_t){share->kv_heads.begin * head_dim, share->kv_heads.end * head_dim});
     model->ffn_stride = product_stride(share->ffn);
     model->vocab_stride = product_stride(share->vocab);
-    model->score_stride = round_up(model->context, OR_KV_BLOCK);
 }
 
 // Sizes are bounded by arch.c and apply_options, so that no product here overflows.
@@ -123,7 +125,8 @@ static bool create_rows(or_model_t *model)
         {&model->key, rows * model->kv_stride},
         {&model->value, rows * model->kv_stride},
         {&model->up, rows * model->ffn_stride},
-        {&model->parts, length(share->shards) * rows * model->width_stride},
+        {&model->sums, rows * model->width_stride},
+        {&model->shard_scratch, or_workers_count(model->workers) * (size_t)OR_SHARD_SUM_FLOATS},
         {&model->gathered, ranks == 1 ? 0 : ranks * exchanged * model->width_stride},
         {&model->logits, share->has_head ? logits_rows * model->vocab_stride : 0},
         {&model->logits_sent, share->has_head && !alone ? logits_rows * model->vocab_share_max : 0},
@@ -154,25 +157,37 @@ or_status_t or_buffers_create(or_model_t *model)
 static void free_scratch(or_model_t *model)
 {
     for (uint32_t i = 0; model->scratch != NULL && i < or_workers_count(model->workers); i++) {
-        free(model->scratch[i].next_chain);
-        free(model->scratch[i].chain);
-        free(model->scratch[i].decoded_values);
-        free(model->scratch[i].decoded_keys);
-        free(model->scratch[i].values);
-        free(model->scratch[i].keys);
-        free(model->scratch[i].scores);
+        or_attention_scratch_t *scratch = &model->scratch[i];
+        free(scratch->slot_key);
+        free(scratch->chain);
+        free(scratch->values.chain);
+        free(scratch->values.blocks);
+        free(scratch->keys.chain);
+        free(scratch->keys.blocks);
+        free(scratch->decoded_values);
+        free(scratch->decoded_keys);
+        free(scratch->sums);
+        free(scratch->scores);
+        free(scratch->queries);
     }
     free(model->scratch);
+    free(model->tiles);
 }
 
 void or_buffers_free(or_model_t *model)
 {
     free(model->rows);
-    float *buffers[] = {model->logits_received, model->logits_sent,
-                        model->logits,          model->gathered,
-                        model->parts,           model->up,
-                        model->value,           model->key,
-                        model->query,           model->x};
+    float *buffers[] = {model->logits_received,
+                        model->logits_sent,
+                        model->logits,
+                        model->gathered,
+                        model->shard_scratch,
+                        model->sums,
+                        model->up,
+                        model->value,
+                        model->key,
+                        model->query,
+                        model->x};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
         free(buffers[i]);
     }

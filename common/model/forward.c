@@ -8,7 +8,8 @@
 //     x += sum over shards of attended_s W_out,s      h = norm(x)
 //     x += sum over shards of (silu(h W_gate) * h W_up)_s W_down,s
 //
-// A step is a loop over rows, or over panels of weights; the workers meet between steps. x of a
+// A step is a loop over rows, or over panels of weights; the workers meet between steps. Rows that
+// quantised weights read are quantised where they are made. x of a
 // stage's first layer is the embedding, or comes from the stage before; x of its last goes to the
 // head, or on.
 
@@ -26,6 +27,7 @@ static void norm_row(const step_t *step, uint32_t row)
         model->kernels->rmsnorm(model->x + (size_t)row * width, step->norm, width,
                                 model->numbers.norm_epsilon,
                                 model->h.values + row * model->h.stride);
+        or_activations_quantise(&model->h, model->kernels, row);
     }
 }
 
@@ -106,6 +108,16 @@ static void swiglu_rows(void *context, uint32_t worker, uint32_t begin, uint32_t
     for (uint32_t i = begin; i < end && units > 0; i++) {
         model->kernels->swiglu(model->gate.values + i * model->gate.stride,
                                model->up + i * model->ffn_stride, units);
+        or_activations_quantise(&model->gate, model->kernels, i);
+    }
+}
+
+static void quantise_attended_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    (void)worker;
+    const step_t *step = context;
+    for (uint32_t i = begin; i < end; i++) {
+        or_activations_quantise(&step->model->attended, step->model->kernels, i);
     }
 }
 
@@ -117,50 +129,35 @@ static void add_shards_rows(void *context, uint32_t worker, uint32_t begin, uint
     const or_model_t *model = step->model;
     uint32_t width = model->shape.width;
     for (uint32_t i = begin; i < end; i++) {
-        float *h = model->h.values + i * model->h.stride;
-        const float *sum = h;
-        if (model->ranks->size == 1) {
-            model->kernels->sum_shards(model->parts + i * model->width_stride,
-                                       model->rows_max * model->width_stride, width, h);
-        } else {
-            sum = model->parts + i * model->width_stride;
-        }
-        model->kernels->add(model->x + (size_t)i * width, sum, width);
+        model->kernels->add(model->x + (size_t)i * width, model->sums + i * model->width_stride,
+                            width);
         norm_row(step, i);
     }
 }
 
-// Add `count` parts (1, 2, 4 or 8) in the fixed tree, into the first: a subtree of what sum_shards
-// does.
-static void add_subtree(const or_model_t *model, float *parts, size_t part_stride, uint32_t count,
-                        uint32_t rows)
+// Add the sums of `count` ranks (1, 2, 4 or 8) in the fixed tree, into the first's.
+static void add_ranks(const or_model_t *model, float *sums, size_t floats, uint32_t count)
 {
     for (uint32_t step = 1; step < count; step *= 2) {
-        for (uint32_t p = 0; p < count; p += 2 * step) {
-            for (uint32_t i = 0; i < rows; i++) {
-                float *sum = parts + p * part_stride + i * model->width_stride;
-                model->kernels->add(sum, sum + step * part_stride, model->shape.width);
-            }
+        for (uint32_t rank = 0; rank < count; rank += 2 * step) {
+            float *sum = sums + rank * floats;
+            model->kernels->add(sum, sum + step * floats, (uint32_t)floats);
         }
     }
 }
 
-// Every rank sums its own aligned subtree; gathered, the tree is finished everywhere alike, in place of
-// the first part.
+// Every rank has summed its own aligned subtree; gathered, the tree is finished everywhere alike.
 static or_status_t exchange(or_model_t *model, uint32_t rows)
 {
     const or_ranks_t *ranks = model->ranks;
-    const or_span_t shards = model->share.shards;
     or_status_t status = OR_OK;
-    add_subtree(model, model->parts, model->rows_max * model->width_stride,
-                shards.end - shards.begin, rows);
     for (uint32_t first = 0; status == OR_OK && first < rows; first += OR_EXCHANGE_ROWS) {
         uint32_t count = rows - first < OR_EXCHANGE_ROWS ? rows - first : OR_EXCHANGE_ROWS;
         size_t floats = count * model->width_stride;
-        float *mine = model->parts + first * model->width_stride;
+        float *mine = model->sums + first * model->width_stride;
         status = ranks->all_gather(ranks, mine, floats * sizeof *mine, model->gathered);
         if (status == OR_OK) {
-            add_subtree(model, model->gathered, floats, (uint32_t)ranks->size, count);
+            add_ranks(model, model->gathered, floats, (uint32_t)ranks->size);
             memcpy(mine, model->gathered, floats * sizeof *mine);
         }
     }
@@ -178,23 +175,18 @@ static or_span_t shard_inputs(uint32_t shard, uint32_t units, uint32_t unit_size
 
 // x += matrix * from, cut into shards along the inputs; h = norm(x).
 static or_status_t add_projection(step_t *step, const or_matrix_t *matrix, uint32_t units,
-                                  uint32_t unit_size, or_activations_t *from, uint32_t rows)
+                                  uint32_t unit_size, const or_activations_t *from, uint32_t rows)
 {
     or_model_t *model = step->model;
-    or_product_t products[OR_SHARDS];
-    uint32_t count = 0;
     const or_span_t shards = model->share.shards;
+    or_span_t inputs[OR_SHARDS];
     for (uint32_t s = shards.begin; s < shards.end; s++) {
-        or_span_t inputs = shard_inputs(s, units, unit_size, matrix->inputs.end);
-        float *part = model->parts + (s - shards.begin) * model->rows_max * model->width_stride;
-        if (inputs.begin == inputs.end) {
-            memset(part, 0, rows * model->width_stride * sizeof *part);
-            continue;
-        }
-        products[count] = or_product(matrix, 0, model->shape.width, part, model->width_stride);
-        products[count++].inputs = inputs;
+        inputs[s - shards.begin] = shard_inputs(s, units, unit_size, matrix->inputs.end);
     }
-    or_products_run(model->kernels, model->workers, from, 0, rows, products, count);
+    or_product_t product =
+        or_product(matrix, 0, model->shape.width, model->sums, model->width_stride);
+    or_shard_sum_run(model->kernels, model->workers, model->shard_scratch, from, rows, &product,
+                     inputs, shards.end - shards.begin);
     or_status_t status = model->ranks->size == 1 ? OR_OK : exchange(model, rows);
     if (status == OR_OK) {
         or_workers_run(model->workers, rows, or_workers_grain(16ull * model->shape.width),
@@ -246,6 +238,10 @@ static or_status_t run_layer(or_model_t *model, uint32_t index, uint32_t rows)
     or_workers_run(model->workers, rows, or_workers_grain(16ull * shape->width),
                    rotate_and_store_rows, &step);
     or_attention_run(model, index, rows);
+    if (model->attended.blocks != NULL) {
+        or_workers_run(model->workers, rows, or_workers_grain(4ull * shape->width),
+                       quantise_attended_rows, &step);
+    }
     uint32_t heads_unit = model->share.heads_unit;
     or_status_t status = add_projection(&step, &layer->output, shape->heads / heads_unit,
                                         heads_unit * shape->head_dim, &model->attended, rows);

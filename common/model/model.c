@@ -56,17 +56,29 @@ static or_status_t apply_options(or_model_t *model, const or_model_options_t *op
     return name_arithmetic(model);
 }
 
-static or_status_t fill_rope(or_model_t *model)
+typedef struct {
+    or_model_t *model;
+    double *frequencies; // [head_dim / 2], radians a position
+} rope_t;
+
+static void fill_rope_positions(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
-    uint32_t half = model->shape.head_dim / 2;
-    size_t count = (size_t)model->context * half;
-    model->rope_cosine = or_zeroed(count, sizeof(float));
-    model->rope_sine = or_zeroed(count, sizeof(float));
-    if (model->rope_cosine == NULL || model->rope_sine == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for a context of %u; ask for less (-c)",
-                       model->context);
+    (void)worker;
+    const rope_t *rope = context;
+    uint32_t half = rope->model->shape.head_dim / 2;
+    for (size_t position = begin; position < end; position++) {
+        for (uint32_t i = 0; i < half; i++) {
+            double sine, cosine;
+            or_sin_cos((double)position * rope->frequencies[i], &sine, &cosine);
+            rope->model->rope_cosine[position * half + i] = (float)cosine;
+            rope->model->rope_sine[position * half + i] = (float)sine;
+        }
     }
-    for (uint32_t i = 0; i < half; i++) {
+}
+
+static or_status_t fill_frequencies(const or_model_t *model, double *frequencies)
+{
+    for (uint32_t i = 0; i < model->shape.head_dim / 2; i++) {
         double frequency =
             or_pow((double)model->numbers.rope_base, -2.0 * i / model->shape.head_dim) /
             (double)model->numbers.rope_stretch;
@@ -79,14 +91,30 @@ static or_status_t fill_rope(or_model_t *model)
                            "rope.scaling and rope_freqs",
                            or_gguf_path(model->gguf), frequency);
         }
-        for (uint32_t position = 0; position < model->context; position++) {
-            double sine, cosine;
-            or_sin_cos(position * frequency, &sine, &cosine);
-            model->rope_cosine[(size_t)position * half + i] = (float)cosine;
-            model->rope_sine[(size_t)position * half + i] = (float)sine;
-        }
+        frequencies[i] = frequency;
     }
     return OR_OK;
+}
+
+static or_status_t fill_rope(or_model_t *model)
+{
+    uint32_t half = model->shape.head_dim / 2;
+    size_t count = (size_t)model->context * half;
+    model->rope_cosine = or_zeroed(count, sizeof(float));
+    model->rope_sine = or_zeroed(count, sizeof(float));
+    rope_t rope = {.model = model, .frequencies = or_zeroed(half, sizeof(double))};
+    or_status_t status = OR_OK;
+    if (model->rope_cosine == NULL || model->rope_sine == NULL || rope.frequencies == NULL) {
+        status = or_fail(OR_ERR_NO_MEMORY, "no memory for a context of %u; ask for less (-c)",
+                         model->context);
+    }
+    status = status != OR_OK ? status : fill_frequencies(model, rope.frequencies);
+    if (status == OR_OK) {
+        or_workers_run(model->workers, model->context, or_workers_grain(64ull * half),
+                       fill_rope_positions, &rope);
+    }
+    free(rope.frequencies);
+    return status;
 }
 
 // What must be the same on all ranks, besides the file and the arithmetic; and the pages.
@@ -134,6 +162,12 @@ static or_status_t create_cache(or_model_t *model, const or_model_options_t *opt
     return or_kv_cache_create(&model->cache_shape, (uint32_t)pages, &model->cache);
 }
 
+static or_status_t create_workers(const or_model_options_t *options, or_workers_t **workers)
+{
+    const or_workers_options_t wanted = {options->threads, options->pins, options->poll};
+    return or_workers_create(&wanted, workers);
+}
+
 static or_status_t load(or_model_t *model, const or_model_options_t *options)
 {
     or_status_t status = or_arch_find(model->gguf, &model->arch);
@@ -143,9 +177,9 @@ static or_status_t load(or_model_t *model, const or_model_options_t *options)
     status = status != OR_OK ? status : apply_options(model, options);
     status = status != OR_OK ? status : or_tensors_check(model);
     status = status != OR_OK ? status : or_share_cut(model);
+    status = status != OR_OK ? status : create_workers(options, &model->workers);
     status = status != OR_OK ? status : or_tensors_load(model);
     status = status != OR_OK ? status : fill_rope(model);
-    status = status != OR_OK ? status : or_workers_create(options->threads, &model->workers);
     status = status != OR_OK ? status : or_buffers_create(model);
     status = status != OR_OK ? status : create_cache(model, options);
     return status != OR_OK || or_ranks_is_alone(model->ranks)

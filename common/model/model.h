@@ -24,6 +24,7 @@
 
 #include <stdint.h>
 
+#include "common/base/cpus.h"
 #include "common/gguf/gguf.h"
 #include "common/model/kv_cache.h"
 #include "common/model/ranks.h"
@@ -31,9 +32,11 @@
 typedef struct or_model or_model_t;
 
 typedef struct {
-    uint32_t threads;     // 0: as many as the machine has cores
-    uint32_t context_max; // 0: what the file says; more is refused
-    uint32_t rows_max;    // most rows a pass; 0: 256
+    uint32_t threads;      // 0: as many as there are CPUs for it
+    const or_cpus_t *pins; // the CPUs that its threads stay on, one each (workers.h); NULL: on any
+    int32_t poll;          // how long threads without work spin (workers.h); 0: as usual
+    uint32_t context_max;  // 0: what the file says; more is refused
+    uint32_t rows_max;     // most rows a pass; 0: 256
     uint32_t
         sequences_max; // whose full contexts the KV pool should hold, as far as a quarter of the memory goes; 0: 2
     uint32_t pages_max; // KV pages, whatever sequences_max says; 0: that many sequences' worth

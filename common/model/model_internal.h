@@ -1,8 +1,8 @@
 // model_internal - a loaded model, for the files of this folder.
 //
-//     load     model.c  share.c (what this rank computes)  tensors.c (the file's tensors to weights)
+//     load     model.c  share.c (what this rank computes)  tensors.c (the file's tensors to weights.c)
 //              room.c (pages of the cache)  buffers.c (memory of a pass)
-//     a pass   pass.c (plan, undo, commit)  forward.c (the layers)  attention.c  logits.c (the head)
+//     a pass   pass.c (plan, undo, commit)  forward.c (the layers)  products.c  attention.c  logits.c (the head)
 //     ranks    lockstep.c
 //
 // Row buffers hold what this rank's share needs, [rows_max][stride]; what products write has strides
@@ -13,9 +13,8 @@
 #include "common/model/kv_cache_internal.h"
 #include "common/model/lockstep.h"
 #include "common/model/model.h"
+#include "common/model/products.h"
 #include "common/model/shards.h"
-#include "common/model/weights.h"
-#include "common/model/workers.h"
 
 // Logits are computed for this many rows at a time.
 #define OR_LOGITS_ROWS 64u
@@ -47,28 +46,33 @@ typedef struct {
 // Most slots of a sequence, and so positions of a tree.
 #define OR_TREE_POSITIONS_MAX 4096u
 
-// Most blocks of the committed text that a worker keeps decoded, where K and V are not kept as floats.
-// One more place is for those beyond.
-#define OR_DECODED_BLOCKS 64u
+// Queries that attention takes together (attention_internal.h), unless the heads of one row are more; and
+// floats of their scores, unless those of one row are more: half a MiB stays in a core's own cache.
+#define OR_TILE_QUERIES 32u
+#define OR_TILE_SCORES (128u * 1024)
+
+// K, or V, of a node's ancestors in position order, with the committed positions of their first block.
+typedef struct {
+    float *blocks;   // [blocks][head_dim * 32]
+    uint32_t *chain; // [count] the slots
+    uint32_t count;
+    bool has_page; // those committed positions are there
+} or_gathered_t;
 
 // One worker's own memory in attention.
 typedef struct {
-    float *scores; // [heads / kv_heads][score_stride]
-    // The committed text's K and V of one layer and KV head.
-    float *decoded_keys;             // [decoded_max + 1][head_dim][32]
-    float *decoded_values;           // [decoded_max + 1][32][head_dim]
-    const or_kv_sequence_t *decoded; // whose they are; NULL: nothing is decoded
-    uint32_t decoded_max;
-    uint32_t keys_decoded; // blocks 0 .. keys_decoded - 1
-    uint32_t values_decoded;
-    // A node's ancestors in position order, with the committed positions of their first block.
-    float *keys;                      // [blocks][head_dim][32]
-    float *values;                    // [blocks][32][head_dim]
-    const or_kv_sequence_t *sequence; // whose they are; NULL: nothing is gathered
-    uint32_t committed;               // where the tree begins
-    uint32_t gathered;
-    uint32_t *chain; // [gathered] the slots
-    uint32_t *next_chain;
+    float *queries; // [queries][head_dim]
+    float *scores;  // [queries][their stride]
+    float *sums;    // [queries][head_dim]
+    // The block of a page that was decoded last, where K and V are not kept as floats.
+    float *decoded_keys;           // [head_dim][32]
+    float *decoded_values;         // [32][head_dim]
+    uint32_t decoded_keys_block;   // UINT32_MAX: none
+    uint32_t decoded_values_block; // likewise
+    or_gathered_t keys;
+    or_gathered_t values;
+    uint32_t *chain; // the slots of the row that is gathered now
+    float *slot_key; // [head_dim]
 } or_attention_scratch_t;
 
 struct or_model {
@@ -101,7 +105,6 @@ struct or_model {
     size_t query_stride;
     size_t kv_stride;
     size_t ffn_stride;
-    size_t score_stride;
     float *x;                  // [rows_max][width], the residual stream: no gaps, it travels
     or_activations_t h;        // x normalised for what comes next; after a pass: for the head
     float *query;              // [rows_max][query_stride]
@@ -110,10 +113,11 @@ struct or_model {
     or_activations_t attended; // [rows_max][share.heads][head_dim]
     or_activations_t gate;     // [rows_max][share.ffn]
     float *up;                 // [rows_max][ffn_stride]
-    float *parts;              // [share.shards][rows_max][width_stride] partial sums
-    float
-        *gathered; // [ranks][OR_EXCHANGE_ROWS][width_stride] their sums by rank; NULL for one rank
+    float *sums;               // [rows_max][width_stride] over this rank's shards
+    float *shard_scratch;      // [threads][OR_SHARD_SUM_FLOATS]
+    float *gathered;           // [ranks][OR_EXCHANGE_ROWS][width_stride] sums; NULL for one rank
     or_attention_scratch_t *scratch; // [threads]
+    or_span_t *tiles;                // [rows_max] the rows of a pass as attention takes them
 
     uint32_t vocab_share_max; // the most vocabulary rows a rank owns
     size_t vocab_stride;
@@ -155,7 +159,8 @@ void or_pass_commit(or_model_t *model, uint32_t count);
 // undo if it fails.
 or_status_t or_pass_run(or_model_t *model, uint32_t count);
 
-// Blocks a worker keeps decoded: none where K and V are kept as floats.
-uint32_t or_attention_decoded_max(const or_model_t *model);
+// Queries, and floats of scores, that a worker has at a time at most.
+uint32_t or_attention_queries_max(const or_model_t *model);
+size_t or_attention_scores_max(const or_model_t *model);
 // Attention of `rows` rows in one layer, whose K and V are stored: query -> attended.
 void or_attention_run(or_model_t *model, uint32_t layer, uint32_t rows);

@@ -39,19 +39,10 @@ static or_status_t find(const or_gguf_t *gguf, const char *name, uint32_t inputs
         return or_fail(OR_ERR_UNSUPPORTED,
                        "tensor %s of %s is of type %s; this version computes with %s", name,
                        or_gguf_path(gguf), or_gguf_tensor_type_name(tensor->type),
-                       vector ? "F32, F16 and BF16 there" : "F32, F16, BF16, Q8_0 and Q4_0");
+                       vector ? "F32, F16 and BF16 there" : or_tensor_types_text());
     }
     *tensor_p = tensor;
     return OR_OK;
-}
-
-// Once a tensor is packed its pages of the file are not needed any more. The embedding is read in
-// every pass.
-static void give_back(const or_model_t *model, const or_gguf_tensor_t *tensor)
-{
-    if (tensor != model->embedding) {
-        or_gguf_release(model->gguf, tensor);
-    }
 }
 
 static or_status_t load_vector(or_model_t *model, const char *name, uint32_t length,
@@ -67,7 +58,7 @@ static or_status_t load_vector(or_model_t *model, const char *name, uint32_t len
         return or_fail(OR_ERR_NO_MEMORY, "no memory for tensor %s", name);
     }
     or_tensor_read_row(tensor, 0, length, vector);
-    give_back(model, tensor);
+    or_gguf_release(model->gguf, tensor);
     model->weight_bytes += length * sizeof *vector;
     *vector_p = vector;
     return OR_OK;
@@ -77,9 +68,9 @@ static or_status_t load_matrix(or_model_t *model, const char *name, or_span_t ou
                                or_span_t inputs, or_matrix_t *matrix)
 {
     const or_gguf_tensor_t *tensor = or_gguf_find_tensor(model->gguf, name);
-    or_status_t status = or_matrix_pack(tensor, outputs, inputs, matrix);
+    or_status_t status = or_matrix_pack(model->workers, tensor, outputs, inputs, matrix);
     if (status == OR_OK) {
-        give_back(model, tensor);
+        or_gguf_release(model->gguf, tensor); // its pages of the file are not needed any more
         model->weight_bytes += matrix->bytes;
     }
     return status;
@@ -124,6 +115,15 @@ static or_span_t share_of(const or_model_t *model, or_dim_t dim)
         break;
     }
     return (or_span_t){0, or_arch_dim(&model->shape, dim)};
+}
+
+// While a layer is packed the system fetches the next one, if it is not in memory already.
+static void expect_layer(const or_model_t *model, uint32_t index)
+{
+    for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
+        tensor_name_t name = layer_tensor_name(index, t->suffix);
+        or_gguf_expect(model->gguf, or_gguf_find_tensor(model->gguf, name.text));
+    }
 }
 
 static or_status_t load_layer(or_model_t *model, uint32_t index)
@@ -267,7 +267,11 @@ or_status_t or_tensors_load(or_model_t *model)
     if (status == OR_OK && model->share.has_head) {
         status = load_head(model);
     }
+    expect_layer(model, layers.begin);
     for (uint32_t i = layers.begin; status == OR_OK && i < layers.end; i++) {
+        if (i + 1 < layers.end) {
+            expect_layer(model, i + 1);
+        }
         status = load_layer(model, i);
     }
     return status;

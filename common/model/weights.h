@@ -2,7 +2,8 @@
 //
 //     file     [outputs][inputs]                 a row per output
 //     panels   [panel][inputs][16 outputs]       F32, F16, BF16: the element type is kept
-//              [panel][inputs / 32] blocks       Q8_0, Q4_0: each of 16 outputs (kernels.h)
+//              [panel][units]                    quantised types: blocks, or super-blocks of 8, of
+//                                                each of 16 outputs (kernels/quants.h)
 //
 // The last panel is padded with zeros. A rank holds a part of a matrix: some whole panels, or some
 // of the inputs of all. Outputs, panels and inputs are numbered as in the whole matrix, but the rows
@@ -11,8 +12,8 @@
 //
 //     x   [inputs.begin .. inputs.end)            y   [panels.begin * 16 .. panels.end * 16)
 //
-// A quantised matrix reads activations that are quantised too, once for all matrices that read the
-// same rows. Matrices are immutable after packing: any thread.
+// Inputs of a quantised part are cut between blocks. Where that is inside a super-block, all of it is
+// kept, and `first_block` says where the part begins. Matrices are immutable after packing: any thread.
 #pragma once
 
 #include <stdint.h>
@@ -24,44 +25,39 @@
 
 typedef struct {
     or_tensor_type_t type;
-    or_span_t panels;    // those that are here
-    or_span_t inputs;    // likewise; of whole blocks if quantised
-    size_t panel_stride; // elements, or blocks if quantised, from panel to panel
+    bool quantised;
+    or_quant_t quant;     // if quantised
+    or_span_t panels;     // those that are here
+    or_span_t inputs;     // likewise; of whole blocks if quantised
+    uint32_t first_block; // of the inputs, counted from where a panel begins
+    size_t panel_bytes;   // from panel to panel
     size_t bytes;
     void *memory; // owned; NULL: nothing is here
 } or_matrix_t;
 
-// Rows that matrices read. Owns its buffers. Rows may have no values.
+// Rows that matrices read: floats, and what quantised matrices take for them. Owns its buffers.
 typedef struct {
     float *values; // [rows][stride]
     size_t stride;
-    int8_t *quants; // [rows][blocks_stride][32]; NULL: only floats are asked for
-    float *scales;  // [rows][blocks_stride]
-    int32_t *sums;  // [rows][blocks_stride]
+    or_q8_block_t *blocks; // [rows][blocks_stride]; NULL: only floats are asked for
     size_t blocks_stride;
-    size_t bytes; // of all buffers
+    uint32_t row_blocks; // that are used of blocks_stride
+    size_t bytes;        // of all buffers
 } or_activations_t;
-
-// A matrix times some rows: outputs of whole panels, summed over a range of inputs, which for a
-// quantised matrix is one of whole blocks. Both are here.
-typedef struct {
-    const or_matrix_t *matrix;
-    or_span_t panels;
-    or_span_t inputs; // not empty, unless there are no panels
-    float *y;         // rows of all panels that are here
-    size_t y_stride;
-} or_product_t;
 
 // `size` bytes times `count`, zeroed, on a cache line. NULL if there is no memory or the product
 // overflows. Free with free().
 void *or_zeroed(size_t count, size_t size);
 
+// Floats from row to row where each has room for `width`: whole panels, and an odd number of them, so
+// that equal places of neighbouring rows do not fight for the same lines of a cache.
+size_t or_row_stride(size_t width);
+
 // Pack, of a tensor of two dimensions and any or_tensor_type_t, the panels that have some of these
-// outputs and of them these inputs. OR_ERR_NO_MEMORY.
-or_status_t or_matrix_pack(const or_gguf_tensor_t *tensor, or_span_t outputs, or_span_t inputs,
-                           or_matrix_t *matrix);
+// outputs and of them these inputs. The workers share the panels. OR_ERR_NO_MEMORY.
+or_status_t or_matrix_pack(or_workers_t *workers, const or_gguf_tensor_t *tensor, or_span_t outputs,
+                           or_span_t inputs, or_matrix_t *matrix);
 void or_matrix_free(or_matrix_t *matrix);
-bool or_matrix_is_quantised(const or_matrix_t *matrix);
 
 // The panels that have some of these outputs; none of none.
 or_span_t or_panels_of(or_span_t outputs);
@@ -76,15 +72,11 @@ static inline size_t or_matrix_place(const or_matrix_t *matrix, uint32_t output)
 or_status_t or_activations_init(or_activations_t *activations, size_t rows, size_t width,
                                 bool quantised);
 void or_activations_fini(or_activations_t *activations);
-
-// The product of the panels that have outputs begin .. end - 1 over all inputs that are here.
-or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end, float *y,
-                        size_t y_stride);
-
-// Compute `count` products with `rows` rows of x, from `first` on, shared among the workers; what
-// the quantised ones read of x is quantised before.
-void or_products_run(const or_kernels_t *kernels, or_workers_t *workers, or_activations_t *x,
-                     uint32_t first, uint32_t rows, const or_product_t *products, uint32_t count);
+// Once the floats of a row are written: make its quants, if they are asked for.
+void or_activations_quantise(const or_activations_t *activations, const or_kernels_t *kernels,
+                             size_t row);
 
 // Row `row` of a tensor [width, rows] as floats, of any or_tensor_type_t.
 void or_tensor_read_row(const or_gguf_tensor_t *tensor, uint64_t row, uint32_t width, float *out);
+// "F32, F16, ... and IQ4_NL": all of or_tensor_type_t, for sentences.
+const char *or_tensor_types_text(void);

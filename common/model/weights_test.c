@@ -1,28 +1,59 @@
-// Goal: a part of a matrix multiplies as the whole does, bit for bit, whatever it holds.
+// Goal: a part of a matrix multiplies as the whole does, bit for bit, whatever it holds; so do many rows
+// at once, and a sum of shards is that of its parts.
 // Method: random matrices of every type, outputs that fill no panel; products of parts compared
-// with those of the whole over the same inputs, by memcmp.
+// with those of the whole over the same inputs, of many rows with those of each alone, and of shards with
+// products over their inputs that the kernels' own tree adds, by memcmp.
 #include "common/model/weights.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/model/products.h"
 #include "tests/support/test_support.h"
 
-#define INPUTS 128u
+#define INPUTS 512u // two super-blocks
 #define OUTPUTS 70u
 #define ROWS 3u
 #define Y_STRIDE 80u // whole panels
+#define MANY_ROWS 70u
+#define MANY_INPUTS 16384u // of so many, both rows and panels are cut into tiles
 #define POISON 0xAA
 
-static const or_tensor_type_t types[] = {OR_TENSOR_F32, OR_TENSOR_F16, OR_TENSOR_BF16,
-                                         OR_TENSOR_Q8_0, OR_TENSOR_Q4_0};
+#define NO_HALF SIZE_MAX
+
+// Where a block of the file has its halves.
+static const struct {
+    or_tensor_type_t type;
+    size_t scale, minimum;
+} types[] = {
+    {OR_TENSOR_F32, NO_HALF, NO_HALF},
+    {OR_TENSOR_F16, 0, NO_HALF},
+    {OR_TENSOR_BF16, NO_HALF, NO_HALF},
+    {OR_TENSOR_Q8_0, 0, NO_HALF},
+    {OR_TENSOR_Q4_0, 0, NO_HALF},
+    {OR_TENSOR_IQ4_NL, 0, NO_HALF},
+    {OR_TENSOR_Q5_0, 0, NO_HALF},
+    {OR_TENSOR_Q4_1, 0, 2},
+    {OR_TENSOR_Q5_1, 0, 2},
+    {OR_TENSOR_Q4_K, 0, 2},
+    {OR_TENSOR_Q5_K, 0, 2},
+    {OR_TENSOR_Q2_K, 80, 82},
+    {OR_TENSOR_Q3_K, 108, NO_HALF},
+    {OR_TENSOR_Q6_K, 208, NO_HALF},
+};
 #define TYPES (sizeof types / sizeof types[0])
 
-// A tensor of small random numbers; its data are the caller's to free.
-static or_gguf_tensor_t random_tensor(uint64_t *rng, or_tensor_type_t type)
+static void put_number(unsigned char *at, uint16_t number)
 {
+    memcpy(at, &number, sizeof number);
+}
+
+// A tensor of small random numbers of types[t]; its data are the caller's to free.
+static or_gguf_tensor_t random_tensor(uint64_t *rng, size_t t, uint32_t inputs)
+{
+    or_tensor_type_t type = types[t].type;
     or_tensor_block_t block = or_gguf_tensor_block(type);
-    size_t bytes = (size_t)INPUTS * OUTPUTS / block.elements * block.bytes;
+    size_t bytes = (size_t)inputs * OUTPUTS / block.elements * block.bytes;
     unsigned char *data = malloc(bytes);
     assert_non_null(data);
     for (size_t i = 0; i < bytes; i++) {
@@ -30,41 +61,83 @@ static or_gguf_tensor_t random_tensor(uint64_t *rng, or_tensor_type_t type)
     }
     for (size_t at = 0; at < bytes; at += block.bytes) {
         float number = (float)test_uniform(rng) - 0.5f;
-        uint16_t half = 0x2C00 | (data[at] & 0x3FF); // 1/16 .. 1/8, as scale or weight
-        uint16_t bfloat = 0x3F00 | data[at];
+        uint16_t bits = (uint16_t)test_below(rng, 0x400);
         if (type == OR_TENSOR_F32) {
             memcpy(data + at, &number, sizeof number);
+        } else if (type == OR_TENSOR_BF16) {
+            put_number(data + at, 0x3F00 | (bits & 0xFF));
         } else {
-            memcpy(data + at, type == OR_TENSOR_BF16 ? &bfloat : &half, sizeof half);
+            put_number(data + at + types[t].scale, 0x2C00 | bits); // 1/16 .. 1/8
+        }
+        if (types[t].minimum != NO_HALF) {
+            put_number(data + at + types[t].minimum, 0x2C00 | (bits ^ 0x155));
         }
     }
     return (or_gguf_tensor_t){.name = {"random", 6},
                               .type = type,
                               .dim_count = 2,
-                              .dims = {INPUTS, OUTPUTS, 1, 1},
-                              .elements = (uint64_t)INPUTS * OUTPUTS,
+                              .dims = {inputs, OUTPUTS, 1, 1},
+                              .elements = (uint64_t)inputs * OUTPUTS,
                               .data = data,
                               .bytes = bytes};
 }
 
-// The rows that a matrix holding these inputs reads.
-static void fill_rows(or_activations_t *x, const float *numbers, or_span_t inputs, bool quantised)
+static void free_tensor(const or_gguf_tensor_t *tensor)
 {
-    uint32_t width = inputs.end - inputs.begin;
-    assert_int_equal(or_activations_init(x, ROWS, width, quantised), OR_OK);
-    for (uint32_t i = 0; i < ROWS; i++) {
-        memcpy(x->values + i * x->stride, numbers + (size_t)i * INPUTS + inputs.begin,
+    free((void *)(uintptr_t)tensor->data);
+}
+
+static float *random_numbers(uint64_t *rng, size_t count)
+{
+    float *numbers = malloc(count * sizeof *numbers);
+    assert_non_null(numbers);
+    for (size_t i = 0; i < count; i++) {
+        numbers[i] = (float)test_uniform(rng) - 0.5f;
+    }
+    return numbers;
+}
+
+static or_workers_t *create_workers(uint32_t threads)
+{
+    or_workers_t *workers = NULL;
+    assert_int_equal(or_workers_create(&(or_workers_options_t){.threads = threads}, &workers),
+                     OR_OK);
+    return workers;
+}
+
+static or_matrix_t pack(const or_gguf_tensor_t *tensor, or_span_t outputs, or_span_t inputs)
+{
+    or_matrix_t matrix;
+    or_workers_t *workers = create_workers(2);
+    assert_int_equal(or_matrix_pack(workers, tensor, outputs, inputs, &matrix), OR_OK);
+    or_workers_destroy(&workers);
+    return matrix;
+}
+
+static or_matrix_t pack_whole(const or_gguf_tensor_t *tensor)
+{
+    return pack(tensor, (or_span_t){0, OUTPUTS}, (or_span_t){0, (uint32_t)tensor->dims[0]});
+}
+
+// The rows that a matrix holding these inputs reads; `numbers` has rows of `stride`.
+static void fill_rows(or_activations_t *x, const float *numbers, size_t stride, uint32_t rows,
+                      const or_matrix_t *matrix)
+{
+    uint32_t width = matrix->inputs.end - matrix->inputs.begin;
+    assert_int_equal(or_activations_init(x, rows, width, matrix->quantised), OR_OK);
+    for (uint32_t i = 0; i < rows; i++) {
+        memcpy(x->values + i * x->stride, numbers + i * stride + matrix->inputs.begin,
                width * sizeof *numbers);
+        or_activations_quantise(x, or_kernels_pick(), i);
     }
 }
 
 static void multiply(const or_matrix_t *matrix, const float *numbers, or_span_t outputs,
                      or_span_t inputs, float *y)
 {
-    or_workers_t *workers = NULL;
+    or_workers_t *workers = create_workers(1);
     or_activations_t x;
-    fill_rows(&x, numbers, matrix->inputs, or_matrix_is_quantised(matrix));
-    assert_int_equal(or_workers_create(1, &workers), OR_OK);
+    fill_rows(&x, numbers, INPUTS, ROWS, matrix);
     or_product_t product = or_product(matrix, outputs.begin, outputs.end, y, Y_STRIDE);
     product.inputs = inputs;
     memset(y, POISON, ROWS * Y_STRIDE * sizeof *y);
@@ -77,11 +150,9 @@ static void multiply(const or_matrix_t *matrix, const float *numbers, or_span_t 
 static void check_part(const or_gguf_tensor_t *tensor, const float *numbers, or_span_t held_outputs,
                        or_span_t held_inputs, or_span_t outputs, or_span_t inputs)
 {
-    or_matrix_t whole, part;
     float expected[ROWS * Y_STRIDE], y[ROWS * Y_STRIDE];
-    assert_int_equal(
-        or_matrix_pack(tensor, (or_span_t){0, OUTPUTS}, (or_span_t){0, INPUTS}, &whole), OR_OK);
-    assert_int_equal(or_matrix_pack(tensor, held_outputs, held_inputs, &part), OR_OK);
+    or_matrix_t whole = pack_whole(tensor);
+    or_matrix_t part = pack(tensor, held_outputs, held_inputs);
     multiply(&whole, numbers, (or_span_t){0, OUTPUTS}, inputs, expected);
     multiply(&part, numbers, outputs, inputs, y);
     for (uint32_t i = 0; i < ROWS; i++) {
@@ -89,9 +160,11 @@ static void check_part(const or_gguf_tensor_t *tensor, const float *numbers, or_
                             expected + (size_t)i * Y_STRIDE + outputs.begin,
                             (outputs.end - outputs.begin) * sizeof *y);
     }
+    // What is held are the panels, and of the inputs the units that have some.
+    uint32_t unit = or_gguf_tensor_block(tensor->type).elements;
+    size_t units = (held_inputs.end - 1) / unit - held_inputs.begin / unit + 1;
     size_t panels = part.panels.end - part.panels.begin;
-    assert_int_equal(part.bytes * 5 * INPUTS,
-                     whole.bytes * panels * (held_inputs.end - held_inputs.begin));
+    assert_int_equal(part.bytes * 5 * (INPUTS / unit), whole.bytes * panels * units);
     or_matrix_free(&part);
     or_matrix_free(&whole);
 }
@@ -100,22 +173,21 @@ static void parts_multiply_as_the_whole(void **state)
 {
     (void)state;
     uint64_t rng = test_seed();
-    float numbers[ROWS * INPUTS];
-    for (size_t i = 0; i < ROWS * INPUTS; i++) {
-        numbers[i] = (float)test_uniform(&rng) - 0.5f;
-    }
+    float *numbers = random_numbers(&rng, ROWS * INPUTS);
     const or_span_t all = {0, OUTPUTS}, some = {37, 66}, last = {50, OUTPUTS};
-    const or_span_t inner = {32, 96}, block = {64, 96}, odd = {5, 77}, within = {9, 60};
-    for (size_t i = 0; i < TYPES; i++) {
-        or_gguf_tensor_t tensor = random_tensor(&rng, types[i]);
+    const or_span_t inner = {32, 384}, block = {320, 352}, odd = {5, 77}, within = {9, 60};
+    for (size_t t = 0; t < TYPES; t++) {
+        or_gguf_tensor_t tensor = random_tensor(&rng, t, INPUTS);
         check_part(&tensor, numbers, some, (or_span_t){0, INPUTS}, some, (or_span_t){0, INPUTS});
         check_part(&tensor, numbers, all, inner, all, inner);
         check_part(&tensor, numbers, last, inner, (or_span_t){64, OUTPUTS}, block);
-        if (or_gguf_tensor_block(types[i]).elements == 1) {
+        check_part(&tensor, numbers, all, block, all, block);
+        if (or_gguf_tensor_block(types[t].type).elements == 1) {
             check_part(&tensor, numbers, some, odd, some, within);
         }
-        free((void *)(uintptr_t)tensor.data);
+        free_tensor(&tensor);
     }
+    free(numbers);
 }
 
 // A rank without heads holds nothing of the matrices about them.
@@ -123,15 +195,10 @@ static void an_empty_part_is_nothing(void **state)
 {
     (void)state;
     uint64_t rng = test_seed();
-    for (size_t i = 0; i < TYPES; i++) {
-        or_gguf_tensor_t tensor = random_tensor(&rng, types[i]);
-        or_matrix_t no_outputs, no_inputs;
-        assert_int_equal(
-            or_matrix_pack(&tensor, (or_span_t){24, 24}, (or_span_t){0, INPUTS}, &no_outputs),
-            OR_OK);
-        assert_int_equal(
-            or_matrix_pack(&tensor, (or_span_t){0, OUTPUTS}, (or_span_t){64, 64}, &no_inputs),
-            OR_OK);
+    for (size_t t = 0; t < TYPES; t++) {
+        or_gguf_tensor_t tensor = random_tensor(&rng, t, INPUTS);
+        or_matrix_t no_outputs = pack(&tensor, (or_span_t){24, 24}, (or_span_t){0, INPUTS});
+        or_matrix_t no_inputs = pack(&tensor, (or_span_t){0, OUTPUTS}, (or_span_t){64, 64});
         assert_null(no_outputs.memory);
         assert_null(no_inputs.memory);
         float numbers[ROWS * INPUTS] = {0};
@@ -141,8 +208,82 @@ static void an_empty_part_is_nothing(void **state)
         assert_memory_equal(y, poison, sizeof y);
         or_matrix_free(&no_inputs);
         or_matrix_free(&no_outputs);
-        free((void *)(uintptr_t)tensor.data);
+        free_tensor(&tensor);
     }
+}
+
+static void tiles_do_not_show(void **state)
+{
+    (void)state;
+    static float together[MANY_ROWS * Y_STRIDE], alone[MANY_ROWS * Y_STRIDE];
+    const or_kernels_t *kernels = or_kernels_pick();
+    uint64_t rng = test_seed();
+    float *numbers = random_numbers(&rng, MANY_ROWS * MANY_INPUTS);
+    or_workers_t *workers = create_workers(2);
+    for (size_t t = 0; t < TYPES; t++) {
+        or_gguf_tensor_t tensor = random_tensor(&rng, t, MANY_INPUTS);
+        or_matrix_t matrix = pack_whole(&tensor);
+        or_activations_t x;
+        fill_rows(&x, numbers, MANY_INPUTS, MANY_ROWS, &matrix);
+        memset(together, POISON, sizeof together);
+        or_product_t product = or_product(&matrix, 0, OUTPUTS, together, Y_STRIDE);
+        or_products_run(kernels, workers, &x, 0, MANY_ROWS, &product, 1);
+        for (uint32_t i = 0; i < MANY_ROWS; i++) {
+            product.y = alone + (size_t)i * Y_STRIDE;
+            or_products_run(kernels, workers, &x, i, 1, &product, 1);
+        }
+        assert_memory_equal(together, alone, sizeof together);
+        or_activations_fini(&x);
+        or_matrix_free(&matrix);
+        free_tensor(&tensor);
+    }
+    or_workers_destroy(&workers);
+    free(numbers);
+}
+
+// Eight shards of which two are empty, and the ranks' halves of them.
+static void a_sum_of_shards_is_that_of_its_parts(void **state)
+{
+    (void)state;
+    static float parts[8][MANY_ROWS * Y_STRIDE], expected[MANY_ROWS * Y_STRIDE];
+    static float y[MANY_ROWS * Y_STRIDE], other_half[MANY_ROWS * Y_STRIDE];
+    static float scratch[2 * OR_SHARD_SUM_FLOATS];
+    static const uint32_t cuts[9] = {0, 64, 64, 128, 160, 288, 384, 512, 512};
+    const or_kernels_t *kernels = or_kernels_pick();
+    uint64_t rng = test_seed();
+    float *numbers = random_numbers(&rng, MANY_ROWS * INPUTS);
+    or_workers_t *workers = create_workers(2);
+    for (size_t t = 0; t < TYPES; t++) {
+        or_gguf_tensor_t tensor = random_tensor(&rng, t, INPUTS);
+        or_matrix_t matrix = pack_whole(&tensor);
+        or_activations_t x;
+        or_span_t shards[8];
+        fill_rows(&x, numbers, INPUTS, MANY_ROWS, &matrix);
+        memset(parts, 0, sizeof parts);
+        for (uint32_t s = 0; s < 8; s++) {
+            shards[s] = (or_span_t){cuts[s], cuts[s + 1]};
+            or_product_t part = or_product(&matrix, 0, OUTPUTS, parts[s], Y_STRIDE);
+            part.inputs = shards[s];
+            if (cuts[s] < cuts[s + 1]) {
+                or_products_run(kernels, workers, &x, 0, MANY_ROWS, &part, 1);
+            }
+        }
+        kernels->sum_shards(parts[0], MANY_ROWS * Y_STRIDE, MANY_ROWS * Y_STRIDE, expected);
+        memset(y, POISON, sizeof y);
+        or_product_t product = or_product(&matrix, 0, OUTPUTS, y, Y_STRIDE);
+        or_shard_sum_run(kernels, workers, scratch, &x, MANY_ROWS, &product, shards, 8);
+        assert_memory_equal(y, expected, sizeof y);
+        or_shard_sum_run(kernels, workers, scratch, &x, MANY_ROWS, &product, shards, 4);
+        product.y = other_half;
+        or_shard_sum_run(kernels, workers, scratch, &x, MANY_ROWS, &product, shards + 4, 4);
+        kernels->add(y, other_half, MANY_ROWS * Y_STRIDE);
+        assert_memory_equal(y, expected, sizeof y);
+        or_activations_fini(&x);
+        or_matrix_free(&matrix);
+        free_tensor(&tensor);
+    }
+    or_workers_destroy(&workers);
+    free(numbers);
 }
 
 int main(void)
@@ -150,6 +291,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_multiply_as_the_whole),
         cmocka_unit_test(an_empty_part_is_nothing),
+        cmocka_unit_test(tiles_do_not_show),
+        cmocka_unit_test(a_sum_of_shards_is_that_of_its_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

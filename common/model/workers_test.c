@@ -29,6 +29,11 @@ static void visit(void *context, uint32_t worker, uint32_t begin, uint32_t end)
     }
 }
 
+static or_status_t create(uint32_t threads, or_workers_t **workers_p)
+{
+    return or_workers_create(&(or_workers_options_t){.threads = threads}, workers_p);
+}
+
 static void every_item_runs_once(void **state)
 {
     (void)state;
@@ -36,7 +41,7 @@ static void every_item_runs_once(void **state)
     uint64_t rng = test_seed();
     for (size_t t = 0; t < sizeof threads / sizeof threads[0]; t++) {
         or_workers_t *workers = NULL;
-        assert_int_equal(or_workers_create(threads[t], &workers), OR_OK);
+        assert_int_equal(create(threads[t], &workers), OR_OK);
         assert_int_equal(or_workers_count(workers), threads[t]);
         for (uint32_t run = 0; run < 2000; run++) {
             tally_t tally = {.threads = threads[t],
@@ -60,10 +65,10 @@ static void as_many_as_cores_by_default(void **state)
 {
     (void)state;
     or_workers_t *workers = NULL;
-    assert_int_equal(or_workers_create(0, &workers), OR_OK);
+    assert_int_equal(create(0, &workers), OR_OK);
     assert_in_range(or_workers_count(workers), 1, OR_THREADS_MAX);
     or_workers_destroy(&workers);
-    assert_int_equal(or_workers_create(OR_THREADS_MAX + 1, &workers), OR_ERR_INVALID);
+    assert_int_equal(create(OR_THREADS_MAX + 1, &workers), OR_ERR_INVALID);
     assert_null(workers);
 }
 

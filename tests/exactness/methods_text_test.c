@@ -24,12 +24,14 @@ static const char prompt_text[] = "Once upon a time";
 static const struct {
     or_tensor_type_t type;
     const char *name;
-} types[] = {{OR_TENSOR_F32, "F32"},
-             {OR_TENSOR_F16, "F16"},
-             {OR_TENSOR_BF16, "BF16"},
-             {OR_TENSOR_Q8_0, "Q8_0"},
-             {OR_TENSOR_Q4_0, "Q4_0"}};
+} types[] = {{OR_TENSOR_F32, "F32"},   {OR_TENSOR_F16, "F16"},   {OR_TENSOR_BF16, "BF16"},
+             {OR_TENSOR_Q8_0, "Q8_0"}, {OR_TENSOR_Q4_0, "Q4_0"}, {OR_TENSOR_Q4_1, "Q4_1"},
+             {OR_TENSOR_Q5_0, "Q5_0"}, {OR_TENSOR_Q5_1, "Q5_1"}, {OR_TENSOR_IQ4_NL, "IQ4_NL"},
+             {OR_TENSOR_Q2_K, "Q2_K"}, {OR_TENSOR_Q3_K, "Q3_K"}, {OR_TENSOR_Q4_K, "Q4_K"},
+             {OR_TENSOR_Q5_K, "Q5_K"}, {OR_TENSOR_Q6_K, "Q6_K"}};
 #define TYPES (sizeof types / sizeof *types)
+#define TYPES_WITH_ALL_PAIRS                                                                       \
+    5u // each of the others meets a third of them, and every method and rule
 
 static const or_draft_method_t methods[] = {OR_DRAFT_COUPLED, OR_DRAFT_CHAIN,  OR_DRAFT_KSEQ,
                                             OR_DRAFT_MULTI,   OR_DRAFT_MCSD,   OR_DRAFT_RSD_C,
@@ -116,7 +118,8 @@ static void temperature_0_is_plain_decoding_for_every_pair_and_weight_type(void 
                 request.draft_method = methods[m];
                 request.accept_rule = rules[r];
                 request.seed = t + 10 * m + 100 * r;
-                if (or_methods_check(methods[m], rules[r], 0) == OR_OK) {
+                bool met = t < TYPES_WITH_ALL_PAIRS || (m + r + t) % 3 == 0;
+                if (met && or_methods_check(methods[m], rules[r], 0) == OR_OK) {
                     assert_text(&targets[t], types[t].name, &request, expected, count);
                 }
             }

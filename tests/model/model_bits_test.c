@@ -7,21 +7,12 @@
 
 #include "kernels/kernels.h"
 #include "tests/model/model_fixture.h"
-#include "tests/support/requantize.h"
+#include "tests/model/model_types.h"
 
 #define TOKENS 150u
 #define ROUNDS 10u
 #define NODES 60u
 #define SLOTS 100u
-
-// The demonstration models are F16; test_requantize makes the others.
-#ifdef __SANITIZE_THREAD__ // ten times slower, and the threads do the same for every type
-static const or_tensor_type_t other_types[] = {OR_TENSOR_Q8_0};
-#else
-static const or_tensor_type_t other_types[] = {OR_TENSOR_F32, OR_TENSOR_BF16, OR_TENSOR_Q8_0,
-                                               OR_TENSOR_Q4_0};
-#endif
-#define OTHER_TYPES (sizeof other_types / sizeof other_types[0])
 
 // How the models opened next keep K and V.
 static or_kv_type_t key_type, value_type;
@@ -94,8 +85,8 @@ static void chunks_do_not_matter_to_the_target(void **state)
 static void chunks_do_not_matter_to_other_weights(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < OTHER_TYPES; i++) {
-        char *path = test_requantize(test_model("tales-1m-f16.gguf"), other_types[i]);
+    for (uint32_t i = 0; i < model_types_count; i++) {
+        char *path = model_of_type(model_types[i]);
         check_chunks(path);
         free(path);
     }
@@ -110,7 +101,8 @@ static void check_kernels_and_threads(const char *path)
     const struct {
         const char *kernels;
         uint32_t threads;
-    } others[] = {{"ref", 3}, {"avx2", 1}, {"avx2", 2}, {"avx2", 3}};
+    } others[] = {{"avx2", 1},   {"avx2", 3},       {"neon", 1},       {"neon", 2},
+                  {"avx512", 2}, {"avx512vnni", 1}, {"avx512vnni", 3}, {"neon_dot", 3}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (or_kernels_find(others[i].kernels) == NULL) {
             continue;
@@ -134,8 +126,8 @@ static void kernels_and_threads_do_not_matter(void **state)
     (void)state;
     check_kernels_and_threads(test_model("tales-1m-f16.gguf"));
     check_kernels_and_threads(test_model("tales-6m-f16.gguf"));
-    for (size_t i = 0; i < OTHER_TYPES; i++) {
-        char *path = test_requantize(test_model("tales-1m-f16.gguf"), other_types[i]);
+    for (uint32_t i = 0; i < model_types_count; i++) {
+        char *path = model_of_type(model_types[i]);
         check_kernels_and_threads(path);
         free(path);
     }
@@ -309,8 +301,8 @@ static void trees_do_not_matter(void **state)
     check_trees(test_model("tales-1m-f16.gguf"), 1, seed);
     check_trees(test_model("tales-1m-f16.gguf"), 3, seed + 1);
     check_trees(test_model("tales-6m-f16.gguf"), 2, seed + 2);
-    for (size_t i = 0; i < OTHER_TYPES; i++) {
-        char *path = test_requantize(test_model("tales-1m-f16.gguf"), other_types[i]);
+    for (uint32_t i = 0; i < model_types_count; i++) {
+        char *path = model_of_type(model_types[i]);
         check_trees(path, 2, seed + 3 + i);
         free(path);
     }

@@ -1,0 +1,140 @@
+#include "common/base/cpus.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+or_cpu_options_t or_cpu_options_default(void)
+{
+    return (or_cpu_options_t){.poll = OR_POLL_USUAL};
+}
+
+static bool has_range(const or_cpu_options_t *options)
+{
+    return options->range != NULL && options->range[0] != '\0';
+}
+
+or_status_t or_cpu_options_check(const or_cpu_options_t *options, const char *suffix)
+{
+    or_cpus_t cpus;
+    if (has_range(options) && or_cpus_parse(options->range, &cpus) != OR_OK) {
+        return or_fail(OR_ERR_INVALID, "--cpu-range%s: %s", suffix, or_error_text());
+    }
+    if (options->strict > 1) {
+        return or_fail(OR_ERR_INVALID, "--cpu-strict%s: %" PRIu32 " is neither 0 nor 1", suffix,
+                       options->strict);
+    }
+    if (options->poll > OR_POLL_MOST) {
+        return or_fail(OR_ERR_INVALID, "--poll%s: %" PRIu32 " is over %d", suffix, options->poll,
+                       OR_POLL_MOST);
+    }
+    return OR_OK;
+}
+
+or_status_t or_cpu_options_confine(const or_cpu_options_t *options)
+{
+    or_cpus_t cpus;
+    or_status_t status = OR_OK;
+    if (has_range(options)) {
+        status = or_cpus_parse(options->range, &cpus);
+        status = status != OR_OK ? status : or_cpus_confine(&cpus);
+    }
+    return status;
+}
+
+int32_t or_cpu_options_poll(const or_cpu_options_t *options)
+{
+    return options->poll == 0 ? OR_POLL_NEVER : (int32_t)options->poll;
+}
+
+or_cpus_t or_cpus_allowed(void)
+{
+    or_cpus_t cpus;
+    if (sched_getaffinity(0, sizeof cpus.set, &cpus.set) != 0) { // more CPUs than a set has
+        CPU_ZERO(&cpus.set);
+        CPU_SET(0, &cpus.set);
+    }
+    return cpus;
+}
+
+uint32_t or_cpus_count(const or_cpus_t *cpus)
+{
+    return (uint32_t)CPU_COUNT(&cpus->set);
+}
+
+// A whole number at *text, which moves behind it.
+static bool read_number(const char **text, unsigned long *number)
+{
+    char *end;
+    bool digit = **text >= '0' && **text <= '9';
+    *number = strtoul(*text, &end, 10);
+    *text = end;
+    return digit;
+}
+
+or_status_t or_cpus_parse(const char *text, or_cpus_t *cpus)
+{
+    unsigned long low, high;
+    const char *at = text;
+    bool good = read_number(&at, &low);
+    high = low;
+    if (good && *at == '-') {
+        at++;
+        good = read_number(&at, &high);
+    }
+    if (!good || *at != '\0' || low > high) {
+        return or_fail(OR_ERR_INVALID, "'%s' is not a range of CPUs, as 0-3", text);
+    }
+    or_cpus_t allowed = or_cpus_allowed();
+    or_cpus_t found;
+    CPU_ZERO(&found.set);
+    for (unsigned long i = low; i <= high; i++) {
+        if (i >= CPU_SETSIZE || !CPU_ISSET(i, &allowed.set)) {
+            return or_fail(OR_ERR_INVALID,
+                           "this process may use %" PRIu32 " CPUs, and %lu is none of them (see "
+                           "taskset -cp $$)",
+                           or_cpus_count(&allowed), i);
+        }
+        CPU_SET(i, &found.set);
+    }
+    *cpus = found;
+    return OR_OK;
+}
+
+// Those from the first-th of them on.
+static or_cpus_t some(const or_cpus_t *cpus, uint32_t first, uint32_t count)
+{
+    or_cpus_t found;
+    uint32_t place = 0;
+    CPU_ZERO(&found.set);
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (CPU_ISSET(i, &cpus->set)) {
+            if (place >= first && place - first < count) {
+                CPU_SET(i, &found.set);
+            }
+            place++;
+        }
+    }
+    return found;
+}
+
+or_cpus_t or_cpus_nth(const or_cpus_t *cpus, uint32_t n)
+{
+    return some(cpus, n % or_cpus_count(cpus), 1);
+}
+
+or_cpus_t or_cpus_share(const or_cpus_t *cpus, uint32_t which, uint32_t processes)
+{
+    uint32_t each = or_cpus_count(cpus) / processes;
+    return each == 0 ? or_cpus_nth(cpus, which) : some(cpus, which * each, each);
+}
+
+or_status_t or_cpus_confine(const or_cpus_t *cpus)
+{
+    if (sched_setaffinity(0, sizeof cpus->set, &cpus->set) != 0) {
+        return or_fail(OR_ERR_IO, "cannot stay on the CPUs of --cpu-range (%s); leave it out",
+                       strerror(errno));
+    }
+    return OR_OK;
+}

@@ -1,0 +1,65 @@
+// cpus - on which of the machine's CPUs a process's threads run, and the options that say so.
+//
+//     --cpu-range 0-3                   all threads of the process, each on any of the four
+//     --cpu-range 0-3 --cpu-strict 1    of the threads that compute, the first on 0, the second on 1, ...
+//
+// Numbers are the operating system's, and only CPUs that the process may use anyway can be named.
+#pragma once
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/options.h"
+
+#define OR_POLL_MOST 100
+#define OR_POLL_USUAL 50
+#define OR_POLL_NEVER (-1) // where 0 stands for the usual
+
+typedef struct {
+    cpu_set_t set;
+} or_cpus_t;
+
+typedef struct {
+    char *range;     // "lo-hi"; NULL or "": all that the process may use
+    uint32_t strict; // 1: threads that compute stay where they are
+    uint32_t poll;   // how long they wait for work before they sleep: 0 to OR_POLL_MOST
+} or_cpu_options_t;
+
+// clang-format off
+// Their rows in a program's table, for the options `field` of the struct `type`.
+#define OR_CPU_OPTIONS(type, field) OR_CPU_OPTIONS_OF(type, field, "", "", "")
+// The same for the processes of a local cluster: `whose` begins the help, `suffix` ends the long names and
+// `d` the short one.
+#define OR_CPU_OPTIONS_OF(type, field, whose, suffix, d)                                           \
+    {"cpu-range" suffix, "Cr" d, OR_OPTION_STRING, offsetof(type, field.range), "LO-HI",           \
+     whose "threads run on these CPUs of the machine only, as 0-3"},                               \
+    {"cpu-strict" suffix, NULL, OR_OPTION_UINT32, offsetof(type, field.strict), "0|1",             \
+     whose "threads that compute stay on a CPU each"},                                             \
+    {"poll" suffix, NULL, OR_OPTION_UINT32, offsetof(type, field.poll), "0-100",                   \
+     whose "threads look for work so eagerly before they sleep; 0: they sleep at once"}
+// clang-format on
+
+// No range, not strict, the usual poll.
+or_cpu_options_t or_cpu_options_default(void);
+// Before anything is started. OR_ERR_INVALID names the option, its suffix included, and what is allowed: a
+// range that is none, or has CPUs that this process may not use.
+or_status_t or_cpu_options_check(const or_cpu_options_t *options, const char *suffix);
+// Keep the calling thread, and those it starts from now on, to the range that was checked. OR_ERR_IO.
+or_status_t or_cpu_options_confine(const or_cpu_options_t *options);
+
+// `poll` as workers.h has it.
+int32_t or_cpu_options_poll(const or_cpu_options_t *options);
+
+// Those the calling thread may run on.
+or_cpus_t or_cpus_allowed(void);
+uint32_t or_cpus_count(const or_cpus_t *cpus);
+// "lo-hi", or one number. OR_ERR_INVALID if it is neither, or has CPUs outside of or_cpus_allowed.
+or_status_t or_cpus_parse(const char *text, or_cpus_t *cpus);
+// The n-th of them alone, counted round and round.
+or_cpus_t or_cpus_nth(const or_cpus_t *cpus, uint32_t n);
+// What the `which`-th of so many processes that share them gets: neighbours, as many each; one, counted
+// round and round, where there are fewer than processes.
+or_cpus_t or_cpus_share(const or_cpus_t *cpus, uint32_t which, uint32_t processes);
+// Let the calling thread, and those it starts from now on, run on these alone. OR_ERR_IO.
+or_status_t or_cpus_confine(const or_cpus_t *cpus);

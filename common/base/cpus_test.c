@@ -1,0 +1,104 @@
+// Goal: a range of CPUs is what it says, of those there are; shares of one are neighbours and all of it.
+// Method: the CPUs of this machine, whichever they are; sets made by hand for the arithmetic.
+#include "common/base/cpus.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/test_support.h"
+
+// CPUs first, first + 2, ...
+static or_cpus_t every_second(int first, int count)
+{
+    or_cpus_t cpus;
+    CPU_ZERO(&cpus.set);
+    for (int i = 0; i < count; i++) {
+        CPU_SET(first + 2 * i, &cpus.set);
+    }
+    return cpus;
+}
+
+static void assert_same(const or_cpus_t *cpus, const or_cpus_t *expected)
+{
+    assert_true(CPU_EQUAL(&cpus->set, &expected->set));
+}
+
+static void ranges_are_of_this_machine(void **state)
+{
+    (void)state;
+    or_cpus_t allowed = or_cpus_allowed();
+    assert_in_range(or_cpus_count(&allowed), 1, CPU_SETSIZE);
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        char text[32];
+        or_cpus_t cpus;
+        snprintf(text, sizeof text, "%d-%d", i, i);
+        if (CPU_ISSET(i, &allowed.set)) {
+            assert_int_equal(or_cpus_parse(text, &cpus), OR_OK);
+            assert_int_equal(or_cpus_count(&cpus), 1);
+            assert_true(CPU_ISSET(i, &cpus.set));
+        } else {
+            assert_int_equal(or_cpus_parse(text, &cpus), OR_ERR_INVALID);
+        }
+    }
+}
+
+static void what_is_no_range_is_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"",     "-",   "1-",  "-1",
+                                        "a",    "0-b", "1-0", "0,1",
+                                        "0-1-", " 0",  "0x1", "0-99999999999999999999",
+                                        "1024", "+0"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        or_cpu_options_t options = or_cpu_options_default();
+        or_cpus_t cpus;
+        assert_int_equal(or_cpus_parse(texts[i], &cpus), OR_ERR_INVALID);
+        options.range = (char *)texts[i];
+        if (*texts[i] != '\0') {
+            assert_int_equal(or_cpu_options_check(&options, "-draft"), OR_ERR_INVALID);
+            assert_non_null(strstr(or_error_text(), "--cpu-range-draft: "));
+        }
+    }
+}
+
+static void other_options_have_bounds(void **state)
+{
+    (void)state;
+    or_cpu_options_t options = or_cpu_options_default();
+    assert_int_equal(or_cpu_options_check(&options, ""), OR_OK);
+    options.strict = 2;
+    assert_int_equal(or_cpu_options_check(&options, ""), OR_ERR_INVALID);
+    options.strict = 1;
+    options.poll = 101;
+    assert_int_equal(or_cpu_options_check(&options, ""), OR_ERR_INVALID);
+    options.poll = 0;
+    assert_int_equal(or_cpu_options_check(&options, ""), OR_OK);
+    assert_int_equal(or_cpu_options_poll(&options), OR_POLL_NEVER);
+}
+
+static void shares_are_neighbours(void **state)
+{
+    (void)state;
+    or_cpus_t seven = every_second(3, 7);
+    or_cpus_t middle = every_second(7, 2);
+    or_cpus_t share = or_cpus_share(&seven, 1, 3);
+    assert_same(&share, &middle);
+    or_cpus_t two = every_second(0, 2);
+    or_cpus_t first = every_second(0, 1);
+    share = or_cpus_share(&two, 4, 8);
+    assert_same(&share, &first);
+    or_cpus_t last = or_cpus_nth(&seven, 13);
+    or_cpus_t fifteen = every_second(15, 1);
+    assert_same(&last, &fifteen);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranges_are_of_this_machine),
+        cmocka_unit_test(what_is_no_range_is_refused),
+        cmocka_unit_test(other_options_have_bounds),
+        cmocka_unit_test(shares_are_neighbours),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
