@@ -106,7 +106,8 @@ const or_option_program_t or_bench_program = {
     .program = "outrider bench",
     .summary = "compare drafting methods and acceptance rules with each other and with plain "
                "decoding",
-    .usage = "[options], or load [options] (many requests at once; see outrider bench load --help)",
+    .usage = "[options], or one of load (many requests at once), step (the time of a forward pass) "
+             "and\n       kernels (of each kernel); see outrider bench load --help",
     .table = table,
     .examples =
         "Examples:\n"

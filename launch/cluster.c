@@ -190,6 +190,14 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     return status;
 }
 
+// Said where they say nothing too, as is the endpoint's encryption.
+static void add_cpus(args_t *args, const or_cpu_options_t *cpus)
+{
+    add(args, "--cpu-range", cpus->range != NULL ? cpus->range : "");
+    add_number(args, "--cpu-strict", cpus->strict);
+    add_number(args, "--poll", cpus->poll);
+}
+
 static void add_common(or_cluster_t *cluster, args_t *args, const char *model, uint32_t threads)
 {
     add(args, "-m", model);
@@ -207,6 +215,7 @@ static or_status_t start_drafter(or_cluster_t *cluster)
     const or_cluster_config_t *config = &cluster->config;
     args_t args = {0};
     add_common(cluster, &args, config->draft_model, config->draft_threads);
+    add_cpus(&args, &config->target->draft_cpus);
     for (size_t i = 0; i < config->multi_model_count; i++) {
         add(&args, "--multi-model", config->multi_models[i]);
     }
@@ -249,6 +258,7 @@ static or_status_t start_verifier(or_cluster_t *cluster)
     }
     uint32_t share = config->threads / target->ranks;
     add_common(cluster, &args, config->model, config->threads > 0 && share == 0 ? 1 : share);
+    add_cpus(&args, &target->cpus);
     add_number(&args, "--pp", target->stages);
     add_number(&args, "--kv-cache-size", target->cache_bytes);
     add(&args, "--cache-type-k", target->cache_type_k != NULL ? target->cache_type_k : "f32");

@@ -246,6 +246,12 @@ int or_command_bench(int argc, char **argv)
     if (argc >= 2 && strcmp(argv[1], "load") == 0) {
         return or_command_bench_load(argc - 1, argv + 1);
     }
+    if (argc >= 2 && strcmp(argv[1], "step") == 0) {
+        return or_command_bench_step(argc - 1, argv + 1);
+    }
+    if (argc >= 2 && strcmp(argv[1], "kernels") == 0) {
+        return or_command_bench_kernels(argc - 1, argv + 1);
+    }
     or_bench_config_t config = or_bench_config_default();
     bench_t bench = {.config = &config};
     or_options_next_t next;

@@ -1,4 +1,4 @@
-// outrider model inspect - metadata, tensors and vocabulary of a GGUF file.
+// outrider model inspect - metadata, tensors and vocabulary of a GGUF file; or, without one, the kernels.
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -8,27 +8,33 @@
 #include "common/base/options.h"
 #include "common/text/vocab.h"
 #include "launch/commands.h"
+#include "launch/inspect_kernels.h"
 #include "launch/models.h"
 
 #define VALUE_BYTES 256
 
 typedef struct {
     char *model;
-    bool json;
+    bool kernels, json;
 } config_t;
 
 static const or_option_t table[] = {
     {"model", "m", OR_OPTION_STRING, offsetof(config_t, model), "FILE",
      "the file, if not given as a word; the demonstration target if neither is"},
+    {"kernels", NULL, OR_OPTION_FLAG, offsetof(config_t, kernels), NULL,
+     "no file: what this machine computes with, and what it could"},
     {"json", NULL, OR_OPTION_FLAG, offsetof(config_t, json), NULL, "one line of JSON"},
     {0}};
 
 static const or_option_program_t program = {
     .program = "outrider model inspect",
     .summary = "metadata, tensors and vocabulary of a GGUF file",
-    .usage = "FILE [options]",
+    .usage = "FILE [options], or --kernels",
     .table = table,
-    .examples = "Example:\n  outrider model inspect launch/models/tales-6m-f16.gguf",
+    .no_variable = "kernels", // OUTRIDER_KERNELS chooses them
+    .examples = "Examples:\n"
+                "  outrider model inspect launch/models/tales-6m-f16.gguf\n"
+                "  OUTRIDER_KERNELS=avx2 outrider model inspect --kernels",
 };
 
 // What both faces show.
@@ -199,10 +205,15 @@ int or_command_model_inspect(int argc, char **argv)
     if (words.count > 1 || (words.count == 1 && config.model != NULL)) {
         status = or_fail(OR_ERR_INVALID, "one file at a time");
         code = OR_EXIT_USAGE;
+    } else if (config.kernels && words.count == 1) {
+        status = or_fail(OR_ERR_INVALID, "--kernels goes without a file");
+        code = OR_EXIT_USAGE;
+    } else if (config.kernels) {
+        status = or_inspect_kernels(config.json);
     } else if (words.count == 0) {
         status = or_models_choose_target(&config.model);
     }
-    if (status == OR_OK) {
+    if (status == OR_OK && !config.kernels) {
         status = inspect(&config, words.count == 1 ? words.items[0] : config.model);
     }
     or_options_free(&program, &config, &words);

@@ -16,7 +16,9 @@ enum {
 int or_command_generate(int argc, char **argv);
 int or_command_chat(int argc, char **argv);
 int or_command_bench(int argc, char **argv);
-int or_command_bench_load(int argc, char **argv); // outrider bench load
+int or_command_bench_load(int argc, char **argv);    // outrider bench load
+int or_command_bench_step(int argc, char **argv);    // outrider bench step
+int or_command_bench_kernels(int argc, char **argv); // outrider bench kernels
 int or_command_up(int argc, char **argv);
 int or_command_status(int argc, char **argv);
 int or_command_doctor(int argc, char **argv);
@@ -27,10 +29,12 @@ int or_command_keys_list(int argc, char **argv);
 int or_command_keys_authorize(int argc, char **argv);
 int or_command_keys_revoke(int argc, char **argv);
 int or_command_keys_trust(int argc, char **argv);
-int or_command_model(int argc, char **argv); // of which there are three:
+int or_command_model(int argc, char **argv); // of which there are five:
 int or_command_model_inspect(int argc, char **argv);
 int or_command_model_compare(int argc, char **argv);
 int or_command_model_eval(int argc, char **argv);
+int or_command_model_quantize(int argc, char **argv);
+int or_command_model_inflate(int argc, char **argv);
 
 // Print or_error_text() as "outrider <command>: ..." and return `code`.
 int or_command_fail(const char *command, int code);

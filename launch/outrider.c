@@ -26,7 +26,8 @@ static const command_t commands[] = {
     {"doctor", or_command_doctor,
      "check installation, models, ports and a coordinator, and say what to do next"},
     {"tokenize", or_command_tokenize, "standard input to token ids, or back"},
-    {"model", or_command_model, "look into model files: inspect, eval, compare"},
+    {"model", or_command_model,
+     "look into model files and make others: inspect, eval, compare, quantize, inflate"},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 

@@ -9,7 +9,10 @@
 
 or_target_options_t or_target_options_default(void)
 {
-    return (or_target_options_t){.ranks = 1, .stages = 1};
+    return (or_target_options_t){.ranks = 1,
+                                 .stages = 1,
+                                 .cpus = or_cpu_options_default(),
+                                 .draft_cpus = or_cpu_options_default()};
 }
 
 static or_status_t check_ranks(uint32_t ranks, uint32_t stages)
@@ -52,12 +55,18 @@ static or_status_t check_absent(const or_target_options_t *options)
         {"--kv-cache-size", options->cache_bytes != 0},
         {"-ctk/--cache-type-k", options->cache_type_k != NULL},
         {"-ctv/--cache-type-v", options->cache_type_v != NULL},
+        {"-Cr/--cpu-range", options->cpus.range != NULL},
+        {"--cpu-strict", options->cpus.strict != 0},
+        {"--poll", options->cpus.poll != OR_POLL_USUAL},
+        {"-Crd/--cpu-range-draft", options->draft_cpus.range != NULL},
+        {"--cpu-strict-draft", options->draft_cpus.strict != 0},
+        {"--poll-draft", options->draft_cpus.poll != OR_POLL_USUAL},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (all[i].given) {
             return or_fail(OR_ERR_INVALID,
-                           "%s is for a local cluster: with --connect the target runs already; "
-                           "leave it out, or start that target with it",
+                           "%s is for a local cluster: with --connect the models run already; "
+                           "leave it out, or start them with it",
                            all[i].option);
         }
     }
@@ -75,6 +84,12 @@ or_status_t or_target_options_check(const or_target_options_t *options, const ch
     }
     if (status == OR_OK) {
         status = check_type("-ctv/--cache-type-v", options->cache_type_v);
+    }
+    if (status == OR_OK) {
+        status = or_cpu_options_check(&options->cpus, "");
+    }
+    if (status == OR_OK) {
+        status = or_cpu_options_check(&options->draft_cpus, "-draft");
     }
     return status;
 }

@@ -1,16 +1,17 @@
-// target_options - how a local cluster runs its target: on how many ranks, and with which KV cache. The
-// same options in `outrider generate`, `up` and `bench`.
+// target_options - how a local cluster runs its target: on how many ranks, and with which KV cache; and on
+// which CPUs it and the draft model run. The same options in `outrider generate`, `up` and `bench`.
 #pragma once
 
 #include <stdint.h>
 
-#include "common/base/options.h"
+#include "common/base/cpus.h"
 
 typedef struct {
     uint32_t ranks;                    // in all; 1: a plain process, without mpirun
     uint32_t stages;                   // --pp
     uint64_t cache_bytes;              // 0: the verifier's own choice
     char *cache_type_k, *cache_type_v; // NULL: f32
+    or_cpu_options_t cpus, draft_cpus;
 } or_target_options_t;
 
 // Their rows in a program's table; `field` is an or_target_options_t in the struct `type`.
@@ -25,7 +26,9 @@ typedef struct {
     {"cache-type-k", "ctk", OR_OPTION_STRING, offsetof(type, field.cache_type_k), "TYPE",          \
      "the target's keys are kept as f32, f16 or q8_0; f32 if not given"},                          \
     {"cache-type-v", "ctv", OR_OPTION_STRING, offsetof(type, field.cache_type_v), "TYPE",          \
-     "the same for its values"}
+     "the same for its values"},                                                                   \
+    OR_CPU_OPTIONS_OF(type, field.cpus, "the target's ", "", ""),                                  \
+    OR_CPU_OPTIONS_OF(type, field.draft_cpus, "the draft model's ", "-draft", "d")
 // clang-format on
 
 or_target_options_t or_target_options_default(void);

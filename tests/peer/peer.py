@@ -1,0 +1,35 @@
+"""What the comparisons share: running commands one at a time, medians, markdown."""
+import json
+import statistics
+import subprocess
+import sys
+
+PATIENCE = 1800  # seconds for one command
+
+
+def run(words, **settings):
+    """Standard output of a command; its standard error in a sentence if it fails."""
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=PATIENCE, **settings)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, words))}: exit {done.returncode}\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def run_json(words, **settings):
+    return json.loads(run(words, **settings))
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def median(values):
+    return statistics.median(values) if values else float("nan")
+
+
+def print_table(head, rows):
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for row in rows:
+        print("| " + " | ".join(map(str, row)) + " |")
+    print(flush=True)

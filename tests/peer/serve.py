@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Speculative decoding end to end, beside its own bound and beside ik_llama.cpp's llama-server with the same two files.
+
+    outrider model inflate launch/models/tales-6m-f16.gguf big.gguf 300M --type Q8_0
+    serve.py --target big.gguf --draft launch/models/tales-1m-f16.gguf --corpus tales.txt.xz --peer ik_llama.cpp/build/bin
+
+Ours is `outrider bench`: coordinator, verifier and drafter as processes of their own, each text also decoded plainly. With times in plain
+steps, E tokens a target call can make decoding at most
+
+    bound = E / (tree step + unhidden draft time)
+
+times faster; what is missing to that is coordination and wires ("elsewhere"). The peer generates the same prompts with each draft length, and without
+a draft model. By turns; figures are medians over the turns. Not a test: it takes minutes, and says nothing on a machine that is busy.
+"""
+import argparse
+import json
+import lzma
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+from peer import median, print_table, run_json, say
+
+ROOT = Path(__file__).resolve().parents[2]
+PROMPT_LETTERS = 300
+SHARE_ASKED = 0.8  # of the bound
+PEER_ASKED = 1.1  # times the peer's best
+
+
+def prompts_of(path, count):
+    """Beginnings of paragraphs, spread evenly over a text."""
+    text = (lzma.open(path, "rt") if path.suffix == ".xz" else open(path, encoding="utf-8")).read()
+    paragraphs = [part for part in text.split("\n") if len(part) > PROMPT_LETTERS]
+    if len(paragraphs) < count:
+        raise SystemExit(f"{path} has only {len(paragraphs)} paragraphs of more than {PROMPT_LETTERS} letters")
+    return [paragraphs[i * len(paragraphs) // count][:PROMPT_LETTERS].rsplit(" ", 1)[0] for i in range(count)]
+
+
+# ---- ours ----
+
+def bench(options, prompts_file, temperature, seed):
+    words = [options.outrider, "bench", "--json", "-m", options.target, "-md", options.draft, "-t", options.threads, "-td", options.draft_threads,
+             "--prompts", prompts_file, "-n", options.predict, "--ignore-eos", "--temp", temperature, "--repeats", 1, "--seed", seed,
+             "--methods", "coupled", "--nodes", options.nodes, "--draft-policy", options.policy, *options.our_options.split()]
+    cases = run_json(words)["cases"]
+    plain = next(case for case in cases if case["name"] == "plain")
+    return plain, {case["nodes"]: case for case in cases if case["name"] != "plain"}
+
+
+def terms(plain, case):
+    """What a speed-up is made of; times in plain steps."""
+    step = plain["round_us"]["verify"]
+    found = {"E": case["block_efficiency"], "tree step": case["round_us"]["verify"] / step, "unhidden draft": case["round_us"]["draft"] / step,
+             "accept": case["round_us"]["accept"] / step, "elsewhere": case["round_us"]["elsewhere"] / step,
+             "draft passes": case["draft_passes"] / case["target_calls"], "ahead hits": case["ahead_hit_rate"] or 0,
+             "tokens/s": case["tokens_per_second"], "plain tokens/s": plain["tokens_per_second"], "plain step, ms": step / 1e3,
+             "differing": case["texts_differing"]}
+    found["bound"] = found["E"] / (found["tree step"] + found["unhidden draft"])
+    found["speed-up"] = case["tokens_per_second"] / plain["tokens_per_second"]
+    found["share"] = found["speed-up"] / found["bound"]
+    return found
+
+
+# ---- the peer's ----
+
+class Server:
+    """llama-server on a free port of loopback."""
+
+    def __init__(self, options, draft_length):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        words = [options.peer / "llama-server", "-m", options.target, "--host", "127.0.0.1", "--port", self.port, "-t", options.threads,
+                 "-c", options.context, "-np", 1, *options.peer_options.split()]
+        if draft_length > 0:
+            words += ["-md", options.draft, "-td", options.draft_threads, "-cd", options.context, "--spec-type", f"draft:n_max={draft_length}"]
+        self.log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+
+    def __enter__(self):
+        end = time.monotonic() + 120
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5).read()
+                return self
+            except OSError:
+                time.sleep(0.2)
+        self.__exit__()
+        self.log.seek(0)
+        raise SystemExit("llama-server does not start:\n" + self.log.read()[-2000:].decode(errors="replace"))
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def complete(self, prompt, predict, temperature, seed):
+        """Tokens written and the milliseconds they took, prompt excluded."""
+        body = {"prompt": prompt, "n_predict": predict, "temperature": temperature, "seed": seed, "ignore_eos": True, "cache_prompt": False, "top_k": 0,
+                "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/completion", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        timings = json.load(urllib.request.urlopen(request, timeout=600))["timings"]
+        return timings["predicted_n"], timings["predicted_ms"]
+
+
+def peer_rate(options, prompts, draft_length, temperature, seed):
+    """Tokens a second over all prompts."""
+    with Server(options, draft_length) as server:
+        server.complete(prompts[0], 8, temperature, seed)  # pages and caches, once
+        done = [server.complete(prompt, options.predict, temperature, seed) for prompt in prompts]
+    return 1e3 * sum(tokens for tokens, _ in done) / sum(ms for _, ms in done)
+
+
+# ---- both ----
+
+def measure(options, prompts, prompts_file, temperature):
+    """Our terms by tree size, the peer's rates by draft length (0: without); each a list over turns."""
+    ours, peers = {}, {}
+    for turn in range(options.turns):
+        plain, cases = bench(options, prompts_file, temperature, turn + 1)
+        for nodes, case in cases.items():
+            ours.setdefault(nodes, []).append(terms(plain, case))
+        say(f"temperature {temperature}, turn {turn + 1} of {options.turns}: ours " +
+            ", ".join(f"{nodes} nodes {found[-1]['tokens/s']:.1f}" for nodes, found in ours.items()) + " tokens/s")
+        for length in options.draft_lengths if options.peer else []:
+            peers.setdefault(length, []).append(peer_rate(options, prompts, length, temperature, turn + 1))
+            say(f"  peer, drafts of {length}: {peers[length][-1]:.1f} tokens/s")
+    return ours, peers
+
+
+def middle(found, key):
+    return median([term[key] for term in found])
+
+
+def report(options, temperature, ours, peers):
+    print(f"Temperature {temperature}, {options.prompts} prompts, {options.predict} tokens each, {options.threads} + {options.draft_threads} threads, "
+          f"medians of {options.turns}\n")
+    keys = ["E", "tree step", "unhidden draft", "accept", "elsewhere", "draft passes", "ahead hits", "bound", "speed-up", "share", "plain step, ms",
+            "plain tokens/s", "tokens/s", "differing"]
+    print_table(["nodes"] + keys, [[nodes] + [f"{middle(found, key):.2f}" for key in keys] for nodes, found in ours.items()])
+    best = max(ours.values(), key=lambda found: middle(found, "tokens/s"))
+    share = middle(best, "share")
+    print(f"share of the bound {share:.2f}, asked {SHARE_ASKED}: {'met' if share >= SHARE_ASKED else 'not met'}\n")
+    if peers:
+        print_table(["peer's drafts of", "tokens/s"], [[length or "none", f"{median(rates):.1f}"] for length, rates in peers.items()])
+        ratio = middle(best, "tokens/s") / max(median(rates) for rates in peers.values())
+        print(f"ours / peer's best {ratio:.2f}, asked {PEER_ASKED}: {'met' if ratio >= PEER_ASKED else 'not met'}\n", flush=True)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", type=Path, required=True, metavar="FILE", help="the target model (GGUF)")
+    parser.add_argument("--draft", type=Path, required=True, metavar="FILE", help="the draft model (GGUF), of the same vocabulary")
+    parser.add_argument("--corpus", type=Path, required=True, metavar="FILE", help="a text, perhaps .xz, whose paragraphs begin the prompts")
+    parser.add_argument("--peer", type=Path, metavar="DIR", help="the folder with the peer's llama-server; not given: ours alone")
+    parser.add_argument("--outrider", type=Path, default=ROOT / "build/release/bin/outrider", metavar="FILE", help="ours; default: %(default)s")
+    parser.add_argument("--prompts", type=int, default=20, metavar="N", help="default: %(default)s")
+    parser.add_argument("-n", "--predict", type=int, default=128, metavar="N", help="tokens after each; default: %(default)s")
+    parser.add_argument("-c", "--context", type=int, default=512, metavar="N", help="the peer's; default: %(default)s")
+    parser.add_argument("-t", "--threads", type=int, default=os.cpu_count(), metavar="N", help="of the target; default: %(default)s")
+    parser.add_argument("-td", "--draft-threads", type=int, default=os.cpu_count(), metavar="N", help="of the draft model; default: %(default)s")
+    parser.add_argument("--temperatures", default="0,1", metavar="LIST", help="default: %(default)s")
+    parser.add_argument("--nodes", default="8,16,32", metavar="LIST", help="our trees; default: %(default)s")
+    parser.add_argument("--policy", default="fixed", metavar="NAME", help="ours: fixed or auto; default: %(default)s")
+    parser.add_argument("--draft-lengths", default="0,2,4,8,16", metavar="LIST", help="the peer's; 0: no draft model; default: %(default)s")
+    parser.add_argument("--turns", type=int, default=5, metavar="N", help="default: %(default)s")
+    parser.add_argument("--our-options", default="", metavar="WORDS", help="more for outrider bench")
+    parser.add_argument("--peer-options", default="", metavar="WORDS", help="more for llama-server")
+    options = parser.parse_args()
+    options.draft_lengths = [int(word) for word in options.draft_lengths.split(",")]
+    for program in [options.outrider] + ([options.peer / "llama-server"] if options.peer else []):
+        if not os.access(program, os.X_OK):
+            parser.error(f"{program} is no program")
+    return options
+
+
+def main():
+    options = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and take the server along
+    prompts = prompts_of(options.corpus, options.prompts)
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        file.writelines(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts)
+        file.flush()
+        for temperature in options.temperatures.split(","):
+            report(options, temperature, *measure(options, prompts, file.name, float(temperature)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
