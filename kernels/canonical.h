@@ -95,15 +95,6 @@ static inline void canonical_rotate(float *first, float *second, float cosine, f
     *second = fmaf(a, sine, b * cosine);
 }
 
-static inline float canonical_sum_shards(const float *parts, size_t part_stride)
-{
-    float pairs[4];
-    for (size_t j = 0; j < 4; j++) {
-        pairs[j] = parts[2 * j * part_stride] + parts[(2 * j + 1) * part_stride];
-    }
-    return (pairs[0] + pairs[1]) + (pairs[2] + pairs[3]);
-}
-
 // The fixed trees over the lanes: (j, j+8), (j, j+4), (j, j+2), (j, j+1). They use up `lanes`.
 static inline float canonical_lane_sum(float lanes[LANES])
 {

@@ -5,12 +5,16 @@
 // table gives the same bits on every input. That works because lanes are given to outputs and each
 // output is one chain of fused multiply-adds in order:
 //
-//     matmul    y[m][n] = fma(x[m][K-1], w[n][K-1], ... fma(x[m][1], w[n][1], fma(x[m][0], w[n][0], +0)))
-//     panels    weights re-laid at load: 16 outputs side by side, [panel][k][16], the last panel padded with zero rows
-//     quants    (quants.h) 32 weights are a block: integers and a scale or two; activations are made so once
-//               a row; a group of weights is one step of the chain, its sum of products exact, from y = +0:
-//               y[m][n] = fma(w_scale[n][b] * x_scale[m][b], (float)sum, y[m][n]), b in order
-//     lane sum  only in rmsnorm and softmax: lane j takes elements j, j+16, ... in order; then (j, j+8), (j, j+4), (j, j+2), (j, j+1)
+//     matmul    y[m][n] = fma(x[m][K-1], w[n][K-1], ... fma(x[m][1], w[n][1],
+//                         fma(x[m][0], w[n][0], +0)))
+//     panels    weights re-laid at load: 16 outputs side by side, [panel][k][16], the last panel
+//               padded with zero rows
+//     quants    (quants.h) 32 weights are a block: integers and a scale or two; activations are
+//               made so once a row; a group g of weights is one step of the chain (two steps where
+//               the type has minima, see there), its sum of products exact, from y = +0:
+//               y[m][n] = fma(w_scale[n][g] * x_scale[m][b], (float)sum, y[m][n]), g in order
+//     lane sum  only in rmsnorm and softmax: lane j takes elements j, j+16, ... in order; then
+//               (j, j+8), (j, j+4), (j, j+2), (j, j+1)
 //
 // Built with -ffp-contract=off; nothing here depends on the rounding of a C library. Kernels hold
 // no state and take no locks: any thread, any slice of rows or panels. Pointers need no alignment
@@ -47,10 +51,10 @@ typedef struct {
     // even; all is 0 where amax is. A NaN (the largest of all) or an infinity shows in the scale;
     // where the product is NaN the quant is -127. All fields are written, on a cache line each.
     void (*quantize_row)(const float *x, uint32_t blocks, or_q8_block_t *out);
-    // Panels `panel_bytes` apart, each of units of `type` (quants.h): y[m * y_stride + p * 16 + lane], all
-    // 16 lanes written, over blocks first .. first + blocks - 1 of each panel, which need not begin or end
-    // with a unit. Row m of x begins with block `first`, at x + m * x_stride; an odd x_stride keeps
-    // rows apart in the cache. For any bytes at all. rows, blocks >= 1.
+    // Panels `panel_bytes` apart, each of units of `type` (quants.h): y[m * y_stride + p * 16 +
+    // lane], all 16 lanes written, over blocks first .. first + blocks - 1 of each panel, which
+    // need not begin or end with a unit. Row m of x begins with block `first`, at x + m * x_stride;
+    // an odd x_stride keeps rows apart in the cache. For any bytes at all. rows, blocks >= 1.
     void (*matmul_quants)(or_quant_t type, const void *panels, size_t panel_bytes,
                           uint32_t panel_count, uint32_t first, uint32_t blocks,
                           const or_q8_block_t *x, size_t x_stride, uint32_t rows, float *y,
@@ -73,12 +77,9 @@ typedef struct {
     // y[i] += x[i]
     void (*add)(float *y, const float *x, uint32_t n);
 
-    // y[i] = ((p0 + p1) + (p2 + p3)) + ((p4 + p5) + (p6 + p7)), p_s = parts[s * part_stride + i]
-    void (*sum_shards)(const float *parts, size_t part_stride, uint32_t n, float *y);
-
     // For each of some queries, all 32 positions of a block: scores[i * score_stride + p] =
-    // scale * (chain of fma over d of q[i * q_stride + d] * k_block[d][p]). The block is read once for
-    // several queries.
+    // scale * (chain of fma over d of q[i * q_stride + d] * k_block[d][p]). The block is read once
+    // for several queries.
     void (*attention_scores)(const float *q, size_t q_stride, uint32_t queries,
                              const float *k_block, uint32_t head_dim, float scale, float *scores,
                              size_t score_stride);

@@ -29,9 +29,10 @@ static const or_option_t table[] = {
     {"owner", NULL, OR_OPTION_STRING, AT(owner), "NAME", "whose requests these are"},
     {"ctx-size", "c", OR_OPTION_UINT32, AT(context), "N",
      "context in tokens; 0: what the model was made for"},
-    {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads of the target; 0: one a core"},
+    {"threads", "t", OR_OPTION_UINT32, AT(threads), "N",
+     "threads of the target; 0: one a CPU it may use"},
     {"threads-draft", "td", OR_OPTION_UINT32, AT(draft_threads), "N",
-     "threads of the draft model; 0: one a core"},
+     "threads of the draft model; 0: one a CPU it may use"},
     OR_TARGET_OPTIONS(or_bench_config_t, target),
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Texts"},
     {"prompts", NULL, OR_OPTION_STRING, AT(prompts), "FILE",
@@ -107,7 +108,7 @@ const or_option_program_t or_bench_program = {
     .summary = "compare drafting methods and acceptance rules with each other and with plain "
                "decoding",
     .usage = "[options], or one of load (many requests at once), step (the time of a forward pass) "
-             "and\n       kernels (of each kernel); see outrider bench load --help",
+             "and\n       kernels (of each kernel); each says more with --help",
     .table = table,
     .examples =
         "Examples:\n"

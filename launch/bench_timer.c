@@ -22,7 +22,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *values, uint32_t count)
+double or_timer_median(double *values, uint32_t count)
 {
     qsort(values, count, sizeof *values, by_value);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
@@ -55,7 +55,7 @@ double or_timer_alone(or_timed_work_t work, void *context, double seconds)
             times[batches++] = elapsed / (double)calls;
         }
     }
-    return median(times, batches);
+    return or_timer_median(times, batches);
 }
 
 // ---- together ----
@@ -119,6 +119,6 @@ or_status_t or_timer_together(uint32_t threads, or_timed_work_t work, void *cont
             return status;
         }
     }
-    *seconds_a_call = 1 / median(rates, BATCHES);
+    *seconds_a_call = 1 / or_timer_median(rates, BATCHES);
     return OR_OK;
 }

@@ -14,6 +14,9 @@
 // A piece of work; `thread` counts from 0.
 typedef void (*or_timed_work_t)(void *context, uint32_t thread);
 
+// The middle one, or the mean of both; sorts them. At least one.
+double or_timer_median(double *values, uint32_t count);
+
 // Seconds of processor time a call, measured for about `seconds`. The first call is not counted.
 double or_timer_alone(or_timed_work_t work, void *context, double seconds);
 

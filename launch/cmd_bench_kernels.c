@@ -1,16 +1,15 @@
 // outrider bench kernels - how near each kernel comes to what the machine can do: the memory's read bandwidth,
 // and the multipliers' peak.
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/cpus.h"
 #include "common/base/options.h"
+#include "common/model/model.h"
 #include "launch/bench_progress.h"
 #include "launch/bench_timer.h"
 #include "launch/commands.h"
@@ -32,7 +31,7 @@ static const or_option_t table[] = {
     {"filter", NULL, OR_OPTION_STRING, offsetof(config_t, filter), "WORD",
      "only kernels and types with this in their names, as attention or Q4_K"},
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
-     "threads that read from memory together; 0: one a core"},
+     "threads of the lines from memory; 0: one a CPU it may use"},
     {"json", NULL, OR_OPTION_FLAG, offsetof(config_t, json), NULL, "one line of JSON"},
     {0}};
 
@@ -48,7 +47,8 @@ static const or_option_program_t program = {
         "Ceilings are measured between the lines, the best of each counts: reading memory on all "
         "threads, and\nthe multiply-adds and products of bytes of one thread. Lines from \"cache\" "
         "are of one thread's processor\ntime, lines from \"memory\" of all threads at once, by the "
-        "wall clock.\n",
+        "wall clock;\nonly these have a share of the memory's ceiling. Operations on bytes count "
+        "as FLOP, too.\n",
 };
 
 typedef struct {
@@ -62,6 +62,7 @@ typedef struct {
 
 // ---- figures ----
 
+// Of the memory's bandwidth, for lines from memory.
 static double read_share(const run_t *run, const or_kernel_case_t *it)
 {
     return it->bytes / it->seconds / run->ceilings.read_bytes_per_s;
@@ -81,12 +82,12 @@ static double peak_share(const run_t *run, const or_kernel_case_t *it)
 static void print_table(const run_t *run)
 {
     printf("kernels %s, %" PRIu32 " thread%s; read %.1f GB/s in all, multiply-add %.1f GFLOP/s and "
-           "dot %.1f GOP/s a thread\n\n",
+           "dot %.1f GFLOP/s a thread\n\n",
            run->kernels->name, run->threads, run->threads == 1 ? "" : "s",
            1e-9 * run->ceilings.read_bytes_per_s, 1e-9 * run->ceilings.flops_per_s,
            1e-9 * run->ceilings.dots_per_s);
     printf("%-16s %-6s %-18s %-6s %11s %8s %6s %8s %6s\n", "kernel", "type", "rows x shape", "from",
-           "us", "GB/s", "read", "GOP/s", "peak");
+           "us", "GB/s", "read", "GFLOP/s", "peak");
     for (uint32_t i = 0; i < run->count; i++) {
         const or_kernel_case_t *it = &run->cases[i];
         char shape[48];
@@ -94,9 +95,13 @@ static void print_table(const run_t *run)
         if (it->outputs > 0) {
             snprintf(shape + length, sizeof shape - (size_t)length, " -> %" PRIu32, it->outputs);
         }
-        printf("%-16s %-6s %-18s %-6s %11.2f %8.2f %5.0f%%", it->line->kernel, it->line->type,
-               shape, it->memory ? "memory" : "cache", 1e6 * it->seconds,
-               1e-9 * it->bytes / it->seconds, 100 * read_share(run, it));
+        printf("%-16s %-6s %-18s %-6s %11.2f %8.2f", it->line->kernel, it->line->type, shape,
+               it->memory ? "memory" : "cache", 1e6 * it->seconds, 1e-9 * it->bytes / it->seconds);
+        if (it->memory) {
+            printf(" %5.0f%%", 100 * read_share(run, it));
+        } else {
+            printf(" %6s", "-");
+        }
         if (it->line->peak == OR_PEAK_NONE) {
             printf(" %8s %6s\n", "-", "-");
         } else {
@@ -110,16 +115,17 @@ static json_t *json_line(const run_t *run, const or_kernel_case_t *it)
 {
     static const char *const peaks[] = {NULL, "multiply_add", "dot"};
     bool made = it->line->peak != OR_PEAK_NONE;
-    return json_pack("{s:s, s:o, s:I, s:I, s:o, s:s, s:I, s:f, s:f, s:f, s:o, s:o, s:o}", //
+    return json_pack("{s:s, s:o, s:I, s:I, s:o, s:s, s:I, s:f, s:f, s:o, s:o, s:o, s:o}", //
                      "kernel", it->line->kernel,                                          //
                      "type",
-                     it->line->type[0] != '\0' ? json_string(it->line->type) : json_null(),       //
-                     "rows", (json_int_t)it->rows, "inputs", (json_int_t)it->inputs,              //
-                     "outputs", it->outputs > 0 ? json_integer(it->outputs) : json_null(),        //
-                     "from", it->memory ? "memory" : "cache",                                     //
-                     "threads", (json_int_t)(it->memory ? run->threads : 1),                      //
-                     "us", 1e6 * it->seconds,                                                     //
-                     "bytes_per_s", it->bytes / it->seconds, "read_share", read_share(run, it),   //
+                     it->line->type[0] != '\0' ? json_string(it->line->type) : json_null(), //
+                     "rows", (json_int_t)it->rows, "inputs", (json_int_t)it->inputs,        //
+                     "outputs", it->outputs > 0 ? json_integer(it->outputs) : json_null(),  //
+                     "from", it->memory ? "memory" : "cache",                               //
+                     "threads", (json_int_t)(it->memory ? run->threads : 1),                //
+                     "us", 1e6 * it->seconds,                                               //
+                     "bytes_per_s", it->bytes / it->seconds, "read_share",
+                     it->memory ? json_real(read_share(run, it)) : json_null(),                   //
                      "flops_per_s", made ? json_real(it->operations / it->seconds) : json_null(), //
                      "peak", made ? json_string(peaks[it->line->peak]) : json_null(),             //
                      "peak_share", made ? json_real(peak_share(run, it)) : json_null());
@@ -143,20 +149,6 @@ static or_status_t print_json(const run_t *run)
     }
     json_decref(root);
     return root != NULL && whole ? OR_OK : or_fail(OR_ERR_NO_MEMORY, "no memory for the JSON line");
-}
-
-static or_status_t print(const config_t *config, const run_t *run)
-{
-    or_status_t status = OR_OK;
-    if (config->json) {
-        status = print_json(run);
-    } else {
-        print_table(run);
-    }
-    if (status == OR_OK && fflush(stdout) != 0) {
-        status = or_fail(OR_ERR_IO, "cannot write to standard output: %s", strerror(errno));
-    }
-    return status;
 }
 
 // ---- the command ----
@@ -184,11 +176,13 @@ static or_status_t run_cases(run_t *run, double seconds)
 static or_status_t prepare(const config_t *config, run_t *run)
 {
     or_cpus_t cpus = or_cpus_allowed();
-    run->threads = config->threads > 0 ? config->threads : or_cpus_count(&cpus);
-    run->kernels = or_kernels_pick();
+    uint32_t usable = or_cpus_count(&cpus);
+    uint32_t most = usable < OR_TIMER_THREADS_MAX ? usable : OR_TIMER_THREADS_MAX;
+    run->threads = config->threads > 0 ? config->threads : most;
     run->count = or_kernel_cases(config->filter, run->cases);
     if (run->threads > OR_TIMER_THREADS_MAX) {
-        return or_fail(OR_ERR_INVALID, "--threads: at most %u", OR_TIMER_THREADS_MAX);
+        return or_fail(OR_ERR_INVALID, "-t/--threads: %" PRIu32 " is over %u", run->threads,
+                       OR_TIMER_THREADS_MAX);
     }
     if (!(config->seconds > 0 && config->seconds <= 60)) {
         return or_fail(OR_ERR_INVALID, "--seconds: more than 0, at most 60");
@@ -198,11 +192,6 @@ static or_status_t prepare(const config_t *config, run_t *run)
                        "--filter: no kernel and no type has '%s' in its name; try matmul, Q8_0 or "
                        "attention",
                        config->filter);
-    }
-    if (run->kernels == NULL) {
-        return or_fail(OR_ERR_INVALID,
-                       "OUTRIDER_KERNELS names kernels that cannot run here; there are %s",
-                       or_kernels_names());
     }
     return OR_OK;
 }
@@ -220,13 +209,18 @@ int or_command_bench_kernels(int argc, char **argv)
     status = run != NULL ? prepare(&config, run) : or_fail(OR_ERR_NO_MEMORY, "no memory");
     if (status == OR_OK) {
         code = OR_EXIT_FAILURE;
+        status = or_model_pick_kernels(&run->kernels);
+    }
+    if (status == OR_OK) {
         status = or_kernel_bench_create(run->kernels, run->threads, &run->bench);
     }
     if (status == OR_OK) {
         status = run_cases(run, (double)config.seconds);
     }
-    if (status == OR_OK) {
-        status = print(&config, run);
+    if (status == OR_OK && config.json) {
+        status = print_json(run);
+    } else if (status == OR_OK) {
+        print_table(run);
     }
     if (run != NULL) {
         or_kernel_bench_destroy(&run->bench);

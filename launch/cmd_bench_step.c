@@ -6,10 +6,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/cpus.h"
 #include "common/base/options.h"
+#include "common/model/workers.h"
 #include "launch/bench_list.h"
 #include "launch/commands.h"
 #include "launch/models.h"
@@ -37,7 +37,7 @@ static const or_option_t table[] = {
     {"context", NULL, OR_OPTION_UINT32, AT(context), "N", "tokens before a tree or a step"},
     {"repeat", NULL, OR_OPTION_UINT32, AT(repeats), "N",
      "passes of each kind, by turns; times are medians"},
-    {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads; 0: one a core"},
+    {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads; 0: one a CPU it may use"},
     OR_CPU_OPTIONS(config_t, cpus),
     {"json", NULL, OR_OPTION_FLAG, AT(json), NULL,
      "one line, an array of an object a kind of pass, instead of the table"},
@@ -88,7 +88,10 @@ static or_status_t make_plan(const config_t *config, or_step_plan_t *plan)
     if (config->repeats < 1 || config->repeats > OR_STEP_REPEATS_MAX) {
         return or_fail(OR_ERR_INVALID, "--repeat: 1 to %u", OR_STEP_REPEATS_MAX);
     }
-    or_status_t status = or_cpu_options_check(&config->cpus, "");
+    or_status_t status = or_command_check_threads("-t/--threads", config->threads);
+    if (status == OR_OK) {
+        status = or_cpu_options_check(&config->cpus, "");
+    }
     if (status == OR_OK) {
         status = add_steps("--rows", config->rows != NULL ? config->rows : "1,16,64", OR_STEP_TREE,
                            OR_STEP_TREE_MAX, plan);
@@ -162,36 +165,17 @@ static or_status_t print_json(const or_step_plan_t *plan)
     return OR_OK;
 }
 
-static or_status_t print(const config_t *config, const or_model_t *model,
-                         const or_step_plan_t *plan, uint32_t threads)
-{
-    or_status_t status = OR_OK;
-    if (config->json) {
-        status = print_json(plan);
-    } else {
-        print_table(model, plan, config->model, threads);
-    }
-    if (status == OR_OK && fflush(stdout) != 0) {
-        status = or_fail(OR_ERR_IO, "cannot write to standard output: %s", strerror(errno));
-    }
-    return status;
-}
-
 // ---- the command ----
 
 // Where the threads run: the range confines them all, a strict one pins each.
 static or_status_t place_threads(const config_t *config, or_cpus_t *cpus,
                                  or_model_options_t *options)
 {
-    or_status_t status = OR_OK;
+    or_status_t status = or_cpu_options_confine(&config->cpus);
     *cpus = or_cpus_allowed();
-    if (config->cpus.range != NULL) {
-        status = or_cpus_parse(config->cpus.range, cpus);
-    }
-    if (status == OR_OK) {
-        status = or_cpus_confine(cpus);
-    }
-    options->threads = config->threads > 0 ? config->threads : or_cpus_count(cpus);
+    uint32_t usable = or_cpus_count(cpus);
+    uint32_t most = usable < OR_THREADS_MAX ? usable : OR_THREADS_MAX;
+    options->threads = config->threads > 0 ? config->threads : most;
     options->pins = config->cpus.strict != 0 ? cpus : NULL;
     options->poll = or_cpu_options_poll(&config->cpus);
     return status;
@@ -216,8 +200,10 @@ static or_status_t run(const config_t *config, or_step_plan_t *plan)
     if (status == OR_OK) {
         status = or_step_run(model, or_clock_monotonic(), plan);
     }
-    if (status == OR_OK) {
-        status = print(config, model, plan, options.threads);
+    if (status == OR_OK && config->json) {
+        status = print_json(plan);
+    } else if (status == OR_OK) {
+        print_table(model, plan, config->model, options.threads);
     }
     or_model_destroy(&model);
     or_gguf_close(&gguf);

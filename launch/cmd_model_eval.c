@@ -34,7 +34,8 @@ static const or_option_t table[] = {
      "--ids itself (-1: the first)"},
     {"top", NULL, OR_OPTION_UINT32, offsetof(config_t, top), "N",
      "the N best logits a position; 0: all, by id"},
-    {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N", "threads; 0: one a core"},
+    {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
+     "threads; 0: one a CPU it may use"},
     {"json", NULL, OR_OPTION_FLAG, offsetof(config_t, json), NULL, "one line of JSON"},
     {0}};
 
@@ -339,7 +340,8 @@ int or_command_model_eval(int argc, char **argv)
         return status == OR_OK ? OR_EXIT_OK : or_command_fail("model eval", OR_EXIT_USAGE);
     }
     int code = OR_EXIT_USAGE;
-    status = parse_input(&config, &input);
+    status = or_command_check_threads("-t/--threads", config.threads);
+    status = status != OR_OK ? status : parse_input(&config, &input);
     if (status == OR_OK) {
         code = OR_EXIT_FAILURE;
         status = eval(&config, &input);

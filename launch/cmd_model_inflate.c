@@ -1,4 +1,5 @@
 // outrider model inflate - a model that computes what a small one does, at a large one's cost.
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static const or_option_t table[] = {
     {"layers", NULL, OR_OPTION_UINT32, AT(layers), "N",
      "layers of the result; 0: what comes nearest to SIZE, if possible from 24 to 48"},
     {"seed", NULL, OR_OPTION_UINT64, AT(seed), "N", "of the random weights"},
-    {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads; 0: one a core"},
+    {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads; 0: one a CPU it may use"},
     {"force", NULL, OR_OPTION_FLAG, AT(force), NULL, "write over OUT if it is there"},
     {"json", NULL, OR_OPTION_FLAG, AT(json), NULL, "one line of JSON"},
     {0}};
@@ -44,7 +45,7 @@ static const or_option_program_t program = {
         "are zero, and FFN columns whose down-projection is zero; all other new weights are\n"
         "random. So the same text comes out and as many bytes are read as of a trained model of\n"
         "that size: for measurements where there is none. When it is written both models compute\n"
-        "256 tokens; if a bit of a logit differs, OUT is removed and that is an error.\n\n"
+        "256 tokens; if a bit of a logit differs, that is an error and nothing is written.\n\n"
         "Example:\n  outrider model inflate launch/models/tales-6m-f16.gguf big.gguf 300M --type "
         "Q8_0\n",
 };
@@ -58,6 +59,7 @@ typedef struct {
     const or_arch_t *arch;
     or_model_shape_t shape;
     or_inflate_plan_t plan;
+    char *made; // the new file until it is verified
     uint64_t file_bytes;
     uint32_t compared; // tokens
 } job_t;
@@ -173,7 +175,7 @@ static or_status_t verify(job_t *job)
     or_inflate_plan_t plan = {job->shape.layers, job->shape.layers, job->shape.ffn, job->shape.ffn,
                               job->shape.parameters};
     if (job->config->type == NULL) {
-        return or_inflate_verify(job->in, job->out, job->config->threads, TOKENS_COMPARED,
+        return or_inflate_verify(job->in, job->made, job->config->threads, TOKENS_COMPARED,
                                  job->config->seed, &job->compared);
     }
     if (asprintf(&same, "%s.%jd.original", job->out, (intmax_t)getpid()) < 0) {
@@ -182,10 +184,28 @@ static or_status_t verify(job_t *job)
     or_status_t status = write_model(job, same, &plan, &bytes);
     status = status != OR_OK
                  ? status
-                 : or_inflate_verify(same, job->out, job->config->threads, TOKENS_COMPARED,
+                 : or_inflate_verify(same, job->made, job->config->threads, TOKENS_COMPARED,
                                      job->config->seed, &job->compared);
     unlink(same);
     free(same);
+    return status;
+}
+
+// Under a name of its own until it is verified: whoever has an old OUT keeps it as long.
+static or_status_t make(job_t *job)
+{
+    if (asprintf(&job->made, "%s.%jd.new", job->out, (intmax_t)getpid()) < 0) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a file's name");
+    }
+    or_status_t status = write_model(job, job->made, &job->plan, &job->file_bytes);
+    status = status != OR_OK ? status : verify(job);
+    if (status == OR_OK && rename(job->made, job->out) != 0) {
+        status = or_fail(OR_ERR_IO, "cannot write %s: %s", job->out, strerror(errno));
+    }
+    if (status != OR_OK) {
+        unlink(job->made);
+    }
+    free(job->made);
     return status;
 }
 
@@ -211,20 +231,15 @@ static or_status_t inflate(job_t *job)
 {
     or_arch_numbers_t numbers;
     int64_t start_ns = or_clock_now(or_clock_monotonic());
-    or_status_t status = or_weight_writer_check_path(job->in, job->out, job->config->force);
-    status = status != OR_OK ? status : or_gguf_open(job->in, &job->gguf);
+    or_status_t status = or_gguf_open(job->in, &job->gguf);
+    status = status != OR_OK ? status
+                             : or_weight_writer_check_path(job->gguf, job->out, job->config->force);
     status = status != OR_OK ? status : or_arch_find(job->gguf, &job->arch);
     status = status != OR_OK ? status : or_arch_read(job->arch, job->gguf, &job->shape, &numbers);
     status = status != OR_OK ? status
                              : or_inflate_plan(job->arch, &job->shape, job->wanted,
                                                job->config->layers, &job->plan);
-    status = status != OR_OK ? status : write_model(job, job->out, &job->plan, &job->file_bytes);
-    if (status == OR_OK) {
-        status = verify(job);
-        if (status != OR_OK) {
-            unlink(job->out);
-        }
-    }
+    status = status != OR_OK ? status : make(job);
     or_gguf_close(&job->gguf);
     if (status == OR_OK) {
         int64_t took_ns = or_clock_now(or_clock_monotonic()) - start_ns;
@@ -242,7 +257,8 @@ static or_status_t read_words(const or_option_list_t *words, job_t *job)
     job->in = words->items[0];
     job->out = words->items[1];
     job->size = words->items[2];
-    or_status_t status = parse_size(job->size, &job->wanted);
+    or_status_t status = or_command_check_threads("-t/--threads", job->config->threads);
+    status = status != OR_OK ? status : parse_size(job->size, &job->wanted);
     return status == OR_OK && job->config->type != NULL
                ? or_weight_type_parse("--type", job->config->type, &job->type)
                : status;

@@ -34,7 +34,8 @@ static const or_option_program_t program = {
     .no_variable = "kernels", // OUTRIDER_KERNELS chooses them
     .examples = "Examples:\n"
                 "  outrider model inspect launch/models/tales-6m-f16.gguf\n"
-                "  OUTRIDER_KERNELS=avx2 outrider model inspect --kernels",
+                "  OUTRIDER_KERNELS=avx2 outrider model inspect --kernels\n\n"
+                "OUTRIDER_KERNELS chooses kernels; it is no form of --kernels.",
 };
 
 // What both faces show.

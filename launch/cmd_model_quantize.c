@@ -21,9 +21,9 @@ typedef struct {
 #define AT(field) offsetof(config_t, field)
 
 static const or_option_t table[] = {
-    {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads; 0: one a core"},
+    {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads; 0: one a CPU it may use"},
     {"output-tensor-type", NULL, OR_OPTION_STRING, AT(output_type), "TYPE",
-     "another type for the head, output.weight"},
+     "another type for the head: output.weight, or the embedding where that is the head"},
     {"token-embedding-type", NULL, OR_OPTION_STRING, AT(embedding_type), "TYPE",
      "another type for the embedding, token_embd.weight"},
     {"allow-requantize", NULL, OR_OPTION_FLAG, AT(allow_requantize), NULL,
@@ -69,11 +69,6 @@ static bool is_named(const or_gguf_tensor_t *tensor, const char *name)
            memcmp(tensor->name.bytes, name, tensor->name.length) == 0;
 }
 
-static bool is_matrix(const or_gguf_tensor_t *tensor)
-{
-    return tensor->elements > tensor->dims[0];
-}
-
 // ---- the plan ----
 
 static or_tensor_type_t wanted_type(const job_t *job, const or_gguf_tensor_t *tensor)
@@ -82,9 +77,11 @@ static or_tensor_type_t wanted_type(const job_t *job, const or_gguf_tensor_t *te
         return job->output_type;
     }
     if (is_named(tensor, "token_embd.weight")) {
-        return job->embedding_type;
+        bool is_head = or_gguf_find_tensor(job->gguf, "output.weight") == NULL;
+        return is_head && job->config->embedding_type == NULL ? job->output_type
+                                                              : job->embedding_type;
     }
-    return is_matrix(tensor) ? job->type : (or_tensor_type_t)tensor->type;
+    return or_weight_is_matrix(tensor) ? job->type : (or_tensor_type_t)tensor->type;
 }
 
 static or_status_t plan_tensor(const job_t *job, const or_gguf_tensor_t *tensor,
@@ -272,8 +269,9 @@ static or_status_t report(const job_t *job, double seconds)
 static or_status_t quantize(job_t *job)
 {
     int64_t start_ns = or_clock_now(or_clock_monotonic());
-    or_status_t status = or_weight_writer_check_path(job->in, job->out, job->config->force);
-    status = status != OR_OK ? status : or_gguf_open(job->in, &job->gguf);
+    or_status_t status = or_gguf_open(job->in, &job->gguf);
+    status = status != OR_OK ? status
+                             : or_weight_writer_check_path(job->gguf, job->out, job->config->force);
     status = status != OR_OK ? status : or_gguf_writer_create(job->out, &job->writer);
     status = status != OR_OK ? status : plan(job);
     status = status != OR_OK ? status : convert(job);
@@ -292,11 +290,13 @@ static or_status_t read_words(const or_option_list_t *words, job_t *job)
     const config_t *config = job->config;
     if (words->count != 3) {
         return or_fail(OR_ERR_INVALID, "give IN, OUT and TYPE, as in "
-                                       "outrider model quantize model.gguf model-q8_0.gguf Q8_0");
+                                       "outrider model quantize model.gguf model-q8_0.gguf Q8_0; "
+                                       "threads are -t N");
     }
     job->in = words->items[0];
     job->out = words->items[1];
-    or_status_t status = or_weight_type_parse("TYPE", words->items[2], &job->type);
+    or_status_t status = or_command_check_threads("-t/--threads", config->threads);
+    status = status != OR_OK ? status : or_weight_type_parse("TYPE", words->items[2], &job->type);
     job->output_type = job->embedding_type = job->type;
     if (status == OR_OK && config->output_type != NULL) {
         status =

@@ -4,6 +4,10 @@
 // standard error.
 #pragma once
 
+#include <stdint.h>
+
+#include "common/base/status.h"
+
 enum {
     OR_EXIT_OK = 0,
     OR_EXIT_FAILURE = 1,      // the world said no
@@ -35,6 +39,9 @@ int or_command_model_compare(int argc, char **argv);
 int or_command_model_eval(int argc, char **argv);
 int or_command_model_quantize(int argc, char **argv);
 int or_command_model_inflate(int argc, char **argv);
+
+// An option that says how many threads. OR_ERR_INVALID if they are more than workers.h allows.
+or_status_t or_command_check_threads(const char *option, uint32_t threads);
 
 // Print or_error_text() as "outrider <command>: ..." and return `code`.
 int or_command_fail(const char *command, int code);

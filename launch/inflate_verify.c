@@ -76,7 +76,7 @@ static or_status_t compare(side_t sides[2], uint32_t count, uint64_t seed)
         if (memcmp(sides[0].logits, sides[1].logits, sizeof(float) * rows * vocab_size) != 0) {
             return or_fail(OR_ERR_MISMATCH,
                            "the inflated model computes other logits than the original, from token "
-                           "%" PRIu32 " to %" PRIu32 " on; the file is removed",
+                           "%" PRIu32 " to %" PRIu32 " on; nothing was written",
                            first, first + rows - 1);
         }
         if (or_interrupt_count() > 0) {

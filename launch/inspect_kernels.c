@@ -6,6 +6,7 @@
 
 #include "common/base/version.h"
 #include "common/gguf/gguf.h"
+#include "common/model/model.h"
 #include "kernels/kernels.h"
 
 #define VARIABLE "OUTRIDER_KERNELS"
@@ -87,10 +88,5 @@ or_status_t or_inspect_kernels(bool json)
     } else {
         print_text(used);
     }
-    if (status == OR_OK && used == NULL) {
-        status = or_fail(OR_ERR_UNSUPPORTED,
-                         VARIABLE " names kernels that cannot run here; there are %s",
-                         or_kernels_names());
-    }
-    return status;
+    return status == OR_OK && used == NULL ? or_model_pick_kernels(&used) : status;
 }

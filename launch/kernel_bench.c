@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/base/rng.h"
 #include "kernels/ceilings.h"
 #include "launch/bench_timer.h"
 
@@ -36,18 +37,12 @@ struct or_kernel_bench {
 
 // ---- memory ----
 
-static uint32_t next(uint32_t *random)
-{
-    *random = *random * 1664525u + 1013904223u;
-    return *random >> 8;
-}
-
 // Ordinary numbers everywhere: denormals and NaNs take their own time on some processors.
 static void fill_inputs(or_kernel_bench_t *bench)
 {
-    uint32_t random = 1;
-    for (size_t i = 0; i < (size_t)OR_KERNEL_ROWS_MAX * OR_KERNEL_X_STRIDE; i++) {
-        bench->x[i] = (float)next(&random) * 0x1p-24f - 0.5f;
+    or_rng_key_t key = or_rng_key(1, 0);
+    for (uint32_t i = 0; i < OR_KERNEL_ROWS_MAX * OR_KERNEL_X_STRIDE; i++) {
+        bench->x[i] = (float)(or_rng_uniform(or_rng_draw(key, OR_RNG_TEST, 0, i, 0)) - 0.5);
     }
     for (size_t i = 0; i < OR_KERNEL_INPUTS_MAX; i++) {
         bench->halves[i] = or_f32_to_f16(bench->x[i]);

@@ -65,11 +65,6 @@ static void call_add(const or_kernel_job_t *j)
     j->kernels->add(j->y, j->x, j->inputs);
 }
 
-static void call_sum_shards(const or_kernel_job_t *j)
-{
-    j->kernels->sum_shards(j->x, OR_KERNEL_X_STRIDE, j->inputs, j->y);
-}
-
 static void call_softmax(const or_kernel_job_t *j)
 {
     j->kernels->softmax(j->y, j->inputs);
@@ -90,6 +85,11 @@ static void call_attention_values(const or_kernel_job_t *j)
 static void call_widen_f16(const or_kernel_job_t *j)
 {
     j->kernels->widen_f16(j->halves, j->inputs, j->y);
+}
+
+static void call_widen_q8_0(const or_kernel_job_t *j)
+{
+    j->kernels->widen_q8_0(j->halves, (const int8_t *)j->x_quant, j->inputs, j->y);
 }
 
 static void call_widen_q8_0_keys(const or_kernel_job_t *j)
@@ -129,9 +129,9 @@ static const or_kernel_line_t vector_lines[] = {
     {"rope_halves", "", call_rope_halves, OR_PEAK_FLOAT, 0, 12, 3},
     {"swiglu", "", call_swiglu, OR_PEAK_FLOAT, 0, 12, 23},
     {"add", "", call_add, OR_PEAK_FLOAT, 0, 12, 1},
-    {"sum_shards", "", call_sum_shards, OR_PEAK_FLOAT, 0, 36, 7},
     {"softmax", "", call_softmax, OR_PEAK_FLOAT, 0, 8, 24},
     {"widen_f16", "", call_widen_f16, OR_PEAK_NONE, 0, 6, 0},
+    {"widen_q8_0", "", call_widen_q8_0, OR_PEAK_FLOAT, 0, 5, 1},
     {"widen_q8_0_keys", "", call_widen_q8_0_keys, OR_PEAK_FLOAT, 0, 5 * OR_KV_BLOCK, OR_KV_BLOCK},
     {"attention_scores", "", call_attention_scores, OR_PEAK_FLOAT, 0, 4 * OR_KV_BLOCK,
      2 * OR_KV_BLOCK},

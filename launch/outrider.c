@@ -1,4 +1,5 @@
 // outrider - the command: picks a subcommand.
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 #include "common/base/options.h"
 #include "common/base/program.h"
 #include "common/base/version.h"
+#include "common/model/workers.h"
 #include "launch/commands.h"
 
 typedef struct {
@@ -35,6 +37,13 @@ int or_command_fail(const char *command, int code)
 {
     fprintf(stderr, "outrider %s: %s\n", command, or_error_text());
     return code;
+}
+
+or_status_t or_command_check_threads(const char *option, uint32_t threads)
+{
+    return threads <= OR_THREADS_MAX ? OR_OK
+                                     : or_fail(OR_ERR_INVALID, "%s: %" PRIu32 " is over %u", option,
+                                               threads, OR_THREADS_MAX);
 }
 
 static void print_help(FILE *out)

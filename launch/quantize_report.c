@@ -6,16 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "launch/weight_types.h"
+
 #define MIB 0x1p-20
 
 static double relative(double squared_error, double power)
 {
     return power > 0 ? sqrt(squared_error / power) : 0;
-}
-
-static bool is_matrix(const or_quantize_result_t *result)
-{
-    return result->tensor->elements > result->tensor->dims[0];
 }
 
 static void print_tensor(const or_quantize_result_t *result)
@@ -35,7 +32,8 @@ static void print_tensor(const or_quantize_result_t *result)
 static void print_fallback(const or_quantize_report_t *report)
 {
     for (uint64_t i = 0; i < report->count; i++) {
-        if (report->results[i].to != report->results[i].wanted && is_matrix(&report->results[i])) {
+        if (report->results[i].to != report->results[i].wanted &&
+            or_weight_is_matrix(report->results[i].tensor)) {
             printf("* rows of %" PRIu64 " are no whole blocks of %s\n",
                    report->results[i].tensor->dims[0],
                    or_gguf_tensor_type_name(report->results[i].wanted));
@@ -52,7 +50,7 @@ void or_quantize_report_print(const or_quantize_report_t *report)
            "largest");
     for (uint64_t i = 0; i < report->count; i++) {
         const or_quantize_result_t *result = &report->results[i];
-        if (!is_matrix(result)) {
+        if (!or_weight_is_matrix(result->tensor)) {
             vectors++;
             continue;
         }
@@ -90,7 +88,7 @@ or_status_t or_quantize_report_print_json(const or_quantize_report_t *report)
     json_t *tensors = json_array();
     for (uint64_t i = 0; i < report->count; i++) {
         json_array_append_new(tensors, tensor_object(&report->results[i]));
-        bool counts = is_matrix(&report->results[i]);
+        bool counts = or_weight_is_matrix(report->results[i].tensor);
         power += counts ? report->results[i].power : 0;
         squared_error += counts ? report->results[i].squared_error : 0;
     }

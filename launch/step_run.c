@@ -5,6 +5,7 @@
 
 #include "common/decode/token_tree.h"
 #include "launch/bench_progress.h"
+#include "launch/bench_timer.h"
 
 #define CHILDREN 8u // most of a node
 #define SHARE 0.6   // of the likeliest child; each next one has that share of what is left
@@ -194,18 +195,10 @@ static or_status_t time_step(run_t *run, const or_step_t *step, double *ms)
 
 // ---- figures ----
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void figure(const or_model_t *model, double *ms, uint32_t repeats, or_step_t *step)
 {
-    qsort(ms, repeats, sizeof *ms, by_value);
-    step->best_ms = ms[0];
-    step->median_ms = (ms[(repeats - 1) / 2] + ms[repeats / 2]) / 2;
+    step->median_ms = or_timer_median(ms, repeats);
+    step->best_ms = ms[0]; // they are sorted now
     uint32_t passes = (step->rows + pass_rows(step) - 1) / pass_rows(step);
     step->bytes_per_s = 1e3 * passes * (double)or_model_memory(model).weights / step->median_ms;
 }

@@ -11,28 +11,19 @@
 #define F16_MAX 65504.0f
 #define BF16_MAX 0x1.fep+127f
 
-// Quantised types have a quant below OR_QUANT_TYPES. File types are llama.cpp's; of a _K type's that
-// with all tensors alike ("S").
+// File types are llama.cpp's; of a _K type's that with all tensors alike ("S").
 static const struct {
     or_tensor_type_t type;
-    or_quant_t quant;
     uint32_t file_type;
     or_tensor_type_t next; // where rows are no whole blocks
 } types[] = {
-    {OR_TENSOR_F32, OR_QUANT_TYPES, 0, OR_TENSOR_F32},
-    {OR_TENSOR_F16, OR_QUANT_TYPES, 1, OR_TENSOR_F16},
-    {OR_TENSOR_BF16, OR_QUANT_TYPES, 32, OR_TENSOR_BF16},
-    {OR_TENSOR_Q8_0, OR_QUANT_Q8_0, 7, OR_TENSOR_F16},
-    {OR_TENSOR_Q4_0, OR_QUANT_Q4_0, 2, OR_TENSOR_F16},
-    {OR_TENSOR_Q4_1, OR_QUANT_Q4_1, 3, OR_TENSOR_F16},
-    {OR_TENSOR_Q5_0, OR_QUANT_Q5_0, 8, OR_TENSOR_F16},
-    {OR_TENSOR_Q5_1, OR_QUANT_Q5_1, 9, OR_TENSOR_F16},
-    {OR_TENSOR_Q2_K, OR_QUANT_Q2_K, 10, OR_TENSOR_IQ4_NL},
-    {OR_TENSOR_Q3_K, OR_QUANT_Q3_K, 11, OR_TENSOR_IQ4_NL},
-    {OR_TENSOR_Q4_K, OR_QUANT_Q4_K, 14, OR_TENSOR_Q5_0},
-    {OR_TENSOR_Q5_K, OR_QUANT_Q5_K, 16, OR_TENSOR_Q5_1},
-    {OR_TENSOR_Q6_K, OR_QUANT_Q6_K, 18, OR_TENSOR_Q8_0},
-    {OR_TENSOR_IQ4_NL, OR_QUANT_IQ4_NL, 25, OR_TENSOR_F16},
+    {OR_TENSOR_F32, 0, OR_TENSOR_F32},      {OR_TENSOR_F16, 1, OR_TENSOR_F16},
+    {OR_TENSOR_BF16, 32, OR_TENSOR_BF16},   {OR_TENSOR_Q8_0, 7, OR_TENSOR_F16},
+    {OR_TENSOR_Q4_0, 2, OR_TENSOR_F16},     {OR_TENSOR_Q4_1, 3, OR_TENSOR_F16},
+    {OR_TENSOR_Q5_0, 8, OR_TENSOR_F16},     {OR_TENSOR_Q5_1, 9, OR_TENSOR_F16},
+    {OR_TENSOR_Q2_K, 10, OR_TENSOR_IQ4_NL}, {OR_TENSOR_Q3_K, 11, OR_TENSOR_IQ4_NL},
+    {OR_TENSOR_Q4_K, 14, OR_TENSOR_Q5_0},   {OR_TENSOR_Q5_K, 16, OR_TENSOR_Q5_1},
+    {OR_TENSOR_Q6_K, 18, OR_TENSOR_Q8_0},   {OR_TENSOR_IQ4_NL, 25, OR_TENSOR_F16},
 };
 #define TYPE_COUNT (sizeof types / sizeof *types)
 
@@ -57,7 +48,10 @@ or_status_t or_weight_type_parse(const char *what, const char *name, or_tensor_t
         }
         used += (size_t)snprintf(all + used, sizeof all - used, " %s", known);
     }
-    return or_fail(OR_ERR_INVALID, "%s: there is no type '%s'; it is one of%s", what, name, all);
+    return or_fail(OR_ERR_INVALID,
+                   "%s: there is no type '%s'; it is one of%s; mixtures as Q4_K_M are not "
+                   "written: say Q4_K, and --output-tensor-type",
+                   what, name, all);
 }
 
 or_status_t or_weight_type_describe(or_tensor_type_t type, or_gguf_writer_t *writer)
@@ -75,6 +69,11 @@ or_tensor_type_t or_weight_type_for(or_tensor_type_t wanted, uint64_t width)
         wanted = types[place_of(wanted)].next;
     }
     return wanted;
+}
+
+bool or_weight_is_matrix(const or_gguf_tensor_t *tensor)
+{
+    return tensor->elements > tensor->dims[0];
 }
 
 uint64_t or_weight_row_bytes(or_tensor_type_t type, uint64_t width)
@@ -103,9 +102,9 @@ void or_weight_row_write(or_tensor_type_t type, const float *weights, uint32_t w
         memcpy(row, weights, width * sizeof *weights);
         return;
     }
-    if (type != OR_TENSOR_F16 && type != OR_TENSOR_BF16) {
-        or_quant_encode(types[place_of(type)].quant, weights,
-                        width / or_gguf_tensor_block(type).elements, row);
+    or_quant_t quant;
+    if (or_tensor_quant(type, &quant)) {
+        or_quant_encode(quant, weights, width / or_gguf_tensor_block(type).elements, row);
         return;
     }
     for (uint32_t i = 0; i < width; i++) {
@@ -128,9 +127,9 @@ void or_weight_row_read(or_tensor_type_t type, const void *row, uint32_t width, 
 
 void or_weight_row_clear(or_tensor_type_t type, void *row, uint32_t block)
 {
-    or_quant_t quant = types[place_of(type)].quant;
+    or_quant_t quant;
     or_tensor_block_t unit = or_gguf_tensor_block(type);
-    if (quant == OR_QUANT_TYPES) {
+    if (!or_tensor_quant(type, &quant)) {
         size_t bytes = (size_t)unit.bytes * OR_QUANT_BLOCK;
         memset((char *)row + block * bytes, 0, bytes);
         return;

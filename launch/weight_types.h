@@ -5,12 +5,14 @@
 
 // By name, in upper or lower case. OR_ERR_INVALID lists all; `what` was asked for it.
 or_status_t or_weight_type_parse(const char *what, const char *name, or_tensor_type_t *type);
-// Have a file's metadata say that it is mostly of this type. OR_ERR_NO_MEMORY.
+// Have a file's metadata say that this type was asked for. OR_ERR_NO_MEMORY.
 or_status_t or_weight_type_describe(or_tensor_type_t type, or_gguf_writer_t *writer);
 // The type for rows of `width` where `wanted` was asked for: another one where they are no whole
 // blocks, of about the same size (the ones that llama.cpp takes), at last F16.
 or_tensor_type_t or_weight_type_for(or_tensor_type_t wanted, uint64_t width);
 
+// Matrices have a type of their own; vectors stay as they are.
+bool or_weight_is_matrix(const or_gguf_tensor_t *tensor);
 // Bytes of a row; the width is whole blocks.
 uint64_t or_weight_row_bytes(or_tensor_type_t type, uint64_t width);
 // Write a row of finite weights; what the type cannot hold is cut to the largest it can.

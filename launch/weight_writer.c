@@ -25,13 +25,19 @@ or_status_t or_weight_writer_init(or_weight_writer_t *weights, or_gguf_writer_t 
     return or_workers_create(&options, &weights->workers);
 }
 
-or_status_t or_weight_writer_check_path(const char *in, const char *out, bool force)
+or_status_t or_weight_writer_check_path(const or_gguf_t *in, const char *out, bool force)
 {
-    struct stat from, to;
+    struct stat to;
+    if (or_gguf_is_part_name(out)) {
+        return or_fail(OR_ERR_INVALID,
+                       "%s is named as one part of several, and the new model is whole; leave "
+                       "-0000N-of-0000N out of its name",
+                       out);
+    }
     if (stat(out, &to) != 0) {
         return OR_OK; // whatever else is wrong with it shows when it is written
     }
-    if (stat(in, &from) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino) {
+    if (or_gguf_is_at(in, out)) {
         return or_fail(OR_ERR_INVALID, "%s is the file that is read; give the new one another name",
                        out);
     }

@@ -26,9 +26,9 @@ or_status_t or_weight_writer_init(or_weight_writer_t *weights, or_gguf_writer_t 
                                   uint32_t threads);
 void or_weight_writer_fini(or_weight_writer_t *weights);
 
-// May `out` be written, made of `in`? OR_ERR_INVALID if they are one file, or if it is there and not
-// `force`.
-or_status_t or_weight_writer_check_path(const char *in, const char *out, bool force);
+// May `out` be written, made of `in`? OR_ERR_INVALID if it is a file of `in`'s, if nobody could open it
+// under its name, or if it is there and not `force`.
+or_status_t or_weight_writer_check_path(const or_gguf_t *in, const char *out, bool force);
 
 // The next tensor of the file. OR_ERR_IO, OR_ERR_NO_MEMORY, OR_ERR_CANCELLED if interrupted.
 or_status_t or_weight_writer_run(or_weight_writer_t *weights, or_gguf_string_t name, uint64_t rows,

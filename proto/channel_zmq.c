@@ -10,6 +10,7 @@
 #include <zmq.h>
 
 #include "common/base/clock.h"
+#include "common/base/cpus.h"
 #include "common/base/interrupt.h"
 #include "proto/endpoint.h"
 #include "proto/zmq_frames.h"
@@ -305,6 +306,20 @@ static const or_channel_ops_t edge_ops = {.send = edge_send,
                                           .connection = edge_connection,
                                           .destroy = channel_destroy};
 
+// ZeroMQ's own threads would inherit the CPU of a caller that computes, and wait behind its passes.
+static void spread_threads(void *context)
+{
+    or_cpus_t cpus;
+    if (!or_cpus_before_pin(&cpus)) {
+        return;
+    }
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (CPU_ISSET(i, &cpus.set)) {
+            zmq_ctx_set(context, ZMQ_THREAD_AFFINITY_CPU_ADD, i);
+        }
+    }
+}
+
 static or_status_t create(bool hub, zmq_channel_t **self_p)
 {
     zmq_channel_t *self = calloc(1, sizeof *self);
@@ -316,6 +331,7 @@ static or_status_t create(bool hub, zmq_channel_t **self_p)
         free(self);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a ZeroMQ context");
     }
+    spread_threads(self->context);
     self->channel.ops = hub ? &hub_ops : &edge_ops;
     or_zmq_peers_init(&self->peers);
     zmq_msg_init(&self->current);

@@ -133,8 +133,34 @@ or_cpus_t or_cpus_share(const or_cpus_t *cpus, uint32_t which, uint32_t processe
 or_status_t or_cpus_confine(const or_cpus_t *cpus)
 {
     if (sched_setaffinity(0, sizeof cpus->set, &cpus->set) != 0) {
-        return or_fail(OR_ERR_IO, "cannot stay on the CPUs of --cpu-range (%s); leave it out",
-                       strerror(errno));
+        return or_fail(
+            OR_ERR_IO,
+            "cannot stay on the CPUs of --cpu-range or --cpu-strict (%s); leave them out",
+            strerror(errno));
     }
     return OR_OK;
+}
+
+static _Thread_local struct {
+    bool pinned;
+    or_cpus_t before;
+} own;
+
+or_status_t or_cpus_pin(const or_cpus_t *cpus)
+{
+    const or_cpus_t before = or_cpus_allowed();
+    or_status_t status = or_cpus_confine(cpus);
+    if (status == OR_OK && !own.pinned) { // of several models the first found it free
+        own.before = before;
+        own.pinned = true;
+    }
+    return status;
+}
+
+bool or_cpus_before_pin(or_cpus_t *before)
+{
+    if (own.pinned) {
+        *before = own.before;
+    }
+    return own.pinned;
 }

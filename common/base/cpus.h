@@ -63,3 +63,8 @@ or_cpus_t or_cpus_nth(const or_cpus_t *cpus, uint32_t n);
 or_cpus_t or_cpus_share(const or_cpus_t *cpus, uint32_t which, uint32_t processes);
 // Let the calling thread, and those it starts from now on, run on these alone. OR_ERR_IO.
 or_status_t or_cpus_confine(const or_cpus_t *cpus);
+// The same for a thread that computes. Those it starts inherit that; ones that do something else are to be
+// let run where or_cpus_before_pin says. OR_ERR_IO.
+or_status_t or_cpus_pin(const or_cpus_t *cpus);
+// Is the calling thread pinned? *before, set only then: where it ran before its first pin.
+bool or_cpus_before_pin(or_cpus_t *before);

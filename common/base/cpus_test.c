@@ -92,13 +92,29 @@ static void shares_are_neighbours(void **state)
     assert_same(&last, &fifteen);
 }
 
+static void a_pin_is_remembered(void **state)
+{
+    (void)state;
+    or_cpus_t all = or_cpus_allowed();
+    or_cpus_t last = or_cpus_nth(&all, or_cpus_count(&all) - 1);
+    or_cpus_t before;
+    assert_false(or_cpus_before_pin(&before));
+    for (int i = 0; i < 2; i++) { // the second time it is pinned already
+        assert_int_equal(or_cpus_pin(&last), OR_OK);
+        or_cpus_t now = or_cpus_allowed();
+        assert_same(&now, &last);
+        assert_true(or_cpus_before_pin(&before));
+        assert_same(&before, &all);
+    }
+    assert_int_equal(or_cpus_confine(&all), OR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranges_are_of_this_machine),
-        cmocka_unit_test(what_is_no_range_is_refused),
-        cmocka_unit_test(other_options_have_bounds),
-        cmocka_unit_test(shares_are_neighbours),
+        cmocka_unit_test(ranges_are_of_this_machine), cmocka_unit_test(what_is_no_range_is_refused),
+        cmocka_unit_test(other_options_have_bounds),  cmocka_unit_test(shares_are_neighbours),
+        cmocka_unit_test(a_pin_is_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,10 +14,19 @@ static void on_signal(int number)
 {
     int saved = errno;
     signals++;
-    terminated |= number == SIGTERM;
+    terminated |= number != SIGINT;
     ssize_t written = write(ends[1], "", 1); // full is fine: it is readable then
     (void)written;
     errno = saved;
+}
+
+// Who was started with it ignored, as by nohup, is to outlive the terminal.
+static void watch_hangup(const struct sigaction *action)
+{
+    struct sigaction now;
+    if (sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler != SIG_IGN) {
+        sigaction(SIGHUP, action, NULL);
+    }
 }
 
 void or_interrupt_watch(void)
@@ -28,7 +37,9 @@ void or_interrupt_watch(void)
     struct sigaction action = {.sa_handler = on_signal}; // no SA_RESTART: waits must end
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    watch_hangup(&action);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 int or_interrupt_count(void)

@@ -7,9 +7,11 @@
 //
 // Invariant after open: every string, array and tensor lies inside its file, sizes do not overflow,
 // alignments are powers of two and tensor data are aligned to them, rows are whole blocks of their
-// type, names are unique over all parts. So readers of an open file check meaning, never bounds. Shapes are GGUF's: dims[0] varies fastest (a weight
-// matrix [K inputs, N outputs] has dims {K, N}). Immutable after open: any thread. Pointers
-// returned are into the mappings, valid until close.
+// type, names are unique over all parts. So readers of an open file check meaning, never bounds.
+//
+// Shapes are GGUF's: dims[0] varies fastest (a weight matrix [K inputs, N outputs] has dims
+// {K, N}). Immutable after open: any thread. Pointers returned are into the mappings, valid until
+// close.
 #pragma once
 
 #include <stdint.h>
@@ -100,6 +102,10 @@ or_status_t or_gguf_extract(const or_gguf_t *gguf, const char *prefix, uint8_t *
                             size_t *image_bytes);
 
 const char *or_gguf_path(const or_gguf_t *gguf);
+// Is what is at `path` now this file, or one of its parts, under whatever name?
+bool or_gguf_is_at(const or_gguf_t *gguf, const char *path);
+// Is it the name of one of several parts? A whole model cannot be opened under such a name.
+bool or_gguf_is_part_name(const char *path);
 uint64_t or_gguf_file_bytes(const or_gguf_t *gguf); // of all parts
 // Is it the same model, to the last byte? XXH3 of all of it, of a split model's parts one after the
 // other; never 0. The first call reads the whole file (and keeps none of its pages), later ones remember:

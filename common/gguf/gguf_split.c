@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/gguf/gguf_internal.h"
 
@@ -41,6 +42,26 @@ static bool parse_name(const char *path, part_name_t *name)
     name->number = (uint32_t)strtoul(end + strlen("-"), NULL, 10);
     name->count = (uint32_t)strtoul(end + strlen("-00000-of-"), NULL, 10);
     return true;
+}
+
+bool or_gguf_is_part_name(const char *path)
+{
+    part_name_t name;
+    return parse_name(path, &name) && name.count > 1;
+}
+
+bool or_gguf_is_at(const or_gguf_t *gguf, const char *path)
+{
+    struct stat own, other;
+    if (stat(path, &other) != 0) {
+        return false;
+    }
+    bool same =
+        stat(gguf->path, &own) == 0 && own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+    for (uint32_t i = 0; !same && i < gguf->later_count; i++) {
+        same = or_gguf_is_at(gguf->later_parts[i], path);
+    }
+    return same;
 }
 
 // The path of another part of the same model; NULL without memory.

@@ -262,6 +262,36 @@ static void the_first_part_must_be_opened_under_its_name(void **state)
     assert_int_equal(unlink(renamed), 0);
 }
 
+static void all_parts_are_the_file(void **state)
+{
+    (void)state;
+    or_gguf_t *gguf = NULL;
+    char other[96];
+    snprintf(other, sizeof other, "%s/other.gguf", folder);
+    save_parts(&whole);
+    assert_int_equal(or_gguf_open(part_path(1, PARTS), &gguf), OR_OK);
+    for (unsigned i = 1; i <= PARTS; i++) {
+        assert_true(or_gguf_is_at(gguf, part_path(i, PARTS)));
+        assert_int_equal(link(part_path(i, PARTS), other), 0);
+        assert_true(or_gguf_is_at(gguf, other));
+        assert_int_equal(unlink(other), 0);
+    }
+    assert_false(or_gguf_is_at(gguf, other));
+    assert_false(or_gguf_is_at(gguf, folder));
+    or_gguf_close(&gguf);
+}
+
+static void names_of_parts_are_known(void **state)
+{
+    (void)state;
+    assert_true(or_gguf_is_part_name("x-00001-of-00003.gguf"));
+    assert_true(or_gguf_is_part_name("a/folder/-00007-of-00003.gguf"));
+    assert_false(or_gguf_is_part_name("x-00001-of-00001.gguf"));
+    assert_false(or_gguf_is_part_name("x-0001-of-0003.gguf"));
+    assert_false(or_gguf_is_part_name("x-00001-of-00003.gguf.tmp"));
+    assert_false(or_gguf_is_part_name(""));
+}
+
 // One part of one is a whole model.
 static void a_split_of_one_is_a_single_file(void **state)
 {
@@ -304,6 +334,8 @@ int main(void)
         cmocka_unit_test(wrong_parts_are_refused_by_name),
         cmocka_unit_test(missing_and_damaged_parts_are_named),
         cmocka_unit_test(the_first_part_must_be_opened_under_its_name),
+        cmocka_unit_test(all_parts_are_the_file),
+        cmocka_unit_test(names_of_parts_are_known),
         cmocka_unit_test(a_split_of_one_is_a_single_file),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

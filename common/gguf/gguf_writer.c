@@ -291,10 +291,13 @@ uint64_t or_gguf_writer_file_bytes(const or_gguf_writer_t *writer)
 
 static or_status_t cannot_write(const or_gguf_writer_t *writer, int error)
 {
-    return or_fail(
-        OR_ERR_IO, "cannot write %s, a file of %" PRIu64 " MiB: %s%s", writer->path,
-        (or_gguf_writer_file_bytes(writer) >> 20) + 1, strerror(error),
-        error == ENOSPC || error == EDQUOT ? "; make room there or choose a place with more" : "");
+    const char *advice = error == ENOSPC || error == EDQUOT
+                             ? "; make room there or choose a place with more"
+                         : error == EFBIG ? "; raise the limit on files (ulimit -f), or choose a "
+                                            "place that takes larger ones"
+                                          : "";
+    return or_fail(OR_ERR_IO, "cannot write %s, a file of %" PRIu64 " MiB: %s%s", writer->path,
+                   (or_gguf_writer_file_bytes(writer) >> 20) + 1, strerror(error), advice);
 }
 
 static or_status_t write_all(const or_gguf_writer_t *writer, const void *data, uint64_t bytes)
@@ -351,7 +354,10 @@ or_status_t or_gguf_writer_begin(or_gguf_writer_t *writer)
     assert(writer->fd < 0);
     writer->fd = open(writer->part_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (writer->fd < 0) {
-        return or_fail(OR_ERR_IO, "cannot make %s: %s", writer->part_path, strerror(errno));
+        return or_fail(OR_ERR_IO,
+                       "cannot write %s: %s; name a place in a folder that is there and may be "
+                       "written to",
+                       writer->path, strerror(errno));
     }
     // Not every file system can promise room; those that cannot say so when it is used up.
     off_t bytes = (off_t)or_gguf_writer_file_bytes(writer);
@@ -381,10 +387,12 @@ or_status_t or_gguf_writer_put(or_gguf_writer_t *writer, const void *data, uint6
 or_status_t or_gguf_writer_finish(or_gguf_writer_t *writer)
 {
     assert(writer->fd >= 0 && writer->tensor == writer->tensor_count);
-    int fd = writer->fd;
+    // On the disk before it has its name: a crash leaves the old file or the new one.
+    bool named = fsync(writer->fd) == 0 && rename(writer->part_path, writer->path) == 0;
+    int error = errno;
+    close(writer->fd);
     writer->fd = -1;
-    if (close(fd) != 0 || rename(writer->part_path, writer->path) != 0) {
-        int error = errno;
+    if (!named) {
         unlink(writer->part_path);
         return cannot_write(writer, error);
     }

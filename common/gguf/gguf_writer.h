@@ -41,5 +41,6 @@ uint64_t or_gguf_writer_file_bytes(const or_gguf_writer_t *writer);
 or_status_t or_gguf_writer_begin(or_gguf_writer_t *writer);
 // The next bytes of the tensor that is not yet full, never of two. OR_ERR_IO.
 or_status_t or_gguf_writer_put(or_gguf_writer_t *writer, const void *data, uint64_t bytes);
-// All tensors are full: give the file its name, in the place of one that has it. OR_ERR_IO.
+// All tensors are full: see the file to the disk, then give it its name, in the place of one that has it.
+// OR_ERR_IO.
 or_status_t or_gguf_writer_finish(or_gguf_writer_t *writer);

@@ -9,9 +9,8 @@
 //     x += sum over shards of (silu(h W_gate) * h W_up)_s W_down,s
 //
 // A step is a loop over rows, or over panels of weights; the workers meet between steps. Rows that
-// quantised weights read are quantised where they are made. x of a
-// stage's first layer is the embedding, or comes from the stage before; x of its last goes to the
-// head, or on.
+// quantised weights read are quantised where they are made. x of a stage's first layer is the
+// embedding, or comes from the stage before; x of its last goes to the head, or on.
 
 typedef struct {
     or_model_t *model;

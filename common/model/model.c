@@ -33,11 +33,25 @@ static or_status_t name_arithmetic(or_model_t *model)
     return OR_OK;
 }
 
+or_status_t or_model_pick_kernels(const or_kernels_t **kernels)
+{
+    const or_kernels_t *picked = or_kernels_pick();
+    if (picked == NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "OUTRIDER_KERNELS names '%s', which cannot run here; unset it, or name one "
+                       "of: %s",
+                       getenv("OUTRIDER_KERNELS"), or_kernels_names());
+    }
+    *kernels = picked;
+    return OR_OK;
+}
+
 static or_status_t apply_options(or_model_t *model, const or_model_options_t *options)
 {
     model->context = options->context_max != 0 ? options->context_max : model->shape.context;
     if (model->context > model->shape.context) {
-        return or_fail(OR_ERR_INVALID, "a context of %u was asked for, but %s allows %u (-c)",
+        return or_fail(OR_ERR_INVALID,
+                       "a context of %u was asked for, but %s allows %u; ask for less",
                        model->context, or_gguf_path(model->gguf), model->shape.context);
     }
     model->rows_max = options->rows_max != 0 ? options->rows_max : ROWS_DEFAULT;
@@ -45,11 +59,9 @@ static or_status_t apply_options(or_model_t *model, const or_model_options_t *op
         return or_fail(OR_ERR_INVALID, "%u rows a pass are too many; at most %u", model->rows_max,
                        ROWS_MOST);
     }
-    model->kernels = or_kernels_pick();
-    if (model->kernels == NULL) {
-        return or_fail(OR_ERR_UNSUPPORTED,
-                       "OUTRIDER_KERNELS names kernels that cannot run here; there are %s",
-                       or_kernels_names());
+    or_status_t status = or_model_pick_kernels(&model->kernels);
+    if (status != OR_OK) {
+        return status;
     }
     model->cache_shape.key_type = options->cache_type_k;
     model->cache_shape.value_type = options->cache_type_v;

@@ -28,6 +28,7 @@
 #include "common/gguf/gguf.h"
 #include "common/model/kv_cache.h"
 #include "common/model/ranks.h"
+#include "kernels/kernels.h"
 
 typedef struct or_model or_model_t;
 
@@ -79,6 +80,10 @@ or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *optio
                           or_model_t **model_p);
 // All its sequences must be closed before.
 void or_model_destroy(or_model_t **model_p);
+
+// The kernels that a model loaded now gets (kernels.h). OR_ERR_UNSUPPORTED if OUTRIDER_KERNELS names
+// none that run here, and which do.
+or_status_t or_model_pick_kernels(const or_kernels_t **kernels);
 
 const or_model_shape_t *or_model_shape(const or_model_t *model);
 // Positions of a sequence: the context asked for, or all of the pool if that is less.

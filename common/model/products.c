@@ -124,11 +124,12 @@ static uint32_t panels_of_a_tile(const or_product_t *p)
     return panels < PAIR ? PAIR : panels / PAIR * PAIR;
 }
 
-// A few panels meet all rows, tile by tile, before the next few do.
+// A few panels meet all rows, tile by tile, before the next few do. Where one tile has all rows, the
+// panels stay together: the longer a kernel's way through memory, the better it reads ahead.
 static void run_tiles(const rows_t *all, const or_product_t *p, or_span_t panels)
 {
-    uint32_t panel_tile = panels_of_a_tile(p);
     uint32_t row_tile = rows_of_a_tile(p);
+    uint32_t panel_tile = all->rows > row_tile ? panels_of_a_tile(p) : length(panels);
     for (uint32_t panel = panels.begin; panel < panels.end; panel += panel_tile) {
         or_span_t some = {panel, least(panel + panel_tile, panels.end)};
         float *y = p->y + (size_t)(panel - p->matrix->panels.begin) * OR_PANEL;

@@ -32,8 +32,10 @@ void or_products_run(const or_kernels_t *kernels, or_workers_t *workers, const o
 // Floats of scratch that one worker takes for a sum of shards.
 #define OR_SHARD_SUM_FLOATS (4u * 64u * 32u)
 
-// y = ((p0 + p1) + (p2 + p3)) + ..., where part p_s is the product over the inputs shards[s], or +0 of
-// an empty one: all of it for a few outputs and rows at a time, before the parts leave the cache. `count` is 1, 2, 4 or 8. product->inputs is not looked at; `scratch` [workers][OR_SHARD_SUM_FLOATS].
+// y = ((p0 + p1) + (p2 + p3)) + ..., where part p_s is the product over the inputs shards[s], or +0
+// of an empty one: all of it for a few outputs and rows at a time, before the parts leave the
+// cache. `count` is 1, 2, 4 or 8; product->inputs is not looked at. `scratch` is
+// [workers][OR_SHARD_SUM_FLOATS].
 void or_shard_sum_run(const or_kernels_t *kernels, or_workers_t *workers, float *scratch,
                       const or_activations_t *x, uint32_t rows, const or_product_t *product,
                       const or_span_t *shards, uint32_t count);

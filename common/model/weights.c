@@ -62,8 +62,7 @@ const char *or_tensor_types_text(void)
     return "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K and IQ4_NL";
 }
 
-// Is the type quantised, and how?
-static bool quant_of(uint32_t type, or_quant_t *quant)
+bool or_tensor_quant(uint32_t type, or_quant_t *quant)
 {
     for (size_t i = 0; i < sizeof quants / sizeof quants[0]; i++) {
         if (quants[i].type == type) {
@@ -169,7 +168,7 @@ or_status_t or_matrix_pack(or_workers_t *workers, const or_gguf_tensor_t *tensor
         .type = (or_tensor_type_t)tensor->type, .panels = or_panels_of(outputs), .inputs = inputs};
     packing_t packing = {
         .tensor = tensor, .matrix = &m, .row_bytes = tensor->bytes / tensor->dims[1]};
-    m.quantised = quant_of(tensor->type, &m.quant);
+    m.quantised = or_tensor_quant(tensor->type, &m.quant);
     lay_out(&m, &packing);
     if (m.bytes == 0) {
         *matrix = m;
@@ -240,7 +239,7 @@ void or_tensor_read_row(const or_gguf_tensor_t *tensor, uint64_t row, uint32_t w
     const unsigned char *data = (const unsigned char *)tensor->data + row * (tensor->bytes / rows);
     or_quant_t quant;
     uint16_t half;
-    if (quant_of(tensor->type, &quant)) {
+    if (or_tensor_quant(tensor->type, &quant)) {
         or_quant_decode(quant, data, width / or_gguf_tensor_block(tensor->type).elements, out);
         return;
     }

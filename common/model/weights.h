@@ -78,5 +78,7 @@ void or_activations_quantise(const or_activations_t *activations, const or_kerne
 
 // Row `row` of a tensor [width, rows] as floats, of any or_tensor_type_t.
 void or_tensor_read_row(const or_gguf_tensor_t *tensor, uint64_t row, uint32_t width, float *out);
+// What a quantised type is to the kernels; false if the type is not quantised.
+bool or_tensor_quant(uint32_t type, or_quant_t *quant);
 // "F32, F16, ... and IQ4_NL": all of or_tensor_type_t, for sentences.
 const char *or_tensor_types_text(void);

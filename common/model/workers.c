@@ -208,7 +208,7 @@ static or_status_t start_workers(or_workers_t *pool, const or_cpus_t *pins)
     or_status_t status = OR_OK;
     if (pins != NULL) {
         or_cpus_t first = or_cpus_nth(pins, 0);
-        status = or_cpus_confine(&first);
+        status = or_cpus_pin(&first);
     }
     for (uint32_t i = 0; status == OR_OK && i + 1 < pool->count; i++) {
         pool->workers[i] = (worker_t){.pool = pool, .index = i + 1};

@@ -27,7 +27,7 @@ typedef struct {
 // Items begin .. end - 1, run by worker `worker` (0: the caller), who has its own buffers.
 typedef void (*or_work_t)(void *context, uint32_t worker, uint32_t begin, uint32_t end);
 
-// With pins the caller is thread 0 and pinned too. Copies all it is given. OR_ERR_INVALID over
+// With pins the caller is thread 0 and pinned too (or_cpus_pin). Copies all it is given. OR_ERR_INVALID over
 // OR_THREADS_MAX; OR_ERR_NO_MEMORY; OR_ERR_IO if the system starts no more threads, or pins none.
 or_status_t or_workers_create(const or_workers_options_t *options, or_workers_t **workers_p);
 void or_workers_destroy(or_workers_t **workers_p);

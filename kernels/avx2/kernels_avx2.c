@@ -100,26 +100,6 @@ static void add_avx2(float *y, const float *x, uint32_t n)
     }
 }
 
-ALWAYS_INLINE __m256 add_two_parts(const float *part, size_t part_stride)
-{
-    return _mm256_add_ps(_mm256_loadu_ps(part), _mm256_loadu_ps(part + part_stride));
-}
-
-static void sum_shards_avx2(const float *parts, size_t part_stride, uint32_t n, float *y)
-{
-    uint32_t i = 0;
-    for (; i + WIDTH <= n; i += WIDTH) {
-        __m256 p01 = add_two_parts(parts + i, part_stride);
-        __m256 p23 = add_two_parts(parts + i + 2 * part_stride, part_stride);
-        __m256 p45 = add_two_parts(parts + i + 4 * part_stride, part_stride);
-        __m256 p67 = add_two_parts(parts + i + 6 * part_stride, part_stride);
-        _mm256_storeu_ps(y + i, _mm256_add_ps(_mm256_add_ps(p01, p23), _mm256_add_ps(p45, p67)));
-    }
-    for (; i < n; i++) {
-        y[i] = canonical_sum_shards(parts + i, part_stride);
-    }
-}
-
 // ---- across lanes ----
 //
 // The sixteen lanes are two vectors; what is left over of n is added to them by scalar code.
@@ -214,7 +194,6 @@ const or_kernels_t or_kernels_avx2 = {
     .rope_halves = rope_halves_avx2,
     .swiglu = swiglu_avx2,
     .add = add_avx2,
-    .sum_shards = sum_shards_avx2,
     .attention_scores = attention_scores_avx2,
     .softmax = softmax_avx2,
     .attention_values = attention_values_avx2,

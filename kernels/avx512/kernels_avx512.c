@@ -93,25 +93,6 @@ static void add_avx512(float *y, const float *x, uint32_t n)
     }
 }
 
-ALWAYS_INLINE __m512 add_two_parts(const float *part, size_t part_stride, __mmask16 mask)
-{
-    return _mm512_add_ps(_mm512_maskz_loadu_ps(mask, part),
-                         _mm512_maskz_loadu_ps(mask, part + part_stride));
-}
-
-static void sum_shards_avx512(const float *parts, size_t part_stride, uint32_t n, float *y)
-{
-    for (uint32_t i = 0; i < n; i += WIDTH) {
-        __mmask16 mask = first_lanes(n - i);
-        __m512 p01 = add_two_parts(parts + i, part_stride, mask);
-        __m512 p23 = add_two_parts(parts + i + 2 * part_stride, part_stride, mask);
-        __m512 p45 = add_two_parts(parts + i + 4 * part_stride, part_stride, mask);
-        __m512 p67 = add_two_parts(parts + i + 6 * part_stride, part_stride, mask);
-        __m512 sum = _mm512_add_ps(_mm512_add_ps(p01, p23), _mm512_add_ps(p45, p67));
-        _mm512_mask_storeu_ps(y + i, mask, sum);
-    }
-}
-
 // ---- across lanes ----
 //
 // The sixteen lanes are a vector; lanes that are off keep what they hold.
@@ -184,10 +165,10 @@ static void softmax_avx512(float *scores, uint32_t n)
         .matmul_bf16 = matmul_bf16_avx512, .quantize_row = quantize_row_avx512,                    \
         .matmul_quants = matmul_quants_, .rmsnorm = rmsnorm_avx512,                                \
         .rope_pairs = rope_pairs_avx512, .rope_halves = rope_halves_avx512,                        \
-        .swiglu = swiglu_avx512, .add = add_avx512, .sum_shards = sum_shards_avx512,               \
-        .attention_scores = attention_scores_avx512, .softmax = softmax_avx512,                    \
-        .attention_values = attention_values_avx512, .widen_f16 = widen_f16_avx512,                \
-        .widen_q8_0 = widen_q8_0_avx512, .widen_q8_0_keys = widen_q8_0_keys_avx512,                \
+        .swiglu = swiglu_avx512, .add = add_avx512, .attention_scores = attention_scores_avx512,   \
+        .softmax = softmax_avx512, .attention_values = attention_values_avx512,                    \
+        .widen_f16 = widen_f16_avx512, .widen_q8_0 = widen_q8_0_avx512,                            \
+        .widen_q8_0_keys = widen_q8_0_keys_avx512,                                                 \
     }
 
 const or_kernels_t or_kernels_avx512 = TABLE("avx512", matmul_quants_avx512);

@@ -2,7 +2,9 @@
 //
 // Weights are multiplied a chunk at a time: up to 8 blocks of two panels. A chunk is unpacked once,
 // from whatever its type keeps, to bytes and scales; then all rows pass over it, while it lies in
-// the first-level cache. So a type is a function that unpacks, and nothing else knows it.
+// the first-level cache. So a type is a function that unpacks, and nothing else knows it. Only nibbles
+// are also multiplied as they are, taken apart in registers, where so few rows come that storing them
+// unpacked costs more.
 #pragma once
 
 #include <stdbool.h>
@@ -19,6 +21,7 @@ typedef uint8_t quant_bytes_t[GROUPS][OR_PANEL][4]; // of a block
 typedef struct {
     uint32_t blocks;
     bool many_rows;             // so that care in unpacking pays
+    bool packed;                // nibbles, in the panel; only scales and minima are unpacked
     const uint8_t *bytes[PAIR]; // in `unpacked` or, so many bytes from block to block, in the panel
     size_t bytes_stride;
     _Alignas(64) quant_bytes_t unpacked[PAIR][OR_SUPER_BLOCK];
@@ -30,7 +33,8 @@ typedef struct {
     // Panel `p` of a chunk: all of its blocks, from block `first` of the panel on, within a super-block.
     void (*unpack)(const void *panel, uint32_t first, uint32_t p, quant_chunk_t *chunk);
     bool halves;
-    bool minima; // then a byte is the integer itself; otherwise it is integer + 128
+    bool minima;  // then a byte is the integer itself; otherwise it is integer + 128
+    bool nibbles; // nothing else, and so a chunk can stay packed; without minima, of integer + 8
 } quant_format_t;
 
 extern const quant_format_t avx512_quant_formats[OR_QUANT_TYPES];

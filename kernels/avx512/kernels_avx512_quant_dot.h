@@ -1,7 +1,7 @@
 // kernels_avx512_quant_dot - what a product of bytes is, with VNNI or without, as the file is compiled.
 //
 //     factors_t                           a vector of weights, made ready
-//     factors_t prepare(const uint8_t *bytes, bool minima)         from the bytes of a chunk
+//     factors_t prepare(__m512i bytes, bool minima)                from the bytes of a chunk
 //     __m512i dot(__m512i sums, const factors_t *w, __m512i four)  adds four products in each lane
 //     __m512i first_sums(int32_t bias, bool minima)                what the sums of a group begin with
 #pragma once
@@ -15,10 +15,10 @@
 // One instruction multiplies unsigned bytes by signed ones and adds four products to a sum, exactly.
 typedef __m512i factors_t;
 
-ALWAYS_INLINE factors_t prepare(const uint8_t *bytes, bool minima)
+ALWAYS_INLINE factors_t prepare(__m512i bytes, bool minima)
 {
     (void)minima;
-    return _mm512_loadu_si512(bytes);
+    return bytes;
 }
 
 ALWAYS_INLINE __m512i dot(__m512i sums, const factors_t *w, __m512i four)
@@ -42,13 +42,12 @@ typedef struct {
     bool minima; // then nothing is negative
 } factors_t;
 
-ALWAYS_INLINE factors_t prepare(const uint8_t *bytes, bool minima)
+ALWAYS_INLINE factors_t prepare(__m512i bytes, bool minima)
 {
-    __m512i w = _mm512_loadu_si512(bytes);
     if (minima) {
-        return (factors_t){w, 0, true};
+        return (factors_t){bytes, 0, true};
     }
-    w = _mm512_xor_si512(w, _mm512_set1_epi8(-128));
+    __m512i w = _mm512_xor_si512(bytes, _mm512_set1_epi8(-128));
     return (factors_t){_mm512_abs_epi8(w), _mm512_movepi8_mask(w), false};
 }
 

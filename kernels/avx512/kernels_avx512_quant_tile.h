@@ -52,7 +52,7 @@ ALWAYS_INLINE void fetch(quant_ahead_t *ahead)
 
 // ---- a tile ----
 //
-// `rows`, `halves` and `minima` are constants wherever these are inlined.
+// `rows`, `halves`, `minima` and `packed` are constants wherever these are inlined.
 
 ALWAYS_INLINE __m512i broadcast_four(const int8_t *x)
 {
@@ -76,13 +76,50 @@ ALWAYS_INLINE void sum_group(const quant_chunk_t *chunk, size_t stride, uint32_t
 #pragma GCC unroll 8
     for (uint32_t g = h * groups; g < (h + 1) * groups; g++) {
         size_t at = b * stride + (size_t)g * LINE;
-        factors_t w0 = prepare(chunk->bytes[0] + at, minima);
-        factors_t w1 = prepare(chunk->bytes[1] + at, minima);
+        factors_t w0 = prepare(_mm512_loadu_si512(chunk->bytes[0] + at), minima);
+        factors_t w1 = prepare(_mm512_loadu_si512(chunk->bytes[1] + at), minima);
 #pragma GCC unroll 8
         for (uint32_t r = 0; r < rows; r++) {
             __m512i four = broadcast_four(x[r * x_stride].quants + 4 * g);
             sums[r][0] = dot(sums[r][0], &w0, four);
             sums[r][1] = dot(sums[r][1], &w1, four);
+        }
+    }
+}
+
+// Low or high nibbles, which are never negative.
+ALWAYS_INLINE factors_t prepare_nibbles(__m512i line, uint32_t high)
+{
+    line = high != 0 ? _mm512_srli_epi16(line, 4) : line;
+    return prepare(_mm512_and_si512(line, _mm512_set1_epi8(15)), true);
+}
+
+// The same where the chunk is packed. A sixteenth of the bias is for 8 too much in each nibble.
+ALWAYS_INLINE void sum_nibbles(const quant_chunk_t *chunk, size_t stride, uint32_t b,
+                               const or_q8_block_t *x, size_t x_stride, uint32_t rows, bool minima,
+                               __m512i sums[TILE_ROWS][PAIR])
+{
+#pragma GCC unroll 8
+    for (uint32_t r = 0; r < rows; r++) {
+        sums[r][0] = _mm512_set1_epi32(minima ? 0 : (x + r * x_stride)->bias / 16);
+        sums[r][1] = sums[r][0];
+    }
+#pragma GCC unroll 4
+    for (uint32_t c = 0; c < GROUPS / 2; c++) {
+        size_t at = b * stride + (size_t)c * LINE;
+        __m512i line0 = _mm512_loadu_si512(chunk->bytes[0] + at);
+        __m512i line1 = _mm512_loadu_si512(chunk->bytes[1] + at);
+#pragma GCC unroll 2
+        for (uint32_t high = 0; high < 2; high++) {
+            factors_t w0 = prepare_nibbles(line0, high);
+            factors_t w1 = prepare_nibbles(line1, high);
+#pragma GCC unroll 8
+            for (uint32_t r = 0; r < rows; r++) {
+                const int8_t *quants = x[r * x_stride].quants + high * (OR_QUANT_BLOCK / 2);
+                __m512i four = broadcast_four(quants + 4 * c);
+                sums[r][0] = dot(sums[r][0], &w0, four);
+                sums[r][1] = dot(sums[r][1], &w1, four);
+            }
         }
     }
 }
@@ -111,7 +148,8 @@ ALWAYS_INLINE void step_chains(const quant_chunk_t *chunk, uint32_t b, uint32_t 
 }
 
 ALWAYS_INLINE void multiply_tile(const quant_chunk_t *chunk, const quant_rows_t *at, uint32_t first,
-                                 quant_ahead_t *ahead, uint32_t rows, bool halves, bool minima)
+                                 quant_ahead_t *ahead, uint32_t rows, bool halves, bool minima,
+                                 bool packed)
 {
     const or_q8_block_t *x = at->x + first * at->x_stride;
     const size_t x_stride = at->x_stride;
@@ -131,7 +169,11 @@ ALWAYS_INLINE void multiply_tile(const quant_chunk_t *chunk, const quant_rows_t 
 #pragma GCC unroll 2
         for (uint32_t h = 0; h < steps; h++) {
             __m512i sums[TILE_ROWS][PAIR];
-            sum_group(chunk, stride, b, h, x, x_stride, rows, halves, minima, sums);
+            if (packed) {
+                sum_nibbles(chunk, stride, b, x, x_stride, rows, minima, sums);
+            } else {
+                sum_group(chunk, stride, b, h, x, x_stride, rows, halves, minima, sums);
+            }
             step_chains(chunk, b, h, x, x_stride, rows, halves, minima, sums, chains);
         }
     }
@@ -153,29 +195,29 @@ ALWAYS_INLINE uint32_t tiles_of(uint32_t rows)
 
 // In tiles as even as can be: 8 rows are 4 and 4, not 6 and 2.
 ALWAYS_INLINE void multiply_chunk(const quant_chunk_t *chunk, const quant_rows_t *at,
-                                  quant_ahead_t ahead, bool halves, bool minima)
+                                  quant_ahead_t ahead, bool halves, bool minima, bool packed)
 {
     uint32_t m = 0;
     for (uint32_t tiles = tiles_of(at->count); tiles > 0; tiles--) {
         uint32_t rows = (at->count - m + tiles - 1) / tiles;
         switch (rows) {
         case 1:
-            multiply_tile(chunk, at, m, &ahead, 1, halves, minima);
+            multiply_tile(chunk, at, m, &ahead, 1, halves, minima, packed);
             break;
         case 2:
-            multiply_tile(chunk, at, m, &ahead, 2, halves, minima);
+            multiply_tile(chunk, at, m, &ahead, 2, halves, minima, packed);
             break;
         case 3:
-            multiply_tile(chunk, at, m, &ahead, 3, halves, minima);
+            multiply_tile(chunk, at, m, &ahead, 3, halves, minima, packed);
             break;
         case 4:
-            multiply_tile(chunk, at, m, &ahead, 4, halves, minima);
+            multiply_tile(chunk, at, m, &ahead, 4, halves, minima, packed);
             break;
         case 5:
-            multiply_tile(chunk, at, m, &ahead, 5, halves, minima);
+            multiply_tile(chunk, at, m, &ahead, 5, halves, minima, packed);
             break;
         default:
-            multiply_tile(chunk, at, m, &ahead, TILE_ROWS, halves, minima);
+            multiply_tile(chunk, at, m, &ahead, TILE_ROWS, halves, minima, packed);
             break;
         }
         m += rows;
@@ -184,28 +226,45 @@ ALWAYS_INLINE void multiply_chunk(const quant_chunk_t *chunk, const quant_rows_t
 
 static void multiply_plain(const quant_chunk_t *chunk, const quant_rows_t *at, quant_ahead_t ahead)
 {
-    multiply_chunk(chunk, at, ahead, false, false);
+    multiply_chunk(chunk, at, ahead, false, false, false);
 }
 
 static void multiply_minima(const quant_chunk_t *chunk, const quant_rows_t *at, quant_ahead_t ahead)
 {
-    multiply_chunk(chunk, at, ahead, false, true);
+    multiply_chunk(chunk, at, ahead, false, true, false);
 }
 
 static void multiply_halves(const quant_chunk_t *chunk, const quant_rows_t *at, quant_ahead_t ahead)
 {
-    multiply_chunk(chunk, at, ahead, true, false);
+    multiply_chunk(chunk, at, ahead, true, false, false);
 }
 
 static void multiply_halves_minima(const quant_chunk_t *chunk, const quant_rows_t *at,
                                    quant_ahead_t ahead)
 {
-    multiply_chunk(chunk, at, ahead, true, true);
+    multiply_chunk(chunk, at, ahead, true, true, false);
 }
 
-// [halves][minima]
-static void (*const multiply[2][2])(const quant_chunk_t *, const quant_rows_t *, quant_ahead_t) = {
-    {multiply_plain, multiply_minima}, {multiply_halves, multiply_halves_minima}};
+static void multiply_packed(const quant_chunk_t *chunk, const quant_rows_t *at, quant_ahead_t ahead)
+{
+    multiply_chunk(chunk, at, ahead, false, false, true);
+}
+
+static void multiply_packed_minima(const quant_chunk_t *chunk, const quant_rows_t *at,
+                                   quant_ahead_t ahead)
+{
+    multiply_chunk(chunk, at, ahead, false, true, true);
+}
+
+typedef void (*multiply_t)(const quant_chunk_t *, const quant_rows_t *, quant_ahead_t);
+
+static multiply_t find_multiply(const quant_format_t *format, bool packed)
+{
+    static const multiply_t all[2][2] = {{multiply_plain, multiply_minima},
+                                         {multiply_halves, multiply_halves_minima}};
+    static const multiply_t all_packed[2] = {multiply_packed, multiply_packed_minima};
+    return packed ? all_packed[format->minima] : all[format->halves][format->minima];
+}
 
 // ---- all chunks ----
 
@@ -261,6 +320,8 @@ static void multiply_pair(const quant_weights_t *w, uint32_t panel, quant_rows_t
     const uint32_t pair[PAIR] = {panel, partner_of(w, panel)};
     quant_chunk_t chunk;
     chunk.many_rows = at.count > MANY_ROWS;
+    chunk.packed = w->format->nibbles && at.count <= TILE_ROWS;
+    const multiply_t multiply = find_multiply(w->format, chunk.packed);
     chunk.bytes_stride = sizeof(quant_bytes_t);
     for (uint32_t b = w->first; b < w->end; b += chunk.blocks) {
         uint32_t left = w->end - b;
@@ -276,7 +337,7 @@ static void multiply_pair(const quant_weights_t *w, uint32_t panel, quant_rows_t
             w->format->unpack(w->panels + pair[p] * w->panel_bytes, b, p, &chunk);
         }
         at.start = b == w->first;
-        multiply[w->format->halves][w->format->minima](&chunk, &at, ahead);
+        multiply(&chunk, &at, ahead);
         at.x += chunk.blocks;
     }
 }

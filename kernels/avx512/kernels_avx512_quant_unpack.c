@@ -40,6 +40,13 @@ ALWAYS_INLINE void put(quant_chunk_t *chunk, uint32_t p, uint32_t b, uint32_t g,
     _mm512_store_si512(chunk->unpacked[p][b][g], bytes);
 }
 
+// What is multiplied where it lies, in the panel.
+ALWAYS_INLINE void leave(quant_chunk_t *chunk, uint32_t p, const void *bytes, size_t stride)
+{
+    chunk->bytes[p] = bytes;
+    chunk->bytes_stride = stride;
+}
+
 // ---- scales ----
 
 ALWAYS_INLINE __m512 widen(const uint16_t halves[OR_PANEL])
@@ -74,8 +81,7 @@ static void unpack_q8_0(const void *panel, uint32_t first, uint32_t p, quant_chu
 {
     const or_panel_q8_0_t *w = (const or_panel_q8_0_t *)panel + first;
     if (!chunk->many_rows) {
-        chunk->bytes[p] = &w->bytes[0][0][0];
-        chunk->bytes_stride = sizeof *w;
+        leave(chunk, p, w->bytes, sizeof *w);
     }
     for (uint32_t b = 0; b < chunk->blocks; b++) {
         if (chunk->many_rows) {
@@ -93,11 +99,16 @@ ALWAYS_INLINE void unpack_table(const void *panel, uint32_t first, uint32_t p, _
                                 quant_chunk_t *chunk)
 {
     const or_panel_q4_0_t *w = (const or_panel_q4_0_t *)panel + first;
+    if (chunk->packed) {
+        leave(chunk, p, w->nibbles, sizeof *w);
+    }
     for (uint32_t b = 0; b < chunk->blocks; b++) {
+        if (!chunk->packed) {
 #pragma GCC unroll 8
-        for (uint32_t g = 0; g < GROUPS; g++) {
-            __m512i bytes = _mm512_shuffle_epi8(values, nibbles_of(w[b].nibbles, g));
-            put(chunk, p, b, g, bytes);
+            for (uint32_t g = 0; g < GROUPS; g++) {
+                __m512i bytes = _mm512_shuffle_epi8(values, nibbles_of(w[b].nibbles, g));
+                put(chunk, p, b, g, bytes);
+            }
         }
         _mm512_store_ps(chunk->scales[b][0][p], widen(w[b].scales));
     }
@@ -134,10 +145,15 @@ static void unpack_q5_0(const void *panel, uint32_t first, uint32_t p, quant_chu
 static void unpack_q4_1(const void *panel, uint32_t first, uint32_t p, quant_chunk_t *chunk)
 {
     const or_panel_q4_1_t *w = (const or_panel_q4_1_t *)panel + first;
+    if (chunk->packed) {
+        leave(chunk, p, w->nibbles, sizeof *w);
+    }
     for (uint32_t b = 0; b < chunk->blocks; b++) {
+        if (!chunk->packed) {
 #pragma GCC unroll 8
-        for (uint32_t g = 0; g < GROUPS; g++) {
-            put(chunk, p, b, g, nibbles_of(w[b].nibbles, g));
+            for (uint32_t g = 0; g < GROUPS; g++) {
+                put(chunk, p, b, g, nibbles_of(w[b].nibbles, g));
+            }
         }
         _mm512_store_ps(chunk->scales[b][0][p], widen(w[b].scales));
         _mm512_store_ps(chunk->minima[b][0][p], negative(widen(w[b].minima)));
@@ -166,10 +182,15 @@ static void unpack_q4_k(const void *panel, uint32_t first, uint32_t p, quant_chu
     const or_panel_q4_k_t *w = (const or_panel_q4_k_t *)panel + first / OR_SUPER_BLOCK;
     const __m512 scales = widen(w->scales);
     const __m512 minima = widen(w->minima);
+    if (chunk->packed) {
+        leave(chunk, p, w->nibbles[first % OR_SUPER_BLOCK], sizeof w->nibbles[0]);
+    }
     for (uint32_t b = 0, at = first % OR_SUPER_BLOCK; b < chunk->blocks; b++, at++) {
+        if (!chunk->packed) {
 #pragma GCC unroll 8
-        for (uint32_t g = 0; g < GROUPS; g++) {
-            put(chunk, p, b, g, nibbles_of(w->nibbles[at], g));
+            for (uint32_t g = 0; g < GROUPS; g++) {
+                put(chunk, p, b, g, nibbles_of(w->nibbles[at], g));
+            }
         }
         __m512 block_scales = times_unsigned(scales, load_bytes(w->block_scales[at]));
         __m512 block_minima = times_unsigned(minima, load_bytes(w->block_minima[at]));
@@ -259,17 +280,17 @@ static void unpack_q6_k(const void *panel, uint32_t first, uint32_t p, quant_chu
     }
 }
 
-// Halves, minima.
+// Halves, minima, nibbles.
 const quant_format_t avx512_quant_formats[OR_QUANT_TYPES] = {
-    [OR_QUANT_Q8_0] = {unpack_q8_0, false, false},
-    [OR_QUANT_Q4_0] = {unpack_q4_0, false, false},
-    [OR_QUANT_IQ4_NL] = {unpack_iq4_nl, false, false},
-    [OR_QUANT_Q5_0] = {unpack_q5_0, false, false},
-    [OR_QUANT_Q4_1] = {unpack_q4_1, false, true},
-    [OR_QUANT_Q5_1] = {unpack_q5_1, false, true},
-    [OR_QUANT_Q4_K] = {unpack_q4_k, false, true},
-    [OR_QUANT_Q5_K] = {unpack_q5_k, false, true},
-    [OR_QUANT_Q2_K] = {unpack_q2_k, true, true},
-    [OR_QUANT_Q3_K] = {unpack_q3_k, true, false},
-    [OR_QUANT_Q6_K] = {unpack_q6_k, true, false},
+    [OR_QUANT_Q8_0] = {unpack_q8_0, false, false, false},
+    [OR_QUANT_Q4_0] = {unpack_q4_0, false, false, true},
+    [OR_QUANT_IQ4_NL] = {unpack_iq4_nl, false, false, false},
+    [OR_QUANT_Q5_0] = {unpack_q5_0, false, false, false},
+    [OR_QUANT_Q4_1] = {unpack_q4_1, false, true, true},
+    [OR_QUANT_Q5_1] = {unpack_q5_1, false, true, false},
+    [OR_QUANT_Q4_K] = {unpack_q4_k, false, true, true},
+    [OR_QUANT_Q5_K] = {unpack_q5_k, false, true, false},
+    [OR_QUANT_Q2_K] = {unpack_q2_k, true, true, false},
+    [OR_QUANT_Q3_K] = {unpack_q3_k, true, false, false},
+    [OR_QUANT_Q6_K] = {unpack_q6_k, true, false, false},
 };

@@ -142,26 +142,6 @@ static void add_neon(float *y, const float *x, uint32_t n)
     }
 }
 
-ALWAYS_INLINE float32x4_t add_two_parts(const float *part, size_t part_stride)
-{
-    return vaddq_f32(vld1q_f32(part), vld1q_f32(part + part_stride));
-}
-
-static void sum_shards_neon(const float *parts, size_t part_stride, uint32_t n, float *y)
-{
-    uint32_t i = 0;
-    for (; i + WIDTH <= n; i += WIDTH) {
-        float32x4_t p01 = add_two_parts(parts + i, part_stride);
-        float32x4_t p23 = add_two_parts(parts + i + 2 * part_stride, part_stride);
-        float32x4_t p45 = add_two_parts(parts + i + 4 * part_stride, part_stride);
-        float32x4_t p67 = add_two_parts(parts + i + 6 * part_stride, part_stride);
-        vst1q_f32(y + i, vaddq_f32(vaddq_f32(p01, p23), vaddq_f32(p45, p67)));
-    }
-    for (; i < n; i++) {
-        y[i] = canonical_sum_shards(parts + i, part_stride);
-    }
-}
-
 // ---- across lanes ----
 //
 // The sixteen lanes are four vectors; what is left over of n is added to them by scalar code.
@@ -272,10 +252,9 @@ static void softmax_neon(float *scores, uint32_t n)
     .matmul_f32 = matmul_f32_neon, .matmul_f16 = matmul_f16_neon, .matmul_bf16 = matmul_bf16_neon, \
     .quantize_row = quantize_row_neon, .rmsnorm = rmsnorm_neon, .rope_pairs = rope_pairs_neon,     \
     .rope_halves = rope_halves_neon, .swiglu = swiglu_neon, .add = add_neon,                       \
-    .sum_shards = sum_shards_neon, .attention_scores = attention_scores_neon,                      \
-    .softmax = softmax_neon, .attention_values = attention_values_neon,                            \
-    .widen_f16 = widen_f16_neon, .widen_q8_0 = widen_q8_0_neon,                                    \
-    .widen_q8_0_keys = widen_q8_0_keys_neon
+    .attention_scores = attention_scores_neon, .softmax = softmax_neon,                            \
+    .attention_values = attention_values_neon, .widen_f16 = widen_f16_neon,                        \
+    .widen_q8_0 = widen_q8_0_neon, .widen_q8_0_keys = widen_q8_0_keys_neon
 
 const or_kernels_t or_kernels_neon = {
     .name = "neon", .matmul_quants = matmul_quants_neon, FLOAT_KERNELS};

@@ -22,7 +22,7 @@ typedef struct {
 } shape_t;
 
 typedef struct {
-    const or_unpacked_t *w;
+    const unpacked_t *w;
     uint32_t count;
     const or_q8_block_t *x; // the first row's first block of the chunk
     size_t x_stride;
@@ -32,7 +32,7 @@ typedef struct {
 } chunk_t;
 
 // The sums over 16 weights, a group or half of one, are added to those that are there.
-ALWAYS_INLINE void sum_half(const or_unpacked_t *w, uint32_t half, uint32_t quad,
+ALWAYS_INLINE void sum_half(const unpacked_t *w, uint32_t half, uint32_t quad,
                             const or_q8_block_t *x, size_t x_stride, uint32_t rows,
                             sums_t sums[TILE_ROWS][TILE_QUADS])
 {
@@ -55,8 +55,8 @@ ALWAYS_INLINE void sum_half(const or_unpacked_t *w, uint32_t half, uint32_t quad
 }
 
 // Group `g`: a step of the chain, and one more for its minimum.
-ALWAYS_INLINE void add_group(const or_unpacked_t *w, uint32_t g, uint32_t quad,
-                             const or_q8_block_t *x, size_t x_stride, uint32_t rows, shape_t shape,
+ALWAYS_INLINE void add_group(const unpacked_t *w, uint32_t g, uint32_t quad, const or_q8_block_t *x,
+                             size_t x_stride, uint32_t rows, shape_t shape,
                              float32x4_t chains[TILE_ROWS][TILE_QUADS])
 {
     sums_t sums[TILE_ROWS][TILE_QUADS];
@@ -170,14 +170,14 @@ static void multiply_panels(or_quant_t type, const void *panels, size_t panel_by
                             const or_q8_block_t *x, size_t x_stride, uint32_t rows, float *y,
                             size_t y_stride)
 {
-    or_unpacked_t unpacked[CHUNK_BLOCKS];
+    unpacked_t unpacked[CHUNK_BLOCKS];
     for (uint32_t p = 0; p < panel_count; p++) {
         const uint8_t *panel = (const uint8_t *)panels + p * panel_bytes;
         for (uint32_t b = 0; b < blocks; b += CHUNK_BLOCKS) {
             uint32_t count = blocks - b < CHUNK_BLOCKS ? blocks - b : CHUNK_BLOCKS;
             const chunk_t chunk = {unpacked, count, x + b, x_stride, y + (size_t)p * OR_PANEL,
                                    y_stride, b > 0};
-            or_unpack_neon(type, panel, first + b, count, unpacked);
+            unpack_neon(type, panel, first + b, count, unpacked);
             multiply_typed(type, &chunk, rows);
         }
     }

@@ -67,7 +67,7 @@ static int8x16_t table_of(or_quant_t type)
 
 // Block `b` of a unit. `bits` is a constant wherever this is inlined.
 ALWAYS_INLINE void unpack_bits(const or_quant_layout_t *layout, uint32_t bits, int8x16_t table,
-                               const uint8_t *unit, uint32_t b, or_unpacked_t *out)
+                               const uint8_t *unit, uint32_t b, unpacked_t *out)
 {
     uint32_t low_bits = bits >= 4 ? bits & 12 : 2;
     const uint8_t *low = unit + layout->low + b * low_bits * BIT_BYTES;
@@ -86,7 +86,7 @@ ALWAYS_INLINE void unpack_bits(const or_quant_layout_t *layout, uint32_t bits, i
 }
 
 static void unpack_integers(const or_quant_layout_t *layout, int8x16_t table, const uint8_t *unit,
-                            uint32_t b, or_unpacked_t *out)
+                            uint32_t b, unpacked_t *out)
 {
     switch (layout->bits) {
     case 8:
@@ -184,7 +184,7 @@ static int16x8x2_t group_minima(or_quant_t type, const or_quant_layout_t *layout
 }
 
 static void unpack_groups(or_quant_t type, const or_quant_layout_t *layout, const uint8_t *unit,
-                          uint32_t b, or_unpacked_t *out)
+                          uint32_t b, unpacked_t *out)
 {
     bool share_halves = layout->unit_blocks > 1;
     for (uint32_t i = 0; i < layout->block_groups; i++) {
@@ -204,8 +204,8 @@ static void unpack_groups(or_quant_t type, const or_quant_layout_t *layout, cons
     }
 }
 
-void or_unpack_neon(or_quant_t type, const void *panel, uint32_t first, uint32_t count,
-                    or_unpacked_t *out)
+void unpack_neon(or_quant_t type, const void *panel, uint32_t first, uint32_t count,
+                 unpacked_t *out)
 {
     const or_quant_layout_t *layout = or_quant_layout(type);
     const int8x16_t table = table_of(type);

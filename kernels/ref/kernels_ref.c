@@ -117,13 +117,6 @@ static void add_ref(float *y, const float *x, uint32_t n)
     }
 }
 
-static void sum_shards_ref(const float *parts, size_t part_stride, uint32_t n, float *y)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        y[i] = canonical_sum_shards(parts + i, part_stride);
-    }
-}
-
 static void attention_scores_ref(const float *q, size_t q_stride, uint32_t queries,
                                  const float *k_block, uint32_t head_dim, float scale,
                                  float *scores, size_t score_stride)
@@ -213,7 +206,6 @@ const or_kernels_t or_kernels_ref = {
     .rope_halves = rope_halves_ref,
     .swiglu = swiglu_ref,
     .add = add_ref,
-    .sum_shards = sum_shards_ref,
     .attention_scores = attention_scores_ref,
     .softmax = softmax_ref,
     .attention_values = attention_values_ref,

@@ -182,21 +182,6 @@ static void lane_sum_follows_the_tree(void **state)
     }
 }
 
-static void sum_shards_adds_in_a_binary_tree(void **state)
-{
-    (void)state;
-    enum { N = 100 };
-    float p[8][N], sums[N];
-    uint64_t random = test_seed();
-    fill_random(&random, p[0], (size_t)8 * N);
-    or_kernels_ref.sum_shards(p[0], N, N, sums);
-    for (size_t i = 0; i < N; i++) {
-        float left = (p[0][i] + p[1][i]) + (p[2][i] + p[3][i]);
-        float right = (p[4][i] + p[5][i]) + (p[6][i] + p[7][i]);
-        assert_true(bits_of(sums[i]) == bits_of(left + right));
-    }
-}
-
 // The distance of neighbouring floats at `value`, in the denormal range that of denormals.
 static double ulp_at(double value)
 {
@@ -295,7 +280,6 @@ int main(void)
         cmocka_unit_test(swiglu_gates),
         cmocka_unit_test(attention_is_a_weighted_mean),
         cmocka_unit_test(lane_sum_follows_the_tree),
-        cmocka_unit_test(sum_shards_adds_in_a_binary_tree),
         cmocka_unit_test(exp_is_good_to_two_ulps),
         cmocka_unit_test(exp_is_defined_at_the_ends),
         cmocka_unit_test(halves_widen_exactly_and_come_back),

@@ -23,6 +23,12 @@ def places(pid):
     return found
 
 
+def background_places(pid):
+    """Where ZeroMQ's own threads may run."""
+    return [set(os.sched_getaffinity(int(task.name))) for task in Path(f"/proc/{pid}/task").iterdir()
+            if (task / "comm").read_text().startswith("ZMQbg")]
+
+
 def cpu_seconds(pid):
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
@@ -63,9 +69,13 @@ class Cpus(unittest.TestCase):
         words = ("-m", TARGET, "-md", DRAFT, "-t", 2, "-td", 1, "-Cr", f"{two[0]}-{two[1]}", "--cpu-strict", 1)
         with Cluster(*words) as cluster:
             self.write(cluster)
-            found = places(cluster.roles("outrider-verifier")["outrider-verifier"])
-            self.assertIn(str(two[0]), found)
+            verifier = cluster.roles("outrider-verifier")["outrider-verifier"]
+            found = places(verifier)
+            self.assertEqual(os.sched_getaffinity(verifier), {two[0]})  # the first thread of the pool
             self.assertEqual(found.count(str(two[1])), 1)
+            background = background_places(verifier)  # they do not wait behind a pass
+            self.assertGreaterEqual(len(background), 2)
+            self.assertEqual([cpus for cpus in background if cpus != set(two)], [])
 
     @unittest.skipIf(len(ALLOWED) < 2, "needs two CPUs")
     def test_strict_ranks_do_not_meet(self):

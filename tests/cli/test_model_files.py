@@ -2,13 +2,15 @@
 nothing where they fail.
 Method: every type, looked into and made to write a text; inflated models against what they were made of; every refusal with its sentence."""
 import json
+import resource
 import signal
 import struct
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from cli import DRAFT, ROOT, TARGET, Background, generate, outrider, wait_until
+from cli import BIN, DRAFT, ROOT, TARGET, Background, generate, outrider, wait_until
 
 # Root mean square of the error, of the weights'; twice what gaussian weights cost is another encoder.
 ERROR_MAX = {"F32": 0, "F16": 0, "BF16": 0.0018, "Q8_0": 0.0055, "Q4_0": 0.09, "IQ4_NL": 0.08, "Q5_0": 0.045, "Q4_1": 0.077, "Q5_1": 0.038,
@@ -17,6 +19,7 @@ EXACT = ("F32", "F16")
 # What rows of 128 become, which are half a super-block.
 INSTEAD = {"Q2_K": "IQ4_NL", "Q3_K": "IQ4_NL", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
 QWEN2 = ROOT / "tests/model/data/qwen2-bf16.gguf"
+LLAMA3 = ROOT / "tests/model/data/llama3-bf16.gguf"  # its head is a tensor of its own, the others' is the embedding
 
 
 def text_of(model, tokens=16):
@@ -117,8 +120,10 @@ class Quantize(Files):
         _, metadata, types = look(self.out)
         self.assertEqual((types["token_embd.weight"], types["blk.0.attn_q.weight"]), ("Q8_0", "Q4_0"))
         self.assertEqual(metadata["general.file_type"], "2")
-        self.quantize(QWEN2, "Q8_0", "--output-tensor-type", "F32", "--force")
-        self.assertEqual(look(self.out)[2].get("output.weight", "F32"), "F32")
+        for model, head in ((TARGET, "token_embd.weight"), (LLAMA3, "output.weight")):
+            self.quantize(model, "Q8_0", "--output-tensor-type", "F32", "--force")
+            types = look(self.out)[2]
+            self.assertEqual((types[head], types["blk.0.attn_q.weight"]), ("F32", "Q8_0"))
 
     def test_quantised_weights_are_quantised_again_only_on_request(self):
         self.quantize(DRAFT, "Q4_0")
@@ -135,6 +140,28 @@ class Quantize(Files):
         outrider("model", "quantize", split(DRAFT, self.folder), whole, "Q8_0")
         self.assertEqual(whole.read_bytes(), self.out.read_bytes())
 
+    def test_no_part_is_written_over(self):
+        first = split(DRAFT, self.folder)
+        before = {path: path.read_bytes() for path in self.folder.iterdir()}
+        second = self.folder / "part-00002-of-00002.gguf"
+        link = self.folder / "link.gguf"
+        link.hardlink_to(second)
+        force = ("Q8_0", "--force")
+        for out, said in ((first, "one part of several"), (second, "one part of several"), (link, "is the file that is read"),
+                          (self.folder / "x-00001-of-00003.gguf", "one part of several")):
+            self.assertIn(said, outrider("model", "quantize", first, out, *force, code=1)[1])
+            self.assertIn(said, outrider("model", "inflate", first, out, "5M", "--force", code=1)[1])
+        self.assertEqual({path: path.read_bytes() for path in self.folder.iterdir() if path != link}, before)
+
+    def test_a_limit_on_files_leaves_nothing(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+        for words in (("quantize", TARGET, self.out, "Q8_0"), ("inflate", DRAFT, self.out, "5M")):
+            done = subprocess.run([BIN / "outrider", "model", *words], stderr=subprocess.PIPE, preexec_fn=limit, text=True)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("ulimit -f", done.stderr)
+            self.assertEqual(self.names(), [])
+
     def test_weights_that_are_no_numbers(self):
         broken = bytearray(DRAFT.read_bytes())
         middle = len(broken) // 64 * 32
@@ -147,15 +174,29 @@ class Quantize(Files):
     def test_refusals(self):
         quantize = ("model", "quantize")
         self.assertIn("IN, OUT and TYPE", outrider(*quantize, TARGET, code=2)[1])
-        self.assertIn("IQ4_NL", outrider(*quantize, TARGET, self.out, "Q4_K_M", code=2)[1])
+        self.assertIn("threads are -t", outrider(*quantize, TARGET, self.out, "Q8_0", 8, code=2)[1])
+        self.assertIn("-t/--threads: 1000", outrider(*quantize, TARGET, self.out, "Q8_0", "-t", 1000, code=2)[1])
+        self.assertRegex(outrider(*quantize, TARGET, self.out, "Q4_K_M", code=2)[1], "IQ4_NL; mixtures .* say Q4_K")
         self.assertIn("--token-embedding-type", outrider(*quantize, TARGET, self.out, "Q8_0", "--token-embedding-type", "Q9", code=2)[1])
         self.assertIn("is the file that is read", outrider(*quantize, TARGET, TARGET, "Q8_0", "--force", code=1)[1])
         self.assertIn("no regular file", outrider(*quantize, TARGET, "/dev/null", "Q8_0", "--force", code=1)[1])
-        self.assertIn("/nowhere", outrider(*quantize, TARGET, "/nowhere/x.gguf", "Q8_0", code=1)[1])
+        self.assertIn("cannot write /nowhere/x.gguf:", outrider(*quantize, TARGET, "/nowhere/x.gguf", "Q8_0", code=1)[1])
         self.assertIn("/absent", outrider(*quantize, "/absent", self.out, "Q8_0", code=1)[1])
         self.out.write_text("mine")
         self.assertIn("--force", outrider(*quantize, TARGET, self.out, "Q8_0", code=1)[1])
         self.assertEqual((self.names(), self.out.read_text()), (["out.gguf"], "mine"))
+
+    def test_an_interruption_leaves_the_old_file(self):
+        big = self.folder / "big.gguf"
+        outrider("model", "inflate", TARGET, big, "100M")
+        self.out.write_text("mine")
+        for number in (signal.SIGINT, signal.SIGHUP):
+            with Background("model", "quantize", big, self.out, "Q3_K", "--force", "-t", 1) as command:
+                wait_until(lambda: any(name.endswith(".tmp") for name in self.names()), "the file grows")
+                command.process.send_signal(number)
+                code, _, error = command.end()
+                self.assertEqual(code, 130, error)
+            self.assertEqual((self.names(), self.out.read_text()), (["big.gguf", "out.gguf"], "mine"))
 
 
 class Inflate(Files):
@@ -203,6 +244,15 @@ class Inflate(Files):
         self.assertIn("--layers", outrider(*inflate, TARGET, self.out, "300M", "--layers", 2, code=1)[1])
         self.assertIn("--type", outrider(*inflate, TARGET, self.out, "300M", "--type", "Q9", code=2)[1])
         self.assertEqual(self.names(), [])
+
+    def test_the_old_file_stays_until_the_new_one_is_verified(self):
+        self.out.write_text("mine")
+        with Background("model", "inflate", TARGET, self.out, "100M", "--type", "Q8_0", "--force") as command:
+            wait_until(lambda: any(".original" in name for name in self.names()), "the new file is verified")
+            command.process.send_signal(signal.SIGINT)
+            code, _, error = command.end()
+            self.assertEqual(code, 130, error)
+        self.assertEqual((self.names(), self.out.read_text()), (["out.gguf"], "mine"))
 
     def test_an_interruption_leaves_nothing(self):
         with Background("model", "inflate", TARGET, self.out, "1B") as command:

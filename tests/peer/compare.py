@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from peer import median, print_table, run, run_json, say
+from peer import absolute, median, print_table, run, run_json, run_peer, say
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,7 +34,7 @@ def ours(options, model, words, key):
 def peers(options, model, words):
     """Milliseconds of a token where it generates, else of the batch."""
     words = [word.format(n=options.generate) for word in words]
-    lines = run_json([options.peer / "llama-bench", "-m", model, "-t", options.threads, "-r", options.passes, "-o", "json", *words,
+    lines = run_peer([options.peer / "llama-bench", "-m", model, "-t", options.threads, "-r", options.passes, "-o", "json", *words,
                       *options.peer_options.split()])
     line = lines[0]
     return 1e-6 * median(line["samples_ns"]) / max(line["n_gen"], 1)
@@ -47,7 +47,7 @@ def measure(options, model):
             mine, key, theirs, _ = KINDS[kind]
             times[kind][0].append(ours(options, model, mine, key))
             times[kind][1].append(peers(options, model, theirs))
-            say(f"{Path(model).name}, turn {turn + 1} of {options.turns}, {kind}: ours {times[kind][0][-1]:.1f} ms, peer {times[kind][1][-1]:.1f} ms")
+            say(f"{model.name}, turn {turn + 1} of {options.turns}, {kind}: ours {times[kind][0][-1]:.1f} ms, peer {times[kind][1][-1]:.1f} ms")
     return times
 
 
@@ -60,14 +60,14 @@ def report(options, model, times):
         goal = KINDS[kind][3]
         rows.append([kind, f"{median(mine):.1f}", f"{median(theirs):.1f}", f"{median(mine) / single:.2f}", f"{median(theirs) / peers_single:.2f}",
                      f"{ratio:.2f}", f"{goal:.2f}", "yes" if ratio >= goal else "no"])
-    print(f"{Path(model).name}, {Path(model).stat().st_size / 1e9:.2f} GB, {options.threads} threads, medians of {options.turns}\n")
+    print(f"{model.name}, {model.stat().st_size / 1e9:.2f} GB, {options.threads} threads, medians of {options.turns}\n")
     print_table(["pass", "ours, ms", "peer, ms", "ours, plain steps", "peer, plain steps", "peer / ours", "asked", "met"], rows)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", metavar="MODEL", help="GGUF files")
-    parser.add_argument("--peer", type=Path, required=True, metavar="DIR", help="the folder with the peer's llama-bench")
+    parser.add_argument("models", nargs="+", type=absolute, metavar="MODEL", help="GGUF files")
+    parser.add_argument("--peer", type=absolute, required=True, metavar="DIR", help="the folder with the peer's llama-bench")
     parser.add_argument("--outrider", type=Path, default=ROOT / "build/release/bin/outrider", metavar="FILE", help="ours; default: %(default)s")
     parser.add_argument("-t", "--threads", type=int, default=os.cpu_count(), metavar="N", help="of both; default: %(default)s")
     parser.add_argument("--turns", type=int, default=5, metavar="N", help="default: %(default)s")

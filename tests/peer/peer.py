@@ -3,6 +3,8 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 PATIENCE = 1800  # seconds for one command
 
@@ -17,6 +19,17 @@ def run(words, **settings):
 
 def run_json(words, **settings):
     return json.loads(run(words, **settings))
+
+
+def run_peer(words):
+    """The same in a folder of its own: the peer leaves logs where it runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run_json(words, cwd=folder)
+
+
+def absolute(text):
+    """A path on the command line, also for a program that runs elsewhere."""
+    return Path(text).resolve()
 
 
 def say(text):

@@ -10,7 +10,8 @@ steps, E tokens a target call can make decoding at most
     bound = E / (tree step + unhidden draft time)
 
 times faster; what is missing to that is coordination and wires ("elsewhere"). The peer generates the same prompts with each draft length, and without
-a draft model. By turns; figures are medians over the turns. Not a test: it takes minutes, and says nothing on a machine that is busy.
+a draft model; a text that takes it longer than --peer-patience is the last of its turn, and those before it count. By turns; figures are medians over
+the turns. Not a test: it takes minutes, and says nothing on a machine that is busy.
 """
 import argparse
 import json
@@ -25,7 +26,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from peer import median, print_table, run_json, say
+from peer import absolute, median, print_table, run_json, say
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMPT_LETTERS = 300
@@ -80,8 +81,10 @@ class Server:
                  "-c", options.context, "-np", 1, *options.peer_options.split()]
         if draft_length > 0:
             words += ["-md", options.draft, "-td", options.draft_threads, "-cd", options.context, "--spec-type", f"draft:n_max={draft_length}"]
+        self.patience = options.peer_patience
+        self.folder = tempfile.TemporaryDirectory()  # it leaves logs where it runs
         self.log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd=self.folder.name)
 
     def __enter__(self):
         end = time.monotonic() + 120
@@ -102,22 +105,35 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self.folder.cleanup()
 
     def complete(self, prompt, predict, temperature, seed):
-        """Tokens written and the milliseconds they took, prompt excluded."""
+        """Tokens written and the milliseconds they took, prompt excluded. TimeoutError if it is too slow; then it still works on them."""
         body = {"prompt": prompt, "n_predict": predict, "temperature": temperature, "seed": seed, "ignore_eos": True, "cache_prompt": False, "top_k": 0,
                 "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0}
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/completion", json.dumps(body).encode(), {"Content-Type": "application/json"})
-        timings = json.load(urllib.request.urlopen(request, timeout=600))["timings"]
+        timings = json.load(urllib.request.urlopen(request, timeout=self.patience))["timings"]
         return timings["predicted_n"], timings["predicted_ms"]
 
 
-def peer_rate(options, prompts, draft_length, temperature, seed):
-    """Tokens a second over all prompts."""
-    with Server(options, draft_length) as server:
-        server.complete(prompts[0], 8, temperature, seed)  # pages and caches, once
-        done = [server.complete(prompt, options.predict, temperature, seed) for prompt in prompts]
+def rate(done):
+    """Tokens a second of (tokens, milliseconds) together."""
     return 1e3 * sum(tokens for tokens, _ in done) / sum(ms for _, ms in done)
+
+
+def peer_rate(options, prompts, draft_length, temperature, seed):
+    """Tokens a second over all prompts it had the patience's time for; None if for none."""
+    done = []
+    with Server(options, draft_length) as server:
+        try:
+            server.complete(prompts[0], 8, temperature, seed)  # pages and caches, once
+            for prompt in prompts:
+                done.append(server.complete(prompt, options.predict, temperature, seed))
+                say(f"  peer, drafts of {draft_length}, prompt {len(done)} of {len(prompts)}: {rate(done[-1:]):.1f} tokens/s")
+        except TimeoutError:
+            say(f"  peer, drafts of {draft_length}: TOO SLOW, no answer within {options.peer_patience} s (--peer-patience); {len(done)} of {len(prompts)} "
+                "prompts count. Is the machine busy? Its threads spin: fewer (-t) may be faster")
+    return rate(done) if done else None
 
 
 # ---- both ----
@@ -132,8 +148,8 @@ def measure(options, prompts, prompts_file, temperature):
         say(f"temperature {temperature}, turn {turn + 1} of {options.turns}: ours " +
             ", ".join(f"{nodes} nodes {found[-1]['tokens/s']:.1f}" for nodes, found in ours.items()) + " tokens/s")
         for length in options.draft_lengths if options.peer else []:
-            peers.setdefault(length, []).append(peer_rate(options, prompts, length, temperature, turn + 1))
-            say(f"  peer, drafts of {length}: {peers[length][-1]:.1f} tokens/s")
+            found = peer_rate(options, prompts, length, temperature, turn + 1)
+            peers.setdefault(length, []).extend([] if found is None else [found])
     return ours, peers
 
 
@@ -151,17 +167,18 @@ def report(options, temperature, ours, peers):
     share = middle(best, "share")
     print(f"share of the bound {share:.2f}, asked {SHARE_ASKED}: {'met' if share >= SHARE_ASKED else 'not met'}\n")
     if peers:
-        print_table(["peer's drafts of", "tokens/s"], [[length or "none", f"{median(rates):.1f}"] for length, rates in peers.items()])
-        ratio = middle(best, "tokens/s") / max(median(rates) for rates in peers.values())
+        print_table(["peer's drafts of", "tokens/s"], [[length or "none", f"{median(rates):.1f}" if rates else "too slow"] for length, rates in peers.items()])
+    if any(peers.values()):
+        ratio = middle(best, "tokens/s") / max(median(rates) for rates in peers.values() if rates)
         print(f"ours / peer's best {ratio:.2f}, asked {PEER_ASKED}: {'met' if ratio >= PEER_ASKED else 'not met'}\n", flush=True)
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", type=Path, required=True, metavar="FILE", help="the target model (GGUF)")
-    parser.add_argument("--draft", type=Path, required=True, metavar="FILE", help="the draft model (GGUF), of the same vocabulary")
+    parser.add_argument("--target", type=absolute, required=True, metavar="FILE", help="the target model (GGUF)")
+    parser.add_argument("--draft", type=absolute, required=True, metavar="FILE", help="the draft model (GGUF), of the same vocabulary")
     parser.add_argument("--corpus", type=Path, required=True, metavar="FILE", help="a text, perhaps .xz, whose paragraphs begin the prompts")
-    parser.add_argument("--peer", type=Path, metavar="DIR", help="the folder with the peer's llama-server; not given: ours alone")
+    parser.add_argument("--peer", type=absolute, metavar="DIR", help="the folder with the peer's llama-server; not given: ours alone")
     parser.add_argument("--outrider", type=Path, default=ROOT / "build/release/bin/outrider", metavar="FILE", help="ours; default: %(default)s")
     parser.add_argument("--prompts", type=int, default=20, metavar="N", help="default: %(default)s")
     parser.add_argument("-n", "--predict", type=int, default=128, metavar="N", help="tokens after each; default: %(default)s")
@@ -174,6 +191,7 @@ def parse():
     parser.add_argument("--draft-lengths", default="0,2,4,8,16", metavar="LIST", help="the peer's; 0: no draft model; default: %(default)s")
     parser.add_argument("--turns", type=int, default=5, metavar="N", help="default: %(default)s")
     parser.add_argument("--our-options", default="", metavar="WORDS", help="more for outrider bench")
+    parser.add_argument("--peer-patience", type=float, default=120, metavar="S", help="seconds that the peer may take for a text; default: %(default)s")
     parser.add_argument("--peer-options", default="", metavar="WORDS", help="more for llama-server")
     options = parser.parse_args()
     options.draft_lengths = [int(word) for word in options.draft_lengths.split(",")]

@@ -7,58 +7,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "kernels/kernels.h"
+#include "common/model/weights.h"
 #include "tests/support/test_support.h"
 
 #define HEADER_BYTES 24u // magic, version, number of tensors and of metadata entries
 #define BLOCK 32u
-
-// Both enumerations, side by side.
-static const struct {
-    or_tensor_type_t tensor;
-    or_quant_t quant;
-} quants[] = {
-    {OR_TENSOR_Q8_0, OR_QUANT_Q8_0}, {OR_TENSOR_Q4_0, OR_QUANT_Q4_0},
-    {OR_TENSOR_Q4_1, OR_QUANT_Q4_1}, {OR_TENSOR_Q5_0, OR_QUANT_Q5_0},
-    {OR_TENSOR_Q5_1, OR_QUANT_Q5_1}, {OR_TENSOR_IQ4_NL, OR_QUANT_IQ4_NL},
-    {OR_TENSOR_Q2_K, OR_QUANT_Q2_K}, {OR_TENSOR_Q3_K, OR_QUANT_Q3_K},
-    {OR_TENSOR_Q4_K, OR_QUANT_Q4_K}, {OR_TENSOR_Q5_K, OR_QUANT_Q5_K},
-    {OR_TENSOR_Q6_K, OR_QUANT_Q6_K},
-};
-
-static or_quant_t quant_of(uint32_t type)
-{
-    for (size_t i = 0; i < sizeof quants / sizeof quants[0]; i++) {
-        if ((uint32_t)quants[i].tensor == type) {
-            return quants[i].quant;
-        }
-    }
-    fail_msg("tensor type %u is not quantised", type);
-    return OR_QUANT_TYPES;
-}
-
-// One row of a tensor as floats.
-static void read_row(const or_gguf_tensor_t *tensor, const unsigned char *row, float *out)
-{
-    uint32_t columns = (uint32_t)tensor->dims[0];
-    uint16_t half;
-    switch ((or_tensor_type_t)tensor->type) {
-    case OR_TENSOR_F32:
-        memcpy(out, row, columns * sizeof *out);
-        break;
-    case OR_TENSOR_F16:
-    case OR_TENSOR_BF16:
-        for (uint32_t i = 0; i < columns; i++) {
-            memcpy(&half, row + i * sizeof half, sizeof half);
-            out[i] = tensor->type == OR_TENSOR_F16 ? or_f16_to_f32(half) : or_bf16_to_f32(half);
-        }
-        break;
-    default:
-        or_quant_decode(quant_of(tensor->type), row,
-                        columns / or_gguf_tensor_block(tensor->type).elements, out);
-        break;
-    }
-}
 
 static uint16_t round_to_bf16(float value)
 {
@@ -108,6 +61,7 @@ static void write_row(const float *x, uint32_t columns, or_tensor_type_t type, u
 {
     uint32_t step = or_gguf_tensor_block(type).elements;
     for (uint32_t i = 0; i < columns; i += step, out += or_gguf_tensor_block(type).bytes) {
+        or_quant_t quant;
         uint16_t half;
         switch (type) {
         case OR_TENSOR_F32:
@@ -125,7 +79,8 @@ static void write_row(const float *x, uint32_t columns, or_tensor_type_t type, u
             write_q4_0_block(&x[i], out);
             break;
         default:
-            or_quant_encode(quant_of(type), &x[i], 1, out);
+            assert_true(or_tensor_quant(type, &quant));
+            or_quant_encode(quant, &x[i], 1, out);
             break;
         }
     }
@@ -176,14 +131,13 @@ static void put_data(FILE *out, const or_gguf_tensor_t *tensor, or_tensor_type_t
         put(out, tensor->data, tensor->bytes);
         return;
     }
-    uint64_t from_bytes = row_bytes(tensor, (or_tensor_type_t)tensor->type);
     uint64_t to_bytes = row_bytes(tensor, type);
     float *floats = calloc(tensor->dims[0], sizeof *floats);
     unsigned char *row = calloc(to_bytes, 1);
     assert_non_null(floats);
     assert_non_null(row);
     for (uint64_t i = 0; i < tensor->dims[1]; i++) {
-        read_row(tensor, (const unsigned char *)tensor->data + i * from_bytes, floats);
+        or_tensor_read_row(tensor, i, (uint32_t)tensor->dims[0], floats);
         write_row(floats, (uint32_t)tensor->dims[0], type, row);
         put(out, row, to_bytes);
     }
