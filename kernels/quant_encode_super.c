@@ -127,8 +127,9 @@ static void refit(const kind_t *kind, const float *x, super_t *super)
 {
     double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;
     for (uint32_t i = 0; i < OR_SUPER_WEIGHTS; i++) {
-        double a = super->integers[i] * (float)super->scales[i / kind->group];
-        double b = -super->minima[i / kind->group];
+        uint32_t group = i / kind->group;
+        double a = super->integers[i] * (float)super->scales[group];
+        double b = -super->minima[group];
         aa += a * a;
         ab += a * b;
         bb += b * b;

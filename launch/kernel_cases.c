@@ -170,21 +170,21 @@ static void add_matmul(list_t *list, const or_kernel_line_t *line, uint32_t inpu
                        uint32_t outputs, bool memory)
 {
     static const uint32_t rows[] = {1, 4, 16, 64, 512};
-    double row_bytes = line->peak == OR_PEAK_FLOAT
-                           ? 4.0 * inputs
-                           : (double)(inputs / OR_QUANT_BLOCK * sizeof(or_q8_block_t));
+    const size_t blocks = inputs / OR_QUANT_BLOCK;
+    const size_t panels = outputs / OR_PANEL;
+    double row_bytes =
+        line->peak == OR_PEAK_FLOAT ? 4.0 * inputs : (double)(blocks * sizeof(or_q8_block_t));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        add_case(list,
-                 &(or_kernel_case_t){
-                     .line = line,
-                     .rows = rows[i],
-                     .inputs = inputs,
-                     .outputs = outputs,
-                     .memory = memory,
-                     .bytes = (double)(or_kernel_panel_bytes(line, inputs) * (outputs / OR_PANEL)) +
-                              rows[i] * (row_bytes + 4.0 * outputs),
-                     .operations = line->operations * inputs * outputs * rows[i],
-                 });
+        add_case(list, &(or_kernel_case_t){
+                           .line = line,
+                           .rows = rows[i],
+                           .inputs = inputs,
+                           .outputs = outputs,
+                           .memory = memory,
+                           .bytes = (double)(or_kernel_panel_bytes(line, inputs) * panels) +
+                                    rows[i] * (row_bytes + 4.0 * outputs),
+                           .operations = line->operations * inputs * outputs * rows[i],
+                       });
     }
 }
 

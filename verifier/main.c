@@ -278,6 +278,7 @@ static int run_rank(const config_t *config, or_model_options_t *options,
     options->cache_bytes = config->cache_bytes;
     bool leads = or_ranks_is_leader(options->ranks);
     or_status_t status = leads ? lead(config, options, &alone) : follow(config, options, &alone);
+    options->pins = NULL; // they end with this function
     int code = status == OR_OK ? 0 : status == OR_ERR_MISMATCH ? OR_EXIT_REFUSED : 1;
     // What the others know of as well is the leader's to say.
     if (status != OR_OK && (alone || leads)) {
