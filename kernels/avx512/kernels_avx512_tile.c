@@ -154,20 +154,45 @@ ALWAYS_INLINE void multiply(const product_t *p, weights_t type, uint32_t rows, u
     }
 }
 
+// A function for each type of weights: AddressSanitizer checks with calls what is in a function as large as all four.
+__attribute__((noinline)) static void multiply_f32(const product_t *p, uint32_t rows,
+                                                   uint32_t columns)
+{
+    multiply(p, WEIGHTS_F32, rows, columns);
+}
+
+__attribute__((noinline)) static void multiply_f16(const product_t *p, uint32_t rows,
+                                                   uint32_t columns)
+{
+    multiply(p, WEIGHTS_F16, rows, columns);
+}
+
+__attribute__((noinline)) static void multiply_bf16(const product_t *p, uint32_t rows,
+                                                    uint32_t columns)
+{
+    multiply(p, WEIGHTS_BF16, rows, columns);
+}
+
+__attribute__((noinline)) static void multiply_near(const product_t *p, uint32_t rows,
+                                                    uint32_t columns)
+{
+    multiply(p, WEIGHTS_NEAR, rows, columns);
+}
+
 void multiply_avx512(const product_t *product, uint32_t rows, uint32_t columns)
 {
     switch (product->type) {
     case WEIGHTS_F32:
-        multiply(product, WEIGHTS_F32, rows, columns);
+        multiply_f32(product, rows, columns);
         break;
     case WEIGHTS_F16:
-        multiply(product, WEIGHTS_F16, rows, columns);
+        multiply_f16(product, rows, columns);
         break;
     case WEIGHTS_BF16:
-        multiply(product, WEIGHTS_BF16, rows, columns);
+        multiply_bf16(product, rows, columns);
         break;
     case WEIGHTS_NEAR:
-        multiply(product, WEIGHTS_NEAR, rows, columns);
+        multiply_near(product, rows, columns);
         break;
     }
 }
