@@ -7,9 +7,9 @@
 
 #define CACHE_LINE 64u
 
-// Usual polls before sleeping: 5 to 20 microseconds on today's machines. More would help a large model alone, but takes
-// the CPUs of a drafter and a verifier who share them.
-#define SPIN_POLLS 400u
+// Usual polls before sleeping: 30 to 100 microseconds on today's machines, longer than what lies between two loops of a
+// pass. A drafter and a verifier who share two CPUs gain by it too.
+#define SPIN_POLLS 2000u
 // Handing this many multiply-adds over to a worker who is awake pays.
 #define GRAIN_MULTIPLY_ADDS 65536u
 // Of what is left, a thread takes its share's half at a time: few hand-overs, and small ones at the end.
