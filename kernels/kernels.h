@@ -29,6 +29,24 @@
 
 #define OR_KV_BLOCK 32u // positions in a K or V block
 
+// Blocks first .. first + blocks - 1 of `count` panels, `panel_bytes` apart, each of units of `type`
+// (quants.h). They need not begin or end with a unit.
+//
+// The caller may go on from here, with blocks of the same panels up to `walk_end` and then, from
+// `walk_first` on, of those that follow, up to `walk_count` panels in all: only what is fetched ahead
+// depends on it. With walk_count 0 he does not.
+typedef struct {
+    or_quant_t type;
+    const void *panels;
+    size_t panel_bytes;
+    uint32_t count;
+    uint32_t first;
+    uint32_t blocks;
+    uint32_t walk_first;
+    uint32_t walk_end;
+    uint32_t walk_count;
+} or_quant_panels_t;
+
 typedef struct {
     const char *name; // "ref", "avx2", "avx512", "avx512vnni", "neon", "neon_dot"
 
@@ -51,14 +69,11 @@ typedef struct {
     // even; all is 0 where amax is. A NaN (the largest of all) or an infinity shows in the scale;
     // where the product is NaN the quant is -127. All fields are written, on a cache line each.
     void (*quantize_row)(const float *x, uint32_t blocks, or_q8_block_t *out);
-    // Panels `panel_bytes` apart, each of units of `type` (quants.h): y[m * y_stride + p * 16 +
-    // lane], all 16 lanes written, over blocks first .. first + blocks - 1 of each panel, which
-    // need not begin or end with a unit. Row m of x begins with block `first`, at x + m * x_stride;
-    // an odd x_stride keeps rows apart in the cache. For any bytes at all. rows, blocks >= 1.
-    void (*matmul_quants)(or_quant_t type, const void *panels, size_t panel_bytes,
-                          uint32_t panel_count, uint32_t first, uint32_t blocks,
-                          const or_q8_block_t *x, size_t x_stride, uint32_t rows, float *y,
-                          size_t y_stride);
+    // y[m * y_stride + p * 16 + lane] over the blocks of panel p of `w`, all 16 lanes written. Row m
+    // of x begins with block w->first, at x + m * x_stride; an odd x_stride keeps rows apart in the
+    // cache. For any bytes at all. rows, w->blocks >= 1.
+    void (*matmul_quants)(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
+                          uint32_t rows, float *y, size_t y_stride);
 
     // y = (x * r) * weight with r = 1 / sqrt(lane_sum(x^2) / n + eps); the squares are accumulated
     // with fma. y may be x.

@@ -184,7 +184,9 @@ static void products_at_the_ends(void **state)
         const or_kernels_t *table = test_tables[c % test_table_count];
         or_q8_block_t q[1];
         quantise(table, x, 1, q);
-        table->matmul_quants(uniform->type, &panel, sizeof panel, 1, 0, 1, q, 1, 1, y, OR_PANEL);
+        const or_quant_panels_t w = {
+            .type = uniform->type, .panels = &panel, .count = 1, .blocks = 1};
+        table->matmul_quants(&w, q, 1, 1, y, OR_PANEL);
         assert_same(y[lane], uniform->y, or_quant_name(uniform->type), c / test_table_count);
     }
 }

@@ -163,46 +163,53 @@ static uint32_t units_of(or_quant_t type, uint32_t blocks)
 // ---- matmul ----
 
 typedef struct {
-    or_quant_t type;
-    uint32_t panels, first, blocks, rows;
-    size_t panel_bytes, x_stride, y_stride;
-    uint8_t *w;
+    or_quant_panels_t w;
+    uint32_t rows;
+    size_t x_stride, y_stride;
+    uint8_t *memory; // of the panels
     or_q8_block_t *x;
 } product_t;
 
 static product_t product_random(uint64_t *random, or_quant_t type, test_kind_t kind, uint32_t rows)
 {
-    product_t p = {.type = type, .rows = rows};
-    p.panels = 1 + (uint32_t)test_below(random, 3);
-    p.first = (uint32_t)test_below(random, 12);
-    p.blocks = 1 + (uint32_t)test_below(random, BLOCKS_MAX);
-    p.x_stride = p.blocks + test_below(random, 3);
-    p.y_stride = p.panels * OR_PANEL + test_below(random, 20);
-    uint32_t units = units_of(type, p.first + p.blocks);
-    p.panel_bytes = units * or_quant_unit_bytes(type) + 2 * test_below(random, 40);
-    p.w = random_panels(random, kind, type, p.panels, p.panel_bytes, units);
+    or_quant_panels_t w = {.type = type};
+    w.count = 1 + (uint32_t)test_below(random, 3);
+    w.first = (uint32_t)test_below(random, 12);
+    w.blocks = 1 + (uint32_t)test_below(random, BLOCKS_MAX);
+    if (test_below(random, 2) == 0) {
+        w.walk_first = (uint32_t)test_below(random, w.first + 1);
+        w.walk_end = w.first + w.blocks + (uint32_t)test_below(random, 20);
+        w.walk_count = w.count + (uint32_t)test_below(random, 3);
+    }
+    uint32_t units = units_of(type, w.first + w.blocks);
+    w.panel_bytes = units * or_quant_unit_bytes(type) + 2 * test_below(random, 40);
+    product_t p = {.rows = rows};
+    p.memory = random_panels(random, kind, type, w.count, w.panel_bytes, units);
+    w.panels = p.memory;
+    p.w = w;
+    p.x_stride = w.blocks + test_below(random, 3);
+    p.y_stride = w.count * OR_PANEL + test_below(random, 20);
     test_kind_t x_kind = kind == KIND_SPECIAL ? kind : KIND_PLAIN;
-    p.x = blocks_random(random, x_kind, (rows - 1) * p.x_stride + p.blocks);
+    p.x = blocks_random(random, x_kind, (rows - 1) * p.x_stride + w.blocks);
     return p;
 }
 
 static void product_free(product_t *p)
 {
     free(p->x);
-    free(p->w);
+    free(p->memory);
 }
 
 static void multiply(const or_kernels_t *table, const product_t *p, uint32_t row, uint32_t rows,
                      float *y)
 {
-    table->matmul_quants(p->type, p->w, p->panel_bytes, p->panels, p->first, p->blocks,
-                         p->x + row * p->x_stride, p->x_stride, rows, y, p->y_stride);
+    table->matmul_quants(&p->w, p->x + row * p->x_stride, p->x_stride, rows, y, p->y_stride);
 }
 
 // All tables against one product of ref, which is slow.
 static void check_product(const product_t *p)
 {
-    size_t width = (size_t)p->panels * OR_PANEL;
+    size_t width = (size_t)p->w.count * OR_PANEL;
     size_t count = (p->rows - 1) * p->y_stride + width;
     test_outputs_t definition = test_outputs(count);
     multiply(&or_kernels_ref, p, 0, p->rows, definition.expected);
@@ -213,7 +220,7 @@ static void check_product(const product_t *p)
                    width * sizeof *o.expected);
         }
         char what[64];
-        snprintf(what, sizeof what, "%s of %s, %u rows", or_quant_name(p->type),
+        snprintf(what, sizeof what, "%s of %s, %u rows", or_quant_name(p->w.type),
                  test_tables[t]->name, p->rows);
         multiply(test_tables[t], p, 0, p->rows, o.actual);
         test_check_rows(&o, width, p->y_stride, what);
@@ -258,14 +265,11 @@ static void matmul_equals_ref_on_any_bytes(void **state)
     for (size_t round = 0; round < ROUNDS * OR_QUANT_TYPES; round++) {
         or_quant_t type = (or_quant_t)(round % OR_QUANT_TYPES);
         uint32_t units = units_of(type, BLOCKS);
-        product_t p = {.type = type,
-                       .panels = 1,
-                       .blocks = BLOCKS,
-                       .rows = ROWS,
-                       .panel_bytes = units * or_quant_unit_bytes(type),
-                       .x_stride = BLOCKS,
-                       .y_stride = OR_PANEL};
-        p.w = test_bytes(&random, p.panel_bytes);
+        size_t bytes = units * or_quant_unit_bytes(type);
+        product_t p = {.rows = ROWS, .x_stride = BLOCKS, .y_stride = OR_PANEL};
+        p.memory = test_bytes(&random, bytes);
+        p.w = (or_quant_panels_t){
+            .type = type, .panels = p.memory, .panel_bytes = bytes, .count = 1, .blocks = BLOCKS};
         p.x = blocks_random(&random, KIND_PLAIN, ROWS * BLOCKS);
         check_product(&p);
         product_free(&p);
@@ -276,8 +280,8 @@ static void matmul_equals_ref_on_any_bytes(void **state)
 static void spoil_rows(uint64_t *random, const product_t *p)
 {
     for (size_t m = 1; m < p->rows; m += 2) {
-        float *x = test_floats(random, KIND_SPECIAL, (size_t)p->blocks * OR_QUANT_BLOCK);
-        or_kernels_ref.quantize_row(x, p->blocks, p->x + m * p->x_stride);
+        float *x = test_floats(random, KIND_SPECIAL, (size_t)p->w.blocks * OR_QUANT_BLOCK);
+        or_kernels_ref.quantize_row(x, p->w.blocks, p->x + m * p->x_stride);
         free(x);
     }
 }
@@ -298,8 +302,8 @@ static void matmul_rows_are_independent(void **state)
         multiply(table, &p, 0, ROWS, together);
         for (uint32_t m = 0; m < ROWS; m++) {
             multiply(table, &p, m, 1, alone);
-            for (size_t n = 0; n < (size_t)p.panels * OR_PANEL; n++) {
-                assert_same(alone[n], together[m * p.y_stride + n], or_quant_name(p.type), n);
+            for (size_t n = 0; n < (size_t)p.w.count * OR_PANEL; n++) {
+                assert_same(alone[n], together[m * p.y_stride + n], or_quant_name(p.w.type), n);
             }
         }
         free(alone);

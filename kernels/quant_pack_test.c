@@ -224,8 +224,9 @@ static void products_follow_the_chain(void **state)
         or_kernels_ref.quantize_row(floats, ROWS * blocks, x);
         for (size_t t = 0; t < test_table_count; t++) {
             float y[ROWS * OR_PANEL];
-            test_tables[t]->matmul_quants(type, p.panel, p.panel_bytes, 1, FIRST, blocks, x, blocks,
-                                          ROWS, y, OR_PANEL);
+            const or_quant_panels_t w = {
+                .type = type, .panels = p.panel, .count = 1, .first = FIRST, .blocks = blocks};
+            test_tables[t]->matmul_quants(&w, x, blocks, ROWS, y, OR_PANEL);
             for (uint32_t i = 0; i < ROWS * OR_PANEL; i++) {
                 float expected = chain(type, p.panel, FIRST, blocks, i % OR_PANEL,
                                        x + (size_t)i / OR_PANEL * blocks);

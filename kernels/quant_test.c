@@ -293,7 +293,8 @@ static void products_are_those_written_by_hand(void **state)
         or_q8_block_t x;
         float y[OR_PANEL];
         table->quantize_row(activations, 1, &x);
-        table->matmul_quants(h->type, panel, 0, 1, 0, 1, &x, 1, 1, y, OR_PANEL);
+        const or_quant_panels_t w = {.type = h->type, .panels = panel, .count = 1, .blocks = 1};
+        table->matmul_quants(&w, &x, 1, 1, y, OR_PANEL);
         for (size_t lane = 0; lane < OR_PANEL; lane++) {
             assert_same(y[lane], lane == LANE ? h->y : 0.0f, or_quant_name(h->type), lane);
         }

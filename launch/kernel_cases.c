@@ -30,9 +30,13 @@ static void call_matmul_bf16(const or_kernel_job_t *j)
 
 static void call_matmul_quants(const or_kernel_job_t *j)
 {
-    j->kernels->matmul_quants(j->quant, j->panels, j->panel_bytes, j->panel_count, 0,
-                              j->inputs / OR_QUANT_BLOCK, j->x_quant, OR_KERNEL_X_BLOCKS, j->rows,
-                              j->y, OR_KERNEL_Y_STRIDE);
+    const or_quant_panels_t w = {.type = j->quant,
+                                 .panels = j->panels,
+                                 .panel_bytes = j->panel_bytes,
+                                 .count = j->panel_count,
+                                 .blocks = j->inputs / OR_QUANT_BLOCK};
+    j->kernels->matmul_quants(&w, j->x_quant, OR_KERNEL_X_BLOCKS, j->rows, j->y,
+                              OR_KERNEL_Y_STRIDE);
 }
 
 static void call_quantize_row(const or_kernel_job_t *j)

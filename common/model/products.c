@@ -45,30 +45,46 @@ typedef struct {
     uint32_t rows;
 } rows_t;
 
+// Panels and inputs of a matrix; and all of it that a thread takes in such pieces, one after the other, which tells
+// kernels what to fetch ahead.
+typedef struct {
+    const or_matrix_t *matrix;
+    or_span_t panels, inputs;
+    or_span_t all_panels, all_inputs;
+} piece_t;
+
 // ---- one call of a kernel ----
 
-static void multiply_quants(const rows_t *r, const or_matrix_t *m, or_span_t panels,
-                            or_span_t inputs, float *y, size_t y_stride)
+static void multiply_quants(const rows_t *r, const piece_t *w, float *y, size_t y_stride)
 {
+    const or_matrix_t *m = w->matrix;
+    or_span_t inputs = w->inputs;
     assert(m->inputs.begin % OR_QUANT_BLOCK == 0 && inputs.begin % OR_QUANT_BLOCK == 0 &&
            inputs.end % OR_QUANT_BLOCK == 0);
     uint32_t block = (inputs.begin - m->inputs.begin) / OR_QUANT_BLOCK;
-    const char *memory =
-        (const char *)m->memory + (panels.begin - m->panels.begin) * m->panel_bytes;
+    const or_quant_panels_t panels = {
+        .type = m->quant,
+        .panels = (const char *)m->memory + (w->panels.begin - m->panels.begin) * m->panel_bytes,
+        .panel_bytes = m->panel_bytes,
+        .count = length(w->panels),
+        .first = m->first_block + block,
+        .blocks = length(inputs) / OR_QUANT_BLOCK,
+        .walk_first = m->first_block + (w->all_inputs.begin - m->inputs.begin) / OR_QUANT_BLOCK,
+        .walk_end = m->first_block + (w->all_inputs.end - m->inputs.begin) / OR_QUANT_BLOCK,
+        .walk_count = w->all_panels.end - w->panels.begin};
     const or_q8_block_t *x = r->x->blocks + r->first * r->x->blocks_stride + block;
-    r->kernels->matmul_quants(m->quant, memory, m->panel_bytes, length(panels),
-                              m->first_block + block, length(inputs) / OR_QUANT_BLOCK, x,
-                              r->x->blocks_stride, r->rows, y, y_stride);
+    r->kernels->matmul_quants(&panels, x, r->x->blocks_stride, r->rows, y, y_stride);
 }
 
-static void multiply_floats(const rows_t *r, const or_matrix_t *m, or_span_t panels,
-                            or_span_t inputs, float *y, size_t y_stride)
+static void multiply_floats(const rows_t *r, const piece_t *w, float *y, size_t y_stride)
 {
-    uint32_t input = inputs.begin - m->inputs.begin;
+    const or_matrix_t *m = w->matrix;
+    or_span_t panels = w->panels;
+    uint32_t input = w->inputs.begin - m->inputs.begin;
     size_t stride = (size_t)length(m->inputs) * OR_PANEL; // elements of a panel
     size_t at = (panels.begin - m->panels.begin) * stride + (size_t)input * OR_PANEL;
     const float *x = r->x->values + r->first * r->x->stride + input;
-    uint32_t k = length(inputs);
+    uint32_t k = length(w->inputs);
     if (m->type == OR_TENSOR_F32) {
         r->kernels->matmul_f32((const float *)m->memory + at, stride, length(panels), k, x,
                                r->x->stride, r->rows, y, y_stride);
@@ -82,13 +98,12 @@ static void multiply_floats(const rows_t *r, const or_matrix_t *m, or_span_t pan
 }
 
 // y is where the first of the panels and rows goes.
-static void multiply(const rows_t *r, const or_matrix_t *m, or_span_t panels, or_span_t inputs,
-                     float *y, size_t y_stride)
+static void multiply(const rows_t *r, const piece_t *w, float *y, size_t y_stride)
 {
-    if (m->quantised) {
-        multiply_quants(r, m, panels, inputs, y, y_stride);
+    if (w->matrix->quantised) {
+        multiply_quants(r, w, y, y_stride);
     } else {
-        multiply_floats(r, m, panels, inputs, y, y_stride);
+        multiply_floats(r, w, y, y_stride);
     }
 }
 
@@ -132,12 +147,13 @@ static void run_tiles(const rows_t *all, const or_product_t *p, or_span_t panels
     uint32_t panel_tile = all->rows > row_tile ? panels_of_a_tile(p) : length(panels);
     for (uint32_t panel = panels.begin; panel < panels.end; panel += panel_tile) {
         or_span_t some = {panel, least(panel + panel_tile, panels.end)};
+        const piece_t piece = {p->matrix, some, p->inputs, some, p->inputs};
         float *y = p->y + (size_t)(panel - p->matrix->panels.begin) * OR_PANEL;
         for (uint32_t row = 0; row < all->rows; row += row_tile) {
             rows_t tile = *all;
             tile.first += row;
             tile.rows = least(row_tile, all->rows - row);
-            multiply(&tile, p->matrix, some, p->inputs, y + row * p->y_stride, p->y_stride);
+            multiply(&tile, &piece, y + row * p->y_stride, p->y_stride);
         }
     }
 }
@@ -193,10 +209,10 @@ typedef struct {
 //
 //     shard    0    1      2         3           4 ...
 //     stack    0    01     01 2      01 23 0123  0123 4
-static void sum_tile(const shard_sum_t *sum, const rows_t *tile, or_span_t panels, float *parts)
+static void sum_tile(const shard_sum_t *sum, const rows_t *tile, piece_t piece, float *parts)
 {
     const or_kernels_t *kernels = tile->kernels;
-    uint32_t outputs = length(panels) * OR_PANEL;
+    uint32_t outputs = length(piece.panels) * OR_PANEL;
     uint32_t floats = tile->rows * outputs;
     uint32_t depth = 0;
     for (uint32_t s = 0; s < sum->count; s++) {
@@ -204,7 +220,8 @@ static void sum_tile(const shard_sum_t *sum, const rows_t *tile, or_span_t panel
         if (length(sum->shards[s]) == 0) {
             memset(part, 0, floats * sizeof *part);
         } else {
-            multiply(tile, sum->product->matrix, panels, sum->shards[s], part, outputs);
+            piece.inputs = sum->shards[s];
+            multiply(tile, &piece, part, outputs);
         }
         for (uint32_t done = s + 1; done % 2 == 0; done /= 2) {
             depth--;
@@ -218,6 +235,9 @@ static void sum_pairs(void *context, uint32_t worker, uint32_t begin, uint32_t e
 {
     const shard_sum_t *sum = context;
     const or_product_t *p = sum->product;
+    const or_span_t all = {p->panels.begin + begin * PAIR,
+                           least(p->panels.begin + end * PAIR, p->panels.end)};
+    const or_span_t inputs = {sum->shards[0].begin, sum->shards[sum->count - 1].end};
     float *parts = sum->scratch + (size_t)worker * OR_SHARD_SUM_FLOATS;
     for (uint32_t row = 0; row < sum->rows.rows; row += SUM_ROWS) {
         rows_t tile = sum->rows;
@@ -225,10 +245,12 @@ static void sum_pairs(void *context, uint32_t worker, uint32_t begin, uint32_t e
         tile.rows = least(SUM_ROWS, sum->rows.rows - row);
         for (uint32_t pair = begin; pair < end; pair++) {
             uint32_t first = p->panels.begin + pair * PAIR;
-            or_span_t panels = {first, least(first + PAIR, p->panels.end)};
+            or_span_t panels = {first, least(first + PAIR, all.end)};
             size_t bytes = (size_t)length(panels) * OR_PANEL * sizeof *parts;
             float *y = p->y + (size_t)(first - p->matrix->panels.begin) * OR_PANEL;
-            sum_tile(sum, &tile, panels, parts);
+            const piece_t piece = {
+                .matrix = p->matrix, .panels = panels, .all_panels = all, .all_inputs = inputs};
+            sum_tile(sum, &tile, piece, parts);
             for (uint32_t i = 0; i < tile.rows; i++) {
                 memcpy(y + (row + i) * p->y_stride, (char *)parts + i * bytes, bytes);
             }

@@ -34,7 +34,7 @@ void or_products_run(const or_kernels_t *kernels, or_workers_t *workers, const o
 
 // y = ((p0 + p1) + (p2 + p3)) + ..., where part p_s is the product over the inputs shards[s], or +0
 // of an empty one: all of it for a few outputs and rows at a time, before the parts leave the
-// cache. `count` is 1, 2, 4 or 8; product->inputs is not looked at. `scratch` is
+// cache. The shards follow one another; `count` is 1, 2, 4 or 8; product->inputs is not looked at. `scratch` is
 // [workers][OR_SHARD_SUM_FLOATS].
 void or_shard_sum_run(const or_kernels_t *kernels, or_workers_t *workers, float *scratch,
                       const or_activations_t *x, uint32_t rows, const or_product_t *product,

@@ -8,10 +8,8 @@
 
 // kernels_avx2_quant.c
 void quantize_row_avx2(const float *x, uint32_t blocks, or_q8_block_t *out);
-void matmul_quants_avx2(or_quant_t type, const void *panels, size_t panel_bytes,
-                        uint32_t panel_count, uint32_t first, uint32_t blocks,
-                        const or_q8_block_t *x, size_t x_stride, uint32_t rows, float *y,
-                        size_t y_stride);
+void matmul_quants_avx2(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
+                        uint32_t rows, float *y, size_t y_stride);
 
 // kernels_avx2_matmul.c
 void matmul_f32_avx2(const float *panels, size_t panel_stride, uint32_t panel_count, uint32_t k,

@@ -237,14 +237,9 @@ static const multiply_t multipliers[OR_QUANT_TYPES] = {
 // ---- all rows and panels ----
 
 typedef struct {
-    or_quant_t type;
+    const or_quant_panels_t *in;
     uint32_t unit_blocks;
     size_t unit_bytes;
-    const char *data;
-    size_t panel_bytes;
-    uint32_t count;
-    uint32_t first;
-    uint32_t blocks;
 } panels_t;
 
 typedef struct {
@@ -255,27 +250,37 @@ typedef struct {
     size_t y_stride;
 } rows_t;
 
+// That of a block of a panel.
 static const char *unit_of(const panels_t *w, uint32_t panel, uint32_t block)
 {
-    size_t unit = (w->first + block) / w->unit_blocks;
-    return w->data + panel * w->panel_bytes + unit * w->unit_bytes;
+    const char *panels = w->in->panels;
+    return panels + panel * w->in->panel_bytes + block / w->unit_blocks * w->unit_bytes;
 }
 
-// What comes after the blocks before `block`; of the last panel its beginning, which does no harm.
+// What comes after the blocks before `block`; at the end the last panel's beginning, which does no harm.
 static const char *next_unit(const panels_t *w, uint32_t panel, uint32_t block)
 {
-    if (block < w->blocks) {
+    const or_quant_panels_t *in = w->in;
+    uint32_t end = in->first + in->blocks;
+    if (block < end) {
         return unit_of(w, panel, block);
     }
-    return unit_of(w, panel + 1 < w->count ? panel + 1 : panel, 0);
+    if (panel + 1 < in->count) {
+        return unit_of(w, panel + 1, in->first);
+    }
+    if (end < in->walk_end) {
+        return unit_of(w, 0, end);
+    }
+    return in->count < in->walk_count ? unit_of(w, in->count, in->walk_first)
+                                      : unit_of(w, panel, in->first);
 }
 
 static void unpack_chunk(const panels_t *w, uint32_t panel, uint32_t begin, uint32_t blocks,
                          plain_block_t *chunk)
 {
-    unpack_avx2_t unpack = unpack_avx2(w->type);
+    unpack_avx2_t unpack = unpack_avx2(w->in->type);
     const char *unit = unit_of(w, panel, begin);
-    uint32_t b = (w->first + begin) % w->unit_blocks;
+    uint32_t b = begin % w->unit_blocks;
     for (uint32_t i = 0; i < blocks; i++) {
         unpack(unit, b, &chunk[i]);
         b++;
@@ -301,7 +306,7 @@ static void multiply_chunk(const panels_t *w, uint32_t rows, tile_t t)
     t.lines = lines_each(w, t.blocks, tiles);
     for (uint32_t m = 0; tiles > 0; tiles--) {
         uint32_t tile_rows = (rows - m + tiles - 1) / tiles;
-        multipliers[w->type](&t, tile_rows);
+        multipliers[w->in->type](&t, tile_rows);
         t.x += tile_rows * t.x_stride;
         t.y += tile_rows * t.y_stride;
         t.ahead += (size_t)t.blocks * t.lines * CACHE_LINE;
@@ -313,40 +318,33 @@ static void multiply_chunk(const panels_t *w, uint32_t rows, tile_t t)
 static void multiply_panel(const panels_t *w, uint32_t panel, const rows_t *rows)
 {
     plain_block_t chunk[CHUNK];
-    for (uint32_t begin = 0, blocks; begin < w->blocks; begin += blocks) {
-        blocks = CHUNK - (w->first + begin) % CHUNK;
-        blocks = blocks < w->blocks - begin ? blocks : w->blocks - begin;
+    const uint32_t first = w->in->first;
+    const uint32_t end = first + w->in->blocks;
+    for (uint32_t begin = first, blocks; begin < end; begin += blocks) {
+        blocks = CHUNK - begin % CHUNK;
+        blocks = blocks < end - begin ? blocks : end - begin;
         unpack_chunk(w, panel, begin, blocks, chunk);
         const tile_t tile = {.w = chunk,
                              .blocks = blocks,
-                             .x = rows->x + begin,
+                             .x = rows->x + (begin - first),
                              .x_stride = rows->x_stride,
                              .y = rows->y + (size_t)panel * OR_PANEL,
                              .y_stride = rows->y_stride,
-                             .begins = begin == 0,
+                             .begins = begin == first,
                              .ahead = next_unit(w, panel, begin + blocks)};
         multiply_chunk(w, rows->count, tile);
     }
 }
 
-void matmul_quants_avx2(or_quant_t type, const void *panels, size_t panel_bytes,
-                        uint32_t panel_count, uint32_t first, uint32_t blocks,
-                        const or_q8_block_t *x, size_t x_stride, uint32_t rows, float *y,
-                        size_t y_stride)
+void matmul_quants_avx2(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
+                        uint32_t rows, float *y, size_t y_stride)
 {
-    const panels_t w = {type,
-                        or_quant_unit_blocks(type),
-                        or_quant_unit_bytes(type),
-                        panels,
-                        panel_bytes,
-                        panel_count,
-                        first,
-                        blocks};
+    const panels_t panels = {w, or_quant_unit_blocks(w->type), or_quant_unit_bytes(w->type)};
     for (uint32_t m = 0; m < rows; m += ROWS_MAX) {
         uint32_t count = rows - m < ROWS_MAX ? rows - m : ROWS_MAX;
         const rows_t some = {x + m * x_stride, x_stride, count, y + m * y_stride, y_stride};
-        for (uint32_t p = 0; p < panel_count; p++) {
-            multiply_panel(&w, p, &some);
+        for (uint32_t p = 0; p < w->count; p++) {
+            multiply_panel(&panels, p, &some);
         }
     }
 }

@@ -16,14 +16,10 @@ ALWAYS_INLINE __mmask16 first_lanes(size_t left)
 
 // kernels_avx512_quant*.c: the second multiplies with VNNI, the first without.
 void quantize_row_avx512(const float *x, uint32_t blocks, or_q8_block_t *out);
-void matmul_quants_avx512(or_quant_t type, const void *panels, size_t panel_bytes,
-                          uint32_t panel_count, uint32_t first, uint32_t blocks,
-                          const or_q8_block_t *x, size_t x_stride, uint32_t rows, float *y,
-                          size_t y_stride);
-void matmul_quants_avx512vnni(or_quant_t type, const void *panels, size_t panel_bytes,
-                              uint32_t panel_count, uint32_t first, uint32_t blocks,
-                              const or_q8_block_t *x, size_t x_stride, uint32_t rows, float *y,
-                              size_t y_stride);
+void matmul_quants_avx512(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
+                          uint32_t rows, float *y, size_t y_stride);
+void matmul_quants_avx512vnni(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
+                              uint32_t rows, float *y, size_t y_stride);
 
 // kernels_avx512_matmul.c
 void matmul_f32_avx512(const float *panels, size_t panel_stride, uint32_t panel_count, uint32_t k,

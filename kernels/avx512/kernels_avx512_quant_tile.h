@@ -272,16 +272,35 @@ typedef struct {
     const quant_format_t *format;
     const char *panels;
     size_t panel_bytes;
-    uint32_t panel_count;
+    uint32_t count;
     uint32_t first, end; // blocks
     uint32_t unit_blocks;
     size_t unit_bytes;
+    uint32_t walk_first, walk_end,
+        walk_count; // as in or_quant_panels_t; of these alone where that has none
 } quant_weights_t;
 
-// An odd last panel is its own partner: both halves of the pair compute and write the same.
-ALWAYS_INLINE uint32_t partner_of(const quant_weights_t *w, uint32_t panel)
+static quant_weights_t weights_of(const or_quant_panels_t *w)
 {
-    return panel + 1 < w->panel_count ? panel + 1 : panel;
+    const bool goes_on = w->walk_count > 0;
+    const uint32_t end = w->first + w->blocks;
+    return (quant_weights_t){.format = &avx512_quant_formats[w->type],
+                             .panels = w->panels,
+                             .panel_bytes = w->panel_bytes,
+                             .count = w->count,
+                             .first = w->first,
+                             .end = end,
+                             .unit_blocks = or_quant_unit_blocks(w->type),
+                             .unit_bytes = or_quant_unit_bytes(w->type),
+                             .walk_first = goes_on ? w->walk_first : w->first,
+                             .walk_end = goes_on ? w->walk_end : end,
+                             .walk_count = goes_on ? w->walk_count : w->count};
+}
+
+// An odd last panel is its own partner: both halves of the pair compute and write the same.
+ALWAYS_INLINE uint32_t partner_of(uint32_t panel, uint32_t count)
+{
+    return panel + 1 < count ? panel + 1 : panel;
 }
 
 // A chunk: blocks from `block` on of a pair of panels.
@@ -293,8 +312,8 @@ typedef struct {
 static quant_place_t next_chunk(const quant_weights_t *w, quant_place_t chunk)
 {
     uint32_t next = (chunk.block / OR_SUPER_BLOCK + 1) * OR_SUPER_BLOCK;
-    return next < w->end ? (quant_place_t){chunk.panel, next}
-                         : (quant_place_t){chunk.panel + PAIR, w->first};
+    return next < w->walk_end ? (quant_place_t){chunk.panel, next}
+                              : (quant_place_t){chunk.panel + PAIR, w->walk_first};
 }
 
 // What to fetch during `steps` steps over a chunk: the one after the next, as one alone may take less
@@ -302,14 +321,15 @@ static quant_place_t next_chunk(const quant_weights_t *w, quant_place_t chunk)
 static quant_ahead_t find_ahead(const quant_weights_t *w, quant_place_t chunk, uint32_t steps)
 {
     quant_place_t next = next_chunk(w, next_chunk(w, chunk));
-    if (next.panel >= w->panel_count) {
+    if (next.panel >= w->walk_count) {
         return (quant_ahead_t){.wait = steps};
     }
     size_t unit = next.block / w->unit_blocks * w->unit_bytes;
     uint32_t lines = (uint32_t)(OR_SUPER_BLOCK / w->unit_blocks * w->unit_bytes / LINE);
     uint32_t lines_a_step = (lines + steps - 1) / steps;
+    uint32_t partner = partner_of(next.panel, w->walk_count);
     return (quant_ahead_t){.at = {w->panels + next.panel * w->panel_bytes + unit,
-                                  w->panels + partner_of(w, next.panel) * w->panel_bytes + unit},
+                                  w->panels + partner * w->panel_bytes + unit},
                            .lines = lines_a_step,
                            .wait = steps - (lines + lines_a_step - 1) / lines_a_step};
 }
@@ -317,7 +337,7 @@ static quant_ahead_t find_ahead(const quant_weights_t *w, quant_place_t chunk, u
 // Two panels, chunk by chunk. `at` is of their y, and of x from the first block on.
 static void multiply_pair(const quant_weights_t *w, uint32_t panel, quant_rows_t at)
 {
-    const uint32_t pair[PAIR] = {panel, partner_of(w, panel)};
+    const uint32_t pair[PAIR] = {panel, partner_of(panel, w->count)};
     quant_chunk_t chunk;
     chunk.many_rows = at.count > MANY_ROWS;
     chunk.packed = w->format->nibbles && at.count <= TILE_ROWS;
@@ -344,10 +364,11 @@ static void multiply_pair(const quant_weights_t *w, uint32_t panel, quant_rows_t
 
 // Rows in turns as even as can be, of as many as the cache holds the activations of. Weights are read
 // from memory once for each turn, so a tree's rows are never parted.
-ALWAYS_INLINE void multiply_quants(const quant_weights_t *w, const or_q8_block_t *x,
+ALWAYS_INLINE void multiply_quants(const or_quant_panels_t *panels, const or_q8_block_t *x,
                                    size_t x_stride, uint32_t rows, float *y, size_t y_stride)
 {
-    uint32_t rows_max = (uint32_t)(CACHE_FOR_X / ((w->end - w->first) * sizeof *x));
+    const quant_weights_t w = weights_of(panels);
+    uint32_t rows_max = (uint32_t)(CACHE_FOR_X / (panels->blocks * sizeof *x));
     rows_max = rows_max < MANY_ROWS ? MANY_ROWS : rows_max;
     uint32_t m = 0;
     for (uint32_t turns = (rows + rows_max - 1) / rows_max; turns > 0; turns--) {
@@ -355,10 +376,10 @@ ALWAYS_INLINE void multiply_quants(const quant_weights_t *w, const or_q8_block_t
         float *y_rows = y + m * y_stride;
         quant_rows_t at = {
             .x = x + m * x_stride, .x_stride = x_stride, .y_stride = y_stride, .count = count};
-        for (uint32_t p = 0; p < w->panel_count; p += PAIR) {
+        for (uint32_t p = 0; p < w.count; p += PAIR) {
             at.y[0] = y_rows + (size_t)p * OR_PANEL;
-            at.y[1] = y_rows + (size_t)partner_of(w, p) * OR_PANEL;
-            multiply_pair(w, p, at);
+            at.y[1] = y_rows + (size_t)partner_of(p, w.count) * OR_PANEL;
+            multiply_pair(&w, p, at);
         }
         m += count;
     }

@@ -11,14 +11,10 @@
 
 // kernels_neon_quant.c, kernels_neon_quant_dot.c
 void quantize_row_neon(const float *x, uint32_t blocks, or_q8_block_t *out);
-void matmul_quants_neon(or_quant_t type, const void *panels, size_t panel_bytes,
-                        uint32_t panel_count, uint32_t first, uint32_t blocks,
-                        const or_q8_block_t *x, size_t x_stride, uint32_t rows, float *y,
-                        size_t y_stride);
-void matmul_quants_neon_dot(or_quant_t type, const void *panels, size_t panel_bytes,
-                            uint32_t panel_count, uint32_t first, uint32_t blocks,
-                            const or_q8_block_t *x, size_t x_stride, uint32_t rows, float *y,
-                            size_t y_stride);
+void matmul_quants_neon(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
+                        uint32_t rows, float *y, size_t y_stride);
+void matmul_quants_neon_dot(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
+                            uint32_t rows, float *y, size_t y_stride);
 
 // kernels_neon_attention.c
 void attention_scores_neon(const float *q, size_t q_stride, uint32_t queries, const float *k_block,

@@ -165,20 +165,18 @@ static void multiply_typed(or_quant_t type, const chunk_t *chunk, uint32_t rows)
     }
 }
 
-static void multiply_panels(or_quant_t type, const void *panels, size_t panel_bytes,
-                            uint32_t panel_count, uint32_t first, uint32_t blocks,
-                            const or_q8_block_t *x, size_t x_stride, uint32_t rows, float *y,
-                            size_t y_stride)
+static void multiply_panels(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
+                            uint32_t rows, float *y, size_t y_stride)
 {
     unpacked_t unpacked[CHUNK_BLOCKS];
-    for (uint32_t p = 0; p < panel_count; p++) {
-        const uint8_t *panel = (const uint8_t *)panels + p * panel_bytes;
-        for (uint32_t b = 0; b < blocks; b += CHUNK_BLOCKS) {
-            uint32_t count = blocks - b < CHUNK_BLOCKS ? blocks - b : CHUNK_BLOCKS;
+    for (uint32_t p = 0; p < w->count; p++) {
+        const uint8_t *panel = (const uint8_t *)w->panels + p * w->panel_bytes;
+        for (uint32_t b = 0; b < w->blocks; b += CHUNK_BLOCKS) {
+            uint32_t count = w->blocks - b < CHUNK_BLOCKS ? w->blocks - b : CHUNK_BLOCKS;
             const chunk_t chunk = {unpacked, count, x + b, x_stride, y + (size_t)p * OR_PANEL,
                                    y_stride, b > 0};
-            unpack_neon(type, panel, first + b, count, unpacked);
-            multiply_typed(type, &chunk, rows);
+            unpack_neon(w->type, panel, w->first + b, count, unpacked);
+            multiply_typed(w->type, &chunk, rows);
         }
     }
 }

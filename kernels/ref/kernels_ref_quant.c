@@ -155,15 +155,13 @@ static void multiply_lane(or_quant_t type, const uint8_t *panel, uint32_t first,
     }
 }
 
-void matmul_quants_ref(or_quant_t type, const void *panels, size_t panel_bytes,
-                       uint32_t panel_count, uint32_t first, uint32_t blocks,
-                       const or_q8_block_t *x, size_t x_stride, uint32_t rows, float *y,
-                       size_t y_stride)
+void matmul_quants_ref(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
+                       uint32_t rows, float *y, size_t y_stride)
 {
-    for (uint32_t p = 0; p < panel_count; p++) {
-        const uint8_t *panel = (const uint8_t *)panels + p * panel_bytes;
+    for (uint32_t p = 0; p < w->count; p++) {
+        const uint8_t *panel = (const uint8_t *)w->panels + p * w->panel_bytes;
         for (uint32_t lane = 0; lane < OR_PANEL; lane++) {
-            multiply_lane(type, panel, first, lane, blocks, x, x_stride, rows,
+            multiply_lane(w->type, panel, w->first, lane, w->blocks, x, x_stride, rows,
                           y + (size_t)p * OR_PANEL + lane, y_stride);
         }
     }
