@@ -11,6 +11,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef CANONICAL // kernels/cuda: for the device, too
+#define CANONICAL static inline
+#endif
+
 // Adding it to a float below 2^22 rounds that to the nearest (even) integer, and leaves the integer
 // in the low bits of the sum.
 #define ROUND_MAGIC 0x1.8p23f
@@ -35,14 +39,14 @@
 #define EXP_C2 1.6666665459e-1f
 #define EXP_C1 5.0000001201e-1f
 
-static inline uint32_t bits_of(float value)
+CANONICAL uint32_t bits_of(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-static inline float float_of(uint32_t bits)
+CANONICAL float float_of(uint32_t bits)
 {
     float value;
     memcpy(&value, &bits, sizeof value);
@@ -52,7 +56,7 @@ static inline float float_of(uint32_t bits)
 // Within 0.9 ulp. 2^n is applied as two factors, each a normal number, so that the only rounding is
 // the last one, denormals included. The exponents are taken in unsigned arithmetic with 256 added,
 // which makes them harmless for a NaN.
-static inline float canonical_exp(float x)
+CANONICAL float canonical_exp(float x)
 {
     x = EXP_HIGHEST < x ? EXP_HIGHEST : x;
     x = EXP_LOWEST > x ? EXP_LOWEST : x;
@@ -72,22 +76,22 @@ static inline float canonical_exp(float x)
     return y * float_of((half - 1) << 23) * float_of((exponent - half - 1) << 23);
 }
 
-static inline float canonical_max(float newer, float older)
+CANONICAL float canonical_max(float newer, float older)
 {
     return newer > older ? newer : older;
 }
 
-static inline float canonical_swiglu(float gate, float up)
+CANONICAL float canonical_swiglu(float gate, float up)
 {
     return gate / (1.0f + canonical_exp(-gate)) * up;
 }
 
-static inline float canonical_rms_factor(float sum_of_squares, uint32_t n, float eps)
+CANONICAL float canonical_rms_factor(float sum_of_squares, uint32_t n, float eps)
 {
     return 1.0f / sqrtf(sum_of_squares / (float)n + eps);
 }
 
-static inline void canonical_rotate(float *first, float *second, float cosine, float sine)
+CANONICAL void canonical_rotate(float *first, float *second, float cosine, float sine)
 {
     float a = *first;
     float b = *second;
@@ -96,7 +100,7 @@ static inline void canonical_rotate(float *first, float *second, float cosine, f
 }
 
 // The fixed trees over the lanes: (j, j+8), (j, j+4), (j, j+2), (j, j+1). They use up `lanes`.
-static inline float canonical_lane_sum(float lanes[LANES])
+CANONICAL float canonical_lane_sum(float lanes[LANES])
 {
     for (uint32_t width = LANES / 2; width > 0; width /= 2) {
         for (uint32_t j = 0; j < width; j++) {
@@ -106,7 +110,7 @@ static inline float canonical_lane_sum(float lanes[LANES])
     return lanes[0];
 }
 
-static inline float canonical_lane_max(float lanes[LANES])
+CANONICAL float canonical_lane_max(float lanes[LANES])
 {
     for (uint32_t width = LANES / 2; width > 0; width /= 2) {
         for (uint32_t j = 0; j < width; j++) {
@@ -118,7 +122,7 @@ static inline float canonical_lane_max(float lanes[LANES])
 
 // Exact. A half without its sign, moved into place, is a float 2^112 too small, also where the half
 // is denormal. Signalling NaNs become quiet, as the processors' own conversions do.
-static inline float canonical_widen(uint16_t half)
+CANONICAL float canonical_widen(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
     uint32_t magnitude = half & 0x7FFFu;
@@ -131,14 +135,34 @@ static inline float canonical_widen(uint16_t half)
     return float_of(sign | bits_of(float_of(magnitude << 13) * 0x1p112f));
 }
 
+// To the nearest half, ties to even; from halfway between the largest and 2^16 on it is infinity.
+CANONICAL uint16_t canonical_narrow(float value)
+{
+    uint32_t bits = bits_of(value);
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
+    uint32_t magnitude = bits & 0x7FFFFFFFu;
+    if (magnitude > 0x7F800000u) { // NaN: quiet, with what fits of its payload
+        return (uint16_t)(sign | 0x7E00u | (magnitude >> 13 & 0x3FFu));
+    }
+    if (magnitude >= 0x47800000u) { // 2^16 and above, infinity
+        return (uint16_t)(sign | 0x7C00u);
+    }
+    if (magnitude < 0x38800000u) { // below 2^-14: adding 0.5 rounds as a denormal, in the low bits
+        return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - 0x3F000000u));
+    }
+    // Just under half of the last kept bit, or half if that is odd; a carry may run up to infinity.
+    uint32_t odd = magnitude >> 13 & 1u;
+    return (uint16_t)(sign | ((magnitude - 0x38000000u + 0xFFFu + odd) >> 13));
+}
+
 // Exact: a bfloat16 is the upper half of a float.
-static inline float canonical_widen_bf16(uint16_t bfloat)
+CANONICAL float canonical_widen_bf16(uint16_t bfloat)
 {
     return float_of((uint32_t)bfloat << 16);
 }
 
 // A NaN (zero times infinity, or of a NaN) loses against the lower bound.
-static inline int8_t canonical_quantize(float x, float inverse_scale)
+CANONICAL int8_t canonical_quantize(float x, float inverse_scale)
 {
     float scaled = canonical_max(x * inverse_scale, -QUANT_MAX);
     scaled = scaled < QUANT_MAX ? scaled : QUANT_MAX;

@@ -134,19 +134,5 @@ float or_bf16_to_f32(uint16_t bfloat)
 
 uint16_t or_f32_to_f16(float value)
 {
-    uint32_t bits = bits_of(value);
-    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
-    uint32_t magnitude = bits & 0x7FFFFFFFu;
-    if (magnitude > 0x7F800000u) { // NaN: quiet, with what fits of its payload
-        return (uint16_t)(sign | 0x7E00u | (magnitude >> 13 & 0x3FFu));
-    }
-    if (magnitude >= 0x47800000u) { // 2^16 and above, infinity
-        return sign | 0x7C00u;
-    }
-    if (magnitude < 0x38800000u) { // below 2^-14: adding 0.5 rounds as a denormal, in the low bits
-        return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - 0x3F000000u));
-    }
-    // Just under half of the last kept bit, or half if that is odd; a carry may run up to infinity.
-    uint32_t odd = magnitude >> 13 & 1u;
-    return (uint16_t)(sign | ((magnitude - 0x38000000u + 0xFFFu + odd) >> 13));
+    return canonical_narrow(value);
 }

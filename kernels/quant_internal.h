@@ -46,7 +46,7 @@ const or_quant_layout_t *or_quant_layout(or_quant_t type);
 void or_quant_read(or_quant_t type, const uint8_t *row, or_quant_unit_t *unit);
 
 // The integer of a stored one.
-static inline int32_t or_quant_integer(or_quant_t type, uint8_t stored)
+CANONICAL int32_t or_quant_integer(or_quant_t type, uint8_t stored)
 {
     switch (type) {
     case OR_QUANT_Q8_0:
@@ -67,8 +67,8 @@ static inline int32_t or_quant_integer(or_quant_t type, uint8_t stored)
 }
 
 // From the halves and, where blocks share those, what a group has of its own.
-static inline or_quant_group_t or_quant_group(or_quant_t type, uint16_t scale, uint16_t minimum,
-                                              uint8_t group, uint8_t block_minimum)
+CANONICAL or_quant_group_t or_quant_group(or_quant_t type, uint16_t scale, uint16_t minimum,
+                                          uint8_t group, uint8_t block_minimum)
 {
     float s = canonical_widen(scale);
     float m = canonical_widen(minimum);

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every check of the repository: formatting, layout, all tests on the release build, then the sanitizers and the fuzzers.
+# Every check of the repository: formatting, layout, all tests on the release build, then the sanitizers, the fuzzers and, where there is nvcc, the
+# kernels for a GPU (tests/gpu/run.sh runs them on one).
 # CI=true makes missing test data (OUTRIDER_TEST_DATA, default ../shared/data) a failure instead of a skip.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -25,7 +26,7 @@ step() {
   fi
 }
 
-formatted() { git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format --dry-run --Werror; }
+formatted() { git ls-files -co --exclude-standard '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' '*.hpp' | xargs -r clang-format --dry-run --Werror; }
 
 # .clang-tidy says what is looked at; tests are left to the compiler and the sanitizers. NEON's kernels are compiled by tests/cross only.
 linted() {
@@ -60,6 +61,15 @@ fuzzed() {
     build/fuzz/Testing/Temporary/LastTest.log
 }
 
+# The kernels and their tests for a GPU: compiled and linked, and run where there is one.
+cuda_built() {
+  if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
+    say "no nvcc: the CUDA build is skipped"
+    return 0
+  fi
+  suite cuda
+}
+
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 
@@ -78,6 +88,7 @@ step "clang-tidy" linted
 step "address and undefined-behaviour sanitizers" suite asan -LE '^(gpu|long|process|layout|exactness|network)$'
 step "thread sanitizer" suite tsan -L '^threads$'
 step "fuzzers" fuzzed
+step "CUDA build" cuda_built
 
 if [ ${#failed[@]} -gt 0 ]; then
   say "FAILED: ${failed[*]}"

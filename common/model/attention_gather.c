@@ -63,23 +63,11 @@ static void put_slot_value(const or_tile_t *tile, uint32_t slot, uint32_t lane, 
 static const side_t key_side = {decode_page_keys, put_slot_key};
 static const side_t value_side = {decode_page_values, put_slot_value};
 
-// Slots of the row's ancestors and its own, in position order; returns how many.
-static uint32_t walk_chain(const or_pass_row_t *row, uint32_t *chain)
-{
-    uint32_t count = row->position - row->committed + 1;
-    uint32_t slot = row->slot;
-    for (uint32_t i = count; i-- > 0;) {
-        chain[i] = slot;
-        slot = row->sequence->slots[slot].parent;
-    }
-    return count;
-}
-
 static const float *gather(const or_tile_t *tile, or_gathered_t *gathered, const side_t *side,
                            const or_pass_row_t *row)
 {
     uint32_t *chain = tile->scratch->chain;
-    uint32_t count = walk_chain(row, chain);
+    uint32_t count = or_pass_chain(row, chain);
     uint32_t lanes = row->committed % OR_KV_BLOCK; // of committed positions in the first block
     if (!gathered->has_page && lanes > 0) {
         side->decode_page(tile, row->committed / OR_KV_BLOCK, gathered->blocks);

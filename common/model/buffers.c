@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "common/model/gpu_internal.h"
 #include "common/model/model_internal.h"
 
 static uint32_t length(or_span_t span)
@@ -55,27 +56,32 @@ static bool create_scratch(or_model_t *model)
     return all;
 }
 
+or_quantised_rows_t or_buffers_quantised(const or_model_t *model)
+{
+    or_quantised_rows_t rows = {.h = model->head.quantised};
+    for (uint32_t i = 0; i < length(model->share.layers); i++) {
+        const or_layer_t *layer = &model->layers[i];
+        rows.h = rows.h || layer->query.quantised || layer->key.quantised ||
+                 layer->value.quantised || layer->gate.quantised || layer->up.quantised;
+        rows.attended = rows.attended || layer->output.quantised;
+        rows.gate = rows.gate || layer->down.quantised;
+    }
+    return rows;
+}
+
 // What quantised matrices read is kept in that form too.
 static bool create_activations(or_model_t *model)
 {
-    bool h = model->head.quantised;
-    bool attended = false;
-    bool gate = false;
-    for (uint32_t i = 0; i < length(model->share.layers); i++) {
-        const or_layer_t *layer = &model->layers[i];
-        h = h || layer->query.quantised || layer->key.quantised || layer->value.quantised ||
-            layer->gate.quantised || layer->up.quantised;
-        attended = attended || layer->output.quantised;
-        gate = gate || layer->down.quantised;
-    }
+    or_quantised_rows_t quantised = or_buffers_quantised(model);
     const struct {
         or_activations_t *activations;
         size_t width;
         bool quantised;
     } all[] = {
-        {&model->h, model->shape.width, h},
-        {&model->attended, (size_t)length(model->share.heads) * model->shape.head_dim, attended},
-        {&model->gate, length(model->share.ffn), gate},
+        {&model->h, model->shape.width, quantised.h},
+        {&model->attended, (size_t)length(model->share.heads) * model->shape.head_dim,
+         quantised.attended},
+        {&model->gate, length(model->share.ffn), quantised.gate},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (or_activations_init(all[i].activations, model->rows_max, all[i].width,
@@ -140,14 +146,18 @@ static bool create_rows(or_model_t *model)
             }
         }
     }
-    model->rows = take(model, rows, sizeof *model->rows);
-    return model->rows != NULL;
+    return true;
 }
 
 or_status_t or_buffers_create(or_model_t *model)
 {
     choose_strides(model);
-    return create_scratch(model) && create_activations(model) && create_rows(model)
+    model->rows = take(model, model->rows_max, sizeof *model->rows);
+    if (model->rows != NULL && model->gpu != NULL) {
+        return or_gpu_buffers_create(model);
+    }
+    return model->rows != NULL && create_scratch(model) && create_activations(model) &&
+                   create_rows(model)
                ? OR_OK
                : or_fail(OR_ERR_NO_MEMORY,
                          "no memory for passes of %u rows; ask for fewer, or a shorter context",
@@ -176,6 +186,7 @@ static void free_scratch(or_model_t *model)
 
 void or_buffers_free(or_model_t *model)
 {
+    or_gpu_buffers_free(model);
     free(model->rows);
     float *buffers[] = {model->logits_received,
                         model->logits_sent,

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "common/model/gpu_internal.h"
 #include "common/model/model_internal.h"
 
 // One pass, layer by layer, all rows together:
@@ -163,15 +164,6 @@ static or_status_t exchange(or_model_t *model, uint32_t rows)
     return status;
 }
 
-// Inputs of shard s of a matrix whose inputs come in `units` of unit_size, the last one perhaps
-// short.
-static or_span_t shard_inputs(uint32_t shard, uint32_t units, uint32_t unit_size, uint32_t inputs)
-{
-    or_span_t span = or_shard_span(shard, units);
-    uint32_t end = span.end * unit_size;
-    return (or_span_t){span.begin * unit_size, end < inputs ? end : inputs};
-}
-
 // x += matrix * from, cut into shards along the inputs; h = norm(x).
 static or_status_t add_projection(step_t *step, const or_matrix_t *matrix, uint32_t units,
                                   uint32_t unit_size, const or_activations_t *from, uint32_t rows)
@@ -180,7 +172,7 @@ static or_status_t add_projection(step_t *step, const or_matrix_t *matrix, uint3
     const or_span_t shards = model->share.shards;
     or_span_t inputs[OR_SHARDS];
     for (uint32_t s = shards.begin; s < shards.end; s++) {
-        inputs[s - shards.begin] = shard_inputs(s, units, unit_size, matrix->inputs.end);
+        inputs[s - shards.begin] = or_shard_inputs(s, units, unit_size, matrix->inputs.end);
     }
     or_product_t product =
         or_product(matrix, 0, model->shape.width, model->sums, model->width_stride);
@@ -279,15 +271,21 @@ static or_status_t end_pass(const or_model_t *model, uint32_t count)
     return model->share.has_head ? OR_OK : ranks->pass_on(ranks, model->x, bytes);
 }
 
-or_status_t or_pass_run(or_model_t *model, uint32_t count)
+static or_status_t run_layers(or_model_t *model, uint32_t count)
 {
     uint32_t layers = model->share.layers.end - model->share.layers.begin;
-    model->row_count = 0; // the last pass's rows are written over
     or_status_t status = begin_pass(model, count);
     for (uint32_t i = 0; status == OR_OK && i < layers; i++) {
         status = run_layer(model, i, count);
     }
-    status = status != OR_OK ? status : end_pass(model, count);
+    return status != OR_OK ? status : end_pass(model, count);
+}
+
+or_status_t or_pass_run(or_model_t *model, uint32_t count)
+{
+    model->row_count = 0; // the last pass's rows are written over
+    or_status_t status =
+        model->gpu != NULL ? or_gpu_run_layers(model, count) : run_layers(model, count);
     if (status != OR_OK) {
         or_pass_undo(model, count);
         return status;

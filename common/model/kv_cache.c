@@ -6,8 +6,6 @@
 #include "common/model/kv_cache_internal.h"
 #include "common/model/kv_store.h"
 
-#define CACHE_LINE 64u
-
 static uint32_t greater(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
@@ -54,8 +52,8 @@ uint64_t or_kv_slot_bytes(const or_kv_shape_t *shape)
 
 // ---- the cache ----
 
-or_status_t or_kv_cache_create(const or_kv_shape_t *shape, uint32_t pages_max,
-                               or_kv_cache_t **cache_p)
+or_status_t or_kv_cache_create_in(const or_kv_memory_t *memory, const or_kv_shape_t *shape,
+                                  uint32_t pages_max, or_kv_cache_t **cache_p)
 {
     uint64_t page_bytes = or_kv_page_bytes(shape);
     uint64_t bytes = multiply(page_bytes, pages_max);
@@ -69,6 +67,7 @@ or_status_t or_kv_cache_create(const or_kv_shape_t *shape, uint32_t pages_max,
     }
     *cache = (or_kv_cache_t){
         .shape = *shape,
+        .memory = memory,
         .pages_max = pages_max,
         .key_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->key_type, shape->head_dim),
         .value_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->value_type, shape->head_dim),
@@ -83,14 +82,9 @@ or_status_t or_kv_cache_create(const or_kv_shape_t *shape, uint32_t pages_max,
     if (cache->free == NULL) {
         goto no_free_list;
     }
-    // calloc leaves untouched pages to the system, so a long context costs memory only as far as it
-    // is used.
-    cache->allocation = calloc(1, bytes + CACHE_LINE);
-    if (cache->allocation == NULL) {
+    if (!memory->take_pages(cache)) {
         goto no_pages;
     }
-    cache->pages =
-        (uint8_t *)(((uintptr_t)cache->allocation + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
     for (uint32_t i = 0; i < pages_max; i++) {
         cache->free[i] = pages_max - 1 - i; // page 0 is taken first
     }
@@ -111,6 +105,12 @@ no_cache:
                    (unsigned long long)(bytes >> 20));
 }
 
+or_status_t or_kv_cache_create(const or_kv_shape_t *shape, uint32_t pages_max,
+                               or_kv_cache_t **cache_p)
+{
+    return or_kv_cache_create_in(&or_kv_memory_host, shape, pages_max, cache_p);
+}
+
 void or_kv_cache_destroy(or_kv_cache_t **cache_p)
 {
     or_kv_cache_t *cache = *cache_p;
@@ -118,7 +118,7 @@ void or_kv_cache_destroy(or_kv_cache_t **cache_p)
         return;
     }
     assert(cache->first == NULL && cache->free_count == cache->pages_max);
-    free(cache->allocation);
+    cache->memory->give_pages(cache);
     free(cache->free);
     free(cache->holders);
     free(cache);
@@ -170,9 +170,7 @@ or_status_t or_kv_sequence_open(or_kv_cache_t *cache, uint32_t positions_max, ui
     if (sequence->slots == NULL) {
         goto no_slots;
     }
-    size_t slot_bytes = or_kv_slot_bytes(&cache->shape);
-    sequence->slot_bytes = calloc((size_t)slots_max + 1, slot_bytes);
-    if (sequence->slot_bytes == NULL && slot_bytes > 0) {
+    if (!cache->memory->take_slots(sequence)) {
         goto no_slot_bytes;
     }
     list(sequence);
@@ -209,7 +207,7 @@ void or_kv_sequence_close(or_kv_sequence_t **sequence_p)
     cut(sequence, 0);
     unlist(sequence);
     note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_CLOSE});
-    free(sequence->slot_bytes);
+    sequence->cache->memory->give_slots(sequence);
     free(sequence->slots);
     free(sequence->pages);
     free(sequence);
@@ -263,71 +261,20 @@ void or_kv_sequence_truncate(or_kv_sequence_t *sequence, uint32_t length)
     }
 }
 
-// ---- K and V ----
-
-static or_kv_vector_t position_key(const or_kv_sequence_t *sequence, uint32_t position,
-                                   uint32_t layer, uint32_t head)
-{
-    const or_kv_shape_t *shape = &sequence->cache->shape;
-    void *block = or_kv_page_keys(sequence, position / OR_KV_PAGE, layer, head);
-    return or_kv_key_vector(shape->key_type, shape->head_dim, block, position % OR_KV_PAGE);
-}
-
-static or_kv_vector_t position_value(const or_kv_sequence_t *sequence, uint32_t position,
-                                     uint32_t layer, uint32_t head)
-{
-    const or_kv_shape_t *shape = &sequence->cache->shape;
-    void *block = or_kv_page_values(sequence, position / OR_KV_PAGE, layer, head);
-    return or_kv_value_vector(shape->value_type, shape->head_dim, block, position % OR_KV_PAGE);
-}
-
-static or_kv_vector_t slot_key(const or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer,
-                               uint32_t head)
-{
-    const or_kv_shape_t *shape = &sequence->cache->shape;
-    return or_kv_slot_vector(shape->key_type, shape->head_dim,
-                             or_kv_slot_keys(sequence, slot, layer, head));
-}
-
-static or_kv_vector_t slot_value(const or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer,
-                                 uint32_t head)
-{
-    const or_kv_shape_t *shape = &sequence->cache->shape;
-    return or_kv_slot_vector(shape->value_type, shape->head_dim,
-                             or_kv_slot_values(sequence, slot, layer, head));
-}
-
-void or_kv_put_position(or_kv_sequence_t *sequence, uint32_t position, uint32_t layer,
-                        uint32_t head, const float *key, const float *value)
-{
-    or_kv_vector_t to = position_key(sequence, position, layer, head);
-    or_kv_vector_write(&to, key);
-    to = position_value(sequence, position, layer, head);
-    or_kv_vector_write(&to, value);
-}
-
-void or_kv_put_slot(or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer, uint32_t head,
-                    const float *key, const float *value)
-{
-    or_kv_vector_t to = slot_key(sequence, slot, layer, head);
-    or_kv_vector_write(&to, key);
-    to = slot_value(sequence, slot, layer, head);
-    or_kv_vector_write(&to, value);
-}
-
 void or_kv_sequence_read(const or_kv_sequence_t *sequence, uint32_t position, float *keys,
                          float *values)
 {
-    const or_kv_shape_t *shape = &sequence->cache->shape;
-    for (uint32_t layer = 0; layer < shape->layers; layer++) {
-        for (uint32_t head = 0; head < shape->kv_heads; head++) {
-            or_kv_vector_t from = position_key(sequence, position, layer, head);
-            or_kv_vector_read(&from, keys);
-            from = position_value(sequence, position, layer, head);
-            or_kv_vector_read(&from, values);
-            keys += shape->head_dim;
-            values += shape->head_dim;
-        }
+    const or_kv_cache_t *cache = sequence->cache;
+    const or_kv_shape_t *shape = &cache->shape;
+    uint32_t page = sequence->pages[position / OR_KV_PAGE];
+    uint32_t lane = position % OR_KV_PAGE;
+    for (uint32_t i = 0; i < shape->layers * shape->kv_heads; i++) {
+        uint8_t *block = cache->memory->block(cache, page, i);
+        or_kv_vector_t from = or_kv_key_vector(shape->key_type, shape->head_dim, block, lane);
+        or_kv_vector_read(&from, keys + (size_t)i * shape->head_dim);
+        from =
+            or_kv_value_vector(shape->value_type, shape->head_dim, block + cache->key_bytes, lane);
+        or_kv_vector_read(&from, values + (size_t)i * shape->head_dim);
     }
 }
 
@@ -371,17 +318,6 @@ static bool is_path(const or_kv_sequence_t *sequence, const uint32_t *slots, uin
     return true;
 }
 
-static void move_slot(or_kv_sequence_t *sequence, uint32_t slot, uint32_t position, uint32_t layer,
-                      uint32_t head)
-{
-    or_kv_vector_t from = slot_key(sequence, slot, layer, head);
-    or_kv_vector_t to = position_key(sequence, position, layer, head);
-    or_kv_vector_copy(&from, &to);
-    from = slot_value(sequence, slot, layer, head);
-    to = position_value(sequence, position, layer, head);
-    or_kv_vector_copy(&from, &to);
-}
-
 // Move a path's K and V to the positions that follow; the slots themselves stay as they are.
 static or_status_t move_path(or_kv_sequence_t *sequence, const uint32_t *slots, uint32_t count)
 {
@@ -398,14 +334,7 @@ static or_status_t move_path(or_kv_sequence_t *sequence, const uint32_t *slots, 
         return status;
     }
     or_kv_pages_take(sequence, length);
-    const or_kv_shape_t *shape = &sequence->cache->shape;
-    for (uint32_t layer = 0; layer < shape->layers; layer++) {
-        for (uint32_t head = 0; head < shape->kv_heads; head++) {
-            for (uint32_t i = 0; i < count; i++) {
-                move_slot(sequence, slots[i], sequence->length + i, layer, head);
-            }
-        }
-    }
+    sequence->cache->memory->move_slots(sequence, slots, count);
     sequence->length = length;
     return OR_OK;
 }

@@ -11,11 +11,15 @@
 // ever written, so of the pages a sequence shares only the one that holds position `length` can stand
 // in the way: taking pages beyond it replaces that one by a copy.
 //
+// The numbers themselves may be in the memory of a device (kv_memory.h): what is said here of pages and
+// slots holds there as well, but only kv_memory_host.c and the passes on the CPU follow the pointers.
+//
 // Functions in kv_cache.h that change a sequence note it in the journal, those here do not.
 #pragma once
 
 #include "common/model/kv_cache.h"
 #include "common/model/kv_journal.h"
+#include "common/model/kv_memory.h"
 
 typedef struct {
     uint32_t parent; // OR_KV_NO_SLOT: child of the last committed position
@@ -25,6 +29,7 @@ typedef struct {
 
 struct or_kv_cache {
     or_kv_shape_t shape;
+    const or_kv_memory_t *memory; // borrowed
     uint32_t pages_max;
     size_t key_bytes; // of one head's K block, and V block, in a page
     size_t value_bytes;
@@ -93,10 +98,14 @@ static inline bool or_kv_slot_is_live(const or_kv_sequence_t *sequence, uint32_t
     return slot < sequence->slots_max && sequence->slots[slot].epoch == epoch;
 }
 
+// or_kv_cache_create with other memory than this process's own, which must outlive the cache.
+or_status_t or_kv_cache_create_in(const or_kv_memory_t *memory, const or_kv_shape_t *shape,
+                                  uint32_t pages_max, or_kv_cache_t **cache_p);
+
 // Note from now on what happens to the cache's sequences; NULL: no more. Borrows the journal.
 void or_kv_cache_set_journal(or_kv_cache_t *cache, or_kv_journal_t *journal);
 
-// Round one head's K and V of a position (whose page is taken) or of a slot.
+// Round one head's K and V of a position (whose page is taken) or of a slot; in this process's memory.
 void or_kv_put_position(or_kv_sequence_t *sequence, uint32_t position, uint32_t layer,
                         uint32_t head, const float *key, const float *value);
 void or_kv_put_slot(or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer, uint32_t head,

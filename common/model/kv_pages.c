@@ -1,6 +1,4 @@
 // Pages of a cache: taken, shared, copied before they are written, given back.
-#include <string.h>
-
 #include "common/model/kv_cache_internal.h"
 
 static uint32_t pages_for(uint32_t positions)
@@ -20,12 +18,6 @@ static void give_back(or_kv_cache_t *cache, uint32_t page)
     if (--cache->holders[page] == 0) {
         cache->free[cache->free_count++] = page;
     }
-}
-
-static void copy_page(or_kv_cache_t *cache, uint32_t from, uint32_t to)
-{
-    memcpy(cache->pages + to * cache->page_bytes, cache->pages + from * cache->page_bytes,
-           cache->page_bytes);
 }
 
 // Would writing position `length` write to a page that somebody else holds too?
@@ -61,7 +53,7 @@ void or_kv_pages_take(or_kv_sequence_t *sequence, uint32_t positions)
         uint32_t *page = &sequence->pages[sequence->length / OR_KV_PAGE];
         uint32_t shared = *page;
         *page = take_one(cache);
-        copy_page(cache, shared, *page);
+        cache->memory->copy_page(cache, shared, *page);
         give_back(cache, shared);
     }
     while (sequence->page_count < pages_for(positions)) {
@@ -94,7 +86,7 @@ uint32_t or_kv_pages_share(or_kv_sequence_t *sequence, const or_kv_sequence_t *d
         return whole * OR_KV_PAGE;
     }
     sequence->pages[sequence->page_count++] = take_one(cache);
-    copy_page(cache, donor->pages[whole], sequence->pages[whole]);
+    cache->memory->copy_page(cache, donor->pages[whole], sequence->pages[whole]);
     return length;
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/model/gpu_internal.h"
 #include "common/model/model_internal.h"
 #include "common/model/top_logits.h"
 
@@ -32,11 +33,15 @@ static const float *share_of_row(const or_model_t *model, uint32_t i)
            or_matrix_place(&model->head, model->share.vocab.begin);
 }
 
-static void compute(or_model_t *model, uint32_t first, uint32_t rows)
+static or_status_t compute(or_model_t *model, uint32_t first, uint32_t rows)
 {
+    if (model->gpu != NULL) {
+        return or_gpu_run_head(model, first, rows);
+    }
     or_product_t product = or_product(&model->head, model->share.vocab.begin,
                                       model->share.vocab.end, model->logits, model->vocab_stride);
     or_products_run(model->kernels, model->workers, &model->h, first, rows, &product, 1);
+    return OR_OK;
 }
 
 static size_t sent_floats(const or_model_t *model, uint32_t top)
@@ -120,8 +125,9 @@ static or_status_t collect(or_model_t *model, uint32_t rows, uint32_t top, float
 static or_status_t run_rows(or_model_t *model, uint32_t first, uint32_t rows, uint32_t top,
                             float *out)
 {
-    if (model->share.has_head) {
-        compute(model, first, rows);
+    or_status_t status = model->share.has_head ? compute(model, first, rows) : OR_OK;
+    if (status != OR_OK) {
+        return status;
     }
     if (!or_ranks_is_alone(model->ranks)) {
         return collect(model, rows, top, out);

@@ -7,6 +7,7 @@
 
 #include "common/base/math.h"
 #include "common/base/version.h"
+#include "common/model/gpu_internal.h"
 #include "common/model/model_internal.h"
 
 #define ANGLE_MAX 0x1p30 // what or_sin_cos takes
@@ -108,6 +109,14 @@ static or_status_t fill_frequencies(const or_model_t *model, double *frequencies
     return OR_OK;
 }
 
+// To where passes run: both, as both are freed there whatever else fails.
+static or_status_t move_rope(or_model_t *model, size_t count)
+{
+    or_status_t cosine = or_gpu_take_floats(model->gpu, &model->rope_cosine, count);
+    or_status_t sine = or_gpu_take_floats(model->gpu, &model->rope_sine, count);
+    return cosine != OR_OK ? cosine : sine;
+}
+
 static or_status_t fill_rope(or_model_t *model)
 {
     uint32_t half = model->shape.head_dim / 2;
@@ -126,7 +135,8 @@ static or_status_t fill_rope(or_model_t *model)
                        fill_rope_positions, &rope);
     }
     free(rope.frequencies);
-    return status;
+    or_status_t moved = move_rope(model, count);
+    return status != OR_OK ? status : moved;
 }
 
 // What must be the same on all ranks, besides the file and the arithmetic; and the pages.
@@ -171,7 +181,8 @@ static or_status_t create_cache(or_model_t *model, const or_model_options_t *opt
     }
     uint64_t positions = pages * OR_KV_PAGE; // a sequence cannot be longer than all of the pool
     model->context = positions < model->context ? (uint32_t)positions : model->context;
-    return or_kv_cache_create(&model->cache_shape, (uint32_t)pages, &model->cache);
+    const or_kv_memory_t *memory = model->gpu != NULL ? &model->gpu->kv_memory : &or_kv_memory_host;
+    return or_kv_cache_create_in(memory, &model->cache_shape, (uint32_t)pages, &model->cache);
 }
 
 static or_status_t create_workers(const or_model_options_t *options, or_workers_t **workers)
@@ -190,6 +201,7 @@ static or_status_t load(or_model_t *model, const or_model_options_t *options)
     status = status != OR_OK ? status : or_tensors_check(model);
     status = status != OR_OK ? status : or_share_cut(model);
     status = status != OR_OK ? status : create_workers(options, &model->workers);
+    status = status != OR_OK || options->gpu == NULL ? status : or_gpu_open(model, options->gpu);
     status = status != OR_OK ? status : or_tensors_load(model);
     status = status != OR_OK ? status : fill_rope(model);
     status = status != OR_OK ? status : or_buffers_create(model);
@@ -227,9 +239,10 @@ void or_model_destroy(or_model_t **model_p)
     or_kv_cache_destroy(&model->cache);
     or_buffers_free(model);
     or_workers_destroy(&model->workers);
-    free(model->rope_sine);
-    free(model->rope_cosine);
+    or_gpu_give(model->gpu, model->rope_sine);
+    or_gpu_give(model->gpu, model->rope_cosine);
     or_tensors_free(model);
+    or_gpu_close(&model->gpu);
     free(model);
     *model_p = NULL;
 }
@@ -251,7 +264,7 @@ uint32_t or_model_rows_max(const or_model_t *model)
 
 const char *or_model_kernels(const or_model_t *model)
 {
-    return model->kernels->name;
+    return model->gpu != NULL ? "cuda" : model->kernels->name;
 }
 
 const char *or_model_arith_id(const or_model_t *model)

@@ -1,5 +1,5 @@
-// model - a transformer from a GGUF file, run on the CPU in canonical arithmetic (DESIGN.md section
-// 7).
+// model - a transformer from a GGUF file, run on the CPU or a GPU in canonical arithmetic (DESIGN.md
+// section 7): the same bits from both.
 //
 // One pass takes rows. A *prefix row* is the next committed token of a sequence: its K and V go to
 // the pages, and the sequence grows by one. A *tree row* is a guess: its K and V go to a scratch
@@ -26,6 +26,7 @@
 
 #include "common/base/cpus.h"
 #include "common/gguf/gguf.h"
+#include "common/model/gpu.h"
 #include "common/model/kv_cache.h"
 #include "common/model/ranks.h"
 #include "kernels/kernels.h"
@@ -46,6 +47,9 @@ typedef struct {
     uint64_t cache_bytes;
     or_kv_type_t cache_type_k, cache_type_v;
     const or_ranks_t *ranks; // borrowed; NULL: alone
+    // The device that passes run on, with weights, K and V in its memory: for one rank alone, with both cache
+    // types F32 or both F16. NULL: the CPU. Borrowed for the load.
+    const or_gpu_choice_t *gpu;
 } or_model_options_t;
 
 // What the file says.
@@ -75,7 +79,8 @@ typedef struct {
 // number of pages, or all fail with a sentence that names who differs (OR_ERR_MISMATCH).
 //
 // Borrows gguf until destroy. OR_ERR_FORMAT (missing or misshapen tensor, named),
-// OR_ERR_UNSUPPORTED (architecture or tensor type, named), OR_ERR_NO_MEMORY.
+// OR_ERR_UNSUPPORTED (architecture or tensor type, named; what a GPU does not do), OR_ERR_NO_MEMORY (the
+// GPU's too), OR_ERR_NOT_FOUND (no such GPU), OR_ERR_IO (it refuses).
 or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *options,
                           or_model_t **model_p);
 // All its sequences must be closed before.
@@ -89,7 +94,7 @@ const or_model_shape_t *or_model_shape(const or_model_t *model);
 // Positions of a sequence: the context asked for, or all of the pool if that is less.
 uint32_t or_model_context(const or_model_t *model);
 uint32_t or_model_rows_max(const or_model_t *model);
-// "ref", "avx2": the kernels in use.
+// "ref", "avx2", "cuda": the kernels in use.
 const char *or_model_kernels(const or_model_t *model);
 // OR_ARITH_ID, and the cache types where they are not F32: "canonical-1/k-f16/v-q8_0". A session never
 // changes it.
@@ -103,7 +108,8 @@ or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
                                    or_kv_sequence_t **sequence_p);
 
 // Run the rows through all layers. Nothing is committed on failure: OR_ERR_INVALID (token, slot or
-// parent out of range, count over rows_max), OR_ERR_FULL (context or pages).
+// parent out of range, count over rows_max), OR_ERR_FULL (context or pages). With a GPU also OR_ERR_IO,
+// here, from the logits of the pass, or in the next pass; the model is of no use then.
 or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint32_t count);
 
 // Logits of rows first .. first + count - 1 of the last pass into out [count][vocab_size]. The head

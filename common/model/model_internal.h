@@ -4,6 +4,8 @@
 //              room.c (pages of the cache)  buffers.c (memory of a pass)
 //     a pass   pass.c (plan, undo, commit)  forward.c (the layers)  products.c  attention.c  logits.c (the head)
 //     ranks    lockstep.c
+//     a GPU    gpu_internal.h: weights, K and V are then in its memory, and so are the buffers of a pass, which
+//              or_gpu_t has instead of those below; what is planned is the same
 //
 // Row buffers hold what this rank's share needs, [rows_max][stride]; what products write has strides
 // of whole panels and begins with the first panel the matrix holds (or_matrix_place).
@@ -59,6 +61,9 @@ typedef struct {
     bool has_page; // those committed positions are there
 } or_gathered_t;
 
+// A device, and what of a model is on it (gpu_internal.h).
+typedef struct or_gpu or_gpu_t;
+
 // One worker's own memory in attention.
 typedef struct {
     float *queries; // [queries][head_dim]
@@ -89,6 +94,7 @@ struct or_model {
     or_kv_shape_t cache_shape;
     or_kv_cache_t *cache;
     or_lockstep_t *lockstep; // NULL: alone
+    or_gpu_t *gpu;           // NULL: the CPU
     char arith_id[64];
 
     const or_gguf_tensor_t *embedding; // [width, vocab_size], read in place; NULL: of another stage
@@ -142,6 +148,15 @@ bool or_tensors_quantised(const or_model_t *model, size_t offset);
 // OR_ERR_INVALID for a number of ranks or stages that is not possible.
 or_status_t or_share_cut(or_model_t *model);
 
+// Which rows of activations some quantised matrix reads.
+typedef struct {
+    bool h;
+    bool attended;
+    bool gate;
+} or_quantised_rows_t;
+
+or_quantised_rows_t or_buffers_quantised(const or_model_t *model);
+
 // The memory of a pass. On failure or_buffers_free cleans up. OR_ERR_NO_MEMORY.
 or_status_t or_buffers_create(or_model_t *model);
 void or_buffers_free(or_model_t *model);
@@ -151,6 +166,8 @@ uint32_t or_room_pages(const or_model_t *model, const or_model_options_t *option
 
 // Check the rows, take their pages and slots, and write model->rows. On failure all is as before.
 or_status_t or_pass_plan(or_model_t *model, const or_model_row_t *rows, uint32_t count);
+// Slots of a planned tree row's ancestors and its own, in position order; returns how many.
+uint32_t or_pass_chain(const or_pass_row_t *row, uint32_t *chain);
 // Give the planned pages and slots back.
 void or_pass_undo(or_model_t *model, uint32_t count);
 // Let the sequences grow by their prefix rows.

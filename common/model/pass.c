@@ -136,6 +136,17 @@ or_status_t or_pass_plan(or_model_t *model, const or_model_row_t *rows, uint32_t
     return status;
 }
 
+uint32_t or_pass_chain(const or_pass_row_t *row, uint32_t *chain)
+{
+    uint32_t count = row->position - row->committed + 1;
+    uint32_t slot = row->slot;
+    for (uint32_t i = count; i-- > 0;) {
+        chain[i] = slot;
+        slot = row->sequence->slots[slot].parent;
+    }
+    return count;
+}
+
 void or_pass_undo(or_model_t *model, uint32_t count)
 {
     undo(model, count, count);

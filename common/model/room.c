@@ -2,9 +2,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "common/model/gpu_internal.h"
 #include "common/model/model_internal.h"
 
-// What could be had without pushing others out; all there is where the system does not say.
+// Of this machine: what could be had without pushing others out; all there is where the system does not say.
 static uint64_t memory_bytes(void)
 {
     uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -24,14 +25,20 @@ static uint64_t memory_bytes(void)
     return bytes;
 }
 
-// Pages for the sequences asked for. Untouched pages cost nothing, but a promise of more than the
-// machine has would be kept at the worst moment: at most a quarter of it for all ranks, which may
-// be on one machine, and never less than one full context.
+// What pages may take. Untouched ones cost nothing, but a promise of more than the machine has would be
+// kept at the worst moment: a quarter of it for all ranks, which may be on one machine. On a GPU they cost
+// it at once; half of what the weights left, as slots of sequences follow.
+static uint64_t affordable_bytes(const or_model_t *model)
+{
+    return model->gpu != NULL ? or_gpu_free_bytes(model->gpu) / 2 : memory_bytes() / 4;
+}
+
+// Pages for the sequences asked for, as far as they can be afforded, and never less than one full context.
 static uint64_t affordable_pages(const or_model_t *model, uint32_t sequences_max)
 {
     uint64_t ranks = (uint64_t)model->ranks->size * (uint64_t)or_ranks_stages(model->ranks);
     uint64_t page_bytes = or_kv_page_bytes(&model->cache_shape) * ranks;
-    uint64_t affordable = memory_bytes() / 4 / (page_bytes > 0 ? page_bytes : 1);
+    uint64_t affordable = affordable_bytes(model) / (page_bytes > 0 ? page_bytes : 1);
     uint64_t pages_each = (model->context + OR_KV_PAGE - 1) / OR_KV_PAGE;
     uint64_t wanted = pages_each * (sequences_max > 0 ? sequences_max : 2);
     wanted = wanted < affordable ? wanted : affordable;

@@ -34,6 +34,16 @@ static inline or_span_t or_shards_units(or_span_t shards, uint32_t units)
                        or_shard_span(shards.end - 1, units).end};
 }
 
+// Inputs of a shard of a matrix whose `inputs` inputs come in `units` of unit_size, the last one perhaps
+// short.
+static inline or_span_t or_shard_inputs(uint32_t shard, uint32_t units, uint32_t unit_size,
+                                        uint32_t inputs)
+{
+    or_span_t span = or_shard_span(shard, units);
+    uint32_t end = span.end * unit_size;
+    return (or_span_t){span.begin * unit_size, end < inputs ? end : inputs};
+}
+
 // Shards of one rank. OR_ERR_UNSUPPORTED for sizes other than 1, 2, 4, 8 (the sentence names them,
 // and --pp for other counts).
 or_status_t or_shards_of_rank(int rank, int size, or_span_t *shards);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/model/gpu_internal.h"
 #include "common/model/model_internal.h"
 
 typedef struct {
@@ -64,6 +65,14 @@ static or_status_t load_vector(or_model_t *model, const char *name, uint32_t len
     return OR_OK;
 }
 
+// A vector of a layer, or the output norm: where the layers run.
+static or_status_t load_layer_vector(or_model_t *model, const char *name, uint32_t length,
+                                     float **vector_p)
+{
+    or_status_t status = load_vector(model, name, length, vector_p);
+    return status != OR_OK ? status : or_gpu_take_floats(model->gpu, vector_p, length);
+}
+
 static or_status_t load_matrix(or_model_t *model, const char *name, or_span_t outputs,
                                or_span_t inputs, or_matrix_t *matrix)
 {
@@ -72,6 +81,7 @@ static or_status_t load_matrix(or_model_t *model, const char *name, or_span_t ou
     if (status == OR_OK) {
         or_gguf_release(model->gguf, tensor); // its pages of the file are not needed any more
         model->weight_bytes += matrix->bytes;
+        status = or_gpu_take(model->gpu, &matrix->memory, matrix->bytes);
     }
     return status;
 }
@@ -133,8 +143,8 @@ static or_status_t load_layer(or_model_t *model, uint32_t index)
         tensor_name_t name = layer_tensor_name(index, t->suffix);
         or_status_t status =
             t->outputs == OR_DIM_ONE
-                ? load_vector(model, name.text, or_arch_dim(&model->shape, t->inputs),
-                              (float **)(layer + t->offset))
+                ? load_layer_vector(model, name.text, or_arch_dim(&model->shape, t->inputs),
+                                    (float **)(layer + t->offset))
                 : load_matrix(model, name.text, share_of(model, t->outputs),
                               share_of(model, t->inputs), (or_matrix_t *)(layer + t->offset));
         if (status != OR_OK) {
@@ -246,7 +256,7 @@ static or_status_t load_head(or_model_t *model)
     const or_arch_t *arch = model->arch;
     bool tied = or_gguf_find_tensor(model->gguf, arch->head) == NULL;
     or_status_t status =
-        load_vector(model, arch->output_norm, model->shape.width, &model->output_norm);
+        load_layer_vector(model, arch->output_norm, model->shape.width, &model->output_norm);
     return status != OR_OK
                ? status
                : load_matrix(model, tied ? arch->embedding : arch->head, model->share.vocab,
@@ -277,14 +287,12 @@ or_status_t or_tensors_load(or_model_t *model)
     return status;
 }
 
-static void free_layer(const or_arch_t *arch, char *layer)
+static void free_layer(const or_model_t *model, char *layer)
 {
-    for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
-        if (t->outputs == OR_DIM_ONE) {
-            free(*(float **)(layer + t->offset));
-        } else {
-            or_matrix_free((or_matrix_t *)(layer + t->offset));
-        }
+    for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
+        void *tensor = layer + t->offset;
+        or_gpu_give(model->gpu, t->outputs == OR_DIM_ONE ? (void *)*(float **)tensor
+                                                         : ((or_matrix_t *)tensor)->memory);
     }
 }
 
@@ -292,10 +300,10 @@ void or_tensors_free(or_model_t *model)
 {
     uint32_t layers = model->share.layers.end - model->share.layers.begin;
     for (uint32_t i = 0; model->layers != NULL && i < layers; i++) {
-        free_layer(model->arch, (char *)&model->layers[i]);
+        free_layer(model, (char *)&model->layers[i]);
     }
     free(model->layers);
-    or_matrix_free(&model->head);
+    or_gpu_give(model->gpu, model->head.memory);
+    or_gpu_give(model->gpu, model->output_norm);
     free(model->rope_factors);
-    free(model->output_norm);
 }

@@ -25,11 +25,12 @@ COMMON = {"common/base", "common/gguf", "common/text", "common/decode", "common/
 ROLE = COMMON | {"proto"}
 MAY_INCLUDE = {
     "kernels": set(),
+    "kernels/cuda": {"kernels"},
     "common/base": set(),
     "common/gguf": BASE,
     "common/text": BASE | {"common/gguf"},
     "common/decode": BASE,
-    "common/model": DECODE | {"common/gguf", "kernels"},
+    "common/model": DECODE | {"common/gguf", "kernels", "kernels/cuda"},
     "proto": COMMON,
     "drafter": ROLE,
     "verifier": ROLE,
@@ -42,14 +43,19 @@ TARGETS = {
     "kernels/avx512": "x86_64-linux-gnu-gcc -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512vbmi -mfma -mf16c",
     "kernels/neon": "aarch64-linux-gnu-gcc",
 }
-FLAGS = "-std=c11 -D_GNU_SOURCE -fsyntax-only -Wall -Wextra -Wstrict-prototypes -Werror".split()
+FLAGS = "-fsyntax-only -D_GNU_SOURCE -Wall -Wextra -Werror".split()
+C_FLAGS = "-std=c11 -Wstrict-prototypes -xc".split()
+# What is C++: kernels for a GPU and what runs them on a CPU, which is how their headers are compiled here.
+CXX = "g++"
+CXX_FLAGS = "-std=c++17 -xc++".split()
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # How clang-format leaves a function: its opening brace and its closing one stand alone in column 1.
 FUNCTION = re.compile(r"^(?!typedef|struct|enum|union|static const)(\w[^;={}]*?\b(\w+)\([^;{}]*\))\n\{\n(.*?)^\}", re.M | re.S)
 
 
 def sources():
-    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.c", "*.h"],
+    kinds = ["*.c", "*.h", "*.cu", "*.cuh", "*.cpp", "*.hpp"]
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *kinds],
                            cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     return sorted(name for name in names if (ROOT / name).is_file())
 
@@ -85,10 +91,12 @@ def forbidden_includes(name):
 
 
 def header_alone(compiler, name):
-    compiler = TARGETS.get(str(Path(name).parent), compiler)
+    compiler, flags = TARGETS.get(str(Path(name).parent), compiler), C_FLAGS
+    if name.endswith((".cuh", ".hpp")):
+        compiler, flags = CXX, CXX_FLAGS
     if shutil.which(compiler.split()[0]) is None:
         return []
-    result = subprocess.run([*compiler.split(), *FLAGS, f"-I{ROOT}", "-xc", "-include", str(ROOT / name), os.devnull],
+    result = subprocess.run([*compiler.split(), *FLAGS, *flags, f"-I{ROOT}", "-include", str(ROOT / name), os.devnull],
                             capture_output=True, text=True)
     return [f"{name} does not compile alone:\n{result.stderr}"] if result.returncode else []
 
@@ -126,7 +134,7 @@ def main():
     names = sources()
     problems = [problem for name in names for problem in forbidden_includes(name)]
     # A header over generated code is compiled first by a source that has the build folder's includes.
-    headers = [name for name in names if name.endswith(".h") and ".pb-c.h" not in (ROOT / name).read_text()]
+    headers = [name for name in names if name.endswith((".h", ".cuh", ".hpp")) and ".pb-c.h" not in (ROOT / name).read_text()]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for found in pool.map(lambda name: header_alone(options.compiler, name), headers):
             problems += found

@@ -1,0 +1,153 @@
+#include <stdlib.h>
+
+#include "common/model/gpu_internal.h"
+
+// ---- what went wrong ----
+
+void or_gpu_keep(or_gpu_t *gpu, int status)
+{
+    if (gpu->status == OR_CUDA_OK) {
+        gpu->status = status;
+    }
+}
+
+or_status_t or_gpu_check(const or_gpu_t *gpu)
+{
+    return gpu->status == OR_CUDA_OK
+               ? OR_OK
+               : or_fail(OR_ERR_IO, "the GPU: %s", gpu->functions->text(gpu->status));
+}
+
+// ---- the device ----
+
+static or_status_t check_choice(const or_model_t *model, const or_gpu_choice_t *choice)
+{
+    const or_kv_shape_t *cache = &model->cache_shape;
+    if (choice->functions == NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "this program was built without CUDA: build it with the preset \"cuda\", "
+                       "or run on the CPU");
+    }
+    uint32_t count = choice->functions->count();
+    if (choice->index >= count) {
+        return or_fail(OR_ERR_NOT_FOUND,
+                       "there is no GPU %u: %u can be used here (nvidia-smi lists them)",
+                       choice->index, count);
+    }
+    if (!or_ranks_is_alone(model->ranks)) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "a GPU runs a whole model, not the part of one of several ranks: start one "
+                       "rank, or leave the GPU out");
+    }
+    if (cache->key_type != cache->value_type || cache->key_type == OR_KV_Q8_0) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "on a GPU K and V are both kept as f32 or both as f16, not as %s and %s; "
+                       "choose one of the two",
+                       or_kv_type_name(cache->key_type), or_kv_type_name(cache->value_type));
+    }
+    uint32_t group = model->shape.heads / model->shape.kv_heads;
+    if (group > OR_CUDA_GROUP_MAX) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "%u query heads of %s share a KV head, on a GPU at most %u can; run it on "
+                       "the CPU",
+                       group, or_gguf_path(model->gguf), OR_CUDA_GROUP_MAX);
+    }
+    return OR_OK;
+}
+
+or_status_t or_gpu_open(or_model_t *model, const or_gpu_choice_t *choice)
+{
+    or_status_t status = check_choice(model, choice);
+    if (status != OR_OK) {
+        return status;
+    }
+    or_gpu_t *gpu = calloc(1, sizeof *gpu);
+    if (gpu == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a GPU");
+    }
+    gpu->functions = choice->functions;
+    gpu->index = choice->index;
+    gpu->kv_memory = or_gpu_kv_memory(gpu);
+    or_gpu_keep(gpu, gpu->functions->open(gpu->index, &gpu->cuda));
+    status = or_gpu_check(gpu);
+    if (status != OR_OK) {
+        free(gpu);
+        return status;
+    }
+    model->gpu = gpu;
+    return OR_OK;
+}
+
+void or_gpu_close(or_gpu_t **gpu_p)
+{
+    or_gpu_t *gpu = *gpu_p;
+    if (gpu != NULL) {
+        gpu->functions->close(&gpu->cuda);
+        free(gpu);
+        *gpu_p = NULL;
+    }
+}
+
+uint64_t or_gpu_free_bytes(const or_gpu_t *gpu)
+{
+    or_cuda_description_t description;
+    int status = gpu->functions->describe(gpu->index, &description);
+    return status == OR_CUDA_OK ? description.free_bytes : 0;
+}
+
+// ---- memory ----
+
+static or_status_t check_alloc(const or_gpu_t *gpu, int status, size_t bytes, const char *where)
+{
+    return status == OR_CUDA_OK
+               ? OR_OK
+               : or_fail(OR_ERR_NO_MEMORY,
+                         "the GPU: %s, %zu MiB of %s were asked for; choose a smaller model, KV "
+                         "cache or context, or fewer rows a pass",
+                         gpu->functions->text(status), bytes >> 20, where);
+}
+
+or_status_t or_gpu_alloc(or_gpu_t *gpu, size_t bytes, void **at_p)
+{
+    *at_p = NULL;
+    return check_alloc(gpu, gpu->functions->alloc(gpu->cuda, bytes, at_p), bytes, "its memory");
+}
+
+or_status_t or_gpu_alloc_pinned(or_gpu_t *gpu, size_t bytes, void **at_p)
+{
+    *at_p = NULL;
+    return check_alloc(gpu, gpu->functions->alloc_pinned(gpu->cuda, bytes, at_p), bytes,
+                       "pinned memory");
+}
+
+or_status_t or_gpu_take(or_gpu_t *gpu, void **numbers, size_t bytes)
+{
+    if (gpu == NULL || *numbers == NULL) {
+        return OR_OK;
+    }
+    void *host = *numbers;
+    or_status_t status = or_gpu_alloc(gpu, bytes, numbers);
+    if (status == OR_OK) {
+        or_gpu_keep(gpu, gpu->functions->upload(gpu->cuda, *numbers, host, bytes)); // waits
+        status = or_gpu_check(gpu);
+    }
+    free(host);
+    return status;
+}
+
+or_status_t or_gpu_take_floats(or_gpu_t *gpu, float **numbers, size_t count)
+{
+    void *at = *numbers;
+    or_status_t status = or_gpu_take(gpu, &at, count * sizeof **numbers);
+    *numbers = at;
+    return status;
+}
+
+void or_gpu_give(or_gpu_t *gpu, void *numbers)
+{
+    if (gpu == NULL) {
+        free(numbers);
+    } else {
+        gpu->functions->free(gpu->cuda, numbers);
+    }
+}

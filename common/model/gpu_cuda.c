@@ -1,0 +1,35 @@
+// The functions of whichever library of kernels this is linked with.
+#include "common/model/gpu.h"
+
+static const or_gpu_functions_t functions = {
+    .text = or_cuda_text,
+    .count = or_cuda_count,
+    .describe = or_cuda_describe,
+    .open = or_cuda_open,
+    .close = or_cuda_close,
+    .alloc = or_cuda_alloc,
+    .free = or_cuda_free,
+    .alloc_pinned = or_cuda_alloc_pinned,
+    .free_pinned = or_cuda_free_pinned,
+    .upload = or_cuda_upload,
+    .download = or_cuda_download,
+    .copy = or_cuda_copy,
+    .wait = or_cuda_wait,
+
+    .rmsnorm = or_cuda_rmsnorm,
+    .rope = or_cuda_rope,
+    .swiglu = or_cuda_swiglu,
+    .add = or_cuda_add,
+    .add_parts = or_cuda_add_parts,
+    .matmul_quants = or_cuda_matmul_quants,
+    .matmul_floats = or_cuda_matmul_floats,
+    .store_kv = or_cuda_store_kv,
+    .attention = or_cuda_attention,
+    .accept = or_cuda_accept,
+    .slots_bytes = or_cuda_slots_bytes,
+};
+
+const or_gpu_functions_t *or_gpu_functions(void)
+{
+    return &functions;
+}

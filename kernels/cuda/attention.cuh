@@ -1,0 +1,75 @@
+// attention - what the three steps of attention on a GPU share.
+//
+//     scores   attention_scores.cu    lanes are positions     a page's K meets up to 16 queries at once
+//     softmax  attention.cu           a block for a query     its sum is 16 chains, which one warp walks
+//     values   attention_values.cu    lanes are dimensions    V is staged for the queries of eight warps
+//
+// A *query* is one head of one row. What one step leaves to the next lies in the scores of each, by position.
+// Rows of one sequence that follow each other see the same pages, so that one block takes a *run* of them,
+// with one KV head and the query heads that share it; what else a row sees, the slots of its ancestors, is
+// its own. Which rows are met together changes no bit.
+#pragma once
+
+#include "kernels/cuda/kv.cuh"
+#include "kernels/cuda/rows.cuh"
+
+#define WARP 32u      // lanes; also positions in a page
+#define GROUP_MAX 16u // query heads that share a KV head
+
+typedef struct {
+    or_cuda_kv_t kv;
+    uint32_t layer;
+    const or_cuda_seen_t *seen;
+    uint32_t rows;
+    uint32_t heads;
+    uint32_t group; // query heads that share a KV head
+    float *scores;
+    size_t scores_stride;
+} attention_t;
+
+// Of query head `head` in row `row`.
+OR_DEVICE float *scores_of(const attention_t *a, uint32_t row, uint32_t head)
+{
+    return a->scores + ((size_t)row * a->heads + head) * a->scores_stride;
+}
+
+typedef struct {
+    const float *values;
+    size_t stride;
+    float scale;
+} query_t;
+
+// The first step and the last, as or_cuda_attention is told; `rows` and `heads` are not 0.
+int or_cuda_attention_scores(or_cuda_t *cuda, const attention_t *a, const query_t *query);
+int or_cuda_attention_values(or_cuda_t *cuda, const attention_t *a, const or_cuda_rows_t *to);
+
+// ---- runs ----
+
+typedef struct {
+    uint32_t first;
+    uint32_t rows;      // 0: the block of a row before takes this one, too
+    uint32_t committed; // the most that one of the rows sees of the pages
+    const uint32_t *pages;
+} run_t;
+
+OR_DEVICE uint32_t least_in_warp(uint32_t value)
+{
+    return ~largest_in_warp(~value);
+}
+
+// The rows from `first` on that see the same pages; it begins anew at each multiple of rows_max, which is less
+// than a warp. Each lane looks at one row.
+OR_DEVICE run_t find_run(const attention_t *a, uint32_t first, uint32_t rows_max)
+{
+    run_t run = {first, 0, 0, a->seen[first].pages};
+    if (first % rows_max != 0 && a->seen[first - 1].pages == run.pages) {
+        return run;
+    }
+    uint32_t lane = threadIdx.x % WARP;
+    uint32_t row = first + lane;
+    bool belongs =
+        lane < rows_max - first % rows_max && row < a->rows && a->seen[row].pages == run.pages;
+    run.rows = least_in_warp(belongs ? WARP : lane);
+    run.committed = largest_in_warp(lane < run.rows ? a->seen[row].committed : 0);
+    return run;
+}

@@ -1,0 +1,291 @@
+// Goal: attention on a device gives the bits of kernels/ref whatever a row sees.
+// Method: rows of two sequences see random pages and slots. The K and V of each are laid out in the order of their
+// positions and go through kernels/ref, one row at a time.
+#include "kernels/cuda/kv_test_support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint32_t contexts[] = {1, 31, 32, 33, 100, 200};
+static const uint32_t head_dims[] = {32, 64, 96, 128, 20, 6, 256};
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+typedef struct {
+    const kv_test_cache_t *cache;
+    const kv_test_rows_t *rows;
+    uint32_t layer;
+    uint32_t group;     // query heads that share a KV head
+    uint32_t width;     // of a row of queries and of results: heads * head_dim
+    size_t stride;      // of both
+    const float *query; // [rows][stride]
+} case_t;
+
+static float scale_of(const case_t *c)
+{
+    return 1.0f / sqrtf((float)c->cache->kv.head_dim);
+}
+
+// Prefix rows, many of them the last, and tree rows, of both sequences and mostly beside their like.
+static kv_test_rows_t *random_rows(uint64_t *random, const kv_test_cache_t *cache, uint32_t count)
+{
+    kv_test_rows_t *rows = kv_test_rows_create();
+    uint32_t sequence = 0;
+    while (rows->count < count) {
+        sequence = test_below(random, 4) == 0 ? 1 - sequence : sequence;
+        if (test_below(random, 2) == 0) {
+            uint32_t before_last =
+                (uint32_t)test_below(random, cache->context) * (uint32_t)test_below(random, 2);
+            kv_test_add_prefix_row(rows, cache, sequence, cache->context - 1 - before_last);
+        } else {
+            uint32_t chain[KV_TEST_CHAIN_MAX];
+            uint32_t length = 1 + (uint32_t)test_below(random, KV_TEST_CHAIN_MAX);
+            kv_test_draw(random, chain, length, KV_TEST_SLOTS);
+            uint32_t committed = test_below(random, 8) == 0 ? 0 : cache->context;
+            kv_test_add_tree_row(rows, cache, sequence, committed, chain, length);
+        }
+    }
+    kv_test_rows_upload(rows);
+    return rows;
+}
+
+// ---- what is expected ----
+
+static kv_test_vector_t seen_vector(const case_t *c, uint32_t row, uint32_t position,
+                                    uint32_t kv_head, kv_test_side_t side)
+{
+    uint32_t sequence = c->rows->sequences[row];
+    uint32_t committed = c->rows->seen[row].committed;
+    if (position < committed) {
+        return kv_test_in_page(c->cache, sequence, position, c->layer, kv_head, side);
+    }
+    uint32_t slot = c->rows->chains[row][position - committed];
+    return kv_test_in_slot(c->cache, sequence, slot, c->layer, kv_head, side);
+}
+
+// What a row sees of a head in blocks of 32 positions, as kernels.h wants K and V: [head_dim][32], [32][head_dim].
+static float *lay_out(const case_t *c, uint32_t row, uint32_t n, uint32_t kv_head,
+                      kv_test_side_t side)
+{
+    uint32_t head_dim = c->cache->kv.head_dim;
+    size_t block_floats = (size_t)head_dim * OR_KV_BLOCK;
+    float *blocks = kv_test_allocate(kv_test_pages_for(n) * block_floats * sizeof *blocks);
+    for (uint32_t p = 0; p < n; p++) {
+        kv_test_vector_t vector = seen_vector(c, row, p, kv_head, side);
+        float *block = blocks + p / OR_KV_BLOCK * block_floats;
+        size_t lane = p % OR_KV_BLOCK;
+        for (uint32_t d = 0; d < head_dim; d++) {
+            size_t at = side == KV_TEST_KEY ? d * OR_KV_BLOCK + lane : lane * head_dim + d;
+            block[at] = kv_test_read(c->cache, &vector, d);
+        }
+    }
+    return blocks;
+}
+
+// One query head.
+static void attend(const case_t *c, uint32_t n, const float *query, const float *keys,
+                   const float *values, float *out)
+{
+    uint32_t head_dim = c->cache->kv.head_dim;
+    float *scores = kv_test_allocate(kv_test_pages_for(n) * OR_KV_BLOCK * sizeof *scores);
+    for (size_t p = 0; p < n; p += OR_KV_BLOCK) {
+        or_kernels_ref.attention_scores(query, 0, 1, keys + p * head_dim, head_dim, scale_of(c),
+                                        scores + p, 0);
+    }
+    or_kernels_ref.softmax(scores, n);
+    memset(out, 0, head_dim * sizeof *out);
+    for (size_t p = 0; p < n; p += OR_KV_BLOCK) {
+        uint32_t rest = n - (uint32_t)p;
+        or_kernels_ref.attention_values(scores + p, 0, 1, values + p * head_dim, head_dim,
+                                        rest < OR_KV_BLOCK ? rest : OR_KV_BLOCK, out, 0);
+    }
+    free(scores);
+}
+
+static void attend_row(const case_t *c, uint32_t row, float *out)
+{
+    uint32_t n = c->rows->seen[row].committed + c->rows->seen[row].chain_count;
+    size_t head_dim = c->cache->kv.head_dim;
+    for (uint32_t kv_head = 0; kv_head < c->cache->kv.kv_heads; kv_head++) {
+        float *keys = lay_out(c, row, n, kv_head, KV_TEST_KEY);
+        float *values = lay_out(c, row, n, kv_head, KV_TEST_VALUE);
+        for (size_t i = 0; i < c->group; i++) {
+            size_t at = (kv_head * c->group + i) * head_dim;
+            attend(c, n, c->query + row * c->stride + at, keys, values, out + at);
+        }
+        free(values);
+        free(keys);
+    }
+}
+
+static void assert_same_block(const or_q8_block_t *actual, const or_q8_block_t *expected, size_t at)
+{
+    assert_memory_equal(actual->quants, expected->quants, sizeof expected->quants);
+    assert_same(actual->scale, expected->scale, "scale", at);
+    assert_same(actual->scaled_sum, expected->scaled_sum, "scaled sum", at);
+    assert_int_equal(actual->sum, expected->sum);
+    assert_int_equal(actual->bias, expected->bias);
+    for (size_t h = 0; h < 2; h++) {
+        assert_same(actual->scaled_half_sums[h], expected->scaled_half_sums[h], "half sum", at);
+        assert_int_equal(actual->half_biases[h], expected->half_biases[h]);
+    }
+}
+
+// The blocks of rows that have `expected` floats.
+static void check_blocks(const case_t *c, const float *expected, const or_cuda_rows_t *to)
+{
+    uint32_t count = (uint32_t)to->blocks_stride;
+    or_q8_block_t *actual = kv_test_allocate(c->rows->count * count * sizeof *actual);
+    or_q8_block_t *blocks = kv_test_allocate(count * sizeof *blocks);
+    float *padded = kv_test_allocate(count * OR_QUANT_BLOCK * sizeof *padded);
+    cuda_test_download(kv_test_device, actual, to->blocks, c->rows->count * count * sizeof *actual);
+    for (uint32_t r = 0; r < c->rows->count; r++) {
+        memcpy(padded, expected + r * c->stride, c->width * sizeof *padded);
+        or_kernels_ref.quantize_row(padded, count, blocks);
+        for (uint32_t b = 0; b < count; b++) {
+            assert_same_block(&actual[r * count + b], &blocks[b], b);
+        }
+    }
+    free(padded);
+    free(blocks);
+    free(actual);
+}
+
+// ---- a case ----
+
+// Scores are poison at first, with room for a little more than anybody sees.
+static void attend_on_device(uint64_t *random, const case_t *c, const or_cuda_rows_t *to)
+{
+    uint32_t rows = c->rows->count;
+    uint32_t heads = c->cache->kv.kv_heads * c->group;
+    size_t stride = c->cache->context + KV_TEST_CHAIN_MAX + test_below(random, 3);
+    float *query = cuda_test_upload(kv_test_device, c->query, rows * c->stride * sizeof *query);
+    float *scores = cuda_test_upload(kv_test_device, NULL, rows * heads * stride * sizeof *scores);
+    cuda_test_ok(or_cuda_attention(kv_test_device, &c->cache->kv, c->layer, c->rows->device_seen,
+                                   rows, query, c->stride, heads, scale_of(c), scores, stride, to));
+    or_cuda_free(kv_test_device, scores);
+    or_cuda_free(kv_test_device, query);
+}
+
+static void check_case(uint64_t *random, const case_t *c, bool with_blocks)
+{
+    test_outputs_t outputs = test_outputs(c->rows->count * c->stride);
+    for (uint32_t r = 0; r < c->rows->count; r++) {
+        attend_row(c, r, outputs.expected + r * c->stride);
+    }
+    size_t bytes = outputs.count * sizeof(float);
+    or_cuda_rows_t to = {.values = cuda_test_upload(kv_test_device, outputs.actual, bytes),
+                         .stride = c->stride};
+    if (with_blocks) {
+        to.blocks_stride = (c->width + OR_QUANT_BLOCK - 1) / OR_QUANT_BLOCK;
+        to.blocks = cuda_test_upload(kv_test_device, NULL,
+                                     c->rows->count * to.blocks_stride * sizeof *to.blocks);
+    }
+    attend_on_device(random, c, &to);
+    cuda_test_download(kv_test_device, outputs.actual, to.values, bytes);
+    if (with_blocks) {
+        check_blocks(c, outputs.expected, &to);
+    }
+    test_check_rows(&outputs, c->width, c->stride, "attention");
+    or_cuda_free(kv_test_device, to.blocks);
+    or_cuda_free(kv_test_device, to.values);
+}
+
+typedef struct {
+    or_cuda_float_t type;
+    uint32_t kv_heads;
+    uint32_t group;
+    uint32_t head_dim;
+    uint32_t context;
+    uint32_t rows;
+} sizes_t;
+
+static void check_sizes(uint64_t *random, test_kind_t kind, const sizes_t *sizes)
+{
+    kv_test_cache_t cache = kv_test_cache_create(random, kind, sizes->type, sizes->kv_heads,
+                                                 sizes->head_dim, sizes->context);
+    kv_test_rows_t *rows = random_rows(random, &cache, sizes->rows);
+    uint32_t width = sizes->kv_heads * sizes->group * sizes->head_dim;
+    size_t stride = width + 1 + test_below(random, 9);
+    float *query = test_floats(random, kind, sizes->rows * stride);
+    float spread = (float)(1u << test_below(random, 7)); // of scores
+    for (size_t i = 0; i < sizes->rows * stride; i++) {
+        query[i] *= spread;
+    }
+    case_t c = {.cache = &cache,
+                .rows = rows,
+                .layer = (uint32_t)test_below(random, KV_TEST_LAYERS),
+                .group = sizes->group,
+                .width = width,
+                .stride = stride,
+                .query = query};
+    check_case(random, &c, test_below(random, 2) == 0);
+    kv_test_assert_same(&cache);
+    free(query);
+    kv_test_rows_free(rows);
+    kv_test_cache_free(&cache);
+}
+
+// ---- tests ----
+
+static void rows_attend_as_ref(void **state)
+{
+    (void)state;
+    static const uint32_t groups[] = {1, 3, 8, 2, 16};
+    uint64_t random = test_seed();
+    uint32_t cases = 0;
+    for (size_t i = 0; i < COUNT(contexts) * test_runs(1); i++) {
+        for (size_t j = 0; j < COUNT(head_dims); j++, cases++) {
+            sizes_t sizes = {.type = cases % 2 == 0 ? OR_CUDA_F32 : OR_CUDA_F16,
+                             .group = groups[cases % COUNT(groups)],
+                             .head_dim = head_dims[j],
+                             .context = contexts[i % COUNT(contexts)],
+                             .rows = 1 + (uint32_t)test_below(&random, 9)};
+            sizes.kv_heads = sizes.group > 3 ? 1 : 2;
+            check_sizes(&random, (test_kind_t)(cases / 3 % KINDS), &sizes);
+        }
+    }
+}
+
+// As many as make several blocks of rows, in each way that rows and heads are shared out.
+static void many_rows_attend_as_ref(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed();
+    for (uint32_t group = 1; group <= 16; group += group < 4 ? 1 : 4) {
+        sizes_t sizes = {OR_CUDA_F16, 1, group, 32, 40, group < 4 ? KV_TEST_ROWS_MAX : 11};
+        check_sizes(&random, KIND_PLAIN, &sizes);
+    }
+}
+
+// More positions than softmax and the values stage at a time.
+static void long_contexts_attend_as_ref(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed();
+    sizes_t sizes = {OR_CUDA_F16, 1, 1, 32, 2500, 6};
+    check_sizes(&random, KIND_PLAIN, &sizes);
+    sizes = (sizes_t){OR_CUDA_F32, 1, 2, 20, 1025, 4};
+    check_sizes(&random, KIND_PLAIN, &sizes);
+}
+
+static void no_rows_are_nothing(void **state)
+{
+    (void)state;
+    or_cuda_kv_t kv = {OR_CUDA_F32, 1, 1, 32, NULL};
+    or_cuda_rows_t to = {0};
+    cuda_test_ok(
+        or_cuda_attention(kv_test_device, &kv, 0, NULL, 0, NULL, 0, 1, 1.0f, NULL, 0, &to));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_attend_as_ref),
+        cmocka_unit_test(many_rows_attend_as_ref),
+        cmocka_unit_test(long_contexts_attend_as_ref),
+        cmocka_unit_test(no_rows_are_nothing),
+    };
+    return cmocka_run_group_tests(tests, kv_test_open, kv_test_close);
+}

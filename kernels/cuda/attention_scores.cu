@@ -1,0 +1,157 @@
+// Scores: each query with each K that its row sees. A warp takes 32 positions, a lane one, and all queries of its
+// block, so that what is read of K serves up to 16 of them.
+#include "kernels/cuda/attention.cuh"
+
+#define QUERIES_MAX 16u // of a block
+#define WARPS 4u
+#define SPLITS_MAX 64u // blocks along the positions
+#define AHEAD 16u      // numbers of a K that are loaded before the first is used
+
+// The run's queries, [head_dim][QUERIES], zeros where it has fewer.
+template <uint32_t QUERIES>
+OR_DEVICE void stage_queries(const attention_t *a, const query_t *query, const run_t *run,
+                             uint32_t kv_head, float *staged)
+{
+    uint32_t head_dim = a->kv.head_dim;
+    for (uint32_t i = threadIdx.x; i < head_dim * QUERIES; i += blockDim.x) {
+        uint32_t d = i / QUERIES;
+        uint32_t q = i % QUERIES;
+        size_t row = run->first + q / a->group;
+        size_t head = kv_head * a->group + q % a->group;
+        bool there = q < run->rows * a->group;
+        staged[i] = there ? query->values[row * query->stride + head * head_dim + d] : 0.0f;
+    }
+}
+
+// COUNT links of the queries' chains.
+template <typename T, uint32_t QUERIES, uint32_t COUNT>
+OR_DEVICE void add_products(const float *queries, const T *key, size_t key_step, float *dots)
+{
+    T numbers[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) {
+        numbers[i] = key[i * key_step];
+    }
+    for (uint32_t i = 0; i < COUNT; i++) {
+        float number = widen(numbers[i]);
+        for (uint32_t q = 0; q < QUERIES; q++) {
+            dots[q] = fmaf(queries[i * QUERIES + q], number, dots[q]);
+        }
+    }
+}
+
+// This lane's position, whose K's numbers are key_step apart, with all queries.
+template <typename T, uint32_t QUERIES>
+OR_DEVICE void multiply(const float *queries, uint32_t head_dim, const T *key, size_t key_step,
+                        float *dots)
+{
+    for (uint32_t q = 0; q < QUERIES; q++) {
+        dots[q] = 0.0f;
+    }
+    uint32_t d = 0;
+    for (; d + AHEAD <= head_dim; d += AHEAD) {
+        add_products<T, QUERIES, AHEAD>(queries + d * QUERIES, key + d * key_step, key_step, dots);
+    }
+    for (; d < head_dim; d++) {
+        add_products<T, QUERIES, 1>(queries + d * QUERIES, key + d * key_step, key_step, dots);
+    }
+}
+
+// A page's positions, each for the rows that see it.
+template <typename T, uint32_t QUERIES>
+OR_DEVICE void score_page(const attention_t *a, const run_t *run, uint32_t kv_head, uint32_t page,
+                          const float *queries, float scale)
+{
+    uint32_t lane = threadIdx.x % WARP;
+    const T *keys = page_keys<T>(&a->kv, a->layer, kv_head, run->pages[page]);
+    float dots[QUERIES];
+    multiply<T, QUERIES>(queries, a->kv.head_dim, keys + lane, OR_KV_BLOCK, dots);
+    uint32_t position = page * OR_KV_BLOCK + lane;
+    for (uint32_t q = 0; q < QUERIES; q++) {
+        uint32_t row = run->first + q / a->group;
+        if (q < run->rows * a->group && position < a->seen[row].committed) {
+            uint32_t head = kv_head * a->group + q % a->group;
+            scores_of(a, row, head)[position] = scale * dots[q];
+        }
+    }
+}
+
+// The ancestors of the run's row `index`. All queries are multiplied, its own are kept.
+template <typename T, uint32_t QUERIES>
+OR_DEVICE void score_chain(const attention_t *a, const run_t *run, uint32_t kv_head, uint32_t index,
+                           const float *queries, float scale)
+{
+    uint32_t row = run->first + index;
+    const or_cuda_seen_t *seen = &a->seen[row];
+    for (uint32_t i = threadIdx.x % WARP; i < seen->chain_count; i += WARP) {
+        const T *key =
+            slot_keys<T>(&a->kv, seen->slots, seen->slots_max, a->layer, kv_head, seen->chain[i]);
+        float dots[QUERIES];
+        multiply<T, QUERIES>(queries, a->kv.head_dim, key, 1, dots);
+        for (uint32_t q = 0; q < QUERIES; q++) {
+            if (q / a->group == index) {
+                uint32_t head = kv_head * a->group + q % a->group;
+                scores_of(a, row, head)[seen->committed + i] = scale * dots[q];
+            }
+        }
+    }
+}
+
+// A warp takes every so many of the run's pages, and after those of its rows.
+template <typename T, uint32_t QUERIES>
+OR_GLOBAL void score_rows(attention_t a, query_t query, uint32_t rows_max)
+{
+    OR_SHARED_DYNAMIC(float, queries);
+    uint32_t kv_head = blockIdx.z;
+    run_t run = find_run(&a, blockIdx.x, rows_max);
+    uint32_t pages = (run.committed + OR_KV_BLOCK - 1) / OR_KV_BLOCK;
+    uint32_t first = blockIdx.y * WARPS;
+    if (run.rows == 0 || first >= pages + run.rows) {
+        return;
+    }
+    stage_queries<QUERIES>(&a, &query, &run, kv_head, queries);
+    or_block_wait();
+    for (uint32_t i = first + threadIdx.x / WARP; i < pages + run.rows; i += gridDim.y * WARPS) {
+        if (i < pages) {
+            score_page<T, QUERIES>(&a, &run, kv_head, i, queries, query.scale);
+        } else {
+            score_chain<T, QUERIES>(&a, &run, kv_head, i - pages, queries, query.scale);
+        }
+    }
+}
+
+template <typename T, uint32_t QUERIES>
+static int launch_scores_of(or_cuda_t *cuda, const attention_t *a, const query_t *query,
+                            uint32_t rows_max)
+{
+    size_t items = a->scores_stride / OR_KV_BLOCK + 1 + rows_max;
+    size_t splits = (items + WARPS - 1) / WARPS;
+    uint32_t y = splits < SPLITS_MAX ? (uint32_t)splits : SPLITS_MAX;
+    return or_launch(cuda, score_rows<T, QUERIES>, dim3(a->rows, y, a->kv.kv_heads),
+                     dim3(WARPS * WARP), a->kv.head_dim * QUERIES * sizeof(float), *a, *query,
+                     rows_max);
+}
+
+// As many rows in a run as their queries fill a lane's registers; no more chains than there are queries for.
+template <typename T>
+static int launch_scores(or_cuda_t *cuda, const attention_t *a, const query_t *query)
+{
+    uint32_t rows_max = QUERIES_MAX / a->group;
+    rows_max = rows_max < a->rows ? rows_max : a->rows;
+    uint32_t queries = rows_max * a->group;
+    if (queries == 1) {
+        return launch_scores_of<T, 1>(cuda, a, query, rows_max);
+    }
+    if (queries <= 4) {
+        return launch_scores_of<T, 4>(cuda, a, query, rows_max);
+    }
+    if (queries <= 8) {
+        return launch_scores_of<T, 8>(cuda, a, query, rows_max);
+    }
+    return launch_scores_of<T, QUERIES_MAX>(cuda, a, query, rows_max);
+}
+
+int or_cuda_attention_scores(or_cuda_t *cuda, const attention_t *a, const query_t *query)
+{
+    return a->kv.type == OR_CUDA_F32 ? launch_scores<float>(cuda, a, query)
+                                     : launch_scores<uint16_t>(cuda, a, query);
+}

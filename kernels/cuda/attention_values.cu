@@ -1,0 +1,187 @@
+// Values: each query's sum of V, weighted, one chain over positions. What keeps a chain waiting is its loads, not its
+// steps, so that all warps of a block together bring what comes next while they add what they brought before.
+#include "kernels/cuda/attention.cuh"
+
+#define WARPS 8u
+#define QUERIES_MAX 4u // of a warp at most
+#define STAGE 128u     // positions in shared memory at a time
+#define TOGETHER 8u    // of them added without a look at how many there are
+
+// What a warp sums: some query heads of one row. Heads behind the group's last have weights of 0 and are not kept.
+typedef struct {
+    uint32_t row;
+    uint32_t committed; // 0 where the run has no such row
+    uint32_t first;     // head of the group
+    uint32_t heads;
+} share_t;
+
+OR_DEVICE share_t find_share(const attention_t *a, const run_t *run, uint32_t queries)
+{
+    uint32_t warp = threadIdx.x / WARP;
+    uint32_t shares = (a->group - 1) / queries + 1; // of a row
+    share_t share = {warp / shares, 0, warp % shares * queries, 0};
+    if (share.row < run->rows) {
+        uint32_t heads = a->group - share.first;
+        share.row += run->first;
+        share.committed = a->seen[share.row].committed;
+        share.heads = heads < queries ? heads : queries;
+    }
+    return share;
+}
+
+// What a thread brings for a stage: numbers of one dimension of V, and weights of its warp's queries.
+template <typename T, uint32_t QUERIES> struct ahead_t {
+    T values[STAGE / WARPS];
+    float weights[QUERIES][STAGE / WARP];
+};
+
+// From position `first` on; what is not there becomes 0.
+template <typename T, uint32_t QUERIES>
+OR_DEVICE void fetch(const attention_t *a, const run_t *run, const share_t *share, uint32_t kv_head,
+                     uint32_t d, uint32_t first, ahead_t<T, QUERIES> *ahead)
+{
+    for (uint32_t i = 0; i < STAGE / WARPS; i++) {
+        uint32_t position = first + i * WARPS + threadIdx.x / WARP;
+        ahead->values[i] = 0;
+        if (position < run->committed && d < a->kv.head_dim) {
+            uint32_t page = run->pages[position / OR_KV_BLOCK];
+            const T *values = page_values<T>(&a->kv, a->layer, kv_head, page);
+            ahead->values[i] = values[(size_t)(position % OR_KV_BLOCK) * a->kv.head_dim + d];
+        }
+    }
+    for (uint32_t q = 0; q < QUERIES; q++) {
+        const float *scores = scores_of(a, share->row, kv_head * a->group + share->first + q);
+        for (uint32_t i = 0; i < STAGE / WARP; i++) {
+            uint32_t position = first + i * WARP + threadIdx.x % WARP;
+            bool there = q < share->heads && position < share->committed;
+            ahead->weights[q][i] = there ? scores[position] : 0.0f;
+        }
+    }
+}
+
+// values [STAGE][lane], weights [warp][query][STAGE].
+template <typename T, uint32_t QUERIES>
+OR_DEVICE void put_on_stage(const ahead_t<T, QUERIES> *ahead, float *values, float *weights)
+{
+    for (uint32_t i = 0; i < STAGE / WARPS; i++) {
+        values[i * WARPS * WARP + threadIdx.x] = widen(ahead->values[i]);
+    }
+    uint32_t warp = threadIdx.x / WARP;
+    for (uint32_t q = 0; q < QUERIES; q++) {
+        for (uint32_t i = 0; i < STAGE / WARP; i++) {
+            weights[(warp * QUERIES + q) * STAGE + i * WARP + threadIdx.x % WARP] =
+                ahead->weights[q][i];
+        }
+    }
+}
+
+// COUNT links of the chains of a lane's dimension.
+template <uint32_t QUERIES, uint32_t COUNT>
+OR_DEVICE void add_values(const float *values, const float *weights, float *sums)
+{
+    for (uint32_t i = 0; i < COUNT; i++) {
+        float value = values[i * WARP];
+        for (uint32_t q = 0; q < QUERIES; q++) {
+            sums[q] = fmaf(weights[q * STAGE + i], value, sums[q]);
+        }
+    }
+}
+
+template <uint32_t QUERIES>
+OR_DEVICE void add_stage(const float *values, const float *weights, uint32_t count, float *sums)
+{
+    uint32_t p = 0;
+    for (; p + TOGETHER <= count; p += TOGETHER) {
+        add_values<QUERIES, TOGETHER>(values + p * WARP, weights + p, sums);
+    }
+    for (; p < count; p++) {
+        add_values<QUERIES, 1>(values + p * WARP, weights + p, sums);
+    }
+}
+
+template <typename T, uint32_t QUERIES>
+OR_DEVICE void add_chain(const attention_t *a, const share_t *share, uint32_t kv_head, uint32_t d,
+                         float *sums)
+{
+    const or_cuda_seen_t *seen = &a->seen[share->row];
+    const float *scores = scores_of(a, share->row, kv_head * a->group + share->first);
+    for (uint32_t i = 0; i < seen->chain_count; i++) {
+        const T *key =
+            slot_keys<T>(&a->kv, seen->slots, seen->slots_max, a->layer, kv_head, seen->chain[i]);
+        float value = widen(key[a->kv.head_dim + d]);
+        for (uint32_t q = 0; q < QUERIES; q++) {
+            if (q < share->heads) {
+                float weight = scores[q * a->scores_stride + seen->committed + i];
+                sums[q] = fmaf(weight, value, sums[q]);
+            }
+        }
+    }
+}
+
+// A block has 32 dimensions of a run; its warps share them out by rows and heads.
+template <typename T, uint32_t QUERIES>
+OR_GLOBAL void sum_rows(attention_t a, or_cuda_rows_t to, uint32_t rows_max)
+{
+    OR_SHARED_DYNAMIC(float, values);
+    float *weights = values + STAGE * WARP;
+    uint32_t kv_head = blockIdx.z;
+    run_t run = find_run(&a, blockIdx.x, rows_max);
+    if (run.rows == 0) {
+        return;
+    }
+    uint32_t lane = threadIdx.x % WARP;
+    uint32_t d = blockIdx.y * WARP + lane;
+    share_t share = find_share(&a, &run, QUERIES);
+    const float *own_weights = weights + threadIdx.x / WARP * QUERIES * STAGE;
+    float sums[QUERIES] = {};
+    ahead_t<T, QUERIES> ahead;
+    fetch(&a, &run, &share, kv_head, d, 0, &ahead);
+    for (uint32_t first = 0; first < run.committed; first += STAGE) {
+        or_block_wait();
+        put_on_stage(&ahead, values, weights);
+        or_block_wait();
+        fetch(&a, &run, &share, kv_head, d, first + STAGE, &ahead);
+        uint32_t rest = share.committed > first ? share.committed - first : 0;
+        add_stage<QUERIES>(values + lane, own_weights, rest < STAGE ? rest : STAGE, sums);
+    }
+    if (share.heads > 0 && d < a.kv.head_dim) {
+        add_chain<T, QUERIES>(&a, &share, kv_head, d, sums);
+    }
+    for (uint32_t q = 0; q < share.heads; q++) {
+        uint32_t begin = (kv_head * a.group + share.first + q) * a.kv.head_dim;
+        write_in_warp(&to, share.row, begin + a.kv.head_dim, begin + d, sums[q]);
+    }
+}
+
+template <typename T, uint32_t QUERIES>
+static int launch_values_of(or_cuda_t *cuda, const attention_t *a, const or_cuda_rows_t *to)
+{
+    uint32_t rows_max = WARPS / ((a->group - 1) / QUERIES + 1);
+    dim3 grid(a->rows, (a->kv.head_dim - 1) / WARP + 1, a->kv.kv_heads);
+    size_t staged = STAGE * WARP + WARPS * QUERIES * STAGE;
+    return or_launch(cuda, sum_rows<T, QUERIES>, grid, dim3(WARPS * WARP), staged * sizeof(float),
+                     *a, *to, rows_max);
+}
+
+// A warp's chains one beside the other cost little, but few queries are sooner done by more warps.
+template <typename T>
+static int launch_values(or_cuda_t *cuda, const attention_t *a, const or_cuda_rows_t *to)
+{
+    uint32_t queries = 1;
+    while (queries < QUERIES_MAX && queries < a->group && a->rows * a->group > queries * WARPS) {
+        queries *= 2;
+    }
+    if (queries == 1) {
+        return launch_values_of<T, 1>(cuda, a, to);
+    }
+    if (queries == 2) {
+        return launch_values_of<T, 2>(cuda, a, to);
+    }
+    return launch_values_of<T, QUERIES_MAX>(cuda, a, to);
+}
+
+int or_cuda_attention_values(or_cuda_t *cuda, const attention_t *a, const or_cuda_rows_t *to)
+{
+    return a->kv.type == OR_CUDA_F32 ? launch_values<float>(cuda, a, to)
+                                     : launch_values<uint16_t>(cuda, a, to);
+}

@@ -1,0 +1,73 @@
+// cuda_device - one GPU: its memory, copies, clock and recorded steps, for C.
+//
+// Callers need no CUDA headers. What is here exists where the build found nvcc (OR_CUDA is defined), and in
+// the tests' library that runs the same kernels thread by thread on the CPU (cuda_portable.h).
+//
+// A device has one stream: work is done in the order in which it was asked for, and a function returns before
+// its work is done unless it says that it waits. One thread at a time for each device. Whatever a launched kernel
+// did wrong is told by the next function that waits; the device is of no use then.
+//
+// All return OR_CUDA_OK or a code for or_cuda_text.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OR_CUDA_OK 0
+#define OR_CUDA_MARKS 16u // places in the stream whose time can be asked for
+
+typedef struct or_cuda or_cuda_t;
+typedef struct or_cuda_recording or_cuda_recording_t;
+
+typedef struct {
+    char name[128]; // "NVIDIA H100 80GB HBM3"
+    uint32_t major; // compute capability
+    uint32_t minor;
+    uint32_t multiprocessors;
+    uint64_t memory_bytes;
+    uint64_t free_bytes;
+} or_cuda_description_t;
+
+// A sentence without an end, as "out of memory".
+const char *or_cuda_text(int status);
+
+// Devices that can be used here; 0 too where there is no driver.
+uint32_t or_cuda_count(void);
+int or_cuda_describe(uint32_t index, or_cuda_description_t *description);
+
+int or_cuda_open(uint32_t index, or_cuda_t **cuda_p);
+// Waits. What was allocated must be freed before.
+void or_cuda_close(or_cuda_t **cuda_p);
+
+// Device memory, aligned to 256 bytes, zeroed. Freeing waits; NULL is nothing.
+int or_cuda_alloc(or_cuda_t *cuda, size_t bytes, void **at_p);
+void or_cuda_free(or_cuda_t *cuda, void *at);
+// Memory of the host that the device reads and writes by itself; copies to and from any other wait.
+int or_cuda_alloc_pinned(or_cuda_t *cuda, size_t bytes, void **at_p);
+void or_cuda_free_pinned(or_cuda_t *cuda, void *at);
+
+int or_cuda_upload(or_cuda_t *cuda, void *to, const void *from, size_t bytes);
+int or_cuda_download(or_cuda_t *cuda, void *to, const void *from, size_t bytes);
+int or_cuda_copy(or_cuda_t *cuda, void *to, const void *from, size_t bytes); // within the device
+int or_cuda_clear(or_cuda_t *cuda, void *at, size_t bytes);
+// Until all that was asked for is done.
+int or_cuda_wait(or_cuda_t *cuda);
+
+// Note the time when the stream comes here; milliseconds between two marks, which waits for both.
+int or_cuda_mark(or_cuda_t *cuda, uint32_t mark);
+int or_cuda_elapsed(or_cuda_t *cuda, uint32_t from, uint32_t to, float *milliseconds);
+
+// What is asked for between begin and end is recorded, not done; replaying it is one call (a CUDA graph).
+// Nothing that waits may be recorded. Where a recording ends, whoever owns it frees it.
+int or_cuda_record_begin(or_cuda_t *cuda);
+int or_cuda_record_end(or_cuda_t *cuda, or_cuda_recording_t **recording_p);
+int or_cuda_replay(or_cuda_t *cuda, or_cuda_recording_t *recording);
+void or_cuda_recording_free(or_cuda_recording_t **recording_p);
+
+#ifdef __cplusplus
+}
+#endif

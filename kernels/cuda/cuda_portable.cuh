@@ -1,0 +1,101 @@
+// cuda_portable - what the kernels of this folder are written with, so that nvcc compiles them for a GPU and any
+// C++ compiler for the CPU, where they run thread by thread (emulated/). No other file looks at which it is.
+//
+//     OR_GLOBAL void add(float *y, const float *x, uint32_t n)         a kernel
+//     {
+//         uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+//         ...
+//     }
+//     return or_launch(cuda, add, dim3(blocks), dim3(threads), shared_bytes, y, x, n);
+//
+// Both are compiled without contraction and with IEEE division, square root and denormals: canonical arithmetic.
+// All 32 lanes of a warp must take part in what is of a warp, all threads of a block in or_block_wait.
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+
+#include <cuda_runtime.h>
+
+#define OR_GLOBAL static __global__
+#define OR_DEVICE static __device__ __forceinline__
+#define CANONICAL static __host__ __device__ inline
+
+// An array in the block's shared memory; all of what or_launch was given in bytes.
+#define OR_SHARED(type, name, count) __shared__ type name[count]
+#define OR_SHARED_DYNAMIC(type, name)                                                              \
+    extern __shared__ __align__(16) unsigned char or_dynamic_shared[];                             \
+    type *name = (type *)or_dynamic_shared
+
+OR_DEVICE void or_block_wait(void)
+{
+    __syncthreads();
+}
+
+OR_DEVICE void or_warp_wait(void)
+{
+    __syncwarp();
+}
+
+// What lane `lane ^ mask`, or lane `from`, has.
+template <typename T> OR_DEVICE T or_shuffle_xor(T value, uint32_t mask)
+{
+    return __shfl_xor_sync(0xFFFFFFFFu, value, (int)mask);
+}
+
+template <typename T> OR_DEVICE T or_shuffle(T value, uint32_t from)
+{
+    return __shfl_sync(0xFFFFFFFFu, value, (int)from);
+}
+
+// sums += a * b, exactly: 16 outputs x 32 bytes without a sign, times 32 bytes with one x 8 rows. With
+// g = lane / 4 and t = lane % 4 a lane holds, of four neighbours in K in a word,
+//
+//     a[0]  output g,     K 4 t ...         a[2]  output g,     K 16 + 4 t ...
+//     a[1]  output g + 8, K 4 t ...         a[3]  output g + 8, K 16 + 4 t ...
+//     b[0]  row g,        K 4 t ...         b[1]  row g,        K 16 + 4 t ...
+//     sums[0], sums[1]  output g,     rows 2 t, 2 t + 1
+//     sums[2], sums[3]  output g + 8, rows 2 t, 2 t + 1
+OR_DEVICE void or_multiply_bytes(int32_t sums[4], const uint32_t a[4], const uint32_t b[2])
+{
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Byte i is one of low's (0 to 3) or high's (4 to 7): the one that nibble i of `which` names, 0 to 7.
+OR_DEVICE uint32_t or_pick_bytes(uint32_t low, uint32_t high, uint32_t which)
+{
+    return __byte_perm(low, high, which);
+}
+
+struct or_cuda;
+cudaStream_t or_cuda_stream(struct or_cuda *cuda);
+
+template <typename... Parameters, typename... Arguments>
+static int or_launch(struct or_cuda *cuda, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                     size_t shared, Arguments... arguments)
+{
+    kernel<<<grid, block, shared, or_cuda_stream(cuda)>>>(arguments...);
+    return (int)cudaGetLastError();
+}
+
+#else
+
+#include "kernels/cuda/emulated/emulated.hpp"
+
+OR_DEVICE uint32_t or_pick_bytes(uint32_t low, uint32_t high, uint32_t which)
+{
+    const uint64_t bytes = (uint64_t)high << 32 | low;
+    uint32_t picked = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        picked |= (uint32_t)(bytes >> (which >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
+    }
+    return picked;
+}
+
+#endif
+
+#include "kernels/canonical.h"

@@ -1,0 +1,292 @@
+// The real device: cuda_device.h over CUDA's runtime. Its runtime is linked statically and looks for the driver when it
+// is first asked, so a program that was built with this starts where there is none.
+#include "kernels/cuda/cuda_device.h"
+
+#include <cuda_runtime.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/cuda_portable.cuh"
+
+struct or_cuda {
+    int index;
+    cudaStream_t stream;
+    cudaEvent_t marks[OR_CUDA_MARKS];
+};
+
+struct or_cuda_recording {
+    cudaGraphExec_t graph;
+};
+
+// The runtime also remembers a failure, for whoever asks for the last one, and that is the next launch.
+static int told(cudaError_t status)
+{
+    if (status != cudaSuccess)
+        (void)cudaGetLastError();
+    return (int)status;
+}
+
+// Each thread has a device of its own that is current, and what is asked of another's stream fails.
+static int enter(const or_cuda_t *cuda)
+{
+    return told(cudaSetDevice(cuda->index));
+}
+
+// Whoever launches has this called in between, so it also enters. That fails where the launch then does.
+cudaStream_t or_cuda_stream(or_cuda_t *cuda)
+{
+    (void)enter(cuda);
+    return cuda->stream;
+}
+
+const char *or_cuda_text(int status)
+{
+    return cudaGetErrorString((cudaError_t)status);
+}
+
+// ---- devices ----
+
+uint32_t or_cuda_count(void)
+{
+    int count = 0;
+    return told(cudaGetDeviceCount(&count)) == OR_CUDA_OK ? (uint32_t)count : 0;
+}
+
+int or_cuda_describe(uint32_t index, or_cuda_description_t *description)
+{
+    cudaDeviceProp device;
+    size_t bytes_free = 0, bytes = 0;
+    int status = told(cudaGetDeviceProperties(&device, (int)index));
+    if (status == OR_CUDA_OK)
+        status = told(cudaSetDevice((int)index));
+    if (status == OR_CUDA_OK)
+        status = told(cudaMemGetInfo(&bytes_free, &bytes));
+    if (status != OR_CUDA_OK)
+        return status;
+
+    or_cuda_description_t d = {};
+    memcpy(d.name, device.name, sizeof d.name - 1);
+    d.major = (uint32_t)device.major;
+    d.minor = (uint32_t)device.minor;
+    d.multiprocessors = (uint32_t)device.multiProcessorCount;
+    d.memory_bytes = bytes;
+    d.free_bytes = bytes_free;
+    *description = d;
+    return OR_CUDA_OK;
+}
+
+// A stream that does not wait for the default one, which this process' other libraries may use.
+static int create_stream(or_cuda_t *cuda)
+{
+    int status = enter(cuda);
+    if (status == OR_CUDA_OK)
+        status = told(cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking));
+    for (uint32_t i = 0; i < OR_CUDA_MARKS && status == OR_CUDA_OK; i++)
+        status = told(cudaEventCreate(&cuda->marks[i]));
+    return status;
+}
+
+int or_cuda_open(uint32_t index, or_cuda_t **cuda_p)
+{
+    or_cuda_t *cuda = (or_cuda_t *)calloc(1, sizeof *cuda);
+    if (!cuda)
+        return (int)cudaErrorMemoryAllocation;
+    cuda->index = (int)index;
+    int status = create_stream(cuda);
+    if (status != OR_CUDA_OK) {
+        or_cuda_close(&cuda);
+        return status;
+    }
+    *cuda_p = cuda;
+    return OR_CUDA_OK;
+}
+
+void or_cuda_close(or_cuda_t **cuda_p)
+{
+    or_cuda_t *cuda = *cuda_p;
+    if (!cuda)
+        return;
+    *cuda_p = NULL;
+    (void)enter(cuda);
+    for (uint32_t i = 0; i < OR_CUDA_MARKS; i++) {
+        if (cuda->marks[i])
+            (void)told(cudaEventDestroy(cuda->marks[i]));
+    }
+    if (cuda->stream) {
+        (void)told(cudaStreamSynchronize(cuda->stream));
+        (void)told(cudaStreamDestroy(cuda->stream));
+    }
+    free(cuda);
+}
+
+int or_cuda_wait(or_cuda_t *cuda)
+{
+    int status = enter(cuda);
+    return status == OR_CUDA_OK ? told(cudaStreamSynchronize(cuda->stream)) : status;
+}
+
+// ---- memory ----
+
+int or_cuda_alloc(or_cuda_t *cuda, size_t bytes, void **at_p)
+{
+    void *at = NULL;
+    int status = enter(cuda);
+    if (status == OR_CUDA_OK)
+        status = told(cudaMalloc(&at, bytes));
+    if (status == OR_CUDA_OK)
+        status = or_cuda_clear(cuda, at, bytes);
+    if (status != OR_CUDA_OK) {
+        or_cuda_free(cuda, at);
+        return status;
+    }
+    *at_p = at;
+    return OR_CUDA_OK;
+}
+
+void or_cuda_free(or_cuda_t *cuda, void *at)
+{
+    if (!at)
+        return;
+    (void)or_cuda_wait(cuda);
+    (void)told(cudaFree(at));
+}
+
+int or_cuda_alloc_pinned(or_cuda_t *cuda, size_t bytes, void **at_p)
+{
+    void *at = NULL;
+    int status = enter(cuda);
+    if (status == OR_CUDA_OK)
+        status = told(cudaMallocHost(&at, bytes));
+    if (status == OR_CUDA_OK)
+        *at_p = at;
+    return status;
+}
+
+void or_cuda_free_pinned(or_cuda_t *cuda, void *at)
+{
+    if (!at)
+        return;
+    (void)or_cuda_wait(cuda);
+    (void)told(cudaFreeHost(at));
+}
+
+int or_cuda_clear(or_cuda_t *cuda, void *at, size_t bytes)
+{
+    int status = enter(cuda);
+    if (status != OR_CUDA_OK || bytes == 0)
+        return status;
+    return told(cudaMemsetAsync(at, 0, bytes, cuda->stream));
+}
+
+// ---- copies ----
+
+static int ask_for_copy(or_cuda_t *cuda, void *to, const void *from, size_t bytes,
+                        cudaMemcpyKind kind)
+{
+    int status = enter(cuda);
+    if (status != OR_CUDA_OK || bytes == 0)
+        return status;
+    return told(cudaMemcpyAsync(to, from, bytes, kind, cuda->stream));
+}
+
+static bool is_pinned(const void *at)
+{
+    cudaPointerAttributes attributes;
+    return told(cudaPointerGetAttributes(&attributes, at)) == OR_CUDA_OK &&
+           attributes.type == cudaMemoryTypeHost;
+}
+
+// CUDA leaves it open when it is done with memory that is not pinned: its caller may reuse that at once.
+static int settle(or_cuda_t *cuda, const void *host, int status)
+{
+    return status == OR_CUDA_OK && !is_pinned(host) ? or_cuda_wait(cuda) : status;
+}
+
+int or_cuda_upload(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
+{
+    return settle(cuda, from, ask_for_copy(cuda, to, from, bytes, cudaMemcpyHostToDevice));
+}
+
+int or_cuda_download(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
+{
+    return settle(cuda, to, ask_for_copy(cuda, to, from, bytes, cudaMemcpyDeviceToHost));
+}
+
+int or_cuda_copy(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
+{
+    return ask_for_copy(cuda, to, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
+// ---- time ----
+
+int or_cuda_mark(or_cuda_t *cuda, uint32_t mark)
+{
+    int status = enter(cuda);
+    return status == OR_CUDA_OK ? told(cudaEventRecord(cuda->marks[mark], cuda->stream)) : status;
+}
+
+int or_cuda_elapsed(or_cuda_t *cuda, uint32_t from, uint32_t to, float *milliseconds)
+{
+    int status = enter(cuda);
+    if (status == OR_CUDA_OK)
+        status = told(cudaEventSynchronize(cuda->marks[from]));
+    if (status == OR_CUDA_OK)
+        status = told(cudaEventSynchronize(cuda->marks[to]));
+    if (status == OR_CUDA_OK)
+        status = told(cudaEventElapsedTime(milliseconds, cuda->marks[from], cuda->marks[to]));
+    return status;
+}
+
+// ---- recordings ----
+
+// Other threads, with devices of their own, may meanwhile do what may not be recorded.
+int or_cuda_record_begin(or_cuda_t *cuda)
+{
+    int status = enter(cuda);
+    if (status != OR_CUDA_OK)
+        return status;
+    return told(cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal));
+}
+
+static int instantiate(cudaGraph_t graph, or_cuda_recording_t **recording_p)
+{
+    or_cuda_recording_t *recording = (or_cuda_recording_t *)calloc(1, sizeof *recording);
+    if (!recording)
+        return (int)cudaErrorMemoryAllocation;
+    int status = told(cudaGraphInstantiateWithFlags(&recording->graph, graph, 0));
+    if (status != OR_CUDA_OK) {
+        free(recording);
+        return status;
+    }
+    *recording_p = recording;
+    return OR_CUDA_OK;
+}
+
+int or_cuda_record_end(or_cuda_t *cuda, or_cuda_recording_t **recording_p)
+{
+    cudaGraph_t graph = NULL;
+    int status = enter(cuda);
+    if (status == OR_CUDA_OK)
+        status = told(cudaStreamEndCapture(cuda->stream, &graph));
+    if (status != OR_CUDA_OK)
+        return status;
+    status = instantiate(graph, recording_p);
+    (void)told(cudaGraphDestroy(graph));
+    return status;
+}
+
+int or_cuda_replay(or_cuda_t *cuda, or_cuda_recording_t *recording)
+{
+    int status = enter(cuda);
+    return status == OR_CUDA_OK ? told(cudaGraphLaunch(recording->graph, cuda->stream)) : status;
+}
+
+void or_cuda_recording_free(or_cuda_recording_t **recording_p)
+{
+    or_cuda_recording_t *recording = *recording_p;
+    if (!recording)
+        return;
+    *recording_p = NULL;
+    (void)told(cudaGraphExecDestroy(recording->graph));
+    free(recording);
+}

@@ -1,0 +1,342 @@
+// cuda_device.h over the host's memory. A stream is a list of steps that are done when somebody waits, so that whoever
+// reads too early, or reuses memory too early, finds what he may find on a GPU.
+#include "kernels/cuda/emulated/emulated_internal.hpp"
+
+#include <map>
+#include <mutex>
+#include <new>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#include <vector>
+
+#define ALIGNMENT 256u // of or_cuda_alloc
+
+// The numbers are CUDA's.
+#define INVALID 1
+#define OUT_OF_MEMORY 2
+#define NO_DEVICE 101
+#define RECORDING 900
+
+typedef std::vector<std::function<void()>> steps_t;
+
+struct or_cuda {
+    steps_t asked;
+    steps_t recorded;
+    bool recording;
+    bool marked[OR_CUDA_MARKS];
+    struct timespec marks[OR_CUDA_MARKS];
+};
+
+struct or_cuda_recording {
+    steps_t steps;
+};
+
+typedef struct {
+    size_t bytes;
+    bool pinned;
+    const or_cuda_t *owner;
+} memory_t;
+
+// By address, of all devices, which are one.
+static std::map<const char *, memory_t> memory;
+static std::mutex memory_lock;
+
+const char *or_cuda_text(int status)
+{
+    switch (status) {
+    case OR_CUDA_OK:
+        return "no error";
+    case OUT_OF_MEMORY:
+        return "out of memory";
+    case NO_DEVICE:
+        return "no such device: the emulated one is device 0";
+    case RECORDING:
+        return "not possible in a recording";
+    default:
+        return "invalid argument";
+    }
+}
+
+// ---- the device ----
+
+uint32_t or_cuda_count(void)
+{
+    return 1;
+}
+
+static uint64_t bytes_of_pages(int name)
+{
+    return (uint64_t)sysconf(name) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+int or_cuda_describe(uint32_t index, or_cuda_description_t *description)
+{
+    if (index > 0) {
+        return NO_DEVICE;
+    }
+    *description = {};
+    strcpy(description->name, "emulated, on the CPU");
+    description->major = 9;
+    description->multiprocessors = 1;
+    description->memory_bytes = bytes_of_pages(_SC_PHYS_PAGES);
+    description->free_bytes = bytes_of_pages(_SC_AVPHYS_PAGES);
+    return OR_CUDA_OK;
+}
+
+int or_cuda_open(uint32_t index, or_cuda_t **cuda_p)
+{
+    if (index > 0) {
+        return NO_DEVICE;
+    }
+    or_cuda_t *cuda = new (std::nothrow) or_cuda_t{};
+    if (!cuda) {
+        return OUT_OF_MEMORY;
+    }
+    *cuda_p = cuda;
+    return OR_CUDA_OK;
+}
+
+void or_cuda_close(or_cuda_t **cuda_p)
+{
+    or_cuda_t *cuda = *cuda_p;
+    if (!cuda) {
+        return;
+    }
+    (void)or_cuda_wait(cuda);
+    std::lock_guard<std::mutex> lock(memory_lock);
+    for (const auto &entry : memory) {
+        if (entry.second.owner == cuda) {
+            or_emulated_end("or_cuda_close", "%zu bytes were allocated and not freed",
+                            entry.second.bytes);
+        }
+    }
+    delete cuda;
+    *cuda_p = nullptr;
+}
+
+// ---- the stream ----
+
+int or_emulated_ask_step(or_cuda_t *cuda, std::function<void()> step)
+{
+    (cuda->recording ? cuda->recorded : cuda->asked).push_back(std::move(step));
+    return OR_CUDA_OK;
+}
+
+int or_cuda_wait(or_cuda_t *cuda)
+{
+    if (cuda->recording) {
+        return RECORDING;
+    }
+    for (const auto &step : cuda->asked) {
+        step();
+    }
+    cuda->asked.clear();
+    return OR_CUDA_OK;
+}
+
+int or_cuda_record_begin(or_cuda_t *cuda)
+{
+    if (cuda->recording) {
+        return RECORDING;
+    }
+    cuda->recording = true;
+    return OR_CUDA_OK;
+}
+
+int or_cuda_record_end(or_cuda_t *cuda, or_cuda_recording_t **recording_p)
+{
+    if (!cuda->recording) {
+        return INVALID;
+    }
+    or_cuda_recording_t *recording = new (std::nothrow) or_cuda_recording_t{};
+    if (!recording) {
+        return OUT_OF_MEMORY;
+    }
+    recording->steps.swap(cuda->recorded);
+    cuda->recording = false;
+    *recording_p = recording;
+    return OR_CUDA_OK;
+}
+
+int or_cuda_replay(or_cuda_t *cuda, or_cuda_recording_t *recording)
+{
+    if (cuda->recording) {
+        return RECORDING;
+    }
+    cuda->asked.insert(cuda->asked.end(), recording->steps.begin(), recording->steps.end());
+    return OR_CUDA_OK;
+}
+
+void or_cuda_recording_free(or_cuda_recording_t **recording_p)
+{
+    delete *recording_p;
+    *recording_p = nullptr;
+}
+
+int or_cuda_mark(or_cuda_t *cuda, uint32_t mark)
+{
+    if (mark >= OR_CUDA_MARKS) {
+        return INVALID;
+    }
+    if (cuda->recording) {
+        return RECORDING;
+    }
+    cuda->marked[mark] = true;
+    return or_emulated_ask_step(cuda,
+                                [=] { (void)clock_gettime(CLOCK_MONOTONIC, &cuda->marks[mark]); });
+}
+
+int or_cuda_elapsed(or_cuda_t *cuda, uint32_t from, uint32_t to, float *milliseconds)
+{
+    if (from >= OR_CUDA_MARKS || to >= OR_CUDA_MARKS || !cuda->marked[from] || !cuda->marked[to]) {
+        return INVALID;
+    }
+    int status = or_cuda_wait(cuda);
+    if (status != OR_CUDA_OK) {
+        return status;
+    }
+    const struct timespec *first = &cuda->marks[from];
+    const struct timespec *last = &cuda->marks[to];
+    *milliseconds = (float)((double)(last->tv_sec - first->tv_sec) * 1e3 +
+                            (double)(last->tv_nsec - first->tv_nsec) * 1e-6);
+    return OR_CUDA_OK;
+}
+
+// ---- memory ----
+
+static int allocate(or_cuda_t *cuda, size_t bytes, bool pinned, void **at_p)
+{
+    if (cuda->recording) {
+        return RECORDING;
+    }
+    if (bytes > bytes_of_pages(_SC_PHYS_PAGES)) {
+        return OUT_OF_MEMORY; // AddressSanitizer would end the program
+    }
+    void *at = nullptr;
+    if (bytes > 0 && posix_memalign(&at, ALIGNMENT, bytes) != 0) {
+        return OUT_OF_MEMORY;
+    }
+    if (at) {
+        memset(at, 0, bytes);
+        std::lock_guard<std::mutex> lock(memory_lock);
+        memory[(const char *)at] = {bytes, pinned, cuda};
+    }
+    *at_p = at;
+    return OR_CUDA_OK;
+}
+
+static void release(or_cuda_t *cuda, void *at, const char *call)
+{
+    if (!at) {
+        return;
+    }
+    if (or_cuda_wait(cuda) != OR_CUDA_OK) {
+        or_emulated_end(call, "it waits, which cannot be recorded");
+    }
+    std::lock_guard<std::mutex> lock(memory_lock);
+    if (memory.erase((const char *)at) == 0) {
+        or_emulated_end(call, "%p was not allocated here, or is freed already", at);
+    }
+    free(at);
+}
+
+int or_cuda_alloc(or_cuda_t *cuda, size_t bytes, void **at_p)
+{
+    return allocate(cuda, bytes, false, at_p);
+}
+
+void or_cuda_free(or_cuda_t *cuda, void *at)
+{
+    release(cuda, at, "or_cuda_free");
+}
+
+int or_cuda_alloc_pinned(or_cuda_t *cuda, size_t bytes, void **at_p)
+{
+    return allocate(cuda, bytes, true, at_p);
+}
+
+void or_cuda_free_pinned(or_cuda_t *cuda, void *at)
+{
+    release(cuda, at, "or_cuda_free_pinned");
+}
+
+// What at .. at + bytes lies in; of no bytes and false where it is the host's own.
+static memory_t memory_of(const void *at, size_t bytes)
+{
+    std::lock_guard<std::mutex> lock(memory_lock);
+    auto after = memory.upper_bound((const char *)at);
+    if (after == memory.begin()) {
+        return {};
+    }
+    const auto &[first, found] = *std::prev(after);
+    return (size_t)((const char *)at - first) + bytes <= found.bytes ? found : memory_t{};
+}
+
+// One behind the last byte is where an array of none may be.
+void or_emulated_check_pointer(const char *call, const void *pointer)
+{
+    if (pointer && memory_of(pointer, 0).bytes == 0) {
+        or_emulated_end(call, "a pointer, %p, that is not to device memory", pointer);
+    }
+}
+
+static void check_range(const char *call, const void *at, size_t bytes)
+{
+    if (memory_of(at, bytes).bytes == 0) {
+        or_emulated_end(call, "%zu bytes at %p, which are not (all) of one device memory", bytes,
+                        at);
+    }
+}
+
+// ---- copies ----
+
+static int ask_copy(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
+{
+    return or_emulated_ask_step(cuda, [=] { memcpy(to, from, bytes); });
+}
+
+// Memory of the host that is not pinned may go away, so it is waited for.
+static int copy_with_host(or_cuda_t *cuda, const void *host, void *to, const void *from,
+                          size_t bytes)
+{
+    int status = ask_copy(cuda, to, from, bytes);
+    return memory_of(host, bytes).pinned ? status : or_cuda_wait(cuda);
+}
+
+int or_cuda_upload(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
+{
+    if (bytes == 0) {
+        return OR_CUDA_OK;
+    }
+    check_range("or_cuda_upload", to, bytes);
+    return copy_with_host(cuda, from, to, from, bytes);
+}
+
+int or_cuda_download(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
+{
+    if (bytes == 0) {
+        return OR_CUDA_OK;
+    }
+    check_range("or_cuda_download", from, bytes);
+    return copy_with_host(cuda, to, to, from, bytes);
+}
+
+int or_cuda_copy(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
+{
+    if (bytes == 0) {
+        return OR_CUDA_OK;
+    }
+    check_range("or_cuda_copy", to, bytes);
+    check_range("or_cuda_copy", from, bytes);
+    return ask_copy(cuda, to, from, bytes);
+}
+
+int or_cuda_clear(or_cuda_t *cuda, void *at, size_t bytes)
+{
+    if (bytes == 0) {
+        return OR_CUDA_OK;
+    }
+    check_range("or_cuda_clear", at, bytes);
+    return or_emulated_ask_step(cuda, [=] { memset(at, 0, bytes); });
+}

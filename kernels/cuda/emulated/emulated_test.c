@@ -1,0 +1,240 @@
+// Goal: the emulator tells what a kernel may not do, and does what a device may do although it seldom does.
+// Method: kernels that make one mistake each, in a process of their own that must end with the right sentence;
+// threads that note their turns, shared memory that nobody wrote, and results that nobody has waited for.
+#include "kernels/cuda/cuda_test_support.h"
+#include "kernels/cuda/emulated/emulated_test_kernels.h"
+#include "kernels/cuda/emulated/portable_test_kernels.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MOST 1024u // threads
+
+static or_cuda_t *cuda;
+static uint32_t *numbers; // of the device, 4 * MOST
+
+static int open_device(void **state)
+{
+    (void)state;
+    cuda = cuda_test_open();
+    cuda_test_ok(or_cuda_alloc(cuda, 4 * MOST * sizeof *numbers, (void **)&numbers));
+    return 0;
+}
+
+static int close_device(void **state)
+{
+    (void)state;
+    or_cuda_free(cuda, numbers);
+    or_cuda_close(&cuda);
+    return 0;
+}
+
+// ---- how they run ----
+
+static void turns_are_scrambled(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 4 };
+    static uint32_t turns[BLOCKS * MOST];
+    static bool taken[BLOCKS * MOST];
+    cuda_test_ok(test_launch_turns(cuda, BLOCKS, MOST, numbers));
+    cuda_test_download(cuda, turns, numbers, sizeof turns);
+    uint32_t in_order = 0;
+    for (uint32_t i = 0; i < BLOCKS * MOST; i++) {
+        assert_true(turns[i] < BLOCKS * MOST && !taken[turns[i]]);
+        taken[turns[i]] = true;
+        in_order += i > 0 && turns[i] == turns[i - 1] + 1;
+    }
+    assert_true(in_order < BLOCKS * MOST / 2);
+}
+
+static void shared_memory_is_garbage(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 3, WORDS = 4 };
+    uint32_t words[BLOCKS * WORDS];
+    cuda_test_ok(test_launch_garbage(cuda, BLOCKS, numbers));
+    cuda_test_download(cuda, words, numbers, sizeof words);
+    for (uint32_t i = 0; i < BLOCKS * WORDS; i++) {
+        assert_int_equal(words[i], UINT32_MAX);
+    }
+}
+
+// A download to pinned memory has not happened, and an upload from there has yet to look.
+static void work_is_done_as_late_as_can_be(void **state)
+{
+    (void)state;
+    uint32_t *pinned = NULL;
+    cuda_test_ok(or_cuda_alloc_pinned(cuda, sizeof *pinned, (void **)&pinned));
+    *pinned = 1;
+    cuda_test_ok(or_cuda_upload(cuda, numbers, pinned, sizeof *pinned));
+    *pinned = 2;
+    cuda_test_ok(or_cuda_wait(cuda));
+    uint32_t uploaded = 0;
+    cuda_test_download(cuda, &uploaded, numbers, sizeof uploaded);
+    assert_int_equal(uploaded, 2);
+
+    cuda_test_ok(test_launch_double(cuda, numbers, 1, 8, 0));
+    cuda_test_ok(or_cuda_download(cuda, pinned, numbers + 7, sizeof *pinned));
+    assert_int_equal(*pinned, 2);
+    cuda_test_ok(or_cuda_wait(cuda));
+    assert_int_equal(*pinned, 14);
+    or_cuda_free_pinned(cuda, pinned);
+}
+
+static void waiting_cannot_be_recorded(void **state)
+{
+    (void)state;
+    uint32_t own = 0;
+    void *at = NULL;
+    or_cuda_recording_t *recording = NULL;
+    cuda_test_ok(or_cuda_record_begin(cuda));
+    assert_int_not_equal(or_cuda_wait(cuda), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_upload(cuda, numbers, &own, sizeof own), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_alloc(cuda, 1, &at), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_mark(cuda, 0), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_record_begin(cuda), OR_CUDA_OK);
+    cuda_test_ok(or_cuda_record_end(cuda, &recording));
+    assert_int_not_equal(or_cuda_record_end(cuda, &recording), OR_CUDA_OK);
+    or_cuda_recording_free(&recording);
+}
+
+// ---- what none may do ----
+
+// The standard error of a process that does `what(detail)` and must be aborted by it.
+static void last_words_of(void (*what)(uint32_t), uint32_t detail, char *words, size_t size)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)dup2(ends[1], STDERR_FILENO);
+        what(detail);
+        (void)or_cuda_wait(cuda);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    ssize_t more;
+    while ((more = read(ends[0], words + length, size - 1 - length)) > 0) {
+        length += (size_t)more;
+    }
+    words[length] = '\0';
+    close(ends[0]);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+static void assert_last_words(void (*what)(uint32_t), uint32_t detail, const char *expected)
+{
+    char words[1000];
+    last_words_of(what, detail, words, sizeof words);
+    if (!strstr(words, expected)) {
+        fail_msg("\"%s\" is not in: %s", expected, words);
+    }
+}
+
+static void make_mistake(uint32_t mistake)
+{
+    (void)test_launch_mistake(cuda, mistake, 64, numbers);
+}
+
+static void make_partial_warp(uint32_t threads)
+{
+    (void)test_launch_mistake(cuda, TEST_MISTAKE_RETURNED_WARP, threads, numbers);
+}
+
+static void launch_blocks(uint32_t blocks)
+{
+    (void)test_launch_double(cuda, numbers, blocks, 1, 0);
+}
+
+static void launch_threads(uint32_t threads)
+{
+    (void)test_launch_double(cuda, numbers, 1, threads, 0);
+}
+
+static void launch_plane_of_threads(uint32_t rows)
+{
+    const test_size_t one = {1, 1, 1}, plane = {32, rows, 1};
+    (void)test_launch_count(cuda, one, plane, numbers);
+}
+
+static void launch_shared(uint32_t bytes)
+{
+    (void)test_launch_double(cuda, numbers, 1, 1, bytes);
+}
+
+static void launch_with_host_memory(uint32_t threads)
+{
+    static uint32_t own[MOST];
+    (void)test_launch_double(cuda, own, 1, threads, 0);
+}
+
+static void upload_behind(uint32_t bytes)
+{
+    static uint8_t own[8];
+    (void)or_cuda_upload(cuda, numbers + 4 * MOST - 1, own, bytes);
+}
+
+static void close_too_early(uint32_t detail)
+{
+    (void)detail;
+    or_cuda_close(&cuda);
+}
+
+static void waits_that_not_all_come_to(void **state)
+{
+    (void)state;
+    assert_last_words(make_mistake, TEST_MISTAKE_RETURNED_BLOCK,
+                      "or_block_wait for thread (5, 0, 0), which has returned");
+    assert_last_words(make_mistake, TEST_MISTAKE_RETURNED_BLOCK, "block (1, 0, 0), thread (");
+    assert_last_words(make_mistake, TEST_MISTAKE_RETURNED_BLOCK, "emulated_test_kernels.cu:");
+    assert_last_words(make_mistake, TEST_MISTAKE_RETURNED_WARP,
+                      "or_shuffle_xor for thread (35, 0, 0), which has returned");
+    assert_last_words(make_mistake, TEST_MISTAKE_DIVERGED_WARP, "of its warp waits in or_");
+    assert_last_words(make_mistake, TEST_MISTAKE_DIVERGED_BLOCK,
+                      "for thread (40, 0, 0), which waits in or_warp_wait");
+    assert_last_words(make_partial_warp, 33,
+                      "thread (32, 0, 0) comes to or_shuffle_xor in a warp of 1 threads");
+}
+
+static void launches_that_cuda_does_not_allow(void **state)
+{
+    (void)state;
+    assert_last_words(launch_threads, MOST + 1, "a block of 1025 x 1 x 1 threads");
+    assert_last_words(launch_threads, 0, "a block of 0 x 1 x 1 threads");
+    assert_last_words(launch_plane_of_threads, 33, "a block of 32 x 33 x 1 threads");
+    assert_last_words(launch_blocks, 0, "a grid of 0 x 1 x 1 blocks");
+    assert_last_words(launch_shared, 48 * 1024 + 1, "49153 bytes of shared memory");
+    assert_last_words(make_mistake, TEST_MISTAKE_TOO_MUCH_SHARED, "more shared memory");
+}
+
+static void memory_that_is_not_theirs(void **state)
+{
+    (void)state;
+    assert_last_words(make_mistake, TEST_MISTAKE_BEHIND_SHARED, "wrote behind its 256 bytes");
+    assert_last_words(launch_with_host_memory, 1, "that is not to device memory");
+    assert_last_words(upload_behind, 8, "which are not (all) of one device memory");
+    assert_last_words(close_too_early, 0, "were allocated and not freed");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(turns_are_scrambled),
+        cmocka_unit_test(shared_memory_is_garbage),
+        cmocka_unit_test(work_is_done_as_late_as_can_be),
+        cmocka_unit_test(waiting_cannot_be_recorded),
+        cmocka_unit_test(waits_that_not_all_come_to),
+        cmocka_unit_test(launches_that_cuda_does_not_allow),
+        cmocka_unit_test(memory_that_is_not_theirs),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}

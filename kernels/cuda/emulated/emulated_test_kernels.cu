@@ -1,0 +1,109 @@
+#include "kernels/cuda/emulated/emulated_test_kernels.h"
+
+#include "kernels/cuda/cuda_portable.cuh"
+
+OR_DEVICE uint32_t thread_number(void)
+{
+    return blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+// ---- how they run ----
+
+// Memory of this program's that all threads add to: only here do they take turns.
+static uint32_t turn;
+
+OR_GLOBAL void take_turn(uint32_t *turns)
+{
+    turns[thread_number()] = turn++;
+}
+
+int test_launch_turns(or_cuda_t *cuda, uint32_t blocks, uint32_t threads, uint32_t *turns)
+{
+    turn = 0;
+    return or_launch(cuda, take_turn, dim3(blocks), dim3(threads), 0, turns);
+}
+
+OR_GLOBAL void show_garbage(uint32_t *words)
+{
+    OR_SHARED(uint32_t, fixed, 2);
+    OR_SHARED_DYNAMIC(uint32_t, dynamic);
+    uint32_t *own = words + 4 * blockIdx.x;
+    uint32_t *from = threadIdx.x < 2 ? fixed + threadIdx.x : dynamic + threadIdx.x - 2;
+    own[threadIdx.x] = *from;
+    *from = 7;
+}
+
+int test_launch_garbage(or_cuda_t *cuda, uint32_t blocks, uint32_t *words)
+{
+    return or_launch(cuda, show_garbage, dim3(blocks), dim3(4), 2 * sizeof *words, words);
+}
+
+OR_GLOBAL void write_doubles(uint32_t *y)
+{
+    y[thread_number()] = 2 * thread_number();
+}
+
+int test_launch_double(or_cuda_t *cuda, const uint32_t *y, uint32_t blocks, uint32_t threads,
+                       size_t shared)
+{
+    return or_launch(cuda, write_doubles, dim3(blocks), dim3(threads), shared, (uint32_t *)y);
+}
+
+// ---- what none may do ----
+
+OR_GLOBAL void return_from_block(uint32_t *y)
+{
+    if (blockIdx.x == 1 && threadIdx.x == 5) {
+        return;
+    }
+    or_block_wait();
+    y[thread_number()] = 1;
+}
+
+OR_GLOBAL void return_from_warp(uint32_t *y)
+{
+    if (threadIdx.x == 32 + 3) {
+        return;
+    }
+    y[thread_number()] = or_shuffle_xor(threadIdx.x, 1);
+}
+
+OR_GLOBAL void diverge_in_warp(uint32_t *y)
+{
+    if (threadIdx.x % 32 < 16) {
+        or_warp_wait();
+    } else {
+        y[thread_number()] = or_shuffle(threadIdx.x, 0);
+    }
+}
+
+OR_GLOBAL void diverge_in_block(uint32_t *y)
+{
+    if (threadIdx.x == 40) {
+        or_warp_wait();
+    }
+    or_block_wait();
+    y[thread_number()] = 1;
+}
+
+OR_GLOBAL void write_behind_shared(uint32_t *y)
+{
+    OR_SHARED_DYNAMIC(uint32_t, shared);
+    shared[threadIdx.x + 1] = 1;
+    y[thread_number()] = shared[0];
+}
+
+OR_GLOBAL void share_too_much(uint32_t *y)
+{
+    OR_SHARED(uint32_t, most, 12 * 1024);
+    OR_SHARED(uint32_t, more, 1);
+    most[0] = more[0] = 1;
+    y[thread_number()] = most[0];
+}
+
+int test_launch_mistake(or_cuda_t *cuda, test_mistake_t mistake, uint32_t threads, uint32_t *y)
+{
+    void (*const kernels[])(uint32_t *) = {return_from_block, return_from_warp,    diverge_in_warp,
+                                           diverge_in_block,  write_behind_shared, share_too_much};
+    return or_launch(cuda, kernels[mistake], dim3(2), dim3(threads), threads * sizeof *y, y);
+}

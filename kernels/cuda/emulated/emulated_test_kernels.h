@@ -1,0 +1,31 @@
+// emulated_test_kernels - kernels that show how the emulator runs them, and kernels that do what no kernel may.
+#pragma once
+
+#include "kernels/cuda/cuda_device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// turns[i] = the how-manieth of all threads number i is.
+int test_launch_turns(or_cuda_t *cuda, uint32_t blocks, uint32_t threads, uint32_t *turns);
+// 4 words of each block's shared memory that nobody wrote: 2 of an array, 2 of the launch's. It then writes there.
+int test_launch_garbage(or_cuda_t *cuda, uint32_t blocks, uint32_t *words);
+// y[i] = 2 * i
+int test_launch_double(or_cuda_t *cuda, const uint32_t *y, uint32_t blocks, uint32_t threads,
+                       size_t shared);
+
+typedef enum {
+    TEST_MISTAKE_RETURNED_BLOCK, // thread 5 of block 1 returns where the others wait
+    TEST_MISTAKE_RETURNED_WARP,  // lane 3 of warp 1 returns where the others shuffle
+    TEST_MISTAKE_DIVERGED_WARP,  // half of a warp waits in or_warp_wait, half in or_shuffle
+    TEST_MISTAKE_DIVERGED_BLOCK, // warp 0 waits for the block, warp 1 has a lane that waits for its warp
+    TEST_MISTAKE_BEHIND_SHARED,   // writes behind the shared memory of the launch
+    TEST_MISTAKE_TOO_MUCH_SHARED, // more than 48 KiB in arrays
+} test_mistake_t;
+
+int test_launch_mistake(or_cuda_t *cuda, test_mistake_t mistake, uint32_t threads, uint32_t *y);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,206 @@
+// Goal: K and V are kept where cuda_kernels.h draws them, rounded as the CPU rounds them, and nowhere else.
+// Method: pages and slots full of random numbers, of which the host has a copy. What is stored or accepted on the device
+// is written into the copy by the drawing, which must then be all that the device has.
+#include "kernels/cuda/kv_test_support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const or_cuda_float_t types[] = {OR_CUDA_F32, OR_CUDA_F16};
+
+#define TYPES (sizeof types / sizeof types[0])
+
+static uint32_t width_of(const kv_test_cache_t *cache)
+{
+    return cache->kv.kv_heads * cache->kv.head_dim;
+}
+
+static void sizes_are_those_of_the_drawing(void **state)
+{
+    (void)state;
+    or_cuda_kv_t kv = {OR_CUDA_F32, 3, 5, 64, NULL};
+    assert_int_equal(or_cuda_page_bytes(&kv), 3 * 5 * 64 * 2 * 32 * 4);
+    assert_int_equal(or_cuda_slots_bytes(&kv, 7), 3 * 5 * 64 * 2 * 7 * 4);
+    kv.type = OR_CUDA_F16;
+    assert_int_equal(or_cuda_page_bytes(&kv), 3 * 5 * 64 * 2 * 32 * 2);
+    assert_int_equal(or_cuda_slots_bytes(&kv, 7), 3 * 5 * 64 * 2 * 7 * 2);
+}
+
+// ---- storing ----
+
+static void store_in_copy(const kv_test_cache_t *cache, const kv_test_rows_t *rows, uint32_t layer,
+                          kv_test_side_t side, const float *x, size_t stride)
+{
+    for (uint32_t r = 0; r < rows->count; r++) {
+        const or_cuda_seen_t *seen = &rows->seen[r];
+        for (uint32_t i = 0; i < width_of(cache); i++) {
+            uint32_t head = i / cache->kv.head_dim;
+            uint32_t sequence = rows->sequences[r];
+            kv_test_vector_t to =
+                seen->slot == UINT32_MAX
+                    ? kv_test_in_page(cache, sequence, seen->position, layer, head, side)
+                    : kv_test_in_slot(cache, sequence, seen->slot, layer, head, side);
+            kv_test_write(cache, &to, i % cache->kv.head_dim, x[r * stride + i]);
+        }
+    }
+}
+
+static void check_store(const kv_test_cache_t *cache, const kv_test_rows_t *rows, uint32_t layer,
+                        const float *key, const float *value, size_t stride)
+{
+    size_t bytes = rows->count * stride * sizeof(float);
+    float *device_key = cuda_test_upload(kv_test_device, key, bytes);
+    float *device_value = cuda_test_upload(kv_test_device, value, bytes);
+    store_in_copy(cache, rows, layer, KV_TEST_KEY, key, stride);
+    store_in_copy(cache, rows, layer, KV_TEST_VALUE, value, stride);
+    cuda_test_ok(or_cuda_store_kv(kv_test_device, &cache->kv, layer, rows->device_seen, rows->count,
+                                  device_key, device_value, stride));
+    kv_test_assert_same(cache);
+    or_cuda_free(kv_test_device, device_value);
+    or_cuda_free(kv_test_device, device_key);
+}
+
+// Rows of both sequences, to as many different positions and slots.
+static kv_test_rows_t *rows_create(uint64_t *random, const kv_test_cache_t *cache, uint32_t count)
+{
+    kv_test_rows_t *rows = kv_test_rows_create();
+    uint32_t positions[KV_TEST_SLOTS], slots[KV_TEST_SLOTS];
+    kv_test_draw(random, positions, count, cache->context);
+    kv_test_draw(random, slots, count, KV_TEST_SLOTS);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t sequence = (uint32_t)test_below(random, KV_TEST_SEQUENCES);
+        if (test_below(random, 2) == 0) {
+            kv_test_add_prefix_row(rows, cache, sequence, positions[i]);
+        } else {
+            kv_test_add_tree_row(rows, cache, sequence, cache->context, &slots[i], 1);
+        }
+    }
+    kv_test_rows_upload(rows);
+    return rows;
+}
+
+static void rows_are_stored(void **state)
+{
+    (void)state;
+    static const uint32_t head_dims[] = {32, 64, 128, 20, 6};
+    uint64_t random = test_seed();
+    for (uint32_t i = 0; i < 20 * test_runs(1); i++) {
+        kv_test_cache_t cache = kv_test_cache_create(&random, KIND_PLAIN, types[i % TYPES],
+                                                     1 + i % 3, head_dims[i % 5], 70);
+        kv_test_rows_t *rows =
+            rows_create(&random, &cache, 1 + (uint32_t)test_below(&random, KV_TEST_SLOTS));
+        size_t stride = width_of(&cache) + test_below(&random, 9);
+        float *key = test_floats(&random, i % KINDS, rows->count * stride);
+        float *value = test_floats(&random, i % KINDS, rows->count * stride);
+        check_store(&cache, rows, i % KV_TEST_LAYERS, key, value, stride);
+        free(value);
+        free(key);
+        kv_test_rows_free(rows);
+        kv_test_cache_free(&cache);
+    }
+}
+
+// ---- rounding ----
+
+// Every half; what lies halfway to the next one and beside that; of both signs; and for the rest random bits.
+static float *telling_floats(uint64_t *random, size_t count)
+{
+    float *x = kv_test_allocate(count * sizeof *x);
+    size_t n = 0;
+    for (uint32_t half = 0; half < 1u << 16; half++) {
+        x[n++] = or_f16_to_f32((uint16_t)half);
+    }
+    for (uint32_t half = 0; half < 0x7C00u; half++) {
+        float next = half == 0x7BFFu ? 0x1p16f : or_f16_to_f32((uint16_t)(half + 1));
+        float middle = (or_f16_to_f32((uint16_t)half) + next) / 2;
+        for (float sign = -1.0f; sign <= 1.0f; sign += 2.0f) {
+            x[n++] = sign * middle;
+            x[n++] = sign * nextafterf(middle, 0.0f);
+            x[n++] = sign * nextafterf(middle, INFINITY);
+        }
+    }
+    assert_true(n <= count);
+    for (; n < count; n++) {
+        uint32_t bits = (uint32_t)test_random(random);
+        memcpy(&x[n], &bits, sizeof bits);
+    }
+    return x;
+}
+
+static void halves_are_rounded_as_on_the_cpu(void **state)
+{
+    (void)state;
+    enum { ROWS = 32, KV_HEADS = 16, HEAD_DIM = 256, WIDTH = KV_HEADS * HEAD_DIM };
+    uint64_t random = test_seed();
+    kv_test_cache_t cache =
+        kv_test_cache_create(&random, KIND_PLAIN, OR_CUDA_F16, KV_HEADS, HEAD_DIM, 1);
+    kv_test_rows_t *rows = kv_test_rows_create();
+    for (uint32_t slot = 0; slot < ROWS; slot++) {
+        kv_test_add_tree_row(rows, &cache, 0, 0, &slot, 1);
+    }
+    kv_test_rows_upload(rows);
+    float *x = telling_floats(&random, (size_t)2 * ROWS * WIDTH);
+    check_store(&cache, rows, 0, x, x + (size_t)ROWS * WIDTH, WIDTH);
+    free(x);
+    kv_test_rows_free(rows);
+    kv_test_cache_free(&cache);
+}
+
+// ---- accepting ----
+
+static void accept_in_copy(const kv_test_cache_t *cache, uint32_t sequence, uint32_t position,
+                           uint32_t slot)
+{
+    size_t bytes = cache->kv.type == OR_CUDA_F32 ? sizeof(float) : sizeof(uint16_t);
+    for (uint32_t layer = 0; layer < KV_TEST_LAYERS; layer++) {
+        for (uint32_t i = 0; i < cache->kv.kv_heads * KV_TEST_SIDES; i++) {
+            uint32_t head = i / KV_TEST_SIDES;
+            kv_test_side_t side = (kv_test_side_t)(i % KV_TEST_SIDES);
+            kv_test_vector_t from = kv_test_in_slot(cache, sequence, slot, layer, head, side);
+            kv_test_vector_t to = kv_test_in_page(cache, sequence, position, layer, head, side);
+            for (uint32_t d = 0; d < cache->kv.head_dim; d++) {
+                memcpy((uint8_t *)to.numbers + (to.at + d * to.step) * bytes,
+                       (uint8_t *)from.numbers + (from.at + d * from.step) * bytes, bytes);
+            }
+        }
+    }
+}
+
+// NaNs among them, which keep their bits.
+static void accepted_slots_are_copied(void **state)
+{
+    (void)state;
+    static const uint32_t head_dims[] = {32, 64, 96, 128, 256, 20};
+    uint64_t random = test_seed();
+    for (uint32_t i = 0; i < 12 * test_runs(1); i++) {
+        kv_test_cache_t cache = kv_test_cache_create(&random, KIND_SPECIAL, types[i % TYPES],
+                                                     1 + i % 3, head_dims[i % 6], 100);
+        uint32_t slots[KV_TEST_SLOTS];
+        uint32_t count = (uint32_t)test_below(&random, KV_TEST_SLOTS + 1);
+        uint32_t position = (uint32_t)test_below(&random, cache.context - count + 1);
+        uint32_t sequence = i % KV_TEST_SEQUENCES;
+        kv_test_draw(&random, slots, count, KV_TEST_SLOTS);
+        uint32_t *from = cuda_test_upload(kv_test_device, slots, sizeof slots);
+        for (uint32_t j = 0; j < count; j++) {
+            accept_in_copy(&cache, sequence, position + j, slots[j]);
+        }
+        cuda_test_ok(or_cuda_accept(kv_test_device, &cache.kv, cache.tables[sequence].device,
+                                    position, cache.slots[sequence].device, KV_TEST_SLOTS, from,
+                                    count));
+        kv_test_assert_same(&cache);
+        or_cuda_free(kv_test_device, from);
+        kv_test_cache_free(&cache);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_are_those_of_the_drawing),
+        cmocka_unit_test(rows_are_stored),
+        cmocka_unit_test(halves_are_rounded_as_on_the_cpu),
+        cmocka_unit_test(accepted_slots_are_copied),
+    };
+    return cmocka_run_group_tests(tests, kv_test_open, kv_test_close);
+}

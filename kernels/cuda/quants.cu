@@ -1,0 +1,337 @@
+// Products of panels and quantised activations.
+//
+// A thread block has a panel, a span and up to 32 rows, and goes through the span in chunks. In each,
+//
+//     sums     its warps have a few blocks each: tensor cores multiply the panel's 16 outputs with 8 rows at a
+//              time. Integer sums are exact, so any warp may make any block's.
+//     chains   a thread has an output of a row, or of two, and makes the steps of its chain over the chunk, in order.
+//
+// So K is split among warps though chains are not, and one row of a small matrix keeps a GPU's memory busy: the
+// next chunk is on its way while chains are worked on. More rows are more thread blocks, neighbours in the grid, of
+// which one reads the panel from memory and the others find it in the L2 cache.
+#include "kernels/cuda/quants.cuh"
+
+#include <assert.h>
+
+#define WARP 32u
+#define WARPS 8u
+#define THREADS (WARPS * WARP)
+#define TILE_ROWS 8u // that or_multiply_bytes takes
+#define TILES_MAX 4u
+#define TILE_SUMS (TILE_ROWS * OR_PANEL)
+#define CHAIN_ROWS (THREADS / OR_PANEL) // that have a thread for each output
+
+typedef struct {
+    size_t panel_bytes;
+    size_t x_stride;
+    size_t y_stride;
+    size_t part_stride;
+    uint32_t rows;
+    uint32_t row_groups; // thread blocks for the rows of a panel
+    uint32_t x_first;
+    or_cuda_span_t spans[OR_CUDA_SPANS_MAX];
+} product_t;
+
+// What a thread block has of it.
+typedef struct {
+    const or_q8_block_t *x;
+    size_t x_stride;
+    uint32_t x_first;
+    uint32_t rows;
+    uint32_t end; // of its blocks
+} task_t;
+
+// A chunk: what there is of it, as many sums for any number of tiles, and what a thread loads of it ahead.
+template <or_quant_t TYPE, uint32_t TILES> struct chunk_t {
+    static constexpr uint32_t ROWS = TILES * TILE_ROWS;
+    static constexpr uint32_t CHAINS = (ROWS + CHAIN_ROWS - 1) / CHAIN_ROWS; // of a thread
+    static constexpr uint32_t UNIT_BLOCKS = shape_of(TYPE).unit_blocks;
+    static constexpr uint32_t GROUPS = shape_of(TYPE).groups; // of a block
+    static constexpr uint32_t DEPTH = TILES_MAX / TILES;      // blocks of a warp
+    static constexpr uint32_t BLOCKS = WARPS * DEPTH;
+    static constexpr uint32_t BLOCK_SUMS = GROUPS * TILES * TILE_SUMS;
+    static constexpr uint32_t SUMS = BLOCKS * BLOCK_SUMS;
+    static constexpr uint32_t SCALES = BLOCKS * GROUPS * OR_PANEL;
+    static constexpr uint32_t THREAD_SCALES = (SCALES + THREADS - 1) / THREADS;
+
+    loaded_t integers[DEPTH];         // of the warp's blocks
+    uint32_t quants[DEPTH][TILES][2]; // of a row in each tile
+    loaded_group_t groups[THREAD_SCALES];
+};
+
+OR_DEVICE const or_q8_block_t *activations(const task_t *task, uint32_t row, uint32_t block)
+{
+    return task->x + row * task->x_stride + (block - task->x_first);
+}
+
+// ---- loading ----
+
+// What a thread has of a chunk is a constant number of whole units apart, wherever in a unit the chunk begins:
+// of an address only offsets change.
+static_assert(WARPS % OR_SUPER_BLOCK == 0 && THREADS / OR_PANEL % (2 * OR_SUPER_BLOCK) == 0,
+              "whole units");
+
+// A lane's words of a row; of one that is not there they are 0.
+OR_DEVICE void load_quants(const or_q8_block_t *x, bool there, uint32_t t, uint32_t words[2])
+{
+    words[0] = words[1] = 0;
+    if (there) {
+        words[0] = ((const uint32_t *)x->quants)[t];
+        words[1] = ((const uint32_t *)x->quants)[4 + t];
+    }
+}
+
+template <or_quant_t TYPE, uint32_t TILES, typename UNIT>
+OR_DEVICE void load_blocks(const task_t *task, const UNIT *panel, uint32_t begin,
+                           chunk_t<TYPE, TILES> *to)
+{
+    typedef chunk_t<TYPE, TILES> chunk;
+    const uint32_t lane = threadIdx.x % WARP;
+    const uint32_t first = begin + threadIdx.x / WARP;
+    const UNIT *unit = panel + first / chunk::UNIT_BLOCKS;
+    for (uint32_t d = 0; d < chunk::DEPTH; d++) {
+        if (first + d * WARPS < task->end) {
+            to->integers[d] = load_integers<TYPE>(unit + d * (WARPS / chunk::UNIT_BLOCKS),
+                                                  first % chunk::UNIT_BLOCKS, lane);
+            for (uint32_t tile = 0; tile < TILES; tile++) {
+                const uint32_t row = tile * TILE_ROWS + lane / 4;
+                const or_q8_block_t *x = activations(task, row, first) + d * WARPS;
+                load_quants(x, row < task->rows, lane % 4, to->quants[d][tile]);
+            }
+        }
+    }
+}
+
+template <or_quant_t TYPE, uint32_t TILES, typename UNIT>
+OR_DEVICE void load_groups(const task_t *task, const UNIT *panel, uint32_t begin,
+                           chunk_t<TYPE, TILES> *to)
+{
+    typedef chunk_t<TYPE, TILES> chunk;
+    constexpr uint32_t APART = THREADS / OR_PANEL / chunk::GROUPS; // blocks
+    const uint32_t group = threadIdx.x / OR_PANEL;
+    const uint32_t first = begin + group / chunk::GROUPS;
+    const UNIT *unit = panel + first / chunk::UNIT_BLOCKS;
+    for (uint32_t i = 0; i < chunk::THREAD_SCALES; i++) {
+        const uint32_t block = first + i * APART;
+        if (block < begin + chunk::BLOCKS && block < task->end) {
+            to->groups[i] = load_group<TYPE>(unit + i * (APART / chunk::UNIT_BLOCKS),
+                                             first % chunk::UNIT_BLOCKS, group % chunk::GROUPS,
+                                             threadIdx.x % OR_PANEL);
+        }
+    }
+}
+
+// ---- sums ----
+
+// Where the sum of a row and an output of a tile is kept. Of 32 neighbours in memory, in 32 banks, are all
+// outputs of two rows, which is what a warp reads; turned by 8 t, what half a warp writes has a bank each, too.
+OR_DEVICE uint32_t place_of(uint32_t row, uint32_t output)
+{
+    const uint32_t t = row / 2;
+    return 2 * OR_PANEL * t + ((row % 2 * OR_PANEL + output) ^ 8 * t);
+}
+
+OR_DEVICE void store_sums(const int32_t of_lane[4], uint32_t lane, int32_t *sums)
+{
+    const uint32_t row = lane % 4 * 2;
+    const uint32_t output = lane / 4 * 2;
+    *(int2 *)(sums + place_of(row, output)) = make_int2(of_lane[0], of_lane[2]);
+    *(int2 *)(sums + place_of(row + 1, output)) = make_int2(of_lane[1], of_lane[3]);
+}
+
+// A block and a tile of rows: [group][TILES][TILE_SUMS]. Two groups are two products of half a block.
+template <or_quant_t TYPE, uint32_t TILES>
+OR_DEVICE void sum_tile(const uint32_t words[4], const uint32_t quants[2], uint32_t lane,
+                        int32_t *sums)
+{
+    constexpr uint32_t GROUPS = shape_of(TYPE).groups;
+    for (uint32_t group = 0; group < GROUPS; group++) {
+        const uint32_t of_group[2] = {GROUPS == 1 || group == 0 ? quants[0] : 0,
+                                      GROUPS == 1 || group == 1 ? quants[1] : 0};
+        int32_t of_lane[4] = {0, 0, 0, 0};
+        or_multiply_bytes(of_lane, words, of_group);
+        store_sums(of_lane, lane, sums + group * TILES * TILE_SUMS);
+    }
+}
+
+// sums [block][group][tile][TILE_SUMS], scales [block][group][output]
+template <or_quant_t TYPE, uint32_t TILES>
+OR_DEVICE void sum_chunk(const task_t *task, const chunk_t<TYPE, TILES> *loaded, uint32_t begin,
+                         int32_t *sums, or_quant_group_t *scales)
+{
+    typedef chunk_t<TYPE, TILES> chunk;
+    const uint32_t lane = threadIdx.x % WARP;
+    for (uint32_t d = 0; d < chunk::DEPTH; d++) {
+        const uint32_t b = d * WARPS + threadIdx.x / WARP;
+        if (begin + b < task->end) {
+            uint32_t words[4];
+            unpack_block<TYPE>(&loaded->integers[d], lane, words);
+            for (uint32_t tile = 0; tile < TILES; tile++) {
+                if (tile * TILE_ROWS < task->rows) {
+                    sum_tile<TYPE, TILES>(words, loaded->quants[d][tile], lane,
+                                          sums + b * chunk::BLOCK_SUMS + tile * TILE_SUMS);
+                }
+            }
+        }
+    }
+    for (uint32_t i = 0; i < chunk::THREAD_SCALES; i++) {
+        const uint32_t at = i * THREADS + threadIdx.x;
+        if (at < chunk::SCALES) {
+            const loaded_group_t g = loaded->groups[i];
+            scales[at] = or_quant_group(TYPE, g.scale, g.minimum, g.group, g.block_minimum);
+        }
+    }
+}
+
+// ---- chains ----
+
+template <or_quant_t TYPE>
+OR_DEVICE float step(or_quant_group_t w, const or_q8_block_t *x, uint32_t group, int32_t sum,
+                     float y)
+{
+    constexpr shape_t s = shape_of(TYPE);
+    if constexpr (s.bias != NO_BIAS) {
+        sum += (s.groups == 1 ? x->bias : x->half_biases[group]) >> s.bias;
+    }
+    y = fmaf(w.scale * x->scale, (float)sum, y);
+    if constexpr (s.minima) {
+        y = fmaf(-w.minimum, s.groups == 1 ? x->scaled_sum : x->scaled_half_sums[group], y);
+    }
+    return y;
+}
+
+// A chain's steps over the chunk.
+template <or_quant_t TYPE, uint32_t TILES>
+OR_DEVICE float step_chunk(const task_t *task, uint32_t begin, uint32_t row, const int32_t *sums,
+                           const or_quant_group_t *scales, float y)
+{
+    typedef chunk_t<TYPE, TILES> chunk;
+    const uint32_t output = threadIdx.x % OR_PANEL;
+    const uint32_t left = task->end - begin;
+    const uint32_t count = left < chunk::BLOCKS ? left : chunk::BLOCKS;
+    const or_q8_block_t *x = activations(task, row, begin);
+    sums += row / TILE_ROWS * TILE_SUMS + place_of(row % TILE_ROWS, output);
+    for (uint32_t b = 0; b < count; b++) {
+        for (uint32_t g = 0; g < chunk::GROUPS; g++) {
+            y = step<TYPE>(scales[(b * chunk::GROUPS + g) * OR_PANEL + output], x + b, g,
+                           sums[b * chunk::BLOCK_SUMS + g * TILES * TILE_SUMS], y);
+        }
+    }
+    return y;
+}
+
+// ---- a thread block ----
+
+// By indices that are constant: of a parameter indexed by any other each thread makes itself a copy.
+OR_DEVICE or_cuda_span_t own_span(const product_t *p)
+{
+    or_cuda_span_t span = p->spans[0];
+    for (uint32_t i = 1; i < OR_CUDA_SPANS_MAX; i++) {
+        if (i == blockIdx.z) {
+            span = p->spans[i];
+        }
+    }
+    return span;
+}
+
+template <or_quant_t TYPE, typename UNIT, uint32_t TILES>
+OR_GLOBAL void multiply(const uint8_t *panels, const or_q8_block_t *x, float *y, product_t p)
+{
+    typedef chunk_t<TYPE, TILES> chunk;
+    OR_SHARED(int2, pairs, chunk::BLOCKS * chunk::BLOCK_SUMS / 2); // for their alignment
+    OR_SHARED(or_quant_group_t, scales, chunk::SCALES);
+    int32_t *sums = (int32_t *)pairs;
+
+    const uint32_t panel = blockIdx.x / p.row_groups;
+    const uint32_t first_row = blockIdx.x % p.row_groups * chunk::ROWS;
+    const uint32_t row = threadIdx.x / OR_PANEL; // and every CHAIN_ROWS-th from there on
+    const or_cuda_span_t span = own_span(&p);
+    const uint32_t rows = p.rows - first_row;
+    const UNIT *w = (const UNIT *)(panels + panel * p.panel_bytes);
+    const task_t task = {x + first_row * p.x_stride, p.x_stride, p.x_first,
+                         rows < chunk::ROWS ? rows : chunk::ROWS, span.first + span.count};
+
+    float chains[chunk::CHAINS] = {};
+    chunk ahead = {};
+    load_blocks(&task, w, span.first, &ahead);
+    load_groups(&task, w, span.first, &ahead);
+    for (uint32_t begin = span.first; begin < task.end; begin += chunk::BLOCKS) {
+        sum_chunk(&task, &ahead, begin, sums, scales);
+        or_block_wait();
+        load_blocks(&task, w, begin + chunk::BLOCKS, &ahead);
+        load_groups(&task, w, begin + chunk::BLOCKS, &ahead);
+        for (uint32_t c = 0; c < chunk::CHAINS; c++) {
+            if (row + c * CHAIN_ROWS < task.rows) {
+                chains[c] = step_chunk<TYPE, TILES>(&task, begin, row + c * CHAIN_ROWS, sums,
+                                                    scales, chains[c]);
+            }
+        }
+        or_block_wait();
+    }
+
+    y += blockIdx.z * p.part_stride + first_row * p.y_stride + panel * OR_PANEL;
+    for (uint32_t c = 0; c < chunk::CHAINS; c++) {
+        if (row + c * CHAIN_ROWS < task.rows) {
+            y[(row + c * CHAIN_ROWS) * p.y_stride + threadIdx.x % OR_PANEL] = chains[c];
+        }
+    }
+}
+
+// ---- launching ----
+
+typedef int (*launch_t)(or_cuda_t *cuda, const void *panels, uint32_t panel_count,
+                        const or_q8_block_t *x, const or_cuda_parts_t *to, product_t p);
+
+template <or_quant_t TYPE, typename UNIT, uint32_t TILES>
+static int launch_tiles(or_cuda_t *cuda, const void *panels, uint32_t panel_count,
+                        const or_q8_block_t *x, const or_cuda_parts_t *to, product_t p)
+{
+    p.row_groups = (p.rows - 1) / (TILES * TILE_ROWS) + 1;
+    return or_launch(cuda, multiply<TYPE, UNIT, TILES>,
+                     dim3(panel_count * p.row_groups, 1, to->count), dim3(THREADS), 0,
+                     (const uint8_t *)panels, x, to->y, p);
+}
+
+template <or_quant_t TYPE, typename UNIT>
+static int launch(or_cuda_t *cuda, const void *panels, uint32_t panel_count, const or_q8_block_t *x,
+                  const or_cuda_parts_t *to, product_t p)
+{
+    if (p.rows <= TILE_ROWS) {
+        return launch_tiles<TYPE, UNIT, 1>(cuda, panels, panel_count, x, to, p);
+    }
+    if (p.rows <= 2 * TILE_ROWS) {
+        return launch_tiles<TYPE, UNIT, 2>(cuda, panels, panel_count, x, to, p);
+    }
+    return launch_tiles<TYPE, UNIT, TILES_MAX>(cuda, panels, panel_count, x, to, p);
+}
+
+// In the order of or_quant_t.
+static const launch_t launches[] = {
+    launch<OR_QUANT_Q8_0, or_panel_q8_0_t>,   launch<OR_QUANT_Q4_0, or_panel_q4_0_t>,
+    launch<OR_QUANT_IQ4_NL, or_panel_q4_0_t>, launch<OR_QUANT_Q5_0, or_panel_q5_0_t>,
+    launch<OR_QUANT_Q4_1, or_panel_q4_1_t>,   launch<OR_QUANT_Q5_1, or_panel_q5_1_t>,
+    launch<OR_QUANT_Q4_K, or_panel_q4_k_t>,   launch<OR_QUANT_Q5_K, or_panel_q5_k_t>,
+    launch<OR_QUANT_Q2_K, or_panel_q2_k_t>,   launch<OR_QUANT_Q3_K, or_panel_q3_k_t>,
+    launch<OR_QUANT_Q6_K, or_panel_q6_k_t>,
+};
+static_assert(sizeof launches / sizeof launches[0] == OR_QUANT_TYPES, "one for each type");
+
+int or_cuda_matmul_quants(or_cuda_t *cuda, or_quant_t type, const void *panels, size_t panel_bytes,
+                          uint32_t panel_count, const or_q8_block_t *x, size_t x_stride,
+                          uint32_t rows, const or_cuda_parts_t *to)
+{
+    assert((uintptr_t)panels % sizeof(uint2) == 0 && panel_bytes % sizeof(uint2) == 0);
+    assert(to->count <= OR_CUDA_SPANS_MAX);
+    if (panel_count == 0 || rows == 0 || to->count == 0) {
+        return OR_CUDA_OK;
+    }
+    product_t p = {};
+    p.panel_bytes = panel_bytes;
+    p.x_stride = x_stride;
+    p.y_stride = to->y_stride;
+    p.part_stride = to->part_stride;
+    p.rows = rows;
+    p.x_first = to->x_first;
+    memcpy(p.spans, to->spans, to->count * sizeof *to->spans);
+    return launches[type](cuda, panels, panel_count, x, to, p);
+}

@@ -1,0 +1,176 @@
+// quants - a block of a panel (quants.h of kernels/) as a warp loads it, and as or_multiply_bytes wants it.
+//
+// Lane 4 g + t has outputs 2 g and 2 g + 1, which are what or_multiply_bytes calls g and g + 8: panels keep
+// neighbours side by side, so both are loaded at once, and a warp's loads lie together. Words of four weights are
+// in K where or_multiply_bytes has them: word t of a lane's first half of the block, word 4 + t of the other.
+#pragma once
+
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/cuda_portable.cuh"
+
+extern "C" {
+#include "kernels/quant_internal.h"
+}
+
+// Parts of each byte of a word.
+#define NIBBLES 0x0F0F0F0Fu
+#define PAIRS 0x03030303u
+#define BITS 0x01010101u
+
+#define NO_BIAS 99u
+
+// What of a type must be known when a kernel is compiled, beside the struct that its panels are made of (UNIT).
+typedef struct {
+    uint32_t unit_blocks;
+    uint32_t groups; // of a block
+    uint32_t bits;   // of a stored integer
+    uint32_t bias;   // what an integer was made larger by to be stored, as 128 >> bias
+    bool minima;
+} shape_t;
+
+CANONICAL constexpr shape_t shape_of(or_quant_t type)
+{
+    switch (type) {
+    case OR_QUANT_Q8_0:
+        return {1, 1, 8, 0, false};
+    case OR_QUANT_Q4_0:
+        return {1, 1, 4, 4, false};
+    case OR_QUANT_IQ4_NL:
+        return {1, 1, 4, 0, false};
+    case OR_QUANT_Q5_0:
+        return {1, 1, 5, 3, false};
+    case OR_QUANT_Q4_1:
+        return {1, 1, 4, NO_BIAS, true};
+    case OR_QUANT_Q5_1:
+        return {1, 1, 5, NO_BIAS, true};
+    case OR_QUANT_Q4_K:
+        return {OR_SUPER_BLOCK, 1, 4, NO_BIAS, true};
+    case OR_QUANT_Q5_K:
+        return {OR_SUPER_BLOCK, 1, 5, NO_BIAS, true};
+    case OR_QUANT_Q2_K:
+        return {OR_SUPER_BLOCK, 2, 2, NO_BIAS, true};
+    case OR_QUANT_Q3_K:
+        return {OR_SUPER_BLOCK, 2, 3, 5, false};
+    default: // Q6_K
+        return {OR_SUPER_BLOCK, 2, 6, 2, false};
+    }
+}
+
+// ---- loading ----
+
+// A lane's integers of a block of a unit, of both its outputs; what the type lacks stays 0.
+typedef struct {
+    uint2 low[2];  // bytes, or pairs, of the block's halves; or nibbles of both at once
+    uint2 high[2]; // pairs likewise, or bits of both at once
+} loaded_t;
+
+// Row `row` of a part of a unit that has a word of each output in a row.
+OR_DEVICE uint2 load_words(const void *part, uint32_t row, uint32_t lane)
+{
+    return ((const uint2 *)part)[row * (OR_PANEL / 2) + lane / 4];
+}
+
+template <or_quant_t TYPE, typename UNIT>
+OR_DEVICE loaded_t load_integers(const UNIT *unit, uint32_t b, uint32_t lane)
+{
+    constexpr shape_t s = shape_of(TYPE);
+    const uint32_t t = lane % 4;
+    loaded_t to = {};
+    if constexpr (s.bits == 8) {
+        to.low[0] = load_words(unit->bytes, t, lane);
+        to.low[1] = load_words(unit->bytes, 4 + t, lane);
+    } else if constexpr (s.bits >= 4) {
+        to.low[0] = load_words(unit->nibbles, b * 4 + t, lane);
+    } else {
+        to.low[0] = load_words(unit->pairs, b * 2, lane);
+        to.low[1] = load_words(unit->pairs, b * 2 + 1, lane);
+    }
+    if constexpr (s.bits == 6) {
+        to.high[0] = load_words(unit->pairs, b * 2, lane);
+        to.high[1] = load_words(unit->pairs, b * 2 + 1, lane);
+    } else if constexpr (s.bits == 5 || s.bits == 3) {
+        to.high[0] = load_words(unit->bits, b, lane);
+    }
+    return to;
+}
+
+// A group of a block of an output, as or_quant_group takes it.
+typedef struct {
+    uint16_t scale;
+    uint16_t minimum;
+    uint8_t group;
+    uint8_t block_minimum;
+} loaded_group_t;
+
+template <or_quant_t TYPE, typename UNIT>
+OR_DEVICE loaded_group_t load_group(const UNIT *unit, uint32_t b, uint32_t group, uint32_t output)
+{
+    constexpr shape_t s = shape_of(TYPE);
+    loaded_group_t to = {};
+    to.scale = unit->scales[output];
+    if constexpr (s.minima) {
+        to.minimum = unit->minima[output];
+    }
+    if constexpr (s.groups == 2) {
+        to.group = (uint8_t)unit->groups[b * 2 + group][output];
+    } else if constexpr (s.unit_blocks > 1) {
+        to.group = unit->block_scales[b][output];
+        to.block_minimum = unit->block_minima[b][output];
+    }
+    return to;
+}
+
+// ---- unpacking ----
+
+// or_iq4_values + 128, four a word.
+#define IQ4_0 0x3F2D1801u
+#define IQ4_4 0x766A5D4Fu
+#define IQ4_8 0xA6998D81u
+#define IQ4_12 0xF1D9C5B5u
+
+// Of nibbles in four bytes: their lower three bits pick out of the lower and of the upper half of the table.
+OR_DEVICE uint32_t look_up_iq4(uint32_t nibbles)
+{
+    uint32_t pairs = nibbles | nibbles >> 4;
+    uint32_t which = ((pairs & 0xFFu) | (pairs >> 8 & 0xFF00u)) & 0x7777u;
+    uint32_t upper = (nibbles >> 3 & BITS) * 0xFFu;
+    return (or_pick_bytes(IQ4_0, IQ4_4, which) & ~upper) |
+           (or_pick_bytes(IQ4_8, IQ4_12, which) & upper);
+}
+
+// Four integers of an output, 0 or 1, in half `half` of the block, as they are stored.
+template <or_quant_t TYPE>
+OR_DEVICE uint32_t unpack_word(const loaded_t *b, uint32_t output, uint32_t half, uint32_t t)
+{
+    constexpr shape_t s = shape_of(TYPE);
+    const uint2 lows = b->low[s.bits == 8 || s.bits < 4 ? half : 0];
+    const uint2 highs = b->high[s.bits == 6 ? half : 0];
+    const uint32_t low = output == 0 ? lows.x : lows.y;
+    const uint32_t high = output == 0 ? highs.x : highs.y;
+    const uint32_t nibbles = low >> 4 * half & NIBBLES;
+    if constexpr (TYPE == OR_QUANT_IQ4_NL) {
+        return look_up_iq4(nibbles);
+    }
+    switch (s.bits) {
+    case 8:
+        return low;
+    case 6:
+        return nibbles | (high >> 2 * t & PAIRS) << 4;
+    case 5:
+        return nibbles | (high >> (4 * half + t) & BITS) << 4;
+    case 4:
+        return nibbles;
+    case 3:
+        return (low >> 2 * t & PAIRS) | (high >> (4 * half + t) & BITS) << 2;
+    default:
+        return low >> 2 * t & PAIRS;
+    }
+}
+
+template <or_quant_t TYPE>
+OR_DEVICE void unpack_block(const loaded_t *b, uint32_t lane, uint32_t words[4])
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        words[i] = unpack_word<TYPE>(b, i % 2, i / 2, lane % 4);
+    }
+}

@@ -1,0 +1,141 @@
+// Goal: a GPU that runs out of memory, or breaks, costs a sentence and neither a crash nor a leak, and nothing is
+// committed that was not computed.
+// Method: the functions of the emulated device, of which some fail from the n-th call on, for every n that a
+// small model's life has. That device ends the program when it is closed before all memory is given back.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/model/gpu.h"
+#include "tests/model/model_fixture.h"
+
+#define MODEL "tests/model/data/llama3-q8_0.gguf"
+#define BROKEN 99
+#define TOKENS 3u
+
+static uint32_t calls_left; // that go well
+
+static bool goes_well(void)
+{
+    calls_left -= calls_left > 0;
+    return calls_left > 0;
+}
+
+static int alloc_or_not(or_cuda_t *cuda, size_t bytes, void **at_p)
+{
+    return goes_well() ? or_gpu_functions()->alloc(cuda, bytes, at_p) : BROKEN;
+}
+
+static int alloc_pinned_or_not(or_cuda_t *cuda, size_t bytes, void **at_p)
+{
+    return goes_well() ? or_gpu_functions()->alloc_pinned(cuda, bytes, at_p) : BROKEN;
+}
+
+static int upload_or_not(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
+{
+    return goes_well() ? or_gpu_functions()->upload(cuda, to, from, bytes) : BROKEN;
+}
+
+static int wait_or_not(or_cuda_t *cuda)
+{
+    return goes_well() ? or_gpu_functions()->wait(cuda) : BROKEN;
+}
+
+static int add_parts_or_not(or_cuda_t *cuda, float *y, size_t y_stride, const float *parts,
+                            size_t part_stride, size_t p_stride, uint32_t count, uint32_t n,
+                            uint32_t rows)
+{
+    return goes_well() ? or_gpu_functions()->add_parts(cuda, y, y_stride, parts, part_stride,
+                                                       p_stride, count, n, rows)
+                       : BROKEN;
+}
+
+static or_gguf_t *open_file(void)
+{
+    or_gguf_t *gguf = NULL;
+    assert_int_equal(or_gguf_open(MODEL, &gguf), OR_OK);
+    return gguf;
+}
+
+static or_status_t load(const or_gpu_functions_t *functions, const or_gguf_t *gguf,
+                        or_model_t **model_p)
+{
+    const or_gpu_choice_t choice = {.functions = functions};
+    const or_model_options_t options = {
+        .threads = 1, .rows_max = TOKENS, .pages_max = 2, .gpu = &choice};
+    return or_model_load(gguf, &options, model_p);
+}
+
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    or_gpu_functions_t functions = *or_gpu_functions();
+    functions.alloc = alloc_or_not;
+    functions.alloc_pinned = alloc_pinned_or_not;
+    or_gguf_t *gguf = open_file();
+    bool all = false;
+    for (uint32_t n = 1; !all; n++) {
+        or_model_t *model = NULL;
+        or_kv_sequence_t *sequence = NULL;
+        calls_left = n;
+        or_status_t status = load(&functions, gguf, &model);
+        status = status != OR_OK ? status : or_model_open_sequence(model, 4, &sequence);
+        all = status == OR_OK;
+        assert_true(all || status == OR_ERR_NO_MEMORY);
+        or_kv_sequence_close(&sequence);
+        or_model_destroy(&model);
+    }
+    or_gguf_close(&gguf);
+}
+
+// Load, and one pass with its logits; the first of them that fails says what the device did.
+static or_status_t live(const or_gpu_functions_t *functions, const or_gguf_t *gguf)
+{
+    or_model_t *model = NULL;
+    or_kv_sequence_t *sequence = NULL;
+    or_status_t status = load(functions, gguf, &model);
+    if (status != OR_OK) {
+        return status;
+    }
+    float *logits = test_alloc((size_t)TOKENS * or_model_shape(model)->vocab_size, sizeof *logits);
+    assert_int_equal(or_model_open_sequence(model, 4, &sequence), OR_OK);
+    const or_model_row_t rows[TOKENS] = {prefix_row(sequence, 1), prefix_row(sequence, 2),
+                                         tree_row(sequence, 3, 0, OR_KV_NO_SLOT)};
+    status = or_model_forward(model, rows, TOKENS);
+    assert_int_equal(or_kv_sequence_length(sequence), status == OR_OK ? 2 : 0);
+    status = status != OR_OK ? status : or_model_logits(model, 0, TOKENS, logits);
+    if (status != OR_OK) { // for good
+        assert_int_equal(or_model_forward(model, rows, TOKENS), OR_ERR_IO);
+    }
+    or_kv_sequence_close(&sequence);
+    or_model_destroy(&model);
+    free(logits);
+    return status;
+}
+
+static void the_device_breaks(void **state)
+{
+    (void)state;
+    or_gpu_functions_t functions = *or_gpu_functions();
+    functions.upload = upload_or_not;
+    functions.wait = wait_or_not;
+    functions.add_parts = add_parts_or_not;
+    or_gguf_t *gguf = open_file();
+    bool all = false;
+    for (uint32_t n = 1; !all; n++) {
+        calls_left = n;
+        or_status_t status = live(&functions, gguf);
+        all = status == OR_OK;
+        assert_true(all || status == OR_ERR_IO);
+        assert_true(all || strstr(or_error_text(), "the GPU: ") != NULL);
+    }
+    or_gguf_close(&gguf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(the_device_breaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
