@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -133,6 +134,8 @@ def peer_rate(options, prompts, draft_length, temperature, seed):
         except TimeoutError:
             say(f"  peer, drafts of {draft_length}: TOO SLOW, no answer within {options.peer_patience} s (--peer-patience); {len(done)} of {len(prompts)} "
                 "prompts count. Is the machine busy? Its threads spin: fewer (-t) may be faster")
+        except urllib.error.HTTPError as error:
+            say(f"  peer, drafts of {draft_length}: it answered with {error}; {len(done)} of {len(prompts)} prompts count")
     return rate(done) if done else None
 
 
