@@ -10,11 +10,12 @@ if(OUTRIDER_CUDA AND NOT OUTRIDER_SANITIZE)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
   endif()
   find_program(CMAKE_CUDA_COMPILER nvcc PATHS /usr/local/cuda/bin)
-  if(CMAKE_CUDA_COMPILER)
+  find_path(OUTRIDER_CUBLASLT_INCLUDE cublasLt.h PATHS /usr/local/cuda/include) # programs open the library when they need it
+  if(CMAKE_CUDA_COMPILER AND OUTRIDER_CUBLASLT_INCLUDE)
     enable_language(CUDA)
     set(OUTRIDER_NVCC ON)
   elseif(NOT OUTRIDER_CUDA STREQUAL AUTO)
-    message(FATAL_ERROR "OUTRIDER_CUDA is ON and there is no nvcc: install NVIDIA's CUDA toolkit and put its bin folder into PATH, or "
+    message(FATAL_ERROR "OUTRIDER_CUDA is ON and there is no nvcc, or no cublasLt.h: install NVIDIA's CUDA toolkit and put its bin folder into PATH, or "
       "configure with -DOUTRIDER_CUDA=OFF")
   endif()
 endif()

@@ -70,7 +70,7 @@ void or_build_job_suit(or_build_job_t *job, or_draft_method_t method, or_accept_
 bool or_build_asks_model(or_draft_method_t method);
 
 // Scratch for trees of up to nodes_max nodes and laws of up to law_entries tokens (0: nothing is
-// ever drawn). Borrows model and vocab. OR_ERR_NO_MEMORY.
+// ever drawn). Borrows model and vocab. OR_ERR_NO_MEMORY; OR_ERR_IO (a GPU).
 or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32_t nodes_max,
                               uint32_t law_entries, or_builder_t **builder_p);
 void or_builder_destroy(or_builder_t **builder_p);

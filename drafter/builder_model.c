@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/base/math.h"
+#include "common/model/model_draws.h"
 #include "drafter/builder_internal.h"
 
 // Tokens believed e^8 times less than the best one are left out of lists and sums. At tau 0.6 that
@@ -83,11 +84,31 @@ static void list_banned(or_builder_t *builder)
     }
 }
 
-// From the logits after an expanded guess to its list: law (penalties see the path), noise, the
-// best of it.
-static void read_guess(or_builder_t *builder, uint32_t guess, float *logits)
+// From the law after an expanded guess, or what contends there, to its list: noise, the best of it.
+static void read_law(or_builder_t *builder, uint32_t guess, const or_law_t *law)
 {
     const or_build_job_t *job = builder->job;
+    const double *scores = law->scores;
+    double best;
+    builder->guesses[guess].expanded = true;
+    if (job->drawn) {
+        or_build_law_set(builder, guess, law);
+        return;
+    }
+    if (job->noisy) {
+        best = or_noise_perturb(job->noise_key, builder->guesses[guess].place, law->ids,
+                                law->scores, law->count, or_vocab_noise_keys(builder->vocab),
+                                window_of(builder->tau), builder->perturbed);
+        scores = builder->perturbed;
+    } else {
+        best = best_score(law);
+    }
+    fill_list(&builder->lists[guess], law->ids, scores, law->count, best, builder->tau);
+}
+
+// From its logits: penalties see the path.
+static void read_guess(or_builder_t *builder, uint32_t guess, float *logits)
+{
     const or_build_guess_t *at = &builder->guesses[guess];
     for (uint32_t above = guess; above != OR_BUILD_ROOT; above = builder->guesses[above].parent) {
         const or_build_guess_t *node = &builder->guesses[above];
@@ -101,27 +122,12 @@ static void read_guess(or_builder_t *builder, uint32_t guess, float *logits)
     if (or_build_is_banned(builder, law.ids[0])) { // the sampling banned all others
         law.ids = &builder->any_token;
     }
-    const double *scores = law.scores;
-    double best;
-    builder->guesses[guess].expanded = true;
-    if (job->drawn) {
-        or_build_law_set(builder, guess, &law);
-        return;
-    }
-    if (job->noisy) {
-        best = or_noise_perturb(job->noise_key, at->place, law.ids, law.scores, law.count,
-                                or_vocab_noise_keys(builder->vocab), window_of(builder->tau),
-                                builder->perturbed);
-        scores = builder->perturbed;
-    } else {
-        best = best_score(&law);
-    }
-    fill_list(&builder->lists[guess], law.ids, scores, law.count, best, builder->tau);
+    read_law(builder, guess, &law);
 }
 
 // Read the logits of rows first .. first + count - 1 of the last pass, which are the guesses'.
-static or_status_t read_rows(or_builder_t *builder, uint32_t first, const uint32_t *guesses,
-                             uint32_t count)
+static or_status_t read_logits(or_builder_t *builder, uint32_t first, const uint32_t *guesses,
+                               uint32_t count)
 {
     for (uint32_t done = 0; done < count;) {
         uint32_t part = least(count - done, builder->logit_rows);
@@ -136,6 +142,53 @@ static or_status_t read_rows(or_builder_t *builder, uint32_t first, const uint32
         done += part;
     }
     return OR_OK;
+}
+
+// Is it enough to know which tokens a list could have? Not where guesses are drawn from whole laws, nor where
+// tokens are banned or their scores depend on the path.
+static bool contenders_do(const or_builder_t *builder)
+{
+    return or_model_has_contenders(builder->model) && !builder->job->drawn &&
+           builder->job->map == NULL && or_sampling_is_plain(&builder->sampling);
+}
+
+// The same as read_logits without logits, but where a row has too many contenders.
+static or_status_t read_contenders(or_builder_t *builder, uint32_t first, const uint32_t *guesses,
+                                   uint32_t count)
+{
+    or_contest_t contests[OR_CONTESTS_MAX];
+    or_law_t laws[OR_CONTESTS_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        contests[i] = (or_contest_t){.sampling = &builder->sampling,
+                                     .key = builder->job->noise_key,
+                                     .place = builder->guesses[guesses[i]].place,
+                                     .noisy = builder->job->noisy,
+                                     .window = window_of(builder->tau)};
+    }
+    or_status_t status = or_model_contenders(builder->model, first, count, contests, laws);
+    for (uint32_t i = 0; status == OR_OK && i < count; i++) {
+        if (laws[i].count > 0) {
+            read_law(builder, guesses[i], &laws[i]);
+        } else {
+            status = read_logits(builder, first + i, &guesses[i], 1);
+        }
+    }
+    return status;
+}
+
+// Fill the lists or laws of guesses, which are rows first .. first + count - 1 of the last pass.
+static or_status_t read_rows(or_builder_t *builder, uint32_t first, const uint32_t *guesses,
+                             uint32_t count)
+{
+    if (!contenders_do(builder)) {
+        return read_logits(builder, first, guesses, count);
+    }
+    or_status_t status = OR_OK;
+    for (uint32_t done = 0; status == OR_OK && done < count; done += OR_CONTESTS_MAX) {
+        uint32_t part = least(count - done, OR_CONTESTS_MAX);
+        status = read_contenders(builder, first + done, guesses + done, part);
+    }
+    return status;
 }
 
 static uint32_t take_slot(or_builder_t *builder)
@@ -187,7 +240,11 @@ or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32
                                       .start = start_with_model,
                                       .expand = expand_with_model};
     or_builder_t *builder;
-    or_status_t status = or_builder_create_over(&source, vocab, nodes_max, law_entries, &builder);
+    or_status_t status =
+        or_model_set_noise_keys(model, or_vocab_noise_keys(vocab), or_vocab_size(vocab));
+    if (status == OR_OK) {
+        status = or_builder_create_over(&source, vocab, nodes_max, law_entries, &builder);
+    }
     if (status != OR_OK) {
         return status;
     }

@@ -27,6 +27,8 @@ typedef struct {
     char *log_level, *log_format;
     uint32_t threads;
     or_cpu_options_t cpus;
+    or_gpu_options_t gpu;
+    bool list_devices;
     uint32_t context;
     uint32_t nodes_max;
     uint32_t sessions_max;
@@ -47,6 +49,8 @@ static const or_option_t table[] = {
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
      "threads; 0: one a CPU it may use"},
     OR_CPU_OPTIONS(config_t, cpus),
+    OR_GPU_OPTIONS(config_t, gpu),
+    OR_GPU_LIST_OPTION(config_t, list_devices),
     {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
      "context in tokens; 0: what the model was made for"},
     {"draft-nodes-max", NULL, OR_OPTION_UINT32, offsetof(config_t, nodes_max), "N",
@@ -106,7 +110,8 @@ static or_status_t same_vocabulary(const char *path, const or_gguf_t *gguf, cons
 }
 
 static or_status_t open_more(const char *path, const or_model_options_t *options,
-                             const or_edge_process_t *first, more_models_t *more)
+                             const or_gpu_place_t *place, const or_edge_process_t *first,
+                             more_models_t *more)
 {
     uint32_t at = more->count++;
     uint32_t context = or_model_context(first->model);
@@ -117,7 +122,7 @@ static or_status_t open_more(const char *path, const or_model_options_t *options
         status = same_vocabulary(path, more->ggufs[at], first->vocab);
     }
     if (status == OR_OK) {
-        status = or_model_load(more->ggufs[at], &as_first, &more->models[at]);
+        status = or_gpu_place_load(place, more->ggufs[at], &as_first, &more->models[at]);
     }
     if (status == OR_OK && or_model_context(more->models[at]) < context) {
         status = or_fail(OR_ERR_INVALID,
@@ -150,7 +155,7 @@ static void name_models(const or_edge_process_t *process, const more_models_t *m
 
 // Everything from the file to the loop; cleaned up in reverse. *wrong_options: no new start can
 // mend it.
-static or_status_t serve(const config_t *config, bool *wrong_options)
+static or_status_t serve(const config_t *config, const or_gpu_place_t *place, bool *wrong_options)
 {
     char models[MODELS_BYTES] = "";
     or_edge_process_t process;
@@ -162,10 +167,10 @@ static or_status_t serve(const config_t *config, bool *wrong_options)
                                         .poll = or_cpu_options_poll(&config->cpus),
                                         .context_max = config->context,
                                         .sequences_max = config->sessions_max};
-    or_status_t status =
-        or_edge_process_open(config->model, &options, config->connect, &config->keys, &process);
+    or_status_t status = or_edge_process_open(config->model, &options, place, config->connect,
+                                              &config->keys, &process);
     for (size_t i = 0; status == OR_OK && i < config->multi_models.count; i++) {
-        status = open_more(config->multi_models.items[i], &options, &process, &more);
+        status = open_more(config->multi_models.items[i], &options, place, &process, &more);
     }
     const or_drafter_config_t shape = {.nodes_max = config->nodes_max,
                                        .sessions_max = config->sessions_max,
@@ -215,19 +220,27 @@ static or_status_t check(const config_t *config)
     if (config->context == 1) {
         return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
-    return or_cpu_options_check(&config->cpus, "");
+    or_status_t status = or_cpu_options_check(&config->cpus, "");
+    return status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");
 }
 
 static int run(int argc, char **argv)
 {
     config_t config = {.padding = true,
                        .cpus = or_cpu_options_default(),
+                       .gpu = or_gpu_options_default(),
                        .nodes_max = OR_TREE_NODES_MAX,
                        .sessions_max = 64};
+    or_gpu_place_t place = {0};
     or_options_next_t next;
     or_log_level_t level = OR_LOG_INFO;
     or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
     if (status == OR_OK && next == OR_OPTIONS_EXIT) {
+        return 0;
+    }
+    if (status == OR_OK && config.list_devices) {
+        or_gpu_list(or_gpu_functions(), stdout);
+        or_options_free(&program, &config, NULL);
         return 0;
     }
     if (status == OR_OK && config.log_level != NULL) {
@@ -242,6 +255,9 @@ static int run(int argc, char **argv)
     if (status == OR_OK) {
         status = or_cpu_options_confine(&config.cpus); // before there is any other thread
     }
+    if (status == OR_OK) {
+        status = or_gpu_place_choose(&config.gpu, or_gpu_functions(), &place);
+    }
     or_log_init("drafter", level);
     if (status != OR_OK) {
         or_log(OR_LOG_ERROR, "%s", or_error_text());
@@ -250,7 +266,7 @@ static int run(int argc, char **argv)
     }
     or_interrupt_watch();
     bool wrong_options = false;
-    status = serve(&config, &wrong_options);
+    status = serve(&config, &place, &wrong_options);
     if (status != OR_OK) {
         or_log(OR_LOG_ERROR, "%s", or_error_text());
     }

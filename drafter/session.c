@@ -1,5 +1,6 @@
 #include "drafter/session.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,8 +30,8 @@ static or_status_t check_terms(const or_open_session_t *open, const or_dshared_t
     if (status == OR_OK) {
         status = or_vocab_method_check(open->vocab_method, open->accept_rule);
     }
-    if (status == OR_OK && !(open->draft_temperature > 0)) {
-        status = or_fail(OR_ERR_INVALID, "the draft temperature must be above 0");
+    if (status == OR_OK && !(open->draft_temperature > 0 && isfinite(open->draft_temperature))) {
+        status = or_fail(OR_ERR_INVALID, "the draft temperature must be a number above 0");
     }
     if (status == OR_OK && open->draft_depth == 0) {
         status = or_fail(OR_ERR_INVALID, "a draft depth of 0: trees need a depth of at least 1");

@@ -161,6 +161,16 @@ CANONICAL float canonical_widen_bf16(uint16_t bfloat)
     return float_of((uint32_t)bfloat << 16);
 }
 
+// To the nearest bfloat16, ties to even; a carry may run up to infinity.
+CANONICAL uint16_t canonical_narrow_bf16(float value)
+{
+    uint32_t bits = bits_of(value);
+    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) { // NaN: quiet
+        return (uint16_t)(bits >> 16 | 0x40u);
+    }
+    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
+
 // A NaN (zero times infinity, or of a NaN) loses against the lower bound.
 CANONICAL int8_t canonical_quantize(float x, float inverse_scale)
 {

@@ -22,7 +22,7 @@
 #include "launch/process.h"
 #include "proto/edge.h"
 
-#define ARGS_MAX (46 + OR_HTTP_WORDS_MAX + 2 * OR_CLUSTER_MODELS_MAX + 2 * OR_CLUSTER_OUTER_MAX)
+#define ARGS_MAX (52 + OR_HTTP_WORDS_MAX + 2 * OR_CLUSTER_MODELS_MAX + 2 * OR_CLUSTER_OUTER_MAX)
 #define READY_MS 30000   // for a coordinator to read its vocabulary and listen
 #define ENDING_LOOKS 100 // 10 ms apart, for a child that closed the ready pipe to end
 #define ENDPOINT_BYTES 256
@@ -198,6 +198,13 @@ static void add_cpus(args_t *args, const or_cpu_options_t *cpus)
     add_number(args, "--poll", cpus->poll);
 }
 
+static void add_gpu(args_t *args, const or_gpu_options_t *gpu)
+{
+    add(args, "--device", gpu->device);
+    add(args, "--gpu-layers", gpu->layers);
+    add(args, "--arith", gpu->arith);
+}
+
 static void add_common(or_cluster_t *cluster, args_t *args, const char *model, uint32_t threads)
 {
     add(args, "-m", model);
@@ -216,6 +223,7 @@ static or_status_t start_drafter(or_cluster_t *cluster)
     args_t args = {0};
     add_common(cluster, &args, config->draft_model, config->draft_threads);
     add_cpus(&args, &config->target->draft_cpus);
+    add_gpu(&args, &config->target->draft_gpu);
     for (size_t i = 0; i < config->multi_model_count; i++) {
         add(&args, "--multi-model", config->multi_models[i]);
     }
@@ -259,6 +267,7 @@ static or_status_t start_verifier(or_cluster_t *cluster)
     uint32_t share = config->threads / target->ranks;
     add_common(cluster, &args, config->model, config->threads > 0 && share == 0 ? 1 : share);
     add_cpus(&args, &target->cpus);
+    add_gpu(&args, &target->gpu);
     add_number(&args, "--pp", target->stages);
     add_number(&args, "--kv-cache-size", target->cache_bytes);
     add(&args, "--cache-type-k", target->cache_type_k != NULL ? target->cache_type_k : "f32");

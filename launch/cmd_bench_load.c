@@ -266,6 +266,9 @@ int or_command_bench_load(int argc, char **argv)
     if (status != OR_OK || next == OR_OPTIONS_EXIT) {
         return status == OR_OK ? OR_EXIT_OK : or_command_fail("bench load", OR_EXIT_USAGE);
     }
+    if (config.target.list_devices) {
+        return or_command_list_devices(&or_load_program, &config);
+    }
     int code;
     status = prepare(&load);
     if (status == OR_OK) {

@@ -9,6 +9,7 @@
 
 #include "common/base/cpus.h"
 #include "common/base/options.h"
+#include "common/model/gpu_choice.h"
 #include "common/model/workers.h"
 #include "launch/bench_list.h"
 #include "launch/commands.h"
@@ -20,7 +21,8 @@ typedef struct {
     char *rows, *sessions, *prefill; // lists; NULL: none
     uint32_t context, threads, repeats;
     or_cpu_options_t cpus;
-    bool json;
+    or_gpu_options_t gpu;
+    bool list_devices, json;
 } config_t;
 
 #define AT(field) offsetof(config_t, field)
@@ -39,6 +41,8 @@ static const or_option_t table[] = {
      "passes of each kind, by turns; times are medians"},
     {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads; 0: one a CPU it may use"},
     OR_CPU_OPTIONS(config_t, cpus),
+    OR_GPU_OPTIONS(config_t, gpu),
+    OR_GPU_LIST_OPTION(config_t, list_devices),
     {"json", NULL, OR_OPTION_FLAG, AT(json), NULL,
      "one line, an array of an object a kind of pass, instead of the table"},
     {0}};
@@ -79,6 +83,13 @@ static or_status_t add_steps(const char *option, const char *list, or_step_kind_
     return status == OR_ERR_NOT_FOUND ? OR_OK : status;
 }
 
+static or_status_t check_places(const config_t *config)
+{
+    or_status_t status = or_command_check_threads("-t/--threads", config->threads);
+    status = status != OR_OK ? status : or_cpu_options_check(&config->cpus, "");
+    return status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");
+}
+
 static or_status_t make_plan(const config_t *config, or_step_plan_t *plan)
 {
     *plan = (or_step_plan_t){.context = config->context, .repeats = config->repeats};
@@ -88,10 +99,7 @@ static or_status_t make_plan(const config_t *config, or_step_plan_t *plan)
     if (config->repeats < 1 || config->repeats > OR_STEP_REPEATS_MAX) {
         return or_fail(OR_ERR_INVALID, "--repeat: 1 to %u", OR_STEP_REPEATS_MAX);
     }
-    or_status_t status = or_command_check_threads("-t/--threads", config->threads);
-    if (status == OR_OK) {
-        status = or_cpu_options_check(&config->cpus, "");
-    }
+    or_status_t status = check_places(config);
     if (status == OR_OK) {
         status = add_steps("--rows", config->rows != NULL ? config->rows : "1,16,64", OR_STEP_TREE,
                            OR_STEP_TREE_MAX, plan);
@@ -123,9 +131,9 @@ static double plain_steps(const or_step_plan_t *plan, const or_step_t *step)
 static void print_table(const or_model_t *model, const or_step_plan_t *plan, const char *path,
                         uint32_t threads)
 {
-    printf("%s: %.1f M parameters, %.1f MB of weights, kernels %s, %" PRIu32 " thread%s, "
+    printf("%s on %s: %.1f M parameters, %.1f MB of weights, kernels %s, %" PRIu32 " thread%s, "
            "medians of %" PRIu32 "\n\n",
-           path, 1e-6 * (double)or_model_shape(model)->parameters,
+           path, or_gpu_where(model).text, 1e-6 * (double)or_model_shape(model)->parameters,
            1e-6 * (double)or_model_memory(model).weights, or_model_kernels(model), threads,
            threads == 1 ? "" : "s", plan->repeats);
     printf("%-9s %6s %11s %11s %8s %12s\n", "pass", "rows", "ms", "best ms", "GB/s", "plain steps");
@@ -142,17 +150,19 @@ static void print_table(const or_model_t *model, const or_step_plan_t *plan, con
     }
 }
 
-static or_status_t print_json(const or_step_plan_t *plan)
+static or_status_t print_json(const or_model_t *model, const or_step_plan_t *plan)
 {
+    const or_gpu_where_t where = or_gpu_where(model);
     json_t *array = json_array();
     for (uint32_t i = 0; i < plan->count; i++) {
         const or_step_t *step = &plan->steps[i];
         double steps = plain_steps(plan, step);
-        json_array_append_new(array, json_pack("{s:s, s:I, s:f, s:f, s:f, s:o}", "pass",
+        json_array_append_new(array, json_pack("{s:s, s:I, s:s, s:s, s:f, s:f, s:f, s:o}", "pass",
                                                or_step_kind_name(step->kind), "rows",
-                                               (json_int_t)step->rows, "ms", step->median_ms,
-                                               "best_ms", step->best_ms, "bytes_per_s",
-                                               step->bytes_per_s, "plain_steps",
+                                               (json_int_t)step->rows, "device", where.name,
+                                               "kernels", or_model_kernels(model), "ms",
+                                               step->median_ms, "best_ms", step->best_ms,
+                                               "bytes_per_s", step->bytes_per_s, "plain_steps",
                                                isnan(steps) ? json_null() : json_real(steps)));
     }
     if (array == NULL || json_array_size(array) != plan->count) {
@@ -186,8 +196,12 @@ static or_status_t run(const config_t *config, or_step_plan_t *plan)
     or_gguf_t *gguf = NULL;
     or_model_t *model = NULL;
     or_model_options_t options = {0};
+    or_gpu_place_t place;
     or_cpus_t cpus;
     or_status_t status = place_threads(config, &cpus, &options);
+    if (status == OR_OK) {
+        status = or_gpu_place_choose(&config->gpu, or_gpu_functions(), &place);
+    }
     if (status == OR_OK) {
         status = or_step_room(plan, &options);
     }
@@ -195,13 +209,13 @@ static or_status_t run(const config_t *config, or_step_plan_t *plan)
         status = or_gguf_open(config->model, &gguf);
     }
     if (status == OR_OK) {
-        status = or_model_load(gguf, &options, &model);
+        status = or_gpu_place_load(&place, gguf, &options, &model);
     }
     if (status == OR_OK) {
         status = or_step_run(model, or_clock_monotonic(), plan);
     }
     if (status == OR_OK && config->json) {
-        status = print_json(plan);
+        status = print_json(model, plan);
     } else if (status == OR_OK) {
         print_table(model, plan, config->model, options.threads);
     }
@@ -212,12 +226,18 @@ static or_status_t run(const config_t *config, or_step_plan_t *plan)
 
 int or_command_bench_step(int argc, char **argv)
 {
-    config_t config = {.context = 128, .repeats = 11, .cpus = or_cpu_options_default()};
+    config_t config = {.context = 128,
+                       .repeats = 11,
+                       .cpus = or_cpu_options_default(),
+                       .gpu = or_gpu_options_default()};
     or_step_plan_t plan;
     or_options_next_t next;
     or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
     if (status != OR_OK || next == OR_OPTIONS_EXIT) {
         return status == OR_OK ? OR_EXIT_OK : or_command_fail("bench step", OR_EXIT_USAGE);
+    }
+    if (config.list_devices) {
+        return or_command_list_devices(&program, &config);
     }
     int code = OR_EXIT_USAGE;
     status = make_plan(&config, &plan);

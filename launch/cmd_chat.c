@@ -276,6 +276,9 @@ int or_command_chat(int argc, char **argv)
     if (status != OR_OK || next == OR_OPTIONS_EXIT) {
         return status == OR_OK ? OR_EXIT_OK : or_command_fail("chat", OR_EXIT_USAGE);
     }
+    if (config.generate.target.list_devices) {
+        return or_command_list_devices(program, &config);
+    }
     status = or_log_parse_level(config.generate.log_level, &level);
     if (status == OR_OK) {
         or_log_init("chat", level);

@@ -106,6 +106,9 @@ int or_command_generate(int argc, char **argv)
     if (status != OR_OK || next == OR_OPTIONS_EXIT) {
         return status == OR_OK ? OR_EXIT_OK : or_command_fail("generate", OR_EXIT_USAGE);
     }
+    if (config.target.list_devices) {
+        return or_command_list_devices(&or_generate_program, &config);
+    }
     status = or_log_parse_level(config.log_level, &level);
     if (status == OR_OK) {
         or_log_init("generate", level);

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "common/base/options.h"
-#include "common/base/version.h"
-#include "common/model/model.h"
+#include "common/model/gpu_choice.h"
 #include "launch/commands.h"
 #include "launch/input.h"
 #include "launch/models.h"
@@ -19,7 +18,8 @@
 typedef struct {
     char *model, *ids, *tree, *parents;
     uint32_t top, threads;
-    bool json;
+    or_gpu_options_t gpu;
+    bool list_devices, json;
 } config_t;
 
 static const or_option_t table[] = {
@@ -36,6 +36,8 @@ static const or_option_t table[] = {
      "the N best logits a position; 0: all, by id"},
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
      "threads; 0: one a CPU it may use"},
+    OR_GPU_OPTIONS(config_t, gpu),
+    OR_GPU_LIST_OPTION(config_t, list_devices),
     {"json", NULL, OR_OPTION_FLAG, offsetof(config_t, json), NULL, "one line of JSON"},
     {0}};
 
@@ -206,9 +208,10 @@ static void put_row(output_t *output, const config_t *config, const input_t *inp
 
 static or_status_t print_json(const output_t *output, const input_t *input)
 {
-    json_t *root = json_pack("{s:s, s:s, s:I, s:O}", "arith_id", OR_ARITH_ID, "kernels",
-                             or_model_kernels(output->model), "prefix", (json_int_t)input->prefix,
-                             "rows", output->rows);
+    json_t *root = json_pack(
+        "{s:s, s:s, s:s, s:I, s:O}", "arith_id", or_model_arith_id(output->model), "device",
+        or_gpu_where(output->model).name, "kernels", or_model_kernels(output->model), "prefix",
+        (json_int_t)input->prefix, "rows", output->rows);
     // 9 digits give a float back exactly.
     char *dump = root != NULL ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(root);
@@ -315,12 +318,16 @@ static or_status_t eval(config_t *config, const input_t *input)
     or_gguf_t *gguf = NULL;
     or_model_t *model = NULL;
     const or_model_options_t options = {.threads = config->threads};
-    or_status_t status = or_models_choose_target(&config->model);
+    or_gpu_place_t place;
+    or_status_t status = or_gpu_place_choose(&config->gpu, or_gpu_functions(), &place);
+    if (status == OR_OK) {
+        status = or_models_choose_target(&config->model);
+    }
     if (status == OR_OK) {
         status = or_gguf_open(config->model, &gguf);
     }
     if (status == OR_OK) {
-        status = or_model_load(gguf, &options, &model);
+        status = or_gpu_place_load(&place, gguf, &options, &model);
     }
     if (status == OR_OK) {
         status = run_input(model, config, input);
@@ -332,15 +339,19 @@ static or_status_t eval(config_t *config, const input_t *input)
 
 int or_command_model_eval(int argc, char **argv)
 {
-    config_t config = {.top = 8};
+    config_t config = {.top = 8, .gpu = or_gpu_options_default()};
     input_t input = {0};
     or_options_next_t next;
     or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
     if (status != OR_OK || next == OR_OPTIONS_EXIT) {
         return status == OR_OK ? OR_EXIT_OK : or_command_fail("model eval", OR_EXIT_USAGE);
     }
+    if (config.list_devices) {
+        return or_command_list_devices(&program, &config);
+    }
     int code = OR_EXIT_USAGE;
     status = or_command_check_threads("-t/--threads", config.threads);
+    status = status != OR_OK ? status : or_gpu_options_check(&config.gpu, "");
     status = status != OR_OK ? status : parse_input(&config, &input);
     if (status == OR_OK) {
         code = OR_EXIT_FAILURE;

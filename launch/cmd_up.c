@@ -234,6 +234,9 @@ int or_command_up(int argc, char **argv)
     if (status != OR_OK || next == OR_OPTIONS_EXIT) {
         return status == OR_OK ? OR_EXIT_OK : or_command_fail("up", OR_EXIT_USAGE);
     }
+    if (config.target.list_devices) {
+        return or_command_list_devices(&program, &config);
+    }
     int code = OR_EXIT_USAGE;
     status = or_log_parse_level(config.log_level, &level);
     if (status == OR_OK) {

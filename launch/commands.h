@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "common/base/status.h"
+#include "common/base/options.h"
 
 enum {
     OR_EXIT_OK = 0,
@@ -42,6 +42,9 @@ int or_command_model_inflate(int argc, char **argv);
 
 // An option that says how many threads. OR_ERR_INVALID if they are more than workers.h allows.
 or_status_t or_command_check_threads(const char *option, uint32_t threads);
+
+// --list-devices: print the GPUs, free what parsing put into `config`, and return the exit code.
+int or_command_list_devices(const or_option_program_t *program, void *config);
 
 // Print or_error_text() as "outrider <command>: ..." and return `code`.
 int or_command_fail(const char *command, int code);

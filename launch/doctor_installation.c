@@ -10,6 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/version.h"
+#include "common/model/gpu_choice.h"
 #include "common/model/weights.h" // its kernels
 #include "launch/doctor.h"
 #include "launch/mpirun.h"
@@ -34,6 +35,21 @@ static void check_kernels(or_doctor_t *doctor)
     }
     or_doctor_say(doctor, OR_CHECK_OK, "kernels", NULL, "%s%s (can run here: %s)", kernels->name,
                   wish != NULL && *wish != '\0' ? ", by OUTRIDER_KERNELS" : "", or_kernels_names());
+}
+
+static void check_gpus(or_doctor_t *doctor)
+{
+    const or_gpu_functions_t *functions = or_gpu_functions();
+    const char *why;
+    char name[24];
+    uint32_t count = or_gpu_count(functions, &why);
+    if (count == 0) {
+        or_doctor_say(doctor, OR_CHECK_OK, "gpu", NULL, "none, models run on the CPU: %s", why);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "gpu CUDA%" PRIu32, i);
+        or_doctor_say(doctor, OR_CHECK_OK, name, NULL, "%s", or_gpu_describe(functions, i).text);
+    }
 }
 
 static void check_processor(or_doctor_t *doctor)
@@ -222,6 +238,7 @@ void or_doctor_check_installation(or_doctor_t *doctor, bool connects)
     or_doctor_say(doctor, OR_CHECK_OK, "version", NULL, "outrider %s", own_version);
     check_kernels(doctor);
     check_processor(doctor);
+    check_gpus(doctor);
     check_memory(doctor);
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
         snprintf(program, sizeof program, "outrider-%s", roles[i]);

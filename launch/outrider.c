@@ -7,6 +7,7 @@
 #include "common/base/options.h"
 #include "common/base/program.h"
 #include "common/base/version.h"
+#include "common/model/gpu_choice.h"
 #include "common/model/workers.h"
 #include "launch/commands.h"
 
@@ -44,6 +45,13 @@ or_status_t or_command_check_threads(const char *option, uint32_t threads)
     return threads <= OR_THREADS_MAX ? OR_OK
                                      : or_fail(OR_ERR_INVALID, "%s: %" PRIu32 " is over %u", option,
                                                threads, OR_THREADS_MAX);
+}
+
+int or_command_list_devices(const or_option_program_t *program, void *config)
+{
+    or_gpu_list(or_gpu_functions(), stdout);
+    or_options_free(program, config, NULL);
+    return OR_EXIT_OK;
 }
 
 static void print_help(FILE *out)

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "common/model/kv_cache.h"
 
@@ -12,7 +13,9 @@ or_target_options_t or_target_options_default(void)
     return (or_target_options_t){.ranks = 1,
                                  .stages = 1,
                                  .cpus = or_cpu_options_default(),
-                                 .draft_cpus = or_cpu_options_default()};
+                                 .draft_cpus = or_cpu_options_default(),
+                                 .gpu = or_gpu_options_default(),
+                                 .draft_gpu = or_gpu_options_default()};
 }
 
 static or_status_t check_ranks(uint32_t ranks, uint32_t stages)
@@ -43,9 +46,16 @@ static or_status_t check_type(const char *option, const char *name)
     return OR_OK;
 }
 
+// Is an option something else than when it is not given?
+static bool differs(const char *word, const char *usual)
+{
+    return strcmp(word, usual) != 0;
+}
+
 // None may be there: said, not silently without effect.
 static or_status_t check_absent(const or_target_options_t *options)
 {
+    const or_gpu_options_t usual = or_gpu_options_default();
     const struct {
         const char *option;
         bool given;
@@ -61,6 +71,12 @@ static or_status_t check_absent(const or_target_options_t *options)
         {"-Crd/--cpu-range-draft", options->draft_cpus.range != NULL},
         {"--cpu-strict-draft", options->draft_cpus.strict != 0},
         {"--poll-draft", options->draft_cpus.poll != OR_POLL_USUAL},
+        {"-dev/--device", differs(options->gpu.device, usual.device)},
+        {"-ngl/--gpu-layers", differs(options->gpu.layers, usual.layers)},
+        {"--arith", differs(options->gpu.arith, usual.arith)},
+        {"-devd/--device-draft", differs(options->draft_gpu.device, usual.device)},
+        {"-ngld/--gpu-layers-draft", differs(options->draft_gpu.layers, usual.layers)},
+        {"--arith-draft", differs(options->draft_gpu.arith, usual.arith)},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (all[i].given) {
@@ -90,6 +106,12 @@ or_status_t or_target_options_check(const or_target_options_t *options, const ch
     }
     if (status == OR_OK) {
         status = or_cpu_options_check(&options->draft_cpus, "-draft");
+    }
+    if (status == OR_OK) {
+        status = or_gpu_options_check(&options->gpu, "");
+    }
+    if (status == OR_OK) {
+        status = or_gpu_options_check(&options->draft_gpu, "-draft");
     }
     return status;
 }

@@ -1,10 +1,11 @@
 // target_options - how a local cluster runs its target: on how many ranks, and with which KV cache; and on
-// which CPUs it and the draft model run. The same options in `outrider generate`, `up` and `bench`.
+// which CPUs and GPUs it and the draft model run. The same options in `outrider generate`, `up` and `bench`.
 #pragma once
 
 #include <stdint.h>
 
 #include "common/base/cpus.h"
+#include "common/model/gpu_choice.h"
 
 typedef struct {
     uint32_t ranks;                    // in all; 1: a plain process, without mpirun
@@ -12,6 +13,8 @@ typedef struct {
     uint64_t cache_bytes;              // 0: the verifier's own choice
     char *cache_type_k, *cache_type_v; // NULL: f32
     or_cpu_options_t cpus, draft_cpus;
+    or_gpu_options_t gpu, draft_gpu;
+    bool list_devices; // the program prints them and ends: commands.h
 } or_target_options_t;
 
 // Their rows in a program's table; `field` is an or_target_options_t in the struct `type`.
@@ -28,7 +31,10 @@ typedef struct {
     {"cache-type-v", "ctv", OR_OPTION_STRING, offsetof(type, field.cache_type_v), "TYPE",          \
      "the same for its values"},                                                                   \
     OR_CPU_OPTIONS_OF(type, field.cpus, "the target's ", "", ""),                                  \
-    OR_CPU_OPTIONS_OF(type, field.draft_cpus, "the draft model's ", "-draft", "d")
+    OR_CPU_OPTIONS_OF(type, field.draft_cpus, "the draft model's ", "-draft", "d"),                \
+    OR_GPU_OPTIONS_OF(type, field.gpu, "the target's ", "", ""),                                   \
+    OR_GPU_OPTIONS_OF(type, field.draft_gpu, "the draft model's ", "-draft", "d"),                 \
+    OR_GPU_LIST_OPTION(type, field.list_devices)
 // clang-format on
 
 or_target_options_t or_target_options_default(void);

@@ -86,9 +86,31 @@ const char *or_edge_refused(const or_edge_t *edge)
     return edge->refused[0] != '\0' ? edge->refused : NULL;
 }
 
+static void say_ready(const or_edge_process_t *process, const or_gpu_place_t *place,
+                      const char *endpoint)
+{
+    if (place->why_not != NULL) {
+        or_log(OR_LOG_INFO, "no GPU can be used here: %s", place->why_not);
+    }
+    or_log(OR_LOG_INFO, "%s ready on %s, kernels %s, calling %s", or_gguf_path(process->gguf),
+           or_gpu_where(process->model).text, or_model_kernels(process->model), endpoint);
+}
+
+// A model may have rows beyond its vocabulary, not the other way round.
+static or_status_t check_vocab(const or_edge_process_t *process)
+{
+    uint32_t tokens = or_vocab_size(process->vocab);
+    uint32_t rows = or_model_shape(process->model)->vocab_size;
+    return tokens <= rows ? OR_OK
+                          : or_fail(OR_ERR_FORMAT,
+                                    "%s has %u tokens and an embedding for %u of them: convert the "
+                                    "model again",
+                                    or_gguf_path(process->gguf), tokens, rows);
+}
+
 or_status_t or_edge_process_open(const char *path, const or_model_options_t *options,
-                                 const char *endpoint, const or_key_options_t *keys,
-                                 or_edge_process_t *process)
+                                 const or_gpu_place_t *place, const char *endpoint,
+                                 const or_key_options_t *keys, or_edge_process_t *process)
 {
     memset(process, 0, sizeof *process);
     or_connect_keys_t connect = {0};
@@ -100,15 +122,17 @@ or_status_t or_edge_process_open(const char *path, const or_model_options_t *opt
         status = or_vocab_load(process->gguf, &process->vocab);
     }
     if (status == OR_OK) {
-        status = or_model_load(process->gguf, options, &process->model);
+        status = or_gpu_place_load(place, process->gguf, options, &process->model);
+    }
+    if (status == OR_OK) {
+        status = check_vocab(process);
     }
     if (status == OR_OK) {
         status = or_channel_zmq_connect(endpoint, &connect, &process->channel);
     }
     or_key_pair_wipe(&connect.own);
     if (status == OR_OK) {
-        or_log(OR_LOG_INFO, "%s ready, kernels %s, calling %s", path,
-               or_model_kernels(process->model), endpoint);
+        say_ready(process, place, endpoint);
     }
     return status;
 }

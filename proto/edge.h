@@ -7,6 +7,7 @@
 // process around it. One thread.
 #pragma once
 
+#include "common/model/gpu_choice.h"
 #include "common/model/model.h"
 #include "common/text/vocab.h"
 #include "proto/keys.h"
@@ -47,10 +48,10 @@ typedef struct {
     or_link_t *link;
 } or_edge_process_t;
 
-// Load the model and connect. Errors are those of the parts; or_edge_process_close in any case.
+// Load the model at its place and connect. Errors are those of the parts; or_edge_process_close in any case.
 or_status_t or_edge_process_open(const char *path, const or_model_options_t *options,
-                                 const char *endpoint, const or_key_options_t *keys,
-                                 or_edge_process_t *process);
+                                 const or_gpu_place_t *place, const char *endpoint,
+                                 const or_key_options_t *keys, or_edge_process_t *process);
 or_status_t or_edge_process_greet(or_edge_process_t *process, const or_hello_t *hello);
 // Turn and wait until a signal comes (OR_OK) or `refused` gives a sentence (OR_ERR_MISMATCH).
 or_status_t or_edge_process_run(or_edge_process_t *process, int64_t (*turn)(void *role),

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define RUN_ROWS 8u // computed at once
 
@@ -12,6 +13,9 @@ struct or_head {
     float *logits;              // [RUN_ROWS][vocab_size]
     uint32_t rows;              // of the pass
     uint32_t first, count, top; // what `logits` holds
+    or_contest_t *contests;     // [rows_max of the model] by row; without sampling: none
+    or_law_t laws[OR_CONTESTS_MAX];
+    uint32_t first_law, law_count; // the rows whose contenders `laws` are
     int64_t spent_ns;
 };
 
@@ -24,7 +28,8 @@ or_status_t or_head_create(or_model_t *model, const or_clock_t *clock, or_head_t
     *head = (or_head_t){
         .model = model, .clock = clock, .vocab_size = or_model_shape(model)->vocab_size};
     head->logits = calloc((size_t)RUN_ROWS * head->vocab_size, sizeof *head->logits);
-    if (head->logits == NULL) {
+    head->contests = calloc(or_model_rows_max(model), sizeof *head->contests);
+    if (head->logits == NULL || head->contests == NULL) {
         or_head_destroy(&head);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the logits of %u rows", RUN_ROWS);
     }
@@ -38,16 +43,10 @@ void or_head_destroy(or_head_t **head_p)
     if (head == NULL) {
         return;
     }
+    free(head->contests);
     free(head->logits);
     free(head);
     *head_p = NULL;
-}
-
-static bool penalises(const or_sampling_t *sampling)
-{
-    bool neutral = sampling->repeat_penalty == 1 && sampling->presence_penalty == 0 &&
-                   sampling->frequency_penalty == 0;
-    return !neutral && sampling->repeat_last_n != 0;
 }
 
 // Without biases and penalties scores are logits, divided by the temperature in double: floats that
@@ -56,7 +55,7 @@ static bool penalises(const or_sampling_t *sampling)
 // still sees more than k tokens and ranks them, as it would all of them.
 uint32_t or_head_top(const or_sampling_t *sampling, uint32_t vocab_size)
 {
-    if (sampling->bias_count > 0 || penalises(sampling)) {
+    if (!or_sampling_is_plain(sampling)) {
         return vocab_size;
     }
     if (sampling->temperature == 0) {
@@ -69,7 +68,57 @@ void or_head_renew(or_head_t *head, uint32_t rows)
 {
     head->rows = rows;
     head->count = 0;
+    head->law_count = 0;
+    memset(head->contests, 0, rows * sizeof *head->contests);
 }
+
+// ---- contenders ----
+
+void or_head_set_contest(or_head_t *head, uint32_t row, const or_contest_t *contest)
+{
+    head->contests[row] = *contest;
+}
+
+// Rows from this one on that have a contest, as many as the model takes at once.
+static uint32_t contests_from(const or_head_t *head, uint32_t row)
+{
+    uint32_t end = row;
+    while (end < head->rows && end - row < OR_CONTESTS_MAX &&
+           head->contests[end].sampling != NULL) {
+        end++;
+    }
+    return end - row;
+}
+
+static or_status_t find_contenders(or_head_t *head, uint32_t row)
+{
+    uint32_t count = contests_from(head, row);
+    int64_t started = or_clock_now(head->clock);
+    or_status_t status =
+        or_model_contenders(head->model, row, count, &head->contests[row], head->laws);
+    head->spent_ns += or_clock_now(head->clock) - started;
+    head->first_law = row;
+    head->law_count = status == OR_OK ? count : 0;
+    return status;
+}
+
+or_status_t or_head_contenders(or_head_t *head, uint32_t row, or_law_t *law)
+{
+    or_status_t status = OR_OK;
+    *law = (or_law_t){.count = 0};
+    if (head->contests[row].sampling == NULL) {
+        return OR_OK;
+    }
+    if (row < head->first_law || row - head->first_law >= head->law_count) {
+        status = find_contenders(head, row);
+    }
+    if (status == OR_OK) {
+        *law = head->laws[row - head->first_law];
+    }
+    return status;
+}
+
+// ---- whole rows ----
 
 // For the sampler a logit that is no number does not count, but it may have been taken for one of the
 // greatest: then some that matter are missing.

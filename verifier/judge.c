@@ -32,6 +32,12 @@ or_status_t or_judge_create(or_model_t *model, const or_vocab_t *vocab, const or
     if (status == OR_OK) {
         status = or_head_create(model, clock, &judge->head);
     }
+    if (status == OR_OK) {
+        status = or_gpu_rejection_create(model, or_vocab_size(vocab), &judge->rejection);
+    }
+    if (status == OR_OK) {
+        status = or_model_set_noise_keys(model, or_vocab_noise_keys(vocab), or_vocab_size(vocab));
+    }
     if (status != OR_OK) {
         or_judge_destroy(&judge);
         return status;
@@ -46,6 +52,7 @@ void or_judge_destroy(or_judge_t **judge_p)
     if (judge == NULL) {
         return;
     }
+    or_gpu_rejection_destroy(&judge->rejection);
     or_head_destroy(&judge->head);
     or_traversal_destroy(&judge->traversal);
     or_residual_destroy(&judge->residual);
@@ -62,7 +69,7 @@ void or_judge_renew(or_judge_t *judge, uint32_t rows)
 
 int64_t or_judge_head_ns(const or_judge_t *judge)
 {
-    return or_head_spent_ns(judge->head);
+    return or_head_spent_ns(judge->head) + judge->device_ns;
 }
 
 static bool compares_probabilities(uint32_t rule)
@@ -79,7 +86,11 @@ static or_status_t target_law(void *context, uint32_t node, const int32_t *histo
     const or_open_session_t *open = &judge->session->terms.open;
     const float *logits;
     uint32_t row = judge->first_row + judge->session->row_of[node];
-    or_status_t status = or_head_row(judge->head, row, judge->top, &logits);
+    or_status_t status = or_head_contenders(judge->head, row, law);
+    if (status != OR_OK || law->count > 0) {
+        return status;
+    }
+    status = or_head_row(judge->head, row, judge->top, &logits);
     if (status != OR_OK) {
         return status;
     }
@@ -114,15 +125,37 @@ static or_status_t string_law(void *context, uint32_t node, const or_law_t *q, c
     return OR_OK;
 }
 
+// Where the rule and its sampling allow it.
+static or_status_t accept_on_device(const or_vsession_t *session, or_judge_t *judge,
+                                    const or_accept_job_t *job, const or_keyed_chooser_t *chooser,
+                                    bool *done)
+{
+    const or_open_session_t *open = &session->terms.open;
+    const or_device_rows_t rows = {.rejection = judge->rejection,
+                                   .first_row = judge->first_row,
+                                   .rows = session->tree_rows,
+                                   .row_of = session->row_of};
+    *done = false;
+    if (session->logprobs != NULL ||
+        !or_accept_suits_device((or_accept_rule_t)open->accept_rule, &open->sampling)) {
+        return OR_OK;
+    }
+    int64_t started = or_clock_now(judge->clock);
+    or_status_t status =
+        or_accept_on_device(job, &open->sampling, chooser, &rows, &judge->acceptance, done);
+    judge->device_ns += or_clock_now(judge->clock) - started;
+    return status;
+}
+
 static or_status_t accept_tree(or_vsession_t *session, or_judge_t *judge)
 {
     bool resumes = session->question.state == OR_QUESTION_ANSWERED;
     const or_open_session_t *open = &session->terms.open;
     or_accept_rule_t rule = (or_accept_rule_t)open->accept_rule;
     or_rng_key_t private_key = {open->private_key};
-    or_rng_key_t noise_key = {rule == OR_ACCEPT_COUPLED ? open->noise_key : open->private_key};
-    or_keyed_chooser_t chooser = or_keyed_chooser(private_key, session->waiting_round, noise_key,
-                                                  or_vocab_noise_keys(judge->vocab));
+    or_keyed_chooser_t chooser =
+        or_keyed_chooser(private_key, session->waiting_round, or_vsession_noise_key(session),
+                         or_vocab_noise_keys(judge->vocab));
     const or_accept_job_t job = {
         .tree = session->tree,
         .draws = &session->draws.draws,
@@ -147,6 +180,11 @@ static or_status_t accept_tree(or_vsession_t *session, or_judge_t *judge)
     judge->session = session;
     uint32_t all = or_vocab_size(judge->vocab);
     judge->top = session->logprobs != NULL ? all : or_head_top(&open->sampling, all);
+    bool done;
+    or_status_t status = accept_on_device(session, judge, &job, &chooser, &done);
+    if (status != OR_OK || done) {
+        return status;
+    }
     return resumes ? or_accept_resume(&job, session->question.node, &judge->acceptance)
                    : or_accept(rule, &job, &judge->acceptance);
 }
@@ -243,7 +281,7 @@ static or_status_t judge_tree(or_vsession_t *session, or_judge_t *judge)
 {
     uint32_t base_length = session->log.length;
     int64_t started = or_clock_now(judge->clock);
-    int64_t head_before = or_head_spent_ns(judge->head);
+    int64_t head_before = or_judge_head_ns(judge);
     or_status_t status = accept_tree(session, judge);
     if (status == OR_OK) {
         status = note_logprobs(session, judge);
@@ -256,7 +294,7 @@ static or_status_t judge_tree(or_vsession_t *session, or_judge_t *judge)
         or_kv_sequence_truncate(session->kv, base_length - 1);
         return status;
     }
-    int64_t head_ns = or_head_spent_ns(judge->head) - head_before;
+    int64_t head_ns = or_judge_head_ns(judge) - head_before;
     session->model_ns += head_ns;
     session->accept_ns += or_clock_now(judge->clock) - started - head_ns;
     if (status == OR_OK) {

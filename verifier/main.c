@@ -34,6 +34,8 @@ typedef struct {
     char *log_level, *log_format;
     uint32_t threads;
     or_cpu_options_t cpus;
+    or_gpu_options_t gpu;
+    bool list_devices;
     uint32_t stages;
     uint32_t rank_timeout_s;
     uint32_t context;
@@ -47,6 +49,12 @@ typedef struct {
     uint32_t step_delay_ms;
     char *ready_file;
 } config_t;
+
+// How a rank loads the model.
+typedef struct {
+    or_model_options_t options;
+    or_gpu_place_t place;
+} loading_t;
 
 // What the loop turns.
 typedef struct {
@@ -65,6 +73,8 @@ static const or_option_t table[] = {
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
      "threads of a rank; 0: the host's CPUs shared among the ranks there"},
     OR_CPU_OPTIONS(config_t, cpus),
+    OR_GPU_OPTIONS(config_t, gpu),
+    OR_GPU_LIST_OPTION(config_t, list_devices),
     {"pp", NULL, OR_OPTION_UINT32, offsetof(config_t, stages), "N",
      "pipeline stages: the layers are split over N groups of ranks, each of 1, 2, 4 or 8"},
     {"rank-timeout", NULL, OR_OPTION_UINT32, offsetof(config_t, rank_timeout_s), "SECONDS",
@@ -171,13 +181,13 @@ static or_status_t serve(const config_t *config, or_readiness_t *readiness,
 }
 
 // `*alone`: no other rank knows of the failure.
-static or_status_t lead(const config_t *config, const or_model_options_t *options, bool *alone)
+static or_status_t lead(const config_t *config, const loading_t *loading, bool *alone)
 {
     or_edge_process_t process;
     or_readiness_t readiness;
     or_readiness_init(&readiness, config->ready_file);
-    or_status_t status =
-        or_edge_process_open(config->model, options, config->connect, &config->keys, &process);
+    or_status_t status = or_edge_process_open(config->model, &loading->options, &loading->place,
+                                              config->connect, &config->keys, &process);
     *alone = process.model == NULL && status != OR_ERR_MISMATCH;
     if (status == OR_OK) {
         status = serve(config, &readiness, &process);
@@ -189,13 +199,13 @@ static or_status_t lead(const config_t *config, const or_model_options_t *option
 
 // ---- the other ranks ----
 
-static or_status_t follow(const config_t *config, const or_model_options_t *options, bool *alone)
+static or_status_t follow(const config_t *config, const loading_t *loading, bool *alone)
 {
     or_gguf_t *gguf = NULL;
     or_model_t *model = NULL;
     or_status_t status = or_gguf_open(config->model, &gguf);
     if (status == OR_OK) {
-        status = or_model_load(gguf, options, &model);
+        status = or_gpu_place_load(&loading->place, gguf, &loading->options, &model);
     }
     *alone = status != OR_ERR_MISMATCH;
     if (status == OR_OK) {
@@ -218,6 +228,18 @@ static or_cpus_t choose_cpus(const or_ranks_mpi_place_t *place)
                : allowed;
 }
 
+static or_status_t check_loading(const config_t *config, or_model_options_t *options)
+{
+    if (or_kv_type_parse(config->cache_type_k, &options->cache_type_k) != OR_OK) {
+        return or_fail(OR_ERR_INVALID, "-ctk/--cache-type-k: %s", or_error_text());
+    }
+    if (or_kv_type_parse(config->cache_type_v, &options->cache_type_v) != OR_OK) {
+        return or_fail(OR_ERR_INVALID, "-ctv/--cache-type-v: %s", or_error_text());
+    }
+    or_status_t status = or_cpu_options_check(&config->cpus, "");
+    return status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");
+}
+
 static or_status_t check(const config_t *config, or_model_options_t *options)
 {
     if (config->model == NULL || config->connect == NULL) {
@@ -237,13 +259,7 @@ static or_status_t check(const config_t *config, or_model_options_t *options)
     if (config->context == 1) {
         return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
-    if (or_kv_type_parse(config->cache_type_k, &options->cache_type_k) != OR_OK) {
-        return or_fail(OR_ERR_INVALID, "-ctk/--cache-type-k: %s", or_error_text());
-    }
-    if (or_kv_type_parse(config->cache_type_v, &options->cache_type_v) != OR_OK) {
-        return or_fail(OR_ERR_INVALID, "-ctv/--cache-type-v: %s", or_error_text());
-    }
-    return or_cpu_options_check(&config->cpus, "");
+    return check_loading(config, options);
 }
 
 // One voice for what all ranks found alike.
@@ -262,11 +278,21 @@ static uint32_t choose_threads(uint32_t wished, const or_cpus_t *cpus)
     return wished > 0 ? wished : count < OR_THREADS_MAX ? count : OR_THREADS_MAX;
 }
 
+// Ranks of a host share its GPUs, and all ranks take one each or none does: the slowest is waited for.
+static void share_gpus(const or_ranks_mpi_place_t *place, or_gpu_place_t *gpu)
+{
+    or_gpu_place_spread(gpu, (uint32_t)place->neighbour);
+    if (or_ranks_mpi_first_failed(!gpu->on_gpu) >= 0 && gpu->on_gpu && gpu->automatic) {
+        gpu->on_gpu = false;
+        gpu->why_not = "other ranks have none";
+    }
+}
+
 // The model on this rank, from its file to its end.
-static int run_rank(const config_t *config, or_model_options_t *options,
-                    const or_ranks_mpi_place_t *place)
+static int run_rank(const config_t *config, loading_t *loading, const or_ranks_mpi_place_t *place)
 {
     bool alone;
+    or_model_options_t *options = &loading->options;
     uint32_t tree = config->nodes_max + 1; // with the root
     or_cpus_t cpus = choose_cpus(place);
     options->threads = choose_threads(config->threads, &cpus);
@@ -276,8 +302,9 @@ static int run_rank(const config_t *config, or_model_options_t *options,
     options->rows_max = tree > config->batch ? tree : config->batch;
     options->sequences_max = config->sessions_max;
     options->cache_bytes = config->cache_bytes;
+    share_gpus(place, &loading->place);
     bool leads = or_ranks_is_leader(options->ranks);
-    or_status_t status = leads ? lead(config, options, &alone) : follow(config, options, &alone);
+    or_status_t status = leads ? lead(config, loading, &alone) : follow(config, loading, &alone);
     options->pins = NULL; // they end with this function
     int code = status == OR_OK ? 0 : status == OR_ERR_MISMATCH ? OR_EXIT_REFUSED : 1;
     // What the others know of as well is the leader's to say.
@@ -302,8 +329,7 @@ static void name_ourselves(const or_ranks_mpi_place_t *place, or_log_level_t lev
 
 // The job from MPI's start to its end; `usage`: the options are wrong here, and the sentence waits to be
 // said by the first rank of which that is true.
-static int run_job(const config_t *config, or_model_options_t *options, or_log_level_t level,
-                   bool usage)
+static int run_job(const config_t *config, loading_t *loading, or_log_level_t level, bool usage)
 {
     or_ranks_mpi_place_t place;
     if (or_ranks_mpi_start(&place) != OR_OK) {
@@ -316,7 +342,7 @@ static int run_job(const config_t *config, or_model_options_t *options, or_log_l
     if (speaker >= 0) {
         return fail_together(&place, speaker, EXIT_USAGE);
     }
-    if (or_ranks_mpi_arrange(config->stages, &options->ranks) != OR_OK) {
+    if (or_ranks_mpi_arrange(config->stages, &loading->options.ranks) != OR_OK) {
         return fail_together(&place, 0, EXIT_USAGE);
     }
     if (place.size > 1 && config->rank_timeout_s > 0 &&
@@ -329,13 +355,14 @@ static int run_job(const config_t *config, or_model_options_t *options, or_log_l
         or_ranks_mpi_stop();
         return 0;
     }
-    return run_rank(config, options, &place);
+    return run_rank(config, loading, &place);
 }
 
 static int run(int argc, char **argv)
 {
     config_t config = {.padding = true,
                        .cpus = or_cpu_options_default(),
+                       .gpu = or_gpu_options_default(),
                        .stages = 1,
                        .rank_timeout_s = RANK_TIMEOUT_S,
                        .cache_type_k = (char *)"f32",
@@ -345,13 +372,18 @@ static int run(int argc, char **argv)
                        .batch = 256,
                        .prefix_sharing = true,
                        .stats_ms = STATS_MS};
-    or_model_options_t options = {0};
+    loading_t loading = {0};
     or_options_next_t next;
     or_log_level_t level = OR_LOG_INFO;
     or_log_init("verifier", level);
     or_interrupt_watch(); // MPI takes a while to start
     or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
     if (status == OR_OK && next == OR_OPTIONS_EXIT) {
+        return 0;
+    }
+    if (status == OR_OK && config.list_devices) {
+        or_gpu_list(or_gpu_functions(), stdout);
+        or_options_free(&program, &config, NULL);
         return 0;
     }
     if (status == OR_OK && config.log_level != NULL) {
@@ -361,12 +393,15 @@ static int run(int argc, char **argv)
         status = or_log_set_format(config.log_format);
     }
     if (status == OR_OK) {
-        status = check(&config, &options);
+        status = check(&config, &loading.options);
     }
     if (status == OR_OK) {
-        status = or_cpu_options_confine(&config.cpus); // MPI has threads of its own
+        status = or_cpu_options_confine(&config.cpus); // MPI has threads of its own, and CUDA
     }
-    int code = run_job(&config, &options, level, status != OR_OK);
+    if (status == OR_OK) {
+        status = or_gpu_place_choose(&config.gpu, or_gpu_functions(), &loading.place);
+    }
+    int code = run_job(&config, &loading, level, status != OR_OK);
     or_options_free(&program, &config, NULL);
     return code;
 }

@@ -154,6 +154,16 @@ static void answer(or_verifier_t *verifier, or_vsession_t *session, or_status_t 
               session->verdict.accepted_count);
 }
 
+static void put_contests(or_verifier_t *verifier)
+{
+    for (uint32_t i = 0; i < verifier->batch.part_count; i++) {
+        const or_part_t *part = &verifier->batch.parts[i];
+        if (part->tree) {
+            or_vsession_put_contests(part->session, verifier->judge, part->first_row);
+        }
+    }
+}
+
 static void judge_trees(or_verifier_t *verifier, int64_t pass_ns)
 {
     for (uint32_t i = 0; i < verifier->batch.part_count && verifier->broken[0] == '\0'; i++) {
@@ -191,6 +201,7 @@ static void run(or_verifier_t *verifier, int64_t began_ns)
     stats->prefill_rows += batch->prefix_rows;
     stats->tree_rows += batch->tree_rows;
     or_judge_renew(verifier->judge, or_batch_rows(batch));
+    put_contests(verifier);
     judge_trees(verifier, pass_ns);
     int64_t head_ns = or_judge_head_ns(verifier->judge) - head_before;
     stats->model_us += (uint64_t)(pass_ns + head_ns) / 1000;

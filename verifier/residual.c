@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK 256u // tokens of q that share a sum
+#include "common/base/sums.h"
+
+#define BLOCK OR_SUM_BLOCK // tokens of q that share a sum
 
 // A token that some law had.
 typedef struct {
@@ -80,36 +82,18 @@ static uint32_t blocks(const or_residual_t *residual)
 
 static uint32_t block_size(const or_residual_t *residual, uint32_t block)
 {
-    uint32_t left = residual->count - block * BLOCK;
-    return left < BLOCK ? left : BLOCK;
-}
-
-// In four strands, since an addition waits for the one before it.
-static double sum_of(const double *x, uint32_t count)
-{
-    double strands[4] = {0};
-    uint32_t i = 0;
-    for (; i + 4 <= count; i += 4) {
-        strands[0] += x[i];
-        strands[1] += x[i + 1];
-        strands[2] += x[i + 2];
-        strands[3] += x[i + 3];
-    }
-    for (; i < count; i++) {
-        strands[0] += x[i];
-    }
-    return (strands[0] + strands[1]) + (strands[2] + strands[3]);
+    return or_sum_block_size(residual->count, block);
 }
 
 static void sum_block(or_residual_t *residual, uint32_t block)
 {
     residual->sums[block] =
-        sum_of(residual->untouched + (size_t)block * BLOCK, block_size(residual, block));
+        or_sum(residual->untouched + (size_t)block * BLOCK, block_size(residual, block));
 }
 
 static void sum_untouched(or_residual_t *residual)
 {
-    residual->untouched_sum = sum_of(residual->sums, blocks(residual));
+    residual->untouched_sum = or_sum(residual->sums, blocks(residual));
 }
 
 // |m|, and everything scaled by a power of two so that it lies in [1/2, 1).

@@ -53,7 +53,7 @@ typedef struct {
 } or_vsession_t;
 
 // Everything sessions share: the model, the vocabulary and scratch for one judgement at a time.
-// Borrows model, vocab and clock. OR_ERR_NO_MEMORY.
+// Borrows model, vocab and clock. OR_ERR_NO_MEMORY; OR_ERR_IO (a GPU).
 or_status_t or_judge_create(or_model_t *model, const or_vocab_t *vocab, const or_clock_t *clock,
                             uint32_t nodes_max, or_judge_t **judge_p);
 void or_judge_destroy(or_judge_t **judge_p);
@@ -99,6 +99,10 @@ uint32_t or_vsession_evict(or_vsession_t *session, uint32_t length);
 // (session->tree_rows), once nothing is left to compute.
 void or_vsession_put_prefix(const or_vsession_t *session, uint32_t count, or_model_row_t *rows);
 void or_vsession_put_tree(const or_vsession_t *session, or_model_row_t *rows);
+
+// After a pass in which the queued tree's rows were `first_row` and on, and after or_judge_renew: what the judgement
+// will ask of them. Not necessary; with it rows of several sessions are asked for at once.
+void or_vsession_put_contests(const or_vsession_t *session, or_judge_t *judge, uint32_t first_row);
 
 // The acceptance rule, after a pass in which the queued tree's rows were `first_row` and on and which
 // took model_ns: session->verdict is the answer. OR_ERR_AGAIN (slrs): it waits for psi

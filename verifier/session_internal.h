@@ -1,7 +1,8 @@
-// session_internal - what session.c (terms, prefix, trees), rows.c (their rows in a pass) and judge.c
-// (verdicts) share.
+// session_internal - what session.c (terms, prefix, trees), rows.c (their rows in a pass), contests.c (what is
+// asked of these) and judge.c (verdicts) share.
 #pragma once
 
+#include "verifier/accept_device.h"
 #include "verifier/head.h"
 #include "verifier/session.h"
 
@@ -13,7 +14,9 @@ struct or_judge {
     or_residual_t *residual;
     or_traversal_t *traversal;
     or_head_t *head;
-    uint32_t *slots; // [nodes_max]
+    or_gpu_rejection_t *rejection; // NULL: the model's logits are not on one device
+    int64_t device_ns;             // spent with it
+    uint32_t *slots;               // [nodes_max]
     or_acceptance_t acceptance;
     or_vsession_t *session; // being judged
     uint32_t first_row;     // of its tree
@@ -23,3 +26,6 @@ struct or_judge {
 
 // Number the rows of the queued tree: row_of, tree_rows, tree_depth.
 void or_vsession_number_rows(or_vsession_t *session, uint32_t vocab_size);
+
+// The key that the session's draws are made with.
+or_rng_key_t or_vsession_noise_key(const or_vsession_t *session);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 const uint32_t prompt[PROMPT] = {1, 458, 1112};
+const or_gpu_choice_t *bench_gpu;
 
 static const or_verifier_config_t shape = {.nodes_max = 32, .sessions_max = 2};
 
@@ -11,7 +12,7 @@ static int set_up(void **state, uint32_t pages_max, uint32_t step_delay_us)
 {
     bench_t *b = calloc(1, sizeof *b);
     const or_model_options_t options = {
-        .threads = 1, .context_max = BENCH_CONTEXT, .pages_max = pages_max};
+        .threads = 1, .context_max = BENCH_CONTEXT, .pages_max = pages_max, .gpu = bench_gpu};
     const or_network_faults_t none = {0};
     or_verifier_config_t config = shape;
     config.step_delay_us = step_delay_us;

@@ -24,6 +24,7 @@ typedef struct {
 } bench_t;
 
 extern const uint32_t prompt[PROMPT];
+extern const or_gpu_choice_t *bench_gpu; // where benches that are set up now run; NULL: on the CPU
 
 // For cmocka: *state is a bench_t.
 int bench_setup(void **state);

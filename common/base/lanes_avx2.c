@@ -68,6 +68,7 @@ uint32_t or_lanes_divide_avx2(double *x, uint32_t count, double divisor, int32_t
 // or_exp, operation by operation, for |x| <= ORDINARY: there scaling by 2^k in one step is exact too.
 static inline __m256d exp_four(__m256d x)
 {
+    static const double series[EXP_TERMS] = {EXP_SERIES};
     const __m256d sign = _mm256_set1_pd(-0.0);
     __m256d turns = _mm256_mul_pd(x, _mm256_set1_pd(ONE_OVER_LN2));
     __m256d half = _mm256_or_pd(_mm256_and_pd(turns, sign), _mm256_set1_pd(0.5));
@@ -76,10 +77,10 @@ static inline __m256d exp_four(__m256d x)
     __m256d high = _mm256_sub_pd(x, _mm256_mul_pd(whole, _mm256_set1_pd(LN2_HIGH)));
     __m256d low = _mm256_mul_pd(whole, _mm256_set1_pd(LN2_LOW));
     __m256d r = _mm256_sub_pd(high, low);
-    __m256d sum = _mm256_set1_pd(exp_series[EXP_TERMS - 1]);
+    __m256d sum = _mm256_set1_pd(series[EXP_TERMS - 1]);
 #pragma GCC unroll 16
     for (int i = EXP_TERMS - 2; i >= 0; i--) {
-        sum = _mm256_add_pd(_mm256_set1_pd(exp_series[i]), _mm256_mul_pd(r, sum));
+        sum = _mm256_add_pd(_mm256_set1_pd(series[i]), _mm256_mul_pd(r, sum));
     }
     __m256d rest = _mm256_sub_pd(low, _mm256_mul_pd(_mm256_mul_pd(r, r), sum));
     __m256d y = _mm256_add_pd(_mm256_set1_pd(1), _mm256_sub_pd(high, rest));

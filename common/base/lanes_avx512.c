@@ -21,16 +21,17 @@ static inline __m512d copy_sign(__m512d of, double magnitude)
 // or_exp, operation by operation, for |x| <= ORDINARY: there scaling by 2^k in one step is exact too.
 static inline __m512d exp_eight(__m512d x)
 {
+    static const double series[EXP_TERMS] = {EXP_SERIES};
     __m512d turns = _mm512_mul_pd(x, _mm512_set1_pd(ONE_OVER_LN2));
     __m256i k = _mm512_cvttpd_epi32(_mm512_add_pd(turns, copy_sign(turns, 0.5)));
     __m512d whole = _mm512_cvtepi32_pd(k);
     __m512d high = _mm512_sub_pd(x, _mm512_mul_pd(whole, _mm512_set1_pd(LN2_HIGH)));
     __m512d low = _mm512_mul_pd(whole, _mm512_set1_pd(LN2_LOW));
     __m512d r = _mm512_sub_pd(high, low);
-    __m512d sum = _mm512_set1_pd(exp_series[EXP_TERMS - 1]);
+    __m512d sum = _mm512_set1_pd(series[EXP_TERMS - 1]);
 #pragma GCC unroll 16
     for (int i = EXP_TERMS - 2; i >= 0; i--) {
-        sum = _mm512_add_pd(_mm512_set1_pd(exp_series[i]), _mm512_mul_pd(r, sum));
+        sum = _mm512_add_pd(_mm512_set1_pd(series[i]), _mm512_mul_pd(r, sum));
     }
     __m512d rest = _mm512_sub_pd(low, _mm512_mul_pd(_mm512_mul_pd(r, r), sum));
     __m512d y = _mm512_add_pd(_mm512_set1_pd(1), _mm512_sub_pd(high, rest));

@@ -1,109 +1,22 @@
 #include "common/base/math.h"
 
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
+#include "common/base/math_inline.h"
 
-#include "common/base/math_internal.h"
-
-// Every function reduces its argument to a small interval (Cody and Waite 1980: subtract multiples
-// of a constant held in several parts, so that the products are exact) and sums a Taylor or arctanh
-// series there, in Horner's order. The layout of the final additions, largest term last, is that of
-// fdlibm.
+// Sine and cosine are reduced and summed as the functions of math_inline.h are.
 
 // pi / 2 in parts of 23 bits, so that multiples up to 2^30 are exact, and a rest.
 static const double half_pi[5] = {0x1.921fb4p+0, 0x1.4442dp-24, 0x1.84698p-48, 0x1.3198ap-69,
                                   0x1.701b839a25205p-92};
 #define TWO_OVER_PI 0x1.45f306dc9c883p-1
 
-static double from_bits(uint64_t bits)
-{
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint64_t to_bits(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-// 2^k for -1022 <= k <= 1023.
-static double power_of_two(int k)
-{
-    return from_bits((uint64_t)(k + 1023) << 52);
-}
-
-static int nearest_int(double x)
-{
-    return (int)(x < 0 ? x - 0.5 : x + 0.5);
-}
-
-// coefficients[0] + x (coefficients[1] + x (...)).
-static double polynomial(double x, const double *coefficients, int count)
-{
-    double sum = coefficients[count - 1];
-    for (int i = count - 2; i >= 0; i--) {
-        sum = coefficients[i] + x * sum;
-    }
-    return sum;
-}
-
 double or_exp(double x)
 {
-    if (isnan(x)) {
-        return x;
-    }
-    if (x > EXP_OVERFLOW) {
-        return INFINITY;
-    }
-    if (x < EXP_UNDERFLOW) {
-        return 0;
-    }
-    int k = nearest_int(x * ONE_OVER_LN2);
-    double high = x - k * LN2_HIGH;
-    double low = k * LN2_LOW;
-    double r = high - low;
-    double y = 1 + (high - (low - r * r * polynomial(r, exp_series, EXP_TERMS)));
-    // In two steps: the result may be subnormal, where one rounding must do, and 2^1024 is no
-    // double.
-    return y * power_of_two(k / 2) * power_of_two(k - k / 2);
+    return inline_exp(x);
 }
 
 double or_ln(double x)
 {
-    // ln((1 + s) / (1 - s)) / s - 2 in powers of s^2
-    static const double series[] = {2.0 / 3,  2.0 / 5,  2.0 / 7,  2.0 / 9,  2.0 / 11, 2.0 / 13,
-                                    2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21, 2.0 / 23};
-    if (isnan(x) || x < 0) {
-        return NAN;
-    }
-    if (x == 0) {
-        return -INFINITY;
-    }
-    if (isinf(x)) {
-        return x;
-    }
-    int k = 0;
-    if (x < 0x1p-1022) {
-        x *= 0x1p54;
-        k = -54;
-    }
-    uint64_t bits = to_bits(x);
-    k += (int)(bits >> 52) - 1023;
-    double m = from_bits((bits & UINT64_C(0x000fffffffffffff)) | UINT64_C(0x3ff0000000000000));
-    if (m > 0x1.6a09e667f3bcdp+0) { // sqrt 2
-        m *= 0.5;
-        k++;
-    }
-    // x = 2^k (1 + f); s = f / (2 + f) makes 1 + f = (1 + s) / (1 - s).
-    double f = m - 1;
-    double s = f / (2 + f);
-    double rest = s * s * polynomial(s * s, series, 11);
-    double half_square = 0.5 * f * f;
-    return k * LN2_HIGH - ((half_square - (s * (half_square + rest) + k * LN2_LOW)) - f);
+    return inline_ln(x);
 }
 
 // a + b = *sum + *error, exactly (Knuth).

@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "common/base/inline.h"
+
 typedef struct {
     uint64_t value;
 } or_rng_key_t;
@@ -39,7 +41,7 @@ uint64_t or_rng_draw(or_rng_key_t key, or_rng_purpose_t purpose, uint32_t round,
 
 // 64 random bits to a uniform in the open interval (0, 1): (h >> 11 + 0.5) / 2^53, whose largest
 // value would round to 1.
-static inline double or_rng_uniform(uint64_t bits)
+OR_INLINE double or_rng_uniform(uint64_t bits)
 {
     double u = ((double)(int64_t)(bits >> 11) + 0.5) * 0x1p-53; // signed converts faster
     return u < 1 ? u : 0x1.fffffffffffffp-1;

@@ -2,15 +2,12 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "common/base/lanes.h"
-#include "common/base/math.h"
+#include "common/decode/noise_inline.h"
 
-#define LN_2 0.6931471805599453
-#define BLOCK 64u        // tokens that are screened together
-#define ONES_MAX 53      // bits of a uniform
-#define BOUND_SLACK 1e-9 // far more than the rounding of a Gumbel variate and of its bound
+#define BLOCK 64u   // tokens that are screened together
+#define ONES_MAX 53 // bits of a uniform
 
 // The tokens of a block that screening left.
 typedef struct {
@@ -43,53 +40,32 @@ double or_noise_uniform(or_rng_key_t key, or_noise_place_t place, uint64_t token
     return uniform;
 }
 
-static double gumbel(double uniform)
-{
-    return -or_ln(-or_ln(uniform));
-}
-
 double or_noise_gumbel(or_rng_key_t key, or_noise_place_t place, uint64_t token_key)
 {
-    return gumbel(or_noise_uniform(key, place, token_key));
-}
-
-// No Gumbel variate is above it if 1 - U >= 2^-ones: -log U >= 1 - U, so -log(-log U) <= ones log 2.
-static double bound(int ones)
-{
-    return ones * LN_2 + BOUND_SLACK;
-}
-
-// The bound for U, without a logarithm: from the exponent of 1 - U.
-static double gumbel_bound(double uniform)
-{
-    double rest = 1 - uniform;
-    uint64_t bits;
-    memcpy(&bits, &rest, sizeof bits);
-    int exponent = (int)(bits >> 52) - 1023;
-    return bound(-exponent);
+    return inline_gumbel(or_noise_uniform(key, place, token_key));
 }
 
 // score + G, or -INFINITY if that is surely below `floor`: then no logarithm is taken. Also for a
 // NaN score.
 static double perturb(double score, double uniform, double floor)
 {
-    if (!(score + gumbel_bound(uniform) >= floor)) {
+    if (!(score + inline_gumbel_above(uniform) >= floor)) {
         return -INFINITY;
     }
-    return score + gumbel(uniform);
+    return score + inline_gumbel(uniform);
 }
 
 // How many leading ones a uniform must have for a score of at most `most` not to be below `floor`.
-// With n bits that are not all ones 1 - U >= 2^-n, so the bound of perturb() is at most bound(n). If
-// no uniform will do: more than ONES_MAX.
+// With n bits that are not all ones 1 - U >= 2^-n, so what perturb() looks at is at most
+// inline_gumbel_bound(n). If no uniform will do: more than ONES_MAX.
 static int ones_needed(double most, double floor)
 {
-    double room = (floor - most) / LN_2;
+    double room = (floor - most) / NOISE_LN_2;
     int ones = room < ONES_MAX ? 0 : ONES_MAX;
     if (room > 0 && room < ONES_MAX) {
         ones = (int)room;
     }
-    while (ones > 0 && !(most + bound(ones) < floor)) {
+    while (ones > 0 && !(most + inline_gumbel_bound(ones) < floor)) {
         ones--;
     }
     return ones < ONES_MAX ? ones : ONES_MAX + 1;

@@ -5,6 +5,7 @@
 
 #include "common/base/lanes.h"
 #include "common/base/math.h"
+#include "common/base/sums.h"
 #include "common/decode/ranking.h"
 
 #define TOP_P_WANTED 64u // tokens that top-p is expected to keep
@@ -66,6 +67,13 @@ or_status_t or_sampling_check(const or_sampling_t *sampling, uint32_t vocab_size
                        "repeat-last-n must be -1 (everything), 0 (off) or a number of tokens");
     }
     return check_bias(sampling, vocab_size);
+}
+
+bool or_sampling_is_plain(const or_sampling_t *sampling)
+{
+    bool neutral = sampling->repeat_penalty == 1 && sampling->presence_penalty == 0 &&
+                   sampling->frequency_penalty == 0;
+    return sampling->bias_count == 0 && (neutral || sampling->repeat_last_n == 0);
 }
 
 or_status_t or_sampler_create(uint32_t vocab_size, or_sampler_t **sampler_p)
@@ -217,18 +225,15 @@ static void keep_top_k(or_sampler_t *sampler, uint32_t top_k)
     use_ranked(sampler, top_k);
 }
 
-// Sorts no further than the mass asked for.
+// Sorts no further than the mass asked for. kernels/cuda/filters.cu adds up the same weights in the same order.
 static void keep_top_p(or_sampler_t *sampler, double top_p)
 {
     if (top_p >= 1) {
         return;
     }
     uint32_t count = sampler->law.count;
-    double total = 0;
     or_sampler_weigh(sampler, &sampler->law);
-    for (uint32_t i = 0; i < count; i++) {
-        total += sampler->weights[i];
-    }
+    double total = or_sum_of_blocks(sampler->weights, count);
     if (!sampler->sorted) {
         open_ranking(sampler, TOP_P_WANTED);
     }

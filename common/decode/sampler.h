@@ -12,6 +12,7 @@
 // logits. Ties rank by lower id. Temperature 0 keeps one token, the best after bias and penalties.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/status.h"
@@ -39,6 +40,9 @@ typedef struct {
 or_sampling_t or_sampling_default(void);
 // OR_ERR_INVALID names the field and its range. vocab_size bounds the ids in bias.
 or_status_t or_sampling_check(const or_sampling_t *sampling, uint32_t vocab_size);
+
+// Without biases and penalties: the law depends on the logits alone.
+bool or_sampling_is_plain(const or_sampling_t *sampling);
 
 // The surviving tokens. Only what survived is listed; scores are log-probabilities up to one
 // constant. Unless a filter sorted them (best first), ids ascend.

@@ -112,14 +112,30 @@ static void choose_strides(or_model_t *model)
     model->vocab_stride = product_stride(share->vocab);
 }
 
+// What logits travel in, from the ranks that have a head to the leader.
+static bool create_collected(or_model_t *model)
+{
+    size_t rows = model->rows_max < OR_LOGITS_ROWS ? model->rows_max : OR_LOGITS_ROWS;
+    size_t floats = rows * model->vocab_share_max;
+    if (or_ranks_is_alone(model->ranks)) {
+        return true;
+    }
+    if (model->share.has_head) {
+        model->logits_sent = take(model, floats, sizeof(float));
+    }
+    if (or_ranks_is_leader(model->ranks)) {
+        model->logits_received = take(model, (size_t)model->ranks->size * floats, sizeof(float));
+    }
+    return (!model->share.has_head || model->logits_sent != NULL) &&
+           (!or_ranks_is_leader(model->ranks) || model->logits_received != NULL);
+}
+
 // Sizes are bounded by arch.c and apply_options, so that no product here overflows.
 static bool create_rows(or_model_t *model)
 {
     const or_share_t *share = &model->share;
     size_t rows = model->rows_max;
     size_t ranks = (size_t)model->ranks->size;
-    bool alone = or_ranks_is_alone(model->ranks);
-    bool leads = or_ranks_is_leader(model->ranks) && !alone;
     size_t logits_rows = rows < OR_LOGITS_ROWS ? rows : OR_LOGITS_ROWS;
     size_t exchanged = rows < OR_EXCHANGE_ROWS ? rows : OR_EXCHANGE_ROWS;
     const struct {
@@ -135,8 +151,6 @@ static bool create_rows(or_model_t *model)
         {&model->shard_scratch, or_workers_count(model->workers) * (size_t)OR_SHARD_SUM_FLOATS},
         {&model->gathered, ranks == 1 ? 0 : ranks * exchanged * model->width_stride},
         {&model->logits, share->has_head ? logits_rows * model->vocab_stride : 0},
-        {&model->logits_sent, share->has_head && !alone ? logits_rows * model->vocab_share_max : 0},
-        {&model->logits_received, leads ? ranks * logits_rows * model->vocab_share_max : 0},
     };
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
         if (buffers[i].floats > 0) {
@@ -153,11 +167,11 @@ or_status_t or_buffers_create(or_model_t *model)
 {
     choose_strides(model);
     model->rows = take(model, model->rows_max, sizeof *model->rows);
-    if (model->rows != NULL && model->gpu != NULL) {
+    bool shared = model->rows != NULL && create_collected(model);
+    if (shared && model->gpu != NULL) {
         return or_gpu_buffers_create(model);
     }
-    return model->rows != NULL && create_scratch(model) && create_activations(model) &&
-                   create_rows(model)
+    return shared && create_scratch(model) && create_activations(model) && create_rows(model)
                ? OR_OK
                : or_fail(OR_ERR_NO_MEMORY,
                          "no memory for passes of %u rows; ask for fewer, or a shorter context",

@@ -34,11 +34,6 @@ static or_status_t check_choice(const or_model_t *model, const or_gpu_choice_t *
                        "there is no GPU %u: %u can be used here (nvidia-smi lists them)",
                        choice->index, count);
     }
-    if (!or_ranks_is_alone(model->ranks)) {
-        return or_fail(OR_ERR_UNSUPPORTED,
-                       "a GPU runs a whole model, not the part of one of several ranks: start one "
-                       "rank, or leave the GPU out");
-    }
     if (cache->key_type != cache->value_type || cache->key_type == OR_KV_Q8_0) {
         return or_fail(OR_ERR_UNSUPPORTED,
                        "on a GPU K and V are both kept as f32 or both as f16, not as %s and %s; "
@@ -75,13 +70,15 @@ or_status_t or_gpu_open(or_model_t *model, const or_gpu_choice_t *choice)
         return status;
     }
     model->gpu = gpu;
-    return OR_OK;
+    return choice->tensor ? or_gpu_tensor_open(model) : OR_OK;
 }
 
 void or_gpu_close(or_gpu_t **gpu_p)
 {
     or_gpu_t *gpu = *gpu_p;
     if (gpu != NULL) {
+        or_gpu_layers_free(gpu);
+        or_gpu_tensor_close(gpu);
         gpu->functions->close(&gpu->cuda);
         free(gpu);
         *gpu_p = NULL;
@@ -103,14 +100,16 @@ static or_status_t check_alloc(const or_gpu_t *gpu, int status, size_t bytes, co
                ? OR_OK
                : or_fail(OR_ERR_NO_MEMORY,
                          "the GPU: %s, %zu MiB of %s were asked for; choose a smaller model, KV "
-                         "cache or context, or fewer rows a pass",
+                         "cache or context, fewer rows a pass, or fewer layers there (-ngl)",
                          gpu->functions->text(status), bytes >> 20, where);
 }
 
 or_status_t or_gpu_alloc(or_gpu_t *gpu, size_t bytes, void **at_p)
 {
     *at_p = NULL;
-    return check_alloc(gpu, gpu->functions->alloc(gpu->cuda, bytes, at_p), bytes, "its memory");
+    return bytes == 0 ? OR_OK
+                      : check_alloc(gpu, gpu->functions->alloc(gpu->cuda, bytes, at_p), bytes,
+                                    "its memory");
 }
 
 or_status_t or_gpu_alloc_pinned(or_gpu_t *gpu, size_t bytes, void **at_p)
@@ -118,6 +117,13 @@ or_status_t or_gpu_alloc_pinned(or_gpu_t *gpu, size_t bytes, void **at_p)
     *at_p = NULL;
     return check_alloc(gpu, gpu->functions->alloc_pinned(gpu->cuda, bytes, at_p), bytes,
                        "pinned memory");
+}
+
+void or_gpu_free_pinned(or_gpu_t *gpu, void *at)
+{
+    if (at != NULL) {
+        gpu->functions->free_pinned(gpu->cuda, at);
+    }
 }
 
 or_status_t or_gpu_take(or_gpu_t *gpu, void **numbers, size_t bytes)

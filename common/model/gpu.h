@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/cuda_tensor.h"
 
 // Each is called as the header declares it, by the name there without "or_cuda_".
 typedef struct {
@@ -27,6 +28,13 @@ typedef struct {
     __typeof__(or_cuda_download) *download;
     __typeof__(or_cuda_copy) *copy;
     __typeof__(or_cuda_wait) *wait;
+    __typeof__(or_cuda_fetch) *fetch;
+    __typeof__(or_cuda_hold_fetches) *hold_fetches;
+    __typeof__(or_cuda_await_fetches) *await_fetches;
+    __typeof__(or_cuda_record_begin) *record_begin;
+    __typeof__(or_cuda_record_end) *record_end;
+    __typeof__(or_cuda_replay) *replay;
+    __typeof__(or_cuda_recording_free) *recording_free;
 
     __typeof__(or_cuda_rmsnorm) *rmsnorm;
     __typeof__(or_cuda_rope) *rope;
@@ -35,16 +43,34 @@ typedef struct {
     __typeof__(or_cuda_add_parts) *add_parts;
     __typeof__(or_cuda_matmul_quants) *matmul_quants;
     __typeof__(or_cuda_matmul_floats) *matmul_floats;
+    __typeof__(or_cuda_tensor_open) *tensor_open;
+    __typeof__(or_cuda_tensor_close) *tensor_close;
+    __typeof__(or_cuda_tensor_name) *tensor_name;
+    __typeof__(or_cuda_matmul_tensor) *matmul_tensor;
+    __typeof__(or_cuda_embed) *embed;
     __typeof__(or_cuda_store_kv) *store_kv;
     __typeof__(or_cuda_attention) *attention;
     __typeof__(or_cuda_accept) *accept;
     __typeof__(or_cuda_slots_bytes) *slots_bytes;
+    __typeof__(or_cuda_contenders) *contenders;
+    __typeof__(or_cuda_contenders_bytes) *contenders_bytes;
+    __typeof__(or_cuda_reject) *reject;
+    __typeof__(or_cuda_reject_bytes) *reject_bytes;
 } or_gpu_functions_t;
 
 // Of the library that was linked; NULL: this program was built without CUDA.
 const or_gpu_functions_t *or_gpu_functions(void);
 
+#define OR_GPU_LAYERS_FIT UINT32_MAX
+
 typedef struct {
     const or_gpu_functions_t *functions; // NULL as above: loading fails and says so
     uint32_t index;                      // as or_cuda_open counts devices
+    // How many layers of each rank, the last ones, have their weights in the host's memory, pinned, from where they
+    // come over in every pass while the layer before is computed; more than there are: all. OR_GPU_LAYERS_FIT: those
+    // for which the device has no room beside one full context of the cache (or what was asked for it).
+    uint32_t host_layers;
+    // Products of BF16 weights, or of F16 where there are none, by tensor cores (kernels/cuda/cuda_tensor.h): faster
+    // for many rows, and in an arithmetic of their own (or_model_arith_id), so the texts are no longer the CPU's.
+    bool tensor;
 } or_gpu_choice_t;

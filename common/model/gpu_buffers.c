@@ -1,6 +1,11 @@
 // The memory of a pass on a device.
 #include "common/model/gpu_internal.h"
 
+static uint32_t length(or_span_t span)
+{
+    return span.end - span.begin;
+}
+
 // A buffer, its bytes counted with the model's.
 static or_status_t take(or_model_t *model, size_t bytes, void **at_p)
 {
@@ -20,14 +25,21 @@ static or_status_t take_floats(or_model_t *model, size_t floats, float **at_p)
 static or_status_t take_rows(or_model_t *model, size_t width, size_t stride, bool quantised,
                              or_cuda_rows_t *rows)
 {
-    size_t blocks = (width + OR_QUANT_BLOCK - 1) / OR_QUANT_BLOCK;
+    const or_gpu_t *gpu = model->gpu;
+    size_t room = or_gpu_tensor_room(gpu, model->rows_max);
+    void *at;
     rows->stride = stride;
-    rows->blocks_stride = blocks;
-    or_status_t status = take_floats(model, model->rows_max * stride, &rows->values);
+    rows->blocks_stride = (width + OR_QUANT_BLOCK - 1) / OR_QUANT_BLOCK;
+    rows->halves_stride = width;
+    rows->halves_type = gpu->tensor_type == OR_TENSOR_F16 ? OR_CUDA_F16 : OR_CUDA_BF16;
+    or_status_t status = take_floats(model, room * stride, &rows->values);
     if (status == OR_OK && quantised) {
-        void *at;
-        status = take(model, model->rows_max * blocks * sizeof *rows->blocks, &at);
+        status = take(model, model->rows_max * rows->blocks_stride * sizeof *rows->blocks, &at);
         rows->blocks = at;
+    }
+    if (status == OR_OK && gpu->tensor != NULL) {
+        status = take(model, room * width * sizeof *rows->halves, &at);
+        rows->halves = at;
     }
     return status;
 }
@@ -35,22 +47,23 @@ static or_status_t take_rows(or_model_t *model, size_t width, size_t stride, boo
 static or_status_t take_activations(or_model_t *model)
 {
     or_gpu_t *gpu = model->gpu;
-    const or_model_shape_t *shape = &model->shape;
+    const or_share_t *share = &model->share;
     or_quantised_rows_t quantised = or_buffers_quantised(model);
-    or_status_t status = take_rows(model, shape->width, model->width_stride, quantised.h, &gpu->h);
-    status = status != OR_OK ? status
-                             : take_rows(model, (size_t)shape->heads * shape->head_dim,
-                                         model->query_stride, quantised.attended, &gpu->attended);
-    return status != OR_OK
-               ? status
-               : take_rows(model, shape->ffn, model->ffn_stride, quantised.gate, &gpu->gate);
+    size_t heads = (size_t)length(share->heads) * model->shape.head_dim;
+    or_status_t status =
+        take_rows(model, model->shape.width, model->width_stride, quantised.h, &gpu->h);
+    status = status != OR_OK
+                 ? status
+                 : take_rows(model, heads, model->query_stride, quantised.attended, &gpu->attended);
+    return status != OR_OK ? status
+                           : take_rows(model, length(share->ffn), model->ffn_stride, quantised.gate,
+                                       &gpu->gate);
 }
 
 // Scores of one row that sees the whole context, with the room that is usual for some more.
 static size_t scores_floats(const or_model_t *model)
 {
-    uint32_t blocks = model->context / OR_KV_BLOCK + 1;
-    size_t row = (size_t)model->shape.heads * blocks * OR_KV_BLOCK;
+    size_t row = (size_t)length(model->share.heads) * or_gpu_steps_round(model->context);
     size_t most = model->rows_max * row;
     size_t usual = most < OR_GPU_SCORES ? most : OR_GPU_SCORES;
     return row > usual ? row : usual;
@@ -61,19 +74,21 @@ static or_status_t take_floats_of_rows(or_model_t *model)
     or_gpu_t *gpu = model->gpu;
     size_t rows = model->rows_max;
     size_t logits_rows = rows < OR_LOGITS_ROWS ? rows : OR_LOGITS_ROWS;
+    size_t room = or_gpu_tensor_room(gpu, rows);
+    size_t logits_room = or_gpu_tensor_room(gpu, logits_rows);
     gpu->scores_floats = scores_floats(model);
     const struct {
         float **buffer;
         size_t floats;
     } buffers[] = {
         {&gpu->x, rows * model->width_stride},
-        {&gpu->query, rows * model->query_stride},
-        {&gpu->key, rows * model->kv_stride},
-        {&gpu->value, rows * model->kv_stride},
-        {&gpu->up, rows * model->ffn_stride},
-        {&gpu->parts, OR_SHARDS * rows * model->width_stride},
+        {&gpu->query, room * model->query_stride},
+        {&gpu->key, room * model->kv_stride},
+        {&gpu->value, room * model->kv_stride},
+        {&gpu->up, room * model->ffn_stride},
+        {&gpu->parts, length(model->share.shards) * room * model->width_stride},
         {&gpu->scores, gpu->scores_floats},
-        {&gpu->logits, logits_rows * model->vocab_stride},
+        {&gpu->logits, model->share.has_head ? logits_room * model->vocab_stride : 0},
     };
     or_status_t status = OR_OK;
     for (size_t i = 0; status == OR_OK && i < sizeof buffers / sizeof buffers[0]; i++) {
@@ -113,17 +128,13 @@ static or_status_t take_host_rows(or_model_t *model)
 
 or_status_t or_gpu_buffers_create(or_model_t *model)
 {
+    model->gpu->head_embeds = or_gpu_head_embeds(model);
     or_status_t status = take_activations(model);
     status = status != OR_OK ? status : take_floats_of_rows(model);
     status = status != OR_OK ? status : take_tables(model);
-    return status != OR_OK ? status : take_host_rows(model);
-}
-
-static void free_pinned(const or_gpu_t *gpu, void *at)
-{
-    if (at != NULL) {
-        gpu->functions->free_pinned(gpu->cuda, at);
-    }
+    status = status != OR_OK ? status : take_host_rows(model);
+    status = status != OR_OK ? status : or_gpu_ranks_create(model);
+    return status != OR_OK ? status : or_gpu_contests_create(model);
 }
 
 void or_gpu_buffers_free(or_model_t *model)
@@ -132,10 +143,13 @@ void or_gpu_buffers_free(or_model_t *model)
     if (gpu == NULL) {
         return;
     }
-    free_pinned(gpu, model->logits);
+    or_gpu_steps_forget(model);
+    or_gpu_contests_free(gpu);
+    or_gpu_ranks_free(model);
+    or_gpu_free_pinned(gpu, model->logits);
     model->logits = NULL;
-    free_pinned(gpu, gpu->x_host);
-    free_pinned(gpu, gpu->tables.host);
+    or_gpu_free_pinned(gpu, gpu->x_host);
+    or_gpu_free_pinned(gpu, gpu->tables.host);
     void *buffers[] = {gpu->tables.device,
                        gpu->logits,
                        gpu->scores,
@@ -145,10 +159,13 @@ void or_gpu_buffers_free(or_model_t *model)
                        gpu->key,
                        gpu->query,
                        gpu->x,
+                       gpu->gate.halves,
                        gpu->gate.blocks,
                        gpu->gate.values,
+                       gpu->attended.halves,
                        gpu->attended.blocks,
                        gpu->attended.values,
+                       gpu->h.halves,
                        gpu->h.blocks,
                        gpu->h.values};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {

@@ -15,6 +15,13 @@ static const or_gpu_functions_t functions = {
     .download = or_cuda_download,
     .copy = or_cuda_copy,
     .wait = or_cuda_wait,
+    .fetch = or_cuda_fetch,
+    .hold_fetches = or_cuda_hold_fetches,
+    .await_fetches = or_cuda_await_fetches,
+    .record_begin = or_cuda_record_begin,
+    .record_end = or_cuda_record_end,
+    .replay = or_cuda_replay,
+    .recording_free = or_cuda_recording_free,
 
     .rmsnorm = or_cuda_rmsnorm,
     .rope = or_cuda_rope,
@@ -23,10 +30,19 @@ static const or_gpu_functions_t functions = {
     .add_parts = or_cuda_add_parts,
     .matmul_quants = or_cuda_matmul_quants,
     .matmul_floats = or_cuda_matmul_floats,
+    .tensor_open = or_cuda_tensor_open,
+    .tensor_close = or_cuda_tensor_close,
+    .tensor_name = or_cuda_tensor_name,
+    .matmul_tensor = or_cuda_matmul_tensor,
+    .embed = or_cuda_embed,
     .store_kv = or_cuda_store_kv,
     .attention = or_cuda_attention,
     .accept = or_cuda_accept,
     .slots_bytes = or_cuda_slots_bytes,
+    .contenders = or_cuda_contenders,
+    .contenders_bytes = or_cuda_contenders_bytes,
+    .reject = or_cuda_reject,
+    .reject_bytes = or_cuda_reject_bytes,
 };
 
 const or_gpu_functions_t *or_gpu_functions(void)

@@ -1,13 +1,19 @@
 // gpu_internal - a model whose passes run on a device.
 //
 //     load     gpu.c (the device, and what moves there)  gpu_buffers.c (memory of a pass)  gpu_kv.c (pages and slots)
+//              gpu_layers.c (layers that are away)  gpu_tensor.c (tensor cores, if they are asked for)
 //     a pass   gpu_tables.c (what rows see, as kernels read it)  gpu_forward.c (the layers, the head)
+//              gpu_steps.c (launches that are recorded and replayed)
+//              gpu_products.c (matrices times rows)  gpu_ranks.c (what travels to other ranks, and back)
+//     a token  gpu_contenders.c (who may be next)  gpu_rejection.c (what of a drawn tree is accepted)
 //
 // The host plans and the device computes: page tables, slots and epochs stay in kv_cache.c and pass.c. All
 // work is asked for in order and nobody waits for it but who needs its results, so what went wrong
 // may show later. The first such code is kept; nothing works after it.
 #pragma once
 
+#include "common/model/gpu_layers.h"
+#include "common/model/gpu_steps.h"
 #include "common/model/model_internal.h"
 
 // Floats of scores that attention has at a time, for as many rows as they are enough, unless one row needs more:
@@ -24,6 +30,19 @@ typedef struct {
     size_t sent;
 } or_gpu_tables_t;
 
+// What contests are made of, for OR_LOGITS_ROWS rows at a time.
+typedef struct {
+    uint32_t vocab_size; // tokens that take part; 0: their keys are not here yet
+    void *keys;          // [vocab_size of the model] of the noise
+    void *asked;         // [rows] or_cuda_contest_t
+    void *scratch;
+    void *results;                 // counts and lists
+    or_cuda_contest_t *asked_host; // pinned
+    uint8_t *results_host;         // pinned
+    int32_t *ids;                  // [rows][OR_CUDA_CONTENDERS_MAX] of the last laws, on the host
+    double *scores;                // likewise
+} or_gpu_contests_t;
+
 // All pointers are to the device's memory unless said.
 struct or_gpu {
     const or_gpu_functions_t *functions;
@@ -33,11 +52,17 @@ struct or_gpu {
     or_cuda_kv_t kv;
     or_kv_memory_t kv_memory;
     uint8_t *kv_block; // on the host: one K block and V block
+    or_gpu_layers_t layers;
+    or_cuda_tensor_t *tensor;     // NULL: all arithmetic is canonical
+    or_tensor_type_t tensor_type; // of the weights that it multiplies
 
     or_gpu_tables_t tables;
     const uint32_t *positions;  // [rows] of this pass, in the tables
     const or_cuda_seen_t *seen; // [rows] likewise
-    uint32_t positions_max;     // that a row of this pass sees
+    const int32_t *tokens;      // [rows] likewise
+    uint32_t positions_max;     // room for all that a row of this pass sees (or_gpu_steps_round)
+    or_gpu_steps_t steps;
+    bool head_embeds; // the head is the embedding as well (or_gpu_head_embeds)
 
     // Buffers of a pass, by the strides of or_model_t.
     float *x_host; // [rows_max][width_stride], pinned: rows of the embedding
@@ -50,9 +75,18 @@ struct or_gpu {
     float *scores; // [scores_floats]
     size_t scores_floats;
     or_cuda_rows_t gate;
-    float *up;     // [rows_max][ffn_stride]
-    float *parts;  // [OR_SHARDS][rows_max][width_stride]
-    float *logits; // [logits_rows][vocab_stride]; and as model->logits on the host, pinned
+    float *up; // [rows_max][ffn_stride]
+    // [this rank's shards][rows_max][width_stride]; products' rows are whole tiles (or_gpu_tensor_tiles)
+    float *parts;
+    // [logits_rows][vocab_stride]; and as model->logits on the host, pinned; last stage
+    float *logits;
+
+    // NULL where there are no other ranks, or stages.
+    float *gathered; // as model->gathered, which is then pinned
+    float *passed;   // on the host, pinned: [rows_max][width_stride], x on its way between stages
+
+    uint64_t whole_rows; // of logits that came to the host so far
+    or_gpu_contests_t contests;
 };
 
 // ---- gpu.c ----
@@ -73,6 +107,7 @@ or_status_t or_gpu_check(const or_gpu_t *gpu);
 // *at_p is then NULL.
 or_status_t or_gpu_alloc(or_gpu_t *gpu, size_t bytes, void **at_p);
 or_status_t or_gpu_alloc_pinned(or_gpu_t *gpu, size_t bytes, void **at_p);
+void or_gpu_free_pinned(or_gpu_t *gpu, void *at); // NULL is nothing
 
 // The model's numbers are where its passes run: on the device, or with gpu NULL on the host. Move what was made
 // with malloc there; *numbers is NULL where there is no room. OR_ERR_NO_MEMORY, OR_ERR_IO.
@@ -113,9 +148,60 @@ typedef struct {
 or_gpu_path_t or_gpu_tables_of_path(or_gpu_t *gpu, const or_kv_sequence_t *sequence,
                                     const uint32_t *slots, uint32_t count);
 
+// ---- gpu_contenders.c ----
+
+// The memory of contests (model_draws.h), if the model is alone. OR_ERR_NO_MEMORY; on failure or_gpu_contests_free cleans up.
+or_status_t or_gpu_contests_create(or_model_t *model);
+void or_gpu_contests_free(or_gpu_t *gpu);
+
+// ---- gpu_tensor.c ----
+
+// Tensor cores for the model's products. OR_ERR_UNSUPPORTED for a model that has nothing for them; OR_ERR_IO.
+or_status_t or_gpu_tensor_open(or_model_t *model);
+void or_gpu_tensor_close(or_gpu_t *gpu);
+// Do they multiply this tensor? gpu may be NULL.
+bool or_gpu_tensor_takes(const or_gpu_t *gpu, const or_gguf_tensor_t *tensor);
+// Rows for which a product writes, and reads, when it has `rows`; and what buffers of rows need room for.
+size_t or_gpu_tensor_tiles(const or_gpu_t *gpu, size_t rows);
+size_t or_gpu_tensor_room(const or_gpu_t *gpu, size_t rows);
+// Buffers' rows as they are from row `first` on.
+or_cuda_rows_t or_gpu_rows_from(const or_cuda_rows_t *rows, size_t first);
+// "canonical-1", or the name of the tensor cores' arithmetic. model->gpu may be NULL.
+void or_gpu_name_arithmetic(const or_model_t *model, char *name, size_t bytes);
+
+// ---- gpu_products.c ----
+
+// y = matrix * x over all inputs.
+void or_gpu_project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_rows_t *x,
+                    uint32_t rows, float *y, size_t y_stride);
+// model->gpu->x += matrix * from, cut into shards along the inputs, which come in units of unit_size; those of
+// all ranks. OR_ERR_IO, or why another rank is not heard.
+or_status_t or_gpu_add_projection(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
+                                  uint32_t unit_size, const or_cuda_rows_t *from, uint32_t rows);
+
+// ---- gpu_ranks.c ----
+
+// The memory for it, if there are other ranks. OR_ERR_NO_MEMORY; on failure or_gpu_ranks_free cleans up.
+or_status_t or_gpu_ranks_create(or_model_t *model);
+void or_gpu_ranks_free(or_model_t *model);
+
+// Several ranks: model->gpu->x += the sum of all ranks' parts, of which this one's are at model->gpu->parts, part_stride
+// floats apart, and are written over. OR_ERR_IO, or why another rank is not heard.
+or_status_t or_gpu_add_ranks(or_model_t *model, size_t part_stride, uint32_t rows);
+// Several stages: model->gpu->x from the stage before, and to the next. As above.
+or_status_t or_gpu_take_over(or_model_t *model, uint32_t rows);
+or_status_t or_gpu_pass_on(or_model_t *model, uint32_t rows);
+
+// Has the head, as floats, all that the embedding would be read for? After the load of tensors.
+bool or_gpu_head_embeds(const or_model_t *model);
+// x = the head's weights of the pass's tokens.
+void or_gpu_embed(or_model_t *model, uint32_t rows);
+
 // ---- gpu_forward.c ----
 
 // All layers of the planned rows, whose activations for the head stay on the device. OR_ERR_IO.
 or_status_t or_gpu_run_layers(or_model_t *model, uint32_t rows);
-// The head of rows first .. first + rows - 1, at most OR_LOGITS_ROWS, into model->logits. OR_ERR_IO.
+// The head of rows first .. first + rows - 1, at most OR_LOGITS_ROWS, into gpu->logits; and into model->logits
+// as well. OR_ERR_IO.
+void or_gpu_multiply_head(or_model_t *model, uint32_t first, uint32_t rows);
 or_status_t or_gpu_run_head(or_model_t *model, uint32_t first, uint32_t rows);

@@ -1,6 +1,6 @@
 // What the kernels of a pass look up: where each row's K and V go, and what it sees.
 //
-//     tables   positions [rows]   seen [rows]   pages of a sequence   chain of a row   pages   chain ...
+//     tables   positions [rows]   tokens [rows]   seen [rows]   pages of a sequence   chain of a row   pages   chain ...
 //
 // Tables live until nothing on the device needs them any more: those of a pass until the next one, which waits
 // first; those of accepted paths lie behind them, as many as find room.
@@ -34,7 +34,7 @@ size_t or_gpu_tables_bytes(const or_model_t *model)
     size_t row =
         aligned(pages_for(model->context) * sizeof(uint32_t)) + aligned(path * sizeof(uint32_t));
     size_t pass =
-        aligned(rows * sizeof(uint32_t)) + aligned(rows * sizeof(or_cuda_seen_t)) + rows * row;
+        2 * aligned(rows * sizeof(uint32_t)) + aligned(rows * sizeof(or_cuda_seen_t)) + rows * row;
     return pass + path_bytes(path);
 }
 
@@ -92,13 +92,15 @@ void or_gpu_tables_of_pass(or_model_t *model, uint32_t rows)
     or_gpu_t *gpu = model->gpu;
     or_gpu_tables_t *tables = &gpu->tables;
     uint32_t *positions = put(tables, rows * sizeof *positions);
+    int32_t *tokens = put(tables, rows * sizeof *tokens);
     or_cuda_seen_t *seen = put(tables, rows * sizeof *seen);
-    gpu->positions_max = 0;
+    uint32_t positions_max = 0;
     for (uint32_t i = 0; i < rows; i++) {
         const or_pass_row_t *row = &model->rows[i];
         const or_kv_sequence_t *sequence = row->sequence;
         bool as_before = i > 0 && sequence == model->rows[i - 1].sequence;
         positions[i] = row->position;
+        tokens[i] = row->token;
         seen[i] =
             (or_cuda_seen_t){.pages = as_before ? seen[i - 1].pages : put_pages(tables, sequence),
                              .committed = row->committed,
@@ -109,10 +111,11 @@ void or_gpu_tables_of_pass(or_model_t *model, uint32_t rows)
         if (row->slot != OR_KV_NO_SLOT) {
             put_chain(tables, row, &seen[i]);
         }
-        gpu->positions_max =
-            row->position >= gpu->positions_max ? row->position + 1 : gpu->positions_max;
+        positions_max = row->position >= positions_max ? row->position + 1 : positions_max;
     }
+    gpu->positions_max = or_gpu_steps_round(positions_max);
     gpu->positions = on_device(tables, positions);
+    gpu->tokens = on_device(tables, tokens);
     gpu->seen = on_device(tables, seen);
     send(gpu);
 }

@@ -34,7 +34,7 @@ static or_status_t compare(const or_lockstep_card_t *leader, const or_lockstep_c
         return or_fail(
             OR_ERR_MISMATCH,
             "rank %d on %.*s computes in arithmetic %.*s, but rank 0 on %.*s in %.*s: use "
-            "the same build and the same --cache-type-k and --cache-type-v everywhere",
+            "the same build and the same --cache-type-k, --cache-type-v and --arith everywhere",
             rank, TEXT(card->host), TEXT(card->arith_id), TEXT(leader->host),
             TEXT(leader->arith_id));
     }

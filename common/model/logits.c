@@ -139,7 +139,7 @@ static or_status_t run_rows(or_model_t *model, uint32_t first, uint32_t rows, ui
     return OR_OK;
 }
 
-static or_status_t check_range(const or_model_t *model, uint32_t first, uint32_t count)
+or_status_t or_logits_check(const or_model_t *model, uint32_t first, uint32_t count)
 {
     if (first > model->row_count || count > model->row_count - first) {
         return or_fail(OR_ERR_INVALID, "the last pass had %u rows; rows %u to %u were asked for",
@@ -151,7 +151,7 @@ static or_status_t check_range(const or_model_t *model, uint32_t first, uint32_t
 or_status_t or_logits_run(or_model_t *model, uint32_t first, uint32_t count, uint32_t top,
                           float *out)
 {
-    or_status_t status = check_range(model, first, count);
+    or_status_t status = or_logits_check(model, first, count);
     uint32_t sent = top <= model->vocab_share_max / 2 ? top : 0;
     for (uint32_t done = 0; status == OR_OK && done < count; done += OR_LOGITS_ROWS) {
         uint32_t rows = count - done < OR_LOGITS_ROWS ? count - done : OR_LOGITS_ROWS;
@@ -168,7 +168,7 @@ or_status_t or_model_logits_top(or_model_t *model, uint32_t first, uint32_t coun
         return or_fail(OR_ERR_INVALID, "logits are asked for on the leader; the others follow");
     }
     uint32_t wanted = top > 0 ? top : 1;
-    or_status_t status = check_range(model, first, count);
+    or_status_t status = or_logits_check(model, first, count);
     if (status == OR_OK && model->lockstep != NULL) {
         status = or_lockstep_send_logits(model->lockstep, first, count, wanted);
     }

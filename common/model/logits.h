@@ -3,6 +3,8 @@
 
 #include "common/model/model.h"
 
+// OR_ERR_INVALID if these are not rows of the last pass.
+or_status_t or_logits_check(const or_model_t *model, uint32_t first, uint32_t count);
 // This rank's part of or_model_logits_top, which all ranks do together: ranks of the last stage compute
 // their share of the vocabulary, the leader collects. `out` is the leader's. OR_ERR_INVALID if the rows
 // are not the last pass's.

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/base/math.h"
@@ -14,24 +15,31 @@
 #define ROWS_DEFAULT 256u
 #define ROWS_MOST 65536u
 
-static or_status_t name_arithmetic(or_model_t *model)
+static or_status_t check_cache_types(const or_kv_shape_t *shape)
+{
+    const or_kv_type_t types[] = {shape->key_type, shape->value_type};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (or_kv_type_name(types[i]) == NULL) {
+            return or_fail(OR_ERR_INVALID, "there is no cache type %d", (int)types[i]);
+        }
+    }
+    return OR_OK;
+}
+
+static void name_arithmetic(or_model_t *model)
 {
     const struct {
         char cache;
         or_kv_type_t type;
     } types[] = {{'k', model->cache_shape.key_type}, {'v', model->cache_shape.value_type}};
-    int length = snprintf(model->arith_id, sizeof model->arith_id, "%s", OR_ARITH_ID);
+    or_gpu_name_arithmetic(model, model->arith_id, sizeof model->arith_id);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        const char *name = or_kv_type_name(types[i].type);
-        if (name == NULL) {
-            return or_fail(OR_ERR_INVALID, "there is no cache type %d", (int)types[i].type);
-        }
         if (types[i].type != OR_KV_F32) {
-            length += snprintf(model->arith_id + length, sizeof model->arith_id - (size_t)length,
-                               "/%c-%s", types[i].cache, name);
+            size_t length = strlen(model->arith_id);
+            snprintf(model->arith_id + length, sizeof model->arith_id - length, "/%c-%s",
+                     types[i].cache, or_kv_type_name(types[i].type));
         }
     }
-    return OR_OK;
 }
 
 or_status_t or_model_pick_kernels(const or_kernels_t **kernels)
@@ -66,7 +74,7 @@ static or_status_t apply_options(or_model_t *model, const or_model_options_t *op
     }
     model->cache_shape.key_type = options->cache_type_k;
     model->cache_shape.value_type = options->cache_type_v;
-    return name_arithmetic(model);
+    return check_cache_types(&model->cache_shape);
 }
 
 typedef struct {
@@ -161,10 +169,6 @@ static or_status_t fill_card(const or_model_t *model, uint32_t pages, or_lockste
 // Of as many pages as the rank with the least room can hold.
 static or_status_t create_cache(or_model_t *model, const or_model_options_t *options)
 {
-    const or_share_t *share = &model->share;
-    model->cache_shape.layers = share->layers.end - share->layers.begin;
-    model->cache_shape.kv_heads = share->kv_heads.end - share->kv_heads.begin;
-    model->cache_shape.head_dim = model->shape.head_dim;
     uint64_t pages = or_room_pages(model, options);
     if (!or_ranks_is_alone(model->ranks)) {
         or_lockstep_card_t card;
@@ -185,6 +189,27 @@ static or_status_t create_cache(or_model_t *model, const or_model_options_t *opt
     return or_kv_cache_create_in(memory, &model->cache_shape, (uint32_t)pages, &model->cache);
 }
 
+// What a device must have, before the layers get the room that is left.
+static or_status_t load_all_but_layers(or_model_t *model)
+{
+    or_status_t status = or_tensors_load(model);
+    status = status != OR_OK ? status : fill_rope(model);
+    return status != OR_OK ? status : or_buffers_create(model);
+}
+
+static or_status_t load_layers(or_model_t *model, const or_model_options_t *options)
+{
+    const or_share_t *share = &model->share;
+    model->cache_shape.layers = share->layers.end - share->layers.begin;
+    model->cache_shape.kv_heads = share->kv_heads.end - share->kv_heads.begin;
+    model->cache_shape.head_dim = model->shape.head_dim;
+    or_status_t status = model->gpu == NULL
+                             ? OR_OK
+                             : or_gpu_layers_plan(model, options->gpu->host_layers,
+                                                  or_room_least_bytes(model, options));
+    return status != OR_OK ? status : or_tensors_load_layers(model);
+}
+
 static or_status_t create_workers(const or_model_options_t *options, or_workers_t **workers)
 {
     const or_workers_options_t wanted = {options->threads, options->pins, options->poll};
@@ -202,9 +227,11 @@ static or_status_t load(or_model_t *model, const or_model_options_t *options)
     status = status != OR_OK ? status : or_share_cut(model);
     status = status != OR_OK ? status : create_workers(options, &model->workers);
     status = status != OR_OK || options->gpu == NULL ? status : or_gpu_open(model, options->gpu);
-    status = status != OR_OK ? status : or_tensors_load(model);
-    status = status != OR_OK ? status : fill_rope(model);
-    status = status != OR_OK ? status : or_buffers_create(model);
+    if (status == OR_OK) {
+        name_arithmetic(model);
+    }
+    status = status != OR_OK ? status : load_all_but_layers(model);
+    status = status != OR_OK ? status : load_layers(model, options);
     status = status != OR_OK ? status : create_cache(model, options);
     return status != OR_OK || or_ranks_is_alone(model->ranks)
                ? status
@@ -276,6 +303,9 @@ or_model_memory_t or_model_memory(const or_model_t *model)
 {
     return (or_model_memory_t){
         .weights = model->weight_bytes,
+        .layers = model->share.layers.end - model->share.layers.begin,
+        .host_layers = model->gpu != NULL ? model->gpu->layers.away : 0,
+        .host_weights = model->gpu != NULL ? model->gpu->layers.away_bytes : 0,
         .cache = or_kv_page_bytes(&model->cache_shape) * or_kv_cache_pages(model->cache),
         .slot = or_kv_slot_bytes(&model->cache_shape),
         .buffers = model->buffer_bytes,

@@ -47,8 +47,8 @@ typedef struct {
     uint64_t cache_bytes;
     or_kv_type_t cache_type_k, cache_type_v;
     const or_ranks_t *ranks; // borrowed; NULL: alone
-    // The device that passes run on, with weights, K and V in its memory: for one rank alone, with both cache
-    // types F32 or both F16. NULL: the CPU. Borrowed for the load.
+    // The device that passes run on, with weights, K and V in its memory: with both cache types
+    // F32 or both F16. NULL: the CPU. Borrowed for the load. Each of several ranks says so for itself.
     const or_gpu_choice_t *gpu;
 } or_model_options_t;
 
@@ -69,10 +69,13 @@ typedef struct {
 
 // What the model of one rank occupies.
 typedef struct {
-    uint64_t weights; // packed
-    uint64_t cache;   // KV pages, if all were used
-    uint64_t slot;    // KV of one tree node of one sequence
-    uint64_t buffers; // of a pass
+    uint64_t weights;     // packed
+    uint32_t layers;      // of this rank
+    uint32_t host_layers; // of those on a GPU, whose matrices come over from the host in every pass
+    uint64_t host_weights; // bytes of those matrices, of `weights`
+    uint64_t cache;        // KV pages, if all were used
+    uint64_t slot;         // KV of one tree node of one sequence
+    uint64_t buffers;      // of a pass
 } or_model_memory_t;
 
 // Collective if options->ranks are several: they agree on the file, the arithmetic, the version and the
@@ -96,7 +99,8 @@ uint32_t or_model_context(const or_model_t *model);
 uint32_t or_model_rows_max(const or_model_t *model);
 // "ref", "avx2", "cuda": the kernels in use.
 const char *or_model_kernels(const or_model_t *model);
-// OR_ARITH_ID, and the cache types where they are not F32: "canonical-1/k-f16/v-q8_0". A session never
+// OR_ARITH_ID, and the cache types where they are not F32: "canonical-1/k-f16/v-q8_0". With tensor cores it begins
+// with theirs, the library's version and the device's kind: "tensor-1/bf16/cublaslt-130100/sm_90x132". A session never
 // changes it.
 const char *or_model_arith_id(const or_model_t *model);
 or_model_memory_t or_model_memory(const or_model_t *model);

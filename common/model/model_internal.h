@@ -138,9 +138,13 @@ struct or_model {
 // Check all of the file's tensors against architecture and shape, whichever rank they are for: so
 // that all refuse the same file.
 or_status_t or_tensors_check(const or_model_t *model);
-// Pack this rank's share of them into model's weights. On failure or_tensors_free cleans up.
+// Pack this rank's share of them into model's weights: all but those of layers, which are described; then
+// those. On failure or_tensors_free cleans up.
 or_status_t or_tensors_load(or_model_t *model);
+or_status_t or_tensors_load_layers(or_model_t *model);
 void or_tensors_free(or_model_t *model);
+// Is some matrix, of a layer or the head, of this type? Likewise.
+bool or_tensors_have(const or_model_t *model, or_tensor_type_t type);
 // Is the matrix at this offset of or_layer_t quantised in some layer of the file? After the check.
 bool or_tensors_quantised(const or_model_t *model, size_t offset);
 
@@ -163,6 +167,8 @@ void or_buffers_free(or_model_t *model);
 
 // Pages this rank has room for; 0 where options->cache_bytes are less than one.
 uint32_t or_room_pages(const or_model_t *model, const or_model_options_t *options);
+// Bytes of the fewest pages that these options allow.
+uint64_t or_room_least_bytes(const or_model_t *model, const or_model_options_t *options);
 
 // Check the rows, take their pages and slots, and write model->rows. On failure all is as before.
 or_status_t or_pass_plan(or_model_t *model, const or_model_row_t *rows, uint32_t count);

@@ -34,18 +34,19 @@ static uint64_t affordable_bytes(const or_model_t *model)
 }
 
 // Pages for the sequences asked for, as far as they can be afforded, and never less than one full context.
-static uint64_t affordable_pages(const or_model_t *model, uint32_t sequences_max)
+static uint64_t affordable_pages(const or_model_t *model, uint32_t sequences_max, uint64_t bytes)
 {
     uint64_t ranks = (uint64_t)model->ranks->size * (uint64_t)or_ranks_stages(model->ranks);
     uint64_t page_bytes = or_kv_page_bytes(&model->cache_shape) * ranks;
-    uint64_t affordable = affordable_bytes(model) / (page_bytes > 0 ? page_bytes : 1);
+    uint64_t affordable = bytes / (page_bytes > 0 ? page_bytes : 1);
     uint64_t pages_each = (model->context + OR_KV_PAGE - 1) / OR_KV_PAGE;
     uint64_t wanted = pages_each * (sequences_max > 0 ? sequences_max : 2);
     wanted = wanted < affordable ? wanted : affordable;
     return wanted > pages_each ? wanted : pages_each;
 }
 
-uint32_t or_room_pages(const or_model_t *model, const or_model_options_t *options)
+static uint32_t pages_for(const or_model_t *model, const or_model_options_t *options,
+                          uint64_t bytes)
 {
     uint64_t pages = options->pages_max;
     if (options->cache_bytes > 0) {
@@ -53,7 +54,17 @@ uint32_t or_room_pages(const or_model_t *model, const or_model_options_t *option
         stage.kv_heads = model->shape.kv_heads;
         pages = options->cache_bytes / or_kv_page_bytes(&stage);
     } else if (pages == 0) {
-        pages = affordable_pages(model, options->sequences_max);
+        pages = affordable_pages(model, options->sequences_max, bytes);
     }
     return pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
+}
+
+uint32_t or_room_pages(const or_model_t *model, const or_model_options_t *options)
+{
+    return pages_for(model, options, affordable_bytes(model));
+}
+
+uint64_t or_room_least_bytes(const or_model_t *model, const or_model_options_t *options)
+{
+    return pages_for(model, options, 0) * or_kv_page_bytes(&model->cache_shape);
 }

@@ -77,11 +77,12 @@ static or_status_t load_matrix(or_model_t *model, const char *name, or_span_t ou
                                or_span_t inputs, or_matrix_t *matrix)
 {
     const or_gguf_tensor_t *tensor = or_gguf_find_tensor(model->gguf, name);
-    or_status_t status = or_matrix_pack(model->workers, tensor, outputs, inputs, matrix);
+    or_status_t status = or_gpu_tensor_takes(model->gpu, tensor)
+                             ? or_matrix_pack_rows(model->workers, tensor, outputs, inputs, matrix)
+                             : or_matrix_pack(model->workers, tensor, outputs, inputs, matrix);
     if (status == OR_OK) {
         or_gguf_release(model->gguf, tensor); // its pages of the file are not needed any more
         model->weight_bytes += matrix->bytes;
-        status = or_gpu_take(model->gpu, &matrix->memory, matrix->bytes);
     }
     return status;
 }
@@ -136,17 +137,45 @@ static void expect_layer(const or_model_t *model, uint32_t index)
     }
 }
 
+static or_layer_t *layer_of(const or_model_t *model, uint32_t index)
+{
+    return &model->layers[index - model->share.layers.begin];
+}
+
+static void describe_layer(const or_model_t *model, uint32_t index)
+{
+    char *layer = (char *)layer_of(model, index);
+    for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
+        if (t->outputs != OR_DIM_ONE) {
+            tensor_name_t name = layer_tensor_name(index, t->suffix);
+            *(or_matrix_t *)(layer + t->offset) =
+                or_matrix_describe(or_gguf_find_tensor(model->gguf, name.text),
+                                   share_of(model, t->outputs), share_of(model, t->inputs));
+        }
+    }
+}
+
+static or_status_t load_layer_matrix(or_model_t *model, uint32_t index, const or_arch_tensor_t *t,
+                                     or_matrix_t *matrix)
+{
+    or_status_t status =
+        load_matrix(model, layer_tensor_name(index, t->suffix).text, share_of(model, t->outputs),
+                    share_of(model, t->inputs), matrix);
+    return status != OR_OK
+               ? status
+               : or_gpu_layers_take(model->gpu, index - model->share.layers.begin, matrix);
+}
+
 static or_status_t load_layer(or_model_t *model, uint32_t index)
 {
-    char *layer = (char *)&model->layers[index - model->share.layers.begin];
+    char *layer = (char *)layer_of(model, index);
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
-        tensor_name_t name = layer_tensor_name(index, t->suffix);
         or_status_t status =
             t->outputs == OR_DIM_ONE
-                ? load_layer_vector(model, name.text, or_arch_dim(&model->shape, t->inputs),
+                ? load_layer_vector(model, layer_tensor_name(index, t->suffix).text,
+                                    or_arch_dim(&model->shape, t->inputs),
                                     (float **)(layer + t->offset))
-                : load_matrix(model, name.text, share_of(model, t->outputs),
-                              share_of(model, t->inputs), (or_matrix_t *)(layer + t->offset));
+                : load_layer_matrix(model, index, t, (or_matrix_t *)(layer + t->offset));
         if (status != OR_OK) {
             return status;
         }
@@ -235,6 +264,34 @@ or_status_t or_tensors_check(const or_model_t *model)
     return status != OR_OK ? status : refuse_unknown_tensors(model);
 }
 
+// The embedding, too, where it is the head.
+static const or_gguf_tensor_t *find_head(const or_model_t *model)
+{
+    const or_gguf_tensor_t *head = or_gguf_find_tensor(model->gguf, model->arch->head);
+    return head != NULL ? head : or_gguf_find_tensor(model->gguf, model->arch->embedding);
+}
+
+static bool layer_has(const or_model_t *model, uint32_t layer, or_tensor_type_t type)
+{
+    for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
+        tensor_name_t name = layer_tensor_name(layer, t->suffix);
+        if (t->outputs != OR_DIM_ONE &&
+            or_gguf_find_tensor(model->gguf, name.text)->type == (uint32_t)type) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool or_tensors_have(const or_model_t *model, or_tensor_type_t type)
+{
+    bool has = find_head(model)->type == (uint32_t)type;
+    for (uint32_t i = 0; !has && i < model->shape.layers; i++) {
+        has = layer_has(model, i, type);
+    }
+    return has;
+}
+
 bool or_tensors_quantised(const or_model_t *model, size_t offset)
 {
     const or_arch_tensor_t *t = model->arch->layer_tensors;
@@ -257,10 +314,12 @@ static or_status_t load_head(or_model_t *model)
     bool tied = or_gguf_find_tensor(model->gguf, arch->head) == NULL;
     or_status_t status =
         load_layer_vector(model, arch->output_norm, model->shape.width, &model->output_norm);
-    return status != OR_OK
-               ? status
-               : load_matrix(model, tied ? arch->embedding : arch->head, model->share.vocab,
-                             share_of(model, OR_DIM_WIDTH), &model->head);
+    status = status != OR_OK
+                 ? status
+                 : load_matrix(model, tied ? arch->embedding : arch->head, model->share.vocab,
+                               share_of(model, OR_DIM_WIDTH), &model->head);
+    return status != OR_OK ? status
+                           : or_gpu_take(model->gpu, &model->head.memory, model->head.bytes);
 }
 
 or_status_t or_tensors_load(or_model_t *model)
@@ -274,9 +333,16 @@ or_status_t or_tensors_load(or_model_t *model)
         return or_fail(OR_ERR_NO_MEMORY, "no memory for %u layers", layers.end - layers.begin);
     }
     or_status_t status = load_rope_factors(model);
-    if (status == OR_OK && model->share.has_head) {
-        status = load_head(model);
+    for (uint32_t i = layers.begin; i < layers.end; i++) {
+        describe_layer(model, i);
     }
+    return status == OR_OK && model->share.has_head ? load_head(model) : status;
+}
+
+or_status_t or_tensors_load_layers(or_model_t *model)
+{
+    const or_span_t layers = model->share.layers;
+    or_status_t status = OR_OK;
     expect_layer(model, layers.begin);
     for (uint32_t i = layers.begin; status == OR_OK && i < layers.end; i++) {
         if (i + 1 < layers.end) {
@@ -287,12 +353,15 @@ or_status_t or_tensors_load(or_model_t *model)
     return status;
 }
 
-static void free_layer(const or_model_t *model, char *layer)
+static void free_layer(const or_model_t *model, uint32_t index)
 {
+    char *layer = (char *)&model->layers[index];
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
-        void *tensor = layer + t->offset;
-        or_gpu_give(model->gpu, t->outputs == OR_DIM_ONE ? (void *)*(float **)tensor
-                                                         : ((or_matrix_t *)tensor)->memory);
+        if (t->outputs == OR_DIM_ONE) {
+            or_gpu_give(model->gpu, *(float **)(layer + t->offset));
+        } else {
+            or_gpu_layers_give(model->gpu, index, (or_matrix_t *)(layer + t->offset));
+        }
     }
 }
 
@@ -300,7 +369,7 @@ void or_tensors_free(or_model_t *model)
 {
     uint32_t layers = model->share.layers.end - model->share.layers.begin;
     for (uint32_t i = 0; model->layers != NULL && i < layers; i++) {
-        free_layer(model, (char *)&model->layers[i]);
+        free_layer(model, i);
     }
     free(model->layers);
     or_gpu_give(model->gpu, model->head.memory);

@@ -108,7 +108,10 @@ static void pack_floats(const packing_t *packing, const unsigned char *from, uin
     }
     for (uint32_t lane = 0; lane < rows; lane++) {
         const unsigned char *row = from + lane * packing->row_bytes;
-        if (m->type == OR_TENSOR_F32) {
+        if (m->by_rows) {
+            size_t bytes = packing->units * sizeof(uint16_t);
+            memcpy((char *)panel + lane * bytes, row, bytes);
+        } else if (m->type == OR_TENSOR_F32) {
             pack_32_bits(row, packing->units, (float *)panel + lane);
         } else {
             pack_16_bits(row, packing->units, (uint16_t *)panel + lane);
@@ -143,33 +146,45 @@ or_span_t or_panels_of(or_span_t outputs)
                        outputs.begin == outputs.end ? begin : (outputs.end - 1) / OR_PANEL + 1};
 }
 
-// How the inputs lie in a panel: `elements` of them are a unit, of `unit_bytes` for 16 outputs.
-static void lay_out(or_matrix_t *m, packing_t *packing)
+// What has some of the inputs in a panel: elements, blocks or super-blocks.
+static or_span_t units_of(const or_matrix_t *m)
 {
-    or_tensor_block_t unit = or_gguf_tensor_block(m->type);
-    size_t unit_bytes = (size_t)unit.bytes * OR_PANEL;
-    if (m->quantised) {
-        unit_bytes = or_quant_unit_bytes(m->quant);
-        m->first_block = m->inputs.begin % unit.elements / OR_QUANT_BLOCK;
-    }
-    uint32_t begin = m->inputs.begin / unit.elements;
-    if (m->inputs.begin < m->inputs.end) {
-        packing->units = (m->inputs.end - 1) / unit.elements + 1 - begin;
-    }
-    packing->from_bytes = (size_t)begin * unit.bytes;
-    m->panel_bytes = packing->units * unit_bytes;
-    m->bytes = (m->panels.end - m->panels.begin) * m->panel_bytes;
+    uint32_t elements = or_gguf_tensor_block(m->type).elements;
+    uint32_t begin = m->inputs.begin / elements;
+    bool none = m->inputs.begin == m->inputs.end;
+    return (or_span_t){begin, none ? begin : (m->inputs.end - 1) / elements + 1};
 }
 
-or_status_t or_matrix_pack(or_workers_t *workers, const or_gguf_tensor_t *tensor, or_span_t outputs,
-                           or_span_t inputs, or_matrix_t *matrix)
+or_matrix_t or_matrix_describe(const or_gguf_tensor_t *tensor, or_span_t outputs, or_span_t inputs)
 {
-    or_matrix_t m = {
-        .type = (or_tensor_type_t)tensor->type, .panels = or_panels_of(outputs), .inputs = inputs};
-    packing_t packing = {
-        .tensor = tensor, .matrix = &m, .row_bytes = tensor->bytes / tensor->dims[1]};
+    or_matrix_t m = {.type = (or_tensor_type_t)tensor->type,
+                     .outputs = (uint32_t)tensor->dims[1],
+                     .panels = or_panels_of(outputs),
+                     .inputs = inputs};
+    or_tensor_block_t unit = or_gguf_tensor_block(m.type);
+    size_t unit_bytes = (size_t)unit.bytes * OR_PANEL; // of 16 outputs
     m.quantised = or_tensor_quant(tensor->type, &m.quant);
-    lay_out(&m, &packing);
+    if (m.quantised) {
+        unit_bytes = or_quant_unit_bytes(m.quant);
+        m.first_block = inputs.begin % unit.elements / OR_QUANT_BLOCK;
+    }
+    or_span_t units = units_of(&m);
+    m.panel_bytes = (units.end - units.begin) * unit_bytes;
+    m.bytes = (m.panels.end - m.panels.begin) * m.panel_bytes;
+    return m;
+}
+
+static or_status_t pack(or_workers_t *workers, const or_gguf_tensor_t *tensor, or_span_t outputs,
+                        or_span_t inputs, bool by_rows, or_matrix_t *matrix)
+{
+    or_matrix_t m = or_matrix_describe(tensor, outputs, inputs);
+    m.by_rows = by_rows;
+    or_span_t units = units_of(&m);
+    packing_t packing = {.tensor = tensor,
+                         .matrix = &m,
+                         .row_bytes = tensor->bytes / tensor->dims[1],
+                         .from_bytes = (size_t)units.begin * or_gguf_tensor_block(m.type).bytes,
+                         .units = units.end - units.begin};
     if (m.bytes == 0) {
         *matrix = m;
         return OR_OK;
@@ -184,6 +199,18 @@ or_status_t or_matrix_pack(or_workers_t *workers, const or_gguf_tensor_t *tensor
                    pack_panels, &packing);
     *matrix = m;
     return OR_OK;
+}
+
+or_status_t or_matrix_pack(or_workers_t *workers, const or_gguf_tensor_t *tensor, or_span_t outputs,
+                           or_span_t inputs, or_matrix_t *matrix)
+{
+    return pack(workers, tensor, outputs, inputs, false, matrix);
+}
+
+or_status_t or_matrix_pack_rows(or_workers_t *workers, const or_gguf_tensor_t *tensor,
+                                or_span_t outputs, or_span_t inputs, or_matrix_t *matrix)
+{
+    return pack(workers, tensor, outputs, inputs, true, matrix);
 }
 
 void or_matrix_free(or_matrix_t *matrix)

@@ -4,6 +4,7 @@
 //     panels   [panel][inputs][16 outputs]       F32, F16, BF16: the element type is kept
 //              [panel][units]                    quantised types: blocks, or super-blocks of 8, of
 //                                                each of 16 outputs (kernels/quants.h)
+//     rows     [panel][16 outputs][inputs]       F16, BF16 for tensor cores (kernels/cuda/cuda_tensor.h)
 //
 // The last panel is padded with zeros. A rank holds a part of a matrix: some whole panels, or some
 // of the inputs of all. Outputs, panels and inputs are numbered as in the whole matrix, but the rows
@@ -27,6 +28,8 @@ typedef struct {
     or_tensor_type_t type;
     bool quantised;
     or_quant_t quant;     // if quantised
+    bool by_rows;         // not by panels
+    uint32_t outputs;     // of the whole tensor
     or_span_t panels;     // those that are here
     or_span_t inputs;     // likewise; of whole blocks if quantised
     uint32_t first_block; // of the inputs, counted from where a panel begins
@@ -53,10 +56,15 @@ void *or_zeroed(size_t count, size_t size);
 // that equal places of neighbouring rows do not fight for the same lines of a cache.
 size_t or_row_stride(size_t width);
 
+// What or_matrix_pack will make, but for its memory.
+or_matrix_t or_matrix_describe(const or_gguf_tensor_t *tensor, or_span_t outputs, or_span_t inputs);
 // Pack, of a tensor of two dimensions and any or_tensor_type_t, the panels that have some of these
 // outputs and of them these inputs. The workers share the panels. OR_ERR_NO_MEMORY.
 or_status_t or_matrix_pack(or_workers_t *workers, const or_gguf_tensor_t *tensor, or_span_t outputs,
                            or_span_t inputs, or_matrix_t *matrix);
+// The same of an F16 or BF16 tensor, by rows.
+or_status_t or_matrix_pack_rows(or_workers_t *workers, const or_gguf_tensor_t *tensor,
+                                or_span_t outputs, or_span_t inputs, or_matrix_t *matrix);
 void or_matrix_free(or_matrix_t *matrix);
 
 // The panels that have some of these outputs; none of none.

@@ -1,5 +1,5 @@
 // Goal: a part of a matrix multiplies as the whole does, bit for bit, whatever it holds; so do many rows
-// at once, and a sum of shards is that of its parts.
+// at once, and a sum of shards is that of its parts. By rows it is the file's.
 // Method: random matrices of every type, outputs that fill no panel; products of parts compared
 // with those of the whole over the same inputs, of many rows with those of each alone, and of shards with
 // products over their inputs that a tree of seven additions adds, by memcmp.
@@ -212,6 +212,34 @@ static void an_empty_part_is_nothing(void **state)
     }
 }
 
+// Of a part of the outputs and inputs, padded to whole panels.
+static void rows_are_those_of_the_file(void **state)
+{
+    (void)state;
+    uint64_t rng = test_seed();
+    const or_span_t outputs = {37, OUTPUTS}, inputs = {32, 384};
+    const size_t first = 32, last = 80, width = 352;
+    or_workers_t *workers = create_workers(2);
+    for (size_t t = 1; t < 3; t++) {
+        or_gguf_tensor_t tensor = random_tensor(&rng, t, INPUTS);
+        or_matrix_t matrix;
+        assert_int_equal(or_matrix_pack_rows(workers, &tensor, outputs, inputs, &matrix), OR_OK);
+        assert_true(matrix.by_rows);
+        assert_int_equal(matrix.outputs, OUTPUTS);
+        assert_int_equal(matrix.bytes, (last - first) * width * sizeof(uint16_t));
+        const uint16_t *rows = matrix.memory;
+        for (size_t i = first; i < last; i++) {
+            const uint16_t *from = (const uint16_t *)tensor.data + i * INPUTS + inputs.begin;
+            for (size_t k = 0; k < width; k++) {
+                assert_int_equal(rows[(i - first) * width + k], i < OUTPUTS ? from[k] : 0);
+            }
+        }
+        or_matrix_free(&matrix);
+        free_tensor(&tensor);
+    }
+    or_workers_destroy(&workers);
+}
+
 static void tiles_do_not_show(void **state)
 {
     (void)state;
@@ -294,6 +322,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_multiply_as_the_whole),
         cmocka_unit_test(an_empty_part_is_nothing),
+        cmocka_unit_test(rows_are_those_of_the_file),
         cmocka_unit_test(tiles_do_not_show),
         cmocka_unit_test(a_sum_of_shards_is_that_of_its_parts),
     };

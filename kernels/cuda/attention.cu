@@ -34,15 +34,6 @@ OR_DEVICE float add_lane(const float *stage, uint32_t count, uint32_t lane, floa
     return sum;
 }
 
-// canonical_lane_sum of the lanes of half a warp, in each of them: a + b is b + a.
-OR_DEVICE float lane_sum(float value)
-{
-    for (uint32_t width = LANES / 2; width > 0; width /= 2) {
-        value += or_shuffle_xor(value, width);
-    }
-    return value;
-}
-
 // Make of each score e, its exponential, and return the factor that makes the sum of all 1. The first warp adds
 // up one stage, its upper half as the lower, while the others fill the next.
 OR_DEVICE float exponentiate(float *scores, uint32_t n, float largest)
@@ -92,7 +83,7 @@ static int attend(or_cuda_t *cuda, const attention_t *a, const query_t *query,
     if (status != OR_CUDA_OK) {
         return status;
     }
-    status = or_launch(cuda, weigh_rows, dim3(a->rows, a->heads), dim3(THREADS), 0, *a);
+    status = or_launch(cuda, weigh_rows, dim3(a->rows, a->heads.count), dim3(THREADS), 0, *a);
     if (status != OR_CUDA_OK) {
         return status;
     }
@@ -101,15 +92,15 @@ static int attend(or_cuda_t *cuda, const attention_t *a, const query_t *query,
 
 int or_cuda_attention(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
                       const or_cuda_seen_t *seen, uint32_t rows, const float *query,
-                      size_t query_stride, uint32_t heads, float scale, float *scores,
+                      size_t query_stride, const or_cuda_heads_t *heads, float scale, float *scores,
                       size_t scores_stride, const or_cuda_rows_t *to)
 {
-    if (rows == 0 || heads == 0) {
+    if (rows == 0 || heads->count == 0) {
         return OR_CUDA_OK;
     }
-    uint32_t group = heads / kv->kv_heads;
-    assert(group <= GROUP_MAX && group * kv->kv_heads == heads);
-    attention_t a = {*kv, layer, seen, rows, heads, group, scores, scores_stride};
+    assert(heads->group <= OR_CUDA_GROUP_MAX);
+    assert(heads->first + heads->count <= kv->kv_heads * heads->group);
+    attention_t a = {*kv, layer, seen, rows, *heads, scores, scores_stride};
     query_t queries = {query, query_stride, scale};
     // Blocks that reach over heads are made when these are whole.
     bool straddles = to->blocks && kv->head_dim % OR_QUANT_BLOCK != 0;
@@ -119,5 +110,5 @@ int or_cuda_attention(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
     if (status != OR_CUDA_OK || !straddles) {
         return status;
     }
-    return or_cuda_quantize(cuda, to, heads * kv->head_dim, rows);
+    return or_cuda_quantize(cuda, to, heads->count * kv->head_dim, rows);
 }

@@ -13,24 +13,34 @@
 #include "kernels/cuda/kv.cuh"
 #include "kernels/cuda/rows.cuh"
 
-#define WARP 32u      // lanes; also positions in a page
-#define GROUP_MAX 16u // query heads that share a KV head
+#define WARP 32u // lanes; also positions in a page
 
 typedef struct {
     or_cuda_kv_t kv;
     uint32_t layer;
     const or_cuda_seen_t *seen;
     uint32_t rows;
-    uint32_t heads;
-    uint32_t group; // query heads that share a KV head
+    or_cuda_heads_t heads;
     float *scores;
     size_t scores_stride;
 } attention_t;
 
+// The query head at a place of a KV head's group, and whether it is there.
+OR_DEVICE uint32_t head_of(const attention_t *a, uint32_t kv_head, uint32_t place)
+{
+    return kv_head * a->heads.group + place - a->heads.first;
+}
+
+OR_DEVICE bool has_head(const attention_t *a, uint32_t kv_head, uint32_t place)
+{
+    return head_of(a, kv_head, place) <
+           a->heads.count; // one before the first is far behind the last
+}
+
 // Of query head `head` in row `row`.
 OR_DEVICE float *scores_of(const attention_t *a, uint32_t row, uint32_t head)
 {
-    return a->scores + ((size_t)row * a->heads + head) * a->scores_stride;
+    return a->scores + ((size_t)row * a->heads.count + head) * a->scores_stride;
 }
 
 typedef struct {
@@ -39,7 +49,7 @@ typedef struct {
     float scale;
 } query_t;
 
-// The first step and the last, as or_cuda_attention is told; `rows` and `heads` are not 0.
+// The first step and the last, as or_cuda_attention is told; neither rows nor heads are none.
 int or_cuda_attention_scores(or_cuda_t *cuda, const attention_t *a, const query_t *query);
 int or_cuda_attention_values(or_cuda_t *cuda, const attention_t *a, const or_cuda_rows_t *to);
 

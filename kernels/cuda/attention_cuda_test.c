@@ -16,7 +16,7 @@ typedef struct {
     const kv_test_cache_t *cache;
     const kv_test_rows_t *rows;
     uint32_t layer;
-    uint32_t group;     // query heads that share a KV head
+    or_cuda_heads_t heads;
     uint32_t width;     // of a row of queries and of results: heads * head_dim
     size_t stride;      // of both
     const float *query; // [rows][stride]
@@ -110,25 +110,14 @@ static void attend_row(const case_t *c, uint32_t row, float *out)
     for (uint32_t kv_head = 0; kv_head < c->cache->kv.kv_heads; kv_head++) {
         float *keys = lay_out(c, row, n, kv_head, KV_TEST_KEY);
         float *values = lay_out(c, row, n, kv_head, KV_TEST_VALUE);
-        for (size_t i = 0; i < c->group; i++) {
-            size_t at = (kv_head * c->group + i) * head_dim;
-            attend(c, n, c->query + row * c->stride + at, keys, values, out + at);
+        for (uint32_t head = 0; head < c->heads.count; head++) {
+            size_t at = head * head_dim;
+            if ((c->heads.first + head) / c->heads.group == kv_head) {
+                attend(c, n, c->query + row * c->stride + at, keys, values, out + at);
+            }
         }
         free(values);
         free(keys);
-    }
-}
-
-static void assert_same_block(const or_q8_block_t *actual, const or_q8_block_t *expected, size_t at)
-{
-    assert_memory_equal(actual->quants, expected->quants, sizeof expected->quants);
-    assert_same(actual->scale, expected->scale, "scale", at);
-    assert_same(actual->scaled_sum, expected->scaled_sum, "scaled sum", at);
-    assert_int_equal(actual->sum, expected->sum);
-    assert_int_equal(actual->bias, expected->bias);
-    for (size_t h = 0; h < 2; h++) {
-        assert_same(actual->scaled_half_sums[h], expected->scaled_half_sums[h], "half sum", at);
-        assert_int_equal(actual->half_biases[h], expected->half_biases[h]);
     }
 }
 
@@ -144,7 +133,7 @@ static void check_blocks(const case_t *c, const float *expected, const or_cuda_r
         memcpy(padded, expected + r * c->stride, c->width * sizeof *padded);
         or_kernels_ref.quantize_row(padded, count, blocks);
         for (uint32_t b = 0; b < count; b++) {
-            assert_same_block(&actual[r * count + b], &blocks[b], b);
+            cuda_test_same_block(&actual[r * count + b], &blocks[b], b);
         }
     }
     free(padded);
@@ -154,16 +143,32 @@ static void check_blocks(const case_t *c, const float *expected, const or_cuda_r
 
 // ---- a case ----
 
-// Scores are poison at first, with room for a little more than anybody sees.
+// A part of them that begins in the first KV head's group and ends in the last one's; mostly all.
+static or_cuda_heads_t random_heads(uint64_t *random, uint32_t kv_heads, uint32_t group)
+{
+    or_cuda_heads_t heads = {kv_heads * group, group, 0};
+    if (test_below(random, 2) == 0) {
+        heads.first = (uint32_t)test_below(random, group);
+        uint32_t least = kv_heads == 1 ? 1 : (kv_heads - 1) * group - heads.first + 1;
+        heads.count =
+            least + (uint32_t)test_below(random, kv_heads * group - heads.first - least + 1);
+    }
+    return heads;
+}
+
+// Scores are poison at first, with room for more than anybody sees: how much more must not matter, though it
+// changes the grid.
 static void attend_on_device(uint64_t *random, const case_t *c, const or_cuda_rows_t *to)
 {
     uint32_t rows = c->rows->count;
-    uint32_t heads = c->cache->kv.kv_heads * c->group;
-    size_t stride = c->cache->context + KV_TEST_CHAIN_MAX + test_below(random, 3);
+    size_t spare = test_below(random, 4) > 0 ? test_below(random, 3) : 1000;
+    size_t stride = c->cache->context + KV_TEST_CHAIN_MAX + spare;
     float *query = cuda_test_upload(kv_test_device, c->query, rows * c->stride * sizeof *query);
-    float *scores = cuda_test_upload(kv_test_device, NULL, rows * heads * stride * sizeof *scores);
+    float *scores =
+        cuda_test_upload(kv_test_device, NULL, rows * c->heads.count * stride * sizeof *scores);
     cuda_test_ok(or_cuda_attention(kv_test_device, &c->cache->kv, c->layer, c->rows->device_seen,
-                                   rows, query, c->stride, heads, scale_of(c), scores, stride, to));
+                                   rows, query, c->stride, &c->heads, scale_of(c), scores, stride,
+                                   to));
     or_cuda_free(kv_test_device, scores);
     or_cuda_free(kv_test_device, query);
 }
@@ -206,7 +211,8 @@ static void check_sizes(uint64_t *random, test_kind_t kind, const sizes_t *sizes
     kv_test_cache_t cache = kv_test_cache_create(random, kind, sizes->type, sizes->kv_heads,
                                                  sizes->head_dim, sizes->context);
     kv_test_rows_t *rows = random_rows(random, &cache, sizes->rows);
-    uint32_t width = sizes->kv_heads * sizes->group * sizes->head_dim;
+    or_cuda_heads_t heads = random_heads(random, sizes->kv_heads, sizes->group);
+    uint32_t width = heads.count * sizes->head_dim;
     size_t stride = width + 1 + test_below(random, 9);
     float *query = test_floats(random, kind, sizes->rows * stride);
     float spread = (float)(1u << test_below(random, 7)); // of scores
@@ -216,7 +222,7 @@ static void check_sizes(uint64_t *random, test_kind_t kind, const sizes_t *sizes
     case_t c = {.cache = &cache,
                 .rows = rows,
                 .layer = (uint32_t)test_below(random, KV_TEST_LAYERS),
-                .group = sizes->group,
+                .heads = heads,
                 .width = width,
                 .stride = stride,
                 .query = query};
@@ -274,9 +280,10 @@ static void no_rows_are_nothing(void **state)
 {
     (void)state;
     or_cuda_kv_t kv = {OR_CUDA_F32, 1, 1, 32, NULL};
+    or_cuda_heads_t heads = {1, 1, 0};
     or_cuda_rows_t to = {0};
     cuda_test_ok(
-        or_cuda_attention(kv_test_device, &kv, 0, NULL, 0, NULL, 0, 1, 1.0f, NULL, 0, &to));
+        or_cuda_attention(kv_test_device, &kv, 0, NULL, 0, NULL, 0, &heads, 1.0f, NULL, 0, &to));
 }
 
 int main(void)

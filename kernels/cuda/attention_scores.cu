@@ -7,18 +7,19 @@
 #define SPLITS_MAX 64u // blocks along the positions
 #define AHEAD 16u      // numbers of a K that are loaded before the first is used
 
-// The run's queries, [head_dim][QUERIES], zeros where it has fewer.
+// The run's queries, [head_dim][QUERIES], zeros where it has none.
 template <uint32_t QUERIES>
 OR_DEVICE void stage_queries(const attention_t *a, const query_t *query, const run_t *run,
                              uint32_t kv_head, float *staged)
 {
     uint32_t head_dim = a->kv.head_dim;
+    uint32_t group = a->heads.group;
     for (uint32_t i = threadIdx.x; i < head_dim * QUERIES; i += blockDim.x) {
         uint32_t d = i / QUERIES;
         uint32_t q = i % QUERIES;
-        size_t row = run->first + q / a->group;
-        size_t head = kv_head * a->group + q % a->group;
-        bool there = q < run->rows * a->group;
+        size_t row = run->first + q / group;
+        size_t head = head_of(a, kv_head, q % group);
+        bool there = q < run->rows * group && has_head(a, kv_head, q % group);
         staged[i] = there ? query->values[row * query->stride + head * head_dim + d] : 0.0f;
     }
 }
@@ -66,11 +67,12 @@ OR_DEVICE void score_page(const attention_t *a, const run_t *run, uint32_t kv_he
     float dots[QUERIES];
     multiply<T, QUERIES>(queries, a->kv.head_dim, keys + lane, OR_KV_BLOCK, dots);
     uint32_t position = page * OR_KV_BLOCK + lane;
+    uint32_t group = a->heads.group;
     for (uint32_t q = 0; q < QUERIES; q++) {
-        uint32_t row = run->first + q / a->group;
-        if (q < run->rows * a->group && position < a->seen[row].committed) {
-            uint32_t head = kv_head * a->group + q % a->group;
-            scores_of(a, row, head)[position] = scale * dots[q];
+        uint32_t row = run->first + q / group;
+        bool there = q < run->rows * group && has_head(a, kv_head, q % group);
+        if (there && position < a->seen[row].committed) {
+            scores_of(a, row, head_of(a, kv_head, q % group))[position] = scale * dots[q];
         }
     }
 }
@@ -82,14 +84,15 @@ OR_DEVICE void score_chain(const attention_t *a, const run_t *run, uint32_t kv_h
 {
     uint32_t row = run->first + index;
     const or_cuda_seen_t *seen = &a->seen[row];
+    uint32_t group = a->heads.group;
     for (uint32_t i = threadIdx.x % WARP; i < seen->chain_count; i += WARP) {
         const T *key =
             slot_keys<T>(&a->kv, seen->slots, seen->slots_max, a->layer, kv_head, seen->chain[i]);
         float dots[QUERIES];
         multiply<T, QUERIES>(queries, a->kv.head_dim, key, 1, dots);
         for (uint32_t q = 0; q < QUERIES; q++) {
-            if (q / a->group == index) {
-                uint32_t head = kv_head * a->group + q % a->group;
+            if (q / group == index && has_head(a, kv_head, q % group)) {
+                uint32_t head = head_of(a, kv_head, q % group);
                 scores_of(a, row, head)[seen->committed + i] = scale * dots[q];
             }
         }
@@ -135,9 +138,9 @@ static int launch_scores_of(or_cuda_t *cuda, const attention_t *a, const query_t
 template <typename T>
 static int launch_scores(or_cuda_t *cuda, const attention_t *a, const query_t *query)
 {
-    uint32_t rows_max = QUERIES_MAX / a->group;
+    uint32_t rows_max = QUERIES_MAX / a->heads.group;
     rows_max = rows_max < a->rows ? rows_max : a->rows;
-    uint32_t queries = rows_max * a->group;
+    uint32_t queries = rows_max * a->heads.group;
     if (queries == 1) {
         return launch_scores_of<T, 1>(cuda, a, query, rows_max);
     }

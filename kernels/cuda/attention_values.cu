@@ -11,20 +11,26 @@
 typedef struct {
     uint32_t row;
     uint32_t committed; // 0 where the run has no such row
-    uint32_t first;     // head of the group
+    uint32_t first;     // query head
     uint32_t heads;
 } share_t;
 
-OR_DEVICE share_t find_share(const attention_t *a, const run_t *run, uint32_t queries)
+// Of the KV head's group the heads that are there, `queries` to a warp.
+OR_DEVICE share_t find_share(const attention_t *a, const run_t *run, uint32_t kv_head,
+                             uint32_t queries)
 {
+    uint32_t group = a->heads.group;
     uint32_t warp = threadIdx.x / WARP;
-    uint32_t shares = (a->group - 1) / queries + 1; // of a row
-    share_t share = {warp / shares, 0, warp % shares * queries, 0};
+    uint32_t shares = (group - 1) / queries + 1; // of a row
+    uint32_t begin = kv_head * group > a->heads.first ? head_of(a, kv_head, 0) : 0;
+    uint32_t end = head_of(a, kv_head, group);
+    end = end < a->heads.count ? end : a->heads.count;
+    share_t share = {warp / shares, 0, begin + warp % shares * queries, 0};
     if (share.row < run->rows) {
-        uint32_t heads = a->group - share.first;
         share.row += run->first;
         share.committed = a->seen[share.row].committed;
-        share.heads = heads < queries ? heads : queries;
+        uint32_t left = share.first < end ? end - share.first : 0;
+        share.heads = left < queries ? left : queries;
     }
     return share;
 }
@@ -50,7 +56,7 @@ OR_DEVICE void fetch(const attention_t *a, const run_t *run, const share_t *shar
         }
     }
     for (uint32_t q = 0; q < QUERIES; q++) {
-        const float *scores = scores_of(a, share->row, kv_head * a->group + share->first + q);
+        const float *scores = scores_of(a, share->row, share->first + q);
         for (uint32_t i = 0; i < STAGE / WARP; i++) {
             uint32_t position = first + i * WARP + threadIdx.x % WARP;
             bool there = q < share->heads && position < share->committed;
@@ -104,7 +110,7 @@ OR_DEVICE void add_chain(const attention_t *a, const share_t *share, uint32_t kv
                          float *sums)
 {
     const or_cuda_seen_t *seen = &a->seen[share->row];
-    const float *scores = scores_of(a, share->row, kv_head * a->group + share->first);
+    const float *scores = scores_of(a, share->row, share->first);
     for (uint32_t i = 0; i < seen->chain_count; i++) {
         const T *key =
             slot_keys<T>(&a->kv, seen->slots, seen->slots_max, a->layer, kv_head, seen->chain[i]);
@@ -131,7 +137,7 @@ OR_GLOBAL void sum_rows(attention_t a, or_cuda_rows_t to, uint32_t rows_max)
     }
     uint32_t lane = threadIdx.x % WARP;
     uint32_t d = blockIdx.y * WARP + lane;
-    share_t share = find_share(&a, &run, QUERIES);
+    share_t share = find_share(&a, &run, kv_head, QUERIES);
     const float *own_weights = weights + threadIdx.x / WARP * QUERIES * STAGE;
     float sums[QUERIES] = {};
     ahead_t<T, QUERIES> ahead;
@@ -148,7 +154,7 @@ OR_GLOBAL void sum_rows(attention_t a, or_cuda_rows_t to, uint32_t rows_max)
         add_chain<T, QUERIES>(&a, &share, kv_head, d, sums);
     }
     for (uint32_t q = 0; q < share.heads; q++) {
-        uint32_t begin = (kv_head * a.group + share.first + q) * a.kv.head_dim;
+        uint32_t begin = (share.first + q) * a.kv.head_dim;
         write_in_warp(&to, share.row, begin + a.kv.head_dim, begin + d, sums[q]);
     }
 }
@@ -156,7 +162,7 @@ OR_GLOBAL void sum_rows(attention_t a, or_cuda_rows_t to, uint32_t rows_max)
 template <typename T, uint32_t QUERIES>
 static int launch_values_of(or_cuda_t *cuda, const attention_t *a, const or_cuda_rows_t *to)
 {
-    uint32_t rows_max = WARPS / ((a->group - 1) / QUERIES + 1);
+    uint32_t rows_max = WARPS / ((a->heads.group - 1) / QUERIES + 1);
     dim3 grid(a->rows, (a->kv.head_dim - 1) / WARP + 1, a->kv.kv_heads);
     size_t staged = STAGE * WARP + WARPS * QUERIES * STAGE;
     return or_launch(cuda, sum_rows<T, QUERIES>, grid, dim3(WARPS * WARP), staged * sizeof(float),
@@ -168,7 +174,8 @@ template <typename T>
 static int launch_values(or_cuda_t *cuda, const attention_t *a, const or_cuda_rows_t *to)
 {
     uint32_t queries = 1;
-    while (queries < QUERIES_MAX && queries < a->group && a->rows * a->group > queries * WARPS) {
+    uint32_t group = a->heads.group;
+    while (queries < QUERIES_MAX && queries < group && a->rows * group > queries * WARPS) {
         queries *= 2;
     }
     if (queries == 1) {

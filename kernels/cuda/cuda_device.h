@@ -4,8 +4,9 @@
 // the tests' library that runs the same kernels thread by thread on the CPU (cuda_portable.h).
 //
 // A device has one stream: work is done in the order in which it was asked for, and a function returns before
-// its work is done unless it says that it waits. One thread at a time for each device. Whatever a launched kernel
-// did wrong is told by the next function that waits; the device is of no use then.
+// its work is done unless it says that it waits. Beside it a second stream fetches from the host. One thread at a
+// time for each device. Whatever a launched kernel did wrong is told by the next function that waits; the device
+// is of no use then.
 //
 // All return OR_CUDA_OK or a code for or_cuda_text.
 #pragma once
@@ -18,7 +19,8 @@ extern "C" {
 #endif
 
 #define OR_CUDA_OK 0
-#define OR_CUDA_MARKS 16u // places in the stream whose time can be asked for
+#define OR_CUDA_TENSOR 100000 // and above: of cuda_tensor.h
+#define OR_CUDA_MARKS 16u     // places in the stream whose time can be asked for
 
 typedef struct or_cuda or_cuda_t;
 typedef struct or_cuda_recording or_cuda_recording_t;
@@ -54,8 +56,24 @@ int or_cuda_upload(or_cuda_t *cuda, void *to, const void *from, size_t bytes);
 int or_cuda_download(or_cuda_t *cuda, void *to, const void *from, size_t bytes);
 int or_cuda_copy(or_cuda_t *cuda, void *to, const void *from, size_t bytes); // within the device
 int or_cuda_clear(or_cuda_t *cuda, void *at, size_t bytes);
-// Until all that was asked for is done.
+// Until all that was asked for is done, but for fetches that no work awaits.
 int or_cuda_wait(or_cuda_t *cuda);
+
+// Copy pinned memory of the host to the device while other work goes on. Fetches are done in order. Work and they wait for each
+// other only where that is said:
+//
+//     for each part of what has no room on the device, with two buffers by turns
+//         or_cuda_await_fetches(cuda)                  this part is there
+//         or_cuda_hold_fetches(cuda)                   the work on the part before is done with its buffer,
+//         or_cuda_fetch(cuda, that, next, bytes)       where the next part comes while
+//         ...                                          this one is worked on
+//
+// None of them may be recorded.
+int or_cuda_fetch(or_cuda_t *cuda, void *to, const void *from, size_t bytes);
+// What is fetched from here on comes after all work that was asked for so far.
+int or_cuda_hold_fetches(or_cuda_t *cuda);
+// Work that is asked for from here on is done after all fetches that were asked for so far.
+int or_cuda_await_fetches(or_cuda_t *cuda);
 
 // Note the time when the stream comes here; milliseconds between two marks, which waits for both.
 int or_cuda_mark(or_cuda_t *cuda, uint32_t mark);

@@ -20,15 +20,21 @@ extern "C" {
 #endif
 #include "kernels/kernels.h"
 
+typedef enum { OR_CUDA_F32, OR_CUDA_F16, OR_CUDA_BF16 } or_cuda_float_t;
+
 // ---- rows of floats ----
 
 // Rows of floats, and what quantised matrices read of them: with `blocks` not NULL whoever writes a row writes these
 // as well (quantize_row of kernels.h), of ceil(width / 32) blocks a row; the floats behind the width in the last block are 0.
+// Likewise `halves`, which tensor cores read (cuda_tensor.h): the floats as F16 or BF16, to nearest even.
 typedef struct {
     float *values;
     size_t stride;
     or_q8_block_t *blocks;
     size_t blocks_stride;
+    uint16_t *halves;
+    size_t halves_stride;
+    or_cuda_float_t halves_type;
 } or_cuda_rows_t;
 
 // to = rmsnorm(x) of `rows` rows of n floats; to->values may be x.
@@ -77,17 +83,16 @@ int or_cuda_matmul_quants(or_cuda_t *cuda, or_quant_t type, const void *panels, 
                           uint32_t panel_count, const or_q8_block_t *x, size_t x_stride,
                           uint32_t rows, const or_cuda_parts_t *to);
 
-typedef enum { OR_CUDA_F32, OR_CUDA_F16, OR_CUDA_BF16 } or_cuda_float_t;
-
 // matmul_f32, matmul_f16 and matmul_bf16 of kernels.h: panels [panel][k][16], panel_stride elements apart, each
 // aligned to 16 bytes.
 int or_cuda_matmul_floats(or_cuda_t *cuda, or_cuda_float_t type, const void *panels,
                           size_t panel_stride, uint32_t panel_count, const float *x,
                           size_t x_stride, uint32_t rows, const or_cuda_parts_t *to);
 
-// x = rows of a table of floats [tokens][width], widened exactly: row r is that of tokens[r], which must be in it.
-int or_cuda_embed(or_cuda_t *cuda, or_cuda_float_t type, const void *table, uint32_t width,
-                  const int32_t *tokens, uint32_t rows, float *x, size_t x_stride);
+// x = rows of a matrix of `width` inputs in such panels, widened exactly: row r is that of output tokens[r], which the
+// matrix must have. Where a model's head is its embedding, one copy serves both.
+int or_cuda_embed(or_cuda_t *cuda, or_cuda_float_t type, const void *panels, size_t panel_stride,
+                  uint32_t width, const int32_t *tokens, uint32_t rows, float *x, size_t x_stride);
 
 // ---- keys and values ----
 
@@ -123,13 +128,23 @@ int or_cuda_store_kv(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
 
 #define OR_CUDA_GROUP_MAX 16u // query heads that share a KV head, at most
 
-// Attention of rows whose K and V are stored: query [rows][query_stride] with `heads` heads side by side, of which each
-// heads / kv_heads share a KV head -> to. `scale` multiplies scores. `scores` is room for rows * heads * scores_stride
-// floats; no row sees more than scores_stride positions. Canonical: chains over positions in order, softmax
-// over all of them.
+// Query heads side by side, of which each `group` share a KV head. Where they are a part of a model's, the first KV
+// head's group may lack its first heads, and the last one's its last.
+//
+//     kv head       0        1            2            group 4, first 2, count 7
+//     query heads   - - 0 1  2 3 4 5      6 - - -
+typedef struct {
+    uint32_t count; // 0: there is nothing to do
+    uint32_t group;
+    uint32_t first; // place of the first head in its group
+} or_cuda_heads_t;
+
+// Attention of rows whose K and V are stored: query [rows][query_stride] -> to. `scale` multiplies scores. `scores` is room
+// for rows * heads->count * scores_stride floats; no row sees more than scores_stride positions, and room for more
+// changes no bit. Canonical: chains over positions in order, softmax over all of them.
 int or_cuda_attention(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
                       const or_cuda_seen_t *seen, uint32_t rows, const float *query,
-                      size_t query_stride, uint32_t heads, float scale, float *scores,
+                      size_t query_stride, const or_cuda_heads_t *heads, float scale, float *scores,
                       size_t scores_stride, const or_cuda_rows_t *to);
 
 // Accepted nodes: of all layers and heads, slot from[i] becomes position `position` + i of the sequence with these page
@@ -140,6 +155,98 @@ int or_cuda_accept(or_cuda_t *cuda, const or_cuda_kv_t *kv, const uint32_t *page
 // Bytes of a page, of all layers and heads; of a sequence's slots.
 size_t or_cuda_page_bytes(const or_cuda_kv_t *kv);
 size_t or_cuda_slots_bytes(const or_cuda_kv_t *kv, uint32_t slots_max);
+
+// ---- sampling ----
+
+// How a row's next token is found, as or_sampler_law and or_noise_perturb (common/decode) do it without biases and
+// penalties.
+typedef struct {
+    uint64_t key;         // of the noise
+    uint32_t byte_offset; // its place
+    uint32_t zero_width;
+    bool noisy;        // without, scores stand for themselves
+    float temperature; // 0: only the greatest logit, the lowest id among equals
+    uint32_t top_k;    // 0: off
+    float top_p;       // 1: off
+    double log_min_p;  // or_ln(min_p); -INFINITY: off
+    double window;     // >= 0
+} or_cuda_contest_t;
+
+typedef struct {
+    int32_t id;
+    float logit;
+} or_cuda_contender_t;
+
+#define OR_CUDA_CONTENDERS_MAX 1024u
+#define OR_CUDA_CONTENDERS_MANY UINT32_MAX
+
+// Of each row of logits [rows][stride] the tokens that the filters keep and whose score (logit / temperature, with noise)
+// is within `window` of the best one's, ids ascending, into list [rows][OR_CUDA_CONTENDERS_MAX], and how many into
+// counts [rows]. A few just below may be listed as well; none that matters is missing, and none that a filter drops
+// is there. MANY where they are more, where no logit is finite, and where top-p would keep more or looks at a row in
+// which some logit is not finite: then the host has to look at the row. token_keys [vocab_size] are the noise keys;
+// scratch is or_cuda_contenders_bytes(vocab_size, rows).
+int or_cuda_contenders(or_cuda_t *cuda, const float *logits, size_t stride, uint32_t vocab_size,
+                       const uint64_t *token_keys, const or_cuda_contest_t *contests, uint32_t rows,
+                       void *scratch, or_cuda_contender_t *list, uint32_t *counts);
+size_t or_cuda_contenders_bytes(uint32_t vocab_size, uint32_t rows);
+
+// ---- rejection ----
+
+// A node of a tree, 0 the root. Its children are linked in the order in which they were drawn; node 0 is nobody's child.
+typedef struct {
+    int32_t token;
+    uint32_t row; // of logits; not looked at where the vocabulary has no such token
+    uint32_t first_child;
+    uint32_t next_sibling;
+    uint32_t law; // that all its children were drawn from, without replacement
+} or_cuda_node_t;
+
+// A reduced law (common/decode/law.h) is `count` tokens and weights from place `first` on.
+typedef struct {
+    uint32_t first;
+    uint32_t count;
+} or_cuda_law_t;
+
+#define OR_CUDA_LAW_ENTRIES_MAX 256u
+#define OR_CUDA_NODES_MAX 1024u // besides the root
+
+// A tree to be judged as or_accept does by the rule "recursive", temperature being all that makes a law of logits.
+typedef struct {
+    const float *logits; // [rows][stride]
+    size_t stride;
+    uint32_t vocab_size; // at most OR_CUDA_REJECT_VOCAB_MAX
+    uint32_t rows;
+    double temperature; // above 0
+    uint64_t key;       // of the choices, and their round
+    uint32_t round;
+    uint32_t stop_count;
+    const uint32_t *stop_ids;
+    const or_cuda_node_t *nodes;
+    const or_cuda_law_t *laws; // as or_draws_check wants them
+    const uint32_t *tokens;
+    const uint32_t *weights;
+} or_cuda_trial_t;
+
+typedef struct {
+    uint32_t decided; // 0: a logit is not finite, and the host has to judge
+    uint32_t stopped; // `next` is a stop id
+    int32_t next;
+    uint32_t accepted_count;
+    // Of all that was weighed: a coin's numerator and denominator, the total of what was drawn from. From 0 on each
+    // double's bits go in as (digest ^ bits) * OR_CUDA_DIGEST_FACTOR, so paths can be compared beyond their luck.
+    uint64_t digest;
+    uint32_t accepted[OR_CUDA_NODES_MAX];
+} or_cuda_path_t;
+
+#define OR_CUDA_REJECT_VOCAB_MAX 458752u
+#define OR_CUDA_DIGEST_FACTOR UINT64_C(0x9E3779B97F4A7C15)
+
+// What is accepted of a tree, and the token that follows, by the choices that or_keyed_chooser makes; scratch is
+// or_cuda_reject_bytes(vocab_size, rows).
+int or_cuda_reject(or_cuda_t *cuda, const or_cuda_trial_t *trial, void *scratch,
+                   or_cuda_path_t *path);
+size_t or_cuda_reject_bytes(uint32_t vocab_size, uint32_t rows);
 
 #ifdef __cplusplus
 }

@@ -59,16 +59,22 @@ template <typename T> OR_DEVICE T or_shuffle(T value, uint32_t from)
 //     sums[2], sums[3]  output g + 8, rows 2 t, 2 t + 1
 OR_DEVICE void or_multiply_bytes(int32_t sums[4], const uint32_t a[4], const uint32_t b[2])
 {
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
 // Byte i is one of low's (0 to 3) or high's (4 to 7): the one that nibble i of `which` names, 0 to 7.
 OR_DEVICE uint32_t or_pick_bytes(uint32_t low, uint32_t high, uint32_t which)
 {
     return __byte_perm(low, high, which);
+}
+
+// Add in one step, whatever other threads do; what was there before.
+OR_DEVICE uint32_t or_atomic_add(uint32_t *at, uint32_t value)
+{
+    return atomicAdd(at, value);
 }
 
 struct or_cuda;
@@ -85,6 +91,13 @@ static int or_launch(struct or_cuda *cuda, void (*kernel)(Parameters...), dim3 g
 #else
 
 #include "kernels/cuda/emulated/emulated.hpp"
+
+OR_DEVICE uint32_t or_atomic_add(uint32_t *at, uint32_t value)
+{
+    uint32_t before = *at; // threads take turns at waits only
+    *at += value;
+    return before;
+}
 
 OR_DEVICE uint32_t or_pick_bytes(uint32_t low, uint32_t high, uint32_t which)
 {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/kernels_test_support.h"
+
 #define SKIPPED 77 // what CTest takes for it (SKIP_RETURN_CODE)
 
 void cuda_test_check(int status, const char *file, int line)
@@ -45,4 +47,17 @@ void cuda_test_download(or_cuda_t *cuda, void *to, const void *from, size_t byte
 {
     cuda_test_ok(or_cuda_download(cuda, to, from, bytes));
     cuda_test_ok(or_cuda_wait(cuda));
+}
+
+void cuda_test_same_block(const or_q8_block_t *actual, const or_q8_block_t *expected, size_t at)
+{
+    assert_memory_equal(actual->quants, expected->quants, sizeof expected->quants);
+    assert_same(actual->scale, expected->scale, "scale", at);
+    assert_same(actual->scaled_sum, expected->scaled_sum, "scaled sum", at);
+    assert_int_equal(actual->sum, expected->sum);
+    assert_int_equal(actual->bias, expected->bias);
+    for (size_t h = 0; h < 2; h++) {
+        assert_same(actual->scaled_half_sums[h], expected->scaled_half_sums[h], "half sum", at);
+        assert_int_equal(actual->half_biases[h], expected->half_biases[h]);
+    }
 }

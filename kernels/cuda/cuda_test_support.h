@@ -4,6 +4,7 @@
 #include "tests/support/test_support.h"
 
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/quants.h"
 
 // The first device, which the caller closes. Where there is none the program ends, skipped as "no GPU".
 or_cuda_t *cuda_test_open(void);
@@ -16,3 +17,6 @@ void cuda_test_check(int status, const char *file, int line);
 void *cuda_test_upload(or_cuda_t *cuda, const void *from, size_t bytes);
 // And back; waits, so what a kernel did wrong is told here.
 void cuda_test_download(or_cuda_t *cuda, void *to, const void *from, size_t bytes);
+
+// Bit by bit; `at` says which block it is.
+void cuda_test_same_block(const or_q8_block_t *actual, const or_q8_block_t *expected, size_t at);

@@ -7,10 +7,14 @@
 #include <string.h>
 
 #include "kernels/cuda/cuda_portable.cuh"
+#include "kernels/cuda/cuda_tensor.h"
 
 struct or_cuda {
     int index;
     cudaStream_t stream;
+    cudaStream_t fetches;
+    cudaEvent_t asked;   // how far the stream was asked for when fetches were held last
+    cudaEvent_t fetched; // likewise the fetches that were awaited last
     cudaEvent_t marks[OR_CUDA_MARKS];
 };
 
@@ -41,6 +45,8 @@ cudaStream_t or_cuda_stream(or_cuda_t *cuda)
 
 const char *or_cuda_text(int status)
 {
+    if (status >= OR_CUDA_TENSOR)
+        return or_cuda_tensor_text(status);
     return cudaGetErrorString((cudaError_t)status);
 }
 
@@ -75,12 +81,18 @@ int or_cuda_describe(uint32_t index, or_cuda_description_t *description)
     return OR_CUDA_OK;
 }
 
-// A stream that does not wait for the default one, which this process' other libraries may use.
-static int create_stream(or_cuda_t *cuda)
+// Streams that do not wait for the default one, which this process' other libraries may use.
+static int create_streams(or_cuda_t *cuda)
 {
     int status = enter(cuda);
     if (status == OR_CUDA_OK)
         status = told(cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking));
+    if (status == OR_CUDA_OK)
+        status = told(cudaStreamCreateWithFlags(&cuda->fetches, cudaStreamNonBlocking));
+    if (status == OR_CUDA_OK)
+        status = told(cudaEventCreateWithFlags(&cuda->asked, cudaEventDisableTiming));
+    if (status == OR_CUDA_OK)
+        status = told(cudaEventCreateWithFlags(&cuda->fetched, cudaEventDisableTiming));
     for (uint32_t i = 0; i < OR_CUDA_MARKS && status == OR_CUDA_OK; i++)
         status = told(cudaEventCreate(&cuda->marks[i]));
     return status;
@@ -92,13 +104,27 @@ int or_cuda_open(uint32_t index, or_cuda_t **cuda_p)
     if (!cuda)
         return (int)cudaErrorMemoryAllocation;
     cuda->index = (int)index;
-    int status = create_stream(cuda);
+    int status = create_streams(cuda);
     if (status != OR_CUDA_OK) {
         or_cuda_close(&cuda);
         return status;
     }
     *cuda_p = cuda;
     return OR_CUDA_OK;
+}
+
+static void destroy_event(cudaEvent_t event)
+{
+    if (event)
+        (void)told(cudaEventDestroy(event));
+}
+
+static void destroy_stream(cudaStream_t stream)
+{
+    if (!stream)
+        return;
+    (void)told(cudaStreamSynchronize(stream));
+    (void)told(cudaStreamDestroy(stream));
 }
 
 void or_cuda_close(or_cuda_t **cuda_p)
@@ -108,14 +134,12 @@ void or_cuda_close(or_cuda_t **cuda_p)
         return;
     *cuda_p = NULL;
     (void)enter(cuda);
-    for (uint32_t i = 0; i < OR_CUDA_MARKS; i++) {
-        if (cuda->marks[i])
-            (void)told(cudaEventDestroy(cuda->marks[i]));
-    }
-    if (cuda->stream) {
-        (void)told(cudaStreamSynchronize(cuda->stream));
-        (void)told(cudaStreamDestroy(cuda->stream));
-    }
+    for (uint32_t i = 0; i < OR_CUDA_MARKS; i++)
+        destroy_event(cuda->marks[i]);
+    destroy_event(cuda->fetched);
+    destroy_event(cuda->asked);
+    destroy_stream(cuda->fetches);
+    destroy_stream(cuda->stream);
     free(cuda);
 }
 
@@ -123,6 +147,13 @@ int or_cuda_wait(or_cuda_t *cuda)
 {
     int status = enter(cuda);
     return status == OR_CUDA_OK ? told(cudaStreamSynchronize(cuda->stream)) : status;
+}
+
+// Until memory may go away: also for fetches that no work awaits.
+static void finish(or_cuda_t *cuda)
+{
+    (void)or_cuda_wait(cuda);
+    (void)told(cudaStreamSynchronize(cuda->fetches));
 }
 
 // ---- memory ----
@@ -147,7 +178,7 @@ void or_cuda_free(or_cuda_t *cuda, void *at)
 {
     if (!at)
         return;
-    (void)or_cuda_wait(cuda);
+    finish(cuda);
     (void)told(cudaFree(at));
 }
 
@@ -166,7 +197,7 @@ void or_cuda_free_pinned(or_cuda_t *cuda, void *at)
 {
     if (!at)
         return;
-    (void)or_cuda_wait(cuda);
+    finish(cuda);
     (void)told(cudaFreeHost(at));
 }
 
@@ -215,6 +246,38 @@ int or_cuda_download(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
 int or_cuda_copy(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
 {
     return ask_for_copy(cuda, to, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
+// ---- fetches ----
+
+int or_cuda_fetch(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
+{
+    int status = enter(cuda);
+    if (status != OR_CUDA_OK || bytes == 0)
+        return status;
+    return told(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, cuda->fetches));
+}
+
+// `later` goes on when all that `first` was asked for by now is done. The event may serve again at once: a stream
+// remembers what it was then.
+static int put_behind(or_cuda_t *cuda, cudaStream_t later, cudaStream_t first, cudaEvent_t event)
+{
+    int status = enter(cuda);
+    if (status == OR_CUDA_OK)
+        status = told(cudaEventRecord(event, first));
+    if (status == OR_CUDA_OK)
+        status = told(cudaStreamWaitEvent(later, event, 0));
+    return status;
+}
+
+int or_cuda_hold_fetches(or_cuda_t *cuda)
+{
+    return put_behind(cuda, cuda->fetches, cuda->stream, cuda->asked);
+}
+
+int or_cuda_await_fetches(or_cuda_t *cuda)
+{
+    return put_behind(cuda, cuda->stream, cuda->fetches, cuda->fetched);
 }
 
 // ---- time ----

@@ -140,6 +140,43 @@ static void pinned_memory_is_memory(void **state)
     or_cuda_close(&cuda);
 }
 
+// Parts of what the host has, through two buffers by turns, into one that holds them all. Each time the device may
+// fetch earlier or later.
+static void fetches_come_between_work(void **state)
+{
+    (void)state;
+    enum { PARTS = 5, PART = BYTES / PARTS };
+    or_cuda_t *cuda = cuda_test_open();
+    uint8_t *pinned = NULL;
+    cuda_test_ok(or_cuda_alloc_pinned(cuda, BYTES, (void **)&pinned));
+    uint8_t *all = alloc(cuda, BYTES);
+    uint8_t *buffers[2] = {alloc(cuda, PART), alloc(cuda, PART)};
+    uint64_t seed = test_seed();
+    for (uint64_t i = 0; i < 20; i++) {
+        fill(pinned, seed + i);
+        cuda_test_ok(or_cuda_hold_fetches(cuda));
+        cuda_test_ok(or_cuda_fetch(cuda, buffers[0], pinned, PART));
+        for (size_t part = 0; part < PARTS; part++) {
+            cuda_test_ok(or_cuda_await_fetches(cuda));
+            cuda_test_ok(or_cuda_hold_fetches(cuda));
+            size_t next = (part + 1) % PARTS;
+            cuda_test_ok(or_cuda_fetch(cuda, buffers[(part + 1) % 2], pinned + next * PART, PART));
+            cuda_test_ok(or_cuda_copy(cuda, all + part * PART, buffers[part % 2], PART));
+        }
+        memcpy(sent, pinned, BYTES);
+        assert_holds(cuda, all, sent);
+        cuda_test_ok(or_cuda_await_fetches(cuda)); // of the last, before pinned memory changes
+        cuda_test_ok(or_cuda_wait(cuda));
+    }
+    cuda_test_ok(or_cuda_fetch(cuda, all, pinned, 0));
+    cuda_test_ok(or_cuda_fetch(cuda, all, pinned, BYTES)); // which freeing waits for
+    or_cuda_free_pinned(cuda, pinned);
+    or_cuda_free(cuda, buffers[0]);
+    or_cuda_free(cuda, buffers[1]);
+    or_cuda_free(cuda, all);
+    or_cuda_close(&cuda);
+}
+
 static void time_goes_on_between_marks(void **state)
 {
     (void)state;
@@ -195,6 +232,7 @@ int main(void)
         cmocka_unit_test(memory_is_aligned_and_zeroed),
         cmocka_unit_test(copies_arrive_in_order),
         cmocka_unit_test(pinned_memory_is_memory),
+        cmocka_unit_test(fetches_come_between_work),
         cmocka_unit_test(time_goes_on_between_marks),
         cmocka_unit_test(a_recording_is_done_when_it_is_replayed),
     };

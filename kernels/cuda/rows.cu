@@ -108,36 +108,38 @@ int or_cuda_quantize(or_cuda_t *cuda, const or_cuda_rows_t *x, uint32_t n, uint3
 
 // ---- embeddings ----
 
-OR_DEVICE float read_float(or_cuda_float_t type, const void *table, size_t at)
+OR_DEVICE float read_float(or_cuda_float_t type, const void *numbers, size_t at)
 {
     switch (type) {
     case OR_CUDA_F16:
-        return canonical_widen(((const uint16_t *)table)[at]);
+        return canonical_widen(((const uint16_t *)numbers)[at]);
     case OR_CUDA_BF16:
-        return canonical_widen_bf16(((const uint16_t *)table)[at]);
+        return canonical_widen_bf16(((const uint16_t *)numbers)[at]);
     default:
-        return ((const float *)table)[at];
+        return ((const float *)numbers)[at];
     }
 }
 
-OR_GLOBAL void embed_rows(or_cuda_float_t type, const void *table, uint32_t width,
-                          const int32_t *tokens, float *x, size_t x_stride)
+// Neighbours of a row are a panel's width apart: a sector of memory for each, but rows are few.
+OR_GLOBAL void embed_rows(or_cuda_float_t type, const void *panels, size_t panel_stride,
+                          uint32_t width, const int32_t *tokens, float *x, size_t x_stride)
 {
     uint32_t i = row_element();
     if (i < width) {
-        size_t row = (size_t)tokens[blockIdx.x] * width;
-        x[blockIdx.x * x_stride + i] = read_float(type, table, row + i);
+        uint32_t token = (uint32_t)tokens[blockIdx.x];
+        size_t at = token / OR_PANEL * panel_stride + (size_t)i * OR_PANEL + token % OR_PANEL;
+        x[blockIdx.x * x_stride + i] = read_float(type, panels, at);
     }
 }
 
-int or_cuda_embed(or_cuda_t *cuda, or_cuda_float_t type, const void *table, uint32_t width,
-                  const int32_t *tokens, uint32_t rows, float *x, size_t x_stride)
+int or_cuda_embed(or_cuda_t *cuda, or_cuda_float_t type, const void *panels, size_t panel_stride,
+                  uint32_t width, const int32_t *tokens, uint32_t rows, float *x, size_t x_stride)
 {
     if (rows == 0 || width == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, embed_rows, row_grid(rows, width), dim3(THREADS), 0, type, table, width,
-                     tokens, x, x_stride);
+    return or_launch(cuda, embed_rows, row_grid(rows, width), dim3(THREADS), 0, type, panels,
+                     panel_stride, width, tokens, x, x_stride);
 }
 
 // ---- sums of parts ----
@@ -235,15 +237,6 @@ OR_DEVICE float walk_squares(const float *stage, uint32_t count, uint32_t lane, 
     return squares;
 }
 
-// canonical_lane_sum of the lanes of half a warp, in each of them: a + b is b + a.
-OR_DEVICE float sum_of_lanes(float value)
-{
-    for (uint32_t width = LANES / 2; width > 0; width /= 2) {
-        value += or_shuffle_xor(value, width);
-    }
-    return value;
-}
-
 // The factor of a row, told to every thread of its block. The upper half of the warp does what the lower does.
 OR_DEVICE float norm_factor(const float *x, uint32_t n, float eps)
 {
@@ -261,7 +254,7 @@ OR_DEVICE float norm_factor(const float *x, uint32_t n, float eps)
         or_block_wait();
     }
     if (walks) {
-        float sum = sum_of_lanes(squares);
+        float sum = lane_sum(squares);
         if (threadIdx.x == 0) {
             *factor = canonical_rms_factor(sum, n, eps);
         }

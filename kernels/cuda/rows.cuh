@@ -1,9 +1,19 @@
-// rows - how a warp writes 32 neighbours of a row that quantised matrices read (or_cuda_rows_t): the
-// floats, and their block. Thread blocks are whole warps; a warp has the threads of 32 neighbours in x.
+// rows - what rows of floats share: how a warp adds up 16 lanes, and how it writes 32 neighbours of a row
+// (or_cuda_rows_t): the floats, and what matrices read of them. Thread blocks are whole warps; a warp has the threads
+// of 32 neighbours in x.
 #pragma once
 
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/cuda_portable.cuh"
+
+// canonical_lane_sum of the lanes of half a warp, in each of them: a + b is b + a.
+OR_DEVICE float lane_sum(float value)
+{
+    for (uint32_t width = LANES / 2; width > 0; width /= 2) {
+        value += or_shuffle_xor(value, width);
+    }
+    return value;
+}
 
 OR_DEVICE uint32_t largest_in_warp(uint32_t value)
 {
@@ -47,6 +57,11 @@ OR_DEVICE void quantize_in_warp(float x, uint32_t lane, or_q8_block_t *block)
     }
 }
 
+OR_DEVICE uint16_t narrow(or_cuda_float_t type, float value)
+{
+    return type == OR_CUDA_F16 ? canonical_narrow(value) : canonical_narrow_bf16(value);
+}
+
 // Write value i of a row of n, of which each lane has its own. The warp's first i is a multiple of 32;
 // from n on values are 0 and no more than the rest of a block. Warps wholly behind n write nothing.
 OR_DEVICE void write_in_warp(const or_cuda_rows_t *to, uint32_t row, uint32_t n, uint32_t i,
@@ -55,6 +70,9 @@ OR_DEVICE void write_in_warp(const or_cuda_rows_t *to, uint32_t row, uint32_t n,
     uint32_t lane = i % OR_QUANT_BLOCK;
     if (i < n) {
         to->values[row * to->stride + i] = value;
+    }
+    if (to->halves && i < n) {
+        to->halves[row * to->halves_stride + i] = narrow(to->halves_type, value);
     }
     if (to->blocks && i - lane < n) {
         quantize_in_warp(value, lane, &to->blocks[row * to->blocks_stride + i / OR_QUANT_BLOCK]);

@@ -94,19 +94,6 @@ static float *output_expected(const output_t *y, size_t row)
     return y->host.expected + row * y->device.stride;
 }
 
-static void assert_same_block(const or_q8_block_t *actual, const or_q8_block_t *expected, size_t at)
-{
-    assert_memory_equal(actual->quants, expected->quants, sizeof expected->quants);
-    assert_same(actual->scale, expected->scale, "scale", at);
-    assert_same(actual->scaled_sum, expected->scaled_sum, "scaled sum", at);
-    assert_int_equal(actual->sum, expected->sum);
-    assert_int_equal(actual->bias, expected->bias);
-    for (size_t h = 0; h < 2; h++) {
-        assert_same(actual->scaled_half_sums[h], expected->scaled_half_sums[h], "half sum", at);
-        assert_int_equal(actual->half_biases[h], expected->half_biases[h]);
-    }
-}
-
 static void check_row_blocks(const output_t *y, size_t row, const or_q8_block_t *actual)
 {
     size_t floats = (size_t)y->blocks * OR_QUANT_BLOCK;
@@ -117,7 +104,7 @@ static void check_row_blocks(const output_t *y, size_t row, const or_q8_block_t 
     memcpy(padded, output_expected(y, row), y->n * sizeof *padded);
     or_kernels_ref.quantize_row(padded, y->blocks, expected);
     for (uint32_t b = 0; b < y->blocks; b++) {
-        assert_same_block(&actual[b], &expected[b], b);
+        cuda_test_same_block(&actual[b], &expected[b], b);
     }
     free(expected);
     free(padded);
@@ -401,42 +388,46 @@ static void add_parts_equals_tree(void **state)
 }
 
 #define EMBED_ROWS 5
-#define EMBED_TOKENS 23
+#define EMBED_PANELS 2
 
-static void check_embed(uint64_t *random, or_cuda_float_t type, const void *table, uint32_t width,
-                        float (*expected)(const void *table, size_t at))
+// Tokens of EMBED_PANELS panels with a gap of one step between them; the last one has tokens that are never asked for.
+static void check_embed(uint64_t *random, or_cuda_float_t type, const void *panels, uint32_t width,
+                        float (*expected)(const void *panels, size_t at))
 {
     int32_t tokens[EMBED_ROWS];
+    size_t panel_stride = ((size_t)width + 1) * OR_PANEL;
     output_t y = output_create(random, EMBED_ROWS, width, NULL);
     for (size_t row = 0; row < EMBED_ROWS; row++) {
-        tokens[row] = (int32_t)test_below(random, EMBED_TOKENS);
+        size_t token = test_below(random, EMBED_PANELS * OR_PANEL - 3);
+        size_t first = token / OR_PANEL * panel_stride + token % OR_PANEL;
+        tokens[row] = (int32_t)token;
         for (size_t i = 0; i < width; i++) {
-            output_expected(&y, row)[i] = expected(table, (size_t)tokens[row] * width + i);
+            output_expected(&y, row)[i] = expected(panels, first + i * OR_PANEL);
         }
     }
-    size_t bytes = (size_t)EMBED_TOKENS * width * (type == OR_CUDA_F32 ? 4 : 2);
-    void *device_table = cuda_test_upload(cuda, table, bytes);
+    size_t bytes = EMBED_PANELS * panel_stride * (type == OR_CUDA_F32 ? 4 : 2);
+    void *device_panels = cuda_test_upload(cuda, panels, bytes);
     int32_t *device_tokens = cuda_test_upload(cuda, tokens, sizeof tokens);
-    cuda_test_ok(or_cuda_embed(cuda, type, device_table, width, device_tokens, EMBED_ROWS,
-                               y.device.values, y.device.stride));
+    cuda_test_ok(or_cuda_embed(cuda, type, device_panels, panel_stride, width, device_tokens,
+                               EMBED_ROWS, y.device.values, y.device.stride));
     output_check(&y, "embed");
     or_cuda_free(cuda, device_tokens);
-    or_cuda_free(cuda, device_table);
+    or_cuda_free(cuda, device_panels);
 }
 
-static float float_at(const void *table, size_t at)
+static float float_at(const void *panels, size_t at)
 {
-    return ((const float *)table)[at];
+    return ((const float *)panels)[at];
 }
 
-static float half_at(const void *table, size_t at)
+static float half_at(const void *panels, size_t at)
 {
-    return or_f16_to_f32(((const uint16_t *)table)[at]);
+    return or_f16_to_f32(((const uint16_t *)panels)[at]);
 }
 
-static float bfloat_at(const void *table, size_t at)
+static float bfloat_at(const void *panels, size_t at)
 {
-    return or_bf16_to_f32(((const uint16_t *)table)[at]);
+    return or_bf16_to_f32(((const uint16_t *)panels)[at]);
 }
 
 static void embed_widens_rows(void **state)
@@ -445,7 +436,7 @@ static void embed_widens_rows(void **state)
     static const uint32_t widths[] = {1, 32, 100, 2050};
     uint64_t random = test_seed();
     for (size_t w = 0; w < 4; w++) {
-        size_t count = (size_t)EMBED_TOKENS * widths[w];
+        size_t count = EMBED_PANELS * (widths[w] + 1ull) * OR_PANEL;
         for (test_kind_t kind = 0; kind < KINDS; kind++) {
             float *floats = test_floats(&random, kind, count);
             uint16_t *halves = test_halves(&random, kind, count);
@@ -475,7 +466,7 @@ static void nothing_is_nothing(void **state)
         cuda_test_ok(or_cuda_add(cuda, NULL, 0, NULL, 0, n, rows));
         cuda_test_ok(or_cuda_quantize(cuda, &none, n, rows));
         cuda_test_ok(or_cuda_add_parts(cuda, NULL, 0, NULL, 0, 0, 8, n, rows));
-        cuda_test_ok(or_cuda_embed(cuda, OR_CUDA_F32, NULL, n, NULL, rows, NULL, 0));
+        cuda_test_ok(or_cuda_embed(cuda, OR_CUDA_F32, NULL, 0, n, NULL, rows, NULL, 0));
     }
     cuda_test_ok(or_cuda_wait(cuda));
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# run.sh [NAME ...] - all tests on a GPU (or only those named, as "rows"), those of kernels also under compute-sanitizer, and a table of them.
+# run.sh [NAME ...] - all tests on a GPU (or only those named, as "rows"), those of kernels also under compute-sanitizer, a table of them, and what
+# passes cost (step_bench.c, offload_bench.c; not where tests are named).
 #
 # Needs no network: CMake, Ninja, nvcc, gcc, g++, pkg-config and the libraries of launch/packages.sh. Where the machine lacks them, make a bundle
 # on a connected one (launch/offline-bundle.sh FOLDER), bring the folder and say OUTRIDER_BUNDLE=FOLDER. 0: all passed; 77: there is no GPU.
@@ -61,6 +62,7 @@ commit=$(git describe --always --dirty 2>/dev/null) || commit=${OUTRIDER_COMMIT:
   printf '| test | seconds | result |\n|---|---|---|\n'
 } >"$table"
 
+named=$#
 [ $# -gt 0 ] || mapfile -t < <(cd build/cuda/tests && printf '%s\n' *_gpu_test | sed 's/_gpu_test$//') && set -- "${MAPFILE[@]}"
 for name; do
   row "$table" "$name" "build/cuda/tests/${name}_gpu_test"
@@ -68,12 +70,21 @@ done
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do
     for name; do
-      [ -f "kernels/cuda/${name}_cuda_test.c" ] || continue # whole models would take hours
+      compgen -G "*/*/${name}_cuda_test.c" >/dev/null || continue # whole models would take hours
+      [ "$tool $name" != "racecheck tensor" ] || continue # shared memory there is NVIDIA's own affair
       row "$table" "$tool: $name" compute-sanitizer --tool "$tool" --error-exitcode 99 "build/cuda/tests/${name}_gpu_test"
     done
   done
 else
   say "no compute-sanitizer: memory and races are not checked"
+fi
+
+if [ "$named" -eq 0 ]; then
+  for bench in step_bench offload_bench; do
+    say "$bench"
+    figures=$(timeout 300 "build/cuda/tests/$bench" 2>&1) || [ $? -eq 77 ] || figures+=$'\n\n'"$bench: FAILED"
+    printf '\n%s\n' "$figures" >>"$table"
+  done
 fi
 
 cat "$table"

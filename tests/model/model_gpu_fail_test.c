@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/model/gpu.h"
+#include "common/model/gpu_rejection.h"
 #include "tests/model/model_fixture.h"
 
 #define MODEL "tests/model/data/llama3-q8_0.gguf"
@@ -76,18 +76,43 @@ static void memory_runs_out(void **state)
     for (uint32_t n = 1; !all; n++) {
         or_model_t *model = NULL;
         or_kv_sequence_t *sequence = NULL;
+        or_gpu_rejection_t *rejection = NULL;
         calls_left = n;
         or_status_t status = load(&functions, gguf, &model);
         status = status != OR_OK ? status : or_model_open_sequence(model, 4, &sequence);
+        status = status != OR_OK ? status : or_gpu_rejection_create(model, 4, &rejection);
         all = status == OR_OK;
         assert_true(all || status == OR_ERR_NO_MEMORY);
+        or_gpu_rejection_destroy(&rejection);
         or_kv_sequence_close(&sequence);
         or_model_destroy(&model);
     }
     or_gguf_close(&gguf);
 }
 
-// Load, and one pass with its logits; the first of them that fails says what the device did.
+// A tree without guesses, at a row of the last pass.
+static or_status_t judge(or_model_t *model)
+{
+    or_token_tree_t *tree = NULL;
+    or_gpu_rejection_t *rejection = NULL;
+    const or_cuda_path_t *path = NULL;
+    const or_draws_t draws = {0};
+    assert_int_equal(or_token_tree_create(1, &tree), OR_OK);
+    assert_int_equal(or_gpu_rejection_create(model, 4, &rejection), OR_OK);
+    const or_gpu_trial_t trial = {.tree = tree,
+                                  .draws = &draws,
+                                  .first_row = 1,
+                                  .rows = 1,
+                                  .row_of = &(uint32_t){0},
+                                  .temperature = 1};
+    or_status_t status = or_gpu_rejection_run(rejection, &trial, &path);
+    assert_int_equal(path != NULL, status == OR_OK);
+    or_gpu_rejection_destroy(&rejection);
+    or_token_tree_destroy(&tree);
+    return status;
+}
+
+// Load, one pass with its logits, a judgement; the first of them that fails says what the device did.
 static or_status_t live(const or_gpu_functions_t *functions, const or_gguf_t *gguf)
 {
     or_model_t *model = NULL;
@@ -103,6 +128,7 @@ static or_status_t live(const or_gpu_functions_t *functions, const or_gguf_t *gg
     status = or_model_forward(model, rows, TOKENS);
     assert_int_equal(or_kv_sequence_length(sequence), status == OR_OK ? 2 : 0);
     status = status != OR_OK ? status : or_model_logits(model, 0, TOKENS, logits);
+    status = status != OR_OK ? status : judge(model);
     if (status != OR_OK) { // for good
         assert_int_equal(or_model_forward(model, rows, TOKENS), OR_ERR_IO);
     }
@@ -131,11 +157,54 @@ static void the_device_breaks(void **state)
     or_gguf_close(&gguf);
 }
 
+// ---- recordings ----
+
+static uint32_t refused;
+
+static int record_end_never(or_cuda_t *cuda, or_cuda_recording_t **recording_p)
+{
+    or_cuda_recording_t *recording = NULL;
+    assert_int_equal(or_gpu_functions()->record_end(cuda, &recording), OR_CUDA_OK);
+    or_gpu_functions()->recording_free(&recording);
+    *recording_p = NULL;
+    refused++;
+    return BROKEN;
+}
+
+// The same tokens by turns at the same place: the first two passes' logits come again.
+static void a_device_that_records_nothing_goes_on(void **state)
+{
+    (void)state;
+    or_gpu_functions_t functions = *or_gpu_functions();
+    functions.record_end = record_end_never;
+    or_gguf_t *gguf = open_file();
+    or_model_t *model = NULL;
+    or_kv_sequence_t *sequence = NULL;
+    calls_left = UINT32_MAX;
+    assert_int_equal(load(&functions, gguf, &model), OR_OK);
+    assert_int_equal(or_model_open_sequence(model, 0, &sequence), OR_OK);
+    size_t vocab_size = or_model_shape(model)->vocab_size;
+    float *logits = test_alloc(4 * vocab_size, sizeof *logits);
+    for (uint32_t i = 0; i < 4; i++) {
+        const or_model_row_t row = prefix_row(sequence, 1 + (int32_t)i % 2);
+        assert_int_equal(or_model_forward(model, &row, 1), OR_OK);
+        assert_int_equal(or_model_logits(model, 0, 1, logits + i * vocab_size), OR_OK);
+        or_kv_sequence_truncate(sequence, 0);
+    }
+    assert_same_bits(logits + 2 * vocab_size, logits, 2 * vocab_size);
+    assert_int_equal(refused, 1);
+    free(logits);
+    or_kv_sequence_close(&sequence);
+    or_model_destroy(&model);
+    or_gguf_close(&gguf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(the_device_breaks),
+        cmocka_unit_test(a_device_that_records_nothing_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/model/gpu.h"
+#include "common/model/gpu_internal.h"
 #include "tests/model/model_fixture.h"
 #include "tests/support/requantize.h"
 
@@ -33,6 +33,8 @@ typedef struct {
     model_fixture_t cpu;
     model_fixture_t gpu;
     uint64_t rng;
+    uint32_t prefix_most; // rows of a text in a pass
+    uint32_t nodes_most;
     text_t texts[TEXTS];
     float *cpu_logits; // [ROWS_MOST][vocab_size]
     float *gpu_logits;
@@ -240,8 +242,8 @@ static uint32_t choose_rows(twins_t *twins, or_model_row_t *cpu, or_model_row_t 
     uint32_t prefix[TEXTS];
     uint32_t left[TEXTS];
     for (uint32_t t = 0; t < TEXTS; t++) {
-        prefix[t] = below(twins, 3) > 0 ? below(twins, PREFIX_MOST + 1) : t;
-        left[t] = prefix[t] + (below(twins, 3) > 0 ? below(twins, NODES_MOST + 1) : 0);
+        prefix[t] = below(twins, 3) > 0 ? below(twins, twins->prefix_most + 1) : t;
+        left[t] = prefix[t] + (below(twins, 3) > 0 ? below(twins, twins->nodes_most + 1) : 0);
         if (prefix[t] > 0) {
             forget_slots(&twins->texts[t]);
         }
@@ -314,7 +316,8 @@ static void open_twins(twins_t *twins, const char *path, or_kv_type_t type)
                                   .pages_max = PAGES,
                                   .cache_type_k = type,
                                   .cache_type_v = type};
-    *twins = (twins_t){.rng = test_seed() + opened++};
+    *twins = (twins_t){
+        .rng = test_seed() + opened++, .prefix_most = PREFIX_MOST, .nodes_most = NODES_MOST};
     model_fixture_open(&twins->cpu, path, NULL, options);
     options.gpu = &choice;
     model_fixture_open(&twins->gpu, path, NULL, options);
@@ -340,19 +343,24 @@ static void close_twins(twins_t *twins)
     model_fixture_close(&twins->cpu);
 }
 
+static void live(twins_t *twins, uint32_t passes)
+{
+    for (uint32_t i = 0; i < passes; i++) {
+        run_pass(twins);
+        for (uint32_t t = 0; t < TEXTS; t++) {
+            something_happens(twins, &twins->texts[t], &twins->texts[1 - t]);
+        }
+    }
+    for (uint32_t t = 0; t < TEXTS; t++) {
+        assert_same_kv(&twins->cpu, twins->texts[t].gpu, twins->texts[t].cpu);
+    }
+}
+
 static void check(const char *path, or_kv_type_t type, uint32_t passes)
 {
     twins_t twins;
     open_twins(&twins, path, type);
-    for (uint32_t i = 0; i < passes; i++) {
-        run_pass(&twins);
-        for (uint32_t t = 0; t < TEXTS; t++) {
-            something_happens(&twins, &twins.texts[t], &twins.texts[1 - t]);
-        }
-    }
-    for (uint32_t t = 0; t < TEXTS; t++) {
-        assert_same_kv(&twins.cpu, twins.texts[t].gpu, twins.texts[t].cpu);
-    }
+    live(&twins, passes);
     close_twins(&twins);
 }
 
@@ -392,6 +400,27 @@ static void the_bits_of_other_graphs_are_the_same(void **state)
     check("tests/model/data/qwen2-bf16.gguf", OR_KV_F32, test_runs(5));
 }
 
+// ---- recorded steps ----
+
+static uint64_t replays_of(const model_fixture_t *fixture)
+{
+    return fixture->model->gpu->steps.replays;
+}
+
+// Passes of a few sizes, while texts take other pages, slots and each other's places.
+static void passes_that_come_again_are_replayed(void **state)
+{
+    (void)state;
+    uint32_t passes = test_runs(25);
+    twins_t twins;
+    open_twins(&twins, test_model("tales-1m-f16.gguf"), OR_KV_F16);
+    twins.prefix_most = 1;
+    twins.nodes_most = 2;
+    live(&twins, passes);
+    assert_true(passes < 20 || replays_of(&twins.gpu) >= passes / 3);
+    close_twins(&twins);
+}
+
 // A model that cannot be loaded with these options, and why.
 static void refuse(or_model_options_t options, or_status_t expected, const char *why)
 {
@@ -411,10 +440,8 @@ static void what_a_gpu_does_not_do_is_refused(void **state)
     const or_gpu_choice_t none = {0};
     or_gpu_choice_t another = choice;
     another.index = choice.functions->count();
-    const or_ranks_t ranks = {.rank = 0, .size = 2};
     refuse((or_model_options_t){.gpu = &none}, OR_ERR_UNSUPPORTED, "without CUDA");
     refuse((or_model_options_t){.gpu = &another}, OR_ERR_NOT_FOUND, "can be used here");
-    refuse((or_model_options_t){.gpu = &choice, .ranks = &ranks}, OR_ERR_UNSUPPORTED, "one rank");
     refuse((or_model_options_t){.gpu = &choice, .cache_type_k = OR_KV_F16}, OR_ERR_UNSUPPORTED,
            "not as f16 and f32");
     refuse((or_model_options_t){.gpu = &choice,
@@ -434,6 +461,7 @@ int main(void)
         cmocka_unit_test(the_bits_of_halves_are_the_same),
         cmocka_unit_test(the_bits_of_quantised_weights_are_the_same),
         cmocka_unit_test(the_bits_of_other_graphs_are_the_same),
+        cmocka_unit_test(passes_that_come_again_are_replayed),
         cmocka_unit_test(what_a_gpu_does_not_do_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,19 @@ void record_number(record_t *record, uint32_t number);
 // Call the model, record what it answers, and close all sequences.
 typedef void play_t(or_model_t *model, record_t *record);
 
-// Play on one rank, on 2, 4 and 8, and in two stages of 1 and 2 where the model has the layers; fails the
-// test where a record differs, or a rank that follows ends badly.
+// Ranks, and how they load the model; `ranks` of these options is not looked at.
+typedef struct {
+    int size;
+    int stages;
+    or_model_options_t leader;
+    or_model_options_t others;
+} world_t;
+
+// What the leader of this world answers; its bytes are the caller's to free. Fails the test where a rank that
+// follows ends badly.
+record_t record_play(const char *path, const world_t *world, play_t *play);
+// Play on this world, if the model has the layers; fails the test where the record differs.
+void check_world(const char *path, const world_t *world, play_t *play, const record_t *expected);
+
+// Play on one rank, on 2, 4 and 8, and in two stages of 1 and 2, all with these options.
 void check_worlds(const char *path, const or_model_options_t *options, play_t *play);

@@ -11,6 +11,8 @@
 
 #include <mutex>
 #include <numeric>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,6 +99,7 @@ void or_emulated_end(const char *call, const char *format, ...)
     vfprintf(stderr, format, arguments);
     fprintf(stderr, "\n");
     va_end(arguments);
+    fflush(nullptr); // what was said before, such as which test has failed
     abort();
 }
 
@@ -374,15 +377,20 @@ static void check_guard(void)
 
 // ---- blocks ----
 
+uint64_t or_emulated_random_below(uint64_t *state, uint64_t count)
+{
+    if (*state == 0) {
+        const char *seed = getenv("OR_EMULATED_SEED");
+        *state = seed ? strtoull(seed, nullptr, 0) * 2 + 1 : 1;
+    }
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (*state >> 33) % count;
+}
+
 static uint64_t random_below(uint64_t count)
 {
     static uint64_t state;
-    if (state == 0) {
-        const char *seed = getenv("OR_EMULATED_SEED");
-        state = seed ? strtoull(seed, nullptr, 0) * 2 + 1 : 1;
-    }
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (state >> 33) % count;
+    return or_emulated_random_below(&state, count);
 }
 
 static order_t scramble(uint64_t count)
@@ -419,9 +427,48 @@ static uint64_t count_of(const dim3 &size)
     return (uint64_t)size.x * size.y * size.z;
 }
 
+// ---- faults ----
+
+// A test's own handler would go on with the next test, from the middle of a launch.
+static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE};
+#define FAULTS (sizeof faults / sizeof faults[0])
+
+static pthread_t launcher; // the host's thread that runs kernels
+
+static void end_faulty(int fault)
+{
+    if (!pthread_equal(pthread_self(), launcher)) {
+        signal(fault, SIG_DFL); // not a kernel's, and it comes again
+        return;
+    }
+    end_at(running,
+           fault == SIGFPE ? "divides by zero" : "reads or writes where there is no memory");
+}
+
+static void catch_faults(struct sigaction *before)
+{
+    struct sigaction action = {};
+    action.sa_handler = end_faulty;
+    launcher = pthread_self();
+    for (size_t i = 0; i < FAULTS; i++) {
+        sigaction(faults[i], &action, &before[i]);
+    }
+}
+
+static void leave_faults(const struct sigaction *before)
+{
+    for (size_t i = 0; i < FAULTS; i++) {
+        sigaction(faults[i], &before[i], nullptr);
+    }
+}
+
+// ---- launches ----
+
 static void run_launch(const or_emulated_launch_t &launch)
 {
     std::lock_guard<std::mutex> lock(one_launch);
+    struct sigaction before[FAULTS];
+    catch_faults(before);
     block.launch = &launch;
     block.threads = (uint32_t)count_of(launch.block);
     gridDim = launch.grid;
@@ -430,6 +477,7 @@ static void run_launch(const or_emulated_launch_t &launch)
     for (uint64_t i = 0; i < order.count; i++) {
         run_block(take(&order));
     }
+    leave_faults(before);
 }
 
 static bool within(const dim3 &size, uint32_t x_max, uint32_t y_max, uint32_t z_max)

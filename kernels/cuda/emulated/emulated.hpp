@@ -3,11 +3,13 @@
 // The blocks of a grid run one after the other and a block's threads as fibers of one host thread, each from one
 // wait to its next, both in an order that is scrambled but the same in every run (OR_EMULATED_SEED changes it).
 // Shared memory is full of NaNs when a block begins. Work is done as late as a device may do it: when somebody waits.
+// The device has as much memory as the host, or OR_EMULATED_MEMORY bytes.
 //
 // A kernel that breaks a rule which a GPU does not tell ends the program with a sentence that names the launch,
 // the block and the thread: a wait that not all threads of the block, or lanes of the warp, come to; a warp of fewer than
 // 32; more threads, shared memory or parameters than CUDA allows; a pointer that is not to device memory; writing behind
-// the shared memory. Reading and writing behind other memory is told by AddressSanitizer.
+// the shared memory; a fault, such as an address without memory. Reading and writing behind other memory is told by
+// AddressSanitizer.
 //
 // Launches of several host threads wait for each other.
 #pragma once

@@ -1,7 +1,11 @@
 // cuda_device.h over the host's memory. A stream is a list of steps that are done when somebody waits, so that whoever
-// reads too early, or reuses memory too early, finds what he may find on a GPU.
+// reads too early, or reuses memory too early, finds what he may find on a GPU. When that is, fetches are as early, as
+// late or as much in between as they may be, by turns that OR_EMULATED_SEED changes.
+#include "kernels/cuda/cuda_tensor.h"
 #include "kernels/cuda/emulated/emulated_internal.hpp"
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <new>
@@ -20,8 +24,22 @@
 
 typedef std::vector<std::function<void()>> steps_t;
 
+typedef struct {
+    uint64_t after; // how many of the other stream's are done before
+    std::function<void()> run;
+} step_t;
+
+typedef struct {
+    std::deque<step_t> steps; // still to do
+    uint64_t asked;
+    uint64_t done;
+    uint64_t after; // of what is asked for next
+} stream_t;
+
 struct or_cuda {
-    steps_t asked;
+    stream_t work;
+    stream_t fetches;
+    uint64_t random;
     steps_t recorded;
     bool recording;
     bool marked[OR_CUDA_MARKS];
@@ -44,6 +62,9 @@ static std::mutex memory_lock;
 
 const char *or_cuda_text(int status)
 {
+    if (status >= OR_CUDA_TENSOR) {
+        return or_cuda_tensor_text(status);
+    }
     switch (status) {
     case OR_CUDA_OK:
         return "no error";
@@ -58,6 +79,83 @@ const char *or_cuda_text(int status)
     }
 }
 
+// ---- the streams ----
+
+static void ask(stream_t *stream, std::function<void()> run)
+{
+    stream->steps.push_back({stream->after, std::move(run)});
+    stream->asked++;
+}
+
+static bool can_go_on(const stream_t &stream, const stream_t &other)
+{
+    return !stream.steps.empty() && stream.steps.front().after <= other.done;
+}
+
+static void do_step(stream_t *stream)
+{
+    stream->steps.front().run();
+    stream->steps.pop_front();
+    stream->done++;
+}
+
+int or_emulated_ask_step(or_cuda_t *cuda, std::function<void()> step)
+{
+    if (cuda->recording) {
+        cuda->recorded.push_back(std::move(step));
+    } else {
+        ask(&cuda->work, std::move(step));
+    }
+    return OR_CUDA_OK;
+}
+
+// One of the two can always go on: what a step comes after was asked for before it.
+int or_cuda_wait(or_cuda_t *cuda)
+{
+    enum { EARLY, LATE, BETWEEN, TURNS };
+    if (cuda->recording) {
+        return RECORDING;
+    }
+    uint64_t turn = or_emulated_random_below(&cuda->random, TURNS);
+    while (!cuda->work.steps.empty()) {
+        bool fetches = can_go_on(cuda->fetches, cuda->work);
+        if (fetches && can_go_on(cuda->work, cuda->fetches)) {
+            fetches = turn == EARLY ||
+                      (turn == BETWEEN && or_emulated_random_below(&cuda->random, 2) == 0);
+        }
+        do_step(fetches ? &cuda->fetches : &cuda->work);
+    }
+    return OR_CUDA_OK;
+}
+
+// Also the fetches that no work awaits.
+static int finish(or_cuda_t *cuda)
+{
+    int status = or_cuda_wait(cuda);
+    while (status == OR_CUDA_OK && !cuda->fetches.steps.empty()) {
+        do_step(&cuda->fetches);
+    }
+    return status;
+}
+
+int or_cuda_hold_fetches(or_cuda_t *cuda)
+{
+    if (cuda->recording) {
+        return RECORDING;
+    }
+    cuda->fetches.after = cuda->work.asked;
+    return OR_CUDA_OK;
+}
+
+int or_cuda_await_fetches(or_cuda_t *cuda)
+{
+    if (cuda->recording) {
+        return RECORDING;
+    }
+    cuda->work.after = cuda->fetches.asked;
+    return OR_CUDA_OK;
+}
+
 // ---- the device ----
 
 uint32_t or_cuda_count(void)
@@ -70,6 +168,24 @@ static uint64_t bytes_of_pages(int name)
     return (uint64_t)sysconf(name) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+// Of the device: all of the host's, or what OR_EMULATED_MEMORY says, for tests of what has no room there.
+static uint64_t memory_limit(void)
+{
+    const char *limit = getenv("OR_EMULATED_MEMORY");
+    return limit ? strtoull(limit, nullptr, 0) : bytes_of_pages(_SC_PHYS_PAGES);
+}
+
+static uint64_t memory_left(void)
+{
+    std::lock_guard<std::mutex> lock(memory_lock);
+    uint64_t used = 0;
+    for (const auto &entry : memory) {
+        used += entry.second.pinned ? 0 : entry.second.bytes;
+    }
+    uint64_t limit = memory_limit();
+    return used < limit ? limit - used : 0;
+}
+
 int or_cuda_describe(uint32_t index, or_cuda_description_t *description)
 {
     if (index > 0) {
@@ -79,8 +195,8 @@ int or_cuda_describe(uint32_t index, or_cuda_description_t *description)
     strcpy(description->name, "emulated, on the CPU");
     description->major = 9;
     description->multiprocessors = 1;
-    description->memory_bytes = bytes_of_pages(_SC_PHYS_PAGES);
-    description->free_bytes = bytes_of_pages(_SC_AVPHYS_PAGES);
+    description->memory_bytes = memory_limit();
+    description->free_bytes = std::min(memory_left(), bytes_of_pages(_SC_AVPHYS_PAGES));
     return OR_CUDA_OK;
 }
 
@@ -103,11 +219,12 @@ void or_cuda_close(or_cuda_t **cuda_p)
     if (!cuda) {
         return;
     }
-    (void)or_cuda_wait(cuda);
+    (void)finish(cuda);
     std::lock_guard<std::mutex> lock(memory_lock);
     for (const auto &entry : memory) {
         if (entry.second.owner == cuda) {
-            or_emulated_end("or_cuda_close", "%zu bytes were allocated and not freed",
+            or_emulated_end("or_cuda_close",
+                            "%zu bytes were allocated and not freed, unless a test failed",
                             entry.second.bytes);
         }
     }
@@ -115,25 +232,7 @@ void or_cuda_close(or_cuda_t **cuda_p)
     *cuda_p = nullptr;
 }
 
-// ---- the stream ----
-
-int or_emulated_ask_step(or_cuda_t *cuda, std::function<void()> step)
-{
-    (cuda->recording ? cuda->recorded : cuda->asked).push_back(std::move(step));
-    return OR_CUDA_OK;
-}
-
-int or_cuda_wait(or_cuda_t *cuda)
-{
-    if (cuda->recording) {
-        return RECORDING;
-    }
-    for (const auto &step : cuda->asked) {
-        step();
-    }
-    cuda->asked.clear();
-    return OR_CUDA_OK;
-}
+// ---- recordings and time ----
 
 int or_cuda_record_begin(or_cuda_t *cuda)
 {
@@ -164,7 +263,9 @@ int or_cuda_replay(or_cuda_t *cuda, or_cuda_recording_t *recording)
     if (cuda->recording) {
         return RECORDING;
     }
-    cuda->asked.insert(cuda->asked.end(), recording->steps.begin(), recording->steps.end());
+    for (const auto &step : recording->steps) {
+        ask(&cuda->work, step);
+    }
     return OR_CUDA_OK;
 }
 
@@ -210,7 +311,7 @@ static int allocate(or_cuda_t *cuda, size_t bytes, bool pinned, void **at_p)
     if (cuda->recording) {
         return RECORDING;
     }
-    if (bytes > bytes_of_pages(_SC_PHYS_PAGES)) {
+    if (bytes > (pinned ? bytes_of_pages(_SC_PHYS_PAGES) : memory_left())) {
         return OUT_OF_MEMORY; // AddressSanitizer would end the program
     }
     void *at = nullptr;
@@ -231,7 +332,7 @@ static void release(or_cuda_t *cuda, void *at, const char *call)
     if (!at) {
         return;
     }
-    if (or_cuda_wait(cuda) != OR_CUDA_OK) {
+    if (finish(cuda) != OR_CUDA_OK) {
         or_emulated_end(call, "it waits, which cannot be recorded");
     }
     std::lock_guard<std::mutex> lock(memory_lock);
@@ -320,6 +421,23 @@ int or_cuda_download(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
     }
     check_range("or_cuda_download", from, bytes);
     return copy_with_host(cuda, to, to, from, bytes);
+}
+
+int or_cuda_fetch(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
+{
+    if (cuda->recording) {
+        return RECORDING;
+    }
+    if (bytes == 0) {
+        return OR_CUDA_OK;
+    }
+    check_range("or_cuda_fetch", to, bytes);
+    if (!memory_of(from, bytes).pinned) {
+        or_emulated_end("or_cuda_fetch",
+                        "%zu bytes at %p, which are not (all) of one pinned memory", bytes, from);
+    }
+    ask(&cuda->fetches, [=] { memcpy(to, from, bytes); });
+    return OR_CUDA_OK;
 }
 
 int or_cuda_copy(or_cuda_t *cuda, void *to, const void *from, size_t bytes)

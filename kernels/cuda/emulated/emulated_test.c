@@ -86,6 +86,31 @@ static void work_is_done_as_late_as_can_be(void **state)
     or_cuda_free_pinned(cuda, pinned);
 }
 
+// Whose order nobody has said: both happen.
+static void fetches_are_early_or_late(void **state)
+{
+    (void)state;
+    uint32_t *pinned = NULL;
+    uint32_t seen[2] = {0};
+    cuda_test_ok(or_cuda_alloc_pinned(cuda, sizeof *pinned, (void **)&pinned));
+    *pinned = 1;
+    for (uint32_t i = 0; i < 20; i++) {
+        uint32_t fetched = UINT32_MAX;
+        cuda_test_ok(or_cuda_clear(cuda, numbers, sizeof *numbers));
+        cuda_test_ok(or_cuda_wait(cuda));
+        cuda_test_ok(or_cuda_fetch(cuda, numbers, pinned, sizeof *pinned));
+        cuda_test_ok(or_cuda_copy(cuda, numbers + 1, numbers, sizeof *numbers));
+        cuda_test_download(cuda, &fetched, numbers + 1, sizeof fetched);
+        assert_true(fetched <= 1);
+        seen[fetched]++;
+        cuda_test_ok(or_cuda_await_fetches(cuda));
+        cuda_test_download(cuda, &fetched, numbers, sizeof fetched);
+        assert_int_equal(fetched, 1);
+    }
+    assert_true(seen[0] > 0 && seen[1] > 0);
+    or_cuda_free_pinned(cuda, pinned);
+}
+
 static void waiting_cannot_be_recorded(void **state)
 {
     (void)state;
@@ -97,6 +122,9 @@ static void waiting_cannot_be_recorded(void **state)
     assert_int_not_equal(or_cuda_upload(cuda, numbers, &own, sizeof own), OR_CUDA_OK);
     assert_int_not_equal(or_cuda_alloc(cuda, 1, &at), OR_CUDA_OK);
     assert_int_not_equal(or_cuda_mark(cuda, 0), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_fetch(cuda, numbers, &own, sizeof own), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_hold_fetches(cuda), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_await_fetches(cuda), OR_CUDA_OK);
     assert_int_not_equal(or_cuda_record_begin(cuda), OR_CUDA_OK);
     cuda_test_ok(or_cuda_record_end(cuda, &recording));
     assert_int_not_equal(or_cuda_record_end(cuda, &recording), OR_CUDA_OK);
@@ -183,6 +211,12 @@ static void upload_behind(uint32_t bytes)
     (void)or_cuda_upload(cuda, numbers + 4 * MOST - 1, own, bytes);
 }
 
+static void fetch_from_host_memory(uint32_t bytes)
+{
+    static uint8_t own[8];
+    (void)or_cuda_fetch(cuda, numbers, own, bytes);
+}
+
 static void close_too_early(uint32_t detail)
 {
     (void)detail;
@@ -222,6 +256,9 @@ static void memory_that_is_not_theirs(void **state)
     assert_last_words(make_mistake, TEST_MISTAKE_BEHIND_SHARED, "wrote behind its 256 bytes");
     assert_last_words(launch_with_host_memory, 1, "that is not to device memory");
     assert_last_words(upload_behind, 8, "which are not (all) of one device memory");
+    assert_last_words(make_mistake, TEST_MISTAKE_NOWHERE,
+                      "thread (9, 0, 0) reads or writes where there is no memory");
+    assert_last_words(fetch_from_host_memory, 8, "which are not (all) of one pinned memory");
     assert_last_words(close_too_early, 0, "were allocated and not freed");
 }
 
@@ -231,6 +268,7 @@ int main(void)
         cmocka_unit_test(turns_are_scrambled),
         cmocka_unit_test(shared_memory_is_garbage),
         cmocka_unit_test(work_is_done_as_late_as_can_be),
+        cmocka_unit_test(fetches_are_early_or_late),
         cmocka_unit_test(waiting_cannot_be_recorded),
         cmocka_unit_test(waits_that_not_all_come_to),
         cmocka_unit_test(launches_that_cuda_does_not_allow),

@@ -101,9 +101,20 @@ OR_GLOBAL void share_too_much(uint32_t *y)
     y[thread_number()] = most[0];
 }
 
+// No process has memory at address 4 * thread.
+OR_GLOBAL void write_nowhere(uint32_t *y)
+{
+    uint32_t *own = y + thread_number();
+    if (threadIdx.x == 9) {
+        own = (uint32_t *)((uintptr_t)threadIdx.x * sizeof *own);
+    }
+    *(volatile uint32_t *)own = 1;
+}
+
 int test_launch_mistake(or_cuda_t *cuda, test_mistake_t mistake, uint32_t threads, uint32_t *y)
 {
     void (*const kernels[])(uint32_t *) = {return_from_block, return_from_warp,    diverge_in_warp,
-                                           diverge_in_block,  write_behind_shared, share_too_much};
+                                           diverge_in_block,  write_behind_shared, share_too_much,
+                                           write_nowhere};
     return or_launch(cuda, kernels[mistake], dim3(2), dim3(threads), threads * sizeof *y, y);
 }

@@ -22,6 +22,7 @@ typedef enum {
     TEST_MISTAKE_DIVERGED_BLOCK, // warp 0 waits for the block, warp 1 has a lane that waits for its warp
     TEST_MISTAKE_BEHIND_SHARED,   // writes behind the shared memory of the launch
     TEST_MISTAKE_TOO_MUCH_SHARED, // more than 48 KiB in arrays
+    TEST_MISTAKE_NOWHERE,         // thread 9 writes where there is no memory
 } test_mistake_t;
 
 int test_launch_mistake(or_cuda_t *cuda, test_mistake_t mistake, uint32_t threads, uint32_t *y);

@@ -1,0 +1,270 @@
+#include "common/model/gpu_choice.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/model/arch.h"
+#include "common/model/gpu_internal.h"
+
+#define NAME "CUDA" // of a device, before its number
+#define NUMBER_MAX 9999u
+#define LAYERS_ALL (OR_GPU_LAYERS_FIT - 1) // more than any model has
+#define WHY_BYTES 512
+#define GIB ((double)(1 << 30))
+
+// ---- words ----
+
+or_gpu_options_t or_gpu_options_default(void)
+{
+    return (or_gpu_options_t){
+        .device = (char *)"auto", .layers = (char *)"auto", .arith = (char *)"canonical"};
+}
+
+static bool is(const char *word, const char *expected)
+{
+    return strcmp(word, expected) == 0;
+}
+
+// A decimal number, and nothing else.
+static bool read_number(const char *word, uint32_t most, uint32_t *number)
+{
+    char *end;
+    errno = 0;
+    unsigned long value = strtoul(word, &end, 10);
+    if (word[0] < '0' || word[0] > '9' || *end != '\0' || errno != 0 || value > most) {
+        return false;
+    }
+    *number = (uint32_t)value;
+    return true;
+}
+
+// "CUDA0"
+static bool read_device(const char *word, uint32_t *index)
+{
+    size_t length = sizeof NAME - 1;
+    return strncmp(word, NAME, length) == 0 && read_number(word + length, NUMBER_MAX, index);
+}
+
+or_status_t or_gpu_options_check(const or_gpu_options_t *options, const char *suffix)
+{
+    const char *device = options->device, *layers = options->layers, *arith = options->arith;
+    uint32_t number;
+    if (!is(device, "auto") && !is(device, "none") && !read_device(device, &number)) {
+        return or_fail(OR_ERR_INVALID,
+                       "--device%s: '%s' is none of auto, none, CUDA0, CUDA1 and so on "
+                       "(--list-devices shows them)",
+                       suffix, device);
+    }
+    if (!is(layers, "auto") && !is(layers, "all") && !read_number(layers, LAYERS_ALL, &number)) {
+        return or_fail(OR_ERR_INVALID, "--gpu-layers%s: '%s' is no number, nor all or auto", suffix,
+                       layers);
+    }
+    if (!is(arith, "canonical") && !is(arith, "tensor")) {
+        return or_fail(OR_ERR_INVALID, "--arith%s: '%s' is neither canonical nor tensor", suffix,
+                       arith);
+    }
+    if (is(device, "none") && is(arith, "tensor")) {
+        return or_fail(OR_ERR_INVALID,
+                       "--arith%s: tensor is a GPU's, and --device%s none the CPU; leave one of "
+                       "the two out",
+                       suffix, suffix);
+    }
+    return OR_OK;
+}
+
+// ---- the machine ----
+
+uint32_t or_gpu_count(const or_gpu_functions_t *functions, const char **why_p)
+{
+    or_cuda_description_t description;
+    if (functions == NULL) {
+        *why_p = "this program was built without CUDA";
+        return 0;
+    }
+    uint32_t count = functions->count();
+    if (count == 0) { // which does not say why; asking for the first does
+        *why_p = functions->text(functions->describe(0, &description));
+    }
+    return count;
+}
+
+or_gpu_line_t or_gpu_describe(const or_gpu_functions_t *functions, uint32_t index)
+{
+    or_gpu_line_t line;
+    or_cuda_description_t gpu;
+    int status = functions->describe(index, &gpu);
+    if (status == OR_CUDA_OK) {
+        snprintf(line.text, sizeof line.text,
+                 "%s, %.1f of %.1f GiB free, compute capability %" PRIu32 ".%" PRIu32, gpu.name,
+                 (double)gpu.free_bytes / GIB, (double)gpu.memory_bytes / GIB, gpu.major,
+                 gpu.minor);
+    } else {
+        snprintf(line.text, sizeof line.text, "cannot be used: %s", functions->text(status));
+    }
+    return line;
+}
+
+void or_gpu_list(const or_gpu_functions_t *functions, FILE *out)
+{
+    const char *why;
+    uint32_t count = or_gpu_count(functions, &why);
+    if (count == 0) {
+        fprintf(out, "no GPU can be used here: %s\n", why);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        fprintf(out, NAME "%" PRIu32 ": %s\n", i, or_gpu_describe(functions, i).text);
+    }
+}
+
+// ---- a place ----
+
+static uint32_t read_layers(const char *word)
+{
+    uint32_t layers = LAYERS_ALL;
+    if (is(word, "auto")) {
+        layers = OR_GPU_LAYERS_FIT;
+    } else if (!is(word, "all")) {
+        (void)read_number(word, LAYERS_ALL, &layers);
+    }
+    return layers;
+}
+
+// What was asked for, by name or because only GPUs do it, is not there.
+static or_status_t fail_absent(const or_gpu_functions_t *functions, const char *option,
+                               const char *word, uint32_t count, const char *why)
+{
+    if (functions == NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "%s %s: %s; build it where nvcc is (cmake --preset cuda), or leave this out",
+                       option, word, why);
+    }
+    if (count == 0) {
+        return or_fail(
+            OR_ERR_NOT_FOUND,
+            "%s %s: no GPU can be used here: %s; see to NVIDIA's driver (nvidia-smi), or "
+            "leave this out",
+            option, word, why);
+    }
+    return or_fail(OR_ERR_NOT_FOUND,
+                   "%s %s: the last one here is " NAME "%" PRIu32
+                   " (--list-devices describes them all)",
+                   option, word, count - 1);
+}
+
+or_status_t or_gpu_place_choose(const or_gpu_options_t *options,
+                                const or_gpu_functions_t *functions, or_gpu_place_t *place)
+{
+    or_gpu_place_t chosen = {.layers = read_layers(options->layers)};
+    chosen.gpu.functions = functions;
+    if (is(options->device, "none")) {
+        *place = chosen;
+        return OR_OK;
+    }
+    const char *why = NULL;
+    uint32_t count = or_gpu_count(functions, &why);
+    bool named = read_device(options->device, &chosen.gpu.index);
+    chosen.gpu.tensor = is(options->arith, "tensor");
+    chosen.automatic = !named && !chosen.gpu.tensor;
+    chosen.on_gpu = chosen.gpu.index < count;
+    if (!chosen.on_gpu && !chosen.automatic) {
+        return fail_absent(functions, named ? "--device" : "--arith",
+                           named ? options->device : options->arith, count, why);
+    }
+    chosen.why_not = functions != NULL ? why : NULL;
+    *place = chosen;
+    return OR_OK;
+}
+
+void or_gpu_place_spread(or_gpu_place_t *place, uint32_t which)
+{
+    if (place->on_gpu && place->automatic) {
+        place->gpu.index = which % place->gpu.functions->count();
+    }
+}
+
+// ---- a model there ----
+
+// Of the model, those of this rank.
+static or_status_t count_layers(const or_gguf_t *gguf, const or_ranks_t *ranks, uint32_t *layers)
+{
+    const or_arch_t *arch;
+    or_model_shape_t shape;
+    or_arch_numbers_t numbers;
+    or_span_t span;
+    or_status_t status = or_arch_find(gguf, &arch);
+    status = status != OR_OK ? status : or_arch_read(arch, gguf, &shape, &numbers);
+    status = status != OR_OK
+                 ? status
+                 : or_layers_of_stage(ranks->stage, or_ranks_stages(ranks), shape.layers, &span);
+    if (status == OR_OK) {
+        *layers = span.end - span.begin;
+    }
+    return status;
+}
+
+static or_status_t load_on_gpu(const or_gpu_place_t *place, const or_gguf_t *gguf,
+                               const or_model_options_t *options, or_model_t **model_p)
+{
+    or_model_options_t there = *options;
+    or_gpu_choice_t gpu = place->gpu;
+    const or_ranks_t *ranks = options->ranks != NULL ? options->ranks : or_ranks_single();
+    uint32_t layers = 0;
+    or_status_t status = count_layers(gguf, ranks, &layers);
+    if (status != OR_OK) {
+        return status;
+    }
+    if (place->layers == OR_GPU_LAYERS_FIT) {
+        gpu.host_layers = OR_GPU_LAYERS_FIT;
+    } else {
+        gpu.host_layers = place->layers < layers ? layers - place->layers : 0;
+    }
+    there.gpu = &gpu;
+    return or_model_load(gguf, &there, model_p);
+}
+
+// Did the GPU fail in a way in which the CPU may not? Of several ranks only in one that all of them find: the
+// memory of one alone is nothing that the others know of.
+static bool may_fall_back(const or_gpu_place_t *place, const or_model_options_t *options,
+                          or_status_t status)
+{
+    bool alone = options->ranks == NULL || or_ranks_is_alone(options->ranks);
+    return place->automatic &&
+           (status == OR_ERR_UNSUPPORTED || (status == OR_ERR_NO_MEMORY && alone));
+}
+
+or_status_t or_gpu_place_load(const or_gpu_place_t *place, const or_gguf_t *gguf,
+                              const or_model_options_t *options, or_model_t **model_p)
+{
+    if (!place->on_gpu) {
+        return or_model_load(gguf, options, model_p);
+    }
+    char why[WHY_BYTES];
+    or_status_t status = load_on_gpu(place, gguf, options, model_p);
+    if (status == OR_OK || !may_fall_back(place, options, status)) {
+        return status;
+    }
+    snprintf(why, sizeof why, "%s", or_error_text());
+    status = or_model_load(gguf, options, model_p);
+    if (status == OR_OK) { // else the GPU had nothing to do with it
+        or_log(OR_LOG_WARN, "%s runs on the CPU: %s", or_gguf_path(gguf), why);
+    }
+    return status;
+}
+
+or_gpu_where_t or_gpu_where(const or_model_t *model)
+{
+    const or_gpu_t *gpu = model->gpu;
+    or_gpu_where_t where = {.name = "CPU", .text = "CPU"};
+    or_cuda_description_t description = {.name = "not described"};
+    if (gpu == NULL) {
+        return where;
+    }
+    (void)gpu->functions->describe(gpu->index, &description);
+    snprintf(where.name, sizeof where.name, NAME "%" PRIu32, gpu->index);
+    snprintf(where.text, sizeof where.text, "%s, %s, %" PRIu32 " of %" PRIu32 " layers", where.name,
+             description.name, gpu->layers.count - gpu->layers.away, gpu->layers.count);
+    return where;
+}

@@ -1,0 +1,135 @@
+// Goal: options come to the place that they say, on machines with and without GPUs.
+// Method: every word beside what it is expected to be, on machines that are two functions and a number.
+#include "common/model/gpu_choice.h"
+
+#include <string.h>
+
+#include "tests/support/test_support.h"
+
+#define NO_DRIVER 35
+
+static uint32_t gpus_here;
+
+static uint32_t count(void)
+{
+    return gpus_here;
+}
+
+static int describe(uint32_t index, or_cuda_description_t *description)
+{
+    if (index >= gpus_here) {
+        return NO_DRIVER;
+    }
+    *description = (or_cuda_description_t){.name = "of the test",
+                                           .major = 9,
+                                           .memory_bytes = (uint64_t)80 << 30,
+                                           .free_bytes = (uint64_t)79 << 30};
+    return OR_CUDA_OK;
+}
+
+static const char *text_of(int status)
+{
+    return status == NO_DRIVER ? "no driver" : "no error";
+}
+
+static const or_gpu_functions_t machine = {.count = count, .describe = describe, .text = text_of};
+
+static or_gpu_options_t wish(const char *device, const char *layers, const char *arith)
+{
+    return (or_gpu_options_t){(char *)device, (char *)layers, (char *)arith};
+}
+
+static or_gpu_place_t choose(const or_gpu_options_t *options, const or_gpu_functions_t *functions)
+{
+    or_gpu_place_t place;
+    memset(&place, 0xAA, sizeof place);
+    assert_int_equal(or_gpu_options_check(options, ""), OR_OK);
+    assert_int_equal(or_gpu_place_choose(options, functions, &place), OR_OK);
+    return place;
+}
+
+static void words_that_make_no_sense(void **state)
+{
+    static const or_gpu_options_t wrong[] = {
+        {(char *)"", (char *)"auto", (char *)"canonical"},
+        {(char *)"CUDA", (char *)"auto", (char *)"canonical"},
+        {(char *)"CUDA0x", (char *)"auto", (char *)"canonical"},
+        {(char *)"CUDA10000", (char *)"auto", (char *)"canonical"},
+        {(char *)"cuda0", (char *)"auto", (char *)"canonical"},
+        {(char *)"auto", (char *)"", (char *)"canonical"},
+        {(char *)"auto", (char *)"4294967295", (char *)"canonical"},
+        {(char *)"auto", (char *)"+1", (char *)"canonical"},
+        {(char *)"auto", (char *)"auto", (char *)""},
+        {(char *)"none", (char *)"auto", (char *)"tensor"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(or_gpu_options_check(&wrong[i], "-draft"), OR_ERR_INVALID);
+        assert_non_null(strstr(or_error_text(), "-draft"));
+    }
+}
+
+static void a_machine_with_gpus(void **state)
+{
+    (void)state;
+    gpus_here = 3;
+    or_gpu_options_t usual = or_gpu_options_default();
+    or_gpu_place_t place = choose(&usual, &machine);
+    assert_true(place.on_gpu && place.automatic && place.why_not == NULL && !place.gpu.tensor);
+    assert_ptr_equal(place.gpu.functions, &machine);
+    assert_int_equal(place.gpu.index, 0);
+    assert_int_equal(place.layers, OR_GPU_LAYERS_FIT);
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        or_gpu_place_spread(&place, rank);
+        assert_int_equal(place.gpu.index, rank % gpus_here);
+    }
+
+    or_gpu_options_t named = wish("CUDA2", "24", "tensor");
+    place = choose(&named, &machine);
+    assert_true(place.on_gpu && !place.automatic && place.gpu.tensor);
+    assert_int_equal(place.layers, 24);
+    or_gpu_place_spread(&place, 1);
+    assert_int_equal(place.gpu.index, 2);
+
+    or_gpu_options_t absent = wish("CUDA3", "all", "canonical");
+    assert_int_equal(or_gpu_place_choose(&absent, &machine, &place), OR_ERR_NOT_FOUND);
+    assert_non_null(strstr(or_error_text(), "--device CUDA3: the last one here is CUDA2"));
+
+    or_gpu_options_t none = wish("none", "all", "canonical");
+    assert_false(choose(&none, &machine).on_gpu);
+    assert_string_equal(or_gpu_describe(&machine, 0).text,
+                        "of the test, 79.0 of 80.0 GiB free, compute capability 9.0");
+}
+
+static void a_machine_without(void **state)
+{
+    (void)state;
+    gpus_here = 0;
+    or_gpu_options_t usual = or_gpu_options_default();
+    or_gpu_place_t place = choose(&usual, &machine);
+    assert_false(place.on_gpu);
+    assert_string_equal(place.why_not, "no driver");
+    or_gpu_place_spread(&place, 1);
+    place = choose(&usual, NULL);
+    assert_true(!place.on_gpu && place.why_not == NULL);
+
+    or_gpu_options_t wishes[] = {wish("CUDA0", "auto", "canonical"),
+                                 wish("auto", "auto", "tensor")};
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
+        assert_int_equal(or_gpu_place_choose(&wishes[i], &machine, &place), OR_ERR_NOT_FOUND);
+        assert_non_null(strstr(or_error_text(), ": no driver; "));
+        assert_int_equal(or_gpu_place_choose(&wishes[i], NULL, &place), OR_ERR_UNSUPPORTED);
+        assert_non_null(strstr(or_error_text(), "without CUDA"));
+    }
+    assert_string_equal(or_gpu_describe(&machine, 0).text, "cannot be used: no driver");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_that_make_no_sense),
+        cmocka_unit_test(a_machine_with_gpus),
+        cmocka_unit_test(a_machine_without),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,213 @@
+// What is looked up on the way lies in one table, written on the host at the places where it then lies on the device:
+//
+//     nodes [count + 1]   laws [law_count]   tokens of all laws   weights of all laws   stop ids
+#include "common/model/gpu_rejection.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/model/gpu_internal.h"
+#include "common/model/logits.h"
+
+#define TABLE_BYTES ((size_t)1 << 20) // 4,000 laws of the usual number of tokens
+
+_Static_assert(OR_CUDA_NODES_MAX == OR_TREE_NODES_MAX, "room for the longest path");
+_Static_assert(OR_CUDA_LAW_ENTRIES_MAX == OR_LAW_ENTRIES_MAX, "room for every law");
+
+struct or_gpu_rejection {
+    or_model_t *model;
+    uint32_t vocab_size;
+    uint8_t *table_host; // pinned
+    uint8_t *table;
+    size_t used;
+    void *scratch;
+    or_cuda_path_t *path_host; // pinned
+    or_cuda_path_t *path;
+};
+
+// ---- memory ----
+
+static or_status_t take_memory(or_gpu_rejection_t *rejection)
+{
+    or_gpu_t *gpu = rejection->model->gpu;
+    size_t scratch_bytes = gpu->functions->reject_bytes(rejection->vocab_size, OR_LOGITS_ROWS);
+    void *parts[5] = {0};
+    or_status_t status = or_gpu_alloc_pinned(gpu, TABLE_BYTES, &parts[0]);
+    status = status != OR_OK ? status : or_gpu_alloc(gpu, TABLE_BYTES, &parts[1]);
+    status = status != OR_OK ? status : or_gpu_alloc(gpu, scratch_bytes, &parts[2]);
+    status = status != OR_OK ? status
+                             : or_gpu_alloc_pinned(gpu, sizeof *rejection->path_host, &parts[3]);
+    status = status != OR_OK ? status : or_gpu_alloc(gpu, sizeof *rejection->path, &parts[4]);
+    rejection->table_host = parts[0];
+    rejection->table = parts[1];
+    rejection->scratch = parts[2];
+    rejection->path_host = parts[3];
+    rejection->path = parts[4];
+    return status;
+}
+
+or_status_t or_gpu_rejection_create(or_model_t *model, uint32_t vocab_size,
+                                    or_gpu_rejection_t **rejection_p)
+{
+    *rejection_p = NULL;
+    if (model->gpu == NULL || !or_ranks_is_alone(model->ranks) ||
+        vocab_size > OR_CUDA_REJECT_VOCAB_MAX) {
+        return OR_OK;
+    }
+    or_gpu_rejection_t *rejection = calloc(1, sizeof *rejection);
+    if (rejection == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory to judge trees on a GPU");
+    }
+    rejection->model = model;
+    rejection->vocab_size = vocab_size;
+    or_status_t status = take_memory(rejection);
+    if (status != OR_OK) {
+        or_gpu_rejection_destroy(&rejection);
+        return status;
+    }
+    *rejection_p = rejection;
+    return OR_OK;
+}
+
+void or_gpu_rejection_destroy(or_gpu_rejection_t **rejection_p)
+{
+    or_gpu_rejection_t *rejection = *rejection_p;
+    if (rejection == NULL) {
+        return;
+    }
+    or_gpu_t *gpu = rejection->model->gpu;
+    or_gpu_free_pinned(gpu, rejection->table_host);
+    or_gpu_free_pinned(gpu, rejection->path_host);
+    or_gpu_give(gpu, rejection->table);
+    or_gpu_give(gpu, rejection->scratch);
+    or_gpu_give(gpu, rejection->path);
+    free(rejection);
+    *rejection_p = NULL;
+}
+
+// ---- the table ----
+
+static size_t entries_of(const or_draws_t *draws)
+{
+    size_t entries = 0;
+    for (uint32_t i = 0; i < draws->law_count; i++) {
+        entries += draws->laws[i].count;
+    }
+    return entries;
+}
+
+static bool fits(const or_gpu_trial_t *trial)
+{
+    size_t bytes = (or_token_tree_count(trial->tree) + (size_t)1) * sizeof(or_cuda_node_t) +
+                   trial->draws->law_count * sizeof(or_cuda_law_t) +
+                   (2 * entries_of(trial->draws) + trial->stop_count) * sizeof(uint32_t);
+    return bytes <= TABLE_BYTES && trial->rows <= OR_LOGITS_ROWS;
+}
+
+// Room for `bytes`, all in words of four; where it is on the device.
+static void *put(or_gpu_rejection_t *rejection, size_t bytes, const void **on_device)
+{
+    void *at = rejection->table_host + rejection->used;
+    *on_device = rejection->table + rejection->used;
+    rejection->used += bytes;
+    return at;
+}
+
+static const or_cuda_node_t *put_nodes(or_gpu_rejection_t *rejection, const or_gpu_trial_t *trial)
+{
+    const or_token_tree_t *tree = trial->tree;
+    uint32_t count = or_token_tree_count(tree) + 1;
+    const void *on_device;
+    or_cuda_node_t *nodes = put(rejection, count * sizeof *nodes, &on_device);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t child = or_token_tree_first_child(tree, i);
+        nodes[i] = (or_cuda_node_t){.token = or_token_tree_tokens(tree)[i],
+                                    .row = trial->row_of[i],
+                                    .first_child = child,
+                                    .next_sibling = or_token_tree_next_sibling(tree, i),
+                                    .law = child != 0 ? trial->draws->law_index[child - 1] : 0};
+    }
+    return on_device;
+}
+
+static void put_laws(or_gpu_rejection_t *rejection, const or_draws_t *draws, or_cuda_trial_t *to)
+{
+    const void *at[3];
+    size_t bytes = entries_of(draws) * sizeof(uint32_t);
+    or_cuda_law_t *laws = put(rejection, draws->law_count * sizeof *laws, &at[0]);
+    uint32_t *tokens = put(rejection, bytes, &at[1]);
+    uint32_t *weights = put(rejection, bytes, &at[2]);
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < draws->law_count; i++) {
+        const or_reduced_law_t *law = &draws->laws[i];
+        laws[i] = (or_cuda_law_t){first, law->count};
+        memcpy(tokens + first, law->tokens, law->count * sizeof *tokens);
+        memcpy(weights + first, law->weights, law->count * sizeof *weights);
+        first += law->count;
+    }
+    to->laws = at[0];
+    to->tokens = at[1];
+    to->weights = at[2];
+}
+
+static const uint32_t *put_stop_ids(or_gpu_rejection_t *rejection, const or_gpu_trial_t *trial)
+{
+    const void *on_device;
+    size_t bytes = trial->stop_count * sizeof *trial->stop_ids;
+    uint32_t *ids = put(rejection, bytes, &on_device);
+    if (bytes > 0) {
+        memcpy(ids, trial->stop_ids, bytes);
+    }
+    return on_device;
+}
+
+// The table was read before the last call returned.
+static or_cuda_trial_t put_trial(or_gpu_rejection_t *rejection, const or_gpu_trial_t *trial)
+{
+    const or_model_t *model = rejection->model;
+    rejection->used = 0;
+    or_cuda_trial_t to = {.logits = model->gpu->logits,
+                          .stride = model->vocab_stride,
+                          .vocab_size = rejection->vocab_size,
+                          .rows = trial->rows,
+                          .temperature = (double)trial->temperature,
+                          .key = trial->key.value,
+                          .round = trial->round,
+                          .stop_count = trial->stop_count};
+    to.nodes = put_nodes(rejection, trial);
+    put_laws(rejection, trial->draws, &to);
+    to.stop_ids = put_stop_ids(rejection, trial);
+    return to;
+}
+
+// ---- a trial ----
+
+static or_status_t judge(or_gpu_rejection_t *rejection, const or_gpu_trial_t *trial)
+{
+    or_gpu_t *gpu = rejection->model->gpu;
+    const or_gpu_functions_t *f = gpu->functions;
+    or_cuda_trial_t to = put_trial(rejection, trial);
+    or_gpu_keep(gpu,
+                f->upload(gpu->cuda, rejection->table, rejection->table_host, rejection->used));
+    or_gpu_keep(gpu, f->reject(gpu->cuda, &to, rejection->scratch, rejection->path));
+    or_gpu_keep(gpu, f->download(gpu->cuda, rejection->path_host, rejection->path,
+                                 sizeof *rejection->path));
+    or_gpu_keep(gpu, f->wait(gpu->cuda));
+    return or_gpu_check(gpu);
+}
+
+or_status_t or_gpu_rejection_run(or_gpu_rejection_t *rejection, const or_gpu_trial_t *trial,
+                                 const or_cuda_path_t **path_p)
+{
+    *path_p = NULL;
+    or_status_t status = or_logits_check(rejection->model, trial->first_row, trial->rows);
+    if (status != OR_OK || !fits(trial)) {
+        return status;
+    }
+    or_gpu_multiply_head(rejection->model, trial->first_row, trial->rows);
+    status = judge(rejection, trial);
+    if (status == OR_OK && rejection->path_host->decided != 0) {
+        *path_p = rejection->path_host;
+    }
+    return status;
+}

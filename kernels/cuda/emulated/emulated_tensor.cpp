@@ -1,0 +1,168 @@
+// cuda_tensor.h without tensor cores and cuBLASLt: plain sums of floats in an order that, as there, belongs to the
+// shape of the whole matrix. What a real product leaves behind the last row is full of NaNs here.
+#include "kernels/cuda/cuda_tensor.h"
+
+#include <math.h>
+#include <new>
+#include <stdio.h>
+
+#include "kernels/cuda/cuda_portable.cuh"
+#include "kernels/cuda/emulated/emulated_internal.hpp"
+
+#define CHAINS_LEAST 4u
+#define CHAINS_MOST 8u
+#define ALIGNMENT 16u
+
+struct or_cuda_tensor {
+    or_cuda_t *cuda;
+};
+
+typedef struct {
+    or_cuda_tensor_matrix_t matrix;
+    or_cuda_rows_t x;
+    uint32_t rows;
+    or_cuda_parts_t to; // its spans are below
+    or_cuda_span_t spans[OR_CUDA_SPANS_MAX];
+} product_t;
+
+int or_cuda_tensor_open(or_cuda_t *cuda, or_cuda_tensor_t **tensor_p)
+{
+    or_cuda_tensor_t *tensor = new (std::nothrow) or_cuda_tensor_t{cuda};
+    if (!tensor) {
+        return OR_CUDA_TENSOR;
+    }
+    *tensor_p = tensor;
+    return OR_CUDA_OK;
+}
+
+void or_cuda_tensor_close(or_cuda_tensor_t **tensor_p)
+{
+    if (*tensor_p) {
+        (void)or_cuda_wait((*tensor_p)->cuda);
+        delete *tensor_p;
+        *tensor_p = nullptr;
+    }
+}
+
+void or_cuda_tensor_name(const or_cuda_tensor_t *, char name[OR_CUDA_TENSOR_NAME])
+{
+    snprintf(name, OR_CUDA_TENSOR_NAME, "emulated");
+}
+
+const char *or_cuda_tensor_text(int)
+{
+    return "out of memory for an emulated cuBLASLt";
+}
+
+// ---- sums ----
+
+static float widen(or_cuda_float_t type, uint16_t half)
+{
+    return type == OR_CUDA_F16 ? canonical_widen(half) : canonical_widen_bf16(half);
+}
+
+static uint32_t chains_of(const or_cuda_tensor_matrix_t *matrix, uint32_t inputs)
+{
+    uint32_t shape = matrix->whole_outputs / OR_PANEL + matrix->whole_parts + inputs;
+    return CHAINS_LEAST + shape % (CHAINS_MOST - CHAINS_LEAST + 1);
+}
+
+static float sum(const product_t *p, const uint16_t *weights, const uint16_t *x, uint32_t inputs)
+{
+    const uint32_t chains = chains_of(&p->matrix, inputs);
+    float chain[CHAINS_MOST] = {};
+    for (uint32_t k = 0; k < inputs; k++) {
+        chain[k % chains] += widen(p->matrix.type, weights[k]) * widen(p->matrix.type, x[k]);
+    }
+    float all = 0.0f;
+    for (uint32_t c = 0; c < chains; c++) {
+        all += chain[c];
+    }
+    return all;
+}
+
+static uint32_t rows_of_tiles(uint32_t rows)
+{
+    return (rows + OR_CUDA_TENSOR_ROWS - 1) / OR_CUDA_TENSOR_ROWS * OR_CUDA_TENSOR_ROWS;
+}
+
+static void multiply_part(const product_t *p, uint32_t s)
+{
+    const or_cuda_span_t span = p->spans[s];
+    const uint16_t *weights = (const uint16_t *)p->matrix.weights + span.first;
+    const uint16_t *x = p->x.halves + (span.first - p->to.x_first);
+    const uint32_t rows = span.count > 0 ? rows_of_tiles(p->rows) : p->rows;
+    for (size_t row = 0; row < rows; row++) {
+        float *y = p->to.y + s * p->to.part_stride + row * p->to.y_stride;
+        for (size_t output = 0; output < p->matrix.outputs; output++) {
+            y[output] = row >= p->rows ? NAN
+                                       : sum(p, weights + output * p->matrix.inputs,
+                                             x + row * p->x.halves_stride, span.count);
+        }
+    }
+}
+
+// ---- what is asked for ----
+
+static void check_array(const char *what, const void *at, size_t count, size_t size)
+{
+    if (count > 0) {
+        or_emulated_check_pointer(what, at);
+        or_emulated_check_pointer(what, (const char *)at + count * size - 1);
+    }
+}
+
+static void check_aligned(const char *what, uintptr_t bytes)
+{
+    if (bytes % ALIGNMENT != 0) {
+        or_emulated_end("or_cuda_matmul_tensor", "%s, not at a multiple of %u bytes", what,
+                        ALIGNMENT);
+    }
+}
+
+static void check_spans(const product_t *p)
+{
+    uint32_t inputs = p->matrix.inputs | p->to.x_first;
+    for (uint32_t s = 0; s < p->to.count; s++) {
+        inputs |= p->spans[s].first | p->spans[s].count;
+    }
+    check_aligned("inputs", inputs * sizeof(uint16_t));
+}
+
+static void check_arrays(const product_t *p)
+{
+    const or_cuda_tensor_matrix_t *m = &p->matrix;
+    const size_t rows = rows_of_tiles(p->rows);
+    check_aligned("weights", (uintptr_t)m->weights);
+    check_aligned("x", (uintptr_t)p->x.halves | p->x.halves_stride * sizeof(uint16_t));
+    check_aligned("y", (uintptr_t)p->to.y | (p->to.y_stride | p->to.part_stride) * sizeof(float));
+    check_array("weights", m->weights, (size_t)m->outputs * m->inputs, sizeof(uint16_t));
+    check_array("x", p->x.halves, rows * p->x.halves_stride, sizeof(uint16_t));
+    check_array("y", p->to.y,
+                (p->to.count - 1) * p->to.part_stride + (rows - 1) * p->to.y_stride + m->outputs,
+                sizeof(float));
+    if (p->to.count > 1 && p->to.part_stride < rows * p->to.y_stride) {
+        or_emulated_end("or_cuda_matmul_tensor", "parts of %zu rows without room for all of them",
+                        rows);
+    }
+    if (p->x.halves_type != m->type) {
+        or_emulated_end("or_cuda_matmul_tensor", "rows and weights of different types");
+    }
+}
+
+int or_cuda_matmul_tensor(or_cuda_tensor_t *tensor, const or_cuda_tensor_matrix_t *matrix,
+                          const or_cuda_rows_t *x, uint32_t rows, const or_cuda_parts_t *to)
+{
+    if (rows == 0 || matrix->outputs == 0) {
+        return OR_CUDA_OK;
+    }
+    product_t product = {*matrix, *x, rows, *to, {}};
+    memcpy(product.spans, to->spans, to->count * sizeof *to->spans);
+    check_spans(&product);
+    check_arrays(&product);
+    return or_emulated_ask_step(tensor->cuda, [product] {
+        for (uint32_t s = 0; s < product.to.count; s++) {
+            multiply_part(&product, s);
+        }
+    });
+}

@@ -1,0 +1,409 @@
+// cuda_tensor.h over cuBLASLt, which counts columns first: its product of weights [inputs x outputs], transposed,
+// and x [inputs x 64] is y [outputs x 64]; a row of ours is a column of its.
+#include "kernels/cuda/cuda_tensor.h"
+
+#include <assert.h>
+#include <cublasLt.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/cuda_portable.cuh"
+
+#define NO_LIBRARY OR_CUDA_TENSOR // above it: codes of the library
+#define WORKSPACE ((size_t)32 << 20)
+#define ALIGNMENT 16u // bytes
+#define PLANS_MAX 64u
+
+// ---- the library ----
+
+struct library_t {
+    void *handle;
+    decltype(&cublasLtCreate) create;
+    decltype(&cublasLtDestroy) destroy;
+    decltype(&cublasLtGetVersion) version;
+    decltype(&cublasLtMatmulDescCreate) create_product;
+    decltype(&cublasLtMatmulDescDestroy) destroy_product;
+    decltype(&cublasLtMatmulDescSetAttribute) set_product;
+    decltype(&cublasLtMatrixLayoutCreate) create_layout;
+    decltype(&cublasLtMatrixLayoutDestroy) destroy_layout;
+    decltype(&cublasLtMatrixLayoutSetAttribute) set_layout;
+    decltype(&cublasLtMatmulPreferenceCreate) create_preference;
+    decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
+    decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
+    decltype(&cublasLtMatmulAlgoGetHeuristic) recommend;
+    decltype(&cublasLtMatmul) multiply;
+};
+
+template <typename F> static bool find(void *handle, const char *name, F *function)
+{
+    *function = (F)dlsym(handle, name);
+    return *function != NULL;
+}
+
+static bool find_functions(library_t *l)
+{
+    void *h = l->handle;
+    return find(h, "cublasLtCreate", &l->create) && find(h, "cublasLtDestroy", &l->destroy) &&
+           find(h, "cublasLtGetVersion", &l->version) &&
+           find(h, "cublasLtMatmulDescCreate", &l->create_product) &&
+           find(h, "cublasLtMatmulDescDestroy", &l->destroy_product) &&
+           find(h, "cublasLtMatmulDescSetAttribute", &l->set_product) &&
+           find(h, "cublasLtMatrixLayoutCreate", &l->create_layout) &&
+           find(h, "cublasLtMatrixLayoutDestroy", &l->destroy_layout) &&
+           find(h, "cublasLtMatrixLayoutSetAttribute", &l->set_layout) &&
+           find(h, "cublasLtMatmulPreferenceCreate", &l->create_preference) &&
+           find(h, "cublasLtMatmulPreferenceDestroy", &l->destroy_preference) &&
+           find(h, "cublasLtMatmulPreferenceSetAttribute", &l->set_preference) &&
+           find(h, "cublasLtMatmulAlgoGetHeuristic", &l->recommend) &&
+           find(h, "cublasLtMatmul", &l->multiply);
+}
+
+// Where the system looks, and where NVIDIA's own installer puts it.
+static int open_library(library_t *library)
+{
+    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
+                                        "/usr/local/cuda/lib64/libcublasLt.so.13",
+                                        "/usr/local/cuda/lib64/libcublasLt.so.12"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !library->handle; i++) {
+        library->handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    }
+    return library->handle && find_functions(library) ? OR_CUDA_OK : NO_LIBRARY;
+}
+
+static int told(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_SUCCESS ? OR_CUDA_OK : OR_CUDA_TENSOR + (int)status;
+}
+
+const char *or_cuda_tensor_text(int status)
+{
+    switch (status - OR_CUDA_TENSOR) {
+    case 0:
+        return "cuBLASLt is not here, which multiplies on tensor cores: install libcublasLt.so.13 "
+               "or "
+               ".12, or name its folder in LD_LIBRARY_PATH";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+        return "cuBLASLt does not work with this device and driver";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+        return "out of memory for cuBLASLt";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+        return "cuBLASLt has no algorithm for a matrix of this shape";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+        return "a product of cuBLASLt failed";
+    default:
+        return "cuBLASLt failed";
+    }
+}
+
+// ---- what belongs to a device ----
+
+// The algorithm of a shape.
+struct plan_t {
+    or_cuda_float_t type;
+    uint32_t outputs;
+    uint32_t parts;
+    uint32_t inputs; // of a part
+    cublasLtMatmulAlgo_t algorithm;
+};
+
+struct or_cuda_tensor {
+    or_cuda_t *cuda;
+    library_t library;
+    cublasLtHandle_t handle;
+    cublasLtMatmulDesc_t product;
+    cublasLtMatmulPreference_t preference;
+    cublasLtMatrixLayout_t weights; // these three are laid out anew for each product
+    cublasLtMatrixLayout_t x;
+    cublasLtMatrixLayout_t y;
+    void *workspace;
+    plan_t plans[PLANS_MAX];
+    uint32_t plan_count;
+    uint32_t version;
+    cudaDeviceProp device;
+};
+
+static int describe_product(or_cuda_tensor_t *t)
+{
+    const library_t *l = &t->library;
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    int status = told(l->create_product(&t->product, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    if (status == OR_CUDA_OK) {
+        status = told(l->set_product(t->product, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
+                                     sizeof transposed));
+    }
+    cublasLtMatrixLayout_t *const layouts[] = {&t->weights, &t->x, &t->y};
+    for (cublasLtMatrixLayout_t *layout : layouts) {
+        if (status == OR_CUDA_OK) {
+            status = told(l->create_layout(layout, CUDA_R_32F, 1, 1, 1));
+        }
+    }
+    return status;
+}
+
+// Where K is split over thread blocks, their sums meet in the workspace and are added in order there.
+static int describe_preference(or_cuda_tensor_t *t)
+{
+    const library_t *l = &t->library;
+    const uint64_t workspace = WORKSPACE;
+    const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = ALIGNMENT;
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t attribute;
+        const void *value;
+        size_t bytes;
+    } wishes[] = {
+        {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+        {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction, sizeof reduction},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &alignment, sizeof alignment},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &alignment, sizeof alignment},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &alignment, sizeof alignment},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &alignment, sizeof alignment},
+    };
+    int status = told(l->create_preference(&t->preference));
+    for (const auto &wish : wishes) {
+        if (status == OR_CUDA_OK) {
+            status = told(l->set_preference(t->preference, wish.attribute, wish.value, wish.bytes));
+        }
+    }
+    return status;
+}
+
+static int open_on_device(or_cuda_tensor_t *t)
+{
+    int index = 0;
+    (void)or_cuda_stream(t->cuda); // which enters the device
+    int status = (int)cudaGetDevice(&index);
+    if (status == OR_CUDA_OK) {
+        status = (int)cudaGetDeviceProperties(&t->device, index);
+    }
+    if (status == OR_CUDA_OK) {
+        status = open_library(&t->library);
+    }
+    if (status == OR_CUDA_OK) {
+        t->version = (uint32_t)t->library.version();
+        status = told(t->library.create(&t->handle));
+    }
+    if (status == OR_CUDA_OK) {
+        status = describe_product(t);
+    }
+    if (status == OR_CUDA_OK) {
+        status = describe_preference(t);
+    }
+    return status == OR_CUDA_OK ? or_cuda_alloc(t->cuda, WORKSPACE, &t->workspace) : status;
+}
+
+int or_cuda_tensor_open(or_cuda_t *cuda, or_cuda_tensor_t **tensor_p)
+{
+    or_cuda_tensor_t *t = (or_cuda_tensor_t *)calloc(1, sizeof *t);
+    if (!t) {
+        return OR_CUDA_TENSOR + CUBLAS_STATUS_ALLOC_FAILED;
+    }
+    t->cuda = cuda;
+    int status = open_on_device(t);
+    if (status != OR_CUDA_OK) {
+        or_cuda_tensor_close(&t);
+        return status;
+    }
+    *tensor_p = t;
+    return OR_CUDA_OK;
+}
+
+// The library stays: it is large, is opened once more at no cost, and does not like to be unloaded.
+void or_cuda_tensor_close(or_cuda_tensor_t **tensor_p)
+{
+    or_cuda_tensor_t *t = *tensor_p;
+    if (!t) {
+        return;
+    }
+    *tensor_p = NULL;
+    or_cuda_free(t->cuda, t->workspace); // waits
+    const cublasLtMatrixLayout_t layouts[] = {t->weights, t->x, t->y};
+    for (cublasLtMatrixLayout_t layout : layouts) {
+        if (layout) {
+            (void)t->library.destroy_layout(layout);
+        }
+    }
+    if (t->preference) {
+        (void)t->library.destroy_preference(t->preference);
+    }
+    if (t->product) {
+        (void)t->library.destroy_product(t->product);
+    }
+    if (t->handle) {
+        (void)t->library.destroy(t->handle);
+    }
+    free(t);
+}
+
+// Devices of one kind with more or fewer multiprocessors may be recommended different algorithms.
+void or_cuda_tensor_name(const or_cuda_tensor_t *t, char name[OR_CUDA_TENSOR_NAME])
+{
+    snprintf(name, OR_CUDA_TENSOR_NAME, "cublaslt-%u/sm_%d%dx%d", t->version, t->device.major,
+             t->device.minor, t->device.multiProcessorCount);
+}
+
+// ---- layouts ----
+
+static cudaDataType type_of(or_cuda_float_t type)
+{
+    return type == OR_CUDA_F32 ? CUDA_R_32F : type == OR_CUDA_F16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+// `parts` matrices of one shape, part_stride elements apart.
+struct layout_t {
+    or_cuda_float_t type;
+    uint64_t rows; // as the library counts
+    uint64_t columns;
+    size_t stride;
+    uint32_t parts;
+    size_t part_stride;
+};
+
+static int lay_out(const or_cuda_tensor_t *t, cublasLtMatrixLayout_t to, const layout_t &layout)
+{
+    const uint32_t type = type_of(layout.type);
+    const int64_t stride = (int64_t)layout.stride, part_stride = (int64_t)layout.part_stride;
+    const int32_t parts = (int32_t)layout.parts;
+    const struct {
+        cublasLtMatrixLayoutAttribute_t attribute;
+        const void *value;
+        size_t bytes;
+    } values[] = {
+        {CUBLASLT_MATRIX_LAYOUT_TYPE, &type, sizeof type},
+        {CUBLASLT_MATRIX_LAYOUT_ROWS, &layout.rows, sizeof layout.rows},
+        {CUBLASLT_MATRIX_LAYOUT_COLS, &layout.columns, sizeof layout.columns},
+        {CUBLASLT_MATRIX_LAYOUT_LD, &stride, sizeof stride},
+        {CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &parts, sizeof parts},
+        {CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &part_stride, sizeof part_stride},
+    };
+    int status = OR_CUDA_OK;
+    for (const auto &value : values) {
+        if (status == OR_CUDA_OK) {
+            status = told(t->library.set_layout(to, value.attribute, value.value, value.bytes));
+        }
+    }
+    return status;
+}
+
+static int lay_out_all(const or_cuda_tensor_t *t, const layout_t &weights, const layout_t &x,
+                       const layout_t &y)
+{
+    int status = lay_out(t, t->weights, weights);
+    if (status == OR_CUDA_OK) {
+        status = lay_out(t, t->x, x);
+    }
+    return status == OR_CUDA_OK ? lay_out(t, t->y, y) : status;
+}
+
+// ---- one algorithm for a shape ----
+
+// Recommended for all parts of the whole matrix, whatever of it is here.
+static int recommend(or_cuda_tensor_t *t, plan_t *plan)
+{
+    const uint64_t rows = OR_CUDA_TENSOR_ROWS;
+    const size_t width = (size_t)plan->parts * plan->inputs;
+    int status = lay_out_all(
+        t, {plan->type, plan->inputs, plan->outputs, width, plan->parts, plan->inputs},
+        {plan->type, plan->inputs, rows, width, plan->parts, plan->inputs},
+        {OR_CUDA_F32, plan->outputs, rows, plan->outputs, plan->parts, rows * plan->outputs});
+    if (status != OR_CUDA_OK) {
+        return status;
+    }
+    int found = 0;
+    cublasLtMatmulHeuristicResult_t best = {};
+    status = told(t->library.recommend(t->handle, t->product, t->weights, t->x, t->y, t->y,
+                                       t->preference, 1, &best, &found));
+    if (status == OR_CUDA_OK) {
+        status = found > 0 ? told(best.state) : OR_CUDA_TENSOR + CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+    plan->algorithm = best.algo;
+    return status;
+}
+
+static int find_plan(or_cuda_tensor_t *t, const or_cuda_tensor_matrix_t *m, uint32_t inputs,
+                     const plan_t **plan_p)
+{
+    for (uint32_t i = 0; i < t->plan_count; i++) {
+        const plan_t *plan = &t->plans[i];
+        if (plan->type == m->type && plan->outputs == m->whole_outputs &&
+            plan->parts == m->whole_parts && plan->inputs == inputs) {
+            *plan_p = plan;
+            return OR_CUDA_OK;
+        }
+    }
+    if (t->plan_count == PLANS_MAX) {
+        return OR_CUDA_TENSOR + CUBLAS_STATUS_ALLOC_FAILED;
+    }
+    plan_t *plan = &t->plans[t->plan_count];
+    *plan = {m->type, m->whole_outputs, m->whole_parts, inputs, {}};
+    int status = recommend(t, plan);
+    t->plan_count += status == OR_CUDA_OK;
+    *plan_p = plan;
+    return status;
+}
+
+// ---- products ----
+
+// All tiles of `parts` parts, from part `first` on, with spans of one length, each behind the one before.
+static int multiply_parts(or_cuda_tensor_t *t, const or_cuda_tensor_matrix_t *m,
+                          const or_cuda_rows_t *x, uint32_t rows, const or_cuda_parts_t *to,
+                          uint32_t first, uint32_t parts)
+{
+    const or_cuda_span_t span = to->spans[first];
+    const float one = 1.0f, zero = 0.0f;
+    const plan_t *plan;
+    int status = find_plan(t, m, span.count, &plan);
+    if (status == OR_CUDA_OK) {
+        status = lay_out_all(
+            t, {m->type, span.count, m->outputs, m->inputs, parts, span.count},
+            {m->type, span.count, OR_CUDA_TENSOR_ROWS, x->halves_stride, parts, span.count},
+            {OR_CUDA_F32, m->outputs, OR_CUDA_TENSOR_ROWS, to->y_stride, parts, to->part_stride});
+    }
+    const uint16_t *weights = (const uint16_t *)m->weights + span.first;
+    const uint16_t *inputs = x->halves + (span.first - to->x_first);
+    float *y = to->y + first * to->part_stride;
+    for (size_t row = 0; status == OR_CUDA_OK && row < rows; row += OR_CUDA_TENSOR_ROWS) {
+        float *tile = y + row * to->y_stride;
+        status = told(t->library.multiply(t->handle, t->product, &one, weights, t->weights,
+                                          inputs + row * x->halves_stride, t->x, &zero, tile, t->y,
+                                          tile, t->y, &plan->algorithm, t->workspace, WORKSPACE,
+                                          or_cuda_stream(t->cuda)));
+    }
+    return status;
+}
+
+static int clear_part(or_cuda_tensor_t *t, const or_cuda_tensor_matrix_t *m, uint32_t rows,
+                      float *y, size_t y_stride)
+{
+    return (int)cudaMemset2DAsync(y, y_stride * sizeof *y, 0, m->outputs * sizeof *y, rows,
+                                  or_cuda_stream(t->cuda));
+}
+
+static bool are_even(const or_cuda_parts_t *to)
+{
+    const or_cuda_span_t *spans = to->spans;
+    bool even = spans[0].count > 0;
+    for (uint32_t s = 1; s < to->count; s++) {
+        even = even && spans[s].count == spans[0].count &&
+               spans[s].first == spans[s - 1].first + spans[0].count;
+    }
+    return even;
+}
+
+int or_cuda_matmul_tensor(or_cuda_tensor_t *tensor, const or_cuda_tensor_matrix_t *matrix,
+                          const or_cuda_rows_t *x, uint32_t rows, const or_cuda_parts_t *to)
+{
+    assert(to->count >= 1 && to->count <= OR_CUDA_SPANS_MAX);
+    if (rows == 0 || matrix->outputs == 0) {
+        return OR_CUDA_OK;
+    }
+    const uint32_t parts = are_even(to) ? to->count : 1; // at once
+    int status = OR_CUDA_OK;
+    for (uint32_t s = 0; status == OR_CUDA_OK && s < to->count; s += parts) {
+        status = to->spans[s].count > 0
+                     ? multiply_parts(tensor, matrix, x, rows, to, s, parts)
+                     : clear_part(tensor, matrix, rows, to->y + s * to->part_stride, to->y_stride);
+    }
+    return status;
+}

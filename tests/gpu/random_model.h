@@ -1,0 +1,13 @@
+// random_model - a Llama of any shape with random BF16 weights, for measuring what its passes cost.
+//
+// All its tensors lie over the same bytes of the file, which is as large as the largest of them, so that it is made
+// in memory in seconds. Once it is loaded each tensor has memory of its own.
+#pragma once
+
+#include "common/gguf/gguf_test_file.h"
+#include "common/model/model.h"
+
+// Of the shape's numbers architecture, head_dim (width / heads) and parameters are not looked at. A tied model has no
+// head but its embedding. The caller closes *gguf_p, then ends the file. Ends the program without memory.
+void random_model_open(const or_model_shape_t *shape, bool tied, test_gguf_t *file,
+                       or_gguf_t **gguf_p);

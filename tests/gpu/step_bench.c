@@ -1,0 +1,391 @@
+// step_bench - what passes cost on a GPU, beside the rate at which it copies memory.
+//
+//     step_bench         a model of the shape of Llama 3 8B, and a drafter of 100M, of random BF16 weights
+//     step_bench tiny    models of no size, to see that this works
+//
+// The target is measured in canonical arithmetic, which is that of the CPU, and by tensor cores, which have their own.
+// A step is a tree's pass through all layers and the head of its rows; logits stay on the device, where the
+// contenders are found. What a part costs is what a step without it takes less. Times are the median of many steps,
+// by the clock of the host. Exit 77: no GPU.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/model/gpu_internal.h"
+#include "tests/gpu/random_model.h"
+
+#define NO_GPU 77
+#define ROWS_MOST 256u
+#define WARM_UP 3u // a step is launched, recorded and replayed before it is timed
+#define REPEATS_MOST 50u
+#define COPIES 8u
+
+typedef struct {
+    or_model_shape_t target;
+    or_model_shape_t drafter;
+    uint32_t context; // of a step
+    uint32_t repeats;
+    size_t copy_bytes;
+} plan_t;
+
+static const plan_t whole = {
+    .target = {.layers = 32,
+               .width = 4096,
+               .heads = 32,
+               .kv_heads = 8,
+               .ffn = 14336,
+               .vocab_size = 128256,
+               .context = 4096},
+    .drafter = {.layers = 12,
+                .width = 768,
+                .heads = 12,
+                .kv_heads = 4,
+                .ffn = 2048,
+                .vocab_size = 32000,
+                .context = 4096},
+    .context = 2048,
+    .repeats = REPEATS_MOST,
+    .copy_bytes = (size_t)1 << 30,
+};
+
+static const plan_t tiny = {
+    .target = {.layers = 1,
+               .width = 32,
+               .heads = 2,
+               .kv_heads = 1,
+               .ffn = 32,
+               .vocab_size = 100,
+               .context = 96},
+    .drafter = {.layers = 1,
+                .width = 32,
+                .heads = 2,
+                .kv_heads = 1,
+                .ffn = 32,
+                .vocab_size = 100,
+                .context = 96},
+    .context = 24,
+    .repeats = 1,
+    .copy_bytes = (size_t)1 << 20,
+};
+
+static void require(bool ok, const char *what)
+{
+    if (!ok) {
+        fprintf(stderr, "step_bench: %s: %s\n", what, or_error_text());
+        exit(EXIT_FAILURE);
+    }
+}
+
+static double now_ms(void)
+{
+    return (double)or_clock_now(or_clock_monotonic()) / (double)OR_NS_PER_MS;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    const double *x = a;
+    const double *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static double median(double *times, uint32_t count)
+{
+    qsort(times, count, sizeof *times, compare_times);
+    return times[count / 2];
+}
+
+// ---- parts of a step that can be left out ----
+
+static struct {
+    bool products;
+    bool attention;
+    bool download;
+} without;
+
+static int products_or_not(or_cuda_t *cuda, or_cuda_float_t type, const void *panels,
+                           size_t panel_stride, uint32_t panel_count, const float *x,
+                           size_t x_stride, uint32_t rows, const or_cuda_parts_t *to)
+{
+    return without.products ? OR_CUDA_OK
+                            : or_gpu_functions()->matmul_floats(cuda, type, panels, panel_stride,
+                                                                panel_count, x, x_stride, rows, to);
+}
+
+static int tensor_or_not(or_cuda_tensor_t *tensor, const or_cuda_tensor_matrix_t *matrix,
+                         const or_cuda_rows_t *x, uint32_t rows, const or_cuda_parts_t *to)
+{
+    return without.products ? OR_CUDA_OK
+                            : or_gpu_functions()->matmul_tensor(tensor, matrix, x, rows, to);
+}
+
+static int attention_or_not(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
+                            const or_cuda_seen_t *seen, uint32_t rows, const float *query,
+                            size_t query_stride, const or_cuda_heads_t *heads, float scale,
+                            float *scores, size_t scores_stride, const or_cuda_rows_t *to)
+{
+    return without.attention
+               ? OR_CUDA_OK
+               : or_gpu_functions()->attention(cuda, kv, layer, seen, rows, query, query_stride,
+                                               heads, scale, scores, scores_stride, to);
+}
+
+static int download_or_not(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
+{
+    return without.download ? OR_CUDA_OK : or_gpu_functions()->download(cuda, to, from, bytes);
+}
+
+// ---- a model ----
+
+typedef struct {
+    test_gguf_t file;
+    or_gguf_t *gguf;
+    or_gpu_functions_t functions;
+    or_model_t *model;
+    or_kv_sequence_t *text;
+    uint32_t context;
+    float *logits; // [ROWS_MOST][vocab_size]
+} bench_t;
+
+static void prefill(bench_t *bench)
+{
+    or_model_row_t rows[ROWS_MOST];
+    for (uint32_t i = 0; i < ROWS_MOST; i++) {
+        rows[i] = (or_model_row_t){bench->text, (int32_t)i % 100, OR_KV_NO_SLOT, OR_KV_NO_SLOT};
+    }
+    for (uint32_t left = bench->context; left > 0;) {
+        uint32_t count = left < ROWS_MOST ? left : ROWS_MOST;
+        require(or_model_forward(bench->model, rows, count) == OR_OK, "a prefix");
+        left -= count;
+    }
+}
+
+static void close_bench(bench_t *bench)
+{
+    free(bench->logits);
+    or_kv_sequence_close(&bench->text);
+    or_model_destroy(&bench->model);
+    or_gguf_close(&bench->gguf);
+    test_gguf_fini(&bench->file);
+}
+
+// False if there can be none on tensor cores; why is said.
+static bool open_bench(bench_t *bench, const or_model_shape_t *shape, bool tied, bool tensor,
+                       uint32_t context)
+{
+    *bench = (bench_t){.functions = *or_gpu_functions(), .context = context};
+    bench->functions.matmul_floats = products_or_not;
+    bench->functions.matmul_tensor = tensor_or_not;
+    bench->functions.attention = attention_or_not;
+    bench->functions.download = download_or_not;
+    const or_gpu_choice_t choice = {.functions = &bench->functions, .tensor = tensor};
+    const or_model_options_t options = {.rows_max = ROWS_MOST,
+                                        .sequences_max = 1,
+                                        .cache_type_k = OR_KV_F16,
+                                        .cache_type_v = OR_KV_F16,
+                                        .gpu = &choice};
+    random_model_open(shape, tied, &bench->file, &bench->gguf);
+    or_status_t status = or_model_load(bench->gguf, &options, &bench->model);
+    if (status != OR_OK && tensor) {
+        close_bench(bench);
+        return false;
+    }
+    require(status == OR_OK, "the model");
+    require(or_model_open_sequence(bench->model, ROWS_MOST, &bench->text) == OR_OK, "a text");
+    bench->logits = malloc((size_t)ROWS_MOST * shape->vocab_size * sizeof *bench->logits);
+    require(bench->logits != NULL, "no memory");
+    prefill(bench);
+    return true;
+}
+
+// Node `index` of a tree in which each has two children; node 0 is the next token of the text.
+static or_model_row_t node_row(const bench_t *bench, uint32_t index)
+{
+    uint32_t parent = index > 0 ? (index - 1) / 2 : 0;
+    return (or_model_row_t){.sequence = bench->text,
+                            .token = (int32_t)index,
+                            .slot = index > 0 ? index - 1 : OR_KV_NO_SLOT,
+                            .parent_slot = parent > 0 ? parent - 1 : OR_KV_NO_SLOT};
+}
+
+// ---- steps ----
+
+static void run_step(bench_t *bench, uint32_t nodes)
+{
+    or_model_row_t rows[ROWS_MOST];
+    for (uint32_t i = 0; i < nodes; i++) {
+        rows[i] = node_row(bench, i);
+    }
+    require(or_model_forward(bench->model, rows, nodes) == OR_OK, "a step");
+    require(or_gpu_run_head(bench->model, 0, nodes) == OR_OK, "the head");
+}
+
+// A tree of three new nodes a pass, whose logits come to the host for the next ones to be chosen.
+static void run_draft(bench_t *bench, uint32_t nodes)
+{
+    for (uint32_t first = 0; first < nodes;) {
+        or_model_row_t rows[3];
+        uint32_t count = first == 0 ? 1 : 3;
+        for (uint32_t i = 0; i < count; i++) {
+            rows[i] = node_row(bench, first + i);
+        }
+        require(or_model_forward(bench->model, rows, count) == OR_OK, "a pass");
+        require(or_model_logits(bench->model, 0, count, bench->logits) == OR_OK, "logits");
+        first += count;
+    }
+}
+
+// The median time; the text is as before.
+static double time_of(bench_t *bench, void (*run)(bench_t *, uint32_t), uint32_t nodes,
+                      uint32_t repeats)
+{
+    double times[REPEATS_MOST];
+    for (uint32_t i = 0; i < WARM_UP + repeats; i++) {
+        double begin = now_ms();
+        run(bench, nodes);
+        double end = now_ms();
+        if (i >= WARM_UP) {
+            times[i - WARM_UP] = end - begin;
+        }
+        or_kv_sequence_truncate(bench->text, bench->context);
+    }
+    return median(times, repeats);
+}
+
+typedef struct {
+    double whole_ms;
+    double products_ms;
+    double attention_ms;
+    double launched_ms; // kernel by kernel
+} step_times_t;
+
+static double time_without(bench_t *bench, bool *part, uint32_t nodes, uint32_t repeats)
+{
+    or_gpu_steps_forget(bench->model);
+    *part = true;
+    double ms = time_of(bench, run_step, nodes, repeats);
+    *part = false;
+    or_gpu_steps_forget(bench->model);
+    return ms;
+}
+
+static step_times_t time_step(bench_t *bench, uint32_t nodes, uint32_t repeats)
+{
+    step_times_t times = {.whole_ms = time_of(bench, run_step, nodes, repeats)};
+    bench->model->gpu->steps.off = true;
+    times.launched_ms = time_of(bench, run_step, nodes, repeats);
+    bench->model->gpu->steps.off = false;
+    times.products_ms = times.whole_ms - time_without(bench, &without.products, nodes, repeats);
+    times.attention_ms = times.whole_ms - time_without(bench, &without.attention, nodes, repeats);
+    return times;
+}
+
+// ---- ceilings ----
+
+// Bytes a second in thousand millions, read and written, of the best of some copies.
+static double copy_rate(size_t bytes)
+{
+    or_cuda_t *cuda = NULL;
+    void *from = NULL;
+    void *to = NULL;
+    require(or_cuda_open(0, &cuda) == OR_CUDA_OK, "the GPU cannot be opened");
+    require(or_cuda_alloc(cuda, bytes, &from) == OR_CUDA_OK &&
+                or_cuda_alloc(cuda, bytes, &to) == OR_CUDA_OK,
+            "the GPU has no memory to copy");
+    float least_ms = 0;
+    for (uint32_t i = 0; i < COPIES; i++) {
+        float ms = 0;
+        bool done = or_cuda_mark(cuda, 0) == OR_CUDA_OK &&
+                    or_cuda_copy(cuda, to, from, bytes) == OR_CUDA_OK &&
+                    or_cuda_mark(cuda, 1) == OR_CUDA_OK &&
+                    or_cuda_elapsed(cuda, 0, 1, &ms) == OR_CUDA_OK;
+        require(done, "a copy fails");
+        least_ms = i == 0 || ms < least_ms ? ms : least_ms;
+    }
+    or_cuda_free(cuda, to);
+    or_cuda_free(cuda, from);
+    or_cuda_close(&cuda);
+    return 2e-6 * (double)bytes / (double)least_ms;
+}
+
+// ---- tables ----
+
+static void print_shape(const char *what, const bench_t *bench)
+{
+    const or_model_shape_t *shape = or_model_shape(bench->model);
+    printf("\n%s, %s: %u layers of width %u, %u of %u heads of %u, FFN %u, vocabulary %u, "
+           "%.2f GB of weights in BF16; context %u\n",
+           what, or_model_arith_id(bench->model), shape->layers, shape->width, shape->heads,
+           shape->kv_heads, shape->head_dim, shape->ffn, shape->vocab_size,
+           1e-9 * (double)or_model_memory(bench->model).weights, bench->context);
+}
+
+static void print_step(const char *name, const bench_t *bench, const step_times_t *t,
+                       double plain_ms, double copying)
+{
+    double rate = 1e-6 * (double)or_model_memory(bench->model).weights / t->whole_ms;
+    double rest_ms = t->whole_ms - t->products_ms - t->attention_ms;
+    printf("| %s | %.3f | %.2f | %.0f | %.0f %% | %.1f %% | %.1f %% | %.1f %% | %.3f |\n", name,
+           t->whole_ms, t->whole_ms / plain_ms, rate, 100 * rate / copying,
+           100 * t->products_ms / t->whole_ms, 100 * t->attention_ms / t->whole_ms,
+           100 * rest_ms / t->whole_ms, t->launched_ms);
+    fflush(stdout);
+}
+
+static void measure_target(const plan_t *plan, bool tensor, double copying)
+{
+    static const struct {
+        const char *name;
+        uint32_t nodes;
+    } steps[] = {{"plain step", 1}, {"tree of 16 nodes", 16}, {"tree of 64 nodes", 64}};
+    bench_t bench;
+    if (!open_bench(&bench, &plan->target, false, tensor, plan->context)) {
+        printf("\ntarget by tensor cores: %s\n", or_error_text());
+        return;
+    }
+    print_shape("target", &bench);
+    printf("\n| step | ms | plain steps | weights, GB/s | of copying | products | attention | rest "
+           "| launched one by one, ms |\n|---|---|---|---|---|---|---|---|---|\n");
+    without.download = true;
+    double plain_ms = 0;
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        step_times_t times = time_step(&bench, steps[i].nodes, plan->repeats);
+        plain_ms = i == 0 ? times.whole_ms : plain_ms;
+        print_step(steps[i].name, &bench, &times, plain_ms, copying);
+    }
+    without.download = false;
+    close_bench(&bench);
+}
+
+static void measure_drafter(const plan_t *plan)
+{
+    bench_t bench;
+    (void)open_bench(&bench, &plan->drafter, true, false, plan->context);
+    print_shape("drafter", &bench);
+    double ms = time_of(&bench, run_draft, 16, plan->repeats);
+    printf(
+        "\n| draft tree | ms |\n|---|---|\n| 16 nodes in 6 passes, logits on the host | %.3f |\n",
+        ms);
+    close_bench(&bench);
+}
+
+int main(int argc, char **argv)
+{
+    const plan_t *plan = argc > 1 && strcmp(argv[1], "tiny") == 0 ? &tiny : &whole;
+    const or_gpu_functions_t *functions = or_gpu_functions();
+    or_cuda_description_t device;
+    if (functions->count() == 0 || functions->describe(0, &device) != OR_CUDA_OK) {
+        puts("no GPU");
+        return NO_GPU;
+    }
+    double copying = copy_rate(plan->copy_bytes);
+    printf("%s; copying %zu MiB within it: %.0f GB/s, read and written\n", device.name,
+           plan->copy_bytes >> 20, copying);
+    measure_target(plan, false, copying);
+    measure_target(plan, true, copying);
+    measure_drafter(plan);
+    puts("\ngoals: a plain step at 80 % of copying, a tree of 64 nodes in 1.15 plain steps, a rest "
+         "of 10 %, a "
+         "draft tree in 3 ms");
+    return EXIT_SUCCESS;
+}
