@@ -152,11 +152,21 @@ static bool contenders_do(const or_builder_t *builder)
            builder->job->map == NULL && or_sampling_is_plain(&builder->sampling);
 }
 
-// The same as read_logits without logits, but where a row has too many contenders.
+// Of rows with too many contenders, how many come first.
+static uint32_t count_crowded(const or_law_t *laws, uint32_t count)
+{
+    uint32_t crowded = 0;
+    while (crowded < count && laws[crowded].count == 0) {
+        crowded++;
+    }
+    return crowded;
+}
+
+// The same as read_logits without logits, but where rows have too many contenders.
 static or_status_t read_contenders(or_builder_t *builder, uint32_t first, const uint32_t *guesses,
                                    uint32_t count)
 {
-    or_contest_t contests[OR_CONTESTS_MAX];
+    or_contest_t contests[OR_CONTESTS_MAX] = {0};
     or_law_t laws[OR_CONTESTS_MAX];
     for (uint32_t i = 0; i < count; i++) {
         contests[i] = (or_contest_t){.sampling = &builder->sampling,
@@ -166,11 +176,14 @@ static or_status_t read_contenders(or_builder_t *builder, uint32_t first, const 
                                      .window = window_of(builder->tau)};
     }
     or_status_t status = or_model_contenders(builder->model, first, count, contests, laws);
-    for (uint32_t i = 0; status == OR_OK && i < count; i++) {
-        if (laws[i].count > 0) {
+    for (uint32_t i = 0; status == OR_OK && i < count;) {
+        uint32_t crowded = count_crowded(laws + i, count - i);
+        if (crowded == 0) {
             read_law(builder, guesses[i], &laws[i]);
+            i++;
         } else {
-            status = read_logits(builder, first + i, &guesses[i], 1);
+            status = read_logits(builder, first + i, guesses + i, crowded);
+            i += crowded;
         }
     }
     return status;

@@ -15,7 +15,7 @@ or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_gguf_t *
     return (or_hello_t){
         .role = OR_ROLE_DRAFTER,
         .software = "outrider " OR_VERSION,
-        .arith_id = OR_ARITH_ID,
+        .arith_id = or_model_arith_id(model),
         .vocab_hash = or_vocab_hash(vocab),
         .vocab_size = or_vocab_size(vocab),
         .model = basename(or_gguf_path(gguf)),

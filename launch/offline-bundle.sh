@@ -64,6 +64,8 @@ find "$prefix" -type l -lname '/*' | while read -r link; do
     ln -sfn "$target" "$link"
   fi
 done
+# What its package makes only where it is installed.
+[ ! -e "$prefix/usr/bin/mpirun.openmpi" ] || ln -sfn mpirun.openmpi "$prefix/usr/bin/mpirun"
 
 triplet=$(gcc -print-multiarch)
 cat >"$prefix/env" <<ENV
@@ -73,6 +75,7 @@ export LD_LIBRARY_PATH="$prefix/usr/lib/$triplet:$prefix/lib/$triplet\${LD_LIBRA
 export PKG_CONFIG_LIBDIR="$prefix/usr/lib/$triplet/pkgconfig:$prefix/usr/share/pkgconfig"
 export PKG_CONFIG_SYSROOT_DIR="$prefix"
 export CMAKE_PREFIX_PATH="$prefix/usr"
+export OPAL_PREFIX="$prefix/usr" PMIX_INSTALL_PREFIX="$prefix/usr" # where Open MPI looks for its parts
 export CPATH="$prefix/usr/include/$triplet"
 ENV
 echo "unpacked: now \`. $prefix/env\`" >&2

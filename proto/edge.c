@@ -164,6 +164,9 @@ or_status_t or_edge_process_run(or_edge_process_t *process, int64_t (*turn)(void
         if (sentence != NULL) {
             return or_fail(OR_ERR_MISMATCH, "refused: %s", sentence);
         }
+        if (or_model_is_lost(process->model)) {
+            return OR_ERR_IO; // the sentence is there
+        }
         or_link_wait(process->link, due);
     }
     const or_message_t good_bye = {.type = OR_MSG_CANCEL, .body.cancel = {.reason = "stopped"}};

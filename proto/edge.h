@@ -53,7 +53,8 @@ or_status_t or_edge_process_open(const char *path, const or_model_options_t *opt
                                  const or_gpu_place_t *place, const char *endpoint,
                                  const or_key_options_t *keys, or_edge_process_t *process);
 or_status_t or_edge_process_greet(or_edge_process_t *process, const or_hello_t *hello);
-// Turn and wait until a signal comes (OR_OK) or `refused` gives a sentence (OR_ERR_MISMATCH).
+// Turn and wait until a signal comes (OR_OK), `refused` gives a sentence (OR_ERR_MISMATCH), or the model's device fails
+// (OR_ERR_IO): who starts the process again has a device that may work.
 or_status_t or_edge_process_run(or_edge_process_t *process, int64_t (*turn)(void *role),
                                 const char *(*refused)(const void *role), void *role);
 // The role must be gone already.

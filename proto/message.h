@@ -37,7 +37,7 @@ const char *or_role_name(or_role_t role);
 typedef struct {
     or_role_t role;
     const char *software; // "outrider 0.1.0"
-    const char *arith_id; // OR_ARITH_ID; clients send ""
+    const char *arith_id; // or_model_arith_id; clients send ""
     uint64_t vocab_hash;  // 0 for clients
     uint32_t vocab_size;
     const char *model;   // file name, for messages and logs

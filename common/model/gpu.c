@@ -20,6 +20,22 @@ or_status_t or_gpu_check(const or_gpu_t *gpu)
 
 // ---- the device ----
 
+// Whether it can run kernels at all.
+static or_status_t check_device(const or_gpu_choice_t *choice)
+{
+    or_cuda_description_t gpu;
+    int status = choice->functions->describe(choice->index, &gpu);
+    if (status != OR_CUDA_OK) {
+        return or_fail(OR_ERR_NOT_FOUND, "the GPU %u cannot be used: %s", choice->index,
+                       choice->functions->text(status));
+    }
+    return gpu.major >= OR_CUDA_MAJOR_MIN
+               ? OR_OK
+               : or_fail(OR_ERR_NOT_FOUND,
+                         "the GPU %u, %s, has compute capability %u.%u: %u.0 is needed",
+                         choice->index, gpu.name, gpu.major, gpu.minor, OR_CUDA_MAJOR_MIN);
+}
+
 static or_status_t check_choice(const or_model_t *model, const or_gpu_choice_t *choice)
 {
     const or_kv_shape_t *cache = &model->cache_shape;
@@ -33,6 +49,10 @@ static or_status_t check_choice(const or_model_t *model, const or_gpu_choice_t *
         return or_fail(OR_ERR_NOT_FOUND,
                        "there is no GPU %u: %u can be used here (nvidia-smi lists them)",
                        choice->index, count);
+    }
+    or_status_t status = check_device(choice);
+    if (status != OR_OK) {
+        return status;
     }
     if (cache->key_type != cache->value_type || cache->key_type == OR_KV_Q8_0) {
         return or_fail(OR_ERR_UNSUPPORTED,
@@ -63,11 +83,11 @@ or_status_t or_gpu_open(or_model_t *model, const or_gpu_choice_t *choice)
     gpu->functions = choice->functions;
     gpu->index = choice->index;
     gpu->kv_memory = or_gpu_kv_memory(gpu);
-    or_gpu_keep(gpu, gpu->functions->open(gpu->index, &gpu->cuda));
-    status = or_gpu_check(gpu);
-    if (status != OR_OK) {
+    int opened = gpu->functions->open(gpu->index, &gpu->cuda);
+    if (opened != OR_CUDA_OK) {
         free(gpu);
-        return status;
+        return or_fail(OR_ERR_NOT_FOUND, "the GPU %u cannot be used: %s", choice->index,
+                       choice->functions->text(opened));
     }
     model->gpu = gpu;
     return choice->tensor ? or_gpu_tensor_open(model) : OR_OK;

@@ -13,6 +13,7 @@
 #define NUMBER_MAX 9999u
 #define LAYERS_ALL (OR_GPU_LAYERS_FIT - 1) // more than any model has
 #define WHY_BYTES 512
+#define TOO_OLD "all of them have a compute capability below 8.0"
 #define GIB ((double)(1 << 30))
 
 // ---- words ----
@@ -68,9 +69,9 @@ or_status_t or_gpu_options_check(const or_gpu_options_t *options, const char *su
     }
     if (is(device, "none") && is(arith, "tensor")) {
         return or_fail(OR_ERR_INVALID,
-                       "--arith%s: tensor is a GPU's, and --device%s none the CPU; leave one of "
-                       "the two out",
-                       suffix, suffix);
+                       "--arith%s: tensor is a GPU's, and --device%s none the CPU; leave "
+                       "--arith%s out",
+                       suffix, suffix, suffix);
     }
     return OR_OK;
 }
@@ -98,9 +99,9 @@ or_gpu_line_t or_gpu_describe(const or_gpu_functions_t *functions, uint32_t inde
     int status = functions->describe(index, &gpu);
     if (status == OR_CUDA_OK) {
         snprintf(line.text, sizeof line.text,
-                 "%s, %.1f of %.1f GiB free, compute capability %" PRIu32 ".%" PRIu32, gpu.name,
-                 (double)gpu.free_bytes / GIB, (double)gpu.memory_bytes / GIB, gpu.major,
-                 gpu.minor);
+                 "%s, %.1f of %.1f GiB free, compute capability %" PRIu32 ".%" PRIu32 "%s",
+                 gpu.name, (double)gpu.free_bytes / GIB, (double)gpu.memory_bytes / GIB, gpu.major,
+                 gpu.minor, gpu.major < OR_CUDA_MAJOR_MIN ? ", too old: 8.0 is needed" : "");
     } else {
         snprintf(line.text, sizeof line.text, "cannot be used: %s", functions->text(status));
     }
@@ -120,6 +121,28 @@ void or_gpu_list(const or_gpu_functions_t *functions, FILE *out)
 }
 
 // ---- a place ----
+
+// The kernels are there for it, and it answers.
+static bool is_usable(const or_gpu_functions_t *functions, uint32_t index)
+{
+    or_cuda_description_t gpu;
+    return functions->describe(index, &gpu) == OR_CUDA_OK && gpu.major >= OR_CUDA_MAJOR_MIN;
+}
+
+// The which-th GPU that is, counted round and round; `count` where none is.
+static uint32_t pick_usable(const or_gpu_functions_t *functions, uint32_t count, uint32_t which)
+{
+    uint32_t usable = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        usable += is_usable(functions, i);
+    }
+    for (uint32_t i = 0, left = usable > 0 ? which % usable : 0; usable > 0; i++) {
+        if (is_usable(functions, i) && left-- == 0) {
+            return i;
+        }
+    }
+    return count;
+}
 
 static uint32_t read_layers(const char *word)
 {
@@ -141,7 +164,7 @@ static or_status_t fail_absent(const or_gpu_functions_t *functions, const char *
                        "%s %s: %s; build it where nvcc is (cmake --preset cuda), or leave this out",
                        option, word, why);
     }
-    if (count == 0) {
+    if (why != NULL) {
         return or_fail(
             OR_ERR_NOT_FOUND,
             "%s %s: no GPU can be used here: %s; see to NVIDIA's driver (nvidia-smi), or "
@@ -168,6 +191,11 @@ or_status_t or_gpu_place_choose(const or_gpu_options_t *options,
     bool named = read_device(options->device, &chosen.gpu.index);
     chosen.gpu.tensor = is(options->arith, "tensor");
     chosen.automatic = !named && !chosen.gpu.tensor;
+    chosen.named = named;
+    if (!named && count > 0) {
+        chosen.gpu.index = pick_usable(functions, count, 0);
+        why = chosen.gpu.index < count ? why : TOO_OLD;
+    }
     chosen.on_gpu = chosen.gpu.index < count;
     if (!chosen.on_gpu && !chosen.automatic) {
         return fail_absent(functions, named ? "--device" : "--arith",
@@ -180,8 +208,9 @@ or_status_t or_gpu_place_choose(const or_gpu_options_t *options,
 
 void or_gpu_place_spread(or_gpu_place_t *place, uint32_t which)
 {
-    if (place->on_gpu && place->automatic) {
-        place->gpu.index = which % place->gpu.functions->count();
+    const or_gpu_functions_t *functions = place->gpu.functions;
+    if (place->on_gpu && !place->named) {
+        place->gpu.index = pick_usable(functions, functions->count(), which);
     }
 }
 
@@ -226,13 +255,14 @@ static or_status_t load_on_gpu(const or_gpu_place_t *place, const or_gguf_t *ggu
 }
 
 // Did the GPU fail in a way in which the CPU may not? Of several ranks only in one that all of them find: the
-// memory of one alone is nothing that the others know of.
+// device of one alone, and its memory, is nothing that the others know of.
 static bool may_fall_back(const or_gpu_place_t *place, const or_model_options_t *options,
                           or_status_t status)
 {
     bool alone = options->ranks == NULL || or_ranks_is_alone(options->ranks);
     return place->automatic &&
-           (status == OR_ERR_UNSUPPORTED || (status == OR_ERR_NO_MEMORY && alone));
+           (status == OR_ERR_UNSUPPORTED ||
+            (alone && (status == OR_ERR_NO_MEMORY || status == OR_ERR_NOT_FOUND)));
 }
 
 or_status_t or_gpu_place_load(const or_gpu_place_t *place, const or_gguf_t *gguf,

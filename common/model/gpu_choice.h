@@ -53,6 +53,7 @@ or_status_t or_gpu_options_check(const or_gpu_options_t *options, const char *su
 typedef struct {
     bool on_gpu;         // else the CPU
     bool automatic;      // nobody asked for a GPU: where it cannot run a model the CPU does
+    bool named;          // it is the one that was asked for
     const char *why_not; // on the CPU because no GPU can be used: the reason, static; else NULL
     uint32_t layers;     // of each rank, whose weights the GPU should hold; OR_GPU_LAYERS_FIT
     or_gpu_choice_t gpu; // but for host_layers, which depend on the model
@@ -62,7 +63,7 @@ typedef struct {
 // built without CUDA. OR_ERR_UNSUPPORTED, OR_ERR_NOT_FOUND: a GPU was asked for that is not there; what to do.
 or_status_t or_gpu_place_choose(const or_gpu_options_t *options,
                                 const or_gpu_functions_t *functions, or_gpu_place_t *place);
-// For the which-th of a host's processes that share its GPUs: an automatic place moves to one of its own,
+// For the which-th of a host's processes that share its GPUs: a place that was not named moves to one of its own,
 // counted round and round.
 void or_gpu_place_spread(or_gpu_place_t *place, uint32_t which);
 

@@ -9,6 +9,7 @@
 #define NO_DRIVER 35
 
 static uint32_t gpus_here;
+static uint32_t old_gpus; // the first ones
 
 static uint32_t count(void)
 {
@@ -21,7 +22,7 @@ static int describe(uint32_t index, or_cuda_description_t *description)
         return NO_DRIVER;
     }
     *description = (or_cuda_description_t){.name = "of the test",
-                                           .major = 9,
+                                           .major = index < old_gpus ? 7 : 9,
                                            .memory_bytes = (uint64_t)80 << 30,
                                            .free_bytes = (uint64_t)79 << 30};
     return OR_CUDA_OK;
@@ -101,6 +102,33 @@ static void a_machine_with_gpus(void **state)
                         "of the test, 79.0 of 80.0 GiB free, compute capability 9.0");
 }
 
+static void gpus_that_are_too_old(void **state)
+{
+    (void)state;
+    gpus_here = 4;
+    old_gpus = 2;
+    or_gpu_options_t usual = or_gpu_options_default();
+    or_gpu_options_t tensor = wish("auto", "auto", "tensor");
+    or_gpu_place_t place = choose(&usual, &machine);
+    assert_int_equal(place.gpu.index, 2);
+    place = choose(&tensor, &machine);
+    assert_false(place.automatic);
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        or_gpu_place_spread(&place, rank);
+        assert_int_equal(place.gpu.index, 2 + rank % 2);
+    }
+    assert_non_null(strstr(or_gpu_describe(&machine, 0).text, "too old"));
+
+    old_gpus = 4;
+    place = choose(&usual, &machine);
+    assert_false(place.on_gpu);
+    assert_non_null(strstr(place.why_not, "compute capability"));
+    or_gpu_place_spread(&place, 1);
+    assert_int_equal(or_gpu_place_choose(&tensor, &machine, &place), OR_ERR_NOT_FOUND);
+    assert_non_null(strstr(or_error_text(), "compute capability"));
+    old_gpus = 0;
+}
+
 static void a_machine_without(void **state)
 {
     (void)state;
@@ -129,6 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_that_make_no_sense),
         cmocka_unit_test(a_machine_with_gpus),
+        cmocka_unit_test(gpus_that_are_too_old),
         cmocka_unit_test(a_machine_without),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

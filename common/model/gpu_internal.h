@@ -92,7 +92,7 @@ struct or_gpu {
 // ---- gpu.c ----
 
 // The choice's device for the model, as model->gpu. OR_ERR_UNSUPPORTED without CUDA and for what is not done there;
-// OR_ERR_NOT_FOUND; OR_ERR_IO.
+// OR_ERR_NOT_FOUND: no such GPU, or it cannot be used.
 or_status_t or_gpu_open(or_model_t *model, const or_gpu_choice_t *choice);
 // What was taken must be given back before. *gpu_p may be NULL.
 void or_gpu_close(or_gpu_t **gpu_p);

@@ -62,9 +62,15 @@ static or_cuda_recording_t *record(or_model_t *model, uint32_t rows, or_gpu_laun
     if (gpu->functions->record_begin(gpu->cuda) != OR_CUDA_OK) {
         return NULL;
     }
-    (void)launch(model, rows); // a launch that fails spoils the recording
+    int before = gpu->status;
+    (void)launch(model, rows);
+    bool whole = gpu->status == OR_CUDA_OK;
+    gpu->status = before; // what fails by itself too will fail again
     int status = gpu->functions->record_end(gpu->cuda, &recording);
-    return status == OR_CUDA_OK ? recording : NULL;
+    if (!whole && status == OR_CUDA_OK) {
+        gpu->functions->recording_free(&recording);
+    }
+    return whole && status == OR_CUDA_OK ? recording : NULL;
 }
 
 // A device that has no memory for a recording goes on without.

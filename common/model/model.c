@@ -299,6 +299,11 @@ const char *or_model_arith_id(const or_model_t *model)
     return model->arith_id;
 }
 
+bool or_model_is_lost(const or_model_t *model)
+{
+    return model->gpu != NULL && or_gpu_check(model->gpu) != OR_OK;
+}
+
 or_model_memory_t or_model_memory(const or_model_t *model)
 {
     return (or_model_memory_t){

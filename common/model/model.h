@@ -104,6 +104,8 @@ const char *or_model_kernels(const or_model_t *model);
 // changes it.
 const char *or_model_arith_id(const or_model_t *model);
 or_model_memory_t or_model_memory(const or_model_t *model);
+// Its device failed, and every pass will from now on. Never on the CPU.
+bool or_model_is_lost(const or_model_t *model);
 const or_kv_cache_t *or_model_cache(const or_model_t *model);
 const or_ranks_t *or_model_ranks(const or_model_t *model);
 

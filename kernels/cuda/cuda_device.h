@@ -20,6 +20,7 @@ extern "C" {
 
 #define OR_CUDA_OK 0
 #define OR_CUDA_TENSOR 100000 // and above: of cuda_tensor.h
+#define OR_CUDA_MAJOR_MIN 8u  // compute capability from which on the kernels run: Ampere
 #define OR_CUDA_MARKS 16u     // places in the stream whose time can be asked for
 
 typedef struct or_cuda or_cuda_t;

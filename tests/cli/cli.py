@@ -69,7 +69,7 @@ def children(pid):
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[0].decode()
             found[Path(command).name] = int(child)
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         pass  # it ended while we looked
     return found
 
@@ -88,7 +88,7 @@ def wait_until(condition, what):
 def is_alive(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

@@ -63,7 +63,10 @@ commit=$(git describe --always --dirty 2>/dev/null) || commit=${OUTRIDER_COMMIT:
 } >"$table"
 
 named=$#
-[ $# -gt 0 ] || mapfile -t < <(cd build/cuda/tests && printf '%s\n' *_gpu_test | sed 's/_gpu_test$//') && set -- "${MAPFILE[@]}"
+if [ $# -eq 0 ]; then
+  mapfile -t names < <(cd build/cuda/tests && printf '%s\n' *_gpu_test | sed 's/_gpu_test$//')
+  set -- "${names[@]}"
+fi
 for name; do
   row "$table" "$name" "build/cuda/tests/${name}_gpu_test"
 done
@@ -80,6 +83,12 @@ else
 fi
 
 if [ "$named" -eq 0 ]; then
+  # Whole programs: the texts of a GPU and of the CPU.
+  if command -v python3 >/dev/null && command -v mpirun >/dev/null; then
+    row "$table" programs env -C tests/cli "OUTRIDER_BIN=$PWD/build/cuda/bin" python3 -m unittest test_device
+  else
+    say "no python3 or no mpirun: whole programs are not run"
+  fi
   for bench in step_bench offload_bench; do
     say "$bench"
     figures=$(timeout 300 "build/cuda/tests/$bench" 2>&1) || [ $? -eq 77 ] || figures+=$'\n\n'"$bench: FAILED"

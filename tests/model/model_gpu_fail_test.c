@@ -131,6 +131,7 @@ static or_status_t live(const or_gpu_functions_t *functions, const or_gguf_t *gg
     status = status != OR_OK ? status : judge(model);
     if (status != OR_OK) { // for good
         assert_int_equal(or_model_forward(model, rows, TOKENS), OR_ERR_IO);
+        assert_true(or_model_is_lost(model));
     }
     or_kv_sequence_close(&sequence);
     or_model_destroy(&model);
@@ -171,17 +172,39 @@ static int record_end_never(or_cuda_t *cuda, or_cuda_recording_t **recording_p)
     return BROKEN;
 }
 
-// The same tokens by turns at the same place: the first two passes' logits come again.
-static void a_device_that_records_nothing_goes_on(void **state)
+static bool recording_now;
+
+static int record_begin_noted(or_cuda_t *cuda)
 {
-    (void)state;
-    or_gpu_functions_t functions = *or_gpu_functions();
-    functions.record_end = record_end_never;
+    recording_now = true;
+    return or_gpu_functions()->record_begin(cuda);
+}
+
+static int record_end_noted(or_cuda_t *cuda, or_cuda_recording_t **recording_p)
+{
+    recording_now = false;
+    refused++;
+    return or_gpu_functions()->record_end(cuda, recording_p);
+}
+
+static int add_parts_unless_recorded(or_cuda_t *cuda, float *y, size_t y_stride, const float *parts,
+                                     size_t part_stride, size_t p_stride, uint32_t count,
+                                     uint32_t n, uint32_t rows)
+{
+    return recording_now ? BROKEN
+                         : or_gpu_functions()->add_parts(cuda, y, y_stride, parts, part_stride,
+                                                         p_stride, count, n, rows);
+}
+
+// The same tokens by turns at the same place: the first two passes' logits come again.
+static void check_that_it_goes_on(const or_gpu_functions_t *functions)
+{
+    refused = 0;
     or_gguf_t *gguf = open_file();
     or_model_t *model = NULL;
     or_kv_sequence_t *sequence = NULL;
     calls_left = UINT32_MAX;
-    assert_int_equal(load(&functions, gguf, &model), OR_OK);
+    assert_int_equal(load(functions, gguf, &model), OR_OK);
     assert_int_equal(or_model_open_sequence(model, 0, &sequence), OR_OK);
     size_t vocab_size = or_model_shape(model)->vocab_size;
     float *logits = test_alloc(4 * vocab_size, sizeof *logits);
@@ -193,10 +216,23 @@ static void a_device_that_records_nothing_goes_on(void **state)
     }
     assert_same_bits(logits + 2 * vocab_size, logits, 2 * vocab_size);
     assert_int_equal(refused, 1);
+    assert_false(or_model_is_lost(model));
     free(logits);
     or_kv_sequence_close(&sequence);
     or_model_destroy(&model);
     or_gguf_close(&gguf);
+}
+
+static void a_device_that_records_nothing_goes_on(void **state)
+{
+    (void)state;
+    or_gpu_functions_t functions = *or_gpu_functions();
+    functions.record_end = record_end_never;
+    check_that_it_goes_on(&functions);
+    functions.record_begin = record_begin_noted;
+    functions.record_end = record_end_noted;
+    functions.add_parts = add_parts_unless_recorded;
+    check_that_it_goes_on(&functions);
 }
 
 int main(void)
