@@ -10,13 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/clock.h"
+#include "tests/gpu/bench_support.h"
 #include "tests/gpu/random_model.h"
 
-#define NO_GPU 77
 #define NODES_MOST 1024u
 #define PASSES 5u
-#define COPIES 5u
 #define STEPS 4u
 
 static const uint32_t nodes_of_steps[STEPS] = {1, 64, 256, NODES_MOST};
@@ -50,51 +48,6 @@ static const plan_t tiny = {.shape = {.layers = 4,
                             .nodes_most = 1,
                             .copy_bytes = (size_t)1 << 16};
 
-static void require(bool ok, const char *what)
-{
-    if (!ok) {
-        fprintf(stderr, "offload_bench: %s: %s\n", what, or_error_text());
-        exit(EXIT_FAILURE);
-    }
-}
-
-static double now_ms(void)
-{
-    return (double)or_clock_now(or_clock_monotonic()) / (double)OR_NS_PER_MS;
-}
-
-static int compare_times(const void *a, const void *b)
-{
-    const double *x = a;
-    const double *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-// Bytes a second in thousand millions, of the best of some copies of pinned memory.
-static double fetch_rate(size_t bytes)
-{
-    or_cuda_t *cuda = NULL;
-    void *from = NULL;
-    void *to = NULL;
-    bool ok = or_cuda_open(0, &cuda) == OR_CUDA_OK &&
-              or_cuda_alloc_pinned(cuda, bytes, &from) == OR_CUDA_OK &&
-              or_cuda_alloc(cuda, bytes, &to) == OR_CUDA_OK;
-    require(ok, "no memory to copy");
-    float least_ms = 0;
-    for (uint32_t i = 0; i < COPIES; i++) {
-        float ms = 0;
-        ok = or_cuda_mark(cuda, 0) == OR_CUDA_OK &&
-             or_cuda_upload(cuda, to, from, bytes) == OR_CUDA_OK &&
-             or_cuda_mark(cuda, 1) == OR_CUDA_OK && or_cuda_elapsed(cuda, 0, 1, &ms) == OR_CUDA_OK;
-        require(ok, "a copy fails");
-        least_ms = i == 0 || ms < least_ms ? ms : least_ms;
-    }
-    or_cuda_free(cuda, to);
-    or_cuda_free_pinned(cuda, from);
-    or_cuda_close(&cuda);
-    return 1e-6 * (double)bytes / (double)least_ms;
-}
-
 // ---- passes ----
 
 static void prefill(or_model_t *model, or_kv_sequence_t *text, uint32_t context)
@@ -103,7 +56,7 @@ static void prefill(or_model_t *model, or_kv_sequence_t *text, uint32_t context)
     for (uint32_t i = 0; i < context; i++) {
         rows[i] = (or_model_row_t){text, (int32_t)i % 100, OR_KV_NO_SLOT, OR_KV_NO_SLOT};
     }
-    require(or_model_forward(model, rows, context) == OR_OK, "a prefix");
+    bench_require(or_model_forward(model, rows, context) == OR_OK, "a prefix");
 }
 
 // A tree in which each node has two children, and the logits of its last node, which wait for all of it.
@@ -116,16 +69,15 @@ static double time_of_pass(or_model_t *model, or_kv_sequence_t *text, uint32_t n
         rows[i] = (or_model_row_t){text, (int32_t)i % 100, i, parent};
     }
     for (uint32_t i = 0; i <= PASSES; i++) { // the first time is to warm up
-        double begin = now_ms();
-        require(or_model_forward(model, rows, nodes) == OR_OK, "a pass");
-        require(or_model_logits(model, nodes - 1, 1, logits) == OR_OK, "logits");
+        double begin = bench_now_ms();
+        bench_require(or_model_forward(model, rows, nodes) == OR_OK, "a pass");
+        bench_require(or_model_logits(model, nodes - 1, 1, logits) == OR_OK, "logits");
         if (i > 0) {
-            times[i - 1] = now_ms() - begin;
+            times[i - 1] = bench_now_ms() - begin;
         }
         or_kv_sequence_drop_slots(text);
     }
-    qsort(times, PASSES, sizeof *times, compare_times);
-    return times[PASSES / 2];
+    return bench_median(times, PASSES);
 }
 
 // With this many layers away: the times of all steps. Returns how many bytes are away.
@@ -142,10 +94,10 @@ static uint64_t time_steps(const plan_t *plan, uint32_t away, double times[STEPS
     or_model_t *model = NULL;
     or_kv_sequence_t *text = NULL;
     random_model_open(&plan->shape, false, &file, &gguf);
-    require(or_model_load(gguf, &options, &model) == OR_OK, "the model");
-    require(or_model_open_sequence(model, plan->nodes_most, &text) == OR_OK, "a text");
+    bench_require(or_model_load(gguf, &options, &model) == OR_OK, "the model");
+    bench_require(or_model_open_sequence(model, plan->nodes_most, &text) == OR_OK, "a text");
     float *logits = malloc(plan->shape.vocab_size * sizeof *logits);
-    require(logits != NULL, "no memory");
+    bench_require(logits != NULL, "no memory");
     prefill(model, text, plan->context);
     for (uint32_t i = 0; i < STEPS && nodes_of_steps[i] <= plan->nodes_most; i++) {
         times[i] = time_of_pass(model, text, nodes_of_steps[i], logits);
@@ -165,11 +117,11 @@ int main(int argc, char **argv)
     or_cuda_description_t device;
     if (or_cuda_count() == 0 || or_cuda_describe(0, &device) != OR_CUDA_OK) {
         puts("no GPU");
-        return NO_GPU;
+        return BENCH_NO_GPU;
     }
     double here[STEPS];
     double away[STEPS];
-    double copying = fetch_rate(plan->copy_bytes);
+    double copying = bench_copy_rate(or_cuda_upload, true, plan->copy_bytes);
     (void)time_steps(plan, 0, here);
     uint64_t bytes = time_steps(plan, plan->shape.layers, away);
     printf("%s; copying %zu MiB of pinned memory to it: %.1f GB/s\n\n", device.name,

@@ -11,15 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/clock.h"
 #include "common/model/gpu_internal.h"
+#include "tests/gpu/bench_support.h"
 #include "tests/gpu/random_model.h"
 
-#define NO_GPU 77
 #define ROWS_MOST 256u
 #define WARM_UP 3u // a step is launched, recorded and replayed before it is timed
 #define REPEATS_MOST 50u
-#define COPIES 8u
 
 typedef struct {
     or_model_shape_t target;
@@ -68,32 +66,6 @@ static const plan_t tiny = {
     .repeats = 1,
     .copy_bytes = (size_t)1 << 20,
 };
-
-static void require(bool ok, const char *what)
-{
-    if (!ok) {
-        fprintf(stderr, "step_bench: %s: %s\n", what, or_error_text());
-        exit(EXIT_FAILURE);
-    }
-}
-
-static double now_ms(void)
-{
-    return (double)or_clock_now(or_clock_monotonic()) / (double)OR_NS_PER_MS;
-}
-
-static int compare_times(const void *a, const void *b)
-{
-    const double *x = a;
-    const double *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-static double median(double *times, uint32_t count)
-{
-    qsort(times, count, sizeof *times, compare_times);
-    return times[count / 2];
-}
 
 // ---- parts of a step that can be left out ----
 
@@ -155,7 +127,7 @@ static void prefill(bench_t *bench)
     }
     for (uint32_t left = bench->context; left > 0;) {
         uint32_t count = left < ROWS_MOST ? left : ROWS_MOST;
-        require(or_model_forward(bench->model, rows, count) == OR_OK, "a prefix");
+        bench_require(or_model_forward(bench->model, rows, count) == OR_OK, "a prefix");
         left -= count;
     }
 }
@@ -190,10 +162,10 @@ static bool open_bench(bench_t *bench, const or_model_shape_t *shape, bool tied,
         close_bench(bench);
         return false;
     }
-    require(status == OR_OK, "the model");
-    require(or_model_open_sequence(bench->model, ROWS_MOST, &bench->text) == OR_OK, "a text");
+    bench_require(status == OR_OK, "the model");
+    bench_require(or_model_open_sequence(bench->model, ROWS_MOST, &bench->text) == OR_OK, "a text");
     bench->logits = malloc((size_t)ROWS_MOST * shape->vocab_size * sizeof *bench->logits);
-    require(bench->logits != NULL, "no memory");
+    bench_require(bench->logits != NULL, "no memory");
     prefill(bench);
     return true;
 }
@@ -216,8 +188,8 @@ static void run_step(bench_t *bench, uint32_t nodes)
     for (uint32_t i = 0; i < nodes; i++) {
         rows[i] = node_row(bench, i);
     }
-    require(or_model_forward(bench->model, rows, nodes) == OR_OK, "a step");
-    require(or_gpu_run_head(bench->model, 0, nodes) == OR_OK, "the head");
+    bench_require(or_model_forward(bench->model, rows, nodes) == OR_OK, "a step");
+    bench_require(or_gpu_run_head(bench->model, 0, nodes) == OR_OK, "the head");
 }
 
 // A tree of three new nodes a pass, whose logits come to the host for the next ones to be chosen.
@@ -229,8 +201,8 @@ static void run_draft(bench_t *bench, uint32_t nodes)
         for (uint32_t i = 0; i < count; i++) {
             rows[i] = node_row(bench, first + i);
         }
-        require(or_model_forward(bench->model, rows, count) == OR_OK, "a pass");
-        require(or_model_logits(bench->model, 0, count, bench->logits) == OR_OK, "logits");
+        bench_require(or_model_forward(bench->model, rows, count) == OR_OK, "a pass");
+        bench_require(or_model_logits(bench->model, 0, count, bench->logits) == OR_OK, "logits");
         first += count;
     }
 }
@@ -241,15 +213,15 @@ static double time_of(bench_t *bench, void (*run)(bench_t *, uint32_t), uint32_t
 {
     double times[REPEATS_MOST];
     for (uint32_t i = 0; i < WARM_UP + repeats; i++) {
-        double begin = now_ms();
+        double begin = bench_now_ms();
         run(bench, nodes);
-        double end = now_ms();
+        double end = bench_now_ms();
         if (i >= WARM_UP) {
             times[i - WARM_UP] = end - begin;
         }
         or_kv_sequence_truncate(bench->text, bench->context);
     }
-    return median(times, repeats);
+    return bench_median(times, repeats);
 }
 
 typedef struct {
@@ -278,34 +250,6 @@ static step_times_t time_step(bench_t *bench, uint32_t nodes, uint32_t repeats)
     times.products_ms = times.whole_ms - time_without(bench, &without.products, nodes, repeats);
     times.attention_ms = times.whole_ms - time_without(bench, &without.attention, nodes, repeats);
     return times;
-}
-
-// ---- ceilings ----
-
-// Bytes a second in thousand millions, read and written, of the best of some copies.
-static double copy_rate(size_t bytes)
-{
-    or_cuda_t *cuda = NULL;
-    void *from = NULL;
-    void *to = NULL;
-    require(or_cuda_open(0, &cuda) == OR_CUDA_OK, "the GPU cannot be opened");
-    require(or_cuda_alloc(cuda, bytes, &from) == OR_CUDA_OK &&
-                or_cuda_alloc(cuda, bytes, &to) == OR_CUDA_OK,
-            "the GPU has no memory to copy");
-    float least_ms = 0;
-    for (uint32_t i = 0; i < COPIES; i++) {
-        float ms = 0;
-        bool done = or_cuda_mark(cuda, 0) == OR_CUDA_OK &&
-                    or_cuda_copy(cuda, to, from, bytes) == OR_CUDA_OK &&
-                    or_cuda_mark(cuda, 1) == OR_CUDA_OK &&
-                    or_cuda_elapsed(cuda, 0, 1, &ms) == OR_CUDA_OK;
-        require(done, "a copy fails");
-        least_ms = i == 0 || ms < least_ms ? ms : least_ms;
-    }
-    or_cuda_free(cuda, to);
-    or_cuda_free(cuda, from);
-    or_cuda_close(&cuda);
-    return 2e-6 * (double)bytes / (double)least_ms;
 }
 
 // ---- tables ----
@@ -376,9 +320,9 @@ int main(int argc, char **argv)
     or_cuda_description_t device;
     if (functions->count() == 0 || functions->describe(0, &device) != OR_CUDA_OK) {
         puts("no GPU");
-        return NO_GPU;
+        return BENCH_NO_GPU;
     }
-    double copying = copy_rate(plan->copy_bytes);
+    double copying = 2 * bench_copy_rate(or_cuda_copy, false, plan->copy_bytes);
     printf("%s; copying %zu MiB within it: %.0f GB/s, read and written\n", device.name,
            plan->copy_bytes >> 20, copying);
     measure_target(plan, false, copying);

@@ -1,0 +1,26 @@
+// bench_support - what the benches of this folder share: a clock, medians, and what copies cost.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/cuda/cuda_device.h"
+
+#define BENCH_NO_GPU 77 // exit code
+
+// Ends the program with `what` and the last error unless `ok`.
+void bench_require(bool ok, const char *what);
+
+// By the clock of the host.
+double bench_now_ms(void);
+
+// Sorts the times.
+double bench_median(double *times, uint32_t count);
+
+// or_cuda_copy, or_cuda_upload.
+typedef int bench_copy_t(or_cuda_t *cuda, void *to, const void *from, size_t bytes);
+
+// Bytes a second in thousand millions, of the best of some copies into memory of the first device: from memory of its
+// own, or from pinned memory of the host.
+double bench_copy_rate(bench_copy_t *copy, bool from_host, size_t bytes);
