@@ -1,5 +1,7 @@
 #include "common/decode/chooser.h"
 
+#include "common/decode/weights_inline.h"
+
 static double uniform(or_chooser_t *chooser, or_choice_t at)
 {
     const or_keyed_chooser_t *self = (const or_keyed_chooser_t *)chooser;
@@ -12,25 +14,10 @@ static bool bernoulli(or_chooser_t *chooser, or_choice_t at, double numerator, d
     return numerator >= denominator || uniform(chooser, at) * denominator < numerator;
 }
 
-// Rounding may leave the sum a little below what was asked for: then it is the last one possible.
 static uint32_t draw(or_chooser_t *chooser, or_choice_t at, const double *weights, uint32_t count)
 {
-    double total = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        total += weights[i];
-    }
-    double left = uniform(chooser, at) * total;
-    uint32_t last = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (weights[i] > 0) {
-            last = i;
-            left -= weights[i];
-            if (left < 0) {
-                break;
-            }
-        }
-    }
-    return last;
+    double total = inline_weights_total(weights, count);
+    return inline_weights_pick(weights, count, uniform(chooser, at) * total);
 }
 
 static int32_t token(or_chooser_t *chooser, const or_law_t *law, or_noise_place_t place)

@@ -136,7 +136,7 @@ static uint32_t pick_usable(const or_gpu_functions_t *functions, uint32_t count,
     for (uint32_t i = 0; i < count; i++) {
         usable += is_usable(functions, i);
     }
-    for (uint32_t i = 0, left = usable > 0 ? which % usable : 0; usable > 0; i++) {
+    for (uint32_t i = 0, left = usable > 0 ? which % usable : 0; i < count; i++) {
         if (is_usable(functions, i) && left-- == 0) {
             return i;
         }

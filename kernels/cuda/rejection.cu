@@ -12,6 +12,7 @@
 
 #include "common/base/math_inline.h"
 #include "common/base/rng_inline.h"
+#include "common/decode/weights_inline.h"
 
 #define BLOCK 256u // tokens that share a sum
 #define WARP 32u
@@ -326,24 +327,9 @@ OR_DEVICE void note(shared_t *shared, double weighed)
 // or_keyed_chooser's draw, from the stage.
 OR_DEVICE uint32_t draw_index(double uniform, shared_t *shared, uint32_t count)
 {
-    const double *weights = shared->stage;
-    double total = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        total += weights[i];
-    }
+    double total = inline_weights_total(shared->stage, count);
     note(shared, total);
-    double left = uniform * total;
-    uint32_t last = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (weights[i] > 0) {
-            last = i;
-            left -= weights[i];
-            if (left < 0) {
-                break;
-            }
-        }
-    }
-    return last;
+    return inline_weights_pick(shared->stage, count, uniform * total);
 }
 
 // u < M(x) / S(x)?
