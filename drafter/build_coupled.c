@@ -18,6 +18,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/math.h"
 #include "drafter/builder_internal.h"
 
 // Does guess a belong before b? Equal weights: the shallower, so that a parent comes before its
@@ -183,6 +184,58 @@ or_status_t or_build_best_expand(or_builder_t *builder, uint32_t batch_count)
     return status;
 }
 
+uint32_t or_build_best_pick(or_builder_t *builder)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < builder->set_count && count < builder->nodes_wanted; i++) {
+        if (is_for_round(builder, at(builder, i)->depth)) {
+            builder->picked[count++] = builder->chosen[i];
+        }
+    }
+    return count;
+}
+
+static double believed(const or_builder_t *builder, const uint32_t *guesses, uint32_t count)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        sum += or_exp(builder->guesses[guesses[i]].weight);
+    }
+    return sum;
+}
+
+// Is it worth a pass to expand the batch?
+static bool pays(or_builder_t *builder, uint32_t batch_count)
+{
+    double share = builder->job->pass_share;
+    if (share <= 0) {
+        return true;
+    }
+    double tokens = 1 + believed(builder, builder->picked, or_build_best_pick(builder));
+    return OR_BUILD_CHILDREN_SHARE * believed(builder, builder->batch, batch_count) >=
+           share * tokens;
+}
+
+// Choose a batch for the round; 0: there is none that pays.
+static uint32_t next_batch(or_builder_t *builder)
+{
+    uint32_t count = or_build_best_choose(builder, builder->nodes_wanted, builder->depth_limit,
+                                          builder->nodes_wanted, OR_BUILD_NEARLY);
+    return count > 0 && pays(builder, count) ? count : 0;
+}
+
+or_status_t or_build_best_finish(or_builder_t *builder)
+{
+    uint32_t count = next_batch(builder);
+    or_status_t status = count > 0 ? or_build_foresee(builder, OR_BUILD_CHILDREN) : OR_OK;
+    while (status == OR_OK && count > 0) {
+        status = or_build_best_expand(builder, count);
+        count = status == OR_OK ? next_batch(builder) : 0;
+    }
+    or_build_forget_ahead(builder);
+    return status;
+}
+
 void or_build_best_settle(or_builder_t *builder)
 {
     uint32_t count = builder->set_count;
@@ -253,21 +306,13 @@ void or_build_best_reroot(or_builder_t *builder, uint32_t root)
     }
     builder->set_count = kept;
     builder->settled = false;
+    builder->crowded = false;
 }
 
 or_status_t or_build_coupled(or_builder_t *builder, uint32_t *count)
 {
-    or_status_t status = OR_OK;
     or_build_best_begin(builder);
-    while (status == OR_OK) {
-        uint32_t batch_count =
-            or_build_best_choose(builder, builder->nodes_wanted, builder->depth_limit,
-                                 builder->nodes_wanted, OR_BUILD_NEARLY);
-        if (batch_count == 0) {
-            break;
-        }
-        status = or_build_best_expand(builder, batch_count);
-    }
+    or_status_t status = or_build_best_finish(builder);
     *count = builder->set_count;
     return status;
 }

@@ -93,7 +93,9 @@ or_status_t or_builder_create_over(const or_build_source_t *source, const or_voc
     builder->vocab = vocab;
     builder->nodes_max = nodes_max;
     builder->law_entries = law_entries;
-    builder->slots_max = nodes_max;
+    // Of what is run ahead, some guesses turn out not to belong to the tree.
+    builder->slots_max =
+        nodes_max + (source->foresee != NULL ? min_u32(nodes_max, OR_GROWTH_NODES_MAX) : 0);
     if (or_sampler_create(source->vocab_size, &builder->sampler) != OR_OK || !allocate(builder)) {
         or_builder_destroy(&builder);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a builder of trees of %u nodes", nodes_max);
@@ -148,11 +150,6 @@ void or_build_put(or_builder_t *builder, uint32_t guess, uint32_t parent, uint32
     };
 }
 
-or_status_t or_build_expand(or_builder_t *builder, const uint32_t *guesses, uint32_t count)
-{
-    return count > 0 ? builder->source.expand(builder, guesses, count) : OR_OK;
-}
-
 // A tree may be as deep as the context leaves positions.
 void or_build_take_job(or_builder_t *builder, const or_build_job_t *job)
 {
@@ -182,6 +179,7 @@ static void open_job(or_builder_t *builder, const method_row_t *row, const or_bu
         .token = job->history[job->history_count - 1], .slot = OR_KV_NO_SLOT, .place = job->place};
     builder->slots_used = 0;
     builder->spare_slot_count = 0;
+    builder->crowded = false;
     builder->lists[OR_BUILD_ROOT].count = 0;
 }
 

@@ -83,7 +83,7 @@ uint32_t or_builder_slots(const or_builder_t *builder);
 or_status_t or_builder_build(or_builder_t *builder, or_draft_method_t method,
                              const or_build_job_t *job, or_token_tree_t *tree);
 
-// Forward passes of the model, for all trees so far.
+// Forward passes of the model, for all trees so far; those that it made ahead, too.
 uint64_t or_builder_passes(const or_builder_t *builder);
 
 // The scratch slot that holds node's K and V in the last tree built; OR_KV_NO_SLOT if it was never

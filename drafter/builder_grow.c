@@ -2,7 +2,6 @@
 // follows the text, and is told of.
 #include <math.h>
 
-#include "common/base/math.h"
 #include "drafter/builder_internal.h"
 
 // How often the next root has been run when its round comes, tales-1m before tales-6m (coupled, 16 nodes):
@@ -10,8 +9,6 @@
 // for 512 and 0.82 for 1,024. Each doubling doubles the rows that a round costs.
 #define GROWING_FACTOR 32u
 #define GROWING_MIN 512u
-
-#define CHILDREN_SHARE 0.5
 
 // Of one pass of growing: a tree that is due waits for no more.
 #define GROWING_ROWS 32u
@@ -55,57 +52,16 @@ static void resume(or_builder_t *builder, const or_build_job_t *job)
     }
 }
 
-// The round's guesses into builder->picked; returns how many.
-static uint32_t pick_round(or_builder_t *builder)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < builder->set_count && count < builder->nodes_wanted; i++) {
-        if (builder->guesses[builder->chosen[i]].depth <= builder->depth_limit) {
-            builder->picked[count++] = builder->chosen[i];
-        }
-    }
-    return count;
-}
-
-static double believed(const or_builder_t *builder, const uint32_t *guesses, uint32_t count)
-{
-    double sum = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        sum += or_exp(builder->guesses[guesses[i]].weight);
-    }
-    return sum;
-}
-
-// Is it worth a pass to expand the batch? At most what it weighs is added to the tokens of the round, and
-// of that CHILDREN_SHARE, since its children take the place of others.
-static bool pays(or_builder_t *builder, uint32_t batch_count)
-{
-    double share = builder->job->pass_share;
-    if (share <= 0) {
-        return true;
-    }
-    double tokens = 1 + believed(builder, builder->picked, pick_round(builder));
-    return CHILDREN_SHARE * believed(builder, builder->batch, batch_count) >= share * tokens;
-}
-
 or_status_t or_builder_finish(or_builder_t *builder, const or_build_job_t *job,
                               or_token_tree_t *tree)
 {
-    or_status_t status = OR_OK;
     resume(builder, job);
-    while (status == OR_OK) {
-        uint32_t batch_count =
-            or_build_best_choose(builder, builder->nodes_wanted, builder->depth_limit,
-                                 builder->nodes_wanted, OR_BUILD_NEARLY);
-        if (batch_count == 0 || !pays(builder, batch_count)) {
-            break;
-        }
-        status = or_build_best_expand(builder, batch_count);
-    }
+    or_status_t status = or_build_best_finish(builder);
     builder->job = NULL;
     or_token_tree_reset(tree, builder->guesses[OR_BUILD_ROOT].token);
-    return status == OR_OK ? or_build_make_tree(builder, builder->picked, pick_round(builder), tree)
-                           : status;
+    return status == OR_OK
+               ? or_build_make_tree(builder, builder->picked, or_build_best_pick(builder), tree)
+               : status;
 }
 
 or_status_t or_builder_grow(or_builder_t *builder, const or_build_job_t *job, bool *grew)
@@ -240,7 +196,7 @@ static or_status_t tell(or_builder_t *builder, uint32_t count, or_build_news_t *
 
 or_status_t or_builder_tell_round(or_builder_t *builder, or_build_news_t *news)
 {
-    uint32_t of_round = pick_round(builder);
+    uint32_t of_round = or_build_best_pick(builder);
     uint32_t count = 0;
     for (uint32_t i = 0; i < of_round; i++) {
         if (!builder->guesses[builder->picked[i]].told) {

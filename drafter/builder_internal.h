@@ -14,6 +14,7 @@
 // section 2).
 #pragma once
 
+#include "common/model/model_growth.h"
 #include "drafter/builder.h"
 
 #define OR_BUILD_CHILDREN 32u // most children of a node that are considered
@@ -60,6 +61,11 @@ typedef struct {
     or_status_t (*start)(or_builder_t *builder);
     // Run `count` guesses, whose parents are expanded, and read their laws.
     or_status_t (*expand)(or_builder_t *builder, const uint32_t *guesses, uint32_t count);
+    // Run ahead what a best-first tree will ask `expand` for, as far as that is known to be faster. Of `growth` all is
+    // set but the sequence and the contest. Nothing of the tree depends on it. NULL: never.
+    or_status_t (*foresee)(or_builder_t *builder, or_growth_t *growth, or_grown_t *grown);
+    // A guess turns out to be a row that was run ahead, and has its slot: take its law.
+    or_status_t (*adopt)(or_builder_t *builder, uint32_t guess, const or_law_t *law);
 } or_build_source_t;
 
 struct or_builder {
@@ -98,6 +104,12 @@ struct or_builder {
     uint32_t history_count;
     uint32_t slots_used;
     uint32_t spare_slot_count;
+    bool crowded; // a row had too many contenders: all others will be asked for their logits
+
+    // Run ahead for the tree being built (builder_foresight.c).
+    or_grown_t ahead;
+    uint32_t kept_slots[OR_GROWTH_ROWS_MAX]; // of rows that no guess has adopted
+    uint32_t kept_slot_count;                // 0 if there are no rows
 
     // A best-first tree (build_coupled.c): `chosen` is all guesses but the root, those of the tree first,
     // best first. Up to depth_limit they are what a round may ask for.
@@ -139,8 +151,14 @@ static inline bool or_build_is_banned(const or_builder_t *builder, int32_t token
 }
 
 // Expand `count` guesses: forward passes of as many rows as the model takes, then their lists.
-// Their parents are expanded, and there are slots for them.
+// Their parents are expanded, and there are slots for them. Those that were run ahead need no pass.
 or_status_t or_build_expand(or_builder_t *builder, const uint32_t *guesses, uint32_t count);
+uint32_t or_build_take_slot(or_builder_t *builder);
+
+// Run ahead, where that is faster, what a best-first tree with at most `width` children of a guess will expand, from
+// the guesses that there are (set_count of `chosen`). Once a tree; to be forgotten when it is finished.
+or_status_t or_build_foresee(or_builder_t *builder, uint32_t width);
+void or_build_forget_ahead(or_builder_t *builder);
 
 // A best-first tree. Begin with the root's children.
 void or_build_best_begin(or_builder_t *builder);
@@ -152,6 +170,13 @@ uint32_t or_build_best_choose(or_builder_t *builder, uint32_t nodes, uint32_t de
 #define OR_BUILD_NEARLY 2.0 // for trees that are waited for: guesses of e^-2 of the best's weight
 // Expand that batch.
 or_status_t or_build_best_expand(or_builder_t *builder, uint32_t batch_count);
+// Expand batch after batch until the round's guesses are final, or not worth another pass.
+or_status_t or_build_best_finish(or_builder_t *builder);
+// A batch adds at most what it weighs to the tokens of a round, and of that this share, since its children take the
+// place of others.
+#define OR_BUILD_CHILDREN_SHARE 0.5
+// The round's guesses into builder->picked, best first; returns how many.
+uint32_t or_build_best_pick(or_builder_t *builder);
 // Weights or wishes have changed: put the tree in order, and offer it again what it had no room for.
 void or_build_best_settle(or_builder_t *builder);
 // `root`, an expanded guess, becomes the root. Guesses that do not stand on it are gone, and their slots

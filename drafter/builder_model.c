@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "common/base/math.h"
-#include "common/model/model_draws.h"
 #include "drafter/builder_internal.h"
 
 // Tokens believed e^8 times less than the best one are left out of lists and sums. At tau 0.6 that
@@ -145,11 +144,21 @@ static or_status_t read_logits(or_builder_t *builder, uint32_t first, const uint
 }
 
 // Is it enough to know which tokens a list could have? Not where guesses are drawn from whole laws, nor where
-// tokens are banned or their scores depend on the path.
+// tokens are banned or their scores depend on the path, nor where a row of this tree had too many: others will, too,
+// and asking twice takes longer.
 static bool contenders_do(const or_builder_t *builder)
 {
-    return or_model_has_contenders(builder->model) && !builder->job->drawn &&
+    return or_model_has_contenders(builder->model) && !builder->crowded && !builder->job->drawn &&
            builder->job->map == NULL && or_sampling_is_plain(&builder->sampling);
+}
+
+static or_contest_t contest_at(const or_builder_t *builder, uint32_t guess)
+{
+    return (or_contest_t){.sampling = &builder->sampling,
+                          .key = builder->job->noise_key,
+                          .place = builder->guesses[guess].place,
+                          .noisy = builder->job->noisy,
+                          .window = window_of(builder->tau)};
 }
 
 // Of rows with too many contenders, how many come first.
@@ -169,11 +178,7 @@ static or_status_t read_contenders(or_builder_t *builder, uint32_t first, const 
     or_contest_t contests[OR_CONTESTS_MAX] = {0};
     or_law_t laws[OR_CONTESTS_MAX];
     for (uint32_t i = 0; i < count; i++) {
-        contests[i] = (or_contest_t){.sampling = &builder->sampling,
-                                     .key = builder->job->noise_key,
-                                     .place = builder->guesses[guesses[i]].place,
-                                     .noisy = builder->job->noisy,
-                                     .window = window_of(builder->tau)};
+        contests[i] = contest_at(builder, guesses[i]);
     }
     or_status_t status = or_model_contenders(builder->model, first, count, contests, laws);
     for (uint32_t i = 0; status == OR_OK && i < count;) {
@@ -182,6 +187,7 @@ static or_status_t read_contenders(or_builder_t *builder, uint32_t first, const 
             read_law(builder, guesses[i], &laws[i]);
             i++;
         } else {
+            builder->crowded = true;
             status = read_logits(builder, first + i, guesses + i, crowded);
             i += crowded;
         }
@@ -204,10 +210,14 @@ static or_status_t read_rows(or_builder_t *builder, uint32_t first, const uint32
     return status;
 }
 
-static uint32_t take_slot(or_builder_t *builder)
+// A guess that has its slot.
+static or_model_row_t row_of(const or_builder_t *builder, uint32_t guess)
 {
-    return builder->spare_slot_count > 0 ? builder->spare_slots[--builder->spare_slot_count]
-                                         : builder->slots_used++;
+    const or_build_guess_t *this = &builder->guesses[guess];
+    return (or_model_row_t){.sequence = builder->job->sequence,
+                            .token = this->token,
+                            .slot = this->slot,
+                            .parent_slot = builder->guesses[this->parent].slot};
 }
 
 static or_status_t expand_with_model(or_builder_t *builder, const uint32_t *guesses, uint32_t count)
@@ -215,14 +225,8 @@ static or_status_t expand_with_model(or_builder_t *builder, const uint32_t *gues
     for (uint32_t done = 0; done < count;) {
         uint32_t part = least(count - done, or_model_rows_max(builder->model));
         for (uint32_t i = 0; i < part; i++) {
-            or_build_guess_t *guess = &builder->guesses[guesses[done + i]];
-            guess->slot = take_slot(builder);
-            builder->rows[i] = (or_model_row_t){
-                .sequence = builder->job->sequence,
-                .token = guess->token,
-                .slot = guess->slot,
-                .parent_slot = builder->guesses[guess->parent].slot,
-            };
+            builder->guesses[guesses[done + i]].slot = or_build_take_slot(builder);
+            builder->rows[i] = row_of(builder, guesses[done + i]);
         }
         or_status_t status = or_model_forward(builder->model, builder->rows, part);
         if (status == OR_OK) {
@@ -237,6 +241,26 @@ static or_status_t expand_with_model(or_builder_t *builder, const uint32_t *gues
     return OR_OK;
 }
 
+static or_status_t foresee_with_model(or_builder_t *builder, or_growth_t *growth, or_grown_t *grown)
+{
+    if (!contenders_do(builder)) {
+        return OR_OK;
+    }
+    growth->sequence = builder->job->sequence;
+    growth->contest = contest_at(builder, OR_BUILD_ROOT);
+    return or_model_grow(builder->model, growth, grown);
+}
+
+static or_status_t adopt_with_model(or_builder_t *builder, uint32_t guess, const or_law_t *law)
+{
+    const or_model_row_t row = row_of(builder, guess);
+    or_status_t status = or_model_adopt(builder->model, &row);
+    if (status == OR_OK) {
+        read_law(builder, guess, law);
+    }
+    return status;
+}
+
 static or_status_t start_with_model(or_builder_t *builder)
 {
     const uint32_t root = OR_BUILD_ROOT;
@@ -248,14 +272,19 @@ static or_status_t start_with_model(or_builder_t *builder)
 or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32_t nodes_max,
                               uint32_t law_entries, or_builder_t **builder_p)
 {
-    const or_build_source_t source = {.vocab_size = or_model_shape(model)->vocab_size,
-                                      .positions = or_model_context(model),
-                                      .start = start_with_model,
-                                      .expand = expand_with_model};
+    or_build_source_t source = {.vocab_size = or_model_shape(model)->vocab_size,
+                                .positions = or_model_context(model),
+                                .start = start_with_model,
+                                .expand = expand_with_model,
+                                .adopt = adopt_with_model};
     or_builder_t *builder;
     or_status_t status =
         or_model_set_noise_keys(model, or_vocab_noise_keys(vocab), or_vocab_size(vocab));
     if (status == OR_OK) {
+        status = or_model_prepare_growth(model, or_vocab_widths(vocab), or_vocab_size(vocab));
+    }
+    if (status == OR_OK) {
+        source.foresee = or_model_can_grow(model) ? foresee_with_model : NULL;
         status = or_builder_create_over(&source, vocab, nodes_max, law_entries, &builder);
     }
     if (status != OR_OK) {

@@ -46,6 +46,7 @@ typedef struct {
     bool joined;            // of the verifier, if it may be restarted: since it was started last
     bool served;            // of the drafter: it lived longer than one that is refused ever does
     unsigned failed_starts; // in a row that ended without joining
+    bool warned;            // us, of its taking the CPU: passed on
 } worker_t;
 
 struct or_cluster {
@@ -93,15 +94,34 @@ static bool is_hopeless(int wait_status)
     return code == OR_EXIT_REFUSED || code == OR_EXIT_USAGE;
 }
 
+// Where the sentence begins with an option that has another name in our command line, how long that option is;
+// else 0.
+static size_t length_of_draft_option(const or_process_t *child, const char *sentence)
+{
+    static const char *const options[] = {"--device", "--gpu-layers", "--arith"};
+    size_t length = strcspn(sentence, " :");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (strcmp(child->name, "outrider-drafter") == 0 && strlen(options[i]) == length &&
+            strncmp(sentence, options[i], length) == 0) {
+            return length;
+        }
+    }
+    return 0;
+}
+
 // The sentence for a child that ended although it must not.
 static or_status_t fail_ended(const or_process_t *child, int wait_status)
 {
     char sentence[SENTENCE_BYTES];
     if (is_hopeless(wait_status)) {
         or_process_last_words(child, sentence, sizeof sentence);
-        return or_fail(OR_ERR_MISMATCH, "%s: %s", child->name,
-                       sentence[0] != '\0' ? sentence
-                                           : "it cannot serve as it was started; its log says why");
+        if (sentence[0] == '\0') {
+            snprintf(sentence, sizeof sentence,
+                     "it cannot serve as it was started; its log says why");
+        }
+        size_t option = length_of_draft_option(child, sentence);
+        return or_fail(OR_ERR_MISMATCH, "%s: %.*s%s%s", child->name, (int)option, sentence,
+                       option > 0 ? "-draft" : "", sentence + option);
     }
     or_process_describe_end(child, wait_status, sentence, sizeof sentence);
     return or_fail(OR_ERR_UNREACHABLE, "%s", sentence);
@@ -371,12 +391,30 @@ or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **c
     return OR_OK;
 }
 
+// Who wants a GPU and gets the CPU should read so, though logs are kept.
+static void pass_on_warnings(or_cluster_t *cluster)
+{
+    char sentence[SENTENCE_BYTES];
+    for (int which = VERIFIER; which <= DRAFTER; which++) {
+        worker_t *worker = &cluster->workers[which];
+        if (!worker->warned) {
+            const or_process_t *child = &cluster->children[which];
+            or_process_warning(child, OR_GPU_WARNING, sentence, sizeof sentence);
+            worker->warned = sentence[0] != '\0';
+            if (worker->warned) {
+                or_log(OR_LOG_WARN, "%s: %s", child->name, sentence);
+            }
+        }
+    }
+}
+
 void or_cluster_stop(or_cluster_t **cluster_p, int64_t patience_ns)
 {
     or_cluster_t *cluster = *cluster_p;
     if (cluster == NULL) {
         return;
     }
+    pass_on_warnings(cluster);
     if (cluster->config.target->ranks > 1 && patience_ns < MPIRUN_PATIENCE_NS) {
         patience_ns = MPIRUN_PATIENCE_NS;
     }
@@ -478,6 +516,7 @@ or_status_t or_cluster_check(or_cluster_t *cluster, bool useful)
     int wait_status;
     or_status_t status = OR_OK;
     worker_t *verifier = &cluster->workers[VERIFIER];
+    pass_on_warnings(cluster);
     verifier->joined =
         verifier->joined || (cluster->config.restart && access(cluster->ready_file, F_OK) == 0);
     // The verifier before the coordinator, which may have ended because of it: the consequence, not

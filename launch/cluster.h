@@ -38,7 +38,8 @@ typedef struct {
     const or_http_options_t *http;     // borrowed; NULL: no HTTP
     const char *log_level;
     const char *log_format; // NULL: "text"
-    // The children's logs on our standard error; else kept, and quoted when one fails.
+    // The children's logs on our standard error; else kept, and quoted when one fails, or takes the CPU where a GPU was
+    // wanted.
     bool show_logs;
     bool restart; // verifier and drafter, with a growing pause, when they end
 } or_cluster_config_t;

@@ -37,18 +37,46 @@ static void check_kernels(or_doctor_t *doctor)
                   wish != NULL && *wish != '\0' ? ", by OUTRIDER_KERNELS" : "", or_kernels_names());
 }
 
+// No GPU can be used, for this reason: as it should be where there is none.
+static void say_no_gpu(or_doctor_t *doctor, const char *why)
+{
+    if (!or_gpu_is_fitted(OR_GPU_DEVICES)) {
+        or_doctor_say(doctor, OR_CHECK_OK, "gpu", NULL, "none, models run on the CPU: %s", why);
+        return;
+    }
+    or_doctor_say(doctor, OR_CHECK_WARN, "gpu",
+                  or_gpu_functions() == NULL
+                      ? "build it where nvcc is (cmake --preset cuda) to run models on the GPU"
+                      : "see to NVIDIA's driver (nvidia-smi) to run models on the GPU",
+                  "one of NVIDIA's is here, but models run on the CPU: %s", why);
+}
+
 static void check_gpus(or_doctor_t *doctor)
 {
     const or_gpu_functions_t *functions = or_gpu_functions();
+    const or_gpu_options_t usual = or_gpu_options_default();
+    or_gpu_place_t place = {0};
     const char *why;
     char name[24];
     uint32_t count = or_gpu_count(functions, &why);
     if (count == 0) {
-        or_doctor_say(doctor, OR_CHECK_OK, "gpu", NULL, "none, models run on the CPU: %s", why);
+        say_no_gpu(doctor, why);
+        return;
     }
     for (uint32_t i = 0; i < count; i++) {
+        bool usable = or_gpu_is_usable(functions, i);
         snprintf(name, sizeof name, "gpu CUDA%" PRIu32, i);
-        or_doctor_say(doctor, OR_CHECK_OK, name, NULL, "%s", or_gpu_describe(functions, i).text);
+        or_doctor_say(doctor, usable ? OR_CHECK_OK : OR_CHECK_WARN, name,
+                      usable ? NULL : "nothing runs there: do not name it with --device", "%s",
+                      or_gpu_describe(functions, i).text);
+    }
+    if (or_gpu_place_choose(&usual, functions, &place) == OR_OK && place.on_gpu) {
+        or_doctor_say(doctor, OR_CHECK_OK, "--device auto", NULL, "takes CUDA%" PRIu32,
+                      place.gpu.index);
+    } else {
+        or_doctor_say(doctor, OR_CHECK_WARN, "--device auto",
+                      "a GPU of compute capability 8.0 or above is needed, and a driver for it",
+                      "takes the CPU: %s", place.why_not);
     }
 }
 

@@ -145,10 +145,13 @@ static void check_verifier(or_doctor_t *doctor, const or_probe_t *probe, const c
         return;
     }
     bool same = strcmp(probe->arith_id, OR_ARITH_ID) == 0;
-    or_doctor_say(doctor, same ? OR_CHECK_OK : OR_CHECK_WARN, "verifier",
-                  same ? NULL : "install the same release here and there, or do not compare texts",
-                  "%s, arithmetic %s%s, trees of up to %" PRIu32 " nodes", probe->model,
-                  probe->arith_id, same ? "" : " where ours is " OR_ARITH_ID, probe->nodes_max);
+    or_doctor_say(
+        doctor, same ? OR_CHECK_OK : OR_CHECK_WARN, "verifier",
+        same ? NULL
+             : "its texts are its own: compare them with those of verifiers that have the same "
+               "--arith, -ctk and -ctv, and the same release",
+        "%s, arithmetic %s%s, trees of up to %" PRIu32 " nodes", probe->model, probe->arith_id,
+        same ? "" : " where ours is " OR_ARITH_ID, probe->nodes_max);
 }
 
 static void check_drafters(or_doctor_t *doctor, const or_probe_t *probe, const char *endpoint,

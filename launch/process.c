@@ -18,7 +18,7 @@
 #include "launch/paths.h"
 
 #define POLL_NS (2 * OR_NS_PER_MS)
-#define TAIL_BYTES 16384 // of a log that are looked through
+#define TAIL_BYTES 16384 // of a log that are looked through; likewise of its beginning
 #define WORDS_BYTES 2048
 #define KEEPER_PATIENCE_S 2 // for a program to end that was told to
 
@@ -245,6 +245,21 @@ void or_process_last_words(const or_process_t *process, char *text, size_t capac
     }
     tail[length] = '\0';
     snprintf(text, capacity, "%s", skip_prefix(telling_line(tail)));
+}
+
+void or_process_warning(const or_process_t *process, const char *words, char *text, size_t capacity)
+{
+    char head[TAIL_BYTES + 1];
+    char *rest = head;
+    const char *line;
+    ssize_t length = process->log_fd >= 0 ? pread(process->log_fd, head, TAIL_BYTES, 0) : 0;
+    head[length > 0 ? length : 0] = '\0';
+    text[0] = '\0';
+    while (text[0] == '\0' && (line = strsep(&rest, "\n")) != NULL && rest != NULL) { // it is whole
+        if (strstr(line, " warn ") != NULL && strstr(line, words) != NULL) {
+            snprintf(text, capacity, "%s", skip_prefix(line));
+        }
+    }
 }
 
 void or_process_describe_end(const or_process_t *process, int wait_status, char *text,

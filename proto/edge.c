@@ -89,7 +89,7 @@ const char *or_edge_refused(const or_edge_t *edge)
 static void say_ready(const or_edge_process_t *process, const or_gpu_place_t *place,
                       const char *endpoint)
 {
-    if (place->why_not != NULL) {
+    if (place->why_not != NULL && !place->missed) { // else it was warned of
         or_log(OR_LOG_INFO, "no GPU can be used here: %s", place->why_not);
     }
     or_log(OR_LOG_INFO, "%s ready on %s, kernels %s, calling %s", or_gguf_path(process->gguf),

@@ -15,11 +15,12 @@
 
 #define SKIPPED 77 // what CTest takes for it
 #define PROMPT 3u
-#define NODES 12u
-#define NODES_MAX 80u // more than a device judges at once
+#define NODES_FEW 12u
+#define NODES_MANY 72u // more than whose logits a device has anyway
+#define NODES_MAX 80u
 #define ROUNDS 4u
 #define ENTRIES 8u
-#define STOPS 400u
+#define STOPS 1000u
 #define ROOT UINT32_MAX
 
 static const uint32_t prompt[PROMPT] = {1, 458, 1112};
@@ -44,6 +45,7 @@ typedef struct {
     or_vocab_t *vocab;
     uint64_t rng;
     side_t cpu, gpu;
+    side_t cramped; // a device without room for the logits of many rows
     or_model_t *scout;
     or_kv_sequence_t *scouted;
     or_sampler_t *sampler;
@@ -56,6 +58,15 @@ typedef struct {
 static uint32_t below(bench_t *b, uint32_t n)
 {
     return (uint32_t)test_below(&b->rng, n);
+}
+
+// ---- a device without room ----
+
+static size_t bytes_most = SIZE_MAX;
+
+static int alloc_some(or_cuda_t *cuda, size_t bytes, void **at_p)
+{
+    return bytes <= bytes_most ? or_gpu_functions()->alloc(cuda, bytes, at_p) : 1;
 }
 
 // ---- the bench ----
@@ -75,6 +86,20 @@ static void open_side(const bench_t *b, const or_gpu_choice_t *gpu, side_t *side
         OR_OK);
 }
 
+static void open_cramped_side(bench_t *b)
+{
+    static or_gpu_functions_t functions;
+    const or_gpu_choice_t choice = {.functions = &functions};
+    functions = *or_gpu_functions();
+    functions.alloc = alloc_some;
+    load(b, &choice, &b->cramped.model);
+    bytes_most = (size_t)NODES_MAX * or_vocab_size(b->vocab) * sizeof(float);
+    assert_int_equal(or_judge_create(b->cramped.model, b->vocab, or_clock_monotonic(), NODES_MAX,
+                                     &b->cramped.judge),
+                     OR_OK);
+    bytes_most = SIZE_MAX;
+}
+
 static void close_side(side_t *side)
 {
     or_judge_destroy(&side->judge);
@@ -92,12 +117,13 @@ static int open_bench(void **state)
     assert_int_equal(or_vocab_load(b->gguf, &b->vocab), OR_OK);
     open_side(b, NULL, &b->cpu);
     open_side(b, &choice, &b->gpu);
+    open_cramped_side(b);
     load(b, NULL, &b->scout);
     assert_int_equal(or_sampler_create(or_vocab_size(b->vocab), &b->sampler), OR_OK);
     b->logits = calloc(or_model_shape(b->scout)->vocab_size, sizeof *b->logits);
     assert_non_null(b->logits);
     for (uint32_t i = 0; i < STOPS; i++) {
-        b->stop_ids[i] = 5 + 10 * i;
+        b->stop_ids[i] = 5 + 4 * i;
     }
     *state = b;
     return 0;
@@ -109,6 +135,7 @@ static int close_bench(void **state)
     free(b->logits);
     or_sampler_destroy(&b->sampler);
     or_model_destroy(&b->scout);
+    close_side(&b->cramped);
     close_side(&b->gpu);
     close_side(&b->cpu);
     or_vocab_destroy(&b->vocab);
@@ -164,24 +191,35 @@ static void add_children(bench_t *b, uint32_t parent, uint32_t count)
     }
 }
 
-static void guess_some(bench_t *b)
+static void guess(bench_t *b, uint32_t nodes)
 {
     guesses_t *g = &b->guesses;
     g->count = g->law_count = 0;
     scout_text(b);
     scout_law(b, ENTRIES);
-    add_children(b, ROOT, below(b, 5));
+    add_children(b, ROOT, nodes == NODES_MANY ? 4 : below(b, 5));
     for (uint32_t i = 0; i < g->count; i++) {
         uint32_t parent = i - g->back[i]; // ROOT wraps around
         scout_row(b, (int32_t)g->tokens[i], i, parent == ROOT ? OR_KV_NO_SLOT : parent);
-        if (g->count + 3 <= NODES) {
+        if (g->count + 3 <= nodes) {
             scout_law(b, ENTRIES);
-            add_children(b, i, below(b, 4));
+            add_children(b, i, 1 + below(b, 3));
         }
     }
 }
 
+static void guess_few(bench_t *b)
+{
+    guess(b, NODES_FEW);
+}
+
 static void guess_many(bench_t *b)
+{
+    guess(b, NODES_MANY);
+    assert_in_range(b->guesses.count, NODES_MANY - 2, NODES_MANY);
+}
+
+static void guess_wide(bench_t *b)
 {
     b->guesses.count = b->guesses.law_count = 0;
     scout_text(b);
@@ -231,9 +269,9 @@ static void judge(side_t *side, const guesses_t *g)
     assert_int_equal(or_vsession_judge(text, side->judge, first, 0), OR_OK);
 }
 
-static void compare(bench_t *b)
+static void compare(bench_t *b, const side_t *device)
 {
-    const or_verdict_t *a = &b->gpu.text.verdict;
+    const or_verdict_t *a = &device->text.verdict;
     const or_verdict_t *c = &b->cpu.text.verdict;
     assert_int_equal(a->accepted_count, c->accepted_count);
     assert_memory_equal(a->accepted, c->accepted, a->accepted_count * sizeof *a->accepted);
@@ -246,23 +284,29 @@ static void compare(bench_t *b)
 }
 
 // A text on these terms; returns how many rows came over whole.
-static uint64_t check(bench_t *b, const or_open_session_t *terms, void (*guess)(bench_t *b),
-                      uint32_t rounds)
+static uint64_t check_on(bench_t *b, side_t *device, const or_open_session_t *terms,
+                         void (*guess_tree)(bench_t *b), uint32_t rounds)
 {
-    uint64_t before = or_model_whole_rows(b->gpu.model);
+    uint64_t before = or_model_whole_rows(device->model);
     open_text(&b->cpu, terms);
-    open_text(&b->gpu, terms);
+    open_text(device, terms);
     assert_int_equal(or_model_open_sequence(b->scout, NODES_MAX, &b->scouted), OR_OK);
     for (uint32_t round = 0; round < rounds; round++) {
-        guess(b);
+        guess_tree(b);
         judge(&b->cpu, &b->guesses);
-        judge(&b->gpu, &b->guesses);
-        compare(b);
+        judge(device, &b->guesses);
+        compare(b, device);
     }
     or_kv_sequence_close(&b->scouted);
-    or_vsession_close(&b->gpu.text);
+    or_vsession_close(&device->text);
     or_vsession_close(&b->cpu.text);
-    return or_model_whole_rows(b->gpu.model) - before;
+    return or_model_whole_rows(device->model) - before;
+}
+
+static uint64_t check(bench_t *b, const or_open_session_t *terms, void (*guess_tree)(bench_t *b),
+                      uint32_t rounds)
+{
+    return check_on(b, &b->gpu, terms, guess_tree, rounds);
 }
 
 static or_open_session_t terms_of(bench_t *b, float temperature)
@@ -271,7 +315,7 @@ static or_open_session_t terms_of(bench_t *b, float temperature)
                                .accept_rule = OR_ACCEPT_RECURSIVE,
                                .draft_method = OR_DRAFT_RSD_C,
                                .draft_nodes = NODES_MAX,
-                               .draft_depth = NODES,
+                               .draft_depth = NODES_MAX,
                                .draft_temperature = 1,
                                .private_key = test_random(&b->rng),
                                .prompt_length = PROMPT};
@@ -289,18 +333,28 @@ static void the_path_is_the_same_and_comes_alone(void **state)
         or_open_session_t terms = terms_of(b, temperatures[i % 4]);
         terms.stop_ids = b->stop_ids;
         terms.stop_count = i % 2 == 0 ? STOPS : 0;
-        assert_int_equal(check(b, &terms, guess_some, ROUNDS), 0);
+        assert_int_equal(check(b, &terms, guess_few, ROUNDS), 0);
     }
     assert_true(b->accepted > 0);
     assert_true(b->rejected > 0);
     assert_true(b->stopped > 0);
 }
 
+static void so_is_that_of_a_large_tree(void **state)
+{
+    bench_t *b = *state;
+    or_open_session_t terms = terms_of(b, 1);
+    assert_int_equal(check(b, &terms, guess_many, ROUNDS / 2), 0);
+    terms = terms_of(b, 1.5F);
+    assert_int_equal(check(b, &terms, guess_wide, 1), 0);
+}
+
 static void a_tree_too_large_for_the_device_is_judged_here(void **state)
 {
     bench_t *b = *state;
     or_open_session_t terms = terms_of(b, 1.5F);
-    assert_true(check(b, &terms, guess_many, 1) > 0);
+    assert_true(check_on(b, &b->cramped, &terms, guess_wide, 1) > 0);
+    assert_int_equal(check_on(b, &b->cramped, &terms, guess_few, 1), 0);
 }
 
 static void laws_that_are_more_than_logits_are_judged_here(void **state)
@@ -308,15 +362,15 @@ static void laws_that_are_more_than_logits_are_judged_here(void **state)
     bench_t *b = *state;
     or_open_session_t terms = terms_of(b, 1);
     terms.sampling.top_p = 0.9F;
-    assert_true(check(b, &terms, guess_some, 1) > 0);
+    assert_true(check(b, &terms, guess_few, 1) > 0);
     terms = terms_of(b, 1);
     terms.sampling.repeat_penalty = 1.2F;
-    assert_true(check(b, &terms, guess_some, 1) > 0);
+    assert_true(check(b, &terms, guess_few, 1) > 0);
     terms = terms_of(b, 0);
-    assert_true(check(b, &terms, guess_some, 1) > 0);
+    assert_true(check(b, &terms, guess_few, 1) > 0);
     terms = terms_of(b, 1);
     terms.logprobs = 2;
-    assert_true(check(b, &terms, guess_some, 1) > 0);
+    assert_true(check(b, &terms, guess_few, 1) > 0);
 }
 
 int main(void)
@@ -328,6 +382,7 @@ int main(void)
     test_log_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_path_is_the_same_and_comes_alone),
+        cmocka_unit_test(so_is_that_of_a_large_tree),
         cmocka_unit_test(a_tree_too_large_for_the_device_is_judged_here),
         cmocka_unit_test(laws_that_are_more_than_logits_are_judged_here),
     };

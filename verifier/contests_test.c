@@ -2,7 +2,8 @@
 // no logits come over.
 // Method: the emulated device and the CPU judge the same random trees, of two sessions in one pass. A scout on the CPU
 // has written the texts before, one plain step after the other, so some guesses are right; verdicts are compared
-// with each other and with its text. The model counts the rows whose whole logits it fetched.
+// with each other and with its text. The model counts the rows whose whole logits it fetched. The device's clock
+// moves by a millisecond whenever it is looked at.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,15 @@ static uint32_t below(bench_t *b, uint32_t n)
     return (uint32_t)test_below(&b->rng, n);
 }
 
+static int64_t tick(const or_clock_t *clock)
+{
+    static int64_t now_ns;
+    (void)clock;
+    return now_ns += OR_NS_PER_MS;
+}
+
+static const or_clock_t ticking = {.now_ns = tick};
+
 // ---- sides ----
 
 static void open_side(const bench_t *b, const or_gpu_choice_t *gpu, side_t *side)
@@ -55,8 +65,8 @@ static void open_side(const bench_t *b, const or_gpu_choice_t *gpu, side_t *side
     const or_model_options_t options = {
         .threads = 1, .context_max = 64, .rows_max = ROWS, .gpu = gpu};
     assert_int_equal(or_model_load(b->gguf, &options, &side->model), OR_OK);
-    assert_int_equal(
-        or_judge_create(side->model, b->vocab, or_clock_monotonic(), NODES, &side->judge), OR_OK);
+    const or_clock_t *clock = gpu != NULL ? &ticking : or_clock_monotonic();
+    assert_int_equal(or_judge_create(side->model, b->vocab, clock, NODES, &side->judge), OR_OK);
 }
 
 static void close_side(side_t *side)
@@ -311,6 +321,31 @@ static void who_needs_the_logits_has_them(void **state)
     assert_true(check(b, terms) > 0);
 }
 
+// The contenders of both texts' rows are found at once, when the first is judged: within a look at the clock and the
+// next.
+static void time_is_shared_by_rows(void **state)
+{
+    bench_t *b = *state;
+    const or_open_session_t terms = terms_of(b, OR_ACCEPT_GREEDY);
+    uint32_t rows = 0;
+    for (uint32_t t = 0; t < TEXTS; t++) {
+        guesses_t guesses = {.count = 0};
+        for (uint32_t i = 0; i < 2 * t + 1; i++) {
+            guesses.tokens[guesses.count] = another_token(b, &guesses);
+            guesses.back[guesses.count++] = 1;
+        }
+        open_text(&b->gpu, t, &terms);
+        queue(&b->gpu, t, &guesses);
+        rows += b->gpu.texts[t].tree_rows;
+    }
+    judge(&b->gpu);
+    for (uint32_t t = 0; t < TEXTS; t++) {
+        or_vsession_t *text = &b->gpu.texts[t];
+        assert_int_equal(text->verdict.forward_us, OR_NS_PER_MS / rows * text->tree_rows / 1000);
+        or_vsession_close(text);
+    }
+}
+
 int main(void)
 {
     if (or_gpu_functions()->count() == 0) {
@@ -322,6 +357,7 @@ int main(void)
         cmocka_unit_test(the_winner_is_the_same_and_comes_alone),
         cmocka_unit_test(what_the_device_leaves_open_is_decided_here),
         cmocka_unit_test(who_needs_the_logits_has_them),
+        cmocka_unit_test(time_is_shared_by_rows),
     };
     return cmocka_run_group_tests(tests, open_bench, close_bench);
 }

@@ -16,6 +16,7 @@ struct or_head {
     or_contest_t *contests;     // [rows_max of the model] by row; without sampling: none
     or_law_t laws[OR_CONTESTS_MAX];
     uint32_t first_law, law_count; // the rows whose contenders `laws` are
+    int64_t *row_ns;               // [rows_max of the model] spent for each row of the pass
     int64_t spent_ns;
 };
 
@@ -29,7 +30,8 @@ or_status_t or_head_create(or_model_t *model, const or_clock_t *clock, or_head_t
         .model = model, .clock = clock, .vocab_size = or_model_shape(model)->vocab_size};
     head->logits = calloc((size_t)RUN_ROWS * head->vocab_size, sizeof *head->logits);
     head->contests = calloc(or_model_rows_max(model), sizeof *head->contests);
-    if (head->logits == NULL || head->contests == NULL) {
+    head->row_ns = calloc(or_model_rows_max(model), sizeof *head->row_ns);
+    if (head->logits == NULL || head->contests == NULL || head->row_ns == NULL) {
         or_head_destroy(&head);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the logits of %u rows", RUN_ROWS);
     }
@@ -43,6 +45,7 @@ void or_head_destroy(or_head_t **head_p)
     if (head == NULL) {
         return;
     }
+    free(head->row_ns);
     free(head->contests);
     free(head->logits);
     free(head);
@@ -70,6 +73,33 @@ void or_head_renew(or_head_t *head, uint32_t rows)
     head->count = 0;
     head->law_count = 0;
     memset(head->contests, 0, rows * sizeof *head->contests);
+    memset(head->row_ns, 0, rows * sizeof *head->row_ns);
+}
+
+// ---- time ----
+
+// The time since `started` was for these rows, for one as for another.
+static void book(or_head_t *head, uint32_t row, uint32_t count, int64_t started)
+{
+    int64_t spent_ns = or_clock_now(head->clock) - started;
+    head->spent_ns += spent_ns;
+    for (uint32_t i = 0; i < count; i++) {
+        head->row_ns[row + i] += spent_ns / count;
+    }
+}
+
+int64_t or_head_spent_ns(const or_head_t *head)
+{
+    return head->spent_ns;
+}
+
+int64_t or_head_rows_ns(const or_head_t *head, uint32_t first, uint32_t count)
+{
+    int64_t rows_ns = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        rows_ns += head->row_ns[first + i];
+    }
+    return rows_ns;
 }
 
 // ---- contenders ----
@@ -96,7 +126,7 @@ static or_status_t find_contenders(or_head_t *head, uint32_t row)
     int64_t started = or_clock_now(head->clock);
     or_status_t status =
         or_model_contenders(head->model, row, count, &head->contests[row], head->laws);
-    head->spent_ns += or_clock_now(head->clock) - started;
+    book(head, row, count, started);
     head->first_law = row;
     head->law_count = status == OR_OK ? count : 0;
     return status;
@@ -164,7 +194,7 @@ or_status_t or_head_row(or_head_t *head, uint32_t row, uint32_t top, const float
         uint32_t count = head->rows - row < RUN_ROWS ? head->rows - row : RUN_ROWS;
         int64_t started = or_clock_now(head->clock);
         or_status_t status = compute(head, row, count, &top);
-        head->spent_ns += or_clock_now(head->clock) - started;
+        book(head, row, 1, started); // nobody else may ask for its neighbours
         head->count = 0;
         if (status != OR_OK) {
             return status;
@@ -175,9 +205,4 @@ or_status_t or_head_row(or_head_t *head, uint32_t row, uint32_t top, const float
     }
     *logits = head->logits + (size_t)(row - head->first) * head->vocab_size;
     return OR_OK;
-}
-
-int64_t or_head_spent_ns(const or_head_t *head)
-{
-    return head->spent_ns;
 }

@@ -33,5 +33,7 @@ or_status_t or_head_contenders(or_head_t *head, uint32_t row, or_law_t *law);
 // The logits of a row [vocab_size], of which the `top` greatest matter. Valid until the next call. Errors
 // are or_model_logits'.
 or_status_t or_head_row(or_head_t *head, uint32_t row, uint32_t top, const float **logits);
-// Time spent in the model so far.
+// Time spent in the model so far, and for these rows of the last pass: contenders of several are found at once, and
+// the time is all of theirs.
 int64_t or_head_spent_ns(const or_head_t *head);
+int64_t or_head_rows_ns(const or_head_t *head, uint32_t first, uint32_t count);

@@ -33,7 +33,7 @@ or_status_t or_judge_create(or_model_t *model, const or_vocab_t *vocab, const or
         status = or_head_create(model, clock, &judge->head);
     }
     if (status == OR_OK) {
-        status = or_gpu_rejection_create(model, or_vocab_size(vocab), &judge->rejection);
+        status = or_gpu_rejection_create(model, or_vocab_size(vocab), nodes_max, &judge->rejection);
     }
     if (status == OR_OK) {
         status = or_model_set_noise_keys(model, or_vocab_noise_keys(vocab), or_vocab_size(vocab));
@@ -282,6 +282,7 @@ static or_status_t judge_tree(or_vsession_t *session, or_judge_t *judge)
     uint32_t base_length = session->log.length;
     int64_t started = or_clock_now(judge->clock);
     int64_t head_before = or_judge_head_ns(judge);
+    int64_t device_before = judge->device_ns;
     or_status_t status = accept_tree(session, judge);
     if (status == OR_OK) {
         status = note_logprobs(session, judge);
@@ -294,9 +295,10 @@ static or_status_t judge_tree(or_vsession_t *session, or_judge_t *judge)
         or_kv_sequence_truncate(session->kv, base_length - 1);
         return status;
     }
-    int64_t head_ns = or_judge_head_ns(judge) - head_before;
-    session->model_ns += head_ns;
-    session->accept_ns += or_clock_now(judge->clock) - started - head_ns;
+    session->model_ns += or_head_rows_ns(judge->head, judge->first_row, judge->row_count) +
+                         judge->device_ns - device_before;
+    session->accept_ns +=
+        or_clock_now(judge->clock) - started - (or_judge_head_ns(judge) - head_before);
     if (status == OR_OK) {
         conclude(session, judge, base_length);
     }
@@ -307,11 +309,13 @@ or_status_t or_vsession_judge(or_vsession_t *session, or_judge_t *judge, uint32_
                               int64_t model_ns)
 {
     judge->first_row = first_row;
+    judge->row_count = session->tree_rows;
     session->model_ns += model_ns;
     return judge_tree(session, judge);
 }
 
 or_status_t or_vsession_resume(or_vsession_t *session, or_judge_t *judge)
 {
+    judge->row_count = 0;
     return judge_tree(session, judge);
 }

@@ -38,6 +38,7 @@ typedef struct {
     bool list_devices;
     uint32_t stages;
     uint32_t rank_timeout_s;
+    bool nccl;
     uint32_t context;
     uint64_t cache_bytes;
     char *cache_type_k, *cache_type_v;
@@ -80,6 +81,9 @@ static const or_option_t table[] = {
     {"rank-timeout", NULL, OR_OPTION_UINT32, offsetof(config_t, rank_timeout_s), "SECONDS",
      "how long a rank waits for the others inside a forward pass before it ends the job; 0: for "
      "ever"},
+    {"nccl", NULL, OR_OPTION_FLAG, offsetof(config_t, nccl), NULL,
+     "ranks with a GPU each add up from GPU to GPU, where NCCL is installed; --no-nccl: by way of "
+     "the host"},
     {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
      "context in tokens; 0: what the model was made for"},
     {"kv-cache-size", NULL, OR_OPTION_SIZE, offsetof(config_t, cache_bytes), "SIZE",
@@ -153,18 +157,42 @@ static void log_memory(const or_model_t *model)
            memory.cache >> 20, memory.buffers >> 20);
 }
 
+static void log_sums(const or_model_t *model)
+{
+    const char *sums = or_model_sums(model);
+    if (sums != NULL) {
+        or_log(OR_LOG_INFO, "ranks add up by %s", sums);
+    }
+}
+
+// Sessions that a GPU has no room for are not offered: their texts wait at the coordinator.
+static uint32_t offered_sessions(const config_t *config, const or_model_t *model)
+{
+    uint32_t most = or_model_sequences_max(model);
+    if (most >= config->sessions_max) {
+        return config->sessions_max;
+    }
+    or_log(OR_LOG_WARN,
+           "the GPU has room for the trees of %" PRIu32 " of %" PRIu32
+           " sessions: give a smaller --draft-nodes-max (it is %" PRIu32
+           ") or --kv-cache-size for more",
+           most, config->sessions_max, config->nodes_max);
+    return most;
+}
+
 // From the greeting to the end of the loop; cleaned up in reverse.
 static or_status_t serve(const config_t *config, or_readiness_t *readiness,
                          or_edge_process_t *process)
 {
     or_verifier_t *verifier = NULL;
     const or_verifier_config_t shape = {.nodes_max = config->nodes_max,
-                                        .sessions_max = config->sessions_max,
+                                        .sessions_max = offered_sessions(config, process->model),
                                         .batch_rows = config->batch,
                                         .stats_ms = config->stats_ms,
                                         .step_delay_us = config->step_delay_ms * 1000,
                                         .no_prefix_sharing = !config->prefix_sharing};
     log_memory(process->model);
+    log_sums(process->model);
     or_hello_t hello = or_verifier_hello(&shape, process->gguf, process->model, process->vocab);
     or_status_t status = or_edge_process_greet(process, &hello);
     if (status == OR_OK) {
@@ -284,7 +312,8 @@ static void share_gpus(const or_ranks_mpi_place_t *place, or_gpu_place_t *gpu)
     or_gpu_place_spread(gpu, (uint32_t)place->neighbour);
     if (or_ranks_mpi_first_failed(!gpu->on_gpu) >= 0 && gpu->on_gpu && gpu->automatic) {
         gpu->on_gpu = false;
-        gpu->why_not = "other ranks have none";
+        gpu->why_not = "other ranks have no GPU";
+        gpu->missed = true;
     }
 }
 
@@ -301,8 +330,10 @@ static int run_rank(const config_t *config, loading_t *loading, const or_ranks_m
     options->context_max = config->context;
     options->rows_max = tree > config->batch ? tree : config->batch;
     options->sequences_max = config->sessions_max;
+    options->slots_max = config->nodes_max;
     options->cache_bytes = config->cache_bytes;
     share_gpus(place, &loading->place);
+    loading->place.gpu.no_peers = !config->nccl;
     bool leads = or_ranks_is_leader(options->ranks);
     or_status_t status = leads ? lead(config, loading, &alone) : follow(config, loading, &alone);
     options->pins = NULL; // they end with this function
@@ -371,6 +402,7 @@ static int run(int argc, char **argv)
                        .sessions_max = 64,
                        .batch = 256,
                        .prefix_sharing = true,
+                       .nccl = true,
                        .stats_ms = STATS_MS};
     loading_t loading = {0};
     or_options_next_t next;

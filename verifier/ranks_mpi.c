@@ -215,6 +215,16 @@ static or_status_t collect(const or_ranks_t *ranks, const void *send, size_t byt
     return watched(status);
 }
 
+static void watch(const or_ranks_t *ranks, const char *what)
+{
+    (void)ranks;
+    if (what != NULL) {
+        or_watchdog_begin(what);
+    } else {
+        or_watchdog_end();
+    }
+}
+
 // ---- start and end ----
 
 // What suits us, unless the user says otherwise.
@@ -322,7 +332,8 @@ or_status_t or_ranks_mpi_arrange(uint32_t stages, const or_ranks_t **ranks_p)
                          .collect = collect,
                          .gather_world = gather_world,
                          .pass_on = stages > 1 ? pass_on : NULL,
-                         .take_over = stages > 1 ? take_over : NULL};
+                         .take_over = stages > 1 ? take_over : NULL,
+                         .watch = watch};
     status = check(MPI_Comm_split(MPI_COMM_WORLD, ranks.stage, ranks.rank, &group), "split");
     if (status == OR_OK) {
         *ranks_p = &ranks;

@@ -20,6 +20,7 @@ struct or_judge {
     or_acceptance_t acceptance;
     or_vsession_t *session; // being judged
     uint32_t first_row;     // of its tree
+    uint32_t row_count;     // of these in the last pass; 0: the judgement goes on after another one
     uint32_t top;           // or_head_top
     const or_clock_t *clock;
 };

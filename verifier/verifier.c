@@ -188,7 +188,12 @@ static void on_open(or_verifier_t *verifier, or_session_id_t id, const or_open_s
         return;
     }
     or_vsession_t fresh = {0};
-    if (or_vsession_open(&fresh, verifier->judge, id, open) != OR_OK) {
+    or_status_t status = or_vsession_open(&fresh, verifier->judge, id, open);
+    if (status == OR_ERR_FULL && place->id.value != 0) {
+        end(verifier, place); // the slots that it needs
+        status = or_vsession_open(&fresh, verifier->judge, id, open);
+    }
+    if (status != OR_OK) {
         refuse(verifier, id);
         return;
     }

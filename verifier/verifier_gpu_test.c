@@ -1,4 +1,5 @@
-// Goal: a whole verifier on a device writes the CPU's text, and asks it for contenders only.
+// Goal: a whole verifier on a device writes the CPU's text, and asks it for contenders only; and a new session gets the slots
+// of the one whose place it takes.
 // Method: the same plain steps on either; the model counts the rows whose whole logits it fetched. (Trees and terms of all
 // kinds: contests_test.c.)
 #include <stdio.h>
@@ -41,6 +42,23 @@ static void on_the_device(void **state)
     assert_int_equal(or_model_whole_rows(b->model), 0);
 }
 
+static void in_the_slots_of_another(void **state)
+{
+    bench_t *b = *state;
+    uint32_t text[LENGTH];
+    or_message_t hello;
+    hear(b, &hello);
+    assert_int_equal(or_model_sequences_max(b->model), 2);
+    for (uint64_t id = 1; id <= 3; id++) {
+        say(b, (or_message_t){.type = OR_MSG_OPEN_SESSION,
+                              .session = {id},
+                              .body.open_session = usual_terms()});
+    }
+    expect_silence(b);
+    decode_plainly(b, LENGTH, text);
+    assert_memory_equal(text, expected, sizeof text);
+}
+
 int main(void)
 {
     test_log_init();
@@ -51,6 +69,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(on_the_cpu, bench_setup, bench_teardown),
         cmocka_unit_test_setup_teardown(on_the_device, set_up_gpu, bench_teardown),
+        cmocka_unit_test_setup_teardown(in_the_slots_of_another, set_up_gpu, bench_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

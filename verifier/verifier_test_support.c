@@ -11,8 +11,12 @@ static const or_verifier_config_t shape = {.nodes_max = 32, .sessions_max = 2};
 static int set_up(void **state, uint32_t pages_max, uint32_t step_delay_us)
 {
     bench_t *b = calloc(1, sizeof *b);
-    const or_model_options_t options = {
-        .threads = 1, .context_max = BENCH_CONTEXT, .pages_max = pages_max, .gpu = bench_gpu};
+    const or_model_options_t options = {.threads = 1,
+                                        .context_max = BENCH_CONTEXT,
+                                        .sequences_max = shape.sessions_max,
+                                        .slots_max = shape.nodes_max,
+                                        .pages_max = pages_max,
+                                        .gpu = bench_gpu};
     const or_network_faults_t none = {0};
     or_verifier_config_t config = shape;
     config.step_delay_us = step_delay_us;

@@ -38,7 +38,6 @@ static or_status_t check_device(const or_gpu_choice_t *choice)
 
 static or_status_t check_choice(const or_model_t *model, const or_gpu_choice_t *choice)
 {
-    const or_kv_shape_t *cache = &model->cache_shape;
     if (choice->functions == NULL) {
         return or_fail(OR_ERR_UNSUPPORTED,
                        "this program was built without CUDA: build it with the preset \"cuda\", "
@@ -53,12 +52,6 @@ static or_status_t check_choice(const or_model_t *model, const or_gpu_choice_t *
     or_status_t status = check_device(choice);
     if (status != OR_OK) {
         return status;
-    }
-    if (cache->key_type != cache->value_type || cache->key_type == OR_KV_Q8_0) {
-        return or_fail(OR_ERR_UNSUPPORTED,
-                       "on a GPU K and V are both kept as f32 or both as f16, not as %s and %s; "
-                       "choose one of the two",
-                       or_kv_type_name(cache->key_type), or_kv_type_name(cache->value_type));
     }
     uint32_t group = model->shape.heads / model->shape.kv_heads;
     if (group > OR_CUDA_GROUP_MAX) {
@@ -97,8 +90,10 @@ void or_gpu_close(or_gpu_t **gpu_p)
 {
     or_gpu_t *gpu = *gpu_p;
     if (gpu != NULL) {
+        or_gpu_slots_free(gpu);
         or_gpu_layers_free(gpu);
         or_gpu_tensor_close(gpu);
+        gpu->functions->peers_leave(&gpu->peers);
         gpu->functions->close(&gpu->cuda);
         free(gpu);
         *gpu_p = NULL;

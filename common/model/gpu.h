@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/cuda_peers.h"
 #include "kernels/cuda/cuda_tensor.h"
 
 // Each is called as the header declares it, by the name there without "or_cuda_".
@@ -27,14 +28,23 @@ typedef struct {
     __typeof__(or_cuda_upload) *upload;
     __typeof__(or_cuda_download) *download;
     __typeof__(or_cuda_copy) *copy;
+    __typeof__(or_cuda_clear) *clear;
     __typeof__(or_cuda_wait) *wait;
     __typeof__(or_cuda_fetch) *fetch;
     __typeof__(or_cuda_hold_fetches) *hold_fetches;
     __typeof__(or_cuda_await_fetches) *await_fetches;
     __typeof__(or_cuda_record_begin) *record_begin;
     __typeof__(or_cuda_record_end) *record_end;
+    __typeof__(or_cuda_loop_begin) *loop_begin;
+    __typeof__(or_cuda_loop_end) *loop_end;
     __typeof__(or_cuda_replay) *replay;
     __typeof__(or_cuda_recording_free) *recording_free;
+
+    __typeof__(or_cuda_peers_name) *peers_name;
+    __typeof__(or_cuda_peers_id) *peers_id;
+    __typeof__(or_cuda_peers_join) *peers_join;
+    __typeof__(or_cuda_peers_leave) *peers_leave;
+    __typeof__(or_cuda_peers_gather) *peers_gather;
 
     __typeof__(or_cuda_rmsnorm) *rmsnorm;
     __typeof__(or_cuda_rope) *rope;
@@ -54,6 +64,8 @@ typedef struct {
     __typeof__(or_cuda_slots_bytes) *slots_bytes;
     __typeof__(or_cuda_contenders) *contenders;
     __typeof__(or_cuda_contenders_bytes) *contenders_bytes;
+    __typeof__(or_cuda_grow) *grow;
+    __typeof__(or_cuda_grow_bytes) *grow_bytes;
     __typeof__(or_cuda_reject) *reject;
     __typeof__(or_cuda_reject_bytes) *reject_bytes;
 } or_gpu_functions_t;
@@ -73,4 +85,6 @@ typedef struct {
     // Products of BF16 weights, or of F16 where there are none, by tensor cores (kernels/cuda/cuda_tensor.h): faster
     // for many rows, and in an arithmetic of their own (or_model_arith_id), so the texts are no longer the CPU's.
     bool tensor;
+    // Sums of several ranks go by way of the host, even if all have GPUs of their own and NCCL.
+    bool no_peers;
 } or_gpu_choice_t;

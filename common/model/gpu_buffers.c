@@ -128,7 +128,7 @@ static or_status_t take_host_rows(or_model_t *model)
 
 or_status_t or_gpu_buffers_create(or_model_t *model)
 {
-    model->gpu->head_embeds = or_gpu_head_embeds(model);
+    model->gpu->embedding = or_gpu_head_embeds(model) ? &model->head : NULL;
     or_status_t status = take_activations(model);
     status = status != OR_OK ? status : take_floats_of_rows(model);
     status = status != OR_OK ? status : take_tables(model);
@@ -144,6 +144,8 @@ void or_gpu_buffers_free(or_model_t *model)
         return;
     }
     or_gpu_steps_forget(model);
+    or_gpu_growth_free(gpu);
+    or_gpu_embedding_free(gpu);
     or_gpu_contests_free(gpu);
     or_gpu_ranks_free(model);
     or_gpu_free_pinned(gpu, model->logits);

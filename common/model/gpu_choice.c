@@ -1,5 +1,6 @@
 #include "common/model/gpu_choice.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,7 +14,10 @@
 #define NUMBER_MAX 9999u
 #define LAYERS_ALL (OR_GPU_LAYERS_FIT - 1) // more than any model has
 #define WHY_BYTES 512
-#define TOO_OLD "all of them have a compute capability below 8.0"
+#define TOO_OLD "all GPUs have a compute capability below 8.0"
+#define NO_LAYERS "--device none leaves --gpu-layers without effect"
+#define PCI_NVIDIA 0x10deu
+#define PCI_DISPLAY 0x03u // the first of three bytes of a class
 #define GIB ((double)(1 << 30))
 
 // ---- words ----
@@ -120,10 +124,40 @@ void or_gpu_list(const or_gpu_functions_t *functions, FILE *out)
     }
 }
 
+// 0 where it cannot be read.
+static unsigned read_property(const char *devices, const char *device, const char *property)
+{
+    char path[512];
+    unsigned value = 0;
+    snprintf(path, sizeof path, "%s/%s/%s", devices, device, property);
+    FILE *file = fopen(path, "re");
+    if (file == NULL || fscanf(file, "%x", &value) != 1) {
+        value = 0;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return value;
+}
+
+bool or_gpu_is_fitted(const char *devices)
+{
+    bool found = false;
+    const struct dirent *entry;
+    DIR *folder = opendir(devices);
+    while (folder != NULL && !found && (entry = readdir(folder)) != NULL) {
+        found = read_property(devices, entry->d_name, "vendor") == PCI_NVIDIA &&
+                read_property(devices, entry->d_name, "class") >> 16 == PCI_DISPLAY;
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return found;
+}
+
 // ---- a place ----
 
-// The kernels are there for it, and it answers.
-static bool is_usable(const or_gpu_functions_t *functions, uint32_t index)
+bool or_gpu_is_usable(const or_gpu_functions_t *functions, uint32_t index)
 {
     or_cuda_description_t gpu;
     return functions->describe(index, &gpu) == OR_CUDA_OK && gpu.major >= OR_CUDA_MAJOR_MIN;
@@ -134,10 +168,10 @@ static uint32_t pick_usable(const or_gpu_functions_t *functions, uint32_t count,
 {
     uint32_t usable = 0;
     for (uint32_t i = 0; i < count; i++) {
-        usable += is_usable(functions, i);
+        usable += or_gpu_is_usable(functions, i);
     }
     for (uint32_t i = 0, left = usable > 0 ? which % usable : 0; i < count; i++) {
-        if (is_usable(functions, i) && left-- == 0) {
+        if (or_gpu_is_usable(functions, i) && left-- == 0) {
             return i;
         }
     }
@@ -177,12 +211,21 @@ static or_status_t fail_absent(const or_gpu_functions_t *functions, const char *
                    option, word, count - 1);
 }
 
+// Nobody named one, and none of `count` can be used.
+static bool is_missed(uint32_t count)
+{
+    return count > 0 || or_gpu_is_fitted(OR_GPU_DEVICES);
+}
+
 or_status_t or_gpu_place_choose(const or_gpu_options_t *options,
                                 const or_gpu_functions_t *functions, or_gpu_place_t *place)
 {
+    bool wants_layers = !is(options->layers, "auto") && !is(options->layers, "0");
     or_gpu_place_t chosen = {.layers = read_layers(options->layers)};
     chosen.gpu.functions = functions;
     if (is(options->device, "none")) {
+        chosen.why_not = wants_layers ? NO_LAYERS : NULL;
+        chosen.missed = wants_layers;
         *place = chosen;
         return OR_OK;
     }
@@ -201,7 +244,8 @@ or_status_t or_gpu_place_choose(const or_gpu_options_t *options,
         return fail_absent(functions, named ? "--device" : "--arith",
                            named ? options->device : options->arith, count, why);
     }
-    chosen.why_not = functions != NULL ? why : NULL;
+    chosen.why_not = functions != NULL || wants_layers ? why : NULL;
+    chosen.missed = !chosen.on_gpu && (wants_layers || (functions != NULL && is_missed(count)));
     *place = chosen;
     return OR_OK;
 }
@@ -265,11 +309,23 @@ static bool may_fall_back(const or_gpu_place_t *place, const or_model_options_t 
             (alone && (status == OR_ERR_NO_MEMORY || status == OR_ERR_NOT_FOUND)));
 }
 
+// One that fails there too has nothing to do with the GPU. An empty reason is not said.
+static or_status_t load_on_cpu(const char *why, const or_gguf_t *gguf,
+                               const or_model_options_t *options, or_model_t **model_p)
+{
+    bool leads = options->ranks == NULL || or_ranks_is_leader(options->ranks);
+    or_status_t status = or_model_load(gguf, options, model_p);
+    if (status == OR_OK && leads && why[0] != '\0') {
+        or_log(OR_LOG_WARN, "%s" OR_GPU_WARNING "%s", or_gguf_path(gguf), why);
+    }
+    return status;
+}
+
 or_status_t or_gpu_place_load(const or_gpu_place_t *place, const or_gguf_t *gguf,
                               const or_model_options_t *options, or_model_t **model_p)
 {
     if (!place->on_gpu) {
-        return or_model_load(gguf, options, model_p);
+        return load_on_cpu(place->missed ? place->why_not : "", gguf, options, model_p);
     }
     char why[WHY_BYTES];
     or_status_t status = load_on_gpu(place, gguf, options, model_p);
@@ -277,11 +333,7 @@ or_status_t or_gpu_place_load(const or_gpu_place_t *place, const or_gguf_t *gguf
         return status;
     }
     snprintf(why, sizeof why, "%s", or_error_text());
-    status = or_model_load(gguf, options, model_p);
-    if (status == OR_OK) { // else the GPU had nothing to do with it
-        or_log(OR_LOG_WARN, "%s runs on the CPU: %s", or_gguf_path(gguf), why);
-    }
-    return status;
+    return load_on_cpu(why, gguf, options, model_p);
 }
 
 or_gpu_where_t or_gpu_where(const or_model_t *model)

@@ -55,6 +55,7 @@ typedef struct {
     bool automatic;      // nobody asked for a GPU: where it cannot run a model the CPU does
     bool named;          // it is the one that was asked for
     const char *why_not; // on the CPU because no GPU can be used: the reason, static; else NULL
+    bool missed; // and somebody misses it: there is one in the machine, or --gpu-layers was given
     uint32_t layers;     // of each rank, whose weights the GPU should hold; OR_GPU_LAYERS_FIT
     or_gpu_choice_t gpu; // but for host_layers, which depend on the model
 } or_gpu_place_t;
@@ -68,7 +69,9 @@ or_status_t or_gpu_place_choose(const or_gpu_options_t *options,
 void or_gpu_place_spread(or_gpu_place_t *place, uint32_t which);
 
 // or_model_load there. An automatic place that cannot run this model, or has no room for it, is warned of, and the
-// CPU taken; ranks that are several do that together or not at all.
+// CPU taken; ranks that are several do that together or not at all. So is a GPU that somebody misses. The leader's
+// line in the log has OR_GPU_WARNING, by which those who keep it find it.
+#define OR_GPU_WARNING " runs on the CPU: "
 or_status_t or_gpu_place_load(const or_gpu_place_t *place, const or_gguf_t *gguf,
                               const or_model_options_t *options, or_model_t **model_p);
 
@@ -85,7 +88,12 @@ typedef struct {
     char text[224];
 } or_gpu_line_t;
 or_gpu_line_t or_gpu_describe(const or_gpu_functions_t *functions, uint32_t index);
+// The kernels are there for it, and it answers.
+bool or_gpu_is_usable(const or_gpu_functions_t *functions, uint32_t index);
 // How many there are; 0 too with NULL. *why_p, static, is then the reason.
 uint32_t or_gpu_count(const or_gpu_functions_t *functions, const char **why_p);
 // A line each, as "CUDA0: NVIDIA ...", or one that says why there is none.
 void or_gpu_list(const or_gpu_functions_t *functions, FILE *out);
+// Is one of NVIDIA's in this machine, whatever its driver? By what Linux lists of PCI in this folder.
+bool or_gpu_is_fitted(const char *devices);
+#define OR_GPU_DEVICES "/sys/bus/pci/devices"

@@ -2,7 +2,11 @@
 // Method: every word beside what it is expected to be, on machines that are two functions and a number.
 #include "common/model/gpu_choice.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/support/test_support.h"
 
@@ -97,7 +101,12 @@ static void a_machine_with_gpus(void **state)
     assert_non_null(strstr(or_error_text(), "--device CUDA3: the last one here is CUDA2"));
 
     or_gpu_options_t none = wish("none", "all", "canonical");
-    assert_false(choose(&none, &machine).on_gpu);
+    place = choose(&none, &machine);
+    assert_true(!place.on_gpu && place.missed);
+    assert_non_null(strstr(place.why_not, "--device none leaves --gpu-layers"));
+    none.layers = (char *)"0"; // which is no GPU's either
+    place = choose(&none, &machine);
+    assert_true(!place.missed && place.why_not == NULL);
     assert_string_equal(or_gpu_describe(&machine, 0).text,
                         "of the test, 79.0 of 80.0 GiB free, compute capability 9.0");
 }
@@ -122,6 +131,7 @@ static void gpus_that_are_too_old(void **state)
     old_gpus = 4;
     place = choose(&usual, &machine);
     assert_false(place.on_gpu);
+    assert_true(place.missed);
     assert_non_null(strstr(place.why_not, "compute capability"));
     or_gpu_place_spread(&place, 1);
     assert_int_equal(or_gpu_place_choose(&tensor, &machine, &place), OR_ERR_NOT_FOUND);
@@ -139,7 +149,13 @@ static void a_machine_without(void **state)
     assert_string_equal(place.why_not, "no driver");
     or_gpu_place_spread(&place, 1);
     place = choose(&usual, NULL);
-    assert_true(!place.on_gpu && place.why_not == NULL);
+    assert_true(!place.on_gpu && place.why_not == NULL && !place.missed);
+    usual.layers = (char *)"3";
+    place = choose(&usual, &machine);
+    assert_true(!place.on_gpu && place.missed);
+    place = choose(&usual, NULL);
+    assert_true(place.missed);
+    assert_non_null(strstr(place.why_not, "without CUDA"));
 
     or_gpu_options_t wishes[] = {wish("CUDA0", "auto", "canonical"),
                                  wish("auto", "auto", "tensor")};
@@ -152,13 +168,49 @@ static void a_machine_without(void **state)
     assert_string_equal(or_gpu_describe(&machine, 0).text, "cannot be used: no driver");
 }
 
+static void put_property(const char *device, const char *property, const char *value)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", device, property);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(value, file) >= 0 && fclose(file) == 0);
+}
+
+// A folder as Linux has it: a bridge, NVIDIA's sound, and then its GPU.
+static void a_gpu_that_is_fitted(void **state)
+{
+    (void)state;
+    static const char *const classes[][2] = {
+        {"0x8086", "0x060000"}, {"0x10de", "0x040300"}, {"0x10de", "0x030200"}};
+    char folder[] = "/tmp/outrider-gpu-XXXXXX", device[64], path[128];
+    assert_non_null(mkdtemp(folder));
+    assert_false(or_gpu_is_fitted(folder));
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(device, sizeof device, "%s/0000:0%zu:00.0", folder, i);
+        assert_int_equal(mkdir(device, 0700), 0);
+        put_property(device, "vendor", classes[i][0]);
+        put_property(device, "class", classes[i][1]);
+        assert_int_equal(or_gpu_is_fitted(folder), i == 2);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(device, sizeof device, "%s/0000:0%zu:00.0", folder, i);
+        snprintf(path, sizeof path, "%s/vendor", device);
+        unlink(path);
+        snprintf(path, sizeof path, "%s/class", device);
+        unlink(path);
+        rmdir(device);
+    }
+    rmdir(folder);
+    assert_false(or_gpu_is_fitted(folder));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_that_make_no_sense),
-        cmocka_unit_test(a_machine_with_gpus),
-        cmocka_unit_test(gpus_that_are_too_old),
-        cmocka_unit_test(a_machine_without),
+        cmocka_unit_test(words_that_make_no_sense), cmocka_unit_test(a_machine_with_gpus),
+        cmocka_unit_test(gpus_that_are_too_old),    cmocka_unit_test(a_machine_without),
+        cmocka_unit_test(a_gpu_that_is_fitted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

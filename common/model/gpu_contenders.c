@@ -41,6 +41,10 @@ static or_status_t take_on_device(or_model_t *model)
     for (size_t i = 0; status == OR_OK && i < sizeof parts / sizeof parts[0]; i++) {
         status = take(model, parts[i].bytes, parts[i].at_p);
     }
+    if (status == OR_OK) {
+        contests->counts = contests->results;
+        contests->lists = (void *)((uint8_t *)contests->results + COUNTS_BYTES);
+    }
     return status;
 }
 
@@ -89,7 +93,7 @@ void or_gpu_contests_free(or_gpu_t *gpu)
 
 // ---- a contest ----
 
-static or_cuda_contest_t contest_of(const or_contest_t *contest)
+or_cuda_contest_t or_gpu_contest_of(const or_contest_t *contest)
 {
     const or_sampling_t *sampling = contest->sampling;
     return (or_cuda_contest_t){.key = contest->key.value,
@@ -104,23 +108,28 @@ static or_cuda_contest_t contest_of(const or_contest_t *contest)
                                .window = contest->window};
 }
 
+void or_gpu_find_contenders(or_model_t *model, const or_cuda_contest_t *contests, uint32_t rows)
+{
+    or_gpu_t *gpu = model->gpu;
+    const or_gpu_contests_t *own = &gpu->contests;
+    or_gpu_keep(gpu, gpu->functions->contenders(gpu->cuda, gpu->logits, model->vocab_stride,
+                                                own->vocab_size, own->keys, contests, rows,
+                                                own->scratch, own->lists, own->counts));
+}
+
 static or_status_t ask(or_model_t *model, const or_contest_t *contests, uint32_t count)
 {
     or_gpu_t *gpu = model->gpu;
     const or_gpu_functions_t *f = gpu->functions;
     or_gpu_contests_t *own = &gpu->contests;
-    uint8_t *results = own->results;
     for (uint32_t i = 0; i < count; i++) {
-        own->asked_host[i] = contest_of(&contests[i]);
+        own->asked_host[i] = or_gpu_contest_of(&contests[i]);
     }
     or_gpu_keep(gpu,
                 f->upload(gpu->cuda, own->asked, own->asked_host, count * sizeof *own->asked_host));
-    or_gpu_keep(gpu, f->contenders(gpu->cuda, gpu->logits, model->vocab_stride, own->vocab_size,
-                                   own->keys, own->asked, count, own->scratch,
-                                   (or_cuda_contender_t *)(results + COUNTS_BYTES),
-                                   (uint32_t *)results));
-    or_gpu_keep(
-        gpu, f->download(gpu->cuda, own->results_host, results, COUNTS_BYTES + count * LIST_BYTES));
+    or_gpu_find_contenders(model, own->asked, count);
+    or_gpu_keep(gpu, f->download(gpu->cuda, own->results_host, own->results,
+                                 COUNTS_BYTES + count * LIST_BYTES));
     or_gpu_keep(gpu, f->wait(gpu->cuda));
     return or_gpu_check(gpu);
 }
@@ -144,27 +153,31 @@ static int best_first(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static or_law_t law_of_row(const or_gpu_contests_t *contests, uint32_t row,
-                           const or_sampling_t *sampling)
+or_law_t or_gpu_law_of(const or_gpu_t *gpu, const or_sampling_t *sampling,
+                       or_cuda_contender_t *list, uint32_t count, int32_t *ids, double *scores)
 {
-    uint32_t count = ((const uint32_t *)contests->results_host)[row];
-    if (count > OR_CUDA_CONTENDERS_MAX) {
-        return (or_law_t){.count = 0};
-    }
-    size_t place = (size_t)row * OR_CUDA_CONTENDERS_MAX;
-    or_cuda_contender_t *list =
-        (or_cuda_contender_t *)(contests->results_host + COUNTS_BYTES) + place;
-    if (is_ranked(sampling, contests->vocab_size)) {
+    if (is_ranked(sampling, gpu->contests.vocab_size)) {
         qsort(list, count, sizeof *list, best_first);
     }
     double temperature = (double)sampling->temperature;
-    int32_t *ids = contests->ids + place;
-    double *scores = contests->scores + place;
     for (uint32_t i = 0; i < count; i++) {
         ids[i] = list[i].id;
         scores[i] = temperature > 0 ? (double)list[i].logit / temperature : 0;
     }
     return (or_law_t){.ids = ids, .scores = scores, .count = count};
+}
+
+static or_law_t law_of_row(const or_gpu_t *gpu, uint32_t row, const or_sampling_t *sampling)
+{
+    const or_gpu_contests_t *contests = &gpu->contests;
+    uint32_t count = ((const uint32_t *)contests->results_host)[row];
+    if (count > OR_CUDA_CONTENDERS_MAX) {
+        return (or_law_t){.count = 0};
+    }
+    size_t place = (size_t)row * OR_CUDA_CONTENDERS_MAX;
+    or_cuda_contender_t *lists = (or_cuda_contender_t *)(contests->results_host + COUNTS_BYTES);
+    return or_gpu_law_of(gpu, sampling, lists + place, count, contests->ids + place,
+                         contests->scores + place);
 }
 
 // ---- for callers (model_draws.h) ----
@@ -201,7 +214,7 @@ or_status_t or_model_contenders(or_model_t *model, uint32_t first, uint32_t coun
     or_gpu_multiply_head(model, first, count);
     status = ask(model, contests, count);
     for (uint32_t i = 0; status == OR_OK && i < count; i++) {
-        laws[i] = law_of_row(&model->gpu->contests, i, contests[i].sampling);
+        laws[i] = law_of_row(model->gpu, i, contests[i].sampling);
     }
     return status;
 }

@@ -124,11 +124,11 @@ static void embed_rows(void *context, uint32_t worker, uint32_t begin, uint32_t 
     }
 }
 
-// From the head, where that is the embedding and on the device; else rows travel.
+// Where it is not on the device, rows of it travel.
 static or_status_t embed(or_model_t *model, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
-    if (gpu->head_embeds) {
+    if (gpu->embedding != NULL) {
         or_gpu_embed(model, rows);
         return or_gpu_check(gpu);
     }
@@ -142,6 +142,7 @@ static or_status_t embed(or_model_t *model, uint32_t rows)
 // What the device read for the pass before is written over, so that must be done.
 static or_status_t begin_pass(or_model_t *model, uint32_t rows)
 {
+    or_gpu_wait_for_peers(model);
     or_gpu_tables_clear(model->gpu);
     or_gpu_tables_of_pass(model, rows);
     return model->share.embeds ? embed(model, rows) : or_gpu_take_over(model, rows);
@@ -157,7 +158,7 @@ static or_status_t end_pass(or_model_t *model, uint32_t rows)
     return or_gpu_check(model->gpu);
 }
 
-static or_status_t launch_layers(or_model_t *model, uint32_t rows)
+or_status_t or_gpu_launch_layers(or_model_t *model, uint32_t rows)
 {
     or_status_t status = OR_OK;
     for (uint32_t i = 0; status == OR_OK && i < length(model->share.layers); i++) {
@@ -171,14 +172,18 @@ static or_status_t launch_layers(or_model_t *model, uint32_t rows)
 or_status_t or_gpu_run_layers(or_model_t *model, uint32_t rows)
 {
     or_status_t status = begin_pass(model, rows);
-    return status != OR_OK ? status : or_gpu_steps_run(model, rows, launch_layers);
+    return status != OR_OK ? status : or_gpu_steps_run(model, rows, or_gpu_launch_layers);
+}
+
+void or_gpu_multiply_head_to(or_model_t *model, uint32_t first, uint32_t rows, float *logits)
+{
+    const or_cuda_rows_t h = or_gpu_rows_from(&model->gpu->h, first);
+    or_gpu_project(model, &model->head, &h, rows, logits, model->vocab_stride);
 }
 
 void or_gpu_multiply_head(or_model_t *model, uint32_t first, uint32_t rows)
 {
-    or_gpu_t *gpu = model->gpu;
-    const or_cuda_rows_t h = or_gpu_rows_from(&gpu->h, first);
-    or_gpu_project(model, &model->head, &h, rows, gpu->logits, model->vocab_stride);
+    or_gpu_multiply_head_to(model, first, rows, model->gpu->logits);
 }
 
 or_status_t or_gpu_run_head(or_model_t *model, uint32_t first, uint32_t rows)
@@ -188,6 +193,7 @@ or_status_t or_gpu_run_head(or_model_t *model, uint32_t first, uint32_t rows)
     gpu->whole_rows += rows;
     or_gpu_keep(gpu, gpu->functions->download(gpu->cuda, model->logits, gpu->logits,
                                               rows * model->vocab_stride * sizeof *gpu->logits));
+    or_gpu_wait_for_peers(model);
     or_gpu_keep(gpu, gpu->functions->wait(gpu->cuda));
     return or_gpu_check(gpu);
 }

@@ -1,24 +1,31 @@
 // gpu_internal - a model whose passes run on a device.
 //
-//     load     gpu.c (the device, and what moves there)  gpu_buffers.c (memory of a pass)  gpu_kv.c (pages and slots)
+//     load     gpu.c (the device, and what moves there)  gpu_buffers.c (memory of a pass)  gpu_kv.c (pages)  gpu_slots.c
 //              gpu_layers.c (layers that are away)  gpu_tensor.c (tensor cores, if they are asked for)
 //     a pass   gpu_tables.c (what rows see, as kernels read it)  gpu_forward.c (the layers, the head)
 //              gpu_steps.c (launches that are recorded and replayed)
 //              gpu_products.c (matrices times rows)  gpu_ranks.c (what travels to other ranks, and back)
+//              gpu_peers.c (whether that needs the host)
 //     a token  gpu_contenders.c (who may be next)  gpu_rejection.c (what of a drawn tree is accepted)
+//     a tree   gpu_growth.c (all its passes without a word to the host)  gpu_growth_memory.c  gpu_embedding.c
 //
 // The host plans and the device computes: page tables, slots and epochs stay in kv_cache.c and pass.c. All
 // work is asked for in order and nobody waits for it but who needs its results, so what went wrong
 // may show later. The first such code is kept; nothing works after it.
 #pragma once
 
+#include "common/model/gpu_growth.h"
 #include "common/model/gpu_layers.h"
+#include "common/model/gpu_slots.h"
 #include "common/model/gpu_steps.h"
+#include "common/model/model_draws.h"
 #include "common/model/model_internal.h"
 
 // Floats of scores that attention has at a time, for as many rows as they are enough, unless one row needs more:
 // 32 MiB stay in the second cache of a large device.
 #define OR_GPU_SCORES ((size_t)8 << 20)
+
+#define OR_GPU_SUMS 240u // bytes
 
 // Numbers that the kernels of a pass look up. They are written on the host, at the same places as they then have
 // on the device, and sent together.
@@ -36,7 +43,9 @@ typedef struct {
     void *keys;          // [vocab_size of the model] of the noise
     void *asked;         // [rows] or_cuda_contest_t
     void *scratch;
-    void *results;                 // counts and lists
+    void *results;                 // of both that follow
+    uint32_t *counts;              // [rows]
+    or_cuda_contender_t *lists;    // [rows][OR_CUDA_CONTENDERS_MAX]
     or_cuda_contest_t *asked_host; // pinned
     uint8_t *results_host;         // pinned
     int32_t *ids;                  // [rows][OR_CUDA_CONTENDERS_MAX] of the last laws, on the host
@@ -52,6 +61,7 @@ struct or_gpu {
     or_cuda_kv_t kv;
     or_kv_memory_t kv_memory;
     uint8_t *kv_block; // on the host: one K block and V block
+    or_gpu_slots_t slots;
     or_gpu_layers_t layers;
     or_cuda_tensor_t *tensor;     // NULL: all arithmetic is canonical
     or_tensor_type_t tensor_type; // of the weights that it multiplies
@@ -62,7 +72,9 @@ struct or_gpu {
     const int32_t *tokens;      // [rows] likewise
     uint32_t positions_max;     // room for all that a row of this pass sees (or_gpu_steps_round)
     or_gpu_steps_t steps;
-    bool head_embeds; // the head is the embedding as well (or_gpu_head_embeds)
+    const or_matrix_t *embedding; // panels of floats: the head, or the copy; NULL: it is not here
+    or_matrix_t embedding_copy;
+    or_gpu_growth_t growth;
 
     // Buffers of a pass, by the strides of or_model_t.
     float *x_host; // [rows_max][width_stride], pinned: rows of the embedding
@@ -82,8 +94,10 @@ struct or_gpu {
     float *logits;
 
     // NULL where there are no other ranks, or stages.
-    float *gathered; // as model->gathered, which is then pinned
+    float *gathered; // as model->gathered, which is then pinned; or what peers gather
     float *passed;   // on the host, pinned: [rows_max][width_stride], x on its way between stages
+    or_cuda_peers_t *peers; // NULL too: sums go by way of the host
+    char sums[OR_GPU_SUMS]; // how they go, and why (or_model_sums)
 
     uint64_t whole_rows; // of logits that came to the host so far
     or_gpu_contests_t contests;
@@ -154,6 +168,21 @@ or_gpu_path_t or_gpu_tables_of_path(or_gpu_t *gpu, const or_kv_sequence_t *seque
 or_status_t or_gpu_contests_create(or_model_t *model);
 void or_gpu_contests_free(or_gpu_t *gpu);
 
+// A contest as the device has it.
+or_cuda_contest_t or_gpu_contest_of(const or_contest_t *contest);
+// Contenders of the first rows of gpu->logits, by contests on the device, into counts and lists.
+void or_gpu_find_contenders(or_model_t *model, const or_cuda_contest_t *contests, uint32_t rows);
+// A list as a law over ids and scores, which have room for it. May change the list's order.
+or_law_t or_gpu_law_of(const or_gpu_t *gpu, const or_sampling_t *sampling,
+                       or_cuda_contender_t *list, uint32_t count, int32_t *ids, double *scores);
+
+// ---- gpu_embedding.c ----
+
+// A copy of the embedding on the device, if gpu->embedding is NULL and a quarter of the free memory is enough for it;
+// else it stays NULL. OR_ERR_IO.
+or_status_t or_gpu_embedding_copy(or_model_t *model);
+void or_gpu_embedding_free(or_gpu_t *gpu);
+
 // ---- gpu_tensor.c ----
 
 // Tensor cores for the model's products. OR_ERR_UNSUPPORTED for a model that has nothing for them; OR_ERR_IO.
@@ -179,6 +208,12 @@ void or_gpu_project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_
 or_status_t or_gpu_add_projection(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
                                   uint32_t unit_size, const or_cuda_rows_t *from, uint32_t rows);
 
+// ---- gpu_peers.c ----
+
+// model->gpu->peers, if the group's ranks all have GPUs of their own and NCCL and none declines. Collective, also for ranks
+// on the CPU. Why another rank is not heard.
+or_status_t or_gpu_peers_create(or_model_t *model, bool declines);
+
 // ---- gpu_ranks.c ----
 
 // The memory for it, if there are other ranks. OR_ERR_NO_MEMORY; on failure or_gpu_ranks_free cleans up.
@@ -188,20 +223,29 @@ void or_gpu_ranks_free(or_model_t *model);
 // Several ranks: model->gpu->x += the sum of all ranks' parts, of which this one's are at model->gpu->parts, part_stride
 // floats apart, and are written over. OR_ERR_IO, or why another rank is not heard.
 or_status_t or_gpu_add_ranks(or_model_t *model, size_t part_stride, uint32_t rows);
+// With peers: until what the device was asked for is done, as long as others may take. Nothing without.
+void or_gpu_wait_for_peers(or_model_t *model);
 // Several stages: model->gpu->x from the stage before, and to the next. As above.
 or_status_t or_gpu_take_over(or_model_t *model, uint32_t rows);
 or_status_t or_gpu_pass_on(or_model_t *model, uint32_t rows);
+// Does a pass say nothing to other ranks that a recording could not? Then have all of them recorded the same, where
+// this one has, or not: which is the same for all, as they record and replay together.
+bool or_gpu_ranks_can_record(const or_model_t *model);
+bool or_gpu_ranks_have_recorded(or_model_t *model, bool recorded);
 
 // Has the head, as floats, all that the embedding would be read for? After the load of tensors.
 bool or_gpu_head_embeds(const or_model_t *model);
-// x = the head's weights of the pass's tokens.
+// x = the embedding of the pass's tokens, where gpu->embedding is not NULL.
 void or_gpu_embed(or_model_t *model, uint32_t rows);
 
 // ---- gpu_forward.c ----
 
 // All layers of the planned rows, whose activations for the head stay on the device. OR_ERR_IO.
 or_status_t or_gpu_run_layers(or_model_t *model, uint32_t rows);
-// The head of rows first .. first + rows - 1, at most OR_LOGITS_ROWS, into gpu->logits; and into model->logits
-// as well. OR_ERR_IO.
+// The launches of x's way through all layers: for gpu->positions, seen and positions_max, x being there.
+or_status_t or_gpu_launch_layers(or_model_t *model, uint32_t rows);
+// The head of rows first .. first + rows - 1 into logits [rows][vocab_stride], which have room for whole tiles
+// (or_gpu_tensor_room). The same of at most OR_LOGITS_ROWS rows, into gpu->logits; and into model->logits as well. OR_ERR_IO.
+void or_gpu_multiply_head_to(or_model_t *model, uint32_t first, uint32_t rows, float *logits);
 void or_gpu_multiply_head(or_model_t *model, uint32_t first, uint32_t rows);
 or_status_t or_gpu_run_head(or_model_t *model, uint32_t first, uint32_t rows);

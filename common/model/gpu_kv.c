@@ -3,6 +3,9 @@
 
 #include "common/model/gpu_internal.h"
 
+static const or_cuda_kv_type_t types[] = {
+    [OR_KV_F32] = OR_CUDA_KV_F32, [OR_KV_F16] = OR_CUDA_KV_F16, [OR_KV_Q8_0] = OR_CUDA_KV_Q8_0};
+
 static or_gpu_t *gpu_of(const or_kv_cache_t *cache)
 {
     return cache->memory->owner;
@@ -19,7 +22,8 @@ static bool take_pages(or_kv_cache_t *cache)
         return false;
     }
     cache->pages = cache->allocation;
-    gpu->kv = (or_cuda_kv_t){.type = shape->key_type == OR_KV_F32 ? OR_CUDA_F32 : OR_CUDA_F16,
+    gpu->kv = (or_cuda_kv_t){.key_type = types[shape->key_type],
+                             .value_type = types[shape->value_type],
                              .layers = shape->layers,
                              .kv_heads = shape->kv_heads,
                              .head_dim = shape->head_dim,
@@ -36,17 +40,15 @@ static void give_pages(or_kv_cache_t *cache)
 
 static bool take_slots(or_kv_sequence_t *sequence)
 {
-    or_gpu_t *gpu = gpu_of(sequence->cache);
-    size_t bytes = gpu->functions->slots_bytes(&gpu->kv, sequence->slots_max);
-    void *at = NULL;
-    bool taken = bytes == 0 || or_gpu_alloc(gpu, bytes, &at) == OR_OK;
+    void *at;
+    bool taken = or_gpu_slots_take(gpu_of(sequence->cache), sequence->slots_max, &at);
     sequence->slot_bytes = at;
     return taken;
 }
 
 static void give_slots(or_kv_sequence_t *sequence)
 {
-    or_gpu_give(gpu_of(sequence->cache), sequence->slot_bytes);
+    or_gpu_slots_give(gpu_of(sequence->cache), sequence->slots_max, sequence->slot_bytes);
 }
 
 static void copy_page(or_kv_cache_t *cache, uint32_t from, uint32_t to)

@@ -99,8 +99,9 @@ bool or_gpu_head_embeds(const or_model_t *model)
 void or_gpu_embed(or_model_t *model, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
-    const or_matrix_t *head = &model->head;
-    or_gpu_keep(gpu, gpu->functions->embed(gpu->cuda, float_type(head->type), head->memory,
-                                           float_panel_stride(head), model->shape.width,
-                                           gpu->tokens, rows, gpu->x, model->width_stride));
+    const or_matrix_t *embedding = gpu->embedding;
+    or_gpu_keep(gpu,
+                gpu->functions->embed(gpu->cuda, float_type(embedding->type), embedding->memory,
+                                      float_panel_stride(embedding), model->shape.width,
+                                      gpu->tokens, rows, gpu->x, model->width_stride));
 }

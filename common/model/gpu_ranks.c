@@ -3,6 +3,10 @@
 //
 //     device    parts of own shards ──tree──▶ sum                               gathered ──tree──▶ x
 //     host                                     └──▶ all_gather ──▶ gathered ──────┘
+//
+// Where all have one of their own sums stay on the devices (gpu_peers.c), and nobody waits:
+//
+//     device    parts of own shards ──tree──▶ sum ──peers──▶ gathered ──tree──▶ x
 #include <string.h>
 
 #include "common/model/gpu_internal.h"
@@ -15,8 +19,8 @@ static or_status_t take_sums(or_model_t *model)
     size_t rows = model->rows_max < OR_EXCHANGE_ROWS ? model->rows_max : OR_EXCHANGE_ROWS;
     size_t bytes =
         (size_t)model->ranks->size * rows * model->width_stride * sizeof *model->gathered;
-    void *at;
-    or_status_t status = or_gpu_alloc_pinned(gpu, bytes, &at);
+    void *at = NULL;
+    or_status_t status = gpu->peers != NULL ? OR_OK : or_gpu_alloc_pinned(gpu, bytes, &at);
     model->gathered = at;
     if (status == OR_OK) {
         status = or_gpu_alloc(gpu, bytes, &at);
@@ -67,7 +71,28 @@ static void sum_own(or_model_t *model, float *parts, size_t part_stride, uint32_
 }
 
 // Every rank's sums, as gpu->gathered [ranks][rows][width_stride].
-static or_status_t gather(or_model_t *model, const float *sums, uint32_t rows)
+static or_status_t gather_on_devices(or_model_t *model, const float *sums, uint32_t rows)
+{
+    or_gpu_t *gpu = model->gpu;
+    or_status_t status = or_gpu_check(gpu);
+    if (status == OR_OK) {
+        or_gpu_keep(gpu, gpu->functions->peers_gather(gpu->peers, sums, gpu->gathered,
+                                                      rows * model->width_stride));
+    }
+    return status;
+}
+
+void or_gpu_wait_for_peers(or_model_t *model)
+{
+    or_gpu_t *gpu = model->gpu;
+    if (gpu->peers != NULL) {
+        or_ranks_watch(model->ranks, "the sums of a pass");
+        or_gpu_keep(gpu, gpu->functions->wait(gpu->cuda));
+        or_ranks_watch(model->ranks, NULL);
+    }
+}
+
+static or_status_t gather_by_host(or_model_t *model, const float *sums, uint32_t rows)
 {
     const or_ranks_t *ranks = model->ranks;
     or_gpu_t *gpu = model->gpu;
@@ -95,7 +120,8 @@ or_status_t or_gpu_add_ranks(or_model_t *model, size_t part_stride, uint32_t row
         uint32_t some = rows - first < OR_EXCHANGE_ROWS ? rows - first : OR_EXCHANGE_ROWS;
         float *parts = gpu->parts + first * stride;
         sum_own(model, parts, part_stride, some);
-        status = gather(model, parts, some);
+        status = gpu->peers != NULL ? gather_on_devices(model, parts, some)
+                                    : gather_by_host(model, parts, some);
         if (status == OR_OK) {
             or_gpu_keep(gpu, gpu->functions->add_parts(gpu->cuda, gpu->x + first * stride, stride,
                                                        gpu->gathered, some * stride, stride,
@@ -104,6 +130,30 @@ or_status_t or_gpu_add_ranks(or_model_t *model, size_t part_stride, uint32_t row
         }
     }
     return status != OR_OK ? status : or_gpu_check(gpu);
+}
+
+// ---- recordings ----
+
+bool or_gpu_ranks_can_record(const or_model_t *model)
+{
+    return or_ranks_stages(model->ranks) == 1 &&
+           (model->ranks->size == 1 || model->gpu->peers != NULL);
+}
+
+bool or_gpu_ranks_have_recorded(or_model_t *model, bool recorded)
+{
+    const or_ranks_t *ranks = model->ranks;
+    const uint8_t own = recorded;
+    uint8_t all[OR_SHARDS];
+    if (ranks->all_gather(ranks, &own, sizeof own, all) != OR_OK) {
+        or_gpu_keep(model->gpu, OR_CUDA_PEERS_LOST);
+        return false;
+    }
+    bool all_have = true;
+    for (int i = 0; i < ranks->size; i++) {
+        all_have = all_have && all[i] != 0;
+    }
+    return all_have;
 }
 
 // ---- stages ----
@@ -150,6 +200,7 @@ or_status_t or_gpu_pass_on(or_model_t *model, uint32_t rows)
     size_t row_bytes = model->shape.width * sizeof *gpu->passed;
     or_gpu_keep(gpu, gpu->functions->download(gpu->cuda, gpu->passed, gpu->x,
                                               rows * model->width_stride * sizeof *gpu->x));
+    or_gpu_wait_for_peers(model);
     or_gpu_keep(gpu, gpu->functions->wait(gpu->cuda));
     or_status_t status = or_gpu_check(gpu);
     if (status != OR_OK) {

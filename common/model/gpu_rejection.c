@@ -11,12 +11,19 @@
 
 #define TABLE_BYTES ((size_t)1 << 20) // 4,000 laws of the usual number of tokens
 
+// For logits, where the model's own are of too few rows: at most so much, and a part of what is free. 261 rows of
+// 128,256 tokens.
+#define LOGITS_BYTES ((size_t)128 << 20)
+#define LOGITS_PART 8u
+
 _Static_assert(OR_CUDA_NODES_MAX == OR_TREE_NODES_MAX, "room for the longest path");
 _Static_assert(OR_CUDA_LAW_ENTRIES_MAX == OR_LAW_ENTRIES_MAX, "room for every law");
 
 struct or_gpu_rejection {
     or_model_t *model;
     uint32_t vocab_size;
+    uint32_t rows_max;   // of a trial
+    float *logits;       // [rows_max][vocab_stride]; gpu->logits if that is enough
     uint8_t *table_host; // pinned
     uint8_t *table;
     size_t used;
@@ -27,10 +34,38 @@ struct or_gpu_rejection {
 
 // ---- memory ----
 
+// Of a root and nodes_max nodes, as far as they may take memory for it.
+static uint32_t rows_wanted(const or_model_t *model, uint32_t nodes_max)
+{
+    uint64_t part = or_gpu_free_bytes(model->gpu) / LOGITS_PART;
+    uint64_t bytes = part < LOGITS_BYTES ? part : LOGITS_BYTES;
+    uint64_t affordable = bytes / (model->vocab_stride * sizeof(float));
+    uint64_t rows = nodes_max < model->rows_max ? nodes_max + 1 : model->rows_max;
+    return (uint32_t)(rows < affordable ? rows : affordable);
+}
+
+// Those of the model where they are enough, or there is no room for more.
+static void take_logits(or_gpu_rejection_t *rejection, uint32_t nodes_max)
+{
+    const or_model_t *model = rejection->model;
+    or_gpu_t *gpu = model->gpu;
+    uint32_t rows = rows_wanted(model, nodes_max);
+    size_t row_bytes = model->vocab_stride * sizeof *rejection->logits;
+    void *at = NULL;
+    if (rows > OR_LOGITS_ROWS &&
+        or_gpu_alloc(gpu, or_gpu_tensor_room(gpu, rows) * row_bytes, &at) == OR_OK) {
+        rejection->logits = at;
+        rejection->rows_max = rows;
+    } else {
+        rejection->logits = gpu->logits;
+        rejection->rows_max = OR_LOGITS_ROWS;
+    }
+}
+
 static or_status_t take_memory(or_gpu_rejection_t *rejection)
 {
     or_gpu_t *gpu = rejection->model->gpu;
-    size_t scratch_bytes = gpu->functions->reject_bytes(rejection->vocab_size, OR_LOGITS_ROWS);
+    size_t scratch_bytes = gpu->functions->reject_bytes(rejection->vocab_size, rejection->rows_max);
     void *parts[5] = {0};
     or_status_t status = or_gpu_alloc_pinned(gpu, TABLE_BYTES, &parts[0]);
     status = status != OR_OK ? status : or_gpu_alloc(gpu, TABLE_BYTES, &parts[1]);
@@ -46,7 +81,7 @@ static or_status_t take_memory(or_gpu_rejection_t *rejection)
     return status;
 }
 
-or_status_t or_gpu_rejection_create(or_model_t *model, uint32_t vocab_size,
+or_status_t or_gpu_rejection_create(or_model_t *model, uint32_t vocab_size, uint32_t nodes_max,
                                     or_gpu_rejection_t **rejection_p)
 {
     *rejection_p = NULL;
@@ -60,10 +95,9 @@ or_status_t or_gpu_rejection_create(or_model_t *model, uint32_t vocab_size,
     }
     rejection->model = model;
     rejection->vocab_size = vocab_size;
-    or_status_t status = take_memory(rejection);
-    if (status != OR_OK) {
-        or_gpu_rejection_destroy(&rejection);
-        return status;
+    take_logits(rejection, nodes_max);
+    if (take_memory(rejection) != OR_OK) {
+        or_gpu_rejection_destroy(&rejection); // the host judges
     }
     *rejection_p = rejection;
     return OR_OK;
@@ -78,6 +112,9 @@ void or_gpu_rejection_destroy(or_gpu_rejection_t **rejection_p)
     or_gpu_t *gpu = rejection->model->gpu;
     or_gpu_free_pinned(gpu, rejection->table_host);
     or_gpu_free_pinned(gpu, rejection->path_host);
+    if (rejection->logits != gpu->logits) {
+        or_gpu_give(gpu, rejection->logits);
+    }
     or_gpu_give(gpu, rejection->table);
     or_gpu_give(gpu, rejection->scratch);
     or_gpu_give(gpu, rejection->path);
@@ -96,12 +133,12 @@ static size_t entries_of(const or_draws_t *draws)
     return entries;
 }
 
-static bool fits(const or_gpu_trial_t *trial)
+static bool fits(const or_gpu_rejection_t *rejection, const or_gpu_trial_t *trial)
 {
     size_t bytes = (or_token_tree_count(trial->tree) + (size_t)1) * sizeof(or_cuda_node_t) +
                    trial->draws->law_count * sizeof(or_cuda_law_t) +
                    (2 * entries_of(trial->draws) + trial->stop_count) * sizeof(uint32_t);
-    return bytes <= TABLE_BYTES && trial->rows <= OR_LOGITS_ROWS;
+    return bytes <= TABLE_BYTES && trial->rows <= rejection->rows_max;
 }
 
 // Room for `bytes`, all in words of four; where it is on the device.
@@ -166,7 +203,7 @@ static or_cuda_trial_t put_trial(or_gpu_rejection_t *rejection, const or_gpu_tri
 {
     const or_model_t *model = rejection->model;
     rejection->used = 0;
-    or_cuda_trial_t to = {.logits = model->gpu->logits,
+    or_cuda_trial_t to = {.logits = rejection->logits,
                           .stride = model->vocab_stride,
                           .vocab_size = rejection->vocab_size,
                           .rows = trial->rows,
@@ -201,10 +238,10 @@ or_status_t or_gpu_rejection_run(or_gpu_rejection_t *rejection, const or_gpu_tri
 {
     *path_p = NULL;
     or_status_t status = or_logits_check(rejection->model, trial->first_row, trial->rows);
-    if (status != OR_OK || !fits(trial)) {
+    if (status != OR_OK || !fits(rejection, trial)) {
         return status;
     }
-    or_gpu_multiply_head(rejection->model, trial->first_row, trial->rows);
+    or_gpu_multiply_head_to(rejection->model, trial->first_row, trial->rows, rejection->logits);
     status = judge(rejection, trial);
     if (status == OR_OK && rejection->path_host->decided != 0) {
         *path_p = rejection->path_host;

@@ -15,9 +15,11 @@ uint32_t or_gpu_steps_round(uint32_t positions)
 
 // ---- the table ----
 
+// The device may still be at it.
 static void forget(or_gpu_t *gpu, or_gpu_step_t *step)
 {
     if (step->recording != NULL) {
+        or_gpu_keep(gpu, gpu->functions->wait(gpu->cuda));
         gpu->functions->recording_free(&step->recording);
     }
     *step = (or_gpu_step_t){0};
@@ -30,36 +32,37 @@ void or_gpu_steps_forget(or_model_t *model)
     }
 }
 
-static or_gpu_step_t *find(or_gpu_t *gpu, uint32_t rows)
+static or_gpu_step_t *find(or_gpu_t *gpu, or_gpu_step_kind_t kind, uint32_t rows)
 {
     or_gpu_step_t *table = gpu->steps.table;
     or_gpu_step_t *oldest = &table[0];
     for (uint32_t i = 0; i < OR_GPU_STEPS; i++) {
-        if (table[i].rows == rows && table[i].positions_max == gpu->positions_max) {
+        const or_gpu_step_t *step = &table[i];
+        if (step->kind == kind && step->rows == rows && step->positions_max == gpu->positions_max) {
             return &table[i];
         }
         oldest = table[i].used < oldest->used ? &table[i] : oldest;
     }
     forget(gpu, oldest);
-    *oldest = (or_gpu_step_t){.rows = rows, .positions_max = gpu->positions_max};
+    *oldest = (or_gpu_step_t){.kind = kind, .rows = rows, .positions_max = gpu->positions_max};
     return oldest;
 }
 
 // ---- recording ----
 
-// Between launches several ranks meet, and layers that are away are fetched: neither can be recorded.
-static bool can_record(const or_model_t *model)
+// The same on all ranks, as what they agree on is.
+static bool can_record(const or_model_t *model, or_gpu_step_kind_t kind)
 {
     const or_gpu_t *gpu = model->gpu;
-    return !gpu->steps.off && gpu->layers.away == 0 && or_ranks_is_alone(model->ranks);
+    return !gpu->steps.off[kind] && or_gpu_ranks_can_record(model);
 }
 
-// NULL if the device would not.
+// NULL if the device would not, or layers are away: fetches cannot be recorded.
 static or_cuda_recording_t *record(or_model_t *model, uint32_t rows, or_gpu_launch_t *launch)
 {
     or_gpu_t *gpu = model->gpu;
     or_cuda_recording_t *recording = NULL;
-    if (gpu->functions->record_begin(gpu->cuda) != OR_CUDA_OK) {
+    if (gpu->layers.away > 0 || gpu->functions->record_begin(gpu->cuda) != OR_CUDA_OK) {
         return NULL;
     }
     int before = gpu->status;
@@ -73,31 +76,46 @@ static or_cuda_recording_t *record(or_model_t *model, uint32_t rows, or_gpu_laun
     return whole && status == OR_CUDA_OK ? recording : NULL;
 }
 
-// A device that has no memory for a recording goes on without.
+// A device that has no memory for a recording, or cannot record it, goes on without.
 static void record_if_again(or_model_t *model, or_gpu_step_t *step, or_gpu_launch_t *launch)
 {
-    or_gpu_steps_t *steps = &model->gpu->steps;
     if (step->recording == NULL && step->used > 0) {
         step->recording = record(model, step->rows, launch);
-        steps->off = step->recording == NULL;
+        bool recorded = or_gpu_ranks_have_recorded(model, step->recording != NULL);
+        model->gpu->steps.off[step->kind] = !recorded;
+        if (!recorded) {
+            forget(model->gpu, step);
+        }
     }
+}
+
+or_cuda_recording_t *or_gpu_steps_find(or_model_t *model, or_gpu_step_kind_t kind, uint32_t rows,
+                                       or_gpu_launch_t *launch)
+{
+    or_gpu_t *gpu = model->gpu;
+    gpu->steps.asked++;
+    if (!can_record(model, kind)) {
+        return NULL;
+    }
+    or_gpu_step_t *step = find(gpu, kind, rows);
+    record_if_again(model, step, launch);
+    step->used = gpu->steps.asked;
+    return step->recording;
+}
+
+void or_gpu_steps_replay(or_model_t *model, or_cuda_recording_t *recording)
+{
+    or_gpu_t *gpu = model->gpu;
+    or_gpu_keep(gpu, gpu->functions->replay(gpu->cuda, recording));
+    gpu->steps.replays++;
 }
 
 or_status_t or_gpu_steps_run(or_model_t *model, uint32_t rows, or_gpu_launch_t *launch)
 {
-    or_gpu_t *gpu = model->gpu;
-    or_gpu_steps_t *steps = &gpu->steps;
-    steps->passes++;
-    if (!can_record(model)) {
+    or_cuda_recording_t *recording = or_gpu_steps_find(model, OR_GPU_PASS, rows, launch);
+    if (recording == NULL) {
         return launch(model, rows);
     }
-    or_gpu_step_t *step = find(gpu, rows);
-    record_if_again(model, step, launch);
-    step->used = steps->passes;
-    if (step->recording == NULL) {
-        return launch(model, rows);
-    }
-    or_gpu_keep(gpu, gpu->functions->replay(gpu->cuda, step->recording));
-    steps->replays++;
-    return or_gpu_check(gpu);
+    or_gpu_steps_replay(model, recording);
+    return or_gpu_check(model->gpu);
 }

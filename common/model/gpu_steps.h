@@ -8,6 +8,9 @@
 //     positions  <256 <256 <256 <256 <256 <256 <512 <512 <512
 //                   -  rec  rep  rep    -  rec    -    -  rec     first launched, then recorded, then replayed
 //
+// Trees that grow on the device (gpu_growth.h) are steps as well: of another kind, with as many rows in each of
+// their passes.
+//
 // A step that comes once is not worth recording. There is room for some; the one that was not asked for the
 // longest makes place. Bits are the same either way.
 #pragma once
@@ -20,29 +23,37 @@
 
 #define OR_GPU_STEPS 64u
 
+typedef enum { OR_GPU_PASS, OR_GPU_GROWTH, OR_GPU_STEP_KINDS } or_gpu_step_kind_t;
+
 typedef struct {
+    or_gpu_step_kind_t kind;
     uint32_t rows; // 0: none
     uint32_t positions_max;
-    uint64_t used;                  // in which pass last
+    uint64_t used;                  // when `asked` was this
     or_cuda_recording_t *recording; // owned; NULL: not yet
 } or_gpu_step_t;
 
 typedef struct {
     or_gpu_step_t table[OR_GPU_STEPS];
-    uint64_t passes;
-    uint64_t replays; // of those passes
-    bool off;         // nothing is recorded any more
+    uint64_t asked;              // how often for some step
+    uint64_t replays;            // of those
+    bool off[OR_GPU_STEP_KINDS]; // nothing of that kind is recorded any more
 } or_gpu_steps_t;
 
-// What a pass of `rows` planned rows launches. Where it can be recorded it neither waits nor copies from or to the
+// What a pass of `rows` planned rows launches, or a growth. Where it can be recorded it neither waits nor copies from or to the
 // host.
 typedef or_status_t or_gpu_launch_t(or_model_t *model, uint32_t rows);
 
 // As many positions, and up to an eighth more, or 255: so that attention is launched alike for many passes.
 uint32_t or_gpu_steps_round(uint32_t positions);
 
-// Do what `launch` does, which is the same function for all passes of a model. Recordings may be freed, so the pass
-// before must be done (or_gpu_tables_clear waits for it).
+// The recording of the step of so many rows and gpu->positions_max, if it came before; NULL: launch it, nothing
+// is recorded. `launch` is the same function for all steps of a kind. Borrowed until the next call.
+or_cuda_recording_t *or_gpu_steps_find(or_model_t *model, or_gpu_step_kind_t kind, uint32_t rows,
+                                       or_gpu_launch_t *launch);
+void or_gpu_steps_replay(or_model_t *model, or_cuda_recording_t *recording);
+
+// Do what `launch` does for a pass, one way or the other.
 or_status_t or_gpu_steps_run(or_model_t *model, uint32_t rows, or_gpu_launch_t *launch);
 
 // Forget all steps, which nothing on the device needs any more.

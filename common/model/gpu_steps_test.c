@@ -60,7 +60,14 @@ static void recording_free(or_cuda_recording_t **recording_p)
     living--;
 }
 
-static const or_gpu_functions_t functions = {.record_begin = record_begin,
+static int wait(or_cuda_t *cuda)
+{
+    (void)cuda;
+    return OR_CUDA_OK;
+}
+
+static const or_gpu_functions_t functions = {.wait = wait,
+                                             .record_begin = record_begin,
                                              .record_end = record_end,
                                              .replay = replay,
                                              .recording_free = recording_free};
@@ -153,6 +160,28 @@ static void a_device_that_refuses_is_not_asked_again(void **state)
     close_model(&model);
 }
 
+// Growths are only replayed, and refused alone.
+static void kinds_do_not_mix(void **state)
+{
+    (void)state;
+    or_model_t model = new_model();
+    assert_true(is_launched(&model, 8, 1));
+    assert_null(or_gpu_steps_find(&model, OR_GPU_GROWTH, 8, launch));
+    or_cuda_recording_t *growth = or_gpu_steps_find(&model, OR_GPU_GROWTH, 8, launch);
+    assert_non_null(growth);
+    assert_false(is_launched(&model, 8, 1));
+    assert_int_equal(living, 2);
+    assert_ptr_equal(or_gpu_steps_find(&model, OR_GPU_GROWTH, 8, launch), growth);
+    refuses = true;
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_null(or_gpu_steps_find(&model, OR_GPU_GROWTH, 16, launch));
+    }
+    assert_true(gpu.steps.off[OR_GPU_GROWTH]);
+    assert_null(or_gpu_steps_find(&model, OR_GPU_GROWTH, 8, launch));
+    assert_false(is_launched(&model, 8, 1));
+    close_model(&model);
+}
+
 static void what_cannot_be_recorded_is_launched(void **state)
 {
     (void)state;
@@ -187,6 +216,7 @@ int main(void)
         cmocka_unit_test(a_step_that_comes_again_is_replayed),
         cmocka_unit_test(the_step_that_rested_longest_makes_place),
         cmocka_unit_test(a_device_that_refuses_is_not_asked_again),
+        cmocka_unit_test(kinds_do_not_mix),
         cmocka_unit_test(what_cannot_be_recorded_is_launched),
         cmocka_unit_test(steps_are_an_eighth_apart_at_most),
     };

@@ -14,8 +14,8 @@
 typedef struct {
     void *owner; // for the functions below
 
-    // Zeroed room for the cache's pages_max pages, into cache->allocation and ->pages, and for a sequence's slots_max slots,
-    // into sequence->slot_bytes. False if there is no memory.
+    // Zeroed room for the cache's pages_max pages, into cache->allocation and ->pages, and room for a sequence's slots_max
+    // slots, which nobody reads before they are written, into sequence->slot_bytes. False if there is no memory.
     bool (*take_pages)(or_kv_cache_t *cache);
     bool (*take_slots)(or_kv_sequence_t *sequence);
     void (*give_pages)(or_kv_cache_t *cache);

@@ -48,6 +48,10 @@ typedef struct {
 } or_lockstep_card_t;
 or_status_t or_lockstep_agree(const or_ranks_t *ranks, const or_lockstep_card_t *card,
                               uint64_t *least_p);
+// The least of all ranks' numbers, for all; how many ranks bring what this one brings, itself among them. Collective.
+or_status_t or_lockstep_least(const or_ranks_t *ranks, uint64_t *number);
+or_status_t or_lockstep_alike(const or_ranks_t *ranks, const void *own, size_t bytes,
+                              uint32_t *count_p);
 // A fingerprint means to read the whole file, which one rank of a host does for all of them: is it this
 // one? Collective. `file` is its or_gguf_identity.
 or_status_t or_lockstep_is_reader(const or_ranks_t *ranks, const char *host, uint64_t file,

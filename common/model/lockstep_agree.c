@@ -94,3 +94,35 @@ or_status_t or_lockstep_agree(const or_ranks_t *ranks, const or_lockstep_card_t 
     }
     return status;
 }
+
+or_status_t or_lockstep_least(const or_ranks_t *ranks, uint64_t *number)
+{
+    int count = ranks->size * or_ranks_stages(ranks);
+    uint64_t *numbers = calloc((size_t)count, sizeof *numbers);
+    if (numbers == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory to hear of %d ranks", count);
+    }
+    or_status_t status = ranks->gather_world(ranks, number, sizeof *number, numbers);
+    for (int i = 0; status == OR_OK && i < count; i++) {
+        *number = numbers[i] < *number ? numbers[i] : *number;
+    }
+    free(numbers);
+    return status;
+}
+
+or_status_t or_lockstep_alike(const or_ranks_t *ranks, const void *own, size_t bytes,
+                              uint32_t *count_p)
+{
+    int count = ranks->size * or_ranks_stages(ranks);
+    char *all = calloc((size_t)count, bytes);
+    if (all == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory to hear of %d ranks", count);
+    }
+    or_status_t status = ranks->gather_world(ranks, own, bytes, all);
+    *count_p = 0;
+    for (int i = 0; status == OR_OK && i < count; i++) {
+        *count_p += memcmp(all + (size_t)i * bytes, own, bytes) == 0;
+    }
+    free(all);
+    return status;
+}

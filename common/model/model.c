@@ -14,6 +14,7 @@
 #define ANGLE_MAX 0x1p30 // what or_sin_cos takes
 #define ROWS_DEFAULT 256u
 #define ROWS_MOST 65536u
+#define SEQUENCES_DEFAULT 2u
 
 static or_status_t check_cache_types(const or_kv_shape_t *shape)
 {
@@ -169,10 +170,15 @@ static or_status_t fill_card(const or_model_t *model, uint32_t pages, or_lockste
 // Of as many pages as the rank with the least room can hold.
 static or_status_t create_cache(or_model_t *model, const or_model_options_t *options)
 {
-    uint64_t pages = or_room_pages(model, options);
+    uint32_t sharers;
+    or_status_t status = or_room_sharers(model, &sharers);
+    if (status != OR_OK) {
+        return status;
+    }
+    uint64_t pages = or_room_pages(model, options, sharers);
     if (!or_ranks_is_alone(model->ranks)) {
         or_lockstep_card_t card;
-        or_status_t status = fill_card(model, (uint32_t)pages, &card);
+        status = fill_card(model, (uint32_t)pages, &card);
         status = status != OR_OK ? status : or_lockstep_agree(model->ranks, &card, &pages);
         if (status != OR_OK) {
             return status;
@@ -187,6 +193,32 @@ static or_status_t create_cache(or_model_t *model, const or_model_options_t *opt
     model->context = positions < model->context ? (uint32_t)positions : model->context;
     const or_kv_memory_t *memory = model->gpu != NULL ? &model->gpu->kv_memory : &or_kv_memory_host;
     return or_kv_cache_create_in(memory, &model->cache_shape, (uint32_t)pages, &model->cache);
+}
+
+// Memory of devices for slots, of as many sequences as the rank with the least can have: none is without room later.
+static or_status_t reserve_slots(or_model_t *model, const or_model_options_t *options)
+{
+    uint32_t wanted = options->sequences_max > 0 ? options->sequences_max : SEQUENCES_DEFAULT;
+    bool reserves = model->gpu != NULL && options->slots_max > 0;
+    uint64_t count =
+        reserves ? or_gpu_slots_reserve(model->gpu, options->slots_max, wanted) : UINT32_MAX;
+    or_status_t status =
+        or_ranks_is_alone(model->ranks) ? OR_OK : or_lockstep_least(model->ranks, &count);
+    if (status != OR_OK) {
+        return status;
+    }
+    if (count == 0) {
+        return or_fail(OR_ERR_NO_MEMORY,
+                       "no memory on a GPU for one tree of %u nodes; choose smaller trees "
+                       "(--draft-nodes-max), a smaller KV cache (--kv-cache-size) or context (-c)",
+                       options->slots_max);
+    }
+    if (reserves) {
+        or_gpu_slots_keep(model->gpu, (uint32_t)count);
+    }
+    model->slots_max = count < UINT32_MAX ? options->slots_max : 0;
+    model->sequences_max = (uint32_t)count;
+    return OR_OK;
 }
 
 // What a device must have, before the layers get the room that is left.
@@ -227,19 +259,23 @@ static or_status_t load(or_model_t *model, const or_model_options_t *options)
     status = status != OR_OK ? status : or_share_cut(model);
     status = status != OR_OK ? status : create_workers(options, &model->workers);
     status = status != OR_OK || options->gpu == NULL ? status : or_gpu_open(model, options->gpu);
+    status = status != OR_OK
+                 ? status
+                 : or_gpu_peers_create(model, options->gpu != NULL && options->gpu->no_peers);
     if (status == OR_OK) {
         name_arithmetic(model);
     }
     status = status != OR_OK ? status : load_all_but_layers(model);
     status = status != OR_OK ? status : load_layers(model, options);
     status = status != OR_OK ? status : create_cache(model, options);
+    status = status != OR_OK ? status : reserve_slots(model, options);
     return status != OR_OK || or_ranks_is_alone(model->ranks)
                ? status
                : or_lockstep_create(model, &model->lockstep);
 }
 
-or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *options,
-                          or_model_t **model_p)
+static or_status_t load_new(const or_gguf_t *gguf, const or_model_options_t *options,
+                            or_model_t **model_p)
 {
     or_model_t *model = calloc(1, sizeof *model);
     if (model == NULL) {
@@ -254,6 +290,25 @@ or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *optio
     }
     *model_p = model;
     return OR_OK;
+}
+
+// Would another load count what is free on a device, rather than do as it was told?
+static bool plans_by_room(const or_model_options_t *options)
+{
+    bool alone = options->ranks == NULL || or_ranks_is_alone(options->ranks);
+    return options->gpu != NULL && alone &&
+           (options->gpu->host_layers == OR_GPU_LAYERS_FIT ||
+            (options->pages_max == 0 && options->cache_bytes == 0));
+}
+
+// Programs that load on a device at the same time each count its free memory as theirs. One that finds it gone
+// makes do with what is left.
+or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *options,
+                          or_model_t **model_p)
+{
+    or_status_t status = load_new(gguf, options, model_p);
+    return status == OR_ERR_NO_MEMORY && plans_by_room(options) ? load_new(gguf, options, model_p)
+                                                                : status;
 }
 
 void or_model_destroy(or_model_t **model_p)
@@ -327,12 +382,33 @@ const or_ranks_t *or_model_ranks(const or_model_t *model)
     return model->ranks;
 }
 
+uint32_t or_model_sequences_max(const or_model_t *model)
+{
+    return model->sequences_max;
+}
+
+static uint32_t sequences_with_slots(const or_kv_cache_t *cache)
+{
+    uint32_t count = 0;
+    for (const or_kv_sequence_t *s = cache->first; s != NULL; s = s->next) {
+        count += s->slots_max > 0;
+    }
+    return count;
+}
+
 or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
                                    or_kv_sequence_t **sequence_p)
 {
-    if (slots_max > OR_TREE_POSITIONS_MAX) {
+    uint32_t most = model->slots_max > 0 ? model->slots_max : OR_TREE_POSITIONS_MAX;
+    if (slots_max > most) {
         return or_fail(OR_ERR_INVALID, "%u slots for tree nodes: at most %u are possible",
-                       slots_max, OR_TREE_POSITIONS_MAX);
+                       slots_max, most);
+    }
+    if (slots_max > 0 && sequences_with_slots(model->cache) >= model->sequences_max) {
+        return or_fail(OR_ERR_FULL,
+                       "the GPU has room for trees of %u texts, and all are taken; give fewer "
+                       "--sessions-max, or make room with a smaller --draft-nodes-max",
+                       model->sequences_max);
     }
     return or_kv_sequence_open(model->cache, model->context, slots_max, sequence_p);
 }

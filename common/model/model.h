@@ -19,7 +19,7 @@
 // alone, and the others repeat it in or_model_follow. What happens to its sequences between two passes
 // travels with the next pass, in one packed descriptor.
 //
-// One thread calls; the model's own workers help. No allocation after load.
+// One thread calls; the model's own workers help. No allocation after load but for sequences.
 #pragma once
 
 #include <stdint.h>
@@ -41,6 +41,9 @@ typedef struct {
     uint32_t rows_max;     // most rows a pass; 0: 256
     uint32_t
         sequences_max; // whose full contexts the KV pool should hold, as far as a quarter of the memory goes; 0: 2
+    // Slots of a sequence: a GPU's memory for those of sequences_max sequences is then taken by the load, of as many as find
+    // room (or_model_sequences_max). 0: as they open. On the CPU they always are.
+    uint32_t slots_max;
     uint32_t pages_max; // KV pages, whatever sequences_max says; 0: that many sequences' worth
     // Bytes of KV pages of all ranks of a stage together, whatever the two before say; 0: not said. Each
     // rank holds its heads' part, and all the same number of pages: what the one with the least room can.
@@ -103,13 +106,20 @@ const char *or_model_kernels(const or_model_t *model);
 // with theirs, the library's version and the device's kind: "tensor-1/bf16/cublaslt-130100/sm_90x132". A session never
 // changes it.
 const char *or_model_arith_id(const or_model_t *model);
+// How several ranks with GPUs add up their parts: "NCCL 2.28.9", from GPU to GPU, or "the host: ", with the reason. NULL: there is nothing
+// to add, or no GPU here.
+const char *or_model_sums(const or_model_t *model);
 or_model_memory_t or_model_memory(const or_model_t *model);
 // Its device failed, and every pass will from now on. Never on the CPU.
 bool or_model_is_lost(const or_model_t *model);
 const or_kv_cache_t *or_model_cache(const or_model_t *model);
 const or_ranks_t *or_model_ranks(const or_model_t *model);
 
-// A sequence in this model's cache, with room for the model's context and at most 4,096 slots.
+// Sequences with slots that can be open at once, on all ranks alike; UINT32_MAX: as many as find memory.
+uint32_t or_model_sequences_max(const or_model_t *model);
+
+// A sequence in this model's cache, with room for the model's context and at most 4,096 slots, or what options said.
+// OR_ERR_INVALID for more; OR_ERR_FULL if or_model_sequences_max are open; OR_ERR_NO_MEMORY.
 or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
                                    or_kv_sequence_t **sequence_p);
 

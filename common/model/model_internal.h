@@ -93,6 +93,8 @@ struct or_model {
     or_workers_t *workers;
     or_kv_shape_t cache_shape;
     or_kv_cache_t *cache;
+    uint32_t slots_max;      // of a sequence, where memory for slots was reserved; 0: it was not
+    uint32_t sequences_max;  // with slots
     or_lockstep_t *lockstep; // NULL: alone
     or_gpu_t *gpu;           // NULL: the CPU
     char arith_id[64];
@@ -165,8 +167,12 @@ or_quantised_rows_t or_buffers_quantised(const or_model_t *model);
 or_status_t or_buffers_create(or_model_t *model);
 void or_buffers_free(or_model_t *model);
 
-// Pages this rank has room for; 0 where options->cache_bytes are less than one.
-uint32_t or_room_pages(const or_model_t *model, const or_model_options_t *options);
+// Ranks that have the memory this one has, itself among them: a device's, or that of the CPUs' ranks, which may all be on
+// one machine. Collective, of ranks that have loaded: what is free then is free for the cache.
+or_status_t or_room_sharers(const or_model_t *model, uint32_t *sharers);
+// Pages this rank has room for, one of so many that share it; 0 where options->cache_bytes are less than one.
+uint32_t or_room_pages(const or_model_t *model, const or_model_options_t *options,
+                       uint32_t sharers);
 // Bytes of the fewest pages that these options allow.
 uint64_t or_room_least_bytes(const or_model_t *model, const or_model_options_t *options);
 

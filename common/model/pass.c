@@ -1,3 +1,4 @@
+#include "common/model/model_growth.h"
 #include "common/model/model_internal.h"
 
 static or_status_t check_row(const or_model_t *model, const or_model_row_t *row, uint32_t index)
@@ -59,6 +60,13 @@ static or_status_t plan_tree_row(or_pass_row_t *row, uint32_t parent, uint32_t i
     sequence->slots[row->slot] = (or_kv_slot_t){parent, depth, epoch};
     sequence->has_slots = true;
     return OR_OK;
+}
+
+or_status_t or_model_adopt(or_model_t *model, const or_model_row_t *row)
+{
+    or_pass_row_t planned = {.sequence = row->sequence, .token = row->token, .slot = row->slot};
+    or_status_t status = check_row(model, row, 0);
+    return status != OR_OK ? status : plan_tree_row(&planned, row->parent_slot, 0);
 }
 
 // The pages of all prefix rows, or none: where they run out no sequence has taken any, and no shared

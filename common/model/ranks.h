@@ -36,6 +36,9 @@ typedef struct or_ranks {
     // To the same rank of the next stage, and from that of the stage before. NULL with one stage.
     or_status_t (*pass_on)(const struct or_ranks *ranks, const void *data, size_t bytes);
     or_status_t (*take_over)(const struct or_ranks *ranks, void *data, size_t bytes);
+    // A wait for other ranks by other means than these, for `what` (a constant), begins, or with NULL ends; none of
+    // these is called meanwhile. NULL: nobody watches such waits.
+    void (*watch)(const struct or_ranks *ranks, const char *what);
 } or_ranks_t;
 
 // The one-process world: rank 0 of 1. Never NULL.
@@ -44,6 +47,13 @@ const or_ranks_t *or_ranks_single(void);
 static inline int or_ranks_stages(const or_ranks_t *ranks)
 {
     return ranks->stages > 1 ? ranks->stages : 1;
+}
+
+static inline void or_ranks_watch(const or_ranks_t *ranks, const char *what)
+{
+    if (ranks->watch != NULL) {
+        ranks->watch(ranks, what);
+    }
 }
 
 static inline bool or_ranks_is_leader(const or_ranks_t *ranks)

@@ -1,5 +1,6 @@
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/model/gpu_internal.h"
@@ -26,8 +27,8 @@ static uint64_t memory_bytes(void)
 }
 
 // What pages may take. Untouched ones cost nothing, but a promise of more than the machine has would be
-// kept at the worst moment: a quarter of it for all ranks, which may be on one machine. On a GPU they cost
-// it at once; half of what the weights left, as slots of sequences follow.
+// kept at the worst moment: a quarter of it for all its ranks. On a GPU they cost it at once; half of what the
+// weights left, as slots of sequences follow.
 static uint64_t affordable_bytes(const or_model_t *model)
 {
     return model->gpu != NULL ? or_gpu_free_bytes(model->gpu) / 2 : memory_bytes() / 4;
@@ -36,8 +37,7 @@ static uint64_t affordable_bytes(const or_model_t *model)
 // Pages for the sequences asked for, as far as they can be afforded, and never less than one full context.
 static uint64_t affordable_pages(const or_model_t *model, uint32_t sequences_max, uint64_t bytes)
 {
-    uint64_t ranks = (uint64_t)model->ranks->size * (uint64_t)or_ranks_stages(model->ranks);
-    uint64_t page_bytes = or_kv_page_bytes(&model->cache_shape) * ranks;
+    uint64_t page_bytes = or_kv_page_bytes(&model->cache_shape);
     uint64_t affordable = bytes / (page_bytes > 0 ? page_bytes : 1);
     uint64_t pages_each = (model->context + OR_KV_PAGE - 1) / OR_KV_PAGE;
     uint64_t wanted = pages_each * (sequences_max > 0 ? sequences_max : 2);
@@ -59,9 +59,22 @@ static uint32_t pages_for(const or_model_t *model, const or_model_options_t *opt
     return pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
 }
 
-uint32_t or_room_pages(const or_model_t *model, const or_model_options_t *options)
+or_status_t or_room_sharers(const or_model_t *model, uint32_t *sharers)
 {
-    return pages_for(model, options, affordable_bytes(model));
+    or_cuda_description_t device = {0}; // its uuid is no GPU's
+    *sharers = 1;
+    if (or_ranks_is_alone(model->ranks)) {
+        return OR_OK;
+    }
+    if (model->gpu != NULL) {
+        or_gpu_keep(model->gpu, model->gpu->functions->describe(model->gpu->index, &device));
+    }
+    return or_lockstep_alike(model->ranks, device.uuid, sizeof device.uuid, sharers);
+}
+
+uint32_t or_room_pages(const or_model_t *model, const or_model_options_t *options, uint32_t sharers)
+{
+    return pages_for(model, options, affordable_bytes(model) / sharers);
 }
 
 uint64_t or_room_least_bytes(const or_model_t *model, const or_model_options_t *options)

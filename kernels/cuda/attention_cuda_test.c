@@ -52,8 +52,8 @@ static kv_test_rows_t *random_rows(uint64_t *random, const kv_test_cache_t *cach
 
 // ---- what is expected ----
 
-static kv_test_vector_t seen_vector(const case_t *c, uint32_t row, uint32_t position,
-                                    uint32_t kv_head, kv_test_side_t side)
+static or_kv_vector_t seen_vector(const case_t *c, uint32_t row, uint32_t position,
+                                  uint32_t kv_head, kv_test_side_t side)
 {
     uint32_t sequence = c->rows->sequences[row];
     uint32_t committed = c->rows->seen[row].committed;
@@ -71,15 +71,18 @@ static float *lay_out(const case_t *c, uint32_t row, uint32_t n, uint32_t kv_hea
     uint32_t head_dim = c->cache->kv.head_dim;
     size_t block_floats = (size_t)head_dim * OR_KV_BLOCK;
     float *blocks = kv_test_allocate(kv_test_pages_for(n) * block_floats * sizeof *blocks);
+    float *numbers = kv_test_allocate(head_dim * sizeof *numbers);
     for (uint32_t p = 0; p < n; p++) {
-        kv_test_vector_t vector = seen_vector(c, row, p, kv_head, side);
+        or_kv_vector_t vector = seen_vector(c, row, p, kv_head, side);
+        or_kv_vector_read(&vector, numbers);
         float *block = blocks + p / OR_KV_BLOCK * block_floats;
         size_t lane = p % OR_KV_BLOCK;
         for (uint32_t d = 0; d < head_dim; d++) {
             size_t at = side == KV_TEST_KEY ? d * OR_KV_BLOCK + lane : lane * head_dim + d;
-            block[at] = kv_test_read(c->cache, &vector, d);
+            block[at] = numbers[d];
         }
     }
+    free(numbers);
     return blocks;
 }
 
@@ -198,7 +201,7 @@ static void check_case(uint64_t *random, const case_t *c, bool with_blocks)
 }
 
 typedef struct {
-    or_cuda_float_t type;
+    kv_test_types_t types;
     uint32_t kv_heads;
     uint32_t group;
     uint32_t head_dim;
@@ -208,7 +211,7 @@ typedef struct {
 
 static void check_sizes(uint64_t *random, test_kind_t kind, const sizes_t *sizes)
 {
-    kv_test_cache_t cache = kv_test_cache_create(random, kind, sizes->type, sizes->kv_heads,
+    kv_test_cache_t cache = kv_test_cache_create(random, kind, sizes->types, sizes->kv_heads,
                                                  sizes->head_dim, sizes->context);
     kv_test_rows_t *rows = random_rows(random, &cache, sizes->rows);
     or_cuda_heads_t heads = random_heads(random, sizes->kv_heads, sizes->group);
@@ -243,7 +246,7 @@ static void rows_attend_as_ref(void **state)
     uint32_t cases = 0;
     for (size_t i = 0; i < COUNT(contexts) * test_runs(1); i++) {
         for (size_t j = 0; j < COUNT(head_dims); j++, cases++) {
-            sizes_t sizes = {.type = cases % 2 == 0 ? OR_CUDA_F32 : OR_CUDA_F16,
+            sizes_t sizes = {.types = kv_test_mixes[cases % KV_TEST_MIXES],
                              .group = groups[cases % COUNT(groups)],
                              .head_dim = head_dims[j],
                              .context = contexts[i % COUNT(contexts)],
@@ -260,7 +263,8 @@ static void many_rows_attend_as_ref(void **state)
     (void)state;
     uint64_t random = test_seed();
     for (uint32_t group = 1; group <= 16; group += group < 4 ? 1 : 4) {
-        sizes_t sizes = {OR_CUDA_F16, 1, group, 32, 40, group < 4 ? KV_TEST_ROWS_MAX : 11};
+        sizes_t sizes = {kv_test_mixes[1 + group % 2],     1, group, 32, 40,
+                         group < 4 ? KV_TEST_ROWS_MAX : 11};
         check_sizes(&random, KIND_PLAIN, &sizes);
     }
 }
@@ -270,16 +274,16 @@ static void long_contexts_attend_as_ref(void **state)
 {
     (void)state;
     uint64_t random = test_seed();
-    sizes_t sizes = {OR_CUDA_F16, 1, 1, 32, 2500, 6};
+    sizes_t sizes = {{OR_KV_F16, OR_KV_Q8_0}, 1, 1, 32, 2500, 6};
     check_sizes(&random, KIND_PLAIN, &sizes);
-    sizes = (sizes_t){OR_CUDA_F32, 1, 2, 20, 1025, 4};
+    sizes = (sizes_t){{OR_KV_F32, OR_KV_F32}, 1, 2, 20, 1025, 4};
     check_sizes(&random, KIND_PLAIN, &sizes);
 }
 
 static void no_rows_are_nothing(void **state)
 {
     (void)state;
-    or_cuda_kv_t kv = {OR_CUDA_F32, 1, 1, 32, NULL};
+    or_cuda_kv_t kv = kv_test_describe(kv_test_mixes[0], 1, 1, 32);
     or_cuda_heads_t heads = {1, 1, 0};
     or_cuda_rows_t to = {0};
     cuda_test_ok(

@@ -5,7 +5,8 @@
 #define QUERIES_MAX 16u // of a block
 #define WARPS 4u
 #define SPLITS_MAX 64u // blocks along the positions
-#define AHEAD 16u      // numbers of a K that are loaded before the first is used
+#define AHEAD                                                                                      \
+    16u // numbers of a K that are loaded before the first is used; a part of OR_QUANT_BLOCK
 
 // The run's queries, [head_dim][QUERIES], zeros where it has none.
 template <uint32_t QUERIES>
@@ -24,25 +25,26 @@ OR_DEVICE void stage_queries(const attention_t *a, const query_t *query, const r
     }
 }
 
-// COUNT links of the queries' chains.
+// COUNT links of the queries' chains, from dimension d on, whose numbers share a scale.
 template <typename T, uint32_t QUERIES, uint32_t COUNT>
-OR_DEVICE void add_products(const float *queries, const T *key, size_t key_step, float *dots)
+OR_DEVICE void add_products(const float *queries, const vector_t<T> *key, uint32_t d, float *dots)
 {
     T numbers[COUNT];
     for (uint32_t i = 0; i < COUNT; i++) {
-        numbers[i] = key[i * key_step];
+        numbers[i] = key->numbers[(d + i) * key->step];
     }
+    uint16_t scale = scale_at(key, d);
     for (uint32_t i = 0; i < COUNT; i++) {
-        float number = widen(numbers[i]);
+        float number = widen(numbers[i], scale);
         for (uint32_t q = 0; q < QUERIES; q++) {
-            dots[q] = fmaf(queries[i * QUERIES + q], number, dots[q]);
+            dots[q] = fmaf(queries[(d + i) * QUERIES + q], number, dots[q]);
         }
     }
 }
 
-// This lane's position, whose K's numbers are key_step apart, with all queries.
+// This lane's K with all queries.
 template <typename T, uint32_t QUERIES>
-OR_DEVICE void multiply(const float *queries, uint32_t head_dim, const T *key, size_t key_step,
+OR_DEVICE void multiply(const float *queries, uint32_t head_dim, const vector_t<T> *key,
                         float *dots)
 {
     for (uint32_t q = 0; q < QUERIES; q++) {
@@ -50,10 +52,10 @@ OR_DEVICE void multiply(const float *queries, uint32_t head_dim, const T *key, s
     }
     uint32_t d = 0;
     for (; d + AHEAD <= head_dim; d += AHEAD) {
-        add_products<T, QUERIES, AHEAD>(queries + d * QUERIES, key + d * key_step, key_step, dots);
+        add_products<T, QUERIES, AHEAD>(queries, key, d, dots);
     }
     for (; d < head_dim; d++) {
-        add_products<T, QUERIES, 1>(queries + d * QUERIES, key + d * key_step, key_step, dots);
+        add_products<T, QUERIES, 1>(queries, key, d, dots);
     }
 }
 
@@ -63,9 +65,9 @@ OR_DEVICE void score_page(const attention_t *a, const run_t *run, uint32_t kv_he
                           const float *queries, float scale)
 {
     uint32_t lane = threadIdx.x % WARP;
-    const T *keys = page_keys<T>(&a->kv, a->layer, kv_head, run->pages[page]);
+    vector_t<T> key = page_vector<T>(&a->kv, KEYS, a->layer, kv_head, run->pages[page], lane);
     float dots[QUERIES];
-    multiply<T, QUERIES>(queries, a->kv.head_dim, keys + lane, OR_KV_BLOCK, dots);
+    multiply<T, QUERIES>(queries, a->kv.head_dim, &key, dots);
     uint32_t position = page * OR_KV_BLOCK + lane;
     uint32_t group = a->heads.group;
     for (uint32_t q = 0; q < QUERIES; q++) {
@@ -86,10 +88,10 @@ OR_DEVICE void score_chain(const attention_t *a, const run_t *run, uint32_t kv_h
     const or_cuda_seen_t *seen = &a->seen[row];
     uint32_t group = a->heads.group;
     for (uint32_t i = threadIdx.x % WARP; i < seen->chain_count; i += WARP) {
-        const T *key =
-            slot_keys<T>(&a->kv, seen->slots, seen->slots_max, a->layer, kv_head, seen->chain[i]);
+        vector_t<T> key = slot_vector<T>(&a->kv, KEYS, a->layer, kv_head, seen->slots,
+                                         seen->slots_max, seen->chain[i]);
         float dots[QUERIES];
-        multiply<T, QUERIES>(queries, a->kv.head_dim, key, 1, dots);
+        multiply<T, QUERIES>(queries, a->kv.head_dim, &key, dots);
         for (uint32_t q = 0; q < QUERIES; q++) {
             if (q / group == index && has_head(a, kv_head, q % group)) {
                 uint32_t head = head_of(a, kv_head, q % group);
@@ -155,6 +157,12 @@ static int launch_scores(or_cuda_t *cuda, const attention_t *a, const query_t *q
 
 int or_cuda_attention_scores(or_cuda_t *cuda, const attention_t *a, const query_t *query)
 {
-    return a->kv.type == OR_CUDA_F32 ? launch_scores<float>(cuda, a, query)
-                                     : launch_scores<uint16_t>(cuda, a, query);
+    switch (a->kv.key_type) {
+    case OR_CUDA_KV_F32:
+        return launch_scores<float>(cuda, a, query);
+    case OR_CUDA_KV_F16:
+        return launch_scores<uint16_t>(cuda, a, query);
+    default:
+        return launch_scores<int8_t>(cuda, a, query);
+    }
 }

@@ -38,29 +38,43 @@ OR_DEVICE share_t find_share(const attention_t *a, const run_t *run, uint32_t kv
 // What a thread brings for a stage: numbers of one dimension of V, and weights of its warp's queries.
 template <typename T, uint32_t QUERIES> struct ahead_t {
     T values[STAGE / WARPS];
+    uint16_t scale; // lane i's goes with the warp's values[i]
     float weights[QUERIES][STAGE / WARP];
 };
+
+// V of a position that the run sees.
+template <typename T>
+OR_DEVICE vector_t<T> value_at(const attention_t *a, const run_t *run, uint32_t kv_head,
+                               uint32_t position)
+{
+    return page_vector<T>(&a->kv, VALUES, a->layer, kv_head, run->pages[position / OR_KV_BLOCK],
+                          position % OR_KV_BLOCK);
+}
 
 // From position `first` on; what is not there becomes 0.
 template <typename T, uint32_t QUERIES>
 OR_DEVICE void fetch(const attention_t *a, const run_t *run, const share_t *share, uint32_t kv_head,
                      uint32_t d, uint32_t first, ahead_t<T, QUERIES> *ahead)
 {
+    uint32_t lane = threadIdx.x % WARP;
+    uint32_t position = first + threadIdx.x / WARP;
     for (uint32_t i = 0; i < STAGE / WARPS; i++) {
-        uint32_t position = first + i * WARPS + threadIdx.x / WARP;
-        ahead->values[i] = 0;
-        if (position < run->committed && d < a->kv.head_dim) {
-            uint32_t page = run->pages[position / OR_KV_BLOCK];
-            const T *values = page_values<T>(&a->kv, a->layer, kv_head, page);
-            ahead->values[i] = values[(size_t)(position % OR_KV_BLOCK) * a->kv.head_dim + d];
-        }
+        bool there = position + i * WARPS < run->committed && d < a->kv.head_dim;
+        ahead->values[i] =
+            there ? value_at<T>(a, run, kv_head, position + i * WARPS).numbers[d] : (T)0;
+    }
+    position += lane * WARPS;
+    ahead->scale = 0;
+    if (HAS_SCALES<T> && lane < STAGE / WARPS && position < run->committed) {
+        vector_t<T> value = value_at<T>(a, run, kv_head, position);
+        ahead->scale = scale_at(&value, d);
     }
     for (uint32_t q = 0; q < QUERIES; q++) {
         const float *scores = scores_of(a, share->row, share->first + q);
         for (uint32_t i = 0; i < STAGE / WARP; i++) {
-            uint32_t position = first + i * WARP + threadIdx.x % WARP;
-            bool there = q < share->heads && position < share->committed;
-            ahead->weights[q][i] = there ? scores[position] : 0.0f;
+            uint32_t weighted = first + i * WARP + lane;
+            bool there = q < share->heads && weighted < share->committed;
+            ahead->weights[q][i] = there ? scores[weighted] : 0.0f;
         }
     }
 }
@@ -70,7 +84,8 @@ template <typename T, uint32_t QUERIES>
 OR_DEVICE void put_on_stage(const ahead_t<T, QUERIES> *ahead, float *values, float *weights)
 {
     for (uint32_t i = 0; i < STAGE / WARPS; i++) {
-        values[i * WARPS * WARP + threadIdx.x] = widen(ahead->values[i]);
+        uint16_t scale = HAS_SCALES<T> ? or_shuffle(ahead->scale, i) : 0;
+        values[i * WARPS * WARP + threadIdx.x] = widen(ahead->values[i], scale);
     }
     uint32_t warp = threadIdx.x / WARP;
     for (uint32_t q = 0; q < QUERIES; q++) {
@@ -112,13 +127,13 @@ OR_DEVICE void add_chain(const attention_t *a, const share_t *share, uint32_t kv
     const or_cuda_seen_t *seen = &a->seen[share->row];
     const float *scores = scores_of(a, share->row, share->first);
     for (uint32_t i = 0; i < seen->chain_count; i++) {
-        const T *key =
-            slot_keys<T>(&a->kv, seen->slots, seen->slots_max, a->layer, kv_head, seen->chain[i]);
-        float value = widen(key[a->kv.head_dim + d]);
+        vector_t<T> value = slot_vector<T>(&a->kv, VALUES, a->layer, kv_head, seen->slots,
+                                           seen->slots_max, seen->chain[i]);
+        float number = widen(value.numbers[d], scale_at(&value, d));
         for (uint32_t q = 0; q < QUERIES; q++) {
             if (q < share->heads) {
                 float weight = scores[q * a->scores_stride + seen->committed + i];
-                sums[q] = fmaf(weight, value, sums[q]);
+                sums[q] = fmaf(weight, number, sums[q]);
             }
         }
     }
@@ -189,6 +204,12 @@ static int launch_values(or_cuda_t *cuda, const attention_t *a, const or_cuda_ro
 
 int or_cuda_attention_values(or_cuda_t *cuda, const attention_t *a, const or_cuda_rows_t *to)
 {
-    return a->kv.type == OR_CUDA_F32 ? launch_values<float>(cuda, a, to)
-                                     : launch_values<uint16_t>(cuda, a, to);
+    switch (a->kv.value_type) {
+    case OR_CUDA_KV_F32:
+        return launch_values<float>(cuda, a, to);
+    case OR_CUDA_KV_F16:
+        return launch_values<uint16_t>(cuda, a, to);
+    default:
+        return launch_values<int8_t>(cuda, a, to);
+    }
 }

@@ -2,9 +2,6 @@
 // and as there few logarithms are taken: the exponent of 1 - U says within 1.4 what a Gumbel variate is.
 #include "kernels/cuda/contenders.cuh"
 
-#include "common/base/rng_inline.h"
-#include "common/decode/noise_inline.h"
-
 #define LISTERS 256u // threads that list a row
 #define WINDOW_SLACK                                                                               \
     1e-9 // a score that is rounded apart from the best one's is listed all the same
@@ -40,11 +37,7 @@ OR_DEVICE double draw_uniform(const row_t *row, uint32_t id)
     if (!row->contest.noisy || id >= row->vocab_size) {
         return 0.5;
     }
-    uint64_t token_key = row->token_keys[id];
-    const uint32_t counter[4] = {(uint32_t)token_key, (uint32_t)(token_key >> 32),
-                                 row->contest.zero_width, row->contest.byte_offset};
-    or_rng_key_t key = {row->contest.key};
-    return or_rng_uniform(inline_philox_64(key, counter));
+    return uniform_of(&row->contest, row->token_keys[id]);
 }
 
 // No more than the score with noise, without a logarithm.

@@ -11,7 +11,9 @@
 // filters keep are the first tokens of one ranking, logits descending and ids ascending, so a *cut* tells it.
 #pragma once
 
+#include "common/base/rng_inline.h"
 #include "common/base/sums.h"
+#include "common/decode/noise_inline.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/cuda_portable.cuh"
 
@@ -69,6 +71,15 @@ OR_DEVICE double score_of(const or_cuda_contest_t *contest, float logit)
 {
     return contest->temperature == 0.0f ? (double)logit
                                         : (double)logit / (double)contest->temperature;
+}
+
+// What a token's noise is made of (or_noise_uniform).
+OR_DEVICE double uniform_of(const or_cuda_contest_t *contest, uint64_t token_key)
+{
+    const uint32_t counter[4] = {(uint32_t)token_key, (uint32_t)(token_key >> 32),
+                                 contest->zero_width, contest->byte_offset};
+    or_rng_key_t key = {contest->key};
+    return or_rng_uniform(inline_philox_64(key, counter));
 }
 
 // The largest of what a block's COUNT threads have, told to each of them.

@@ -20,6 +20,7 @@ extern "C" {
 
 #define OR_CUDA_OK 0
 #define OR_CUDA_TENSOR 100000 // and above: of cuda_tensor.h
+#define OR_CUDA_PEERS 200000  // and above: of cuda_peers.h
 #define OR_CUDA_MAJOR_MIN 8u  // compute capability from which on the kernels run: Ampere
 #define OR_CUDA_MARKS 16u     // places in the stream whose time can be asked for
 
@@ -27,8 +28,9 @@ typedef struct or_cuda or_cuda_t;
 typedef struct or_cuda_recording or_cuda_recording_t;
 
 typedef struct {
-    char name[128]; // "NVIDIA H100 80GB HBM3"
-    uint32_t major; // compute capability
+    char name[128];   // "NVIDIA H100 80GB HBM3"
+    uint8_t uuid[16]; // of no other device, on whichever host
+    uint32_t major;   // compute capability
     uint32_t minor;
     uint32_t multiprocessors;
     uint64_t memory_bytes;
@@ -49,7 +51,7 @@ void or_cuda_close(or_cuda_t **cuda_p);
 // Device memory, aligned to 256 bytes, zeroed. Freeing waits; NULL is nothing.
 int or_cuda_alloc(or_cuda_t *cuda, size_t bytes, void **at_p);
 void or_cuda_free(or_cuda_t *cuda, void *at);
-// Memory of the host that the device reads and writes by itself; copies to and from any other wait.
+// Memory of the host, not zeroed, that the device reads and writes by itself; copies to and from any other wait.
 int or_cuda_alloc_pinned(or_cuda_t *cuda, size_t bytes, void **at_p);
 void or_cuda_free_pinned(or_cuda_t *cuda, void *at);
 
@@ -81,11 +83,31 @@ int or_cuda_mark(or_cuda_t *cuda, uint32_t mark);
 int or_cuda_elapsed(or_cuda_t *cuda, uint32_t from, uint32_t to, float *milliseconds);
 
 // What is asked for between begin and end is recorded, not done; replaying it is one call (a CUDA graph).
-// Nothing that waits may be recorded. Where a recording ends, whoever owns it frees it.
+// Nothing that waits may be recorded: it fails, and with it the recording. Nor may marks or replays
+// be. Where a recording ends, whoever owns it frees it.
 int or_cuda_record_begin(or_cuda_t *cuda);
 int or_cuda_record_end(or_cuda_t *cuda, or_cuda_recording_t **recording_p);
 int or_cuda_replay(or_cuda_t *cuda, or_cuda_recording_t *recording);
 void or_cuda_recording_free(or_cuda_recording_t **recording_p);
+
+// A part of a recording that repeats itself, and says on the device whether (a CUDA graph's conditional node):
+//
+//     or_cuda_record_begin
+//         ...                                          once
+//         or_cuda_loop_begin(cuda, &loop)
+//             ...                                      once at least, and again while the last word was yes
+//             a kernel that is given `loop`            by one of its threads says: or_go_on (cuda_portable.cuh)
+//         or_cuda_loop_end(cuda)
+//         ...                                          once
+//     or_cuda_record_end
+//
+// Each replay starts afresh. A loop that is told nothing never ends. Loops may follow one another, not lie in one another.
+// Kernels, copies and or_cuda_clear may lie in one, nothing that meets other devices. What fails leaves nothing
+// recorded, which or_cuda_record_end tells too. That is so wherever CUDA or its driver is older than 12.4.
+typedef uint64_t or_cuda_loop_t;
+#define OR_CUDA_NO_LOOP UINT64_MAX
+int or_cuda_loop_begin(or_cuda_t *cuda, or_cuda_loop_t *loop);
+int or_cuda_loop_end(or_cuda_t *cuda);
 
 #ifdef __cplusplus
 }

@@ -96,17 +96,28 @@ int or_cuda_embed(or_cuda_t *cuda, or_cuda_float_t type, const void *panels, siz
 
 // ---- keys and values ----
 
-// Pages and slots hold what those of common/model/kv_cache_internal.h do, as floats or halves:
+// How a vector, one head's K or V of a position, is kept, rounded when it is stored as common/model/kv_store.h says. Q8_0
+// is integers, of which 32 (the last ones perhaps fewer) share a scale, a half.
+typedef enum { OR_CUDA_KV_F32, OR_CUDA_KV_F16, OR_CUDA_KV_Q8_0 } or_cuda_kv_type_t;
+
+// Pages and slots hold what those of common/model/kv_cache_internal.h do:
 //
-//     page    [layer][kv head] { K [head_dim][32]   V [32][head_dim] }
-//     slots   [layer][kv head][slot] { K [head_dim]   V [head_dim] }          of a sequence
+//     page    [layer][kv head] { K scales [ceil(head_dim / 32)][32]  numbers [head_dim][32]
+//                                V scales [32][ceil(head_dim / 32)]  numbers [32][head_dim] }
+//     slots   [layer][kv head][slot] { K scales [ceil(head_dim / 32)]  numbers [head_dim]  V likewise }    of a sequence
+//
+// Only Q8_0 has scales. In a slot K and V begin at multiples of 4 bytes.
 typedef struct {
-    or_cuda_float_t type; // OR_CUDA_F32, or OR_CUDA_F16: rounded to nearest even when it is stored
+    or_cuda_kv_type_t key_type;
+    or_cuda_kv_type_t value_type;
     uint32_t layers;
     uint32_t kv_heads;
     uint32_t head_dim;
     void *pages;
 } or_cuda_kv_t;
+
+// The slot of a row that only fills its place in a pass: it sees what another row sees, and keeps no K and V.
+#define OR_CUDA_SHADOW (UINT32_MAX - 1)
 
 // What a row of a pass sees: positions 0 .. committed - 1 of its sequence's pages, and then, of a tree row, the slots
 // of its ancestors in the order of their positions, itself the last. A prefix row's own position is committed.
@@ -116,7 +127,7 @@ typedef struct {
     uint32_t position; // its own
     void *slots;       // of its sequence
     uint32_t slots_max;
-    uint32_t slot;         // its own; UINT32_MAX: a prefix row
+    uint32_t slot;         // its own; UINT32_MAX: a prefix row; OR_CUDA_SHADOW: nothing is stored
     const uint32_t *chain; // [chain_count] slots
     uint32_t chain_count;  // 0 of a prefix row
 } or_cuda_seen_t;
@@ -247,6 +258,103 @@ typedef struct {
 int or_cuda_reject(or_cuda_t *cuda, const or_cuda_trial_t *trial, void *scratch,
                    or_cuda_path_t *path);
 size_t or_cuda_reject_bytes(uint32_t vocab_size, uint32_t rows);
+
+// ---- draft trees ----
+//
+// A best-first tree of few guesses (drafter/build_coupled.c) that grows on the device, without a word to the host:
+//
+//     grow ─▶ a batch of guesses ─▶ a pass ─▶ contenders of its rows ─▶ grow ─▶ a batch ─▶ ...
+//
+// Each step lists the best children of the rows that were run, offers them to the tree, and writes what the next
+// pass looks up. What the host gets in the end are the rows that were run and their contenders; it grows its own tree
+// from them and decides what belongs to it. So nothing here has to be exact, or the same on two devices: a guess that
+// is not run here is run later, and one too many costs its time.
+
+#define OR_CUDA_GROWTH_MAX 64u           // guesses besides the root, rows of a pass, and levels
+#define OR_CUDA_GROWTH_ROWS 128u         // of all passes
+#define OR_CUDA_GROWTH_CONTENDERS 32768u // of all rows
+
+typedef struct {
+    int32_t token;
+    uint32_t parent;      // its place in `guesses`
+    uint32_t depth;       // the root's is 0
+    uint32_t slot;        // where its K and V lie; UINT32_MAX: it was not run, or is the root
+    uint32_t byte_offset; // where its children begin
+    uint32_t zero_width;
+    double weight; // log of the believed probability; the root's is 0
+} or_cuda_guess_t;
+
+// A tree and what becomes of it.
+typedef struct {
+    // By the host, and read only.
+    uint32_t nodes; // how many guesses are wanted, 1 to OR_CUDA_GROWTH_MAX
+    uint32_t depth; // and how deep, 1 to OR_CUDA_GROWTH_MAX
+    uint32_t width; // children of a guess: 1 makes a chain
+    // Of each pass, 1 to OR_CUDA_GROWTH_MAX; those without a guess are shadows of the first.
+    uint32_t rows;
+    uint32_t passes; // at most
+    double tau;      // weight of a child: its parent's + log softmax(scores / tau)
+    double nearly;   // run together: what weighs within it of the best
+    // A batch that brings less than this part of a round's tokens is not run: Σ e^weight of the batch, against 1 +
+    // Σ e^weight of the tree. 0: any is.
+    double share;
+    or_cuda_contest_t contest; // of all rows, but for their places
+    const uint32_t *pages;     // of the sequence
+    uint32_t committed;
+    void *slots;
+    uint32_t slots_max;
+    uint32_t free_slot_count; // taken in this order
+    uint32_t free_slots[OR_CUDA_GROWTH_ROWS];
+    // By the host, and grown here. guesses[0] is the root, which was run; then those that are known, best first: equal
+    // weights by depth, siblings in the order of their scores. Whoever has children among them has a slot. The
+    // children of those that were run have been offered.
+    uint32_t guess_count; // besides the root
+    or_cuda_guess_t guesses[OR_CUDA_GROWTH_MAX + 1];
+    // Here alone; 0 at first.
+    uint32_t begun;
+    uint32_t order[OR_CUDA_GROWTH_MAX]; // places of guesses, best first
+    uint32_t batch_count;
+    uint32_t batch[OR_CUDA_GROWTH_MAX]; // places of the guesses that the next pass runs
+} or_cuda_growth_t;
+
+// What a pass looks up.
+typedef struct {
+    int32_t *tokens;             // [rows]
+    uint32_t *positions;         // [rows]
+    or_cuda_seen_t *seen;        // [rows]
+    uint32_t *chains;            // [rows][OR_CUDA_GROWTH_MAX]
+    or_cuda_contest_t *contests; // [rows]
+} or_cuda_growth_tables_t;
+
+// A row that was run.
+typedef struct {
+    int32_t token;
+    uint32_t parent_slot; // UINT32_MAX: the root
+    uint32_t slot;
+    uint32_t first; // of its contenders, as or_cuda_contenders lists them
+    uint32_t count;
+} or_cuda_grown_row_t;
+
+// All that the host is told; 0 at first. Rows whose contenders are MANY, or found no room, are left out, and nothing
+// is run after such a pass.
+typedef struct {
+    uint32_t passes;
+    uint32_t row_count;
+    uint32_t contender_count;
+    or_cuda_grown_row_t rows[OR_CUDA_GROWTH_ROWS];
+    or_cuda_contender_t contenders[OR_CUDA_GROWTH_CONTENDERS];
+} or_cuda_grown_t;
+
+// One step: list [rows][OR_CUDA_CONTENDERS_MAX] and counts [rows] are of the batch that was run, if one was. token_keys
+// as for contenders; widths are the bytes that tokens print. Whatever the batch, the tables are written for
+// growth->rows rows, unless no batch was ever chosen. Tells `loop` (cuda_device.h; OR_CUDA_NO_LOOP) whether there is a
+// batch to run; after a step that chose none, none does. `rows` is growth->rows; scratch is or_cuda_grow_bytes(rows).
+int or_cuda_grow(or_cuda_t *cuda, or_cuda_growth_t *growth, uint32_t rows,
+                 const uint64_t *token_keys, const uint32_t *widths,
+                 const or_cuda_contender_t *list, const uint32_t *counts, void *scratch,
+                 const or_cuda_growth_tables_t *tables, or_cuda_grown_t *grown,
+                 or_cuda_loop_t loop);
+size_t or_cuda_grow_bytes(uint32_t rows);
 
 #ifdef __cplusplus
 }

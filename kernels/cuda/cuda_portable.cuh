@@ -14,6 +14,8 @@
 
 #include <stdint.h>
 
+#include "kernels/cuda/cuda_device.h"
+
 #ifdef __CUDACC__
 
 #include <cuda_runtime.h>
@@ -77,7 +79,18 @@ OR_DEVICE uint32_t or_atomic_add(uint32_t *at, uint32_t value)
     return atomicAdd(at, value);
 }
 
-struct or_cuda;
+// Whether what lies in `loop` is done once more; of one thread only. Of OR_CUDA_NO_LOOP: nothing.
+OR_DEVICE void or_go_on(or_cuda_loop_t loop, bool again)
+{
+#if CUDART_VERSION >= 12040 // before, there are none
+    if (loop != OR_CUDA_NO_LOOP)
+        cudaGraphSetConditional((cudaGraphConditionalHandle)loop, again ? 1u : 0u);
+#else
+    (void)loop;
+    (void)again;
+#endif
+}
+
 cudaStream_t or_cuda_stream(struct or_cuda *cuda);
 
 template <typename... Parameters, typename... Arguments>

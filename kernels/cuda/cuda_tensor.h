@@ -3,7 +3,8 @@
 //
 //     inputs      rounded to the type of the weights, to nearest even (or_cuda_rows_t's halves)
 //     products    exact, added up as floats in the order of the algorithm that the library recommends
-//     algorithm   one for all weights of a shape; rows are multiplied 64 at a time, by it alone
+//     algorithm   one for all weights of a shape; rows are multiplied 64 at a time, by it alone. The first
+//                 recommended one that, tried, gives a row the same bits at all places of a tile (tensor_trial.h)
 //
 // So a row's bits depend on its own inputs only, here too: not on the batch, and not on how many ranks share a
 // matrix. They do depend on the library's version and on the device, which or_cuda_tensor_name tells.
@@ -45,8 +46,8 @@ typedef struct {
 
 // Parts of a product, as or_cuda_matmul_floats makes them, from x->halves, which are of the matrix's type. Rows, and
 // all parts, have room for whole tiles, OR_CUDA_TENSOR_ROWS: behind the last row x is read, whatever is there, and y
-// is written. No more than that is done on the device, and nothing waits; the first product of a shape loads its
-// algorithm, which must not be recorded.
+// is written. No more than that is done on the device, and nothing waits; but the first product of a shape chooses its
+// algorithm, which takes memory for a tile for a moment, waits, and must not be recorded.
 int or_cuda_matmul_tensor(or_cuda_tensor_t *tensor, const or_cuda_tensor_matrix_t *matrix,
                           const or_cuda_rows_t *x, uint32_t rows, const or_cuda_parts_t *to);
 

@@ -6,12 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/cuda_peers.h"
 #include "kernels/cuda/cuda_portable.cuh"
 #include "kernels/cuda/cuda_tensor.h"
 
 struct or_cuda {
     int index;
-    cudaStream_t stream;
+    cudaStream_t stream; // where work is asked for: one of the next two
+    cudaStream_t work;
+    cudaStream_t loop; // only ever records, what lies in one
+    int recorded;      // what failed first in the recording that is made
     cudaStream_t fetches;
     cudaEvent_t asked;   // how far the stream was asked for when fetches were held last
     cudaEvent_t fetched; // likewise the fetches that were awaited last
@@ -45,8 +49,12 @@ cudaStream_t or_cuda_stream(or_cuda_t *cuda)
 
 const char *or_cuda_text(int status)
 {
+    if (status >= OR_CUDA_PEERS)
+        return or_cuda_peers_text(status);
     if (status >= OR_CUDA_TENSOR)
         return or_cuda_tensor_text(status);
+    if (status == (int)cudaErrorInsufficientDriver)
+        return "there is no NVIDIA driver, or one too old for the CUDA that this was built with";
     return cudaGetErrorString((cudaError_t)status);
 }
 
@@ -72,6 +80,7 @@ int or_cuda_describe(uint32_t index, or_cuda_description_t *description)
 
     or_cuda_description_t d = {};
     memcpy(d.name, device.name, sizeof d.name - 1);
+    memcpy(d.uuid, device.uuid.bytes, sizeof d.uuid);
     d.major = (uint32_t)device.major;
     d.minor = (uint32_t)device.minor;
     d.multiprocessors = (uint32_t)device.multiProcessorCount;
@@ -86,7 +95,9 @@ static int create_streams(or_cuda_t *cuda)
 {
     int status = enter(cuda);
     if (status == OR_CUDA_OK)
-        status = told(cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking));
+        status = told(cudaStreamCreateWithFlags(&cuda->work, cudaStreamNonBlocking));
+    if (status == OR_CUDA_OK)
+        status = told(cudaStreamCreateWithFlags(&cuda->loop, cudaStreamNonBlocking));
     if (status == OR_CUDA_OK)
         status = told(cudaStreamCreateWithFlags(&cuda->fetches, cudaStreamNonBlocking));
     if (status == OR_CUDA_OK)
@@ -95,6 +106,7 @@ static int create_streams(or_cuda_t *cuda)
         status = told(cudaEventCreateWithFlags(&cuda->fetched, cudaEventDisableTiming));
     for (uint32_t i = 0; i < OR_CUDA_MARKS && status == OR_CUDA_OK; i++)
         status = told(cudaEventCreate(&cuda->marks[i]));
+    cuda->stream = cuda->work;
     return status;
 }
 
@@ -139,7 +151,8 @@ void or_cuda_close(or_cuda_t **cuda_p)
     destroy_event(cuda->fetched);
     destroy_event(cuda->asked);
     destroy_stream(cuda->fetches);
-    destroy_stream(cuda->stream);
+    destroy_stream(cuda->loop);
+    destroy_stream(cuda->work);
     free(cuda);
 }
 
@@ -302,13 +315,24 @@ int or_cuda_elapsed(or_cuda_t *cuda, uint32_t from, uint32_t to, float *millisec
 
 // ---- recordings ----
 
+// For what CUDA does not hold against a recording by itself.
+static int keep(or_cuda_t *cuda, int status)
+{
+    if (cuda->recorded == OR_CUDA_OK)
+        cuda->recorded = status;
+    return status;
+}
+
 // Other threads, with devices of their own, may meanwhile do what may not be recorded.
 int or_cuda_record_begin(or_cuda_t *cuda)
 {
     int status = enter(cuda);
     if (status != OR_CUDA_OK)
         return status;
-    return told(cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal));
+    status = told(cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal));
+    if (status == OR_CUDA_OK)
+        cuda->recorded = OR_CUDA_OK;
+    return keep(cuda, status);
 }
 
 static int instantiate(cudaGraph_t graph, or_cuda_recording_t **recording_p)
@@ -328,13 +352,19 @@ static int instantiate(cudaGraph_t graph, or_cuda_recording_t **recording_p)
 int or_cuda_record_end(or_cuda_t *cuda, or_cuda_recording_t **recording_p)
 {
     cudaGraph_t graph = NULL;
+    if (cuda->stream == cuda->loop) {
+        (void)or_cuda_loop_end(cuda);
+        (void)keep(cuda, (int)cudaErrorStreamCaptureUnjoined);
+    }
     int status = enter(cuda);
     if (status == OR_CUDA_OK)
         status = told(cudaStreamEndCapture(cuda->stream, &graph));
-    if (status != OR_CUDA_OK)
-        return status;
-    status = instantiate(graph, recording_p);
-    (void)told(cudaGraphDestroy(graph));
+    if (status == OR_CUDA_OK)
+        status = cuda->recorded;
+    if (status == OR_CUDA_OK)
+        status = instantiate(graph, recording_p);
+    if (graph)
+        (void)told(cudaGraphDestroy(graph));
     return status;
 }
 
@@ -353,3 +383,105 @@ void or_cuda_recording_free(or_cuda_recording_t **recording_p)
     (void)told(cudaGraphExecDestroy(recording->graph));
     free(recording);
 }
+
+// ---- loops in recordings ----
+//
+//     the stream's graph    ... ─▶ node ─▶ a node for the loop ─▶ what comes behind it ...
+//     the loop's graph                       first ─▶ ... ─▶ last
+
+#if CUDART_VERSION >= 12040
+
+#if CUDART_VERSION >= 13000 // which has no other versions of these
+#define cudaStreamGetCaptureInfo_v3 cudaStreamGetCaptureInfo
+#define cudaStreamUpdateCaptureDependencies_v2 cudaStreamUpdateCaptureDependencies
+#define cudaGraphAddNode_v2 cudaGraphAddNode
+#endif
+
+// A graph that is recorded, and what its next node comes after: CUDA's until the stream is asked for more.
+typedef struct {
+    cudaGraph_t graph;
+    const cudaGraphNode_t *last;
+    size_t last_count;
+} recorded_t;
+
+static int ask_for_recorded(const or_cuda_t *cuda, recorded_t *recorded)
+{
+    cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+    if (cuda->stream == cuda->loop)
+        return (int)cudaErrorIllegalState;
+    int status = told(cudaStreamGetCaptureInfo_v3(cuda->stream, &state, NULL, &recorded->graph,
+                                                  &recorded->last, NULL, &recorded->last_count));
+    if (status == OR_CUDA_OK && state != cudaStreamCaptureStatusActive)
+        status = (int)cudaErrorIllegalState;
+    return status;
+}
+
+// *body_p is the node's own. What the stream is asked for from here on comes behind it.
+static int add_loop(or_cuda_t *cuda, const recorded_t *recorded, cudaGraphConditionalHandle handle,
+                    cudaGraph_t *body_p)
+{
+    cudaGraphNode_t node = NULL;
+    cudaGraphNodeParams loop = {};
+    loop.type = cudaGraphNodeTypeConditional;
+    loop.conditional.handle = handle;
+    loop.conditional.type = cudaGraphCondTypeWhile;
+    loop.conditional.size = 1;
+    int status = told(cudaGraphAddNode_v2(&node, recorded->graph, recorded->last, NULL,
+                                          recorded->last_count, &loop));
+    if (status == OR_CUDA_OK)
+        status = told(cudaStreamUpdateCaptureDependencies_v2(cuda->stream, &node, NULL, 1,
+                                                             cudaStreamSetCaptureDependencies));
+    if (status == OR_CUDA_OK)
+        *body_p = loop.conditional.phGraph_out[0];
+    return status;
+}
+
+int or_cuda_loop_begin(or_cuda_t *cuda, or_cuda_loop_t *loop)
+{
+    recorded_t recorded = {};
+    cudaGraphConditionalHandle handle = 0;
+    cudaGraph_t body = NULL;
+    int status = enter(cuda);
+    if (status == OR_CUDA_OK)
+        status = ask_for_recorded(cuda, &recorded);
+    if (status == OR_CUDA_OK) // which is 1 whenever the recording is replayed
+        status = told(cudaGraphConditionalHandleCreate(&handle, recorded.graph, 1,
+                                                       cudaGraphCondAssignDefault));
+    if (status == OR_CUDA_OK)
+        status = add_loop(cuda, &recorded, handle, &body);
+    if (status == OR_CUDA_OK)
+        status = told(cudaStreamBeginCaptureToGraph(cuda->loop, body, NULL, NULL, 0,
+                                                    cudaStreamCaptureModeThreadLocal));
+    if (status != OR_CUDA_OK)
+        return keep(cuda, status);
+    cuda->stream = cuda->loop;
+    *loop = handle;
+    return OR_CUDA_OK;
+}
+
+int or_cuda_loop_end(or_cuda_t *cuda)
+{
+    cudaGraph_t body = NULL;
+    if (cuda->stream != cuda->loop)
+        return keep(cuda, (int)cudaErrorIllegalState);
+    int status = enter(cuda);
+    if (status == OR_CUDA_OK)
+        status = told(cudaStreamEndCapture(cuda->loop, &body));
+    cuda->stream = cuda->work;
+    return keep(cuda, status);
+}
+
+#else
+
+int or_cuda_loop_begin(or_cuda_t *cuda, or_cuda_loop_t *loop)
+{
+    (void)loop;
+    return keep(cuda, (int)cudaErrorNotSupported);
+}
+
+int or_cuda_loop_end(or_cuda_t *cuda)
+{
+    return keep(cuda, (int)cudaErrorNotSupported);
+}
+
+#endif

@@ -1,120 +1,164 @@
 // Keeping K and V: what a pass computes goes into pages and slots, and what is accepted from slots into pages.
 #include "kernels/cuda/kv.cuh"
-
-#include <assert.h>
+#include "kernels/cuda/rows.cuh"
 
 #define THREADS 128u
-
-static size_t number_bytes(or_cuda_float_t type)
-{
-    assert(type == OR_CUDA_F32 || type == OR_CUDA_F16);
-    return type == OR_CUDA_F32 ? sizeof(float) : sizeof(uint16_t);
-}
-
-// K and V of one position, of all layers and heads.
-static size_t position_bytes(const or_cuda_kv_t *kv)
-{
-    return (size_t)kv->layers * kv->kv_heads * kv->head_dim * 2 * number_bytes(kv->type);
-}
+#define WARP 32u // lanes, and numbers of Q8_0 that share a scale
 
 size_t or_cuda_page_bytes(const or_cuda_kv_t *kv)
 {
-    return position_bytes(kv) * OR_KV_BLOCK;
+    size_t position = vector_bytes(kv, KEYS) + vector_bytes(kv, VALUES);
+    return (size_t)kv->layers * kv->kv_heads * position * OR_KV_BLOCK;
 }
 
 size_t or_cuda_slots_bytes(const or_cuda_kv_t *kv, uint32_t slots_max)
 {
-    return position_bytes(kv) * slots_max;
-}
-
-// Where dimension 0 of one head's K and V of a position lies, and how far K's next one is; V's are neighbours.
-template <typename T> struct place_t {
-    T *key;
-    size_t key_step;
-    T *value;
-};
-
-template <typename T>
-OR_DEVICE place_t<T> place_in_page(const or_cuda_kv_t *kv, uint32_t layer, uint32_t kv_head,
-                                   const uint32_t *pages, uint32_t position)
-{
-    uint32_t page = pages[position / OR_KV_BLOCK];
-    uint32_t lane = position % OR_KV_BLOCK;
-    return {page_keys<T>(kv, layer, kv_head, page) + lane, OR_KV_BLOCK,
-            page_values<T>(kv, layer, kv_head, page) + (size_t)lane * kv->head_dim};
-}
-
-template <typename T>
-OR_DEVICE place_t<T> place_in_slot(const or_cuda_kv_t *kv, uint32_t layer, uint32_t kv_head,
-                                   void *slots, uint32_t slots_max, uint32_t slot)
-{
-    T *key = slot_keys<T>(kv, slots, slots_max, layer, kv_head, slot);
-    return {key, 1, key + kv->head_dim};
-}
-
-OR_DEVICE void write_number(float *to, float x)
-{
-    *to = x;
-}
-
-OR_DEVICE void write_number(uint16_t *to, float x)
-{
-    *to = canonical_narrow(x);
+    size_t slot = slot_vector_bytes(kv, KEYS) + slot_vector_bytes(kv, VALUES);
+    return (size_t)kv->layers * kv->kv_heads * slot * slots_max;
 }
 
 // ---- storing ----
 
-// A thread for each number of a row's K, and of its V.
+// Write x as number d. The lanes of a warp have 32 dimensions that share a scale; `there`: not behind the last one,
+// where x is 0.
+OR_DEVICE void write_number(const vector_t<float> *to, uint32_t d, bool there, float x)
+{
+    if (there) {
+        to->numbers[d * to->step] = x;
+    }
+}
+
+OR_DEVICE void write_number(const vector_t<uint16_t> *to, uint32_t d, bool there, float x)
+{
+    if (there) {
+        to->numbers[d * to->step] = canonical_narrow(x);
+    }
+}
+
+// As common/model/kv_store.c does. A NaN, whose bits are above all others', becomes the scale, so that it stays the same
+// one: no GPU divides it.
+OR_DEVICE void write_number(const vector_t<int8_t> *to, uint32_t d, bool there, float x)
+{
+    float amount = float_of(largest_in_warp(bits_of(x) & 0x7FFFFFFFu));
+    uint16_t half = canonical_narrow(isnan(amount) ? amount : amount / QUANT_MAX);
+    float scale = canonical_widen(half);
+    float nearest = canonical_max(rintf(x / scale), -QUANT_MAX);
+    nearest = nearest < QUANT_MAX ? nearest : QUANT_MAX;
+    if (there) {
+        to->numbers[d * to->step] = scale == 0.0f ? 0 : (int8_t)nearest;
+    }
+    if (d % OR_QUANT_BLOCK == 0) {
+        to->scales[d / OR_QUANT_BLOCK * to->scale_step] = half;
+    }
+}
+
+// What a thread has of a row: dimension d of a layer's head, K or V.
+typedef struct {
+    side_t side;
+    uint32_t layer;
+    uint32_t kv_head;
+    uint32_t d;
+} place_t;
+
 template <typename T>
+OR_DEVICE void store_number(const or_cuda_kv_t *kv, const place_t *at, const or_cuda_seen_t *row,
+                            float x)
+{
+    vector_t<T> to =
+        row->slot == PREFIX_ROW
+            ? page_vector<T>(kv, at->side, at->layer, at->kv_head,
+                             row->pages[row->position / OR_KV_BLOCK], row->position % OR_KV_BLOCK)
+            : slot_vector<T>(kv, at->side, at->layer, at->kv_head, row->slots, row->slots_max,
+                             row->slot);
+    write_number(&to, at->d, at->d < kv->head_dim, x);
+}
+
+// A warp for each 32 dimensions of a head.
 OR_GLOBAL void store_rows(or_cuda_kv_t kv, uint32_t layer, const or_cuda_seen_t *seen,
                           const float *key, const float *value, size_t stride)
 {
-    uint32_t i = blockIdx.y * THREADS + threadIdx.x;
-    if (i >= kv.kv_heads * kv.head_dim) {
+    uint32_t warps = (kv.head_dim - 1) / WARP + 1; // of a head
+    uint32_t warp = (blockIdx.y * THREADS + threadIdx.x) / WARP;
+    const or_cuda_seen_t *row = &seen[blockIdx.x];
+    if (warp >= kv.kv_heads * warps || row->slot == OR_CUDA_SHADOW) {
         return;
     }
-    uint32_t kv_head = i / kv.head_dim;
-    uint32_t d = i % kv.head_dim;
-    const or_cuda_seen_t *row = &seen[blockIdx.x];
-    place_t<T> place =
-        row->slot == PREFIX_ROW
-            ? place_in_page<T>(&kv, layer, kv_head, row->pages, row->position)
-            : place_in_slot<T>(&kv, layer, kv_head, row->slots, row->slots_max, row->slot);
-    write_number(place.key + d * place.key_step, key[blockIdx.x * stride + i]);
-    write_number(place.value + d, value[blockIdx.x * stride + i]);
+    place_t at = {blockIdx.z == 0 ? KEYS : VALUES, layer, warp / warps,
+                  warp % warps * WARP + threadIdx.x % WARP};
+    const float *from = (at.side == KEYS ? key : value) + blockIdx.x * stride;
+    float x = at.d < kv.head_dim ? from[at.kv_head * kv.head_dim + at.d] : 0.0f;
+    switch (type_of(&kv, at.side)) {
+    case OR_CUDA_KV_F32:
+        store_number<float>(&kv, &at, row, x);
+        break;
+    case OR_CUDA_KV_F16:
+        store_number<uint16_t>(&kv, &at, row, x);
+        break;
+    case OR_CUDA_KV_Q8_0:
+        store_number<int8_t>(&kv, &at, row, x);
+        break;
+    }
 }
 
 int or_cuda_store_kv(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
                      const or_cuda_seen_t *seen, uint32_t rows, const float *key,
                      const float *value, size_t stride)
 {
-    uint32_t width = kv->kv_heads * kv->head_dim;
-    if (rows == 0 || width == 0) {
+    if (rows == 0 || kv->kv_heads * kv->head_dim == 0) {
         return OR_CUDA_OK;
     }
-    dim3 grid(rows, (width - 1) / THREADS + 1);
-    if (kv->type == OR_CUDA_F32) {
-        return or_launch(cuda, store_rows<float>, grid, dim3(THREADS), 0, *kv, layer, seen, key,
-                         value, stride);
-    }
-    return or_launch(cuda, store_rows<uint16_t>, grid, dim3(THREADS), 0, *kv, layer, seen, key,
-                     value, stride);
+    uint32_t threads = kv->kv_heads * ((kv->head_dim - 1) / WARP + 1) * WARP;
+    dim3 grid(rows, (threads - 1) / THREADS + 1, SIDES);
+    return or_launch(cuda, store_rows, grid, dim3(THREADS), 0, *kv, layer, seen, key, value,
+                     stride);
 }
 
 // ---- accepting ----
 
-// A thread block for each accepted node, layer and head. Numbers are copied as they are.
+// Slots that become the positions from `position` on.
+typedef struct {
+    const uint32_t *pages;
+    uint32_t position;
+    void *slots;
+    uint32_t slots_max;
+    const uint32_t *accepted;
+} path_t;
+
+// Of one of them a head's K or V, as it is.
 template <typename T>
+OR_DEVICE void copy_vector(const or_cuda_kv_t *kv, const path_t *path, side_t side)
+{
+    uint32_t layer = blockIdx.y;
+    uint32_t kv_head = blockIdx.z / SIDES;
+    uint32_t position = path->position + blockIdx.x;
+    vector_t<T> from = slot_vector<T>(kv, side, layer, kv_head, path->slots, path->slots_max,
+                                      path->accepted[blockIdx.x]);
+    vector_t<T> to = page_vector<T>(kv, side, layer, kv_head, path->pages[position / OR_KV_BLOCK],
+                                    position % OR_KV_BLOCK);
+    for (uint32_t d = threadIdx.x; d < kv->head_dim; d += THREADS) {
+        to.numbers[d * to.step] = from.numbers[d];
+    }
+    for (uint32_t i = threadIdx.x; i < scales_of(kv, side); i += THREADS) {
+        to.scales[i * to.scale_step] = from.scales[i];
+    }
+}
+
+// A thread block for each accepted node, layer, head, and side.
 OR_GLOBAL void accept_slots(or_cuda_kv_t kv, const uint32_t *pages, uint32_t position, void *slots,
                             uint32_t slots_max, const uint32_t *accepted)
 {
-    uint32_t layer = blockIdx.y;
-    uint32_t kv_head = blockIdx.z;
-    place_t<T> from = place_in_slot<T>(&kv, layer, kv_head, slots, slots_max, accepted[blockIdx.x]);
-    place_t<T> to = place_in_page<T>(&kv, layer, kv_head, pages, position + blockIdx.x);
-    for (uint32_t d = threadIdx.x; d < kv.head_dim; d += THREADS) {
-        to.key[d * to.key_step] = from.key[d];
-        to.value[d] = from.value[d];
+    path_t path = {pages, position, slots, slots_max, accepted};
+    side_t side = blockIdx.z % SIDES == 0 ? KEYS : VALUES;
+    switch (type_of(&kv, side)) {
+    case OR_CUDA_KV_F32:
+        copy_vector<float>(&kv, &path, side);
+        break;
+    case OR_CUDA_KV_F16:
+        copy_vector<uint16_t>(&kv, &path, side);
+        break;
+    case OR_CUDA_KV_Q8_0:
+        copy_vector<int8_t>(&kv, &path, side);
+        break;
     }
 }
 
@@ -125,12 +169,7 @@ int or_cuda_accept(or_cuda_t *cuda, const or_cuda_kv_t *kv, const uint32_t *page
     if (count == 0 || kv->layers == 0 || kv->kv_heads == 0) {
         return OR_CUDA_OK;
     }
-    dim3 grid(count, kv->layers, kv->kv_heads);
     void *read = (void *)slots; // as the way to a slot is the same for who writes
-    if (kv->type == OR_CUDA_F32) {
-        return or_launch(cuda, accept_slots<float>, grid, dim3(THREADS), 0, *kv, pages, position,
-                         read, slots_max, from);
-    }
-    return or_launch(cuda, accept_slots<uint16_t>, grid, dim3(THREADS), 0, *kv, pages, position,
-                     read, slots_max, from);
+    return or_launch(cuda, accept_slots, dim3(count, kv->layers, kv->kv_heads * SIDES),
+                     dim3(THREADS), 0, *kv, pages, position, read, slots_max, from);
 }

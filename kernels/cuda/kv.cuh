@@ -1,5 +1,5 @@
-// kv - where K and V lie in device memory (drawn in cuda_kernels.h), as numbers of type T: float, or uint16_t
-// for halves.
+// kv - where K and V lie in device memory (drawn in cuda_kernels.h), as numbers of type T: float, uint16_t for halves, or
+// int8_t for the integers of Q8_0, which have a scale beside them.
 #pragma once
 
 #include "kernels/cuda/cuda_kernels.h"
@@ -7,35 +7,103 @@
 
 #define PREFIX_ROW UINT32_MAX // the slot of one
 
-// The K of a layer's head in a page, [head_dim][32], and V, [32][head_dim].
+typedef enum { KEYS, VALUES, SIDES } side_t;
+
+CANONICAL or_cuda_kv_type_t type_of(const or_cuda_kv_t *kv, side_t side)
+{
+    return side == KEYS ? kv->key_type : kv->value_type;
+}
+
+// ---- sizes ----
+
+// Scales of a vector, which is one head's K or V of a position.
+CANONICAL size_t scales_of(const or_cuda_kv_t *kv, side_t side)
+{
+    return type_of(kv, side) == OR_CUDA_KV_Q8_0
+               ? (kv->head_dim + OR_QUANT_BLOCK - 1) / OR_QUANT_BLOCK
+               : 0;
+}
+
+CANONICAL size_t number_bytes(or_cuda_kv_type_t type)
+{
+    return type == OR_CUDA_KV_F32   ? sizeof(float)
+           : type == OR_CUDA_KV_F16 ? sizeof(uint16_t)
+                                    : sizeof(int8_t);
+}
+
+CANONICAL size_t vector_bytes(const or_cuda_kv_t *kv, side_t side)
+{
+    return scales_of(kv, side) * sizeof(uint16_t) + kv->head_dim * number_bytes(type_of(kv, side));
+}
+
+// In a slot, where what follows stays aligned for floats.
+CANONICAL size_t slot_vector_bytes(const or_cuda_kv_t *kv, side_t side)
+{
+    return (vector_bytes(kv, side) + sizeof(float) - 1) / sizeof(float) * sizeof(float);
+}
+
+// ---- places ----
+
+template <typename T> struct vector_t {
+    T *numbers;
+    size_t step; // from one dimension's to the next one's
+    uint16_t *scales;
+    size_t scale_step;
+};
+
+// Of a layer's head the position that has this lane of a page.
 template <typename T>
-OR_DEVICE T *page_keys(const or_cuda_kv_t *kv, uint32_t layer, uint32_t kv_head, uint32_t page)
+OR_DEVICE vector_t<T> page_vector(const or_cuda_kv_t *kv, side_t side, uint32_t layer,
+                                  uint32_t kv_head, uint32_t page, uint32_t lane)
 {
     size_t index = ((size_t)page * kv->layers + layer) * kv->kv_heads + kv_head;
-    return (T *)kv->pages + index * 2 * kv->head_dim * OR_KV_BLOCK;
+    size_t key_bytes = vector_bytes(kv, KEYS);
+    size_t bytes = index * (key_bytes + vector_bytes(kv, VALUES));
+    bytes += side == VALUES ? key_bytes : 0;
+    size_t count = scales_of(kv, side);
+    uint16_t *scales = (uint16_t *)((uint8_t *)kv->pages + bytes * OR_KV_BLOCK);
+    T *numbers = (T *)(scales + count * OR_KV_BLOCK);
+    if (side == KEYS) {
+        return {numbers + lane, OR_KV_BLOCK, scales + lane, OR_KV_BLOCK};
+    }
+    return {numbers + (size_t)lane * kv->head_dim, 1, scales + lane * count, 1};
 }
 
 template <typename T>
-OR_DEVICE T *page_values(const or_cuda_kv_t *kv, uint32_t layer, uint32_t kv_head, uint32_t page)
-{
-    return page_keys<T>(kv, layer, kv_head, page) + (size_t)kv->head_dim * OR_KV_BLOCK;
-}
-
-// The K of a layer's head in a slot, [head_dim]; V follows. Slots follow each other.
-template <typename T>
-OR_DEVICE T *slot_keys(const or_cuda_kv_t *kv, void *slots, uint32_t slots_max, uint32_t layer,
-                       uint32_t kv_head, uint32_t slot)
+OR_DEVICE vector_t<T> slot_vector(const or_cuda_kv_t *kv, side_t side, uint32_t layer,
+                                  uint32_t kv_head, void *slots, uint32_t slots_max, uint32_t slot)
 {
     size_t index = ((size_t)layer * kv->kv_heads + kv_head) * slots_max + slot;
-    return (T *)slots + index * 2 * kv->head_dim;
+    size_t key_bytes = slot_vector_bytes(kv, KEYS);
+    size_t bytes = index * (key_bytes + slot_vector_bytes(kv, VALUES));
+    bytes += side == VALUES ? key_bytes : 0;
+    uint16_t *scales = (uint16_t *)((uint8_t *)slots + bytes);
+    return {(T *)(scales + scales_of(kv, side)), 1, scales, 1};
 }
 
-OR_DEVICE float widen(float number)
+// ---- numbers ----
+
+template <typename T> constexpr bool HAS_SCALES = sizeof(T) == sizeof(int8_t);
+
+// The scale of dimension d, which it shares with the others of its 32.
+template <typename T> OR_DEVICE uint16_t scale_at(const vector_t<T> *vector, uint32_t d)
 {
+    return HAS_SCALES<T> ? vector->scales[d / OR_QUANT_BLOCK * vector->scale_step] : 0;
+}
+
+OR_DEVICE float widen(float number, uint16_t scale)
+{
+    (void)scale;
     return number;
 }
 
-OR_DEVICE float widen(uint16_t half)
+OR_DEVICE float widen(uint16_t half, uint16_t scale)
 {
+    (void)scale;
     return canonical_widen(half);
+}
+
+OR_DEVICE float widen(int8_t quant, uint16_t scale)
+{
+    return canonical_widen(scale) * (float)quant;
 }

@@ -5,6 +5,11 @@
 
 or_cuda_t *kv_test_device;
 
+const kv_test_types_t kv_test_mixes[KV_TEST_MIXES] = {
+    {OR_KV_F32, OR_KV_F32},  {OR_KV_F16, OR_KV_F16},  {OR_KV_Q8_0, OR_KV_Q8_0},
+    {OR_KV_F32, OR_KV_F16},  {OR_KV_F16, OR_KV_Q8_0}, {OR_KV_Q8_0, OR_KV_F32},
+    {OR_KV_F32, OR_KV_Q8_0}, {OR_KV_F16, OR_KV_F32},  {OR_KV_Q8_0, OR_KV_F16}};
+
 int kv_test_open(void **state)
 {
     (void)state;
@@ -64,13 +69,53 @@ static void assert_memory_same(const kv_test_memory_t *memory)
     free(actual);
 }
 
-static kv_test_memory_t random_numbers(uint64_t *random, test_kind_t kind, or_cuda_float_t type,
-                                       size_t bytes)
+static size_t round_up(size_t bytes)
 {
-    if (type == OR_CUDA_F32) {
-        return memory_of(test_floats(random, kind, bytes / sizeof(float)), bytes);
+    return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);
+}
+
+// Numbers of a type, or scales.
+static void *random_array(uint64_t *random, test_kind_t kind, or_kv_type_t type, size_t count)
+{
+    return type == OR_KV_F32   ? (void *)test_floats(random, kind, count)
+           : type == OR_KV_F16 ? (void *)test_halves(random, kind, count)
+                               : test_bytes(random, count);
+}
+
+// Vectors that lie together: their scales are of the kind as halves are, and any byte is a number of Q8_0. Returns
+// their bytes.
+static size_t fill_vectors(uint64_t *random, test_kind_t kind, or_kv_type_t type, uint32_t head_dim,
+                           size_t vectors, uint8_t *at)
+{
+    size_t bytes = vectors * or_kv_vector_bytes(type, head_dim);
+    size_t numbers = vectors * head_dim;
+    size_t number_bytes = or_kv_vector_bytes(type, OR_QUANT_BLOCK) / OR_QUANT_BLOCK;
+    size_t scale_bytes = bytes - numbers * number_bytes;
+    void *scales = random_array(random, kind, OR_KV_F16, scale_bytes / sizeof(uint16_t) + 1);
+    void *rest = random_array(random, kind, type, numbers);
+    memcpy(at, scales, scale_bytes);
+    memcpy(at + scale_bytes, rest, bytes - scale_bytes);
+    free(rest);
+    free(scales);
+    return bytes;
+}
+
+// So many times K and V, each of some vectors, as pages and slots are.
+static kv_test_memory_t random_numbers(uint64_t *random, test_kind_t kind,
+                                       const kv_test_cache_t *cache, size_t pairs, size_t vectors)
+{
+    const kv_test_types_t *types = &cache->types;
+    uint32_t head_dim = cache->kv.head_dim;
+    size_t most = round_up(vectors * or_kv_vector_bytes(OR_KV_F32, head_dim));
+    uint8_t *host = kv_test_allocate(pairs * 2 * most);
+    size_t bytes = 0;
+    for (size_t i = 0; i < pairs; i++) {
+        bytes += fill_vectors(random, kind, types->key, head_dim, vectors, host + bytes);
+        bytes = round_up(bytes);
+        bytes += fill_vectors(random, kind, types->value, head_dim, vectors, host + bytes);
+        bytes = round_up(bytes);
     }
-    return memory_of(test_halves(random, kind, bytes / sizeof(uint16_t)), bytes);
+    return memory_of(host, bytes);
 }
 
 // Which pages are whose is random.
@@ -87,19 +132,33 @@ static void deal_pages(uint64_t *random, kv_test_cache_t *cache)
     free(deck);
 }
 
-kv_test_cache_t kv_test_cache_create(uint64_t *random, test_kind_t kind, or_cuda_float_t type,
+or_cuda_kv_t kv_test_describe(kv_test_types_t types, uint32_t layers, uint32_t kv_heads,
+                              uint32_t head_dim)
+{
+    static const or_cuda_kv_type_t on_device[] = {
+        [OR_KV_F32] = OR_CUDA_KV_F32, [OR_KV_F16] = OR_CUDA_KV_F16, [OR_KV_Q8_0] = OR_CUDA_KV_Q8_0};
+    return (or_cuda_kv_t){.key_type = on_device[types.key],
+                          .value_type = on_device[types.value],
+                          .layers = layers,
+                          .kv_heads = kv_heads,
+                          .head_dim = head_dim};
+}
+
+kv_test_cache_t kv_test_cache_create(uint64_t *random, test_kind_t kind, kv_test_types_t types,
                                      uint32_t kv_heads, uint32_t head_dim, uint32_t context)
 {
-    kv_test_cache_t cache = {.kv = {type, KV_TEST_LAYERS, kv_heads, head_dim, NULL},
+    kv_test_cache_t cache = {.types = types,
+                             .kv = kv_test_describe(types, KV_TEST_LAYERS, kv_heads, head_dim),
                              .context = context};
-    size_t page_bytes = or_cuda_page_bytes(&cache.kv);
+    size_t heads = (size_t)KV_TEST_LAYERS * kv_heads;
+    size_t pages = (size_t)KV_TEST_SEQUENCES * kv_test_pages_for(context);
     deal_pages(random, &cache);
-    cache.pages = random_numbers(random, kind, type,
-                                 KV_TEST_SEQUENCES * kv_test_pages_for(context) * page_bytes);
+    cache.pages = random_numbers(random, kind, &cache, pages * heads, OR_KV_BLOCK);
+    assert_int_equal(cache.pages.bytes, pages * or_cuda_page_bytes(&cache.kv));
     cache.kv.pages = cache.pages.device;
     for (uint32_t s = 0; s < KV_TEST_SEQUENCES; s++) {
-        cache.slots[s] =
-            random_numbers(random, kind, type, or_cuda_slots_bytes(&cache.kv, KV_TEST_SLOTS));
+        cache.slots[s] = random_numbers(random, kind, &cache, heads * KV_TEST_SLOTS, 1);
+        assert_int_equal(cache.slots[s].bytes, or_cuda_slots_bytes(&cache.kv, KV_TEST_SLOTS));
     }
     return cache;
 }
@@ -121,42 +180,33 @@ void kv_test_assert_same(const kv_test_cache_t *cache)
     }
 }
 
-kv_test_vector_t kv_test_in_page(const kv_test_cache_t *cache, uint32_t sequence, uint32_t position,
-                                 uint32_t layer, uint32_t kv_head, kv_test_side_t side)
+or_kv_vector_t kv_test_in_page(const kv_test_cache_t *cache, uint32_t sequence, uint32_t position,
+                               uint32_t layer, uint32_t kv_head, kv_test_side_t side)
 {
     const uint32_t *table = cache->tables[sequence].host;
-    size_t head_dim = cache->kv.head_dim;
-    size_t first_head =
-        ((size_t)table[position / OR_KV_BLOCK] * KV_TEST_LAYERS + layer) * cache->kv.kv_heads;
-    size_t block = ((first_head + kv_head) * KV_TEST_SIDES + side) * head_dim * OR_KV_BLOCK;
-    size_t lane = position % OR_KV_BLOCK;
-    return side == KV_TEST_KEY ? (kv_test_vector_t){cache->pages.host, block + lane, OR_KV_BLOCK}
-                               : (kv_test_vector_t){cache->pages.host, block + lane * head_dim, 1};
+    uint32_t head_dim = cache->kv.head_dim;
+    size_t head =
+        ((size_t)table[position / OR_KV_BLOCK] * KV_TEST_LAYERS + layer) * cache->kv.kv_heads +
+        kv_head;
+    size_t key_bytes = OR_KV_BLOCK * or_kv_vector_bytes(cache->types.key, head_dim);
+    size_t value_bytes = OR_KV_BLOCK * or_kv_vector_bytes(cache->types.value, head_dim);
+    uint8_t *key = (uint8_t *)cache->pages.host + head * (key_bytes + value_bytes);
+    uint32_t lane = position % OR_KV_BLOCK;
+    return side == KV_TEST_KEY
+               ? or_kv_key_vector(cache->types.key, head_dim, key, lane)
+               : or_kv_value_vector(cache->types.value, head_dim, key + key_bytes, lane);
 }
 
-kv_test_vector_t kv_test_in_slot(const kv_test_cache_t *cache, uint32_t sequence, uint32_t slot,
-                                 uint32_t layer, uint32_t kv_head, kv_test_side_t side)
+or_kv_vector_t kv_test_in_slot(const kv_test_cache_t *cache, uint32_t sequence, uint32_t slot,
+                               uint32_t layer, uint32_t kv_head, kv_test_side_t side)
 {
-    size_t head = (size_t)layer * cache->kv.kv_heads + kv_head;
-    size_t at = ((head * KV_TEST_SLOTS + slot) * KV_TEST_SIDES + side) * cache->kv.head_dim;
-    return (kv_test_vector_t){cache->slots[sequence].host, at, 1};
-}
-
-float kv_test_read(const kv_test_cache_t *cache, const kv_test_vector_t *from, uint32_t d)
-{
-    size_t i = from->at + d * from->step;
-    return cache->kv.type == OR_CUDA_F32 ? ((float *)from->numbers)[i]
-                                         : or_f16_to_f32(((uint16_t *)from->numbers)[i]);
-}
-
-void kv_test_write(const kv_test_cache_t *cache, const kv_test_vector_t *to, uint32_t d, float x)
-{
-    size_t i = to->at + d * to->step;
-    if (cache->kv.type == OR_CUDA_F32) {
-        ((float *)to->numbers)[i] = x;
-    } else {
-        ((uint16_t *)to->numbers)[i] = or_f32_to_f16(x);
-    }
+    uint32_t head_dim = cache->kv.head_dim;
+    size_t index = ((size_t)layer * cache->kv.kv_heads + kv_head) * KV_TEST_SLOTS + slot;
+    size_t key_bytes = round_up(or_kv_vector_bytes(cache->types.key, head_dim));
+    size_t value_bytes = round_up(or_kv_vector_bytes(cache->types.value, head_dim));
+    uint8_t *key = (uint8_t *)cache->slots[sequence].host + index * (key_bytes + value_bytes);
+    return side == KV_TEST_KEY ? or_kv_slot_vector(cache->types.key, head_dim, key)
+                               : or_kv_slot_vector(cache->types.value, head_dim, key + key_bytes);
 }
 
 // ---- rows ----

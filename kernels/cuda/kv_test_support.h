@@ -1,10 +1,11 @@
-// kv_test_support - pages and slots full of random numbers on a device, with a copy on the host that is read and
-// written by the drawing in cuda_kernels.h.
+// kv_test_support - pages and slots full of random numbers on a device, with a copy on the host whose vectors lie by the
+// drawing in cuda_kernels.h and are read and written as the CPU does it (kv_store.h).
 #pragma once
 
 #include "kernels/cuda/cuda_test_support.h"
 #include "kernels/kernels_test_support.h"
 
+#include "common/model/kv_store.h"
 #include "kernels/cuda/cuda_kernels.h"
 
 #define KV_TEST_LAYERS 2u
@@ -32,6 +33,16 @@ typedef struct {
 } kv_test_memory_t;
 
 typedef struct {
+    or_kv_type_t key;
+    or_kv_type_t value;
+} kv_test_types_t;
+
+// All there are, those of two alike first.
+#define KV_TEST_MIXES 9u
+extern const kv_test_types_t kv_test_mixes[KV_TEST_MIXES];
+
+typedef struct {
+    kv_test_types_t types;
     or_cuda_kv_t kv;
     uint32_t context; // positions of each sequence
     kv_test_memory_t pages;
@@ -39,8 +50,11 @@ typedef struct {
     kv_test_memory_t slots[KV_TEST_SEQUENCES];
 } kv_test_cache_t;
 
+// For a test of sizes: no pages.
+or_cuda_kv_t kv_test_describe(kv_test_types_t types, uint32_t layers, uint32_t kv_heads,
+                              uint32_t head_dim);
 // Of KV_TEST_LAYERS layers.
-kv_test_cache_t kv_test_cache_create(uint64_t *random, test_kind_t kind, or_cuda_float_t type,
+kv_test_cache_t kv_test_cache_create(uint64_t *random, test_kind_t kind, kv_test_types_t types,
                                      uint32_t kv_heads, uint32_t head_dim, uint32_t context);
 void kv_test_cache_free(kv_test_cache_t *cache);
 // The device has what the host's copy has.
@@ -48,19 +62,11 @@ void kv_test_assert_same(const kv_test_cache_t *cache);
 
 typedef enum { KV_TEST_KEY, KV_TEST_VALUE, KV_TEST_SIDES } kv_test_side_t;
 
-// One head's K or V of a position in the copy: numbers `at`, at + step, ...
-typedef struct {
-    void *numbers;
-    size_t at;
-    size_t step;
-} kv_test_vector_t;
-
-kv_test_vector_t kv_test_in_page(const kv_test_cache_t *cache, uint32_t sequence, uint32_t position,
-                                 uint32_t layer, uint32_t kv_head, kv_test_side_t side);
-kv_test_vector_t kv_test_in_slot(const kv_test_cache_t *cache, uint32_t sequence, uint32_t slot,
-                                 uint32_t layer, uint32_t kv_head, kv_test_side_t side);
-float kv_test_read(const kv_test_cache_t *cache, const kv_test_vector_t *from, uint32_t d);
-void kv_test_write(const kv_test_cache_t *cache, const kv_test_vector_t *to, uint32_t d, float x);
+// One head's K or V of a position in the copy.
+or_kv_vector_t kv_test_in_page(const kv_test_cache_t *cache, uint32_t sequence, uint32_t position,
+                               uint32_t layer, uint32_t kv_head, kv_test_side_t side);
+or_kv_vector_t kv_test_in_slot(const kv_test_cache_t *cache, uint32_t sequence, uint32_t slot,
+                               uint32_t layer, uint32_t kv_head, kv_test_side_t side);
 
 // ---- rows ----
 

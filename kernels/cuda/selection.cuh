@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/cuda/contenders.cuh"
+#include "kernels/cuda/sort.cuh"
 
 #define CUTTERS 512u // threads that cut a row
 #define AHEAD 16u    // logits that a thread loads at once
@@ -150,26 +151,6 @@ OR_DEVICE uint64_t find_rank(const float *logits, uint32_t vocab_size, uint32_t 
     return find_equal(logits, vocab_size, search.digits, search.k);
 }
 
-// Greatest first, `width` a power of 2: Batcher's bitonic sort (1968).
-OR_DEVICE void sort_ranks(uint64_t *ranks, uint32_t width)
-{
-    for (uint32_t run = 2; run <= width; run *= 2) {
-        for (uint32_t apart = run / 2; apart > 0; apart /= 2) {
-            for (uint32_t pair = threadIdx.x; pair < width / 2; pair += CUTTERS) {
-                uint32_t i = pair / apart * 2 * apart + pair % apart;
-                uint64_t first = ranks[i];
-                uint64_t second = ranks[i + apart];
-                bool falls = (i & run) == 0;
-                if (falls ? first < second : first > second) {
-                    ranks[i] = second;
-                    ranks[i + apart] = first;
-                }
-            }
-            or_block_wait();
-        }
-    }
-}
-
 // Into ranks[OR_CUDA_CONTENDERS_MAX] in shared memory the `count` tokens from `least` on, best first.
 OR_DEVICE void gather_best(const float *logits, uint32_t vocab_size, uint64_t least, uint32_t count,
                            uint64_t *ranks)
@@ -184,13 +165,10 @@ OR_DEVICE void gather_best(const float *logits, uint32_t vocab_size, uint64_t le
             ranks[or_atomic_add(gathered, 1)] = rank;
         }
     });
-    uint32_t width = 1;
-    while (width < count) {
-        width *= 2;
-    }
+    uint32_t width = width_of_sort(count);
     for (uint32_t i = count + threadIdx.x; i < width; i += CUTTERS) {
         ranks[i] = 0;
     }
     or_block_wait();
-    sort_ranks(ranks, width);
+    sort_in_block<CUTTERS>(ranks, width, [](uint64_t a, uint64_t b) { return a > b; });
 }

@@ -9,11 +9,13 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda_portable.cuh"
+#include "kernels/cuda/tensor_trial.h"
 
 #define NO_LIBRARY OR_CUDA_TENSOR // above it: codes of the library
 #define WORKSPACE ((size_t)32 << 20)
 #define ALIGNMENT 16u // bytes
 #define PLANS_MAX 64u
+#define CANDIDATES 8 // for a shape's algorithm
 
 // ---- the library ----
 
@@ -60,13 +62,24 @@ static bool find_functions(library_t *l)
 }
 
 // Where the system looks, and where NVIDIA's own installer puts it.
+static void *open_release(int release)
+{
+    static const char *const folders[] = {"", "/usr/local/cuda/lib64/"};
+    void *handle = NULL;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0] && !handle; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%slibcublasLt.so.%d", folders[i], release);
+        handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    return handle;
+}
+
+// That of the runtime we were built for, because the driver that is here runs it; else another one.
 static int open_library(library_t *library)
 {
-    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
-                                        "/usr/local/cuda/lib64/libcublasLt.so.13",
-                                        "/usr/local/cuda/lib64/libcublasLt.so.12"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && !library->handle; i++) {
-        library->handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    static const int releases[] = {CUDART_VERSION / 1000, 13, 12};
+    for (size_t i = 0; i < sizeof releases / sizeof releases[0] && !library->handle; i++) {
+        library->handle = open_release(releases[i]);
     }
     return library->handle && find_functions(library) ? OR_CUDA_OK : NO_LIBRARY;
 }
@@ -81,15 +94,16 @@ const char *or_cuda_tensor_text(int status)
     switch (status - OR_CUDA_TENSOR) {
     case 0:
         return "cuBLASLt is not here, which multiplies on tensor cores: install libcublasLt.so.13 "
-               "or "
-               ".12, or name its folder in LD_LIBRARY_PATH";
+               "or .12, or name its folder in LD_LIBRARY_PATH";
     case CUBLAS_STATUS_NOT_INITIALIZED:
     case CUBLAS_STATUS_ARCH_MISMATCH:
         return "cuBLASLt does not work with this device and driver";
     case CUBLAS_STATUS_ALLOC_FAILED:
         return "out of memory for cuBLASLt";
     case CUBLAS_STATUS_NOT_SUPPORTED:
-        return "cuBLASLt has no algorithm for a matrix of this shape";
+        return "cuBLASLt has no algorithm for a matrix of this shape that gives a row the same "
+               "bits "
+               "in every batch; leave --arith tensor out";
     case CUBLAS_STATUS_EXECUTION_FAILED:
         return "a product of cuBLASLt failed";
     default:
@@ -296,10 +310,50 @@ static int lay_out_all(const or_cuda_tensor_t *t, const layout_t &weights, const
     return status == OR_CUDA_OK ? lay_out(t, t->y, y) : status;
 }
 
+// ---- a tile ----
+
+// Spans of one length, each behind the one before, and the rows that they are multiplied by.
+struct work_t {
+    or_cuda_tensor_t *tensor;
+    const or_cuda_tensor_matrix_t *matrix;
+    or_cuda_span_t span; // the first
+    uint32_t parts;
+    size_t x_stride;
+    float *y; // of the first part
+    size_t y_stride;
+    size_t part_stride;
+    const cublasLtMatmulAlgo_t *algorithm;
+};
+
+static int lay_out_work(const work_t *w)
+{
+    const or_cuda_tensor_matrix_t *m = w->matrix;
+    const uint32_t inputs = w->span.count;
+    return lay_out_all(
+        w->tensor, {m->type, inputs, m->outputs, m->inputs, w->parts, inputs},
+        {m->type, inputs, OR_CUDA_TENSOR_ROWS, w->x_stride, w->parts, inputs},
+        {OR_CUDA_F32, m->outputs, OR_CUDA_TENSOR_ROWS, w->y_stride, w->parts, w->part_stride});
+}
+
+static int multiply_tile(const work_t *w, const uint16_t *x, float *y)
+{
+    or_cuda_tensor_t *t = w->tensor;
+    const uint16_t *weights = (const uint16_t *)w->matrix->weights + w->span.first;
+    const float one = 1.0f, zero = 0.0f;
+    return told(t->library.multiply(t->handle, t->product, &one, weights, t->weights, x, t->x,
+                                    &zero, y, t->y, y, t->y, w->algorithm, t->workspace, WORKSPACE,
+                                    or_cuda_stream(t->cuda)));
+}
+
 // ---- one algorithm for a shape ----
 
+struct candidates_t {
+    cublasLtMatmulHeuristicResult_t all[CANDIDATES]; // best first
+    int count;
+};
+
 // Recommended for all parts of the whole matrix, whatever of it is here.
-static int recommend(or_cuda_tensor_t *t, plan_t *plan)
+static int recommend(or_cuda_tensor_t *t, const plan_t *plan, candidates_t *candidates)
 {
     const uint64_t rows = OR_CUDA_TENSOR_ROWS;
     const size_t width = (size_t)plan->parts * plan->inputs;
@@ -307,23 +361,64 @@ static int recommend(or_cuda_tensor_t *t, plan_t *plan)
         t, {plan->type, plan->inputs, plan->outputs, width, plan->parts, plan->inputs},
         {plan->type, plan->inputs, rows, width, plan->parts, plan->inputs},
         {OR_CUDA_F32, plan->outputs, rows, plan->outputs, plan->parts, rows * plan->outputs});
-    if (status != OR_CUDA_OK) {
-        return status;
-    }
-    int found = 0;
-    cublasLtMatmulHeuristicResult_t best = {};
-    status = told(t->library.recommend(t->handle, t->product, t->weights, t->x, t->y, t->y,
-                                       t->preference, 1, &best, &found));
-    if (status == OR_CUDA_OK) {
-        status = found > 0 ? told(best.state) : OR_CUDA_TENSOR + CUBLAS_STATUS_NOT_SUPPORTED;
-    }
-    plan->algorithm = best.algo;
-    return status;
+    return status == OR_CUDA_OK ? told(t->library.recommend(t->handle, t->product, t->weights, t->x,
+                                                            t->y, t->y, t->preference, CANDIDATES,
+                                                            candidates->all, &candidates->count))
+                                : status;
 }
 
-static int find_plan(or_cuda_tensor_t *t, const or_cuda_tensor_matrix_t *m, uint32_t inputs,
-                     const plan_t **plan_p)
+static int multiply_trial(void *context, const uint16_t *x)
 {
+    const work_t *w = (const work_t *)context;
+    return multiply_tile(w, x, w->y);
+}
+
+// On the weights that are here; its products go where the first product will. The same on all ranks only as far as
+// an algorithm that breaks the rule does so everywhere.
+static int try_candidate(const work_t *asked, const cublasLtMatmulAlgo_t *algorithm,
+                         bool *invariant)
+{
+    work_t w = *asked;
+    w.algorithm = algorithm;
+    w.x_stride = (size_t)w.parts * w.span.count;
+    const or_tensor_trial_t trial = {w.tensor->cuda,
+                                     w.matrix->type,
+                                     w.parts * w.span.count,
+                                     w.matrix->outputs,
+                                     w.parts,
+                                     w.y,
+                                     w.y_stride,
+                                     w.part_stride,
+                                     multiply_trial,
+                                     &w};
+    int status = lay_out_work(&w);
+    return status == OR_CUDA_OK ? or_tensor_try(&trial, invariant) : status;
+}
+
+// The first whose rows do not know their batch.
+static int choose_algorithm(const work_t *work, plan_t *plan)
+{
+    candidates_t candidates = {};
+    int status = recommend(work->tensor, plan, &candidates);
+    for (int i = 0; status == OR_CUDA_OK && i < candidates.count; i++) {
+        const cublasLtMatmulHeuristicResult_t *candidate = &candidates.all[i];
+        bool invariant = false;
+        if (candidate->state == CUBLAS_STATUS_SUCCESS) {
+            status = try_candidate(work, &candidate->algo, &invariant);
+        }
+        if (invariant) {
+            plan->algorithm = candidate->algo;
+            return OR_CUDA_OK;
+        }
+    }
+    return status == OR_CUDA_OK ? OR_CUDA_TENSOR + CUBLAS_STATUS_NOT_SUPPORTED : status;
+}
+
+static int find_plan(const work_t *work, const plan_t **plan_p)
+{
+    or_cuda_tensor_t *t = work->tensor;
+    const or_cuda_tensor_matrix_t *m = work->matrix;
+    const uint32_t inputs = work->span.count;
     for (uint32_t i = 0; i < t->plan_count; i++) {
         const plan_t *plan = &t->plans[i];
         if (plan->type == m->type && plan->outputs == m->whole_outputs &&
@@ -337,7 +432,7 @@ static int find_plan(or_cuda_tensor_t *t, const or_cuda_tensor_matrix_t *m, uint
     }
     plan_t *plan = &t->plans[t->plan_count];
     *plan = {m->type, m->whole_outputs, m->whole_parts, inputs, {}};
-    int status = recommend(t, plan);
+    int status = choose_algorithm(work, plan);
     t->plan_count += status == OR_CUDA_OK;
     *plan_p = plan;
     return status;
@@ -350,25 +445,24 @@ static int multiply_parts(or_cuda_tensor_t *t, const or_cuda_tensor_matrix_t *m,
                           const or_cuda_rows_t *x, uint32_t rows, const or_cuda_parts_t *to,
                           uint32_t first, uint32_t parts)
 {
-    const or_cuda_span_t span = to->spans[first];
-    const float one = 1.0f, zero = 0.0f;
+    work_t w = {t,
+                m,
+                to->spans[first],
+                parts,
+                x->halves_stride,
+                to->y + first * to->part_stride,
+                to->y_stride,
+                to->part_stride,
+                NULL};
     const plan_t *plan;
-    int status = find_plan(t, m, span.count, &plan);
+    int status = find_plan(&w, &plan);
     if (status == OR_CUDA_OK) {
-        status = lay_out_all(
-            t, {m->type, span.count, m->outputs, m->inputs, parts, span.count},
-            {m->type, span.count, OR_CUDA_TENSOR_ROWS, x->halves_stride, parts, span.count},
-            {OR_CUDA_F32, m->outputs, OR_CUDA_TENSOR_ROWS, to->y_stride, parts, to->part_stride});
+        w.algorithm = &plan->algorithm;
+        status = lay_out_work(&w);
     }
-    const uint16_t *weights = (const uint16_t *)m->weights + span.first;
-    const uint16_t *inputs = x->halves + (span.first - to->x_first);
-    float *y = to->y + first * to->part_stride;
+    const uint16_t *inputs = x->halves + (w.span.first - to->x_first);
     for (size_t row = 0; status == OR_CUDA_OK && row < rows; row += OR_CUDA_TENSOR_ROWS) {
-        float *tile = y + row * to->y_stride;
-        status = told(t->library.multiply(t->handle, t->product, &one, weights, t->weights,
-                                          inputs + row * x->halves_stride, t->x, &zero, tile, t->y,
-                                          tile, t->y, &plan->algorithm, t->workspace, WORKSPACE,
-                                          or_cuda_stream(t->cuda)));
+        status = multiply_tile(&w, inputs + row * w.x_stride, w.y + row * w.y_stride);
     }
     return status;
 }

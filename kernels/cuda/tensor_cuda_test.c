@@ -2,7 +2,8 @@
 // depend neither on its batch nor on how many ranks share the matrix; halves are rounded to nearest even.
 // Method: random weights and inputs of many shapes, each product beside ref's over the same rounded inputs, within
 // a small part of the sum of all magnitudes; the same rows and spans alone and among others, by memcmp. Where there
-// is no GPU, plain sums in another order stand for the library (emulated/emulated_tensor.cpp).
+// is no GPU, plain sums in another order stand for the library (emulated/emulated_tensor.cpp), which can be told to
+// recommend algorithms that break the rule.
 #include "kernels/kernels_test_support.h"
 
 #include <math.h>
@@ -264,18 +265,16 @@ static void products_are_near_ref(void **state)
 }
 
 // Row by row, and in pieces that begin anywhere.
-static void a_row_does_not_know_its_batch(void **state)
+static void check_rows(uint64_t *random)
 {
-    (void)state;
-    uint64_t random = test_seed();
     for (or_cuda_float_t type = OR_CUDA_F16; type <= OR_CUDA_BF16; type++) {
-        product_t p = product_create(&random, type, 200, 3 * OR_PANEL, 512);
+        product_t p = product_create(random, type, 200, 3 * OR_PANEL, 512);
         asked_t all = all_of(&p);
         multiply(&p, &all);
         for (uint32_t i = 0; i < 20; i++) {
             asked_t some = all_of(&p);
-            some.first_row = (uint32_t)test_below(&random, p.rows);
-            some.rows = 1 + (uint32_t)test_below(&random, i < 10 ? 1 : p.rows - some.first_row);
+            some.first_row = (uint32_t)test_below(random, p.rows);
+            some.rows = 1 + (uint32_t)test_below(random, i < 10 ? 1 : p.rows - some.first_row);
             multiply(&p, &some);
             assert_memory_equal(some.y, all.y + (size_t)some.first_row * p.outputs,
                                 (size_t)some.rows * p.outputs * sizeof *some.y);
@@ -284,6 +283,56 @@ static void a_row_does_not_know_its_batch(void **state)
         free(all.y);
         product_free(&p);
     }
+}
+
+static void a_row_does_not_know_its_batch(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed();
+    check_rows(&random);
+}
+
+// Of the emulated library; a real one has nothing of this sort to hide.
+static void algorithms_that_know_the_batch_are_passed_over(void **state)
+{
+    (void)state;
+    static const char *const faults[] = {"place", "neighbours"};
+    uint64_t random = test_seed();
+    or_cuda_tensor_t *usual = tensor;
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        setenv("OR_EMULATED_TENSOR", faults[i], 1);
+        cuda_test_ok(or_cuda_tensor_open(cuda, &tensor));
+        check_rows(&random);
+        or_cuda_tensor_close(&tensor);
+    }
+    unsetenv("OR_EMULATED_TENSOR");
+    tensor = usual;
+}
+
+static void a_shape_may_have_no_algorithm(void **state)
+{
+    (void)state;
+    char name[OR_CUDA_TENSOR_NAME];
+    or_cuda_tensor_name(tensor, name);
+    if (strcmp(name, "emulated") != 0) {
+        skip();
+    }
+    uint64_t random = test_seed();
+    or_cuda_tensor_t *unsound = NULL;
+    product_t p = product_create(&random, OR_CUDA_F16, 1, OR_PANEL, 512);
+    const or_cuda_span_t span = {0, p.inputs};
+    const or_cuda_tensor_matrix_t matrix = {OR_CUDA_F16, p.device_weights, p.outputs,
+                                            p.inputs,    p.outputs,        1};
+    or_cuda_parts_t to = {.spans = &span, .count = 1, .y_stride = p.outputs};
+    to.y = cuda_test_upload(cuda, NULL, OR_CUDA_TENSOR_ROWS * to.y_stride * sizeof *to.y);
+    setenv("OR_EMULATED_TENSOR", "none", 1);
+    cuda_test_ok(or_cuda_tensor_open(cuda, &unsound));
+    int status = or_cuda_matmul_tensor(unsound, &matrix, &p.device_x, p.rows, &to);
+    assert_non_null(strstr(or_cuda_text(status), "the same bits"));
+    unsetenv("OR_EMULATED_TENSOR");
+    or_cuda_tensor_close(&unsound);
+    or_cuda_free(cuda, to.y);
+    product_free(&p);
 }
 
 // Each part near ref, and the same bits when a rank asks for it alone, or for some of the outputs.
@@ -456,6 +505,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_near_ref),
         cmocka_unit_test(a_row_does_not_know_its_batch),
+        cmocka_unit_test(algorithms_that_know_the_batch_are_passed_over),
+        cmocka_unit_test(a_shape_may_have_no_algorithm),
         cmocka_unit_test(parts_are_the_same_on_any_rank),
         cmocka_unit_test(rows_may_begin_later),
         cmocka_unit_test(halves_are_the_nearest),

@@ -130,8 +130,8 @@ class Background:
 class Cluster(Background):
     """`outrider up` on a free port."""
 
-    def __init__(self, *words):
-        super().__init__("up", "--listen", "tcp://127.0.0.1:*", *words)
+    def __init__(self, *words, **variables):
+        super().__init__("up", "--listen", "tcp://127.0.0.1:*", *words, **variables)
         self.endpoint = None
         for line in self.process.stdout:
             if line.startswith(b"  endpoint"):

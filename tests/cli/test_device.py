@@ -3,9 +3,11 @@ is an error that says what to do, or a warning and the CPU where nobody named a 
 Method: the smallest demonstration model as target and as draft model, few tokens. OUTRIDER_BIN chooses the device: programs whose GPU is emulated
 by the CPU (tests/emulated/bin), or those of a build, where a machine without a GPU must say so."""
 import json
+import re
 import unittest
+from unittest.mock import patch
 
-from cli import DRAFT, Cluster, call, generate, outrider
+from cli import DRAFT, ENVIRONMENT, Cluster, call, generate, outrider
 
 LIST = outrider("generate", "--list-devices")[0].decode().splitlines()
 GPU = LIST[0].startswith("CUDA0: ")
@@ -68,9 +70,14 @@ class OnAGpu(unittest.TestCase):
         self.assertRegex(plain["arith_id"], "^tensor-")
 
     def test_several_ranks(self):
-        with Cluster("-m", DRAFT, "--plain", "-c", 64, "--np", 2) as cluster:
-            self.assertIn("kernels cuda", cluster.hears(" ready on "))
-            self.assertEqual(tokens("--connect", cluster.endpoint, *GREEDY), self.expected[GREEDY])
+        """They add up from GPU to GPU; where they share one, or a user wants it, by way of the host."""
+        ways = (({}, "NCCL, emulated"), ({"OR_EMULATED_ONE_DEVICE": "1"}, "the host: ranks 0 and 1 share a GPU"),
+                ({"OUTRIDER_NCCL": "no"}, "the host: rank 0 was told --no-nccl"))
+        for variables, way in ways if "emulated" in LIST[0] else (({}, ""),):
+            with patch.dict(ENVIRONMENT, variables), Cluster("-m", DRAFT, "--plain", "-c", 64, "--np", 2) as cluster:
+                self.assertIn("kernels cuda", cluster.hears(" ready on "))
+                self.assertIn("ranks add up by " + way, cluster.hears("ranks add up by "))
+                self.assertEqual(tokens("--connect", cluster.endpoint, *GREEDY), self.expected[GREEDY])
 
     def test_bench_step(self):
         words = ("bench", "step", "-m", DRAFT, "--rows", "1,2", "--context", 2, "--repeat", 1)
@@ -79,26 +86,39 @@ class OnAGpu(unittest.TestCase):
             self.assertEqual([(line["device"], line["kernels"] == "cuda") for line in lines], 2 * [(name, name == "CUDA0")])
         self.assertRegex(outrider(*words, "--device", "CUDA0")[0].decode(), r"^.*\.gguf on CUDA0, .* kernels cuda, ")
 
+    def test_keys_and_values_of_every_type(self):
+        def text(device, key, value):
+            with Cluster("-m", DRAFT, "--plain", "-c", 64, "-ctk", key, "-ctv", value, "--device", device) as cluster:
+                return tokens("--connect", cluster.endpoint, *SAMPLED)
+
+        for types in (("q8_0", "q8_0"), ("f16", "q8_0"), ("q8_0", "f32")):
+            self.assertEqual(text("CUDA0", *types), text("none", *types), types)
+
+    @unittest.skipUnless("emulated" in LIST[0], "a GPU has more memory")
     def test_what_a_gpu_cannot_run_the_cpu_does(self):
-        q8 = ("-m", DRAFT, "--plain", "-c", 64, "-ctk", "q8_0", "-ctv", "q8_0")
-        with Cluster(*q8) as cluster:
-            self.assertIn("runs on the CPU: on a GPU K and V", cluster.hears("runs on the CPU"))
+        words, small = ("-m", DRAFT, "--plain", "-c", 64), {"OR_EMULATED_MEMORY": "65536"}
+        with Cluster(*words, **small) as cluster:
+            self.assertIn("runs on the CPU: the GPU: ", cluster.hears("runs on the CPU"))
             self.assertIn("ready on CPU,", cluster.hears(" ready on "))
-            tokens("--connect", cluster.endpoint, *GREEDY)
-        error = outrider("generate", "-p", "x", *q8, "--device", "CUDA0", code=None)[1]
-        self.assertIn("on a GPU K and V are both kept as f32 or both as f16", error)
+            self.assertEqual(tokens("--connect", cluster.endpoint, *GREEDY), self.expected[GREEDY])
+        error = outrider("generate", "-p", "x", *words, "--device", "CUDA0", code=None, **small)[1]
+        self.assertIn("were asked for; choose a smaller model", error)
 
     def test_a_gpu_that_is_not_there(self):
         for program in ("outrider-verifier", "outrider-drafter"):
             error = call(program, "-m", DRAFT, "--connect", "tcp://127.0.0.1:9", "--device", "CUDA77", code=2)[1]
             self.assertIn("--device CUDA77: the last one here is CUDA", error)
         self.assertIn("outrider-verifier: --device CUDA77", outrider("generate", "-p", "x", *PAIR, "-dev", "CUDA77", code=None)[1])
+        error = outrider("generate", "-p", "x", *PAIR, "-dev", "none", "-devd", "CUDA77", code=None)[1]
+        self.assertIn("outrider-drafter: --device-draft CUDA77: the last one here is CUDA", error)
         self.assertIn("--list-devices", outrider("model", "eval", "--ids", 1, "-dev", "CUDA77", code=1)[1])
 
     def test_the_doctor_sees_it(self):
         checks = json.loads(outrider("doctor", "--json", code=None)[0])["checks"]
         (check,) = [check for check in checks if check["name"] == "gpu CUDA0"]
         self.assertEqual(("CUDA0: " + check["detail"]).split(",")[0], LIST[0].split(",")[0])
+        (check,) = [check for check in checks if check["name"] == "--device auto"]
+        self.assertEqual((check["state"], check["detail"]), ("ok", "takes CUDA0"))
 
 
 @unittest.skipIf(GPU, "a GPU is here")
@@ -110,9 +130,12 @@ class WithoutAGpu(unittest.TestCase):
     def test_models_run_on_the_cpu(self):
         self.assertEqual(evaluate()["device"], "CPU")
         with Cluster("-m", DRAFT, "--plain", "-c", 64) as cluster:
-            if "without CUDA" not in LIST[0]:
-                self.assertIn(LIST[0], cluster.hears("no GPU"))
             self.assertIn("ready on CPU,", cluster.hears(" ready on "))
+
+    def test_whoever_wants_layers_there_reads_why_not(self):
+        error = outrider("generate", *PROMPT, *PAIR, "-ngl", 2)[1]
+        self.assertEqual(re.findall(r"warn generate: (\S+): \S+ runs on the CPU: (.*)", error), [("outrider-verifier", LIST[0].split(": ", 1)[1])])
+        self.assertIn("runs on the CPU: ", outrider("model", "eval", "-m", DRAFT, "--ids", 1, "-ngl", 1)[1])
 
     def test_asking_for_one_is_an_error(self):
         for program in ("outrider-verifier", "outrider-drafter"):
@@ -125,7 +148,8 @@ class WithoutAGpu(unittest.TestCase):
     def test_the_doctor_says_so(self):
         checks = json.loads(outrider("doctor", "--json", code=None)[0])["checks"]
         (check,) = [check for check in checks if check["name"] == "gpu"]
-        self.assertEqual((check["state"], LIST[0].endswith(check["detail"].split(": ", 1)[1])), ("ok", True))
+        self.assertIn(check["detail"].split(": ", 1)[0], ("none, models run on the CPU", "one of NVIDIA's is here, but models run on the CPU"))
+        self.assertTrue(LIST[0].endswith(check["detail"].split(": ", 1)[1]))
 
 
 class Words(unittest.TestCase):
@@ -146,6 +170,14 @@ class Words(unittest.TestCase):
             local = words[0] == "outrider" and words[-1] not in ("step", "eval")
             for option in ("-devd, --device-draft NAME", "-ngld, --gpu-layers-draft N", "--arith-draft NAME"):
                 self.assertEqual(option in text, local, words)
+
+    def test_layers_of_the_cpu_are_warned_of(self):
+        words = ("generate", *PROMPT, *PAIR, "-dev", "none", "-devd", "none")
+        error = outrider(*words, "-ngld", 3)[1]
+        self.assertRegex(error, r"warn generate: outrider-drafter: \S+ runs on the CPU: --device none leaves --gpu-layers without effect\n")
+        self.assertNotIn("outrider-verifier:", error)
+        for layers in ((), ("-ngl", 0), ("-ngl", "auto")):
+            self.assertNotIn(" warn ", outrider(*words, *layers)[1])
 
     def test_what_makes_no_sense_is_refused(self):
         for words, said in ((("-dev", "gpu"), "--device: 'gpu' is none of"), (("-devd", "CUDA"), "--device-draft: 'CUDA'"),

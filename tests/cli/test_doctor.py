@@ -395,6 +395,7 @@ class Coordinators(unittest.TestCase):
         self.assertEqual((coordinator["target"]["state"], line["failed"]), ("fail", 1))
         self.assertIn("0.0.7", coordinator["connection"]["detail"])
         self.assertIn("big?[2J.gguf, arithmetic fast-9", coordinator["verifier"]["detail"])
+        self.assertIn("the same --arith, -ctk and -ctv, and the same release", coordinator["verifier"]["advice"])
         self.assertEqual(coordinator["drafters"]["detail"], "3 connected")
         self.assertEqual(coordinator["round trip"]["state"], "ok")
 

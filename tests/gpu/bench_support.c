@@ -1,6 +1,7 @@
 #include "tests/gpu/bench_support.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,6 +9,38 @@
 #include "common/base/status.h"
 
 #define COPIES 8u
+
+static bool all_measured = true;
+
+void bench_begin(or_cuda_description_t *device)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0); // whoever cuts us off has what was measured
+    if (or_cuda_count() == 0 || or_cuda_describe(0, device) != OR_CUDA_OK) {
+        puts("no GPU");
+        exit(BENCH_NO_GPU);
+    }
+}
+
+void bench_judge(bool met, const char *goal, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    printf("goal: %s: %s (measured ", goal, met ? "met" : "NOT met");
+    vprintf(format, args);
+    puts(")");
+    va_end(args);
+}
+
+void bench_cannot_judge(const char *goal, const char *why)
+{
+    printf("goal: %s: NOT MEASURED (%s)\n", goal, why);
+    all_measured = false;
+}
+
+int bench_exit_code(void)
+{
+    return all_measured ? EXIT_SUCCESS : EXIT_FAILURE;
+}
 
 void bench_require(bool ok, const char *what)
 {

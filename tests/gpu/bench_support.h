@@ -9,6 +9,17 @@
 
 #define BENCH_NO_GPU 77 // exit code
 
+// One of the figures that were wished for: a line that says what was measured, and whether it is met or why it could
+// not be measured.
+void bench_judge(bool met, const char *goal, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void bench_cannot_judge(const char *goal, const char *why);
+// EXIT_FAILURE if something could not be measured.
+int bench_exit_code(void);
+
+// The first GPU, and lines that come out as they are written; ends the program where there is none.
+void bench_begin(or_cuda_description_t *device);
+
 // Ends the program with `what` and the last error unless `ok`.
 void bench_require(bool ok, const char *what);
 

@@ -115,10 +115,7 @@ int main(int argc, char **argv)
 {
     const plan_t *plan = argc > 1 && strcmp(argv[1], "tiny") == 0 ? &tiny : &whole;
     or_cuda_description_t device;
-    if (or_cuda_count() == 0 || or_cuda_describe(0, &device) != OR_CUDA_OK) {
-        puts("no GPU");
-        return BENCH_NO_GPU;
-    }
+    bench_begin(&device);
     double here[STEPS];
     double away[STEPS];
     double copying = bench_copy_rate(or_cuda_upload, true, plan->copy_bytes);

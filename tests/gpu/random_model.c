@@ -4,7 +4,7 @@
 
 #include "tests/support/test_support.h"
 
-#define ENTRIES 9u
+#define ENTRIES 13u
 #define LAYER_TENSORS 9u
 #define CHUNK 65536u   // numbers that are made at a time
 #define MAGNITUDE 120u // exponent of numbers between 2^-7 and 2^-6
@@ -38,6 +38,24 @@ static void put_entries(test_gguf_t *file, const or_model_shape_t *shape)
     }
     test_gguf_put_key(file, "llama.attention.layer_norm_rms_epsilon", OR_GGUF_F32);
     test_gguf_put(file, &epsilon, sizeof epsilon);
+}
+
+// "<unk>", and tokens whose text is their number.
+static void put_tokens(test_gguf_t *file, uint32_t count)
+{
+    const float score = 0;
+    test_gguf_put_string_entry(file, "tokenizer.ggml.model", "llama");
+    test_gguf_put_u32_entry(file, "tokenizer.ggml.unknown_token_id", 0);
+    test_gguf_put_array_key(file, "tokenizer.ggml.tokens", OR_GGUF_STRING, count);
+    for (uint32_t i = 0; i < count; i++) {
+        char piece[16];
+        snprintf(piece, sizeof piece, "%u,", i);
+        test_gguf_put_string(file, i > 0 ? piece : "<unk>");
+    }
+    test_gguf_put_array_key(file, "tokenizer.ggml.scores", OR_GGUF_F32, count);
+    for (uint32_t i = 0; i < count; i++) {
+        test_gguf_put(file, &score, sizeof score);
+    }
 }
 
 static void put_tensors(test_gguf_t *file, const tensor_t *tensors, size_t count)
@@ -99,6 +117,7 @@ void random_model_open(const or_model_shape_t *shape, bool tied, test_gguf_t *fi
     const size_t others = tied ? 2 : 3;
     test_gguf_init(file, 3, others + (uint64_t)shape->layers * LAYER_TENSORS, ENTRIES);
     put_entries(file, shape);
+    put_tokens(file, shape->vocab_size);
     put_tensors(file, tensors, others);
     for (uint32_t i = 0; i < shape->layers; i++) {
         put_layer(file, shape, i);

@@ -1,11 +1,14 @@
-// random_model - a Llama of any shape with random BF16 weights, for measuring what its passes cost.
+// random_model - a Llama of any shape with random BF16 weights and nameless tokens, for measuring what its passes cost.
 //
 // All its tensors lie over the same bytes of the file, which is as large as the largest of them, so that it is made
-// in memory in seconds. Once it is loaded each tensor has memory of its own.
+// in memory in seconds. Once it is loaded each tensor has memory of its own. Its logits are as small as its weights:
+// divided by RANDOM_MODEL_TEMPERATURE they make laws as peaked as a trained model's.
 #pragma once
 
 #include "common/gguf/gguf_test_file.h"
 #include "common/model/model.h"
+
+#define RANDOM_MODEL_TEMPERATURE 1e-3F
 
 // Of the shape's numbers architecture, head_dim (width / heads) and parameters are not looked at. A tied model has no
 // head but its embedding. The caller closes *gguf_p, then ends the file. Ends the program without memory.

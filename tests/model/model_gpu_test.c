@@ -307,15 +307,16 @@ static void begin_texts(twins_t *twins)
 
 // ---- the tests ----
 
-static void open_twins(twins_t *twins, const char *path, or_kv_type_t type)
+static void open_twins(twins_t *twins, const char *path, or_kv_type_t key_type,
+                       or_kv_type_t value_type)
 {
     static uint64_t opened; // so that no two go the same way
     const or_gpu_choice_t choice = first_gpu();
     or_model_options_t options = {.threads = 1,
                                   .rows_max = ROWS_MOST,
                                   .pages_max = PAGES,
-                                  .cache_type_k = type,
-                                  .cache_type_v = type};
+                                  .cache_type_k = key_type,
+                                  .cache_type_v = value_type};
     *twins = (twins_t){
         .rng = test_seed() + opened++, .prefix_most = PREFIX_MOST, .nodes_most = NODES_MOST};
     model_fixture_open(&twins->cpu, path, NULL, options);
@@ -356,12 +357,18 @@ static void live(twins_t *twins, uint32_t passes)
     }
 }
 
-static void check(const char *path, or_kv_type_t type, uint32_t passes)
+static void check_mix(const char *path, or_kv_type_t key_type, or_kv_type_t value_type,
+                      uint32_t passes)
 {
     twins_t twins;
-    open_twins(&twins, path, type);
+    open_twins(&twins, path, key_type, value_type);
     live(&twins, passes);
     close_twins(&twins);
+}
+
+static void check(const char *path, or_kv_type_t type, uint32_t passes)
+{
+    check_mix(path, type, type, passes);
 }
 
 static void check_type(const char *model, or_tensor_type_t type, uint32_t passes)
@@ -380,7 +387,15 @@ static void the_bits_are_the_same(void **state)
 static void the_bits_of_halves_are_the_same(void **state)
 {
     (void)state;
-    check(test_model("tales-1m-f16.gguf"), OR_KV_F16, test_runs(15));
+    check(test_model("tales-1m-f16.gguf"), OR_KV_F16, test_runs(10));
+}
+
+static void the_bits_of_quantised_keys_and_values_are_the_same(void **state)
+{
+    (void)state;
+    check(test_model("tales-1m-f16.gguf"), OR_KV_Q8_0, test_runs(8));
+    check_mix("tests/model/data/qwen2-14-heads-q8_0.gguf", OR_KV_Q8_0, OR_KV_F16, test_runs(3));
+    check_mix("tests/model/data/llama3-mixed.gguf", OR_KV_F32, OR_KV_Q8_0, test_runs(3));
 }
 
 static void the_bits_of_quantised_weights_are_the_same(void **state)
@@ -413,7 +428,7 @@ static void passes_that_come_again_are_replayed(void **state)
     (void)state;
     uint32_t passes = test_runs(25);
     twins_t twins;
-    open_twins(&twins, test_model("tales-1m-f16.gguf"), OR_KV_F16);
+    open_twins(&twins, test_model("tales-1m-f16.gguf"), OR_KV_F16, OR_KV_F16);
     twins.prefix_most = 1;
     twins.nodes_most = 2;
     live(&twins, passes);
@@ -442,12 +457,6 @@ static void what_a_gpu_does_not_do_is_refused(void **state)
     another.index = choice.functions->count();
     refuse((or_model_options_t){.gpu = &none}, OR_ERR_UNSUPPORTED, "without CUDA");
     refuse((or_model_options_t){.gpu = &another}, OR_ERR_NOT_FOUND, "can be used here");
-    refuse((or_model_options_t){.gpu = &choice, .cache_type_k = OR_KV_F16}, OR_ERR_UNSUPPORTED,
-           "not as f16 and f32");
-    refuse((or_model_options_t){.gpu = &choice,
-                                .cache_type_k = OR_KV_Q8_0,
-                                .cache_type_v = OR_KV_Q8_0},
-           OR_ERR_UNSUPPORTED, "q8_0");
 }
 
 int main(void)
@@ -459,6 +468,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bits_are_the_same),
         cmocka_unit_test(the_bits_of_halves_are_the_same),
+        cmocka_unit_test(the_bits_of_quantised_keys_and_values_are_the_same),
         cmocka_unit_test(the_bits_of_quantised_weights_are_the_same),
         cmocka_unit_test(the_bits_of_other_graphs_are_the_same),
         cmocka_unit_test(passes_that_come_again_are_replayed),

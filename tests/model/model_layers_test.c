@@ -2,8 +2,8 @@
 // meanwhile; as many stay on it as find room; and what fails there costs a sentence.
 // Method: a made model of layers of two types and sizes. The same random passes go to the CPU and to a GPU with any
 // number of layers away; all logits, and K and V, are compared by memcmp. The emulated device fetches as early
-// and as late as it may. Its memory is cut until not even the buffers fit; and each call that
-// a life with such layers makes fails once.
+// and as late as it may. Its memory is cut until not even the buffers fit, or another program takes some of it in the
+// middle of a load; and each call that a life with such layers makes fails once.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,8 +155,12 @@ typedef struct {
 
 static or_model_options_t options_on(const or_gpu_choice_t *gpu)
 {
-    return (or_model_options_t){
-        .threads = 1, .rows_max = ROWS_MOST, .pages_max = PAGES, .gpu = gpu};
+    return (or_model_options_t){.threads = 1,
+                                .rows_max = ROWS_MOST,
+                                .pages_max = PAGES,
+                                .sequences_max = 1,
+                                .slots_max = SLOTS,
+                                .gpu = gpu};
 }
 
 static void open_twins(twins_t *twins, const or_gpu_choice_t *choice)
@@ -319,6 +323,83 @@ static void as_many_stay_as_find_room(void **state)
     assert_true(seen[0] && !seen[1] && seen[3] && seen[LAYERS]);
 }
 
+// ---- another program ----
+
+static or_cuda_t *others_device;
+static void *others_memory;
+static uint64_t others_bytes;
+static uint32_t opens, allocs;
+static uint32_t allocs_before; // the other program takes its memory
+
+static int alloc_beside_another(or_cuda_t *cuda, size_t bytes, void **at_p)
+{
+    if (allocs++ == allocs_before) {
+        assert_int_equal(or_gpu_functions()->alloc(others_device, others_bytes, &others_memory),
+                         OR_CUDA_OK);
+    }
+    return or_gpu_functions()->alloc(cuda, bytes, at_p);
+}
+
+static int count_open(uint32_t index, or_cuda_t **cuda_p)
+{
+    opens++;
+    return or_gpu_functions()->open(index, cuda_p);
+}
+
+static or_gpu_choice_t beside_another(uint32_t when)
+{
+    static or_gpu_functions_t functions;
+    functions = *or_gpu_functions();
+    functions.open = count_open;
+    functions.alloc = alloc_beside_another;
+    opens = allocs = 0;
+    allocs_before = when;
+    return (or_gpu_choice_t){.functions = &functions, .host_layers = OR_GPU_LAYERS_FIT};
+}
+
+// The least memory with which so many layers are away, or fewer.
+static uint64_t least_bytes(uint32_t away)
+{
+    uint64_t few = 0;
+    uint64_t enough = 8u << 20;
+    while (enough - few > enough / 128) {
+        uint64_t middle = few + (enough - few) / 2;
+        bool is_enough = layers_away_within(middle) <= away;
+        few = is_enough ? few : middle;
+        enough = is_enough ? middle : enough;
+    }
+    return enough;
+}
+
+// Whenever it comes, as many layers are away as with what it leaves, if the load does not find room beside it.
+static void a_load_beside_another_makes_do_with_the_rest(void **state)
+{
+    (void)state;
+    if (!is_emulated()) {
+        skip();
+    }
+    uint64_t all = least_bytes(0);
+    or_gpu_choice_t choice = beside_another(UINT32_MAX);
+    limit_memory(all);
+    assert_int_equal(live(&choice, 0).host_layers, 0);
+    uint32_t calls = allocs;
+    others_bytes = all - least_bytes(LAYERS);
+    uint32_t away = layers_away_within(all - others_bytes);
+    assert_in_range(away, 1, LAYERS);
+    assert_int_equal(or_gpu_functions()->open(0, &others_device), OR_CUDA_OK);
+    limit_memory(all);
+    uint32_t planned_again = 0;
+    for (uint32_t when = 0; when < calls; when += 5) {
+        choice = beside_another(when);
+        uint32_t found = live(&choice, 1).host_layers;
+        assert_true(found == away || found == 0);
+        planned_again += opens > 1;
+        or_gpu_functions()->free(others_device, others_memory);
+    }
+    assert_true(planned_again > 0);
+    or_gpu_functions()->close(&others_device);
+}
+
 // ---- failures ----
 
 #define BROKEN 99
@@ -427,6 +508,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_layers_is_away),
         cmocka_unit_test_teardown(as_many_stay_as_find_room, forget_limit),
+        cmocka_unit_test_teardown(a_load_beside_another_makes_do_with_the_rest, forget_limit),
         cmocka_unit_test(pinned_memory_runs_out),
         cmocka_unit_test(fetches_fail),
     };

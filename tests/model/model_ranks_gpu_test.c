@@ -1,19 +1,24 @@
-// Goal: ranks with devices give the bits of one rank on the CPU, beside ranks without as well; and where one's
-// device breaks, all end.
-// Method: ranks are threads of this process (thread_world), each with the device's memory to itself. The fixed script of
-// ranks_script runs on them and on a model alone on the CPU, and all logits are compared. Run by the emulated
-// kernels everywhere, and by a GPU where there is one.
+// Goal: ranks with devices give the bits of one rank on the CPU, beside ranks without as well, whether their sums go from
+// device to device or by way of the host; and where one's device breaks, all end.
+// Method: ranks are threads of this process (thread_world), each with an emulated device, or with the one GPU's memory to
+// itself. The fixed script of ranks_script runs on them and on a model alone on the CPU, and all logits are compared. What
+// the leader says of its sums tells which way they went.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/model/gpu.h"
+#include "common/model/gpu_internal.h"
 #include "tests/model/ranks_script.h"
 #include "tests/support/requantize.h"
 #include "tests/support/thread_world.h"
 
 #define SKIPPED 77 // what CTest takes for it
 #define BROKEN 99
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+#define SHARED "the host: ranks 0 and 1 share a GPU"
+
+static bool emulated; // each rank has a device of its own; else all share one
 
 static or_gpu_choice_t first_gpu(void)
 {
@@ -22,30 +27,56 @@ static or_gpu_choice_t first_gpu(void)
 
 // ---- the same bits ----
 
+static play_t *played;
+static const char *sums; // how what the leader says of them begins; "": nothing
+
+static void play_and_ask(or_model_t *model, record_t *record)
+{
+    const char *said = or_model_sums(model);
+    assert_int_equal(said == NULL, sums[0] == '\0');
+    if (said != NULL && strncmp(said, sums, strlen(sums)) != 0) {
+        fail_msg("\"%s\" is said of sums, not \"%s\"", said, sums);
+    }
+    played(model, record);
+}
+
 typedef struct {
     int size;
     int stages;
     bool leader_on_cpu;
     bool others_on_cpu;
+    bool by_host;
 } case_t;
+
+static const char *expected_sums(const case_t *c)
+{
+    if (c->size == 1 || c->leader_on_cpu) {
+        return "";
+    }
+    return c->others_on_cpu ? "the host: rank 1 runs on the CPU"
+           : c->by_host     ? "the host: rank 0 was told --no-nccl"
+           : emulated       ? "NCCL, emulated"
+                            : SHARED;
+}
 
 static void check(const char *path, or_kv_type_t type, play_t *play, const case_t *cases,
                   size_t count)
 {
-    const or_gpu_choice_t choice = first_gpu();
     const or_model_options_t cpu = {.threads = 1, .cache_type_k = type, .cache_type_v = type};
-    or_model_options_t gpu = cpu;
-    gpu.gpu = &choice;
     record_t expected = record_play(path, &(world_t){1, 1, cpu, cpu}, play);
+    played = play;
     for (size_t i = 0; i < count; i++) {
+        or_gpu_choice_t choice = first_gpu();
+        choice.no_peers = cases[i].by_host;
+        or_model_options_t gpu = cpu;
+        gpu.gpu = &choice;
+        sums = expected_sums(&cases[i]);
         const world_t world = {cases[i].size, cases[i].stages, cases[i].leader_on_cpu ? cpu : gpu,
                                cases[i].others_on_cpu ? cpu : gpu};
-        check_world(path, &world, play, &expected);
+        check_world(path, &world, play_and_ask, &expected);
     }
     free(expected.bytes);
 }
-
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 // For models that are large to an emulator: a pass of two tokens and a guess.
 static void play_one_pass(or_model_t *model, record_t *record)
@@ -68,10 +99,12 @@ static void ranks_give_the_same_bits(void **state)
 {
     (void)state;
     static const case_t cases[] = {{.size = 2, .stages = 1},
+                                   {.size = 2, .stages = 1, .by_host = true},
                                    {.size = 4, .stages = 1},
                                    {.size = 8, .stages = 1},
                                    {.size = 1, .stages = 2},
-                                   {.size = 2, .stages = 2}};
+                                   {.size = 2, .stages = 2},
+                                   {.size = 2, .stages = 2, .by_host = true}};
     check("tests/model/data/llama3-mixed.gguf", OR_KV_F32, play_script, cases, COUNT(cases));
     check(test_model("tales-1m-f16.gguf"), OR_KV_F16, play_one_pass, cases, 1);
 }
@@ -112,6 +145,120 @@ static void ranks_of_super_blocks_give_the_same_bits(void **state)
     free(path);
 }
 
+// ---- which way sums go ----
+
+static int have_no_library(char name[OR_CUDA_PEERS_NAME])
+{
+    (void)name;
+    return OR_CUDA_PEERS;
+}
+
+static int have_another_version(char name[OR_CUDA_PEERS_NAME])
+{
+    snprintf(name, OR_CUDA_PEERS_NAME, "NCCL 1.0");
+    return OR_CUDA_OK;
+}
+
+static int join_and_leave(or_cuda_t *cuda, const uint8_t id[OR_CUDA_PEERS_ID], uint32_t rank,
+                          uint32_t size, or_cuda_peers_t **peers_p)
+{
+    or_cuda_peers_t *peers = NULL;
+    assert_int_equal(or_gpu_functions()->peers_join(cuda, id, rank, size, &peers), OR_CUDA_OK);
+    or_gpu_functions()->peers_leave(&peers);
+    *peers_p = NULL;
+    return OR_CUDA_PEERS_LOST;
+}
+
+static int make_no_id(uint8_t id[OR_CUDA_PEERS_ID])
+{
+    (void)id;
+    return OR_CUDA_PEERS_LOST;
+}
+
+// Three tokens, one by one, so that the second and the third pass may be replayed.
+static uint32_t replays;
+
+static void play_steps(or_model_t *model, record_t *record)
+{
+    or_kv_sequence_t *sequence = NULL;
+    uint32_t vocab_size = or_model_shape(model)->vocab_size;
+    float *logits = test_alloc(vocab_size, sizeof *logits);
+    assert_int_equal(or_model_open_sequence(model, 0, &sequence), OR_OK);
+    for (int32_t token = 3; token < 6; token++) {
+        const or_model_row_t row = prefix_row(sequence, token);
+        assert_int_equal(or_model_forward(model, &row, 1), OR_OK);
+        assert_int_equal(or_model_logits(model, 0, 1, logits), OR_OK);
+        record_bytes(record, logits, vocab_size * sizeof *logits);
+    }
+    replays = model->gpu != NULL ? (uint32_t)model->gpu->steps.replays : 0;
+    or_kv_sequence_close(&sequence);
+    free(logits);
+}
+
+// A leader that chose this and another rank that chose that.
+static void check_way(or_gpu_choice_t leads, or_gpu_choice_t follows, const char *way,
+                      uint32_t replayed)
+{
+    static const char path[] = "tests/model/data/llama3-q8_0.gguf";
+    const or_model_options_t cpu = {.threads = 1};
+    world_t world = {.size = 2, .stages = 1, .leader = cpu, .others = cpu};
+    world.leader.gpu = &leads;
+    world.others.gpu = &follows;
+    record_t expected = record_play(path, &(world_t){1, 1, cpu, cpu}, play_steps);
+    played = play_steps;
+    sums = emulated ? way : SHARED;
+    check_world(path, &world, play_and_ask, &expected);
+    assert_int_equal(replays, emulated ? replayed : 0);
+    free(expected.bytes);
+}
+
+static void sums_go_by_the_host_where_one_cannot_do_otherwise(void **state)
+{
+    (void)state;
+    const or_gpu_choice_t all = first_gpu();
+    or_gpu_functions_t no_library = *all.functions, other = no_library;
+    or_gpu_functions_t leaves = no_library, no_id = no_library;
+    no_library.peers_name = have_no_library;
+    other.peers_name = have_another_version;
+    leaves.peers_join = join_and_leave;
+    no_id.peers_id = make_no_id;
+    check_way(all, all, "NCCL, emulated", 2);
+    check_way(all, (or_gpu_choice_t){.functions = &no_library}, "the host: rank 1: ", 0);
+    check_way((or_gpu_choice_t){.functions = &no_library}, all, "the host: rank 0: ", 0);
+    check_way(all, (or_gpu_choice_t){.functions = &other},
+              "the host: rank 1 has another version of NCCL than rank 0", 0);
+    check_way(all, (or_gpu_choice_t){.functions = &leaves},
+              "the host: rank 1: another rank is gone", 0);
+    check_way((or_gpu_choice_t){.functions = &no_id}, all, "the host: rank 0: another rank is gone",
+              0);
+    check_way(all, (or_gpu_choice_t){.functions = all.functions, .no_peers = true},
+              "the host: rank 1 was told --no-nccl", 0);
+    setenv("OR_EMULATED_ONE_DEVICE", "1", 1);
+    check_way(all, all, SHARED, 0);
+    unsetenv("OR_EMULATED_ONE_DEVICE");
+}
+
+static int record_in_vain(or_cuda_t *cuda, or_cuda_recording_t **recording_p)
+{
+    if (or_gpu_functions()->record_end(cuda, recording_p) == OR_CUDA_OK) {
+        or_gpu_functions()->recording_free(recording_p);
+    }
+    return BROKEN;
+}
+
+static void all_record_or_none(void **state)
+{
+    (void)state;
+    or_gpu_functions_t in_vain = *or_gpu_functions();
+    in_vain.record_end = record_in_vain;
+    const or_gpu_choice_t all = first_gpu(), one = {.functions = &in_vain};
+    const or_gpu_choice_t away = {.functions = all.functions, .host_layers = 1};
+    check_way(all, one, "NCCL, emulated", 0);
+    check_way(one, all, "NCCL, emulated", 0);
+    check_way(all, away, "NCCL, emulated", 0);
+    check_way(away, all, "NCCL, emulated", 0);
+}
+
 // ---- what breaks ----
 
 static uint32_t calls_left; // that go well, of a rank that is not the leader
@@ -125,6 +272,11 @@ static bool goes_well(void)
 static int wait_or_not(or_cuda_t *cuda)
 {
     return goes_well() ? or_gpu_functions()->wait(cuda) : BROKEN;
+}
+
+static int gather_or_not(or_cuda_peers_t *peers, const float *from, float *to, size_t floats)
+{
+    return goes_well() ? or_gpu_functions()->peers_gather(peers, from, to, floats) : BROKEN;
 }
 
 static int alloc_or_not(or_cuda_t *cuda, size_t bytes, void **at_p)
@@ -164,21 +316,21 @@ static or_status_t live(const char *path, const or_model_options_t *options)
     return status;
 }
 
-// The leader's life beside a rank with these functions: that one ends with `expected`, the leader because it is gone.
-// False if all goes well.
-static bool ends_all(const or_gpu_functions_t *functions, int size, int stages,
-                     or_status_t expected)
+// The leader's life beside a rank with these functions: that one ends with `expected`, the leader because it is gone,
+// which its own device may be the first to find. False if all goes well.
+static bool ends_all(const or_gpu_functions_t *functions, const case_t *c, or_status_t expected)
 {
     const char *path = "tests/model/data/llama3-q8_0.gguf";
-    const or_gpu_choice_t choice = first_gpu();
-    const or_gpu_choice_t breaks = {.functions = functions};
+    or_gpu_choice_t choice = first_gpu();
+    choice.no_peers = c->by_host;
+    const or_gpu_choice_t breaks = {.functions = functions, .no_peers = c->by_host};
     or_model_options_t options = {.threads = 1, .rows_max = 4, .pages_max = 2, .gpu = &breaks};
-    thread_world_t *world = thread_world_create(size, stages);
+    thread_world_t *world = thread_world_create(c->size, c->stages);
     thread_world_follow(world, path, &options);
     options.gpu = &choice;
     options.ranks = thread_world_ranks(world, 0);
     or_status_t status = live(path, &options);
-    assert_true(status == OR_OK || status == OR_ERR_UNREACHABLE);
+    assert_true(status == OR_OK || strstr(or_error_text(), "is gone") != NULL);
     assert_int_equal(thread_world_join(world), status == OR_OK ? OR_OK : expected);
     assert_true(status == OR_OK || expected != OR_ERR_IO ||
                 strstr(or_error_text(), "the GPU: ") != NULL);
@@ -186,12 +338,16 @@ static bool ends_all(const or_gpu_functions_t *functions, int size, int stages,
     return status != OR_OK;
 }
 
-// At each of its calls in turn, a rank of a group and one of a stage.
+// At each of its calls in turn, a rank of a group, both ways, and one of a stage.
 static void check_failures(const or_gpu_functions_t *functions, or_status_t expected)
 {
-    for (uint32_t n = calls_left = 1; ends_all(functions, 2, 1, expected); calls_left = ++n) {
-    }
-    for (uint32_t n = calls_left = 1; ends_all(functions, 1, 2, expected); calls_left = ++n) {
+    static const case_t cases[] = {{.size = 2, .stages = 1},
+                                   {.size = 2, .stages = 1, .by_host = true},
+                                   {.size = 1, .stages = 2}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        for (uint32_t n = calls_left = 1; ends_all(functions, &cases[i], expected);
+             calls_left = ++n) {
+        }
     }
 }
 
@@ -200,6 +356,9 @@ static void one_that_breaks_ends_all(void **state)
     (void)state;
     or_gpu_functions_t functions = *or_gpu_functions();
     functions.wait = wait_or_not;
+    check_failures(&functions, OR_ERR_IO);
+    functions.wait = or_gpu_functions()->wait;
+    functions.peers_gather = gather_or_not;
     check_failures(&functions, OR_ERR_IO);
 }
 
@@ -218,12 +377,17 @@ int main(void)
         puts("no GPU");
         return SKIPPED;
     }
+    or_cuda_description_t device = {0};
+    (void)or_gpu_functions()->describe(0, &device);
+    emulated = strncmp(device.name, "emulated", 8) == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_give_the_same_bits),
         cmocka_unit_test(ranks_with_and_without_a_gpu_give_the_same_bits),
         cmocka_unit_test(ranks_of_uneven_groups_give_the_same_bits),
         cmocka_unit_test(ranks_of_an_odd_shape_give_the_same_bits),
         cmocka_unit_test(ranks_of_super_blocks_give_the_same_bits),
+        cmocka_unit_test(sums_go_by_the_host_where_one_cannot_do_otherwise),
+        cmocka_unit_test(all_record_or_none),
         cmocka_unit_test(one_that_breaks_ends_all),
         cmocka_unit_test(one_without_memory_ends_all),
     };

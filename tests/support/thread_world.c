@@ -24,6 +24,7 @@ typedef struct {
     pthread_t thread;
     or_status_t status;
     char error[512];
+    bool watched; // it waits for others by means of its own
 } member_t;
 
 struct thread_world {
@@ -159,7 +160,15 @@ static or_status_t gather_in(thread_world_t *world, meeting_t *meeting, int plac
 static or_status_t all_gather(const or_ranks_t *ranks, const void *send, size_t bytes, void *recv)
 {
     thread_world_t *world = member_of(ranks)->world;
+    assert_false(member_of(ranks)->watched);
     return gather_in(world, &world->groups[ranks->stage], ranks->rank, send, bytes, recv);
+}
+
+static void watch(const or_ranks_t *ranks, const char *what)
+{
+    member_t *member = member_of(ranks);
+    assert_true(member->watched == (what == NULL));
+    member->watched = what != NULL;
 }
 
 static or_status_t gather_world(const or_ranks_t *ranks, const void *send, size_t bytes, void *recv)
@@ -172,6 +181,7 @@ static or_status_t broadcast(const or_ranks_t *ranks, void *data, size_t bytes)
 {
     thread_world_t *world = member_of(ranks)->world;
     bool leads = or_ranks_is_leader(ranks);
+    assert_false(member_of(ranks)->watched);
     or_status_t status = lay_down(world, &world->all, index_of(ranks), data, bytes);
     if (status != OR_OK) {
         return status;
@@ -252,7 +262,8 @@ thread_world_t *thread_world_create(int size, int stages)
                                                .collect = collect,
                                                .gather_world = gather_world,
                                                .pass_on = stages > 1 ? pass_on : NULL,
-                                               .take_over = stages > 1 ? take_over : NULL};
+                                               .take_over = stages > 1 ? take_over : NULL,
+                                               .watch = watch};
     }
     return world;
 }

@@ -8,8 +8,8 @@
 // A kernel that breaks a rule which a GPU does not tell ends the program with a sentence that names the launch,
 // the block and the thread: a wait that not all threads of the block, or lanes of the warp, come to; a warp of fewer than
 // 32; more threads, shared memory or parameters than CUDA allows; a pointer that is not to device memory; writing behind
-// the shared memory; a fault, such as an address without memory. Reading and writing behind other memory is told by
-// AddressSanitizer.
+// the shared memory; a fault, such as an address without memory; a loop that is told from elsewhere, by two threads of a
+// launch, or to go on forever. Reading and writing behind other memory is told by AddressSanitizer.
 //
 // Launches of several host threads wait for each other.
 #pragma once
@@ -19,6 +19,8 @@
 #include <stdint.h>
 #include <string.h>
 #include <type_traits>
+
+#include "kernels/cuda/cuda_device.h"
 
 #pragma GCC diagnostic ignored "-Wunknown-pragmas" // nvcc's "unroll"
 
@@ -126,6 +128,8 @@ template <typename T> static inline T or_shuffle(T value, uint32_t from)
 {
     return or_emulated_take(OR_EMULATED_SHUFFLE, value, from);
 }
+
+void or_go_on(or_cuda_loop_t loop, bool again);
 
 // ---- launches ----
 

@@ -1,6 +1,7 @@
 // cuda_device.h over the host's memory. A stream is a list of steps that are done when somebody waits, so that whoever
 // reads too early, or reuses memory too early, finds what he may find on a GPU. When that is, fetches are as early, as
 // late or as much in between as they may be, by turns that OR_EMULATED_SEED changes.
+#include "kernels/cuda/cuda_peers.h"
 #include "kernels/cuda/cuda_tensor.h"
 #include "kernels/cuda/emulated/emulated_internal.hpp"
 
@@ -12,17 +13,9 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-#include <vector>
 
 #define ALIGNMENT 256u // of or_cuda_alloc
-
-// The numbers are CUDA's.
-#define INVALID 1
-#define OUT_OF_MEMORY 2
-#define NO_DEVICE 101
-#define RECORDING 900
-
-typedef std::vector<std::function<void()>> steps_t;
+#define GARBAGE 0xA5   // in new memory
 
 typedef struct {
     uint64_t after; // how many of the other stream's are done before
@@ -40,14 +33,10 @@ struct or_cuda {
     stream_t work;
     stream_t fetches;
     uint64_t random;
-    steps_t recorded;
-    bool recording;
+    or_emulated_recorder_t recorder;
+    int broken; // what every wait ends with; OR_CUDA_OK
     bool marked[OR_CUDA_MARKS];
     struct timespec marks[OR_CUDA_MARKS];
-};
-
-struct or_cuda_recording {
-    steps_t steps;
 };
 
 typedef struct {
@@ -62,17 +51,22 @@ static std::mutex memory_lock;
 
 const char *or_cuda_text(int status)
 {
+    if (status >= OR_CUDA_PEERS) {
+        return or_cuda_peers_text(status);
+    }
     if (status >= OR_CUDA_TENSOR) {
         return or_cuda_tensor_text(status);
     }
     switch (status) {
     case OR_CUDA_OK:
         return "no error";
-    case OUT_OF_MEMORY:
+    case OR_EMULATED_OUT_OF_MEMORY:
         return "out of memory";
-    case NO_DEVICE:
+    case OR_EMULATED_NO_DEVICE:
         return "no such device: the emulated one is device 0";
-    case RECORDING:
+    case OR_EMULATED_NOT_NOW:
+        return "not possible now";
+    case OR_EMULATED_RECORDING:
         return "not possible in a recording";
     default:
         return "invalid argument";
@@ -101,20 +95,31 @@ static void do_step(stream_t *stream)
 
 int or_emulated_ask_step(or_cuda_t *cuda, std::function<void()> step)
 {
-    if (cuda->recording) {
-        cuda->recorded.push_back(std::move(step));
+    if (cuda->recorder.recording) {
+        or_emulated_record(&cuda->recorder, std::move(step));
     } else {
         ask(&cuda->work, std::move(step));
     }
     return OR_CUDA_OK;
 }
 
+or_emulated_recorder_t *or_emulated_recorder(or_cuda_t *cuda)
+{
+    return &cuda->recorder;
+}
+
+// What a recording does not survive.
+static int refuse(or_cuda_t *cuda)
+{
+    return or_emulated_fail(&cuda->recorder, OR_EMULATED_RECORDING);
+}
+
 // One of the two can always go on: what a step comes after was asked for before it.
 int or_cuda_wait(or_cuda_t *cuda)
 {
     enum { EARLY, LATE, BETWEEN, TURNS };
-    if (cuda->recording) {
-        return RECORDING;
+    if (cuda->recorder.recording) {
+        return refuse(cuda);
     }
     uint64_t turn = or_emulated_random_below(&cuda->random, TURNS);
     while (!cuda->work.steps.empty()) {
@@ -125,7 +130,19 @@ int or_cuda_wait(or_cuda_t *cuda)
         }
         do_step(fetches ? &cuda->fetches : &cuda->work);
     }
-    return OR_CUDA_OK;
+    return cuda->broken;
+}
+
+int or_emulated_ask_meeting(or_cuda_t *cuda, std::function<void()> step)
+{
+    cuda->recorder.meets = true;
+    int status = or_emulated_ask_step(cuda, std::move(step));
+    return cuda->recorder.recording ? status : or_cuda_wait(cuda);
+}
+
+void or_emulated_break(or_cuda_t *cuda, int status)
+{
+    cuda->broken = status;
 }
 
 // Also the fetches that no work awaits.
@@ -140,8 +157,8 @@ static int finish(or_cuda_t *cuda)
 
 int or_cuda_hold_fetches(or_cuda_t *cuda)
 {
-    if (cuda->recording) {
-        return RECORDING;
+    if (cuda->recorder.recording) {
+        return refuse(cuda);
     }
     cuda->fetches.after = cuda->work.asked;
     return OR_CUDA_OK;
@@ -149,8 +166,8 @@ int or_cuda_hold_fetches(or_cuda_t *cuda)
 
 int or_cuda_await_fetches(or_cuda_t *cuda)
 {
-    if (cuda->recording) {
-        return RECORDING;
+    if (cuda->recorder.recording) {
+        return refuse(cuda);
     }
     cuda->work.after = cuda->fetches.asked;
     return OR_CUDA_OK;
@@ -186,13 +203,21 @@ static uint64_t memory_left(void)
     return used < limit ? limit - used : 0;
 }
 
+// Each of the host's threads has a device of its own, unless OR_EMULATED_ONE_DEVICE is set.
+static void name_device(or_cuda_description_t *description)
+{
+    const pid_t thread = getenv("OR_EMULATED_ONE_DEVICE") ? 1 : gettid();
+    memcpy(description->uuid, &thread, sizeof thread);
+}
+
 int or_cuda_describe(uint32_t index, or_cuda_description_t *description)
 {
     if (index > 0) {
-        return NO_DEVICE;
+        return OR_EMULATED_NO_DEVICE;
     }
     *description = {};
     strcpy(description->name, "emulated, on the CPU");
+    name_device(description);
     description->major = 9;
     description->multiprocessors = 1;
     description->memory_bytes = memory_limit();
@@ -203,11 +228,11 @@ int or_cuda_describe(uint32_t index, or_cuda_description_t *description)
 int or_cuda_open(uint32_t index, or_cuda_t **cuda_p)
 {
     if (index > 0) {
-        return NO_DEVICE;
+        return OR_EMULATED_NO_DEVICE;
     }
     or_cuda_t *cuda = new (std::nothrow) or_cuda_t{};
     if (!cuda) {
-        return OUT_OF_MEMORY;
+        return OR_EMULATED_OUT_OF_MEMORY;
     }
     *cuda_p = cuda;
     return OR_CUDA_OK;
@@ -232,56 +257,15 @@ void or_cuda_close(or_cuda_t **cuda_p)
     *cuda_p = nullptr;
 }
 
-// ---- recordings and time ----
-
-int or_cuda_record_begin(or_cuda_t *cuda)
-{
-    if (cuda->recording) {
-        return RECORDING;
-    }
-    cuda->recording = true;
-    return OR_CUDA_OK;
-}
-
-int or_cuda_record_end(or_cuda_t *cuda, or_cuda_recording_t **recording_p)
-{
-    if (!cuda->recording) {
-        return INVALID;
-    }
-    or_cuda_recording_t *recording = new (std::nothrow) or_cuda_recording_t{};
-    if (!recording) {
-        return OUT_OF_MEMORY;
-    }
-    recording->steps.swap(cuda->recorded);
-    cuda->recording = false;
-    *recording_p = recording;
-    return OR_CUDA_OK;
-}
-
-int or_cuda_replay(or_cuda_t *cuda, or_cuda_recording_t *recording)
-{
-    if (cuda->recording) {
-        return RECORDING;
-    }
-    for (const auto &step : recording->steps) {
-        ask(&cuda->work, step);
-    }
-    return OR_CUDA_OK;
-}
-
-void or_cuda_recording_free(or_cuda_recording_t **recording_p)
-{
-    delete *recording_p;
-    *recording_p = nullptr;
-}
+// ---- time ----
 
 int or_cuda_mark(or_cuda_t *cuda, uint32_t mark)
 {
     if (mark >= OR_CUDA_MARKS) {
-        return INVALID;
+        return OR_EMULATED_INVALID;
     }
-    if (cuda->recording) {
-        return RECORDING;
+    if (cuda->recorder.recording) {
+        return refuse(cuda);
     }
     cuda->marked[mark] = true;
     return or_emulated_ask_step(cuda,
@@ -291,7 +275,7 @@ int or_cuda_mark(or_cuda_t *cuda, uint32_t mark)
 int or_cuda_elapsed(or_cuda_t *cuda, uint32_t from, uint32_t to, float *milliseconds)
 {
     if (from >= OR_CUDA_MARKS || to >= OR_CUDA_MARKS || !cuda->marked[from] || !cuda->marked[to]) {
-        return INVALID;
+        return OR_EMULATED_INVALID;
     }
     int status = or_cuda_wait(cuda);
     if (status != OR_CUDA_OK) {
@@ -308,23 +292,23 @@ int or_cuda_elapsed(or_cuda_t *cuda, uint32_t from, uint32_t to, float *millisec
 
 static int allocate(or_cuda_t *cuda, size_t bytes, bool pinned, void **at_p)
 {
-    if (cuda->recording) {
-        return RECORDING;
+    if (cuda->recorder.recording) {
+        return refuse(cuda);
     }
     if (bytes > (pinned ? bytes_of_pages(_SC_PHYS_PAGES) : memory_left())) {
-        return OUT_OF_MEMORY; // AddressSanitizer would end the program
+        return OR_EMULATED_OUT_OF_MEMORY; // AddressSanitizer would end the program
     }
     void *at = nullptr;
     if (bytes > 0 && posix_memalign(&at, ALIGNMENT, bytes) != 0) {
-        return OUT_OF_MEMORY;
+        return OR_EMULATED_OUT_OF_MEMORY;
     }
     if (at) {
-        memset(at, 0, bytes);
+        memset(at, GARBAGE, bytes);
         std::lock_guard<std::mutex> lock(memory_lock);
         memory[(const char *)at] = {bytes, pinned, cuda};
     }
     *at_p = at;
-    return OR_CUDA_OK;
+    return pinned ? OR_CUDA_OK : or_cuda_clear(cuda, at, bytes);
 }
 
 static void release(or_cuda_t *cuda, void *at, const char *call)
@@ -332,9 +316,10 @@ static void release(or_cuda_t *cuda, void *at, const char *call)
     if (!at) {
         return;
     }
-    if (finish(cuda) != OR_CUDA_OK) {
+    if (cuda->recorder.recording) {
         or_emulated_end(call, "it waits, which cannot be recorded");
     }
+    (void)finish(cuda);
     std::lock_guard<std::mutex> lock(memory_lock);
     if (memory.erase((const char *)at) == 0) {
         or_emulated_end(call, "%p was not allocated here, or is freed already", at);
@@ -425,8 +410,8 @@ int or_cuda_download(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
 
 int or_cuda_fetch(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
 {
-    if (cuda->recording) {
-        return RECORDING;
+    if (cuda->recorder.recording) {
+        return refuse(cuda);
     }
     if (bytes == 0) {
         return OR_CUDA_OK;

@@ -1,11 +1,46 @@
 // emulated_internal - what the emulator's files know of each other.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/emulated/emulated.hpp"
 
+// The numbers are CUDA's.
+#define OR_EMULATED_INVALID 1
+#define OR_EMULATED_OUT_OF_MEMORY 2
+#define OR_EMULATED_NO_DEVICE 101
+#define OR_EMULATED_NOT_NOW 401
+#define OR_EMULATED_RECORDING 900
+
+typedef std::vector<std::function<void()>> or_emulated_steps_t;
+struct or_emulated_loop;
+
+// What a device keeps of the recording that is made, if one is.
+typedef struct {
+    bool recording;
+    int status; // of what failed first, so that nothing is recorded
+    bool meets; // a step of it is a meeting
+    or_emulated_steps_t steps;
+    std::shared_ptr<or_emulated_loop> loop; // that is recorded
+} or_emulated_recorder_t;
+
+or_emulated_recorder_t *or_emulated_recorder(struct or_cuda *cuda);
+void or_emulated_record(or_emulated_recorder_t *recorder, std::function<void()> step);
+// `status`, which the end of the recording tells too.
+int or_emulated_fail(or_emulated_recorder_t *recorder, int status);
+
 // Do it when somebody waits for this device, or record it. OR_CUDA_OK always.
 int or_emulated_ask_step(struct or_cuda *cuda, std::function<void()> step);
+// The same for a step that other devices wait for, and so at once; what was asked for before is done first. Of a
+// recording, when that is replayed.
+int or_emulated_ask_meeting(struct or_cuda *cuda, std::function<void()> step);
+// The device is of no use any more: whoever waits for it gets `status`.
+void or_emulated_break(struct or_cuda *cuda, int status);
+
+// False: it is not this loop that is done now.
+bool or_emulated_tell_loop(or_cuda_loop_t loop, bool again);
 
 // One of a sequence of numbers below count that OR_EMULATED_SEED changes; *state is 0 where it begins.
 uint64_t or_emulated_random_below(uint64_t *state, uint64_t count);

@@ -1,20 +1,40 @@
 // cuda_tensor.h without tensor cores and cuBLASLt: plain sums of floats in an order that, as there, belongs to the
 // shape of the whole matrix. What a real product leaves behind the last row is full of NaNs here.
+//
+// OR_EMULATED_TENSOR=place, neighbours or none has the library recommend algorithms first, or only, whose rows have
+// bits that depend on their place in a tile, or on its last row: tensor_trial.h has to find that out.
 #include "kernels/cuda/cuda_tensor.h"
 
 #include <math.h>
 #include <new>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <vector>
 
 #include "kernels/cuda/cuda_portable.cuh"
 #include "kernels/cuda/emulated/emulated_internal.hpp"
+#include "kernels/cuda/tensor_trial.h"
 
 #define CHAINS_LEAST 4u
 #define CHAINS_MOST 8u
 #define ALIGNMENT 16u
 
+#define NO_MEMORY OR_CUDA_TENSOR
+#define NO_ALGORITHM (OR_CUDA_TENSOR + 1)
+
+typedef enum { SOUND, BY_PLACE, BY_NEIGHBOURS } algorithm_t;
+
+typedef struct {
+    or_cuda_tensor_matrix_t matrix; // its whole numbers
+    uint32_t inputs;                // of a part
+    algorithm_t algorithm;
+} plan_t;
+
 struct or_cuda_tensor {
     or_cuda_t *cuda;
+    std::vector<algorithm_t> candidates;
+    std::vector<plan_t> plans;
 };
 
 typedef struct {
@@ -23,13 +43,25 @@ typedef struct {
     uint32_t rows;
     or_cuda_parts_t to; // its spans are below
     or_cuda_span_t spans[OR_CUDA_SPANS_MAX];
+    algorithm_t algorithms[OR_CUDA_SPANS_MAX];
 } product_t;
+
+static std::vector<algorithm_t> recommend()
+{
+    const char *fault = getenv("OR_EMULATED_TENSOR");
+    if (!fault) {
+        return {SOUND};
+    }
+    return strcmp(fault, "place") == 0        ? std::vector<algorithm_t>{BY_PLACE, SOUND}
+           : strcmp(fault, "neighbours") == 0 ? std::vector<algorithm_t>{BY_NEIGHBOURS, SOUND}
+                                              : std::vector<algorithm_t>{BY_PLACE, BY_NEIGHBOURS};
+}
 
 int or_cuda_tensor_open(or_cuda_t *cuda, or_cuda_tensor_t **tensor_p)
 {
-    or_cuda_tensor_t *tensor = new (std::nothrow) or_cuda_tensor_t{cuda};
+    or_cuda_tensor_t *tensor = new (std::nothrow) or_cuda_tensor_t{cuda, recommend(), {}};
     if (!tensor) {
-        return OR_CUDA_TENSOR;
+        return NO_MEMORY;
     }
     *tensor_p = tensor;
     return OR_CUDA_OK;
@@ -49,9 +81,11 @@ void or_cuda_tensor_name(const or_cuda_tensor_t *, char name[OR_CUDA_TENSOR_NAME
     snprintf(name, OR_CUDA_TENSOR_NAME, "emulated");
 }
 
-const char *or_cuda_tensor_text(int)
+const char *or_cuda_tensor_text(int status)
 {
-    return "out of memory for an emulated cuBLASLt";
+    return status == NO_MEMORY ? "out of memory for an emulated cuBLASLt"
+                               : "an emulated cuBLASLt has no algorithm that gives a row the same "
+                                 "bits in every batch";
 }
 
 // ---- sums ----
@@ -67,7 +101,8 @@ static uint32_t chains_of(const or_cuda_tensor_matrix_t *matrix, uint32_t inputs
     return CHAINS_LEAST + shape % (CHAINS_MOST - CHAINS_LEAST + 1);
 }
 
-static float sum(const product_t *p, const uint16_t *weights, const uint16_t *x, uint32_t inputs)
+static float sum(const product_t *p, const uint16_t *weights, const uint16_t *x, uint32_t inputs,
+                 uint32_t first_chain)
 {
     const uint32_t chains = chains_of(&p->matrix, inputs);
     float chain[CHAINS_MOST] = {};
@@ -76,9 +111,24 @@ static float sum(const product_t *p, const uint16_t *weights, const uint16_t *x,
     }
     float all = 0.0f;
     for (uint32_t c = 0; c < chains; c++) {
-        all += chain[c];
+        all += chain[(first_chain + c) % chains];
     }
     return all;
+}
+
+// Where an unsound algorithm begins to add up.
+static uint32_t first_chain_of(const product_t *p, uint32_t s, const uint16_t *x, size_t row)
+{
+    const size_t place = row % OR_CUDA_TENSOR_ROWS;
+    const size_t last = row - place + OR_CUDA_TENSOR_ROWS - 1;
+    switch (p->algorithms[s]) {
+    case BY_PLACE:
+        return place < OR_CUDA_TENSOR_ROWS / 2 ? 0 : 1;
+    case BY_NEIGHBOURS:
+        return isnan(widen(p->matrix.type, x[last * p->x.halves_stride])) ? 1 : 0;
+    default:
+        return 0;
+    }
 }
 
 static uint32_t rows_of_tiles(uint32_t rows)
@@ -97,7 +147,8 @@ static void multiply_part(const product_t *p, uint32_t s)
         for (size_t output = 0; output < p->matrix.outputs; output++) {
             y[output] = row >= p->rows ? NAN
                                        : sum(p, weights + output * p->matrix.inputs,
-                                             x + row * p->x.halves_stride, span.count);
+                                             x + row * p->x.halves_stride, span.count,
+                                             first_chain_of(p, s, x, row));
         }
     }
 }
@@ -150,19 +201,95 @@ static void check_arrays(const product_t *p)
     }
 }
 
+// ---- products ----
+
+static int ask(or_cuda_tensor_t *tensor, const product_t &product)
+{
+    return or_emulated_ask_step(tensor->cuda, [product] {
+        for (uint32_t s = 0; s < product.to.count; s++) {
+            multiply_part(&product, s);
+        }
+    });
+}
+
+// A product of one span of whole tiles.
+typedef struct {
+    or_cuda_tensor_t *tensor;
+    product_t product;
+} trial_product_t;
+
+static int multiply_trial(void *context, const uint16_t *x)
+{
+    trial_product_t *trial = (trial_product_t *)context;
+    trial->product.x.halves = (uint16_t *)x;
+    return ask(trial->tensor, trial->product);
+}
+
+static int try_algorithm(or_cuda_tensor_t *tensor, const product_t *p, uint32_t s,
+                         algorithm_t algorithm, bool *invariant)
+{
+    const or_cuda_span_t span = p->spans[s];
+    trial_product_t context = {tensor, *p};
+    product_t *product = &context.product;
+    product->rows = OR_CUDA_TENSOR_ROWS;
+    product->x.halves_stride = span.count;
+    product->to.y += s * p->to.part_stride;
+    product->to.count = 1;
+    product->to.x_first = span.first;
+    product->spans[0] = span;
+    product->algorithms[0] = algorithm;
+    const or_tensor_trial_t trial = {
+        tensor->cuda,  p->matrix.type, span.count,        p->matrix.outputs, 1,
+        product->to.y, p->to.y_stride, p->to.part_stride, multiply_trial,    &context};
+    return or_tensor_try(&trial, invariant);
+}
+
+static bool is_for(const plan_t &plan, const or_cuda_tensor_matrix_t &m, uint32_t inputs)
+{
+    return plan.matrix.type == m.type && plan.matrix.whole_outputs == m.whole_outputs &&
+           plan.matrix.whole_parts == m.whole_parts && plan.inputs == inputs;
+}
+
+static int choose_algorithm(or_cuda_tensor_t *tensor, product_t *p, uint32_t s)
+{
+    const uint32_t inputs = p->spans[s].count;
+    for (const plan_t &plan : tensor->plans) {
+        if (is_for(plan, p->matrix, inputs)) {
+            p->algorithms[s] = plan.algorithm;
+            return OR_CUDA_OK;
+        }
+    }
+    for (algorithm_t algorithm : tensor->candidates) {
+        bool invariant = false;
+        int status = try_algorithm(tensor, p, s, algorithm, &invariant);
+        if (status != OR_CUDA_OK) {
+            return status;
+        }
+        if (invariant) {
+            p->algorithms[s] = algorithm;
+            tensor->plans.push_back({p->matrix, inputs, algorithm});
+            return OR_CUDA_OK;
+        }
+    }
+    return NO_ALGORITHM;
+}
+
 int or_cuda_matmul_tensor(or_cuda_tensor_t *tensor, const or_cuda_tensor_matrix_t *matrix,
                           const or_cuda_rows_t *x, uint32_t rows, const or_cuda_parts_t *to)
 {
     if (rows == 0 || matrix->outputs == 0) {
         return OR_CUDA_OK;
     }
-    product_t product = {*matrix, *x, rows, *to, {}};
+    product_t product = {*matrix, *x, rows, *to, {}, {}};
     memcpy(product.spans, to->spans, to->count * sizeof *to->spans);
     check_spans(&product);
     check_arrays(&product);
-    return or_emulated_ask_step(tensor->cuda, [product] {
-        for (uint32_t s = 0; s < product.to.count; s++) {
-            multiply_part(&product, s);
+    for (uint32_t s = 0; s < to->count; s++) {
+        int status =
+            product.spans[s].count > 0 ? choose_algorithm(tensor, &product, s) : OR_CUDA_OK;
+        if (status != OR_CUDA_OK) {
+            return status;
         }
-    });
+    }
+    return ask(tensor, product);
 }

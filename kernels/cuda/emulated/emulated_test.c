@@ -64,6 +64,21 @@ static void shared_memory_is_garbage(void **state)
     }
 }
 
+// Until work that comes after has been waited for. The host can look only here.
+static void new_memory_is_garbage(void **state)
+{
+    (void)state;
+    uint8_t *at = NULL, *pinned = NULL;
+    cuda_test_ok(or_cuda_alloc(cuda, 1, (void **)&at));
+    cuda_test_ok(or_cuda_alloc_pinned(cuda, 1, (void **)&pinned));
+    assert_int_not_equal(*at, 0);
+    assert_int_not_equal(*pinned, 0);
+    cuda_test_ok(or_cuda_wait(cuda));
+    assert_int_equal(*at, 0);
+    or_cuda_free(cuda, at);
+    or_cuda_free_pinned(cuda, pinned);
+}
+
 // A download to pinned memory has not happened, and an upload from there has yet to look.
 static void work_is_done_as_late_as_can_be(void **state)
 {
@@ -116,7 +131,6 @@ static void waiting_cannot_be_recorded(void **state)
     (void)state;
     uint32_t own = 0;
     void *at = NULL;
-    or_cuda_recording_t *recording = NULL;
     cuda_test_ok(or_cuda_record_begin(cuda));
     assert_int_not_equal(or_cuda_wait(cuda), OR_CUDA_OK);
     assert_int_not_equal(or_cuda_upload(cuda, numbers, &own, sizeof own), OR_CUDA_OK);
@@ -126,8 +140,24 @@ static void waiting_cannot_be_recorded(void **state)
     assert_int_not_equal(or_cuda_hold_fetches(cuda), OR_CUDA_OK);
     assert_int_not_equal(or_cuda_await_fetches(cuda), OR_CUDA_OK);
     assert_int_not_equal(or_cuda_record_begin(cuda), OR_CUDA_OK);
-    cuda_test_ok(or_cuda_record_end(cuda, &recording));
+    or_cuda_recording_t *recording = NULL;
     assert_int_not_equal(or_cuda_record_end(cuda, &recording), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_record_end(cuda, &recording), OR_CUDA_OK);
+    assert_null(recording);
+}
+
+static void what_fails_leaves_nothing_recorded(void **state)
+{
+    (void)state;
+    or_cuda_recording_t *recording = NULL;
+    cuda_test_ok(or_cuda_record_begin(cuda));
+    assert_int_not_equal(or_cuda_wait(cuda), OR_CUDA_OK);
+    cuda_test_ok(or_cuda_clear(cuda, numbers, sizeof *numbers));
+    assert_int_not_equal(or_cuda_record_end(cuda, &recording), OR_CUDA_OK);
+    assert_null(recording);
+    cuda_test_ok(or_cuda_record_begin(cuda));
+    cuda_test_ok(or_cuda_record_end(cuda, &recording)); // of nothing, but whole
+    cuda_test_ok(or_cuda_replay(cuda, recording));
     or_cuda_recording_free(&recording);
 }
 
@@ -223,6 +253,24 @@ static void close_too_early(uint32_t detail)
     or_cuda_close(&cuda);
 }
 
+// Told by so many threads in each turn.
+static void go_round(uint32_t tellers)
+{
+    or_cuda_loop_t at = OR_CUDA_NO_LOOP;
+    or_cuda_recording_t *recording = NULL;
+    cuda_test_ok(or_cuda_record_begin(cuda));
+    cuda_test_ok(or_cuda_loop_begin(cuda, &at));
+    cuda_test_ok(test_launch_tell(cuda, at, tellers));
+    cuda_test_ok(or_cuda_loop_end(cuda));
+    cuda_test_ok(or_cuda_record_end(cuda, &recording));
+    cuda_test_ok(or_cuda_replay(cuda, recording));
+}
+
+static void tell_from_elsewhere(uint32_t loop)
+{
+    (void)test_launch_tell(cuda, loop, 1);
+}
+
 static void waits_that_not_all_come_to(void **state)
 {
     (void)state;
@@ -262,17 +310,30 @@ static void memory_that_is_not_theirs(void **state)
     assert_last_words(close_too_early, 0, "were allocated and not freed");
 }
 
+static void loops_that_are_told_nothing_or_too_much(void **state)
+{
+    (void)state;
+    assert_last_words(go_round, 0, "a loop that was done 100000 times and goes on");
+    assert_last_words(go_round, 2, "tells a loop what its launch has told one before");
+    assert_last_words(tell_from_elsewhere, 1, "tells a loop that it is not in");
+    cuda_test_ok(test_launch_tell(cuda, OR_CUDA_NO_LOOP, 64));
+    cuda_test_ok(or_cuda_wait(cuda));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns_are_scrambled),
         cmocka_unit_test(shared_memory_is_garbage),
+        cmocka_unit_test(new_memory_is_garbage),
         cmocka_unit_test(work_is_done_as_late_as_can_be),
         cmocka_unit_test(fetches_are_early_or_late),
         cmocka_unit_test(waiting_cannot_be_recorded),
+        cmocka_unit_test(what_fails_leaves_nothing_recorded),
         cmocka_unit_test(waits_that_not_all_come_to),
         cmocka_unit_test(launches_that_cuda_does_not_allow),
         cmocka_unit_test(memory_that_is_not_theirs),
+        cmocka_unit_test(loops_that_are_told_nothing_or_too_much),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

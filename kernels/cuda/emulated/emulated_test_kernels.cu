@@ -118,3 +118,15 @@ int test_launch_mistake(or_cuda_t *cuda, test_mistake_t mistake, uint32_t thread
                                            write_nowhere};
     return or_launch(cuda, kernels[mistake], dim3(2), dim3(threads), threads * sizeof *y, y);
 }
+
+OR_GLOBAL void tell(or_cuda_loop_t loop, uint32_t tellers)
+{
+    if (thread_number() < tellers) {
+        or_go_on(loop, true);
+    }
+}
+
+int test_launch_tell(or_cuda_t *cuda, or_cuda_loop_t loop, uint32_t tellers)
+{
+    return or_launch(cuda, tell, dim3(2), dim3(32), 0, loop, tellers);
+}

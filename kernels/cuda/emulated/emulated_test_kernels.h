@@ -25,6 +25,9 @@ typedef enum {
     TEST_MISTAKE_NOWHERE,         // thread 9 writes where there is no memory
 } test_mistake_t;
 
+// The first `tellers` threads tell the loop that it goes on.
+int test_launch_tell(or_cuda_t *cuda, or_cuda_loop_t loop, uint32_t tellers);
+
 int test_launch_mistake(or_cuda_t *cuda, test_mistake_t mistake, uint32_t threads, uint32_t *y);
 
 #ifdef __cplusplus

@@ -144,3 +144,16 @@ int test_launch_step(or_cuda_t *cuda, uint32_t *y, uint32_t factor, uint32_t n)
 {
     return or_launch(cuda, step, dim3((n - 1) / THREADS + 1), dim3(THREADS), 0, y, factor, n);
 }
+
+OR_GLOBAL void count_turn(uint32_t *turns, const uint32_t *wanted, or_cuda_loop_t loop)
+{
+    if (threadIdx.x == 0) {
+        *turns += 1;
+        or_go_on(loop, *turns < *wanted);
+    }
+}
+
+int test_launch_turn(or_cuda_t *cuda, uint32_t *turns, const uint32_t *wanted, or_cuda_loop_t loop)
+{
+    return or_launch(cuda, count_turn, dim3(1), dim3(32), 0, turns, wanted, loop);
+}

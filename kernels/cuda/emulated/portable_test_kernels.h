@@ -29,6 +29,8 @@ int test_launch_pick(or_cuda_t *cuda, uint32_t n, const uint32_t *low, const uin
                      const uint32_t *which, uint32_t *picked);
 // y = y * factor + 1
 int test_launch_step(or_cuda_t *cuda, uint32_t *y, uint32_t factor, uint32_t n);
+// One more turn, and whether it is the last of those that are wanted.
+int test_launch_turn(or_cuda_t *cuda, uint32_t *turns, const uint32_t *wanted, or_cuda_loop_t loop);
 
 #ifdef __cplusplus
 }

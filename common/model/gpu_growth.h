@@ -1,0 +1,41 @@
+// gpu_growth - draft trees on a device (model_growth.h): what travels there and back.
+//
+//     host       asked ─▶                                                                        ─▶ grown
+//     device            grow ─▶ tables ─▶ ┌ embed, layers, head, contenders, grow ─▶ tables ┐
+//                                         └──────────── while there is a batch ─────────────┘
+//
+// Between the arrows is one recording (gpu_steps.h), which begins with whatever the tables say: as the host sends them,
+// rows of a pass are shadows of the root. So a tree that has nothing to run costs a pass and changes nothing.
+#pragma once
+
+#include "common/model/model_growth.h"
+#include "common/model/model_internal.h"
+#include "kernels/cuda/cuda_kernels.h"
+
+// What the device is asked for; it writes on all of it but the pages.
+typedef struct {
+    or_cuda_growth_t tree;
+    int32_t tokens[OR_CUDA_GROWTH_MAX]; // of the rows of a pass, and so on
+    uint32_t positions[OR_CUDA_GROWTH_MAX];
+    or_cuda_seen_t seen[OR_CUDA_GROWTH_MAX];
+    or_cuda_contest_t contests[OR_CUDA_GROWTH_MAX];
+    uint32_t pages[]; // of the sequence
+} or_gpu_growth_asked_t;
+
+typedef struct {
+    uint32_t
+        *widths; // [vocab_size of the model] of tokens, on the device; NULL: trees do not grow here
+    or_gpu_growth_asked_t *asked;      // on the device
+    or_gpu_growth_asked_t *asked_host; // pinned
+    uint32_t *chains;                  // [rows][OR_CUDA_GROWTH_MAX] on the device
+    void *scratch;                     // likewise
+    or_cuda_grown_t *grown;            // likewise
+    or_cuda_grown_t *grown_host;       // pinned
+    // Of the last tree, on the host.
+    or_grown_row_t rows[OR_CUDA_GROWTH_ROWS];
+    int32_t *ids;   // [OR_CUDA_GROWTH_CONTENDERS]
+    double *scores; // likewise
+} or_gpu_growth_t;
+
+// Nothing where there is none.
+void or_gpu_growth_free(or_gpu_t *gpu);

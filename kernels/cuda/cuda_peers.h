@@ -1,0 +1,49 @@
+// cuda_peers - devices that hand each other floats without the host, by NCCL: one device a rank, each of a process
+// or a thread of its own.
+//
+//     rank 0                          ranks 1, 2, ...
+//     or_cuda_peers_id(id)  ── id ──▶                      by whatever way ranks have to talk
+//     or_cuda_peers_join              or_cuda_peers_join   returns when all have come
+//     or_cuda_peers_gather            or_cuda_peers_gather in the same order on all
+//     or_cuda_peers_leave             or_cuda_peers_leave
+//
+// Floats are moved and nothing is added: in which order sums are made is their owner's business.
+//
+// NCCL is looked for when it is needed, so that a program starts without it. A peer that dies or hangs leaves the others
+// waiting on their devices; nothing here tells, so that whoever waits must be watched.
+#pragma once
+
+#include "kernels/cuda/cuda_device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OR_CUDA_PEERS_ID 128u                  // bytes
+#define OR_CUDA_PEERS_NAME 32u                 // bytes
+#define OR_CUDA_PEERS_LOST (OR_CUDA_PEERS + 6) // another rank failed, or is gone
+
+typedef struct or_cuda_peers or_cuda_peers_t;
+
+// "NCCL 2.28.9", whose versions must be the same on all ranks. A code for or_cuda_text where it is not here.
+int or_cuda_peers_name(char name[OR_CUDA_PEERS_NAME]);
+// A name for a group that is to be, by its rank 0, which must then join it.
+int or_cuda_peers_id(uint8_t id[OR_CUDA_PEERS_ID]);
+// This device as rank `rank` of `size`: returns when all have come, or on failure, which the others may not be told of.
+// To be left before the device is closed.
+int or_cuda_peers_join(or_cuda_t *cuda, const uint8_t id[OR_CUDA_PEERS_ID], uint32_t rank,
+                       uint32_t size, or_cuda_peers_t **peers_p);
+// Waits for this device's own work, and where all went well for the others to leave. *peers_p may be NULL.
+void or_cuda_peers_leave(or_cuda_peers_t **peers_p);
+
+// to = [ranks][floats], of which each rank gives from [floats]; both are memory of the device and do not overlap. It is
+// done on the device's stream, like any other work, and may be recorded, by all ranks or by none; a recording must then be
+// replayed by all, and freed before the group is left.
+int or_cuda_peers_gather(or_cuda_peers_t *peers, const float *from, float *to, size_t floats);
+
+// What or_cuda_text says of OR_CUDA_PEERS and above.
+const char *or_cuda_peers_text(int status);
+
+#ifdef __cplusplus
+}
+#endif
