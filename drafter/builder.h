@@ -69,6 +69,10 @@ void or_build_job_suit(or_build_job_t *job, or_draft_method_t method, or_accept_
 // Does the method ask a model? If not, a job needs no sequence and no root row.
 bool or_build_asks_model(or_draft_method_t method);
 
+// Have a model on a GPU know its tokens, with what trees that grow there need (model_growth.h). The first time that takes
+// seconds for a large model, so it is done before anybody waits; or_builder_create does it else. OR_ERR_IO.
+or_status_t or_builder_prepare(or_model_t *model, const or_vocab_t *vocab);
+
 // Scratch for trees of up to nodes_max nodes and laws of up to law_entries tokens (0: nothing is
 // ever drawn). Borrows model and vocab. OR_ERR_NO_MEMORY; OR_ERR_IO (a GPU).
 or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32_t nodes_max,
@@ -122,7 +126,8 @@ bool or_builder_stands(const or_builder_t *builder, const or_build_job_t *job);
 void or_builder_forget(or_builder_t *builder);
 
 // Grow until the best job->nodes_max guesses no deeper than job->depth_max are final, or not worth another
-// pass (job->pass_share), and write them to `tree`, in depth-first order. Nothing is run that was run before.
+// pass (job->pass_share), and write them to `tree`, in depth-first order. Nothing is run that was run before. A tree whose
+// pass fails, here or in or_builder_grow, is forgotten.
 or_status_t or_builder_finish(or_builder_t *builder, const or_build_job_t *job,
                               or_token_tree_t *tree);
 // One more pass, of few rows. *grew: there was something to grow.

@@ -51,20 +51,21 @@ void or_build_forget_ahead(or_builder_t *builder)
 
 // ---- the tree so far ----
 
-// Parents come before their children.
-static uint32_t place_of(const or_builder_t *builder, uint32_t guess)
+// Of a guess before place `end`; else `end`, which no source takes for a parent's. Parents come before their children.
+static uint32_t place_of(const or_builder_t *builder, uint32_t guess, uint32_t end)
 {
-    uint32_t place = 0;
-    while (guess != OR_BUILD_ROOT && builder->picked[place++] != guess) {
+    uint32_t place = guess != OR_BUILD_ROOT;
+    while (place > 0 && place < end && builder->picked[place - 1] != guess) {
+        place++;
     }
     return place;
 }
 
-static or_growth_guess_t describe(const or_builder_t *builder, uint32_t guess)
+static or_growth_guess_t describe(const or_builder_t *builder, uint32_t guess, uint32_t place)
 {
     const or_build_guess_t *this = &builder->guesses[guess];
     return (or_growth_guess_t){.token = this->token,
-                               .parent = place_of(builder, this->parent),
+                               .parent = place_of(builder, this->parent, place),
                                .depth = this->depth,
                                .slot = this->slot,
                                .place = this->place,
@@ -76,9 +77,9 @@ static uint32_t describe_tree(or_builder_t *builder,
                               or_growth_guess_t guesses[OR_GROWTH_NODES_MAX + 1])
 {
     uint32_t count = or_build_best_pick(builder);
-    guesses[0] = describe(builder, OR_BUILD_ROOT);
+    guesses[0] = describe(builder, OR_BUILD_ROOT, 0);
     for (uint32_t i = 0; i < count; i++) {
-        guesses[i + 1] = describe(builder, builder->picked[i]);
+        guesses[i + 1] = describe(builder, builder->picked[i], i + 1);
     }
     return count;
 }

@@ -232,12 +232,44 @@ static void failures_leave_nothing_behind(void **state)
     }
 }
 
+// Neither does one that fails a tree that stands, which is forgotten.
+static void standing_trees_that_fail_are_forgotten(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 40; i++) {
+        bool grew;
+        begin_text();
+        ask(OR_DRAFT_COUPLED);
+        job.nodes_max = 2;
+        job.depth_max = 1;
+        finish_both(OR_DRAFT_COUPLED);
+        job.nodes_max = OR_GROWTH_NODES_MAX;
+        job.depth_max = 3;
+        job.pass_share = 0;
+        device.manner = i % 4 < 2 ? ALL : NOTHING;
+        device.fails_to_run = i % 4 == 0;
+        device.fails_to_adopt = i % 4 == 1;
+        device.fails_to_expand = i % 4 >= 2;
+        or_build_job_t its = job_on(&ahead);
+        assert_true(or_builder_stands(ahead.builder, &its));
+        assert_int_equal(i % 4 < 3 ? or_builder_finish(ahead.builder, &its, ahead.tree)
+                                   : or_builder_grow(ahead.builder, &its, &grew),
+                         OR_ERR_IO);
+        assert_false(or_builder_stands(ahead.builder, &its));
+        assert_int_equal(or_builder_grown(ahead.builder), 0);
+        device.fails_to_run = device.fails_to_adopt = device.fails_to_expand = false;
+        or_builder_forget(plain.builder);
+        finish_both(OR_DRAFT_COUPLED);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trees_from_nothing_are_the_same),
         cmocka_unit_test(growing_trees_are_the_same),
         cmocka_unit_test(failures_leave_nothing_behind),
+        cmocka_unit_test(standing_trees_that_fail_are_forgotten),
     };
     return cmocka_run_group_tests(tests, sides_setup, sides_teardown);
 }

@@ -138,6 +138,10 @@ static or_status_t expand(or_builder_t *builder, const uint32_t *guesses, uint32
     side_t *side = side_of(builder);
     assert_true(count > 0);
     forget_rows();
+    if (side == &ahead && device.fails_to_expand) {
+        builder->guesses[guesses[0]].slot = or_build_take_slot(builder);
+        return or_fail(OR_ERR_IO, "a device fails");
+    }
     side->passes++;
     builder->passes++;
     for (uint32_t i = 0; i < count; i++) {

@@ -26,7 +26,7 @@ typedef enum { ALL, SOME, OTHERS, MORE, FEW, NOTHING, MANNERS } manner_t;
 
 typedef struct {
     manner_t manner;
-    bool fails_to_run, fails_to_adopt;
+    bool fails_to_run, fails_to_adopt, fails_to_expand;
     bool ran_out; // of slots, in the last tree
     uint32_t passes, adopted;
     uint32_t begun; // trees of which there was more than the root's children

@@ -14,15 +14,15 @@ uint32_t below(fixture_t *f, uint32_t n)
 static void open_side(fixture_t *f, const or_gpu_choice_t *gpu, side_t *side)
 {
     const or_model_options_t options = {
-        .threads = 1, .context_max = 64, .rows_max = 16, .gpu = gpu};
+        .threads = 1, .context_max = 64, .rows_max = NODES_MOST, .gpu = gpu};
     or_model_row_t rows[PROMPT];
     assert_int_equal(or_model_load(f->gguf, &options, &side->model), OR_OK);
-    assert_int_equal(or_builder_create(side->model, f->vocab, NODES, LAW_ENTRIES, &side->builder),
-                     OR_OK);
+    assert_int_equal(
+        or_builder_create(side->model, f->vocab, NODES_MOST, LAW_ENTRIES, &side->builder), OR_OK);
     assert_int_equal(
         or_model_open_sequence(side->model, or_builder_slots(side->builder), &side->sequence),
         OR_OK);
-    assert_int_equal(or_token_tree_create(NODES, &side->tree), OR_OK);
+    assert_int_equal(or_token_tree_create(NODES_MOST, &side->tree), OR_OK);
     for (uint32_t i = 0; i < PROMPT; i++) {
         rows[i] = (or_model_row_t){side->sequence, f->history[i], OR_KV_NO_SLOT, OR_KV_NO_SLOT};
     }

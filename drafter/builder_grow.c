@@ -59,9 +59,11 @@ or_status_t or_builder_finish(or_builder_t *builder, const or_build_job_t *job,
     or_status_t status = or_build_best_finish(builder);
     builder->job = NULL;
     or_token_tree_reset(tree, builder->guesses[OR_BUILD_ROOT].token);
-    return status == OR_OK
-               ? or_build_make_tree(builder, builder->picked, or_build_best_pick(builder), tree)
-               : status;
+    if (status != OR_OK) {
+        or_builder_forget(builder); // some guess may have a slot and nothing there
+        return status;
+    }
+    return or_build_make_tree(builder, builder->picked, or_build_best_pick(builder), tree);
 }
 
 or_status_t or_builder_grow(or_builder_t *builder, const or_build_job_t *job, bool *grew)
@@ -71,6 +73,9 @@ or_status_t or_builder_grow(or_builder_t *builder, const or_build_job_t *job, bo
         or_build_best_choose(builder, builder->room, builder->grow_depth, GROWING_ROWS, INFINITY);
     or_status_t status = or_build_best_expand(builder, batch_count);
     builder->job = NULL;
+    if (status != OR_OK) {
+        or_builder_forget(builder); // as above
+    }
     *grew = batch_count > 0;
     return status;
 }

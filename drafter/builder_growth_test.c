@@ -48,6 +48,25 @@ static void trees_are_run_ahead(void **state)
     }
 }
 
+// All rows of a pass may be guesses.
+static void the_largest_trees_are_run_ahead(void **state)
+{
+    fixture_t *f = *state;
+    for (uint32_t i = 0; i < 2; i++) {
+        or_build_job_t job = job_of(f, OR_DRAFT_COUPLED, OR_ACCEPT_COUPLED);
+        job.nodes_max = NODES_MOST;
+        job.depth_max = 2;
+        job.sampling.top_p = 1;
+        job.sampling.min_p = 0.001F;
+        or_belief_init(&f->belief);
+        f->belief.log_likelihood[OR_BELIEF_GRID - 1] = 1; // many guesses are worth a thought
+        adopted = 0;
+        assert_int_equal(check(f, OR_DRAFT_COUPLED, &job), 0);
+        assert_int_equal(or_token_tree_count(f->sides[GPU].tree), NODES_MOST);
+    }
+    assert_true(adopted > 0);
+}
+
 // ---- growing trees ----
 
 typedef struct {
@@ -163,6 +182,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trees_are_run_ahead),
+        cmocka_unit_test(the_largest_trees_are_run_ahead),
         cmocka_unit_test(growing_trees_are_run_ahead),
     };
     return cmocka_run_group_tests(tests, open_counting, fixture_close);

@@ -269,6 +269,13 @@ static or_status_t start_with_model(or_builder_t *builder)
     return read_rows(builder, builder->job->root_row, &root, 1);
 }
 
+or_status_t or_builder_prepare(or_model_t *model, const or_vocab_t *vocab)
+{
+    uint32_t count = or_vocab_size(vocab);
+    or_status_t status = or_model_set_noise_keys(model, or_vocab_noise_keys(vocab), count);
+    return status != OR_OK ? status : or_model_prepare_growth(model, or_vocab_widths(vocab), count);
+}
+
 or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32_t nodes_max,
                               uint32_t law_entries, or_builder_t **builder_p)
 {
@@ -278,11 +285,7 @@ or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32
                                 .expand = expand_with_model,
                                 .adopt = adopt_with_model};
     or_builder_t *builder;
-    or_status_t status =
-        or_model_set_noise_keys(model, or_vocab_noise_keys(vocab), or_vocab_size(vocab));
-    if (status == OR_OK) {
-        status = or_model_prepare_growth(model, or_vocab_widths(vocab), or_vocab_size(vocab));
-    }
+    or_status_t status = or_builder_prepare(model, vocab);
     if (status == OR_OK) {
         source.foresee = or_model_can_grow(model) ? foresee_with_model : NULL;
         status = or_builder_create_over(&source, vocab, nodes_max, law_entries, &builder);

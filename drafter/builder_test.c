@@ -2,12 +2,15 @@
 // both respect every limit. (Trees that are drawn: builder_drawn_test.c.)
 // Method: a slow reference that takes the best guess of all, expands it alone, and sorts nothing
 // cleverly, on the small model; then limits of depth and context, the slots' use for acceptance,
-// and learning.
+// learning, and a model that is broken.
 #include "drafter/builder.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/gguf/gguf_test_file.h"
 #include "tests/support/test_support.h"
 
 #define NODES 1024
@@ -55,11 +58,10 @@ static void believe(fixture_t *f, uint32_t i)
     f->belief.log_likelihood[i] = 1;
 }
 
-static int open_fixture(fixture_t *f, uint32_t context)
+static int open_fixture(fixture_t *f, const char *path, uint32_t context)
 {
     const or_model_options_t options = {.threads = 1, .context_max = context, .rows_max = 48};
-    if (or_gguf_open(test_model("tales-1m-f16.gguf"), &f->gguf) != OR_OK ||
-        or_vocab_load(f->gguf, &f->vocab) != OR_OK ||
+    if (or_gguf_open(path, &f->gguf) != OR_OK || or_vocab_load(f->gguf, &f->vocab) != OR_OK ||
         or_model_load(f->gguf, &options, &f->model) != OR_OK ||
         or_builder_create(f->model, f->vocab, NODES, 0, &f->builder) != OR_OK ||
         or_model_open_sequence(f->model, or_builder_slots(f->builder), &f->sequence) != OR_OK ||
@@ -91,7 +93,7 @@ static int setup(void **state)
     static fixture_t fixture;
     memset(&fixture, 0, sizeof fixture);
     *state = &fixture;
-    return open_fixture(&fixture, 0);
+    return open_fixture(&fixture, test_model("tales-1m-f16.gguf"), 0);
 }
 
 static int setup_short_context(void **state)
@@ -99,7 +101,39 @@ static int setup_short_context(void **state)
     static fixture_t fixture;
     memset(&fixture, 0, sizeof fixture);
     *state = &fixture;
-    return open_fixture(&fixture, PROMPT + 2);
+    return open_fixture(&fixture, test_model("tales-1m-f16.gguf"), PROMPT + 2);
+}
+
+// Some of whose logits are too large for floats.
+static void break_model(const char *path)
+{
+    test_gguf_t file;
+    or_gguf_t *gguf = NULL;
+    const char *from = test_model("tales-1m-f16.gguf");
+    assert_int_equal(or_gguf_open(from, &gguf), OR_OK);
+    const or_gguf_tensor_t *norm = or_gguf_find_tensor(gguf, "output_norm.weight");
+    test_gguf_load(&file, from);
+    float *at = memmem(file.bytes, file.count, norm->data, norm->bytes);
+    assert_non_null(at);
+    for (uint64_t i = 0; i < norm->dims[0]; i++) {
+        at[i] *= 4e37F;
+    }
+    or_gguf_close(&gguf);
+    test_gguf_save(&file, path);
+    test_gguf_fini(&file);
+}
+
+static int setup_broken(void **state)
+{
+    static fixture_t fixture;
+    char path[64];
+    memset(&fixture, 0, sizeof fixture);
+    *state = &fixture;
+    snprintf(path, sizeof path, "/tmp/outrider-broken-%d.gguf", (int)getpid());
+    break_model(path);
+    int rc = open_fixture(&fixture, path, 0);
+    unlink(path);
+    return rc;
 }
 
 static int teardown(void **state)
@@ -368,6 +402,21 @@ static void an_agreeing_target_teaches_trust(void **state)
     assert_true(isfinite(or_belief_tau(&f->belief)));
 }
 
+// Laws leave out what is not finite: with weights that are no numbers guesses would put each other out for ever.
+static void a_broken_models_trees_end(void **state)
+{
+    static const or_draft_method_t methods[] = {OR_DRAFT_COUPLED, OR_DRAFT_CHAIN, OR_DRAFT_TOPK};
+    fixture_t *f = *state;
+    for (uint32_t i = 0; i < 3; i++) {
+        for (uint32_t noisy = 0; noisy < 2; noisy++) {
+            f->job.noisy = noisy != 0;
+            f->job.nodes_max = 4;
+            build(f, methods[i]);
+            assert_int_equal(or_token_tree_count(f->tree), 4);
+        }
+    }
+}
+
 int main(void)
 {
 #define WITH_MODEL(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -380,6 +429,7 @@ int main(void)
                                         teardown),
         WITH_MODEL(slots_of_a_path_can_be_accepted),
         WITH_MODEL(an_agreeing_target_teaches_trust),
+        cmocka_unit_test_setup_teardown(a_broken_models_trees_end, setup_broken, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,6 +133,16 @@ static or_status_t open_more(const char *path, const or_model_options_t *options
     return status;
 }
 
+// Before there are sessions: while a large embedding is copied to a GPU no heartbeat would go out.
+static or_status_t prepare(const or_edge_process_t *first, const more_models_t *more)
+{
+    or_status_t status = or_builder_prepare(first->model, first->vocab);
+    for (uint32_t i = 0; status == OR_OK && i < more->count; i++) {
+        status = or_builder_prepare(more->models[i], first->vocab);
+    }
+    return status;
+}
+
 static void close_more(more_models_t *more)
 {
     for (uint32_t i = more->count; i-- > 0;) {
@@ -172,6 +182,7 @@ static or_status_t serve(const config_t *config, const or_gpu_place_t *place, bo
     for (size_t i = 0; status == OR_OK && i < config->multi_models.count; i++) {
         status = open_more(config->multi_models.items[i], &options, place, &process, &more);
     }
+    status = status != OR_OK ? status : prepare(&process, &more);
     const or_drafter_config_t shape = {.nodes_max = config->nodes_max,
                                        .sessions_max = config->sessions_max,
                                        .owner = config->owner,

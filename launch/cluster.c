@@ -46,7 +46,7 @@ typedef struct {
     bool joined;            // of the verifier, if it may be restarted: since it was started last
     bool served;            // of the drafter: it lived longer than one that is refused ever does
     unsigned failed_starts; // in a row that ended without joining
-    bool warned;            // us, of its taking the CPU: passed on
+    bool placed;            // since its last start: its log has said what it runs on
 } worker_t;
 
 struct or_cluster {
@@ -94,34 +94,49 @@ static bool is_hopeless(int wait_status)
     return code == OR_EXIT_REFUSED || code == OR_EXIT_USAGE;
 }
 
-// Where the sentence begins with an option that has another name in our command line, how long that option is;
-// else 0.
-static size_t length_of_draft_option(const or_process_t *child, const char *sentence)
+// The length of the option at the beginning of `text`, if the draft model's has another name in our command
+// line; else 0.
+static size_t length_of_option(const char *text)
 {
     static const char *const options[] = {"--device", "--gpu-layers", "--arith"};
-    size_t length = strcspn(sentence, " :");
+    size_t length = strspn(text, "-abcdefghijklmnopqrstuvwxyz");
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        if (strcmp(child->name, "outrider-drafter") == 0 && strlen(options[i]) == length &&
-            strncmp(sentence, options[i], length) == 0) {
+        if (strlen(options[i]) == length && strncmp(text, options[i], length) == 0) {
             return length;
         }
     }
     return 0;
 }
 
+// What a child says, with options as they are called in our command line.
+static void put_in_our_words(const or_process_t *child, const char *said, char *text,
+                             size_t capacity)
+{
+    bool drafter = strcmp(child->name, "outrider-drafter") == 0;
+    size_t used = 0;
+    text[0] = '\0';
+    while (*said != '\0' && used < capacity) {
+        size_t option = drafter ? length_of_option(said) : 0;
+        size_t length = option > 0 ? option : 1 + strcspn(said + 1, "-");
+        used += (size_t)snprintf(text + used, capacity - used, "%.*s%s", (int)length, said,
+                                 option > 0 ? "-draft" : "");
+        said += length;
+    }
+}
+
 // The sentence for a child that ended although it must not.
 static or_status_t fail_ended(const or_process_t *child, int wait_status)
 {
     char sentence[SENTENCE_BYTES];
+    char ours[SENTENCE_BYTES];
     if (is_hopeless(wait_status)) {
         or_process_last_words(child, sentence, sizeof sentence);
         if (sentence[0] == '\0') {
             snprintf(sentence, sizeof sentence,
                      "it cannot serve as it was started; its log says why");
         }
-        size_t option = length_of_draft_option(child, sentence);
-        return or_fail(OR_ERR_MISMATCH, "%s: %.*s%s%s", child->name, (int)option, sentence,
-                       option > 0 ? "-draft" : "", sentence + option);
+        put_in_our_words(child, sentence, ours, sizeof ours);
+        return or_fail(OR_ERR_MISMATCH, "%s: %s", child->name, ours);
     }
     or_process_describe_end(child, wait_status, sentence, sizeof sentence);
     return or_fail(OR_ERR_UNREACHABLE, "%s", sentence);
@@ -305,6 +320,7 @@ static or_status_t start_worker(or_cluster_t *cluster, int which)
 {
     worker_t *worker = &cluster->workers[which];
     worker->joined = false;
+    worker->placed = false;
     worker->started_ns = or_clock_now(or_clock_monotonic());
     worker->restart_at_ns = OR_TIME_NEVER;
     return which == VERIFIER ? start_verifier(cluster) : start_drafter(cluster);
@@ -391,19 +407,26 @@ or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **c
     return OR_OK;
 }
 
-// Who wants a GPU and gets the CPU should read so, though logs are kept.
+// Who wants a GPU and gets the CPU should read so, though logs are kept. A worker says it before it is ready.
+static void pass_on_warning(const or_process_t *child, worker_t *worker)
+{
+    char ready[SENTENCE_BYTES];
+    char warning[SENTENCE_BYTES];
+    char ours[SENTENCE_BYTES];
+    or_process_line(child, OR_EDGE_READY, ready, sizeof ready);
+    or_process_line(child, OR_GPU_WARNING, warning, sizeof warning);
+    if (warning[0] != '\0') {
+        put_in_our_words(child, warning, ours, sizeof ours);
+        or_log(OR_LOG_WARN, "%s: %s", child->name, ours);
+    }
+    worker->placed = ready[0] != '\0' || warning[0] != '\0';
+}
+
 static void pass_on_warnings(or_cluster_t *cluster)
 {
-    char sentence[SENTENCE_BYTES];
     for (int which = VERIFIER; which <= DRAFTER; which++) {
-        worker_t *worker = &cluster->workers[which];
-        if (!worker->warned) {
-            const or_process_t *child = &cluster->children[which];
-            or_process_warning(child, OR_GPU_WARNING, sentence, sizeof sentence);
-            worker->warned = sentence[0] != '\0';
-            if (worker->warned) {
-                or_log(OR_LOG_WARN, "%s: %s", child->name, sentence);
-            }
+        if (!cluster->workers[which].placed) {
+            pass_on_warning(&cluster->children[which], &cluster->workers[which]);
         }
     }
 }

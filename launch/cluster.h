@@ -47,6 +47,7 @@ typedef struct {
 #define OR_CLUSTER_MODELS_MAX 7u
 #define OR_CLUSTER_OUTER_MAX 8u
 #define OR_CLUSTER_SESSIONS 64u      // sessions_max, unless more are asked for
+#define OR_CLUSTER_SESSIONS_OWN 2u   // of who writes one text at a time, and keeps the last
 #define OR_CLUSTER_QUEUE 1024u       // queue_max
 #define OR_CLUSTER_PLACES_MAX 65536u // of either: the coordinator's bound
 

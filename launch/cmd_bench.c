@@ -84,7 +84,7 @@ static or_status_t start_cluster(bench_t *bench)
                                        .threads = config->threads,
                                        .draft_threads = config->draft_threads,
                                        .context = config->context,
-                                       .sessions_max = OR_CLUSTER_SESSIONS,
+                                       .sessions_max = OR_CLUSTER_SESSIONS_OWN,
                                        .queue_max = OR_CLUSTER_QUEUE,
                                        .target = &config->target,
                                        .log_level = config->log_level,

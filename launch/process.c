@@ -247,7 +247,7 @@ void or_process_last_words(const or_process_t *process, char *text, size_t capac
     snprintf(text, capacity, "%s", skip_prefix(telling_line(tail)));
 }
 
-void or_process_warning(const or_process_t *process, const char *words, char *text, size_t capacity)
+void or_process_line(const or_process_t *process, const char *words, char *text, size_t capacity)
 {
     char head[TAIL_BYTES + 1];
     char *rest = head;
@@ -256,7 +256,7 @@ void or_process_warning(const or_process_t *process, const char *words, char *te
     head[length > 0 ? length : 0] = '\0';
     text[0] = '\0';
     while (text[0] == '\0' && (line = strsep(&rest, "\n")) != NULL && rest != NULL) { // it is whole
-        if (strstr(line, " warn ") != NULL && strstr(line, words) != NULL) {
+        if (strstr(line, words) != NULL) {
             snprintf(text, capacity, "%s", skip_prefix(line));
         }
     }

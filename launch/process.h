@@ -46,9 +46,9 @@ void or_process_describe_end(const or_process_t *process, int wait_status, char 
 // What its first line about an error or a killed rank says, else its last line, without time, level and
 // role; "" if nothing was kept. Not simply the last: MPI and others print noise behind the cause.
 void or_process_last_words(const or_process_t *process, char *text, size_t capacity);
-// What the first warning in its log says that has these words, likewise; "" if there is none so far.
-void or_process_warning(const or_process_t *process, const char *words, char *text,
-                        size_t capacity);
+// What the first line of its log says that has these words, likewise; "" if there is none so far, or not in the log's
+// beginning.
+void or_process_line(const or_process_t *process, const char *words, char *text, size_t capacity);
 
 // End all of them: SIGTERM; after `patience_ns`, or at once when the user's second Ctrl-C comes,
 // SIGKILL; reap, and close their logs. Those that do not run are left out.

@@ -65,7 +65,7 @@ static or_status_t start_cluster(or_writer_t *writer, const or_http_options_t *h
                                        .threads = config->threads,
                                        .draft_threads = config->draft_threads,
                                        .context = config->context,
-                                       .sessions_max = OR_CLUSTER_SESSIONS,
+                                       .sessions_max = OR_CLUSTER_SESSIONS_OWN,
                                        .queue_max = OR_CLUSTER_QUEUE,
                                        .target = &config->target,
                                        .http = http,

@@ -92,8 +92,9 @@ static void say_ready(const or_edge_process_t *process, const or_gpu_place_t *pl
     if (place->why_not != NULL && !place->missed) { // else it was warned of
         or_log(OR_LOG_INFO, "no GPU can be used here: %s", place->why_not);
     }
-    or_log(OR_LOG_INFO, "%s ready on %s, kernels %s, calling %s", or_gguf_path(process->gguf),
-           or_gpu_where(process->model).text, or_model_kernels(process->model), endpoint);
+    or_log(OR_LOG_INFO, "%s" OR_EDGE_READY "%s, kernels %s, calling %s",
+           or_gguf_path(process->gguf), or_gpu_where(process->model).text,
+           or_model_kernels(process->model), endpoint);
 }
 
 // A model may have rows beyond its vocabulary, not the other way round.

@@ -14,6 +14,8 @@
 #include "proto/link.h"
 
 #define OR_EXIT_REFUSED 3 // a process that the coordinator turned away; its last log line says why
+#define OR_EDGE_READY                                                                              \
+    " ready on " // in the log's line about a model that is loaded, before its device
 
 // ---- the role's side ----
 

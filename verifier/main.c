@@ -124,9 +124,15 @@ static const or_option_program_t program = {
                 "--connect tcp://10.0.0.1:5577\n",
 };
 
+// Ranks that are out of step end at once: closing in order would wait for each other.
+static _Noreturn void end_job(const char *why)
+{
+    or_log(OR_LOG_ERROR, "%s", why);
+    or_ranks_mpi_abort(1);
+}
+
 // ---- the leader ----
 
-// Ends the job where the ranks are out of step: closing in order would wait for them.
 static int64_t turn(void *role)
 {
     served_t *served = role;
@@ -134,8 +140,7 @@ static int64_t turn(void *role)
     const char *broken = or_verifier_broken(served->verifier);
     if (broken != NULL) {
         or_readiness_fini(served->readiness);
-        or_log(OR_LOG_ERROR, "%s", broken);
-        or_ranks_mpi_abort(1);
+        end_job(broken);
     }
     or_readiness_set(served->readiness, or_link_welcomed(served->link));
     return due;
@@ -174,7 +179,7 @@ static uint32_t offered_sessions(const config_t *config, const or_model_t *model
     }
     or_log(OR_LOG_WARN,
            "the GPU has room for the trees of %" PRIu32 " of %" PRIu32
-           " sessions: give a smaller --draft-nodes-max (it is %" PRIu32
+           " sessions: give a smaller --draft-nodes-max (OUTRIDER_DRAFT_NODES_MAX; it is %" PRIu32
            ") or --kv-cache-size for more",
            most, config->sessions_max, config->nodes_max);
     return most;
@@ -239,6 +244,9 @@ static or_status_t follow(const config_t *config, const loading_t *loading, bool
     if (status == OR_OK) {
         log_memory(model);
         status = or_model_follow(model);
+        if (status != OR_OK) {
+            end_job(or_error_text());
+        }
     }
     or_model_destroy(&model);
     or_gguf_close(&gguf);

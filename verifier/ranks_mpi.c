@@ -239,6 +239,14 @@ static void set_defaults(void)
     setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
 }
 
+// NCCL would listen on another interface even where nobody has to come from elsewhere.
+static void keep_nccl_here(const or_ranks_mpi_place_t *place)
+{
+    if (place->neighbours == place->size) {
+        setenv("NCCL_SOCKET_IFNAME", "=lo", 0);
+    }
+}
+
 // Is what some may run on what all may?
 static bool same_cpus(MPI_Comm host)
 {
@@ -287,6 +295,7 @@ or_status_t or_ranks_mpi_start(or_ranks_mpi_place_t *place)
     if (status == OR_OK) {
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
         find_place(place);
+        keep_nccl_here(place);
     }
     return status;
 }

@@ -82,6 +82,7 @@ or_status_t or_gpu_open(or_model_t *model, const or_gpu_choice_t *choice)
         return or_fail(OR_ERR_NOT_FOUND, "the GPU %u cannot be used: %s", choice->index,
                        choice->functions->text(opened));
     }
+    gpu->opened_with = or_gpu_free_bytes(gpu);
     model->gpu = gpu;
     return choice->tensor ? or_gpu_tensor_open(model) : OR_OK;
 }
@@ -102,9 +103,9 @@ void or_gpu_close(or_gpu_t **gpu_p)
 
 uint64_t or_gpu_free_bytes(const or_gpu_t *gpu)
 {
-    or_cuda_description_t description;
-    int status = gpu->functions->describe(gpu->index, &description);
-    return status == OR_CUDA_OK ? description.free_bytes : 0;
+    uint64_t bytes;
+    int status = gpu->functions->free_bytes(gpu->index, &bytes);
+    return status == OR_CUDA_OK ? bytes : 0;
 }
 
 // ---- memory ----

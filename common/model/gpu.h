@@ -19,6 +19,7 @@ typedef struct {
     __typeof__(or_cuda_text) *text;
     __typeof__(or_cuda_count) *count;
     __typeof__(or_cuda_describe) *describe;
+    __typeof__(or_cuda_free_bytes) *free_bytes;
     __typeof__(or_cuda_open) *open;
     __typeof__(or_cuda_close) *close;
     __typeof__(or_cuda_alloc) *alloc;
@@ -56,6 +57,7 @@ typedef struct {
     __typeof__(or_cuda_tensor_open) *tensor_open;
     __typeof__(or_cuda_tensor_close) *tensor_close;
     __typeof__(or_cuda_tensor_name) *tensor_name;
+    __typeof__(or_cuda_tensor_prepare) *tensor_prepare;
     __typeof__(or_cuda_matmul_tensor) *matmul_tensor;
     __typeof__(or_cuda_embed) *embed;
     __typeof__(or_cuda_store_kv) *store_kv;

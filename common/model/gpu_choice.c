@@ -96,15 +96,29 @@ uint32_t or_gpu_count(const or_gpu_functions_t *functions, const char **why_p)
     return count;
 }
 
+static void describe_room(const or_gpu_functions_t *functions, uint32_t index,
+                          const or_cuda_description_t *gpu, char *text, size_t capacity)
+{
+    uint64_t left;
+    double all = (double)gpu->memory_bytes / GIB;
+    int status = functions->free_bytes(index, &left);
+    if (status == OR_CUDA_OK) {
+        snprintf(text, capacity, "%.1f of %.1f GiB free", (double)left / GIB, all);
+    } else {
+        snprintf(text, capacity, "%.1f GiB (%s)", all, functions->text(status));
+    }
+}
+
 or_gpu_line_t or_gpu_describe(const or_gpu_functions_t *functions, uint32_t index)
 {
     or_gpu_line_t line;
     or_cuda_description_t gpu;
+    char room[96];
     int status = functions->describe(index, &gpu);
     if (status == OR_CUDA_OK) {
+        describe_room(functions, index, &gpu, room, sizeof room);
         snprintf(line.text, sizeof line.text,
-                 "%s, %.1f of %.1f GiB free, compute capability %" PRIu32 ".%" PRIu32 "%s",
-                 gpu.name, (double)gpu.free_bytes / GIB, (double)gpu.memory_bytes / GIB, gpu.major,
+                 "%s, %s, compute capability %" PRIu32 ".%" PRIu32 "%s", gpu.name, room, gpu.major,
                  gpu.minor, gpu.major < OR_CUDA_MAJOR_MIN ? ", too old: 8.0 is needed" : "");
     } else {
         snprintf(line.text, sizeof line.text, "cannot be used: %s", functions->text(status));
@@ -178,6 +192,18 @@ static uint32_t pick_usable(const or_gpu_functions_t *functions, uint32_t count,
     return count;
 }
 
+// Why none of them is.
+static const char *why_unusable(const or_gpu_functions_t *functions, uint32_t count)
+{
+    or_cuda_description_t gpu;
+    int failed = OR_CUDA_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        int status = functions->describe(i, &gpu);
+        failed = status != OR_CUDA_OK ? status : failed;
+    }
+    return failed != OR_CUDA_OK ? functions->text(failed) : TOO_OLD;
+}
+
 static uint32_t read_layers(const char *word)
 {
     uint32_t layers = LAYERS_ALL;
@@ -237,7 +263,7 @@ or_status_t or_gpu_place_choose(const or_gpu_options_t *options,
     chosen.named = named;
     if (!named && count > 0) {
         chosen.gpu.index = pick_usable(functions, count, 0);
-        why = chosen.gpu.index < count ? why : TOO_OLD;
+        why = chosen.gpu.index < count ? why : why_unusable(functions, count);
     }
     chosen.on_gpu = chosen.gpu.index < count;
     if (!chosen.on_gpu && !chosen.automatic) {

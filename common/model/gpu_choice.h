@@ -83,12 +83,12 @@ typedef struct {
 or_gpu_where_t or_gpu_where(const or_model_t *model);
 
 // One GPU in a line: "NVIDIA H100 80GB HBM3, 80.0 of 81.0 GiB free, compute capability 9.0"; why not, if it
-// cannot be asked.
+// cannot be used, or its memory not be asked for. Opens it.
 typedef struct {
-    char text[224];
+    char text[288];
 } or_gpu_line_t;
 or_gpu_line_t or_gpu_describe(const or_gpu_functions_t *functions, uint32_t index);
-// The kernels are there for it, and it answers.
+// The kernels are there for it, and the driver knows it. Does not open it.
 bool or_gpu_is_usable(const or_gpu_functions_t *functions, uint32_t index);
 // How many there are; 0 too with NULL. *why_p, static, is then the reason.
 uint32_t or_gpu_count(const or_gpu_functions_t *functions, const char **why_p);

@@ -11,9 +11,14 @@
 #include "tests/support/test_support.h"
 
 #define NO_DRIVER 35
+#define BUSY 46
+#define SILENT 999
 
 static uint32_t gpus_here;
-static uint32_t old_gpus; // the first ones
+static uint32_t old_gpus;    // the first ones
+static uint32_t silent_gpus; // of these, the first ones
+static bool opened;          // any of them
+static bool busy;            // nobody else may open them
 
 static uint32_t count(void)
 {
@@ -25,19 +30,38 @@ static int describe(uint32_t index, or_cuda_description_t *description)
     if (index >= gpus_here) {
         return NO_DRIVER;
     }
+    if (index < silent_gpus) {
+        return SILENT;
+    }
     *description = (or_cuda_description_t){.name = "of the test",
                                            .major = index < old_gpus ? 7 : 9,
-                                           .memory_bytes = (uint64_t)80 << 30,
-                                           .free_bytes = (uint64_t)79 << 30};
+                                           .memory_bytes = (uint64_t)80 << 30};
     return OR_CUDA_OK;
+}
+
+static int free_bytes(uint32_t index, uint64_t *bytes)
+{
+    opened = true;
+    *bytes = (uint64_t)79 << 30;
+    return busy || index >= gpus_here ? BUSY : OR_CUDA_OK;
 }
 
 static const char *text_of(int status)
 {
-    return status == NO_DRIVER ? "no driver" : "no error";
+    switch (status) {
+    case NO_DRIVER:
+        return "no driver";
+    case BUSY:
+        return "busy";
+    case SILENT:
+        return "it says nothing";
+    default:
+        return "no error";
+    }
 }
 
-static const or_gpu_functions_t machine = {.count = count, .describe = describe, .text = text_of};
+static const or_gpu_functions_t machine = {
+    .count = count, .describe = describe, .free_bytes = free_bytes, .text = text_of};
 
 static or_gpu_options_t wish(const char *device, const char *layers, const char *arith)
 {
@@ -111,6 +135,24 @@ static void a_machine_with_gpus(void **state)
                         "of the test, 79.0 of 80.0 GiB free, compute capability 9.0");
 }
 
+// A process that chooses must not take from others what only one at a time may have.
+static void choosing_opens_none(void **state)
+{
+    (void)state;
+    gpus_here = 3;
+    opened = false;
+    or_gpu_options_t usual = or_gpu_options_default();
+    or_gpu_place_t place = choose(&usual, &machine);
+    or_gpu_place_spread(&place, 2);
+    assert_true(place.on_gpu && or_gpu_is_usable(&machine, 1));
+    assert_false(opened);
+    busy = true;
+    assert_string_equal(or_gpu_describe(&machine, 0).text,
+                        "of the test, 80.0 GiB (busy), compute capability 9.0");
+    assert_true(opened);
+    busy = false;
+}
+
 static void gpus_that_are_too_old(void **state)
 {
     (void)state;
@@ -136,6 +178,12 @@ static void gpus_that_are_too_old(void **state)
     or_gpu_place_spread(&place, 1);
     assert_int_equal(or_gpu_place_choose(&tensor, &machine, &place), OR_ERR_NOT_FOUND);
     assert_non_null(strstr(or_error_text(), "compute capability"));
+
+    silent_gpus = 1; // who knows how old that is?
+    place = choose(&usual, &machine);
+    assert_true(!place.on_gpu && place.missed);
+    assert_string_equal(place.why_not, "it says nothing");
+    silent_gpus = 0;
     old_gpus = 0;
 }
 
@@ -210,7 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_that_make_no_sense), cmocka_unit_test(a_machine_with_gpus),
         cmocka_unit_test(gpus_that_are_too_old),    cmocka_unit_test(a_machine_without),
-        cmocka_unit_test(a_gpu_that_is_fitted),
+        cmocka_unit_test(choosing_opens_none),      cmocka_unit_test(a_gpu_that_is_fitted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

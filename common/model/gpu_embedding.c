@@ -82,5 +82,9 @@ or_status_t or_gpu_embedding_copy(or_model_t *model)
 
 void or_gpu_embedding_free(or_gpu_t *gpu)
 {
+    if (gpu->embedding == &gpu->embedding_copy) {
+        gpu->embedding = NULL;
+    }
     or_gpu_give(gpu, gpu->embedding_copy.memory);
+    gpu->embedding_copy = (or_matrix_t){0};
 }

@@ -69,11 +69,17 @@ void or_gpu_growth_free(or_gpu_t *gpu)
 // All that a tree needs, or nothing of it.
 static or_status_t take(or_model_t *model)
 {
+    or_gpu_t *gpu = model->gpu;
     uint64_t before = model->buffer_bytes;
-    or_status_t status = take_on_device(model);
+    or_status_t status = or_gpu_embedding_copy(model);
+    if (status != OR_OK || gpu->embedding == NULL) {
+        return status;
+    }
+    status = take_on_device(model);
     status = status != OR_OK ? status : take_on_host(model);
     if (status != OR_OK) {
-        or_gpu_growth_free(model->gpu);
+        or_gpu_growth_free(gpu);
+        or_gpu_embedding_free(gpu);
         model->buffer_bytes = before;
     }
     return status == OR_ERR_NO_MEMORY ? OR_OK : status;
@@ -91,10 +97,8 @@ or_status_t or_model_prepare_growth(or_model_t *model, const uint32_t *widths, u
     if (!could_grow(model)) {
         return OR_OK;
     }
-    or_status_t status = or_gpu_embedding_copy(model);
-    if (status == OR_OK && gpu->embedding != NULL && gpu->growth.widths == NULL) {
-        status = take(model);
-    }
+    or_status_t status = gpu->growth_tried ? OR_OK : take(model);
+    gpu->growth_tried = true;
     if (status != OR_OK || gpu->growth.widths == NULL) {
         return status;
     }

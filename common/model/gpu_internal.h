@@ -57,7 +57,8 @@ struct or_gpu {
     const or_gpu_functions_t *functions;
     or_cuda_t *cuda;
     uint32_t index;
-    int status; // OR_CUDA_OK, or what went wrong first
+    uint64_t opened_with; // bytes of it that were free then
+    int status;           // OR_CUDA_OK, or what went wrong first
     or_cuda_kv_t kv;
     or_kv_memory_t kv_memory;
     uint8_t *kv_block; // on the host: one K block and V block
@@ -75,6 +76,7 @@ struct or_gpu {
     const or_matrix_t *embedding; // panels of floats: the head, or the copy; NULL: it is not here
     or_matrix_t embedding_copy;
     or_gpu_growth_t growth;
+    bool growth_tried; // its memory was asked for: once, whatever came of it
 
     // Buffers of a pass, by the strides of or_model_t.
     float *x_host; // [rows_max][width_stride], pinned: rows of the embedding
@@ -181,6 +183,7 @@ or_law_t or_gpu_law_of(const or_gpu_t *gpu, const or_sampling_t *sampling,
 // A copy of the embedding on the device, if gpu->embedding is NULL and a quarter of the free memory is enough for it;
 // else it stays NULL. OR_ERR_IO.
 or_status_t or_gpu_embedding_copy(or_model_t *model);
+// The copy, if there is one: gpu->embedding is NULL then.
 void or_gpu_embedding_free(or_gpu_t *gpu);
 
 // ---- gpu_tensor.c ----
@@ -200,6 +203,9 @@ void or_gpu_name_arithmetic(const or_model_t *model, char *name, size_t bytes);
 
 // ---- gpu_products.c ----
 
+// With tensor cores: have algorithms for all products of passes chosen, which takes memory for the largest matrix, of
+// all ranks', for a moment. After or_tensors_load, before room is counted. OR_ERR_IO.
+or_status_t or_gpu_prepare_products(or_model_t *model);
 // y = matrix * x over all inputs.
 void or_gpu_project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_rows_t *x,
                     uint32_t rows, float *y, size_t y_stride);
@@ -213,6 +219,8 @@ or_status_t or_gpu_add_projection(or_model_t *model, const or_matrix_t *matrix, 
 // model->gpu->peers, if the group's ranks all have GPUs of their own and NCCL and none declines. Collective, also for ranks
 // on the CPU. Why another rank is not heard.
 or_status_t or_gpu_peers_create(or_model_t *model, bool declines);
+// With peers, when the leader has said that it is over: until nobody's device takes from this one any more. Nothing without.
+void or_gpu_peers_end(or_model_t *model);
 
 // ---- gpu_ranks.c ----
 

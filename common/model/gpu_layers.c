@@ -44,7 +44,8 @@ static uint64_t room_for_layers(const or_model_t *model, uint64_t cache_bytes)
     uint64_t part = device.memory_bytes / RESERVE_PART;
     uint64_t others = cache_bytes + OR_GPU_SLOTS_KEPT * or_kv_slot_bytes(&model->cache_shape) +
                       (part < RESERVE_MOST ? part : RESERVE_MOST);
-    return device.free_bytes > others ? device.free_bytes - others : 0;
+    uint64_t left = or_gpu_free_bytes(model->gpu);
+    return left > others ? left - others : 0;
 }
 
 // Let one more be away; `largest` is the largest of them.

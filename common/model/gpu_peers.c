@@ -4,13 +4,15 @@
 //     offers   ──gather_world──▶   every rank has a device of its own, the same NCCL, and nobody declines?
 //     rank 0's id  ──all_gather──▶   join
 //     joined?  ──all_gather──▶   all of them have, or all leave
+//     gathered?  ──all_gather──▶   likewise
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/model/gpu_internal.h"
 
-#define WHY_BYTES (OR_GPU_SUMS - 16)
+#define WHY_BYTES (OR_GPU_SUMS - 32) // beside a name
+#define START "NCCL's start (--no-nccl does without it)"
 
 // What a rank brings. It travels as it is; no part of it is left open.
 typedef struct {
@@ -92,28 +94,63 @@ static or_status_t compare(const or_ranks_t *ranks, int32_t joined, int32_t *sta
     return status;
 }
 
-static or_status_t join(or_model_t *model, char *why)
+static int32_t take_part(const or_ranks_t *ranks, or_gpu_t *gpu, const invitation_t *invitation)
+{
+    if (invitation->status != OR_CUDA_OK) {
+        return invitation->status;
+    }
+    or_ranks_watch(ranks, START);
+    int32_t joined = gpu->functions->peers_join(gpu->cuda, invitation->id, (uint32_t)ranks->rank,
+                                                (uint32_t)ranks->size, &gpu->peers);
+    or_ranks_watch(ranks, NULL);
+    return joined;
+}
+
+// NCCL connects ranks when they first gather: where it cannot, all can still do without. Whoever fails leaves at once,
+// as another may wait for it; where that does not end its wait, the watch does.
+static int32_t gather_first(const or_ranks_t *ranks, or_gpu_t *gpu, float *floats)
+{
+    or_ranks_watch(ranks, START);
+    int32_t gathered = gpu->functions->peers_gather(gpu->peers, floats, floats + 1, 1);
+    if (gathered == OR_CUDA_OK) {
+        gathered = gpu->functions->wait(gpu->cuda);
+    }
+    if (gathered != OR_CUDA_OK) {
+        gpu->functions->peers_leave(&gpu->peers);
+    }
+    or_ranks_watch(ranks, NULL);
+    return gathered;
+}
+
+// `floats`: of the device, one to give and one of every rank.
+static or_status_t join_with(or_model_t *model, float *floats, char *why)
 {
     const or_ranks_t *ranks = model->ranks;
     or_gpu_t *gpu = model->gpu;
     invitation_t invitation;
+    int32_t joined;
     int rank;
     or_status_t status = invite(ranks, gpu, &invitation);
-    if (status != OR_OK) {
-        return status;
+    if (status == OR_OK) {
+        status = compare(ranks, take_part(ranks, gpu, &invitation), &joined, &rank);
     }
-    int32_t joined = invitation.status;
-    if (joined == OR_CUDA_OK) {
-        or_ranks_watch(ranks, "NCCL's start");
-        joined = gpu->functions->peers_join(gpu->cuda, invitation.id, (uint32_t)ranks->rank,
-                                            (uint32_t)ranks->size, &gpu->peers);
-        or_ranks_watch(ranks, NULL);
+    if (status == OR_OK && joined == OR_CUDA_OK) {
+        status = compare(ranks, gather_first(ranks, gpu, floats), &joined, &rank);
     }
-    status = compare(ranks, joined, &joined, &rank);
     if (status == OR_OK && joined != OR_CUDA_OK) {
         snprintf(why, WHY_BYTES, "rank %d: %s", rank, gpu->functions->text(joined));
         gpu->functions->peers_leave(&gpu->peers);
     }
+    return status;
+}
+
+static or_status_t join(or_model_t *model, char *why)
+{
+    void *floats;
+    or_status_t status =
+        or_gpu_alloc(model->gpu, (1 + (size_t)model->ranks->size) * sizeof(float), &floats);
+    status = status != OR_OK ? status : join_with(model, floats, why);
+    or_gpu_give(model->gpu, floats);
     return status;
 }
 
@@ -152,6 +189,18 @@ or_status_t or_gpu_peers_create(or_model_t *model, bool declines)
                  gpu->peers != NULL ? own.nccl : "the host: ", why);
     }
     return status;
+}
+
+void or_gpu_peers_end(or_model_t *model)
+{
+    const or_ranks_t *ranks = model->ranks;
+    const uint8_t own = 0;
+    uint8_t all[OR_SHARDS];
+    if (model->gpu == NULL || model->gpu->peers == NULL || or_model_is_lost(model)) {
+        return;
+    }
+    or_gpu_wait_for_peers(model);
+    (void)ranks->all_gather(ranks, &own, sizeof own, all); // who does not come has told why
 }
 
 const char *or_model_sums(const or_model_t *model)

@@ -23,6 +23,80 @@ static size_t float_panel_stride(const or_matrix_t *matrix)
     return (size_t)(matrix->inputs.end - matrix->inputs.begin) * OR_PANEL;
 }
 
+// ---- on tensor cores ----
+
+static uint32_t whole_outputs(const or_matrix_t *matrix)
+{
+    return (matrix->outputs + OR_PANEL - 1) / OR_PANEL * OR_PANEL;
+}
+
+// For products of `inputs` inputs of a matrix, which may have been described only.
+static or_status_t prepare(or_gpu_t *gpu, const or_matrix_t *m, uint32_t inputs, uint32_t parts)
+{
+    if (m->type != gpu->tensor_type || panels_of(m) == 0 || inputs == 0) {
+        return OR_OK;
+    }
+    const or_cuda_tensor_shape_t shape = {float_type(m->type), whole_outputs(m), inputs, parts};
+    int status = gpu->functions->tensor_prepare(gpu->tensor, &shape);
+    return status == OR_CUDA_OK
+               ? OR_OK
+               : or_fail(OR_ERR_IO,
+                         "the GPU: %s, when its tensor cores were tried with a matrix of %u "
+                         "outputs and %u x %u inputs; choose --arith canonical",
+                         gpu->functions->text(status), shape.outputs, parts, inputs);
+}
+
+static or_status_t prepare_whole(or_gpu_t *gpu, const or_matrix_t *matrix)
+{
+    return prepare(gpu, matrix, matrix->inputs.end - matrix->inputs.begin, 1);
+}
+
+// As or_gpu_add_projection cuts it.
+static or_status_t prepare_shards(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
+                                  uint32_t unit_size)
+{
+    const or_span_t shards = model->share.shards;
+    or_status_t status = OR_OK;
+    for (uint32_t s = shards.begin; status == OR_OK && s < shards.end; s++) {
+        const or_span_t inputs = or_shard_inputs(s, units, unit_size, matrix->inputs.end);
+        status = prepare(model->gpu, matrix, inputs.end - inputs.begin, OR_SHARDS);
+    }
+    return status;
+}
+
+static or_status_t prepare_layer(or_model_t *model, const or_layer_t *layer)
+{
+    const or_matrix_t *whole[] = {&layer->query, &layer->key, &layer->value, &layer->gate,
+                                  &layer->up};
+    const uint32_t heads_unit = model->share.heads_unit;
+    or_status_t status = OR_OK;
+    for (size_t i = 0; status == OR_OK && i < sizeof whole / sizeof whole[0]; i++) {
+        status = prepare_whole(model->gpu, whole[i]);
+    }
+    status = status != OR_OK
+                 ? status
+                 : prepare_shards(model, &layer->output, model->shape.heads / heads_unit,
+                                  heads_unit * model->shape.head_dim);
+    return status != OR_OK
+               ? status
+               : prepare_shards(model, &layer->down,
+                                (model->shape.ffn + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT,
+                                OR_SHARD_FFN_UNIT);
+}
+
+or_status_t or_gpu_prepare_products(or_model_t *model)
+{
+    if (model->gpu == NULL || model->gpu->tensor == NULL) {
+        return OR_OK;
+    }
+    const or_span_t layers = model->share.layers;
+    or_status_t status = prepare_whole(model->gpu, &model->head);
+    for (uint32_t i = 0; status == OR_OK && i < layers.end - layers.begin; i++) {
+        status = prepare_layer(model, &model->layers[i]);
+    }
+    return status;
+}
+
 // `whole_parts` are those of all ranks.
 static int multiply_by_tensor(or_gpu_t *gpu, const or_matrix_t *m, const or_cuda_rows_t *x,
                               uint32_t rows, const or_cuda_parts_t *to, uint32_t whole_parts)
@@ -32,11 +106,13 @@ static int multiply_by_tensor(or_gpu_t *gpu, const or_matrix_t *m, const or_cuda
         .weights = m->memory,
         .outputs = panels_of(m) * OR_PANEL,
         .inputs = m->inputs.end - m->inputs.begin,
-        .whole_outputs = (m->outputs + OR_PANEL - 1) / OR_PANEL * OR_PANEL,
+        .whole_outputs = whole_outputs(m),
         .whole_parts = whole_parts,
     };
     return gpu->functions->matmul_tensor(gpu->tensor, &matrix, x, rows, to);
 }
+
+// ---- products ----
 
 static void multiply(or_gpu_t *gpu, const or_matrix_t *m, const or_cuda_rows_t *x, uint32_t rows,
                      const or_cuda_parts_t *to, uint32_t whole_parts)

@@ -11,6 +11,8 @@
 
 #include "common/model/gpu_internal.h"
 
+#define SUMS "the sums of a pass"
+
 // ---- memory ----
 
 static or_status_t take_sums(or_model_t *model)
@@ -76,8 +78,10 @@ static or_status_t gather_on_devices(or_model_t *model, const float *sums, uint3
     or_gpu_t *gpu = model->gpu;
     or_status_t status = or_gpu_check(gpu);
     if (status == OR_OK) {
+        or_ranks_watch(model->ranks, SUMS);
         or_gpu_keep(gpu, gpu->functions->peers_gather(gpu->peers, sums, gpu->gathered,
                                                       rows * model->width_stride));
+        or_ranks_watch(model->ranks, NULL);
     }
     return status;
 }
@@ -86,7 +90,7 @@ void or_gpu_wait_for_peers(or_model_t *model)
 {
     or_gpu_t *gpu = model->gpu;
     if (gpu->peers != NULL) {
-        or_ranks_watch(model->ranks, "the sums of a pass");
+        or_ranks_watch(model->ranks, SUMS);
         or_gpu_keep(gpu, gpu->functions->wait(gpu->cuda));
         or_ranks_watch(model->ranks, NULL);
     }

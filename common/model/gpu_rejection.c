@@ -44,6 +44,12 @@ static uint32_t rows_wanted(const or_model_t *model, uint32_t nodes_max)
     return (uint32_t)(rows < affordable ? rows : affordable);
 }
 
+static void use_models_logits(or_gpu_rejection_t *rejection)
+{
+    rejection->logits = rejection->model->gpu->logits;
+    rejection->rows_max = OR_LOGITS_ROWS;
+}
+
 // Those of the model where they are enough, or there is no room for more.
 static void take_logits(or_gpu_rejection_t *rejection, uint32_t nodes_max)
 {
@@ -57,8 +63,7 @@ static void take_logits(or_gpu_rejection_t *rejection, uint32_t nodes_max)
         rejection->logits = at;
         rejection->rows_max = rows;
     } else {
-        rejection->logits = gpu->logits;
-        rejection->rows_max = OR_LOGITS_ROWS;
+        use_models_logits(rejection);
     }
 }
 
@@ -81,6 +86,32 @@ static or_status_t take_memory(or_gpu_rejection_t *rejection)
     return status;
 }
 
+static void give_memory(or_gpu_rejection_t *rejection)
+{
+    or_gpu_t *gpu = rejection->model->gpu;
+    or_gpu_free_pinned(gpu, rejection->table_host);
+    or_gpu_free_pinned(gpu, rejection->path_host);
+    if (rejection->logits != gpu->logits) {
+        or_gpu_give(gpu, rejection->logits);
+    }
+    or_gpu_give(gpu, rejection->table);
+    or_gpu_give(gpu, rejection->scratch);
+    or_gpu_give(gpu, rejection->path);
+}
+
+// Larger logits are worth less than the rest: smaller trees can be judged without.
+static or_status_t take_all(or_gpu_rejection_t *rejection, uint32_t nodes_max)
+{
+    take_logits(rejection, nodes_max);
+    or_status_t status = take_memory(rejection);
+    if (status != OR_OK && rejection->logits != rejection->model->gpu->logits) {
+        give_memory(rejection);
+        use_models_logits(rejection);
+        status = take_memory(rejection);
+    }
+    return status;
+}
+
 or_status_t or_gpu_rejection_create(or_model_t *model, uint32_t vocab_size, uint32_t nodes_max,
                                     or_gpu_rejection_t **rejection_p)
 {
@@ -95,8 +126,7 @@ or_status_t or_gpu_rejection_create(or_model_t *model, uint32_t vocab_size, uint
     }
     rejection->model = model;
     rejection->vocab_size = vocab_size;
-    take_logits(rejection, nodes_max);
-    if (take_memory(rejection) != OR_OK) {
+    if (take_all(rejection, nodes_max) != OR_OK) {
         or_gpu_rejection_destroy(&rejection); // the host judges
     }
     *rejection_p = rejection;
@@ -109,15 +139,7 @@ void or_gpu_rejection_destroy(or_gpu_rejection_t **rejection_p)
     if (rejection == NULL) {
         return;
     }
-    or_gpu_t *gpu = rejection->model->gpu;
-    or_gpu_free_pinned(gpu, rejection->table_host);
-    or_gpu_free_pinned(gpu, rejection->path_host);
-    if (rejection->logits != gpu->logits) {
-        or_gpu_give(gpu, rejection->logits);
-    }
-    or_gpu_give(gpu, rejection->table);
-    or_gpu_give(gpu, rejection->scratch);
-    or_gpu_give(gpu, rejection->path);
+    give_memory(rejection);
     free(rejection);
     *rejection_p = NULL;
 }

@@ -28,7 +28,7 @@ static bool take_new(or_gpu_t *gpu, void **at_p)
 
 // ---- at load ----
 
-uint32_t or_gpu_slots_reserve(or_gpu_t *gpu, uint32_t slots_max, uint32_t wanted)
+uint32_t or_gpu_slots_reserve(or_gpu_t *gpu, uint32_t slots_max, uint32_t wanted, uint32_t sharers)
 {
     or_gpu_slots_t *slots = &gpu->slots;
     slots->bytes = bytes_of(gpu, slots_max);
@@ -36,7 +36,7 @@ uint32_t or_gpu_slots_reserve(or_gpu_t *gpu, uint32_t slots_max, uint32_t wanted
         return wanted; // this rank keeps no K and V
     }
     slots->reserved = true;
-    uint64_t most = or_gpu_free_bytes(gpu) / 2 / slots->bytes;
+    uint64_t most = or_gpu_free_bytes(gpu) / 2 / sharers / slots->bytes;
     most = most > 0 ? most : 1;
     void *at;
     while (slots->kept < wanted && slots->kept < most && take_new(gpu, &at)) {

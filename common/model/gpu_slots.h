@@ -22,10 +22,10 @@ typedef struct {
     bool reserved;
 } or_gpu_slots_t;
 
-// Take parts of slots_max slots for `wanted` sequences, as far as half of the free memory goes, but for one at least;
-// returns how many there are. Only these are given to sequences from now on. Before the first sequence opens, and after
-// the cache's pages were taken.
-uint32_t or_gpu_slots_reserve(or_gpu_t *gpu, uint32_t slots_max, uint32_t wanted);
+// Take parts of slots_max slots for `wanted` sequences, as far as half of the free memory goes, or this rank's part of it
+// where so many `sharers` have this device, but for one at least; returns how many there are. Only these are given to
+// sequences from now on. Before the first sequence opens, and after the cache's pages were taken.
+uint32_t or_gpu_slots_reserve(or_gpu_t *gpu, uint32_t slots_max, uint32_t wanted, uint32_t sharers);
 // Give back all but `count` of what was reserved, before the first sequence opens.
 void or_gpu_slots_keep(or_gpu_t *gpu, uint32_t count);
 

@@ -66,8 +66,7 @@ static or_cuda_recording_t *record(or_model_t *model, uint32_t rows, or_gpu_laun
         return NULL;
     }
     int before = gpu->status;
-    (void)launch(model, rows);
-    bool whole = gpu->status == OR_CUDA_OK;
+    bool whole = launch(model, rows) == OR_OK && gpu->status == OR_CUDA_OK;
     gpu->status = before; // what fails by itself too will fail again
     int status = gpu->functions->record_end(gpu->cuda, &recording);
     if (!whole && status == OR_CUDA_OK) {

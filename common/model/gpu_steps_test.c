@@ -17,8 +17,11 @@ struct or_cuda_recording {
 // ---- the device ----
 
 static or_gpu_t gpu;
-static bool records;                 // between begin and end
-static bool refuses;                 // to end a recording
+static bool records;        // between begin and end
+static bool refuses;        // to end a recording
+static bool fails_recorded; // a launch, which the device does not hear of
+static uint32_t waits;
+static bool is_busy;                 // with a recording, as far as the host knows
 static uint32_t launches;            // but for those that were recorded
 static uint32_t living;              // recordings
 static or_cuda_recording_t launched; // last, or replayed
@@ -49,12 +52,14 @@ static int replay(or_cuda_t *cuda, or_cuda_recording_t *recording)
 {
     (void)cuda;
     launched = *recording;
+    is_busy = true;
     return OR_CUDA_OK;
 }
 
 static void recording_free(or_cuda_recording_t **recording_p)
 {
     assert_non_null(*recording_p);
+    assert_false(is_busy);
     free(*recording_p);
     *recording_p = NULL;
     living--;
@@ -63,6 +68,8 @@ static void recording_free(or_cuda_recording_t **recording_p)
 static int wait(or_cuda_t *cuda)
 {
     (void)cuda;
+    waits++;
+    is_busy = false;
     return OR_CUDA_OK;
 }
 
@@ -76,7 +83,7 @@ static or_status_t launch(or_model_t *model, uint32_t rows)
 {
     launched = (or_cuda_recording_t){rows, model->gpu->positions_max};
     launches += !records;
-    return OR_OK;
+    return records && fails_recorded ? OR_ERR_IO : OR_OK;
 }
 
 // ---- passes ----
@@ -84,8 +91,8 @@ static or_status_t launch(or_model_t *model, uint32_t rows)
 static or_model_t new_model(void)
 {
     gpu = (or_gpu_t){.functions = &functions};
-    refuses = false;
-    launches = 0;
+    refuses = fails_recorded = is_busy = false;
+    launches = waits = 0;
     assert_int_equal(living, 0);
     return (or_model_t){.gpu = &gpu, .ranks = or_ranks_single()};
 }
@@ -104,8 +111,10 @@ static bool is_launched(or_model_t *model, uint32_t rows, uint32_t positions)
 
 static void close_model(or_model_t *model)
 {
+    uint32_t waits_due = waits + living;
     or_gpu_steps_forget(model);
     assert_int_equal(living, 0);
+    assert_int_equal(waits, waits_due);
 }
 
 // ---- tests ----
@@ -120,6 +129,7 @@ static void a_step_that_comes_again_is_replayed(void **state)
         assert_false(is_launched(&model, 1, i));
     }
     assert_int_equal(gpu.steps.replays, 156);
+    assert_int_equal(waits, 0); // until recordings go
     assert_true(is_launched(&model, 1, 257));
     assert_true(is_launched(&model, 2, 257));
     assert_false(is_launched(&model, 1, 258));
@@ -140,6 +150,7 @@ static void the_step_that_rested_longest_makes_place(void **state)
     assert_false(is_launched(&model, 1, 1));
     assert_true(is_launched(&model, OR_GPU_STEPS + 1, 1)); // in place of 2
     assert_int_equal(living, OR_GPU_STEPS - 1);
+    assert_int_equal(waits, 1);
     assert_false(is_launched(&model, 1, 1));
     assert_false(is_launched(&model, OR_GPU_STEPS, 1));
     assert_true(is_launched(&model, 2, 1)); // in place of 3
@@ -157,6 +168,21 @@ static void a_device_that_refuses_is_not_asked_again(void **state)
     }
     refuses = false;
     assert_true(is_launched(&model, 1, 1));
+    close_model(&model);
+}
+
+// Of a loop, a part might never end.
+static void half_a_recording_is_not_replayed(void **state)
+{
+    (void)state;
+    or_model_t model = new_model();
+    fails_recorded = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(is_launched(&model, 1, 1));
+        assert_int_equal(living, 0);
+    }
+    assert_int_equal(gpu.steps.replays, 0);
+    assert_int_equal(gpu.status, OR_CUDA_OK);
     close_model(&model);
 }
 
@@ -216,6 +242,7 @@ int main(void)
         cmocka_unit_test(a_step_that_comes_again_is_replayed),
         cmocka_unit_test(the_step_that_rested_longest_makes_place),
         cmocka_unit_test(a_device_that_refuses_is_not_asked_again),
+        cmocka_unit_test(half_a_recording_is_not_replayed),
         cmocka_unit_test(kinds_do_not_mix),
         cmocka_unit_test(what_cannot_be_recorded_is_launched),
         cmocka_unit_test(steps_are_an_eighth_apart_at_most),

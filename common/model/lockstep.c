@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/model/descriptor.h"
+#include "common/model/gpu_internal.h"
 #include "common/model/logits.h"
 #include "common/model/model_internal.h"
 
@@ -278,6 +279,9 @@ or_status_t or_model_follow(or_model_t *model)
                      ? status
                      : or_lockstep_repeat(lockstep, lockstep->frames + LENGTH_BYTES, length, &over);
     }
+    if (status == OR_OK) {
+        or_gpu_peers_end(model);
+    }
     return status;
 }
 
@@ -326,7 +330,9 @@ void or_lockstep_destroy(or_lockstep_t **lockstep_p)
     if (or_ranks_is_leader(lockstep->model->ranks)) {
         or_kv_cache_set_journal(lockstep->model->cache, NULL);
         or_descriptor_put_end(&lockstep->descriptor);
-        send_descriptor(lockstep); // whoever does not hear it has ended already
+        if (send_descriptor(lockstep) == OR_OK) { // whoever does not hear it has ended already
+            or_gpu_peers_end(lockstep->model);
+        }
     }
     for (uint32_t i = 0; i < lockstep->sequences_end; i++) {
         or_kv_sequence_close(&lockstep->sequences[i]);

@@ -35,11 +35,18 @@ or_status_t or_lockstep_send_logits(or_lockstep_t *lockstep, uint32_t first, uin
 or_status_t or_lockstep_repeat(or_lockstep_t *lockstep, const uint8_t *bytes, size_t length,
                                bool *over);
 
-// Do all ranks have the same file, arithmetic and version? Collective, before anything else is said.
-// `card` is what this rank has. OR_ERR_MISMATCH on every rank, naming the first that differs from the
-// leader, and in what. *least_p: the least `room` of all.
+// Are all ranks of one version? Collective, and the first that is: whatever else they exchange may differ between
+// versions, this never changes. OR_ERR_MISMATCH as below.
 typedef struct {
     char version[32];
+    char host[64];
+} or_lockstep_greeting_t;
+or_status_t or_lockstep_greet(const or_ranks_t *ranks, const or_lockstep_greeting_t *greeting);
+
+// Do all ranks have the same file, arithmetic and options? Collective, before a pass is. `card` is what this rank has.
+// OR_ERR_MISMATCH on every rank, naming the first that differs from the leader, and in what. *least_p: the
+// least `room` of all.
+typedef struct {
     char arith_id[64];
     uint64_t file;  // or_gguf_fingerprint; 0: another rank of this host reads this file
     uint64_t shape; // a hash of what else must agree: context, rows, cache types

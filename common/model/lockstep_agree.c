@@ -12,17 +12,38 @@ static bool same_text(const char *a, const char *b, size_t bytes)
     return strncmp(a, b, bytes) == 0;
 }
 
+static or_status_t compare_versions(const or_lockstep_greeting_t *leader,
+                                    const or_lockstep_greeting_t *own, int rank)
+{
+    if (same_text(own->version, leader->version, sizeof own->version)) {
+        return OR_OK;
+    }
+    return or_fail(OR_ERR_MISMATCH,
+                   "rank %d on %.*s runs Outrider %.*s, but rank 0 on %.*s runs %.*s: install the "
+                   "same version on all hosts",
+                   rank, TEXT(own->host), TEXT(own->version), TEXT(leader->host),
+                   TEXT(leader->version));
+}
+
+or_status_t or_lockstep_greet(const or_ranks_t *ranks, const or_lockstep_greeting_t *greeting)
+{
+    int count = ranks->size * or_ranks_stages(ranks);
+    or_lockstep_greeting_t *all = calloc((size_t)count, sizeof *all);
+    if (all == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory to hear of %d ranks", count);
+    }
+    or_status_t status = ranks->gather_world(ranks, greeting, sizeof *greeting, all);
+    for (int i = 0; status == OR_OK && i < count; i++) {
+        status = compare_versions(&all[0], &all[i], i);
+    }
+    free(all);
+    return status;
+}
+
 // In the order of what explains the rest.
 static or_status_t compare(const or_lockstep_card_t *leader, const or_lockstep_card_t *card,
                            int rank)
 {
-    if (!same_text(card->version, leader->version, sizeof card->version)) {
-        return or_fail(
-            OR_ERR_MISMATCH,
-            "rank %d on %.*s runs Outrider %.*s, but rank 0 on %.*s runs %.*s: install the "
-            "same version on all hosts",
-            rank, TEXT(card->host), TEXT(card->version), TEXT(leader->host), TEXT(leader->version));
-    }
     if (card->file != 0 && card->file != leader->file) {
         return or_fail(
             OR_ERR_MISMATCH,

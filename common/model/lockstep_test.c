@@ -27,6 +27,7 @@
 #define WORLD 4
 
 typedef struct {
+    or_lockstep_greeting_t greetings[WORLD];
     or_lockstep_card_t cards[WORLD];
     or_status_t statuses[WORLD];
     uint64_t least[WORLD];
@@ -36,7 +37,10 @@ static or_status_t agree(const or_ranks_t *ranks, void *context)
 {
     hand_t *hand = context;
     int index = ranks->stage * ranks->size + ranks->rank;
-    hand->statuses[index] = or_lockstep_agree(ranks, &hand->cards[index], &hand->least[index]);
+    or_status_t status = or_lockstep_greet(ranks, &hand->greetings[index]);
+    hand->statuses[index] =
+        status != OR_OK ? status
+                        : or_lockstep_agree(ranks, &hand->cards[index], &hand->least[index]);
     return hand->statuses[index];
 }
 
@@ -81,11 +85,10 @@ static void deal(hand_t *hand)
 {
     *hand = (hand_t){0};
     for (int i = 0; i < WORLD; i++) {
-        hand->cards[i] = (or_lockstep_card_t){.version = "1.0",
-                                              .arith_id = "canonical-1",
-                                              .file = 7,
-                                              .shape = 9,
-                                              .room = 100 - (uint64_t)i};
+        hand->greetings[i] = (or_lockstep_greeting_t){.version = "1.0"};
+        hand->cards[i] = (or_lockstep_card_t){
+            .arith_id = "canonical-1", .file = 7, .shape = 9, .room = 100 - (uint64_t)i};
+        snprintf(hand->greetings[i].host, sizeof hand->greetings[i].host, "node%d", i);
         snprintf(hand->cards[i].host, sizeof hand->cards[i].host, "node%d", i);
     }
 }
@@ -120,7 +123,7 @@ static void who_differs_is_named_on_every_rank(void **state)
     deal(&hand);
     check_hand(&hand, NULL);
     deal(&hand);
-    strcpy(hand.cards[ODD_ONE].version, "1.1");
+    strcpy(hand.greetings[ODD_ONE].version, "1.1");
     check_hand(&hand, "runs Outrider 1.1");
     deal(&hand);
     strcpy(hand.cards[ODD_ONE].arith_id, "canonical-1/k-f16");
@@ -134,7 +137,7 @@ static void who_differs_is_named_on_every_rank(void **state)
     hand.cards[ODD_ONE + 1].shape++; // the first that differs is named
     check_hand(&hand, "other options");
     deal(&hand);
-    memset(hand.cards[ODD_ONE].version, 'x', sizeof hand.cards[ODD_ONE].version); // without end
+    memset(hand.greetings[ODD_ONE].version, 'x', sizeof hand.greetings[ODD_ONE].version); // no end
     check_hand(&hand, "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx, but rank 0");
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/log.h"
 #include "common/base/math.h"
 #include "common/base/version.h"
 #include "common/model/gpu_internal.h"
@@ -15,6 +16,7 @@
 #define ROWS_DEFAULT 256u
 #define ROWS_MOST 65536u
 #define SEQUENCES_DEFAULT 2u
+#define KEPT_PART 128 // of a device's memory, about what a program's own kernels keep after a load
 
 static or_status_t check_cache_types(const or_kv_shape_t *shape)
 {
@@ -148,19 +150,31 @@ static or_status_t fill_rope(or_model_t *model)
     return status != OR_OK ? status : moved;
 }
 
+// Into zeroed bytes.
+static void name_host(char *host, size_t bytes)
+{
+    if (gethostname(host, bytes - 1) != 0) {
+        snprintf(host, bytes, "unknown");
+    }
+}
+
+static or_status_t greet_ranks(const or_model_t *model)
+{
+    or_lockstep_greeting_t greeting = {.version = OR_VERSION};
+    name_host(greeting.host, sizeof greeting.host);
+    return or_ranks_is_alone(model->ranks) ? OR_OK : or_lockstep_greet(model->ranks, &greeting);
+}
+
 // What must be the same on all ranks, besides the file and the arithmetic; and the pages.
 static or_status_t fill_card(const or_model_t *model, uint32_t pages, or_lockstep_card_t *card)
 {
     bool reads = false;
     *card = (or_lockstep_card_t){
-        .version = OR_VERSION,
         .shape = (uint64_t)model->context << 32 | model->rows_max,
         .room = pages,
     };
     snprintf(card->arith_id, sizeof card->arith_id, "%s", model->arith_id);
-    if (gethostname(card->host, sizeof card->host - 1) != 0) {
-        snprintf(card->host, sizeof card->host, "unknown");
-    }
+    name_host(card->host, sizeof card->host);
     or_status_t status =
         or_lockstep_is_reader(model->ranks, card->host, or_gguf_identity(model->gguf), &reads);
     card->file = reads ? or_gguf_fingerprint(model->gguf) : 0;
@@ -168,17 +182,13 @@ static or_status_t fill_card(const or_model_t *model, uint32_t pages, or_lockste
 }
 
 // Of as many pages as the rank with the least room can hold.
-static or_status_t create_cache(or_model_t *model, const or_model_options_t *options)
+static or_status_t create_cache(or_model_t *model, const or_model_options_t *options,
+                                uint32_t sharers)
 {
-    uint32_t sharers;
-    or_status_t status = or_room_sharers(model, &sharers);
-    if (status != OR_OK) {
-        return status;
-    }
     uint64_t pages = or_room_pages(model, options, sharers);
     if (!or_ranks_is_alone(model->ranks)) {
         or_lockstep_card_t card;
-        status = fill_card(model, (uint32_t)pages, &card);
+        or_status_t status = fill_card(model, (uint32_t)pages, &card);
         status = status != OR_OK ? status : or_lockstep_agree(model->ranks, &card, &pages);
         if (status != OR_OK) {
             return status;
@@ -196,12 +206,14 @@ static or_status_t create_cache(or_model_t *model, const or_model_options_t *opt
 }
 
 // Memory of devices for slots, of as many sequences as the rank with the least can have: none is without room later.
-static or_status_t reserve_slots(or_model_t *model, const or_model_options_t *options)
+static or_status_t reserve_slots(or_model_t *model, const or_model_options_t *options,
+                                 uint32_t sharers)
 {
     uint32_t wanted = options->sequences_max > 0 ? options->sequences_max : SEQUENCES_DEFAULT;
     bool reserves = model->gpu != NULL && options->slots_max > 0;
-    uint64_t count =
-        reserves ? or_gpu_slots_reserve(model->gpu, options->slots_max, wanted) : UINT32_MAX;
+    uint64_t count = reserves
+                         ? or_gpu_slots_reserve(model->gpu, options->slots_max, wanted, sharers)
+                         : UINT32_MAX;
     or_status_t status =
         or_ranks_is_alone(model->ranks) ? OR_OK : or_lockstep_least(model->ranks, &count);
     if (status != OR_OK) {
@@ -210,7 +222,8 @@ static or_status_t reserve_slots(or_model_t *model, const or_model_options_t *op
     if (count == 0) {
         return or_fail(OR_ERR_NO_MEMORY,
                        "no memory on a GPU for one tree of %u nodes; choose smaller trees "
-                       "(--draft-nodes-max), a smaller KV cache (--kv-cache-size) or context (-c)",
+                       "(--draft-nodes-max, OUTRIDER_DRAFT_NODES_MAX), a smaller KV cache "
+                       "(--kv-cache-size) or context (-c)",
                        options->slots_max);
     }
     if (reserves) {
@@ -225,6 +238,7 @@ static or_status_t reserve_slots(or_model_t *model, const or_model_options_t *op
 static or_status_t load_all_but_layers(or_model_t *model)
 {
     or_status_t status = or_tensors_load(model);
+    status = status != OR_OK ? status : or_gpu_prepare_products(model);
     status = status != OR_OK ? status : fill_rope(model);
     return status != OR_OK ? status : or_buffers_create(model);
 }
@@ -242,6 +256,23 @@ static or_status_t load_layers(or_model_t *model, const or_model_options_t *opti
     return status != OR_OK ? status : or_tensors_load_layers(model);
 }
 
+// Until every rank has come here.
+static or_status_t await_ranks(const or_model_t *model)
+{
+    uint64_t here = 1;
+    return or_ranks_is_alone(model->ranks) ? OR_OK : or_lockstep_least(model->ranks, &here);
+}
+
+// The memory that texts need, of what the ranks that share it have left: slots when all have their pages.
+static or_status_t create_room(or_model_t *model, const or_model_options_t *options)
+{
+    uint32_t sharers;
+    or_status_t status = or_room_sharers(model, &sharers);
+    status = status != OR_OK ? status : create_cache(model, options, sharers);
+    status = status != OR_OK ? status : await_ranks(model);
+    return status != OR_OK ? status : reserve_slots(model, options, sharers);
+}
+
 static or_status_t create_workers(const or_model_options_t *options, or_workers_t **workers)
 {
     const or_workers_options_t wanted = {options->threads, options->pins, options->poll};
@@ -257,6 +288,7 @@ static or_status_t load(or_model_t *model, const or_model_options_t *options)
     status = status != OR_OK ? status : apply_options(model, options);
     status = status != OR_OK ? status : or_tensors_check(model);
     status = status != OR_OK ? status : or_share_cut(model);
+    status = status != OR_OK ? status : greet_ranks(model);
     status = status != OR_OK ? status : create_workers(options, &model->workers);
     status = status != OR_OK || options->gpu == NULL ? status : or_gpu_open(model, options->gpu);
     status = status != OR_OK
@@ -267,16 +299,17 @@ static or_status_t load(or_model_t *model, const or_model_options_t *options)
     }
     status = status != OR_OK ? status : load_all_but_layers(model);
     status = status != OR_OK ? status : load_layers(model, options);
-    status = status != OR_OK ? status : create_cache(model, options);
-    status = status != OR_OK ? status : reserve_slots(model, options);
+    status = status != OR_OK ? status : create_room(model, options);
     return status != OR_OK || or_ranks_is_alone(model->ranks)
                ? status
                : or_lockstep_create(model, &model->lockstep);
 }
 
+// *began_with: if it fails, how much of its device was free before; 0 if it did not come to that.
 static or_status_t load_new(const or_gguf_t *gguf, const or_model_options_t *options,
-                            or_model_t **model_p)
+                            uint64_t *began_with, or_model_t **model_p)
 {
+    *began_with = 0;
     or_model_t *model = calloc(1, sizeof *model);
     if (model == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a model");
@@ -285,6 +318,7 @@ static or_status_t load_new(const or_gguf_t *gguf, const or_model_options_t *opt
     model->ranks = options->ranks != NULL ? options->ranks : or_ranks_single();
     or_status_t status = load(model, options);
     if (status != OR_OK) {
+        *began_with = model->gpu != NULL ? model->gpu->opened_with : 0;
         or_model_destroy(&model);
         return status;
     }
@@ -301,14 +335,31 @@ static bool plans_by_room(const or_model_options_t *options)
             (options->pages_max == 0 && options->cache_bytes == 0));
 }
 
+// Is less of it free than before the load that failed? Otherwise another would fail as that did.
+static bool is_taken(const or_gguf_t *gguf, const or_gpu_choice_t *choice, uint64_t before)
+{
+    uint64_t now;
+    if (before == 0 || choice->functions->free_bytes(choice->index, &now) != OR_CUDA_OK ||
+        now >= before - before / KEPT_PART) {
+        return false;
+    }
+    or_log(OR_LOG_WARN,
+           "%s: others took %" PRIu64 " MiB of the GPU's memory meanwhile: loading it again "
+           "with what is left",
+           or_gguf_path(gguf), (before - now) >> 20);
+    return true;
+}
+
 // Programs that load on a device at the same time each count its free memory as theirs. One that finds it gone
 // makes do with what is left.
 or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *options,
                           or_model_t **model_p)
 {
-    or_status_t status = load_new(gguf, options, model_p);
-    return status == OR_ERR_NO_MEMORY && plans_by_room(options) ? load_new(gguf, options, model_p)
-                                                                : status;
+    uint64_t began_with;
+    or_status_t status = load_new(gguf, options, &began_with, model_p);
+    bool again = status == OR_ERR_NO_MEMORY && plans_by_room(options) &&
+                 is_taken(gguf, options->gpu, began_with);
+    return again ? load_new(gguf, options, &began_with, model_p) : status;
 }
 
 void or_model_destroy(or_model_t **model_p)
@@ -407,7 +458,8 @@ or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
     if (slots_max > 0 && sequences_with_slots(model->cache) >= model->sequences_max) {
         return or_fail(OR_ERR_FULL,
                        "the GPU has room for trees of %u texts, and all are taken; give fewer "
-                       "--sessions-max, or make room with a smaller --draft-nodes-max",
+                       "--sessions-max, or make room with a smaller --draft-nodes-max "
+                       "(OUTRIDER_DRAFT_NODES_MAX)",
                        model->sequences_max);
     }
     return or_kv_sequence_open(model->cache, model->context, slots_max, sequence_p);

@@ -58,8 +58,9 @@ typedef struct {
 } or_grown_t;
 
 // Make ready for trees: the bytes that each of the first `count` tokens prints, copied. After or_model_set_noise_keys.
-// Nothing where the model has no device, or that has no room for it; trees do not grow there then. Where the head is
-// not the embedding, or not as floats, this is a copy of the embedding, which all passes then read. OR_ERR_IO.
+// Nothing where the model has no device, or that has no room for it, which is tried once; trees do not grow there then.
+// Where the head is not the embedding, or not as floats, this is a copy of the embedding, which all passes then read: that
+// takes seconds for a large model. Called again, only the bytes are copied. OR_ERR_IO.
 or_status_t or_model_prepare_growth(or_model_t *model, const uint32_t *widths, uint32_t count);
 
 // Does or_model_grow run anything? Not once a device could not record a tree.

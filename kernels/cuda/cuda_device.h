@@ -34,7 +34,6 @@ typedef struct {
     uint32_t minor;
     uint32_t multiprocessors;
     uint64_t memory_bytes;
-    uint64_t free_bytes;
 } or_cuda_description_t;
 
 // A sentence without an end, as "out of memory".
@@ -42,7 +41,11 @@ const char *or_cuda_text(int status);
 
 // Devices that can be used here; 0 too where there is no driver.
 uint32_t or_cuda_count(void);
+// By what the driver says of it. That does not open the device, which others may have to themselves.
 int or_cuda_describe(uint32_t index, or_cuda_description_t *description);
+// Of its memory_bytes, those that nobody has taken. Opens the device for this process, which takes some of them and fails
+// where another has it to itself.
+int or_cuda_free_bytes(uint32_t index, uint64_t *bytes);
 
 int or_cuda_open(uint32_t index, or_cuda_t **cuda_p);
 // Waits. What was allocated must be freed before.

@@ -33,12 +33,13 @@ int or_cuda_peers_id(uint8_t id[OR_CUDA_PEERS_ID]);
 // To be left before the device is closed.
 int or_cuda_peers_join(or_cuda_t *cuda, const uint8_t id[OR_CUDA_PEERS_ID], uint32_t rank,
                        uint32_t size, or_cuda_peers_t **peers_p);
-// Waits for this device's own work, and where all went well for the others to leave. *peers_p may be NULL.
+// At once: nobody is waited for, and gatherings that are not done here or on others may never be. Where all is to end well,
+// all wait for their devices and then meet before they leave. *peers_p may be NULL.
 void or_cuda_peers_leave(or_cuda_peers_t **peers_p);
 
 // to = [ranks][floats], of which each rank gives from [floats]; both are memory of the device and do not overlap. It is
 // done on the device's stream, like any other work, and may be recorded, by all ranks or by none; a recording must then be
-// replayed by all, and freed before the group is left.
+// replayed by all, and freed before the group is left. The first may take as long as joining: connections are made then.
 int or_cuda_peers_gather(or_cuda_peers_t *peers, const float *from, float *to, size_t floats);
 
 // What or_cuda_text says of OR_CUDA_PEERS and above.

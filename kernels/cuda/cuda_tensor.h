@@ -4,7 +4,8 @@
 //     inputs      rounded to the type of the weights, to nearest even (or_cuda_rows_t's halves)
 //     products    exact, added up as floats in the order of the algorithm that the library recommends
 //     algorithm   one for all weights of a shape; rows are multiplied 64 at a time, by it alone. The first
-//                 recommended one that, tried, gives a row the same bits at all places of a tile (tensor_trial.h)
+//                 recommended one that, tried on a matrix of this shape, gives a row the same bits at all places
+//                 of a tile, and whatever part of the matrix is there (tensor_trial.h)
 //
 // So a row's bits depend on its own inputs only, here too: not on the batch, and not on how many ranks share a
 // matrix. They do depend on the library's version and on the device, which or_cuda_tensor_name tells.
@@ -34,20 +35,32 @@ void or_cuda_tensor_name(const or_cuda_tensor_t *tensor, char name[OR_CUDA_TENSO
 // What or_cuda_text says of OR_CUDA_TENSOR and above.
 const char *or_cuda_tensor_text(int status);
 
+// Of parts of a whole matrix, whatever of it is on which rank.
+typedef struct {
+    or_cuda_float_t type; // OR_CUDA_F16 or OR_CUDA_BF16
+    uint32_t outputs;     // a multiple of OR_PANEL
+    uint32_t inputs;      // of a part; a multiple of OR_CUDA_TENSOR_MULTIPLE
+    uint32_t parts;
+} or_cuda_tensor_shape_t;
+
+// Choose the algorithm for a shape, unless that was done. Takes memory for a whole matrix for a moment, waits, and
+// must not be recorded: to be called at load. A code for or_cuda_text, also where no algorithm will do.
+int or_cuda_tensor_prepare(or_cuda_tensor_t *tensor, const or_cuda_tensor_shape_t *shape);
+
 typedef struct {
     or_cuda_float_t type; // OR_CUDA_F16 or OR_CUDA_BF16
     const void *weights;  // [outputs][inputs], aligned to 16 bytes
     uint32_t outputs;     // a multiple of OR_PANEL
     uint32_t inputs;      // a multiple of OR_CUDA_TENSOR_MULTIPLE, as all spans are
-    // Of the matrix that these weights are a part of: its shape chooses the algorithm, on whichever rank.
+    // Of the matrix that these weights are a part of. With the inputs of a span they are its shape, which must have
+    // been prepared.
     uint32_t whole_outputs;
     uint32_t whole_parts;
 } or_cuda_tensor_matrix_t;
 
 // Parts of a product, as or_cuda_matmul_floats makes them, from x->halves, which are of the matrix's type. Rows, and
 // all parts, have room for whole tiles, OR_CUDA_TENSOR_ROWS: behind the last row x is read, whatever is there, and y
-// is written. No more than that is done on the device, and nothing waits; but the first product of a shape chooses its
-// algorithm, which takes memory for a tile for a moment, waits, and must not be recorded.
+// is written. No more than that is done on the device, and nothing waits. A code for or_cuda_text.
 int or_cuda_matmul_tensor(or_cuda_tensor_t *tensor, const or_cuda_tensor_matrix_t *matrix,
                           const or_cuda_rows_t *x, uint32_t rows, const or_cuda_parts_t *to);
 

@@ -69,12 +69,7 @@ uint32_t or_cuda_count(void)
 int or_cuda_describe(uint32_t index, or_cuda_description_t *description)
 {
     cudaDeviceProp device;
-    size_t bytes_free = 0, bytes = 0;
     int status = told(cudaGetDeviceProperties(&device, (int)index));
-    if (status == OR_CUDA_OK)
-        status = told(cudaSetDevice((int)index));
-    if (status == OR_CUDA_OK)
-        status = told(cudaMemGetInfo(&bytes_free, &bytes));
     if (status != OR_CUDA_OK)
         return status;
 
@@ -84,10 +79,20 @@ int or_cuda_describe(uint32_t index, or_cuda_description_t *description)
     d.major = (uint32_t)device.major;
     d.minor = (uint32_t)device.minor;
     d.multiprocessors = (uint32_t)device.multiProcessorCount;
-    d.memory_bytes = bytes;
-    d.free_bytes = bytes_free;
+    d.memory_bytes = device.totalGlobalMem;
     *description = d;
     return OR_CUDA_OK;
+}
+
+int or_cuda_free_bytes(uint32_t index, uint64_t *bytes)
+{
+    size_t left = 0, all = 0;
+    int status = told(cudaSetDevice((int)index));
+    if (status == OR_CUDA_OK)
+        status = told(cudaMemGetInfo(&left, &all));
+    if (status == OR_CUDA_OK)
+        *bytes = left;
+    return status;
 }
 
 // Streams that do not wait for the default one, which this process' other libraries may use.

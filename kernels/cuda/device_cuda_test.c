@@ -41,7 +41,9 @@ static void devices_are_described(void **state)
                       (unsigned long long)(d.memory_bytes >> 20));
         assert_true(strlen(d.name) > 0);
         assert_true(d.multiprocessors > 0);
-        assert_true(d.memory_bytes > 0 && d.free_bytes <= d.memory_bytes);
+        uint64_t left = UINT64_MAX;
+        cuda_test_ok(or_cuda_free_bytes(i, &left));
+        assert_true(d.memory_bytes > 0 && left <= d.memory_bytes);
     }
 }
 
@@ -55,6 +57,8 @@ static void what_is_not_there_is_an_error(void **state)
     assert_null(cuda);
     assert_true(strlen(or_cuda_text(status)) > 0);
     assert_int_not_equal(or_cuda_describe(or_cuda_count(), &d), OR_CUDA_OK);
+    uint64_t left;
+    assert_int_not_equal(or_cuda_free_bytes(or_cuda_count(), &left), OR_CUDA_OK);
 }
 
 // And a failure is told once: what comes after it works.

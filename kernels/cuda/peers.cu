@@ -29,7 +29,6 @@ struct library_t {
     result_t (*get_version)(int *version);
     result_t (*get_unique_id)(unique_id_t *id);
     result_t (*join)(group_t *group, int size, unique_id_t id, int rank);
-    result_t (*destroy)(group_t group);
     result_t (*abort)(group_t group);
     result_t (*all_gather)(const void *from, void *to, size_t count, int type, group_t group,
                            cudaStream_t stream);
@@ -47,8 +46,7 @@ static bool find_functions(void *h, library_t *l)
 {
     return find(h, "ncclGetVersion", &l->get_version) &&
            find(h, "ncclGetUniqueId", &l->get_unique_id) && find(h, "ncclCommInitRank", &l->join) &&
-           find(h, "ncclCommDestroy", &l->destroy) && find(h, "ncclCommAbort", &l->abort) &&
-           find(h, "ncclAllGather", &l->all_gather);
+           find(h, "ncclCommAbort", &l->abort) && find(h, "ncclAllGather", &l->all_gather);
 }
 
 // Where the system looks, and where NVIDIA's own installer puts it. It is opened once more at no cost, and stays:
@@ -93,7 +91,6 @@ struct or_cuda_peers {
     or_cuda_t *cuda;
     library_t library;
     group_t group;
-    bool broken;
 };
 
 int or_cuda_peers_name(char name[OR_CUDA_PEERS_NAME])
@@ -151,7 +148,7 @@ int or_cuda_peers_join(or_cuda_t *cuda, const uint8_t id[OR_CUDA_PEERS_ID], uint
     return OR_CUDA_OK;
 }
 
-// Destroying means that all others do so too, and aborting that something is wrong.
+// Aborting is this rank's own affair; destroying would wait for all others on this host to do so too.
 void or_cuda_peers_leave(or_cuda_peers_t **peers_p)
 {
     or_cuda_peers_t *peers = *peers_p;
@@ -159,16 +156,13 @@ void or_cuda_peers_leave(or_cuda_peers_t **peers_p)
         return;
     }
     *peers_p = NULL;
-    const bool well = !peers->broken && or_cuda_wait(peers->cuda) == OR_CUDA_OK;
     (void)or_cuda_stream(peers->cuda);
-    (void)(well ? peers->library.destroy(peers->group) : peers->library.abort(peers->group));
+    (void)peers->library.abort(peers->group);
     free(peers);
 }
 
 int or_cuda_peers_gather(or_cuda_peers_t *peers, const float *from, float *to, size_t floats)
 {
-    int status = told(peers->library.all_gather(from, to, floats, FLOAT32, peers->group,
-                                                or_cuda_stream(peers->cuda)));
-    peers->broken = peers->broken || status != OR_CUDA_OK;
-    return status;
+    return told(peers->library.all_gather(from, to, floats, FLOAT32, peers->group,
+                                          or_cuda_stream(peers->cuda)));
 }

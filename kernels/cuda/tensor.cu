@@ -102,8 +102,7 @@ const char *or_cuda_tensor_text(int status)
         return "out of memory for cuBLASLt";
     case CUBLAS_STATUS_NOT_SUPPORTED:
         return "cuBLASLt has no algorithm for a matrix of this shape that gives a row the same "
-               "bits "
-               "in every batch; leave --arith tensor out";
+               "bits in every batch; leave --arith tensor out";
     case CUBLAS_STATUS_EXECUTION_FAILED:
         return "a product of cuBLASLt failed";
     default:
@@ -113,12 +112,8 @@ const char *or_cuda_tensor_text(int status)
 
 // ---- what belongs to a device ----
 
-// The algorithm of a shape.
 struct plan_t {
-    or_cuda_float_t type;
-    uint32_t outputs;
-    uint32_t parts;
-    uint32_t inputs; // of a part
+    or_cuda_tensor_shape_t shape;
     cublasLtMatmulAlgo_t algorithm;
 };
 
@@ -347,94 +342,106 @@ static int multiply_tile(const work_t *w, const uint16_t *x, float *y)
 
 // ---- one algorithm for a shape ----
 
-struct candidates_t {
-    cublasLtMatmulHeuristicResult_t all[CANDIDATES]; // best first
+struct choice_t {
+    or_cuda_tensor_t *tensor;
+    const or_cuda_tensor_shape_t *shape;
+    cublasLtMatmulHeuristicResult_t candidates[CANDIDATES]; // best first
     int count;
 };
 
 // Recommended for all parts of the whole matrix, whatever of it is here.
-static int recommend(or_cuda_tensor_t *t, const plan_t *plan, candidates_t *candidates)
+static int recommend(choice_t *choice)
 {
+    const or_cuda_tensor_t *t = choice->tensor;
+    const or_cuda_tensor_shape_t *s = choice->shape;
     const uint64_t rows = OR_CUDA_TENSOR_ROWS;
-    const size_t width = (size_t)plan->parts * plan->inputs;
-    int status = lay_out_all(
-        t, {plan->type, plan->inputs, plan->outputs, width, plan->parts, plan->inputs},
-        {plan->type, plan->inputs, rows, width, plan->parts, plan->inputs},
-        {OR_CUDA_F32, plan->outputs, rows, plan->outputs, plan->parts, rows * plan->outputs});
+    const size_t width = (size_t)s->parts * s->inputs;
+    int status =
+        lay_out_all(t, {s->type, s->inputs, s->outputs, width, s->parts, s->inputs},
+                    {s->type, s->inputs, rows, width, s->parts, s->inputs},
+                    {OR_CUDA_F32, s->outputs, rows, s->outputs, s->parts, rows * s->outputs});
     return status == OR_CUDA_OK ? told(t->library.recommend(t->handle, t->product, t->weights, t->x,
                                                             t->y, t->y, t->preference, CANDIDATES,
-                                                            candidates->all, &candidates->count))
+                                                            choice->candidates, &choice->count))
                                 : status;
 }
 
-static int multiply_trial(void *context, const uint16_t *x)
+// What the library says of an algorithm, not of the device or of its own state.
+static bool is_refusal(int status)
 {
-    const work_t *w = (const work_t *)context;
-    return multiply_tile(w, x, w->y);
+    return status == OR_CUDA_TENSOR + CUBLAS_STATUS_NOT_SUPPORTED ||
+           status == OR_CUDA_TENSOR + CUBLAS_STATUS_INVALID_VALUE ||
+           status == OR_CUDA_TENSOR + CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-// On the weights that are here; its products go where the first product will. The same on all ranks only as far as
-// an algorithm that breaks the rule does so everywhere.
-static int try_candidate(const work_t *asked, const cublasLtMatmulAlgo_t *algorithm,
-                         bool *invariant)
+static int multiply_trial(void *context, uint32_t candidate, const or_tensor_operands_t *operands,
+                          bool *refuses)
 {
-    work_t w = *asked;
-    w.algorithm = algorithm;
-    w.x_stride = (size_t)w.parts * w.span.count;
-    const or_tensor_trial_t trial = {w.tensor->cuda,
-                                     w.matrix->type,
-                                     w.parts * w.span.count,
-                                     w.matrix->outputs,
-                                     w.parts,
-                                     w.y,
-                                     w.y_stride,
-                                     w.part_stride,
-                                     multiply_trial,
-                                     &w};
+    choice_t *choice = (choice_t *)context;
+    const or_cuda_tensor_shape_t *s = choice->shape;
+    const cublasLtMatmulHeuristicResult_t *recommended = &choice->candidates[candidate];
+    const uint32_t width = s->parts * s->inputs;
+    const or_cuda_tensor_matrix_t matrix = {s->type, operands->weights, operands->outputs,
+                                            width,   s->outputs,        s->parts};
+    const size_t part_stride = (size_t)OR_CUDA_TENSOR_ROWS * operands->outputs;
+    const work_t w = {choice->tensor, &matrix,           {0, s->inputs}, operands->parts,   width,
+                      operands->y,    operands->outputs, part_stride,    &recommended->algo};
+    *refuses = recommended->state != CUBLAS_STATUS_SUCCESS;
     int status = lay_out_work(&w);
-    return status == OR_CUDA_OK ? or_tensor_try(&trial, invariant) : status;
-}
-
-// The first whose rows do not know their batch.
-static int choose_algorithm(const work_t *work, plan_t *plan)
-{
-    candidates_t candidates = {};
-    int status = recommend(work->tensor, plan, &candidates);
-    for (int i = 0; status == OR_CUDA_OK && i < candidates.count; i++) {
-        const cublasLtMatmulHeuristicResult_t *candidate = &candidates.all[i];
-        bool invariant = false;
-        if (candidate->state == CUBLAS_STATUS_SUCCESS) {
-            status = try_candidate(work, &candidate->algo, &invariant);
-        }
-        if (invariant) {
-            plan->algorithm = candidate->algo;
-            return OR_CUDA_OK;
-        }
+    if (status != OR_CUDA_OK || *refuses) {
+        return status;
     }
-    return status == OR_CUDA_OK ? OR_CUDA_TENSOR + CUBLAS_STATUS_NOT_SUPPORTED : status;
+    status = multiply_tile(&w, operands->x, w.y);
+    *refuses = is_refusal(status);
+    return *refuses ? OR_CUDA_OK : status;
 }
 
-static int find_plan(const work_t *work, const plan_t **plan_p)
+// The first whose rows know neither their batch nor the ranks.
+static int choose_algorithm(or_cuda_tensor_t *tensor, plan_t *plan)
 {
-    or_cuda_tensor_t *t = work->tensor;
-    const or_cuda_tensor_matrix_t *m = work->matrix;
-    const uint32_t inputs = work->span.count;
+    choice_t choice = {tensor, &plan->shape, {}, 0};
+    int status = recommend(&choice);
+    if (status != OR_CUDA_OK) {
+        return status;
+    }
+    const uint32_t count = (uint32_t)choice.count;
+    const or_tensor_trial_t trial = {tensor->cuda, plan->shape, count, multiply_trial, &choice};
+    uint32_t chosen;
+    status = or_tensor_choose(&trial, &chosen);
+    if (status == OR_CUDA_OK && chosen == count) {
+        return OR_CUDA_TENSOR + CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+    if (status == OR_CUDA_OK) {
+        plan->algorithm = choice.candidates[chosen].algo;
+    }
+    return status;
+}
+
+// NULL: it was not prepared.
+static const plan_t *find_plan(const or_cuda_tensor_t *t, const or_cuda_tensor_shape_t &shape)
+{
     for (uint32_t i = 0; i < t->plan_count; i++) {
-        const plan_t *plan = &t->plans[i];
-        if (plan->type == m->type && plan->outputs == m->whole_outputs &&
-            plan->parts == m->whole_parts && plan->inputs == inputs) {
-            *plan_p = plan;
-            return OR_CUDA_OK;
+        const or_cuda_tensor_shape_t &known = t->plans[i].shape;
+        if (known.type == shape.type && known.outputs == shape.outputs &&
+            known.inputs == shape.inputs && known.parts == shape.parts) {
+            return &t->plans[i];
         }
     }
-    if (t->plan_count == PLANS_MAX) {
+    return NULL;
+}
+
+int or_cuda_tensor_prepare(or_cuda_tensor_t *tensor, const or_cuda_tensor_shape_t *shape)
+{
+    if (find_plan(tensor, *shape)) {
+        return OR_CUDA_OK;
+    }
+    if (tensor->plan_count == PLANS_MAX) {
         return OR_CUDA_TENSOR + CUBLAS_STATUS_ALLOC_FAILED;
     }
-    plan_t *plan = &t->plans[t->plan_count];
-    *plan = {m->type, m->whole_outputs, m->whole_parts, inputs, {}};
-    int status = choose_algorithm(work, plan);
-    t->plan_count += status == OR_CUDA_OK;
-    *plan_p = plan;
+    plan_t *plan = &tensor->plans[tensor->plan_count];
+    *plan = {*shape, {}};
+    int status = choose_algorithm(tensor, plan);
+    tensor->plan_count += status == OR_CUDA_OK;
     return status;
 }
 
@@ -445,21 +452,19 @@ static int multiply_parts(or_cuda_tensor_t *t, const or_cuda_tensor_matrix_t *m,
                           const or_cuda_rows_t *x, uint32_t rows, const or_cuda_parts_t *to,
                           uint32_t first, uint32_t parts)
 {
-    work_t w = {t,
-                m,
-                to->spans[first],
-                parts,
-                x->halves_stride,
-                to->y + first * to->part_stride,
-                to->y_stride,
-                to->part_stride,
-                NULL};
-    const plan_t *plan;
-    int status = find_plan(&w, &plan);
-    if (status == OR_CUDA_OK) {
-        w.algorithm = &plan->algorithm;
-        status = lay_out_work(&w);
-    }
+    const or_cuda_span_t span = to->spans[first];
+    const plan_t *plan = find_plan(t, {m->type, m->whole_outputs, span.count, m->whole_parts});
+    assert(plan);
+    const work_t w = {t,
+                      m,
+                      span,
+                      parts,
+                      x->halves_stride,
+                      to->y + first * to->part_stride,
+                      to->y_stride,
+                      to->part_stride,
+                      &plan->algorithm};
+    int status = lay_out_work(&w);
     const uint16_t *inputs = x->halves + (w.span.first - to->x_first);
     for (size_t row = 0; status == OR_CUDA_OK && row < rows; row += OR_CUDA_TENSOR_ROWS) {
         status = multiply_tile(&w, inputs + row * w.x_stride, w.y + row * w.y_stride);

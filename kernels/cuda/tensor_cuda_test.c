@@ -148,8 +148,26 @@ static void take_outputs(const asked_t *asked, const or_cuda_parts_t *to, const 
     }
 }
 
+static int prepare(or_cuda_tensor_t *on, or_cuda_float_t type, uint32_t outputs, uint32_t inputs,
+                   uint32_t parts)
+{
+    const or_cuda_tensor_shape_t shape = {type, outputs, inputs, parts};
+    return or_cuda_tensor_prepare(on, &shape);
+}
+
+static void prepare_all(const product_t *p, const asked_t *asked)
+{
+    for (uint32_t s = 0; s < asked->parts; s++) {
+        if (asked->spans[s].count > 0) {
+            cuda_test_ok(
+                prepare(tensor, p->type, p->outputs, asked->spans[s].count, asked->whole_parts));
+        }
+    }
+}
+
 static void multiply(const product_t *p, asked_t *asked)
 {
+    prepare_all(p, asked);
     const or_cuda_tensor_matrix_t matrix = {.type = p->type,
                                             .weights = (const uint16_t *)p->device_weights +
                                                        (size_t)asked->first_output * p->inputs,
@@ -292,23 +310,6 @@ static void a_row_does_not_know_its_batch(void **state)
     check_rows(&random);
 }
 
-// Of the emulated library; a real one has nothing of this sort to hide.
-static void algorithms_that_know_the_batch_are_passed_over(void **state)
-{
-    (void)state;
-    static const char *const faults[] = {"place", "neighbours"};
-    uint64_t random = test_seed();
-    or_cuda_tensor_t *usual = tensor;
-    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-        setenv("OR_EMULATED_TENSOR", faults[i], 1);
-        cuda_test_ok(or_cuda_tensor_open(cuda, &tensor));
-        check_rows(&random);
-        or_cuda_tensor_close(&tensor);
-    }
-    unsetenv("OR_EMULATED_TENSOR");
-    tensor = usual;
-}
-
 static void a_shape_may_have_no_algorithm(void **state)
 {
     (void)state;
@@ -317,22 +318,13 @@ static void a_shape_may_have_no_algorithm(void **state)
     if (strcmp(name, "emulated") != 0) {
         skip();
     }
-    uint64_t random = test_seed();
     or_cuda_tensor_t *unsound = NULL;
-    product_t p = product_create(&random, OR_CUDA_F16, 1, OR_PANEL, 512);
-    const or_cuda_span_t span = {0, p.inputs};
-    const or_cuda_tensor_matrix_t matrix = {OR_CUDA_F16, p.device_weights, p.outputs,
-                                            p.inputs,    p.outputs,        1};
-    or_cuda_parts_t to = {.spans = &span, .count = 1, .y_stride = p.outputs};
-    to.y = cuda_test_upload(cuda, NULL, OR_CUDA_TENSOR_ROWS * to.y_stride * sizeof *to.y);
     setenv("OR_EMULATED_TENSOR", "none", 1);
     cuda_test_ok(or_cuda_tensor_open(cuda, &unsound));
-    int status = or_cuda_matmul_tensor(unsound, &matrix, &p.device_x, p.rows, &to);
+    int status = prepare(unsound, OR_CUDA_F16, OR_PANEL, 512, 1);
     assert_non_null(strstr(or_cuda_text(status), "the same bits"));
     unsetenv("OR_EMULATED_TENSOR");
     or_cuda_tensor_close(&unsound);
-    or_cuda_free(cuda, to.y);
-    product_free(&p);
 }
 
 // Each part near ref, and the same bits when a rank asks for it alone, or for some of the outputs.
@@ -361,6 +353,56 @@ static void check_parts(uint64_t *random, const product_t *p, asked_t *all)
     free(all->y);
 }
 
+static void check_even_parts(uint64_t *random)
+{
+    product_t p = product_create(random, OR_CUDA_BF16, 70, 4 * OR_PANEL, 384);
+    asked_t asked = all_of(&p);
+    for (uint32_t s = 0; s < PARTS; s++) {
+        asked.spans[s] = (or_cuda_span_t){s * p.inputs / PARTS, p.inputs / PARTS};
+    }
+    check_parts(random, &p, &asked);
+    product_free(&p);
+}
+
+// A rank's outputs are those of the whole.
+static void check_outputs(uint64_t *random)
+{
+    product_t p = product_create(random, OR_CUDA_BF16, 3, 6 * OR_PANEL, 512);
+    asked_t all = all_of(&p);
+    multiply(&p, &all);
+    asked_t some = all_of(&p);
+    some.first_output = 2 * OR_PANEL;
+    some.outputs = 3 * OR_PANEL;
+    multiply(&p, &some);
+    for (size_t row = 0; row < p.rows; row++) {
+        assert_memory_equal(some.y + row * some.outputs,
+                            all.y + row * p.outputs + some.first_output,
+                            some.outputs * sizeof *some.y);
+    }
+    free(some.y);
+    free(all.y);
+    product_free(&p);
+}
+
+// Of the emulated library; a real one is not told what to recommend.
+static void algorithms_that_will_not_do_are_passed_over(void **state)
+{
+    (void)state;
+    static const char *const faults[] = {"place", "neighbours", "load", "refusal"};
+    uint64_t random = test_seed();
+    or_cuda_tensor_t *usual = tensor;
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        setenv("OR_EMULATED_TENSOR", faults[i], 1);
+        cuda_test_ok(or_cuda_tensor_open(cuda, &tensor));
+        check_rows(&random);
+        check_even_parts(&random);
+        check_outputs(&random);
+        or_cuda_tensor_close(&tensor);
+    }
+    unsetenv("OR_EMULATED_TENSOR");
+    tensor = usual;
+}
+
 static void parts_are_the_same_on_any_rank(void **state)
 {
     (void)state;
@@ -381,6 +423,13 @@ static void parts_are_the_same_on_any_rank(void **state)
     }
 }
 
+static void outputs_are_the_same_on_any_rank(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed();
+    check_outputs(&random);
+}
+
 // Rows that begin with an input of their own, as those of a rank's share do.
 static void rows_may_begin_later(void **state)
 {
@@ -395,6 +444,7 @@ static void rows_may_begin_later(void **state)
     or_cuda_parts_t to = {.spans = &span, .count = 1, .x_first = 8, .y_stride = p.outputs};
     size_t floats = OR_CUDA_TENSOR_ROWS * to.y_stride;
     to.y = cuda_test_upload(cuda, NULL, floats * sizeof *to.y);
+    cuda_test_ok(prepare(tensor, p.type, p.outputs, span.count, 1));
     cuda_test_ok(or_cuda_matmul_tensor(tensor, &matrix, &x, p.rows, &to));
     float y[OR_CUDA_TENSOR_ROWS * OR_PANEL];
     cuda_test_download(cuda, y, to.y, sizeof y);
@@ -505,9 +555,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_near_ref),
         cmocka_unit_test(a_row_does_not_know_its_batch),
-        cmocka_unit_test(algorithms_that_know_the_batch_are_passed_over),
+        cmocka_unit_test(algorithms_that_will_not_do_are_passed_over),
         cmocka_unit_test(a_shape_may_have_no_algorithm),
         cmocka_unit_test(parts_are_the_same_on_any_rank),
+        cmocka_unit_test(outputs_are_the_same_on_any_rank),
         cmocka_unit_test(rows_may_begin_later),
         cmocka_unit_test(halves_are_the_nearest),
         cmocka_unit_test(nothing_is_written_where_nothing_is_asked_for),

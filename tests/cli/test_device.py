@@ -174,7 +174,7 @@ class Words(unittest.TestCase):
     def test_layers_of_the_cpu_are_warned_of(self):
         words = ("generate", *PROMPT, *PAIR, "-dev", "none", "-devd", "none")
         error = outrider(*words, "-ngld", 3)[1]
-        self.assertRegex(error, r"warn generate: outrider-drafter: \S+ runs on the CPU: --device none leaves --gpu-layers without effect\n")
+        self.assertRegex(error, r"warn generate: outrider-drafter: \S+ runs on the CPU: --device-draft none leaves --gpu-layers-draft without effect\n")
         self.assertNotIn("outrider-verifier:", error)
         for layers in ((), ("-ngl", 0), ("-ngl", "auto")):
             self.assertNotIn(" warn ", outrider(*words, *layers)[1])

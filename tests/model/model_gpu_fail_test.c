@@ -30,6 +30,29 @@ static int alloc_pinned_or_not(or_cuda_t *cuda, size_t bytes, void **at_p)
     return goes_well() ? or_gpu_functions()->alloc_pinned(cuda, bytes, at_p) : BROKEN;
 }
 
+static bool is_greedy;      // who allocates next leaves nothing to others
+static const void *greedy;  // what it has
+static uint32_t given_back; // by such
+
+static int alloc_beside_greedy(or_cuda_t *cuda, size_t bytes, void **at_p)
+{
+    int status = greedy == NULL ? or_gpu_functions()->alloc(cuda, bytes, at_p) : BROKEN;
+    if (is_greedy) {
+        greedy = *at_p;
+        is_greedy = false;
+    }
+    return status;
+}
+
+static void free_greedy(or_cuda_t *cuda, void *at)
+{
+    if (greedy != NULL && at == greedy) {
+        greedy = NULL;
+        given_back++;
+    }
+    or_gpu_functions()->free(cuda, at);
+}
+
 static int upload_or_not(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
 {
     return goes_well() ? or_gpu_functions()->upload(cuda, to, from, bytes) : BROKEN;
@@ -56,17 +79,23 @@ static or_gguf_t *open_file(void)
     return gguf;
 }
 
-static or_status_t load(const or_gpu_functions_t *functions, const or_gguf_t *gguf,
-                        or_model_t **model_p)
+static or_status_t load_for(uint32_t rows, const or_gpu_functions_t *functions,
+                            const or_gguf_t *gguf, or_model_t **model_p)
 {
     const or_gpu_choice_t choice = {.functions = functions};
     const or_model_options_t options = {.threads = 1,
-                                        .rows_max = TOKENS,
+                                        .rows_max = rows,
                                         .pages_max = 2,
                                         .sequences_max = 1,
                                         .slots_max = 4,
                                         .gpu = &choice};
     return or_model_load(gguf, &options, model_p);
+}
+
+static or_status_t load(const or_gpu_functions_t *functions, const or_gguf_t *gguf,
+                        or_model_t **model_p)
+{
+    return load_for(TOKENS, functions, gguf, model_p);
 }
 
 static void memory_runs_out(void **state)
@@ -95,14 +124,14 @@ static void memory_runs_out(void **state)
 }
 
 // A tree without guesses, at a row of the last pass.
-static or_status_t judge(or_model_t *model)
+static or_status_t judge(or_model_t *model, uint32_t nodes_max)
 {
     or_token_tree_t *tree = NULL;
     or_gpu_rejection_t *rejection = NULL;
     const or_cuda_path_t *path = NULL;
     const or_draws_t draws = {0};
     assert_int_equal(or_token_tree_create(1, &tree), OR_OK);
-    assert_int_equal(or_gpu_rejection_create(model, 4, 1, &rejection), OR_OK);
+    assert_int_equal(or_gpu_rejection_create(model, 4, nodes_max, &rejection), OR_OK);
     const or_gpu_trial_t trial = {.tree = tree,
                                   .draws = &draws,
                                   .first_row = 1,
@@ -132,7 +161,7 @@ static or_status_t live(const or_gpu_functions_t *functions, const or_gguf_t *gg
     status = or_model_forward(model, rows, TOKENS);
     assert_int_equal(or_kv_sequence_length(sequence), status == OR_OK ? 2 : 0);
     status = status != OR_OK ? status : or_model_logits(model, 0, TOKENS, logits);
-    status = status != OR_OK ? status : judge(model);
+    status = status != OR_OK ? status : judge(model, 1);
     if (status != OR_OK) { // for good
         assert_int_equal(or_model_forward(model, rows, TOKENS), OR_ERR_IO);
         assert_true(or_model_is_lost(model));
@@ -159,6 +188,31 @@ static void the_device_breaks(void **state)
         assert_true(all || status == OR_ERR_IO);
         assert_true(all || strstr(or_error_text(), "the GPU: ") != NULL);
     }
+    or_gguf_close(&gguf);
+}
+
+// With larger logits there is no room for the rest: who judges does without them.
+static void smaller_trees_are_judged_with_less_memory(void **state)
+{
+    (void)state;
+    or_gpu_functions_t functions = *or_gpu_functions();
+    functions.alloc = alloc_beside_greedy;
+    functions.free = free_greedy;
+    or_gguf_t *gguf = open_file();
+    or_model_t *model = NULL;
+    or_kv_sequence_t *sequence = NULL;
+    greedy = NULL;
+    given_back = 0;
+    is_greedy = false;
+    assert_int_equal(load_for(100, &functions, gguf, &model), OR_OK);
+    assert_int_equal(or_model_open_sequence(model, 4, &sequence), OR_OK);
+    const or_model_row_t rows[] = {prefix_row(sequence, 1), prefix_row(sequence, 2)};
+    assert_int_equal(or_model_forward(model, rows, 2), OR_OK);
+    is_greedy = true;
+    assert_int_equal(judge(model, 90), OR_OK);
+    assert_int_equal(given_back, 1);
+    or_kv_sequence_close(&sequence);
+    or_model_destroy(&model);
     or_gguf_close(&gguf);
 }
 
@@ -244,6 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(the_device_breaks),
+        cmocka_unit_test(smaller_trees_are_judged_with_less_memory),
         cmocka_unit_test(a_device_that_records_nothing_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -273,10 +273,9 @@ static bool is_emulated(void)
 }
 
 // UINT32_MAX where the model cannot be loaded, and says why.
-static uint32_t layers_away_within(uint64_t bytes)
+static uint32_t load_within(uint64_t bytes, const or_gpu_choice_t *choice)
 {
-    const or_gpu_choice_t choice = with_away(OR_GPU_LAYERS_FIT);
-    const or_model_options_t options = options_on(&choice);
+    const or_model_options_t options = options_on(choice);
     or_gguf_t *gguf = NULL;
     or_model_t *model = NULL;
     limit_memory(bytes);
@@ -292,6 +291,12 @@ static uint32_t layers_away_within(uint64_t bytes)
     or_model_destroy(&model);
     or_gguf_close(&gguf);
     return away;
+}
+
+static uint32_t layers_away_within(uint64_t bytes)
+{
+    const or_gpu_choice_t choice = with_away(OR_GPU_LAYERS_FIT);
+    return load_within(bytes, &choice);
 }
 
 static int forget_limit(void **state)
@@ -398,6 +403,19 @@ static void a_load_beside_another_makes_do_with_the_rest(void **state)
     }
     assert_true(planned_again > 0);
     or_gpu_functions()->close(&others_device);
+}
+
+// Where nobody else took any memory, a load that failed would fail again.
+static void a_load_without_room_is_tried_once(void **state)
+{
+    (void)state;
+    if (!is_emulated()) {
+        skip();
+    }
+    uint64_t least = least_bytes(LAYERS);
+    const or_gpu_choice_t choice = beside_another(UINT32_MAX);
+    assert_int_equal(load_within(least / 2, &choice), UINT32_MAX);
+    assert_int_equal(opens, 1);
 }
 
 // ---- failures ----
@@ -509,6 +527,7 @@ int main(void)
         cmocka_unit_test(any_number_of_layers_is_away),
         cmocka_unit_test_teardown(as_many_stay_as_find_room, forget_limit),
         cmocka_unit_test_teardown(a_load_beside_another_makes_do_with_the_rest, forget_limit),
+        cmocka_unit_test_teardown(a_load_without_room_is_tried_once, forget_limit),
         cmocka_unit_test(pinned_memory_runs_out),
         cmocka_unit_test(fetches_fail),
     };

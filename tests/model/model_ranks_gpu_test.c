@@ -1,11 +1,13 @@
 // Goal: ranks with devices give the bits of one rank on the CPU, beside ranks without as well, whether their sums go from
-// device to device or by way of the host; and where one's device breaks, all end.
+// device to device or by way of the host; none leaves the others early; and where one's device breaks, all end.
 // Method: ranks are threads of this process (thread_world), each with an emulated device, or with the one GPU's memory to
 // itself. The fixed script of ranks_script runs on them and on a model alone on the CPU, and all logits are compared. What
 // the leader says of its sums tells which way they went.
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/model/gpu_internal.h"
 #include "tests/model/ranks_script.h"
@@ -169,6 +171,15 @@ static int join_and_leave(or_cuda_t *cuda, const uint8_t id[OR_CUDA_PEERS_ID], u
     return OR_CUDA_PEERS_LOST;
 }
 
+static int gather_nothing(or_cuda_peers_t *peers, const float *from, float *to, size_t floats)
+{
+    (void)peers;
+    (void)from;
+    (void)to;
+    (void)floats;
+    return OR_CUDA_PEERS_LOST;
+}
+
 static int make_no_id(uint8_t id[OR_CUDA_PEERS_ID])
 {
     (void)id;
@@ -217,11 +228,12 @@ static void sums_go_by_the_host_where_one_cannot_do_otherwise(void **state)
     (void)state;
     const or_gpu_choice_t all = first_gpu();
     or_gpu_functions_t no_library = *all.functions, other = no_library;
-    or_gpu_functions_t leaves = no_library, no_id = no_library;
+    or_gpu_functions_t leaves = no_library, no_id = no_library, apart = no_library;
     no_library.peers_name = have_no_library;
     other.peers_name = have_another_version;
     leaves.peers_join = join_and_leave;
     no_id.peers_id = make_no_id;
+    apart.peers_gather = gather_nothing;
     check_way(all, all, "NCCL, emulated", 2);
     check_way(all, (or_gpu_choice_t){.functions = &no_library}, "the host: rank 1: ", 0);
     check_way((or_gpu_choice_t){.functions = &no_library}, all, "the host: rank 0: ", 0);
@@ -229,6 +241,8 @@ static void sums_go_by_the_host_where_one_cannot_do_otherwise(void **state)
               "the host: rank 1 has another version of NCCL than rank 0", 0);
     check_way(all, (or_gpu_choice_t){.functions = &leaves},
               "the host: rank 1: another rank is gone", 0);
+    check_way((or_gpu_choice_t){.functions = &apart}, (or_gpu_choice_t){.functions = &apart},
+              "the host: rank 0: another rank is gone", 0);
     check_way((or_gpu_choice_t){.functions = &no_id}, all, "the host: rank 0: another rank is gone",
               0);
     check_way(all, (or_gpu_choice_t){.functions = all.functions, .no_peers = true},
@@ -259,6 +273,53 @@ static void all_record_or_none(void **state)
     check_way(away, all, "NCCL, emulated", 0);
 }
 
+// ---- the end ----
+
+static atomic_bool waits; // a rank that is not the leader, for its device
+static bool left_a_wait;
+
+static int wait_long(or_cuda_t *cuda)
+{
+    const struct timespec pause = {0, 5000000};
+    waits = true;
+    nanosleep(&pause, NULL);
+    int status = or_gpu_functions()->wait(cuda);
+    waits = false;
+    return status;
+}
+
+static void note_and_leave(or_cuda_peers_t **peers_p)
+{
+    left_a_wait = left_a_wait || (*peers_p != NULL && waits);
+    or_gpu_functions()->peers_leave(peers_p);
+}
+
+static void play_without_logits(or_model_t *model, record_t *record)
+{
+    (void)record;
+    or_kv_sequence_t *sequence = NULL;
+    assert_int_equal(or_model_open_sequence(model, 0, &sequence), OR_OK);
+    const or_model_row_t row = prefix_row(sequence, 3);
+    assert_int_equal(or_model_forward(model, &row, 1), OR_OK);
+    or_kv_sequence_close(&sequence);
+}
+
+static void none_leaves_while_another_waits(void **state)
+{
+    (void)state;
+    static const char path[] = "tests/model/data/llama3-q8_0.gguf";
+    or_gpu_functions_t leader = *or_gpu_functions(), other = leader;
+    leader.peers_leave = note_and_leave;
+    other.wait = wait_long;
+    const or_gpu_choice_t leads = {.functions = &leader}, follows = {.functions = &other};
+    world_t world = {.size = 2, .stages = 1, .leader = {.threads = 1}, .others = {.threads = 1}};
+    world.leader.gpu = &leads;
+    world.others.gpu = &follows;
+    record_t none = record_play(path, &world, play_without_logits);
+    assert_false(left_a_wait);
+    free(none.bytes);
+}
+
 // ---- what breaks ----
 
 static uint32_t calls_left; // that go well, of a rank that is not the leader
@@ -274,9 +335,11 @@ static int wait_or_not(or_cuda_t *cuda)
     return goes_well() ? or_gpu_functions()->wait(cuda) : BROKEN;
 }
 
+// But for the first, without which sums go by the host.
 static int gather_or_not(or_cuda_peers_t *peers, const float *from, float *to, size_t floats)
 {
-    return goes_well() ? or_gpu_functions()->peers_gather(peers, from, to, floats) : BROKEN;
+    return floats == 1 || goes_well() ? or_gpu_functions()->peers_gather(peers, from, to, floats)
+                                      : BROKEN;
 }
 
 static int alloc_or_not(or_cuda_t *cuda, size_t bytes, void **at_p)
@@ -388,6 +451,7 @@ int main(void)
         cmocka_unit_test(ranks_of_super_blocks_give_the_same_bits),
         cmocka_unit_test(sums_go_by_the_host_where_one_cannot_do_otherwise),
         cmocka_unit_test(all_record_or_none),
+        cmocka_unit_test(none_leaves_while_another_waits),
         cmocka_unit_test(one_that_breaks_ends_all),
         cmocka_unit_test(one_without_memory_ends_all),
     };

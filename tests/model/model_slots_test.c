@@ -38,27 +38,27 @@ static size_t note_slots_bytes(const or_cuda_kv_t *kv, uint32_t slots_max)
 }
 
 // Of what a load takes last: room for one part more than two.
-static int describe_two_parts(uint32_t index, or_cuda_description_t *description)
+static int two_parts_free(uint32_t index, uint64_t *bytes)
 {
-    int status = or_gpu_functions()->describe(index, description);
-    description->free_bytes = slots_bytes > 0 ? 5 * slots_bytes : description->free_bytes;
+    int status = or_gpu_functions()->free_bytes(index, bytes);
+    *bytes = slots_bytes > 0 ? 5 * slots_bytes : *bytes;
     return status;
 }
 
-static int describe_nothing(uint32_t index, or_cuda_description_t *description)
+static int nothing_free(uint32_t index, uint64_t *bytes)
 {
-    int status = or_gpu_functions()->describe(index, description);
-    description->free_bytes = slots_bytes > 0 ? 0 : description->free_bytes;
+    int status = or_gpu_functions()->free_bytes(index, bytes);
+    *bytes = slots_bytes > 0 ? 0 : *bytes;
     return status;
 }
 
-static or_gpu_functions_t counting(__typeof__(or_cuda_describe) *describe)
+static or_gpu_functions_t counting(__typeof__(or_cuda_free_bytes) *free_bytes)
 {
     or_gpu_functions_t functions = *or_gpu_functions();
     functions.alloc = count_alloc;
     functions.free = count_free;
     functions.slots_bytes = note_slots_bytes;
-    functions.describe = describe;
+    functions.free_bytes = free_bytes;
     slots_bytes = 0;
     return functions;
 }
@@ -112,7 +112,7 @@ static void live(or_model_t *model, uint32_t texts)
 static void a_text_takes_the_slots_that_another_had(void **state)
 {
     (void)state;
-    const or_gpu_functions_t functions = counting(or_gpu_functions()->describe);
+    const or_gpu_functions_t functions = counting(or_gpu_functions()->free_bytes);
     const or_gpu_choice_t choice = {.functions = &functions};
     model_fixture_t fixture;
     model_fixture_open(&fixture, MODEL, NULL, options_of(&choice, 0));
@@ -158,9 +158,9 @@ static void check_full(or_model_t *model, uint32_t texts)
     }
 }
 
-static void check_reserved(__typeof__(or_cuda_describe) *describe, uint32_t texts)
+static void check_reserved(__typeof__(or_cuda_free_bytes) *free_bytes, uint32_t texts)
 {
-    const or_gpu_functions_t functions = counting(describe);
+    const or_gpu_functions_t functions = counting(free_bytes);
     const or_gpu_choice_t choice = {.functions = &functions};
     model_fixture_t fixture;
     model_fixture_open(&fixture, MODEL, NULL, options_of(&choice, SLOTS));
@@ -175,12 +175,29 @@ static void check_reserved(__typeof__(or_cuda_describe) *describe, uint32_t text
 static void slots_are_taken_by_the_load(void **state)
 {
     (void)state;
-    check_reserved(or_gpu_functions()->describe, TEXTS);
-    check_reserved(describe_two_parts, 2);
-    check_reserved(describe_nothing, 1);
+    check_reserved(or_gpu_functions()->free_bytes, TEXTS);
+    check_reserved(two_parts_free, 2);
+    check_reserved(nothing_free, 1);
 }
 
 // ---- ranks ----
+
+static int describe_as(uint8_t name, uint32_t index, or_cuda_description_t *description)
+{
+    int status = or_gpu_functions()->describe(index, description);
+    memset(description->uuid, name, sizeof description->uuid);
+    return status;
+}
+
+static int describe_one(uint32_t index, or_cuda_description_t *description)
+{
+    return describe_as(1, index, description);
+}
+
+static int describe_other(uint32_t index, or_cuda_description_t *description)
+{
+    return describe_as(2, index, description);
+}
 
 static void check_ranks(int size, int stages, const or_gpu_choice_t *leaders,
                         const or_gpu_choice_t *others)
@@ -204,7 +221,8 @@ static void ranks_agree_on_the_least(void **state)
 {
     (void)state;
     const or_gpu_choice_t usual = {.functions = or_gpu_functions()};
-    const or_gpu_functions_t functions = counting(describe_two_parts);
+    or_gpu_functions_t functions = counting(two_parts_free);
+    functions.describe = describe_other; // which it need not share
     const or_gpu_choice_t small = {.functions = &functions};
     check_ranks(2, 1, &usual, &small);
     slots_bytes = 0;
@@ -215,35 +233,26 @@ static void ranks_agree_on_the_least(void **state)
 
 // ---- devices ----
 
-static int describe_as(uint8_t name, uint32_t index, or_cuda_description_t *description)
+static int as_many_free(uint32_t index, uint64_t *bytes)
 {
-    int status = or_gpu_functions()->describe(index, description);
-    memset(description->uuid, name, sizeof description->uuid);
-    description->free_bytes = FREE_BYTES;
-    return status;
+    *bytes = FREE_BYTES;
+    return or_gpu_functions()->free_bytes(index, &(uint64_t){0});
 }
 
-static int describe_one(uint32_t index, or_cuda_description_t *description)
-{
-    return describe_as(1, index, description);
-}
-
-static int describe_other(uint32_t index, or_cuda_description_t *description)
-{
-    return describe_as(2, index, description);
-}
-
-// Of the pages that the leader's device has room for, what part do ranks on these two take?
-static void check_pages(int size, int stages, __typeof__(or_cuda_describe) *others, uint32_t part)
+// Of the pages and slots that the leader's device has room for, what part do ranks on these two take?
+static void check_shares(int size, int stages, __typeof__(or_cuda_describe) *others, uint32_t part)
 {
     or_gpu_functions_t functions[] = {*or_gpu_functions(), *or_gpu_functions()};
     functions[0].describe = describe_one;
     functions[1].describe = others;
+    functions[0].slots_bytes = note_slots_bytes;
+    functions[0].free_bytes = functions[1].free_bytes = as_many_free;
     const or_gpu_choice_t choices[] = {{.functions = &functions[0]}, {.functions = &functions[1]}};
     or_model_options_t options = {.threads = 1,
                                   .rows_max = 1,
                                   .context_max = 2 * OR_KV_PAGE,
                                   .sequences_max = 1u << 20,
+                                  .slots_max = SLOTS,
                                   .gpu = &choices[1]};
     thread_world_t *world = thread_world_create(size, stages);
     thread_world_follow(world, MODEL, &options);
@@ -255,6 +264,9 @@ static void check_pages(int size, int stages, __typeof__(or_cuda_describe) *othe
     uint64_t page_bytes = or_model_memory(fixture.model).cache / pages;
     assert_true(pages > 4);
     assert_int_equal(pages, FREE_BYTES / 2 / part / page_bytes);
+    uint32_t texts = or_model_sequences_max(fixture.model);
+    assert_true(texts > 1);
+    assert_int_equal(texts, FREE_BYTES / 2 / part / slots_bytes);
     model_fixture_close(&fixture);
     assert_int_equal(thread_world_join(world), OR_OK);
     thread_world_destroy(&world);
@@ -263,10 +275,10 @@ static void check_pages(int size, int stages, __typeof__(or_cuda_describe) *othe
 static void ranks_divide_what_they_share(void **state)
 {
     (void)state;
-    check_pages(2, 1, describe_one, 2);
-    check_pages(2, 1, describe_other, 1);
-    check_pages(1, 2, describe_one, 2);
-    check_pages(2, 2, describe_other, 3);
+    check_shares(2, 1, describe_one, 2);
+    check_shares(2, 1, describe_other, 1);
+    check_shares(1, 2, describe_one, 2);
+    check_shares(2, 2, describe_other, 3);
 }
 
 int main(void)

@@ -221,7 +221,15 @@ int or_cuda_describe(uint32_t index, or_cuda_description_t *description)
     description->major = 9;
     description->multiprocessors = 1;
     description->memory_bytes = memory_limit();
-    description->free_bytes = std::min(memory_left(), bytes_of_pages(_SC_AVPHYS_PAGES));
+    return OR_CUDA_OK;
+}
+
+int or_cuda_free_bytes(uint32_t index, uint64_t *bytes)
+{
+    if (index > 0) {
+        return OR_EMULATED_NO_DEVICE;
+    }
+    *bytes = std::min(memory_left(), bytes_of_pages(_SC_AVPHYS_PAGES));
     return OR_CUDA_OK;
 }
 

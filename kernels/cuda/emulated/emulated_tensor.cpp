@@ -1,8 +1,9 @@
 // cuda_tensor.h without tensor cores and cuBLASLt: plain sums of floats in an order that, as there, belongs to the
 // shape of the whole matrix. What a real product leaves behind the last row is full of NaNs here.
 //
-// OR_EMULATED_TENSOR=place, neighbours or none has the library recommend algorithms first, or only, whose rows have
-// bits that depend on their place in a tile, or on its last row: tensor_trial.h has to find that out.
+// OR_EMULATED_TENSOR=place, neighbours, load or none has the library recommend algorithms first, or only, whose rows have
+// bits that depend on their place in a tile, on its last row, or on how much of the matrix is multiplied: tensor_trial.h
+// has to find that out. With "refusal" the first one does not multiply at all.
 #include "kernels/cuda/cuda_tensor.h"
 
 #include <math.h>
@@ -23,11 +24,10 @@
 #define NO_MEMORY OR_CUDA_TENSOR
 #define NO_ALGORITHM (OR_CUDA_TENSOR + 1)
 
-typedef enum { SOUND, BY_PLACE, BY_NEIGHBOURS } algorithm_t;
+typedef enum { SOUND, BY_PLACE, BY_NEIGHBOURS, BY_LOAD, REFUSING } algorithm_t;
 
 typedef struct {
-    or_cuda_tensor_matrix_t matrix; // its whole numbers
-    uint32_t inputs;                // of a part
+    or_cuda_tensor_shape_t shape;
     algorithm_t algorithm;
 } plan_t;
 
@@ -54,6 +54,8 @@ static std::vector<algorithm_t> recommend()
     }
     return strcmp(fault, "place") == 0        ? std::vector<algorithm_t>{BY_PLACE, SOUND}
            : strcmp(fault, "neighbours") == 0 ? std::vector<algorithm_t>{BY_NEIGHBOURS, SOUND}
+           : strcmp(fault, "load") == 0       ? std::vector<algorithm_t>{BY_LOAD, SOUND}
+           : strcmp(fault, "refusal") == 0    ? std::vector<algorithm_t>{REFUSING, SOUND}
                                               : std::vector<algorithm_t>{BY_PLACE, BY_NEIGHBOURS};
 }
 
@@ -126,6 +128,8 @@ static uint32_t first_chain_of(const product_t *p, uint32_t s, const uint16_t *x
         return place < OR_CUDA_TENSOR_ROWS / 2 ? 0 : 1;
     case BY_NEIGHBOURS:
         return isnan(widen(p->matrix.type, x[last * p->x.halves_stride])) ? 1 : 0;
+    case BY_LOAD:
+        return p->matrix.outputs < p->matrix.whole_outputs || p->to.count < p->matrix.whole_parts;
     default:
         return 0;
     }
@@ -201,8 +205,6 @@ static void check_arrays(const product_t *p)
     }
 }
 
-// ---- products ----
-
 static int ask(or_cuda_tensor_t *tensor, const product_t &product)
 {
     return or_emulated_ask_step(tensor->cuda, [product] {
@@ -212,67 +214,80 @@ static int ask(or_cuda_tensor_t *tensor, const product_t &product)
     });
 }
 
-// A product of one span of whole tiles.
+// ---- one algorithm for a shape ----
+
 typedef struct {
     or_cuda_tensor_t *tensor;
-    product_t product;
-} trial_product_t;
+    const or_cuda_tensor_shape_t *shape;
+} choice_t;
 
-static int multiply_trial(void *context, const uint16_t *x)
+static int multiply_trial(void *context, uint32_t candidate, const or_tensor_operands_t *operands,
+                          bool *refuses)
 {
-    trial_product_t *trial = (trial_product_t *)context;
-    trial->product.x.halves = (uint16_t *)x;
-    return ask(trial->tensor, trial->product);
+    const choice_t *choice = (const choice_t *)context;
+    const or_cuda_tensor_shape_t *s = choice->shape;
+    const algorithm_t algorithm = choice->tensor->candidates[candidate];
+    product_t product = {};
+    product.matrix = {s->type,    operands->weights, operands->outputs, s->parts * s->inputs,
+                      s->outputs, s->parts};
+    product.x.halves = (uint16_t *)operands->x;
+    product.x.halves_stride = product.matrix.inputs;
+    product.rows = OR_CUDA_TENSOR_ROWS;
+    product.to.count = operands->parts;
+    product.to.y = operands->y;
+    product.to.y_stride = operands->outputs;
+    product.to.part_stride = (size_t)OR_CUDA_TENSOR_ROWS * operands->outputs;
+    for (uint32_t part = 0; part < operands->parts; part++) {
+        product.spans[part] = {part * s->inputs, s->inputs};
+        product.algorithms[part] = algorithm;
+    }
+    *refuses = algorithm == REFUSING;
+    return *refuses ? OR_CUDA_OK : ask(choice->tensor, product);
 }
 
-static int try_algorithm(or_cuda_tensor_t *tensor, const product_t *p, uint32_t s,
-                         algorithm_t algorithm, bool *invariant)
+static const plan_t *find_plan(const or_cuda_tensor_t *tensor, const or_cuda_tensor_shape_t &shape)
 {
-    const or_cuda_span_t span = p->spans[s];
-    trial_product_t context = {tensor, *p};
-    product_t *product = &context.product;
-    product->rows = OR_CUDA_TENSOR_ROWS;
-    product->x.halves_stride = span.count;
-    product->to.y += s * p->to.part_stride;
-    product->to.count = 1;
-    product->to.x_first = span.first;
-    product->spans[0] = span;
-    product->algorithms[0] = algorithm;
-    const or_tensor_trial_t trial = {
-        tensor->cuda,  p->matrix.type, span.count,        p->matrix.outputs, 1,
-        product->to.y, p->to.y_stride, p->to.part_stride, multiply_trial,    &context};
-    return or_tensor_try(&trial, invariant);
-}
-
-static bool is_for(const plan_t &plan, const or_cuda_tensor_matrix_t &m, uint32_t inputs)
-{
-    return plan.matrix.type == m.type && plan.matrix.whole_outputs == m.whole_outputs &&
-           plan.matrix.whole_parts == m.whole_parts && plan.inputs == inputs;
-}
-
-static int choose_algorithm(or_cuda_tensor_t *tensor, product_t *p, uint32_t s)
-{
-    const uint32_t inputs = p->spans[s].count;
     for (const plan_t &plan : tensor->plans) {
-        if (is_for(plan, p->matrix, inputs)) {
-            p->algorithms[s] = plan.algorithm;
-            return OR_CUDA_OK;
+        if (plan.shape.type == shape.type && plan.shape.outputs == shape.outputs &&
+            plan.shape.inputs == shape.inputs && plan.shape.parts == shape.parts) {
+            return &plan;
         }
     }
-    for (algorithm_t algorithm : tensor->candidates) {
-        bool invariant = false;
-        int status = try_algorithm(tensor, p, s, algorithm, &invariant);
-        if (status != OR_CUDA_OK) {
-            return status;
-        }
-        if (invariant) {
-            p->algorithms[s] = algorithm;
-            tensor->plans.push_back({p->matrix, inputs, algorithm});
-            return OR_CUDA_OK;
-        }
-    }
-    return NO_ALGORITHM;
+    return nullptr;
 }
+
+int or_cuda_tensor_prepare(or_cuda_tensor_t *tensor, const or_cuda_tensor_shape_t *shape)
+{
+    if (find_plan(tensor, *shape)) {
+        return OR_CUDA_OK;
+    }
+    const uint32_t count = (uint32_t)tensor->candidates.size();
+    choice_t choice = {tensor, shape};
+    const or_tensor_trial_t trial = {tensor->cuda, *shape, count, multiply_trial, &choice};
+    uint32_t chosen;
+    int status = or_tensor_choose(&trial, &chosen);
+    if (status == OR_CUDA_OK && chosen == count) {
+        return NO_ALGORITHM;
+    }
+    if (status == OR_CUDA_OK) {
+        tensor->plans.push_back({*shape, tensor->candidates[chosen]});
+    }
+    return status;
+}
+
+static algorithm_t algorithm_of(const or_cuda_tensor_t *tensor, const product_t *p, uint32_t s)
+{
+    const or_cuda_tensor_matrix_t *m = &p->matrix;
+    const plan_t *plan =
+        find_plan(tensor, {m->type, m->whole_outputs, p->spans[s].count, m->whole_parts});
+    if (!plan) {
+        or_emulated_end("or_cuda_matmul_tensor", "%u outputs, %u inputs of %u parts: not prepared",
+                        m->whole_outputs, p->spans[s].count, m->whole_parts);
+    }
+    return plan->algorithm;
+}
+
+// ---- products ----
 
 int or_cuda_matmul_tensor(or_cuda_tensor_t *tensor, const or_cuda_tensor_matrix_t *matrix,
                           const or_cuda_rows_t *x, uint32_t rows, const or_cuda_parts_t *to)
@@ -285,10 +300,11 @@ int or_cuda_matmul_tensor(or_cuda_tensor_t *tensor, const or_cuda_tensor_matrix_
     check_spans(&product);
     check_arrays(&product);
     for (uint32_t s = 0; s < to->count; s++) {
-        int status =
-            product.spans[s].count > 0 ? choose_algorithm(tensor, &product, s) : OR_CUDA_OK;
-        if (status != OR_CUDA_OK) {
-            return status;
+        if (product.spans[s].count > 0) {
+            product.algorithms[s] = algorithm_of(tensor, &product, s);
+        }
+        if (product.algorithms[s] == REFUSING) {
+            return NO_ALGORITHM;
         }
     }
     return ask(tensor, product);
