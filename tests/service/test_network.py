@@ -20,6 +20,8 @@ TOKENS = 64
 CUTS = number("OUTRIDER_CUTS", 10)
 SEED = number("OR_TEST_SEED", 20260611)
 CLOSE = 0.2
+RETRIES = 6
+RETRY_S = 3
 WAYS = {"plain": ["--plain"],
         "synchronous": ["--draft-policy", "fixed", "--draft-ahead", 0],
         "drafting ahead": ["--draft-policy", "fixed", "--draft-ahead", 1]}
@@ -65,10 +67,12 @@ class RealTime(Laboratory):
             for way in WAYS:
                 with self.subTest(way=way, rtt_ms=rtt_ms):
                     virtual = on_the_virtual_clock(way, rtt_ms)
-                    rates = [self.rate(way)]
-                    if abs(rates[0] / virtual - 1) > CLOSE:  # the machine was busy: what disturbs makes it slower
-                        rates += [self.rate(way), self.rate(way)]
-                    real = max(rates)
+                    real = self.rate(way)
+                    for _ in range(RETRIES):  # while the machine is busy: what disturbs makes it slower
+                        if abs(real / virtual - 1) <= CLOSE:
+                            break
+                        time.sleep(RETRY_S)
+                        real = max(real, self.rate(way))
                     print(f"\n  RTT {rtt_ms} ms, {way}: {real:.2f} tokens/s, {virtual:.2f} on the virtual clock ({real / virtual - 1:+.1%})", end="")
                     self.assertAlmostEqual(real / virtual, 1, delta=CLOSE)
 
