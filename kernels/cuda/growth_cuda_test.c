@@ -463,6 +463,35 @@ static void spoil_growth(uint64_t *random, or_cuda_growth_t *growth)
     }
 }
 
+// Guesses that are run, whose way to the root leads out of the tree, or is longer than it.
+static void ways_from_nowhere_end(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed();
+    growth_draw_wishes(&stage.wishes, &random);
+    growth_model_draw(&stage.model, &random);
+    load_lists();
+    or_cuda_growth_t *growth = &stage.growth;
+    growth->begun = growth->batch_count = 0;
+    growth->nodes = growth->guess_count = growth->free_slot_count = OR_CUDA_GROWTH_MAX;
+    growth->passes = 1;
+    growth->share = 0;
+    growth->nearly = 2; // than which no weights are further apart
+    growth->depth = UINT32_MAX;
+    for (uint32_t i = 1; i <= OR_CUDA_GROWTH_MAX; i++) {
+        growth->guesses[i].parent = i % 2 == 0 ? UINT32_MAX / 2 : 0;
+        growth->guesses[i].depth = i % 2 == 0 ? 2 : UINT32_MAX / 2;
+        growth->guesses[i].slot = UINT32_MAX;
+        growth->guesses[i].weight = -(double)i / OR_CUDA_GROWTH_MAX;
+    }
+    cuda_test_ok(or_cuda_upload(cuda, stage.on_device.growth, growth, sizeof *growth));
+    cuda_test_ok(ask_device(ROWS, OR_CUDA_NO_LOOP));
+    fetch(ROWS);
+    assert_int_equal(stage.growth.batch_count,
+                     OR_CUDA_GROWTH_MAX - 1); // the last may be driven out
+    stage_close();
+}
+
 static void nonsense_leads_nowhere(void **state)
 {
     (void)state;
@@ -495,7 +524,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trees_are_those_of_the_host), cmocka_unit_test(limits_are_met),
         cmocka_unit_test(contenders_run_out_of_room),  cmocka_unit_test(a_loop_ends_with_its_tree),
-        cmocka_unit_test(nonsense_leads_nowhere),
+        cmocka_unit_test(ways_from_nowhere_end),       cmocka_unit_test(nonsense_leads_nowhere),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
