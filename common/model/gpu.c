@@ -128,6 +128,13 @@ or_status_t or_gpu_alloc(or_gpu_t *gpu, size_t bytes, void **at_p)
                                     "its memory");
 }
 
+or_status_t or_gpu_alloc_buffer(or_model_t *model, size_t bytes, void **at_p)
+{
+    or_status_t status = or_gpu_alloc(model->gpu, bytes, at_p);
+    model->buffer_bytes += status == OR_OK ? bytes : 0;
+    return status;
+}
+
 or_status_t or_gpu_alloc_pinned(or_gpu_t *gpu, size_t bytes, void **at_p)
 {
     *at_p = NULL;

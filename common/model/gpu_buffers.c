@@ -6,18 +6,10 @@ static uint32_t length(or_span_t span)
     return span.end - span.begin;
 }
 
-// A buffer, its bytes counted with the model's.
-static or_status_t take(or_model_t *model, size_t bytes, void **at_p)
-{
-    or_status_t status = or_gpu_alloc(model->gpu, bytes, at_p);
-    model->buffer_bytes += status == OR_OK ? bytes : 0;
-    return status;
-}
-
 static or_status_t take_floats(or_model_t *model, size_t floats, float **at_p)
 {
     void *at;
-    or_status_t status = take(model, floats * sizeof **at_p, &at);
+    or_status_t status = or_gpu_alloc_buffer(model, floats * sizeof **at_p, &at);
     *at_p = at;
     return status;
 }
@@ -34,11 +26,12 @@ static or_status_t take_rows(or_model_t *model, size_t width, size_t stride, boo
     rows->halves_type = gpu->tensor_type == OR_TENSOR_F16 ? OR_CUDA_F16 : OR_CUDA_BF16;
     or_status_t status = take_floats(model, room * stride, &rows->values);
     if (status == OR_OK && quantised) {
-        status = take(model, model->rows_max * rows->blocks_stride * sizeof *rows->blocks, &at);
+        status = or_gpu_alloc_buffer(
+            model, model->rows_max * rows->blocks_stride * sizeof *rows->blocks, &at);
         rows->blocks = at;
     }
     if (status == OR_OK && gpu->tensor != NULL) {
-        status = take(model, room * width * sizeof *rows->halves, &at);
+        status = or_gpu_alloc_buffer(model, room * width * sizeof *rows->halves, &at);
         rows->halves = at;
     }
     return status;
@@ -102,7 +95,7 @@ static or_status_t take_tables(or_model_t *model)
     or_gpu_tables_t *tables = &model->gpu->tables;
     void *at;
     tables->bytes = or_gpu_tables_bytes(model);
-    or_status_t status = take(model, tables->bytes, &at);
+    or_status_t status = or_gpu_alloc_buffer(model, tables->bytes, &at);
     tables->device = at;
     if (status == OR_OK) {
         status = or_gpu_alloc_pinned(model->gpu, tables->bytes, &at);

@@ -16,13 +16,6 @@ _Static_assert(OR_CONTESTS_MAX <= OR_LOGITS_ROWS, "a contest's logits stay on th
 
 // ---- memory ----
 
-static or_status_t take(or_model_t *model, size_t bytes, void **at_p)
-{
-    or_status_t status = or_gpu_alloc(model->gpu, bytes, at_p);
-    model->buffer_bytes += status == OR_OK ? bytes : 0;
-    return status;
-}
-
 static or_status_t take_on_device(or_model_t *model)
 {
     or_gpu_t *gpu = model->gpu;
@@ -39,7 +32,7 @@ static or_status_t take_on_device(or_model_t *model)
     };
     or_status_t status = OR_OK;
     for (size_t i = 0; status == OR_OK && i < sizeof parts / sizeof parts[0]; i++) {
-        status = take(model, parts[i].bytes, parts[i].at_p);
+        status = or_gpu_alloc_buffer(model, parts[i].bytes, parts[i].at_p);
     }
     if (status == OR_OK) {
         contests->counts = contests->results;

@@ -23,8 +23,7 @@ static or_status_t take_on_device(or_model_t *model)
     };
     or_status_t status = OR_OK;
     for (size_t i = 0; status == OR_OK && i < sizeof bytes / sizeof bytes[0]; i++) {
-        status = or_gpu_alloc(gpu, bytes[i], &at[i]);
-        model->buffer_bytes += status == OR_OK ? bytes[i] : 0;
+        status = or_gpu_alloc_buffer(model, bytes[i], &at[i]);
     }
     growth->asked = at[0];
     growth->chains = at[1];

@@ -123,6 +123,8 @@ or_status_t or_gpu_check(const or_gpu_t *gpu);
 // *at_p is then NULL.
 or_status_t or_gpu_alloc(or_gpu_t *gpu, size_t bytes, void **at_p);
 or_status_t or_gpu_alloc_pinned(or_gpu_t *gpu, size_t bytes, void **at_p);
+// or_gpu_alloc, and counted with the model's buffers.
+or_status_t or_gpu_alloc_buffer(or_model_t *model, size_t bytes, void **at_p);
 void or_gpu_free_pinned(or_gpu_t *gpu, void *at); // NULL is nothing
 
 // The model's numbers are where its passes run: on the device, or with gpu NULL on the host. Move what was made

@@ -84,8 +84,7 @@ or_status_t or_gpu_layers_plan(or_model_t *model, uint32_t wanted, uint64_t cach
     uint64_t bytes = choose_away(model, wanted, room_for_layers(model, cache_bytes));
     or_status_t status = OR_OK;
     for (uint32_t i = 0; bytes > 0 && status == OR_OK && i < OR_GPU_LAYER_BUFFERS; i++) {
-        status = or_gpu_alloc(model->gpu, bytes, &layers->buffers[i]);
-        model->buffer_bytes += status == OR_OK ? bytes : 0;
+        status = or_gpu_alloc_buffer(model, bytes, &layers->buffers[i]);
     }
     return status;
 }

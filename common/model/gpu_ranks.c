@@ -25,9 +25,8 @@ static or_status_t take_sums(or_model_t *model)
     or_status_t status = gpu->peers != NULL ? OR_OK : or_gpu_alloc_pinned(gpu, bytes, &at);
     model->gathered = at;
     if (status == OR_OK) {
-        status = or_gpu_alloc(gpu, bytes, &at);
+        status = or_gpu_alloc_buffer(model, bytes, &at);
         gpu->gathered = at;
-        model->buffer_bytes += status == OR_OK ? bytes : 0;
     }
     return status;
 }
