@@ -263,9 +263,13 @@ static void on_generate(or_coordinator_t *c, or_member_t *client,
         take_in(c, client, request);
         return;
     }
-    known->sent_tokens = 0; // asked again: the answer from its beginning
-    known->sent_text = 0;
-    or_coordinator_tell_client(c, known);
+    // Asked again: the answer from its beginning. A few bytes ask for a whole text, so those that come at once, as they do
+    // after a loss, get one answer.
+    if (or_round_may_replay(c, &known->resumed_ns)) {
+        known->sent_tokens = 0;
+        known->sent_text = 0;
+        or_coordinator_tell_client(c, known);
+    }
 }
 
 // Where its rule gives the same words again from seed and prefix, whatever trees there are, what the disk lost comes

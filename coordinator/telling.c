@@ -19,20 +19,22 @@ static void put_tree(const or_csession_t *session, or_draft_tree_t *tree,
     delta->tree_accepted_count = verdict->accepted_count;
 }
 
-// `count` tokens from what was told last, and the text up to `text_end`.
+// `count` tokens from what was told last, and the text up to `text_end`. Where the client says that it has more than was
+// written there is nothing to point at.
 static or_generate_delta_t make_delta(const or_csession_t *session, uint32_t count, size_t text_end,
                                       const char *note)
 {
     bool first = session->sent_tokens == 0;
-    const uint8_t *text = (const uint8_t *)session->text.bytes; // NULL before the first word
+    const uint32_t *written = (const uint32_t *)session->log.tokens + session->prompt_length;
+    const uint8_t *text = (const uint8_t *)session->text.bytes;
+    size_t text_bytes = text_end - session->sent_text;
     or_generate_delta_t delta = {
         .request = session->request,
         .offset = session->sent_tokens,
-        .tokens =
-            (const uint32_t *)session->log.tokens + session->prompt_length + session->sent_tokens,
+        .tokens = count > 0 ? written + session->sent_tokens : NULL,
         .count = count,
-        .text = text != NULL ? text + session->sent_text : NULL,
-        .text_bytes = (uint32_t)(text_end - session->sent_text),
+        .text = text_bytes > 0 ? text + session->sent_text : NULL,
+        .text_bytes = (uint32_t)text_bytes,
         .text_offset = session->sent_text,
         .finish = session->finish,
         .error = session->error,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/log.h"
+#include "common/base/rng.h"
 #include "proto/padding.h"
 
 #define PEERS_MAX 1024 // connections a hub watches
@@ -15,6 +16,7 @@
 #define ERRORS_PER_S 10     // answers to nonsense, per peer
 #define HEARTBEAT_MIN_MS 10 // what a Welcome may ask for
 #define HEARTBEAT_MAX_MS 60000
+#define UNREAD_ASKED 65536 // bytes, after which a peer is asked how far it has read
 
 // A hub's answer to a peer it does not know; an edge that reads it greets again (the hub was
 // restarted).
@@ -31,6 +33,12 @@ typedef struct {
     bool welcomed; // heartbeats are due
     int64_t heard_ns, sent_ns;
     uint64_t bytes;
+    // Hub: bytes sent, those of them that the peer has read, and the question how far it has: its number (0: there is
+    // none), when it was asked, and what had been sent before it.
+    uint64_t sent, read;
+    uint32_t question;
+    int64_t asked_ns;
+    uint64_t sent_before_question;
     int64_t errors_since_ns; // the second that `errors` counts in
     uint32_t errors;
     int64_t ignored_until_ns; // hub
@@ -157,6 +165,7 @@ static or_status_t send_frame(or_link_t *link, peer_t *peer, const uint8_t *fram
     if (status == OR_OK) {
         peer->sent_ns = now_of(link);
         peer->bytes += bytes;
+        peer->sent += bytes;
     } else if (status == OR_ERR_UNREACHABLE && !is_edge(link)) { // an edge's hub may come back
         lose_peer(link, peer, "unreachable");
     }
@@ -189,11 +198,38 @@ static or_status_t send_message(or_link_t *link, peer_t *peer, const or_message_
 }
 
 // A heartbeat that does not fit is late by one interval: the queue is full of better signs of life.
-static void send_heartbeat(or_link_t *link, peer_t *peer)
+static void send_heartbeat(or_link_t *link, peer_t *peer, or_heartbeat_t heartbeat)
 {
-    or_message_t message = {.type = OR_MSG_HEARTBEAT};
+    or_message_t message = {.type = OR_MSG_HEARTBEAT, .body.heartbeat = heartbeat};
     send_message(link, peer, &message);
     peer->sent_ns = now_of(link);
+}
+
+// Ask the peer how far it has read; again, with the same number, when the question may be lost.
+static void send_question(or_link_t *link, peer_t *peer)
+{
+    peer->asked_ns = now_of(link);
+    send_heartbeat(link, peer, (or_heartbeat_t){.reply = peer->question});
+}
+
+static void ask_how_far(or_link_t *link, peer_t *peer)
+{
+    if (is_edge(link) || peer->question != 0 || peer->sent - peer->read < UNREAD_ASKED ||
+        or_channel_is_inside(link->channel, peer->id)) {
+        return;
+    }
+    peer->question = (uint32_t)or_rng_system_seed() | 1;
+    peer->sent_before_question = peer->sent;
+    send_question(link, peer);
+}
+
+static void take_answer(or_link_t *link, peer_t *peer, uint32_t answer)
+{
+    if (answer == peer->question && answer != 0) {
+        peer->read = peer->sent_before_question;
+        peer->question = 0;
+        ask_how_far(link, peer);
+    }
 }
 
 // Answer nonsense, but not more often than ERRORS_PER_S, so that a flood is not doubled.
@@ -236,8 +272,9 @@ static void take_welcome(or_link_t *link, peer_t *hub, const or_welcome_t *welco
 static void take_heartbeat(or_link_t *link, peer_t *peer, const or_heartbeat_t *heartbeat)
 {
     if (heartbeat->reply != 0) {
-        send_heartbeat(link, peer);
+        send_heartbeat(link, peer, (or_heartbeat_t){.answer = heartbeat->reply});
     }
+    take_answer(link, peer, heartbeat->answer);
 }
 
 // Does the owner of this edge get the message?
@@ -400,6 +437,9 @@ or_status_t or_link_send(or_link_t *link, or_peer_t to, const or_message_t *mess
     if (status == OR_OK && message->type == OR_MSG_WELCOME) {
         peer->welcomed = true;
     }
+    if (status == OR_OK && peer->greeted) {
+        ask_how_far(link, peer);
+    }
     return status;
 }
 
@@ -435,7 +475,10 @@ static int64_t tick_peer(or_link_t *link, peer_t *peer, int64_t now)
         lose_peer(link, peer, "silent");
     }
     if (peer->welcomed && now - peer->sent_ns >= link->heartbeat_ns) {
-        send_heartbeat(link, peer);
+        send_heartbeat(link, peer, (or_heartbeat_t){0});
+    }
+    if (peer->question != 0 && now - peer->asked_ns >= link->heartbeat_ns) {
+        send_question(link, peer);
     }
     int64_t due = OR_TIME_NEVER;
     if (peer->state == PEER_ALIVE && !or_channel_is_inside(link->channel, peer->id)) {
@@ -515,6 +558,14 @@ uint64_t or_link_bytes(const or_link_t *link, or_peer_t peer)
 {
     const peer_t *known = find_peer(link, peer);
     return known != NULL ? known->bytes : 0;
+}
+
+uint64_t or_link_unread(const or_link_t *link, or_peer_t peer)
+{
+    const peer_t *known = find_peer(link, peer);
+    bool counted = known != NULL && !or_channel_is_inside(link->channel, peer);
+    uint64_t unread = counted ? known->sent - known->read : 0;
+    return unread >= UNREAD_ASKED ? unread : 0; // of less nobody has asked
 }
 
 bool or_link_is_local(const or_link_t *link, or_peer_t peer)

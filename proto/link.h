@@ -56,6 +56,10 @@ bool or_link_welcomed(const or_link_t *link);
 // Frame bytes exchanged with this peer so far, both directions, heartbeats included. 0 for unknown
 // peers; a lost peer's can be asked until the receive after the one that reported it.
 uint64_t or_link_bytes(const or_link_t *link, or_peer_t peer);
+// Hub: the bytes sent to this peer of which it is not known yet that it has read them: they may all lie in our memory. A
+// peer that is sent 64 KiB is asked, by a number that it can only answer when it has read so far; less than that counts as
+// 0, as do unknown peers and parts of this process.
+uint64_t or_link_unread(const or_link_t *link, or_peer_t peer);
 // Hub: does this peer connect from this machine (channel.h)?
 bool or_link_is_local(const or_link_t *link, or_peer_t peer);
 // Hub: is it a part of this process (channel.h)?

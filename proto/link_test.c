@@ -342,6 +342,64 @@ static void heartbeats_fill_the_silence_only(void **context)
     assert_in_range(rest, 99 * beat, 101 * beat); // the hub's heartbeats alone
 }
 
+// The hub's number for the first edge.
+static or_peer_t first_edge(fixture_t *fixture)
+{
+    const or_message_t message = {.type = OR_MSG_KV_EVICTED, .session = {1}};
+    run(fixture, INTERVAL_NS);
+    assert_int_equal(or_link_send(fixture->edges[0].link, OR_PEER_HUB, &message), OR_OK);
+    run(fixture, 3 * OR_NS_PER_MS);
+    return fixture->hub.from;
+}
+
+// A prefix of so many tokens; what the peer has not read then.
+static uint64_t send_much(fixture_t *fixture, or_peer_t peer, uint32_t count)
+{
+    static uint32_t ids[20000];
+    for (uint32_t i = 0; i < count; i++) {
+        ids[i] = 30000 + i; // three bytes each
+    }
+    const or_message_t message = {
+        .type = OR_MSG_PREFIX, .session = {1}, .body.prefix = {.tokens = ids, .count = count}};
+    assert_int_equal(or_link_send(fixture->hub.link, peer, &message), OR_OK);
+    return or_link_unread(fixture->hub.link, peer);
+}
+
+static void a_hub_knows_how_far_a_peer_has_read(void **context)
+{
+    fixture_t *fixture = *context;
+    or_peer_t peer = first_edge(fixture);
+    assert_int_equal(send_much(fixture, peer, 1000), 0); // too little to ask
+    fixture->edges[0].hung = true;
+    uint64_t unread = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        unread = send_much(fixture, peer, 20000);
+        run(fixture, INTERVAL_NS);
+    }
+    assert_true(unread > 4 * 50000);
+    assert_true(or_link_unread(fixture->hub.link, peer) >= unread);
+    fixture->edges[0].hung = false;
+    run(fixture, 3 * INTERVAL_NS); // it is asked again, reads, and says so
+    assert_int_equal(or_link_unread(fixture->hub.link, peer), 0);
+}
+
+// A heartbeat of the peer's own accord, or with a number that was not asked, is no answer.
+static void an_answer_cannot_be_guessed(void **context)
+{
+    fixture_t *fixture = *context;
+    or_peer_t peer = first_edge(fixture);
+    fixture->edges[0].hung = true;
+    send_much(fixture, peer, 20000);
+    uint64_t unread = send_much(fixture, peer, 20000);
+    assert_true(unread > 65536);
+    for (uint32_t answer = 0; answer < 100; answer++) {
+        const or_message_t guess = {.type = OR_MSG_HEARTBEAT, .body.heartbeat.answer = answer};
+        assert_int_equal(or_link_send(fixture->edges[0].link, OR_PEER_HUB, &guess), OR_OK);
+    }
+    run(fixture, 5 * OR_NS_PER_MS);
+    assert_true(or_link_unread(fixture->hub.link, peer) >= unread);
+}
+
 static void bytes_agree_on_both_sides(void **context)
 {
     fixture_t *fixture = *context;
@@ -630,6 +688,8 @@ int main(void)
         WITH_WORLD(a_new_connection_is_greeted_at_once),
         WITH_WORLD(no_greetings_pile_up_while_there_is_no_connection),
         WITH_WORLD(heartbeats_fill_the_silence_only),
+        WITH_WORLD(a_hub_knows_how_far_a_peer_has_read),
+        WITH_WORLD(an_answer_cannot_be_guessed),
         WITH_WORLD(bytes_agree_on_both_sides),
         WITH_WORLD(frames_to_a_key_are_padded_and_counted_so),
         WITH_WORLD(another_version_gets_an_error),

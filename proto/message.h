@@ -546,7 +546,8 @@ typedef struct {
 #define OR_SESSION_TOKEN_BYTES 16u
 
 typedef struct {
-    uint32_t reply; // 1: asks for one back
+    uint32_t reply;  // not 0: who reads this answers with a heartbeat ...
+    uint32_t answer; // ... that has this number here
 } or_heartbeat_t;
 
 // Numbered as the oneof's fields in outrider.proto.

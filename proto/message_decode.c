@@ -118,7 +118,8 @@ static or_status_t get_body(const Outrider__Envelope *envelope, or_message_arena
         or_message_get_resume(envelope->resume, &message->body.resume);
         return OR_OK;
     case OUTRIDER__ENVELOPE__BODY_HEARTBEAT:
-        message->body.heartbeat.reply = envelope->heartbeat->reply;
+        message->body.heartbeat = (or_heartbeat_t){.reply = envelope->heartbeat->reply,
+                                                   .answer = envelope->heartbeat->answer};
         return OR_OK;
     case OUTRIDER__ENVELOPE__BODY_VOCAB_REQUEST:
         message->body.vocab_request.hash = envelope->vocab_request->hash;

@@ -141,6 +141,7 @@ static or_status_t put_body(const or_message_t *message, body_t *to, or_message_
     case OR_MSG_HEARTBEAT:
         outrider__heartbeat__init(&to->heartbeat);
         to->heartbeat.reply = message->body.heartbeat.reply;
+        to->heartbeat.answer = message->body.heartbeat.answer;
         return OR_OK;
     }
     return or_fail(OR_ERR_INVALID, "cannot encode a message of unknown type %u",

@@ -382,7 +382,8 @@ static const field_t resume_fields[] = {
     F64(or_resume_t, text_offset), FARRAY(FIELD_BYTES, or_resume_t, token, token_bytes),
     FSTRING(or_resume_t, owner),   FEND};
 
-static const field_t heartbeat_fields[] = {F32(or_heartbeat_t, reply), FEND};
+static const field_t heartbeat_fields[] = {F32(or_heartbeat_t, reply), F32(or_heartbeat_t, answer),
+                                           FEND};
 
 static const field_t *const bodies[] = {
     [OR_MSG_HELLO] = hello_fields,
