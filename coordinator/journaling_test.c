@@ -21,7 +21,7 @@ static int set_up(void **state)
     int failed = parking_setup(state);
     world_t *w = *state;
     snprintf(journal_path, sizeof journal_path, "/tmp/parking-test-%d", (int)getpid());
-    unlink(journal_path);
+    test_remove_folder(journal_path);
     or_coordinator_destroy(&w->coordinator);
     open_journal(w);
     assert_int_equal(
@@ -36,7 +36,7 @@ static int tear_down(void **state)
     or_journal_t *journal = w->config.journal;
     int failed = world_teardown(state);
     or_journal_close(&journal);
-    unlink(journal_path);
+    test_remove_folder(journal_path);
     return failed;
 }
 
