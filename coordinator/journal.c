@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,13 +16,15 @@
 #define TEXTS_MAX 65536u // a slot's number has 20 bits of a text's
 #define SLOT_BITS 20
 #define BLOCK_BYTES 4096u
+#define BUCKETS 4096u
 #define CLOSE_MS 2000u
 #define BEGINNINGS_BYTES_MAX (64u << 20)
 #define BUFFER_BYTES_KEPT 1024u
 
 // A text that has a file, or is to have one.
-typedef struct {
-    or_journal_work_t work; // first; the writer's while the text is busy
+typedef struct text {
+    LIST_ENTRY(text) links; // of texts whose hashes begin alike
+    or_journal_work_t work; // the writer's while the text is busy
     uint64_t number;
     char owner[64];
     or_hold_t disk, memory; // of its file; of a beginning that is not written yet
@@ -42,6 +45,7 @@ struct or_journal {
     or_ledger_t *ledger;
     or_journal_writer_t *writer; // NULL: there is no thread
     text_t **texts;              // NULL where free
+    LIST_HEAD(, text) buckets[BUCKETS];
     uint32_t capacity, count;
     uint64_t generation;     // tells a slot's texts apart
     size_t beginnings_bytes; // of all that are not written
@@ -108,11 +112,17 @@ static text_t *find_text(const or_journal_t *journal, uint64_t number)
     return text != NULL && text->number == number ? text : NULL;
 }
 
+static uint32_t bucket_of(const uint8_t *hash)
+{
+    return (hash[0] | (uint32_t)hash[1] << 8) % BUCKETS;
+}
+
 static text_t *find_hash(const or_journal_t *journal, const uint8_t *hash)
 {
-    for (uint32_t i = 0; i < journal->capacity; i++) {
-        text_t *text = journal->texts[i];
-        if (text != NULL && memcmp(text->work.hash, hash, OR_JOURNAL_HASH_BYTES) == 0) {
+    text_t *text;
+    LIST_FOREACH(text, &journal->buckets[bucket_of(hash)], links)
+    {
+        if (memcmp(text->work.hash, hash, OR_JOURNAL_HASH_BYTES) == 0) {
             return text;
         }
     }
@@ -157,6 +167,7 @@ static or_status_t add_text(or_journal_t *journal, const uint8_t *hash, const ch
     or_hold_open(&text->disk, journal->ledger, owner, OR_HELD_JOURNAL);
     or_hold_open(&text->memory, journal->ledger, owner, OR_HELD_REQUESTS);
     journal->texts[slot] = text;
+    LIST_INSERT_HEAD(&journal->buckets[bucket_of(hash)], text, links);
     journal->count++;
     *text_p = text;
     return OR_OK;
@@ -173,6 +184,7 @@ static void drop_beginning(or_journal_t *journal, text_t *text)
 static void free_text(or_journal_t *journal, text_t *text)
 {
     journal->texts[text->number & ((1u << SLOT_BITS) - 1)] = NULL;
+    LIST_REMOVE(text, links);
     journal->count--;
     drop_beginning(journal, text);
     or_hold_close(&text->disk);
@@ -617,7 +629,7 @@ bool or_journal_next(or_journal_t *journal, uint64_t *number, or_status_t *statu
 {
     or_journal_work_t *work;
     while (journal->writer != NULL && (work = or_journal_writer_next(journal->writer)) != NULL) {
-        text_t *text = (text_t *)work;
+        text_t *text = (text_t *)((char *)work - offsetof(text_t, work));
         bool wanted = !text->work.remove && !text->doomed;
         bool written = !text->work.remove;
         *number = text->number;
