@@ -264,6 +264,32 @@ static void who_cancels_waits_for_nothing(void **state)
     leave(&client.edge);
 }
 
+// The requests of texts that begin are all that may be large: of them 64 MiB wait, and the next text goes without.
+static void what_waits_for_the_disk_is_bounded(void **state)
+{
+    world_t *w = *state;
+    or_journal_t *journal = w->config.journal;
+    or_journal_entry_t entry = {.owner = "ada", .key = "", .request_bytes = 15 << 20};
+    uint64_t number;
+    entry.request = calloc(1, entry.request_bytes);
+    assert_non_null(entry.request);
+    set_disk(true, 0);
+    for (uint8_t i = 0; i < 4; i++) {
+        entry.token[0] = i;
+        assert_int_equal(or_journal_begin(journal, &entry, &number), OR_OK);
+    }
+    entry.token[0] = 4;
+    assert_int_equal(or_journal_begin(journal, &entry, &number), OR_ERR_FULL);
+    assert_int_equal(number, 0);
+    assert_int_equal(or_journal_count(journal), 4);
+    set_disk(false, 0);
+    or_journal_wait(journal, 10000);
+    run(w, 1); // takes what is done
+    assert_int_equal(or_journal_begin(journal, &entry, &number), OR_OK);
+    or_journal_wait(journal, 10000);
+    free((void *)entry.request);
+}
+
 // ---- what is seen of rounds ----
 
 static uint32_t trees_told, tree_nodes, tree_accepted;
@@ -322,6 +348,7 @@ int main(void)
         TEST(a_disk_that_does_not_answer_holds_up_nothing),
         TEST(a_disk_that_refuses_holds_up_nothing),
         TEST(who_cancels_waits_for_nothing),
+        TEST(what_waits_for_the_disk_is_bounded),
         TEST(a_tree_is_told_with_its_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
