@@ -97,7 +97,8 @@ bool or_journal_next(or_journal_t *journal, uint64_t *number, or_status_t *statu
 // Wait until all calls are done, at most so long.
 void or_journal_wait(or_journal_t *journal, uint32_t ms);
 
-// The session with this token. *entry borrows from the journal until the next call. The whole file is read, 32 MiB at most.
+// The session with this token. *entry borrows from the journal until the next call. The whole file is read, 32 MiB at most,
+// and by this thread: the only disk work that it does itself.
 // OR_ERR_NOT_FOUND; OR_ERR_AGAIN: it is busy.
 or_status_t or_journal_find(or_journal_t *journal, const uint8_t *token, uint32_t token_bytes,
                             or_journal_entry_t *entry, uint64_t *number);

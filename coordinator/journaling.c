@@ -194,7 +194,8 @@ static or_csession_t *find_number(const or_coordinator_t *c, uint64_t number)
 static bool has_news(const or_coordinator_t *c, const or_csession_t *session)
 {
     const or_extent_t may = or_coordinator_journal_extent(c, session);
-    return may.tokens > session->sent_tokens || may.text > session->sent_text || may.over;
+    return may.tokens > session->sent_tokens || may.text > session->sent_text ||
+           (may.over && !session->sent_end);
 }
 
 // A write of this session is done.

@@ -141,6 +141,7 @@ typedef struct {
     char vocab_why[256];
     uint32_t sent_tokens; // completion tokens and text bytes the client was told
     size_t sent_text;
+    bool sent_end;
 
     // The round.
     uint64_t round;

@@ -124,6 +124,7 @@ static void tell(or_coordinator_t *c, or_csession_t *session, const or_extent_t 
     }
     session->sent_tokens = tokens;
     session->sent_text = text_end;
+    session->sent_end = may->over;
     or_coordinator_send(c, session->client, &message);
 }
 

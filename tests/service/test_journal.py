@@ -89,7 +89,7 @@ class Disk(unittest.TestCase):
 
     def test_a_text_begun_while_the_disk_was_full(self):
         whole = generate("--plain", *TEXT, *GREEDY)["tokens"]
-        with Service() as service:
+        with Service("--log-level", "warn") as service:
             limit = (1, resource.RLIM_INFINITY)
             old = resource.prlimit(service.coordinator.process.pid, resource.RLIMIT_FSIZE, limit)
             with Background("generate", "--json", "--plain", "--connect", service.endpoint, *TEXT, *GREEDY) as writer:
@@ -98,7 +98,8 @@ class Disk(unittest.TestCase):
                 self.assertEqual(service.journaled(), 0)
                 resource.prlimit(service.coordinator.process.pid, resource.RLIMIT_FSIZE, old)
                 wait_until(lambda: service.journaled() == 1, "the text in the journal")
-                service.kill()
+                service.coordinator.process.kill()
+                self.assertEqual(service.coordinator.end()[2].count("may not survive this coordinator"), 1)  # of some hundred refusals
                 service.start()
                 code, out, error = writer.end()
                 self.assertEqual(code, 0, error)
