@@ -46,7 +46,7 @@ static bool makes_room(const or_coordinator_t *c, const or_csession_t *session,
                        const or_member_t *client)
 {
     int64_t now = or_clock_now(c->clock);
-    return session->phase == OR_PHASE_DONE &&
+    return session->phase == OR_PHASE_DONE && !or_coordinator_journal_holds(c, session) &&
            (now >= session->deadline_ns || now - session->done_ns >= MISS_NS ||
             (session->client.value == client->peer.value && !client->inside));
 }
@@ -60,7 +60,8 @@ static or_csession_t **oldest_of_most(or_coordinator_t *c, const char *owner)
     uint32_t most = or_waiting_owner(c, owner)->done + 1;
     for (uint32_t i = 0; i < c->places; i++) {
         const or_csession_t *session = c->sessions[i];
-        if (session == NULL || session->phase != OR_PHASE_DONE) {
+        if (session == NULL || session->phase != OR_PHASE_DONE ||
+            or_coordinator_journal_holds(c, session)) { // nobody was told of its end
             continue;
         }
         uint32_t done = or_waiting_owner_of(c, session)->done;
@@ -80,6 +81,7 @@ static or_csession_t **oldest_own(or_coordinator_t *c, const char *owner)
     for (uint32_t i = 0; i < c->places; i++) {
         const or_csession_t *session = c->sessions[i];
         if (session != NULL && session->phase == OR_PHASE_DONE &&
+            !or_coordinator_journal_holds(c, session) &&
             strcmp(or_csession_owner(session), owner) == 0 &&
             (oldest == NULL || session->done_ns < (*oldest)->done_ns)) {
             oldest = &c->sessions[i];
@@ -169,7 +171,7 @@ static void accept(or_coordinator_t *c, const or_member_t *asker,
     randombytes_buf(session->token, sizeof session->token);
     memcpy(session->key, asker->grant.key, sizeof session->key);
     or_coordinator_journal_begin(c, session, request);
-    or_coordinator_tell_client(c, session); // "accepted": the client stops repeating its request
+    or_coordinator_tell_news(c, session); // "accepted": the client stops repeating its request
     or_waiting_begin(c, session);
 }
 
@@ -353,7 +355,11 @@ void or_clients_cancel(or_coordinator_t *c, or_csession_t *session)
         or_round_finish(c, session);
     }
     session->deadline_ns = 0; // nobody will ask for it again
+    bool held = or_coordinator_journal_holds(c, session);
     or_coordinator_journal_forget(c, session);
+    if (held) { // nothing of it is waited for any more
+        or_coordinator_tell_client(c, session);
+    }
 }
 
 static void on_cancel(or_coordinator_t *c, or_csession_t *session, const or_cancel_t *cancel)

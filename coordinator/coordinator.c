@@ -67,6 +67,9 @@ or_status_t or_coordinator_create(const or_coordinator_config_t *config, const o
         return status;
     }
     or_link_set_gate(link, or_members_gate, c);
+    if (config->journal != NULL) {
+        or_journal_set_ledger(config->journal, config->ledger);
+    }
     *coordinator_p = c;
     return OR_OK;
 }
@@ -285,7 +288,7 @@ static void shut_down(or_coordinator_t *c, or_csession_t *session)
     if (session->phase == OR_PHASE_DONE) {
         return;
     }
-    if (session->journal_number == 0) {
+    if (!session->journal.kept) {
         or_csession_fail(session, OR_WIRE_FAILED, "the coordinator is shutting down");
         or_round_finish(c, session);
     } else if (or_csession_is_live(session)) {
@@ -296,6 +299,7 @@ static void shut_down(or_coordinator_t *c, or_csession_t *session)
 void or_coordinator_shutdown(or_coordinator_t *c)
 {
     or_coordinator_for_each_session(c, shut_down);
+    or_coordinator_journal_flush(c);
 }
 
 static int64_t sooner(int64_t a, int64_t b)

@@ -12,6 +12,7 @@
 #include "common/text/chat.h"
 #include "common/text/vocab.h"
 #include "coordinator/journal.h"
+#include "coordinator/ledger.h"
 #include "proto/keyring.h"
 #include "proto/link.h"
 
@@ -46,6 +47,7 @@ typedef struct {
     // ends with its client's connection.
     uint32_t resume_ms;
     or_journal_t *journal; // borrowed; NULL: texts end with this process
+    or_ledger_t *ledger;   // borrowed; NULL: nothing is counted
     or_keyring_t *keyring; // borrowed; refreshed here; NULL: there are no keys
 } or_coordinator_config_t;
 

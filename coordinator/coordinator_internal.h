@@ -110,6 +110,7 @@ struct or_coordinator {
     int64_t keyring_told_ns;      // when it was last said that it cannot be read; 0: never
     int64_t journal_due_ns;
     int64_t journal_told_ns; // when its trouble was last warned of; 0: never
+    bool journal_late;       // it neither writes nor refuses: nobody waits for it
 };
 
 // NULL: there is none.
@@ -183,8 +184,10 @@ or_status_t or_clients_admit(or_coordinator_t *coordinator, const or_member_t *c
                              uint32_t *retry_ms);
 
 // telling.c
-// Tell the client what it has not been told yet; the end too.
+// Tell the client what it has not been told yet, as far as the journal has it; the end too.
 void or_coordinator_tell_client(or_coordinator_t *coordinator, or_csession_t *session);
+// Something new is there to be told: now or, if the journal is to have it first, when that has it.
+void or_coordinator_tell_news(or_coordinator_t *coordinator, or_csession_t *session);
 // The request is none that can be served.
 void or_coordinator_tell_failure(or_coordinator_t *coordinator, or_peer_t client, uint64_t request,
                                  or_wire_error_t code, uint32_t retry_ms, const char *text);
@@ -236,13 +239,22 @@ void or_parking_return(or_coordinator_t *coordinator, or_csession_t *session,
 // Its client may have been away for too long. Returns when to look again.
 int64_t or_parking_tick(or_coordinator_t *coordinator, or_csession_t *session);
 
-// journaling.c: a session's way into the journal, if there is one. What cannot be written is warned of, and the
-// session goes on.
+// journaling.c: a session's way into the journal, if there is one. What cannot be written is warned of, tried again with
+// what comes next, and the session goes on.
 // It was asked for: before its client hears of it.
 void or_coordinator_journal_begin(or_coordinator_t *coordinator, or_csession_t *session,
                                   const or_generate_request_t *request);
 // After each commit, before the client is told.
 void or_coordinator_journal_commit(or_coordinator_t *coordinator, or_csession_t *session);
+// So much of the session may be told now: what is written or was refused; where the disk neither writes nor refuses for
+// some seconds, all.
+or_extent_t or_coordinator_journal_extent(const or_coordinator_t *coordinator,
+                                          const or_csession_t *session);
+// May not all of it be told? It will be, when a write is done.
+bool or_coordinator_journal_holds(const or_coordinator_t *coordinator,
+                                  const or_csession_t *session);
+// Wait a moment for what is under way, and tell it: the process is about to stop.
+void or_coordinator_journal_flush(or_coordinator_t *coordinator);
 // It is over; its client may still ask for its end.
 void or_coordinator_journal_end(or_coordinator_t *coordinator, or_csession_t *session);
 // Nobody will ask for it again.
@@ -254,7 +266,7 @@ or_status_t or_coordinator_journal_restore(or_coordinator_t *coordinator, const 
                                            uint32_t *retry_ms);
 // May this client have a session of this owner and key?
 bool or_parking_is_theirs(const or_member_t *client, const char *owner, const char *key);
-// Returns when to call again.
+// What was written is told. Returns when to call again.
 int64_t or_coordinator_journal_tick(or_coordinator_t *coordinator);
 
 // waiting.c

@@ -1,171 +1,329 @@
 #include "coordinator/journal_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <xxhash.h>
 
-#define APPLICATION_ID 0x4f724a6c // "OrJl", in the file's header
-#define SCHEMA 1
-#define WAIT_MS 1000 // for a coordinator that is just ending to let go of the file
+#define VERSION 1u
+#define BUFFER_BYTES_MIN 256u
 
-// `expires` is when a session may be deleted, in seconds of the calendar; 0 while somebody works on it. The rounds
-// of a session are numbered upwards, so they are its order.
-static const char schema[] =
-    "CREATE TABLE sessions(number INTEGER PRIMARY KEY, token BLOB NOT NULL UNIQUE, owner TEXT NOT "
-    "NULL, key TEXT NOT NULL, model INTEGER NOT NULL, request BLOB NOT NULL, seed INTEGER NOT "
-    "NULL, arith_id TEXT NOT NULL DEFAULT '', finish INTEGER NOT NULL DEFAULT 0, expires INTEGER "
-    "NOT NULL DEFAULT 0);"
-    "CREATE TABLE tokens(session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE, round "
-    "INTEGER NOT NULL, ids BLOB NOT NULL, PRIMARY KEY(session, round)) WITHOUT ROWID;"
-    "CREATE INDEX over ON sessions(expires) WHERE expires > 0;";
+static const char magic[8] = "OrTexts";
 
-// Made with its mode, which SQLite gives to what it keeps beside it. *real is the whole path, malloc'd: for SQLite
-// some short ones have a meaning of their own.
-static or_status_t prepare_file(const char *path, char **real)
+enum { BEGIN = 1, TAKEN, TOKENS, ENDED, EXPIRES };
+
+typedef struct {
+    uint32_t bytes, kind;
+    uint64_t check;
+} head_t;
+
+// A request's frame follows.
+typedef struct {
+    char magic[8];
+    uint32_t version, padding;
+    uint64_t model_hash, seed;
+    char owner[64], key[64];
+} begin_t;
+
+// Ids follow.
+typedef struct {
+    uint64_t round;
+} tokens_t;
+
+typedef struct {
+    uint32_t finish, padding;
+    or_journal_time_t expires;
+} ended_t;
+
+// ---- writing ----
+
+static or_status_t reserve(or_journal_buffer_t *buffer, size_t more)
 {
-    struct stat found;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, S_IRUSR | S_IWUSR);
-    if (fd < 0 || fstat(fd, &found) != 0) {
-        or_status_t status =
-            or_fail(OR_ERR_IO, "cannot open the journal %s: %s", path, strerror(errno));
-        if (fd >= 0) {
-            close(fd);
+    size_t needed = buffer->count + more;
+    if (needed <= buffer->capacity) {
+        return OR_OK;
+    }
+    size_t capacity = needed > BUFFER_BYTES_MIN ? needed : BUFFER_BYTES_MIN;
+    uint8_t *larger = realloc(buffer->bytes, capacity);
+    if (larger == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a journal's record of %zu bytes", more);
+    }
+    buffer->bytes = larger;
+    buffer->capacity = capacity;
+    return OR_OK;
+}
+
+static void append(or_journal_buffer_t *buffer, const void *bytes, size_t count)
+{
+    if (count > 0) {
+        memcpy(buffer->bytes + buffer->count, bytes, count);
+        buffer->count += count;
+    }
+}
+
+// A record whose body is `fixed` and, behind it, `rest`.
+static or_status_t add(or_journal_buffer_t *buffer, uint32_t kind, const void *fixed,
+                       size_t fixed_bytes, const void *rest, size_t rest_bytes)
+{
+    size_t bytes = fixed_bytes + rest_bytes;
+    if (bytes > OR_JOURNAL_FILE_BYTES_MAX) {
+        return or_fail(OR_ERR_FULL, "the journal: %zu bytes are too many for one record", bytes);
+    }
+    or_status_t status = reserve(buffer, sizeof(head_t) + bytes);
+    if (status == OR_OK) {
+        const head_t head = {.bytes = (uint32_t)bytes, .kind = kind};
+        append(buffer, &head, sizeof head);
+        append(buffer, fixed, fixed_bytes);
+        append(buffer, rest, rest_bytes);
+    }
+    return status;
+}
+
+static or_status_t copy_name(char *to, size_t capacity, const char *from)
+{
+    size_t length = strlen(from);
+    if (length >= capacity) {
+        return or_fail(OR_ERR_INVALID, "the journal: a name of %zu bytes is too long", length);
+    }
+    memcpy(to, from, length);
+    return OR_OK;
+}
+
+or_status_t or_journal_add_begin(or_journal_buffer_t *buffer, const or_journal_entry_t *entry)
+{
+    begin_t begin = {.version = VERSION, .model_hash = entry->model_hash, .seed = entry->seed};
+    memcpy(begin.magic, magic, sizeof magic);
+    or_status_t status = copy_name(begin.owner, sizeof begin.owner, entry->owner);
+    if (status == OR_OK) {
+        status = copy_name(begin.key, sizeof begin.key, entry->key);
+    }
+    return status == OR_OK
+               ? add(buffer, BEGIN, &begin, sizeof begin, entry->request, entry->request_bytes)
+               : status;
+}
+
+or_status_t or_journal_add_taken(or_journal_buffer_t *buffer, const char *arith_id)
+{
+    char body[64] = "";
+    or_status_t status = copy_name(body, sizeof body, arith_id);
+    return status == OR_OK ? add(buffer, TAKEN, body, sizeof body, NULL, 0) : status;
+}
+
+or_status_t or_journal_add_tokens(or_journal_buffer_t *buffer, uint64_t round,
+                                  const int32_t *tokens, uint32_t count)
+{
+    const tokens_t body = {.round = round};
+    return add(buffer, TOKENS, &body, sizeof body, tokens, count * sizeof *tokens);
+}
+
+or_status_t or_journal_add_ended(or_journal_buffer_t *buffer, uint32_t finish,
+                                 const or_journal_time_t *expires)
+{
+    const ended_t body = {.finish = finish, .expires = *expires};
+    return add(buffer, ENDED, &body, sizeof body, NULL, 0);
+}
+
+or_status_t or_journal_add_expires(or_journal_buffer_t *buffer, const or_journal_time_t *expires)
+{
+    return add(buffer, EXPIRES, expires, sizeof *expires, NULL, 0);
+}
+
+void or_journal_buffer_fini(or_journal_buffer_t *buffer)
+{
+    free(buffer->bytes);
+    *buffer = (or_journal_buffer_t){0};
+}
+
+// ---- checks ----
+
+uint64_t or_journal_first_check(const uint8_t hash[OR_JOURNAL_HASH_BYTES])
+{
+    return XXH3_64bits(hash, OR_JOURNAL_HASH_BYTES);
+}
+
+static uint64_t check_of(const head_t *head, const uint8_t *body, uint64_t before)
+{
+    uint64_t with_kind = before + head->kind * UINT64_C(0x9E3779B97F4A7C15);
+    return XXH3_64bits_withSeed(body, head->bytes, with_kind);
+}
+
+// Is there a whole record at `at`?
+static bool take_head(const uint8_t *bytes, size_t count, size_t at, head_t *head)
+{
+    if (count - at < sizeof *head) {
+        return false;
+    }
+    memcpy(head, bytes + at, sizeof *head);
+    return head->bytes <= count - at - sizeof *head;
+}
+
+uint64_t or_journal_seal(uint8_t *bytes, size_t count, uint64_t before)
+{
+    head_t head;
+    for (size_t at = 0; take_head(bytes, count, at, &head); at += sizeof head + head.bytes) {
+        before = head.check = check_of(&head, bytes + at + sizeof head, before);
+        memcpy(bytes + at, &head, sizeof head);
+    }
+    return before;
+}
+
+// ---- reading ----
+
+static bool is_name(const char *text, size_t capacity)
+{
+    return memchr(text, '\0', capacity) != NULL;
+}
+
+static or_status_t read_begin(const uint8_t *body, uint32_t bytes, or_journal_file_t *file)
+{
+    begin_t begin;
+    memcpy(&begin, body, sizeof begin);
+    if (!is_name(begin.owner, sizeof begin.owner) || !is_name(begin.key, sizeof begin.key)) {
+        return or_fail(OR_ERR_FORMAT, "the journal: a text that makes no sense");
+    }
+    memcpy(file->owner, begin.owner, sizeof begin.owner);
+    memcpy(file->key, begin.key, sizeof begin.key);
+    file->entry = (or_journal_entry_t){.owner = file->owner,
+                                       .key = file->key,
+                                       .model_hash = begin.model_hash,
+                                       .request = body + sizeof begin,
+                                       .request_bytes = bytes - sizeof begin,
+                                       .seed = begin.seed,
+                                       .arith_id = file->arith_id,
+                                       .round = 1};
+    return OR_OK;
+}
+
+// What is no beginning is told from one of another release before its check, which that may make otherwise.
+static or_status_t read_first(const uint8_t *bytes, size_t count, or_journal_file_t *file)
+{
+    head_t head;
+    begin_t begin;
+    const uint8_t *body = bytes + sizeof head;
+    bool whole =
+        take_head(bytes, count, 0, &head) && head.kind == BEGIN && head.bytes >= sizeof begin;
+    if (whole) {
+        memcpy(&begin, body, sizeof begin);
+    }
+    if (!whole || memcmp(begin.magic, magic, sizeof magic) != 0) {
+        return or_fail(OR_ERR_FORMAT, "the journal: a file that is no text of it");
+    }
+    if (begin.version != VERSION) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "the journal: a text of another release (format %u, this one knows %u)",
+                       begin.version, VERSION);
+    }
+    if (check_of(&head, body, file->check) != head.check) {
+        return or_fail(OR_ERR_FORMAT, "the journal: a text whose beginning is damaged");
+    }
+    file->check = head.check;
+    file->good_bytes = sizeof head + head.bytes;
+    return read_begin(body, head.bytes, file);
+}
+
+static bool read_expires(const uint8_t *body, or_journal_file_t *file)
+{
+    or_journal_time_t expires;
+    memcpy(&expires, body, sizeof expires);
+    if (!is_name(expires.boot, sizeof expires.boot)) {
+        return false;
+    }
+    file->expires = expires;
+    return true;
+}
+
+static bool read_tokens(const uint8_t *body, uint32_t bytes, or_journal_file_t *file)
+{
+    tokens_t tokens;
+    size_t ids = (bytes - sizeof tokens) / sizeof(int32_t);
+    if (ids * sizeof(int32_t) != bytes - sizeof tokens || file->entry.finish != OR_FINISH_NONE ||
+        ids > OR_WIRE_TOKENS_MAX - file->entry.count) {
+        return false;
+    }
+    memcpy(&tokens, body, sizeof tokens);
+    file->entry.round = tokens.round;
+    file->entry.count += (uint32_t)ids;
+    return true;
+}
+
+static bool read_ended(const uint8_t *body, or_journal_file_t *file)
+{
+    ended_t ended;
+    memcpy(&ended, body, sizeof ended);
+    if (ended.finish == OR_FINISH_NONE || ended.finish > OR_FINISH_ERROR ||
+        file->entry.finish != OR_FINISH_NONE ||
+        !read_expires(body + offsetof(ended_t, expires), file)) {
+        return false;
+    }
+    file->entry.finish = ended.finish;
+    return true;
+}
+
+static bool read_taken(const uint8_t *body, or_journal_file_t *file)
+{
+    if (!is_name((const char *)body, sizeof file->arith_id)) {
+        return false;
+    }
+    memcpy(file->arith_id, body, sizeof file->arith_id);
+    file->expires.at_ns = OR_TIME_NEVER;
+    return true;
+}
+
+// One behind the first; false: it makes no sense.
+static bool read_next(const head_t *head, const uint8_t *body, or_journal_file_t *file)
+{
+    switch (head->kind) {
+    case TAKEN:
+        return head->bytes == sizeof file->arith_id && read_taken(body, file);
+    case TOKENS:
+        return head->bytes >= sizeof(tokens_t) && read_tokens(body, head->bytes, file);
+    case ENDED:
+        return head->bytes == sizeof(ended_t) && read_ended(body, file);
+    case EXPIRES:
+        return head->bytes == sizeof(or_journal_time_t) && read_expires(body, file);
+    default:
+        return false;
+    }
+}
+
+bool or_journal_file_is_ours(const uint8_t *bytes, size_t count)
+{
+    size_t behind = sizeof(head_t) + sizeof magic;
+    return count == 0 ||
+           (count >= behind && memcmp(bytes + sizeof(head_t), magic, sizeof magic) == 0);
+}
+
+or_status_t or_journal_file_read(const uint8_t *bytes, size_t count,
+                                 const uint8_t hash[OR_JOURNAL_HASH_BYTES], or_journal_file_t *file)
+{
+    head_t head;
+    *file =
+        (or_journal_file_t){.check = or_journal_first_check(hash), .expires.at_ns = OR_TIME_NEVER};
+    or_status_t status = read_first(bytes, count, file);
+    if (status != OR_OK) {
+        return status;
+    }
+    while (take_head(bytes, count, file->good_bytes, &head)) {
+        const uint8_t *body = bytes + file->good_bytes + sizeof head;
+        if (check_of(&head, body, file->check) != head.check || !read_next(&head, body, file)) {
+            break;
         }
-        return status;
-    }
-    close(fd);
-    if (!S_ISREG(found.st_mode)) {
-        return or_fail(OR_ERR_IO, "%s is not a file: it cannot be the journal", path);
-    }
-    if (found.st_uid != geteuid() || (found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        return or_fail(OR_ERR_IO,
-                       "the journal %s is not ours alone, and texts lie in it: chown it to this "
-                       "user and chmod 600 it",
-                       path);
-    }
-    *real = realpath(path, NULL);
-    return *real != NULL ? OR_OK : or_fail(OR_ERR_IO, "cannot find %s: %s", path, strerror(errno));
-}
-
-static int take_number(void *context, int columns, char **values, char **names)
-{
-    (void)names;
-    if (columns > 0 && values[0] != NULL) {
-        *(int64_t *)context = strtoll(values[0], NULL, 10);
-    }
-    return 0;
-}
-
-static int ask_number(sqlite3 *db, const char *text, int64_t *number)
-{
-    *number = 0;
-    return sqlite3_exec(db, text, take_number, number, NULL);
-}
-
-static int take_first_word(void *context, int columns, char **values, char **names)
-{
-    (void)names;
-    bool *good = context;
-    *good = columns > 0 && values[0] != NULL && strcmp(values[0], "ok") == 0;
-    return 1; // the first is enough
-}
-
-static bool is_whole(sqlite3 *db)
-{
-    bool good = false;
-    sqlite3_exec(db, "PRAGMA quick_check(1)", take_first_word, &good, NULL);
-    return good;
-}
-
-// The file is ours alone from the first read on: the mode is set before it.
-static or_status_t take_possession(sqlite3 *db, const char *path, bool *empty)
-{
-    int64_t id = 0, version = 0, tables = 0;
-    sqlite3_busy_timeout(db, WAIT_MS);
-    int code = sqlite3_exec(db,
-                            "PRAGMA locking_mode = EXCLUSIVE; PRAGMA temp_store = MEMORY; PRAGMA "
-                            "trusted_schema = OFF; PRAGMA foreign_keys = ON; PRAGMA secure_delete "
-                            "= ON; PRAGMA cell_size_check = ON",
-                            NULL, NULL, NULL);
-    if (code == SQLITE_OK) {
-        code = ask_number(db, "SELECT count(*) FROM sqlite_schema", &tables);
-    }
-    if (code == SQLITE_OK) {
-        code = ask_number(db, "PRAGMA application_id", &id);
-    }
-    if (code == SQLITE_OK) {
-        code = ask_number(db, "PRAGMA user_version", &version);
-    }
-    if (code == SQLITE_BUSY || code == SQLITE_LOCKED) {
-        return or_fail(OR_ERR_IO,
-                       "the journal %s is in use by another coordinator: stop that one, or give "
-                       "this one a --journal of its own",
-                       path);
-    }
-    if (code == SQLITE_NOTADB || (code == SQLITE_OK && tables > 0 && id != APPLICATION_ID)) {
-        return or_fail(OR_ERR_IO, "%s is not a journal: name another file with --journal", path);
-    }
-    if (code != SQLITE_OK) {
-        return or_fail(OR_ERR_IO, "cannot read the journal %s: %s", path, sqlite3_errmsg(db));
-    }
-    if (tables > 0 && version != SCHEMA) {
-        return or_fail(OR_ERR_IO,
-                       "the journal %s was written by another release (format %" PRId64
-                       ", this one knows %d): move it away, its texts cannot go on",
-                       path, version, SCHEMA);
-    }
-    if (tables > 0 && !is_whole(db)) {
-        return or_fail(OR_ERR_IO, "the journal %s is damaged: move it away, its texts cannot go on",
-                       path);
-    }
-    *empty = tables == 0;
-    return OR_OK;
-}
-
-static or_status_t prepare_tables(sqlite3 *db, const char *path, bool empty)
-{
-    static const char mode[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL";
-    char text[sizeof schema + 128];
-    sqlite3_snprintf(
-        sizeof text, text,
-        "BEGIN EXCLUSIVE; PRAGMA application_id = %d; PRAGMA user_version = %d; %s COMMIT",
-        APPLICATION_ID, SCHEMA, schema);
-    if (sqlite3_exec(db, mode, NULL, NULL, NULL) != SQLITE_OK ||
-        (empty && sqlite3_exec(db, text, NULL, NULL, NULL) != SQLITE_OK)) {
-        return or_fail(OR_ERR_IO, "cannot write the journal %s: %s", path, sqlite3_errmsg(db));
+        file->check = head.check;
+        file->good_bytes += sizeof head + head.bytes;
     }
     return OR_OK;
 }
 
-or_status_t or_journal_file_open(const char *path, sqlite3 **db_p)
+void or_journal_file_tokens(const uint8_t *bytes, const or_journal_file_t *file, int32_t *tokens)
 {
-    char *real = NULL;
-    sqlite3 *db = NULL;
-    bool empty = false;
-    or_status_t status = prepare_file(path, &real);
-    if (status != OR_OK) {
-        return status;
+    head_t head;
+    size_t at = 0, count = 0;
+    while (at < file->good_bytes && take_head(bytes, file->good_bytes, at, &head)) {
+        if (head.kind == TOKENS) {
+            size_t ids = (head.bytes - sizeof(tokens_t)) / sizeof *tokens;
+            memcpy(tokens + count, bytes + at + sizeof head + sizeof(tokens_t),
+                   ids * sizeof *tokens);
+            count += ids;
+        }
+        at += sizeof head + head.bytes;
     }
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-    if (sqlite3_open_v2(real, &db, flags, NULL) != SQLITE_OK) {
-        status = or_fail(OR_ERR_IO, "cannot open the journal %s: %s", path, sqlite3_errmsg(db));
-    }
-    free(real);
-    if (status == OR_OK) {
-        status = take_possession(db, path, &empty);
-    }
-    if (status == OR_OK) {
-        status = prepare_tables(db, path, empty);
-    }
-    if (status != OR_OK) {
-        sqlite3_close(db);
-        return status;
-    }
-    *db_p = db;
-    return OR_OK;
 }

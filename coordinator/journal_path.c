@@ -62,7 +62,7 @@ static or_status_t usual_path(const char *endpoint, char path[PATH_BYTES])
     if (status != OR_OK) {
         return status;
     }
-    int length = snprintf(path, PATH_BYTES, "%s/coordinator-%s.journal", folder, port);
+    int length = snprintf(path, PATH_BYTES, "%s/coordinator-%s.texts", folder, port);
     return length < PATH_BYTES
                ? OR_OK
                : or_fail(OR_ERR_IO, "the name of the folder for journals is too long");
@@ -83,10 +83,11 @@ or_status_t or_journal_open_option(const char *option, const char *endpoint, uin
         status = or_journal_open(path, retention_s, abandoned_s, journal_p);
     }
     if (status != OR_OK) {
-        or_log(OR_LOG_WARN,
-               "no journal: %s; texts end with this coordinator (--journal names another file, or "
-               "none)",
-               or_error_text());
+        or_log(
+            OR_LOG_WARN,
+            "no journal: %s; texts end with this coordinator (--journal names another folder, or "
+            "none)",
+            or_error_text());
     } else if (*journal_p != NULL) {
         or_log(OR_LOG_INFO, "journal %s", path);
     }

@@ -1,18 +1,20 @@
 // Goal: what a journal was told it still knows after a death at any instant, whole commits in their order and no
-// others; nobody else can read or use its file; what is over is gone from the disk; and a file that is none is
-// refused with a sentence.
-// Method: children that are killed between and during calls, and whose log is then cut at every length; files
-// that others made, of other formats, damaged; a limit on the file's size for a full disk.
+// others; nobody else can read or use its folder; what is over is gone from the disk, and nothing earlier than in its time; and
+// a folder that is none is refused with a sentence.
+// Method: children that are killed between and during calls; files that others made, of other releases, cut off, damaged; a
+// limit on the size of files for a full disk; a calendar and a machine's clock of our own.
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "coordinator/journal.h"
@@ -41,15 +43,9 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    world_t *w = *state;
-    const char *const names[] = {"journal", "journal-wal", "journal-shm",
-                                 "copy",    "copy-wal",    "copy-shm"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[PATH];
-        snprintf(path, sizeof path, "%s/%s", w->folder, names[i]);
-        unlink(path);
-    }
-    return rmdir(w->folder);
+    const world_t *w = *state;
+    test_remove_folder(w->folder);
+    return 0;
 }
 
 static or_journal_t *open_for(const char *path, uint32_t retention_s, uint32_t abandoned_s)
@@ -129,7 +125,7 @@ static int commits_of(or_journal_t *journal, const uint8_t name[OR_SESSION_TOKEN
 
 static void everything_is_found_again(void **state)
 {
-    world_t *w = *state;
+    const world_t *w = *state;
     or_journal_entry_t entry;
     uint64_t found = 0;
     const uint8_t other[OR_SESSION_TOKEN_BYTES] = "0123456789abcdeF";
@@ -172,20 +168,35 @@ static void everything_is_found_again(void **state)
 
 // ---- deaths ----
 
+// What came of the call that is under way in the thread, if there is one.
+static or_status_t outcome(or_journal_t *journal, uint64_t number, or_status_t status)
+{
+    while (status == OR_OK && or_journal_is_busy(journal, number)) {
+        or_journal_wait(journal, 10000);
+        or_journal_next(journal, &number, &status);
+    }
+    return status;
+}
+
 // The work of a coordinator: two texts in turn. Each call that is done is said on the pipe.
-static void work(const char *path, int done, uint32_t calls)
+static void work(const char *path, int done, uint32_t calls, bool threaded)
 {
     const uint8_t names[2][OR_SESSION_TOKEN_BYTES] = {"first text ....", "second text ..."};
     uint64_t numbers[2];
     or_journal_t *journal = NULL;
-    if (or_journal_open(path, 0, FAR_S, &journal) != OR_OK) {
+    if (or_journal_open(path, 0, FAR_S, &journal) != OR_OK ||
+        (threaded && or_journal_start(journal) != OR_OK)) {
         _exit(1);
     }
     for (uint32_t call = 0; call < calls; call++) {
         uint32_t text = call % 2, n = call / 2;
+        or_status_t status = OR_OK;
         if (n == 0) {
             numbers[text] = begin(journal, names[text]);
-        } else if (try_commit(journal, numbers[text], n - 1) != OR_OK) {
+        } else {
+            status = try_commit(journal, numbers[text], n - 1);
+        }
+        if (outcome(journal, numbers[text], status) != OR_OK) {
             _exit(1);
         }
         if (write(done, "", 1) != 1) {
@@ -196,7 +207,7 @@ static void work(const char *path, int done, uint32_t calls)
 }
 
 // Fork the work; kill it after so many microseconds, or let it do all its calls. Returns how many were done.
-static uint32_t run_and_kill(const char *path, uint32_t calls, useconds_t after_us)
+static uint32_t run_and_kill(const char *path, uint32_t calls, useconds_t after_us, bool threaded)
 {
     int done[2];
     char said[64];
@@ -205,7 +216,7 @@ static uint32_t run_and_kill(const char *path, uint32_t calls, useconds_t after_
     assert_int_equal(pipe2(done, O_CLOEXEC), 0);
     pid_t child = fork();
     if (child == 0) {
-        work(path, done[1], calls);
+        work(path, done[1], calls, threaded);
     }
     close(done[1]);
     if (after_us > 0) {
@@ -238,72 +249,33 @@ static void assert_holds(const char *path, uint32_t calls)
 
 static void a_death_between_two_calls_loses_nothing(void **state)
 {
-    world_t *w = *state;
+    const world_t *w = *state;
     for (uint32_t calls = 0; calls <= 12; calls++) {
-        assert_int_equal(run_and_kill(w->path, calls, 0), calls);
+        assert_int_equal(run_and_kill(w->path, calls, 0, calls % 2 == 1), calls);
         assert_holds(w->path, calls);
-        unlink(w->path);
+        test_remove_folder(w->path);
     }
 }
 
 static void a_kill_at_any_moment_loses_nothing(void **state)
 {
-    world_t *w = *state;
+    const world_t *w = *state;
     uint64_t seed = test_seed();
     for (int t = 0; t < 25; t++) {
-        uint32_t done =
-            run_and_kill(w->path, 1u << 20, 1000 + (useconds_t)test_below(&seed, 20000));
+        uint32_t done = run_and_kill(w->path, 1u << 20, 1000 + (useconds_t)test_below(&seed, 20000),
+                                     t % 2 == 1);
         if (access(w->path, F_OK) == 0) {
             assert_holds(w->path, done);
         }
-        unlink(w->path);
+        test_remove_folder(w->path);
     }
-}
-
-static void copy_file(const char *from, const char *to, size_t bytes)
-{
-    static char buffer[1 << 20];
-    int in = open(from, O_RDONLY), out = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    assert_true(in >= 0 && out >= 0);
-    ssize_t got = read(in, buffer, bytes < sizeof buffer ? bytes : sizeof buffer);
-    assert_true(got >= 0);
-    assert_int_equal(write(out, buffer, (size_t)got), got);
-    close(in);
-    close(out);
-}
-
-// Of a log that was cut anywhere, as by a machine that lost its power, what is read is a beginning.
-static void a_torn_log_is_a_shorter_text(void **state)
-{
-    world_t *w = *state;
-    char wal[PATH + 8], copy[PATH], copy_wal[PATH + 8];
-    struct stat found;
-    int last = -1;
-    snprintf(wal, sizeof wal, "%s-wal", w->path);
-    snprintf(copy, sizeof copy, "%s/copy", w->folder);
-    snprintf(copy_wal, sizeof copy_wal, "%s-wal", copy);
-    or_journal_t *journal = open_usual(w->path);
-    or_journal_close(&journal); // the tables are in the file now
-    assert_int_equal(run_and_kill(w->path, 16, 0), 16);
-    assert_int_equal(stat(wal, &found), 0);
-    for (size_t bytes = 0; bytes <= (size_t)found.st_size + 1370; bytes += 1371) {
-        copy_file(w->path, copy, SIZE_MAX);
-        copy_file(wal, copy_wal, bytes);
-        journal = open_usual(copy);
-        int held = 2 + commits_of(journal, (const uint8_t *)"first text ....") +
-                   commits_of(journal, (const uint8_t *)"second text ...");
-        or_journal_close(&journal);
-        assert_true(held >= last); // -1 and -1 for a text: none
-        last = held;
-    }
-    assert_int_equal(last, 16);
 }
 
 // ---- who may ----
 
 static void one_process_at_a_time(void **state)
 {
-    world_t *w = *state;
+    const world_t *w = *state;
     or_journal_t *second = NULL;
     int ready[2];
     char said;
@@ -333,25 +305,6 @@ static void assert_mode(const char *path, mode_t mode)
     assert_int_equal(found.st_mode & 0777, mode);
 }
 
-static void only_we_can_read_it(void **state)
-{
-    world_t *w = *state;
-    char beside[PATH + 8];
-    mode_t old = umask(0);
-    or_journal_t *journal = open_usual(w->path);
-    begin(journal, token);
-    umask(old);
-    assert_mode(w->path, 0600);
-    snprintf(beside, sizeof beside, "%s-wal", w->path);
-    assert_mode(beside, 0600);
-    snprintf(beside, sizeof beside, "%s-shm", w->path);
-    assert_int_equal(access(beside, F_OK), -1);
-    or_journal_close(&journal);
-    assert_int_equal(chmod(w->path, 0640), 0);
-    assert_int_equal(or_journal_open(w->path, 0, FAR_S, &journal), OR_ERR_IO);
-    assert_non_null(strstr(or_error_text(), "chmod 600"));
-}
-
 static void assert_refused(const char *path, const char *word)
 {
     or_journal_t *journal = NULL;
@@ -370,260 +323,464 @@ static void write_file(const char *path, const char *text)
     close(fd);
 }
 
-static void run_sql(const char *path, const char *text)
-{
-    sqlite3 *db = NULL;
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
-    assert_int_equal(chmod(path, 0600), 0);
-}
-
 static void what_is_no_journal_is_refused_and_left_alone(void **state)
 {
-    world_t *w = *state;
-    static const char prose[] =
-        "Dear diary, this is a text of more than a hundred bytes, so that nothing takes "
-        "it for an empty file, and it should stay.";
-    char kept[sizeof prose] = "";
-    write_file(w->path, prose);
-    assert_refused(w->path, "is not a journal");
+    const world_t *w = *state;
+    char other[2 * PATH], kept[16] = "";
+    write_file(w->path, "Dear diary");
+    assert_refused(w->path, "is not a folder");
     int fd = open(w->path, O_RDONLY);
-    assert_int_equal(read(fd, kept, sizeof kept - 1), sizeof prose - 1);
+    assert_int_equal(read(fd, kept, sizeof kept - 1), 10);
     close(fd);
-    assert_string_equal(kept, prose);
+    assert_string_equal(kept, "Dear diary");
     unlink(w->path);
-    run_sql(w->path, "CREATE TABLE sessions(number INTEGER)");
+    assert_int_equal(mkdir(w->path, 0700), 0);
+    snprintf(other, sizeof other, "%s/letters.txt", w->path);
+    write_file(other, "Dear diary");
     assert_refused(w->path, "is not a journal");
-    unlink(w->path);
-    or_journal_t *journal = open_usual(w->path);
-    or_journal_close(&journal);
-    run_sql(w->path, "PRAGMA user_version = 7");
-    assert_refused(w->path, "another release");
-    assert_refused(w->folder, w->folder);
+    assert_int_equal(access(other, F_OK), 0);
     assert_refused("/nowhere/journal", "No such file");
 }
 
-static void a_damaged_journal_is_refused(void **state)
+// The name of the file of `token`, which is all that the folder has.
+static void only_file(const world_t *w, char path[2 * PATH])
 {
-    world_t *w = *state;
-    const uint8_t noise[512] = {0xAA, 0x55};
+    DIR *list = opendir(w->path);
+    const struct dirent *item;
+    path[0] = '\0';
+    while ((item = readdir(list)) != NULL) {
+        if (item->d_name[0] != '.') {
+            assert_int_equal(path[0], '\0');
+            snprintf(path, 2 * PATH, "%s/%s", w->path, item->d_name);
+        }
+    }
+    closedir(list);
+    assert_true(path[0] != '\0');
+}
+
+static void write_at(const char *path, off_t at, uint8_t byte)
+{
+    int fd = open(path, O_WRONLY);
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+static void only_we_can_read_it(void **state)
+{
+    const world_t *w = *state;
+    char path[2 * PATH];
+    mode_t old = umask(0);
     or_journal_t *journal = open_usual(w->path);
-    uint64_t number = begin(journal, token);
-    for (uint32_t n = 0; n < 2000; n++) {
+    begin(journal, token);
+    umask(old);
+    only_file(w, path);
+    assert_mode(w->path, 0700);
+    assert_mode(path, 0600);
+    or_journal_close(&journal);
+    assert_int_equal(chmod(w->path, 0750), 0);
+    assert_refused(w->path, "chmod 700");
+}
+
+// Its text is lost, as are those that another release wrote: no other, and no start.
+static void a_damaged_text_costs_only_itself(void **state)
+{
+    const world_t *w = *state;
+    const uint8_t other[OR_SESSION_TOKEN_BYTES] = "another session";
+    char path[2 * PATH];
+    or_journal_t *journal = open_usual(w->path);
+    commit(journal, begin(journal, token), 0);
+    only_file(w, path);
+    commit(journal, begin(journal, other), 0);
+    or_journal_close(&journal);
+    write_at(path, 24, 7); // the version, behind the record's head and the magic word
+    journal = open_usual(w->path);
+    assert_int_equal(or_journal_count(journal), 1);
+    or_journal_close(&journal);
+    assert_int_equal(access(path, F_OK), 0); // that release may read it
+    write_at(path, 24, 1);
+    write_at(path, 100, 0xAA);
+    journal = open_usual(w->path);
+    assert_int_equal(commits_of(journal, token), -1);
+    assert_int_equal(commits_of(journal, other), 1);
+    assert_int_equal(access(path, F_OK), -1);
+    or_journal_close(&journal);
+}
+
+// A write that did not come to its end, and then the text goes on: what it left is in nobody's way.
+static void a_torn_end_is_cut_off(void **state)
+{
+    const world_t *w = *state;
+    char path[2 * PATH];
+    struct stat whole;
+    or_journal_t *journal = open_usual(w->path);
+    uint64_t number = begin(journal, token), found;
+    or_journal_entry_t entry;
+    for (uint32_t n = 0; n < 3; n++) {
         commit(journal, number, n);
     }
     or_journal_close(&journal);
-    int fd = open(w->path, O_WRONLY);
-    for (off_t at = 4096; at < 12 * 4096; at += 4096) { // the heads of pages behind the first
-        assert_int_equal(pwrite(fd, noise, sizeof noise, at), sizeof noise);
+    only_file(w, path);
+    assert_int_equal(stat(path, &whole), 0);
+    for (off_t cut = 1; cut < 130; cut += 7) {
+        assert_int_equal(truncate(path, whole.st_size - cut), 0);
+        journal = open_usual(w->path);
+        int held = commits_of(journal, token);
+        assert_in_range(held, 1, 3);
+        assert_int_equal(or_journal_find(journal, token, sizeof token, &entry, &found), OR_OK);
+        for (uint32_t n = (uint32_t)held; n < 3; n++) {
+            commit(journal, found, n);
+        }
+        or_journal_close(&journal);
+        journal = open_usual(w->path);
+        assert_int_equal(commits_of(journal, token), 3);
+        or_journal_close(&journal);
+        assert_int_equal(stat(path, &whole), 0);
     }
-    close(fd);
-    assert_refused(w->path, "damaged");
 }
 
 // ---- what stays ----
 
-static bool file_has(const char *path, const void *bytes, size_t count)
+// Do the texts' files have these bytes somewhere?
+static bool folder_has(const world_t *w, const void *bytes, size_t count)
 {
     static char buffer[1 << 20];
-    int fd = open(path, O_RDONLY);
-    ssize_t got = fd >= 0 ? read(fd, buffer, sizeof buffer) : 0;
-    if (fd >= 0) {
+    char path[2 * PATH];
+    bool has = false;
+    DIR *list = opendir(w->path);
+    const struct dirent *item;
+    while ((item = readdir(list)) != NULL) {
+        snprintf(path, sizeof path, "%s/%s", w->path, item->d_name);
+        int fd = open(path, O_RDONLY);
+        ssize_t got = read(fd, buffer, sizeof buffer);
+        has |= got > 0 && memmem(buffer, (size_t)got, bytes, count) != NULL;
         close(fd);
     }
-    return got > 0 && memmem(buffer, (size_t)got, bytes, count) != NULL;
+    closedir(list);
+    return has;
 }
 
 static void no_token_is_written_and_no_text_stays(void **state)
 {
-    world_t *w = *state;
-    char wal[PATH + 8];
-    int32_t ids[4] = {0x5a5a1234, 0x5a5a1235, 0x5a5a1236, 0x5a5a1237};
-    snprintf(wal, sizeof wal, "%s-wal", w->path);
+    const world_t *w = *state;
+    const uint8_t other[OR_SESSION_TOKEN_BYTES] = "another session";
+    const int32_t ids[4] = {0x5a5a1234, 0x5a5a1235, 0x5a5a1236, 0x5a5a1237};
     or_journal_t *journal = open_usual(w->path);
     uint64_t number = begin(journal, token);
     assert_int_equal(or_journal_commit(journal, number, ids, 4, 2, "a"), OR_OK);
-    assert_true(file_has(wal, request, sizeof request)); // or this test would see nothing
-    assert_true(file_has(wal, ids, sizeof ids));
-    assert_false(file_has(wal, token, sizeof token));
-    or_journal_close(&journal); // it is in the file itself now
-    assert_true(file_has(w->path, ids, sizeof ids));
-    journal = open_usual(w->path);
+    assert_true(folder_has(w, request, sizeof request)); // or this test would see nothing
+    assert_true(folder_has(w, ids, sizeof ids));
+    assert_false(folder_has(w, token, sizeof token));
     assert_int_equal(or_journal_end(journal, number, OR_FINISH_STOP), OR_OK);
-    assert_int_equal(commits_of(journal, (const uint8_t *)"................"), -1);
     assert_int_equal(or_journal_count(journal), 1); // its client may have missed the end
-    assert_int_equal(or_journal_forget(journal, number), OR_OK);
-    assert_int_equal(or_journal_count(journal), 0);
-    assert_true(or_journal_tick(journal, 5) > 5);
-    assert_false(file_has(wal, request, sizeof request) || file_has(wal, ids, sizeof ids));
-    assert_false(file_has(w->path, request, sizeof request) || file_has(w->path, ids, sizeof ids));
-    assert_int_equal(or_journal_commit(journal, number, ids, 4, 3, "a"), OR_ERR_NOT_FOUND);
-    or_journal_close(&journal);
-}
-
-// Texts of others stay, parked perhaps for long: what has ended is gone all the same, wherever it lay.
-static void what_has_ended_is_gone_while_others_stay(void **state)
-{
-    world_t *w = *state;
-    char wal[PATH + 8];
-    const uint8_t others[2][OR_SESSION_TOKEN_BYTES] = {"first text ....", "second text ..."};
-    static char secret[20000]; // more than a page
-    snprintf(wal, sizeof wal, "%s-wal", w->path);
-    or_journal_t *journal = open_usual(w->path);
-    uint64_t stays = begin(journal, others[0]);
-    uint64_t goes = 0;
-    for (uint32_t i = 0; i < sizeof secret; i++) {
-        secret[i] = (char)('a' + i % 26);
-    }
-    or_journal_entry_t entry = {.owner = "ada",
-                                .key = "",
-                                .request = (const uint8_t *)secret,
-                                .request_bytes = sizeof secret};
-    assert_int_equal(or_journal_begin(journal, &entry, &goes), OR_OK);
-    uint64_t later = begin(journal, others[1]);
-    for (uint32_t n = 0; n < 300; n++) { // side by side, over many pages
-        int32_t ids[] = {0x5a5a1234, 0x5a5a1235, (int32_t)n};
-        commit(journal, stays, n);
-        assert_int_equal(or_journal_commit(journal, goes, ids, 3, n + 2, "a"), OR_OK);
-        commit(journal, later, n);
-    }
-    or_journal_tick(journal, 5);
-    const int32_t ids[] = {0x5a5a1234, 0x5a5a1235};
-    assert_true(file_has(w->path, secret, 40) || file_has(wal, secret, 40));
-    assert_int_equal(or_journal_end(journal, goes, OR_FINISH_STOP), OR_OK);
-    assert_int_equal(or_journal_forget(journal, goes), OR_OK);
-    or_journal_tick(journal, 5);
-    assert_false(file_has(wal, secret, 40) || file_has(w->path, secret, 40));
-    assert_false(file_has(wal, ids, sizeof ids) || file_has(w->path, ids, sizeof ids));
-    assert_int_equal(commits_of(journal, others[0]), 300);
-    assert_int_equal(commits_of(journal, others[1]), 300);
-    or_journal_close(&journal);
-}
-
-// One that was killed before it had cut its log: the next one does.
-static void what_a_dead_coordinator_deleted_is_gone(void **state)
-{
-    world_t *w = *state;
-    char wal[PATH + 8];
-    snprintf(wal, sizeof wal, "%s-wal", w->path);
-    pid_t child = fork();
-    if (child == 0) {
-        or_journal_t *journal = open_usual(w->path);
-        begin(journal, (const uint8_t *)"another session");
-        uint64_t number = begin(journal, token);
-        const int32_t ids[] = {0x5a5a1234, 0x5a5a1235};
-        or_status_t status = or_journal_commit(journal, number, ids, 2, 2, "a");
-        _exit(status != OR_OK || or_journal_forget(journal, number) != OR_OK);
-    }
-    int wait_status;
-    const int32_t ids[] = {0x5a5a1234, 0x5a5a1235};
-    assert_int_equal(waitpid(child, &wait_status, 0), child);
-    assert_int_equal(wait_status, 0);
-    assert_true(file_has(wal, ids, sizeof ids));
-    or_journal_t *journal = open_usual(w->path);
-    or_journal_tick(journal, 5);
+    commit(journal, begin(journal, other), 0);
+    or_journal_forget(journal, number);
     assert_int_equal(or_journal_count(journal), 1);
-    assert_false(file_has(wal, ids, sizeof ids) || file_has(w->path, ids, sizeof ids));
+    assert_true(or_journal_tick(journal, 5) > 5);
+    assert_false(folder_has(w, ids, sizeof ids));
+    assert_int_equal(or_journal_commit(journal, number, ids, 4, 3, "a"), OR_ERR_NOT_FOUND);
+    assert_int_equal(commits_of(journal, other), 1);
     or_journal_close(&journal);
 }
 
-static uint32_t count_after_tick(or_journal_t *journal)
+// 8 MiB of texts, in twos: what is forgotten is no bytes on disk any more.
+static void disk_space_is_given_back(void **state)
 {
+    const world_t *w = *state;
+    static int32_t ids[1 << 18];
+    uint8_t name[OR_SESSION_TOKEN_BYTES] = "text number    ";
+    or_journal_t *journal = open_usual(w->path);
+    for (uint8_t i = 0; i < 8; i++) {
+        name[0] = i;
+        uint64_t number = begin(journal, name);
+        assert_int_equal(or_journal_commit(journal, number, ids, 1 << 18, 2, "a"), OR_OK);
+        assert_true(test_folder_bytes(w->path) >= sizeof ids);
+        assert_true(test_folder_bytes(w->path) < 2 * sizeof ids);
+        or_journal_forget(journal, number);
+        or_journal_tick(journal, 5);
+        assert_int_equal(test_folder_bytes(w->path), 0);
+    }
+    or_journal_close(&journal);
+}
+
+// ---- time ----
+
+// What the calendar says: the system's functions, in whose place these stand for the whole program.
+static time_t calendar_step_s;
+
+time_t time(time_t *at)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (at != NULL) {
+        *at = now.tv_sec + calendar_step_s;
+    }
+    return now.tv_sec + calendar_step_s;
+}
+
+static void a_step_of_the_calendar_deletes_nothing(void **state)
+{
+    const world_t *w = *state;
+    static const time_t steps[] = {86400, -86400, 10000 * (time_t)86400};
+    or_journal_t *journal = open_usual(w->path);
+    assert_int_equal(or_journal_end(journal, begin(journal, token), OR_FINISH_STOP), OR_OK);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        calendar_step_s = steps[i];
+        or_journal_tick(journal, 5);
+        assert_int_equal(or_journal_count(journal), 1);
+        or_journal_close(&journal);
+        journal = open_usual(w->path);
+        or_journal_tick(journal, 5);
+        assert_int_equal(or_journal_count(journal), 1);
+    }
+    calendar_step_s = 0;
+    or_journal_close(&journal);
+}
+
+static or_journal_t *open_at(const world_t *w, const or_virtual_clock_t *clock, const char *boot,
+                             uint32_t retention_s, uint32_t abandoned_s)
+{
+    or_journal_t *journal = NULL;
+    const or_journal_config_t config = {.path = w->path,
+                                        .retention_s = retention_s,
+                                        .abandoned_s = abandoned_s,
+                                        .clock = &clock->clock,
+                                        .boot = boot};
+    assert_int_equal(or_journal_open_with(&config, &journal), OR_OK);
+    return journal;
+}
+
+static uint32_t count_after(or_journal_t *journal, or_virtual_clock_t *clock, int64_t seconds)
+{
+    clock->now_ns += seconds * OR_NS_PER_S;
     or_journal_tick(journal, 0);
     return or_journal_count(journal);
 }
 
-// One journal whose sessions are kept for a second by retention, one whose clients have a second to come back.
 static void what_is_over_is_deleted_in_time(void **state)
 {
-    world_t *w = *state;
-    char copy[PATH];
+    const world_t *w = *state;
     const uint8_t other[OR_SESSION_TOKEN_BYTES] = "another session";
     const uint8_t third[OR_SESSION_TOKEN_BYTES] = "a third one ...";
-    snprintf(copy, sizeof copy, "%s/copy", w->folder);
-    or_journal_t *keeping = open_for(w->path, 1, FAR_S);
+    or_virtual_clock_t clock;
+    or_virtual_clock_init(&clock, OR_NS_PER_S);
+    or_journal_t *keeping = open_at(w, &clock, "boot", 10, 100);
     begin(keeping, token);
     uint64_t acknowledged = begin(keeping, other), missed = begin(keeping, third);
-    or_journal_end(keeping, acknowledged, OR_FINISH_STOP);
-    or_journal_end(keeping, missed, OR_FINISH_STOP);
+    assert_int_equal(or_journal_end(keeping, acknowledged, OR_FINISH_STOP), OR_OK);
+    assert_int_equal(or_journal_end(keeping, missed, OR_FINISH_STOP), OR_OK);
     or_journal_forget(keeping, acknowledged);
-    assert_int_equal(count_after_tick(keeping), 3);
-
-    or_journal_t *waiting = open_for(copy, 0, 1);
-    begin(waiting, token);
-    uint64_t resumed = begin(waiting, other);
-    begin(waiting, third);
-    or_journal_close(&waiting);
-    waiting = open_for(copy, 0, 1);
-    assert_int_equal(or_journal_commit(waiting, resumed, NULL, 0, 1, "a"), OR_OK); // it goes on
-    uint64_t number = begin(waiting, (const uint8_t *)"a new session ..");
-    assert_int_equal(count_after_tick(waiting), 4);
-    usleep(2100000);
-    assert_int_equal(count_after_tick(waiting), 2);
-    assert_int_equal(commits_of(waiting, token), -1);
-    assert_int_equal(commits_of(waiting, other), 0);
-    assert_int_equal(or_journal_end(waiting, number, OR_FINISH_STOP), OR_OK);
-    assert_int_equal(count_after_tick(waiting), 2);
-    or_journal_close(&waiting);
-
-    assert_int_equal(count_after_tick(keeping), 2);
+    assert_int_equal(count_after(keeping, &clock, 9), 3);
+    assert_int_equal(count_after(keeping, &clock, 2), 2);
     assert_int_equal(commits_of(keeping, other), -1);
+    assert_int_equal(count_after(keeping, &clock, 100), 1);
     assert_int_equal(commits_of(keeping, token), 0); // it goes on
     or_journal_close(&keeping);
 }
 
+// Of the time in which no coordinator runs, what passes in one boot counts.
+static void who_is_away_is_waited_for(void **state)
+{
+    const world_t *w = *state;
+    const uint8_t other[OR_SESSION_TOKEN_BYTES] = "another session";
+    or_journal_entry_t entry;
+    uint64_t number;
+    or_virtual_clock_t clock;
+    or_virtual_clock_init(&clock, OR_NS_PER_S);
+    or_journal_t *journal = open_at(w, &clock, "first", 0, 100);
+    begin(journal, token);
+    begin(journal, other);
+    assert_int_equal(count_after(journal, &clock, 1000), 2);
+    or_journal_close(&journal);
+    journal = open_at(w, &clock, "first", 0, 100); // from here on they have so long
+    or_journal_close(&journal);
+    clock.now_ns += 60 * OR_NS_PER_S;
+    journal = open_at(w, &clock, "first", 0, 100);
+    assert_int_equal(or_journal_find(journal, other, sizeof other, &entry, &number), OR_OK);
+    assert_int_equal(or_journal_commit(journal, number, NULL, 0, 1, ""), OR_OK); // it goes on
+    assert_int_equal(count_after(journal, &clock, 39), 2);
+    or_journal_close(&journal);
+    clock.now_ns = 5 * OR_NS_PER_S; // the machine was started anew
+    journal = open_at(w, &clock, "second", 0, 100);
+    assert_int_equal(count_after(journal, &clock, 99), 2);
+    assert_int_equal(count_after(journal, &clock, 2), 0);
+    or_journal_close(&journal);
+    assert_int_equal(test_folder_bytes(w->path), 0);
+}
+
+// ---- a disk that refuses ----
+
+static struct rlimit usual_limit;
+
+static void fill_disk(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &usual_limit), 0);
+    const struct rlimit none = {.rlim_cur = 1, .rlim_max = usual_limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+}
+
+static void empty_disk(void)
+{
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &usual_limit), 0);
+}
+
 static void a_full_disk_makes_no_gap(void **state)
 {
-    world_t *w = *state;
-    struct rlimit old;
-    signal(SIGXFSZ, SIG_IGN);
+    const world_t *w = *state;
     or_journal_t *journal = open_usual(w->path);
     uint64_t number = begin(journal, token);
     commit(journal, number, 0);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-    const struct rlimit none = {.rlim_cur = 1, .rlim_max = old.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    fill_disk();
     or_status_t status = try_commit(journal, number, 1);
     or_status_t again = try_commit(journal, number, 1);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    or_status_t end = or_journal_end(journal, number, OR_FINISH_STOP);
+    empty_disk();
     assert_int_equal(status, OR_ERR_IO);
     assert_int_equal(again, OR_ERR_IO);
+    assert_int_equal(end, OR_ERR_IO);
     assert_int_equal(commits_of(journal, token), 1);
     commit(journal, number, 1);
     assert_int_equal(commits_of(journal, token), 2);
     or_journal_close(&journal);
 }
 
+static void a_text_begun_while_the_disk_was_full_is_there_later(void **state)
+{
+    const world_t *w = *state;
+    uint64_t number = 0;
+    or_journal_entry_t entry = {.owner = "ada",
+                                .key = "",
+                                .request = (const uint8_t *)request,
+                                .request_bytes = sizeof request};
+    memcpy(entry.token, token, sizeof entry.token);
+    or_journal_t *journal = open_usual(w->path);
+    fill_disk();
+    or_status_t begun = or_journal_begin(journal, &entry, &number);
+    or_status_t status = try_commit(journal, number, 0);
+    uint64_t bytes = test_folder_bytes(w->path);
+    empty_disk();
+    assert_int_equal(begun, OR_ERR_IO);
+    assert_int_equal(status, OR_ERR_IO);
+    assert_int_equal(bytes, 0); // not even an empty file
+    assert_true(number != 0);
+    commit(journal, number, 0);
+    or_journal_close(&journal);
+    journal = open_usual(w->path);
+    assert_int_equal(commits_of(journal, token), 1);
+    or_journal_close(&journal);
+}
+
 // What was written before can be read, and goes on.
 static void a_full_disk_is_no_reason_not_to_start(void **state)
 {
-    world_t *w = *state;
-    struct rlimit old;
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(run_and_kill(w->path, 8, 0), 8);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-    const struct rlimit none = {.rlim_cur = 1, .rlim_max = old.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    const world_t *w = *state;
     or_journal_t *journal = NULL;
+    assert_int_equal(run_and_kill(w->path, 8, 0, false), 8);
+    fill_disk();
     or_status_t status = or_journal_open(w->path, 0, FAR_S, &journal);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    empty_disk();
     assert_int_equal(status, OR_OK);
     assert_int_equal(commits_of(journal, (const uint8_t *)"first text ...."), 3);
     or_journal_close(&journal);
     assert_holds(w->path, 8);
 }
 
+// ---- what owners hold ----
+
+static uint64_t charged(or_ledger_t *ledger)
+{
+    or_ledger_usage_t usage;
+    or_ledger_usage(ledger, &usage);
+    return usage.bytes[OR_HELD_JOURNAL];
+}
+
+// Half of the disk is one owner's: its ended texts go first, then what grows is refused; others are not asked.
+static void an_owner_has_so_much_disk(void **state)
+{
+    const world_t *w = *state;
+    const uint8_t ended[OR_SESSION_TOKEN_BYTES] = "an ended text ..";
+    static const int32_t ids[4096];
+    or_ledger_t *ledger = NULL;
+    assert_int_equal(or_ledger_create(1 << 20, 16 << 12, &ledger), OR_OK);
+    or_journal_t *journal = open_usual(w->path);
+    uint64_t first = begin(journal, ended), number = begin(journal, token);
+    or_journal_set_ledger(journal, ledger);
+    assert_int_equal(charged(ledger), 2 << 12);
+    assert_int_equal(or_journal_commit(journal, number, ids, 4096, 2, "a"), OR_OK);
+    assert_int_equal(charged(ledger), 6 << 12);
+    assert_int_equal(or_journal_end(journal, first, OR_FINISH_STOP), OR_OK);
+    assert_int_equal(or_journal_commit(journal, number, ids, 3072, 3, "a"), OR_OK);
+    assert_int_equal(commits_of(journal, ended), -1);
+    assert_int_equal(charged(ledger), 8 << 12);
+    assert_int_equal(or_journal_commit(journal, number, ids, 1024, 4, "a"), OR_ERR_FULL);
+    assert_non_null(strstr(or_error_text(), "ada"));
+    assert_int_equal(charged(ledger), 8 << 12);
+    or_journal_close(&journal);
+    assert_int_equal(charged(ledger), 0);
+    journal = open_usual(w->path); // what is there counts
+    or_journal_set_ledger(journal, ledger);
+    assert_int_equal(charged(ledger), 8 << 12);
+    or_journal_close(&journal);
+    or_ledger_destroy(&ledger);
+}
+
+// ---- in a thread ----
+
+static or_status_t next(or_journal_t *journal, uint64_t number)
+{
+    uint64_t done;
+    or_status_t status;
+    or_journal_wait(journal, 10000);
+    assert_true(or_journal_next(journal, &done, &status));
+    assert_int_equal(done, number);
+    assert_false(or_journal_is_busy(journal, number));
+    return status;
+}
+
+static void a_thread_does_the_same(void **state)
+{
+    const world_t *w = *state;
+    uint64_t done;
+    or_status_t status;
+    or_journal_t *journal = open_usual(w->path);
+    assert_int_equal(or_journal_fd(journal), -1);
+    assert_int_equal(or_journal_start(journal), OR_OK);
+    uint64_t number = begin(journal, token);
+    assert_true(or_journal_is_busy(journal, number));
+    assert_int_equal(try_commit(journal, number, 0), OR_ERR_AGAIN);
+    struct pollfd wake = {.fd = or_journal_fd(journal), .events = POLLIN};
+    assert_int_equal(poll(&wake, 1, 10000), 1);
+    assert_int_equal(next(journal, number), OR_OK);
+    assert_false(or_journal_next(journal, &done, &status));
+    assert_int_equal(poll(&wake, 1, 0), 0);
+    commit(journal, number, 0);
+    assert_int_equal(next(journal, number), OR_OK);
+    fill_disk();
+    commit(journal, number, 1);
+    status = next(journal, number);
+    empty_disk();
+    assert_int_equal(status, OR_ERR_IO);
+    commit(journal, number, 1);
+    assert_int_equal(next(journal, number), OR_OK);
+    assert_int_equal(commits_of(journal, token), 2);
+    commit(journal, number, 2);
+    or_journal_forget(journal, number); // it is busy: after that
+    assert_int_equal(or_journal_count(journal), 0);
+    or_journal_close(&journal);
+    assert_int_equal(test_folder_bytes(w->path), 0);
+}
+
 // ---- what an option means ----
 
-static void an_option_names_the_file_or_none(void **state)
+static void an_option_names_the_folder_or_none(void **state)
 {
-    world_t *w = *state;
+    const world_t *w = *state;
     or_journal_t *journal = NULL;
     char usual[PATH];
+    write_file(w->path, "in the way");
     assert_int_equal(or_journal_open_option("none", "tcp://127.0.0.1:5577", 0, 1, &journal), OR_OK);
     assert_null(journal);
-    assert_int_equal(or_journal_open_option(w->folder, "tcp://127.0.0.1:5577", 0, 1, &journal),
+    assert_int_equal(or_journal_open_option(w->path, "tcp://127.0.0.1:5577", 0, 1, &journal),
                      OR_ERR_IO);
     setenv("XDG_STATE_HOME", w->folder, 1);
     assert_int_equal(or_journal_open_option(NULL, "tcp://127.0.0.1:*", 0, 1, &journal), OR_OK);
@@ -635,9 +792,9 @@ static void an_option_names_the_file_or_none(void **state)
     assert_int_equal(or_journal_open_option(NULL, "tcp://[::1]:5577", 0, 1, &journal), OR_OK);
     assert_non_null(journal);
     or_journal_close(&journal);
-    snprintf(usual, sizeof usual, "%s/outrider/coordinator-5577.journal", w->folder);
-    assert_mode(usual, 0600);
-    unlink(usual);
+    snprintf(usual, sizeof usual, "%s/outrider/coordinator-5577.texts", w->folder);
+    assert_mode(usual, 0700);
+    assert_int_equal(rmdir(usual), 0);
     snprintf(usual, sizeof usual, "%s/outrider", w->folder);
     assert_mode(usual, 0700);
     assert_int_equal(rmdir(usual), 0);
@@ -656,18 +813,22 @@ int main(void)
         TEST(everything_is_found_again),
         TEST(a_death_between_two_calls_loses_nothing),
         TEST(a_kill_at_any_moment_loses_nothing),
-        TEST(a_torn_log_is_a_shorter_text),
         TEST(one_process_at_a_time),
-        TEST(only_we_can_read_it),
         TEST(what_is_no_journal_is_refused_and_left_alone),
-        TEST(a_damaged_journal_is_refused),
+        TEST(only_we_can_read_it),
+        TEST(a_damaged_text_costs_only_itself),
+        TEST(a_torn_end_is_cut_off),
         TEST(no_token_is_written_and_no_text_stays),
+        TEST(disk_space_is_given_back),
+        TEST(a_step_of_the_calendar_deletes_nothing),
         TEST(what_is_over_is_deleted_in_time),
-        TEST(what_has_ended_is_gone_while_others_stay),
-        TEST(what_a_dead_coordinator_deleted_is_gone),
+        TEST(who_is_away_is_waited_for),
         TEST(a_full_disk_makes_no_gap),
+        TEST(a_text_begun_while_the_disk_was_full_is_there_later),
         TEST(a_full_disk_is_no_reason_not_to_start),
-        TEST(an_option_names_the_file_or_none),
+        TEST(an_owner_has_so_much_disk),
+        TEST(a_thread_does_the_same),
+        TEST(an_option_names_the_folder_or_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

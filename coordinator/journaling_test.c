@@ -21,7 +21,7 @@ static int set_up(void **state)
     int failed = parking_setup(state);
     world_t *w = *state;
     snprintf(journal_path, sizeof journal_path, "/tmp/parking-test-%d", (int)getpid());
-    unlink(journal_path);
+    test_remove_folder(journal_path);
     or_coordinator_destroy(&w->coordinator);
     open_journal(w);
     assert_int_equal(
@@ -36,7 +36,7 @@ static int tear_down(void **state)
     or_journal_t *journal = w->config.journal;
     int failed = world_teardown(state);
     or_journal_close(&journal);
-    unlink(journal_path);
+    test_remove_folder(journal_path);
     return failed;
 }
 
@@ -358,6 +358,30 @@ static void a_stop_in_order_ends_no_text(void **state)
     leave(&client.edge);
 }
 
+// Without room for it on disk a text is written, and ends with its coordinator.
+static void a_text_without_room_goes_on_without_the_journal(void **state)
+{
+    world_t *w = *state;
+    client_t client = {0};
+    or_ledger_t *ledger = NULL;
+    assert_int_equal(or_ledger_create(1 << 20, 4096, &ledger), OR_OK);
+    w->config.ledger = ledger;
+    restart(w, NULL);
+    join_target(w);
+    enter(w, &client, "a");
+    ask_for_a_part(w, &client, 1);
+    assert_int_equal(or_journal_count(w->config.journal), 0);
+    w->slow = false;
+    run_hearing(w, &client, 1100);
+    assert_whole(&client);
+    w->config.ledger = NULL;
+    restart(w, &client);
+    or_ledger_destroy(&ledger); // nothing is charged to it any more
+    resume(w, &client, &client);
+    assert_unknown(&client);
+    leave(&client.edge);
+}
+
 // Everything that the coordinator sends passes here.
 static struct {
     const or_channel_ops_t *ops; // the channel's own
@@ -427,6 +451,7 @@ int main(void)
         TEST(another_target_does_not_write_on),
         TEST(other_arithmetic_does_not_write_on),
         TEST(a_stop_in_order_ends_no_text),
+        TEST(a_text_without_room_goes_on_without_the_journal),
         TEST(every_token_is_in_the_journal_before_it_is_told),
         TEST(what_the_disk_lost_is_written_again),
         TEST(what_would_be_another_text_is_not),

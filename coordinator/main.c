@@ -62,8 +62,9 @@ static const or_option_t table[] = {
      "a round goes on without a drafter that is silent for this long"},
     {"verifier-timeout", NULL, OR_OPTION_UINT32, offsetof(config_t, verifier_timeout_ms), "MS",
      "a request ends with an error when there is no verifier for this long"},
-    {"journal", NULL, OR_OPTION_STRING, offsetof(config_t, journal), "FILE",
-     "where texts in progress are kept, so that they survive this process, or none; not given: in "
+    {"journal", NULL, OR_OPTION_STRING, offsetof(config_t, journal), "DIR",
+     "the folder where texts in progress are kept, so that they survive this process, or none; not "
+     "given: in "
      "~/.local/state/outrider, one for each port"},
     {"journal-retention", NULL, OR_OPTION_UINT32, offsetof(config_t, journal_retention_s),
      "SECONDS",
@@ -184,6 +185,13 @@ static or_status_t open_hub(const config_t *config, process_t *process)
     if (status == OR_OK) {
         status = or_coordinator_create(&shape, process->vocab, process->link, clock,
                                        &process->coordinator);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    if (process->journal != NULL) {
+        status = or_journal_start(process->journal);
+        or_channel_zmq_set_wake(process->entrance.channel, or_journal_fd(process->journal));
     }
     if (status != OR_OK) {
         return status;

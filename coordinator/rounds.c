@@ -401,7 +401,7 @@ void or_round_finish(or_coordinator_t *c, or_csession_t *session)
               or_csession_written(session), (unsigned long long)session->stats.target_calls,
               session->evictions);
     or_coordinator_journal_end(c, session);
-    or_coordinator_tell_client(c, session);
+    or_coordinator_tell_news(c, session);
     or_waiting_begin_all(c);
 }
 

@@ -167,6 +167,7 @@ void or_csession_destroy(or_csession_t **session_p)
     or_guesses_destroy(&session->guesses);
     free(session->tree_tokens);
     free(session->tree_back);
+    free(session->held_tree.words);
     free(session->tree_psi);
     free(session->lookup_guesses);
     free(session);

@@ -42,6 +42,33 @@ typedef enum {
     OR_PHASE_DONE
 } or_phase_t;
 
+// So much of a completion may be told: tokens, bytes of text, and that it is over.
+typedef struct {
+    uint32_t tokens;
+    size_t text;
+    bool over;
+} or_extent_t;
+
+// A session's part in the journal (journaling.c).
+typedef struct {
+    uint64_t number;     // 0: it is not there, and will not be
+    bool begun;          // its beginning was written, or refused: its client may hear of it
+    bool kept;           // it is on disk
+    bool ended;          // its end is there, too
+    uint32_t tokens;     // of the completion that are there
+    uint64_t round;      // behind these that are committed
+    int64_t since_ns;    // since when a write is under way; 0: none is
+    or_extent_t writing; // what may be told once it is done
+    or_extent_t settled; // and before
+} or_journaling_t;
+
+// A tree, as a client that wants to see it is told of it.
+typedef struct {
+    uint64_t round;
+    uint32_t base_length, count, accepted_count;
+    uint32_t *words; // owned: tokens, back and the accepted path, OR_TREE_NODES_MAX entries each
+} or_told_tree_t;
+
 // A drafter's place in a session.
 typedef struct {
     or_peer_t peer;       // 0: nobody sits here
@@ -85,8 +112,7 @@ typedef struct {
     or_peer_t client;                      // 0: away
     char key[OR_KEY_BYTES];                // the client's; "": none
     uint8_t token[OR_SESSION_TOKEN_BYTES]; // the session's secret
-    uint64_t journal_number;               // 0: it is not in the journal
-    uint32_t journaled;                    // tokens of the completion that are there
+    or_journaling_t journal;
     uint64_t request;
     char label[OR_LABEL_BYTES]; // the client's name for it; "": none
     or_terms_t terms;           // as the verifier gets them
@@ -115,6 +141,7 @@ typedef struct {
     char vocab_why[256];
     uint32_t sent_tokens; // completion tokens and text bytes the client was told
     size_t sent_text;
+    bool sent_end;
 
     // The round.
     uint64_t round;
@@ -176,6 +203,7 @@ typedef struct {
     bool begun;                  // the verifier was told of it
     bool worked_on;              // it was, at some time
     const or_verdict_t *judged;  // while a verdict is dealt with; else NULL
+    or_told_tree_t held_tree;    // the last that was judged, while its tokens are not told
     int64_t arrived_ns;          // when it was asked for
     int64_t started_ns;          // the same, until the work has begun; then when that was
     int64_t written_ns;          // when tokens were committed last; 0: none were here

@@ -1,14 +1,19 @@
 // What a client is told of its text: the tokens it has not heard of yet, what is known of them, and the end.
+#include <stdlib.h>
+#include <string.h>
+
 #include "coordinator/coordinator_internal.h"
 
 // What was judged in the round that has just ended, for who wants to see it.
-static void put_tree(const or_csession_t *session, or_draft_tree_t *tree,
-                     or_generate_delta_t *delta)
+static bool has_tree(const or_csession_t *session)
+{
+    return session->judged != NULL && session->annotations.details && session->tree_count > 0;
+}
+
+static void put_judged(const or_csession_t *session, or_draft_tree_t *tree,
+                       or_generate_delta_t *delta)
 {
     const or_verdict_t *verdict = session->judged;
-    if (verdict == NULL || !session->annotations.details || session->tree_count == 0) {
-        return;
-    }
     *tree = (or_draft_tree_t){.round = verdict->round,
                               .base_length = verdict->base_length,
                               .tokens = session->tree_tokens,
@@ -19,10 +24,46 @@ static void put_tree(const or_csession_t *session, or_draft_tree_t *tree,
     delta->tree_accepted_count = verdict->accepted_count;
 }
 
-// `count` tokens from what was told last, and the text up to `text_end`. Where the client says that it has more than was
-// written there is nothing to point at.
+// The last tree whose tokens could not be told at once.
+static void put_held(const or_csession_t *session, or_draft_tree_t *tree,
+                     or_generate_delta_t *delta)
+{
+    const or_told_tree_t *held = &session->held_tree;
+    *tree = (or_draft_tree_t){.round = held->round,
+                              .base_length = held->base_length,
+                              .tokens = held->words,
+                              .back = held->words + OR_TREE_NODES_MAX,
+                              .count = held->count};
+    delta->tree = tree;
+    delta->tree_accepted = held->words + 2 * (size_t)OR_TREE_NODES_MAX;
+    delta->tree_accepted_count = held->accepted_count;
+}
+
+// The next round overwrites it. Without memory there is one picture less.
+static void hold_tree(or_csession_t *session)
+{
+    or_told_tree_t *held = &session->held_tree;
+    const or_verdict_t *verdict = session->judged;
+    if (held->words == NULL) {
+        held->words = malloc(3 * (size_t)OR_TREE_NODES_MAX * sizeof *held->words);
+    }
+    if (held->words == NULL || verdict->accepted_count > OR_TREE_NODES_MAX) {
+        return;
+    }
+    held->round = verdict->round;
+    held->base_length = verdict->base_length;
+    held->count = session->tree_count;
+    held->accepted_count = verdict->accepted_count;
+    memcpy(held->words, session->tree_tokens, held->count * sizeof *held->words);
+    memcpy(held->words + OR_TREE_NODES_MAX, session->tree_back, held->count * sizeof *held->words);
+    memcpy(held->words + 2 * (size_t)OR_TREE_NODES_MAX, verdict->accepted,
+           held->accepted_count * sizeof *held->words);
+}
+
+// `count` tokens from what was told last, the text up to `text_end`, and the end if it is `over`. Where the client says that
+// it has more than was written there is nothing to point at.
 static or_generate_delta_t make_delta(const or_csession_t *session, uint32_t count, size_t text_end,
-                                      const char *note)
+                                      const char *note, bool over)
 {
     bool first = session->sent_tokens == 0;
     const uint32_t *written = (const uint32_t *)session->log.tokens + session->prompt_length;
@@ -36,10 +77,10 @@ static or_generate_delta_t make_delta(const or_csession_t *session, uint32_t cou
         .text = text_bytes > 0 ? text + session->sent_text : NULL,
         .text_bytes = (uint32_t)text_bytes,
         .text_offset = session->sent_text,
-        .finish = session->finish,
-        .error = session->error,
-        .error_code = session->error_code,
-        .retry_ms = session->busy_ms,
+        .finish = over ? session->finish : OR_FINISH_NONE,
+        .error = over ? session->error : "",
+        .error_code = over ? session->error_code : 0,
+        .retry_ms = over ? session->busy_ms : 0,
         .seed = session->seed,
         .arith_id = session->arith_id,
         .stats = session->stats,
@@ -54,32 +95,62 @@ static or_generate_delta_t make_delta(const or_csession_t *session, uint32_t cou
     return delta;
 }
 
-void or_coordinator_tell_client(or_coordinator_t *c, or_csession_t *session)
+static bool has_failed_at_once(const or_csession_t *session)
 {
-    if (session->client.value == 0) {
-        return; // it is away: it will say what it has
-    }
+    return session->finish == OR_FINISH_ERROR && session->error_code != OR_WIRE_BUSY &&
+           or_csession_written(session) == 0;
+}
+
+// Of what may be told, what was not told yet.
+static void tell(or_coordinator_t *c, or_csession_t *session, const or_extent_t *may)
+{
     // A client may have more than we: it hears no word of what is written for the second time.
-    uint32_t written = or_csession_written(session);
-    written = written > session->sent_tokens ? written : session->sent_tokens;
-    size_t text_end =
-        session->text.released > session->sent_text ? session->text.released : session->sent_text;
+    uint32_t tokens = may->tokens > session->sent_tokens ? may->tokens : session->sent_tokens;
+    size_t text_end = may->text > session->sent_text ? may->text : session->sent_text;
     char why[256];
     or_draft_tree_t tree;
     or_waiting_why(c, session, why, sizeof why);
     or_message_t message = {
         .type = OR_MSG_GENERATE_DELTA,
         .session = session->id,
-        .body.generate_delta = make_delta(session, written - session->sent_tokens, text_end,
-                                          why[0] != '\0' ? why : session->note),
+        .body.generate_delta = make_delta(session, tokens - session->sent_tokens, text_end,
+                                          why[0] != '\0' ? why : session->note, may->over),
     };
-    put_tree(session, &tree, &message.body.generate_delta);
-    session->sent_tokens = written;
+    if (has_tree(session)) {
+        put_judged(session, &tree, &message.body.generate_delta);
+    } else if (session->held_tree.count > 0 && !or_coordinator_journal_holds(c, session)) {
+        put_held(session, &tree, &message.body.generate_delta);
+    }
+    if (message.body.generate_delta.tree != NULL) {
+        session->held_tree.count = 0;
+    }
+    session->sent_tokens = tokens;
     session->sent_text = text_end;
+    session->sent_end = may->over;
     or_coordinator_send(c, session->client, &message);
-    if (session->finish == OR_FINISH_ERROR && session->error_code != OR_WIRE_BUSY &&
-        or_csession_written(session) == 0) {
+}
+
+void or_coordinator_tell_client(or_coordinator_t *c, or_csession_t *session)
+{
+    if (session->client.value == 0) {
+        return; // it is away: it will say what it has
+    }
+    if (or_coordinator_journal_holds(c, session) && !session->journal.begun) {
+        return; // what it knows of, the next coordinator knows of, too
+    }
+    const or_extent_t may = or_coordinator_journal_extent(c, session);
+    tell(c, session, &may);
+    if (may.over && has_failed_at_once(session)) {
         session->deadline_ns = 0; // nothing is lost with it: it keeps no place from others
+    }
+}
+
+void or_coordinator_tell_news(or_coordinator_t *c, or_csession_t *session)
+{
+    if (!or_coordinator_journal_holds(c, session)) {
+        or_coordinator_tell_client(c, session);
+    } else if (has_tree(session)) {
+        hold_tree(session);
     }
 }
 

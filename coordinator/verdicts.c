@@ -1,7 +1,8 @@
 // A round's verdict: counted, committed, and passed on.
 #include "coordinator/coordinator_internal.h"
 
-// The verdict's tokens are the text's from here on, on disk before anybody sees them.
+// The verdict's tokens are the text's from here on, and on their way to the disk. Verifier and drafters see them at once, the
+// client when they are there.
 static or_status_t commit(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
 {
     uint32_t before = or_csession_written(session);
@@ -43,7 +44,7 @@ static void take(or_coordinator_t *c, or_csession_t *session, const or_verdict_t
         or_waiting_begin_all(c);
         return;
     }
-    or_coordinator_tell_client(c, session);
+    or_coordinator_tell_news(c, session);
     session->kv_held = session->log.length - 1; // the last token's run with the next tree
     session->round++;
     session->psi_asked = false;

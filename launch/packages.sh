@@ -37,5 +37,5 @@ install_missing() {
 
 # shellcheck disable=SC2034 # for the scripts that source this
 build_packages=(build-essential cmake ninja-build pkg-config libzmq3-dev protobuf-c-compiler libprotobuf-c-dev libjansson-dev libedit-dev
-  librandom123-dev libxxhash-dev libzstd-dev libpcre2-dev libsodium-dev libsqlite3-dev libmicrohttpd-dev libgmp-dev libcmocka-dev libopenmpi-dev
+  librandom123-dev libxxhash-dev libzstd-dev libpcre2-dev libsodium-dev libmicrohttpd-dev libgmp-dev libcmocka-dev libopenmpi-dev
   openmpi-bin python3)

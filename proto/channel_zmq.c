@@ -31,6 +31,7 @@ typedef struct {
     // Hub only.
     void *inside; // for edges of this process
     bool inside_next;
+    int wake_fd; // -1: none
     or_zmq_peers_t peers;
     or_zmq_guard_t *guard; // NULL: nothing is encrypted
     // Edge only.
@@ -197,9 +198,9 @@ static or_status_t edge_receive(or_channel_t *channel, or_peer_t *from, const ui
 
 // What a channel polls: its sockets, what belongs to a hub or an edge, and the signals.
 typedef struct {
-    zmq_pollitem_t items[3 + OR_ZMQ_GUARD_ITEMS];
+    zmq_pollitem_t items[4 + OR_ZMQ_GUARD_ITEMS];
     int count;
-    int sockets;  // the first items: there are frames
+    int sockets;  // the first items: there are frames, or the owner's other work
     bool signals; // the last item
 } poll_t;
 
@@ -208,6 +209,9 @@ static poll_t fill_poll(const zmq_channel_t *self)
     poll_t poll = {.items = {{.socket = self->socket, .events = ZMQ_POLLIN}}, .count = 1};
     if (self->inside != NULL) {
         poll.items[poll.count++] = (zmq_pollitem_t){.socket = self->inside, .events = ZMQ_POLLIN};
+    }
+    if (self->wake_fd >= 0) {
+        poll.items[poll.count++] = (zmq_pollitem_t){.fd = self->wake_fd, .events = ZMQ_POLLIN};
     }
     poll.sockets = poll.count;
     if (self->guard != NULL) {
@@ -249,7 +253,10 @@ static or_status_t sleep_once(zmq_channel_t *self, int64_t now, int64_t end_ns)
     if (signalled) {
         or_interrupt_drain();
     }
-    bool frames = poll.items[0].revents != 0 || poll.items[poll.sockets - 1].revents != 0;
+    bool frames = false;
+    for (int i = 0; i < poll.sockets; i++) {
+        frames |= poll.items[i].revents != 0;
+    }
     bool connected = serve(self);
     if (signalled || connected || frames) {
         return OR_OK;
@@ -333,6 +340,7 @@ static or_status_t create(bool hub, zmq_channel_t **self_p)
     }
     spread_threads(self->context);
     self->channel.ops = hub ? &hub_ops : &edge_ops;
+    self->wake_fd = -1;
     or_zmq_peers_init(&self->peers);
     zmq_msg_init(&self->current);
     or_status_t status =
@@ -473,6 +481,11 @@ uint64_t or_channel_zmq_refusals(const or_channel_t *channel)
     const zmq_channel_t *self = (const zmq_channel_t *)channel;
     bool guarded = channel->ops == &hub_ops && self->guard != NULL;
     return guarded ? or_zmq_guard_refusals(self->guard) : 0;
+}
+
+void or_channel_zmq_set_wake(or_channel_t *hub, int wake_fd)
+{
+    ((zmq_channel_t *)hub)->wake_fd = wake_fd;
 }
 
 // ---- an edge ----

@@ -44,6 +44,8 @@ or_status_t or_channel_zmq_connect(const char *endpoint, const or_connect_keys_t
 // or_channel_is_inside, which no peer from outside can claim. The hub outlives it. It has its own wait: `wake_fd`
 // (-1: none) ends it when readable; signals do not. OR_ERR_IO.
 or_status_t or_channel_zmq_connect_inside(or_channel_t *hub, int wake_fd, or_channel_t **channel_p);
+// End a hub's waits also when this descriptor is readable, for work that other threads do for the hub. -1: none.
+void or_channel_zmq_set_wake(or_channel_t *hub, int wake_fd);
 // Connections that were refused so far: keys that are not admitted, peers that do not encrypt or know
 // another server key. 0 for other channels and edges.
 uint64_t or_channel_zmq_refusals(const or_channel_t *channel);

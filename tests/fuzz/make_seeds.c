@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "common/gguf/gguf_test_file.h"
+#include "coordinator/journal_file.h"
 #include "proto/message_test_random.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -300,6 +301,28 @@ static void write_split_model(void)
     test_gguf_fini(&first);
 }
 
+// The checks are filled in by the fuzzer.
+static void write_journal(void)
+{
+    static const uint8_t frame[] = "a request's frame";
+    static const int32_t ids[] = {5, 6, 7, 8, 9};
+    const or_journal_time_t time = {.at_ns = 5, .boot = "boot"};
+    const or_journal_entry_t entry = {
+        .owner = "ada", .key = "", .request = frame, .request_bytes = sizeof frame};
+    or_journal_buffer_t buffer = {0};
+    bool good = or_journal_add_begin(&buffer, &entry) == OR_OK &&
+                or_journal_add_tokens(&buffer, 2, ids, 5) == OR_OK &&
+                or_journal_add_taken(&buffer, "canonical") == OR_OK &&
+                or_journal_add_tokens(&buffer, 3, ids, 1) == OR_OK;
+    assert(good);
+    write_seed("journal", "going_on", buffer.bytes, buffer.count);
+    good = or_journal_add_ended(&buffer, OR_FINISH_STOP, &time) == OR_OK &&
+           or_journal_add_expires(&buffer, &time) == OR_OK;
+    assert(good);
+    write_seed("journal", "ended", buffer.bytes, buffer.count);
+    or_journal_buffer_fini(&buffer);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -317,5 +340,6 @@ int main(int argc, char **argv)
     write_vocabulary();
     write_byte_level_vocabulary();
     write_split_model();
+    write_journal();
     return 0;
 }

@@ -8,7 +8,6 @@ import json
 import random
 import signal
 import socket
-import sqlite3
 import tempfile
 import threading
 import time
@@ -44,11 +43,11 @@ def status(endpoint):
 class Service:
     """A coordinator with a journal, which can be killed and started again, and a slow target with a drafter."""
 
-    def __init__(self, *words):
+    def __init__(self, *words, **variables):
         self.folder = tempfile.TemporaryDirectory()
         self.journal = Path(self.folder.name) / "journal"
         self.endpoint = f"tcp://127.0.0.1:{free_port()}"
-        self.words = words
+        self.words, self.variables = words, variables  # the coordinator's
         self.stack = contextlib.ExitStack()
 
     def __enter__(self):
@@ -68,7 +67,7 @@ class Service:
 
     def start(self):
         self.coordinator = Background("-m", TARGET, "--listen", self.endpoint, "--journal", self.journal, "--ready-fd", 1,
-                                      "--log-level", "error", *self.words, program="outrider-coordinator")
+                                      "--log-level", "error", *self.words, program="outrider-coordinator", **self.variables)
         if self.coordinator.process.stdout.readline().decode().strip() != self.endpoint:
             raise AssertionError("outrider-coordinator: " + self.coordinator.end()[2])
 
@@ -85,9 +84,16 @@ class Service:
             raise AssertionError(f"outrider-coordinator: exit {code}\n{error}")
 
     def journaled(self):
-        """Sessions in the journal of a coordinator that has ended."""
-        with contextlib.closing(sqlite3.connect(self.journal)) as db:
-            return db.execute("SELECT count(*) FROM sessions").fetchone()[0]
+        """Texts in the journal."""
+        return len(list(self.journal.iterdir()))
+
+    def journal_bytes(self):
+        """Of all that the coordinator keeps on disk."""
+        total = 0
+        for file in Path(self.folder.name).rglob("*"):
+            with contextlib.suppress(FileNotFoundError):  # it was forgotten meanwhile
+                total += file.stat().st_size if file.is_file() else 0
+        return total
 
 
 class Writer(threading.Thread):

@@ -1,5 +1,6 @@
 #include "tests/support/test_support.h"
 
+#include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,36 @@ uint64_t test_seed(void)
     uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : UINT64_C(0x0123456789abcdef);
     print_message("seed %" PRIu64 " (replay with OR_TEST_SEED)\n", seed);
     return seed;
+}
+
+static int remove_one(const char *path, const struct stat *found, int type, struct FTW *at)
+{
+    (void)found;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+void test_remove_folder(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static uint64_t folder_bytes; // nftw has no context
+
+static int add_one(const char *path, const struct stat *found, int type, struct FTW *at)
+{
+    (void)path;
+    (void)at;
+    folder_bytes += type == FTW_F ? (uint64_t)found->st_size : 0;
+    return 0;
+}
+
+uint64_t test_folder_bytes(const char *path)
+{
+    folder_bytes = 0;
+    nftw(path, add_one, 16, FTW_PHYS);
+    return folder_bytes;
 }
 
 void test_log_init(void)

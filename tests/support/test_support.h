@@ -23,6 +23,10 @@ uint64_t test_seed(void);
 
 // How many seeds or faults a test goes through: few in CI, OR_TEST_RUNS of them when somebody wants to know.
 uint32_t test_runs(uint32_t few);
+// Delete a folder and all that is in it, if it is there.
+void test_remove_folder(const char *path);
+// Bytes of all files in a folder.
+uint64_t test_folder_bytes(const char *path);
 // Log only errors, or what OR_TEST_LOG names ("debug").
 void test_log_init(void);
 // A small generator for tests: splitmix64.
