@@ -26,6 +26,7 @@
 // Below this in all nothing is amiss, and the memory in use is learned anew every so many looks.
 #define QUIET_BYTES (1u << 20)
 #define QUIET_LOOKS 16
+#define QUIET_STEP (1u << 20)
 // Memory beyond the bytes that arrived: who has such a backlog then is cut.
 #define EXCESS_MAX (64u << 20)
 #define SUSPECT_BYTES (64u << 10)
@@ -51,7 +52,8 @@ struct or_zmq_backlog {
     DIR *descriptors;
     uint64_t look, total;
     size_t quiet_memory;
-    int largest; // descriptor
+    bool trim_due; // what a cut has freed is given back when it is quiet
+    int largest;   // descriptor
 };
 
 void or_zmq_backlog_take(or_zmq_backlog_t *backlog, zmq_msg_t *frame, bool encrypted)
@@ -157,17 +159,28 @@ static size_t memory_in_use(void)
     return info.uordblks + info.hblkhd;
 }
 
+// Upwards in small steps: what connections left that were just cut or closed is not the usual.
+static void learn_memory(or_zmq_backlog_t *backlog)
+{
+    if (backlog->trim_due) {
+        malloc_trim(0);
+        backlog->trim_due = false;
+    }
+    size_t now = memory_in_use(), most = backlog->quiet_memory + QUIET_STEP;
+    backlog->quiet_memory = now < most ? now : most;
+}
+
 static void judge(or_zmq_backlog_t *backlog)
 {
     if (backlog->total < QUIET_BYTES) {
         if (backlog->look % QUIET_LOOKS == 0) {
-            backlog->quiet_memory = memory_in_use();
+            learn_memory(backlog);
         }
         return;
     }
     if (memory_in_use() > backlog->quiet_memory + backlog->total + EXCESS_MAX) {
         cut_above(backlog, SUSPECT_BYTES);
-        malloc_trim(0);
+        backlog->trim_due = true;
     } else if (backlog->places[backlog->largest].backlog > EACH_MAX) {
         cut_above(backlog, EACH_MAX);
     } else if (backlog->total > ALL_MAX) {
