@@ -13,6 +13,7 @@
 #include "common/base/cpus.h"
 #include "common/base/interrupt.h"
 #include "proto/endpoint.h"
+#include "proto/zmq_backlog.h"
 #include "proto/zmq_frames.h"
 #include "proto/zmq_guard.h"
 #include "proto/zmq_inside.h"
@@ -34,6 +35,9 @@ typedef struct {
     int wake_fd; // -1: none
     or_zmq_peers_t peers;
     or_zmq_guard_t *guard; // NULL: nothing is encrypted
+    uint16_t ports[OR_ZMQ_BACKLOG_PORTS];
+    size_t port_count;
+    or_zmq_backlog_t *backlog; // NULL: no TCP endpoint
     // Edge only.
     or_zmq_watch_t *watch;
     char server_key[OR_KEY_BYTES]; // "": not encrypted
@@ -45,6 +49,9 @@ static or_status_t peer_of(zmq_channel_t *self, bool inside, zmq_msg_t *identity
                            or_peer_t *peer)
 {
     const char *key = or_zmq_guard_key_of(self->guard, frame);
+    if (!inside && self->backlog != NULL) {
+        or_zmq_backlog_take(self->backlog, frame, key[0] != '\0');
+    }
     const or_zmq_peer_t *known = or_zmq_peers_recognise(&self->peers, inside, identity, frame, key);
     if (known != NULL) {
         *peer = known->peer;
@@ -280,6 +287,7 @@ static void channel_destroy(or_channel_t *channel)
 {
     zmq_channel_t *self = (zmq_channel_t *)channel;
     zmq_msg_close(&self->current);
+    or_zmq_backlog_destroy(&self->backlog);
     if (self->socket != NULL) {
         zmq_close(self->socket);
     }
@@ -344,7 +352,7 @@ static or_status_t create(bool hub, zmq_channel_t **self_p)
     or_zmq_peers_init(&self->peers);
     zmq_msg_init(&self->current);
     or_status_t status =
-        or_zmq_open(self->context, hub ? ZMQ_ROUTER : ZMQ_DEALER, QUEUE_FRAMES, &self->socket);
+        or_zmq_open(self->context, hub ? ZMQ_ROUTER : ZMQ_DEALER, QUEUE_FRAMES, 0, &self->socket);
     if (status == OR_OK && hub) {
         status = or_zmq_inside_bind(self->context, &self->inside);
     }
@@ -410,6 +418,25 @@ static or_status_t encrypt_hub(zmq_channel_t *self, const or_channel_server_t *s
     return status;
 }
 
+// A place that was just bound, if it has a port.
+static void note_port(zmq_channel_t *self)
+{
+    char endpoint[1024];
+    size_t bytes = sizeof endpoint;
+    if (self->port_count < OR_ZMQ_BACKLOG_PORTS &&
+        zmq_getsockopt(self->socket, ZMQ_LAST_ENDPOINT, endpoint, &bytes) == 0 &&
+        strncmp(endpoint, "tcp://", strlen("tcp://")) == 0) {
+        self->ports[self->port_count++] = (uint16_t)strtoul(strrchr(endpoint, ':') + 1, NULL, 10);
+    }
+}
+
+static or_status_t watch_backlog(zmq_channel_t *self)
+{
+    return self->port_count > 0
+               ? or_zmq_backlog_create(self->ports, self->port_count, &self->backlog)
+               : OR_OK;
+}
+
 // Listen where `encrypted` is asked for or, before that, where it is not.
 static or_status_t listen_where(zmq_channel_t *self, const or_channel_listen_t *listens,
                                 uint32_t count, bool encrypted, char *bound, size_t capacity)
@@ -422,8 +449,9 @@ static or_status_t listen_where(zmq_channel_t *self, const or_channel_listen_t *
         status = use_ipv6(self, or_endpoint_is_ipv6(listens[i].endpoint));
         if (status == OR_OK && zmq_bind(self->socket, listens[i].endpoint) != 0) {
             status = or_endpoint_fail_listening(listens[i].endpoint, errno);
-        } else if (status == OR_OK && i == 0 && bound != NULL) {
-            status = report_bound(self, bound, capacity);
+        } else if (status == OR_OK) {
+            note_port(self);
+            status = i == 0 && bound != NULL ? report_bound(self, bound, capacity) : OR_OK;
         }
     }
     return status;
@@ -461,6 +489,9 @@ or_status_t or_channel_zmq_bind(const or_channel_listen_t *listens, uint32_t cou
     }
     if (status == OR_OK) {
         status = listen_where(self, listens, count, true, bound, capacity);
+    }
+    if (status == OR_OK) {
+        status = watch_backlog(self);
     }
     if (status != OR_OK) {
         channel_destroy(&self->channel);

@@ -1,6 +1,6 @@
 // channel_zmq - a channel over ZeroMQ: ROUTER for the hub, DEALER for an edge.
 //
-// Reconnects by itself; ZMTP heartbeats find dead hosts. The hub's send to a vanished peer is
+// Reconnects by itself; TCP's keep-alive finds dead hosts. The hub's send to a vanished peer is
 // OR_ERR_UNREACHABLE (ZMQ_ROUTER_MANDATORY). Endpoints are ZeroMQ's: tcp://127.0.0.1:5555,
 // tcp://127.0.0.1:* (any free port), tcp://[::1]:5555, ipc:///path; IPv6 is asked for by its brackets, and tcp://[::]:5555
 // listens for IPv4 as well.

@@ -13,6 +13,9 @@
 #define PEERS_MAX 1024 // connections a hub watches
 // Looked at in one call, so that a flood of nonsense cannot hold the caller
 #define FRAMES_PER_RECEIVE 64
+// Channels take turns among the peers whose frames wait. So after this many frames, which is far more than there are
+// peers, everybody who had one waiting at the first of them has been heard.
+#define LAP_FRAMES (16 * PEERS_MAX)
 #define ERRORS_PER_S 10     // answers to nonsense, per peer
 #define HEARTBEAT_MIN_MS 10 // what a Welcome may ask for
 #define HEARTBEAT_MAX_MS 60000
@@ -52,8 +55,11 @@ struct or_link {
     size_t count, capacity;
     bool losses; // some peer may be lost or reported
     bool padding;
-    // When the channel was last seen empty: silence before is the peer's, after it may be ours.
+    // Whatever waited at this time has been heard since: silence before is the peer's, after it may be ours. Moved
+    // when the channel is empty and, so that a flood does not put off the judgement for ever, after each lap.
     int64_t drained_ns;
+    int64_t lap_ns; // when the lap that goes on began
+    uint32_t lap_frames;
     or_link_gate_t gate; // hub; NULL: open
     void *gate_context;
     // Edge only.
@@ -401,6 +407,21 @@ static bool report_loss(or_link_t *link, or_peer_t *from)
     return false;
 }
 
+static void note_empty(or_link_t *link)
+{
+    link->drained_ns = link->lap_ns = now_of(link);
+    link->lap_frames = 0;
+}
+
+static void note_frame(or_link_t *link)
+{
+    if (++link->lap_frames == LAP_FRAMES) {
+        link->drained_ns = link->lap_ns;
+        link->lap_ns = now_of(link);
+        link->lap_frames = 0;
+    }
+}
+
 or_status_t or_link_receive(or_link_t *link, or_link_event_t *event, or_peer_t *from,
                             or_message_t *message)
 {
@@ -414,11 +435,12 @@ or_status_t or_link_receive(or_link_t *link, or_link_event_t *event, or_peer_t *
         size_t bytes;
         or_status_t status = or_channel_receive(link->channel, &sender, &frame, &bytes);
         if (status == OR_ERR_AGAIN) {
-            link->drained_ns = now_of(link);
+            note_empty(link);
         }
         if (status != OR_OK) {
             return status;
         }
+        note_frame(link);
         if (take_frame(link, sender, frame, bytes, event, message)) {
             *from = sender;
             return OR_OK;
@@ -464,7 +486,7 @@ static int64_t earlier(int64_t a, int64_t b)
 // Do what is due with one peer; when the next thing is.
 static int64_t tick_peer(or_link_t *link, peer_t *peer, int64_t now)
 {
-    // Frames that wait unread are not silence: judge by the last time the channel was empty. Who is
+    // Frames that wait unread are not silence: judge by a time since when all that waited was heard. Who is
     // ignored is kept in mind, silent or not.
     if (now < peer->ignored_until_ns) {
         return peer->ignored_until_ns;
@@ -641,7 +663,7 @@ or_status_t or_link_create(or_channel_t *channel, const or_clock_t *clock, const
     link->padding = true;
     link->clock = clock;
     link->heartbeat_ns = heartbeat_ms * OR_NS_PER_MS;
-    link->hello_due_ns = link->drained_ns = now_of(link);
+    link->hello_due_ns = link->drained_ns = link->lap_ns = now_of(link);
     or_status_t status = hello != NULL ? become_edge(link, hello) : OR_OK;
     if (status != OR_OK) {
         or_link_destroy(&link);

@@ -675,6 +675,29 @@ static void a_link_needs_an_interval(void **context)
 
 #define WITH_WORLD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+// Goal: a peer that has gone is reported although another one never lets the channel become empty.
+// Method: one edge hangs; the other's frames come faster than the hub reads them.
+static void a_flood_does_not_hide_a_loss(void **context)
+{
+    fixture_t *fixture = *context;
+    run(fixture, 3 * INTERVAL_NS);
+    assert_int_equal(fixture->hub.seen[OR_MSG_HELLO], EDGES);
+    const or_message_t heartbeat = {.type = OR_MSG_HEARTBEAT};
+    or_link_event_t event;
+    or_message_t message;
+    for (int ms = 0; ms < 3 * OR_LINK_SILENCE * HEARTBEAT_MS && fixture->hub.lost == 0; ms++) {
+        for (int i = 0; i < 80; i++) {
+            or_link_send(fixture->edges[1].link, OR_PEER_HUB, &heartbeat); // full: enough waits
+        }
+        fixture->clock.now_ns += OR_NS_PER_MS;
+        or_status_t status =
+            or_link_receive(fixture->hub.link, &event, &fixture->hub.from, &message);
+        fixture->hub.lost += status == OR_OK && event == OR_LINK_PEER_LOST;
+        or_link_tick(fixture->hub.link);
+    }
+    assert_int_equal(fixture->hub.lost, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -702,6 +725,7 @@ int main(void)
         WITH_WORLD(an_owner_that_was_busy_loses_nobody),
         WITH_WORLD(a_crowd_of_strangers_keeps_nobody_out),
         WITH_WORLD(a_crowd_of_strangers_makes_nobody_heard_again),
+        WITH_WORLD(a_flood_does_not_hide_a_loss),
         WITH_WORLD(a_link_needs_an_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,10 +9,13 @@
 
 #include "common/base/status.h"
 
-// A socket of this type (ZMQ_ROUTER, ZMQ_DEALER) with our limits: it holds `queue_frames` in each direction, a
+// A socket of this type (ZMQ_ROUTER, ZMQ_DEALER) with our limits: it holds so many frames for each peer and from each. 0: no
+// limit. Where strangers connect `receive_frames` must be 0, and zmq_backlog bounds what they send: a full queue stops
+// the reading of a connection, and when it is reset then, a PING among what was read already makes libzmq 4.3 abort. A
 // connection that is lost is made again soon, frames over the maximum end their connection, and a ROUTER says so
 // when a peer is gone. OR_ERR_IO.
-or_status_t or_zmq_open(void *context, int type, int queue_frames, void **socket_p);
+or_status_t or_zmq_open(void *context, int type, int send_frames, int receive_frames,
+                        void **socket_p);
 
 // Queue one part of a message; `more`: ZMQ_SNDMORE or 0. OR_ERR_FULL, OR_ERR_UNREACHABLE, OR_ERR_IO.
 or_status_t or_zmq_send_part(void *socket, const void *data, size_t bytes, int more);

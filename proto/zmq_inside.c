@@ -20,7 +20,8 @@ typedef struct {
 or_status_t or_zmq_inside_bind(void *context, void **socket_p)
 {
     void *socket;
-    or_status_t status = or_zmq_open(context, ZMQ_ROUTER, OR_ZMQ_INSIDE_FRAMES, &socket);
+    or_status_t status =
+        or_zmq_open(context, ZMQ_ROUTER, OR_ZMQ_INSIDE_FRAMES, OR_ZMQ_INSIDE_FRAMES, &socket);
     if (status != OR_OK) {
         return status;
     }
@@ -115,7 +116,8 @@ or_status_t or_zmq_inside_connect(void *context, int wake_fd, or_channel_t **cha
     if (self == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a channel");
     }
-    or_status_t status = or_zmq_open(context, ZMQ_DEALER, OR_ZMQ_INSIDE_FRAMES, &self->socket);
+    or_status_t status =
+        or_zmq_open(context, ZMQ_DEALER, OR_ZMQ_INSIDE_FRAMES, OR_ZMQ_INSIDE_FRAMES, &self->socket);
     if (status != OR_OK) {
         free(self);
         return status;
