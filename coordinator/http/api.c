@@ -5,6 +5,7 @@
 
 #include "coordinator/http/api_internal.h"
 
+#define JSON_TYPE "application/json"
 #define MODELS_PATH "/v1/models/"
 
 // ---- life ----
@@ -134,7 +135,9 @@ static bool allows(or_http_call_t *call, const char *allow)
 static bool is_json(or_http_call_t *call)
 {
     const char *type = or_http_call_header(call, "Content-Type");
-    if (type == NULL || strncasecmp(type, "application/json", 16) == 0) {
+    size_t length = strlen(JSON_TYPE);
+    if (type != NULL && strncasecmp(type, JSON_TYPE, length) == 0 &&
+        strchr("; \t", type[length]) != NULL) { // or its end
         return true;
     }
     or_http_reply_error(call, 415, NULL, NULL,

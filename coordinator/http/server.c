@@ -55,13 +55,12 @@ static bool is_said_at_once(const or_http_call_t *call)
     // Many a client reads no answer before it has sent everything.
     size_t most = call->status == 413 ? OR_HTTP_DISCARDED_MAX : TAKEN_ALL_THE_SAME;
     const char *length = or_http_call_header(call, "Content-Length");
-    return or_http_call_header(call, "Expect") != NULL ||
-           or_http_call_header(call, "Transfer-Encoding") != NULL ||
+    return call->last || or_http_call_header(call, "Expect") != NULL ||
            (length != NULL && strtoull(length, NULL, 10) > most);
 }
 
 static enum MHD_Result begin(struct MHD_Connection *mhd, const char *method, const char *path,
-                             void **call_p)
+                             const char *version, void **call_p)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -73,7 +72,7 @@ static enum MHD_Result begin(struct MHD_Connection *mhd, const char *method, con
     }
     *call_p = call;
     or_http_connection_expect(connection); // as long again for the body
-    or_http_door_check(call);
+    or_http_door_check(call, or_http_framing_trouble(mhd, method, version));
     return call->status != 0 && is_said_at_once(call) ? or_http_call_queue(call) : MHD_YES;
 }
 
@@ -83,11 +82,10 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
                                   const char *method, const char *version, const char *part,
                                   size_t *part_bytes, void **call_p)
 {
-    (void)version;
     or_http_server_t *server = context;
     or_http_call_t *call = *call_p;
     if (call == NULL) {
-        return begin(mhd, method, path, call_p);
+        return begin(mhd, method, path, version, call_p);
     }
     if (*part_bytes > 0) {
         size_t count = *part_bytes;

@@ -66,6 +66,7 @@ struct or_http_call {
     bool streaming, events;        // bit by bit; as server-sent events
     bool between_events;           // the last one is whole
     bool ended;                    // the stream is
+    bool last;                     // no other request comes behind it on its connection
     bool gone;                     // nobody reads it, or it is too slow: to be cut
     or_http_buffer_t stream;
 };
@@ -95,11 +96,19 @@ uint32_t or_http_descriptors_allow(uint32_t connections_max);
 
 // ---- server_door.c ----
 
-// Everything that can be said when the headers are here. Who may not come in has an answer then.
-void or_http_door_check(or_http_call_t *call);
+// Everything that can be said when the headers are here. Who may not come in has an answer then. `framing`: what is wrong
+// with the request's outer form, or NULL.
+void or_http_door_check(or_http_call_t *call, const char *framing);
 // The headers that every answer has.
 void or_http_door_add_headers(or_http_call_t *call, const char *content_type,
                               struct MHD_Response *response);
+
+// ---- server_framing.c ----
+
+// Why it is not beyond doubt where the request ends or for whom it is; NULL: it is. `method` and `version` as the library
+// gives them.
+const char *or_http_framing_trouble(struct MHD_Connection *mhd, const char *method,
+                                    const char *version);
 
 // ---- server_call.c ----
 
