@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -95,6 +96,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
     if (!call->whole) {
         call->whole = true;
         or_http_connection_answer(call->connection);
+        or_http_door_check_again(call); // a body takes its time
         if (call->status == 0) {
             call->handed = true;
             server->config.handle(server->config.context, call);
@@ -169,6 +171,16 @@ static or_status_t read_pem(const char *option, const char *path, char **text_p)
                : or_fail(OR_ERR_INVALID, "%s %s is no PEM file", option, path);
 }
 
+static or_status_t read_secret_pem(const char *option, const char *path, char **text_p)
+{
+    struct stat found;
+    if (stat(path, &found) == 0 && (found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+        return or_fail(OR_ERR_INVALID, "%s %s is a private key that others can read: chmod 600 %s",
+                       option, path, path);
+    }
+    return read_pem(option, path, text_p);
+}
+
 static or_status_t check_cors(const char *origin)
 {
     const char *authority = origin != NULL ? strstr(origin, "://") : NULL;
@@ -192,7 +204,7 @@ static or_status_t take_config(or_http_server_t *server, const or_http_server_co
         status = read_pem("--http-cert", config->cert_file, &server->cert);
     }
     if (status == OR_OK && config->key_file != NULL) {
-        status = read_pem("--http-key", config->key_file, &server->key);
+        status = read_secret_pem("--http-key", config->key_file, &server->key);
     }
     if (status == OR_OK && config->cors_origin != NULL) {
         server->config.cors_origin = server->cors_origin = strdup(config->cors_origin);

@@ -89,9 +89,10 @@ static void check_key(or_http_call_t *call)
         return;
     }
     const char *authorization = or_http_call_header(call, "Authorization");
-    const char *owner = authorization != NULL ? or_api_keys_owner(keys, authorization) : NULL;
-    if (owner != NULL) {
-        call->owner = owner;
+    const or_key_grant_t *grant =
+        authorization != NULL ? or_api_keys_find(keys, authorization) : NULL;
+    if (grant != NULL) {
+        call->grant = *grant;
         return;
     }
     log_refusal(call);
@@ -101,6 +102,14 @@ static void check_key(or_http_call_t *call)
                         authorization == NULL
                             ? "no API key: send one as \"Authorization: Bearer KEY\""
                             : "the API key is not known here");
+}
+
+void or_http_door_check_again(or_http_call_t *call)
+{
+    const or_api_keys_t *keys = call->server->config.keys;
+    if (call->status == 0 && keys != NULL && or_api_keys_still(keys, &call->grant) == NULL) {
+        or_http_reply_error(call, 401, NULL, "invalid_api_key", "this API key was revoked");
+    }
 }
 
 // ---- sizes ----
