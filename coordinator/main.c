@@ -245,8 +245,7 @@ static void close_all(process_t *process)
 static or_status_t serve(const config_t *config, bool *wrong_options)
 {
     process_t process = {0};
-    or_status_t status =
-        or_ledger_create(config->memory_max, config->journal_max, &process.ledger);
+    or_status_t status = or_ledger_create(config->memory_max, config->journal_max, &process.ledger);
     if (status == OR_OK) {
         status = open_model(config, &process);
     }

@@ -32,6 +32,8 @@ static void destroy_work(or_api_work_t *work)
         or_api_choice_fini(&work->choices[i]);
     }
     or_api_request_fini(&work->request);
+    or_hold_close(&work->asked);
+    or_hold_close(&work->gathered);
     free(work->generates);
     free(work->choices);
     free(work->slots);

@@ -74,6 +74,7 @@ struct or_api {
     bool stopping;
     or_metrics_t *metrics;
     or_metric_t *requests_total, *responses_total, *request_seconds, *streams_now;
+    or_metric_t *held_now, *held_most, *held_refused;
     uint32_t streams;
 };
 
