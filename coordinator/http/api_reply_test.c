@@ -246,11 +246,11 @@ static void an_end_is_told_once(void **state)
 static void places_lead_back(void **state)
 {
     (void)state;
-    or_api_event_id_t id = {.tokens = 1u << 31,
-                            .text_bytes = UINT64_MAX - 1,
-                            .characters = 1ull << 40,
+    or_api_event_id_t id = {.tokens = INT32_MAX,
+                            .text_bytes = UINT32_MAX,
+                            .characters = UINT32_MAX - 1,
                             .number = 3,
-                            .created = -1,
+                            .created = 1700000000,
                             .request = or_api_event_request(true, (const uint8_t *)"a", 1),
                             .said = OR_API_SAID_USAGE};
     memset(id.secret, 0xA5, sizeof id.secret);
