@@ -14,6 +14,8 @@
 #include "coordinator/http/front_options.h"
 
 #define EXIT_WRONG_OPTIONS 2
+#define MEMORY_USUAL ((uint64_t)128 << 20)
+#define JOURNAL_USUAL ((uint64_t)64 << 20)
 #define RESUME_WINDOW_MAX_S (7u * 24 * 60 * 60)
 
 typedef struct {
@@ -33,6 +35,7 @@ typedef struct {
     uint32_t verifier_timeout_ms;
     char *journal;
     uint32_t journal_retention_s, resume_window_s;
+    uint64_t memory_max, journal_max;
 } config_t;
 
 static const or_option_t table[] = {
@@ -71,6 +74,11 @@ static const or_option_t table[] = {
      "a text that its client has stays in the journal for so long; 0: it is deleted at once"},
     {"resume-window", NULL, OR_OPTION_UINT32, offsetof(config_t, resume_window_s), "SECONDS",
      "a text waits so long for a client whose connection is lost; 0: it ends with the connection"},
+    {"memory-max", NULL, OR_OPTION_SIZE, offsetof(config_t, memory_max), "BYTES",
+     "what requests, answers and slow readers make it keep in memory, all together; no owner may "
+     "have more of it than is free"},
+    {"journal-max", NULL, OR_OPTION_SIZE, offsetof(config_t, journal_max), "BYTES",
+     "the same on disk"},
     {"trust", NULL, OR_OPTION_STRING, offsetof(config_t, trust), "WHOM",
      "whose drafters may use the rules that believe what they say they drew (sps, recursive, slrs "
      "...): loopback or none"},
@@ -126,6 +134,7 @@ typedef struct {
     or_vocab_t *vocab;
     const or_chat_t *chat;  // NULL: none ...
     char chat_trouble[320]; // ... for this reason
+    or_ledger_t *ledger;
     or_entrance_t entrance;
     or_journal_t *journal;
     or_link_t *link;
@@ -211,6 +220,7 @@ static or_status_t open_http(const config_t *config, process_t *process)
                                      .vocab = process->vocab,
                                      .chat = process->chat,
                                      .chat_trouble = process->chat_trouble,
+                                     .ledger = process->ledger,
                                      .hub = process->entrance.channel};
     return or_front_service_start(&config->http, &front, &process->http);
 }
@@ -236,13 +246,17 @@ static void close_all(process_t *process)
     or_entrance_close(&process->entrance);
     or_vocab_destroy(&process->vocab);
     or_gguf_close(&process->gguf);
+    or_ledger_destroy(&process->ledger);
 }
 
 // Everything from the file to the loop. *wrong_options: HTTP cannot be as it was asked for, and no new start mends that.
 static or_status_t serve(const config_t *config, bool *wrong_options)
 {
     process_t process = {0};
-    or_status_t status = open_model(config, &process);
+    or_status_t status = or_ledger_create(config->memory_max, config->journal_max, &process.ledger);
+    if (status == OR_OK) {
+        status = open_model(config, &process);
+    }
     if (status == OR_OK) {
         status = open_hub(config, &process);
     }
@@ -312,7 +326,9 @@ static int run(int argc, char **argv)
                        .queue_max = usual.waiting_max,
                        .draft_timeout_ms = usual.draft_timeout_ms,
                        .verifier_timeout_ms = usual.verifier_timeout_ms,
-                       .resume_window_s = usual.resume_ms / 1000};
+                       .resume_window_s = usual.resume_ms / 1000,
+                       .memory_max = MEMORY_USUAL,
+                       .journal_max = JOURNAL_USUAL};
     or_options_next_t next;
     or_log_level_t level = OR_LOG_INFO;
     or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);

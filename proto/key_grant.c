@@ -161,17 +161,12 @@ static or_status_t take_word(const char *name, const char *value, or_key_grant_t
     return OR_OK;
 }
 
-// The words of `line`, which is cut up.
-static or_status_t take_words(char *line, or_key_grant_t *grant, char *unknown, size_t capacity)
+or_status_t or_key_grant_take_words(char *words, or_key_grant_t *grant, char *unknown,
+                                    size_t capacity)
 {
+    or_status_t status = OR_OK;
     char *rest;
-    char *key = strtok_r(line, BLANKS, &rest);
-    or_status_t status = or_key_check(key);
-    if (status != OR_OK) {
-        return status;
-    }
-    snprintf(grant->key, sizeof grant->key, "%s", key);
-    for (char *word = strtok_r(NULL, BLANKS, &rest); word != NULL && status == OR_OK;
+    for (char *word = strtok_r(words, BLANKS, &rest); word != NULL && status == OR_OK;
          word = strtok_r(NULL, BLANKS, &rest)) {
         bool known;
         char *value = strchr(word, '=');
@@ -187,6 +182,19 @@ static or_status_t take_words(char *line, or_key_grant_t *grant, char *unknown, 
     return status;
 }
 
+// The key that `line`, which is cut up, begins with, and the words behind it.
+static or_status_t take_line(char *line, or_key_grant_t *grant, char *unknown, size_t capacity)
+{
+    char *rest;
+    char *key = strtok_r(line, BLANKS, &rest);
+    or_status_t status = or_key_check(key);
+    if (status != OR_OK) {
+        return status;
+    }
+    snprintf(grant->key, sizeof grant->key, "%s", key);
+    return or_key_grant_take_words(rest, grant, unknown, capacity);
+}
+
 or_status_t or_key_grant_parse(const char *line, or_key_grant_t *grant, char *unknown,
                                size_t capacity)
 {
@@ -196,7 +204,7 @@ or_status_t or_key_grant_parse(const char *line, or_key_grant_t *grant, char *un
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a line of keys");
     }
     unknown[0] = '\0';
-    or_status_t status = take_words(copy, &found, unknown, capacity);
+    or_status_t status = take_line(copy, &found, unknown, capacity);
     free(copy);
     if (status != OR_OK) {
         return status;

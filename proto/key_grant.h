@@ -14,6 +14,10 @@ bool or_key_grant_is_there(const char *line);
 // capacity; "" if there is none. OR_ERR_INVALID says what is wrong with it, without its number.
 or_status_t or_key_grant_parse(const char *line, or_key_grant_t *grant, char *unknown,
                                size_t capacity);
+// The same of what follows the key on such a line, which is cut up: name=value with blanks between them, into what
+// `grant` says already.
+or_status_t or_key_grant_take_words(char *words, or_key_grant_t *grant, char *unknown,
+                                    size_t capacity);
 // A grant that came from elsewhere: the same checks. OR_ERR_INVALID.
 or_status_t or_key_grant_check(const or_key_grant_t *grant);
 // As a line, without its end.

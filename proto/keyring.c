@@ -1,7 +1,5 @@
 #include "proto/keyring.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,21 +7,7 @@
 #include "common/base/log.h"
 #include "proto/key_grant.h"
 #include "proto/line_file.h"
-
-// Descriptors kept for reading the file: connections may have taken all others when somebody's key is revoked,
-// and take one or another of these in the moment in which they are free.
-#define SPARES 4
-
-// What tells one state of the file from the next, whether it may be believed included. A file that is
-// replaced is another inode, even within one tick of the clock.
-typedef struct {
-    bool there;
-    ino_t inode;
-    off_t bytes;
-    mode_t mode;
-    uid_t owner;
-    struct timespec written, changed;
-} stamp_t;
+#include "proto/line_watch.h"
 
 typedef struct {
     or_key_grant_t *items; // owned
@@ -31,11 +15,8 @@ typedef struct {
 } grants_t;
 
 struct or_keyring {
-    char *path;
+    or_line_watch_t file;
     grants_t grants;
-    stamp_t stamp;
-    bool missed;        // the last look found no file where there had been one
-    int spares[SPARES]; // -1: none
 };
 
 // ---- grants ----
@@ -104,65 +85,19 @@ static or_status_t parse(const char *path, const char *text, grants_t *grants)
 
 // ---- the file ----
 
-static bool same_time(const struct timespec *a, const struct timespec *b)
-{
-    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
-static bool same_stamp(const stamp_t *a, const stamp_t *b)
-{
-    return a->there == b->there && a->inode == b->inode && a->bytes == b->bytes &&
-           a->mode == b->mode && a->owner == b->owner && same_time(&a->written, &b->written) &&
-           same_time(&a->changed, &b->changed);
-}
-
-static stamp_t stamp_of(const struct stat *found)
-{
-    return (stamp_t){.there = found->st_ino != 0,
-                     .inode = found->st_ino,
-                     .bytes = found->st_size,
-                     .mode = found->st_mode,
-                     .owner = found->st_uid,
-                     .written = found->st_mtim,
-                     .changed = found->st_ctim};
-}
-
-static void release_spares(or_keyring_t *ring)
-{
-    for (size_t i = 0; i < SPARES; i++) {
-        if (ring->spares[i] >= 0) {
-            close(ring->spares[i]);
-        }
-        ring->spares[i] = -1;
-    }
-}
-
-// As far as there are any; the rest at the next look.
-static void take_spares(or_keyring_t *ring)
-{
-    for (size_t i = 0; i < SPARES; i++) {
-        if (ring->spares[i] < 0) {
-            ring->spares[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        }
-    }
-}
-
 // Read the file into the ring; a ring of a file that makes no sense stays as it was.
 static or_status_t load(or_keyring_t *ring)
 {
     char *text = NULL;
     grants_t grants = {0};
-    struct stat found;
-    release_spares(ring);
-    or_status_t status = or_line_file_read(ring->path, &text, &found);
-    take_spares(ring);
+    or_status_t status = or_line_watch_read(&ring->file, &text);
     if (status == OR_OK) {
-        status = parse(ring->path, text, &grants);
+        status = parse(ring->file.path, text, &grants);
     }
     if (status == OR_OK) {
         free(ring->grants.items);
         ring->grants = grants;
-        ring->stamp = stamp_of(&found);
+        or_line_watch_settle(&ring->file);
     }
     free(text);
     return status;
@@ -171,17 +106,13 @@ static or_status_t load(or_keyring_t *ring)
 or_status_t or_keyring_open(const char *path, or_keyring_t **ring_p)
 {
     or_keyring_t *ring = calloc(1, sizeof *ring);
-    char *copy = strdup(path);
-    if (ring == NULL || copy == NULL) {
-        free(ring);
-        free(copy);
+    if (ring == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for %s", path);
     }
-    ring->path = copy;
-    for (size_t i = 0; i < SPARES; i++) {
-        ring->spares[i] = -1;
+    or_status_t status = or_line_watch_init(&ring->file, path);
+    if (status == OR_OK) {
+        status = load(ring);
     }
-    or_status_t status = load(ring);
     if (status != OR_OK) {
         or_keyring_close(&ring);
         return status;
@@ -193,39 +124,24 @@ or_status_t or_keyring_open(const char *path, or_keyring_t **ring_p)
 void or_keyring_close(or_keyring_t **ring_p)
 {
     if (*ring_p != NULL) {
-        release_spares(*ring_p);
+        or_line_watch_fini(&(*ring_p)->file);
         free((*ring_p)->grants.items);
-        free((*ring_p)->path);
         free(*ring_p);
         *ring_p = NULL;
     }
 }
 
-// Editors move a file away before they write the new one: a file is gone when two looks did not
-// find it.
-static bool is_away(or_keyring_t *ring, bool there)
-{
-    bool first = !there && ring->stamp.there && !ring->missed;
-    ring->missed = first;
-    return first;
-}
-
 or_status_t or_keyring_refresh(or_keyring_t *ring, bool *changed)
 {
-    struct stat found = {0};
-    bool there = stat(ring->path, &found) == 0;
+    bool differs;
     *changed = false;
-    if (!there && errno != ENOENT) { // not known to be gone: nobody loses a key for a bad moment
-        return or_fail(OR_ERR_IO, "cannot look at %s: %s", ring->path, strerror(errno));
+    or_status_t status = or_line_watch_look(&ring->file, &differs);
+    if (status != OR_OK || !differs) {
+        return status;
     }
-    take_spares(ring);
-    const stamp_t stamp = there ? stamp_of(&found) : (stamp_t){0};
-    if (is_away(ring, there) || same_stamp(&stamp, &ring->stamp)) {
-        return OR_OK;
-    }
-    or_status_t status = load(ring);
+    status = load(ring);
     if (status == OR_ERR_INVALID) { // it says so until it changes, and is told once
-        ring->stamp = stamp;
+        or_line_watch_settle(&ring->file);
     }
     *changed = status == OR_OK;
     return status;
@@ -256,15 +172,15 @@ static or_status_t change_locked(or_keyring_t *ring, const char *key, const char
 {
     char *text = NULL, *edited = NULL;
     grants_t grants = {0};
-    or_status_t status = or_line_file_read(ring->path, &text, NULL);
+    or_status_t status = or_line_file_read(ring->file.path, &text, NULL);
     if (status == OR_OK) {
         status = or_line_replace(text[0] != '\0' ? text : new_file, key, line, &edited);
     }
     if (status == OR_OK) { // never over a file that we cannot read
-        status = parse(ring->path, edited, &grants);
+        status = parse(ring->file.path, edited, &grants);
     }
     if (status == OR_OK) {
-        status = or_line_file_write(ring->path, edited);
+        status = or_line_file_write(ring->file.path, edited);
     }
     if (status == OR_OK) {
         status = load(ring);
@@ -281,7 +197,7 @@ or_status_t or_keyring_authorize(or_keyring_t *ring, const or_key_grant_t *grant
     char line[OR_KEY_GRANT_BYTES];
     or_status_t status = or_key_grant_check(grant);
     if (status == OR_OK) {
-        status = or_line_file_lock(ring->path, &lock);
+        status = or_line_file_lock(ring->file.path, &lock);
     }
     if (status != OR_OK) {
         return status;
@@ -304,7 +220,7 @@ static or_status_t find_meant(const or_keyring_t *ring, const char *key_or_name,
     }
     if (meant == NULL) {
         return or_fail(OR_ERR_NOT_FOUND, "no key '%s' in %s; outrider keys list shows them",
-                       key_or_name, ring->path);
+                       key_or_name, ring->file.path);
     }
     for (const or_key_grant_t *other = meant + 1; other < ring->grants.items + ring->grants.count;
          other++) {
@@ -323,7 +239,7 @@ or_status_t or_keyring_revoke(or_keyring_t *ring, const char *key_or_name)
 {
     int lock;
     char key[OR_KEY_BYTES];
-    or_status_t status = or_line_file_lock(ring->path, &lock);
+    or_status_t status = or_line_file_lock(ring->file.path, &lock);
     if (status != OR_OK) {
         return status;
     }

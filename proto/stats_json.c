@@ -152,13 +152,30 @@ static bool may_see(const char *owner, const char *whose)
     return owner[0] == '\0' || (whose != NULL && strcmp(owner, whose) == 0);
 }
 
+// Of one that works for everybody an owner learns that it is there, and not what others have it do.
+static or_peer_figures_t peer_for_owner(const or_peer_figures_t *peer, const char *owner)
+{
+    or_peer_figures_t shown = *peer;
+    if (!may_see(owner, peer->owner)) {
+        shown = (or_peer_figures_t){.number = peer->number,
+                                    .role = peer->role,
+                                    .model = peer->model,
+                                    .owner = peer->owner,
+                                    .state = "shared",
+                                    .trusted = peer->trusted,
+                                    .connected_ms = peer->connected_ms};
+    }
+    return shown;
+}
+
 static json_t *peer_array(const or_stats_t *stats, const char *owner)
 {
     json_t *array = json_array();
     for (uint32_t i = 0; i < stats->peer_count; i++) {
         const or_peer_figures_t *peer = &stats->peers[i];
         if (peer->role == OR_ROLE_VERIFIER || may_see(owner, peer->owner)) {
-            json_array_append_new(array, peer_object(peer));
+            const or_peer_figures_t shown = peer_for_owner(peer, owner);
+            json_array_append_new(array, peer_object(&shown));
         }
     }
     return array;
@@ -186,12 +203,38 @@ static json_t *event_array(const or_stats_t *stats, const char *owner, uint64_t 
     return array;
 }
 
+// What an owner may see of the counts: what does not depend on others' texts, and how many requests wait.
+static or_stats_t stats_for_owner(const or_stats_t *stats, const char *owner)
+{
+    if (owner[0] == '\0') {
+        return *stats;
+    }
+    or_stats_t shown = {.model = stats->model,
+                        .verifiers = stats->verifiers,
+                        .drafters = stats->drafters,
+                        .waiting = stats->waiting,
+                        .ranks = stats->ranks,
+                        .stages = stats->stages,
+                        .page_positions = stats->page_positions,
+                        .page_bytes = stats->page_bytes,
+                        .policies = stats->policies,
+                        .policy_count = stats->policy_count,
+                        .peers = stats->peers,
+                        .peer_count = stats->peer_count};
+    for (uint32_t i = 0; i < stats->policy_count; i++) {
+        shown.sessions += may_see(owner, stats->policies[i].owner);
+    }
+    return shown;
+}
+
 json_t *or_stats_json(const or_stats_t *stats, const char *owner, uint64_t events_after)
 {
-    return json_pack(
-        "{s:s, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version", OR_VERSION, "model",
-        text(stats->model), "ready", stats->verifiers > 0, "verifiers", whole(stats->verifiers),
-        "drafters", whole(stats->drafters), "waiting", whole(stats->waiting), "sessions_live",
-        whole(stats->sessions), "figures", figures_object(stats), "peers", peer_array(stats, owner),
-        "sessions", session_array(stats, owner), "events", event_array(stats, owner, events_after));
+    const or_stats_t shown = stats_for_owner(stats, owner);
+    return json_pack("{s:s, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+                     OR_VERSION, "model", text(shown.model), "ready", shown.verifiers > 0,
+                     "verifiers", whole(shown.verifiers), "drafters", whole(shown.drafters),
+                     "waiting", whole(shown.waiting), "sessions_live", whole(shown.sessions),
+                     "figures", figures_object(&shown), "peers", peer_array(&shown, owner),
+                     "sessions", session_array(&shown, owner), "events",
+                     event_array(&shown, owner, events_after));
 }

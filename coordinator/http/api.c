@@ -5,6 +5,7 @@
 
 #include "coordinator/http/api_internal.h"
 
+#define JSON_TYPE "application/json"
 #define MODELS_PATH "/v1/models/"
 
 // ---- life ----
@@ -22,7 +23,8 @@ or_status_t or_api_create(const or_api_config_t *config, or_requests_t *requests
         api->works.next = api->works.previous = &api->works;
         api->questions.next = api->questions.previous = &api->questions;
     }
-    if (api == NULL || api->slots == NULL || api->idle == NULL || !or_api_figures_init(api)) {
+    if (api == NULL || api->slots == NULL || api->idle == NULL ||
+        or_limits_create(&api->limits) != OR_OK || !or_api_figures_init(api)) {
         or_api_destroy(&api);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the HTTP API");
     }
@@ -40,6 +42,7 @@ void or_api_destroy(or_api_t **api_p)
         or_api_works_end(api);
         or_api_questions_end(api);
         or_metrics_destroy(&api->metrics);
+        or_limits_destroy(&api->limits);
         free(api->slots);
         free(api->idle);
         free(api);
@@ -134,7 +137,9 @@ static bool allows(or_http_call_t *call, const char *allow)
 static bool is_json(or_http_call_t *call)
 {
     const char *type = or_http_call_header(call, "Content-Type");
-    if (type == NULL || strncasecmp(type, "application/json", 16) == 0) {
+    size_t length = strlen(JSON_TYPE);
+    if (type != NULL && strncasecmp(type, JSON_TYPE, length) == 0 &&
+        strchr("; \t", type[length]) != NULL) { // or its end
         return true;
     }
     or_http_reply_error(call, 415, NULL, NULL,
@@ -201,12 +206,15 @@ void or_api_take(or_api_t *api, uint32_t slot, const or_message_t *message)
 int64_t or_api_turn(or_api_t *api)
 {
     int64_t now = or_clock_now(api->config.clock);
+    int64_t keys_due = or_api_keys_turn(api, now);
+    api->due_ns = keys_due < api->due_ns ? keys_due : api->due_ns;
     if (now < api->due_ns) {
         return api->due_ns;
     }
     int64_t questions_due = or_api_questions_turn(api, now);
     int64_t works_due = or_api_works_turn(api, now);
     api->due_ns = questions_due < works_due ? questions_due : works_due;
+    api->due_ns = keys_due < api->due_ns ? keys_due : api->due_ns;
     return api->due_ns;
 }
 

@@ -5,13 +5,15 @@
 //     GET  /health /status /metrics                asked of the coordinator
 //     GET  / ...                                   the dashboard
 //
-// A call becomes prompts x n requests, each in a slot of or_requests. A client that hangs up leaves no work behind: a stream that can be
+// A call becomes prompts x n requests, each in a slot of or_requests, one after the other: the next is asked for when the one before has
+// its first token, so that one call never fills the coordinator's queue. A client that hangs up leaves no work behind: a stream that can be
 // resumed is let go of (or_requests_leave), anything else cancelled. One thread: the front's.
 #pragma once
 
 #include "common/base/clock.h"
 #include "common/text/vocab.h"
 #include "coordinator/http/server.h"
+#include "coordinator/ledger.h"
 #include "proto/requests.h"
 
 typedef struct or_api or_api_t;
@@ -22,7 +24,9 @@ typedef struct {
     const or_vocab_t *vocab;  // borrowed, as all here is
     const char *chat_trouble; // NULL: the model has conversations; else why not
     const or_clock_t *clock;
-    uint32_t slots; // of `requests`, all idle
+    uint32_t slots;      // of `requests`, all idle
+    or_api_keys_t *keys; // read again when their file changes; NULL: nobody needs one
+    or_ledger_t *ledger; // what is kept for owners; NULL: nothing is counted
 } or_api_config_t;
 
 // OR_ERR_NO_MEMORY.

@@ -127,19 +127,58 @@ json_t *or_api_logprobs(const or_api_head_t *head, or_api_choice_t *choice,
     return shape;
 }
 
-bool or_api_logprobs_join(json_t *whole, json_t *more)
+// The lists that an object of logprobs has.
+static const char *const *columns_of(const or_api_head_t *head)
 {
-    const char *name;
-    json_t *list;
-    bool joined = true;
-    json_object_foreach(more, name, list)
-    {
-        json_t *before = json_object_get(whole, name);
+    static const char *const chat[] = {"content", NULL};
+    static const char *const completion[] = {"tokens", "token_logprobs", "top_logprobs",
+                                             "text_offset", NULL};
+    _Static_assert(sizeof completion / sizeof *completion == OR_API_COLUMNS_MAX + 1, "all");
+    return head->request->chat ? chat : completion;
+}
+
+bool or_api_logprobs_keep(const or_api_head_t *head, or_api_choice_t *choice, json_t *more)
+{
+    const char *const *columns = columns_of(head);
+    bool failed = more == NULL;
+    choice->has_logprobs = choice->has_logprobs || json_is_object(more);
+    for (size_t i = 0; columns[i] != NULL; i++) {
+        json_t *list = json_object_get(more, columns[i]);
         if (json_is_array(list)) {
-            joined = joined && json_array_extend(before, list) == 0;
+            or_api_text_join(&choice->logprobs[i], json_incref(list));
+            failed = failed || choice->logprobs[i].failed;
         }
     }
-    return joined;
+    json_decref(more);
+    return !failed;
+}
+
+static void say_column(or_api_text_t *text, const char *name, const or_api_text_t *list, bool none)
+{
+    or_api_text_say(text, "\"");
+    or_api_text_say(text, name);
+    or_api_text_say(text, none ? "\":null" : "\":[");
+    if (!none) {
+        or_api_text_add(text, list->bytes, list->count);
+        or_api_text_say(text, "]");
+    }
+}
+
+void or_api_logprobs_say(const or_api_head_t *head, const or_api_choice_t *choice,
+                         or_api_text_t *text)
+{
+    const char *const *columns = columns_of(head);
+    if (!choice->has_logprobs) {
+        or_api_text_say(text, "null");
+        return;
+    }
+    or_api_text_say(text, "{");
+    for (size_t i = 0; columns[i] != NULL; i++) {
+        bool none = strcmp(columns[i], "top_logprobs") == 0 && head->request->top_logprobs == 0;
+        or_api_text_say(text, i > 0 ? "," : "");
+        say_column(text, columns[i], &choice->logprobs[i], none);
+    }
+    or_api_text_say(text, head->request->chat ? ",\"refusal\":null}" : "}");
 }
 
 // ---- where tokens came from ----

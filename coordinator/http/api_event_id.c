@@ -43,6 +43,13 @@ void or_api_event_id_format(const or_api_event_id_t *id, char text[OR_API_EVENT_
     sodium_bin2base64(text, OR_API_EVENT_ID_BYTES, binary, sizeof binary, VARIANT);
 }
 
+// No text is so long: sums of these numbers stay far from where they overflow.
+static bool is_plausible(const or_api_event_id_t *id)
+{
+    return id->tokens <= INT32_MAX && id->text_bytes <= UINT32_MAX &&
+           id->characters <= UINT32_MAX && id->created >= 0 && id->created <= UINT32_MAX;
+}
+
 bool or_api_event_id_parse(const char *text, or_api_event_id_t *id)
 {
     uint8_t binary[BINARY_BYTES];
@@ -66,5 +73,5 @@ bool or_api_event_id_parse(const char *text, or_api_event_id_t *id)
     id->created = (int64_t)created;
     id->request = (uint32_t)request;
     id->said = (uint8_t)said;
-    return true;
+    return is_plausible(id);
 }

@@ -32,5 +32,5 @@ typedef struct {
 uint32_t or_api_event_request(bool chat, const uint8_t *body, size_t bytes);
 
 void or_api_event_id_format(const or_api_event_id_t *id, char text[OR_API_EVENT_ID_BYTES]);
-// False: it is none.
+// False: it is none, or of a place that no text has.
 bool or_api_event_id_parse(const char *text, or_api_event_id_t *id);

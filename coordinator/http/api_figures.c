@@ -27,7 +27,30 @@ bool or_api_figures_init(or_api_t *api)
                              seconds_bounds, sizeof seconds_bounds / sizeof *seconds_bounds);
     api->streams_now =
         or_metrics_gauge(api->metrics, "http_streams", "Answers that are being streamed.", NULL);
+    api->held_now = or_metrics_gauge(api->metrics, "held_bytes",
+                                     "What is kept for owners, by what it is.", "kind");
+    api->held_most =
+        or_metrics_gauge(api->metrics, "held_limit_bytes", "What may be kept, by where.", "pool");
+    api->held_refused =
+        or_metrics_counter(api->metrics, "held_refused_total",
+                           "How often an owner asked for more than it may hold.", "kind");
     return true;
+}
+
+// What the ledger of owners says, as it is now.
+static void measure_held(const or_api_t *api)
+{
+    or_ledger_usage_t usage;
+    if (api->config.ledger == NULL) {
+        return;
+    }
+    or_ledger_usage(api->config.ledger, &usage);
+    for (or_held_t kind = 0; kind < OR_HELD_KINDS; kind++) {
+        or_metric_set(api->held_now, or_held_name(kind), (double)usage.bytes[kind]);
+        or_metric_set(api->held_refused, or_held_name(kind), (double)usage.refused[kind]);
+    }
+    or_metric_set(api->held_most, "memory", (double)usage.memory_max);
+    or_metric_set(api->held_most, "journal", (double)usage.disk_max);
 }
 
 // ---- questions ----
@@ -159,6 +182,7 @@ static char *join_pages(const or_api_t *api, const or_metrics_text_t *theirs)
 {
     char *ours;
     size_t length;
+    measure_held(api);
     if (or_metrics_render(api->metrics, &ours, &length) != OR_OK) {
         return NULL;
     }

@@ -9,6 +9,8 @@
 
 // What the system has taken from us its reader may yet miss: so long a text that can be resumed is kept.
 #define LINGER_NS (15 * OR_NS_PER_S)
+#define JSON_TYPE "application/json"
+#define NO_SLOT_NS (OR_NS_PER_S / 10) // until another look for one
 
 // ---- life of a work ----
 
@@ -30,6 +32,8 @@ static void destroy_work(or_api_work_t *work)
         or_api_choice_fini(&work->choices[i]);
     }
     or_api_request_fini(&work->request);
+    or_hold_close(&work->asked);
+    or_hold_close(&work->gathered);
     free(work->generates);
     free(work->choices);
     free(work->slots);
@@ -70,6 +74,11 @@ static void release_if_idle(or_api_t *api, or_api_work_t *work, uint32_t choice)
     }
 }
 
+uint32_t or_api_work_running(const or_api_work_t *work)
+{
+    return work->begun - (work->count - work->live);
+}
+
 void or_api_work_let_go(or_api_t *api, or_api_work_t *work, bool resumable)
 {
     for (uint32_t i = 0; i < work->count; i++) {
@@ -85,10 +94,21 @@ void or_api_work_let_go(or_api_t *api, or_api_work_t *work, bool resumable)
     }
 }
 
+static void forget_gathered(or_api_work_t *work)
+{
+    for (uint32_t i = 0; i < work->count; i++) {
+        uint32_t index = work->choices[i].index;
+        or_api_choice_fini(&work->choices[i]);
+        work->choices[i].index = index; // deltas may still come for it
+    }
+    or_hold_force(&work->gathered, 0);
+}
+
 void or_api_work_fail(or_api_t *api, or_api_work_t *work, unsigned status, const char *param,
                       const char *code, const char *message)
 {
     work->held.answered = true;
+    forget_gathered(work);
     or_api_work_let_go(api, work, work->has_id && status == 503);
     work->has_id = false;
     if (work->streams) {
@@ -98,10 +118,18 @@ void or_api_work_fail(or_api_t *api, or_api_work_t *work, unsigned status, const
     }
 }
 
+void or_api_work_drop(or_api_t *api, or_api_work_t *work)
+{
+    work->has_id = false;
+    or_api_work_let_go(api, work, false);
+    destroy_if_over(work);
+}
+
 static void on_over(or_api_t *api, or_api_held_t *held, bool complete)
 {
     or_api_work_t *work = (or_api_work_t *)held;
     held->call = NULL;
+    forget_gathered(work);
     if (work->streams) {
         or_metric_set(api->streams_now, NULL, --api->streams);
     }
@@ -121,26 +149,9 @@ static void end_lingering(or_api_t *api, int64_t now)
     for (or_api_work_t *work = api->works.next; work != &api->works; work = next) {
         next = work->next;
         if (work->lingers_until_ns != 0 && work->lingers_until_ns <= now) {
-            or_api_work_let_go(api, work, false);
-            destroy_if_over(work);
+            or_api_work_drop(api, work);
         }
     }
-}
-
-int64_t or_api_works_turn(or_api_t *api, int64_t now)
-{
-    int64_t first = OR_TIME_NEVER;
-    end_lingering(api, now);
-    for (or_api_work_t *work = api->works.next; work != &api->works; work = work->next) {
-        int64_t due = OR_TIME_NEVER;
-        if (work->lingers_until_ns != 0) {
-            due = work->lingers_until_ns;
-        } else if (work->request.stream && !work->held.answered && work->held.call != NULL) {
-            due = or_api_stream_turn(api, work, now);
-        }
-        first = due < first ? due : first;
-    }
-    return first;
 }
 
 // ---- beginning ----
@@ -157,6 +168,7 @@ static or_generate_request_t text_request(const or_api_work_t *work, uint32_t in
     generate.choice = index;
     generate.owner = work->owner;
     generate.label = work->label;
+    generate.draft_nodes = or_api_limits_nodes(work, generate.draft_nodes);
     return generate;
 }
 
@@ -173,6 +185,7 @@ static or_api_work_t *make_work(const or_api_t *api, or_http_call_t *call,
     *work = (or_api_work_t){
         .held = {.over = on_over, .call = call},
         .request = *request,
+        .grant = *or_http_call_grant(call),
         .owner = strdup(or_http_call_owner(call)),
         .label = strdup(or_http_call_id(call)), // X-Request-Id: logs are joined by it
         .count = count,
@@ -185,6 +198,9 @@ static or_api_work_t *make_work(const or_api_t *api, or_http_call_t *call,
         work->choices == NULL || work->slots == NULL) {
         destroy_work(work);
         return NULL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        work->slots[i] = OR_REQUESTS_NO_SLOT;
     }
     work->head = (or_api_head_t){.request = &work->request,
                                  .vocab = api->config.vocab,
@@ -200,6 +216,8 @@ static void begin_text(or_api_t *api, or_api_work_t *work, uint32_t index, bool 
     api->slots[slot] = (or_api_slot_t){work, index};
     work->slots[index] = slot;
     work->busy++;
+    work->begun = index + 1;
+    work->follows = false;
     work->generates[index] = text_request(work, index);
     or_api_choice_init(&work->choices[index], &work->head, index);
     if (resumes) {
@@ -215,6 +233,88 @@ static void begin_text(or_api_t *api, or_api_work_t *work, uint32_t index, bool 
     if (work->request.stream && work->count == 1) {
         or_requests_hold(api->requests, slot); // what was sent may not have been read
     }
+}
+
+// How much memory a work takes, what it gathers aside.
+static uint64_t size_of(const or_api_work_t *work)
+{
+    uint64_t each = sizeof *work->generates + sizeof *work->choices + sizeof *work->slots;
+    return sizeof *work + work->count * each + work->request.owned_bytes;
+}
+
+// What nobody asks for again: once all texts have begun they are known to the coordinator by their session.
+static void forget_request(or_api_work_t *work)
+{
+    if (work->begun == work->count && !work->request.echo) {
+        or_api_request_forget(&work->request);
+        or_hold_force(&work->asked, size_of(work));
+    }
+}
+
+// The last text that was asked for has its first token, or has ended.
+static void note_follows(or_api_t *api, or_api_work_t *work, uint32_t index)
+{
+    if (index + 1 != work->begun || work->follows) {
+        return;
+    }
+    work->follows = true;
+    forget_request(work);
+    if (work->begun < work->count) {
+        api->due_ns = 0;
+    }
+}
+
+// Ask for the next text, if its turn has come; returns when to look again.
+static int64_t follow(or_api_t *api, or_api_work_t *work, int64_t now)
+{
+    or_api_wait_t wait = {.until_ns = now + NO_SLOT_NS};
+    if (!work->follows || work->begun == work->count) {
+        return OR_TIME_NEVER;
+    }
+    if (now < work->follows_ns) {
+        return work->follows_ns;
+    }
+    if (api->idle_count == 0 || !or_api_limits_allow(api, work, &wait)) {
+        work->follows_ns = wait.until_ns;
+        return wait.until_ns;
+    }
+    begin_text(api, work, work->begun, false);
+    return OR_TIME_NEVER;
+}
+
+// There was no place for a text whose request has others under way: it is asked for again.
+static bool ask_again(or_api_t *api, or_api_work_t *work, uint32_t index,
+                      const or_generate_delta_t *delta)
+{
+    if (delta->finish != OR_FINISH_ERROR || delta->error_code != OR_WIRE_BUSY ||
+        delta->retry_ms == 0 || index == 0 || index + 1 != work->begun || work->follows ||
+        work->held.answered || work->held.call == NULL) {
+        return false;
+    }
+    release_if_idle(api, work, index);
+    work->begun = index;
+    work->follows = true;
+    work->follows_ns = or_clock_now(api->config.clock) + delta->retry_ms * OR_NS_PER_MS;
+    api->due_ns = 0;
+    return true;
+}
+
+int64_t or_api_works_turn(or_api_t *api, int64_t now)
+{
+    int64_t first = OR_TIME_NEVER;
+    end_lingering(api, now);
+    for (or_api_work_t *work = api->works.next; work != &api->works; work = work->next) {
+        int64_t due = OR_TIME_NEVER;
+        if (work->lingers_until_ns != 0) {
+            due = work->lingers_until_ns;
+        } else if (!work->held.answered && work->held.call != NULL) {
+            int64_t next_ns = follow(api, work, now);
+            due = work->request.stream ? or_api_stream_turn(api, work, now) : OR_TIME_NEVER;
+            due = next_ns < due ? next_ns : due;
+        }
+        first = due < first ? due : first;
+    }
+    return first;
 }
 
 static bool reads_the_same(const or_api_work_t *a, const or_api_work_t *b)
@@ -252,10 +352,47 @@ static void begin_work(or_api_t *api, or_api_work_t *work, bool resumes)
     }
     link_work(api, work);
     or_http_call_set_data(work->held.call, &work->held);
-    for (uint32_t i = 0; i < work->count; i++) {
-        begin_text(api, work, i, resumes);
-    }
+    begin_text(api, work, 0, resumes);
     api->due_ns = or_clock_now(api->config.clock); // its stream is to be looked after
+}
+
+static void say_when(or_http_call_t *call, uint32_t retry_ms)
+{
+    char seconds[16];
+    snprintf(seconds, sizeof seconds, "%u", retry_ms < 1000 ? 1 : (retry_ms + 999) / 1000);
+    or_http_call_set_header(call, "Retry-After", seconds);
+}
+
+static void refuse_for_now(or_http_call_t *call, int64_t wait_ns, const char *why)
+{
+    say_when(call, wait_ns > 0 ? (uint32_t)(wait_ns / OR_NS_PER_MS) : 0);
+    or_http_reply_error(call, 429, NULL, "rate_limit_exceeded", "%s", why);
+}
+
+// Is there room for it: a slot, memory, and what its key allows? Else the call is answered.
+static bool has_room(or_api_t *api, or_http_call_t *call, or_api_work_t *work)
+{
+    or_api_wait_t wait;
+    int64_t now = or_clock_now(api->config.clock);
+    if (api->idle_count == 0) {
+        end_lingering(api, OR_TIME_NEVER);
+    }
+    if (api->idle_count == 0) {
+        snprintf(wait.why, sizeof wait.why, "Busy: %u texts are being written.", api->config.slots);
+        refuse_for_now(call, 0, wait.why);
+        return false;
+    }
+    if (!or_api_limits_allow(api, work, &wait)) {
+        refuse_for_now(call, wait.until_ns - now, wait.why);
+        return false;
+    }
+    if (or_hold_open(&work->asked, api->config.ledger, work->owner, OR_HELD_REQUESTS) != OR_OK ||
+        or_hold_open(&work->gathered, api->config.ledger, work->owner, OR_HELD_ANSWERS) != OR_OK ||
+        or_hold_resize(&work->asked, size_of(work)) != OR_OK) {
+        refuse_for_now(call, 0, or_error_text());
+        return false;
+    }
+    return true;
 }
 
 static void post(or_api_t *api, or_http_call_t *call, bool chat)
@@ -273,21 +410,12 @@ static void post(or_api_t *api, or_http_call_t *call, bool chat)
         return;
     }
     or_api_work_t *work = make_work(api, call, &request);
-    if (work != NULL && work->count > api->idle_count) {
-        end_lingering(api, OR_TIME_NEVER);
-    }
     if (work == NULL) {
         or_http_reply_error(call, 500, NULL, NULL, "There is no memory for the request.");
-    } else if (work->count > api->idle_count) {
-        or_http_call_set_header(call, "Retry-After", "1");
-        or_http_reply_error(call, 429, NULL, "rate_limit_exceeded",
-                            "Busy: %u texts are being written. Try again in a second.",
-                            api->config.slots - api->idle_count);
-        destroy_work(work);
-    } else if (!or_api_stream_place(call, work, &resumes)) {
-        destroy_work(work);
-    } else {
+    } else if (has_room(api, call, work) && or_api_stream_place(call, work, &resumes)) {
         begin_work(api, work, resumes);
+    } else {
+        destroy_work(work);
     }
 }
 
@@ -331,13 +459,6 @@ static failure_t failure_of(const or_generate_delta_t *delta)
     return failure;
 }
 
-static void say_when(or_http_call_t *call, uint32_t retry_ms)
-{
-    char seconds[16];
-    snprintf(seconds, sizeof seconds, "%u", retry_ms < 1000 ? 1 : (retry_ms + 999) / 1000);
-    or_http_call_set_header(call, "Retry-After", seconds);
-}
-
 static void fail(or_api_t *api, or_api_work_t *work, const or_generate_delta_t *delta)
 {
     const failure_t failure = failure_of(delta);
@@ -350,15 +471,44 @@ static void fail(or_api_t *api, or_api_work_t *work, const or_generate_delta_t *
                      delta->error[0] != '\0' ? delta->error : "The text was cancelled.");
 }
 
+// An answer may grow by what its owner has room for.
+static void fail_for_room(or_api_t *api, or_api_work_t *work)
+{
+    char why[256];
+    snprintf(why, sizeof why, "%s", or_error_text());
+    or_api_work_fail(api, work, 429, NULL, "rate_limit_exceeded", why);
+}
+
+// The whole answer takes as much again as what was gathered for it, for a moment.
+static void answer_whole(or_api_t *api, or_api_work_t *work)
+{
+    size_t bytes = 0;
+    if (or_hold_resize(&work->gathered, 2 * work->gathered.bytes) != OR_OK) {
+        fail_for_room(api, work);
+        return;
+    }
+    char *text = or_api_whole(&work->head, work->choices, work->count, &bytes);
+    work->held.answered = true;
+    forget_gathered(work);
+    if (text != NULL) {
+        or_http_reply_taking(work->held.call, 200, JSON_TYPE, text, bytes);
+    } else {
+        or_http_reply_error(work->held.call, 500, NULL, NULL, "There is no memory for the answer.");
+    }
+}
+
 static void gather(or_api_t *api, or_api_work_t *work, or_api_choice_t *choice,
                    const or_generate_delta_t *delta)
 {
-    if (or_api_gather(&work->head, choice, delta) != OR_OK) {
+    size_t before = or_api_gathered_bytes(choice);
+    or_status_t status = or_api_gather(&work->head, choice, delta);
+    uint64_t bytes = work->gathered.bytes + or_api_gathered_bytes(choice) - before;
+    if (status != OR_OK) {
         or_api_work_fail(api, work, 500, NULL, NULL, "There is no memory for the text.");
+    } else if (or_hold_resize(&work->gathered, bytes) != OR_OK) {
+        fail_for_room(api, work);
     } else if (work->live == 0) {
-        work->held.answered = true;
-        or_api_reply_json(work->held.call, 200,
-                          or_api_whole(&work->head, work->choices, work->count));
+        answer_whole(api, work);
     }
 }
 
@@ -369,6 +519,11 @@ void or_api_take_delta(or_api_t *api, uint32_t slot, const or_generate_delta_t *
         return; // it was left
     }
     or_api_choice_t *choice = &work->choices[api->slots[slot].choice];
+    or_api_limits_wrote(api, work, delta->count);
+    if (ask_again(api, work, choice->index, delta)) {
+        return;
+    }
+    note_follows(api, work, choice->index);
     if (delta->finish != OR_FINISH_NONE) {
         release_if_idle(api, work, choice->index);
         work->live--;

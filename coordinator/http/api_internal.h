@@ -10,6 +10,7 @@
 #include "coordinator/http/api.h"
 #include "coordinator/http/api_event_id.h"
 #include "coordinator/http/api_reply.h"
+#include "coordinator/limits.h"
 
 // What a call's data is: first in works and questions.
 typedef struct or_api_held {
@@ -23,10 +24,15 @@ typedef struct or_api_work {
     struct or_api_work *next, *previous;
     or_api_request_t request;
     or_api_head_t head;
+    or_key_grant_t grant; // what its key allowed when it came
     char *owner, *label;
-    uint32_t count; // texts
-    uint32_t live;  // that have not ended
-    uint32_t busy;  // slots that are not idle
+    uint32_t count;     // texts
+    uint32_t begun;     // that the coordinator was asked for
+    bool follows;       // the last of these has its first token: the next may be asked for ...
+    int64_t follows_ns; // ... from then on
+    or_hold_t asked, gathered; // what it makes us keep
+    uint32_t live;             // that have not ended
+    uint32_t busy;             // slots that are not idle
     or_generate_request_t *generates;
     or_api_choice_t *choices;
     uint32_t *slots; // OR_REQUESTS_NO_SLOT: idle
@@ -60,11 +66,15 @@ struct or_api {
     uint32_t idle_count;
     or_api_work_t works; // rings, of which these are the heads
     or_api_question_t questions;
-    int64_t due_ns; // when a work or a question is to be looked at
+    or_limits_t *limits; // of API keys
+    int64_t keys_due_ns; // when their file is looked at
+    int64_t complain_ns; // when it may be complained of again
+    int64_t due_ns;      // when a work or a question is to be looked at
     int64_t started_ns;
     bool stopping;
     or_metrics_t *metrics;
     or_metric_t *requests_total, *responses_total, *request_seconds, *streams_now;
+    or_metric_t *held_now, *held_most, *held_refused;
     uint32_t streams;
 };
 
@@ -76,6 +86,10 @@ void or_api_take_delta(or_api_t *api, uint32_t slot, const or_generate_delta_t *
 // The call is told what is wrong, in its stream if that has begun, and the work let go.
 void or_api_work_fail(or_api_t *api, or_api_work_t *work, unsigned status, const char *param,
                       const char *code, const char *message);
+// Texts of it that have begun and not ended.
+uint32_t or_api_work_running(const or_api_work_t *work);
+// Nobody reads it: its texts end, and it does, when the coordinator has said so.
+void or_api_work_drop(or_api_t *api, or_api_work_t *work);
 // No text of it is worked on any more. `resumable`: they are kept for who comes back.
 void or_api_work_let_go(or_api_t *api, or_api_work_t *work, bool resumable);
 
@@ -83,6 +97,21 @@ void or_api_work_let_go(or_api_t *api, or_api_work_t *work, bool resumable);
 int64_t or_api_works_turn(or_api_t *api, int64_t now);
 // Free all that is left.
 void or_api_works_end(or_api_t *api);
+
+// ---- limits (api_limits.c) ----
+
+typedef struct {
+    int64_t until_ns; // it is worth to ask again
+    char why[80];
+} or_api_wait_t;
+
+// May another text of it begin, as far as its key goes?
+bool or_api_limits_allow(or_api_t *api, const or_api_work_t *work, or_api_wait_t *wait);
+void or_api_limits_wrote(or_api_t *api, const or_api_work_t *work, uint32_t tokens);
+// Guesses a round, of those that are asked for.
+uint32_t or_api_limits_nodes(const or_api_work_t *work, uint32_t nodes);
+// Look whether the keys have changed; texts of those that are gone end. Returns when to look again.
+int64_t or_api_keys_turn(or_api_t *api, int64_t now);
 
 // ---- streams (api_stream.c) ----
 

@@ -34,11 +34,12 @@ bool or_api_tokens_read(const json_t *array, const char *param, uint32_t vocab_s
     return true;
 }
 
-static bool take_text(const json_t *value, or_api_prompt_t *prompt)
+static bool take_text(or_api_reading_t *reading, const json_t *value, or_api_prompt_t *prompt,
+                      or_api_problem_t *problem)
 {
-    prompt->text = (const uint8_t *)json_string_value(value);
+    prompt->text = or_api_keep_text(&reading->made, value, problem);
     prompt->bytes = (uint32_t)json_string_length(value);
-    return true;
+    return prompt->text != NULL;
 }
 
 static bool take_tokens(or_api_reading_t *reading, const char *param, const json_t *value,
@@ -65,7 +66,7 @@ static bool take_one(or_api_reading_t *reading, const char *param, const json_t 
                      or_api_prompt_t *prompt, or_api_problem_t *problem)
 {
     if (json_is_string(value)) {
-        return take_text(value, prompt);
+        return take_text(reading, value, prompt, problem);
     }
     if (json_is_array(value)) {
         return take_tokens(reading, param, value, prompt, problem);
@@ -210,9 +211,9 @@ static bool read_content(void *into, const char *param, const json_t *value,
         return or_api_refuse(problem, 400, NULL, param,
                              "'%s' must be a string or an array of text parts.", param);
     }
-    turn->message->content = (const uint8_t *)json_string_value(value);
+    turn->message->content = or_api_keep_text(turn->request, value, problem);
     turn->message->content_bytes = (uint32_t)json_string_length(value);
-    return true;
+    return turn->message->content != NULL;
 }
 
 static const or_api_field_t message_fields[] = {

@@ -78,10 +78,12 @@ void or_api_choice_init(or_api_choice_t *choice, const or_api_head_t *head, uint
 
 void or_api_choice_fini(or_api_choice_t *choice)
 {
-    free(choice->text);
+    or_api_text_fini(&choice->text);
+    or_api_text_fini(&choice->details);
+    for (uint32_t i = 0; i < OR_API_COLUMNS_MAX; i++) {
+        or_api_text_fini(&choice->logprobs[i]);
+    }
     free(choice->origins);
-    json_decref(choice->logprobs);
-    json_decref(choice->details);
     *choice = (or_api_choice_t){0};
 }
 
@@ -210,33 +212,17 @@ or_status_t or_api_chunks(const or_api_head_t *head, or_api_choice_t *choice,
 
 // ---- whole answers ----
 
-static bool keep_text(or_api_choice_t *choice, const char *text, size_t length)
+// Where the tokens of a delta came from. The last tree is for streams, where it is the latest.
+static bool keep_details(const or_api_head_t *head, or_api_choice_t *choice,
+                         const or_generate_delta_t *delta)
 {
-    size_t needed = choice->text_bytes + length + 1;
-    if (needed > choice->text_capacity) {
-        char *larger = realloc(choice->text, 2 * needed);
-        if (larger == NULL) {
-            return false;
-        }
-        choice->text = larger;
-        choice->text_capacity = 2 * needed;
-    }
-    memcpy(choice->text + choice->text_bytes, text, length);
-    choice->text_bytes += length;
-    return true;
-}
-
-// The first delta's annotations, and behind them those of the others. Takes `more`.
-static bool keep_annotations(json_t **whole, json_t *more)
-{
-    if (*whole == NULL || json_is_null(*whole)) {
-        json_decref(*whole);
-        *whole = more;
-        return more != NULL;
-    }
-    bool joined = or_api_logprobs_join(*whole, more);
-    json_decref(more);
-    return joined;
+    or_generate_delta_t tokens = *delta;
+    tokens.tree = NULL;
+    json_t *details = or_api_details(head, choice, &tokens);
+    or_api_text_join(&choice->details, json_incref(json_object_get(details, "tokens")));
+    json_decref(details);
+    choice->has_details = true;
+    return !choice->details.failed;
 }
 
 or_status_t or_api_gather(const or_api_head_t *head, or_api_choice_t *choice,
@@ -244,74 +230,105 @@ or_status_t or_api_gather(const or_api_head_t *head, or_api_choice_t *choice,
 {
     size_t length = 0;
     char *text = take_text(choice, delta, &length);
-    bool kept = text != NULL && keep_text(choice, text, length);
+    if (text != NULL) {
+        or_api_text_add(&choice->text, text, length);
+    }
+    bool kept = text != NULL && !choice->text.failed;
     free(text);
     if (kept && head->request->logprobs) {
-        kept = keep_annotations(&choice->logprobs, or_api_logprobs(head, choice, delta));
+        kept = or_api_logprobs_keep(head, choice, or_api_logprobs(head, choice, delta));
     }
-    if (kept && head->request->details) { // the last tree is for streams, where it is the latest
-        or_generate_delta_t tokens = *delta;
-        tokens.tree = NULL;
-        kept = keep_annotations(&choice->details, or_api_details(head, choice, &tokens));
+    if (kept && head->request->details) {
+        kept = keep_details(head, choice, delta);
     }
     take_end(choice, delta);
     return kept ? OR_OK : or_fail(OR_ERR_NO_MEMORY, "no memory for a text");
 }
 
+size_t or_api_gathered_bytes(const or_api_choice_t *choice)
+{
+    size_t bytes = choice->text.capacity + choice->details.capacity;
+    for (uint32_t i = 0; i < OR_API_COLUMNS_MAX; i++) {
+        bytes += choice->logprobs[i].capacity;
+    }
+    return bytes;
+}
+
 // The text, behind its prompt where that is wanted.
 static json_t *whole_text(const or_api_head_t *head, const or_api_choice_t *choice)
 {
-    json_t *text = json_stringn(choice->text != NULL ? choice->text : "", choice->text_bytes);
+    const char *bytes = choice->text.count > 0 ? choice->text.bytes : "";
     if (!head->request->echo) {
-        return text;
+        return json_stringn(bytes, choice->text.count);
     }
     json_t *echo = echo_string(head, choice->index);
-    json_t *both = json_pack("s%+%", json_string_value(echo), json_string_length(echo),
-                             json_string_value(text), json_string_length(text));
+    json_t *both = json_pack("s%+%", json_string_value(echo), json_string_length(echo), bytes,
+                             choice->text.count);
     json_decref(echo);
-    json_decref(text);
     return both;
 }
 
-static json_t *whole_choice(const or_api_head_t *head, const or_api_choice_t *choice)
+static json_t *whole_message(const or_api_head_t *head, const or_api_choice_t *choice)
 {
-    json_t *one = json_pack("{s:I, s:O?, s:s}", "index", (json_int_t)choice->index, "logprobs",
-                            choice->logprobs, "finish_reason", or_finish_name(choice->finish));
-    if (json_object_get(one, "logprobs") == NULL) {
-        json_object_set_new(one, "logprobs", json_null());
+    const char *finish = or_finish_name(choice->finish);
+    if (!head->request->chat) {
+        return json_pack("{s:s, s:o}", "finish_reason", finish, "text", whole_text(head, choice));
     }
-    if (head->request->chat) {
-        json_object_set_new(one, "message",
-                            json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
-                                      whole_text(head, choice), "refusal"));
-    } else {
-        json_object_set_new(one, "text", whole_text(head, choice));
-    }
-    if (choice->details != NULL) {
-        json_object_set(one, "outrider", choice->details);
-    }
-    return one;
+    return json_pack("{s:s, s:{s:s, s:o, s:n}}", "finish_reason", finish, "message", "role",
+                     "assistant", "content", whole_text(head, choice), "refusal");
 }
 
-json_t *or_api_whole(const or_api_head_t *head, const or_api_choice_t *choices, uint32_t count)
+static void say_choice(const or_api_head_t *head, const or_api_choice_t *choice, bool timed,
+                       or_api_text_t *text)
 {
-    json_t *whole = object_of(head, head->request->chat ? "chat.completion" : "text_completion",
-                              choices[0].arith_id);
-    json_t *list = json_array();
+    char begin[48];
+    snprintf(begin, sizeof begin, "{\"index\":%u,\"logprobs\":", choice->index);
+    or_api_text_say(text, begin);
+    or_api_logprobs_say(head, choice, text);
+    or_api_text_join(text, whole_message(head, choice));
+    if (choice->has_details) {
+        or_api_text_say(text, ",\"outrider\":{\"tokens\":[");
+        or_api_text_add(text, choice->details.bytes, choice->details.count);
+        or_api_text_say(text, "]}");
+    }
+    if (timed) {
+        or_api_text_join(text, json_pack("{s:o}", "timings", or_api_timings(&choice->stats)));
+    }
+    or_api_text_say(text, "}");
+}
+
+static json_t *whole_end(const or_api_head_t *head, const or_api_choice_t *choices, uint32_t count)
+{
+    json_t *end = json_pack("{s:o, s:I}", "usage", or_api_usage(head, choices, count), "seed",
+                            (json_int_t)choices[0].seed);
+    if (end != NULL && count == 1) {
+        json_object_set_new(end, "timings", or_api_timings(&choices[0].stats));
+    }
+    return end;
+}
+
+char *or_api_whole(const or_api_head_t *head, const or_api_choice_t *choices, uint32_t count,
+                   size_t *bytes)
+{
+    or_api_text_t text = {0};
+    or_api_text_say(&text, "{");
+    or_api_text_join(&text,
+                     object_of(head, head->request->chat ? "chat.completion" : "text_completion",
+                               choices[0].arith_id));
+    or_api_text_say(&text, ",\"choices\":[");
     for (uint32_t i = 0; i < count; i++) {
-        json_t *one = whole_choice(head, &choices[i]);
-        if (count > 1) {
-            json_object_set_new(one, "timings", or_api_timings(&choices[i].stats));
-        }
-        json_array_append_new(list, one);
+        or_api_text_say(&text, i > 0 ? "," : "");
+        say_choice(head, &choices[i], count > 1, &text);
     }
-    json_object_set_new(whole, "choices", list);
-    json_object_set_new(whole, "usage", or_api_usage(head, choices, count));
-    json_object_set_new(whole, "seed", json_integer((json_int_t)choices[0].seed));
-    if (count == 1) {
-        json_object_set_new(whole, "timings", or_api_timings(&choices[0].stats));
+    or_api_text_say(&text, "]");
+    or_api_text_join(&text, whole_end(head, choices, count));
+    or_api_text_say(&text, "}");
+    if (text.failed) {
+        or_api_text_fini(&text);
+        return NULL;
     }
-    return whole;
+    *bytes = text.count;
+    return text.bytes;
 }
 
 json_t *or_api_usage_chunk(const or_api_head_t *head, const or_api_choice_t *choices,

@@ -10,6 +10,7 @@
 #include "common/text/tokenizer.h"
 #include "common/text/utf8.h"
 #include "coordinator/http/api_request.h"
+#include "coordinator/http/api_text.h"
 
 // What all objects of one answer have in common; all borrowed.
 typedef struct {
@@ -19,6 +20,8 @@ typedef struct {
     uint64_t number; // of the answer: "chatcmpl-1f3a..."
     int64_t created; // seconds since 1970
 } or_api_head_t;
+
+#define OR_API_COLUMNS_MAX 4u // lists that logprobs are kept in
 
 // One text of the answer.
 typedef struct {
@@ -34,9 +37,9 @@ typedef struct {
     uint64_t told_bytes; // of the text, with those that were told
     uint64_t characters; // before the next token: text_offset of logprobs
     // What has been gathered for an answer that is sent whole.
-    char *text;
-    size_t text_bytes, text_capacity;
-    json_t *logprobs, *details;
+    or_api_text_t text; // not JSON yet
+    or_api_text_t logprobs[OR_API_COLUMNS_MAX], details;
+    bool has_logprobs, has_details;
     // From its end.
     uint32_t finish;
     uint64_t seed;
@@ -56,8 +59,11 @@ or_status_t or_api_chunks(const or_api_head_t *head, or_api_choice_t *choice,
 // Keep it for or_api_whole. OR_ERR_NO_MEMORY.
 or_status_t or_api_gather(const or_api_head_t *head, or_api_choice_t *choice,
                           const or_generate_delta_t *delta);
-// All texts, ended and gathered, as one object. NULL: no memory.
-json_t *or_api_whole(const or_api_head_t *head, const or_api_choice_t *choices, uint32_t count);
+// How much memory that takes.
+size_t or_api_gathered_bytes(const or_api_choice_t *choice);
+// All texts, ended and gathered, as one object: JSON, malloc'd, of `*bytes`. NULL: no memory.
+char *or_api_whole(const or_api_head_t *head, const or_api_choice_t *choices, uint32_t count,
+                   size_t *bytes);
 // The chunk that a stream with include_usage ends with. NULL: no memory.
 json_t *or_api_usage_chunk(const or_api_head_t *head, const or_api_choice_t *choices,
                            uint32_t count);

@@ -6,8 +6,11 @@
 // What was said of a delta's tokens, in the shape of the request's kind; null where nothing was. NULL: no memory.
 json_t *or_api_logprobs(const or_api_head_t *head, or_api_choice_t *choice,
                         const or_generate_delta_t *delta);
-// Append a later delta's to it. False: no memory.
-bool or_api_logprobs_join(json_t *whole, json_t *more);
+// Keep them with those of earlier deltas; takes `more`. False: no memory.
+bool or_api_logprobs_keep(const or_api_head_t *head, or_api_choice_t *choice, json_t *more);
+// All that were kept, as one object; null where there are none.
+void or_api_logprobs_say(const or_api_head_t *head, const or_api_choice_t *choice,
+                         or_api_text_t *text);
 // The "outrider" extension: tokens, and the tree they came from. NULL: no memory.
 json_t *or_api_details(const or_api_head_t *head, or_api_choice_t *choice,
                        const or_generate_delta_t *delta);

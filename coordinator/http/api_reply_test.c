@@ -124,6 +124,18 @@ static void a_chat_begins_with_its_role_and_ends_empty(void **state)
     assert_string_equal(text, "");
 }
 
+// Valid JSON, for the caller to free.
+static char *whole_of(const world_t *world)
+{
+    size_t bytes = 0;
+    char *text = or_api_whole(&world->head, &world->choice, 1, &bytes);
+    json_t *whole = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+    assert_true(json_is_object(whole));
+    assert_int_equal(bytes, strlen(text));
+    json_decref(whole);
+    return text;
+}
+
 static void a_whole_answer_is_what_its_deltas_were(void **state)
 {
     world_t *world = *state;
@@ -144,7 +156,7 @@ static void a_whole_answer_is_what_its_deltas_were(void **state)
                                       .accepted = 1};
     assert_int_equal(or_api_gather(&world->head, &world->choice, &delta), OR_OK);
     assert_int_equal(or_api_gather(&world->head, &world->choice, &end), OR_OK);
-    char *dump = or_api_dump(or_api_whole(&world->head, &world->choice, 1));
+    char *dump = whole_of(world);
     assert_non_null(strstr(dump, "\"text\":\"ab\""));
     // The end token is no part of the text; what cannot be is very unlikely.
     assert_non_null(strstr(dump, "\"tokens\":[\"a\",\"b\"],\"token_logprobs\":[-1.0,-9999.0]"));
@@ -176,7 +188,7 @@ static void tokens_end_where_the_text_does(void **state)
         end.text_offset = told;
         assert_int_equal(or_api_gather(&world->head, &world->choice, &delta), OR_OK);
         assert_int_equal(or_api_gather(&world->head, &world->choice, &end), OR_OK);
-        char *dump = or_api_dump(or_api_whole(&world->head, &world->choice, 1));
+        char *dump = whole_of(world);
         assert_non_null(strstr(dump, "\"tokens\":[{\"id\":3,\"text\":\"a\",\"drafted\":false},"
                                      "{\"id\":4,\"text\":\"b\",\"drafted\":true}]"));
         free(dump);
@@ -188,7 +200,9 @@ static void tokens_end_where_the_text_does(void **state)
 static double timing(world_t *world, const or_generate_stats_t *stats, const char *name)
 {
     world->choice.stats = *stats;
-    json_t *whole = or_api_whole(&world->head, &world->choice, 1);
+    char *dump = whole_of(world);
+    json_t *whole = json_loads(dump, 0, NULL);
+    free(dump);
     double number = json_number_value(json_object_get(json_object_get(whole, "timings"), name));
     json_decref(whole);
     return number;
@@ -232,11 +246,11 @@ static void an_end_is_told_once(void **state)
 static void places_lead_back(void **state)
 {
     (void)state;
-    or_api_event_id_t id = {.tokens = 1u << 31,
-                            .text_bytes = UINT64_MAX - 1,
-                            .characters = 1ull << 40,
+    or_api_event_id_t id = {.tokens = INT32_MAX,
+                            .text_bytes = UINT32_MAX,
+                            .characters = UINT32_MAX - 1,
                             .number = 3,
-                            .created = -1,
+                            .created = 1700000000,
                             .request = or_api_event_request(true, (const uint8_t *)"a", 1),
                             .said = OR_API_SAID_USAGE};
     memset(id.secret, 0xA5, sizeof id.secret);
@@ -258,12 +272,37 @@ static void places_lead_back(void **state)
     assert_false(or_api_event_id_parse("", &back));
 }
 
+// 5 other tokens each: 3 KB as objects.
+static void logprobs_cost_what_they_are_in_json(void **state)
+{
+    world_t *world = *state;
+    world->request.logprobs = world->request.chat = true;
+    world->request.top_logprobs = 5;
+    const uint32_t top[] = {3, 4, 3, 4, 3};
+    const float best[] = {-0.123456789F, -1.23456789F, -2.3456789F, -3.456789F, -4.56789F};
+    const or_token_logprob_t logprob = {3, -0.123456789F, top, best, 5};
+    for (uint32_t i = 0; i < 1000; i++) {
+        or_generate_delta_t delta = delta_of("a", 1, i == 999);
+        delta.tokens = top, delta.count = delta.logprob_count = 1, delta.logprobs = &logprob;
+        assert_int_equal(or_api_gather(&world->head, &world->choice, &delta), OR_OK);
+    }
+    assert_in_range(or_api_gathered_bytes(&world->choice), 100u * 1000, 700u * 1000);
+    char *text = whole_of(world);
+    json_t *whole = json_loads(text, 0, NULL);
+    json_t *one = json_array_get(json_object_get(whole, "choices"), 0);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(one, "logprobs"), "content")),
+                     1000);
+    json_decref(whole);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(text_is_utf8_wherever_it_is_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(a_chat_begins_with_its_role_and_ends_empty, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(logprobs_cost_what_they_are_in_json, setup, teardown),
         cmocka_unit_test_setup_teardown(a_whole_answer_is_what_its_deltas_were, setup, teardown),
         cmocka_unit_test_setup_teardown(tokens_end_where_the_text_does, setup, teardown),
         cmocka_unit_test_setup_teardown(rates_are_of_the_tokens_they_count, setup, teardown),

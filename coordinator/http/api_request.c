@@ -29,17 +29,42 @@ void *or_api_keep(or_api_request_t *request, size_t count, size_t size, or_api_p
     }
     block->next = request->owned;
     request->owned = block;
+    request->owned_bytes += sizeof *block + count * size;
     return block->data;
 }
 
-void or_api_request_fini(or_api_request_t *request)
+const uint8_t *or_api_keep_text(or_api_request_t *request, const json_t *text,
+                                or_api_problem_t *problem)
 {
+    size_t bytes = json_string_length(text);
+    uint8_t *copy = or_api_keep(request, bytes + 1, 1, problem);
+    if (copy != NULL) {
+        memcpy(copy, json_string_value(text), bytes);
+    }
+    return copy;
+}
+
+void or_api_request_forget(or_api_request_t *request)
+{
+    or_generate_request_t *generate = &request->generate;
     while (request->owned != NULL) {
         struct or_api_block *next = request->owned->next;
         free(request->owned);
         request->owned = next;
     }
-    json_decref(request->body);
+    request->owned_bytes = 0;
+    request->prompts = NULL;
+    generate->messages = NULL;
+    generate->stop = NULL;
+    generate->draft_shape = NULL;
+    generate->sampling.bias = NULL;
+    generate->message_count = generate->stop_count = generate->draft_shape_count = 0;
+    generate->sampling.bias_count = 0;
+}
+
+void or_api_request_fini(or_api_request_t *request)
+{
+    or_api_request_forget(request);
     *request = (or_api_request_t){0};
 }
 
@@ -136,6 +161,24 @@ static bool read_seed(void *into, const char *param, const json_t *value, or_api
     return true;
 }
 
+static bool take_stop(or_api_request_t *request, const char *param, const json_t *text,
+                      or_wire_bytes_t *stop, or_api_problem_t *problem)
+{
+    size_t length = json_string_length(text);
+    if (length == 0) {
+        return or_api_refuse(problem, 400, NULL, param,
+                             "'%s' must be a text or an array of texts, none of them empty.",
+                             param);
+    }
+    if (length > OR_API_STOP_BYTES_MAX) {
+        return or_api_refuse(problem, 400, NULL, param,
+                             "'%s' has a text of %zu bytes: at most %u are read.", param, length,
+                             OR_API_STOP_BYTES_MAX);
+    }
+    *stop = (or_wire_bytes_t){or_api_keep_text(request, text, problem), (uint32_t)length};
+    return stop->bytes != NULL;
+}
+
 static bool read_stop(void *into, const char *param, const json_t *value, or_api_problem_t *problem)
 {
     or_api_request_t *request = &((or_api_reading_t *)into)->made;
@@ -150,12 +193,8 @@ static bool read_stop(void *into, const char *param, const json_t *value, or_api
     }
     for (size_t i = 0; i < count; i++) {
         const json_t *text = json_is_array(value) ? json_array_get(value, i) : value;
-        stop[i] = (or_wire_bytes_t){(const uint8_t *)json_string_value(text),
-                                    (uint32_t)json_string_length(text)};
-        if (stop[i].length == 0) {
-            return or_api_refuse(problem, 400, NULL, param,
-                                 "'%s' must be a text or an array of texts, none of them empty.",
-                                 param);
+        if (!take_stop(request, param, text, &stop[i], problem)) {
+            return false;
         }
     }
     request->generate.stop = stop;
@@ -393,11 +432,10 @@ static bool settle_chat(or_api_reading_t *reading, or_api_problem_t *problem)
     return request->prompts != NULL;
 }
 
-static bool read_all(or_api_reading_t *reading, or_api_problem_t *problem)
+static bool read_all(or_api_reading_t *reading, const json_t *body, or_api_problem_t *problem)
 {
     bool chat = reading->made.chat;
-    return or_api_object_read(reading->made.body, "", chat ? chat_fields : completion_fields,
-                              reading, problem) &&
+    return or_api_object_read(body, "", chat ? chat_fields : completion_fields, reading, problem) &&
            settle_echo(reading, problem) && settle_texts(reading, problem) &&
            settle_output(reading, problem) && settle_chat(reading, problem) &&
            check_sent(&reading->made, problem) && or_api_settle_draft(reading, problem);
@@ -410,11 +448,13 @@ bool or_api_request_parse(bool chat, const uint8_t *body, size_t bytes, const or
     reading.made.generate.sampling = or_sampling_default();
     reading.made.generate.sampling.temperature = 1; // OpenAI's
     reading.made.generate.sampling.repeat_last_n = -1;
-    reading.made.body = or_api_body_parse(body, bytes, problem);
-    if (reading.made.body == NULL) {
+    json_t *root = or_api_body_parse(body, bytes, problem);
+    if (root == NULL) {
         return false;
     }
-    if (!read_all(&reading, problem)) {
+    bool read = read_all(&reading, root, problem);
+    json_decref(root);
+    if (!read) {
         or_api_request_fini(&reading.made);
         return false;
     }

@@ -14,6 +14,7 @@
 
 #define OR_API_TEXTS_MAX 128u // prompts x n of one request
 #define OR_API_STOPS_MAX 16u
+#define OR_API_STOP_BYTES_MAX 256u // of each
 #define OR_API_BIASES_MAX 1024u
 #define OR_API_ALIAS "outrider" // a name for whatever target there is
 
@@ -41,15 +42,17 @@ typedef struct {
     bool stream, include_usage, echo;
     bool logprobs; // wanted, of so many other tokens
     uint32_t top_logprobs;
-    bool details; // the "outrider" extension
-    struct or_api_block *owned;
-    json_t *body; // what is borrowed from
+    bool details;               // the "outrider" extension
+    struct or_api_block *owned; // all that is pointed to
+    size_t owned_bytes;
 } or_api_request_t;
 
 // False with the problem; nothing is owned then.
 bool or_api_request_parse(bool chat, const uint8_t *body, size_t bytes, const or_api_terms_t *terms,
                           or_api_request_t *request, or_api_problem_t *problem);
 void or_api_request_fini(or_api_request_t *request);
+// Forget what only the coordinator had to know: prompts, messages, stop strings, biases and the draft's shape.
+void or_api_request_forget(or_api_request_t *request);
 
 // Does the model answer to this name?
 bool or_api_is_model(const char *model, const json_t *name);

@@ -21,6 +21,10 @@ typedef struct {
 // Memory that lasts as long as the request, zeroed. NULL with the problem.
 void *or_api_keep(or_api_request_t *request, size_t count, size_t size, or_api_problem_t *problem);
 
+// A copy of a JSON string, which may hold NUL; the body is gone when the request is read.
+const uint8_t *or_api_keep_text(or_api_request_t *request, const json_t *text,
+                                or_api_problem_t *problem);
+
 // Readers of fields of a table (api_fields.h); `into` is an or_api_reading_t.
 bool or_api_read_draft(void *into, const char *param, const json_t *value,
                        or_api_problem_t *problem);

@@ -148,7 +148,9 @@ or_status_t or_front_start(const or_front_config_t *config, or_front_t **front_p
                                  .vocab = config->vocab,
                                  .chat_trouble = config->chat != NULL ? NULL : config->chat_trouble,
                                  .clock = or_clock_monotonic(),
-                                 .slots = SLOTS};
+                                 .slots = SLOTS,
+                                 .keys = config->server.keys,
+                                 .ledger = config->ledger};
     or_front_t *front = calloc(1, sizeof *front);
     if (front == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the HTTP face");

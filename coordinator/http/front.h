@@ -10,6 +10,7 @@
 #include "common/text/chat.h"
 #include "common/text/vocab.h"
 #include "coordinator/http/server.h"
+#include "coordinator/ledger.h"
 #include "proto/channel.h"
 
 typedef struct or_front or_front_t;
@@ -21,6 +22,7 @@ typedef struct {
     const or_vocab_t *vocab;        // borrowed, as are the next two
     const or_chat_t *chat;          // NULL: the model has no template that we know ...
     const char *chat_trouble;       // ... for this reason
+    or_ledger_t *ledger;            // what is kept for owners; borrowed; NULL: nothing is counted
     or_channel_t *hub;              // the coordinator's channel, which outlives the front
 } or_front_config_t;
 

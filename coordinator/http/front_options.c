@@ -92,6 +92,7 @@ or_status_t or_front_service_start(const or_front_options_t *options,
         full.server.key_file = options->key_file;
         full.server.cors_origin = options->cors_origin;
         full.server.keys = service->keys;
+        full.server.ledger = config->ledger;
         full.server.body_bytes_max = (size_t)options->body_bytes_max;
         status = or_front_start(&full, &service->front);
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -55,13 +56,12 @@ static bool is_said_at_once(const or_http_call_t *call)
     // Many a client reads no answer before it has sent everything.
     size_t most = call->status == 413 ? OR_HTTP_DISCARDED_MAX : TAKEN_ALL_THE_SAME;
     const char *length = or_http_call_header(call, "Content-Length");
-    return or_http_call_header(call, "Expect") != NULL ||
-           or_http_call_header(call, "Transfer-Encoding") != NULL ||
+    return call->last || or_http_call_header(call, "Expect") != NULL ||
            (length != NULL && strtoull(length, NULL, 10) > most);
 }
 
 static enum MHD_Result begin(struct MHD_Connection *mhd, const char *method, const char *path,
-                             void **call_p)
+                             const char *version, void **call_p)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -73,7 +73,7 @@ static enum MHD_Result begin(struct MHD_Connection *mhd, const char *method, con
     }
     *call_p = call;
     or_http_connection_expect(connection); // as long again for the body
-    or_http_door_check(call);
+    or_http_door_check(call, or_http_framing_trouble(mhd, method, version));
     return call->status != 0 && is_said_at_once(call) ? or_http_call_queue(call) : MHD_YES;
 }
 
@@ -83,11 +83,10 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
                                   const char *method, const char *version, const char *part,
                                   size_t *part_bytes, void **call_p)
 {
-    (void)version;
     or_http_server_t *server = context;
     or_http_call_t *call = *call_p;
     if (call == NULL) {
-        return begin(mhd, method, path, call_p);
+        return begin(mhd, method, path, version, call_p);
     }
     if (*part_bytes > 0) {
         size_t count = *part_bytes;
@@ -97,6 +96,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
     if (!call->whole) {
         call->whole = true;
         or_http_connection_answer(call->connection);
+        or_http_door_check_again(call); // a body takes its time
         if (call->status == 0) {
             call->handed = true;
             server->config.handle(server->config.context, call);
@@ -171,6 +171,16 @@ static or_status_t read_pem(const char *option, const char *path, char **text_p)
                : or_fail(OR_ERR_INVALID, "%s %s is no PEM file", option, path);
 }
 
+static or_status_t read_secret_pem(const char *option, const char *path, char **text_p)
+{
+    struct stat found;
+    if (stat(path, &found) == 0 && (found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+        return or_fail(OR_ERR_INVALID, "%s %s is a private key that others can read: chmod 600 %s",
+                       option, path, path);
+    }
+    return read_pem(option, path, text_p);
+}
+
 static or_status_t check_cors(const char *origin)
 {
     const char *authority = origin != NULL ? strstr(origin, "://") : NULL;
@@ -194,7 +204,7 @@ static or_status_t take_config(or_http_server_t *server, const or_http_server_co
         status = read_pem("--http-cert", config->cert_file, &server->cert);
     }
     if (status == OR_OK && config->key_file != NULL) {
-        status = read_pem("--http-key", config->key_file, &server->key);
+        status = read_secret_pem("--http-key", config->key_file, &server->key);
     }
     if (status == OR_OK && config->cors_origin != NULL) {
         server->config.cors_origin = server->cors_origin = strdup(config->cors_origin);

@@ -9,7 +9,9 @@
 //
 // Limits: headers, body, connections, time to send a request, and what may wait for a slow reader. What is over a limit is
 // answered with the status for it, in OpenAI's shape; only what is no HTTP, or has headers beyond all bounds, gets the
-// library's own words. Where an eighth of all connections are taken, more are not kept for a second request. Off
+// library's own words. Bodies, and what waits for readers, are in the ledger of owners. Where an owner has no room for more,
+// the body of its that has stood still for longest loses its place (408), as does its reader with the most
+// unread: so whoever goes on is not held up by who does not. Where an eighth of all connections are taken, more are not kept for a second request. Off
 // loopback one address has half of them at most.
 //
 // Keys, CORS and TLS are looked after here, and browsers: without keys only requests to a loopback Host are served, and
@@ -23,6 +25,7 @@
 
 #include "common/base/status.h"
 #include "coordinator/http/api_keys.h"
+#include "coordinator/ledger.h"
 
 #define OR_HTTP_HEADERS_MAX 100 // of a request
 
@@ -32,8 +35,9 @@ typedef struct or_http_call or_http_call_t;
 typedef struct {
     const char *address;              // HOST:PORT, [HOST]:PORT; port 0 takes any free one
     const char *cert_file, *key_file; // PEM; both or neither
-    const char *cors_origin;   // "*" or an origin; NULL: browsers' pages from elsewhere get nothing
-    const or_api_keys_t *keys; // borrowed; NULL: nobody needs one
+    const char *cors_origin; // "*" or an origin; NULL: browsers' pages from elsewhere get nothing
+    or_api_keys_t *keys;     // borrowed, and refreshed by whoever has them; NULL: nobody needs one
+    or_ledger_t *ledger;     // what is kept for owners; borrowed; NULL: nothing is counted
     size_t body_bytes_max;
     uint32_t header_bytes_max; // of all headers of a request
     uint32_t connections_max;
@@ -82,6 +86,8 @@ const char *or_http_call_header(const or_http_call_t *call, const char *name);
 const uint8_t *or_http_call_body(const or_http_call_t *call, size_t *bytes);
 // Whose key it came with; "" without.
 const char *or_http_call_owner(const or_http_call_t *call);
+// What that key may do, as it was when the request came; all zero without.
+const or_key_grant_t *or_http_call_grant(const or_http_call_t *call);
 // Names it in logs: the client's X-Request-Id where it is short and printable, else one of our own. It is sent back.
 const char *or_http_call_id(const or_http_call_t *call);
 void or_http_call_set_data(or_http_call_t *call, void *data);
@@ -93,6 +99,9 @@ void or_http_call_set_header(or_http_call_t *call, const char *name, const char 
 // The whole answer; the body is copied.
 void or_http_reply(or_http_call_t *call, unsigned status, const char *content_type,
                    const void *body, size_t bytes);
+// The same of a body from malloc, which it takes.
+void or_http_reply_taking(or_http_call_t *call, unsigned status, const char *content_type,
+                          void *body, size_t bytes);
 // An answer that is written bit by bit; events whole, each in one write. False from write: the reader is too slow, or
 // gone, and has been dropped; `over` follows, in a later turn. Until then all of these may be called.
 void or_http_begin_stream(or_http_call_t *call, unsigned status, const char *content_type);

@@ -6,6 +6,16 @@
 
 #define KEPT_BYTES 16384u
 
+size_t or_http_buffer_capacity(const or_http_buffer_t *buffer, size_t count)
+{
+    size_t needed = or_http_buffer_waiting(buffer) + count;
+    size_t capacity = buffer->capacity > 0 ? buffer->capacity : 512;
+    while (capacity < needed) {
+        capacity *= 2;
+    }
+    return capacity;
+}
+
 bool or_http_buffer_add(or_http_buffer_t *buffer, const void *bytes, size_t count)
 {
     if (count == 0) {
@@ -17,10 +27,7 @@ bool or_http_buffer_add(or_http_buffer_t *buffer, const void *bytes, size_t coun
         buffer->start = 0;
     }
     if (count > buffer->capacity - buffer->end) {
-        size_t capacity = buffer->capacity > 0 ? buffer->capacity : 512;
-        while (capacity - buffer->end < count) {
-            capacity *= 2;
-        }
+        size_t capacity = or_http_buffer_capacity(buffer, count); // all begins at 0 now
         uint8_t *grown = realloc(buffer->bytes, capacity);
         if (grown == NULL) {
             return false;

@@ -8,7 +8,6 @@
 #include "common/base/rng.h"
 #include "coordinator/http/server_internal.h"
 
-#define BODIES_MAX 16u // so many of the largest size may be here at a time
 #define STREAM_CHUNK_BYTES                                                                         \
     4096u // what the library is handed at most where it has no idea of its own
 
@@ -42,7 +41,6 @@ or_http_call_t *or_http_call_create(or_http_connection_t *connection, const char
     call->connection = connection;
     call->method = strcmp(method, "HEAD") == 0 ? "GET" : method;
     call->path = path;
-    call->owner = "";
     call->between_events = true;
     call->began_ns = or_clock_now(or_clock_monotonic());
     connection->call = call;
@@ -57,9 +55,9 @@ or_http_call_t *or_http_call_create(or_http_connection_t *connection, const char
 
 void or_http_call_forget_body(or_http_call_t *call)
 {
-    call->server->bodies_bytes -= or_http_buffer_waiting(&call->body);
     free(call->body.bytes);
     call->body = (or_http_buffer_t){0};
+    or_hold_close(&call->body_hold);
 }
 
 void or_http_call_destroy(or_http_call_t **call_p)
@@ -77,6 +75,7 @@ void or_http_call_destroy(or_http_call_t **call_p)
     }
     or_http_call_forget_body(call);
     call->connection->call = NULL;
+    or_hold_close(&call->unsent_hold);
     free(call->stream.bytes);
     free(call);
     *call_p = NULL;
@@ -89,10 +88,8 @@ bool or_http_call_take(or_http_call_t *call, const void *bytes, size_t count)
     if (call->status == 0 && count > body_max - or_http_buffer_waiting(&call->body)) {
         or_http_reply_error(call, 413, NULL, "request_too_large",
                             "the body is larger than %zu bytes, the most that is read", body_max);
-    } else if (call->status == 0 && count > BODIES_MAX * body_max - server->bodies_bytes) {
-        or_http_call_set_header(call, "Retry-After", "1");
-        or_http_reply_error(call, 503, NULL, "busy",
-                            "too many large requests at a time; try again in a second");
+    } else if (call->status == 0) {
+        (void)or_http_room_for_body(call, count);
     }
     if (call->status !=
         0) { // refused: read on, so that the client reads the answer; a little if it has no end
@@ -100,11 +97,8 @@ bool or_http_call_take(or_http_call_t *call, const void *bytes, size_t count)
         call->body_discarded += count;
         return call->body_discarded <= (has_end ? OR_HTTP_DISCARDED_MAX : body_max);
     }
-    if (!or_http_buffer_add(&call->body, bytes, count)) {
-        return false;
-    }
-    server->bodies_bytes += count;
-    return true;
+    call->came_ns = or_clock_now(or_clock_monotonic());
+    return or_http_buffer_add(&call->body, bytes, count);
 }
 
 const char *or_http_call_method(const or_http_call_t *call)
@@ -135,7 +129,12 @@ const uint8_t *or_http_call_body(const or_http_call_t *call, size_t *bytes)
 
 const char *or_http_call_owner(const or_http_call_t *call)
 {
-    return call->owner;
+    return call->grant.owner;
+}
+
+const or_key_grant_t *or_http_call_grant(const or_http_call_t *call)
+{
+    return &call->grant;
 }
 
 const char *or_http_call_id(const or_http_call_t *call)
@@ -190,14 +189,36 @@ static void prepare(or_http_call_t *call, unsigned status, const char *content_t
     or_http_connection_resume(call->connection);
 }
 
+// May so large an answer wait for its reader? Else a small one says why not.
+static bool may_wait(or_http_call_t *call, size_t bytes)
+{
+    if (call->gone || or_http_room_for_reader(call, bytes)) {
+        return !call->gone;
+    }
+    or_http_call_set_header(call, "Retry-After", "1");
+    or_http_reply_error(call, 429, NULL, "rate_limit_exceeded", "%s", or_error_text());
+    return false;
+}
+
 void or_http_reply(or_http_call_t *call, unsigned status, const char *content_type,
                    const void *body, size_t bytes)
 {
-    if (!call->gone) {
+    if (may_wait(call, bytes)) {
         // The library does not write to it, and copies it.
         prepare(
             call, status, content_type,
             MHD_create_response_from_buffer(bytes, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY));
+    }
+}
+
+void or_http_reply_taking(or_http_call_t *call, unsigned status, const char *content_type,
+                          void *body, size_t bytes)
+{
+    if (may_wait(call, bytes)) {
+        prepare(call, status, content_type,
+                MHD_create_response_from_buffer(bytes, body, MHD_RESPMEM_MUST_FREE));
+    } else {
+        free(body);
     }
 }
 
@@ -211,6 +232,7 @@ static ssize_t read_stream(void *context, uint64_t position, char *bytes, size_t
     }
     size_t taken = or_http_buffer_take(&call->stream, bytes, bytes_max);
     if (taken > 0) {
+        (void)or_http_room_for_reader(call, call->stream.capacity); // no more than before
         return (ssize_t)taken;
     }
     if (call->ended) {
@@ -240,6 +262,7 @@ bool or_http_write(or_http_call_t *call, const void *bytes, size_t count)
     size_t room = call->server->config.stream_bytes_max;
     size_t waiting = or_http_buffer_waiting(&call->stream);
     if (waiting > room || count > room - waiting ||
+        !or_http_room_for_reader(call, or_http_buffer_capacity(&call->stream, count)) ||
         !or_http_buffer_add(&call->stream, bytes, count)) {
         or_http_connection_cut(call->connection);
         return false;

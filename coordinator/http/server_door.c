@@ -1,6 +1,7 @@
 // server_door - who may come in, decided when a request's headers are here and nothing of its body has been read.
 //
-// Three kinds of stranger are kept out: who has no key, where keys are asked for; a page from elsewhere in the browser of
+// Requests that a proxy in front of us might take for something else are refused first (server_framing.c). Then
+// three kinds of stranger are kept out: who has no key, where keys are asked for; a page from elsewhere in the browser of
 // somebody who may (its Origin is not ours); and a name in the DNS that was made to point at loopback (its Host is not
 // loopback's).
 #include <stdlib.h>
@@ -88,9 +89,10 @@ static void check_key(or_http_call_t *call)
         return;
     }
     const char *authorization = or_http_call_header(call, "Authorization");
-    const char *owner = authorization != NULL ? or_api_keys_owner(keys, authorization) : NULL;
-    if (owner != NULL) {
-        call->owner = owner;
+    const or_key_grant_t *grant =
+        authorization != NULL ? or_api_keys_find(keys, authorization) : NULL;
+    if (grant != NULL) {
+        call->grant = *grant;
         return;
     }
     log_refusal(call);
@@ -100,6 +102,14 @@ static void check_key(or_http_call_t *call)
                         authorization == NULL
                             ? "no API key: send one as \"Authorization: Bearer KEY\""
                             : "the API key is not known here");
+}
+
+void or_http_door_check_again(or_http_call_t *call)
+{
+    const or_api_keys_t *keys = call->server->config.keys;
+    if (call->status == 0 && keys != NULL && or_api_keys_still(keys, &call->grant) == NULL) {
+        or_http_reply_error(call, 401, NULL, "invalid_api_key", "this API key was revoked");
+    }
 }
 
 // ---- sizes ----
@@ -145,9 +155,19 @@ static void answer_options(or_http_call_t *call)
     or_http_reply(call, 204, NULL, "", 0);
 }
 
-void or_http_door_check(or_http_call_t *call)
+static void refuse_framing(or_http_call_t *call, const char *trouble)
 {
-    if (has_too_many_headers(call)) {
+    call->last = true; // who knows what the rest is
+    or_http_reply_error(call, 400, NULL, "bad_request", "the request is ambiguous: %s", trouble);
+}
+
+void or_http_door_check(or_http_call_t *call, const char *framing)
+{
+    // Where chunks end is read by the library, more leniently than by some: nothing comes behind them.
+    call->last = or_http_call_header(call, "Transfer-Encoding") != NULL;
+    if (framing != NULL) {
+        refuse_framing(call, framing);
+    } else if (has_too_many_headers(call)) {
         or_http_reply_error(call, 431, NULL, "headers_too_large",
                             "more than %d headers, or more than %u bytes of them",
                             OR_HTTP_HEADERS_MAX, call->server->config.header_bytes_max);
@@ -207,7 +227,7 @@ void or_http_door_add_headers(or_http_call_t *call, const char *content_type,
     MHD_add_response_header(response, "Cache-Control", "no-store");
     add_cors(call, response);
     // A connection that is kept costs its buffers (header_bytes_max, three times): not many at a time.
-    if (server->connections > server->config.connections_max / OR_HTTP_KEPT_SHARE) {
+    if (call->last || server->connections > server->config.connections_max / OR_HTTP_KEPT_SHARE) {
         MHD_add_response_header(response, "Connection", "close");
     }
 }

@@ -50,10 +50,12 @@ struct or_http_call {
     char id[OR_HTTP_ID_BYTES];
     const char *method; // "GET" for HEAD, too: what is not sent is the library's business
     const char *path;
-    const char *owner;
+    or_key_grant_t grant; // what its key may do; all zero without
     int64_t began_ns;
 
     or_http_buffer_t body;
+    or_hold_t body_hold, unsent_hold;
+    int64_t came_ns;       // the last of the body
     size_t body_discarded; // of a request that is refused all the same
     bool whole;            // the request is
     bool handed;           // to the handler
@@ -66,6 +68,7 @@ struct or_http_call {
     bool streaming, events;        // bit by bit; as server-sent events
     bool between_events;           // the last one is whole
     bool ended;                    // the stream is
+    bool last;                     // no other request comes behind it on its connection
     bool gone;                     // nobody reads it, or it is too slow: to be cut
     or_http_buffer_t stream;
 };
@@ -79,7 +82,6 @@ struct or_http_server {
     struct MHD_Daemon *daemon;
     char trouble[256]; // the library's last words
     int epoll_fd;      // holds the library's, and the sockets of those that are suspended
-    size_t bodies_bytes;
     uint32_t connections;
     struct or_http_connections expecting, answering;
     or_refusals_t refusals;
@@ -95,11 +97,21 @@ uint32_t or_http_descriptors_allow(uint32_t connections_max);
 
 // ---- server_door.c ----
 
-// Everything that can be said when the headers are here. Who may not come in has an answer then.
-void or_http_door_check(or_http_call_t *call);
+// Everything that can be said when the headers are here. Who may not come in has an answer then. `framing`: what is wrong
+// with the request's outer form, or NULL.
+void or_http_door_check(or_http_call_t *call, const char *framing);
+// Is its key still what it came with? Else it has an answer.
+void or_http_door_check_again(or_http_call_t *call);
 // The headers that every answer has.
 void or_http_door_add_headers(or_http_call_t *call, const char *content_type,
                               struct MHD_Response *response);
+
+// ---- server_framing.c ----
+
+// Why it is not beyond doubt where the request ends or for whom it is; NULL: it is. `method` and `version` as the library
+// gives them.
+const char *or_http_framing_trouble(struct MHD_Connection *mhd, const char *method,
+                                    const char *version);
 
 // ---- server_call.c ----
 
@@ -112,6 +124,13 @@ bool or_http_call_take(or_http_call_t *call, const void *bytes, size_t count);
 void or_http_call_forget_body(or_http_call_t *call);
 // The answer that was prepared goes to the library.
 enum MHD_Result or_http_call_queue(or_http_call_t *call);
+
+// ---- server_room.c ----
+
+// The body may grow by so much; else the call has an answer, unless others of its owner's had to go for it.
+bool or_http_room_for_body(or_http_call_t *call, size_t count);
+// So many bytes of memory wait for the call's reader from now on. False: they may not; the reader is the slowest of its owner's.
+bool or_http_room_for_reader(or_http_call_t *call, size_t bytes);
 
 // ---- server_connection.c ----
 
@@ -133,6 +152,8 @@ void or_http_connection_address(const or_http_connection_t *connection, char *te
 
 // ---- server_buffer.c ----
 
+// What it holds when so many more are added.
+size_t or_http_buffer_capacity(const or_http_buffer_t *buffer, size_t count);
 // False: no memory.
 bool or_http_buffer_add(or_http_buffer_t *buffer, const void *bytes, size_t count);
 size_t or_http_buffer_take(or_http_buffer_t *buffer, void *bytes, size_t count);

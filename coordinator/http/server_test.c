@@ -130,6 +130,9 @@ static void bodies_come_in_chunks_and_after_a_question(void **state)
                "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
                "3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n",
                "body=7:abcdefg");
+    client_wait_closed(world, client, 1000);
+    client_close(&client);
+    client = client_open(world);
     client_ask(world, client,
                "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
                "Expect: 100-continue\r\n\r\n",
@@ -309,9 +312,7 @@ static void large_bodies_are_refused(void **state)
         client_send(world, client, chunk);
     }
     client_ask(world, client, "0\r\n\r\n", "\"request_too_large\"");
-    for (unsigned i = 0; i < 100 && !client->closed; i++) {
-        client_ask(world, client, GET("/echo"), "GET /echo");
-    }
+    client_wait_closed(world, client, 1000); // nothing comes behind chunks
     client_close(&client);
     // One that never ends is cut.
     client = client_open(world);
@@ -322,7 +323,7 @@ static void large_bodies_are_refused(void **state)
     }
     client_wait_closed(world, client, 1000);
     client_close(&client);
-    assert_int_equal(world->handed, 101);
+    assert_int_equal(world->handed, 1);
 }
 
 static void nonsense_is_no_request(void **state)

@@ -164,17 +164,21 @@ static void receive(client_t *client)
     }
 }
 
-void client_send(world_t *world, client_t *client, const char *text)
+void client_send_bytes(world_t *world, client_t *client, const char *bytes, size_t count)
 {
-    size_t bytes = strlen(text);
-    for (size_t sent = 0; sent < bytes;) {
-        ssize_t count = send(client->fd, text + sent, bytes - sent, MSG_NOSIGNAL);
-        if (count < 0 && errno != EAGAIN && errno != ENOTCONN) {
+    for (size_t sent = 0; sent < count;) {
+        ssize_t part = send(client->fd, bytes + sent, count - sent, MSG_NOSIGNAL);
+        if (part < 0 && errno != EAGAIN && errno != ENOTCONN) {
             return;
         }
-        sent += count > 0 ? (size_t)count : 0;
+        sent += part > 0 ? (size_t)part : 0;
         turn(world);
     }
+}
+
+void client_send(world_t *world, client_t *client, const char *text)
+{
+    client_send_bytes(world, client, text, strlen(text));
 }
 
 const char *client_wait(world_t *world, client_t *client, const char *needle)
@@ -190,14 +194,19 @@ const char *client_wait(world_t *world, client_t *client, const char *needle)
     return client->text;
 }
 
-void client_wait_closed(world_t *world, client_t *client, int ms)
+bool client_sees_end(world_t *world, client_t *client, int ms)
 {
-    for (int64_t end = now_ms() + ms; !client->closed;) {
-        if (now_ms() > end) {
-            fail_msg("not closed after %d ms; '%.500s' came", ms, client->text);
-        }
+    for (int64_t end = now_ms() + ms; !client->closed && now_ms() <= end;) {
         turn(world);
         receive(client);
+    }
+    return client->closed;
+}
+
+void client_wait_closed(world_t *world, client_t *client, int ms)
+{
+    if (!client_sees_end(world, client, ms)) {
+        fail_msg("not closed after %d ms; '%.500s' came", ms, client->text);
     }
 }
 

@@ -47,8 +47,11 @@ client_t *client_open(world_t *world);
 void client_close(client_t **client_p);
 // All of it, or until the server has closed.
 void client_send(world_t *world, client_t *client, const char *text);
+void client_send_bytes(world_t *world, client_t *client, const char *bytes, size_t count);
 // Until this is in what came, which is returned. Fails after 5 s.
 const char *client_wait(world_t *world, client_t *client, const char *needle);
+// Has the server closed the connection within this time?
+bool client_sees_end(world_t *world, client_t *client, int ms);
 // Until the server has closed the connection.
 void client_wait_closed(world_t *world, client_t *client, int ms);
 // Sends and waits for an answer that has the needle.

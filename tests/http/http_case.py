@@ -22,8 +22,8 @@ PROMPT = "Once upon a time"
 class Cluster(cli.Cluster):
     """`outrider up` with the demonstration models and HTTP on a free port. `url` and `address` (HOST, PORT) say where."""
 
-    def __init__(self, *words, http="127.0.0.1:0"):
-        super().__init__("--http", http, "--journal", "none", *words)
+    def __init__(self, *words, http="127.0.0.1:0", **variables):
+        super().__init__("--http", http, "--journal", "none", *words, **variables)
         self.url = None
         for line in self.process.stdout:
             if line.startswith(b"  web"):

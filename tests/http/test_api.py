@@ -128,7 +128,9 @@ class ApiTest(unittest.TestCase):
         code, headers, body = self.cluster.ask("HEAD", "/v1/models")
         self.assertEqual((code, body), (200, ""))
         self.assertEqual(self.cluster.ask("OPTIONS", "/v1/completions")[0], 204)
-        self.assert_error(self.cluster.post("/v1/completions", {"prompt": "a"}, Content_Type="text/plain"), 415, None)
+        for other in ("text/plain", "application/jsonp", "application/json-seq", ""):
+            self.assert_error(self.cluster.post("/v1/completions", {"prompt": "a"}, Content_Type=other), 415, None)
+        self.assertEqual(self.cluster.post("/v1/completions", {"prompt": "a"}, Content_Type="application/json; charset=utf-8")[0], 200)
 
     def test_bare_sockets(self):
         address = self.cluster.address
@@ -138,6 +140,11 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(raw(address, head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n")[0], 200)
         many = b"".join(b"X-%d: %s\r\n" % (i, b"y" * 60) for i in range(1000))
         self.assertIn(raw(address, head + many + b"Content-Length: 2\r\n\r\n{}")[0], (400, 413, 431))
+        untyped = head.replace(b"Content-Type: application/json\r\n", b"") + b"Content-Length: %d\r\n\r\n" % len(body) + body
+        self.assertEqual(raw(address, untyped)[0], 415)
+        for ambiguous in (b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+                          b"Host: a\r\nContent-Length: 2\r\n\r\n{}"):
+            self.assertEqual(raw(address, head + ambiguous)[0], 400, ambiguous)
         for broken in (b"\0\1\2\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", head + b"Content-Length: -1\r\n\r\n", head + b"Content-Length: x\r\n\r\n"):
             self.assertIn(raw(address, broken + b"Host: 127.0.0.1\r\n\r\n", timeout=10)[0], (0, 400, 505), broken)
         huge = head + b"Content-Length: 99999999\r\n\r\n"

@@ -1,0 +1,275 @@
+"""Goal: nothing that one HTTP client sends, or does not read, keeps others from being served, or memory from having a bound.
+Method: real processes and hostile clients beside honest ones; texts, statuses and memory are looked at, no times.
+"""
+import json
+import socket
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from http_case import PROMPT, Cluster, Stream, cli, wait_until
+
+OPERATOR = {"Authorization": "Bearer sk-operator-0001"}
+ADA = {"Authorization": "Bearer sk-ada-0000001"}
+BEN = {"Authorization": "Bearer sk-ben-0000001"}
+KEYS = "sk-operator-0001\nsk-ada-0000001 ada\nsk-ben-0000001 ben\n"
+LIMITED = json.dumps({"prompt": PROMPT, "max_tokens": 4, "temperature": 0}).encode()
+
+
+class KeyedCluster(Cluster):
+    """With keys of two owners and an operator; `file` may be rewritten."""
+
+    def __init__(self, text, *words, **variables):
+        self.folder = tempfile.TemporaryDirectory()
+        self.file = Path(self.folder.name, "keys")
+        self.file.touch(0o600)
+        self.file.write_text(text)
+        super().__init__("--api-key-file", self.file, *words, **variables)
+
+    def ask(self, method, path, body=None, **headers):
+        return super().ask(method, path, body, **({} if "Authorization" in headers else OPERATOR), **headers)
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self.folder.cleanup()
+
+
+# Sanitizers keep what was freed for a while, and the shadow of all.
+SANITIZED = 1 if b"__asan_init" not in (cli.BIN / "outrider-coordinator").read_bytes() else 4
+
+
+def memory_of(pid):
+    """MiB that a process has in memory; with a sanitizer, of what it would have without."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024 / SANITIZED
+    raise AssertionError("no VmRSS")
+
+
+def series(cluster, name, label):
+    """The number of a series of /metrics with this label's value."""
+    for line in cluster.get("/metrics?names=plain")[2].splitlines():
+        if line.startswith(f"outrider_{name}{{") and f'"{label}"' in line:
+            return float(line.split()[-1])
+    raise AssertionError(f"no {name} of {label}")
+
+
+def hold_bodies(cluster, count, length, headers):
+    """So many connections that have sent a body of this length but for its last byte."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{lines}Content-Length: {length}\r\n\r\n".encode()
+    held = [socket.create_connection(cluster.address, timeout=cli.PATIENCE) for _ in range(count)]
+    for connection in held:
+        connection.sendall(head + b" " * (length - 1))
+    return held
+
+
+def rest_of(connection):
+    """All that a connection still brings, and the end of it."""
+    text = b""
+    connection.settimeout(cli.PATIENCE)
+    try:
+        while part := connection.recv(1 << 16):
+            text += part
+            if b"[DONE]" in part:
+                break
+    except ConnectionError:
+        pass
+    connection.close()
+    return text
+
+
+def close_all(connections):
+    for connection in connections:
+        connection.close()
+
+
+class BodiesTest(unittest.TestCase):
+    """16 bodies of 4 MiB but for the last byte held all memory for bodies: everybody heard 503 for 30 s."""
+
+    def test_one_owners_bodies_leave_others_alone(self):
+        with KeyedCluster(KEYS) as cluster:
+            held = []
+            for more in (16, 8):
+                held += hold_bodies(cluster, more, 4 << 20, ADA)
+                for headers in (BEN, OPERATOR, ADA, BEN):  # and its own program that goes on
+                    self.assertEqual(cluster.post("/v1/completions", LIMITED, **headers)[0], 200, headers)
+            self.assertLess(memory_of(cluster.coordinator()), 160)
+            close_all(held)
+
+    def test_without_keys_who_stands_still_gives_way(self):
+        with Cluster() as cluster:
+            held = hold_bodies(cluster, 24, 4 << 20, {})
+            for _ in range(4):
+                cluster.complete(max_tokens=4)
+            large = json.dumps({"prompt": PROMPT, "user": "x" * (3 << 20), "max_tokens": 1}).encode()
+            self.assertEqual(cluster.post("/v1/completions", large)[0], 200)
+            # Who was given up hears so when its body is whole; the last ones were not.
+            for connection in held:
+                connection.sendall(b" ")
+            answers = [connection.recv(64).split(b" ")[1] for connection in held]
+            self.assertIn(b"408", answers)
+            self.assertIn(b"400", answers)
+            self.assertLessEqual(set(answers), {b"400", b"408", b"429"})
+            self.assertNotIn(b"503", answers)
+            close_all(held)
+
+    def test_what_can_never_fit_is_said(self):
+        with Cluster(OUTRIDER_MEMORY_MAX="1M") as cluster:
+            code, headers, answer = cluster.post("/v1/completions", b" " * (3 << 20))
+            self.assertEqual(code, 413, answer)
+            self.assertIn("--memory-max", answer["error"]["message"])
+            self.assertNotIn("Retry-After", headers)
+            cluster.complete(max_tokens=4)
+
+
+class RequestsTest(unittest.TestCase):
+    """One request of 4 MB took 0.5 GB."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster("--sessions-max", "1")
+        cls.addClassCleanup(cls.cluster.__exit__)
+
+    def test_stop_strings_are_bounded(self):
+        for stop in (["x" * 257], "y" * 257, ["a"] * 17, ["\u20ac" * 86]):
+            code, _, answer = self.cluster.post("/v1/completions", {"prompt": PROMPT, "stop": stop})
+            self.assertEqual((code, answer["error"]["param"]), (400, "stop"), answer)
+        self.cluster.complete(stop=["z" * 250 + str(i) for i in range(16)])
+
+    def test_a_large_request_is_not_kept_while_its_texts_wait(self):
+        before = memory_of(self.cluster.coordinator())
+        large = {"prompt": PROMPT, "max_tokens": 400, "ignore_eos": True, "user": "x" * (3 << 20), "stop": ["q" * 250] * 16, "n": 128}
+        with Stream(self.cluster, "/v1/completions", large), Stream(self.cluster, "/v1/completions", large):
+            wait_until(lambda: self.cluster.status()["sessions_live"], "a text")
+            for _ in range(20):
+                self.assertLessEqual(self.cluster.status()["waiting"], 3, "copies are asked for one by one")
+                time.sleep(0.02)
+            self.assertLess(memory_of(self.cluster.coordinator()) - before, 48)
+
+    def test_copies_in_turn_are_the_same_texts(self):
+        body = {"n": 5, "seed": 7, "temperature": 1, "max_tokens": 12, "logprobs": 2}
+        choices = self.cluster.complete(**body)["choices"]
+        self.assertEqual([choice["index"] for choice in choices], list(range(5)))
+        self.assertEqual(len({choice["text"] for choice in choices}), 5)
+        self.assertEqual(choices[0]["text"], self.cluster.complete(**{**body, "n": 1})["choices"][0]["text"])
+        with Stream(self.cluster, "/v1/completions", {"prompt": PROMPT, **body}) as stream:
+            texts = [""] * 5
+            for event in stream:
+                if event.data != "[DONE]":
+                    for choice in event.json()["choices"]:
+                        texts[choice["index"]] += choice["text"]
+        self.assertEqual(texts, [choice["text"] for choice in choices])
+        several = self.cluster.complete(prompt=["One", "Two"], n=2, echo=True, max_tokens=3)["choices"]
+        self.assertEqual([choice["text"][:3] for choice in several], ["One", "One", "Two", "Two"])
+
+
+class AnswersTest(unittest.TestCase):
+    """What is gathered for a whole answer, and what waits for readers, has a limit in all."""
+
+    def test_whole_answers_end_at_the_limit(self):
+        with Cluster(OUTRIDER_MEMORY_MAX="1M") as cluster:
+            large = {"prompt": PROMPT, "max_tokens": 1000, "ignore_eos": True, "logprobs": 20, "n": 16}
+            code, headers, answer = cluster.post("/v1/completions", large)
+            self.assertEqual((code, answer["error"]["code"]), (429, "rate_limit_exceeded"))
+            self.assertIn("--memory-max", answer["error"]["message"])
+            wait_until(lambda: not cluster.status()["sessions_live"], "its texts to end")
+            answer = cluster.complete(logprobs=20, max_tokens=16)
+            self.assertEqual(len(answer["choices"][0]["logprobs"]["tokens"]), 16)
+            self.assertGreater(series(cluster, "held_refused_total", "answers"), 0)
+            self.assertEqual(series(cluster, "held_limit_bytes", "memory"), 1 << 20)
+            self.assertEqual(series(cluster, "held_bytes", "bodies"), 0)
+            wait_until(lambda: series(cluster, "held_bytes", "answers") == 0 and series(cluster, "held_bytes", "requests") == 0, "all to be released")
+
+    def test_slow_readers_make_room_for_the_others(self):
+        """Readers that never read fill the limit; one that reads gets all of its text."""
+        with Cluster(OUTRIDER_MEMORY_MAX="512K") as cluster:
+            loud = {"prompt": PROMPT, "max_tokens": 1500, "ignore_eos": True, "logprobs": 20, "temperature": 0}
+            deaf = [Stream(cluster, "/v1/completions", {**loud, "n": 4}) for _ in range(3)]
+            with Stream(cluster, "/v1/completions", {**loud, "max_tokens": 300}) as stream:
+                count = sum(len(event.json()["choices"][0].get("text", "")) > 0 for event in stream if event.data != "[DONE]")
+            self.assertGreater(count, 20)
+            wait_until(lambda: not cluster.status()["sessions_live"], "all texts to end")
+            self.assertLessEqual(series(cluster, "held_bytes", "unsent"), 512 << 10)
+            whole = [b"[DONE]" in rest_of(stream.socket) for stream in deaf]
+            self.assertIn(False, whole, "some were dropped")
+
+
+class KeysTest(unittest.TestCase):
+    """An API key has limits, over all of its connections, and can be revoked."""
+
+    def test_a_revoked_key_stops_at_once(self):
+        endless = {"prompt": PROMPT, "max_tokens": -1, "ignore_eos": True, "n": 100}
+        with KeyedCluster(KEYS) as cluster, Stream(cluster, "/v1/completions", endless, **ADA) as stream, \
+                Stream(cluster, "/v1/completions", {**endless, "n": 1, "max_tokens": 60}, **BEN) as other:
+            events = iter(stream)
+            next(events)
+            cluster.file.write_text(KEYS + "sk-x broken line\n")  # changes nothing
+            time.sleep(1.2)
+            next(events)
+            self.assertEqual(cluster.get("/v1/models", **ADA)[0], 200)
+            self.assertEqual(sum("stay as they were" in line.decode() for line in list(cluster.log)), 1)
+            cluster.file.write_text(KEYS.replace("sk-ada-0000001 ada\n", ""))
+            last = None
+            for event in events:
+                last = event
+            self.assertEqual(last.json()["error"]["code"], "invalid_api_key", "the stream ends with an error")
+            self.assertEqual(cluster.get("/v1/models", **ADA)[0], 401)
+            wait_until(lambda: not any(session["owner"] == "ada" for session in cluster.status()["sessions"]), "her texts to end")
+            self.assertEqual([event.data for event in other][-1], "[DONE]", "nobody else's")
+            self.assertNotIn("sk-", "".join(line.decode() for line in list(cluster.log)))
+
+    def test_limits_are_the_keys(self):
+        text = KEYS.replace("ada\n", "ada sessions=2 tokens-per-minute=300 nodes=3\n")
+        endless = {"prompt": PROMPT, "max_tokens": -1, "ignore_eos": True, "n": 8, "draft": {"nodes": 16}}
+        with KeyedCluster(text) as cluster:
+            with Stream(cluster, "/v1/completions", endless, **ADA) as stream:
+                events = iter(stream)
+                for event in events:
+                    if event.json()["choices"][0]["index"] == 1:
+                        break
+                sessions = [session for session in cluster.status()["sessions"] if session["owner"] == "ada"]
+                self.assertEqual(len(sessions), 2)
+                self.assertLessEqual(max(session["nodes"] for session in sessions), 3)
+                code, headers, answer = cluster.post("/v1/completions", LIMITED, **ADA)
+                self.assertEqual((code, answer["error"]["code"]), (429, "rate_limit_exceeded"))
+                self.assertIn("2 texts at a time", answer["error"]["message"])
+                self.assertIn("Retry-After", headers)
+                self.assertEqual(cluster.post("/v1/completions", LIMITED, **BEN)[0], 200)
+            wait_until(lambda: not any(session["owner"] == "ada" for session in cluster.status()["sessions"]), "her texts to end")
+            long = {"prompt": PROMPT, "max_tokens": 700, "ignore_eos": True}
+            wait_until(lambda: cluster.post("/v1/completions", long, **ADA)[0] == 200, "a place for her")
+            code, headers, answer = cluster.post("/v1/completions", LIMITED, **ADA)
+            self.assertEqual(code, 429)
+            self.assertIn("300 tokens a minute", answer["error"]["message"])
+            self.assertGreater(int(headers["Retry-After"]), 1)
+            # Another limit holds within a second.
+            cluster.file.write_text(KEYS)
+            wait_until(lambda: cluster.post("/v1/completions", LIMITED, **ADA)[0] == 200, "the new limit")
+
+
+class FiguresTest(unittest.TestCase):
+    """An owner's /status shows nothing of others but how many requests wait."""
+
+    def test_owners_see_their_own(self):
+        with KeyedCluster(KEYS) as cluster:
+            def seen():
+                status = cluster.get("/status", **BEN)[2]
+                del status["uptime_s"]
+                for peer in status["peers"]:
+                    del peer["connected_s"]
+                return json.dumps(status, sort_keys=True)
+
+            first = seen()
+            self.assertEqual(cluster.post("/v1/completions", {"prompt": PROMPT * 40, "max_tokens": 80}, **ADA)[0], 200)
+            with Stream(cluster, "/v1/completions", {"prompt": PROMPT, "max_tokens": -1, "ignore_eos": True, "user": "ada"}, **ADA) as stream:
+                next(iter(stream))
+                self.assertEqual(seen(), first)
+                self.assertTrue(cluster.get("/status", **ADA)[2]["sessions"])
+            self.assertEqual(cluster.get("/metrics", **BEN)[0], 403)
+            self.assertEqual(cluster.get("/status")[2]["figures"]["started"], 2, "the operator sees them")
+
+
+if __name__ == "__main__":
+    unittest.main()
