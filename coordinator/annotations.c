@@ -132,10 +132,20 @@ static bool all_known(const or_token_logprob_t *logprobs, uint32_t count)
     return true;
 }
 
+size_t or_annotations_bytes(const or_annotations_t *annotations)
+{
+    size_t top = annotations->asked > 0 ? annotations->asked - 1 : 0;
+    size_t details = sizeof *annotations->origins + sizeof *annotations->ends;
+    size_t logprobs = sizeof *annotations->logprobs +
+                      top * (sizeof *annotations->top_tokens + sizeof *annotations->top_logprobs);
+    return annotations->capacity *
+           ((annotations->details ? details : 0) + (annotations->asked > 0 ? logprobs : 0));
+}
+
 void or_annotations_put(const or_annotations_t *annotations, uint32_t offset, uint32_t count,
                         or_generate_delta_t *delta)
 {
-    if (count == 0 || offset + count > annotations->count) {
+    if (count == 0 || count > annotations->count || offset > annotations->count - count) {
         return;
     }
     if (annotations->details) {

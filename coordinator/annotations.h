@@ -36,6 +36,9 @@ or_status_t or_annotations_add(or_annotations_t *annotations, bool guessed, uint
 // token's bytes came with its end.
 void or_annotations_finish(or_annotations_t *annotations, uint64_t text_bytes);
 
+// What they take of the memory.
+size_t or_annotations_bytes(const or_annotations_t *annotations);
+
 // What a delta of these tokens has. Borrows until the next token.
 void or_annotations_put(const or_annotations_t *annotations, uint32_t offset, uint32_t count,
                         or_generate_delta_t *delta);

@@ -75,7 +75,7 @@ static or_csession_t **oldest_of_most(or_coordinator_t *c, const char *owner)
 }
 
 // The oldest end of the owner itself.
-static or_csession_t **oldest_own(or_coordinator_t *c, const char *owner)
+or_csession_t **or_clients_oldest_end(or_coordinator_t *c, const char *owner)
 {
     or_csession_t **oldest = NULL;
     for (uint32_t i = 0; i < c->places; i++) {
@@ -116,7 +116,7 @@ or_status_t or_clients_place(or_coordinator_t *c, const or_member_t *client,
     }
     if (place == NULL &&
         client->inside) { // its readers' ends are kept as long as nobody needs their places
-        place = oldest_own(c, client->owner);
+        place = or_clients_oldest_end(c, client->owner);
     }
     if (place == NULL) {
         *retry_ms = PLACE_RETRY_MS;
@@ -175,6 +175,14 @@ static void accept(or_coordinator_t *c, const or_member_t *asker,
     or_waiting_begin(c, session);
 }
 
+static void tell_busy(or_coordinator_t *c, const or_member_t *client, uint64_t request,
+                      uint32_t retry_ms, const char *why)
+{
+    c->figures.busy++;
+    or_coordinator_event(c, OR_EVENT_BUSY, NULL, "%s", why);
+    or_coordinator_tell_failure(c, client->peer, request, OR_WIRE_BUSY, retry_ms, why);
+}
+
 // A new request that was admitted.
 static void begin(or_coordinator_t *c, const or_member_t *asker,
                   const or_generate_request_t *request, or_csession_t **place)
@@ -196,15 +204,12 @@ static void begin(or_coordinator_t *c, const or_member_t *asker,
         or_coordinator_tell_failure(c, asker->peer, request->request, OR_WIRE_CONTEXT, 0, why);
         return;
     }
+    if (or_charges_open(c, *place) != OR_OK) {
+        or_csession_destroy(place);
+        tell_busy(c, asker, request->request, OR_CHARGES_RETRY_MS, or_error_text());
+        return;
+    }
     accept(c, asker, request, *place);
-}
-
-static void tell_busy(or_coordinator_t *c, const or_member_t *client, uint64_t request,
-                      uint32_t retry_ms, const char *why)
-{
-    c->figures.busy++;
-    or_coordinator_event(c, OR_EVENT_BUSY, NULL, "%s", why);
-    or_coordinator_tell_failure(c, client->peer, request, OR_WIRE_BUSY, retry_ms, why);
 }
 
 or_status_t or_clients_admit(or_coordinator_t *c, const or_member_t *client, bool plain,

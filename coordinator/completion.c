@@ -38,6 +38,15 @@ or_status_t or_completion_init(or_completion_t *completion, const or_vocab_t *vo
     return copy_stops(completion, stops, stop_count);
 }
 
+size_t or_completion_stop_bytes(const or_completion_t *completion)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < completion->stop_count; i++) {
+        bytes += sizeof *completion->stops + completion->stops[i].length;
+    }
+    return bytes;
+}
+
 void or_completion_fini(or_completion_t *completion)
 {
     free(completion->bytes);

@@ -84,6 +84,9 @@ void or_coordinator_destroy(or_coordinator_t **coordinator_p)
     for (uint32_t i = 0; c->sessions != NULL && i < c->places; i++) {
         or_csession_destroy(&c->sessions[i]);
     }
+    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
+        or_members_free(&c->members[i]);
+    }
     free(c->owners);
     free(c->sessions);
     or_token_tree_destroy(&c->scratch);
@@ -97,9 +100,14 @@ void or_coordinator_destroy(or_coordinator_t **coordinator_p)
 
 void or_coordinator_send(or_coordinator_t *c, or_peer_t to, const or_message_t *message)
 {
-    if (or_link_send(c->link, to, message) != OR_OK) {
+    if (!or_charges_may_send(c, to)) {
+        or_log(OR_LOG_DEBUG, "%s not sent: the peer does not read",
+               or_message_type_name(message->type));
+    } else if (or_link_send(c->link, to, message) != OR_OK) {
         or_log(OR_LOG_DEBUG, "%s not sent: %s", or_message_type_name(message->type),
                or_error_text());
+    } else {
+        or_charges_sent(c, to);
     }
 }
 
@@ -340,8 +348,9 @@ int64_t or_coordinator_turn(or_coordinator_t *c)
 {
     bool empty = drain(c);
     or_members_cut_off(c);
-    int64_t due = sooner(or_meeting_tick(c), or_coordinator_journal_tick(c));
-    due = sooner(due, or_grants_tick(c));
+    or_charges_settle(c);
+    int64_t due = sooner(or_waiting_share(c), or_grants_tick(c));
+    due = sooner(due, sooner(or_meeting_tick(c), or_coordinator_journal_tick(c)));
     due = sooner(due, tick_all(c));
     due = sooner(due, or_link_tick(c->link)); // last: it knows of peers that our sends found gone
     return empty ? due : or_clock_now(c->clock);

@@ -1,6 +1,7 @@
 // coordinator_internal - what coordinator.c (the turn), members.c (who is here), grants.c (what their keys
 // allow), clients.c (what they ask for), telling.c (what they are told), parking.c (while they are away), journaling.c
-// (what outlives us), waiting.c (who begins when), meeting.c (drafters of other vocabularies), drafting.c (who drafts),
+// (what outlives us), charges.c (what they keep of the memory),
+// waiting.c (who begins when), meeting.c (drafters of other vocabularies), drafting.c (who drafts),
 // following.c (what drafters are told), trees.c and ahead.c (what they sent), choosing.c (what is judged, and
 // when), questions.c (slrs), rounds.c (the life of a round), verdicts.c (how it ends), troubles.c (what
 // goes wrong in it), counting.c (what is counted of it all) and figures.c (who is shown what of that) share.
@@ -45,6 +46,7 @@ typedef struct {
     or_key_grant_t grant;    // what its key allows; key "": it has none
     or_conduct_t conduct;    // a drafter's or a client's
     or_record_t record;      // a drafter's
+    or_hold_t unread;        // what it was sent and has not read
     bool cut;                // it offended once too often: to be cut off at the end of this turn
     or_offence_t offence;    // that was too much
     or_known_vocab_t *vocab; // a drafter's; NULL: it has the target's ids
@@ -96,7 +98,9 @@ struct or_coordinator {
     uint32_t owner_places; // a power of two
     bool beginning;        // those that wait are being given places
     uint64_t first_id, next_id;
-    uint32_t cuts; // members to be cut off
+    uint32_t cuts;        // members to be cut off
+    int64_t share_due_ns; // when to look whether places are shared fairly
+    bool unread;          // some member has a hold of what it has not read
     or_admission_t admission;
     or_stats_t figures;       // the verifier's last, and what is counted here
     or_token_tree_t *scratch; // to merge drafters' trees
@@ -130,6 +134,8 @@ or_member_t *or_coordinator_member(or_coordinator_t *coordinator, or_peer_t peer
 // Members of a role.
 uint32_t or_coordinator_count(const or_coordinator_t *coordinator, or_role_t role);
 void or_members_greet(or_coordinator_t *coordinator, or_peer_t peer, const or_hello_t *hello);
+// Its place is free again.
+void or_members_free(or_member_t *member);
 // It can take part now.
 void or_members_joined(or_coordinator_t *coordinator, or_member_t *member);
 // Its connection is gone.
@@ -182,6 +188,23 @@ or_status_t or_clients_place(or_coordinator_t *coordinator, const or_member_t *c
 // for an answer BUSY: after *retry_ms.
 or_status_t or_clients_admit(or_coordinator_t *coordinator, const or_member_t *client, bool plain,
                              uint32_t *retry_ms);
+
+// The owner's end that is the oldest, of those that were told; NULL: it has none. Its place may be given to another text.
+or_csession_t **or_clients_oldest_end(or_coordinator_t *c, const char *owner);
+
+// charges.c: what a text keeps of the memory, in its owner's account (ledger.h). Where there is no more for the owner, its own
+// ends are forgotten first, the oldest before the others.
+// It was just made. OR_ERR_FULL with a sentence: it cannot be kept.
+#define OR_CHARGES_RETRY_MS 2000u // until then texts end, and ends are forgotten
+or_status_t or_charges_open(or_coordinator_t *coordinator, or_csession_t *session);
+// It has grown. If there is no memory for that the text fails, and its `finish` says so.
+void or_charges_grow(or_coordinator_t *coordinator, or_csession_t *session);
+// May this peer be sent more? What waits for one that does not read is in its owner's account, too.
+bool or_charges_may_send(or_coordinator_t *coordinator, or_peer_t to);
+// It was sent something.
+void or_charges_sent(or_coordinator_t *coordinator, or_peer_t to);
+// Peers may have read: what they have is released.
+void or_charges_settle(or_coordinator_t *coordinator);
 
 // telling.c
 // Tell the client what it has not been told yet, as far as the journal has it; the end too.
@@ -293,8 +316,11 @@ void or_waiting_begin(or_coordinator_t *coordinator, or_csession_t *session);
 // Begin those that wait as far as there is room: the owner with the fewest sessions at work first, then
 // in order of arrival.
 void or_waiting_begin_all(or_coordinator_t *coordinator);
-// Would one begin?
-bool or_waiting_has_next(or_coordinator_t *coordinator);
+// Would another than this one begin, if its place were free?
+bool or_waiting_has_other(or_coordinator_t *coordinator, or_csession_t *session);
+// Where owners wait that have less at work than others, a text of those gives its place away at the end of its round: its
+// `gives_way` is set. Returns when to call again.
+int64_t or_waiting_share(or_coordinator_t *coordinator);
 // Why a request that waits has not begun, for its client; "" for any other.
 void or_waiting_why(const or_coordinator_t *coordinator, const or_csession_t *session, char *why,
                     size_t capacity);

@@ -355,6 +355,12 @@ or_status_t or_coordinator_journal_restore(or_coordinator_t *c, const or_member_
         or_log(OR_LOG_WARN, "a text in the journal cannot go on: %s", or_error_text());
         return OR_ERR_NOT_FOUND;
     }
+    status = or_charges_open(c, *place);
+    if (status != OR_OK) {
+        or_csession_destroy(place);
+        *retry_ms = OR_CHARGES_RETRY_MS;
+        return status;
+    }
     adopt(c, *place, &entry, resume, number);
     *session_p = *place;
     return OR_OK;

@@ -160,6 +160,7 @@ static or_coordinator_config_t shape_of(const config_t *config, const process_t 
     shape.chat_trouble = process->chat_trouble;
     shape.keyring = process->entrance.keyring;
     shape.journal = process->journal;
+    shape.ledger = process->ledger;
     return shape;
 }
 

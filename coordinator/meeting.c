@@ -65,7 +65,7 @@ static void turn_away(or_coordinator_t *c, or_member_t *member, const char *why)
     snprintf(refused.why, sizeof refused.why, "the drafter's vocabulary cannot be used: %.300s",
              why);
     snprintf(refused.owner, sizeof refused.owner, "%s", member->owner);
-    *member = (or_member_t){0}; // first: requests that wait look for others
+    or_members_free(member); // first: requests that wait look for others
     or_coordinator_turn_away(c, peer, OR_WIRE_REFUSED, refused.why);
     or_coordinator_refuse_drafter(c, &refused);
 }

@@ -222,6 +222,8 @@ void or_members_greet(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hel
     }
     member = or_coordinator_member(c, (or_peer_t){0}); // there is one
     *member = newcomer;
+    // Without memory for an account nothing is counted: the bound of a peer still holds.
+    (void)or_hold_open(&member->unread, c->config.ledger, member->owner, OR_HELD_UNSENT);
     welcome(c, member);
     if (member->role != OR_ROLE_DRAFTER || or_meeting_begin(c, member, hello)) {
         or_members_joined(c, member);
@@ -229,6 +231,12 @@ void or_members_greet(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hel
 }
 
 // ---- losses ----
+
+void or_members_free(or_member_t *member)
+{
+    or_hold_close(&member->unread);
+    *member = (or_member_t){0};
+}
 
 // A verifier that is still here; NULL if there is none.
 static or_member_t *any_verifier(or_coordinator_t *c)
@@ -267,7 +275,7 @@ static void remove_member(or_coordinator_t *c, or_member_t *member)
     or_role_t role = member->role;
     bool served = member == c->verifier;
     or_meeting_forget(member);
-    *member = (or_member_t){0}; // first: its sessions look for others
+    or_members_free(member); // first: its sessions look for others
     if (served) {
         replace_verifier(c);
     }

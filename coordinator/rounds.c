@@ -194,16 +194,16 @@ static void await_trees(or_coordinator_t *c, or_csession_t *session)
     judge_or_wait(c, session);
 }
 
-// Places are for texts that may be written: one that may not queues again, if another would begin in its place.
+// Places are for texts that may be written, and all owners': one that may not be written, or that has the place of another
+// owner, queues again, if another would begin in its place.
 static bool is_to_step_aside(or_coordinator_t *c, or_csession_t *session)
 {
-    if (session->paced_ns - or_clock_now(c->clock) <= ASIDE_NS) {
+    bool held_up = session->paced_ns - or_clock_now(c->clock) > ASIDE_NS;
+    if (!held_up && !session->gives_way) {
         return false;
     }
-    session->phase = OR_PHASE_WAITING;
-    bool replaced = or_waiting_has_next(c);
-    session->phase = OR_PHASE_TREE;
-    return replaced;
+    session->gives_way = false;
+    return or_waiting_has_other(c, session);
 }
 
 static void step_aside(or_coordinator_t *c, or_csession_t *session)
@@ -220,10 +220,11 @@ static void step_aside(or_coordinator_t *c, or_csession_t *session)
 static void start_round(or_coordinator_t *c, or_csession_t *session)
 {
     session->phase = OR_PHASE_TREE;
-    if (or_grants_may_write(c, session)) {
-        await_trees(c, session);
-    } else if (is_to_step_aside(c, session)) {
+    bool may_write = or_grants_may_write(c, session);
+    if (is_to_step_aside(c, session)) {
         step_aside(c, session);
+    } else if (may_write) {
+        await_trees(c, session);
     } else {
         int64_t again_ns = or_clock_now(c->clock) + ASIDE_NS;
         session->deadline_ns = session->paced_ns < again_ns ? session->paced_ns : again_ns;

@@ -153,6 +153,8 @@ void or_csession_destroy(or_csession_t **session_p)
     if (session == NULL) {
         return;
     }
+    or_hold_close(&session->request_hold);
+    or_hold_close(&session->answer_hold);
     or_annotations_fini(&session->annotations);
     or_completion_fini(&session->text);
     or_token_log_fini(&session->log);
@@ -172,6 +174,29 @@ void or_csession_destroy(or_csession_t **session_p)
     free(session->lookup_guesses);
     free(session);
     *session_p = NULL;
+}
+
+// A guess in a tree, in a pool or in a lookup, with what stands beside it: about.
+#define GUESS_BYTES 64
+
+size_t or_csession_request_bytes(const or_csession_t *session)
+{
+    const or_open_session_t *open = &session->terms.open;
+    uint32_t pooled = session->guesses != NULL ? 2 * (open->draft_ahead + 1) : 0;
+    size_t guesses = (size_t)open->draft_nodes * (or_csession_seats_max(session) + pooled + 1);
+    size_t room = OR_TREE_NODES_MAX * (sizeof *session->tree_tokens + sizeof *session->tree_back +
+                                       sizeof *session->tree_psi);
+    return sizeof *session + room + guesses * GUESS_BYTES +
+           or_completion_stop_bytes(&session->text) +
+           session->prompt_length * sizeof *session->log.tokens +
+           open->sampling.bias_count * sizeof *open->sampling.bias;
+}
+
+size_t or_csession_answer_bytes(const or_csession_t *session)
+{
+    size_t tokens = session->log.capacity - session->prompt_length;
+    return tokens * sizeof *session->log.tokens + session->text.capacity +
+           or_annotations_bytes(&session->annotations);
 }
 
 uint32_t or_csession_seats_max(const or_csession_t *session)

@@ -17,6 +17,7 @@
 #include "coordinator/annotations.h"
 #include "coordinator/completion.h"
 #include "coordinator/guesses.h"
+#include "coordinator/ledger.h"
 #include "coordinator/policy.h"
 #include "coordinator/translator.h"
 #include "coordinator/usefulness.h"
@@ -181,7 +182,11 @@ typedef struct {
     uint32_t lookup;       // guesses that a lookup gave
     or_lookup_guess_t
         *lookup_guesses; // as many as draft_nodes, owned; NULL: the policy does without
+    bool gives_way;      // its place is wanted by an owner that has less at work
     int64_t paced_ns;    // its key's limit holds the next round up until then; 0: it does not
+
+    or_hold_t request_hold; // what it keeps of its request, in its owner's account
+    or_hold_t answer_hold;  // and of what was written
 
     // Its drafters: one, or several for method multi.
     or_seat_t seats[OR_SEATS_MAX];
@@ -233,6 +238,11 @@ uint64_t or_csession_draft_key(const or_csession_t *session, uint32_t n);
 
 // Whose text it is.
 const char *or_csession_owner(const or_csession_t *session);
+
+// What it keeps of the memory: for what was asked, whatever is written; and for what was written so far. A drafter's
+// translator is not in it.
+size_t or_csession_request_bytes(const or_csession_t *session);
+size_t or_csession_answer_bytes(const or_csession_t *session);
 
 // Tokens of the completion.
 uint32_t or_csession_written(const or_csession_t *session);

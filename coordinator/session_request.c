@@ -109,6 +109,22 @@ static or_status_t check_drafting(const or_generate_request_t *request, uint32_t
     return OR_OK;
 }
 
+// They are looked for at every token, and kept as long as the text is.
+static or_status_t check_stop_strings(const or_generate_request_t *request)
+{
+    if (request->stop_count > OR_STOP_STRINGS_MAX) {
+        return or_fail(OR_ERR_INVALID, "%u stop strings are over %u", request->stop_count,
+                       OR_STOP_STRINGS_MAX);
+    }
+    for (uint32_t i = 0; i < request->stop_count; i++) {
+        if (request->stop[i].length > OR_STOP_BYTES_MAX) {
+            return or_fail(OR_ERR_INVALID, "a stop string of %zu bytes is over %u",
+                           (size_t)request->stop[i].length, OR_STOP_BYTES_MAX);
+        }
+    }
+    return OR_OK;
+}
+
 static or_status_t check_request(const or_vocab_t *vocab, const or_generate_request_t *request,
                                  uint32_t method)
 {
@@ -126,6 +142,9 @@ static or_status_t check_request(const or_vocab_t *vocab, const or_generate_requ
         status =
             or_fail(OR_ERR_INVALID, "logprobs of the %u best tokens were asked for: %u at most",
                     request->logprobs - 1, OR_LOGPROBS_MAX);
+    }
+    if (status == OR_OK) {
+        status = check_stop_strings(request);
     }
     return status == OR_OK ? check_drafting(request, method) : status;
 }

@@ -22,6 +22,7 @@ static or_status_t commit(or_coordinator_t *c, or_csession_t *session, const or_
     }
     or_coordinator_journal_commit(c, session);
     or_counting_committed(c, session, verdict, before);
+    or_charges_grow(c, session);
     return OR_OK;
 }
 

@@ -6,6 +6,8 @@
 #include "coordinator/coordinator_internal.h"
 #include "coordinator/name_hash.h"
 
+#define SHARE_NS (50 * OR_NS_PER_MS) // between looks whether places are shared fairly
+
 // ---- counting ----
 
 // The owner's place in the table, or the free one where it belongs.
@@ -250,9 +252,79 @@ static or_csession_t *next_waiting(or_coordinator_t *c)
     return next;
 }
 
-bool or_waiting_has_next(or_coordinator_t *c)
+bool or_waiting_has_other(or_coordinator_t *c, or_csession_t *session)
 {
-    return next_waiting(c) != NULL;
+    or_phase_t phase = session->phase;
+    session->phase = OR_PHASE_WAITING;
+    const or_csession_t *next = next_waiting(c);
+    session->phase = phase;
+    return next != NULL && next != session;
+}
+
+// ---- sharing ----
+
+// Does another owner's request wait that would begin in a place of the owner who has `most` at work, and leave that owner
+// with no less than its own then has?
+static bool is_place_wanted(or_coordinator_t *c, const or_owner_count_t *all, uint32_t most)
+{
+    uint32_t share = c->config.sessions_per_owner_max;
+    int64_t now = or_clock_now(c->clock);
+    for (uint32_t i = 0; i < c->places; i++) {
+        or_csession_t *session = c->sessions[i];
+        if (session == NULL || session->phase != OR_PHASE_WAITING ||
+            !or_waiting_all_there(c, session) || is_held_up(session, now)) {
+            continue;
+        }
+        uint32_t live = owner_of(c, session)->live;
+        if (all->live >= places_of(c) && live + 2 <= most && (share == 0 || live < share) &&
+            or_grants_may_write(c, session)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The most that an owner has at work.
+static uint32_t most_live(const or_coordinator_t *c)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < c->owner_places; i++) {
+        const or_owner_count_t *owner = &c->owners[i];
+        most = owner->owner != NULL && owner->live > most ? owner->live : most;
+    }
+    return most;
+}
+
+// Of the owner with that many at work, the text that is the shortest: it is the soonest computed again.
+static or_csession_t *shortest_of_most(or_coordinator_t *c, uint32_t most)
+{
+    or_csession_t *shortest = NULL;
+    for (uint32_t i = 0; i < c->places; i++) {
+        or_csession_t *session = c->sessions[i];
+        if (session != NULL && or_csession_is_live(session) && owner_of(c, session)->live == most &&
+            (shortest == NULL || session->log.length < shortest->log.length)) {
+            shortest = session;
+        }
+    }
+    return shortest;
+}
+
+int64_t or_waiting_share(or_coordinator_t *c)
+{
+    int64_t now = or_clock_now(c->clock);
+    if (now < c->share_due_ns) {
+        return c->share_due_ns;
+    }
+    const or_owner_count_t all = or_waiting_count_owners(c);
+    c->share_due_ns = now + SHARE_NS;
+    uint32_t most = most_live(c);
+    if (all.waiting == 0) {
+        return OR_TIME_NEVER; // who comes makes a turn
+    }
+    if (is_place_wanted(c, &all, most)) {
+        shortest_of_most(c, most)->gives_way = true;
+    }
+    return c->share_due_ns;
 }
 
 // What keeps one from beginning may keep a crowd: all of them are looked at once, not for each of them.

@@ -395,6 +395,10 @@ typedef struct {
     uint32_t length;
 } or_error_t;
 
+// Of a request. OpenAI's API has four; each costs time at every token.
+#define OR_STOP_STRINGS_MAX 16u
+#define OR_STOP_BYTES_MAX 256u // of each
+
 typedef enum {
     OR_POLICY_FIXED, // what was asked for, in every round
     OR_POLICY_AUTO,  // at most that: as much as the coordinator's cost model finds worth its time
@@ -421,7 +425,7 @@ typedef struct {
     or_sampling_t sampling;
     uint64_t seed;
     bool has_seed;               // else one is drawn and reported
-    const or_wire_bytes_t *stop; // stop strings
+    const or_wire_bytes_t *stop; // stop strings; at most OR_STOP_STRINGS_MAX
     uint32_t stop_count;
     bool plain; // no drafter
     uint32_t draft_method, accept_rule;

@@ -170,10 +170,10 @@ static bool take_stop(or_api_request_t *request, const char *param, const json_t
                              "'%s' must be a text or an array of texts, none of them empty.",
                              param);
     }
-    if (length > OR_API_STOP_BYTES_MAX) {
+    if (length > OR_STOP_BYTES_MAX) {
         return or_api_refuse(problem, 400, NULL, param,
                              "'%s' has a text of %zu bytes: at most %u are read.", param, length,
-                             OR_API_STOP_BYTES_MAX);
+                             OR_STOP_BYTES_MAX);
     }
     *stop = (or_wire_bytes_t){or_api_keep_text(request, text, problem), (uint32_t)length};
     return stop->bytes != NULL;
@@ -183,9 +183,9 @@ static bool read_stop(void *into, const char *param, const json_t *value, or_api
 {
     or_api_request_t *request = &((or_api_reading_t *)into)->made;
     size_t count = json_is_array(value) ? json_array_size(value) : 1;
-    if (count > OR_API_STOPS_MAX) {
+    if (count > OR_STOP_STRINGS_MAX) {
         return or_api_refuse(problem, 400, NULL, param, "'%s' has %zu texts: at most %u are read.",
-                             param, count, OR_API_STOPS_MAX);
+                             param, count, OR_STOP_STRINGS_MAX);
     }
     or_wire_bytes_t *stop = or_api_keep(request, count, sizeof *stop, problem);
     if (stop == NULL) {

@@ -13,8 +13,6 @@
 #include "proto/message.h"
 
 #define OR_API_TEXTS_MAX 128u // prompts x n of one request
-#define OR_API_STOPS_MAX 16u
-#define OR_API_STOP_BYTES_MAX 256u // of each
 #define OR_API_BIASES_MAX 1024u
 #define OR_API_ALIAS "outrider" // a name for whatever target there is
 

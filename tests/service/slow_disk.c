@@ -1,4 +1,5 @@
 // A disk whose fsync takes OUTRIDER_SYNC_MS more once the file OUTRIDER_SYNC_FROM is there: for LD_PRELOAD.
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>

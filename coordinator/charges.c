@@ -1,0 +1,92 @@
+// What texts and slow readers keep of the memory, in their owners' accounts.
+#include "common/base/log.h"
+#include "coordinator/coordinator_internal.h"
+
+#define UNREAD_MAX                                                                                 \
+    ((uint64_t)4 << 20) // that one peer has not read: then it gets no more until it has
+
+// The owner's ends make room one by one.
+static or_status_t resize(or_coordinator_t *c, or_csession_t *session, or_hold_t *hold,
+                          uint64_t bytes)
+{
+    or_status_t status = or_hold_resize(hold, bytes);
+    while (status == OR_ERR_FULL) {
+        or_csession_t **end = or_clients_oldest_end(c, or_csession_owner(session));
+        if (end == NULL || *end == session) {
+            break;
+        }
+        or_csession_destroy(end);
+        status = or_hold_resize(hold, bytes);
+    }
+    return status;
+}
+
+or_status_t or_charges_open(or_coordinator_t *c, or_csession_t *session)
+{
+    const char *owner = or_csession_owner(session);
+    or_status_t status =
+        or_hold_open(&session->request_hold, c->config.ledger, owner, OR_HELD_REQUESTS);
+    if (status == OR_OK) {
+        status = or_hold_open(&session->answer_hold, c->config.ledger, owner, OR_HELD_ANSWERS);
+    }
+    if (status == OR_OK) {
+        status = resize(c, session, &session->request_hold, or_csession_request_bytes(session));
+    }
+    return status == OR_OK
+               ? resize(c, session, &session->answer_hold, or_csession_answer_bytes(session))
+               : status;
+}
+
+void or_charges_grow(or_coordinator_t *c, or_csession_t *session)
+{
+    uint64_t bytes = or_csession_answer_bytes(session);
+    if (bytes != session->answer_hold.bytes && session->finish == OR_FINISH_NONE &&
+        resize(c, session, &session->answer_hold, bytes) != OR_OK) {
+        or_csession_fail(session, OR_WIRE_FAILED, "%s", or_error_text());
+        or_hold_force(&session->answer_hold, bytes); // what is there, until its end is forgotten
+    }
+}
+
+// ---- readers ----
+
+// NULL: nobody, or a part of our own process, which is many readers and counts for itself.
+static or_member_t *reader(or_coordinator_t *c, or_peer_t peer)
+{
+    or_member_t *member = or_coordinator_member(c, peer);
+    return member != NULL && !member->inside ? member : NULL;
+}
+
+bool or_charges_may_send(or_coordinator_t *c, or_peer_t to)
+{
+    uint64_t unread = or_link_unread(c->link, to);
+    or_member_t *member = unread > 0 ? reader(c, to) : NULL;
+    if (member == NULL) {
+        return true;
+    }
+    return unread <= UNREAD_MAX && or_hold_resize(&member->unread, unread) == OR_OK;
+}
+
+void or_charges_sent(or_coordinator_t *c, or_peer_t to)
+{
+    uint64_t unread = or_link_unread(c->link, to);
+    or_member_t *member = unread > 0 ? reader(c, to) : NULL;
+    if (member != NULL) {
+        or_hold_force(&member->unread, unread);
+        c->unread = true;
+    }
+}
+
+void or_charges_settle(or_coordinator_t *c)
+{
+    if (!c->unread) {
+        return;
+    }
+    c->unread = false;
+    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
+        or_member_t *member = &c->members[i];
+        if (member->peer.value != 0 && member->unread.bytes > 0) {
+            or_hold_force(&member->unread, or_link_unread(c->link, member->peer));
+            c->unread |= member->unread.bytes > 0;
+        }
+    }
+}
