@@ -189,7 +189,7 @@ static void run_role(const script_t *script, sim_role_t role, uint64_t *random)
     const plain_t plain = plain_text(&request);
     fault_t fault = {.script = script, .role = role};
     uint64_t last = run(&fault, &plain);
-    uint64_t runs = test_runs(6);
+    uint64_t runs = test_runs(4);
     uint64_t stride = last > runs ? last / runs : 1;
     print_message("%s, role %d: %llu allocations\n", script->name, (int)role,
                   (unsigned long long)last);

@@ -230,7 +230,7 @@ static void crashes_of_anybody_change_nothing(void **state)
     static const or_accept_rule_t rules[] = {OR_ACCEPT_COUPLED, OR_ACCEPT_GREEDY};
     uint64_t base = test_seed();
     uint64_t resumed = 0;
-    for (uint64_t seed = base; seed < base + test_runs(25); seed++) {
+    for (uint64_t seed = base; seed < base + test_runs(12); seed++) {
         char folder[] = "/tmp/outrider-simulation-XXXXXX";
         char journal[64];
         assert_non_null(mkdtemp(folder));
