@@ -362,6 +362,10 @@ static bool take_frame(or_link_t *link, or_peer_t from, const uint8_t *frame, si
         return false;
     }
     or_status_t status = or_message_decode(frame, bytes, message);
+    if (status == OR_ERR_NO_MEMORY) { // as if it was lost on its way: what matters is repeated
+        or_log(OR_LOG_DEBUG, "peer %" PRIu64 ": %s", from.value, or_error_text());
+        return false;
+    }
     if (status != OR_OK) {
         or_wire_error_t code = status == OR_ERR_MISMATCH ? OR_WIRE_VERSION : OR_WIRE_INVALID;
         bool known = peer->greeted;

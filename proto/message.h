@@ -615,7 +615,8 @@ typedef struct {
 or_status_t or_message_encode(const or_message_t *message, uint8_t **frame_p, size_t *bytes);
 
 // A message from a frame. OR_ERR_FORMAT (not ours, malformed, arrays of unequal lengths),
-// OR_ERR_MISMATCH (another protocol version: both are named; message->version is still set). On any
+// OR_ERR_MISMATCH (another protocol version: both are named; message->version is still set),
+// OR_ERR_NO_MEMORY (what the frame may cost was not to be had: it may be a good one). On any
 // failure nothing is owned. Only an Error is read whatever its version, so that two releases can
 // tell each other why they do not talk.
 or_status_t or_message_decode(const uint8_t *frame, size_t bytes, or_message_t *message);

@@ -15,6 +15,7 @@ void or_message_arena_init(or_message_arena_t *arena, size_t budget)
 {
     arena->blocks = NULL;
     arena->budget = budget;
+    arena->system_refused = false;
 }
 
 static or_message_block_t *take_block(or_message_arena_t *arena, size_t capacity)
@@ -25,6 +26,7 @@ static or_message_block_t *take_block(or_message_arena_t *arena, size_t capacity
     }
     or_message_block_t *block = malloc(bytes);
     if (block == NULL) {
+        arena->system_refused = true;
         return NULL;
     }
     arena->budget -= bytes;

@@ -6,6 +6,7 @@
 // as it is taken from the system; nothing is given back singly. One thread.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct or_message_block or_message_block_t;
@@ -13,6 +14,7 @@ typedef struct or_message_block or_message_block_t;
 typedef struct {
     or_message_block_t *blocks; // owned
     size_t budget;              // bytes that may still be taken
+    bool system_refused;        // what was asked for was within the budget, and there was no memory
 } or_message_arena_t;
 
 // An empty arena that will take at most `budget` bytes.

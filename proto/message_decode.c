@@ -167,6 +167,9 @@ or_status_t or_message_decode(const uint8_t *frame, size_t bytes, or_message_t *
         envelope != NULL
             ? get_message(envelope, &arena, message)
             : or_fail(OR_ERR_FORMAT, "a frame of %zu bytes is not a well-formed message", bytes);
+    if (status != OR_OK && arena.system_refused) { // the frame is not to blame
+        status = or_fail(OR_ERR_NO_MEMORY, "no memory to read a frame of %zu bytes", bytes);
+    }
     if (status != OR_OK) {
         memset(&message->body, 0, sizeof message->body); // it may point into the arena
         or_message_blocks_free(arena.blocks);

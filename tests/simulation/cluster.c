@@ -282,23 +282,50 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static void at_work(const sim_t *sim, sim_role_t role, bool begins)
+{
+    if (sim->config.at_work != NULL) {
+        sim->config.at_work(sim->config.at_work_context, role, begins);
+    }
+}
+
+// A role that is up has its turn; returns when it wants the next one.
+static int64_t turn_of(sim_t *sim, sim_role_t role)
+{
+    int64_t due = OR_TIME_NEVER;
+    if (!is_up(sim, role)) {
+        return due;
+    }
+    at_work(sim, role, true);
+    if (role == SIM_COORDINATOR) {
+        due = or_coordinator_turn(sim->coordinator);
+    } else if (role == SIM_VERIFIER) {
+        due = or_verifier_turn(sim->verifier);
+    } else {
+        due = or_drafter_turn(sim->drafters[role - SIM_DRAFTER]);
+    }
+    at_work(sim, role, false);
+    return due;
+}
+
+static void assert_nobody_refused(const sim_t *sim)
+{
+    assert_null(sim->verifier != NULL ? or_verifier_refused(sim->verifier) : NULL);
+    for (int i = 0; i < 2; i++) {
+        assert_null(sim->drafters[i] != NULL ? or_drafter_refused(sim->drafters[i]) : NULL);
+    }
+}
+
 // Every role once; returns when the next thing happens.
 static int64_t turn(sim_t *sim)
 {
+    static const sim_role_t order[] = {SIM_COORDINATOR, SIM_VERIFIER, SIM_DRAFTER,
+                                       SIM_SECOND_DRAFTER};
     int64_t due = OR_TIME_NEVER;
-    if (sim->coordinator != NULL) {
-        due = or_coordinator_turn(sim->coordinator);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        due = earlier(due, turn_of(sim, order[i]));
     }
-    if (sim->verifier != NULL) {
-        due = earlier(due, or_verifier_turn(sim->verifier));
-        assert_null(or_verifier_refused(sim->verifier));
-    }
-    for (int i = 0; i < 2; i++) {
-        if (sim->drafters[i] != NULL) {
-            due = earlier(due, or_drafter_turn(sim->drafters[i]));
-            assert_null(or_drafter_refused(sim->drafters[i]));
-        }
-    }
+    assert_nobody_refused(sim);
     if (sim->config.guest != NULL) {
         sim->config.guest(sim, sim->config.guest_context);
     }
@@ -338,26 +365,43 @@ static void take(const or_generate_delta_t *delta, int64_t now_ns, sim_result_t 
     strncpy(result->note, delta->note, sizeof result->note - 1);
 }
 
-static void connect_client(sim_t *sim, uint32_t place, const or_generate_request_t *request)
+// Its client has no more to say than why it failed.
+static void take_failure(const sim_t *sim, sim_result_t *result)
+{
+    if (!sim->config.clients_may_fail) {
+        fail_msg("client: %s", or_error_text());
+    }
+    result->finish = OR_FINISH_ERROR;
+    strncpy(result->error, or_error_text(), sizeof result->error - 1);
+}
+
+static void connect_client(sim_t *sim, uint32_t place, const or_generate_request_t *request,
+                           sim_result_t *result)
 {
     sim_client_t *client = &sim->clients[place];
     const or_client_config_t config = {.busy_wait_s = OR_CLIENT_BUSY_WAIT_S,
                                        .reconnect_wait_s = OR_CLIENT_RECONNECT_WAIT_S};
     client->channel = connect_role(sim, SIM_CLIENT);
-    assert_int_equal(or_client_create_on(client->channel, sim_clock(sim), "memory", &config,
-                                         request, &client->client),
-                     OR_OK);
+    at_work(sim, SIM_CLIENT, true);
+    or_status_t status = or_client_create_on(client->channel, sim_clock(sim), "memory", &config,
+                                             request, &client->client);
+    at_work(sim, SIM_CLIENT, false);
+    if (status != OR_OK) {
+        take_failure(sim, result);
+    }
 }
 
 static void look_at_client(sim_t *sim, or_client_t *client, sim_result_t *result)
 {
     or_message_t message = {0};
+    at_work(sim, SIM_CLIENT, true);
     or_status_t status = or_client_next(client, sim->clock.now_ns, &message);
+    at_work(sim, SIM_CLIENT, false);
     if (status == OR_OK) {
         take(&message.body.generate_delta, sim->clock.now_ns, result);
         or_message_fini(&message);
     } else if (status != OR_ERR_AGAIN) {
-        fail_msg("client: %s", or_error_text());
+        take_failure(sim, result);
     }
 }
 
@@ -394,7 +438,7 @@ static void generate(sim_t *sim, const or_generate_request_t *requests, uint32_t
     assert_true(count <= CLIENTS_MAX);
     memset(results, 0, count * sizeof *results);
     for (uint32_t i = 0; i < count; i++) {
-        connect_client(sim, i, &requests[i]);
+        connect_client(sim, i, &requests[i], &results[i]);
     }
     while (left > 0 && sim->clock.now_ns < end) {
         uint64_t traffic = or_network_traffic(sim->network);

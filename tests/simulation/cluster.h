@@ -37,6 +37,9 @@ typedef enum {
 // A peer that the test plays: has its turn with the others.
 typedef void (*sim_guest_t)(sim_t *sim, void *context);
 
+// Called before a role is at work, and behind that: for tests of what it meets there, such as memory that is short.
+typedef void (*sim_switch_t)(void *context, sim_role_t role, bool begins);
+
 typedef struct {
     uint64_t seed; // of the network
     or_network_faults_t faults;
@@ -50,6 +53,10 @@ typedef struct {
     const char *journal;                    // the coordinator's file; NULL: none. Borrowed
     sim_guest_t guest;                      // NULL: none
     void *guest_context;
+    sim_switch_t at_work; // NULL: nobody wants to know
+    void *at_work_context;
+    // A client may fail: its result then has finish ERROR and the sentence. Otherwise that fails the test.
+    bool clients_may_fail;
 } sim_config_t;
 
 sim_t *sim_create(const sim_config_t *config);

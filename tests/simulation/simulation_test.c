@@ -1,12 +1,15 @@
 // Goal: whatever the network does and whoever crashes, the text is the target's own; and a run
 // replays from its seed.
 // Method: all roles in one process on a virtual clock; frames lost, repeated, delayed and so
-// reordered, drafter and verifier killed and restarted at moments drawn from the seed; every text
-// is compared with a plain decoding that knows no network.
+// reordered, drafter, verifier and, where it has a journal, coordinator killed and restarted at moments drawn from
+// the seed; every text is compared with a plain decoding that knows no network.
 #include "tests/simulation/cluster.h"
 
+#include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/decode/methods.h"
 #include "common/text/tokenizer.h"
@@ -139,7 +142,9 @@ static sim_result_t crash_cluster(const sim_config_t *config, const or_generate_
     sim_result_t result;
     sim_t *sim = sim_create(config);
     mischief_t mischief = {.random = config->seed,
-                           .roles = config->second != NULL ? 3 : 2,
+                           .roles = config->journal != NULL  ? 4
+                                    : config->second != NULL ? 3
+                                                             : 2,
                            .left = 6,
                            .next_ns = sim_now_ns(sim) + 500 * OR_NS_PER_MS};
     sim_generate(sim, request, LIMIT_S, make_mischief, &mischief, &result);
@@ -206,6 +211,45 @@ static void crashes_change_nothing_for_naive_text(void **state)
         assert_int_equal(result.count, alone.count);
         assert_memory_equal(result.tokens, alone.tokens, alone.count * sizeof *alone.tokens);
     }
+}
+
+// ---- the coordinator, too ----
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *walk)
+{
+    (void)status;
+    (void)kind;
+    (void)walk;
+    return remove(path);
+}
+
+// What was committed is in the journal: its clients find the next coordinator, and the text goes on there.
+static void crashes_of_anybody_change_nothing(void **state)
+{
+    (void)state;
+    static const or_accept_rule_t rules[] = {OR_ACCEPT_COUPLED, OR_ACCEPT_GREEDY};
+    uint64_t base = test_seed();
+    uint64_t resumed = 0;
+    for (uint64_t seed = base; seed < base + test_runs(12); seed++) {
+        char folder[] = "/tmp/outrider-simulation-XXXXXX";
+        char journal[64];
+        assert_non_null(mkdtemp(folder));
+        snprintf(journal, sizeof journal, "%s/journal", folder);
+        const sim_config_t config = {.seed = seed,
+                                     .faults = rough,
+                                     .target = &target,
+                                     .draft = &draft,
+                                     .second = seed % 2 == 0 ? &second_target : NULL,
+                                     .journal = journal};
+        or_generate_request_t request = request_of(seed);
+        request.accept_rule = rules[seed % 2];
+        request.sampling.temperature = seed % 2 == 0 ? request.sampling.temperature : 0;
+        sim_result_t result = crash_cluster(&config, &request);
+        nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+        assert_plain_text(&request, &result);
+        resumed += result.stats.resumes;
+    }
+    assert_true(resumed > 0);
 }
 
 // The second drafter has the target's own model: what it guesses at a low temperature is right.
@@ -360,6 +404,7 @@ int main(void)
         cmocka_unit_test(a_quiet_network_gives_the_plain_text_in_fewer_calls),
         cmocka_unit_test(a_rough_network_changes_nothing),
         cmocka_unit_test(crashes_of_drafter_and_verifier_change_nothing),
+        cmocka_unit_test(crashes_of_anybody_change_nothing),
         cmocka_unit_test(crashes_change_nothing_for_drawn_trees),
         cmocka_unit_test(crashes_change_nothing_for_naive_text),
         cmocka_unit_test(several_drafters_write_the_plain_text_in_fewer_calls),
