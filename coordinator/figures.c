@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "coordinator/coordinator_internal.h"
+#include "proto/stats_view.h"
 
 // In a message: a page that shows more is read by nobody, and a frame has a bound.
 #define POLICIES_MAX 256u
@@ -45,9 +46,15 @@ static bool sees_all(const or_coordinator_t *c, const or_member_t *client)
                               or_link_is_local(c->link, client->peer));
 }
 
+// As proto/stats_view.h has it.
+static const char *shown_to(const or_coordinator_t *c, const or_member_t *client)
+{
+    return sees_all(c, client) ? NULL : client->owner;
+}
+
 static bool may_see(const or_coordinator_t *c, const or_member_t *client, const char *owner)
 {
-    return sees_all(c, client) || strcmp(owner, client->owner) == 0;
+    return or_stats_is_own(shown_to(c, client), owner);
 }
 
 // ---- texts ----
@@ -146,7 +153,8 @@ static uint32_t list_peers(const or_coordinator_t *c, const or_member_t *client,
         bool works = member->peer.value != 0 && member->role != OR_ROLE_CLIENT;
         bool for_all = member->role == OR_ROLE_VERIFIER || member->serves_all;
         if (works && (for_all || may_see(c, client, member->owner))) {
-            peers[count++] = peer_of(c, member);
+            const or_peer_figures_t peer = peer_of(c, member);
+            peers[count++] = or_peer_for_owner(&peer, shown_to(c, client));
         }
     }
     return count;
@@ -191,7 +199,7 @@ static or_stats_t collect(const or_coordinator_t *c, const or_member_t *client,
     stats.events = lists->events;
     stats.event_count =
         sees_all(c, client) ? or_events_after(&c->events, events_after, lists->events) : 0;
-    return stats;
+    return or_stats_for_owner(&stats, shown_to(c, client));
 }
 
 static void tell_metrics(or_coordinator_t *c, const or_member_t *client, const or_stats_t *stats)

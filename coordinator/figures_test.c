@@ -12,6 +12,7 @@
 // What the client heard last, and the sums of its texts.
 static struct {
     uint32_t peers, events, policies, errors;
+    or_stats_t counts;                   // no lists and strings
     or_peer_figures_t drafter, verifier; // strings are not kept
     char drafter_state[32], label[80], kinds[512];
     uint64_t last_event;
@@ -25,6 +26,11 @@ static struct {
 
 static void note_stats(const or_stats_t *stats)
 {
+    heard.counts = *stats;
+    heard.counts.model = NULL;
+    heard.counts.policies = NULL;
+    heard.counts.peers = NULL;
+    heard.counts.events = NULL;
     heard.peers = stats->peer_count;
     heard.events = stats->event_count;
     heard.policies = stats->policy_count;
@@ -186,6 +192,33 @@ static void an_owner_sees_its_own_and_no_events(void **state)
     assert_int_equal(heard.policies, 1);
     assert_true(heard.events > 0);
     leave(&drafter);
+    leave(&alice);
+}
+
+// The verifier's counters and another owner's text, long or short, change nothing in what alice is shown.
+static void nothing_shown_depends_on_other_owners(void **state)
+{
+    world_t *w = *state;
+    edge_t alice = {0};
+    begin(w);
+    join_beside(w, &alice, (or_hello_t){.role = OR_ROLE_CLIENT, .owner = "alice"});
+    question(w, &alice, false, 0);
+    const or_stats_t before = heard.counts;
+    const or_message_t said = {
+        .type = OR_MSG_STATS,
+        .body.stats = {.rounds = 9, .nodes = 8, .accepted = 7, .prefill_rows = 6, .model = ""}};
+    assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &said), OR_OK);
+    ask(w, usual_request(5));
+    run(w, 3000);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    question(w, &alice, false, 0);
+    assert_memory_equal(&before, &heard.counts, sizeof before);
+    assert_int_equal(heard.peers, 2);
+    assert_string_equal(heard.drafter_state, "shared");
+    assert_int_equal(heard.drafter.nodes + heard.drafter.bytes + heard.verifier.bytes, 0);
+    question(w, &w->client, false, 0);
+    assert_int_equal(heard.counts.started, 1); // who may see all is shown it
+    assert_int_equal(heard.counts.nodes, 8);
     leave(&alice);
 }
 
@@ -366,6 +399,7 @@ int main(void)
         USUAL(peers_are_shown_with_what_they_say),
         USUAL(a_drafters_state_follows_what_it_does),
         USUAL(an_owner_sees_its_own_and_no_events),
+        USUAL(nothing_shown_depends_on_other_owners),
         USUAL(events_are_told_once),
         USUAL(what_goes_wrong_is_an_event),
         USUAL(totals_are_the_sums_of_the_texts),

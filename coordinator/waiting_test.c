@@ -10,8 +10,10 @@
 // Verifier and a client of owner a; the other client, of owner b, is w->second's place.
 static void join_owners(world_t *w, edge_t *b)
 {
-    const or_hello_t verifier = {
-        .role = OR_ROLE_VERIFIER, .vocab_hash = or_vocab_hash(w->vocab), .model_hash = TARGET};
+    const or_hello_t verifier = {.role = OR_ROLE_VERIFIER,
+                                 .vocab_hash = or_vocab_hash(w->vocab),
+                                 .model_hash = TARGET,
+                                 .context_max = 256};
     join(w, &w->verifier, verifier);
     join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT, .owner = "a"});
     run(w, 5);
@@ -55,13 +57,18 @@ static void cancel(world_t *w, edge_t *edge, or_session_id_t session)
     run(w, 0);
 }
 
+// An operator does: owners are not shown what others do.
 static const or_stats_t *ask_stats(world_t *w)
 {
     const or_message_t message = {.type = OR_MSG_STATS_REQUEST};
+    edge_t operator= {0};
     uint32_t before = w->stats_count;
-    assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &message), OR_OK);
-    run(w, 1);
+    join_beside(w, &operator,(or_hello_t){.role = OR_ROLE_CLIENT});
+    assert_int_equal(or_link_send(operator.link, OR_PEER_HUB, &message), OR_OK);
+    run(w, 2);
+    hear_as_client(w, &operator);
     assert_int_equal(w->stats_count, before + 1);
+    leave(&operator);
     return &w->stats;
 }
 
@@ -89,6 +96,47 @@ static void a_full_queue_says_when_to_come_back(void **state)
     assert_true(place_of(w, 3) < place_of(w, 4)); // of one owner: as they came
     assert_true(place_of(w, 4) < place_of(w, 5));
     assert_int_equal(ask_stats(w)->waiting, 0);
+    leave(&b);
+}
+
+// Both places are a's. At the end of a round one of its texts makes way for b's, and goes on later; no word is lost.
+static void an_owner_with_all_places_gives_some_away(void **state)
+{
+    world_t *w = *state;
+    edge_t b = {0};
+    join_owners(w, &b);
+    w->slow = true;
+    ask_plain(w, &w->client, 1, 40);
+    ask_plain(w, &w->client, 2, 40);
+    ask_plain(w, &b, 3, 2);
+    run(w, 100);
+    assert_int_equal(w->verifier_opens, 2);
+    w->slow = false;
+    run_hearing(w, &b, 3000);
+    assert_int_equal(w->ended, 3);
+    assert_int_equal(w->order[0], 3);
+    assert_int_equal(w->verifier_opens, 4); // b's, and the text that stepped aside, again
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_int_equal(w->end.stats.completion_tokens, 40);
+    leave(&b);
+}
+
+// With one place each nobody steps aside, however many wait.
+static void places_shared_fairly_stay(void **state)
+{
+    world_t *w = *state;
+    edge_t b = {0};
+    join_owners(w, &b);
+    w->slow = true;
+    ask_plain(w, &w->client, 1, 40);
+    ask_plain(w, &b, 2, 40);
+    ask_plain(w, &w->client, 3, 10);
+    ask_plain(w, &b, 4, 10);
+    run(w, 100);
+    w->slow = false;
+    run_hearing(w, &b, 3000);
+    assert_int_equal(w->ended, 4);
+    assert_int_equal(w->verifier_opens, 4);
     leave(&b);
 }
 
@@ -133,7 +181,7 @@ static void a_full_queue_drops_from_its_longest_part(void **state)
     w->slow = false;
     run_hearing(w, &b, 2100);
     assert_int_equal(w->ended, 7);
-    assert_int_equal(w->verifier_opens, 5);
+    assert_int_equal(w->verifier_opens, 6); // one of a's gave its place to b for a while
     leave(&b);
 }
 
@@ -520,6 +568,8 @@ int main(void)
     test_log_init();
     const struct CMUnitTest tests[] = {
         NARROW(a_full_queue_says_when_to_come_back),
+        NARROW(an_owner_with_all_places_gives_some_away),
+        NARROW(places_shared_fairly_stay),
         NARROW(who_has_least_at_work_begins_first),
         NARROW(a_full_queue_drops_from_its_longest_part),
         cmocka_unit_test_setup_teardown(an_owner_has_its_share_of_places, world_setup_shared,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/version.h"
+#include "proto/stats_view.h"
 
 // Text of peers and clients may be anything: what is no UTF-8 is left out.
 static json_t *text(const char *string)
@@ -147,34 +148,13 @@ static json_t *event_object(const or_event_t *event)
                      text(event->text));
 }
 
-static bool may_see(const char *owner, const char *whose)
-{
-    return owner[0] == '\0' || (whose != NULL && strcmp(owner, whose) == 0);
-}
-
-// Of one that works for everybody an owner learns that it is there, and not what others have it do.
-static or_peer_figures_t peer_for_owner(const or_peer_figures_t *peer, const char *owner)
-{
-    or_peer_figures_t shown = *peer;
-    if (!may_see(owner, peer->owner)) {
-        shown = (or_peer_figures_t){.number = peer->number,
-                                    .role = peer->role,
-                                    .model = peer->model,
-                                    .owner = peer->owner,
-                                    .state = "shared",
-                                    .trusted = peer->trusted,
-                                    .connected_ms = peer->connected_ms};
-    }
-    return shown;
-}
-
 static json_t *peer_array(const or_stats_t *stats, const char *owner)
 {
     json_t *array = json_array();
     for (uint32_t i = 0; i < stats->peer_count; i++) {
         const or_peer_figures_t *peer = &stats->peers[i];
-        if (peer->role == OR_ROLE_VERIFIER || may_see(owner, peer->owner)) {
-            const or_peer_figures_t shown = peer_for_owner(peer, owner);
+        if (peer->role == OR_ROLE_VERIFIER || or_stats_is_own(owner, peer->owner)) {
+            const or_peer_figures_t shown = or_peer_for_owner(peer, owner);
             json_array_append_new(array, peer_object(&shown));
         }
     }
@@ -185,7 +165,7 @@ static json_t *session_array(const or_stats_t *stats, const char *owner)
 {
     json_t *array = json_array();
     for (uint32_t i = 0; i < stats->policy_count; i++) {
-        if (may_see(owner, stats->policies[i].owner)) {
+        if (or_stats_is_own(owner, stats->policies[i].owner)) {
             json_array_append_new(array, session_object(&stats->policies[i]));
         }
     }
@@ -195,7 +175,7 @@ static json_t *session_array(const or_stats_t *stats, const char *owner)
 static json_t *event_array(const or_stats_t *stats, const char *owner, uint64_t events_after)
 {
     json_t *array = json_array();
-    for (uint32_t i = 0; i < stats->event_count && owner[0] == '\0'; i++) {
+    for (uint32_t i = 0; i < stats->event_count && owner == NULL; i++) {
         if (stats->events[i].number > events_after) {
             json_array_append_new(array, event_object(&stats->events[i]));
         }
@@ -203,33 +183,10 @@ static json_t *event_array(const or_stats_t *stats, const char *owner, uint64_t 
     return array;
 }
 
-// What an owner may see of the counts: what does not depend on others' texts, and how many requests wait.
-static or_stats_t stats_for_owner(const or_stats_t *stats, const char *owner)
-{
-    if (owner[0] == '\0') {
-        return *stats;
-    }
-    or_stats_t shown = {.model = stats->model,
-                        .verifiers = stats->verifiers,
-                        .drafters = stats->drafters,
-                        .waiting = stats->waiting,
-                        .ranks = stats->ranks,
-                        .stages = stats->stages,
-                        .page_positions = stats->page_positions,
-                        .page_bytes = stats->page_bytes,
-                        .policies = stats->policies,
-                        .policy_count = stats->policy_count,
-                        .peers = stats->peers,
-                        .peer_count = stats->peer_count};
-    for (uint32_t i = 0; i < stats->policy_count; i++) {
-        shown.sessions += may_see(owner, stats->policies[i].owner);
-    }
-    return shown;
-}
-
 json_t *or_stats_json(const or_stats_t *stats, const char *owner, uint64_t events_after)
 {
-    const or_stats_t shown = stats_for_owner(stats, owner);
+    owner = owner[0] != '\0' ? owner : NULL;
+    const or_stats_t shown = or_stats_for_owner(stats, owner);
     return json_pack("{s:s, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
                      OR_VERSION, "model", text(shown.model), "ready", shown.verifiers > 0,
                      "verifiers", whole(shown.verifiers), "drafters", whole(shown.drafters),

@@ -1,0 +1,248 @@
+// Goal: what a text keeps is in its owner's account as long as it is kept and not longer; who has no room is told which
+// limit that is; the owner's ends make room, others' do not; a client that repeats itself, that does not read, or that
+// claims to have more than there is, costs a bounded amount.
+// Method: the real coordinator with a small ledger, clients of two owners, and one whose program hangs.
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/coordinator_test_support.h"
+
+#define PROMPT 20000u
+
+static or_ledger_t *ledger;
+
+static int set_up(void **state)
+{
+    or_coordinator_config_t config = or_coordinator_config_default();
+    assert_int_equal(or_ledger_create(1 << 20, 0, &ledger), OR_OK);
+    config.ledger = ledger;
+    config.sessions_max = 4;
+    config.waiting_max = 60;
+    return world_setup_with(state, config);
+}
+
+static int tear_down(void **state)
+{
+    int failed = world_teardown(state);
+    or_ledger_destroy(&ledger); // asserts that nothing is held any more
+    return failed;
+}
+
+static uint64_t held(or_held_t kind)
+{
+    or_ledger_usage_t usage;
+    or_ledger_usage(ledger, &usage);
+    return usage.bytes[kind];
+}
+
+static or_generate_request_t large_request(uint64_t number)
+{
+    static uint32_t prompt[PROMPT];
+    for (uint32_t i = 0; i < PROMPT; i++) {
+        prompt[i] = 3 + i % 2;
+    }
+    or_generate_request_t request = usual_request(2);
+    request.request = number;
+    request.plain = true;
+    request.prompt_tokens = prompt;
+    request.prompt_token_count = PROMPT;
+    return request;
+}
+
+// Requests that wait, as no verifier is there: how many of them until one is refused.
+static uint32_t ask_until_refused(world_t *w, edge_t *edge)
+{
+    memset(&w->end, 0, sizeof w->end);
+    for (uint32_t count = 0; count < 60; count++) {
+        ask_through(edge, large_request(100 + count));
+        run(w, 700); // as often as a client may ask
+        hear_as_client(w, edge);
+        if (w->end.finish != OR_FINISH_NONE) {
+            return count;
+        }
+    }
+    fail_msg("nothing was refused");
+    return 0;
+}
+
+static void an_owner_that_waits_has_its_limit_and_others_find_room(void **state)
+{
+    world_t *w = *state;
+    edge_t ben = {0};
+    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT, .owner = "ada"});
+    join_beside(w, &ben, (or_hello_t){.role = OR_ROLE_CLIENT, .owner = "ben"});
+    uint32_t taken = ask_until_refused(w, &w->client);
+    assert_in_range(taken, 3, 6);
+    assert_int_equal(w->end.error_code, OR_WIRE_BUSY);
+    assert_non_null(strstr(w->error, "owner 'ada' holds"));
+    assert_non_null(strstr(w->error, "--memory-max"));
+    assert_true(held(OR_HELD_REQUESTS) >= taken * PROMPT * 4);
+    assert_true(ask_until_refused(w, &ben) >= 1);
+    assert_non_null(strstr(w->error, "owner 'ben' holds"));
+    or_ledger_usage_t usage;
+    or_ledger_usage(ledger, &usage);
+    assert_true(usage.refused[OR_HELD_REQUESTS] + usage.refused[OR_HELD_ANSWERS] >= 2);
+    leave(&ben);
+}
+
+// A verifier with room for large prompts and long texts, and a client.
+static void join_large(world_t *w)
+{
+    const or_hello_t verifier = {.role = OR_ROLE_VERIFIER,
+                                 .vocab_hash = or_vocab_hash(w->vocab),
+                                 .model_hash = TARGET,
+                                 .arith_id = "any",
+                                 .context_max = 2 * PROMPT};
+    join(w, &w->verifier, verifier);
+    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT});
+    run(w, 5);
+}
+
+// Ends are kept for clients that missed them, until their owner needs the room.
+static void an_owners_ends_make_room(void **state)
+{
+    world_t *w = *state;
+    join_large(w);
+    for (uint64_t i = 0; i < 20; i++) {
+        memset(&w->end, 0, sizeof w->end);
+        ask_through(&w->client, large_request(1000 + i));
+        run(w, 700);
+        assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    }
+    assert_in_range(held(OR_HELD_REQUESTS), PROMPT * 4, (1 << 20) / 2);
+}
+
+// The page of what each token was costs more than the tokens.
+static void an_answer_that_outgrows_its_room_ends_with_the_reason(void **state)
+{
+    world_t *w = *state;
+    or_hold_t rest;
+    join_large(w);
+    or_generate_request_t request = usual_request(250);
+    request.plain = true;
+    request.details = true;
+    or_hold_open(&rest, ledger, "others", OR_HELD_BODIES);
+    w->slow = true;
+    ask(w, request);
+    run(w, 2);
+    or_ledger_usage_t usage;
+    or_ledger_usage(ledger, &usage);
+    or_hold_force(&rest, (1 << 20) - usage.largest_owner);
+    w->slow = false;
+    run(w, 5000);
+    or_hold_close(&rest);
+    assert_int_equal(w->end.finish, OR_FINISH_ERROR);
+    assert_non_null(strstr(w->error, "--memory-max"));
+}
+
+static void repeating_a_request_brings_few_answers(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    or_generate_request_t request = usual_request(50);
+    request.plain = true;
+    request.request = 5;
+    ask_through(&w->client, request);
+    run(w, 2000);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    uint64_t before = or_link_bytes(w->client.link, OR_PEER_HUB);
+    ask_through(&w->client, request);
+    run(w, 5);
+    uint64_t once = or_link_bytes(w->client.link, OR_PEER_HUB) - before;
+    before = or_link_bytes(w->client.link, OR_PEER_HUB);
+    for (int i = 0; i < 100; i++) {
+        ask_through(&w->client, request);
+        run(w, 1);
+    }
+    assert_true(or_link_bytes(w->client.link, OR_PEER_HUB) - before < 60 * once);
+}
+
+// What a client says it has is no place to read from.
+static void an_offset_beyond_the_text_is_no_pointer(void **state)
+{
+    world_t *w = *state;
+    join_large(w);
+    w->step_ms = 20;
+    w->judges = true;
+    or_generate_request_t request = usual_request(50);
+    request.plain = true;
+    request.request = 6;
+    ask_through(&w->client, request);
+    run(w, 200);
+    const or_message_t message = {
+        .type = OR_MSG_RESUME,
+        .body.resume = {.request = 6, .offset = UINT32_MAX - 1, .text_offset = UINT64_MAX - 1}};
+    assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &message), OR_OK);
+    run(w, 5000);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_int_equal(w->end.count, 0);
+}
+
+// A client that asks for long texts and does not read: what waits for it is bounded, counted, and given back.
+static void who_does_not_read_gets_no_more(void **state)
+{
+    world_t *w = *state;
+    edge_t lazy = {0};
+    join_large(w);
+    join_beside(w, &lazy, (or_hello_t){.role = OR_ROLE_CLIENT, .owner = "lazy"});
+    or_generate_request_t request = usual_request(200);
+    request.plain = true;
+    request.details = true;
+    request.request = 7;
+    ask_through(&lazy, request);
+    for (int i = 0; i < 1000; i++) { // what has come is asked for again and again
+        const or_message_t message = {.type = OR_MSG_RESUME, .body.resume = {.request = 7}};
+        run(w, 300);
+        (void)or_link_send(lazy.link, OR_PEER_HUB, &message);
+        (void)or_link_tick(lazy.link);
+        assert_true(held(OR_HELD_UNSENT) <= (1 << 20) / 2);
+    }
+    assert_true(held(OR_HELD_UNSENT) > 0);
+    leave(&lazy);
+    run(w, 20000); // it is lost
+    assert_int_equal(held(OR_HELD_UNSENT), 0);
+}
+
+static void stop_strings_are_few_and_short(void **state)
+{
+    world_t *w = *state;
+    static uint8_t bytes[OR_STOP_BYTES_MAX + 1];
+    or_wire_bytes_t stops[OR_STOP_STRINGS_MAX + 1];
+    join_usual(w);
+    memset(bytes, 'x', sizeof bytes);
+    for (uint32_t i = 0; i <= OR_STOP_STRINGS_MAX; i++) {
+        stops[i] = (or_wire_bytes_t){bytes, 3};
+    }
+    or_generate_request_t request = usual_request(2);
+    request.plain = true;
+    request.stop = stops;
+    request.stop_count = OR_STOP_STRINGS_MAX + 1;
+    request.request = 8;
+    ask_through(&w->client, request);
+    run(w, 5);
+    assert_int_equal(w->end.error_code, OR_WIRE_INVALID);
+    assert_non_null(strstr(w->error, "17 stop strings are over 16"));
+    stops[0] = (or_wire_bytes_t){bytes, sizeof bytes};
+    request.stop_count = 1;
+    request.request = 9;
+    ask_through(&w->client, request);
+    run(w, 5);
+    assert_non_null(strstr(w->error, "a stop string of 257 bytes is over 256"));
+}
+
+#define WORLD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    test_log_init();
+    const struct CMUnitTest tests[] = {
+        WORLD(an_owner_that_waits_has_its_limit_and_others_find_room),
+        WORLD(an_owners_ends_make_room),
+        WORLD(an_answer_that_outgrows_its_room_ends_with_the_reason),
+        WORLD(repeating_a_request_brings_few_answers),
+        WORLD(an_offset_beyond_the_text_is_no_pointer),
+        WORLD(who_does_not_read_gets_no_more),
+        WORLD(stop_strings_are_few_and_short),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
