@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/log.h"
 #include "common/base/options.h"
 #include "common/base/program.h"
 #include "common/base/version.h"
@@ -36,6 +37,7 @@ static const command_t commands[] = {
 
 int or_command_fail(const char *command, int code)
 {
+    or_log_flush(); // what led to it comes first
     fprintf(stderr, "outrider %s: %s\n", command, or_error_text());
     return code;
 }

@@ -11,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/cpus.h"
+#include "common/base/log.h"
 #include "verifier/watchdog.h"
 
 #define TAG_STAGES 1 // activations, to the next stage
@@ -370,6 +371,7 @@ void or_ranks_mpi_stop(void)
 
 void or_ranks_mpi_abort(int code)
 {
+    or_log_flush(); // it ends us without what exit does
     MPI_Abort(MPI_COMM_WORLD, code);
     abort(); // not reached
 }

@@ -47,6 +47,7 @@ static _Noreturn void *watch(void *unused)
                    "nothing from the other ranks for %" PRIu32 " s in %s: one of them is stuck",
                    patience_s, atomic_load_explicit(&waited_for, memory_order_relaxed));
             // The thread that waits is the only one that may call MPI. mpirun ends the others.
+            or_log_flush();
             _exit(1);
         }
     }

@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#define LINE_BYTES 4096
+#include "common/base/log_queue.h"
+
+#define LINE_BYTES OR_LOG_LINE_BYTES
 
 static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
 static char log_role[96] = "outrider";
@@ -16,8 +17,10 @@ static bool log_json;
 
 void or_log_init(const char *role, or_log_level_t level)
 {
+    or_log_queue_lock();
     snprintf(log_role, sizeof log_role, "%s", role);
     log_level = level;
+    or_log_queue_unlock();
 }
 
 or_status_t or_log_parse_level(const char *text, or_log_level_t *level)
@@ -37,7 +40,9 @@ or_status_t or_log_set_format(const char *name)
     if (strcmp(name, "text") != 0 && strcmp(name, "json") != 0) {
         return or_fail(OR_ERR_INVALID, "log format '%s' is neither text nor json", name);
     }
+    or_log_queue_lock();
     log_json = strcmp(name, "json") == 0;
+    or_log_queue_unlock();
     return OR_OK;
 }
 
@@ -143,14 +148,40 @@ static void put_as_text(line_t *line, or_log_level_t level, or_log_subject_t sub
     put(line, "%s", message);
 }
 
-// What peers say of themselves is told, too: it begins no line of its own and moves no cursor.
+// What peers say of themselves is told, too: it begins no line of its own and moves no cursor. U+0080 to U+009F move
+// some terminals' as escape sequences do.
 static void mend(char *message)
 {
     for (; *message != '\0'; message++) {
-        if ((unsigned char)*message < ' ' || *message == 0x7f) {
+        const unsigned char *c = (const unsigned char *)message;
+        if (*c < ' ' || *c == 0x7f) {
             *message = '?';
+        } else if (*c == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0) {
+            message[0] = message[1] = '?';
         }
     }
+}
+
+// All that a line has, from its time to its newline.
+static void compose(line_t *line, or_log_level_t level, or_log_subject_t subject,
+                    const char *message)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    (log_json ? put_as_json : put_as_text)(line, level, subject, &now, message);
+    line->bytes[line->length++] = '\n';
+}
+
+size_t or_log_compose_dropped(uint64_t lines, char bytes[OR_LOG_LINE_BYTES])
+{
+    char message[128];
+    line_t line = {.length = 0};
+    snprintf(message, sizeof message,
+             "%" PRIu64 " line%s dropped here: standard error was not read", lines,
+             lines == 1 ? " was" : "s were");
+    compose(&line, OR_LOG_WARN, (or_log_subject_t){0}, message);
+    memcpy(bytes, line.bytes, line.length);
+    return line.length;
 }
 
 static void log_line(or_log_level_t level, or_log_subject_t subject, const char *format,
@@ -161,19 +192,19 @@ static void log_line(or_log_level_t level, or_log_subject_t subject, const char 
 {
     char message[LINE_BYTES / 2];
     line_t line = {.length = 0};
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     if (vsnprintf(message, sizeof message, format, args) < 0) {
         message[0] = '\0';
     }
     if (!log_json) {
         mend(message);
     }
-    (log_json ? put_as_json : put_as_text)(&line, level, subject, &now, message);
-    line.bytes[line.length++] = '\n';
-    // One call, so lines of several threads do not mix.
-    ssize_t written = write(STDERR_FILENO, line.bytes, line.length);
-    (void)written;
+    compose(&line, level, subject, message);
+    or_log_queue_put(line.bytes, line.length);
+}
+
+void or_log_flush(void)
+{
+    (void)or_log_queue_flush();
 }
 
 void or_log(or_log_level_t level, const char *format, ...)

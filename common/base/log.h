@@ -4,7 +4,10 @@
 //     {"time":"2026-11-22T12:03:01.250Z","level":"info","role":"coordinator","session":"3f","request":"chat-7",
 //      "message":"parked with 4 tokens"}                                     the same as JSON, in one line
 //
-// Thread safe (one write per line). Libraries log, they never print. Nothing per token above trace.
+// Thread safe, and nobody who logs waits for whoever reads standard error: a thread writes the lines, in their order, and
+// says how many it had to drop while nobody read (log_queue.h). They are written at exit; before _exit, abort, or what is
+// printed there directly, call or_log_flush.
+// Libraries log, they never print. Nothing per token above trace.
 #pragma once
 
 #include <stdint.h>
@@ -35,3 +38,6 @@ typedef struct {
 
 void or_log_of(or_log_level_t level, or_log_subject_t subject, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+// Wait until the lines logged so far are written: for a second at most, since nobody may be reading.
+void or_log_flush(void);

@@ -19,6 +19,7 @@ static const char *hear(void (*say)(void))
     unlink(path);
     assert_true(dup2(file, STDERR_FILENO) >= 0);
     say();
+    or_log_flush();
     assert_true(dup2(kept, STDERR_FILENO) >= 0);
     ssize_t length = pread(file, heard, sizeof heard - 1, 0);
     assert_true(length >= 0);
@@ -66,6 +67,20 @@ static void text_names_session_and_request(void **state)
     assert_null(strstr(heard, "not shown"));
 }
 
+static void say_what_moves_cursors(void)
+{
+    or_log(OR_LOG_WARN, "a\x1b[2J\x7f\xc2\x9b"
+                        "2Jb \xc2\xa9");
+}
+
+// U+009B begins an escape sequence as ESC [ does; U+00A9, two bytes as well, is a letter like any other.
+static void text_moves_no_cursor(void **state)
+{
+    (void)state;
+    or_log_init("tester", OR_LOG_INFO);
+    assert_non_null(strstr(hear(say_what_moves_cursors), ": a?[2J???2Jb \xc2\xa9\n"));
+}
+
 static void json_has_them_as_fields(void **state)
 {
     (void)state;
@@ -94,6 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_names_session_and_request),
+        cmocka_unit_test(text_moves_no_cursor),
         cmocka_unit_test(json_has_them_as_fields),
         cmocka_unit_test(other_formats_are_refused),
     };
