@@ -132,9 +132,9 @@ static void assert_refused(const uint8_t *frame, size_t bytes, const char *sente
 static void strangers_are_told_apart(void **context)
 {
     (void)context;
-    const uint8_t no_body[] = {0x08, 1};                 // version 1
-    const uint8_t new_body[] = {0x08, 1, 0xEA, 0x3F, 0}; // version 1, field 1021
-    const uint8_t no_sampling[] = {0x08, 1, 0x2A, 0};    // an OpenSession of nothing
+    const uint8_t no_body[] = {0x08, 2};                 // version 2
+    const uint8_t new_body[] = {0x08, 2, 0xEA, 0x3F, 0}; // version 2, field 1021
+    const uint8_t no_sampling[] = {0x08, 2, 0x2A, 0};    // an OpenSession of nothing
     const uint8_t text[] = "GET / HTTP/1.1\r\n";
     assert_refused(NULL, 0, "not Outrider's");
     assert_refused(no_body, sizeof no_body, "unknown message type");
@@ -154,7 +154,7 @@ static void another_version_is_named(void **context)
     assert_int_equal(or_message_decode(frame, bytes, &back), OR_ERR_MISMATCH);
     assert_int_equal(back.version, 7);
     assert_non_null(strstr(or_error_text(), "protocol 7"));
-    assert_non_null(strstr(or_error_text(), "this is 1"));
+    assert_non_null(strstr(or_error_text(), "this is 2"));
     free(frame);
 }
 
@@ -176,10 +176,10 @@ static void an_error_is_read_whatever_its_version(void **context)
 static void unequal_arrays_are_refused(void **context)
 {
     (void)context;
-    // Envelope{version 1, DraftTree{tokens, back, law_index, laws}}, fields 5, 6, 7 and 9.
-    const uint8_t back[] = {0x08, 1, 0x3A, 7, 0x2A, 2, 5, 6, 0x32, 1, 1};
-    const uint8_t law_index[] = {0x08, 1, 0x3A, 11, 0x2A, 2, 5, 6, 0x32, 2, 1, 1, 0x3A, 1, 0};
-    const uint8_t weights[] = {0x08, 1, 0x3A, 5, 0x4A, 3, 0x0A, 1, 9};
+    // Envelope{version 2, DraftTree{tokens, back, law_index, laws}}, fields 5, 6, 7 and 9.
+    const uint8_t back[] = {0x08, 2, 0x3A, 7, 0x2A, 2, 5, 6, 0x32, 1, 1};
+    const uint8_t law_index[] = {0x08, 2, 0x3A, 11, 0x2A, 2, 5, 6, 0x32, 2, 1, 1, 0x3A, 1, 0};
+    const uint8_t weights[] = {0x08, 2, 0x3A, 5, 0x4A, 3, 0x0A, 1, 9};
     assert_refused(back, sizeof back, "tree tokens and parents");
     assert_refused(law_index, sizeof law_index, "law indices");
     assert_refused(weights, sizeof weights, "tokens and weights");
@@ -281,7 +281,7 @@ static void frames_of_empty_fields_are_stopped(void **context)
 {
     (void)context;
     enum { UNITS = 1 << 19 };
-    const uint8_t tree[] = {0x08, 1, 0x3A, 0x80, 0x80, 0x40}; // a DraftTree of 2^20 bytes
+    const uint8_t tree[] = {0x08, 2, 0x3A, 0x80, 0x80, 0x40}; // a DraftTree of 2^20 bytes
     const uint8_t law[] = {0x4A, 0};
     uint8_t *frame = malloc(sizeof tree + UNITS * sizeof law);
     assert_non_null(frame);
@@ -296,7 +296,7 @@ static void repeated_fields_are_stopped(void **context)
 {
     (void)context;
     enum { UNITS = 20000 };
-    const uint8_t open[] = {0x08, 1, 0x2A, 0x80, 0xF1, 0x04}; // an OpenSession of 80,000 bytes
+    const uint8_t open[] = {0x08, 2, 0x2A, 0x80, 0xF1, 0x04}; // an OpenSession of 80,000 bytes
     const uint8_t sampling[] = {0x0A, 2, 0x4A, 0};            // Sampling{bias{}}
     uint8_t *frame = malloc(sizeof open + UNITS * sizeof sampling);
     assert_non_null(frame);
