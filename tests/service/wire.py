@@ -147,3 +147,30 @@ class Curve:
     def close(self):
         self.zmq.zmq_close(self.socket)
         self.zmq.zmq_ctx_term(self.context)
+
+
+def parse(packed):
+    """Fields of a message, by number: ints and bytes, the last one where several have the same."""
+    found, at = {}, 0
+
+    def number():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = packed[at]
+            at += 1
+            value |= (byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(packed):
+        key = number()
+        kind = key & 7
+        if kind == 0:
+            found[key >> 3] = number()
+        else:
+            size = {1: 8, 5: 4}.get(kind) or number()
+            found[key >> 3] = packed[at:at + size]
+            at += size
+    return found
