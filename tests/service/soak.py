@@ -194,7 +194,7 @@ class Service:
             return False
 
     def welcome(self):
-        """Hash and size of the vocabulary that a drafter must name."""
+        """Hash of the vocabulary that a drafter must name."""
         dealer = wire.Raw(self.zmtp)
         with contextlib.closing(dealer.socket):
             dealer.send(wire.hello())

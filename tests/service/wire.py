@@ -81,7 +81,9 @@ class Raw:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.rest = b""
         if handshake:
-            self.socket.sendall(GREETING + READY)
+            self.socket.sendall(GREETING)
+            self.read(64)
+            self.socket.sendall(READY)
 
     def send(self, *bodies):
         self.socket.sendall(b"".join(map(frame, bodies)))
@@ -97,7 +99,6 @@ class Raw:
 
     def frames(self):
         """What comes behind the greeting, commands left out, until it is closed."""
-        self.read(64)
         while True:
             flags = self.read(1)[0]
             size = struct.unpack(">Q", self.read(8))[0] if flags & LONG else self.read(1)[0]
