@@ -16,6 +16,7 @@
 #define EXIT_WRONG_OPTIONS 2
 #define MEMORY_USUAL ((uint64_t)128 << 20)
 #define JOURNAL_USUAL ((uint64_t)64 << 20)
+#define GIVE_BACK_NS (5 * OR_NS_PER_S)
 #define RESUME_WINDOW_MAX_S (7u * 24 * 60 * 60)
 
 typedef struct {
@@ -226,10 +227,24 @@ static or_status_t open_http(const config_t *config, process_t *process)
     return or_front_service_start(&config->http, &front, &process->http);
 }
 
+// What a crowd has left free inside the heap goes back to the system, some seconds later. Returns when to call again.
+static int64_t give_memory_back(int64_t due_ns)
+{
+    int64_t now = or_clock_now(or_clock_monotonic());
+    if (now < due_ns) {
+        return due_ns;
+    }
+    or_program_trim();
+    return now + GIVE_BACK_NS;
+}
+
 static void work(process_t *process)
 {
+    int64_t trim_ns = 0;
     while (or_interrupt_count() == 0) {
-        or_link_wait(process->link, or_coordinator_turn(process->coordinator));
+        int64_t due_ns = or_coordinator_turn(process->coordinator);
+        trim_ns = give_memory_back(trim_ns);
+        or_link_wait(process->link, due_ns < trim_ns ? due_ns : trim_ns);
         or_coordinator_set_refused_connections(process->coordinator,
                                                or_channel_zmq_refusals(process->entrance.channel));
     }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #define LARGE_BYTES (1 << 20)
+#define FREE_BYTES (1 << 20) // that a heap may keep for what comes next
 
 static void open_standard_descriptors(void)
 {
@@ -27,6 +28,15 @@ void or_program_begin(void)
 #ifdef M_MMAP_THRESHOLD
     mallopt(M_MMAP_THRESHOLD,
             LARGE_BYTES); // glibc would raise it with every large block that is freed
+#endif
+}
+
+void or_program_trim(void)
+{
+#ifdef __GLIBC__
+    if (mallinfo2().fordblks > FREE_BYTES) {
+        malloc_trim(0);
+    }
 #endif
 }
 

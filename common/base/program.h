@@ -8,6 +8,9 @@
 // (a session's slots, most of which never are).
 void or_program_begin(void);
 
+// Give memory that was freed back to the system, if it is much. Takes milliseconds; any thread.
+void or_program_trim(void);
+
 // Flush standard output. `code`, or 1 with a sentence on standard error if all went well (0) except
 // that what was printed got lost.
 int or_program_end(int code);
