@@ -30,7 +30,7 @@
 #define PAUSE_MIN_NS OR_NS_PER_S
 #define PAUSE_MAX_NS (30 * OR_NS_PER_S)
 #define PAUSE_FORGOTTEN_NS (10 * OR_NS_PER_S) // of life: it did start
-#define FAILED_STARTS_MAX 3                   // of the verifier in a row
+#define FAILED_STARTS_MAX 3                   // of the verifier or the coordinator, in a row
 #define FOLDER_BYTES 512
 #define READY_FILE "verifier-of-%d.ready"
 #define MPIRUN_PATIENCE_NS (3 * OR_NS_PER_S)  // for it to end its ranks and remove what they shared
@@ -38,7 +38,7 @@
 
 enum { COORDINATOR, VERIFIER, DRAFTER, CHILD_COUNT };
 
-// When a verifier or drafter is to be started again.
+// When a child is to be started again.
 typedef struct {
     int64_t started_ns;
     int64_t restart_at_ns;  // OR_TIME_NEVER if none is due
@@ -52,7 +52,7 @@ typedef struct {
 struct or_cluster {
     or_cluster_config_t config;
     or_process_t children[CHILD_COUNT];
-    worker_t workers[CHILD_COUNT]; // the coordinator's is not used
+    worker_t workers[CHILD_COUNT];
     char endpoint[ENDPOINT_BYTES];
     char http[ENDPOINT_BYTES];          // "": nowhere
     char ready_file[FOLDER_BYTES + 32]; // with `restart`: there while the verifier serves
@@ -185,7 +185,8 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     }
     snprintf(ready_fd, sizeof ready_fd, "%d", ready[1]);
     add(&args, "-m", config->model);
-    add(&args, "--listen", config->listen);
+    // The next one is where this one was found: clients and workers look for it there.
+    add(&args, "--listen", cluster->endpoint[0] != '\0' ? cluster->endpoint : config->listen);
     for (size_t i = 0; i < config->outer_count; i++) {
         add(&args, "--listen", config->outer[i]);
     }
@@ -201,6 +202,9 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     or_http_options_words(config->http, &args.words[args.count]);
     while (args.words[args.count] != NULL) {
         args.count++;
+    }
+    if (cluster->http[0] != '\0') {
+        add(&args, "--http", cluster->http);
     }
     // Without this the first rounds of a text would not wait for a drafter that is still loading
     // its model.
@@ -223,6 +227,41 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     }
     close(ready[0]);
     return status;
+}
+
+// The pause grows while starts follow each other closely.
+static void plan_restart(worker_t *worker)
+{
+    int64_t now = or_clock_now(or_clock_monotonic());
+    int64_t longer = 2 * worker->pause_ns < PAUSE_MAX_NS ? 2 * worker->pause_ns : PAUSE_MAX_NS;
+    bool anew = worker->pause_ns == 0 || now - worker->started_ns > PAUSE_FORGOTTEN_NS;
+    worker->pause_ns = anew ? PAUSE_MIN_NS : longer;
+    worker->restart_at_ns = now + worker->pause_ns;
+}
+
+// After one that ended. The pause grows while it cannot start, and some failures in a row are too many.
+static or_status_t start_coordinator_again(or_cluster_t *cluster)
+{
+    worker_t *worker = &cluster->workers[COORDINATOR];
+    worker->started_ns = or_clock_now(or_clock_monotonic());
+    worker->restart_at_ns = OR_TIME_NEVER;
+    or_status_t status = start_coordinator(cluster);
+    if (status == OR_OK) {
+        worker->failed_starts = 0;
+        or_log(OR_LOG_INFO, "outrider-coordinator is on %s again", cluster->endpoint);
+        return OR_OK;
+    }
+    worker->failed_starts++;
+    if (status != OR_ERR_UNREACHABLE || worker->failed_starts == FAILED_STARTS_MAX) {
+        return status;
+    }
+    char why[SENTENCE_BYTES];
+    snprintf(why, sizeof why, "%s", or_error_text());
+    or_process_stop_all(&cluster->children[COORDINATOR], 1, 0); // one that does not say where it is
+    plan_restart(worker);
+    or_log(OR_LOG_WARN, "%s; starting it again in %" PRId64 " s", why,
+           worker->pause_ns / OR_NS_PER_S);
+    return OR_OK;
 }
 
 // Said where they say nothing too, as is the endpoint's encryption.
@@ -318,6 +357,9 @@ static or_status_t start_verifier(or_cluster_t *cluster)
 
 static or_status_t start_worker(or_cluster_t *cluster, int which)
 {
+    if (which == COORDINATOR) {
+        return start_coordinator_again(cluster);
+    }
     worker_t *worker = &cluster->workers[which];
     worker->joined = false;
     worker->placed = false;
@@ -498,24 +540,25 @@ static bool drafter_is_lost(or_cluster_t *cluster, bool hopeless, bool useful)
     return !useful || (hopeless && !worker->served);
 }
 
-// The pause grows while starts follow each other closely.
-static void plan_restart(worker_t *worker)
+// Is there no point in going on, or in starting the child again?
+static bool is_lost(or_cluster_t *cluster, int which, bool hopeless, bool useful)
 {
-    int64_t now = or_clock_now(or_clock_monotonic());
-    int64_t longer = 2 * worker->pause_ns < PAUSE_MAX_NS ? 2 * worker->pause_ns : PAUSE_MAX_NS;
-    bool anew = worker->pause_ns == 0 || now - worker->started_ns > PAUSE_FORGOTTEN_NS;
-    worker->pause_ns = anew ? PAUSE_MIN_NS : longer;
-    worker->restart_at_ns = now + worker->pause_ns;
+    switch (which) {
+    case COORDINATOR:
+        return hopeless || !cluster->config.restart;
+    case VERIFIER:
+        return hopeless || verifier_is_lost(cluster);
+    default:
+        return drafter_is_lost(cluster, hopeless, useful);
+    }
 }
 
-// Verifier or drafter ended: plan its restart, go on without it, or fail.
+// A child ended: plan its restart, go on without it, or fail.
 static or_status_t on_worker_end(or_cluster_t *cluster, int which, int wait_status, bool useful)
 {
     or_process_t *child = &cluster->children[which];
     worker_t *worker = &cluster->workers[which];
-    bool hopeless = is_hopeless(wait_status);
-    if (which == VERIFIER ? hopeless || verifier_is_lost(cluster)
-                          : drafter_is_lost(cluster, hopeless, useful)) {
+    if (is_lost(cluster, which, is_hopeless(wait_status), useful)) {
         return fail_ended(child, wait_status);
     }
     char sentence[SENTENCE_BYTES];
@@ -548,12 +591,12 @@ or_status_t or_cluster_check(or_cluster_t *cluster, bool useful)
         status = on_worker_end(cluster, VERIFIER, wait_status, useful);
     }
     if (status == OR_OK && or_process_ended(&cluster->children[COORDINATOR], &wait_status)) {
-        status = fail_ended(&cluster->children[COORDINATOR], wait_status);
+        status = on_worker_end(cluster, COORDINATOR, wait_status, useful);
     }
     if (status == OR_OK && or_process_ended(&cluster->children[DRAFTER], &wait_status)) {
         status = on_worker_end(cluster, DRAFTER, wait_status, useful);
     }
-    for (int which = VERIFIER; which <= DRAFTER && status == OR_OK; which++) {
+    for (int which = COORDINATOR; which <= DRAFTER && status == OR_OK; which++) {
         if (or_clock_now(or_clock_monotonic()) >= cluster->workers[which].restart_at_ns) {
             status = start_worker(cluster, which);
         }

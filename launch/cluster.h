@@ -3,7 +3,7 @@
 //
 //     start: coordinator ──ready line: its endpoint──▶ verifier, drafter --connect ENDPOINT
 //     watch: the text cannot go on without coordinator and verifier; without the drafter it goes on by plain decoding.
-//            With `restart` a lost verifier or drafter is started again and its sessions go on
+//            With `restart` any of them is started again and sessions go on: after a lost coordinator those of its journal
 //
 // Main thread only; start it before any other thread runs (it forks).
 #pragma once
@@ -41,7 +41,7 @@ typedef struct {
     // The children's logs on our standard error; else kept, and quoted when one fails, or takes the CPU where a GPU was
     // wanted.
     bool show_logs;
-    bool restart; // verifier and drafter, with a growing pause, when they end
+    bool restart; // each of them, with a growing pause, when it ends
 } or_cluster_config_t;
 
 #define OR_CLUSTER_MODELS_MAX 7u
@@ -71,7 +71,8 @@ const char *or_cluster_http(const or_cluster_t *cluster);
 void or_cluster_describe(const or_cluster_t *cluster, char *text, size_t capacity);
 
 // Look after the children; call every few hundred milliseconds. A lost drafter, and with `restart`
-// a lost verifier, is warned of. OR_ERR_UNREACHABLE if the coordinator ended; if the verifier did,
+// a lost verifier or coordinator, is warned of. OR_ERR_UNREACHABLE if the coordinator ended, with `restart` only
+// after several starts that failed; if the verifier did,
 // with `restart` only after several starts without ever joining; or the drafter before it was of
 // any use (`useful` false): its file or options are wrong. OR_ERR_MISMATCH with the coordinator's
 // sentence if it refused one of them; a drafter that had served before is warned of as a lost one.

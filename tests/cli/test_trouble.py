@@ -210,6 +210,24 @@ class LocalCluster(unittest.TestCase):
             self.assertNotEqual(cluster.roles(*ROLES)["outrider-verifier"], verifier)
             self.assertIn("starting it again", cluster.hears("outrider-verifier was killed by signal 9"))
 
+    def test_coordinator_comes_back_and_the_text_goes_on(self):
+        """Twice, at the same endpoint and the same HTTP address."""
+        text = [*LONG_TEXT, "-n", 120]
+        plain = generate("--plain", *text)
+        with tempfile.TemporaryDirectory() as folder, Cluster("-m", TARGET, "-md", DRAFT, "--log-level", "warn", "--http", "127.0.0.1:0",
+                                                              "--journal", str(Path(folder, "texts"))) as cluster:
+            out = b""
+            with Background("generate", "--connect", cluster.endpoint, "--no-display-prompt", *text) as run:
+                for _ in range(2):
+                    coordinator = cluster.roles(*ROLES)["outrider-coordinator"]
+                    out += os.read(run.process.stdout.fileno(), 1)
+                    os.kill(coordinator, signal.SIGKILL)
+                    wait_until(lambda old=coordinator: cluster.roles(*ROLES)["outrider-coordinator"] != old, "another coordinator")
+                code, rest, error = run.end()
+            self.assertEqual(code, 0, error)
+            self.assertEqual((out + rest).decode(), plain["text"] + "\n")
+            self.assertIn("starting it again", cluster.hears("outrider-coordinator was killed by signal 9"))
+
     def test_second_interrupt_hurries(self):
         with Cluster("-m", TARGET, "-md", DRAFT) as cluster:
             roles = cluster.roles(*ROLES)
