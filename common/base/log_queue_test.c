@@ -135,7 +135,7 @@ static void *say_from_a_thread(void *name)
 static void lines_of_threads_are_whole_and_in_order(void **state)
 {
     (void)state;
-    static char names[THREADS][4];
+    static char names[THREADS][12];
     pthread_t threads[THREADS];
     int next[THREADS] = {0};
     unread_t slow = begin();
