@@ -107,6 +107,7 @@ static or_open_session_t within_our_bounds(const or_open_session_t *asked,
 {
     or_open_session_t open = *asked;
     open.draft_nodes = least(open.draft_nodes, shared->nodes_max);
+    open.draft_depth = least(open.draft_depth, OR_TREE_NODES_MAX); // no more levels than guesses
     open.draft_ahead = least(open.draft_ahead, OR_TREE_NODES_MAX); // no more rounds than guesses
     return open;
 }

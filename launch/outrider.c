@@ -37,8 +37,11 @@ static const command_t commands[] = {
 
 int or_command_fail(const char *command, int code)
 {
-    or_log_flush(); // what led to it comes first
-    fprintf(stderr, "outrider %s: %s\n", command, or_error_text());
+    char text[2048];
+    snprintf(text, sizeof text, "%s", or_error_text());
+    or_log_mend(text); // it may be what a coordinator says
+    or_log_flush();    // what led to it comes first
+    fprintf(stderr, "outrider %s: %s\n", command, text);
     return code;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/log.h"
 #include "common/decode/methods.h"
 #include "common/text/utf8.h"
 
@@ -53,6 +54,10 @@ or_status_t or_report_add(or_report_t *report, const or_generate_delta_t *delta)
         snprintf(report->advice, sizeof report->advice, "%s", delta->advice);
         snprintf(report->vocab_map, sizeof report->vocab_map, "%s", delta->vocab_map);
         snprintf(report->vocab_why, sizeof report->vocab_why, "%s", delta->vocab_why);
+        char *const shown[] = {report->note, report->advice, report->vocab_map, report->vocab_why};
+        for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+            or_log_mend(shown[i]);
+        }
     }
     return OR_OK;
 }

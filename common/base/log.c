@@ -150,7 +150,7 @@ static void put_as_text(line_t *line, or_log_level_t level, or_log_subject_t sub
 
 // What peers say of themselves is told, too: it begins no line of its own and moves no cursor. U+0080 to U+009F move
 // some terminals' as escape sequences do.
-static void mend(char *message)
+void or_log_mend(char *message)
 {
     for (; *message != '\0'; message++) {
         const unsigned char *c = (const unsigned char *)message;
@@ -196,7 +196,7 @@ static void log_line(or_log_level_t level, or_log_subject_t subject, const char 
         message[0] = '\0';
     }
     if (!log_json) {
-        mend(message);
+        or_log_mend(message);
     }
     compose(&line, level, subject, message);
     or_log_queue_put(line.bytes, line.length);

@@ -39,5 +39,9 @@ typedef struct {
 void or_log_of(or_log_level_t level, or_log_subject_t subject, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+// What others say, as it may stand in a line for people: control characters, U+0080 to U+009F included, become question marks. Lines of
+// the log's text format are mended already.
+void or_log_mend(char *text);
+
 // Wait until the lines logged so far are written: for a second at most, since nobody may be reading.
 void or_log_flush(void);

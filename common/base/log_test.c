@@ -81,6 +81,14 @@ static void text_moves_no_cursor(void **state)
     assert_non_null(strstr(hear(say_what_moves_cursors), ": a?[2J???2Jb \xc2\xa9\n"));
 }
 
+static void what_is_mended_is_one_line_and_as_long(void **state)
+{
+    (void)state;
+    char text[] = "a\x1b[2J\xc2\x9b\x7f\n\xc3\xa9.";
+    or_log_mend(text);
+    assert_string_equal(text, "a?[2J????\xc3\xa9.");
+}
+
 static void json_has_them_as_fields(void **state)
 {
     (void)state;
@@ -110,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_names_session_and_request),
         cmocka_unit_test(text_moves_no_cursor),
+        cmocka_unit_test(what_is_mended_is_one_line_and_as_long),
         cmocka_unit_test(json_has_them_as_fields),
         cmocka_unit_test(other_formats_are_refused),
     };

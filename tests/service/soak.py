@@ -40,7 +40,7 @@ HOSTILE_KEYS, CONNECTIONS, NICE = 4, 16, 10
 OWNERS = ("ada", "bob")
 ON_WEB = 12  # of the 16 honest sessions; the others come by ZeroMQ
 PROMPTS = ("Once upon a time", "It was a dark night", "The king said", "There lived a poor")
-SHORT_S, WARM_S, SETTLE_S = 25, 4, 15
+SHORT_S, WARM_S, SETTLE_S = 20, 13, 15  # warm: until as many ends are kept as always will be (--resume-window)
 BURNER = """import os, sys, time
 share, parent, began = float(sys.argv[1]), os.getppid(), time.monotonic()
 while os.getppid() == parent:
