@@ -63,7 +63,8 @@ static const or_option_t table[] = {
     {"queue-max", NULL, OR_OPTION_UINT32, offsetof(config_t, queue_max), "N",
      "requests that wait for a place, at most; others are told when to try again"},
     {"journal", NULL, OR_OPTION_STRING, offsetof(config_t, journal), "DIR",
-     "keep texts in progress in this folder: the next `outrider up` with it goes on with them"},
+     "keep texts in progress in this folder: a coordinator that is started again, or the next "
+     "`outrider up` with it, goes on with them"},
     OR_TARGET_OPTIONS(config_t, target),
     OR_HTTP_OPTIONS(config_t, http),
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",

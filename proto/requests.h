@@ -24,7 +24,8 @@ void or_requests_destroy(or_requests_t **requests_p);
 // Has the coordinator welcomed us (since the last silence)?
 bool or_requests_welcomed(const or_requests_t *requests);
 
-// Ask for a text in an idle slot. `request` (its arrays too) is borrowed until the slot is idle again;
+// Ask for a text in an idle slot. `request` (its arrays too) is borrowed until the slot's first delta,
+// its owner until the slot is idle again;
 // its `request` number is chosen here. Sent once the coordinator has welcomed us.
 void or_requests_begin(or_requests_t *requests, uint32_t slot,
                        const or_generate_request_t *request);

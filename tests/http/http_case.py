@@ -33,7 +33,7 @@ class Cluster(cli.Cluster):
             raise AssertionError("outrider up: no HTTP\n" + self.end()[2])
         host, port = self.url.split("//")[1].rsplit(":", 1)
         self.address = (host, int(port))
-        # Somebody must read it: a cluster whose log is a full pipe stands still.
+        # Tests look at its end: unread, a full pipe would lose later lines.
         self.log = collections.deque(maxlen=1000)
         self.logging = threading.Thread(target=self.log.extend, args=(self.process.stderr,))
         self.logging.start()
