@@ -236,12 +236,14 @@ static void resume(fuzz_input_t *input, hub_edge_t *edge)
     static const uint8_t wrong[OR_SESSION_TOKEN_BYTES] = {1};
     const hub_known_t *known = known_of(input, edge);
     uint8_t which = fuzz_byte(input);
-    const uint8_t *token = which < 192 ? world.secrets[which % HUB_TOKENS] : wrong;
+    const uint8_t *token = which < 64    ? world.secrets[known->secret]
+                           : which < 192 ? world.secrets[which % HUB_TOKENS]
+                                         : wrong;
     const or_message_t message = {
         .type = OR_MSG_RESUME,
         .body.resume = {.request = near_wide(input, known->request),
                         .offset = near(input, known->length),
-                        .text_offset = near_wide(input, known->length),
+                        .text_offset = near_wide(input, known->text_bytes),
                         .token = token,
                         .token_bytes = fits(input) ? OR_SESSION_TOKEN_BYTES : fuzz_byte(input) % 17,
                         .owner = owner_of(input)}};

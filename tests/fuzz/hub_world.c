@@ -195,8 +195,10 @@ static void note_delta(hub_world_t *w, hub_edge_t *edge, hub_known_t *known,
 {
     known->request = delta->request;
     known->length = delta->offset + delta->count;
+    known->text_bytes = delta->text_offset + delta->text_bytes;
     if (delta->token_bytes == OR_SESSION_TOKEN_BYTES) {
-        memcpy(w->secrets[w->secret_count++ % HUB_TOKENS], delta->token, OR_SESSION_TOKEN_BYTES);
+        known->secret = w->secret_count++ % HUB_TOKENS;
+        memcpy(w->secrets[known->secret], delta->token, OR_SESSION_TOKEN_BYTES);
     }
     edge->text_done |= delta->finish == OR_FINISH_LENGTH;
     edge->refused |= delta->finish == OR_FINISH_ERROR;

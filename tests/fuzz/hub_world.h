@@ -18,9 +18,11 @@ typedef struct {
     or_session_id_t session;
     uint64_t request;
     uint64_t round, hash;
-    uint32_t length;   // the tokens that `hash` is of
-    uint32_t logprobs; // as the session was opened
-    uint32_t count;    // of the last tree, as far as there is room for it
+    uint32_t length;     // the tokens that `hash` is of
+    uint64_t text_bytes; // a client's, of text
+    uint32_t secret;     // the text's place in `secrets`
+    uint32_t logprobs;   // as the session was opened
+    uint32_t count;      // of the last tree, as far as there is room for it
     uint32_t tokens[HUB_NODES], back[HUB_NODES];
     bool asked; // an honest verifier owes a verdict
 } hub_known_t;

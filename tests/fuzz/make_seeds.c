@@ -397,6 +397,24 @@ static void write_hub_resume(const char *name, char flags, char between)
     write_seed("hub", name, acts.bytes, acts.count);
 }
 
+// A client that has more of a text than the hub, and a text that is drafted ahead.
+static void write_hub_ahead(void)
+{
+    acts_t acts;
+    put_peers(&acts, 0);
+    put_generate(&acts, 1, 0, 1);
+    put_round(&acts, false, false);
+    put_act(&acts, (char[]){RESUME, CLIENT, 0, 0, 0, -128, -128, -1, 0, 64}, 10, 4);
+    put_round(&acts, false, false);
+    write_seed("hub", "has_more", acts.bytes, acts.count);
+    put_peers(&acts, 0);
+    put_act(&acts, (char[]){GENERATE, CLIENT, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1}, 13, 20);
+    put_round(&acts, true, false);
+    put_round(&acts, true, false);
+    put_act(&acts, (char[]){DRAFT, DRAFTER, 0, 0, 0, 0, 0, -64, 2}, 9, 8); // on another text
+    write_seed("hub", "ahead", acts.bytes, acts.count);
+}
+
 static void write_hub(void)
 {
     write_hub_text("plain", 0, true, false);
@@ -407,6 +425,7 @@ static void write_hub(void)
     write_hub_resume("cut", 1, CUT);
     write_hub_resume("cancelled", 12, CANCEL);
     write_hub_resume("restarted", 12, RESTART);
+    write_hub_ahead();
 }
 
 int main(int argc, char **argv)
