@@ -8,6 +8,7 @@
 //     options    command line, environment, file         strings are owned, or refused in words
 //     grant      a line of `authorized`                  means the same when it is written again
 //     api        an HTTP body, an event's id, figures    a request within its bounds, or refused in words
+//     hub        what peers say, and when           places and memory are kept; every text ends
 //     tree       root, room, vocabulary, nodes           exactly the legal trees pass
 //     draws      a rule, laws, nodes and how they came   what passes can be judged exactly
 //

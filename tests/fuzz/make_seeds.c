@@ -323,6 +323,111 @@ static void write_journal(void)
     or_journal_buffer_fini(&buffer);
 }
 
+// ---- the hub: acts by their place in fuzz_hub.c's table, each with the edge and what it reads ----
+
+enum { COME, GENERATE, DRAFT, JUDGE, WAIT, RESUME = 6, LEAVE, CANCEL, CUT, RESTART };
+enum { CLIENT, DRAFTER, VERIFIER };
+
+typedef struct {
+    uint8_t bytes[512];
+    size_t count;
+} acts_t;
+
+// `zeros` more bytes, for what fits; the last one lets a millisecond pass.
+static void put_act(acts_t *acts, const char *bytes, size_t count, size_t zeros)
+{
+    assert(acts->count + count + zeros <= sizeof acts->bytes);
+    memcpy(acts->bytes + acts->count, bytes, count);
+    acts->count += count + zeros;
+}
+
+static void put_come(acts_t *acts, char role, char owner)
+{
+    put_act(acts, (char[]){COME, role, role, owner}, 4, role == CLIENT ? 5 : 7);
+}
+
+// Its text is asked for by `pair`, plainly or not.
+static void put_generate(acts_t *acts, char request, char pair, char plain)
+{
+    put_act(acts, (char[]){GENERATE, CLIENT, request, 0, 0, pair}, 6, 12);
+    put_act(acts, (char[]){plain, 0}, 2, 13);
+}
+
+static void put_round(acts_t *acts, bool drafted, bool drawn)
+{
+    if (drafted) {
+        put_act(acts, (char[]){DRAFT, DRAFTER, 0, 0, 0, 0, 0, 0, 3}, 9, 8);
+        put_act(acts, (char[]){drawn ? -1 : 0}, 1, drawn ? 20 : 1);
+    }
+    put_act(acts, (char[]){JUDGE, VERIFIER, 0, 0, 2}, 5, 12);
+}
+
+static void put_peers(acts_t *acts, char flags)
+{
+    *acts = (acts_t){.bytes = {(uint8_t)flags}, .count = 1};
+    put_come(acts, VERIFIER, 2);
+    put_come(acts, DRAFTER, 2);
+    put_come(acts, CLIENT, 0);
+}
+
+static void write_hub_text(const char *name, char pair, bool plain, bool drawn)
+{
+    acts_t acts;
+    put_peers(&acts, 0);
+    put_generate(&acts, 1, pair, plain);
+    for (int round = 0; round < 4; round++) {
+        put_round(&acts, !plain, drawn);
+    }
+    write_seed("hub", name, acts.bytes, acts.count);
+}
+
+// A client that is cut off, one that comes back, and a coordinator that dies.
+static void write_hub_resume(const char *name, char flags, char between)
+{
+    acts_t acts;
+    put_peers(&acts, flags);
+    put_generate(&acts, 1, 0, 1);
+    put_generate(&acts, 2, 0, 1);
+    put_round(&acts, false, false);
+    put_act(&acts, (char[]){between, CLIENT}, 2, between == CANCEL ? 4 : 2);
+    put_act(&acts, (char[]){WAIT, 0, 5}, 3, 1);
+    put_come(&acts, CLIENT, 0);
+    put_act(&acts, (char[]){RESUME, CLIENT}, 2, 8);
+    put_round(&acts, false, false);
+    write_seed("hub", name, acts.bytes, acts.count);
+}
+
+// A client that has more of a text than the hub, and a text that is drafted ahead.
+static void write_hub_ahead(void)
+{
+    acts_t acts;
+    put_peers(&acts, 0);
+    put_generate(&acts, 1, 0, 1);
+    put_round(&acts, false, false);
+    put_act(&acts, (char[]){RESUME, CLIENT, 0, 0, 0, -128, -128, -1, 0, 64}, 10, 4);
+    put_round(&acts, false, false);
+    write_seed("hub", "has_more", acts.bytes, acts.count);
+    put_peers(&acts, 0);
+    put_act(&acts, (char[]){GENERATE, CLIENT, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1}, 13, 20);
+    put_round(&acts, true, false);
+    put_round(&acts, true, false);
+    put_act(&acts, (char[]){DRAFT, DRAFTER, 0, 0, 0, 0, 0, -64, 2}, 9, 8); // on another text
+    write_seed("hub", "ahead", acts.bytes, acts.count);
+}
+
+static void write_hub(void)
+{
+    write_hub_text("plain", 0, true, false);
+    write_hub_text("coupled", 0, false, false);
+    write_hub_text("drawn", 1, false, true);
+    write_hub_text("several", 3, false, false);
+    write_hub_resume("left", 0, LEAVE);
+    write_hub_resume("cut", 1, CUT);
+    write_hub_resume("cancelled", 12, CANCEL);
+    write_hub_resume("restarted", 12, RESTART);
+    write_hub_ahead();
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -341,5 +446,6 @@ int main(int argc, char **argv)
     write_byte_level_vocabulary();
     write_split_model();
     write_journal();
+    write_hub();
     return 0;
 }
