@@ -19,6 +19,7 @@ from pathlib import Path
 from cli import BIN, DRAFT, OTHER_VOCABULARY, TARGET, Background, Cluster, ZmtpDealer, call, generate, outrider, wait_until
 
 ANY_PORT = "tcp://127.0.0.1:*"  # so that no test depends on what else runs on this machine
+PROTOCOL = 2  # common/base/version.h
 LIMIT = 7  # seconds: one wait of 3 s, and what else is looked at
 
 
@@ -123,11 +124,11 @@ def envelope(version, body, message):
     return field(1, version) + (bytes([tag]) if tag < 128 else bytes([tag & 127 | 128, tag >> 7])) + bytes([len(message)]) + message
 
 
-HEARTBEAT = envelope(1, 19, b"")
+HEARTBEAT = envelope(PROTOCOL, 19, b"")
 
 
 def welcome(software="outrider 0.1.0", vocab_hash=bytes(8), model="", arith_id="", drafters=0):
-    return envelope(1, 4, field(1, software) + field(4, vocab_hash) + field(7, model) + field(8, arith_id) + field(9, drafters))
+    return envelope(PROTOCOL, 4, field(1, software) + field(4, vocab_hash) + field(7, model) + field(8, arith_id) + field(9, drafters))
 
 
 class Installation(unittest.TestCase):
