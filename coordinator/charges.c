@@ -42,7 +42,7 @@ void or_charges_grow(or_coordinator_t *c, or_csession_t *session)
     uint64_t bytes = or_csession_answer_bytes(session);
     if (bytes != session->answer_hold.bytes && session->finish == OR_FINISH_NONE &&
         resize(c, session, &session->answer_hold, bytes) != OR_OK) {
-        or_csession_fail(session, OR_WIRE_FAILED, "%s", or_error_text());
+        or_csession_fail(session, OR_WIRE_LIMIT, "%s", or_error_text());
         or_hold_force(&session->answer_hold, bytes); // what is there, until its end is forgotten
     }
 }

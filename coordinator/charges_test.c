@@ -132,6 +132,7 @@ static void an_answer_that_outgrows_its_room_ends_with_the_reason(void **state)
     run(w, 5000);
     or_hold_close(&rest);
     assert_int_equal(w->end.finish, OR_FINISH_ERROR);
+    assert_int_equal(w->end.error_code, OR_WIRE_LIMIT);
     assert_non_null(strstr(w->error, "--memory-max"));
 }
 

@@ -28,13 +28,16 @@ struct or_ledger {
     LIST_HEAD(, or_account) buckets[BUCKETS];
 };
 
+// `part`: what waits for readers may fill less of what is free than the rest may, so that a text is not refused for
+// what its owner's other readers leave lying.
 static const struct {
     const char *name;
     int pool;
+    uint32_t part;
 } kinds[OR_HELD_KINDS] = {
-    [OR_HELD_BODIES] = {"bodies", MEMORY},   [OR_HELD_REQUESTS] = {"requests", MEMORY},
-    [OR_HELD_ANSWERS] = {"answers", MEMORY}, [OR_HELD_UNSENT] = {"unsent", MEMORY},
-    [OR_HELD_JOURNAL] = {"journal", DISK},
+    [OR_HELD_BODIES] = {"bodies", MEMORY, 1},   [OR_HELD_REQUESTS] = {"requests", MEMORY, 1},
+    [OR_HELD_ANSWERS] = {"answers", MEMORY, 1}, [OR_HELD_UNSENT] = {"unsent", MEMORY, 2},
+    [OR_HELD_JOURNAL] = {"journal", DISK, 1},
 };
 
 static const struct {
@@ -129,7 +132,8 @@ static bool has_room(const or_hold_t *hold, uint64_t more)
     int pool = kinds[hold->kind].pool;
     uint64_t max = hold->ledger->max[pool], all = hold->ledger->bytes[pool];
     uint64_t own = hold->account->bytes[pool];
-    return more <= max && all <= max - more && own + more <= max - more - all;
+    return more <= max && all <= max - more &&
+           own + more <= (max - more - all) / kinds[hold->kind].part;
 }
 
 static double mib(uint64_t bytes)

@@ -10,7 +10,7 @@
 //
 // No owner is given a fixed part. An owner may hold as much as is still free (dynamic thresholds: Choudhury and Hahne,
 // "Dynamic queue length thresholds for shared-memory packet switches", 1998): alone half of everything, beside
-// one other a third, and so on. Whoever holds little always finds room, whatever the others do.
+// one other a third, and so on; for what waits for readers half as much. Whoever holds little always finds room, whatever the others do.
 //
 // Any thread; a call takes a lock for a moment and never waits for anything else. A hold belongs to one thread at a time.
 #pragma once

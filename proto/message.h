@@ -385,6 +385,7 @@ typedef enum {
     OR_WIRE_FAILED = 7,          // the work failed
     OR_WIRE_CONTEXT = 8,         // does not fit the context
     OR_WIRE_NEED_MAP = 9, // send the VocabMap that the session was opened with, then open again
+    OR_WIRE_LIMIT = 10,   // what the owner may keep here is used up: the text ends where it is
 } or_wire_error_t;
 
 typedef struct {

@@ -446,6 +446,7 @@ static failure_t failure_of(const or_generate_delta_t *delta)
         {OR_WIRE_REFUSED, 403, NULL},
         {OR_WIRE_UNKNOWN_SESSION, 404, "unknown_session"},
         {OR_WIRE_BUSY, 429, "rate_limit_exceeded"},
+        {OR_WIRE_LIMIT, 429, "rate_limit_exceeded"},
     };
     failure_t failure = {delta->error_code, 500, NULL};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {

@@ -2,7 +2,9 @@
 or reported as such; owners' names reach it.
 Method: a coordinator alone, then with a verifier, with one place and no queue; a long text takes the place."""
 import json
+import os
 import re
+import signal
 import tempfile
 import time
 import unittest
@@ -70,8 +72,9 @@ class Status(unittest.TestCase):
                  "queue_ms", "batch", "acceptance", "block_efficiency", "hit_rate", "plain_rate", "draft_rate", "prompt_tokens", "tokens", "age_s"}
         with Cluster() as cluster, \
                 Background("generate", "--connect", cluster.endpoint, "-p", "Once", "-n", 4000, "-c", 0, "--ignore-eos", "--owner", "alice",
-                           "--draft-policy", "auto", "--plain") as taker:
-            wait_until(lambda: status_code(cluster.endpoint) == 0, "a verifier")
+                           "--draft-policy", "auto", "--plain", "--no-display-prompt") as taker:
+            os.read(taker.process.stdout.fileno(), 1)
+            os.kill(cluster.roles("outrider-verifier")["outrider-verifier"], signal.SIGSTOP)  # the text goes on for as long as we like
             policies = wait_until(lambda: status(cluster.endpoint)["sessions"], "a session")
             self.assertEqual(set(policies[0]), terms)
             self.assertEqual(policies[0]["owner"], "alice")
