@@ -86,7 +86,7 @@ step "OpenAI's Python client" openai_client
 step "release tests" suite release -LE '^(gpu|long)$'
 step "clang-tidy" linted
 step "address and undefined-behaviour sanitizers" suite asan -LE '^(gpu|long|process|layout|exactness|network)$'
-step "thread sanitizer" suite tsan -L '^threads$'
+step "thread sanitizer" suite tsan -L '^(threads|programs)$'
 step "fuzzers" fuzzed
 step "CUDA build" cuda_built
 

@@ -82,6 +82,9 @@ void or_http_connection_close(or_http_connection_t **connection_p)
     if (connection == NULL) {
         return;
     }
+    // The library closes the descriptor next, which alone would not do: while another thread asks something of the
+    // socket (proto/zmq_backlog.h looks at all there are), it lives on, and so do its events.
+    unwatch(connection);
     leave_list(connection);
     connection->server->connections--;
     free(connection);

@@ -1,5 +1,6 @@
 // Goal: whatever clients do, each call is answered once or ends once, in time, and costs bounded memory.
 // Method: real sockets and the server in one thread; well-behaved clients, rude ones, and those that go away.
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -446,6 +447,38 @@ static void two_thousand_idle_connections_are_cheap(void **state)
     world_wait(world, &world->cut, COUNT, 5000);
 }
 
+// The server's end of a client's connection.
+static int server_end_of(const client_t *client)
+{
+    struct sockaddr_in own, peer;
+    socklen_t bytes = sizeof own;
+    assert_int_equal(getsockname(client->fd, (struct sockaddr *)&own, &bytes), 0);
+    for (int fd = 0; fd < 256; fd++) {
+        bytes = sizeof peer;
+        if (getpeername(fd, (struct sockaddr *)&peer, &bytes) == 0 && peer.sin_family == AF_INET &&
+            peer.sin_port == own.sin_port) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+// As when another thread asks something of the socket in the moment in which it is closed. AddressSanitizer tells.
+static void events_of_closed_connections_are_not_heard(void **state)
+{
+    world_t *world = *state;
+    client_t *client = client_open(world);
+    client_ask(world, client, GET("/echo"), "GET");
+    int copy = dup(server_end_of(client));
+    assert_true(copy >= 0);
+    client_ask(world, client, "GET /echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+               "GET");
+    client_wait_closed(world, client, 5000);
+    client_close(&client);
+    world_spin(world, 50);
+    close(copy);
+}
+
 int main(void)
 {
     test_log_init();
@@ -467,6 +500,7 @@ int main(void)
         TEST(large_bodies_are_refused),
         TEST(nonsense_is_no_request),
         cmocka_unit_test(where_there_are_many_they_are_not_kept),
+        TEST(events_of_closed_connections_are_not_heard),
         TEST(the_end_ends_all_calls),
         TEST(two_thousand_idle_connections_are_cheap),
     };

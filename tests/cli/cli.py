@@ -95,9 +95,9 @@ def is_alive(pid):
 class Background:
     """A command that goes on while a test looks at it; killed at the end of the `with` block if it still runs."""
 
-    def __init__(self, *words, program="outrider", **variables):
+    def __init__(self, *words, program="outrider", error=subprocess.PIPE, **variables):
         self.process = subprocess.Popen([BIN / program, *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, env={**ENVIRONMENT, **variables}, bufsize=0)  # nothing read ahead: end() would miss it
+                                        stderr=error, env={**ENVIRONMENT, **variables}, bufsize=0)  # nothing read ahead: end() would miss it
 
     def __enter__(self):
         return self
