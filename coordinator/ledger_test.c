@@ -49,7 +49,7 @@ static void equals_come_to_equal_parts(void **state)
     (void)state;
     or_ledger_t *ledger = make_ledger(60 * MIB, 0);
     or_hold_t holds[OWNERS];
-    char name[8];
+    char name[16];
     for (int i = 0; i < OWNERS; i++) {
         snprintf(name, sizeof name, "o%d", i);
         or_hold_open(&holds[i], ledger, name, OR_HELD_BODIES);
@@ -117,7 +117,7 @@ static void sums_are_exact(void **state)
     or_hold_t holds[HOLDS] = {0};
     for (int step = 0; step < STEPS; step++) {
         or_hold_t *hold = &holds[test_below(&rng, HOLDS)];
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "o%u", (unsigned)test_below(&rng, 7));
         if (hold->ledger == NULL) {
             or_hold_open(hold, ledger, name, (or_held_t)test_below(&rng, OR_HELD_KINDS));
