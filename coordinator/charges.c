@@ -40,11 +40,15 @@ or_status_t or_charges_open(or_coordinator_t *c, or_csession_t *session)
 void or_charges_grow(or_coordinator_t *c, or_csession_t *session)
 {
     uint64_t bytes = or_csession_answer_bytes(session);
-    if (bytes != session->answer_hold.bytes && session->finish == OR_FINISH_NONE &&
-        resize(c, session, &session->answer_hold, bytes) != OR_OK) {
-        or_csession_fail(session, OR_WIRE_LIMIT, "%s", or_error_text());
-        or_hold_force(&session->answer_hold, bytes); // what is there, until its end is forgotten
+    if (bytes == session->answer_hold.bytes ||
+        resize(c, session, &session->answer_hold, bytes) == OR_OK) {
+        return;
     }
+    if (session->finish == OR_FINISH_NONE) {
+        or_csession_fail(session, OR_WIRE_LIMIT, "%s", or_error_text());
+    }
+    // What is there, until its end is forgotten.
+    or_hold_force(&session->answer_hold, or_csession_answer_bytes(session));
 }
 
 // ---- readers ----

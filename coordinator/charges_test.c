@@ -112,6 +112,24 @@ static void an_owners_ends_make_room(void **state)
     assert_in_range(held(OR_HELD_REQUESTS), PROMPT * 4, (1 << 20) / 2);
 }
 
+// What is kept for a client that missed the end counts with the last token.
+static void the_last_token_is_charged_for_too(void **state)
+{
+    world_t *w = *state;
+    join_large(w);
+    w->slow = true;
+    or_generate_request_t request = usual_request(1);
+    request.plain = true;
+    request.logprobs = OR_LOGPROBS_MAX;
+    ask(w, request);
+    run(w, 5);
+    uint64_t before = held(OR_HELD_ANSWERS);
+    w->slow = false;
+    run(w, 1500); // the verifier is asked again
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_true(held(OR_HELD_ANSWERS) > before);
+}
+
 // The page of what each token was costs more than the tokens.
 static void an_answer_that_outgrows_its_room_ends_with_the_reason(void **state)
 {
@@ -240,6 +258,7 @@ int main(void)
         WORLD(an_owner_that_waits_has_its_limit_and_others_find_room),
         WORLD(an_owners_ends_make_room),
         WORLD(an_answer_that_outgrows_its_room_ends_with_the_reason),
+        WORLD(the_last_token_is_charged_for_too),
         WORLD(repeating_a_request_brings_few_answers),
         WORLD(an_offset_beyond_the_text_is_no_pointer),
         WORLD(who_does_not_read_gets_no_more),

@@ -197,7 +197,7 @@ or_csession_t **or_clients_oldest_end(or_coordinator_t *c, const char *owner);
 // It was just made. OR_ERR_FULL with a sentence: it cannot be kept.
 #define OR_CHARGES_RETRY_MS 2000u // until then texts end, and ends are forgotten
 or_status_t or_charges_open(or_coordinator_t *coordinator, or_csession_t *session);
-// It has grown. If there is no memory for that the text fails, and its `finish` says so.
+// It has grown. If there is no memory for that a text that goes on fails, and its `finish` says so.
 void or_charges_grow(or_coordinator_t *coordinator, or_csession_t *session);
 // May this peer be sent more? What waits for one that does not read is in its owner's account, too.
 bool or_charges_may_send(or_coordinator_t *coordinator, or_peer_t to);

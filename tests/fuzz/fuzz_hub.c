@@ -1,7 +1,9 @@
-// Goal: whatever peers say, in whatever order, the hub neither ends nor stands still: it stays within its places, its
-// ledger has what it holds and is empty at the end, and with an honest verifier every text ends.
-// Method: the input is a list of acts: peers come and go, say what fits the texts they know or something near it, time
-// passes, the coordinator dies. A byte below 128 (and the end of the input) stands for what fits.
+// Goal: whatever peers say, in whatever order, the hub neither ends nor stands still: it stays
+// within its places, its ledger has what it holds and is empty at the end, and with an honest
+// verifier every text ends.
+// Method: the input is a list of acts: peers come and go, say what fits the texts they know or
+// something near it, time passes, the coordinator dies. A byte below 128 (and the end of the input)
+// stands for what fits.
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,10 @@
-// hub_world - a coordinator on a network in memory and a virtual clock, its journal in memory, and whoever a fuzzer lets in.
+// hub_world - a coordinator on a network in memory and a virtual clock, its journal in memory, and
+// whoever a fuzzer lets in.
 //
-// Each peer notes what it was told of the last texts, so that a fuzzer can say what fits, or nearly. After every
-// step of time the hub is looked into: places, phases, and that the ledger has what texts and readers hold.
+// Each peer notes what it was told of the last texts, so that a fuzzer can say what fits, or
+// nearly.
+// After every step of time the hub is looked into: places, and that the ledger has what texts and
+// readers hold. One at a time, as its journal has one folder.
 #pragma once
 
 #include "coordinator/coordinator_internal.h"
@@ -53,7 +56,8 @@ typedef struct {
     uint32_t secret_count;                               // so far
 } hub_world_t;
 
-// `small`: a ledger of little memory. `keeps`: texts whose clients are away are kept. `durable`: with a journal.
+// `small`: a ledger of little memory. `keeps`: texts whose clients are away are kept. `durable`:
+// with a journal.
 void hub_world_init(hub_world_t *w, bool small, bool keeps, bool durable);
 // Checks that nothing is counted any more.
 void hub_world_fini(hub_world_t *w);

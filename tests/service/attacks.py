@@ -136,7 +136,7 @@ def waiting_prompts(foe):
     """Prompts as long as they may be, with stop strings, that wait for a place."""
     with contextlib.closing(foe.dealer()) as dealer:
         for _ in range(40):
-            dealer.send(wire.generate(foe.request(), b"a" * 1000, 400, f8=[os.urandom(2000) for _ in range(16)], f30="x" * 200))
+            dealer.send(wire.generate(foe.request(), b"a" * 300, 400, f8=[os.urandom(250) for _ in range(16)], f30="x" * 60))
         foe.hold()
 
 

@@ -56,8 +56,14 @@ def hello(owner="", role=CLIENT, **more):
     return message(HELLO, {1: role, 2: "hostile", 7: owner, **{int(name[1:]): value for name, value in more.items()}})
 
 
+# At temperature 0; what is 1 is off.
+SAMPLING = field(3, 1.0) + field(5, 1.0)
+
+
 def generate(request, prompt=b"Once upon a time", max_tokens=16, **more):
-    return message(GENERATE, {1: request, 2: prompt, 4: max_tokens, 16: 1, **{int(name[1:]): value for name, value in more.items()}})
+    """Coupled, with eight guesses."""
+    return message(GENERATE, {1: request, 2: prompt, 4: max_tokens, 5: SAMPLING, 10: 1, 11: 1, 12: 8, 13: 8, 16: 1,
+                              **{int(name[1:]): value for name, value in more.items()}})
 
 
 def resume(request, offset, text_offset, token=b""):
