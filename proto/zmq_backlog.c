@@ -26,7 +26,6 @@
 // Below this in all nothing is amiss, and the memory in use is learned anew every so many looks.
 #define QUIET_BYTES (1u << 20)
 #define QUIET_LOOKS 16
-#define FREE_STEP ((size_t)4 << 20) // more free memory than before: it is given back
 #define QUIET_STEP (1u << 20)
 // Memory beyond the bytes that arrived: who has such a backlog then is cut.
 #define EXCESS_MAX (64u << 20)
@@ -53,9 +52,8 @@ struct or_zmq_backlog {
     DIR *descriptors;
     uint64_t look, total;
     size_t quiet_memory;
-    size_t free_memory; // in malloc's hands when it was last given back, or less since
-    bool trim_due;      // what a cut has freed is given back when it is quiet
-    int largest;        // descriptor
+    bool trim_due; // what a cut has freed is given back when it is quiet
+    int largest;   // descriptor
 };
 
 void or_zmq_backlog_take(or_zmq_backlog_t *backlog, zmq_msg_t *frame, bool encrypted)
@@ -161,22 +159,10 @@ static size_t memory_in_use(void)
     return info.uordblks + info.hblkhd;
 }
 
-// What many texts leave when they end lies in pieces between those that go on, where glibc keeps it. Pages given back from
-// there count as free ones still, so it is the growth that matters.
-static bool has_much_free(or_zmq_backlog_t *backlog)
-{
-    size_t free_bytes = mallinfo2().fordblks;
-    bool much = free_bytes > backlog->free_memory + FREE_STEP;
-    if (much || free_bytes < backlog->free_memory) {
-        backlog->free_memory = free_bytes;
-    }
-    return much;
-}
-
 // Upwards in small steps: what connections left that were just cut or closed is not the usual.
 static void learn_memory(or_zmq_backlog_t *backlog)
 {
-    if (has_much_free(backlog) || backlog->trim_due) {
+    if (backlog->trim_due) {
         malloc_trim(0);
         backlog->trim_due = false;
     }
