@@ -77,8 +77,9 @@ class Service:
         return json.loads(outrider("status", "--connect", self.endpoint, "--json", code=None)[0] or '{"ready": false}')
 
     def idle(self):
+        # By the coordinator's count: a verifier whose place a false one took keeps sessions that ended meanwhile until it needs their room.
         now = self.status()
-        return now["ready"] and now["figures"]["sessions"] == 0
+        return now["ready"] and now["waiting"] == 0 and all(peer["sessions"] == 0 for peer in now["peers"])
 
     def end(self):
         """What was wrong with the ends of the processes."""

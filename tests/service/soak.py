@@ -36,11 +36,12 @@ from cli import BIN, DRAFT, ENVIRONMENT, TARGET, call, wait_until
 MIB = 1 << 20
 RESIDENT_MAX_MIB, JOURNAL_MAX_MIB = 256, 64
 BACK = 1.1  # of the memory before
+SHORT_BACK_MIB = 8  # more than before, where a quarter of a minute has passed since the attack
 HOSTILE_KEYS, CONNECTIONS, NICE = 4, 16, 10
 OWNERS = ("ada", "bob")
 ON_WEB = 12  # of the 16 honest sessions; the others come by ZeroMQ
 PROMPTS = ("Once upon a time", "It was a dark night", "The king said", "There lived a poor")
-SHORT_S, WARM_S, SETTLE_S = 20, 13, 15  # warm: until as many ends are kept as always will be (--resume-window)
+SHORT_S, WARM_S, SETTLE_S = 20, 8, 20
 BURNER = """import os, sys, time
 share, parent, began = float(sys.argv[1]), os.getppid(), time.monotonic()
 while os.getppid() == parent:
@@ -382,7 +383,7 @@ class Soak:
 
     def run(self):
         options = self.options
-        length, warm, settle = (SHORT_S, WARM_S, SETTLE_S) if options.minutes == 0 else (options.minutes * 60, 30, 120)
+        length, warm, settle = (SHORT_S, WARM_S, SETTLE_S) if options.minutes == 0 else (options.minutes * 60, 45, 120)
         with contextlib.ExitStack() as stack:
             service = Service(stack)
             plain = [service.ask("/v1/completions", {**body_of(text), "draft": False})["choices"][0]["text"] for text in range(8)]
@@ -397,7 +398,7 @@ class Soak:
             alive = alive and self.watch(service, length)
             ended = time.monotonic()
             made, cut, cpu = self.finish_attack(foes)
-            after, back = float("nan"), max(BACK * unaccounted, unaccounted + 2)
+            after, back = float("nan"), unaccounted + SHORT_BACK_MIB if options.minutes == 0 else max(BACK * unaccounted, unaccounted + 2)
             if alive:
                 alive = self.watch(service, settle, until=lambda: service.unaccounted() <= back)
                 after, left = service.figures()[0], service.unaccounted()
