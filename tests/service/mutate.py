@@ -192,33 +192,11 @@ def http_conversations():
 # ---- mutations ----
 
 def fields(packed):
-    """(number, kind, value) of each; None: this is no message."""
-    found, at = [], 0
-
-    def number():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = packed[at]
-            at += 1
-            value |= (byte & 0x7f) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
+    """As wire.fields; None: this is no message."""
     try:
-        while at < len(packed):
-            key = number()
-            kind = key & 7
-            if kind == 0:
-                found.append((key >> 3, 0, number()))
-                continue
-            size = number() if kind == 2 else {1: 8, 5: 4}[kind]
-            found.append((key >> 3, kind, packed[at:at + size]))
-            at += size
+        return wire.fields(packed)
     except (IndexError, KeyError):
         return None
-    return found
 
 
 def packed_again(found):

@@ -156,9 +156,9 @@ class Curve:
         self.zmq.zmq_ctx_term(self.context)
 
 
-def parse(packed):
-    """Fields of a message, by number: ints and bytes, the last one where several have the same."""
-    found, at = {}, 0
+def fields(packed):
+    """(number, kind, value) of each field of a message, ints and bytes. IndexError or KeyError: it is none."""
+    found, at = [], 0
 
     def number():
         nonlocal at
@@ -175,9 +175,14 @@ def parse(packed):
         key = number()
         kind = key & 7
         if kind == 0:
-            found[key >> 3] = number()
-        else:
-            size = {1: 8, 5: 4}.get(kind) or number()
-            found[key >> 3] = packed[at:at + size]
-            at += size
+            found.append((key >> 3, 0, number()))
+            continue
+        size = number() if kind == 2 else {1: 8, 5: 4}[kind]
+        found.append((key >> 3, kind, packed[at:at + size]))
+        at += size
     return found
+
+
+def parse(packed):
+    """Fields of a message by number, the last one where several have the same."""
+    return {number: value for number, _, value in fields(packed)}
