@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hold the code to DESIGN.md section 2: who may include whom, every header alone, and a look at its proportions.
+"""Hold the code to docs/design.md section 2: who may include whom, every header alone, and a look at its proportions.
 
     check_layout.py [--compiler CC] [--report]
 

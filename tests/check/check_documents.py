@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""What documents and comments cite is there: files, sections, and links; and the documents that newcomers read first stay short.
+
+    check_documents.py [--root FOLDER]
+
+Exit status 1 with one line for each citation that leads nowhere. A path is cited in backticks with a slash in it, or as docs/NAME.md anywhere; a section as
+"docs/NAME.md section N" or "`docs/NAME.md`, section N"; a link as [text](place)."""
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README_LINES_MAX, STOPS_MAX = 200, 12
+# Documents of the team, outside of the repository: nobody who has the repository alone can read them.
+OUTSIDE = re.compile(r"(?<![\w/])(?:DESIGN|ALGORITHMS|STYLE)\.md|\.\./shared/(?!data)[\w/.-]+")
+CITED = re.compile(r"docs/[\w-]+\.md")
+PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*)`")
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+SECTION = re.compile(r"`?(docs/[\w-]+\.md)`?,?\s+(?://\s*|#\s*)?section\s+(?://\s*|#\s*)?(\d+)")
+TEXTS = (".md", ".c", ".h", ".cu", ".cuh", ".cpp", ".hpp", ".py", ".sh", ".txt", ".patch", ".proto", ".cmake")
+OURS = ("tests/check/check_documents.py", "tests/check/test_documents.py")  # they cite what is not there on purpose
+# Places that come with a build or a user's own files, and examples of such.
+NOT_HERE = ("build/", "dev/", "proc/", "srv/", "v1/", "gpt2/")
+
+
+def tracked(root):
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=True).stdout.split("\n")
+    return [name for name in names if name.endswith(TEXTS) and (root / name).is_file()]
+
+
+def sections_of(path):
+    return set(re.findall(r"(?m)^#+ (\d+)\.", path.read_text()))
+
+
+def lost_paths(root, name, text):
+    """Of a document: files that it names and that are not there."""
+    folder = (root / name).parent
+    for path in PATH.findall(text):
+        if not path.startswith(NOT_HERE) and path.split("/")[0] in {place.name for place in root.iterdir()} and not (root / path).exists():
+            yield f"{name}: there is no {path}"
+    for place in LINK.findall(text):
+        if not (folder / place).exists():
+            yield f"{name}: a link to {place} leads nowhere"
+
+
+def lost_citations(root, name, text):
+    """Of any file: documents and sections that it cites and that are not there."""
+    for place in OUTSIDE.findall(text):
+        yield f"{name}: cites {place}, which is not in the repository"
+    for path in set(CITED.findall(text)):
+        if not (root / path).is_file():
+            yield f"{name}: there is no {path}"
+    for path, number in set(SECTION.findall(text)):
+        if (root / path).is_file() and number not in sections_of(root / path):
+            yield f"{name}: {path} has no section {number}"
+
+
+def too_long(root):
+    lines = len((root / "README.md").read_text().splitlines())
+    if lines > README_LINES_MAX:
+        yield f"README.md has {lines} lines: at most {README_LINES_MAX}"
+    stops = len(re.findall(r"(?m)^\d+\. \*\*", (root / "ARCHITECTURE.md").read_text()))
+    if not 0 < stops <= STOPS_MAX:
+        yield f"ARCHITECTURE.md's tour has {stops} stops: 1 to {STOPS_MAX}"
+
+
+def troubles(root):
+    for name in tracked(root):
+        if name in OURS:
+            continue
+        text = (root / name).read_text(errors="replace")
+        yield from lost_citations(root, name, text)
+        if name.endswith(".md"):
+            yield from lost_paths(root, name, text)
+    yield from too_long(root)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
+    found = sorted(troubles(parser.parse_args().root))
+    print("\n".join(found) if found else "all that is cited is there")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
