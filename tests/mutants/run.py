@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plant known mistakes in a copy of the source, one after the other, and demand that the tests named for each turn red.
 
-Each mutant is NAME.patch beside this file. Before its diff it says what is wrong, which line of ALGORITHMS.md that offends, and
+Each mutant is NAME.patch beside this file. Before its diff it says what is wrong, which line of docs/algorithms.md that offends, and
 "caught by: TEST ...": names of CTest that are build targets too. Only those are built and run, until one fails. A compile error, or a
 patch that does not apply, is an error of the mutant and no catch.
 
