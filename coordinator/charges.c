@@ -2,8 +2,11 @@
 #include "common/base/log.h"
 #include "coordinator/coordinator_internal.h"
 
-#define UNREAD_MAX                                                                                 \
-    ((uint64_t)4 << 20) // that one peer has not read: then it gets no more until it has
+// Bytes that one peer has not read. A reader of one owner gets no more then until it has. What serves everybody gets
+// no new texts, and what its texts need all the same: so more than this waits for it by what the texts at work come to.
+#define UNREAD_MAX ((uint64_t)4 << 20)
+// A drafter is not trusted to read: it can speak and so have its texts sent anew. A text goes on without it.
+#define DRAFTER_UNREAD_MAX ((uint64_t)64 << 20)
 
 // The owner's ends make room one by one.
 static or_status_t resize(or_coordinator_t *c, or_csession_t *session, or_hold_t *hold,
@@ -15,7 +18,7 @@ static or_status_t resize(or_coordinator_t *c, or_csession_t *session, or_hold_t
         if (end == NULL || *end == session) {
             break;
         }
-        or_csession_destroy(end);
+        or_coordinator_drop_session(c, end);
         status = or_hold_resize(hold, bytes);
     }
     return status;
@@ -51,6 +54,12 @@ void or_charges_grow(or_coordinator_t *c, or_csession_t *session)
     or_hold_force(&session->answer_hold, or_csession_answer_bytes(session));
 }
 
+void or_charges_shrink(or_csession_t *session)
+{
+    or_hold_force(&session->request_hold, or_csession_request_bytes(session));
+    or_hold_force(&session->answer_hold, or_csession_answer_bytes(session));
+}
+
 // ---- readers ----
 
 // NULL: nobody, or a part of our own process, which is many readers and counts for itself.
@@ -60,6 +69,31 @@ static or_member_t *reader(or_coordinator_t *c, or_peer_t peer)
     return member != NULL && !member->inside ? member : NULL;
 }
 
+static bool serves_everybody(const or_member_t *member)
+{
+    return member->role == OR_ROLE_VERIFIER || member->serves_all;
+}
+
+void or_charges_greet(or_coordinator_t *c, or_member_t *member)
+{
+    or_ledger_t *ledger = serves_everybody(member) ? NULL : c->config.ledger;
+    // Without memory for an account nothing is counted: the bound of a peer still holds.
+    (void)or_hold_open(&member->unread, ledger, member->owner, OR_HELD_UNSENT);
+}
+
+bool or_charges_has_read(const or_member_t *member)
+{
+    return member->unread.bytes <= UNREAD_MAX;
+}
+
+static uint64_t unread_max(const or_member_t *member)
+{
+    if (member->role == OR_ROLE_VERIFIER) {
+        return UINT64_MAX;
+    }
+    return serves_everybody(member) ? DRAFTER_UNREAD_MAX : UNREAD_MAX;
+}
+
 bool or_charges_may_send(or_coordinator_t *c, or_peer_t to)
 {
     uint64_t unread = or_link_unread(c->link, to);
@@ -67,7 +101,8 @@ bool or_charges_may_send(or_coordinator_t *c, or_peer_t to)
     if (member == NULL) {
         return true;
     }
-    return unread <= UNREAD_MAX && or_hold_resize(&member->unread, unread) == OR_OK;
+    // Its owner must have room for one byte more: what is unread is in the account already.
+    return unread <= unread_max(member) && or_hold_resize(&member->unread, unread + 1) == OR_OK;
 }
 
 void or_charges_sent(or_coordinator_t *c, or_peer_t to)
@@ -80,11 +115,23 @@ void or_charges_sent(or_coordinator_t *c, or_peer_t to)
     }
 }
 
-void or_charges_settle(or_coordinator_t *c)
+bool or_charges_may_begin(or_coordinator_t *c)
 {
-    if (!c->unread) {
-        return;
+    bool may = c->verifier == NULL || or_charges_has_read(c->verifier);
+    c->begins_late = c->begins_late || !may;
+    return may;
+}
+
+static void begin_late(or_coordinator_t *c)
+{
+    if (c->begins_late && or_charges_has_read(c->verifier)) {
+        c->begins_late = false;
+        or_waiting_begin_all(c);
     }
+}
+
+static void settle_members(or_coordinator_t *c)
+{
     c->unread = false;
     for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
         or_member_t *member = &c->members[i];
@@ -92,5 +139,15 @@ void or_charges_settle(or_coordinator_t *c)
             or_hold_force(&member->unread, or_link_unread(c->link, member->peer));
             c->unread |= member->unread.bytes > 0;
         }
+    }
+}
+
+void or_charges_settle(or_coordinator_t *c)
+{
+    if (c->unread) {
+        settle_members(c);
+    }
+    if (c->verifier != NULL) {
+        begin_late(c);
     }
 }

@@ -222,6 +222,112 @@ static void who_does_not_read_gets_no_more(void **state)
     assert_int_equal(held(OR_HELD_UNSENT), 0);
 }
 
+// A law of 256 tokens is 2 KiB, and a tree has up to one for each of its nodes.
+static void distributions_are_in_the_account_until_the_text_ends(void **state)
+{
+    world_t *w = *state;
+    static uint32_t law_tokens[OR_LAW_ENTRIES_MAX], weights[OR_LAW_ENTRIES_MAX];
+    static const uint32_t zero[] = {0};
+    const or_reduced_law_t law = {law_tokens, weights, OR_LAW_ENTRIES_MAX};
+    for (uint32_t i = 0; i < OR_LAW_ENTRIES_MAX; i++) {
+        law_tokens[i] = 5 + i;
+        weights[i] = OR_LAW_TOTAL / OR_LAW_ENTRIES_MAX;
+    }
+    join_usual(w);
+    w->slow = true;
+    or_generate_request_t request = usual_request(1);
+    request.draft_method = OR_DRAFT_RSD_C;
+    request.accept_rule = OR_ACCEPT_RECURSIVE;
+    request.sampling.temperature = 1;
+    ask(w, request);
+    run(w, 5);
+    uint64_t before = held(OR_HELD_ANSWERS);
+    const or_message_t tree = {.type = OR_MSG_DRAFT_TREE,
+                               .session = w->session,
+                               .body.draft_tree = {.round = w->last.round,
+                                                   .base_length = w->last.count,
+                                                   .base_hash = w->last.hash,
+                                                   .tokens = tokens,
+                                                   .back = chain,
+                                                   .count = 1,
+                                                   .law_index = zero,
+                                                   .law_index_count = 1,
+                                                   .draw_order = zero,
+                                                   .draw_order_count = 1,
+                                                   .laws = &law,
+                                                   .law_count = 1}};
+    assert_int_equal(or_link_send(w->drafter.link, OR_PEER_HUB, &tree), OR_OK);
+    run(w, 5);
+    assert_int_equal(w->trees, 1);
+    assert_int_equal(w->nodes, 1);
+    // The drafter's, and the one that the verifier was sent.
+    assert_true(held(OR_HELD_ANSWERS) - before >= 2 * sizeof law_tokens * 2);
+    w->slow = false;
+    run(w, 1500);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_in_range(held(OR_HELD_ANSWERS), 0, before + 512); // of text
+}
+
+static void an_end_keeps_nothing_that_only_rounds_need(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    or_generate_request_t request = usual_request(2);
+    request.draft_ahead = 4;
+    request.draft_nodes = 32;
+    w->slow = true;
+    ask(w, request);
+    run(w, 5);
+    uint64_t before = held(OR_HELD_REQUESTS);
+    w->slow = false;
+    run(w, 5000);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_true(held(OR_HELD_REQUESTS) > 0); // its client may have missed the end
+    assert_true(held(OR_HELD_REQUESTS) < before / 3);
+}
+
+// With all that may be asked of each token it would be no frame any more.
+static uint32_t next_token, largest_count;
+static uint64_t next_byte;
+
+static void follow_pieces(world_t *w, const or_message_t *message)
+{
+    const or_generate_delta_t *delta = &message->body.generate_delta;
+    (void)w;
+    if (message->type == OR_MSG_GENERATE_DELTA) {
+        assert_int_equal(delta->offset, next_token);
+        assert_int_equal(delta->text_offset, next_byte);
+        next_token += delta->count;
+        next_byte += delta->text_bytes;
+        largest_count = delta->count > largest_count ? delta->count : largest_count;
+    }
+}
+
+static void a_long_answer_comes_in_pieces(void **state)
+{
+    world_t *w = *state;
+    const uint32_t wanted = 10000;
+    join_large(w);
+    or_generate_request_t request = usual_request(wanted);
+    request.plain = true;
+    request.details = true;
+    request.request = 5;
+    ask(w, request);
+    run(w, 20000);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    next_token = largest_count = 0;
+    next_byte = 0;
+    w->look = follow_pieces;
+    memset(&w->end, 0, sizeof w->end);
+    const or_message_t message = {.type = OR_MSG_RESUME, .body.resume = {.request = 5}};
+    assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &message), OR_OK);
+    run(w, 20);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_int_equal(next_token, wanted);
+    assert_true(next_byte > 0);
+    assert_in_range(largest_count, 1, 4096);
+}
+
 static void stop_strings_are_few_and_short(void **state)
 {
     world_t *w = *state;
@@ -263,6 +369,9 @@ int main(void)
         WORLD(an_offset_beyond_the_text_is_no_pointer),
         WORLD(who_does_not_read_gets_no_more),
         WORLD(stop_strings_are_few_and_short),
+        WORLD(a_long_answer_comes_in_pieces),
+        WORLD(distributions_are_in_the_account_until_the_text_ends),
+        WORLD(an_end_keeps_nothing_that_only_rounds_need),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

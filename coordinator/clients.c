@@ -123,7 +123,7 @@ or_status_t or_clients_place(or_coordinator_t *c, const or_member_t *client,
         return or_fail(OR_ERR_FULL, "busy: every place is kept for a client that may have missed "
                                     "its end; retry after 1.0 s");
     }
-    or_csession_destroy(place);
+    or_coordinator_drop_session(c, place);
     *place_p = place;
     return OR_OK;
 }
@@ -164,7 +164,7 @@ static bool can_fit(const or_coordinator_t *c, const or_generate_request_t *requ
 static void accept(or_coordinator_t *c, const or_member_t *asker,
                    const or_generate_request_t *request, or_csession_t *session)
 {
-    c->next_id += 2; // stays odd: never 0
+    or_session_ids_take(&c->ids);
     c->figures.started++;
     session->arrived_ns = session->started_ns = or_clock_now(c->clock);
     session->deadline_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms);
@@ -192,7 +192,7 @@ static void begin(or_coordinator_t *c, const or_member_t *asker,
         or_coordinator_tell_failure(c, asker->peer, request->request, OR_WIRE_CONTEXT, 0, why);
         return;
     }
-    or_status_t status = or_csession_create(&c->target, (or_session_id_t){c->next_id}, asker->peer,
+    or_status_t status = or_csession_create(&c->target, or_session_ids_next(&c->ids), asker->peer,
                                             asker->owner, request, place);
     if (status != OR_OK) {
         or_coordinator_tell_failure(c, asker->peer, request->request, OR_WIRE_INVALID, 0,

@@ -3,10 +3,11 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/base/rng.h"
 #include "coordinator/coordinator_internal.h"
 
 #define MESSAGES_A_TURN 256
+#define DRAIN_NS (2 * OR_NS_PER_MS)
+#define HOLD_NS_MAX (20 * OR_NS_PER_MS)
 
 or_coordinator_config_t or_coordinator_config_default(void)
 {
@@ -47,8 +48,7 @@ or_status_t or_coordinator_create(const or_coordinator_config_t *config, const o
     or_vocabularies_init(&c->vocabularies, vocab);
     c->link = link;
     c->clock = clock;
-    // Drawn, so that a restarted coordinator's sessions are not taken for old ones.
-    c->first_id = c->next_id = or_rng_system_seed() | 1;
+    or_session_ids_init(&c->ids);
     c->places = 2 * config->sessions_max + config->waiting_max;
     c->sessions = calloc(c->places, sizeof(or_csession_t *));
     c->owner_places = owner_places_for(c->places);
@@ -127,6 +127,12 @@ int64_t or_coordinator_after_ms(const or_coordinator_t *c, uint32_t ms)
     return or_clock_now(c->clock) + ms * OR_NS_PER_MS;
 }
 
+void or_coordinator_drop_session(or_coordinator_t *c, or_csession_t **place)
+{
+    or_coordinator_journal_release(c, *place);
+    or_csession_destroy(place);
+}
+
 void or_coordinator_for_each_session(or_coordinator_t *c,
                                      void (*visit)(or_coordinator_t *, or_csession_t *))
 {
@@ -165,12 +171,6 @@ static bool on_vocabulary(or_coordinator_t *c, or_peer_t from, const or_message_
     return true;
 }
 
-// Ids are odd and count up from the first.
-static bool never_was(const or_coordinator_t *c, or_session_id_t id)
-{
-    return id.value % 2 == 0 || id.value - c->first_id >= c->next_id - c->first_id;
-}
-
 static void on_drafter(or_coordinator_t *c, or_peer_t from, const or_message_t *message)
 {
     if (on_vocabulary(c, from, message)) {
@@ -183,7 +183,7 @@ static void on_drafter(or_coordinator_t *c, or_peer_t from, const or_message_t *
     or_csession_t *session = or_coordinator_session(c, message->session);
     or_seat_t *seat = session != NULL ? or_csession_seat(session, from) : NULL;
     if (seat == NULL) { // a session that is over, or is no longer this drafter's
-        if (message->type != OR_MSG_ERROR && never_was(c, message->session)) {
+        if (message->type != OR_MSG_ERROR && !or_session_ids_was(&c->ids, message->session)) {
             or_coordinator_offend(c, from, OR_OFFENCE_NO_SESSION);
         }
         return;
@@ -274,11 +274,22 @@ static void on_event(or_coordinator_t *c, or_link_event_t event, or_peer_t from,
     }
 }
 
-// What waits, up to a bound: the sessions' timers must have their turn. Channels take their peers in
-// turn, and the gate bounds each of them.
+static bool has_live_texts(const or_coordinator_t *c)
+{
+    for (uint32_t i = 0; i < c->places; i++) {
+        if (c->sessions[i] != NULL && or_csession_is_live(c->sessions[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// What waits, up to a bound: the sessions' timers must have their turn. Channels take their peers in turn, and the gate
+// bounds each of them. Where more waits, texts under way get as much time as was taken from them.
 static bool drain(or_coordinator_t *c)
 {
-    for (int i = 0; i < MESSAGES_A_TURN; i++) {
+    int64_t begin_ns = or_clock_now(c->clock), now = begin_ns;
+    for (int i = 0; i < MESSAGES_A_TURN && now - begin_ns < DRAIN_NS; i++) {
         or_link_event_t event;
         or_peer_t from;
         or_message_t message = {0};
@@ -286,6 +297,11 @@ static bool drain(or_coordinator_t *c)
             return true;
         }
         on_event(c, event, from, &message);
+        now = or_clock_now(c->clock);
+    }
+    if (has_live_texts(c)) {
+        int64_t spent_ns = now - begin_ns;
+        or_link_hold(c->link, now + (spent_ns < HOLD_NS_MAX ? spent_ns : HOLD_NS_MAX));
     }
     return false;
 }
@@ -324,7 +340,7 @@ static int64_t tick(or_coordinator_t *c, or_csession_t **place, int64_t now)
     }
     switch (session->phase) {
     case OR_PHASE_DONE:
-        or_csession_destroy(place);
+        or_coordinator_drop_session(c, place);
         return OR_TIME_NEVER;
     case OR_PHASE_PARKED:
         return or_parking_tick(c, session);

@@ -30,7 +30,7 @@ typedef struct {
     uint32_t retry_ms;            // a verifier silent for this long in a round is asked again
     uint32_t verifier_timeout_ms; // a request without any verifier for this long ends with an error
     uint32_t heartbeat_ms;
-    // Drafters on this machine may draft for the rules that believe the laws they send (DESIGN.md
+    // Drafters on this machine may draft for the rules that believe the laws they send (docs/design.md
     // section 4); others never may.
     bool trust_loopback;
     // Requests wait for a first drafter, and fail if it is refused (a local cluster being started).

@@ -15,11 +15,11 @@
 #include "coordinator/limits.h"
 #include "coordinator/refusals.h"
 #include "coordinator/session.h"
+#include "coordinator/session_ids.h"
 #include "coordinator/telemetry.h"
 #include "coordinator/vocabularies.h"
 
 #define OR_PEERS_MAX 1024u
-#define OR_OWNER_BYTES 64
 
 // What one owner has, counted anew for each decision (waiting.c).
 typedef struct {
@@ -97,10 +97,11 @@ struct or_coordinator {
     or_owner_count_t *owners;
     uint32_t owner_places; // a power of two
     bool beginning;        // those that wait are being given places
-    uint64_t first_id, next_id;
+    or_session_ids_t ids;
     uint32_t cuts;        // members to be cut off
     int64_t share_due_ns; // when to look whether places are shared fairly
     bool unread;          // some member has a hold of what it has not read
+    bool begins_late;     // texts wait for the verifier to read
     or_admission_t admission;
     or_stats_t figures;       // the verifier's last, and what is counted here
     or_token_tree_t *scratch; // to merge drafters' trees
@@ -126,6 +127,8 @@ void or_coordinator_send_prefix(or_coordinator_t *coordinator, const or_csession
                                 or_peer_t to, uint32_t start);
 // In so many milliseconds.
 int64_t or_coordinator_after_ms(const or_coordinator_t *coordinator, uint32_t ms);
+// Forget a session that is over; nothing at a free place.
+void or_coordinator_drop_session(or_coordinator_t *coordinator, or_csession_t **place);
 void or_coordinator_for_each_session(or_coordinator_t *coordinator,
                                      void (*visit)(or_coordinator_t *, or_csession_t *));
 
@@ -199,11 +202,19 @@ or_csession_t **or_clients_oldest_end(or_coordinator_t *c, const char *owner);
 or_status_t or_charges_open(or_coordinator_t *coordinator, or_csession_t *session);
 // It has grown. If there is no memory for that a text that goes on fails, and its `finish` says so.
 void or_charges_grow(or_coordinator_t *coordinator, or_csession_t *session);
-// May this peer be sent more? What waits for one that does not read is in its owner's account, too.
+// It keeps less than before.
+void or_charges_shrink(or_csession_t *session);
+// It is here from now on: what waits for it is in its owner's account, too, unless it serves everybody.
+void or_charges_greet(or_coordinator_t *coordinator, or_member_t *member);
+// Has it read most of what it was sent? If not, nothing new is begun with it, and it is sent nothing for the second time.
+bool or_charges_has_read(const or_member_t *member);
+// Has the verifier? If not, or_charges_settle begins what waits as soon as it has.
+bool or_charges_may_begin(or_coordinator_t *coordinator);
+// May this peer be sent more?
 bool or_charges_may_send(or_coordinator_t *coordinator, or_peer_t to);
 // It was sent something.
 void or_charges_sent(or_coordinator_t *coordinator, or_peer_t to);
-// Peers may have read: what they have is released.
+// Peers may have read: what they have is released, and what waited for the verifier to read begins.
 void or_charges_settle(or_coordinator_t *coordinator);
 
 // telling.c
@@ -280,6 +291,8 @@ bool or_coordinator_journal_holds(const or_coordinator_t *coordinator,
 void or_coordinator_journal_flush(or_coordinator_t *coordinator);
 // It is over; its client may still ask for its end.
 void or_coordinator_journal_end(or_coordinator_t *coordinator, or_csession_t *session);
+// It is over and about to be destroyed (NULL: nothing is), also where its end could not be written.
+void or_coordinator_journal_release(or_coordinator_t *coordinator, const or_csession_t *session);
 // Nobody will ask for it again.
 void or_coordinator_journal_forget(or_coordinator_t *coordinator, or_csession_t *session);
 // The session with this token as a coordinator before this one left it, parked, for a client that may have it.
@@ -433,7 +446,7 @@ void or_trees_keep(or_coordinator_t *coordinator, or_csession_t *session,
                    const or_token_tree_t *tree, const or_draws_t *draws);
 // May the verifier we have now be sent what was gathered at all? It may have come after the drafters
 // were told what to build. Under a ratio rule a tree must not be dropped for what was drawn
-// (ALGORITHMS.md section 3), so this is about what was asked for; other rules do not mind.
+// (docs/algorithms.md section 3), so this is about what was asked for; other rules do not mind.
 bool or_trees_suit_verifier(const or_coordinator_t *coordinator, or_csession_t *session);
 
 // ahead.c

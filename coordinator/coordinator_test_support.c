@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coordinator/coordinator_internal.h"
+
 const uint32_t tokens[NODES] = {5, 6, 7, 8, 9, 10, 11, 12, 13};
 const uint32_t chain[NODES] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
 
@@ -168,60 +170,30 @@ static void note_prompt(world_t *w, const or_prefix_t *prefix)
     }
 }
 
+static void refuse(world_t *w, or_session_id_t session, or_error_t error)
+{
+    const or_message_t message = {.type = OR_MSG_ERROR, .session = session, .body.error = error};
+    assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &message), OR_OK);
+}
+
+static void answer_open(world_t *w, const or_message_t *message)
+{
+    w->verifier_terms = message->body.open_session;
+    strncpy(w->verifier_owner, w->verifier_terms.owner, sizeof w->verifier_owner - 1);
+    w->verifier_opens++;
+    w->shut = w->busy > 0;
+    if (w->shut) {
+        w->busy--;
+        refuse(w, message->session,
+               (or_error_t){.code = OR_WIRE_BUSY, .text = "full", .retry_ms = 300});
+    }
+}
+
 // The target writes 5, whatever the tree.
-static void verifier_answers(world_t *w, const or_message_t *message)
+static void write_five(world_t *w, const or_message_t *message)
 {
     static const uint32_t five = 5;
-    if (message->type == OR_MSG_OPEN_SESSION) {
-        w->verifier_terms = message->body.open_session;
-        strncpy(w->verifier_owner, w->verifier_terms.owner, sizeof w->verifier_owner - 1);
-        w->verifier_opens++;
-        w->shut = w->busy > 0;
-        if (w->shut) {
-            w->busy--;
-            const or_message_t busy = {
-                .type = OR_MSG_ERROR,
-                .session = message->session,
-                .body.error = {.code = OR_WIRE_BUSY, .text = "full", .retry_ms = 300}};
-            assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &busy), OR_OK);
-        }
-    }
-    w->verifier_cancels += message->type == OR_MSG_CANCEL;
-    if (message->type == OR_MSG_PREFIX && message->body.prefix.start == 0) {
-        note_prompt(w, &message->body.prefix);
-    }
-    if (message->type != OR_MSG_DRAFT_TREE) {
-        return;
-    }
-    if (w->shut) {
-        const or_message_t error = {
-            .type = OR_MSG_ERROR,
-            .session = message->session,
-            .body.error = {.code = OR_WIRE_UNKNOWN_SESSION, .text = "open it first"}};
-        assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &error), OR_OK);
-        return;
-    }
-    keep_frame(w, message);
     const or_draft_tree_t *tree = &message->body.draft_tree;
-    if (w->refused_trees > 0 && tree->count > 0) {
-        w->refused_trees--;
-        const or_message_t error = {
-            .type = OR_MSG_ERROR,
-            .session = message->session,
-            .body.error = {.code = OR_WIRE_INVALID, .text = "no", .round = tree->round}};
-        assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &error), OR_OK);
-        assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &error), OR_OK);
-        return;
-    }
-    w->trees++;
-    w->nodes += tree->count;
-    if (w->slow) {
-        return;
-    }
-    if (w->judges) {
-        begin_verdict(w, message);
-        return;
-    }
     uint32_t path[NODES] = {1};
     uint32_t accepted = w->accepts && tree->count > 0;
     if (w->path_count > 0 && tree->count > 0) {
@@ -248,6 +220,43 @@ static void verifier_answers(world_t *w, const or_message_t *message)
         w->alter(w, &verdict.body.verdict);
     }
     assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &verdict), OR_OK);
+}
+
+static void answer_tree(world_t *w, const or_message_t *message)
+{
+    const or_draft_tree_t *tree = &message->body.draft_tree;
+    if (w->shut) {
+        refuse(w, message->session,
+               (or_error_t){.code = OR_WIRE_UNKNOWN_SESSION, .text = "open it first"});
+        return;
+    }
+    keep_frame(w, message);
+    if (w->refused_trees > 0 && tree->count > 0) {
+        const or_error_t error = {.code = OR_WIRE_INVALID, .text = "no", .round = tree->round};
+        w->refused_trees--;
+        refuse(w, message->session, error);
+        refuse(w, message->session, error);
+        return;
+    }
+    w->trees++;
+    w->nodes += tree->count;
+    if (!w->slow && w->judges) {
+        begin_verdict(w, message);
+    } else if (!w->slow) {
+        write_five(w, message);
+    }
+}
+
+static void verifier_answers(world_t *w, const or_message_t *message)
+{
+    w->verifier_cancels += message->type == OR_MSG_CANCEL;
+    if (message->type == OR_MSG_OPEN_SESSION) {
+        answer_open(w, message);
+    } else if (message->type == OR_MSG_PREFIX && message->body.prefix.start == 0) {
+        note_prompt(w, &message->body.prefix);
+    } else if (message->type == OR_MSG_DRAFT_TREE) {
+        answer_tree(w, message);
+    }
 }
 
 static void note_heard(heard_t *heard, const or_message_t *message)
@@ -376,6 +385,11 @@ static void hear(world_t *w, edge_t *edge, void (*act)(world_t *, const or_messa
     if (edge->link != NULL) {
         or_link_tick(edge->link);
     }
+}
+
+or_session_id_t next_session(const world_t *w)
+{
+    return or_session_ids_next(&w->coordinator->ids);
 }
 
 void run(world_t *w, uint32_t ms)

@@ -114,6 +114,8 @@ extern uint32_t word_period; // every test begins with more than it has tokens
 
 // Let `ms` virtual milliseconds pass.
 void run(world_t *w, uint32_t ms);
+// The number that the next session will have.
+or_session_id_t next_session(const world_t *w);
 
 // Connect and say Hello; usual numbers where `hello` has none.
 void join(world_t *w, edge_t *edge, or_hello_t hello);

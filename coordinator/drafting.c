@@ -188,7 +188,7 @@ static bool is_fitting(const or_member_t *member, or_csession_t *session, candid
         return false;
     }
     candidates->full = candidates->full || is_full(member);
-    return !is_full(member);
+    return !is_full(member) && or_charges_has_read(member);
 }
 
 // Who has the fewest sessions drafts, and of equals who shares most of its vocabulary with the target,

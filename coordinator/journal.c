@@ -593,6 +593,14 @@ or_status_t or_journal_end(or_journal_t *journal, uint64_t number, uint32_t fini
     return submit(journal, text);
 }
 
+static void end_after(or_journal_t *journal, text_t *text, uint32_t seconds)
+{
+    text->ended = true;
+    text->expires_ns = seconds_after(journal, seconds);
+    text->expiry_due = true;
+    go_on(journal, text);
+}
+
 void or_journal_forget(or_journal_t *journal, uint64_t number)
 {
     text_t *text = find_text(journal, number);
@@ -601,12 +609,22 @@ void or_journal_forget(or_journal_t *journal, uint64_t number)
     }
     if (journal->config.retention_s == 0) {
         delete_text(journal, text);
+    } else {
+        end_after(journal, text, journal->config.retention_s);
+    }
+}
+
+void or_journal_abandon(or_journal_t *journal, uint64_t number)
+{
+    text_t *text = find_text(journal, number);
+    if (text == NULL || text->doomed || text->ended) {
         return;
     }
-    text->ended = true;
-    text->expires_ns = seconds_after(journal, journal->config.retention_s);
-    text->expiry_due = true;
-    go_on(journal, text);
+    if (text->beginning > 0) {
+        delete_text(journal, text);
+    } else {
+        end_after(journal, text, kept_s(journal));
+    }
 }
 
 void or_journal_drop(or_journal_t *journal, uint64_t number)

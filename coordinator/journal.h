@@ -87,6 +87,9 @@ or_status_t or_journal_commit(or_journal_t *journal, uint64_t number, const int3
 or_status_t or_journal_end(or_journal_t *journal, uint64_t number, uint32_t finish);
 // Its client has all of it, or will not come. Also of one that is busy: it is deleted after that.
 void or_journal_forget(or_journal_t *journal, uint64_t number);
+// It is over, and nobody will write that. What is on disk of it expires as its end would have; of what is not there nothing
+// is kept.
+void or_journal_abandon(or_journal_t *journal, uint64_t number);
 // It is to be deleted, whatever the retention.
 void or_journal_drop(or_journal_t *journal, uint64_t number);
 

@@ -287,9 +287,9 @@ static bool read_next(const head_t *head, const uint8_t *body, or_journal_file_t
 
 bool or_journal_file_is_ours(const uint8_t *bytes, size_t count)
 {
-    size_t behind = sizeof(head_t) + sizeof magic;
-    return count == 0 ||
-           (count >= behind && memcmp(bytes + sizeof(head_t), magic, sizeof magic) == 0);
+    static const uint8_t zeros[sizeof(head_t) + sizeof magic];
+    return count < sizeof zeros || memcmp(bytes, zeros, sizeof zeros) == 0 ||
+           memcmp(bytes + sizeof(head_t), magic, sizeof magic) == 0;
 }
 
 or_status_t or_journal_file_read(const uint8_t *bytes, size_t count,

@@ -65,7 +65,8 @@ typedef struct {
 or_status_t or_journal_file_read(const uint8_t *bytes, size_t count,
                                  const uint8_t hash[OR_JOURNAL_HASH_BYTES],
                                  or_journal_file_t *file);
-// Is a file of this beginning, if it cannot be read, one that we began to write?
+// Is a file of this beginning with a name of ours, if it cannot be read, one that we began to write? A power loss may have
+// left a part of the first record, or zeros.
 bool or_journal_file_is_ours(const uint8_t *bytes, size_t count);
 // The tokens of a file that was read: file->entry.count of them.
 void or_journal_file_tokens(const uint8_t *bytes, const or_journal_file_t *file, int32_t *tokens);

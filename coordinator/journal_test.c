@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "coordinator/journal.h"
+#include "tests/support/full_disk.h"
 #include "tests/support/test_support.h"
 
 #define PATH 256
@@ -406,6 +406,28 @@ static void a_damaged_text_costs_only_itself(void **state)
     or_journal_close(&journal);
 }
 
+// A power loss leaves a file of any length, or of zeros: its text is gone, and so is it.
+static void a_file_without_a_beginning_is_deleted(void **state)
+{
+    const world_t *w = *state;
+    char path[2 * PATH];
+    for (off_t length = 0; length < 64; length++) {
+        or_journal_t *journal = open_usual(w->path);
+        begin(journal, token);
+        only_file(w, path);
+        or_journal_close(&journal);
+        assert_int_equal(truncate(path, length % 32), 0);
+        if (length >= 32) { // zeros, as many as there were bytes and more
+            assert_int_equal(truncate(path, 0), 0);
+            assert_int_equal(truncate(path, 16 * length), 0);
+        }
+        journal = open_usual(w->path);
+        assert_int_equal(or_journal_count(journal), 0);
+        or_journal_close(&journal);
+        assert_int_equal(access(path, F_OK), -1);
+    }
+}
+
 // A write that did not come to its end, and then the text goes on: what it left is in nobody's way.
 static void a_torn_end_is_cut_off(void **state)
 {
@@ -609,21 +631,6 @@ static void who_is_away_is_waited_for(void **state)
 
 // ---- a disk that refuses ----
 
-static struct rlimit usual_limit;
-
-static void fill_disk(void)
-{
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &usual_limit), 0);
-    const struct rlimit none = {.rlim_cur = 1, .rlim_max = usual_limit.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
-}
-
-static void empty_disk(void)
-{
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &usual_limit), 0);
-}
-
 static void a_full_disk_makes_no_gap(void **state)
 {
     const world_t *w = *state;
@@ -818,6 +825,7 @@ int main(void)
         TEST(only_we_can_read_it),
         TEST(a_damaged_text_costs_only_itself),
         TEST(a_torn_end_is_cut_off),
+        TEST(a_file_without_a_beginning_is_deleted),
         TEST(no_token_is_written_and_no_text_stays),
         TEST(disk_space_is_given_back),
         TEST(a_step_of_the_calendar_deletes_nothing),

@@ -179,6 +179,13 @@ void or_coordinator_journal_forget(or_coordinator_t *c, or_csession_t *session)
     }
 }
 
+void or_coordinator_journal_release(or_coordinator_t *c, const or_csession_t *session)
+{
+    if (session != NULL && session->journal.number != 0 && !session->journal.ended) {
+        or_journal_abandon(c->config.journal, session->journal.number);
+    }
+}
+
 // ---- what came of it ----
 
 static or_csession_t *find_number(const or_coordinator_t *c, uint64_t number)
@@ -272,7 +279,7 @@ static or_status_t make_again(or_coordinator_t *c, const or_journal_entry_t *ent
         request->request = request_number;
         request->seed = entry->seed;
         request->has_seed = true;
-        status = or_csession_create(&c->target, (or_session_id_t){c->next_id}, (or_peer_t){0},
+        status = or_csession_create(&c->target, or_session_ids_next(&c->ids), (or_peer_t){0},
                                     entry->owner, request, session_p);
     }
     or_message_fini(&message);
@@ -290,7 +297,7 @@ static void adopt(or_coordinator_t *c, or_csession_t *session, const or_journal_
                   const or_resume_t *resume, uint64_t number)
 {
     int64_t now = or_clock_now(c->clock);
-    c->next_id += 2;
+    or_session_ids_take(&c->ids);
     session->stats.resumed_tokens = or_csession_written(session); // counted by another, if at all
     session->round = entry->round;
     session->arrived_ns = session->started_ns = session->done_ns = now;
@@ -308,6 +315,9 @@ static void adopt(or_coordinator_t *c, or_csession_t *session, const or_journal_
                                          .settled = all_of(session)};
     if (session->phase == OR_PHASE_PARKED) {
         put_tokens(c, session); // none, but somebody works on it again
+    } else {
+        or_csession_drop_rounds(session);
+        or_charges_shrink(session);
     }
     or_log_of(OR_LOG_INFO, or_csession_subject(session), "back from the journal: %u tokens",
               or_csession_written(session));

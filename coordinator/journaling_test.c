@@ -1,25 +1,28 @@
 // Goal: with a journal a text outlives its coordinator, whatever becomes of it: the next one gives the rest to who
 // asked for it, each token once, also an end that was missed; and says so where it cannot.
 // Method: the real coordinator, destroyed in the middle of it all, and another with the same journal.
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "coordinator/parking_test_support.h"
+#include "tests/support/full_disk.h"
 
 static char journal_path[64];
+static const or_clock_t *journal_clock; // NULL: the machine's
 
 static void open_journal(world_t *w)
 {
-    assert_int_equal(or_journal_open(journal_path, 0, RESUME_MS / 1000, &w->config.journal), OR_OK);
+    const or_journal_config_t config = {
+        .path = journal_path, .abandoned_s = RESUME_MS / 1000, .clock = journal_clock};
+    assert_int_equal(or_journal_open_with(&config, &w->config.journal), OR_OK);
 }
 
 static int set_up(void **state)
 {
     int failed = parking_setup(state);
     world_t *w = *state;
+    journal_clock = NULL;
     snprintf(journal_path, sizeof journal_path, "/tmp/parking-test-%d", (int)getpid());
     test_remove_folder(journal_path);
     or_coordinator_destroy(&w->coordinator);
@@ -221,7 +224,6 @@ static void write_on(world_t *w, client_t *client)
 // The disk is full in the middle of a text, and its coordinator dies: its client has more than is left.
 static void lose_a_part(world_t *w, client_t *client, uint32_t rule)
 {
-    struct rlimit old;
     join(w, &w->verifier,
          (or_hello_t){.role = OR_ROLE_VERIFIER,
                       .vocab_hash = or_vocab_hash(w->vocab),
@@ -230,13 +232,10 @@ static void lose_a_part(world_t *w, client_t *client, uint32_t rule)
     enter(w, client, "a");
     ask_by_rule(w, client, rule);
     write_on(w, client);
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-    const struct rlimit none = {.rlim_cur = 1, .rlim_max = old.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    fill_disk();
     write_on(w, client);
     restart(w, client);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    empty_disk();
 }
 
 // What seed and prefix give again is written again, and no word of it is told twice.
@@ -382,6 +381,43 @@ static void a_text_without_room_goes_on_without_the_journal(void **state)
     leave(&client.edge);
 }
 
+// Neither what was begun before nor what could not even begin is in its owner's account for ever.
+static void a_text_that_ended_while_the_disk_was_full_is_released(void **state)
+{
+    world_t *w = *state;
+    client_t begun = {0}, refused = {0};
+    or_ledger_t *ledger = NULL;
+    or_ledger_usage_t usage;
+    assert_int_equal(or_ledger_create(64 << 20, 64 << 20, &ledger), OR_OK);
+    w->config.ledger = ledger;
+    journal_clock = &w->clock.clock;
+    restart(w, NULL);
+    join_target(w);
+    enter(w, &begun, "a");
+    enter(w, &refused, "a");
+    ask_for_a_part(w, &begun, 1);
+    fill_disk();
+    w->slow = false;
+    run_hearing(w, &begun, 1100);
+    ask_for(w, &refused, 2, WANTED);
+    run_hearing(w, &refused, 100);
+    assert_whole(&begun);
+    assert_whole(&refused);
+    for (uint32_t s = 0; s < 30 + RESUME_MS / 1000 + 5; s++) { // an end is kept, and then its file
+        run_hearing(w, &begun, 500);
+        run_hearing(w, &refused, 500);
+    }
+    empty_disk();
+    or_ledger_usage(ledger, &usage);
+    assert_int_equal(usage.owners, 0);
+    assert_int_equal(or_journal_count(w->config.journal), 0);
+    leave(&begun.edge);
+    leave(&refused.edge);
+    w->config.ledger = NULL;
+    restart(w, NULL);
+    or_ledger_destroy(&ledger);
+}
+
 // Everything that the coordinator sends passes here.
 static struct {
     const or_channel_ops_t *ops; // the channel's own
@@ -452,6 +488,7 @@ int main(void)
         TEST(other_arithmetic_does_not_write_on),
         TEST(a_stop_in_order_ends_no_text),
         TEST(a_text_without_room_goes_on_without_the_journal),
+        TEST(a_text_that_ended_while_the_disk_was_full_is_released),
         TEST(every_token_is_in_the_journal_before_it_is_told),
         TEST(what_the_disk_lost_is_written_again),
         TEST(what_would_be_another_text_is_not),

@@ -7,15 +7,15 @@
 #include <sys/queue.h>
 
 #include "coordinator/name_hash.h"
+#include "proto/message.h"
 
-#define OWNER_BYTES 64
 #define BUCKETS 256u
 
 // What a limit counts together.
 enum { MEMORY, DISK, POOLS };
 
 struct or_account {
-    char owner[OWNER_BYTES];
+    char owner[OR_OWNER_BYTES];
     uint64_t bytes[POOLS];
     uint32_t holds; // that are open; the account goes with the last one
     LIST_ENTRY(or_account) links;
@@ -82,13 +82,13 @@ static or_account_t *find_account(or_ledger_t *ledger, const char *owner, uint32
     or_account_t *account;
     LIST_FOREACH(account, &ledger->buckets[bucket], links)
     {
-        if (strncmp(account->owner, owner, OWNER_BYTES - 1) == 0) {
+        if (strncmp(account->owner, owner, OR_OWNER_BYTES - 1) == 0) {
             return account;
         }
     }
     account = calloc(1, sizeof *account);
     if (account != NULL) {
-        strncpy(account->owner, owner, OWNER_BYTES - 1);
+        strncpy(account->owner, owner, OR_OWNER_BYTES - 1);
         LIST_INSERT_HEAD(&ledger->buckets[bucket], account, links);
     }
     return account;
@@ -141,17 +141,17 @@ static double mib(uint64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
-static or_status_t refuse(const or_hold_t *hold, uint64_t own, uint64_t all)
+// Nothing of how much others hold: no owner learns what another does.
+static or_status_t refuse(const or_hold_t *hold, uint64_t own)
 {
     int pool = kinds[hold->kind].pool;
-    uint64_t max = hold->ledger->max[pool];
     const char *owner = hold->account->owner;
     return or_fail(OR_ERR_FULL,
-                   "%s%s%s %.1f MiB of the coordinator's %s, and no owner may hold more than is "
-                   "free, %.1f of %.1f MiB: wait until texts have ended, or raise %s",
+                   "%s%s%s %.1f MiB of the coordinator's %s, which has %.1f, and no owner may hold "
+                   "more than is free: wait until texts have ended, or raise %s",
                    owner[0] != '\0' ? "owner '" : "clients without an owner hold", owner,
                    owner[0] != '\0' ? "' holds" : "", mib(own), pools[pool].name,
-                   all < max ? mib(max - all) : 0.0, mib(max), pools[pool].option);
+                   mib(hold->ledger->max[pool]), pools[pool].option);
 }
 
 or_status_t or_hold_resize(or_hold_t *hold, uint64_t bytes)
@@ -164,14 +164,14 @@ or_status_t or_hold_resize(or_hold_t *hold, uint64_t bytes)
     int pool = kinds[hold->kind].pool;
     pthread_mutex_lock(&ledger->lock);
     bool granted = bytes <= hold->bytes || has_room(hold, bytes - hold->bytes);
-    uint64_t own = hold->account->bytes[pool], all = ledger->bytes[pool];
+    uint64_t own = hold->account->bytes[pool];
     if (granted) {
         set_bytes(hold, bytes);
     } else {
         ledger->refused[hold->kind]++;
     }
     pthread_mutex_unlock(&ledger->lock);
-    return granted ? OR_OK : refuse(hold, own, all);
+    return granted ? OR_OK : refuse(hold, own);
 }
 
 void or_hold_force(or_hold_t *hold, uint64_t bytes)

@@ -51,8 +51,8 @@ typedef struct {
 // A hold of no bytes. `owner` ("": nobody in particular) is copied; `ledger` may be NULL: nothing is counted then.
 // OR_ERR_NO_MEMORY; the hold may be used and closed all the same, and counts nothing.
 or_status_t or_hold_open(or_hold_t *hold, or_ledger_t *ledger, const char *owner, or_held_t kind);
-// It holds so many bytes from now on. OR_ERR_FULL, and nothing has changed, with a sentence that names the limit: they are
-// more than its owner may hold now. To hold less always succeeds.
+// It holds so many bytes from now on. OR_ERR_FULL, and nothing has changed: they are more than its owner may hold now. The sentence
+// names the limit and what the owner holds, and tells nothing of others. To hold less always succeeds.
 or_status_t or_hold_resize(or_hold_t *hold, uint64_t bytes);
 // The same, and never refused: for what is there already and is about to end.
 void or_hold_force(or_hold_t *hold, uint64_t bytes);

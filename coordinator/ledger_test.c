@@ -99,6 +99,26 @@ static void a_refusal_changes_nothing_and_says_why(void **state)
     or_ledger_destroy(&ledger);
 }
 
+// Whatever the others hold, a refusal sounds the same.
+static void a_refusal_tells_nothing_of_others(void **state)
+{
+    (void)state;
+    or_ledger_t *ledger = make_ledger(64 * MIB, 0);
+    or_hold_t ada, ben;
+    char alone[256];
+    or_hold_open(&ada, ledger, "ada", OR_HELD_BODIES);
+    or_hold_open(&ben, ledger, "ben", OR_HELD_BODIES);
+    assert_int_equal(or_hold_resize(&ben, MIB), OR_OK);
+    assert_int_equal(or_hold_resize(&ben, 40 * MIB), OR_ERR_FULL);
+    snprintf(alone, sizeof alone, "%s", or_error_text());
+    assert_int_equal(or_hold_resize(&ada, 17 * MIB), OR_OK);
+    assert_int_equal(or_hold_resize(&ben, 40 * MIB), OR_ERR_FULL);
+    assert_string_equal(or_error_text(), alone);
+    or_hold_close(&ada);
+    or_hold_close(&ben);
+    or_ledger_destroy(&ledger);
+}
+
 static void without_a_ledger_all_is_granted(void **state)
 {
     (void)state;
@@ -180,6 +200,7 @@ int main(void)
         cmocka_unit_test(an_owner_may_hold_what_is_free),
         cmocka_unit_test(equals_come_to_equal_parts),
         cmocka_unit_test(a_refusal_changes_nothing_and_says_why),
+        cmocka_unit_test(a_refusal_tells_nothing_of_others),
         cmocka_unit_test(without_a_ledger_all_is_granted),
         cmocka_unit_test(sums_are_exact),
         cmocka_unit_test(threads_leave_nothing_behind),

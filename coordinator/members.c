@@ -222,8 +222,10 @@ void or_members_greet(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hel
     }
     member = or_coordinator_member(c, (or_peer_t){0}); // there is one
     *member = newcomer;
-    // Without memory for an account nothing is counted: the bound of a peer still holds.
-    (void)or_hold_open(&member->unread, c->config.ledger, member->owner, OR_HELD_UNSENT);
+    or_charges_greet(c, member);
+    if (member->role == OR_ROLE_VERIFIER) { // all texts wait for it; a drafter could flood
+        or_link_hurry(c->link, peer);
+    }
     welcome(c, member);
     if (member->role != OR_ROLE_DRAFTER || or_meeting_begin(c, member, hello)) {
         or_members_joined(c, member);

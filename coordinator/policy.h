@@ -1,5 +1,5 @@
 // policy - the budget of one session: who guesses, how many, how far ahead, and how long a round waits for it
-// (DESIGN.md section 8; ALGORITHMS.md section 6).
+// (docs/design.md section 8; docs/algorithms.md section 6).
 //
 //     measured                                              chosen
 //     round trip, building time, hits of drafting ahead ─┐
@@ -14,7 +14,7 @@
 // tales-1m's 16, 64, 256 guesses this is within 8 percent of E as measured.
 //
 // `fixed` waits for what was asked for, in every round, until the draft time-out. Nothing here ever depends
-// on a guess's token, so no rule is biased (ALGORITHMS.md section 3); and under the coupled rule not even the
+// on a guess's token, so no rule is biased (docs/algorithms.md section 3); and under the coupled rule not even the
 // text of a seed depends on it. What does not pay is tried again now and then, so that it comes back when the
 // link, the load or the text changes. Pure: no clock, no peers; embedded in a session. One thread.
 #pragma once

@@ -95,7 +95,7 @@ static double cycle_rate(const or_policy_t *policy, double nodes, double gap_ns,
 }
 
 // Several rounds in flight: a text follows the drafter's guesses for 1 + p / (1 - p) tokens, E(n) of them a
-// round, as fast as the slower of the two works; then one answer is waited for (ALGORITHMS.md section 6).
+// round, as fast as the slower of the two works; then one answer is waited for (docs/algorithms.md section 6).
 static double ahead_rate(const or_policy_t *policy, double nodes)
 {
     double run = 1 / fmax(1 - policy->mean.first_right, 1 - GOES_ON_MAX);

@@ -1,5 +1,5 @@
 // policy_model - the arithmetic behind the policy: what a round brings and takes, as far as was measured
-// (ALGORITHMS.md section 6 has the symbols). All of it is finite, whatever was measured.
+// (docs/algorithms.md section 6 has the symbols). All of it is finite, whatever was measured.
 #pragma once
 
 #include "coordinator/policy.h"

@@ -85,8 +85,14 @@ bool or_round_may_replay(const or_coordinator_t *c, int64_t *last_ns)
 
 // ---- the round ----
 
+// Distributions came with the trees: there must be room for them.
 static void ask_verifier(or_coordinator_t *c, or_csession_t *session)
 {
+    or_charges_grow(c, session);
+    if (session->finish != OR_FINISH_NONE) {
+        or_round_finish(c, session);
+        return;
+    }
     session->phase = OR_PHASE_VERDICT;
     session->asked_ns = or_clock_now(c->clock);
     session->retry_ns = c->config.retry_ms * OR_NS_PER_MS;
@@ -279,6 +285,8 @@ void or_round_park(or_coordinator_t *c, or_csession_t *session)
     for (uint32_t i = 0; i < session->seat_count; i++) { // who comes then takes over from nobody
         session->seats[i].before = (or_peer_t){0};
     }
+    or_csession_drop_draws(session);
+    or_charges_shrink(session);
 }
 
 void or_round_go_on(or_coordinator_t *c, or_csession_t *session)
@@ -403,6 +411,8 @@ void or_round_finish(or_coordinator_t *c, or_csession_t *session)
               session->evictions);
     or_coordinator_journal_end(c, session);
     or_coordinator_tell_news(c, session);
+    or_csession_drop_rounds(session);
+    or_charges_shrink(session);
     or_waiting_begin_all(c);
 }
 
@@ -419,6 +429,18 @@ static void time_out_tree(or_coordinator_t *c, or_csession_t *session)
         or_drafting_give_up(c, session);
     }
     judge_or_wait(c, session);
+}
+
+// The tree may be lost, or it is on its way still: then a second one would only come behind it.
+static void time_out_verdict(or_coordinator_t *c, or_csession_t *session)
+{
+    bool on_its_way = c->verifier != NULL && !or_charges_has_read(c->verifier);
+    if (!on_its_way && session->reopen_ns == OR_TIME_NEVER) { // else the session is not there yet
+        or_round_send_tree(c, session);
+    }
+    session->retry_ns *= on_its_way ? 1 : RETRY_FACTOR;
+    session->retry_ns = session->retry_ns < RETRY_MAX_NS ? session->retry_ns : RETRY_MAX_NS;
+    session->deadline_ns = or_clock_now(c->clock) + session->retry_ns;
 }
 
 static void time_out(or_coordinator_t *c, or_csession_t *session)
@@ -442,12 +464,7 @@ static void time_out(or_coordinator_t *c, or_csession_t *session)
         time_out_tree(c, session);
         break;
     case OR_PHASE_VERDICT:
-        if (session->reopen_ns == OR_TIME_NEVER) { // else the session is not there yet
-            or_round_send_tree(c, session);
-        }
-        session->retry_ns *= RETRY_FACTOR;
-        session->retry_ns = session->retry_ns < RETRY_MAX_NS ? session->retry_ns : RETRY_MAX_NS;
-        session->deadline_ns = or_clock_now(c->clock) + session->retry_ns;
+        time_out_verdict(c, session);
         break;
     case OR_PHASE_PARKED: // parking.c ends it
     case OR_PHASE_DONE:   // coordinator.c frees it

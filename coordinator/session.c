@@ -159,35 +159,73 @@ void or_csession_destroy(or_csession_t **session_p)
     or_completion_fini(&session->text);
     or_token_log_fini(&session->log);
     or_terms_fini(&session->terms);
+    or_csession_drop_rounds(session);
+    free(session->held_tree.words);
+    free(session);
+    *session_p = NULL;
+}
+
+void or_csession_drop_draws(or_csession_t *session)
+{
     or_draws_store_fini(&session->tree_draws);
+    for (uint32_t i = 0; i < OR_SEATS_MAX; i++) {
+        or_draws_store_fini(&session->seats[i].draws);
+    }
+}
+
+static void free_array(void *array_p)
+{
+    void **array = array_p;
+    free(*array);
+    *array = NULL;
+}
+
+void or_csession_drop_rounds(or_csession_t *session)
+{
+    or_csession_drop_draws(session);
     for (uint32_t i = 0; i < OR_SEATS_MAX; i++) {
         or_token_tree_destroy(&session->seats[i].tree);
         or_translator_destroy(&session->seats[i].translator);
-        or_draws_store_fini(&session->seats[i].draws);
     }
     or_merge_destroy(&session->merge);
     or_guesses_destroy(&session->guesses);
-    free(session->tree_tokens);
-    free(session->tree_back);
-    free(session->held_tree.words);
-    free(session->tree_psi);
-    free(session->lookup_guesses);
-    free(session);
-    *session_p = NULL;
+    free_array(&session->tree_tokens);
+    free_array(&session->tree_back);
+    free_array(&session->tree_psi);
+    free_array(&session->lookup_guesses);
+    session->tree_count = 0;
 }
 
 // A guess in a tree, in a pool or in a lookup, with what stands beside it: about.
 #define GUESS_BYTES 64
 
-size_t or_csession_request_bytes(const or_csession_t *session)
+// What only rounds need, but for distributions.
+static size_t round_bytes(const or_csession_t *session)
 {
     const or_open_session_t *open = &session->terms.open;
+    if (session->tree_tokens == NULL) {
+        return 0; // dropped
+    }
     uint32_t pooled = session->guesses != NULL ? 2 * (open->draft_ahead + 1) : 0;
     size_t guesses = (size_t)open->draft_nodes * (or_csession_seats_max(session) + pooled + 1);
     size_t room = OR_TREE_NODES_MAX * (sizeof *session->tree_tokens + sizeof *session->tree_back +
                                        sizeof *session->tree_psi);
-    return sizeof *session + room + guesses * GUESS_BYTES +
-           or_completion_stop_bytes(&session->text) +
+    return room + guesses * GUESS_BYTES;
+}
+
+static size_t draws_bytes(const or_csession_t *session)
+{
+    size_t bytes = or_draws_store_bytes(&session->tree_draws);
+    for (uint32_t i = 0; i < OR_SEATS_MAX; i++) {
+        bytes += or_draws_store_bytes(&session->seats[i].draws);
+    }
+    return bytes;
+}
+
+size_t or_csession_request_bytes(const or_csession_t *session)
+{
+    const or_open_session_t *open = &session->terms.open;
+    return sizeof *session + round_bytes(session) + or_completion_stop_bytes(&session->text) +
            session->prompt_length * sizeof *session->log.tokens +
            open->sampling.bias_count * sizeof *open->sampling.bias;
 }
@@ -196,7 +234,7 @@ size_t or_csession_answer_bytes(const or_csession_t *session)
 {
     size_t tokens = session->log.capacity - session->prompt_length;
     return tokens * sizeof *session->log.tokens + session->text.capacity +
-           or_annotations_bytes(&session->annotations);
+           or_annotations_bytes(&session->annotations) + draws_bytes(session);
 }
 
 uint32_t or_csession_seats_max(const or_csession_t *session)

@@ -1,9 +1,10 @@
 // session - one request: what was asked, the committed tokens (the only source of truth) and where
 // its round stands.
 //
-//     WAITING ──▶ TREE ──▶ VERDICT ──▶ TREE ──▶ ... ──▶ DONE
-//        │  verifier and drafter there      │ commit, next round        kept for a while, for clients that missed the end
-//        └───────────── no verifier in time: error ─────────────▶
+//     WAITING ──▶ TREE ──▶ VERDICT ──▶ TREE ──▶ ... ──▶ DONE        kept for a while, for clients that missed the end
+//       ▲  ▲ └────────┴─────────┴──▶ DONE, with an error      no verifier for too long, no memory, an impossible answer
+//       │  └──────────┘               its place goes to another text, between two rounds
+//       └── PARKED ◀── any but DONE   its client is away; it comes back when the client resumes
 //
 // This file holds the state and the pure steps, session_request.c what a request becomes; rounds.c moves it and talks to
 // peers. One thread.
@@ -243,6 +244,11 @@ const char *or_csession_owner(const or_csession_t *session);
 // translator is not in it.
 size_t or_csession_request_bytes(const or_csession_t *session);
 size_t or_csession_answer_bytes(const or_csession_t *session);
+
+// Its trees' distributions are of no use any more.
+void or_csession_drop_draws(or_csession_t *session);
+// It has ended: what only rounds need is of no use any more. Its tree is empty from here on.
+void or_csession_drop_rounds(or_csession_t *session);
 
 // Tokens of the completion.
 uint32_t or_csession_written(const or_csession_t *session);

@@ -9,7 +9,6 @@
 
 // A label no choice index reaches: "private".
 #define PRIVATE_LABEL UINT64_C(0x7072697661746500)
-#define STOPS_MAX 16u
 
 // ---- terms ----
 
@@ -151,11 +150,11 @@ static or_status_t check_request(const or_vocab_t *vocab, const or_generate_requ
 
 // The tokens that end the text.
 static uint32_t list_stops(const or_vocab_t *vocab, const or_generate_request_t *request,
-                           uint32_t stops[STOPS_MAX])
+                           uint32_t stops[OR_STOP_IDS_MAX])
 {
     uint32_t count = 0;
-    for (uint32_t id = 0; !request->ignore_end && id < or_vocab_size(vocab) && count < STOPS_MAX;
-         id++) {
+    for (uint32_t id = 0;
+         !request->ignore_end && id < or_vocab_size(vocab) && count < OR_STOP_IDS_MAX; id++) {
         if (or_vocab_is_end(vocab, (int32_t)id)) {
             stops[count++] = id;
         }
@@ -175,7 +174,7 @@ or_status_t or_csession_make_terms(const or_vocab_t *vocab, const char *owner,
                                    const or_generate_request_t *request, or_csession_t *session)
 {
     uint32_t method = request->plain ? OR_DRAFT_NONE : request->draft_method;
-    uint32_t stops[STOPS_MAX];
+    uint32_t stops[OR_STOP_IDS_MAX];
     or_shape_t shape;
     or_status_t status = check_request(vocab, request, method);
     if (status == OR_OK) {

@@ -1,5 +1,5 @@
 // telemetry - what a coordinator counts of its texts and rounds, as metrics (common/base/metrics.h) with vLLM's names
-// after our prefix (DESIGN.md section 10), so that dashboards made for it need a search and replace.
+// after our prefix (docs/design.md section 10), so that dashboards made for it need a search and replace.
 //
 //     arrived ──▶ begun ──▶ prompt ──▶ tokens ... tokens ──▶ finished        rounds in between
 //

@@ -4,6 +4,10 @@
 
 #include "coordinator/coordinator_internal.h"
 
+// Of one delta. With the 20 best tokens of each that is 1 MB; a frame holds 16.
+#define PIECE_TOKENS 4096u
+#define PIECE_BYTES ((size_t)1 << 20)
+
 // What was judged in the round that has just ended, for who wants to see it.
 static bool has_tree(const or_csession_t *session)
 {
@@ -101,12 +105,48 @@ static bool has_failed_at_once(const or_csession_t *session)
            or_csession_written(session) == 0;
 }
 
+// Where the piece ends that begins with what was not told yet. Of a token whose end is known, the text goes with it.
+static or_extent_t piece_of(const or_csession_t *session, const or_extent_t *all)
+{
+    uint32_t left = all->tokens - session->sent_tokens;
+    size_t text_left = all->text - session->sent_text;
+    or_extent_t piece = {session->sent_tokens + (left < PIECE_TOKENS ? left : PIECE_TOKENS),
+                         session->sent_text + (text_left < PIECE_BYTES ? text_left : PIECE_BYTES),
+                         false};
+    if (session->annotations.details && left > PIECE_TOKENS &&
+        piece.tokens <= session->annotations.count) {
+        size_t end = (size_t)session->annotations.ends[piece.tokens - 1];
+        end = end > session->sent_text ? end : session->sent_text;
+        piece.text = end < piece.text ? end : piece.text;
+    }
+    return piece;
+}
+
+// All but the last piece of what is to be told: a frame holds only so much.
+static void tell_pieces(or_coordinator_t *c, or_csession_t *session, const or_extent_t *all)
+{
+    while (all->tokens - session->sent_tokens > PIECE_TOKENS ||
+           all->text - session->sent_text > PIECE_BYTES) {
+        const or_extent_t piece = piece_of(session, all);
+        const or_message_t message = {
+            .type = OR_MSG_GENERATE_DELTA,
+            .session = session->id,
+            .body.generate_delta = make_delta(session, piece.tokens - session->sent_tokens,
+                                              piece.text, session->note, false),
+        };
+        session->sent_tokens = piece.tokens;
+        session->sent_text = piece.text;
+        or_coordinator_send(c, session->client, &message);
+    }
+}
+
 // Of what may be told, what was not told yet.
 static void tell(or_coordinator_t *c, or_csession_t *session, const or_extent_t *may)
 {
     // A client may have more than we: it hears no word of what is written for the second time.
     uint32_t tokens = may->tokens > session->sent_tokens ? may->tokens : session->sent_tokens;
     size_t text_end = may->text > session->sent_text ? may->text : session->sent_text;
+    tell_pieces(c, session, &(or_extent_t){.tokens = tokens, .text = text_end});
     char why[256];
     or_draft_tree_t tree;
     or_waiting_why(c, session, why, sizeof why);

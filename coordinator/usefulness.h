@@ -11,7 +11,7 @@
 //
 //     lost = max(0, lost + waited - accepted x plain round)
 //
-// Both follow from earlier rounds only, so that no rule is biased by them (ALGORITHMS.md section 3).
+// Both follow from earlier rounds only, so that no rule is biased by them (docs/algorithms.md section 3).
 // Methods whose trees have a fixed shape are not cut: they go from all to none. One thread.
 #pragma once
 

@@ -1,4 +1,4 @@
-// vocab_trees - a drafter's tree, laws and all, in the target's ids (ALGORITHMS.md section 4).
+// vocab_trees - a drafter's tree, laws and all, in the target's ids (docs/algorithms.md section 4).
 //
 //     tli      every token has an id: the map is applied, node by node, entry by entry
 //     union    a token that the target lacks becomes an id beyond its vocabulary, one a token (size of

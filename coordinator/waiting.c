@@ -207,7 +207,7 @@ void or_waiting_begin(or_coordinator_t *c, or_csession_t *session)
     }
     const or_owner_count_t all = or_waiting_count_owners(c);
     if (!or_waiting_all_there(c, session) || !has_room(c, &all, owner_of(c, session)) ||
-        !or_grants_may_write(c, session)) {
+        !or_charges_may_begin(c) || !or_grants_may_write(c, session)) {
         return;
     }
     if (check_beginning(c, session) != OR_OK) {
@@ -225,9 +225,12 @@ static bool is_held_up(or_csession_t *session, int64_t now)
 }
 
 // The request to begin next of those that have everybody they need, whose owner has a place left and whose key may
-// write; NULL if there is none.
+// write; NULL if there is none, or the verifier has enough to read.
 static or_csession_t *next_waiting(or_coordinator_t *c)
 {
+    if (!or_charges_may_begin(c)) {
+        return NULL;
+    }
     const or_owner_count_t all = or_waiting_count_owners(c);
     int64_t now = or_clock_now(c->clock);
     or_csession_t *next = NULL;

@@ -1,5 +1,5 @@
 // belief - how sure a drafter may be that the target agrees with its best perturbed scores
-// (ALGORITHMS.md section 1, coupled).
+// (docs/algorithms.md section 1, coupled).
 //
 // The drafter sees s = log p + G and believes that the target's draw is x with probability
 // softmax(s / tau). A small tau trusts the top score (a chain), a large one spreads (a bush). tau

@@ -1,4 +1,4 @@
-// chain - one sequence: at each step the token with the best score, or one that is drawn (DESIGN.md
+// chain - one sequence: at each step the token with the best score, or one that is drawn (docs/design.md
 // section 6; Leviathan et al. 2023; Chen et al. 2023).
 #include "drafter/builder_internal.h"
 

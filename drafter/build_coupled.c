@@ -1,5 +1,5 @@
-// coupled - the tree that the target, sharing our noise, most likely follows (DESIGN.md section 6;
-// ALGORITHMS.md section 1).
+// coupled - the tree that the target, sharing our noise, most likely follows (docs/design.md section 6;
+// docs/algorithms.md section 1).
 //
 // The weight of a guess is the product of softmax(s / tau) along its path, s the perturbed scores;
 // the tree is the n guesses of largest weight. A child never weighs more than its parent, so the

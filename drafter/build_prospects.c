@@ -5,7 +5,7 @@
 //     key of the next child      reach x (1 - p(c_1) - ... - p(c_k))
 //     reach of the child y       reach x p(y)
 //
-// Calibrated (ALGORITHMS.md section 2), with f(rank, bin of p) and a(rank) as measured:
+// Calibrated (docs/algorithms.md section 2), with f(rank, bin of p) and a(rank) as measured:
 //
 //     key of the next child      reach x (1 - f(c_1)) ... (1 - f(c_k)) x a(k + 1)
 //     reach of the child y       reach x (1 - f(c_1)) ... (1 - f(c_k)) x f(y)

@@ -1,4 +1,4 @@
-// builder - grows one draft tree with the session's method (DESIGN.md section 6).
+// builder - grows one draft tree with the session's method (docs/design.md section 6).
 //
 // A method is one file, build_<method>.c, and one row of the table in builder.c. It grows the tree
 // level by level: the builder runs one batched forward pass per level over the nodes a method wants

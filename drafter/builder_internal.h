@@ -10,7 +10,7 @@
 //
 // Drawn trees (job->drawn) have a reduced law for each expanded guess instead of a list, and what is
 // left of it as children are drawn. Which guesses there are may depend on other tokens, never on a
-// guess's own: a method decides that a child is to be before it draws which (ALGORITHMS.md
+// guess's own: a method decides that a child is to be before it draws which (docs/algorithms.md
 // section 2).
 #pragma once
 

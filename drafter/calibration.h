@@ -1,5 +1,5 @@
 // calibration - how often the target takes a guess, by how many siblings were drawn before it and by
-// how likely the drafter found it (ALGORITHMS.md section 2; Sequoia's acceptance by rank).
+// how likely the drafter found it (docs/algorithms.md section 2; Sequoia's acceptance by rank).
 //
 //     rank  p above 1/2   1/4    1/8   ...
 //        0   210 of 260   97 of 150  ...       taken of tried: tried means that the target came to the

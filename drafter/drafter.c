@@ -162,8 +162,7 @@ static void on_open(or_drafter_t *drafter, or_session_id_t id, const or_open_ses
         return;
     }
     if (status != OR_OK) {
-        or_log_of(OR_LOG_WARN, (or_log_subject_t){.session = id.value}, "refused: %s",
-                  or_error_text());
+        or_edge_warn(&drafter->edge, id, "refused", or_error_text());
         or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_REFUSED, 0, or_error_text());
         return;
     }

@@ -47,7 +47,7 @@ void or_drafter_on_vocab_map(or_drafter_t *drafter, or_session_id_t id, const or
     or_wire_error_t code = status == OR_ERR_MISMATCH  ? OR_WIRE_NEED_MAP
                            : status == OR_ERR_INVALID ? OR_WIRE_INVALID
                                                       : OR_WIRE_BUSY;
-    or_log(OR_LOG_WARN, "vocabulary map refused: %s", or_error_text());
+    or_edge_warn(&drafter->edge, id, "vocabulary map refused", or_error_text());
     or_edge_send_error(&drafter->edge, id, 0, code, 0, or_error_text());
 }
 
@@ -61,6 +61,6 @@ void or_drafter_on_vocabulary(or_drafter_t *drafter, or_session_id_t id,
         return;
     }
     or_wire_error_t code = status == OR_ERR_FULL ? OR_WIRE_BUSY : OR_WIRE_REFUSED;
-    or_log(OR_LOG_WARN, "vocabulary refused: %s", or_error_text());
+    or_edge_warn(&drafter->edge, id, "vocabulary refused", or_error_text());
     or_edge_send_error(&drafter->edge, id, 0, code, 0, or_error_text());
 }

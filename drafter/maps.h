@@ -1,5 +1,5 @@
 // maps - what the target's vocabulary has of ours, as VocabMap messages said: the few maps that
-// sessions are restricted by (method tli; ALGORITHMS.md section 4).
+// sessions are restricted by (method tli; docs/algorithms.md section 4).
 //
 //     to      0  17  -1  4  -1 ...     per id of ours: the id over there, -1 if there is none
 //

@@ -22,8 +22,11 @@ static or_status_t check_terms(const or_open_session_t *open, const or_dshared_t
                        "this drafter does not know drafting method %u (it has %s)",
                        open->draft_method, or_draft_method_list());
     }
-    or_status_t status =
-        or_methods_check(open->draft_method, open->accept_rule, open->sampling.temperature);
+    or_status_t status = or_terms_check(open);
+    if (status == OR_OK) {
+        status =
+            or_methods_check(open->draft_method, open->accept_rule, open->sampling.temperature);
+    }
     if (status == OR_OK) {
         status = or_sampling_check(&open->sampling, or_vocab_size(shared->vocab));
     }
@@ -101,7 +104,7 @@ static or_status_t open_lanes(or_dsession_t *session, const or_dshared_t *shared
     return status;
 }
 
-// What of it we can do.
+// What of it we can do, without what a drafter has no use for.
 static or_open_session_t within_our_bounds(const or_open_session_t *asked,
                                            const or_dshared_t *shared)
 {
@@ -109,17 +112,22 @@ static or_open_session_t within_our_bounds(const or_open_session_t *asked,
     open.draft_nodes = least(open.draft_nodes, shared->nodes_max);
     open.draft_depth = least(open.draft_depth, OR_TREE_NODES_MAX); // no more levels than guesses
     open.draft_ahead = least(open.draft_ahead, OR_TREE_NODES_MAX); // no more rounds than guesses
+    open.owner = "";
+    open.constraint = NULL;
+    open.constraint_bytes = 0;
+    open.stop_ids = NULL;
+    open.stop_count = 0;
     return open;
 }
 
 or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared, or_session_id_t id,
                              const or_open_session_t *asked)
 {
-    or_status_t status = check_terms(asked, shared);
+    const or_open_session_t bounded = within_our_bounds(asked, shared);
+    or_status_t status = check_terms(&bounded, shared);
     if (status != OR_OK) {
         return status;
     }
-    const or_open_session_t bounded = within_our_bounds(asked, shared);
     const or_open_session_t *open = &bounded;
     uint32_t nodes = open->draft_nodes;
     or_dsession_t fresh = {.id = id, .place_at = open->prompt_length};

@@ -277,6 +277,27 @@ static or_status_t try_terms(const or_open_session_t *open)
     return status;
 }
 
+// A coordinator may send megabytes of it with each session.
+static void what_a_drafter_has_no_use_for_is_not_kept(void **state)
+{
+    (void)state;
+    static const uint8_t constraint[4096];
+    static const uint32_t stops[4096];
+    or_dsession_t session = {0};
+    or_open_session_t open = terms();
+    open.owner = "ada";
+    open.constraint = constraint;
+    open.constraint_bytes = sizeof constraint;
+    open.stop_ids = stops;
+    open.stop_count = 4096;
+    assert_int_equal(or_dsession_open(&session, &shared, (or_session_id_t){1}, &open), OR_OK);
+    assert_string_equal(session.terms.open.owner, "");
+    assert_int_equal(session.terms.open.constraint_bytes, 0);
+    assert_int_equal(session.terms.open.stop_count, 0);
+    assert_true(or_dsession_is_as(&session, &shared, &open));
+    or_dsession_close(&session);
+}
+
 static void terms_that_cannot_be_served_are_refused(void **state)
 {
     (void)state;
@@ -559,6 +580,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_changes_nothing),
         cmocka_unit_test(the_same_prefix_again_asks_for_the_tree_again),
         cmocka_unit_test(terms_that_cannot_be_served_are_refused),
+        cmocka_unit_test(what_a_drafter_has_no_use_for_is_not_kept),
         cmocka_unit_test(every_pair_drafts),
         cmocka_unit_test(draws_come_from_their_own_key),
         cmocka_unit_test(several_models_draft_together),

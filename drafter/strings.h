@@ -1,6 +1,6 @@
 // strings - a drafter's text as tokens of the target, and the probability psi of each: the
 // drafter's part of string-level rejection sampling (slrs; Timor et al. 2025, arXiv 2502.05202,
-// algorithm 3 with its look-ahead rule; ALGORITHMS.md section 4).
+// algorithm 3 with its look-ahead rule; docs/algorithms.md section 4).
 //
 //     target has      a  ab  abc  b  c  d
 //     drafter draws   ab | c | d | ...              after "ab" an "abc" is still possible: one more is drawn

@@ -1,7 +1,7 @@
 // kernels - the arithmetic of the forward pass, one table of function pointers, one table per
 // instruction set.
 //
-// Canonical arithmetic (DESIGN.md section 7): kernels/ref is the definition, plain C; every other
+// Canonical arithmetic (docs/design.md section 7): kernels/ref is the definition, plain C; every other
 // table gives the same bits on every input. That works because lanes are given to outputs and each
 // output is one chain of fused multiply-adds in order:
 //

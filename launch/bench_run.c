@@ -172,6 +172,7 @@ static void compare(bench_t *bench, uint32_t c, const or_bench_prompt_t *prompt,
            report->tokens[same] == bench->plain.tokens[same]) {
         same++;
     }
+    bench->outcome->compared++;
     if (same < report->token_count || same < bench->plain.token_count) {
         or_bench_progress_clear(&bench->progress);
         fprintf(stderr,

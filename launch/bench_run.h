@@ -18,9 +18,9 @@ typedef struct {
 } or_bench_place_t;
 
 typedef struct {
-    uint64_t runs, runs_all; // done, and planned
-    uint32_t skipped;        // prompts that are longer than the context
-    uint32_t differing;      // texts unlike plain decoding's
+    uint64_t runs, runs_all;      // done, and planned
+    uint32_t skipped;             // prompts that are longer than the context
+    uint32_t compared, differing; // texts at temperature 0 beside plain decoding's, and unlike it
     bool interrupted;
 } or_bench_outcome_t;
 

@@ -3,7 +3,7 @@
 // RSD (Jeon et al. 2024, arXiv 2402.14160, section 5): "fixed draft length" compares trees of equal
 // depth, "fixed target computational budget" trees of equal size. Multi-candidate speculative
 // decoding (Yang et al. 2024, arXiv 2401.06706): configurations of candidates by level, at most 32
-// leaves. The shapes are those of ALGORITHMS.md section 2.
+// leaves. The shapes are those of docs/algorithms.md section 2.
 #pragma once
 
 #include "common/decode/shape.h"

@@ -148,6 +148,10 @@ void or_bench_print_table(const or_bench_output_t *output, FILE *out)
         fprintf(out, ", draft model %.3f of the target's size", output->size_ratio);
     }
     fprintf(out, "%s\n", outcome->interrupted ? "; interrupted" : "");
+    if (outcome->compared > 0) {
+        fprintf(out, "texts at temperature 0 unlike plain decoding's: %" PRIu32 " of %" PRIu32 "\n",
+                outcome->differing, outcome->compared);
+    }
     if (output->config->draft_calibrated) {
         fputs("* grown by measured acceptance (--draft-calibrated)\n", out);
     }

@@ -199,6 +199,12 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     add_number(&args, "--owner-sessions-max", config->owner_sessions_max);
     add_number(&args, "--queue-max", config->queue_max);
     add(&args, "--journal", config->journal != NULL ? config->journal : "none");
+    if (config->memory_max > 0) {
+        add_number(&args, "--memory-max", config->memory_max);
+    }
+    if (config->journal_max > 0) {
+        add_number(&args, "--journal-max", config->journal_max);
+    }
     or_http_options_words(config->http, &args.words[args.count]);
     while (args.words[args.count] != NULL) {
         args.count++;

@@ -34,6 +34,7 @@ typedef struct {
     uint32_t owner_sessions_max;       // of these, one owner's; 0: as many as there are
     uint32_t queue_max;                // requests that wait for a place
     const char *journal;               // the coordinator's; NULL: none
+    uint64_t memory_max, journal_max;  // bytes that it keeps; 0: as many as it usually does
     const or_target_options_t *target; // borrowed until stop
     const or_http_options_t *http;     // borrowed; NULL: no HTTP
     const char *log_level;

@@ -26,6 +26,7 @@ typedef struct {
     or_option_list_t listen, multi_models;
     uint32_t threads, draft_threads, context;
     uint32_t sessions_max, owner_sessions_max, queue_max;
+    uint64_t memory_max, journal_max;
     or_target_options_t target;
     or_http_options_t http;
     bool plain;
@@ -65,6 +66,11 @@ static const or_option_t table[] = {
     {"journal", NULL, OR_OPTION_STRING, offsetof(config_t, journal), "DIR",
      "keep texts in progress in this folder: a coordinator that is started again, or the next "
      "`outrider up` with it, goes on with them"},
+    {"memory-max", NULL, OR_OPTION_SIZE, offsetof(config_t, memory_max), "BYTES",
+     "what requests, answers and slow readers make the coordinator keep in memory, all together; "
+     "no owner may have more of it than is free; 0: 128M"},
+    {"journal-max", NULL, OR_OPTION_SIZE, offsetof(config_t, journal_max), "BYTES",
+     "the same in the journal; 0: 64M"},
     OR_TARGET_OPTIONS(config_t, target),
     OR_HTTP_OPTIONS(config_t, http),
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
@@ -199,6 +205,8 @@ static or_status_t serve(const config_t *config)
                                        .sessions_max = config->sessions_max,
                                        .owner_sessions_max = config->owner_sessions_max,
                                        .queue_max = config->queue_max,
+                                       .memory_max = config->memory_max,
+                                       .journal_max = config->journal_max,
                                        .journal = config->journal,
                                        .target = &config->target,
                                        .http = &config->http,

@@ -27,6 +27,20 @@ void or_channel_forget(or_channel_t *channel, or_peer_t peer)
     channel->ops->forget(channel, peer);
 }
 
+void or_channel_set_urgent(or_channel_t *channel, or_peer_t peer, bool urgent)
+{
+    if (channel->ops->set_urgent != NULL) {
+        channel->ops->set_urgent(channel, peer, urgent);
+    }
+}
+
+void or_channel_hold(or_channel_t *channel, int64_t until_ns)
+{
+    if (channel->ops->hold != NULL) {
+        channel->ops->hold(channel, until_ns);
+    }
+}
+
 bool or_channel_is_local(const or_channel_t *channel, or_peer_t peer)
 {
     return channel->ops->is_local(channel, peer);

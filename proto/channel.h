@@ -25,6 +25,8 @@ typedef struct {
                            size_t *bytes);
     or_status_t (*wait)(or_channel_t *channel, int64_t timeout_ns);
     void (*forget)(or_channel_t *channel, or_peer_t peer);
+    void (*set_urgent)(or_channel_t *channel, or_peer_t peer, bool urgent); // NULL: all are alike
+    void (*hold)(or_channel_t *channel, int64_t until_ns);                  // NULL: as above
     bool (*is_local)(const or_channel_t *channel, or_peer_t peer);
     bool (*is_inside)(const or_channel_t *channel, or_peer_t peer);
     const char *(*key_of)(const or_channel_t *channel, or_peer_t peer);
@@ -50,6 +52,12 @@ or_status_t or_channel_wait(or_channel_t *channel, int64_t timeout_ns);
 // Hub: drop what is kept about a peer, so that peers that left do not pile up. Should it send
 // again, it is a new peer.
 void or_channel_forget(or_channel_t *channel, or_peer_t peer);
+// Hub: receive what this peer sends before what others have sent, or (false, the beginning) in turn with them. For
+// peers on whose frames everybody's texts wait, and who do not flood.
+void or_channel_set_urgent(or_channel_t *channel, or_peer_t peer, bool urgent);
+// Hub: until this time (or_clock_monotonic) only urgent frames are received and end a wait; the others keep their order
+// and come after it. A peer whose frames wait is read from no further than the transport's bounds.
+void or_channel_hold(or_channel_t *channel, int64_t until_ns);
 // Hub: does this peer connect from this machine, over loopback or a path? False for unknown peers;
 // in memory everything is local.
 bool or_channel_is_local(const or_channel_t *channel, or_peer_t peer);

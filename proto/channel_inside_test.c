@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <zmq.h>
@@ -225,22 +226,32 @@ static void put(int fd, const void *bytes, size_t count)
     assert_int_equal(send(fd, bytes, count, MSG_NOSIGNAL), count);
 }
 
-// ZeroMQ tells nothing at all of where these come from.
-static void old_protocols_are_strangers(void **context)
+// Of who speaks these ZeroMQ would tell nothing, and their frames could not be counted: they are cut off.
+static void old_protocols_are_refused(void **context)
 {
     fixture_t *fixture = *context;
     // ZMTP 1.0: no greeting; an identity of no bytes, and a frame. Lengths count the flags.
-    const uint8_t zmtp1[] = {1, 0, 4, 0, 'o', 'l', 'd'};
-    int first = connect_path(fixture->plain);
-    put(first, zmtp1, sizeof zmtp1);
-    expect_stranger(fixture, "old", false);
+    static const uint8_t zmtp1[] = {1, 0, 4, 0, 'o', 'l', 'd'};
     // ZMTP 2.0: signature, revision 1, DEALER; an identity of no bytes, and a frame.
-    const uint8_t zmtp2[] = {0xFF, 0, 0, 0, 0, 0, 0, 0, 1, 0x7F, 1, 5, 0, 0, 0, 3, 'n', 'e', 'w'};
-    int second = connect_path(fixture->plain);
-    put(second, zmtp2, sizeof zmtp2);
-    expect_stranger(fixture, "new", false);
-    close(first);
-    close(second);
+    static const uint8_t zmtp2[] = {0xFF, 0, 0, 0, 0, 0, 0,   0,   1,  0x7F,
+                                    1,    5, 0, 0, 0, 3, 'n', 'e', 'w'};
+    const struct {
+        const uint8_t *bytes;
+        size_t count;
+    } olds[] = {{zmtp1, sizeof zmtp1}, {zmtp2, sizeof zmtp2}};
+    for (size_t i = 0; i < 2; i++) {
+        uint8_t heard[256];
+        int fd = connect_path(fixture->plain);
+        put(fd, olds[i].bytes, olds[i].count);
+        ssize_t got;
+        while ((got = recv(fd, heard, sizeof heard, 0)) > 0) { // libzmq's greeting, perhaps
+        }
+        close(fd);
+    }
+    const uint8_t *frame;
+    size_t bytes;
+    or_peer_t from;
+    assert_int_equal(or_channel_receive(fixture->hub, &from, &frame, &bytes), OR_ERR_AGAIN);
 }
 
 static void neither_side_waits_for_the_crowd_of_the_other(void **context)
@@ -254,6 +265,8 @@ static void neither_side_waits_for_the_crowd_of_the_other(void **context)
         say(inside, OR_PEER_HUB, "in");
         say(outside, OR_PEER_HUB, "out");
     }
+    const struct timespec pause = {.tv_nsec = 200000000};
+    nanosleep(&pause, NULL); // until what was sent from outside has come
     int heard[2] = {0};
     while (heard[0] + heard[1] < 2 * FRAMES) {
         const uint8_t *frame;
@@ -402,7 +415,7 @@ int main(void)
         WITH_HUB(a_descriptor_ends_the_wait),
         WITH_HUB(edges_outside_are_not_inside),
         WITH_HUB(a_name_makes_nobody_an_insider),
-        WITH_HUB(old_protocols_are_strangers),
+        WITH_HUB(old_protocols_are_refused),
         WITH_HUB(neither_side_waits_for_the_crowd_of_the_other),
         WITH_HUB(texts_are_read_in_another_thread),
     };

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <zmq.h>
 
@@ -13,31 +14,34 @@
 #include "common/base/cpus.h"
 #include "common/base/interrupt.h"
 #include "proto/endpoint.h"
-#include "proto/zmq_backlog.h"
 #include "proto/zmq_frames.h"
 #include "proto/zmq_guard.h"
 #include "proto/zmq_inside.h"
+#include "proto/zmq_monitor.h"
 #include "proto/zmq_peers.h"
+#include "proto/zmq_queue.h"
+#include "proto/zmq_relay.h"
 #include "proto/zmq_watch.h"
 
 #define QUEUE_FRAMES 1000
 #define DOMAIN "outrider"  // of ZAP; any name, but one there must be
 #define REFUSED_AT_ONCE 64 // frames dropped in one call
+#define LOOK_EVERY 16      // frames handled, after which new ones that are urgent are looked for
 
 typedef struct {
     or_channel_t channel; // first
     void *context;
-    void *socket;
-    zmq_msg_t current; // what the last receive gave
+    void *sockets[OR_DOORS]; // an edge has the first alone
+    zmq_msg_t current;       // what the last receive gave
     // Hub only.
-    void *inside; // for edges of this process
-    bool inside_next;
-    int wake_fd; // -1: none
+    or_zmq_queue_t *queue;
+    uint32_t handled;      // frames since the sockets were looked through
+    bool inside_first;     // in the last choice
+    int64_t held_until_ns; // 0: what is not urgent is received, too
+    int wake_fd;           // -1: none
     or_zmq_peers_t peers;
     or_zmq_guard_t *guard; // NULL: nothing is encrypted
-    uint16_t ports[OR_ZMQ_BACKLOG_PORTS];
-    size_t port_count;
-    or_zmq_backlog_t *backlog; // NULL: no TCP endpoint
+    or_zmq_relay_t *relay;
     // Edge only.
     or_zmq_watch_t *watch;
     char server_key[OR_KEY_BYTES]; // "": not encrypted
@@ -45,14 +49,11 @@ typedef struct {
 
 // The peer behind an identity frame, a new one if it is not known; `frame` is what it sent.
 // OR_ERR_CANCELLED: its key has been revoked since it connected.
-static or_status_t peer_of(zmq_channel_t *self, bool inside, zmq_msg_t *identity, zmq_msg_t *frame,
-                           or_peer_t *peer)
+static or_status_t peer_of(zmq_channel_t *self, or_door_t door, zmq_msg_t *identity,
+                           zmq_msg_t *frame, or_peer_t *peer)
 {
-    const char *key = or_zmq_guard_key_of(self->guard, frame);
-    if (!inside && self->backlog != NULL) {
-        or_zmq_backlog_take(self->backlog, frame, key[0] != '\0');
-    }
-    const or_zmq_peer_t *known = or_zmq_peers_recognise(&self->peers, inside, identity, frame, key);
+    const char *key = door == OR_DOOR_FAR ? or_zmq_guard_key_of(self->guard, frame) : "";
+    const or_zmq_peer_t *known = or_zmq_peers_recognise(&self->peers, door, identity, key);
     if (known != NULL) {
         *peer = known->peer;
         return OR_OK;
@@ -60,12 +61,36 @@ static or_status_t peer_of(zmq_channel_t *self, bool inside, zmq_msg_t *identity
     if (key[0] != '\0' && !or_zmq_guard_admits(self->guard, key)) {
         return OR_ERR_CANCELLED;
     }
-    return or_zmq_peers_add(&self->peers, inside, identity, frame, key, peer);
+    return or_zmq_peers_add(&self->peers, door, identity, key, peer);
 }
 
 static void hub_forget(or_channel_t *channel, or_peer_t peer)
 {
     or_zmq_peers_forget(&((zmq_channel_t *)channel)->peers, peer);
+}
+
+static void hub_set_urgent(or_channel_t *channel, or_peer_t peer, bool urgent)
+{
+    zmq_channel_t *self = (zmq_channel_t *)channel;
+    const or_zmq_peer_t *known = or_zmq_peers_find(&self->peers, peer);
+    or_zmq_peers_set_urgent(&self->peers, peer, urgent);
+    if (known != NULL && urgent) {
+        or_zmq_queue_hurry(self->queue, known); // or its later frames would overtake these
+    }
+}
+
+static void hub_hold(or_channel_t *channel, int64_t until_ns)
+{
+    ((zmq_channel_t *)channel)->held_until_ns = until_ns;
+}
+
+// Only urgent frames are received now.
+static bool is_held(zmq_channel_t *self)
+{
+    if (self->held_until_ns != 0 && or_clock_now(or_clock_monotonic()) >= self->held_until_ns) {
+        self->held_until_ns = 0;
+    }
+    return self->held_until_ns != 0;
 }
 
 static void edge_forget(or_channel_t *channel, or_peer_t peer)
@@ -77,13 +102,13 @@ static void edge_forget(or_channel_t *channel, or_peer_t peer)
 static bool hub_is_local(const or_channel_t *channel, or_peer_t peer)
 {
     const or_zmq_peer_t *known = or_zmq_peers_find(&((const zmq_channel_t *)channel)->peers, peer);
-    return known != NULL && known->local;
+    return known != NULL && known->door != OR_DOOR_FAR;
 }
 
 static bool hub_is_inside(const or_channel_t *channel, or_peer_t peer)
 {
     const or_zmq_peer_t *known = or_zmq_peers_find(&((const zmq_channel_t *)channel)->peers, peer);
-    return known != NULL && known->inside;
+    return known != NULL && known->door == OR_DOOR_INSIDE;
 }
 
 static bool edge_is_none(const or_channel_t *channel, or_peer_t peer)
@@ -123,7 +148,7 @@ static or_status_t hub_send(or_channel_t *channel, or_peer_t to, const uint8_t *
         return or_fail(OR_ERR_UNREACHABLE, "peer %" PRIu64 " is gone", to.value);
     }
     // The queue's bound is checked with the first part; the second goes where the first went.
-    void *socket = known->inside ? self->inside : self->socket;
+    void *socket = self->sockets[known->door];
     or_status_t status = or_zmq_send_part(socket, known->identity, known->bytes, ZMQ_SNDMORE);
     if (status == OR_OK) {
         status = or_zmq_send_part(socket, frame, bytes, 0);
@@ -141,7 +166,7 @@ static or_status_t edge_send(or_channel_t *channel, or_peer_t to, const uint8_t 
         return or_fail(OR_ERR_UNREACHABLE, "an edge knows the hub only");
     }
     zmq_channel_t *self = (zmq_channel_t *)channel;
-    or_status_t status = or_zmq_send_part(self->socket, frame, bytes, 0);
+    or_status_t status = or_zmq_send_part(self->sockets[OR_DOOR_FAR], frame, bytes, 0);
     if (status == OR_ERR_FULL) { // so says ZeroMQ too where it has given the endpoint up
         (void)or_zmq_watch_look(self->watch);
         const char *trouble = or_zmq_watch_trouble(self->watch);
@@ -150,31 +175,94 @@ static or_status_t edge_send(or_channel_t *channel, or_peer_t to, const uint8_t 
     return status;
 }
 
-static or_status_t receive_from_peer(zmq_channel_t *self, bool inside, or_peer_t *from,
-                                     const uint8_t **frame, size_t *bytes)
+// One frame of this socket into `waiting`, whose messages are empty.
+static or_status_t take_out(zmq_channel_t *self, or_door_t door, or_zmq_waiting_t *waiting)
 {
-    void *socket = inside ? self->inside : self->socket;
-    zmq_msg_t identity;
-    zmq_msg_init(&identity);
-    or_status_t status = or_zmq_receive_part(socket, &identity);
-    if (status == OR_OK) { // even if the peer is not wanted: it is queued
-        status = or_zmq_receive_frame(socket, &self->current, frame, bytes);
+    void *socket = self->sockets[door];
+    or_zmq_relay_t *relay = door != OR_DOOR_INSIDE ? self->relay : NULL;
+    waiting->door = door;
+    or_status_t status = or_zmq_receive_part(socket, &waiting->identity);
+    return status == OR_OK ? or_zmq_receive_frame(socket, relay, &waiting->frame) : status;
+}
+
+static bool is_urgent(zmq_channel_t *self, or_zmq_waiting_t *waiting)
+{
+    const char *key =
+        waiting->door == OR_DOOR_FAR ? or_zmq_guard_key_of(self->guard, &waiting->frame) : "";
+    const or_zmq_peer_t *known =
+        or_zmq_peers_recognise(&self->peers, waiting->door, &waiting->identity, key);
+    return known != NULL && known->is_urgent;
+}
+
+// All that waits in the sockets of strangers, so that what is urgent of it is known.
+static or_status_t look_through(zmq_channel_t *self)
+{
+    or_zmq_waiting_t waiting;
+    zmq_msg_init(&waiting.identity);
+    zmq_msg_init(&waiting.frame);
+    or_status_t status = OR_OK;
+    for (or_door_t door = 0; status == OR_OK && door < OR_DOOR_INSIDE; door++) {
+        while (or_zmq_queue_has_room(self->queue) &&
+               (status = take_out(self, door, &waiting)) == OR_OK) {
+            or_zmq_queue_push(self->queue, &waiting, is_urgent(self, &waiting));
+        }
+        status = status == OR_ERR_AGAIN ? OR_OK : status;
     }
-    if (status == OR_OK) {
-        status = peer_of(self, inside, &identity, &self->current, from);
-    }
-    zmq_msg_close(&identity);
+    zmq_msg_close(&waiting.identity);
+    zmq_msg_close(&waiting.frame);
     return status;
 }
 
-// Each socket in turn goes first, so that neither waits for the crowd at the other.
-static or_status_t receive_from_any(zmq_channel_t *self, or_peer_t *from, const uint8_t **frame,
-                                    size_t *bytes)
+// The frame to handle next: an urgent one; else the strangers and our own process have their turns.
+static or_status_t choose(zmq_channel_t *self, or_zmq_waiting_t *waiting)
 {
-    bool inside = self->inside_next;
-    self->inside_next = !inside;
-    or_status_t status = receive_from_peer(self, inside, from, frame, bytes);
-    return status == OR_ERR_AGAIN ? receive_from_peer(self, !inside, from, frame, bytes) : status;
+    or_status_t status = OR_OK;
+    bool held = is_held(self);
+    if (or_zmq_queue_is_empty(self->queue) || held || ++self->handled >= LOOK_EVERY) {
+        self->handled = 0;
+        status = look_through(self);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    if (held) {
+        return or_zmq_queue_pop_urgent(self->queue, waiting) ? OR_OK : OR_ERR_AGAIN;
+    }
+    self->inside_first = !self->inside_first && !or_zmq_queue_has_urgent(self->queue);
+    if (self->inside_first) {
+        status = take_out(self, OR_DOOR_INSIDE, waiting);
+        if (status != OR_ERR_AGAIN) {
+            return status;
+        }
+    }
+    if (or_zmq_queue_pop(self->queue, waiting)) {
+        return OR_OK;
+    }
+    status = self->inside_first ? OR_ERR_AGAIN : take_out(self, OR_DOOR_INSIDE, waiting);
+    if (status == OR_ERR_AGAIN) {
+        or_zmq_relay_note_empty(self->relay);
+    }
+    return status;
+}
+
+static or_status_t receive_from_any(zmq_channel_t *self, or_peer_t *from)
+{
+    or_zmq_waiting_t waiting;
+    zmq_msg_init(&waiting.identity);
+    zmq_msg_init(&waiting.frame);
+    or_status_t status = choose(self, &waiting);
+    if (status == OR_OK) {
+        zmq_msg_move(&self->current, &waiting.frame);
+        status = peer_of(self, waiting.door, &waiting.identity, &self->current, from);
+        const or_zmq_peer_t *known =
+            status == OR_OK ? or_zmq_peers_find(&self->peers, *from) : NULL;
+        if (waiting.door != OR_DOOR_INSIDE) { // even if the peer is not wanted: it was queued
+            or_zmq_relay_take(self->relay, &self->current, known != NULL && known->is_urgent);
+        }
+    }
+    zmq_msg_close(&waiting.identity);
+    zmq_msg_close(&waiting.frame);
+    return status;
 }
 
 static or_status_t hub_receive(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,
@@ -186,7 +274,11 @@ static or_status_t hub_receive(or_channel_t *channel, or_peer_t *from, const uin
         or_zmq_guard_serve(self->guard); // also of an owner that never waits
     }
     for (int i = 0; status == OR_ERR_CANCELLED && i < REFUSED_AT_ONCE; i++) {
-        status = receive_from_any(self, from, frame, bytes);
+        status = receive_from_any(self, from);
+    }
+    if (status == OR_OK) {
+        *frame = zmq_msg_data(&self->current);
+        *bytes = zmq_msg_size(&self->current);
     }
     return status == OR_ERR_CANCELLED ? OR_ERR_AGAIN : status;
 }
@@ -196,26 +288,31 @@ static or_status_t edge_receive(or_channel_t *channel, or_peer_t *from, const ui
 {
     zmq_channel_t *self = (zmq_channel_t *)channel;
     (void)or_zmq_watch_look(self->watch);
-    or_status_t status = or_zmq_receive_frame(self->socket, &self->current, frame, bytes);
+    or_status_t status = or_zmq_receive_frame(self->sockets[OR_DOOR_FAR], NULL, &self->current);
     if (status == OR_OK) {
         *from = OR_PEER_HUB;
+        *frame = zmq_msg_data(&self->current);
+        *bytes = zmq_msg_size(&self->current);
     }
     return status;
 }
 
 // What a channel polls: its sockets, what belongs to a hub or an edge, and the signals.
 typedef struct {
-    zmq_pollitem_t items[4 + OR_ZMQ_GUARD_ITEMS];
+    zmq_pollitem_t items[OR_DOORS + 3 + OR_ZMQ_GUARD_ITEMS];
     int count;
     int sockets;  // the first items: there are frames, or the owner's other work
     bool signals; // the last item
 } poll_t;
 
-static poll_t fill_poll(const zmq_channel_t *self)
+// While others are held nothing is taken out of the own process's socket, so it would end each wait.
+static poll_t fill_poll(const zmq_channel_t *self, bool held)
 {
-    poll_t poll = {.items = {{.socket = self->socket, .events = ZMQ_POLLIN}}, .count = 1};
-    if (self->inside != NULL) {
-        poll.items[poll.count++] = (zmq_pollitem_t){.socket = self->inside, .events = ZMQ_POLLIN};
+    poll_t poll = {.count = 0};
+    int doors = held ? OR_DOOR_INSIDE : OR_DOORS;
+    for (int i = 0; i < doors && self->sockets[i] != NULL; i++) {
+        poll.items[poll.count++] =
+            (zmq_pollitem_t){.socket = self->sockets[i], .events = ZMQ_POLLIN};
     }
     if (self->wake_fd >= 0) {
         poll.items[poll.count++] = (zmq_pollitem_t){.fd = self->wake_fd, .events = ZMQ_POLLIN};
@@ -244,13 +341,33 @@ static bool serve(zmq_channel_t *self)
     return self->watch != NULL && or_zmq_watch_look(self->watch);
 }
 
+static void note_sleep(zmq_channel_t *self, int64_t since_ns)
+{
+    if (self->relay != NULL) {
+        or_zmq_relay_note_sleep(self->relay, since_ns);
+    }
+}
+
+// When to look up at the latest, unless something comes.
+static int64_t due_of(const zmq_channel_t *self, bool held)
+{
+    if (self->watch != NULL) {
+        return or_zmq_watch_due(self->watch);
+    }
+    return held ? self->held_until_ns : OR_TIME_NEVER;
+}
+
 // One sleep of a wait, which may last until `end_ns`; OR_ERR_AGAIN if what ended it was not for the owner.
 static or_status_t sleep_once(zmq_channel_t *self, int64_t now, int64_t end_ns)
 {
-    poll_t poll = fill_poll(self);
-    int64_t due = self->watch != NULL ? or_zmq_watch_due(self->watch) : OR_TIME_NEVER;
-    int ready =
-        zmq_poll(poll.items, poll.count, or_zmq_poll_ms((due < end_ns ? due : end_ns) - now));
+    bool held = is_held(self), waiting = self->queue != NULL && !or_zmq_queue_is_empty(self->queue);
+    bool frames = waiting && (!held || or_zmq_queue_has_urgent(self->queue));
+    poll_t poll = fill_poll(self, held);
+    int64_t due = due_of(self, held);
+    int64_t sleep_ns = frames ? 0 : (due < end_ns ? due : end_ns) - now;
+    note_sleep(self, waiting ? 0 : now);
+    int ready = zmq_poll(poll.items, poll.count, or_zmq_poll_ms(sleep_ns));
+    note_sleep(self, 0);
     if (ready < 0) {
         return errno == EINTR
                    ? OR_OK
@@ -260,7 +377,6 @@ static or_status_t sleep_once(zmq_channel_t *self, int64_t now, int64_t end_ns)
     if (signalled) {
         or_interrupt_drain();
     }
-    bool frames = false;
     for (int i = 0; i < poll.sockets; i++) {
         frames |= poll.items[i].revents != 0;
     }
@@ -287,17 +403,18 @@ static void channel_destroy(or_channel_t *channel)
 {
     zmq_channel_t *self = (zmq_channel_t *)channel;
     zmq_msg_close(&self->current);
-    or_zmq_backlog_destroy(&self->backlog);
-    if (self->socket != NULL) {
-        zmq_close(self->socket);
-    }
-    if (self->inside != NULL) {
-        zmq_close(self->inside);
+    or_zmq_queue_destroy(&self->queue);
+    for (int i = 0; i < OR_DOORS; i++) {
+        if (self->sockets[i] != NULL) {
+            or_zmq_monitor_end(self->sockets[i]);
+            zmq_close(self->sockets[i]);
+        }
     }
     or_zmq_guard_destroy(&self->guard);
     or_zmq_watch_destroy(&self->watch);
     while (zmq_ctx_term(self->context) < 0 && errno == EINTR) {
     }
+    or_zmq_relay_destroy(&self->relay);
     or_zmq_peers_fini(&self->peers);
     free(self);
 }
@@ -306,6 +423,8 @@ static const or_channel_ops_t hub_ops = {.send = hub_send,
                                          .receive = hub_receive,
                                          .wait = channel_wait,
                                          .forget = hub_forget,
+                                         .set_urgent = hub_set_urgent,
+                                         .hold = hub_hold,
                                          .is_local = hub_is_local,
                                          .is_inside = hub_is_inside,
                                          .key_of = hub_key_of,
@@ -335,6 +454,20 @@ static void spread_threads(void *context)
     }
 }
 
+// The other sockets of a hub.
+static or_status_t open_doors(zmq_channel_t *self)
+{
+    or_status_t status =
+        or_zmq_open(self->context, ZMQ_ROUTER, QUEUE_FRAMES, 0, &self->sockets[OR_DOOR_NEAR]);
+    if (status == OR_OK) {
+        status = or_zmq_inside_bind(self->context, &self->sockets[OR_DOOR_INSIDE]);
+    }
+    if (status == OR_OK) {
+        status = or_zmq_queue_create(&self->queue);
+    }
+    return status == OR_OK ? or_zmq_relay_create(&self->relay) : status;
+}
+
 static or_status_t create(bool hub, zmq_channel_t **self_p)
 {
     zmq_channel_t *self = calloc(1, sizeof *self);
@@ -351,10 +484,10 @@ static or_status_t create(bool hub, zmq_channel_t **self_p)
     self->wake_fd = -1;
     or_zmq_peers_init(&self->peers);
     zmq_msg_init(&self->current);
-    or_status_t status =
-        or_zmq_open(self->context, hub ? ZMQ_ROUTER : ZMQ_DEALER, QUEUE_FRAMES, 0, &self->socket);
+    or_status_t status = or_zmq_open(self->context, hub ? ZMQ_ROUTER : ZMQ_DEALER, QUEUE_FRAMES, 0,
+                                     &self->sockets[OR_DOOR_FAR]);
     if (status == OR_OK && hub) {
-        status = or_zmq_inside_bind(self->context, &self->inside);
+        status = open_doors(self);
     }
     if (status != OR_OK) {
         channel_destroy(&self->channel);
@@ -369,7 +502,7 @@ static or_status_t create(bool hub, zmq_channel_t **self_p)
 static or_status_t use_ipv6(zmq_channel_t *self, bool ipv6)
 {
     const int value = ipv6;
-    return zmq_setsockopt(self->socket, ZMQ_IPV6, &value, sizeof value) == 0
+    return zmq_setsockopt(self->sockets[OR_DOOR_FAR], ZMQ_IPV6, &value, sizeof value) == 0
                ? OR_OK
                : or_fail(OR_ERR_IO, "cannot set up a socket: %s", zmq_strerror(errno));
 }
@@ -389,70 +522,60 @@ static or_status_t fail_keys(void)
 
 // ---- a hub ----
 
-static or_status_t report_bound(const zmq_channel_t *self, char *bound, size_t capacity)
-{
-    char endpoint[1024];
-    size_t bytes = sizeof endpoint;
-    if (zmq_getsockopt(self->socket, ZMQ_LAST_ENDPOINT, endpoint, &bytes) != 0) {
-        return or_fail(OR_ERR_IO, "cannot find out the endpoint: %s", zmq_strerror(errno));
-    }
-    snprintf(bound, capacity, "%s", endpoint);
-    return OR_OK;
-}
-
 // From here on what is bound is encrypted: ZeroMQ gives each listener the options of that moment.
 static or_status_t encrypt_hub(zmq_channel_t *self, const or_channel_server_t *server)
 {
     const int on = 1;
+    void *socket = self->sockets[OR_DOOR_FAR];
     or_status_t status = check_curve();
     if (status == OR_OK) {
-        status = or_zmq_guard_create(self->context, self->socket, server, &self->guard);
+        status = or_zmq_guard_create(self->context, socket, server, &self->guard);
     }
     if (status == OR_OK &&
-        (zmq_setsockopt(self->socket, ZMQ_CURVE_SERVER, &on, sizeof on) != 0 ||
-         zmq_setsockopt(self->socket, ZMQ_CURVE_SECRETKEY, server->own->secret_key, OR_KEY_BYTES) !=
-             0 ||
-         zmq_setsockopt(self->socket, ZMQ_ZAP_DOMAIN, DOMAIN, strlen(DOMAIN)) != 0)) {
+        (zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &on, sizeof on) != 0 ||
+         zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, server->own->secret_key, OR_KEY_BYTES) != 0 ||
+         zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, DOMAIN, strlen(DOMAIN)) != 0)) {
         status = fail_keys();
     }
     return status;
 }
 
-// A place that was just bound, if it has a port.
-static void note_port(zmq_channel_t *self)
+// Where the relay brings connections out. Nobody but this process gets through.
+static or_status_t bind_exit(const zmq_channel_t *self, or_door_t door, or_zmq_exit_t exit)
 {
-    char endpoint[1024];
-    size_t bytes = sizeof endpoint;
-    if (self->port_count < OR_ZMQ_BACKLOG_PORTS &&
-        zmq_getsockopt(self->socket, ZMQ_LAST_ENDPOINT, endpoint, &bytes) == 0 &&
-        strncmp(endpoint, "tcp://", strlen("tcp://")) == 0) {
-        self->ports[self->port_count++] = (uint16_t)strtoul(strrchr(endpoint, ':') + 1, NULL, 10);
+    const pid_t own = getpid();
+    void *socket = self->sockets[door];
+    if (zmq_setsockopt(socket, ZMQ_IPC_FILTER_PID, &own, sizeof own) != 0 ||
+        zmq_bind(socket, or_zmq_relay_exit(self->relay, exit)) != 0) {
+        return or_fail(OR_ERR_IO, "cannot set up a socket: %s", zmq_strerror(errno));
     }
+    return OR_OK;
 }
 
-static or_status_t watch_backlog(zmq_channel_t *self)
+// `server` NULL: nothing is encrypted.
+static or_status_t bind_exits(zmq_channel_t *self, const or_channel_server_t *server)
 {
-    return self->port_count > 0
-               ? or_zmq_backlog_create(self->ports, self->port_count, &self->backlog)
-               : OR_OK;
+    or_status_t status = bind_exit(self, OR_DOOR_NEAR, OR_ZMQ_NEAR);
+    if (status == OR_OK) {
+        status = bind_exit(self, OR_DOOR_FAR, OR_ZMQ_FAR);
+    }
+    if (status == OR_OK && server != NULL) {
+        status = encrypt_hub(self, server);
+        status = status == OR_OK ? bind_exit(self, OR_DOOR_FAR, OR_ZMQ_CURVE) : status;
+    }
+    return status;
 }
 
-// Listen where `encrypted` is asked for or, before that, where it is not.
-static or_status_t listen_where(zmq_channel_t *self, const or_channel_listen_t *listens,
-                                uint32_t count, bool encrypted, char *bound, size_t capacity)
+// `bound` is told of the first place alone.
+static or_status_t listen_everywhere(zmq_channel_t *self, const or_channel_listen_t *listens,
+                                     uint32_t count, char *bound, size_t capacity)
 {
     or_status_t status = OR_OK;
+    char unused[1];
     for (uint32_t i = 0; status == OR_OK && i < count; i++) {
-        if (listens[i].encrypted != encrypted) {
-            continue;
-        }
-        status = use_ipv6(self, or_endpoint_is_ipv6(listens[i].endpoint));
-        if (status == OR_OK && zmq_bind(self->socket, listens[i].endpoint) != 0) {
-            status = or_endpoint_fail_listening(listens[i].endpoint, errno);
-        } else if (status == OR_OK) {
-            note_port(self);
-            status = i == 0 && bound != NULL ? report_bound(self, bound, capacity) : OR_OK;
-        }
+        bool told = i == 0 && bound != NULL;
+        status = or_zmq_relay_listen(self->relay, listens[i].endpoint, listens[i].encrypted,
+                                     told ? bound : unused, told ? capacity : sizeof unused);
     }
     return status;
 }
@@ -483,15 +606,12 @@ or_status_t or_channel_zmq_bind(const or_channel_listen_t *listens, uint32_t cou
     if (status != OR_OK) {
         return status;
     }
-    status = listen_where(self, listens, count, false, bound, capacity);
-    if (status == OR_OK && encrypted) {
-        status = encrypt_hub(self, server);
+    status = bind_exits(self, encrypted ? server : NULL);
+    if (status == OR_OK) {
+        status = listen_everywhere(self, listens, count, bound, capacity);
     }
     if (status == OR_OK) {
-        status = listen_where(self, listens, count, true, bound, capacity);
-    }
-    if (status == OR_OK) {
-        status = watch_backlog(self);
+        status = or_zmq_relay_start(self->relay);
     }
     if (status != OR_OK) {
         channel_destroy(&self->channel);
@@ -524,12 +644,12 @@ void or_channel_zmq_set_wake(or_channel_t *hub, int wake_fd)
 static or_status_t encrypt_edge(zmq_channel_t *self, const or_connect_keys_t *keys)
 {
     or_status_t status = check_curve();
-    if (status == OR_OK &&
-        (zmq_setsockopt(self->socket, ZMQ_CURVE_SERVERKEY, keys->server_key, OR_KEY_BYTES) != 0 ||
-         zmq_setsockopt(self->socket, ZMQ_CURVE_PUBLICKEY, keys->own.public_key, OR_KEY_BYTES) !=
-             0 ||
-         zmq_setsockopt(self->socket, ZMQ_CURVE_SECRETKEY, keys->own.secret_key, OR_KEY_BYTES) !=
-             0)) {
+    if (status == OR_OK && (zmq_setsockopt(self->sockets[OR_DOOR_FAR], ZMQ_CURVE_SERVERKEY,
+                                           keys->server_key, OR_KEY_BYTES) != 0 ||
+                            zmq_setsockopt(self->sockets[OR_DOOR_FAR], ZMQ_CURVE_PUBLICKEY,
+                                           keys->own.public_key, OR_KEY_BYTES) != 0 ||
+                            zmq_setsockopt(self->sockets[OR_DOOR_FAR], ZMQ_CURVE_SECRETKEY,
+                                           keys->own.secret_key, OR_KEY_BYTES) != 0)) {
         status = fail_keys();
     }
     if (status == OR_OK) {
@@ -558,10 +678,10 @@ or_status_t or_channel_zmq_connect(const char *endpoint, const or_connect_keys_t
         status = use_ipv6(self, ipv6);
     }
     if (status == OR_OK) {
-        status = or_zmq_watch_create(self->context, self->socket, endpoint, encrypted ? keys : NULL,
-                                     &self->watch);
+        status = or_zmq_watch_create(self->context, self->sockets[OR_DOOR_FAR], endpoint,
+                                     encrypted ? keys : NULL, &self->watch);
     }
-    if (status == OR_OK && zmq_connect(self->socket, endpoint) != 0) {
+    if (status == OR_OK && zmq_connect(self->sockets[OR_DOOR_FAR], endpoint) != 0) {
         status = or_fail(OR_ERR_INVALID, "cannot connect to %s: %s (expected tcp://HOST:PORT)",
                          endpoint, zmq_strerror(errno));
     }

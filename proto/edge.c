@@ -8,6 +8,7 @@
 #include "proto/channel_zmq.h"
 
 #define MESSAGES_A_TURN 64
+#define WARNINGS_A_MINUTE 10u
 
 void or_edge_init(or_edge_t *edge, or_link_t *link)
 {
@@ -33,6 +34,31 @@ void or_edge_send_error(or_edge_t *edge, or_session_id_t session, uint64_t round
     or_edge_send(edge, &message);
 }
 
+// A new minute tells what the last one did not.
+static void begin_minute(or_edge_t *edge, int64_t now)
+{
+    if (edge->unwarned > 0) {
+        or_log(OR_LOG_WARN, "%u more warnings about the coordinator were not written",
+               edge->unwarned);
+    }
+    edge->warned_ns = now;
+    edge->warned = edge->unwarned = 0;
+}
+
+void or_edge_warn(or_edge_t *edge, or_session_id_t session, const char *what, const char *why)
+{
+    int64_t now = or_clock_now(or_link_clock(edge->link));
+    if (now - edge->warned_ns >= 60 * OR_NS_PER_S) {
+        begin_minute(edge, now);
+    }
+    if (edge->warned == WARNINGS_A_MINUTE) {
+        edge->unwarned++;
+        return;
+    }
+    edge->warned++;
+    or_log_of(OR_LOG_WARN, (or_log_subject_t){.session = session.value}, "%s: %s", what, why);
+}
+
 static void on_error(or_edge_t *edge, const or_message_t *message)
 {
     const or_error_t *error = &message->body.error;
@@ -41,7 +67,7 @@ static void on_error(or_edge_t *edge, const or_message_t *message)
         snprintf(edge->refused, sizeof edge->refused, "%s", error->text);
         return;
     }
-    or_log(OR_LOG_WARN, "the coordinator says: %s", error->text);
+    or_edge_warn(edge, (or_session_id_t){0}, "the coordinator says", error->text);
 }
 
 // `again`: there was a welcome already. A coordinator that comes late answers every Hello that

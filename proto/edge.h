@@ -22,6 +22,8 @@
 typedef struct {
     or_link_t *link; // borrowed
     char refused[512];
+    int64_t warned_ns;         // the minute that these two count in
+    uint32_t warned, unwarned; // lines that were written, and that were not
 } or_edge_t;
 
 void or_edge_init(or_edge_t *edge, or_link_t *link);
@@ -31,6 +33,10 @@ void or_edge_send(or_edge_t *edge, const or_message_t *message);
 // `round` and `length` as in or_error_t; 0 where they mean nothing.
 void or_edge_send_error(or_edge_t *edge, or_session_id_t session, uint64_t round,
                         or_wire_error_t code, uint32_t length, const char *text);
+
+// Warn of what the coordinator sent, session 0: about none. Of a flood a few lines a minute are written, and how many
+// were not.
+void or_edge_warn(or_edge_t *edge, or_session_id_t session, const char *what, const char *why);
 
 // Handle what waits, at most a bounded number, so that a flood cannot starve the model: greetings,
 // refusals and errors here, everything about sessions in `take`.

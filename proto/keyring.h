@@ -27,7 +27,7 @@ typedef struct {
     char owner
         [OR_KEY_NAME_BYTES]; // whose texts it reads and writes; never "": outrider keys gives it the name if none is said
     uint32_t roles;             // of or_key_role_t
-    bool trusted;               // as a drafter: its laws are believed (DESIGN.md section 4)
+    bool trusted;               // as a drafter: its laws are believed (docs/design.md section 4)
     uint32_t sessions_max;      // live requests
     uint32_t tokens_per_minute; // of completions
     uint32_t nodes_max;         // guesses a round

@@ -113,6 +113,13 @@ void or_line_watch_settle(or_line_watch_t *watch)
     watch->settled = watch->seen;
 }
 
+bool or_line_watch_is_steady(or_line_watch_t *watch)
+{
+    bool steady = same_stamp(&watch->seen, &watch->doubted);
+    watch->doubted = watch->seen;
+    return steady;
+}
+
 mode_t or_line_watch_mode(const or_line_watch_t *watch)
 {
     return watch->seen.mode;

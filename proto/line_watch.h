@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
     char *path;
-    or_line_stamp_t settled, seen;
+    or_line_stamp_t settled, seen, doubted;
     bool missed;                      // the last look found no file where there had been one
     int spares[OR_LINE_WATCH_SPARES]; // -1: none
 } or_line_watch_t;
@@ -45,5 +45,8 @@ or_status_t or_line_watch_look(or_line_watch_t *watch, bool *changed);
 or_status_t or_line_watch_read(or_line_watch_t *watch, char **text_p);
 // The state that was seen last is known: it is told of no more.
 void or_line_watch_settle(or_line_watch_t *watch);
+// For what takes something away, which a file that is being written anew may do for a moment: was this state, the one that was seen
+// last, there when this was asked before?
+bool or_line_watch_is_steady(or_line_watch_t *watch);
 // The mode of the file that was seen last; 0: there is none.
 mode_t or_line_watch_mode(const or_line_watch_t *watch);

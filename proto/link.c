@@ -19,7 +19,8 @@
 #define ERRORS_PER_S 10     // answers to nonsense, per peer
 #define HEARTBEAT_MIN_MS 10 // what a Welcome may ask for
 #define HEARTBEAT_MAX_MS 60000
-#define UNREAD_ASKED 65536 // bytes, after which a peer is asked how far it has read
+#define UNREAD_ASKED 65536                 // bytes, after which a peer is asked how far it has read
+#define UNREAD_ANSWERED (4 * UNREAD_ASKED) // and beyond which it gets no answers to what it says
 
 // A hub's answer to a peer it does not know; an edge that reads it greets again (the hub was
 // restarted).
@@ -60,7 +61,8 @@ struct or_link {
     int64_t drained_ns;
     int64_t lap_ns; // when the lap that goes on began
     uint32_t lap_frames;
-    or_link_gate_t gate; // hub; NULL: open
+    int64_t held_until_ns; // hub: until then frames may wait that are not received
+    or_link_gate_t gate;   // hub; NULL: open
     void *gate_context;
     // Edge only.
     uint8_t *hello; // encoded; NULL on a hub
@@ -275,9 +277,15 @@ static void take_welcome(or_link_t *link, peer_t *hub, const or_welcome_t *welco
     or_log(OR_LOG_DEBUG, "welcomed by %s heartbeat_ms %" PRIu32, welcome->software, ms);
 }
 
+// Small frames would have answers pile up that are in no account.
+static bool is_answered(const or_link_t *link, or_peer_t peer)
+{
+    return is_edge(link) || or_link_unread(link, peer) <= UNREAD_ANSWERED;
+}
+
 static void take_heartbeat(or_link_t *link, peer_t *peer, const or_heartbeat_t *heartbeat)
 {
-    if (heartbeat->reply != 0) {
+    if (heartbeat->reply != 0 && is_answered(link, peer->id)) {
         send_heartbeat(link, peer, (or_heartbeat_t){.answer = heartbeat->reply});
     }
     take_answer(link, peer, heartbeat->answer);
@@ -438,7 +446,7 @@ or_status_t or_link_receive(or_link_t *link, or_link_event_t *event, or_peer_t *
         const uint8_t *frame;
         size_t bytes;
         or_status_t status = or_channel_receive(link->channel, &sender, &frame, &bytes);
-        if (status == OR_ERR_AGAIN) {
+        if (status == OR_ERR_AGAIN && now_of(link) >= link->held_until_ns) {
             note_empty(link);
         }
         if (status != OR_OK) {
@@ -474,6 +482,9 @@ or_status_t or_link_send_error(or_link_t *link, or_peer_t to, or_session_id_t se
 {
     char text[512];
     va_list args;
+    if (!is_answered(link, to)) {
+        return OR_ERR_FULL; // without a sentence: the caller's own stays, which it may need again
+    }
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
@@ -594,6 +605,11 @@ uint64_t or_link_unread(const or_link_t *link, or_peer_t peer)
     return unread >= UNREAD_ASKED ? unread : 0; // of less nobody has asked
 }
 
+const or_clock_t *or_link_clock(const or_link_t *link)
+{
+    return link->clock;
+}
+
 bool or_link_is_local(const or_link_t *link, or_peer_t peer)
 {
     return or_channel_is_local(link->channel, peer);
@@ -626,7 +642,21 @@ void or_link_ignore(or_link_t *link, or_peer_t peer, int64_t until_ns)
     if (known != NULL && !is_edge(link)) {
         known->greeted = known->welcomed = false;
         known->ignored_until_ns = until_ns;
+        or_channel_set_urgent(link->channel, peer, false);
     }
+}
+
+void or_link_hold(or_link_t *link, int64_t until_ns)
+{
+    if (now_of(link) >= link->held_until_ns) {
+        link->held_until_ns = until_ns;
+        or_channel_hold(link->channel, until_ns);
+    }
+}
+
+void or_link_hurry(or_link_t *link, or_peer_t peer)
+{
+    or_channel_set_urgent(link->channel, peer, true);
 }
 
 void or_link_forget(or_link_t *link, or_peer_t peer)

@@ -34,7 +34,8 @@ void or_link_destroy(or_link_t **link_p);
 // Encode and queue. OR_ERR_FULL, OR_ERR_UNREACHABLE (the peer is reported lost by the next
 // receive), OR_ERR_INVALID.
 or_status_t or_link_send(or_link_t *link, or_peer_t to, const or_message_t *message);
-// An Error message, formatted.
+// An Error message, formatted. OR_ERR_FULL, and the last error's sentence stays, also where a hub's peer has more than 256 KiB
+// unread. It gets no answers to its heartbeats then either.
 or_status_t or_link_send_error(or_link_t *link, or_peer_t to, or_session_id_t session,
                                or_wire_error_t code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -60,6 +61,7 @@ uint64_t or_link_bytes(const or_link_t *link, or_peer_t peer);
 // peer that is sent 64 KiB is asked, by a number that it can only answer when it has read so far; less than that counts as
 // 0, as do unknown peers and parts of this process.
 uint64_t or_link_unread(const or_link_t *link, or_peer_t peer);
+const or_clock_t *or_link_clock(const or_link_t *link);
 // Hub: does this peer connect from this machine (channel.h)?
 bool or_link_is_local(const or_link_t *link, or_peer_t peer);
 // Hub: is it a part of this process (channel.h)?
@@ -78,5 +80,9 @@ typedef bool (*or_link_gate_t)(void *context, or_peer_t from, size_t bytes);
 void or_link_set_gate(or_link_t *link, or_link_gate_t gate, void *context);
 // Hub: drop whatever this peer sends until then; it is a stranger afterwards. No lost event follows.
 void or_link_ignore(or_link_t *link, or_peer_t peer, int64_t until_ns);
+// Hub: hear this peer before others (proto/channel.h), until it is ignored or lost.
+void or_link_hurry(or_link_t *link, or_peer_t peer);
+// Hub: hear nobody else until this time of the link's clock; nothing new where they are waiting already.
+void or_link_hold(or_link_t *link, int64_t until_ns);
 // Stop watching a peer that said good-bye or was refused; no lost event follows.
 void or_link_forget(or_link_t *link, or_peer_t peer);

@@ -383,6 +383,28 @@ static void a_hub_knows_how_far_a_peer_has_read(void **context)
     assert_int_equal(or_link_unread(fixture->hub.link, peer), 0);
 }
 
+// Small frames ask for answers that nobody reads, and that are in no account.
+static void who_does_not_read_gets_no_answers(void **context)
+{
+    fixture_t *fixture = *context;
+    or_peer_t peer = first_edge(fixture);
+    const or_message_t question = {.type = OR_MSG_HEARTBEAT, .body.heartbeat.reply = 5};
+    const or_session_id_t none = {0};
+    assert_int_equal(or_link_send_error(fixture->hub.link, peer, none, OR_WIRE_INVALID, "no"),
+                     OR_OK);
+    fixture->edges[0].hung = true;
+    while (send_much(fixture, peer, 20000) <= 300000) {
+    }
+    uint64_t unread = or_link_unread(fixture->hub.link, peer);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(or_link_send(fixture->edges[0].link, OR_PEER_HUB, &question), OR_OK);
+    }
+    run(fixture, 5 * OR_NS_PER_MS);
+    assert_int_equal(or_link_send_error(fixture->hub.link, peer, none, OR_WIRE_INVALID, "no"),
+                     OR_ERR_FULL);
+    assert_int_equal(or_link_unread(fixture->hub.link, peer), unread);
+}
+
 // A heartbeat of the peer's own accord, or with a number that was not asked, is no answer.
 static void an_answer_cannot_be_guessed(void **context)
 {
@@ -718,6 +740,7 @@ int main(void)
         WITH_WORLD(another_version_gets_an_error),
         WITH_WORLD(nonsense_is_answered_now_and_then),
         WITH_WORLD(strangers_must_say_hello),
+        WITH_WORLD(who_does_not_read_gets_no_answers),
         WITH_WORLD(a_gate_stops_frames_unread),
         WITH_WORLD(nonsense_of_who_greeted_is_reported),
         WITH_WORLD(who_is_ignored_is_not_heard_until_then),

@@ -97,10 +97,10 @@ typedef struct {
     // union: guesses and laws may have ids vocab_size .. vocab_size + outside_ids - 1 as well, tokens
     // that the target does not have: it never takes one.
     uint32_t outside_ids;
-    // Whose text it is: prefixes are shared inside one owner only (DESIGN.md section 9). "": nobody's in
+    // Whose text it is: prefixes are shared inside one owner only (docs/design.md section 9). "": nobody's in
     // particular, an owner like any other. Drafters are not told.
     const char *owner;
-    // To a drafter: how far ahead of the verdicts it works (DESIGN.md section 3, step 5). 0: a tree when
+    // To a drafter: how far ahead of the verdicts it works (docs/design.md section 3, step 5). 0: a tree when
     // one is asked for. 1: it extends the likeliest outcomes meanwhile, so that the next tree is ready at
     // once. N > 1: it also sends guesses that stand on those outcomes, for up to N rounds in flight.
     uint32_t draft_ahead;
@@ -396,6 +396,9 @@ typedef struct {
     uint32_t length;
 } or_error_t;
 
+#define OR_OWNER_BYTES 64   // of an owner's name, with its end
+#define OR_STOP_IDS_MAX 16u // tokens that end a text
+
 // Of a request. OpenAI's API has four; each costs time at every token.
 #define OR_STOP_STRINGS_MAX 16u
 #define OR_STOP_BYTES_MAX 256u // of each
@@ -625,6 +628,6 @@ or_status_t or_message_decode(const uint8_t *frame, size_t bytes, or_message_t *
 // Free what decode allocated. Safe on a zeroed or hand-built message.
 void or_message_fini(or_message_t *message);
 
-// The rolling prefix hash of DESIGN.md section 5: H(0) = 0, H(i+1) = XXH64(little-endian id, seed
+// The rolling prefix hash of docs/design.md section 5: H(0) = 0, H(i+1) = XXH64(little-endian id, seed
 // H(i)).
 uint64_t or_prefix_hash(uint64_t hash, const uint32_t *tokens, uint32_t count);

@@ -3,6 +3,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/decode/shape.h"
+
+or_status_t or_terms_check(const or_open_session_t *open)
+{
+    size_t owner_bytes = open->owner != NULL ? strlen(open->owner) : 0;
+    if (owner_bytes >= OR_OWNER_BYTES) {
+        return or_fail(OR_ERR_INVALID, "an owner's name of %zu bytes is over %d", owner_bytes,
+                       OR_OWNER_BYTES - 1);
+    }
+    if (open->stop_count > OR_STOP_IDS_MAX) {
+        return or_fail(OR_ERR_INVALID, "%u tokens that end the text are over %u", open->stop_count,
+                       OR_STOP_IDS_MAX);
+    }
+    if (open->draft_shape_count > OR_SHAPE_LEVELS_MAX) {
+        return or_fail(OR_ERR_INVALID, "a tree shape of %u levels is over %u",
+                       open->draft_shape_count, OR_SHAPE_LEVELS_MAX);
+    }
+    return OR_OK;
+}
+
 // Copy `bytes` to `at` and return where; move `at` behind them.
 static const void *copy(uint8_t **at, const void *from, size_t bytes)
 {

@@ -1,5 +1,5 @@
 // vocab_choice - which of the ways for two vocabularies to meet (or_vocab_method_t) a pair should take, and
-// which it may (DESIGN.md section 6). Pure functions: any thread.
+// which it may (docs/design.md section 6). Pure functions: any thread.
 #pragma once
 
 #include "common/decode/methods.h"

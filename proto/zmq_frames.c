@@ -97,7 +97,7 @@ or_status_t or_zmq_receive_part(void *socket, zmq_msg_t *part)
     return OR_OK;
 }
 
-static or_status_t skip_rest(void *socket, const zmq_msg_t *part)
+static or_status_t skip_rest(void *socket, or_zmq_relay_t *relay, const zmq_msg_t *part)
 {
     bool more = zmq_msg_more(part) != 0;
     or_status_t status = OR_OK;
@@ -105,24 +105,19 @@ static or_status_t skip_rest(void *socket, const zmq_msg_t *part)
         zmq_msg_t rest;
         zmq_msg_init(&rest);
         status = or_zmq_receive_part(socket, &rest);
+        if (status == OR_OK && relay != NULL) {
+            or_zmq_relay_take(relay, &rest, false);
+        }
         more = status == OR_OK && zmq_msg_more(&rest) != 0;
         zmq_msg_close(&rest);
     }
     return status;
 }
 
-or_status_t or_zmq_receive_frame(void *socket, zmq_msg_t *part, const uint8_t **frame,
-                                 size_t *bytes)
+or_status_t or_zmq_receive_frame(void *socket, or_zmq_relay_t *relay, zmq_msg_t *frame)
 {
-    or_status_t status = or_zmq_receive_part(socket, part);
-    if (status == OR_OK) {
-        status = skip_rest(socket, part);
-    }
-    if (status == OR_OK) {
-        *frame = zmq_msg_data(part);
-        *bytes = zmq_msg_size(part);
-    }
-    return status;
+    or_status_t status = or_zmq_receive_part(socket, frame);
+    return status == OR_OK ? skip_rest(socket, relay, frame) : status;
 }
 
 long or_zmq_poll_ms(int64_t timeout_ns)

@@ -110,7 +110,7 @@ typedef struct {
     char version[8];
     uint8_t id[64];
     size_t id_bytes;
-    char address[64];
+
     char mechanism[16];
     uint8_t key[CURVE_KEY_BYTES];
     size_t key_bytes;
@@ -146,8 +146,8 @@ static bool take_question(void *zap, question_t *question)
         return false;
     }
     bool good = take_part(zap, question->id, sizeof question->id, &question->id_bytes) &&
-                take_text(zap, unused, sizeof unused) && // the domain: we have one
-                take_text(zap, question->address, sizeof question->address) &&
+                take_text(zap, unused, sizeof unused) &&         // the domain: we have one
+                take_part(zap, unused, sizeof unused, &bytes) && // a path of the relay
                 take_part(zap, unused, sizeof unused, &bytes) && // its routing id
                 take_text(zap, question->mechanism, sizeof question->mechanism) &&
                 take_part(zap, question->key, sizeof question->key, &question->key_bytes);
@@ -169,10 +169,7 @@ static bool is_let_in(or_zmq_guard_t *guard, const question_t *question, char ke
         return false;
     }
     if (!guard->admit(guard->context, key)) {
-        char why[160];
-        snprintf(why, sizeof why, "it came from %s and is not authorized (outrider keys authorize)",
-                 question->address);
-        refuse_key(guard, key, why);
+        refuse_key(guard, key, "it is not authorized (outrider keys authorize)");
         return false;
     }
     return true;
@@ -235,14 +232,12 @@ static void begin_greeting(or_zmq_guard_t *guard, int fd)
     guard->greeting[guard->greeting_count++] = fd;
 }
 
-static void end_greeting(or_zmq_guard_t *guard, int fd, const char *endpoint)
+static void end_greeting(or_zmq_guard_t *guard, int fd)
 {
-    char what[sizeof guard->notices[0].what];
     for (size_t i = 0; i < guard->greeting_count; i++) {
         if (guard->greeting[i] == fd) {
             drop_greeting(guard, i);
-            snprintf(what, sizeof what, "a connection to %.100s", endpoint);
-            refuse(guard, what,
+            refuse(guard, "a connection",
                    "it ended without a key: it does not encrypt, or expects another server key, "
                    "or is no Outrider");
             return;
@@ -261,7 +256,7 @@ static void take_event(or_zmq_guard_t *guard, const or_zmq_event_t *event)
         settle(guard);
         break;
     default:
-        end_greeting(guard, (int)event->value, event->endpoint);
+        end_greeting(guard, (int)event->value);
     }
 }
 

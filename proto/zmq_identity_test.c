@@ -15,6 +15,7 @@
 #define LOOK_NS (10 * OR_NS_PER_MS)
 #define LOOKS 50
 #define GREETING_BYTES 64
+#define IDENTITY_BYTES_MAX 255 // of who is heard
 
 typedef struct {
     uint8_t bytes[70000];
@@ -43,9 +44,17 @@ static void put_property(buffer_t *buffer, const char *name, const void *value, 
     put(buffer, value, bytes);
 }
 
+// The hub may have ended the connection already, of one whose identity is too long.
+static void write_all(int fd, const void *bytes, size_t count, bool must)
+{
+    bool written = send(fd, bytes, count, MSG_NOSIGNAL) == (ssize_t)count;
+    assert_true(written || !must);
+}
+
 // Greeting, READY with an identity of so many bytes, and a frame.
 static void say_hello(int fd, size_t identity_bytes)
 {
+    bool heard = identity_bytes <= IDENTITY_BYTES_MAX;
     static buffer_t ready, all;
     static char identity[66000];
     static const char mechanism[20] = "NULL", filler[32];
@@ -60,11 +69,11 @@ static void say_hello(int fd, size_t identity_bytes)
     put(&all, "\6", 1); // a long command
     put_number(&all, ready.length, 8);
     put(&all, ready.bytes, ready.length);
-    assert_int_equal(write(fd, all.bytes, all.length), (ssize_t)all.length);
+    write_all(fd, all.bytes, all.length, heard);
     for (ssize_t length = 0, more = 1; length <= GREETING_BYTES && more > 0; length += more) {
         more = read(fd, all.bytes, sizeof all.bytes); // its greeting, and its READY, before frames
     }
-    assert_int_equal(write(fd, "\0\5hello", 7), 7);
+    write_all(fd, "\0\5hello", 7, heard);
 }
 
 static int connect_raw(const char *endpoint)
@@ -104,7 +113,7 @@ static void long_identities_are_not_heard(void **state)
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         int fd = connect_raw(endpoint);
         say_hello(fd, lengths[i]);
-        assert_int_equal(hears_hello(hub), lengths[i] <= 255);
+        assert_int_equal(hears_hello(hub), lengths[i] <= IDENTITY_BYTES_MAX);
         close(fd);
         or_channel_wait(hub, LOOK_NS);
     }

@@ -46,8 +46,10 @@ static or_status_t inside_receive(or_channel_t *channel, or_peer_t *from, const 
                                   size_t *bytes)
 {
     inside_edge_t *self = (inside_edge_t *)channel;
-    or_status_t status = or_zmq_receive_frame(self->socket, &self->current, frame, bytes);
+    or_status_t status = or_zmq_receive_frame(self->socket, NULL, &self->current);
     if (status == OR_OK) {
+        *frame = zmq_msg_data(&self->current);
+        *bytes = zmq_msg_size(&self->current);
         *from = OR_PEER_HUB;
     }
     return status;

@@ -1,11 +1,11 @@
 // zmq_inside - edges of a hub inside its own process, for other threads. For channel_zmq only.
 //
-//     peers from outside ──tcp, ipc──▶ ROUTER ─┐
-//                                              ├─ hub
-//     edges of this process ──inproc──▶ ROUTER ─┘
+//     peers from outside ──relay──▶ two ROUTERs ─┐
+//                                                ├─ hub
+//     edges of this process ──inproc──▶ ROUTER ──┘
 //
 // A socket of their own, with no endpoint that the system knows: what comes through it is from inside, whatever
-// it says. (What ZeroMQ tells of a sender would not do: of those who speak ZMTP 1 or 2 it tells nothing.)
+// it says.
 #pragma once
 
 #include "proto/channel.h"

@@ -29,6 +29,11 @@ or_status_t or_zmq_monitor_open(void *context, void *socket, int events, void **
     return OR_OK;
 }
 
+void or_zmq_monitor_end(void *socket)
+{
+    (void)zmq_socket_monitor(socket, NULL, 0);
+}
+
 // One part of an event into `data`, cut to `capacity`; its whole length, -1 if there is none.
 static int take_part(void *monitor, void *data, size_t capacity)
 {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 void or_zmq_peers_init(or_zmq_peers_t *peers)
 {
     *peers = (or_zmq_peers_t){.last = OR_PEER_HUB.value};
@@ -12,6 +14,7 @@ void or_zmq_peers_init(or_zmq_peers_t *peers)
 void or_zmq_peers_fini(or_zmq_peers_t *peers)
 {
     free(peers->items);
+    free(peers->hashes);
     *peers = (or_zmq_peers_t){.items = NULL};
 }
 
@@ -35,33 +38,33 @@ void or_zmq_peers_forget(or_zmq_peers_t *peers, or_peer_t peer)
     const or_zmq_peer_t *known = or_zmq_peers_find(peers, peer);
     if (known != NULL) {
         or_zmq_peer_t *place = &peers->items[known - peers->items];
+        uint64_t *hash = &peers->hashes[known - peers->items];
         size_t behind = (size_t)(peers->items + --peers->count - place);
         memmove(place, place + 1, behind * sizeof *place);
+        memmove(hash, hash + 1, behind * sizeof *hash);
     }
 }
 
-// Did this frame come over loopback? ZeroMQ knows the address of every frame's sender; over a path it is
-// "localhost:" and the process, and only this machine can use one. Who has a key is believed for that alone.
-static bool came_locally(zmq_msg_t *frame, const char *key)
+void or_zmq_peers_set_urgent(or_zmq_peers_t *peers, or_peer_t peer, bool urgent)
 {
-    static const char *const local[] = {"127.", "::ffff:127.", "localhost:"};
-    const char *address = zmq_msg_gets(frame, "Peer-Address");
-    if (key[0] != '\0' || address == NULL) {
-        return false;
+    const or_zmq_peer_t *known = or_zmq_peers_find(peers, peer);
+    if (known != NULL) {
+        peers->items[known - peers->items].is_urgent = urgent;
     }
-    bool is_local = strcmp(address, "::1") == 0;
-    for (size_t i = 0; !is_local && i < sizeof local / sizeof *local; i++) {
-        is_local = strncmp(address, local[i], strlen(local[i])) == 0;
-    }
-    return is_local;
 }
 
-static const or_zmq_peer_t *find_identity(const or_zmq_peers_t *peers, bool inside,
+static uint64_t hash_of(or_door_t door, const void *identity, size_t bytes)
+{
+    return XXH3_64bits_withSeed(identity, bytes, door);
+}
+
+static const or_zmq_peer_t *find_identity(const or_zmq_peers_t *peers, or_door_t door,
                                           const void *identity, size_t bytes)
 {
+    uint64_t hash = hash_of(door, identity, bytes);
     for (size_t i = 0; i < peers->count; i++) {
         const or_zmq_peer_t *known = &peers->items[i];
-        if (known->inside == inside && known->bytes == bytes &&
+        if (peers->hashes[i] == hash && known->door == door && known->bytes == bytes &&
             memcmp(known->identity, identity, bytes) == 0) {
             return known;
         }
@@ -69,13 +72,12 @@ static const or_zmq_peer_t *find_identity(const or_zmq_peers_t *peers, bool insi
     return NULL;
 }
 
-const or_zmq_peer_t *or_zmq_peers_recognise(or_zmq_peers_t *peers, bool inside, zmq_msg_t *identity,
-                                            zmq_msg_t *frame, const char *key)
+const or_zmq_peer_t *or_zmq_peers_recognise(or_zmq_peers_t *peers, or_door_t door,
+                                            zmq_msg_t *identity, const char *key)
 {
     const or_zmq_peer_t *known =
-        find_identity(peers, inside, zmq_msg_data(identity), zmq_msg_size(identity));
-    if (known != NULL &&
-        (strcmp(known->key, key) != 0 || known->local != (inside || came_locally(frame, key)))) {
+        find_identity(peers, door, zmq_msg_data(identity), zmq_msg_size(identity));
+    if (known != NULL && strcmp(known->key, key) != 0) {
         or_zmq_peers_forget(peers, known->peer);
         return NULL;
     }
@@ -88,17 +90,19 @@ static or_status_t make_room(or_zmq_peers_t *peers)
         return OR_OK;
     }
     size_t capacity = peers->capacity > 0 ? 2 * peers->capacity : 8;
-    or_zmq_peer_t *larger = realloc(peers->items, capacity * sizeof *larger);
-    if (larger == NULL) {
+    or_zmq_peer_t *items = realloc(peers->items, capacity * sizeof *items);
+    peers->items = items != NULL ? items : peers->items;
+    uint64_t *hashes = realloc(peers->hashes, capacity * sizeof *hashes);
+    peers->hashes = hashes != NULL ? hashes : peers->hashes;
+    if (items == NULL || hashes == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for connection %zu", peers->count + 1);
     }
-    peers->items = larger;
     peers->capacity = capacity;
     return OR_OK;
 }
 
-or_status_t or_zmq_peers_add(or_zmq_peers_t *peers, bool inside, zmq_msg_t *identity,
-                             zmq_msg_t *frame, const char *key, or_peer_t *peer)
+or_status_t or_zmq_peers_add(or_zmq_peers_t *peers, or_door_t door, zmq_msg_t *identity,
+                             const char *key, or_peer_t *peer)
 {
     if (zmq_msg_size(identity) > OR_ZMQ_IDENTITY_BYTES_MAX) {
         return OR_ERR_CANCELLED; // ROUTER takes what a raw socket claims, at any length
@@ -107,10 +111,11 @@ or_status_t or_zmq_peers_add(or_zmq_peers_t *peers, bool inside, zmq_msg_t *iden
     if (status != OR_OK) {
         return status;
     }
+    peers->hashes[peers->count] = hash_of(door, zmq_msg_data(identity), zmq_msg_size(identity));
     or_zmq_peer_t *added = &peers->items[peers->count++];
     added->peer.value = ++peers->last;
-    added->inside = inside;
-    added->local = inside || came_locally(frame, key);
+    added->door = door;
+    added->is_urgent = false;
     added->bytes = zmq_msg_size(identity);
     memcpy(added->identity, zmq_msg_data(identity), added->bytes);
     snprintf(added->key, sizeof added->key, "%s", key);

@@ -1,5 +1,5 @@
 // accept - the acceptance rules: from a tree and the target's laws to a path and the token after it
-// (DESIGN.md section 6; ALGORITHMS.md section 1).
+// (docs/design.md section 6; docs/algorithms.md section 1).
 //
 // A rule is one file, accept_<rule>.c, and one row of the table in accept.c. Every rule here is
 // lossless for the drafting methods that common/decode/methods.h pairs it with, but for those it

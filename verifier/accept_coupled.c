@@ -1,4 +1,4 @@
-// The coupled rule: the target's token is drawn with noise, whatever the tree holds (DESIGN.md
+// The coupled rule: the target's token is drawn with noise, whatever the tree holds (docs/design.md
 // section 4). Under a key that the drafter shares it is `coupled`; under one that nobody else has,
 // `naive`: the guesses then are just guesses.
 #include "verifier/accept_internal.h"

@@ -1,6 +1,6 @@
 // Goal: guesses that the target does not have (--vocab-map union) are rejected and cost nothing but
 // acceptance: under every ratio rule the text stays the target's, and one guess is accepted with
-// probability sum min(p, q) over what both have (ALGORITHMS.md section 4).
+// probability sum min(p, q) over what both have (docs/algorithms.md section 4).
 // Method: a target of 4 tokens, a drafter that has two more; trees of two levels. Every draw and every
 // choice of the rule is taken in turn, so that a guess outside comes first, last, between, twice and
 // alone. Then a drafter that repeats one until probabilities vanish.

@@ -1,4 +1,4 @@
-// Goal: the ratio rules ask exactly the questions of ALGORITHMS.md section 1, in that order, and
+// Goal: the ratio rules ask exactly the questions of docs/algorithms.md section 1, in that order, and
 // make of the answers the path that follows from them.
 // Method: one node worked out by hand in fractions. A scripted chooser compares every coin it is
 // asked for, exactly, and answers as the case says; every answer to the draws is taken in turn,

@@ -20,7 +20,7 @@
 //
 // A node with a stop id is served as a leaf, whatever hangs below it: that nothing follows it is
 // known from its token, and a node may exist or not depending on other nodes' tokens
-// (ALGORITHMS.md section 2).
+// (docs/algorithms.md section 2).
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-// residual - what is left of the target's law when guesses were rejected (ALGORITHMS.md section 1).
+// residual - what is left of the target's law when guesses were rejected (docs/algorithms.md section 1).
 //
 //     M = q,    then for each guess x that was drawn from S and rejected:    M = N[[M - S]+]
 //

@@ -45,6 +45,10 @@ static or_status_t check_terms(const or_open_session_t *open, const or_judge_t *
     if (open->constraint_bytes > 0) {
         return or_fail(OR_ERR_UNSUPPORTED, "this verifier knows no constraints");
     }
+    or_status_t status = or_terms_check(open);
+    if (status != OR_OK) {
+        return status;
+    }
     if (open->outside_ids > OR_OUTSIDE_IDS_MAX) {
         return or_fail(OR_ERR_INVALID, "%u tokens outside the vocabulary: %u are possible",
                        open->outside_ids, OR_OUTSIDE_IDS_MAX);
@@ -54,8 +58,7 @@ static or_status_t check_terms(const or_open_session_t *open, const or_judge_t *
                        "this verifier does not know acceptance rule %u (it has %s)",
                        open->accept_rule, or_accept_rule_list());
     }
-    or_status_t status =
-        or_methods_check(open->draft_method, open->accept_rule, open->sampling.temperature);
+    status = or_methods_check(open->draft_method, open->accept_rule, open->sampling.temperature);
     if (status == OR_OK) {
         status = check_lossy(open);
     }

@@ -172,7 +172,7 @@ static void send_busy(or_verifier_t *verifier, or_session_id_t id)
 
 static void refuse(or_verifier_t *verifier, or_session_id_t id)
 {
-    or_log_of(OR_LOG_WARN, (or_log_subject_t){.session = id.value}, "refused: %s", or_error_text());
+    or_edge_warn(&verifier->edge, id, "refused", or_error_text());
     or_edge_send_error(&verifier->edge, id, 0, OR_WIRE_REFUSED, 0, or_error_text());
 }
 

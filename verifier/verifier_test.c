@@ -226,6 +226,36 @@ static void bad_terms_are_refused_with_the_reason(void **state)
     expect_error(b, OR_WIRE_REFUSED);
 }
 
+// They are kept as long as the session is.
+static void terms_longer_than_any_of_ours_are_refused(void **state)
+{
+    bench_t *b = *state;
+    or_message_t message;
+    static char owner[OR_OWNER_BYTES + 1];
+    static const uint32_t many[64];
+    hear(b, &message);
+    memset(owner, 'o', OR_OWNER_BYTES);
+    or_message_t open = {.type = OR_MSG_OPEN_SESSION, .body.open_session = usual_terms()};
+    open.body.open_session.owner = owner;
+    say(b, open);
+    expect_error(b, OR_WIRE_REFUSED);
+    open.body.open_session = usual_terms();
+    open.body.open_session.stop_ids = many;
+    open.body.open_session.stop_count = OR_STOP_IDS_MAX + 1;
+    say(b, open);
+    expect_error(b, OR_WIRE_REFUSED);
+    open.body.open_session = usual_terms();
+    open.body.open_session.draft_shape = many;
+    open.body.open_session.draft_shape_count = 64;
+    say(b, open);
+    expect_error(b, OR_WIRE_REFUSED);
+    owner[OR_OWNER_BYTES - 1] = '\0';
+    open.body.open_session = usual_terms();
+    open.body.open_session.owner = owner;
+    say(b, open);
+    expect_silence(b);
+}
+
 static void more_sessions_than_places_replace_the_oldest_idle_one(void **state)
 {
     bench_t *b = *state;
@@ -344,6 +374,7 @@ int main(void)
         TEST(what_does_not_fit_is_answered_and_changes_nothing),
         TEST(bad_prefixes_are_refused),
         TEST(bad_terms_are_refused_with_the_reason),
+        TEST(terms_longer_than_any_of_ours_are_refused),
         TEST(more_sessions_than_places_replace_the_oldest_idle_one),
         TEST(a_refusal_ends_the_process),
         cmocka_unit_test_setup_teardown(a_slow_target_answers_in_its_time_and_takes_along_what_came,

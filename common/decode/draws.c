@@ -127,6 +127,11 @@ or_status_t or_draws_store(or_draws_store_t *store, const or_draws_t *draws, uin
     return OR_OK;
 }
 
+size_t or_draws_store_bytes(const or_draws_store_t *store)
+{
+    return store->number_room * sizeof *store->numbers + store->law_room * sizeof *store->laws;
+}
+
 void or_draws_store_fini(or_draws_store_t *store)
 {
     free(store->numbers);

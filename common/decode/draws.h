@@ -39,4 +39,6 @@ typedef struct {
 
 // Keep a copy of the draws of `count` nodes. OR_ERR_NO_MEMORY: what was stored before is gone.
 or_status_t or_draws_store(or_draws_store_t *store, const or_draws_t *draws, uint32_t count);
+// What it has room for.
+size_t or_draws_store_bytes(const or_draws_store_t *store);
 void or_draws_store_fini(or_draws_store_t *store);

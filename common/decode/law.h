@@ -1,4 +1,4 @@
-// law - a drafter's distribution reduced to a few integers (DESIGN.md section 4; ALGORITHMS.md
+// law - a drafter's distribution reduced to a few integers (docs/design.md section 4; docs/algorithms.md
 // section 3).
 //
 //     p          0.61 the   0.22 a   0.09 an   0.04 its   ...

@@ -1,4 +1,4 @@
-// Goal: a reduced law is what ALGORITHMS.md section 3 says, to the last unit: sampled, sent and
+// Goal: a reduced law is what docs/algorithms.md section 3 says, to the last unit: sampled, sent and
 // verified are the same integers. A law from a peer that is none is refused.
 // Method: apportionments worked out by hand, random laws against their exact shares, one case for
 // each refusal.

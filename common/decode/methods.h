@@ -1,8 +1,8 @@
 // methods - the names of drafting methods and acceptance rules, and which pairs are lossless
-// (DESIGN.md section 6).
+// (docs/design.md section 6).
 //
-// One row a method; a new method is a row here, a file in drafter/ or verifier/, and a row in that
-// folder's table.
+// A new drafting method is a number and a row here, a drafter/build_<method>.c, and a line each in
+// drafter/builder_internal.h, drafter/builder.c and drafter/CMakeLists.txt; a new rule likewise in verifier/.
 #pragma once
 
 #include <stdint.h>
@@ -40,7 +40,7 @@ typedef enum {
     OR_ACCEPT_LENIENT = 12, // lossy
     OR_ACCEPT_SLRS = 13,    // string-level: with OR_VOCAB_SLRS, and only there
 } or_accept_rule_t;
-// How a drafter's vocabulary meets the target's where they differ (ALGORITHMS.md section 4; Timor et
+// How a drafter's vocabulary meets the target's where they differ (docs/algorithms.md section 4; Timor et
 // al. 2025).
 typedef enum {
     OR_VOCAB_AUTO = 0,
@@ -64,7 +64,7 @@ const char *or_accept_rule_name(uint32_t rule);
 or_status_t or_methods_check(uint32_t method, uint32_t rule, float temperature);
 
 // Is it a ratio rule, which compares the target's law with the law each guess was drawn from? Then
-// laws travel, and the drafter must be trusted to have drawn what it says (DESIGN.md section 4).
+// laws travel, and the drafter must be trusted to have drawn what it says (docs/design.md section 4).
 bool or_accept_rule_uses_laws(uint32_t rule);
 // Must the drafter be trusted? Ratio rules and slrs, which believe what it says of its guesses.
 bool or_accept_rule_needs_trust(uint32_t rule);

@@ -1,4 +1,4 @@
-// Goal: names and numbers agree, and only exact pairs are allowed: the table of DESIGN.md section 6.
+// Goal: names and numbers agree, and only exact pairs are allowed: the table of docs/design.md section 6.
 // Method: every method with every rule, at temperature 0 and above, against a matrix written out;
 // unknown names and numbers; what the refusals advise must itself be legal.
 #include "common/decode/methods.h"

@@ -1,4 +1,4 @@
-// noise - the Gumbel variates that drafter and verifier share (DESIGN.md section 4).
+// noise - the Gumbel variates that drafter and verifier share (docs/design.md section 4).
 //
 // Coupled decoding draws the next token as argmax_x (log q(x) + G(x)), an exact sample of q (the
 // Gumbel-max trick; Daliri et al. 2024, arXiv 2408.07978). G is a pure function of (seed, choice,

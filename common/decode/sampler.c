@@ -31,6 +31,10 @@ or_sampling_t or_sampling_default(void)
 
 static or_status_t check_bias(const or_sampling_t *sampling, uint32_t vocab_size)
 {
+    if (sampling->bias_count > OR_BIASES_MAX) {
+        return or_fail(OR_ERR_INVALID, "%u logit biases are over %u", sampling->bias_count,
+                       OR_BIASES_MAX);
+    }
     for (uint32_t i = 0; i < sampling->bias_count; i++) {
         const or_logit_bias_t *bias = &sampling->bias[i];
         if (bias->id < 0 || (uint32_t)bias->id >= vocab_size) {

@@ -17,6 +17,9 @@
 
 #include "common/base/status.h"
 
+// Each travels to the verifier and to every drafter of the text, and is kept by all of them.
+#define OR_BIASES_MAX 1024u
+
 typedef struct {
     int32_t id;
     float bias; // added to the logit; -INFINITY bans
@@ -38,7 +41,7 @@ typedef struct {
 
 // Everything off, temperature 0.8, repeat_last_n 64.
 or_sampling_t or_sampling_default(void);
-// OR_ERR_INVALID names the field and its range. vocab_size bounds the ids in bias.
+// OR_ERR_INVALID names the field and its range; there are at most OR_BIASES_MAX biases. vocab_size bounds their ids.
 or_status_t or_sampling_check(const or_sampling_t *sampling, uint32_t vocab_size);
 
 // Without biases and penalties: the law depends on the logits alone.

@@ -4,7 +4,7 @@
 //     4x3       rsd-s, kseq, multi: 4 sequences, 3 tokens long: 12 nodes; 4 alone: as long as the depth allows
 //
 // Known before anything is drawn: which nodes a tree has never depends on what they are
-// (ALGORITHMS.md section 3).
+// (docs/algorithms.md section 3).
 #pragma once
 
 #include "common/decode/methods.h"

@@ -9,7 +9,7 @@
 //
 // A node sees its ancestors only, so no block without one is ever visited (DySpec, appendix C). What was
 // gathered for the row before stays as far as both have the same ancestors: in depth-first order that is
-// all but the last few (figures in ARCHITECTURE.md).
+// all but the last few (figures in docs/decisions.md).
 
 // How K, or V, gets into a gathered block.
 typedef struct {

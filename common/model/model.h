@@ -1,4 +1,4 @@
-// model - a transformer from a GGUF file, run on the CPU or a GPU in canonical arithmetic (DESIGN.md
+// model - a transformer from a GGUF file, run on the CPU or a GPU in canonical arithmetic (docs/design.md
 // section 7): the same bits from both.
 //
 // One pass takes rows. A *prefix row* is the next committed token of a sequence: its K and V go to

@@ -1,5 +1,5 @@
 // shards - how every model is cut into S = 8 logical pieces, whatever the number of ranks
-// (DESIGN.md section 7).
+// (docs/design.md section 7).
 //
 //     shard s owns units floor(s U / 8) .. floor((s + 1) U / 8) - 1        (U units: query heads, FFN blocks of 32, vocabulary rows)
 //     rank r of R owns shards r 8/R .. (r + 1) 8/R - 1                     (R = 1, 2, 4, 8: an aligned subtree)

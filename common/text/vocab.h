@@ -32,7 +32,7 @@ typedef enum {
 // OR_ERR_FORMAT; OR_ERR_UNSUPPORTED (unknown tokenizer or pre-tokenizer, named); OR_ERR_NOT_FOUND
 // (no vocabulary in the file, or no merges where there must be some); OR_ERR_NO_MEMORY. A file that
 // names no pre-tokenizer gets "default", with a warning in the log. Fails if two noise keys collide
-// (never seen; checked because DESIGN.md section 4 rests on it).
+// (never seen; checked because docs/design.md section 4 rests on it).
 or_status_t or_vocab_load(const or_gguf_t *gguf, or_vocab_t **vocab_p);
 void or_vocab_destroy(or_vocab_t **vocab_p);
 
@@ -74,7 +74,7 @@ const char *or_vocab_model(const or_vocab_t *vocab);
 uint64_t or_vocab_hash(const or_vocab_t *vocab);
 
 // One 64-bit key per token, unique in this vocabulary and the same in any vocabulary that has the
-// same token (DESIGN.md section 4): XXH64 of its text, seeded with kind class and rank (how many
+// same token (docs/design.md section 4): XXH64 of its text, seeded with kind class and rank (how many
 // tokens of equal class and text have a lower id).
 //
 //     class    tokens                          text

@@ -13,6 +13,7 @@
 or_status_t or_api_create(const or_api_config_t *config, or_requests_t *requests, or_api_t **api_p)
 {
     or_api_t *api = calloc(1, sizeof *api);
+    or_api_json_init();
     if (api != NULL) {
         *api = (or_api_t){.config = *config,
                           .requests = requests,
@@ -148,6 +149,19 @@ static bool is_json(or_http_call_t *call)
     return false;
 }
 
+// Is there room for the body's values? Else the call is answered.
+static bool has_room_to_read(or_http_call_t *call)
+{
+    or_api_problem_t problem;
+    size_t bytes, form_bytes;
+    const uint8_t *body = or_http_call_body(call, &bytes);
+    if (!or_api_body_weigh(body, bytes, &form_bytes, &problem)) {
+        or_api_reply_problem(call, &problem);
+        return false;
+    }
+    return or_http_call_take_room(call, form_bytes);
+}
+
 void or_api_handle(void *context, or_http_call_t *call)
 {
     or_api_t *api = context;
@@ -156,7 +170,8 @@ void or_api_handle(void *context, or_http_call_t *call)
     if (api->stopping) {
         or_http_reply_error(call, 503, NULL, NULL, "The coordinator is shutting down.");
     } else if (route != NULL) {
-        if (allows(call, route->allow) && (is_read(call) || is_json(call))) {
+        if (allows(call, route->allow) &&
+            (is_read(call) || (is_json(call) && has_room_to_read(call)))) {
             route->handler(api, call);
         }
     } else if (strncmp(path, MODELS_PATH, strlen(MODELS_PATH)) == 0) {

@@ -199,6 +199,7 @@ static bool add_origins(or_api_choice_t *choice, const or_generate_delta_t *delt
         size_t capacity = 2 * (choice->origin_count + count);
         struct or_api_origin *larger = realloc(choice->origins, capacity * sizeof *larger);
         if (larger == NULL) {
+            or_api_json_note_failure();
             return false;
         }
         choice->origins = larger;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "coordinator/http/api_json.h"
+
 // Cut what a client wrote behind a whole character.
 static void cut_character(char *text, size_t capacity)
 {
@@ -37,46 +39,100 @@ bool or_api_refuse(or_api_problem_t *problem, unsigned status, const char *code,
 
 // ---- the body ----
 
-// How deep and how much: looked at before memory is spent on it, of which a value takes many times its bytes.
-static void weigh(const uint8_t *body, size_t bytes, size_t *depth_max, size_t *values)
+// What libjansson takes for each, with what malloc adds, and with what is there twice while a list or a table grows.
+#define VALUE_BYTES 56u // a number, and its place in a list
+#define LIST_BYTES 144u
+#define OBJECT_BYTES 240u
+#define MEMBER_BYTES 112u
+#define STRING_BYTES 64u // and its length
+
+typedef struct {
+    size_t depth, depth_max;
+    size_t lists, objects, members, commas;
+    size_t strings, string_bytes, longest;
+} weight_t;
+
+// Returns where the string that begins at `begin` ends, behind its quote.
+static size_t weigh_string(const uint8_t *body, size_t bytes, size_t begin, weight_t *weight)
 {
-    size_t depth = 0;
-    bool inside = false; // a string
-    *depth_max = 0;
-    *values = 1;
-    for (size_t i = 0; i < bytes; i++) {
-        uint8_t byte = body[i];
-        if (inside) {
-            i += byte == '\\'; // what it escapes ends nothing
-            inside = byte != '"';
-        } else if (byte == '"') {
-            inside = true;
-        } else if (byte == '[' || byte == '{') {
-            depth++;
-            *depth_max = depth > *depth_max ? depth : *depth_max;
-            (*values)++;
-        } else if ((byte == ']' || byte == '}') && depth > 0) {
-            depth--;
-        }
-        *values += !inside && byte == ',';
+    size_t end = begin + 1;
+    while (end < bytes && body[end] != '"') {
+        end += body[end] == '\\' ? 2 : 1; // what it escapes ends nothing
     }
+    size_t length = end - begin;
+    weight->strings++;
+    weight->string_bytes += length;
+    weight->longest = length > weight->longest ? length : weight->longest;
+    return end + 1;
+}
+
+static void weigh_byte(uint8_t byte, weight_t *weight)
+{
+    switch (byte) {
+    case '[':
+    case '{':
+        weight->lists += byte == '[';
+        weight->objects += byte == '{';
+        weight->depth++;
+        weight->depth_max = weight->depth > weight->depth_max ? weight->depth : weight->depth_max;
+        break;
+    case ']':
+    case '}':
+        weight->depth -= weight->depth > 0;
+        break;
+    case ':':
+        weight->members++;
+        break;
+    default:
+        weight->commas += byte == ',';
+    }
+}
+
+// A string is there three times while it is read.
+static size_t form_of(const weight_t *weight)
+{
+    size_t values = 1 + weight->commas + weight->lists + weight->objects;
+    return values * VALUE_BYTES + weight->lists * LIST_BYTES + weight->objects * OBJECT_BYTES +
+           weight->members * MEMBER_BYTES + weight->strings * STRING_BYTES + weight->string_bytes +
+           3 * weight->longest;
+}
+
+bool or_api_body_weigh(const uint8_t *body, size_t bytes, size_t *form_bytes,
+                       or_api_problem_t *problem)
+{
+    weight_t weight = {0};
+    for (size_t i = 0; i < bytes;) {
+        if (body[i] == '"') {
+            i = weigh_string(body, bytes, i, &weight);
+        } else {
+            weigh_byte(body[i++], &weight);
+        }
+    }
+    *form_bytes = form_of(&weight);
+    bool deep = weight.depth_max > OR_API_DEPTH_MAX;
+    if (deep || *form_bytes > OR_API_FORM_BYTES_MAX) {
+        return or_api_refuse(problem, 400, NULL, NULL,
+                             "The body is too %s: at most %u levels and %zu MiB of values are read "
+                             "(a number takes %u bytes, an object %u).",
+                             deep ? "deep" : "large", OR_API_DEPTH_MAX, OR_API_FORM_BYTES_MAX >> 20,
+                             VALUE_BYTES, OBJECT_BYTES + VALUE_BYTES);
+    }
+    return true;
 }
 
 json_t *or_api_body_parse(const uint8_t *body, size_t bytes, or_api_problem_t *problem)
 {
-    size_t depth, values;
+    size_t form_bytes;
     json_error_t error;
-    weigh(body, bytes, &depth, &values);
-    if (depth > OR_API_DEPTH_MAX || values > OR_API_VALUES_MAX) {
-        or_api_refuse(problem, 400, NULL, NULL,
-                      "The body is too %s: at most %u levels and %u values are read.",
-                      depth > OR_API_DEPTH_MAX ? "deep" : "large", OR_API_DEPTH_MAX,
-                      OR_API_VALUES_MAX);
+    if (!or_api_body_weigh(body, bytes, &form_bytes, problem)) {
         return NULL;
     }
+    (void)or_api_json_has_failed(); // what was before
     json_t *root =
         json_loadb((const char *)body, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (root == NULL) {
+    if (root == NULL && or_api_json_has_failed()) {
+        or_api_refuse(problem, 500, NULL, NULL, "There is no memory for the request.");
+    } else if (root == NULL) {
         or_api_refuse(problem, 400, NULL, NULL,
                       "The body is not valid JSON in UTF-8: line %d, column %d: %s", error.line,
                       error.column, error.text);

@@ -30,11 +30,15 @@ typedef struct {
 bool or_api_refuse(or_api_problem_t *problem, unsigned status, const char *code, const char *param,
                    const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-// The object in a body, the caller's to json_decref. NULL with the problem: no JSON, no object, a key twice, no UTF-8,
-// deeper than OR_API_DEPTH_MAX, more than OR_API_VALUES_MAX values. Strings may hold NUL.
-json_t *or_api_body_parse(const uint8_t *body, size_t bytes, or_api_problem_t *problem);
+// The memory that or_api_body_parse takes at most. False with the problem: deeper than OR_API_DEPTH_MAX, more than
+// OR_API_FORM_BYTES_MAX: that are 700,000 token ids, or the messages and text of several longest conversations.
+bool or_api_body_weigh(const uint8_t *body, size_t bytes, size_t *form_bytes,
+                       or_api_problem_t *problem);
 #define OR_API_DEPTH_MAX 64u
-#define OR_API_VALUES_MAX (2u << 20)
+#define OR_API_FORM_BYTES_MAX ((size_t)40 << 20)
+// The object in a body, the caller's to json_decref. NULL with the problem: it is too heavy, no JSON, no object, a key twice, no
+// UTF-8. Strings may hold NUL.
+json_t *or_api_body_parse(const uint8_t *body, size_t bytes, or_api_problem_t *problem);
 
 typedef enum {
     OR_API_FLAG,  // bool *

@@ -480,11 +480,13 @@ static void fail_for_room(or_api_t *api, or_api_work_t *work)
     or_api_work_fail(api, work, 429, NULL, "rate_limit_exceeded", why);
 }
 
-// The whole answer takes as much again as what was gathered for it, for a moment.
+// What the whole answer takes beside what was gathered for it, for a moment: it grows by halves.
 static void answer_whole(or_api_t *api, or_api_work_t *work)
 {
     size_t bytes = 0;
-    if (or_hold_resize(&work->gathered, 2 * work->gathered.bytes) != OR_OK) {
+    uint64_t whole_bytes = or_api_whole_bytes(work->choices, work->count);
+    if (or_hold_resize(&work->gathered, work->gathered.bytes + whole_bytes + whole_bytes / 2) !=
+        OR_OK) {
         fail_for_room(api, work);
         return;
     }

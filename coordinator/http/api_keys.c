@@ -50,6 +50,17 @@ static const entry_t *find(const entries_t *entries, const char *key, size_t byt
     return found;
 }
 
+// By what its grant calls it; NULL: there is none.
+static const or_key_grant_t *find_named(const entries_t *entries, const char *name)
+{
+    for (size_t i = 0; i < entries->count; i++) {
+        if (strcmp(entries->items[i].grant.key, name) == 0) {
+            return &entries->items[i].grant;
+        }
+    }
+    return NULL;
+}
+
 // ---- entries ----
 
 static or_status_t check_key(const entries_t *entries, const char *key)
@@ -184,6 +195,29 @@ static or_status_t check_file(const or_line_watch_t *file)
     return OR_OK;
 }
 
+// Is there a key that is not in `later`, or another owner's there?
+static bool loses_some(const entries_t *entries, const entries_t *later)
+{
+    bool loses = false;
+    for (size_t i = 0; i < entries->count && !loses; i++) {
+        const or_key_grant_t *now = find_named(later, entries->items[i].grant.key);
+        loses = now == NULL || strcmp(now->owner, entries->items[i].grant.owner) != 0;
+    }
+    return loses;
+}
+
+static or_status_t take(or_api_keys_t *keys, entries_t *entries)
+{
+    if (loses_some(&keys->entries, entries) && !or_line_watch_is_steady(&keys->file)) {
+        forget(entries);
+        return or_fail(OR_ERR_AGAIN, "%s may not be whole yet", keys->file.path);
+    }
+    forget(&keys->entries);
+    keys->entries = *entries;
+    or_line_watch_settle(&keys->file);
+    return OR_OK;
+}
+
 static or_status_t load(or_api_keys_t *keys)
 {
     char *text = NULL;
@@ -196,9 +230,7 @@ static or_status_t load(or_api_keys_t *keys)
         status = parse(keys->file.path, text, &entries);
     }
     if (status == OR_OK) {
-        forget(&keys->entries);
-        keys->entries = entries;
-        or_line_watch_settle(&keys->file);
+        status = take(keys, &entries);
     }
     if (text != NULL) {
         sodium_memzero(text, strlen(text));
@@ -322,11 +354,6 @@ const or_key_grant_t *or_api_keys_find(const or_api_keys_t *keys, const char *au
 
 const or_key_grant_t *or_api_keys_still(const or_api_keys_t *keys, const or_key_grant_t *grant)
 {
-    for (size_t i = 0; i < keys->entries.count; i++) {
-        const or_key_grant_t *now = &keys->entries.items[i].grant;
-        if (strcmp(now->key, grant->key) == 0) {
-            return strcmp(now->owner, grant->owner) == 0 ? now : NULL;
-        }
-    }
-    return NULL;
+    const or_key_grant_t *now = find_named(&keys->entries, grant->key);
+    return now != NULL && strcmp(now->owner, grant->owner) == 0 ? now : NULL;
 }

@@ -25,7 +25,8 @@ void or_api_keys_destroy(or_api_keys_t **keys_p);
 
 // Read again if the file has changed; *changed says so. One without a key revokes them all. A file that makes no sense, or is gone,
 // leaves the keys as they were: OR_ERR_INVALID, once for each state of the file. So does one that cannot be read,
-// which is tried again at each look: OR_ERR_IO, OR_ERR_NO_MEMORY.
+// which is tried again at each look: OR_ERR_IO, OR_ERR_NO_MEMORY. One that revokes keys may be half written: it does so when it is
+// the same at a second look, for which it is time soon: OR_ERR_AGAIN.
 or_status_t or_api_keys_refresh(or_api_keys_t *keys, bool *changed);
 
 // What the key in an Authorization header may do, "Bearer KEY" or "Basic base64(anything:KEY)" (browsers); its `key` names it, and is

@@ -164,6 +164,7 @@ static void a_file_is_read_again(void **state)
     const or_key_grant_t bob = *or_api_keys_find(keys, "Bearer sk-bobs-key");
     // Another limit, and another owner: who was bob is bob's no more.
     rewrite(path, "sk-alices-key alice sessions=22\nsk-bobs-key benno\n");
+    assert_int_equal(or_api_keys_refresh(keys, &changed), OR_ERR_AGAIN);
     assert_int_equal(or_api_keys_refresh(keys, &changed), OR_OK);
     assert_true(changed);
     assert_int_equal(or_api_keys_still(keys, &alice)->sessions_max, 22);
@@ -184,10 +185,45 @@ static void a_file_is_read_again(void **state)
     // Empty, it revokes all.
     rewrite(path, "# nobody\n");
     chmod(path, 0600);
+    assert_int_equal(or_api_keys_refresh(keys, &changed), OR_ERR_AGAIN);
     assert_int_equal(or_api_keys_refresh(keys, &changed), OR_OK);
     assert_true(changed);
     assert_null(or_api_keys_still(keys, &alice));
     assert_null(or_api_keys_find(keys, "Bearer sk-alices-key"));
+    unlink(path);
+    or_api_keys_destroy(&keys);
+}
+
+// Emptied, written to the middle of a key, to the middle of an owner, and whole, with a look at each.
+static void a_file_that_is_written_in_place_revokes_nothing(void **state)
+{
+    (void)state;
+    static const char whole[] = "sk-alices-key alice\nsk-bobs-key bob\nsk-carols-key carol\n";
+    static const size_t parts[] = {0, 12, 17, 30, 35, sizeof whole - 3};
+    char path[] = "/tmp/outrider_api_keys_XXXXXX", part[sizeof whole];
+    bool changed = true;
+    or_api_keys_t *keys = NULL;
+    close(mkstemp(path));
+    rewrite(path, whole);
+    assert_int_equal(or_api_keys_read(path, &keys), OR_OK);
+    const or_key_grant_t alice = *or_api_keys_find(keys, "Bearer sk-alices-key");
+    const or_key_grant_t carol = *or_api_keys_find(keys, "Bearer sk-carols-key");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        snprintf(part, sizeof part, "%.*s", (int)parts[i], whole);
+        rewrite(path, part);
+        (void)or_api_keys_refresh(keys, &changed);
+        assert_false(changed);
+        assert_non_null(or_api_keys_still(keys, &alice));
+        assert_non_null(or_api_keys_still(keys, &carol));
+    }
+    rewrite(path, "sk-alices-key alice\nsk-bobs-key bob\nsk-carols-key carol\nsk-dons-key\n");
+    assert_int_equal(or_api_keys_refresh(keys, &changed), OR_OK); // who is new waits for nothing
+    assert_non_null(or_api_keys_find(keys, "Bearer sk-dons-key"));
+    rewrite(path, "sk-bobs-key bob\n"); // and is so to stay
+    assert_int_equal(or_api_keys_refresh(keys, &changed), OR_ERR_AGAIN);
+    assert_int_equal(or_api_keys_refresh(keys, &changed), OR_OK);
+    assert_true(changed);
+    assert_null(or_api_keys_still(keys, &alice));
     unlink(path);
     or_api_keys_destroy(&keys);
 }
@@ -200,6 +236,7 @@ int main(void)
         cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(limits_stand_behind_the_owner),
         cmocka_unit_test(a_file_is_read_again),
+        cmocka_unit_test(a_file_that_is_written_in_place_revokes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

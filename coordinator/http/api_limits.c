@@ -8,9 +8,10 @@
 #include "common/base/log.h"
 #include "coordinator/http/api_internal.h"
 
-#define LOOK_NS OR_NS_PER_S            // between two looks at the file
-#define COMPLAIN_NS (60 * OR_NS_PER_S) // about a file that cannot be read
-#define PLACE_NS (OR_NS_PER_S / 10)    // a key's place may be free again
+#define LOOK_NS OR_NS_PER_S             // between two looks at the file
+#define LOOK_AGAIN_NS (OR_NS_PER_S / 5) // at one that may not be whole yet
+#define COMPLAIN_NS (60 * OR_NS_PER_S)  // about a file that cannot be read
+#define PLACE_NS (OR_NS_PER_S / 10)     // a key's place may be free again
 
 // ---- texts ----
 
@@ -108,7 +109,9 @@ int64_t or_api_keys_turn(or_api_t *api, int64_t now)
     if (now >= api->keys_due_ns) {
         api->keys_due_ns = now + LOOK_NS;
         or_status_t status = or_api_keys_refresh(api->config.keys, &changed);
-        if (status != OR_OK) {
+        if (status == OR_ERR_AGAIN) {
+            api->keys_due_ns = now + LOOK_AGAIN_NS;
+        } else if (status != OR_OK) {
             complain(api, status, now);
         } else if (changed) {
             or_log(OR_LOG_INFO, "http: the API keys have changed");

@@ -8,6 +8,10 @@
 #include "common/text/utf8.h"
 #include "coordinator/http/api_reply_internal.h"
 
+// Of a whole answer, besides what was gathered: its names and figures.
+#define ANSWER_BYTES 1024u
+#define CHOICE_BYTES 768u
+
 // ---- text ----
 
 // Whole characters of held + bytes; what may still become one is held again. `out` has room for three bytes for each
@@ -57,15 +61,11 @@ json_t *or_api_string(const char *bytes, size_t count)
     size_t length;
     char *text = take_text(&whole, &delta, &length);
     json_t *string = text != NULL ? json_stringn(text, length) : NULL;
+    if (string == NULL) {
+        or_api_json_note_failure();
+    }
     free(text);
     return string;
-}
-
-char *or_api_dump(json_t *object)
-{
-    char *text = object != NULL ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(object);
-    return text;
 }
 
 // ---- a text's state ----
@@ -106,6 +106,7 @@ static json_t *echo_string(const or_api_head_t *head, uint32_t index)
     }
     if (or_detokenize(head->vocab, (const int32_t *)prompt->tokens, prompt->count, &text,
                       &length) != OR_OK) {
+        or_api_json_note_failure();
         return NULL;
     }
     json_t *string = or_api_string(text, length);
@@ -225,11 +226,27 @@ static bool keep_details(const or_api_head_t *head, or_api_choice_t *choice,
     return !choice->details.failed;
 }
 
+// A text begins with its prompt where that is wanted. False: no memory.
+static bool keep_echo(const or_api_head_t *head, or_api_choice_t *choice)
+{
+    if (!head->request->echo || choice->begun) {
+        return true;
+    }
+    json_t *echo = echo_string(head, choice->index);
+    if (echo != NULL) {
+        or_api_text_add(&choice->text, json_string_value(echo), json_string_length(echo));
+    }
+    bool kept = echo != NULL && !choice->text.failed;
+    json_decref(echo);
+    return kept;
+}
+
 or_status_t or_api_gather(const or_api_head_t *head, or_api_choice_t *choice,
                           const or_generate_delta_t *delta)
 {
     size_t length = 0;
-    char *text = take_text(choice, delta, &length);
+    char *text = keep_echo(head, choice) ? take_text(choice, delta, &length) : NULL;
+    choice->begun = true;
     if (text != NULL) {
         or_api_text_add(&choice->text, text, length);
     }
@@ -254,28 +271,42 @@ size_t or_api_gathered_bytes(const or_api_choice_t *choice)
     return bytes;
 }
 
-// The text, behind its prompt where that is wanted.
-static json_t *whole_text(const or_api_head_t *head, const or_api_choice_t *choice)
+// As a JSON string says it.
+static size_t escaped_bytes(const or_api_text_t *text)
 {
-    const char *bytes = choice->text.count > 0 ? choice->text.bytes : "";
-    if (!head->request->echo) {
-        return json_stringn(bytes, choice->text.count);
+    size_t bytes = 0;
+    for (size_t i = 0; i < text->count; i++) {
+        unsigned char byte = (unsigned char)text->bytes[i];
+        bytes += byte < 0x20 ? 6 : byte == '"' || byte == '\\' ? 2 : 1;
     }
-    json_t *echo = echo_string(head, choice->index);
-    json_t *both = json_pack("s%+%", json_string_value(echo), json_string_length(echo), bytes,
-                             choice->text.count);
-    json_decref(echo);
-    return both;
+    return bytes;
+}
+
+size_t or_api_whole_bytes(const or_api_choice_t *choices, uint32_t count)
+{
+    size_t bytes = ANSWER_BYTES;
+    for (uint32_t i = 0; i < count; i++) {
+        bytes += CHOICE_BYTES + escaped_bytes(&choices[i].text) + choices[i].details.count;
+        for (uint32_t column = 0; column < OR_API_COLUMNS_MAX; column++) {
+            bytes += choices[i].logprobs[column].count;
+        }
+    }
+    return bytes;
+}
+
+static json_t *whole_text(const or_api_choice_t *choice)
+{
+    return json_stringn(choice->text.count > 0 ? choice->text.bytes : "", choice->text.count);
 }
 
 static json_t *whole_message(const or_api_head_t *head, const or_api_choice_t *choice)
 {
     const char *finish = or_finish_name(choice->finish);
     if (!head->request->chat) {
-        return json_pack("{s:s, s:o}", "finish_reason", finish, "text", whole_text(head, choice));
+        return json_pack("{s:s, s:o}", "finish_reason", finish, "text", whole_text(choice));
     }
     return json_pack("{s:s, s:{s:s, s:o, s:n}}", "finish_reason", finish, "message", "role",
-                     "assistant", "content", whole_text(head, choice), "refusal");
+                     "assistant", "content", whole_text(choice), "refusal");
 }
 
 static void say_choice(const or_api_head_t *head, const or_api_choice_t *choice, bool timed,

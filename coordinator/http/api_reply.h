@@ -9,6 +9,7 @@
 
 #include "common/text/tokenizer.h"
 #include "common/text/utf8.h"
+#include "coordinator/http/api_json.h"
 #include "coordinator/http/api_request.h"
 #include "coordinator/http/api_text.h"
 
@@ -50,17 +51,19 @@ typedef struct {
 void or_api_choice_init(or_api_choice_t *choice, const or_api_head_t *head, uint32_t index);
 void or_api_choice_fini(or_api_choice_t *choice);
 
-// The objects that a delta becomes in a stream, oldest first: none, or up to OR_API_CHUNKS_MAX. The caller json_decrefs them. An
-// end with an error is not its business. OR_ERR_NO_MEMORY.
+// The objects that a delta becomes in a stream, oldest first: none, or up to OR_API_CHUNKS_MAX, for or_api_dump, which tells
+// whether there was memory for all of them. An end with an error is not its business. OR_ERR_NO_MEMORY.
 or_status_t or_api_chunks(const or_api_head_t *head, or_api_choice_t *choice,
                           const or_generate_delta_t *delta, json_t **chunks, uint32_t *count);
 #define OR_API_CHUNKS_MAX 3u
 
-// Keep it for or_api_whole. OR_ERR_NO_MEMORY.
+// Keep it for or_api_whole, and before the first the prompt that is to be echoed. OR_ERR_NO_MEMORY.
 or_status_t or_api_gather(const or_api_head_t *head, or_api_choice_t *choice,
                           const or_generate_delta_t *delta);
 // How much memory that takes.
 size_t or_api_gathered_bytes(const or_api_choice_t *choice);
+// How long the answer that is made of it will be at most.
+size_t or_api_whole_bytes(const or_api_choice_t *choices, uint32_t count);
 // All texts, ended and gathered, as one object: JSON, malloc'd, of `*bytes`. NULL: no memory.
 char *or_api_whole(const or_api_head_t *head, const or_api_choice_t *choices, uint32_t count,
                    size_t *bytes);
@@ -72,5 +75,3 @@ json_t *or_api_usage_chunk(const or_api_head_t *head, const or_api_choice_t *cho
 json_t *or_api_error(unsigned status, const char *code, const char *message);
 // Bytes as a JSON string, each ill-formed sequence as U+FFFD. NULL: no memory.
 json_t *or_api_string(const char *bytes, size_t count);
-// One line without spaces; malloc'd, NULL: no memory. Takes the object, which may be NULL.
-char *or_api_dump(json_t *object);

@@ -132,6 +132,7 @@ static char *whole_of(const world_t *world)
     json_t *whole = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
     assert_true(json_is_object(whole));
     assert_int_equal(bytes, strlen(text));
+    assert_true(bytes <= or_api_whole_bytes(&world->choice, 1));
     json_decref(whole);
     return text;
 }
@@ -165,6 +166,25 @@ static void a_whole_answer_is_what_its_deltas_were(void **state)
     assert_non_null(strstr(dump, "\"prompt_tokens\":6,\"completion_tokens\":3,\"total_tokens\":9"));
     assert_non_null(strstr(dump, "\"cached_tokens\":2"));
     assert_non_null(strstr(dump, "\"draft_n\":8,\"draft_n_accepted\":1"));
+    free(dump);
+}
+
+// A prompt that is echoed is gathered with the text, and each of its bytes may become six.
+static void an_echo_is_gathered(void **state)
+{
+    world_t *world = *state;
+    static uint8_t prompt[5000];
+    memset(prompt, 1, sizeof prompt);
+    world->request.echo = true;
+    world->prompt = (or_api_prompt_t){.text = prompt, .bytes = sizeof prompt};
+    const or_generate_delta_t delta = delta_of("a", 1, false), end = delta_of("b", 1, true);
+    assert_int_equal(or_api_gather(&world->head, &world->choice, &delta), OR_OK);
+    assert_int_equal(or_api_gather(&world->head, &world->choice, &end), OR_OK);
+    assert_true(or_api_gathered_bytes(&world->choice) > sizeof prompt);
+    char *dump = whole_of(world);
+    assert_true(strlen(dump) > 6 * sizeof prompt);
+    assert_non_null(strstr(dump, "\"text\":\"\\u0001\\u0001"));
+    assert_non_null(strstr(dump, "\\u0001ab\""));
     free(dump);
 }
 
@@ -304,6 +324,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(logprobs_cost_what_they_are_in_json, setup, teardown),
         cmocka_unit_test_setup_teardown(a_whole_answer_is_what_its_deltas_were, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_echo_is_gathered, setup, teardown),
         cmocka_unit_test_setup_teardown(tokens_end_where_the_text_does, setup, teardown),
         cmocka_unit_test_setup_teardown(rates_are_of_the_tokens_they_count, setup, teardown),
         cmocka_unit_test_setup_teardown(an_end_is_told_once, setup, teardown),

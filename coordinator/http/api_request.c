@@ -221,10 +221,10 @@ static bool read_logit_bias(void *into, const char *param, const json_t *value,
     or_sampling_t *sampling = &reading->made.generate.sampling;
     uint32_t vocab_size = or_vocab_size(reading->terms->vocab);
     size_t count = json_object_size(value);
-    if (!json_is_object(value) || count > OR_API_BIASES_MAX) {
+    if (!json_is_object(value) || count > OR_BIASES_MAX) {
         return or_api_refuse(problem, 400, NULL, param,
                              "'%s' must be an object of at most %u token ids.", param,
-                             OR_API_BIASES_MAX);
+                             OR_BIASES_MAX);
     }
     or_logit_bias_t *bias = or_api_keep(&reading->made, count, sizeof *bias, problem);
     if (bias == NULL) {

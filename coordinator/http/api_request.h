@@ -12,8 +12,7 @@
 #include "coordinator/http/api_fields.h"
 #include "proto/message.h"
 
-#define OR_API_TEXTS_MAX 128u // prompts x n of one request
-#define OR_API_BIASES_MAX 1024u
+#define OR_API_TEXTS_MAX 128u   // prompts x n of one request
 #define OR_API_ALIAS "outrider" // a name for whatever target there is
 
 // What the answers depend on; all borrowed.

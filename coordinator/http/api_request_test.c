@@ -1,5 +1,6 @@
 // Goal: a body becomes exactly the request it describes, with OpenAI's defaults; what cannot be served is refused by its field's name.
 // Method: bodies as clients write them, against a vocabulary of five tokens. What sockets send besides is for tests/http and tests/fuzz.
+#include <malloc.h>
 #include <math.h>
 #include <string.h>
 
@@ -149,6 +150,83 @@ static void drafting_can_be_off(void **state)
     assert_int_equal(world->request.generate.draft_ahead, 4);
 }
 
+// ---- what a body takes ----
+
+static size_t taken, taken_most;
+
+static void *count_malloc(size_t bytes)
+{
+    void *memory = malloc(bytes);
+    taken += memory != NULL ? malloc_usable_size(memory) + sizeof(size_t) : 0;
+    taken_most = taken > taken_most ? taken : taken_most;
+    return memory;
+}
+
+static void count_free(void *memory)
+{
+    taken -= memory != NULL ? malloc_usable_size(memory) + sizeof(size_t) : 0;
+    free(memory);
+}
+
+// `{"a":[` and so many of `part` and `]}`, or the same of members, in at most `bytes`.
+static size_t fill(char *body, size_t bytes, const char *part)
+{
+    bool list = part[0] != ':';
+    size_t length = (size_t)sprintf(body, "{\"a\":%s", list ? "[" : "{");
+    for (unsigned i = 0; length + 64 < bytes; i++) {
+        length += list ? (size_t)sprintf(body + length, "%s,", part)
+                       : (size_t)sprintf(body + length, "\"%u\"%s,", i, part);
+    }
+    return length - 1 + (size_t)sprintf(body + length - 1, list ? "]}" : "}}");
+}
+
+static void a_body_is_weighed_before_it_takes_memory(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"9",     "123456", "{}", "[]",  "[[]]",   "{\"\":1}", "0.5",
+                                        "\"a\"", "\"\"",   ":1", ":{}", ":\"x\"", "null"};
+    size_t room = 300000;
+    char *body = malloc(room);
+    json_set_alloc_funcs(count_malloc, count_free);
+    for (size_t i = 0; i <= sizeof parts / sizeof *parts; i++) {
+        size_t length, form_bytes;
+        or_api_problem_t problem;
+        if (i < sizeof parts / sizeof *parts) {
+            length = fill(body, room, parts[i]);
+        } else { // one string
+            memset(body, 'x', room - 1);
+            memcpy(body, "{\"a\":\"", 6);
+            memcpy(body + room - 3, "\"}", 3);
+            length = room - 1;
+        }
+        taken = taken_most = 0;
+        assert_true(or_api_body_weigh((const uint8_t *)body, length, &form_bytes, &problem));
+        json_t *root = or_api_body_parse((const uint8_t *)body, length, &problem);
+        assert_non_null(root);
+        if (taken_most > form_bytes + 4096) {
+            fail_msg("%s: %zu bytes, weighed as %zu",
+                     i < sizeof parts / sizeof *parts ? parts[i] : "a string", taken_most,
+                     form_bytes);
+        }
+        json_decref(root);
+    }
+    json_set_alloc_funcs(malloc, free);
+    free(body);
+}
+
+static void bodies_that_take_much_are_refused(void **state)
+{
+    world_t *world = *state;
+    size_t bytes = (size_t)1 << 20;
+    char *body = malloc(bytes);
+    fill(body, bytes, "{}");
+    assert_refused(world, false, body, 400, "");
+    assert_non_null(strstr(world->problem.message, "too large"));
+    fill(body, bytes, "1"); // half a million token ids
+    assert_refused(world, false, body, 400, "a");
+    free(body);
+}
+
 static void what_is_not_supported_is_named(void **state)
 {
     world_t *world = *state;
@@ -246,6 +324,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(chats_go_on_until_their_end, setup, teardown),
         cmocka_unit_test_setup_teardown(every_field_arrives, setup, teardown),
         cmocka_unit_test_setup_teardown(drafting_can_be_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_body_is_weighed_before_it_takes_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(bodies_that_take_much_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_not_supported_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(sentences_speak_of_fields, setup, teardown),
         cmocka_unit_test_setup_teardown(other_servers_words_are_known, setup, teardown),

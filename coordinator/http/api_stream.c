@@ -35,7 +35,8 @@ static bool say(or_api_t *api, or_api_work_t *work, const char *text, size_t len
     return or_http_write(work->held.call, text, length);
 }
 
-// An event with this data, which it takes (NULL: no memory). `id` may be NULL.
+// An event with this data, which it takes (NULL: no memory). `id` may be NULL. False: the reader has been dropped. That is so, too,
+// where there is no memory for the event: what comes behind a gap would be taken for the text.
 static bool say_event(or_api_t *api, or_api_work_t *work, const char *id, char *data)
 {
     size_t room = data != NULL ? strlen(data) + OR_API_EVENT_ID_BYTES + 20 : 0;
@@ -45,6 +46,8 @@ static bool say_event(or_api_t *api, or_api_work_t *work, const char *id, char *
         int length = snprintf(event, room, "%s%s%sdata: %s\n\n", id != NULL ? "id: " : "",
                               id != NULL ? id : "", id != NULL ? "\n" : "", data);
         said = say(api, work, event, (size_t)length);
+    } else {
+        or_http_drop(work->held.call);
     }
     free(event);
     free(data);
@@ -120,14 +123,16 @@ static const char *id_of(const or_api_work_t *work, char text[OR_API_EVENT_ID_BY
 
 static void finish(or_api_t *api, or_api_work_t *work)
 {
+    bool said = true;
     if (work->request.include_usage && work->place.said < OR_API_SAID_USAGE) {
         char id[OR_API_EVENT_ID_BYTES];
         work->place.said = OR_API_SAID_USAGE;
-        say_event(api, work, id_of(work, id),
-                  or_api_dump(or_api_usage_chunk(&work->head, work->choices, work->count)));
+        said = say_event(api, work, id_of(work, id),
+                         or_api_dump(or_api_usage_chunk(&work->head, work->choices, work->count)));
     }
-    say_event(api, work, NULL, strdup("[DONE]"));
-    end(work);
+    if (said && say_event(api, work, NULL, strdup("[DONE]"))) {
+        end(work);
+    }
 }
 
 void or_api_stream_delta(or_api_t *api, or_api_work_t *work, or_api_choice_t *choice,
@@ -148,14 +153,20 @@ void or_api_stream_delta(or_api_t *api, or_api_work_t *work, or_api_choice_t *ch
     note_secret(work, delta);
     const char *id = id_of(work, before);
     note_place(work, choice, delta);
+    bool said = true;
     for (uint32_t i = 0; i < count; i++) {
+        char *data = or_api_dump(chunks[i]);
         if (closes && i + 1 == count) {
             work->place.said = OR_API_SAID_FINISH;
         }
         // Who has only heard the role has no word of the text.
-        say_event(api, work, opens && i == 0 ? id : id_of(work, after), or_api_dump(chunks[i]));
+        if (said) {
+            said = say_event(api, work, opens && i == 0 ? id : id_of(work, after), data);
+        } else {
+            free(data);
+        }
     }
-    if (work->live == 0) {
+    if (said && work->live == 0) {
         finish(api, work);
     }
 }

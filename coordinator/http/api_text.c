@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/http/api_reply.h"
+#include "coordinator/http/api_json.h"
 
 #define CAPACITY_USUAL 256u
 

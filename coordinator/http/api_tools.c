@@ -1,4 +1,5 @@
 // What is answered without the coordinator: the model's name, its tokenizer, and the dashboard's files.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +11,10 @@
 // All clients wait while one's text is cut: for less than a second.
 #define TEXT_BYTES_MAX (512u << 10)
 #define PIECES_BYTES_MAX (64u << 10) // an object for each token takes ten times as long
+// What an answer takes while it is made.
+#define TOKEN_BYTES 24u       // for each token
+#define PIECE_BYTES 80u       // more with its piece, besides what that prints
+#define ESCAPED_BYTES_MAX 15u // for each byte of the pieces, in a text that grows
 
 // ---- models ----
 
@@ -108,15 +113,43 @@ static json_t *piece_of(const or_vocab_t *vocab, int32_t id)
     return piece;
 }
 
-static json_t *token_array(const or_vocab_t *vocab, const int32_t *ids, size_t count, bool pieces)
+// Is there room for the ids and for their text while it grows? Else the call is answered.
+static bool has_room(or_http_call_t *call, size_t text_bytes, size_t count, bool pieces)
 {
-    json_t *array = json_array();
+    size_t each = TOKEN_BYTES + (pieces ? PIECE_BYTES : 0);
+    return or_http_call_take_room(call,
+                                  count * each + (pieces ? text_bytes * ESCAPED_BYTES_MAX : 0));
+}
+
+// As text at once: an object for each token would take ten times as long, and as much memory.
+static void say_tokens(const or_vocab_t *vocab, const int32_t *ids, size_t count, bool pieces,
+                       or_api_text_t *text)
+{
+    char number[16];
+    or_api_text_say(text, "{\"tokens\":[");
     for (size_t i = 0; i < count; i++) {
-        json_array_append_new(array, pieces ? json_pack("{s:i, s:o}", "id", (int)ids[i], "piece",
-                                                        piece_of(vocab, ids[i]))
-                                            : json_integer(ids[i]));
+        if (pieces) {
+            or_api_text_join(text, json_pack("[{s:i, s:o}]", "id", (int)ids[i], "piece",
+                                             piece_of(vocab, ids[i])));
+        } else {
+            int length = snprintf(number, sizeof number, "%s%d", i > 0 ? "," : "", (int)ids[i]);
+            or_api_text_add(text, number, (size_t)length);
+        }
     }
-    return array;
+    or_api_text_say(text, "]}");
+}
+
+static void reply_tokens(const or_api_t *api, or_http_call_t *call, const int32_t *ids,
+                         size_t count, bool pieces)
+{
+    or_api_text_t text = {0};
+    say_tokens(api->config.vocab, ids, count, pieces, &text);
+    if (text.failed) {
+        or_api_text_fini(&text);
+        or_http_reply_error(call, 500, NULL, NULL, "There is no memory for the answer.");
+    } else {
+        or_http_reply_taking(call, 200, "application/json", text.bytes, text.count);
+    }
 }
 
 static void tokenize(const or_api_t *api, or_http_call_t *call, const tool_t *tool)
@@ -139,9 +172,9 @@ static void tokenize(const or_api_t *api, or_http_call_t *call, const tool_t *to
         or_http_reply_error(call, 500, NULL, NULL, "%s", or_error_text());
         return;
     }
-    or_api_reply_json(call, 200,
-                      json_pack("{s:o}", "tokens",
-                                token_array(api->config.vocab, ids, count, tool->with_pieces)));
+    if (has_room(call, json_string_length(tool->text), count, tool->with_pieces)) {
+        reply_tokens(api, call, ids, count, tool->with_pieces);
+    }
     free(ids);
 }
 

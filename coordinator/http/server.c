@@ -22,7 +22,7 @@ or_http_server_config_t or_http_server_config_default(void)
     return (or_http_server_config_t){
         .address = "127.0.0.1:8080",
         .body_bytes_max = (size_t)4 << 20,
-        .header_bytes_max = 32u << 10,
+        .header_bytes_max = 16u << 10,
         .connections_max = 4096,
         .request_timeout_s = 30,
         .stream_bytes_max = (size_t)4 << 20,
@@ -74,6 +74,7 @@ static enum MHD_Result begin(struct MHD_Connection *mhd, const char *method, con
     *call_p = call;
     or_http_connection_expect(connection); // as long again for the body
     or_http_door_check(call, or_http_framing_trouble(mhd, method, version));
+    connection->known = connection->known || call->status == 0;
     return call->status != 0 && is_said_at_once(call) ? or_http_call_queue(call) : MHD_YES;
 }
 
@@ -83,7 +84,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
                                   const char *method, const char *version, const char *part,
                                   size_t *part_bytes, void **call_p)
 {
-    or_http_server_t *server = context;
+    (void)context;
     or_http_call_t *call = *call_p;
     if (call == NULL) {
         return begin(mhd, method, path, version, call_p);
@@ -96,12 +97,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
     if (!call->whole) {
         call->whole = true;
         or_http_connection_answer(call->connection);
-        or_http_door_check_again(call); // a body takes its time
-        if (call->status == 0) {
-            call->handed = true;
-            server->config.handle(server->config.context, call);
-            or_http_call_forget_body(call); // it waits for its text, perhaps for long
-        }
+        or_http_queue_add(call);
     }
     if (call->gone) {
         return MHD_NO;
@@ -224,8 +220,9 @@ static unsigned connections_of_one(const or_http_server_t *server)
 static or_status_t start(or_http_server_t *server, int listen_fd)
 {
     const or_http_server_config_t *config = &server->config;
-    // Headers cost more here than on the wire; so most that are too large are still refused by us, with a sentence.
-    size_t memory = 3 * (size_t)config->header_bytes_max + 32768;
+    // Twice the headers: they cost more here than on the wire, and those that are a little too large are refused by us, with a
+    // sentence. Any stranger may have it filled.
+    size_t memory = 2 * (size_t)config->header_bytes_max + 8192;
     struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, server->cert},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, server->key},
@@ -287,6 +284,8 @@ or_status_t or_http_server_create(const or_http_server_config_t *config,
     server->epoll_fd = -1;
     TAILQ_INIT(&server->expecting);
     TAILQ_INIT(&server->answering);
+    TAILQ_INIT(&server->ending);
+    TAILQ_INIT(&server->waiting);
     or_status_t status = take_config(server, config);
     if (status == OR_OK) {
         server->config.connections_max = or_http_descriptors_allow(config->connections_max);
@@ -329,18 +328,16 @@ void or_http_server_destroy(or_http_server_t **server_p)
 
 // ---- turns ----
 
+// Once a turn: what finds no place among these events, or happens again at once, waits for the next one.
 static void notice_hang_ups(or_http_server_t *server)
 {
     struct epoll_event events[EVENTS_AT_A_TIME];
-    int count;
-    do {
-        count = epoll_wait(server->epoll_fd, events, EVENTS_AT_A_TIME, 0);
-        for (int i = 0; i < count; i++) {
-            if (events[i].data.ptr != NULL) { // not the library's own
-                or_http_connection_notice(events[i].data.ptr, events[i].events);
-            }
+    int count = epoll_wait(server->epoll_fd, events, EVENTS_AT_A_TIME, 0);
+    for (int i = 0; i < count; i++) {
+        if (events[i].data.ptr != NULL) { // not the library's own
+            or_http_connection_notice(events[i].data.ptr, events[i].events);
         }
-    } while (count == EVENTS_AT_A_TIME);
+    }
 }
 
 static void cut_the_late(or_http_server_t *server, int64_t now_ns)
@@ -358,17 +355,27 @@ static int64_t next_turn(or_http_server_t *server)
 {
     int64_t next_ns = OR_TIME_NEVER;
     unsigned long long wait_ms;
+    if (!TAILQ_EMPTY(&server->waiting)) {
+        return or_clock_now(or_clock_monotonic());
+    }
     if (MHD_get_timeout(server->daemon, &wait_ms) == MHD_YES) {
         next_ns = or_clock_now(or_clock_monotonic()) + (int64_t)wait_ms * OR_NS_PER_MS;
     }
     const or_http_connection_t *first = TAILQ_FIRST(&server->expecting);
+    const or_http_connection_t *ending = TAILQ_FIRST(&server->ending);
+    if (ending != NULL && ending->look_ns < next_ns) {
+        next_ns = ending->look_ns;
+    }
     return first != NULL && first->patience_ns < next_ns ? first->patience_ns : next_ns;
 }
 
 int64_t or_http_server_turn(or_http_server_t *server)
 {
+    int64_t now_ns = or_clock_now(or_clock_monotonic());
     notice_hang_ups(server);
-    cut_the_late(server, or_clock_now(or_clock_monotonic()));
+    or_http_connections_look(server, now_ns);
+    cut_the_late(server, now_ns);
+    or_http_queue_turn(server);
     MHD_run(server->daemon);
     return next_turn(server);
 }

@@ -40,7 +40,7 @@ typedef struct {
     or_ledger_t *ledger;     // what is kept for owners; borrowed; NULL: nothing is counted
     size_t body_bytes_max;
     uint32_t header_bytes_max; // of all headers of a request
-    uint32_t connections_max;
+    uint32_t connections_max;  // where nearly all are taken, strangers make room
     uint32_t
         request_timeout_s; // for the headers of a request, and again for its body; else it is dropped
     size_t stream_bytes_max; // that wait for a reader, before it is dropped
@@ -54,7 +54,7 @@ typedef struct {
     void *context;
 } or_http_server_config_t;
 
-// What is usual: 127.0.0.1:8080, 4 MiB bodies, 32 KiB headers, 4096 connections, 30 s, 4 MiB.
+// What is usual: 127.0.0.1:8080, 4 MiB bodies, 16 KiB headers, 4096 connections, 30 s, 4 MiB.
 or_http_server_config_t or_http_server_config_default(void);
 
 // Is this address reachable from this machine only? False for what is no address.
@@ -84,6 +84,9 @@ const char *or_http_call_query(const or_http_call_t *call, const char *name);
 const char *or_http_call_header(const or_http_call_t *call, const char *name);
 // For `handle`, until it returns. NULL where `bytes` is 0.
 const uint8_t *or_http_call_body(const or_http_call_t *call, size_t *bytes);
+// `handle` needs so much more memory than the body for a moment: it is the owner's until `handle` returns. False: there is no
+// room for it; the call was answered, and its body is gone.
+bool or_http_call_take_room(or_http_call_t *call, size_t bytes);
 // Whose key it came with; "" without.
 const char *or_http_call_owner(const or_http_call_t *call);
 // What that key may do, as it was when the request came; all zero without.
@@ -107,6 +110,8 @@ void or_http_reply_taking(or_http_call_t *call, unsigned status, const char *con
 void or_http_begin_stream(or_http_call_t *call, unsigned status, const char *content_type);
 bool or_http_write(or_http_call_t *call, const void *bytes, size_t count);
 void or_http_end(or_http_call_t *call);
+// Hang up: it can be seen that there is no more of what was written. As after a write that was false.
+void or_http_drop(or_http_call_t *call);
 
 // {"error": {"message", "type", "param", "code"}} as OpenAI's: `param` and `code` may be NULL. The type follows from
 // the status.

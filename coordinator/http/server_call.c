@@ -74,6 +74,7 @@ void or_http_call_destroy(or_http_call_t **call_p)
         MHD_destroy_response(call->response);
     }
     or_http_call_forget_body(call);
+    or_http_queue_leave(call);
     call->connection->call = NULL;
     or_hold_close(&call->unsent_hold);
     free(call->stream.bytes);
@@ -125,6 +126,11 @@ const uint8_t *or_http_call_body(const or_http_call_t *call, size_t *bytes)
 {
     *bytes = or_http_buffer_waiting(&call->body);
     return call->body.bytes;
+}
+
+bool or_http_call_take_room(or_http_call_t *call, size_t bytes)
+{
+    return or_http_room_to_read(call, bytes);
 }
 
 const char *or_http_call_owner(const or_http_call_t *call)
@@ -279,6 +285,11 @@ void or_http_end(or_http_call_t *call)
 {
     call->ended = true;
     or_http_connection_resume(call->connection);
+}
+
+void or_http_drop(or_http_call_t *call)
+{
+    or_http_connection_cut(call->connection);
 }
 
 enum MHD_Result or_http_call_queue(or_http_call_t *call)

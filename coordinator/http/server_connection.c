@@ -8,8 +8,13 @@
 //   - any other call that has nothing to send is taken for one whose client hung up, as most servers do.
 // A client that half-closes and whose answer is ready gets it in any case. With TLS it is the socket, too, that tells.
 //
+// Where nearly all connections are taken, the oldest stranger's makes room for a new one: of those that are expecting a request
+// and have never brought one that was let in. Who comes and asks is let in long before its turn to go.
+//
 // Where a request is waited for we look, too: the library overlooks an end that comes in one piece with what is before it,
-// and such a client would wait for us to hang up.
+// and such a client would wait for us to hang up. While bytes lie in the socket the library has to read them first, so that
+// the connection is looked at again a moment later (`ending`), and never in the same turn: a loop over connections that
+// stay as they are would not end.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -21,7 +26,8 @@
 #include "common/base/clock.h"
 #include "coordinator/http/server_internal.h"
 
-#define SENT_BYTES (64 << 10) // that the system may hold for a reader
+#define SENT_BYTES (64 << 10)       // that the system may hold for a reader
+#define LOOK_NS (20 * OR_NS_PER_MS) // until the rest of what came before an end is looked for again
 
 // Errors and a full hang-up are always told; EPOLLRDHUP that no more will come.
 static void watch(or_http_connection_t *connection, uint32_t events)
@@ -40,6 +46,22 @@ static void unwatch(or_http_connection_t *connection)
     }
 }
 
+static void make_room(or_http_server_t *server)
+{
+    uint32_t most = server->config.connections_max;
+    or_http_connection_t *connection;
+    if (server->connections <= most - (most + OR_HTTP_SPARE_SHARE - 1) / OR_HTTP_SPARE_SHARE) {
+        return;
+    }
+    TAILQ_FOREACH(connection, &server->expecting, links)
+    {
+        if (!connection->known && !connection->cut) {
+            or_http_connection_cut(connection);
+            return;
+        }
+    }
+}
+
 or_http_connection_t *or_http_connection_open(or_http_server_t *server, struct MHD_Connection *mhd)
 {
     or_http_connection_t *connection = calloc(1, sizeof *connection);
@@ -49,6 +71,7 @@ or_http_connection_t *or_http_connection_open(or_http_server_t *server, struct M
         free(connection);
         return NULL;
     }
+    make_room(server);
     connection->server = server;
     connection->mhd = mhd;
     connection->fd = info->connect_fd;
@@ -76,15 +99,23 @@ static void leave_list(or_http_connection_t *connection)
     }
 }
 
+static void leave_ending(or_http_connection_t *connection)
+{
+    if (connection->ending) {
+        TAILQ_REMOVE(&connection->server->ending, connection, ending_links);
+        connection->ending = false;
+    }
+}
+
 void or_http_connection_close(or_http_connection_t **connection_p)
 {
     or_http_connection_t *connection = *connection_p;
     if (connection == NULL) {
         return;
     }
-    // The library closes the descriptor next, which alone would not do: while another thread asks something of the
-    // socket (proto/zmq_backlog.h looks at all there are), it lives on, and so do its events.
+    // The library closes the descriptor next, and another connection may have its number at once.
     unwatch(connection);
+    leave_ending(connection);
     leave_list(connection);
     connection->server->connections--;
     free(connection);
@@ -105,6 +136,7 @@ void or_http_connection_expect(or_http_connection_t *connection)
 void or_http_connection_answer(or_http_connection_t *connection)
 {
     unwatch(connection);
+    leave_ending(connection);
     leave_list(connection);
     connection->expecting = false;
     TAILQ_INSERT_TAIL(&connection->server->answering, connection, links);
@@ -134,6 +166,8 @@ void or_http_connection_resume(or_http_connection_t *connection)
 
 void or_http_connection_cut(or_http_connection_t *connection)
 {
+    leave_ending(connection);
+    connection->cut = true;
     if (connection->call != NULL) {
         connection->call->gone = true;
     }
@@ -146,13 +180,25 @@ void or_http_connection_cut(or_http_connection_t *connection)
 static void notice_the_end(or_http_connection_t *connection)
 {
     char byte;
+    leave_ending(connection);
     if (connection->call != NULL && connection->call->queued) {
         return; // refused before it was whole: the library hangs up
     }
-    if (recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) {
-        watch(connection, EPOLLRDHUP); // the library reads it in this turn
-    } else {
+    if (recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) {
         or_http_connection_cut(connection);
+        return;
+    }
+    connection->ending = true;
+    connection->look_ns = or_clock_now(or_clock_monotonic()) + LOOK_NS;
+    TAILQ_INSERT_TAIL(&connection->server->ending, connection, ending_links);
+}
+
+void or_http_connections_look(or_http_server_t *server, int64_t now_ns)
+{
+    or_http_connection_t *first = TAILQ_FIRST(&server->ending);
+    while (first != NULL && first->look_ns <= now_ns) {
+        notice_the_end(first); // to the end of the list, or out of it
+        first = TAILQ_FIRST(&server->ending);
     }
 }
 

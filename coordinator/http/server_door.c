@@ -226,7 +226,7 @@ void or_http_door_add_headers(or_http_call_t *call, const char *content_type,
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "Cache-Control", "no-store");
     add_cors(call, response);
-    // A connection that is kept costs its buffers (header_bytes_max, three times): not many at a time.
+    // A connection that is kept costs its buffers (header_bytes_max, twice): not many at a time.
     if (call->last || server->connections > server->config.connections_max / OR_HTTP_KEPT_SHARE) {
         MHD_add_response_header(response, "Connection", "close");
     }

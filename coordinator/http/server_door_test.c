@@ -95,6 +95,7 @@ static void a_key_that_is_revoked_meanwhile_opens_nothing(void **state)
                 "Content-Length: 4\r\n\r\n12");
     world_spin(world, 20);
     assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(or_api_keys_refresh(keys, &changed), OR_ERR_AGAIN);
     assert_int_equal(or_api_keys_refresh(keys, &changed), OR_OK);
     client_ask(world, client, "34", "\"invalid_api_key\"");
     assert_int_equal(world->handed, 0);

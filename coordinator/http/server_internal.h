@@ -5,7 +5,8 @@
 //                        └──▶ cut                                                  └──▶ hung up: cut
 //
 // A connection is always in one of two lists: `expecting` a request, in the order in which patience with it ends, or
-// `answering` one.
+// `answering` one. Of those that are expecting, the ones that will send no more than what lies in their socket are in `ending`,
+// too, in the order in which they are looked at again.
 #pragma once
 
 #include <sys/queue.h>
@@ -20,10 +21,13 @@
 
 #define OR_HTTP_ID_BYTES 65  // of a request's name, NUL included
 #define OR_HTTP_KEPT_SHARE 8 // one in so many connections is kept for another request
+#define OR_HTTP_SPARE_SHARE                                                                        \
+    16 // one in so many is free for who comes, as long as there are strangers
 
 typedef struct or_http_connection or_http_connection_t;
 typedef struct or_http_header or_http_header_t;
 TAILQ_HEAD(or_http_connections, or_http_connection);
+TAILQ_HEAD(or_http_calls, or_http_call);
 
 struct or_http_connection {
     or_http_server_t *server;
@@ -32,10 +36,14 @@ struct or_http_connection {
     bool expecting;       // which list it is in
     bool suspended;       // by us: the library does not look at it
     bool watched;         // by us: for a hang-up
+    bool known;           // a request of it was let in: it is no stranger
+    bool cut;             // by us: the library will notice
     bool half_closed;     // its client has sent all that it will send, and may yet read
+    bool ending;          // the same of one that is expecting; it is in that list
+    int64_t look_ns;      // of one that is ending: when the rest is looked for
     int64_t patience_ns;  // of one that is expecting: when it is cut
     or_http_call_t *call; // NULL between requests
-    TAILQ_ENTRY(or_http_connection) links;
+    TAILQ_ENTRY(or_http_connection) links, ending_links;
 };
 
 // Bytes on their way to a reader: [start, end) of `bytes` wait.
@@ -58,7 +66,10 @@ struct or_http_call {
     int64_t came_ns;       // the last of the body
     size_t body_discarded; // of a request that is refused all the same
     bool whole;            // the request is
-    bool handed;           // to the handler
+    bool waiting;          // to be handled (server_queue.c)
+    uint64_t finish;       // its place among those
+    TAILQ_ENTRY(or_http_call) waiting_links;
+    bool handed; // to the handler
     void *data;
 
     or_http_header_t *headers;     // of the answer, as the handler set them
@@ -83,7 +94,10 @@ struct or_http_server {
     char trouble[256]; // the library's last words
     int epoll_fd;      // holds the library's, and the sockets of those that are suspended
     uint32_t connections;
-    struct or_http_connections expecting, answering;
+    struct or_http_connections expecting, answering, ending;
+    struct or_http_calls waiting; // in the order in which they are handled
+    uint64_t finish;              // of the last that was taken from there
+    int64_t handling_ns;          // in this turn
     or_refusals_t refusals;
 };
 
@@ -125,10 +139,21 @@ void or_http_call_forget_body(or_http_call_t *call);
 // The answer that was prepared goes to the library.
 enum MHD_Result or_http_call_queue(or_http_call_t *call);
 
+// ---- server_queue.c ----
+
+// The request is whole: it is handled now, or waits for its turn.
+void or_http_queue_add(or_http_call_t *call);
+// It waits no more, if it did.
+void or_http_queue_leave(or_http_call_t *call);
+// A new turn: those whose turn it is are handled.
+void or_http_queue_turn(or_http_server_t *server);
+
 // ---- server_room.c ----
 
 // The body may grow by so much; else the call has an answer, unless others of its owner's had to go for it.
 bool or_http_room_for_body(or_http_call_t *call, size_t count);
+// The same of what reading it takes.
+bool or_http_room_to_read(or_http_call_t *call, size_t bytes);
 // So many bytes of memory wait for the call's reader from now on. False: they may not; the reader is the slowest of its owner's.
 bool or_http_room_for_reader(or_http_call_t *call, size_t bytes);
 
@@ -147,6 +172,8 @@ void or_http_connection_resume(or_http_connection_t *connection);
 void or_http_connection_cut(or_http_connection_t *connection);
 // Something has happened to the socket of one that is watched (epoll's events).
 void or_http_connection_notice(or_http_connection_t *connection, uint32_t events);
+// Those that are ending and due: cut where the library has read all that came.
+void or_http_connections_look(or_http_server_t *server, int64_t now_ns);
 // The client's, as text, without the port.
 void or_http_connection_address(const or_http_connection_t *connection, char *text, size_t bytes);
 

@@ -14,7 +14,8 @@
 
 #define HOST_BYTES 256
 #define PORT_BYTES 8
-#define DESCRIPTORS_BESIDES 128u // what a coordinator holds apart from its HTTP clients
+#define HTTP_SHARE                                                                                 \
+    2 // of all descriptors one of so many; proto/zmq_relay.h has three eighths for its own
 
 // "HOST:PORT" or "[HOST]:PORT" in two.
 static or_status_t split(const char *address, char *host, char *port)
@@ -130,7 +131,7 @@ or_status_t or_http_listen(const char *address, int *fd_p, char *bound, size_t b
 uint32_t or_http_descriptors_allow(uint32_t connections_max)
 {
     struct rlimit limit;
-    rlim_t wanted = (rlim_t)connections_max + DESCRIPTORS_BESIDES;
+    rlim_t wanted = (rlim_t)connections_max * HTTP_SHARE;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) {
         return connections_max;
     }
@@ -139,8 +140,7 @@ uint32_t or_http_descriptors_allow(uint32_t connections_max)
     if (limit.rlim_cur >= wanted) {
         return connections_max;
     }
-    rlim_t allowed = limit.rlim_cur > 2 * DESCRIPTORS_BESIDES ? limit.rlim_cur - DESCRIPTORS_BESIDES
-                                                              : DESCRIPTORS_BESIDES;
+    rlim_t allowed = limit.rlim_cur / HTTP_SHARE;
     or_log(OR_LOG_WARN,
            "http: the system allows %llu open files, so %llu connections at a time instead of %u",
            (unsigned long long)limit.rlim_cur, (unsigned long long)allowed, connections_max);

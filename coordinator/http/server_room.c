@@ -57,9 +57,8 @@ static void refuse_body(or_http_call_t *call, uint64_t bytes)
                         never ? "request_too_large" : "rate_limit_exceeded", "%s", or_error_text());
 }
 
-bool or_http_room_for_body(or_http_call_t *call, size_t count)
+static bool has_room(or_http_call_t *call, uint64_t bytes)
 {
-    uint64_t bytes = or_http_buffer_capacity(&call->body, count);
     or_http_call_t *still = call;
     if (call->body_hold.ledger == NULL &&
         or_hold_open(&call->body_hold, call->server->config.ledger, call->grant.owner,
@@ -76,6 +75,16 @@ bool or_http_room_for_body(or_http_call_t *call, size_t count)
         }
     }
     return still != NULL;
+}
+
+bool or_http_room_for_body(or_http_call_t *call, size_t count)
+{
+    return has_room(call, or_http_buffer_capacity(&call->body, count));
+}
+
+bool or_http_room_to_read(or_http_call_t *call, size_t bytes)
+{
+    return has_room(call, call->body_hold.bytes + bytes);
 }
 
 // ---- answers ----

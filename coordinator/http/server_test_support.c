@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 
 #define PATIENCE_MS 5000
+#define BUSY_MS 6
 
 static int64_t now_ms(void)
 {
@@ -40,6 +41,10 @@ static void handle(void *context, or_http_call_t *call)
     world->handed++;
     or_http_call_set_data(call, world);
     if (strcmp(path, "/echo") == 0) {
+        echo(call);
+    } else if (strcmp(path, "/busy") == 0) {
+        for (int64_t end = now_ms() + BUSY_MS; now_ms() <= end;) {
+        }
         echo(call);
     } else if (strcmp(path, "/later") == 0) {
         world->kept = call;

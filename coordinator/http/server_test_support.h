@@ -2,6 +2,7 @@
 // turns meanwhile.
 //
 //     /echo    answers at once: method, path, owner and body
+//     /busy    the same, after some milliseconds
 //     /later   is kept in `kept`, for the test to answer
 //     /stream  an event stream, kept in `kept`
 //     /page    HTML

@@ -1,4 +1,4 @@
-// Goal: acceptance is what the papers' formulas say (ALGORITHMS.md section 5), to 1e-12, and for the
+// Goal: acceptance is what the papers' formulas say (docs/algorithms.md section 5), to 1e-12, and for the
 // coupled rule as close as its draws can tell.
 //
 // Method: two tokens, draft Bernoulli(p), target Bernoulli(q) on a grid; the ratio rules' choices
@@ -187,7 +187,7 @@ static void two_tokens_on_a_grid(void **state)
     }
 }
 
-// The table of ALGORITHMS.md, whose p is no multiple of 1 / 65,536: to that much.
+// The table of docs/algorithms.md, whose p is no multiple of 1 / 65,536: to that much.
 static void the_table(void **state)
 {
     static const struct {

@@ -1,4 +1,4 @@
-// Goal: what the papers promise of their methods against each other holds for ours (ALGORITHMS.md
+// Goal: what the papers promise of their methods against each other holds for ours (docs/algorithms.md
 // section 5): traversal >= recursive and block >= sps on equal trees, recursive without replacement
 // >= multi-round with, K-SEQ between multi-round and optimal transport, and the table of tokens per
 // target call on synthetic pairs.

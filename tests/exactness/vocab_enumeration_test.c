@@ -1,5 +1,5 @@
 // Goal: between vocabularies that differ, tli and union are exact with every ratio rule, slem with
-// naive, slrs with its own, and they accept what ALGORITHMS.md section 4 gives (Timor et al. 2025,
+// naive, slrs with its own, and they accept what docs/algorithms.md section 4 gives (Timor et al. 2025,
 // sections 2 and 3):
 //
 //     union    sum_I min(q, p)        tli     sum_I min(q, p / p(I)), never less than union

@@ -7,9 +7,10 @@
 //     fail=ENOSPC     writes that make a file longer, or EIO: every write and sync, fail
 //     short=N         a write takes N bytes at most
 //     clock_s=N       the wall clock is N seconds ahead; behind, below 0. The monotonic one is right
+//     memory=N        one in N allocations of the program's own code, and of libjansson, fails
 //
-// OUTRIDER_FAIL_MALLOC=N lets the Nth allocation of the program's own code fail. What its libraries allocate for
-// themselves is not counted: libzmq ends a process that has no memory, and no program can help that.
+// OUTRIDER_FAIL_MALLOC=N lets the Nth of these fail. What other libraries allocate for themselves is not counted: libzmq ends a
+// process that has no memory, and no program can help that.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -30,7 +31,7 @@
 
 typedef struct {
     char under[256];
-    long sync_ms, clock_s;
+    long sync_ms, clock_s, memory;
     size_t short_bytes; // 0: writes are whole
     int error;          // 0: none
 } faults_t;
@@ -62,6 +63,7 @@ static faults_t now_wrong(void)
     }
     faults.sync_ms = number_of(words, "sync_ms=");
     faults.clock_s = number_of(words, "clock_s=");
+    faults.memory = number_of(words, "memory=");
     faults.short_bytes = (size_t)number_of(words, "short=");
     faults.error = strstr(words, "fail=ENOSPC") != NULL ? ENOSPC
                    : strstr(words, "fail=EIO") != NULL  ? EIO
@@ -204,34 +206,60 @@ void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *memory, size_t bytes);
 
-static uintptr_t own_begin, own_end; // the program's code
+typedef struct {
+    uintptr_t begin, end;
+} code_t;
+
+static code_t own, jansson;
 static long refused = -1, counted;
 
-static int find_program(struct dl_phdr_info *info, size_t bytes, void *context)
+static code_t code_of(const struct dl_phdr_info *info)
+{
+    code_t code = {0};
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_X) != 0) {
+            code.begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+            code.end = code.begin + info->dlpi_phdr[i].p_memsz;
+        }
+    }
+    return code;
+}
+
+// The first one is the program.
+static int find_code(struct dl_phdr_info *info, size_t bytes, void *context)
 {
     (void)bytes;
     (void)context;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_X) != 0) {
-            own_begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-            own_end = own_begin + info->dlpi_phdr[i].p_memsz;
-        }
+    if (own.end == 0) {
+        own = code_of(info);
+    } else if (strstr(info->dlpi_name, "/libjansson.") != NULL) {
+        jansson = code_of(info);
     }
-    return 1; // the first one is the program
+    return 0;
 }
 
 __attribute__((constructor)) static void begin(void)
 {
     const char *nth = getenv("OUTRIDER_FAIL_MALLOC");
-    dl_iterate_phdr(find_program, NULL);
+    dl_iterate_phdr(find_code, NULL);
     refused = nth != NULL ? strtol(nth, NULL, 10) : -1;
+}
+
+static bool is_of(code_t code, uintptr_t at)
+{
+    return at >= code.begin && at < code.end;
 }
 
 static bool is_refused(const void *caller)
 {
     uintptr_t at = (uintptr_t)caller;
-    return refused > 0 && at >= own_begin && at < own_end &&
-           __atomic_add_fetch(&counted, 1, __ATOMIC_RELAXED) == refused;
+    if (!is_of(own, at) && !is_of(jansson, at)) {
+        return false;
+    }
+    int kept = errno;
+    long nth = __atomic_add_fetch(&counted, 1, __ATOMIC_RELAXED), each = now_wrong().memory;
+    errno = kept;
+    return nth == refused || (each > 0 && nth % each == 0);
 }
 
 void *malloc(size_t bytes)

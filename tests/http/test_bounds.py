@@ -2,6 +2,8 @@
 Method: real processes and hostile clients beside honest ones; texts, statuses and memory are looked at, no times.
 """
 import json
+import os
+import signal
 import socket
 import tempfile
 import time
@@ -115,6 +117,24 @@ class BodiesTest(unittest.TestCase):
             self.assertNotIn(b"503", answers)
             close_all(held)
 
+    def test_what_a_body_becomes_is_counted(self):
+        """3 MB of empty objects took 233 MiB while they were read."""
+        with Cluster(OUTRIDER_MEMORY_MAX="8M") as cluster:
+            objects = b'{"content":[' + b"{}," * 1040000 + b"{}]}"
+            before = memory_of(cluster.coordinator())
+            code, _, answer = cluster.post("/tokenize", objects)
+            self.assertIn(code, (400, 413), answer)
+            self.assertLess(memory_of(cluster.coordinator()) - before, 24)
+            code, _, answer = cluster.post("/detokenize", {"tokens": [9] * 100000})
+            self.assertEqual(code, 413, answer)
+            self.assertIn("--memory-max", answer["error"]["message"])
+            self.assertTrue(cluster.post("/detokenize", {"tokens": [9] * 1000})[2]["content"])
+            for pieces in (False, True):
+                _, _, answer = cluster.post("/tokenize", {"content": PROMPT * 100, "with_pieces": pieces})
+                tokens = [token["id"] for token in answer["tokens"]] if pieces else answer["tokens"]
+                self.assertEqual(cluster.post("/detokenize", {"tokens": tokens})[2]["content"], PROMPT * 100)
+            self.assertEqual(series(cluster, "held_bytes", "bodies"), 0)
+
     def test_what_can_never_fit_is_said(self):
         with Cluster(OUTRIDER_MEMORY_MAX="1M") as cluster:
             code, headers, answer = cluster.post("/v1/completions", b" " * (3 << 20))
@@ -122,6 +142,38 @@ class BodiesTest(unittest.TestCase):
             self.assertIn("--memory-max", answer["error"]["message"])
             self.assertNotIn("Retry-After", headers)
             cluster.complete(max_tokens=4)
+
+
+def ticks_of(pid):
+    """The processor time of a process, in hundredths of a second."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+class ConnectionsTest(unittest.TestCase):
+    """Connections that bring no request, in any number, keep nobody from having one."""
+
+    def test_clients_that_send_no_more_are_no_work(self):
+        """64 connections that had sent a part of a body and closed their side were asked about for ever, in one turn."""
+        part = b"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n" + b" " * 40000
+        with KeyedCluster(KEYS) as cluster:
+            pid = cluster.coordinator()
+            held = [socket.create_connection(cluster.address, timeout=cli.PATIENCE) for _ in range(200)]
+            self.assertEqual(cluster.get("/health")[0], 200)
+            os.kill(pid, signal.SIGSTOP)  # so that all ends are there at the same time
+            for connection in held:
+                connection.sendall(part)
+                connection.shutdown(socket.SHUT_WR)
+            os.kill(pid, signal.SIGCONT)
+            self.assertEqual(cluster.get("/health")[0], 200)
+            time.sleep(0.5)
+            before = ticks_of(pid)
+            time.sleep(1)
+            self.assertLess(ticks_of(pid) - before, 25 * SANITIZED)
+            for connection in held:
+                self.assertLessEqual(len(rest_of(connection)), 1000)
+            cluster.process.send_signal(signal.SIGTERM)
+            self.assertEqual(cluster.process.wait(timeout=20), 0)
 
 
 class RequestsTest(unittest.TestCase):

@@ -46,6 +46,12 @@ def resident_mib(pid):
     raise AssertionError(f"process {pid} has no RssAnon")
 
 
+def cpu_s(pid):
+    """Seconds of all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def status(endpoint):
     """What `outrider status` knows."""
     return json.loads(outrider("status", "--connect", endpoint, "--json")[0])["figures"]

@@ -5,7 +5,8 @@ text compared with its plain one and resumed where it is cut; four hostile keys 
 coordinator's log meanwhile.
 
     soak.py                      half a minute
-    soak.py --minutes 30         and then a control: busy loops, niced alike, take the CPU time that the attackers took; honest p99 at most twice that
+    soak.py --minutes 30         and then a control: busy loops, niced alike, take the CPU time that the attackers took, and the hostile keys write
+                                 as many texts at a time as they had at work, in peace; honest p99 at most twice that
     soak.py --multipart          messages of many parts that never end, and nothing else
     soak.py --without stalled-log,many-texts        --only hang-up,slow-body
 
@@ -30,7 +31,7 @@ from pathlib import Path
 
 import attacks
 import wire
-from service import EndlessLoad
+from service import EndlessLoad, cpu_s
 from cli import BIN, DRAFT, ENVIRONMENT, TARGET, call, wait_until
 
 MIB = 1 << 20
@@ -59,11 +60,6 @@ def dies_with_us():
 def niced():
     dies_with_us()
     os.nice(NICE)
-
-
-def cpu_s(pid):
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_mib(pid):
@@ -205,13 +201,24 @@ class Service:
                     return int.from_bytes(wire.parse(said[4]).get(4, b""), "little")
         raise AssertionError("no Welcome")
 
-    def unaccounted(self):
-        """Resident MiB less what the ledger says is kept for texts, which goes with how fast honest texts end at the moment."""
+    def metrics(self):
+        """By name with labels."""
         host, port = self.http
         request = urllib.request.Request(f"http://{host}:{port}/metrics", headers={"Authorization": "Bearer sk-soak-operator"})
         with urllib.request.urlopen(request, timeout=30) as answer:
-            lines = [line for line in answer.read().decode().splitlines() if "held_bytes{" in line and 'kind="journal"' not in line]
-        return self.figures()[0] - sum(float(line.split()[-1]) for line in lines) / MIB
+            lines = [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
+        return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines}
+
+    def total(self, name, but="none"):
+        return sum(value for label, value in self.metrics().items() if label.startswith(f"outrider:{name}{{") and but not in label)
+
+    def unaccounted(self):
+        """Resident MiB less what the ledger says is kept for texts, which goes with how fast honest texts end at the moment."""
+        return self.figures()[0] - self.total("held_bytes", but='kind="journal"') / MIB
+
+    def passes(self):
+        """The target's passes so far, and the sessions that took part in them."""
+        return self.total("verifier_passes_total"), self.total("verifier_pass_sessions_total")
 
     def figures(self):
         pid = self.processes["coordinator"].pid
@@ -224,10 +231,10 @@ def body_of(text):
 
 
 class Honest:
-    """Streams by HTTP, one text after the other, until it is told to end; what went wrong, and how long tokens took."""
+    """Streams of these owners by HTTP, one text after the other, until it is told to end; what went wrong, and how long tokens took."""
 
-    def __init__(self, service, plain):
-        self.service, self.plain = service, plain
+    def __init__(self, service, plain, owners, sessions):
+        self.service, self.plain, self.owners, self.sessions = service, plain, owners, sessions
         self.troubles, self.gaps = [], []
         self.texts = self.resumed = self.busy = 0
         self.stop = False
@@ -235,20 +242,22 @@ class Honest:
         self.thread.start()
 
     async def run(self):
-        await asyncio.gather(*(self.session(number) for number in range(ON_WEB)))
+        await asyncio.gather(*(self.session(number) for number in range(self.sessions)))
 
     async def session(self, number):
         text = number
         while not self.stop:
             text = (text + 1) % len(self.plain)
             try:
-                await self.write(OWNERS[number % 2], text)
+                await self.write(self.owners[number % len(self.owners)], text, number % 4 < 2)
             except Exception as error:  # anything else is the service's fault, too
                 self.troubles.append(f"text {text}: {error!r}")
                 await asyncio.sleep(0.5)
 
-    async def write(self, owner, text):
-        said = {"text": "", "place": None, "at": None, "done": False}
+    async def write(self, owner, text, plain):
+        """Half of the texts are written without guesses, and only those are timed: whether guessing pays is decided anew all the time, which
+        changes the time between tokens manifold in peace, too."""
+        said = {"text": "", "place": None, "at": None, "done": False, "plain": plain}
         tries = 0
         while not said["done"] and not self.stop:
             try:
@@ -278,7 +287,7 @@ class Honest:
         """One connection's part of a text; the answer's status."""
         reader, writer = await asyncio.open_connection(*self.service.http)
         try:
-            body = json.dumps({**body_of(text), "stream": True}).encode()
+            body = json.dumps({**body_of(text), "stream": True, **({"draft": False} if said["plain"] else {})}).encode()
             place = f"Last-Event-ID: {said['place']}\r\n" if said["place"] else ""
             writer.write(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-soak-{owner}\r\n{place}"
                          f"Content-Type: application/json\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
@@ -305,7 +314,7 @@ class Honest:
         part = "".join(choice["text"] for choice in event["choices"])
         if part:
             now = time.monotonic()
-            if said["at"] is not None:
+            if said["at"] is not None and said["plain"]:
                 self.gaps.append((now, now - said["at"]))
             said["at"] = now
             said["text"] += part
@@ -320,10 +329,14 @@ class Honest:
         self.thread.join(70)
 
 
+def mean_batch(before, after):
+    return (after[1] - before[1]) / max(1, after[0] - before[0])
+
+
 class Soak:
     def __init__(self, options):
         self.options = options
-        self.troubles, self.peaks = [], [0.0, 0.0]
+        self.troubles, self.peaks, self.batch = [], [0.0, 0.0], float("nan")
 
     def kinds(self):
         table = attacks.MULTIPART if self.options.multipart else attacks.ATTACKS
@@ -369,13 +382,17 @@ class Soak:
                     table[kind] = table.get(kind, 0) + count
         return made, cut, cpu
 
-    def control(self, service, share, seconds):
+    def control(self, service, share, seconds, guests, plain):
+        peaceful = Honest(service, plain, service.names[len(OWNERS):], guests) if guests > 0 else None
         loops = [subprocess.Popen([sys.executable, "-c", BURNER, str(share / HOSTILE_KEYS)], preexec_fn=niced) for _ in range(HOSTILE_KEYS)]
         for loop in loops:
             service.stack.callback(service.end, loop)
         self.watch(service, seconds)
         for loop in loops:
             service.end(loop)
+        if peaceful is not None:
+            peaceful.end()
+            self.troubles += peaceful.troubles[:5]
 
     def check(self, condition, sentence):
         if not condition:
@@ -388,15 +405,17 @@ class Soak:
             service = Service(stack)
             plain = [service.ask("/v1/completions", {**body_of(text), "draft": False})["choices"][0]["text"] for text in range(8)]
             load = stack.enter_context(EndlessLoad(service.endpoint, 16 - ON_WEB, "--owner", OWNERS[1]))
-            honest = Honest(service, plain)
+            honest = Honest(service, plain, OWNERS, ON_WEB)
             alive = self.watch(service, warm)
             before, unaccounted = service.figures()[0], service.unaccounted()
-            began = time.monotonic()
+            began, passes = time.monotonic(), service.passes()
             foes = self.begin_attack(service)
             if "stalled-log" not in options.without and (not options.only or "stalled-log" in options.only):
                 service.logs["coordinator"].reading.clear()
             alive = alive and self.watch(service, length)
             ended = time.monotonic()
+            if alive:
+                self.batch = mean_batch(passes, service.passes())
             made, cut, cpu = self.finish_attack(foes)
             after, back = float("nan"), unaccounted + SHORT_BACK_MIB if options.minutes == 0 else max(BACK * unaccounted, unaccounted + 2)
             if alive:
@@ -407,7 +426,8 @@ class Soak:
             under, control = honest.between(began, ended), (float("nan"), float("nan"))
             if alive and options.minutes > 0:
                 quiet = time.monotonic()
-                self.control(service, cpu / (ended - began), min(300, max(60, length / 4)))
+                guests = max(0, round(self.batch) - 16)
+                self.control(service, cpu / (ended - began), min(180, max(60, length / 4)), guests, plain)
                 control = honest.between(quiet, time.monotonic())
                 self.check(under[1] <= 2 * control[1], f"honest p99 between tokens: {under[1]:.1f} ms under attack, {control[1]:.1f} ms beside busy loops")
             honest.end()
@@ -430,6 +450,7 @@ class Soak:
                 ("honest texts by ZeroMQ", f"{figures['texts']}, {figures['wrong']} wrong, {figures['errors']} errors" if figures else "-"),
                 ("coordinator resident", f"{before:.1f} MiB before, {self.peaks[0]:.1f} at most, {after:.1f} after"),
                 ("journal", f"{self.peaks[1]:.1f} MiB at most"),
+                ("sessions in a pass", f"{self.batch:.1f} on average under attack"),
                 ("between honest tokens", f"p50 {under[0]:.1f} ms, p99 {under[1]:.1f} ms"),
                 ("beside busy loops", f"p50 {control[0]:.1f} ms, p99 {control[1]:.1f} ms; p99 ratio {under[1] / control[1]:.2f}")]
         rows += [(f"  {name}", f"{count} times, {cut.get(name, 0)} cut or refused") for name, count in sorted(made.items())]

@@ -155,8 +155,7 @@ class Resume(unittest.TestCase):
 
     def test_a_stop_in_order_ends_no_text(self):
         with Service() as service, Background("generate", "--json", "--connect", service.endpoint, *TEXT, *GREEDY) as writer:
-            wait_until(lambda: status(service.endpoint)["sessions"] == 1, "a text in progress")
-            time.sleep(0.5)
+            wait_until(lambda: service.journaled() == 1, "a text in progress")
             service.stop()
             self.assertEqual(service.journaled(), 1)
             service.start()

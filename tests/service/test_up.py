@@ -35,6 +35,7 @@ class Limits(unittest.TestCase):
             self.assertEqual(self.given(cluster, "--sessions-max"), ["64"] * 3)
             self.assertEqual(self.given(cluster, "--owner-sessions-max"), ["0", None, None])
             self.assertEqual(self.given(cluster, "--queue-max"), ["1024", None, None])
+            self.assertEqual(self.given(cluster, "--memory-max"), [None] * 3)
 
     def test_they_hold(self):
         """One place and nobody may wait: a second request is turned away."""
@@ -46,6 +47,12 @@ class Limits(unittest.TestCase):
                 os.read(first.process.stdout.fileno(), 1)
                 os.kill(cluster.roles(*ROLES)[ROLES[1]], signal.SIGSTOP)  # the text goes on for as long as we like
                 self.assertIn("busy", outrider(*words, "-n", 4, "--busy-wait", 0, code=75)[1])
+
+    def test_those_of_memory_and_journal(self):
+        """Errors name them, so `up` has to know them."""
+        with Cluster("--log-level", "error", "--memory-max", "5M", "--journal-max", "3M") as cluster:
+            self.assertEqual(self.given(cluster, "--memory-max"), [str(5 << 20), None, None])
+            self.assertEqual(self.given(cluster, "--journal-max"), [str(3 << 20), None, None])
 
     def test_those_that_make_no_sense(self):
         for words in (["--sessions-max", 0], ["--sessions-max", 65537], ["--queue-max", 65537]):

@@ -3,13 +3,16 @@ encryption, libzmq itself. A peer of the tests says what none of our programs wo
 import ctypes
 import socket
 import struct
+import threading
+import time
 
 VERSION = 2  # of the protocol (common/base/version.h): another one is refused
 MORE, LONG, COMMAND = 1, 2, 4
 GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 
 # Numbers of the Envelope's bodies, and of roles.
-HELLO, DRAFT_TREE, VERDICT, CANCEL, VOCAB_MAP, STATS, ERROR = 3, 6, 7, 8, 10, 14, 15
+HELLO, WELCOME, OPEN_SESSION, PREFIX, DRAFT_TREE, VERDICT, CANCEL, VOCAB_MAP = 3, 4, 5, 6, 7, 8, 9, 10
+PSI_REQUEST, PSI_REPLY, STATS, ERROR, VOCABULARY = 11, 12, 14, 15, 21
 GENERATE, DELTA, RESUME, HEARTBEAT, VOCAB_REQUEST, STATS_REQUEST = 16, 17, 18, 19, 20, 22
 BODIES = range(3, 24)
 CLIENT, DRAFTER, VERIFIER = 1, 2, 3
@@ -119,6 +122,60 @@ class Raw:
 
     def close(self):
         self.socket.close()
+
+
+class Hub:
+    """A coordinator's side of one connection on a bare socket, without security; what it sends may be anything. What comes is read by a thread,
+    so that nothing stands still because of us."""
+
+    ROUTER = READY.replace(b"DEALER", b"ROUTER")
+
+    def __init__(self):
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.port = self.server.getsockname()[1]
+        self.line, self.heard, self.answers, self.asked = None, [], set(), 0
+
+    def accept(self):
+        """The next connection, up to the Hello on it."""
+        self.server.settimeout(60)
+        self.line = Raw.__new__(Raw)
+        self.line.socket, self.line.rest = self.server.accept()[0], b""
+        self.line.socket.settimeout(60)
+        self.line.socket.sendall(GREETING)
+        self.line.read(64)
+        self.line.socket.sendall(self.ROUTER)
+        hello = parse(next(self.line.frames()))[HELLO]
+        threading.Thread(target=self._hear, args=(self.line,), daemon=True).start()
+        self.send(message(WELCOME, {1: "hostile", 2: 1000}))
+        return hello
+
+    def _hear(self, line):
+        try:
+            for body in line.frames():
+                said = parse(body)
+                self.heard += [said] if HEARTBEAT not in said else []
+                self.answers.add(parse(said.get(HEARTBEAT, b"")).get(2))
+        except (OSError, IndexError, KeyError):
+            pass  # it is closed
+
+    def send(self, *bodies):
+        self.line.send(*bodies)
+
+    def settle(self, patience=60):
+        """Until all that was sent has been read; the answer to a question behind it says so."""
+        self.asked += 1
+        self.send(message(HEARTBEAT, {1: self.asked}))
+        end = time.monotonic() + patience
+        while self.asked not in self.answers:
+            if time.monotonic() > end:
+                raise AssertionError("no answer: it does not read any more")
+            time.sleep(0.005)
+
+    def close(self):
+        self.server.close()
+        if self.line is not None:
+            self.line.reset()
+            self.line = None
 
 
 class Curve:

@@ -9,7 +9,7 @@
 //
 // The demonstration pair writes the same texts in every cell and in every way, and each is compared with plain
 // decoding token by token. Exit code 1 and a list where one differs, or where a rate is not what it should be
-// (check_cell). Ceilings: ALGORITHMS.md section 6. E is tokens a round, h the rounds whose guesses were here in time.
+// (check_cell). Ceilings: docs/algorithms.md section 6. E is tokens a round, h the rounds whose guesses were here in time.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
