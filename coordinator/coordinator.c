@@ -285,23 +285,27 @@ static bool has_live_texts(const or_coordinator_t *c)
 }
 
 // What waits, up to a bound: the sessions' timers must have their turn. Channels take their peers in turn, and the gate
-// bounds each of them. Where more waits, texts under way get as much time as was taken from them.
+// bounds each of them. Where more waits, texts under way get as much time as others' frames took from them.
 static bool drain(or_coordinator_t *c)
 {
-    int64_t begin_ns = or_clock_now(c->clock), now = begin_ns;
+    int64_t begin_ns = or_clock_now(c->clock), now = begin_ns, others_ns = 0;
     for (int i = 0; i < MESSAGES_A_TURN && now - begin_ns < DRAIN_NS; i++) {
         or_link_event_t event;
         or_peer_t from;
         or_message_t message = {0};
-        if (or_link_receive(c->link, &event, &from, &message) != OR_OK) {
+        or_status_t status = or_link_receive(c->link, &event, &from, &message);
+        bool hurried = status == OR_OK && or_link_is_hurried(c->link, from);
+        if (status == OR_OK) {
+            on_event(c, event, from, &message);
+        } else if (status != OR_ERR_AGAIN || or_link_is_drained(c->link)) {
             return true;
         }
-        on_event(c, event, from, &message);
+        int64_t before_ns = now;
         now = or_clock_now(c->clock);
+        others_ns += hurried ? 0 : now - before_ns;
     }
-    if (has_live_texts(c)) {
-        int64_t spent_ns = now - begin_ns;
-        or_link_hold(c->link, now + (spent_ns < HOLD_NS_MAX ? spent_ns : HOLD_NS_MAX));
+    if (others_ns > 0 && has_live_texts(c)) {
+        or_link_hold(c->link, now + (others_ns < HOLD_NS_MAX ? others_ns : HOLD_NS_MAX));
     }
     return false;
 }

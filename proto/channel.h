@@ -43,7 +43,8 @@ struct or_channel {
 // over OR_FRAME_BYTES_MAX.
 or_status_t or_channel_send(or_channel_t *channel, or_peer_t to, const uint8_t *frame,
                             size_t bytes);
-// The next frame, valid until the next receive; OR_ERR_AGAIN if none waits.
+// The next frame, valid until the next receive. OR_ERR_AGAIN if none waits. Hub: OR_ERR_CANCELLED if the next was of a
+// peer that is not let in; it is gone, and others may wait.
 or_status_t or_channel_receive(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,
                                size_t *bytes);
 // Sleep until a frame waits, a signal interrupts, an edge that had lost its connection has one again

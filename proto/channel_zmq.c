@@ -24,9 +24,9 @@
 #include "proto/zmq_watch.h"
 
 #define QUEUE_FRAMES 1000
-#define DOMAIN "outrider"  // of ZAP; any name, but one there must be
-#define REFUSED_AT_ONCE 64 // frames dropped in one call
-#define LOOK_EVERY 16      // frames handled, after which new ones that are urgent are looked for
+#define DOMAIN "outrider" // of ZAP; any name, but one there must be
+#define LOOK_EVERY 16     // frames handled, after which new ones that are urgent are looked for
+#define URGENT_RUN 32     // urgent frames, after which another has its turn
 
 typedef struct {
     or_channel_t channel; // first
@@ -36,7 +36,8 @@ typedef struct {
     // Hub only.
     or_zmq_queue_t *queue;
     uint32_t handled;      // frames since the sockets were looked through
-    bool inside_first;     // in the last choice
+    uint32_t urgent_run;   // urgent frames received since the last other one
+    bool inside_first;     // in the last choice among the others
     int64_t held_until_ns; // 0: what is not urgent is received, too
     int wake_fd;           // -1: none
     or_zmq_peers_t peers;
@@ -213,7 +214,18 @@ static or_status_t look_through(zmq_channel_t *self)
     return status;
 }
 
-// The frame to handle next: an urgent one; else the strangers and our own process have their turns.
+// Strangers and our own process have their turns.
+static or_status_t choose_other(zmq_channel_t *self, or_zmq_waiting_t *waiting)
+{
+    self->inside_first = !self->inside_first;
+    if (!self->inside_first && or_zmq_queue_pop(self->queue, false, waiting)) {
+        return OR_OK;
+    }
+    or_status_t status = take_out(self, OR_DOOR_INSIDE, waiting);
+    return status == OR_ERR_AGAIN && or_zmq_queue_pop(self->queue, false, waiting) ? OR_OK : status;
+}
+
+// The frame to handle next: an urgent one, unless after many of them it is another's turn.
 static or_status_t choose(zmq_channel_t *self, or_zmq_waiting_t *waiting)
 {
     or_status_t status = OR_OK;
@@ -225,20 +237,19 @@ static or_status_t choose(zmq_channel_t *self, or_zmq_waiting_t *waiting)
     if (status != OR_OK) {
         return status;
     }
-    if (held) {
-        return or_zmq_queue_pop_urgent(self->queue, waiting) ? OR_OK : OR_ERR_AGAIN;
-    }
-    self->inside_first = !self->inside_first && !or_zmq_queue_has_urgent(self->queue);
-    if (self->inside_first) {
-        status = take_out(self, OR_DOOR_INSIDE, waiting);
-        if (status != OR_ERR_AGAIN) {
-            return status;
-        }
-    }
-    if (or_zmq_queue_pop(self->queue, waiting)) {
+    bool others_turn = !held && self->urgent_run >= URGENT_RUN;
+    if (!others_turn && or_zmq_queue_pop(self->queue, true, waiting)) {
+        self->urgent_run++;
         return OR_OK;
     }
-    status = self->inside_first ? OR_ERR_AGAIN : take_out(self, OR_DOOR_INSIDE, waiting);
+    if (held) {
+        return OR_ERR_AGAIN;
+    }
+    self->urgent_run = 0;
+    status = choose_other(self, waiting);
+    if (status == OR_ERR_AGAIN && or_zmq_queue_pop(self->queue, true, waiting)) {
+        return OR_OK;
+    }
     if (status == OR_ERR_AGAIN) {
         or_zmq_relay_note_empty(self->relay);
     }
@@ -269,18 +280,15 @@ static or_status_t hub_receive(or_channel_t *channel, or_peer_t *from, const uin
                                size_t *bytes)
 {
     zmq_channel_t *self = (zmq_channel_t *)channel;
-    or_status_t status = OR_ERR_CANCELLED;
     if (self->guard != NULL) {
         or_zmq_guard_serve(self->guard); // also of an owner that never waits
     }
-    for (int i = 0; status == OR_ERR_CANCELLED && i < REFUSED_AT_ONCE; i++) {
-        status = receive_from_any(self, from);
-    }
+    or_status_t status = receive_from_any(self, from);
     if (status == OR_OK) {
         *frame = zmq_msg_data(&self->current);
         *bytes = zmq_msg_size(&self->current);
     }
-    return status == OR_ERR_CANCELLED ? OR_ERR_AGAIN : status;
+    return status;
 }
 
 static or_status_t edge_receive(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,

@@ -16,7 +16,7 @@
 // Channels take turns among the peers whose frames wait. So after this many frames, which is far more than there are
 // peers, everybody who had one waiting at the first of them has been heard.
 #define LAP_FRAMES (16 * PEERS_MAX)
-#define ERRORS_PER_S 10     // answers to nonsense, per peer
+#define ANSWERS_PER_S 10    // to nonsense and to repeated greetings, per peer
 #define HEARTBEAT_MIN_MS 10 // what a Welcome may ask for
 #define HEARTBEAT_MAX_MS 60000
 #define UNREAD_ASKED 65536                 // bytes, after which a peer is asked how far it has read
@@ -35,6 +35,7 @@ typedef struct {
     peer_state_t state;
     bool greeted;  // hub: it said Hello, so the owner knows it. An edge's hub always is
     bool welcomed; // heartbeats are due
+    bool hurried;  // hub: heard before others
     int64_t heard_ns, sent_ns;
     uint64_t bytes;
     // Hub: bytes sent, those of them that the peer has read, and the question how far it has: its number (0: there is
@@ -43,8 +44,8 @@ typedef struct {
     uint32_t question;
     int64_t asked_ns;
     uint64_t sent_before_question;
-    int64_t errors_since_ns; // the second that `errors` counts in
-    uint32_t errors;
+    int64_t answers_since_ns; // the second that `answers` counts in
+    uint32_t answers;         // to what nobody needs an answer to
     int64_t ignored_until_ns; // hub
 } peer_t;
 
@@ -61,6 +62,7 @@ struct or_link {
     int64_t drained_ns;
     int64_t lap_ns; // when the lap that goes on began
     uint32_t lap_frames;
+    bool is_drained;
     int64_t held_until_ns; // hub: until then frames may wait that are not received
     or_link_gate_t gate;   // hub; NULL: open
     void *gate_context;
@@ -155,7 +157,7 @@ static peer_t *add_peer(or_link_t *link, or_peer_t id)
     }
     peer_t *peer = &link->peers[link->count++];
     int64_t now = now_of(link);
-    *peer = (peer_t){.id = id, .heard_ns = now, .sent_ns = now, .errors_since_ns = now};
+    *peer = (peer_t){.id = id, .heard_ns = now, .sent_ns = now, .answers_since_ns = now};
     return peer;
 }
 
@@ -240,18 +242,31 @@ static void take_answer(or_link_t *link, peer_t *peer, uint32_t answer)
     }
 }
 
-// Answer nonsense, but not more often than ERRORS_PER_S, so that a flood is not doubled.
-static void answer_error(or_link_t *link, peer_t *peer, or_wire_error_t code, const char *text)
+// So that a flood is not doubled.
+static bool has_had_its_answers(const or_link_t *link, const peer_t *peer)
+{
+    return peer->answers >= ANSWERS_PER_S && now_of(link) - peer->answers_since_ns < OR_NS_PER_S;
+}
+
+static bool takes_an_answer(or_link_t *link, peer_t *peer)
 {
     int64_t now = now_of(link);
-    if (now - peer->errors_since_ns >= OR_NS_PER_S) {
-        peer->errors_since_ns = now;
-        peer->errors = 0;
+    if (has_had_its_answers(link, peer)) {
+        return false;
     }
-    if (peer->errors == ERRORS_PER_S) {
+    if (now - peer->answers_since_ns >= OR_NS_PER_S) {
+        peer->answers_since_ns = now;
+        peer->answers = 0;
+    }
+    peer->answers++;
+    return true;
+}
+
+static void answer_error(or_link_t *link, peer_t *peer, or_wire_error_t code, const char *text)
+{
+    if (!takes_an_answer(link, peer)) {
         return;
     }
-    peer->errors++;
     or_log(OR_LOG_DEBUG, "peer %" PRIu64 " refused a frame: %s", peer->id.value, text);
     or_message_t message = {.type = OR_MSG_ERROR};
     message.body.error = (or_error_t){.code = code, .text = text};
@@ -316,6 +331,9 @@ static bool edge_takes(or_link_t *link, peer_t *hub, const or_message_t *message
 static bool hub_takes(or_link_t *link, peer_t *peer, const or_message_t *message)
 {
     if (message->type == OR_MSG_HELLO) {
+        if (peer->greeted && !takes_an_answer(link, peer)) {
+            return false;
+        }
         peer->greeted = true;
         peer->welcomed = false; // until the owner says so (again)
         return true;
@@ -340,12 +358,11 @@ static bool is_read(const or_link_t *link, const peer_t *peer, size_t bytes)
     if (is_edge(link)) {
         return true;
     }
-    int64_t now = now_of(link);
-    if (now < peer->ignored_until_ns) {
+    if (now_of(link) < peer->ignored_until_ns) {
         return false;
     }
     if (!peer->greeted) {
-        return peer->errors < ERRORS_PER_S || now - peer->errors_since_ns >= OR_NS_PER_S;
+        return !has_had_its_answers(link, peer);
     }
     return link->gate == NULL || link->gate(link->gate_context, peer->id, bytes);
 }
@@ -421,10 +438,14 @@ static bool report_loss(or_link_t *link, or_peer_t *from)
 
 static void note_empty(or_link_t *link)
 {
+    if (now_of(link) < link->held_until_ns) {
+        return; // others' frames may wait
+    }
     link->drained_ns = link->lap_ns = now_of(link);
     link->lap_frames = 0;
 }
 
+// Of those who are heard in turn.
 static void note_frame(or_link_t *link)
 {
     if (++link->lap_frames == LAP_FRAMES) {
@@ -446,19 +467,31 @@ or_status_t or_link_receive(or_link_t *link, or_link_event_t *event, or_peer_t *
         const uint8_t *frame;
         size_t bytes;
         or_status_t status = or_channel_receive(link->channel, &sender, &frame, &bytes);
-        if (status == OR_ERR_AGAIN && now_of(link) >= link->held_until_ns) {
+        link->is_drained = status == OR_ERR_AGAIN;
+        if (link->is_drained) {
             note_empty(link);
+        }
+        if (status == OR_ERR_CANCELLED) {
+            note_frame(link);
+            continue;
         }
         if (status != OR_OK) {
             return status;
         }
-        note_frame(link);
+        if (!or_link_is_hurried(link, sender)) {
+            note_frame(link);
+        }
         if (take_frame(link, sender, frame, bytes, event, message)) {
             *from = sender;
             return OR_OK;
         }
     }
     return OR_ERR_AGAIN;
+}
+
+bool or_link_is_drained(const or_link_t *link)
+{
+    return link->is_drained;
 }
 
 or_status_t or_link_send(or_link_t *link, or_peer_t to, const or_message_t *message)
@@ -640,7 +673,7 @@ void or_link_ignore(or_link_t *link, or_peer_t peer, int64_t until_ns)
 {
     peer_t *known = find_peer(link, peer);
     if (known != NULL && !is_edge(link)) {
-        known->greeted = known->welcomed = false;
+        known->greeted = known->welcomed = known->hurried = false;
         known->ignored_until_ns = until_ns;
         or_channel_set_urgent(link->channel, peer, false);
     }
@@ -656,7 +689,17 @@ void or_link_hold(or_link_t *link, int64_t until_ns)
 
 void or_link_hurry(or_link_t *link, or_peer_t peer)
 {
-    or_channel_set_urgent(link->channel, peer, true);
+    peer_t *known = find_peer(link, peer);
+    if (known != NULL) {
+        known->hurried = true;
+        or_channel_set_urgent(link->channel, peer, true);
+    }
+}
+
+bool or_link_is_hurried(const or_link_t *link, or_peer_t peer)
+{
+    const peer_t *known = find_peer(link, peer);
+    return known != NULL && known->hurried;
 }
 
 void or_link_forget(or_link_t *link, or_peer_t peer)

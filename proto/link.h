@@ -42,9 +42,12 @@ or_status_t or_link_send_error(or_link_t *link, or_peer_t to, or_session_id_t se
 
 // The next event; OR_ERR_AGAIN if none. *message is the caller's to fini (set for OR_LINK_MESSAGE
 // only). Heartbeats, Hello's repetition and Welcome's interval are handled inside; an edge sees
-// each Welcome, a hub sees each Hello.
+// each Welcome, a hub sees each Hello, of a peer that has greeted ten a second.
 or_status_t or_link_receive(or_link_t *link, or_link_event_t *event, or_peer_t *from,
                             or_message_t *message);
+// Did the last receive find nothing more? If not it may still have given OR_ERR_AGAIN: after many frames that were no
+// events, where more may wait.
+bool or_link_is_drained(const or_link_t *link);
 
 // Send what is due (Hello, heartbeats) and return when something is due next. Call in every turn of
 // the loop.
@@ -82,6 +85,8 @@ void or_link_set_gate(or_link_t *link, or_link_gate_t gate, void *context);
 void or_link_ignore(or_link_t *link, or_peer_t peer, int64_t until_ns);
 // Hub: hear this peer before others (proto/channel.h), until it is ignored or lost.
 void or_link_hurry(or_link_t *link, or_peer_t peer);
+// Hub: is it heard before others?
+bool or_link_is_hurried(const or_link_t *link, or_peer_t peer);
 // Hub: hear nobody else until this time of the link's clock; nothing new where they are waiting already.
 void or_link_hold(or_link_t *link, int64_t until_ns);
 // Stop watching a peer that said good-bye or was refused; no lost event follows.

@@ -494,6 +494,44 @@ static void nonsense_is_answered_now_and_then(void **context)
     assert_int_equal(edge->seen[OR_MSG_ERROR], 11);
 }
 
+static void greetings_are_answered_now_and_then(void **context)
+{
+    fixture_t *fixture = *context;
+    party_t *edge = &fixture->edges[0];
+    run(fixture, INTERVAL_NS);
+    assert_int_equal(fixture->hub.seen[OR_MSG_HELLO], EDGES);
+    const or_message_t hello = {.type = OR_MSG_HELLO, .body.hello = {.role = OR_ROLE_CLIENT}};
+    for (int i = 0; i < 500; i++) {
+        send_raw(edge, OR_PEER_HUB, &hello);
+    }
+    run(fixture, INTERVAL_NS);
+    assert_int_equal(fixture->hub.seen[OR_MSG_HELLO], EDGES + 10);
+    run(fixture, OR_NS_PER_S); // its next greeting counts again
+    send_raw(edge, OR_PEER_HUB, &hello);
+    run(fixture, INTERVAL_NS);
+    assert_int_equal(fixture->hub.seen[OR_MSG_HELLO], EDGES + 11);
+}
+
+static void frames_that_are_no_events_are_not_taken_for_silence(void **context)
+{
+    fixture_t *fixture = *context;
+    or_link_event_t event;
+    or_peer_t from;
+    or_message_t message;
+    or_link_t *hub = fixture->hub.link;
+    run(fixture, INTERVAL_NS);
+    assert_true(or_link_is_drained(hub));
+    const or_message_t heartbeat = {.type = OR_MSG_HEARTBEAT};
+    for (int i = 0; i < 100; i++) { // more than it looks at in one call, fewer than in two
+        send_raw(&fixture->edges[0], OR_PEER_HUB, &heartbeat);
+    }
+    fixture->clock.now_ns += 2 * OR_NS_PER_MS;
+    assert_int_equal(or_link_receive(hub, &event, &from, &message), OR_ERR_AGAIN);
+    assert_false(or_link_is_drained(hub));
+    assert_int_equal(or_link_receive(hub, &event, &from, &message), OR_ERR_AGAIN);
+    assert_true(or_link_is_drained(hub));
+}
+
 static void strangers_must_say_hello(void **context)
 {
     fixture_t *fixture = *context;
@@ -739,6 +777,8 @@ int main(void)
         WITH_WORLD(frames_to_a_key_are_padded_and_counted_so),
         WITH_WORLD(another_version_gets_an_error),
         WITH_WORLD(nonsense_is_answered_now_and_then),
+        WITH_WORLD(greetings_are_answered_now_and_then),
+        WITH_WORLD(frames_that_are_no_events_are_not_taken_for_silence),
         WITH_WORLD(strangers_must_say_hello),
         WITH_WORLD(who_does_not_read_gets_no_answers),
         WITH_WORLD(a_gate_stops_frames_unread),

@@ -6,7 +6,8 @@
 #include "common/base/clock.h"
 #include "proto/message.h"
 
-#define LINGER_MS 200 // last messages get out, shutdown never hangs
+#define LINGER_MS                                                                                  \
+    1000 // last messages get out also of a process that is not run for a while; shutdown never hangs
 // A link that was cut is tried again soon: what waits for it is a text that somebody reads.
 #define RECONNECT_MS 50
 #define RECONNECT_MAX_MS 400

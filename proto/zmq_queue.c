@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define URGENT_RUN 32 // urgent frames, after which another has its turn
-
 typedef struct {
     or_zmq_waiting_t items[OR_ZMQ_QUEUE_FRAMES];
     size_t begin, count;
@@ -12,7 +10,6 @@ typedef struct {
 
 struct or_zmq_queue {
     ring_t urgent, others;
-    uint32_t run; // urgent frames given since the last other one
 };
 
 or_status_t or_zmq_queue_create(or_zmq_queue_t **queue_p)
@@ -89,29 +86,14 @@ void or_zmq_queue_push(or_zmq_queue_t *queue, or_zmq_waiting_t *waiting, bool is
     push(is_urgent ? &queue->urgent : &queue->others, waiting);
 }
 
-bool or_zmq_queue_pop_urgent(or_zmq_queue_t *queue, or_zmq_waiting_t *waiting)
+bool or_zmq_queue_pop(or_zmq_queue_t *queue, bool is_urgent, or_zmq_waiting_t *waiting)
 {
-    bool has = queue->urgent.count > 0;
+    ring_t *ring = is_urgent ? &queue->urgent : &queue->others;
+    bool has = ring->count > 0;
     if (has) {
-        pop(&queue->urgent, waiting);
+        pop(ring, waiting);
     }
     return has;
-}
-
-bool or_zmq_queue_pop(or_zmq_queue_t *queue, or_zmq_waiting_t *waiting)
-{
-    bool others_turn = queue->others.count > 0 && queue->run >= URGENT_RUN;
-    if (queue->urgent.count > 0 && !others_turn) {
-        queue->run++;
-        pop(&queue->urgent, waiting);
-        return true;
-    }
-    queue->run = 0;
-    if (queue->others.count > 0) {
-        pop(&queue->others, waiting);
-        return true;
-    }
-    return false;
 }
 
 static bool is_of(or_zmq_waiting_t *waiting, const or_zmq_peer_t *peer)

@@ -1,5 +1,5 @@
-// zmq_queue - frames that a hub has out of its sockets and has not handled: urgent ones are handled first. For channel_zmq
-// only.
+// zmq_queue - frames that a hub has out of its sockets and has not handled, urgent ones apart from the others. For
+// channel_zmq only.
 //
 // ROUTER gives the frames of all connections in turn. One connection with the frames of many texts, a verifier's, would
 // wait in that turn for every stranger, once for each of its frames. Frames keep their order within a connection.
@@ -33,8 +33,7 @@ bool or_zmq_queue_is_empty(const or_zmq_queue_t *queue);
 bool or_zmq_queue_has_urgent(const or_zmq_queue_t *queue);
 // Where there is room. Takes the messages of `waiting`, which are empty afterwards.
 void or_zmq_queue_push(or_zmq_queue_t *queue, or_zmq_waiting_t *waiting, bool is_urgent);
-// The next one, into the messages of `waiting`; false if there is none. After many urgent ones it is another's turn.
-bool or_zmq_queue_pop(or_zmq_queue_t *queue, or_zmq_waiting_t *waiting);
-bool or_zmq_queue_pop_urgent(or_zmq_queue_t *queue, or_zmq_waiting_t *waiting);
+// The next one of this sort, into the messages of `waiting`; false if there is none.
+bool or_zmq_queue_pop(or_zmq_queue_t *queue, bool is_urgent, or_zmq_waiting_t *waiting);
 // The frames that wait of this peer are urgent from now on.
 void or_zmq_queue_hurry(or_zmq_queue_t *queue, const or_zmq_peer_t *peer);

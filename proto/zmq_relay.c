@@ -36,7 +36,7 @@
 #define SAY_AGAIN_NS (60 * OR_NS_PER_S)
 #define WELCOMED_BYTES                                                                             \
     (OR_ZMTP_GREETING_BYTES + 2 + 168) // what libzmq has said to who is not let in (RFC 26)
-#define LINGER_NS (200 * OR_NS_PER_MS)
+#define LINGER_NS OR_NS_PER_S
 #define STUCK_NS OR_NS_PER_S
 #define ASLEEP_NS (50 * OR_NS_PER_MS) // long enough for what there is to wake the hub
 #define SLOW_MIN                                                                                   \
