@@ -70,6 +70,11 @@ void or_api_reply_problem(or_http_call_t *call, const or_api_problem_t *problem)
                         problem->code, "%s", problem->message);
 }
 
+void or_api_reply_stopping(or_http_call_t *call)
+{
+    or_http_reply_error(call, 503, NULL, NULL, "The coordinator is shutting down.");
+}
+
 void or_api_reply_nothing(or_http_call_t *call)
 {
     or_http_reply_error(call, 404, NULL, NULL,
@@ -168,7 +173,7 @@ void or_api_handle(void *context, or_http_call_t *call)
     const char *path = or_http_call_path(call);
     const route_t *route = find_route(path);
     if (api->stopping) {
-        or_http_reply_error(call, 503, NULL, NULL, "The coordinator is shutting down.");
+        or_api_reply_stopping(call);
     } else if (route != NULL) {
         if (allows(call, route->allow) &&
             (is_read(call) || (is_json(call) && has_room_to_read(call)))) {

@@ -395,21 +395,45 @@ static bool has_room(or_api_t *api, or_http_call_t *call, or_api_work_t *work)
     return true;
 }
 
-static void post(or_api_t *api, or_http_call_t *call, bool chat)
+// A request that is read, on whatever thread.
+typedef struct {
+    bool chat, good;
+    or_api_terms_t terms;
+    or_api_request_t request; // if it is good
+    or_api_problem_t problem; // else
+} reading_t;
+
+static void read_request(void *data, const uint8_t *body, size_t bytes)
 {
-    const or_api_terms_t terms = {.model = api->config.model,
-                                  .vocab = api->config.vocab,
-                                  .chat_trouble = api->config.chat_trouble};
-    or_api_request_t request;
-    or_api_problem_t problem;
-    size_t bytes;
+    reading_t *reading = data;
+    reading->good = or_api_request_parse(reading->chat, body, bytes, &reading->terms,
+                                         &reading->request, &reading->problem);
+}
+
+static void drop_request(void *data)
+{
+    reading_t *reading = data;
+    if (reading->good) {
+        or_api_request_fini(&reading->request);
+    }
+    free(reading);
+}
+
+static void begin(void *context, or_http_call_t *call, void *data)
+{
+    or_api_t *api = context;
+    reading_t *reading = data;
     bool resumes = false;
-    const uint8_t *body = or_http_call_body(call, &bytes);
-    if (!or_api_request_parse(chat, body, bytes, &terms, &request, &problem)) {
-        or_api_reply_problem(call, &problem);
+    if (api->stopping) {
+        or_api_reply_stopping(call);
         return;
     }
-    or_api_work_t *work = make_work(api, call, &request);
+    if (!reading->good) {
+        or_api_reply_problem(call, &reading->problem);
+        return;
+    }
+    reading->good = false; // it is taken
+    or_api_work_t *work = make_work(api, call, &reading->request);
     if (work == NULL) {
         or_http_reply_error(call, 500, NULL, NULL, "There is no memory for the request.");
     } else if (has_room(api, call, work) && or_api_stream_place(call, work, &resumes)) {
@@ -417,6 +441,21 @@ static void post(or_api_t *api, or_http_call_t *call, bool chat)
     } else {
         destroy_work(work);
     }
+}
+
+static void post(or_api_t *api, or_http_call_t *call, bool chat)
+{
+    static const or_http_task_t task = {read_request, begin, drop_request};
+    reading_t *reading = calloc(1, sizeof *reading);
+    if (reading == NULL) {
+        or_http_reply_error(call, 500, NULL, NULL, "There is no memory for the request.");
+        return;
+    }
+    reading->chat = chat;
+    reading->terms = (or_api_terms_t){.model = api->config.model,
+                                      .vocab = api->config.vocab,
+                                      .chat_trouble = api->config.chat_trouble};
+    or_http_call_begin(call, &task, reading);
 }
 
 void or_api_post_completion(or_api_t *api, or_http_call_t *call)

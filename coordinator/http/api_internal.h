@@ -149,5 +149,7 @@ void or_api_get_file(or_api_t *api, or_http_call_t *call);
 // Takes the object; NULL: there was no memory for it.
 void or_api_reply_json(or_http_call_t *call, unsigned status, json_t *object);
 void or_api_reply_problem(or_http_call_t *call, const or_api_problem_t *problem);
+// 503.
+void or_api_reply_stopping(or_http_call_t *call);
 // 404, and where there is something.
 void or_api_reply_nothing(or_http_call_t *call);

@@ -8,7 +8,7 @@
 #include "coordinator/http/api_internal.h"
 #include "coordinator/http/dashboard.h"
 
-// All clients wait while one's text is cut: for less than a second.
+// So that nobody else's waits for long: they are cut one after the other, in less than a second each.
 #define TEXT_BYTES_MAX (512u << 10)
 #define PIECES_BYTES_MAX (64u << 10) // an object for each token takes ten times as long
 // What an answer takes while it is made.
@@ -139,11 +139,89 @@ static void say_tokens(const or_vocab_t *vocab, const int32_t *ids, size_t count
     or_api_text_say(text, "]}");
 }
 
-static void reply_tokens(const or_api_t *api, or_http_call_t *call, const int32_t *ids,
-                         size_t count, bool pieces)
+// What is asked of the tokenizer, and what it said: on whatever thread.
+typedef struct {
+    const or_vocab_t *vocab;
+    tool_t tool; // its text and tokens only while it is read
+    bool good;
+    or_api_problem_t problem; // unless it is good
+    // Of a text that was cut.
+    size_t text_bytes, count;
+    int32_t *ids;
+    char *answer; // of tokens that were joined, in JSON
+} errand_t;
+
+static bool cut(errand_t *errand)
+{
+    const tool_t *tool = &errand->tool;
+    size_t most = tool->with_pieces ? PIECES_BYTES_MAX : TEXT_BYTES_MAX;
+    if (tool->text == NULL) {
+        return or_api_refuse(&errand->problem, 400, "missing_required_parameter", "content",
+                             "Missing required parameter: 'content'.");
+    }
+    errand->text_bytes = json_string_length(tool->text);
+    if (errand->text_bytes > most) {
+        return or_api_refuse(&errand->problem, 413, "request_too_large", "content",
+                             "The text has %zu bytes: at most %zu are cut into tokens at a time%s.",
+                             errand->text_bytes, most,
+                             tool->with_pieces ? " with their pieces" : "");
+    }
+    unsigned flags = (tool->add_special && or_vocab_adds_bos(errand->vocab) ? OR_TOKENIZE_BOS : 0) |
+                     (tool->parse_special ? OR_TOKENIZE_SPECIAL : 0);
+    return or_tokenize(errand->vocab, json_string_value(tool->text), errand->text_bytes, flags,
+                       &errand->ids, &errand->count) == OR_OK ||
+           or_api_refuse(&errand->problem, 500, NULL, NULL, "%s", or_error_text());
+}
+
+static bool join(errand_t *errand)
+{
+    uint32_t *ids, count;
+    char *text = NULL;
+    size_t length;
+    if (errand->tool.tokens == NULL) {
+        return or_api_refuse(&errand->problem, 400, "missing_required_parameter", "tokens",
+                             "Missing required parameter: 'tokens'.");
+    }
+    if (!or_api_tokens_read(errand->tool.tokens, "tokens", or_vocab_size(errand->vocab), &ids,
+                            &count, &errand->problem)) {
+        return false;
+    }
+    bool joined =
+        or_detokenize(errand->vocab, (const int32_t *)ids, count, &text, &length) == OR_OK;
+    if (joined) {
+        errand->answer = or_api_dump(json_pack("{s:o}", "content", or_api_string(text, length)));
+    }
+    free(text);
+    free(ids);
+    return errand->answer != NULL ||
+           or_api_refuse(&errand->problem, 500, NULL, NULL, "%s",
+                         joined ? "There is no memory for the answer." : or_error_text());
+}
+
+static void read_tool(errand_t *errand, const uint8_t *body, size_t bytes,
+                      const or_api_field_t *fields, bool (*answer)(errand_t *errand))
+{
+    json_t *root = or_api_body_parse(body, bytes, &errand->problem);
+    errand->good = root != NULL &&
+                   or_api_object_read(root, "", fields, &errand->tool, &errand->problem) &&
+                   answer(errand);
+    json_decref(root);
+}
+
+static void work_tokenize(void *data, const uint8_t *body, size_t bytes)
+{
+    read_tool(data, body, bytes, tokenize_fields, cut);
+}
+
+static void work_detokenize(void *data, const uint8_t *body, size_t bytes)
+{
+    read_tool(data, body, bytes, detokenize_fields, join);
+}
+
+static void reply_tokens(or_http_call_t *call, const errand_t *errand)
 {
     or_api_text_t text = {0};
-    say_tokens(api->config.vocab, ids, count, pieces, &text);
+    say_tokens(errand->vocab, errand->ids, errand->count, errand->tool.with_pieces, &text);
     if (text.failed) {
         or_api_text_fini(&text);
         or_http_reply_error(call, 500, NULL, NULL, "There is no memory for the answer.");
@@ -152,98 +230,51 @@ static void reply_tokens(const or_api_t *api, or_http_call_t *call, const int32_
     }
 }
 
-static void tokenize(const or_api_t *api, or_http_call_t *call, const tool_t *tool)
+static void reply(void *context, or_http_call_t *call, void *data)
 {
-    int32_t *ids;
-    size_t count;
-    size_t most = tool->with_pieces ? PIECES_BYTES_MAX : TEXT_BYTES_MAX;
-    if (json_string_length(tool->text) > most) {
-        or_http_reply_error(call, 413, "content", "request_too_large",
-                            "The text has %zu bytes: at most %zu are cut into tokens at a time%s.",
-                            json_string_length(tool->text), most,
-                            tool->with_pieces ? " with their pieces" : "");
-        return;
+    errand_t *errand = data;
+    (void)context;
+    if (!errand->good) {
+        or_api_reply_problem(call, &errand->problem);
+    } else if (errand->answer != NULL) {
+        or_http_reply_taking(call, 200, "application/json", errand->answer, strlen(errand->answer));
+        errand->answer = NULL;
+    } else if (has_room(call, errand->text_bytes, errand->count, errand->tool.with_pieces)) {
+        reply_tokens(call, errand);
     }
-    unsigned flags =
-        (tool->add_special && or_vocab_adds_bos(api->config.vocab) ? OR_TOKENIZE_BOS : 0) |
-        (tool->parse_special ? OR_TOKENIZE_SPECIAL : 0);
-    if (or_tokenize(api->config.vocab, json_string_value(tool->text),
-                    json_string_length(tool->text), flags, &ids, &count) != OR_OK) {
-        or_http_reply_error(call, 500, NULL, NULL, "%s", or_error_text());
-        return;
-    }
-    if (has_room(call, json_string_length(tool->text), count, tool->with_pieces)) {
-        reply_tokens(api, call, ids, count, tool->with_pieces);
-    }
-    free(ids);
 }
 
-// The fields of a small body; false: the call was answered. The caller json_decrefs *body_p.
-static bool read_body(or_http_call_t *call, const or_api_field_t *fields, tool_t *tool,
-                      json_t **body_p)
+static void drop_errand(void *data)
 {
-    or_api_problem_t problem;
-    size_t bytes;
-    const uint8_t *body = or_http_call_body(call, &bytes);
-    *body_p = or_api_body_parse(body, bytes, &problem);
-    if (*body_p == NULL || !or_api_object_read(*body_p, "", fields, tool, &problem)) {
-        or_api_reply_problem(call, &problem);
-        json_decref(*body_p);
-        return false;
+    errand_t *errand = data;
+    free(errand->ids);
+    free(errand->answer);
+    free(errand);
+}
+
+static void begin(const or_api_t *api, or_http_call_t *call, const or_http_task_t *task)
+{
+    errand_t *errand = calloc(1, sizeof *errand);
+    if (errand == NULL) {
+        or_http_reply_error(call, 500, NULL, NULL, "There is no memory for the request.");
+        return;
     }
-    return true;
+    errand->vocab = api->config.vocab;
+    errand->tool =
+        (tool_t){.model = api->config.model, .parse_special = true}; // llama.cpp's defaults
+    or_http_call_begin(call, task, errand);
 }
 
 void or_api_post_tokenize(or_api_t *api, or_http_call_t *call)
 {
-    tool_t tool = {.model = api->config.model, .parse_special = true}; // llama.cpp's defaults
-    json_t *body;
-    if (!read_body(call, tokenize_fields, &tool, &body)) {
-        return;
-    }
-    if (tool.text == NULL) {
-        or_http_reply_error(call, 400, "content", "missing_required_parameter",
-                            "Missing required parameter: 'content'.");
-    } else {
-        tokenize(api, call, &tool);
-    }
-    json_decref(body);
-}
-
-static void detokenize(const or_api_t *api, or_http_call_t *call, const tool_t *tool)
-{
-    or_api_problem_t problem;
-    uint32_t *ids, count;
-    char *text = NULL;
-    size_t length;
-    if (!or_api_tokens_read(tool->tokens, "tokens", or_vocab_size(api->config.vocab), &ids, &count,
-                            &problem)) {
-        or_api_reply_problem(call, &problem);
-        return;
-    }
-    if (or_detokenize(api->config.vocab, (const int32_t *)ids, count, &text, &length) == OR_OK) {
-        or_api_reply_json(call, 200, json_pack("{s:o}", "content", or_api_string(text, length)));
-    } else {
-        or_http_reply_error(call, 500, NULL, NULL, "%s", or_error_text());
-    }
-    free(text);
-    free(ids);
+    static const or_http_task_t task = {work_tokenize, reply, drop_errand};
+    begin(api, call, &task);
 }
 
 void or_api_post_detokenize(or_api_t *api, or_http_call_t *call)
 {
-    tool_t tool = {.model = api->config.model};
-    json_t *body;
-    if (!read_body(call, detokenize_fields, &tool, &body)) {
-        return;
-    }
-    if (tool.tokens == NULL) {
-        or_http_reply_error(call, 400, "tokens", "missing_required_parameter",
-                            "Missing required parameter: 'tokens'.");
-    } else {
-        detokenize(api, call, &tool);
-    }
-    json_decref(body);
+    static const or_http_task_t task = {work_detokenize, reply, drop_errand};
+    begin(api, call, &task);
 }
 
 // ---- the dashboard ----

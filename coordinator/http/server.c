@@ -252,7 +252,7 @@ static or_status_t start(or_http_server_t *server, int listen_fd)
         epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, info->epoll_fd, &event) != 0) {
         return or_fail(OR_ERR_IO, "cannot watch the HTTP server's sockets: %m");
     }
-    return OR_OK;
+    return or_http_tasks_start(server);
 }
 
 static or_status_t listen_and_start(or_http_server_t *server, const char *address)
@@ -313,6 +313,7 @@ void or_http_server_destroy(or_http_server_t **server_p)
     if (server->daemon != NULL) {
         MHD_stop_daemon(server->daemon);
     }
+    or_http_tasks_end(server);
     if (server->epoll_fd >= 0) {
         close(server->epoll_fd);
     }
@@ -355,7 +356,7 @@ static int64_t next_turn(or_http_server_t *server)
 {
     int64_t next_ns = OR_TIME_NEVER;
     unsigned long long wait_ms;
-    if (!TAILQ_EMPTY(&server->waiting)) {
+    if (or_http_queue_is_ready(server)) {
         return or_clock_now(or_clock_monotonic());
     }
     if (MHD_get_timeout(server->daemon, &wait_ms) == MHD_YES) {
@@ -375,6 +376,7 @@ int64_t or_http_server_turn(or_http_server_t *server)
     notice_hang_ups(server);
     or_http_connections_look(server, now_ns);
     cut_the_late(server, now_ns);
+    or_http_tasks_turn(server);
     or_http_queue_turn(server);
     MHD_run(server->daemon);
     return next_turn(server);

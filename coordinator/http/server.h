@@ -3,6 +3,8 @@
 //     request, whole ──▶ handle(call) ──▶ reply                  at once, or
 //                                     └─▶ begin_stream ──▶ write ... write ──▶ end      as it comes
 //
+// What takes long with a large body is a task, on a second thread (or_http_call_begin); everything else has one thread.
+//
 // A call is answered once, now or in any later turn; while nothing is there to send its connection is suspended and costs
 // nothing but memory (some 75 KiB), and its descriptor is watched, so that a client that hangs up is noticed at once.
 // (One that closes its write side alone gets an answer that is ready, and an event stream; server_connection.c.)
@@ -16,7 +18,6 @@
 //
 // Keys, CORS and TLS are looked after here, and browsers: without keys only requests to a loopback Host are served, and
 // nothing but GET for pages of another origin that `cors_origin` does not name. OPTIONS is answered here.
-// One thread.
 #pragma once
 
 #include <stdbool.h>
@@ -84,9 +85,21 @@ const char *or_http_call_query(const or_http_call_t *call, const char *name);
 const char *or_http_call_header(const or_http_call_t *call, const char *name);
 // For `handle`, until it returns. NULL where `bytes` is 0.
 const uint8_t *or_http_call_body(const or_http_call_t *call, size_t *bytes);
-// `handle` needs so much more memory than the body for a moment: it is the owner's until `handle` returns. False: there is no
-// room for it; the call was answered, and its body is gone.
+// `handle`, or the task that it begins, needs so much more memory than the body for a moment: it is the owner's until that is
+// done. False: there is no room for it; the call was answered, and its body is gone.
 bool or_http_call_take_room(or_http_call_t *call, size_t bytes);
+
+// What takes long with a large body, and would hold up everybody's streams.
+typedef struct {
+    // On another thread where the body is large. Has nothing but its data, the body, and what never changes.
+    void (*work)(void *data, const uint8_t *body, size_t bytes);
+    // Then, on the server's: the call is to be answered, now or later. Left out where it is gone.
+    void (*then)(void *context, or_http_call_t *call, void *data);
+    void (*drop)(void *data); // at the end, in any case, on the server's thread
+} or_http_task_t;
+// From `handle`, once, and last: it may all happen before this returns. `task` is copied.
+void or_http_call_begin(or_http_call_t *call, const or_http_task_t *task, void *data);
+
 // Whose key it came with; "" without.
 const char *or_http_call_owner(const or_http_call_t *call);
 // What that key may do, as it was when the request came; all zero without.

@@ -19,6 +19,8 @@
 
 #define OR_HTTP_DISCARDED_MAX ((size_t)64 << 20) // of the body of a request that is too large
 
+#define OR_HTTP_TASK_BYTES_MAX 16384u // of a body that is worked on at once: some 200 us
+
 #define OR_HTTP_ID_BYTES 65  // of a request's name, NUL included
 #define OR_HTTP_KEPT_SHARE 8 // one in so many connections is kept for another request
 #define OR_HTTP_SPARE_SHARE                                                                        \
@@ -26,6 +28,7 @@
 
 typedef struct or_http_connection or_http_connection_t;
 typedef struct or_http_header or_http_header_t;
+typedef struct or_http_tasks or_http_tasks_t;
 TAILQ_HEAD(or_http_connections, or_http_connection);
 TAILQ_HEAD(or_http_calls, or_http_call);
 
@@ -98,6 +101,7 @@ struct or_http_server {
     struct or_http_calls waiting; // in the order in which they are handled
     uint64_t finish;              // of the last that was taken from there
     int64_t handling_ns;          // in this turn
+    or_http_tasks_t *tasks;
     or_refusals_t refusals;
 };
 
@@ -147,6 +151,20 @@ void or_http_queue_add(or_http_call_t *call);
 void or_http_queue_leave(or_http_call_t *call);
 // A new turn: those whose turn it is are handled.
 void or_http_queue_turn(or_http_server_t *server);
+// Could one that waits be handled now?
+bool or_http_queue_is_ready(const or_http_server_t *server);
+
+// ---- server_task.c ----
+
+// The server has its epoll_fd by then. What was begun has its memory until the end.
+or_status_t or_http_tasks_start(or_http_server_t *server);
+void or_http_tasks_end(or_http_server_t *server);
+// What is done is answered.
+void or_http_tasks_turn(or_http_server_t *server);
+// Could a task of this call's begin? Those of small bodies always can.
+bool or_http_tasks_have_room(const or_http_call_t *call);
+// It ends: nothing comes of its task.
+void or_http_tasks_leave(or_http_call_t *call);
 
 // ---- server_room.c ----
 

@@ -7,6 +7,7 @@
 //     finish = max(finish of the owner's last that waits, finish of the last that was taken from here) + its bytes
 //
 // The one with the smallest goes first: who has much to be read, over any number of connections, waits behind who has little.
+// Where one with a large body is worked on (server_task.c), others with large ones let the small ones pass.
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,7 +66,8 @@ void or_http_queue_add(or_http_call_t *call)
     if (call->status != 0) {
         return; // it was refused before it was whole
     }
-    if (TAILQ_EMPTY(&server->waiting) && server->handling_ns < TURN_NS) {
+    if (TAILQ_EMPTY(&server->waiting) && server->handling_ns < TURN_NS &&
+        or_http_tasks_have_room(call)) {
         handle(call);
     } else {
         insert(call);
@@ -80,16 +82,31 @@ void or_http_queue_leave(or_http_call_t *call)
     }
 }
 
+// The one to handle next; NULL: none can be handled now.
+static or_http_call_t *next_of(const or_http_server_t *server)
+{
+    or_http_call_t *call = TAILQ_FIRST(&server->waiting);
+    while (call != NULL && !call->gone && !or_http_tasks_have_room(call)) {
+        call = TAILQ_NEXT(call, waiting_links);
+    }
+    return call;
+}
+
+bool or_http_queue_is_ready(const or_http_server_t *server)
+{
+    return next_of(server) != NULL;
+}
+
 void or_http_queue_turn(or_http_server_t *server)
 {
-    or_http_call_t *first = TAILQ_FIRST(&server->waiting);
+    or_http_call_t *next = next_of(server);
     server->handling_ns = 0;
-    while (first != NULL && server->handling_ns < TURN_NS) {
-        or_http_queue_leave(first);
-        server->finish = first->finish;
-        if (!first->gone) {
-            handle(first);
+    while (next != NULL && server->handling_ns < TURN_NS) {
+        or_http_queue_leave(next);
+        server->finish = next->finish > server->finish ? next->finish : server->finish;
+        if (!next->gone) {
+            handle(next);
         }
-        first = TAILQ_FIRST(&server->waiting);
+        next = next_of(server);
     }
 }
