@@ -154,17 +154,41 @@ static bool is_json(or_http_call_t *call)
     return false;
 }
 
-// Is there room for the body's values? Else the call is answered.
-static bool has_room_to_read(or_http_call_t *call)
+// What the body's values take, which there must be room for before it is read.
+typedef struct {
+    handler_t handler;
+    bool good;
+    size_t form_bytes;        // if it is good
+    or_api_problem_t problem; // else
+} weighing_t;
+
+static void weigh(void *data, const uint8_t *body, size_t bytes)
 {
-    or_api_problem_t problem;
-    size_t bytes, form_bytes;
-    const uint8_t *body = or_http_call_body(call, &bytes);
-    if (!or_api_body_weigh(body, bytes, &form_bytes, &problem)) {
-        or_api_reply_problem(call, &problem);
-        return false;
+    weighing_t *weighing = data;
+    weighing->good = or_api_body_weigh(body, bytes, &weighing->form_bytes, &weighing->problem);
+}
+
+static void go_on(void *context, or_http_call_t *call, void *data)
+{
+    or_api_t *api = context;
+    const weighing_t *weighing = data;
+    if (!weighing->good) {
+        or_api_reply_problem(call, &weighing->problem);
+    } else if (or_http_call_take_room(call, weighing->form_bytes)) {
+        weighing->handler(api, call);
     }
-    return or_http_call_take_room(call, form_bytes);
+}
+
+static void read_body(or_http_call_t *call, handler_t handler)
+{
+    static const or_http_task_t task = {weigh, go_on, free};
+    weighing_t *weighing = calloc(1, sizeof *weighing);
+    if (weighing == NULL) {
+        or_http_reply_error(call, 500, NULL, NULL, "There is no memory for the request.");
+        return;
+    }
+    weighing->handler = handler;
+    or_http_call_begin(call, &task, weighing);
 }
 
 void or_api_handle(void *context, or_http_call_t *call)
@@ -175,9 +199,11 @@ void or_api_handle(void *context, or_http_call_t *call)
     if (api->stopping) {
         or_api_reply_stopping(call);
     } else if (route != NULL) {
-        if (allows(call, route->allow) &&
-            (is_read(call) || (is_json(call) && has_room_to_read(call)))) {
+        bool allowed = allows(call, route->allow);
+        if (allowed && is_read(call)) {
             route->handler(api, call);
+        } else if (allowed && is_json(call)) {
+            read_body(call, route->handler);
         }
     } else if (strncmp(path, MODELS_PATH, strlen(MODELS_PATH)) == 0) {
         if (allows(call, READS)) {

@@ -83,7 +83,7 @@ const char *or_http_call_path(const or_http_call_t *call); // without the query
 // NULL: there is none.
 const char *or_http_call_query(const or_http_call_t *call, const char *name);
 const char *or_http_call_header(const or_http_call_t *call, const char *name);
-// For `handle`, until it returns. NULL where `bytes` is 0.
+// For `handle` and `then`, until they return or begin a task. NULL where `bytes` is 0.
 const uint8_t *or_http_call_body(const or_http_call_t *call, size_t *bytes);
 // `handle`, or the task that it begins, needs so much more memory than the body for a moment: it is the owner's until that is
 // done. False: there is no room for it; the call was answered, and its body is gone.
@@ -97,7 +97,8 @@ typedef struct {
     void (*then)(void *context, or_http_call_t *call, void *data);
     void (*drop)(void *data); // at the end, in any case, on the server's thread
 } or_http_task_t;
-// From `handle`, once, and last: it may all happen before this returns. `task` is copied.
+// The last thing that `handle`, or `then`, does with a call that it does not answer: it may all happen before this returns. `task`
+// is copied.
 void or_http_call_begin(or_http_call_t *call, const or_http_task_t *task, void *data);
 
 // Whose key it came with; "" without.

@@ -77,19 +77,20 @@ static void *run(void *context)
 static void finish(or_http_tasks_t *tasks)
 {
     or_http_call_t *call = tasks->call;
+    const or_http_task_t task = tasks->task;
+    void *data = tasks->data;
     tasks->call = NULL;
     tasks->busy = false;
-    free(tasks->body.bytes);
-    tasks->body = (or_http_buffer_t){0};
     if (call != NULL && !call->gone) {
+        call->body = tasks->body;
         call->body_hold = tasks->hold;
-        tasks->task.then(call->server->config.context, call, tasks->data);
+        task.then(call->server->config.context, call, data); // which may begin another
         or_http_call_forget_body(call);
     } else {
+        free(tasks->body.bytes);
         or_hold_close(&tasks->hold);
     }
-    tasks->hold = (or_hold_t){0};
-    tasks->task.drop(tasks->data);
+    task.drop(data);
 }
 
 void or_http_tasks_turn(or_http_server_t *server)
