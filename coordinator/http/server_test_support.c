@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,68 @@ static void echo(or_http_call_t *call)
     or_http_reply(call, 200, "text/plain", answer, (size_t)length);
 }
 
+// ---- tasks ----
+
+typedef struct {
+    world_t *world;
+    pthread_t thread; // where it was begun
+    bool aside, leads_on;
+    size_t bytes;
+} task_t;
+
+void world_task_until(world_t *world, int ms)
+{
+    atomic_store(&world->tasks_until_ms, now_ms() + ms);
+}
+
+static void work(void *data, const uint8_t *body, size_t bytes)
+{
+    task_t *task = data;
+    task->aside = !pthread_equal(pthread_self(), task->thread);
+    for (size_t i = 0; i < bytes; i++) {
+        task->bytes += body[i] == 'x';
+    }
+    while (task->aside && now_ms() < atomic_load(&task->world->tasks_until_ms)) {
+        usleep(1000);
+    }
+}
+
+static void drop(void *data)
+{
+    task_t *task = data;
+    task->world->tasks_dropped++;
+    free(task);
+}
+
+static void begin_task(world_t *world, or_http_call_t *call, bool leads_on);
+
+static void reply_task(void *context, or_http_call_t *call, void *data)
+{
+    world_t *world = context;
+    const task_t *task = data;
+    char answer[64];
+    if (task->leads_on) {
+        begin_task(world, call, false);
+        return;
+    }
+    int length = snprintf(answer, sizeof answer, "%zu bytes, %s", task->bytes,
+                          task->aside ? "on another thread" : "at once");
+    world->tasks_answered++;
+    or_http_reply(call, 200, "text/plain", answer, (size_t)length);
+}
+
+static void begin_task(world_t *world, or_http_call_t *call, bool leads_on)
+{
+    static const or_http_task_t what = {work, reply_task, drop};
+    task_t *task = calloc(1, sizeof *task);
+    assert_non_null(task);
+    *task = (task_t){.world = world, .thread = pthread_self(), .leads_on = leads_on};
+    world->tasks_begun++;
+    or_http_call_begin(call, &what, task);
+}
+
+// ---- requests ----
+
 static void handle(void *context, or_http_call_t *call)
 {
     world_t *world = context;
@@ -51,6 +114,8 @@ static void handle(void *context, or_http_call_t *call)
     } else if (strcmp(path, "/stream") == 0) {
         world->kept = call;
         or_http_begin_stream(call, 200, "text/event-stream");
+    } else if (strncmp(path, "/task", 5) == 0) {
+        begin_task(world, call, strcmp(path, "/tasks") == 0);
     } else if (strcmp(path, "/page") == 0) {
         or_http_reply(call, 200, "text/html", "<p>", 3);
     } else {

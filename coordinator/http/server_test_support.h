@@ -6,12 +6,15 @@
 //     /later   is kept in `kept`, for the test to answer
 //     /stream  an event stream, kept in `kept`
 //     /page    HTML
+//     /task    a task, which says how many bytes there were and on which thread it was; /tasks: one that leads to another
 //
 // Anything else is 404.
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "coordinator/http/server.h"
 #include "tests/support/test_support.h"
@@ -23,7 +26,9 @@ typedef struct {
     or_http_server_config_t config;
     or_http_call_t *kept; // the last one; NULL when it is over
     unsigned handed, finished, cut, answered;
-    unsigned status; // of the last answer
+    unsigned tasks_begun, tasks_answered, tasks_dropped;
+    _Atomic int64_t tasks_until_ms; // work takes until then
+    unsigned status;                // of the last answer
 } world_t;
 
 // Starts a server at a free port of loopback, unless `config.address` says otherwise (or_http_server_config_default and
@@ -32,6 +37,8 @@ void world_open(world_t *world);
 void world_close(world_t *world);
 or_http_server_config_t world_config(void);
 unsigned world_port(const world_t *world);
+// Tasks take until so many milliseconds from now.
+void world_task_until(world_t *world, int ms);
 // Turns for so long.
 void world_spin(world_t *world, int ms);
 // Turns until the counter has this value; fails after so long.
