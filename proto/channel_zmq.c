@@ -198,35 +198,53 @@ static bool is_urgent(zmq_channel_t *self, or_zmq_waiting_t *waiting)
 // All that waits in the sockets of strangers, so that what is urgent of it is known.
 static or_status_t look_through(zmq_channel_t *self)
 {
-    or_zmq_waiting_t waiting;
-    zmq_msg_init(&waiting.identity);
-    zmq_msg_init(&waiting.frame);
     or_status_t status = OR_OK;
     for (or_door_t door = 0; status == OR_OK && door < OR_DOOR_INSIDE; door++) {
-        while (or_zmq_queue_has_room(self->queue) &&
-               (status = take_out(self, door, &waiting)) == OR_OK) {
-            or_zmq_queue_push(self->queue, &waiting, is_urgent(self, &waiting));
+        while (status == OR_OK && or_zmq_queue_has_room(self->queue)) {
+            or_zmq_waiting_t *waiting = or_zmq_waiting_create();
+            if (waiting == NULL) {
+                return OR_OK; // it waits where it is
+            }
+            status = take_out(self, door, waiting);
+            if (status == OR_OK) {
+                or_zmq_queue_push(self->queue, waiting, is_urgent(self, waiting));
+            } else {
+                or_zmq_waiting_destroy(&waiting);
+            }
         }
         status = status == OR_ERR_AGAIN ? OR_OK : status;
     }
-    zmq_msg_close(&waiting.identity);
-    zmq_msg_close(&waiting.frame);
+    return status;
+}
+
+static or_status_t take_out_inside(zmq_channel_t *self, or_zmq_waiting_t **waiting_p)
+{
+    or_zmq_waiting_t *waiting = or_zmq_waiting_create();
+    or_status_t status = waiting != NULL ? take_out(self, OR_DOOR_INSIDE, waiting) : OR_ERR_AGAIN;
+    if (status != OR_OK) {
+        or_zmq_waiting_destroy(&waiting);
+    }
+    *waiting_p = waiting;
     return status;
 }
 
 // Strangers and our own process have their turns.
-static or_status_t choose_other(zmq_channel_t *self, or_zmq_waiting_t *waiting)
+static or_status_t choose_other(zmq_channel_t *self, or_zmq_waiting_t **waiting_p)
 {
     self->inside_first = !self->inside_first;
-    if (!self->inside_first && or_zmq_queue_pop(self->queue, false, waiting)) {
+    *waiting_p = self->inside_first ? NULL : or_zmq_queue_pop(self->queue, false);
+    if (*waiting_p != NULL) {
         return OR_OK;
     }
-    or_status_t status = take_out(self, OR_DOOR_INSIDE, waiting);
-    return status == OR_ERR_AGAIN && or_zmq_queue_pop(self->queue, false, waiting) ? OR_OK : status;
+    or_status_t status = take_out_inside(self, waiting_p);
+    if (status == OR_ERR_AGAIN) {
+        *waiting_p = or_zmq_queue_pop(self->queue, false);
+    }
+    return *waiting_p != NULL ? OR_OK : status;
 }
 
 // The frame to handle next: an urgent one, unless after many of them it is another's turn.
-static or_status_t choose(zmq_channel_t *self, or_zmq_waiting_t *waiting)
+static or_status_t choose(zmq_channel_t *self, or_zmq_waiting_t **waiting_p)
 {
     or_status_t status = OR_OK;
     bool held = is_held(self);
@@ -238,7 +256,8 @@ static or_status_t choose(zmq_channel_t *self, or_zmq_waiting_t *waiting)
         return status;
     }
     bool others_turn = !held && self->urgent_run >= URGENT_RUN;
-    if (!others_turn && or_zmq_queue_pop(self->queue, true, waiting)) {
+    *waiting_p = others_turn ? NULL : or_zmq_queue_pop(self->queue, true);
+    if (*waiting_p != NULL) {
         self->urgent_run++;
         return OR_OK;
     }
@@ -246,8 +265,11 @@ static or_status_t choose(zmq_channel_t *self, or_zmq_waiting_t *waiting)
         return OR_ERR_AGAIN;
     }
     self->urgent_run = 0;
-    status = choose_other(self, waiting);
-    if (status == OR_ERR_AGAIN && or_zmq_queue_pop(self->queue, true, waiting)) {
+    status = choose_other(self, waiting_p);
+    if (status == OR_ERR_AGAIN) {
+        *waiting_p = or_zmq_queue_pop(self->queue, true);
+    }
+    if (*waiting_p != NULL) {
         return OR_OK;
     }
     if (status == OR_ERR_AGAIN) {
@@ -258,21 +280,18 @@ static or_status_t choose(zmq_channel_t *self, or_zmq_waiting_t *waiting)
 
 static or_status_t receive_from_any(zmq_channel_t *self, or_peer_t *from)
 {
-    or_zmq_waiting_t waiting;
-    zmq_msg_init(&waiting.identity);
-    zmq_msg_init(&waiting.frame);
+    or_zmq_waiting_t *waiting = NULL;
     or_status_t status = choose(self, &waiting);
     if (status == OR_OK) {
-        zmq_msg_move(&self->current, &waiting.frame);
-        status = peer_of(self, waiting.door, &waiting.identity, &self->current, from);
+        zmq_msg_move(&self->current, &waiting->frame);
+        status = peer_of(self, waiting->door, &waiting->identity, &self->current, from);
         const or_zmq_peer_t *known =
             status == OR_OK ? or_zmq_peers_find(&self->peers, *from) : NULL;
-        if (waiting.door != OR_DOOR_INSIDE) { // even if the peer is not wanted: it was queued
+        if (waiting->door != OR_DOOR_INSIDE) { // even if the peer is not wanted: it was queued
             or_zmq_relay_take(self->relay, &self->current, known != NULL && known->is_urgent);
         }
     }
-    zmq_msg_close(&waiting.identity);
-    zmq_msg_close(&waiting.frame);
+    or_zmq_waiting_destroy(&waiting);
     return status;
 }
 

@@ -11,6 +11,7 @@
 #include "proto/padding.h"
 
 #define PEERS_MAX 1024 // connections a hub watches
+#define CAPACITY_LEAST 4
 // Looked at in one call, so that a flood of nonsense cannot hold the caller
 #define FRAMES_PER_RECEIVE 64
 // Channels take turns among the peers whose frames wait. So after this many frames, which is far more than there are
@@ -99,10 +100,23 @@ static peer_t *find_peer(const or_link_t *link, or_peer_t id)
     return NULL;
 }
 
+static bool resize(or_link_t *link, size_t capacity)
+{
+    peer_t *moved = realloc(link->peers, capacity * sizeof *moved);
+    if (moved != NULL) {
+        link->peers = moved;
+        link->capacity = capacity;
+    }
+    return moved != NULL;
+}
+
 static void remove_peer(or_link_t *link, peer_t *peer)
 {
     or_channel_forget(link->channel, peer->id);
     *peer = link->peers[--link->count];
+    if (link->capacity > CAPACITY_LEAST && link->count < link->capacity / 4) {
+        (void)resize(link, link->capacity / 2); // a crowd has left
+    }
 }
 
 // Who is to be forgotten first: not who is ignored, or it would be heard again; then the one silent for
@@ -136,17 +150,8 @@ static bool make_room(or_link_t *link)
         }
         remove_peer(link, stranger);
     }
-    if (link->count < link->capacity) {
-        return true;
-    }
-    size_t capacity = link->capacity > 0 ? 2 * link->capacity : 4;
-    peer_t *larger = realloc(link->peers, capacity * sizeof *larger);
-    if (larger == NULL) {
-        return false;
-    }
-    link->peers = larger;
-    link->capacity = capacity;
-    return true;
+    return link->count < link->capacity ||
+           resize(link, link->capacity > 0 ? 2 * link->capacity : CAPACITY_LEAST);
 }
 
 // NULL if there is no room.

@@ -6,6 +6,8 @@
 
 #include <xxhash.h>
 
+#define CAPACITY_LEAST 16
+
 void or_zmq_peers_init(or_zmq_peers_t *peers)
 {
     *peers = (or_zmq_peers_t){.last = OR_PEER_HUB.value};
@@ -33,6 +35,20 @@ const or_zmq_peer_t *or_zmq_peers_find(const or_zmq_peers_t *peers, or_peer_t pe
     return found ? &peers->items[low] : NULL;
 }
 
+// False: no memory; they stay as they are.
+static bool resize(or_zmq_peers_t *peers, size_t capacity)
+{
+    or_zmq_peer_t *items = realloc(peers->items, capacity * sizeof *items);
+    peers->items = items != NULL ? items : peers->items;
+    uint64_t *hashes = realloc(peers->hashes, capacity * sizeof *hashes);
+    peers->hashes = hashes != NULL ? hashes : peers->hashes;
+    bool both = items != NULL && hashes != NULL;
+    if (both || capacity < peers->capacity) { // what both have room for
+        peers->capacity = capacity;
+    }
+    return both;
+}
+
 void or_zmq_peers_forget(or_zmq_peers_t *peers, or_peer_t peer)
 {
     const or_zmq_peer_t *known = or_zmq_peers_find(peers, peer);
@@ -42,6 +58,9 @@ void or_zmq_peers_forget(or_zmq_peers_t *peers, or_peer_t peer)
         size_t behind = (size_t)(peers->items + --peers->count - place);
         memmove(place, place + 1, behind * sizeof *place);
         memmove(hash, hash + 1, behind * sizeof *hash);
+        if (peers->capacity > CAPACITY_LEAST && peers->count < peers->capacity / 4) {
+            (void)resize(peers, peers->capacity / 2); // a crowd has left
+        }
     }
 }
 
@@ -89,16 +108,9 @@ static or_status_t make_room(or_zmq_peers_t *peers)
     if (peers->count < peers->capacity) {
         return OR_OK;
     }
-    size_t capacity = peers->capacity > 0 ? 2 * peers->capacity : 8;
-    or_zmq_peer_t *items = realloc(peers->items, capacity * sizeof *items);
-    peers->items = items != NULL ? items : peers->items;
-    uint64_t *hashes = realloc(peers->hashes, capacity * sizeof *hashes);
-    peers->hashes = hashes != NULL ? hashes : peers->hashes;
-    if (items == NULL || hashes == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for connection %zu", peers->count + 1);
-    }
-    peers->capacity = capacity;
-    return OR_OK;
+    return resize(peers, peers->capacity > 0 ? 2 * peers->capacity : CAPACITY_LEAST)
+               ? OR_OK
+               : or_fail(OR_ERR_NO_MEMORY, "no memory for connection %zu", peers->count + 1);
 }
 
 or_status_t or_zmq_peers_add(or_zmq_peers_t *peers, or_door_t door, zmq_msg_t *identity,
