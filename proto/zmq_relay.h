@@ -47,7 +47,7 @@ typedef enum {
 
 // OR_ERR_NO_MEMORY, OR_ERR_IO.
 or_status_t or_zmq_relay_create(or_zmq_relay_t **relay_p);
-// After the ZeroMQ context has ended: what it still sent is passed on, for at most a fifth of a second.
+// After the ZeroMQ context has ended: what it still sent is passed on, for at most a second.
 void or_zmq_relay_destroy(or_zmq_relay_t **relay_p);
 
 // The endpoint to bind, for this process alone.
