@@ -12,3 +12,18 @@ function(or_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}" SKIP_RETURN_CODE 77
     ENVIRONMENT "OUTRIDER_BIN=${CMAKE_BINARY_DIR}/bin")
 endfunction()
+
+# or_python_test(name TESTS module ... [FOLDER f] [PYTHON p] [LABELS ...] [TIMEOUT s] [SERIAL] [ENVIRONMENT ...]): unittest modules, or single
+# tests of them, of a folder (default: the CMakeLists.txt's). SERIAL: nothing else runs meanwhile. If every test was skipped CTest says so.
+function(or_python_test name)
+  cmake_parse_arguments(T "SERIAL" "TIMEOUT;FOLDER;PYTHON" "TESTS;LABELS;ENVIRONMENT" ${ARGN})
+  foreach(default "TIMEOUT=120" "FOLDER=${CMAKE_CURRENT_SOURCE_DIR}" "PYTHON=${Python3_EXECUTABLE}")
+    string(REGEX MATCH "^([A-Z]+)=(.*)$" _ "${default}")
+    if(NOT T_${CMAKE_MATCH_1})
+      set(T_${CMAKE_MATCH_1} "${CMAKE_MATCH_2}")
+    endif()
+  endforeach()
+  add_test(NAME ${name} COMMAND ${T_PYTHON} -B ${PROJECT_SOURCE_DIR}/tests/support/run_unittest.py ${T_TESTS} WORKING_DIRECTORY ${T_FOLDER})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}" SKIP_RETURN_CODE 77 RUN_SERIAL ${T_SERIAL}
+    ENVIRONMENT "OUTRIDER_BIN=${CMAKE_BINARY_DIR}/bin;${T_ENVIRONMENT}")
+endfunction()

@@ -81,6 +81,16 @@ openai_client() {
     { [ "${CI:-}" != true ] && say "no OpenAI client from PyPI: http_openai will be skipped"; }
 }
 
+# What was not tested, by name: whole programs and single tests of them.
+tell_skips() {
+  local skips
+  skips=$(awk '/ Testing: / { program = $NF }
+    /^\[  SKIPPED \] [a-z]/ || /^SKIPPED: / { sub(/^(\[  SKIPPED \]|SKIPPED:) /, ""); name = program ": " $0; if (!(name in told)) print "  " name; told[name] = 1 }' \
+    build/*/Testing/Temporary/LastTest.log 2>/dev/null) || return 0
+  say "$(grep -c . <<<"$skips") tests were skipped${skips:+:}"
+  [ -z "$skips" ] || printf '%s\n' "$skips"
+}
+
 step "formatting" formatted
 step "OpenAI's Python client" openai_client
 step "release tests" suite release -LE '^(gpu|long)$'
@@ -90,6 +100,7 @@ step "thread sanitizer" suite tsan -L '^(threads|programs)$'
 step "fuzzers" fuzzed
 step "CUDA build" cuda_built
 
+tell_skips
 if [ ${#failed[@]} -gt 0 ]; then
   say "FAILED: ${failed[*]}"
   exit 1

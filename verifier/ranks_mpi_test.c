@@ -186,7 +186,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", or_error_text());
         return 1;
     }
-    int failed = cmocka_run_group_tests_name("ranks_mpi", tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (failed > 0) {
         or_ranks_mpi_abort(1); // the others may wait for us
     }

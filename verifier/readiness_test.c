@@ -96,5 +96,5 @@ int main(void)
         cmocka_unit_test(the_file_and_systemd_follow_the_state),
         cmocka_unit_test(without_a_file_and_systemd_nothing_happens),
     };
-    return cmocka_run_group_tests_name("readiness", tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }

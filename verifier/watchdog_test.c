@@ -83,5 +83,5 @@ int main(void)
         cmocka_unit_test(a_wait_without_end_ends_the_process),
         cmocka_unit_test(short_waits_and_long_rests_do_not),
     };
-    return cmocka_run_group_tests_name("watchdog", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,5 +236,5 @@ int main(void)
         cmocka_unit_test(a_descriptor_that_others_made_non_blocking_loses_nothing),
         cmocka_unit_test(a_child_writes_its_own_lines_and_ends_with_all_of_them),
     };
-    return cmocka_run_group_tests_name("log queue", tests, set_up, NULL);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

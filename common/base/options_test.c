@@ -364,5 +364,5 @@ int main(void)
         cmocka_unit_test(help_and_version_end_the_program),
         cmocka_unit_test(distance_counts_edits),
     };
-    return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

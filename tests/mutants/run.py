@@ -9,6 +9,7 @@ Exit status 0 if the unpatched copy is green and every mutant was caught.
 """
 import argparse
 import os
+import random
 import re
 import shutil
 import signal
@@ -20,7 +21,6 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-SAMPLE = ["law_not_updated", "first_sibling_lost", "lost_sibling_not_seen"]  # a rule, a method, a check: first in any sample
 OUTPUT_LINES = 40  # of a command that went wrong
 
 
@@ -144,16 +144,22 @@ def load():
     return [Mutant(path) for path in sorted(HERE.glob("*.patch"))]
 
 
-def choose(mutants, only, sample):
+def choose(mutants, only, sample, seed):
     unknown = set(only) - {mutant.name for mutant in mutants}
     if unknown:
         raise Failure(f"no such mutant: {', '.join(sorted(unknown))} (--list names them)")
     if only:
         return [mutant for mutant in mutants if mutant.name in only]
     if sample:
-        first = {name: rank for rank, name in enumerate(SAMPLE)}
-        return sorted(mutants, key=lambda mutant: first.get(mutant.name, len(first)))[:sample]
+        print(f"a sample of {sample} drawn with --seed {seed}", flush=True)
+        return random.Random(seed).sample(mutants, min(sample, len(mutants)))
     return mutants
+
+
+def commit():
+    """That this is; another one for each run where that cannot be told."""
+    code, output = run(["git", "rev-parse", "HEAD"], ROOT)
+    return output.strip() if code == 0 else str(time.time_ns())
 
 
 def check(mutants, jobs, keep):
@@ -178,13 +184,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="say what there is, and what catches it")
     parser.add_argument("--only", metavar="NAME", action="append", default=[], help="this mutant; may be given several times")
-    parser.add_argument("--sample", metavar="N", type=int, help="N of them, always the same")
+    parser.add_argument("--sample", metavar="N", type=int, help="N of them, drawn with --seed")
+    parser.add_argument("--seed", help="of the sample (default: the commit)")
     parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count(), help="compilers at once (default: %(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave the copy and its build behind")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # unwinds, as Ctrl-C does
     try:
-        mutants = choose(load(), options.only, options.sample)
+        mutants = choose(load(), options.only, options.sample, options.seed or commit())
         if options.list:
             for mutant in mutants:
                 print(f"{mutant.name}: {mutant.what} [{' '.join(mutant.tests)}]")

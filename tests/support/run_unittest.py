@@ -1,0 +1,37 @@
+"""Runs unittest modules, or single tests of them, of the current folder, as `python -m unittest -v` does, and prints a line for each that was skipped.
+
+Exit status: 0 if what ran was good, 77 if every test was skipped (also by an import), 1 else, and where there was none at all."""
+import importlib
+import os
+import sys
+import unittest
+
+SKIPPED = 77
+
+
+def tell(name, why):
+    print(f"SKIPPED: {name}: {why}", file=sys.stderr)
+
+
+def main(names):
+    sys.path.insert(0, os.getcwd())
+    present = []
+    for name in names:
+        try:
+            importlib.import_module(name.split(".")[0])
+            present.append(name)
+        except unittest.SkipTest as why:
+            tell(name, why)
+    if not present:
+        return SKIPPED if names else 1
+    suite = unittest.defaultTestLoader.loadTestsFromNames(present)
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    for test, why in result.skipped:
+        tell(test.id(), why)
+    if not result.wasSuccessful() or result.testsRun + len(result.skipped) == 0:
+        return 1
+    return SKIPPED if result.testsRun <= len(result.skipped) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
