@@ -156,6 +156,15 @@ def choose(mutants, only, sample, seed):
     return mutants
 
 
+def check_patches(mutants):
+    """Does each still say what is to be changed? Builds nothing."""
+    stale = [mutant.name for mutant in mutants if run(["git", "apply", "--check", mutant.path], ROOT)[0] != 0]
+    for name in stale:
+        print(f"{name}: the patch no longer applies")
+    print(f"{len(mutants) - len(stale)} of {len(mutants)} patches apply")
+    return not stale
+
+
 def commit():
     """That this is; another one for each run where that cannot be told."""
     code, output = run(["git", "rev-parse", "HEAD"], ROOT)
@@ -183,6 +192,7 @@ def check(mutants, jobs, keep):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="say what there is, and what catches it")
+    parser.add_argument("--apply", action="store_true", help="look whether the patches still apply, and no more")
     parser.add_argument("--only", metavar="NAME", action="append", default=[], help="this mutant; may be given several times")
     parser.add_argument("--sample", metavar="N", type=int, help="N of them, drawn with --seed")
     parser.add_argument("--seed", help="of the sample (default: the commit)")
@@ -196,7 +206,8 @@ def main():
             for mutant in mutants:
                 print(f"{mutant.name}: {mutant.what} [{' '.join(mutant.tests)}]")
             return 0
-        return 0 if check(mutants, options.jobs, options.keep) else 1
+        good = check_patches(mutants) if options.apply else check(mutants, options.jobs, options.keep)
+        return 0 if good else 1
     except Failure as failure:
         print(failure, file=sys.stderr)
     except KeyboardInterrupt:
