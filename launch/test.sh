@@ -1,17 +1,30 @@
 #!/usr/bin/env bash
-# Every check of the repository: formatting, layout, all tests on the release build, then the sanitizers, the fuzzers and, where there is nvcc, the
-# kernels for a GPU (tests/gpu/run.sh runs them on one).
-# CI=true makes missing test data (OUTRIDER_TEST_DATA, default ../shared/data) a failure instead of a skip.
+# test.sh                   the gate: every layer of the checks, in at most a quarter of an hour on two cores
+# test.sh --until MINUTES   the gate, then parts of the rest in an order drawn from the commit; none begins after so many minutes
+# test.sh --all             the gate and all of the rest: attacks, load, kills, mutants, other processors, more fuzzing; it takes hours
+#
+# CI=true makes what is missing a failure instead of a skip: test data (OUTRIDER_TEST_DATA, default ../shared/data), programs, Python packages.
+# OR_TEST_SEED replays what was drawn.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=launch/packages.sh
 . launch/packages.sh
 
+usage() { sed -n '2,7s/^# \{0,1\}//p' launch/test.sh; }
+
+mode=${1:-gate} minutes=0
+case $mode in
+gate | --all) [ $# -le 1 ] || { usage >&2; exit 2; } ;;
+--until) minutes=${2:?$(usage)} ;;
+-h | --help) usage; exit ;;
+*) usage >&2; exit 2 ;;
+esac
+
 install_missing "${build_packages[@]}" clang-format clang-tidy clang libclang-rt-dev prometheus python3-jinja2 python3-venv chromium chromium-driver \
-  python3-selenium openssl gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+  python3-selenium openssl gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user ccache
 
 jobs=$(nproc)
-failed=()
+failed=() left=()
 
 # step NAME COMMAND ...: run it, go on after a failure, and remember it.
 step() {
@@ -28,50 +41,74 @@ step() {
 
 formatted() { git ls-files -co --exclude-standard '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' '*.hpp' | xargs -r clang-format --dry-run --Werror; }
 
-# .clang-tidy says what is looked at; tests are left to the compiler and the sanitizers. NEON's kernels are compiled by tests/cross only.
-linted() {
-  { git ls-files '*.c' | grep -v -e _test -e ^tests/ -e ^kernels/neon/ | tidied build/release &&
-    git ls-files 'kernels/neon/*.c' | tidied build/release/tests/cross/aarch64 --extra-arg=-Wno-ignored-optimization-argument; } >build/tidy.log 2>&1 ||
-    { grep -E -A 6 '(warning|error):' build/tidy.log; return 1; }
-}
+# Files that the last commits have changed, or that are not committed; all files where there are no such commits.
+recent_files() { { git diff --name-only --diff-filter=d HEAD~20 2>/dev/null && git ls-files -o --exclude-standard; } || git ls-files; }
 
 # tidied BUILD-FOLDER CLANG-TIDY-ARGUMENT ...: the files of stdin.
-tidied() { xargs -P "$jobs" -n 6 clang-tidy --quiet -p "$@"; }
+tidied() { xargs -r -P "$jobs" -n 6 clang-tidy --quiet -p "$@"; }
 
-# build PRESET: configure once, build; its output is shown only if it fails.
-build() {
+# linted COMMAND ...: of the files that it lists. .clang-tidy says what is looked at; tests are left to the compiler and the sanitizers. NEON's
+# kernels can be looked at once they have been compiled (tests/cross).
+linted() {
+  local files neon=build/release/tests/cross/aarch64
+  files=$("$@" | grep '\.c$' | grep -v -e _test -e ^tests/ || true)
+  { { grep -v ^kernels/neon/ <<<"$files" || true; } | tidied build/release &&
+    { [ ! -f $neon/compile_commands.json ] ||
+      { grep ^kernels/neon/ <<<"$files" || true; } | tidied $neon --extra-arg=-Wno-ignored-optimization-argument; }; } >build/tidy.log 2>&1 && return
+  grep -E -A 6 '(warning|error):' build/tidy.log
+  return 1
+}
+
+# configured PRESET CMAKE-ARGUMENT ..., built PRESET TARGET ... (default: all): their output is shown only if they fail.
+quietly() {
   local log
-  if ! log=$( { [ -f "build/$1/build.ninja" ] || cmake --preset "$1"; cmake --build --preset "$1"; } 2>&1); then
+  if ! log=$("$@" 2>&1); then
     printf '%s\n' "$log" | tail -n 60 >&2
     return 1
   fi
 }
-
-# suite PRESET CTEST-ARGUMENT ...
-suite() {
+configured() { quietly cmake --preset "$@"; }
+built() {
   local preset=$1
   shift
-  build "$preset" && ctest --preset "$preset" -j "$jobs" --output-on-failure --no-tests=error "$@"
+  quietly cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
-# Each fuzzer of tests/fuzz for some seconds, and how fast it was.
+tested() { ctest --preset "$1" -j "$jobs" --output-on-failure --no-tests=error "${@:2}"; }
+
+# names PRESET CTEST-ARGUMENT ...: of the tests that these choose.
+names() { ctest --preset "$1" -N "${@:2}" | sed -n 's/^ *Test *#[0-9]*: //p'; }
+
+# suite PRESET CTEST-ARGUMENT ...
+suite() { configured "$1" && built "$1" && tested "$@"; }
+
+# The same where few tests are chosen: builds what they are named after, and Outrider's own programs.
+small_suite() {
+  local chosen
+  configured "$1" || return 1
+  chosen=$(names "$@" | grep '_test$')
+  # shellcheck disable=SC2086 # words
+  built "$1" $chosen outrider outrider-coordinator outrider-verifier outrider-drafter && tested "$@"
+}
+
+# fuzzed SECONDS: each fuzzer of tests/fuzz for so long, and how fast it was.
 fuzzed() {
-  suite fuzz || return 1
+  configured fuzz "-DOUTRIDER_FUZZ_SECONDS=$1" && built fuzz && tested fuzz || return 1
   awk '/ Testing: / { name = $NF } /average_exec_per_sec/ { print "  " name ": " $2 " executions per second" }' \
     build/fuzz/Testing/Temporary/LastTest.log
 }
 
-# The kernels and their tests for a GPU: compiled and linked, and run where there is one.
+# cuda_built all | recent: the kernels and their tests for a GPU, compiled and linked, and run where there is one (tests/gpu/run.sh does so).
+# `recent`: only if a file of theirs has changed.
 cuda_built() {
   if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
     say "no nvcc: the CUDA build is skipped"
-    return 0
+  elif [ "$1" = recent ] && ! recent_files | grep -q -e '\.cu' -e ^kernels/cuda/ -e ^common/model/gpu -e ^cmake/ -e ^tests/gpu/; then
+    say "no file for GPUs has changed: the CUDA build is left to the rest"
+  else
+    suite cuda
   fi
-  suite cuda
 }
-
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
-export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 
 # OpenAI's own client, for tests/http: not from Debian, and nobody needs it to build or to run. Where there is no PyPI, its tests are
 # skipped by name; not in CI.
@@ -85,24 +122,66 @@ openai_client() {
 tell_skips() {
   local skips
   skips=$(awk '/ Testing: / { program = $NF }
-    /^\[  SKIPPED \] [a-z]/ || /^SKIPPED: / { sub(/^(\[  SKIPPED \]|SKIPPED:) /, ""); name = program ": " $0; if (!(name in told)) print "  " name; told[name] = 1 }' \
+    /^\[  SKIPPED \] [a-z]/ || /^SKIPPED: / { sub(/^(\[  SKIPPED \]|SKIPPED:) /, ""); name = program ": " $0; if (!told[name]++) print "  " name }' \
     build/*/Testing/Temporary/LastTest.log 2>/dev/null) || return 0
   say "$(grep -c . <<<"$skips") tests were skipped${skips:+:}"
   [ -z "$skips" ] || printf '%s\n' "$skips"
 }
 
-step "formatting" formatted
-step "OpenAI's Python client" openai_client
-step "release tests" suite release -LE '^(gpu|long)$'
-step "clang-tidy" linted
-step "address and undefined-behaviour sanitizers" suite asan -LE '^(gpu|long|process|layout|exactness|network)$'
-step "thread sanitizer" suite tsan -L '^(threads|programs)$'
-step "fuzzers" fuzzed
-step "CUDA build" cuda_built
+# Labels of CTest say what is not of the gate: `rest`, and `long`, of which each takes many minutes. Sanitizers see neither what measures time or
+# starts many processes, nor, in the gate, what takes them long.
+instrumented=(-LE '^(gpu|rest|long|process|layout|exactness)$')
+slow='_emulated|^(model_bits_test|model_ranks_test|model_ranks_random_test|policy_test|builder_grow_test|simulation_test|hostile_simulation_test)$'
 
+gate() {
+  step "formatting" formatted
+  step "OpenAI's Python client" openai_client
+  step "release tests" suite release -LE '^(gpu|rest|long)$'
+  step "clang-tidy of recent files" linted recent_files
+  step "address and undefined-behaviour sanitizers" suite asan "${instrumented[@]}" -E "$slow"
+  step "thread sanitizer" small_suite tsan -L '^(threads|programs)$' -E "$slow"
+  step "fuzzers" fuzzed 1
+  step "CUDA build" cuda_built recent
+}
+
+# rest_part NAME
+rest_part() {
+  case $1 in
+  clang-tidy) { [ -d build/release/tests/cross/aarch64 ] || tested release -R '^cross_aarch64$'; } && linted git ls-files ;;
+  asan) tested asan "${instrumented[@]}" -R "$slow" ;;
+  tsan) small_suite tsan -L '^(threads|programs)$' -R "$slow" ;;
+  fuzz) fuzzed 30 ;;
+  cuda) cuda_built all ;;
+  *) tested release -R "^$1\$" ;;
+  esac
+}
+
+# rest LABELS: its parts in an order drawn from the commit.
+rest() {
+  local part commit
+  commit=$(git rev-parse HEAD 2>/dev/null || date +%s%N)
+  for part in $({ names release -L "$1" && printf '%s\n' clang-tidy asan tsan fuzz cuda; } | shuf --random-source=<(yes "$commit")); do
+    if [ "$mode" = --until ] && [ $SECONDS -ge $((60 * minutes)) ]; then
+      left+=("$part")
+    else
+      step "$part" rest_part "$part"
+    fi
+  done
+}
+
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
+
+gate
 tell_skips
+if [ ${#failed[@]} -eq 0 ] && [ "$mode" != gate ]; then
+  export OR_TEST_SEED=${OR_TEST_SEED:-$RANDOM$RANDOM}
+  say "the rest, with OR_TEST_SEED=$OR_TEST_SEED"
+  if [ "$mode" = --all ]; then rest '^(rest|long)$'; else rest '^rest$'; fi
+fi
 if [ ${#failed[@]} -gt 0 ]; then
   say "FAILED: ${failed[*]}"
   exit 1
 fi
+[ ${#left[@]} -eq 0 ] || say "left for another time: ${left[*]}"
 say "everything passed after $SECONDS s"
