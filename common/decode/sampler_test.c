@@ -193,6 +193,41 @@ static void without_filters_ids_ascend(void **state)
     assert_law(sampler, &s, 0);
 }
 
+static void greedy_takes_the_best_after_bias_and_penalties(void **state)
+{
+    or_sampler_t *sampler = *state;
+    static const or_logit_bias_t bias[] = {{3, 1.5f}, {9, -INFINITY}};
+    uint64_t random = test_seed();
+    for (int round = 0; round < ROUNDS / 10; round++) {
+        fill(&random, round);
+        or_sampling_t s = random_sampling(&random, bias);
+        s.temperature = 0;
+        assert_law(sampler, &s, (uint32_t)test_below(&random, HISTORY + 1));
+    }
+}
+
+// Equal logits, so that every mass is exact: a set that has just what was asked for is enough.
+static void top_p_stops_where_it_has_its_mass(void **state)
+{
+    or_sampler_t *sampler = *state;
+    or_sampling_t s = or_sampling_default();
+    for (int i = 0; i < VOCAB; i++) {
+        logits[i] = i < 4 ? 1 : -INFINITY;
+    }
+    for (uint32_t top_k = 0; top_k <= 4; top_k += 4) {
+        logits[4] = top_k == 0 ? -INFINITY : 1; // top-k drops it, and has sorted the others
+        s.top_k = top_k;
+        for (uint32_t wanted = 1; wanted <= 3; wanted++) {
+            s.top_p = (float)wanted / 4;
+            or_law_t law = or_sampler_law(sampler, &s, logits, NULL, 0);
+            assert_int_equal(law.count, wanted);
+            s.top_p = nextafterf(s.top_p, 1);
+            law = or_sampler_law(sampler, &s, logits, NULL, 0);
+            assert_int_equal(law.count, wanted + 1);
+        }
+    }
+}
+
 static void edges(void **state)
 {
     or_sampler_t *sampler = *state;
@@ -245,9 +280,11 @@ static void bad_settings_are_named(void **state)
     (void)state;
     static const or_logit_bias_t outside = {VOCAB, 0};
     static const or_logit_bias_t infinite = {0, INFINITY};
+    static const or_logit_bias_t no_number = {0, NAN};
+    static const or_logit_bias_t many[OR_BIASES_MAX + 1];
     or_sampling_t good = or_sampling_default();
-    or_sampling_t bad[10];
-    for (int i = 0; i < 10; i++) {
+    or_sampling_t bad[12];
+    for (int i = 0; i < 12; i++) {
         bad[i] = good;
     }
     bad[0].temperature = -1;
@@ -262,10 +299,40 @@ static void bad_settings_are_named(void **state)
     bad[8].bias_count = 1;
     bad[9].bias = &infinite;
     bad[9].bias_count = 1;
+    bad[10].bias = &no_number;
+    bad[10].bias_count = 1;
+    bad[11].bias = many;
+    bad[11].bias_count = OR_BIASES_MAX + 1;
     assert_int_equal(or_sampling_check(&good, VOCAB), OR_OK);
-    for (int i = 0; i < 10; i++) {
+    good.bias = many;
+    good.bias_count = OR_BIASES_MAX;
+    assert_int_equal(or_sampling_check(&good, VOCAB), OR_OK);
+    for (int i = 0; i < 12; i++) {
         assert_int_equal(or_sampling_check(&bad[i], VOCAB), OR_ERR_INVALID);
     }
+}
+
+// Who asks leaves out the history, so that a window must not be overlooked.
+static void a_law_is_plain_without_bias_and_penalties(void **state)
+{
+    (void)state;
+    static const or_logit_bias_t bias = {0, 0};
+    static const int32_t windows[] = {-1, 1, 64, 0}; // the last is off
+    or_sampling_t neutral = or_sampling_default();
+    for (int w = 0; w < 4; w++) {
+        neutral.repeat_last_n = windows[w];
+        or_sampling_t penalties[3] = {neutral, neutral, neutral};
+        penalties[0].repeat_penalty = 1.1f;
+        penalties[1].presence_penalty = -0.5f;
+        penalties[2].frequency_penalty = 0.5f;
+        assert_true(or_sampling_is_plain(&neutral));
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(or_sampling_is_plain(&penalties[i]), windows[w] == 0);
+        }
+    }
+    neutral.bias = &bias;
+    neutral.bias_count = 1;
+    assert_false(or_sampling_is_plain(&neutral));
 }
 
 static int setup(void **state)
@@ -285,9 +352,12 @@ int main(void)
         cmocka_unit_test(law_equals_the_slow_reference),
         cmocka_unit_test(each_filter_alone_equals_the_slow_reference),
         cmocka_unit_test(without_filters_ids_ascend),
+        cmocka_unit_test(greedy_takes_the_best_after_bias_and_penalties),
+        cmocka_unit_test(top_p_stops_where_it_has_its_mass),
         cmocka_unit_test(edges),
         cmocka_unit_test(hopeless_logits_keep_token_0),
         cmocka_unit_test(bad_settings_are_named),
+        cmocka_unit_test(a_law_is_plain_without_bias_and_penalties),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

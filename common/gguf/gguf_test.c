@@ -99,6 +99,37 @@ static void reads_metadata_of_both_versions(void **state)
     }
 }
 
+static void integers_of_any_width_and_sign_are_read(void **state)
+{
+    (void)state;
+    static const struct {
+        or_gguf_type_t type;
+        size_t bytes;
+        bool has_sign;
+    } kinds[] = {{OR_GGUF_U8, 1, false},  {OR_GGUF_I8, 1, true},   {OR_GGUF_U16, 2, false},
+                 {OR_GGUF_I16, 2, true},  {OR_GGUF_U32, 4, false}, {OR_GGUF_I32, 4, true},
+                 {OR_GGUF_U64, 8, false}, {OR_GGUF_I64, 8, true}};
+    const int64_t hundred = 100, minus_one = -1;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        test_gguf_t file;
+        or_gguf_t *gguf = NULL;
+        uint32_t value = 0;
+        test_gguf_init(&file, 3, 0, 2);
+        test_gguf_put_key(&file, "hundred", kinds[i].type);
+        test_gguf_put(&file, &hundred, kinds[i].bytes);
+        test_gguf_put_key(&file, "ones", kinds[i].type); // all bits: -1, or the largest
+        test_gguf_put(&file, &minus_one, kinds[i].bytes);
+        assert_int_equal(test_gguf_open(&file, &gguf), OR_OK);
+        assert_int_equal(or_gguf_get_u32(gguf, "hundred", &value), OR_OK);
+        assert_int_equal(value, 100);
+        bool fits = !kinds[i].has_sign && kinds[i].bytes <= sizeof value;
+        assert_int_equal(or_gguf_get_u32(gguf, "ones", &value), fits ? OR_OK : OR_ERR_FORMAT);
+        assert_true(value == (fits ? UINT32_MAX >> (32 - 8 * kinds[i].bytes) : 100));
+        or_gguf_close(&gguf);
+        test_gguf_fini(&file);
+    }
+}
+
 static void describes_metadata_in_file_order(void **state)
 {
     (void)state;
@@ -165,6 +196,22 @@ static void reads_tensors(void **state)
     test_gguf_fini(&file);
 }
 
+// No padding stands between them and the table.
+static void reads_tensors_right_behind_their_table(void **state)
+{
+    (void)state;
+    test_gguf_t file;
+    or_gguf_t *gguf = NULL;
+    test_gguf_init(&file, 3, 1, 0);
+    test_gguf_put_tensor(&file, "a name of thirty-two characters.", 4, 2, OR_TENSOR_F32, 0);
+    assert_int_equal(file.count % 32, 0);
+    test_gguf_put(&file, written_numbers, sizeof written_numbers);
+    assert_int_equal(test_gguf_open(&file, &gguf), OR_OK);
+    assert_memory_equal(or_gguf_tensor(gguf, 0)->data, written_numbers, sizeof written_numbers);
+    or_gguf_close(&gguf);
+    test_gguf_fini(&file);
+}
+
 // -- wrong files
 // ------------------------------------------------------------------------------------------------------
 
@@ -217,6 +264,12 @@ static void binary_key(test_gguf_t *file)
 {
     test_gguf_init(file, 3, 0, 1);
     test_gguf_put_u32_entry(file, "a\x1B[2J", 1);
+}
+
+static void empty_key(test_gguf_t *file)
+{
+    test_gguf_init(file, 3, 0, 1);
+    test_gguf_put_u32_entry(file, "", 1);
 }
 
 static void endless_string(test_gguf_t *file)
@@ -295,6 +348,15 @@ static void data_past_the_end(test_gguf_t *file)
     one_tensor(file, 9, 1, 0);
 }
 
+static void second_past_the_end(test_gguf_t *file)
+{
+    test_gguf_init(file, 3, 2, 0);
+    test_gguf_put_tensor(file, "inside", 8, 1, OR_TENSOR_F32, 0);
+    test_gguf_put_tensor(file, "outside", 9, 1, OR_TENSOR_F32, 32); // 4 bytes too many
+    test_gguf_pad(file, 32);
+    test_gguf_put(file, "1234567812345678123456781234567812345678123456781234567812345678", 64);
+}
+
 static void offset_past_the_end(test_gguf_t *file)
 {
     one_tensor(file, 1, 1, UINT64_MAX - 31);
@@ -325,6 +387,14 @@ static void half_a_block(test_gguf_t *file)
     }
 }
 
+static void empty_tensor_name(test_gguf_t *file)
+{
+    test_gguf_init(file, 3, 1, 0);
+    test_gguf_put_tensor(file, "", 1, 1, OR_TENSOR_F32, 0);
+    test_gguf_pad(file, 32);
+    test_gguf_put_u32(file, 0);
+}
+
 static void duplicate_tensor(test_gguf_t *file)
 {
     test_gguf_init(file, 3, 2, 0);
@@ -350,6 +420,7 @@ static void refuses_each_wrong_file_with_its_reason(void **state)
         {too_many_tensors, OR_ERR_FORMAT, "tensors"},
         {duplicate_key, OR_ERR_FORMAT, "twin occurs twice"},
         {binary_key, OR_ERR_FORMAT, "not ASCII"},
+        {empty_key, OR_ERR_FORMAT, "a metadata key at byte 24 is empty"},
         {endless_string, OR_ERR_FORMAT, "long"},
         {unknown_type, OR_ERR_FORMAT, "unknown type 13"},
         {array_of_arrays, OR_ERR_FORMAT, "arrays of arrays"},
@@ -361,10 +432,12 @@ static void refuses_each_wrong_file_with_its_reason(void **state)
         {bytes_that_wrap, OR_ERR_FORMAT, "past the end"},
         {empty_shape, OR_ERR_FORMAT, "impossible shape"},
         {data_past_the_end, OR_ERR_FORMAT, "past the end"},
+        {second_past_the_end, OR_ERR_FORMAT, "outside go past the end"},
         {offset_past_the_end, OR_ERR_FORMAT, "past the end"},
         {offset_not_aligned, OR_ERR_FORMAT, "not aligned"},
         {five_dimensions, OR_ERR_FORMAT, "5 dimensions"},
         {half_a_block, OR_ERR_FORMAT, "ragged of type Q8_0 has rows of 48"},
+        {empty_tensor_name, OR_ERR_FORMAT, "a tensor's name at byte 24 is empty"},
         {duplicate_tensor, OR_ERR_FORMAT, "twin is listed twice"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -508,8 +581,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_metadata_of_both_versions),
+        cmocka_unit_test(integers_of_any_width_and_sign_are_read),
         cmocka_unit_test(describes_metadata_in_file_order),
         cmocka_unit_test(reads_tensors),
+        cmocka_unit_test(reads_tensors_right_behind_their_table),
         cmocka_unit_test(a_released_tensor_is_still_there),
         cmocka_unit_test(refuses_each_wrong_file_with_its_reason),
         cmocka_unit_test(refuses_what_is_no_file),

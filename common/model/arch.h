@@ -47,7 +47,7 @@ typedef struct {
 // What the graph needs besides the shape.
 typedef struct {
     float norm_epsilon;
-    float rope_base;
+    float rope_base;    // 10000 where the file gives none
     float rope_stretch; // divides all positions ("linear" scaling); 1: none
 } or_arch_numbers_t;
 

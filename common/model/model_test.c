@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/gguf/gguf_test_file.h"
+#include "common/model/arch.h"
 #include "tests/support/test_support.h"
 
 #define F32 OR_TENSOR_F32
@@ -195,6 +196,41 @@ static void tensors_must_fit(void **state)
     t = tiny;
     t.layers = 2;
     assert_refused(&t, OR_ERR_FORMAT, "blk.1.");
+}
+
+static or_arch_numbers_t numbers_of(const tiny_t *t)
+{
+    test_gguf_t file;
+    or_gguf_t *gguf = NULL;
+    const or_arch_t *arch = NULL;
+    or_model_shape_t shape;
+    or_arch_numbers_t numbers;
+    test_gguf_init(&file, 3, 1, 9 + (t->rope_scaling != NULL) + (t->rope_base != 0));
+    put_metadata(&file, t);
+    test_gguf_put_tensor(&file, "token_embd.weight", 16, 1, F16, 0);
+    test_gguf_pad(&file, 32);
+    test_gguf_put(&file, "sixteen halves, of sixteen bits.", 32);
+    assert_int_equal(test_gguf_open(&file, &gguf), OR_OK);
+    assert_int_equal(or_arch_find(gguf, &arch), OR_OK);
+    assert_int_equal(or_arch_read(arch, gguf, &shape, &numbers), OR_OK);
+    or_gguf_close(&gguf);
+    test_gguf_fini(&file);
+    return numbers;
+}
+
+static void what_the_file_leaves_out_is_as_usual(void **state)
+{
+    (void)state;
+    static const char *const architectures[] = {"llama", "qwen2"};
+    for (int i = 0; i < 2; i++) {
+        tiny_t t = tiny;
+        t.architecture = architectures[i];
+        or_arch_numbers_t numbers = numbers_of(&t);
+        assert_true(numbers.rope_base == 10000);
+        assert_true(numbers.rope_stretch == 1);
+        t.rope_base = 5e5f;
+        assert_true(numbers_of(&t).rope_base == 5e5f);
+    }
 }
 
 // Found by fuzzing: angles beyond what our sine takes.
@@ -392,6 +428,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_tiny_model_loads),
         cmocka_unit_test(tensors_must_fit),
+        cmocka_unit_test(what_the_file_leaves_out_is_as_usual),
         cmocka_unit_test(rope_factors_must_make_sense),
         cmocka_unit_test(heads_must_not_turn_too_far),
         cmocka_unit_test(metadata_must_make_sense),

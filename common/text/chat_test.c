@@ -125,11 +125,40 @@ static void white_space_around_words(void **state)
 {
     (void)state;
     static const or_chat_turn_t turns[] = {TURN("user", " \n Hello \t")};
-    assert_prompt("vocab/llama-bpe.gguf", "llama3", turns, 1,
-                  "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|>"
-                  "<|start_header_id|>assistant<|end_header_id|>\n\n");
-    assert_prompt("vocab/qwen2.gguf", "chatml", turns, 1,
-                  "<|im_start|>user\n \n Hello \t<|im_end|>\n<|im_start|>assistant\n");
+    static const struct {
+        const char *vocab, *name, *prompt;
+    } cases[] = {
+        {"vocab/llama-bpe.gguf", "llama3",
+         "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|>"
+         "<|start_header_id|>assistant<|end_header_id|>\n\n"},
+        {"vocab/llama-spm.gguf", "llama2", "<s>[INST] Hello [/INST]"},
+        {"vocab/llama-spm.gguf", "gemma",
+         "<s><start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n"},
+        {"vocab/phi-3.gguf", "phi", "<s><|user|>Hello<|end|><|assistant|>"},
+        {"vocab/llama-spm.gguf", "vicuna", "<s>USER: Hello\nASSISTANT:"},
+        // It stays in the others.
+        {"vocab/qwen2.gguf", "chatml",
+         "<|im_start|>user\n \n Hello \t<|im_end|>\n<|im_start|>assistant\n"},
+        {"vocab/llama-spm.gguf", "mistral-v1", "<s> [INST]  \n Hello \t [/INST]"},
+        {"vocab/llama-spm.gguf", "mistral", "<s>[INST]  \n Hello \t[/INST]"},
+        {"vocab/llama-spm.gguf", "mistral-tekken", "<s>[INST] \n Hello \t[/INST]"},
+        {"vocab/llama-spm.gguf", "mistral-v7", "<s>[INST] \n Hello \t[/INST]"},
+        {"vocab/llama-spm.gguf", "zephyr", "<s><|user|>\n \n Hello \t</s>\n<|assistant|>\n"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        assert_prompt(cases[i].vocab, cases[i].name, turns, 1, cases[i].prompt);
+    }
+}
+
+// GPT-2's file has a begin token and does not ask for it.
+static void a_family_may_want_the_begin_token_alone(void **state)
+{
+    (void)state;
+    static const or_chat_turn_t turns[] = {TURN("user", "Hello")};
+    assert_prompt("vocab/gpt-2.gguf", "mistral-tekken", turns, 1,
+                  "<|endoftext|>[INST]Hello[/INST]");
+    assert_prompt("vocab/gpt-2.gguf", "chatml", turns, 1,
+                  "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n");
 }
 
 // -- content stays text
@@ -227,6 +256,51 @@ static void user_defined_markup_stays_text(void **state)
     or_vocab_destroy(&vocab);
 }
 
+// Of every family, though a file may call it all user-defined.
+static void user_defined_markup_of_any_family_stays_text(void **state)
+{
+    (void)state;
+    enum { TEXT = 1, CONTROL = 3, USER = 4 };
+    static const test_token_t tokens[] = {{"<unk>", 0, 2},
+                                          {"<bos>", 0, CONTROL},
+                                          {"<eos>", 0, CONTROL},
+                                          {"<s>", 0, USER},
+                                          {"</s>", 0, USER},
+                                          {"<|im_start|>", 0, USER},
+                                          {"<|im_end|>", 0, USER},
+                                          {"<|start_header_id|>", 0, USER},
+                                          {"<|end_header_id|>", 0, USER},
+                                          {"<|eot_id|>", 0, USER},
+                                          {"<|eom_id|>", 0, USER},
+                                          {"<|begin_of_text|>", 0, USER},
+                                          {"<|end_of_text|>", 0, USER},
+                                          {"<start_of_turn>", 0, USER},
+                                          {"<end_of_turn>", 0, USER},
+                                          {"<|system|>", 0, USER},
+                                          {"<|user|>", 0, USER},
+                                          {"<|assistant|>", 0, USER},
+                                          {"<|end|>", 0, USER},
+                                          {"<|endoftext|>", 0, USER},
+                                          {"[INST]", 0, USER},
+                                          {"[/INST]", 0, USER},
+                                          {"[SYSTEM_PROMPT]", 0, USER},
+                                          {"[/SYSTEM_PROMPT]", 0, USER},
+                                          {"<<SYS>>", 0, USER},
+                                          {"<</SYS>>", 0, USER},
+                                          {"user", -1, TEXT}};
+    or_vocab_t *vocab = NULL;
+    assert_int_equal(test_make_vocab(tokens, COUNT(tokens),
+                                     TEST_WITH_BOS_EOS | TEST_WITH_UNKNOWN | TEST_WITH_BYTES,
+                                     &vocab),
+                     OR_OK);
+    for (size_t i = 0; i < COUNT(tokens); i++) {
+        if (tokens[i].type == USER) {
+            assert_stays_text(vocab, "chatml", tokens[i].piece);
+        }
+    }
+    or_vocab_destroy(&vocab);
+}
+
 // -- orders
 // ----------------------------------------------------------------------------------------
 
@@ -319,6 +393,7 @@ static void others_are_refused(void **state)
         "{{ messages }}",
         "<|im_start|>x<|im_sep|>y<|im_end|>",
         "'[SYSTEM_PROMPT] ' + s + '[/SYSTEM_PROMPT]' ... '[INST] ' + c + '[/INST]'",
+        "'[SYSTEM_PROMPT] ' + s + '[/SYSTEM_PROMPT]' ... '[INST] ' + c + ' [/INST]'",
         "'<|user|>\n' + message['content'] + '\n' '<|assistant|>' + message['content'] + eos_token",
         "[gMASK]<sop><|user|><|assistant|>",
         "SYSTEM: x USER: y ASSISTANT: z"};
@@ -340,8 +415,10 @@ int main(void)
         cmocka_unit_test(prompts_are_those_of_the_templates),
         cmocka_unit_test(turns_end_where_the_models_end_them),
         cmocka_unit_test(white_space_around_words),
+        cmocka_unit_test(a_family_may_want_the_begin_token_alone),
         cmocka_unit_test(markup_as_content_stays_text),
         cmocka_unit_test(user_defined_markup_stays_text),
+        cmocka_unit_test(user_defined_markup_of_any_family_stays_text),
         cmocka_unit_test(orders_without_words_are_refused),
         cmocka_unit_test(templates_are_told_apart),
         cmocka_unit_test(others_are_refused),
