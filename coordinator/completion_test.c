@@ -4,6 +4,7 @@
 // search over the whole text.
 #include "coordinator/completion.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,11 +79,35 @@ static void it_ends_before_the_first_stop_string(void **state)
     check("go \xf0\x9f\x9a\x80 go", rocket, 1, "go \xf0");
 }
 
+// Of those that one token completes the first in the text counts, not the last that was named.
+static void a_token_may_complete_several_stop_strings(void **state)
+{
+    (void)state;
+    uint32_t length = 0, tried = 0;
+    for (int32_t id = 0; id < (int32_t)or_vocab_size(vocab); id++) {
+        const uint8_t *bytes = (const uint8_t *)or_vocab_bytes(vocab, id, &length);
+        if (length < 4 || !isalpha(bytes[0]) || !isalpha(bytes[1]) || !isalpha(bytes[2]) ||
+            memchr(bytes, bytes[2], length) != bytes + 2) {
+            continue;
+        }
+        or_completion_t completion;
+        bool stopped = false;
+        const or_wire_bytes_t stops[] = {{bytes + 1, 1}, {bytes + 2, 1}};
+        assert_int_equal(or_completion_init(&completion, vocab, false, stops, 2), OR_OK);
+        assert_int_equal(or_completion_push(&completion, id, &stopped), OR_OK);
+        assert_true(stopped && completion.released <= 1);
+        or_completion_fini(&completion);
+        tried++;
+    }
+    assert_true(tried > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_without_stops_is_the_text),
         cmocka_unit_test(it_ends_before_the_first_stop_string),
+        cmocka_unit_test(a_token_may_complete_several_stop_strings),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -105,6 +105,23 @@ static void what_is_damaged_is_cut_off(void **state)
     or_journal_buffer_fini(&text.buffer);
 }
 
+// Each bit of it, also where the body would do for the other kind.
+static void a_record_is_of_the_kind_that_it_was_written_as(void **state)
+{
+    (void)state;
+    text_t text = make_text(COMMITS);
+    for (uint32_t record = 0; record < text.records; record++) {
+        size_t begin = record > 0 ? text.ends[record - 1] : 0;
+        for (uint32_t bit = 0; bit < 32; bit++) {
+            uint8_t *byte = &text.buffer.bytes[begin + sizeof(uint32_t) + bit / 8];
+            *byte ^= (uint8_t)(1u << bit % 8);
+            assert_int_equal(read_records(&text, text.buffer.bytes, text.buffer.count), record);
+            *byte ^= (uint8_t)(1u << bit % 8);
+        }
+    }
+    or_journal_buffer_fini(&text.buffer);
+}
+
 // Whole records, good ones once, at a place where records may stand: but of another text, or behind another record.
 static void what_was_there_before_is_no_part_of_it(void **state)
 {
@@ -146,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_cut_off_is_a_beginning),
         cmocka_unit_test(what_is_damaged_is_cut_off),
+        cmocka_unit_test(a_record_is_of_the_kind_that_it_was_written_as),
         cmocka_unit_test(what_was_there_before_is_no_part_of_it),
         cmocka_unit_test(what_is_too_long_is_refused),
     };

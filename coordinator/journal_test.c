@@ -460,6 +460,32 @@ static void a_torn_end_is_cut_off(void **state)
     }
 }
 
+// While its coordinator runs: what it writes from then on is where the next one looks for it.
+static void a_text_goes_on_where_it_was_damaged_meanwhile(void **state)
+{
+    const world_t *w = *state;
+    char path[2 * PATH];
+    struct stat whole;
+    or_journal_entry_t entry;
+    uint64_t found;
+    or_journal_t *journal = open_usual(w->path);
+    uint64_t number = begin(journal, token);
+    for (uint32_t n = 0; n < 3; n++) {
+        commit(journal, number, n);
+    }
+    only_file(w, path);
+    assert_int_equal(stat(path, &whole), 0);
+    write_at(path, whole.st_size - 1, 0xAA);
+    assert_int_equal(commits_of(journal, token), 2);
+    assert_int_equal(or_journal_find(journal, token, sizeof token, &entry, &found), OR_OK);
+    commit(journal, found, 2);
+    commit(journal, found, 3);
+    or_journal_close(&journal);
+    journal = open_usual(w->path);
+    assert_int_equal(commits_of(journal, token), 4);
+    or_journal_close(&journal);
+}
+
 // ---- what stays ----
 
 // Do the texts' files have these bytes somewhere?
@@ -627,6 +653,22 @@ static void who_is_away_is_waited_for(void **state)
     assert_int_equal(count_after(journal, &clock, 2), 0);
     or_journal_close(&journal);
     assert_int_equal(test_folder_bytes(w->path), 0);
+}
+
+// A machine that was away for long has a clock that is beyond what the last one said.
+static void a_boot_begins_the_countdown_anew(void **state)
+{
+    const world_t *w = *state;
+    or_virtual_clock_t clock;
+    or_virtual_clock_init(&clock, OR_NS_PER_S);
+    or_journal_t *journal = open_at(w, &clock, "first", 0, 100);
+    assert_int_equal(or_journal_end(journal, begin(journal, token), OR_FINISH_STOP), OR_OK);
+    or_journal_close(&journal);
+    clock.now_ns = 1000 * OR_NS_PER_S;
+    journal = open_at(w, &clock, "second", 0, 100);
+    assert_int_equal(count_after(journal, &clock, 99), 1);
+    assert_int_equal(count_after(journal, &clock, 2), 0);
+    or_journal_close(&journal);
 }
 
 // ---- a disk that refuses ----
@@ -825,12 +867,14 @@ int main(void)
         TEST(only_we_can_read_it),
         TEST(a_damaged_text_costs_only_itself),
         TEST(a_torn_end_is_cut_off),
+        TEST(a_text_goes_on_where_it_was_damaged_meanwhile),
         TEST(a_file_without_a_beginning_is_deleted),
         TEST(no_token_is_written_and_no_text_stays),
         TEST(disk_space_is_given_back),
         TEST(a_step_of_the_calendar_deletes_nothing),
         TEST(what_is_over_is_deleted_in_time),
         TEST(who_is_away_is_waited_for),
+        TEST(a_boot_begins_the_countdown_anew),
         TEST(a_full_disk_makes_no_gap),
         TEST(a_text_begun_while_the_disk_was_full_is_there_later),
         TEST(a_full_disk_is_no_reason_not_to_start),

@@ -43,6 +43,50 @@ static int tear_down(void **state)
     return failed;
 }
 
+static or_key_pair_t pairs[2];
+static char keyring_path[64];
+
+// Two keys of one owner may come in.
+static int set_up_keys(void **state)
+{
+    int failed = set_up(state);
+    world_t *w = *state;
+    snprintf(keyring_path, sizeof keyring_path, "/tmp/journaling-test-keys-%d", (int)getpid());
+    unlink(keyring_path);
+    assert_int_equal(or_keyring_open(keyring_path, &w->config.keyring), OR_OK);
+    for (int i = 0; i < 2; i++) {
+        or_key_grant_t grant = {.owner = "a", .roles = OR_KEY_CLIENT};
+        assert_int_equal(or_key_pair_create(&pairs[i]), OR_OK);
+        memcpy(grant.key, pairs[i].public_key, sizeof grant.key);
+        snprintf(grant.name, sizeof grant.name, "key-%d", i);
+        assert_int_equal(or_keyring_authorize(w->config.keyring, &grant), OR_OK);
+    }
+    or_coordinator_destroy(&w->coordinator);
+    assert_int_equal(
+        or_coordinator_create(&w->config, w->vocab, w->hub, &w->clock.clock, &w->coordinator),
+        OR_OK);
+    return failed;
+}
+
+static int tear_down_keys(void **state)
+{
+    world_t *w = *state;
+    or_keyring_t *keyring = w->config.keyring;
+    int failed = tear_down(state);
+    or_keyring_close(&keyring);
+    unlink(keyring_path);
+    strncat(keyring_path, ".lock", sizeof keyring_path - strlen(keyring_path) - 1);
+    unlink(keyring_path);
+    return failed;
+}
+
+static void enter_with_key(world_t *w, client_t *client, int key)
+{
+    join(w, &client->edge, (or_hello_t){.role = OR_ROLE_CLIENT});
+    or_network_set_key(client->edge.channel, pairs[key].public_key);
+    run_hearing(w, client, 5);
+}
+
 // The coordinator that there is dies; the next one has what is in the journal. `client` NULL: nobody is there yet.
 static void restart(world_t *w, client_t *client)
 {
@@ -92,6 +136,46 @@ static void a_coordinator_that_died_goes_on(void **state)
     assert_int_equal(or_journal_count(w->config.journal), 1);
     leave(&client.edge);
     leave(&waiting.edge);
+}
+
+// Two keys of one owner: what one asked for is not the other's, whoever of them comes first.
+static void a_text_comes_back_to_the_key_that_asked_for_it(void **state)
+{
+    world_t *w = *state;
+    client_t owner = {0}, thief = {0};
+    join_target(w);
+    enter_with_key(w, &owner, 0);
+    enter_with_key(w, &thief, 1);
+    ask_for_a_part(w, &owner, 1);
+    restart(w, &owner);
+    run_hearing(w, &thief, 2100);
+    resume(w, &thief, &owner);
+    assert_unknown(&thief);
+    w->slow = false;
+    resume(w, &owner, &owner);
+    run_hearing(w, &owner, 50);
+    assert_whole(&owner);
+    leave(&owner.edge);
+    leave(&thief.edge);
+}
+
+static void a_text_whose_key_was_revoked_leaves_the_journal(void **state)
+{
+    world_t *w = *state;
+    client_t client = {0};
+    or_keyring_t *operators = NULL;
+    join_target(w);
+    enter_with_key(w, &client, 0);
+    ask_for_a_part(w, &client, 1);
+    assert_int_equal(or_journal_count(w->config.journal), 1);
+    assert_int_equal(or_keyring_open(keyring_path, &operators), OR_OK);
+    assert_int_equal(or_keyring_revoke(operators, pairs[0].public_key), OR_OK);
+    or_keyring_close(&operators);
+    run_hearing(w, &client, 1500);
+    assert_int_equal(client.finish, OR_FINISH_ERROR);
+    assert_int_equal(client.error_code, OR_WIRE_REFUSED);
+    assert_int_equal(or_journal_count(w->config.journal), 0);
+    leave(&client.edge);
 }
 
 static void what_had_not_begun_begins_with_the_next(void **state)
@@ -473,12 +557,15 @@ static void every_token_is_in_the_journal_before_it_is_told(void **state)
 }
 
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define KEYS(test) cmocka_unit_test_setup_teardown(test, set_up_keys, tear_down_keys)
 
 int main(void)
 {
     test_log_init();
     const struct CMUnitTest tests[] = {
         TEST(a_coordinator_that_died_goes_on),
+        KEYS(a_text_comes_back_to_the_key_that_asked_for_it),
+        KEYS(a_text_whose_key_was_revoked_leaves_the_journal),
         TEST(what_had_not_begun_begins_with_the_next),
         TEST(a_conversation_goes_on_with_the_prompt_it_had),
         TEST(many_coordinators_write_one_text),

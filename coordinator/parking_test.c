@@ -382,6 +382,25 @@ static void a_token_alone_is_not_enough(void **state)
     leave(&thief.edge);
 }
 
+// Also who may have the text needs all of its token.
+static void every_byte_of_a_token_counts(void **state)
+{
+    world_t *w = *state;
+    client_t owner = {0}, guesser = {0};
+    join_target(w);
+    enter(w, &owner, "a");
+    enter(w, &guesser, "a");
+    ask_for_a_part(w, &owner, 1);
+    for (uint32_t i = 0; i < OR_SESSION_TOKEN_BYTES; i++) {
+        client_t guess = owner;
+        guess.token[i] ^= 0x80;
+        resume(w, &guesser, &guess);
+        assert_unknown(&guesser);
+    }
+    leave(&owner.edge);
+    leave(&guesser.edge);
+}
+
 // Two keys of one owner: what one asked for is not the other's.
 static void a_token_with_another_key_is_refused(void **state)
 {
@@ -464,6 +483,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_key_s_limit_holds_for_what_comes_back, set_up_keys,
                                         tear_down_keys),
         PLAIN(a_token_alone_is_not_enough),
+        PLAIN(every_byte_of_a_token_counts),
         cmocka_unit_test_setup_teardown(a_token_with_another_key_is_refused, set_up_keys,
                                         tear_down_keys),
         PLAIN(no_draft_key_is_given_twice),

@@ -2,6 +2,8 @@
 // Method: bodies as clients write them, against a vocabulary of five tokens. What sockets send besides is for tests/http and tests/fuzz.
 #include <malloc.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/decode/methods.h"
@@ -227,6 +229,22 @@ static void bodies_that_take_much_are_refused(void **state)
     free(body);
 }
 
+// The coordinator is sent a prompt for each of its texts.
+static void a_prompt_counts_for_each_of_its_texts(void **state)
+{
+    world_t *world = *state;
+    size_t length = 200000;
+    char *body = malloc(length + 64);
+    int begin = sprintf(body, "{\"n\": 64, \"prompt\": \"");
+    memset(body + begin, 'a', length);
+    strcpy(body + begin + length, "\"}");
+    assert_true(parse(world, false, body));
+    body[6] = '9'; // 94 of 200 KB are over 16 MiB
+    assert_refused(world, false, body, 400, "n");
+    assert_non_null(strstr(world->problem.message, "together"));
+    free(body);
+}
+
 static void what_is_not_supported_is_named(void **state)
 {
     world_t *world = *state;
@@ -326,6 +344,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(drafting_can_be_off, setup, teardown),
         cmocka_unit_test_setup_teardown(a_body_is_weighed_before_it_takes_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(bodies_that_take_much_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_prompt_counts_for_each_of_its_texts, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_not_supported_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(sentences_speak_of_fields, setup, teardown),
         cmocka_unit_test_setup_teardown(other_servers_words_are_known, setup, teardown),
