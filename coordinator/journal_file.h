@@ -9,7 +9,7 @@
 //     ENDED    how the text ended, and when it expires
 //     EXPIRES  when it expires
 //
-// A record's check covers its body, and begins with the check of the record before, the first with the file's name. So what is
+// A record's check covers its kind and its body, and begins with the check of the record before, the first with the file's name. So what is
 // left of an older and longer end of the file passes for no record. A file is as long as its good records: what follows the last
 // of these is a write that did not come to its end. Numbers are in this machine's order of bytes. Pure: no file is touched here.
 #pragma once
