@@ -156,10 +156,12 @@ rest_part() {
   esac
 }
 
-# rest LABELS: its parts in an order drawn from the commit.
+# rest LABELS: its parts, in an order and with a seed that are drawn from the commit.
 rest() {
   local part commit
-  commit=$(git rev-parse HEAD 2>/dev/null || date +%s%N)
+  commit=$(git rev-parse HEAD 2>/dev/null || date +%s%N | sha1sum)
+  export OR_TEST_SEED=${OR_TEST_SEED:-$((16#${commit:0:8}))}
+  say "the rest, with OR_TEST_SEED=$OR_TEST_SEED"
   for part in $({ names release -L "$1" && printf '%s\n' clang-tidy asan tsan fuzz cuda; } | shuf --random-source=<(yes "$commit")); do
     if [ "$mode" = --until ] && [ $SECONDS -ge $((60 * minutes)) ]; then
       left+=("$part")
@@ -175,8 +177,6 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 gate
 tell_skips
 if [ ${#failed[@]} -eq 0 ] && [ "$mode" != gate ]; then
-  export OR_TEST_SEED=${OR_TEST_SEED:-$RANDOM$RANDOM}
-  say "the rest, with OR_TEST_SEED=$OR_TEST_SEED"
   if [ "$mode" = --all ]; then rest '^(rest|long)$'; else rest '^rest$'; fi
 fi
 if [ ${#failed[@]} -gt 0 ]; then
