@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "coordinator/coordinator_internal.h"
@@ -51,12 +52,24 @@ static void set_disk(bool held, int refuses)
     pthread_mutex_unlock(&disk.lock);
 }
 
-// The next write has come as far as the disk.
-static void wait_for_write(uint32_t before)
+static uint32_t writes(void)
 {
     pthread_mutex_lock(&disk.lock);
-    while (disk.asked == before) {
-        pthread_cond_wait(&disk.changed, &disk.lock);
+    uint32_t asked = disk.asked;
+    pthread_mutex_unlock(&disk.lock);
+    return asked;
+}
+
+// The next write has come as far as the disk; or none has for a moment, for the one that is awaited came before.
+static void wait_for_write(uint32_t before)
+{
+    struct timespec end;
+    int error = 0;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec++;
+    pthread_mutex_lock(&disk.lock);
+    while (disk.asked == before && error == 0) {
+        error = pthread_cond_timedwait(&disk.changed, &disk.lock, &end);
     }
     pthread_mutex_unlock(&disk.lock);
 }
@@ -177,9 +190,9 @@ static void stop_the_disk(world_t *w, client_t *client)
         run_hearing(w, client, 1);
     }
     settle(w, client);
-    uint32_t asked = disk.asked;
+    uint32_t asked = writes();
     set_disk(true, 0);
-    while (disk.asked == asked) { // held before anything of it is on disk
+    while (writes() == asked) { // held before anything of it is on disk
         run_hearing(w, client, 1);
         if (or_coordinator_journal_holds(w->coordinator, only_session(w))) {
             wait_for_write(asked);
