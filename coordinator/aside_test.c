@@ -13,7 +13,6 @@
 enum { SLOW, FREE };
 static const char *const keys[] = {"0000000000000000000000000000000000slow",
                                    "0000000000000000000000000000000000free"};
-static char path[64];
 
 static int set_up_narrow(void **state)
 {
@@ -33,15 +32,10 @@ static int set_up_keys(void **state)
 {
     int failed = parking_setup_sized(state, 2, 8);
     world_t *w = *state;
-    snprintf(path, sizeof path, "/tmp/aside-test-%d", (int)getpid());
-    unlink(path);
-    assert_int_equal(or_keyring_open(path, &w->config.keyring), OR_OK);
+    open_keyring(w);
     authorize(w->config.keyring, SLOW, A_MINUTE);
     authorize(w->config.keyring, FREE, 0);
-    or_coordinator_destroy(&w->coordinator);
-    assert_int_equal(
-        or_coordinator_create(&w->config, w->vocab, w->hub, &w->clock.clock, &w->coordinator),
-        OR_OK);
+    begin_anew(w);
     return failed;
 }
 
@@ -50,11 +44,7 @@ static int tear_down_keys(void **state)
     world_t *w = *state;
     or_keyring_t *keyring = w->config.keyring;
     int failed = world_teardown(state);
-    char lock[96];
-    or_keyring_close(&keyring);
-    snprintf(lock, sizeof lock, "%s.lock", path);
-    unlink(lock);
-    unlink(path);
+    close_keyring(&keyring);
     return failed;
 }
 
@@ -62,9 +52,7 @@ static void enter_with_key(world_t *w, client_t *client, int key)
 {
     char name[OR_KEY_BYTES];
     snprintf(name, sizeof name, "00%s", keys[key]);
-    join(w, &client->edge, (or_hello_t){.role = OR_ROLE_CLIENT});
-    or_network_set_key(client->edge.channel, name);
-    run_hearing(w, client, 5);
+    enter_as(w, client, name);
 }
 
 // Does the coordinator want to be called again at once, and again?

@@ -84,12 +84,9 @@ static int set_up(void **state)
     world_t *w = *state;
     snprintf(journal_path, sizeof journal_path, "/tmp/journaling-slow-%d", (int)getpid());
     test_remove_folder(journal_path);
-    or_coordinator_destroy(&w->coordinator);
     assert_int_equal(or_journal_open(journal_path, 0, RESUME_MS / 1000, &w->config.journal), OR_OK);
     assert_int_equal(or_journal_start(w->config.journal), OR_OK);
-    assert_int_equal(
-        or_coordinator_create(&w->config, w->vocab, w->hub, &w->clock.clock, &w->coordinator),
-        OR_OK);
+    begin_anew(w);
     set_disk(false, 0);
     return failed;
 }

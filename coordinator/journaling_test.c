@@ -25,11 +25,8 @@ static int set_up(void **state)
     journal_clock = NULL;
     snprintf(journal_path, sizeof journal_path, "/tmp/parking-test-%d", (int)getpid());
     test_remove_folder(journal_path);
-    or_coordinator_destroy(&w->coordinator);
     open_journal(w);
-    assert_int_equal(
-        or_coordinator_create(&w->config, w->vocab, w->hub, &w->clock.clock, &w->coordinator),
-        OR_OK);
+    begin_anew(w);
     return failed;
 }
 
@@ -43,28 +40,14 @@ static int tear_down(void **state)
     return failed;
 }
 
-static or_key_pair_t pairs[2];
-static char keyring_path[64];
-
 // Two keys of one owner may come in.
 static int set_up_keys(void **state)
 {
     int failed = set_up(state);
     world_t *w = *state;
-    snprintf(keyring_path, sizeof keyring_path, "/tmp/journaling-test-keys-%d", (int)getpid());
-    unlink(keyring_path);
-    assert_int_equal(or_keyring_open(keyring_path, &w->config.keyring), OR_OK);
-    for (int i = 0; i < 2; i++) {
-        or_key_grant_t grant = {.owner = "a", .roles = OR_KEY_CLIENT};
-        assert_int_equal(or_key_pair_create(&pairs[i]), OR_OK);
-        memcpy(grant.key, pairs[i].public_key, sizeof grant.key);
-        snprintf(grant.name, sizeof grant.name, "key-%d", i);
-        assert_int_equal(or_keyring_authorize(w->config.keyring, &grant), OR_OK);
-    }
-    or_coordinator_destroy(&w->coordinator);
-    assert_int_equal(
-        or_coordinator_create(&w->config, w->vocab, w->hub, &w->clock.clock, &w->coordinator),
-        OR_OK);
+    open_keyring(w);
+    authorize_two_keys(w, 0);
+    begin_anew(w);
     return failed;
 }
 
@@ -73,18 +56,8 @@ static int tear_down_keys(void **state)
     world_t *w = *state;
     or_keyring_t *keyring = w->config.keyring;
     int failed = tear_down(state);
-    or_keyring_close(&keyring);
-    unlink(keyring_path);
-    strncat(keyring_path, ".lock", sizeof keyring_path - strlen(keyring_path) - 1);
-    unlink(keyring_path);
+    close_keyring(&keyring);
     return failed;
-}
-
-static void enter_with_key(world_t *w, client_t *client, int key)
-{
-    join(w, &client->edge, (or_hello_t){.role = OR_ROLE_CLIENT});
-    or_network_set_key(client->edge.channel, pairs[key].public_key);
-    run_hearing(w, client, 5);
 }
 
 // The coordinator that there is dies; the next one has what is in the journal. `client` NULL: nobody is there yet.
@@ -144,8 +117,8 @@ static void a_text_comes_back_to_the_key_that_asked_for_it(void **state)
     world_t *w = *state;
     client_t owner = {0}, thief = {0};
     join_target(w);
-    enter_with_key(w, &owner, 0);
-    enter_with_key(w, &thief, 1);
+    enter_as(w, &owner, two_keys[0].public_key);
+    enter_as(w, &thief, two_keys[1].public_key);
     ask_for_a_part(w, &owner, 1);
     restart(w, &owner);
     run_hearing(w, &thief, 2100);
@@ -165,11 +138,11 @@ static void a_text_whose_key_was_revoked_leaves_the_journal(void **state)
     client_t client = {0};
     or_keyring_t *operators = NULL;
     join_target(w);
-    enter_with_key(w, &client, 0);
+    enter_as(w, &client, two_keys[0].public_key);
     ask_for_a_part(w, &client, 1);
     assert_int_equal(or_journal_count(w->config.journal), 1);
     assert_int_equal(or_keyring_open(keyring_path, &operators), OR_OK);
-    assert_int_equal(or_keyring_revoke(operators, pairs[0].public_key), OR_OK);
+    assert_int_equal(or_keyring_revoke(operators, two_keys[0].public_key), OR_OK);
     or_keyring_close(&operators);
     run_hearing(w, &client, 1500);
     assert_int_equal(client.finish, OR_FINISH_ERROR);

@@ -18,28 +18,14 @@ static int set_up_short_queue(void **state)
     return parking_setup_sized(state, 2, 2);
 }
 
-static or_key_pair_t pairs[2];
-static char keyring_path[64];
-
 // Two keys of one owner may come in, each with one text at a time.
 static int set_up_keys(void **state)
 {
     int failed = parking_setup(state);
     world_t *w = *state;
-    snprintf(keyring_path, sizeof keyring_path, "/tmp/parking-test-keys-%d", (int)getpid());
-    unlink(keyring_path);
-    assert_int_equal(or_keyring_open(keyring_path, &w->config.keyring), OR_OK);
-    for (int i = 0; i < 2; i++) {
-        or_key_grant_t grant = {.owner = "a", .roles = OR_KEY_CLIENT, .sessions_max = 1};
-        assert_int_equal(or_key_pair_create(&pairs[i]), OR_OK);
-        memcpy(grant.key, pairs[i].public_key, sizeof grant.key);
-        snprintf(grant.name, sizeof grant.name, "key-%d", i);
-        assert_int_equal(or_keyring_authorize(w->config.keyring, &grant), OR_OK);
-    }
-    or_coordinator_destroy(&w->coordinator);
-    assert_int_equal(
-        or_coordinator_create(&w->config, w->vocab, w->hub, &w->clock.clock, &w->coordinator),
-        OR_OK);
+    open_keyring(w);
+    authorize_two_keys(w, 1);
+    begin_anew(w);
     return failed;
 }
 
@@ -48,18 +34,8 @@ static int tear_down_keys(void **state)
     world_t *w = *state;
     or_keyring_t *keyring = w->config.keyring;
     int failed = world_teardown(state);
-    or_keyring_close(&keyring);
-    unlink(keyring_path);
-    strncat(keyring_path, ".lock", sizeof keyring_path - strlen(keyring_path) - 1);
-    unlink(keyring_path);
+    close_keyring(&keyring);
     return failed;
-}
-
-static void enter_with_key(world_t *w, client_t *client, int key)
-{
-    join(w, &client->edge, (or_hello_t){.role = OR_ROLE_CLIENT});
-    or_network_set_key(client->edge.channel, pairs[key].public_key);
-    run_hearing(w, client, 5);
 }
 
 // ---- away and back ----
@@ -323,11 +299,11 @@ static void a_key_s_limit_holds_for_what_comes_back(void **state)
     world_t *w = *state;
     client_t parked = {0}, client = {0};
     join_target(w);
-    enter_with_key(w, &parked, 0);
+    enter_as(w, &parked, two_keys[0].public_key);
     ask_for_a_part(w, &parked, 1);
     leave(&parked.edge);
     run(w, SILENCE_MS);
-    enter_with_key(w, &client, 0);
+    enter_as(w, &client, two_keys[0].public_key);
     ask_for(w, &client, 2, WANTED);
     or_session_id_t other = client.session;
     run_hearing(w, &client, RESUME_MS - SILENCE_MS - 5000);
@@ -407,14 +383,14 @@ static void a_token_with_another_key_is_refused(void **state)
     world_t *w = *state;
     client_t owner = {0}, thief = {0};
     join_target(w);
-    enter_with_key(w, &owner, 0);
-    enter_with_key(w, &thief, 1);
+    enter_as(w, &owner, two_keys[0].public_key);
+    enter_as(w, &thief, two_keys[1].public_key);
     ask_for_a_part(w, &owner, 1);
     resume(w, &thief, &owner);
     assert_unknown(&thief);
     leave(&owner.edge);
     run(w, SILENCE_MS);
-    enter_with_key(w, &owner, 0);
+    enter_as(w, &owner, two_keys[0].public_key);
     w->slow = false;
     resume(w, &owner, &owner);
     run_hearing(w, &owner, 50);

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 int parking_setup_sized(void **state, uint32_t sessions_max, uint32_t waiting_max)
 {
@@ -40,6 +41,52 @@ const or_stats_t *ask_stats(world_t *w)
     run(w, 1);
     assert_int_equal(w->stats_count, before + 1);
     return &w->stats;
+}
+
+char keyring_path[64];
+
+void open_keyring(world_t *w)
+{
+    snprintf(keyring_path, sizeof keyring_path, "/tmp/parking-test-keys-%d", (int)getpid());
+    unlink(keyring_path);
+    assert_int_equal(or_keyring_open(keyring_path, &w->config.keyring), OR_OK);
+}
+
+void close_keyring(or_keyring_t **keyring_p)
+{
+    char lock[sizeof keyring_path + sizeof ".lock"];
+    snprintf(lock, sizeof lock, "%s.lock", keyring_path);
+    or_keyring_close(keyring_p);
+    unlink(keyring_path);
+    unlink(lock);
+}
+
+or_key_pair_t two_keys[2];
+
+void authorize_two_keys(world_t *w, uint32_t sessions_max)
+{
+    for (int i = 0; i < 2; i++) {
+        or_key_grant_t grant = {.owner = "a", .roles = OR_KEY_CLIENT, .sessions_max = sessions_max};
+        assert_int_equal(or_key_pair_create(&two_keys[i]), OR_OK);
+        memcpy(grant.key, two_keys[i].public_key, sizeof grant.key);
+        snprintf(grant.name, sizeof grant.name, "key-%d", i);
+        assert_int_equal(or_keyring_authorize(w->config.keyring, &grant), OR_OK);
+    }
+}
+
+void begin_anew(world_t *w)
+{
+    or_coordinator_destroy(&w->coordinator);
+    assert_int_equal(
+        or_coordinator_create(&w->config, w->vocab, w->hub, &w->clock.clock, &w->coordinator),
+        OR_OK);
+}
+
+void enter_as(world_t *w, client_t *client, const char *public_key)
+{
+    join(w, &client->edge, (or_hello_t){.role = OR_ROLE_CLIENT});
+    or_network_set_key(client->edge.channel, public_key);
+    run_hearing(w, client, 5);
 }
 
 void enter(world_t *w, client_t *client, const char *owner)

@@ -108,13 +108,7 @@ static void a_key_that_is_revoked_meanwhile_opens_nothing(void **state)
 static void owners_are_told_to_the_handler(void **state)
 {
     (void)state;
-    char path[] = "/tmp/outrider_api_keys_XXXXXX";
-    int fd = mkstemp(path);
-    dprintf(fd, "%s alice\n", KEY);
-    close(fd);
-    or_api_keys_t *keys = NULL;
-    assert_int_equal(or_api_keys_read(path, &keys), OR_OK);
-    unlink(path);
+    or_api_keys_t *keys = world_keys(KEY " alice\n");
     world_t *world = world_with(keys, NULL);
     assert_non_null(
         strstr(ask(world, "GET /echo HTTP/1.1\r\n" HOST "Authorization: bearer " KEY "\r\n\r\n"),

@@ -18,13 +18,8 @@
 static int setup(void **state)
 {
     static world_t world;
-    char path[] = "/tmp/outrider_api_keys_XXXXXX";
-    int fd = mkstemp(path);
-    dprintf(fd, "%s ada\n%s ben\n", ADA, BEN);
-    close(fd);
     world = (world_t){.config = world_config()};
-    assert_int_equal(or_api_keys_read(path, &world.config.keys), OR_OK);
-    unlink(path);
+    world.config.keys = world_keys(ADA " ada\n" BEN " ben\n");
     world_open(&world);
     *state = &world;
     return 0;

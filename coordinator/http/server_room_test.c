@@ -18,14 +18,9 @@
 static int setup(void **state)
 {
     static world_t world;
-    char path[] = "/tmp/outrider_api_keys_XXXXXX";
-    int fd = mkstemp(path);
-    dprintf(fd, "%s ada\n%s ben\n", ADA, BEN);
-    close(fd);
     world = (world_t){.config = world_config()};
-    assert_int_equal(or_api_keys_read(path, &world.config.keys), OR_OK);
+    world.config.keys = world_keys(ADA " ada\n" BEN " ben\n");
     assert_int_equal(or_ledger_create(MEMORY_BYTES, MEMORY_BYTES, &world.config.ledger), OR_OK);
-    unlink(path);
     world_open(&world);
     *state = &world;
     return 0;

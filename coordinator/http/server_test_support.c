@@ -150,6 +150,18 @@ or_http_server_config_t world_config(void)
     return config;
 }
 
+or_api_keys_t *world_keys(const char *lines)
+{
+    or_api_keys_t *keys = NULL;
+    char path[] = "/tmp/outrider_api_keys_XXXXXX";
+    int fd = mkstemp(path);
+    dprintf(fd, "%s", lines);
+    close(fd);
+    assert_int_equal(or_api_keys_read(path, &keys), OR_OK);
+    unlink(path);
+    return keys;
+}
+
 void world_open(world_t *world)
 {
     world->config.handle = handle;

@@ -36,6 +36,8 @@ typedef struct {
 void world_open(world_t *world);
 void world_close(world_t *world);
 or_http_server_config_t world_config(void);
+// Keys as a file with these lines gives them.
+or_api_keys_t *world_keys(const char *lines);
 unsigned world_port(const world_t *world);
 // Tasks take until so many milliseconds from now.
 void world_task_until(world_t *world, int ms);
