@@ -108,11 +108,13 @@ static void assert_no_page_lost(crowd_t *crowd, const or_verifier_config_t *conf
 static void a_crowd_writes_what_each_writes_alone(void **state)
 {
     (void)state;
-    static const uint32_t batch_rows[] = {0, 7, 40, 97};
+    static const uint32_t batch_rows[] = {0, 7, 40, 97, 97}, crowd_rows[] = {0, 0, 0, 0, 12};
     uint32_t accepted = 0;
     for (uint32_t i = 0; i < sizeof batch_rows / sizeof *batch_rows; i++) {
-        const or_verifier_config_t config = {
-            .sessions_max = TEXTS, .batch_rows = batch_rows[i], .no_prefix_sharing = i == 2};
+        const or_verifier_config_t config = {.sessions_max = TEXTS,
+                                             .batch_rows = batch_rows[i],
+                                             .crowd_rows = crowd_rows[i],
+                                             .no_prefix_sharing = i == 2};
         crowd_t *crowd = crowd_create(&config, 100, NULL);
         run_together(crowd);
         assert_no_page_lost(crowd, &config);
@@ -384,6 +386,37 @@ static void a_long_prompt_does_not_stall_the_others(void **state)
     crowd_destroy(&crowd);
 }
 
+// Passes until `count` texts with prompts of 96 tokens each have their first verdict.
+static uint64_t passes_of(uint32_t count)
+{
+    const or_verifier_config_t config = {
+        .sessions_max = 2, .batch_rows = 128, .crowd_rows = 16, .no_prefix_sharing = true};
+    crowd_t *crowd = crowd_create(&config, 60, NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        together[i] = alone[i];
+        text_reset(&together[i]);
+        together[i].plain = true;
+        together[i].wanted = 1;
+        together[i].prompt_length = 96;
+        for (uint32_t k = 0; k < 96; k++) {
+            together[i].prompt[k] = 100 * (i + 1) + k;
+        }
+        text_begin(crowd, &together[i]);
+    }
+    crowd_run(crowd, together, count);
+    uint64_t passes = crowd_stats(crowd).passes;
+    crowd_destroy(&crowd);
+    return passes;
+}
+
+// A text alone gets the whole of a pass for its prompt, two share small ones.
+static void texts_that_share_get_small_passes(void **state)
+{
+    (void)state;
+    assert_int_equal(passes_of(1), 1);
+    assert_in_range(passes_of(2), 7, 12); // 96 rows by 16, and then the other alone
+}
+
 int main(void)
 {
     test_log_init();
@@ -398,6 +431,7 @@ int main(void)
         cmocka_unit_test(a_verifier_of_two_ranks_says_the_same),
         cmocka_unit_test(ranks_out_of_step_end_the_verifier_and_no_text),
         cmocka_unit_test(a_long_prompt_does_not_stall_the_others),
+        cmocka_unit_test(texts_that_share_get_small_passes),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

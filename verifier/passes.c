@@ -6,7 +6,10 @@
 //        prefix of it cached, tree waiting      root and nodes, whole or not at all
 //        prefix to compute                      as many rows as there are; its tree behind the last of them
 //
-// A tree larger than config.batch_rows goes if it is the first, and it is in time: who is passed over comes
+// All texts wait for the whole of a pass, so while several are open it has config.crowd_rows rows at most. One that has
+// the verifier to itself gets config.batch_rows.
+//
+// A tree larger than a pass goes if it is the first, and it is in time: who is passed over comes
 // earlier in the scheduler's order of the next pass.
 #include <stdio.h>
 
@@ -22,10 +25,15 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-// Tell the scheduler who has work, and say whether a tree could be judged now.
-static bool gather_work(or_verifier_t *verifier)
+typedef struct {
+    uint32_t sessions; // that are open: work of any may come while a pass runs
+    bool trees;        // one could be judged now
+} work_t;
+
+// Tell the scheduler who has work.
+static work_t gather_work(or_verifier_t *verifier)
 {
-    bool trees = false;
+    work_t work = {0};
     for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
         const or_vsession_t *session = &verifier->sessions[i];
         if (session->id.value == 0) {
@@ -33,9 +41,10 @@ static bool gather_work(or_verifier_t *verifier)
         }
         bool ready = or_vsession_has_work(session);
         or_scheduler_set_ready(verifier->scheduler, i, ready);
-        trees = trees || (ready && session->waiting && or_vsession_prefill_left(session) == 0);
+        work.sessions++;
+        work.trees |= ready && session->waiting && or_vsession_prefill_left(session) == 0;
     }
-    return trees;
+    return work;
 }
 
 // Rows of its prefix that a session may bring; of all prefixes at most prefix_max.
@@ -45,7 +54,7 @@ static uint32_t prefix_rows_of(const or_verifier_t *verifier, const or_vsession_
     const or_batch_t *batch = &verifier->batch;
     uint32_t left = or_vsession_prefill_left(session);
     uint32_t used = or_batch_rows(batch);
-    uint32_t room = verifier->config.batch_rows > used ? verifier->config.batch_rows - used : 0;
+    uint32_t room = verifier->pass_rows > used ? verifier->pass_rows - used : 0;
     return least(left, least(room, prefix_max - batch->prefix_rows));
 }
 
@@ -55,7 +64,7 @@ static bool tree_fits(const or_verifier_t *verifier, const or_vsession_t *sessio
 {
     uint32_t used = or_batch_rows(&verifier->batch) + prefix_rows;
     return session->waiting && prefix_rows == or_vsession_prefill_left(session) &&
-           (used == 0 || used + session->tree_rows <= verifier->config.batch_rows);
+           (used == 0 || used + session->tree_rows <= verifier->pass_rows);
 }
 
 // Let a session that was picked take part, if there is anything that it can bring.
@@ -100,9 +109,10 @@ static or_vsession_t *oldest_hungry(or_verifier_t *verifier)
 
 static void compose(or_verifier_t *verifier)
 {
-    uint32_t rows = verifier->config.batch_rows;
-    bool trees = gather_work(verifier);
-    uint32_t prefix_max = trees ? (rows + PREFIX_SHARE - 1) / PREFIX_SHARE : rows;
+    work_t work = gather_work(verifier);
+    uint32_t rows = work.sessions > 1 ? verifier->config.crowd_rows : verifier->config.batch_rows;
+    uint32_t prefix_max = work.trees ? (rows + PREFIX_SHARE - 1) / PREFIX_SHARE : rows;
+    verifier->pass_rows = rows;
     verifier->pass++;
     or_batch_clear(&verifier->batch);
     or_scheduler_begin(verifier->scheduler);

@@ -41,6 +41,9 @@ static or_status_t set_batch_rows(or_verifier_t *verifier)
     if (config->batch_rows == 0 || config->batch_rows > rows_max) {
         config->batch_rows = rows_max;
     }
+    if (config->crowd_rows == 0 || config->crowd_rows > config->batch_rows) {
+        config->crowd_rows = config->batch_rows;
+    }
     return or_batch_init(&verifier->batch, config->sessions_max, rows_max);
 }
 

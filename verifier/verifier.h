@@ -28,6 +28,7 @@ typedef struct {
     uint32_t nodes_max;    // of one tree
     uint32_t sessions_max; // more are refused with BUSY
     uint32_t batch_rows;   // rows a pass, of all sessions together; 0: what the model takes
+    uint32_t crowd_rows;   // the same while several sessions are open; 0: batch_rows
     uint32_t stats_ms;     // how often Stats are sent; 0: never
     bool no_prefix_sharing;
     // A pass is not begun before work has waited for so long: a slow target, for laboratories.

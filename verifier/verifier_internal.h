@@ -11,7 +11,7 @@
 #include "verifier/verifier.h"
 
 struct or_verifier {
-    or_verifier_config_t config; // batch_rows is set
+    or_verifier_config_t config; // batch_rows and crowd_rows are set
     or_model_t *model;
     const or_vocab_t *vocab;
     or_edge_t edge;
@@ -23,6 +23,7 @@ struct or_verifier {
     or_batch_t batch;
     uint64_t opened;       // sessions so far
     uint64_t pass;         // the number of the one being composed or run
+    uint32_t pass_rows;    // that it may have
     int64_t step_began_ns; // when work came for the next pass; 0: none waits
     or_stats_t stats;
     int64_t stats_due_ns; // 0: not welcomed yet

@@ -371,6 +371,7 @@ or_gpu_where_t or_gpu_where(const or_model_t *model)
         return where;
     }
     (void)gpu->functions->describe(gpu->index, &description);
+    where.on_gpu = true;
     snprintf(where.name, sizeof where.name, NAME "%" PRIu32, gpu->index);
     snprintf(where.text, sizeof where.text, "%s, %s, %" PRIu32 " of %" PRIu32 " layers", where.name,
              description.name, gpu->layers.count - gpu->layers.away, gpu->layers.count);

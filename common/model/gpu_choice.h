@@ -77,6 +77,7 @@ or_status_t or_gpu_place_load(const or_gpu_place_t *place, const or_gguf_t *gguf
 
 // Where a model's passes run, in words: "CPU"; "CUDA0, NVIDIA H100 80GB HBM3, 24 of 32 layers".
 typedef struct {
+    bool on_gpu;
     char name[24];  // "CPU", "CUDA0"
     char text[192]; // the name and more
 } or_gpu_where_t;
