@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cli import BIN, generate
+from cli import BIN, ROOT, generate
 
 BUILD = BIN.parent
 PROGRAMS = ["outrider", "outrider-coordinator", "outrider-drafter", "outrider-verifier"]
@@ -57,17 +57,17 @@ class Installed(unittest.TestCase):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.prefix = Path(cls.temporary.name) / "prefix"
         run("cmake", "--install", BUILD, "--prefix", cls.prefix)
+        # Each program's and command's words, and the options in its --help, short and long.
+        cls.commands = []
+        for program in PROGRAMS:
+            for words in commands_of(cls.prefix / "bin" / program):
+                found = OPTION.findall(run(cls.prefix / "bin" / program, *words, "--help"))
+                names = [f"-{short}" for short, _ in found if short] + [f"--{name}" for _, name in found]
+                cls.commands.append(([program, *words], names))
 
     @classmethod
     def tearDownClass(cls):
         cls.temporary.cleanup()
-
-    def every_command(self):
-        """Each program's and command's words and the options in its --help, short and long."""
-        for program in PROGRAMS:
-            for words in commands_of(self.prefix / "bin" / program):
-                found = OPTION.findall(run(self.prefix / "bin" / program, *words, "--help"))
-                yield [program, *words], [f"-{short}" for short, _ in found if short] + [f"--{name}" for _, name in found]
 
     def test_generate_finds_the_demonstration_pair(self):
         words = ["--temp", 0.8, "-s", 7, "-p", "Once upon a time", "-n", 24]
@@ -80,10 +80,18 @@ class Installed(unittest.TestCase):
         for program in PROGRAMS:
             self.assertTrue(run(self.prefix / "bin" / program, "--version").startswith(f"{program} {version} "))
 
+    def test_the_documents_have_this_release_s_numbers(self):
+        protocol, arithmetic = re.search(r"protocol (\d+), arithmetic (\S+)\)", run(self.prefix / "bin/outrider", "--version")).groups()
+        journal = re.search(r"^#define VERSION (\d+)u", (ROOT / "coordinator/journal_file.c").read_text(), re.M)[1]
+        self.assertIn(f"protocol {protocol}, arithmetic `{arithmetic}`, journal format {journal},", (ROOT / "CHANGELOG.md").read_text())
+        releases = (ROOT / "docs/releases.md").read_text()
+        for number in (f"| the protocol, {protocol} |", f"`{arithmetic}`", f"the journal's format, {journal};"):
+            self.assertIn(number, releases)
+
     def test_pages_have_every_option(self):
         need("man")
         count = 0
-        for words, options in self.every_command():
+        for words, options in self.commands:
             page = run("man", "-l", self.prefix / f"share/man/man1/{'-'.join(words)}.1")
             shown = set(re.findall(r"(?<![\w-])--?[\w-]+", page))
             self.assertLessEqual(set(options), shown, words)
@@ -105,9 +113,8 @@ class Installed(unittest.TestCase):
         return set(run("bash", "-c", OFFERS, "bash", self.prefix / "share/bash-completion/completions" / words[0], *words).split())
 
     def test_bash_offers_every_option(self):
-        for words, options in self.every_command():
-            if len(options) > 0:
-                self.assertLessEqual(set(options), self.offered(*words, "-"), words)
+        for words, options in self.commands:
+            self.assertLessEqual(set(options), self.offered(*words, "-"), words)
 
     def test_bash_offers_commands_and_values(self):
         self.assertEqual(self.offered("outrider", "ge"), {"generate"})
@@ -120,10 +127,10 @@ class Installed(unittest.TestCase):
     def test_zsh_knows_every_option(self):
         file = self.prefix / "share/zsh/site-functions/_outrider"
         functions = dict(re.findall(r"^_([\w]+)\(\) \{\n(.*?)^\}$", file.read_text(), re.M | re.S))
-        for words, options in self.every_command():
+        for words, options in self.commands:
             body = functions["_".join(words).replace("-", "_")]
             for option in options:
-                self.assertTrue(f"'*{option}[" in body or len(words) == 1 and words[0] == "outrider", (words, option))
+                self.assertIn(f"'*{option}[", body, words)
         need("zsh")
         self.assertEqual(run("zsh", "-f", "-n", file), "")
 
