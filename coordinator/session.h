@@ -80,7 +80,7 @@ typedef struct {
     or_usefulness_t usefulness;     // of its guesses: it may be told to build less
     uint32_t nodes;                 // of its next tree, so far: at most asked_nodes
     uint32_t misfits;               // trees in a row that stood on another text
-    or_vocab_method_t vocab_method; // how its vocabulary meets the target\'s
+    or_vocab_method_t vocab_method; // how its vocabulary meets the target's
     or_translator_t *translator;    // to and from its vocabulary; NULL: it has the target's
     bool awaited;                   // its tree is due in this round
     int64_t awaited_ns;             // since when; after that, since when it is late

@@ -1,8 +1,8 @@
 // builder - grows one draft tree with the session's method (docs/design.md section 6).
 //
-// A method is one file, build_<method>.c, and one row of the table in builder.c. It grows the tree
-// level by level: the builder runs one batched forward pass per level over the nodes a method wants
-// expanded.
+// A method is one file, build_<method>.c, and one row of the table in builder.c; mcsd and rsd-c share
+// build_branching.c, and multi is kseq in each lane of a session (lane.h). It grows the tree level by
+// level: the builder runs one batched forward pass per level over the nodes a method wants expanded.
 //
 //     root logits -> method adds nodes -> or_build_expand(nodes) -> laws of those nodes -> method adds nodes -> ...
 //

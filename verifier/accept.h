@@ -1,11 +1,11 @@
 // accept - the acceptance rules: from a tree and the target's laws to a path and the token after it
 // (docs/design.md section 6; docs/algorithms.md section 1).
 //
-// A rule is one file, accept_<rule>.c, and one row of the table in accept.c. Every rule here is
-// lossless for the drafting methods that common/decode/methods.h pairs it with, but for those it
-// calls lossy. A tree may guess tokens that the target does not have, with ids beyond its vocabulary
-// and nothing after them: q is 0 there and no rule takes one. All chance comes through job->chooser, so that tests/exactness can enumerate it. One
-// thread.
+// A rule is one file, accept_<rule>.c, and one row of the table in accept.c; naive is coupled's file,
+// under a key that no drafter has. Every rule here is lossless for the drafting methods that
+// common/decode/methods.h pairs it with, but for those it calls lossy. A tree may guess tokens that the
+// target does not have, with ids beyond its vocabulary and nothing after them: q is 0 there and no rule
+// takes one. All chance comes through job->chooser, so that tests/exactness can enumerate it. One thread.
 #pragma once
 
 #include "common/decode/chooser.h"

@@ -3,7 +3,7 @@
 //
 // A text holds its pages with a sequence of its own, as any session does; nobody computes or waits for
 // it. There is a bounded number, the least recently used one goes first, and all of them go before any
-// session loses a page (pages.h). One thread.
+// session loses a page (pages.c). One thread.
 #pragma once
 
 #include "verifier/session.h"

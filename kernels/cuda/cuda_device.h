@@ -1,7 +1,7 @@
 // cuda_device - one GPU: its memory, copies, clock and recorded steps, for C.
 //
 // Callers need no CUDA headers. What is here exists where the build found nvcc (OR_CUDA is defined), and in
-// the tests' library that runs the same kernels thread by thread on the CPU (cuda_portable.h).
+// the tests' library that runs the same kernels thread by thread on the CPU (cuda_portable.cuh).
 //
 // A device has one stream: work is done in the order in which it was asked for, and a function returns before
 // its work is done unless it says that it waits. Beside it a second stream fetches from the host. One thread at a
