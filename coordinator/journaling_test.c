@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/version.h"
 #include "coordinator/parking_test_support.h"
 #include "tests/support/full_disk.h"
 
@@ -372,6 +373,61 @@ static void another_target_does_not_write_on(void **state)
     leave(&client.edge);
 }
 
+// The text's file once more, as if its request had come in a frame of this protocol.
+static void write_anew(world_t *w, const client_t *client, uint32_t protocol)
+{
+    or_journal_entry_t found;
+    uint64_t number;
+    uint8_t frame[1024];
+    int32_t ids[WANTED];
+    assert_int_equal(
+        or_journal_find(w->config.journal, client->token, sizeof client->token, &found, &number),
+        OR_OK);
+    assert_in_range(found.request_bytes, 2, sizeof frame);
+    assert_in_range(found.count, 1, WANTED);
+    const uint32_t count = found.count;
+    const uint64_t round = found.round;
+    memcpy(ids, found.tokens, count * sizeof *ids);
+    memcpy(frame, found.request, found.request_bytes);
+    assert_int_equal(frame[0], 1 << 3); // the Envelope's first field is its version
+    assert_int_equal(frame[1], OR_PROTOCOL_VERSION);
+    frame[1] = (uint8_t)protocol;
+    or_journal_entry_t entry = {.owner = "a",
+                                .key = "",
+                                .model_hash = found.model_hash,
+                                .request = frame,
+                                .request_bytes = found.request_bytes,
+                                .seed = found.seed};
+    memcpy(entry.token, client->token, sizeof entry.token);
+    or_journal_drop(w->config.journal, number);
+    assert_int_equal(or_journal_begin(w->config.journal, &entry, &number), OR_OK);
+    assert_int_equal(or_journal_commit(w->config.journal, number, ids, count, round, ""), OR_OK);
+}
+
+// The request is kept as the frame that it came in.
+static void a_request_of_another_protocol_does_not_write_on(void **state)
+{
+    world_t *w = *state;
+    join_target(w);
+    for (uint32_t more = 0; more < 2; more++) {
+        client_t client = {0};
+        w->slow = true;
+        enter(w, &client, "a");
+        ask_for_a_part(w, &client, 1 + more);
+        write_anew(w, &client, OR_PROTOCOL_VERSION + more);
+        restart(w, &client);
+        w->slow = false;
+        resume(w, &client, &client);
+        run_hearing(w, &client, 50);
+        if (more == 0) {
+            assert_whole(&client);
+        } else {
+            assert_unknown(&client);
+        }
+        leave(&client.edge);
+    }
+}
+
 static void other_arithmetic_does_not_write_on(void **state)
 {
     world_t *w = *state;
@@ -545,6 +601,7 @@ int main(void)
         TEST(an_end_outlives_its_coordinator),
         TEST(what_the_disk_lost_is_said),
         TEST(another_target_does_not_write_on),
+        TEST(a_request_of_another_protocol_does_not_write_on),
         TEST(other_arithmetic_does_not_write_on),
         TEST(a_stop_in_order_ends_no_text),
         TEST(a_text_without_room_goes_on_without_the_journal),

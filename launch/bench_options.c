@@ -103,6 +103,8 @@ static const or_option_t table[] = {
      "error, warn, info, debug, trace"},
     {0}};
 
+static const char *const commands[] = {"load", "step", "kernels", NULL};
+
 const or_option_program_t or_bench_program = {
     .program = "outrider bench",
     .summary = "compare drafting methods and acceptance rules with each other and with plain "
@@ -117,6 +119,7 @@ const or_option_program_t or_bench_program = {
         "--plots plots\n"
         "  outrider bench --synthetic-acceptance 0.6,0.2 --step-us 5000 --nodes 4,16\n"
         "  outrider bench --spec-bench --prompts spec_bench.jsonl --prompt-limit 24 --temp 0",
+    .commands = commands,
 };
 
 or_bench_config_t or_bench_config_default(void)

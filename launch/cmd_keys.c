@@ -6,11 +6,7 @@
 #include "launch/commands.h"
 #include "launch/keys_options.h"
 
-static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *help;
-} commands[] = {
+static const or_command_t commands[] = {
     {"new", or_command_keys_new,
      "make this machine's key, or a coordinator's, and say what to do next"},
     {"list", or_command_keys_list, "our keys, who may connect here, and the coordinators we know"},
@@ -20,23 +16,28 @@ static const struct {
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
-static void print_help(FILE *out)
-{
-    fputs("outrider keys - who may connect to a coordinator, and who we are when we do\n\n"
-          "usage: outrider keys COMMAND [options]\n\n",
-          out);
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
-    }
-    fputs(
-        "\nEach says more with --help. Keys lie in $OUTRIDER_KEYS or ~/.config/outrider. To pair a "
+static const or_option_program_t program = {
+    .program = "outrider keys",
+    .summary = "who may connect to a coordinator, and who we are when we do",
+    .usage = "COMMAND [options]",
+    .examples =
+        "Each says more with --help. Keys lie in $OUTRIDER_KEYS or ~/.config/outrider. To pair a "
         "laptop with a\nserver (outrider up --listen tcp://0.0.0.0:5577):\n\n"
         "  server$ outrider keys new --coordinator      prints KEY1\n"
         "  laptop$ outrider keys trust tcp://SERVER:5577 'KEY1'\n"
         "  laptop$ outrider keys new                    prints KEY2\n"
         "  server$ outrider keys authorize 'KEY2' --name laptop\n"
-        "  laptop$ outrider generate --connect tcp://SERVER:5577 -p \"Once upon a time\"\n",
-        out);
+        "  laptop$ outrider generate --connect tcp://SERVER:5577 -p \"Once upon a time\"",
+};
+
+static void print_help(FILE *out)
+{
+    fprintf(out, "%s - %s\n\nusage: %s %s\n\n", program.program, program.summary, program.program,
+            program.usage);
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
+    }
+    fprintf(out, "\n%s\n", program.examples);
 }
 
 int or_command_keys(int argc, char **argv)
@@ -45,6 +46,9 @@ int or_command_keys(int argc, char **argv)
         if (strcmp(argv[1], commands[i].name) == 0) {
             return commands[i].run(argc - 1, argv + 1);
         }
+    }
+    if (argc >= 2 && strcmp(argv[1], "--help-json") == 0) {
+        return or_command_list_json(&program, commands, COMMAND_COUNT);
     }
     bool help = argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
     if (argc >= 2 && !help) {

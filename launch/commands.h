@@ -17,6 +17,18 @@ enum {
     OR_EXIT_INTERRUPTED = 130 // Ctrl-C, as a shell reports it
 };
 
+typedef struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help; // in the list of commands
+} or_command_t;
+
+#define OR_COMMANDS_MAX 16 // of one program
+
+// --help-json of `program`, whose only words are these commands: print it and return the exit code.
+int or_command_list_json(const or_option_program_t *program, const or_command_t *list,
+                         size_t count);
+
 int or_command_generate(int argc, char **argv);
 int or_command_chat(int argc, char **argv);
 int or_command_bench(int argc, char **argv);

@@ -12,13 +12,7 @@
 #include "common/model/workers.h"
 #include "launch/commands.h"
 
-typedef struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *help;
-} command_t;
-
-static const command_t commands[] = {
+static const or_command_t commands[] = {
     {"generate", or_command_generate,
      "write text after a prompt, on a cluster of its own or on one that runs"},
     {"chat", or_command_chat, "a conversation in the terminal, on either"},
@@ -59,11 +53,29 @@ int or_command_list_devices(const or_option_program_t *program, void *config)
     return OR_EXIT_OK;
 }
 
+int or_command_list_json(const or_option_program_t *program, const or_command_t *list, size_t count)
+{
+    const char *names[OR_COMMANDS_MAX + 1] = {0};
+    or_option_program_t named = *program;
+    for (size_t i = 0; i < count && i < OR_COMMANDS_MAX; i++) {
+        names[i] = list[i].name;
+    }
+    named.commands = names;
+    or_status_t status = or_options_print_commands(&named);
+    return status == OR_OK ? OR_EXIT_OK : or_command_fail("--help-json", OR_EXIT_FAILURE);
+}
+
+static const or_option_program_t program = {
+    .program = "outrider",
+    .summary = "speculative decoding across processes, exact to the token",
+    .usage = "COMMAND [options]",
+    .examples = "Example:\n  outrider generate -p \"Once upon a time\" -n 64",
+};
+
 static void print_help(FILE *out)
 {
-    fputs("outrider - speculative decoding across processes, exact to the token\n\n"
-          "usage: outrider COMMAND [options]\n\n",
-          out);
+    fprintf(out, "%s - %s\n\nusage: %s %s\n\n", program.program, program.summary, program.program,
+            program.usage);
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
     }
@@ -97,6 +109,9 @@ static int run(int argc, char **argv)
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
         print_help(stdout);
         return OR_EXIT_OK;
+    }
+    if (strcmp(word, "--help-json") == 0) {
+        return or_command_list_json(&program, commands, COMMAND_COUNT);
     }
     if (strcmp(word, "--version") == 0) {
         printf("outrider %s (protocol %u, arithmetic %s)\n", OR_VERSION, OR_PROTOCOL_VERSION,

@@ -56,6 +56,20 @@ or_status_t or_paths_installed(const char *name, char path[OR_PATH_BYTES])
     return or_fail(OR_ERR_NOT_FOUND, "%s is not installed", name);
 }
 
+// A demonstration model seen from the executable's folder: installed with it, or in the source tree.
+static or_status_t own_model(const char *name, char path[OR_PATH_BYTES])
+{
+    char folder[OR_PATH_BYTES];
+    or_status_t status = own_folder(folder);
+    if (status == OR_OK) {
+        status = join(folder, "../share/outrider/models/", name, path);
+    }
+    if (status == OR_OK && access(path, R_OK) != 0) {
+        status = join(folder, "../../../launch/models/", name, path);
+    }
+    return status;
+}
+
 or_status_t or_paths_model(const char *name, char path[OR_PATH_BYTES])
 {
     char folder[OR_PATH_BYTES];
@@ -64,10 +78,7 @@ or_status_t or_paths_model(const char *name, char path[OR_PATH_BYTES])
     if (models != NULL && *models != '\0') {
         status = join(models, "", name, path);
     } else {
-        status = own_folder(folder);
-        if (status == OR_OK) {
-            status = join(folder, "../../../launch/models/", name, path);
-        }
+        status = own_model(name, path);
     }
     if (status == OR_OK && access(path, R_OK) != 0) {
         status =

@@ -15,6 +15,7 @@ or_status_t or_paths_program(const char *name, char path[OR_PATH_BYTES]);
 // A program of the system, from the folders of $PATH. OR_ERR_NOT_FOUND.
 or_status_t or_paths_installed(const char *name, char path[OR_PATH_BYTES]);
 
-// A demonstration model: in $OUTRIDER_MODELS if that is set, else in launch/models of the source
-// tree whose build/<preset>/bin holds this executable; canonical. OR_ERR_NOT_FOUND says what to do.
+// A demonstration model: in $OUTRIDER_MODELS if that is set, else where `cmake --install` puts them beside this
+// executable (../share/outrider/models), else in launch/models of the source tree whose build/<preset>/bin holds it;
+// canonical. OR_ERR_NOT_FOUND says what to do.
 or_status_t or_paths_model(const char *name, char path[OR_PATH_BYTES]);

@@ -20,7 +20,7 @@ gate | --all) [ $# -le 1 ] || { usage >&2; exit 2; } ;;
 *) usage >&2; exit 2 ;;
 esac
 
-install_missing "${build_packages[@]}" clang-format clang-tidy clang libclang-rt-dev prometheus python3-jinja2 python3-venv chromium chromium-driver \
+install_missing "${build_packages[@]}" "${release_packages[@]}" clang-format clang-tidy clang libclang-rt-dev prometheus python3-jinja2 python3-venv chromium chromium-driver \
   python3-selenium openssl gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user ccache
 
 jobs=$(nproc)

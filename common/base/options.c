@@ -18,6 +18,8 @@ const or_option_t or_common_options[] = {
     {"config", NULL, OR_OPTION_STRING, offsetof(or_common_options_t, config), "FILE",
      "read options from a JSON object; the environment and the command line win over it"},
     {"help", "h", OR_OPTION_FLAG, offsetof(or_common_options_t, help), NULL, "print this text"},
+    {"help-json", NULL, OR_OPTION_FLAG, offsetof(or_common_options_t, help_json), NULL,
+     "print it as JSON, from which the manual pages and the shells' completions are made"},
     {"version", NULL, OR_OPTION_FLAG, offsetof(or_common_options_t, version), NULL,
      "print the version"},
     {0}};
@@ -249,7 +251,7 @@ static void origin_of(const or_option_t *option, char *origin, size_t capacity)
     }
 }
 
-// First walk: --help, --version and --config, which act before anything else.
+// First walk: --help, --help-json, --version and --config, which act before anything else.
 static or_status_t read_common(parser_t *parser, int argc, char **argv)
 {
     cursor_t at = {argv, argc, 1, false};
@@ -270,7 +272,7 @@ static or_status_t read_common(parser_t *parser, int argc, char **argv)
             origin_of(item.option, origin, sizeof origin);
             status = or_options_store(item.option, origin, item.text, &parser->common);
         }
-        if (parser->common.help || parser->common.version) {
+        if (parser->common.help || parser->common.help_json || parser->common.version) {
             break;
         }
     }
@@ -471,6 +473,8 @@ or_status_t or_options_parse(const or_option_program_t *program, int argc, char 
     }
     if (status == OR_OK && parser.common.help) {
         or_options_print_help(program, config);
+    } else if (status == OR_OK && parser.common.help_json) {
+        status = or_options_print_json(program, config);
     } else if (status == OR_OK && parser.common.version) {
         print_version(program);
     } else if (status == OR_OK) {

@@ -11,7 +11,7 @@
 // default. An empty variable counts as absent. A list from a higher place replaces the lower one's;
 // a variable gives it one item. `--name value`, `--name=value`, `-n value`; short names may have
 // several letters, as llama.cpp's -md. An unknown option names the nearest known one if that is
-// near. --help and --version are in every program. Not thread safe: main thread, at start-up.
+// near. --help, --help-json and --version are in every program. Not thread safe: main thread, at start-up.
 #pragma once
 
 #include "common/base/status.h"
@@ -48,6 +48,8 @@ typedef struct {
     const char *usage;   // what follows the program's name, e.g. "[options] [FILE]"; may be NULL
     const or_option_t *table; // ends with a zeroed row
     const char *examples;     // printed at the end of --help; may be NULL
+    // Words that may come first and mean a program of their own (`outrider bench load`), up to a NULL. May be NULL.
+    const char *const *commands;
     // Names of string options that say the same thing, up to a NULL: one from a higher place
     // silences those from lower ones. Two from the same place are left to the program. May be NULL.
     const char *const *either;
@@ -58,12 +60,15 @@ typedef struct {
 typedef enum { OR_OPTIONS_RUN, OR_OPTIONS_EXIT } or_options_next_t;
 
 // Fill `config` from argv[1..]; words that are no options go to `rest` (borrowed from argv; may be
-// NULL if none are allowed). *next is OR_OPTIONS_EXIT after --help or --version, whose text has
-// been printed on standard output: exit 0 then. OR_ERR_INVALID with a sentence naming the option,
+// NULL if none are allowed). *next is OR_OPTIONS_EXIT after --help, --help-json or --version, whose
+// text has been printed on standard output: exit 0 then. OR_ERR_INVALID with a sentence naming the option,
 // where its value came from, and what is allowed. After OR_OPTIONS_RUN all strings in `config` are
 // copies, for or_options_free; after anything else nothing is owned and they are NULL.
 or_status_t or_options_parse(const or_option_program_t *program, int argc, char **argv,
                              void *config, or_option_list_t *rest, or_options_next_t *next);
+
+// What --help-json prints of a program that has commands and no options. OR_ERR_NO_MEMORY.
+or_status_t or_options_print_commands(const or_option_program_t *program);
 
 // Free what parsing put into `config` (strings and lists), and `rest`'s array.
 void or_options_free(const or_option_program_t *program, void *config, or_option_list_t *rest);

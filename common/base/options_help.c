@@ -22,9 +22,8 @@ static void describe_size(uint64_t bytes, char *text, size_t capacity)
     }
 }
 
-// The default as --help shows it; "" for none worth a word.
-static void describe_default(const or_option_t *option, const void *config, char *text,
-                             size_t capacity)
+void or_options_describe_default(const or_option_t *option, const void *config, char *text,
+                                 size_t capacity)
 {
     const void *place = (const char *)config + option->offset;
     text[0] = '\0';
@@ -83,12 +82,12 @@ static void print_wrapped(const char *text)
 
 static void print_option(const or_option_t *option, const void *config)
 {
-    char spelled[128], value[256], sentence[1024];
+    char spelled[128], value[OR_OPTIONS_DEFAULT_BYTES], sentence[1024];
     snprintf(spelled, sizeof spelled, "  %s%s%s--%s%s%s", option->short_name != NULL ? "-" : "    ",
              option->short_name != NULL ? option->short_name : "",
              option->short_name != NULL ? ", " : "", option->name, option->arg != NULL ? " " : "",
              option->arg != NULL ? option->arg : "");
-    describe_default(option, config, value, sizeof value);
+    or_options_describe_default(option, config, value, sizeof value);
     snprintf(sentence, sizeof sentence, "%s%s", option->help, value);
     printf("%-*s", HELP_COLUMN, spelled);
     if (strlen(spelled) >= HELP_COLUMN) {

@@ -4,7 +4,7 @@
 #include "common/base/options.h"
 
 typedef struct {
-    bool help, version;
+    bool help, help_json, version;
     char *config;
 } or_common_options_t;
 
@@ -13,6 +13,14 @@ extern const or_option_t or_common_options[];
 
 // Print --help on standard output; the values in `config` are the defaults.
 void or_options_print_help(const or_option_program_t *program, const void *config);
+
+// The same as --help-json prints it. OR_ERR_NO_MEMORY.
+or_status_t or_options_print_json(const or_option_program_t *program, const void *config);
+
+#define OR_OPTIONS_DEFAULT_BYTES 256
+// What the help text says of an option's default behind its sentence, " (default: 8)"; "" for none worth a word.
+void or_options_describe_default(const or_option_t *option, const void *config, char *text,
+                                 size_t capacity);
 
 // Put what `text` means for `option` into its place in `config`; lists grow by it. OR_ERR_INVALID:
 // a sentence that begins with `origin` and says what is allowed. OR_ERR_NO_MEMORY.

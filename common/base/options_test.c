@@ -336,6 +336,10 @@ static void help_and_version_end_the_program(void **state)
     assert_int_equal(o.status, OR_OK);
     assert_int_equal(o.next, OR_OPTIONS_EXIT);
     drop(&o);
+    o = PARSE("--help-json");
+    assert_int_equal(o.status, OR_OK);
+    assert_int_equal(o.next, OR_OPTIONS_EXIT);
+    drop(&o);
 }
 
 static void distance_counts_edits(void **state)

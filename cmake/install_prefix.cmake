@@ -1,0 +1,30 @@
+# Runs at installation, after cmake/install.cmake set OUTRIDER_*: the systemd units with this prefix's programs and configuration, and zsh's
+# completion where its zsh looks for it. Below /usr the configuration is in /etc.
+set(lib ${CMAKE_INSTALL_PREFIX}/lib/systemd/system)
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  set(etc /etc/outrider)
+  set(zsh ${CMAKE_INSTALL_PREFIX}/share/zsh/vendor-completions)
+else()
+  set(etc ${CMAKE_INSTALL_PREFIX}/etc/outrider)
+  set(zsh ${CMAKE_INSTALL_PREFIX}/share/zsh/site-functions)
+endif()
+
+foreach(program ${OUTRIDER_PROGRAMS})
+  set(unit ${OUTRIDER_SOURCE}/launch/ops/systemd/${program}.service)
+  if(EXISTS ${unit})
+    file(READ ${unit} text)
+    string(REGEX REPLACE "# install: [^[]*\\[" "[" text "${text}")
+    string(REPLACE "/usr/bin/outrider-" "${CMAKE_INSTALL_PREFIX}/${OUTRIDER_BINDIR}/outrider-" text "${text}")
+    string(REPLACE "/etc/outrider/" "${etc}/" text "${text}")
+    file(WRITE ${OUTRIDER_STAGE}/${program}.service "${text}")
+    file(INSTALL ${OUTRIDER_STAGE}/${program}.service DESTINATION ${lib})
+  endif()
+endforeach()
+
+# What was set there stays.
+if(NOT EXISTS $ENV{DESTDIR}${etc}/outrider.env)
+  file(INSTALL ${OUTRIDER_SOURCE}/launch/ops/systemd/outrider.env DESTINATION ${etc})
+endif()
+if(OUTRIDER_MANUAL)
+  file(INSTALL ${OUTRIDER_MANUAL}/zsh/_outrider DESTINATION ${zsh})
+endif()
