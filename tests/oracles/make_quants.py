@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Make data/quants.gguf: random units of every quantised type, and F16 and BF16, and what the gguf package says they are.
+"""Make data/quants.gguf: random units of every quantised type, and F16 and BF16, and what the gguf package says they are;
+and data/floats-*.gguf: a matrix of random floats, and what gguf.quants.quantize makes of it in the simplest types.
 
 For each type a tensor of its name ("Q4_K") with random units in the bytes of a file, and one of floats ("Q4_K.values") that
 gguf.quants.dequantize gave for them. Bits are random but for the halves (scales and minima): those are drawn from finite ones
@@ -15,7 +16,7 @@ import pathlib
 import gguf
 import numpy as np
 
-FILE = pathlib.Path(__file__).parent / "data/quants.gguf"
+FOLDER = pathlib.Path(__file__).parent / "data"
 WEIGHTS = 3072  # of each type: 96 blocks, or 12 super-blocks of 256
 EDGES = (0x0000, 0x8000, 0x0001, 0x83FF, 0x7BFF)  # +0, -0, the least, the largest subnormal below 0, the largest
 Type = gguf.GGMLQuantizationType
@@ -35,20 +36,35 @@ def units_of(kind, rng):
     return units
 
 
-def main():
-    rng = np.random.default_rng(19)
-    plain = rng.integers(0, 0x7C00, WEIGHTS, dtype=np.uint16) | rng.integers(0, 2, WEIGHTS, dtype=np.uint16) << 15  # finite as either
-    writer = gguf.GGUFWriter(FILE, "quants")
-    for kind in (*HALVES, Type.F16, Type.BF16):
-        units = units_of(kind, rng) if kind in HALVES else plain.view(np.uint8)
-        values = gguf.quants.dequantize(units.reshape(1, -1), kind)
-        assert values.dtype == np.float32 and values.shape == (1, WEIGHTS) and np.isfinite(values).all()
-        writer.add_tensor(kind.name, units.reshape(1, -1), raw_dtype=kind)
-        writer.add_tensor(f"{kind.name}.values", values)
+def write_file(name, tensors):
+    """tensors: (name, bytes or numbers, type)."""
+    writer = gguf.GGUFWriter(FOLDER / name, "quants")
+    for tensor, data, kind in tensors:
+        writer.add_tensor(tensor, data, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def write_floats(rng):
+    floats = (rng.normal(0, 1, (48, 128)) * 2.0 ** rng.integers(-12, 8, (48, 1))).astype(np.float32)
+    floats[0, :32], floats[1, 5] = 0, -300
+    for kind in (Type.F32, Type.F16, Type.Q8_0, Type.Q4_0):
+        write_file(f"floats-{kind.name.lower()}.gguf", [("matrix.weight", gguf.quants.quantize(floats, kind), kind)])
+
+
+def main():
+    rng = np.random.default_rng(19)
+    plain = rng.integers(0, 0x7C00, WEIGHTS, dtype=np.uint16) | rng.integers(0, 2, WEIGHTS, dtype=np.uint16) << 15  # finite as either
+    tensors = []
+    for kind in (*HALVES, Type.F16, Type.BF16):
+        units = units_of(kind, rng) if kind in HALVES else plain.view(np.uint8)
+        values = gguf.quants.dequantize(units.reshape(1, -1), kind)
+        assert values.dtype == np.float32 and values.shape == (1, WEIGHTS) and np.isfinite(values).all()
+        tensors += [(kind.name, units.reshape(1, -1), kind), (f"{kind.name}.values", values, Type.F32)]
+    write_file("quants.gguf", tensors)
+    write_floats(rng)
 
 
 if __name__ == "__main__":
