@@ -43,7 +43,9 @@ static const or_option_t table[] = {
     {"prompt-limit", NULL, OR_OPTION_UINT32, AT(prompt_limit), "N",
      "prompts at most, taken from all categories in turn; 0: all"},
     {"predict", "n", OR_OPTION_UINT32, AT(predict), "N", "tokens to write after each"},
-    {"ignore-eos", NULL, OR_OPTION_FLAG, AT(ignore_end), NULL, "go on after end tokens"},
+    {"ignore-eos", NULL, OR_OPTION_FLAG, AT(ignore_end), NULL,
+     "go on after end tokens: they are written like other tokens, while llama.cpp's option of this "
+     "name bans them"},
     {"temp", NULL, OR_OPTION_STRING, AT(temperatures), "LIST", "temperatures, as 0,0.3,1"},
     {"repeats", NULL, OR_OPTION_UINT32, AT(repeats), "R",
      "how often everything is done, each time with another seed"},

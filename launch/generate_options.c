@@ -56,7 +56,9 @@ static const or_option_t table[] = {
     {"predict", "n", OR_OPTION_INT32, AT(predict), "N",
      "tokens to write; -1: until an end token or the context"},
     {"stop", "r", OR_OPTION_LIST, AT(stop), "TEXT", "end before this text"},
-    {"ignore-eos", NULL, OR_OPTION_FLAG, AT(ignore_end), NULL, "go on after end tokens"},
+    {"ignore-eos", NULL, OR_OPTION_FLAG, AT(ignore_end), NULL,
+     "go on after end tokens: they are written like other tokens, while llama.cpp's option of this "
+     "name bans them"},
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL,
      "Sampling (all filters are off: the text is an exact sample of the target)"},
     {"seed", "s", OR_OPTION_STRING, AT(seed), "N",

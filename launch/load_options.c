@@ -43,7 +43,9 @@ static const or_option_t table[] = {
      "if not given"},
     {"prompt-limit", NULL, OR_OPTION_UINT32, AT(prompt_limit), "N", "prompts at most; 0: all"},
     {"max-tokens", "n", OR_OPTION_UINT32, AT(max_tokens), "N", "tokens to write after each"},
-    {"ignore-eos", NULL, OR_OPTION_FLAG, AT(ignore_end), NULL, "go on after end tokens"},
+    {"ignore-eos", NULL, OR_OPTION_FLAG, AT(ignore_end), NULL,
+     "go on after end tokens: they are written like other tokens, while llama.cpp's option of this "
+     "name bans them"},
     {"temp", NULL, OR_OPTION_FLOAT, AT(temperature), "T", "temperature; 0 takes the best token"},
     {"seed", "s", OR_OPTION_UINT64, AT(seed), "N", "the first seed"},
     {"seeds", NULL, OR_OPTION_UINT32, AT(seeds), "R", "each prompt is asked with so many seeds"},

@@ -139,24 +139,31 @@ static void check_prompts(const json_t *model, const or_vocab_t *vocab)
     }
 }
 
+static void check_reference_prompts(const char *name, const char *path)
+{
+    json_error_t error;
+    json_t *root = json_load_file("tests/oracles/data/reference.json", 0, &error);
+    assert_non_null(root);
+    or_vocab_t *vocab = test_load_vocab(path);
+    const json_t *model = json_object_get(json_object_get(root, "models"), name);
+    assert_non_null(model);
+    check_prompts(model, vocab);
+    or_vocab_destroy(&vocab);
+    json_decref(root);
+}
+
 static void reference_prompts(void **state)
 {
     (void)state;
-    static const char *const models[] = {"tales-6m-f32", "tales-1m-f32", "tales-bpe-1m-f32",
-                                         "stories260K-f32"};
-    json_error_t error;
-    json_t *root = json_load_file(test_data("models/reference.json"), 0, &error);
-    assert_non_null(root);
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "models/%s.gguf", models[i]);
-        or_vocab_t *vocab = test_load_vocab(test_data(name));
-        const json_t *model = json_object_get(json_object_get(root, "models"), models[i]);
-        assert_non_null(model);
-        check_prompts(model, vocab);
-        or_vocab_destroy(&vocab);
-    }
-    json_decref(root);
+    check_reference_prompts("tales-6m-f16", test_model("tales-6m-f16.gguf"));
+    check_reference_prompts("tales-1m-f16", test_model("tales-1m-f16.gguf"));
+    check_reference_prompts("tales-bpe-1m-f16", test_model("tales-bpe-1m-f16.gguf"));
+}
+
+static void reference_prompts_of_stories(void **state)
+{
+    (void)state;
+    check_reference_prompts("stories260K-f32", test_data("models/stories260K-f32.gguf"));
 }
 
 // -- merging
@@ -511,6 +518,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_vectors),
         cmocka_unit_test(reference_prompts),
+        cmocka_unit_test(reference_prompts_of_stories),
         cmocka_unit_test(merging_takes_the_best_pair_leftmost_first),
         cmocka_unit_test(merging_is_right_in_real_vocabularies),
         cmocka_unit_test(special_tokens_in_text_are_text_unless_asked_for),

@@ -133,10 +133,10 @@ class SameText(unittest.TestCase):
             self.assertEqual(greedy[:len(sure)], sure)
 
     def test_drafted(self):
-        self.check_reference("tales-6m-f32", ["-m", TARGET, "-md", DRAFT])
+        self.check_reference("tales-6m-f16", ["-m", TARGET, "-md", DRAFT])
 
     def test_beside_sixteen_others(self):
-        prompts = reference("tales-6m-f32")[:2]
+        prompts = reference("tales-6m-f16")[:2]
         options = ["--log-level", "warn", "-m", TARGET, "-md", DRAFT]
         seen = []
         for layout in [[], *LAYOUTS[:len(COUNTS)]]:

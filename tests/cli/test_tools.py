@@ -5,7 +5,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cli import DRAFT, MODELS, OTHER_VOCABULARY, TARGET, call, data, outrider, reference
+from cli import DRAFT, MODELS, OTHER_VOCABULARY, REFERENCE, TARGET, call, data, outrider, reference
 
 
 class Command(unittest.TestCase):
@@ -188,18 +188,24 @@ class Eval(unittest.TestCase):
         for token, logit in expected:
             self.assertAlmostEqual(logits[token], logit, delta=self.TOLERANCE)
 
+    def check_reference(self, name, path):
+        prompt = reference(name)[0]
+        ids = prompt["ids"] + prompt["greedy"][:32]
+        rows = self.rows("-m", path, "--ids", ",".join(map(str, ids)), "--top", 0)
+        for step, expected in prompt["top8"].items():
+            self.assert_logits(rows[len(prompt["ids"]) - 1 + int(step)], expected)
+
     def test_logits_of_the_reference(self):
+        for path in (TARGET, DRAFT):
+            self.check_reference(path.stem, path)
+
+    def test_logits_of_other_models_of_the_reference(self):
         for name in ("tales-6m-f32", "tales-1m-f32", "stories260K-f32"):
-            path = data(f"models/{name}.gguf")
-            prompt = reference(name)[0]
-            ids = prompt["ids"] + prompt["greedy"][:32]
-            rows = self.rows("-m", path, "--ids", ",".join(map(str, ids)), "--top", 0)
-            for step, expected in prompt["top8"].items():
-                self.assert_logits(rows[len(prompt["ids"]) - 1 + int(step)], expected)
+            self.check_reference(name, data(f"models/{name}.gguf"))
 
     def test_tree_of_the_reference_in_both_spellings(self):
-        tree = json.loads(data("models/reference.json").read_text())["tree"]
-        model = ["-m", data(f"models/{tree['model']}.gguf"), "--top", 0]
+        tree = json.loads(REFERENCE.read_text())["trees"][TARGET.stem]
+        model = ["-m", TARGET, "--top", 0]
         first = len(tree["prefix"])
         split = self.rows(*model, "--ids", ",".join(map(str, tree["prefix"])), "--tree", ",".join(map(str, tree["tokens"])),
                           "--parents", ",".join(map(str, tree["parents"])))

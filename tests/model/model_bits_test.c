@@ -8,6 +8,7 @@
 #include "kernels/kernels.h"
 #include "tests/model/model_fixture.h"
 #include "tests/model/model_types.h"
+#include "tests/support/requantize.h"
 
 #define TOKENS 150u
 #define ROUNDS 10u
@@ -118,7 +119,9 @@ static void check_kernels_and_threads(const char *path)
 static void kernels_and_threads_do_not_matter_to_a_quantised_target(void **state)
 {
     (void)state;
-    check_kernels_and_threads(test_data("models/tales-6m-q8_0.gguf"));
+    char *path = test_requantize(test_model("tales-6m-f16.gguf"), OR_TENSOR_Q8_0);
+    check_kernels_and_threads(path);
+    free(path);
 }
 
 static void kernels_and_threads_do_not_matter(void **state)

@@ -17,7 +17,7 @@
 static json_t *load_reference(void)
 {
     json_error_t error;
-    json_t *reference = json_load_file(test_data("models/reference.json"), 0, &error);
+    json_t *reference = json_load_file("tests/oracles/data/reference.json", 0, &error);
     assert_non_null(reference);
     return reference;
 }
@@ -85,16 +85,14 @@ static void follow_prompt(model_fixture_t *fixture, const json_t *prompt, float 
     or_kv_sequence_close(&sequence);
 }
 
-static void check_model(const char *name)
+static void check_model(const char *name, const char *path)
 {
     json_t *reference = load_reference();
     const json_t *model = json_object_get(json_object_get(reference, "models"), name);
     const json_t *prompts = json_object_get(model, "prompts");
     assert_true(json_array_size(prompts) > 0);
-    char path[256];
-    snprintf(path, sizeof path, "models/%s.gguf", name);
     model_fixture_t fixture;
-    model_fixture_open(&fixture, test_data(path), NULL, (or_model_options_t){0});
+    model_fixture_open(&fixture, path, NULL, (or_model_options_t){0});
     float *logits = test_alloc(fixture.vocab_size, sizeof *logits);
     for (size_t i = 0; i < json_array_size(prompts); i++) {
         follow_prompt(&fixture, json_array_get(prompts, i), logits);
@@ -107,39 +105,56 @@ static void check_model(const char *name)
 static void tales_6m(void **state)
 {
     (void)state;
-    check_model("tales-6m-f32");
+    check_model("tales-6m-f16", test_model("tales-6m-f16.gguf"));
 }
 
 static void tales_1m(void **state)
 {
     (void)state;
-    check_model("tales-1m-f32");
+    check_model("tales-1m-f16", test_model("tales-1m-f16.gguf"));
 }
 
 static void tales_bpe_1m(void **state)
 {
     (void)state;
-    check_model("tales-bpe-1m-f32");
+    check_model("tales-bpe-1m-f16", test_model("tales-bpe-1m-f16.gguf"));
+}
+
+// The models as they were before their weights were rounded to halves: a file a test.
+static void tales_6m_of_floats(void **state)
+{
+    (void)state;
+    check_model("tales-6m-f32", test_data("models/tales-6m-f32.gguf"));
+}
+
+static void tales_1m_of_floats(void **state)
+{
+    (void)state;
+    check_model("tales-1m-f32", test_data("models/tales-1m-f32.gguf"));
+}
+
+static void tales_bpe_1m_of_floats(void **state)
+{
+    (void)state;
+    check_model("tales-bpe-1m-f32", test_data("models/tales-bpe-1m-f32.gguf"));
 }
 
 static void stories_260k(void **state)
 {
     (void)state;
-    check_model("stories260K-f32");
+    check_model("stories260K-f32", test_data("models/stories260K-f32.gguf"));
 }
 
-static void a_tree(void **state)
+static void check_tree(const char *name, const char *path)
 {
-    (void)state;
     json_t *reference = load_reference();
-    const json_t *tree = json_object_get(reference, "tree");
+    const json_t *tree = json_object_get(json_object_get(reference, "trees"), name);
     const json_t *nodes = json_object_get(tree, "nodes");
     int32_t prefix[PREFIX_MAX];
     uint32_t prefix_count = read_ids(json_object_get(tree, "prefix"), prefix, PREFIX_MAX);
     uint32_t node_count = (uint32_t)json_array_size(nodes);
     model_fixture_t fixture;
-    model_fixture_open(&fixture, test_data("models/tales-6m-f32.gguf"), NULL,
-                       (or_model_options_t){0});
+    model_fixture_open(&fixture, path, NULL, (or_model_options_t){0});
     or_kv_sequence_t *sequence = model_fixture_sequence(&fixture, node_count);
     uint32_t count = prefix_count + node_count;
     or_model_row_t *rows = test_alloc(count, sizeof *rows);
@@ -168,11 +183,26 @@ static void a_tree(void **state)
     json_decref(reference);
 }
 
+static void a_tree(void **state)
+{
+    (void)state;
+    check_tree("tales-6m-f16", test_model("tales-6m-f16.gguf"));
+}
+
+static void a_tree_of_floats(void **state)
+{
+    (void)state;
+    check_tree("tales-6m-f32", test_data("models/tales-6m-f32.gguf"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tales_6m),     cmocka_unit_test(tales_1m), cmocka_unit_test(tales_bpe_1m),
-        cmocka_unit_test(stories_260k), cmocka_unit_test(a_tree),
+        cmocka_unit_test(tales_6m),           cmocka_unit_test(tales_1m),
+        cmocka_unit_test(tales_bpe_1m),       cmocka_unit_test(tales_6m_of_floats),
+        cmocka_unit_test(tales_1m_of_floats), cmocka_unit_test(tales_bpe_1m_of_floats),
+        cmocka_unit_test(stories_260k),       cmocka_unit_test(a_tree),
+        cmocka_unit_test(a_tree_of_floats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 // Goal: test_requantize writes the weights that other tools write.
-// Method: a demonstration model made Q8_0 by another tool, from the same floats; a Q4_0 model made
-// by gguf-py, widened and converted back, which is exact as a block's largest number is.
+// Method: a matrix of random floats that gguf-py converted (tests/oracles/make_quants.py); Q8_0 and Q4_0
+// models made by it, widened and converted back, which is exact as a block's largest number is.
 #include "tests/support/requantize.h"
 
 #include <stdio.h>
@@ -38,40 +38,42 @@ static void assert_same_tensors(const char *made_path, const char *expected_path
     or_gguf_close(&made);
 }
 
-static void q8_0_is_what_others_write(void **state)
+static void check_converted(or_tensor_type_t type, const char *expected)
 {
-    (void)state;
-    const char *expected = test_data("models/tales-1m-q8_0.gguf");
-    char *made = test_requantize(test_data("models/tales-1m-f32.gguf"), OR_TENSOR_Q8_0);
+    char *made = test_requantize("tests/oracles/data/floats-f32.gguf", type);
     assert_same_tensors(made, expected);
     free(made);
 }
 
-static void q4_0_is_what_others_write(void **state)
+static void floats_become_what_others_write(void **state)
 {
     (void)state;
-    const char *expected = "tests/model/data/qwen2-q4_0.gguf";
+    check_converted(OR_TENSOR_Q8_0, "tests/oracles/data/floats-q8_0.gguf");
+    check_converted(OR_TENSOR_Q4_0, "tests/oracles/data/floats-q4_0.gguf");
+    check_converted(OR_TENSOR_F16, "tests/oracles/data/floats-f16.gguf");
+}
+
+static void check_there_and_back(const char *expected, or_tensor_type_t type)
+{
     char *floats = test_requantize(expected, OR_TENSOR_F32);
-    char *made = test_requantize(floats, OR_TENSOR_Q4_0);
+    char *made = test_requantize(floats, type);
     assert_same_tensors(made, expected);
     free(made);
     free(floats);
 }
 
-static void halves_are_what_others_write(void **state)
+static void quantised_again_is_what_others_wrote(void **state)
 {
     (void)state;
-    char *made = test_requantize(test_data("models/tales-1m-f32.gguf"), OR_TENSOR_F16);
-    assert_same_tensors(made, test_data("models/tales-1m-f16.gguf"));
-    free(made);
+    check_there_and_back("tests/model/data/qwen2-q4_0.gguf", OR_TENSOR_Q4_0);
+    check_there_and_back("tests/model/data/qwen2-q8_0.gguf", OR_TENSOR_Q8_0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(q8_0_is_what_others_write),
-        cmocka_unit_test(q4_0_is_what_others_write),
-        cmocka_unit_test(halves_are_what_others_write),
+        cmocka_unit_test(floats_become_what_others_write),
+        cmocka_unit_test(quantised_again_is_what_others_wrote),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ void test_note_skip(void);
 // The exit status after `failed` of so many tests failed.
 int test_status(int failed, size_t tests);
 
-// The path of a file in the data folder ("models/reference.json"), in static storage (8 rotating
+// The path of a file in the data folder ("vocab/gpt-2.gguf"), in static storage (8 rotating
 // buffers). Skips the running test if the file is absent (fails it with CI=true).
 const char *test_data(const char *name);
 // A model of this repository: "tales-6m-f16.gguf" -> launch/models/...
