@@ -24,7 +24,7 @@
 struct or_http_tasks {
     pthread_t thread;
     bool running;
-    int done_fd;          // readable once the work is done
+    int done_fd;          // readable once the work is done, which nothing else says
     or_http_call_t *call; // the server's thread only. NULL: it has hung up, or there is no task
     bool busy;            // the same
     // The server's thread's while it is not busy, and again when the work is done.
@@ -34,7 +34,7 @@ struct or_http_tasks {
     or_hold_t hold;
     pthread_mutex_t lock;
     pthread_cond_t change;
-    bool given, done, stopping; // under the lock
+    bool given, stopping; // under the lock
 };
 
 // ---- the other thread ----
@@ -54,9 +54,6 @@ static bool await_task(or_http_tasks_t *tasks)
 static void tell_done(or_http_tasks_t *tasks)
 {
     const uint64_t one = 1;
-    pthread_mutex_lock(&tasks->lock);
-    tasks->done = true;
-    pthread_mutex_unlock(&tasks->lock);
     while (write(tasks->done_fd, &one, sizeof one) < 0 && errno == EINTR) {
     }
 }
@@ -97,12 +94,7 @@ void or_http_tasks_turn(or_http_server_t *server)
 {
     or_http_tasks_t *tasks = server->tasks;
     uint64_t count;
-    pthread_mutex_lock(&tasks->lock);
-    bool done = tasks->done;
-    tasks->done = false;
-    pthread_mutex_unlock(&tasks->lock);
-    if (done) {
-        (void)!read(tasks->done_fd, &count, sizeof count);
+    if (tasks->busy && read(tasks->done_fd, &count, sizeof count) > 0) {
         finish(tasks);
     }
 }

@@ -1,6 +1,7 @@
 // Goal: what takes long with a large body holds up nobody else, one such at a time, and whatever becomes of its client or of the
 // server its memory comes back.
 // Method: a handler whose tasks take as long as the test wants; real connections; a ledger.
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #define LARGE_BYTES 40000
 #define SMALL_BYTES 400
 #define LONG_MS 60000
+#define ENDS 200
 
 static void *setup_world(world_t *world)
 {
@@ -112,6 +114,23 @@ static void a_task_may_lead_to_another(void **state)
     client_close(&client);
 }
 
+// Whoever looks just when the work is done finds nothing to do afterwards.
+static void its_end_is_told_once(void **state)
+{
+    world_t *world = *state;
+    struct pollfd server = {.fd = or_http_server_fd(world->server), .events = POLLIN};
+    for (unsigned i = 0; i < ENDS; i++) {
+        client_t *client = post(world, "/task", LARGE_BYTES);
+        while (world->tasks_dropped == i) {
+            or_http_server_turn(world->server);
+        }
+        client_wait(world, client, "40000 bytes, on another thread");
+        client_close(&client);
+        world_spin(world, 5);
+        assert_int_equal(poll(&server, 1, 0), 0);
+    }
+}
+
 static void who_hangs_up_leaves_nothing(void **state)
 {
     world_t *world = *state;
@@ -147,6 +166,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(large_bodies_have_a_thread_of_their_own, setup, teardown),
         cmocka_unit_test_setup_teardown(others_pass_it, setup, teardown),
         cmocka_unit_test_setup_teardown(a_task_may_lead_to_another, setup, teardown),
+        cmocka_unit_test_setup_teardown(its_end_is_told_once, setup, teardown),
         cmocka_unit_test_setup_teardown(who_hangs_up_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(the_end_waits_for_it, setup, teardown),
     };
