@@ -81,7 +81,10 @@ static void finish(or_http_tasks_t *tasks)
     if (call != NULL && !call->gone) {
         call->body = tasks->body;
         call->body_hold = tasks->hold;
-        task.then(call->server->config.context, call, data); // which may begin another
+        or_http_door_check_again(call);
+        if (call->status == 0) {
+            task.then(call->server->config.context, call, data); // which may begin another
+        }
         or_http_call_forget_body(call);
     } else {
         free(tasks->body.bytes);
