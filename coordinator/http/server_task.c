@@ -58,10 +58,17 @@ static void tell_done(or_http_tasks_t *tasks)
     }
 }
 
+// This thread alone, behind the others of the process.
+static void step_back(void)
+{
+    id_t own = (id_t)syscall(SYS_gettid);
+    (void)setpriority(PRIO_PROCESS, own, getpriority(PRIO_PROCESS, own) + NICE);
+}
+
 static void *run(void *context)
 {
     or_http_tasks_t *tasks = context;
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE); // of this thread alone
+    step_back();
     while (await_task(tasks)) {
         tasks->task.work(tasks->data, tasks->body.bytes, or_http_buffer_waiting(&tasks->body));
         tell_done(tasks);

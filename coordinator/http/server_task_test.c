@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "common/base/clock.h"
 #include "coordinator/http/server_test_support.h"
@@ -15,6 +16,8 @@
 #define SMALL_BYTES 400
 #define LONG_MS 60000
 #define ENDS 200
+#define OWN_NICE 10
+#define NICEST 19
 
 static void *setup_world(world_t *world)
 {
@@ -159,6 +162,21 @@ static void the_end_waits_for_it(void **state)
     client_close(&client);
 }
 
+// Also of a process that is itself nice to others, as this one is from here on.
+static void its_thread_steps_back(void **state)
+{
+    world_t *world = *state;
+    int own = getpriority(PRIO_PROCESS, 0);
+    own = own > OWN_NICE ? own : OWN_NICE;
+    world_close(world);
+    assert_int_equal(setpriority(PRIO_PROCESS, 0, own), 0);
+    world_open(world);
+    client_t *client = post(world, "/task", LARGE_BYTES);
+    client_wait(world, client, "40000 bytes, on another thread");
+    assert_true(world->task_nice > own || own == NICEST);
+    client_close(&client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +187,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(its_end_is_told_once, setup, teardown),
         cmocka_unit_test_setup_teardown(who_hangs_up_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(the_end_waits_for_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(its_thread_steps_back, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
