@@ -148,7 +148,7 @@ typedef struct {
     // Of a text that was cut.
     size_t text_bytes, count;
     int32_t *ids;
-    char *answer; // of tokens that were joined, in JSON
+    or_api_text_t answer; // in JSON
 } errand_t;
 
 static bool cut(errand_t *errand)
@@ -189,11 +189,13 @@ static bool join(errand_t *errand)
     bool joined =
         or_detokenize(errand->vocab, (const int32_t *)ids, count, &text, &length) == OR_OK;
     if (joined) {
-        errand->answer = or_api_dump(json_pack("{s:o}", "content", or_api_string(text, length)));
+        char *answer = or_api_dump(json_pack("{s:o}", "content", or_api_string(text, length)));
+        errand->answer =
+            (or_api_text_t){.bytes = answer, .count = answer != NULL ? strlen(answer) : 0};
     }
     free(text);
     free(ids);
-    return errand->answer != NULL ||
+    return errand->answer.bytes != NULL ||
            or_api_refuse(&errand->problem, 500, NULL, NULL, "%s",
                          joined ? "There is no memory for the answer." : or_error_text());
 }
@@ -218,29 +220,16 @@ static void work_detokenize(void *data, const uint8_t *body, size_t bytes)
     read_tool(data, body, bytes, detokenize_fields, join);
 }
 
-static void reply_tokens(or_http_call_t *call, const errand_t *errand)
-{
-    or_api_text_t text = {0};
-    say_tokens(errand->vocab, errand->ids, errand->count, errand->tool.with_pieces, &text);
-    if (text.failed) {
-        or_api_text_fini(&text);
-        or_http_reply_error(call, 500, NULL, NULL, "There is no memory for the answer.");
-    } else {
-        or_http_reply_taking(call, 200, "application/json", text.bytes, text.count);
-    }
-}
-
-static void reply(void *context, or_http_call_t *call, void *data)
+static void work_say(void *data, const uint8_t *body, size_t bytes)
 {
     errand_t *errand = data;
-    (void)context;
-    if (!errand->good) {
-        or_api_reply_problem(call, &errand->problem);
-    } else if (errand->answer != NULL) {
-        or_http_reply_taking(call, 200, "application/json", errand->answer, strlen(errand->answer));
-        errand->answer = NULL;
-    } else if (has_room(call, errand->text_bytes, errand->count, errand->tool.with_pieces)) {
-        reply_tokens(call, errand);
+    (void)body, (void)bytes;
+    say_tokens(errand->vocab, errand->ids, errand->count, errand->tool.with_pieces,
+               &errand->answer);
+    if (errand->answer.failed) {
+        or_api_text_fini(&errand->answer);
+        errand->good =
+            or_api_refuse(&errand->problem, 500, NULL, NULL, "There is no memory for the answer.");
     }
 }
 
@@ -248,8 +237,43 @@ static void drop_errand(void *data)
 {
     errand_t *errand = data;
     free(errand->ids);
-    free(errand->answer);
+    or_api_text_fini(&errand->answer);
     free(errand);
+}
+
+static void reply(void *context, or_http_call_t *call, void *data)
+{
+    errand_t *errand = data;
+    (void)context;
+    if (errand->good) {
+        or_http_reply_taking(call, 200, "application/json", errand->answer.bytes,
+                             errand->answer.count);
+        errand->answer.bytes = NULL;
+    } else {
+        or_api_reply_problem(call, &errand->problem);
+    }
+}
+
+// A text that was cut is said as a task of its own, when there is room for that: it takes as long.
+static void reply_or_say(void *context, or_http_call_t *call, void *data)
+{
+    static const or_http_task_t task = {work_say, reply, drop_errand};
+    errand_t *cut = data, *errand;
+    if (!cut->good) {
+        reply(context, call, cut);
+        return;
+    }
+    if (!has_room(call, cut->text_bytes, cut->count, cut->tool.with_pieces)) {
+        return;
+    }
+    errand = malloc(sizeof *errand);
+    if (errand == NULL) {
+        or_http_reply_error(call, 500, NULL, NULL, "There is no memory for the answer.");
+        return;
+    }
+    *errand = *cut;
+    cut->ids = NULL; // they are the other's now
+    or_http_call_begin(call, &task, errand);
 }
 
 static void begin(const or_api_t *api, or_http_call_t *call, const or_http_task_t *task)
@@ -267,7 +291,7 @@ static void begin(const or_api_t *api, or_http_call_t *call, const or_http_task_
 
 void or_api_post_tokenize(or_api_t *api, or_http_call_t *call)
 {
-    static const or_http_task_t task = {work_tokenize, reply, drop_errand};
+    static const or_http_task_t task = {work_tokenize, reply_or_say, drop_errand};
     begin(api, call, &task);
 }
 
