@@ -129,6 +129,10 @@ class BodiesTest(unittest.TestCase):
             self.assertEqual(code, 413, answer)
             self.assertIn("--memory-max", answer["error"]["message"])
             self.assertTrue(cluster.post("/detokenize", {"tokens": [9] * 1000})[2]["content"])
+            pieces = cluster.post("/tokenize", {"content": PROMPT, "with_pieces": True})[2]["tokens"]
+            longest = max(pieces, key=lambda token: len(token["piece"]))["id"]
+            code, _, answer = cluster.post("/detokenize", {"tokens": [longest] * 40000})  # its text, not its numbers
+            self.assertEqual(code, 413, answer)
             for pieces in (False, True):
                 _, _, answer = cluster.post("/tokenize", {"content": PROMPT * 100, "with_pieces": pieces})
                 tokens = [token["id"] for token in answer["tokens"]] if pieces else answer["tokens"]
