@@ -99,11 +99,11 @@ fuzzed() {
 }
 
 # cuda_built all | recent: the kernels and their tests for a GPU, compiled and linked, and run where there is one (tests/gpu/run.sh does so).
-# `recent`: only if a file of theirs has changed.
+# `recent`: only if a file of theirs has changed. (grep reads to the end: with -q it leaves git behind with nobody to write to, which is a failure.)
 cuda_built() {
   if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
     say "no nvcc: the CUDA build is skipped"
-  elif [ "$1" = recent ] && ! recent_files | grep -q -e '\.cu' -e ^kernels/cuda/ -e ^common/model/gpu -e ^cmake/ -e ^tests/gpu/; then
+  elif [ "$1" = recent ] && ! recent_files | grep -e '\.cu' -e ^kernels/cuda/ -e ^common/model/gpu -e ^cmake/ -e ^tests/gpu/ >/dev/null; then
     say "no file for GPUs has changed: the CUDA build is left to the rest"
   else
     suite cuda

@@ -14,7 +14,8 @@
 // What an answer takes while it is made.
 #define TOKEN_BYTES 24u       // for each token
 #define PIECE_BYTES 80u       // more with its piece, besides what that prints
-#define ESCAPED_BYTES_MAX 15u // for each byte of the pieces, in a text that grows
+#define ESCAPED_BYTES_MAX 15u // for each byte of what tokens print, in a text that grows
+#define NO_MEMORY "There is no memory for the answer."
 
 // ---- models ----
 
@@ -113,14 +114,6 @@ static json_t *piece_of(const or_vocab_t *vocab, int32_t id)
     return piece;
 }
 
-// Is there room for the ids and for their text while it grows? Else the call is answered.
-static bool has_room(or_http_call_t *call, size_t text_bytes, size_t count, bool pieces)
-{
-    size_t each = TOKEN_BYTES + (pieces ? PIECE_BYTES : 0);
-    return or_http_call_take_room(call,
-                                  count * each + (pieces ? text_bytes * ESCAPED_BYTES_MAX : 0));
-}
-
 // As text at once: an object for each token would take ten times as long, and as much memory.
 static void say_tokens(const or_vocab_t *vocab, const int32_t *ids, size_t count, bool pieces,
                        or_api_text_t *text)
@@ -145,10 +138,10 @@ typedef struct {
     tool_t tool; // its text and tokens only while it is read
     bool good;
     or_api_problem_t problem; // unless it is good
-    // Of a text that was cut.
+    bool joins;               // the tokens are joined; else the text was cut
     size_t text_bytes, count;
     int32_t *ids;
-    char *answer; // of tokens that were joined, in JSON
+    or_api_text_t answer; // in JSON
 } errand_t;
 
 static bool cut(errand_t *errand)
@@ -173,11 +166,9 @@ static bool cut(errand_t *errand)
            or_api_refuse(&errand->problem, 500, NULL, NULL, "%s", or_error_text());
 }
 
-static bool join(errand_t *errand)
+static bool take_ids(errand_t *errand)
 {
-    uint32_t *ids, count;
-    char *text = NULL;
-    size_t length;
+    uint32_t *ids, count, bytes;
     if (errand->tool.tokens == NULL) {
         return or_api_refuse(&errand->problem, 400, "missing_required_parameter", "tokens",
                              "Missing required parameter: 'tokens'.");
@@ -186,16 +177,14 @@ static bool join(errand_t *errand)
                             &count, &errand->problem)) {
         return false;
     }
-    bool joined =
-        or_detokenize(errand->vocab, (const int32_t *)ids, count, &text, &length) == OR_OK;
-    if (joined) {
-        errand->answer = or_api_dump(json_pack("{s:o}", "content", or_api_string(text, length)));
+    errand->joins = true;
+    errand->ids = (int32_t *)ids;
+    errand->count = count;
+    for (size_t i = 0; i < count; i++) {
+        (void)or_vocab_bytes(errand->vocab, errand->ids[i], &bytes);
+        errand->text_bytes += bytes;
     }
-    free(text);
-    free(ids);
-    return errand->answer != NULL ||
-           or_api_refuse(&errand->problem, 500, NULL, NULL, "%s",
-                         joined ? "There is no memory for the answer." : or_error_text());
+    return true;
 }
 
 static void read_tool(errand_t *errand, const uint8_t *body, size_t bytes,
@@ -215,41 +204,89 @@ static void work_tokenize(void *data, const uint8_t *body, size_t bytes)
 
 static void work_detokenize(void *data, const uint8_t *body, size_t bytes)
 {
-    read_tool(data, body, bytes, detokenize_fields, join);
+    read_tool(data, body, bytes, detokenize_fields, take_ids);
 }
 
-static void reply_tokens(or_http_call_t *call, const errand_t *errand)
+static bool join(errand_t *errand)
 {
-    or_api_text_t text = {0};
-    say_tokens(errand->vocab, errand->ids, errand->count, errand->tool.with_pieces, &text);
-    if (text.failed) {
-        or_api_text_fini(&text);
-        or_http_reply_error(call, 500, NULL, NULL, "There is no memory for the answer.");
-    } else {
-        or_http_reply_taking(call, 200, "application/json", text.bytes, text.count);
+    char *text, *answer;
+    size_t length;
+    if (or_detokenize(errand->vocab, errand->ids, errand->count, &text, &length) != OR_OK) {
+        return or_api_refuse(&errand->problem, 500, NULL, NULL, "%s", or_error_text());
     }
+    answer = or_api_dump(json_pack("{s:o}", "content", or_api_string(text, length)));
+    free(text);
+    if (answer == NULL) {
+        return or_api_refuse(&errand->problem, 500, NULL, NULL, NO_MEMORY);
+    }
+    errand->answer = (or_api_text_t){.bytes = answer, .count = strlen(answer)};
+    return true;
 }
 
-static void reply(void *context, or_http_call_t *call, void *data)
+static bool list(errand_t *errand)
+{
+    say_tokens(errand->vocab, errand->ids, errand->count, errand->tool.with_pieces,
+               &errand->answer);
+    return !errand->answer.failed || or_api_refuse(&errand->problem, 500, NULL, NULL, NO_MEMORY);
+}
+
+static void work_say(void *data, const uint8_t *body, size_t bytes)
 {
     errand_t *errand = data;
-    (void)context;
-    if (!errand->good) {
-        or_api_reply_problem(call, &errand->problem);
-    } else if (errand->answer != NULL) {
-        or_http_reply_taking(call, 200, "application/json", errand->answer, strlen(errand->answer));
-        errand->answer = NULL;
-    } else if (has_room(call, errand->text_bytes, errand->count, errand->tool.with_pieces)) {
-        reply_tokens(call, errand);
-    }
+    (void)body, (void)bytes;
+    errand->good = errand->joins ? join(errand) : list(errand);
 }
 
 static void drop_errand(void *data)
 {
     errand_t *errand = data;
     free(errand->ids);
-    free(errand->answer);
+    or_api_text_fini(&errand->answer);
     free(errand);
+}
+
+static void reply(void *context, or_http_call_t *call, void *data)
+{
+    errand_t *errand = data;
+    (void)context;
+    if (errand->good) {
+        or_http_reply_taking(call, 200, "application/json", errand->answer.bytes,
+                             errand->answer.count);
+        errand->answer.bytes = NULL;
+    } else {
+        or_api_reply_problem(call, &errand->problem);
+    }
+}
+
+// Is there room for the answer while it grows? Else the call is answered.
+static bool has_room(or_http_call_t *call, const errand_t *errand)
+{
+    bool pieces = errand->tool.with_pieces;
+    size_t each = errand->joins ? 0 : TOKEN_BYTES + (pieces ? PIECE_BYTES : 0);
+    size_t escaped = errand->joins || pieces ? ESCAPED_BYTES_MAX : 0;
+    return or_http_call_take_room(call, errand->count * each + errand->text_bytes * escaped);
+}
+
+// What was read is answered in a task of its own, when there is room for that: it takes as long.
+static void go_on(void *context, or_http_call_t *call, void *data)
+{
+    static const or_http_task_t task = {work_say, reply, drop_errand};
+    errand_t *read = data, *errand;
+    if (!read->good) {
+        reply(context, call, read);
+        return;
+    }
+    if (!has_room(call, read)) {
+        return;
+    }
+    errand = malloc(sizeof *errand);
+    if (errand == NULL) {
+        or_http_reply_error(call, 500, NULL, NULL, NO_MEMORY);
+        return;
+    }
+    *errand = *read;
+    read->ids = NULL; // they are the other's now
+    or_http_call_begin(call, &task, errand);
 }
 
 static void begin(const or_api_t *api, or_http_call_t *call, const or_http_task_t *task)
@@ -267,13 +304,13 @@ static void begin(const or_api_t *api, or_http_call_t *call, const or_http_task_
 
 void or_api_post_tokenize(or_api_t *api, or_http_call_t *call)
 {
-    static const or_http_task_t task = {work_tokenize, reply, drop_errand};
+    static const or_http_task_t task = {work_tokenize, go_on, drop_errand};
     begin(api, call, &task);
 }
 
 void or_api_post_detokenize(or_api_t *api, or_http_call_t *call)
 {
-    static const or_http_task_t task = {work_detokenize, reply, drop_errand};
+    static const or_http_task_t task = {work_detokenize, go_on, drop_errand};
     begin(api, call, &task);
 }
 

@@ -93,7 +93,7 @@ bool or_http_call_take_room(or_http_call_t *call, size_t bytes);
 typedef struct {
     // On another thread where the body is large. Has nothing but its data, the body, and what never changes.
     void (*work)(void *data, const uint8_t *body, size_t bytes);
-    // Then, on the server's: the call is to be answered, now or later. Left out where it is gone.
+    // Then, on the server's: the call is to be answered, now or later. Left out where it is gone, or its key is.
     void (*then)(void *context, or_http_call_t *call, void *data);
     void (*drop)(void *data); // at the end, in any case, on the server's thread
 } or_http_task_t;

@@ -14,6 +14,8 @@
 #define KEY "sk-outrider-0123456789"
 #define HOST "Host: localhost\r\n"
 #define BODY "Content-Length: 2\r\n\r\n{}"
+#define LARGE_BYTES 40000
+#define LONG_MS 60000
 
 static world_t *world_with(or_api_keys_t *keys, const char *cors_origin)
 {
@@ -78,31 +80,70 @@ static void keys_are_asked_for(void **state)
     or_api_keys_destroy(&keys);
 }
 
+// A server whose only key is in a file of its own.
+static world_t *world_with_file(char *path)
+{
+    or_api_keys_t *keys = NULL;
+    int fd = mkstemp(path);
+    dprintf(fd, "%s alice\n", KEY);
+    close(fd);
+    assert_int_equal(or_api_keys_read(path, &keys), OR_OK);
+    return world_with(keys, NULL);
+}
+
+static void revoke_key(world_t *world, const char *path)
+{
+    bool changed;
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(or_api_keys_refresh(world->config.keys, &changed), OR_ERR_AGAIN);
+    assert_int_equal(or_api_keys_refresh(world->config.keys, &changed), OR_OK);
+}
+
+static void free_with_file(world_t *world, const char *path)
+{
+    or_api_keys_t *keys = world->config.keys;
+    world_free(world);
+    or_api_keys_destroy(&keys);
+    unlink(path);
+}
+
 static void a_key_that_is_revoked_meanwhile_opens_nothing(void **state)
 {
     (void)state;
     char path[] = "/tmp/outrider_api_keys_XXXXXX";
-    int fd = mkstemp(path);
-    bool changed;
-    dprintf(fd, "%s alice\n", KEY);
-    close(fd);
-    or_api_keys_t *keys = NULL;
-    assert_int_equal(or_api_keys_read(path, &keys), OR_OK);
-    world_t *world = world_with(keys, NULL);
+    world_t *world = world_with_file(path);
     client_t *client = client_open(world);
     client_send(world, client,
                 "POST /echo HTTP/1.1\r\n" HOST "Authorization: Bearer " KEY "\r\n"
                 "Content-Length: 4\r\n\r\n12");
     world_spin(world, 20);
-    assert_int_equal(truncate(path, 0), 0);
-    assert_int_equal(or_api_keys_refresh(keys, &changed), OR_ERR_AGAIN);
-    assert_int_equal(or_api_keys_refresh(keys, &changed), OR_OK);
+    revoke_key(world, path);
     client_ask(world, client, "34", "\"invalid_api_key\"");
     assert_int_equal(world->handed, 0);
     client_close(&client);
-    world_free(world);
-    or_api_keys_destroy(&keys);
-    unlink(path);
+    free_with_file(world, path);
+}
+
+static void nor_does_one_that_is_revoked_during_a_task(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/outrider_api_keys_XXXXXX", body[LARGE_BYTES];
+    world_t *world = world_with_file(path);
+    client_t *client = client_open(world);
+    memset(body, 'x', sizeof body);
+    world_task_until(world, LONG_MS);
+    client_send(world, client,
+                "POST /task HTTP/1.1\r\n" HOST "Authorization: Bearer " KEY "\r\n"
+                "Content-Length: 40000\r\n\r\n");
+    client_send_bytes(world, client, body, sizeof body);
+    world_wait(world, &world->handed, 1, 1000);
+    revoke_key(world, path);
+    world_task_until(world, 0);
+    client_wait(world, client, "\"invalid_api_key\"");
+    assert_int_equal(world->tasks_answered, 0);
+    assert_int_equal(world->tasks_dropped, 1);
+    client_close(&client);
+    free_with_file(world, path);
 }
 
 static void owners_are_told_to_the_handler(void **state)
@@ -320,6 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_are_asked_for),
         cmocka_unit_test(a_key_that_is_revoked_meanwhile_opens_nothing),
+        cmocka_unit_test(nor_does_one_that_is_revoked_during_a_task),
         cmocka_unit_test(owners_are_told_to_the_handler),
         cmocka_unit_test(without_keys_only_loopback_is_served),
         cmocka_unit_test(pages_from_elsewhere_may_not_act),

@@ -24,7 +24,7 @@
 struct or_http_tasks {
     pthread_t thread;
     bool running;
-    int done_fd;          // readable once the work is done
+    int done_fd;          // readable once the work is done, which nothing else says
     or_http_call_t *call; // the server's thread only. NULL: it has hung up, or there is no task
     bool busy;            // the same
     // The server's thread's while it is not busy, and again when the work is done.
@@ -34,7 +34,7 @@ struct or_http_tasks {
     or_hold_t hold;
     pthread_mutex_t lock;
     pthread_cond_t change;
-    bool given, done, stopping; // under the lock
+    bool given, stopping; // under the lock
 };
 
 // ---- the other thread ----
@@ -54,17 +54,21 @@ static bool await_task(or_http_tasks_t *tasks)
 static void tell_done(or_http_tasks_t *tasks)
 {
     const uint64_t one = 1;
-    pthread_mutex_lock(&tasks->lock);
-    tasks->done = true;
-    pthread_mutex_unlock(&tasks->lock);
     while (write(tasks->done_fd, &one, sizeof one) < 0 && errno == EINTR) {
     }
+}
+
+// This thread alone, behind the others of the process.
+static void step_back(void)
+{
+    id_t own = (id_t)syscall(SYS_gettid);
+    (void)setpriority(PRIO_PROCESS, own, getpriority(PRIO_PROCESS, own) + NICE);
 }
 
 static void *run(void *context)
 {
     or_http_tasks_t *tasks = context;
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE); // of this thread alone
+    step_back();
     while (await_task(tasks)) {
         tasks->task.work(tasks->data, tasks->body.bytes, or_http_buffer_waiting(&tasks->body));
         tell_done(tasks);
@@ -84,7 +88,10 @@ static void finish(or_http_tasks_t *tasks)
     if (call != NULL && !call->gone) {
         call->body = tasks->body;
         call->body_hold = tasks->hold;
-        task.then(call->server->config.context, call, data); // which may begin another
+        or_http_door_check_again(call);
+        if (call->status == 0) {
+            task.then(call->server->config.context, call, data); // which may begin another
+        }
         or_http_call_forget_body(call);
     } else {
         free(tasks->body.bytes);
@@ -97,12 +104,7 @@ void or_http_tasks_turn(or_http_server_t *server)
 {
     or_http_tasks_t *tasks = server->tasks;
     uint64_t count;
-    pthread_mutex_lock(&tasks->lock);
-    bool done = tasks->done;
-    tasks->done = false;
-    pthread_mutex_unlock(&tasks->lock);
-    if (done) {
-        (void)!read(tasks->done_fd, &count, sizeof count);
+    if (tasks->busy && read(tasks->done_fd, &count, sizeof count) > 0) {
         finish(tasks);
     }
 }

@@ -1,10 +1,12 @@
 // Goal: what takes long with a large body holds up nobody else, one such at a time, and whatever becomes of its client or of the
 // server its memory comes back.
 // Method: a handler whose tasks take as long as the test wants; real connections; a ledger.
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "common/base/clock.h"
 #include "coordinator/http/server_test_support.h"
@@ -13,6 +15,9 @@
 #define LARGE_BYTES 40000
 #define SMALL_BYTES 400
 #define LONG_MS 60000
+#define ENDS 200
+#define OWN_NICE 10
+#define NICEST 19
 
 static void *setup_world(world_t *world)
 {
@@ -112,6 +117,23 @@ static void a_task_may_lead_to_another(void **state)
     client_close(&client);
 }
 
+// Whoever looks just when the work is done finds nothing to do afterwards.
+static void its_end_is_told_once(void **state)
+{
+    world_t *world = *state;
+    struct pollfd server = {.fd = or_http_server_fd(world->server), .events = POLLIN};
+    for (unsigned i = 0; i < ENDS; i++) {
+        client_t *client = post(world, "/task", LARGE_BYTES);
+        while (world->tasks_dropped == i) {
+            or_http_server_turn(world->server);
+        }
+        client_wait(world, client, "40000 bytes, on another thread");
+        client_close(&client);
+        world_spin(world, 5);
+        assert_int_equal(poll(&server, 1, 0), 0);
+    }
+}
+
 static void who_hangs_up_leaves_nothing(void **state)
 {
     world_t *world = *state;
@@ -140,6 +162,21 @@ static void the_end_waits_for_it(void **state)
     client_close(&client);
 }
 
+// Also of a process that is itself nice to others, as this one is from here on.
+static void its_thread_steps_back(void **state)
+{
+    world_t *world = *state;
+    int own = getpriority(PRIO_PROCESS, 0);
+    own = own > OWN_NICE ? own : OWN_NICE;
+    world_close(world);
+    assert_int_equal(setpriority(PRIO_PROCESS, 0, own), 0);
+    world_open(world);
+    client_t *client = post(world, "/task", LARGE_BYTES);
+    client_wait(world, client, "40000 bytes, on another thread");
+    assert_true(world->task_nice > own || own == NICEST);
+    client_close(&client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,8 +184,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(large_bodies_have_a_thread_of_their_own, setup, teardown),
         cmocka_unit_test_setup_teardown(others_pass_it, setup, teardown),
         cmocka_unit_test_setup_teardown(a_task_may_lead_to_another, setup, teardown),
+        cmocka_unit_test_setup_teardown(its_end_is_told_once, setup, teardown),
         cmocka_unit_test_setup_teardown(who_hangs_up_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(the_end_waits_for_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(its_thread_steps_back, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

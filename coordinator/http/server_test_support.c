@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -55,6 +57,9 @@ static void work(void *data, const uint8_t *body, size_t bytes)
     task->aside = !pthread_equal(pthread_self(), task->thread);
     for (size_t i = 0; i < bytes; i++) {
         task->bytes += body[i] == 'x';
+    }
+    if (task->aside) {
+        task->world->task_nice = getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid));
     }
     while (task->aside && now_ms() < atomic_load(&task->world->tasks_until_ms)) {
         usleep(1000);

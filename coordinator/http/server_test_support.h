@@ -28,6 +28,7 @@ typedef struct {
     unsigned handed, finished, cut, answered;
     unsigned tasks_begun, tasks_answered, tasks_dropped;
     _Atomic int64_t tasks_until_ms; // work takes until then
+    int task_nice;                  // of the thread of the last one that was not worked on at once
     unsigned status;                // of the last answer
 } world_t;
 

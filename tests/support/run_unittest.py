@@ -13,6 +13,20 @@ def tell(name, why):
     print(f"SKIPPED: {name}: {why}", file=sys.stderr)
 
 
+class Result(unittest.TextTestResult):
+    """Counts what was good, also of a test that is skipped in part."""
+
+    good = 0
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.good += 1
+
+    def addSubTest(self, test, subtest, error):
+        super().addSubTest(test, subtest, error)
+        self.good += error is None
+
+
 def main(names):
     sys.path.insert(0, os.getcwd())
     present = []
@@ -22,15 +36,18 @@ def main(names):
             present.append(name)
         except unittest.SkipTest as why:
             tell(name, why)
+        except SystemExit as end:
+            print(f"{name} ends the program: {end}", file=sys.stderr)
+            return 1
     if not present:
         return SKIPPED if names else 1
     suite = unittest.defaultTestLoader.loadTestsFromNames(present)
-    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    result = unittest.TextTestRunner(verbosity=2, resultclass=Result).run(suite)
     for test, why in result.skipped:
         tell(test.id(), why)
-    if not result.wasSuccessful() or result.testsRun + len(result.skipped) == 0:
+    if not result.wasSuccessful() or result.good + len(result.skipped) == 0:
         return 1
-    return SKIPPED if result.testsRun <= len(result.skipped) else 0
+    return 0 if result.good > 0 else SKIPPED
 
 
 if __name__ == "__main__":
