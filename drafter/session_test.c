@@ -81,12 +81,13 @@ static void open_with(or_dsession_t *session, const or_token_log_t *log, uint64_
     assert_false(again);
 }
 
-// Draft, and compare with a session that never knew anything but the prefix.
+// Draft, and compare with a session that never knew anything but the prefix, and what ours has learned of its guesses.
 static void draft_as_anew(or_dsession_t *session)
 {
     or_dsession_t anew;
     assert_int_equal(or_dsession_draft(session, &shared), OR_OK);
     open_with(&anew, &session->log, session->round);
+    anew.belief = session->belief;
     assert_int_equal(or_dsession_draft(&anew, &shared), OR_OK);
     uint32_t count = or_token_tree_count(session->tree);
     assert_int_equal(count, or_token_tree_count(anew.tree));
@@ -140,7 +141,7 @@ static void take_verdict(or_dsession_t *session, uint32_t accepted, uint32_t nex
 static void take_replay(or_dsession_t *session, uint64_t *random)
 {
     uint32_t tokens[512];
-    uint32_t start = (uint32_t)test_below(random, session->log.length - PROMPT) + PROMPT;
+    uint32_t start = (uint32_t)test_below(random, session->log.length - PROMPT + 1) + PROMPT;
     uint32_t count = 1 + (uint32_t)test_below(random, 4);
     for (uint32_t i = 0; i < count; i++) {
         tokens[i] = 300 + (uint32_t)test_below(random, 3000);
