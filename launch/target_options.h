@@ -21,7 +21,7 @@ typedef struct {
 // clang-format off
 #define OR_TARGET_OPTIONS(type, field)                                                             \
     {"np", NULL, OR_OPTION_UINT32, offsetof(type, field.ranks), "N",                               \
-     "run the target on N processes of this machine, by mpirun: 1, 2, 4 or 8"},                    \
+     "run the target on N processes of this machine, by mpirun: 1, 2, 4 or 8 a stage"},            \
     {"pp", NULL, OR_OPTION_UINT32, offsetof(type, field.stages), "N",                              \
      "pipeline stages: its layers are split over N groups of processes, each of 1, 2, 4 or 8"},    \
     {"kv-cache-size", NULL, OR_OPTION_SIZE, offsetof(type, field.cache_bytes), "SIZE",             \
