@@ -13,6 +13,7 @@ from pathlib import Path
 from cli import DRAFT, TARGET
 from cli import Background, Cluster, call, outrider, wait_until
 
+SLOW = ["--step-delay-ms", 5]  # a text of 500 tokens holds its place for 2.5 s: programs that look at it have started by then
 LONG_TEXT = ["--plain", "-p", "Once upon a time", "-n", 500, "--temp", 0, "--ignore-eos"]
 
 
@@ -88,7 +89,7 @@ class Status(unittest.TestCase):
 class Busy(unittest.TestCase):
     def test_a_full_service_is_waited_for_or_reported(self):
         with Coordinator("--sessions-max", 1, "--queue-max", 0) as hub, \
-                Background("-m", TARGET, "--connect", hub.endpoint, program="outrider-verifier") as verifier:
+                Background("-m", TARGET, *SLOW, "--connect", hub.endpoint, program="outrider-verifier") as verifier:
             verifier.hears("welcomed")
             with Background("generate", "--connect", hub.endpoint, *LONG_TEXT) as taker:
                 wait_until(lambda: status(hub.endpoint)["figures"]["started"] == 1, "a request")
@@ -103,7 +104,7 @@ class Busy(unittest.TestCase):
 
     def test_who_goes_frees_the_place(self):
         with Coordinator("--sessions-max", 1, "--queue-max", 0) as hub, \
-                Background("-m", TARGET, "--connect", hub.endpoint, program="outrider-verifier") as verifier:
+                Background("-m", TARGET, *SLOW, "--connect", hub.endpoint, program="outrider-verifier") as verifier:
             verifier.hears("welcomed")
             with Background("generate", "--connect", hub.endpoint, *LONG_TEXT):
                 wait_until(lambda: status(hub.endpoint)["figures"]["started"] == 1, "a request")
