@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "common/base/log.h"
+#include "common/base/log/log.h"
 #include "coordinator/coordinator_internal.h"
 
 #define MESSAGES_A_TURN 256
@@ -160,9 +160,9 @@ static bool on_vocabulary(or_coordinator_t *c, or_peer_t from, const or_message_
 {
     or_member_t *member = or_coordinator_member(c, from);
     if (message->type == OR_MSG_VOCAB_REQUEST) {
-        or_meeting_send_target(c, member, message->session, &message->body.vocab_request);
+        or_vocab_match_send_target(c, member, message->session, &message->body.vocab_request);
     } else if (message->type == OR_MSG_VOCABULARY) {
-        if (or_meeting_take(c, member, &message->body.vocabulary)) {
+        if (or_vocab_match_take(c, member, &message->body.vocabulary)) {
             or_members_joined(c, member);
         }
     } else {
@@ -208,7 +208,7 @@ static void on_verifier(or_coordinator_t *c, or_peer_t from, const or_message_t 
         return; // replaced
     }
     if (message->type == OR_MSG_STATS) {
-        or_choosing_load(c, &message->body.stats);
+        or_budget_load(c, &message->body.stats);
         or_figures_of_verifier(c, c->verifier, &message->body.stats);
         return;
     }
@@ -370,7 +370,7 @@ int64_t or_coordinator_turn(or_coordinator_t *c)
     or_members_cut_off(c);
     or_charges_settle(c);
     int64_t due = sooner(or_waiting_share(c), or_grants_tick(c));
-    due = sooner(due, sooner(or_meeting_tick(c), or_coordinator_journal_tick(c)));
+    due = sooner(due, sooner(or_vocab_match_tick(c), or_coordinator_journal_tick(c)));
     due = sooner(due, tick_all(c));
     due = sooner(due, or_link_tick(c->link)); // last: it knows of peers that our sends found gone
     return empty ? due : or_clock_now(c->clock);

@@ -9,12 +9,12 @@
 // turned away; one that is no use to a session (usefulness.h) leaves it. One thread, by turns.
 #pragma once
 
-#include "common/text/chat.h"
-#include "common/text/vocab.h"
-#include "coordinator/journal.h"
-#include "coordinator/ledger.h"
-#include "proto/keyring.h"
-#include "proto/link.h"
+#include "common/text/chat/chat.h"
+#include "common/text/vocab/vocab.h"
+#include "coordinator/clients/ledger.h"
+#include "coordinator/journal/journal.h"
+#include "proto/keys/keyring.h"
+#include "proto/net/link.h"
 
 typedef struct or_coordinator or_coordinator_t;
 
@@ -30,7 +30,7 @@ typedef struct {
     uint32_t retry_ms;            // a verifier silent for this long in a round is asked again
     uint32_t verifier_timeout_ms; // a request without any verifier for this long ends with an error
     uint32_t heartbeat_ms;
-    // Drafters on this machine may draft for the rules that believe the laws they send (docs/design.md
+    // Drafters on this machine may draft for the rules that believe the distributions they send (docs/design.md
     // section 4); others never may.
     bool trust_loopback;
     // Requests wait for a first drafter, and fail if it is refused (a local cluster being started).

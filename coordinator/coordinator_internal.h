@@ -1,23 +1,23 @@
 // coordinator_internal - what coordinator.c (the turn), members.c (who is here), grants.c (what their keys
-// allow), clients.c (what they ask for), telling.c (what they are told), parking.c (while they are away), journaling.c
+// allow), clients.c (what they ask for), stream.c (what they are told), parking.c (while they are away), journaling.c
 // (what outlives us), charges.c (what they keep of the memory),
-// waiting.c (who begins when), meeting.c (drafters of other vocabularies), drafting.c (who drafts),
-// following.c (what drafters are told), trees.c and ahead.c (what they sent), choosing.c (what is judged, and
+// waiting.c (who begins when), vocabulary_match.c (drafters of other vocabularies), drafting.c (who drafts),
+// redraft.c (what drafters are told), trees.c and ahead.c (what they sent), budget.c (what is judged, and
 // when), questions.c (slrs), rounds.c (the life of a round), verdicts.c (how it ends), troubles.c (what
-// goes wrong in it), counting.c (what is counted of it all) and figures.c (who is shown what of that) share.
+// goes wrong in it), counters.c (what is counted of it all) and figures.c (who is shown what of that) share.
 #pragma once
 
 #include "common/decode/token_tree.h"
-#include "coordinator/admission.h"
-#include "coordinator/conduct.h"
+#include "coordinator/clients/admission.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/events.h"
-#include "coordinator/limits.h"
-#include "coordinator/refusals.h"
-#include "coordinator/session.h"
-#include "coordinator/session_ids.h"
-#include "coordinator/telemetry.h"
-#include "coordinator/vocabularies.h"
+#include "coordinator/figures/events.h"
+#include "coordinator/figures/telemetry.h"
+#include "coordinator/peers/conduct.h"
+#include "coordinator/peers/limits.h"
+#include "coordinator/peers/refusals.h"
+#include "coordinator/session/session.h"
+#include "coordinator/session/session_ids.h"
+#include "coordinator/vocab/vocabularies.h"
 
 #define OR_PEERS_MAX 1024u
 
@@ -39,7 +39,7 @@ typedef struct {
     // A verifier's: live sessions beyond it wait. A drafter's: it gets no more. 0: not said.
     uint32_t sessions_max;
     uint32_t sessions; // a drafter's
-    bool trusted;      // its laws are believed
+    bool trusted;      // its distributions are believed
     // Whose it is; "": of nobody in particular.
     char owner[OR_OWNER_BYTES];
     bool serves_all;         // a drafter's: nobody's in particular, on this machine
@@ -217,7 +217,7 @@ void or_charges_sent(or_coordinator_t *coordinator, or_peer_t to);
 // Peers may have read: what they have is released, and what waited for the verifier to read begins.
 void or_charges_settle(or_coordinator_t *coordinator);
 
-// telling.c
+// stream.c
 // Tell the client what it has not been told yet, as far as the journal has it; the end too.
 void or_coordinator_tell_client(or_coordinator_t *coordinator, or_csession_t *session);
 // Something new is there to be told: now or, if the journal is to have it first, when that has it.
@@ -226,20 +226,20 @@ void or_coordinator_tell_news(or_coordinator_t *coordinator, or_csession_t *sess
 void or_coordinator_tell_failure(or_coordinator_t *coordinator, or_peer_t client, uint64_t request,
                                  or_wire_error_t code, uint32_t retry_ms, const char *text);
 
-// counting.c
+// counters.c
 // Something an operator may want to know of (events.h); `session` NULL: it is about none.
 void or_coordinator_event(or_coordinator_t *coordinator, const char *kind,
                           const or_csession_t *session, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 // The work on a text begins, or goes on after its client was away.
-void or_counting_begun(or_coordinator_t *coordinator, or_csession_t *session);
+void or_counters_begun(or_coordinator_t *coordinator, or_csession_t *session);
 // A verdict is about to be committed.
-void or_counting_judged(or_coordinator_t *coordinator, or_csession_t *session,
+void or_counters_judged(or_coordinator_t *coordinator, or_csession_t *session,
                         const or_verdict_t *verdict);
 // It was; so many tokens were written before.
-void or_counting_committed(or_coordinator_t *coordinator, or_csession_t *session,
+void or_counters_committed(or_coordinator_t *coordinator, or_csession_t *session,
                            const or_verdict_t *verdict, uint32_t before);
-void or_counting_finished(or_coordinator_t *coordinator, const or_csession_t *session);
+void or_counters_finished(or_coordinator_t *coordinator, const or_csession_t *session);
 
 // figures.c
 // The verifier's figures came.
@@ -382,7 +382,7 @@ void or_drafting_note(or_coordinator_t *coordinator, const or_seat_t *seat, doub
 void or_drafting_pause(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
                        uint32_t ms);
 
-// following.c
+// redraft.c
 // Its tree came, or is waited for no longer.
 void or_drafting_end_wait(const or_coordinator_t *coordinator, or_seat_t *seat);
 // Expect a tree of every seat that is taken, not late, and has sent none yet.
@@ -408,25 +408,26 @@ int64_t or_drafting_nudge(or_coordinator_t *coordinator, or_csession_t *session)
 void or_drafting_pass_on(or_coordinator_t *coordinator, or_csession_t *session,
                          const or_verdict_t *verdict);
 
-// meeting.c
+// vocabulary_match.c
 // A drafter said Hello: does it have the target's ids, or a vocabulary that is known? If not it is asked
 // for it; false until it has come.
-bool or_meeting_begin(or_coordinator_t *coordinator, or_member_t *member, const or_hello_t *hello);
+bool or_vocab_match_begin(or_coordinator_t *coordinator, or_member_t *member,
+                          const or_hello_t *hello);
 // It came. True: the drafter may draft now.
-bool or_meeting_take(or_coordinator_t *coordinator, or_member_t *member,
-                     const or_vocabulary_t *message);
+bool or_vocab_match_take(or_coordinator_t *coordinator, or_member_t *member,
+                         const or_vocabulary_t *message);
 // A drafter that guesses the target's own tokens wants to know them.
-void or_meeting_send_target(or_coordinator_t *coordinator, or_member_t *member,
-                            or_session_id_t session, const or_vocab_request_t *request);
+void or_vocab_match_send_target(or_coordinator_t *coordinator, or_member_t *member,
+                                or_session_id_t session, const or_vocab_request_t *request);
 // Ask again those that have not answered. Returns when the next is due.
-int64_t or_meeting_tick(or_coordinator_t *coordinator);
+int64_t or_vocab_match_tick(or_coordinator_t *coordinator);
 // Is a drafter's vocabulary still to come?
-bool or_meeting_goes_on(const or_coordinator_t *coordinator);
-void or_meeting_forget(or_member_t *member);
+bool or_vocab_match_goes_on(const or_coordinator_t *coordinator);
+void or_vocab_match_forget(or_member_t *member);
 // How this drafter's vocabulary meets the target's in this session; `why` (of `capacity` bytes) says so
 // to the user. OR_ERR_UNSUPPORTED, with figures and what would do: not at all.
-or_status_t or_meeting_choose(const or_member_t *member, const or_csession_t *session,
-                              or_vocab_method_t *method, char *why, size_t capacity);
+or_status_t or_vocab_match_choose(const or_member_t *member, const or_csession_t *session,
+                                  or_vocab_method_t *method, char *why, size_t capacity);
 
 // trees.c
 // A new round: no seat has a tree.
@@ -458,28 +459,28 @@ or_status_t or_ahead_take(or_coordinator_t *coordinator, or_csession_t *session,
 // What the pool has for this round, for the verifier.
 void or_ahead_gather(or_coordinator_t *coordinator, or_csession_t *session);
 
-// choosing.c
+// budget.c
 // A drafter was told of the text as it is.
-void or_choosing_told(const or_coordinator_t *coordinator, or_csession_t *session);
+void or_budget_told(const or_coordinator_t *coordinator, or_csession_t *session);
 // A drafter spoke.
-void or_choosing_heard(const or_coordinator_t *coordinator, or_csession_t *session,
-                       const or_draft_tree_t *tree);
+void or_budget_heard(const or_coordinator_t *coordinator, or_csession_t *session,
+                     const or_draft_tree_t *tree);
 // A round was judged, and is not committed yet.
-void or_choosing_judged(const or_coordinator_t *coordinator, or_csession_t *session,
-                        const or_verdict_t *verdict);
+void or_budget_judged(const or_coordinator_t *coordinator, or_csession_t *session,
+                      const or_verdict_t *verdict);
 // New figures of the verifier, before they become ours.
-void or_choosing_load(or_coordinator_t *coordinator, const or_stats_t *stats);
+void or_budget_load(or_coordinator_t *coordinator, const or_stats_t *stats);
 // A round begins.
-void or_choosing_begin(const or_coordinator_t *coordinator, or_csession_t *session);
+void or_budget_begin(const or_coordinator_t *coordinator, or_csession_t *session);
 // What to do now: go on with that source, or wait until then and ask again (OR_TIME_NEVER: as long as drafters
 // are waited for).
-or_policy_choice_t or_choosing_ask(const or_coordinator_t *coordinator, or_csession_t *session);
+or_policy_choice_t or_budget_ask(const or_coordinator_t *coordinator, or_csession_t *session);
 // The guesses of the lookup that was chosen, into coordinator->scratch.
-void or_choosing_look_up(or_coordinator_t *coordinator, const or_csession_t *session);
+void or_budget_look_up(or_coordinator_t *coordinator, const or_csession_t *session);
 // What drafters are told to build from now on.
-or_budget_t or_choosing_budget(const or_coordinator_t *coordinator, or_csession_t *session);
+or_budget_t or_budget_chosen(const or_coordinator_t *coordinator, or_csession_t *session);
 // Does the policy do without its drafters? Then they need not hear of every token.
-bool or_choosing_rests(const or_csession_t *session);
+bool or_budget_rests(const or_csession_t *session);
 
 // questions.c
 void or_questions_ask(or_coordinator_t *coordinator, or_csession_t *session,

@@ -372,7 +372,7 @@ static void bad_requests_are_answered(void **state)
     bad[8].draft_shape = widths + 3;     // more nodes than a tree has
     bad[8].draft_shape_count = 1;
     bad[9].draft_method = OR_DRAFT_CHAIN; // has no shape
-    bad[10].law_entries = 257;
+    bad[10].distribution_entries = 257;
     bad[11].draft_shape_count = 33; // only its length is looked at
     static const uint32_t too_many[33] = {1};
     bad[11].draft_shape = too_many;

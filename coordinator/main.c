@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include "common/base/interrupt.h"
-#include "common/base/log.h"
-#include "common/base/options.h"
-#include "common/base/program.h"
+#include "common/base/log/log.h"
+#include "common/base/options/options.h"
+#include "common/base/options/program.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/entrance.h"
 #include "coordinator/http/front_options.h"
+#include "coordinator/peers/entrance.h"
 
 #define EXIT_WRONG_OPTIONS 2
 #define MEMORY_USUAL ((uint64_t)128 << 20)

@@ -1,6 +1,6 @@
 #include "drafter/belief.h"
 
-#include "common/base/math.h"
+#include "common/base/math/math.h"
 
 #define TAU_MIN 0.1
 #define TAU_MAX 2.0

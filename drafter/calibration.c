@@ -1,6 +1,6 @@
 #include "drafter/calibration.h"
 
-#include "common/base/math.h"
+#include "common/base/math/math.h"
 
 // Measured on the demonstration pair: 0.62, 0.45, 0.32 for best guesses, 0.56, 0.14, 0.09 for draws at
 // temperature 1, 0.22, 0.20, 0.18 for draws at temperature 0. A prior of 0.35 from rank to rank gave

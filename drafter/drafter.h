@@ -11,8 +11,8 @@
 #pragma once
 
 #include "common/model/model.h"
-#include "common/text/vocab.h"
-#include "proto/link.h"
+#include "common/text/vocab/vocab.h"
+#include "proto/net/link.h"
 
 typedef struct or_drafter or_drafter_t;
 

@@ -4,7 +4,7 @@
 
 #include "drafter/drafter.h"
 #include "drafter/session.h"
-#include "proto/edge.h"
+#include "proto/net/edge.h"
 
 typedef enum { OR_WORK_TREE, OR_WORK_ANSWER, OR_WORK_GROWTH } or_work_t;
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/decode/methods.h"
-#include "proto/channel_memory.h"
+#include "proto/net/channel_memory.h"
 #include "tests/support/test_support.h"
 
 #define STEP_NS OR_NS_PER_MS
@@ -273,7 +273,7 @@ static or_message_t open_strings(uint64_t session)
     body->accept_rule = OR_ACCEPT_SLRS;
     body->draft_method = OR_DRAFT_CHAIN;
     body->draft_key = 41;
-    body->law_entries = OR_LAW_ENTRIES;
+    body->distribution_entries = OR_DISTRIBUTION_ENTRIES;
     body->vocab_method = OR_VOCAB_SLRS;
     body->target_hash = or_vocab_hash(target);
     return open;
@@ -345,7 +345,7 @@ static void a_session_that_would_never_end_is_refused(void **state)
     or_message_t vocabulary = target_vocabulary(21);
     or_message_t open = open_strings(21);
     or_message_t answer;
-    open.body.open_session.law_entries = OR_LAW_ENTRIES_MAX;
+    open.body.open_session.distribution_entries = OR_DISTRIBUTION_ENTRIES_MAX;
     tell(&vocabulary);
     assert_error(OR_WIRE_UNKNOWN_SESSION, 21);
     tell(&open);

@@ -1,5 +1,5 @@
 // Vocabularies and maps between them: what a drafter sends and keeps of them.
-#include "common/base/log.h"
+#include "common/base/log/log.h"
 #include "drafter/drafter_internal.h"
 
 static or_status_t pack_vocabulary(or_drafter_t *drafter)

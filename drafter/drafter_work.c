@@ -1,5 +1,5 @@
 // What a drafter does when no message waits: trees that are due, answers, and growing trees.
-#include "common/base/log.h"
+#include "common/base/log/log.h"
 #include "drafter/drafter_internal.h"
 
 #define GROW_NS (10 * OR_NS_PER_S) // a session unheard of for so long does not grow
@@ -9,11 +9,11 @@
 static void add_draws(const or_dsession_t *session, or_draft_tree_t *tree)
 {
     const or_draws_t *draws = or_merge_draws(session->merge);
-    tree->law_index = draws->law_index;
+    tree->dist_index = draws->dist_index;
     tree->draw_order = draws->order;
-    tree->law_index_count = tree->draw_order_count = tree->count;
-    tree->laws = draws->laws;
-    tree->law_count = draws->law_count;
+    tree->dist_index_count = tree->draw_order_count = tree->count;
+    tree->dists = draws->dists;
+    tree->dist_count = draws->dist_count;
 }
 
 // These guesses, for the round of the session's tree. They stand on its text, or on that and a path.
@@ -39,7 +39,7 @@ static void send_guesses(or_drafter_t *drafter, const or_dsession_t *session,
     };
     or_draft_tree_t *tree = &message.body.draft_tree;
     or_token_tree_to_wire(guesses, tokens, back);
-    if (session->built && or_accept_rule_uses_laws(session->terms.open.accept_rule)) {
+    if (session->built && or_accept_rule_uses_distributions(session->terms.open.accept_rule)) {
         add_draws(session, tree);
     }
     if (slrs->strings != NULL) {

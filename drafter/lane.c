@@ -3,12 +3,12 @@
 #define ROWS_MAX 64u // of one pass
 
 or_status_t or_lane_open(or_lane_t *lane, or_model_t *model, const or_vocab_t *vocab,
-                         uint32_t nodes, uint32_t law_entries)
+                         uint32_t nodes, uint32_t distribution_entries)
 {
     *lane = (or_lane_t){.model = model};
     or_status_t status = or_token_tree_create(nodes, &lane->tree);
     if (status == OR_OK) {
-        status = or_builder_create(model, vocab, nodes, law_entries, &lane->builder);
+        status = or_builder_create(model, vocab, nodes, distribution_entries, &lane->builder);
     }
     if (status == OR_OK) {
         status = or_model_open_sequence(model, or_builder_slots(lane->builder), &lane->kv);

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "common/model/model.h"
-#include "drafter/builder.h"
-#include "proto/token_log.h"
+#include "drafter/build/builder.h"
+#include "proto/wire/token_log.h"
 
 typedef struct {
     or_model_t *model; // borrowed
@@ -16,7 +16,7 @@ typedef struct {
 
 // OR_ERR_NO_MEMORY; or_lane_close in any case. Arguments as or_builder_create's.
 or_status_t or_lane_open(or_lane_t *lane, or_model_t *model, const or_vocab_t *vocab,
-                         uint32_t nodes, uint32_t law_entries);
+                         uint32_t nodes, uint32_t distribution_entries);
 void or_lane_close(or_lane_t *lane);
 
 // Forget K and V of all tokens from `length` on, and of the last tree.

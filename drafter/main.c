@@ -5,13 +5,13 @@
 
 #include "common/base/cpus.h"
 #include "common/base/interrupt.h"
-#include "common/base/log.h"
-#include "common/base/options.h"
-#include "common/base/program.h"
+#include "common/base/log/log.h"
+#include "common/base/options/options.h"
+#include "common/base/options/program.h"
 #include "common/decode/token_tree.h"
 #include "drafter/drafter.h"
 #include "drafter/session.h"
-#include "proto/edge.h"
+#include "proto/net/edge.h"
 
 #define EXIT_WRONG_OPTIONS 2
 #define MODELS_BYTES (17 * (OR_DRAFT_MODELS_MAX + 1)) // hexadecimal, and a space each

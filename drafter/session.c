@@ -40,9 +40,11 @@ static or_status_t check_terms(const or_open_session_t *open, const or_dshared_t
         status = or_fail(OR_ERR_INVALID, "a draft depth of 0: trees need a depth of at least 1");
     }
     if (status == OR_OK && is_drawn(open) &&
-        (open->law_entries < 1 || open->law_entries > OR_LAW_ENTRIES_MAX)) {
-        status = or_fail(OR_ERR_INVALID, "laws of %u tokens: between 1 and %u are possible",
-                         open->law_entries, OR_LAW_ENTRIES_MAX);
+        (open->distribution_entries < 1 ||
+         open->distribution_entries > OR_DISTRIBUTION_ENTRIES_MAX)) {
+        status =
+            or_fail(OR_ERR_INVALID, "distributions of %u tokens: between 1 and %u are possible",
+                    open->distribution_entries, OR_DISTRIBUTION_ENTRIES_MAX);
     }
     return status;
 }
@@ -91,7 +93,7 @@ static bool may_grow(const or_open_session_t *open)
 static or_status_t open_lanes(or_dsession_t *session, const or_dshared_t *shared)
 {
     const or_open_session_t *open = &session->terms.open;
-    uint32_t law_entries = is_drawn(open) ? open->law_entries : 0;
+    uint32_t distribution_entries = is_drawn(open) ? open->distribution_entries : 0;
     uint32_t count = open->draft_method == OR_DRAFT_MULTI ? 1 + shared->more_count : 1;
     uint32_t nodes = or_dstrings_nodes(&session->slrs, open);
     nodes = session->grows ? or_build_growing_nodes(nodes) : nodes;
@@ -99,7 +101,8 @@ static or_status_t open_lanes(or_dsession_t *session, const or_dshared_t *shared
     for (uint32_t i = 0; status == OR_OK && i < count; i++) {
         or_model_t *model = i == 0 ? shared->model : shared->more_models[i - 1];
         session->lane_count++; // open or half open: to be closed
-        status = or_lane_open(&session->lanes[i], model, shared->vocab, nodes, law_entries);
+        status =
+            or_lane_open(&session->lanes[i], model, shared->vocab, nodes, distribution_entries);
     }
     return status;
 }

@@ -16,12 +16,12 @@
 #include "common/base/clock.h"
 #include "common/decode/merge.h"
 #include "common/model/model.h"
-#include "common/text/vocab.h"
+#include "common/text/vocab/vocab.h"
 #include "drafter/lane.h"
-#include "drafter/maps.h"
-#include "drafter/session_strings.h"
-#include "proto/terms.h"
-#include "proto/token_log.h"
+#include "drafter/strings/maps.h"
+#include "drafter/strings/session_strings.h"
+#include "proto/wire/terms.h"
+#include "proto/wire/token_log.h"
 
 #define OR_DRAFT_MODELS_MAX 8u // in one drafter
 

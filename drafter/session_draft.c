@@ -266,14 +266,14 @@ or_status_t or_dsession_answer(or_dsession_t *session, const or_dshared_t *share
     // The pages may have gone to another session since the chain was drawn.
     bool cold = or_kv_sequence_length(lane->kv) != session->log.length;
     or_status_t status = cold ? or_lane_catch_up(lane, &session->log, &job.root_row) : OR_OK;
-    or_strings_law_t law;
+    or_strings_distribution_t dist;
     if (status == OR_OK) {
         status = or_strings_ask(slrs->strings, lane->builder, &job, cold, slrs->question_node,
-                                slrs->question_tokens, slrs->question_count, &law);
+                                slrs->question_tokens, slrs->question_count, &dist);
     }
     if (status == OR_OK) {
-        *reply = (or_psi_reply_t){slrs->question_round, slrs->question_node, law.tokens, law.psi,
-                                  law.count};
+        *reply = (or_psi_reply_t){slrs->question_round, slrs->question_node, dist.tokens, dist.psi,
+                                  dist.count};
     }
     if (status == OR_OK || status == OR_ERR_INVALID) {
         slrs->question_round = 0;

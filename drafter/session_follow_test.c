@@ -70,7 +70,7 @@ static or_open_session_t terms(or_draft_method_t method, or_accept_rule_t rule)
                               .draft_temperature = 1,
                               .noise_key = 42,
                               .draft_key = 43,
-                              .law_entries = OR_LAW_ENTRIES,
+                              .distribution_entries = OR_DISTRIBUTION_ENTRIES,
                               .prompt_length = PROMPT};
     open.sampling.temperature = rule == OR_ACCEPT_GREEDY ? 0 : 1;
     return open;
@@ -514,12 +514,12 @@ static bool lacks_all(uint32_t token)
 
 static void assert_same_draws(const or_draws_t *a, const or_draws_t *b)
 {
-    assert_int_equal(a->law_count, b->law_count);
-    for (uint32_t i = 0; i < a->law_count; i++) {
-        uint32_t count = a->laws[i].count;
-        assert_int_equal(count, b->laws[i].count);
-        assert_memory_equal(a->laws[i].tokens, b->laws[i].tokens, count * sizeof(uint32_t));
-        assert_memory_equal(a->laws[i].weights, b->laws[i].weights, count * sizeof(uint32_t));
+    assert_int_equal(a->dist_count, b->dist_count);
+    for (uint32_t i = 0; i < a->dist_count; i++) {
+        uint32_t count = a->dists[i].count;
+        assert_int_equal(count, b->dists[i].count);
+        assert_memory_equal(a->dists[i].tokens, b->dists[i].tokens, count * sizeof(uint32_t));
+        assert_memory_equal(a->dists[i].weights, b->dists[i].weights, count * sizeof(uint32_t));
     }
 }
 
@@ -562,7 +562,7 @@ static void a_map_is_a_bias(void **state)
             assert_true(or_token_tree_count(tailed.session.tree) > 0);
             assert_kept_to_map(&tailed.session);
             assert_same_trees(&fed.session, &tailed.session);
-            if (or_accept_rule_uses_laws(rule)) {
+            if (or_accept_rule_uses_distributions(rule)) {
                 assert_same_draws(or_merge_draws(fed.session.merge),
                                   or_merge_draws(tailed.session.merge));
             }

@@ -2,7 +2,7 @@
 // does not fit changes nothing.
 // Method: a long session is driven by random verdicts, replays and losses of pages; after each its
 // next tree must be that of a session that was opened just now and given the whole prefix. Chains
-// at temperature 1 show a wrong K or V at once: they follow the model's own law, with nothing
+// at temperature 1 show a wrong K or V at once: they follow the model's own distribution, with nothing
 // learnt on the way.
 #include "drafter/session.h"
 
@@ -63,7 +63,7 @@ static or_open_session_t terms(void)
                               .draft_temperature = 1,
                               .noise_key = 42,
                               .draft_key = 43,
-                              .law_entries = OR_LAW_ENTRIES,
+                              .distribution_entries = OR_DISTRIBUTION_ENTRIES,
                               .prompt_length = PROMPT};
     open.sampling.temperature = 1;
     return open;
@@ -197,7 +197,7 @@ static void a_long_session_drafts_as_a_new_one(void **state)
 {
     (void)state;
     drive_a_long_session();
-    rule_in_use = OR_ACCEPT_SPS; // chains that are drawn from laws
+    rule_in_use = OR_ACCEPT_SPS; // chains that are drawn from distributions
     drive_a_long_session();
     method_in_use = OR_DRAFT_MULTI; // two models, each with a cache of its own
     rule_in_use = OR_ACCEPT_MULTI_ROUND;
@@ -322,14 +322,14 @@ static void terms_that_cannot_be_served_are_refused(void **state)
     open.draft_method = 99;
     assert_int_equal(try_terms(&open), OR_ERR_UNSUPPORTED);
     open.draft_method = OR_DRAFT_RSD_C;
-    open.law_entries = 0;
+    open.distribution_entries = 0;
     assert_int_equal(try_terms(&open), OR_ERR_INVALID);
-    open.law_entries = OR_LAW_ENTRIES_MAX + 1;
+    open.distribution_entries = OR_DISTRIBUTION_ENTRIES_MAX + 1;
     assert_int_equal(try_terms(&open), OR_ERR_INVALID);
     open.accept_rule = OR_ACCEPT_COUPLED; // draws nothing: no matter
     assert_int_equal(try_terms(&open), OR_OK);
     open.accept_rule = OR_ACCEPT_RECURSIVE;
-    open.law_entries = OR_LAW_ENTRIES_MAX;
+    open.distribution_entries = OR_DISTRIBUTION_ENTRIES_MAX;
     assert_int_equal(try_terms(&open), OR_OK);
     const struct {
         const uint32_t *shape;
@@ -363,7 +363,7 @@ static uint32_t draft_with(const or_open_session_t *open, uint64_t round, int32_
     assert_int_equal(or_dsession_draft(&session, &shared), OR_OK);
     const or_draws_t *draws = or_merge_draws(session.merge);
     *drawn = draws != NULL;
-    if (or_accept_rule_uses_laws(open->accept_rule) &&
+    if (or_accept_rule_uses_distributions(open->accept_rule) &&
         or_draws_check(draws, session.tree, (or_accept_rule_t)open->accept_rule,
                        or_vocab_size(vocab)) != OR_OK) {
         fail_msg("%s", or_error_text());
@@ -389,7 +389,8 @@ static void every_pair_drafts(void **state)
             bool is_beam =
                 method == OR_DRAFT_RSD_S || method == OR_DRAFT_KSEQ || method == OR_DRAFT_MULTI;
             bool shaped = is_beam || method == OR_DRAFT_MCSD || method == OR_DRAFT_RSD_C;
-            bool expected = or_accept_rule_uses_laws(rule) || (rule == OR_ACCEPT_NAIVE && samples);
+            bool expected =
+                or_accept_rule_uses_distributions(rule) || (rule == OR_ACCEPT_NAIVE && samples);
             bool drawn;
             open.draft_method = method;
             open.accept_rule = rule;
@@ -441,13 +442,13 @@ static void draws_come_from_their_own_key(void **state)
     assert_memory_not_equal(first, other, sizeof first);
 }
 
-// Each model draws with numbers and a law of its own, and what it draws is in the tree.
+// Each model draws with numbers and a distribution of its own, and what it draws is in the tree.
 static void several_models_draft_together(void **state)
 {
     (void)state;
     int32_t prompt[PROMPT] = {1, 458, 1112};
     or_token_log_t log;
-    uint32_t alike = 0, laws = 0;
+    uint32_t alike = 0, dists = 0;
     assert_int_equal(or_token_log_init(&log, 8), OR_OK);
     assert_int_equal(or_token_log_append(&log, prompt, PROMPT), OR_OK);
     method_in_use = OR_DRAFT_MULTI;
@@ -475,13 +476,13 @@ static void several_models_draft_together(void **state)
              child = or_token_tree_next_sibling(session.tree, child)) {
             last = child;
         }
-        laws += draws->law_index[0] != draws->law_index[last - 1];
-        // A twin's first guess is another draw from the same law.
+        dists += draws->dist_index[0] != draws->dist_index[last - 1];
+        // A twin's first guess is another draw from the same distribution.
         alike += round % 2 == 0 && or_token_tree_tokens(session.lanes[0].tree)[1] ==
                                        or_token_tree_tokens(session.lanes[1].tree)[1];
         or_dsession_close(&session);
     }
-    assert_int_equal(laws, 30);
+    assert_int_equal(dists, 30);
     assert_true(alike < 10);
     shared.more_models = &second;
     method_in_use = OR_DRAFT_CHAIN;

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/options.h"
+#include "common/base/options/options.h"
 #include "common/text/tokenizer.h"
 #include "launch/commands.h"
-#include "launch/input.h"
-#include "launch/models.h"
+#include "launch/generate/input.h"
+#include "launch/model/models.h"
 
 typedef struct {
     char *model;

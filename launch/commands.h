@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "common/base/options.h"
+#include "common/base/options/options.h"
 
 enum {
     OR_EXIT_OK = 0,

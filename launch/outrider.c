@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/log.h"
-#include "common/base/options.h"
-#include "common/base/program.h"
+#include "common/base/log/log.h"
+#include "common/base/options/options.h"
+#include "common/base/options/program.h"
 #include "common/base/version.h"
-#include "common/model/gpu_choice.h"
-#include "common/model/workers.h"
+#include "common/model/cpu/workers.h"
+#include "common/model/gpu/gpu_choice.h"
 #include "launch/commands.h"
 
 static const or_command_t commands[] = {

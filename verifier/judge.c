@@ -74,46 +74,48 @@ int64_t or_judge_head_ns(const or_judge_t *judge)
 
 static bool compares_probabilities(uint32_t rule)
 {
-    return or_accept_rule_uses_laws(rule) || or_accept_rule_is_lossy(rule) ||
+    return or_accept_rule_uses_distributions(rule) || or_accept_rule_is_lossy(rule) ||
            rule == OR_ACCEPT_SLRS;
 }
 
 // The acceptance rule asks node by node.
-static or_status_t target_law(void *context, uint32_t node, const int32_t *history,
-                              uint32_t history_count, or_law_t *law)
+static or_status_t target_dist(void *context, uint32_t node, const int32_t *history,
+                               uint32_t history_count, or_distribution_t *dist)
 {
     or_judge_t *judge = context;
     const or_open_session_t *open = &judge->session->terms.open;
     const float *logits;
     uint32_t row = judge->first_row + judge->session->row_of[node];
-    or_status_t status = or_head_contenders(judge->head, row, law);
-    if (status != OR_OK || law->count > 0) {
+    or_status_t status = or_head_contenders(judge->head, row, dist);
+    if (status != OR_OK || dist->count > 0) {
         return status;
     }
     status = or_head_row(judge->head, row, judge->top, &logits);
     if (status != OR_OK) {
         return status;
     }
-    *law = or_sampler_law(judge->sampler, &open->sampling, logits, history, history_count);
+    *dist =
+        or_sampler_distribution(judge->sampler, &open->sampling, logits, history, history_count);
     if (compares_probabilities(open->accept_rule)) {
-        or_sampler_weigh(judge->sampler, law);
+        or_sampler_weigh(judge->sampler, dist);
     }
     return OR_OK;
 }
 
 // The same of a judgement that goes on.
-static or_status_t kept_law(void *context, uint32_t node, const int32_t *history,
-                            uint32_t history_count, or_law_t *law)
+static or_status_t kept_dist(void *context, uint32_t node, const int32_t *history,
+                             uint32_t history_count, or_distribution_t *dist)
 {
     const or_judge_t *judge = context;
     (void)node;
     (void)history;
     (void)history_count;
-    *law = or_question_law(&judge->session->question);
+    *dist = or_question_distribution(&judge->session->question);
     return OR_OK;
 }
 
-static or_status_t string_law(void *context, uint32_t node, const or_law_t *q, const double **psi)
+static or_status_t string_dist(void *context, uint32_t node, const or_distribution_t *q,
+                               const double **psi)
 {
     const or_judge_t *judge = context;
     or_question_t *question = &judge->session->question;
@@ -159,10 +161,10 @@ static or_status_t accept_tree(or_vsession_t *session, or_judge_t *judge)
     const or_accept_job_t job = {
         .tree = session->tree,
         .draws = &session->draws.draws,
-        .law = resumes ? kept_law : target_law,
-        .law_context = judge,
+        .dist = resumes ? kept_dist : target_dist,
+        .dist_context = judge,
         .psi = session->psi,
-        .string_law = string_law,
+        .string_dist = string_dist,
         .string_context = judge,
         .chooser = &chooser.chooser,
         .residual = judge->residual,

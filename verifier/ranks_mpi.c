@@ -11,7 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/cpus.h"
-#include "common/base/log.h"
+#include "common/base/log/log.h"
 #include "verifier/watchdog.h"
 
 #define TAG_STAGES 1 // activations, to the next stage

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/model/ranks.h"
+#include "common/model/ranks/ranks.h"
 
 // Where this process stands before the ranks are arranged.
 typedef struct {

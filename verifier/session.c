@@ -5,7 +5,7 @@
 
 #include <xxhash.h>
 
-#include "proto/draft_check.h"
+#include "proto/wire/draft_check.h"
 #include "verifier/session_internal.h"
 
 // What a lossy rule is told to let pass.
@@ -202,11 +202,11 @@ static uint64_t digest_of(const or_draft_tree_t *message)
     uint64_t digest = message->base_hash + message->base_length;
     digest = digest_numbers(message->tokens, message->count, digest);
     digest = digest_numbers(message->back, message->count, digest);
-    digest = digest_numbers(message->law_index, message->law_index_count, digest);
+    digest = digest_numbers(message->dist_index, message->dist_index_count, digest);
     digest = digest_numbers(message->draw_order, message->draw_order_count, digest);
-    for (uint32_t i = 0; i < message->law_count; i++) {
-        digest = digest_numbers(message->laws[i].tokens, message->laws[i].count, digest);
-        digest = digest_numbers(message->laws[i].weights, message->laws[i].count, digest);
+    for (uint32_t i = 0; i < message->dist_count; i++) {
+        digest = digest_numbers(message->dists[i].tokens, message->dists[i].count, digest);
+        digest = digest_numbers(message->dists[i].weights, message->dists[i].count, digest);
     }
     if (message->psi_count > 0) {
         digest = XXH64(message->psi, message->psi_count * sizeof *message->psi, digest);
@@ -254,7 +254,7 @@ static or_status_t take_tree(or_vsession_t *session, const or_judge_t *judge,
     if (status == OR_OK) {
         status = or_draft_outside_check(message, session->tree, vocab_size);
     }
-    if (status == OR_OK && or_accept_rule_uses_laws(rule) && message->count > 0) {
+    if (status == OR_OK && or_accept_rule_uses_distributions(rule) && message->count > 0) {
         const or_draws_t draws = or_draft_tree_draws(message);
         status = or_draws_store(&session->draws, &draws, message->count);
     }

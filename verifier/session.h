@@ -10,12 +10,12 @@
 
 #include "common/base/clock.h"
 #include "common/model/model.h"
-#include "common/text/vocab.h"
-#include "proto/terms.h"
-#include "proto/token_log.h"
-#include "verifier/accept.h"
-#include "verifier/logprobs.h"
-#include "verifier/question.h"
+#include "common/text/vocab/vocab.h"
+#include "proto/wire/terms.h"
+#include "proto/wire/token_log.h"
+#include "verifier/accept/accept.h"
+#include "verifier/accept/question.h"
+#include "verifier/pass/logprobs.h"
 
 typedef struct or_judge or_judge_t;
 #define OR_ROW_NONE UINT32_MAX // a token that the target does not have

@@ -2,8 +2,8 @@
 // asked of these) and judge.c (verdicts) share.
 #pragma once
 
-#include "verifier/accept_device.h"
-#include "verifier/head.h"
+#include "verifier/accept/accept_device.h"
+#include "verifier/pass/head.h"
 #include "verifier/session.h"
 
 struct or_judge {

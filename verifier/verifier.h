@@ -19,8 +19,8 @@
 #pragma once
 
 #include "common/model/model.h"
-#include "common/text/vocab.h"
-#include "proto/link.h"
+#include "common/text/vocab/vocab.h"
+#include "proto/net/link.h"
 
 typedef struct or_verifier or_verifier_t;
 

@@ -4,7 +4,7 @@
 // kinds: contests_test.c.)
 #include <stdio.h>
 
-#include "common/model/gpu.h"
+#include "common/model/gpu/gpu.h"
 #include "common/model/model_draws.h"
 #include "verifier/verifier_test_support.h"
 

@@ -3,11 +3,11 @@
 // figures.c (Stats).
 #pragma once
 
-#include "proto/edge.h"
-#include "verifier/batch.h"
-#include "verifier/scheduler.h"
+#include "proto/net/edge.h"
+#include "verifier/pass/batch.h"
+#include "verifier/pass/scheduler.h"
+#include "verifier/pass/texts.h"
 #include "verifier/session.h"
-#include "verifier/texts.h"
 #include "verifier/verifier.h"
 
 struct or_verifier {

@@ -1,8 +1,8 @@
 // Goal: the verifier answers a round once, repeats that answer, and lets nothing a peer sends
 // change a text or kill the process.
 // Method: the real role and model on a network in memory; the test plays the coordinator and sends
-// what a correct, a confused and a hostile one would send. (Rules that use laws:
-// verifier_laws_test.c.)
+// what a correct, a confused and a hostile one would send. (Rules that use distributions:
+// verifier_distributions_test.c.)
 #include <string.h>
 
 #include "verifier/verifier_test_support.h"

@@ -6,7 +6,7 @@
 // leaves one.
 #include <math.h>
 
-#include "proto/draft_check.h"
+#include "proto/wire/draft_check.h"
 #include "verifier/verifier_test_support.h"
 
 #define VOCAB 4096 // the model's
@@ -27,7 +27,7 @@ static or_open_session_t slrs_terms(float temperature)
     return open;
 }
 
-// The text of temperature 0, all but surely, and yet a law of two tokens: of one, none is asked for.
+// The text of temperature 0, all but surely, and yet a distribution of two tokens: of one, none is asked for.
 static or_open_session_t cold_terms(void)
 {
     or_open_session_t open = slrs_terms(1e-6F);
@@ -145,7 +145,7 @@ static void the_only_token_needs_no_answer(void **state)
     hear_verdict(b, 1, 0, text[0]);
 }
 
-static void a_law_of_the_whole_vocabulary_is_asked_for_as_any(void **state)
+static void a_distribution_of_the_whole_vocabulary_is_asked_for_as_any(void **state)
 {
     bench_t *b = *state;
     uint32_t asked[2];
@@ -434,7 +434,7 @@ static void outside_guesses_are_passed_over(void **state)
     hear_verdict(b, 2, 2, text[5]);
 }
 
-static void outside_guesses_of_a_law_are_rejected(void **state)
+static void outside_guesses_of_a_distribution_are_rejected(void **state)
 {
     bench_t *b = *state;
     static const uint32_t back[] = {1, 2, 3}, zeros[] = {0, 0, 0}, order[] = {0, 1, 2};
@@ -446,16 +446,16 @@ static void outside_guesses_of_a_law_are_rejected(void **state)
     open.outside_ids = 9;
     greet_and_open(b, open);
     decode_plainly(b, 3, text);
-    const uint32_t law_tokens[] = {text[0], VOCAB, VOCAB + 8};
-    const or_reduced_law_t law = {law_tokens, weights, 3};
+    const uint32_t dist_tokens[] = {text[0], VOCAB, VOCAB + 8};
+    const or_reduced_distribution_t dist = {dist_tokens, weights, 3};
     const uint32_t tokens[] = {VOCAB + 8, VOCAB + 8, text[0]};
     or_message_t message = tree_of(1, tokens, back, 3);
     or_draft_tree_t *tree = &message.body.draft_tree;
-    tree->law_index = zeros;
+    tree->dist_index = zeros;
     tree->draw_order = order;
-    tree->law_index_count = tree->draw_order_count = 3;
-    tree->laws = &law;
-    tree->law_count = 1;
+    tree->dist_index_count = tree->draw_order_count = 3;
+    tree->dists = &dist;
+    tree->dist_count = 1;
     say(b, message);
     assert_int_equal(hear(b, &message), OR_MSG_VERDICT);
     assert_int_equal(message.body.verdict.accepted_count, 1);
@@ -511,7 +511,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(an_answer_decides_what_is_left),
         TEST(the_only_token_needs_no_answer),
-        TEST(a_law_of_the_whole_vocabulary_is_asked_for_as_any),
+        TEST(a_distribution_of_the_whole_vocabulary_is_asked_for_as_any),
         TEST(the_accepted_path_survives_the_wait),
         {"the_accepted_path_survives_the_loss_of_its_pages", the_accepted_path_survives_the_wait,
          bench_setup_scarce, bench_teardown, NULL},
@@ -525,7 +525,7 @@ int main(void)
         TEST(trees_in_the_queue_keep_their_places),
         TEST(a_reply_without_a_request_is_ignored),
         TEST(outside_guesses_are_passed_over),
-        TEST(outside_guesses_of_a_law_are_rejected),
+        TEST(outside_guesses_of_a_distribution_are_rejected),
         TEST(outside_text_is_rejected),
         TEST(what_is_further_outside_is_refused),
     };

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/base/options.h"
+#include "common/base/options/options.h"
 
 #define OR_POLL_MOST 100
 #define OR_POLL_USUAL 50

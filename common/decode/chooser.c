@@ -1,6 +1,6 @@
 #include "common/decode/chooser.h"
 
-#include "common/decode/weights_inline.h"
+#include "common/decode/sampling/weights_inline.h"
 
 static double uniform(or_chooser_t *chooser, or_choice_t at)
 {
@@ -20,10 +20,10 @@ static uint32_t draw(or_chooser_t *chooser, or_choice_t at, const double *weight
     return inline_weights_pick(weights, count, uniform(chooser, at) * total);
 }
 
-static int32_t token(or_chooser_t *chooser, const or_law_t *law, or_noise_place_t place)
+static int32_t token(or_chooser_t *chooser, const or_distribution_t *dist, or_noise_place_t place)
 {
     const or_keyed_chooser_t *self = (const or_keyed_chooser_t *)chooser;
-    return or_noise_argmax(self->noise_key, place, law->ids, law->scores, law->count,
+    return or_noise_argmax(self->noise_key, place, dist->ids, dist->scores, dist->count,
                            self->token_keys);
 }
 

@@ -8,9 +8,9 @@
 // chooser does, and whoever needs the exact value has it. One thread.
 #pragma once
 
-#include "common/base/rng.h"
-#include "common/decode/noise.h"
-#include "common/decode/sampler.h"
+#include "common/base/math/rng.h"
+#include "common/decode/sampling/noise.h"
+#include "common/decode/sampling/sampler.h"
 
 // Which choice it is: no two choices of a round share one.
 typedef struct {
@@ -29,7 +29,7 @@ struct or_chooser {
     // A number in (0, 1).
     double (*uniform)(or_chooser_t *chooser, or_choice_t at);
     // The target's own token at a place of the text.
-    int32_t (*token)(or_chooser_t *chooser, const or_law_t *law, or_noise_place_t place);
+    int32_t (*token)(or_chooser_t *chooser, const or_distribution_t *dist, or_noise_place_t place);
 };
 
 // What processes use: counters under a key (or_rng_draw), the target's token by noise.

@@ -122,7 +122,7 @@ static void the_targets_token_is_drawn_with_noise(void **state)
     static const int32_t ids[] = {0, 1, 2, 3, 4, 5};
     static const double scores[] = {0, -1, -2, 0.5, -0.5, 0};
     static const uint64_t token_keys[] = {11, 12, 13, 14, 15, 16};
-    const or_law_t law = {.ids = ids, .scores = scores, .count = TOKENS};
+    const or_distribution_t dist = {.ids = ids, .scores = scores, .count = TOKENS};
     uint32_t differing = 0;
     for (uint32_t i = 0; i < 200; i++) {
         const or_noise_place_t place = {i, i % 3};
@@ -130,10 +130,10 @@ static void the_targets_token_is_drawn_with_noise(void **state)
             or_keyed_chooser((or_rng_key_t){7}, i, (or_rng_key_t){8}, token_keys);
         or_keyed_chooser_t other =
             or_keyed_chooser((or_rng_key_t){7}, i, (or_rng_key_t){9}, token_keys);
-        int32_t token = keyed.chooser.token(&keyed.chooser, &law, place);
+        int32_t token = keyed.chooser.token(&keyed.chooser, &dist, place);
         assert_int_equal(
             token, or_noise_argmax((or_rng_key_t){8}, place, ids, scores, TOKENS, token_keys));
-        differing += token != other.chooser.token(&other.chooser, &law, place);
+        differing += token != other.chooser.token(&other.chooser, &dist, place);
     }
     assert_true(differing > 100);
 }

@@ -7,9 +7,9 @@ typedef struct {
     const or_draws_t *draws;
     const or_token_tree_t *tree;
     or_accept_rule_t rule;
-    // Per node: how many children came so far, and the law of the first.
+    // Per node: how many children came so far, and the distribution of the first.
     uint32_t children[OR_TREE_NODES_MAX + 1];
-    uint32_t law_of[OR_TREE_NODES_MAX + 1];
+    uint32_t dist_of[OR_TREE_NODES_MAX + 1];
 } check_t;
 
 // A token that was drawn before at the same node.
@@ -28,15 +28,15 @@ static or_status_t check_node(check_t *check, uint32_t node)
 {
     const int32_t *tokens = or_token_tree_tokens(check->tree);
     uint32_t parent = or_token_tree_parents(check->tree)[node];
-    uint32_t law_index = check->draws->law_index[node - 1];
-    if (law_index >= check->draws->law_count) {
-        return or_fail(OR_ERR_INVALID, "node %u names law %u of %u", node, law_index,
-                       check->draws->law_count);
+    uint32_t dist_index = check->draws->dist_index[node - 1];
+    if (dist_index >= check->draws->dist_count) {
+        return or_fail(OR_ERR_INVALID, "node %u names distribution %u of %u", node, dist_index,
+                       check->draws->dist_count);
     }
-    const or_reduced_law_t *law = &check->draws->laws[law_index];
-    if (or_law_find(law, (uint32_t)tokens[node]) == law->count) {
-        return or_fail(OR_ERR_INVALID, "node %u has token %d, which its law does not have", node,
-                       tokens[node]);
+    const or_reduced_distribution_t *dist = &check->draws->dists[dist_index];
+    if (or_distribution_find(dist, (uint32_t)tokens[node]) == dist->count) {
+        return or_fail(OR_ERR_INVALID, "node %u has token %d, which its distribution does not have",
+                       node, tokens[node]);
     }
     uint32_t order = check->children[parent]++;
     if (check->draws->order[node - 1] != order) {
@@ -44,10 +44,10 @@ static or_status_t check_node(check_t *check, uint32_t node)
                        node, order, parent, check->draws->order[node - 1]);
     }
     if (order == 0) {
-        check->law_of[parent] = law_index;
-    } else if (check->law_of[parent] != law_index && check->rule != OR_ACCEPT_MULTI_ROUND) {
-        return or_fail(OR_ERR_INVALID, "node %u and its siblings were drawn from different laws",
-                       node);
+        check->dist_of[parent] = dist_index;
+    } else if (check->dist_of[parent] != dist_index && check->rule != OR_ACCEPT_MULTI_ROUND) {
+        return or_fail(OR_ERR_INVALID,
+                       "node %u and its siblings were drawn from different distributions", node);
     }
     if (order > 0 && or_accept_rule_takes_chains(check->rule)) {
         return or_fail(OR_ERR_INVALID,
@@ -71,8 +71,8 @@ or_status_t or_draws_check(const or_draws_t *draws, const or_token_tree_t *tree,
 {
     check_t check = {.draws = draws, .tree = tree, .rule = rule};
     or_status_t status = OR_OK;
-    for (uint32_t i = 0; status == OR_OK && i < draws->law_count; i++) {
-        status = or_law_check(&draws->laws[i], vocab_size);
+    for (uint32_t i = 0; status == OR_OK && i < draws->dist_count; i++) {
+        status = or_distribution_check(&draws->dists[i], vocab_size);
     }
     for (uint32_t node = 1; status == OR_OK && node <= or_token_tree_count(tree); node++) {
         status = check_node(&check, node);
@@ -105,36 +105,37 @@ static const uint32_t *put(uint32_t **at, const uint32_t *numbers, uint32_t coun
 or_status_t or_draws_store(or_draws_store_t *store, const or_draws_t *draws, uint32_t count)
 {
     size_t numbers = 2 * (size_t)count + 1;
-    for (uint32_t i = 0; i < draws->law_count; i++) {
-        numbers += 2 * (size_t)draws->laws[i].count;
+    for (uint32_t i = 0; i < draws->dist_count; i++) {
+        numbers += 2 * (size_t)draws->dists[i].count;
     }
     store->draws = (or_draws_t){0};
     if (!make_room((void **)&store->numbers, &store->number_room, numbers,
                    sizeof *store->numbers) ||
-        !make_room((void **)&store->laws, &store->law_room, draws->law_count + 1U,
-                   sizeof *store->laws)) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for %u laws", draws->law_count);
+        !make_room((void **)&store->dists, &store->dist_room, draws->dist_count + 1U,
+                   sizeof *store->dists)) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for %u distributions", draws->dist_count);
     }
     uint32_t *at = store->numbers;
-    const uint32_t *law_index = put(&at, draws->law_index, count);
+    const uint32_t *dist_index = put(&at, draws->dist_index, count);
     const uint32_t *order = put(&at, draws->order, count);
-    for (uint32_t i = 0; i < draws->law_count; i++) {
-        const or_reduced_law_t *law = &draws->laws[i];
-        const uint32_t *tokens = put(&at, law->tokens, law->count);
-        store->laws[i] = (or_reduced_law_t){tokens, put(&at, law->weights, law->count), law->count};
+    for (uint32_t i = 0; i < draws->dist_count; i++) {
+        const or_reduced_distribution_t *dist = &draws->dists[i];
+        const uint32_t *tokens = put(&at, dist->tokens, dist->count);
+        store->dists[i] =
+            (or_reduced_distribution_t){tokens, put(&at, dist->weights, dist->count), dist->count};
     }
-    store->draws = (or_draws_t){law_index, order, store->laws, draws->law_count};
+    store->draws = (or_draws_t){dist_index, order, store->dists, draws->dist_count};
     return OR_OK;
 }
 
 size_t or_draws_store_bytes(const or_draws_store_t *store)
 {
-    return store->number_room * sizeof *store->numbers + store->law_room * sizeof *store->laws;
+    return store->number_room * sizeof *store->numbers + store->dist_room * sizeof *store->dists;
 }
 
 void or_draws_store_fini(or_draws_store_t *store)
 {
     free(store->numbers);
-    free(store->laws);
+    free(store->dists);
     *store = (or_draws_store_t){0};
 }

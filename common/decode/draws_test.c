@@ -16,65 +16,100 @@ static const uint32_t b_tokens[] = {2, 4}, b_weights[] = {65535, 1};
 static const uint32_t short_weights[] = {30000, 30000, 5535};
 static const uint32_t beyond_tokens[] = {1, 2, 10};
 
-// laws[0]: a, laws[1]: b, laws[2]: what is no law.
-typedef enum { TWO_LAWS, WRONG_SUM, BEYOND_VOCAB, NO_LAW } laws_t;
+// distributions[0]: a, distributions[1]: b, distributions[2]: what is no distribution.
+typedef enum { TWO_DISTS, WRONG_SUM, BEYOND_VOCAB, NO_DIST } distributions_t;
 
 typedef struct {
     or_accept_rule_t rule;
-    laws_t laws;
+    distributions_t dists;
     uint32_t count;
     int32_t tokens[NODES_MAX];
-    uint32_t back[NODES_MAX], law_index[NODES_MAX], order[NODES_MAX];
+    uint32_t back[NODES_MAX], dist_index[NODES_MAX], order[NODES_MAX];
     const char *reason; // NULL: good
 } case_t;
 
 static const case_t cases[] = {
     // root -> 1 -> 4, root -> 3
-    {OR_ACCEPT_RECURSIVE, TWO_LAWS, 3, {1, 4, 3}, {1, 1, 3}, {0, 1, 0}, {0, 0, 1}, NULL},
-    {OR_ACCEPT_MULTI_ROUND, TWO_LAWS, 3, {1, 4, 3}, {1, 1, 3}, {0, 1, 0}, {0, 0, 1}, NULL},
-    {OR_ACCEPT_SPS, TWO_LAWS, 2, {1, 4}, {1, 1}, {0, 1}, {0, 0}, NULL},
-    {OR_ACCEPT_SPS, TWO_LAWS, 0, {0}, {0}, {0}, {0}, NULL},
-    // A law that is none, even one that no node names.
+    {OR_ACCEPT_RECURSIVE, TWO_DISTS, 3, {1, 4, 3}, {1, 1, 3}, {0, 1, 0}, {0, 0, 1}, NULL},
+    {OR_ACCEPT_MULTI_ROUND, TWO_DISTS, 3, {1, 4, 3}, {1, 1, 3}, {0, 1, 0}, {0, 0, 1}, NULL},
+    {OR_ACCEPT_SPS, TWO_DISTS, 2, {1, 4}, {1, 1}, {0, 1}, {0, 0}, NULL},
+    {OR_ACCEPT_SPS, TWO_DISTS, 0, {0}, {0}, {0}, {0}, NULL},
+    // A distribution that is none, even one that no node names.
     {OR_ACCEPT_RECURSIVE, WRONG_SUM, 1, {1}, {1}, {0}, {0}, "add up to 65535"},
     {OR_ACCEPT_RECURSIVE, BEYOND_VOCAB, 1, {1}, {1}, {0}, {0}, "token 10 outside the vocabulary"},
-    {OR_ACCEPT_RECURSIVE, NO_LAW, 1, {1}, {1}, {0}, {0}, "names law 0 of 0"},
-    {OR_ACCEPT_RECURSIVE, TWO_LAWS, 2, {1, 4}, {1, 1}, {0, 2}, {0, 0}, "node 2 names law 2 of 2"},
-    {OR_ACCEPT_SPS, TWO_LAWS, 1, {1}, {1}, {UINT32_MAX}, {0}, "node 1 names law"},
-    // A token its law does not have: on neither side, nor in another law.
-    {OR_ACCEPT_RECURSIVE, TWO_LAWS, 1, {4}, {1}, {0}, {0}, "token 4, which its law does not have"},
-    {OR_ACCEPT_RECURSIVE, TWO_LAWS, 1, {0}, {1}, {0}, {0}, "token 0, which its law does not have"},
-    {OR_ACCEPT_MULTI_ROUND, TWO_LAWS, 2, {1, 3}, {1, 1}, {0, 1}, {0, 0}, "node 2 has token 3"},
-    // The first, a middle and the last of three siblings lost; two exchanged; one told twice.
-    {OR_ACCEPT_RECURSIVE, TWO_LAWS, 2, {2, 3}, {1, 2}, {0, 0}, {1, 2}, "says it was drawn as 1"},
-    {OR_ACCEPT_RECURSIVE, TWO_LAWS, 2, {1, 3}, {1, 2}, {0, 0}, {0, 2}, "says it was drawn as 2"},
-    {OR_ACCEPT_RECURSIVE, TWO_LAWS, 2, {1, 3}, {1, 2}, {0, 0}, {1, 0}, "node 1 is child 0"},
-    {OR_ACCEPT_MULTI_ROUND, TWO_LAWS, 2, {1, 3}, {1, 2}, {0, 0}, {0, 0}, "node 2 is child 1"},
-    {OR_ACCEPT_SPS, TWO_LAWS, 2, {1, 4}, {1, 1}, {0, 1}, {0, 1}, "node 2 is child 0 of node 1"},
-    // Siblings of different laws, also where both laws have the token.
-    {OR_ACCEPT_RECURSIVE, TWO_LAWS, 2, {1, 2}, {1, 2}, {0, 1}, {0, 1}, "from different laws"},
-    {OR_ACCEPT_KSEQ, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 1}, {0, 1}, "from different laws"},
-    {OR_ACCEPT_OTM, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 1}, {0, 1}, "from different laws"},
-    {OR_ACCEPT_TRAVERSAL, TWO_LAWS, 2, {1, 2}, {1, 2}, {0, 1}, {0, 1}, "from different laws"},
-    // But several models may draft for multi-round; each guess is still one of its own law.
-    {OR_ACCEPT_MULTI_ROUND, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 1}, {0, 1}, NULL},
-    {OR_ACCEPT_MULTI_ROUND, TWO_LAWS, 2, {1, 4}, {1, 2}, {0, 1}, {0, 1}, NULL},
-    {OR_ACCEPT_MULTI_ROUND, TWO_LAWS, 2, {1, 1}, {1, 2}, {0, 1}, {0, 1}, "node 2 has token 1"},
-    // Repetitions.
-    {OR_ACCEPT_MULTI_ROUND, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 0}, {0, 1}, NULL},
-    {OR_ACCEPT_KSEQ, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 0}, {0, 1}, NULL},
-    {OR_ACCEPT_OTM, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 0}, {0, 1}, NULL},
-    {OR_ACCEPT_TRAVERSAL, TWO_LAWS, 2, {2, 2}, {1, 2}, {0, 0}, {0, 1}, "repeats its sibling"},
+    {OR_ACCEPT_RECURSIVE, NO_DIST, 1, {1}, {1}, {0}, {0}, "names distribution 0 of 0"},
     {OR_ACCEPT_RECURSIVE,
-     TWO_LAWS,
+     TWO_DISTS,
+     2,
+     {1, 4},
+     {1, 1},
+     {0, 2},
+     {0, 0},
+     "node 2 names distribution 2 of 2"},
+    {OR_ACCEPT_SPS, TWO_DISTS, 1, {1}, {1}, {UINT32_MAX}, {0}, "node 1 names distribution"},
+    // A token its distribution does not have: on neither side, nor in another distribution.
+    {OR_ACCEPT_RECURSIVE,
+     TWO_DISTS,
+     1,
+     {4},
+     {1},
+     {0},
+     {0},
+     "token 4, which its distribution does not have"},
+    {OR_ACCEPT_RECURSIVE,
+     TWO_DISTS,
+     1,
+     {0},
+     {1},
+     {0},
+     {0},
+     "token 0, which its distribution does not have"},
+    {OR_ACCEPT_MULTI_ROUND, TWO_DISTS, 2, {1, 3}, {1, 1}, {0, 1}, {0, 0}, "node 2 has token 3"},
+    // The first, a middle and the last of three siblings lost; two exchanged; one told twice.
+    {OR_ACCEPT_RECURSIVE, TWO_DISTS, 2, {2, 3}, {1, 2}, {0, 0}, {1, 2}, "says it was drawn as 1"},
+    {OR_ACCEPT_RECURSIVE, TWO_DISTS, 2, {1, 3}, {1, 2}, {0, 0}, {0, 2}, "says it was drawn as 2"},
+    {OR_ACCEPT_RECURSIVE, TWO_DISTS, 2, {1, 3}, {1, 2}, {0, 0}, {1, 0}, "node 1 is child 0"},
+    {OR_ACCEPT_MULTI_ROUND, TWO_DISTS, 2, {1, 3}, {1, 2}, {0, 0}, {0, 0}, "node 2 is child 1"},
+    {OR_ACCEPT_SPS, TWO_DISTS, 2, {1, 4}, {1, 1}, {0, 1}, {0, 1}, "node 2 is child 0 of node 1"},
+    // Siblings of different distributions, also where both distributions have the token.
+    {OR_ACCEPT_RECURSIVE,
+     TWO_DISTS,
+     2,
+     {1, 2},
+     {1, 2},
+     {0, 1},
+     {0, 1},
+     "from different distributions"},
+    {OR_ACCEPT_KSEQ, TWO_DISTS, 2, {2, 2}, {1, 2}, {0, 1}, {0, 1}, "from different distributions"},
+    {OR_ACCEPT_OTM, TWO_DISTS, 2, {2, 2}, {1, 2}, {0, 1}, {0, 1}, "from different distributions"},
+    {OR_ACCEPT_TRAVERSAL,
+     TWO_DISTS,
+     2,
+     {1, 2},
+     {1, 2},
+     {0, 1},
+     {0, 1},
+     "from different distributions"},
+    // But several models may draft for multi-round; each guess is still one of its own distribution.
+    {OR_ACCEPT_MULTI_ROUND, TWO_DISTS, 2, {2, 2}, {1, 2}, {0, 1}, {0, 1}, NULL},
+    {OR_ACCEPT_MULTI_ROUND, TWO_DISTS, 2, {1, 4}, {1, 2}, {0, 1}, {0, 1}, NULL},
+    {OR_ACCEPT_MULTI_ROUND, TWO_DISTS, 2, {1, 1}, {1, 2}, {0, 1}, {0, 1}, "node 2 has token 1"},
+    // Repetitions.
+    {OR_ACCEPT_MULTI_ROUND, TWO_DISTS, 2, {2, 2}, {1, 2}, {0, 0}, {0, 1}, NULL},
+    {OR_ACCEPT_KSEQ, TWO_DISTS, 2, {2, 2}, {1, 2}, {0, 0}, {0, 1}, NULL},
+    {OR_ACCEPT_OTM, TWO_DISTS, 2, {2, 2}, {1, 2}, {0, 0}, {0, 1}, NULL},
+    {OR_ACCEPT_TRAVERSAL, TWO_DISTS, 2, {2, 2}, {1, 2}, {0, 0}, {0, 1}, "repeats its sibling"},
+    {OR_ACCEPT_RECURSIVE,
+     TWO_DISTS,
      2,
      {2, 2},
      {1, 2},
      {0, 0},
      {0, 1},
      "node 2 repeats its sibling 1, but rule recursive is for draws without replacement"},
-    {OR_ACCEPT_MULTI_ROUND, TWO_LAWS, 3, {2, 4, 2}, {1, 1, 3}, {0, 1, 0}, {0, 0, 1}, NULL},
+    {OR_ACCEPT_MULTI_ROUND, TWO_DISTS, 3, {2, 4, 2}, {1, 1, 3}, {0, 1, 0}, {0, 0, 1}, NULL},
     {OR_ACCEPT_MULTI_ROUND,
-     TWO_LAWS,
+     TWO_DISTS,
      3,
      {2, 2, 4},
      {1, 2, 1},
@@ -82,13 +117,13 @@ static const case_t cases[] = {
      {0, 1, 0},
      "node 3 hangs under a repeated sibling"},
     // The same token below itself is no repetition.
-    {OR_ACCEPT_RECURSIVE, TWO_LAWS, 2, {2, 2}, {1, 1}, {0, 1}, {0, 0}, NULL},
+    {OR_ACCEPT_RECURSIVE, TWO_DISTS, 2, {2, 2}, {1, 1}, {0, 1}, {0, 0}, NULL},
     // sps, block and lenient take chains.
-    {OR_ACCEPT_BLOCK, TWO_LAWS, 2, {1, 4}, {1, 1}, {0, 1}, {0, 0}, NULL},
-    {OR_ACCEPT_BLOCK, TWO_LAWS, 2, {1, 2}, {1, 2}, {0, 0}, {0, 1}, "rule block is for chains"},
-    {OR_ACCEPT_LENIENT, TWO_LAWS, 2, {1, 2}, {1, 2}, {0, 0}, {0, 1}, "rule lenient is for"},
-    {OR_ACCEPT_SPS, TWO_LAWS, 2, {1, 2}, {1, 2}, {0, 0}, {0, 1}, "rule sps is for chains"},
-    {OR_ACCEPT_SPS, TWO_LAWS, 3, {1, 2, 4}, {1, 1, 2}, {0, 1, 1}, {0, 0, 1}, "rule sps is for"},
+    {OR_ACCEPT_BLOCK, TWO_DISTS, 2, {1, 4}, {1, 1}, {0, 1}, {0, 0}, NULL},
+    {OR_ACCEPT_BLOCK, TWO_DISTS, 2, {1, 2}, {1, 2}, {0, 0}, {0, 1}, "rule block is for chains"},
+    {OR_ACCEPT_LENIENT, TWO_DISTS, 2, {1, 2}, {1, 2}, {0, 0}, {0, 1}, "rule lenient is for"},
+    {OR_ACCEPT_SPS, TWO_DISTS, 2, {1, 2}, {1, 2}, {0, 0}, {0, 1}, "rule sps is for chains"},
+    {OR_ACCEPT_SPS, TWO_DISTS, 3, {1, 2, 4}, {1, 1, 2}, {0, 1, 1}, {0, 0, 1}, "rule sps is for"},
 };
 
 static void every_spoilt_tree_is_refused_with_the_reason(void **state)
@@ -98,12 +133,13 @@ static void every_spoilt_tree_is_refused_with_the_reason(void **state)
     assert_int_equal(or_token_tree_create(NODES_MAX, &tree), OR_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const case_t *c = &cases[i];
-        const or_reduced_law_t laws[] = {{a_tokens, a_weights, 3},
-                                         {b_tokens, b_weights, 2},
-                                         {c->laws == BEYOND_VOCAB ? beyond_tokens : a_tokens,
-                                          c->laws == BEYOND_VOCAB ? a_weights : short_weights, 3}};
-        uint32_t law_count = c->laws == NO_LAW ? 0 : c->laws == TWO_LAWS ? 2 : 3;
-        const or_draws_t draws = {c->law_index, c->order, laws, law_count};
+        const or_reduced_distribution_t dists[] = {
+            {a_tokens, a_weights, 3},
+            {b_tokens, b_weights, 2},
+            {c->dists == BEYOND_VOCAB ? beyond_tokens : a_tokens,
+             c->dists == BEYOND_VOCAB ? a_weights : short_weights, 3}};
+        uint32_t dist_count = c->dists == NO_DIST ? 0 : c->dists == TWO_DISTS ? 2 : 3;
+        const or_draws_t draws = {c->dist_index, c->order, dists, dist_count};
         assert_int_equal(or_token_tree_set(tree, 1, c->tokens, c->back, c->count, VOCAB, true),
                          OR_OK);
         or_status_t status = or_draws_check(&draws, tree, c->rule, VOCAB);
@@ -117,17 +153,17 @@ static void every_spoilt_tree_is_refused_with_the_reason(void **state)
 
 static void assert_same(const or_draws_t *a, const or_draws_t *b, uint32_t count)
 {
-    assert_memory_equal(a->law_index, b->law_index, count * sizeof *a->law_index);
+    assert_memory_equal(a->dist_index, b->dist_index, count * sizeof *a->dist_index);
     assert_memory_equal(a->order, b->order, count * sizeof *a->order);
-    assert_int_equal(a->law_count, b->law_count);
-    for (uint32_t i = 0; i < a->law_count; i++) {
-        assert_int_equal(a->laws[i].count, b->laws[i].count);
-        assert_memory_equal(a->laws[i].tokens, b->laws[i].tokens, 4 * a->laws[i].count);
-        assert_memory_equal(a->laws[i].weights, b->laws[i].weights, 4 * a->laws[i].count);
+    assert_int_equal(a->dist_count, b->dist_count);
+    for (uint32_t i = 0; i < a->dist_count; i++) {
+        assert_int_equal(a->dists[i].count, b->dists[i].count);
+        assert_memory_equal(a->dists[i].tokens, b->dists[i].tokens, 4 * a->dists[i].count);
+        assert_memory_equal(a->dists[i].weights, b->dists[i].weights, 4 * a->dists[i].count);
     }
 }
 
-// Numbers that tell every entry from every other: entry k of law i of copy t.
+// Numbers that tell every entry from every other: entry k of distribution i of copy t.
 static void fill(uint32_t *numbers, uint32_t count, uint32_t salt)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -139,36 +175,36 @@ static void a_copy_outlives_its_original(void **state)
 {
     (void)state;
     static const struct {
-        uint32_t nodes, laws, entries;
+        uint32_t nodes, dists, entries;
     } sizes[] = {{3, 2, 4}, {0, 0, 0}, {20, 5, 32}, {1, 1, 1}, {5, 20, 2}, {20, 5, 32}};
     or_draws_store_t store = {0};
     for (uint32_t t = 0; t < sizeof sizes / sizeof *sizes; t++) {
         uint32_t numbers[2][2][20], entries[2][20][2][32];
-        or_reduced_law_t laws[2][20];
+        or_reduced_distribution_t dists[2][20];
         or_draws_t draws[2]; // [0] is stored and overwritten, [1] is what it was
         for (int copy = 0; copy < 2; copy++) {
             fill(numbers[copy][0], 20, 100 * t + 1);
             fill(numbers[copy][1], 20, 100 * t + 2);
-            for (uint32_t i = 0; i < sizes[t].laws; i++) {
+            for (uint32_t i = 0; i < sizes[t].dists; i++) {
                 fill(entries[copy][i][0], 32, 100 * t + 10 + i);
                 fill(entries[copy][i][1], 32, 100 * t + 50 + i);
-                laws[copy][i] =
-                    (or_reduced_law_t){entries[copy][i][0], entries[copy][i][1], sizes[t].entries};
+                dists[copy][i] = (or_reduced_distribution_t){entries[copy][i][0],
+                                                             entries[copy][i][1], sizes[t].entries};
             }
             draws[copy] =
-                (or_draws_t){numbers[copy][0], numbers[copy][1], laws[copy], sizes[t].laws};
+                (or_draws_t){numbers[copy][0], numbers[copy][1], dists[copy], sizes[t].dists};
         }
         assert_int_equal(or_draws_store(&store, &draws[0], sizes[t].nodes), OR_OK);
         memset(numbers[0], 0xAA, sizeof numbers[0]);
         memset(entries[0], 0xAA, sizeof entries[0]);
-        memset(laws[0], 0xAA, sizeof laws[0]);
+        memset(dists[0], 0xAA, sizeof dists[0]);
         assert_same(&store.draws, &draws[1], sizes[t].nodes);
     }
     const uint32_t *place = store.numbers;
     const or_draws_t nothing = {0};
     assert_int_equal(or_draws_store(&store, &nothing, 0), OR_OK);
     assert_ptr_equal(store.numbers, place); // what it has it keeps
-    assert_int_equal(store.draws.law_count, 0);
+    assert_int_equal(store.draws.dist_count, 0);
     or_draws_store_fini(&store);
     assert_null(store.numbers);
     or_draws_store_fini(&store);

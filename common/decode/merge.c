@@ -7,10 +7,10 @@ struct or_merge {
     uint32_t parts_max, nodes_max;
     uint32_t *origins; // [parts_max][nodes_max + 1]
     uint32_t *node_of; // [nodes_max + 1] of the part being added: its nodes in the tree
-    uint32_t *law_of;  // [nodes_max + 1] by node, as added
-    uint32_t *law_index, *draw_order; // [nodes_max + 1] as or_draws_t has them
-    or_reduced_law_t *laws;           // [nodes_max + 1]
-    uint32_t law_count;
+    uint32_t *dist_of; // [nodes_max + 1] by node, as added
+    uint32_t *dist_index, *draw_order; // [nodes_max + 1] as or_draws_t has them
+    or_reduced_distribution_t *dists;  // [nodes_max + 1]
+    uint32_t dist_count;
     bool drawn;
     or_draws_t draws;
 };
@@ -26,12 +26,12 @@ or_status_t or_merge_create(uint32_t parts_max, uint32_t nodes_max, or_merge_t *
     merge->nodes_max = nodes_max;
     merge->origins = calloc(parts_max * entries, sizeof *merge->origins);
     merge->node_of = calloc(entries, sizeof *merge->node_of);
-    merge->law_of = calloc(entries, sizeof *merge->law_of);
-    merge->law_index = calloc(entries, sizeof *merge->law_index);
+    merge->dist_of = calloc(entries, sizeof *merge->dist_of);
+    merge->dist_index = calloc(entries, sizeof *merge->dist_index);
     merge->draw_order = calloc(entries, sizeof *merge->draw_order);
-    merge->laws = calloc(entries, sizeof *merge->laws);
-    if (merge->origins == NULL || merge->node_of == NULL || merge->law_of == NULL ||
-        merge->law_index == NULL || merge->draw_order == NULL || merge->laws == NULL) {
+    merge->dists = calloc(entries, sizeof *merge->dists);
+    if (merge->origins == NULL || merge->node_of == NULL || merge->dist_of == NULL ||
+        merge->dist_index == NULL || merge->draw_order == NULL || merge->dists == NULL) {
         or_merge_destroy(&merge);
         return or_fail(OR_ERR_NO_MEMORY, "no memory to merge trees of %u nodes", nodes_max);
     }
@@ -47,10 +47,10 @@ void or_merge_destroy(or_merge_t **merge_p)
     }
     free(merge->origins);
     free(merge->node_of);
-    free(merge->law_of);
-    free(merge->law_index);
+    free(merge->dist_of);
+    free(merge->dist_index);
     free(merge->draw_order);
-    free(merge->laws);
+    free(merge->dists);
     free(merge);
     *merge_p = NULL;
 }
@@ -67,8 +67,9 @@ static or_status_t add_part(or_merge_t *merge, uint32_t part, const or_merge_par
     const int32_t *tokens = or_token_tree_tokens(from->tree);
     const uint32_t *parents = or_token_tree_parents(from->tree);
     uint32_t *origins = origins_of(merge, part);
-    if (merge->drawn && from->draws->law_count > merge->nodes_max - merge->law_count) {
-        return or_fail(OR_ERR_FULL, "the merged trees have more than %u laws", merge->nodes_max);
+    if (merge->drawn && from->draws->dist_count > merge->nodes_max - merge->dist_count) {
+        return or_fail(OR_ERR_FULL, "the merged trees have more than %u distributions",
+                       merge->nodes_max);
     }
     memset(origins, 0, (merge->nodes_max + 1) * sizeof *origins);
     merge->node_of[0] = 0;
@@ -81,15 +82,15 @@ static or_status_t add_part(or_merge_t *merge, uint32_t part, const or_merge_par
             if (status != OR_OK) {
                 return status;
             }
-            merge->law_of[node] =
-                merge->drawn ? merge->law_count + from->draws->law_index[i - 1] : 0;
+            merge->dist_of[node] =
+                merge->drawn ? merge->dist_count + from->draws->dist_index[i - 1] : 0;
             carrier = carrier == 0 ? node : carrier;
         }
         merge->node_of[i] = carrier;
         origins[carrier] = origins[carrier] == 0 ? i : origins[carrier];
     }
-    for (uint32_t i = 0; merge->drawn && i < from->draws->law_count; i++) {
-        merge->laws[merge->law_count++] = from->draws->laws[i];
+    for (uint32_t i = 0; merge->drawn && i < from->draws->dist_count; i++) {
+        merge->dists[merge->dist_count++] = from->draws->dists[i];
     }
     return OR_OK;
 }
@@ -109,17 +110,18 @@ static void record_draws(or_merge_t *merge, const or_token_tree_t *tree, const u
     const uint32_t *parents = or_token_tree_parents(tree);
     uint32_t children[OR_TREE_NODES_MAX + 1] = {0};
     for (uint32_t node = 1; node <= or_token_tree_count(tree); node++) {
-        merge->law_index[renumbered[node] - 1] = merge->law_of[node];
+        merge->dist_index[renumbered[node] - 1] = merge->dist_of[node];
         merge->draw_order[node - 1] = children[parents[node]]++;
     }
-    merge->draws = (or_draws_t){merge->law_index, merge->draw_order, merge->laws, merge->law_count};
+    merge->draws =
+        (or_draws_t){merge->dist_index, merge->draw_order, merge->dists, merge->dist_count};
 }
 
 or_status_t or_merge_trees(or_merge_t *merge, const or_merge_part_t *parts, uint32_t count,
                            bool repeats, or_token_tree_t *tree)
 {
     uint32_t renumbered[OR_TREE_NODES_MAX + 1];
-    merge->law_count = 0;
+    merge->dist_count = 0;
     merge->drawn = count > 0 && parts[0].draws != NULL;
     for (uint32_t part = 0; part < count; part++) {
         or_status_t status = add_part(merge, part, &parts[part], repeats, tree);

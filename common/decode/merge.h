@@ -7,8 +7,8 @@
 //                                                              ├─ (a)    if repetitions count
 //                                                              └─ e
 //
-// Nodes with the same path become one. Each keeps the law it was drawn from, so siblings may have
-// different laws; they stay in order, those of the first model first. Where the rule counts
+// Nodes with the same path become one. Each keeps the distribution it was drawn from, so siblings may have
+// different distributions; they stay in order, those of the first model first. Where the rule counts
 // repetitions a token that was drawn again stays as a leaf.
 #pragma once
 
@@ -26,8 +26,8 @@ typedef struct {
 or_status_t or_merge_create(uint32_t parts_max, uint32_t nodes_max, or_merge_t **merge_p);
 void or_merge_destroy(or_merge_t **merge_p);
 
-// Into `tree`, reset to its root before. Draws borrow the parts' laws. All parts are drawn or none is.
-// OR_ERR_FULL: more nodes than there is room for, or more laws than nodes.
+// Into `tree`, reset to its root before. Draws borrow the parts' distributions. All parts are drawn or none is.
+// OR_ERR_FULL: more nodes than there is room for, or more distributions than nodes.
 or_status_t or_merge_trees(or_merge_t *merge, const or_merge_part_t *parts, uint32_t count,
                            bool repeats, or_token_tree_t *tree);
 // Of the last tree, as or_builder_draws.

@@ -1,5 +1,5 @@
 // Goal: several trees become one that has every path of each and no path twice; each node keeps its
-// law, siblings their order, and every part finds its own nodes again.
+// distribution, siblings their order, and every part finds its own nodes again.
 // Method: cases by hand, with and without repetitions; random trees against slow walks over all paths.
 #include "common/decode/merge.h"
 
@@ -62,22 +62,22 @@ static void the_drawing_comes_true(void **state)
     grow(parts[0], 3, (const int32_t[]){1, 2, 4}, (const uint32_t[]){0, 1, 0});
     grow(parts[1], 3, (const int32_t[]){1, 3, 5}, (const uint32_t[]){0, 1, 0});
     static const uint32_t tokens[] = {1, 2, 3, 4, 5}, weights[] = {65532, 1, 1, 1, 1};
-    const or_reduced_law_t laws[] = {{tokens, weights, 5}, {tokens, weights, 4}};
-    const or_reduced_law_t others[] = {{tokens, weights, 3}, {tokens, weights, 2}};
-    // In each part the root's children come from law 0, node 1's from law 1.
-    const uint32_t law_index[] = {0, 1, 0}, order[] = {0, 0, 1};
-    const or_draws_t draws = {law_index, order, laws, 2}, other = {law_index, order, others, 2};
+    const or_reduced_distribution_t dists[] = {{tokens, weights, 5}, {tokens, weights, 4}};
+    const or_reduced_distribution_t others[] = {{tokens, weights, 3}, {tokens, weights, 2}};
+    // In each part the root's children come from distribution 0, node 1's from distribution 1.
+    const uint32_t dist_index[] = {0, 1, 0}, order[] = {0, 0, 1};
+    const or_draws_t draws = {dist_index, order, dists, 2}, other = {dist_index, order, others, 2};
     const or_merge_part_t two[] = {{parts[0], &draws}, {parts[1], &other}};
     or_token_tree_reset(tree, 9);
     assert_int_equal(or_merge_trees(merge, two, 2, true, tree), OR_OK);
     assert_tree(6, (const int32_t[]){1, 2, 3, 4, 1, 5}, (const uint32_t[]){0, 1, 1, 0, 0, 0});
     const or_draws_t *merged = or_merge_draws(merge);
     static const uint32_t orders[] = {0, 0, 1, 1, 2, 3};
-    const or_reduced_law_t *const from[] = {&laws[0], &laws[1],   &others[1],
-                                            &laws[0], &others[0], &others[0]};
+    const or_reduced_distribution_t *const from[] = {&dists[0], &dists[1],  &others[1],
+                                                     &dists[0], &others[0], &others[0]};
     assert_memory_equal(merged->order, orders, sizeof orders);
     for (int i = 0; i < 6; i++) {
-        assert_int_equal(merged->laws[merged->law_index[i]].count, from[i]->count);
+        assert_int_equal(merged->dists[merged->dist_index[i]].count, from[i]->count);
     }
     static const uint32_t first[] = {0, 1, 2, 0, 3, 0, 0}, second[] = {0, 1, 0, 2, 0, 0, 3};
     for (uint32_t node = 1; node <= 6; node++) {
@@ -152,17 +152,17 @@ static void every_path_is_there_once(void **state)
     }
 }
 
-// Laws come from peers too: more of them than nodes fit nowhere.
-static void surplus_laws_are_refused(void **state)
+// Distributions come from peers too: more of them than nodes fit nowhere.
+static void surplus_distributions_are_refused(void **state)
 {
     (void)state;
     static const uint32_t tokens[] = {1}, weights[] = {65536}, index[] = {0}, order[] = {0};
-    static or_reduced_law_t laws[PARTS * NODES + 1];
+    static or_reduced_distribution_t dists[PARTS * NODES + 1];
     for (int i = 0; i <= PARTS * NODES; i++) {
-        laws[i] = (or_reduced_law_t){tokens, weights, 1};
+        dists[i] = (or_reduced_distribution_t){tokens, weights, 1};
     }
-    const or_draws_t all = {index, order, laws, PARTS * NODES};
-    const or_draws_t one = {index, order, laws, 1};
+    const or_draws_t all = {index, order, dists, PARTS * NODES};
+    const or_draws_t one = {index, order, dists, 1};
     grow(parts[0], 1, (const int32_t[]){1}, (const uint32_t[]){0});
     grow(parts[1], 1, (const int32_t[]){1}, (const uint32_t[]){0});
     const or_merge_part_t two[] = {{parts[0], &all}, {parts[1], &one}};
@@ -178,15 +178,15 @@ static void an_empty_part_changes_nothing(void **state)
     (void)state;
     static const uint32_t tokens[] = {1, 2}, weights[] = {65535, 1}, index[] = {0, 0};
     static const uint32_t order[] = {0, 1};
-    const or_reduced_law_t law = {tokens, weights, 2};
-    const or_draws_t none = {0}, draws = {index, order, &law, 1};
+    const or_reduced_distribution_t dist = {tokens, weights, 2};
+    const or_draws_t none = {0}, draws = {index, order, &dist, 1};
     or_token_tree_reset(parts[0], 9);
     grow(parts[1], 2, (const int32_t[]){2, 1}, (const uint32_t[]){0, 0});
     const or_merge_part_t two[] = {{parts[0], &none}, {parts[1], &draws}};
     or_token_tree_reset(tree, 9);
     assert_int_equal(or_merge_trees(merge, two, 2, true, tree), OR_OK);
     assert_tree(2, (const int32_t[]){2, 1}, (const uint32_t[]){0, 0});
-    assert_int_equal(or_merge_draws(merge)->law_count, 1);
+    assert_int_equal(or_merge_draws(merge)->dist_count, 1);
     for (uint32_t node = 1; node <= 2; node++) {
         assert_int_equal(or_merge_origin(merge, 0, node), 0);
         assert_int_equal(or_merge_origin(merge, 1, node), node);
@@ -196,8 +196,10 @@ static void an_empty_part_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_drawing_comes_true),        cmocka_unit_test(one_tree_stays_as_it_is),
-        cmocka_unit_test(every_path_is_there_once),      cmocka_unit_test(surplus_laws_are_refused),
+        cmocka_unit_test(the_drawing_comes_true),
+        cmocka_unit_test(one_tree_stays_as_it_is),
+        cmocka_unit_test(every_path_is_there_once),
+        cmocka_unit_test(surplus_distributions_are_refused),
         cmocka_unit_test(an_empty_part_changes_nothing),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -36,7 +36,7 @@ static const draft_row_t draft_methods[] = {
     {OR_DRAFT_NONE, "none", ~0U, "drafts nothing", false},
 };
 
-enum { LAWS = 1, CHAINS = 2, REPEATS = 4, LOSSY = 8, STRINGS = 16 }; // what a rule is like
+enum { DISTS = 1, CHAINS = 2, REPEATS = 4, LOSSY = 8, STRINGS = 16 }; // what a rule is like
 
 typedef struct {
     uint32_t number;
@@ -50,20 +50,20 @@ static const rule_row_t accept_rules[] = {
     {OR_ACCEPT_COUPLED, "coupled", OR_DRAFT_COUPLED, "takes any tree", 0},
     {OR_ACCEPT_GREEDY, "greedy", OR_DRAFT_COUPLED, "takes any tree", 0},
     {OR_ACCEPT_NAIVE, "naive", OR_DRAFT_RSD_S, "takes guesses made without the shared noise", 0},
-    {OR_ACCEPT_SPS, "sps", OR_DRAFT_CHAIN, "takes one sequence", LAWS | CHAINS},
+    {OR_ACCEPT_SPS, "sps", OR_DRAFT_CHAIN, "takes one sequence", DISTS | CHAINS},
     {OR_ACCEPT_KSEQ, "kseq", OR_DRAFT_KSEQ, "takes siblings drawn with replacement",
-     LAWS | REPEATS},
-    {OR_ACCEPT_OTM, "otm", OR_DRAFT_KSEQ, "takes siblings drawn with replacement", LAWS | REPEATS},
+     DISTS | REPEATS},
+    {OR_ACCEPT_OTM, "otm", OR_DRAFT_KSEQ, "takes siblings drawn with replacement", DISTS | REPEATS},
     {OR_ACCEPT_MULTI_ROUND, "multi-round", OR_DRAFT_MCSD, "takes siblings drawn with replacement",
-     LAWS | REPEATS},
+     DISTS | REPEATS},
     {OR_ACCEPT_RECURSIVE, "recursive", OR_DRAFT_RSD_S, "takes siblings drawn without replacement",
-     LAWS},
-    {OR_ACCEPT_BLOCK, "block", OR_DRAFT_CHAIN, "takes one sequence", LAWS | CHAINS},
+     DISTS},
+    {OR_ACCEPT_BLOCK, "block", OR_DRAFT_CHAIN, "takes one sequence", DISTS | CHAINS},
     {OR_ACCEPT_TRAVERSAL, "traversal", OR_DRAFT_RSD_S, "takes siblings drawn without replacement",
-     LAWS},
+     DISTS},
     {OR_ACCEPT_TYPICAL, "typical", OR_DRAFT_TOPK, "takes guesses made without the shared noise",
      LOSSY},
-    {OR_ACCEPT_LENIENT, "lenient", OR_DRAFT_CHAIN, "takes one sequence", LAWS | CHAINS | LOSSY},
+    {OR_ACCEPT_LENIENT, "lenient", OR_DRAFT_CHAIN, "takes one sequence", DISTS | CHAINS | LOSSY},
     {OR_ACCEPT_SLRS, "slrs", OR_DRAFT_CHAIN, "takes one sequence", CHAINS | STRINGS},
 };
 #define DRAFT_LIST                                                                                 \
@@ -175,14 +175,14 @@ static bool has_trait(uint32_t rule, unsigned trait)
     return row != NULL && (row->traits & trait) != 0;
 }
 
-bool or_accept_rule_uses_laws(uint32_t rule)
+bool or_accept_rule_uses_distributions(uint32_t rule)
 {
-    return has_trait(rule, LAWS);
+    return has_trait(rule, DISTS);
 }
 
 bool or_accept_rule_needs_trust(uint32_t rule)
 {
-    return has_trait(rule, LAWS | STRINGS);
+    return has_trait(rule, DISTS | STRINGS);
 }
 
 bool or_accept_rule_is_lossy(uint32_t rule)
@@ -240,10 +240,11 @@ or_status_t or_vocab_method_check(uint32_t vocab_method, uint32_t rule)
                        vocab_method);
     }
     if (vocab_method == OR_VOCAB_SLEM && or_accept_rule_needs_trust(rule)) {
-        return or_fail(OR_ERR_INVALID,
-                       "--vocab-map slem re-tokenises text and so knows no law for a guess, but "
-                       "--accept %s needs one: use --vocab-map tli, or --accept coupled or naive",
-                       or_accept_rule_name(rule));
+        return or_fail(
+            OR_ERR_INVALID,
+            "--vocab-map slem re-tokenises text and so knows no distribution for a guess, but "
+            "--accept %s needs one: use --vocab-map tli, or --accept coupled or naive",
+            or_accept_rule_name(rule));
     }
     if (rule == OR_ACCEPT_SLRS && vocab_method != OR_VOCAB_SLRS && vocab_method != OR_VOCAB_AUTO) {
         return or_fail(OR_ERR_INVALID, "--accept slrs judges strings: use --vocab-map slrs");

@@ -2,7 +2,7 @@
 // (docs/design.md section 6).
 //
 // A new drafting method is a number and a row here, a drafter/build_<method>.c, and a line each in
-// drafter/builder_internal.h, drafter/builder.c and drafter/CMakeLists.txt; a new rule likewise in verifier/.
+// drafter/build/builder_internal.h, drafter/build/builder.c and drafter/CMakeLists.txt; a new rule likewise in verifier/.
 #pragma once
 
 #include <stdint.h>
@@ -63,12 +63,12 @@ const char *or_accept_rule_name(uint32_t rule);
 // version does not know.
 or_status_t or_methods_check(uint32_t method, uint32_t rule, float temperature);
 
-// Is it a ratio rule, which compares the target's law with the law each guess was drawn from? Then
-// laws travel, and the drafter must be trusted to have drawn what it says (docs/design.md section 4).
-bool or_accept_rule_uses_laws(uint32_t rule);
+// Is it a ratio rule, which compares the target's distribution with the distribution each guess was drawn from? Then
+// distributions travel, and the drafter must be trusted to have drawn what it says (docs/design.md section 4).
+bool or_accept_rule_uses_distributions(uint32_t rule);
 // Must the drafter be trusted? Ratio rules and slrs, which believe what it says of its guesses.
 bool or_accept_rule_needs_trust(uint32_t rule);
-// Does the rule make do with something else than the target's law? Only where --allow-lossy asks for
+// Does the rule make do with something else than the target's distribution? Only where --allow-lossy asks for
 // it, and marked in every output.
 bool or_accept_rule_is_lossy(uint32_t rule);
 // Does it take chains only? Does a token that was drawn twice count twice?
@@ -82,7 +82,7 @@ or_draft_method_t or_accept_rule_usual_method(uint32_t rule);
 // By name as in --vocab-map. OR_ERR_INVALID lists the known names; NULL for unknown numbers.
 or_status_t or_vocab_method_parse(const char *name, or_vocab_method_t *method);
 const char *or_vocab_method_name(uint32_t method);
-// Does a way to meet another vocabulary go with the rule? slem has no law for its guesses: coupled,
+// Does a way to meet another vocabulary go with the rule? slem has no distribution for its guesses: coupled,
 // greedy, naive and typical only; slrs and its own rule go together. OR_ERR_INVALID with the reason;
 // OR_ERR_UNSUPPORTED for unknown numbers.
 or_status_t or_vocab_method_check(uint32_t vocab_method, uint32_t rule);

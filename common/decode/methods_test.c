@@ -150,7 +150,7 @@ static void traits_are_the_rules(void **state)
     static const struct {
         bool (*has)(uint32_t rule);
         const char *rules; // columns as above
-    } traits[] = {{or_accept_rule_uses_laws, "...yyyyyyy.y."},
+    } traits[] = {{or_accept_rule_uses_distributions, "...yyyyyyy.y."},
                   {or_accept_rule_needs_trust, "...yyyyyyy.yy"},
                   {or_accept_rule_is_lossy, "..........yy."},
                   {or_accept_rule_takes_chains, "...y....y..yy"},

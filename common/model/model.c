@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
-#include "common/base/math.h"
+#include "common/base/log/log.h"
+#include "common/base/math/math.h"
 #include "common/base/version.h"
-#include "common/model/gpu_internal.h"
+#include "common/model/gpu/gpu_internal.h"
 #include "common/model/model_internal.h"
 
 #define ANGLE_MAX 0x1p30 // what or_sin_cos takes

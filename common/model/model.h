@@ -26,9 +26,9 @@
 
 #include "common/base/cpus.h"
 #include "common/gguf/gguf.h"
-#include "common/model/gpu.h"
-#include "common/model/kv_cache.h"
-#include "common/model/ranks.h"
+#include "common/model/gpu/gpu.h"
+#include "common/model/kv/kv_cache.h"
+#include "common/model/ranks/ranks.h"
 #include "kernels/kernels.h"
 
 typedef struct or_model or_model_t;

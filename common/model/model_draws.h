@@ -4,15 +4,15 @@
 // come near the best one. A model on a device finds them there, and only they come to the host: some
 // kilobytes a row instead of a vocabulary of floats.
 //
-//     law of a row      the  cat  dog  a  sat  ...            or_sampler_law, 128,256 tokens
+//     distribution of a row      the  cat  dog  a  sat  ...            or_sampler_distribution, 128,256 tokens
 //     contest           best score, perturbed: dog, 3.1       within a window of 2: from 1.1 on
-//     contenders        cat  dog  sat                         the same law, and nothing else of it
+//     contenders        cat  dog  sat                         the same distribution, and nothing else of it
 //
 // The same draw among the contenders has the same result. One thread, as for the model.
 #pragma once
 
-#include "common/decode/noise.h"
-#include "common/decode/sampler.h"
+#include "common/decode/sampling/noise.h"
+#include "common/decode/sampling/sampler.h"
 #include "common/model/model.h"
 
 #define OR_CONTESTS_MAX 64u // rows that are asked for at once
@@ -33,13 +33,13 @@ bool or_model_has_contenders(const or_model_t *model);
 // tokens, take no part. To be told before the first contest; nothing where the model has no device. OR_ERR_IO.
 or_status_t or_model_set_noise_keys(or_model_t *model, const uint64_t *keys, uint32_t count);
 
-// The contenders of rows first .. first + count - 1 of the last pass, at most OR_CONTESTS_MAX: of each row's law as
-// or_sampler_law has it, in its order and with its scores, those within the window, and maybe some just
-// below. laws[i].count is 0 where they are many, or hard to tell: then the row's logits have to be looked
-// at. Laws are valid until the next call. Only if or_model_has_contenders. OR_ERR_INVALID if out of the last
+// The contenders of rows first .. first + count - 1 of the last pass, at most OR_CONTESTS_MAX: of each row's distribution as
+// or_sampler_distribution has it, in its order and with its scores, those within the window, and maybe some just
+// below. distributions[i].count is 0 where they are many, or hard to tell: then the row's logits have to be looked
+// at. Distributions are valid until the next call. Only if or_model_has_contenders. OR_ERR_INVALID if out of the last
 // pass's range; OR_ERR_IO.
 or_status_t or_model_contenders(or_model_t *model, uint32_t first, uint32_t count,
-                                const or_contest_t *contests, or_law_t *laws);
+                                const or_contest_t *contests, or_distribution_t *dists);
 
 // Rows whose whole logits came from the device so far.
 uint64_t or_model_whole_rows(const or_model_t *model);

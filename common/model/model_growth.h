@@ -47,7 +47,7 @@ typedef struct {
     int32_t token;
     uint32_t parent_slot; // OR_KV_NO_SLOT: the root
     uint32_t slot;
-    or_law_t law; // as or_model_contenders has it; never of 0 tokens
+    or_distribution_t dist; // as or_model_contenders has it; never of 0 tokens
 } or_grown_row_t;
 
 // Valid until the next tree grows.

@@ -11,12 +11,12 @@
 // of whole panels and begins with the first panel the matrix holds (or_matrix_place).
 #pragma once
 
-#include "common/model/arch.h"
-#include "common/model/kv_cache_internal.h"
-#include "common/model/lockstep.h"
+#include "common/model/arch/arch.h"
+#include "common/model/cpu/products.h"
+#include "common/model/kv/kv_cache_internal.h"
 #include "common/model/model.h"
-#include "common/model/products.h"
-#include "common/model/shards.h"
+#include "common/model/ranks/lockstep.h"
+#include "common/model/ranks/shards.h"
 
 // Logits are computed for this many rows at a time.
 #define OR_LOGITS_ROWS 64u

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/gguf/gguf_test_file.h"
-#include "common/model/arch.h"
+#include "common/model/arch/arch.h"
 #include "tests/support/test_support.h"
 
 #define F32 OR_TENSOR_F32

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/model/gpu_internal.h"
+#include "common/model/gpu/gpu_internal.h"
 #include "common/model/model_internal.h"
 
 // Of this machine: what could be had without pushing others out; all there is where the system does not say.

@@ -5,7 +5,7 @@
 
 #include "common/text/byte_level.h"
 #include "common/text/utf8.h"
-#include "common/text/vocab_internal.h"
+#include "common/text/vocab/vocab_internal.h"
 
 // -- the table
 // --------------------------------------------------------------------------------------------------------

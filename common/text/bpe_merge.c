@@ -2,7 +2,7 @@
 
 #include "common/text/bpe.h"
 #include "common/text/utf8.h"
-#include "common/text/vocab_internal.h"
+#include "common/text/vocab/vocab_internal.h"
 
 // Up to so many symbols the lowest rank is looked for one by one.
 #define SMALL 64

@@ -4,7 +4,7 @@
 
 #include "common/text/tokenizer.h"
 #include "common/text/utf8.h"
-#include "common/text/vocab_internal.h"
+#include "common/text/vocab/vocab_internal.h"
 
 void or_detok_init(or_detok_t *detok, const or_vocab_t *vocab, bool at_text_start, bool exact)
 {

@@ -6,7 +6,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "common/base/log.h"
+#include "common/base/log/log.h"
 #include "common/text/utf8.h"
 
 struct or_pretokenizer {

@@ -1,7 +1,7 @@
 // text_test_support - vocabularies and texts for tests.
 #pragma once
 
-#include "common/text/vocab.h"
+#include "common/text/vocab/vocab.h"
 
 // From a file; fails the test if it does not load.
 or_vocab_t *test_load_vocab(const char *path);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "common/text/vocab_internal.h"
+#include "common/text/vocab/vocab_internal.h"
 
 #define MAX_TEXT_BYTES ((size_t)1 << 30) // so that places and ids are counted in 32 bits
 #define MAX_CACHE_SLOTS 16384

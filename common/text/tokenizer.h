@@ -18,7 +18,7 @@
 // 0xC1, 0xF1 and 0xF5 to 0xFF, of which only 0xF1 is ever part of UTF-8).
 #pragma once
 
-#include "common/text/vocab.h"
+#include "common/text/vocab/vocab.h"
 
 enum {
     OR_TOKENIZE_BOS = 1,     // put the begin token first (if the vocabulary has one)

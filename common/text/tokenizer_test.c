@@ -12,7 +12,7 @@
 
 #include "common/text/text_test_support.h"
 #include "common/text/utf8.h"
-#include "common/text/vocab_internal.h"
+#include "common/text/vocab/vocab_internal.h"
 #include "tests/support/test_support.h"
 
 static void assert_ids(const or_vocab_t *vocab, const char *text, size_t length, unsigned flags,

@@ -10,9 +10,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
-#include "coordinator/http/api.h"
-#include "proto/channel_zmq.h"
+#include "common/base/log/log.h"
+#include "coordinator/http/api/api.h"
+#include "proto/zmq/channel_zmq.h"
 
 #define SLOTS 8192u                   // texts at a time, those that wait for their turn included
 #define DELTAS_A_TURN 256u            // before the sockets are looked after again

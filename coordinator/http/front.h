@@ -7,11 +7,11 @@
 // vocabulary and the chat template.
 #pragma once
 
-#include "common/text/chat.h"
-#include "common/text/vocab.h"
-#include "coordinator/http/server.h"
-#include "coordinator/ledger.h"
-#include "proto/channel.h"
+#include "common/text/chat/chat.h"
+#include "common/text/vocab/vocab.h"
+#include "coordinator/clients/ledger.h"
+#include "coordinator/http/server/server.h"
+#include "proto/net/channel.h"
 
 typedef struct or_front or_front_t;
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/log.h"
+#include "common/base/log/log.h"
 
 #define KEY_VARIABLE "OUTRIDER_API_KEY" // not an option: command lines are everybody's to read
 #define BODY_BYTES_MIN 1024u

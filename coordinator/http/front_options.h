@@ -1,7 +1,7 @@
 // front_options - the HTTP face by a coordinator's options: rows of its table, and what they make.
 #pragma once
 
-#include "common/base/options.h"
+#include "common/base/options/options.h"
 #include "coordinator/http/front.h"
 
 typedef struct {

@@ -11,9 +11,9 @@
 // filters keep are the first tokens of one ranking, logits descending and ids ascending, so a *cut* tells it.
 #pragma once
 
-#include "common/base/rng_inline.h"
-#include "common/base/sums.h"
-#include "common/decode/noise_inline.h"
+#include "common/base/math/rng_inline.h"
+#include "common/base/math/sums.h"
+#include "common/decode/sampling/noise_inline.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/cuda_portable.cuh"
 

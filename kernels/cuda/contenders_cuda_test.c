@@ -1,7 +1,7 @@
-// Goal: the contenders of a row are those that the CPU's law and noise say, so that a draw among them is the draw.
+// Goal: the contenders of a row are those that the CPU's distribution and noise say, so that a draw among them is the draw.
 // Method: rows of logits of every kind (flat, peaked, ties, none finite), with every setting alone and together. What is
-// listed is compared with or_sampler_law and or_noise_gumbel token by token, and or_noise_argmax over it
-// with that over the whole law. Rows that are left to the host must be those that have to be.
+// listed is compared with or_sampler_distribution and or_noise_gumbel token by token, and or_noise_argmax over it
+// with that over the whole distribution. Rows that are left to the host must be those that have to be.
 #include "kernels/cuda/cuda_test_support.h"
 
 #include <math.h>
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/math.h"
-#include "common/decode/noise.h"
-#include "common/decode/sampler.h"
+#include "common/base/math/math.h"
+#include "common/decode/sampling/noise.h"
+#include "common/decode/sampling/sampler.h"
 #include "kernels/cuda/cuda_kernels.h"
 
 #define SLACK 1e-8 // how far behind the window a token may be listed
@@ -85,7 +85,7 @@ typedef struct {
     or_sampling_t sampling[ROWS];
     or_cuda_contest_t contests[ROWS];
     or_sampler_t *sampler;
-    double *noisy;             // [vocab_size] scores of a row's law, with noise
+    double *noisy;             // [vocab_size] scores of a row's distribution, with noise
     or_cuda_contender_t *list; // [ROWS][OR_CUDA_CONTENDERS_MAX], what the device says
     uint32_t counts[ROWS];
 } batch_t;
@@ -193,20 +193,21 @@ static or_noise_place_t place_of(const or_cuda_contest_t *contest)
     return (or_noise_place_t){contest->byte_offset, contest->zero_width};
 }
 
-// Fill in `noisy` by id, -INFINITY for what the law has not; returns the best.
-static double score_law(const batch_t *batch, const or_cuda_contest_t *contest, const or_law_t *law)
+// Fill in `noisy` by id, -INFINITY for what the distribution has not; returns the best.
+static double score_dist(const batch_t *batch, const or_cuda_contest_t *contest,
+                         const or_distribution_t *dist)
 {
     double best = -INFINITY;
     for (uint32_t id = 0; id < batch->vocab_size; id++) {
         batch->noisy[id] = -INFINITY;
     }
-    for (uint32_t i = 0; i < law->count; i++) {
-        uint64_t token_key = batch->token_keys[law->ids[i]];
+    for (uint32_t i = 0; i < dist->count; i++) {
+        uint64_t token_key = batch->token_keys[dist->ids[i]];
         double noise = contest->noisy ? or_noise_gumbel((or_rng_key_t){contest->key},
                                                         place_of(contest), token_key)
                                       : 0;
-        batch->noisy[law->ids[i]] = law->scores[i] + noise;
-        best = fmax(best, law->scores[i] + noise);
+        batch->noisy[dist->ids[i]] = dist->scores[i] + noise;
+        best = fmax(best, dist->scores[i] + noise);
     }
     return best;
 }
@@ -232,12 +233,12 @@ static bool is_undecided(const batch_t *batch, uint32_t row)
         return sampling.top_k > OR_CUDA_CONTENDERS_MAX;
     }
     sampling.min_p = 0;
-    or_law_t law =
-        or_sampler_law(batch->sampler, &sampling, batch->logits + row * batch->stride, NULL, 0);
-    return finite < batch->vocab_size || law.count > OR_CUDA_CONTENDERS_MAX;
+    or_distribution_t dist = or_sampler_distribution(batch->sampler, &sampling,
+                                                     batch->logits + row * batch->stride, NULL, 0);
+    return finite < batch->vocab_size || dist.count > OR_CUDA_CONTENDERS_MAX;
 }
 
-static void assert_draw(const batch_t *batch, uint32_t row, const or_law_t *law)
+static void assert_draw(const batch_t *batch, uint32_t row, const or_distribution_t *dist)
 {
     const or_cuda_contest_t *contest = &batch->contests[row];
     static int32_t ids[OR_CUDA_CONTENDERS_MAX];
@@ -248,7 +249,7 @@ static void assert_draw(const batch_t *batch, uint32_t row, const or_law_t *law)
         scores[i] = (double)token.logit / (double)contest->temperature;
     }
     or_rng_key_t key = {contest->key};
-    int32_t expected = or_noise_argmax(key, place_of(contest), law->ids, law->scores, law->count,
+    int32_t expected = or_noise_argmax(key, place_of(contest), dist->ids, dist->scores, dist->count,
                                        batch->token_keys);
     assert_int_equal(
         or_noise_argmax(key, place_of(contest), ids, scores, batch->counts[row], batch->token_keys),
@@ -292,16 +293,16 @@ static bool check_row(batch_t *batch, uint32_t row)
         assert_int_equal(batch->counts[row], OR_CUDA_CONTENDERS_MANY);
         return false;
     }
-    or_law_t law = or_sampler_law(batch->sampler, &batch->sampling[row],
-                                  batch->logits + row * batch->stride, NULL, 0);
-    double best = score_law(batch, contest, &law);
+    or_distribution_t dist = or_sampler_distribution(batch->sampler, &batch->sampling[row],
+                                                     batch->logits + row * batch->stride, NULL, 0);
+    double best = score_dist(batch, contest, &dist);
     if (batch->counts[row] == OR_CUDA_CONTENDERS_MANY) {
         assert_true(count_within(batch, best - contest->window - SLACK) > OR_CUDA_CONTENDERS_MAX);
         return false;
     }
     assert_listed(batch, row, best);
     if (contest->temperature > 0 && contest->noisy) {
-        assert_draw(batch, row, &law);
+        assert_draw(batch, row, &dist);
     }
     return true;
 }

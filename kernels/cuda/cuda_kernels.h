@@ -96,11 +96,11 @@ int or_cuda_embed(or_cuda_t *cuda, or_cuda_float_t type, const void *panels, siz
 
 // ---- keys and values ----
 
-// How a vector, one head's K or V of a position, is kept, rounded when it is stored as common/model/kv_store.h says. Q8_0
+// How a vector, one head's K or V of a position, is kept, rounded when it is stored as common/model/kv/kv_store.h says. Q8_0
 // is integers, of which 32 (the last ones perhaps fewer) share a scale, a half.
 typedef enum { OR_CUDA_KV_F32, OR_CUDA_KV_F16, OR_CUDA_KV_Q8_0 } or_cuda_kv_type_t;
 
-// Pages and slots hold what those of common/model/kv_cache_internal.h do:
+// Pages and slots hold what those of common/model/kv/kv_cache_internal.h do:
 //
 //     page    [layer][kv head] { K scales [ceil(head_dim / 32)][32]  numbers [head_dim][32]
 //                                V scales [32][ceil(head_dim / 32)]  numbers [32][head_dim] }
@@ -169,7 +169,7 @@ size_t or_cuda_slots_bytes(const or_cuda_kv_t *kv, uint32_t slots_max);
 
 // ---- sampling ----
 
-// How a row's next token is found, as or_sampler_law and or_noise_perturb (common/decode) do it without biases and
+// How a row's next token is found, as or_sampler_distribution and or_noise_perturb (common/decode) do it without biases and
 // penalties.
 typedef struct {
     uint64_t key;         // of the noise
@@ -210,19 +210,19 @@ typedef struct {
     uint32_t row; // of logits; not looked at where the vocabulary has no such token
     uint32_t first_child;
     uint32_t next_sibling;
-    uint32_t law; // that all its children were drawn from, without replacement
+    uint32_t dist; // that all its children were drawn from, without replacement
 } or_cuda_node_t;
 
-// A reduced law (common/decode/law.h) is `count` tokens and weights from place `first` on.
+// A reduced distribution (common/decode/sampling/distribution.h) is `count` tokens and weights from place `first` on.
 typedef struct {
     uint32_t first;
     uint32_t count;
-} or_cuda_law_t;
+} or_cuda_distribution_t;
 
-#define OR_CUDA_LAW_ENTRIES_MAX 256u
+#define OR_CUDA_DISTRIBUTION_ENTRIES_MAX 256u
 #define OR_CUDA_NODES_MAX 1024u // besides the root
 
-// A tree to be judged as or_accept does by the rule "recursive", temperature being all that makes a law of logits.
+// A tree to be judged as or_accept does by the rule "recursive", temperature being all that makes a distribution of logits.
 typedef struct {
     const float *logits; // [rows][stride]
     size_t stride;
@@ -234,7 +234,7 @@ typedef struct {
     uint32_t stop_count;
     const uint32_t *stop_ids;
     const or_cuda_node_t *nodes;
-    const or_cuda_law_t *laws; // as or_draws_check wants them
+    const or_cuda_distribution_t *dists; // as or_draws_check wants them
     const uint32_t *tokens;
     const uint32_t *weights;
 } or_cuda_trial_t;
@@ -261,7 +261,7 @@ size_t or_cuda_reject_bytes(uint32_t vocab_size, uint32_t rows);
 
 // ---- draft trees ----
 //
-// A best-first tree of few guesses (drafter/build_coupled.c) that grows on the device, without a word to the host:
+// A best-first tree of few guesses (drafter/build/build_coupled.c) that grows on the device, without a word to the host:
 //
 //     grow ─▶ a batch of guesses ─▶ a pass ─▶ contenders of its rows ─▶ grow ─▶ a batch ─▶ ...
 //

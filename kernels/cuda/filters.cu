@@ -1,9 +1,9 @@
-// The filters of common/decode/sampler.c, as the cut of each row: top-k, top-p, min-p, and the one token of temperature
+// The filters of common/decode/sampling/sampler.c, as the cut of each row: top-k, top-p, min-p, and the one token of temperature
 // 0. Weights, their sums and the order in which they are added are the sampler's; what would take more than
 // OR_CUDA_CONTENDERS_MAX tokens in order, or sums over a row with gaps, is left to it.
 #include "kernels/cuda/selection.cuh"
 
-#include "common/base/math_inline.h"
+#include "common/base/math/math_inline.h"
 
 OR_DEVICE bool is_greedy(const or_cuda_contest_t *contest)
 {

@@ -1,17 +1,18 @@
-// growth - what the two steps of growing a draft tree share: what drafter/build_coupled.c chooses, without the host.
+// growth - what the two steps of growing a draft tree share: what drafter/build/build_coupled.c chooses, without the host.
 //
 //     list    growth_children.cu    a block for each row that was run    tells of it; its best children and their weights
 //     grow    growth.cu             one block                            offers them to the tree, chooses the next rows,
 //                                                                        writes their tables
 //
-// Numbers are made as drafter/builder_model.c makes them, from the same operations in the same order; a law that top-k or
+// Numbers are made as drafter/build/builder_model.c makes them, from the same operations in the same order; a distribution that top-k or
 // top-p has ranked is summed there in another, and its weights may be apart in the last bits.
 #pragma once
 
 #include "kernels/cuda/contenders.cuh"
 
 #define NO_SLOT UINT32_MAX
-#define CHILDREN WARP // of a guess at most, as OR_BUILD_CHILDREN of drafter/builder_internal.h
+#define CHILDREN                                                                                   \
+    WARP // of a guess at most, as OR_BUILD_CHILDREN of drafter/build/builder_internal.h
 
 // Of a row, best first.
 typedef struct {

@@ -1,4 +1,4 @@
-// Goal: a tree that grows on the device is the one that drafter/build_coupled.c would have grown, pass for pass.
+// Goal: a tree that grows on the device is the one that drafter/build/build_coupled.c would have grown, pass for pass.
 // Method: a reference that follows it literally (growth_test_support) and or_cuda_grow grow trees of every kind from the
 // same contenders. After each step everything is compared, weights bit by bit: the guesses and their order, the batch, what the
 // pass looks up, what the host is told. Trees that stand already are the reference's after some steps. Memory that

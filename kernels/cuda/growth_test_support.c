@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/base/math.h"
+#include "common/base/math/math.h"
 #include "tests/support/test_support.h"
 
 #define BELOW 0.25 // the window: what may be listed all the same
@@ -143,7 +143,7 @@ void growth_draw_plenty(or_cuda_growth_t *wishes, growth_model_t *model, uint64_
     model->many = 0;
 }
 
-// ---- lists: drafter/builder_model.c ----
+// ---- lists: drafter/build/builder_model.c ----
 
 static void insert_sorted(growth_list_t *list, int32_t id, double score)
 {
@@ -192,7 +192,7 @@ or_cuda_contest_t growth_tree_contest(const growth_tree_t *tree, const growth_gu
     return contest;
 }
 
-// ---- the tree: drafter/build_coupled.c, where there is room for what the round wants ----
+// ---- the tree: drafter/build/build_coupled.c, where there is room for what the round wants ----
 
 static bool before(const growth_guess_t *a, const growth_guess_t *b)
 {

@@ -1,10 +1,10 @@
-// growth_test_support - for the test of or_cuda_grow: the same tree as drafter/build_coupled.c grows it on the host, and
+// growth_test_support - for the test of or_cuda_grow: the same tree as drafter/build/build_coupled.c grows it on the host, and
 // a model that any text follows.
 #pragma once
 
 #include <stdbool.h>
 
-#include "common/decode/noise.h"
+#include "common/decode/sampling/noise.h"
 #include "kernels/cuda/cuda_kernels.h"
 
 #define GROWTH_TEST_CHILDREN 32u // as OR_BUILD_CHILDREN

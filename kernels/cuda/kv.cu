@@ -35,7 +35,7 @@ OR_DEVICE void write_number(const vector_t<uint16_t> *to, uint32_t d, bool there
     }
 }
 
-// As common/model/kv_store.c does. A NaN, whose bits are above all others', becomes the scale, so that it stays the same
+// As common/model/kv/kv_store.c does. A NaN, whose bits are above all others', becomes the scale, so that it stays the same
 // one: no GPU divides it.
 OR_DEVICE void write_number(const vector_t<int8_t> *to, uint32_t d, bool there, float x)
 {

@@ -5,7 +5,7 @@
 #include "kernels/cuda/cuda_test_support.h"
 #include "kernels/kernels_test_support.h"
 
-#include "common/model/kv_store.h"
+#include "common/model/kv/kv_store.h"
 #include "kernels/cuda/cuda_kernels.h"
 
 #define KV_TEST_LAYERS 2u

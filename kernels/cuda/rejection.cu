@@ -1,27 +1,27 @@
-// Recursive rejection of a tree (verifier/accept_recursive.c) where its logits are.
+// Recursive rejection of a tree (verifier/accept/accept_recursive.c) where its logits are.
 //
 //     bests   the best score of each row
 //     sums    of each row and each block of 256 tokens: of its weights exp(score - best)
 //     walk    one thread block goes from the root down and weighs only what guesses touch
 //
-// Every number is made as verifier/residual.c makes it, from the same operations in the same order. It has less to
-// keep: children share a law, so its tokens are the touched ones, from the first guess on. What is said here
+// Every number is made as verifier/accept/residual.c makes it, from the same operations in the same order. It has less to
+// keep: children share a distribution, so its tokens are the touched ones, from the first guess on. What is said here
 // once is done by all lanes of a warp alike: then each has the result.
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/cuda_portable.cuh"
 
-#include "common/base/math_inline.h"
-#include "common/base/rng_inline.h"
-#include "common/decode/weights_inline.h"
+#include "common/base/math/math_inline.h"
+#include "common/base/math/rng_inline.h"
+#include "common/decode/sampling/weights_inline.h"
 
 #define BLOCK 256u // tokens that share a sum
 #define WARP 32u
 #define THREADS 256u
 #define WARPS (THREADS / WARP)
 #define STAGE (WARPS * BLOCK) // weights that are looked at together
-#define LAW_TOTAL 65536.0     // what the weights of a law add up to
+#define DIST_TOTAL 65536.0    // what the weights of a distribution add up to
 
-static_assert(OR_CUDA_LAW_ENTRIES_MAX + OR_CUDA_REJECT_VOCAB_MAX / BLOCK <= STAGE,
+static_assert(OR_CUDA_DISTRIBUTION_ENTRIES_MAX + OR_CUDA_REJECT_VOCAB_MAX / BLOCK <= STAGE,
               "all that a token is first drawn from");
 
 OR_DEVICE uint32_t own_lane(void)
@@ -36,41 +36,42 @@ OR_DEVICE uint32_t own_warp(void)
 
 // ---- weights ----
 
-// A row as a law, of which nothing is touched.
+// A row as a distribution, of which nothing is touched.
 typedef struct {
     const float *logits;
     double temperature;
     double best; // NaN: a logit is not finite
     uint32_t vocab_size;
-} law_t;
+} distribution_t;
 
 static uint32_t blocks_of(uint32_t vocab_size)
 {
     return (vocab_size - 1) / BLOCK + 1;
 }
 
-OR_DEVICE law_t law_of_row(const or_cuda_trial_t *trial, const double *bests, uint32_t row)
+OR_DEVICE distribution_t dist_of_row(const or_cuda_trial_t *trial, const double *bests,
+                                     uint32_t row)
 {
     return {trial->logits + row * trial->stride, trial->temperature, bests[row], trial->vocab_size};
 }
 
-OR_DEVICE double weight_of(const law_t *law, uint32_t token)
+OR_DEVICE double weight_of(const distribution_t *dist, uint32_t token)
 {
-    return inline_exp((double)law->logits[token] / law->temperature - law->best);
+    return inline_exp((double)dist->logits[token] / dist->temperature - dist->best);
 }
 
-OR_DEVICE uint32_t block_size(const law_t *law, uint32_t block)
+OR_DEVICE uint32_t block_size(const distribution_t *dist, uint32_t block)
 {
-    uint32_t left = law->vocab_size - block * BLOCK;
+    uint32_t left = dist->vocab_size - block * BLOCK;
     return left < BLOCK ? left : BLOCK;
 }
 
 // By a warp: weights [BLOCK] of a block.
-OR_DEVICE void weigh_block(const law_t *law, uint32_t block, double *weights)
+OR_DEVICE void weigh_block(const distribution_t *dist, uint32_t block, double *weights)
 {
-    uint32_t size = block_size(law, block);
+    uint32_t size = block_size(dist, block);
     for (uint32_t i = own_lane(); i < size; i += WARP) {
-        weights[i] = weight_of(law, block * BLOCK + i);
+        weights[i] = weight_of(dist, block * BLOCK + i);
     }
     or_warp_wait();
 }
@@ -136,10 +137,10 @@ OR_GLOBAL void sum_blocks(or_cuda_trial_t trial, const double *bests, uint32_t b
     if (block >= blocks) {
         return;
     }
-    law_t law = law_of_row(&trial, bests, row);
+    distribution_t dist = dist_of_row(&trial, bests, row);
     double *weights = stage + own_warp() * BLOCK;
-    weigh_block(&law, block, weights);
-    double sum = sum_in_strands(weights, block_size(&law, block));
+    weigh_block(&dist, block, weights);
+    double sum = sum_in_strands(weights, block_size(&dist, block));
     if (own_lane() == 0) {
         sums[(size_t)row * blocks + block] = sum;
     }
@@ -150,19 +151,19 @@ OR_GLOBAL void sum_blocks(or_cuda_trial_t trial, const double *bests, uint32_t b
 typedef struct {
     const or_cuda_trial_t *trial;
     uint32_t number;
-    law_t q;      // the target's law
-    double *sums; // [blocks] of it, without what is touched
+    distribution_t q; // the target's distribution
+    double *sums;     // [blocks] of it, without what is touched
     uint32_t blocks;
-    const uint32_t *tokens; // of the law that the children were drawn from
+    const uint32_t *tokens; // of the distribution that the children were drawn from
     const uint32_t *weights;
     uint32_t entries; // 0: there are no children
     uint32_t inside;  // those first of them that the target has, which are touched
 } node_t;
 
 typedef struct {
-    double m[OR_CUDA_LAW_ENTRIES_MAX];        // of the touched tokens
-    double original[OR_CUDA_LAW_ENTRIES_MAX]; // in q, where the factor was 1
-    double s[OR_CUDA_LAW_ENTRIES_MAX];        // what is left of the law; 0: drawn
+    double m[OR_CUDA_DISTRIBUTION_ENTRIES_MAX];        // of the touched tokens
+    double original[OR_CUDA_DISTRIBUTION_ENTRIES_MAX]; // in q, where the factor was 1
+    double s[OR_CUDA_DISTRIBUTION_ENTRIES_MAX];        // what is left of the distribution; 0: drawn
     double stage[STAGE];
     uint64_t digest;
     int32_t token; // that follows
@@ -175,15 +176,15 @@ OR_DEVICE node_t node_at(const or_cuda_trial_t *trial, uint32_t number, const do
     node_t at = {};
     at.trial = trial;
     at.number = number;
-    at.q = law_of_row(trial, bests, node->row);
+    at.q = dist_of_row(trial, bests, node->row);
     at.sums = sums + (size_t)node->row * blocks;
     at.blocks = blocks;
     if (node->first_child != 0) {
-        or_cuda_law_t law = trial->laws[node->law];
-        at.tokens = trial->tokens + law.first;
-        at.weights = trial->weights + law.first;
-        at.entries = law.count;
-        at.inside = law.count;
+        or_cuda_distribution_t dist = trial->dists[node->dist];
+        at.tokens = trial->tokens + dist.first;
+        at.weights = trial->weights + dist.first;
+        at.entries = dist.count;
+        at.inside = dist.count;
     }
     while (at.inside > 0 && at.tokens[at.inside - 1] >= trial->vocab_size) {
         at.inside--;
@@ -203,7 +204,7 @@ OR_DEVICE void weigh_untouched(const node_t *node, uint32_t block, double *weigh
     or_warp_wait();
 }
 
-// By all threads: the law, and its tokens taken out of their blocks. A block's first token has a warp sum it anew.
+// By all threads: the distribution, and its tokens taken out of their blocks. A block's first token has a warp sum it anew.
 OR_DEVICE void touch(const node_t *node, shared_t *shared)
 {
     for (uint32_t i = threadIdx.x; i < node->entries; i += THREADS) {
@@ -224,7 +225,7 @@ OR_DEVICE void touch(const node_t *node, shared_t *shared)
     }
 }
 
-// ---- what is left of the target's law, by the first warp ----
+// ---- what is left of the target's distribution, by the first warp ----
 
 typedef struct {
     shared_t *shared;
@@ -257,7 +258,7 @@ OR_DEVICE void sum_and_scale(residual_t *residual, uint32_t touched)
 OR_DEVICE void open_residual(residual_t *residual, const node_t *node, shared_t *shared)
 {
     residual->shared = shared;
-    residual->s_total = LAW_TOTAL;
+    residual->s_total = DIST_TOTAL;
     residual->untouched_sum = sum_in_strands(node->sums, node->blocks);
     residual->factor = 1;
     sum_and_scale(residual, 0);
@@ -369,8 +370,8 @@ OR_DEVICE int32_t draw_rest(const residual_t *residual, const node_t *node)
 
 // ---- the walk ----
 
-// or_law_find: where a child's token is.
-OR_DEVICE uint32_t find_in_law(const node_t *node, uint32_t token)
+// or_distribution_find: where a child's token is.
+OR_DEVICE uint32_t find_in_dist(const node_t *node, uint32_t token)
 {
     uint32_t low = 0;
     uint32_t high = node->entries;
@@ -392,7 +393,7 @@ OR_DEVICE int32_t try_children(const node_t *node, residual_t *residual)
     uint32_t tested = 0;
     for (uint32_t child = nodes[node->number].first_child; child != 0;
          child = nodes[child].next_sibling) {
-        uint32_t index = find_in_law(node, (uint32_t)nodes[child].token);
+        uint32_t index = find_in_dist(node, (uint32_t)nodes[child].token);
         if (accepts(residual, node, index, tested)) {
             return nodes[child].token;
         }

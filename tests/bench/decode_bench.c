@@ -1,8 +1,8 @@
 // decode-bench [runs] - what decoding costs beside the models, on one core and 128,000 tokens.
 //
-// Prints the median time of a draw, of the filters, of a drafter's lists and laws, and of a step of
-// the recursive rule: one child offered, rejected, and the token drawn from what is left. Two laws:
-// `peaked` falls by rank as words do (Zipf's law, exponent 1.5), `flat` is within a factor e.
+// Prints the median time of a draw, of the filters, of a drafter's lists and distributions, and of a step of
+// the recursive rule: one child offered, rejected, and the token drawn from what is left. Two distributions:
+// `peaked` falls by rank as words do (Zipf's distribution, exponent 1.5), `flat` is within a factor e.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,30 +10,30 @@
 #include <time.h>
 
 #include "common/decode/chooser.h"
-#include "common/decode/law.h"
-#include "verifier/residual.h"
+#include "common/decode/sampling/distribution.h"
+#include "verifier/accept/residual.h"
 
 #define VOCAB 128000u
 #define RUNS_MAX 10001
 #define WINDOW 4.8 // of a drafter's list: 8 taus of 0.6
 
 typedef struct {
-    const char *law_name;
+    const char *dist_name;
     float *logits;        // [VOCAB]
     uint64_t *token_keys; // [VOCAB]
     double *perturbed;    // [VOCAB]
     or_sampler_t *sampler;
     or_residual_t *residual;
     or_sampling_t sampling;
-    or_law_t law;     // of `sampling`
-    or_law_left_t s;  // a drafter's, a little off
-    or_rng_key_t key; // of noise and choices
-    uint32_t run;     // no two runs draw alike
+    or_distribution_t dist;   // of `sampling`
+    or_distribution_left_t s; // a drafter's, a little off
+    or_rng_key_t key;         // of noise and choices
+    uint32_t run;             // no two runs draw alike
     int32_t token;
 } bench_t;
 
-static uint32_t law_tokens[OR_LAW_ENTRIES];
-static uint32_t law_weights[OR_LAW_ENTRIES];
+static uint32_t dist_tokens[OR_DISTRIBUTION_ENTRIES];
+static uint32_t dist_weights[OR_DISTRIBUTION_ENTRIES];
 
 static double now_us(void)
 {
@@ -64,38 +64,38 @@ static double time_of(void (*call)(bench_t *), bench_t *bench, int runs)
     return times[runs / 2];
 }
 
-static void make_law(bench_t *bench)
+static void make_dist(bench_t *bench)
 {
-    bench->law = or_sampler_law(bench->sampler, &bench->sampling, bench->logits, NULL, 0);
+    bench->dist = or_sampler_distribution(bench->sampler, &bench->sampling, bench->logits, NULL, 0);
 }
 
 static void draw(bench_t *bench)
 {
-    bench->token = or_noise_argmax(bench->key, (or_noise_place_t){bench->run, 0}, bench->law.ids,
-                                   bench->law.scores, bench->law.count, bench->token_keys);
+    bench->token = or_noise_argmax(bench->key, (or_noise_place_t){bench->run, 0}, bench->dist.ids,
+                                   bench->dist.scores, bench->dist.count, bench->token_keys);
 }
 
-static void make_law_and_draw(bench_t *bench)
+static void make_distribution_and_draw(bench_t *bench)
 {
-    make_law(bench);
+    make_dist(bench);
     draw(bench);
 }
 
 static void perturb(bench_t *bench)
 {
-    or_noise_perturb(bench->key, (or_noise_place_t){bench->run, 0}, bench->law.ids,
-                     bench->law.scores, bench->law.count, bench->token_keys, WINDOW,
+    or_noise_perturb(bench->key, (or_noise_place_t){bench->run, 0}, bench->dist.ids,
+                     bench->dist.scores, bench->dist.count, bench->token_keys, WINDOW,
                      bench->perturbed);
 }
 
 static void reduce(bench_t *bench)
 {
-    or_law_reduce(&bench->law, OR_LAW_ENTRIES, law_tokens, law_weights);
+    or_distribution_reduce(&bench->dist, OR_DISTRIBUTION_ENTRIES, dist_tokens, dist_weights);
 }
 
 static void weigh(bench_t *bench)
 {
-    or_sampler_weigh(bench->sampler, &bench->law);
+    or_sampler_weigh(bench->sampler, &bench->dist);
 }
 
 static void recursive_step(bench_t *bench)
@@ -103,9 +103,9 @@ static void recursive_step(bench_t *bench)
     or_keyed_chooser_t chooser =
         or_keyed_chooser(bench->key, bench->run, bench->key, bench->token_keys);
     double numerator, denominator;
-    make_law(bench);
-    or_sampler_weigh(bench->sampler, &bench->law);
-    or_residual_open(bench->residual, &bench->law);
+    make_dist(bench);
+    or_sampler_weigh(bench->sampler, &bench->dist);
+    or_residual_open(bench->residual, &bench->dist);
     or_residual_ratio(bench->residual, &bench->s, 0, &numerator, &denominator);
     or_residual_subtract(bench->residual, &bench->s);
     bench->token =
@@ -115,7 +115,7 @@ static void recursive_step(bench_t *bench)
 static void line(bench_t *bench, const char *name, void (*call)(bench_t *), int runs)
 {
     double us = time_of(call, bench, runs);
-    printf("%-7s %-34s %7u tokens %9.1f us\n", bench->law_name, name, bench->law.count, us);
+    printf("%-7s %-34s %7u tokens %9.1f us\n", bench->dist_name, name, bench->dist.count, us);
     fflush(stdout);
 }
 
@@ -124,25 +124,27 @@ static void bench_filter(bench_t *bench, int runs, const char *name, uint32_t to
     char text[64];
     bench->sampling.top_k = top_k;
     bench->sampling.top_p = top_p;
-    snprintf(text, sizeof text, "law, %s", name);
-    line(bench, text, make_law, runs);
+    snprintf(text, sizeof text, "distribution, %s", name);
+    line(bench, text, make_dist, runs);
     snprintf(text, sizeof text, "coupled draw after %s", name);
     line(bench, text, draw, runs);
 }
 
-static void bench_law(bench_t *bench, int runs)
+static void bench_dist(bench_t *bench, int runs)
 {
     bench->sampling = or_sampling_default();
-    line(bench, "law, no filters, temperature 0.8", make_law, runs);
+    line(bench, "distribution, no filters, temperature 0.8", make_dist, runs);
     bench->sampling.temperature = 1;
-    line(bench, "law, no filters", make_law, runs);
+    line(bench, "distribution, no filters", make_dist, runs);
     line(bench, "coupled draw", draw, runs);
-    line(bench, "law and coupled draw", make_law_and_draw, runs);
+    line(bench, "distribution and coupled draw", make_distribution_and_draw, runs);
     line(bench, "perturbed list", perturb, runs);
-    line(bench, "reduced law", reduce, runs);
+    line(bench, "reduced distribution", reduce, runs);
     line(bench, "weights", weigh, runs);
-    uint32_t count = or_law_reduce(&bench->law, OR_LAW_ENTRIES, law_tokens, law_weights);
-    or_law_left_init(&bench->s, &(or_reduced_law_t){law_tokens, law_weights, count});
+    uint32_t count =
+        or_distribution_reduce(&bench->dist, OR_DISTRIBUTION_ENTRIES, dist_tokens, dist_weights);
+    or_distribution_left_init(&bench->s,
+                              &(or_reduced_distribution_t){dist_tokens, dist_weights, count});
     line(bench, "recursive step", recursive_step, runs);
     bench_filter(bench, runs, "top-k 64", 64, 1);
     bench_filter(bench, runs, "top-p 0.95", 0, 0.95f);
@@ -187,12 +189,12 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < VOCAB; i++) {
         bench.token_keys[i] = or_rng_draw(bench.key, OR_RNG_TEST, 2, i, 0);
     }
-    bench.law_name = "peaked";
+    bench.dist_name = "peaked";
     fill_logits(&bench, peaked);
-    bench_law(&bench, runs);
-    bench.law_name = "flat";
+    bench_dist(&bench, runs);
+    bench.dist_name = "flat";
     fill_logits(&bench, flat);
-    bench_law(&bench, runs);
+    bench_dist(&bench, runs);
     status = EXIT_SUCCESS;
 done:
     or_residual_destroy(&bench.residual);

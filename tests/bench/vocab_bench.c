@@ -2,7 +2,7 @@
 // other vocabularies.
 //
 // Prints milliseconds for the map between the two, and medians: microseconds a node for a tree
-// whose tokens have counterparts (tli), each node with a law of 32 tokens to put in order again;
+// whose tokens have counterparts (tli), each node with a distribution of 32 tokens to put in order again;
 // microseconds a path for a tree that goes over as text (slem), each node being the end of one; and
 // microseconds a round for the drafter's view of the text (shadow), three tokens a round. The text
 // is the sample that overlap is measured on. One thread, processor time.
@@ -11,11 +11,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/base/rng.h"
+#include "common/base/math/rng.h"
 #include "common/text/tokenizer.h"
-#include "coordinator/shadow.h"
-#include "coordinator/slem.h"
-#include "coordinator/vocab_trees.h"
+#include "coordinator/vocab/shadow.h"
+#include "coordinator/vocab/slem.h"
+#include "coordinator/vocab/vocab_trees.h"
 
 enum { ROUNDS_MAX = 10000, NODES = 16, DEPTH = 8, TOKENS_A_ROUND = 3 };
 
@@ -59,38 +59,40 @@ static uint32_t random_below(const bench_t *bench, int round, uint32_t draw, uin
 // -- tli
 // -------------------------------------------------------------------------------------------------
 
-// A chain of any shared tokens and, for each, a law of others.
+// A chain of any shared tokens and, for each, a distribution of others.
 typedef struct {
-    uint32_t tokens[NODES], back[NODES], law_index[NODES], draw_order[NODES];
-    uint32_t law_tokens[NODES][OR_LAW_ENTRIES], law_weights[NODES][OR_LAW_ENTRIES];
-    or_reduced_law_t laws[NODES];
+    uint32_t tokens[NODES], back[NODES], dist_index[NODES], draw_order[NODES];
+    uint32_t dist_tokens[NODES][OR_DISTRIBUTION_ENTRIES],
+        dist_weights[NODES][OR_DISTRIBUTION_ENTRIES];
+    or_reduced_distribution_t dists[NODES];
 } drafted_t;
 
-static or_draft_tree_t draft_with_laws(const bench_t *bench, int round, drafted_t *drafted)
+static or_draft_tree_t draft_with_dists(const bench_t *bench, int round, drafted_t *drafted)
 {
     for (uint32_t i = 0; i < NODES; i++) {
-        for (uint32_t k = 0; k < OR_LAW_ENTRIES; k++) {
-            uint32_t any = random_below(bench, round, i * OR_LAW_ENTRIES + k, bench->shared_count);
-            drafted->law_tokens[i][k] = (uint32_t)bench->shared[any];
-            drafted->law_weights[i][k] = OR_LAW_TOTAL / OR_LAW_ENTRIES;
+        for (uint32_t k = 0; k < OR_DISTRIBUTION_ENTRIES; k++) {
+            uint32_t any =
+                random_below(bench, round, i * OR_DISTRIBUTION_ENTRIES + k, bench->shared_count);
+            drafted->dist_tokens[i][k] = (uint32_t)bench->shared[any];
+            drafted->dist_weights[i][k] = OR_DISTRIBUTION_TOTAL / OR_DISTRIBUTION_ENTRIES;
         }
-        drafted->tokens[i] = drafted->law_tokens[i][0];
+        drafted->tokens[i] = drafted->dist_tokens[i][0];
         drafted->back[i] = 1;
-        drafted->law_index[i] = i;
+        drafted->dist_index[i] = i;
         drafted->draw_order[i] = 0;
-        drafted->laws[i] =
-            (or_reduced_law_t){drafted->law_tokens[i], drafted->law_weights[i], OR_LAW_ENTRIES};
+        drafted->dists[i] = (or_reduced_distribution_t){
+            drafted->dist_tokens[i], drafted->dist_weights[i], OR_DISTRIBUTION_ENTRIES};
     }
     return (or_draft_tree_t){
         .tokens = drafted->tokens,
         .back = drafted->back,
         .count = NODES,
-        .law_index = drafted->law_index,
-        .law_index_count = NODES,
+        .dist_index = drafted->dist_index,
+        .dist_index_count = NODES,
         .draw_order = drafted->draw_order,
         .draw_order_count = NODES,
-        .laws = drafted->laws,
-        .law_count = NODES,
+        .dists = drafted->dists,
+        .dist_count = NODES,
     };
 }
 
@@ -101,7 +103,7 @@ static or_status_t bench_tli(bench_t *bench)
     or_draft_tree_t to;
     or_status_t status = or_vocab_trees_create(&trees);
     for (int round = 0; status == OR_OK && round < bench->rounds; round++) {
-        or_draft_tree_t from = draft_with_laws(bench, round, &drafted);
+        or_draft_tree_t from = draft_with_dists(bench, round, &drafted);
         double start = now_us();
         status =
             or_vocab_map_tree(trees, bench->pair, OR_VOCAB_TLI, OR_ACCEPT_RECURSIVE, &from, &to);

@@ -18,7 +18,7 @@ SMALL = ["-n", 16, "--repeats", 2]
 FIGURES = ["runs", "tokens", "target_calls", "drafted", "accepted", "plain_rounds", "draft_passes", "block_efficiency", "mbsu", "tokens_per_second",
            "acceptance_by_depth", "acceptance_by_rank", "alpha_at", "round_us", "wire_bytes_per_token", "speedup", "wire_bytes_per_accepted",
            "ahead_hit_rate", "bridged_rounds", "lookup_rounds"]
-CASE = ["name", "lossy", "draft_method", "accept", "temperature", "tree", "group", "nodes", "texts_differing", "reason", "law_entries"]
+CASE = ["name", "lossy", "draft_method", "accept", "temperature", "tree", "group", "nodes", "texts_differing", "reason", "distribution_entries"]
 SPEC_BENCH = [{"question_id": 1, "category": "writing", "turns": ["Once upon a time", "And then?"]},
               {"question_id": 2, "category": "coding", "turns": ["There was once"]},
               {"question_id": 3, "category": "rag", "turns": ["It was a dark night"]},
@@ -101,14 +101,14 @@ class OnACluster(unittest.TestCase):
                 if policy == "fixed":
                     self.assertLess(case["wire_bytes_per_token"], bound, (ahead, policy))
 
-    def test_bytes_by_the_size_of_laws(self):
+    def test_bytes_by_the_size_of_distributions(self):
         line = self.bench("-n", 48, "--repeats", 1, "--prompt-limit", 1, "--temp", 1, "--methods", "coupled,recursive",
-                          "--law-entries", "8,64")
-        self.assertEqual([case["law_entries"] for case in line["cases"]], [None, None, 8, 64])
+                          "--distribution-entries", "8,64")
+        self.assertEqual([case["distribution_entries"] for case in line["cases"]], [None, None, 8, 64])
         self.assertEqual([case["tree"] for case in line["cases"]], ["-", "16", "16 K8", "16 K64"])
         coupled, small, large = (case["wire_bytes_per_token"] for case in line["cases"][1:])
         self.assertTrue(coupled < small < large)
-        outrider("bench", "--law-entries", "8,0", code=2)
+        outrider("bench", "--distribution-entries", "8,0", code=2)
         outrider("bench", "--draft-ahead", 9, code=2)
         outrider("bench", "--draft-policy", "best", code=2)
 

@@ -100,7 +100,7 @@ class OnACluster(unittest.TestCase):
                              (["--accept", "multi-round"], ("mcsd", "multi-round")),
                              (["--accept", "recursive"], ("rsd-s", "recursive")),
                              (["--accept", "recursive", "--draft-method", "rsd-c", "--draft-shape", "4x2x1"], ("rsd-c", "recursive")),
-                             (["--accept", "recursive", "--draft-shape", "3x4", "--law-entries", 2], ("rsd-s", "recursive")),
+                             (["--accept", "recursive", "--draft-shape", "3x4", "--distribution-entries", 2], ("rsd-s", "recursive")),
                              (["--draft-method", "mcsd", "--draft-shape", "2x2x2"], ("mcsd", "coupled"))):
             line = self.ask("--temp", 0, "--ignore-eos", *words, prompt=reference()[0]["text"], count=64)
             self.assertEqual(line["tokens"][:len(sure)], sure, words)
@@ -116,27 +116,27 @@ class OnACluster(unittest.TestCase):
         self.assertEqual(line["tokens"], again["tokens"])  # nothing was late: the same draws
 
     def test_trees_never_change_the_text(self):
-        for law in (["--temp", 0], ["--temp", 1, "-s", 11], [*FILTERS, "-s", 12]):
-            plain = self.ask(*law, "--plain")["tokens"]
+        for dist in (["--temp", 0], ["--temp", 1, "-s", 11], [*FILTERS, "-s", 12]):
+            plain = self.ask(*dist, "--plain")["tokens"]
             for nodes in (1, 4, 16, 64, 768):
-                self.assertEqual(self.ask(*law, "--draft-nodes", nodes)["tokens"], plain, (law, nodes))
+                self.assertEqual(self.ask(*dist, "--draft-nodes", nodes)["tokens"], plain, (dist, nodes))
             for depth in (2, 3, 8):
-                self.assertEqual(self.ask(*law, "--draft-depth", depth)["tokens"], plain, (law, depth))
+                self.assertEqual(self.ask(*dist, "--draft-depth", depth)["tokens"], plain, (dist, depth))
             for draft in (["--draft-method", "chain"], ["--draft-temp", 0.5]):
-                self.assertEqual(self.ask(*law, *draft)["tokens"], plain, (law, draft))
+                self.assertEqual(self.ask(*dist, *draft)["tokens"], plain, (dist, draft))
 
     def test_seeds_replay(self):
         for seed in range(8):
-            law = ["--temp", 1, "-s", seed] if seed % 2 else [*FILTERS, "-s", seed]
-            self.assertEqual(self.ask(*law)["tokens"], self.ask(*law, "--plain")["tokens"], law)
+            dist = ["--temp", 1, "-s", seed] if seed % 2 else [*FILTERS, "-s", seed]
+            self.assertEqual(self.ask(*dist)["tokens"], self.ask(*dist, "--plain")["tokens"], dist)
         drawn = self.ask("--temp", 1)
         self.assertEqual(self.ask("--temp", 1, "-s", drawn["seed"])["tokens"], drawn["tokens"])
         self.assertNotEqual(self.ask("--temp", 1, "-s", 1)["tokens"], self.ask("--temp", 1, "-s", 2)["tokens"])
 
     def test_tokens_per_target_call(self):
         """The issue's floor, over the reference prompts with 16 nodes."""
-        for floor, laws in ((2.5, [["--temp", 0]]), (3.0, [["--temp", 1, "-s", seed] for seed in range(4)])):
-            lines = [self.ask(*law, "--ignore-eos", prompt=prompt["text"], count=64) for prompt in reference() for law in laws]
+        for floor, dists in ((2.5, [["--temp", 0]]), (3.0, [["--temp", 1, "-s", seed] for seed in range(4)])):
+            lines = [self.ask(*dist, "--ignore-eos", prompt=prompt["text"], count=64) for prompt in reference() for dist in dists]
             calls = sum(line["target_calls"] for line in lines)
             self.assertGreaterEqual(sum(line["completion_tokens"] for line in lines) / calls, floor)
 

@@ -82,7 +82,7 @@ class Installed(unittest.TestCase):
 
     def test_the_documents_have_this_release_s_numbers(self):
         protocol, arithmetic = re.search(r"protocol (\d+), arithmetic (\S+)\)", run(self.prefix / "bin/outrider", "--version")).groups()
-        journal = re.search(r"^#define VERSION (\d+)u", (ROOT / "coordinator/journal_file.c").read_text(), re.M)[1]
+        journal = re.search(r"^#define VERSION (\d+)u", (ROOT / "coordinator/journal/journal_file.c").read_text(), re.M)[1]
         self.assertIn(f"protocol {protocol}, arithmetic `{arithmetic}`, journal format {journal},", (ROOT / "CHANGELOG.md").read_text())
         releases = (ROOT / "docs/releases.md").read_text()
         for number in (f"| the protocol, {protocol} |", f"`{arithmetic}`", f"the journal's format, {journal};"):

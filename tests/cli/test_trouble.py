@@ -59,8 +59,8 @@ class BadInput(unittest.TestCase):
                                (["--draft-method", "rsd-c", "--draft-shape", "40x40"], "more than 1024 nodes"),
                                (["--draft-method", "rsd-s", "--draft-shape", "2x2x2"], "width x length"),
                                (["--draft-method", "chain", "--draft-shape", "4x2"], "--draft-shape is for mcsd"),
-                               (["--accept", "recursive", "--law-entries", 0], "--law-entries"),
-                               (["--accept", "recursive", "--law-entries", 257], "--law-entries")):
+                               (["--accept", "recursive", "--distribution-entries", 0], "--distribution-entries"),
+                               (["--accept", "recursive", "--distribution-entries", 257], "--distribution-entries")):
             self.fails("-p", "x", *words, pattern=pattern, code=2)
         self.assertIn("--trust", call("outrider-coordinator", "-m", TARGET, "--trust", "all", code=2)[1])
 

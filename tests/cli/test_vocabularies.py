@@ -33,7 +33,7 @@ class Vocabularies(unittest.TestCase):
                     self.assertIn("1015 tokens", text["vocab_map_why"])
                 self.same_as_plain(cluster, map_name, "-p", ODD, "--temp", 0.8, "-s", 5, "--ignore-eos")
 
-    def test_rules_that_believe_laws(self):
+    def test_rules_that_believe_distributions(self):
         with Cluster("-m", TARGET, "-md", OTHER_VOCABULARY) as cluster:
             for words in (["--accept", "recursive"], ["--accept", "traversal", "--vocab-map", "tli"],
                           ["--accept", "sps", "--vocab-map", "union"], ["--vocab-map", "slrs"], ["--accept", "slrs"]):
@@ -76,7 +76,7 @@ class Vocabularies(unittest.TestCase):
                     self.assertLess(text["target_calls"], 36)
 
     def test_what_does_not_go_together(self):
-        for words, pattern in ((["--accept", "sps", "--vocab-map", "slem"], "knows no law.*--vocab-map tli"),
+        for words, pattern in ((["--accept", "sps", "--vocab-map", "slem"], "knows no distribution.*--vocab-map tli"),
                                (["--accept", "slrs", "--vocab-map", "tli"], "--vocab-map slrs"),
                                (["--accept", "sps", "--vocab-map", "slrs"], "--accept slrs"),
                                (["--vocab-map", "some"], "auto, same, union, tli, slem, slrs")):

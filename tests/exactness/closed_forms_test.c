@@ -11,7 +11,7 @@
 #include "tests/exactness/enumerator.h"
 #include "tests/exactness/toy.h"
 #include "tests/support/test_support.h"
-#include "verifier/accept.h"
+#include "verifier/accept/accept.h"
 
 #define TOLERANCE 1e-12
 #define GRID 16u
@@ -59,15 +59,15 @@ static int teardown(void **state)
     return 0;
 }
 
-static or_status_t target_law(void *context, uint32_t node, const int32_t *history,
-                              uint32_t history_count, or_law_t *law)
+static or_status_t target_dist(void *context, uint32_t node, const int32_t *history,
+                               uint32_t history_count, or_distribution_t *dist)
 {
     static const int32_t ids[] = {0, 1, 2, 3, 4};
     const world_t *w = context;
     (void)node;
     (void)history;
     (void)history_count;
-    *law = (or_law_t){.ids = ids, .weights = w->target, .count = w->vocab_size};
+    *dist = (or_distribution_t){.ids = ids, .weights = w->target, .count = w->vocab_size};
     return OR_OK;
 }
 
@@ -86,8 +86,8 @@ static double accepted_of(world_t *w, const toy_plan_t *plan)
         int32_t history[8] = {0};
         const or_accept_job_t job = {.tree = w->tree,
                                      .draws = draws,
-                                     .law = target_law,
-                                     .law_context = w,
+                                     .dist = target_dist,
+                                     .dist_context = w,
                                      .chooser = chooser,
                                      .residual = w->residual,
                                      .traversal = w->traversal,
@@ -117,12 +117,12 @@ static double acceptance_of(world_t *w, or_draft_method_t method, or_accept_rule
     return accepted_of(w, &plan);
 }
 
-// Laws of the grid's point; the drafter's p is rounded to a law of 16 bits, and *p is what it became.
+// Distributions of the grid's point; the drafter's p is rounded to a distribution of 16 bits, and *p is what it became.
 static void set_point(world_t *w, double *p, double q)
 {
-    w->draft[1] = (uint32_t)(*p * OR_LAW_TOTAL + 0.5);
-    w->draft[0] = OR_LAW_TOTAL - w->draft[1];
-    *p = (double)w->draft[1] / OR_LAW_TOTAL;
+    w->draft[1] = (uint32_t)(*p * OR_DISTRIBUTION_TOTAL + 0.5);
+    w->draft[0] = OR_DISTRIBUTION_TOTAL - w->draft[1];
+    *p = (double)w->draft[1] / OR_DISTRIBUTION_TOTAL;
     w->target[1] = q;
     w->target[0] = 1 - q;
 }
@@ -202,11 +202,11 @@ static void the_table(void **state)
         check_point(w, p, rows[i].q);
         set_point(w, &p, rows[i].q);
         assert_near(acceptance_of(w, OR_DRAFT_MCSD, OR_ACCEPT_MULTI_ROUND, 2), rows[i].multi_round,
-                    2.0 / OR_LAW_TOTAL);
+                    2.0 / OR_DISTRIBUTION_TOTAL);
         assert_near(acceptance_of(w, OR_DRAFT_MCSD, OR_ACCEPT_KSEQ, 2), rows[i].kseq,
-                    2.0 / OR_LAW_TOTAL);
+                    2.0 / OR_DISTRIBUTION_TOTAL);
         assert_near(acceptance_of(w, OR_DRAFT_MCSD, OR_ACCEPT_OTM, 2), rows[i].otm,
-                    2.0 / OR_LAW_TOTAL);
+                    2.0 / OR_DISTRIBUTION_TOTAL);
     }
 }
 
@@ -226,7 +226,7 @@ static double transport_bound(const double *p, const double *q, uint32_t count, 
     return 1 - most;
 }
 
-// The laws of a toy after the empty text, as probabilities too.
+// The distributions of a toy after the empty text, as probabilities too.
 static void set_toy(world_t *w, const toy_t *toy, double *p, double *q)
 {
     uint32_t tokens[TOY_VOCAB_MAX], weights[TOY_VOCAB_MAX];
@@ -242,7 +242,7 @@ static void set_toy(world_t *w, const toy_t *toy, double *p, double *q)
         w->draft[tokens[i]] = weights[i];
     }
     for (uint32_t id = 0; id < toy->vocab_size; id++) {
-        p[id] = (double)w->draft[id] / OR_LAW_TOTAL;
+        p[id] = (double)w->draft[id] / OR_DISTRIBUTION_TOTAL;
         q[id] = w->target[id] / total;
     }
 }
@@ -286,10 +286,10 @@ static void the_block_toy(void **state)
     double once = fmin(p[0], q[0]) + fmin(p[1], q[1]);
     toy_plan_t plan = {.method = OR_DRAFT_CHAIN, .rule = OR_ACCEPT_SPS, .nodes = 2, .depth = 2};
     assert_near(accepted_of(w, &plan), once + once * once, TOLERANCE);
-    assert_near(accepted_of(w, &plan), 10.0 / 9, 3.0 / OR_LAW_TOTAL);
+    assert_near(accepted_of(w, &plan), 10.0 / 9, 3.0 / OR_DISTRIBUTION_TOTAL);
     for (plan.rule = OR_ACCEPT_BLOCK; plan.rule <= OR_ACCEPT_TRAVERSAL; plan.rule++) {
         assert_near(accepted_of(w, &plan), block_of_two(p, q), TOLERANCE);
-        assert_near(accepted_of(w, &plan), 11.0 / 9, 3.0 / OR_LAW_TOTAL);
+        assert_near(accepted_of(w, &plan), 11.0 / 9, 3.0 / OR_DISTRIBUTION_TOTAL);
     }
 }
 

@@ -1,12 +1,12 @@
-// Goal: coupled draws are samples of the target's own law.
+// Goal: coupled draws are samples of the target's own distribution.
 // Method: 10^5 draws over 50 contexts of the demonstration target on running text, with other seeds
 // and places each time, against the softmax of its logits (chi-square, false alarm 1e-6); the same
-// draws must be refused against a law that is slightly off.
+// draws must be refused against a distribution that is slightly off.
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/decode/noise.h"
-#include "common/decode/sampler.h"
+#include "common/decode/sampling/noise.h"
+#include "common/decode/sampling/sampler.h"
 #include "common/model/model.h"
 #include "common/text/tokenizer.h"
 #include "tests/exactness/chi_square.h"
@@ -53,7 +53,7 @@ static uint32_t read_contexts(const or_gguf_t *gguf, const or_vocab_t *vocab)
     return vocab_size;
 }
 
-// Expected counts of the law at a temperature, by the C library's own arithmetic.
+// Expected counts of the distribution at a temperature, by the C library's own arithmetic.
 static void expect_softmax(const float *row, uint32_t vocab_size, double temperature)
 {
     double best = row[0];
@@ -70,7 +70,7 @@ static void expect_softmax(const float *row, uint32_t vocab_size, double tempera
     }
 }
 
-static void draw_many(const or_law_t *law, uint32_t context, const uint64_t *token_keys)
+static void draw_many(const or_distribution_t *dist, uint32_t context, const uint64_t *token_keys)
 {
     for (uint32_t i = 0; i < VOCAB_MAX; i++) {
         observed[i] = 0;
@@ -78,11 +78,11 @@ static void draw_many(const or_law_t *law, uint32_t context, const uint64_t *tok
     for (uint32_t i = 0; i < DRAWS; i++) {
         or_rng_key_t key = or_noise_key(1000 * context + i % 50, i % 2);
         or_noise_place_t place = {3 * (i / 50), i % 3};
-        observed[or_noise_argmax(key, place, law->ids, law->scores, law->count, token_keys)]++;
+        observed[or_noise_argmax(key, place, dist->ids, dist->scores, dist->count, token_keys)]++;
     }
 }
 
-static void draws_fit_the_targets_law(void **state)
+static void draws_fit_the_targets_distribution(void **state)
 {
     (void)state;
     or_gguf_t *gguf;
@@ -98,8 +98,8 @@ static void draws_fit_the_targets_law(void **state)
     chi_square_t wrong = {0, 0};
     for (uint32_t c = 0; c < CONTEXTS; c++) {
         const float *row = logits + (size_t)(c + FIRST) * vocab_size;
-        or_law_t law = or_sampler_law(sampler, &sampling, row, NULL, 0);
-        draw_many(&law, c, or_vocab_noise_keys(vocab));
+        or_distribution_t dist = or_sampler_distribution(sampler, &sampling, row, NULL, 0);
+        draw_many(&dist, c, or_vocab_noise_keys(vocab));
         expect_softmax(row, vocab_size, 1);
         chi_square_add(&right, observed, expected, vocab_size);
         expect_softmax(row, vocab_size, 1.1);
@@ -118,7 +118,7 @@ static void draws_fit_the_targets_law(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_fit_the_targets_law),
+        cmocka_unit_test(draws_fit_the_targets_distribution),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // Goal: every lossless acceptance rule that can be enumerated is exact with every drafting method it
-// is legal with: the law of the first depth + 1 tokens is the target's, to the last digit where the
+// is legal with: the distribution of the first depth + 1 tokens is the target's, to the last digit where the
 // rule's arithmetic does not round, and else to 1e-12.
 //
 // Method: toy pairs of 3 to 5 tokens; every choice of the drafter (its real builder) and of the
@@ -49,7 +49,7 @@ static void check_exact(fixture_t *f, const char *what)
     toy_result_t result = toy_world_run(f->world, &f->what, f->accepted);
     assert_true(may_round(rule) || !result.rounded);
     if (!(result.distance <= (result.rounded ? TOLERANCE : 0))) {
-        fail_msg("%s, %s with %s, %u tokens, model %llu: the law is off by %g", what,
+        fail_msg("%s, %s with %s, %u tokens, model %llu: the distribution is off by %g", what,
                  or_draft_method_name(f->what.plan.method), or_accept_rule_name(rule),
                  f->what.toy.vocab_size, (unsigned long long)f->what.toy.seed, result.distance);
     }
@@ -114,7 +114,7 @@ static void rules_that_know_how_many_were_drawn_are_exact(void **state)
     check_shapes(*state, OR_DRAFT_KSEQ, OR_ACCEPT_MULTI_ROUND, 3, sequences);
 }
 
-// Siblings of several models, each with a law of its own.
+// Siblings of several models, each with a distribution of its own.
 static void draws_of_several_models_are_exact(void **state)
 {
     fixture_t *f = *state;
@@ -161,7 +161,7 @@ static void grown_trees_are_exact(void **state)
     }
 }
 
-// Whatever the beam's values turn out to be, the tokens' law is exact.
+// Whatever the beam's values turn out to be, the tokens' distribution is exact.
 static void stochastic_beams_are_exact(void **state)
 {
     static const char *const beams[] = {"2x1", "2x2", "3x2", NULL};

@@ -126,10 +126,10 @@ static double uniform(or_chooser_t *chooser, or_choice_t at)
         or_rng_draw(or_rng_key(e->uniform_set, 0), at.purpose, 0, at.node, at.draw));
 }
 
-static int32_t token(or_chooser_t *chooser, const or_law_t *law, or_noise_place_t place)
+static int32_t token(or_chooser_t *chooser, const or_distribution_t *dist, or_noise_place_t place)
 {
     (void)place;
-    return law->ids[draw(chooser, (or_choice_t){OR_RNG_ACCEPT, 0, 0}, law->weights, law->count)];
+    return dist->ids[draw(chooser, (or_choice_t){OR_RNG_ACCEPT, 0, 0}, dist->weights, dist->count)];
 }
 
 enumerator_t *enumerator_create(void)

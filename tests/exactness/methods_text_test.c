@@ -1,8 +1,8 @@
 // Goal: the promise, for every method and every weight type. At temperature 0 the text is plain
 // decoding's with every legal pair of method and rule; coupled text is the same at any temperature;
-// and what the ratio rules write, all processes taken together, has the target's law.
+// and what the ratio rules write, all processes taken together, has the target's distribution.
 // Method: all roles in one process on a quiet network in memory. Texts are compared token for token
-// with plain.h; laws by a chi-square test over the first three tokens of many seeds, with a drafter
+// with plain.h; distributions by a chi-square test over the first three tokens of many seeds, with a drafter
 // that differs from the target in its temperature, or two that differ in their models.
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #include "common/decode/methods.h"
 #include "common/text/tokenizer.h"
-#include "tests/exactness/text_law.h"
+#include "tests/exactness/text_distribution.h"
 #include "tests/simulation/plain.h"
 #include "tests/support/requantize.h"
 #include "tests/support/test_support.h"
@@ -43,7 +43,7 @@ static const or_accept_rule_t rules[] = {
 
 static sim_model_t targets[TYPES];
 static sim_model_t small;       // the drafter
-static sim_model_t small_again; // its target, in the law test
+static sim_model_t small_again; // its target, in the distribution test
 static int32_t prompt[64];
 static uint32_t prompt_count;
 
@@ -171,12 +171,12 @@ typedef struct {
     float draft_temperature;
     uint32_t levels;
     uint32_t shape[2];
-} law_case_t;
+} distribution_case_t;
 
 // second: another drafter's model; NULL: there is none.
-static void check_law(const law_case_t *of, const sim_model_t *second, uint32_t seeds)
+static void check_dist(const distribution_case_t *of, const sim_model_t *second, uint32_t seeds)
 {
-    const text_law_t law = text_law_of(&small, prompt_text);
+    const text_distribution_t dist = text_dist_of(&small, prompt_text);
     const sim_config_t config = {
         .seed = 1, .target = &small_again, .draft = &small, .second = second};
     char what[64];
@@ -190,14 +190,14 @@ static void check_law(const law_case_t *of, const sim_model_t *second, uint32_t 
     drafting.draft_nodes = drafting.draft_depth = 2;
     snprintf(what, sizeof what, "%s, %s", or_draft_method_name(of->method),
              or_accept_rule_name(of->rule));
-    text_law_check(&law, &config, &drafting, prompt_text, seeds, what);
+    text_dist_check(&dist, &config, &drafting, prompt_text, seeds, what);
 }
 
 // A draft flatter than the target mostly leaves one token in the residual, a sharper one several.
-static void all_processes_together_write_the_targets_law(void **state)
+static void all_processes_together_write_the_targets_distribution(void **state)
 {
     (void)state;
-    static const law_case_t cases[] = {
+    static const distribution_case_t cases[] = {
         {OR_DRAFT_CHAIN, OR_ACCEPT_SPS, FLAT, 0, {0}},
         {OR_DRAFT_MCSD, OR_ACCEPT_MULTI_ROUND, FLAT, 2, {2, 2}},
         {OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE, FLAT, 2, {2, 2}},
@@ -210,16 +210,16 @@ static void all_processes_together_write_the_targets_law(void **state)
     };
     uint32_t seeds = test_runs(2000);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        check_law(&cases[i], NULL, seeds);
+        check_dist(&cases[i], NULL, seeds);
     }
 }
 
 // Of another model than the first, or of the same one: that must not make them draw alike.
-static void two_drafters_together_write_the_targets_law(void **state)
+static void two_drafters_together_write_the_targets_distribution(void **state)
 {
     (void)state;
     static const struct {
-        law_case_t of;
+        distribution_case_t of;
         const sim_model_t *second;
     } cases[] = {
         {{OR_DRAFT_MULTI, OR_ACCEPT_MULTI_ROUND, FLAT, 2, {3, 2}}, &targets[1]},
@@ -229,7 +229,7 @@ static void two_drafters_together_write_the_targets_law(void **state)
     };
     uint32_t seeds = test_runs(1000);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        check_law(&cases[i].of, cases[i].second, seeds);
+        check_dist(&cases[i].of, cases[i].second, seeds);
     }
 }
 
@@ -240,8 +240,8 @@ int main(void)
         cmocka_unit_test(temperature_0_is_plain_decoding_for_every_pair_and_weight_type),
         cmocka_unit_test(coupled_text_is_plain_decodings_for_every_weight_type),
         cmocka_unit_test(naive_text_does_not_depend_on_the_tree),
-        cmocka_unit_test(all_processes_together_write_the_targets_law),
-        cmocka_unit_test(two_drafters_together_write_the_targets_law),
+        cmocka_unit_test(all_processes_together_write_the_targets_distribution),
+        cmocka_unit_test(two_drafters_together_write_the_targets_distribution),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/decode/noise.h"
+#include "common/decode/sampling/noise.h"
 #include "tests/exactness/chi_square.h"
 #include "tests/exactness/tiny_vocab.h"
 #include "tests/support/test_support.h"
@@ -83,8 +83,8 @@ static uint32_t draw(noise_t noise, const or_vocab_t *vocab, uint64_t seed, or_n
     return best_id;
 }
 
-// Draws at one place, over many seeds, have the law.
-static bool draws_fit_the_law(noise_t noise, const or_vocab_t *vocab)
+// Draws at one place, over many seeds, have the distribution.
+static bool draws_fit_the_distribution(noise_t noise, const or_vocab_t *vocab)
 {
     uint32_t observed[TINY_VOCAB_SIZE] = {0};
     double expected[TINY_VOCAB_SIZE];
@@ -99,7 +99,7 @@ static bool draws_fit_the_law(noise_t noise, const or_vocab_t *vocab)
     return chi_square_fits(&test);
 }
 
-// Pairs of draws, the second after a token of `width` bytes, have the product law.
+// Pairs of draws, the second after a token of `width` bytes, have the product distribution.
 static bool neighbours_are_independent(noise_t noise, const or_vocab_t *vocab, uint32_t width)
 {
     uint32_t observed[TINY_VOCAB_SIZE * TINY_VOCAB_SIZE] = {0};
@@ -186,7 +186,7 @@ static int teardown(void **state)
 static void the_right_noise_passes_every_detector(void **state)
 {
     const fixture_t *f = *state;
-    assert_true(draws_fit_the_law(right_noise, f->tiny));
+    assert_true(draws_fit_the_distribution(right_noise, f->tiny));
     assert_true(neighbours_are_independent(right_noise, f->tiny, 3));
     assert_true(neighbours_are_independent(right_noise, f->tiny, 0));
     assert_true(vocabularies_share_noise(right_noise, f->spm, f->bpe));
@@ -195,7 +195,8 @@ static void the_right_noise_passes_every_detector(void **state)
 static void noise_used_twice_is_caught(void **state)
 {
     const fixture_t *f = *state;
-    assert_true(draws_fit_the_law(noise_used_twice, f->tiny)); // each draw alone looks right
+    assert_true(
+        draws_fit_the_distribution(noise_used_twice, f->tiny)); // each draw alone looks right
     assert_false(neighbours_are_independent(noise_used_twice, f->tiny, 3));
     assert_false(neighbours_are_independent(noise_used_twice, f->tiny, 0));
 }
@@ -203,13 +204,14 @@ static void noise_used_twice_is_caught(void **state)
 static void a_key_without_the_duplicate_rank_is_caught(void **state)
 {
     const fixture_t *f = *state;
-    assert_false(draws_fit_the_law(noise_without_rank, f->tiny));
+    assert_false(draws_fit_the_distribution(noise_without_rank, f->tiny));
 }
 
 static void noise_keyed_by_token_index_is_caught(void **state)
 {
     const fixture_t *f = *state;
-    assert_true(draws_fit_the_law(noise_by_index, f->tiny)); // one vocabulary alone looks right
+    assert_true(
+        draws_fit_the_distribution(noise_by_index, f->tiny)); // one vocabulary alone looks right
     assert_false(vocabularies_share_noise(noise_by_index, f->spm, f->bpe));
 }
 

@@ -3,21 +3,21 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "drafter/builder_internal.h"
+#include "drafter/build/builder_internal.h"
 #include "tests/exactness/tiny_vocab.h"
 #include "tests/support/test_support.h"
-#include "verifier/accept.h"
+#include "verifier/accept/accept.h"
 
 #define VOCAB 1000u
 #define CONTEXTS 200u
 #define NODES_MAX 64u
 #define DEPTH_MAX 24u
-#define ENTRIES OR_LAW_ENTRIES_MAX
+#define ENTRIES OR_DISTRIBUTION_ENTRIES_MAX
 
 typedef struct {
     double log_q[VOCAB], q[VOCAB], log_p[VOCAB];
     double error[VOCAB]; // of the drafter, before its strength
-    uint32_t law_tokens[ENTRIES], law_weights[ENTRIES], law_count;
+    uint32_t dist_tokens[ENTRIES], dist_weights[ENTRIES], dist_count;
 } context_t;
 
 struct synthetic {
@@ -111,8 +111,9 @@ static void make_pairs(synthetic_t *s, double acceptance)
     }
     for (uint32_t c = 0; c < CONTEXTS; c++) {
         context_t *context = &s->contexts[c];
-        const or_law_t p = {.ids = s->ids, .scores = context->log_p, .count = VOCAB};
-        context->law_count = or_law_reduce(&p, ENTRIES, context->law_tokens, context->law_weights);
+        const or_distribution_t p = {.ids = s->ids, .scores = context->log_p, .count = VOCAB};
+        context->dist_count =
+            or_distribution_reduce(&p, ENTRIES, context->dist_tokens, context->dist_weights);
     }
 }
 
@@ -159,12 +160,12 @@ static void read_guess(or_builder_t *builder, uint32_t guess)
     const context_t *context = context_after(s, text, at->depth);
     at->expanded = true;
     if (builder->job->drawn) {
-        or_build_law_t *law = &builder->laws[guess];
-        law->count = context->law_count;
-        law->left_total = OR_LAW_TOTAL;
-        for (uint32_t i = 0; i < law->count; i++) {
-            law->tokens[i] = context->law_tokens[i];
-            law->left[i] = law->weights[i] = context->law_weights[i];
+        or_build_distribution_t *dist = &builder->dists[guess];
+        dist->count = context->dist_count;
+        dist->left_total = OR_DISTRIBUTION_TOTAL;
+        for (uint32_t i = 0; i < dist->count; i++) {
+            dist->tokens[i] = context->dist_tokens[i];
+            dist->left[i] = dist->weights[i] = context->dist_weights[i];
         }
         return;
     }
@@ -224,13 +225,14 @@ void synthetic_destroy(synthetic_t **synthetic_p)
     *synthetic_p = NULL;
 }
 
-static or_status_t target_law(void *context, uint32_t node, const int32_t *history,
-                              uint32_t history_count, or_law_t *law)
+static or_status_t target_dist(void *context, uint32_t node, const int32_t *history,
+                               uint32_t history_count, or_distribution_t *dist)
 {
     synthetic_t *s = context;
     const context_t *at = context_after(s, history + 1, history_count - 1);
     (void)node;
-    *law = (or_law_t){.ids = s->ids, .scores = at->log_q, .weights = at->q, .count = VOCAB};
+    *dist =
+        (or_distribution_t){.ids = s->ids, .scores = at->log_q, .weights = at->q, .count = VOCAB};
     return OR_OK;
 }
 
@@ -270,8 +272,8 @@ static uint32_t run_round(synthetic_t *s, const synthetic_plan_t *plan)
     draft(s, plan, &drafter.chooser, noise_key);
     const or_accept_job_t job = {.tree = s->tree,
                                  .draws = or_builder_draws(s->builder),
-                                 .law = target_law,
-                                 .law_context = s,
+                                 .dist = target_dist,
+                                 .dist_context = s,
                                  .chooser = &verifier.chooser,
                                  .residual = s->residual,
                                  .traversal = s->traversal,

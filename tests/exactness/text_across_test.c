@@ -1,18 +1,18 @@
 // Goal: the promise across vocabularies. Whatever the drafter's vocabulary and however it meets the
 // target's, the text is plain decoding's, at temperature 0 and, coupled, for any seed; a drafter that
 // differs only in its ids drafts exactly as well as one that does not; and what tli, union and slrs
-// write under ratio rules has the target's law. Also on a network that loses, repeats and delays, with
+// write under ratio rules has the target's distribution. Also on a network that loses, repeats and delays, with
 // a drafter that crashes.
 // Method: all roles in one process (cluster.h). Drafters: byte-level BPE of 1,024 tokens, SentencePiece
 // of 512, and the small model with its ids permuted and padded (permute.h). Texts are compared token
-// for token and byte for byte with plain.h, figures number for number, laws by chi-square (text_law.h).
+// for token and byte for byte with plain.h, figures number for number, distributions by chi-square (text_dist.h).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/decode/methods.h"
 #include "common/text/tokenizer.h"
-#include "tests/exactness/text_law.h"
+#include "tests/exactness/text_distribution.h"
 #include "tests/simulation/plain.h"
 #include "tests/support/permute.h"
 #include "tests/support/test_support.h"
@@ -20,8 +20,8 @@
 #define TOKENS 40
 #define PADDING 61u
 #define LIMIT_S 600
-#define FLAT 3.0F                   // draft temperature of the law test; the target's is 1
-#define LAW_PROMPT "One day, a big" // behind it the drafters guess tokens that the target lacks
+#define FLAT 3.0F // draft temperature of the distribution test; the target's is 1
+#define DIST_PROMPT "One day, a big" // behind it the drafters guess tokens that the target lacks
 
 static const char *const prompts[] = {"Once upon a time", "The little robot said, \"", "Tom and"};
 #define PROMPTS (sizeof prompts / sizeof *prompts)
@@ -230,13 +230,14 @@ typedef struct {
     or_accept_rule_t rule;
     uint32_t levels;
     uint32_t shape[2];
-} law_case_t;
+} distribution_case_t;
 
-static void check_law(const text_law_t *law, const law_case_t *of, uint32_t seeds)
+static void check_dist(const text_distribution_t *dist, const distribution_case_t *of,
+                       uint32_t seeds)
 {
     const sim_config_t config = {.seed = 1, .target = &small, .draft = model_of(of->which)};
     char what[128];
-    or_generate_request_t drafting = sim_request(LAW_PROMPT, TOKENS);
+    or_generate_request_t drafting = sim_request(DIST_PROMPT, TOKENS);
     drafting.has_draft_temperature = true;
     drafting.draft_temperature = FLAT;
     drafting.vocab_method = of->vocab_method;
@@ -248,13 +249,13 @@ static void check_law(const text_law_t *law, const law_case_t *of, uint32_t seed
     snprintf(what, sizeof what, "%s, %s, %s, %s", drafters[of->which].name,
              or_vocab_method_name(of->vocab_method), or_draft_method_name(of->method),
              or_accept_rule_name(of->rule));
-    text_law_check(law, &config, &drafting, LAW_PROMPT, seeds, what);
+    text_dist_check(dist, &config, &drafting, DIST_PROMPT, seeds, what);
 }
 
-static void ratio_rules_write_the_targets_law(void **state)
+static void ratio_rules_write_the_targets_distribution(void **state)
 {
     (void)state;
-    static const law_case_t cases[] = {
+    static const distribution_case_t cases[] = {
         {BPE, OR_VOCAB_TLI, OR_DRAFT_CHAIN, OR_ACCEPT_SPS, 0, {0}},
         {BPE, OR_VOCAB_TLI, OR_DRAFT_MCSD, OR_ACCEPT_MULTI_ROUND, 1, {2}},
         {BPE, OR_VOCAB_TLI, OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE, 1, {2}},
@@ -266,10 +267,10 @@ static void ratio_rules_write_the_targets_law(void **state)
         {BPE, OR_VOCAB_SLRS, OR_DRAFT_CHAIN, OR_ACCEPT_SLRS, 0, {0}},
         {PERMUTED, OR_VOCAB_TLI, OR_DRAFT_RSD_C, OR_ACCEPT_RECURSIVE, 1, {2}},
     };
-    const text_law_t law = text_law_of(&small, LAW_PROMPT);
+    const text_distribution_t dist = text_dist_of(&small, DIST_PROMPT);
     uint32_t seeds = test_runs(1000);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        check_law(&law, &cases[i], seeds);
+        check_dist(&dist, &cases[i], seeds);
     }
 }
 
@@ -367,7 +368,7 @@ int main(void)
         cmocka_unit_test(temperature_0_is_plain_decoding),
         cmocka_unit_test(coupled_text_is_plain_decodings_for_any_seed),
         cmocka_unit_test(other_ids_draft_exactly_as_well),
-        cmocka_unit_test(ratio_rules_write_the_targets_law),
+        cmocka_unit_test(ratio_rules_write_the_targets_distribution),
         cmocka_unit_test(a_rough_network_and_crashes_change_nothing),
         cmocka_unit_test(questions_survive_a_rough_network),
     };

@@ -2,7 +2,7 @@
 // file in memory's place.
 #pragma once
 
-#include "common/text/vocab.h"
+#include "common/text/vocab/vocab.h"
 
 #define TINY_VOCAB_SIZE 10u
 

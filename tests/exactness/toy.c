@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/math.h"
-#include "common/base/rng.h"
-#include "drafter/builder_internal.h"
-#include "drafter/strings.h"
+#include "common/base/math/math.h"
+#include "common/base/math/rng.h"
+#include "drafter/build/builder_internal.h"
+#include "drafter/strings/strings.h"
 #include "tests/exactness/tiny_vocab.h"
 #include "tests/support/test_support.h"
 
-#define PARTS 16u  // of the drafter's law
+#define PARTS 16u  // of the drafter's distribution
 #define STRINGS 2u // the target's tokens in a chain, at most
 
 // A random number that is a function of the model and the text.
@@ -36,7 +36,7 @@ static uint32_t fixed_draft(const toy_t *toy, uint32_t *tokens, uint32_t *weight
     return count;
 }
 
-// Parts first .. end - 1 of the drafter's law to the tokens of a list. Squares, so that some tokens are
+// Parts first .. end - 1 of the drafter's distribution to the tokens of a list. Squares, so that some tokens are
 // likely and some have nothing.
 static void spread(const toy_t *toy, const int32_t *text, uint32_t length, uint32_t first,
                    uint32_t end, const uint32_t *list, uint32_t count, uint32_t *parts)
@@ -94,7 +94,7 @@ uint32_t toy_draft(const toy_t *toy, const int32_t *text, uint32_t length, uint3
     for (uint32_t id = 0; id < toy_draft_size(toy); id++) {
         if (parts[id] > 0) {
             tokens[count] = id;
-            weights[count++] = parts[id] * (OR_LAW_TOTAL / PARTS);
+            weights[count++] = parts[id] * (OR_DISTRIBUTION_TOTAL / PARTS);
         }
     }
     return count;
@@ -124,11 +124,11 @@ uint32_t toy_restricted(const toy_t *toy, const int32_t *text, uint32_t length, 
     }
     if (count == 0) {
         tokens[0] = first_of_both(toy);
-        weights[0] = OR_LAW_TOTAL;
+        weights[0] = OR_DISTRIBUTION_TOTAL;
         return 1;
     }
     for (uint32_t i = 0; i < count; i++) {
-        weights[i] *= OR_LAW_TOTAL / total; // 1, 2 or 4
+        weights[i] *= OR_DISTRIBUTION_TOTAL / total; // 1, 2 or 4
     }
     return count;
 }
@@ -172,22 +172,22 @@ struct toy_drafter {
 
 static const toy_t *drafting; // by the builder's source, which has no context of its own
 
-// For methods that take the best guesses: the law's tokens, best first.
-static void set_list(or_build_list_t *list, const or_build_law_t *law)
+// For methods that take the best guesses: the distribution's tokens, best first.
+static void set_list(or_build_list_t *list, const or_build_distribution_t *dist)
 {
     list->count = 0;
-    for (uint32_t i = 0; i < law->count; i++) {
+    for (uint32_t i = 0; i < dist->count; i++) {
         uint32_t at = list->count++;
-        for (; at > 0 && list->scores[at - 1] < law->weights[i]; at--) {
+        for (; at > 0 && list->scores[at - 1] < dist->weights[i]; at--) {
             list->scores[at] = list->scores[at - 1];
             list->ids[at] = list->ids[at - 1];
         }
-        list->scores[at] = law->weights[i];
-        list->ids[at] = (int32_t)law->tokens[i];
+        list->scores[at] = dist->weights[i];
+        list->ids[at] = (int32_t)dist->tokens[i];
     }
 }
 
-static void set_law(or_builder_t *builder, uint32_t guess)
+static void set_dist(or_builder_t *builder, uint32_t guess)
 {
     int32_t text[TOY_LENGTH_MAX], ids[TOY_VOCAB_MAX];
     uint32_t tokens[TOY_VOCAB_MAX], weights[TOY_VOCAB_MAX];
@@ -203,24 +203,25 @@ static void set_law(or_builder_t *builder, uint32_t guess)
         ids[i] = (int32_t)tokens[i];
         scores[i] = or_ln(weights[i]);
     }
-    or_build_law_set(builder, guess, &(or_law_t){.ids = ids, .scores = scores, .count = count});
-    const or_build_law_t *law = &builder->laws[guess];
-    assert_int_equal(law->count, count); // the reduction finds the integers again
-    assert_memory_equal(law->weights, weights, count * sizeof *weights);
-    set_list(&builder->lists[guess], law);
+    or_build_distribution_set(builder, guess,
+                              &(or_distribution_t){.ids = ids, .scores = scores, .count = count});
+    const or_build_distribution_t *dist = &builder->dists[guess];
+    assert_int_equal(dist->count, count); // the reduction finds the integers again
+    assert_memory_equal(dist->weights, weights, count * sizeof *weights);
+    set_list(&builder->lists[guess], dist);
     at->expanded = true;
 }
 
 static or_status_t start(or_builder_t *builder)
 {
-    set_law(builder, OR_BUILD_ROOT);
+    set_dist(builder, OR_BUILD_ROOT);
     return OR_OK;
 }
 
 static or_status_t expand(or_builder_t *builder, const uint32_t *guesses, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        set_law(builder, guesses[i]);
+        set_dist(builder, guesses[i]);
     }
     return OR_OK;
 }
@@ -317,18 +318,18 @@ void toy_drafter_ask(toy_drafter_t *drafter, uint32_t node, const int32_t *ids, 
                      double *psi)
 {
     uint32_t tokens[TOY_VOCAB_MAX];
-    or_strings_law_t law;
+    or_strings_distribution_t dist;
     for (uint32_t i = 0; i < count; i++) {
         tokens[i] = (uint32_t)ids[i];
         psi[i] = 0;
     }
     if (or_strings_ask(drafter->strings, drafter->builder, &drafter->job, false, node, tokens,
-                       count, &law) != OR_OK) {
+                       count, &dist) != OR_OK) {
         fail_msg("%s", or_error_text());
     }
-    for (uint32_t i = 0, j = 0; j < law.count; i++) {
-        if (tokens[i] == law.tokens[j]) {
-            psi[i] = law.psi[j++];
+    for (uint32_t i = 0, j = 0; j < dist.count; i++) {
+        if (tokens[i] == dist.tokens[j]) {
+            psi[i] = dist.psi[j++];
         }
     }
 }

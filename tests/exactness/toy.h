@@ -1,16 +1,16 @@
-// toy - a pair of models of 3 to 5 tokens whose laws are small rationals, different after every
+// toy - a pair of models of 3 to 5 tokens whose distributions are small rationals, different after every
 // text, and a drafter that drafts with the real builder.
 //
 //     q(text)   integer weights from 0 to 7
-//     p(text)   sixteenths, sent as multiples of 4,096: exact in a law of 16 bits
+//     p(text)   sixteenths, sent as multiples of 4,096: exact in a distribution of 16 bits
 //
 // So nothing in a rule's arithmetic rounds, and what is enumerated is exact.
 #pragma once
 
-#include "common/decode/law.h"
-#include "common/text/vocab_pair.h"
-#include "drafter/builder.h"
-#include "proto/message.h"
+#include "common/decode/sampling/distribution.h"
+#include "common/text/vocab/vocab_pair.h"
+#include "drafter/build/builder.h"
+#include "proto/wire/message.h"
 
 #define TOY_VOCAB_MAX 5u
 #define TOY_LENGTH_MAX 64u // of a text
@@ -19,22 +19,22 @@ typedef struct {
     uint64_t seed;
     uint32_t vocab_size;
     bool same; // q is p
-    // The same laws after every text instead: weights [vocab_size], the drafter's adding up to
-    // OR_LAW_TOTAL. NULL: not so.
+    // The same distributions after every text instead: weights [vocab_size], the drafter's adding up to
+    // OR_DISTRIBUTION_TOTAL. NULL: not so.
     const double *fixed_target;
     const uint32_t *fixed_draft;
     // Different vocabularies: the target's first vocab_size tokens and the drafter's first draft_size
-    // have laws, and a text's tokens are whose law it is. The drafter gives tokens that both have 0,
-    // 4, 8 or 16 of its sixteenths, so that what is left of a law has no more digits. NULL: the same.
+    // have distributions, and a text's tokens are whose distribution it is. The drafter gives tokens that both have 0,
+    // 4, 8 or 16 of its sixteenths, so that what is left of a distribution has no more digits. NULL: the same.
     const or_vocab_pair_t *pair;
     uint32_t draft_size;
     bool restricted; // tli: the drafter guesses only what both have
     int32_t root;    // the token before the text, in either's ids
 } toy_t;
 
-// Weights [vocab_size] of the target's law after a text.
+// Weights [vocab_size] of the target's distribution after a text.
 void toy_target(const toy_t *toy, const int32_t *text, uint32_t length, double *weights);
-// The drafter's law; arrays of vocab_size entries. Returns how many tokens it has.
+// The drafter's distribution; arrays of vocab_size entries. Returns how many tokens it has.
 uint32_t toy_draft(const toy_t *toy, const int32_t *text, uint32_t length, uint32_t *tokens,
                    uint32_t *weights);
 
@@ -42,7 +42,7 @@ uint32_t toy_draft(const toy_t *toy, const int32_t *text, uint32_t length, uint3
 // have, as the builder does it.
 uint32_t toy_restricted(const toy_t *toy, const int32_t *text, uint32_t length, uint32_t *tokens,
                         uint32_t *weights);
-// Tokens that may have a share of the drafter's law.
+// Tokens that may have a share of the drafter's distribution.
 uint32_t toy_draft_size(const toy_t *toy);
 
 typedef struct {
@@ -64,7 +64,7 @@ const or_draws_t *toy_drafter_draft(toy_drafter_t *drafter, const toy_t *toy,
                                     const toy_plan_t *plan, or_chooser_t *chooser,
                                     or_token_tree_t *tree);
 
-// slrs: draw a chain of the target's tokens (drafter/strings.h) of the plan's depth into `tree`.
+// slrs: draw a chain of the target's tokens (drafter/strings/strings.h) of the plan's depth into `tree`.
 // Returns the psi of its nodes; borrowed, as the chooser is, until the next call.
 const double *toy_drafter_draft_strings(toy_drafter_t *drafter, const toy_t *toy,
                                         const toy_plan_t *plan, or_chooser_t *chooser,

@@ -4,7 +4,7 @@
 //     drafter   a  b  aa bb ab  | <0x00> ...        "aba" is a.b.a, ab.a or aba
 #pragma once
 
-#include "common/text/vocab_pair.h"
+#include "common/text/vocab/vocab_pair.h"
 
 #define TOY_STRINGS 5u
 #define TOY_ROOT ((int32_t)(TOY_STRINGS + '\n')) // the byte token that stands before a text

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "common/decode/shape.h"
-#include "coordinator/slem.h"
-#include "coordinator/vocab_trees.h"
-#include "proto/draft_check.h"
+#include "coordinator/vocab/slem.h"
+#include "coordinator/vocab/vocab_trees.h"
+#include "proto/wire/draft_check.h"
 #include "tests/exactness/enumerator.h"
 #include "tests/support/test_support.h"
 
@@ -31,8 +31,8 @@ struct toy_world {
     int32_t ids[TOY_VOCAB_MAX];
     mpq_t outcomes[OUTCOMES]; // by text: its digits are tokens + 1, the first one lowest
     // The draws of several models.
-    uint32_t law_numbers[2 * TOY_VOCAB_MAX][TOY_VOCAB_MAX];
-    or_reduced_law_t laws[TOY_VOCAB_MAX];
+    uint32_t dist_numbers[2 * TOY_VOCAB_MAX][TOY_VOCAB_MAX];
+    or_reduced_distribution_t dists[TOY_VOCAB_MAX];
     uint32_t counting[TOY_VOCAB_MAX];
     or_draws_t draws;
 };
@@ -82,8 +82,8 @@ static uint32_t outcome_of(const int32_t *text, uint32_t length)
 }
 
 // The rules' window on the target. The history is the root and the path: it must be the node's.
-static or_status_t target_law(void *context, uint32_t node, const int32_t *history,
-                              uint32_t history_count, or_law_t *law)
+static or_status_t target_dist(void *context, uint32_t node, const int32_t *history,
+                               uint32_t history_count, or_distribution_t *dist)
 {
     toy_world_t *w = context;
     fexcept_t flags;
@@ -93,22 +93,23 @@ static or_status_t target_law(void *context, uint32_t node, const int32_t *histo
     assert_true(node == 0 || history[history_count - 1] < (int32_t)TOY_VOCAB_MAX);
     double all[TOY_VOCAB_MAX];
     toy_target(&w->what->toy, history + 1, history_count - 1, all);
-    law->count = 0;
+    dist->count = 0;
     for (uint32_t id = 0; id < w->what->toy.vocab_size; id++) {
         if (all[id] > 0) {
-            w->ids[law->count] = (int32_t)id;
-            w->weights[law->count++] = all[id];
+            w->ids[dist->count] = (int32_t)id;
+            w->weights[dist->count++] = all[id];
         }
     }
-    law->ids = w->ids;
-    law->weights = w->weights;
-    law->scores = NULL;
+    dist->ids = w->ids;
+    dist->weights = w->weights;
+    dist->scores = NULL;
     fesetexceptflag(&flags, FE_ALL_EXCEPT);
     return OR_OK;
 }
 
 // The drafter's answer to what the verifier asks it.
-static or_status_t string_law(void *context, uint32_t node, const or_law_t *q, const double **psi)
+static or_status_t string_dist(void *context, uint32_t node, const or_distribution_t *q,
+                               const double **psi)
 {
     toy_world_t *w = context;
     fexcept_t flags;
@@ -149,19 +150,19 @@ static void send_drafted(const toy_world_t *w, const or_draws_t *draws, or_messa
     uint32_t back[NODES_MAX];
     uint32_t count = or_token_tree_count(w->drafted);
     const or_draws_t none = {0};
-    bool laws = or_accept_rule_uses_laws(w->what->plan.rule);
-    draws = laws ? draws : &none;
+    bool dists = or_accept_rule_uses_distributions(w->what->plan.rule);
+    draws = dists ? draws : &none;
     or_token_tree_to_wire(w->drafted, tokens, back);
     or_draft_tree_t tree = {.round = 1,
                             .tokens = (const uint32_t *)tokens,
                             .back = back,
                             .count = count,
-                            .law_index = draws->law_index,
-                            .law_index_count = laws ? count : 0,
+                            .dist_index = draws->dist_index,
+                            .dist_index_count = dists ? count : 0,
                             .draw_order = draws->order,
-                            .draw_order_count = laws ? count : 0,
-                            .laws = draws->laws,
-                            .law_count = laws ? draws->law_count : 0};
+                            .draw_order_count = dists ? count : 0,
+                            .dists = draws->dists,
+                            .dist_count = dists ? draws->dist_count : 0};
     plant(w, w->what->faults.drafted, &tree);
     send_message(&tree, received);
 }
@@ -242,15 +243,15 @@ static void check_arrived(toy_world_t *w, const or_draft_tree_t *tree)
     }
 }
 
-// One guess at the root from each of several models, whose laws all differ.
+// One guess at the root from each of several models, whose distributions all differ.
 static const or_draws_t *draft_from_models(toy_world_t *w)
 {
     or_chooser_t *chooser = enumerator_chooser(w->enumerator);
     or_token_tree_reset(w->drafted, 0);
     for (uint32_t i = 0; i < w->what->models; i++) {
         toy_t model = w->what->toy;
-        uint32_t *tokens = w->law_numbers[2 * i];
-        uint32_t *weights = w->law_numbers[2 * i + 1];
+        uint32_t *tokens = w->dist_numbers[2 * i];
+        uint32_t *weights = w->dist_numbers[2 * i + 1];
         double shares[TOY_VOCAB_MAX];
         model.seed += (uint64_t)i << 32;
         uint32_t count = toy_draft(&model, NULL, 0, tokens, weights);
@@ -259,10 +260,10 @@ static const or_draws_t *draft_from_models(toy_world_t *w)
         }
         uint32_t index = chooser->draw(chooser, (or_choice_t){OR_RNG_DRAFT, 0, i}, shares, count);
         assert_int_equal(or_token_tree_add(w->drafted, 0, (int32_t)tokens[index], NULL), OR_OK);
-        w->laws[i] = (or_reduced_law_t){tokens, weights, count};
+        w->dists[i] = (or_reduced_distribution_t){tokens, weights, count};
         w->counting[i] = i;
     }
-    w->draws = (or_draws_t){w->counting, w->counting, w->laws, w->what->models};
+    w->draws = (or_draws_t){w->counting, w->counting, w->dists, w->what->models};
     return &w->draws;
 }
 
@@ -301,10 +302,10 @@ static uint32_t run_round(toy_world_t *w, int32_t *text, bool *ended, bool *roun
     int32_t history[16] = {what->toy.root};
     const or_accept_job_t job = {.tree = w->judged,
                                  .draws = &draws,
-                                 .law = target_law,
-                                 .law_context = w,
+                                 .dist = target_dist,
+                                 .dist_context = w,
                                  .psi = received.body.draft_tree.psi,
-                                 .string_law = string_law,
+                                 .string_dist = string_dist,
                                  .string_context = w,
                                  .chooser = enumerator_chooser(w->enumerator),
                                  .residual = w->residual,
@@ -366,7 +367,7 @@ static void forget_outcomes(toy_world_t *w)
     }
 }
 
-// Half the sum of all differences between the outcomes and the target's law, which is taken off
+// Half the sum of all differences between the outcomes and the target's distribution, which is taken off
 // them.
 static double distance_from_target(toy_world_t *w, uint32_t length)
 {

@@ -4,14 +4,14 @@
 //                          -> between different vocabularies, the coordinator's translation and the wire again
 //
 // The outcomes' probabilities are added as rationals, continued by the target's own to depth + 1
-// tokens, and compared with the target's law. Whether the rule's arithmetic rounded is told by the
-// processor's flag: where it did not, the law must be the target's to the last digit.
+// tokens, and compared with the target's distribution. Whether the rule's arithmetic rounded is told by the
+// processor's flag: where it did not, the distribution must be the target's to the last digit.
 #pragma once
 
 #include <gmp.h>
 
 #include "tests/exactness/toy.h"
-#include "verifier/accept.h"
+#include "verifier/accept/accept.h"
 
 #define TOY_NO_STOP UINT32_MAX
 #define TOY_COMPARED 4u // most tokens that are compared: a plan's depth is below it
@@ -43,7 +43,7 @@ typedef struct {
 } toy_case_t;
 
 typedef struct {
-    double distance; // total variation between the text's law and the target's
+    double distance; // total variation between the text's distribution and the target's
     bool rounded;    // some operation of the rule did
 } toy_result_t;
 

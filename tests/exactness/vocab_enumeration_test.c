@@ -54,7 +54,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// The model of a pair, of which `strings` tokens on either side have laws.
+// The model of a pair, of which `strings` tokens on either side have distributions.
 static void set_model(fixture_t *f, uint32_t pair, uint64_t seed, uint32_t strings,
                       or_vocab_method_t method)
 {
@@ -80,7 +80,7 @@ static void check_exact(fixture_t *f)
     toy_result_t result = toy_world_run(f->world, &f->what, f->accepted);
     assert_true(may_round(plan->rule) || !result.rounded);
     if (!(result.distance <= (result.rounded ? TOLERANCE : 0))) {
-        fail_msg("%s, %s, %s with %s, %u nodes, model %llu: the law is off by %g",
+        fail_msg("%s, %s, %s with %s, %u nodes, model %llu: the distribution is off by %g",
                  f->vocabs[f->at].name, or_vocab_method_name(f->what.vocab_method),
                  or_draft_method_name(plan->method), or_accept_rule_name(plan->rule), plan->nodes,
                  (unsigned long long)f->what.toy.seed, result.distance);
@@ -174,7 +174,7 @@ static void one_guess(const fixture_t *f, bool naive, mpq_t sum)
         if (id == OR_TOKEN_NONE || (uint32_t)id >= toy->vocab_size) {
             continue;
         }
-        mpq_set_ui(p, shares[i], OR_LAW_TOTAL);
+        mpq_set_ui(p, shares[i], OR_DISTRIBUTION_TOTAL);
         mpq_set_ui(q, (unsigned long)weights[id], total);
         mpq_canonicalize(p);
         mpq_canonicalize(q);
@@ -296,7 +296,7 @@ static void add_psi(const fixture_t *f, const char *text, int32_t *ids, uint32_t
     mpq_init(part);
     uint32_t count = toy_draft(&f->what.toy, ids, length, tokens, weights);
     for (uint32_t i = 0; i < count; i++) {
-        mpq_set_ui(part, weights[i], OR_LAW_TOTAL);
+        mpq_set_ui(part, weights[i], OR_DISTRIBUTION_TOTAL);
         mpq_canonicalize(part);
         mpq_mul(part, part, mass);
         ids[length] = (int32_t)tokens[i];
@@ -320,7 +320,7 @@ static void add_first_tokens(const fixture_t *f, mpq_t *psi)
         assert_int_equal(
             or_tokenize(f->vocabs[f->at].target, string, strlen(string), 0, &ids, &id_count),
             OR_OK);
-        mpq_set_ui(part, weights[i], OR_LAW_TOTAL);
+        mpq_set_ui(part, weights[i], OR_DISTRIBUTION_TOTAL);
         mpq_canonicalize(part);
         mpq_add(psi[ids[0]], psi[ids[0]], part);
         free(ids);

@@ -1,7 +1,7 @@
 // Goal: our enumeration would notice the mistakes between vocabularies that are easy to make and hard to
 // see in the text.
 // Method: each is planted in what travels (toy_world.h), between hand-made vocabularies and random
-// models; without it the law is exact, with it it must be off by more than 0.001 for one of them.
+// models; without it the distribution is exact, with it it must be off by more than 0.001 for one of them.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "tests/support/test_support.h"
 
 #define MODELS 3u
-#define SEEN 0.001   // total variation from the target's law
+#define SEEN 0.001   // total variation from the target's distribution
 #define TINY 0x1p-30 // in the place of a psi of 0, with which no guess may travel
 
 typedef struct {
@@ -44,7 +44,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// The largest distance from the target's law, one guess a round.
+// The largest distance from the target's distribution, one guess a round.
 static double distance(fixture_t *f, or_vocab_method_t method, bool restricted,
                        const toy_faults_t *faults)
 {
@@ -81,7 +81,7 @@ static void check_seen(fixture_t *f, or_vocab_method_t method, bool restricted,
 static void drop_outside_guess(const toy_t *toy, or_draft_tree_t *tree)
 {
     if (tree->count > 0 && tree->tokens[0] >= or_vocab_size(toy->pair->target)) {
-        tree->count = tree->law_index_count = tree->draw_order_count = tree->law_count = 0;
+        tree->count = tree->dist_index_count = tree->draw_order_count = tree->dist_count = 0;
     }
 }
 
@@ -96,17 +96,17 @@ static void an_outside_guess_dropped_instead_of_rejected_is_seen(void **state)
 static void ship_unrestricted(const toy_t *toy, or_draft_tree_t *tree)
 {
     static uint32_t tokens[TOY_VOCAB_MAX], weights[TOY_VOCAB_MAX];
-    static or_reduced_law_t law;
+    static or_reduced_distribution_t dist;
     uint32_t count = toy_draft(toy, NULL, 0, tokens, weights);
-    law = (or_reduced_law_t){tokens, weights, count};
-    // What the drafter would not have guessed at all cannot travel with this law.
-    if (or_law_find(&law, tree->tokens[0]) < count) {
-        tree->laws = &law;
+    dist = (or_reduced_distribution_t){tokens, weights, count};
+    // What the drafter would not have guessed at all cannot travel with this distribution.
+    if (or_distribution_find(&dist, tree->tokens[0]) < count) {
+        tree->dists = &dist;
     }
 }
 
-// Such a law travels only where ids are there for it.
-static void guesses_of_the_restricted_law_shipped_with_the_whole_are_seen(void **state)
+// Such a distribution travels only where ids are there for it.
+static void guesses_of_the_restricted_distribution_shipped_with_the_whole_are_seen(void **state)
 {
     const toy_faults_t faults = {.drafted = ship_unrestricted};
     check_seen(*state, OR_VOCAB_UNION, true, &faults);
@@ -121,7 +121,7 @@ static double own_probability(const toy_t *toy, int32_t token)
     uint32_t count = toy_draft(toy, NULL, 0, tokens, weights);
     for (uint32_t i = 0; i < count; i++) {
         if (toy->pair->to_target[tokens[i]] == token) {
-            return (double)weights[i] / OR_LAW_TOTAL;
+            return (double)weights[i] / OR_DISTRIBUTION_TOTAL;
         }
     }
     return 0;
@@ -150,7 +150,7 @@ static double probability_without_look_ahead(const toy_t *toy, int32_t token)
     uint32_t count = toy_draft(toy, NULL, 0, tokens, weights);
     double sum = 0;
     for (uint32_t i = 0; i < count; i++) {
-        sum += longest_in(toy, tokens[i]) == token ? (double)weights[i] / OR_LAW_TOTAL : 0;
+        sum += longest_in(toy, tokens[i]) == token ? (double)weights[i] / OR_DISTRIBUTION_TOTAL : 0;
     }
     return sum;
 }
@@ -211,7 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_outside_guess_dropped_instead_of_rejected_is_seen),
-        cmocka_unit_test(guesses_of_the_restricted_law_shipped_with_the_whole_are_seen),
+        cmocka_unit_test(guesses_of_the_restricted_distribution_shipped_with_the_whole_are_seen),
         cmocka_unit_test(p_in_the_place_of_psi_is_seen),
         cmocka_unit_test(psi_without_look_ahead_is_seen),
         cmocka_unit_test(a_residual_against_p_is_seen),

@@ -10,7 +10,7 @@
 //     api        an HTTP body, an event's id, figures    a request within its bounds, or refused in words
 //     hub        what peers say, and when           places and memory are kept; every text ends
 //     tree       root, room, vocabulary, nodes           exactly the legal trees pass
-//     draws      a rule, laws, nodes and how they came   what passes can be judged exactly
+//     draws      a rule, distributions, nodes and how they came   what passes can be judged exactly
 //
 // They are libFuzzer programs and need clang. launch/test.sh runs each for some seconds. For ten
 // minutes:

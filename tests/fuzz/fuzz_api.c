@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "common/decode/token_tree.h"
-#include "coordinator/http/api_event_id.h"
-#include "coordinator/http/api_request.h"
-#include "proto/stats_json.h"
+#include "coordinator/http/api/api_event_id.h"
+#include "coordinator/http/api/api_request.h"
+#include "proto/wire/stats_json.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/vocabularies.h"
 

@@ -1,42 +1,42 @@
-// Goal: of the laws and draws a peer claims, none passes that a ratio rule could not judge exactly;
-// any law of ours reduces to one that passes.
-// Method: a tree, its laws and its draws from the input, checked; what passes is judged a second
-// time, slowly and by the words of law.h and draws.h alone, then stored, where it must not change.
-// The laws' numbers, read as scores, are reduced.
+// Goal: of the distributions and draws a peer claims, none passes that a ratio rule could not judge exactly;
+// any distribution of ours reduces to one that passes.
+// Method: a tree, its distributions and its draws from the input, checked; what passes is judged a second
+// time, slowly and by the words of distribution.h and draws.h alone, then stored, where it must not change.
+// The distributions' numbers, read as scores, are reduced.
 #include "common/decode/draws.h"
 
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
 
-enum { NODES_MAX = 16, LAWS_MAX = 4, ENTRIES_MAX = 12 };
+enum { NODES_MAX = 16, DISTS_MAX = 4, ENTRIES_MAX = 12 };
 
 typedef struct {
     uint32_t tokens[ENTRIES_MAX], weights[ENTRIES_MAX];
     uint32_t count;
-} law_t;
+} distribution_t;
 
 typedef struct {
     or_accept_rule_t rule;
-    uint32_t vocab_size, law_count, count;
-    law_t laws[LAWS_MAX];
+    uint32_t vocab_size, dist_count, count;
+    distribution_t dists[DISTS_MAX];
     int32_t tokens[NODES_MAX];
-    uint32_t back[NODES_MAX], law_index[NODES_MAX], order[NODES_MAX];
+    uint32_t back[NODES_MAX], dist_index[NODES_MAX], order[NODES_MAX];
 } claim_t;
 
 // Weights that add up are not to be guessed: a bit makes the last one what is missing.
-static void read_law(fuzz_input_t *input, law_t *law)
+static void read_dist(fuzz_input_t *input, distribution_t *dist)
 {
     uint8_t shape = fuzz_byte(input);
     uint32_t total = 0;
-    law->count = shape % 128 % (ENTRIES_MAX + 1);
-    for (uint32_t i = 0; i < law->count; i++) {
-        law->tokens[i] = fuzz_number(input);
-        law->weights[i] = fuzz_number(input);
-        total += i + 1 < law->count ? law->weights[i] : 0;
+    dist->count = shape % 128 % (ENTRIES_MAX + 1);
+    for (uint32_t i = 0; i < dist->count; i++) {
+        dist->tokens[i] = fuzz_number(input);
+        dist->weights[i] = fuzz_number(input);
+        total += i + 1 < dist->count ? dist->weights[i] : 0;
     }
-    if (shape >= 128 && law->count > 0) {
-        law->weights[law->count - 1] = OR_LAW_TOTAL - total;
+    if (shape >= 128 && dist->count > 0) {
+        dist->weights[dist->count - 1] = OR_DISTRIBUTION_TOTAL - total;
     }
 }
 
@@ -45,35 +45,35 @@ static void read_claim(const uint8_t *data, size_t size, claim_t *claim)
     fuzz_input_t input = {data, size};
     *claim = (claim_t){.rule = (or_accept_rule_t)fuzz_byte(&input),
                        .vocab_size = fuzz_number(&input),
-                       .law_count = fuzz_byte(&input) % (LAWS_MAX + 1)};
-    for (uint32_t i = 0; i < claim->law_count; i++) {
-        read_law(&input, &claim->laws[i]);
+                       .dist_count = fuzz_byte(&input) % (DISTS_MAX + 1)};
+    for (uint32_t i = 0; i < claim->dist_count; i++) {
+        read_dist(&input, &claim->dists[i]);
     }
     for (; claim->count < NODES_MAX && input.left > 0; claim->count++) {
         claim->tokens[claim->count] = (int32_t)fuzz_number(&input);
         claim->back[claim->count] = fuzz_number(&input);
-        claim->law_index[claim->count] = fuzz_number(&input);
+        claim->dist_index[claim->count] = fuzz_number(&input);
         claim->order[claim->count] = fuzz_number(&input);
     }
 }
 
-static bool is_law(const law_t *law, uint32_t vocab_size)
+static bool is_dist(const distribution_t *dist, uint32_t vocab_size)
 {
     uint64_t total = 0;
-    for (uint32_t i = 0; i < law->count; i++) {
-        bool ascends = i == 0 || law->tokens[i] > law->tokens[i - 1];
-        if (!ascends || law->tokens[i] >= vocab_size || law->weights[i] == 0) {
+    for (uint32_t i = 0; i < dist->count; i++) {
+        bool ascends = i == 0 || dist->tokens[i] > dist->tokens[i - 1];
+        if (!ascends || dist->tokens[i] >= vocab_size || dist->weights[i] == 0) {
             return false;
         }
-        total += law->weights[i];
+        total += dist->weights[i];
     }
-    return total == OR_LAW_TOTAL;
+    return total == OR_DISTRIBUTION_TOTAL;
 }
 
-static bool has_token(const law_t *law, int32_t token)
+static bool has_token(const distribution_t *dist, int32_t token)
 {
-    for (uint32_t i = 0; i < law->count; i++) {
-        if (law->tokens[i] == (uint32_t)token) {
+    for (uint32_t i = 0; i < dist->count; i++) {
+        if (dist->tokens[i] == (uint32_t)token) {
             return true;
         }
     }
@@ -87,17 +87,17 @@ static bool takes_repeats(or_accept_rule_t rule)
 }
 
 // What a rule needs of node i + 1 that the draws check let pass. Only multi-round judges siblings
-// that several models drew, each by its own law.
+// that several models drew, each by its own distribution.
 static void assert_judgeable(const claim_t *claim, uint32_t i)
 {
     uint32_t parent = i + 1 - claim->back[i];
     uint32_t older = 0; // siblings
-    assert(claim->law_index[i] < claim->law_count);
-    assert(has_token(&claim->laws[claim->law_index[i]], claim->tokens[i]));
+    assert(claim->dist_index[i] < claim->dist_count);
+    assert(has_token(&claim->dists[claim->dist_index[i]], claim->tokens[i]));
     for (uint32_t j = 0; j < i; j++) {
         if (j + 1 - claim->back[j] == parent) {
             older++;
-            assert(claim->law_index[j] == claim->law_index[i] ||
+            assert(claim->dist_index[j] == claim->dist_index[i] ||
                    claim->rule == OR_ACCEPT_MULTI_ROUND);
             assert(claim->tokens[j] != claim->tokens[i] || takes_repeats(claim->rule));
         }
@@ -110,33 +110,33 @@ static void assert_stores(const or_draws_t *draws, uint32_t count)
 {
     static or_draws_store_t store; // kept, so that small draws follow large ones
     or_status_t status = or_draws_store(&store, draws, count);
-    assert(status == OR_OK && store.draws.law_count == draws->law_count);
-    assert(memcmp(store.draws.law_index, draws->law_index, count * sizeof(uint32_t)) == 0);
+    assert(status == OR_OK && store.draws.dist_count == draws->dist_count);
+    assert(memcmp(store.draws.dist_index, draws->dist_index, count * sizeof(uint32_t)) == 0);
     assert(memcmp(store.draws.order, draws->order, count * sizeof(uint32_t)) == 0);
-    for (uint32_t i = 0; i < draws->law_count; i++) {
-        const or_reduced_law_t *kept = &store.draws.laws[i], *law = &draws->laws[i];
-        assert(kept->count == law->count);
-        assert(memcmp(kept->tokens, law->tokens, law->count * sizeof(uint32_t)) == 0);
-        assert(memcmp(kept->weights, law->weights, law->count * sizeof(uint32_t)) == 0);
+    for (uint32_t i = 0; i < draws->dist_count; i++) {
+        const or_reduced_distribution_t *kept = &store.draws.dists[i], *dist = &draws->dists[i];
+        assert(kept->count == dist->count);
+        assert(memcmp(kept->tokens, dist->tokens, dist->count * sizeof(uint32_t)) == 0);
+        assert(memcmp(kept->weights, dist->weights, dist->count * sizeof(uint32_t)) == 0);
     }
 }
 
 // Draw without replacement until nothing is left.
-static void assert_empties(const or_reduced_law_t *law)
+static void assert_empties(const or_reduced_distribution_t *dist)
 {
-    or_law_left_t left;
-    double total = OR_LAW_TOTAL;
-    or_law_left_init(&left, law);
-    for (uint32_t i = 0; i < law->count; i++) {
-        assert(or_law_find(law, law->tokens[i]) == i);
+    or_distribution_left_t left;
+    double total = OR_DISTRIBUTION_TOTAL;
+    or_distribution_left_init(&left, dist);
+    for (uint32_t i = 0; i < dist->count; i++) {
+        assert(or_distribution_find(dist, dist->tokens[i]) == i);
         assert(left.total == total);
-        or_law_left_remove(&left, i);
-        total -= law->weights[i];
+        or_distribution_left_remove(&left, i);
+        total -= dist->weights[i];
     }
     assert(left.total == 0);
 }
 
-static void assert_reduces(const law_t *from)
+static void assert_reduces(const distribution_t *from)
 {
     int32_t ids[ENTRIES_MAX];
     double scores[ENTRIES_MAX];
@@ -145,12 +145,12 @@ static void assert_reduces(const law_t *from)
         ids[i] = (int32_t)i;
         scores[i] = (int32_t)from->weights[i] / 64.0;
     }
-    const or_law_t law = {.ids = ids, .scores = scores, .count = from->count};
+    const or_distribution_t dist = {.ids = ids, .scores = scores, .count = from->count};
     for (uint32_t entries = 1; entries <= from->count; entries++) {
-        or_reduced_law_t reduced = {tokens, weights, 0};
-        reduced.count = or_law_reduce(&law, entries, tokens, weights);
+        or_reduced_distribution_t reduced = {tokens, weights, 0};
+        reduced.count = or_distribution_reduce(&dist, entries, tokens, weights);
         assert(reduced.count <= entries);
-        assert(or_law_check(&reduced, from->count) == OR_OK);
+        assert(or_distribution_check(&reduced, from->count) == OR_OK);
         assert_empties(&reduced);
     }
 }
@@ -159,20 +159,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static or_token_tree_t *tree;
     static claim_t claim;
-    or_reduced_law_t laws[LAWS_MAX];
+    or_reduced_distribution_t dists[DISTS_MAX];
     read_claim(data, size, &claim);
     if (tree == NULL) {
         or_status_t created = or_token_tree_create(NODES_MAX, &tree);
         assert(created == OR_OK);
     }
-    for (uint32_t i = 0; i < claim.law_count; i++) {
-        const law_t *law = &claim.laws[i];
-        laws[i] = (or_reduced_law_t){law->tokens, law->weights, law->count};
-        assert((or_law_check(&laws[i], claim.vocab_size) == OR_OK) ==
-               is_law(law, claim.vocab_size));
-        assert_reduces(law);
+    for (uint32_t i = 0; i < claim.dist_count; i++) {
+        const distribution_t *dist = &claim.dists[i];
+        dists[i] = (or_reduced_distribution_t){dist->tokens, dist->weights, dist->count};
+        assert((or_distribution_check(&dists[i], claim.vocab_size) == OR_OK) ==
+               is_dist(dist, claim.vocab_size));
+        assert_reduces(dist);
     }
-    const or_draws_t draws = {claim.law_index, claim.order, laws, claim.law_count};
+    const or_draws_t draws = {claim.dist_index, claim.order, dists, claim.dist_count};
     if (or_token_tree_set(tree, 0, claim.tokens, claim.back, claim.count, claim.vocab_size, true) !=
         OR_OK) {
         return 0;

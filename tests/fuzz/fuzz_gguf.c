@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/model/arch.h"
+#include "common/model/arch/arch.h"
 #include "common/model/model.h"
 #include "common/text/tokenizer.h"
 #include "tests/fuzz/fuzz.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/key_grant.h"
+#include "proto/keys/key_grant.h"
 #include "tests/fuzz/fuzz.h"
 
 static void assert_same(const or_key_grant_t *a, const or_key_grant_t *b)

@@ -139,7 +139,7 @@ static void choose_drafting(fuzz_input_t *input, or_generate_request_t *request,
     request->draft_depth = near(input, 8);
     request->draft_shape = shape;
     request->draft_shape_count = words(input, shape, 6, 0);
-    request->law_entries = near(input, 0);
+    request->distribution_entries = near(input, 0);
     request->vocab_method = fuzz_byte(input) % 8;
     request->draft_ahead = fuzz_byte(input) % 12;
     request->draft_policy = fuzz_byte(input) % 3;
@@ -274,8 +274,8 @@ static void ask_stats(fuzz_input_t *input, hub_edge_t *edge)
 typedef struct {
     uint32_t tokens[HUB_NODES], back[HUB_NODES], index[HUB_NODES], order[HUB_NODES];
     double psi[HUB_NODES];
-    or_reduced_law_t laws[4];
-    uint32_t law_tokens[4][2], law_weights[4][2];
+    or_reduced_distribution_t dists[4];
+    uint32_t dist_tokens[4][2], dist_weights[4][2];
 } guesses_t;
 
 static uint32_t guess(fuzz_input_t *input, guesses_t *g)
@@ -288,26 +288,26 @@ static uint32_t guess(fuzz_input_t *input, guesses_t *g)
     return count;
 }
 
-// A chain's: each node is drawn from a law of its own, of two tokens.
+// A chain's: each node is drawn from a distribution of its own, of two tokens.
 static void draw(fuzz_input_t *input, guesses_t *g, or_draft_tree_t *tree)
 {
-    tree->law_count = tree->count < 4 ? tree->count : 4;
-    for (uint32_t i = 0; i < tree->law_count; i++) {
-        g->law_tokens[i][0] = g->tokens[i];
-        g->law_tokens[i][1] = near(input, g->tokens[i] + 1);
-        g->law_weights[i][0] = near(input, 32768);
-        g->law_weights[i][1] = near(input, 32768);
-        g->laws[i] = (or_reduced_law_t){g->law_tokens[i], g->law_weights[i], 2};
+    tree->dist_count = tree->count < 4 ? tree->count : 4;
+    for (uint32_t i = 0; i < tree->dist_count; i++) {
+        g->dist_tokens[i][0] = g->tokens[i];
+        g->dist_tokens[i][1] = near(input, g->tokens[i] + 1);
+        g->dist_weights[i][0] = near(input, 32768);
+        g->dist_weights[i][1] = near(input, 32768);
+        g->dists[i] = (or_reduced_distribution_t){g->dist_tokens[i], g->dist_weights[i], 2};
     }
     for (uint32_t i = 0; i < tree->count; i++) {
         g->index[i] = near(input, i % 4);
         g->order[i] = near(input, 0);
         g->psi[i] = near_real(input, 0.5F);
     }
-    tree->law_index = g->index;
+    tree->dist_index = g->index;
     tree->draw_order = g->order;
-    tree->law_index_count = tree->draw_order_count = tree->count;
-    tree->laws = g->laws;
+    tree->dist_index_count = tree->draw_order_count = tree->count;
+    tree->dists = g->dists;
     tree->psi = g->psi;
     tree->psi_count = fits(input) ? 0 : tree->count;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/journal_file.h"
+#include "coordinator/journal/journal_file.h"
 #include "tests/fuzz/fuzz.h"
 
 static const uint8_t hash[OR_JOURNAL_HASH_BYTES] = "a name of thirty-two bytes ....";

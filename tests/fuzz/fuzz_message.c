@@ -1,12 +1,12 @@
 // Goal: no frame crashes the codec, and what it accepts is what was meant.
 // Method: decode the input; if that works, encode it and decode that: the two messages must not
 // differ in any field, and a second encoding must not differ in any byte.
-#include "proto/message.h"
+#include "proto/wire/message.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/message_test_random.h"
+#include "proto/wire/message_test_random.h"
 #include "tests/fuzz/fuzz.h"
 
 static void encode(const or_message_t *message, uint8_t **frame_p, size_t *bytes)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launch/generate_options.h"
+#include "launch/generate/generate_options.h"
 #include "tests/fuzz/fuzz.h"
 
 #define WORDS_MAX 32

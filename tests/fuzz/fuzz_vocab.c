@@ -8,7 +8,7 @@
 #include <zstd.h>
 
 #include "common/text/tokenizer.h"
-#include "common/text/vocab_pair.h"
+#include "common/text/vocab/vocab_pair.h"
 #include "tests/fuzz/fuzz.h"
 
 static void assert_tokenizes(const or_vocab_t *vocab)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
+#include "common/base/log/log.h"
 #include "tests/fuzz/vocabularies.h"
 
 #define HEARTBEAT_MS 5000u

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "coordinator/coordinator_internal.h"
-#include "proto/channel_memory.h"
+#include "proto/net/channel_memory.h"
 #include "tests/fuzz/fuzz.h"
 
 #define HUB_EDGES 8u

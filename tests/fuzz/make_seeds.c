@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "common/gguf/gguf_test_file.h"
-#include "coordinator/journal_file.h"
-#include "proto/message_test_random.h"
+#include "coordinator/journal/journal_file.h"
+#include "proto/wire/message_test_random.h"
 #include "tests/fuzz/fuzz.h"
 
 #define MESSAGES_OF_A_TYPE 3
@@ -80,7 +80,7 @@ static const struct {
     SEED("tokenizer", "ill_formed", "\1\0\xC3(\xA9\xF0\x9F\x98\xFF\xED\xA0\x80\xC0\x80"),
     SEED("tokenizer", "words",
          "\0\2It's 12345 o'clock, don't\tyou\r\n\r\n  think? \xC3\x89T\xC3\x89 "),
-    // Rule, vocabulary, laws (count + 128, then token and weight), nodes (token, back, law, order).
+    // Rule, vocabulary, distributions (count + 128, then token and weight), nodes (token, back, distribution, order).
     SEED("draws", "chain", "\4\12\2\202\1\377\0\200\0\0\3\0\202\2\7\5\1\3\1\0\0\5\1\1\0"),
     SEED("draws", "siblings", "\6\12\1\203\1\7\2\7\3\0\1\1\0\0\2\2\0\1\3\3\0\2"),
     SEED("draws", "repeated", "\5\12\1\202\1\7\2\0\1\1\0\0\1\2\0\1\2\3\0\2\1\3\0\0"),

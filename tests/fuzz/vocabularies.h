@@ -3,7 +3,7 @@
 // token that is never met, control tokens that look like text.
 #pragma once
 
-#include "common/text/vocab.h"
+#include "common/text/vocab/vocab.h"
 
 // One of them, whatever `choice` is: 0 and 1 are SentencePiece's, with a space put in front and
 // without; from 2 on byte-level ones, one for each pre-tokenizer. Made at the first call, kept

@@ -1,4 +1,4 @@
-// draft_bench - what a drafter's trees cost on a GPU, built as a drafter builds them (drafter/builder.h).
+// draft_bench - what a drafter's trees cost on a GPU, built as a drafter builds them (drafter/build/builder.h).
 //
 //     draft_bench         a model of 100M of random BF16 weights
 //     draft_bench tiny    a model of no size, to see that this works
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/model/gpu.h"
+#include "common/model/gpu/gpu.h"
 #include "common/model/model_draws.h"
-#include "drafter/builder.h"
+#include "drafter/build/builder.h"
 #include "tests/gpu/bench_support.h"
 #include "tests/gpu/random_model.h"
 

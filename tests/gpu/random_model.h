@@ -2,7 +2,7 @@
 //
 // All its tensors lie over the same bytes of the file, which is as large as the largest of them, so that it is made
 // in memory in seconds. Once it is loaded each tensor has memory of its own. Its logits are as small as its weights:
-// divided by RANDOM_MODEL_TEMPERATURE they make laws as peaked as a trained model's.
+// divided by RANDOM_MODEL_TEMPERATURE they make distributions as peaked as a trained model's.
 #pragma once
 
 #include "common/gguf/gguf_test_file.h"

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/model/gpu_internal.h"
+#include "common/model/gpu/gpu_internal.h"
 #include "tests/gpu/bench_support.h"
 #include "tests/gpu/random_model.h"
 

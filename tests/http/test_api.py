@@ -161,7 +161,7 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(plain["timings"]["draft_n"], 0)
         for draft in ("off", True, {}, {"nodes": 4, "depth": 2}, {"method": "topk"}, {"method": "ngram"}, {"method": "none"}, {"accept": "greedy"},
                       {"method": "rsd-c", "accept": "recursive", "shape": "4x2x1"}, {"policy": "auto"}, {"ahead": 2}, {"temperature": 0.5}, None,
-                      {"method": "chain", "accept": "sps", "law_entries": 8}, {"vocab_map": "same"}):
+                      {"method": "chain", "accept": "sps", "distribution_entries": 8}, {"vocab_map": "same"}):
             answer = self.cluster.complete(draft=draft)
             self.assertEqual(answer["choices"][0]["text"], plain["choices"][0]["text"], draft)
         self.assertGreater(self.cluster.complete(draft={"nodes": 4})["timings"]["draft_n"], 0)

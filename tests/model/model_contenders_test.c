@@ -1,12 +1,12 @@
-// Goal: contenders are a part of the law of their row, in its order and to the last bit, with all of it that is within
-// the window; and a draw among them is a draw from the law.
-// Method: random contests over the rows of a pass on the emulated device, against or_sampler_law and or_noise of the
+// Goal: contenders are a part of the distribution of their row, in its order and to the last bit, with all of it that is within
+// the window; and a draw among them is a draw from the distribution.
+// Method: random contests over the rows of a pass on the emulated device, against or_sampler_distribution and or_noise of the
 // logits that a model on the CPU has of the same rows.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/model/gpu.h"
+#include "common/model/gpu/gpu.h"
 #include "common/model/model_draws.h"
 #include "tests/model/model_fixture.h"
 
@@ -21,7 +21,7 @@ typedef struct {
     or_sampler_t *sampler;
     float *logits;    // [ROWS][vocab_size]
     uint64_t *keys;   // [vocab_size]
-    double *expected; // [vocab_size] a law's scores with noise
+    double *expected; // [vocab_size] a distribution's scores with noise
     uint64_t rng;
 } twins_t;
 
@@ -99,40 +99,42 @@ static or_contest_t random_contest(twins_t *twins, const or_sampling_t *sampling
                           .window = windows[below(twins, 4)]};
 }
 
-// Scores of the whole law as the contest compares them; returns the best.
-static double expect(twins_t *twins, const or_contest_t *contest, const or_law_t *law)
+// Scores of the whole distribution as the contest compares them; returns the best.
+static double expect(twins_t *twins, const or_contest_t *contest, const or_distribution_t *dist)
 {
     double best = -INFINITY;
-    for (uint32_t i = 0; i < law->count; i++) {
-        double noise = contest->noisy
-                           ? or_noise_gumbel(contest->key, contest->place, twins->keys[law->ids[i]])
-                           : 0;
-        twins->expected[i] = law->scores[i] + noise;
+    for (uint32_t i = 0; i < dist->count; i++) {
+        double noise = contest->noisy ? or_noise_gumbel(contest->key, contest->place,
+                                                        twins->keys[dist->ids[i]])
+                                      : 0;
+        twins->expected[i] = dist->scores[i] + noise;
         best = fmax(best, twins->expected[i]);
     }
     return best;
 }
 
-static int32_t draw(const twins_t *twins, const or_contest_t *contest, const or_law_t *law)
+static int32_t draw(const twins_t *twins, const or_contest_t *contest,
+                    const or_distribution_t *dist)
 {
-    return or_noise_argmax(contest->key, contest->place, law->ids, law->scores, law->count,
+    return or_noise_argmax(contest->key, contest->place, dist->ids, dist->scores, dist->count,
                            twins->keys);
 }
 
 static void check_row(twins_t *twins, uint32_t row, const or_contest_t *contest,
-                      const or_law_t *found)
+                      const or_distribution_t *found)
 {
     const float *logits = twins->logits + (size_t)row * twins->cpu.vocab_size;
-    or_law_t law = or_sampler_law(twins->sampler, contest->sampling, logits, NULL, 0);
+    or_distribution_t dist =
+        or_sampler_distribution(twins->sampler, contest->sampling, logits, NULL, 0);
     if (found->count == 0) {
-        assert_true(law.count > OR_CUDA_CONTENDERS_MAX || contest->sampling->top_p < 1);
+        assert_true(dist.count > OR_CUDA_CONTENDERS_MAX || contest->sampling->top_p < 1);
         return;
     }
-    double floor = expect(twins, contest, &law) - contest->window;
+    double floor = expect(twins, contest, &dist) - contest->window;
     uint32_t next = 0;
-    for (uint32_t i = 0; i < law.count; i++) {
-        if (next < found->count && found->ids[next] == law.ids[i]) {
-            assert_memory_equal(&found->scores[next], &law.scores[i], sizeof *law.scores);
+    for (uint32_t i = 0; i < dist.count; i++) {
+        if (next < found->count && found->ids[next] == dist.ids[i]) {
+            assert_memory_equal(&found->scores[next], &dist.scores[i], sizeof *dist.scores);
             assert_true(twins->expected[i] >= floor - SLACK);
             next++;
         } else {
@@ -141,7 +143,7 @@ static void check_row(twins_t *twins, uint32_t row, const or_contest_t *contest,
     }
     assert_int_equal(next, found->count);
     if (contest->noisy) {
-        assert_int_equal(draw(twins, contest, found), draw(twins, contest, &law));
+        assert_int_equal(draw(twins, contest, found), draw(twins, contest, &dist));
     }
 }
 
@@ -150,7 +152,7 @@ static uint32_t check(twins_t *twins)
 {
     or_sampling_t samplings[ROWS];
     or_contest_t contests[ROWS];
-    or_law_t laws[ROWS];
+    or_distribution_t dists[ROWS];
     uint32_t told = 0;
     uint32_t first = below(twins, ROWS);
     uint32_t count = 1 + below(twins, ROWS - first);
@@ -158,15 +160,15 @@ static uint32_t check(twins_t *twins)
         samplings[i] = random_sampling(twins);
         contests[i] = random_contest(twins, &samplings[i]);
     }
-    assert_int_equal(or_model_contenders(twins->gpu.model, first, count, contests, laws), OR_OK);
+    assert_int_equal(or_model_contenders(twins->gpu.model, first, count, contests, dists), OR_OK);
     for (uint32_t i = 0; i < count; i++) {
-        check_row(twins, first + i, &contests[i], &laws[i]);
-        told += laws[i].count > 0;
+        check_row(twins, first + i, &contests[i], &dists[i]);
+        told += dists[i].count > 0;
     }
     return told;
 }
 
-static void contenders_are_part_of_the_law(void **state)
+static void contenders_are_part_of_the_distribution(void **state)
 {
     twins_t *twins = *state;
     uint64_t whole = or_model_whole_rows(twins->gpu.model);
@@ -189,14 +191,14 @@ static void what_is_not_there_is_refused(void **state)
     twins_t *twins = *state;
     const or_sampling_t sampling = or_sampling_default();
     or_contest_t contests[ROWS + 1];
-    or_law_t laws[ROWS + 1];
+    or_distribution_t dists[ROWS + 1];
     for (uint32_t i = 0; i <= ROWS; i++) {
         contests[i] = random_contest(twins, &sampling);
     }
     assert_true(or_model_has_contenders(twins->gpu.model));
-    assert_int_equal(or_model_contenders(twins->gpu.model, 0, ROWS + 1, contests, laws),
+    assert_int_equal(or_model_contenders(twins->gpu.model, 0, ROWS + 1, contests, dists),
                      OR_ERR_INVALID);
-    assert_int_equal(or_model_contenders(twins->gpu.model, ROWS, 1, contests, laws),
+    assert_int_equal(or_model_contenders(twins->gpu.model, ROWS, 1, contests, dists),
                      OR_ERR_INVALID);
     assert_int_equal(or_model_set_noise_keys(twins->cpu.model, twins->keys, 1), OR_OK);
     assert_false(or_model_has_contenders(twins->cpu.model));
@@ -210,7 +212,7 @@ int main(void)
         return SKIPPED;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contenders_are_part_of_the_law),
+        cmocka_unit_test(contenders_are_part_of_the_distribution),
         cmocka_unit_test(what_is_not_there_is_refused),
     };
     return cmocka_run_group_tests(tests, open_twins, close_twins);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/model/gpu_rejection.h"
+#include "common/model/gpu/gpu_rejection.h"
 #include "tests/model/model_fixture.h"
 
 #define MODEL "tests/model/data/llama3-q8_0.gguf"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/model/gpu_internal.h"
+#include "common/model/gpu/gpu_internal.h"
 #include "tests/model/model_fixture.h"
 
 #define SKIPPED 77 // what CTest takes for it
@@ -269,14 +269,14 @@ static void rows_with_almost_as_many_are_told(void **state)
         const or_grown_row_t *grown = &garden.grown.rows[i];
         const or_model_row_t row =
             tree_row(garden.text, grown->token, grown->slot, grown->parent_slot);
-        or_law_t law;
+        or_distribution_t dist;
         model_fixture_pass(&garden.fixture, &row, 1, NULL);
         assert_int_equal(
-            or_model_contenders(garden.fixture.model, 0, 1, &garden.growth.contest, &law), OR_OK);
-        assert_int_equal(grown->law.count, law.count);
-        assert_memory_equal(grown->law.ids, law.ids, law.count * sizeof *law.ids);
-        assert_memory_equal(grown->law.scores, law.scores, law.count * sizeof *law.scores);
-        told += law.count;
+            or_model_contenders(garden.fixture.model, 0, 1, &garden.growth.contest, &dist), OR_OK);
+        assert_int_equal(grown->dist.count, dist.count);
+        assert_memory_equal(grown->dist.ids, dist.ids, dist.count * sizeof *dist.ids);
+        assert_memory_equal(grown->dist.scores, dist.scores, dist.count * sizeof *dist.scores);
+        told += dist.count;
     }
     assert_true(told > 2500);
     close_garden(&garden);

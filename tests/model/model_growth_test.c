@@ -1,4 +1,4 @@
-// Goal: rows of a tree that grows on a device are those that passes and contests make, laws, K and V to the last bit, and
+// Goal: rows of a tree that grows on a device are those that passes and contests make, distributions, K and V to the last bit, and
 // rows that nobody adopts leave no trace.
 // Method: random trees on random texts, two by turns, of a model that grows them and of its twin, on another device, that
 // runs what the first one told, pass by pass. Both go on from what was adopted.
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/gguf/gguf_test_file.h"
-#include "common/model/gpu_internal.h"
+#include "common/model/gpu/gpu_internal.h"
 #include "tests/model/model_fixture.h"
 
 #define SKIPPED 77 // what CTest takes for it
@@ -115,7 +115,7 @@ static void close_twins(twins_t *twins)
 // A guess that was run: the root, and rows that were adopted.
 typedef struct {
     or_growth_guess_t guess; // its parent is a place among these
-    or_law_t law;            // a copy: the next tree is told in the same place
+    or_distribution_t dist;  // a copy: the next tree is told in the same place
     int32_t ids[OR_CUDA_CONTENDERS_MAX];
     double scores[OR_CUDA_CONTENDERS_MAX];
 } run_t;
@@ -138,15 +138,15 @@ static or_contest_t contest_at(const tree_t *tree, or_noise_place_t place)
     return contest;
 }
 
-static void copy_law(run_t *run, const or_law_t *law)
+static void copy_dist(run_t *run, const or_distribution_t *dist)
 {
-    assert_true(law->count > 0 && law->count <= OR_CUDA_CONTENDERS_MAX);
-    memcpy(run->ids, law->ids, law->count * sizeof *law->ids);
-    memcpy(run->scores, law->scores, law->count * sizeof *law->scores);
-    run->law = (or_law_t){.ids = run->ids, .scores = run->scores, .count = law->count};
+    assert_true(dist->count > 0 && dist->count <= OR_CUDA_CONTENDERS_MAX);
+    memcpy(run->ids, dist->ids, dist->count * sizeof *dist->ids);
+    memcpy(run->scores, dist->scores, dist->count * sizeof *dist->scores);
+    run->dist = (or_distribution_t){.ids = run->ids, .scores = run->scores, .count = dist->count};
 }
 
-// A token more of the text, on both sides, which is the root; a law that the grown side has of it.
+// A token more of the text, on both sides, which is the root; a distribution that the grown side has of it.
 static void plant(twins_t *twins, tree_t *tree)
 {
     int32_t token;
@@ -160,9 +160,9 @@ static void plant(twins_t *twins, tree_t *tree)
         .token = token, .slot = OR_KV_NO_SLOT, .place = {below(twins, 100), below(twins, 3)}};
     tree->run_count = 1;
     const or_contest_t contest = contest_at(tree, root->guess.place);
-    or_law_t law;
-    assert_int_equal(or_model_contenders(twins->grown.model, 0, 1, &contest, &law), OR_OK);
-    copy_law(root, &law);
+    or_distribution_t dist;
+    assert_int_equal(or_model_contenders(twins->grown.model, 0, 1, &contest, &dist), OR_OK);
+    copy_dist(root, &dist);
 }
 
 static void wish(twins_t *twins, text_t *text, tree_t *tree)
@@ -203,9 +203,9 @@ static double score_of(const twins_t *twins, const tree_t *tree, const run_t *ru
 {
     const or_contest_t *contest = &tree->growth.contest;
     double noise = contest->noisy ? or_noise_gumbel(contest->key, run->guess.place,
-                                                    twins->keys[run->law.ids[i]])
+                                                    twins->keys[run->dist.ids[i]])
                                   : 0;
-    return run->law.scores[i] + noise;
+    return run->dist.scores[i] + noise;
 }
 
 // log softmax(scores / tau), nearly: only the device's own weights have to be exact.
@@ -213,7 +213,7 @@ static double weight_of(const twins_t *twins, const tree_t *tree, const run_t *r
 {
     double sum = 0;
     double own = score_of(twins, tree, run, i);
-    for (uint32_t k = 0; k < run->law.count; k++) {
+    for (uint32_t k = 0; k < run->dist.count; k++) {
         sum += exp((score_of(twins, tree, run, k) - own) / tree->growth.tau);
     }
     return -log(sum);
@@ -222,7 +222,7 @@ static double weight_of(const twins_t *twins, const tree_t *tree, const run_t *r
 static or_growth_guess_t child(const twins_t *twins, const tree_t *tree, uint32_t run, uint32_t i)
 {
     const run_t *parent = &tree->run[run];
-    int32_t token = parent->law.ids[i];
+    int32_t token = parent->dist.ids[i];
     return (or_growth_guess_t){
         .token = token,
         .parent = run,
@@ -258,7 +258,7 @@ static bool was_run(const tree_t *tree, const or_growth_guess_t *guess)
 static uint32_t add_children(const twins_t *twins, const tree_t *tree, uint32_t run,
                              or_growth_guess_t *known)
 {
-    uint32_t count = tree->run[run].law.count;
+    uint32_t count = tree->run[run].dist.count;
     or_growth_guess_t *children = test_alloc(count, sizeof *children);
     for (uint32_t i = 0; i < count; i++) {
         children[i] = child(twins, tree, run, i);
@@ -373,7 +373,7 @@ static or_noise_place_t place_behind(const twins_t *twins, const tree_t *tree,
     return or_noise_advance(place, twins->widths[row->token]);
 }
 
-static void assert_same_law(const or_law_t *a, const or_law_t *b)
+static void assert_same_dist(const or_distribution_t *a, const or_distribution_t *b)
 {
     assert_int_equal(a->count, b->count);
     assert_true(a->count > 0);
@@ -386,7 +386,7 @@ static void step(twins_t *twins, tree_t *tree, const or_grown_row_t *told, uint3
 {
     or_model_row_t rows[ROWS] = {0};
     or_contest_t contests[ROWS] = {0};
-    or_law_t laws[ROWS];
+    or_distribution_t dists[ROWS];
     for (uint32_t i = 0; i < count; i++) {
         assert_true(told[i].slot < SLOTS);
         tree->places[told[i].slot] = place_behind(twins, tree, &told[i]);
@@ -394,9 +394,9 @@ static void step(twins_t *twins, tree_t *tree, const or_grown_row_t *told, uint3
         rows[i] = tree_row(tree->text->stepped, told[i].token, told[i].slot, told[i].parent_slot);
     }
     model_fixture_pass(&twins->stepped, rows, count, NULL);
-    assert_int_equal(or_model_contenders(twins->stepped.model, 0, count, contests, laws), OR_OK);
+    assert_int_equal(or_model_contenders(twins->stepped.model, 0, count, contests, dists), OR_OK);
     for (uint32_t i = 0; i < count; i++) {
-        assert_same_law(&told[i].law, &laws[i]);
+        assert_same_dist(&told[i].dist, &dists[i]);
     }
 }
 
@@ -437,12 +437,12 @@ static void note_run(const twins_t *twins, tree_t *tree, const or_grown_row_t *r
 {
     run_t *run = &tree->run[tree->run_count];
     uint32_t i = 0;
-    while (tree->run[parent].law.ids[i] != row->token) { // who is guessed contended
+    while (tree->run[parent].dist.ids[i] != row->token) { // who is guessed contended
         i++;
     }
     run->guess = child(twins, tree, parent, i);
     run->guess.slot = row->slot;
-    copy_law(run, &row->law);
+    copy_dist(run, &row->dist);
     tree->run_count++;
 }
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/gguf/gguf_test_file.h"
-#include "common/model/gpu.h"
+#include "common/model/gpu/gpu.h"
 #include "tests/model/model_fixture.h"
 
 #define SKIPPED 77 // what CTest takes for it

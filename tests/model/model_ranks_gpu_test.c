@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/model/gpu_internal.h"
+#include "common/model/gpu/gpu_internal.h"
 #include "tests/model/ranks_script.h"
 #include "tests/support/requantize.h"
 #include "tests/support/thread_world.h"

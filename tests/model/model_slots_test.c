@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/model/gpu.h"
+#include "common/model/gpu/gpu.h"
 #include "tests/model/model_fixture.h"
 #include "tests/support/thread_world.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/model/ranks.h"
+#include "common/model/ranks/ranks.h"
 #include "tests/model/model_fixture.h"
 #include "tests/support/requantize.h"
 #include "tests/support/thread_world.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/model/gpu.h"
+#include "common/model/gpu/gpu.h"
 #include "tests/model/ranks_script.h"
 
 #define SKIPPED 77 // what CTest takes for it

@@ -1,6 +1,6 @@
 // Goal: a tree judged on a device has the path, and the token after it, that or_accept finds by the rule "recursive",
 // always.
-// Method: random trees drawn from laws near the target's or far from it, some of their tokens outside the vocabulary,
+// Method: random trees drawn from distributions near the target's or far from it, some of their tokens outside the vocabulary,
 // over logits that are usual, flat, peaked, tied or so far apart that weights vanish; every key another one.
 // Each goes through or_accept with the sampler and the chooser of processes, and through the kernels. What they
 // weighed is compared bit by bit, by a digest, because a path seldom shows the last bits.
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/decode/sampler.h"
+#include "common/decode/sampling/sampler.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/cuda_test_support.h"
-#include "verifier/accept.h"
+#include "verifier/accept/accept.h"
 
 #define VOCAB_MAX 4096u
 #define NODES 20u
@@ -29,11 +29,11 @@ typedef struct {
     or_token_tree_t *tree;
     uint32_t row_of[ROWS];
     uint32_t rows;
-    uint32_t law_index[NODES];
+    uint32_t dist_index[NODES];
     uint32_t order[NODES];
-    uint32_t law_tokens[ROWS][OR_LAW_ENTRIES_MAX];
-    uint32_t law_weights[ROWS][OR_LAW_ENTRIES_MAX];
-    or_reduced_law_t laws[ROWS];
+    uint32_t dist_tokens[ROWS][OR_DISTRIBUTION_ENTRIES_MAX];
+    uint32_t dist_weights[ROWS][OR_DISTRIBUTION_ENTRIES_MAX];
+    or_reduced_distribution_t dists[ROWS];
     or_draws_t draws;
     uint32_t stop_ids[STOPS_MAX];
     uint32_t stop_count;
@@ -48,7 +48,7 @@ typedef struct {
     // On the device.
     float *logits;
     or_cuda_node_t *nodes;
-    or_cuda_law_t *laws;
+    or_cuda_distribution_t *dists;
     uint32_t *tokens;
     uint32_t *weights;
     uint32_t *stop_ids;
@@ -90,8 +90,9 @@ static void spoil_logits(case_t *c, uint64_t *random)
 
 // ---- the tree ----
 
-// A law as a drafter may have it of a row: the target's, blurred more or less.
-static or_reduced_law_t draw_law(case_t *c, uint32_t row, uint32_t index, uint64_t *random)
+// A distribution as a drafter may have it of a row: the target's, blurred more or less.
+static or_reduced_distribution_t draw_dist(case_t *c, uint32_t row, uint32_t index,
+                                           uint64_t *random)
 {
     static const double blurs[] = {0, 0.1, 1, 20};
     static int32_t ids[VOCAB_MAX];
@@ -102,14 +103,14 @@ static or_reduced_law_t draw_law(case_t *c, uint32_t row, uint32_t index, uint64
         scores[i] =
             (double)c->logits[row * c->stride + i] / (double)c->temperature + blur * normal(random);
     }
-    const or_law_t law = {.ids = ids, .scores = scores, .count = c->vocab_size};
+    const or_distribution_t dist = {.ids = ids, .scores = scores, .count = c->vocab_size};
     uint32_t entries = 1 + (uint32_t)test_below(random, test_below(random, 4) == 0 ? 256 : 32);
-    uint32_t *tokens = c->law_tokens[index];
-    uint32_t count = or_law_reduce(&law, entries, tokens, c->law_weights[index]);
+    uint32_t *tokens = c->dist_tokens[index];
+    uint32_t count = or_distribution_reduce(&dist, entries, tokens, c->dist_weights[index]);
     for (uint32_t i = count; test_below(random, 5) == 0 && i > 0; i--) {
         tokens[i - 1] = c->vocab_size + 7 * i; // the target does not have it
     }
-    return (or_reduced_law_t){tokens, c->law_weights[index], count};
+    return (or_reduced_distribution_t){tokens, c->dist_weights[index], count};
 }
 
 static bool is_child(const case_t *c, uint32_t node, uint32_t token)
@@ -117,35 +118,35 @@ static bool is_child(const case_t *c, uint32_t node, uint32_t token)
     return or_token_tree_find_child(c->tree, node, (int32_t)token) != 0;
 }
 
-// Without replacement, roughly as likely as the law says.
-static uint32_t draw_child(const case_t *c, const or_reduced_law_t *law, uint32_t node,
+// Without replacement, roughly as likely as the distribution says.
+static uint32_t draw_child(const case_t *c, const or_reduced_distribution_t *dist, uint32_t node,
                            uint64_t *random)
 {
     for (;;) {
-        uint64_t left = test_below(random, OR_LAW_TOTAL);
+        uint64_t left = test_below(random, OR_DISTRIBUTION_TOTAL);
         uint32_t i = 0;
-        while (left >= law->weights[i]) {
-            left -= law->weights[i++];
+        while (left >= dist->weights[i]) {
+            left -= dist->weights[i++];
         }
-        i = test_below(random, 8) == 0 ? (uint32_t)test_below(random, law->count) : i;
-        if (!is_child(c, node, law->tokens[i])) {
-            return law->tokens[i];
+        i = test_below(random, 8) == 0 ? (uint32_t)test_below(random, dist->count) : i;
+        if (!is_child(c, node, dist->tokens[i])) {
+            return dist->tokens[i];
         }
     }
 }
 
-static void add_child(case_t *c, uint32_t node, uint32_t token, uint32_t law, uint32_t order)
+static void add_child(case_t *c, uint32_t node, uint32_t token, uint32_t dist, uint32_t order)
 {
     uint32_t child = 0;
     assert_int_equal(or_token_tree_add(c->tree, node, (int32_t)token, &child), OR_OK);
-    c->law_index[child - 1] = law;
+    c->dist_index[child - 1] = dist;
     c->order[child - 1] = order;
     c->row_of[child] = token < c->vocab_size ? c->rows++ : UINT32_MAX;
 }
 
 static void draw_tree(case_t *c, uint64_t *random)
 {
-    uint32_t law_count = 0;
+    uint32_t dist_count = 0;
     or_token_tree_reset(c->tree, 0);
     c->rows = 1;
     for (uint32_t node = 0; node <= or_token_tree_count(c->tree); node++) {
@@ -154,15 +155,15 @@ static void draw_tree(case_t *c, uint64_t *random)
         if (c->row_of[node] == UINT32_MAX || room == 0 || children == 0) {
             continue;
         }
-        or_reduced_law_t *law = &c->laws[law_count];
-        *law = draw_law(c, c->row_of[node], law_count, random);
+        or_reduced_distribution_t *dist = &c->dists[dist_count];
+        *dist = draw_dist(c, c->row_of[node], dist_count, random);
         children = children < room ? children : room;
-        for (uint32_t i = 0; i < children && i < law->count; i++) {
-            add_child(c, node, draw_child(c, law, node, random), law_count, i);
+        for (uint32_t i = 0; i < children && i < dist->count; i++) {
+            add_child(c, node, draw_child(c, dist, node, random), dist_count, i);
         }
-        law_count++;
+        dist_count++;
     }
-    c->draws = (or_draws_t){c->law_index, c->order, c->laws, law_count};
+    c->draws = (or_draws_t){c->dist_index, c->order, c->dists, dist_count};
     assert_int_equal(or_draws_check(&c->draws, c->tree, OR_ACCEPT_RECURSIVE, UINT32_MAX), OR_OK);
 }
 
@@ -198,8 +199,8 @@ typedef struct {
     bool all_finite; // in the rows that were asked for
 } target_t;
 
-static or_status_t target_law(void *context, uint32_t node, const int32_t *history,
-                              uint32_t history_count, or_law_t *law)
+static or_status_t target_dist(void *context, uint32_t node, const int32_t *history,
+                               uint32_t history_count, or_distribution_t *dist)
 {
     target_t *target = context;
     const case_t *c = target->c;
@@ -209,8 +210,8 @@ static or_status_t target_law(void *context, uint32_t node, const int32_t *histo
     for (uint32_t i = 0; i < c->vocab_size; i++) {
         target->all_finite = target->all_finite && isfinite(logits[i]);
     }
-    *law = or_sampler_law(fixture.sampler, &sampling, logits, history, history_count);
-    or_sampler_weigh(fixture.sampler, law);
+    *dist = or_sampler_distribution(fixture.sampler, &sampling, logits, history, history_count);
+    or_sampler_weigh(fixture.sampler, dist);
     return OR_OK;
 }
 
@@ -259,8 +260,8 @@ static bool judge_on_host(const case_t *c, or_acceptance_t *acceptance, uint64_t
                        .keyed = or_keyed_chooser(c->key, c->round, c->key, NULL)};
     const or_accept_job_t job = {.tree = c->tree,
                                  .draws = &c->draws,
-                                 .law = target_law,
-                                 .law_context = &target,
+                                 .dist = target_dist,
+                                 .dist_context = &target,
                                  .chooser = &noting.chooser,
                                  .residual = fixture.residual,
                                  .history = history,
@@ -290,27 +291,27 @@ static void send_nodes(const case_t *c)
         uint32_t child = or_token_tree_first_child(c->tree, i);
         nodes[i] = (or_cuda_node_t){or_token_tree_tokens(c->tree)[i], c->row_of[i], child,
                                     or_token_tree_next_sibling(c->tree, i),
-                                    child != 0 ? c->law_index[child - 1] : UINT32_MAX};
+                                    child != 0 ? c->dist_index[child - 1] : UINT32_MAX};
     }
     send(fixture.nodes, nodes, count * sizeof *nodes);
 }
 
-static void send_laws(const case_t *c)
+static void send_dists(const case_t *c)
 {
-    or_cuda_law_t laws[ROWS];
-    for (uint32_t i = 0; i < c->draws.law_count; i++) {
-        laws[i] = (or_cuda_law_t){i * OR_LAW_ENTRIES_MAX, c->laws[i].count};
+    or_cuda_distribution_t dists[ROWS];
+    for (uint32_t i = 0; i < c->draws.dist_count; i++) {
+        dists[i] = (or_cuda_distribution_t){i * OR_DISTRIBUTION_ENTRIES_MAX, c->dists[i].count};
     }
-    send(fixture.laws, laws, c->draws.law_count * sizeof *laws);
-    send(fixture.tokens, c->law_tokens, sizeof c->law_tokens);
-    send(fixture.weights, c->law_weights, sizeof c->law_weights);
+    send(fixture.dists, dists, c->draws.dist_count * sizeof *dists);
+    send(fixture.tokens, c->dist_tokens, sizeof c->dist_tokens);
+    send(fixture.weights, c->dist_weights, sizeof c->dist_weights);
 }
 
 static void judge_on_device(const case_t *c, or_cuda_path_t *path)
 {
     send(fixture.logits, c->logits, c->rows * c->stride * sizeof *c->logits);
     send_nodes(c);
-    send_laws(c);
+    send_dists(c);
     send(fixture.stop_ids, c->stop_ids, c->stop_count * sizeof *c->stop_ids);
     const or_cuda_trial_t trial = {.logits = fixture.logits,
                                    .stride = c->stride,
@@ -322,7 +323,7 @@ static void judge_on_device(const case_t *c, or_cuda_path_t *path)
                                    .stop_count = c->stop_count,
                                    .stop_ids = fixture.stop_ids,
                                    .nodes = fixture.nodes,
-                                   .laws = fixture.laws,
+                                   .dists = fixture.dists,
                                    .tokens = fixture.tokens,
                                    .weights = fixture.weights};
     cuda_test_ok(or_cuda_reject(fixture.cuda, &trial, fixture.scratch, fixture.path));
@@ -425,10 +426,10 @@ static void a_draft_that_is_the_target(void **state)
     or_token_tree_reset(c->tree, 0);
     c->rows = 1;
     c->stop_count = 0;
-    memcpy(c->law_tokens[0], tokens, sizeof tokens);
-    memcpy(c->law_weights[0], weights, sizeof weights);
-    c->laws[0] = (or_reduced_law_t){tokens, weights, 4};
-    c->draws.law_count = 1;
+    memcpy(c->dist_tokens[0], tokens, sizeof tokens);
+    memcpy(c->dist_weights[0], weights, sizeof weights);
+    c->dists[0] = (or_reduced_distribution_t){tokens, weights, 4};
+    c->draws.dist_count = 1;
     for (uint32_t i = 0; i < 10; i++) {
         add_child(c, i, i % 4, 0, 0);
     }
@@ -451,12 +452,12 @@ static void *take(size_t bytes)
 static int set_up(void **state)
 {
     (void)state;
-    size_t entries = (size_t)ROWS * OR_LAW_ENTRIES_MAX;
+    size_t entries = (size_t)ROWS * OR_DISTRIBUTION_ENTRIES_MAX;
     size_t floats = (size_t)ROWS * (VOCAB_MAX + STRIDE_SLACK);
     fixture.cuda = cuda_test_open();
     fixture.logits = take(floats * sizeof(float));
     fixture.nodes = take(ROWS * sizeof *fixture.nodes);
-    fixture.laws = take(ROWS * sizeof *fixture.laws);
+    fixture.dists = take(ROWS * sizeof *fixture.dists);
     fixture.tokens = take(entries * sizeof *fixture.tokens);
     fixture.weights = take(entries * sizeof *fixture.weights);
     fixture.stop_ids = take(STOPS_MAX * sizeof *fixture.stop_ids);
@@ -473,7 +474,7 @@ static int tear_down(void **state)
     (void)state;
     or_token_tree_destroy(&drawn.tree);
     free(drawn.logits);
-    void *parts[] = {fixture.logits,  fixture.nodes,    fixture.laws,    fixture.tokens,
+    void *parts[] = {fixture.logits,  fixture.nodes,    fixture.dists,   fixture.tokens,
                      fixture.weights, fixture.stop_ids, fixture.scratch, fixture.path};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         or_cuda_free(fixture.cuda, parts[i]);

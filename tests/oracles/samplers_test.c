@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/decode/sampler.h"
+#include "common/decode/sampling/sampler.h"
 #include "tests/support/test_support.h"
-#include "verifier/accept.h"
+#include "verifier/accept/accept.h"
 
 #define VOCAB_MAX 1024u
 #define HISTORY_MAX 64u
@@ -82,18 +82,18 @@ static or_sampling_t read_setting(const json_t *setting, or_logit_bias_t *biases
 }
 
 // out[id]: its probability, 0 for tokens that did not survive.
-static uint32_t probabilities(or_sampler_t *sampler, or_law_t *law, double *out)
+static uint32_t probabilities(or_sampler_t *sampler, or_distribution_t *dist, double *out)
 {
     memset(out, 0, VOCAB_MAX * sizeof *out);
-    or_sampler_weigh(sampler, law);
+    or_sampler_weigh(sampler, dist);
     double total = 0;
-    for (uint32_t i = 0; i < law->count; i++) {
-        total += law->weights[i];
+    for (uint32_t i = 0; i < dist->count; i++) {
+        total += dist->weights[i];
     }
-    for (uint32_t i = 0; i < law->count; i++) {
-        out[law->ids[i]] = law->weights[i] / total;
+    for (uint32_t i = 0; i < dist->count; i++) {
+        out[dist->ids[i]] = dist->weights[i] / total;
     }
-    return law->count;
+    return dist->count;
 }
 
 static void check_case(const json_t *entry, const json_t *logits_row, const json_t *history_row,
@@ -111,8 +111,9 @@ static void check_case(const json_t *entry, const json_t *logits_row, const json
     assert_int_equal(or_sampling_check(&sampling, vocab_size), OR_OK);
     or_sampler_t *sampler = NULL;
     assert_int_equal(or_sampler_create(vocab_size, &sampler), OR_OK);
-    or_law_t law = or_sampler_law(sampler, &sampling, logits, history, history_count);
-    uint32_t count = probabilities(sampler, &law, ours);
+    or_distribution_t dist =
+        or_sampler_distribution(sampler, &sampling, logits, history, history_count);
+    uint32_t count = probabilities(sampler, &dist, ours);
     char *text = json_dumps(setting, JSON_COMPACT);
     if (count != json_array_size(kept)) {
         fail_msg("%s: %u tokens survive, not %zu", text, count, json_array_size(kept));
@@ -161,21 +162,22 @@ static void presence_and_frequency_are_those_of_llama_cpp(void **state)
 
 // ---- typical acceptance ----
 
-static or_status_t given_law(void *context, uint32_t node, const int32_t *history,
-                             uint32_t history_count, or_law_t *law)
+static or_status_t given_dist(void *context, uint32_t node, const int32_t *history,
+                              uint32_t history_count, or_distribution_t *dist)
 {
     (void)node;
     (void)history;
     (void)history_count;
-    *law = *(const or_law_t *)context;
+    *dist = *(const or_distribution_t *)context;
     return OR_OK;
 }
 
-static int32_t first_token(or_chooser_t *chooser, const or_law_t *law, or_noise_place_t place)
+static int32_t first_token(or_chooser_t *chooser, const or_distribution_t *dist,
+                           or_noise_place_t place)
 {
     (void)chooser;
     (void)place;
-    return law->ids[0];
+    return dist->ids[0];
 }
 
 // Is a guess of `token` accepted?
@@ -202,12 +204,12 @@ static void check_eta(const json_t *entry, const json_t *logits_row)
     or_token_tree_t *tree = NULL;
     assert_int_equal(or_sampler_create(vocab_size, &sampler), OR_OK);
     assert_int_equal(or_token_tree_create(2, &tree), OR_OK);
-    or_law_t law = or_sampler_law(sampler, &sampling, logits, NULL, 0);
-    or_sampler_weigh(sampler, &law);
+    or_distribution_t dist = or_sampler_distribution(sampler, &sampling, logits, NULL, 0);
+    or_sampler_weigh(sampler, &dist);
     or_chooser_t chooser = {.token = first_token};
     double epsilon = number(entry, "epsilon");
-    or_accept_job_t job = {.law = given_law,
-                           .law_context = &law,
+    or_accept_job_t job = {.dist = given_dist,
+                           .dist_context = &dist,
                            .chooser = &chooser,
                            .typical_epsilon = epsilon,
                            .typical_delta = sqrt(epsilon),

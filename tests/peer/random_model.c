@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/base/options.h"
+#include "common/base/options/options.h"
 #include "common/gguf/gguf_writer.h"
 #include "kernels/kernels.h"
 

@@ -13,10 +13,10 @@
 #include <time.h>
 
 #include "common/base/interrupt.h"
-#include "common/base/log.h"
-#include "common/text/vocab.h"
-#include "proto/channel_zmq.h"
-#include "proto/link.h"
+#include "common/base/log/log.h"
+#include "common/text/vocab/vocab.h"
+#include "proto/net/link.h"
+#include "proto/zmq/channel_zmq.h"
 
 #define NODES_MAX 4096u // several times what any tree may have
 #define ASKED 16u       // nodes of its trees where their number is not what is wrong with them

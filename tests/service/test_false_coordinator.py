@@ -18,7 +18,7 @@ from service import resident_mib
 from test_resume import status
 from cli import DRAFT, PATIENCE, TARGET, Background, generate, wait_until
 
-GROWTH_MIB = 224  # of a process while it is attacked: to unpack one frame may cost 128 MiB (proto/message_arena.c)
+GROWTH_MIB = 224  # of a process while it is attacked: to unpack one frame may cost 128 MiB (proto/wire/message_arena.c)
 STAYS_MIB = 48  # of it, once that is over: 64 sessions and their caches
 LINES_MAX = 40  # in its log for all of it
 LARGE = 15 << 20

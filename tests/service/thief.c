@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/log.h"
+#include "common/base/log/log.h"
 #include "common/decode/methods.h"
-#include "proto/channel_zmq.h"
-#include "proto/link.h"
+#include "proto/net/link.h"
+#include "proto/zmq/channel_zmq.h"
 
 #define TOKENS 400u
 #define PATIENCE_NS (20 * OR_NS_PER_S)

@@ -1,4 +1,4 @@
-"""What hostile peers are made of: our messages (proto/outrider.proto) from numbers and strings, ZMTP frames by a bare socket, and, past the
+"""What hostile peers are made of: our messages (proto/wire/outrider.proto) from numbers and strings, ZMTP frames by a bare socket, and, past the
 encryption, libzmq itself. A peer of the tests says what none of our programs would."""
 import ctypes
 import socket

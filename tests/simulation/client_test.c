@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launch/client.h"
-#include "proto/channel_memory.h"
+#include "launch/generate/client.h"
+#include "proto/net/channel_memory.h"
 #include "tests/support/test_support.h"
 
 #define RECONNECT_S 40

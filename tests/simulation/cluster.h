@@ -9,9 +9,9 @@
 #pragma once
 
 #include "common/model/model.h"
-#include "common/text/vocab.h"
-#include "launch/client.h"
-#include "proto/channel_memory.h"
+#include "common/text/vocab/vocab.h"
+#include "launch/generate/client.h"
+#include "proto/net/channel_memory.h"
 
 typedef struct {
     or_gguf_t *gguf;

@@ -10,7 +10,7 @@
 
 #include "common/decode/methods.h"
 #include "common/text/tokenizer.h"
-#include "proto/link.h"
+#include "proto/net/link.h"
 #include "tests/simulation/plain.h"
 #include "tests/support/test_support.h"
 

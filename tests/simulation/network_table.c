@@ -193,7 +193,7 @@ static double several_ceiling(const cell_t *cell, const figures_t *several,
 
 // ---- the table ----
 
-// Where a drafter costs more time than it saves it is dismissed for a while (coordinator/usefulness.h): such a
+// Where a drafter costs more time than it saves it is dismissed for a while (coordinator/budget/usefulness.h): such a
 // row has a star, and its ceiling means nothing.
 static bool is_left_out(const figures_t *figures)
 {

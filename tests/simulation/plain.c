@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/decode/noise.h"
+#include "common/decode/sampling/noise.h"
 #include "tests/support/test_support.h"
 
 uint32_t plain_decode(or_model_t *model, const or_vocab_t *vocab, const int32_t *prompt,
@@ -26,10 +26,10 @@ uint32_t plain_decode(or_model_t *model, const or_vocab_t *vocab, const int32_t 
             continue;
         }
         assert_int_equal(or_model_logits(model, 0, 1, logits), OR_OK);
-        or_law_t law = or_sampler_law(sampler, sampling, logits, text, i + 1);
-        int32_t y = law.ids[0];
+        or_distribution_t dist = or_sampler_distribution(sampler, sampling, logits, text, i + 1);
+        int32_t y = dist.ids[0];
         if (sampling->temperature > 0) {
-            y = or_noise_argmax(or_noise_key(seed, 0), place, law.ids, law.scores, law.count,
+            y = or_noise_argmax(or_noise_key(seed, 0), place, dist.ids, dist.scores, dist.count,
                                 or_vocab_noise_keys(vocab));
         }
         out[written++] = y;

@@ -5,9 +5,9 @@
 // engine, and nothing else.
 #pragma once
 
-#include "common/decode/sampler.h"
+#include "common/decode/sampling/sampler.h"
 #include "common/model/model.h"
-#include "common/text/vocab.h"
+#include "common/text/vocab/vocab.h"
 
 // Write up to `count` tokens after `prompt` into out (room for count). Coupled draws with `seed`;
 // temperature 0 is greedy. Stops behind an end token. Returns how many. Fails the running test on

@@ -169,7 +169,7 @@ static void crashes_of_drafter_and_verifier_change_nothing(void **state)
     }
 }
 
-// Laws travel with these trees, and are repeated with them.
+// Distributions travel with these trees, and are repeated with them.
 static void crashes_change_nothing_for_drawn_trees(void **state)
 {
     (void)state;

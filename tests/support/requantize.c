@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/model/weights.h"
+#include "common/model/cpu/weights.h"
 #include "tests/support/test_support.h"
 
 #define HEADER_BYTES 24u // magic, version, number of tensors and of metadata entries

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
+#include "common/base/log/log.h"
 
 #ifdef __SANITIZE_THREAD__
 // libzmq is not instrumented: what it hands from thread to thread would count as a race.

@@ -1,4 +1,4 @@
-// thread_world - several ranks as threads of this process, for tests (common/model/ranks.h).
+// thread_world - several ranks as threads of this process, for tests (common/model/ranks/ranks.h).
 //
 //     the test's thread              thread 1                     thread 2 ...
 //     rank 0 of stage 0: leader      open the file, load,         the same

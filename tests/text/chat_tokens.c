@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/text/chat.h"
+#include "common/text/chat/chat.h"
 #include "common/text/tokenizer.h"
 
 static or_status_t tokenize_turns(const or_chat_t *chat, const or_vocab_t *vocab,

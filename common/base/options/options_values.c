@@ -1,0 +1,164 @@
+// What an option's text means: one strict parser a type.
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/options/options_internal.h"
+
+static or_status_t parse_flag(const char *origin, const char *text, bool *value)
+{
+    static const char *const words[] = {"false", "true", "0", "1", "off", "on", "no", "yes"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *value = i % 2 == 1;
+            return OR_OK;
+        }
+    }
+    return or_fail(OR_ERR_INVALID, "%s: '%s' is not true or false", origin, text);
+}
+
+static or_status_t parse_signed(const char *origin, const char *text, int32_t *value)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || isspace((unsigned char)*text)) {
+        return or_fail(OR_ERR_INVALID, "%s: '%s' is not a whole number", origin, text);
+    }
+    if (errno == ERANGE || number < INT32_MIN || number > INT32_MAX) {
+        return or_fail(OR_ERR_INVALID, "%s: %s is not between %" PRId32 " and %" PRId32, origin,
+                       text, INT32_MIN, INT32_MAX);
+    }
+    *value = (int32_t)number;
+    return OR_OK;
+}
+
+static or_status_t parse_unsigned(const char *origin, const char *text, uint64_t max,
+                                  uint64_t *value)
+{
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    // strtoull would take " 1" and wrap "-1".
+    if (!isdigit((unsigned char)*text) || *end != '\0') {
+        return or_fail(OR_ERR_INVALID, "%s: '%s' is not a whole number of 0 or more", origin, text);
+    }
+    if (errno == ERANGE || number > max) {
+        return or_fail(OR_ERR_INVALID, "%s: %s is over %" PRIu64, origin, text, max);
+    }
+    *value = number;
+    return OR_OK;
+}
+
+// Powers of 1024, as llama.cpp and the kernel have them.
+static or_status_t parse_size(const char *origin, const char *text, uint64_t *value)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    const char *unit = *end != '\0' ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    unsigned shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
+    if (!isdigit((unsigned char)*text) || end[unit != NULL] != '\0') {
+        return or_fail(OR_ERR_INVALID,
+                       "%s: '%s' is not a size: a whole number of bytes, or one with K, M, G or T, "
+                       "as 512M",
+                       origin, text);
+    }
+    if (errno == ERANGE || number > UINT64_MAX >> shift) {
+        return or_fail(OR_ERR_INVALID, "%s: %s is more than 64 bits hold", origin, text);
+    }
+    *value = (uint64_t)number << shift;
+    return OR_OK;
+}
+
+static or_status_t parse_float(const char *origin, const char *text, float *value)
+{
+    char *end;
+    float number = strtof(text, &end);
+    if (end == text || *end != '\0' || isspace((unsigned char)*text) || !isfinite(number)) {
+        return or_fail(OR_ERR_INVALID, "%s: '%s' is not a finite number", origin, text);
+    }
+    *value = number;
+    return OR_OK;
+}
+
+or_status_t or_options_set_string(char **place, const char *text)
+{
+    char *copy = strdup(text);
+    if (copy == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the options");
+    }
+    free(*place);
+    *place = copy;
+    return OR_OK;
+}
+
+void or_options_clear_list(or_option_list_t *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->items[i]);
+    }
+    free(list->items);
+    *list = (or_option_list_t){0};
+}
+
+or_status_t or_options_append(or_option_list_t *list, char *item)
+{
+    char **items = realloc(list->items, (list->count + 1) * sizeof *items);
+    if (items == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the options");
+    }
+    list->items = items;
+    list->items[list->count++] = item;
+    return OR_OK;
+}
+
+static or_status_t append_copy(or_option_list_t *list, const char *text)
+{
+    char *copy = NULL;
+    or_status_t status = or_options_set_string(&copy, text);
+    if (status == OR_OK) {
+        status = or_options_append(list, copy);
+    }
+    if (status != OR_OK) {
+        free(copy);
+    }
+    return status;
+}
+
+or_status_t or_options_store(const or_option_t *option, const char *origin, const char *text,
+                             void *config)
+{
+    void *place = (char *)config + option->offset;
+    uint64_t number = 0;
+    or_status_t status = OR_OK;
+    switch (option->type) {
+    case OR_OPTION_FLAG:
+        return parse_flag(origin, text, place);
+    case OR_OPTION_INT32:
+        return parse_signed(origin, text, place);
+    case OR_OPTION_UINT32:
+        status = parse_unsigned(origin, text, UINT32_MAX, &number);
+        if (status == OR_OK) {
+            *(uint32_t *)place = (uint32_t)number;
+        }
+        return status;
+    case OR_OPTION_UINT64:
+        return parse_unsigned(origin, text, UINT64_MAX, place);
+    case OR_OPTION_SIZE:
+        return parse_size(origin, text, place);
+    case OR_OPTION_FLOAT:
+        return parse_float(origin, text, place);
+    case OR_OPTION_STRING:
+        return or_options_set_string(place, text);
+    case OR_OPTION_LIST:
+        return append_copy(place, text);
+    case OR_OPTION_HEADING:
+        break;
+    }
+    return status;
+}

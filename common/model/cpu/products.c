@@ -1,0 +1,272 @@
+#include "common/model/cpu/products.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define PAIR 2u // panels that kernels compute together
+
+// Of a core's second cache (1 to 2 MiB today) a tile of rows takes this much, and weights that meet all
+// rows in turn that much.
+#define ROW_TILE_BYTES (768u << 10)
+#define PANEL_TILE_BYTES (384u << 10)
+#define ROW_TILE_UNIT 16u // a multiple of what kernels take together
+
+// Of a sum of shards: rows, outputs and depth of the tree, which is all of OR_SHARD_SUM_FLOATS.
+#define SUM_ROWS 64u
+#define SUM_OUTPUTS (PAIR * OR_PANEL)
+#define SUM_PARTS 4u
+_Static_assert(SUM_PARTS *SUM_ROWS *SUM_OUTPUTS == OR_SHARD_SUM_FLOATS, "scratch of a shard sum");
+
+or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end, float *y,
+                        size_t y_stride)
+{
+    return (or_product_t){.matrix = matrix,
+                          .panels = or_panels_of((or_span_t){begin, end}),
+                          .inputs = matrix->inputs,
+                          .y = y,
+                          .y_stride = y_stride};
+}
+
+static uint32_t length(or_span_t span)
+{
+    return span.end - span.begin;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+// Some rows of x; and the kernels.
+typedef struct {
+    const or_kernels_t *kernels;
+    const or_activations_t *x;
+    uint32_t first;
+    uint32_t rows;
+} rows_t;
+
+// Panels and inputs of a matrix; and all of it that a thread takes in such pieces, one after the other, which tells
+// kernels what to fetch ahead.
+typedef struct {
+    const or_matrix_t *matrix;
+    or_span_t panels, inputs;
+    or_span_t all_panels, all_inputs;
+} piece_t;
+
+// ---- one call of a kernel ----
+
+static void multiply_quants(const rows_t *r, const piece_t *w, float *y, size_t y_stride)
+{
+    const or_matrix_t *m = w->matrix;
+    or_span_t inputs = w->inputs;
+    assert(m->inputs.begin % OR_QUANT_BLOCK == 0 && inputs.begin % OR_QUANT_BLOCK == 0 &&
+           inputs.end % OR_QUANT_BLOCK == 0);
+    uint32_t block = (inputs.begin - m->inputs.begin) / OR_QUANT_BLOCK;
+    const or_quant_panels_t panels = {
+        .type = m->quant,
+        .panels = (const char *)m->memory + (w->panels.begin - m->panels.begin) * m->panel_bytes,
+        .panel_bytes = m->panel_bytes,
+        .count = length(w->panels),
+        .first = m->first_block + block,
+        .blocks = length(inputs) / OR_QUANT_BLOCK,
+        .walk_first = m->first_block + (w->all_inputs.begin - m->inputs.begin) / OR_QUANT_BLOCK,
+        .walk_end = m->first_block + (w->all_inputs.end - m->inputs.begin) / OR_QUANT_BLOCK,
+        .walk_count = w->all_panels.end - w->panels.begin};
+    const or_q8_block_t *x = r->x->blocks + r->first * r->x->blocks_stride + block;
+    r->kernels->matmul_quants(&panels, x, r->x->blocks_stride, r->rows, y, y_stride);
+}
+
+static void multiply_floats(const rows_t *r, const piece_t *w, float *y, size_t y_stride)
+{
+    const or_matrix_t *m = w->matrix;
+    or_span_t panels = w->panels;
+    uint32_t input = w->inputs.begin - m->inputs.begin;
+    size_t stride = (size_t)length(m->inputs) * OR_PANEL; // elements of a panel
+    size_t at = (panels.begin - m->panels.begin) * stride + (size_t)input * OR_PANEL;
+    const float *x = r->x->values + r->first * r->x->stride + input;
+    uint32_t k = length(w->inputs);
+    if (m->type == OR_TENSOR_F32) {
+        r->kernels->matmul_f32((const float *)m->memory + at, stride, length(panels), k, x,
+                               r->x->stride, r->rows, y, y_stride);
+    } else if (m->type == OR_TENSOR_F16) {
+        r->kernels->matmul_f16((const uint16_t *)m->memory + at, stride, length(panels), k, x,
+                               r->x->stride, r->rows, y, y_stride);
+    } else {
+        r->kernels->matmul_bf16((const uint16_t *)m->memory + at, stride, length(panels), k, x,
+                                r->x->stride, r->rows, y, y_stride);
+    }
+}
+
+// y is where the first of the panels and rows goes.
+static void multiply(const rows_t *r, const piece_t *w, float *y, size_t y_stride)
+{
+    if (w->matrix->quantised) {
+        multiply_quants(r, w, y, y_stride);
+    } else {
+        multiply_floats(r, w, y, y_stride);
+    }
+}
+
+// ---- some products ----
+
+typedef struct {
+    rows_t rows;
+    const or_product_t *products;
+    uint32_t count;
+} product_list_t;
+
+static uint32_t pairs_of(const or_product_t *p)
+{
+    return (length(p->panels) + PAIR - 1) / PAIR;
+}
+
+static uint64_t pair_multiply_adds(const or_product_t *p, uint32_t rows)
+{
+    return (uint64_t)length(p->inputs) * PAIR * OR_PANEL * rows;
+}
+
+static uint32_t rows_of_a_tile(const or_product_t *p)
+{
+    size_t input_bytes =
+        p->matrix->quantised ? sizeof(or_q8_block_t) / OR_QUANT_BLOCK : sizeof(float);
+    uint32_t rows = (uint32_t)(ROW_TILE_BYTES / (length(p->inputs) * input_bytes));
+    return rows < 2 * ROW_TILE_UNIT ? 2 * ROW_TILE_UNIT : rows / ROW_TILE_UNIT * ROW_TILE_UNIT;
+}
+
+static uint32_t panels_of_a_tile(const or_product_t *p)
+{
+    uint32_t panels = (uint32_t)(PANEL_TILE_BYTES / p->matrix->panel_bytes);
+    return panels < PAIR ? PAIR : panels / PAIR * PAIR;
+}
+
+// A few panels meet all rows, tile by tile, before the next few do. Where one tile has all rows, the
+// panels stay together: the longer a kernel's way through memory, the better it reads ahead.
+static void run_tiles(const rows_t *all, const or_product_t *p, or_span_t panels)
+{
+    uint32_t row_tile = rows_of_a_tile(p);
+    uint32_t panel_tile = all->rows > row_tile ? panels_of_a_tile(p) : length(panels);
+    for (uint32_t panel = panels.begin; panel < panels.end; panel += panel_tile) {
+        or_span_t some = {panel, least(panel + panel_tile, panels.end)};
+        const piece_t piece = {p->matrix, some, p->inputs, some, p->inputs};
+        float *y = p->y + (size_t)(panel - p->matrix->panels.begin) * OR_PANEL;
+        for (uint32_t row = 0; row < all->rows; row += row_tile) {
+            rows_t tile = *all;
+            tile.first += row;
+            tile.rows = least(row_tile, all->rows - row);
+            multiply(&tile, &piece, y + row * p->y_stride, p->y_stride);
+        }
+    }
+}
+
+// Items are the pairs of all products, one product after the other.
+static void run_pairs(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    (void)worker;
+    const product_list_t *list = context;
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < list->count && first < end; i++) {
+        const or_product_t *p = &list->products[i];
+        uint32_t after = first + pairs_of(p);
+        uint32_t from = begin > first ? begin : first;
+        uint32_t to = least(end, after);
+        if (from < to) {
+            uint32_t to_panel = p->panels.begin + (to - first) * PAIR;
+            run_tiles(&list->rows, p,
+                      (or_span_t){p->panels.begin + (from - first) * PAIR,
+                                  least(to_panel, p->panels.end)});
+        }
+        first = after;
+    }
+}
+
+void or_products_run(const or_kernels_t *kernels, or_workers_t *workers, const or_activations_t *x,
+                     uint32_t first, uint32_t rows, const or_product_t *products, uint32_t count)
+{
+    product_list_t list = {.rows = {kernels, x, first, rows}, .products = products, .count = count};
+    uint64_t multiply_adds = 0;
+    uint32_t pairs = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        pairs += pairs_of(&products[i]);
+        multiply_adds += pairs_of(&products[i]) * pair_multiply_adds(&products[i], rows);
+    }
+    if (pairs > 0) {
+        or_workers_run(workers, pairs, or_workers_grain(multiply_adds / pairs), run_pairs, &list);
+    }
+}
+
+// ---- a sum of shards ----
+
+typedef struct {
+    rows_t rows;
+    float *scratch; // [workers][SUM_PARTS][rows of a tile][outputs of a pair]
+    const or_product_t *product;
+    const or_span_t *shards;
+    uint32_t count;
+} shard_sum_t;
+
+// The sum of all shards in the fixed tree, at parts[0]. As in binary counting, a part is added to the
+// one before as soon as both are of the same number of shards: so the few on the stack are enough.
+//
+//     shard    0    1      2         3           4 ...
+//     stack    0    01     01 2      01 23 0123  0123 4
+static void sum_tile(const shard_sum_t *sum, const rows_t *tile, piece_t piece, float *parts)
+{
+    const or_kernels_t *kernels = tile->kernels;
+    uint32_t outputs = length(piece.panels) * OR_PANEL;
+    uint32_t floats = tile->rows * outputs;
+    uint32_t depth = 0;
+    for (uint32_t s = 0; s < sum->count; s++) {
+        float *part = parts + (size_t)depth++ * floats;
+        if (length(sum->shards[s]) == 0) {
+            memset(part, 0, floats * sizeof *part);
+        } else {
+            piece.inputs = sum->shards[s];
+            multiply(tile, &piece, part, outputs);
+        }
+        for (uint32_t done = s + 1; done % 2 == 0; done /= 2) {
+            depth--;
+            kernels->add(parts + (size_t)(depth - 1) * floats, parts + (size_t)depth * floats,
+                         floats);
+        }
+    }
+}
+
+static void sum_pairs(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    const shard_sum_t *sum = context;
+    const or_product_t *p = sum->product;
+    const or_span_t all = {p->panels.begin + begin * PAIR,
+                           least(p->panels.begin + end * PAIR, p->panels.end)};
+    const or_span_t inputs = {sum->shards[0].begin, sum->shards[sum->count - 1].end};
+    float *parts = sum->scratch + (size_t)worker * OR_SHARD_SUM_FLOATS;
+    for (uint32_t row = 0; row < sum->rows.rows; row += SUM_ROWS) {
+        rows_t tile = sum->rows;
+        tile.first += row;
+        tile.rows = least(SUM_ROWS, sum->rows.rows - row);
+        for (uint32_t pair = begin; pair < end; pair++) {
+            uint32_t first = p->panels.begin + pair * PAIR;
+            or_span_t panels = {first, least(first + PAIR, all.end)};
+            size_t bytes = (size_t)length(panels) * OR_PANEL * sizeof *parts;
+            float *y = p->y + (size_t)(first - p->matrix->panels.begin) * OR_PANEL;
+            const piece_t piece = {
+                .matrix = p->matrix, .panels = panels, .all_panels = all, .all_inputs = inputs};
+            sum_tile(sum, &tile, piece, parts);
+            for (uint32_t i = 0; i < tile.rows; i++) {
+                memcpy(y + (row + i) * p->y_stride, (char *)parts + i * bytes, bytes);
+            }
+        }
+    }
+}
+
+void or_shard_sum_run(const or_kernels_t *kernels, or_workers_t *workers, float *scratch,
+                      const or_activations_t *x, uint32_t rows, const or_product_t *product,
+                      const or_span_t *shards, uint32_t count)
+{
+    shard_sum_t sum = {.rows = {kernels, x, 0, rows},
+                       .scratch = scratch,
+                       .product = product,
+                       .shards = shards,
+                       .count = count};
+    or_workers_run(workers, pairs_of(product), or_workers_grain(pair_multiply_adds(product, rows)),
+                   sum_pairs, &sum);
+}

@@ -1,0 +1,92 @@
+// weights - matrices re-laid for the kernels, and the activations they are multiplied with.
+//
+//     file     [outputs][inputs]                 a row per output
+//     panels   [panel][inputs][16 outputs]       F32, F16, BF16: the element type is kept
+//              [panel][units]                    quantised types: blocks, or super-blocks of 8, of
+//                                                each of 16 outputs (kernels/quants.h)
+//     rows     [panel][16 outputs][inputs]       F16, BF16 for tensor cores (kernels/cuda/cuda_tensor.h)
+//
+// The last panel is padded with zeros. A rank holds a part of a matrix: some whole panels, or some
+// of the inputs of all. Outputs, panels and inputs are numbered as in the whole matrix, but the rows
+// that a part is multiplied with begin with the first input it holds, its products with the first
+// panel:
+//
+//     x   [inputs.begin .. inputs.end)            y   [panels.begin * 16 .. panels.end * 16)
+//
+// Inputs of a quantised part are cut between blocks. Where that is inside a super-block, all of it is
+// kept, and `first_block` says where the part begins. Matrices are immutable after packing: any thread.
+#pragma once
+
+#include <stdint.h>
+
+#include "common/gguf/gguf.h"
+#include "common/model/cpu/workers.h"
+#include "common/model/ranks/shards.h"
+#include "kernels/kernels.h"
+
+typedef struct {
+    or_tensor_type_t type;
+    bool quantised;
+    or_quant_t quant;     // if quantised
+    bool by_rows;         // not by panels
+    uint32_t outputs;     // of the whole tensor
+    or_span_t panels;     // those that are here
+    or_span_t inputs;     // likewise; of whole blocks if quantised
+    uint32_t first_block; // of the inputs, counted from where a panel begins
+    size_t panel_bytes;   // from panel to panel
+    size_t bytes;
+    void *memory; // owned; NULL: nothing is here
+} or_matrix_t;
+
+// Rows that matrices read: floats, and what quantised matrices take for them. Owns its buffers.
+typedef struct {
+    float *values; // [rows][stride]
+    size_t stride;
+    or_q8_block_t *blocks; // [rows][blocks_stride]; NULL: only floats are asked for
+    size_t blocks_stride;
+    uint32_t row_blocks; // that are used of blocks_stride
+    size_t bytes;        // of all buffers
+} or_activations_t;
+
+// `size` bytes times `count`, zeroed, on a cache line. NULL if there is no memory or the product
+// overflows. Free with free().
+void *or_zeroed(size_t count, size_t size);
+
+// Floats from row to row where each has room for `width`: whole panels, and an odd number of them, so
+// that equal places of neighbouring rows do not fight for the same lines of a cache.
+size_t or_row_stride(size_t width);
+
+// What or_matrix_pack will make, but for its memory.
+or_matrix_t or_matrix_describe(const or_gguf_tensor_t *tensor, or_span_t outputs, or_span_t inputs);
+// Pack, of a tensor of two dimensions and any or_tensor_type_t, the panels that have some of these
+// outputs and of them these inputs. The workers share the panels. OR_ERR_NO_MEMORY.
+or_status_t or_matrix_pack(or_workers_t *workers, const or_gguf_tensor_t *tensor, or_span_t outputs,
+                           or_span_t inputs, or_matrix_t *matrix);
+// The same of an F16 or BF16 tensor, by rows.
+or_status_t or_matrix_pack_rows(or_workers_t *workers, const or_gguf_tensor_t *tensor,
+                                or_span_t outputs, or_span_t inputs, or_matrix_t *matrix);
+void or_matrix_free(or_matrix_t *matrix);
+
+// The panels that have some of these outputs; none of none.
+or_span_t or_panels_of(or_span_t outputs);
+
+// Where in a row of a product an output of this matrix lies.
+static inline size_t or_matrix_place(const or_matrix_t *matrix, uint32_t output)
+{
+    return output - (size_t)matrix->panels.begin * OR_PANEL;
+}
+
+// Zeroed rows of `width` floats, and of as many quants if `quantised`. OR_ERR_NO_MEMORY.
+or_status_t or_activations_init(or_activations_t *activations, size_t rows, size_t width,
+                                bool quantised);
+void or_activations_fini(or_activations_t *activations);
+// Once the floats of a row are written: make its quants, if they are asked for.
+void or_activations_quantise(const or_activations_t *activations, const or_kernels_t *kernels,
+                             size_t row);
+
+// Row `row` of a tensor [width, rows] as floats, of any or_tensor_type_t.
+void or_tensor_read_row(const or_gguf_tensor_t *tensor, uint64_t row, uint32_t width, float *out);
+// What a quantised type is to the kernels; false if the type is not quantised.
+bool or_tensor_quant(uint32_t type, or_quant_t *quant);
+// "F32, F16, ... and IQ4_NL": all of or_tensor_type_t, for sentences.
+const char *or_tensor_types_text(void);

@@ -1,0 +1,330 @@
+// Goal: a part of a matrix multiplies as the whole does, bit for bit, whatever it holds; so do many rows
+// at once, and a sum of shards is that of its parts. By rows it is the file's.
+// Method: random matrices of every type, outputs that fill no panel; products of parts compared
+// with those of the whole over the same inputs, of many rows with those of each alone, and of shards with
+// products over their inputs that a tree of seven additions adds, by memcmp.
+#include "common/model/cpu/weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/model/cpu/products.h"
+#include "tests/support/test_support.h"
+
+#define INPUTS 512u // two super-blocks
+#define OUTPUTS 70u
+#define ROWS 3u
+#define Y_STRIDE 80u // whole panels
+#define MANY_ROWS 70u
+#define MANY_INPUTS 16384u // of so many, both rows and panels are cut into tiles
+#define POISON 0xAA
+
+#define NO_HALF SIZE_MAX
+
+// Where a block of the file has its halves.
+static const struct {
+    or_tensor_type_t type;
+    size_t scale, minimum;
+} types[] = {
+    {OR_TENSOR_F32, NO_HALF, NO_HALF},
+    {OR_TENSOR_F16, 0, NO_HALF},
+    {OR_TENSOR_BF16, NO_HALF, NO_HALF},
+    {OR_TENSOR_Q8_0, 0, NO_HALF},
+    {OR_TENSOR_Q4_0, 0, NO_HALF},
+    {OR_TENSOR_IQ4_NL, 0, NO_HALF},
+    {OR_TENSOR_Q5_0, 0, NO_HALF},
+    {OR_TENSOR_Q4_1, 0, 2},
+    {OR_TENSOR_Q5_1, 0, 2},
+    {OR_TENSOR_Q4_K, 0, 2},
+    {OR_TENSOR_Q5_K, 0, 2},
+    {OR_TENSOR_Q2_K, 80, 82},
+    {OR_TENSOR_Q3_K, 108, NO_HALF},
+    {OR_TENSOR_Q6_K, 208, NO_HALF},
+};
+#define TYPES (sizeof types / sizeof types[0])
+
+static void put_number(unsigned char *at, uint16_t number)
+{
+    memcpy(at, &number, sizeof number);
+}
+
+// A tensor of small random numbers of types[t]; its data are the caller's to free.
+static or_gguf_tensor_t random_tensor(uint64_t *rng, size_t t, uint32_t inputs)
+{
+    or_tensor_type_t type = types[t].type;
+    or_tensor_block_t block = or_gguf_tensor_block(type);
+    size_t bytes = (size_t)inputs * OUTPUTS / block.elements * block.bytes;
+    unsigned char *data = malloc(bytes);
+    assert_non_null(data);
+    for (size_t i = 0; i < bytes; i++) {
+        data[i] = (unsigned char)test_random(rng);
+    }
+    for (size_t at = 0; at < bytes; at += block.bytes) {
+        float number = (float)test_uniform(rng) - 0.5f;
+        uint16_t bits = (uint16_t)test_below(rng, 0x400);
+        if (type == OR_TENSOR_F32) {
+            memcpy(data + at, &number, sizeof number);
+        } else if (type == OR_TENSOR_BF16) {
+            put_number(data + at, 0x3F00 | (bits & 0xFF));
+        } else {
+            put_number(data + at + types[t].scale, 0x2C00 | bits); // 1/16 .. 1/8
+        }
+        if (types[t].minimum != NO_HALF) {
+            put_number(data + at + types[t].minimum, 0x2C00 | (bits ^ 0x155));
+        }
+    }
+    return (or_gguf_tensor_t){.name = {"random", 6},
+                              .type = type,
+                              .dim_count = 2,
+                              .dims = {inputs, OUTPUTS, 1, 1},
+                              .elements = (uint64_t)inputs * OUTPUTS,
+                              .data = data,
+                              .bytes = bytes};
+}
+
+static void free_tensor(const or_gguf_tensor_t *tensor)
+{
+    free((void *)(uintptr_t)tensor->data);
+}
+
+static float *random_numbers(uint64_t *rng, size_t count)
+{
+    float *numbers = malloc(count * sizeof *numbers);
+    assert_non_null(numbers);
+    for (size_t i = 0; i < count; i++) {
+        numbers[i] = (float)test_uniform(rng) - 0.5f;
+    }
+    return numbers;
+}
+
+static or_workers_t *create_workers(uint32_t threads)
+{
+    or_workers_t *workers = NULL;
+    assert_int_equal(or_workers_create(&(or_workers_options_t){.threads = threads}, &workers),
+                     OR_OK);
+    return workers;
+}
+
+static or_matrix_t pack(const or_gguf_tensor_t *tensor, or_span_t outputs, or_span_t inputs)
+{
+    or_matrix_t matrix;
+    or_workers_t *workers = create_workers(2);
+    assert_int_equal(or_matrix_pack(workers, tensor, outputs, inputs, &matrix), OR_OK);
+    or_workers_destroy(&workers);
+    return matrix;
+}
+
+static or_matrix_t pack_whole(const or_gguf_tensor_t *tensor)
+{
+    return pack(tensor, (or_span_t){0, OUTPUTS}, (or_span_t){0, (uint32_t)tensor->dims[0]});
+}
+
+// The rows that a matrix holding these inputs reads; `numbers` has rows of `stride`.
+static void fill_rows(or_activations_t *x, const float *numbers, size_t stride, uint32_t rows,
+                      const or_matrix_t *matrix)
+{
+    uint32_t width = matrix->inputs.end - matrix->inputs.begin;
+    assert_int_equal(or_activations_init(x, rows, width, matrix->quantised), OR_OK);
+    for (uint32_t i = 0; i < rows; i++) {
+        memcpy(x->values + i * x->stride, numbers + i * stride + matrix->inputs.begin,
+               width * sizeof *numbers);
+        or_activations_quantise(x, or_kernels_pick(), i);
+    }
+}
+
+static void multiply(const or_matrix_t *matrix, const float *numbers, or_span_t outputs,
+                     or_span_t inputs, float *y)
+{
+    or_workers_t *workers = create_workers(1);
+    or_activations_t x;
+    fill_rows(&x, numbers, INPUTS, ROWS, matrix);
+    or_product_t product = or_product(matrix, outputs.begin, outputs.end, y, Y_STRIDE);
+    product.inputs = inputs;
+    memset(y, POISON, ROWS * Y_STRIDE * sizeof *y);
+    or_products_run(or_kernels_pick(), workers, &x, 0, ROWS, &product, 1);
+    or_workers_destroy(&workers);
+    or_activations_fini(&x);
+}
+
+// Multiply `outputs` over `inputs` with a matrix that holds just `held_outputs` and `held_inputs`.
+static void check_part(const or_gguf_tensor_t *tensor, const float *numbers, or_span_t held_outputs,
+                       or_span_t held_inputs, or_span_t outputs, or_span_t inputs)
+{
+    float expected[ROWS * Y_STRIDE], y[ROWS * Y_STRIDE];
+    or_matrix_t whole = pack_whole(tensor);
+    or_matrix_t part = pack(tensor, held_outputs, held_inputs);
+    multiply(&whole, numbers, (or_span_t){0, OUTPUTS}, inputs, expected);
+    multiply(&part, numbers, outputs, inputs, y);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        assert_memory_equal(y + (size_t)i * Y_STRIDE + or_matrix_place(&part, outputs.begin),
+                            expected + (size_t)i * Y_STRIDE + outputs.begin,
+                            (outputs.end - outputs.begin) * sizeof *y);
+    }
+    // What is held are the panels, and of the inputs the units that have some.
+    uint32_t unit = or_gguf_tensor_block(tensor->type).elements;
+    size_t units = (held_inputs.end - 1) / unit - held_inputs.begin / unit + 1;
+    size_t panels = part.panels.end - part.panels.begin;
+    assert_int_equal(part.bytes * 5 * (INPUTS / unit), whole.bytes * panels * units);
+    or_matrix_free(&part);
+    or_matrix_free(&whole);
+}
+
+static void parts_multiply_as_the_whole(void **state)
+{
+    (void)state;
+    uint64_t rng = test_seed();
+    float *numbers = random_numbers(&rng, ROWS * INPUTS);
+    const or_span_t all = {0, OUTPUTS}, some = {37, 66}, last = {50, OUTPUTS};
+    const or_span_t inner = {32, 384}, block = {320, 352}, odd = {5, 77}, within = {9, 60};
+    for (size_t t = 0; t < TYPES; t++) {
+        or_gguf_tensor_t tensor = random_tensor(&rng, t, INPUTS);
+        check_part(&tensor, numbers, some, (or_span_t){0, INPUTS}, some, (or_span_t){0, INPUTS});
+        check_part(&tensor, numbers, all, inner, all, inner);
+        check_part(&tensor, numbers, last, inner, (or_span_t){64, OUTPUTS}, block);
+        check_part(&tensor, numbers, all, block, all, block);
+        if (or_gguf_tensor_block(types[t].type).elements == 1) {
+            check_part(&tensor, numbers, some, odd, some, within);
+        }
+        free_tensor(&tensor);
+    }
+    free(numbers);
+}
+
+// A rank without heads holds nothing of the matrices about them.
+static void an_empty_part_is_nothing(void **state)
+{
+    (void)state;
+    uint64_t rng = test_seed();
+    for (size_t t = 0; t < TYPES; t++) {
+        or_gguf_tensor_t tensor = random_tensor(&rng, t, INPUTS);
+        or_matrix_t no_outputs = pack(&tensor, (or_span_t){24, 24}, (or_span_t){0, INPUTS});
+        or_matrix_t no_inputs = pack(&tensor, (or_span_t){0, OUTPUTS}, (or_span_t){64, 64});
+        assert_null(no_outputs.memory);
+        assert_null(no_inputs.memory);
+        float numbers[ROWS * INPUTS] = {0};
+        float y[ROWS * Y_STRIDE], poison[ROWS * Y_STRIDE];
+        memset(poison, POISON, sizeof poison);
+        multiply(&no_outputs, numbers, (or_span_t){24, 24}, (or_span_t){0, INPUTS}, y);
+        assert_memory_equal(y, poison, sizeof y);
+        or_matrix_free(&no_inputs);
+        or_matrix_free(&no_outputs);
+        free_tensor(&tensor);
+    }
+}
+
+// Of a part of the outputs and inputs, padded to whole panels.
+static void rows_are_those_of_the_file(void **state)
+{
+    (void)state;
+    uint64_t rng = test_seed();
+    const or_span_t outputs = {37, OUTPUTS}, inputs = {32, 384};
+    const size_t first = 32, last = 80, width = 352;
+    or_workers_t *workers = create_workers(2);
+    for (size_t t = 1; t < 3; t++) {
+        or_gguf_tensor_t tensor = random_tensor(&rng, t, INPUTS);
+        or_matrix_t matrix;
+        assert_int_equal(or_matrix_pack_rows(workers, &tensor, outputs, inputs, &matrix), OR_OK);
+        assert_true(matrix.by_rows);
+        assert_int_equal(matrix.outputs, OUTPUTS);
+        assert_int_equal(matrix.bytes, (last - first) * width * sizeof(uint16_t));
+        const uint16_t *rows = matrix.memory;
+        for (size_t i = first; i < last; i++) {
+            const uint16_t *from = (const uint16_t *)tensor.data + i * INPUTS + inputs.begin;
+            for (size_t k = 0; k < width; k++) {
+                assert_int_equal(rows[(i - first) * width + k], i < OUTPUTS ? from[k] : 0);
+            }
+        }
+        or_matrix_free(&matrix);
+        free_tensor(&tensor);
+    }
+    or_workers_destroy(&workers);
+}
+
+static void tiles_do_not_show(void **state)
+{
+    (void)state;
+    static float together[MANY_ROWS * Y_STRIDE], alone[MANY_ROWS * Y_STRIDE];
+    const or_kernels_t *kernels = or_kernels_pick();
+    uint64_t rng = test_seed();
+    float *numbers = random_numbers(&rng, MANY_ROWS * MANY_INPUTS);
+    or_workers_t *workers = create_workers(2);
+    for (size_t t = 0; t < TYPES; t++) {
+        or_gguf_tensor_t tensor = random_tensor(&rng, t, MANY_INPUTS);
+        or_matrix_t matrix = pack_whole(&tensor);
+        or_activations_t x;
+        fill_rows(&x, numbers, MANY_INPUTS, MANY_ROWS, &matrix);
+        memset(together, POISON, sizeof together);
+        or_product_t product = or_product(&matrix, 0, OUTPUTS, together, Y_STRIDE);
+        or_products_run(kernels, workers, &x, 0, MANY_ROWS, &product, 1);
+        for (uint32_t i = 0; i < MANY_ROWS; i++) {
+            product.y = alone + (size_t)i * Y_STRIDE;
+            or_products_run(kernels, workers, &x, i, 1, &product, 1);
+        }
+        assert_memory_equal(together, alone, sizeof together);
+        or_activations_fini(&x);
+        or_matrix_free(&matrix);
+        free_tensor(&tensor);
+    }
+    or_workers_destroy(&workers);
+    free(numbers);
+}
+
+// Eight shards of which two are empty, and the ranks' halves of them.
+static void a_sum_of_shards_is_that_of_its_parts(void **state)
+{
+    (void)state;
+    static float parts[8][MANY_ROWS * Y_STRIDE], expected[MANY_ROWS * Y_STRIDE];
+    static float y[MANY_ROWS * Y_STRIDE], other_half[MANY_ROWS * Y_STRIDE];
+    static float scratch[2 * OR_SHARD_SUM_FLOATS];
+    static const uint32_t cuts[9] = {0, 64, 64, 128, 160, 288, 384, 512, 512};
+    const or_kernels_t *kernels = or_kernels_pick();
+    uint64_t rng = test_seed();
+    float *numbers = random_numbers(&rng, MANY_ROWS * INPUTS);
+    or_workers_t *workers = create_workers(2);
+    for (size_t t = 0; t < TYPES; t++) {
+        or_gguf_tensor_t tensor = random_tensor(&rng, t, INPUTS);
+        or_matrix_t matrix = pack_whole(&tensor);
+        or_activations_t x;
+        or_span_t shards[8];
+        fill_rows(&x, numbers, INPUTS, MANY_ROWS, &matrix);
+        memset(parts, 0, sizeof parts);
+        for (uint32_t s = 0; s < 8; s++) {
+            shards[s] = (or_span_t){cuts[s], cuts[s + 1]};
+            or_product_t part = or_product(&matrix, 0, OUTPUTS, parts[s], Y_STRIDE);
+            part.inputs = shards[s];
+            if (cuts[s] < cuts[s + 1]) {
+                or_products_run(kernels, workers, &x, 0, MANY_ROWS, &part, 1);
+            }
+        }
+        for (uint32_t i = 0; i < MANY_ROWS * Y_STRIDE; i++) {
+            expected[i] = ((parts[0][i] + parts[1][i]) + (parts[2][i] + parts[3][i])) +
+                          ((parts[4][i] + parts[5][i]) + (parts[6][i] + parts[7][i]));
+        }
+        memset(y, POISON, sizeof y);
+        or_product_t product = or_product(&matrix, 0, OUTPUTS, y, Y_STRIDE);
+        or_shard_sum_run(kernels, workers, scratch, &x, MANY_ROWS, &product, shards, 8);
+        assert_memory_equal(y, expected, sizeof y);
+        or_shard_sum_run(kernels, workers, scratch, &x, MANY_ROWS, &product, shards, 4);
+        product.y = other_half;
+        or_shard_sum_run(kernels, workers, scratch, &x, MANY_ROWS, &product, shards + 4, 4);
+        kernels->add(y, other_half, MANY_ROWS * Y_STRIDE);
+        assert_memory_equal(y, expected, sizeof y);
+        or_activations_fini(&x);
+        or_matrix_free(&matrix);
+        free_tensor(&tensor);
+    }
+    or_workers_destroy(&workers);
+    free(numbers);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_multiply_as_the_whole),
+        cmocka_unit_test(an_empty_part_is_nothing),
+        cmocka_unit_test(rows_are_those_of_the_file),
+        cmocka_unit_test(tiles_do_not_show),
+        cmocka_unit_test(a_sum_of_shards_is_that_of_its_parts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,292 @@
+// A tree grows: the host asks, one recording runs, and what comes back are rows with their contenders.
+#include "common/model/gpu/gpu_growth.h"
+
+#include <string.h>
+
+#include "common/model/gpu/gpu_internal.h"
+
+_Static_assert(OR_GROWTH_NODES_MAX == OR_CUDA_GROWTH_MAX, "a batch may be all guesses");
+_Static_assert(OR_GROWTH_ROWS_MAX == OR_CUDA_GROWTH_ROWS, "all rows that are told find room");
+_Static_assert(OR_CUDA_GROWTH_MAX <= OR_LOGITS_ROWS, "a pass's logits stay on the device");
+
+#define ROWS_LEAST 8u    // of a pass that may have several
+#define FIRST_TOLD 2048u // contenders that come with the rows; others are fetched behind them
+
+// ---- what may be asked ----
+
+// Among guesses whose parents stand before them.
+static bool is_guess(const or_model_t *model, const or_growth_t *growth, uint32_t place)
+{
+    const or_kv_sequence_t *sequence = growth->sequence;
+    const or_growth_guess_t *guess = &growth->guesses[place];
+    if (guess->token < 0 || (uint32_t)guess->token >= model->shape.vocab_size) {
+        return false;
+    }
+    if (place == 0) {
+        return guess->depth == 0;
+    }
+    if (guess->slot != OR_KV_NO_SLOT &&
+        !or_kv_slot_is_live(sequence, guess->slot, sequence->epoch)) {
+        return false;
+    }
+    if (guess->parent >= place) {
+        return false;
+    }
+    const or_growth_guess_t *parent = &growth->guesses[guess->parent];
+    return guess->depth == parent->depth + 1 &&
+           (guess->parent == 0 || parent->slot != OR_KV_NO_SLOT);
+}
+
+static or_status_t check_slots(const or_growth_t *growth)
+{
+    const or_kv_sequence_t *sequence = growth->sequence;
+    for (uint32_t i = 0; i < growth->slot_count; i++) {
+        if (growth->slots[i] >= sequence->slots_max ||
+            or_kv_slot_is_live(sequence, growth->slots[i], sequence->epoch)) {
+            return or_fail(OR_ERR_INVALID, "a tree cannot grow into slot %u: it is not free",
+                           growth->slots[i]);
+        }
+    }
+    return OR_OK;
+}
+
+static or_status_t check(const or_model_t *model, const or_growth_t *growth)
+{
+    const or_kv_sequence_t *sequence = growth->sequence;
+    if (sequence == NULL || sequence->cache != model->cache || sequence->length == 0) {
+        return or_fail(OR_ERR_INVALID, "a tree has no text of this model to grow on");
+    }
+    if (growth->nodes == 0 || growth->nodes > OR_GROWTH_NODES_MAX ||
+        growth->guess_count > growth->nodes || growth->depth == 0 || growth->width == 0 ||
+        !(growth->tau > 0)) {
+        return or_fail(OR_ERR_INVALID,
+                       "a tree cannot grow to %u guesses, of which %u are there, %u deep and %u "
+                       "wide with tau %g; at most %u guesses",
+                       growth->nodes, growth->guess_count, growth->depth, growth->width,
+                       growth->tau, OR_GROWTH_NODES_MAX);
+    }
+    for (uint32_t i = 0; i <= growth->guess_count; i++) {
+        if (!is_guess(model, growth, i)) {
+            return or_fail(OR_ERR_INVALID, "guess %u of a tree has no such token, parent or slot",
+                           i);
+        }
+    }
+    return check_slots(growth);
+}
+
+// ---- what is asked ----
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+// Few sizes, so that recordings serve for many trees. A chain has one row a pass.
+static uint32_t rows_for(const or_model_t *model, const or_growth_t *growth)
+{
+    uint32_t rows = growth->width == 1 ? 1 : ROWS_LEAST;
+    while (growth->width > 1 && rows < growth->nodes) {
+        rows *= 2;
+    }
+    return least(rows, least(model->rows_max, OR_LOGITS_ROWS));
+}
+
+// Levels that guesses may have: the children of the context's last position cannot be run.
+static uint32_t depth_for(const or_growth_t *growth)
+{
+    const or_kv_sequence_t *sequence = growth->sequence;
+    uint32_t deepest = sequence->positions_max - sequence->length + 1;
+    return least(least(growth->depth, OR_CUDA_GROWTH_MAX), deepest);
+}
+
+static void ask_for_tree(const or_growth_t *growth, uint32_t rows, const uint32_t *pages,
+                         or_cuda_growth_t *tree)
+{
+    const or_kv_sequence_t *sequence = growth->sequence;
+    *tree = (or_cuda_growth_t){.nodes = growth->nodes,
+                               .depth = depth_for(growth),
+                               .width = growth->width,
+                               .rows = rows,
+                               .passes = OR_CUDA_GROWTH_ROWS,
+                               .tau = growth->tau,
+                               .nearly = growth->nearly,
+                               .share = growth->share,
+                               .contest = or_gpu_contest_of(&growth->contest),
+                               .pages = pages,
+                               .committed = sequence->length,
+                               .slots = sequence->slot_bytes,
+                               .slots_max = sequence->slots_max,
+                               .free_slot_count = least(growth->slot_count, OR_CUDA_GROWTH_ROWS),
+                               .guess_count = growth->guess_count};
+    memcpy(tree->free_slots, growth->slots, tree->free_slot_count * sizeof *tree->free_slots);
+    for (uint32_t i = 0; i <= growth->guess_count; i++) {
+        const or_growth_guess_t *guess = &growth->guesses[i];
+        tree->guesses[i] = (or_cuda_guess_t){.token = guess->token,
+                                             .parent = guess->parent,
+                                             .depth = guess->depth,
+                                             .slot = guess->slot,
+                                             .byte_offset = guess->place.byte_offset,
+                                             .zero_width = guess->place.zero_width,
+                                             .weight = guess->weight};
+    }
+}
+
+// A pass of shadows, which see what the root saw.
+static void ask_for_shadows(or_gpu_growth_asked_t *asked, uint32_t rows)
+{
+    const or_cuda_growth_t *tree = &asked->tree;
+    for (uint32_t i = 0; i < rows; i++) {
+        asked->tokens[i] = tree->guesses[0].token;
+        asked->positions[i] = tree->committed - 1;
+        asked->seen[i] = (or_cuda_seen_t){.pages = tree->pages,
+                                          .committed = tree->committed,
+                                          .position = tree->committed - 1,
+                                          .slots = tree->slots,
+                                          .slots_max = tree->slots_max,
+                                          .slot = OR_CUDA_SHADOW};
+        asked->contests[i] = tree->contest;
+    }
+}
+
+static void ask(or_gpu_t *gpu, const or_growth_t *growth, uint32_t rows)
+{
+    or_gpu_growth_asked_t *asked = gpu->growth.asked_host;
+    const or_kv_sequence_t *sequence = growth->sequence;
+    size_t page_bytes = sequence->page_count * sizeof *asked->pages;
+    ask_for_tree(growth, rows, gpu->growth.asked->pages, &asked->tree);
+    ask_for_shadows(asked, rows);
+    memcpy(asked->pages, sequence->pages, page_bytes);
+    or_gpu_keep(gpu, gpu->functions->upload(gpu->cuda, gpu->growth.asked, asked,
+                                            sizeof *asked + page_bytes));
+}
+
+// ---- what is launched ----
+
+static void grow(or_model_t *model, uint32_t rows, or_cuda_loop_t loop)
+{
+    or_gpu_t *gpu = model->gpu;
+    const or_gpu_growth_t *growth = &gpu->growth;
+    const or_gpu_contests_t *contests = &gpu->contests;
+    or_gpu_growth_asked_t *asked = growth->asked;
+    const or_cuda_growth_tables_t tables = {.tokens = asked->tokens,
+                                            .positions = asked->positions,
+                                            .seen = asked->seen,
+                                            .chains = growth->chains,
+                                            .contests = asked->contests};
+    or_gpu_keep(gpu, gpu->functions->grow(gpu->cuda, &asked->tree, rows, contests->keys,
+                                          growth->widths, contests->lists, contests->counts,
+                                          growth->scratch, &tables, growth->grown, loop));
+}
+
+// The batch that the tables tell, and the choice of the next.
+static or_status_t launch_pass(or_model_t *model, uint32_t rows, or_cuda_loop_t loop)
+{
+    or_gpu_t *gpu = model->gpu;
+    or_gpu_embed(model, rows);
+    or_status_t status = or_gpu_launch_layers(model, rows);
+    if (status == OR_OK) {
+        or_gpu_multiply_head(model, 0, rows);
+        or_gpu_find_contenders(model, gpu->growth.asked->contests, rows);
+        grow(model, rows, loop);
+    }
+    return status;
+}
+
+static or_status_t launch(or_model_t *model, uint32_t rows)
+{
+    or_gpu_t *gpu = model->gpu;
+    or_cuda_loop_t loop = OR_CUDA_NO_LOOP;
+    or_gpu_keep(
+        gpu, gpu->functions->clear(gpu->cuda, gpu->growth.grown, offsetof(or_cuda_grown_t, rows)));
+    grow(model, rows, OR_CUDA_NO_LOOP);
+    or_gpu_keep(gpu, gpu->functions->loop_begin(gpu->cuda, &loop));
+    or_status_t status = or_gpu_check(gpu);
+    if (status == OR_OK) {
+        status = launch_pass(model, rows, loop);
+        or_gpu_keep(gpu, gpu->functions->loop_end(gpu->cuda));
+    }
+    return status;
+}
+
+// ---- what comes back ----
+
+// The rows, and the first of all contenders.
+static size_t told_bytes(uint32_t contenders)
+{
+    return offsetof(or_cuda_grown_t, contenders) + contenders * sizeof(or_cuda_contender_t);
+}
+
+static or_status_t fetch(or_gpu_t *gpu, size_t begin, size_t end)
+{
+    const or_gpu_growth_t *growth = &gpu->growth;
+    or_gpu_keep(gpu, gpu->functions->download(gpu->cuda, (uint8_t *)growth->grown_host + begin,
+                                              (const uint8_t *)growth->grown + begin, end - begin));
+    or_gpu_keep(gpu, gpu->functions->wait(gpu->cuda));
+    return or_gpu_check(gpu);
+}
+
+static or_status_t fetch_grown(or_gpu_t *gpu)
+{
+    const or_cuda_grown_t *told = gpu->growth.grown_host;
+    or_status_t status = fetch(gpu, 0, told_bytes(FIRST_TOLD));
+    return status != OR_OK || told->contender_count <= FIRST_TOLD
+               ? status
+               : fetch(gpu, told_bytes(FIRST_TOLD), told_bytes(told->contender_count));
+}
+
+static void read_rows(or_gpu_t *gpu, const or_sampling_t *sampling, or_grown_t *grown)
+{
+    or_gpu_growth_t *growth = &gpu->growth;
+    or_cuda_grown_t *told = growth->grown_host;
+    for (uint32_t i = 0; i < told->row_count; i++) {
+        const or_cuda_grown_row_t *row = &told->rows[i];
+        or_cuda_contender_t *list = told->contenders + row->first;
+        growth->rows[i] = (or_grown_row_t){
+            .token = row->token,
+            .parent_slot = row->parent_slot,
+            .slot = row->slot,
+            .dist = or_gpu_distribution_of(gpu, sampling, list, row->count,
+                                           growth->ids + row->first, growth->scores + row->first)};
+    }
+    *grown =
+        (or_grown_t){.rows = growth->rows, .row_count = told->row_count, .passes = told->passes};
+}
+
+// ---- a tree ----
+
+// The step's tables are the growth's, whose rows see no more than the deepest guess that is run.
+static or_cuda_recording_t *find_recording(or_model_t *model, const or_growth_t *growth,
+                                           uint32_t rows)
+{
+    or_gpu_t *gpu = model->gpu;
+    const or_gpu_growth_asked_t *asked = gpu->growth.asked;
+    gpu->positions = asked->positions;
+    gpu->tokens = asked->tokens;
+    gpu->seen = asked->seen;
+    gpu->positions_max = or_gpu_steps_round(growth->sequence->length + depth_for(growth) - 1);
+    return or_gpu_steps_find(model, OR_GPU_GROWTH, rows, launch);
+}
+
+or_status_t or_model_grow(or_model_t *model, const or_growth_t *growth, or_grown_t *grown)
+{
+    or_gpu_t *gpu = model->gpu;
+    or_status_t status = check(model, growth);
+    if (status != OR_OK) {
+        return status;
+    }
+    uint32_t rows = rows_for(model, growth);
+    model->row_count = 0;
+    or_cuda_recording_t *recording =
+        or_model_can_grow(model) ? find_recording(model, growth, rows) : NULL;
+    if (recording == NULL) {
+        *grown = (or_grown_t){0};
+        return OR_OK;
+    }
+    ask(gpu, growth, rows);
+    or_gpu_steps_replay(model, recording);
+    status = fetch_grown(gpu);
+    if (status == OR_OK) {
+        read_rows(gpu, growth->contest.sampling, grown);
+    }
+    return status;
+}

@@ -1,0 +1,404 @@
+#include "common/model/kv/kv_cache.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "common/model/kv/kv_cache_internal.h"
+#include "common/model/kv/kv_store.h"
+
+static uint32_t greater(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static void note(const or_kv_sequence_t *sequence, or_kv_note_t what)
+{
+    or_kv_journal_t *journal = sequence->cache->journal;
+    if (journal != NULL) {
+        what.sequence = sequence->number;
+        journal->note(journal, &what);
+    }
+}
+
+// ---- sizes ----
+
+// A vector in a slot, with room that keeps floats after it aligned.
+static size_t slot_vector_bytes(or_kv_type_t type, uint32_t head_dim)
+{
+    size_t bytes = or_kv_vector_bytes(type, head_dim);
+    return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);
+}
+
+// UINT64_MAX where that is too little.
+static uint64_t multiply(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+uint64_t or_kv_page_bytes(const or_kv_shape_t *shape)
+{
+    uint64_t bytes = or_kv_vector_bytes(shape->key_type, shape->head_dim) +
+                     or_kv_vector_bytes(shape->value_type, shape->head_dim);
+    return multiply(bytes * OR_KV_PAGE, (uint64_t)shape->layers * shape->kv_heads);
+}
+
+uint64_t or_kv_slot_bytes(const or_kv_shape_t *shape)
+{
+    uint64_t bytes = slot_vector_bytes(shape->key_type, shape->head_dim) +
+                     slot_vector_bytes(shape->value_type, shape->head_dim);
+    return multiply(bytes, (uint64_t)shape->layers * shape->kv_heads);
+}
+
+// ---- the cache ----
+
+or_status_t or_kv_cache_create_in(const or_kv_memory_t *memory, const or_kv_shape_t *shape,
+                                  uint32_t pages_max, or_kv_cache_t **cache_p)
+{
+    uint64_t page_bytes = or_kv_page_bytes(shape);
+    uint64_t bytes = multiply(page_bytes, pages_max);
+    if (bytes > SIZE_MAX / 2) {
+        return or_fail(OR_ERR_NO_MEMORY,
+                       "a KV cache of %u pages is too large; ask for a shorter context", pages_max);
+    }
+    or_kv_cache_t *cache = calloc(1, sizeof *cache);
+    if (cache == NULL) {
+        goto no_cache;
+    }
+    *cache = (or_kv_cache_t){
+        .shape = *shape,
+        .memory = memory,
+        .pages_max = pages_max,
+        .key_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->key_type, shape->head_dim),
+        .value_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->value_type, shape->head_dim),
+        .page_bytes = page_bytes,
+        .slot_key_bytes = slot_vector_bytes(shape->key_type, shape->head_dim),
+        .slot_value_bytes = slot_vector_bytes(shape->value_type, shape->head_dim)};
+    cache->holders = calloc((size_t)pages_max + 1, sizeof *cache->holders);
+    if (cache->holders == NULL) {
+        goto no_holders;
+    }
+    cache->free = malloc((size_t)pages_max * sizeof *cache->free + 1);
+    if (cache->free == NULL) {
+        goto no_free_list;
+    }
+    if (!memory->take_pages(cache)) {
+        goto no_pages;
+    }
+    for (uint32_t i = 0; i < pages_max; i++) {
+        cache->free[i] = pages_max - 1 - i; // page 0 is taken first
+    }
+    cache->free_count = pages_max;
+    *cache_p = cache;
+    return OR_OK;
+
+no_pages:
+    free(cache->free);
+no_free_list:
+    free(cache->holders);
+no_holders:
+    free(cache);
+no_cache:
+    return or_fail(OR_ERR_NO_MEMORY,
+                   "no memory for a KV cache of %llu MiB; ask for a smaller one "
+                   "(--kv-cache-size) or a shorter context (-c)",
+                   (unsigned long long)(bytes >> 20));
+}
+
+or_status_t or_kv_cache_create(const or_kv_shape_t *shape, uint32_t pages_max,
+                               or_kv_cache_t **cache_p)
+{
+    return or_kv_cache_create_in(&or_kv_memory_host, shape, pages_max, cache_p);
+}
+
+void or_kv_cache_destroy(or_kv_cache_t **cache_p)
+{
+    or_kv_cache_t *cache = *cache_p;
+    if (cache == NULL) {
+        return;
+    }
+    assert(cache->first == NULL && cache->free_count == cache->pages_max);
+    cache->memory->give_pages(cache);
+    free(cache->free);
+    free(cache->holders);
+    free(cache);
+    *cache_p = NULL;
+}
+
+void or_kv_cache_set_journal(or_kv_cache_t *cache, or_kv_journal_t *journal)
+{
+    cache->journal = journal;
+}
+
+// ---- sequences ----
+
+// Into the list behind the numbers that are taken without a gap.
+static void list(or_kv_sequence_t *sequence)
+{
+    or_kv_sequence_t **link = &sequence->cache->first;
+    while (*link != NULL && (*link)->number == sequence->number) {
+        sequence->number++;
+        link = &(*link)->next;
+    }
+    sequence->next = *link;
+    *link = sequence;
+}
+
+static void unlist(or_kv_sequence_t *sequence)
+{
+    or_kv_sequence_t **link = &sequence->cache->first;
+    while (*link != sequence) {
+        link = &(*link)->next;
+    }
+    *link = sequence->next;
+}
+
+or_status_t or_kv_sequence_open(or_kv_cache_t *cache, uint32_t positions_max, uint32_t slots_max,
+                                or_kv_sequence_t **sequence_p)
+{
+    or_kv_sequence_t *sequence = calloc(1, sizeof *sequence);
+    if (sequence == NULL) {
+        goto no_sequence;
+    }
+    *sequence = (or_kv_sequence_t){
+        .cache = cache, .positions_max = positions_max, .slots_max = slots_max, .epoch = 1};
+    sequence->pages = malloc(((size_t)positions_max / OR_KV_PAGE + 1) * sizeof *sequence->pages);
+    if (sequence->pages == NULL) {
+        goto no_pages;
+    }
+    sequence->slots = calloc((size_t)slots_max + 1, sizeof *sequence->slots);
+    if (sequence->slots == NULL) {
+        goto no_slots;
+    }
+    if (!cache->memory->take_slots(sequence)) {
+        goto no_slot_bytes;
+    }
+    list(sequence);
+    note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_OPEN, .value = slots_max});
+    *sequence_p = sequence;
+    return OR_OK;
+
+no_slot_bytes:
+    free(sequence->slots);
+no_slots:
+    free(sequence->pages);
+no_pages:
+    free(sequence);
+no_sequence:
+    return or_fail(OR_ERR_NO_MEMORY, "no memory for a sequence of %u positions and %u tree nodes",
+                   positions_max, slots_max);
+}
+
+// Forget all but the first `length` positions, which are no more than there are.
+static void cut(or_kv_sequence_t *sequence, uint32_t length)
+{
+    sequence->length = length;
+    sequence->reserved = 0;
+    or_kv_slots_forget(sequence);
+    or_kv_pages_trim(sequence);
+}
+
+void or_kv_sequence_close(or_kv_sequence_t **sequence_p)
+{
+    or_kv_sequence_t *sequence = *sequence_p;
+    if (sequence == NULL) {
+        return;
+    }
+    cut(sequence, 0);
+    unlist(sequence);
+    note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_CLOSE});
+    sequence->cache->memory->give_slots(sequence);
+    free(sequence->slots);
+    free(sequence->pages);
+    free(sequence);
+    *sequence_p = NULL;
+}
+
+uint32_t or_kv_sequence_length(const or_kv_sequence_t *sequence)
+{
+    return sequence->length;
+}
+
+or_status_t or_kv_sequence_reserve(or_kv_sequence_t *sequence, uint32_t positions)
+{
+    if (positions > sequence->positions_max) {
+        return or_fail(OR_ERR_FULL, "%u positions exceed the context of %u", positions,
+                       sequence->positions_max);
+    }
+    uint32_t missing = or_kv_pages_missing(sequence, positions);
+    or_status_t status = or_kv_pages_check(sequence->cache, missing);
+    if (status != OR_OK) {
+        return status;
+    }
+    or_kv_pages_take(sequence, positions);
+    sequence->reserved = greater(sequence->reserved, positions);
+    if (missing > 0) {
+        note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_RESERVE, .value = positions});
+    }
+    return OR_OK;
+}
+
+void or_kv_sequence_share(or_kv_sequence_t *sequence, const or_kv_sequence_t *donor,
+                          uint32_t length)
+{
+    assert(sequence != donor && sequence->cache == donor->cache);
+    assert(length <= donor->length && length <= sequence->positions_max);
+    cut(sequence, 0);
+    sequence->length = or_kv_pages_share(sequence, donor, length);
+    note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_SHARE,
+                                  .value = sequence->length,
+                                  .donor = donor->number});
+}
+
+void or_kv_sequence_truncate(or_kv_sequence_t *sequence, uint32_t length)
+{
+    bool shorter = length < sequence->length;
+    bool had_slots = sequence->has_slots;
+    uint32_t pages = sequence->page_count;
+    cut(sequence, shorter ? length : sequence->length);
+    if (shorter || had_slots || sequence->page_count < pages) {
+        note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_TRUNCATE, .value = sequence->length});
+    }
+}
+
+void or_kv_sequence_read(const or_kv_sequence_t *sequence, uint32_t position, float *keys,
+                         float *values)
+{
+    const or_kv_cache_t *cache = sequence->cache;
+    const or_kv_shape_t *shape = &cache->shape;
+    uint32_t page = sequence->pages[position / OR_KV_PAGE];
+    uint32_t lane = position % OR_KV_PAGE;
+    for (uint32_t i = 0; i < shape->layers * shape->kv_heads; i++) {
+        uint8_t *block = cache->memory->block(cache, page, i);
+        or_kv_vector_t from = or_kv_key_vector(shape->key_type, shape->head_dim, block, lane);
+        or_kv_vector_read(&from, keys + (size_t)i * shape->head_dim);
+        from =
+            or_kv_value_vector(shape->value_type, shape->head_dim, block + cache->key_bytes, lane);
+        or_kv_vector_read(&from, values + (size_t)i * shape->head_dim);
+    }
+}
+
+// ---- slots ----
+
+void or_kv_slots_forget(or_kv_sequence_t *sequence)
+{
+    sequence->epoch++;
+    sequence->has_slots = false;
+}
+
+void or_kv_sequence_drop_slots(or_kv_sequence_t *sequence)
+{
+    if (sequence->has_slots) {
+        or_kv_slots_forget(sequence);
+        note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_DROP});
+    }
+}
+
+void or_kv_sequence_drop_slots_from(or_kv_sequence_t *sequence, uint32_t first)
+{
+    bool dropped = false;
+    for (uint32_t i = first; i < sequence->slots_max; i++) {
+        dropped = dropped || or_kv_slot_is_live(sequence, i, sequence->epoch);
+        sequence->slots[i].epoch = 0;
+    }
+    if (dropped) {
+        note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_DROP, .value = first});
+    }
+}
+
+static bool is_path(const or_kv_sequence_t *sequence, const uint32_t *slots, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t parent = i == 0 ? OR_KV_NO_SLOT : slots[i - 1];
+        if (!or_kv_slot_is_live(sequence, slots[i], sequence->epoch) ||
+            sequence->slots[slots[i]].parent != parent) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Move a path's K and V to the positions that follow; the slots themselves stay as they are.
+static or_status_t move_path(or_kv_sequence_t *sequence, const uint32_t *slots, uint32_t count)
+{
+    if (count > sequence->positions_max - sequence->length) {
+        return or_fail(OR_ERR_FULL, "%u positions and %u accepted nodes exceed the context of %u",
+                       sequence->length, count, sequence->positions_max);
+    }
+    if (!is_path(sequence, slots, count)) {
+        return or_fail(OR_ERR_INVALID, "the %u accepted slots are not a path of the tree", count);
+    }
+    uint32_t length = sequence->length + count;
+    or_status_t status = or_kv_pages_check(sequence->cache, or_kv_pages_missing(sequence, length));
+    if (status != OR_OK) {
+        return status;
+    }
+    or_kv_pages_take(sequence, length);
+    sequence->cache->memory->move_slots(sequence, slots, count);
+    sequence->length = length;
+    return OR_OK;
+}
+
+or_status_t or_kv_sequence_accept(or_kv_sequence_t *sequence, const uint32_t *slots, uint32_t count)
+{
+    bool changed = count > 0 || sequence->has_slots;
+    or_status_t status = move_path(sequence, slots, count);
+    if (status != OR_OK) {
+        return status;
+    }
+    or_kv_slots_forget(sequence);
+    if (changed) {
+        note(sequence,
+             (or_kv_note_t){.kind = OR_KV_NOTE_ACCEPT, .slots = slots, .slot_count = count});
+    }
+    return OR_OK;
+}
+
+// Does the slot's chain of parents lead through `root`, whose depth is `depth`? Parents of slots that
+// were forgotten a moment ago can still be followed.
+static bool descends_from(const or_kv_sequence_t *sequence, uint32_t slot, uint32_t root,
+                          uint32_t depth)
+{
+    const or_kv_slot_t *slots = sequence->slots;
+    while (slots[slot].depth > depth) {
+        slot = slots[slot].parent;
+        if (slot == root) {
+            return true;
+        }
+    }
+    return false;
+}
+
+or_status_t or_kv_sequence_accept_root(or_kv_sequence_t *sequence, const uint32_t *slots,
+                                       uint32_t count)
+{
+    if (sequence->cache->journal != NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED, "trees that outlive their root are for one rank alone");
+    }
+    or_status_t status = move_path(sequence, slots, count);
+    if (status != OR_OK || count == 0) {
+        return status;
+    }
+    uint32_t root = slots[count - 1];
+    for (uint32_t i = 0; i < sequence->slots_max; i++) {
+        if (or_kv_slot_is_live(sequence, i, sequence->epoch) &&
+            !descends_from(sequence, i, root, count - 1)) {
+            sequence->slots[i].epoch = 0;
+        }
+    }
+    for (uint32_t i = 0; i < sequence->slots_max; i++) {
+        or_kv_slot_t *slot = &sequence->slots[i];
+        if (or_kv_slot_is_live(sequence, i, sequence->epoch)) {
+            slot->depth -= count;
+            slot->parent = slot->depth == 0 ? OR_KV_NO_SLOT : slot->parent;
+        }
+    }
+    return OR_OK;
+}
+
+void or_kv_sequence_drop_slot(or_kv_sequence_t *sequence, uint32_t slot)
+{
+    if (sequence->cache->journal == NULL) {
+        sequence->slots[slot].epoch = 0;
+    }
+}

@@ -1,0 +1,129 @@
+// kv_cache_internal - where K and V lie, for the forward pass.
+//
+//     page:   [layer][kv head] { K block, V block }        kv_store.h has the blocks
+//     slots:  [layer][kv head][slot] { K, V }
+//
+// A slot holds a node while its epoch is the sequence's: forgetting all slots is one increment. A
+// pass plans first (pages taken, slots taken, `pending` counts its prefix rows), runs, and only
+// then lets the sequence grow.
+//
+// A page is written by a sequence that holds it alone. Only positions at and above the length are
+// ever written, so of the pages a sequence shares only the one that holds position `length` can stand
+// in the way: taking pages beyond it replaces that one by a copy.
+//
+// The numbers themselves may be in the memory of a device (kv_memory.h): what is said here of pages and
+// slots holds there as well, but only kv_memory_host.c and the passes on the CPU follow the pointers.
+//
+// Functions in kv_cache.h that change a sequence note it in the journal, those here do not.
+#pragma once
+
+#include "common/model/kv/kv_cache.h"
+#include "common/model/kv/kv_journal.h"
+#include "common/model/kv/kv_memory.h"
+
+typedef struct {
+    uint32_t parent; // OR_KV_NO_SLOT: child of the last committed position
+    uint32_t depth;  // 0 for such a child; position = length + depth
+    uint64_t epoch;  // 0: never used
+} or_kv_slot_t;
+
+struct or_kv_cache {
+    or_kv_shape_t shape;
+    const or_kv_memory_t *memory; // borrowed
+    uint32_t pages_max;
+    size_t key_bytes; // of one head's K block, and V block, in a page
+    size_t value_bytes;
+    size_t page_bytes;
+    size_t slot_key_bytes; // of one head's K, and V, in a slot, which keep the alignment of floats
+    size_t slot_value_bytes;
+    void *allocation;  // owns the memory of `pages`
+    uint8_t *pages;    // aligned to a cache line
+    uint32_t *holders; // [pages_max] sequences that hold a page
+    uint32_t *free;    // stack of free page numbers
+    uint32_t free_count;
+    or_kv_sequence_t *first;  // the open sequences by number
+    or_kv_journal_t *journal; // NULL: nobody repeats this
+};
+
+struct or_kv_sequence {
+    or_kv_cache_t *cache;
+    or_kv_sequence_t *next;
+    uint32_t number; // the smallest that was free
+    uint32_t positions_max;
+    uint32_t slots_max;
+    uint32_t length;
+    uint32_t pending;  // prefix rows of the pass being planned or run
+    uint32_t reserved; // positions whose pages stay until the next truncate
+    uint32_t page_count;
+    uint32_t *pages; // page numbers, [ceil(positions_max / 32)]
+    uint64_t epoch;
+    bool has_slots;      // some slot may hold a node
+    or_kv_slot_t *slots; // [slots_max]
+    uint8_t *slot_bytes;
+};
+
+static inline void *or_kv_page_keys(const or_kv_sequence_t *sequence, uint32_t page, uint32_t layer,
+                                    uint32_t head)
+{
+    const or_kv_cache_t *cache = sequence->cache;
+    size_t index = (size_t)layer * cache->shape.kv_heads + head;
+    return cache->pages + sequence->pages[page] * cache->page_bytes +
+           index * (cache->key_bytes + cache->value_bytes);
+}
+
+static inline void *or_kv_page_values(const or_kv_sequence_t *sequence, uint32_t page,
+                                      uint32_t layer, uint32_t head)
+{
+    return (uint8_t *)or_kv_page_keys(sequence, page, layer, head) + sequence->cache->key_bytes;
+}
+
+static inline void *or_kv_slot_keys(const or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer,
+                                    uint32_t head)
+{
+    const or_kv_cache_t *cache = sequence->cache;
+    size_t index = ((size_t)layer * cache->shape.kv_heads + head) * sequence->slots_max + slot;
+    return sequence->slot_bytes + index * (cache->slot_key_bytes + cache->slot_value_bytes);
+}
+
+static inline void *or_kv_slot_values(const or_kv_sequence_t *sequence, uint32_t slot,
+                                      uint32_t layer, uint32_t head)
+{
+    return (uint8_t *)or_kv_slot_keys(sequence, slot, layer, head) +
+           sequence->cache->slot_key_bytes;
+}
+
+static inline bool or_kv_slot_is_live(const or_kv_sequence_t *sequence, uint32_t slot,
+                                      uint64_t epoch)
+{
+    return slot < sequence->slots_max && sequence->slots[slot].epoch == epoch;
+}
+
+// or_kv_cache_create with other memory than this process's own, which must outlive the cache.
+or_status_t or_kv_cache_create_in(const or_kv_memory_t *memory, const or_kv_shape_t *shape,
+                                  uint32_t pages_max, or_kv_cache_t **cache_p);
+
+// Note from now on what happens to the cache's sequences; NULL: no more. Borrows the journal.
+void or_kv_cache_set_journal(or_kv_cache_t *cache, or_kv_journal_t *journal);
+
+// Round one head's K and V of a position (whose page is taken) or of a slot; in this process's memory.
+void or_kv_put_position(or_kv_sequence_t *sequence, uint32_t position, uint32_t layer,
+                        uint32_t head, const float *key, const float *value);
+void or_kv_put_slot(or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer, uint32_t head,
+                    const float *key, const float *value);
+
+// Pages that positions 0 .. positions - 1 need and the sequence has not, a copy of a shared one
+// included.
+uint32_t or_kv_pages_missing(const or_kv_sequence_t *sequence, uint32_t positions);
+// OR_ERR_FULL, with what helps, if fewer than `wanted` are free.
+or_status_t or_kv_pages_check(const or_kv_cache_t *cache, uint64_t wanted);
+// Take the missing pages, which are free.
+void or_kv_pages_take(or_kv_sequence_t *sequence, uint32_t positions);
+// Let an empty sequence without pages hold those of the donor's first `length` positions, the last one
+// copied if it is partly filled. Returns the positions it has now: fewer where no page was free for
+// that.
+uint32_t or_kv_pages_share(or_kv_sequence_t *sequence, const or_kv_sequence_t *donor,
+                           uint32_t length);
+// Give back pages that hold no committed position and are not reserved.
+void or_kv_pages_trim(or_kv_sequence_t *sequence);
+// Forget all slots.
+void or_kv_slots_forget(or_kv_sequence_t *sequence);

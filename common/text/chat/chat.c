@@ -1,0 +1,258 @@
+#include "common/text/chat/chat.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/text/chat/chat_internal.h"
+#include "common/text/tokenizer.h"
+#include "common/text/utf8.h"
+#include "common/text/vocab/vocab_internal.h"
+
+// -- the prompt as it is written
+// ----------------------------------------------------------------------------------------
+
+typedef struct {
+    const or_vocab_t *vocab;
+    char *text; // since the last token of the markup: not tokenised yet
+    size_t length;
+    size_t capacity;
+    bool continues; // what this text stands behind is text, or a token that takes no space after it
+    int32_t *ids;   // the result
+    size_t count;
+    size_t ids_capacity;
+} writer_t;
+
+static or_status_t make_room(void **array, size_t *capacity, size_t count, size_t more, size_t size)
+{
+    if (count + more <= *capacity) {
+        return OR_OK;
+    }
+    size_t larger = 2 * (count + more);
+    void *moved = realloc(*array, larger * size);
+    if (moved == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a conversation of %zu entries", larger);
+    }
+    *array = moved;
+    *capacity = larger;
+    return OR_OK;
+}
+
+static or_status_t write_ids(writer_t *writer, const int32_t *ids, size_t count)
+{
+    or_status_t status =
+        make_room((void **)&writer->ids, &writer->ids_capacity, writer->count, count, sizeof *ids);
+    if (status == OR_OK && count > 0) {
+        memcpy(writer->ids + writer->count, ids, count * sizeof *ids);
+        writer->count += count;
+    }
+    return status;
+}
+
+// The text so far becomes tokens; what follows is tokenised by itself.
+static or_status_t settle(writer_t *writer)
+{
+    int32_t *ids = NULL;
+    size_t count;
+    if (writer->length == 0) {
+        return OR_OK;
+    }
+    or_status_t status = or_tokenize(writer->vocab, writer->text, writer->length,
+                                     writer->continues ? OR_TOKENIZE_CONTINUES : 0, &ids, &count);
+    if (status == OR_OK) {
+        status = write_ids(writer, ids, count);
+    }
+    free(ids);
+    writer->length = 0;
+    writer->continues = true;
+    return status;
+}
+
+static or_status_t write_text(writer_t *writer, const char *text, size_t length)
+{
+    or_status_t status =
+        make_room((void **)&writer->text, &writer->capacity, writer->length, length, 1);
+    if (status == OR_OK && length > 0) {
+        memcpy(writer->text + writer->length, text, length);
+        writer->length += length;
+    }
+    return status;
+}
+
+// OR_TOKEN_NONE is a token that the vocabulary lacks: left out.
+static or_status_t write_token(writer_t *writer, int32_t id)
+{
+    or_status_t status = settle(writer);
+    if (status == OR_OK && id != OR_TOKEN_NONE) {
+        writer->continues = writer->vocab->tokens[id].kind != OR_TOKEN_SPECIAL;
+        status = write_ids(writer, &id, 1);
+    }
+    return status;
+}
+
+// Special tokens are cut out; the text between them is tokenised together with the content beside it.
+static or_status_t write_markup(writer_t *writer, const char *markup)
+{
+    const or_vocab_t *vocab = writer->vocab;
+    or_status_t status = OR_OK;
+    size_t length = strlen(markup);
+    for (size_t at = 0; status == OR_OK && at < length;) {
+        int32_t id = or_vocab_marked_at(vocab, markup + at, length - at, true);
+        size_t used = 1;
+        if (id != OR_TOKEN_NONE) {
+            status = write_token(writer, id);
+            used = vocab->tokens[id].piece_length;
+        } else if (markup[at] == OR_CHAT_BOS[0] || markup[at] == OR_CHAT_EOS[0]) {
+            status = write_token(writer, markup[at] == OR_CHAT_BOS[0] ? vocab->bos : vocab->eos);
+        } else {
+            status = write_text(writer, markup + at, 1);
+        }
+        at += used;
+    }
+    return status;
+}
+
+// Text, whatever is written there. Tokens that the file calls user-defined are found in any text, and some files call their
+// markup so: such a one is cut in two.
+static or_status_t write_content(writer_t *writer, const char *text, size_t length)
+{
+    const or_vocab_t *vocab = writer->vocab;
+    or_status_t status = OR_OK;
+    size_t from = 0; // what is not written yet
+    for (size_t at = 0; status == OR_OK && vocab->widest_user > 0 && at < length; at++) {
+        int32_t id = or_vocab_marked_at(vocab, text + at, length - at, false);
+        if (id != OR_TOKEN_NONE && or_chat_is_markup(text + at, vocab->tokens[id].piece_length)) {
+            status = write_text(writer, text + from, at + 1 - from);
+            from = at + 1;
+            status = status == OR_OK ? settle(writer) : status;
+        }
+    }
+    return status == OR_OK ? write_text(writer, text + from, length - from) : status;
+}
+
+// -- the order of turns
+// ----------------------------------------------------------------------------------------
+
+static bool is_role(const or_chat_turn_t *turn, const char *role)
+{
+    return strcmp(turn->role, role) == 0;
+}
+
+static or_status_t check_roles(const or_chat_turn_t *turns, size_t count)
+{
+    if (count == 0) {
+        return or_fail(OR_ERR_INVALID, "a conversation without messages has nothing to answer");
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!is_role(&turns[i], "system") && !is_role(&turns[i], "user") &&
+            !is_role(&turns[i], "assistant")) {
+            char role[32];
+            snprintf(role, sizeof role, "%s", turns[i].role);
+            or_utf8_mend(role);
+            return or_fail(OR_ERR_INVALID,
+                           "message %zu: the role is '%s'; it can be system, user or assistant",
+                           i + 1, role);
+        }
+    }
+    return OR_OK;
+}
+
+// Of families that know one order alone.
+static or_status_t check_order(const or_chat_t *chat, const or_chat_turn_t *turns, size_t count)
+{
+    size_t first = is_role(&turns[0], "system") ? 1 : 0;
+    for (size_t i = first; i < count; i++) {
+        const char *due = (i - first) % 2 == 0 ? "user" : "assistant";
+        if (!is_role(&turns[i], due)) {
+            return or_fail(
+                OR_ERR_INVALID,
+                "message %zu: the role is %s, and in the chat template %s it must be %s: user "
+                "and assistant take turns, after one system message at most",
+                i + 1, turns[i].role, chat->name, due);
+        }
+    }
+    if (!is_role(&turns[count - 1], "user")) {
+        return or_fail(OR_ERR_INVALID,
+                       "in the chat template %s the last message must be the user's", chat->name);
+    }
+    return OR_OK;
+}
+
+// -- the turns
+// ----------------------------------------------------------------------------------------
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static or_status_t write_words(writer_t *writer, const or_chat_t *chat, const or_chat_turn_t *turn)
+{
+    const char *text = turn->content;
+    size_t length = turn->length;
+    while (chat->trims && length > 0 && is_space(text[length - 1])) {
+        length--;
+    }
+    while (chat->trims && length > 0 && is_space(text[0])) {
+        text++;
+        length--;
+    }
+    return write_content(writer, text, length);
+}
+
+// `inside`: a system message that stands inside this turn, before its words; or NULL.
+static or_status_t write_turn(writer_t *writer, const or_chat_t *chat, const or_chat_turn_t *turn,
+                              const or_chat_turn_t *inside)
+{
+    const or_chat_markup_t *markup = is_role(turn, "system") ? &chat->system
+                                     : is_role(turn, "user") ? &chat->user
+                                                             : &chat->assistant;
+    or_status_t status = write_markup(writer, markup->before);
+    if (status == OR_OK && inside != NULL) {
+        status = write_turn(writer, chat, inside, NULL);
+    }
+    if (status == OR_OK) {
+        status = write_words(writer, chat, turn);
+    }
+    return status == OR_OK ? write_markup(writer, markup->after) : status;
+}
+
+static or_status_t write_turns(writer_t *writer, const or_chat_t *chat, const or_chat_turn_t *turns,
+                               size_t count)
+{
+    bool moves = chat->system_place != OR_CHAT_SYSTEM_TURN && is_role(&turns[0], "system");
+    size_t place = chat->system_place == OR_CHAT_SYSTEM_IN_FIRST ? 1 : count - 1;
+    or_status_t status = OR_OK;
+    for (size_t i = moves ? 1 : 0; status == OR_OK && i < count; i++) {
+        status = write_turn(writer, chat, &turns[i], moves && i == place ? &turns[0] : NULL);
+    }
+    return status == OR_OK ? write_markup(writer, chat->opening) : status;
+}
+
+or_status_t or_chat_tokenize(const or_chat_t *chat, const or_vocab_t *vocab,
+                             const or_chat_turn_t *turns, size_t count, int32_t **ids_p,
+                             size_t *count_p)
+{
+    or_status_t status = check_roles(turns, count);
+    if (status == OR_OK && chat->alternates) {
+        status = check_order(chat, turns, count);
+    }
+    writer_t writer = {.vocab = vocab};
+    if (status == OR_OK && (chat->begins || or_vocab_adds_bos(vocab))) {
+        status = write_token(&writer, vocab->bos);
+    }
+    if (status == OR_OK) {
+        status = write_turns(&writer, chat, turns, count);
+    }
+    if (status == OR_OK) {
+        status = settle(&writer);
+    }
+    free(writer.text);
+    if (status != OR_OK) {
+        free(writer.ids);
+        return status;
+    }
+    *ids_p = writer.ids;
+    *count_p = writer.count;
+    return OR_OK;
+}

@@ -1,0 +1,43 @@
+// chat - a conversation as the prompt that a chat model was trained on.
+//
+//     <|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n
+//     └─ markup ─────┘└content┘└ markup ───────────────────────┘
+//
+// Each common family (chatml, llama2, llama3, mistral in four versions, gemma, phi, zephyr, vicuna) is a table row: what stands
+// before and after each role's words. Which one a model wants is recognised in its tokenizer.chat_template, by what only that
+// family writes; a template that is none of these is refused, never guessed at.
+//
+// Markup becomes special tokens, content never does: "<|im_end|>" written by a user is text, whether the file calls that token
+// special or user-defined. What stands between two special tokens is tokenised as one text, content and plain markup together,
+// so that for harmless content the tokens are those of the rendered template (a SentencePiece space after each special token
+// where the file wants one). Some markup is plain text in every tokenizer (llama2's [INST], zephyr's and vicuna's roles):
+// content can imitate that, and nothing here can tell.
+//
+// Where a family has no place for a system message, its words go where the published template puts them: before those of the
+// first user turn, or of the last (mistral v3 and tekken). Default system messages that some templates bring are left out.
+// Immutable: any thread.
+#pragma once
+
+#include "common/text/vocab/vocab.h"
+
+typedef struct or_chat or_chat_t; // a family; static, never freed
+
+typedef struct {
+    const char *role; // "system", "user" or "assistant"
+    const char *content;
+    size_t length;
+} or_chat_turn_t;
+
+// The family of a model's file. OR_ERR_NOT_FOUND: the file has no template; OR_ERR_UNSUPPORTED: one that is not
+// known; both name the families and the option that chooses one.
+or_status_t or_chat_of_model(const or_gguf_t *gguf, const or_chat_t **chat_p);
+// By name. OR_ERR_INVALID lists the names.
+or_status_t or_chat_by_name(const char *name, const or_chat_t **chat_p);
+const char *or_chat_name(const or_chat_t *chat);
+
+// The prompt in tokens, up to where the assistant begins to write (begin token included where the family or the file wants it).
+// *ids_p is malloc'd, the caller frees it. OR_ERR_INVALID, with a sentence for the user: no turn, a role that is not known, an
+// order that the family has no words for; OR_ERR_NO_MEMORY.
+or_status_t or_chat_tokenize(const or_chat_t *chat, const or_vocab_t *vocab,
+                             const or_chat_turn_t *turns, size_t count, int32_t **ids_p,
+                             size_t *count_p);

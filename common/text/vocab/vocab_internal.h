@@ -1,0 +1,70 @@
+// vocab_internal - a vocabulary from the inside, for the tokenizer.
+#pragma once
+
+#include "common/text/bpe.h"
+#include "common/text/pretokenize.h"
+#include "common/text/vocab/vocab.h"
+
+typedef struct {
+    const char *piece;
+    const char *bytes; // what it prints; its length is widths[id]
+    uint32_t piece_length;
+    float score;
+    uint8_t kind; // or_token_kind_t
+    bool ends;    // end of generation
+} token_t;
+
+struct or_vocab {
+    const char *model; // static
+    bool byte_level;   // else SentencePiece-style
+    uint32_t size;
+    token_t *tokens;
+    char *text; // the pieces and bytes that tokens point to
+    uint32_t *widths;
+    uint64_t *noise_keys;
+    uint64_t hash;
+
+    int32_t bos;
+    int32_t eos;
+    int32_t unknown;
+    bool adds_bos;
+    bool adds_space;          // the text begins with a space of the tokenizer's own
+    int32_t byte_tokens[256]; // of kind byte; OR_TOKEN_NONE where there is none
+    uint32_t widest_text;     // bytes of the longest text token
+
+    uint32_t *table; // open addressing over the bytes of text tokens: id + 1, 0 where empty
+    uint32_t table_mask;
+
+    or_bpe_t *bpe;
+    or_pretokenizer_t *pretokenizer; // NULL: not byte-level
+    bool ignores_merges;             // a piece that is a token is that token
+
+    uint32_t widest_user; // bytes of the longest user-defined token's piece; 0: there is none
+    // Special and user-defined tokens by first byte of the piece, then longest first.
+    int32_t *marked;
+    uint32_t marked_first
+        [257]; // those beginning with byte b: marked_first[b] to marked_first[b + 1] - 1
+};
+
+// The text token that prints exactly these bytes, or OR_TOKEN_NONE. Special, byte and user-defined
+// tokens are never found.
+int32_t or_vocab_find_text(const or_vocab_t *vocab, const char *bytes, size_t length);
+
+// The longest user-defined, or with `special` special, token written at the start of a text of at least a byte, or OR_TOKEN_NONE.
+int32_t or_vocab_marked_at(const or_vocab_t *vocab, const char *text, size_t length, bool special);
+
+// Fill noise_keys from the tokens. OR_ERR_FORMAT if two keys collide; OR_ERR_NO_MEMORY.
+or_status_t or_vocab_fill_keys(or_vocab_t *vocab);
+
+typedef struct {
+    uint64_t key;
+    uint32_t id;
+} keyed_t;
+// All tokens with their noise keys, keys ascending. [size]
+void or_vocab_sort_keys(const or_vocab_t *vocab, keyed_t *sorted);
+
+// Fill hash, once all else is filled in. `rule` is NULL for SentencePiece. OR_ERR_NO_MEMORY.
+or_status_t or_vocab_fill_hash(or_vocab_t *vocab, const or_pre_rule_t *rule);
+
+// Fill table, widest_text, widest_user, marked and marked_first from the tokens. OR_ERR_NO_MEMORY.
+or_status_t or_vocab_fill_index(or_vocab_t *vocab);

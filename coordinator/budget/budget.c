@@ -1,0 +1,199 @@
+// What a round is made of: guesses that are here, some that are worth waiting for, a lookup, or none. The policy
+// is told what it needs to know, and asked.
+#include "coordinator/coordinator_internal.h"
+
+static bool is_automatic(const or_csession_t *session)
+{
+    return session->policy.session.kind == OR_POLICY_AUTO;
+}
+
+// How far ahead the one drafter of a session that pools guesses was told to be.
+static uint32_t ahead_of(const or_csession_t *session)
+{
+    uint32_t ahead = session->terms.open.draft_ahead;
+    uint32_t budget = session->policy.budget.ahead;
+    return is_automatic(session) && budget < ahead ? budget : ahead;
+}
+
+// ---- what the policy is told ----
+
+void or_budget_told(const or_coordinator_t *c, or_csession_t *session)
+{
+    uint32_t at = (uint32_t)(session->round % OR_TOLD_MAX);
+    session->told_ns = or_clock_now(c->clock);
+    if (session->told[at].round != session->round) { // a repetition does not make its answer faster
+        session->told[at].round = session->round;
+        session->told[at].at_ns = session->told_ns;
+    }
+}
+
+void or_budget_heard(const or_coordinator_t *c, or_csession_t *session, const or_draft_tree_t *tree)
+{
+    uint32_t at = (uint32_t)(tree->round % OR_TOLD_MAX);
+    if (tree->parent_round != 0 || session->told[at].round != tree->round ||
+        session->told[at].at_ns == 0) {
+        return; // it answers nothing, or again
+    }
+    or_policy_heard(&session->policy, or_clock_now(c->clock) - session->told[at].at_ns,
+                    tree->draft_us, tree->count);
+    if (or_ahead_pools(session) && ahead_of(session) == 1 && tree->round > 1) {
+        session->stats.ahead_hits += tree->draft_us == 0; // it was ready when it was asked for
+    }
+    session->told[at].at_ns = 0;
+}
+
+void or_budget_judged(const or_coordinator_t *c, or_csession_t *session,
+                      const or_verdict_t *verdict)
+{
+    const or_policy_round_t round = {
+        .source = session->source,
+        .nodes = session->tree_count,
+        .accepted = verdict->accepted_count,
+        .first_right = verdict->accepted_count > 0,
+        .round_ns = or_clock_now(c->clock) - session->asked_ns,
+        .forward_us = verdict->forward_us,
+        .prefill = session->kv_held + 1 < session->log.length,
+    };
+    or_policy_judged(&session->policy, &round);
+}
+
+void or_budget_load(or_coordinator_t *c, const or_stats_t *stats)
+{
+    uint64_t passes = stats->passes - c->figures.passes;
+    uint64_t batched = stats->batched - c->figures.batched;
+    bool restarted = stats->passes < c->figures.passes;
+    if (restarted || passes == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < c->places; i++) {
+        if (c->sessions[i] != NULL && or_csession_is_live(c->sessions[i])) {
+            or_policy_load(&c->sessions[i]->policy, (double)batched / (double)passes);
+        }
+    }
+}
+
+// ---- what it is asked ----
+
+void or_budget_begin(const or_coordinator_t *c, or_csession_t *session)
+{
+    or_seat_t *seat = &session->seats[0];
+    int64_t patience_ns = c->config.draft_timeout_ms * OR_NS_PER_MS;
+    int64_t now = or_clock_now(c->clock);
+    session->give_up_ns = 0;
+    session->undecided = true;
+    if (!or_ahead_pools(session) || seat->peer.value == 0) {
+        return; // in the first round nobody sits there
+    }
+    // Rounds that do not wait for it must not hide that it has fallen silent.
+    if (!seat->late && seat->unanswered_ns != 0 && now - seat->unanswered_ns > patience_ns) {
+        or_drafting_lose_patience(c, seat);
+    }
+    uint32_t ahead = ahead_of(session);
+    session->stats.ahead_rounds += !seat->late && ahead > 0;
+    if (!seat->late && ahead > 1) {
+        bool hit = or_guesses_count(session->guesses) > 0;
+        session->stats.ahead_hits += hit;
+        or_policy_ahead(&session->policy, hit);
+    }
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+// Guesses of our own for this text: how many. No more than the client's key allows and the verifier takes.
+static uint32_t look_up(const or_coordinator_t *c, or_csession_t *session)
+{
+    const or_open_session_t *open = &session->terms.open;
+    const or_key_grant_t *grant = or_drafting_grant(c, session);
+    uint32_t context = c->verifier != NULL ? c->verifier->context_max : 0;
+    uint32_t length = session->log.length;
+    or_lookup_t lookup = {.text = session->log.tokens, .count = length};
+    lookup.nodes_max = least(open->draft_nodes, c->verifier != NULL ? c->verifier->nodes_max : 0);
+    lookup.depth_max = least(open->draft_depth, context > length ? context - length : 0);
+    if (grant != NULL && grant->nodes_max > 0) {
+        lookup.nodes_max = least(lookup.nodes_max, grant->nodes_max);
+    }
+    return lookup.nodes_max > 0 && lookup.depth_max > 0
+               ? or_prompt_lookup(&lookup, session->lookup_guesses)
+               : 0;
+}
+
+// Once a round.
+static uint32_t lookup_count(const or_coordinator_t *c, or_csession_t *session)
+{
+    if (session->policy.session.lookup && session->looked_round != session->round) {
+        session->lookup = look_up(c, session);
+        session->looked_round = session->round;
+    }
+    return session->lookup;
+}
+
+void or_budget_look_up(or_coordinator_t *c, const or_csession_t *session)
+{
+    or_token_tree_reset(c->scratch, session->log.tokens[session->log.length - 1]);
+    for (uint32_t i = 0; i < session->lookup; i++) {
+        const or_lookup_guess_t *guess = &session->lookup_guesses[i];
+        if (or_token_tree_add(c->scratch, guess->parent, guess->token, NULL) != OR_OK) {
+            break; // the tree is full
+        }
+    }
+}
+
+static or_policy_choice_t choose(const or_coordinator_t *c, or_csession_t *session, uint32_t ready)
+{
+    const or_seat_t *seat = &session->seats[0];
+    int64_t now = or_clock_now(c->clock);
+    const or_policy_state_t state = {.ready = ready,
+                                     .lookup = lookup_count(c, session),
+                                     .awaited = or_drafting_is_awaited(session),
+                                     .asked_ns = seat->behind ? now : session->told_ns};
+    session->policy.session.late_is_good = or_ahead_pools(session);
+    session->undecided = false;
+    or_policy_choice_t choice = or_policy_choose(&session->policy, &state, now);
+    if (!state.awaited || choice.until_ns <= now) {
+        choice.until_ns = 0;
+    }
+    return choice;
+}
+
+// Whole trees: all that are due are waited for. An automatic policy may decide against it before any has
+// come: later it would depend on them.
+static or_policy_choice_t choose_whole(const or_coordinator_t *c, or_csession_t *session)
+{
+    or_policy_choice_t choice = {.source = OR_SOURCE_DRAFTER};
+    bool first = session->undecided && is_automatic(session);
+    for (uint32_t i = 0; i < session->seat_count; i++) {
+        first = first && !session->seats[i].drafted;
+    }
+    if (first) {
+        choice = choose(c, session, 0);
+    }
+    if (or_drafting_is_awaited(session) && (!first || choice.until_ns != 0)) {
+        choice.until_ns = OR_TIME_NEVER;
+    }
+    return choice;
+}
+
+or_policy_choice_t or_budget_ask(const or_coordinator_t *c, or_csession_t *session)
+{
+    if (session->plain) {
+        return (or_policy_choice_t){.source = OR_SOURCE_PLAIN};
+    }
+    return or_ahead_pools(session) ? choose(c, session, or_guesses_count(session->guesses))
+                                   : choose_whole(c, session);
+}
+
+// ---- what follows for the drafter ----
+
+or_budget_t or_budget_chosen(const or_coordinator_t *c, or_csession_t *session)
+{
+    return is_automatic(session) ? or_policy_budget(&session->policy, or_clock_now(c->clock))
+                                 : session->policy.session.most;
+}
+
+bool or_budget_rests(const or_csession_t *session)
+{
+    return is_automatic(session) && session->policy.budget.nodes == 0;
+}

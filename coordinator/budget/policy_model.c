@@ -1,0 +1,122 @@
+#include "coordinator/budget/policy_model.h"
+
+#include <math.h>
+
+#define ROUND_NS_MIN 1000.0 // nothing is divided by less
+#define GOES_ON_MAX 0.98    // r: a path ends some time
+#define STEPS_MAX 64        // plain rounds in a gap; after more nothing is left of a tree
+
+double or_policy_tokens(const or_policy_t *policy, double nodes)
+{
+    return 1 + fmin(policy->mean.gain * log1p(nodes), nodes);
+}
+
+double or_policy_lookup_tokens(const or_policy_t *policy, double nodes)
+{
+    return 1 + fmin(policy->mean.lookup_gain * log1p(nodes), nodes);
+}
+
+typedef struct {
+    double first, goes_on; // p and r of S(j)
+} path_t;
+
+static path_t path_of(const or_policy_t *policy, double nodes)
+{
+    double guesses = or_policy_tokens(policy, nodes) - 1;
+    double first = fmin(policy->mean.first_right, guesses);
+    double rest = guesses > 0 ? 1 - first / guesses : 0;
+    return (path_t){first, fmin(fmax(rest, 0), GOES_ON_MAX)};
+}
+
+static double follows(path_t path, double tokens)
+{
+    if (tokens <= 0) {
+        return 1;
+    }
+    return tokens <= 1 ? pow(path.first, tokens) : path.first * pow(path.goes_on, tokens - 1);
+}
+
+double or_policy_follows(const or_policy_t *policy, double nodes, double tokens)
+{
+    return follows(path_of(policy, nodes), tokens);
+}
+
+double or_policy_round_ns(const or_policy_t *policy, double nodes)
+{
+    return fmax(policy->mean.plain_ns + nodes * policy->mean.row_ns, ROUND_NS_MIN);
+}
+
+double or_policy_draft_ns(const or_policy_t *policy, double nodes)
+{
+    return policy->mean.level_ns * (2 + log2(1 + nodes));
+}
+
+double or_policy_answer_ns(const or_policy_t *policy, double nodes)
+{
+    return policy->mean.round_trip_ns + or_policy_draft_ns(policy, nodes);
+}
+
+bool or_policy_takes_late(const or_policy_t *policy)
+{
+    return policy->session.late_is_good && policy->session.most.ahead > 0;
+}
+
+double or_policy_slow_answer_ns(const or_policy_t *policy, double nodes)
+{
+    double level_ns = fmax(policy->mean.slow_level_ns, policy->mean.level_ns);
+    return policy->mean.round_trip_ns + level_ns * (2 + log2(1 + nodes));
+}
+
+// A pass is shared by `batch` sessions, a row by nobody.
+static double share_ns(const or_policy_t *policy, double nodes)
+{
+    return fmax(policy->mean.plain_ns / policy->batch + (nodes + 1) * policy->mean.row_ns,
+                ROUND_NS_MIN);
+}
+
+double or_policy_plain_rate(const or_policy_t *policy)
+{
+    return policy->batch >= 2 ? 1 / share_ns(policy, 0) : 1 / or_policy_round_ns(policy, 0);
+}
+
+// A cycle: a tree is asked for; k plain rounds meanwhile, within the gap or one longer; what the text has
+// left of the tree, if it has followed it, is judged, and else it is as if nothing had been asked.
+//
+//     tokens  k + S(k) (1 + E[X - k | X >= k])      E[X - k | X >= k] = r / (1 - r) for k > 0
+//     time    max(gap, k t1) + S(k) tv(n)           without waiting for a tree that is lost: k t1
+static double cycle_rate(const or_policy_t *policy, double nodes, double gap_ns, int k)
+{
+    path_t path = path_of(policy, nodes);
+    double good = follows(path, k);
+    double more = k == 0 ? or_policy_tokens(policy, nodes) - 1 : path.goes_on / (1 - path.goes_on);
+    double plain_ns = k * or_policy_round_ns(policy, 0);
+    double time = fmax(gap_ns, plain_ns) + good * or_policy_round_ns(policy, nodes);
+    return (k + good * (1 + more)) / time;
+}
+
+// Several rounds in flight: a text follows the drafter's guesses for 1 + p / (1 - p) tokens, E(n) of them a
+// round, as fast as the slower of the two works; then one answer is waited for (docs/algorithms.md section 6).
+static double ahead_rate(const or_policy_t *policy, double nodes)
+{
+    double run = 1 / fmax(1 - policy->mean.first_right, 1 - GOES_ON_MAX);
+    double tokens = or_policy_tokens(policy, nodes);
+    double round_ns = fmax(or_policy_round_ns(policy, nodes), tokens * policy->mean.level_ns);
+    return run / (run / tokens * round_ns + or_policy_answer_ns(policy, nodes));
+}
+
+double or_policy_draft_rate(const or_policy_t *policy, double nodes)
+{
+    double gap_ns = or_policy_answer_ns(policy, nodes);
+    if (policy->batch >= 2) {
+        return or_policy_tokens(policy, nodes) / share_ns(policy, nodes);
+    }
+    double best = cycle_rate(policy, nodes, gap_ns, 0);
+    double steps = ceil(gap_ns / or_policy_round_ns(policy, 0));
+    if (policy->session.most.ahead >= 2) {
+        best = fmax(best, ahead_rate(policy, nodes));
+    }
+    for (int k = 1; or_policy_takes_late(policy) && k <= STEPS_MAX && k <= steps; k++) {
+        best = fmax(best, cycle_rate(policy, nodes, gap_ns, k));
+    }
+    return best;
+}

@@ -1,0 +1,32 @@
+// policy_model - the arithmetic behind the policy: what a round brings and takes, as far as was measured
+// (docs/algorithms.md section 6 has the symbols). All of it is finite, whatever was measured.
+#pragma once
+
+#include "coordinator/budget/policy.h"
+
+// E(n) = 1 + k log(1 + n), at most 1 + n: tokens of a round that judges n guesses of a drafter's.
+double or_policy_tokens(const or_policy_t *policy, double nodes);
+// The same of a lookup's.
+double or_policy_lookup_tokens(const or_policy_t *policy, double nodes);
+// S(j): that the first j tokens to come are all on the best path of a tree of n guesses. The path's length
+// X has P(X >= 1) = p, the first guess's acceptance, and goes on with probability r, so that 1 + E X = E(n):
+//
+//     S(j) = p r^(j - 1)   with   p / (1 - r) = E(n) - 1
+//
+// j need not be whole; S is 1 up to 0 and p^j up to 1.
+double or_policy_follows(const or_policy_t *policy, double nodes, double tokens);
+// tv(n) = t1 + n c: from asking the verifier to its verdict.
+double or_policy_round_ns(const or_policy_t *policy, double nodes);
+// What a drafter works on a tree of n guesses, in passes of the same length.
+double or_policy_draft_ns(const or_policy_t *policy, double nodes);
+// w: from telling the drafter of the text to its answer; and to one that is not there at once, for whose tree
+// the drafter has to begin again.
+double or_policy_answer_ns(const or_policy_t *policy, double nodes);
+double or_policy_slow_answer_ns(const or_policy_t *policy, double nodes);
+
+// Is an answer for an older text of use? Not from a drafter that is not ahead: it may never finish one.
+bool or_policy_takes_late(const or_policy_t *policy);
+
+// Tokens per nanosecond, or under load tokens per nanosecond of the verifier.
+double or_policy_plain_rate(const or_policy_t *policy);
+double or_policy_draft_rate(const or_policy_t *policy, double nodes);

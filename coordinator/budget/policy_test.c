@@ -1,0 +1,311 @@
+// Goal: auto is never slower than not drafting at all, and nearly always as fast as the best of waiting always
+// and waiting never, wherever the link, the target, the drafter and the text are; it notices when they change;
+// no measurement makes its numbers senseless; fixed does what was asked for.
+// Method: a small world of events (policy_test_world.h) over a grid, everything in virtual time; steps in it;
+// random and extreme measurements.
+#include "coordinator/budget/policy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "coordinator/budget/policy_test_world.h"
+#include "tests/support/test_support.h"
+
+#define MS (double)OR_NS_PER_MS
+#define TOKENS 2000.0 // that plain decoding writes in a cell, at least
+#define SECONDS_MIN 6.0
+#define WARM_S 2        // until then it may still learn
+#define ROW_SHARE 0.004 // of a plain round, that a guess adds
+
+// As good as the best; of all cells so many are; and the worst one.
+#define AS_GOOD 0.97
+#define CELLS_AS_GOOD 0.82
+#define WORST 0.80
+#define PLAIN_KEPT 0.95 // of plain decoding, in every cell
+
+static world_config_t world_of(double trip_ms, double plain_ms, double pass_ms, double acceptance)
+{
+    return (world_config_t){.numbers = {.trip_ns = trip_ms * MS,
+                                        .plain_ns = plain_ms * MS,
+                                        .row_ns = ROW_SHARE * plain_ms * MS,
+                                        .pass_ns = pass_ms * MS,
+                                        .acceptance = acceptance},
+                            .kind = OR_POLICY_AUTO,
+                            .most = {.nodes = 16, .depth = 16, .ahead = 4},
+                            .late_is_good = true,
+                            .seed = 7};
+}
+
+// Tokens a second, in the long run.
+static double rate_of(world_config_t config)
+{
+    world_t *world = world_create(&config);
+    double seconds = fmax(TOKENS * config.numbers.plain_ns / 1e9, SECONDS_MIN);
+    int64_t begin_ns = (1 + WARM_S) * OR_NS_PER_S;
+    world_run(world, begin_ns);
+    double tokens = world_run(world, begin_ns + (int64_t)(seconds * 1e9));
+    world_destroy(&world);
+    return tokens / seconds;
+}
+
+typedef struct {
+    uint32_t cells, as_good;
+    double worst;
+} score_t;
+
+static void try_cell(world_config_t config, score_t *score)
+{
+    const world_conduct_t fixed[] = {WORLD_POLICY, WORLD_WAIT_NEVER};
+    double plain = 1e9 / config.numbers.plain_ns;
+    double best = plain;
+    double automatic = rate_of(config);
+    config.kind = OR_POLICY_FIXED;
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        config.conduct = fixed[i];
+        best = fmax(best, rate_of(config));
+    }
+    score->cells++;
+    score->as_good += automatic >= AS_GOOD * best;
+    score->worst = fmin(score->worst, automatic / best);
+    if (automatic < WORST * best || automatic < PLAIN_KEPT * plain) {
+        fail_msg("trip %g ms, plain %g ms, pass %g ms, acceptance %g, %u nodes, ahead %u: %g, "
+                 "plain %g, best %g",
+                 config.numbers.trip_ns / MS, config.numbers.plain_ns / MS,
+                 config.numbers.pass_ns / MS, config.numbers.acceptance, config.most.nodes,
+                 config.most.ahead, automatic, plain, best);
+    }
+}
+
+static void try_grid(uint32_t nodes, uint32_t ahead)
+{
+    static const double trips[] = {0, 15, 50, 100, 200};
+    static const double plains[] = {1, 40, 200};
+    static const double passes[] = {0.2, 10};
+    static const double acceptances[] = {0.1, 0.5, 0.85};
+    score_t score = {.worst = 1};
+    for (size_t i = 0; i < 5 * 3 * 2 * 3; i++) {
+        world_config_t config =
+            world_of(trips[i % 5], plains[i / 5 % 3], passes[i / 15 % 2], acceptances[i / 30]);
+        config.most.nodes = nodes;
+        config.most.ahead = ahead;
+        config.late_is_good = ahead > 0;
+        try_cell(config, &score);
+    }
+    printf("%u nodes, ahead %u: %u of %u cells as good as the best, the worst %.2f of it\n", nodes,
+           ahead, score.as_good, score.cells, score.worst);
+    assert_true(score.as_good >= CELLS_AS_GOOD * score.cells);
+}
+
+static void auto_is_nearly_as_good_as_the_best(void **state)
+{
+    (void)state;
+    for (uint32_t nodes = 16; nodes <= 64; nodes *= 4) {
+        try_grid(nodes, 0);
+        try_grid(nodes, 4);
+    }
+}
+
+// ---- changes ----
+
+typedef struct {
+    double trip_ms, plain_ms, pass_ms, acceptance;
+    double to_trip_ms, to_plain_ms, to_acceptance;
+} step_t;
+
+static void it_notices_what_changes(void **state)
+{
+    (void)state;
+    static const step_t steps[] = {
+        {0, 40, 2, 0.7, 200, 40, 0.7}, // the link gets long
+        {200, 40, 2, 0.7, 0, 40, 0.7}, // or short
+        {50, 40, 2, 0.9, 50, 40, 0.1}, // the text gets hard
+        {15, 200, 2, 0.7, 15, 5, 0.7}, // the target gets fast
+        {15, 5, 2, 0.7, 15, 200, 0.7}, // or slow
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const step_t *step = &steps[i];
+        const world_config_t config =
+            world_of(step->trip_ms, step->plain_ms, step->pass_ms, step->acceptance);
+        const world_config_t after =
+            world_of(step->to_trip_ms, step->to_plain_ms, step->pass_ms, step->to_acceptance);
+        world_t *world = world_create(&config);
+        world_run(world, 11 * OR_NS_PER_S);
+        world_set(world, &after.numbers);
+        world_run(world, 13 * OR_NS_PER_S);
+        double rate = world_run(world, 33 * OR_NS_PER_S) / 20;
+        world_destroy(&world);
+        if (rate < 0.85 * rate_of(after)) {
+            fail_msg("step %zu: %g after two seconds, %g in the long run", i, rate, rate_of(after));
+        }
+    }
+}
+
+static void what_never_pays_is_tried_now_and_then(void **state)
+{
+    (void)state;
+    world_config_t config = world_of(200, 1, 2, 0.3);
+    world_t *world = world_create(&config);
+    world_run(world, 21 * OR_NS_PER_S);
+    double tokens = world_run(world, 121 * OR_NS_PER_S);
+    const or_policy_t *policy = world_policy(world);
+    assert_true(tokens > 0.98 * 100 * 1000);          // trying costs less than 2 percent,
+    assert_true(world_tries(world) > 3);              // but it is tried,
+    assert_true(policy->plain > policy->rounds - 50); // in few rounds
+    world_destroy(&world);
+}
+
+static void the_same_measurements_give_the_same_choices(void **state)
+{
+    (void)state;
+    world_config_t config = world_of(50, 40, 2, 0.7);
+    config.numbers.jitter = 0.3;
+    world_t *one = world_create(&config);
+    world_t *other = world_create(&config);
+    assert_true(world_run(one, 60 * OR_NS_PER_S) == world_run(other, 60 * OR_NS_PER_S));
+    assert_memory_equal(world_policy(one), world_policy(other), sizeof(or_policy_t));
+    world_destroy(&one);
+    world_destroy(&other);
+}
+
+// ---- single steps ----
+
+static or_policy_t make_policy(or_draft_policy_t kind, uint32_t ahead)
+{
+    or_policy_t policy;
+    const or_policy_terms_of_session_t terms = {.kind = kind,
+                                                .most = {.nodes = 16, .depth = 8, .ahead = ahead},
+                                                .lookup = true,
+                                                .late_is_good = ahead > 0};
+    or_policy_init(&policy, &terms);
+    return policy;
+}
+
+static void fixed_waits_for_what_was_asked_for(void **state)
+{
+    (void)state;
+    or_policy_t policy = make_policy(OR_POLICY_FIXED, 1);
+    or_policy_state_t here = {.ready = 3, .lookup = 5, .awaited = true, .asked_ns = 5};
+    assert_true(or_policy_choose(&policy, &here, 10).until_ns == OR_TIME_NEVER);
+    here.ready = 16;
+    or_policy_choice_t choice = or_policy_choose(&policy, &here, 10);
+    assert_true(choice.until_ns == 0 && choice.source == OR_SOURCE_DRAFTER);
+    here = (or_policy_state_t){.lookup = 5};
+    choice = or_policy_choose(&policy, &here, 10);
+    assert_true(choice.until_ns == 0 && choice.source == OR_SOURCE_PLAIN); // nothing of its own
+    policy = make_policy(OR_POLICY_FIXED, 2); // with several rounds in flight a part is enough
+    here = (or_policy_state_t){.ready = 1, .awaited = true};
+    assert_true(or_policy_choose(&policy, &here, 10).until_ns == 0);
+    for (int i = 0; i < 100; i++) {
+        const or_policy_round_t round = {.round_ns = 1000, .nodes = 16};
+        or_policy_judged(&policy, &round);
+        const or_budget_t budget = or_policy_budget(&policy, i);
+        assert_true(budget.nodes == 16 && budget.depth == 8 && budget.ahead == 2);
+    }
+}
+
+static void lookups_are_used_while_they_help(void **state)
+{
+    (void)state;
+    or_policy_t policy = make_policy(OR_POLICY_AUTO, 4);
+    const or_policy_state_t alone = {.lookup = 8};
+    or_policy_round_t round = {.source = OR_SOURCE_LOOKUP, .nodes = 8, .round_ns = 20000000};
+    assert_int_equal(or_policy_choose(&policy, &alone, 1).source, OR_SOURCE_LOOKUP);
+    for (int i = 0; i < 60; i++) { // a guess costs something, and none is right
+        or_policy_judged(&policy, &round);
+        or_policy_judged(&policy, &(or_policy_round_t){.round_ns = 10000000});
+    }
+    assert_int_equal(or_policy_choose(&policy, &alone, 1).source, OR_SOURCE_PLAIN);
+    round.accepted = 4;
+    for (int i = 0; i < 60; i++) {
+        or_policy_judged(&policy, &round);
+        or_policy_judged(&policy, &(or_policy_round_t){.round_ns = 10000000});
+    }
+    assert_int_equal(or_policy_choose(&policy, &alone, 1).source, OR_SOURCE_LOOKUP);
+}
+
+// A shared pass is cheap, its rows are not.
+static void a_loaded_verifier_gets_smaller_trees(void **state)
+{
+    (void)state;
+    world_config_t config = world_of(5, 10, 0.1, 0.8);
+    config.numbers.row_ns = 0.1 * MS;
+    world_t *world = world_create(&config);
+    world_run(world, 10 * OR_NS_PER_S);
+    or_policy_t policy = *world_policy(world);
+    world_destroy(&world);
+    uint32_t before = policy.budget.nodes;
+    for (int i = 0; i < 100; i++) {
+        or_policy_load(&policy, 64);
+        policy.rounds++;
+        or_policy_budget(&policy, (11 + i) * OR_NS_PER_S / 10);
+    }
+    assert_true(before >= 4 && policy.budget.nodes < before);
+}
+
+static void assert_sensible(or_policy_t *policy, int64_t now)
+{
+    or_policy_terms_t terms = or_policy_terms(policy);
+    const float all[] = {terms.round_trip_ms, terms.draft_ms,   terms.plain_ms,
+                         terms.verify_ms,     terms.row_us,     terms.queue_ms,
+                         terms.batch,         terms.acceptance, terms.block_efficiency,
+                         terms.hit_rate,      terms.plain_rate, terms.draft_rate};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        assert_true(isfinite(all[i]) && all[i] >= 0);
+    }
+    or_budget_t budget = or_policy_budget(policy, now);
+    assert_true(budget.nodes <= 16 && budget.depth <= 8 && budget.ahead <= 4);
+}
+
+static void no_measurement_makes_it_senseless(void **state)
+{
+    (void)state;
+    static const int64_t times[] = {0, 1, -1, INT64_MIN, INT64_MAX, 40000000, 3, 1000000000};
+    static const double batches[] = {0, -1, 1, 3, 1e300, (double)NAN, (double)INFINITY};
+    uint64_t random = test_seed();
+    for (int run = 0; run < 200; run++) {
+        or_policy_t policy = make_policy(OR_POLICY_AUTO, (uint32_t)(run % 5));
+        int64_t now = OR_NS_PER_S;
+        for (int i = 0; i < 200; i++) {
+            const or_policy_round_t round = {
+                .source = (or_guess_source_t)test_below(&random, 3),
+                .nodes = (uint32_t)(test_random(&random) >> test_below(&random, 64)),
+                .accepted = (uint32_t)(test_random(&random) >> test_below(&random, 64)),
+                .first_right = test_below(&random, 2) == 0,
+                .round_ns = times[test_below(&random, 8)],
+                .forward_us = (uint32_t)test_random(&random),
+                .prefill = test_below(&random, 4) == 0};
+            const or_policy_state_t here = {.ready = (uint32_t)test_below(&random, 40),
+                                            .lookup = (uint32_t)test_below(&random, 40),
+                                            .awaited = test_below(&random, 2) == 0,
+                                            .asked_ns =
+                                                now - (int64_t)test_below(&random, 1000000)};
+            or_policy_judged(&policy, &round);
+            or_policy_heard(&policy, times[test_below(&random, 8)], (uint32_t)test_random(&random),
+                            (uint32_t)test_random(&random));
+            or_policy_ahead(&policy, test_below(&random, 2) == 0);
+            or_policy_load(&policy, batches[test_below(&random, 7)]);
+            or_policy_choice_t choice = or_policy_choose(&policy, &here, now);
+            assert_true(choice.until_ns == 0 || choice.until_ns > now);
+            assert_true(choice.until_ns == 0 || here.awaited);
+            assert_sensible(&policy, now);
+            now += (int64_t)test_below(&random, 3) * OR_NS_PER_S;
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(auto_is_nearly_as_good_as_the_best),
+        cmocka_unit_test(it_notices_what_changes),
+        cmocka_unit_test(what_never_pays_is_tried_now_and_then),
+        cmocka_unit_test(the_same_measurements_give_the_same_choices),
+        cmocka_unit_test(fixed_waits_for_what_was_asked_for),
+        cmocka_unit_test(lookups_are_used_while_they_help),
+        cmocka_unit_test(a_loaded_verifier_gets_smaller_trees),
+        cmocka_unit_test(no_measurement_makes_it_senseless),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,39 @@
+// completion - the text of one answer as its tokens are committed: whole characters, cut before the
+// first stop string.
+//
+//     "... the end.\n\nQ"      stop strings {"\n\nQ:"}
+//                  ^^^ held back: it may become a stop string
+//
+// Tokens are pushed one by one, so where it stops does not depend on how they were grouped into
+// rounds. One thread.
+#pragma once
+
+#include "common/text/tokenizer.h"
+#include "proto/wire/message.h"
+
+typedef struct {
+    or_detok_t detok;
+    char *bytes;     // owned
+    size_t length;   // all bytes so far
+    size_t released; // of these, safe to show
+    size_t capacity;
+    or_wire_bytes_t *stops; // owned, with one allocation
+    uint32_t stop_count;
+    size_t stop_longest;
+} or_completion_t;
+
+// Copies the stop strings (empty ones are ignored). `at_text_start`: no text token stands before
+// the completion.
+or_status_t or_completion_init(or_completion_t *completion, const or_vocab_t *vocab,
+                               bool at_text_start, const or_wire_bytes_t *stops,
+                               uint32_t stop_count);
+void or_completion_fini(or_completion_t *completion);
+
+// What the stop strings take of the memory.
+size_t or_completion_stop_bytes(const or_completion_t *completion);
+
+// Append a token. *stopped: a stop string was completed and the text now ends before it.
+// OR_ERR_NO_MEMORY.
+or_status_t or_completion_push(or_completion_t *completion, int32_t id, bool *stopped);
+// End of the answer: release what was held back.
+or_status_t or_completion_finish(or_completion_t *completion);

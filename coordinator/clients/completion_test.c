@@ -1,0 +1,113 @@
+// Goal: the text is whole characters, ends before the first stop string, never shows the beginning
+// of one, and does not depend on how tokens were grouped.
+// Method: tokens of a real vocabulary; texts are tokenised, pushed one by one and compared with a
+// search over the whole text.
+#include "coordinator/clients/completion.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/test_support.h"
+
+static or_gguf_t *gguf;
+static or_vocab_t *vocab;
+
+static int setup(void **state)
+{
+    (void)state;
+    assert_int_equal(or_gguf_open(test_model("tales-1m-f16.gguf"), &gguf), OR_OK);
+    assert_int_equal(or_vocab_load(gguf, &vocab), OR_OK);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    or_vocab_destroy(&vocab);
+    or_gguf_close(&gguf);
+    return 0;
+}
+
+// What comes out for `text` with these stop strings; checks on the way that only safe text is
+// released.
+static void check(const char *text, const char *const *stops, uint32_t stop_count,
+                  const char *expected)
+{
+    or_wire_bytes_t wire[4];
+    for (uint32_t i = 0; i < stop_count; i++) {
+        wire[i] = (or_wire_bytes_t){(const uint8_t *)stops[i], (uint32_t)strlen(stops[i])};
+    }
+    int32_t *ids = NULL;
+    size_t count = 0;
+    or_completion_t completion;
+    bool stopped = false;
+    assert_int_equal(or_tokenize(vocab, text, strlen(text), 0, &ids, &count), OR_OK);
+    assert_int_equal(or_completion_init(&completion, vocab, true, wire, stop_count), OR_OK);
+    for (size_t i = 0; i < count && !stopped; i++) {
+        assert_int_equal(or_completion_push(&completion, ids[i], &stopped), OR_OK);
+        assert_true(completion.released <= strlen(expected));
+        assert_memory_equal(completion.bytes, expected, completion.released);
+    }
+    assert_int_equal(or_completion_finish(&completion), OR_OK);
+    assert_int_equal(completion.released, strlen(expected));
+    assert_memory_equal(completion.bytes, expected, strlen(expected));
+    assert_int_equal(stopped, strcmp(text, expected) != 0);
+    or_completion_fini(&completion);
+    free(ids);
+}
+
+static void text_without_stops_is_the_text(void **state)
+{
+    (void)state;
+    check("The king said: caf\xc3\xa9 \xf0\x9f\x9a\x80 and left.", NULL, 0,
+          "The king said: caf\xc3\xa9 \xf0\x9f\x9a\x80 and left.");
+}
+
+static void it_ends_before_the_first_stop_string(void **state)
+{
+    (void)state;
+    static const char *const stops[] = {"\n\nQ:", " king", "", "said"};
+    check("Long ago the king said so", stops, 4, "Long ago the");
+    check("He said so.\n\nQ: what?", stops, 3, "He said so.");
+    check("no stop here \n\nQ", stops, 3, "no stop here \n\nQ");
+    static const char *const nested[] = {"abcd", "bc"};
+    check("xabcd", nested, 2, "xa");
+    static const char *const repeats[] = {"aab"};
+    check("aaab!", repeats, 1, "a");
+    static const char *const rocket[] = {"\x9f\x9a"};
+    check("go \xf0\x9f\x9a\x80 go", rocket, 1, "go \xf0");
+}
+
+// Of those that one token completes the first in the text counts, not the last that was named.
+static void a_token_may_complete_several_stop_strings(void **state)
+{
+    (void)state;
+    uint32_t length = 0, tried = 0;
+    for (int32_t id = 0; id < (int32_t)or_vocab_size(vocab); id++) {
+        const uint8_t *bytes = (const uint8_t *)or_vocab_bytes(vocab, id, &length);
+        if (length < 4 || !isalpha(bytes[0]) || !isalpha(bytes[1]) || !isalpha(bytes[2]) ||
+            memchr(bytes, bytes[2], length) != bytes + 2) {
+            continue;
+        }
+        or_completion_t completion;
+        bool stopped = false;
+        const or_wire_bytes_t stops[] = {{bytes + 1, 1}, {bytes + 2, 1}};
+        assert_int_equal(or_completion_init(&completion, vocab, false, stops, 2), OR_OK);
+        assert_int_equal(or_completion_push(&completion, id, &stopped), OR_OK);
+        assert_true(stopped && completion.released <= 1);
+        or_completion_fini(&completion);
+        tried++;
+    }
+    assert_true(tried > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_without_stops_is_the_text),
+        cmocka_unit_test(it_ends_before_the_first_stop_string),
+        cmocka_unit_test(a_token_may_complete_several_stop_strings),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

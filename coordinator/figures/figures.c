@@ -1,0 +1,236 @@
+// What an operator is shown: the figures of verifier, drafters and texts, those that the asker may see.
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/coordinator_internal.h"
+#include "proto/wire/stats_view.h"
+
+// In a message: a page that shows more is read by nobody, and a frame has a bound.
+#define POLICIES_MAX 256u
+#define PEERS_MAX 256u
+
+// ---- what peers say of themselves ----
+
+void or_figures_of_drafter(or_member_t *drafter, const or_stats_t *stats)
+{
+    drafter->model_us = stats->model_us;
+    drafter->passes = stats->passes;
+    drafter->pages = stats->pages;
+    drafter->pages_free = stats->pages_free;
+}
+
+void or_figures_of_verifier(or_coordinator_t *c, or_member_t *verifier, const or_stats_t *stats)
+{
+    or_stats_t *figures = &c->figures;
+    const or_stats_t own = *figures;
+    or_figures_of_drafter(verifier, stats);
+    *figures = *stats;
+    figures->resyncs = own.resyncs;
+    figures->busy = own.busy;
+    figures->cut_off = own.cut_off;
+    figures->cancelled = own.cancelled;
+    figures->started = own.started;
+    figures->resumed = own.resumed;
+    figures->failovers = own.failovers;
+    figures->waiting = figures->parked = 0; // counted when somebody asks, as are those that follow
+    figures->model = NULL;
+    figures->policy_count = figures->peer_count = figures->event_count = 0;
+}
+
+// ---- who may see what ----
+
+// On this machine, without a name or a key, and of our own HTTP face, which asks for operators: everything.
+static bool sees_all(const or_coordinator_t *c, const or_member_t *client)
+{
+    return client->inside || (client->owner[0] == '\0' && client->grant.key[0] == '\0' &&
+                              or_link_is_local(c->link, client->peer));
+}
+
+// As proto/wire/stats_view.h has it.
+static const char *shown_to(const or_coordinator_t *c, const or_member_t *client)
+{
+    return sees_all(c, client) ? NULL : client->owner;
+}
+
+static bool may_see(const or_coordinator_t *c, const or_member_t *client, const char *owner)
+{
+    return or_stats_is_own(shown_to(c, client), owner);
+}
+
+// ---- texts ----
+
+static or_policy_terms_t terms_of(const or_coordinator_t *c, const or_csession_t *session)
+{
+    or_policy_terms_t terms = or_policy_terms(&session->policy);
+    terms.session = session->id.value;
+    terms.source = session->source;
+    terms.owner = or_csession_owner(session);
+    terms.label = session->label;
+    terms.prompt_tokens = session->prompt_length;
+    terms.tokens = or_csession_written(session);
+    terms.age_ms = (uint64_t)((or_clock_now(c->clock) - session->arrived_ns) / OR_NS_PER_MS);
+    return terms;
+}
+
+static uint32_t list_policies(const or_coordinator_t *c, const or_member_t *client,
+                              or_policy_terms_t policies[POLICIES_MAX])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < c->places && count < POLICIES_MAX; i++) {
+        const or_csession_t *session = c->sessions[i];
+        if (session != NULL && or_csession_is_live(session) &&
+            may_see(c, client, or_csession_owner(session))) {
+            policies[count++] = terms_of(c, session);
+        }
+    }
+    return count;
+}
+
+// ---- peers ----
+
+static bool is_late(const or_coordinator_t *c, const or_member_t *drafter)
+{
+    for (uint32_t i = 0; i < c->places; i++) {
+        or_csession_t *session = c->sessions[i];
+        const or_seat_t *seat = session != NULL ? or_csession_seat(session, drafter->peer) : NULL;
+        if (seat != NULL && seat->late) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *state_of(const or_coordinator_t *c, const or_member_t *member, uint32_t sessions)
+{
+    if (member->unknown_vocab) {
+        return "loading its vocabulary";
+    }
+    if (sessions == 0) {
+        return "idle";
+    }
+    return member->role == OR_ROLE_DRAFTER && is_late(c, member) ? "late" : "serving";
+}
+
+static uint32_t count_live(const or_coordinator_t *c)
+{
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < c->places; i++) {
+        live += c->sessions[i] != NULL && or_csession_is_live(c->sessions[i]);
+    }
+    return live;
+}
+
+static or_peer_figures_t peer_of(const or_coordinator_t *c, const or_member_t *member)
+{
+    uint32_t sessions = member == c->verifier ? count_live(c) : member->sessions;
+    return (or_peer_figures_t){
+        .number = member->number,
+        .role = member->role,
+        .model = member->model,
+        .owner = member->owner,
+        .state = state_of(c, member, sessions),
+        .trusted = member->trusted,
+        .sessions = sessions,
+        .round_trip_ms = (float)(member->round_trip_ns / 1e6),
+        .connected_ms = (uint64_t)((or_clock_now(c->clock) - member->joined_ns) / OR_NS_PER_MS),
+        .nodes = member->nodes,
+        .accepted = member->accepted,
+        .bytes = or_link_bytes(c->link, member->peer),
+        .model_us = member->model_us,
+        .passes = member->passes,
+        .pages = member->pages,
+        .pages_free = member->pages_free,
+    };
+}
+
+// Verifiers, and drafters of nobody in particular, work for everybody.
+static uint32_t list_peers(const or_coordinator_t *c, const or_member_t *client,
+                           or_peer_figures_t peers[PEERS_MAX])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < OR_PEERS_MAX && count < PEERS_MAX; i++) {
+        const or_member_t *member = &c->members[i];
+        bool works = member->peer.value != 0 && member->role != OR_ROLE_CLIENT;
+        bool for_all = member->role == OR_ROLE_VERIFIER || member->serves_all;
+        if (works && (for_all || may_see(c, client, member->owner))) {
+            const or_peer_figures_t peer = peer_of(c, member);
+            peers[count++] = or_peer_for_owner(&peer, shown_to(c, client));
+        }
+    }
+    return count;
+}
+
+// ---- answers ----
+
+// What the answer borrows.
+typedef struct {
+    or_policy_terms_t policies[POLICIES_MAX];
+    or_peer_figures_t peers[PEERS_MAX];
+    or_event_t events[OR_EVENTS_MAX];
+} lists_t;
+
+static void count_phases(const or_coordinator_t *c, or_stats_t *stats)
+{
+    for (uint32_t i = 0; i < c->places; i++) {
+        const or_csession_t *session = c->sessions[i];
+        if (session != NULL && session->phase != OR_PHASE_DONE) {
+            stats->waiting += session->phase == OR_PHASE_WAITING;
+            stats->parked += session->phase == OR_PHASE_PARKED;
+            stats->resyncs += session->stats.resyncs;
+        }
+    }
+}
+
+// The verifier's last figures and ours; where there is no verifier, ours alone. Events name anybody's texts and
+// peers: they are for who may see all.
+static or_stats_t collect(const or_coordinator_t *c, const or_member_t *client,
+                          uint64_t events_after, lists_t *lists)
+{
+    or_stats_t stats = c->figures;
+    count_phases(c, &stats);
+    stats.drafters = or_coordinator_count(c, OR_ROLE_DRAFTER);
+    stats.verifiers = or_coordinator_count(c, OR_ROLE_VERIFIER);
+    stats.refused = or_coordinator_refused(c);
+    stats.model = c->config.model_name;
+    stats.policies = lists->policies;
+    stats.policy_count = list_policies(c, client, lists->policies);
+    stats.peers = lists->peers;
+    stats.peer_count = list_peers(c, client, lists->peers);
+    stats.events = lists->events;
+    stats.event_count =
+        sees_all(c, client) ? or_events_after(&c->events, events_after, lists->events) : 0;
+    return or_stats_for_owner(&stats, shown_to(c, client));
+}
+
+static void tell_metrics(or_coordinator_t *c, const or_member_t *client, const or_stats_t *stats)
+{
+    char *text = NULL;
+    size_t length;
+    if (or_telemetry_render(c->telemetry, stats, &text, &length) != OR_OK) {
+        or_link_send_error(c->link, client->peer, (or_session_id_t){0}, OR_WIRE_FAILED, "%s",
+                           or_error_text());
+        return;
+    }
+    const or_message_t message = {
+        .type = OR_MSG_METRICS,
+        .body.metrics = {.text = (const uint8_t *)text, .bytes = (uint32_t)length}};
+    or_coordinator_send(c, client->peer, &message);
+    free(text);
+}
+
+void or_figures_tell(or_coordinator_t *c, const or_member_t *client,
+                     const or_stats_request_t *request)
+{
+    lists_t lists;
+    const or_stats_t stats = collect(c, client, request->events_after, &lists);
+    if (!request->metrics) {
+        const or_message_t message = {.type = OR_MSG_STATS, .body.stats = stats};
+        or_coordinator_send(c, client->peer, &message);
+    } else if (sees_all(c, client)) {
+        tell_metrics(c, client, &stats);
+    } else {
+        or_link_send_error(c->link, client->peer, (or_session_id_t){0}, OR_WIRE_REFUSED,
+                           "metrics are about all owners' texts: ask on the coordinator's own "
+                           "machine, without --owner");
+    }
+}

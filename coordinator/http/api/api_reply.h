@@ -1,0 +1,77 @@
+// api_reply - a text that comes in deltas, as OpenAI's objects.
+//
+//     delta " of the", delta " sea" stop      stream: {role} {" of the"} {" sea"} {finish "stop", timings} [{usage}]
+//                                             whole:  {" of the sea", finish "stop", usage, timings}
+//
+// Text is always UTF-8: a character that is split over deltas waits for its rest, and what is none becomes U+FFFD. One thread;
+// no coordinator and no socket is needed.
+#pragma once
+
+#include "common/text/tokenizer.h"
+#include "common/text/utf8.h"
+#include "coordinator/http/api/api_json.h"
+#include "coordinator/http/api/api_request.h"
+#include "coordinator/http/api/api_text.h"
+
+// What all objects of one answer have in common; all borrowed.
+typedef struct {
+    const or_api_request_t *request;
+    const or_vocab_t *vocab;
+    const char *model;
+    uint64_t number; // of the answer: "chatcmpl-1f3a..."
+    int64_t created; // seconds since 1970
+} or_api_head_t;
+
+#define OR_API_COLUMNS_MAX 4u // lists that logprobs are kept in
+
+// One text of the answer.
+typedef struct {
+    uint32_t index;
+    bool begun;                            // its role or its echo was sent
+    bool end_told;                         // and its last chunk
+    unsigned char held[OR_UTF8_MAX_BYTES]; // the beginning of a character
+    uint32_t held_bytes;
+    // Of the tokens in the "outrider" extension, of which those wait that the text has not reached: it may end before them.
+    or_detok_t detok;
+    struct or_api_origin *origins;
+    size_t origin_count, origin_capacity;
+    uint64_t told_bytes; // of the text, with those that were told
+    uint64_t characters; // before the next token: text_offset of logprobs
+    // What has been gathered for an answer that is sent whole.
+    or_api_text_t text; // not JSON yet
+    or_api_text_t logprobs[OR_API_COLUMNS_MAX], details;
+    bool has_logprobs, has_details;
+    // From its end.
+    uint32_t finish;
+    uint64_t seed;
+    or_generate_stats_t stats;
+    char arith_id[64];
+} or_api_choice_t;
+
+void or_api_choice_init(or_api_choice_t *choice, const or_api_head_t *head, uint32_t index);
+void or_api_choice_fini(or_api_choice_t *choice);
+
+// The objects that a delta becomes in a stream, oldest first: none, or up to OR_API_CHUNKS_MAX, for or_api_dump, which tells
+// whether there was memory for all of them. An end with an error is not its business. OR_ERR_NO_MEMORY.
+or_status_t or_api_chunks(const or_api_head_t *head, or_api_choice_t *choice,
+                          const or_generate_delta_t *delta, json_t **chunks, uint32_t *count);
+#define OR_API_CHUNKS_MAX 3u
+
+// Keep it for or_api_whole, and before the first the prompt that is to be echoed. OR_ERR_NO_MEMORY.
+or_status_t or_api_gather(const or_api_head_t *head, or_api_choice_t *choice,
+                          const or_generate_delta_t *delta);
+// How much memory that takes.
+size_t or_api_gathered_bytes(const or_api_choice_t *choice);
+// How long the answer that is made of it will be at most.
+size_t or_api_whole_bytes(const or_api_choice_t *choices, uint32_t count);
+// All texts, ended and gathered, as one object: JSON, malloc'd, of `*bytes`. NULL: no memory.
+char *or_api_whole(const or_api_head_t *head, const or_api_choice_t *choices, uint32_t count,
+                   size_t *bytes);
+// The chunk that a stream with include_usage ends with. NULL: no memory.
+json_t *or_api_usage_chunk(const or_api_head_t *head, const or_api_choice_t *choices,
+                           uint32_t count);
+
+// {"error": {...}}, as or_http_reply_error says it, for streams that have begun. NULL: no memory.
+json_t *or_api_error(unsigned status, const char *code, const char *message);
+// Bytes as a JSON string, each ill-formed sequence as U+FFFD. NULL: no memory.
+json_t *or_api_string(const char *bytes, size_t count);

@@ -1,0 +1,298 @@
+// What was asked, checked: a session's terms and its prompt.
+#include <stdlib.h>
+
+#include "common/decode/methods.h"
+#include "common/decode/sampling/noise.h"
+#include "common/decode/shape.h"
+#include "common/decode/token_tree.h"
+#include "coordinator/session/session_internal.h"
+
+// A label no choice index reaches: "private".
+#define PRIVATE_LABEL UINT64_C(0x7072697661746500)
+
+// ---- terms ----
+
+static float or_else(float asked, float usual)
+{
+    return asked != 0 ? asked : usual;
+}
+
+// Rules that are not lossless must be asked for twice, and their numbers make sense.
+static or_status_t check_lossy(const or_generate_request_t *request)
+{
+    if (or_accept_rule_is_lossy(request->accept_rule) && !request->allow_lossy) {
+        return or_fail(OR_ERR_INVALID,
+                       "--accept %s does not sample the target's distribution: allow that with "
+                       "--allow-lossy, or use --accept coupled",
+                       or_accept_rule_name(request->accept_rule));
+    }
+    const struct {
+        const char *option;
+        float value, least, most;
+    } numbers[] = {{"--lenience", or_else(request->lenience, 1), 1, 1e6F},
+                   {"--typical-epsilon", request->typical_epsilon, 0, 1},
+                   {"--typical-delta", request->typical_delta, 0, 1e6F},
+                   {"--draft-threshold", request->draft_threshold, 0, 1}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (!(numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most)) {
+            return or_fail(OR_ERR_INVALID, "%s: %g is not between %g and %g", numbers[i].option,
+                           (double)numbers[i].value, (double)numbers[i].least,
+                           (double)numbers[i].most);
+        }
+    }
+    return OR_OK;
+}
+
+// The shape of its trees, if one was asked for.
+static or_status_t take_shape(const or_generate_request_t *request, or_draft_method_t method,
+                              or_shape_t *shape)
+{
+    *shape = (or_shape_t){0};
+    if (request->draft_shape_count == 0 || method == OR_DRAFT_NONE) {
+        return OR_OK;
+    }
+    or_status_t status = or_shape_set(request->draft_shape, request->draft_shape_count, shape);
+    return status == OR_OK ? or_shape_check(shape, method, request->draft_depth) : status;
+}
+
+// Ids beyond the vocabulary that guesses may have.
+static uint32_t outside_ids(const or_generate_request_t *request)
+{
+    if (request->accept_rule == OR_ACCEPT_SLRS) {
+        return 1; // a text that begins with no token
+    }
+    return request->vocab_method == OR_VOCAB_UNION ? OR_OUTSIDE_IDS_MAX : 0;
+}
+
+// Rules that ask nothing of a guess, wherever it comes from. (typical takes other tokens with other trees.)
+bool or_csession_takes_any_guess(uint32_t rule)
+{
+    return rule == OR_ACCEPT_COUPLED || rule == OR_ACCEPT_GREEDY || rule == OR_ACCEPT_NAIVE;
+}
+
+// May guesses for one round serve another? Those that are the best ones, not drawn, may.
+static bool pools_guesses(uint32_t method, uint32_t rule)
+{
+    return or_csession_takes_any_guess(rule) &&
+           (method == OR_DRAFT_COUPLED || method == OR_DRAFT_TOPK);
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static or_status_t check_drafting(const or_generate_request_t *request, uint32_t method)
+{
+    if (method != OR_DRAFT_NONE && (request->draft_nodes == 0 || request->draft_depth == 0)) {
+        return or_fail(OR_ERR_INVALID,
+                       "a drafter needs at least one node and one level: ask for plain decoding "
+                       "(--plain) instead");
+    }
+    if (request->draft_nodes > OR_TREE_NODES_MAX) {
+        return or_fail(OR_ERR_INVALID, "a draft tree has at most %u nodes, not %u",
+                       OR_TREE_NODES_MAX, request->draft_nodes);
+    }
+    if (request->distribution_entries > OR_DISTRIBUTION_ENTRIES_MAX) {
+        return or_fail(OR_ERR_INVALID, "--distribution-entries: %u is over %u",
+                       request->distribution_entries, OR_DISTRIBUTION_ENTRIES_MAX);
+    }
+    if (request->has_draft_temperature && !(request->draft_temperature > 0)) {
+        return or_fail(
+            OR_ERR_INVALID,
+            "--draft-temp must be above 0: drafting needs a distribution to spread over");
+    }
+    if (or_draft_policy_name(request->draft_policy) == NULL) {
+        return or_fail(OR_ERR_INVALID, "--draft-policy %u is not known here: use fixed or auto",
+                       request->draft_policy);
+    }
+    return OR_OK;
+}
+
+// They are looked for at every token, and kept as long as the text is.
+static or_status_t check_stop_strings(const or_generate_request_t *request)
+{
+    if (request->stop_count > OR_STOP_STRINGS_MAX) {
+        return or_fail(OR_ERR_INVALID, "%u stop strings are over %u", request->stop_count,
+                       OR_STOP_STRINGS_MAX);
+    }
+    for (uint32_t i = 0; i < request->stop_count; i++) {
+        if (request->stop[i].length > OR_STOP_BYTES_MAX) {
+            return or_fail(OR_ERR_INVALID, "a stop string of %zu bytes is over %u",
+                           (size_t)request->stop[i].length, OR_STOP_BYTES_MAX);
+        }
+    }
+    return OR_OK;
+}
+
+static or_status_t check_request(const or_vocab_t *vocab, const or_generate_request_t *request,
+                                 uint32_t method)
+{
+    or_status_t status = or_sampling_check(&request->sampling, or_vocab_size(vocab));
+    if (status == OR_OK) {
+        status = or_methods_check(method, request->accept_rule, request->sampling.temperature);
+    }
+    if (status == OR_OK) {
+        status = or_vocab_method_check(request->vocab_method, request->accept_rule);
+    }
+    if (status == OR_OK) {
+        status = check_lossy(request);
+    }
+    if (status == OR_OK && request->logprobs > OR_LOGPROBS_MAX + 1) {
+        status =
+            or_fail(OR_ERR_INVALID, "logprobs of the %u best tokens were asked for: %u at most",
+                    request->logprobs - 1, OR_LOGPROBS_MAX);
+    }
+    if (status == OR_OK) {
+        status = check_stop_strings(request);
+    }
+    return status == OR_OK ? check_drafting(request, method) : status;
+}
+
+// The tokens that end the text.
+static uint32_t list_stops(const or_vocab_t *vocab, const or_generate_request_t *request,
+                           uint32_t stops[OR_STOP_IDS_MAX])
+{
+    uint32_t count = 0;
+    for (uint32_t id = 0;
+         !request->ignore_end && id < or_vocab_size(vocab) && count < OR_STOP_IDS_MAX; id++) {
+        if (or_vocab_is_end(vocab, (int32_t)id)) {
+            stops[count++] = id;
+        }
+    }
+    return count;
+}
+
+static float draft_temperature(const or_generate_request_t *request)
+{
+    if (request->has_draft_temperature) {
+        return request->draft_temperature;
+    }
+    return request->sampling.temperature > 0 ? request->sampling.temperature : 1.0F;
+}
+
+or_status_t or_csession_make_terms(const or_vocab_t *vocab, const char *owner,
+                                   const or_generate_request_t *request, or_csession_t *session)
+{
+    uint32_t method = request->plain ? OR_DRAFT_NONE : request->draft_method;
+    uint32_t stops[OR_STOP_IDS_MAX];
+    or_shape_t shape;
+    or_status_t status = check_request(vocab, request, method);
+    if (status == OR_OK) {
+        status = take_shape(request, (or_draft_method_t)method, &shape);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    bool coupled = request->accept_rule == OR_ACCEPT_COUPLED;
+    const or_open_session_t open = {
+        .sampling = request->sampling,
+        .stop_ids = stops,
+        .stop_count = list_stops(vocab, request, stops),
+        .accept_rule = request->accept_rule,
+        .draft_method = method,
+        .draft_nodes = shape.count > 0 ? or_shape_nodes(&shape, method, request->draft_depth)
+                                       : request->draft_nodes,
+        .draft_depth = shape.count > 0 ? or_shape_levels(&shape, method, request->draft_depth)
+                                       : request->draft_depth,
+        .draft_shape = shape.widths,
+        .draft_shape_count = shape.count,
+        .distribution_entries = request->distribution_entries > 0 ? request->distribution_entries
+                                                                  : OR_DISTRIBUTION_ENTRIES,
+        .lenience = or_else(request->lenience, 2),
+        .typical_epsilon = or_else(request->typical_epsilon, 0.09F),
+        .typical_delta = or_else(request->typical_delta, 0.3F),
+        .draft_threshold = request->draft_threshold,
+        .draft_calibrated = request->draft_calibrated,
+        .draft_temperature = draft_temperature(request),
+        .noise_key = coupled ? or_noise_key(session->seed, request->choice).value : 0,
+        .private_key = or_rng_key(session->key_seed, PRIVATE_LABEL).value,
+        .prompt_length = session->prompt_length,
+        .logprobs = request->logprobs,
+        .vocab_method = request->vocab_method,
+        .outside_ids = outside_ids(request),
+        .owner = owner,
+        .draft_ahead = pools_guesses(method, request->accept_rule)
+                           ? least(request->draft_ahead, OR_DRAFT_AHEAD_MAX)
+                           : 0,
+    };
+    return or_terms_copy(&open, &session->terms);
+}
+
+// ---- prompt ----
+
+static or_status_t check_tokens(const or_vocab_t *vocab, const int32_t *tokens, size_t count)
+{
+    if (count == 0) {
+        return or_fail(OR_ERR_INVALID,
+                       "the prompt is empty and this model has no begin token to start from");
+    }
+    for (size_t i = 0; i < count; i++) {
+        if ((uint32_t)tokens[i] >= or_vocab_size(vocab)) {
+            return or_fail(OR_ERR_INVALID, "prompt token %u is not in the vocabulary of %u",
+                           (uint32_t)tokens[i], or_vocab_size(vocab));
+        }
+    }
+    return OR_OK;
+}
+
+// As the model's own template has it.
+static or_status_t render(const or_session_target_t *target, const or_generate_request_t *request,
+                          int32_t **ids, size_t *count)
+{
+    if (request->prompt_token_count > 0 || request->prompt_bytes > 0) {
+        return or_fail(OR_ERR_INVALID, "a request has a prompt or a conversation, not both");
+    }
+    if (target->chat == NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED, "%s", target->chat_trouble);
+    }
+    or_chat_turn_t *turns = calloc(request->message_count, sizeof *turns);
+    if (turns == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a conversation of %u turns",
+                       request->message_count);
+    }
+    for (uint32_t i = 0; i < request->message_count; i++) {
+        const or_chat_message_t *message = &request->messages[i];
+        turns[i] = (or_chat_turn_t){.role = message->role,
+                                    .content = (const char *)message->content,
+                                    .length = message->content_bytes};
+    }
+    or_status_t status =
+        or_chat_tokenize(target->chat, target->vocab, turns, request->message_count, ids, count);
+    free(turns);
+    return status;
+}
+
+static or_status_t cut(const or_vocab_t *vocab, const or_generate_request_t *request, int32_t **ids,
+                       size_t *count)
+{
+    unsigned flags = (or_vocab_adds_bos(vocab) ? OR_TOKENIZE_BOS : 0U) |
+                     (request->special ? OR_TOKENIZE_SPECIAL : 0U);
+    return or_tokenize(vocab, (const char *)request->prompt, request->prompt_bytes, flags, ids,
+                       count);
+}
+
+or_status_t or_csession_take_prompt(const or_session_target_t *target,
+                                    const or_generate_request_t *request, or_csession_t *session)
+{
+    int32_t *ids = NULL;
+    size_t count = request->prompt_token_count;
+    const int32_t *prompt = (const int32_t *)request->prompt_tokens;
+    or_status_t status = OR_OK;
+    if (request->message_count > 0) {
+        status = render(target, request, &ids, &count);
+    } else if (count == 0) {
+        status = cut(target->vocab, request, &ids, &count);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    prompt = ids != NULL ? ids : prompt;
+    status = check_tokens(target->vocab, prompt, count);
+    if (status == OR_OK) {
+        status = or_token_log_append(&session->log, prompt, (uint32_t)count);
+        session->prompt_length = session->log.length;
+    }
+    free(ids);
+    return status;
+}

@@ -1,0 +1,307 @@
+// A builder over a model: guesses run through it, and what it says of them becomes lists and distributions.
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/base/math/math.h"
+#include "drafter/build/builder_internal.h"
+
+// Tokens believed e^8 times less than the best one are left out of lists and sums. At tau 0.6 that
+// is some 6 percent of the whole, about the same at every node, and nine tenths of the logarithms.
+// Where tau is large the drafter knows little, and more than 8 nats of it are not worth their
+// logarithms.
+#define WINDOW_TAUS 8.0
+#define WINDOW_MAX 8.0
+
+static double window_of(double tau)
+{
+    return tau < WINDOW_MAX / WINDOW_TAUS ? WINDOW_TAUS * tau : WINDOW_MAX;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static void insert_sorted(or_build_list_t *list, int32_t id, double score)
+{
+    if (list->count == OR_BUILD_CHILDREN && score <= list->scores[list->count - 1]) {
+        return;
+    }
+    uint32_t at = list->count < OR_BUILD_CHILDREN ? list->count++ : list->count - 1;
+    for (; at > 0 && list->scores[at - 1] < score; at--) {
+        list->scores[at] = list->scores[at - 1];
+        list->ids[at] = list->ids[at - 1];
+    }
+    list->scores[at] = score;
+    list->ids[at] = id;
+}
+
+// Make the list of children from all their scores, the best of which is given.
+static void fill_list(or_build_list_t *list, const int32_t *ids, const double *scores,
+                      uint32_t count, double best, double tau)
+{
+    double total = 0;
+    list->count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (scores[i] >= best - window_of(tau)) {
+            total += or_exp((scores[i] - best) / tau);
+            insert_sorted(list, ids[i], scores[i]);
+        }
+    }
+    for (uint32_t i = 0; i < list->count; i++) {
+        list->weights[i] = (list->scores[i] - best) / tau - or_ln(total);
+    }
+}
+
+static double best_score(const or_distribution_t *dist)
+{
+    double best = dist->scores[0];
+    for (uint32_t i = 1; i < dist->count; i++) {
+        best = dist->scores[i] > best ? dist->scores[i] : best;
+    }
+    return best;
+}
+
+// List the tokens that may not be guessed, for all rows of the tree: going through the map for each of
+// them takes four to thirty times as long. (A model may have rows beyond its vocabulary, for tokens
+// that no text has.)
+static void list_banned(or_builder_t *builder)
+{
+    const int32_t *map = builder->job->map;
+    uint32_t known = least(or_vocab_size(builder->vocab), builder->source.vocab_size);
+    uint32_t count = 0;
+    for (uint32_t i = 0; map != NULL && i < known; i++) {
+        builder->banned[count] = i; // no branch: who does not count is written over
+        count += map[i] < 0;
+    }
+    for (uint32_t i = known; i < builder->source.vocab_size; i++) {
+        builder->banned[count++] = i;
+    }
+    builder->banned_count = count;
+    for (builder->any_token = 0; or_build_is_banned(builder, builder->any_token);) {
+        builder->any_token++;
+    }
+}
+
+// From the distribution after an expanded guess, or what contends there, to its list: noise, the best of it.
+static void read_dist(or_builder_t *builder, uint32_t guess, const or_distribution_t *dist)
+{
+    const or_build_job_t *job = builder->job;
+    const double *scores = dist->scores;
+    double best;
+    builder->guesses[guess].expanded = true;
+    if (job->drawn) {
+        or_build_distribution_set(builder, guess, dist);
+        return;
+    }
+    if (job->noisy) {
+        best = or_noise_perturb(job->noise_key, builder->guesses[guess].place, dist->ids,
+                                dist->scores, dist->count, or_vocab_noise_keys(builder->vocab),
+                                window_of(builder->tau), builder->perturbed);
+        scores = builder->perturbed;
+    } else {
+        best = best_score(dist);
+    }
+    fill_list(&builder->lists[guess], dist->ids, scores, dist->count, best, builder->tau);
+}
+
+// From its logits: penalties see the path.
+static void read_guess(or_builder_t *builder, uint32_t guess, float *logits)
+{
+    const or_build_guess_t *at = &builder->guesses[guess];
+    for (uint32_t above = guess; above != OR_BUILD_ROOT; above = builder->guesses[above].parent) {
+        const or_build_guess_t *node = &builder->guesses[above];
+        builder->history[builder->history_count + node->depth - 1] = node->token;
+    }
+    for (uint32_t i = 0; i < builder->banned_count; i++) {
+        logits[builder->banned[i]] = -INFINITY;
+    }
+    or_distribution_t dist =
+        or_sampler_distribution(builder->sampler, &builder->sampling, logits, builder->history,
+                                builder->history_count + at->depth);
+    if (or_build_is_banned(builder, dist.ids[0])) { // the sampling banned all others
+        dist.ids = &builder->any_token;
+    }
+    read_dist(builder, guess, &dist);
+}
+
+// Read the logits of rows first .. first + count - 1 of the last pass, which are the guesses'.
+static or_status_t read_logits(or_builder_t *builder, uint32_t first, const uint32_t *guesses,
+                               uint32_t count)
+{
+    for (uint32_t done = 0; done < count;) {
+        uint32_t part = least(count - done, builder->logit_rows);
+        or_status_t status = or_model_logits(builder->model, first + done, part, builder->logits);
+        if (status != OR_OK) {
+            return status;
+        }
+        for (uint32_t i = 0; i < part; i++) {
+            read_guess(builder, guesses[done + i],
+                       builder->logits + i * builder->source.vocab_size);
+        }
+        done += part;
+    }
+    return OR_OK;
+}
+
+// Is it enough to know which tokens a list could have? Not where guesses are drawn from whole distributions, nor where
+// tokens are banned or their scores depend on the path, nor where a row of this tree had too many: others will, too,
+// and asking twice takes longer.
+static bool contenders_do(const or_builder_t *builder)
+{
+    return or_model_has_contenders(builder->model) && !builder->crowded && !builder->job->drawn &&
+           builder->job->map == NULL && or_sampling_is_plain(&builder->sampling);
+}
+
+static or_contest_t contest_at(const or_builder_t *builder, uint32_t guess)
+{
+    return (or_contest_t){.sampling = &builder->sampling,
+                          .key = builder->job->noise_key,
+                          .place = builder->guesses[guess].place,
+                          .noisy = builder->job->noisy,
+                          .window = window_of(builder->tau)};
+}
+
+// Of rows with too many contenders, how many come first.
+static uint32_t count_crowded(const or_distribution_t *dists, uint32_t count)
+{
+    uint32_t crowded = 0;
+    while (crowded < count && dists[crowded].count == 0) {
+        crowded++;
+    }
+    return crowded;
+}
+
+// The same as read_logits without logits, but where rows have too many contenders.
+static or_status_t read_contenders(or_builder_t *builder, uint32_t first, const uint32_t *guesses,
+                                   uint32_t count)
+{
+    or_contest_t contests[OR_CONTESTS_MAX] = {0};
+    or_distribution_t dists[OR_CONTESTS_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        contests[i] = contest_at(builder, guesses[i]);
+    }
+    or_status_t status = or_model_contenders(builder->model, first, count, contests, dists);
+    for (uint32_t i = 0; status == OR_OK && i < count;) {
+        uint32_t crowded = count_crowded(dists + i, count - i);
+        if (crowded == 0) {
+            read_dist(builder, guesses[i], &dists[i]);
+            i++;
+        } else {
+            builder->crowded = true;
+            status = read_logits(builder, first + i, guesses + i, crowded);
+            i += crowded;
+        }
+    }
+    return status;
+}
+
+// Fill the lists or distributions of guesses, which are rows first .. first + count - 1 of the last pass.
+static or_status_t read_rows(or_builder_t *builder, uint32_t first, const uint32_t *guesses,
+                             uint32_t count)
+{
+    if (!contenders_do(builder)) {
+        return read_logits(builder, first, guesses, count);
+    }
+    or_status_t status = OR_OK;
+    for (uint32_t done = 0; status == OR_OK && done < count; done += OR_CONTESTS_MAX) {
+        uint32_t part = least(count - done, OR_CONTESTS_MAX);
+        status = read_contenders(builder, first + done, guesses + done, part);
+    }
+    return status;
+}
+
+// A guess that has its slot.
+static or_model_row_t row_of(const or_builder_t *builder, uint32_t guess)
+{
+    const or_build_guess_t *this = &builder->guesses[guess];
+    return (or_model_row_t){.sequence = builder->job->sequence,
+                            .token = this->token,
+                            .slot = this->slot,
+                            .parent_slot = builder->guesses[this->parent].slot};
+}
+
+static or_status_t expand_with_model(or_builder_t *builder, const uint32_t *guesses, uint32_t count)
+{
+    for (uint32_t done = 0; done < count;) {
+        uint32_t part = least(count - done, or_model_rows_max(builder->model));
+        for (uint32_t i = 0; i < part; i++) {
+            builder->guesses[guesses[done + i]].slot = or_build_take_slot(builder);
+            builder->rows[i] = row_of(builder, guesses[done + i]);
+        }
+        or_status_t status = or_model_forward(builder->model, builder->rows, part);
+        if (status == OR_OK) {
+            builder->passes++;
+            status = read_rows(builder, 0, guesses + done, part);
+        }
+        if (status != OR_OK) {
+            return status;
+        }
+        done += part;
+    }
+    return OR_OK;
+}
+
+static or_status_t foresee_with_model(or_builder_t *builder, or_growth_t *growth, or_grown_t *grown)
+{
+    if (!contenders_do(builder)) {
+        return OR_OK;
+    }
+    growth->sequence = builder->job->sequence;
+    growth->contest = contest_at(builder, OR_BUILD_ROOT);
+    return or_model_grow(builder->model, growth, grown);
+}
+
+static or_status_t adopt_with_model(or_builder_t *builder, uint32_t guess,
+                                    const or_distribution_t *dist)
+{
+    const or_model_row_t row = row_of(builder, guess);
+    or_status_t status = or_model_adopt(builder->model, &row);
+    if (status == OR_OK) {
+        read_dist(builder, guess, dist);
+    }
+    return status;
+}
+
+static or_status_t start_with_model(or_builder_t *builder)
+{
+    const uint32_t root = OR_BUILD_ROOT;
+    or_kv_sequence_drop_slots(builder->job->sequence);
+    list_banned(builder);
+    return read_rows(builder, builder->job->root_row, &root, 1);
+}
+
+or_status_t or_builder_prepare(or_model_t *model, const or_vocab_t *vocab)
+{
+    uint32_t count = or_vocab_size(vocab);
+    or_status_t status = or_model_set_noise_keys(model, or_vocab_noise_keys(vocab), count);
+    return status != OR_OK ? status : or_model_prepare_growth(model, or_vocab_widths(vocab), count);
+}
+
+or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32_t nodes_max,
+                              uint32_t distribution_entries, or_builder_t **builder_p)
+{
+    or_build_source_t source = {.vocab_size = or_model_shape(model)->vocab_size,
+                                .positions = or_model_context(model),
+                                .start = start_with_model,
+                                .expand = expand_with_model,
+                                .adopt = adopt_with_model};
+    or_builder_t *builder;
+    or_status_t status = or_builder_prepare(model, vocab);
+    if (status == OR_OK) {
+        source.foresee = or_model_can_grow(model) ? foresee_with_model : NULL;
+        status = or_builder_create_over(&source, vocab, nodes_max, distribution_entries, &builder);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    builder->model = model;
+    builder->rows = calloc(or_model_rows_max(model), sizeof *builder->rows);
+    builder->banned = calloc(source.vocab_size, sizeof *builder->banned);
+    if (builder->rows == NULL || builder->banned == NULL) {
+        or_builder_destroy(&builder);
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a builder of trees of %u nodes", nodes_max);
+    }
+    *builder_p = builder;
+    return OR_OK;
+}

@@ -1,0 +1,293 @@
+#include "launch/bench/bench_run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/interrupt.h"
+#include "launch/bench/bench_progress.h"
+#include "launch/cluster/draft_ahead.h"
+#include "launch/generate/client.h"
+#include "launch/generate/report.h"
+
+#define LOOK_NS (100 * OR_NS_PER_MS) // between looks at the children and at Ctrl-C
+#define CANCEL_NS (2 * OR_NS_PER_S)  // for the last delta after Ctrl-C
+#define WARM_UP_TOKENS 8u            // so that no case pays for pages read for the first time
+
+typedef struct {
+    const or_bench_place_t *place;
+    or_bench_plan_t *plan;
+    or_bench_results_t *results;
+    or_bench_outcome_t *outcome;
+    or_bench_progress_t progress;
+    bool *skip;        // by prompt: longer than the context
+    or_report_t plain; // of plain decoding at the last prompt and temperature
+    bool plain_known;
+} bench_t;
+
+// What a request ended with, when that says nothing against the bench as a whole.
+typedef enum {
+    DONE,
+    REFUSED,  // reason in or_error_text()
+    TOO_LONG, // the prompt, for the context
+} end_t;
+
+static or_generate_request_t make_request(const bench_t *bench, const or_bench_case_t *c,
+                                          const or_bench_prompt_t *prompt, uint32_t repeat,
+                                          uint32_t tokens)
+{
+    const or_bench_config_t *config = bench->place->config;
+    or_generate_request_t request = {
+        .prompt = (const uint8_t *)prompt->text,
+        .prompt_bytes = prompt->bytes,
+        .max_tokens = tokens,
+        .sampling = or_sampling_default(),
+        .seed = config->seed + repeat,
+        .has_seed = true,
+        .plain = c->method == OR_DRAFT_NONE,
+        .measured = true,
+        .draft_method = c->method,
+        .accept_rule = c->rule,
+        .draft_nodes = c->nodes,
+        .draft_depth = c->depth,
+        .draft_temperature = config->draft_temperature >= 0 ? config->draft_temperature : 0,
+        .has_draft_temperature = config->draft_temperature >= 0,
+        .ignore_end = config->ignore_end,
+        .draft_shape = c->shape.widths,
+        .draft_shape_count = c->shape.count,
+        .distribution_entries = c->distribution_entries,
+        .allow_lossy = config->allow_lossy,
+        .lenience = config->lenience,
+        .typical_epsilon = config->typical_epsilon,
+        .typical_delta = config->typical_delta,
+        .draft_threshold = config->draft_threshold,
+        .draft_calibrated = config->draft_calibrated,
+        .vocab_method = bench->place->vocab_method,
+    };
+    request.sampling.temperature = c->temperature;
+    or_draft_ahead_parse(config->draft_policy, config->draft_ahead, &request); // checked before
+    return request;
+}
+
+// ---- one request ----
+
+// One wait for the next delta. OR_ERR_CANCELLED once the user is tired of it.
+static or_status_t step(const bench_t *bench, or_client_t *client, or_report_t *report,
+                        int64_t *cancel_until_ns, uint32_t *error_code)
+{
+    or_message_t message;
+    int64_t now = or_clock_now(or_clock_monotonic());
+    if (or_interrupt_count() > 0 && *cancel_until_ns == OR_TIME_NEVER) {
+        *cancel_until_ns = now + CANCEL_NS;
+        or_client_cancel(client);
+    }
+    if (or_interrupt_count() > 1 || now > *cancel_until_ns) {
+        return or_fail(OR_ERR_CANCELLED, "interrupted");
+    }
+    or_status_t status = or_client_next(client, now + LOOK_NS, &message);
+    if (status == OR_OK) {
+        const or_generate_delta_t *delta = &message.body.generate_delta;
+        status = or_report_add(report, delta);
+        if (delta->finish == OR_FINISH_ERROR) {
+            *error_code = delta->error_code;
+            status = or_fail(OR_ERR_INVALID, "%s", delta->error);
+        } else if (delta->finish == OR_FINISH_CANCELLED) {
+            status = or_fail(OR_ERR_CANCELLED, "interrupted");
+        }
+        or_message_fini(&message);
+        return status;
+    }
+    if (status != OR_ERR_AGAIN) {
+        return status;
+    }
+    bool useful = report->token_count > 0 || bench->outcome->runs > 0;
+    return bench->place->cluster != NULL ? or_cluster_check(bench->place->cluster, useful) : OR_OK;
+}
+
+// Can the bench go on with other cases after this failure of one?
+static bool is_the_case(or_status_t status)
+{
+    return status == OR_ERR_INVALID || status == OR_ERR_MISMATCH || status == OR_ERR_UNSUPPORTED;
+}
+
+// Was a text that was to be drafted for decoded plainly? Why, as the error's text.
+static bool is_undrafted(const or_generate_request_t *request, const or_report_t *report)
+{
+    const or_generate_stats_t *stats = &report->stats;
+    bool all_plain = stats->target_calls > 0 && stats->plain_rounds >= stats->target_calls;
+    if (request->plain || (report->note[0] == '\0' && !all_plain)) {
+        return false;
+    }
+    or_fail(OR_ERR_UNSUPPORTED, "%s",
+            report->note[0] != '\0' ? report->note : "no drafter served it: every round was plain");
+    return true;
+}
+
+static or_status_t write_text(const bench_t *bench, const or_generate_request_t *request,
+                              or_report_t *report, end_t *end)
+{
+    or_client_t *client = NULL;
+    int64_t cancel_until_ns = OR_TIME_NEVER;
+    uint32_t error_code = 0;
+    or_connect_keys_t keys = {0};
+    const or_bench_config_t *wished = bench->place->config;
+    const or_client_config_t config = {.owner = wished->owner,
+                                       .busy_wait_s = OR_CLIENT_BUSY_WAIT_S,
+                                       .keys = &keys,
+                                       .no_padding = !wished->padding};
+    // A cluster of our own is on this machine, and does not encrypt.
+    or_status_t status = or_keys_for_connecting(
+        bench->place->endpoint, wished->connect != NULL ? &wished->keys : NULL, &keys);
+    if (status == OR_OK) {
+        status = or_client_create(bench->place->endpoint, &config, request, &client);
+    }
+    or_key_pair_wipe(&keys.own);
+    if (status != OR_OK) {
+        return status;
+    }
+    while (status == OR_OK && report->finish == OR_FINISH_NONE) {
+        status = step(bench, client, report, &cancel_until_ns, &error_code);
+    }
+    or_client_destroy(&client);
+    *end = error_code == OR_WIRE_CONTEXT ? TOO_LONG : REFUSED;
+    if (status == OR_OK) {
+        *end = is_undrafted(request, report) ? REFUSED : DONE;
+    }
+    return is_the_case(status) ? OR_OK : status;
+}
+
+// ---- one run of a case ----
+
+static void compare(bench_t *bench, uint32_t c, const or_bench_prompt_t *prompt,
+                    const or_report_t *report)
+{
+    const or_bench_case_t *it = &bench->plan->cases[c];
+    size_t same = 0;
+    if (it->temperature != 0 || or_accept_rule_is_lossy(it->rule) || !bench->plain_known) {
+        return;
+    }
+    while (same < report->token_count && same < bench->plain.token_count &&
+           report->tokens[same] == bench->plain.tokens[same]) {
+        same++;
+    }
+    bench->outcome->compared++;
+    if (same < report->token_count || same < bench->plain.token_count) {
+        or_bench_progress_clear(&bench->progress);
+        fprintf(stderr,
+                "outrider bench: text differs from plain decoding: %s, tree %s, prompt %" PRIu32
+                ", from token %zu on\n",
+                it->name, it->tree, prompt->line, same + 1);
+        bench->results->differing[c]++;
+        bench->outcome->differing++;
+    }
+}
+
+static void skip_prompt(bench_t *bench, uint32_t p)
+{
+    or_bench_progress_clear(&bench->progress);
+    fprintf(stderr, "outrider bench: prompt %" PRIu32 " is left out: %s\n",
+            bench->place->prompts->items[p].line, or_error_text());
+    bench->skip[p] = true;
+    bench->outcome->skipped++;
+}
+
+static void take_result(bench_t *bench, uint32_t c, uint32_t repeat, uint32_t p,
+                        or_report_t *report)
+{
+    const or_bench_prompt_t *prompt = &bench->place->prompts->items[p];
+    or_bench_sum_add(or_bench_results_sum(bench->results, c, repeat, prompt->category),
+                     &report->stats);
+    if (bench->plan->cases[c].method != OR_DRAFT_NONE) {
+        compare(bench, c, prompt, report);
+        return;
+    }
+    or_report_fini(&bench->plain);
+    bench->plain = *report; // taken
+    bench->plain_known = true;
+    *report = (or_report_t){0};
+}
+
+static or_status_t run_case(bench_t *bench, uint32_t c, uint32_t repeat, uint32_t p)
+{
+    or_bench_case_t *it = &bench->plan->cases[c];
+    or_report_t report = {0};
+    end_t end;
+    if (it->method == OR_DRAFT_NONE) {
+        bench->plain_known = false;
+    }
+    if (it->reason[0] != '\0') {
+        return OR_OK;
+    }
+    or_bench_progress_show(&bench->progress, bench->progress.done, it->name);
+    const or_generate_request_t request = make_request(bench, it, &bench->place->prompts->items[p],
+                                                       repeat, bench->place->config->predict);
+    or_status_t status = write_text(bench, &request, &report, &end);
+    if (status == OR_OK && end == TOO_LONG) {
+        skip_prompt(bench, p);
+    } else if (status == OR_OK && end == REFUSED) {
+        snprintf(it->reason, sizeof it->reason, "%s", or_error_text());
+    } else if (status == OR_OK) {
+        take_result(bench, c, repeat, p, &report);
+        bench->outcome->runs++;
+    }
+    or_report_fini(&report);
+    return status;
+}
+
+// ---- all ----
+
+static or_status_t run_prompt(bench_t *bench, uint32_t repeat, uint32_t p)
+{
+    or_status_t status = OR_OK;
+    for (uint32_t c = 0; c < bench->plan->count && status == OR_OK; c++) {
+        if (or_interrupt_count() > 0) {
+            return or_fail(OR_ERR_CANCELLED, "interrupted");
+        }
+        if (!bench->skip[p]) {
+            status = run_case(bench, c, repeat, p);
+        }
+        bench->progress.done++;
+    }
+    return status;
+}
+
+// Plain decoding and the first case that drafts, uncounted.
+static or_status_t warm_up(bench_t *bench)
+{
+    or_status_t status = OR_OK;
+    for (uint32_t c = 0; c < bench->plan->count && c < 2 && status == OR_OK; c++) {
+        or_report_t report = {0};
+        end_t end;
+        const or_generate_request_t request = make_request(
+            bench, &bench->plan->cases[c], bench->place->prompts->items, 0, WARM_UP_TOKENS);
+        status = write_text(bench, &request, &report, &end);
+        or_report_fini(&report);
+    }
+    return status;
+}
+
+or_status_t or_bench_run(const or_bench_place_t *place, or_bench_plan_t *plan,
+                         or_bench_results_t *results, or_bench_outcome_t *outcome)
+{
+    uint32_t prompts = place->prompts->count;
+    bench_t bench = {.place = place, .plan = plan, .results = results, .outcome = outcome};
+    *outcome = (or_bench_outcome_t){.runs_all = (uint64_t)plan->count * prompts * results->repeats};
+    bench.skip = calloc(prompts, sizeof *bench.skip);
+    if (bench.skip == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the prompts");
+    }
+    or_status_t status = warm_up(&bench);
+    or_bench_progress_init(&bench.progress, outcome->runs_all, or_clock_monotonic());
+    for (uint32_t repeat = 0; repeat < results->repeats; repeat++) {
+        for (uint32_t p = 0; p < prompts && status == OR_OK; p++) {
+            status = run_prompt(&bench, repeat, p);
+        }
+    }
+    or_bench_progress_clear(&bench.progress);
+    outcome->interrupted = status == OR_ERR_CANCELLED || or_interrupt_count() > 0;
+    or_report_fini(&bench.plain);
+    free(bench.skip);
+    return outcome->interrupted ? OR_OK : status;
+}

@@ -1,0 +1,282 @@
+// outrider bench - drafting methods and acceptance rules side by side, with plain decoding as the
+// measure.
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/interrupt.h"
+#include "common/base/log/log.h"
+#include "common/gguf/gguf.h"
+#include "launch/bench/bench_options.h"
+#include "launch/bench/bench_output.h"
+#include "launch/bench/bench_plan.h"
+#include "launch/bench/bench_prompts.h"
+#include "launch/bench/bench_run.h"
+#include "launch/bench/bench_synthetic.h"
+#include "launch/commands.h"
+#include "launch/model/models.h"
+
+#define END_PATIENCE_NS (500 * OR_NS_PER_MS) // for the children, which have nothing to save
+
+typedef struct {
+    or_bench_config_t *config;
+    or_vocab_method_t vocab_method;
+    or_bench_prompts_t prompts;
+    or_bench_plan_t plan;
+    or_bench_results_t results;
+    or_bench_outcome_t outcome;
+    or_cluster_t *cluster; // NULL with --connect and without models
+    or_synthetic_distribution_t dist;
+    or_synthetic_t *synthetic; // NULL with models
+} bench_t;
+
+static or_status_t count_parameters(const char *path, double *parameters)
+{
+    or_gguf_t *gguf = NULL;
+    or_status_t status = or_gguf_open(path, &gguf);
+    if (status != OR_OK) {
+        return status;
+    }
+    double sum = 0;
+    for (uint64_t i = 0; i < or_gguf_tensor_count(gguf); i++) {
+        sum += (double)or_gguf_tensor(gguf, i)->elements;
+    }
+    or_gguf_close(&gguf);
+    *parameters = sum;
+    return OR_OK;
+}
+
+// Draft parameters over target parameters; NAN where the models are only the coordinator's to know.
+static or_status_t measure_models(const or_bench_config_t *config, double *ratio)
+{
+    double target;
+    double draft;
+    *ratio = (double)NAN;
+    if (config->model == NULL || config->draft_model == NULL) {
+        return OR_OK;
+    }
+    or_status_t status = count_parameters(config->model, &target);
+    if (status == OR_OK) {
+        status = count_parameters(config->draft_model, &draft);
+    }
+    if (status == OR_OK && target > 0) {
+        *ratio = draft / target;
+    }
+    return status;
+}
+
+static or_status_t start_cluster(bench_t *bench)
+{
+    const or_bench_config_t *config = bench->config;
+    if (config->synthetic != NULL) {
+        return or_synthetic_start(&bench->dist, config->model, config->log_level, config->verbose,
+                                  &bench->synthetic);
+    }
+    const or_cluster_config_t local = {.listen = "tcp://127.0.0.1:*",
+                                       .model = config->model,
+                                       .draft_model = config->draft_model,
+                                       .multi_models = config->multi_models.items,
+                                       .multi_model_count = config->multi_models.count,
+                                       .acceptance_file = config->acceptance_file,
+                                       .threads = config->threads,
+                                       .draft_threads = config->draft_threads,
+                                       .context = config->context,
+                                       .sessions_max = OR_CLUSTER_SESSIONS_OWN,
+                                       .queue_max = OR_CLUSTER_QUEUE,
+                                       .target = &config->target,
+                                       .log_level = config->log_level,
+                                       .show_logs = config->verbose};
+    char text[512];
+    or_status_t status = or_cluster_start(&local, &bench->cluster);
+    if (status == OR_OK) {
+        or_cluster_describe(bench->cluster, text, sizeof text);
+        fprintf(stderr, "%s\n", text);
+    }
+    return status;
+}
+
+// What was asked for, made sense of; nothing is started yet.
+static or_status_t prepare(bench_t *bench)
+{
+    const or_bench_config_t *config = bench->config;
+    const or_bench_prompts_choice_t prompts = {.path = config->prompts,
+                                               .only = config->categories,
+                                               .limit = config->prompt_limit,
+                                               .survey_tasks = config->spec_bench};
+    // Without models there are no texts to compare, and no temperature.
+    bool synthetic = config->synthetic != NULL;
+    or_bench_plan_choice_t plan = {.kind = or_bench_config_kind(config),
+                                   .methods = synthetic ? "coupled" : config->methods,
+                                   .nodes = config->nodes,
+                                   .depth = config->draft_depth,
+                                   .distribution_entries = config->distribution_entries,
+                                   .temperatures = synthetic ? "1" : config->temperatures,
+                                   .multi = config->multi_models.count > 0,
+                                   .calibrated = config->draft_calibrated,
+                                   .allow_lossy = config->allow_lossy};
+    bench->dist = (or_synthetic_distribution_t){
+        .step_us = config->step_us, .draft_us = config->draft_us, .seed = config->seed};
+    or_status_t status = or_bench_config_check(config);
+    if (status == OR_OK) {
+        status = or_vocab_method_parse(config->vocab_map, &plan.vocab_method);
+        bench->vocab_method = plan.vocab_method;
+    }
+    if (status == OR_OK && synthetic) {
+        status = or_synthetic_parse(config->synthetic, &bench->dist);
+    }
+    if (status == OR_OK) {
+        status = or_bench_plan_make(&plan, &bench->plan);
+    }
+    if (status == OR_OK) {
+        status = or_bench_prompts_read(&prompts, &bench->prompts);
+    }
+    if (status == OR_OK) {
+        status = or_bench_results_init(&bench->plan, config->repeats, bench->prompts.category_count,
+                                       &bench->results);
+    }
+    if (status == OR_OK && config->connect == NULL) {
+        status = or_models_choose(&bench->config->model, &bench->config->draft_model, synthetic);
+    }
+    if (status == OR_OK && config->prompts == NULL) {
+        fprintf(stderr, "%" PRIu32 " prompt%s of our own; --prompts FILE.jsonl takes yours\n",
+                bench->prompts.count, bench->prompts.count == 1 ? "" : "s");
+    }
+    return status;
+}
+
+static or_status_t print(const bench_t *bench, double size_ratio)
+{
+    const or_bench_config_t *config = bench->config;
+    const or_bench_output_t output = {.results = &bench->results,
+                                      .prompts = &bench->prompts,
+                                      .config = config,
+                                      .outcome = &bench->outcome,
+                                      .target = config->model != NULL ? config->model : "",
+                                      .draft =
+                                          config->draft_model != NULL ? config->draft_model : "",
+                                      .size_ratio = size_ratio};
+    or_status_t status = OR_OK;
+    if (config->json) {
+        status = or_bench_print_json(&output, stdout);
+    } else {
+        or_bench_print_table(&output, stdout);
+    }
+    if (status == OR_OK && fflush(stdout) != 0) {
+        status = or_fail(OR_ERR_IO, "cannot write to standard output: %s", strerror(errno));
+    }
+    if (status == OR_OK && config->csv != NULL) {
+        status = or_bench_write_csv(&output, config->csv);
+    }
+    if (status == OR_OK && config->plots != NULL) {
+        status = or_bench_write_plots(&output, config->plots);
+    }
+    return status;
+}
+
+// Was everything measured that was asked for, plain decoding to the end, and did every text agree
+// with it?
+static bool is_sound(const bench_t *bench)
+{
+    for (uint32_t c = 0; c < bench->plan.count; c++) {
+        const or_bench_case_t *it = &bench->plan.cases[c];
+        bool measured = or_bench_results_runs(&bench->results, c) > 0;
+        bool failed = it->method == OR_DRAFT_NONE || (it->legal && !measured);
+        if (failed && it->reason[0] != '\0') {
+            return false;
+        }
+    }
+    return bench->outcome.runs > 0 && bench->outcome.differing == 0;
+}
+
+static const char *endpoint(const bench_t *bench)
+{
+    if (bench->synthetic != NULL) {
+        return or_synthetic_endpoint(bench->synthetic);
+    }
+    return bench->cluster != NULL ? or_cluster_endpoint(bench->cluster) : bench->config->connect;
+}
+
+// Run and print. What was measured is printed even if something goes wrong behind it.
+static int run_and_print(bench_t *bench, double size_ratio)
+{
+    const or_bench_place_t place = {.config = bench->config,
+                                    .vocab_method = bench->vocab_method,
+                                    .prompts = &bench->prompts,
+                                    .cluster = bench->cluster,
+                                    .endpoint = endpoint(bench)};
+    int code = OR_EXIT_OK;
+    if (or_bench_run(&place, &bench->plan, &bench->results, &bench->outcome) != OR_OK) {
+        code = or_command_fail("bench", OR_EXIT_FAILURE);
+    }
+    if (code == OR_EXIT_OK || bench->outcome.runs > 0) {
+        if (print(bench, size_ratio) != OR_OK) {
+            code = or_command_fail("bench", OR_EXIT_FAILURE);
+        }
+    }
+    if (bench->outcome.interrupted) {
+        return OR_EXIT_INTERRUPTED;
+    }
+    return is_sound(bench) ? code : OR_EXIT_FAILURE;
+}
+
+static int run(bench_t *bench)
+{
+    double size_ratio;
+    or_interrupt_watch();
+    or_status_t status = measure_models(bench->config, &size_ratio);
+    if (status == OR_OK && bench->config->connect == NULL) {
+        status = start_cluster(bench);
+    }
+    int code = OR_EXIT_INTERRUPTED;
+    if (status == OR_OK) {
+        code = run_and_print(bench, size_ratio);
+    } else if (or_interrupt_count() == 0) {
+        code = or_command_fail("bench", OR_EXIT_FAILURE);
+    }
+    or_synthetic_stop(&bench->synthetic, END_PATIENCE_NS);
+    or_cluster_stop(&bench->cluster, END_PATIENCE_NS);
+    return code;
+}
+
+int or_command_bench(int argc, char **argv)
+{
+    if (argc >= 2 && strcmp(argv[1], "load") == 0) {
+        return or_command_bench_load(argc - 1, argv + 1);
+    }
+    if (argc >= 2 && strcmp(argv[1], "step") == 0) {
+        return or_command_bench_step(argc - 1, argv + 1);
+    }
+    if (argc >= 2 && strcmp(argv[1], "kernels") == 0) {
+        return or_command_bench_kernels(argc - 1, argv + 1);
+    }
+    or_bench_config_t config = or_bench_config_default();
+    bench_t bench = {.config = &config};
+    or_options_next_t next;
+    or_log_level_t level;
+    or_status_t status = or_options_parse(&or_bench_program, argc, argv, &config, NULL, &next);
+    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
+        return status == OR_OK ? OR_EXIT_OK : or_command_fail("bench", OR_EXIT_USAGE);
+    }
+    if (config.target.list_devices) {
+        return or_command_list_devices(&or_bench_program, &config);
+    }
+    status = or_log_parse_level(config.log_level, &level);
+    if (status == OR_OK) {
+        or_log_init("bench", level);
+        status = prepare(&bench);
+    }
+    int code;
+    if (status == OR_OK) {
+        code = run(&bench);
+    } else {
+        code = or_command_fail("bench", status == OR_ERR_INVALID ? OR_EXIT_USAGE : OR_EXIT_FAILURE);
+    }
+    or_bench_results_fini(&bench.results);
+    or_bench_prompts_fini(&bench.prompts);
+    or_bench_plan_fini(&bench.plan);
+    or_options_free(&or_bench_program, &config, NULL);
+    return code;
+}

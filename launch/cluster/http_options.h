@@ -1,0 +1,34 @@
+// http_options - where a cluster's coordinator serves HTTP, and to whom: rows of an option table, and what it is told.
+#pragma once
+
+#include "common/base/options/options.h"
+
+typedef struct {
+    char *address; // HOST:PORT, "off", or "auto": OR_HTTP_USUAL if that is free; NULL: auto
+    char *cert_file, *key_file, *api_key_file, *cors_origin, *chat_template;
+} or_http_options_t;
+
+#define OR_HTTP_USUAL "127.0.0.1:8080"
+
+// Their rows in a program's table; `field` is an or_http_options_t in the struct `type`.
+// clang-format off
+#define OR_HTTP_OPTIONS(type, field)                                                               \
+    {"http", NULL, OR_OPTION_STRING, offsetof(type, field.address), "HOST:PORT",                   \
+     "where the OpenAI-compatible API, the metrics and the dashboard are; port 0 takes any free "  \
+     "one; off: nowhere; not given: " OR_HTTP_USUAL " if that is free"},                           \
+    {"api-key-file", NULL, OR_OPTION_STRING, offsetof(type, field.api_key_file), "FILE",           \
+     "who may use it: a line `KEY [OWNER]` each; off loopback there must be one, or the variable " \
+     "OUTRIDER_API_KEY"},                                                                          \
+    {"http-cert", NULL, OR_OPTION_STRING, offsetof(type, field.cert_file), "FILE",                 \
+     "HTTPS: the certificate (PEM)"},                                                              \
+    {"http-key", NULL, OR_OPTION_STRING, offsetof(type, field.key_file), "FILE",                   \
+     "HTTPS: its private key (PEM)"},                                                              \
+    {"http-cors", NULL, OR_OPTION_STRING, offsetof(type, field.cors_origin), "ORIGIN",             \
+     "pages of this origin may use it from a browser; *: of any"},                                 \
+    {"chat-template", NULL, OR_OPTION_STRING, offsetof(type, field.chat_template), "NAME",         \
+     "how conversations become prompts; not given: as the model's file says"}
+// clang-format on
+
+// Words for outrider-coordinator, NULL at the end; borrowed from the options. `options` may be NULL: no HTTP.
+#define OR_HTTP_WORDS_MAX 13
+void or_http_options_words(const or_http_options_t *options, const char *words[OR_HTTP_WORDS_MAX]);

@@ -1,0 +1,154 @@
+#include "launch/load/load_options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "launch/bench/bench_list.h"
+#include "launch/cluster/draft_ahead.h"
+
+#define AT(field) offsetof(or_load_config_t, field)
+#define SEEDS_MAX 1000u
+#define SECONDS_MAX 86400u
+
+static const or_option_t table[] = {
+    {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Models and place"},
+    {"connect", NULL, OR_OPTION_STRING, AT(connect), "ENDPOINT",
+     "put the load on the coordinator there instead of on a local cluster"},
+    OR_KEY_OPTIONS(or_load_config_t, keys),
+    {"padding", NULL, OR_OPTION_FLAG, AT(padding), NULL,
+     "messages of an encrypted connection have one of a few sizes, so that sizes tell nothing"},
+    {"owner", NULL, OR_OPTION_STRING, AT(owner), "NAME",
+     "whose texts they are: limits and shared prefixes are by owner"},
+    {"model", "m", OR_OPTION_STRING, AT(model), "FILE",
+     "target model (GGUF); the demonstration pair if not given"},
+    {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
+     "draft model; any vocabulary will do"},
+    OR_TARGET_OPTIONS(or_load_config_t, target),
+    {"ctx-size", "c", OR_OPTION_UINT32, AT(context), "N",
+     "context in tokens; 0: what the model was made for"},
+    {"threads", "t", OR_OPTION_UINT32, AT(threads), "N",
+     "threads of the target; 0: one a CPU it may use"},
+    {"threads-draft", "td", OR_OPTION_UINT32, AT(draft_threads), "N",
+     "threads of the draft model; 0: one a CPU it may use"},
+    {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Load"},
+    {"sessions", NULL, OR_OPTION_STRING, AT(sessions), "LIST",
+     "how many requests run at once, one measurement each, as 1,4,16,64"},
+    {"seconds", NULL, OR_OPTION_UINT32, AT(seconds), "S", "how long each measurement takes"},
+    {"check", NULL, OR_OPTION_FLAG, AT(check), NULL,
+     "decode every prompt and seed plainly first, and compare all texts with that"},
+    {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Texts"},
+    {"prompts", NULL, OR_OPTION_STRING, AT(prompts), "FILE",
+     "JSON lines with \"turns\" and \"category\" (Spec-Bench) or \"prompt\"; a handful of our own "
+     "if not given"},
+    {"prompt-limit", NULL, OR_OPTION_UINT32, AT(prompt_limit), "N", "prompts at most; 0: all"},
+    {"max-tokens", "n", OR_OPTION_UINT32, AT(max_tokens), "N", "tokens to write after each"},
+    {"ignore-eos", NULL, OR_OPTION_FLAG, AT(ignore_end), NULL,
+     "go on after end tokens: they are written like other tokens, while llama.cpp's option of this "
+     "name bans them"},
+    {"temp", NULL, OR_OPTION_FLOAT, AT(temperature), "T", "temperature; 0 takes the best token"},
+    {"seed", "s", OR_OPTION_UINT64, AT(seed), "N", "the first seed"},
+    {"seeds", NULL, OR_OPTION_UINT32, AT(seeds), "R", "each prompt is asked with so many seeds"},
+    {"plain", NULL, OR_OPTION_FLAG, AT(plain), NULL, "no drafter at all"},
+    {"draft-nodes", NULL, OR_OPTION_UINT32, AT(draft_nodes), "N", "most guesses a round"},
+    {"draft-depth", NULL, OR_OPTION_UINT32, AT(draft_depth), "N", "most guesses in a row"},
+    {"draft-policy", NULL, OR_OPTION_STRING, AT(draft_policy), "NAME",
+     "fixed or auto, as for generate"},
+    {"draft-ahead", NULL, OR_OPTION_INT32, AT(draft_ahead), "N",
+     "rounds that a drafter works ahead, as for generate"},
+    {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Output"},
+    {"json", NULL, OR_OPTION_FLAG, AT(json), NULL,
+     "a JSON array of one object a measurement instead of the table"},
+    {"verbose", "v", OR_OPTION_FLAG, AT(verbose), NULL, "show the processes' logs"},
+    {"log-level", NULL, OR_OPTION_STRING, AT(log_level), "LEVEL",
+     "error, warn, info, debug, trace"},
+    {0}};
+
+const or_option_program_t or_load_program = {
+    .program = "outrider bench load",
+    .summary = "keep many requests running for a while; throughput, latency and errors",
+    .usage = "[options]",
+    .table = table,
+    .examples = "Examples:\n"
+                "  outrider bench load --sessions 1,4,16,64 --seconds 30 --check\n"
+                "  outrider bench load --connect tcp://127.0.0.1:5577 --sessions 64 --json\n\n"
+                "Exit status 1 if a text was wrong (--check), a request ended with an error, or "
+                "nothing came.\n",
+};
+
+or_load_config_t or_load_config_default(void)
+{
+    return (or_load_config_t){.target = or_target_options_default(),
+                              .padding = true,
+                              .owner = (char *)"",
+                              .sessions = (char *)"1,4,16,64",
+                              .seconds = 10,
+                              .max_tokens = 64,
+                              .temperature = 1,
+                              .seed = 1,
+                              .seeds = 4,
+                              .draft_nodes = 16,
+                              .draft_depth = 16,
+                              .draft_policy = (char *)"fixed",
+                              .draft_ahead = OR_DRAFT_AHEAD_USUAL,
+                              .log_level = (char *)"warn"};
+}
+
+static or_status_t parse_sessions(const char *list, uint32_t steps[OR_LOAD_STEPS_MAX],
+                                  uint32_t *count)
+{
+    char word[OR_BENCH_WORD_BYTES];
+    or_status_t status;
+    *count = 0;
+    while ((status = or_bench_list_next("--sessions", &list, word)) == OR_OK) {
+        char *end;
+        errno = 0;
+        unsigned long value = strtoul(word, &end, 10);
+        if (errno != 0 || *end != '\0' || word[0] == '-' || value < 1 ||
+            value > OR_LOAD_SESSIONS_MAX) {
+            return or_fail(OR_ERR_INVALID, "--sessions: '%s' is not a number from 1 to %u", word,
+                           OR_LOAD_SESSIONS_MAX);
+        }
+        if (*count == OR_LOAD_STEPS_MAX) {
+            return or_fail(OR_ERR_INVALID, "--sessions: more than %u numbers", OR_LOAD_STEPS_MAX);
+        }
+        steps[(*count)++] = (uint32_t)value;
+    }
+    return status == OR_ERR_NOT_FOUND ? OR_OK : status;
+}
+
+or_status_t or_load_config_check(const or_load_config_t *config, uint32_t steps[OR_LOAD_STEPS_MAX],
+                                 uint32_t *count)
+{
+    const struct {
+        const char *option;
+        uint32_t value, most;
+    } numbers[] = {
+        {"--seconds", config->seconds, SECONDS_MAX},
+        {"-n/--max-tokens", config->max_tokens, INT32_MAX},
+        {"--seeds", config->seeds, SEEDS_MAX},
+        {"--draft-nodes", config->draft_nodes, INT32_MAX},
+        {"--draft-depth", config->draft_depth, INT32_MAX},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (numbers[i].value < 1 || numbers[i].value > numbers[i].most) {
+            return or_fail(OR_ERR_INVALID, "%s: %" PRIu32 " is not between 1 and %" PRIu32,
+                           numbers[i].option, numbers[i].value, numbers[i].most);
+        }
+    }
+    if (!(config->temperature >= 0)) {
+        return or_fail(OR_ERR_INVALID, "--temp: %g is below 0", (double)config->temperature);
+    }
+    if (config->seed > (uint64_t)INT64_MAX - config->seeds) {
+        return or_fail(OR_ERR_INVALID, "-s/--seed: %" PRIu64 " is too large", config->seed);
+    }
+    if (config->context == 1) {
+        return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
+    }
+    or_generate_request_t request;
+    or_status_t status = or_target_options_check(&config->target, config->connect);
+    if (status == OR_OK) {
+        status = or_draft_ahead_parse(config->draft_policy, config->draft_ahead, &request);
+    }
+    return status == OR_OK ? parse_sessions(config->sessions, steps, count) : status;
+}

@@ -1,0 +1,43 @@
+// load_options - the command line of `outrider bench load`.
+#pragma once
+
+#include <stdint.h>
+
+#include "common/base/options/options.h"
+#include "launch/cluster/target_options.h"
+#include "proto/keys/keys.h"
+
+typedef struct {
+    char *model, *draft_model;
+    char *connect, *owner;
+    or_key_options_t keys;
+    bool padding;
+    or_target_options_t target;
+    uint32_t context, threads, draft_threads;
+    char *sessions; // as "1,4,16,64"
+    uint32_t seconds;
+    char *prompts;
+    uint32_t prompt_limit, max_tokens;
+    bool ignore_end;
+    float temperature;
+    uint64_t seed;
+    uint32_t seeds;
+    bool plain;
+    uint32_t draft_nodes, draft_depth;
+    char *draft_policy;
+    int32_t draft_ahead; // OR_DRAFT_AHEAD_USUAL: not given
+    bool check, json, verbose;
+    char *log_level;
+} or_load_config_t;
+
+#define OR_LOAD_STEPS_MAX 16u      // session counts of one run
+#define OR_LOAD_SESSIONS_MAX 4096u // at once
+
+extern const or_option_program_t or_load_program;
+
+or_load_config_t or_load_config_default(void);
+
+// The session counts, in the order they were given. OR_ERR_INVALID names the option and what is
+// allowed, also for numbers that --sessions has nothing to do with.
+or_status_t or_load_config_check(const or_load_config_t *config, uint32_t steps[OR_LOAD_STEPS_MAX],
+                                 uint32_t *count);

@@ -1,0 +1,280 @@
+#include "launch/speed/kernel_bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/base/math/rng.h"
+#include "kernels/ceilings.h"
+#include "launch/speed/bench_timer.h"
+
+#define CHUNK 8u                 // panels that a thread takes at a time from memory
+#define AREA_LEAST (128ul << 20) // bytes
+#define AREA_MOST (1ul << 30)
+#define HUGE_PAGE (2ul << 20)
+#define LINE_BYTES 64u
+#define READ_LINES 16384u // at a time: a MiB
+#define CEILING_ROUNDS 2000u
+
+struct or_kernel_bench {
+    const or_kernels_t *kernels;
+    const or_ceilings_t *ceilings;
+    uint32_t threads;
+    uint8_t *area; // of weights, much larger than the caches
+    size_t area_bytes;
+    const or_kernel_line_t *filled; // what lies in the area
+    uint32_t filled_inputs, filled_panels;
+    float *x, *y; // y: [threads][OR_KERNEL_ROWS_MAX][OR_KERNEL_Y_STRIDE]
+    or_q8_block_t *x_quant;
+    or_q8_block_t y_quant[OR_KERNEL_X_BLOCKS];
+    uint16_t halves[OR_KERNEL_INPUTS_MAX];
+    or_kernel_job_t jobs[OR_TIMER_THREADS_MAX];
+    uint32_t places[OR_TIMER_THREADS_MAX]; // in each thread's part of the area
+    uint32_t part;                         // panels, or MiBs, of a thread's part
+    const or_kernel_line_t *line;
+};
+
+// ---- memory ----
+
+// Ordinary numbers everywhere: denormals and NaNs take their own time on some processors.
+static void fill_inputs(or_kernel_bench_t *bench)
+{
+    or_rng_key_t key = or_rng_key(1, 0);
+    for (uint32_t i = 0; i < OR_KERNEL_ROWS_MAX * OR_KERNEL_X_STRIDE; i++) {
+        bench->x[i] = (float)(or_rng_uniform(or_rng_draw(key, OR_RNG_TEST, 0, i, 0)) - 0.5);
+    }
+    for (size_t i = 0; i < OR_KERNEL_INPUTS_MAX; i++) {
+        bench->halves[i] = or_f32_to_f16(bench->x[i]);
+    }
+    for (size_t row = 0; row < OR_KERNEL_ROWS_MAX; row++) {
+        bench->kernels->quantize_row(bench->x + row * OR_KERNEL_X_STRIDE,
+                                     OR_KERNEL_INPUTS_MAX / OR_QUANT_BLOCK,
+                                     bench->x_quant + row * OR_KERNEL_X_BLOCKS);
+    }
+}
+
+// One panel of a line's type, from the inputs.
+static or_status_t make_panel(const or_kernel_bench_t *bench, const or_kernel_line_t *line,
+                              uint32_t inputs, uint8_t *panel)
+{
+    size_t count = (size_t)inputs * OR_PANEL;
+    if (line->peak == OR_PEAK_FLOAT) {
+        for (size_t i = 0; i < count; i++) {
+            uint16_t half = or_f32_to_f16(bench->x[i]);
+            memcpy(panel + i * (size_t)line->bytes,
+                   line->bytes == 4 ? (const void *)&bench->x[i] : &half, (size_t)line->bytes);
+        }
+        return OR_OK;
+    }
+    uint32_t units = inputs / (or_quant_unit_blocks(line->quant) * OR_QUANT_BLOCK);
+    size_t row_bytes = (size_t)units * or_quant_file_bytes(line->quant);
+    uint8_t *rows = malloc(OR_PANEL * row_bytes);
+    if (rows == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a panel");
+    }
+    for (size_t i = 0; i < OR_PANEL; i++) {
+        or_quant_encode(line->quant, bench->x + i * inputs, units, rows + i * row_bytes);
+    }
+    or_quant_pack(line->quant, rows, row_bytes, OR_PANEL, units, panel);
+    free(rows);
+    return OR_OK;
+}
+
+// The same panel again and again: no cache knows that.
+static or_status_t fill_area(or_kernel_bench_t *bench, const or_kernel_case_t *it)
+{
+    size_t panel_bytes = or_kernel_panel_bytes(it->line, it->inputs);
+    uint32_t panels =
+        it->memory ? (uint32_t)(bench->area_bytes / panel_bytes) : it->outputs / OR_PANEL;
+    if (bench->filled == it->line && bench->filled_inputs == it->inputs &&
+        bench->filled_panels >= panels) {
+        return OR_OK;
+    }
+    bench->filled = NULL;
+    or_status_t status = make_panel(bench, it->line, it->inputs, bench->area);
+    if (status != OR_OK) {
+        return status;
+    }
+    for (size_t i = 1; i < panels; i++) {
+        memcpy(bench->area + i * panel_bytes, bench->area, panel_bytes);
+    }
+    bench->filled = it->line;
+    bench->filled_inputs = it->inputs;
+    bench->filled_panels = panels;
+    return OR_OK;
+}
+
+// Four times the last cache, if that is known.
+static size_t area_size(void)
+{
+    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    size_t bytes = cache > 0 ? 4 * (size_t)cache : AREA_LEAST;
+    bytes = bytes < AREA_LEAST ? AREA_LEAST : bytes > AREA_MOST ? AREA_MOST : bytes;
+    return bytes / HUGE_PAGE * HUGE_PAGE;
+}
+
+or_status_t or_kernel_bench_create(const or_kernels_t *kernels, uint32_t threads,
+                                   or_kernel_bench_t **bench_p)
+{
+    or_kernel_bench_t *bench = calloc(1, sizeof *bench);
+    if (bench == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the benchmark");
+    }
+    bench->kernels = kernels;
+    bench->threads = threads;
+    bench->ceilings = or_ceilings_find(kernels->name);
+    bench->area_bytes = area_size();
+    bench->area = aligned_alloc(HUGE_PAGE, bench->area_bytes);
+    bench->x = malloc((size_t)OR_KERNEL_ROWS_MAX * OR_KERNEL_X_STRIDE * sizeof *bench->x);
+    bench->x_quant = aligned_alloc(LINE_BYTES, (size_t)OR_KERNEL_ROWS_MAX * OR_KERNEL_X_BLOCKS *
+                                                   sizeof *bench->x_quant);
+    bench->y = calloc((size_t)threads * OR_KERNEL_ROWS_MAX * OR_KERNEL_Y_STRIDE, sizeof *bench->y);
+    or_status_t status = OR_OK;
+    if (bench->area == NULL || bench->x == NULL || bench->x_quant == NULL || bench->y == NULL) {
+        status = or_fail(OR_ERR_NO_MEMORY, "no memory for the benchmark: it wants %zu MB",
+                         bench->area_bytes >> 20);
+    } else if (bench->ceilings == NULL) {
+        status = or_fail(OR_ERR_UNSUPPORTED, "the ceilings of kernels '%s' are not known",
+                         kernels->name);
+    }
+    if (status != OR_OK) {
+        or_kernel_bench_destroy(&bench);
+        return status;
+    }
+    madvise(bench->area, bench->area_bytes, MADV_HUGEPAGE); // where the system has any
+    memset(bench->area, 1, bench->area_bytes);
+    fill_inputs(bench);
+    *bench_p = bench;
+    return OR_OK;
+}
+
+void or_kernel_bench_destroy(or_kernel_bench_t **bench_p)
+{
+    or_kernel_bench_t *bench = *bench_p;
+    if (bench == NULL) {
+        return;
+    }
+    free(bench->y);
+    free(bench->x_quant);
+    free(bench->x);
+    free(bench->area);
+    free(bench);
+    *bench_p = NULL;
+}
+
+// ---- running ----
+
+static void call_once(void *context, uint32_t thread)
+{
+    or_kernel_bench_t *bench = context;
+    bench->line->call(&bench->jobs[thread]);
+}
+
+// The next panels of the thread's part of the area.
+static void call_chunk(void *context, uint32_t thread)
+{
+    or_kernel_bench_t *bench = context;
+    or_kernel_job_t *job = &bench->jobs[thread];
+    uint32_t *place = &bench->places[thread];
+    job->panels = bench->area + (thread * (size_t)bench->part + *place) * job->panel_bytes;
+    bench->line->call(job);
+    *place = *place + 2 * CHUNK <= bench->part ? *place + CHUNK : 0;
+}
+
+static void prepare_jobs(or_kernel_bench_t *bench, const or_kernel_case_t *it)
+{
+    size_t panel_bytes = it->outputs > 0 ? or_kernel_panel_bytes(it->line, it->inputs) : 0;
+    for (uint32_t i = 0; i < bench->threads; i++) {
+        bench->places[i] = 0;
+        bench->jobs[i] =
+            (or_kernel_job_t){.kernels = bench->kernels,
+                              .quant = it->line->quant,
+                              .panels = bench->area,
+                              .panel_bytes = panel_bytes,
+                              .panel_count = it->memory ? CHUNK : it->outputs / OR_PANEL,
+                              .inputs = it->inputs,
+                              .rows = it->rows,
+                              .x = bench->x,
+                              .x_quant = bench->x_quant,
+                              .y_quant = bench->y_quant,
+                              .halves = bench->halves,
+                              .y = bench->y + (size_t)i * OR_KERNEL_ROWS_MAX * OR_KERNEL_Y_STRIDE};
+    }
+}
+
+or_status_t or_kernel_bench_run(or_kernel_bench_t *bench, or_kernel_case_t *it, double seconds)
+{
+    or_status_t status = it->outputs > 0 ? fill_area(bench, it) : OR_OK;
+    if (status != OR_OK) {
+        return status;
+    }
+    bench->line = it->line;
+    prepare_jobs(bench, it);
+    // The kernels in place would drift to denormals or infinity; from zero they stay there, at the same cost.
+    memset(bench->y, 0, (size_t)OR_KERNEL_ROWS_MAX * OR_KERNEL_Y_STRIDE * sizeof *bench->y);
+    if (it->memory) {
+        double chunk_seconds;
+        bench->part = (bench->filled_panels - CHUNK) / bench->threads;
+        status = or_timer_together(bench->threads, call_chunk, bench, seconds, &chunk_seconds);
+        if (status == OR_OK) {
+            it->seconds = chunk_seconds * it->outputs / (CHUNK * OR_PANEL);
+        }
+    } else {
+        it->seconds = or_timer_alone(call_once, bench, seconds);
+    }
+    return status;
+}
+
+// ---- ceilings ----
+
+static void multiply_add(void *context, uint32_t thread)
+{
+    const or_kernel_bench_t *bench = context;
+    float sum;
+    (void)thread;
+    bench->ceilings->multiply_add(CEILING_ROUNDS, &sum);
+}
+
+static void dot(void *context, uint32_t thread)
+{
+    const or_kernel_bench_t *bench = context;
+    int32_t sum;
+    (void)thread;
+    bench->ceilings->dot(CEILING_ROUNDS, &sum);
+}
+
+static void read_next(void *context, uint32_t thread)
+{
+    or_kernel_bench_t *bench = context;
+    uint32_t *place = &bench->places[thread];
+    uint64_t sum;
+    size_t lines = (thread * (size_t)bench->part + *place) * READ_LINES;
+    bench->ceilings->read(bench->area + lines * LINE_BYTES, READ_LINES, &sum);
+    *place = *place + 1 < bench->part ? *place + 1 : 0;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+or_status_t or_kernel_bench_ceilings(or_kernel_bench_t *bench, double seconds,
+                                     or_ceiling_figures_t *best)
+{
+    double each;
+    bench->part = (uint32_t)(bench->area_bytes / (READ_LINES * LINE_BYTES)) / bench->threads;
+    memset(bench->places, 0, sizeof bench->places);
+    or_status_t status = or_timer_together(bench->threads, read_next, bench, seconds, &each);
+    if (status != OR_OK) {
+        return status;
+    }
+    best->read_bytes_per_s = larger(best->read_bytes_per_s, (double)READ_LINES * LINE_BYTES / each);
+    each = or_timer_alone(multiply_add, bench, seconds);
+    best->flops_per_s =
+        larger(best->flops_per_s, (double)bench->ceilings->flops_a_round * CEILING_ROUNDS / each);
+    each = or_timer_alone(dot, bench, seconds);
+    best->dots_per_s =
+        larger(best->dots_per_s, (double)bench->ceilings->ops_a_round * CEILING_ROUNDS / each);
+    return OR_OK;
+}

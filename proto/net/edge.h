@@ -1,0 +1,69 @@
+// edge - what drafter and verifier have in common: a model, a link to the coordinator, a greeting,
+// a refusal, a loop.
+//
+//     open (file -> vocabulary -> model -> channel) -> greet (link) -> run (turn, wait, turn ...) -> close
+//
+// or_edge_t is the role's side of the link and runs in simulations too; or_edge_process_t is the
+// process around it. One thread.
+#pragma once
+
+#include "common/model/gpu/gpu_choice.h"
+#include "common/model/model.h"
+#include "common/text/vocab/vocab.h"
+#include "proto/keys/keys.h"
+#include "proto/net/link.h"
+
+#define OR_EXIT_REFUSED 3 // a process that the coordinator turned away; its last log line says why
+#define OR_EDGE_READY                                                                              \
+    " ready on " // in the log's line about a model that is loaded, before its device
+
+// ---- the role's side ----
+
+typedef struct {
+    or_link_t *link; // borrowed
+    char refused[512];
+    int64_t warned_ns;         // the minute that these two count in
+    uint32_t warned, unwarned; // lines that were written, and that were not
+} or_edge_t;
+
+void or_edge_init(or_edge_t *edge, or_link_t *link);
+
+// Send and shrug: the coordinator asks again for what it misses.
+void or_edge_send(or_edge_t *edge, const or_message_t *message);
+// `round` and `length` as in or_error_t; 0 where they mean nothing.
+void or_edge_send_error(or_edge_t *edge, or_session_id_t session, uint64_t round,
+                        or_wire_error_t code, uint32_t length, const char *text);
+
+// Warn of what the coordinator sent, session 0: about none. Of a flood a few lines a minute are written, and how many
+// were not.
+void or_edge_warn(or_edge_t *edge, or_session_id_t session, const char *what, const char *why);
+
+// Handle what waits, at most a bounded number, so that a flood cannot starve the model: greetings,
+// refusals and errors here, everything about sessions in `take`.
+void or_edge_drain(or_edge_t *edge, void (*take)(void *role, const or_message_t *message),
+                   void *role);
+
+// The coordinator's sentence if it turned us away; NULL otherwise.
+const char *or_edge_refused(const or_edge_t *edge);
+
+// ---- the process ----
+
+typedef struct {
+    or_gguf_t *gguf;
+    or_vocab_t *vocab;
+    or_model_t *model;
+    or_channel_t *channel;
+    or_link_t *link;
+} or_edge_process_t;
+
+// Load the model at its place and connect. Errors are those of the parts; or_edge_process_close in any case.
+or_status_t or_edge_process_open(const char *path, const or_model_options_t *options,
+                                 const or_gpu_place_t *place, const char *endpoint,
+                                 const or_key_options_t *keys, or_edge_process_t *process);
+or_status_t or_edge_process_greet(or_edge_process_t *process, const or_hello_t *hello);
+// Turn and wait until a signal comes (OR_OK), `refused` gives a sentence (OR_ERR_MISMATCH), or the model's device fails
+// (OR_ERR_IO): who starts the process again has a device that may work.
+or_status_t or_edge_process_run(or_edge_process_t *process, int64_t (*turn)(void *role),
+                                const char *(*refused)(const void *role), void *role);
+// The role must be gone already.
+void or_edge_process_close(or_edge_process_t *process);

@@ -1,0 +1,118 @@
+#include "verifier/accept/accept.h"
+
+#include "verifier/accept/accept_internal.h"
+
+// One of the two; the other is NULL.
+typedef struct {
+    or_accept_rule_t number;
+    or_accept_choose_t choose;
+    or_accept_judge_t judge;
+} rule_t;
+
+static const rule_t rules[] = {
+    {OR_ACCEPT_COUPLED, or_accept_coupled, NULL},
+    {OR_ACCEPT_GREEDY, or_accept_greedy, NULL},
+    {OR_ACCEPT_NAIVE, or_accept_coupled, NULL}, // under a key that no drafter receives
+    {OR_ACCEPT_SPS, or_accept_sps, NULL},
+    {OR_ACCEPT_KSEQ, or_accept_kseq, NULL},
+    {OR_ACCEPT_OTM, or_accept_otm, NULL},
+    {OR_ACCEPT_MULTI_ROUND, or_accept_multi_round, NULL},
+    {OR_ACCEPT_RECURSIVE, or_accept_recursive, NULL},
+    {OR_ACCEPT_BLOCK, NULL, or_accept_block},
+    {OR_ACCEPT_TRAVERSAL, NULL, or_accept_traversal},
+    {OR_ACCEPT_TYPICAL, NULL, or_accept_typical},
+    {OR_ACCEPT_LENIENT, or_accept_lenient, NULL},
+    {OR_ACCEPT_SLRS, NULL, or_accept_slrs},
+};
+
+static const rule_t *find_rule(or_accept_rule_t number)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if (rules[i].number == number) {
+            return &rules[i];
+        }
+    }
+    return NULL;
+}
+
+bool or_accept_is_stop(const or_accept_job_t *job, int32_t token)
+{
+    for (uint32_t i = 0; i < job->stop_count; i++) {
+        if (job->stop_ids[i] == (uint32_t)token) {
+            return true;
+        }
+    }
+    return false;
+}
+
+or_status_t or_accept_distribution_at(const or_accept_job_t *job, uint32_t node,
+                                      or_distribution_t *q)
+{
+    uint32_t count = job->history_count + or_token_tree_depths(job->tree)[node];
+    uint32_t above = node;
+    for (uint32_t i = count; i > job->history_count; i--) {
+        job->history[i - 1] = or_token_tree_tokens(job->tree)[above];
+        above = or_token_tree_parents(job->tree)[above];
+    }
+    return job->dist(job->dist_context, node, job->history, count, q);
+}
+
+void or_accept_take(const or_accept_job_t *job, uint32_t node, int32_t next,
+                    or_acceptance_t *acceptance)
+{
+    acceptance->accepted_count = or_token_tree_depths(job->tree)[node];
+    for (uint32_t i = acceptance->accepted_count; i > 0; i--) {
+        acceptance->accepted[i - 1] = node;
+        node = or_token_tree_parents(job->tree)[node];
+    }
+    acceptance->next = next;
+    acceptance->stopped = or_accept_is_stop(job, next);
+}
+
+void or_accept_take_stop(const or_accept_job_t *job, uint32_t node, or_acceptance_t *acceptance)
+{
+    or_accept_take(job, or_token_tree_parents(job->tree)[node],
+                   or_token_tree_tokens(job->tree)[node], acceptance);
+}
+
+// From the root down: a token follows each node, and the walk goes on where a child carries it.
+static or_status_t walk(or_accept_choose_t choose, const or_accept_job_t *job,
+                        or_acceptance_t *acceptance)
+{
+    uint32_t history_count = job->history_count;
+    or_noise_place_t place = job->place;
+    uint32_t accepted_count = 0;
+    uint32_t node = 0;
+    for (;;) {
+        or_distribution_t q;
+        or_status_t status = job->dist(job->dist_context, node, job->history, history_count, &q);
+        if (status != OR_OK) {
+            return status;
+        }
+        int32_t token = choose(job, node, &q, place);
+        bool stopped = or_accept_is_stop(job, token);
+        uint32_t child = stopped ? 0 : or_token_tree_find_child(job->tree, node, token);
+        if (child == 0) {
+            acceptance->accepted_count = accepted_count;
+            acceptance->next = token;
+            acceptance->stopped = stopped;
+            return OR_OK;
+        }
+        acceptance->accepted[accepted_count++] = child;
+        job->history[history_count++] = token; // penalties see the path
+        place = or_noise_advance(place, job->widths[token]);
+        node = child;
+    }
+}
+
+or_status_t or_accept(or_accept_rule_t rule, const or_accept_job_t *job,
+                      or_acceptance_t *acceptance)
+{
+    const rule_t *found = find_rule(rule);
+    if (found == NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED, "acceptance rule %u is not known to this version",
+                       (unsigned)rule);
+    }
+    return found->judge != NULL ? found->judge(job, acceptance)
+                                : walk(found->choose, job, acceptance);
+}
