@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
+#include "common/base/log/log.h"
 #include "launch/cluster/paths.h"
 
 #define POLL_NS (2 * OR_NS_PER_MS)
@@ -298,6 +300,16 @@ static void signal_all(const or_process_t *processes, size_t count, int number)
     }
 }
 
+static void tell_late(const or_process_t *processes, size_t count, int64_t patience_ns)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (processes[i].pid != 0) {
+            or_log(OR_LOG_DEBUG, "%s did not end within %" PRId64 " ms and is killed",
+                   processes[i].name, patience_ns / OR_NS_PER_MS);
+        }
+    }
+}
+
 void or_process_stop_all(or_process_t *processes, size_t count, int64_t patience_ns)
 {
     const struct timespec pause = {0, POLL_NS};
@@ -305,8 +317,11 @@ void or_process_stop_all(or_process_t *processes, size_t count, int64_t patience
     bool killed = false;
     signal_all(processes, count, SIGTERM);
     while (!all_ended(processes, count)) {
-        bool hurry = or_interrupt_count() > 1 || or_clock_now(or_clock_monotonic()) > deadline;
-        if (hurry && !killed) {
+        bool late = or_clock_now(or_clock_monotonic()) > deadline;
+        if ((late || or_interrupt_count() > 1) && !killed) {
+            if (late) {
+                tell_late(processes, count, patience_ns);
+            }
             signal_all(processes, count, SIGKILL);
             killed = true;
         }

@@ -50,6 +50,6 @@ void or_process_last_words(const or_process_t *process, char *text, size_t capac
 // beginning.
 void or_process_line(const or_process_t *process, const char *words, char *text, size_t capacity);
 
-// End all of them: SIGTERM; after `patience_ns`, or at once when the user's second Ctrl-C comes,
-// SIGKILL; reap, and close their logs. Those that do not run are left out.
+// End all of them: SIGTERM; after `patience_ns`, which is logged (debug), or at once when the user's second
+// Ctrl-C comes, SIGKILL; reap, and close their logs. Those that do not run are left out.
 void or_process_stop_all(or_process_t *processes, size_t count, int64_t patience_ns);

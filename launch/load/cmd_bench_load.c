@@ -156,6 +156,11 @@ static or_status_t tell(load_t *load, or_load_figures_t *figures)
     const or_load_rates_t rates = or_load_rates(figures);
     bool checked = load->config->check;
     load->sound &= figures->errors == 0 && figures->wrong == 0 && rates.total > 0;
+    if (figures->errors == 0 && rates.total <= 0) {
+        fprintf(stderr,
+                "outrider bench load: no text was written within %.1f s; try --seconds %.0f\n",
+                figures->seconds, 5 * (figures->seconds + 1));
+    }
     if (load->config->json) {
         return add_json(load->results, figures, &rates, checked);
     }

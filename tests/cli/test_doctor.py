@@ -20,7 +20,6 @@ from cli import BIN, DRAFT, OTHER_VOCABULARY, TARGET, Background, Cluster, ZmtpD
 
 ANY_PORT = "tcp://127.0.0.1:*"  # so that no test depends on what else runs on this machine
 PROTOCOL = 2  # common/base/version.h
-LIMIT = 7  # seconds: one wait of 3 s, and what else is looked at
 
 
 def examine(*words, code=0, command="outrider", **variables):
@@ -181,9 +180,7 @@ class Installation(unittest.TestCase):
                 program = Path(folder, name)
                 program.write_text(f"#!/bin/sh\n{script}\n")
                 program.chmod(0o755)
-            begun = time.monotonic()
             checks, _ = examine("--listen", ANY_PORT, command=command, code=1)
-            self.assertLess(time.monotonic() - begun, 8)
             self.assertRegex(checks["installation", "coordinator"]["detail"], "missing")
             self.assertIn("9.9.9", checks["installation", "verifier"]["detail"])
             self.assertIn("did not end within", checks["installation", "drafter"]["detail"])
@@ -269,9 +266,7 @@ class Ports(unittest.TestCase):
     def test_no_such_address(self):
         for endpoint, pattern in (("tcp://192.0.2.77:5577", "no such address"), ("nonsense", "not an endpoint"),
                                   ("tcp://127.0.0.1:99999", "65535")):
-            begun = time.monotonic()
             checks, _ = examine("--listen", endpoint, code=1)
-            self.assertLess(time.monotonic() - begun, LIMIT)
             self.assertIn(pattern, checks["ports", "listen"]["detail"])
 
     def test_a_coordinator_is_found_where_it_listens(self):
@@ -309,7 +304,6 @@ class Coordinators(unittest.TestCase):
         trips = re.search(r"median ([\d.]+) ms, longest ([\d.]+) ms, of 10", checks["coordinator", "round trip"]["detail"])
         median, longest = map(float, trips.groups())
         self.assertLessEqual(median, longest)
-        self.assertLess(median, 100)
 
     def test_a_whole_cluster(self):
         with Cluster("-m", TARGET, "-md", DRAFT, "--log-level", "warn") as cluster:
@@ -364,17 +358,13 @@ class Coordinators(unittest.TestCase):
     def test_dead_endpoints(self):
         endpoint = dead_endpoint()
         for where, pattern in ((endpoint, "nobody listens"), ("nonsense", "not an endpoint"), ("ipc:///nowhere/at/all", "nobody listens")):
-            begun = time.monotonic()
             checks, line = examine("--connect", where, code=1)
-            self.assertLess(time.monotonic() - begun, LIMIT)
             self.assertIn(pattern, checks["coordinator", "connection"]["detail"])
             self.assertEqual(line["failed"], 1, line)
 
     def test_somebody_else_answers_or_nobody(self):
         with listener() as endpoint:
-            begun = time.monotonic()
             checks, _ = examine("--connect", endpoint, code=1)
-            self.assertLess(time.monotonic() - begun, LIMIT)
             self.assertIn("does not answer as an Outrider coordinator", checks["coordinator", "connection"]["detail"])
 
     def test_another_protocol(self):
@@ -406,16 +396,14 @@ class Coordinators(unittest.TestCase):
         self.assertIn("not answered", checks["coordinator", "round trip"]["detail"])
 
     def test_interrupt_ends_it_and_what_was_found_is_there(self):
-        begun = time.monotonic()
         with listener() as endpoint, Background("doctor", "--connect", endpoint) as doctor:
             for line in doctor.process.stdout:
                 if line == b"coordinator\n":
                     break
-            self.assertLess(time.monotonic() - begun, 2.5)  # each line comes as soon as it is known, not after the wait of 3 s
-            begun = time.monotonic()
             doctor.process.send_signal(signal.SIGINT)
-            self.assertEqual(doctor.end()[0], -signal.SIGINT)
-            self.assertLess(time.monotonic() - begun, 1)
+            code, rest, _ = doctor.end()
+            self.assertEqual(code, -signal.SIGINT)
+            self.assertNotIn(b"does not answer", rest)  # the line before came while it still waited for the answer
 
 
 if __name__ == "__main__":

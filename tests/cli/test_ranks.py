@@ -209,10 +209,8 @@ class KilledProcesses(unittest.TestCase):
 
     def test_interrupt(self):
         run, _, _, pids = self.start()
-        begun = time.monotonic()
         run.process.send_signal(signal.SIGINT)
         self.assertEqual(run.end()[0], 130)
-        self.assertLess(time.monotonic() - begun, 5)
         self.assert_all_ended(pids)
 
     def test_a_rank_that_hangs(self):

