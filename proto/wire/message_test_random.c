@@ -428,10 +428,21 @@ void message_test_random_free(void)
     }
 }
 
+// The golden message that is being filled in; GOLDEN_NONE: a random one.
+static golden_t golden = GOLDEN_NONE;
+
 // Small, large and zero numbers alike: their varints have all lengths.
 static uint64_t random_number(uint64_t *state)
 {
-    return test_random(state) >> test_below(state, 64);
+    switch (golden) {
+    case GOLDEN_ZERO:
+    case GOLDEN_HOLLOW:
+        return 0;
+    case GOLDEN_LARGE:
+        return UINT64_MAX;
+    default:
+        return test_random(state) >> test_below(state, 64);
+    }
 }
 
 static void fill_array(uint64_t *state, size_t count, size_t bytes, char *field)
@@ -446,7 +457,9 @@ static void fill_array(uint64_t *state, size_t count, size_t bytes, char *field)
 
 static char *random_string(uint64_t *state)
 {
-    size_t length = test_below(state, 20);
+    size_t length = golden == GOLDEN_HOLLOW  ? 0
+                    : golden == GOLDEN_LARGE ? 130
+                                             : test_below(state, 20);
     char *text = take(length + 1);
     for (size_t i = 0; i < length; i++) {
         text[i] = (char)('a' + test_below(state, 26));
@@ -460,7 +473,8 @@ static void fill_structs(uint64_t *state, const field_t *field, size_t count, ch
 {
     char *array = take(count * field->inner_bytes);
     for (size_t i = 0; i < count; i++) {
-        fill(state, field->inner, array + i * field->inner_bytes);
+        uint64_t entry = i;
+        fill(golden != GOLDEN_NONE ? &entry : state, field->inner, array + i * field->inner_bytes);
     }
     memcpy(base + field->at, &array, sizeof array);
 }
@@ -468,9 +482,10 @@ static void fill_structs(uint64_t *state, const field_t *field, size_t count, ch
 static void fill_maybe(uint64_t *state, const field_t *field, char *base)
 {
     char *inner = NULL;
-    if (test_below(state, 2) == 0) {
+    if (golden != GOLDEN_NONE || test_below(state, 2) == 0) {
         inner = take(field->inner_bytes);
-        fill(state, field->inner, inner);
+        uint64_t entry = 0;
+        fill(golden != GOLDEN_NONE ? &entry : state, field->inner, inner);
     }
     memcpy(base + field->at, &inner, sizeof inner);
 }
@@ -481,10 +496,15 @@ static uint32_t random_count(uint64_t *state, const field_t *field, char *base)
     if (field->kind == FIELD_STRUCTS) {
         count %= 20;
     }
+    if (golden != GOLDEN_NONE) {
+        bool many = golden == GOLDEN_LARGE && field->kind != FIELD_STRUCTS;
+        count = golden == GOLDEN_HOLLOW ? 0 : many ? 130 : 2;
+    }
     if (field->like) {
         uint32_t like;
         memcpy(&like, base + field->like_at, sizeof like);
-        count = field->like_at == field->count_at || count % 2 == 0 ? like + field->more : 0;
+        bool all = field->like_at == field->count_at || (golden != GOLDEN_HOLLOW && count % 2 == 0);
+        count = all ? like + field->more : 0;
     }
     memcpy(base + field->count_at, &count, sizeof count);
     return count;
@@ -523,9 +543,11 @@ static void fill_field(uint64_t *state, const field_t *field, char *base)
     case FIELD_64S:
         fill_array(state, random_count(state, field, base), 8, base + field->at);
         break;
-    case FIELD_STRUCT:
-        fill(state, field->inner, base + field->at);
+    case FIELD_STRUCT: {
+        uint64_t entry = 0;
+        fill(golden != GOLDEN_NONE ? &entry : state, field->inner, base + field->at);
         break;
+    }
     case FIELD_STRUCTS:
         fill_structs(state, field, random_count(state, field, base), base);
         break;
@@ -537,10 +559,23 @@ static void fill_field(uint64_t *state, const field_t *field, char *base)
     }
 }
 
+// What a golden message has in a field follows from the member's name and, in arrays, from the entry's number, so that it does not depend on
+// the order of the table.
+static uint64_t golden_state(const char *name, uint64_t entry)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325) + entry; // FNV-1a
+    for (const char *at = strchr(name, '.') + 1; *at != '\0'; at++) {
+        hash = (hash ^ (uint8_t)*at) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
 static void fill(uint64_t *state, const field_t *fields, char *base)
 {
+    const uint64_t entry = *state;
     for (const field_t *field = fields; field->kind != FIELD_END; field++) {
-        fill_field(state, field, base);
+        uint64_t fixed = golden_state(field->name, entry);
+        fill_field(golden != GOLDEN_NONE ? &fixed : state, field, base);
     }
 }
 
@@ -550,6 +585,19 @@ void message_test_random(uint64_t *state, or_message_type_t type, or_message_t *
     message->type = type;
     message->session.value = random_number(state);
     fill(state, bodies[type], (char *)&message->body);
+}
+
+void message_test_golden(golden_t which, or_message_type_t type, or_message_t *message)
+{
+    uint64_t entry = 0;
+    memset(message, 0, sizeof *message);
+    message->type = type;
+    golden = which;
+    message->session.value = which == GOLDEN_DISTINCT ? type : random_number(&entry);
+    if (which != GOLDEN_ZERO) {
+        fill(&entry, bodies[type], (char *)&message->body);
+    }
+    golden = GOLDEN_NONE;
 }
 
 static const char *difference(const field_t *fields, const char *a, const char *b);
