@@ -229,20 +229,25 @@ static bool get_entries(or_wire_reader_t *reader, const or_wire_row_t *row, cons
 {
     const size_t bytes = entry_bytes(row);
     char *entries = load_pointer(to + row->at);
+    if (entries == NULL) { // packed, and no number ends in it
+        return field->value.at == field->value.end;
+    }
     uint64_t *count = length_of(entries);
     if (!is_packed(row, field)) {
         char *entry = entries + (*count)++ * bytes;
         memset(entry, 0, bytes);
         return get_value(reader, row, field, entry);
     }
+    const or_wire_kind_t kind = row->kind;
     span_t value = field->value;
-    while (value.at < value.end) {
-        if (!take_number(&value, row->kind, entries + *count * bytes)) {
-            return false;
-        }
-        *count += 1;
+    uint64_t taken = *count;
+    bool good = true;
+    while (good && value.at < value.end) {
+        good = take_number(&value, kind, entries + taken * bytes);
+        taken += good;
     }
-    return true;
+    *count = taken;
+    return good;
 }
 
 static bool get_pointed(or_wire_reader_t *reader, const or_wire_row_t *row, const field_t *field,

@@ -16,20 +16,17 @@ static void put(sink_t *sink, const void *bytes, size_t count)
     sink->count += count;
 }
 
-static void put_byte(sink_t *sink, uint64_t byte)
-{
-    if (sink->at != NULL) {
-        sink->at[sink->count] = (uint8_t)byte;
-    }
-    sink->count++;
-}
-
 static void put_varint(sink_t *sink, uint64_t number)
 {
-    for (; number >= 0x80; number >>= 7) {
-        put_byte(sink, number | 0x80);
+    const unsigned bits = 64 - (unsigned)__builtin_clzll(number | 1);
+    if (sink->at != NULL) {
+        uint8_t *to = sink->at + sink->count;
+        for (; number >= 0x80; number >>= 7) {
+            *to++ = (uint8_t)number | 0x80;
+        }
+        *to = (uint8_t)number;
     }
-    put_byte(sink, number);
+    sink->count += (bits + 6) / 7;
 }
 
 static void put_tag(sink_t *sink, uint32_t number, wire_type_t type)
@@ -39,9 +36,11 @@ static void put_tag(sink_t *sink, uint32_t number, wire_type_t type)
 
 static void put_little_endian(sink_t *sink, uint64_t number, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        put_byte(sink, number >> 8 * i);
+    uint8_t bytes[8];
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (uint8_t)(number >> 8 * i);
     }
+    put(sink, bytes, count);
 }
 
 static uint32_t zigzag(uint32_t number)
@@ -140,13 +139,21 @@ static uint32_t count_entries(const or_wire_row_t *row, const char *from)
 
 static void put_entries(sink_t *sink, const or_wire_row_t *row, const char *entries, uint32_t count)
 {
+    const or_wire_kind_t kind = row->kind;
     const size_t bytes = entry_bytes(row);
+    const bool steps = row->shape == OR_WIRE_STEPS;
+    sink_t local = *sink; // its members stay in registers
     uint32_t last = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t number = load_number(row->kind, entries + i * bytes);
-        put_number(sink, row->kind, row->shape == OR_WIRE_STEPS ? (uint32_t)number - last : number);
+        if (kind == OR_WIRE_UINT32) { // most entries are tokens
+            put_varint(&local, load_32(entries + i * sizeof last));
+            continue;
+        }
+        uint64_t number = load_number(kind, entries + i * bytes);
+        put_number(&local, kind, steps ? (uint32_t)number - last : number);
         last = (uint32_t)number;
     }
+    sink->count = local.count;
 }
 
 static void put_array(sink_t *sink, uint32_t number, const or_wire_row_t *row, const char *from)
@@ -164,7 +171,11 @@ static void put_array(sink_t *sink, uint32_t number, const or_wire_row_t *row, c
         put_entries(&counted, row, entries, count);
         put_tag(sink, number, LENGTH);
         put_varint(sink, counted.count);
-        put_entries(sink, row, entries, count);
+        if (sink->at != NULL) {
+            put_entries(sink, row, entries, count);
+        } else {
+            sink->count += counted.count;
+        }
     }
 }
 

@@ -240,10 +240,18 @@ static void unequal_arrays_are_refused(void **context)
     // Envelope{version 2, DraftTree{tokens, back, dist_index, distributions}}, fields 5, 6, 7 and 9.
     const uint8_t back[] = {0x08, 2, 0x3A, 7, 0x2A, 2, 5, 6, 0x32, 1, 1};
     const uint8_t dist_index[] = {0x08, 2, 0x3A, 11, 0x2A, 2, 5, 6, 0x32, 2, 1, 1, 0x3A, 1, 0};
+    const uint8_t draw_order[] = {0x08, 2, 0x3A, 11, 0x2A, 2, 5, 6, 0x32, 2, 1, 1, 0x42, 1, 0};
     const uint8_t weights[] = {0x08, 2, 0x3A, 5, 0x4A, 3, 0x0A, 1, 9};
+    // Verdict{logprobs{top_tokens}}, and PsiReply{tokens}.
+    const uint8_t top[] = {0x08, 2, 0x42, 5, 0x32, 3, 0x1A, 1, 9};
+    const uint8_t psi[] = {0x08, 2, 0x62, 3, 0x1A, 1, 9};
     assert_refused(back, sizeof back, "tree tokens and parents");
     assert_refused(dist_index, sizeof dist_index, "distribution indices");
-    assert_refused(weights, sizeof weights, "tokens and weights");
+    assert_refused(draw_order, sizeof draw_order,
+                   "draw order and tree tokens differ in length: 1 and 2");
+    assert_refused(weights, sizeof weights, "tokens and weights differ in length: 1 and 0");
+    assert_refused(top, sizeof top, "top tokens and logprobs differ in length: 1 and 0");
+    assert_refused(psi, sizeof psi, "tokens and their psi differ in length: 1 and 0");
 }
 
 static void assert_delta_is_refused(const or_generate_delta_t *delta, const char *sentence)
