@@ -5,6 +5,7 @@
 // for the sizes that reports quote.
 #include "proto/wire/message.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -390,6 +391,29 @@ static void absent_strings_are_empty(void **context)
     free(frame);
 }
 
+// As proto3 has it: -0 is 0 and does not travel, what is no number does.
+static void floats_travel_unless_they_are_zero(void **context)
+{
+    (void)context;
+    or_message_t message = {.type = OR_MSG_OPEN_SESSION}, back;
+    uint8_t *frame;
+    size_t bytes, zero_bytes;
+    encode(&message, &frame, &zero_bytes);
+    free(frame);
+    message.body.open_session.lenience = -0.0F;
+    encode(&message, &frame, &bytes);
+    assert_int_equal(bytes, zero_bytes);
+    free(frame);
+    message.body.open_session.lenience = NAN;
+    message.body.open_session.sampling.top_p = -INFINITY;
+    encode(&message, &frame, &bytes);
+    assert_int_equal(or_message_decode(frame, bytes, &back), OR_OK);
+    assert_true(isnan(back.body.open_session.lenience));
+    assert_true(back.body.open_session.sampling.top_p == -INFINITY);
+    or_message_fini(&back);
+    free(frame);
+}
+
 static void the_arena_keeps_its_budget(void **context)
 {
     (void)context;
@@ -484,6 +508,7 @@ int main(void)
         cmocka_unit_test(frames_of_empty_fields_are_stopped),
         cmocka_unit_test(repeated_fields_are_stopped),
         cmocka_unit_test(absent_strings_are_empty),
+        cmocka_unit_test(floats_travel_unless_they_are_zero),
         cmocka_unit_test(the_arena_keeps_its_budget),
         cmocka_unit_test(unknown_types_are_not_encoded),
         cmocka_unit_test(a_round_is_small),
