@@ -5,11 +5,15 @@
 // for the sizes that reports quote.
 #include "proto/wire/message.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "common/base/version.h"
 #include "proto/wire/message_arena.h"
+#include "proto/wire/message_test_golden.h"
 #include "proto/wire/message_test_random.h"
 #include "tests/support/test_support.h"
 
@@ -54,6 +58,64 @@ static void every_field_comes_back(void **context)
             message_test_random_free();
         }
     }
+}
+
+static void assert_frame_hash(golden_t which, or_message_type_t type, uint64_t expected)
+{
+    or_message_t message;
+    uint8_t *frame;
+    size_t bytes;
+    message_test_golden(which, type, &message);
+    encode(&message, &frame, &bytes);
+    if (XXH64(frame, bytes, 0) != expected) {
+        fail_msg("the frame of a %s has changed: kind %d, %zu bytes, now 0x%016llx",
+                 or_message_type_name(type), (int)which, bytes,
+                 (unsigned long long)XXH64(frame, bytes, 0));
+    }
+    message_test_random_free();
+    free(frame);
+}
+
+static size_t read_hex(const char *text, uint8_t *bytes, size_t capacity)
+{
+    size_t count = 0;
+    for (; *text != '\0'; text += 2) {
+        const char digits[3] = {text[0], text[1], '\0'};
+        assert_true(count < capacity);
+        bytes[count++] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+    return count;
+}
+
+static void assert_golden_frame(const golden_frames_t *golden)
+{
+    uint8_t expected[1024], *frame;
+    size_t bytes, expected_bytes = read_hex(golden->distinct, expected, sizeof expected);
+    or_message_t message, back;
+    message_test_golden(GOLDEN_DISTINCT, golden->type, &message);
+    encode(&message, &frame, &bytes);
+    assert_int_equal(bytes, expected_bytes);
+    assert_memory_equal(frame, expected, bytes);
+    assert_int_equal(or_message_decode(expected, expected_bytes, &back), OR_OK);
+    assert_null(message_difference(&message, &back));
+    or_message_fini(&back);
+    message_test_random_free();
+    free(frame);
+}
+
+static void golden_frames_stay_as_they_are(void **context)
+{
+    (void)context;
+    for (size_t i = 0; i < sizeof golden_frames / sizeof *golden_frames; i++) {
+        const golden_frames_t *golden = &golden_frames[i];
+        assert_int_equal(golden->type, OR_RANDOM_TYPE_FIRST + i);
+        assert_frame_hash(GOLDEN_ZERO, golden->type, golden->zero);
+        assert_frame_hash(GOLDEN_HOLLOW, golden->type, golden->hollow);
+        assert_frame_hash(GOLDEN_LARGE, golden->type, golden->large);
+        assert_golden_frame(golden);
+    }
+    assert_int_equal(golden_frames[sizeof golden_frames / sizeof *golden_frames - 1].type,
+                     OR_RANDOM_TYPE_LAST);
 }
 
 static void damage(uint64_t *state, uint8_t *frame, size_t *bytes)
@@ -179,10 +241,18 @@ static void unequal_arrays_are_refused(void **context)
     // Envelope{version 2, DraftTree{tokens, back, dist_index, distributions}}, fields 5, 6, 7 and 9.
     const uint8_t back[] = {0x08, 2, 0x3A, 7, 0x2A, 2, 5, 6, 0x32, 1, 1};
     const uint8_t dist_index[] = {0x08, 2, 0x3A, 11, 0x2A, 2, 5, 6, 0x32, 2, 1, 1, 0x3A, 1, 0};
+    const uint8_t draw_order[] = {0x08, 2, 0x3A, 11, 0x2A, 2, 5, 6, 0x32, 2, 1, 1, 0x42, 1, 0};
     const uint8_t weights[] = {0x08, 2, 0x3A, 5, 0x4A, 3, 0x0A, 1, 9};
+    // Verdict{logprobs{top_tokens}}, and PsiReply{tokens}.
+    const uint8_t top[] = {0x08, 2, 0x42, 5, 0x32, 3, 0x1A, 1, 9};
+    const uint8_t psi[] = {0x08, 2, 0x62, 3, 0x1A, 1, 9};
     assert_refused(back, sizeof back, "tree tokens and parents");
     assert_refused(dist_index, sizeof dist_index, "distribution indices");
-    assert_refused(weights, sizeof weights, "tokens and weights");
+    assert_refused(draw_order, sizeof draw_order,
+                   "draw order and tree tokens differ in length: 1 and 2");
+    assert_refused(weights, sizeof weights, "tokens and weights differ in length: 1 and 0");
+    assert_refused(top, sizeof top, "top tokens and logprobs differ in length: 1 and 0");
+    assert_refused(psi, sizeof psi, "tokens and their psi differ in length: 1 and 0");
 }
 
 static void assert_delta_is_refused(const or_generate_delta_t *delta, const char *sentence)
@@ -321,6 +391,29 @@ static void absent_strings_are_empty(void **context)
     free(frame);
 }
 
+// As proto3 has it: -0 is 0 and does not travel, what is no number does.
+static void floats_travel_unless_they_are_zero(void **context)
+{
+    (void)context;
+    or_message_t message = {.type = OR_MSG_OPEN_SESSION}, back;
+    uint8_t *frame;
+    size_t bytes, zero_bytes;
+    encode(&message, &frame, &zero_bytes);
+    free(frame);
+    message.body.open_session.lenience = -0.0F;
+    encode(&message, &frame, &bytes);
+    assert_int_equal(bytes, zero_bytes);
+    free(frame);
+    message.body.open_session.lenience = NAN;
+    message.body.open_session.sampling.top_p = -INFINITY;
+    encode(&message, &frame, &bytes);
+    assert_int_equal(or_message_decode(frame, bytes, &back), OR_OK);
+    assert_true(isnan(back.body.open_session.lenience));
+    assert_true(back.body.open_session.sampling.top_p == -INFINITY);
+    or_message_fini(&back);
+    free(frame);
+}
+
 static void the_arena_keeps_its_budget(void **context)
 {
     (void)context;
@@ -402,6 +495,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_comes_back),
+        cmocka_unit_test(golden_frames_stay_as_they_are),
         cmocka_unit_test(damaged_frames_do_no_harm),
         cmocka_unit_test(random_bytes_do_no_harm),
         cmocka_unit_test(strangers_are_told_apart),
@@ -414,6 +508,7 @@ int main(void)
         cmocka_unit_test(frames_of_empty_fields_are_stopped),
         cmocka_unit_test(repeated_fields_are_stopped),
         cmocka_unit_test(absent_strings_are_empty),
+        cmocka_unit_test(floats_travel_unless_they_are_zero),
         cmocka_unit_test(the_arena_keeps_its_budget),
         cmocka_unit_test(unknown_types_are_not_encoded),
         cmocka_unit_test(a_round_is_small),
