@@ -103,7 +103,8 @@ struct or_coordinator {
     bool unread;          // some member has a hold of what it has not read
     bool begins_late;     // texts wait for the verifier to read
     or_admission_t admission;
-    or_stats_t figures;       // the verifier's last, and what is counted here
+    or_stats_t figures;       // counted here; the rest is 0
+    or_stats_t reported;      // by the verifier, last; the rest is 0
     or_token_tree_t *scratch; // to merge drafters' trees
     or_vocabularies_t vocabularies;
     uint8_t *packed; // the target's vocabulary for slrs, once somebody asked; owned
