@@ -126,12 +126,12 @@ static uint64_t count_drafters(or_coordinator_t *c, const or_csession_t *session
             continue;
         }
         if (seat->drafted && session->source == OR_SOURCE_DRAFTER) {
-            member->nodes +=
+            member->figures.nodes +=
                 session->seat_count > 1 ? or_token_tree_count(seat->tree) : session->tree_count;
-            member->accepted += or_drafting_own_path(session, i, verdict, path);
+            member->figures.accepted += or_drafting_own_path(session, i, verdict, path);
         }
         if (session->seat_count == 1 && session->policy.mean.round_trip_ns > 0) {
-            member->round_trip_ns = session->policy.mean.round_trip_ns;
+            member->figures.round_trip_ms = (float)(session->policy.mean.round_trip_ns / 1e6);
         }
         uint64_t all = or_link_bytes(c->link, member->peer);
         bytes += all - member->counted_bytes;

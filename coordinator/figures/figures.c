@@ -11,18 +11,18 @@
 
 // ---- what peers report of themselves ----
 
-void or_figures_of_drafter(or_member_t *drafter, const or_stats_t *stats)
+static void copy_of_verifier(const or_stats_t *from, or_stats_t *to)
 {
-    drafter->model_us = stats->model_us;
-    drafter->passes = stats->passes;
-    drafter->pages = stats->pages;
-    drafter->pages_free = stats->pages_free;
+    OR_VERIFIER_FIGURES(OR_FIGURE_COPY)
 }
 
-void or_figures_of_verifier(or_coordinator_t *c, or_member_t *verifier, const or_stats_t *stats)
+void or_figures_report(or_coordinator_t *c, or_member_t *member, const or_stats_t *from)
 {
-    or_figures_of_drafter(verifier, stats);
-    or_figures_copy(or_stats_rows, OR_STATS_ROWS, OR_REPORTED, stats, &c->reported);
+    or_peer_figures_t *to = &member->figures;
+    OR_PEER_REPORTED_FIGURES(OR_FIGURE_COPY)
+    if (member == c->verifier) {
+        copy_of_verifier(from, &c->reported);
+    }
 }
 
 // ---- who may see what ----
@@ -111,25 +111,17 @@ static uint32_t count_live(const or_coordinator_t *c)
 
 static or_peer_figures_t peer_of(const or_coordinator_t *c, const or_member_t *member)
 {
-    uint32_t sessions = member == c->verifier ? count_live(c) : member->sessions;
-    return (or_peer_figures_t){
-        .number = member->number,
-        .role = member->role,
-        .model = member->model,
-        .owner = member->owner,
-        .state = state_of(c, member, sessions),
-        .trusted = member->trusted,
-        .sessions = sessions,
-        .round_trip_ms = (float)(member->round_trip_ns / 1e6),
-        .connected_ms = (uint64_t)((or_clock_now(c->clock) - member->joined_ns) / OR_NS_PER_MS),
-        .nodes = member->nodes,
-        .accepted = member->accepted,
-        .bytes = or_link_bytes(c->link, member->peer),
-        .model_us = member->model_us,
-        .passes = member->passes,
-        .pages = member->pages,
-        .pages_free = member->pages_free,
-    };
+    or_peer_figures_t peer = member->figures;
+    peer.sessions = member == c->verifier ? count_live(c) : member->sessions;
+    peer.number = member->number;
+    peer.role = member->role;
+    peer.model = member->model;
+    peer.owner = member->owner;
+    peer.state = state_of(c, member, peer.sessions);
+    peer.trusted = member->trusted;
+    peer.connected_ms = (uint64_t)((or_clock_now(c->clock) - member->joined_ns) / OR_NS_PER_MS);
+    peer.bytes = or_link_bytes(c->link, member->peer);
+    return peer;
 }
 
 // List the peers that the client may see. Verifiers, and drafters of nobody in particular, work for everybody.
@@ -176,7 +168,7 @@ static or_stats_t collect(const or_coordinator_t *c, const or_member_t *client,
                           uint64_t events_after, lists_t *lists)
 {
     or_stats_t stats = c->figures;
-    or_figures_copy(or_stats_rows, OR_STATS_ROWS, OR_REPORTED, &c->reported, &stats);
+    copy_of_verifier(&c->reported, &stats);
     count_phases(c, &stats);
     stats.drafters = or_coordinator_count(c, OR_ROLE_DRAFTER);
     stats.verifiers = or_coordinator_count(c, OR_ROLE_VERIFIER);

@@ -16,24 +16,13 @@ static double ratio(uint64_t part, uint64_t whole)
 
 // ---- figures by their names in proto/wire/figures.h ----
 
-static const or_figure_t *find(const or_figure_t *rows, uint32_t count, const char *name,
-                               size_t length)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (strncmp(rows[i].name, name, length) == 0 && rows[i].name[length] == '\0') {
-            return &rows[i];
-        }
-    }
-    return NULL;
-}
-
 // Print a line in which {name} stands for the figure of that name. A name that no figure has is printed as it stands.
 static void print_line(FILE *out, const or_stats_t *stats, const char *line)
 {
     while (*line != '\0') {
         size_t length = *line == '{' ? strcspn(line, "}") - 1 : 0;
         const or_figure_t *row =
-            length > 0 ? find(or_stats_rows, OR_STATS_ROWS, line + 1, length) : NULL;
+            length > 0 ? or_figure_find(or_stats_rows, OR_STATS_ROWS, line + 1, length) : NULL;
         if (row != NULL) {
             fprintf(out, "%" PRIu64, or_figure_count(row, stats));
             line += length + 2;
@@ -79,7 +68,7 @@ static void print_numbers(FILE *out, const column_t *columns, size_t count, cons
 {
     for (size_t i = 0; i < count; i++) {
         const or_figure_t *row =
-            find(rows, row_count, columns[i].figure, strlen(columns[i].figure));
+            or_figure_find(rows, row_count, columns[i].figure, strlen(columns[i].figure));
         fprintf(out, " %*.*f", columns[i].width, columns[i].decimals,
                 row != NULL ? or_figure_number(row, of) : NAN);
     }

@@ -14,12 +14,8 @@
     }
 
 const or_figure_t or_stats_rows[] = {
-#define X(type, member, number, traits, ...)                                                       \
-    ROW(or_stats_t, "", "", type, member, (traits) | OR_REPORTED, __VA_ARGS__),
-    OR_VERIFIER_FIGURES(X)
-#undef X
 #define X(type, member, number, ...) ROW(or_stats_t, "", "", type, member, __VA_ARGS__),
-        OR_COORDINATOR_FIGURES(X)
+    OR_STATS_FIGURES(X)
 #undef X
 };
 
@@ -59,15 +55,15 @@ double or_figure_number(const or_figure_t *row, const void *of)
                                       : (double)or_figure_count(row, of);
 }
 
-void or_figures_copy(const or_figure_t *rows, uint32_t count, or_figure_trait_t trait,
-                     const void *from, void *to)
+const or_figure_t *or_figure_find(const or_figure_t *rows, uint32_t count, const char *name,
+                                  size_t length)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if ((rows[i].traits & trait) != 0) {
-            size_t bytes = rows[i].type == OR_FIGURE_U64 ? sizeof(uint64_t) : sizeof(uint32_t);
-            memcpy((char *)to + rows[i].offset, place_of(&rows[i], from), bytes);
+        if (strncmp(rows[i].name, name, length) == 0 && rows[i].name[length] == '\0') {
+            return &rows[i];
         }
     }
+    return NULL;
 }
 
 // ---- what an owner may see ----
@@ -75,6 +71,16 @@ void or_figures_copy(const or_figure_t *rows, uint32_t count, or_figure_trait_t 
 bool or_stats_is_own(const char *owner, const char *whose)
 {
     return owner == NULL || strcmp(owner, whose != NULL ? whose : "") == 0;
+}
+
+static void copy_public(const or_figure_t *rows, uint32_t count, const void *from, void *to)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if ((rows[i].traits & OR_PUBLIC) != 0) {
+            size_t bytes = rows[i].type == OR_FIGURE_U64 ? sizeof(uint64_t) : sizeof(uint32_t);
+            memcpy((char *)to + rows[i].offset, place_of(&rows[i], from), bytes);
+        }
+    }
 }
 
 or_stats_t or_stats_for_owner(const or_stats_t *stats, const char *owner)
@@ -87,7 +93,7 @@ or_stats_t or_stats_for_owner(const or_stats_t *stats, const char *owner)
                         .policy_count = stats->policy_count,
                         .peers = stats->peers,
                         .peer_count = stats->peer_count};
-    or_figures_copy(or_stats_rows, OR_STATS_ROWS, OR_PUBLIC, stats, &shown);
+    copy_public(or_stats_rows, OR_STATS_ROWS, stats, &shown);
     for (uint32_t i = 0; i < stats->policy_count; i++) {
         shown.sessions += or_stats_is_own(owner, stats->policies[i].owner);
     }
@@ -104,6 +110,6 @@ or_peer_figures_t or_peer_for_owner(const or_peer_figures_t *peer, const char *o
                                .owner = peer->owner,
                                .state = "shared",
                                .trusted = peer->trusted};
-    or_figures_copy(or_peer_rows, OR_PEER_ROWS, OR_PUBLIC, peer, &shown);
+    copy_public(or_peer_rows, OR_PEER_ROWS, peer, &shown);
     return shown;
 }

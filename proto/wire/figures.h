@@ -90,7 +90,16 @@ typedef enum {
     X(uint64_t, refused, 33, 0, 7, COUNTER, "refused_total", 1,                                    \
       "Connections and messages turned away for a key.")
 
-// The figures of a connected drafter or verifier. Counters count since it joined; what it reports, since it started.
+// The figures of a connected drafter or verifier, since it joined. It reports some of them itself, by members of the same
+// name in Stats: those count since it started.
+#define OR_PEER_REPORTED_FIGURES(X)                                                                \
+    X(uint64_t, model_us, 12, 0, 4, COUNTER, "model_seconds_total", 1e-6,                          \
+      "Time in the peer's model, as it says.")                                                     \
+    X(uint64_t, passes, 13, 0, 5, COUNTER, "passes_total", 1,                                      \
+      "Passes of the peer's model, as it says.")                                                   \
+    X(uint32_t, pages, 14, 0, 6, GAUGE, "pages", 1, "Pages of the peer's cache.")                  \
+    X(uint32_t, pages_free, 15, 0, 7, GAUGE, "pages_free", 1,                                      \
+      "Pages of it that nobody holds.")
 #define OR_PEER_FIGURES(X)                                                                         \
     X(uint64_t, connected_ms, 8, OR_PUBLIC | OR_IN_SECONDS, 1, GAUGE, "connected_seconds", 1e-3,   \
       "How long the peer has been connected.")                                                     \
@@ -103,13 +112,7 @@ typedef enum {
       "Guesses of the drafter that were accepted.")                                                \
     X(uint64_t, bytes, 11, 0, 3, COUNTER, "link_bytes_total", 1,                                   \
       "Bytes on the peer's link, both ways.")                                                      \
-    X(uint64_t, model_us, 12, OR_REPORTED, 4, COUNTER, "model_seconds_total", 1e-6,                \
-      "Time in the peer's model, as it says.")                                                     \
-    X(uint64_t, passes, 13, OR_REPORTED, 5, COUNTER, "passes_total", 1,                            \
-      "Passes of the peer's model, as it says.")                                                   \
-    X(uint32_t, pages, 14, OR_REPORTED, 6, GAUGE, "pages", 1, "Pages of the peer's cache.")        \
-    X(uint32_t, pages_free, 15, OR_REPORTED, 7, GAUGE, "pages_free", 1,                            \
-      "Pages of it that nobody holds.")                                                            \
+    OR_PEER_REPORTED_FIGURES(X)                                                                    \
     X(float, round_trip_ms, 7, OR_OF_DRAFTERS, 8, GAUGE, "round_trip_seconds", 1e-3,               \
       "To the drafter and back.")
 
@@ -145,6 +148,7 @@ typedef enum {
 
 #define OR_STATS_FIGURES(X) OR_VERIFIER_FIGURES(X) OR_COORDINATOR_FIGURES(X)
 #define OR_FIGURE_MEMBER(type, member, ...) type member;
+#define OR_FIGURE_COPY(type, member, ...) to->member = from->member;
 #define OR_FIGURE_ONE(...) +1
 
 // A drafter or verifier that is connected.
@@ -222,9 +226,9 @@ extern const or_figure_t or_session_rows[OR_SESSION_ROWS];
 // whole numbers only: a float counts as 0.
 uint64_t or_figure_count(const or_figure_t *row, const void *of);
 double or_figure_number(const or_figure_t *row, const void *of);
-// Copy the members whose rows have this trait from one struct to another.
-void or_figures_copy(const or_figure_t *rows, uint32_t count, or_figure_trait_t trait,
-                     const void *from, void *to);
+// The row of the member with this name, which has `length` characters. NULL: there is none.
+const or_figure_t *or_figure_find(const or_figure_t *rows, uint32_t count, const char *name,
+                                  size_t length);
 
 // ---- what an owner may see ----
 //
