@@ -118,11 +118,7 @@ static const char *const finish_reasons[] = {
 static const char *const round_parts[] = {"draft", "network", "verify", "accept", "other"};
 #define ROUND_PARTS (sizeof round_parts / sizeof *round_parts)
 
-static const char *const event_kinds[] = {
-    OR_EVENT_DRAFTER_JOINED, OR_EVENT_DRAFTER_LOST, OR_EVENT_VERIFIER_JOINED,
-    OR_EVENT_VERIFIER_LOST,  OR_EVENT_FAILOVER,     OR_EVENT_REFUSED,
-    OR_EVENT_CUT_OFF,        OR_EVENT_BUSY,         OR_EVENT_FAILED,
-};
+static const char *const event_kinds[] = {OR_EVENT_KINDS};
 
 // Rounds are many and pages few: counts by depth get their labels when they are shown.
 #define DEPTHS_MAX OR_METRIC_VALUES_MAX

@@ -90,8 +90,8 @@ typedef enum {
     X(uint64_t, refused, 33, 0, 7, COUNTER, "refused_total", 1,                                    \
       "Connections and messages turned away for a key.")
 
-// The figures of a connected drafter or verifier, since it joined. It reports some of them itself, by members of the same
-// name in Stats: those count since it started.
+// The figures of a connected drafter or verifier, since it joined. It reports some of them itself, by members of the
+// same name in Stats: those count since it started.
 #define OR_PEER_REPORTED_FIGURES(X)                                                                \
     X(uint64_t, model_us, 12, 0, 4, COUNTER, "model_seconds_total", 1e-6,                          \
       "Time in the peer's model, as it says.")                                                     \
