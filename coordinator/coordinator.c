@@ -177,7 +177,7 @@ static void on_drafter(or_coordinator_t *c, or_peer_t from, const or_message_t *
         return;
     }
     if (message->type == OR_MSG_STATS) {
-        or_figures_of_drafter(or_coordinator_member(c, from), &message->body.stats);
+        or_figures_report(c, or_coordinator_member(c, from), &message->body.stats);
         return;
     }
     or_csession_t *session = or_coordinator_session(c, message->session);
@@ -209,7 +209,7 @@ static void on_verifier(or_coordinator_t *c, or_peer_t from, const or_message_t 
     }
     if (message->type == OR_MSG_STATS) {
         or_budget_load(c, &message->body.stats);
-        or_figures_of_verifier(c, c->verifier, &message->body.stats);
+        or_figures_report(c, c->verifier, &message->body.stats);
         return;
     }
     if (session == NULL) {

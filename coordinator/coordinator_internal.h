@@ -61,13 +61,8 @@ typedef struct {
     int64_t target_sent_ns; // when it was sent the target's vocabulary; 0: never
     char model[128];
     char arith_id[OR_ARITH_BYTES];
-    // A drafter's guesses that were judged, and of them those that were accepted.
-    uint64_t nodes, accepted;
-    double round_trip_ns;   // as measured last; 0: not yet
-    uint64_t counted_bytes; // of its link, those that are in the totals
-    // As it says itself (Stats).
-    uint64_t model_us, passes;
-    uint32_t pages, pages_free;
+    or_peer_figures_t figures; // counted here or reported by it; the rest is added for an answer
+    uint64_t counted_bytes;    // of its link, those that are in the totals
 } or_member_t;
 
 // A drafter whose vocabulary cannot be used, for requests that wait for it.
@@ -103,7 +98,8 @@ struct or_coordinator {
     bool unread;          // some member has a hold of what it has not read
     bool begins_late;     // texts wait for the verifier to read
     or_admission_t admission;
-    or_stats_t figures;       // the verifier's last, and what is counted here
+    or_stats_t figures;       // counted here; the rest is 0
+    or_stats_t reported;      // by the verifier, last; the rest is 0
     or_token_tree_t *scratch; // to merge drafters' trees
     or_vocabularies_t vocabularies;
     uint8_t *packed; // the target's vocabulary for slrs, once somebody asked; owned
@@ -242,12 +238,9 @@ void or_counters_committed(or_coordinator_t *coordinator, or_csession_t *session
 void or_counters_finished(or_coordinator_t *coordinator, const or_csession_t *session);
 
 // figures.c
-// The verifier's figures came.
-void or_figures_of_verifier(or_coordinator_t *coordinator, or_member_t *verifier,
-                            const or_stats_t *stats);
-// A drafter's.
-void or_figures_of_drafter(or_member_t *drafter, const or_stats_t *stats);
-// Send the client what it asks for, as far as it may see it.
+// Take what a drafter or verifier reports of itself.
+void or_figures_report(or_coordinator_t *coordinator, or_member_t *member, const or_stats_t *from);
+// Send the client the figures that it asks for, as far as it may see them.
 void or_figures_tell(or_coordinator_t *coordinator, const or_member_t *client,
                      const or_stats_request_t *request);
 

@@ -272,6 +272,21 @@ static void on_message(void *role, const or_message_t *message)
     }
 }
 
+// The figures that the drafter reports.
+static void fill_stats(const void *role, or_stats_t *stats)
+{
+    const or_drafter_t *drafter = role;
+    const or_kv_cache_t *cache = or_model_cache(drafter->shared.model);
+    stats->model_us = drafter->model_us;
+    stats->passes = drafter->passes;
+    stats->pages = or_kv_cache_pages(cache);
+    stats->pages_free = or_kv_cache_pages_free(cache);
+    stats->page_positions = OR_KV_PAGE;
+    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
+        stats->sessions += drafter->sessions[i].id.value != 0;
+    }
+}
+
 int64_t or_drafter_turn(or_drafter_t *drafter)
 {
     const or_clock_t *clock = drafter->shared.clock;
@@ -281,7 +296,8 @@ int64_t or_drafter_turn(or_drafter_t *drafter)
     }
     or_drafter_deliver(drafter);
     or_edge_drain(&drafter->edge, on_message, drafter);
-    int64_t stats_due = or_drafter_tell_stats(drafter);
+    int64_t stats_due = or_edge_report(&drafter->edge, or_clock_now(clock),
+                                       drafter->config.stats_ms, fill_stats, drafter);
     int64_t due = or_link_tick(drafter->edge.link);
     due = stats_due < due ? stats_due : due;
     if (or_clock_now(clock) - drafter->saved_ns >= SAVE_NS) {

@@ -1,5 +1,5 @@
-// drafter_internal - the drafter's parts: messages (drafter.c), vocabularies (drafter_vocab.c), its work
-// (drafter_work.c), and what it says of that (drafter_figures.c).
+// drafter_internal - the drafter's parts: messages (drafter.c), vocabularies (drafter_vocab.c), and its work
+// (drafter_work.c).
 #pragma once
 
 #include "drafter/drafter.h"
@@ -24,10 +24,8 @@ struct or_drafter {
     int64_t busy_until_ns;
     or_dsession_t *worked; // NULL: nothing
     or_work_t work;
-    or_psi_reply_t reply; // borrows from the session
-    // What work has taken so far, and when it is told of next.
-    uint64_t model_us, passes;
-    int64_t stats_due_ns;
+    or_psi_reply_t reply;      // borrows from the session
+    uint64_t model_us, passes; // the model's time and passes so far
 };
 
 // ---- vocabularies ----
@@ -46,8 +44,3 @@ void or_drafter_send_tree(or_drafter_t *drafter, const or_dsession_t *session);
 void or_drafter_deliver(or_drafter_t *drafter);
 // A tree that is due, an answer, or else a pass of growing. False: there is nothing to do.
 bool or_drafter_work(or_drafter_t *drafter);
-
-// ---- figures ----
-
-// Tell the coordinator, where it is time; returns when it is next.
-int64_t or_drafter_tell_stats(or_drafter_t *drafter);

@@ -301,6 +301,29 @@ static void on_message(void *role, const or_message_t *message)
     }
 }
 
+// The figures that the verifier reports: what it counted, and what it holds now.
+static void fill_stats(const void *role, or_stats_t *stats)
+{
+    const or_verifier_t *verifier = role;
+    const char *model = stats->model;
+    const or_kv_cache_t *cache = or_model_cache(verifier->model);
+    const or_ranks_t *ranks = or_model_ranks(verifier->model);
+    *stats = verifier->stats;
+    stats->model = model;
+    stats->queue = or_scheduler_ready_count(verifier->scheduler);
+    for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
+        stats->sessions += verifier->sessions[i].id.value != 0;
+    }
+    stats->pages = or_kv_cache_pages(cache);
+    stats->pages_free = or_kv_cache_pages_free(cache);
+    stats->pages_shared = or_kv_cache_pages_shared(cache);
+    stats->page_positions = OR_KV_PAGE;
+    stats->page_bytes =
+        stats->pages > 0 ? or_model_memory(verifier->model).cache / stats->pages : 0;
+    stats->ranks = (uint32_t)ranks->size;
+    stats->stages = (uint32_t)or_ranks_stages(ranks);
+}
+
 int64_t or_verifier_turn(or_verifier_t *verifier)
 {
     if (verifier->broken[0] != '\0') {
@@ -309,7 +332,8 @@ int64_t or_verifier_turn(or_verifier_t *verifier)
     or_edge_drain(&verifier->edge, on_message, verifier);
     int64_t due = or_link_tick(verifier->edge.link);
     bool worked = or_verifier_work(verifier, &due);
-    int64_t stats_due = or_verifier_tell_stats(verifier);
+    int64_t stats_due = or_edge_report(&verifier->edge, or_clock_now(verifier->clock),
+                                       verifier->config.stats_ms, fill_stats, verifier);
     if (worked) {
         return or_clock_now(verifier->clock);
     }

@@ -1,6 +1,5 @@
 // verifier_internal - what the files of the verifier share: verifier.c (messages, turns), passes.c (who
-// takes part in a pass), pages.c (who gives pages), sharing.c (who has what was computed already) and
-// figures.c (Stats).
+// takes part in a pass), pages.c (who gives pages) and sharing.c (who has what was computed already).
 #pragma once
 
 #include "proto/net/edge.h"
@@ -25,9 +24,8 @@ struct or_verifier {
     uint64_t pass;         // the number of the one being composed or run
     uint32_t pass_rows;    // that it may have
     int64_t step_began_ns; // when work came for the next pass; 0: none waits
-    or_stats_t stats;
-    int64_t stats_due_ns; // 0: not welcomed yet
-    char broken[512];     // or_verifier_broken; "": it is not
+    or_stats_t stats;      // what is counted
+    char broken[512];      // or_verifier_broken; "": it is not
 };
 
 // ---- verifier.c ----
@@ -58,8 +56,3 @@ void or_verifier_share(or_verifier_t *verifier, or_vsession_t *session);
 // Is somebody in the pass computing the next `rows` rows that the session would compute, or a page of them?
 bool or_verifier_is_computed(const or_verifier_t *verifier, const or_vsession_t *session,
                              uint32_t rows);
-
-// ---- figures.c ----
-
-// Send Stats when they are due; returns when they are next.
-int64_t or_verifier_tell_stats(or_verifier_t *verifier);

@@ -59,9 +59,9 @@ void or_budget_judged(const or_coordinator_t *c, or_csession_t *session,
 
 void or_budget_load(or_coordinator_t *c, const or_stats_t *stats)
 {
-    uint64_t passes = stats->passes - c->figures.passes;
-    uint64_t batched = stats->batched - c->figures.batched;
-    bool restarted = stats->passes < c->figures.passes;
+    uint64_t passes = stats->passes - c->reported.passes;
+    uint64_t batched = stats->batched - c->reported.batched;
+    bool restarted = stats->passes < c->reported.passes;
     if (restarted || passes == 0) {
         return;
     }

@@ -1,5 +1,5 @@
-// What is counted: of each text for its client, of all for operators (telemetry.h), and what happened (events.h). The
-// totals of rounds are made of what was added to the texts' own figures, so the two cannot differ.
+// Counters of each text for its client, counters of all texts for operators (telemetry.h), and events (events.h). The
+// totals are sums of what was added to the texts' own figures, so the two cannot differ.
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -35,8 +35,7 @@ void or_counters_begun(or_coordinator_t *c, or_csession_t *session)
 
 // ---- a round ----
 
-// How often guesses of each depth and rank were there to be accepted, and were. From the root along
-// the accepted path.
+// Count, along the accepted path, at which depths and ranks there were guesses, and which of them were accepted.
 static void count_path(or_csession_t *session, const or_verdict_t *verdict)
 {
     or_generate_stats_t *stats = &session->stats;
@@ -62,7 +61,7 @@ static void count_path(or_csession_t *session, const or_verdict_t *verdict)
     }
 }
 
-// The first round contains the prefill, so the time split starts with the second.
+// The first round includes the prefill, so times are split from the second round on.
 void or_counters_judged(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
 {
     or_generate_stats_t *stats = &session->stats;
@@ -97,7 +96,7 @@ static void count_tokens(or_coordinator_t *c, or_csession_t *session, uint32_t b
     session->written_ns = or_clock_now(c->clock);
 }
 
-// Levels of the judged tree, and how many of its nodes lie at most `reach` deep.
+// Return the levels of the judged tree. *within is how many of its nodes lie at most `reach` deep.
 static uint32_t count_levels(const or_csession_t *session, uint32_t reach, uint32_t *within)
 {
     uint32_t depths[OR_TREE_NODES_MAX + 1];
@@ -112,8 +111,8 @@ static uint32_t count_levels(const or_csession_t *session, uint32_t reach, uint3
     return deepest;
 }
 
-// Of each drafter of the round: what became of its guesses. Returns what went over their links since they were asked
-// last.
+// Count the guesses of each drafter of the round, and those that were accepted. Return the bytes that went over the
+// drafters' links since the last round.
 static uint64_t count_drafters(or_coordinator_t *c, const or_csession_t *session,
                                const or_verdict_t *verdict)
 {
@@ -126,12 +125,12 @@ static uint64_t count_drafters(or_coordinator_t *c, const or_csession_t *session
             continue;
         }
         if (seat->drafted && session->source == OR_SOURCE_DRAFTER) {
-            member->nodes +=
+            member->figures.nodes +=
                 session->seat_count > 1 ? or_token_tree_count(seat->tree) : session->tree_count;
-            member->accepted += or_drafting_own_path(session, i, verdict, path);
+            member->figures.accepted += or_drafting_own_path(session, i, verdict, path);
         }
         if (session->seat_count == 1 && session->policy.mean.round_trip_ns > 0) {
-            member->round_trip_ns = session->policy.mean.round_trip_ns;
+            member->figures.round_trip_ms = (float)(session->policy.mean.round_trip_ns / 1e6);
         }
         uint64_t all = or_link_bytes(c->link, member->peer);
         bytes += all - member->counted_bytes;
@@ -140,8 +139,8 @@ static uint64_t count_drafters(or_coordinator_t *c, const or_csession_t *session
     return bytes;
 }
 
-// Of the drafter's way and work, what the round did not wait for. Nothing in the first one, whose wait is for drafters
-// that read the prompt.
+// Split the drafter's round trip and work into what the round waited for and what it did not. The first round is left
+// out, because its drafters have to read the prompt.
 static void split_wait(const or_csession_t *session, or_telemetry_round_t *round)
 {
     if (session->source != OR_SOURCE_DRAFTER || round->round_us == 0) {
@@ -178,7 +177,7 @@ void or_counters_committed(or_coordinator_t *c, or_csession_t *session, const or
 
 // ---- the end ----
 
-// One that is told to come back has not ended: it comes again.
+// A text that is told to come back has not ended, and is not counted as such.
 void or_counters_finished(or_coordinator_t *c, const or_csession_t *session)
 {
     if (session->finish == OR_FINISH_ERROR && session->busy_ms > 0) {

@@ -7,7 +7,7 @@
 
 #include "common/text/utf8.h"
 
-#define TOGETHER_MS 1000u // of one kind: one event
+#define TOGETHER_MS 1000u // events of one kind that are no further apart become one
 
 static uint64_t now_ms(void)
 {
@@ -26,7 +26,7 @@ static uint64_t oldest(const or_events_t *events)
     return events->count > OR_EVENTS_MAX ? events->count - OR_EVENTS_MAX : 0;
 }
 
-// Where this kind was last noted, if that was just now; else events->count.
+// Return the position of the last event of this kind if it is recent, else events->count.
 static uint64_t find_latest(or_events_t *events, const char *kind, uint64_t time_ms)
 {
     for (uint64_t i = events->count; i-- > oldest(events);) {
@@ -41,7 +41,7 @@ static uint64_t find_latest(or_events_t *events, const char *kind, uint64_t time
     return events->count;
 }
 
-// Those behind it move up.
+// Remove an event. The events after it move up.
 static void take_out(or_events_t *events, uint64_t position)
 {
     for (uint64_t i = position; i + 1 < events->count; i++) {

@@ -1,6 +1,7 @@
-// events - the last things that an operator may want to know of: who joined, who was lost, what was refused.
+// events - the latest events for operators: peers that joined or were lost, texts that failed, what was refused.
 //
-// A ring: the oldest makes room. Empty when zeroed; not to be copied, its items point into it. One thread.
+// It is a ring in which the oldest event makes room. A zeroed ring is empty. It must not be copied, because its items
+// point into it. One thread.
 #pragma once
 
 #include "proto/wire/message.h"
@@ -8,7 +9,7 @@
 #define OR_EVENTS_MAX 128u
 #define OR_EVENT_TEXT_BYTES 160
 
-// Kinds; also the values of the label of events_total.
+// The kinds of events, which are also the label's values of the metric events_total.
 #define OR_EVENT_DRAFTER_JOINED "drafter joined"
 #define OR_EVENT_DRAFTER_LOST "drafter lost"
 #define OR_EVENT_VERIFIER_JOINED "verifier joined"
@@ -18,16 +19,22 @@
 #define OR_EVENT_CUT_OFF "cut off"
 #define OR_EVENT_BUSY "busy"
 #define OR_EVENT_FAILED "text failed"
+#define OR_EVENT_KINDS                                                                             \
+    OR_EVENT_DRAFTER_JOINED, OR_EVENT_DRAFTER_LOST, OR_EVENT_VERIFIER_JOINED,                      \
+        OR_EVENT_VERIFIER_LOST, OR_EVENT_FAILOVER, OR_EVENT_REFUSED, OR_EVENT_CUT_OFF,             \
+        OR_EVENT_BUSY, OR_EVENT_FAILED
 
 typedef struct {
     or_event_t items[OR_EVENTS_MAX];
     char texts[OR_EVENTS_MAX][OR_EVENT_TEXT_BYTES];
-    uint64_t count; // so far, those that made room for a later one left out
+    uint64_t count; // events so far, without those that were replaced by a later one of their kind
 } or_events_t;
 
-// `kind` is borrowed for good; the text is cut, and made fit to be shown (or_utf8_mend). Several of one kind without a
-// session within a second are one, the latest: a peer that is refused again and again does not hide the rest.
+// Add an event. `kind` is borrowed for good. The text is cut to its bound and mended to be UTF-8 (or_utf8_mend). Events
+// of one kind without a session within a second become one, the latest: a peer that is refused again and again does
+// not hide the rest.
 void or_events_note(or_events_t *events, const char *kind, uint64_t session, const char *format,
                     ...) __attribute__((format(printf, 4, 5)));
-// Those after number `after`, oldest first; `out` has OR_EVENTS_MAX entries, which borrow from the ring.
+// Copy the events after number `after`, oldest first, and return how many. `out` has room for OR_EVENTS_MAX; the texts
+// are borrowed from the ring.
 uint32_t or_events_after(const or_events_t *events, uint64_t after, or_event_t *out);

@@ -1,52 +1,41 @@
-// What an operator is shown: the figures of verifier, drafters and texts, those that the asker may see.
+// Answers to clients that ask for statistics: the figures of coordinator, verifier, drafters and texts, as far as the
+// client may see them.
 #include <stdlib.h>
 #include <string.h>
 
 #include "coordinator/coordinator_internal.h"
-#include "proto/wire/stats_view.h"
 
-// In a message: a page that shows more is read by nobody, and a frame has a bound.
+// The longest lists in a message: nobody reads a longer page, and a frame has a bound.
 #define POLICIES_MAX 256u
 #define PEERS_MAX 256u
 
-// ---- what peers say of themselves ----
+// ---- what peers report of themselves ----
 
-void or_figures_of_drafter(or_member_t *drafter, const or_stats_t *stats)
+static void copy_of_verifier(const or_stats_t *from, or_stats_t *to)
 {
-    drafter->model_us = stats->model_us;
-    drafter->passes = stats->passes;
-    drafter->pages = stats->pages;
-    drafter->pages_free = stats->pages_free;
+    OR_VERIFIER_FIGURES(OR_FIGURE_COPY)
 }
 
-void or_figures_of_verifier(or_coordinator_t *c, or_member_t *verifier, const or_stats_t *stats)
+void or_figures_report(or_coordinator_t *c, or_member_t *member, const or_stats_t *from)
 {
-    or_stats_t *figures = &c->figures;
-    const or_stats_t own = *figures;
-    or_figures_of_drafter(verifier, stats);
-    *figures = *stats;
-    figures->resyncs = own.resyncs;
-    figures->busy = own.busy;
-    figures->cut_off = own.cut_off;
-    figures->cancelled = own.cancelled;
-    figures->started = own.started;
-    figures->resumed = own.resumed;
-    figures->failovers = own.failovers;
-    figures->waiting = figures->parked = 0; // counted when somebody asks, as are those that follow
-    figures->model = NULL;
-    figures->policy_count = figures->peer_count = figures->event_count = 0;
+    or_peer_figures_t *to = &member->figures;
+    OR_PEER_REPORTED_FIGURES(OR_FIGURE_COPY)
+    if (member == c->verifier) {
+        copy_of_verifier(from, &c->reported);
+    }
 }
 
 // ---- who may see what ----
 
-// On this machine, without a name or a key, and of our own HTTP face, which asks for operators: everything.
+// A client on this machine without a name or a key sees everything, and so does our own HTTP face, which asks for
+// operators.
 static bool sees_all(const or_coordinator_t *c, const or_member_t *client)
 {
     return client->inside || (client->owner[0] == '\0' && client->grant.key[0] == '\0' &&
                               or_link_is_local(c->link, client->peer));
 }
 
-// As proto/wire/stats_view.h has it.
+// Return whose figures the client may see, as proto/wire/figures.h has it. NULL: all.
 static const char *shown_to(const or_coordinator_t *c, const or_member_t *client)
 {
     return sees_all(c, client) ? NULL : client->owner;
@@ -122,28 +111,20 @@ static uint32_t count_live(const or_coordinator_t *c)
 
 static or_peer_figures_t peer_of(const or_coordinator_t *c, const or_member_t *member)
 {
-    uint32_t sessions = member == c->verifier ? count_live(c) : member->sessions;
-    return (or_peer_figures_t){
-        .number = member->number,
-        .role = member->role,
-        .model = member->model,
-        .owner = member->owner,
-        .state = state_of(c, member, sessions),
-        .trusted = member->trusted,
-        .sessions = sessions,
-        .round_trip_ms = (float)(member->round_trip_ns / 1e6),
-        .connected_ms = (uint64_t)((or_clock_now(c->clock) - member->joined_ns) / OR_NS_PER_MS),
-        .nodes = member->nodes,
-        .accepted = member->accepted,
-        .bytes = or_link_bytes(c->link, member->peer),
-        .model_us = member->model_us,
-        .passes = member->passes,
-        .pages = member->pages,
-        .pages_free = member->pages_free,
-    };
+    or_peer_figures_t peer = member->figures;
+    peer.sessions = member == c->verifier ? count_live(c) : member->sessions;
+    peer.number = member->number;
+    peer.role = member->role;
+    peer.model = member->model;
+    peer.owner = member->owner;
+    peer.state = state_of(c, member, peer.sessions);
+    peer.trusted = member->trusted;
+    peer.connected_ms = (uint64_t)((or_clock_now(c->clock) - member->joined_ns) / OR_NS_PER_MS);
+    peer.bytes = or_link_bytes(c->link, member->peer);
+    return peer;
 }
 
-// Verifiers, and drafters of nobody in particular, work for everybody.
+// List the peers that the client may see. Verifiers, and drafters of nobody in particular, work for everybody.
 static uint32_t list_peers(const or_coordinator_t *c, const or_member_t *client,
                            or_peer_figures_t peers[PEERS_MAX])
 {
@@ -162,7 +143,7 @@ static uint32_t list_peers(const or_coordinator_t *c, const or_member_t *client,
 
 // ---- answers ----
 
-// What the answer borrows.
+// The lists of an answer, which borrows them.
 typedef struct {
     or_policy_terms_t policies[POLICIES_MAX];
     or_peer_figures_t peers[PEERS_MAX];
@@ -181,12 +162,13 @@ static void count_phases(const or_coordinator_t *c, or_stats_t *stats)
     }
 }
 
-// The verifier's last figures and ours; where there is no verifier, ours alone. Events name anybody's texts and
-// peers: they are for who may see all.
+// Join our figures with the last ones that a verifier reported, and keep what the client may see. Events name texts and
+// peers of all owners, so only who may see all gets them.
 static or_stats_t collect(const or_coordinator_t *c, const or_member_t *client,
                           uint64_t events_after, lists_t *lists)
 {
     or_stats_t stats = c->figures;
+    copy_of_verifier(&c->reported, &stats);
     count_phases(c, &stats);
     stats.drafters = or_coordinator_count(c, OR_ROLE_DRAFTER);
     stats.verifiers = or_coordinator_count(c, OR_ROLE_VERIFIER);

@@ -7,14 +7,13 @@
 #include "common/base/log/metrics.h"
 #include "common/base/version.h"
 #include "common/text/utf8.h"
-#include "coordinator/figures/telemetry_stats.h"
 
 // ---- what is counted ----
 
-// vLLM's bounds; where texts are written faster than it has bounds for, some below them.
-static const double first_token_bounds[] = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,
-                                            0.25,  0.5,   0.75, 1,    2.5,  5,    7.5,  10,
-                                            20,    40,    80,   160,  640,  2560};
+// These are vLLM's bounds, and some below them, for texts that are written faster than it expects.
+static const double first_bounds[] = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,
+                                      0.25,  0.5,   0.75, 1,    2.5,  5,    7.5,  10,
+                                      20,    40,    80,   160,  640,  2560};
 static const double token_bounds[] = {
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,
     0.3,    0.4,     0.5,    0.75,  1,      2.5,   5,    7.5,   10,   20,    40,  80};
@@ -26,106 +25,86 @@ static const double length_bounds[] = {1,     2,      5,      10,     20,     50
                                        50000, 100000, 200000, 500000, 1000000};
 static const double call_bounds[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 64};
 
+#define NO_BOUNDS .bounds = NULL
+#define BOUNDS(array) .bounds = (array), .bound_count = sizeof(array) / sizeof *(array)
+
+// The metrics that are counted here, in the order of the page: X(id, kind, name, label, bounds, help). Up to DRAFTED_AT
+// names and meanings are vLLM's. The last three are gauges of or_stats_t that no single member has.
+// clang-format off
+#define COUNTED(X)                                                                                 \
+    X(PROMPT_TOKENS, COUNTER, "prompt_tokens_total", NULL, NO_BOUNDS, "Tokens of prompts.")        \
+    X(GENERATION_TOKENS, COUNTER, "generation_tokens_total", NULL, NO_BOUNDS, "Tokens written.")   \
+    X(REQUESTS, COUNTER, "request_success_total", "finished_reason", NO_BOUNDS,                    \
+      "Requests that ended, by why.")                                                              \
+    X(FIRST_TOKEN_TIME, HISTOGRAM, "time_to_first_token_seconds", NULL, BOUNDS(first_bounds),      \
+      "From a request to its first tokens.")                                                       \
+    X(TOKEN_TIME, HISTOGRAM, "inter_token_latency_seconds", NULL, BOUNDS(token_bounds),            \
+      "From a token to the next; those of one round share its time.")                              \
+    X(REQUEST_TIME, HISTOGRAM, "e2e_request_latency_seconds", NULL, BOUNDS(request_bounds),        \
+      "From a request to its end.")                                                                \
+    X(QUEUE_TIME, HISTOGRAM, "request_queue_time_seconds", NULL, BOUNDS(request_bounds),           \
+      "From a request to the beginning of its work.")                                              \
+    X(PROMPT_LENGTH, HISTOGRAM, "request_prompt_tokens", NULL, BOUNDS(length_bounds),              \
+      "Tokens of a request's prompt.")                                                             \
+    X(GENERATION_LENGTH, HISTOGRAM, "request_generation_tokens", NULL, BOUNDS(length_bounds),      \
+      "Tokens written for a request.")                                                             \
+    X(CACHE_QUERIES, COUNTER, "prefix_cache_queries_total", NULL, NO_BOUNDS,                       \
+      "Prompt tokens looked for in the cache.")                                                    \
+    X(CACHE_HITS, COUNTER, "prefix_cache_hits_total", NULL, NO_BOUNDS,                             \
+      "Prompt tokens that were in the cache already.")                                             \
+    X(DRAFTS, COUNTER, "spec_decode_num_drafts_total", NULL, NO_BOUNDS, "Rounds with guesses.")    \
+    X(DRAFT_TOKENS, COUNTER, "spec_decode_num_draft_tokens_total", NULL, NO_BOUNDS,                \
+      "Guesses judged.")                                                                           \
+    X(ACCEPTED_TOKENS, COUNTER, "spec_decode_num_accepted_tokens_total", NULL, NO_BOUNDS,          \
+      "Guesses accepted.")                                                                         \
+    X(ACCEPTED_AT, COUNTER, "spec_decode_num_accepted_tokens_per_pos_total", "position",           \
+      NO_BOUNDS, "Guesses accepted, by depth from 0.")                                             \
+    X(DRAFTED_AT, COUNTER, "drafts_at_depth_total", "position", NO_BOUNDS,                         \
+      "Rounds whose guesses reach a depth, from 0.")                                               \
+    X(CALLS, COUNTER, "verifier_calls_total", NULL, NO_BOUNDS,                                     \
+      "Rounds judged, those without guesses included.")                                            \
+    X(TOKENS_PER_CALL, HISTOGRAM, "tokens_per_call", NULL, BOUNDS(call_bounds),                    \
+      "Tokens that a round brought.")                                                              \
+    X(WASTED_NODES, COUNTER, "wasted_nodes_total", NULL, NO_BOUNDS,                                \
+      "Guesses that were not accepted.")                                                           \
+    X(UNSEEN_NODES, COUNTER, "unseen_nodes_total", NULL, NO_BOUNDS,                                \
+      "Of them, those deeper than where the accepted path ended.")                                 \
+    X(LINK_BYTES, COUNTER, "drafter_link_bytes_total", NULL, NO_BOUNDS,                            \
+      "Bytes on drafters' links, both ways.")                                                      \
+    X(ROUND_TRIP_TIME, COUNTER, "round_trip_seconds_total", NULL, NO_BOUNDS,                       \
+      "To drafters and back, their work included.")                                                \
+    X(HIDDEN_TIME, COUNTER, "round_trip_hidden_seconds_total", NULL, NO_BOUNDS,                    \
+      "Of it, what no round waited for.")                                                          \
+    X(AHEAD_ROUNDS, COUNTER, "draft_ahead_rounds_total", NULL, NO_BOUNDS,                          \
+      "Rounds that began while a drafter was ahead.")                                              \
+    X(AHEAD_HITS, COUNTER, "draft_ahead_hits_total", NULL, NO_BOUNDS,                              \
+      "Of them, those whose guesses were there.")                                                  \
+    X(ROUNDS, COUNTER, "rounds_total", "source", NO_BOUNDS,                                        \
+      "Rounds by where their guesses came from.")                                                  \
+    X(ROUND_TIME, COUNTER, "round_seconds_total", "part", NO_BOUNDS,                               \
+      "Time from verdict to verdict by what it was spent on; draft and network: "                  \
+      "waiting for them.")                                                                         \
+    X(EVENTS, COUNTER, "events_total", "kind", NO_BOUNDS, "Events by kind.")                       \
+    X(BUILD, GAUGE, "build_info", "version", NO_BOUNDS, "The version that runs.")                  \
+    X(RUNNING, GAUGE, "num_requests_running", NULL, NO_BOUNDS, "Requests that are worked on.")     \
+    X(CACHE_USAGE, GAUGE, "kv_cache_usage_perc", NULL, NO_BOUNDS,                                  \
+      "Part of the verifier's pages in use, 0 to 1.")                                              \
+    X(SOURCES, GAUGE, "sessions", "source", NO_BOUNDS,                                             \
+      "Live sessions by what their last round was made of.")
+// clang-format on
+
 typedef enum {
-    PROMPT_TOKENS,
-    GENERATION_TOKENS,
-    REQUESTS,
-    FIRST_TOKEN_TIME,
-    TOKEN_TIME,
-    REQUEST_TIME,
-    QUEUE_TIME,
-    PROMPT_LENGTH,
-    GENERATION_LENGTH,
-    CACHE_QUERIES,
-    CACHE_HITS,
-    DRAFTS,
-    DRAFT_TOKENS,
-    ACCEPTED_TOKENS,
-    ACCEPTED_AT,
-    DRAFTED_AT,
-    CALLS,
-    TOKENS_PER_CALL,
-    WASTED_NODES,
-    UNSEEN_NODES,
-    LINK_BYTES,
-    ROUND_TRIP_TIME,
-    HIDDEN_TIME,
-    AHEAD_ROUNDS,
-    AHEAD_HITS,
-    ROUNDS,
-    ROUND_TIME,
-    EVENTS,
-    BUILD,
-    METRICS
+#define X(id, ...) id,
+    COUNTED(X)
+#undef X
+        METRICS
 } metric_t;
 
-typedef struct {
-    enum { COUNTER, GAUGE, HISTOGRAM } kind;
-    const char *name, *help, *label;
-    const double *bounds;
-    uint32_t bound_count;
-} declaration_t;
-
-#define BOUNDS(array) NULL, (array), sizeof(array) / sizeof *(array)
-
-// Up to DRAFTED_AT the names and meanings are vLLM's.
-static const declaration_t declarations[METRICS] = {
-    [PROMPT_TOKENS] = {COUNTER, "prompt_tokens_total", "Tokens of prompts.", NULL, NULL, 0},
-    [GENERATION_TOKENS] = {COUNTER, "generation_tokens_total", "Tokens written.", NULL, NULL, 0},
-    [REQUESTS] = {COUNTER, "request_success_total", "Requests that ended, by why.",
-                  "finished_reason", NULL, 0},
-    [FIRST_TOKEN_TIME] = {HISTOGRAM, "time_to_first_token_seconds",
-                          "From a request to its first tokens.", BOUNDS(first_token_bounds)},
-    [TOKEN_TIME] = {HISTOGRAM, "inter_token_latency_seconds",
-                    "From a token to the next; those of one round share its time.",
-                    BOUNDS(token_bounds)},
-    [REQUEST_TIME] = {HISTOGRAM, "e2e_request_latency_seconds", "From a request to its end.",
-                      BOUNDS(request_bounds)},
-    [QUEUE_TIME] = {HISTOGRAM, "request_queue_time_seconds",
-                    "From a request to the beginning of its work.", BOUNDS(request_bounds)},
-    [PROMPT_LENGTH] = {HISTOGRAM, "request_prompt_tokens", "Tokens of a request's prompt.",
-                       BOUNDS(length_bounds)},
-    [GENERATION_LENGTH] = {HISTOGRAM, "request_generation_tokens", "Tokens written for a request.",
-                           BOUNDS(length_bounds)},
-    [CACHE_QUERIES] = {COUNTER, "prefix_cache_queries_total",
-                       "Prompt tokens looked for in the cache.", NULL, NULL, 0},
-    [CACHE_HITS] = {COUNTER, "prefix_cache_hits_total",
-                    "Prompt tokens that were in the cache already.", NULL, NULL, 0},
-    [DRAFTS] = {COUNTER, "spec_decode_num_drafts_total", "Rounds with guesses.", NULL, NULL, 0},
-    [DRAFT_TOKENS] = {COUNTER, "spec_decode_num_draft_tokens_total", "Guesses judged.", NULL, NULL,
-                      0},
-    [ACCEPTED_TOKENS] = {COUNTER, "spec_decode_num_accepted_tokens_total", "Guesses accepted.",
-                         NULL, NULL, 0},
-    [ACCEPTED_AT] = {COUNTER, "spec_decode_num_accepted_tokens_per_pos_total",
-                     "Guesses accepted, by depth from 0.", "position", NULL, 0},
-    [DRAFTED_AT] = {COUNTER, "drafts_at_depth_total", "Rounds whose guesses reach a depth, from 0.",
-                    "position", NULL, 0},
-    [CALLS] = {COUNTER, "verifier_calls_total", "Rounds judged, those without guesses included.",
-               NULL, NULL, 0},
-    [TOKENS_PER_CALL] = {HISTOGRAM, "tokens_per_call", "Tokens that a round brought.",
-                         BOUNDS(call_bounds)},
-    [WASTED_NODES] = {COUNTER, "wasted_nodes_total", "Guesses that were not accepted.", NULL, NULL,
-                      0},
-    [UNSEEN_NODES] = {COUNTER, "unseen_nodes_total",
-                      "Of them, those deeper than where the accepted path ended.", NULL, NULL, 0},
-    [LINK_BYTES] = {COUNTER, "drafter_link_bytes_total", "Bytes on drafters' links, both ways.",
-                    NULL, NULL, 0},
-    [ROUND_TRIP_TIME] = {COUNTER, "round_trip_seconds_total",
-                         "To drafters and back, their work included.", NULL, NULL, 0},
-    [HIDDEN_TIME] = {COUNTER, "round_trip_hidden_seconds_total", "Of it, what no round waited for.",
-                     NULL, NULL, 0},
-    [AHEAD_ROUNDS] = {COUNTER, "draft_ahead_rounds_total",
-                      "Rounds that began while a drafter was ahead.", NULL, NULL, 0},
-    [AHEAD_HITS] = {COUNTER, "draft_ahead_hits_total", "Of them, those whose guesses were there.",
-                    NULL, NULL, 0},
-    [ROUNDS] = {COUNTER, "rounds_total", "Rounds by where their guesses came from.", "source", NULL,
-                0},
-    [ROUND_TIME] = {COUNTER, "round_seconds_total",
-                    "Time from verdict to verdict by what it was spent on; draft and network: "
-                    "waiting for them.",
-                    "part", NULL, 0},
-    [EVENTS] = {COUNTER, "events_total", "Events by kind.", "kind", NULL, 0},
-    [BUILD] = {GAUGE, "build_info", "The version that runs.", "version", NULL, 0},
+static const or_metric_row_t counted_rows[METRICS] = {
+#define X(id_, kind_, name_, label_, bounds_, help_)                                               \
+    [id_] = {.kind = OR_METRIC_##kind_, .name = name_, .help = help_, .label = label_, bounds_},
+    COUNTED(X)
+#undef X
 };
 
 static const char *const finish_reasons[] = {
@@ -139,34 +118,51 @@ static const char *const finish_reasons[] = {
 static const char *const round_parts[] = {"draft", "network", "verify", "accept", "other"};
 #define ROUND_PARTS (sizeof round_parts / sizeof *round_parts)
 
-static const char *const event_kinds[] = {
-    OR_EVENT_DRAFTER_JOINED, OR_EVENT_DRAFTER_LOST, OR_EVENT_VERIFIER_JOINED,
-    OR_EVENT_VERIFIER_LOST,  OR_EVENT_FAILOVER,     OR_EVENT_REFUSED,
-    OR_EVENT_CUT_OFF,        OR_EVENT_BUSY,         OR_EVENT_FAILED,
-};
+static const char *const event_kinds[] = {OR_EVENT_KINDS};
 
-// Rounds are many and pages few: what is counted by depth gets its labels when it is shown.
+// Rounds are many and pages few: counts by depth get their labels when they are shown.
 #define DEPTHS_MAX OR_METRIC_VALUES_MAX
 
 struct or_telemetry {
     or_metrics_t *metrics;
     or_metric_t *counted[METRICS];
+    or_metric_t *stats[OR_STATS_ROWS], *peers[OR_PEER_ROWS], *sessions[OR_SESSION_ROWS];
     uint64_t drafted_at[DEPTHS_MAX], accepted_at[DEPTHS_MAX];
-    or_telemetry_stats_t *stats;
 };
 
 // ---- declared ----
 
-static or_metric_t *declare(or_metrics_t *metrics, const declaration_t *d)
+// Declare the metrics of one table of proto/wire/figures.h, in the order of their lines.
+static bool declare_rows(or_metrics_t *metrics, const or_figure_t *rows, uint32_t count,
+                         const char *label, or_metric_t **metric_of_row)
 {
-    switch (d->kind) {
-    case COUNTER:
-        return or_metrics_counter(metrics, d->name, d->help, d->label);
-    case GAUGE:
-        return or_metrics_gauge(metrics, d->name, d->help, d->label);
-    default:
-        return or_metrics_histogram(metrics, d->name, d->help, d->bounds, d->bound_count);
+    for (uint32_t line = 1; line <= count; line++) {
+        for (uint32_t i = 0; i < count; i++) {
+            if (rows[i].line != line) {
+                continue;
+            }
+            const or_metric_row_t row = {
+                .kind = rows[i].kind, .name = rows[i].metric, .help = rows[i].help, .label = label};
+            metric_of_row[i] = or_metrics_declare(metrics, &row);
+            if (metric_of_row[i] == NULL) {
+                return false;
+            }
+        }
     }
+    return true;
+}
+
+static bool declare(or_telemetry_t *t)
+{
+    for (uint32_t i = 0; i < METRICS; i++) {
+        t->counted[i] = or_metrics_declare(t->metrics, &counted_rows[i]);
+        if (t->counted[i] == NULL) {
+            return false;
+        }
+    }
+    return declare_rows(t->metrics, or_stats_rows, OR_STATS_ROWS, NULL, t->stats) &&
+           declare_rows(t->metrics, or_peer_rows, OR_PEER_ROWS, "peer", t->peers) &&
+           declare_rows(t->metrics, or_session_rows, OR_SESSION_ROWS, NULL, t->sessions);
 }
 
 // A rate needs a series that was 0 before the first time.
@@ -193,13 +189,10 @@ static or_status_t create_metrics(or_telemetry_t *t, const char *model)
     snprintf(name, sizeof name, "%s", model != NULL ? model : "");
     or_utf8_mend(name);
     or_status_t status = or_metrics_create("outrider:", name, &t->metrics);
-    for (uint32_t i = 0; status == OR_OK && i < METRICS; i++) {
-        t->counted[i] = declare(t->metrics, &declarations[i]);
-        if (t->counted[i] == NULL) {
-            status = or_fail(OR_ERR_NO_MEMORY, "no memory for metrics");
-        }
+    if (status == OR_OK && !declare(t)) {
+        status = or_fail(OR_ERR_NO_MEMORY, "no memory for metrics");
     }
-    return status == OR_OK ? or_telemetry_stats_create(t->metrics, &t->stats) : status;
+    return status;
 }
 
 or_status_t or_telemetry_create(const char *model, or_telemetry_t **telemetry_p)
@@ -223,7 +216,6 @@ void or_telemetry_destroy(or_telemetry_t **telemetry_p)
     or_telemetry_t *telemetry = *telemetry_p;
     *telemetry_p = NULL;
     if (telemetry != NULL) {
-        or_telemetry_stats_destroy(&telemetry->stats);
         or_metrics_destroy(&telemetry->metrics);
         free(telemetry);
     }
@@ -299,7 +291,7 @@ static void count_guesses(or_telemetry_t *t, const or_telemetry_round_t *round)
     count_depths(t->accepted_at, round->accepted);
 }
 
-// What the round waited for its drafter was drafting first, and the network for the rest.
+// The time that the round waited for its drafter is drafting first, and the network for the rest.
 static void count_time(or_telemetry_t *t, const or_telemetry_round_t *round)
 {
     uint64_t round_trip_us = round->link_us + round->draft_us;
@@ -346,11 +338,78 @@ static void show_depths(or_metric_t *metric, const uint64_t counts[DEPTHS_MAX])
     }
 }
 
+static void show_number(or_metric_t *metric, const char *label, const or_figure_t *row,
+                        const void *of)
+{
+    or_metric_set(metric, label, or_figure_number(row, of) * row->unit);
+}
+
+static void show_sources(or_telemetry_t *t, const or_stats_t *stats)
+{
+    or_metric_t *sources = t->counted[SOURCES];
+    for (uint32_t source = OR_SOURCE_PLAIN; source <= OR_SOURCE_DRAFTER; source++) {
+        or_metric_set(sources, or_guess_source_name(source), 0);
+    }
+    for (uint32_t i = 0; i < stats->policy_count; i++) {
+        or_metric_add(sources, or_guess_source_name(stats->policies[i].source), 1);
+    }
+}
+
+// Show the mean of the sessions. What is not known of a session yet is 0 and left out; a mean of none is not shown.
+static void show_mean(or_metric_t *metric, const or_figure_t *row, const or_stats_t *stats)
+{
+    double sum = 0;
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < stats->policy_count; i++) {
+        double number = or_figure_number(row, &stats->policies[i]) * row->unit;
+        sum += number;
+        known += number != 0;
+    }
+    or_metric_clear(metric);
+    if (known > 0) {
+        or_metric_set(metric, NULL, sum / known);
+    }
+}
+
+static void show_peer(or_telemetry_t *t, const or_peer_figures_t *peer)
+{
+    char name[192];
+    snprintf(name, sizeof name, "%llu %s %s", (unsigned long long)peer->number,
+             or_role_name(peer->role), peer->model != NULL ? peer->model : "");
+    or_utf8_mend(name);
+    for (uint32_t i = 0; i < OR_PEER_ROWS; i++) {
+        if (peer->role == OR_ROLE_DRAFTER || (or_peer_rows[i].traits & OR_OF_DRAFTERS) == 0) {
+            show_number(t->peers[i], name, &or_peer_rows[i], peer);
+        }
+    }
+}
+
+// A verifier that was started again counts from zero again, as Prometheus expects of it.
+static void show_stats(or_telemetry_t *t, const or_stats_t *stats)
+{
+    for (uint32_t i = 0; i < OR_STATS_ROWS; i++) {
+        show_number(t->stats[i], NULL, &or_stats_rows[i], stats);
+    }
+    or_metric_set(t->counted[CACHE_USAGE], NULL,
+                  stats->pages > 0 ? 1 - (double)stats->pages_free / stats->pages : 0);
+    or_metric_set(t->counted[RUNNING], NULL, stats->policy_count);
+    show_sources(t, stats);
+    for (uint32_t i = 0; i < OR_SESSION_ROWS; i++) {
+        show_mean(t->sessions[i], &or_session_rows[i], stats);
+    }
+    for (uint32_t i = 0; i < OR_PEER_ROWS; i++) {
+        or_metric_clear(t->peers[i]);
+    }
+    for (uint32_t i = 0; i < stats->peer_count; i++) {
+        show_peer(t, &stats->peers[i]);
+    }
+}
+
 or_status_t or_telemetry_render(or_telemetry_t *t, const or_stats_t *stats, char **text_p,
                                 size_t *length_p)
 {
     show_depths(t->counted[DRAFTED_AT], t->drafted_at);
     show_depths(t->counted[ACCEPTED_AT], t->accepted_at);
-    or_telemetry_stats_set(t->stats, stats);
+    show_stats(t, stats);
     return or_metrics_render(t->metrics, text_p, length_p);
 }

@@ -1,5 +1,5 @@
-// outrider status - how a running service does: a page, once or again and again, lines of JSON, or only an exit code for
-// probes.
+// outrider status - the state of a running service: a page, once or again and again, lines of JSON, or only an exit code
+// for probes.
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -70,7 +70,7 @@ static const or_option_program_t program = {
 
 // ---- asking ----
 
-// The next Stats, the caller's to fini. OR_ERR_AGAIN if none is there.
+// Receive the next Stats; the caller finishes the message. OR_ERR_AGAIN if none is there.
 static or_status_t next_stats(or_link_t *link, or_message_t *message)
 {
     or_link_event_t event;
@@ -96,7 +96,7 @@ static or_status_t ask(or_link_t *link, const char *endpoint, or_message_t *mess
     or_status_t status;
     while ((status = next_stats(link, message)) == OR_ERR_AGAIN && or_clock_now(clock) < end_ns &&
            or_interrupt_count() == 0) {
-        // Not before the coordinator has heard who asks: what is shown depends on it.
+        // The coordinator has to know who asks first: what is shown depends on it.
         bool known = or_link_welcomed(link);
         if (known && or_clock_now(clock) >= ask_ns) {
             ask_ns = or_clock_now(clock) + REPEAT_NS;
@@ -130,7 +130,7 @@ static or_status_t print_json(const or_stats_t *stats)
     return OR_OK;
 }
 
-// In a terminal a page takes the place of the one before it, without a flicker.
+// Print the page at once. In a terminal it takes the place of the one before, without a flicker.
 static void print_page(const config_t *config, const or_stats_t *stats, or_status_before_t *before)
 {
     bool replaces = config->watch_s > 0 && isatty(STDOUT_FILENO);
@@ -178,7 +178,7 @@ static or_status_t look_once(const config_t *config, or_link_t *link, or_status_
     return status;
 }
 
-// The connection lives meanwhile.
+// Wait, and keep the connection alive meanwhile.
 static void rest(or_link_t *link, double seconds)
 {
     const or_clock_t *clock = or_clock_monotonic();
@@ -193,7 +193,7 @@ static void rest(or_link_t *link, double seconds)
     }
 }
 
-// Until Ctrl-C; a coordinator that does not answer for a while may come back.
+// Ask again and again until Ctrl-C. A coordinator that does not answer for a while may come back.
 static or_status_t watch(const config_t *config, or_link_t *link, bool *serves)
 {
     or_status_before_t before = {0};
@@ -219,9 +219,8 @@ static or_status_t look(const config_t *config, bool *serves)
     or_connect_keys_t keys;
     or_status_before_t none = {0};
     or_status_t status = or_keys_for_connecting(config->connect, &config->keys, &keys);
-    if (status ==
-        OR_ERR_INVALID) { // nothing is wrong with the question: a probe must not take it for an answer
-        status = OR_ERR_UNREACHABLE;
+    if (status == OR_ERR_INVALID) {
+        status = OR_ERR_UNREACHABLE; // the options make sense: a probe must not see exit code 2
     }
     if (status == OR_OK) {
         status = or_probe_open(config->connect, &keys, hello.owner, &probe);

@@ -107,6 +107,21 @@ void or_edge_drain(or_edge_t *edge, void (*take)(void *, const or_message_t *), 
     }
 }
 
+int64_t or_edge_report(or_edge_t *edge, int64_t now, uint32_t every_ms,
+                       void (*fill)(const void *role, or_stats_t *stats), const void *role)
+{
+    if (every_ms == 0 || !or_link_welcomed(edge->link)) {
+        return OR_TIME_NEVER;
+    }
+    if (now >= edge->report_due_ns) {
+        or_message_t message = {.type = OR_MSG_STATS, .body.stats.model = ""};
+        fill(role, &message.body.stats);
+        or_edge_send(edge, &message);
+        edge->report_due_ns = now + every_ms * OR_NS_PER_MS;
+    }
+    return edge->report_due_ns;
+}
+
 const char *or_edge_refused(const or_edge_t *edge)
 {
     return edge->refused[0] != '\0' ? edge->refused : NULL;

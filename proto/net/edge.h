@@ -22,6 +22,7 @@
 typedef struct {
     or_link_t *link; // borrowed
     char refused[512];
+    int64_t report_due_ns;     // when the next Stats are sent; 0: none were yet
     int64_t warned_ns;         // the minute that these two count in
     uint32_t warned, unwarned; // lines that were written, and that were not
 } or_edge_t;
@@ -42,6 +43,11 @@ void or_edge_warn(or_edge_t *edge, or_session_id_t session, const char *what, co
 // refusals and errors here, everything about sessions in `take`.
 void or_edge_drain(or_edge_t *edge, void (*take)(void *role, const or_message_t *message),
                    void *role);
+
+// Send Stats, which `fill` completes from zero, once we are welcomed and then every `every_ms` (0: never). Returns when
+// the next ones are due.
+int64_t or_edge_report(or_edge_t *edge, int64_t now, uint32_t every_ms,
+                       void (*fill)(const void *role, or_stats_t *stats), const void *role);
 
 // The coordinator's sentence if it turned us away; NULL otherwise.
 const char *or_edge_refused(const or_edge_t *edge);

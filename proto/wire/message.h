@@ -11,6 +11,7 @@
 
 #include "common/base/status.h"
 #include "common/decode/sampling/distribution.h"
+#include "proto/wire/figures.h"
 
 #define OR_FRAME_BYTES_MAX (16u << 20) // a longer frame is refused unread
 #define OR_WIRE_TOKENS_MAX (1u << 20)  // most entries of any array
@@ -272,107 +273,6 @@ typedef struct {
     const uint8_t *text;
     uint32_t bytes;
 } or_metrics_text_t;
-
-// A drafter or verifier that is connected. Counters since it joined.
-typedef struct {
-    uint64_t number; // the coordinator's own, for as long as it is connected
-    or_role_t role;
-    const char *model, *owner;
-    const char *state; // "serving", "idle", "late", "loading its vocabulary"
-    bool trusted;
-    uint32_t sessions; // that it serves
-    float round_trip_ms;
-    uint64_t connected_ms;
-    uint64_t nodes, accepted;  // a drafter's, judged
-    uint64_t bytes;            // of its link, both ways
-    uint64_t model_us, passes; // as it says itself (Stats)
-    uint32_t pages, pages_free;
-} or_peer_figures_t;
-
-// Something an operator may want to know of: "drafter joined", "fail-over", "refused", ...
-typedef struct {
-    uint64_t number;  // from 1
-    uint64_t time_ms; // since 1970
-    const char *kind; // one of coordinator/figures/events.h
-    uint64_t session; // 0: none
-    const char *text;
-} or_event_t;
-
-// What a session's rounds are made of.
-typedef enum {
-    OR_SOURCE_PLAIN,   // no guesses
-    OR_SOURCE_LOOKUP,  // the coordinator's own prompt lookup
-    OR_SOURCE_DRAFTER, // a drafter's
-} or_guess_source_t;
-const char *or_guess_source_name(uint32_t source); // "plain", "lookup", "drafter"
-
-// What the coordinator's cost model believes of a live session, and what follows (coordinator/budget/policy.h).
-// Rates are tokens per second. What is not known yet is 0.
-typedef struct {
-    uint64_t session;
-    const char *owner;
-    bool automatic;               // --draft-policy auto
-    uint32_t source;              // or_guess_source_t of the last round
-    uint32_t nodes, depth, ahead; // asked of the drafter
-    float round_trip_ms;          // to the drafter and back, its work left out
-    float draft_ms;               // building a tree
-    float plain_ms, verify_ms;    // a round at the verifier without and with `nodes` guesses
-    float row_us;                 // what one guess adds to it
-    float queue_ms;               // of it, waiting for other sessions' passes
-    float batch;                  // sessions that share a pass
-    float acceptance;             // that the first guess on the path is right
-    float block_efficiency;       // tokens of a round with `nodes` guesses
-    float hit_rate;               // rounds whose guesses were there at once
-    float plain_rate, draft_rate;
-    const char *label;              // the client's name for the request; ""
-    uint32_t prompt_tokens, tokens; // of the text so far
-    uint64_t age_ms;                // since it was asked for
-} or_policy_terms_t;
-
-// Verifier and drafter to coordinator, about once a heartbeat (a drafter: model_us, passes, sessions,
-// pages, pages_free); coordinator to client, on request, with its own
-// figures added. Counters count from the start of the process that keeps them.
-typedef struct {
-    // The verifier's.
-    uint64_t rounds;       // trees judged, plain steps included
-    uint64_t nodes;        // of those trees
-    uint64_t accepted;     // of those nodes
-    uint64_t model_us;     // in forward passes and heads
-    uint64_t passes;       // forward passes
-    uint64_t batched;      // sessions served by them: batched / passes is the mean batch
-    uint64_t tree_rows;    // rows of trees, roots included
-    uint64_t prefill_rows; // rows of prefixes
-    uint64_t reused_rows;  // prefix positions taken from another text of the owner, not computed
-    uint64_t evictions;    // of sessions' K and V, for want of pages
-    uint32_t queue;        // sessions with work that waits
-    uint32_t sessions;     // with a place
-    uint32_t pages, pages_free;
-    uint32_t pages_shared; // that several texts hold
-    uint32_t page_positions;
-    uint64_t page_bytes; // of one rank
-    uint32_t ranks;      // of a tensor-parallel group
-    uint32_t stages;     // of the pipeline
-    // The coordinator's.
-    uint64_t resyncs;  // prefixes replayed
-    uint32_t waiting;  // requests that have not begun
-    uint32_t drafters; // connected
-    uint32_t verifiers;
-    uint64_t busy;                     // requests answered "busy, retry after"
-    uint64_t cut_off;                  // drafters turned away for what they sent
-    uint64_t cancelled;                // requests whose client left
-    const char *model;                 // the target's file
-    uint64_t started;                  // requests taken so far
-    uint32_t parked;                   // requests whose client is away: they go on when it is back
-    uint64_t resumed;                  // so far
-    uint64_t failovers;                // drafters that took over from another
-    uint64_t refused;                  // connections and messages turned away for a key or a token
-    const or_policy_terms_t *policies; // of live sessions, those that the asker may see
-    uint32_t policy_count;
-    const or_peer_figures_t *peers; // those that the asker may see
-    uint32_t peer_count;
-    const or_event_t *events; // the latest, oldest first
-    uint32_t event_count;
-} or_stats_t;
 
 // Codes of Error messages; numbers are the wire's.
 typedef enum {

@@ -186,31 +186,23 @@ static const or_wire_row_t vocabulary_rows[] = {
 static const or_wire_table_t vocabulary = TABLE(vocabulary_rows);
 #undef OF
 
+// The fields of a table of figures, at the numbers that their rows give (proto/wire/figures.h).
+#define FIGURE_uint32_t(member) UINT32(member)
+#define FIGURE_uint64_t(member) UINT64(member)
+#define FIGURE_float(member) FLOAT(member)
+#define FIGURE(type, member, number, ...) [number] = FIGURE_##type(member),
+
 #define OF or_policy_terms_t
 static const or_wire_row_t policy_rows[] = {
-    [1] = UINT64(session),        [2] = STRING(owner),
-    [3] = BOOL(automatic),        [4] = UINT32(source),
-    [5] = UINT32(nodes),          [6] = UINT32(depth),
-    [7] = UINT32(ahead),          [8] = FLOAT(round_trip_ms),
-    [9] = FLOAT(draft_ms),        [10] = FLOAT(plain_ms),
-    [11] = FLOAT(verify_ms),      [12] = FLOAT(row_us),
-    [13] = FLOAT(queue_ms),       [14] = FLOAT(batch),
-    [15] = FLOAT(acceptance),     [16] = FLOAT(block_efficiency),
-    [17] = FLOAT(hit_rate),       [18] = FLOAT(plain_rate),
-    [19] = FLOAT(draft_rate),     [20] = STRING(label),
-    [21] = UINT32(prompt_tokens), [22] = UINT32(tokens),
-    [23] = UINT64(age_ms)};
+    [1] = UINT64(session), [2] = STRING(owner),  [3] = BOOL(automatic),
+    [4] = UINT32(source),  [20] = STRING(label), OR_SESSION_FIGURES(FIGURE)};
 static const or_wire_table_t policy = TABLE(policy_rows);
 #undef OF
 
 #define OF or_peer_figures_t
 static const or_wire_row_t peer_rows[] = {
-    [1] = ENUM(role, or_role_t), [2] = STRING(model),        [3] = STRING(owner),
-    [4] = STRING(state),         [5] = BOOL(trusted),        [6] = UINT32(sessions),
-    [7] = FLOAT(round_trip_ms),  [8] = UINT64(connected_ms), [9] = UINT64(nodes),
-    [10] = UINT64(accepted),     [11] = UINT64(bytes),       [12] = UINT64(model_us),
-    [13] = UINT64(passes),       [14] = UINT32(pages),       [15] = UINT32(pages_free),
-    [16] = UINT64(number)};
+    [1] = ENUM(role, uint32_t), [2] = STRING(model), [3] = STRING(owner),
+    [4] = STRING(state),        [5] = BOOL(trusted), OR_PEER_FIGURES(FIGURE)};
 static const or_wire_table_t peer = TABLE(peer_rows);
 #undef OF
 
@@ -225,41 +217,11 @@ static const or_wire_table_t event = TABLE(event_rows);
 
 #define OF or_stats_t
 static const or_wire_row_t stats_rows[] = {
-    [1] = UINT64(rounds),
-    [2] = UINT64(nodes),
-    [3] = UINT64(accepted),
-    [4] = UINT64(model_us),
-    [5] = UINT32(queue),
-    [6] = UINT32(sessions),
-    [7] = UINT32(pages_free),
-    [8] = UINT64(resyncs),
-    [9] = UINT64(passes),
-    [10] = UINT64(batched),
-    [11] = UINT64(tree_rows),
-    [12] = UINT64(prefill_rows),
-    [13] = UINT64(reused_rows),
-    [14] = UINT64(evictions),
-    [15] = UINT32(pages),
-    [16] = UINT32(pages_shared),
-    [17] = UINT32(page_positions),
-    [18] = UINT64(page_bytes),
-    [19] = UINT32(ranks),
-    [20] = UINT32(stages),
-    [21] = UINT32(waiting),
-    [22] = UINT32(drafters),
-    [23] = UINT32(verifiers),
-    [24] = UINT64(busy),
-    [25] = UINT64(cut_off),
-    [26] = UINT64(cancelled),
     [27] = STRING(model),
-    [28] = UINT64(started),
     [29] = STRUCTS(policies, policy_count, or_policy_terms_t, policy, AT_MOST_TOKENS("policies")),
-    [30] = UINT32(parked),
-    [31] = UINT64(resumed),
-    [32] = UINT64(failovers),
-    [33] = UINT64(refused),
     [34] = STRUCTS(peers, peer_count, or_peer_figures_t, peer, AT_MOST_TOKENS("peers")),
-    [35] = STRUCTS(events, event_count, or_event_t, event, AT_MOST_TOKENS("events"))};
+    [35] = STRUCTS(events, event_count, or_event_t, event, AT_MOST_TOKENS("events")),
+    OR_STATS_FIGURES(FIGURE)};
 static const or_wire_table_t stats = TABLE(stats_rows);
 #undef OF
 

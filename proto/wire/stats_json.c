@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "common/base/version.h"
-#include "proto/wire/stats_view.h"
-
-// Text of peers and clients may be anything: what is no UTF-8 is left out.
+// Text of peers and clients may be anything. A string that is no UTF-8 becomes empty.
 static json_t *text(const char *string)
 {
     json_t *made = json_string(string != NULL ? string : "");
@@ -19,121 +17,57 @@ static json_t *whole(uint64_t number)
     return json_integer((json_int_t)number);
 }
 
-typedef struct {
-    const char *name;
-    uint64_t value;
-} count_t;
-
-typedef struct {
-    const char *name;
-    float value;
-} measure_t;
-
-static void put_counts(json_t *object, const count_t *counts, size_t count)
+// JSON has no infinity, which a peer may say: it becomes 0.
+static json_t *real(double number)
 {
-    for (size_t i = 0; i < count; i++) {
-        json_object_set_new(object, counts[i].name, whole(counts[i].value));
-    }
+    json_t *made = json_real(number);
+    return made != NULL ? made : json_real(0);
 }
 
-static void put_measures(json_t *object, const measure_t *measures, size_t count)
+static json_t *number_of(const or_figure_t *row, const void *of)
 {
-    for (size_t i = 0; i < count; i++) {
-        json_t *number = json_real((double)measures[i].value); // NULL where a peer says infinity
-        json_object_set_new(object, measures[i].name, number != NULL ? number : json_real(0));
+    if ((row->traits & OR_IN_SECONDS) != 0) {
+        return real(or_figure_number(row, of) / 1e3);
     }
+    return row->type == OR_FIGURE_F32 ? real(or_figure_number(row, of))
+                                      : whole(or_figure_count(row, of));
 }
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+static void put_rows(json_t *object, const or_figure_t *rows, uint32_t count, const void *of)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        char name[32];
+        bool seconds = (rows[i].traits & OR_IN_SECONDS) != 0; // x_ms becomes x_s
+        snprintf(name, sizeof name, "%.*s%s", (int)strlen(rows[i].name) - (seconds ? 2 : 0),
+                 rows[i].name, seconds ? "s" : "");
+        json_object_set_new(object, name, number_of(&rows[i], of));
+    }
+}
 
 static json_t *figures_object(const or_stats_t *stats)
 {
-    const count_t counts[] = {
-        {"rounds", stats->rounds},
-        {"nodes", stats->nodes},
-        {"accepted", stats->accepted},
-        {"model_us", stats->model_us},
-        {"passes", stats->passes},
-        {"batched", stats->batched},
-        {"tree_rows", stats->tree_rows},
-        {"prefill_rows", stats->prefill_rows},
-        {"reused_rows", stats->reused_rows},
-        {"evictions", stats->evictions},
-        {"queue", stats->queue},
-        {"sessions", stats->sessions},
-        {"pages", stats->pages},
-        {"pages_free", stats->pages_free},
-        {"pages_shared", stats->pages_shared},
-        {"page_positions", stats->page_positions},
-        {"page_bytes", stats->page_bytes},
-        {"ranks", stats->ranks},
-        {"stages", stats->stages},
-        {"resyncs", stats->resyncs},
-        {"waiting", stats->waiting},
-        {"drafters", stats->drafters},
-        {"verifiers", stats->verifiers},
-        {"busy", stats->busy},
-        {"cut_off", stats->cut_off},
-        {"cancelled", stats->cancelled},
-        {"started", stats->started},
-        {"parked", stats->parked},
-        {"resumed", stats->resumed},
-        {"failovers", stats->failovers},
-        {"refused", stats->refused},
-    };
     json_t *object = json_object();
-    put_counts(object, counts, COUNT_OF(counts));
+    put_rows(object, or_stats_rows, OR_STATS_ROWS, stats);
     return object;
 }
 
 static json_t *peer_object(const or_peer_figures_t *peer)
 {
-    const count_t counts[] = {
-        {"number", peer->number},         {"sessions", peer->sessions},
-        {"nodes", peer->nodes},           {"accepted", peer->accepted},
-        {"bytes", peer->bytes},           {"model_us", peer->model_us},
-        {"passes", peer->passes},         {"pages", peer->pages},
-        {"pages_free", peer->pages_free},
-    };
-    json_t *object =
-        json_pack("{s:o, s:o, s:o, s:o, s:b, s:f}", "role", text(or_role_name(peer->role)), "model",
-                  text(peer->model), "owner", text(peer->owner), "state", text(peer->state),
-                  "trusted", peer->trusted, "connected_s", (double)peer->connected_ms / 1e3);
-    const measure_t measures[] = {{"round_trip_ms", peer->round_trip_ms}};
-    put_counts(object, counts, COUNT_OF(counts));
-    put_measures(object, measures, COUNT_OF(measures));
+    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:b}", "role", text(or_role_name(peer->role)),
+                               "model", text(peer->model), "owner", text(peer->owner), "state",
+                               text(peer->state), "trusted", peer->trusted);
+    put_rows(object, or_peer_rows, OR_PEER_ROWS, peer);
     return object;
 }
 
 static json_t *session_object(const or_policy_terms_t *session)
 {
-    const measure_t measures[] = {
-        {"round_trip_ms", session->round_trip_ms},
-        {"draft_ms", session->draft_ms},
-        {"plain_ms", session->plain_ms},
-        {"verify_ms", session->verify_ms},
-        {"row_us", session->row_us},
-        {"queue_ms", session->queue_ms},
-        {"batch", session->batch},
-        {"acceptance", session->acceptance},
-        {"block_efficiency", session->block_efficiency},
-        {"hit_rate", session->hit_rate},
-        {"plain_rate", session->plain_rate},
-        {"draft_rate", session->draft_rate},
-    };
-    const count_t counts[] = {
-        {"nodes", session->nodes},   {"depth", session->depth},
-        {"ahead", session->ahead},   {"prompt_tokens", session->prompt_tokens},
-        {"tokens", session->tokens},
-    };
     char id[24]; // as in logs; JSON's numbers have no 64 bits everywhere
     snprintf(id, sizeof id, "%" PRIx64, session->session);
-    json_t *object = json_pack(
-        "{s:s, s:o, s:o, s:b, s:o, s:f}", "id", id, "label", text(session->label), "owner",
-        text(session->owner), "automatic", session->automatic, "source",
-        text(or_guess_source_name(session->source)), "age_s", (double)session->age_ms / 1e3);
-    put_counts(object, counts, COUNT_OF(counts));
-    put_measures(object, measures, COUNT_OF(measures));
+    json_t *object = json_pack("{s:s, s:o, s:o, s:b, s:o}", "id", id, "label", text(session->label),
+                               "owner", text(session->owner), "automatic", session->automatic,
+                               "source", text(or_guess_source_name(session->source)));
+    put_rows(object, or_session_rows, OR_SESSION_ROWS, session);
     return object;
 }
 

@@ -10,7 +10,7 @@
 
 #include "proto/wire/message.h"
 
-// The caller's to json_decref. Sessions and peers that belong to others than `owner` are left out, as are events, which tell of
-// all, and the counts that all texts add to: an owner is told how many requests wait, and of verifiers that they are there.
-// "": nobody is another. Only events after number `events_after`. NULL: no memory.
+// Make the object, which the caller passes to json_decref. An `owner` other than "" is shown what proto/wire/figures.h says
+// that it may see: no sessions and peers of others, and no events. Only events after number `events_after` are listed.
+// NULL: no memory.
 json_t *or_stats_json(const or_stats_t *stats, const char *owner, uint64_t events_after);

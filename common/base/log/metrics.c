@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum { COUNTER, GAUGE, HISTOGRAM } kind_t;
-
-static const char *const kind_names[] = {"counter", "gauge", "histogram"};
+static const char *const kind_names[] = {[OR_METRIC_COUNTER] = "counter",
+                                         [OR_METRIC_GAUGE] = "gauge",
+                                         [OR_METRIC_HISTOGRAM] = "histogram"};
 
 typedef struct {
     char *value; // of the label; NULL: the metric has none
@@ -16,15 +16,12 @@ typedef struct {
 
 struct or_metric {
     or_metric_t *next;
-    kind_t kind;
-    const char *name, *help, *label; // borrowed
-    // A counter's or gauge's.
+    or_metric_row_t row;
+    // A counter's or gauge's series.
     series_t *series;
     uint32_t count, places;
-    // A histogram's: how many numbers were at most bounds[i] and above the bound before; the last entry is
-    // that of +Inf.
-    const double *bounds; // borrowed
-    uint32_t bound_count;
+    // A histogram's: buckets[i] counts the numbers that are at most bounds[i] and above the bound before it. The last
+    // entry is that of +Inf.
     uint64_t *buckets;
     double sum;
 };
@@ -77,17 +74,17 @@ void or_metrics_destroy(or_metrics_t **metrics_p)
 
 // ---- declared ----
 
-static or_metric_t *declare(or_metrics_t *metrics, const or_metric_t *declared)
+or_metric_t *or_metrics_declare(or_metrics_t *metrics, const or_metric_row_t *row)
 {
-    or_metric_t *metric = malloc(sizeof *metric);
+    or_metric_t *metric = calloc(1, sizeof *metric);
     if (metric == NULL) {
         return NULL;
     }
-    *metric = *declared;
-    if (metric->kind == HISTOGRAM) {
-        metric->buckets = calloc(metric->bound_count + 1, sizeof *metric->buckets);
+    metric->row = *row;
+    if (row->kind == OR_METRIC_HISTOGRAM) {
+        metric->buckets = calloc(row->bound_count + 1, sizeof *metric->buckets);
     } else {
-        metric->places = metric->label != NULL ? OR_METRIC_VALUES_MAX + 1 : 1;
+        metric->places = row->label != NULL ? OR_METRIC_VALUES_MAX + 1 : 1;
         metric->series = calloc(metric->places, sizeof *metric->series);
     }
     if (metric->buckets == NULL && metric->series == NULL) {
@@ -96,33 +93,10 @@ static or_metric_t *declare(or_metrics_t *metrics, const or_metric_t *declared)
     }
     *metrics->end = metric;
     metrics->end = &metric->next;
-    return metric;
-}
-
-or_metric_t *or_metrics_counter(or_metrics_t *metrics, const char *name, const char *help,
-                                const char *label)
-{
-    const or_metric_t counter = {.kind = COUNTER, .name = name, .help = help, .label = label};
-    or_metric_t *metric = declare(metrics, &counter);
-    if (label == NULL) {
+    if (row->kind == OR_METRIC_COUNTER && row->label == NULL) {
         or_metric_add(metric, NULL, 0);
     }
     return metric;
-}
-
-or_metric_t *or_metrics_gauge(or_metrics_t *metrics, const char *name, const char *help,
-                              const char *label)
-{
-    const or_metric_t gauge = {.kind = GAUGE, .name = name, .help = help, .label = label};
-    return declare(metrics, &gauge);
-}
-
-or_metric_t *or_metrics_histogram(or_metrics_t *metrics, const char *name, const char *help,
-                                  const double *bounds, uint32_t count)
-{
-    const or_metric_t histogram = {
-        .kind = HISTOGRAM, .name = name, .help = help, .bounds = bounds, .bound_count = count};
-    return declare(metrics, &histogram);
 }
 
 // ---- counted ----
@@ -130,14 +104,14 @@ or_metric_t *or_metrics_histogram(or_metrics_t *metrics, const char *name, const
 static series_t *find(const or_metric_t *metric, const char *value)
 {
     for (uint32_t i = 0; i < metric->count; i++) {
-        if (metric->label == NULL || strcmp(metric->series[i].value, value) == 0) {
+        if (metric->row.label == NULL || strcmp(metric->series[i].value, value) == 0) {
             return &metric->series[i];
         }
     }
     return NULL;
 }
 
-// The series of this value, new ones among the first `places`. NULL: there is no place or no memory for it.
+// Return the series of this value; a new one takes one of the first `places`. NULL: no place or no memory is left.
 static series_t *find_or_add(or_metric_t *metric, const char *value, uint32_t places)
 {
     series_t *series = find(metric, value);
@@ -145,7 +119,7 @@ static series_t *find_or_add(or_metric_t *metric, const char *value, uint32_t pl
         return series;
     }
     char *copy = NULL;
-    if (metric->label != NULL && (copy = strdup(value)) == NULL) {
+    if (metric->row.label != NULL && (copy = strdup(value)) == NULL) {
         return NULL;
     }
     series = &metric->series[metric->count++];
@@ -158,7 +132,7 @@ void or_metric_add(or_metric_t *counter, const char *value, double amount)
     if (counter == NULL) {
         return;
     }
-    uint32_t places = counter->label != NULL ? OR_METRIC_VALUES_MAX : 1;
+    uint32_t places = counter->row.label != NULL ? OR_METRIC_VALUES_MAX : 1;
     series_t *series = find_or_add(counter, value, places);
     if (series == NULL) {
         series = find_or_add(counter, "other", counter->places);
@@ -173,7 +147,7 @@ void or_metric_set(or_metric_t *gauge_or_counter, const char *value, double numb
     if (gauge_or_counter == NULL) {
         return;
     }
-    uint32_t places = gauge_or_counter->label != NULL ? OR_METRIC_VALUES_MAX : 1;
+    uint32_t places = gauge_or_counter->row.label != NULL ? OR_METRIC_VALUES_MAX : 1;
     series_t *series = find_or_add(gauge_or_counter, value, places);
     if (series != NULL) {
         series->number = number;
@@ -196,7 +170,7 @@ void or_metric_observe(or_metric_t *histogram, double number, uint64_t times)
         return;
     }
     uint32_t bucket = 0;
-    while (bucket < histogram->bound_count && number > histogram->bounds[bucket]) {
+    while (bucket < histogram->row.bound_count && number > histogram->row.bounds[bucket]) {
         bucket++;
     }
     histogram->buckets[bucket] += times;
@@ -205,7 +179,7 @@ void or_metric_observe(or_metric_t *histogram, double number, uint64_t times)
 
 // ---- shown ----
 
-// As the text format has it: \ and line ends are escaped, and quotes inside quotes.
+// The text format escapes \ and line ends, and quotes inside quotes.
 static void write_escaped(FILE *page, const char *text, bool quoted)
 {
     for (; *text != '\0'; text++) {
@@ -220,7 +194,7 @@ static void write_escaped(FILE *page, const char *text, bool quoted)
     }
 }
 
-// The shortest of the forms that read back as the same number.
+// Write the shortest form that reads back as the same number.
 static void write_number(FILE *page, double number)
 {
     if (!isfinite(number)) {
@@ -238,7 +212,7 @@ static void write_number(FILE *page, double number)
 static void write_name(FILE *page, const or_metrics_t *metrics, const or_metric_t *metric,
                        const char *suffix)
 {
-    fprintf(page, "%s%s%s{model_name=\"", metrics->prefix, metric->name, suffix);
+    fprintf(page, "%s%s%s{model_name=\"", metrics->prefix, metric->row.name, suffix);
     write_escaped(page, metrics->model_name, true);
     fputc('"', page);
 }
@@ -247,8 +221,8 @@ static void write_series(FILE *page, const or_metrics_t *metrics, const or_metri
                          const series_t *series)
 {
     write_name(page, metrics, metric, "");
-    if (metric->label != NULL) {
-        fprintf(page, ",%s=\"", metric->label);
+    if (metric->row.label != NULL) {
+        fprintf(page, ",%s=\"", metric->row.label);
         write_escaped(page, series->value, true);
         fputc('"', page);
     }
@@ -260,11 +234,11 @@ static void write_series(FILE *page, const or_metrics_t *metrics, const or_metri
 static void write_histogram(FILE *page, const or_metrics_t *metrics, const or_metric_t *metric)
 {
     uint64_t so_far = 0;
-    for (uint32_t i = 0; i <= metric->bound_count; i++) {
+    for (uint32_t i = 0; i <= metric->row.bound_count; i++) {
         so_far += metric->buckets[i];
         write_name(page, metrics, metric, "_bucket");
         fputs(",le=\"", page);
-        write_number(page, i < metric->bound_count ? metric->bounds[i] : INFINITY);
+        write_number(page, i < metric->row.bound_count ? metric->row.bounds[i] : INFINITY);
         fprintf(page, "\"} %llu\n", (unsigned long long)so_far);
     }
     write_name(page, metrics, metric, "_sum");
@@ -277,13 +251,14 @@ static void write_histogram(FILE *page, const or_metrics_t *metrics, const or_me
 
 static void write_metric(FILE *page, const or_metrics_t *metrics, const or_metric_t *metric)
 {
-    if (metric->kind != HISTOGRAM && metric->count == 0) {
+    if (metric->row.kind != OR_METRIC_HISTOGRAM && metric->count == 0) {
         return;
     }
-    fprintf(page, "# HELP %s%s ", metrics->prefix, metric->name);
-    write_escaped(page, metric->help, false);
-    fprintf(page, "\n# TYPE %s%s %s\n", metrics->prefix, metric->name, kind_names[metric->kind]);
-    if (metric->kind == HISTOGRAM) {
+    fprintf(page, "# HELP %s%s ", metrics->prefix, metric->row.name);
+    write_escaped(page, metric->row.help, false);
+    fprintf(page, "\n# TYPE %s%s %s\n", metrics->prefix, metric->row.name,
+            kind_names[metric->row.kind]);
+    if (metric->row.kind == OR_METRIC_HISTOGRAM) {
         write_histogram(page, metrics, metric);
     }
     for (uint32_t i = 0; i < metric->count; i++) {

@@ -17,7 +17,33 @@ static or_metrics_t *create(const char *model)
     return metrics;
 }
 
-// The page, until the next one.
+static or_metric_t *declare_counter(or_metrics_t *metrics, const char *name, const char *help,
+                                    const char *label)
+{
+    return or_metrics_declare(
+        metrics,
+        &(or_metric_row_t){.kind = OR_METRIC_COUNTER, .name = name, .help = help, .label = label});
+}
+
+static or_metric_t *declare_gauge(or_metrics_t *metrics, const char *name, const char *help,
+                                  const char *label)
+{
+    return or_metrics_declare(
+        metrics,
+        &(or_metric_row_t){.kind = OR_METRIC_GAUGE, .name = name, .help = help, .label = label});
+}
+
+static or_metric_t *declare_histogram(or_metrics_t *metrics, const char *name, const char *help,
+                                      const double *bounds, uint32_t count)
+{
+    return or_metrics_declare(metrics, &(or_metric_row_t){.kind = OR_METRIC_HISTOGRAM,
+                                                          .name = name,
+                                                          .help = help,
+                                                          .bounds = bounds,
+                                                          .bound_count = count});
+}
+
+// Render the page, which is good until the next one.
 static const char *render(const or_metrics_t *metrics)
 {
     static char page[64 << 10];
@@ -39,9 +65,9 @@ static void counters_and_gauges_look_as_prometheus_wants(void **state)
 {
     (void)state;
     or_metrics_t *metrics = create("m");
-    or_metric_t *tokens = or_metrics_counter(metrics, "tokens_total", "Tokens.", NULL);
-    or_metric_t *rounds = or_metrics_counter(metrics, "rounds_total", "Rounds.", "source");
-    or_metric_t *load = or_metrics_gauge(metrics, "load", "Load.", NULL);
+    or_metric_t *tokens = declare_counter(metrics, "tokens_total", "Tokens.", NULL);
+    or_metric_t *rounds = declare_counter(metrics, "rounds_total", "Rounds.", "source");
+    or_metric_t *load = declare_gauge(metrics, "load", "Load.", NULL);
     or_metric_add(tokens, NULL, 3);
     or_metric_add(tokens, NULL, 4);
     or_metric_add(rounds, "plain", 1);
@@ -68,7 +94,7 @@ static void a_histogram_counts_up_to_each_bound(void **state)
     (void)state;
     static const double bounds[] = {0.1, 1};
     or_metrics_t *metrics = create("m");
-    or_metric_t *wait = or_metrics_histogram(metrics, "wait_seconds", "Wait.", bounds, 2);
+    or_metric_t *wait = declare_histogram(metrics, "wait_seconds", "Wait.", bounds, 2);
     or_metric_observe(wait, 0.1, 1); // a bound belongs to its bucket
     or_metric_observe(wait, 0.5, 4);
     or_metric_observe(wait, 3, 1);
@@ -88,10 +114,10 @@ static void what_was_never_counted_is_there_where_it_has_no_label(void **state)
     (void)state;
     static const double bounds[] = {1};
     or_metrics_t *metrics = create("m");
-    or_metrics_counter(metrics, "a_total", "A.", NULL);
-    or_metrics_counter(metrics, "b_total", "B.", "kind");
-    or_metrics_gauge(metrics, "c", "C.", NULL);
-    or_metrics_histogram(metrics, "d", "D.", bounds, 1);
+    declare_counter(metrics, "a_total", "A.", NULL);
+    declare_counter(metrics, "b_total", "B.", "kind");
+    declare_gauge(metrics, "c", "C.", NULL);
+    declare_histogram(metrics, "d", "D.", bounds, 1);
     assert_page(metrics,
                 "# HELP t:a_total A.\n# TYPE t:a_total counter\nt:a_total{model_name=\"m\"} 0\n"
                 "# HELP t:d D.\n# TYPE t:d histogram\n"
@@ -105,7 +131,7 @@ static void foreign_characters_are_escaped(void **state)
 {
     (void)state;
     or_metrics_t *metrics = create("a\\b\"c\nd");
-    or_metric_t *metric = or_metrics_counter(metrics, "x_total", "One \\ two\n\"three\".", "l");
+    or_metric_t *metric = declare_counter(metrics, "x_total", "One \\ two\n\"three\".", "l");
     or_metric_add(metric, "\"\\\n}é,", 1);
     assert_page(metrics, "# HELP t:x_total One \\\\ two\\n\"three\".\n"
                          "# TYPE t:x_total counter\n"
@@ -120,7 +146,7 @@ static void numbers_read_back_as_they_were(void **state)
         0,      1,     0.1,    1.0 / 3, 123456789012345, 9007199254740991,
         1e-300, 1e300, 2.5e-7, -17,     5e-324,          0.30000000000000004};
     or_metrics_t *metrics = create("m");
-    or_metric_t *gauge = or_metrics_gauge(metrics, "g", "G.", NULL);
+    or_metric_t *gauge = declare_gauge(metrics, "g", "G.", NULL);
     uint64_t random = test_seed();
     for (uint32_t i = 0; i < 1000; i++) {
         double number = i < sizeof some / sizeof *some
@@ -136,7 +162,7 @@ static void what_is_no_number_is_said_as_prometheus_says_it(void **state)
 {
     (void)state;
     or_metrics_t *metrics = create("m");
-    or_metric_t *gauge = or_metrics_gauge(metrics, "g", "G.", "l");
+    or_metric_t *gauge = declare_gauge(metrics, "g", "G.", "l");
     or_metric_set(gauge, "a", INFINITY);
     or_metric_set(gauge, "b", -INFINITY);
     or_metric_set(gauge, "c", NAN);
@@ -151,8 +177,8 @@ static void too_many_values_are_counted_together(void **state)
 {
     (void)state;
     or_metrics_t *metrics = create("m");
-    or_metric_t *counter = or_metrics_counter(metrics, "x_total", "X.", "l");
-    or_metric_t *gauge = or_metrics_gauge(metrics, "g", "G.", "l");
+    or_metric_t *counter = declare_counter(metrics, "x_total", "X.", "l");
+    or_metric_t *gauge = declare_gauge(metrics, "g", "G.", "l");
     for (uint32_t i = 0; i < 2 * OR_METRIC_VALUES_MAX; i++) {
         char value[16];
         snprintf(value, sizeof value, "v%u", i);
@@ -175,8 +201,8 @@ static void what_is_cleared_makes_room(void **state)
 {
     (void)state;
     or_metrics_t *metrics = create("m");
-    or_metric_t *gauge = or_metrics_gauge(metrics, "g", "G.", "l");
-    or_metric_t *mean = or_metrics_gauge(metrics, "mean", "M.", NULL);
+    or_metric_t *gauge = declare_gauge(metrics, "g", "G.", "l");
+    or_metric_t *mean = declare_gauge(metrics, "mean", "M.", NULL);
     for (uint32_t i = 0; i < 3 * OR_METRIC_VALUES_MAX; i++) {
         char value[16];
         snprintf(value, sizeof value, "v%u", i);

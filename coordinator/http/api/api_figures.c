@@ -1,4 +1,4 @@
-// What operators ask: the coordinator is asked by message, and whoever waits for the answer gets it.
+// /health, /status and /metrics: the coordinator is asked by message, and every call that waits gets the answer.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,32 +12,47 @@
 static const double seconds_bounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                         0.5,   1,      2.5,   5,    10,    30,   60};
 
+#define ROW(member, kind_, name_, label_, help_)                                                   \
+    {                                                                                              \
+        offsetof(or_api_t, member),                                                                \
+        {                                                                                          \
+            .kind = OR_METRIC_##kind_, .name = name_, .label = label_, .help = help_               \
+        }                                                                                          \
+    }
+
+static const struct {
+    size_t place; // of the metric in or_api_t
+    or_metric_row_t row;
+} rows[] = {
+    ROW(requests_total, COUNTER, "http_requests_total", "handler",
+        "HTTP requests that were answered."),
+    ROW(responses_total, COUNTER, "http_responses_total", "code", "HTTP answers by their status."),
+    {offsetof(or_api_t, request_seconds),
+     {.kind = OR_METRIC_HISTOGRAM,
+      .name = "http_request_duration_seconds",
+      .help = "Time from a whole HTTP request to the end of its answer.",
+      .bounds = seconds_bounds,
+      .bound_count = sizeof seconds_bounds / sizeof *seconds_bounds}},
+    ROW(streams_now, GAUGE, "http_streams", NULL, "Answers that are being streamed."),
+    ROW(held_now, GAUGE, "held_bytes", "kind", "What is kept for owners, by what it is."),
+    ROW(held_most, GAUGE, "held_limit_bytes", "pool", "What may be kept, by where."),
+    ROW(held_refused, COUNTER, "held_refused_total", "kind",
+        "How often an owner asked for more than it may hold."),
+};
+
 bool or_api_figures_init(or_api_t *api)
 {
     if (or_metrics_create(PREFIX, api->config.model, &api->metrics) != OR_OK) {
         return false;
     }
-    api->requests_total = or_metrics_counter(api->metrics, "http_requests_total",
-                                             "HTTP requests that were answered.", "handler");
-    api->responses_total = or_metrics_counter(api->metrics, "http_responses_total",
-                                              "HTTP answers by their status.", "code");
-    api->request_seconds =
-        or_metrics_histogram(api->metrics, "http_request_duration_seconds",
-                             "Time from a whole HTTP request to the end of its answer.",
-                             seconds_bounds, sizeof seconds_bounds / sizeof *seconds_bounds);
-    api->streams_now =
-        or_metrics_gauge(api->metrics, "http_streams", "Answers that are being streamed.", NULL);
-    api->held_now = or_metrics_gauge(api->metrics, "held_bytes",
-                                     "What is kept for owners, by what it is.", "kind");
-    api->held_most =
-        or_metrics_gauge(api->metrics, "held_limit_bytes", "What may be kept, by where.", "pool");
-    api->held_refused =
-        or_metrics_counter(api->metrics, "held_refused_total",
-                           "How often an owner asked for more than it may hold.", "kind");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        or_metric_t **place = (void *)((char *)api + rows[i].place);
+        *place = or_metrics_declare(api->metrics, &rows[i].row);
+    }
     return true;
 }
 
-// What the ledger of owners says, as it is now.
+// Set the metrics of what is held to what the ledger of owners says now.
 static void measure_held(const or_api_t *api)
 {
     or_ledger_usage_t usage;
@@ -177,7 +192,7 @@ void or_api_take_stats(or_api_t *api, const or_stats_t *stats)
     }
 }
 
-// The coordinator's page and ours as one; malloc'd. NULL: no memory.
+// Join the coordinator's page and ours. The result is malloc'd; NULL: no memory.
 static char *join_pages(const or_api_t *api, const or_metrics_text_t *theirs)
 {
     char *ours;
@@ -195,7 +210,7 @@ static char *join_pages(const or_api_t *api, const or_metrics_text_t *theirs)
     return page;
 }
 
-// Prometheus' own linter likes no colons in names, which are for recording rules.
+// Prometheus' own linter wants no colons in names, which are for recording rules.
 static void make_plain(char *page)
 {
     for (char *at = page; (at = strstr(at, PREFIX)) != NULL; at++) {
