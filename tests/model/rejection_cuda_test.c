@@ -10,7 +10,7 @@
 
 #include "common/decode/sampling/sampler.h"
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/cuda_test_support.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 #include "verifier/accept/accept.h"
 
 #define VOCAB_MAX 4096u

@@ -1,28 +1,12 @@
-#include "kernels/cuda/kv_test_support.h"
+#include "kernels/cuda/tests/kv_test_support.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-or_cuda_t *kv_test_device;
 
 const kv_test_types_t kv_test_mixes[KV_TEST_MIXES] = {
     {OR_KV_F32, OR_KV_F32},  {OR_KV_F16, OR_KV_F16},  {OR_KV_Q8_0, OR_KV_Q8_0},
     {OR_KV_F32, OR_KV_F16},  {OR_KV_F16, OR_KV_Q8_0}, {OR_KV_Q8_0, OR_KV_F32},
     {OR_KV_F32, OR_KV_Q8_0}, {OR_KV_F16, OR_KV_F32},  {OR_KV_Q8_0, OR_KV_F16}};
-
-int kv_test_open(void **state)
-{
-    (void)state;
-    kv_test_device = cuda_test_open();
-    return 0;
-}
-
-int kv_test_close(void **state)
-{
-    (void)state;
-    or_cuda_close(&kv_test_device);
-    return 0;
-}
 
 void *kv_test_allocate(size_t bytes)
 {
@@ -52,19 +36,19 @@ void kv_test_draw(uint64_t *random, uint32_t *numbers, uint32_t count, uint32_t 
 
 static kv_test_memory_t memory_of(void *host, size_t bytes)
 {
-    return (kv_test_memory_t){cuda_test_upload(kv_test_device, host, bytes), host, bytes};
+    return (kv_test_memory_t){cuda_test_upload(test_device, host, bytes), host, bytes};
 }
 
 static void memory_free(kv_test_memory_t *memory)
 {
-    or_cuda_free(kv_test_device, memory->device);
+    or_cuda_free(test_device, memory->device);
     free(memory->host);
 }
 
 static void assert_memory_same(const kv_test_memory_t *memory)
 {
     void *actual = kv_test_allocate(memory->bytes);
-    cuda_test_download(kv_test_device, actual, memory->device, memory->bytes);
+    cuda_test_download(test_device, actual, memory->device, memory->bytes);
     assert_memory_equal(actual, memory->host, memory->bytes);
     free(actual);
 }
@@ -214,7 +198,7 @@ or_kv_vector_t kv_test_in_slot(const kv_test_cache_t *cache, uint32_t sequence, 
 kv_test_rows_t *kv_test_rows_create(void)
 {
     kv_test_rows_t *rows = kv_test_allocate(sizeof *rows);
-    rows->device_chains = cuda_test_upload(kv_test_device, NULL, sizeof rows->chains);
+    rows->device_chains = cuda_test_upload(test_device, NULL, sizeof rows->chains);
     return rows;
 }
 
@@ -251,14 +235,13 @@ void kv_test_add_tree_row(kv_test_rows_t *rows, const kv_test_cache_t *cache, ui
 void kv_test_rows_upload(kv_test_rows_t *rows)
 {
     cuda_test_ok(
-        or_cuda_upload(kv_test_device, rows->device_chains, rows->chains, sizeof rows->chains));
-    rows->device_seen =
-        cuda_test_upload(kv_test_device, rows->seen, rows->count * sizeof *rows->seen);
+        or_cuda_upload(test_device, rows->device_chains, rows->chains, sizeof rows->chains));
+    rows->device_seen = cuda_test_upload(test_device, rows->seen, rows->count * sizeof *rows->seen);
 }
 
 void kv_test_rows_free(kv_test_rows_t *rows)
 {
-    or_cuda_free(kv_test_device, rows->device_seen);
-    or_cuda_free(kv_test_device, rows->device_chains);
+    or_cuda_free(test_device, rows->device_seen);
+    or_cuda_free(test_device, rows->device_chains);
     free(rows);
 }

@@ -1,7 +1,7 @@
 // The filters of common/decode/sampling/sampler.c, as the cut of each row: top-k, top-p, min-p, and the one token of temperature
 // 0. Weights, their sums and the order in which they are added are the sampler's; what would take more than
 // OR_CUDA_CONTENDERS_MAX tokens in order, or sums over a row with gaps, is left to it.
-#include "kernels/cuda/selection.cuh"
+#include "kernels/cuda/sampling/selection.cuh"
 
 #include "common/base/math/math_inline.h"
 

@@ -8,7 +8,7 @@
 // top-p has ranked is summed there in another, and its weights may be apart in the last bits.
 #pragma once
 
-#include "kernels/cuda/contenders.cuh"
+#include "kernels/cuda/sampling/contenders.cuh"
 
 #define NO_SLOT UINT32_MAX
 #define CHILDREN                                                                                   \

@@ -11,21 +11,19 @@
 #include <string.h>
 
 #include "kernels/cuda/cuda_tensor.h"
-#include "kernels/cuda/cuda_test_support.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 
 // What rounding may do to a sum, in units of the sum of magnitudes. Tensor cores cut where others round.
 #define ERROR_MOST 0x1p-18
 #define PARTS 8u
 
-static or_cuda_t *cuda;
 static or_cuda_tensor_t *tensor;
 
 static int open_device(void **state)
 {
-    (void)state;
     char name[OR_CUDA_TENSOR_NAME];
-    cuda = cuda_test_open();
-    cuda_test_ok(or_cuda_tensor_open(cuda, &tensor));
+    (void)cuda_test_set_up(state);
+    cuda_test_ok(or_cuda_tensor_open(test_device, &tensor));
     or_cuda_tensor_name(tensor, name);
     print_message("tensor cores: %s\n", name);
     return 0;
@@ -33,11 +31,9 @@ static int open_device(void **state)
 
 static int close_device(void **state)
 {
-    (void)state;
     or_cuda_tensor_close(&tensor);
     assert_null(tensor);
-    or_cuda_close(&cuda);
-    return 0;
+    return cuda_test_tear_down(state);
 }
 
 static float widen(or_cuda_float_t type, uint16_t half)
@@ -79,7 +75,7 @@ static or_cuda_rows_t upload_rows(const product_t *p, size_t stride)
     for (size_t row = 0; row < p->rows; row++) {
         memcpy(padded + row * stride, p->x + row * p->inputs, p->inputs * sizeof *padded);
     }
-    or_cuda_rows_t x = {.halves = cuda_test_upload(cuda, padded, halves * sizeof *padded),
+    or_cuda_rows_t x = {.halves = cuda_test_upload(test_device, padded, halves * sizeof *padded),
                         .halves_stride = stride,
                         .halves_type = p->type};
     free(padded);
@@ -93,15 +89,15 @@ static product_t product_create(uint64_t *random, or_cuda_float_t type, uint32_t
     size_t weights = (size_t)outputs * inputs;
     p.weights = draw(random, type, weights);
     p.x = draw(random, type, (size_t)rows * inputs);
-    p.device_weights = cuda_test_upload(cuda, p.weights, weights * sizeof *p.weights);
+    p.device_weights = cuda_test_upload(test_device, p.weights, weights * sizeof *p.weights);
     p.device_x = upload_rows(&p, inputs + OR_CUDA_TENSOR_MULTIPLE * (size_t)test_below(random, 3));
     return p;
 }
 
 static void product_free(product_t *p)
 {
-    or_cuda_free(cuda, p->device_x.halves);
-    or_cuda_free(cuda, p->device_weights);
+    or_cuda_free(test_device, p->device_x.halves);
+    or_cuda_free(test_device, p->device_weights);
     free(p->x);
     free(p->weights);
 }
@@ -181,16 +177,16 @@ static void multiply(const product_t *p, asked_t *asked)
         .spans = asked->spans, .count = asked->parts, .y_stride = asked->outputs + OR_PANEL};
     to.part_stride = (whole_tiles(asked->rows) + 1) * to.y_stride;
     size_t floats = asked->parts * to.part_stride;
-    to.y = cuda_test_upload(cuda, NULL, floats * sizeof *to.y);
+    to.y = cuda_test_upload(test_device, NULL, floats * sizeof *to.y);
     cuda_test_ok(or_cuda_matmul_tensor(tensor, &matrix, &x, asked->rows, &to));
     float *device_y = malloc(floats * sizeof *device_y);
     asked->y = malloc((size_t)asked->parts * asked->rows * asked->outputs * sizeof *asked->y);
     assert_non_null(device_y);
     assert_non_null(asked->y);
-    cuda_test_download(cuda, device_y, to.y, floats * sizeof *device_y);
+    cuda_test_download(test_device, device_y, to.y, floats * sizeof *device_y);
     take_outputs(asked, &to, device_y, floats);
     free(device_y);
-    or_cuda_free(cuda, to.y);
+    or_cuda_free(test_device, to.y);
 }
 
 // ---- by kernels/ref ----
@@ -320,7 +316,7 @@ static void a_shape_may_have_no_algorithm(void **state)
     }
     or_cuda_tensor_t *unsound = NULL;
     setenv("OR_EMULATED_TENSOR", "none", 1);
-    cuda_test_ok(or_cuda_tensor_open(cuda, &unsound));
+    cuda_test_ok(or_cuda_tensor_open(test_device, &unsound));
     int status = prepare(unsound, OR_CUDA_F16, OR_PANEL, 512, 1);
     assert_non_null(strstr(or_cuda_text(status), "the same bits"));
     unsetenv("OR_EMULATED_TENSOR");
@@ -393,7 +389,7 @@ static void algorithms_that_will_not_do_are_passed_over(void **state)
     or_cuda_tensor_t *usual = tensor;
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         setenv("OR_EMULATED_TENSOR", faults[i], 1);
-        cuda_test_ok(or_cuda_tensor_open(cuda, &tensor));
+        cuda_test_ok(or_cuda_tensor_open(test_device, &tensor));
         check_rows(&random);
         check_even_parts(&random);
         check_outputs(&random);
@@ -443,13 +439,13 @@ static void rows_may_begin_later(void **state)
     x.halves += 8;
     or_cuda_parts_t to = {.spans = &span, .count = 1, .x_first = 8, .y_stride = p.outputs};
     size_t floats = OR_CUDA_TENSOR_ROWS * to.y_stride;
-    to.y = cuda_test_upload(cuda, NULL, floats * sizeof *to.y);
+    to.y = cuda_test_upload(test_device, NULL, floats * sizeof *to.y);
     cuda_test_ok(prepare(tensor, p.type, p.outputs, span.count, 1));
     cuda_test_ok(or_cuda_matmul_tensor(tensor, &matrix, &x, p.rows, &to));
     float y[OR_CUDA_TENSOR_ROWS * OR_PANEL];
-    cuda_test_download(cuda, y, to.y, sizeof y);
+    cuda_test_download(test_device, y, to.y, sizeof y);
     assert_near_ref(&p, span, y);
-    or_cuda_free(cuda, to.y);
+    or_cuda_free(test_device, to.y);
     product_free(&p);
 }
 
@@ -499,15 +495,15 @@ static void check_rounding(uint64_t *random, or_cuda_float_t type, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         ones[i] = 1.0f;
     }
-    float *up = cuda_test_upload(cuda, ones, n * sizeof *ones);
-    or_cuda_rows_t gate = {.values = cuda_test_upload(cuda, values, n * sizeof *values),
+    float *up = cuda_test_upload(test_device, ones, n * sizeof *ones);
+    or_cuda_rows_t gate = {.values = cuda_test_upload(test_device, values, n * sizeof *values),
                            .stride = n,
-                           .halves = cuda_test_upload(cuda, NULL, stride * sizeof *halves),
+                           .halves = cuda_test_upload(test_device, NULL, stride * sizeof *halves),
                            .halves_stride = stride,
                            .halves_type = type};
-    cuda_test_ok(or_cuda_swiglu(cuda, &gate, up, n, n, 1));
-    cuda_test_download(cuda, values, gate.values, n * sizeof *values);
-    cuda_test_download(cuda, halves, gate.halves, stride * sizeof *halves);
+    cuda_test_ok(or_cuda_swiglu(test_device, &gate, up, n, n, 1));
+    cuda_test_download(test_device, values, gate.values, n * sizeof *values);
+    cuda_test_download(test_device, halves, gate.halves, stride * sizeof *halves);
     for (uint32_t i = 0; i < n; i++) {
         if (type == OR_CUDA_F16) {
             assert_int_equal(halves[i], or_f32_to_f16(values[i]));
@@ -518,9 +514,9 @@ static void check_rounding(uint64_t *random, or_cuda_float_t type, uint32_t n)
     for (size_t i = n; i < stride; i++) {
         assert_int_equal(halves[i], 0xAAAA);
     }
-    or_cuda_free(cuda, gate.halves);
-    or_cuda_free(cuda, gate.values);
-    or_cuda_free(cuda, up);
+    or_cuda_free(test_device, gate.halves);
+    or_cuda_free(test_device, gate.values);
+    or_cuda_free(test_device, up);
     free(halves);
     free(ones);
     free(values);
@@ -547,7 +543,7 @@ static void nothing_is_written_where_nothing_is_asked_for(void **state)
         const or_cuda_tensor_matrix_t matrix = {.type = OR_CUDA_F16, .outputs = 16 - 16 * rows};
         cuda_test_ok(or_cuda_matmul_tensor(tensor, &matrix, &x, rows, &to));
     }
-    cuda_test_ok(or_cuda_wait(cuda));
+    cuda_test_ok(or_cuda_wait(test_device));
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-#include "kernels/cuda/growth_test_support.h"
+#include "kernels/cuda/tests/growth_test_support.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 // Method: rows of logits of every kind (flat, peaked, ties, none finite), with every setting alone and together. What is
 // listed is compared with or_sampler_distribution and or_noise_gumbel token by token, and or_noise_argmax over it
 // with that over the whole distribution. Rows that are left to the host must be those that have to be.
-#include "kernels/cuda/cuda_test_support.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -16,22 +16,6 @@
 
 #define SLACK 1e-8 // how far behind the window a token may be listed
 #define ROWS 8u    // at a time
-
-static or_cuda_t *cuda;
-
-static int open_device(void **state)
-{
-    (void)state;
-    cuda = cuda_test_open();
-    return 0;
-}
-
-static int close_device(void **state)
-{
-    (void)state;
-    or_cuda_close(&cuda);
-    return 0;
-}
 
 // ---- rows ----
 
@@ -168,21 +152,22 @@ static void ask_device(batch_t *batch)
         contest->top_p = sampling->top_p;
         contest->log_min_p = sampling->min_p > 0 ? or_ln((double)sampling->min_p) : -INFINITY;
     }
-    void *logits = cuda_test_upload(cuda, batch->logits, bytes);
-    void *keys =
-        cuda_test_upload(cuda, batch->token_keys, batch->vocab_size * sizeof *batch->token_keys);
-    void *contests = cuda_test_upload(cuda, batch->contests, sizeof batch->contests);
-    void *scratch = cuda_test_upload(cuda, NULL, or_cuda_contenders_bytes(batch->vocab_size, ROWS));
+    void *logits = cuda_test_upload(test_device, batch->logits, bytes);
+    void *keys = cuda_test_upload(test_device, batch->token_keys,
+                                  batch->vocab_size * sizeof *batch->token_keys);
+    void *contests = cuda_test_upload(test_device, batch->contests, sizeof batch->contests);
+    void *scratch =
+        cuda_test_upload(test_device, NULL, or_cuda_contenders_bytes(batch->vocab_size, ROWS));
     size_t list_bytes = (size_t)ROWS * OR_CUDA_CONTENDERS_MAX * sizeof *batch->list;
-    void *list = cuda_test_upload(cuda, NULL, list_bytes);
-    void *counts = cuda_test_upload(cuda, NULL, sizeof batch->counts);
-    cuda_test_ok(or_cuda_contenders(cuda, logits, batch->stride, batch->vocab_size, keys, contests,
-                                    ROWS, scratch, list, counts));
-    cuda_test_download(cuda, batch->list, list, list_bytes);
-    cuda_test_download(cuda, batch->counts, counts, sizeof batch->counts);
+    void *list = cuda_test_upload(test_device, NULL, list_bytes);
+    void *counts = cuda_test_upload(test_device, NULL, sizeof batch->counts);
+    cuda_test_ok(or_cuda_contenders(test_device, logits, batch->stride, batch->vocab_size, keys,
+                                    contests, ROWS, scratch, list, counts));
+    cuda_test_download(test_device, batch->list, list, list_bytes);
+    cuda_test_download(test_device, batch->counts, counts, sizeof batch->counts);
     void *all[] = {logits, keys, contests, scratch, list, counts};
     for (uint32_t i = 0; i < sizeof all / sizeof *all; i++) {
-        or_cuda_free(cuda, all[i]);
+        or_cuda_free(test_device, all[i]);
     }
 }
 
@@ -358,5 +343,5 @@ int main(void)
         cmocka_unit_test(contenders_are_those_of_the_cpu),
         cmocka_unit_test(filters_are_those_of_the_cpu),
     };
-    return cmocka_run_group_tests(tests, open_device, close_device);
+    return cmocka_run_group_tests(tests, cuda_test_set_up, cuda_test_tear_down);
 }

@@ -1,4 +1,4 @@
-#include "kernels/cuda/cuda_test_support.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +25,23 @@ or_cuda_t *cuda_test_open(void)
     or_cuda_t *cuda = NULL;
     cuda_test_ok(or_cuda_open(0, &cuda));
     return cuda;
+}
+
+or_cuda_t *test_device;
+
+int cuda_test_set_up(void **state)
+{
+    (void)state;
+    test_device = cuda_test_open();
+    return 0;
+}
+
+int cuda_test_tear_down(void **state)
+{
+    (void)state;
+    or_cuda_close(&test_device);
+    assert_null(test_device);
+    return 0;
 }
 
 void *cuda_test_upload(or_cuda_t *cuda, const void *from, size_t bytes)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kernels/cuda/cuda_peers.h"
-#include "kernels/cuda/cuda_test_support.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 
 #define SKIPPED 77 // what CTest takes for it
 #define RANKS_MOST 8u

@@ -2,7 +2,7 @@
 // drawing in cuda_kernels.h and are read and written as the CPU does it (kv_store.h).
 #pragma once
 
-#include "kernels/cuda/cuda_test_support.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 #include "kernels/kernels_test_support.h"
 
 #include "common/model/kv/kv_store.h"
@@ -14,18 +14,13 @@
 #define KV_TEST_CHAIN_MAX 20u
 #define KV_TEST_ROWS_MAX 70u
 
-// The device of all that follows. Set-up and tear-down of a group.
-extern or_cuda_t *kv_test_device;
-int kv_test_open(void **state);
-int kv_test_close(void **state);
-
-// Zeroed, or the test fails.
+// Zeroed memory; the test fails if there is none.
 void *kv_test_allocate(size_t bytes);
 uint32_t kv_test_pages_for(uint32_t positions);
 
 // ---- pages and slots ----
 
-// On the device, and what that should be on the host.
+// Device memory, and what it should hold, on the host.
 typedef struct {
     void *device;
     void *host;

@@ -1,7 +1,7 @@
 // Goal: attention on a device gives the bits of kernels/ref whatever a row sees.
 // Method: rows of two sequences see random pages and slots. The K and V of each are laid out in the order of their
 // positions and go through kernels/ref, one row at a time.
-#include "kernels/cuda/kv_test_support.h"
+#include "kernels/cuda/tests/kv_test_support.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -131,7 +131,7 @@ static void check_blocks(const case_t *c, const float *expected, const or_cuda_r
     or_q8_block_t *actual = kv_test_allocate(c->rows->count * count * sizeof *actual);
     or_q8_block_t *blocks = kv_test_allocate(count * sizeof *blocks);
     float *padded = kv_test_allocate(count * OR_QUANT_BLOCK * sizeof *padded);
-    cuda_test_download(kv_test_device, actual, to->blocks, c->rows->count * count * sizeof *actual);
+    cuda_test_download(test_device, actual, to->blocks, c->rows->count * count * sizeof *actual);
     for (uint32_t r = 0; r < c->rows->count; r++) {
         memcpy(padded, expected + r * c->stride, c->width * sizeof *padded);
         or_kernels_ref.quantize_row(padded, count, blocks);
@@ -166,14 +166,13 @@ static void attend_on_device(uint64_t *random, const case_t *c, const or_cuda_ro
     uint32_t rows = c->rows->count;
     size_t spare = test_below(random, 4) > 0 ? test_below(random, 3) : 1000;
     size_t stride = c->cache->context + KV_TEST_CHAIN_MAX + spare;
-    float *query = cuda_test_upload(kv_test_device, c->query, rows * c->stride * sizeof *query);
+    float *query = cuda_test_upload(test_device, c->query, rows * c->stride * sizeof *query);
     float *scores =
-        cuda_test_upload(kv_test_device, NULL, rows * c->heads.count * stride * sizeof *scores);
-    cuda_test_ok(or_cuda_attention(kv_test_device, &c->cache->kv, c->layer, c->rows->device_seen,
-                                   rows, query, c->stride, &c->heads, scale_of(c), scores, stride,
-                                   to));
-    or_cuda_free(kv_test_device, scores);
-    or_cuda_free(kv_test_device, query);
+        cuda_test_upload(test_device, NULL, rows * c->heads.count * stride * sizeof *scores);
+    cuda_test_ok(or_cuda_attention(test_device, &c->cache->kv, c->layer, c->rows->device_seen, rows,
+                                   query, c->stride, &c->heads, scale_of(c), scores, stride, to));
+    or_cuda_free(test_device, scores);
+    or_cuda_free(test_device, query);
 }
 
 static void check_case(uint64_t *random, const case_t *c, bool with_blocks)
@@ -183,21 +182,21 @@ static void check_case(uint64_t *random, const case_t *c, bool with_blocks)
         attend_row(c, r, outputs.expected + r * c->stride);
     }
     size_t bytes = outputs.count * sizeof(float);
-    or_cuda_rows_t to = {.values = cuda_test_upload(kv_test_device, outputs.actual, bytes),
+    or_cuda_rows_t to = {.values = cuda_test_upload(test_device, outputs.actual, bytes),
                          .stride = c->stride};
     if (with_blocks) {
         to.blocks_stride = (c->width + OR_QUANT_BLOCK - 1) / OR_QUANT_BLOCK;
-        to.blocks = cuda_test_upload(kv_test_device, NULL,
+        to.blocks = cuda_test_upload(test_device, NULL,
                                      c->rows->count * to.blocks_stride * sizeof *to.blocks);
     }
     attend_on_device(random, c, &to);
-    cuda_test_download(kv_test_device, outputs.actual, to.values, bytes);
+    cuda_test_download(test_device, outputs.actual, to.values, bytes);
     if (with_blocks) {
         check_blocks(c, outputs.expected, &to);
     }
     test_check_rows(&outputs, c->width, c->stride, "attention");
-    or_cuda_free(kv_test_device, to.blocks);
-    or_cuda_free(kv_test_device, to.values);
+    or_cuda_free(test_device, to.blocks);
+    or_cuda_free(test_device, to.values);
 }
 
 typedef struct {
@@ -287,7 +286,7 @@ static void no_rows_are_nothing(void **state)
     or_cuda_heads_t heads = {1, 1, 0};
     or_cuda_rows_t to = {0};
     cuda_test_ok(
-        or_cuda_attention(kv_test_device, &kv, 0, NULL, 0, NULL, 0, &heads, 1.0f, NULL, 0, &to));
+        or_cuda_attention(test_device, &kv, 0, NULL, 0, NULL, 0, &heads, 1.0f, NULL, 0, &to));
 }
 
 int main(void)
@@ -298,5 +297,5 @@ int main(void)
         cmocka_unit_test(long_contexts_attend_as_ref),
         cmocka_unit_test(no_rows_are_nothing),
     };
-    return cmocka_run_group_tests(tests, kv_test_open, kv_test_close);
+    return cmocka_run_group_tests(tests, cuda_test_set_up, cuda_test_tear_down);
 }

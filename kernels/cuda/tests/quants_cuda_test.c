@@ -3,7 +3,7 @@
 // Method: as kernels_quant_test.c, on panels of any bytes whatsoever, whose blocks are cut into spans: some
 // empty, most of them beginning and ending inside of super-blocks. Activations are quantised from every kind
 // of input. Strides are drawn; what lies between rows and between parts is poisoned before and looked at after.
-#include "kernels/cuda/cuda_test_support.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 #include "kernels/kernels_test_support.h"
 
 #include <stdio.h>
@@ -15,22 +15,6 @@
 
 #define BLOCKS_MAX 20
 #define PANELS_MAX 5
-
-static or_cuda_t *cuda;
-
-static int open_device(void **state)
-{
-    (void)state;
-    cuda = cuda_test_open();
-    return 0;
-}
-
-static int close_device(void **state)
-{
-    (void)state;
-    or_cuda_close(&cuda);
-    return 0;
-}
 
 // ---- inputs ----
 
@@ -133,18 +117,18 @@ static void product_free(product_t *p)
 static void multiply(product_t *p)
 {
     size_t y_bytes = p->to.count * p->to.part_stride * sizeof(float);
-    void *w = cuda_test_upload(cuda, p->w, p->panels * p->panel_bytes);
-    void *x = cuda_test_upload(cuda, p->x, p->rows * p->x_stride * sizeof *p->x);
-    void *y = cuda_test_upload(cuda, NULL, y_bytes);
+    void *w = cuda_test_upload(test_device, p->w, p->panels * p->panel_bytes);
+    void *x = cuda_test_upload(test_device, p->x, p->rows * p->x_stride * sizeof *p->x);
+    void *y = cuda_test_upload(test_device, NULL, y_bytes);
     or_cuda_parts_t to = p->to;
     to.spans = p->spans;
     to.y = y;
-    cuda_test_ok(or_cuda_matmul_quants(cuda, p->type, w, p->panel_bytes, p->panels, x, p->x_stride,
-                                       p->rows, &to));
-    cuda_test_download(cuda, p->to.y, y, y_bytes);
-    or_cuda_free(cuda, y);
-    or_cuda_free(cuda, x);
-    or_cuda_free(cuda, w);
+    cuda_test_ok(or_cuda_matmul_quants(test_device, p->type, w, p->panel_bytes, p->panels, x,
+                                       p->x_stride, p->rows, &to));
+    cuda_test_download(test_device, p->to.y, y, y_bytes);
+    or_cuda_free(test_device, y);
+    or_cuda_free(test_device, x);
+    or_cuda_free(test_device, w);
 }
 
 static void multiply_span(const product_t *p, or_cuda_span_t span, float *y)
@@ -261,15 +245,15 @@ static void long_rows_equal_ref(void **state)
 static void nothing_is_written_where_there_is_nothing(void **state)
 {
     (void)state;
-    float *y = cuda_test_upload(cuda, NULL, sizeof *y);
+    float *y = cuda_test_upload(test_device, NULL, sizeof *y);
     const or_cuda_span_t span = {0, 1};
     const or_cuda_parts_t to = {.spans = &span, .count = 1, .y = y};
-    cuda_test_ok(or_cuda_matmul_quants(cuda, OR_QUANT_Q8_0, NULL, 0, 1, NULL, 0, 0, &to));
-    cuda_test_ok(or_cuda_matmul_quants(cuda, OR_QUANT_Q8_0, NULL, 0, 0, NULL, 0, 1, &to));
+    cuda_test_ok(or_cuda_matmul_quants(test_device, OR_QUANT_Q8_0, NULL, 0, 1, NULL, 0, 0, &to));
+    cuda_test_ok(or_cuda_matmul_quants(test_device, OR_QUANT_Q8_0, NULL, 0, 0, NULL, 0, 1, &to));
     float after;
-    cuda_test_download(cuda, &after, y, sizeof after);
+    cuda_test_download(test_device, &after, y, sizeof after);
     assert_int_equal(test_bits(after), 0xAAAAAAAA);
-    or_cuda_free(cuda, y);
+    or_cuda_free(test_device, y);
 }
 
 int main(void)
@@ -281,5 +265,5 @@ int main(void)
         cmocka_unit_test(long_rows_equal_ref),
         cmocka_unit_test(nothing_is_written_where_there_is_nothing),
     };
-    return cmocka_run_group_tests(tests, open_device, close_device);
+    return cmocka_run_group_tests(tests, cuda_test_set_up, cuda_test_tear_down);
 }

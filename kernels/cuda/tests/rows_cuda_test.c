@@ -3,7 +3,7 @@
 // Method: each operation beside ref's, row by row, on inputs of every kind, with one row and many, widths that
 // fill a warp, a thread block or what rmsnorm stages at a time, and widths that do not. Strides and
 // alignment are drawn; what lies between rows is poisoned before and looked at after.
-#include "kernels/cuda/cuda_test_support.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 #include "kernels/kernels_test_support.h"
 
 #include <stdlib.h>
@@ -13,22 +13,6 @@
 
 #define POISON 0xAA
 #define EPS 1e-5f
-
-static or_cuda_t *cuda;
-
-static int open_device(void **state)
-{
-    (void)state;
-    cuda = cuda_test_open();
-    return 0;
-}
-
-static int close_device(void **state)
-{
-    (void)state;
-    or_cuda_close(&cuda);
-    return 0;
-}
 
 // ---- inputs ----
 
@@ -42,13 +26,13 @@ static input_t input_create(uint64_t *random, test_kind_t kind, uint32_t rows, u
 {
     input_t x = {.stride = n + test_below(random, 9)};
     x.host = test_floats(random, kind, rows * x.stride);
-    x.device = cuda_test_upload(cuda, x.host, rows * x.stride * sizeof *x.host);
+    x.device = cuda_test_upload(test_device, x.host, rows * x.stride * sizeof *x.host);
     return x;
 }
 
 static void input_free(input_t *x)
 {
-    or_cuda_free(cuda, x->device);
+    or_cuda_free(test_device, x->device);
     free(x->host);
 }
 
@@ -79,14 +63,16 @@ static output_t output_create(uint64_t *random, uint32_t rows, uint32_t n, const
         memcpy(y.host.actual + row * stride, from->host + row * from->stride, bytes);
     }
     y.device.stride = stride;
-    y.device.values = cuda_test_upload(cuda, y.host.actual, y.host.count * sizeof *y.host.actual);
+    y.device.values =
+        cuda_test_upload(test_device, y.host.actual, y.host.count * sizeof *y.host.actual);
     return y;
 }
 
 static void output_add_blocks(output_t *y, uint64_t *random)
 {
     y->device.blocks_stride = y->blocks + test_below(random, 3);
-    y->device.blocks = cuda_test_upload(cuda, NULL, output_blocks(y) * sizeof(or_q8_block_t));
+    y->device.blocks =
+        cuda_test_upload(test_device, NULL, output_blocks(y) * sizeof(or_q8_block_t));
 }
 
 static float *output_expected(const output_t *y, size_t row)
@@ -116,7 +102,7 @@ static void check_blocks(const output_t *y)
     size_t stride = y->device.blocks_stride;
     or_q8_block_t *actual = malloc(count * sizeof *actual);
     assert_non_null(actual);
-    cuda_test_download(cuda, actual, y->device.blocks, count * sizeof *actual);
+    cuda_test_download(test_device, actual, y->device.blocks, count * sizeof *actual);
     for (size_t row = 0; row < y->rows; row++) {
         check_row_blocks(y, row, actual + row * stride);
     }
@@ -133,13 +119,13 @@ static void check_blocks(const output_t *y)
 // Compare, and free all.
 static void output_check(output_t *y, const char *what)
 {
-    cuda_test_download(cuda, y->host.actual, y->device.values,
+    cuda_test_download(test_device, y->host.actual, y->device.values,
                        y->host.count * sizeof *y->host.actual);
     if (y->device.blocks) {
         check_blocks(y);
-        or_cuda_free(cuda, y->device.blocks);
+        or_cuda_free(test_device, y->device.blocks);
     }
-    or_cuda_free(cuda, y->device.values);
+    or_cuda_free(test_device, y->device.values);
     test_check_rows(&y->host, y->n, y->device.stride, what);
 }
 
@@ -186,7 +172,8 @@ static void rmsnorm_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint
     output_t y = output_create(random, rows, n, NULL);
     output_add_blocks(&y, random);
     expect_rmsnorm(&x, &weight, &y);
-    cuda_test_ok(or_cuda_rmsnorm(cuda, x.device, x.stride, weight.device, n, EPS, rows, &y.device));
+    cuda_test_ok(
+        or_cuda_rmsnorm(test_device, x.device, x.stride, weight.device, n, EPS, rows, &y.device));
     output_check(&y, "rmsnorm");
     input_free(&weight);
     input_free(&x);
@@ -205,8 +192,8 @@ static void rmsnorm_in_place_case(uint64_t *random, test_kind_t kind, uint32_t r
     input_t weight = input_create(random, KIND_PLAIN, 1, n);
     output_t y = output_create(random, rows, n, &x);
     expect_rmsnorm(&x, &weight, &y);
-    cuda_test_ok(or_cuda_rmsnorm(cuda, y.device.values, y.device.stride, weight.device, n, EPS,
-                                 rows, &y.device));
+    cuda_test_ok(or_cuda_rmsnorm(test_device, y.device.values, y.device.stride, weight.device, n,
+                                 EPS, rows, &y.device));
     output_check(&y, "rmsnorm in place");
     input_free(&weight);
     input_free(&x);
@@ -242,19 +229,19 @@ static void rope_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_
     for (uint32_t row = 0; row < rows; row++) {
         positions[row] = (uint32_t)test_below(random, CONTEXT);
     }
-    uint32_t *device_positions = cuda_test_upload(cuda, positions, rows * sizeof *positions);
+    uint32_t *device_positions = cuda_test_upload(test_device, positions, rows * sizeof *positions);
     input_t x = input_create(random, kind, rows, heads * head_dim);
     input_t cosine = input_create(random, KIND_PLAIN, 1, CONTEXT * head_dim / 2);
     input_t sine = input_create(random, KIND_PLAIN, 1, CONTEXT * head_dim / 2);
     output_t y = output_create(random, rows, heads * head_dim, &x);
     expect_rope(halves, &y, head_dim, &cosine, &sine, positions);
-    cuda_test_ok(or_cuda_rope(cuda, halves, y.device.values, y.device.stride, heads, head_dim,
-                              cosine.device, sine.device, device_positions, rows));
+    cuda_test_ok(or_cuda_rope(test_device, halves, y.device.values, y.device.stride, heads,
+                              head_dim, cosine.device, sine.device, device_positions, rows));
     output_check(&y, halves ? "rope of halves" : "rope of pairs");
     input_free(&sine);
     input_free(&cosine);
     input_free(&x);
-    or_cuda_free(cuda, device_positions);
+    or_cuda_free(test_device, device_positions);
 }
 
 static void rope_equals_ref(void **state)
@@ -274,7 +261,7 @@ static void swiglu_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint3
     for (size_t row = 0; row < rows; row++) {
         or_kernels_ref.swiglu(output_expected(&y, row), up.host + row * up.stride, n);
     }
-    cuda_test_ok(or_cuda_swiglu(cuda, &y.device, up.device, up.stride, n, rows));
+    cuda_test_ok(or_cuda_swiglu(test_device, &y.device, up.device, up.stride, n, rows));
     output_check(&y, "swiglu");
     input_free(&up);
     input_free(&gate);
@@ -296,7 +283,8 @@ static void add_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_t
     for (size_t row = 0; row < rows; row++) {
         or_kernels_ref.add(output_expected(&y, row), x.host + row * x.stride, n);
     }
-    cuda_test_ok(or_cuda_add(cuda, y.device.values, y.device.stride, x.device, x.stride, n, rows));
+    cuda_test_ok(
+        or_cuda_add(test_device, y.device.values, y.device.stride, x.device, x.stride, n, rows));
     output_check(&y, is_bias ? "add a bias" : "add");
     input_free(&x);
     input_free(&sum);
@@ -319,7 +307,7 @@ static void quantize_case(uint64_t *random, test_kind_t kind, uint32_t rows, uin
     }
     output_t y = output_create(random, rows, n, &x);
     output_add_blocks(&y, random);
-    cuda_test_ok(or_cuda_quantize(cuda, &y.device, n, rows));
+    cuda_test_ok(or_cuda_quantize(test_device, &y.device, n, rows));
     output_check(&y, "quantize");
     input_free(&x);
 }
@@ -346,7 +334,7 @@ static void quantize_equals_ref_on_any_bits(void **state)
     }
     output_t y = output_create(&random, ROWS, N, &x);
     output_add_blocks(&y, &random);
-    cuda_test_ok(or_cuda_quantize(cuda, &y.device, N, ROWS));
+    cuda_test_ok(or_cuda_quantize(test_device, &y.device, N, ROWS));
     output_check(&y, "quantize any bits");
     input_free(&x);
 }
@@ -374,7 +362,7 @@ static void add_parts_case(uint64_t *random, test_kind_t kind, uint32_t rows, ui
             output_expected(&y, row)[i] += tree_sum(first, part_stride, count);
         }
     }
-    cuda_test_ok(or_cuda_add_parts(cuda, y.device.values, y.device.stride, parts.device,
+    cuda_test_ok(or_cuda_add_parts(test_device, y.device.values, y.device.stride, parts.device,
                                    part_stride, parts.stride, count, n, rows));
     output_check(&y, "add parts");
     input_free(&parts);
@@ -406,13 +394,13 @@ static void check_embed(uint64_t *random, or_cuda_float_t type, const void *pane
         }
     }
     size_t bytes = EMBED_PANELS * panel_stride * (type == OR_CUDA_F32 ? 4 : 2);
-    void *device_panels = cuda_test_upload(cuda, panels, bytes);
-    int32_t *device_tokens = cuda_test_upload(cuda, tokens, sizeof tokens);
-    cuda_test_ok(or_cuda_embed(cuda, type, device_panels, panel_stride, width, device_tokens,
+    void *device_panels = cuda_test_upload(test_device, panels, bytes);
+    int32_t *device_tokens = cuda_test_upload(test_device, tokens, sizeof tokens);
+    cuda_test_ok(or_cuda_embed(test_device, type, device_panels, panel_stride, width, device_tokens,
                                EMBED_ROWS, y.device.values, y.device.stride));
     output_check(&y, "embed");
-    or_cuda_free(cuda, device_tokens);
-    or_cuda_free(cuda, device_panels);
+    or_cuda_free(test_device, device_tokens);
+    or_cuda_free(test_device, device_panels);
 }
 
 static float float_at(const void *panels, size_t at)
@@ -460,15 +448,15 @@ static void nothing_is_nothing(void **state)
     for (size_t i = 0; i < 2; i++) {
         uint32_t rows = shapes[i][0];
         uint32_t n = shapes[i][1];
-        cuda_test_ok(or_cuda_rmsnorm(cuda, NULL, 0, NULL, n, EPS, rows, &none));
-        cuda_test_ok(or_cuda_rope(cuda, true, NULL, 0, n, 32, NULL, NULL, NULL, rows));
-        cuda_test_ok(or_cuda_swiglu(cuda, &none, NULL, 0, n, rows));
-        cuda_test_ok(or_cuda_add(cuda, NULL, 0, NULL, 0, n, rows));
-        cuda_test_ok(or_cuda_quantize(cuda, &none, n, rows));
-        cuda_test_ok(or_cuda_add_parts(cuda, NULL, 0, NULL, 0, 0, 8, n, rows));
-        cuda_test_ok(or_cuda_embed(cuda, OR_CUDA_F32, NULL, 0, n, NULL, rows, NULL, 0));
+        cuda_test_ok(or_cuda_rmsnorm(test_device, NULL, 0, NULL, n, EPS, rows, &none));
+        cuda_test_ok(or_cuda_rope(test_device, true, NULL, 0, n, 32, NULL, NULL, NULL, rows));
+        cuda_test_ok(or_cuda_swiglu(test_device, &none, NULL, 0, n, rows));
+        cuda_test_ok(or_cuda_add(test_device, NULL, 0, NULL, 0, n, rows));
+        cuda_test_ok(or_cuda_quantize(test_device, &none, n, rows));
+        cuda_test_ok(or_cuda_add_parts(test_device, NULL, 0, NULL, 0, 0, 8, n, rows));
+        cuda_test_ok(or_cuda_embed(test_device, OR_CUDA_F32, NULL, 0, n, NULL, rows, NULL, 0));
     }
-    cuda_test_ok(or_cuda_wait(cuda));
+    cuda_test_ok(or_cuda_wait(test_device));
 }
 
 int main(void)
@@ -485,5 +473,5 @@ int main(void)
         cmocka_unit_test(embed_widens_rows),
         cmocka_unit_test(nothing_is_nothing),
     };
-    return cmocka_run_group_tests(tests, open_device, close_device);
+    return cmocka_run_group_tests(tests, cuda_test_set_up, cuda_test_tear_down);
 }

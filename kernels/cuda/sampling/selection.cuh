@@ -5,8 +5,8 @@
 // whose counts there are fewer than k, and with whose there are no longer.
 #pragma once
 
-#include "kernels/cuda/contenders.cuh"
-#include "kernels/cuda/sort.cuh"
+#include "kernels/cuda/sampling/contenders.cuh"
+#include "kernels/cuda/sampling/sort.cuh"
 
 #define CUTTERS 512u // threads that cut a row
 #define AHEAD 16u    // logits that a thread loads at once

@@ -8,24 +8,14 @@
 #include <string.h>
 
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/cuda_test_support.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 
 #define ALIGNED 16u // bytes: of a panel
 
-static or_cuda_t *cuda;
-
 static int open_device(void **state)
 {
-    (void)state;
-    cuda = cuda_test_open();
+    (void)cuda_test_set_up(state);
     return test_find_tables(state);
-}
-
-static int close_device(void **state)
-{
-    (void)state;
-    or_cuda_close(&cuda);
-    return 0;
 }
 
 // ---- a product and its definition ----
@@ -143,19 +133,19 @@ static void multiply_on_device(const shape_t *shape, const places_t *places, con
                                size_t weights, const float *x, size_t inputs, float *y)
 {
     size_t y_bytes = places->outputs * sizeof *y;
-    char *device_w = cuda_test_upload(cuda, w, weights * weight_bytes(shape->type));
-    float *device_x = cuda_test_upload(cuda, x, inputs * sizeof *x);
+    char *device_w = cuda_test_upload(test_device, w, weights * weight_bytes(shape->type));
+    float *device_x = cuda_test_upload(test_device, x, inputs * sizeof *x);
     or_cuda_parts_t to = places->to;
     to.spans = places->spans;
-    to.y = cuda_test_upload(cuda, y, y_bytes);
+    to.y = cuda_test_upload(test_device, y, y_bytes);
     cuda_test_ok(or_cuda_matmul_floats(
-        cuda, shape->type, device_w + places->skipped * weight_bytes(shape->type),
+        test_device, shape->type, device_w + places->skipped * weight_bytes(shape->type),
         places->panel_stride, shape->panels, device_x + places->x_skipped, places->x_stride,
         shape->rows, &to));
-    cuda_test_download(cuda, y, to.y, y_bytes);
-    or_cuda_free(cuda, to.y);
-    or_cuda_free(cuda, device_x);
-    or_cuda_free(cuda, device_w);
+    cuda_test_download(test_device, y, to.y, y_bytes);
+    or_cuda_free(test_device, to.y);
+    or_cuda_free(test_device, device_x);
+    or_cuda_free(test_device, device_w);
 }
 
 static void compare(uint64_t *random, const shape_t *shape)
@@ -281,9 +271,9 @@ static void nothing_is_written_where_nothing_is_asked_for(void **state)
     const or_cuda_parts_t to = {.spans = &span, .count = 1};
     for (uint32_t rows = 0; rows < 2; rows++) {
         cuda_test_ok(
-            or_cuda_matmul_floats(cuda, OR_CUDA_F32, NULL, 0, 1 - rows, NULL, 0, rows, &to));
+            or_cuda_matmul_floats(test_device, OR_CUDA_F32, NULL, 0, 1 - rows, NULL, 0, rows, &to));
     }
-    cuda_test_ok(or_cuda_wait(cuda));
+    cuda_test_ok(or_cuda_wait(test_device));
 }
 
 int main(void)
@@ -295,5 +285,5 @@ int main(void)
         cmocka_unit_test(every_half_is_widened),
         cmocka_unit_test(nothing_is_written_where_nothing_is_asked_for),
     };
-    return cmocka_run_group_tests(tests, open_device, close_device);
+    return cmocka_run_group_tests(tests, open_device, cuda_test_tear_down);
 }

@@ -1,6 +1,6 @@
 // Listing the best children of rows that were run, and telling the host of these rows.
-#include "kernels/cuda/growth.cuh"
-#include "kernels/cuda/sort.cuh"
+#include "kernels/cuda/sampling/growth.cuh"
+#include "kernels/cuda/sampling/sort.cuh"
 
 #define LISTERS 256u // threads that list a row's children
 

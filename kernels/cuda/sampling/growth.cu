@@ -1,5 +1,5 @@
 // A draft tree takes in the children of the rows that were run, and chooses which are run next.
-#include "kernels/cuda/growth.cuh"
+#include "kernels/cuda/sampling/growth.cuh"
 
 #define GROWERS 128u // threads
 

@@ -1,6 +1,6 @@
 // Which tokens may be drawn: all that are near the best score. Noise and its bits are those of common/decode/sampling/noise.c,
 // and as there few logarithms are taken: the exponent of 1 - U says within 1.4 what a Gumbel variate is.
-#include "kernels/cuda/contenders.cuh"
+#include "kernels/cuda/sampling/contenders.cuh"
 
 #define LISTERS 256u // threads that list a row
 #define WINDOW_SLACK                                                                               \

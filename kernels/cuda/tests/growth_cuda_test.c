@@ -3,31 +3,15 @@
 // same contenders. After each step everything is compared, weights bit by bit: the guesses and their order, the batch, what the
 // pass looks up, what the host is told. Trees that stand already are the reference's after some steps. Memory that
 // is full of nonsense must not lead beyond what there is.
-#include "kernels/cuda/cuda_test_support.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/growth_test_support.h"
+#include "kernels/cuda/tests/growth_test_support.h"
 
 #define POISON 0xAA
-
-static or_cuda_t *cuda;
-
-static int open_device(void **state)
-{
-    (void)state;
-    cuda = cuda_test_open();
-    return 0;
-}
-
-static int close_device(void **state)
-{
-    (void)state;
-    or_cuda_close(&cuda);
-    return 0;
-}
 
 // ---- what grows ----
 
@@ -74,20 +58,20 @@ static void stage_open(uint32_t rows)
     const growth_model_t *model = &stage.model;
     memset(&stage.grown, POISON, sizeof stage.grown);
     stage.grown.passes = stage.grown.row_count = stage.grown.contender_count = 0;
-    stage.on_device.growth = cuda_test_upload(cuda, &stage.growth, sizeof stage.growth);
+    stage.on_device.growth = cuda_test_upload(test_device, &stage.growth, sizeof stage.growth);
     stage.on_device.token_keys =
-        cuda_test_upload(cuda, model->token_keys, sizeof model->token_keys);
-    stage.on_device.widths = cuda_test_upload(cuda, model->widths, sizeof model->widths);
-    stage.on_device.lists = cuda_test_upload(cuda, NULL, LIST_BYTES / ROWS * rows);
-    stage.on_device.counts = cuda_test_upload(cuda, NULL, rows * sizeof(uint32_t));
-    stage.on_device.scratch = cuda_test_upload(cuda, NULL, or_cuda_grow_bytes(rows));
-    stage.on_device.grown = cuda_test_upload(cuda, &stage.grown, sizeof stage.grown);
+        cuda_test_upload(test_device, model->token_keys, sizeof model->token_keys);
+    stage.on_device.widths = cuda_test_upload(test_device, model->widths, sizeof model->widths);
+    stage.on_device.lists = cuda_test_upload(test_device, NULL, LIST_BYTES / ROWS * rows);
+    stage.on_device.counts = cuda_test_upload(test_device, NULL, rows * sizeof(uint32_t));
+    stage.on_device.scratch = cuda_test_upload(test_device, NULL, or_cuda_grow_bytes(rows));
+    stage.on_device.grown = cuda_test_upload(test_device, &stage.grown, sizeof stage.grown);
     stage.on_device.tables = (or_cuda_growth_tables_t){
-        .tokens = cuda_test_upload(cuda, NULL, rows * sizeof *stage.tokens),
-        .positions = cuda_test_upload(cuda, NULL, rows * sizeof *stage.positions),
-        .seen = cuda_test_upload(cuda, NULL, rows * sizeof *stage.seen),
-        .chains = cuda_test_upload(cuda, NULL, sizeof stage.chains / ROWS * rows),
-        .contests = cuda_test_upload(cuda, NULL, rows * sizeof *stage.contests),
+        .tokens = cuda_test_upload(test_device, NULL, rows * sizeof *stage.tokens),
+        .positions = cuda_test_upload(test_device, NULL, rows * sizeof *stage.positions),
+        .seen = cuda_test_upload(test_device, NULL, rows * sizeof *stage.seen),
+        .chains = cuda_test_upload(test_device, NULL, sizeof stage.chains / ROWS * rows),
+        .contests = cuda_test_upload(test_device, NULL, rows * sizeof *stage.contests),
     };
 }
 
@@ -101,13 +85,13 @@ static void stage_close(void)
                    tables->positions,      tables->seen,
                    tables->chains,         tables->contests};
     for (uint32_t i = 0; i < sizeof all / sizeof *all; i++) {
-        or_cuda_free(cuda, all[i]);
+        or_cuda_free(test_device, all[i]);
     }
 }
 
 static int ask_device(uint32_t rows, or_cuda_loop_t loop)
 {
-    return or_cuda_grow(cuda, stage.on_device.growth, rows, stage.on_device.token_keys,
+    return or_cuda_grow(test_device, stage.on_device.growth, rows, stage.on_device.token_keys,
                         stage.on_device.widths, stage.on_device.lists, stage.on_device.counts,
                         stage.on_device.scratch, &stage.on_device.tables, stage.on_device.grown,
                         loop);
@@ -116,13 +100,16 @@ static int ask_device(uint32_t rows, or_cuda_loop_t loop)
 static void fetch(uint32_t rows)
 {
     const or_cuda_growth_tables_t *tables = &stage.on_device.tables;
-    cuda_test_download(cuda, &stage.growth, stage.on_device.growth, sizeof stage.growth);
-    cuda_test_download(cuda, &stage.told, stage.on_device.grown, sizeof stage.told);
-    cuda_test_download(cuda, stage.tokens, tables->tokens, rows * sizeof *stage.tokens);
-    cuda_test_download(cuda, stage.positions, tables->positions, rows * sizeof *stage.positions);
-    cuda_test_download(cuda, stage.seen, tables->seen, rows * sizeof *stage.seen);
-    cuda_test_download(cuda, stage.chains, tables->chains, sizeof stage.chains / ROWS * rows);
-    cuda_test_download(cuda, stage.contests, tables->contests, rows * sizeof *stage.contests);
+    cuda_test_download(test_device, &stage.growth, stage.on_device.growth, sizeof stage.growth);
+    cuda_test_download(test_device, &stage.told, stage.on_device.grown, sizeof stage.told);
+    cuda_test_download(test_device, stage.tokens, tables->tokens, rows * sizeof *stage.tokens);
+    cuda_test_download(test_device, stage.positions, tables->positions,
+                       rows * sizeof *stage.positions);
+    cuda_test_download(test_device, stage.seen, tables->seen, rows * sizeof *stage.seen);
+    cuda_test_download(test_device, stage.chains, tables->chains,
+                       sizeof stage.chains / ROWS * rows);
+    cuda_test_download(test_device, stage.contests, tables->contests,
+                       rows * sizeof *stage.contests);
 }
 
 // ---- the reference's side ----
@@ -289,9 +276,9 @@ static void step_both(bool first)
     uint32_t rows = stage.wishes.rows;
     list_batch();
     cuda_test_ok(
-        or_cuda_upload(cuda, stage.on_device.lists, stage.lists, LIST_BYTES / ROWS * rows));
+        or_cuda_upload(test_device, stage.on_device.lists, stage.lists, LIST_BYTES / ROWS * rows));
     cuda_test_ok(
-        or_cuda_upload(cuda, stage.on_device.counts, stage.counts, rows * sizeof(uint32_t)));
+        or_cuda_upload(test_device, stage.on_device.counts, stage.counts, rows * sizeof(uint32_t)));
     cuda_test_ok(ask_device(rows, OR_CUDA_NO_LOOP));
     step_reference(first);
     compare_step();
@@ -370,13 +357,13 @@ static void grow_in_a_loop(uint32_t rows)
 {
     or_cuda_recording_t *recording = NULL;
     or_cuda_loop_t loop = OR_CUDA_NO_LOOP;
-    cuda_test_ok(or_cuda_record_begin(cuda));
-    cuda_test_ok(or_cuda_loop_begin(cuda, &loop));
+    cuda_test_ok(or_cuda_record_begin(test_device));
+    cuda_test_ok(or_cuda_loop_begin(test_device, &loop));
     cuda_test_ok(ask_device(rows, loop));
-    cuda_test_ok(or_cuda_loop_end(cuda));
-    cuda_test_ok(or_cuda_record_end(cuda, &recording));
-    cuda_test_ok(or_cuda_replay(cuda, recording));
-    cuda_test_ok(or_cuda_wait(cuda));
+    cuda_test_ok(or_cuda_loop_end(test_device));
+    cuda_test_ok(or_cuda_record_end(test_device, &recording));
+    cuda_test_ok(or_cuda_replay(test_device, recording));
+    cuda_test_ok(or_cuda_wait(test_device));
     or_cuda_recording_free(&recording);
 }
 
@@ -389,8 +376,9 @@ static void load_lists(void)
         stage.counts[row] = growth_model_list(&stage.model, row, &stage.wishes.contest,
                                               stage.lists + (size_t)row * OR_CUDA_CONTENDERS_MAX);
     }
-    cuda_test_ok(or_cuda_upload(cuda, stage.on_device.lists, stage.lists, LIST_BYTES));
-    cuda_test_ok(or_cuda_upload(cuda, stage.on_device.counts, stage.counts, sizeof stage.counts));
+    cuda_test_ok(or_cuda_upload(test_device, stage.on_device.lists, stage.lists, LIST_BYTES));
+    cuda_test_ok(
+        or_cuda_upload(test_device, stage.on_device.counts, stage.counts, sizeof stage.counts));
 }
 
 static void a_loop_ends_with_its_tree(void **state)
@@ -484,7 +472,7 @@ static void ways_from_nowhere_end(void **state)
         growth->guesses[i].slot = UINT32_MAX;
         growth->guesses[i].weight = -(double)i / OR_CUDA_GROWTH_MAX;
     }
-    cuda_test_ok(or_cuda_upload(cuda, stage.on_device.growth, growth, sizeof *growth));
+    cuda_test_ok(or_cuda_upload(test_device, stage.on_device.growth, growth, sizeof *growth));
     cuda_test_ok(ask_device(ROWS, OR_CUDA_NO_LOOP));
     fetch(ROWS);
     assert_int_equal(stage.growth.batch_count,
@@ -504,9 +492,10 @@ static void nonsense_leads_nowhere(void **state)
         spoil_count(&random, &stage.grown.passes);
         spoil_count(&random, &stage.grown.row_count);
         spoil_count(&random, &stage.grown.contender_count);
+        cuda_test_ok(or_cuda_upload(test_device, stage.on_device.growth, &stage.growth,
+                                    sizeof stage.growth));
         cuda_test_ok(
-            or_cuda_upload(cuda, stage.on_device.growth, &stage.growth, sizeof stage.growth));
-        cuda_test_ok(or_cuda_upload(cuda, stage.on_device.grown, &stage.grown, sizeof stage.grown));
+            or_cuda_upload(test_device, stage.on_device.grown, &stage.grown, sizeof stage.grown));
         for (uint32_t step = 0; step < 3; step++) {
             cuda_test_ok(ask_device(ROWS, OR_CUDA_NO_LOOP));
             fetch(ROWS);
@@ -526,5 +515,5 @@ int main(void)
         cmocka_unit_test(contenders_run_out_of_room),  cmocka_unit_test(a_loop_ends_with_its_tree),
         cmocka_unit_test(ways_from_nowhere_end),       cmocka_unit_test(nonsense_leads_nowhere),
     };
-    return cmocka_run_group_tests(tests, open_device, close_device);
+    return cmocka_run_group_tests(tests, cuda_test_set_up, cuda_test_tear_down);
 }

@@ -1,7 +1,7 @@
 // Goal: K and V are kept where cuda_kernels.h draws them, rounded as the CPU rounds them, and nowhere else.
 // Method: pages and slots full of random numbers, of which the host has a copy. What is stored or accepted on the device
 // is written into the copy as the CPU does it (kv_store.c), which must then be all that the device has.
-#include "kernels/cuda/kv_test_support.h"
+#include "kernels/cuda/tests/kv_test_support.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -50,15 +50,15 @@ static void check_store(const kv_test_cache_t *cache, const kv_test_rows_t *rows
                         const float *key, const float *value, size_t stride)
 {
     size_t bytes = rows->count * stride * sizeof(float);
-    float *device_key = cuda_test_upload(kv_test_device, key, bytes);
-    float *device_value = cuda_test_upload(kv_test_device, value, bytes);
+    float *device_key = cuda_test_upload(test_device, key, bytes);
+    float *device_value = cuda_test_upload(test_device, value, bytes);
     store_in_copy(cache, rows, layer, KV_TEST_KEY, key, stride);
     store_in_copy(cache, rows, layer, KV_TEST_VALUE, value, stride);
-    cuda_test_ok(or_cuda_store_kv(kv_test_device, &cache->kv, layer, rows->device_seen, rows->count,
+    cuda_test_ok(or_cuda_store_kv(test_device, &cache->kv, layer, rows->device_seen, rows->count,
                                   device_key, device_value, stride));
     kv_test_assert_same(cache);
-    or_cuda_free(kv_test_device, device_value);
-    or_cuda_free(kv_test_device, device_key);
+    or_cuda_free(test_device, device_value);
+    or_cuda_free(test_device, device_key);
 }
 
 // Rows of both sequences, to as many different positions and slots; some are shadows.
@@ -224,15 +224,14 @@ static void accepted_slots_are_copied(void **state)
         uint32_t position = (uint32_t)test_below(&random, cache.context - count + 1);
         uint32_t sequence = i % KV_TEST_SEQUENCES;
         kv_test_draw(&random, slots, count, KV_TEST_SLOTS);
-        uint32_t *from = cuda_test_upload(kv_test_device, slots, sizeof slots);
+        uint32_t *from = cuda_test_upload(test_device, slots, sizeof slots);
         for (uint32_t j = 0; j < count; j++) {
             accept_in_copy(&cache, sequence, position + j, slots[j]);
         }
-        cuda_test_ok(or_cuda_accept(kv_test_device, &cache.kv, cache.tables[sequence].device,
-                                    position, cache.slots[sequence].device, KV_TEST_SLOTS, from,
-                                    count));
+        cuda_test_ok(or_cuda_accept(test_device, &cache.kv, cache.tables[sequence].device, position,
+                                    cache.slots[sequence].device, KV_TEST_SLOTS, from, count));
         kv_test_assert_same(&cache);
-        or_cuda_free(kv_test_device, from);
+        or_cuda_free(test_device, from);
         kv_test_cache_free(&cache);
     }
 }
@@ -246,5 +245,5 @@ int main(void)
         cmocka_unit_test(quants_are_rounded_as_on_the_cpu),
         cmocka_unit_test(accepted_slots_are_copied),
     };
-    return cmocka_run_group_tests(tests, kv_test_open, kv_test_close);
+    return cmocka_run_group_tests(tests, cuda_test_set_up, cuda_test_tear_down);
 }

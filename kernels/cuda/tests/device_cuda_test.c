@@ -1,6 +1,6 @@
 // Goal: memory, copies, time and recordings do what cuda_device.h says, on every device that there is.
 // Method: send bytes around the device and compare them; record copies, and replay them over other bytes.
-#include "kernels/cuda/cuda_test_support.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 
 #include <string.h>
 
