@@ -1,8 +1,10 @@
-// kernels_internal - the tables that exist on some machines only; kernels.c knows where they can
-// run.
+// kernels_internal - the tables that are built for some processors only; kernels.c decides which of them can run.
+// Private to kernels.
 #pragma once
 
 #include "kernels/kernels.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 // For x86-64 with AVX2, FMA and F16C; built where OR_KERNELS_AVX2 is defined.
 extern const or_kernels_t or_kernels_avx2;

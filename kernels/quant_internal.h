@@ -88,3 +88,16 @@ CANONICAL or_quant_group_t or_quant_group(or_quant_t type, uint16_t scale, uint1
         return (or_quant_group_t){s, 0.0f};
     }
 }
+
+// Complete a block of activations whose scale is set: `first` and `second` are the sums of its halves' quants.
+CANONICAL void or_q8_block_set_sums(or_q8_block_t *block, int32_t first, int32_t second)
+{
+    int32_t sum = first + second;
+    block->scaled_sum = block->scale * (float)sum;
+    block->scaled_half_sums[0] = block->scale * (float)first;
+    block->scaled_half_sums[1] = block->scale * (float)second;
+    block->sum = sum;
+    block->bias = -128 * sum;
+    block->half_biases[0] = -128 * first;
+    block->half_biases[1] = -128 * second;
+}
