@@ -37,8 +37,8 @@ typedef struct {
     float *y; // rows y_stride apart, strips side by side
     size_t y_stride;
     bool continues; // the chains start from what y holds
-    // What is read after w is prefetched meanwhile, spread evenly: `next_bytes` for each of at most two strips, the
-    // second's `next_apart` bytes behind the first's. NULL: what comes next in w is prefetched.
+    // The data that is read after w is prefetched meanwhile, spread evenly: `next_bytes` for each of at most two
+    // strips, the second's `next_apart` bytes behind the first's. NULL: what comes next in w is prefetched.
     const char *next;
     size_t next_bytes;
     size_t next_apart;

@@ -16,8 +16,8 @@ typedef struct {
     uint8_t stored[OR_SUPER_BLOCK][OR_QUANT_BLOCK];
 } or_quant_unit_t;
 
-// What there is to know of a type. Parts of a panel's unit are given by their first byte; the
-// integers' upper bits lie apart where `bits` are not 8, 4 or 2.
+// The layout of a type. Parts of a panel's unit are given by their first byte; the integers' upper bits lie apart
+// where `bits` are not 8, 4 or 2.
 typedef struct {
     const char *name;
     uint32_t unit_blocks;
@@ -42,10 +42,10 @@ typedef struct {
 
 const or_quant_layout_t *or_quant_layout(or_quant_t type);
 
-// The unit that begins at `row`; row bytes need no alignment.
+// Read the unit that begins at `row`, whose bytes need no alignment.
 void or_quant_read(or_quant_t type, const uint8_t *row, or_quant_unit_t *unit);
 
-// The integer of a stored one.
+// Return the integer that a stored value stands for.
 CANONICAL int32_t or_quant_integer(or_quant_t type, uint8_t stored)
 {
     switch (type) {
@@ -66,7 +66,7 @@ CANONICAL int32_t or_quant_integer(or_quant_t type, uint8_t stored)
     }
 }
 
-// From the halves and, where blocks share those, what a group has of its own.
+// Return a group's numbers, from the halves and, where blocks share those, the group's own bytes.
 CANONICAL or_quant_group_t or_quant_group(or_quant_t type, uint16_t scale, uint16_t minimum,
                                           uint8_t group, uint8_t block_minimum)
 {

@@ -309,8 +309,12 @@ static void swiglu(float *gate, const float *up, uint32_t n)
 
 static void add(float *y, const float *x, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i += WIDTH) {
-        put(y + i, n - i, get(y + i, n - i) + get(x + i, n - i));
+    uint32_t i = 0;
+    for (; i + WIDTH <= n; i += WIDTH) {
+        store(y + i, load(y + i) + load(x + i));
+    }
+    if (i < n) {
+        store_first(y + i, load_first(y + i, n - i) + load_first(x + i, n - i), n - i);
     }
 }
 

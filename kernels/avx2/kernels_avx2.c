@@ -92,9 +92,8 @@ ALWAYS_INLINE vector_t load_halves(const uint16_t *x)
 
 ALWAYS_INLINE void load_quants(const int8_t *x, vector_t v[2])
 {
-    __m128i bytes = _mm_loadu_si128((const __m128i *)x);
-    v[0] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
-    v[1] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(bytes, bytes)));
+    v[0] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)x)));
+    v[1] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(x + WIDTH))));
 }
 
 // ---- activations to integers ----
@@ -167,7 +166,7 @@ ALWAYS_INLINE __m256 load_weights(weights_t type, const char *at)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(narrow), 16));
 }
 
-// What a tile asks for while it computes: with each step a line of each strip.
+// The place that a tile prefetches from while it computes: with each step, a cache line of each strip.
 typedef struct {
     const char *at;
     size_t step;
@@ -218,7 +217,7 @@ ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t m,
     }
 }
 
-// The tile's share of what is next, or what lies ahead in w.
+// Return the tile's share of the next chunk, or the place that lies ahead in w.
 ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t first,
                                     const char *next, size_t next_bytes)
 {

@@ -143,7 +143,7 @@ ALWAYS_INLINE __m512 load_weights(weights_t type, const char *at)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16));
 }
 
-// What a tile asks for while it computes: with each step a line of each strip.
+// The place that a tile prefetches from while it computes: with each step, a cache line of each strip.
 typedef struct {
     const char *at;
     size_t step;
@@ -199,7 +199,7 @@ ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t m,
     }
 }
 
-// The tile's share of what is next, or what lies ahead in w.
+// Return the tile's share of the next chunk, or the place that lies ahead in w.
 ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t first,
                                     const char *next, size_t next_bytes)
 {

@@ -224,7 +224,7 @@ typedef struct {
     or_quant_group_t groups[2];
 } block_t;
 
-// Bits that weight `k` of block `b` has in each of the ways quants.h draws.
+// Read the bits of weight `k` of block `b`, in each of the ways that quants.h draws.
 static uint32_t read_byte(const uint8_t *bytes, uint32_t lane, uint32_t k)
 {
     return bytes[(k / 4 * OR_PANEL + lane) * 4 + k % 4];
@@ -273,7 +273,7 @@ static uint16_t read_half(const uint8_t *halves, uint32_t lane)
     return half;
 }
 
-// Of block `b` of a unit what lane `lane` has there. Parts that a type lacks are not looked at.
+// Read lane `lane` of block `b` of a unit. Parts that a type lacks are not read.
 static void read_block(or_quant_t type, const uint8_t *unit, uint32_t b, uint32_t lane,
                        block_t *block)
 {

@@ -1,5 +1,6 @@
-// Which tokens may be drawn: all that are near the best score. Noise and its bits are those of common/decode/sampling/noise.c,
-// and as there few logarithms are taken: the exponent of 1 - U says within 1.4 what a Gumbel variate is.
+// Find the tokens that may be drawn: all that are near the best score. Noise and its bits are those of
+// common/decode/sampling/noise.c, and few logarithms are taken, as there: the exponent of 1 - U tells a Gumbel
+// variate within 1.4.
 #include "kernels/cuda/sampling/contenders.cuh"
 
 #define LISTERS 256u // threads that list a row

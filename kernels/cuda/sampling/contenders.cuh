@@ -73,7 +73,7 @@ OR_DEVICE double score_of(const or_cuda_contest_t *contest, float logit)
                                         : (double)logit / (double)contest->temperature;
 }
 
-// What a token's noise is made of (or_noise_uniform).
+// Return the uniform variate of a token's noise (or_noise_uniform).
 OR_DEVICE double uniform_of(const or_cuda_contest_t *contest, uint64_t token_key)
 {
     const uint32_t counter[4] = {(uint32_t)token_key, (uint32_t)(token_key >> 32),
@@ -101,7 +101,7 @@ template <uint32_t COUNT, typename T> OR_DEVICE T largest_in_block(T value)
     return value;
 }
 
-// Of what the parts of a row have, [rows][parts].
+// Combine what the parts of a row have, [rows][parts].
 template <uint32_t COUNT, typename T>
 OR_DEVICE T largest_of_parts(const contenders_t *job, const T *of_parts, uint32_t row, T none)
 {

@@ -57,7 +57,7 @@ OR_GLOBAL void survey_parts(contenders_t job)
     }
 }
 
-// Of a row with gaps, these masses are of no use, and not used.
+// Weigh the parts of each row. The masses of a row with gaps are not used.
 OR_GLOBAL void weigh_parts(contenders_t job)
 {
     OR_SHARED(double, weights, PART);
@@ -106,7 +106,7 @@ OR_DEVICE mass_row_t read_row(const contenders_t *job, uint32_t row)
             finite};
 }
 
-// What or_sum_of_blocks of the row's weights is, told to the first thread alone.
+// Return or_sum_of_blocks of the row's weights, in the first thread only.
 OR_DEVICE double sum_of_row(const mass_row_t *row)
 {
     OR_SHARED(double, stage, CUTTERS);
@@ -126,7 +126,8 @@ OR_DEVICE double sum_of_row(const mass_row_t *row)
     return sum;
 }
 
-// How many of the best `count` have the mass wanted; more than count: not even these have it, and they are not `all`.
+// Return how many of the best `count` have the wanted mass. More than count means that not even these have it, and
+// they are not `all`.
 OR_DEVICE uint32_t count_mass(const double *weights, uint32_t count, uint32_t all, double wanted)
 {
     double mass = weights[0];

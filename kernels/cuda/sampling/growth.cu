@@ -8,7 +8,7 @@ static_assert(GROWERS > OR_CUDA_GROWTH_MAX,
 
 // ---- the tree ----
 
-// In shared memory.
+// The tree of a thread block, in shared memory.
 typedef struct {
     uint32_t nodes;
     uint32_t count; // guesses besides the root
@@ -84,7 +84,7 @@ OR_DEVICE bool is_before(const or_cuda_guess_t *a, const or_cuda_guess_t *b)
 // The children of one row come one after the other, best first. Each finds room, or takes the place of the tree's
 // last guess if it weighs more, or ends the row. Since both are in order, how many find a place can be said at once.
 
-// Of 0 .. count - 1, for which `holds` is true first and then false: of how many it is true.
+// Return for how many of 0 .. count - 1 `holds` is true; it is true first and then false.
 template <typename holds_t> OR_DEVICE uint32_t count_first(uint32_t count, holds_t holds)
 {
     uint32_t low = 0;
@@ -100,7 +100,7 @@ template <typename holds_t> OR_DEVICE uint32_t count_first(uint32_t count, holds
     return low;
 }
 
-// By a warp, of whose lanes each says yes or no.
+// Count the lanes of a warp that say yes. Called by a whole warp.
 OR_DEVICE uint32_t count_lanes(bool yes)
 {
     uint32_t count = yes ? 1 : 0;
@@ -135,13 +135,13 @@ OR_DEVICE bool finds_place(const tree_t *tree, const or_cuda_guess_t *child, uin
            child->weight > guess_at(tree, tree->nodes - 1 - rank)->weight;
 }
 
-// What becomes of the guess at place i of the order.
+// The new place of the guess at place i of the order.
 typedef struct {
     uint32_t guess;
     uint32_t to; // in the order; UINT32_MAX: there is none
 } move_t;
 
-// By a warp: `taken` of the children come in. Those that go leave them their places among the guesses.
+// Let `taken` of the children in, which get the places of the guesses that leave. Called by a whole warp.
 OR_DEVICE void merge_children(tree_t *tree, const or_cuda_guess_t *news, uint32_t taken)
 {
     uint32_t lane = threadIdx.x;
@@ -180,7 +180,7 @@ OR_DEVICE void merge_children(tree_t *tree, const or_cuda_guess_t *news, uint32_
     or_warp_wait();
 }
 
-// By a warp.
+// Offer a row's contenders as children of its guess. Called by a whole warp.
 OR_DEVICE void offer_children(tree_t *tree, uint32_t parent, const children_t *children)
 {
     OR_SHARED(or_cuda_guess_t, news, CHILDREN);
@@ -193,7 +193,8 @@ OR_DEVICE void offer_children(tree_t *tree, uint32_t parent, const children_t *c
     }
 }
 
-// By a warp. A guess of the batch that has gone since, for others' children, has none that could stay.
+// Offer the children of the whole batch. A guess of the batch that has left since, for others' children, has none
+// that could stay. Called by a whole warp.
 OR_DEVICE void offer_batch(tree_t *tree)
 {
     for (uint32_t i = 0; i < tree->batch_count; i++) {
@@ -206,7 +207,7 @@ OR_DEVICE void offer_batch(tree_t *tree)
 
 // ---- choosing ----
 
-// How many rows may still be run, and at once.
+// Return how many rows may still be run at once.
 OR_DEVICE uint32_t rows_left(const or_cuda_growth_t *growth, uint32_t rows, uint32_t passes,
                              uint32_t taken)
 {
@@ -217,7 +218,7 @@ OR_DEVICE uint32_t rows_left(const or_cuda_growth_t *growth, uint32_t rows, uint
     return least_of(least_of(rows, OR_CUDA_GROWTH_MAX), slots - taken);
 }
 
-// By one thread: what could still bring a guess into the tree, from the best on.
+// Choose the guesses whose children could still enter the tree, from the best on. Called by one thread.
 OR_DEVICE uint32_t choose_batch(tree_t *tree, uint32_t depth, uint32_t most, double nearly)
 {
     uint32_t count = tree->count;
@@ -247,14 +248,14 @@ OR_DEVICE double sum_believed(const tree_t *tree, const uint32_t *places, uint32
     return sum;
 }
 
-// By one thread: does the batch bring enough?
+// Does the batch bring enough probability? Called by one thread.
 OR_DEVICE bool pays(const tree_t *tree, double share, uint32_t batch_count)
 {
     return share <= 0 || sum_believed(tree, tree->batch, batch_count) >=
                              share * (1 + sum_believed(tree, tree->order, tree->count));
 }
 
-// By all threads: the next batch, with its slots.
+// Choose the next batch, with its slots. Called by all threads.
 OR_DEVICE void choose_rows(const or_cuda_growth_t *growth, uint32_t rows, uint32_t passes,
                            uint32_t taken, tree_t *tree)
 {
@@ -275,7 +276,7 @@ OR_DEVICE void choose_rows(const or_cuda_growth_t *growth, uint32_t rows, uint32
 
 // ---- tables ----
 
-// By one thread. A row beyond the batch is a shadow of its first.
+// Write one row of the tables. A row beyond the batch is a shadow of its first. Called by one thread.
 OR_DEVICE void write_row(const or_cuda_growth_t *growth, const tree_t *tree, uint32_t row,
                          const or_cuda_growth_tables_t *tables)
 {

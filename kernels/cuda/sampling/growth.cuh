@@ -14,7 +14,7 @@
 #define CHILDREN                                                                                   \
     WARP // of a guess at most, as OR_BUILD_CHILDREN of drafter/build/builder_internal.h
 
-// Of a row, best first.
+// The children of a row, best first.
 typedef struct {
     double weights[CHILDREN]; // log softmax(scores / tau): at most 0; -INFINITY: there are no more
     int32_t ids[CHILDREN];
@@ -44,7 +44,7 @@ OR_DEVICE uint32_t batch_place(const or_cuda_growth_t *growth, uint32_t row)
 
 // ---- what the host is told ----
 
-// How much it was told of.
+// The rows and contenders that the host is told of.
 typedef struct {
     uint32_t rows;
     uint32_t contenders;
@@ -56,7 +56,7 @@ OR_DEVICE bool has_room(const told_t *told, uint32_t count)
            count <= OR_CUDA_GROWTH_CONTENDERS - told->contenders;
 }
 
-// With the first `rows` of the batch that was run.
+// Return what the host is told of with the first `rows` rows of the batch that was run.
 OR_DEVICE told_t told_with(const or_cuda_grown_t *grown, const uint32_t *counts, uint32_t rows)
 {
     told_t told = {least_of(grown->row_count, OR_CUDA_GROWTH_ROWS),

@@ -34,8 +34,6 @@ OR_DEVICE uint32_t own_warp(void)
     return threadIdx.x / WARP;
 }
 
-// ---- weights ----
-
 // A row as a distribution, of which nothing is touched.
 typedef struct {
     const float *logits;
@@ -66,7 +64,7 @@ OR_DEVICE uint32_t block_size(const distribution_t *dist, uint32_t block)
     return left < BLOCK ? left : BLOCK;
 }
 
-// By a warp: weights [BLOCK] of a block.
+// Write the weights [BLOCK] of a block. Called by a whole warp.
 OR_DEVICE void weigh_block(const distribution_t *dist, uint32_t block, double *weights)
 {
     uint32_t size = block_size(dist, block);
@@ -76,7 +74,7 @@ OR_DEVICE void weigh_block(const distribution_t *dist, uint32_t block, double *w
     or_warp_wait();
 }
 
-// By a warp, of which each lane adds up one of four strands.
+// Sum in four strands, as or_sum_of_blocks does. Called by a whole warp.
 OR_DEVICE double sum_in_strands(const double *x, uint32_t count)
 {
     uint32_t strand = own_lane() % 4;
@@ -94,7 +92,7 @@ OR_DEVICE double sum_in_strands(const double *x, uint32_t count)
 
 // ---- of all rows ----
 
-// What is not finite never goes away.
+// Return the larger of two; a value that is not finite always stays.
 OR_DEVICE float larger(float newer, float older)
 {
     return newer > older || isnan(newer) ? newer : older;
@@ -192,7 +190,7 @@ OR_DEVICE node_t node_at(const or_cuda_trial_t *trial, uint32_t number, const do
     return at;
 }
 
-// By a warp: weights [BLOCK] of a block, those of touched tokens being 0.
+// Write the weights [BLOCK] of a block, with 0 for touched tokens. Called by a whole warp.
 OR_DEVICE void weigh_untouched(const node_t *node, uint32_t block, double *weights)
 {
     weigh_block(&node->q, block, weights);
@@ -204,7 +202,8 @@ OR_DEVICE void weigh_untouched(const node_t *node, uint32_t block, double *weigh
     or_warp_wait();
 }
 
-// By all threads: the distribution, and its tokens taken out of their blocks. A block's first token has a warp sum it anew.
+// Read the distribution and take its tokens out of their blocks. A block's first token has a warp sum the block anew.
+// Called by all threads.
 OR_DEVICE void touch(const node_t *node, shared_t *shared)
 {
     for (uint32_t i = threadIdx.x; i < node->entries; i += THREADS) {
@@ -386,7 +385,7 @@ OR_DEVICE uint32_t find_in_dist(const node_t *node, uint32_t token)
     return low;
 }
 
-// By the first warp: the rule, at a node.
+// Apply the rule at a node. Called by the first warp.
 OR_DEVICE int32_t try_children(const node_t *node, residual_t *residual)
 {
     const or_cuda_node_t *nodes = node->trial->nodes;
@@ -404,7 +403,7 @@ OR_DEVICE int32_t try_children(const node_t *node, residual_t *residual)
     return draw_rest(residual, node);
 }
 
-// By all threads.
+// Draw the token after a node. Called by all threads.
 OR_DEVICE int32_t token_after(const node_t *node, shared_t *shared)
 {
     residual_t residual = {};
@@ -436,19 +435,14 @@ OR_DEVICE bool is_stop(const or_cuda_trial_t *trial, int32_t token)
     return false;
 }
 
-OR_DEVICE uint32_t find_child(const or_cuda_trial_t *trial, uint32_t node, int32_t token)
+// Return the child that carries the token; 0 if the walk ends there. Called by all threads.
+OR_DEVICE uint32_t child_after(const or_cuda_trial_t *trial, uint32_t node, int32_t token)
 {
-    uint32_t child = trial->nodes[node].first_child;
+    uint32_t child = is_stop(trial, token) ? 0 : trial->nodes[node].first_child;
     while (child != 0 && trial->nodes[child].token != token) {
         child = trial->nodes[child].next_sibling;
     }
     return child;
-}
-
-// By all threads: the child that carries the token; 0 if the walk ends there.
-OR_DEVICE uint32_t child_after(const or_cuda_trial_t *trial, uint32_t node, int32_t token)
-{
-    return is_stop(trial, token) ? 0 : find_child(trial, node, token);
 }
 
 OR_GLOBAL void walk_tree(or_cuda_trial_t trial, const double *bests, uint32_t blocks, double *sums,
@@ -467,12 +461,10 @@ OR_GLOBAL void walk_tree(or_cuda_trial_t trial, const double *bests, uint32_t bl
         decided = !isnan(node.q.best);
         token = decided ? token_after(&node, shared) : token;
         number = decided ? child_after(&trial, number, token) : 0;
-        if (number != 0) {
-            if (threadIdx.x == 0) {
-                path->accepted[accepted_count] = number;
-            }
-            accepted_count++;
+        if (number != 0 && threadIdx.x == 0) {
+            path->accepted[accepted_count] = number;
         }
+        accepted_count += number != 0;
     } while (number != 0);
     if (threadIdx.x == 0) {
         path->decided = decided;
@@ -483,9 +475,7 @@ OR_GLOBAL void walk_tree(or_cuda_trial_t trial, const double *bests, uint32_t bl
     }
 }
 
-// ---- launches ----
-
-//     scratch   bests [rows]   sums [rows][blocks]
+// ---- launches (scratch: bests [rows], sums [rows][blocks]) ----
 
 int or_cuda_reject(or_cuda_t *cuda, const or_cuda_trial_t *trial, void *scratch,
                    or_cuda_path_t *path)

@@ -14,7 +14,7 @@
 #define BINS (1u << DIGIT)
 #define ORDER_BITS 32u // of a rank, in its upper half
 
-// What a thread's count stands behind, and what all are together.
+// The sum of the counts of the threads before this one, and the sum of all.
 typedef struct {
     uint32_t before;
     uint32_t all;
@@ -47,7 +47,7 @@ OR_DEVICE share_t share_of(uint32_t count)
     return {first, count - first < each ? count : first + each};
 }
 
-// Where a search is: among the tokens whose order begins with `digits`, the k-th is wanted.
+// The state of a search: among the tokens whose order begins with `digits`, the k-th is wanted.
 typedef struct {
     uint32_t digits;
     uint32_t k;     // from 1 on
@@ -97,7 +97,7 @@ OR_DEVICE void visit_tokens(const float *logits, uint32_t vocab_size, use_t use)
     }
 }
 
-// How often each next digit of `bits` occurs.
+// Count how often each next digit of `bits` occurs.
 OR_DEVICE void count_digits(const float *logits, uint32_t vocab_size, uint32_t digits,
                             uint32_t above, uint32_t bits, uint32_t *bins)
 {
@@ -115,7 +115,7 @@ OR_DEVICE void count_digits(const float *logits, uint32_t vocab_size, uint32_t d
     or_block_wait();
 }
 
-// Of the tokens with one order, the rank of the k-th.
+// Return the rank of the k-th of the tokens with one order.
 OR_DEVICE uint64_t find_equal(const float *logits, uint32_t vocab_size, uint32_t order, uint32_t k)
 {
     OR_SHARED(uint64_t, found, 1);
@@ -151,7 +151,7 @@ OR_DEVICE uint64_t find_rank(const float *logits, uint32_t vocab_size, uint32_t 
     return find_equal(logits, vocab_size, search.digits, search.k);
 }
 
-// Into ranks[OR_CUDA_CONTENDERS_MAX] in shared memory the `count` tokens from `least` on, best first.
+// Gather the `count` tokens from `least` on, best first, into ranks[OR_CUDA_CONTENDERS_MAX] in shared memory.
 OR_DEVICE void gather_best(const float *logits, uint32_t vocab_size, uint64_t least, uint32_t count,
                            uint64_t *ranks)
 {

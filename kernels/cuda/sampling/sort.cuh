@@ -3,8 +3,8 @@
 
 #include "kernels/cuda/cuda_portable.cuh"
 
-// How many things are sorted where there are `count`, at least 1: a power of 2. Those behind them are the caller's, and
-// go before nothing.
+// Return how many things are sorted where there are `count`, at least 1: a power of 2. The caller fills the places
+// behind `count` with things that go before nothing.
 OR_DEVICE uint32_t width_of_sort(uint32_t count)
 {
     uint32_t width = 1;
@@ -14,7 +14,8 @@ OR_DEVICE uint32_t width_of_sort(uint32_t count)
     return width;
 }
 
-// By the block's COUNT threads, in shared memory: before(a, b) says that a goes before b. Batcher's bitonic sort (1968).
+// Sort in shared memory by Batcher's bitonic sort (1968): before(a, b) says that a goes before b. Called by the
+// block's COUNT threads.
 template <uint32_t COUNT, typename T, typename before_t>
 OR_DEVICE void sort_in_block(T *things, uint32_t width, before_t before)
 {

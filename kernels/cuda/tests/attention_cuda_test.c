@@ -64,7 +64,8 @@ static or_kv_vector_t seen_vector(const case_t *c, uint32_t row, uint32_t positi
     return kv_test_in_slot(c->cache, sequence, slot, c->layer, kv_head, side);
 }
 
-// What a row sees of a head in blocks of 32 positions, as kernels.h wants K and V: [head_dim][32], [32][head_dim].
+// Lay out the positions that a row sees of a head in blocks of 32, as kernels.h wants K and V: [head_dim][32],
+// [32][head_dim].
 static float *lay_out(const case_t *c, uint32_t row, uint32_t n, uint32_t kv_head,
                       kv_test_side_t side)
 {

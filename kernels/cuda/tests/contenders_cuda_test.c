@@ -260,7 +260,7 @@ static void assert_listed(const batch_t *batch, uint32_t row, double best)
     assert_int_equal(at, batch->counts[row]);
 }
 
-// How many of `noisy` are within a window.
+// Return how many scores of `noisy` are within a window.
 static uint32_t count_within(const batch_t *batch, double floor)
 {
     uint32_t count = 0;

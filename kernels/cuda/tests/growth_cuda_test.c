@@ -27,7 +27,7 @@ typedef struct {
     or_cuda_contender_t lists[ROWS * OR_CUDA_CONTENDERS_MAX];
     uint32_t counts[ROWS];
 
-    // Of the next pass, as the device says.
+    // The tables of the next pass, as the device has written them.
     int32_t tokens[ROWS];
     uint32_t positions[ROWS];
     or_cuda_seen_t seen[ROWS];
@@ -37,7 +37,7 @@ typedef struct {
     or_cuda_grown_t told;  // by the device
     or_cuda_grown_t grown; // as it should be
 
-    // In device memory.
+    // These are in device memory.
     struct {
         or_cuda_growth_t *growth;
         uint64_t *token_keys;
@@ -141,7 +141,7 @@ static void give_slots(uint32_t first)
     }
 }
 
-// What the host is to be told of the batch; returns whether of all of it.
+// Write what the host is to be told of the batch, and return whether that is all of it.
 static bool tell_batch(void)
 {
     or_cuda_grown_t *grown = &stage.grown;
@@ -165,7 +165,7 @@ static bool tell_batch(void)
     return all;
 }
 
-// What the device should do in one step.
+// Do what the device should do in one step.
 static void step_reference(bool first)
 {
     bool all = tell_batch();

@@ -17,7 +17,8 @@ uint32_t growth_pick(uint64_t *random, const uint32_t *of, uint32_t count);
     growth_pick(random, (const uint32_t[]){__VA_ARGS__},                                           \
                 sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
-// What a host may wish, at random: of every limit few and many. Pages and slots are addresses that are only passed on.
+// Draw a host's request at random, with few and many of every limit. Pages and slots are addresses that are only
+// passed on.
 void growth_draw_wishes(or_cuda_growth_t *wishes, uint64_t *random);
 
 // ---- the model ----
@@ -26,8 +27,8 @@ typedef struct {
     uint64_t seed;
     uint32_t least; // contenders of a row, before some are left out for their scores
     uint32_t most;  // at most OR_CUDA_CONTENDERS_MAX
-    // How many different logits there are; 0: any. With 1, rows have 1, 2 or 4 contenders: weights are multiples of
-    // ln 2, and many of them equal.
+    // The number of different logits; 0 means any. With 1, rows have 1, 2 or 4 contenders: weights are multiples of
+    // ln 2, and many of them are equal.
     uint32_t levels;
     uint32_t many; // one row in so many has too many contenders; 0: none
     uint64_t token_keys[GROWTH_TEST_VOCAB];
@@ -41,8 +42,8 @@ void growth_model_draw(growth_model_t *model, uint64_t *random);
 void growth_draw_plenty(or_cuda_growth_t *wishes, growth_model_t *model, uint64_t *random,
                         uint32_t nodes, uint32_t contenders);
 
-// What follows a path (a number that stands for it), as or_cuda_contenders would list it; returns how many, or
-// OR_CUDA_CONTENDERS_MANY.
+// List what follows a path (a number that stands for it) as or_cuda_contenders would, and return how many there are,
+// or OR_CUDA_CONTENDERS_MANY.
 uint32_t growth_model_list(const growth_model_t *model, uint64_t path,
                            const or_cuda_contest_t *contest, or_cuda_contender_t *list);
 

@@ -84,7 +84,7 @@ static size_t fill_vectors(uint64_t *random, test_kind_t kind, or_kv_type_t type
     return bytes;
 }
 
-// So many times K and V, each of some vectors, as pages and slots are.
+// Return `pairs` times K and V, each of `vectors` vectors, laid out as pages and slots are.
 static kv_test_memory_t random_numbers(uint64_t *random, test_kind_t kind,
                                        const kv_test_cache_t *cache, size_t pairs, size_t vectors)
 {
@@ -102,7 +102,7 @@ static kv_test_memory_t random_numbers(uint64_t *random, test_kind_t kind,
     return memory_of(host, bytes);
 }
 
-// Which pages are whose is random.
+// Deal the pages to the sequences at random.
 static void deal_pages(uint64_t *random, kv_test_cache_t *cache)
 {
     uint32_t count = kv_test_pages_for(cache->context);

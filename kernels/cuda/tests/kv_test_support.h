@@ -48,7 +48,7 @@ typedef struct {
 // For a test of sizes: no pages.
 or_cuda_kv_t kv_test_describe(kv_test_types_t types, uint32_t layers, uint32_t kv_heads,
                               uint32_t head_dim);
-// Of KV_TEST_LAYERS layers.
+// Create a cache of KV_TEST_LAYERS layers.
 kv_test_cache_t kv_test_cache_create(uint64_t *random, test_kind_t kind, kv_test_types_t types,
                                      uint32_t kv_heads, uint32_t head_dim, uint32_t context);
 void kv_test_cache_free(kv_test_cache_t *cache);
@@ -81,7 +81,7 @@ void kv_test_add_prefix_row(kv_test_rows_t *rows, const kv_test_cache_t *cache, 
 // After `committed` positions, the last of a chain of slots.
 void kv_test_add_tree_row(kv_test_rows_t *rows, const kv_test_cache_t *cache, uint32_t sequence,
                           uint32_t committed, const uint32_t *chain, uint32_t chain_count);
-// When all are there.
+// Upload the rows, once all are added.
 void kv_test_rows_upload(kv_test_rows_t *rows);
 void kv_test_rows_free(kv_test_rows_t *rows);
 

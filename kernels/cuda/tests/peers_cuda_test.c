@@ -60,7 +60,7 @@ static void close_side(side_t *side)
     or_cuda_close(&side->cuda);
 }
 
-// What is gathered is there only when work before it is done.
+// Gather after other work, which must be done before.
 static void give(const side_t *side)
 {
     cuda_test_ok(or_cuda_copy(side->cuda, side->own, side->given, FLOATS * sizeof(float)));

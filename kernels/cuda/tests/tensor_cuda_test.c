@@ -13,7 +13,7 @@
 #include "kernels/cuda/cuda_tensor.h"
 #include "kernels/cuda/tests/cuda_test_support.h"
 
-// What rounding may do to a sum, in units of the sum of magnitudes. Tensor cores cut where others round.
+// The error that rounding may cause in a sum, in units of the sum of magnitudes. Tensor cores cut where others round.
 #define ERROR_MOST 0x1p-18
 #define PARTS 8u
 
@@ -104,7 +104,7 @@ static void product_free(product_t *p)
 
 // ---- on the device ----
 
-// What is asked for of a product, and where it goes.
+// The parts of a product that are asked for, and where they go.
 typedef struct {
     uint32_t first_row;
     uint32_t rows;
