@@ -4,7 +4,7 @@
 
 #include "kernels/ceilings_internal.h"
 
-// Of the reference: plain C, one number at a time.
+// The ceilings of the reference table: plain C, one number at a time.
 
 static void multiply_add_ref(uint32_t rounds, float *sum)
 {

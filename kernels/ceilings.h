@@ -21,6 +21,6 @@ typedef struct {
     void (*read)(const void *data, size_t lines, uint64_t *sum);
 } or_ceilings_t;
 
-// Those of a table by its name; NULL for a name that this build has none for. May be run only where
+// Return the ceilings of a table by its name; NULL if this build has none for that name. They may be run only where
 // that table may.
 const or_ceilings_t *or_ceilings_find(const char *name);

@@ -1,4 +1,4 @@
-// ceilings_internal - the ceilings that exist on some machines only.
+// ceilings_internal - the ceilings that are built for some processors only.
 #pragma once
 
 #include "kernels/ceilings.h"

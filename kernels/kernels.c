@@ -62,7 +62,7 @@ static bool neon_dot_runs_here(void)
 }
 #endif
 
-// From the plainest to the fastest.
+// The tables, from the plainest to the fastest.
 static const candidate_t candidates[] = {
     {&or_kernels_ref, ref_runs_here, "ref", "nothing"},
 #ifdef OR_KERNELS_AVX2

@@ -123,9 +123,9 @@ typedef struct {
 // NULL if that names one that is unknown or cannot run here; or_kernels_names() then helps the
 // caller to say so. Decided anew at each call; cheap.
 const or_kernels_t *or_kernels_pick(void);
-// By name; NULL if unknown or not runnable here.
+// Return a table by its name; NULL if it is unknown or cannot run here.
 const or_kernels_t *or_kernels_find(const char *name);
-// "ref avx2": those that can run here.
+// Return the names of the tables that can run here: "ref avx2".
 const char *or_kernels_names(void);
 
 typedef struct {
@@ -134,7 +134,7 @@ typedef struct {
     bool runs_here;
 } or_kernels_description_t;
 
-// The i-th table that was built, from the plainest to the fastest; false beyond the last.
+// Describe the i-th table that was built, from the plainest to the fastest; return false beyond the last.
 bool or_kernels_describe(size_t i, or_kernels_description_t *description);
 
 // The definition, always there.

@@ -114,7 +114,7 @@ static void quantize_equals_ref_on_any_bits(void **state)
 
 // ---- panels ----
 
-// Where units keep their halves; `minima` is 0 where there are none.
+// The places of the halves in a unit; `minima` is 0 where there are none.
 static const struct {
     size_t scales, minima;
 } halves_at[OR_QUANT_TYPES] = {

@@ -1,5 +1,5 @@
-// kernels_test_support - for tests of the tables: those that run here, inputs of every kind, and
-// outputs compared with those of kernels/ref.
+// kernels_test_support - what the tests of the tables share: the tables that run here, inputs of every kind, and
+// outputs that are compared with those of kernels/ref.
 #pragma once
 
 #include "tests/support/test_support.h"
@@ -17,7 +17,7 @@ int test_find_tables(void **state);
 // the range.
 typedef enum { KIND_PLAIN, KIND_DENORMAL, KIND_HUGE, KIND_SPECIAL, KINDS } test_kind_t;
 
-// Random arrays of exactly `count`, which the caller frees.
+// Return a random array of exactly `count` elements, which the caller frees.
 float *test_floats(uint64_t *random, test_kind_t kind, size_t count);
 uint16_t *test_halves(uint64_t *random, test_kind_t kind, size_t count);
 uint16_t *test_bfloats(uint64_t *random, test_kind_t kind, size_t count);
@@ -39,10 +39,10 @@ void test_check_outputs(test_outputs_t *o, const char *what);
 void test_check_rows(test_outputs_t *o, size_t width, size_t stride, const char *what);
 
 uint32_t test_bits(float value);
-// The same bits, or both a NaN.
+// The test fails unless both have the same bits, or both are a NaN.
 void assert_same(float actual, float expected, const char *what, size_t at);
 
-// Each table, each kind of input, each size, a few times.
+// Run a case with each table, each kind of input and each size, a few times.
 typedef void (*test_case_t)(const or_kernels_t *table, uint64_t *random, test_kind_t kind,
                             uint32_t size);
 void test_run_cases(test_case_t run, const uint32_t *sizes, size_t size_count);

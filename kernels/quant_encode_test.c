@@ -14,7 +14,7 @@
 #define WEIGHTS 65536u // of a row
 #define SUPER 256u
 
-// What a plain encoder knows of a type, and what is expected of ours.
+// The traits of a type that a plain encoder knows, and what is expected of ours.
 typedef struct {
     int lowest, highest; // of a weight's integer
     uint32_t group;

@@ -13,21 +13,21 @@
 
 #define OR_FIT_MAX 32u // weights of a group
 
-// The integers that a weight may have.
+// The integers that a weight may have, as floats.
 typedef struct {
     float lowest, highest;
     const int8_t *values; // 16 of them, ascending; NULL: all from lowest to highest
 } or_fit_grid_t;
 
-// The grid's integers nearest to (x + minimum) / scale; to 0 where the scale is 0.
+// Find the grid's integers nearest to (x + minimum) / scale; nearest to 0 where the scale is 0.
 void or_fit_round(const or_fit_grid_t *grid, const float *x, uint32_t n, float scale, float minimum,
                   float *integers);
-// Sum of squared errors.
+// Return the sum of squared errors.
 float or_fit_error(const float *x, uint32_t n, const float *integers, float scale, float minimum);
 
-// The best scale without a minimum, of either sign.
+// Return the best scale without a minimum, of either sign.
 float or_fit_scale(const or_fit_grid_t *grid, const float *x, uint32_t n);
-// The best scale (not negative) and minimum, for a grid that begins with 0. With `only_down` the
-// minimum is not negative.
+// Find the best scale (not negative) and minimum, for a grid that begins with 0. With `only_down` the minimum is not
+// negative.
 void or_fit_both(const or_fit_grid_t *grid, const float *x, uint32_t n, bool only_down,
                  float *scale, float *minimum);

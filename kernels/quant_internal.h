@@ -16,8 +16,8 @@ typedef struct {
     uint8_t stored[OR_SUPER_BLOCK][OR_QUANT_BLOCK];
 } or_quant_unit_t;
 
-// What there is to know of a type. Parts of a panel's unit are given by their first byte; the
-// integers' upper bits lie apart where `bits` are not 8, 4 or 2.
+// The layout of a type. Parts of a panel's unit are given by their first byte; the integers' upper bits lie apart
+// where `bits` are not 8, 4 or 2.
 typedef struct {
     const char *name;
     uint32_t unit_blocks;
@@ -42,10 +42,10 @@ typedef struct {
 
 const or_quant_layout_t *or_quant_layout(or_quant_t type);
 
-// The unit that begins at `row`; row bytes need no alignment.
+// Read the unit that begins at `row`, whose bytes need no alignment.
 void or_quant_read(or_quant_t type, const uint8_t *row, or_quant_unit_t *unit);
 
-// The integer of a stored one.
+// Return the integer that a stored value stands for.
 CANONICAL int32_t or_quant_integer(or_quant_t type, uint8_t stored)
 {
     switch (type) {
@@ -66,7 +66,7 @@ CANONICAL int32_t or_quant_integer(or_quant_t type, uint8_t stored)
     }
 }
 
-// From the halves and, where blocks share those, what a group has of its own.
+// Return a group's numbers, from the halves and, where blocks share those, the group's own bytes.
 CANONICAL or_quant_group_t or_quant_group(or_quant_t type, uint16_t scale, uint16_t minimum,
                                           uint8_t group, uint8_t block_minimum)
 {
@@ -87,4 +87,17 @@ CANONICAL or_quant_group_t or_quant_group(or_quant_t type, uint16_t scale, uint1
     default:
         return (or_quant_group_t){s, 0.0f};
     }
+}
+
+// Complete a block of activations whose scale is set: `first` and `second` are the sums of its halves' quants.
+CANONICAL void or_q8_block_set_sums(or_q8_block_t *block, int32_t first, int32_t second)
+{
+    int32_t sum = first + second;
+    block->scaled_sum = block->scale * (float)sum;
+    block->scaled_half_sums[0] = block->scale * (float)first;
+    block->scaled_half_sums[1] = block->scale * (float)second;
+    block->sum = sum;
+    block->bias = -128 * sum;
+    block->half_biases[0] = -128 * first;
+    block->half_biases[1] = -128 * second;
 }

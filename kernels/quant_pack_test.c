@@ -18,7 +18,7 @@ static uint32_t unit_weights(or_quant_t type)
 
 // ---- panels ----
 
-// What a panel has of a weight: value = scale * integer - minimum.
+// A weight as a panel holds it: value = scale * integer - minimum.
 typedef struct {
     int integer;
     float scale, minimum;

@@ -51,9 +51,9 @@ typedef enum {
 
 // ---- activations ----
 
-// A block of 32 activations: activation = scale * quant. One cache line, all that any kernel wants to
-// know of it. Vector code keeps weights as unsigned bytes, integer + 128; a bias added to the sum over
-// those leaves the sum over the integers.
+// A block of 32 activations: activation = scale * quant. It is one cache line, with everything that a kernel needs.
+// Vector code keeps weights as unsigned bytes, integer + 128; a bias added to the sum over those leaves the sum over
+// the integers.
 typedef struct {
     int8_t quants[OR_QUANT_BLOCK]; // -127 to 127
     float scale;
@@ -146,13 +146,13 @@ typedef struct {
 
 extern const int8_t or_iq4_values[16];
 
-// "Q4_K".
+// Return the type's name: "Q4_K".
 const char *or_quant_name(or_quant_t type);
-// Blocks in a unit: 1, or OR_SUPER_BLOCK.
+// Return the blocks of a unit: 1, or OR_SUPER_BLOCK.
 uint32_t or_quant_unit_blocks(or_quant_t type);
-// Bytes of a panel's unit, of all 16 outputs.
+// Return the bytes of a panel's unit, of all 16 outputs.
 size_t or_quant_unit_bytes(or_quant_t type);
-// Bytes of a unit of one row in a GGUF file.
+// Return the bytes of a unit of one row in a GGUF file.
 uint32_t or_quant_file_bytes(or_quant_t type);
 
 // Write `units` units of a panel from `row_count` (1 to 16) rows of a GGUF file, `row_bytes` apart; lanes without a
@@ -160,13 +160,13 @@ uint32_t or_quant_file_bytes(or_quant_t type);
 void or_quant_pack(or_quant_t type, const void *rows, size_t row_bytes, uint32_t row_count,
                    uint32_t units, void *panel);
 
-// The values of such a row as GGUF defines them: out[units * unit_blocks * 32]. Each is exact but for
-// one rounding where a minimum is taken off.
+// Decode such a row to the values that GGUF defines: out[units * unit_blocks * 32]. Each is exact but for one
+// rounding where a minimum is subtracted.
 void or_quant_decode(or_quant_t type, const void *row, uint32_t units, float *out);
 
-// The other way: the units of a GGUF row that come near x[units * unit_blocks * 32]. A block's scale and
-// minimum are searched for the least sum of squared errors. x must be finite; what no half can hold is
-// cut to the largest that can. Deterministic: the same bits from the same input everywhere.
+// Encode x[units * unit_blocks * 32] as the units of a GGUF row. A block's scale and minimum are searched for the
+// least sum of squared errors. x must be finite; what no half can hold is cut to the largest that can. Deterministic:
+// the same bits from the same input everywhere.
 void or_quant_encode(or_quant_t type, const float *x, uint32_t units, void *row);
 
 // Make one block (0 .. unit_blocks - 1) of a unit of a GGUF row zeros; the unit's others stay as they are.

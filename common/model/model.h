@@ -55,7 +55,7 @@ typedef struct {
     const or_gpu_choice_t *gpu;
 } or_model_options_t;
 
-// What the file says.
+// The numbers of a model that its file states.
 typedef struct {
     char architecture[32];
     uint32_t layers, width, heads, kv_heads, head_dim, ffn, vocab_size, context;
@@ -70,7 +70,7 @@ typedef struct {
     uint32_t parent_slot;
 } or_model_row_t;
 
-// What the model of one rank occupies.
+// The memory, in bytes, that the model occupies on one rank.
 typedef struct {
     uint64_t weights;     // packed
     uint32_t layers;      // of this rank
@@ -89,15 +89,15 @@ typedef struct {
 // GPU's too), OR_ERR_NOT_FOUND (no such GPU), OR_ERR_IO (it refuses).
 or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *options,
                           or_model_t **model_p);
-// All its sequences must be closed before.
+// Free the model, whose sequences must all be closed.
 void or_model_destroy(or_model_t **model_p);
 
-// The kernels that a model loaded now gets (kernels.h). OR_ERR_UNSUPPORTED if OUTRIDER_KERNELS names
-// none that run here, and which do.
+// Find the kernels that a model loaded now gets (kernels.h). OR_ERR_UNSUPPORTED if OUTRIDER_KERNELS names none that
+// run here; the sentence says which do.
 or_status_t or_model_pick_kernels(const or_kernels_t **kernels);
 
 const or_model_shape_t *or_model_shape(const or_model_t *model);
-// Positions of a sequence: the context asked for, or all of the pool if that is less.
+// Return the positions of a sequence: the context that was asked for, or all of the pool if that is less.
 uint32_t or_model_context(const or_model_t *model);
 uint32_t or_model_rows_max(const or_model_t *model);
 // "ref", "avx2", "cuda": the kernels in use.
@@ -106,37 +106,38 @@ const char *or_model_kernels(const or_model_t *model);
 // with theirs, the library's version and the device's kind: "tensor-1/bf16/cublaslt-130100/sm_90x132". A session never
 // changes it.
 const char *or_model_arith_id(const or_model_t *model);
-// How several ranks with GPUs add up their parts: "NCCL 2.28.9", from GPU to GPU, or "the host: ", with the reason. NULL: there is nothing
-// to add, or no GPU here.
+// Return how several ranks with GPUs add up their parts: "NCCL 2.28.9", from GPU to GPU, or "the host: " with the
+// reason. NULL if there is nothing to add, or no GPU here.
 const char *or_model_sums(const or_model_t *model);
 or_model_memory_t or_model_memory(const or_model_t *model);
-// Its device failed, and every pass will from now on. Never on the CPU.
+// Has the model's device failed? Then every pass fails from now on. Always false on the CPU.
 bool or_model_is_lost(const or_model_t *model);
 const or_kv_cache_t *or_model_cache(const or_model_t *model);
 const or_ranks_t *or_model_ranks(const or_model_t *model);
 
-// Sequences with slots that can be open at once, on all ranks alike; UINT32_MAX: as many as find memory.
+// Return how many sequences with slots can be open at once, on all ranks alike; UINT32_MAX if only memory limits
+// them.
 uint32_t or_model_sequences_max(const or_model_t *model);
 
-// A sequence in this model's cache, with room for the model's context and at most 4,096 slots, or what options said.
-// OR_ERR_INVALID for more; OR_ERR_FULL if or_model_sequences_max are open; OR_ERR_NO_MEMORY.
+// Open a sequence in this model's cache, with room for the model's context and at most 4,096 slots, or what the
+// options said. OR_ERR_INVALID for more; OR_ERR_FULL if or_model_sequences_max are open; OR_ERR_NO_MEMORY.
 or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
                                    or_kv_sequence_t **sequence_p);
 
-// Run the rows through all layers. Nothing is committed on failure: OR_ERR_INVALID (token, slot or
-// parent out of range, count over rows_max), OR_ERR_FULL (context or pages). With a GPU also OR_ERR_IO,
-// here, from the logits of the pass, or in the next pass; the model is of no use then.
+// Run the rows through all layers. Nothing is committed on failure: OR_ERR_INVALID (token, slot or parent out of
+// range, count over rows_max), OR_ERR_FULL (context or pages). A GPU may also fail with OR_ERR_IO, here, at the
+// logits of the pass, or in the next pass; the model cannot be used any more then.
 or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint32_t count);
 
-// Logits of rows first .. first + count - 1 of the last pass into out [count][vocab_size]. The head
-// is only computed for rows asked for; asking twice computes twice and gives the same bits.
-// OR_ERR_INVALID if out of the last pass's range.
+// Write the logits of rows first .. first + count - 1 of the last pass into out [count][vocab_size]. The head is only
+// computed for rows asked for; asking twice computes twice and gives the same bits. OR_ERR_INVALID if out of the last
+// pass's range.
 or_status_t or_model_logits(or_model_t *model, uint32_t first, uint32_t count, float *out);
-// The same where only the `top` greatest logits of a row matter (the lowest ids among equals): they are
-// right, and every other one is either right too or -INFINITY. From other ranks only those travel.
+// The same where only the `top` greatest logits of a row matter (the lowest ids among equals). They are right, and
+// every other logit is either right too or -INFINITY. Other ranks send only these.
 or_status_t or_model_logits_top(or_model_t *model, uint32_t first, uint32_t count, uint32_t top,
                                 float *out);
 
-// On every rank but the leader: do what the leader does, until its model is destroyed (OR_OK) or
-// something fails that cannot (the sentence says what; the world must end).
+// Follow the leader on any other rank: do what it does until its model is destroyed (OR_OK). Any failure is one that
+// did not happen on the leader: the sentence says what it is, and the world must end.
 or_status_t or_model_follow(or_model_t *model);

@@ -1,4 +1,4 @@
-// model_draws - who could be a row's next token, found where the row's logits are.
+// model_draws - the tokens that could be a row's next one, found where the row's logits are.
 //
 // A draw with noise, the most probable token, a drafter's list of children: each needs the few tokens whose scores
 // come near the best one. A model on a device finds them there, and only they come to the host: some
@@ -26,7 +26,7 @@ typedef struct {
     double window; // how far below the best score a contender may be: 0 leaves who draws or wins
 } or_contest_t;
 
-// Can this model find contenders? One that runs on a device, alone, and has its noise keys.
+// Can this model find contenders? It can if it runs on a device, alone, and has its noise keys.
 bool or_model_has_contenders(const or_model_t *model);
 
 // The noise keys of the first `count` tokens (or_vocab_noise_keys), copied; the model's other rows, which are no
@@ -41,5 +41,5 @@ or_status_t or_model_set_noise_keys(or_model_t *model, const uint64_t *keys, uin
 or_status_t or_model_contenders(or_model_t *model, uint32_t first, uint32_t count,
                                 const or_contest_t *contests, or_distribution_t *dists);
 
-// Rows whose whole logits came from the device so far.
+// Return how many rows' whole logits came from the device so far.
 uint64_t or_model_whole_rows(const or_model_t *model);

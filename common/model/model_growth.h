@@ -50,26 +50,27 @@ typedef struct {
     or_distribution_t dist; // as or_model_contenders has it; never of 0 tokens
 } or_grown_row_t;
 
-// Valid until the next tree grows.
+// The rows that were run. They are valid until the next tree grows.
 typedef struct {
     const or_grown_row_t *rows; // in the order in which they were run
     uint32_t row_count;
     uint32_t passes;
 } or_grown_t;
 
-// Make ready for trees: the bytes that each of the first `count` tokens prints, copied. After or_model_set_noise_keys.
-// Nothing where the model has no device, or that has no room for it, which is tried once; trees do not grow there then.
-// Where the head is not the embedding, or not as floats, this is a copy of the embedding, which all passes then read: that
-// takes seconds for a large model. Called again, only the bytes are copied. OR_ERR_IO.
+// Prepare for trees: copy the number of bytes that each of the first `count` tokens prints. After
+// or_model_set_noise_keys. Nothing where the model has no device, or that has no room for it, which is tried once;
+// trees do not grow there then. Where the head is not the embedding, or not as floats, this is a copy of the
+// embedding, which all passes then read: that takes seconds for a large model. Called again, only the bytes are
+// copied. OR_ERR_IO.
 or_status_t or_model_prepare_growth(or_model_t *model, const uint32_t *widths, uint32_t count);
 
-// Does or_model_grow run anything? Not once a device could not record a tree.
+// Can or_model_grow run anything? It cannot once a device has failed to record a tree.
 bool or_model_can_grow(const or_model_t *model);
 
-// Grow. None or few rows are no error: the first tree of its kind is not run here, and devices may have reasons. The last
-// pass's rows are written over. OR_ERR_INVALID for what no tree can be; OR_ERR_IO.
+// Grow a tree. To get no rows, or few, is no error: the first tree of its kind is not run here, and devices may have
+// other reasons. The last pass's rows are written over. OR_ERR_INVALID for what no tree can be; OR_ERR_IO.
 or_status_t or_model_grow(or_model_t *model, const or_growth_t *growth, or_grown_t *grown);
 
-// Of a row that was run: its slot holds this node now, as if a pass had just been made of it. Rows that are not adopted leave
-// no trace in their sequence. OR_ERR_INVALID as for such a pass.
+// Adopt a row that was run: its slot holds this node now, as if a pass had just been made of it. Rows that are not
+// adopted leave no trace in their sequence. OR_ERR_INVALID as for such a pass.
 or_status_t or_model_adopt(or_model_t *model, const or_model_row_t *row);

@@ -1,11 +1,15 @@
 // model_internal - a loaded model, for the files of this folder.
 //
-//     load     model.c  share.c (what this rank computes)  tensors.c (the file's tensors to weights.c)
-//              room.c (pages of the cache)  buffers.c (memory of a pass)
-//     a pass   pass.c (plan, undo, commit)  forward.c (the layers)  products.c  attention.c  logits.c (the head)
+//     load     load.c (step by step)  shards.c (what this rank computes)  tensors.c (the file's tensors to weights.c)
+//              buffers.c (memory of a pass)
+//     a pass   model.c (the public calls)  pass.c (plan, run, undo)  forward.c (the layers)  products.c  attention.c
+//              logits.c (the head)
 //     ranks    lockstep.c
 //     a GPU    gpu_internal.h: weights, K and V are then in its memory, and so are the buffers of a pass, which
 //              or_gpu_t has instead of those below; what is planned is the same
+//
+// Calls go one way: from load.c and model.c to lockstep.c, from there to pass.c and logits.c, then to the layers and
+// the memory below them.
 //
 // Row buffers hold what this rank's share needs, [rows_max][stride]; what products write has strides
 // of whole panels and begins with the first panel the matrix holds (or_matrix_place).
@@ -32,7 +36,7 @@ typedef struct {
     or_kv_slot_t replaced; // what the slot said before this pass
 } or_pass_row_t;
 
-// What this rank computes.
+// The part of the model that this rank computes.
 typedef struct {
     or_span_t layers; // of its stage
     bool embeds;      // it is in the first stage
@@ -48,7 +52,7 @@ typedef struct {
 // Most slots of a sequence, and so positions of a tree.
 #define OR_TREE_POSITIONS_MAX 4096u
 
-// Queries that attention takes together (attention_internal.h), unless the heads of one row are more; and
+// Queries that attention takes together (tile_t in attention.c), unless the heads of one row are more; and
 // floats of their scores, unless those of one row are more: half a MiB stays in a core's own cache.
 #define OR_TILE_QUERIES 32u
 #define OR_TILE_SCORES (128u * 1024)
@@ -137,59 +141,61 @@ struct or_model {
     uint32_t row_count;  // of the last pass
 };
 
-// Check all of the file's tensors against architecture and shape, whichever rank they are for: so
-// that all refuse the same file.
+// Check all of the file's tensors against architecture and shape, whichever rank they are for, so that all ranks
+// refuse the same file.
 or_status_t or_tensors_check(const or_model_t *model);
-// Pack this rank's share of them into model's weights: all but those of layers, which are described; then
-// those. On failure or_tensors_free cleans up.
+// Pack this rank's share of the tensors into the model's weights. The first packs all but the layers', which it
+// describes; the second packs the layers'. On failure or_tensors_free cleans up.
 or_status_t or_tensors_load(or_model_t *model);
 or_status_t or_tensors_load_layers(or_model_t *model);
 void or_tensors_free(or_model_t *model);
-// Is some matrix, of a layer or the head, of this type? Likewise.
+// Is some matrix, of a layer or the head, of this type? Call it after the check.
 bool or_tensors_have(const or_model_t *model, or_tensor_type_t type);
-// Is the matrix at this offset of or_layer_t quantised in some layer of the file? After the check.
+// Is the matrix at this offset of or_layer_t quantised in some layer of the file? Call it after the check.
 bool or_tensors_quantised(const or_model_t *model, size_t offset);
 
-// What this rank computes, from shape, ranks and the file's types. OR_ERR_UNSUPPORTED or
-// OR_ERR_INVALID for a number of ranks or stages that is not possible.
+// Find the part that this rank computes, from shape, ranks and the file's types. OR_ERR_UNSUPPORTED or OR_ERR_INVALID
+// for a number of ranks or stages that is not possible.
 or_status_t or_share_cut(or_model_t *model);
 
-// Which rows of activations some quantised matrix reads.
+// The rows of activations that some quantised matrix reads.
 typedef struct {
     bool h;
     bool attended;
     bool gate;
 } or_quantised_rows_t;
 
-or_quantised_rows_t or_buffers_quantised(const or_model_t *model);
-
-// The memory of a pass. On failure or_buffers_free cleans up. OR_ERR_NO_MEMORY.
+// Take the memory of a pass. On failure (OR_ERR_NO_MEMORY) or_buffers_free cleans up.
 or_status_t or_buffers_create(or_model_t *model);
 void or_buffers_free(or_model_t *model);
 
-// Ranks that have the memory this one has, itself among them: a device's, or that of the CPUs' ranks, which may all be on
-// one machine. Collective, of ranks that have loaded: what is free then is free for the cache.
-or_status_t or_room_sharers(const or_model_t *model, uint32_t *sharers);
-// Pages this rank has room for, one of so many that share it; 0 where options->cache_bytes are less than one.
-uint32_t or_room_pages(const or_model_t *model, const or_model_options_t *options,
-                       uint32_t sharers);
-// Bytes of the fewest pages that these options allow.
-uint64_t or_room_least_bytes(const or_model_t *model, const or_model_options_t *options);
-
 // Check the rows, take their pages and slots, and write model->rows. On failure all is as before.
 or_status_t or_pass_plan(or_model_t *model, const or_model_row_t *rows, uint32_t count);
-// Slots of a planned tree row's ancestors and its own, in position order; returns how many.
-uint32_t or_pass_chain(const or_pass_row_t *row, uint32_t *chain);
-// Give the planned pages and slots back.
-void or_pass_undo(or_model_t *model, uint32_t count);
-// Let the sequences grow by their prefix rows.
-void or_pass_commit(or_model_t *model, uint32_t count);
-// What follows a plan of `count` rows on every rank: this rank's part of the layers, then commit, or
-// undo if it fails.
+// Write the slots of a planned tree row's ancestors and its own, in position order, and return how many they are.
+static inline uint32_t or_pass_chain(const or_pass_row_t *row, uint32_t *chain)
+{
+    uint32_t count = row->position - row->committed + 1;
+    uint32_t slot = row->slot;
+    for (uint32_t i = count; i-- > 0;) {
+        chain[i] = slot;
+        slot = row->sequence->slots[slot].parent;
+    }
+    return count;
+}
+// Run this rank's part of the layers for `count` planned rows. Then the sequences grow by their prefix rows; on
+// failure the planned pages and slots are given back.
 or_status_t or_pass_run(or_model_t *model, uint32_t count);
+// Give the pages and slots of a plan back without a run.
+void or_pass_undo(or_model_t *model, uint32_t count);
+// OR_ERR_INVALID unless first .. first + count - 1 are rows of the last pass.
+or_status_t or_pass_check_rows(const or_model_t *model, uint32_t first, uint32_t count);
 
-// Queries, and floats of scores, that a worker has at a time at most.
+// Run all layers for the planned rows on the CPU. The activations for the head are then in model->h. Fails if another
+// rank is not heard.
+or_status_t or_forward_run(or_model_t *model, uint32_t count);
+
+// Return the most queries, and the most floats of scores, that a worker has at a time.
 uint32_t or_attention_queries_max(const or_model_t *model);
 size_t or_attention_scores_max(const or_model_t *model);
-// Attention of `rows` rows in one layer, whose K and V are stored: query -> attended.
+// Run attention for `rows` rows in one layer, whose K and V are stored: query -> attended.
 void or_attention_run(or_model_t *model, uint32_t layer, uint32_t rows);

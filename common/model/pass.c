@@ -1,3 +1,4 @@
+#include "common/model/gpu/gpu_internal.h"
 #include "common/model/model_growth.h"
 #include "common/model/model_internal.h"
 
@@ -144,17 +145,6 @@ or_status_t or_pass_plan(or_model_t *model, const or_model_row_t *rows, uint32_t
     return status;
 }
 
-uint32_t or_pass_chain(const or_pass_row_t *row, uint32_t *chain)
-{
-    uint32_t count = row->position - row->committed + 1;
-    uint32_t slot = row->slot;
-    for (uint32_t i = count; i-- > 0;) {
-        chain[i] = slot;
-        slot = row->sequence->slots[slot].parent;
-    }
-    return count;
-}
-
 void or_pass_undo(or_model_t *model, uint32_t count)
 {
     undo(model, count, count);
@@ -164,7 +154,7 @@ void or_pass_undo(or_model_t *model, uint32_t count)
     }
 }
 
-void or_pass_commit(or_model_t *model, uint32_t count)
+static void commit(or_model_t *model, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         or_kv_sequence_t *sequence = model->rows[i].sequence;
@@ -175,4 +165,53 @@ void or_pass_commit(or_model_t *model, uint32_t count)
         }
     }
     model->row_count = count;
+}
+
+or_status_t or_pass_run(or_model_t *model, uint32_t count)
+{
+    model->row_count = 0; // the last pass's rows are written over
+    or_status_t status =
+        model->gpu != NULL ? or_gpu_run_layers(model, count) : or_forward_run(model, count);
+    if (status != OR_OK) {
+        or_pass_undo(model, count);
+        return status;
+    }
+    commit(model, count);
+    return OR_OK;
+}
+
+or_status_t or_pass_check_rows(const or_model_t *model, uint32_t first, uint32_t count)
+{
+    if (first > model->row_count || count > model->row_count - first) {
+        return or_fail(OR_ERR_INVALID, "the last pass had %u rows; rows %u to %u were asked for",
+                       model->row_count, first, first + count);
+    }
+    return OR_OK;
+}
+
+static uint32_t sequences_with_slots(const or_kv_cache_t *cache)
+{
+    uint32_t count = 0;
+    for (const or_kv_sequence_t *s = cache->first; s != NULL; s = s->next) {
+        count += s->slots_max > 0;
+    }
+    return count;
+}
+
+or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
+                                   or_kv_sequence_t **sequence_p)
+{
+    uint32_t most = model->slots_max > 0 ? model->slots_max : OR_TREE_POSITIONS_MAX;
+    if (slots_max > most) {
+        return or_fail(OR_ERR_INVALID, "%u slots for tree nodes: at most %u are possible",
+                       slots_max, most);
+    }
+    if (slots_max > 0 && sequences_with_slots(model->cache) >= model->sequences_max) {
+        return or_fail(OR_ERR_FULL,
+                       "the GPU has room for trees of %u texts, and all are taken; give fewer "
+                       "--sessions-max, or make room with a smaller --draft-nodes-max "
+                       "(OUTRIDER_DRAFT_NODES_MAX)",
+                       model->sequences_max);
+    }
+    return or_kv_sequence_open(model->cache, model->context, slots_max, sequence_p);
 }

@@ -1,203 +1,311 @@
-// The kernels for x86-64 with AVX2, FMA and F16C: eight outputs in a vector, every output the same
-// chain as in kernels/ref. Compiled for those instructions as a whole; kernels.c hands it out
-// only where they exist.
+// The table for x86-64 with AVX2, FMA and F16C: eight outputs in a vector, and every output the same chain as in
+// kernels/ref. This file is compiled for those instructions as a whole; kernels.c uses the table only on processors that
+// have them. Here are the vectors and the tiles of a product; vector_body.h has the kernels themselves.
 #include "kernels/kernels_internal.h"
 
 #include <immintrin.h>
 
 #include "kernels/avx2/kernels_avx2_internal.h"
 #include "kernels/canonical.h"
+#include "kernels/product.h"
 
-// ---- element by element ----
+#define PAIRS 4u      // that rotate_pairs takes
+#define TILE_ROWS 6u  // rows that read weights together
+#define CHUNK 512u    // steps of K: 32 KiB of floats, which stay in the first-level cache
+#define PANELS 1u     // of a chunk
+#define TILE_SUMS 12u // and 2 weights and 1 x: 15 of the 16 registers
+#define AHEAD 1024u   // bytes by which a prefetch runs ahead
 
-// canonical_exp in every lane. min and max return their second operand if either is a NaN, so a NaN
-// passes the clamps.
-ALWAYS_INLINE __m256 exp_lanes(__m256 x)
+// ---- vectors ----
+
+typedef __m256 vector_t;
+typedef uint32_t words_t __attribute__((vector_size(32)));
+
+ALWAYS_INLINE vector_t spread(float x)
 {
-    x = _mm256_min_ps(_mm256_set1_ps(EXP_HIGHEST), x);
-    x = _mm256_max_ps(_mm256_set1_ps(EXP_LOWEST), x);
-    __m256 magic = _mm256_set1_ps(ROUND_MAGIC);
-    __m256 shifted = _mm256_fmadd_ps(x, _mm256_set1_ps(EXP_LOG2E), magic);
-    __m256 n = _mm256_sub_ps(shifted, magic);
-    __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-EXP_LN2_HIGH), x);
-    r = _mm256_fmadd_ps(n, _mm256_set1_ps(-EXP_LN2_LOW), r);
-    __m256 y = _mm256_fmadd_ps(_mm256_set1_ps(EXP_C6), r, _mm256_set1_ps(EXP_C5));
-    y = _mm256_fmadd_ps(y, r, _mm256_set1_ps(EXP_C4));
-    y = _mm256_fmadd_ps(y, r, _mm256_set1_ps(EXP_C3));
-    y = _mm256_fmadd_ps(y, r, _mm256_set1_ps(EXP_C2));
-    y = _mm256_fmadd_ps(y, r, _mm256_set1_ps(EXP_C1));
-    y = _mm256_fmadd_ps(y, r, _mm256_set1_ps(1.0f));
-    y = _mm256_fmadd_ps(y, r, _mm256_set1_ps(1.0f));
-    __m256i one = _mm256_set1_epi32(1);
-    __m256i exponent = _mm256_sub_epi32(_mm256_castps_si256(shifted),
-                                        _mm256_set1_epi32((int)(ROUND_MAGIC_BITS - 256)));
-    __m256i half = _mm256_srli_epi32(exponent, 1);
-    __m256i rest = _mm256_sub_epi32(exponent, half);
-    __m256i factor = _mm256_slli_epi32(_mm256_sub_epi32(half, one), 23);
-    __m256i other_factor = _mm256_slli_epi32(_mm256_sub_epi32(rest, one), 23);
-    y = _mm256_mul_ps(y, _mm256_castsi256_ps(factor));
-    return _mm256_mul_ps(y, _mm256_castsi256_ps(other_factor));
+    return _mm256_set1_ps(x);
 }
 
-static void rope_pairs_avx2(float *x, const float *cosine, const float *sine, uint32_t head_dim)
+ALWAYS_INLINE vector_t load(const float *x)
 {
-    uint32_t pairs = head_dim / 2;
-    uint32_t i = 0;
-    for (; i + 4 <= pairs; i += 4) {
-        __m256 ab = _mm256_loadu_ps(x + 2 * i);
-        __m128 c = _mm_loadu_ps(cosine + i);
-        __m128 s = _mm_loadu_ps(sine + i);
-        __m256 cs = _mm256_set_m128(_mm_unpackhi_ps(c, s), _mm_unpacklo_ps(c, s));
-        __m256 sc = _mm256_set_m128(_mm_unpackhi_ps(s, c), _mm_unpacklo_ps(s, c));
-        __m256 b_sc = _mm256_mul_ps(_mm256_movehdup_ps(ab), sc);
-        // Even lanes a c - (b s), odd lanes a s + (b c).
-        _mm256_storeu_ps(x + 2 * i, _mm256_fmaddsub_ps(_mm256_moveldup_ps(ab), cs, b_sc));
-    }
-    for (; i < pairs; i++) {
-        canonical_rotate(&x[2 * i], &x[2 * i + 1], cosine[i], sine[i]);
-    }
+    return _mm256_loadu_ps(x);
 }
 
-static void rope_halves_avx2(float *x, const float *cosine, const float *sine, uint32_t head_dim)
+ALWAYS_INLINE void store(float *y, vector_t v)
 {
-    uint32_t half = head_dim / 2;
-    uint32_t i = 0;
-    for (; i + WIDTH <= half; i += WIDTH) {
-        __m256 a = _mm256_loadu_ps(x + i);
-        __m256 b = _mm256_loadu_ps(x + half + i);
-        __m256 c = _mm256_loadu_ps(cosine + i);
-        __m256 s = _mm256_loadu_ps(sine + i);
-        _mm256_storeu_ps(x + i, _mm256_fmsub_ps(a, c, _mm256_mul_ps(b, s)));
-        _mm256_storeu_ps(x + half + i, _mm256_fmadd_ps(a, s, _mm256_mul_ps(b, c)));
-    }
-    for (; i < half; i++) {
-        canonical_rotate(&x[i], &x[half + i], cosine[i], sine[i]);
-    }
+    _mm256_storeu_ps(y, v);
 }
 
-static void swiglu_avx2(float *gate, const float *up, uint32_t n)
+ALWAYS_INLINE __m256i first_lanes(uint32_t count)
 {
-    uint32_t i = 0;
-    for (; i + WIDTH <= n; i += WIDTH) {
-        __m256 g = _mm256_loadu_ps(gate + i);
-        __m256 e = exp_lanes(_mm256_xor_ps(g, _mm256_set1_ps(-0.0f)));
-        __m256 silu = _mm256_div_ps(g, _mm256_add_ps(_mm256_set1_ps(1.0f), e));
-        _mm256_storeu_ps(gate + i, _mm256_mul_ps(silu, _mm256_loadu_ps(up + i)));
-    }
-    for (; i < n; i++) {
-        gate[i] = canonical_swiglu(gate[i], up[i]);
-    }
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), lanes);
 }
 
-static void add_avx2(float *y, const float *x, uint32_t n)
+ALWAYS_INLINE vector_t load_first(const float *x, uint32_t count)
 {
-    uint32_t i = 0;
-    for (; i + WIDTH <= n; i += WIDTH) {
-        _mm256_storeu_ps(y + i, _mm256_add_ps(_mm256_loadu_ps(y + i), _mm256_loadu_ps(x + i)));
-    }
-    for (; i < n; i++) {
-        y[i] += x[i];
-    }
+    return _mm256_maskload_ps(x, first_lanes(count));
 }
 
-// ---- across lanes ----
+ALWAYS_INLINE void store_first(float *y, vector_t v, uint32_t count)
+{
+    _mm256_maskstore_ps(y, first_lanes(count), v);
+}
+
+ALWAYS_INLINE vector_t keep_first(vector_t newer, vector_t older, uint32_t count)
+{
+    return _mm256_blendv_ps(older, newer, _mm256_castsi256_ps(first_lanes(count)));
+}
+
+ALWAYS_INLINE vector_t fma_lanes(vector_t a, vector_t b, vector_t c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+// x86's own maximum and minimum return their second operand if either is a NaN, as canonical.h does.
+ALWAYS_INLINE vector_t max_lanes(vector_t newer, vector_t older)
+{
+    return _mm256_max_ps(newer, older);
+}
+
+ALWAYS_INLINE vector_t min_lanes(vector_t a, vector_t b)
+{
+    return _mm256_min_ps(a, b);
+}
+
+// Even lanes become a c - (b s), odd lanes a s + (b c).
+ALWAYS_INLINE void rotate_pairs(float *x, const float *cosine, const float *sine)
+{
+    __m256 ab = load(x);
+    __m128 c = _mm_loadu_ps(cosine);
+    __m128 s = _mm_loadu_ps(sine);
+    __m256 cs = _mm256_set_m128(_mm_unpackhi_ps(c, s), _mm_unpacklo_ps(c, s));
+    __m256 sc = _mm256_set_m128(_mm_unpackhi_ps(s, c), _mm_unpacklo_ps(s, c));
+    __m256 b_sc = _mm256_mul_ps(_mm256_movehdup_ps(ab), sc);
+    store(x, _mm256_fmaddsub_ps(_mm256_moveldup_ps(ab), cs, b_sc));
+}
+
+ALWAYS_INLINE vector_t load_halves(const uint16_t *x)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)x));
+}
+
+ALWAYS_INLINE void load_quants(const int8_t *x, vector_t v[2])
+{
+    v[0] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)x)));
+    v[1] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(x + WIDTH))));
+}
+
+// ---- activations to integers ----
+
+ALWAYS_INLINE uint32_t largest_lane(__m256i lanes)
+{
+    __m128i four = _mm_max_epu32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+    __m128i two = _mm_max_epu32(four, _mm_unpackhi_epi64(four, four));
+    __m128i one = _mm_max_epu32(two, _mm_shuffle_epi32(two, 1));
+    return (uint32_t)_mm_cvtsi128_si32(one);
+}
+
+ALWAYS_INLINE int32_t sum_of_lanes(__m256i lanes)
+{
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+    __m128i two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
+    __m128i one = _mm_add_epi32(two, _mm_shuffle_epi32(two, 1));
+    return _mm_cvtsi128_si32(one);
+}
+
+static float largest_magnitude(const float *x)
+{
+    __m256i largest = _mm256_setzero_si256();
+    for (uint32_t i = 0; i < OR_QUANT_BLOCK; i += WIDTH) {
+        __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(x + i));
+        __m256i magnitudes = _mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFFFF));
+        largest = _mm256_max_epu32(largest, magnitudes);
+    }
+    return float_of(largest_lane(largest));
+}
+
+// canonical_quantize in every lane. max and min return their second operand if either is a NaN.
+ALWAYS_INLINE __m256i quantize_lanes(const float *x, __m256 inverse)
+{
+    __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(x), inverse);
+    scaled = _mm256_max_ps(scaled, _mm256_set1_ps(-QUANT_MAX));
+    scaled = _mm256_min_ps(scaled, _mm256_set1_ps(QUANT_MAX));
+    return _mm256_cvtps_epi32(scaled);
+}
+
+ALWAYS_INLINE void quantize_block(const float *x, float inverse, int8_t *quants, int32_t sums[2])
+{
+    // Packing works within halves of a vector; this puts the fours back in order.
+    const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i q0 = quantize_lanes(x, spread(inverse));
+    __m256i q1 = quantize_lanes(x + WIDTH, spread(inverse));
+    __m256i q2 = quantize_lanes(x + 2 * WIDTH, spread(inverse));
+    __m256i q3 = quantize_lanes(x + 3 * WIDTH, spread(inverse));
+    __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(q0, q1), _mm256_packs_epi32(q2, q3));
+    _mm256_storeu_si256((__m256i *)quants, _mm256_permutevar8x32_epi32(bytes, in_order));
+    sums[0] = sum_of_lanes(_mm256_add_epi32(q0, q1));
+    sums[1] = sum_of_lanes(_mm256_add_epi32(q2, q3));
+}
+
+// ---- tiles of a product ----
 //
-// The sixteen lanes are two vectors; what is left over of n is added to them by scalar code.
+// An fma takes four cycles and two can start in each, so eight chains keep the units busy: few rows take more strips.
+// More rows in a tile save loads.
 
-static void rmsnorm_avx2(const float *x, const float *weight, uint32_t n, float eps, float *y)
+// Half a strip.
+ALWAYS_INLINE __m256 load_weights(weights_t type, const char *at)
 {
-    uint32_t whole = n - n % LANES;
-    __m256 low = _mm256_setzero_ps();
-    __m256 high = _mm256_setzero_ps();
-    for (uint32_t i = 0; i < whole; i += LANES) {
-        __m256 a = _mm256_loadu_ps(x + i);
-        __m256 b = _mm256_loadu_ps(x + i + WIDTH);
-        low = _mm256_fmadd_ps(a, a, low);
-        high = _mm256_fmadd_ps(b, b, high);
+    if (bytes_of_weight(type) == sizeof(float)) {
+        return load((const float *)at);
     }
-    float squares[LANES];
-    _mm256_storeu_ps(squares, low);
-    _mm256_storeu_ps(squares + WIDTH, high);
-    for (uint32_t i = whole; i < n; i++) {
-        squares[i % LANES] = fmaf(x[i], x[i], squares[i % LANES]);
+    __m128i narrow = _mm_loadu_si128((const __m128i *)at);
+    if (type == WEIGHTS_F16) {
+        return _mm256_cvtph_ps(narrow);
     }
-    float factor = canonical_rms_factor(canonical_lane_sum(squares), n, eps);
-    __m256 factors = _mm256_set1_ps(factor);
-    for (uint32_t i = 0; i < whole; i += WIDTH) {
-        __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(x + i), factors);
-        _mm256_storeu_ps(y + i, _mm256_mul_ps(scaled, _mm256_loadu_ps(weight + i)));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(narrow), 16));
+}
+
+// The place that a tile prefetches from while it computes: with each step, a cache line of each strip.
+typedef struct {
+    const char *at;
+    size_t step;
+} fetch_t;
+
+// Rows `m` and on, strips `first` and on. `type`, `rows` and `strips` are constants wherever this is
+// inlined. x of every fourth row is a pointer, the rows between are reached from it: few enough to stay
+// in registers.
+ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t m, uint32_t first,
+                                 const fetch_t *fetch, uint32_t rows, uint32_t strips)
+{
+    const size_t x_stride = p->x_stride;
+    const size_t step = p->step * bytes_of_weight(type);
+    const size_t apart = p->apart * bytes_of_weight(type);
+    const size_t next_step = fetch->step;
+    const uint32_t vectors = 2 * strips;
+    const char *next = fetch->at;
+    const char *w = (const char *)p->w + first * apart;
+    const float *x = p->x + m * x_stride;
+    const float *x4 = rows > 4 ? x + 4 * x_stride : x;
+    float *y = p->y + m * p->y_stride + (size_t)first * STRIP;
+    __m256 sums[TILE_SUMS]; // [rows][vectors]
+#pragma GCC unroll 12
+    for (uint32_t j = 0; j < rows * vectors; j++) {
+        const float *from = y + j / vectors * p->y_stride + j % vectors * WIDTH;
+        sums[j] = p->continues ? load(from) : _mm256_setzero_ps();
     }
-    for (uint32_t i = whole; i < n; i++) {
-        y[i] = x[i] * factor * weight[i];
+    for (uint32_t i = 0; i < p->k; i++, w += step, next += next_step) {
+#pragma GCC unroll 4
+        for (uint32_t c = 0; c < strips; c++) {
+            if (type != WEIGHTS_NEAR) {
+                _mm_prefetch(next + c * apart, _MM_HINT_T0);
+            }
+            __m256 low = load_weights(type, w + c * apart);
+            __m256 high = load_weights(type, w + c * apart + WIDTH * bytes_of_weight(type));
+#pragma GCC unroll 6
+            for (uint32_t r = 0; r < rows; r++) {
+                __m256 factor = _mm256_broadcast_ss((r < 4 ? x : x4) + r % 4 * x_stride + i);
+                __m256 *sum = &sums[r * vectors + 2 * c];
+                sum[0] = _mm256_fmadd_ps(factor, low, sum[0]);
+                sum[1] = _mm256_fmadd_ps(factor, high, sum[1]);
+            }
+        }
+    }
+#pragma GCC unroll 12
+    for (uint32_t j = 0; j < rows * vectors; j++) {
+        _mm256_storeu_ps(y + j / vectors * p->y_stride + j % vectors * WIDTH, sums[j]);
     }
 }
 
-static float largest_score(const float *scores, uint32_t n)
+// Return the tile's share of the next chunk, or the place that lies ahead in w.
+ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t first,
+                                    const char *next, size_t next_bytes)
 {
-    uint32_t whole = n - n % LANES;
-    __m256 low = _mm256_set1_ps(-INFINITY);
-    __m256 high = low;
-    for (uint32_t i = 0; i < whole; i += LANES) {
-        low = _mm256_max_ps(_mm256_loadu_ps(scores + i), low);
-        high = _mm256_max_ps(_mm256_loadu_ps(scores + i + WIDTH), high);
+    if (next != NULL) {
+        return (fetch_t){next, next_bytes / p->k};
     }
-    float maxima[LANES];
-    _mm256_storeu_ps(maxima, low);
-    _mm256_storeu_ps(maxima + WIDTH, high);
-    for (uint32_t i = whole; i < n; i++) {
-        maxima[i % LANES] = canonical_max(scores[i], maxima[i % LANES]);
-    }
-    return canonical_lane_max(maxima);
+    const char *w = (const char *)p->w + first * p->apart * bytes_of_weight(type);
+    return (fetch_t){w + AHEAD, p->step * bytes_of_weight(type)};
 }
 
-static void softmax_avx2(float *scores, uint32_t n)
+// All strips, `widest` at a time.
+ALWAYS_INLINE void multiply_tile_rows(const product_t *p, weights_t type, uint32_t m,
+                                      const char *next, size_t next_bytes, uint32_t rows,
+                                      uint32_t strips, uint32_t widest)
 {
-    uint32_t whole = n - n % LANES;
-    float max = largest_score(scores, n);
-    __m256 maxima = _mm256_set1_ps(max);
-    __m256 low = _mm256_setzero_ps();
-    __m256 high = _mm256_setzero_ps();
-    for (uint32_t i = 0; i < whole; i += LANES) {
-        __m256 a = exp_lanes(_mm256_sub_ps(_mm256_loadu_ps(scores + i), maxima));
-        __m256 b = exp_lanes(_mm256_sub_ps(_mm256_loadu_ps(scores + i + WIDTH), maxima));
-        _mm256_storeu_ps(scores + i, a);
-        _mm256_storeu_ps(scores + i + WIDTH, b);
-        low = _mm256_add_ps(low, a);
-        high = _mm256_add_ps(high, b);
-    }
-    float sums[LANES];
-    _mm256_storeu_ps(sums, low);
-    _mm256_storeu_ps(sums + WIDTH, high);
-    for (uint32_t i = whole; i < n; i++) {
-        scores[i] = canonical_exp(scores[i] - max);
-        sums[i % LANES] += scores[i];
-    }
-    float factor = 1.0f / canonical_lane_sum(sums);
-    __m256 factors = _mm256_set1_ps(factor);
-    for (uint32_t i = 0; i < whole; i += WIDTH) {
-        _mm256_storeu_ps(scores + i, _mm256_mul_ps(_mm256_loadu_ps(scores + i), factors));
-    }
-    for (uint32_t i = whole; i < n; i++) {
-        scores[i] *= factor;
+    for (uint32_t c = 0; c < strips;) {
+        const fetch_t fetch = what_to_fetch(p, type, c, next, next_bytes);
+        if (widest >= 4 && strips - c >= 4) {
+            multiply_tile(p, type, m, c, &fetch, rows, 4);
+            c += 4;
+        } else if (widest >= 2 && strips - c >= 2) {
+            multiply_tile(p, type, m, c, &fetch, rows, 2);
+            c += 2;
+        } else {
+            multiply_tile(p, type, m, c, &fetch, rows, 1);
+            c++;
+        }
     }
 }
 
-const or_kernels_t or_kernels_avx2 = {
-    .name = "avx2",
-    .matmul_f32 = matmul_f32_avx2,
-    .matmul_f16 = matmul_f16_avx2,
-    .matmul_bf16 = matmul_bf16_avx2,
-    .quantize_row = quantize_row_avx2,
-    .matmul_quants = matmul_quants_avx2,
-    .rmsnorm = rmsnorm_avx2,
-    .rope_pairs = rope_pairs_avx2,
-    .rope_halves = rope_halves_avx2,
-    .swiglu = swiglu_avx2,
-    .add = add_avx2,
-    .attention_scores = attention_scores_avx2,
-    .softmax = softmax_avx2,
-    .attention_values = attention_values_avx2,
-    .widen_f16 = widen_f16_avx2,
-    .widen_q8_0 = widen_q8_0_avx2,
-    .widen_q8_0_keys = widen_q8_0_keys_avx2,
-};
+// `rows` is at most TILE_ROWS; `type` is a constant wherever this is inlined.
+ALWAYS_INLINE void multiply_rows(const product_t *p, weights_t type, uint32_t m, const char *next,
+                                 size_t next_bytes, uint32_t rows, uint32_t strips)
+{
+    switch (rows) {
+    case 1:
+        multiply_tile_rows(p, type, m, next, next_bytes, 1, strips, 4);
+        break;
+    case 2:
+        multiply_tile_rows(p, type, m, next, next_bytes, 2, strips, 2);
+        break;
+    case 3:
+        multiply_tile_rows(p, type, m, next, next_bytes, 3, strips, 1);
+        break;
+    case 4:
+        multiply_tile_rows(p, type, m, next, next_bytes, 4, strips, 1);
+        break;
+    case 5:
+        multiply_tile_rows(p, type, m, next, next_bytes, 5, strips, 1);
+        break;
+    default:
+        multiply_tile_rows(p, type, m, next, next_bytes, TILE_ROWS, strips, 1);
+        break;
+    }
+}
+
+// Tiles as even as can be: 7 rows are 4 and 3, not 6 and a lonely 1.
+ALWAYS_INLINE void multiply(const product_t *p, weights_t type, uint32_t rows, uint32_t strips)
+{
+    uint32_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
+    size_t share = tiles > 0 ? p->next_bytes / tiles : 0;
+    const char *next = p->next;
+    for (uint32_t m = 0; tiles > 0; tiles--) {
+        uint32_t tile_rows = (rows - m + tiles - 1) / tiles;
+        multiply_rows(p, type, m, next, share, tile_rows, strips);
+        next = next != NULL ? next + share : NULL;
+        m += tile_rows;
+    }
+}
+
+static void multiply_product(const product_t *product, uint32_t rows, uint32_t strips)
+{
+    switch (product->type) {
+    case WEIGHTS_F32:
+        multiply(product, WEIGHTS_F32, rows, strips);
+        break;
+    case WEIGHTS_F16:
+        multiply(product, WEIGHTS_F16, rows, strips);
+        break;
+    case WEIGHTS_BF16:
+        multiply(product, WEIGHTS_BF16, rows, strips);
+        break;
+    case WEIGHTS_NEAR:
+        multiply(product, WEIGHTS_NEAR, rows, strips);
+        break;
+    }
+}
+
+#include "kernels/vector_body.h"
+
+const or_kernels_t or_kernels_avx2 = VECTOR_TABLE("avx2", matmul_quants_avx2);

@@ -18,4 +18,4 @@ typedef struct {
 // Block `b` of a unit. Parts that the type lacks stay as they are.
 typedef void (*unpack_avx2_t)(const void *unit, uint32_t b, plain_block_t *out);
 
-unpack_avx2_t unpack_avx2(or_quant_t type);
+extern const unpack_avx2_t unpack_avx2[OR_QUANT_TYPES];

@@ -17,7 +17,7 @@
 
 #define NO_BIAS 99u
 
-// What of a type a tile has to know. All of it is constant where a tile is inlined.
+// The traits of a type that a tile has to know. All of them are constants where a tile is inlined.
 typedef struct {
     uint32_t planes; // of weights
     uint32_t halves; // of a panel's outputs; VECTORS are both together
@@ -54,8 +54,8 @@ ALWAYS_INLINE __m256i load_word(const plain_block_t *w, uint32_t plane, uint32_t
     return _mm256_load_si256((const __m256i *)w->planes[plane][word][half * WIDTH]);
 }
 
-// What it is given. Without it GCC computes the products of all words first, and adds them when it has run
-// out of registers.
+// Return x, and keep the compiler from moving its computation. Without this GCC computes the products of all words
+// first, and adds them when it has run out of registers.
 ALWAYS_INLINE __m256i now(__m256i x)
 {
     __asm__("" : "+x"(x));
@@ -83,7 +83,7 @@ ALWAYS_INLINE void sum_pairs(shape_t s, const tile_t *t, size_t b, uint32_t half
     }
 }
 
-// Of a group the sums of products with the stored integers; as many as there are halves.
+// Sum the products of a group with the stored integers, in as many sums as there are halves.
 ALWAYS_INLINE void sum_group(shape_t s, const tile_t *t, size_t b, uint32_t half, uint32_t group,
                              uint32_t rows, __m256i sums[TILE_ROWS][VECTORS])
 {
@@ -257,7 +257,7 @@ static const char *unit_of(const panels_t *w, uint32_t panel, uint32_t block)
     return panels + panel * w->in->panel_bytes + block / w->unit_blocks * w->unit_bytes;
 }
 
-// What comes after the blocks before `block`; at the end the last panel's beginning, which does no harm.
+// Return the unit behind the blocks before `block`; at the end it is the last panel's beginning, which does no harm.
 static const char *next_unit(const panels_t *w, uint32_t panel, uint32_t block)
 {
     const or_quant_panels_t *in = w->in;
@@ -278,7 +278,7 @@ static const char *next_unit(const panels_t *w, uint32_t panel, uint32_t block)
 static void unpack_chunk(const panels_t *w, uint32_t panel, uint32_t begin, uint32_t blocks,
                          plain_block_t *chunk)
 {
-    unpack_avx2_t unpack = unpack_avx2(w->in->type);
+    unpack_avx2_t unpack = unpack_avx2[w->in->type];
     const char *unit = unit_of(w, panel, begin);
     uint32_t b = begin % w->unit_blocks;
     for (uint32_t i = 0; i < blocks; i++) {

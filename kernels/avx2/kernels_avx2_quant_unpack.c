@@ -96,7 +96,7 @@ ALWAYS_INLINE void widen_panel(const uint16_t halves[OR_PANEL], float out[OR_PAN
     _mm256_store_ps(out + WIDTH, widen(halves, 1));
 }
 
-// Of Q4_K and Q5_K: one group a block, with bytes for scale and minimum.
+// Unpack the scales of Q4_K and Q5_K: one group a block, with bytes for scale and minimum.
 ALWAYS_INLINE void scale_block(const uint16_t *scales, const uint16_t *minima,
                                const uint8_t *block_scales, const uint8_t *block_minima,
                                plain_block_t *out)
@@ -110,7 +110,7 @@ ALWAYS_INLINE void scale_block(const uint16_t *scales, const uint16_t *minima,
     }
 }
 
-// Of Q3_K and Q6_K: two groups with a signed byte each.
+// Unpack the scales of Q3_K and Q6_K: two groups with a signed byte each.
 ALWAYS_INLINE void scale_groups(const uint16_t *scales, const int8_t groups[2][OR_PANEL],
                                 plain_block_t *out)
 {
@@ -243,14 +243,8 @@ static void unpack_q6_k(const void *unit, uint32_t b, plain_block_t *out)
     scale_groups(w->scales, w->groups + 2 * (size_t)b, out);
 }
 
-unpack_avx2_t unpack_avx2(or_quant_t type)
-{
-    static const unpack_avx2_t unpackers[OR_QUANT_TYPES] = {
-        [OR_QUANT_Q8_0] = unpack_q8_0,     [OR_QUANT_Q4_0] = unpack_q4_0,
-        [OR_QUANT_IQ4_NL] = unpack_iq4_nl, [OR_QUANT_Q5_0] = unpack_q5_0,
-        [OR_QUANT_Q4_1] = unpack_q4_1,     [OR_QUANT_Q5_1] = unpack_q5_1,
-        [OR_QUANT_Q4_K] = unpack_q4_k,     [OR_QUANT_Q5_K] = unpack_q5_k,
-        [OR_QUANT_Q2_K] = unpack_q2_k,     [OR_QUANT_Q3_K] = unpack_q3_k,
-        [OR_QUANT_Q6_K] = unpack_q6_k};
-    return unpackers[type];
-}
+const unpack_avx2_t unpack_avx2[OR_QUANT_TYPES] = {
+    [OR_QUANT_Q8_0] = unpack_q8_0, [OR_QUANT_Q4_0] = unpack_q4_0, [OR_QUANT_IQ4_NL] = unpack_iq4_nl,
+    [OR_QUANT_Q5_0] = unpack_q5_0, [OR_QUANT_Q4_1] = unpack_q4_1, [OR_QUANT_Q5_1] = unpack_q5_1,
+    [OR_QUANT_Q4_K] = unpack_q4_k, [OR_QUANT_Q5_K] = unpack_q5_k, [OR_QUANT_Q2_K] = unpack_q2_k,
+    [OR_QUANT_Q3_K] = unpack_q3_k, [OR_QUANT_Q6_K] = unpack_q6_k};

@@ -1,175 +1,341 @@
-// The two tables for x86-64 with AVX-512: sixteen outputs, or the sixteen lanes of a lane sum, in a
-// vector; every output the same chain as in kernels/ref. The tables differ in how bytes are
-// multiplied. What is left of an array is a vector with some lanes off. Compiled for those
-// instructions as a whole; kernels.c hands the tables out only where they exist.
+// The two tables for x86-64 with AVX-512: sixteen outputs, or the sixteen lanes of a lane sum, in a vector, and every
+// output the same chain as in kernels/ref. The tables differ in how bytes are multiplied. This file is compiled for those
+// instructions as a whole; kernels.c uses the tables only on processors that have them. Here are the vectors and the tiles
+// of a product; vector_body.h has the kernels themselves.
 #include "kernels/kernels_internal.h"
 
 #include "kernels/avx512/kernels_avx512_internal.h"
 #include "kernels/canonical.h"
+#include "kernels/product.h"
 
-// ---- element by element ----
+#define PAIRS 8u      // that rotate_pairs takes
+#define TILE_ROWS 12u // rows that read weights together
+#define CHUNK 1024u   // steps of K
+#define PANELS 2u     // of a chunk: 128 KiB of floats, which stay in the second-level cache
+#define TILE_SUMS 24u // and 2 weights and 1 x: 27 of the 32 registers
+#define AHEAD 1024u   // bytes by which a prefetch runs ahead
 
-// canonical_exp in every lane. min and max return their second operand if either is a NaN, so a NaN
-// passes the clamps.
-ALWAYS_INLINE __m512 exp_lanes(__m512 x)
+// ---- vectors ----
+
+typedef __m512 vector_t;
+typedef uint32_t words_t __attribute__((vector_size(64)));
+
+ALWAYS_INLINE __mmask16 first_lanes(uint32_t count)
 {
-    x = _mm512_min_ps(_mm512_set1_ps(EXP_HIGHEST), x);
-    x = _mm512_max_ps(_mm512_set1_ps(EXP_LOWEST), x);
-    __m512 magic = _mm512_set1_ps(ROUND_MAGIC);
-    __m512 shifted = _mm512_fmadd_ps(x, _mm512_set1_ps(EXP_LOG2E), magic);
-    __m512 n = _mm512_sub_ps(shifted, magic);
-    __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_HIGH), x);
-    r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_LOW), r);
-    __m512 y = _mm512_fmadd_ps(_mm512_set1_ps(EXP_C6), r, _mm512_set1_ps(EXP_C5));
-    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(EXP_C4));
-    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(EXP_C3));
-    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(EXP_C2));
-    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(EXP_C1));
-    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(1.0f));
-    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(1.0f));
-    __m512i one = _mm512_set1_epi32(1);
-    __m512i exponent = _mm512_sub_epi32(_mm512_castps_si512(shifted),
-                                        _mm512_set1_epi32((int)(ROUND_MAGIC_BITS - 256)));
-    __m512i half = _mm512_srli_epi32(exponent, 1);
-    __m512i rest = _mm512_sub_epi32(exponent, half);
-    __m512i factor = _mm512_slli_epi32(_mm512_sub_epi32(half, one), 23);
-    __m512i other_factor = _mm512_slli_epi32(_mm512_sub_epi32(rest, one), 23);
-    y = _mm512_mul_ps(y, _mm512_castsi512_ps(factor));
-    return _mm512_mul_ps(y, _mm512_castsi512_ps(other_factor));
+    return (__mmask16)((1u << count) - 1);
 }
 
-// Eight pairs a vector: even lanes a c - (b s), odd lanes a s + (b c).
-static void rope_pairs_avx512(float *x, const float *cosine, const float *sine, uint32_t head_dim)
+ALWAYS_INLINE vector_t spread(float x)
+{
+    return _mm512_set1_ps(x);
+}
+
+ALWAYS_INLINE vector_t load(const float *x)
+{
+    return _mm512_loadu_ps(x);
+}
+
+ALWAYS_INLINE void store(float *y, vector_t v)
+{
+    _mm512_storeu_ps(y, v);
+}
+
+ALWAYS_INLINE vector_t load_first(const float *x, uint32_t count)
+{
+    return _mm512_maskz_loadu_ps(first_lanes(count), x);
+}
+
+ALWAYS_INLINE void store_first(float *y, vector_t v, uint32_t count)
+{
+    _mm512_mask_storeu_ps(y, first_lanes(count), v);
+}
+
+ALWAYS_INLINE vector_t keep_first(vector_t newer, vector_t older, uint32_t count)
+{
+    return _mm512_mask_mov_ps(older, first_lanes(count), newer);
+}
+
+ALWAYS_INLINE vector_t fma_lanes(vector_t a, vector_t b, vector_t c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+// x86's own maximum and minimum return their second operand if either is a NaN, as canonical.h does.
+ALWAYS_INLINE vector_t max_lanes(vector_t newer, vector_t older)
+{
+    return _mm512_max_ps(newer, older);
+}
+
+ALWAYS_INLINE vector_t min_lanes(vector_t a, vector_t b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+// Even lanes become a c - (b s), odd lanes a s + (b c).
+ALWAYS_INLINE void rotate_pairs(float *x, const float *cosine, const float *sine)
 {
     const __m512i from_both =
         _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    for (uint32_t i = 0; i < head_dim; i += WIDTH) {
-        __mmask16 mask = first_lanes(head_dim - i);
-        __mmask16 pairs = first_lanes((head_dim - i) / 2);
-        __m512 ab = _mm512_maskz_loadu_ps(mask, x + i);
-        __m512 c = _mm512_maskz_loadu_ps(pairs, cosine + i / 2);
-        __m512 s = _mm512_maskz_loadu_ps(pairs, sine + i / 2);
-        __m512 cs = _mm512_permutex2var_ps(c, from_both, s);
-        __m512 sc = _mm512_permutex2var_ps(s, from_both, c);
-        __m512 b_sc = _mm512_mul_ps(_mm512_movehdup_ps(ab), sc);
-        __m512 rotated = _mm512_fmaddsub_ps(_mm512_moveldup_ps(ab), cs, b_sc);
-        _mm512_mask_storeu_ps(x + i, mask, rotated);
-    }
+    __m512 ab = load(x);
+    __m512 c = load_first(cosine, PAIRS);
+    __m512 s = load_first(sine, PAIRS);
+    __m512 cs = _mm512_permutex2var_ps(c, from_both, s);
+    __m512 sc = _mm512_permutex2var_ps(s, from_both, c);
+    __m512 b_sc = _mm512_mul_ps(_mm512_movehdup_ps(ab), sc);
+    store(x, _mm512_fmaddsub_ps(_mm512_moveldup_ps(ab), cs, b_sc));
 }
 
-static void rope_halves_avx512(float *x, const float *cosine, const float *sine, uint32_t head_dim)
+ALWAYS_INLINE vector_t load_halves(const uint16_t *x)
 {
-    uint32_t half = head_dim / 2;
-    for (uint32_t i = 0; i < half; i += WIDTH) {
-        __mmask16 mask = first_lanes(half - i);
-        __m512 a = _mm512_maskz_loadu_ps(mask, x + i);
-        __m512 b = _mm512_maskz_loadu_ps(mask, x + half + i);
-        __m512 c = _mm512_maskz_loadu_ps(mask, cosine + i);
-        __m512 s = _mm512_maskz_loadu_ps(mask, sine + i);
-        _mm512_mask_storeu_ps(x + i, mask, _mm512_fmsub_ps(a, c, _mm512_mul_ps(b, s)));
-        _mm512_mask_storeu_ps(x + half + i, mask, _mm512_fmadd_ps(a, s, _mm512_mul_ps(b, c)));
-    }
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)x));
 }
 
-static void swiglu_avx512(float *gate, const float *up, uint32_t n)
+ALWAYS_INLINE void load_quants(const int8_t *x, vector_t v[2])
 {
-    for (uint32_t i = 0; i < n; i += WIDTH) {
-        __mmask16 mask = first_lanes(n - i);
-        __m512 g = _mm512_maskz_loadu_ps(mask, gate + i);
-        __m512 e = exp_lanes(_mm512_xor_ps(g, _mm512_set1_ps(-0.0f)));
-        __m512 silu = _mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
-        __m512 gated = _mm512_mul_ps(silu, _mm512_maskz_loadu_ps(mask, up + i));
-        _mm512_mask_storeu_ps(gate + i, mask, gated);
-    }
+    v[0] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)x)));
+    v[1] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(x + WIDTH))));
 }
 
-static void add_avx512(float *y, const float *x, uint32_t n)
+// ---- activations to integers ----
+
+// Compared as bits, a NaN is the largest of all.
+ALWAYS_INLINE float largest_magnitude(const float *x)
 {
-    for (uint32_t i = 0; i < n; i += WIDTH) {
-        __mmask16 mask = first_lanes(n - i);
-        __m512 sum =
-            _mm512_add_ps(_mm512_maskz_loadu_ps(mask, y + i), _mm512_maskz_loadu_ps(mask, x + i));
-        _mm512_mask_storeu_ps(y + i, mask, sum);
-    }
+    const __m512i without_sign = _mm512_set1_epi32(0x7FFFFFFF);
+    __m512i a = _mm512_and_si512(_mm512_castps_si512(load(x)), without_sign);
+    __m512i b = _mm512_and_si512(_mm512_castps_si512(load(x + WIDTH)), without_sign);
+    return float_of(_mm512_reduce_max_epu32(_mm512_max_epu32(a, b)));
 }
 
-// ---- across lanes ----
+// canonical_quantize in every lane.
+ALWAYS_INLINE __m512i quantize_lanes(__m512 x, __m512 inverse)
+{
+    __m512 scaled = _mm512_mul_ps(x, inverse);
+    scaled = _mm512_max_ps(scaled, _mm512_set1_ps(-QUANT_MAX));
+    scaled = _mm512_min_ps(scaled, _mm512_set1_ps(QUANT_MAX));
+    return _mm512_cvtps_epi32(scaled);
+}
+
+ALWAYS_INLINE void quantize_block(const float *x, float inverse, int8_t *quants, int32_t sums[2])
+{
+    __m512i low = quantize_lanes(load(x), spread(inverse));
+    __m512i high = quantize_lanes(load(x + WIDTH), spread(inverse));
+    _mm_storeu_si128((__m128i *)quants, _mm512_cvtepi32_epi8(low));
+    _mm_storeu_si128((__m128i *)(quants + WIDTH), _mm512_cvtepi32_epi8(high));
+    sums[0] = _mm512_reduce_add_epi32(low);
+    sums[1] = _mm512_reduce_add_epi32(high);
+}
+
+// ---- tiles of a product ----
 //
-// The sixteen lanes are a vector; lanes that are off keep what they hold.
+// An fma takes four cycles and two can start in each, so eight chains keep the units busy: few rows take more strips.
+// More rows in a tile save loads.
 
-static float sum_of_lanes(__m512 lanes)
+ALWAYS_INLINE __m512 load_weights(weights_t type, const char *at)
 {
-    float sums[LANES];
-    _mm512_storeu_ps(sums, lanes);
-    return canonical_lane_sum(sums);
+    if (bytes_of_weight(type) == sizeof(float)) {
+        return _mm512_loadu_ps(at);
+    }
+    __m256i narrow = _mm256_loadu_si256((const __m256i *)at);
+    if (type == WEIGHTS_F16) {
+        return _mm512_cvtph_ps(narrow);
+    }
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16));
 }
 
-static float largest_lane(__m512 lanes)
+// The place that a tile prefetches from while it computes: with each step, a cache line of each strip.
+typedef struct {
+    const char *at;
+    size_t step;
+    size_t apart;
+} fetch_t;
+
+// Rows `m` and on, strips `first` and on. `type`, `rows` and `strips` are constants wherever
+// this is inlined. x of every fourth row is a pointer, the rows between are reached from it: few enough
+// to stay in registers.
+ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t m, uint32_t first,
+                                 const fetch_t *fetch, uint32_t rows, uint32_t strips)
 {
-    float maxima[LANES];
-    _mm512_storeu_ps(maxima, lanes);
-    return canonical_lane_max(maxima);
+    const size_t x_stride = p->x_stride;
+    const size_t step = p->step * bytes_of_weight(type);
+    const size_t apart = p->apart * bytes_of_weight(type);
+    const size_t next_step = fetch->step;
+    const size_t next_apart = fetch->apart;
+    const char *next = fetch->at;
+    const char *w = (const char *)p->w + first * apart;
+    const float *x = p->x + m * x_stride;
+    const float *x4 = rows > 4 ? x + 4 * x_stride : x;
+    const float *x8 = rows > 8 ? x + 8 * x_stride : x;
+    float *y = p->y + m * p->y_stride + (size_t)first * WIDTH;
+    __m512 sums[TILE_SUMS]; // [rows][strips]
+#pragma GCC unroll 24
+    for (uint32_t j = 0; j < rows * strips; j++) {
+        const float *from = y + j / strips * p->y_stride + j % strips * WIDTH;
+        sums[j] = p->continues ? _mm512_loadu_ps(from) : _mm512_setzero_ps();
+    }
+#pragma GCC unroll 2
+    for (uint32_t i = 0; i < p->k; i++, w += step, next += next_step) {
+        __m512 weights[8];
+#pragma GCC unroll 8
+        for (uint32_t c = 0; c < strips; c++) {
+            if (type != WEIGHTS_NEAR) {
+                _mm_prefetch(next + c * next_apart, _MM_HINT_T0);
+            }
+            weights[c] = load_weights(type, w + c * apart);
+        }
+#pragma GCC unroll 12
+        for (uint32_t r = 0; r < rows; r++) {
+            const float *quad = r < 4 ? x : r < 8 ? x4 : x8;
+            __m512 factor = _mm512_set1_ps(quad[r % 4 * x_stride + i]);
+#pragma GCC unroll 8
+            for (uint32_t c = 0; c < strips; c++) {
+                sums[r * strips + c] = _mm512_fmadd_ps(factor, weights[c], sums[r * strips + c]);
+            }
+        }
+    }
+#pragma GCC unroll 24
+    for (uint32_t j = 0; j < rows * strips; j++) {
+        _mm512_storeu_ps(y + j / strips * p->y_stride + j % strips * WIDTH, sums[j]);
+    }
 }
 
-static void rmsnorm_avx512(const float *x, const float *weight, uint32_t n, float eps, float *y)
+// Return the tile's share of the next chunk, or the place that lies ahead in w.
+ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t first,
+                                    const char *next, size_t next_bytes)
 {
-    __m512 squares = _mm512_setzero_ps();
-    for (uint32_t i = 0; i < n; i += WIDTH) {
-        __mmask16 mask = first_lanes(n - i);
-        __m512 values = _mm512_maskz_loadu_ps(mask, x + i);
-        squares = _mm512_mask3_fmadd_ps(values, values, squares, mask);
+    if (next != NULL) {
+        return (fetch_t){next, next_bytes / p->k, p->next_apart};
     }
-    __m512 factor = _mm512_set1_ps(canonical_rms_factor(sum_of_lanes(squares), n, eps));
-    for (uint32_t i = 0; i < n; i += WIDTH) {
-        __mmask16 mask = first_lanes(n - i);
-        __m512 scaled = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), factor);
-        __m512 weighted = _mm512_mul_ps(scaled, _mm512_maskz_loadu_ps(mask, weight + i));
-        _mm512_mask_storeu_ps(y + i, mask, weighted);
+    size_t apart = p->apart * bytes_of_weight(type);
+    return (fetch_t){(const char *)p->w + first * apart + AHEAD, p->step * bytes_of_weight(type),
+                     apart};
+}
+
+// All strips, `widest` at a time.
+ALWAYS_INLINE void multiply_tile_rows(const product_t *p, weights_t type, uint32_t m,
+                                      const char *next, size_t next_bytes, uint32_t rows,
+                                      uint32_t strips, uint32_t widest)
+{
+    for (uint32_t c = 0; c < strips;) {
+        const fetch_t fetch = what_to_fetch(p, type, c, next, next_bytes);
+        if (widest >= 8 && strips - c >= 8) {
+            multiply_tile(p, type, m, c, &fetch, rows, 8);
+            c += 8;
+        } else if (widest >= 4 && strips - c >= 4) {
+            multiply_tile(p, type, m, c, &fetch, rows, 4);
+            c += 4;
+        } else if (strips - c >= 2) {
+            multiply_tile(p, type, m, c, &fetch, rows, 2);
+            c += 2;
+        } else {
+            multiply_tile(p, type, m, c, &fetch, rows, 1);
+            c += 1;
+        }
     }
 }
 
-static __m512 largest_score(const float *scores, uint32_t n)
+// `rows` is at most TILE_ROWS; `type` is a constant wherever this is inlined.
+ALWAYS_INLINE void multiply_rows(const product_t *p, weights_t type, uint32_t m, const char *next,
+                                 size_t next_bytes, uint32_t rows, uint32_t strips)
 {
-    __m512 maxima = _mm512_set1_ps(-INFINITY);
-    for (uint32_t i = 0; i < n; i += WIDTH) {
-        __mmask16 mask = first_lanes(n - i);
-        __m512 values = _mm512_maskz_loadu_ps(mask, scores + i);
-        maxima = _mm512_mask_max_ps(maxima, mask, values, maxima);
+    switch (rows) {
+    case 1:
+        multiply_tile_rows(p, type, m, next, next_bytes, 1, strips, 8);
+        break;
+    case 2:
+        multiply_tile_rows(p, type, m, next, next_bytes, 2, strips, 4);
+        break;
+    case 3:
+        multiply_tile_rows(p, type, m, next, next_bytes, 3, strips, 4);
+        break;
+    case 4:
+        multiply_tile_rows(p, type, m, next, next_bytes, 4, strips, 2);
+        break;
+    case 5:
+        multiply_tile_rows(p, type, m, next, next_bytes, 5, strips, 2);
+        break;
+    case 6:
+        multiply_tile_rows(p, type, m, next, next_bytes, 6, strips, 2);
+        break;
+    case 7:
+        multiply_tile_rows(p, type, m, next, next_bytes, 7, strips, 2);
+        break;
+    case 8:
+        multiply_tile_rows(p, type, m, next, next_bytes, 8, strips, 2);
+        break;
+    case 9:
+        multiply_tile_rows(p, type, m, next, next_bytes, 9, strips, 2);
+        break;
+    case 10:
+        multiply_tile_rows(p, type, m, next, next_bytes, 10, strips, 2);
+        break;
+    case 11:
+        multiply_tile_rows(p, type, m, next, next_bytes, 11, strips, 2);
+        break;
+    default:
+        multiply_tile_rows(p, type, m, next, next_bytes, TILE_ROWS, strips, 2);
+        break;
     }
-    return _mm512_set1_ps(largest_lane(maxima));
 }
 
-static void softmax_avx512(float *scores, uint32_t n)
+// Tiles as even as can be: 13 rows are 7 and 6, not 12 and a lonely 1.
+ALWAYS_INLINE void multiply(const product_t *p, weights_t type, uint32_t rows, uint32_t strips)
 {
-    __m512 max = largest_score(scores, n);
-    __m512 sums = _mm512_setzero_ps();
-    for (uint32_t i = 0; i < n; i += WIDTH) {
-        __mmask16 mask = first_lanes(n - i);
-        __m512 e = exp_lanes(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, scores + i), max));
-        sums = _mm512_mask_add_ps(sums, mask, sums, e);
-        _mm512_mask_storeu_ps(scores + i, mask, e);
-    }
-    __m512 factor = _mm512_set1_ps(1.0f / sum_of_lanes(sums));
-    for (uint32_t i = 0; i < n; i += WIDTH) {
-        __mmask16 mask = first_lanes(n - i);
-        __m512 scaled = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, scores + i), factor);
-        _mm512_mask_storeu_ps(scores + i, mask, scaled);
+    uint32_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
+    size_t share = tiles > 0 ? p->next_bytes / tiles : 0;
+    const char *next = p->next;
+    for (uint32_t m = 0; tiles > 0; tiles--) {
+        uint32_t tile_rows = (rows - m + tiles - 1) / tiles;
+        multiply_rows(p, type, m, next, share, tile_rows, strips);
+        next = next != NULL ? next + share : NULL;
+        m += tile_rows;
     }
 }
 
-// ---- the tables ----
+// A function for each type of weights: AddressSanitizer checks with calls what is in a function as large as all four.
+__attribute__((noinline)) static void multiply_f32(const product_t *p, uint32_t rows,
+                                                   uint32_t strips)
+{
+    multiply(p, WEIGHTS_F32, rows, strips);
+}
 
-#define TABLE(name_, matmul_quants_)                                                               \
-    {                                                                                              \
-        .name = name_, .matmul_f32 = matmul_f32_avx512, .matmul_f16 = matmul_f16_avx512,           \
-        .matmul_bf16 = matmul_bf16_avx512, .quantize_row = quantize_row_avx512,                    \
-        .matmul_quants = matmul_quants_, .rmsnorm = rmsnorm_avx512,                                \
-        .rope_pairs = rope_pairs_avx512, .rope_halves = rope_halves_avx512,                        \
-        .swiglu = swiglu_avx512, .add = add_avx512, .attention_scores = attention_scores_avx512,   \
-        .softmax = softmax_avx512, .attention_values = attention_values_avx512,                    \
-        .widen_f16 = widen_f16_avx512, .widen_q8_0 = widen_q8_0_avx512,                            \
-        .widen_q8_0_keys = widen_q8_0_keys_avx512,                                                 \
+__attribute__((noinline)) static void multiply_f16(const product_t *p, uint32_t rows,
+                                                   uint32_t strips)
+{
+    multiply(p, WEIGHTS_F16, rows, strips);
+}
+
+__attribute__((noinline)) static void multiply_bf16(const product_t *p, uint32_t rows,
+                                                    uint32_t strips)
+{
+    multiply(p, WEIGHTS_BF16, rows, strips);
+}
+
+__attribute__((noinline)) static void multiply_near(const product_t *p, uint32_t rows,
+                                                    uint32_t strips)
+{
+    multiply(p, WEIGHTS_NEAR, rows, strips);
+}
+
+static void multiply_product(const product_t *product, uint32_t rows, uint32_t strips)
+{
+    switch (product->type) {
+    case WEIGHTS_F32:
+        multiply_f32(product, rows, strips);
+        break;
+    case WEIGHTS_F16:
+        multiply_f16(product, rows, strips);
+        break;
+    case WEIGHTS_BF16:
+        multiply_bf16(product, rows, strips);
+        break;
+    case WEIGHTS_NEAR:
+        multiply_near(product, rows, strips);
+        break;
     }
+}
 
-const or_kernels_t or_kernels_avx512 = TABLE("avx512", matmul_quants_avx512);
-const or_kernels_t or_kernels_avx512vnni = TABLE("avx512vnni", matmul_quants_avx512vnni);
+#include "kernels/vector_body.h"
+
+const or_kernels_t or_kernels_avx512 = VECTOR_TABLE("avx512", matmul_quants_avx512);
+const or_kernels_t or_kernels_avx512vnni = VECTOR_TABLE("avx512vnni", matmul_quants_avx512vnni);

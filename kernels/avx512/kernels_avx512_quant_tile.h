@@ -193,7 +193,7 @@ ALWAYS_INLINE uint32_t tiles_of(uint32_t rows)
     return (rows + TILE_ROWS - 1) / TILE_ROWS;
 }
 
-// In tiles as even as can be: 8 rows are 4 and 4, not 6 and 2.
+// Tiles are as even as can be: 8 rows are 4 and 4, not 6 and 2.
 ALWAYS_INLINE void multiply_chunk(const quant_chunk_t *chunk, const quant_rows_t *at,
                                   quant_ahead_t ahead, bool halves, bool minima, bool packed)
 {
@@ -308,7 +308,7 @@ typedef struct {
     uint32_t panel, block;
 } quant_place_t;
 
-// Where the chunk after this one begins.
+// Return where the chunk after this one begins.
 static quant_place_t next_chunk(const quant_weights_t *w, quant_place_t chunk)
 {
     uint32_t next = (chunk.block / OR_SUPER_BLOCK + 1) * OR_SUPER_BLOCK;
@@ -316,8 +316,8 @@ static quant_place_t next_chunk(const quant_weights_t *w, quant_place_t chunk)
                               : (quant_place_t){chunk.panel + PAIR, w->walk_first};
 }
 
-// What to fetch during `steps` steps over a chunk: the one after the next, as one alone may take less
-// time than memory does.
+// Return what to prefetch during `steps` steps over a chunk: the chunk after the next, as computing one alone may
+// take less time than memory does.
 static quant_ahead_t find_ahead(const quant_weights_t *w, quant_place_t chunk, uint32_t steps)
 {
     quant_place_t next = next_chunk(w, next_chunk(w, chunk));

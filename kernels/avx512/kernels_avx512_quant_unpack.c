@@ -1,4 +1,4 @@
-// How each type of weights becomes the bytes, scales and minima of a chunk.
+// Each type of weights unpacked to the bytes, scales and minima of a chunk.
 #include "kernels/avx512/kernels_avx512_quant.h"
 
 #include <immintrin.h>
@@ -40,7 +40,7 @@ ALWAYS_INLINE void put(quant_chunk_t *chunk, uint32_t p, uint32_t b, uint32_t g,
     _mm512_store_si512(chunk->unpacked[p][b][g], bytes);
 }
 
-// What is multiplied where it lies, in the panel.
+// Leave nibbles in the panel, where they are multiplied.
 ALWAYS_INLINE void leave(quant_chunk_t *chunk, uint32_t p, const void *bytes, size_t stride)
 {
     chunk->bytes[p] = bytes;

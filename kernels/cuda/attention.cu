@@ -6,7 +6,7 @@
 #define THREADS 256u
 #define STAGE 1024u // scores in shared memory at a time; a multiple of LANES
 
-// In any order: NaNs are passed over, and what sign a zero has does not matter for what is taken off it.
+// The order does not matter: NaNs are passed over, and the sign of a zero does not change a difference.
 OR_DEVICE float largest_score(const float *scores, uint32_t n)
 {
     OR_SHARED(float, of_warps, THREADS / WARP);

@@ -37,7 +37,7 @@ OR_DEVICE bool has_head(const attention_t *a, uint32_t kv_head, uint32_t place)
            a->heads.count; // one before the first is far behind the last
 }
 
-// Of query head `head` in row `row`.
+// Return the scores of query head `head` in row `row`.
 OR_DEVICE float *scores_of(const attention_t *a, uint32_t row, uint32_t head)
 {
     return a->scores + ((size_t)row * a->heads.count + head) * a->scores_stride;

@@ -136,7 +136,7 @@ static int launch_scores_of(or_cuda_t *cuda, const attention_t *a, const query_t
                      rows_max);
 }
 
-// As many rows in a run as their queries fill a lane's registers; no more chains than there are queries for.
+// A run has as many rows as their queries fill a lane's registers, and no more chains than there are queries.
 template <typename T>
 static int launch_scores(or_cuda_t *cuda, const attention_t *a, const query_t *query)
 {

@@ -7,7 +7,8 @@
 #define STAGE 128u     // positions in shared memory at a time
 #define TOGETHER 8u    // of them added without a look at how many there are
 
-// What a warp sums: some query heads of one row. Heads behind the group's last have weights of 0 and are not kept.
+// The work of a warp: it sums values for some query heads of one row. Heads behind the group's last have weights of 0
+// and are not kept.
 typedef struct {
     uint32_t row;
     uint32_t committed; // 0 where the run has no such row
@@ -15,7 +16,7 @@ typedef struct {
     uint32_t heads;
 } share_t;
 
-// Of the KV head's group the heads that are there, `queries` to a warp.
+// Find this warp's share of the KV head's group, `queries` heads to a warp.
 OR_DEVICE share_t find_share(const attention_t *a, const run_t *run, uint32_t kv_head,
                              uint32_t queries)
 {
@@ -35,7 +36,7 @@ OR_DEVICE share_t find_share(const attention_t *a, const run_t *run, uint32_t kv
     return share;
 }
 
-// What a thread brings for a stage: numbers of one dimension of V, and weights of its warp's queries.
+// The numbers that a thread loads for a stage: one dimension of V, and weights of its warp's queries.
 template <typename T, uint32_t QUERIES> struct ahead_t {
     T values[STAGE / WARPS];
     uint16_t scale; // lane i's goes with the warp's values[i]
@@ -51,7 +52,7 @@ OR_DEVICE vector_t<T> value_at(const attention_t *a, const run_t *run, uint32_t 
                           position % OR_KV_BLOCK);
 }
 
-// From position `first` on; what is not there becomes 0.
+// Load a stage from position `first` on; positions that are not there become 0.
 template <typename T, uint32_t QUERIES>
 OR_DEVICE void fetch(const attention_t *a, const run_t *run, const share_t *share, uint32_t kv_head,
                      uint32_t d, uint32_t first, ahead_t<T, QUERIES> *ahead)

@@ -41,10 +41,11 @@ const char *or_cuda_text(int status);
 
 // Devices that can be used here; 0 too where there is no driver.
 uint32_t or_cuda_count(void);
-// By what the driver says of it. That does not open the device, which others may have to themselves.
+// Describe a device by what the driver says of it. This does not open the device, which another process may have to
+// itself.
 int or_cuda_describe(uint32_t index, or_cuda_description_t *description);
-// Of its memory_bytes, those that nobody has taken. Opens the device for this process, which takes some of them and fails
-// where another has it to itself.
+// Return how many of the memory_bytes are free. This opens the device for this process, which takes some of them, and
+// fails where another process has it to itself.
 int or_cuda_free_bytes(uint32_t index, uint64_t *bytes);
 
 int or_cuda_open(uint32_t index, or_cuda_t **cuda_p);
@@ -62,7 +63,7 @@ int or_cuda_upload(or_cuda_t *cuda, void *to, const void *from, size_t bytes);
 int or_cuda_download(or_cuda_t *cuda, void *to, const void *from, size_t bytes);
 int or_cuda_copy(or_cuda_t *cuda, void *to, const void *from, size_t bytes); // within the device
 int or_cuda_clear(or_cuda_t *cuda, void *at, size_t bytes);
-// Until all that was asked for is done, but for fetches that no work awaits.
+// Wait until all work that was launched is done, except fetches that no work awaits.
 int or_cuda_wait(or_cuda_t *cuda);
 
 // Copy pinned memory of the host to the device while other work goes on. Fetches are done in order. Work and they wait for each
@@ -76,7 +77,7 @@ int or_cuda_wait(or_cuda_t *cuda);
 //
 // None of them may be recorded.
 int or_cuda_fetch(or_cuda_t *cuda, void *to, const void *from, size_t bytes);
-// What is fetched from here on comes after all work that was asked for so far.
+// Let later fetches begin only after all work that was launched so far.
 int or_cuda_hold_fetches(or_cuda_t *cuda);
 // Work that is asked for from here on is done after all fetches that were asked for so far.
 int or_cuda_await_fetches(or_cuda_t *cuda);
@@ -85,9 +86,9 @@ int or_cuda_await_fetches(or_cuda_t *cuda);
 int or_cuda_mark(or_cuda_t *cuda, uint32_t mark);
 int or_cuda_elapsed(or_cuda_t *cuda, uint32_t from, uint32_t to, float *milliseconds);
 
-// What is asked for between begin and end is recorded, not done; replaying it is one call (a CUDA graph).
-// Nothing that waits may be recorded: it fails, and with it the recording. Nor may marks or replays
-// be. Where a recording ends, whoever owns it frees it.
+// Work that is launched between begin and end is recorded, not done; replaying it is one call (a CUDA graph). Nothing
+// that waits may be recorded: it fails, and with it the recording. Nor may marks or replays be. Where a recording
+// ends, whoever owns it frees it.
 int or_cuda_record_begin(or_cuda_t *cuda);
 int or_cuda_record_end(or_cuda_t *cuda, or_cuda_recording_t **recording_p);
 int or_cuda_replay(or_cuda_t *cuda, or_cuda_recording_t *recording);

@@ -7,8 +7,8 @@
 // floats are in the order of kernels.h.
 //
 // All pointers are to device memory (or_cuda_alloc) unless said; strides count elements; buffers do not overlap
-// unless said. Rows, and widths, may be 0. All are asked for on the device's stream (cuda_device.h) and return
-// OR_CUDA_OK, or why they could not be launched.
+// unless said. Rows, and widths, may be 0. All kernels are launched on the device's stream (cuda_device.h). The
+// functions return OR_CUDA_OK, or the status with which the launch failed.
 #pragma once
 
 #include <stdbool.h>
@@ -24,9 +24,10 @@ typedef enum { OR_CUDA_F32, OR_CUDA_F16, OR_CUDA_BF16 } or_cuda_float_t;
 
 // ---- rows of floats ----
 
-// Rows of floats, and what quantised matrices read of them: with `blocks` not NULL whoever writes a row writes these
-// as well (quantize_row of kernels.h), of ceil(width / 32) blocks a row; the floats behind the width in the last block are 0.
-// Likewise `halves`, which tensor cores read (cuda_tensor.h): the floats as F16 or BF16, to nearest even.
+// Rows of floats, and the forms of them that matrices read. If `blocks` is not NULL, a kernel that writes a row also
+// writes its ceil(width / 32) blocks (quantize_row of kernels.h); the floats behind the width in the last block are
+// 0. If `halves` is not NULL, it also writes the floats as F16 or BF16, to nearest even, for tensor cores
+// (cuda_tensor.h).
 typedef struct {
     float *values;
     size_t stride;
@@ -50,7 +51,7 @@ int or_cuda_swiglu(or_cuda_t *cuda, const or_cuda_rows_t *gate, const float *up,
 // y += x. With x_stride 0 it is the same x, a bias, in every row.
 int or_cuda_add(or_cuda_t *cuda, float *y, size_t y_stride, const float *x, size_t x_stride,
                 uint32_t n, uint32_t rows);
-// Only the blocks of rows that are there.
+// Write only the blocks of rows whose floats are there.
 int or_cuda_quantize(or_cuda_t *cuda, const or_cuda_rows_t *x, uint32_t n, uint32_t rows);
 // y += ((p0 + p1) + (p2 + p3)) + ... over `count` (1, 2, 4 or 8) parts, `part_stride` floats apart, each
 // [rows][p_stride].
@@ -62,7 +63,8 @@ int or_cuda_add_parts(or_cuda_t *cuda, float *y, size_t y_stride, const float *p
 
 #define OR_CUDA_SPANS_MAX 8u
 
-// Inputs that are summed together: of a quantised matrix counted in blocks of 32 from where its panels begin.
+// Inputs that are summed together. Those of a quantised matrix are counted in blocks of 32 from where its panels
+// begin.
 typedef struct {
     uint32_t first;
     uint32_t count; // 0: the product is +0
@@ -78,13 +80,13 @@ typedef struct {
     size_t part_stride;
 } or_cuda_parts_t;
 
-// matmul_quants of kernels.h. `panels` are as or_quant_pack writes them, each at a multiple of 8 bytes.
+// This is matmul_quants of kernels.h. `panels` are as or_quant_pack writes them, each at a multiple of 8 bytes.
 int or_cuda_matmul_quants(or_cuda_t *cuda, or_quant_t type, const void *panels, size_t panel_bytes,
                           uint32_t panel_count, const or_q8_block_t *x, size_t x_stride,
                           uint32_t rows, const or_cuda_parts_t *to);
 
-// matmul_f32, matmul_f16 and matmul_bf16 of kernels.h: panels [panel][k][16], panel_stride elements apart, each
-// aligned to 16 bytes.
+// These are matmul_f32, matmul_f16 and matmul_bf16 of kernels.h, with panels [panel][k][16], panel_stride elements
+// apart, each aligned to 16 bytes.
 int or_cuda_matmul_floats(or_cuda_t *cuda, or_cuda_float_t type, const void *panels,
                           size_t panel_stride, uint32_t panel_count, const float *x,
                           size_t x_stride, uint32_t rows, const or_cuda_parts_t *to);
@@ -96,8 +98,8 @@ int or_cuda_embed(or_cuda_t *cuda, or_cuda_float_t type, const void *panels, siz
 
 // ---- keys and values ----
 
-// How a vector, one head's K or V of a position, is kept, rounded when it is stored as common/model/kv/kv_store.h says. Q8_0
-// is integers, of which 32 (the last ones perhaps fewer) share a scale, a half.
+// The form in which a vector, one head's K or V of a position, is kept. It is rounded when it is stored, as
+// common/model/kv/kv_store.h says. Q8_0 is integers, of which 32 (the last ones perhaps fewer) share a scale, a half.
 typedef enum { OR_CUDA_KV_F32, OR_CUDA_KV_F16, OR_CUDA_KV_Q8_0 } or_cuda_kv_type_t;
 
 // Pages and slots hold what those of common/model/kv/kv_cache_internal.h do:
@@ -119,8 +121,8 @@ typedef struct {
 // The slot of a row that only fills its place in a pass: it sees what another row sees, and keeps no K and V.
 #define OR_CUDA_SHADOW (UINT32_MAX - 1)
 
-// What a row of a pass sees: positions 0 .. committed - 1 of its sequence's pages, and then, of a tree row, the slots
-// of its ancestors in the order of their positions, itself the last. A prefix row's own position is committed.
+// The positions that a row of a pass sees: 0 .. committed - 1 in its sequence's pages, and then, for a tree row, the
+// slots of its ancestors in the order of their positions, itself the last. A prefix row's own position is committed.
 typedef struct {
     const uint32_t *pages; // page numbers of the sequence
     uint32_t committed;
@@ -169,8 +171,8 @@ size_t or_cuda_slots_bytes(const or_cuda_kv_t *kv, uint32_t slots_max);
 
 // ---- sampling ----
 
-// How a row's next token is found, as or_sampler_distribution and or_noise_perturb (common/decode) do it without biases and
-// penalties.
+// The way in which a row's next token is found: as or_sampler_distribution and or_noise_perturb (common/decode) do it
+// without biases and penalties.
 typedef struct {
     uint64_t key;         // of the noise
     uint32_t byte_offset; // its place
@@ -191,12 +193,12 @@ typedef struct {
 #define OR_CUDA_CONTENDERS_MAX 1024u
 #define OR_CUDA_CONTENDERS_MANY UINT32_MAX
 
-// Of each row of logits [rows][stride] the tokens that the filters keep and whose score (logit / temperature, with noise)
-// is within `window` of the best one's, ids ascending, into list [rows][OR_CUDA_CONTENDERS_MAX], and how many into
-// counts [rows]. A few just below may be listed as well; none that matters is missing, and none that a filter drops
-// is there. MANY where they are more, where no logit is finite, and where top-p would keep more or looks at a row in
-// which some logit is not finite: then the host has to look at the row. token_keys [vocab_size] are the noise keys;
-// scratch is or_cuda_contenders_bytes(vocab_size, rows).
+// Write for each row of logits [rows][stride] the tokens that the filters keep and whose score (logit / temperature,
+// with noise) is within `window` of the best one's, ids ascending, into list [rows][OR_CUDA_CONTENDERS_MAX], and how
+// many into counts [rows]. A few just below may be listed as well; none that matters is missing, and none that a
+// filter drops is there. MANY where they are more, where no logit is finite, and where top-p would keep more or looks
+// at a row in which some logit is not finite: then the host has to look at the row. token_keys [vocab_size] are the
+// noise keys; scratch is or_cuda_contenders_bytes(vocab_size, rows).
 int or_cuda_contenders(or_cuda_t *cuda, const float *logits, size_t stride, uint32_t vocab_size,
                        const uint64_t *token_keys, const or_cuda_contest_t *contests, uint32_t rows,
                        void *scratch, or_cuda_contender_t *list, uint32_t *counts);
@@ -244,8 +246,9 @@ typedef struct {
     uint32_t stopped; // `next` is a stop id
     int32_t next;
     uint32_t accepted_count;
-    // Of all that was weighed: a coin's numerator and denominator, the total of what was drawn from. From 0 on each
-    // double's bits go in as (digest ^ bits) * OR_CUDA_DIGEST_FACTOR, so paths can be compared beyond their luck.
+    // A digest of all that was weighed: the numerator and denominator of each coin, the total of each draw. From 0 on
+    // each double's bits go in as (digest ^ bits) * OR_CUDA_DIGEST_FACTOR, so paths can be compared beyond their
+    // luck.
     uint64_t digest;
     uint32_t accepted[OR_CUDA_NODES_MAX];
 } or_cuda_path_t;
@@ -253,8 +256,8 @@ typedef struct {
 #define OR_CUDA_REJECT_VOCAB_MAX 458752u
 #define OR_CUDA_DIGEST_FACTOR UINT64_C(0x9E3779B97F4A7C15)
 
-// What is accepted of a tree, and the token that follows, by the choices that or_keyed_chooser makes; scratch is
-// or_cuda_reject_bytes(vocab_size, rows).
+// Find the accepted nodes of a tree and the token that follows, by the choices that or_keyed_chooser makes. scratch
+// has or_cuda_reject_bytes(vocab_size, rows) bytes.
 int or_cuda_reject(or_cuda_t *cuda, const or_cuda_trial_t *trial, void *scratch,
                    or_cuda_path_t *path);
 size_t or_cuda_reject_bytes(uint32_t vocab_size, uint32_t rows);
@@ -286,11 +289,11 @@ typedef struct {
 
 // A tree and what becomes of it.
 typedef struct {
-    // By the host, and read only.
+    // These are set by the host, and only read.
     uint32_t nodes; // how many guesses are wanted, 1 to OR_CUDA_GROWTH_MAX
     uint32_t depth; // and how deep, 1 to OR_CUDA_GROWTH_MAX
     uint32_t width; // children of a guess: 1 makes a chain
-    // Of each pass, 1 to OR_CUDA_GROWTH_MAX; those without a guess are shadows of the first.
+    // Rows of each pass, 1 to OR_CUDA_GROWTH_MAX; those without a guess are shadows of the first.
     uint32_t rows;
     uint32_t passes; // at most
     double tau;      // weight of a child: its parent's + log softmax(scores / tau)
@@ -305,9 +308,9 @@ typedef struct {
     uint32_t slots_max;
     uint32_t free_slot_count; // taken in this order
     uint32_t free_slots[OR_CUDA_GROWTH_ROWS];
-    // By the host, and grown here. guesses[0] is the root, which was run; then those that are known, best first: equal
-    // weights by depth, siblings in the order of their scores. Whoever has children among them has a slot. The
-    // children of those that were run have been offered.
+    // These are set by the host, and grow here. guesses[0] is the root, which was run; then those that are known,
+    // best first: equal weights by depth, siblings in the order of their scores. Whoever has children among them has
+    // a slot. The children of those that were run have been offered.
     uint32_t guess_count; // besides the root
     or_cuda_guess_t guesses[OR_CUDA_GROWTH_MAX + 1];
     // Here alone; 0 at first.
@@ -317,7 +320,7 @@ typedef struct {
     uint32_t batch[OR_CUDA_GROWTH_MAX]; // places of the guesses that the next pass runs
 } or_cuda_growth_t;
 
-// What a pass looks up.
+// The tables of a pass.
 typedef struct {
     int32_t *tokens;             // [rows]
     uint32_t *positions;         // [rows]

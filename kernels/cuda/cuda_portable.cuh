@@ -40,7 +40,7 @@ OR_DEVICE void or_warp_wait(void)
     __syncwarp();
 }
 
-// What lane `lane ^ mask`, or lane `from`, has.
+// Return the value of lane `lane ^ mask`, or of lane `from`.
 template <typename T> OR_DEVICE T or_shuffle_xor(T value, uint32_t mask)
 {
     return __shfl_xor_sync(0xFFFFFFFFu, value, (int)mask);
@@ -79,7 +79,7 @@ OR_DEVICE uint32_t or_atomic_add(uint32_t *at, uint32_t value)
     return atomicAdd(at, value);
 }
 
-// Whether what lies in `loop` is done once more; of one thread only. Of OR_CUDA_NO_LOOP: nothing.
+// Tell whether the work in `loop` is done once more. Only one thread may call it. Does nothing for OR_CUDA_NO_LOOP.
 OR_DEVICE void or_go_on(or_cuda_loop_t loop, bool again)
 {
 #if CUDART_VERSION >= 12040 // before, there are none

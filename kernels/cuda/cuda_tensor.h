@@ -26,16 +26,17 @@ extern "C" {
 
 typedef struct or_cuda_tensor or_cuda_tensor_t;
 
-// The library, and memory for its products, on this device; to be closed before it. A code for or_cuda_text where
-// there is no library, or none that works.
+// Open the library, and take memory for its products, on this device; close it before the device. Returns a code for
+// or_cuda_text if there is no library, or none that works.
 int or_cuda_tensor_open(or_cuda_t *cuda, or_cuda_tensor_t **tensor_p);
 void or_cuda_tensor_close(or_cuda_tensor_t **tensor_p);
-// Who has the same name makes the same bits: "cublaslt-130100/sm_90x132", of version and device.
+// Write the name of the arithmetic, from version and device: "cublaslt-130100/sm_90x132". The same name means the
+// same bits.
 void or_cuda_tensor_name(const or_cuda_tensor_t *tensor, char name[OR_CUDA_TENSOR_NAME]);
-// What or_cuda_text says of OR_CUDA_TENSOR and above.
+// Return the text that or_cuda_text has for OR_CUDA_TENSOR and above.
 const char *or_cuda_tensor_text(int status);
 
-// Of parts of a whole matrix, whatever of it is on which rank.
+// The shape of a product with a whole matrix, whatever part of it is on which rank.
 typedef struct {
     or_cuda_float_t type; // OR_CUDA_F16 or OR_CUDA_BF16
     uint32_t outputs;     // a multiple of OR_PANEL
@@ -52,15 +53,15 @@ typedef struct {
     const void *weights;  // [outputs][inputs], aligned to 16 bytes
     uint32_t outputs;     // a multiple of OR_PANEL
     uint32_t inputs;      // a multiple of OR_CUDA_TENSOR_MULTIPLE, as all spans are
-    // Of the matrix that these weights are a part of. With the inputs of a span they are its shape, which must have
-    // been prepared.
+    // The numbers of the matrix that these weights are a part of. With the inputs of a span they are its shape, which
+    // must have been prepared.
     uint32_t whole_outputs;
     uint32_t whole_parts;
 } or_cuda_tensor_matrix_t;
 
-// Parts of a product, as or_cuda_matmul_floats makes them, from x->halves, which are of the matrix's type. Rows, and
-// all parts, have room for whole tiles, OR_CUDA_TENSOR_ROWS: behind the last row x is read, whatever is there, and y
-// is written. No more than that is done on the device, and nothing waits. A code for or_cuda_text.
+// Compute parts of a product, as or_cuda_matmul_floats does, from x->halves, which are of the matrix's type. Rows,
+// and all parts, have room for whole tiles, OR_CUDA_TENSOR_ROWS: behind the last row x is read, whatever is there,
+// and y is written. Nothing waits. Returns a code for or_cuda_text.
 int or_cuda_matmul_tensor(or_cuda_tensor_t *tensor, const or_cuda_tensor_matrix_t *matrix,
                           const or_cuda_rows_t *x, uint32_t rows, const or_cuda_parts_t *to);
 

@@ -40,7 +40,8 @@ static int enter(const or_cuda_t *cuda)
     return told(cudaSetDevice(cuda->index));
 }
 
-// Whoever launches has this called in between, so it also enters. That fails where the launch then does.
+// Return the stream, and enter the device's context for the launch that follows. Where that fails the launch fails,
+// too.
 cudaStream_t or_cuda_stream(or_cuda_t *cuda)
 {
     (void)enter(cuda);
@@ -167,7 +168,7 @@ int or_cuda_wait(or_cuda_t *cuda)
     return status == OR_CUDA_OK ? told(cudaStreamSynchronize(cuda->stream)) : status;
 }
 
-// Until memory may go away: also for fetches that no work awaits.
+// Wait until memory may be freed: also for fetches that no work awaits.
 static void finish(or_cuda_t *cuda)
 {
     (void)or_cuda_wait(cuda);

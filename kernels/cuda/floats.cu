@@ -41,7 +41,7 @@ template <or_cuda_float_t TYPE> constexpr uint32_t piece_weights = TYPE == OR_CU
 template <or_cuda_float_t TYPE>
 constexpr uint32_t pieces_brought = (TILE * OUTPUTS) / (piece_weights<TYPE> * THREADS);
 
-// What the lower half of `bits` says.
+// Return the float that the lower half of `bits` stands for.
 template <or_cuda_float_t TYPE> OR_DEVICE float widen(uint32_t bits)
 {
     uint16_t half = (uint16_t)bits;

@@ -35,8 +35,8 @@ OR_DEVICE void write_number(const vector_t<uint16_t> *to, uint32_t d, bool there
     }
 }
 
-// As common/model/kv/kv_store.c does. A NaN, whose bits are above all others', becomes the scale, so that it stays the same
-// one: no GPU divides it.
+// Round as common/model/kv/kv_store.c does. A NaN, whose bits are above all others', becomes the scale as it is: a
+// GPU's division would change it.
 OR_DEVICE void write_number(const vector_t<int8_t> *to, uint32_t d, bool there, float x)
 {
     float amount = float_of(largest_in_warp(bits_of(x) & 0x7FFFFFFFu));
@@ -52,7 +52,7 @@ OR_DEVICE void write_number(const vector_t<int8_t> *to, uint32_t d, bool there, 
     }
 }
 
-// What a thread has of a row: dimension d of a layer's head, K or V.
+// The part of a row that a thread has: dimension d of a layer's head, K or V.
 typedef struct {
     side_t side;
     uint32_t layer;
@@ -124,7 +124,7 @@ typedef struct {
     const uint32_t *accepted;
 } path_t;
 
-// Of one of them a head's K or V, as it is.
+// Copy a head's K or V of one position as it is.
 template <typename T>
 OR_DEVICE void copy_vector(const or_cuda_kv_t *kv, const path_t *path, side_t side)
 {

@@ -36,7 +36,7 @@ CANONICAL size_t vector_bytes(const or_cuda_kv_t *kv, side_t side)
     return scales_of(kv, side) * sizeof(uint16_t) + kv->head_dim * number_bytes(type_of(kv, side));
 }
 
-// In a slot, where what follows stays aligned for floats.
+// Return the bytes of a vector in a slot, which keep the floats behind it aligned.
 CANONICAL size_t slot_vector_bytes(const or_cuda_kv_t *kv, side_t side)
 {
     return (vector_bytes(kv, side) + sizeof(float) - 1) / sizeof(float) * sizeof(float);
@@ -51,7 +51,7 @@ template <typename T> struct vector_t {
     size_t scale_step;
 };
 
-// Of a layer's head the position that has this lane of a page.
+// Return a layer's head at the position that has this lane of a page.
 template <typename T>
 OR_DEVICE vector_t<T> page_vector(const or_cuda_kv_t *kv, side_t side, uint32_t layer,
                                   uint32_t kv_head, uint32_t page, uint32_t lane)

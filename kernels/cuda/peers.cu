@@ -10,7 +10,8 @@
 
 // ---- the library ----
 
-// What is needed of nccl.h, which has been the same since NCCL 2.0: CUDA's toolkit does not come with it.
+// The part of nccl.h that is needed here. It has been the same since NCCL 2.0, and CUDA's toolkit does not come with
+// it.
 struct unique_id_t {
     char bytes[OR_CUDA_PEERS_ID];
 };
@@ -49,8 +50,8 @@ static bool find_functions(void *h, library_t *l)
            find(h, "ncclCommAbort", &l->abort) && find(h, "ncclAllGather", &l->all_gather);
 }
 
-// Where the system looks, and where NVIDIA's own installer puts it. It is opened once more at no cost, and stays:
-// threads of its own run in it.
+// Open the library where the system looks for it, or where NVIDIA's own installer puts it. Opening it again costs
+// nothing, and it is never closed, because threads of its own run in it.
 static int open_library(library_t *library)
 {
     static const char *const names[] = {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"};

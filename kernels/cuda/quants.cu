@@ -32,7 +32,7 @@ typedef struct {
     or_cuda_span_t spans[OR_CUDA_SPANS_MAX];
 } product_t;
 
-// What a thread block has of it.
+// The part of a product that a thread block computes.
 typedef struct {
     const or_q8_block_t *x;
     size_t x_stride;
@@ -66,8 +66,8 @@ OR_DEVICE const or_q8_block_t *activations(const task_t *task, uint32_t row, uin
 
 // ---- loading ----
 
-// What a thread has of a chunk is a constant number of whole units apart, wherever in a unit the chunk begins:
-// of an address only offsets change.
+// The pieces of a chunk that a thread has are a constant number of whole units apart, wherever in a unit the chunk
+// begins. So only the offsets of an address change.
 static_assert(WARPS % OR_SUPER_BLOCK == 0 && THREADS / OR_PANEL % (2 * OR_SUPER_BLOCK) == 0,
               "whole units");
 
@@ -123,8 +123,9 @@ OR_DEVICE void load_groups(const task_t *task, const UNIT *panel, uint32_t begin
 
 // ---- sums ----
 
-// Where the sum of a row and an output of a tile is kept. Of 32 neighbours in memory, in 32 banks, are all
-// outputs of two rows, which is what a warp reads; turned by 8 t, what half a warp writes has a bank each, too.
+// Return the place where the sum of a row and an output of a tile is kept. A warp reads 32 neighbours in 32 banks:
+// all outputs of two rows. The places are turned by 8 t, so that the sums that half a warp writes have a bank each,
+// too.
 OR_DEVICE uint32_t place_of(uint32_t row, uint32_t output)
 {
     const uint32_t t = row / 2;
@@ -222,7 +223,8 @@ OR_DEVICE float step_chunk(const task_t *task, uint32_t begin, uint32_t row, con
 
 // ---- a thread block ----
 
-// By indices that are constant: of a parameter indexed by any other each thread makes itself a copy.
+// Copy the span with constant indices: of a parameter that is indexed by any other value each thread makes itself a
+// copy.
 OR_DEVICE or_cuda_span_t own_span(const product_t *p)
 {
     or_cuda_span_t span = p->spans[0];
@@ -305,7 +307,7 @@ static int launch(or_cuda_t *cuda, const void *panels, uint32_t panel_count, con
     return launch_tiles<TYPE, UNIT, TILES_MAX>(cuda, panels, panel_count, x, to, p);
 }
 
-// In the order of or_quant_t.
+// The launchers, in the order of or_quant_t.
 static const launch_t launches[] = {
     launch<OR_QUANT_Q8_0, or_panel_q8_0_t>,   launch<OR_QUANT_Q4_0, or_panel_q4_0_t>,
     launch<OR_QUANT_IQ4_NL, or_panel_q4_0_t>, launch<OR_QUANT_Q5_0, or_panel_q5_0_t>,

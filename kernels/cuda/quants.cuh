@@ -19,7 +19,8 @@ extern "C" {
 
 #define NO_BIAS 99u
 
-// What of a type must be known when a kernel is compiled, beside the struct that its panels are made of (UNIT).
+// The traits of a type that must be known when a kernel is compiled, beside the struct that its panels are made of
+// (UNIT).
 typedef struct {
     uint32_t unit_blocks;
     uint32_t groups; // of a block
@@ -128,7 +129,7 @@ OR_DEVICE loaded_group_t load_group(const UNIT *unit, uint32_t b, uint32_t group
 #define IQ4_8 0xA6998D81u
 #define IQ4_12 0xF1D9C5B5u
 
-// Of nibbles in four bytes: their lower three bits pick out of the lower and of the upper half of the table.
+// Look up the nibbles in four bytes. Their lower three bits pick from the lower and from the upper half of the table.
 OR_DEVICE uint32_t look_up_iq4(uint32_t nibbles)
 {
     uint32_t pairs = nibbles | nibbles >> 4;

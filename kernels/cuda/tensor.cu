@@ -1,5 +1,5 @@
-// cuda_tensor.h over cuBLASLt, which counts columns first: its product of weights [inputs x outputs], transposed,
-// and x [inputs x 64] is y [outputs x 64]; a row of ours is a column of its.
+// cuda_tensor.h over cuBLASLt, which counts columns first: its product of weights [inputs x outputs], transposed, and
+// x [inputs x 64] is y [outputs x 64]; a row of ours is a column of its.
 #include "kernels/cuda/cuda_tensor.h"
 
 #include <assert.h>
@@ -17,51 +17,42 @@
 #define PLANS_MAX 64u
 #define CANDIDATES 8 // for a shape's algorithm
 
-// ---- the library ----
+// Member and symbol of each function that is called here.
+#define FUNCTIONS(F)                                                                               \
+    F(create, cublasLtCreate)                                                                      \
+    F(destroy, cublasLtDestroy)                                                                    \
+    F(version, cublasLtGetVersion)                                                                 \
+    F(create_product, cublasLtMatmulDescCreate)                                                    \
+    F(destroy_product, cublasLtMatmulDescDestroy)                                                  \
+    F(set_product, cublasLtMatmulDescSetAttribute)                                                 \
+    F(create_layout, cublasLtMatrixLayoutCreate)                                                   \
+    F(destroy_layout, cublasLtMatrixLayoutDestroy)                                                 \
+    F(set_layout, cublasLtMatrixLayoutSetAttribute)                                                \
+    F(create_preference, cublasLtMatmulPreferenceCreate)                                           \
+    F(destroy_preference, cublasLtMatmulPreferenceDestroy)                                         \
+    F(set_preference, cublasLtMatmulPreferenceSetAttribute)                                        \
+    F(recommend, cublasLtMatmulAlgoGetHeuristic)                                                   \
+    F(multiply, cublasLtMatmul)
 
 struct library_t {
     void *handle;
-    decltype(&cublasLtCreate) create;
-    decltype(&cublasLtDestroy) destroy;
-    decltype(&cublasLtGetVersion) version;
-    decltype(&cublasLtMatmulDescCreate) create_product;
-    decltype(&cublasLtMatmulDescDestroy) destroy_product;
-    decltype(&cublasLtMatmulDescSetAttribute) set_product;
-    decltype(&cublasLtMatrixLayoutCreate) create_layout;
-    decltype(&cublasLtMatrixLayoutDestroy) destroy_layout;
-    decltype(&cublasLtMatrixLayoutSetAttribute) set_layout;
-    decltype(&cublasLtMatmulPreferenceCreate) create_preference;
-    decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
-    decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
-    decltype(&cublasLtMatmulAlgoGetHeuristic) recommend;
-    decltype(&cublasLtMatmul) multiply;
+#define MEMBER(member, symbol) decltype(&symbol) member;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
 };
-
-template <typename F> static bool find(void *handle, const char *name, F *function)
-{
-    *function = (F)dlsym(handle, name);
-    return *function != NULL;
-}
 
 static bool find_functions(library_t *l)
 {
-    void *h = l->handle;
-    return find(h, "cublasLtCreate", &l->create) && find(h, "cublasLtDestroy", &l->destroy) &&
-           find(h, "cublasLtGetVersion", &l->version) &&
-           find(h, "cublasLtMatmulDescCreate", &l->create_product) &&
-           find(h, "cublasLtMatmulDescDestroy", &l->destroy_product) &&
-           find(h, "cublasLtMatmulDescSetAttribute", &l->set_product) &&
-           find(h, "cublasLtMatrixLayoutCreate", &l->create_layout) &&
-           find(h, "cublasLtMatrixLayoutDestroy", &l->destroy_layout) &&
-           find(h, "cublasLtMatrixLayoutSetAttribute", &l->set_layout) &&
-           find(h, "cublasLtMatmulPreferenceCreate", &l->create_preference) &&
-           find(h, "cublasLtMatmulPreferenceDestroy", &l->destroy_preference) &&
-           find(h, "cublasLtMatmulPreferenceSetAttribute", &l->set_preference) &&
-           find(h, "cublasLtMatmulAlgoGetHeuristic", &l->recommend) &&
-           find(h, "cublasLtMatmul", &l->multiply);
+    bool all = true;
+#define FIND(member, symbol)                                                                       \
+    l->member = (decltype(l->member))dlsym(l->handle, #symbol);                                    \
+    all = all && l->member != NULL;
+    FUNCTIONS(FIND)
+#undef FIND
+    return all;
 }
 
-// Where the system looks, and where NVIDIA's own installer puts it.
+// Open a release of the library where the system looks for it, or where NVIDIA's own installer puts it.
 static void *open_release(int release)
 {
     static const char *const folders[] = {"", "/usr/local/cuda/lib64/"};
@@ -151,7 +142,7 @@ static int describe_product(or_cuda_tensor_t *t)
     return status;
 }
 
-// Where K is split over thread blocks, their sums meet in the workspace and are added in order there.
+// If K is split over thread blocks, their sums meet in the workspace and are added in order there.
 static int describe_preference(or_cuda_tensor_t *t)
 {
     const library_t *l = &t->library;
@@ -366,7 +357,7 @@ static int recommend(choice_t *choice)
                                 : status;
 }
 
-// What the library says of an algorithm, not of the device or of its own state.
+// Is this status the library's verdict on an algorithm, not on the device or on its own state?
 static bool is_refusal(int status)
 {
     return status == OR_CUDA_TENSOR + CUBLAS_STATUS_NOT_SUPPORTED ||

@@ -79,7 +79,8 @@ static void give_back(const or_tensor_trial_t *trial, const memory_t *memory)
 
 // ---- numbers ----
 
-// Of either sign, and of eight powers of two, up to 2: so that sums are rounded, and differ by their order.
+// Draw a number of either sign and of one of eight powers of two, up to 2, so that sums are rounded and differ by
+// their order.
 static uint16_t draw(uint64_t *random, or_cuda_float_t type)
 {
     *random = *random * 6364136223846793005u + 1442695040888963407u;
@@ -88,7 +89,7 @@ static uint16_t draw(uint64_t *random, or_cuda_float_t type)
                                : (uint16_t)((bits & 0x83FFu) | 0x3C00u);
 }
 
-// What follows the last row of the half tile is no number.
+// Fill both tiles. The numbers behind the last row of the half tile are NaNs.
 static void fill_tiles(const or_tensor_trial_t *trial, uint16_t *full)
 {
     const size_t inputs = row_halves(trial);

@@ -1,263 +1,263 @@
-// The float kernels for AArch64 and the tables: four outputs in a vector, every output the same
-// chain as in kernels/ref. NEON's own maximum would let a NaN win; compare and select follows
-// canonical.h.
+// The tables for AArch64: four outputs in a vector, and every output the same chain as in kernels/ref. Here are the vectors
+// and the tiles of a product; vector_body.h has the kernels themselves.
 #include "kernels/kernels_internal.h"
 
 #include <arm_neon.h>
 
 #include "kernels/canonical.h"
 #include "kernels/neon/kernels_neon_internal.h"
-#include "kernels/neon/kernels_neon_tile.h"
+#include "kernels/product.h"
 
-#define LANE_VECTORS (LANES / WIDTH) // the sixteen lanes of a lane sum
+#define PAIRS WIDTH    // that rotate_pairs takes
+#define TILE_ROWS 6u   // 24 chains, 4 weights, 1 x: 29 of the 32 registers
+#define TILE_STRIPS 2u // for a single row: an fma takes four cycles and two can start in each
+#define CHUNK 256u     // steps of K that stay in the first-level cache while all rows pass
+#define PANELS 1u      // of a chunk
+#define STRIP_VECTORS (STRIP / WIDTH)
 
-// ---- matmul ----
+// ---- vectors ----
 
-static void matmul_f32_neon(const float *panels, size_t panel_stride, uint32_t panel_count,
-                            uint32_t k, const float *x, size_t x_stride, uint32_t rows, float *y,
-                            size_t y_stride)
+typedef float32x4_t vector_t;
+typedef uint32x4_t words_t;
+
+ALWAYS_INLINE vector_t spread(float x)
 {
-    const lines_t w = {panels, OR_PANEL, panel_stride, panel_count, WEIGHTS_F32};
-    const rows_t at = {x, x_stride, y, y_stride, rows};
-    multiply_lines(&w, k, &at, false);
+    return vdupq_n_f32(x);
 }
 
-static void matmul_f16_neon(const uint16_t *panels, size_t panel_stride, uint32_t panel_count,
-                            uint32_t k, const float *x, size_t x_stride, uint32_t rows, float *y,
-                            size_t y_stride)
+ALWAYS_INLINE vector_t load(const float *x)
 {
-    const lines_t w = {panels, OR_PANEL, panel_stride, panel_count, WEIGHTS_F16};
-    const rows_t at = {x, x_stride, y, y_stride, rows};
-    multiply_lines(&w, k, &at, false);
+    return vld1q_f32(x);
 }
 
-static void matmul_bf16_neon(const uint16_t *panels, size_t panel_stride, uint32_t panel_count,
-                             uint32_t k, const float *x, size_t x_stride, uint32_t rows, float *y,
-                             size_t y_stride)
+ALWAYS_INLINE void store(float *y, vector_t v)
 {
-    const lines_t w = {panels, OR_PANEL, panel_stride, panel_count, WEIGHTS_BF16};
-    const rows_t at = {x, x_stride, y, y_stride, rows};
-    multiply_lines(&w, k, &at, false);
+    vst1q_f32(y, v);
 }
 
-// ---- element by element ----
+ALWAYS_INLINE vector_t load_first(const float *x, uint32_t count)
+{
+    float lanes[WIDTH] = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        lanes[i] = x[i];
+    }
+    return load(lanes);
+}
 
-ALWAYS_INLINE float32x4_t max_lanes(float32x4_t newer, float32x4_t older)
+ALWAYS_INLINE void store_first(float *y, vector_t v, uint32_t count)
+{
+    float lanes[WIDTH];
+    store(lanes, v);
+    for (uint32_t i = 0; i < count; i++) {
+        y[i] = lanes[i];
+    }
+}
+
+ALWAYS_INLINE vector_t keep_first(vector_t newer, vector_t older, uint32_t count)
+{
+    const words_t lanes = {0, 1, 2, 3};
+    return vbslq_f32(vcltq_u32(lanes, vdupq_n_u32(count)), newer, older);
+}
+
+ALWAYS_INLINE vector_t fma_lanes(vector_t a, vector_t b, vector_t c)
+{
+    return vfmaq_f32(c, a, b);
+}
+
+// NEON's own maximum and minimum would let a NaN win; compare and select follows canonical.h.
+ALWAYS_INLINE vector_t max_lanes(vector_t newer, vector_t older)
 {
     return vbslq_f32(vcgtq_f32(newer, older), newer, older);
 }
 
-// canonical_exp in every lane.
-ALWAYS_INLINE float32x4_t exp_lanes(float32x4_t x)
+ALWAYS_INLINE vector_t min_lanes(vector_t a, vector_t b)
 {
-    const float32x4_t highest = vdupq_n_f32(EXP_HIGHEST);
-    const float32x4_t one = vdupq_n_f32(1.0f);
-    const float32x4_t magic = vdupq_n_f32(ROUND_MAGIC);
-    x = vbslq_f32(vcltq_f32(highest, x), highest, x);
-    x = max_lanes(vdupq_n_f32(EXP_LOWEST), x);
-    float32x4_t shifted = vfmaq_f32(magic, x, vdupq_n_f32(EXP_LOG2E));
-    float32x4_t n = vsubq_f32(shifted, magic);
-    float32x4_t r = vfmaq_f32(x, n, vdupq_n_f32(-EXP_LN2_HIGH));
-    r = vfmaq_f32(r, n, vdupq_n_f32(-EXP_LN2_LOW));
-    float32x4_t y = vfmaq_f32(vdupq_n_f32(EXP_C5), vdupq_n_f32(EXP_C6), r);
-    y = vfmaq_f32(vdupq_n_f32(EXP_C4), y, r);
-    y = vfmaq_f32(vdupq_n_f32(EXP_C3), y, r);
-    y = vfmaq_f32(vdupq_n_f32(EXP_C2), y, r);
-    y = vfmaq_f32(vdupq_n_f32(EXP_C1), y, r);
-    y = vfmaq_f32(one, y, r);
-    y = vfmaq_f32(one, y, r);
-    const uint32x4_t unit = vdupq_n_u32(1);
-    uint32x4_t exponent =
-        vsubq_u32(vreinterpretq_u32_f32(shifted), vdupq_n_u32(ROUND_MAGIC_BITS - 256));
-    uint32x4_t half = vshrq_n_u32(exponent, 1);
-    uint32x4_t rest = vsubq_u32(exponent, half);
-    uint32x4_t factor = vshlq_n_u32(vsubq_u32(half, unit), 23);
-    uint32x4_t other_factor = vshlq_n_u32(vsubq_u32(rest, unit), 23);
-    y = vmulq_f32(y, vreinterpretq_f32_u32(factor));
-    return vmulq_f32(y, vreinterpretq_f32_u32(other_factor));
+    return vbslq_f32(vcltq_f32(a, b), a, b);
 }
 
-// canonical_rotate in every lane.
-ALWAYS_INLINE void rotate_lanes(float32x4_t *first, float32x4_t *second, float32x4_t cosine,
-                                float32x4_t sine)
+ALWAYS_INLINE void rotate_pairs(float *x, const float *cosine, const float *sine)
 {
-    float32x4_t a = *first;
-    float32x4_t b = *second;
-    *first = vfmaq_f32(vnegq_f32(vmulq_f32(b, sine)), a, cosine);
-    *second = vfmaq_f32(vmulq_f32(b, cosine), a, sine);
+    float32x4x2_t ab = vld2q_f32(x);
+    vector_t c = load(cosine);
+    vector_t s = load(sine);
+    vector_t a = ab.val[0];
+    vector_t b = ab.val[1];
+    ab.val[0] = fma_lanes(a, c, -(b * s));
+    ab.val[1] = fma_lanes(a, s, b * c);
+    vst2q_f32(x, ab);
 }
 
-static void rope_pairs_neon(float *x, const float *cosine, const float *sine, uint32_t head_dim)
+ALWAYS_INLINE vector_t load_halves(const uint16_t *x)
 {
-    uint32_t pairs = head_dim / 2;
-    uint32_t i = 0;
-    for (; i + WIDTH <= pairs; i += WIDTH) {
-        float32x4x2_t ab = vld2q_f32(x + 2 * (size_t)i);
-        rotate_lanes(&ab.val[0], &ab.val[1], vld1q_f32(cosine + i), vld1q_f32(sine + i));
-        vst2q_f32(x + 2 * (size_t)i, ab);
-    }
-    for (; i < pairs; i++) {
-        canonical_rotate(&x[2 * (size_t)i], &x[2 * (size_t)i + 1], cosine[i], sine[i]);
-    }
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(x)));
 }
 
-static void rope_halves_neon(float *x, const float *cosine, const float *sine, uint32_t head_dim)
+ALWAYS_INLINE void load_quants(const int8_t *x, vector_t v[2])
 {
-    uint32_t half = head_dim / 2;
-    uint32_t i = 0;
-    for (; i + WIDTH <= half; i += WIDTH) {
-        float32x4_t a = vld1q_f32(x + i);
-        float32x4_t b = vld1q_f32(x + half + i);
-        rotate_lanes(&a, &b, vld1q_f32(cosine + i), vld1q_f32(sine + i));
-        vst1q_f32(x + i, a);
-        vst1q_f32(x + half + i, b);
-    }
-    for (; i < half; i++) {
-        canonical_rotate(&x[i], &x[half + i], cosine[i], sine[i]);
-    }
+    int16x8_t numbers = vmovl_s8(vld1_s8(x));
+    v[0] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(numbers)));
+    v[1] = vcvtq_f32_s32(vmovl_high_s16(numbers));
 }
 
-static void swiglu_neon(float *gate, const float *up, uint32_t n)
+// ---- activations to integers ----
+
+// Compared as bits, a NaN is the largest of all.
+ALWAYS_INLINE float largest_magnitude(const float *x)
 {
-    const float32x4_t one = vdupq_n_f32(1.0f);
-    uint32_t i = 0;
-    for (; i + WIDTH <= n; i += WIDTH) {
-        float32x4_t g = vld1q_f32(gate + i);
-        float32x4_t silu = vdivq_f32(g, vaddq_f32(one, exp_lanes(vnegq_f32(g))));
-        vst1q_f32(gate + i, vmulq_f32(silu, vld1q_f32(up + i)));
+    uint32x4_t largest = vdupq_n_u32(0);
+    for (uint32_t i = 0; i < OR_QUANT_BLOCK; i += WIDTH) {
+        uint32x4_t bits = vreinterpretq_u32_f32(vld1q_f32(x + i));
+        largest = vmaxq_u32(largest, vandq_u32(bits, vdupq_n_u32(0x7FFFFFFF)));
     }
-    for (; i < n; i++) {
-        gate[i] = canonical_swiglu(gate[i], up[i]);
+    return float_of(vmaxvq_u32(largest));
+}
+
+// canonical_quantize in every lane. NEON's own maximum would let a NaN through.
+ALWAYS_INLINE int32x4_t quantize_lanes(const float *x, float inverse)
+{
+    const float32x4_t highest = vdupq_n_f32(QUANT_MAX);
+    const float32x4_t lowest = vdupq_n_f32(-QUANT_MAX);
+    float32x4_t scaled = vmulq_n_f32(vld1q_f32(x), inverse);
+    scaled = max_lanes(scaled, lowest);
+    return vcvtnq_s32_f32(vminq_f32(scaled, highest));
+}
+
+ALWAYS_INLINE int16x8_t quantize_eight(const float *x, float inverse)
+{
+    int16x4_t low = vmovn_s32(quantize_lanes(x, inverse));
+    return vmovn_high_s32(low, quantize_lanes(x + WIDTH, inverse));
+}
+
+// Half a block; the sum of its quants.
+ALWAYS_INLINE int32_t quantize_half(const float *x, float inverse, int8_t *quants)
+{
+    int8x8_t low = vmovn_s16(quantize_eight(x, inverse));
+    int8x16_t all = vmovn_high_s16(low, quantize_eight(x + 2 * WIDTH, inverse));
+    vst1q_s8(quants, all);
+    return vaddlvq_s8(all);
+}
+
+ALWAYS_INLINE void quantize_block(const float *x, float inverse, int8_t *quants, int32_t sums[2])
+{
+    for (uint32_t h = 0; h < 2; h++) {
+        size_t at = h * (size_t)(OR_QUANT_BLOCK / 2);
+        sums[h] = quantize_half(x + at, inverse, quants + at);
     }
 }
 
-static void add_neon(float *y, const float *x, uint32_t n)
+// ---- tiles of a product ----
+
+ALWAYS_INLINE vector_t load_weights(const void *w, weights_t type, size_t at)
 {
-    uint32_t i = 0;
-    for (; i + WIDTH <= n; i += WIDTH) {
-        vst1q_f32(y + i, vaddq_f32(vld1q_f32(y + i), vld1q_f32(x + i)));
+    if (bytes_of_weight(type) == sizeof(float)) {
+        return load((const float *)w + at);
     }
-    for (; i < n; i++) {
-        y[i] += x[i];
-    }
+    const uint16_t *narrow = (const uint16_t *)w + at;
+    return type == WEIGHTS_F16 ? load_halves(narrow)
+                               : vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(narrow), 16));
 }
 
-// ---- across lanes ----
-//
-// The sixteen lanes are four vectors; what is left over of n is added to them by scalar code.
-
-ALWAYS_INLINE void fill_lanes(float32x4_t vectors[LANE_VECTORS], float value)
+// Steps `begin` .. `end` - 1 in `rows` rows from `m` on, `strips` strips from `c` on. `goes_on`: the chains begin with
+// what y holds. `type`, `rows` and `strips` are constants wherever this is inlined.
+ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t c, uint32_t strips,
+                                 size_t begin, size_t end, uint32_t m, uint32_t rows, bool goes_on)
 {
-    for (uint32_t v = 0; v < LANE_VECTORS; v++) {
-        vectors[v] = vdupq_n_f32(value);
-    }
-}
-
-ALWAYS_INLINE void store_lanes(const float32x4_t vectors[LANE_VECTORS], float lanes[LANES])
-{
-    for (uint32_t v = 0; v < LANE_VECTORS; v++) {
-        vst1q_f32(lanes + v * WIDTH, vectors[v]);
-    }
-}
-
-static float sum_of_squares(const float *x, uint32_t n)
-{
-    uint32_t whole = n - n % LANES;
-    float32x4_t sums[LANE_VECTORS];
-    fill_lanes(sums, 0.0f);
-    for (uint32_t i = 0; i < whole; i += LANES) {
-#pragma GCC unroll 4
-        for (uint32_t v = 0; v < LANE_VECTORS; v++) {
-            float32x4_t values = vld1q_f32(x + i + v * WIDTH);
-            sums[v] = vfmaq_f32(sums[v], values, values);
+    const size_t x_stride = p->x_stride;
+    const size_t y_stride = p->y_stride;
+    const float *x = p->x + m * x_stride;
+    float *y = p->y + m * y_stride + (size_t)c * STRIP;
+    uint32_t vectors = strips * STRIP_VECTORS;
+    vector_t chains[TILE_ROWS][TILE_STRIPS * STRIP_VECTORS];
+#pragma GCC unroll 6
+    for (uint32_t r = 0; r < rows; r++) {
+#pragma GCC unroll 8
+        for (uint32_t v = 0; v < vectors; v++) {
+            chains[r][v] = goes_on ? load(&y[r * y_stride + v * WIDTH]) : spread(0.0f);
         }
     }
-    float squares[LANES];
-    store_lanes(sums, squares);
-    for (uint32_t i = whole; i < n; i++) {
-        squares[i % LANES] = fmaf(x[i], x[i], squares[i % LANES]);
-    }
-    return canonical_lane_sum(squares);
-}
-
-static void rmsnorm_neon(const float *x, const float *weight, uint32_t n, float eps, float *y)
-{
-    float factor = canonical_rms_factor(sum_of_squares(x, n), n, eps);
-    uint32_t i = 0;
-    for (; i + WIDTH <= n; i += WIDTH) {
-        float32x4_t scaled = vmulq_n_f32(vld1q_f32(x + i), factor);
-        vst1q_f32(y + i, vmulq_f32(scaled, vld1q_f32(weight + i)));
-    }
-    for (; i < n; i++) {
-        y[i] = x[i] * factor * weight[i];
-    }
-}
-
-static float largest_score(const float *scores, uint32_t n)
-{
-    uint32_t whole = n - n % LANES;
-    float32x4_t largest[LANE_VECTORS];
-    fill_lanes(largest, -INFINITY);
-    for (uint32_t i = 0; i < whole; i += LANES) {
-#pragma GCC unroll 4
-        for (uint32_t v = 0; v < LANE_VECTORS; v++) {
-            largest[v] = max_lanes(vld1q_f32(scores + i + v * WIDTH), largest[v]);
+    for (size_t i = begin; i < end; i++) {
+        size_t line = i * p->step + c * p->apart;
+#pragma GCC unroll 8
+        for (uint32_t v = 0; v < vectors; v++) {
+            size_t strip = v / STRIP_VECTORS * p->apart;
+            vector_t weights = load_weights(p->w, type, line + strip + v % STRIP_VECTORS * WIDTH);
+#pragma GCC unroll 6
+            for (uint32_t r = 0; r < rows; r++) {
+                chains[r][v] = vfmaq_n_f32(chains[r][v], weights, x[r * x_stride + i]);
+            }
         }
     }
-    float maxima[LANES];
-    store_lanes(largest, maxima);
-    for (uint32_t i = whole; i < n; i++) {
-        maxima[i % LANES] = canonical_max(scores[i], maxima[i % LANES]);
-    }
-    return canonical_lane_max(maxima);
-}
-
-// scores = exp(scores - max); their sum.
-static float exponentiate(float *scores, uint32_t n, float max)
-{
-    uint32_t whole = n - n % LANES;
-    float32x4_t totals[LANE_VECTORS];
-    fill_lanes(totals, 0.0f);
-    for (uint32_t i = 0; i < whole; i += LANES) {
-#pragma GCC unroll 4
-        for (uint32_t v = 0; v < LANE_VECTORS; v++) {
-            float *at = scores + i + v * WIDTH;
-            float32x4_t e = exp_lanes(vsubq_f32(vld1q_f32(at), vdupq_n_f32(max)));
-            vst1q_f32(at, e);
-            totals[v] = vaddq_f32(totals[v], e);
+#pragma GCC unroll 6
+    for (uint32_t r = 0; r < rows; r++) {
+#pragma GCC unroll 8
+        for (uint32_t v = 0; v < vectors; v++) {
+            store(&y[r * y_stride + v * WIDTH], chains[r][v]);
         }
     }
-    float sums[LANES];
-    store_lanes(totals, sums);
-    for (uint32_t i = whole; i < n; i++) {
-        scores[i] = canonical_exp(scores[i] - max);
-        sums[i % LANES] += scores[i];
-    }
-    return canonical_lane_sum(sums);
 }
 
-static void softmax_neon(float *scores, uint32_t n)
+// One strip and all rows, in tiles as even as can be: 7 rows are 4 and 3, not 6 and a lonely 1.
+ALWAYS_INLINE void multiply_strip(const product_t *p, weights_t type, uint32_t c, size_t begin,
+                                  size_t end, uint32_t rows, bool goes_on)
 {
-    float factor = 1.0f / exponentiate(scores, n, largest_score(scores, n));
-    uint32_t i = 0;
-    for (; i + WIDTH <= n; i += WIDTH) {
-        vst1q_f32(scores + i, vmulq_n_f32(vld1q_f32(scores + i), factor));
-    }
-    for (; i < n; i++) {
-        scores[i] *= factor;
+    uint32_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
+    for (uint32_t m = 0; tiles > 0; tiles--) {
+        uint32_t tile_rows = (rows - m + tiles - 1) / tiles;
+        switch (tile_rows) {
+        case 1:
+            multiply_tile(p, type, c, 1, begin, end, m, 1, goes_on);
+            break;
+        case 2:
+            multiply_tile(p, type, c, 1, begin, end, m, 2, goes_on);
+            break;
+        case 3:
+            multiply_tile(p, type, c, 1, begin, end, m, 3, goes_on);
+            break;
+        case 4:
+            multiply_tile(p, type, c, 1, begin, end, m, 4, goes_on);
+            break;
+        case 5:
+            multiply_tile(p, type, c, 1, begin, end, m, 5, goes_on);
+            break;
+        default:
+            multiply_tile(p, type, c, 1, begin, end, m, TILE_ROWS, goes_on);
+            break;
+        }
+        m += tile_rows;
     }
 }
 
-#define FLOAT_KERNELS                                                                              \
-    .matmul_f32 = matmul_f32_neon, .matmul_f16 = matmul_f16_neon, .matmul_bf16 = matmul_bf16_neon, \
-    .quantize_row = quantize_row_neon, .rmsnorm = rmsnorm_neon, .rope_pairs = rope_pairs_neon,     \
-    .rope_halves = rope_halves_neon, .swiglu = swiglu_neon, .add = add_neon,                       \
-    .attention_scores = attention_scores_neon, .softmax = softmax_neon,                            \
-    .attention_values = attention_values_neon, .widen_f16 = widen_f16_neon,                        \
-    .widen_q8_0 = widen_q8_0_neon, .widen_q8_0_keys = widen_q8_0_keys_neon
+ALWAYS_INLINE void multiply(const product_t *p, weights_t type, uint32_t rows, uint32_t strips)
+{
+    uint32_t c = 0;
+    for (; rows == 1 && c + TILE_STRIPS <= strips; c += TILE_STRIPS) {
+        multiply_tile(p, type, c, TILE_STRIPS, 0, p->k, 0, 1, p->continues);
+    }
+    for (; c < strips; c++) {
+        for (size_t begin = 0; begin < p->k; begin += CHUNK) {
+            size_t end = begin + CHUNK < p->k ? begin + CHUNK : p->k;
+            multiply_strip(p, type, c, begin, end, rows, p->continues || begin > 0);
+        }
+    }
+}
 
-const or_kernels_t or_kernels_neon = {
-    .name = "neon", .matmul_quants = matmul_quants_neon, FLOAT_KERNELS};
+static void multiply_product(const product_t *product, uint32_t rows, uint32_t strips)
+{
+    switch (product->type) {
+    case WEIGHTS_F16:
+        multiply(product, WEIGHTS_F16, rows, strips);
+        break;
+    case WEIGHTS_BF16:
+        multiply(product, WEIGHTS_BF16, rows, strips);
+        break;
+    case WEIGHTS_F32:
+    case WEIGHTS_NEAR:
+        multiply(product, WEIGHTS_F32, rows, strips);
+        break;
+    }
+}
 
-const or_kernels_t or_kernels_neon_dot = {
-    .name = "neon_dot", .matmul_quants = matmul_quants_neon_dot, FLOAT_KERNELS};
+#include "kernels/vector_body.h"
+
+const or_kernels_t or_kernels_neon = VECTOR_TABLE("neon", matmul_quants_neon);
+const or_kernels_t or_kernels_neon_dot = VECTOR_TABLE("neon_dot", matmul_quants_neon_dot);

@@ -15,7 +15,7 @@
 #define TILE_QUADS (QUADS / 2)
 #define HALF_BLOCK (OR_QUANT_BLOCK / 2)
 
-// What the type is made of; constants wherever this is inlined.
+// The traits of a type, which are constants wherever this is inlined.
 typedef struct {
     uint32_t groups; // of a block
     bool has_minima;
@@ -31,7 +31,7 @@ typedef struct {
     bool goes_on; // the chains begin with what y holds
 } chunk_t;
 
-// The sums over 16 weights, a group or half of one, are added to those that are there.
+// Add the products of 16 weights, a group or half of one, to the sums.
 ALWAYS_INLINE void sum_half(const unpacked_t *w, uint32_t half, uint32_t quad,
                             const or_q8_block_t *x, size_t x_stride, uint32_t rows,
                             sums_t sums[TILE_ROWS][TILE_QUADS])

@@ -1,9 +1,9 @@
 // The definition of every kernel: plain loops, one operation after the other. fmaf rounds once also
 // where the processor has no such instruction. Slow and meant to be: what another table must equal,
 // bit for bit.
-#include "kernels/ref/kernels_ref_internal.h"
-
 #include "kernels/canonical.h"
+#include "kernels/kernels.h"
+#include "kernels/quant_internal.h"
 
 // ---- matmul ----
 
@@ -190,6 +190,157 @@ static void widen_q8_0_keys_ref(const uint16_t *scales, const int8_t *quants, ui
         for (size_t p = 0; p < OR_KV_BLOCK; p++) {
             size_t at = d * OR_KV_BLOCK + p;
             y[at] = canonical_widen(scale[p]) * (float)quants[at];
+        }
+    }
+}
+
+// ---- activations ----
+
+static void quantize_row_ref(const float *x, uint32_t blocks, or_q8_block_t *out)
+{
+    for (uint32_t b = 0; b < blocks; b++, out++, x += OR_QUANT_BLOCK) {
+        uint32_t largest = 0;
+        for (uint32_t i = 0; i < OR_QUANT_BLOCK; i++) {
+            uint32_t magnitude = bits_of(x[i]) & 0x7FFFFFFFu;
+            largest = magnitude > largest ? magnitude : largest;
+        }
+        float amax = float_of(largest);
+        float inverse = largest == 0 ? 0.0f : QUANT_MAX / amax;
+        out->scale = amax / QUANT_MAX;
+        int32_t sums[2] = {0, 0};
+        for (uint32_t i = 0; i < OR_QUANT_BLOCK; i++) {
+            out->quants[i] = canonical_quantize(x[i], inverse);
+            sums[i / (OR_QUANT_BLOCK / 2)] += out->quants[i];
+        }
+        or_q8_block_set_sums(out, sums[0], sums[1]);
+    }
+}
+
+// ---- quantised panels ----
+
+// A block of one output.
+typedef struct {
+    int32_t integers[OR_QUANT_BLOCK];
+    or_quant_group_t groups[2];
+} block_t;
+
+// Read the bits of weight `k` of block `b`, in each of the ways that quants.h draws.
+static uint32_t read_byte(const uint8_t *bytes, uint32_t lane, uint32_t k)
+{
+    return bytes[(k / 4 * OR_PANEL + lane) * 4 + k % 4];
+}
+
+static uint32_t read_nibble(const uint8_t *nibbles, uint32_t b, uint32_t lane, uint32_t k)
+{
+    return nibbles[((b * 4 + k % 16 / 4) * OR_PANEL + lane) * 4 + k % 4] >> k / 16 * 4 & 15;
+}
+
+static uint32_t read_pair(const uint8_t *pairs, uint32_t b, uint32_t lane, uint32_t k)
+{
+    return pairs[((b * 2 + k / 16) * OR_PANEL + lane) * 4 + k % 4] >> k % 16 / 4 * 2 & 3;
+}
+
+static uint32_t read_bit(const uint8_t *bits, uint32_t b, uint32_t lane, uint32_t k)
+{
+    return bits[(b * OR_PANEL + lane) * 4 + k % 4] >> k / 4 & 1;
+}
+
+static uint8_t read_stored(const or_quant_layout_t *layout, const uint8_t *unit, uint32_t b,
+                           uint32_t lane, uint32_t k)
+{
+    const uint8_t *low = unit + layout->low;
+    const uint8_t *high = unit + layout->high;
+    switch (layout->bits) {
+    case 8:
+        return (uint8_t)read_byte(low, lane, k);
+    case 6:
+        return (uint8_t)(read_nibble(low, b, lane, k) | read_pair(high, b, lane, k) << 4);
+    case 5:
+        return (uint8_t)(read_nibble(low, b, lane, k) | read_bit(high, b, lane, k) << 4);
+    case 4:
+        return (uint8_t)read_nibble(low, b, lane, k);
+    case 3:
+        return (uint8_t)(read_pair(low, b, lane, k) | read_bit(high, b, lane, k) << 2);
+    default:
+        return (uint8_t)read_pair(low, b, lane, k);
+    }
+}
+
+static uint16_t read_half(const uint8_t *halves, uint32_t lane)
+{
+    uint16_t half;
+    memcpy(&half, halves + lane * sizeof half, sizeof half);
+    return half;
+}
+
+// Read lane `lane` of block `b` of a unit. Parts that a type lacks are not read.
+static void read_block(or_quant_t type, const uint8_t *unit, uint32_t b, uint32_t lane,
+                       block_t *block)
+{
+    const or_quant_layout_t *layout = or_quant_layout(type);
+    for (uint32_t k = 0; k < OR_QUANT_BLOCK; k++) {
+        block->integers[k] = or_quant_integer(type, read_stored(layout, unit, b, lane, k));
+    }
+    for (uint32_t g = 0; g < layout->block_groups; g++) {
+        size_t group = (b * layout->block_groups + g) * OR_PANEL + lane;
+        size_t minimum = b * OR_PANEL + lane;
+        block->groups[g] =
+            or_quant_group(type, read_half(unit + layout->scales, lane),
+                           layout->has_minima ? read_half(unit + layout->minima, lane) : 0,
+                           layout->groups > 0 ? unit[layout->groups + group] : 0,
+                           layout->block_minima > 0 ? unit[layout->block_minima + minimum] : 0);
+    }
+}
+
+// ---- products of quantised weights ----
+
+// The steps of one block of one output in one row.
+static float step(or_quant_t type, const block_t *w, const or_q8_block_t *x, float y)
+{
+    const or_quant_layout_t *layout = or_quant_layout(type);
+    uint32_t size = OR_QUANT_BLOCK / layout->block_groups;
+    for (uint32_t g = 0; g < layout->block_groups; g++) {
+        int32_t sum = 0;
+        for (uint32_t k = g * size; k < (g + 1) * size; k++) {
+            sum += w->integers[k] * x->quants[k];
+        }
+        y = fmaf(w->groups[g].scale * x->scale, (float)sum, y);
+        if (layout->has_minima) {
+            float scaled = layout->block_groups == 1 ? x->scaled_sum : x->scaled_half_sums[g];
+            y = fmaf(-w->groups[g].minimum, scaled, y);
+        }
+    }
+    return y;
+}
+
+// The chain of one output over the blocks, in every row.
+static void multiply_lane(or_quant_t type, const uint8_t *panel, uint32_t first, uint32_t lane,
+                          uint32_t blocks, const or_q8_block_t *x, size_t x_stride, uint32_t rows,
+                          float *y, size_t y_stride)
+{
+    uint32_t unit_blocks = or_quant_unit_blocks(type);
+    for (uint32_t m = 0; m < rows; m++) {
+        y[m * y_stride] = 0.0f;
+    }
+    for (uint32_t b = 0; b < blocks; b++) {
+        size_t unit = (first + b) / unit_blocks;
+        block_t block;
+        read_block(type, panel + unit * or_quant_unit_bytes(type), (first + b) % unit_blocks, lane,
+                   &block);
+        for (uint32_t m = 0; m < rows; m++) {
+            y[m * y_stride] = step(type, &block, &x[m * x_stride + b], y[m * y_stride]);
+        }
+    }
+}
+
+static void matmul_quants_ref(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
+                              uint32_t rows, float *y, size_t y_stride)
+{
+    for (uint32_t p = 0; p < w->count; p++) {
+        const uint8_t *panel = (const uint8_t *)w->panels + p * w->panel_bytes;
+        for (uint32_t lane = 0; lane < OR_PANEL; lane++) {
+            multiply_lane(w->type, panel, w->first, lane, w->blocks, x, x_stride, rows,
+                          y + (size_t)p * OR_PANEL + lane, y_stride);
         }
     }
 }

@@ -23,7 +23,7 @@ void bench_begin(or_cuda_description_t *device);
 // Ends the program with `what` and the last error unless `ok`.
 void bench_require(bool ok, const char *what);
 
-// By the clock of the host.
+// Return the time by the clock of the host.
 double bench_now_ms(void);
 
 // Sorts the times.

@@ -80,7 +80,7 @@ static double time_of_pass(or_model_t *model, or_kv_sequence_t *text, uint32_t n
     return bench_median(times, PASSES);
 }
 
-// With this many layers away: the times of all steps. Returns how many bytes are away.
+// Measure all steps with this many layers away, and return how many bytes are away.
 static uint64_t time_steps(const plan_t *plan, uint32_t away, double times[STEPS])
 {
     const or_gpu_choice_t choice = {.functions = or_gpu_functions(), .host_layers = away};

@@ -10,7 +10,8 @@
 
 #define RANDOM_MODEL_TEMPERATURE 1e-3F
 
-// Of the shape's numbers architecture, head_dim (width / heads) and parameters are not looked at. A tied model has no
-// head but its embedding. The caller closes *gguf_p, then ends the file. Ends the program without memory.
+// Open a model of random weights. The shape's architecture, head_dim (width / heads) and parameters are ignored. A
+// tied model has no head but its embedding. The caller closes *gguf_p, then ends the file. Ends the program without
+// memory.
 void random_model_open(const or_model_shape_t *shape, bool tied, test_gguf_t *file,
                        or_gguf_t **gguf_p);

@@ -15,7 +15,7 @@
 #define NODES 60u
 #define SLOTS 100u
 
-// How the models opened next keep K and V.
+// The cache types of the models that are opened next.
 static or_kv_type_t key_type, value_type;
 
 static or_model_options_t options_of(uint32_t threads)

@@ -10,7 +10,6 @@
 #include "common/model/model_draws.h"
 #include "tests/model/model_fixture.h"
 
-#define SKIPPED 77 // what CTest takes for it
 #define ROWS 12u
 #define SLACK 1e-6 // below the window, where a contender is not wrong
 
@@ -207,10 +206,7 @@ static void what_is_not_there_is_refused(void **state)
 
 int main(void)
 {
-    if (or_gpu_functions()->count() == 0) {
-        puts("no GPU");
-        return SKIPPED;
-    }
+    fixture_need_gpu();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contenders_are_part_of_the_distribution),
         cmocka_unit_test(what_is_not_there_is_refused),

@@ -1,6 +1,9 @@
 // model_fixture - a loaded model and shorthand for its passes, for the tests of this folder.
 #pragma once
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "common/model/model.h"
 #include "tests/support/test_support.h"
 
@@ -10,6 +13,16 @@ typedef struct {
     uint32_t vocab_size;
     size_t kv_floats; // of one position: [layers][kv_heads][head_dim]
 } model_fixture_t;
+
+// Exit with the status that CTest counts as skipped (77) if this machine has no GPU. Only for programs that link a library
+// of GPU functions (common/model/gpu/gpu.h), which is why it is inline.
+static inline void fixture_need_gpu(void)
+{
+    if (or_gpu_functions()->count() == 0) {
+        puts("no GPU");
+        exit(77);
+    }
+}
 
 // Fails the test if the file or the model cannot be loaded. kernels: NULL for the best.
 void model_fixture_open(model_fixture_t *fixture, const char *path, const char *kernels,

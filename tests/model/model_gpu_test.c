@@ -10,7 +10,6 @@
 #include "tests/model/model_fixture.h"
 #include "tests/support/requantize.h"
 
-#define SKIPPED 77 // what CTest takes for it
 #define TEXTS 2u
 #define SLOTS 24u
 #define BEGINNING 40u
@@ -461,10 +460,7 @@ static void what_a_gpu_does_not_do_is_refused(void **state)
 
 int main(void)
 {
-    if (or_gpu_functions()->count() == 0) {
-        puts("no GPU");
-        return SKIPPED;
-    }
+    fixture_need_gpu();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bits_are_the_same),
         cmocka_unit_test(the_bits_of_halves_are_the_same),

@@ -8,7 +8,6 @@
 #include "common/model/gpu/gpu_internal.h"
 #include "tests/model/model_fixture.h"
 
-#define SKIPPED 77 // what CTest takes for it
 #define MODEL "tests/model/data/llama3-mixed.gguf"
 #define SLOTS 12u
 
@@ -380,10 +379,7 @@ static void processors_do_not_grow_trees(void **state)
 
 int main(void)
 {
-    if (or_gpu_functions()->count() == 0) {
-        puts("no GPU");
-        return SKIPPED;
-    }
+    fixture_need_gpu();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(rows_with_many_contenders_end_a_tree),

@@ -12,7 +12,6 @@
 #include "common/model/gpu/gpu_internal.h"
 #include "tests/model/model_fixture.h"
 
-#define SKIPPED 77 // what CTest takes for it
 #define ROWS 16u
 #define NODES 16u
 #define SLOTS 32u      // that trees may grow into
@@ -641,10 +640,7 @@ static void a_text_grows_out_of_its_step(void **state)
 
 int main(void)
 {
-    if (or_gpu_functions()->count() == 0) {
-        puts("no GPU");
-        return SKIPPED;
-    }
+    fixture_need_gpu();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_as_passes_make_them),
         cmocka_unit_test(tensor_cores_make_them_too),

@@ -14,7 +14,6 @@
 #include "tests/support/requantize.h"
 #include "tests/support/thread_world.h"
 
-#define SKIPPED 77 // what CTest takes for it
 #define BROKEN 99
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -436,10 +435,7 @@ static void one_without_memory_ends_all(void **state)
 
 int main(void)
 {
-    if (or_gpu_functions()->count() == 0) {
-        puts("no GPU");
-        return SKIPPED;
-    }
+    fixture_need_gpu();
     or_cuda_description_t device = {0};
     (void)or_gpu_functions()->describe(0, &device);
     emulated = strncmp(device.name, "emulated", 8) == 0;

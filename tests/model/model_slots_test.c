@@ -9,7 +9,6 @@
 #include "tests/model/model_fixture.h"
 #include "tests/support/thread_world.h"
 
-#define SKIPPED 77 // what CTest takes for it
 #define MODEL "tests/model/data/llama3-q8_0.gguf"
 #define SLOTS 8u
 #define TEXTS 5u
@@ -283,10 +282,7 @@ static void ranks_divide_what_they_share(void **state)
 
 int main(void)
 {
-    if (or_gpu_functions()->count() == 0) {
-        puts("no GPU");
-        return SKIPPED;
-    }
+    fixture_need_gpu();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_takes_the_slots_that_another_had),
         cmocka_unit_test(slots_are_taken_by_the_load),

@@ -7,7 +7,6 @@
 #include "common/model/gpu/gpu_internal.h"
 #include "tests/model/model_fixture.h"
 
-#define SKIPPED 77     // what CTest takes for it
 #define PREFILLED 252u // positions
 #define DECODED 10u
 #define STEPS 2u // up to 256 positions, and up to 512
@@ -76,10 +75,7 @@ static void a_text_grows_out_of_its_step(void **state)
 
 int main(void)
 {
-    if (or_gpu_functions()->count() == 0) {
-        puts("no GPU");
-        return SKIPPED;
-    }
+    fixture_need_gpu();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_grows_out_of_its_step),
     };

@@ -10,7 +10,6 @@
 #include "common/model/gpu/gpu.h"
 #include "tests/model/ranks_script.h"
 
-#define SKIPPED 77 // what CTest takes for it
 #define TOKENS 70u // a tile, and some
 #define NODES 12u
 #define NEAR 0.05f // of the greatest logit's size: a BF16 has 8 bits
@@ -299,10 +298,7 @@ static void what_they_do_not_do_is_refused(void **state)
 
 int main(void)
 {
-    if (or_gpu_functions()->count() == 0) {
-        puts("no GPU");
-        return SKIPPED;
-    }
+    fixture_need_gpu();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_do_not_matter),
         cmocka_unit_test(trees_are_plain_steps),

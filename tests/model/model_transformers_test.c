@@ -53,7 +53,7 @@ static void open_reference(reference_t *reference)
     }
 }
 
-// How far rows of logits are from the reference's.
+// The distance of rows of logits from the reference's.
 typedef struct {
     double largest;
     uint32_t beyond; // rows with a difference of TOLERANCE or more

@@ -4,7 +4,7 @@
 
 #include "tests/model/model_fixture.h"
 
-// What came of the calls, in order.
+// The results of the calls, in order.
 typedef struct {
     unsigned char *bytes;
     size_t count;
@@ -25,8 +25,8 @@ typedef struct {
     or_model_options_t others;
 } world_t;
 
-// What the leader of this world answers; its bytes are the caller's to free. Fails the test where a rank that
-// follows ends badly.
+// Return what the leader of this world answers; the caller frees its bytes. The test fails if a rank that follows
+// ends badly.
 record_t record_play(const char *path, const world_t *world, play_t *play);
 // Play on this world, if the model has the layers; fails the test where the record differs.
 void check_world(const char *path, const world_t *world, play_t *play, const record_t *expected);

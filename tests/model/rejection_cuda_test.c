@@ -10,7 +10,7 @@
 
 #include "common/decode/sampling/sampler.h"
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/cuda_test_support.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 #include "verifier/accept/accept.h"
 
 #define VOCAB_MAX 4096u
@@ -45,7 +45,7 @@ typedef struct {
     or_cuda_t *cuda;
     or_sampler_t *sampler; // of the vocabulary at hand
     or_residual_t *residual;
-    // On the device.
+    // These arrays are on the device.
     float *logits;
     or_cuda_node_t *nodes;
     or_cuda_distribution_t *dists;
@@ -332,7 +332,7 @@ static void judge_on_device(const case_t *c, or_cuda_path_t *path)
 
 // ---- the tests ----
 
-// What came up, so that a test can say that all did.
+// Counts of the cases that came up, so that a test can check that all did.
 typedef struct {
     uint32_t accepted;
     uint32_t stopped;

@@ -229,7 +229,7 @@ static void keep_top_k(or_sampler_t *sampler, uint32_t top_k)
     use_ranked(sampler, top_k);
 }
 
-// Sorts no further than the mass asked for. kernels/cuda/filters.cu adds up the same weights in the same order.
+// Sorts no further than the mass asked for. kernels/cuda/sampling/filters.cu adds up the same weights in the same order.
 static void keep_top_p(or_sampler_t *sampler, double top_p)
 {
     if (top_p >= 1) {

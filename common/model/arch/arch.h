@@ -44,7 +44,7 @@ typedef struct {
     const or_arch_tensor_t *layer_tensors; // ends with a zeroed row
 } or_arch_t;
 
-// What the graph needs besides the shape.
+// The numbers that the graph needs besides the shape.
 typedef struct {
     float norm_epsilon;
     float rope_base;    // 10000 where the file gives none
@@ -54,12 +54,12 @@ typedef struct {
 extern const or_arch_t or_arch_llama;
 extern const or_arch_t or_arch_qwen2;
 
-// The architecture the file names. OR_ERR_UNSUPPORTED lists those there are.
+// Find the architecture that the file names. OR_ERR_UNSUPPORTED lists those there are.
 or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p);
 
-// Shape and numbers from the metadata, checked for sense and for features this graph does not have.
-// shape->vocab_size is the embedding's, shape->parameters all tensors' elements. OR_ERR_FORMAT,
-// OR_ERR_UNSUPPORTED, naming the key.
+// Read shape and numbers from the metadata, and check them for sense and for features this graph does not have.
+// shape->vocab_size is the embedding's, shape->parameters all tensors' elements. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED,
+// naming the key.
 or_status_t or_arch_read(const or_arch_t *arch, const or_gguf_t *gguf, or_model_shape_t *shape,
                          or_arch_numbers_t *numbers);
 

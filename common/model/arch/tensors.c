@@ -40,7 +40,7 @@ static or_status_t find(const or_gguf_t *gguf, const char *name, uint32_t inputs
         return or_fail(OR_ERR_UNSUPPORTED,
                        "tensor %s of %s is of type %s; this version computes with %s", name,
                        or_gguf_path(gguf), or_gguf_tensor_type_name(tensor->type),
-                       vector ? "F32, F16 and BF16 there" : or_tensor_types_text());
+                       vector ? "F32, F16 and BF16 there" : OR_TENSOR_TYPES_TEXT);
     }
     *tensor_p = tensor;
     return OR_OK;
@@ -87,7 +87,7 @@ static or_status_t load_matrix(or_model_t *model, const char *name, or_span_t ou
     return status;
 }
 
-// What divides the frequencies of rotation, where the file has it.
+// Load the factors that divide the frequencies of rotation, if the file has them.
 static or_status_t load_rope_factors(or_model_t *model)
 {
     const char *name = model->arch->rope_factors;
@@ -111,7 +111,7 @@ static or_span_t times(or_span_t span, uint32_t factor)
     return (or_span_t){span.begin * factor, span.end * factor};
 }
 
-// What this rank has of a dimension.
+// Return the part of a dimension that this rank has.
 static or_span_t share_of(const or_model_t *model, or_dim_t dim)
 {
     switch (dim) {
@@ -328,9 +328,9 @@ or_status_t or_tensors_load(or_model_t *model)
     if (model->share.embeds) {
         model->embedding = or_gguf_find_tensor(model->gguf, model->arch->embedding);
     }
-    model->layers = or_zeroed(layers.end - layers.begin, sizeof *model->layers);
+    model->layers = or_zeroed(or_span_length(layers), sizeof *model->layers);
     if (model->layers == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for %u layers", layers.end - layers.begin);
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for %u layers", or_span_length(layers));
     }
     or_status_t status = load_rope_factors(model);
     for (uint32_t i = layers.begin; i < layers.end; i++) {
@@ -367,7 +367,7 @@ static void free_layer(const or_model_t *model, uint32_t index)
 
 void or_tensors_free(or_model_t *model)
 {
-    uint32_t layers = model->share.layers.end - model->share.layers.begin;
+    uint32_t layers = or_span_length(model->share.layers);
     for (uint32_t i = 0; model->layers != NULL && i < layers; i++) {
         free_layer(model, i);
     }

@@ -1,8 +1,3 @@
-#include "common/model/cpu/attention_internal.h"
-
-#include <math.h>
-#include <string.h>
-
 // Attention reduces over absolute positions in blocks of 32, wherever their K and V lie. A tile's rows
 // meet each block of committed text together, so that it is read, or decoded, once for all of them:
 //
@@ -10,11 +5,163 @@
 //     prefix 62    together   scores together, values of 63 positions in its own time
 //     prefix 63    together   together
 //     prefix 64    together   together    as prefix 62 before
-//     tree   65    together   together                gathered: page 64, slots (attention_gather.c)
+//     tree   65    together   together                gathered: page 64, slots (below)
 //
 // What follows those blocks is a row's own: of a prefix row's last page it sees the positions up to its
 // own, and a node its ancestors. Each query's sums still run over positions in order, so how rows are
 // cut into tiles changes no bit.
+#include <math.h>
+#include <string.h>
+
+#include "common/model/kv/kv_store.h"
+#include "common/model/model_internal.h"
+
+// A tile: some rows of one sequence that follow each other in a pass, prefix rows before tree rows, and one
+// KV head with the query heads that share it. A *query* is one of those heads in one of those rows:
+//
+//     queries   row 0: head 0, head 1, ...   row 1: head 0, head 1, ...   ...
+typedef struct {
+    const or_model_t *model;
+    or_attention_scratch_t *scratch;
+    const or_pass_row_t *rows;
+    uint32_t row_count;
+    uint32_t layer;
+    uint32_t kv_head; // in the cache: 0 is this rank's first
+    uint32_t heads;   // query heads of a row
+    size_t stride;    // from a query's scores to the next's
+} tile_t;
+
+// ---- where K and V come from ----
+//
+// Whole blocks of committed text lie in pages; what a node sees after
+// them is gathered, in position order:
+//
+//     positions   0 ...... 31 | 32 ..... 63 | 64 ... 70 | 71 72 73     committed 71, a node at position 73
+//     read from   page          page          gathered: page 64-70, slots of the node's ancestors and its own
+//
+// A node sees its ancestors only, so no block without one is ever visited (DySpec, appendix C). What was
+// gathered for the row before stays as far as both have the same ancestors: in depth-first order that is
+// all but the last few (figures in docs/decisions.md).
+
+// The two functions that put K, or V, into a gathered block.
+typedef struct {
+    void (*decode_page)(const tile_t *tile, uint32_t block, float *out);
+    void (*put_slot)(const tile_t *tile, uint32_t slot, uint32_t lane, float *block);
+} side_t;
+
+static const or_kv_shape_t *shape_of(const tile_t *tile)
+{
+    return &tile->rows->sequence->cache->shape;
+}
+
+static size_t block_floats(const tile_t *tile)
+{
+    return (size_t)tile->model->shape.head_dim * OR_KV_BLOCK;
+}
+
+static void decode_page_keys(const tile_t *tile, uint32_t block, float *out)
+{
+    or_kv_decode_keys(tile->model->kernels, shape_of(tile)->key_type, tile->model->shape.head_dim,
+                      or_kv_page_keys(tile->rows->sequence, block, tile->layer, tile->kv_head),
+                      out);
+}
+
+static void decode_page_values(const tile_t *tile, uint32_t block, float *out)
+{
+    or_kv_decode_values(
+        tile->model->kernels, shape_of(tile)->value_type, tile->model->shape.head_dim,
+        or_kv_page_values(tile->rows->sequence, block, tile->layer, tile->kv_head), out);
+}
+
+static void put_slot_key(const tile_t *tile, uint32_t slot, uint32_t lane, float *block)
+{
+    uint32_t head_dim = tile->model->shape.head_dim;
+    float *key = tile->scratch->slot_key;
+    or_kv_decode_slot(tile->model->kernels, shape_of(tile)->key_type, head_dim,
+                      or_kv_slot_keys(tile->rows->sequence, slot, tile->layer, tile->kv_head), key);
+    for (size_t d = 0; d < head_dim; d++) {
+        block[d * OR_KV_BLOCK + lane] = key[d];
+    }
+}
+
+static void put_slot_value(const tile_t *tile, uint32_t slot, uint32_t lane, float *block)
+{
+    uint32_t head_dim = tile->model->shape.head_dim;
+    or_kv_decode_slot(tile->model->kernels, shape_of(tile)->value_type, head_dim,
+                      or_kv_slot_values(tile->rows->sequence, slot, tile->layer, tile->kv_head),
+                      block + (size_t)lane * head_dim);
+}
+
+static const side_t key_side = {decode_page_keys, put_slot_key};
+static const side_t value_side = {decode_page_values, put_slot_value};
+
+static const float *gather(const tile_t *tile, or_gathered_t *gathered, const side_t *side,
+                           const or_pass_row_t *row)
+{
+    uint32_t *chain = tile->scratch->chain;
+    uint32_t count = or_pass_chain(row, chain);
+    uint32_t lanes = row->committed % OR_KV_BLOCK; // of committed positions in the first block
+    if (!gathered->has_page && lanes > 0) {
+        side->decode_page(tile, row->committed / OR_KV_BLOCK, gathered->blocks);
+    }
+    gathered->has_page = true;
+    uint32_t shared = 0;
+    while (shared < count && shared < gathered->count && gathered->chain[shared] == chain[shared]) {
+        shared++;
+    }
+    for (uint32_t i = shared; i < count; i++) {
+        uint32_t place = lanes + i;
+        float *block = gathered->blocks + place / OR_KV_BLOCK * block_floats(tile);
+        side->put_slot(tile, chain[i], place % OR_KV_BLOCK, block);
+        gathered->chain[i] = chain[i];
+    }
+    gathered->count = count;
+    return gathered->blocks;
+}
+
+static void reset_gathered(or_gathered_t *gathered)
+{
+    gathered->has_page = false;
+    gathered->count = 0;
+}
+
+static const float *gather_keys(const tile_t *tile, const or_pass_row_t *row)
+{
+    return gather(tile, &tile->scratch->keys, &key_side, row);
+}
+
+static const float *gather_values(const tile_t *tile, const or_pass_row_t *row)
+{
+    return gather(tile, &tile->scratch->values, &value_side, row);
+}
+
+static const float *page_keys(const tile_t *tile, uint32_t block)
+{
+    or_attention_scratch_t *scratch = tile->scratch;
+    if (shape_of(tile)->key_type == OR_KV_F32) {
+        return or_kv_page_keys(tile->rows->sequence, block, tile->layer, tile->kv_head);
+    }
+    if (scratch->decoded_keys_block != block) {
+        decode_page_keys(tile, block, scratch->decoded_keys);
+        scratch->decoded_keys_block = block;
+    }
+    return scratch->decoded_keys;
+}
+
+static const float *page_values(const tile_t *tile, uint32_t block)
+{
+    or_attention_scratch_t *scratch = tile->scratch;
+    if (shape_of(tile)->value_type == OR_KV_F32) {
+        return or_kv_page_values(tile->rows->sequence, block, tile->layer, tile->kv_head);
+    }
+    if (scratch->decoded_values_block != block) {
+        decode_page_values(tile, block, scratch->decoded_values);
+        scratch->decoded_values_block = block;
+    }
+    return scratch->decoded_values;
+}
+
+// ---- a tile ----
 
 typedef struct {
     const or_model_t *model;
@@ -28,14 +175,14 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-// Blocks that a row reads in pages, the last perhaps in part.
+// The number of blocks that a row reads in pages; it may read the last one in part.
 static uint32_t paged_blocks(const or_pass_row_t *row)
 {
     return row->slot == OR_KV_NO_SLOT ? row->position / OR_KV_BLOCK + 1
                                       : row->committed / OR_KV_BLOCK;
 }
 
-// Those of them that it sees whole.
+// The number of those blocks that the row sees whole.
 static uint32_t whole_blocks(const or_pass_row_t *row)
 {
     return row->committed / OR_KV_BLOCK;
@@ -43,7 +190,7 @@ static uint32_t whole_blocks(const or_pass_row_t *row)
 
 // The rows that have more than `block` blocks. Positions rise along prefix rows and no tree row is
 // committed to fewer, so they are neighbours.
-static or_span_t rows_beyond(const or_tile_t *tile, uint32_t (*blocks)(const or_pass_row_t *),
+static or_span_t rows_beyond(const tile_t *tile, uint32_t (*blocks)(const or_pass_row_t *),
                              uint32_t block)
 {
     or_span_t span = {0, 0};
@@ -57,30 +204,30 @@ static or_span_t rows_beyond(const or_tile_t *tile, uint32_t (*blocks)(const or_
     return span;
 }
 
-// Of the queries of some rows, all positions of a block.
-static void score(const or_tile_t *tile, or_span_t rows, uint32_t block, const float *keys)
+// Score all positions of a block for the queries of some rows.
+static void score(const tile_t *tile, or_span_t rows, uint32_t block, const float *keys)
 {
     uint32_t head_dim = tile->model->shape.head_dim;
     size_t first = (size_t)rows.begin * tile->heads;
     tile->model->kernels->attention_scores(
-        tile->scratch->queries + first * head_dim, head_dim, (rows.end - rows.begin) * tile->heads,
+        tile->scratch->queries + first * head_dim, head_dim, or_span_length(rows) * tile->heads,
         keys, head_dim, 1.0f / sqrtf((float)head_dim),
         tile->scratch->scores + first * tile->stride + (size_t)block * OR_KV_BLOCK, tile->stride);
 }
 
 // The first n positions of a block, weighted.
-static void add_values(const or_tile_t *tile, or_span_t rows, uint32_t block, const float *values,
+static void add_values(const tile_t *tile, or_span_t rows, uint32_t block, const float *values,
                        uint32_t n)
 {
     uint32_t head_dim = tile->model->shape.head_dim;
     size_t first = (size_t)rows.begin * tile->heads;
     tile->model->kernels->attention_values(
         tile->scratch->scores + first * tile->stride + (size_t)block * OR_KV_BLOCK, tile->stride,
-        (rows.end - rows.begin) * tile->heads, values, head_dim, n,
+        or_span_length(rows) * tile->heads, values, head_dim, n,
         tile->scratch->sums + first * head_dim, head_dim);
 }
 
-static void score_rows(const or_tile_t *tile)
+static void score_rows(const tile_t *tile)
 {
     size_t block_floats = (size_t)tile->model->shape.head_dim * OR_KV_BLOCK;
     for (uint32_t b = 0;; b++) {
@@ -88,12 +235,12 @@ static void score_rows(const or_tile_t *tile)
         if (rows.begin == rows.end) {
             break;
         }
-        score(tile, rows, b, or_tile_page_keys(tile, b));
+        score(tile, rows, b, page_keys(tile, b));
     }
     for (uint32_t r = 0; r < tile->row_count; r++) {
         const or_pass_row_t *row = &tile->rows[r];
         if (row->slot != OR_KV_NO_SLOT) {
-            const float *keys = or_tile_gather_keys(tile, row);
+            const float *keys = gather_keys(tile, row);
             for (uint32_t b = whole_blocks(row); b <= row->position / OR_KV_BLOCK; b++) {
                 score(tile, (or_span_t){r, r + 1}, b, keys);
                 keys += block_floats;
@@ -102,7 +249,7 @@ static void score_rows(const or_tile_t *tile)
     }
 }
 
-static void weigh(const or_tile_t *tile)
+static void weigh(const tile_t *tile)
 {
     for (uint32_t r = 0; r < tile->row_count; r++) {
         for (uint32_t h = 0; h < tile->heads; h++) {
@@ -113,8 +260,8 @@ static void weigh(const or_tile_t *tile)
     }
 }
 
-// What a row alone sees after its whole blocks.
-static void add_own_values(const or_tile_t *tile, uint32_t r)
+// Add the values that one row alone sees after its whole blocks.
+static void add_own_values(const tile_t *tile, uint32_t r)
 {
     const or_pass_row_t *row = &tile->rows[r];
     size_t block_floats = (size_t)tile->model->shape.head_dim * OR_KV_BLOCK;
@@ -123,8 +270,8 @@ static void add_own_values(const or_tile_t *tile, uint32_t r)
     if (b * OR_KV_BLOCK == seen) {
         return;
     }
-    const float *values = row->slot == OR_KV_NO_SLOT ? or_tile_page_values(tile, b)
-                                                     : or_tile_gather_values(tile, row);
+    const float *values =
+        row->slot == OR_KV_NO_SLOT ? page_values(tile, b) : gather_values(tile, row);
     for (; b * OR_KV_BLOCK < seen; b++) {
         add_values(tile, (or_span_t){r, r + 1}, b, values,
                    least(OR_KV_BLOCK, seen - b * OR_KV_BLOCK));
@@ -132,7 +279,7 @@ static void add_own_values(const or_tile_t *tile, uint32_t r)
     }
 }
 
-static void sum_rows(const or_tile_t *tile)
+static void sum_rows(const tile_t *tile)
 {
     size_t queries = (size_t)tile->row_count * tile->heads;
     memset(tile->scratch->sums, 0,
@@ -142,7 +289,7 @@ static void sum_rows(const or_tile_t *tile)
         if (rows.begin == rows.end) {
             break;
         }
-        add_values(tile, rows, b, or_tile_page_values(tile, b), OR_KV_BLOCK);
+        add_values(tile, rows, b, page_values(tile, b), OR_KV_BLOCK);
     }
     for (uint32_t r = 0; r < tile->row_count; r++) {
         add_own_values(tile, r);
@@ -150,7 +297,7 @@ static void sum_rows(const or_tile_t *tile)
 }
 
 // The rows' query heads from `head` on become the tile's, its sums what they attended to.
-static void attend(const or_tile_t *tile, uint32_t first_row, uint32_t head)
+static void attend(const tile_t *tile, uint32_t first_row, uint32_t head)
 {
     const or_model_t *model = tile->model;
     const or_matrix_t *matrix = &model->layers[tile->layer].query;
@@ -176,8 +323,8 @@ static void forget(or_attention_scratch_t *scratch)
 {
     scratch->decoded_keys_block = UINT32_MAX;
     scratch->decoded_values_block = UINT32_MAX;
-    or_gathered_reset(&scratch->keys);
-    or_gathered_reset(&scratch->values);
+    reset_gathered(&scratch->keys);
+    reset_gathered(&scratch->values);
 }
 
 // Items are (KV head, tile) pairs, so that tiles of one head follow each other: their pages are still near.
@@ -194,14 +341,14 @@ static void attend_items(void *context, uint32_t worker, uint32_t begin, uint32_
         uint32_t first = (share->kv_heads.begin + kv_head) * group;
         uint32_t last = least(first + group, share->heads.end);
         first = first > share->heads.begin ? first : share->heads.begin;
-        const or_tile_t tile = {.model = model,
-                                .scratch = &model->scratch[worker],
-                                .rows = &model->rows[rows.begin],
-                                .row_count = rows.end - rows.begin,
-                                .layer = attention->layer,
-                                .kv_head = kv_head,
-                                .heads = last - first,
-                                .stride = attention->stride};
+        const tile_t tile = {.model = model,
+                             .scratch = &model->scratch[worker],
+                             .rows = &model->rows[rows.begin],
+                             .row_count = or_span_length(rows),
+                             .layer = attention->layer,
+                             .kv_head = kv_head,
+                             .heads = last - first,
+                             .stride = attention->stride};
         forget(tile.scratch);
         attend(&tile, rows.begin, first);
     }
@@ -251,7 +398,7 @@ static uint32_t cut_tiles(or_model_t *model, uint32_t rows, uint32_t rows_max)
     return count;
 }
 
-// As many rows a tile as its scores have room for, but work for all threads.
+// A tile takes as many rows as its scores have room for, but leaves work for all threads.
 static uint32_t choose_tile_rows(const or_model_t *model, uint32_t rows, uint32_t kv_heads,
                                  size_t stride)
 {
@@ -275,7 +422,7 @@ static uint32_t positions_of(const or_model_t *model, uint32_t rows)
 
 void or_attention_run(or_model_t *model, uint32_t layer, uint32_t rows)
 {
-    uint32_t kv_heads = model->share.kv_heads.end - model->share.kv_heads.begin;
+    uint32_t kv_heads = or_span_length(model->share.kv_heads);
     uint32_t group = model->shape.heads / model->shape.kv_heads;
     if (kv_heads == 0) {
         return;

@@ -3,11 +3,6 @@
 #include "common/model/gpu/gpu_internal.h"
 #include "common/model/model_internal.h"
 
-static uint32_t length(or_span_t span)
-{
-    return span.end - span.begin;
-}
-
 // Zeroed memory, counted; NULL if there is none.
 static void *take(or_model_t *model, size_t count, size_t size)
 {
@@ -56,10 +51,10 @@ static bool create_scratch(or_model_t *model)
     return all;
 }
 
-or_quantised_rows_t or_buffers_quantised(const or_model_t *model)
+static or_quantised_rows_t quantised_rows(const or_model_t *model)
 {
     or_quantised_rows_t rows = {.h = model->head.quantised};
-    for (uint32_t i = 0; i < length(model->share.layers); i++) {
+    for (uint32_t i = 0; i < or_span_length(model->share.layers); i++) {
         const or_layer_t *layer = &model->layers[i];
         rows.h = rows.h || layer->query.quantised || layer->key.quantised ||
                  layer->value.quantised || layer->gate.quantised || layer->up.quantised;
@@ -69,19 +64,18 @@ or_quantised_rows_t or_buffers_quantised(const or_model_t *model)
     return rows;
 }
 
-// What quantised matrices read is kept in that form too.
-static bool create_activations(or_model_t *model)
+// Activations that quantised matrices read are kept in quantised form too.
+static bool create_activations(or_model_t *model, or_quantised_rows_t quantised)
 {
-    or_quantised_rows_t quantised = or_buffers_quantised(model);
     const struct {
         or_activations_t *activations;
         size_t width;
         bool quantised;
     } all[] = {
         {&model->h, model->shape.width, quantised.h},
-        {&model->attended, (size_t)length(model->share.heads) * model->shape.head_dim,
+        {&model->attended, (size_t)or_span_length(model->share.heads) * model->shape.head_dim,
          quantised.attended},
-        {&model->gate, length(model->share.ffn), quantised.gate},
+        {&model->gate, or_span_length(model->share.ffn), quantised.gate},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (or_activations_init(all[i].activations, model->rows_max, all[i].width,
@@ -96,7 +90,7 @@ static bool create_activations(or_model_t *model)
 // Room for whole panels, as the matrix that writes these outputs has them.
 static size_t product_stride(or_span_t outputs)
 {
-    return or_row_stride((size_t)length(or_panels_of(outputs)) * OR_PANEL);
+    return or_row_stride((size_t)or_span_length(or_panels_of(outputs)) * OR_PANEL);
 }
 
 static void choose_strides(or_model_t *model)
@@ -112,7 +106,7 @@ static void choose_strides(or_model_t *model)
     model->vocab_stride = product_stride(share->vocab);
 }
 
-// What logits travel in, from the ranks that have a head to the leader.
+// Create the buffers in which logits travel from the ranks that have a head to the leader.
 static bool create_collected(or_model_t *model)
 {
     size_t rows = model->rows_max < OR_LOGITS_ROWS ? model->rows_max : OR_LOGITS_ROWS;
@@ -165,13 +159,15 @@ static bool create_rows(or_model_t *model)
 
 or_status_t or_buffers_create(or_model_t *model)
 {
+    const or_quantised_rows_t quantised = quantised_rows(model);
     choose_strides(model);
     model->rows = take(model, model->rows_max, sizeof *model->rows);
     bool shared = model->rows != NULL && create_collected(model);
     if (shared && model->gpu != NULL) {
-        return or_gpu_buffers_create(model);
+        return or_gpu_buffers_create(model, quantised);
     }
-    return shared && create_scratch(model) && create_activations(model) && create_rows(model)
+    return shared && create_scratch(model) && create_activations(model, quantised) &&
+                   create_rows(model)
                ? OR_OK
                : or_fail(OR_ERR_NO_MEMORY,
                          "no memory for passes of %u rows; ask for fewer, or a shorter context",

@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "common/model/gpu/gpu_internal.h"
 #include "common/model/model_internal.h"
 
 // One pass, layer by layer, all rows together:
@@ -62,7 +61,7 @@ static void add_bias(const or_model_t *model, float *x, const float *bias, or_sp
     uint32_t head_dim = model->shape.head_dim;
     if (bias != NULL) {
         model->kernels->add(x, bias + (size_t)heads.begin * head_dim,
-                            (heads.end - heads.begin) * head_dim);
+                            or_span_length(heads) * head_dim);
     }
 }
 
@@ -88,10 +87,10 @@ static void rotate_and_store_rows(void *context, uint32_t worker, uint32_t begin
         add_bias(model, query, layer->query_bias, share->heads);
         add_bias(model, key, layer->key_bias, share->kv_heads);
         add_bias(model, value, layer->value_bias, share->kv_heads);
-        for (uint32_t h = 0; h < share->heads.end - share->heads.begin; h++) {
+        for (uint32_t h = 0; h < or_span_length(share->heads); h++) {
             rotate(query + (size_t)h * head_dim, cosine, sine, head_dim);
         }
-        for (uint32_t h = 0; h < share->kv_heads.end - share->kv_heads.begin; h++) {
+        for (uint32_t h = 0; h < or_span_length(share->kv_heads); h++) {
             size_t offset = (size_t)h * head_dim;
             rotate(key + offset, cosine, sine, head_dim);
             store_kv(row, step->layer, h, key + offset, value + offset);
@@ -104,7 +103,7 @@ static void swiglu_rows(void *context, uint32_t worker, uint32_t begin, uint32_t
     (void)worker;
     const step_t *step = context;
     const or_model_t *model = step->model;
-    uint32_t units = model->share.ffn.end - model->share.ffn.begin;
+    uint32_t units = or_span_length(model->share.ffn);
     for (uint32_t i = begin; i < end && units > 0; i++) {
         model->kernels->swiglu(model->gate.values + i * model->gate.stride,
                                model->up + i * model->ffn_stride, units);
@@ -177,7 +176,7 @@ static or_status_t add_projection(step_t *step, const or_matrix_t *matrix, uint3
     or_product_t product =
         or_product(matrix, 0, model->shape.width, model->sums, model->width_stride);
     or_shard_sum_run(model->kernels, model->workers, model->shard_scratch, from, rows, &product,
-                     inputs, shards.end - shards.begin);
+                     inputs, or_span_length(shards));
     or_status_t status = model->ranks->size == 1 ? OR_OK : exchange(model, rows);
     if (status == OR_OK) {
         or_workers_run(model->workers, rows, or_workers_grain(16ull * model->shape.width),
@@ -212,10 +211,10 @@ static void project_gate_up(or_model_t *model, const or_layer_t *layer, uint32_t
     or_products_run(model->kernels, model->workers, &model->h, 0, rows, products, 2);
 }
 
-// What x is normalised for after a layer of this stage.
+// Return the weights of the norm that follows a layer of this stage.
 static const float *norm_after(const or_model_t *model, uint32_t layer)
 {
-    uint32_t layers = model->share.layers.end - model->share.layers.begin;
+    uint32_t layers = or_span_length(model->share.layers);
     return layer + 1 < layers ? model->layers[layer + 1].attention_norm : model->output_norm;
 }
 
@@ -271,40 +270,12 @@ static or_status_t end_pass(const or_model_t *model, uint32_t count)
     return model->share.has_head ? OR_OK : ranks->pass_on(ranks, model->x, bytes);
 }
 
-static or_status_t run_layers(or_model_t *model, uint32_t count)
+or_status_t or_forward_run(or_model_t *model, uint32_t count)
 {
-    uint32_t layers = model->share.layers.end - model->share.layers.begin;
+    uint32_t layers = or_span_length(model->share.layers);
     or_status_t status = begin_pass(model, count);
     for (uint32_t i = 0; status == OR_OK && i < layers; i++) {
         status = run_layer(model, i, count);
     }
     return status != OR_OK ? status : end_pass(model, count);
-}
-
-or_status_t or_pass_run(or_model_t *model, uint32_t count)
-{
-    model->row_count = 0; // the last pass's rows are written over
-    or_status_t status =
-        model->gpu != NULL ? or_gpu_run_layers(model, count) : run_layers(model, count);
-    if (status != OR_OK) {
-        or_pass_undo(model, count);
-        return status;
-    }
-    or_pass_commit(model, count);
-    return OR_OK;
-}
-
-or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint32_t count)
-{
-    if (!or_ranks_is_leader(model->ranks)) {
-        return or_fail(OR_ERR_INVALID, "only the leader of several ranks begins a pass");
-    }
-    or_status_t status = or_pass_plan(model, rows, count);
-    if (status == OR_OK && model->lockstep != NULL) {
-        status = or_lockstep_send_pass(model->lockstep, rows, count);
-        if (status != OR_OK) {
-            or_pass_undo(model, count);
-        }
-    }
-    return status != OR_OK ? status : or_pass_run(model, count);
 }

@@ -3,10 +3,63 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/model/cpu/top_logits.h"
 #include "common/model/gpu/gpu_internal.h"
 #include "common/model/model_internal.h"
 
+// ---- the greatest few ----
+
+static float ordered(float logit)
+{
+    return isfinite(logit) ? logit : -INFINITY;
+}
+
+static bool is_worse(or_top_logit_t a, or_top_logit_t b)
+{
+    return a.logit < b.logit || (a.logit == b.logit && a.id > b.id);
+}
+
+// A heap whose every parent is worse than its children: put `item` where the root was.
+static void replace_root(or_top_logit_t *heap, uint32_t count, or_top_logit_t item)
+{
+    uint32_t hole = 0;
+    while (2 * hole + 1 < count) {
+        uint32_t child = 2 * hole + 1;
+        child += child + 1 < count && is_worse(heap[child + 1], heap[child]);
+        if (!is_worse(heap[child], item)) {
+            break;
+        }
+        heap[hole] = heap[child];
+        hole = child;
+    }
+    heap[hole] = item;
+}
+
+static void push(or_top_logit_t *heap, uint32_t count, or_top_logit_t item)
+{
+    uint32_t hole = count;
+    while (hole > 0 && is_worse(item, heap[(hole - 1) / 2])) {
+        heap[hole] = heap[(hole - 1) / 2];
+        hole = (hole - 1) / 2;
+    }
+    heap[hole] = item;
+}
+
+// Ids ascend, so a later equal is worse: one comparison with the worst so far passes over most.
+void or_top_logits(const float *x, uint32_t count, uint32_t first_id, uint32_t top,
+                   or_top_logit_t *out)
+{
+    for (uint32_t i = 0; i < top; i++) {
+        push(out, i, (or_top_logit_t){first_id + i, ordered(x[i])});
+    }
+    for (uint32_t i = top; i < count; i++) {
+        if (x[i] > out[0].logit && isfinite(x[i])) {
+            replace_root(out, top, (or_top_logit_t){first_id + i, x[i]});
+        }
+    }
+}
+
+// ---- a rank's share ----
+//
 // What a rank sends of a row: its whole share of the vocabulary, or pairs of id and logit.
 //
 //     whole:  logits_sent [rows][vocab_share_max]       top:  logits_sent [rows][top] of or_top_logit_t
@@ -55,7 +108,7 @@ static void pack_rows(void *context, uint32_t worker, uint32_t begin, uint32_t e
     const sending_t *sending = context;
     or_model_t *model = sending->model;
     const or_span_t mine = model->share.vocab;
-    uint32_t count = mine.end - mine.begin;
+    uint32_t count = or_span_length(mine);
     for (uint32_t i = begin; i < end; i++) {
         float *to = model->logits_sent + i * sent_floats(model, sending->top);
         if (sending->top > 0) {
@@ -74,7 +127,7 @@ static void unpack_whole(const or_model_t *model, uint32_t rows, float *out)
         for (uint32_t i = 0; i < rows; i++) {
             memcpy(out + (size_t)i * model->shape.vocab_size + span.begin,
                    model->logits_received + ((size_t)r * rows + i) * model->vocab_share_max,
-                   (span.end - span.begin) * sizeof *out);
+                   or_span_length(span) * sizeof *out);
         }
     }
 }
@@ -101,7 +154,7 @@ static or_status_t unpack_top(const or_model_t *model, uint32_t rows, uint32_t t
     return OR_OK;
 }
 
-// From the ranks that have the head to the leader.
+// Collect logits from the ranks that have the head on the leader.
 static or_status_t collect(or_model_t *model, uint32_t rows, uint32_t top, float *out)
 {
     const or_ranks_t *ranks = model->ranks;
@@ -139,19 +192,10 @@ static or_status_t run_rows(or_model_t *model, uint32_t first, uint32_t rows, ui
     return OR_OK;
 }
 
-or_status_t or_logits_check(const or_model_t *model, uint32_t first, uint32_t count)
-{
-    if (first > model->row_count || count > model->row_count - first) {
-        return or_fail(OR_ERR_INVALID, "the last pass had %u rows; rows %u to %u were asked for",
-                       model->row_count, first, first + count);
-    }
-    return OR_OK;
-}
-
 or_status_t or_logits_run(or_model_t *model, uint32_t first, uint32_t count, uint32_t top,
                           float *out)
 {
-    or_status_t status = or_logits_check(model, first, count);
+    or_status_t status = or_pass_check_rows(model, first, count);
     uint32_t sent = top <= model->vocab_share_max / 2 ? top : 0;
     for (uint32_t done = 0; status == OR_OK && done < count; done += OR_LOGITS_ROWS) {
         uint32_t rows = count - done < OR_LOGITS_ROWS ? count - done : OR_LOGITS_ROWS;
@@ -159,23 +203,4 @@ or_status_t or_logits_run(or_model_t *model, uint32_t first, uint32_t count, uin
         status = run_rows(model, first + done, rows, sent, to);
     }
     return status;
-}
-
-or_status_t or_model_logits_top(or_model_t *model, uint32_t first, uint32_t count, uint32_t top,
-                                float *out)
-{
-    if (!or_ranks_is_leader(model->ranks)) {
-        return or_fail(OR_ERR_INVALID, "logits are asked for on the leader; the others follow");
-    }
-    uint32_t wanted = top > 0 ? top : 1;
-    or_status_t status = or_logits_check(model, first, count);
-    if (status == OR_OK && model->lockstep != NULL) {
-        status = or_lockstep_send_logits(model->lockstep, first, count, wanted);
-    }
-    return status != OR_OK ? status : or_logits_run(model, first, count, wanted, out);
-}
-
-or_status_t or_model_logits(or_model_t *model, uint32_t first, uint32_t count, float *out)
-{
-    return or_model_logits_top(model, first, count, model->shape.vocab_size, out);
 }

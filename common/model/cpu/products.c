@@ -5,13 +5,13 @@
 
 #define PAIR 2u // panels that kernels compute together
 
-// Of a core's second cache (1 to 2 MiB today) a tile of rows takes this much, and weights that meet all
-// rows in turn that much.
+// A core's second-level cache has 1 to 2 MiB today. A tile of rows takes the first part of it, and the weights that
+// meet all rows in turn take the second.
 #define ROW_TILE_BYTES (768u << 10)
 #define PANEL_TILE_BYTES (384u << 10)
 #define ROW_TILE_UNIT 16u // a multiple of what kernels take together
 
-// Of a sum of shards: rows, outputs and depth of the tree, which is all of OR_SHARD_SUM_FLOATS.
+// The rows, the outputs and the depth of the tree of one sum of shards, which fill OR_SHARD_SUM_FLOATS.
 #define SUM_ROWS 64u
 #define SUM_OUTPUTS (PAIR * OR_PANEL)
 #define SUM_PARTS 4u
@@ -25,11 +25,6 @@ or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end,
                           .inputs = matrix->inputs,
                           .y = y,
                           .y_stride = y_stride};
-}
-
-static uint32_t length(or_span_t span)
-{
-    return span.end - span.begin;
 }
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -66,9 +61,9 @@ static void multiply_quants(const rows_t *r, const piece_t *w, float *y, size_t 
         .type = m->quant,
         .panels = (const char *)m->memory + (w->panels.begin - m->panels.begin) * m->panel_bytes,
         .panel_bytes = m->panel_bytes,
-        .count = length(w->panels),
+        .count = or_span_length(w->panels),
         .first = m->first_block + block,
-        .blocks = length(inputs) / OR_QUANT_BLOCK,
+        .blocks = or_span_length(inputs) / OR_QUANT_BLOCK,
         .walk_first = m->first_block + (w->all_inputs.begin - m->inputs.begin) / OR_QUANT_BLOCK,
         .walk_end = m->first_block + (w->all_inputs.end - m->inputs.begin) / OR_QUANT_BLOCK,
         .walk_count = w->all_panels.end - w->panels.begin};
@@ -81,19 +76,19 @@ static void multiply_floats(const rows_t *r, const piece_t *w, float *y, size_t 
     const or_matrix_t *m = w->matrix;
     or_span_t panels = w->panels;
     uint32_t input = w->inputs.begin - m->inputs.begin;
-    size_t stride = (size_t)length(m->inputs) * OR_PANEL; // elements of a panel
+    size_t stride = (size_t)or_span_length(m->inputs) * OR_PANEL; // elements of a panel
     size_t at = (panels.begin - m->panels.begin) * stride + (size_t)input * OR_PANEL;
     const float *x = r->x->values + r->first * r->x->stride + input;
-    uint32_t k = length(w->inputs);
+    uint32_t k = or_span_length(w->inputs);
     if (m->type == OR_TENSOR_F32) {
-        r->kernels->matmul_f32((const float *)m->memory + at, stride, length(panels), k, x,
+        r->kernels->matmul_f32((const float *)m->memory + at, stride, or_span_length(panels), k, x,
                                r->x->stride, r->rows, y, y_stride);
     } else if (m->type == OR_TENSOR_F16) {
-        r->kernels->matmul_f16((const uint16_t *)m->memory + at, stride, length(panels), k, x,
-                               r->x->stride, r->rows, y, y_stride);
+        r->kernels->matmul_f16((const uint16_t *)m->memory + at, stride, or_span_length(panels), k,
+                               x, r->x->stride, r->rows, y, y_stride);
     } else {
-        r->kernels->matmul_bf16((const uint16_t *)m->memory + at, stride, length(panels), k, x,
-                                r->x->stride, r->rows, y, y_stride);
+        r->kernels->matmul_bf16((const uint16_t *)m->memory + at, stride, or_span_length(panels), k,
+                                x, r->x->stride, r->rows, y, y_stride);
     }
 }
 
@@ -117,19 +112,19 @@ typedef struct {
 
 static uint32_t pairs_of(const or_product_t *p)
 {
-    return (length(p->panels) + PAIR - 1) / PAIR;
+    return (or_span_length(p->panels) + PAIR - 1) / PAIR;
 }
 
 static uint64_t pair_multiply_adds(const or_product_t *p, uint32_t rows)
 {
-    return (uint64_t)length(p->inputs) * PAIR * OR_PANEL * rows;
+    return (uint64_t)or_span_length(p->inputs) * PAIR * OR_PANEL * rows;
 }
 
 static uint32_t rows_of_a_tile(const or_product_t *p)
 {
     size_t input_bytes =
         p->matrix->quantised ? sizeof(or_q8_block_t) / OR_QUANT_BLOCK : sizeof(float);
-    uint32_t rows = (uint32_t)(ROW_TILE_BYTES / (length(p->inputs) * input_bytes));
+    uint32_t rows = (uint32_t)(ROW_TILE_BYTES / (or_span_length(p->inputs) * input_bytes));
     return rows < 2 * ROW_TILE_UNIT ? 2 * ROW_TILE_UNIT : rows / ROW_TILE_UNIT * ROW_TILE_UNIT;
 }
 
@@ -144,7 +139,7 @@ static uint32_t panels_of_a_tile(const or_product_t *p)
 static void run_tiles(const rows_t *all, const or_product_t *p, or_span_t panels)
 {
     uint32_t row_tile = rows_of_a_tile(p);
-    uint32_t panel_tile = all->rows > row_tile ? panels_of_a_tile(p) : length(panels);
+    uint32_t panel_tile = all->rows > row_tile ? panels_of_a_tile(p) : or_span_length(panels);
     for (uint32_t panel = panels.begin; panel < panels.end; panel += panel_tile) {
         or_span_t some = {panel, least(panel + panel_tile, panels.end)};
         const piece_t piece = {p->matrix, some, p->inputs, some, p->inputs};
@@ -212,12 +207,12 @@ typedef struct {
 static void sum_tile(const shard_sum_t *sum, const rows_t *tile, piece_t piece, float *parts)
 {
     const or_kernels_t *kernels = tile->kernels;
-    uint32_t outputs = length(piece.panels) * OR_PANEL;
+    uint32_t outputs = or_span_length(piece.panels) * OR_PANEL;
     uint32_t floats = tile->rows * outputs;
     uint32_t depth = 0;
     for (uint32_t s = 0; s < sum->count; s++) {
         float *part = parts + (size_t)depth++ * floats;
-        if (length(sum->shards[s]) == 0) {
+        if (or_span_length(sum->shards[s]) == 0) {
             memset(part, 0, floats * sizeof *part);
         } else {
             piece.inputs = sum->shards[s];
@@ -246,7 +241,7 @@ static void sum_pairs(void *context, uint32_t worker, uint32_t begin, uint32_t e
         for (uint32_t pair = begin; pair < end; pair++) {
             uint32_t first = p->panels.begin + pair * PAIR;
             or_span_t panels = {first, least(first + PAIR, all.end)};
-            size_t bytes = (size_t)length(panels) * OR_PANEL * sizeof *parts;
+            size_t bytes = (size_t)or_span_length(panels) * OR_PANEL * sizeof *parts;
             float *y = p->y + (size_t)(first - p->matrix->panels.begin) * OR_PANEL;
             const piece_t piece = {
                 .matrix = p->matrix, .panels = panels, .all_panels = all, .all_inputs = inputs};

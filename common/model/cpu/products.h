@@ -20,7 +20,7 @@ typedef struct {
     size_t y_stride;
 } or_product_t;
 
-// The product of the panels that have outputs begin .. end - 1 over all inputs that are here.
+// Return the product of the panels that have outputs begin .. end - 1, over all inputs that are here.
 or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end, float *y,
                         size_t y_stride);
 

@@ -1,7 +1,7 @@
 // Goal: the greatest few are exactly those of a full sort, the lowest ids first among equals.
 // Method: seeded random logits of few values, so that most are equal, with some that are not finite; a
 // slow selection beside.
-#include "common/model/cpu/top_logits.h"
+#include "common/model/cpu/logits.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static float any_logit(uint64_t *rng, uint32_t values)
     return n < values ? (float)n - 3 : odd[test_below(rng, 4)];
 }
 
-// Whether the sampler puts x[a] before x[b].
+// Does the sampler put x[a] before x[b]?
 static bool is_before(const float *x, uint32_t a, uint32_t b)
 {
     float left = isfinite(x[a]) ? x[a] : -INFINITY;

@@ -23,11 +23,6 @@ void *or_zeroed(size_t count, size_t size)
     return memory;
 }
 
-size_t or_row_stride(size_t width)
-{
-    return ((width + OR_PANEL - 1) / OR_PANEL | 1) * OR_PANEL;
-}
-
 // A matrix's memory, not written yet. The whole huge pages of a large one are asked for as such: what
 // streams through it then waits less for address translation.
 static void *matrix_memory(size_t bytes)
@@ -56,11 +51,6 @@ static const struct {
     {OR_TENSOR_Q5_K, OR_QUANT_Q5_K},     {OR_TENSOR_Q6_K, OR_QUANT_Q6_K},
     {OR_TENSOR_IQ4_NL, OR_QUANT_IQ4_NL},
 };
-
-const char *or_tensor_types_text(void)
-{
-    return "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K and IQ4_NL";
-}
 
 bool or_tensor_quant(uint32_t type, or_quant_t *quant)
 {
@@ -146,7 +136,7 @@ or_span_t or_panels_of(or_span_t outputs)
                        outputs.begin == outputs.end ? begin : (outputs.end - 1) / OR_PANEL + 1};
 }
 
-// What has some of the inputs in a panel: elements, blocks or super-blocks.
+// Return the elements, blocks or super-blocks of a panel that hold some of the inputs.
 static or_span_t units_of(const or_matrix_t *m)
 {
     uint32_t elements = or_gguf_tensor_block(m->type).elements;
@@ -169,8 +159,8 @@ or_matrix_t or_matrix_describe(const or_gguf_tensor_t *tensor, or_span_t outputs
         m.first_block = inputs.begin % unit.elements / OR_QUANT_BLOCK;
     }
     or_span_t units = units_of(&m);
-    m.panel_bytes = (units.end - units.begin) * unit_bytes;
-    m.bytes = (m.panels.end - m.panels.begin) * m.panel_bytes;
+    m.panel_bytes = or_span_length(units) * unit_bytes;
+    m.bytes = or_span_length(m.panels) * m.panel_bytes;
     return m;
 }
 
@@ -184,7 +174,7 @@ static or_status_t pack(or_workers_t *workers, const or_gguf_tensor_t *tensor, o
                          .matrix = &m,
                          .row_bytes = tensor->bytes / tensor->dims[1],
                          .from_bytes = (size_t)units.begin * or_gguf_tensor_block(m.type).bytes,
-                         .units = units.end - units.begin};
+                         .units = or_span_length(units)};
     if (m.bytes == 0) {
         *matrix = m;
         return OR_OK;
@@ -192,11 +182,11 @@ static or_status_t pack(or_workers_t *workers, const or_gguf_tensor_t *tensor, o
     m.memory = matrix_memory(m.bytes);
     if (m.memory == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for tensor %.*s (%u x %u)",
-                       (int)tensor->name.length, tensor->name.bytes, inputs.end - inputs.begin,
-                       outputs.end - outputs.begin);
+                       (int)tensor->name.length, tensor->name.bytes, or_span_length(inputs),
+                       or_span_length(outputs));
     }
-    or_workers_run(workers, m.panels.end - m.panels.begin, or_workers_grain(m.panel_bytes),
-                   pack_panels, &packing);
+    or_workers_run(workers, or_span_length(m.panels), or_workers_grain(m.panel_bytes), pack_panels,
+                   &packing);
     *matrix = m;
     return OR_OK;
 }
@@ -246,16 +236,6 @@ void or_activations_fini(or_activations_t *activations)
     free(activations->blocks);
     free(activations->values);
     *activations = (or_activations_t){0};
-}
-
-void or_activations_quantise(const or_activations_t *activations, const or_kernels_t *kernels,
-                             size_t row)
-{
-    if (activations->blocks != NULL && activations->row_blocks > 0) {
-        kernels->quantize_row(activations->values + row * activations->stride,
-                              activations->row_blocks,
-                              activations->blocks + row * activations->blocks_stride);
-    }
 }
 
 // ---- rows ----

@@ -48,15 +48,18 @@ typedef struct {
     size_t bytes;        // of all buffers
 } or_activations_t;
 
-// `size` bytes times `count`, zeroed, on a cache line. NULL if there is no memory or the product
-// overflows. Free with free().
+// Return `count` times `size` zeroed bytes, aligned to a cache line. NULL if there is no memory or the product
+// overflows. Free them with free().
 void *or_zeroed(size_t count, size_t size);
 
-// Floats from row to row where each has room for `width`: whole panels, and an odd number of them, so
-// that equal places of neighbouring rows do not fight for the same lines of a cache.
-size_t or_row_stride(size_t width);
+// Return the stride of rows that have room for `width` floats: whole panels, and an odd number of them, so that equal
+// places of neighbouring rows do not compete for the same lines of a cache.
+static inline size_t or_row_stride(size_t width)
+{
+    return ((width + OR_PANEL - 1) / OR_PANEL | 1) * OR_PANEL;
+}
 
-// What or_matrix_pack will make, but for its memory.
+// Describe what or_matrix_pack will make, without its memory.
 or_matrix_t or_matrix_describe(const or_gguf_tensor_t *tensor, or_span_t outputs, or_span_t inputs);
 // Pack, of a tensor of two dimensions and any or_tensor_type_t, the panels that have some of these
 // outputs and of them these inputs. The workers share the panels. OR_ERR_NO_MEMORY.
@@ -67,26 +70,34 @@ or_status_t or_matrix_pack_rows(or_workers_t *workers, const or_gguf_tensor_t *t
                                 or_span_t outputs, or_span_t inputs, or_matrix_t *matrix);
 void or_matrix_free(or_matrix_t *matrix);
 
-// The panels that have some of these outputs; none of none.
+// Return the panels that have some of these outputs; no panels for no outputs.
 or_span_t or_panels_of(or_span_t outputs);
 
-// Where in a row of a product an output of this matrix lies.
+// Return the place of an output of this matrix in a row of a product.
 static inline size_t or_matrix_place(const or_matrix_t *matrix, uint32_t output)
 {
     return output - (size_t)matrix->panels.begin * OR_PANEL;
 }
 
-// Zeroed rows of `width` floats, and of as many quants if `quantised`. OR_ERR_NO_MEMORY.
+// Take zeroed rows of `width` floats, and of equally many quants if `quantised`. OR_ERR_NO_MEMORY.
 or_status_t or_activations_init(or_activations_t *activations, size_t rows, size_t width,
                                 bool quantised);
 void or_activations_fini(or_activations_t *activations);
-// Once the floats of a row are written: make its quants, if they are asked for.
-void or_activations_quantise(const or_activations_t *activations, const or_kernels_t *kernels,
-                             size_t row);
+// Quantise a row whose floats are written, if quants were asked for.
+static inline void or_activations_quantise(const or_activations_t *activations,
+                                           const or_kernels_t *kernels, size_t row)
+{
+    if (activations->blocks != NULL && activations->row_blocks > 0) {
+        kernels->quantize_row(activations->values + row * activations->stride,
+                              activations->row_blocks,
+                              activations->blocks + row * activations->blocks_stride);
+    }
+}
 
-// Row `row` of a tensor [width, rows] as floats, of any or_tensor_type_t.
+// Read row `row` of a tensor [width, rows], of any or_tensor_type_t, as floats.
 void or_tensor_read_row(const or_gguf_tensor_t *tensor, uint64_t row, uint32_t width, float *out);
-// What a quantised type is to the kernels; false if the type is not quantised.
+// Set *quant to the kernels' name of a quantised type; return false if the type is not quantised.
 bool or_tensor_quant(uint32_t type, or_quant_t *quant);
-// "F32, F16, ... and IQ4_NL": all of or_tensor_type_t, for sentences.
-const char *or_tensor_types_text(void);
+// All of or_tensor_type_t, for sentences.
+#define OR_TENSOR_TYPES_TEXT                                                                       \
+    "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K and IQ4_NL"

@@ -21,7 +21,7 @@
 
 #define NO_HALF SIZE_MAX
 
-// Where a block of the file has its halves.
+// The places of the halves in a block of the file.
 static const struct {
     or_tensor_type_t type;
     size_t scale, minimum;
@@ -160,7 +160,7 @@ static void check_part(const or_gguf_tensor_t *tensor, const float *numbers, or_
                             expected + (size_t)i * Y_STRIDE + outputs.begin,
                             (outputs.end - outputs.begin) * sizeof *y);
     }
-    // What is held are the panels, and of the inputs the units that have some.
+    // A part holds whole panels, and the units that have some of its inputs.
     uint32_t unit = or_gguf_tensor_block(tensor->type).elements;
     size_t units = (held_inputs.end - 1) / unit - held_inputs.begin / unit + 1;
     size_t panels = part.panels.end - part.panels.begin;

@@ -12,7 +12,8 @@
 #define SPIN_POLLS 2000u
 // Handing this many multiply-adds over to a worker who is awake pays.
 #define GRAIN_MULTIPLY_ADDS 65536u
-// Of what is left, a thread takes its share's half at a time: few hand-overs, and small ones at the end.
+// A thread takes half of its share of the remaining items at a time. So hand-overs are few, and the last ones are
+// small.
 #define SHARE 2u
 
 typedef struct {
@@ -177,7 +178,7 @@ static void begin_round(or_workers_t *pool, uint32_t wanted)
     }
 }
 
-// On its CPU from the first instruction.
+// Start a thread that runs on its CPU from its first instruction on.
 static int start_thread(worker_t *worker, const or_cpus_t *pins)
 {
     pthread_attr_t attributes;

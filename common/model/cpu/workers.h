@@ -27,8 +27,8 @@ typedef struct {
 // Items begin .. end - 1, run by worker `worker` (0: the caller), who has its own buffers.
 typedef void (*or_work_t)(void *context, uint32_t worker, uint32_t begin, uint32_t end);
 
-// With pins the caller is thread 0 and pinned too (or_cpus_pin). Copies all it is given. OR_ERR_INVALID over
-// OR_THREADS_MAX; OR_ERR_NO_MEMORY; OR_ERR_IO if the system starts no more threads, or pins none.
+// Create workers. With pins the caller is thread 0 and is pinned too (or_cpus_pin). Copies all that it is given.
+// OR_ERR_INVALID over OR_THREADS_MAX; OR_ERR_NO_MEMORY; OR_ERR_IO if the system starts no more threads, or pins none.
 or_status_t or_workers_create(const or_workers_options_t *options, or_workers_t **workers_p);
 void or_workers_destroy(or_workers_t **workers_p);
 uint32_t or_workers_count(const or_workers_t *workers);
@@ -38,6 +38,5 @@ uint32_t or_workers_count(const or_workers_t *workers);
 void or_workers_run(or_workers_t *workers, uint32_t items, uint32_t grain, or_work_t work,
                     void *context);
 
-// The grain for items of so many multiply-adds each: less work than that costs more to hand over
-// than it saves.
+// Return the grain for items of so many multiply-adds each: to hand over less work costs more than it saves.
 uint32_t or_workers_grain(uint64_t multiply_adds);

@@ -72,7 +72,7 @@ typedef struct {
     __typeof__(or_cuda_reject_bytes) *reject_bytes;
 } or_gpu_functions_t;
 
-// Of the library that was linked; NULL: this program was built without CUDA.
+// Return the functions of the library that was linked; NULL if this program was built without CUDA.
 const or_gpu_functions_t *or_gpu_functions(void);
 
 #define OR_GPU_LAYERS_FIT UINT32_MAX
@@ -80,9 +80,10 @@ const or_gpu_functions_t *or_gpu_functions(void);
 typedef struct {
     const or_gpu_functions_t *functions; // NULL as above: loading fails and says so
     uint32_t index;                      // as or_cuda_open counts devices
-    // How many layers of each rank, the last ones, have their weights in the host's memory, pinned, from where they
-    // come over in every pass while the layer before is computed; more than there are: all. OR_GPU_LAYERS_FIT: those
-    // for which the device has no room beside one full context of the cache (or what was asked for it).
+    // The number of layers of each rank, the last ones, whose weights stay in pinned memory of the host. They are
+    // fetched in every pass while the layer before is computed. More than there are means all. OR_GPU_LAYERS_FIT
+    // means those for which the device has no room beside one full context of the cache, or beside the cache that was
+    // asked for.
     uint32_t host_layers;
     // Products of BF16 weights, or of F16 where there are none, by tensor cores (kernels/cuda/cuda_tensor.h): faster
     // for many rows, and in an arithmetic of their own (or_model_arith_id), so the texts are no longer the CPU's.

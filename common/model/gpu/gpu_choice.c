@@ -215,7 +215,7 @@ static uint32_t read_layers(const char *word)
     return layers;
 }
 
-// What was asked for, by name or because only GPUs do it, is not there.
+// Report that a device is absent that was asked for, by name or because only GPUs do what was asked for.
 static or_status_t fail_absent(const or_gpu_functions_t *functions, const char *option,
                                const char *word, uint32_t count, const char *why)
 {
@@ -286,7 +286,7 @@ void or_gpu_place_spread(or_gpu_place_t *place, uint32_t which)
 
 // ---- a model there ----
 
-// Of the model, those of this rank.
+// Count the model's layers that belong to this rank.
 static or_status_t count_layers(const or_gguf_t *gguf, const or_ranks_t *ranks, uint32_t *layers)
 {
     const or_arch_t *arch;
@@ -299,7 +299,7 @@ static or_status_t count_layers(const or_gguf_t *gguf, const or_ranks_t *ranks, 
                  ? status
                  : or_layers_of_stage(ranks->stage, or_ranks_stages(ranks), shape.layers, &span);
     if (status == OR_OK) {
-        *layers = span.end - span.begin;
+        *layers = or_span_length(span);
     }
     return status;
 }

@@ -43,13 +43,13 @@ typedef struct {
      "print the GPUs that can be used here, and end"}
 // clang-format on
 
-// auto, auto, canonical.
+// Return the defaults: auto, auto, canonical.
 or_gpu_options_t or_gpu_options_default(void);
-// Do the words make sense, on whatever machine? OR_ERR_INVALID names the option, its suffix included, and what is
+// Check that the words make sense on some machine. OR_ERR_INVALID names the option, with its suffix, and what is
 // allowed.
 or_status_t or_gpu_options_check(const or_gpu_options_t *options, const char *suffix);
 
-// A place of this machine.
+// A device of this machine, or the CPU.
 typedef struct {
     bool on_gpu;         // else the CPU
     bool automatic;      // nobody asked for a GPU: where it cannot run a model the CPU does
@@ -60,22 +60,23 @@ typedef struct {
     or_gpu_choice_t gpu; // but for host_layers, which depend on the model
 } or_gpu_place_t;
 
-// What the options, checked before, come to here. `functions` is or_gpu_functions() of the program; NULL: it was
-// built without CUDA. OR_ERR_UNSUPPORTED, OR_ERR_NOT_FOUND: a GPU was asked for that is not there; what to do.
+// Find the place that the options, which were checked before, mean on this machine. `functions` is or_gpu_functions()
+// of the program; NULL if it was built without CUDA. OR_ERR_UNSUPPORTED or OR_ERR_NOT_FOUND if a GPU was asked for
+// that is not there; the sentence says what to do.
 or_status_t or_gpu_place_choose(const or_gpu_options_t *options,
                                 const or_gpu_functions_t *functions, or_gpu_place_t *place);
-// For the which-th of a host's processes that share its GPUs: a place that was not named moves to one of its own,
+// Spread the processes of a host over its GPUs. A place that was not named moves to the GPU of number `which`,
 // counted round and round.
 void or_gpu_place_spread(or_gpu_place_t *place, uint32_t which);
 
-// or_model_load there. An automatic place that cannot run this model, or has no room for it, is warned of, and the
-// CPU taken; ranks that are several do that together or not at all. So is a GPU that somebody misses. The leader's
-// line in the log has OR_GPU_WARNING, by which those who keep it find it.
+// Load a model there (or_model_load). If an automatic place cannot run this model, or has no room for it, log a
+// warning and load on the CPU; several ranks do that together or not at all. A GPU that is missed is warned of, too.
+// The leader's line in the log contains OR_GPU_WARNING, by which readers of the log find it.
 #define OR_GPU_WARNING " runs on the CPU: "
 or_status_t or_gpu_place_load(const or_gpu_place_t *place, const or_gguf_t *gguf,
                               const or_model_options_t *options, or_model_t **model_p);
 
-// Where a model's passes run, in words: "CPU"; "CUDA0, NVIDIA H100 80GB HBM3, 24 of 32 layers".
+// The place where a model's passes run, in words: "CPU"; "CUDA0, NVIDIA H100 80GB HBM3, 24 of 32 layers".
 typedef struct {
     bool on_gpu;
     char name[24];  // "CPU", "CUDA0"
@@ -83,18 +84,19 @@ typedef struct {
 } or_gpu_where_t;
 or_gpu_where_t or_gpu_where(const or_model_t *model);
 
-// One GPU in a line: "NVIDIA H100 80GB HBM3, 80.0 of 81.0 GiB free, compute capability 9.0"; why not, if it
-// cannot be used, or its memory not be asked for. Opens it.
+// One GPU in a line: "NVIDIA H100 80GB HBM3, 80.0 of 81.0 GiB free, compute capability 9.0"; or the reason why it
+// cannot be used, or its memory not be read. This opens the device.
 typedef struct {
     char text[288];
 } or_gpu_line_t;
 or_gpu_line_t or_gpu_describe(const or_gpu_functions_t *functions, uint32_t index);
-// The kernels are there for it, and the driver knows it. Does not open it.
+// Are the kernels built for this GPU, and does the driver know it? This does not open the device.
 bool or_gpu_is_usable(const or_gpu_functions_t *functions, uint32_t index);
-// How many there are; 0 too with NULL. *why_p, static, is then the reason.
+// Return how many GPUs there are. If 0, also because `functions` is NULL, *why_p is the reason, a static text.
 uint32_t or_gpu_count(const or_gpu_functions_t *functions, const char **why_p);
-// A line each, as "CUDA0: NVIDIA ...", or one that says why there is none.
+// Print a line for each GPU, as "CUDA0: NVIDIA ...", or one that says why there is none.
 void or_gpu_list(const or_gpu_functions_t *functions, FILE *out);
-// Is one of NVIDIA's in this machine, whatever its driver? By what Linux lists of PCI in this folder.
+// Is a GPU of NVIDIA's in this machine, whatever its driver? This reads Linux' list of PCI devices in the folder
+// `devices`.
 bool or_gpu_is_fitted(const char *devices);
 #define OR_GPU_DEVICES "/sys/bus/pci/devices"

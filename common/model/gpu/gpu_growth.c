@@ -1,10 +1,18 @@
-// A tree grows: the host asks, one recording runs, and what comes back are rows with their contenders.
+// Drafting on a device. For contenders (model_draws.h) counts and lists come back. A tree (model_growth.h) is asked
+// for once, one recording runs, and its rows come back with their contenders.
+//
+//     results     counts [OR_LOGITS_ROWS]   lists [rows][OR_CUDA_CONTENDERS_MAX]
 #include "common/model/gpu/gpu_growth.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/base/math/math.h"
 #include "common/model/gpu/gpu_internal.h"
+#include "common/model/model_draws.h"
 
+_Static_assert(OR_CONTESTS_MAX <= OR_LOGITS_ROWS, "a contest's logits stay on the device");
 _Static_assert(OR_GROWTH_NODES_MAX == OR_CUDA_GROWTH_MAX, "a batch may be all guesses");
 _Static_assert(OR_GROWTH_ROWS_MAX == OR_CUDA_GROWTH_ROWS, "all rows that are told find room");
 _Static_assert(OR_CUDA_GROWTH_MAX <= OR_LOGITS_ROWS, "a pass's logits stay on the device");
@@ -12,9 +20,153 @@ _Static_assert(OR_CUDA_GROWTH_MAX <= OR_LOGITS_ROWS, "a pass's logits stay on th
 #define ROWS_LEAST 8u    // of a pass that may have several
 #define FIRST_TOLD 2048u // contenders that come with the rows; others are fetched behind them
 
+// ---- a contest ----
+
+static or_cuda_contest_t contest_of(const or_contest_t *contest)
+{
+    const or_sampling_t *sampling = contest->sampling;
+    return (or_cuda_contest_t){.key = contest->key.value,
+                               .byte_offset = contest->place.byte_offset,
+                               .zero_width = contest->place.zero_width,
+                               .noisy = contest->noisy,
+                               .temperature = sampling->temperature,
+                               .top_k = sampling->top_k,
+                               .top_p = sampling->top_p,
+                               .log_min_p =
+                                   sampling->min_p > 0 ? or_ln((double)sampling->min_p) : -INFINITY,
+                               .window = contest->window};
+}
+
+static void find_contenders(or_model_t *model, const or_cuda_contest_t *contests, uint32_t rows)
+{
+    or_gpu_t *gpu = model->gpu;
+    const or_gpu_contests_t *own = &gpu->contests;
+    or_gpu_keep(gpu, gpu->functions->contenders(gpu->cuda, gpu->logits, model->vocab_stride,
+                                                own->vocab_size, own->keys, contests, rows,
+                                                own->scratch, own->lists, own->counts));
+}
+
+static or_status_t ask_contests(or_model_t *model, const or_contest_t *contests, uint32_t count)
+{
+    or_gpu_t *gpu = model->gpu;
+    const or_gpu_functions_t *f = gpu->functions;
+    or_gpu_contests_t *own = &gpu->contests;
+    for (uint32_t i = 0; i < count; i++) {
+        own->asked_host[i] = contest_of(&contests[i]);
+    }
+    or_gpu_keep(gpu,
+                f->upload(gpu->cuda, own->asked, own->asked_host, count * sizeof *own->asked_host));
+    find_contenders(model, own->asked, count);
+    or_gpu_keep(gpu, f->download(gpu->cuda, own->results_host, own->results,
+                                 OR_GPU_COUNTS_BYTES + count * OR_GPU_LIST_BYTES));
+    or_gpu_keep(gpu, f->wait(gpu->cuda));
+    return or_gpu_check(gpu);
+}
+
+// ---- its answer as a distribution ----
+
+// Does or_sampler_distribution have the best token first? Else ids ascend, as they do in the list. (They do as well where so many
+// logits are no numbers that top-k keeps all others; then only the rounding of a drafter's sums is another.)
+static bool is_ranked(const or_sampling_t *sampling, uint32_t vocab_size)
+{
+    return (sampling->top_k > 0 && sampling->top_k < vocab_size) || sampling->top_p < 1;
+}
+
+static int best_first(const void *a, const void *b)
+{
+    const or_cuda_contender_t *x = a;
+    const or_cuda_contender_t *y = b;
+    if (x->logit != y->logit) {
+        return x->logit > y->logit ? -1 : 1;
+    }
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static or_distribution_t distribution_of(const or_gpu_t *gpu, const or_sampling_t *sampling,
+                                         or_cuda_contender_t *list, uint32_t count, int32_t *ids,
+                                         double *scores)
+{
+    if (is_ranked(sampling, gpu->contests.vocab_size)) {
+        qsort(list, count, sizeof *list, best_first);
+    }
+    double temperature = (double)sampling->temperature;
+    for (uint32_t i = 0; i < count; i++) {
+        ids[i] = list[i].id;
+        scores[i] = temperature > 0 ? (double)list[i].logit / temperature : 0;
+    }
+    return (or_distribution_t){.ids = ids, .scores = scores, .count = count};
+}
+
+static or_distribution_t dist_of_row(const or_gpu_t *gpu, uint32_t row,
+                                     const or_sampling_t *sampling)
+{
+    const or_gpu_contests_t *contests = &gpu->contests;
+    uint32_t count = ((const uint32_t *)contests->results_host)[row];
+    if (count > OR_CUDA_CONTENDERS_MAX) {
+        return (or_distribution_t){.count = 0};
+    }
+    size_t place = (size_t)row * OR_CUDA_CONTENDERS_MAX;
+    or_cuda_contender_t *lists =
+        (or_cuda_contender_t *)(contests->results_host + OR_GPU_COUNTS_BYTES);
+    return distribution_of(gpu, sampling, lists + place, count, contests->ids + place,
+                           contests->scores + place);
+}
+
+// ---- for callers (model_draws.h) ----
+
+bool or_model_has_contenders(const or_model_t *model)
+{
+    return model->gpu != NULL && model->gpu->contests.vocab_size > 0;
+}
+
+or_status_t or_model_set_noise_keys(or_model_t *model, const uint64_t *keys, uint32_t count)
+{
+    or_gpu_t *gpu = model->gpu;
+    if (gpu == NULL || !or_ranks_is_alone(model->ranks)) {
+        return OR_OK;
+    }
+    uint32_t vocab_size = count < model->shape.vocab_size ? count : model->shape.vocab_size;
+    or_gpu_keep(gpu, gpu->functions->upload(gpu->cuda, gpu->contests.keys, keys,
+                                            vocab_size * sizeof *keys)); // waits
+    gpu->contests.vocab_size = vocab_size;
+    return or_gpu_check(gpu);
+}
+
+or_status_t or_model_contenders(or_model_t *model, uint32_t first, uint32_t count,
+                                const or_contest_t *contests, or_distribution_t *dists)
+{
+    or_status_t status = or_pass_check_rows(model, first, count);
+    if (status == OR_OK && count > OR_CONTESTS_MAX) {
+        status = or_fail(OR_ERR_INVALID, "contenders of %u rows at once: at most %u", count,
+                         OR_CONTESTS_MAX);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    or_gpu_multiply_head(model, first, count, model->gpu->logits);
+    status = ask_contests(model, contests, count);
+    for (uint32_t i = 0; status == OR_OK && i < count; i++) {
+        dists[i] = dist_of_row(model->gpu, i, contests[i].sampling);
+    }
+    return status;
+}
+
+uint64_t or_model_whole_rows(const or_model_t *model)
+{
+    return model->gpu != NULL ? model->gpu->whole_rows : 0;
+}
+
+// ---- a tree ----
+
+bool or_model_can_grow(const or_model_t *model)
+{
+    const or_gpu_t *gpu = model->gpu;
+    return gpu != NULL && gpu->growth.widths != NULL && !gpu->steps.off[OR_GPU_GROWTH];
+}
+
 // ---- what may be asked ----
 
-// Among guesses whose parents stand before them.
+// Is this a valid guess, given that the guesses before it are? Parents stand before their children.
 static bool is_guess(const or_model_t *model, const or_growth_t *growth, uint32_t place)
 {
     const or_kv_sequence_t *sequence = growth->sequence;
@@ -111,7 +263,7 @@ static void ask_for_tree(const or_growth_t *growth, uint32_t rows, const uint32_
                                .tau = growth->tau,
                                .nearly = growth->nearly,
                                .share = growth->share,
-                               .contest = or_gpu_contest_of(&growth->contest),
+                               .contest = contest_of(&growth->contest),
                                .pages = pages,
                                .committed = sequence->length,
                                .slots = sequence->slot_bytes,
@@ -185,8 +337,8 @@ static or_status_t launch_pass(or_model_t *model, uint32_t rows, or_cuda_loop_t 
     or_gpu_embed(model, rows);
     or_status_t status = or_gpu_launch_layers(model, rows);
     if (status == OR_OK) {
-        or_gpu_multiply_head(model, 0, rows);
-        or_gpu_find_contenders(model, gpu->growth.asked->contests, rows);
+        or_gpu_multiply_head(model, 0, rows, gpu->logits);
+        find_contenders(model, gpu->growth.asked->contests, rows);
         grow(model, rows, loop);
     }
     return status;
@@ -241,18 +393,16 @@ static void read_rows(or_gpu_t *gpu, const or_sampling_t *sampling, or_grown_t *
     for (uint32_t i = 0; i < told->row_count; i++) {
         const or_cuda_grown_row_t *row = &told->rows[i];
         or_cuda_contender_t *list = told->contenders + row->first;
-        growth->rows[i] = (or_grown_row_t){
-            .token = row->token,
-            .parent_slot = row->parent_slot,
-            .slot = row->slot,
-            .dist = or_gpu_distribution_of(gpu, sampling, list, row->count,
-                                           growth->ids + row->first, growth->scores + row->first)};
+        growth->rows[i] = (or_grown_row_t){.token = row->token,
+                                           .parent_slot = row->parent_slot,
+                                           .slot = row->slot,
+                                           .dist = distribution_of(gpu, sampling, list, row->count,
+                                                                   growth->ids + row->first,
+                                                                   growth->scores + row->first)};
     }
     *grown =
         (or_grown_t){.rows = growth->rows, .row_count = told->row_count, .passes = told->passes};
 }
-
-// ---- a tree ----
 
 // The step's tables are the growth's, whose rows see no more than the deepest guess that is run.
 static or_cuda_recording_t *find_recording(or_model_t *model, const or_growth_t *growth,

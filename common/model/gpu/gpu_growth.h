@@ -1,18 +1,19 @@
-// gpu_growth - draft trees on a device (model_growth.h): what travels there and back.
+// gpu_growth - the data of draft trees on a device (model_growth.h), and what travels there and back.
 //
 //     host       asked ─▶                                                                        ─▶ grown
 //     device            grow ─▶ tables ─▶ ┌ embed, layers, head, contenders, grow ─▶ tables ┐
 //                                         └──────────── while there is a batch ─────────────┘
 //
-// Between the arrows is one recording (gpu_steps.h), which begins with whatever the tables say: as the host sends them,
-// rows of a pass are shadows of the root. So a tree that has nothing to run costs a pass and changes nothing.
+// Between the arrows is one recording (gpu_steps.h). It begins with a pass of whatever the tables say, and the host
+// sends tables whose rows are shadows of the root. So a tree that has nothing to run costs a pass and changes
+// nothing.
 #pragma once
 
 #include "common/model/model_growth.h"
 #include "common/model/model_internal.h"
 #include "kernels/cuda/cuda_kernels.h"
 
-// What the device is asked for; it writes on all of it but the pages.
+// The request to the device, which changes all of it but the pages.
 typedef struct {
     or_cuda_growth_t tree;
     int32_t tokens[OR_CUDA_GROWTH_MAX]; // of the rows of a pass, and so on
@@ -31,11 +32,8 @@ typedef struct {
     void *scratch;                     // likewise
     or_cuda_grown_t *grown;            // likewise
     or_cuda_grown_t *grown_host;       // pinned
-    // Of the last tree, on the host.
+    // The rows of the last tree, with their contenders, on the host.
     or_grown_row_t rows[OR_CUDA_GROWTH_ROWS];
     int32_t *ids;   // [OR_CUDA_GROWTH_CONTENDERS]
     double *scores; // likewise
 } or_gpu_growth_t;
-
-// Nothing where there is none.
-void or_gpu_growth_free(or_gpu_t *gpu);

@@ -1,34 +1,48 @@
 // gpu_internal - a model whose passes run on a device.
 //
-//     load     gpu.c (the device, and what moves there)  gpu_buffers.c (memory of a pass)  gpu_kv.c (pages)  gpu_slots.c
-//              gpu_layers.c (layers that are away)  gpu_tensor.c (tensor cores, if they are asked for)
-//     a pass   gpu_tables.c (what rows see, as kernels read it)  gpu_forward.c (the layers, the head)
+//     load     gpu_open.c (the device)  gpu.c (its errors, and what moves there)  gpu_buffers.c (memory of passes and trees)
+//              gpu_layers.c (layers that are away)
+//     a pass   gpu_kv.c (pages, slots, and the tables by which kernels find them)  gpu_forward.c (the layers, the head)
 //              gpu_steps.c (launches that are recorded and replayed)
-//              gpu_products.c (matrices times rows)  gpu_ranks.c (what travels to other ranks, and back)
-//              gpu_peers.c (whether that needs the host)
-//     a token  gpu_contenders.c (who may be next)  gpu_rejection.c (what of a drawn tree is accepted)
-//     a tree   gpu_growth.c (all its passes without a word to the host)  gpu_growth_memory.c  gpu_embedding.c
+//              gpu_ranks.c (what travels to other ranks, and whether that needs the host)
+//     a tree   gpu_growth.c (contenders of a row; all passes of a tree without a word to the host)
+//              gpu_rejection.c (what of a drawn tree is accepted)
 //
-// The host plans and the device computes: page tables, slots and epochs stay in kv_cache.c and pass.c. All
-// work is asked for in order and nobody waits for it but who needs its results, so what went wrong
-// may show later. The first such code is kept; nothing works after it.
+// The host plans and the device computes: page tables, slots and epochs stay in kv_cache.c and pass.c. All work is
+// launched in order, and only those who need its results wait for it, so an error may show later. The first error is
+// kept, and nothing works after it.
 #pragma once
 
 #include "common/model/gpu/gpu_growth.h"
 #include "common/model/gpu/gpu_layers.h"
-#include "common/model/gpu/gpu_slots.h"
 #include "common/model/gpu/gpu_steps.h"
 #include "common/model/model_draws.h"
 #include "common/model/model_internal.h"
 
-// Floats of scores that attention has at a time, for as many rows as they are enough, unless one row needs more:
-// 32 MiB stay in the second cache of a large device.
+// The floats of scores that attention has at a time, for as many rows as fit, unless one row needs more: 32 MiB stay
+// in the second-level cache of a large device.
 #define OR_GPU_SCORES ((size_t)8 << 20)
 
 #define OR_GPU_SUMS 240u // bytes
 
-// Numbers that the kernels of a pass look up. They are written on the host, at the same places as they then have
-// on the device, and sent together.
+// A device's memory for the slots of sequences. When a sequence closes its part is kept for the next one.
+//
+// Taking memory from a device and freeing it both stop its work. So a sequence's part is kept for the next sequence
+// that wants as much. If memory was reserved at load, all of it is taken then, and never more.
+//
+//     reserve 4 x 1,024     kept  # # # #
+//     open, open            kept  # #         taken without a word to the device
+//     close                 kept  # # #
+typedef struct {
+    size_t bytes;  // of a part, for one sequence
+    void **parts;  // [room]
+    uint32_t kept; // of them, the others are in use
+    uint32_t room;
+    bool reserved;
+} or_gpu_slots_t;
+
+// The tables that the kernels of a pass read. They are written on the host, at the same places as they then have on
+// the device, and sent together.
 typedef struct {
     uint8_t *host; // pinned
     uint8_t *device;
@@ -37,7 +51,10 @@ typedef struct {
     size_t sent;
 } or_gpu_tables_t;
 
-// What contests are made of, for OR_LOGITS_ROWS rows at a time.
+// The memory of contests, for OR_LOGITS_ROWS rows at a time. The results are counts [OR_LOGITS_ROWS], and behind them
+// lists [rows][OR_CUDA_CONTENDERS_MAX].
+#define OR_GPU_COUNTS_BYTES (OR_LOGITS_ROWS * sizeof(uint32_t))
+#define OR_GPU_LIST_BYTES (OR_CUDA_CONTENDERS_MAX * sizeof(or_cuda_contender_t))
 typedef struct {
     uint32_t vocab_size; // tokens that take part; 0: their keys are not here yet
     void *keys;          // [vocab_size of the model] of the noise
@@ -90,7 +107,7 @@ struct or_gpu {
     size_t scores_floats;
     or_cuda_rows_t gate;
     float *up; // [rows_max][ffn_stride]
-    // [this rank's shards][rows_max][width_stride]; products' rows are whole tiles (or_gpu_tensor_tiles)
+    // [this rank's shards][rows_max][width_stride]; products' rows are whole tiles (or_gpu_tensor_room)
     float *parts;
     // [logits_rows][vocab_stride]; and as model->logits on the host, pinned; last stage
     float *logits;
@@ -107,156 +124,116 @@ struct or_gpu {
 
 // ---- gpu.c ----
 
-// The choice's device for the model, as model->gpu. OR_ERR_UNSUPPORTED without CUDA and for what is not done there;
-// OR_ERR_NOT_FOUND: no such GPU, or it cannot be used.
-or_status_t or_gpu_open(or_model_t *model, const or_gpu_choice_t *choice);
-// What was taken must be given back before. *gpu_p may be NULL.
-void or_gpu_close(or_gpu_t **gpu_p);
 uint64_t or_gpu_free_bytes(const or_gpu_t *gpu);
 
-// Keep the first code that is not OR_CUDA_OK.
+// Remember the first status that is not OR_CUDA_OK.
 void or_gpu_keep(or_gpu_t *gpu, int status);
-// OR_ERR_IO, with its text, if there is one.
+// Return OR_ERR_IO, with the text of the status that was remembered, if there is one.
 or_status_t or_gpu_check(const or_gpu_t *gpu);
 
-// Zeroed memory of the device; memory of the host that it reads and writes, of any content. OR_ERR_NO_MEMORY:
-// *at_p is then NULL.
+// Take zeroed memory of the device, or pinned memory of the host of any content. On OR_ERR_NO_MEMORY *at_p is NULL.
 or_status_t or_gpu_alloc(or_gpu_t *gpu, size_t bytes, void **at_p);
 or_status_t or_gpu_alloc_pinned(or_gpu_t *gpu, size_t bytes, void **at_p);
-// or_gpu_alloc, and counted with the model's buffers.
+// The same as or_gpu_alloc, and count the bytes with the model's buffers.
 or_status_t or_gpu_alloc_buffer(or_model_t *model, size_t bytes, void **at_p);
 void or_gpu_free_pinned(or_gpu_t *gpu, void *at); // NULL is nothing
 
-// The model's numbers are where its passes run: on the device, or with gpu NULL on the host. Move what was made
-// with malloc there; *numbers is NULL where there is no room. OR_ERR_NO_MEMORY, OR_ERR_IO.
+// Move numbers that were allocated with malloc to where the model's passes run: to the device, or nowhere if gpu is
+// NULL. On failure *numbers is NULL. OR_ERR_NO_MEMORY, OR_ERR_IO.
 or_status_t or_gpu_take(or_gpu_t *gpu, void **numbers, size_t bytes);
 or_status_t or_gpu_take_floats(or_gpu_t *gpu, float **numbers, size_t count);
 // Free such numbers. NULL is nothing.
 void or_gpu_give(or_gpu_t *gpu, void *numbers);
 
+// ---- gpu_open.c ----
+
+// Open the chosen device as model->gpu. OR_ERR_UNSUPPORTED without CUDA and for a model that GPUs cannot run;
+// OR_ERR_NOT_FOUND if there is no such GPU or it cannot be used.
+or_status_t or_gpu_open(or_model_t *model, const or_gpu_choice_t *choice);
+// Close the device. All memory that was taken from it must have been given back. *gpu_p may be NULL.
+void or_gpu_close(or_gpu_t **gpu_p);
+
 // ---- gpu_buffers.c ----
 
-// The memory of a pass; model->logits is on the host, where or_gpu_run_head leaves them. OR_ERR_NO_MEMORY; on
-// failure or_gpu_buffers_free cleans up.
-or_status_t or_gpu_buffers_create(or_model_t *model);
-// Nothing without a GPU.
+// Take the memory of passes and contests; `quantised` says which rows are also needed as blocks. model->logits is on the
+// host, where or_gpu_run_head leaves them. On failure (OR_ERR_NO_MEMORY) or_gpu_buffers_free cleans up.
+or_status_t or_gpu_buffers_create(or_model_t *model, or_quantised_rows_t quantised);
+// Free all of it. Does nothing without a GPU.
 void or_gpu_buffers_free(or_model_t *model);
 
 // ---- gpu_kv.c ----
 
-// K and V in the device's memory.
+// Return the functions that keep K and V in the device's memory.
 or_kv_memory_t or_gpu_kv_memory(or_gpu_t *gpu);
 
-// ---- gpu_tables.c ----
+// Reserve parts of slots_max slots for `wanted` sequences, at least one, and return how many there are. They may take
+// half of the free memory, which all `sharers` of this device divide. From now on sequences get only these parts.
+// Call it after the cache's pages were taken, and before the first sequence opens.
+uint32_t or_gpu_slots_reserve(or_gpu_t *gpu, uint32_t slots_max, uint32_t wanted, uint32_t sharers);
+// Give back all but `count` of what was reserved, before the first sequence opens.
+void or_gpu_slots_keep(or_gpu_t *gpu, uint32_t count);
 
-// Bytes for the tables of any pass of this model, and of any accepted path.
+// Free the parts that are kept.
+void or_gpu_slots_free(or_gpu_t *gpu);
+
+// Return the bytes that suffice for the tables of any pass of this model, and of any accepted path.
 size_t or_gpu_tables_bytes(const or_model_t *model);
-// Wait until nothing needs the tables and forget them.
+// Wait until no work needs the tables, and clear them.
 void or_gpu_tables_clear(or_gpu_t *gpu);
 // Write gpu->positions and gpu->seen of the planned rows, into tables that are clear, and send them.
 void or_gpu_tables_of_pass(or_model_t *model, uint32_t rows);
 
-// Of a sequence's pages those from position `length` on, and slots.
-typedef struct {
-    const uint32_t *pages;
-    const uint32_t *slots;
-} or_gpu_path_t;
-
-// What moving `count` slots to the positions behind length looks up, sent; for a launch that is asked for now.
-or_gpu_path_t or_gpu_tables_of_path(or_gpu_t *gpu, const or_kv_sequence_t *sequence,
-                                    const uint32_t *slots, uint32_t count);
-
-// ---- gpu_contenders.c ----
-
-// The memory of contests (model_draws.h), if the model is alone. OR_ERR_NO_MEMORY; on failure or_gpu_contests_free cleans up.
-or_status_t or_gpu_contests_create(or_model_t *model);
-void or_gpu_contests_free(or_gpu_t *gpu);
-
-// A contest as the device has it.
-or_cuda_contest_t or_gpu_contest_of(const or_contest_t *contest);
-// Contenders of the first rows of gpu->logits, by contests on the device, into counts and lists.
-void or_gpu_find_contenders(or_model_t *model, const or_cuda_contest_t *contests, uint32_t rows);
-// A list as a distribution over ids and scores, which have room for it. May change the list's order.
-or_distribution_t or_gpu_distribution_of(const or_gpu_t *gpu, const or_sampling_t *sampling,
-                                         or_cuda_contender_t *list, uint32_t count, int32_t *ids,
-                                         double *scores);
-
-// ---- gpu_embedding.c ----
-
-// A copy of the embedding on the device, if gpu->embedding is NULL and a quarter of the free memory is enough for it;
-// else it stays NULL. OR_ERR_IO.
-or_status_t or_gpu_embedding_copy(or_model_t *model);
-// The copy, if there is one: gpu->embedding is NULL then.
-void or_gpu_embedding_free(or_gpu_t *gpu);
-
-// ---- gpu_tensor.c ----
-
-// Tensor cores for the model's products. OR_ERR_UNSUPPORTED for a model that has nothing for them; OR_ERR_IO.
-or_status_t or_gpu_tensor_open(or_model_t *model);
-void or_gpu_tensor_close(or_gpu_t *gpu);
-// Do they multiply this tensor? gpu may be NULL.
-bool or_gpu_tensor_takes(const or_gpu_t *gpu, const or_gguf_tensor_t *tensor);
-// Rows for which a product writes, and reads, when it has `rows`; and what buffers of rows need room for.
-size_t or_gpu_tensor_tiles(const or_gpu_t *gpu, size_t rows);
-size_t or_gpu_tensor_room(const or_gpu_t *gpu, size_t rows);
-// Buffers' rows as they are from row `first` on.
-or_cuda_rows_t or_gpu_rows_from(const or_cuda_rows_t *rows, size_t first);
-// "canonical-1", or the name of the tensor cores' arithmetic. model->gpu may be NULL.
-void or_gpu_name_arithmetic(const or_model_t *model, char *name, size_t bytes);
-
-// ---- gpu_products.c ----
-
-// With tensor cores: have algorithms for all products of passes chosen, which takes memory for the largest matrix, of
-// all ranks', for a moment. After or_tensors_load, before room is counted. OR_ERR_IO.
-or_status_t or_gpu_prepare_products(or_model_t *model);
-// y = matrix * x over all inputs.
-void or_gpu_project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_rows_t *x,
-                    uint32_t rows, float *y, size_t y_stride);
-// model->gpu->x += matrix * from, cut into shards along the inputs, which come in units of unit_size; those of
-// all ranks. OR_ERR_IO, or why another rank is not heard.
-or_status_t or_gpu_add_projection(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
-                                  uint32_t unit_size, const or_cuda_rows_t *from, uint32_t rows);
-
-// ---- gpu_peers.c ----
-
-// model->gpu->peers, if the group's ranks all have GPUs of their own and NCCL and none declines. Collective, also for ranks
-// on the CPU. Why another rank is not heard.
-or_status_t or_gpu_peers_create(or_model_t *model, bool declines);
-// With peers, when the leader has said that it is over: until nobody's device takes from this one any more. Nothing without.
-void or_gpu_peers_end(or_model_t *model);
-
 // ---- gpu_ranks.c ----
 
-// The memory for it, if there are other ranks. OR_ERR_NO_MEMORY; on failure or_gpu_ranks_free cleans up.
-or_status_t or_gpu_ranks_create(or_model_t *model);
-void or_gpu_ranks_free(or_model_t *model);
+// Set model->gpu->peers if all ranks of the group have a GPU of their own and NCCL, and none declines. Collective,
+// also for ranks on the CPU. Fails if another rank is not heard.
+or_status_t or_gpu_peers_create(or_model_t *model, bool declines);
+// Wait, after the leader has ended the session, until no other rank's device reads from this one any more. Does
+// nothing without peers.
+void or_gpu_peers_end(or_model_t *model);
 
-// Several ranks: model->gpu->x += the sum of all ranks' parts, of which this one's are at model->gpu->parts, part_stride
-// floats apart, and are written over. OR_ERR_IO, or why another rank is not heard.
+// Add the sum of all ranks' parts to model->gpu->x. This rank's parts are at model->gpu->parts, part_stride floats
+// apart, and are written over. OR_ERR_IO, or the reason why another rank is not heard.
 or_status_t or_gpu_add_ranks(or_model_t *model, size_t part_stride, uint32_t rows);
-// With peers: until what the device was asked for is done, as long as others may take. Nothing without.
+// Wait for all work of the device while other ranks may still read from it. Does nothing without peers.
 void or_gpu_wait_for_peers(or_model_t *model);
-// Several stages: model->gpu->x from the stage before, and to the next. As above.
+// Receive model->gpu->x from the stage before, and send it to the next. Fails as above.
 or_status_t or_gpu_take_over(or_model_t *model, uint32_t rows);
 or_status_t or_gpu_pass_on(or_model_t *model, uint32_t rows);
-// Does a pass say nothing to other ranks that a recording could not? Then have all of them recorded the same, where
-// this one has, or not: which is the same for all, as they record and replay together.
+// Can a recording contain all that a pass exchanges with other ranks? If so, or_gpu_ranks_have_recorded tells whether
+// all ranks have recorded; it is the same on all, because they record and replay together.
 bool or_gpu_ranks_can_record(const or_model_t *model);
 bool or_gpu_ranks_have_recorded(or_model_t *model, bool recorded);
 
-// Has the head, as floats, all that the embedding would be read for? After the load of tensors.
-bool or_gpu_head_embeds(const or_model_t *model);
-// x = the embedding of the pass's tokens, where gpu->embedding is not NULL.
-void or_gpu_embed(or_model_t *model, uint32_t rows);
-
 // ---- gpu_forward.c ----
 
-// All layers of the planned rows, whose activations for the head stay on the device. OR_ERR_IO.
+// With tensor cores, choose the algorithms of all products. That takes memory for the largest matrix of all ranks for
+// a moment. Call it after or_tensors_load and before room is counted. OR_ERR_IO.
+or_status_t or_gpu_prepare_products(or_model_t *model);
+
+// Set x to the embedding of the pass's tokens; gpu->embedding must not be NULL.
+void or_gpu_embed(or_model_t *model, uint32_t rows);
+
+// Run all layers for the planned rows. Their activations for the head stay on the device. OR_ERR_IO.
 or_status_t or_gpu_run_layers(or_model_t *model, uint32_t rows);
-// The launches of x's way through all layers: for gpu->positions, seen and positions_max, x being there.
+// Launch all layers for gpu->positions, gpu->seen and gpu->positions_max; x must be there already.
 or_status_t or_gpu_launch_layers(or_model_t *model, uint32_t rows);
-// The head of rows first .. first + rows - 1 into logits [rows][vocab_stride], which have room for whole tiles
-// (or_gpu_tensor_room). The same of at most OR_LOGITS_ROWS rows, into gpu->logits; and into model->logits as well. OR_ERR_IO.
-void or_gpu_multiply_head_to(or_model_t *model, uint32_t first, uint32_t rows, float *logits);
-void or_gpu_multiply_head(or_model_t *model, uint32_t first, uint32_t rows);
+// Launch the head for rows first .. first + rows - 1, into logits [rows][vocab_stride] on the device, which has room
+// for whole tiles (or_gpu_tensor_room).
+void or_gpu_multiply_head(or_model_t *model, uint32_t first, uint32_t rows, float *logits);
+// The same of at most OR_LOGITS_ROWS rows, into gpu->logits and from there into model->logits. OR_ERR_IO.
 or_status_t or_gpu_run_head(or_model_t *model, uint32_t first, uint32_t rows);
+
+// ---- tensor cores ----
+
+// Rows for which a buffer needs room: products on tensor cores write, and read, whole tiles of rows.
+static inline size_t or_gpu_tensor_room(const or_gpu_t *gpu, size_t rows)
+{
+    return gpu->tensor != NULL ? rows + OR_CUDA_TENSOR_ROWS - 1 : rows;
+}
+
+// Does a product with this tensor go to tensor cores? gpu may be NULL.
+static inline bool or_gpu_tensor_takes(const or_gpu_t *gpu, const or_gguf_tensor_t *tensor)
+{
+    return gpu != NULL && gpu->tensor != NULL && tensor->type == (uint32_t)gpu->tensor_type;
+}

@@ -1,7 +1,245 @@
-// Pages and slots in a device's memory, laid out as the host's (kv_memory.h).
+// K and V in a device's memory, laid out as the host's (kv_cache_internal.h); and the tables by which the kernels of a pass
+// find them.
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/model/gpu/gpu_internal.h"
+
+// ---- tables ----
+//
+// Where each row's K and V go, and what it sees:
+//
+//     tables   positions [rows]   tokens [rows]   seen [rows]   pages of a sequence   chain of a row   pages   chain ...
+//
+// Tables live until nothing on the device needs them any more: those of a pass until the next one, which waits
+// first; those of accepted paths lie behind them, as many as find room.
+
+#define ALIGNMENT 16u
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static uint32_t pages_for(uint32_t positions)
+{
+    return positions / OR_KV_PAGE + (positions % OR_KV_PAGE != 0);
+}
+
+static size_t path_bytes(uint32_t count)
+{
+    return aligned((size_t)count * sizeof(uint32_t)) +
+           aligned((pages_for(count) + 1ull) * sizeof(uint32_t));
+}
+
+// Each row may be of another sequence, and see a whole context or the longest path.
+size_t or_gpu_tables_bytes(const or_model_t *model)
+{
+    size_t rows = model->rows_max;
+    uint32_t path = model->context < OR_TREE_POSITIONS_MAX ? model->context : OR_TREE_POSITIONS_MAX;
+    size_t row =
+        aligned(pages_for(model->context) * sizeof(uint32_t)) + aligned(path * sizeof(uint32_t));
+    size_t pass =
+        2 * aligned(rows * sizeof(uint32_t)) + aligned(rows * sizeof(or_cuda_seen_t)) + rows * row;
+    return pass + path_bytes(path);
+}
+
+// Take `bytes` of the tables on the host, for which there must be room.
+static void *put(or_gpu_tables_t *tables, size_t bytes)
+{
+    void *at = tables->host + tables->used;
+    tables->used += aligned(bytes);
+    return at;
+}
+
+static const void *on_device(const or_gpu_tables_t *tables, const void *host)
+{
+    return tables->device + ((const uint8_t *)host - tables->host);
+}
+
+// Send all that was written since the last call.
+static void send(or_gpu_t *gpu)
+{
+    or_gpu_tables_t *tables = &gpu->tables;
+    or_gpu_keep(gpu,
+                gpu->functions->upload(gpu->cuda, tables->device + tables->sent,
+                                       tables->host + tables->sent, tables->used - tables->sent));
+    tables->sent = tables->used;
+}
+
+void or_gpu_tables_clear(or_gpu_t *gpu)
+{
+    or_gpu_keep(gpu, gpu->functions->wait(gpu->cuda));
+    gpu->tables.used = 0;
+    gpu->tables.sent = 0;
+}
+
+static const uint32_t *put_pages(or_gpu_tables_t *tables, const or_kv_sequence_t *sequence)
+{
+    uint32_t *pages = put(tables, sequence->page_count * sizeof *pages);
+    memcpy(pages, sequence->pages, sequence->page_count * sizeof *pages);
+    return on_device(tables, pages);
+}
+
+static void put_chain(or_gpu_tables_t *tables, const or_pass_row_t *row, or_cuda_seen_t *seen)
+{
+    size_t count = row->position - row->committed + 1;
+    uint32_t *chain = put(tables, count * sizeof *chain);
+    seen->chain_count = or_pass_chain(row, chain);
+    seen->chain = on_device(tables, chain);
+}
+
+void or_gpu_tables_of_pass(or_model_t *model, uint32_t rows)
+{
+    or_gpu_t *gpu = model->gpu;
+    or_gpu_tables_t *tables = &gpu->tables;
+    uint32_t *positions = put(tables, rows * sizeof *positions);
+    int32_t *tokens = put(tables, rows * sizeof *tokens);
+    or_cuda_seen_t *seen = put(tables, rows * sizeof *seen);
+    uint32_t positions_max = 0;
+    for (uint32_t i = 0; i < rows; i++) {
+        const or_pass_row_t *row = &model->rows[i];
+        const or_kv_sequence_t *sequence = row->sequence;
+        bool as_before = i > 0 && sequence == model->rows[i - 1].sequence;
+        positions[i] = row->position;
+        tokens[i] = row->token;
+        seen[i] =
+            (or_cuda_seen_t){.pages = as_before ? seen[i - 1].pages : put_pages(tables, sequence),
+                             .committed = row->committed,
+                             .position = row->position,
+                             .slots = sequence->slot_bytes,
+                             .slots_max = sequence->slots_max,
+                             .slot = row->slot};
+        if (row->slot != OR_KV_NO_SLOT) {
+            put_chain(tables, row, &seen[i]);
+        }
+        positions_max = row->position >= positions_max ? row->position + 1 : positions_max;
+    }
+    gpu->positions_max = or_gpu_steps_round(positions_max);
+    gpu->positions = on_device(tables, positions);
+    gpu->tokens = on_device(tables, tokens);
+    gpu->seen = on_device(tables, seen);
+    send(gpu);
+}
+
+// A sequence's pages from position `length` on, and slots.
+typedef struct {
+    const uint32_t *pages;
+    const uint32_t *slots;
+} path_t;
+
+// Write and send what moving `count` slots to the positions behind length looks up, for a launch that is asked for now.
+static path_t put_path(or_gpu_t *gpu, const or_kv_sequence_t *sequence, const uint32_t *slots,
+                       uint32_t count)
+{
+    or_gpu_tables_t *tables = &gpu->tables;
+    if (tables->bytes - tables->used < path_bytes(count)) {
+        or_gpu_tables_clear(gpu);
+    }
+    uint32_t first = sequence->length / OR_KV_PAGE;
+    uint32_t page_count = pages_for(sequence->length + count) - first;
+    uint32_t *pages = put(tables, page_count * sizeof *pages);
+    uint32_t *path = put(tables, count * sizeof *path);
+    memcpy(pages, sequence->pages + first, page_count * sizeof *pages);
+    memcpy(path, slots, count * sizeof *path);
+    send(gpu);
+    return (path_t){on_device(tables, pages), on_device(tables, path)};
+}
+
+// ---- memory of slots (or_gpu_slots_t) ----
+
+static size_t bytes_of(const or_gpu_t *gpu, uint32_t slots_max)
+{
+    return gpu->functions->slots_bytes(&gpu->kv, slots_max);
+}
+
+// Make room in the list for one more part, so that giving it back cannot fail.
+static bool make_room(or_gpu_slots_t *slots)
+{
+    void **parts = realloc(slots->parts, (slots->room + (size_t)1) * sizeof *parts);
+    if (parts == NULL) {
+        return false;
+    }
+    slots->parts = parts;
+    slots->room++;
+    return true;
+}
+
+static bool take_new(or_gpu_t *gpu, void **at_p)
+{
+    return make_room(&gpu->slots) && or_gpu_alloc(gpu, gpu->slots.bytes, at_p) == OR_OK;
+}
+
+uint32_t or_gpu_slots_reserve(or_gpu_t *gpu, uint32_t slots_max, uint32_t wanted, uint32_t sharers)
+{
+    or_gpu_slots_t *slots = &gpu->slots;
+    slots->bytes = bytes_of(gpu, slots_max);
+    if (slots->bytes == 0) {
+        return wanted; // this rank keeps no K and V
+    }
+    slots->reserved = true;
+    uint64_t most = or_gpu_free_bytes(gpu) / 2 / sharers / slots->bytes;
+    most = most > 0 ? most : 1;
+    void *at;
+    while (slots->kept < wanted && slots->kept < most && take_new(gpu, &at)) {
+        slots->parts[slots->kept++] = at;
+    }
+    return slots->kept;
+}
+
+void or_gpu_slots_keep(or_gpu_t *gpu, uint32_t count)
+{
+    or_gpu_slots_t *slots = &gpu->slots;
+    while (slots->kept > count) {
+        or_gpu_give(gpu, slots->parts[--slots->kept]);
+    }
+}
+
+// Free all parts, because they have another size.
+static void change_size(or_gpu_t *gpu, size_t bytes)
+{
+    or_gpu_slots_free(gpu);
+    gpu->slots.bytes = bytes;
+}
+
+static bool take_part(or_gpu_t *gpu, uint32_t slots_max, void **at_p)
+{
+    or_gpu_slots_t *slots = &gpu->slots;
+    size_t bytes = bytes_of(gpu, slots_max);
+    *at_p = NULL;
+    if (bytes == 0) {
+        return true;
+    }
+    if (!slots->reserved && bytes != slots->bytes) {
+        change_size(gpu, bytes);
+    }
+    if (bytes <= slots->bytes && slots->kept > 0) {
+        *at_p = slots->parts[--slots->kept];
+        return true;
+    }
+    return !slots->reserved && take_new(gpu, at_p);
+}
+
+static void give_part(or_gpu_t *gpu, uint32_t slots_max, void *at)
+{
+    or_gpu_slots_t *slots = &gpu->slots;
+    bool fits = slots->reserved || bytes_of(gpu, slots_max) == slots->bytes;
+    if (at != NULL && fits && slots->kept < slots->room) {
+        slots->parts[slots->kept++] = at;
+    } else {
+        or_gpu_give(gpu, at);
+    }
+}
+
+void or_gpu_slots_free(or_gpu_t *gpu)
+{
+    or_gpu_slots_t *slots = &gpu->slots;
+    or_gpu_slots_keep(gpu, 0);
+    free(slots->parts);
+    *slots = (or_gpu_slots_t){0};
+}
+
+// ---- pages and slots (or_kv_memory_t) ----
 
 static const or_cuda_kv_type_t types[] = {
     [OR_KV_F32] = OR_CUDA_KV_F32, [OR_KV_F16] = OR_CUDA_KV_F16, [OR_KV_Q8_0] = OR_CUDA_KV_Q8_0};
@@ -41,14 +279,14 @@ static void give_pages(or_kv_cache_t *cache)
 static bool take_slots(or_kv_sequence_t *sequence)
 {
     void *at;
-    bool taken = or_gpu_slots_take(gpu_of(sequence->cache), sequence->slots_max, &at);
+    bool taken = take_part(gpu_of(sequence->cache), sequence->slots_max, &at);
     sequence->slot_bytes = at;
     return taken;
 }
 
 static void give_slots(or_kv_sequence_t *sequence)
 {
-    or_gpu_slots_give(gpu_of(sequence->cache), sequence->slots_max, sequence->slot_bytes);
+    give_part(gpu_of(sequence->cache), sequence->slots_max, sequence->slot_bytes);
 }
 
 static void copy_page(or_kv_cache_t *cache, uint32_t from, uint32_t to)
@@ -66,7 +304,7 @@ static void move_slots(or_kv_sequence_t *sequence, const uint32_t *slots, uint32
     if (count == 0) {
         return;
     }
-    or_gpu_path_t path = or_gpu_tables_of_path(gpu, sequence, slots, count);
+    path_t path = put_path(gpu, sequence, slots, count);
     or_gpu_keep(gpu, gpu->functions->accept(gpu->cuda, &gpu->kv, path.pages,
                                             sequence->length % OR_KV_PAGE, sequence->slot_bytes,
                                             sequence->slots_max, path.slots, count));

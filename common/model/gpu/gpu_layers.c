@@ -48,7 +48,7 @@ static uint64_t room_for_layers(const or_model_t *model, uint64_t cache_bytes)
     return left > others ? left - others : 0;
 }
 
-// Let one more be away; `largest` is the largest of them.
+// Send one more layer away; *largest is the largest of those that are away.
 static uint64_t send_away(or_model_t *model, uint64_t *largest)
 {
     or_gpu_layers_t *layers = &model->gpu->layers;
@@ -59,7 +59,8 @@ static uint64_t send_away(or_model_t *model, uint64_t *largest)
     return bytes;
 }
 
-// Those asked for, and for OR_GPU_LAYERS_FIT the fewest for which the others and the buffers have room.
+// Send away as many layers as were asked for; with OR_GPU_LAYERS_FIT the fewest with which the others and the buffers
+// find room.
 static uint64_t choose_away(or_model_t *model, uint32_t wanted, uint64_t room)
 {
     const or_gpu_layers_t *layers = &model->gpu->layers;
@@ -79,7 +80,7 @@ static uint64_t choose_away(or_model_t *model, uint32_t wanted, uint64_t room)
 or_status_t or_gpu_layers_plan(or_model_t *model, uint32_t wanted, uint64_t cache_bytes)
 {
     or_gpu_layers_t *layers = &model->gpu->layers;
-    layers->count = model->share.layers.end - model->share.layers.begin;
+    layers->count = or_span_length(model->share.layers);
     layers->next_index = UINT32_MAX;
     uint64_t bytes = choose_away(model, wanted, room_for_layers(model, cache_bytes));
     or_status_t status = OR_OK;
@@ -136,7 +137,7 @@ void or_gpu_layers_give(or_gpu_t *gpu, uint32_t index, or_matrix_t *matrix)
 
 // ---- a pass ----
 
-// Into the next buffer, when what was asked for so far is done with it.
+// Fetch a layer into the next buffer, once the work that was asked for so far is done with it.
 static void fetch(or_model_t *model, uint32_t index)
 {
     or_gpu_t *gpu = model->gpu;
@@ -156,7 +157,8 @@ static void fetch(or_model_t *model, uint32_t index)
     layers->next_index = index;
 }
 
-// What is there is not what is asked for in the first pass, and after one that ended in the middle.
+// The layer that was fetched is not the one that is asked for in the first pass, and after a pass that ended in the
+// middle.
 const or_layer_t *or_gpu_layer(or_model_t *model, uint32_t index)
 {
     or_gpu_t *gpu = model->gpu;

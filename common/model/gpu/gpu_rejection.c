@@ -1,4 +1,4 @@
-// What is looked up on the way lies in one table, written on the host at the places where it then lies on the device:
+// The kernel looks everything up in one table, written on the host at the places where it then lies on the device:
 //
 //     nodes [count + 1]   distributions [dist_count]   tokens of all distributions   weights of all distributions   stop ids
 #include "common/model/gpu/gpu_rejection.h"
@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/model/cpu/logits.h"
 #include "common/model/gpu/gpu_internal.h"
 
 #define TABLE_BYTES ((size_t)1 << 20) // 4,000 distributions of the usual number of tokens
@@ -35,7 +34,7 @@ struct or_gpu_rejection {
 
 // ---- memory ----
 
-// Of a root and nodes_max nodes, as far as they may take memory for it.
+// Return the rows of a root and nodes_max nodes, or fewer where their logits would take too much memory.
 static uint32_t rows_wanted(const or_model_t *model, uint32_t nodes_max)
 {
     uint64_t part = or_gpu_free_bytes(model->gpu) / LOGITS_PART;
@@ -51,7 +50,7 @@ static void use_models_logits(or_gpu_rejection_t *rejection)
     rejection->rows_max = OR_LOGITS_ROWS;
 }
 
-// Those of the model where they are enough, or there is no room for more.
+// Use the model's logits where they are enough, or where there is no room for more.
 static void take_logits(or_gpu_rejection_t *rejection, uint32_t nodes_max)
 {
     const or_model_t *model = rejection->model;
@@ -260,11 +259,11 @@ or_status_t or_gpu_rejection_run(or_gpu_rejection_t *rejection, const or_gpu_tri
                                  const or_cuda_path_t **path_p)
 {
     *path_p = NULL;
-    or_status_t status = or_logits_check(rejection->model, trial->first_row, trial->rows);
+    or_status_t status = or_pass_check_rows(rejection->model, trial->first_row, trial->rows);
     if (status != OR_OK || !fits(rejection, trial)) {
         return status;
     }
-    or_gpu_multiply_head_to(rejection->model, trial->first_row, trial->rows, rejection->logits);
+    or_gpu_multiply_head(rejection->model, trial->first_row, trial->rows, rejection->logits);
     status = judge(rejection, trial);
     if (status == OR_OK && rejection->path_host->decided != 0) {
         *path_p = rejection->path_host;

@@ -1,4 +1,4 @@
-// gpu_rejection - a drawn tree judged on the device that has its logits, by recursive rejection.
+// gpu_rejection - recursive rejection of a drawn tree on the device that has its logits.
 //
 //     up      nodes, the distributions their children were drawn from, stop ids         some kilobytes
 //     down    the accepted nodes and the token after them

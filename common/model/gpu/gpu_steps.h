@@ -1,18 +1,18 @@
-// gpu_steps - the launches of a pass, recorded where they come again, and then asked for by one call.
+// gpu_steps - the launches of a pass, which are recorded when they come again, and then replayed by one call.
 //
-// Passes of as many rows that see about as much launch the same kernels with the same arguments, some 18 a layer:
-// whatever else differs lies in tables and buffers, at addresses that never change. A *step* is what such passes
-// have in common:
+// Passes of equally many rows that see about equally many positions launch the same kernels with the same arguments,
+// some 18 a layer. Whatever else differs lies in tables and buffers, at addresses that never change. A *step* is what
+// such passes have in common:
 //
 //     rows          1    1    1    1   17   17    1   17    1 ...
 //     positions  <256 <256 <256 <256 <256 <256 <512 <512 <512
 //                   -  rec  rep  rep    -  rec    -    -  rec     first launched, then recorded, then replayed
 //
-// Trees that grow on the device (gpu_growth.h) are steps as well: of another kind, with as many rows in each of
-// their passes.
+// Trees that grow on the device (gpu_growth.h) are steps of another kind, with equally many rows in each of their
+// passes.
 //
-// A step that comes once is not worth recording. There is room for some; the one that was not asked for the
-// longest makes place. Bits are the same either way.
+// A step that comes once is not worth recording. The table has room for some steps; the least recently used one is
+// replaced. Bits are the same either way.
 #pragma once
 
 #include <stdbool.h>
@@ -40,20 +40,21 @@ typedef struct {
     bool off[OR_GPU_STEP_KINDS]; // nothing of that kind is recorded any more
 } or_gpu_steps_t;
 
-// What a pass of `rows` planned rows launches, or a growth. Where it can be recorded it neither waits nor copies from or to the
-// host.
+// The function that launches a pass of `rows` planned rows, or a growth. Where it can be recorded it neither waits
+// nor copies from or to the host.
 typedef or_status_t or_gpu_launch_t(or_model_t *model, uint32_t rows);
 
-// As many positions, and up to an eighth more, or 255: so that attention is launched alike for many passes.
+// Round a number of positions up, by at most an eighth or 255, so that attention is launched alike for many passes.
 uint32_t or_gpu_steps_round(uint32_t positions);
 
-// The recording of the step of so many rows and gpu->positions_max, if it came before; NULL: launch it, nothing
-// is recorded. `launch` is the same function for all steps of a kind. Borrowed until the next call.
+// Return the recording of the step of `rows` rows and gpu->positions_max, if that step came before, borrowed until
+// the next call. NULL means that nothing is recorded and the caller launches. `launch` is the same function for all
+// steps of a kind.
 or_cuda_recording_t *or_gpu_steps_find(or_model_t *model, or_gpu_step_kind_t kind, uint32_t rows,
                                        or_gpu_launch_t *launch);
 void or_gpu_steps_replay(or_model_t *model, or_cuda_recording_t *recording);
 
-// Do what `launch` does for a pass, one way or the other.
+// Do what `launch` does for a pass, by a recording or without one.
 or_status_t or_gpu_steps_run(or_model_t *model, uint32_t rows, or_gpu_launch_t *launch);
 
 // Forget all steps, which nothing on the device needs any more.

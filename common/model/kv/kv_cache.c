@@ -20,34 +20,95 @@ static void note(const or_kv_sequence_t *sequence, or_kv_note_t what)
     }
 }
 
-// ---- sizes ----
+// ---- pages: taken, shared, copied before they are written, given back ----
 
-// A vector in a slot, with room that keeps floats after it aligned.
-static size_t slot_vector_bytes(or_kv_type_t type, uint32_t head_dim)
+static uint32_t pages_for(uint32_t positions)
 {
-    size_t bytes = or_kv_vector_bytes(type, head_dim);
-    return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);
+    return positions / OR_KV_PAGE + (positions % OR_KV_PAGE != 0);
 }
 
-// UINT64_MAX where that is too little.
-static uint64_t multiply(uint64_t a, uint64_t b)
+static uint32_t take_one(or_kv_cache_t *cache)
 {
-    uint64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+    uint32_t page = cache->free[--cache->free_count];
+    cache->holders[page] = 1;
+    return page;
 }
 
-uint64_t or_kv_page_bytes(const or_kv_shape_t *shape)
+static void give_back(or_kv_cache_t *cache, uint32_t page)
 {
-    uint64_t bytes = or_kv_vector_bytes(shape->key_type, shape->head_dim) +
-                     or_kv_vector_bytes(shape->value_type, shape->head_dim);
-    return multiply(bytes * OR_KV_PAGE, (uint64_t)shape->layers * shape->kv_heads);
+    if (--cache->holders[page] == 0) {
+        cache->free[cache->free_count++] = page;
+    }
 }
 
-uint64_t or_kv_slot_bytes(const or_kv_shape_t *shape)
+// Would writing position `length` write to a page that somebody else holds too?
+static bool is_in_shared_page(const or_kv_sequence_t *sequence)
 {
-    uint64_t bytes = slot_vector_bytes(shape->key_type, shape->head_dim) +
-                     slot_vector_bytes(shape->value_type, shape->head_dim);
-    return multiply(bytes, (uint64_t)shape->layers * shape->kv_heads);
+    uint32_t page = sequence->length / OR_KV_PAGE;
+    return sequence->length % OR_KV_PAGE != 0 &&
+           sequence->cache->holders[sequence->pages[page]] > 1;
+}
+
+uint32_t or_kv_pages_missing(const or_kv_sequence_t *sequence, uint32_t positions)
+{
+    uint32_t pages = pages_for(positions);
+    uint32_t missing = pages > sequence->page_count ? pages - sequence->page_count : 0;
+    return missing + (positions > sequence->length && is_in_shared_page(sequence));
+}
+
+or_status_t or_kv_pages_check(const or_kv_cache_t *cache, uint64_t wanted)
+{
+    if (wanted <= cache->free_count) {
+        return OR_OK;
+    }
+    return or_fail(OR_ERR_FULL,
+                   "the KV cache is full: %u of its %u pages are free; end a session or give it "
+                   "more pages",
+                   cache->free_count, cache->pages_max);
+}
+
+void or_kv_pages_take(or_kv_sequence_t *sequence, uint32_t positions)
+{
+    or_kv_cache_t *cache = sequence->cache;
+    if (positions > sequence->length && is_in_shared_page(sequence)) {
+        uint32_t *page = &sequence->pages[sequence->length / OR_KV_PAGE];
+        uint32_t shared = *page;
+        *page = take_one(cache);
+        cache->memory->copy_page(cache, shared, *page);
+        give_back(cache, shared);
+    }
+    while (sequence->page_count < pages_for(positions)) {
+        sequence->pages[sequence->page_count++] = take_one(cache);
+    }
+}
+
+void or_kv_pages_trim(or_kv_sequence_t *sequence)
+{
+    uint32_t kept = sequence->reserved > sequence->length ? sequence->reserved : sequence->length;
+    while (sequence->page_count > pages_for(kept)) {
+        give_back(sequence->cache, sequence->pages[--sequence->page_count]);
+    }
+}
+
+static uint32_t share_pages(or_kv_sequence_t *sequence, const or_kv_sequence_t *donor,
+                            uint32_t length)
+{
+    or_kv_cache_t *cache = sequence->cache;
+    uint32_t whole = length / OR_KV_PAGE;
+    for (uint32_t i = 0; i < whole; i++) {
+        sequence->pages[i] = donor->pages[i];
+        cache->holders[donor->pages[i]]++;
+    }
+    sequence->page_count = whole;
+    if (length % OR_KV_PAGE == 0) {
+        return length;
+    }
+    if (cache->free_count == 0) {
+        return whole * OR_KV_PAGE;
+    }
+    sequence->pages[sequence->page_count++] = take_one(cache);
+    cache->memory->copy_page(cache, donor->pages[whole], sequence->pages[whole]);
+    return length;
 }
 
 // ---- the cache ----
@@ -56,8 +117,8 @@ or_status_t or_kv_cache_create_in(const or_kv_memory_t *memory, const or_kv_shap
                                   uint32_t pages_max, or_kv_cache_t **cache_p)
 {
     uint64_t page_bytes = or_kv_page_bytes(shape);
-    uint64_t bytes = multiply(page_bytes, pages_max);
-    if (bytes > SIZE_MAX / 2) {
+    uint64_t bytes;
+    if (__builtin_mul_overflow(page_bytes, pages_max, &bytes) || bytes > SIZE_MAX / 2) {
         return or_fail(OR_ERR_NO_MEMORY,
                        "a KV cache of %u pages is too large; ask for a shorter context", pages_max);
     }
@@ -72,8 +133,8 @@ or_status_t or_kv_cache_create_in(const or_kv_memory_t *memory, const or_kv_shap
         .key_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->key_type, shape->head_dim),
         .value_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->value_type, shape->head_dim),
         .page_bytes = page_bytes,
-        .slot_key_bytes = slot_vector_bytes(shape->key_type, shape->head_dim),
-        .slot_value_bytes = slot_vector_bytes(shape->value_type, shape->head_dim)};
+        .slot_key_bytes = or_kv_slot_vector_bytes(shape->key_type, shape->head_dim),
+        .slot_value_bytes = or_kv_slot_vector_bytes(shape->value_type, shape->head_dim)};
     cache->holders = calloc((size_t)pages_max + 1, sizeof *cache->holders);
     if (cache->holders == NULL) {
         goto no_holders;
@@ -125,14 +186,28 @@ void or_kv_cache_destroy(or_kv_cache_t **cache_p)
     *cache_p = NULL;
 }
 
-void or_kv_cache_set_journal(or_kv_cache_t *cache, or_kv_journal_t *journal)
+uint32_t or_kv_cache_pages(const or_kv_cache_t *cache)
 {
-    cache->journal = journal;
+    return cache->pages_max;
+}
+
+uint32_t or_kv_cache_pages_free(const or_kv_cache_t *cache)
+{
+    return cache->free_count;
+}
+
+uint32_t or_kv_cache_pages_shared(const or_kv_cache_t *cache)
+{
+    uint32_t shared = 0;
+    for (uint32_t page = 0; page < cache->pages_max; page++) {
+        shared += cache->holders[page] > 1;
+    }
+    return shared;
 }
 
 // ---- sequences ----
 
-// Into the list behind the numbers that are taken without a gap.
+// Insert the sequence into the list under the smallest number that is free.
 static void list(or_kv_sequence_t *sequence)
 {
     or_kv_sequence_t **link = &sequence->cache->first;
@@ -219,6 +294,20 @@ uint32_t or_kv_sequence_length(const or_kv_sequence_t *sequence)
     return sequence->length;
 }
 
+uint32_t or_kv_sequence_pages(const or_kv_sequence_t *sequence)
+{
+    return sequence->page_count;
+}
+
+uint32_t or_kv_sequence_pages_own(const or_kv_sequence_t *sequence)
+{
+    uint32_t own = 0;
+    for (uint32_t i = 0; i < sequence->page_count; i++) {
+        own += sequence->cache->holders[sequence->pages[i]] == 1;
+    }
+    return own;
+}
+
 or_status_t or_kv_sequence_reserve(or_kv_sequence_t *sequence, uint32_t positions)
 {
     if (positions > sequence->positions_max) {
@@ -244,7 +333,7 @@ void or_kv_sequence_share(or_kv_sequence_t *sequence, const or_kv_sequence_t *do
     assert(sequence != donor && sequence->cache == donor->cache);
     assert(length <= donor->length && length <= sequence->positions_max);
     cut(sequence, 0);
-    sequence->length = or_kv_pages_share(sequence, donor, length);
+    sequence->length = share_pages(sequence, donor, length);
     note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_SHARE,
                                   .value = sequence->length,
                                   .donor = donor->number});
@@ -261,30 +350,7 @@ void or_kv_sequence_truncate(or_kv_sequence_t *sequence, uint32_t length)
     }
 }
 
-void or_kv_sequence_read(const or_kv_sequence_t *sequence, uint32_t position, float *keys,
-                         float *values)
-{
-    const or_kv_cache_t *cache = sequence->cache;
-    const or_kv_shape_t *shape = &cache->shape;
-    uint32_t page = sequence->pages[position / OR_KV_PAGE];
-    uint32_t lane = position % OR_KV_PAGE;
-    for (uint32_t i = 0; i < shape->layers * shape->kv_heads; i++) {
-        uint8_t *block = cache->memory->block(cache, page, i);
-        or_kv_vector_t from = or_kv_key_vector(shape->key_type, shape->head_dim, block, lane);
-        or_kv_vector_read(&from, keys + (size_t)i * shape->head_dim);
-        from =
-            or_kv_value_vector(shape->value_type, shape->head_dim, block + cache->key_bytes, lane);
-        or_kv_vector_read(&from, values + (size_t)i * shape->head_dim);
-    }
-}
-
 // ---- slots ----
-
-void or_kv_slots_forget(or_kv_sequence_t *sequence)
-{
-    sequence->epoch++;
-    sequence->has_slots = false;
-}
 
 void or_kv_sequence_drop_slots(or_kv_sequence_t *sequence)
 {

@@ -51,29 +51,29 @@ typedef struct {
     or_kv_type_t value_type;
 } or_kv_shape_t;
 
-// Bytes of one page, and of one slot.
+// Return the bytes of one page, and of one slot.
 uint64_t or_kv_page_bytes(const or_kv_shape_t *shape);
 uint64_t or_kv_slot_bytes(const or_kv_shape_t *shape);
 
-// Room for pages_max pages. OR_ERR_NO_MEMORY.
+// Create a cache with room for pages_max pages. OR_ERR_NO_MEMORY.
 or_status_t or_kv_cache_create(const or_kv_shape_t *shape, uint32_t pages_max,
                                or_kv_cache_t **cache_p);
 // All sequences must be closed before.
 void or_kv_cache_destroy(or_kv_cache_t **cache_p);
 uint32_t or_kv_cache_pages(const or_kv_cache_t *cache);
 uint32_t or_kv_cache_pages_free(const or_kv_cache_t *cache);
-// Pages that more than one sequence holds.
+// Return how many pages more than one sequence holds.
 uint32_t or_kv_cache_pages_shared(const or_kv_cache_t *cache);
 
-// An empty sequence of at most positions_max positions with slots_max scratch slots.
-// OR_ERR_NO_MEMORY.
+// Open an empty sequence of at most positions_max positions with slots_max scratch slots. OR_ERR_NO_MEMORY.
 or_status_t or_kv_sequence_open(or_kv_cache_t *cache, uint32_t positions_max, uint32_t slots_max,
                                 or_kv_sequence_t **sequence_p);
 void or_kv_sequence_close(or_kv_sequence_t **sequence_p);
 
-// Committed positions whose K and V are here.
+// Return the number of committed positions whose K and V are here.
 uint32_t or_kv_sequence_length(const or_kv_sequence_t *sequence);
-// Pages it holds, and those of them that nobody else holds: what closing it would give back.
+// Return the number of pages that a sequence holds, and of those that no other sequence holds: closing it gives these
+// back.
 uint32_t or_kv_sequence_pages(const or_kv_sequence_t *sequence);
 uint32_t or_kv_sequence_pages_own(const or_kv_sequence_t *sequence);
 
@@ -108,7 +108,7 @@ or_status_t or_kv_sequence_accept(or_kv_sequence_t *sequence, const uint32_t *sl
 // The same, but slots whose chain of parents leads through the last of these stay: they keep their
 // numbers, and those whose parent was the last of these have no parent now. With count 0 nothing
 // changes: all slots stand on the last position already. For a model that runs alone:
-// OR_ERR_UNSUPPORTED where other ranks repeat what happens here (kv_journal.h).
+// OR_ERR_UNSUPPORTED where other ranks repeat what happens here (or_kv_journal_t).
 or_status_t or_kv_sequence_accept_root(or_kv_sequence_t *sequence, const uint32_t *slots,
                                        uint32_t count);
 // Forget this slot, which is no other's parent, so that it can hold another node. Likewise for a model

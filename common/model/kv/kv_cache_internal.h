@@ -11,15 +11,74 @@
 // ever written, so of the pages a sequence shares only the one that holds position `length` can stand
 // in the way: taking pages beyond it replaces that one by a copy.
 //
-// The numbers themselves may be in the memory of a device (kv_memory.h): what is said here of pages and
-// slots holds there as well, but only kv_memory_host.c and the passes on the CPU follow the pointers.
+// The numbers themselves may be in the memory of a device (or_kv_memory_t): what is said here of pages and
+// slots holds there as well, but only kv_store.c and the passes on the CPU follow the pointers.
 //
 // Functions in kv_cache.h that change a sequence note it in the journal, those here do not.
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "common/model/kv/kv_cache.h"
-#include "common/model/kv/kv_journal.h"
-#include "common/model/kv/kv_memory.h"
+
+// ---- the journal ----
+//
+// kv_cache.c notes each change of a sequence after it was made, for whoever must repeat it elsewhere (lockstep.h). A
+// sequence is named by a number: the smallest that was free when it was opened. Passes are not noted, because they travel
+// whole.
+
+typedef enum {
+    OR_KV_NOTE_OPEN,     // value: slots_max
+    OR_KV_NOTE_CLOSE,    //
+    OR_KV_NOTE_TRUNCATE, // value: length
+    OR_KV_NOTE_DROP,     // value: the first slot
+    OR_KV_NOTE_ACCEPT,   // slots
+    OR_KV_NOTE_RESERVE,  // value: positions
+    OR_KV_NOTE_SHARE,    // value: length; donor
+} or_kv_note_kind_t;
+
+typedef struct {
+    or_kv_note_kind_t kind;
+    uint32_t sequence;
+    uint32_t value;
+    uint32_t donor;
+    const uint32_t *slots; // borrowed for the call
+    uint32_t slot_count;
+} or_kv_note_t;
+
+// The first member of the struct that keeps a journal. A note is valid during the call only.
+typedef struct or_kv_journal {
+    void (*note)(struct or_kv_journal *journal, const or_kv_note_t *note);
+} or_kv_journal_t;
+
+// ---- memory ----
+//
+// The numbers of pages and slots are kept by this process (kv_store.c) or by a device (gpu_kv.c). kv_cache.c decides which
+// page and which slot hold what, and these functions do it to the bytes. Both kinds lay them out alike, with the same
+// numbers in them. Only the two functions that take memory can fail: the next pass reports a device that fails elsewhere.
+
+typedef struct {
+    void *owner; // for the functions below
+
+    // Zeroed room for the cache's pages_max pages, into cache->allocation and ->pages, and room for a sequence's slots_max
+    // slots, which nobody reads before they are written, into sequence->slot_bytes. False if there is no memory.
+    bool (*take_pages)(or_kv_cache_t *cache);
+    bool (*take_slots)(or_kv_sequence_t *sequence);
+    void (*give_pages)(or_kv_cache_t *cache);
+    void (*give_slots)(or_kv_sequence_t *sequence);
+
+    void (*copy_page)(or_kv_cache_t *cache, uint32_t from, uint32_t to);
+    // K and V of these slots become positions length, length + 1, ..., whose pages are taken.
+    void (*move_slots)(or_kv_sequence_t *sequence, const uint32_t *slots, uint32_t count);
+    // The K block and V block number `index` of a page, which are of layer index / kv_heads, where this
+    // process can read them; until the next call.
+    uint8_t *(*block)(const or_kv_cache_t *cache, uint32_t page, uint32_t index);
+} or_kv_memory_t;
+
+extern const or_kv_memory_t or_kv_memory_host;
+
+// ---- caches and sequences ----
 
 typedef struct {
     uint32_t parent; // OR_KV_NO_SLOT: child of the last committed position
@@ -98,32 +157,34 @@ static inline bool or_kv_slot_is_live(const or_kv_sequence_t *sequence, uint32_t
     return slot < sequence->slots_max && sequence->slots[slot].epoch == epoch;
 }
 
-// or_kv_cache_create with other memory than this process's own, which must outlive the cache.
+// The same as or_kv_cache_create with the given memory, which must outlive the cache.
 or_status_t or_kv_cache_create_in(const or_kv_memory_t *memory, const or_kv_shape_t *shape,
                                   uint32_t pages_max, or_kv_cache_t **cache_p);
 
-// Note from now on what happens to the cache's sequences; NULL: no more. Borrows the journal.
-void or_kv_cache_set_journal(or_kv_cache_t *cache, or_kv_journal_t *journal);
+// From now on note all changes of the cache's sequences in this journal, which is borrowed; NULL ends that.
+static inline void or_kv_cache_set_journal(or_kv_cache_t *cache, or_kv_journal_t *journal)
+{
+    cache->journal = journal;
+}
 
-// Round one head's K and V of a position (whose page is taken) or of a slot; in this process's memory.
+// Round and store one head's K and V of a position, whose page is taken, or of a slot, in this process's memory.
 void or_kv_put_position(or_kv_sequence_t *sequence, uint32_t position, uint32_t layer,
                         uint32_t head, const float *key, const float *value);
 void or_kv_put_slot(or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer, uint32_t head,
                     const float *key, const float *value);
 
-// Pages that positions 0 .. positions - 1 need and the sequence has not, a copy of a shared one
+// Return how many pages positions 0 .. positions - 1 need that the sequence does not have, a copy of a shared page
 // included.
 uint32_t or_kv_pages_missing(const or_kv_sequence_t *sequence, uint32_t positions);
 // OR_ERR_FULL, with what helps, if fewer than `wanted` are free.
 or_status_t or_kv_pages_check(const or_kv_cache_t *cache, uint64_t wanted);
 // Take the missing pages, which are free.
 void or_kv_pages_take(or_kv_sequence_t *sequence, uint32_t positions);
-// Let an empty sequence without pages hold those of the donor's first `length` positions, the last one
-// copied if it is partly filled. Returns the positions it has now: fewer where no page was free for
-// that.
-uint32_t or_kv_pages_share(or_kv_sequence_t *sequence, const or_kv_sequence_t *donor,
-                           uint32_t length);
 // Give back pages that hold no committed position and are not reserved.
 void or_kv_pages_trim(or_kv_sequence_t *sequence);
 // Forget all slots.
-void or_kv_slots_forget(or_kv_sequence_t *sequence);
+static inline void or_kv_slots_forget(or_kv_sequence_t *sequence)
+{
+    sequence->epoch++;
+    sequence->has_slots = false;
+}

@@ -1,7 +1,10 @@
 #include "common/model/kv/kv_store.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "common/model/kv/kv_cache_internal.h"
 
 #define QUANT_MAX 127.0f
 
@@ -35,7 +38,7 @@ or_status_t or_kv_type_parse(const char *name, or_kv_type_t *type)
 
 // ---- where a vector lies ----
 
-// Of a vector.
+// The number of scales of a vector.
 static size_t scales_of(or_kv_type_t type, uint32_t head_dim)
 {
     return type == OR_KV_Q8_0 ? ((size_t)head_dim + OR_QUANT_BLOCK - 1) / OR_QUANT_BLOCK : 0;
@@ -46,7 +49,30 @@ size_t or_kv_vector_bytes(or_kv_type_t type, uint32_t head_dim)
     return scales_of(type, head_dim) * sizeof(uint16_t) + head_dim * types[type].number_bytes;
 }
 
-// What begins at `at`: the scales of `vectors` vectors, then their numbers.
+// ---- sizes ----
+
+// Return a * b, or UINT64_MAX if that overflows.
+static uint64_t multiply(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+uint64_t or_kv_page_bytes(const or_kv_shape_t *shape)
+{
+    uint64_t bytes = or_kv_vector_bytes(shape->key_type, shape->head_dim) +
+                     or_kv_vector_bytes(shape->value_type, shape->head_dim);
+    return multiply(bytes * OR_KV_PAGE, (uint64_t)shape->layers * shape->kv_heads);
+}
+
+uint64_t or_kv_slot_bytes(const or_kv_shape_t *shape)
+{
+    uint64_t bytes = or_kv_slot_vector_bytes(shape->key_type, shape->head_dim) +
+                     or_kv_slot_vector_bytes(shape->value_type, shape->head_dim);
+    return multiply(bytes, (uint64_t)shape->layers * shape->kv_heads);
+}
+
+// A view of the memory at `at`, which holds the scales of `vectors` vectors and then their numbers.
 static or_kv_vector_t view(or_kv_type_t type, uint32_t head_dim, void *at, size_t vectors)
 {
     uint16_t *scales = at;
@@ -230,4 +256,153 @@ void or_kv_decode_keys(const or_kernels_t *kernels, or_kv_type_t type, uint32_t 
     const uint16_t *scales = at;
     size_t count = OR_KV_PAGE * scales_of(type, head_dim);
     kernels->widen_q8_0_keys(scales, (const int8_t *)(scales + count), head_dim, out);
+}
+
+// ---- pages and slots in this process's memory ----
+
+#define CACHE_LINE 64u
+
+// ---- where a vector lies ----
+
+static or_kv_vector_t position_key(const or_kv_sequence_t *sequence, uint32_t position,
+                                   uint32_t layer, uint32_t head)
+{
+    const or_kv_shape_t *shape = &sequence->cache->shape;
+    void *block = or_kv_page_keys(sequence, position / OR_KV_PAGE, layer, head);
+    return or_kv_key_vector(shape->key_type, shape->head_dim, block, position % OR_KV_PAGE);
+}
+
+static or_kv_vector_t position_value(const or_kv_sequence_t *sequence, uint32_t position,
+                                     uint32_t layer, uint32_t head)
+{
+    const or_kv_shape_t *shape = &sequence->cache->shape;
+    void *block = or_kv_page_values(sequence, position / OR_KV_PAGE, layer, head);
+    return or_kv_value_vector(shape->value_type, shape->head_dim, block, position % OR_KV_PAGE);
+}
+
+static or_kv_vector_t slot_key(const or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer,
+                               uint32_t head)
+{
+    const or_kv_shape_t *shape = &sequence->cache->shape;
+    return or_kv_slot_vector(shape->key_type, shape->head_dim,
+                             or_kv_slot_keys(sequence, slot, layer, head));
+}
+
+static or_kv_vector_t slot_value(const or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer,
+                                 uint32_t head)
+{
+    const or_kv_shape_t *shape = &sequence->cache->shape;
+    return or_kv_slot_vector(shape->value_type, shape->head_dim,
+                             or_kv_slot_values(sequence, slot, layer, head));
+}
+
+// ---- written by a pass ----
+
+// ---- or_kv_memory_t ----
+
+static bool take_pages(or_kv_cache_t *cache)
+{
+    // calloc leaves untouched pages to the system, so a long context costs memory only as far as it
+    // is used.
+    cache->allocation = calloc(1, cache->pages_max * cache->page_bytes + CACHE_LINE);
+    cache->pages =
+        (uint8_t *)(((uintptr_t)cache->allocation + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    return cache->allocation != NULL;
+}
+
+static void give_pages(or_kv_cache_t *cache)
+{
+    free(cache->allocation);
+}
+
+static bool take_slots(or_kv_sequence_t *sequence)
+{
+    size_t bytes = or_kv_slot_bytes(&sequence->cache->shape);
+    sequence->slot_bytes = calloc((size_t)sequence->slots_max + 1, bytes);
+    return sequence->slot_bytes != NULL || bytes == 0;
+}
+
+static void give_slots(or_kv_sequence_t *sequence)
+{
+    free(sequence->slot_bytes);
+}
+
+static void copy_page(or_kv_cache_t *cache, uint32_t from, uint32_t to)
+{
+    memcpy(cache->pages + to * cache->page_bytes, cache->pages + from * cache->page_bytes,
+           cache->page_bytes);
+}
+
+static void move_slot(or_kv_sequence_t *sequence, uint32_t slot, uint32_t position, uint32_t layer,
+                      uint32_t head)
+{
+    or_kv_vector_t from = slot_key(sequence, slot, layer, head);
+    or_kv_vector_t to = position_key(sequence, position, layer, head);
+    or_kv_vector_copy(&from, &to);
+    from = slot_value(sequence, slot, layer, head);
+    to = position_value(sequence, position, layer, head);
+    or_kv_vector_copy(&from, &to);
+}
+
+static void move_slots(or_kv_sequence_t *sequence, const uint32_t *slots, uint32_t count)
+{
+    const or_kv_shape_t *shape = &sequence->cache->shape;
+    for (uint32_t layer = 0; layer < shape->layers; layer++) {
+        for (uint32_t head = 0; head < shape->kv_heads; head++) {
+            for (uint32_t i = 0; i < count; i++) {
+                move_slot(sequence, slots[i], sequence->length + i, layer, head);
+            }
+        }
+    }
+}
+
+static uint8_t *block(const or_kv_cache_t *cache, uint32_t page, uint32_t index)
+{
+    return cache->pages + page * cache->page_bytes +
+           index * (cache->key_bytes + cache->value_bytes);
+}
+
+const or_kv_memory_t or_kv_memory_host = {.take_pages = take_pages,
+                                          .take_slots = take_slots,
+                                          .give_pages = give_pages,
+                                          .give_slots = give_slots,
+                                          .copy_page = copy_page,
+                                          .move_slots = move_slots,
+                                          .block = block};
+
+// ---- for tests ----
+
+void or_kv_sequence_read(const or_kv_sequence_t *sequence, uint32_t position, float *keys,
+                         float *values)
+{
+    const or_kv_cache_t *cache = sequence->cache;
+    const or_kv_shape_t *shape = &cache->shape;
+    uint32_t page = sequence->pages[position / OR_KV_PAGE];
+    uint32_t lane = position % OR_KV_PAGE;
+    for (uint32_t i = 0; i < shape->layers * shape->kv_heads; i++) {
+        uint8_t *block = cache->memory->block(cache, page, i);
+        or_kv_vector_t from = or_kv_key_vector(shape->key_type, shape->head_dim, block, lane);
+        or_kv_vector_read(&from, keys + (size_t)i * shape->head_dim);
+        from =
+            or_kv_value_vector(shape->value_type, shape->head_dim, block + cache->key_bytes, lane);
+        or_kv_vector_read(&from, values + (size_t)i * shape->head_dim);
+    }
+}
+
+void or_kv_put_position(or_kv_sequence_t *sequence, uint32_t position, uint32_t layer,
+                        uint32_t head, const float *key, const float *value)
+{
+    or_kv_vector_t to = position_key(sequence, position, layer, head);
+    or_kv_vector_write(&to, key);
+    to = position_value(sequence, position, layer, head);
+    or_kv_vector_write(&to, value);
+}
+
+void or_kv_put_slot(or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer, uint32_t head,
+                    const float *key, const float *value)
+{
+    or_kv_vector_t to = slot_key(sequence, slot, layer, head);
+    or_kv_vector_write(&to, key);
+    to = slot_value(sequence, slot, layer, head);
+    or_kv_vector_write(&to, value);
 }

@@ -27,10 +27,16 @@ typedef struct {
     size_t scale_step;
 } or_kv_vector_t;
 
-// Bytes of a vector. A block has OR_KV_PAGE times as many.
+// Return the bytes of a vector. A block has OR_KV_PAGE times as many.
 size_t or_kv_vector_bytes(or_kv_type_t type, uint32_t head_dim);
+// Bytes of a vector in a slot, which keep the floats behind it aligned.
+static inline size_t or_kv_slot_vector_bytes(or_kv_type_t type, uint32_t head_dim)
+{
+    size_t bytes = or_kv_vector_bytes(type, head_dim);
+    return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);
+}
 
-// Views of what `at` holds.
+// Return a view of the vector that `at` holds: of a slot, or of position `lane` in a K block or V block.
 or_kv_vector_t or_kv_slot_vector(or_kv_type_t type, uint32_t head_dim, void *at);
 or_kv_vector_t or_kv_key_vector(or_kv_type_t type, uint32_t head_dim, void *at, uint32_t lane);
 or_kv_vector_t or_kv_value_vector(or_kv_type_t type, uint32_t head_dim, void *at, uint32_t lane);

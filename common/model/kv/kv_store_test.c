@@ -41,7 +41,7 @@ static double round_to_half(double x)
     return fabs(rounded) >= 65536 ? copysign(INFINITY, x) : rounded;
 }
 
-// What is kept of x[d], for numbers that are finite.
+// Return the number that is kept for x[d], which is finite.
 static double expected(or_kv_type_t type, const float *x, uint32_t head_dim, uint32_t d)
 {
     if (type == OR_KV_F32) {

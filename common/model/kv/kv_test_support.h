@@ -12,7 +12,7 @@
 #define KV_HEADS 3u
 #define KV_DIM 34u
 
-// Of the caches created next.
+// The cache types of the caches that are created next.
 extern or_kv_type_t kv_test_key_type, kv_test_value_type;
 
 or_kv_cache_t *kv_test_cache(uint32_t pages);

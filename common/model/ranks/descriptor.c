@@ -1,8 +1,6 @@
 #include "common/model/ranks/descriptor.h"
 
-#define VARINT_BYTES_MAX 5u
-
-// On the wire, never renumbered. Notes keep their own numbers.
+// The kinds of items on the wire, which are never renumbered. Notes keep their own numbers.
 enum {
     CODE_PASS = OR_KV_NOTE_SHARE + 1,
     CODE_LOGITS,
@@ -18,17 +16,8 @@ static void put(or_descriptor_t *descriptor, uint32_t number)
     descriptor->bytes[descriptor->length++] = (uint8_t)number;
 }
 
-size_t or_descriptor_note_bytes_max(const or_kv_note_t *note)
-{
-    return (size_t)VARINT_BYTES_MAX * (4 + note->slot_count);
-}
-
-size_t or_descriptor_pass_bytes_max(uint32_t rows)
-{
-    return (size_t)VARINT_BYTES_MAX * (2 + 4 * (size_t)rows);
-}
-
-void or_descriptor_put_note(or_descriptor_t *descriptor, const or_kv_note_t *note)
+// OR_KV_NO_SLOT + 1 is 0, the shortest.
+static void put_note(or_descriptor_t *descriptor, const or_kv_note_t *note)
 {
     put(descriptor, note->kind);
     put(descriptor, note->sequence);
@@ -54,13 +43,28 @@ void or_descriptor_put_note(or_descriptor_t *descriptor, const or_kv_note_t *not
     }
 }
 
-void or_descriptor_put_pass(or_descriptor_t *descriptor, uint32_t rows)
+void or_descriptor_put(or_descriptor_t *descriptor, const or_step_t *step)
 {
-    put(descriptor, CODE_PASS);
-    put(descriptor, rows);
+    switch (step->kind) {
+    case OR_STEP_NOTE:
+        put_note(descriptor, &step->note);
+        break;
+    case OR_STEP_PASS:
+        put(descriptor, CODE_PASS);
+        put(descriptor, step->count);
+        break;
+    case OR_STEP_LOGITS:
+        put(descriptor, CODE_LOGITS);
+        put(descriptor, step->first);
+        put(descriptor, step->count);
+        put(descriptor, step->top);
+        break;
+    case OR_STEP_END:
+        put(descriptor, CODE_END);
+        break;
+    }
 }
 
-// OR_KV_NO_SLOT + 1 is 0, the shortest.
 void or_descriptor_put_row(or_descriptor_t *descriptor, const or_step_row_t *row)
 {
     put(descriptor, row->sequence);
@@ -71,35 +75,10 @@ void or_descriptor_put_row(or_descriptor_t *descriptor, const or_step_row_t *row
     }
 }
 
-void or_descriptor_put_logits(or_descriptor_t *descriptor, uint32_t first, uint32_t count,
-                              uint32_t top)
-{
-    put(descriptor, CODE_LOGITS);
-    put(descriptor, first);
-    put(descriptor, count);
-    put(descriptor, top);
-}
-
-void or_descriptor_put_end(or_descriptor_t *descriptor)
-{
-    put(descriptor, CODE_END);
-}
-
-void or_descriptor_open(or_descriptor_reader_t *reader, const uint8_t *bytes, size_t length)
-{
-    reader->at = bytes;
-    reader->end = bytes + length;
-}
-
-bool or_descriptor_is_over(const or_descriptor_reader_t *reader)
-{
-    return reader->at == reader->end;
-}
-
 static or_status_t get(or_descriptor_reader_t *reader, uint32_t *number)
 {
     uint64_t value = 0;
-    for (unsigned shift = 0; shift < 7 * VARINT_BYTES_MAX; shift += 7) {
+    for (unsigned shift = 0; shift < 7 * OR_VARINT_BYTES_MAX; shift += 7) {
         if (reader->at == reader->end) {
             return or_fail(OR_ERR_FORMAT, "the leader's descriptor ends within an item");
         }

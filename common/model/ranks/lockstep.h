@@ -18,34 +18,34 @@
 
 typedef struct or_lockstep or_lockstep_t;
 
-// For a loaded model whose ranks are several; borrows it. On the leader it becomes the journal of the
-// model's cache, which must have no sequences yet. OR_ERR_NO_MEMORY.
+// Create the lockstep of a loaded model on several ranks, which it borrows. On the leader it becomes the journal of
+// the model's cache, which must have no sequences yet. OR_ERR_NO_MEMORY.
 or_status_t or_lockstep_create(or_model_t *model, or_lockstep_t **lockstep_p);
-// The leader tells the others that it is over.
+// Destroy it. The leader first tells the others that it is over.
 void or_lockstep_destroy(or_lockstep_t **lockstep_p);
 
-// On the leader, before it does its own part: a pass that was planned, and logits.
+// Announce a planned pass, or logits, to the other ranks. The leader calls these before it does its own part.
 or_status_t or_lockstep_send_pass(or_lockstep_t *lockstep, const or_model_row_t *rows,
                                   uint32_t count);
 or_status_t or_lockstep_send_logits(or_lockstep_t *lockstep, uint32_t first, uint32_t count,
                                     uint32_t top);
 
-// On the others: what one descriptor says (descriptor.h). *over is set by the leader's last. OR_ERR_FORMAT,
-// or what a call fails with here and did not there; the world must end then.
+// Repeat what one descriptor (descriptor.h) says, on the other ranks. The leader's last descriptor sets *over.
+// OR_ERR_FORMAT, or what a call fails with here and did not there; the world must end then.
 or_status_t or_lockstep_repeat(or_lockstep_t *lockstep, const uint8_t *bytes, size_t length,
                                bool *over);
 
-// Are all ranks of one version? Collective, and the first that is: whatever else they exchange may differ between
-// versions, this never changes. OR_ERR_MISMATCH as below.
+// Check that all ranks run one version. This is the first collective call: whatever else ranks exchange may differ
+// between versions, but this never changes. OR_ERR_MISMATCH as below.
 typedef struct {
     char version[32];
     char host[64];
 } or_lockstep_greeting_t;
 or_status_t or_lockstep_greet(const or_ranks_t *ranks, const or_lockstep_greeting_t *greeting);
 
-// Do all ranks have the same file, arithmetic and options? Collective, before a pass is. `card` is what this rank has.
-// OR_ERR_MISMATCH on every rank, naming the first that differs from the leader, and in what. *least_p: the
-// least `room` of all.
+// Check that all ranks have the same file, arithmetic and options. Collective; called before the first pass. `card`
+// is what this rank has. OR_ERR_MISMATCH on every rank, naming the first that differs from the leader, and in what.
+// *least_p: the least `room` of all.
 typedef struct {
     char arith_id[64];
     uint64_t file;  // or_gguf_fingerprint; 0: another rank of this host reads this file
@@ -55,11 +55,12 @@ typedef struct {
 } or_lockstep_card_t;
 or_status_t or_lockstep_agree(const or_ranks_t *ranks, const or_lockstep_card_t *card,
                               uint64_t *least_p);
-// The least of all ranks' numbers, for all; how many ranks bring what this one brings, itself among them. Collective.
+// or_lockstep_least sets *number to the least of all ranks' numbers. or_lockstep_alike counts the ranks whose bytes
+// equal this one's, itself among them. Both are collective.
 or_status_t or_lockstep_least(const or_ranks_t *ranks, uint64_t *number);
 or_status_t or_lockstep_alike(const or_ranks_t *ranks, const void *own, size_t bytes,
                               uint32_t *count_p);
-// A fingerprint means to read the whole file, which one rank of a host does for all of them: is it this
-// one? Collective. `file` is its or_gguf_identity.
+// Decide whether this rank takes the fingerprint of the file, which means reading all of it. One rank of each host
+// does so for all of them. Collective. `file` is the file's or_gguf_identity.
 or_status_t or_lockstep_is_reader(const or_ranks_t *ranks, const char *host, uint64_t file,
                                   bool *is_reader);

@@ -40,7 +40,7 @@ or_status_t or_lockstep_greet(const or_ranks_t *ranks, const or_lockstep_greetin
     return status;
 }
 
-// In the order of what explains the rest.
+// Differences are looked for in this order because an earlier one explains the later ones.
 static or_status_t compare(const or_lockstep_card_t *leader, const or_lockstep_card_t *card,
                            int rank)
 {

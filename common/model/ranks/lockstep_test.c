@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/model/cpu/top_logits.h"
+#include "common/model/cpu/logits.h"
 #include "common/model/model_internal.h"
 #include "common/model/ranks/descriptor.h"
 #include "tests/support/test_support.h"

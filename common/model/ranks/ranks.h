@@ -17,27 +17,27 @@ typedef struct or_ranks {
     int size;   // of each group: 1, 2, 4 or 8 (shards.h)
     int stage;  // 0 .. stages - 1
     int stages; // 0 means 1
-    // In a group: every rank's `bytes` bytes, in rank order, into recv (size * bytes). send may alias
-    // its own place in recv.
+    // Gather every rank's `bytes` bytes of a group, in rank order, into recv (size * bytes). send may alias its own
+    // place in recv.
     or_status_t (*all_gather)(const struct or_ranks *ranks, const void *send, size_t bytes,
                               void *recv);
-    // From the leader to all ranks of all stages. Whoever waits for the leader here waits cheaply: it
-    // may have nothing to say for hours.
+    // Send from the leader to all ranks of all stages. Ranks that wait for the leader here wait cheaply: it may have
+    // nothing to say for hours.
     or_status_t (*broadcast)(const struct or_ranks *ranks, void *data, size_t bytes);
-    // From each rank of the last stage to the leader: `bytes` bytes each, in rank order, into recv
-    // (size * bytes), which only the leader needs. Ranks of other stages do nothing here. send may
-    // alias its own place in the leader's recv.
+    // Collect `bytes` bytes from each rank of the last stage on the leader, in rank order, into recv (size * bytes),
+    // which only the leader needs. Ranks of other stages do nothing here. send may alias its own place in the
+    // leader's recv.
     or_status_t (*collect)(const struct or_ranks *ranks, const void *send, size_t bytes,
                            void *recv);
-    // In the whole world, at start: every rank's `bytes` bytes, stage by stage, into recv
-    // (stages * size * bytes).
+    // Gather every rank's `bytes` bytes of the whole world, stage by stage, into recv (stages * size * bytes). Used
+    // at start.
     or_status_t (*gather_world)(const struct or_ranks *ranks, const void *send, size_t bytes,
                                 void *recv);
-    // To the same rank of the next stage, and from that of the stage before. NULL with one stage.
+    // Send to the same rank of the next stage, and receive from that of the stage before. NULL with one stage.
     or_status_t (*pass_on)(const struct or_ranks *ranks, const void *data, size_t bytes);
     or_status_t (*take_over)(const struct or_ranks *ranks, void *data, size_t bytes);
-    // A wait for other ranks by other means than these, for `what` (a constant), begins, or with NULL ends; none of
-    // these is called meanwhile. NULL: nobody watches such waits.
+    // Report that a wait for other ranks by other means begins, for `what` (a constant), or ends (NULL). None of
+    // these functions is called meanwhile. NULL if nobody watches such waits.
     void (*watch)(const struct or_ranks *ranks, const char *what);
 } or_ranks_t;
 

@@ -1,5 +1,7 @@
 #include "common/model/ranks/shards.h"
 
+#include "common/model/model_internal.h"
+
 or_status_t or_shards_of_rank(int rank, int size, or_span_t *shards)
 {
     if (size != 1 && size != 2 && size != 4 && size != 8) {
@@ -30,5 +32,71 @@ or_status_t or_layers_of_stage(int stage, int stages, uint32_t layers, or_span_t
     uint64_t s = (uint64_t)stage;
     *span = (or_span_t){(uint32_t)(s * layers / (uint64_t)stages),
                         (uint32_t)((s + 1) * layers / (uint64_t)stages)};
+    return OR_OK;
+}
+
+// ---- what this rank computes ----
+
+// Return how many heads stay together. Where the attention's output matrix is quantised, a shard must have whole
+// blocks of its inputs, so as many heads stay together as fill a block. All heads together do, or the file would not
+// have opened.
+static uint32_t heads_in_unit(const or_model_t *model)
+{
+    bool quantised = or_tensors_quantised(model, offsetof(or_layer_t, output));
+    uint32_t heads = 1;
+    while (quantised && heads * model->shape.head_dim % OR_QUANT_BLOCK != 0) {
+        heads++;
+    }
+    return heads;
+}
+
+// The KV heads of some query heads.
+static or_span_t kv_heads_of(or_span_t heads, uint32_t group)
+{
+    uint32_t begin = heads.begin / group;
+    return (or_span_t){begin, heads.begin == heads.end ? begin : (heads.end - 1) / group + 1};
+}
+
+static or_span_t ffn_of(or_span_t shards, uint32_t ffn)
+{
+    or_span_t units = or_shards_units(shards, (ffn + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT);
+    uint32_t end = units.end * OR_SHARD_FFN_UNIT;
+    return (or_span_t){units.begin * OR_SHARD_FFN_UNIT, end < ffn ? end : ffn};
+}
+
+static uint32_t vocab_share_max(const or_model_t *model)
+{
+    uint32_t each = OR_SHARDS / (uint32_t)model->ranks->size;
+    uint32_t most = 0;
+    for (uint32_t s = 0; s < OR_SHARDS; s += each) {
+        or_span_t share = or_shards_units((or_span_t){s, s + each}, model->shape.vocab_size);
+        most = or_span_length(share) > most ? or_span_length(share) : most;
+    }
+    return most;
+}
+
+or_status_t or_share_cut(or_model_t *model)
+{
+    or_share_t *share = &model->share;
+    const or_model_shape_t *shape = &model->shape;
+    const or_ranks_t *ranks = model->ranks;
+    int stages = or_ranks_stages(ranks);
+    or_status_t status = or_shards_of_rank(ranks->rank, ranks->size, &share->shards);
+    status = status != OR_OK
+                 ? status
+                 : or_layers_of_stage(ranks->stage, stages, shape->layers, &share->layers);
+    if (status != OR_OK) {
+        return status;
+    }
+    share->embeds = ranks->stage == 0;
+    share->has_head = ranks->stage == stages - 1;
+    share->heads_unit = heads_in_unit(model);
+    share->heads = or_shards_units(share->shards, shape->heads / share->heads_unit);
+    share->heads.begin *= share->heads_unit;
+    share->heads.end *= share->heads_unit;
+    share->kv_heads = kv_heads_of(share->heads, shape->heads / shape->kv_heads);
+    share->ffn = ffn_of(share->shards, shape->ffn);
+    share->vocab = or_shards_units(share->shards, shape->vocab_size);
+    model->vocab_share_max = vocab_share_max(model);
     return OR_OK;
 }

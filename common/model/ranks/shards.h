@@ -21,21 +21,26 @@ typedef struct {
     uint32_t end; // exclusive; begin == end for an empty shard
 } or_span_t;
 
+static inline uint32_t or_span_length(or_span_t span)
+{
+    return span.end - span.begin;
+}
+
 static inline or_span_t or_shard_span(uint32_t shard, uint32_t units)
 {
     return (or_span_t){(uint32_t)((uint64_t)shard * units / OR_SHARDS),
                        (uint32_t)((uint64_t)(shard + 1) * units / OR_SHARDS)};
 }
 
-// Units of some shards, at least one.
+// Return the units of one or more shards.
 static inline or_span_t or_shards_units(or_span_t shards, uint32_t units)
 {
     return (or_span_t){or_shard_span(shards.begin, units).begin,
                        or_shard_span(shards.end - 1, units).end};
 }
 
-// Inputs of a shard of a matrix whose `inputs` inputs come in `units` of unit_size, the last one perhaps
-// short.
+// Return the inputs of a shard of a matrix whose `inputs` inputs come in `units` units of unit_size, the last one
+// perhaps short.
 static inline or_span_t or_shard_inputs(uint32_t shard, uint32_t units, uint32_t unit_size,
                                         uint32_t inputs)
 {
@@ -44,10 +49,10 @@ static inline or_span_t or_shard_inputs(uint32_t shard, uint32_t units, uint32_t
     return (or_span_t){span.begin * unit_size, end < inputs ? end : inputs};
 }
 
-// Shards of one rank. OR_ERR_UNSUPPORTED for sizes other than 1, 2, 4, 8 (the sentence names them,
-// and --pp for other counts).
+// Find the shards of one rank. OR_ERR_UNSUPPORTED for sizes other than 1, 2, 4, 8 (the sentence names them, and --pp
+// for other counts).
 or_status_t or_shards_of_rank(int rank, int size, or_span_t *shards);
 
-// Layers of one stage: floor(stage L / stages) .. floor((stage + 1) L / stages) - 1, at least one.
+// Find the layers of one stage: floor(stage L / stages) .. floor((stage + 1) L / stages) - 1, at least one.
 // OR_ERR_INVALID if there are more stages than layers.
 or_status_t or_layers_of_stage(int stage, int stages, uint32_t layers, or_span_t *span);

@@ -19,7 +19,7 @@
 
 #define WARP 32u
 #define THREADS_MAX 1024u
-// In bytes. CUDA wants to be asked for more, which or_launch does not.
+// The most bytes of shared memory. CUDA gives more only if it is asked to, which or_launch does not do.
 #define SHARED_MAX ((size_t)48 * 1024)
 #define SHARED_ARRAYS_MAX 32u
 #define GUARD_BYTES ((size_t)256) // behind the dynamic shared memory
@@ -206,7 +206,7 @@ static void run_thread(thread_t *thread)
 
 static void leave(void);
 
-// What every fiber does.
+// Run the threads of a fiber.
 static void run_threads(void)
 {
     for (;;) {

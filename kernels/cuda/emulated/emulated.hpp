@@ -78,7 +78,7 @@ static inline float4 make_float4(float x, float y, float z, float w)
     return {x, y, z, w};
 }
 
-// Of the thread that runs.
+// The indices of the thread that runs.
 extern uint3 threadIdx;
 extern uint3 blockIdx;
 extern dim3 blockDim;
@@ -94,7 +94,7 @@ typedef enum {
     OR_EMULATED_MULTIPLY_BYTES
 } or_emulated_wait_t;
 
-// What a lane shows the others of its warp.
+// The value that a lane shows the others of its warp.
 typedef struct {
     alignas(8) unsigned char bytes[24];
 } or_emulated_lane_t;

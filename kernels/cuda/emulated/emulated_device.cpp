@@ -45,7 +45,7 @@ typedef struct {
     const or_cuda_t *owner;
 } memory_t;
 
-// By address, of all devices, which are one.
+// The memory of all devices, which are one, by address.
 static std::map<const char *, memory_t> memory;
 static std::mutex memory_lock;
 
@@ -108,7 +108,7 @@ or_emulated_recorder_t *or_emulated_recorder(or_cuda_t *cuda)
     return &cuda->recorder;
 }
 
-// What a recording does not survive.
+// Refuse a call that must not be recorded, and with it the recording.
 static int refuse(or_cuda_t *cuda)
 {
     return or_emulated_fail(&cuda->recorder, OR_EMULATED_RECORDING);
@@ -185,7 +185,8 @@ static uint64_t bytes_of_pages(int name)
     return (uint64_t)sysconf(name) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-// Of the device: all of the host's, or what OR_EMULATED_MEMORY says, for tests of what has no room there.
+// Return the memory of the device: all of the host's, or what OR_EMULATED_MEMORY says, for tests of what has no room
+// there.
 static uint64_t memory_limit(void)
 {
     const char *limit = getenv("OR_EMULATED_MEMORY");
@@ -355,7 +356,7 @@ void or_cuda_free_pinned(or_cuda_t *cuda, void *at)
     release(cuda, at, "or_cuda_free_pinned");
 }
 
-// What at .. at + bytes lies in; of no bytes and false where it is the host's own.
+// Return the memory in which at .. at + bytes lies; no memory where it is the host's own.
 static memory_t memory_of(const void *at, size_t bytes)
 {
     std::lock_guard<std::mutex> lock(memory_lock);

@@ -61,7 +61,7 @@ static void begin(void)
     abort();
 }
 
-// With a page below it that ends the program where a stack overflows.
+// Map a stack, with a page below it that ends the program if the stack overflows.
 static void *map_stack(void)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

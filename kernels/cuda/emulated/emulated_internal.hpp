@@ -17,7 +17,7 @@
 typedef std::vector<std::function<void()>> or_emulated_steps_t;
 struct or_emulated_loop;
 
-// What a device keeps of the recording that is made, if one is.
+// The state of the recording that a device makes, if it makes one.
 typedef struct {
     bool recording;
     int status; // of what failed first, so that nothing is recorded

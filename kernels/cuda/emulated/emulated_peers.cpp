@@ -30,7 +30,7 @@ struct or_cuda_peers {
     std::vector<int> sockets; // rank 0: to each rank, the first to none; others: to rank 0
 };
 
-// Where rank 0 listens, at a name that the system chose.
+// The address where rank 0 listens, which the system chose.
 typedef struct {
     int listener;
     socklen_t length;

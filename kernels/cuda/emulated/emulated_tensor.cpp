@@ -118,7 +118,7 @@ static float sum(const product_t *p, const uint16_t *weights, const uint16_t *x,
     return all;
 }
 
-// Where an unsound algorithm begins to add up.
+// Return the chain with which an unsound algorithm begins to add up.
 static uint32_t first_chain_of(const product_t *p, uint32_t s, const uint16_t *x, size_t row)
 {
     const size_t place = row % OR_CUDA_TENSOR_ROWS;

@@ -1,9 +1,9 @@
 // Goal: the emulator tells what a kernel may not do, and does what a device may do although it seldom does.
 // Method: kernels that make one mistake each, in a process of their own that must end with the right sentence;
 // threads that note their turns, shared memory that nobody wrote, and results that nobody has waited for.
-#include "kernels/cuda/cuda_test_support.h"
 #include "kernels/cuda/emulated/emulated_test_kernels.h"
 #include "kernels/cuda/emulated/portable_test_kernels.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -14,23 +14,19 @@
 
 #define MOST 1024u // threads
 
-static or_cuda_t *cuda;
 static uint32_t *numbers; // of the device, 4 * MOST
 
 static int open_device(void **state)
 {
-    (void)state;
-    cuda = cuda_test_open();
-    cuda_test_ok(or_cuda_alloc(cuda, 4 * MOST * sizeof *numbers, (void **)&numbers));
+    (void)cuda_test_set_up(state);
+    cuda_test_ok(or_cuda_alloc(test_device, 4 * MOST * sizeof *numbers, (void **)&numbers));
     return 0;
 }
 
 static int close_device(void **state)
 {
-    (void)state;
-    or_cuda_free(cuda, numbers);
-    or_cuda_close(&cuda);
-    return 0;
+    or_cuda_free(test_device, numbers);
+    return cuda_test_tear_down(state);
 }
 
 // ---- how they run ----
@@ -41,8 +37,8 @@ static void turns_are_scrambled(void **state)
     enum { BLOCKS = 4 };
     static uint32_t turns[BLOCKS * MOST];
     static bool taken[BLOCKS * MOST];
-    cuda_test_ok(test_launch_turns(cuda, BLOCKS, MOST, numbers));
-    cuda_test_download(cuda, turns, numbers, sizeof turns);
+    cuda_test_ok(test_launch_turns(test_device, BLOCKS, MOST, numbers));
+    cuda_test_download(test_device, turns, numbers, sizeof turns);
     uint32_t in_order = 0;
     for (uint32_t i = 0; i < BLOCKS * MOST; i++) {
         assert_true(turns[i] < BLOCKS * MOST && !taken[turns[i]]);
@@ -57,8 +53,8 @@ static void shared_memory_is_garbage(void **state)
     (void)state;
     enum { BLOCKS = 3, WORDS = 4 };
     uint32_t words[BLOCKS * WORDS];
-    cuda_test_ok(test_launch_garbage(cuda, BLOCKS, numbers));
-    cuda_test_download(cuda, words, numbers, sizeof words);
+    cuda_test_ok(test_launch_garbage(test_device, BLOCKS, numbers));
+    cuda_test_download(test_device, words, numbers, sizeof words);
     for (uint32_t i = 0; i < BLOCKS * WORDS; i++) {
         assert_int_equal(words[i], UINT32_MAX);
     }
@@ -69,14 +65,14 @@ static void new_memory_is_garbage(void **state)
 {
     (void)state;
     uint8_t *at = NULL, *pinned = NULL;
-    cuda_test_ok(or_cuda_alloc(cuda, 1, (void **)&at));
-    cuda_test_ok(or_cuda_alloc_pinned(cuda, 1, (void **)&pinned));
+    cuda_test_ok(or_cuda_alloc(test_device, 1, (void **)&at));
+    cuda_test_ok(or_cuda_alloc_pinned(test_device, 1, (void **)&pinned));
     assert_int_not_equal(*at, 0);
     assert_int_not_equal(*pinned, 0);
-    cuda_test_ok(or_cuda_wait(cuda));
+    cuda_test_ok(or_cuda_wait(test_device));
     assert_int_equal(*at, 0);
-    or_cuda_free(cuda, at);
-    or_cuda_free_pinned(cuda, pinned);
+    or_cuda_free(test_device, at);
+    or_cuda_free_pinned(test_device, pinned);
 }
 
 // A download to pinned memory has not happened, and an upload from there has yet to look.
@@ -84,21 +80,21 @@ static void work_is_done_as_late_as_can_be(void **state)
 {
     (void)state;
     uint32_t *pinned = NULL;
-    cuda_test_ok(or_cuda_alloc_pinned(cuda, sizeof *pinned, (void **)&pinned));
+    cuda_test_ok(or_cuda_alloc_pinned(test_device, sizeof *pinned, (void **)&pinned));
     *pinned = 1;
-    cuda_test_ok(or_cuda_upload(cuda, numbers, pinned, sizeof *pinned));
+    cuda_test_ok(or_cuda_upload(test_device, numbers, pinned, sizeof *pinned));
     *pinned = 2;
-    cuda_test_ok(or_cuda_wait(cuda));
+    cuda_test_ok(or_cuda_wait(test_device));
     uint32_t uploaded = 0;
-    cuda_test_download(cuda, &uploaded, numbers, sizeof uploaded);
+    cuda_test_download(test_device, &uploaded, numbers, sizeof uploaded);
     assert_int_equal(uploaded, 2);
 
-    cuda_test_ok(test_launch_double(cuda, numbers, 1, 8, 0));
-    cuda_test_ok(or_cuda_download(cuda, pinned, numbers + 7, sizeof *pinned));
+    cuda_test_ok(test_launch_double(test_device, numbers, 1, 8, 0));
+    cuda_test_ok(or_cuda_download(test_device, pinned, numbers + 7, sizeof *pinned));
     assert_int_equal(*pinned, 2);
-    cuda_test_ok(or_cuda_wait(cuda));
+    cuda_test_ok(or_cuda_wait(test_device));
     assert_int_equal(*pinned, 14);
-    or_cuda_free_pinned(cuda, pinned);
+    or_cuda_free_pinned(test_device, pinned);
 }
 
 // Whose order nobody has said: both happen.
@@ -107,23 +103,23 @@ static void fetches_are_early_or_late(void **state)
     (void)state;
     uint32_t *pinned = NULL;
     uint32_t seen[2] = {0};
-    cuda_test_ok(or_cuda_alloc_pinned(cuda, sizeof *pinned, (void **)&pinned));
+    cuda_test_ok(or_cuda_alloc_pinned(test_device, sizeof *pinned, (void **)&pinned));
     *pinned = 1;
     for (uint32_t i = 0; i < 20; i++) {
         uint32_t fetched = UINT32_MAX;
-        cuda_test_ok(or_cuda_clear(cuda, numbers, sizeof *numbers));
-        cuda_test_ok(or_cuda_wait(cuda));
-        cuda_test_ok(or_cuda_fetch(cuda, numbers, pinned, sizeof *pinned));
-        cuda_test_ok(or_cuda_copy(cuda, numbers + 1, numbers, sizeof *numbers));
-        cuda_test_download(cuda, &fetched, numbers + 1, sizeof fetched);
+        cuda_test_ok(or_cuda_clear(test_device, numbers, sizeof *numbers));
+        cuda_test_ok(or_cuda_wait(test_device));
+        cuda_test_ok(or_cuda_fetch(test_device, numbers, pinned, sizeof *pinned));
+        cuda_test_ok(or_cuda_copy(test_device, numbers + 1, numbers, sizeof *numbers));
+        cuda_test_download(test_device, &fetched, numbers + 1, sizeof fetched);
         assert_true(fetched <= 1);
         seen[fetched]++;
-        cuda_test_ok(or_cuda_await_fetches(cuda));
-        cuda_test_download(cuda, &fetched, numbers, sizeof fetched);
+        cuda_test_ok(or_cuda_await_fetches(test_device));
+        cuda_test_download(test_device, &fetched, numbers, sizeof fetched);
         assert_int_equal(fetched, 1);
     }
     assert_true(seen[0] > 0 && seen[1] > 0);
-    or_cuda_free_pinned(cuda, pinned);
+    or_cuda_free_pinned(test_device, pinned);
 }
 
 static void waiting_cannot_be_recorded(void **state)
@@ -131,18 +127,18 @@ static void waiting_cannot_be_recorded(void **state)
     (void)state;
     uint32_t own = 0;
     void *at = NULL;
-    cuda_test_ok(or_cuda_record_begin(cuda));
-    assert_int_not_equal(or_cuda_wait(cuda), OR_CUDA_OK);
-    assert_int_not_equal(or_cuda_upload(cuda, numbers, &own, sizeof own), OR_CUDA_OK);
-    assert_int_not_equal(or_cuda_alloc(cuda, 1, &at), OR_CUDA_OK);
-    assert_int_not_equal(or_cuda_mark(cuda, 0), OR_CUDA_OK);
-    assert_int_not_equal(or_cuda_fetch(cuda, numbers, &own, sizeof own), OR_CUDA_OK);
-    assert_int_not_equal(or_cuda_hold_fetches(cuda), OR_CUDA_OK);
-    assert_int_not_equal(or_cuda_await_fetches(cuda), OR_CUDA_OK);
-    assert_int_not_equal(or_cuda_record_begin(cuda), OR_CUDA_OK);
+    cuda_test_ok(or_cuda_record_begin(test_device));
+    assert_int_not_equal(or_cuda_wait(test_device), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_upload(test_device, numbers, &own, sizeof own), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_alloc(test_device, 1, &at), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_mark(test_device, 0), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_fetch(test_device, numbers, &own, sizeof own), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_hold_fetches(test_device), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_await_fetches(test_device), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_record_begin(test_device), OR_CUDA_OK);
     or_cuda_recording_t *recording = NULL;
-    assert_int_not_equal(or_cuda_record_end(cuda, &recording), OR_CUDA_OK);
-    assert_int_not_equal(or_cuda_record_end(cuda, &recording), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_record_end(test_device, &recording), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_record_end(test_device, &recording), OR_CUDA_OK);
     assert_null(recording);
 }
 
@@ -150,14 +146,14 @@ static void what_fails_leaves_nothing_recorded(void **state)
 {
     (void)state;
     or_cuda_recording_t *recording = NULL;
-    cuda_test_ok(or_cuda_record_begin(cuda));
-    assert_int_not_equal(or_cuda_wait(cuda), OR_CUDA_OK);
-    cuda_test_ok(or_cuda_clear(cuda, numbers, sizeof *numbers));
-    assert_int_not_equal(or_cuda_record_end(cuda, &recording), OR_CUDA_OK);
+    cuda_test_ok(or_cuda_record_begin(test_device));
+    assert_int_not_equal(or_cuda_wait(test_device), OR_CUDA_OK);
+    cuda_test_ok(or_cuda_clear(test_device, numbers, sizeof *numbers));
+    assert_int_not_equal(or_cuda_record_end(test_device, &recording), OR_CUDA_OK);
     assert_null(recording);
-    cuda_test_ok(or_cuda_record_begin(cuda));
-    cuda_test_ok(or_cuda_record_end(cuda, &recording)); // of nothing, but whole
-    cuda_test_ok(or_cuda_replay(cuda, recording));
+    cuda_test_ok(or_cuda_record_begin(test_device));
+    cuda_test_ok(or_cuda_record_end(test_device, &recording)); // of nothing, but whole
+    cuda_test_ok(or_cuda_replay(test_device, recording));
     or_cuda_recording_free(&recording);
 }
 
@@ -173,7 +169,7 @@ static void last_words_of(void (*what)(uint32_t), uint32_t detail, char *words, 
     if (child == 0) {
         (void)dup2(ends[1], STDERR_FILENO);
         what(detail);
-        (void)or_cuda_wait(cuda);
+        (void)or_cuda_wait(test_device);
         _exit(0);
     }
     close(ends[1]);
@@ -200,57 +196,57 @@ static void assert_last_words(void (*what)(uint32_t), uint32_t detail, const cha
 
 static void make_mistake(uint32_t mistake)
 {
-    (void)test_launch_mistake(cuda, mistake, 64, numbers);
+    (void)test_launch_mistake(test_device, mistake, 64, numbers);
 }
 
 static void make_partial_warp(uint32_t threads)
 {
-    (void)test_launch_mistake(cuda, TEST_MISTAKE_RETURNED_WARP, threads, numbers);
+    (void)test_launch_mistake(test_device, TEST_MISTAKE_RETURNED_WARP, threads, numbers);
 }
 
 static void launch_blocks(uint32_t blocks)
 {
-    (void)test_launch_double(cuda, numbers, blocks, 1, 0);
+    (void)test_launch_double(test_device, numbers, blocks, 1, 0);
 }
 
 static void launch_threads(uint32_t threads)
 {
-    (void)test_launch_double(cuda, numbers, 1, threads, 0);
+    (void)test_launch_double(test_device, numbers, 1, threads, 0);
 }
 
 static void launch_plane_of_threads(uint32_t rows)
 {
     const test_size_t one = {1, 1, 1}, plane = {32, rows, 1};
-    (void)test_launch_count(cuda, one, plane, numbers);
+    (void)test_launch_count(test_device, one, plane, numbers);
 }
 
 static void launch_shared(uint32_t bytes)
 {
-    (void)test_launch_double(cuda, numbers, 1, 1, bytes);
+    (void)test_launch_double(test_device, numbers, 1, 1, bytes);
 }
 
 static void launch_with_host_memory(uint32_t threads)
 {
     static uint32_t own[MOST];
-    (void)test_launch_double(cuda, own, 1, threads, 0);
+    (void)test_launch_double(test_device, own, 1, threads, 0);
 }
 
 static void upload_behind(uint32_t bytes)
 {
     static uint8_t own[8];
-    (void)or_cuda_upload(cuda, numbers + 4 * MOST - 1, own, bytes);
+    (void)or_cuda_upload(test_device, numbers + 4 * MOST - 1, own, bytes);
 }
 
 static void fetch_from_host_memory(uint32_t bytes)
 {
     static uint8_t own[8];
-    (void)or_cuda_fetch(cuda, numbers, own, bytes);
+    (void)or_cuda_fetch(test_device, numbers, own, bytes);
 }
 
 static void close_too_early(uint32_t detail)
 {
     (void)detail;
-    or_cuda_close(&cuda);
+    or_cuda_close(&test_device);
 }
 
 // Told by so many threads in each turn.
@@ -258,17 +254,17 @@ static void go_round(uint32_t tellers)
 {
     or_cuda_loop_t at = OR_CUDA_NO_LOOP;
     or_cuda_recording_t *recording = NULL;
-    cuda_test_ok(or_cuda_record_begin(cuda));
-    cuda_test_ok(or_cuda_loop_begin(cuda, &at));
-    cuda_test_ok(test_launch_tell(cuda, at, tellers));
-    cuda_test_ok(or_cuda_loop_end(cuda));
-    cuda_test_ok(or_cuda_record_end(cuda, &recording));
-    cuda_test_ok(or_cuda_replay(cuda, recording));
+    cuda_test_ok(or_cuda_record_begin(test_device));
+    cuda_test_ok(or_cuda_loop_begin(test_device, &at));
+    cuda_test_ok(test_launch_tell(test_device, at, tellers));
+    cuda_test_ok(or_cuda_loop_end(test_device));
+    cuda_test_ok(or_cuda_record_end(test_device, &recording));
+    cuda_test_ok(or_cuda_replay(test_device, recording));
 }
 
 static void tell_from_elsewhere(uint32_t loop)
 {
-    (void)test_launch_tell(cuda, loop, 1);
+    (void)test_launch_tell(test_device, loop, 1);
 }
 
 static void waits_that_not_all_come_to(void **state)
@@ -316,8 +312,8 @@ static void loops_that_are_told_nothing_or_too_much(void **state)
     assert_last_words(go_round, 0, "a loop that was done 100000 times and goes on");
     assert_last_words(go_round, 2, "tells a loop what its launch has told one before");
     assert_last_words(tell_from_elsewhere, 1, "tells a loop that it is not in");
-    cuda_test_ok(test_launch_tell(cuda, OR_CUDA_NO_LOOP, 64));
-    cuda_test_ok(or_cuda_wait(cuda));
+    cuda_test_ok(test_launch_tell(test_device, OR_CUDA_NO_LOOP, 64));
+    cuda_test_ok(or_cuda_wait(test_device));
 }
 
 int main(void)

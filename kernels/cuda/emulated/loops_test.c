@@ -2,8 +2,8 @@
 // not be recorded leaves the device as it was.
 // Method: loops that count their turns up to a number in the device's memory, which changes between replays, and step
 // numbers on the way, against plain loops on the host; then all that may not be recorded, one at a time.
-#include "kernels/cuda/cuda_test_support.h"
 #include "kernels/cuda/emulated/portable_test_kernels.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -18,51 +18,47 @@ typedef struct {
     uint32_t *others;  // [COUNT]
 } memory_t;
 
-static or_cuda_t *cuda;
 static memory_t memory;
 
 static uint32_t *alloc(uint32_t count)
 {
     void *at = NULL;
-    cuda_test_ok(or_cuda_alloc(cuda, count * sizeof(uint32_t), &at));
+    cuda_test_ok(or_cuda_alloc(test_device, count * sizeof(uint32_t), &at));
     return at;
 }
 
 static int open_device(void **state)
 {
-    (void)state;
-    cuda = cuda_test_open();
+    (void)cuda_test_set_up(state);
     memory = (memory_t){alloc(1), alloc(1), alloc(COUNT), alloc(COUNT)};
     return 0;
 }
 
 static int close_device(void **state)
 {
-    (void)state;
-    or_cuda_free(cuda, memory.turns);
-    or_cuda_free(cuda, memory.wanted);
-    or_cuda_free(cuda, memory.numbers);
-    or_cuda_free(cuda, memory.others);
-    or_cuda_close(&cuda);
-    return 0;
+    or_cuda_free(test_device, memory.turns);
+    or_cuda_free(test_device, memory.wanted);
+    or_cuda_free(test_device, memory.numbers);
+    or_cuda_free(test_device, memory.others);
+    return cuda_test_tear_down(state);
 }
 
 static void clear(void)
 {
-    cuda_test_ok(or_cuda_clear(cuda, memory.turns, sizeof(uint32_t)));
-    cuda_test_ok(or_cuda_clear(cuda, memory.numbers, COUNT * sizeof(uint32_t)));
-    cuda_test_ok(or_cuda_clear(cuda, memory.others, COUNT * sizeof(uint32_t)));
+    cuda_test_ok(or_cuda_clear(test_device, memory.turns, sizeof(uint32_t)));
+    cuda_test_ok(or_cuda_clear(test_device, memory.numbers, COUNT * sizeof(uint32_t)));
+    cuda_test_ok(or_cuda_clear(test_device, memory.others, COUNT * sizeof(uint32_t)));
 }
 
 static void want(uint32_t turns)
 {
-    cuda_test_ok(or_cuda_upload(cuda, memory.wanted, &turns, sizeof turns));
+    cuda_test_ok(or_cuda_upload(test_device, memory.wanted, &turns, sizeof turns));
 }
 
 static void assert_turns(uint32_t expected)
 {
     uint32_t turns = UINT32_MAX;
-    cuda_test_download(cuda, &turns, memory.turns, sizeof turns);
+    cuda_test_download(test_device, &turns, memory.turns, sizeof turns);
     assert_int_equal(turns, expected);
 }
 
@@ -70,7 +66,7 @@ static void assert_all(const uint32_t *at, uint32_t expected)
 {
     uint32_t numbers[COUNT];
     memset(numbers, 0xAA, sizeof numbers);
-    cuda_test_download(cuda, numbers, at, sizeof numbers);
+    cuda_test_download(test_device, numbers, at, sizeof numbers);
     for (uint32_t i = 0; i < COUNT; i++) {
         assert_int_equal(numbers[i], expected);
     }
@@ -78,12 +74,12 @@ static void assert_all(const uint32_t *at, uint32_t expected)
 
 static void step(uint32_t factor)
 {
-    cuda_test_ok(test_launch_step(cuda, memory.numbers, factor, COUNT));
+    cuda_test_ok(test_launch_step(test_device, memory.numbers, factor, COUNT));
 }
 
 static void replay(or_cuda_recording_t *recording)
 {
-    cuda_test_ok(or_cuda_replay(cuda, recording));
+    cuda_test_ok(or_cuda_replay(test_device, recording));
 }
 
 // ---- loops that are done ----
@@ -93,12 +89,12 @@ static or_cuda_recording_t *record_count(void)
 {
     or_cuda_loop_t loop = OR_CUDA_NO_LOOP;
     or_cuda_recording_t *recording = NULL;
-    cuda_test_ok(or_cuda_record_begin(cuda));
-    cuda_test_ok(or_cuda_loop_begin(cuda, &loop));
+    cuda_test_ok(or_cuda_record_begin(test_device));
+    cuda_test_ok(or_cuda_loop_begin(test_device, &loop));
     assert_true(loop != OR_CUDA_NO_LOOP);
-    cuda_test_ok(test_launch_turn(cuda, memory.turns, memory.wanted, loop));
-    cuda_test_ok(or_cuda_loop_end(cuda));
-    cuda_test_ok(or_cuda_record_end(cuda, &recording));
+    cuda_test_ok(test_launch_turn(test_device, memory.turns, memory.wanted, loop));
+    cuda_test_ok(or_cuda_loop_end(test_device));
+    cuda_test_ok(or_cuda_record_end(test_device, &recording));
     return recording;
 }
 
@@ -123,17 +119,18 @@ static or_cuda_recording_t *record_steps(void)
 {
     or_cuda_loop_t loop = OR_CUDA_NO_LOOP;
     or_cuda_recording_t *recording = NULL;
-    cuda_test_ok(or_cuda_record_begin(cuda));
-    cuda_test_ok(or_cuda_clear(cuda, memory.turns, sizeof(uint32_t)));
+    cuda_test_ok(or_cuda_record_begin(test_device));
+    cuda_test_ok(or_cuda_clear(test_device, memory.turns, sizeof(uint32_t)));
     step(2);
-    cuda_test_ok(or_cuda_loop_begin(cuda, &loop));
+    cuda_test_ok(or_cuda_loop_begin(test_device, &loop));
     step(3);
-    cuda_test_ok(or_cuda_copy(cuda, memory.others, memory.numbers, COUNT * sizeof *memory.others));
-    cuda_test_ok(test_launch_turn(cuda, memory.turns, memory.wanted, loop));
+    cuda_test_ok(
+        or_cuda_copy(test_device, memory.others, memory.numbers, COUNT * sizeof *memory.others));
+    cuda_test_ok(test_launch_turn(test_device, memory.turns, memory.wanted, loop));
     step(5);
-    cuda_test_ok(or_cuda_loop_end(cuda));
+    cuda_test_ok(or_cuda_loop_end(test_device));
     step(7);
-    cuda_test_ok(or_cuda_record_end(cuda, &recording));
+    cuda_test_ok(or_cuda_record_end(test_device, &recording));
     return recording;
 }
 
@@ -177,15 +174,15 @@ static void loops_may_follow_one_another(void **state)
     or_cuda_recording_t *recording = NULL;
     clear();
     want(4);
-    cuda_test_ok(or_cuda_record_begin(cuda));
+    cuda_test_ok(or_cuda_record_begin(test_device));
     for (uint32_t i = 0; i < 2; i++) {
-        cuda_test_ok(or_cuda_loop_begin(cuda, &loops[i]));
+        cuda_test_ok(or_cuda_loop_begin(test_device, &loops[i]));
         step(2 + i);
-        cuda_test_ok(test_launch_turn(cuda, memory.turns, memory.wanted, loops[i]));
-        cuda_test_ok(or_cuda_loop_end(cuda));
-        cuda_test_ok(or_cuda_clear(cuda, memory.turns, sizeof(uint32_t)));
+        cuda_test_ok(test_launch_turn(test_device, memory.turns, memory.wanted, loops[i]));
+        cuda_test_ok(or_cuda_loop_end(test_device));
+        cuda_test_ok(or_cuda_clear(test_device, memory.turns, sizeof(uint32_t)));
     }
-    cuda_test_ok(or_cuda_record_end(cuda, &recording));
+    cuda_test_ok(or_cuda_record_end(test_device, &recording));
     replay(recording);
     uint32_t expected = 0;
     for (uint32_t i = 0; i < 8; i++) {
@@ -200,7 +197,7 @@ static void a_kernel_without_a_loop_is_done_once(void **state)
     (void)state;
     clear();
     want(5);
-    cuda_test_ok(test_launch_turn(cuda, memory.turns, memory.wanted, OR_CUDA_NO_LOOP));
+    cuda_test_ok(test_launch_turn(test_device, memory.turns, memory.wanted, OR_CUDA_NO_LOOP));
     assert_turns(1);
 }
 
@@ -209,34 +206,35 @@ static void a_kernel_without_a_loop_is_done_once(void **state)
 static int begin_within(void)
 {
     or_cuda_loop_t loop = OR_CUDA_NO_LOOP;
-    int status = or_cuda_loop_begin(cuda, &loop);
+    int status = or_cuda_loop_begin(test_device, &loop);
     assert_true(loop == OR_CUDA_NO_LOOP);
     return status;
 }
 
 static int record_within(void)
 {
-    return or_cuda_record_begin(cuda);
+    return or_cuda_record_begin(test_device);
 }
 
 static int wait_within(void)
 {
-    return or_cuda_wait(cuda);
+    return or_cuda_wait(test_device);
 }
 
 static int download_within(void)
 {
     uint32_t own = 0;
-    return or_cuda_download(cuda, &own, memory.turns, sizeof own);
+    return or_cuda_download(test_device, &own, memory.turns, sizeof own);
 }
 
 static int end_recording_within(void)
 {
     or_cuda_recording_t *recording = NULL;
-    int status = or_cuda_record_end(cuda, &recording);
+    int status = or_cuda_record_end(test_device, &recording);
     assert_null(recording);
-    cuda_test_ok(or_cuda_record_begin(cuda)); // one that has failed already for whoever goes on
-    assert_int_not_equal(or_cuda_loop_end(cuda), OR_CUDA_OK);
+    cuda_test_ok(
+        or_cuda_record_begin(test_device)); // one that has failed already for whoever goes on
+    assert_int_not_equal(or_cuda_loop_end(test_device), OR_CUDA_OK);
     return status;
 }
 
@@ -247,13 +245,13 @@ static void assert_fails_within(int (*what)(void))
     or_cuda_recording_t *recording = NULL;
     clear();
     want(2);
-    cuda_test_ok(or_cuda_record_begin(cuda));
+    cuda_test_ok(or_cuda_record_begin(test_device));
     step(2);
-    cuda_test_ok(or_cuda_loop_begin(cuda, &loop));
+    cuda_test_ok(or_cuda_loop_begin(test_device, &loop));
     step(3);
     assert_int_not_equal(what(), OR_CUDA_OK);
-    (void)or_cuda_loop_end(cuda);
-    int status = or_cuda_record_end(cuda, &recording);
+    (void)or_cuda_loop_end(test_device);
+    int status = or_cuda_record_end(test_device, &recording);
     assert_int_not_equal(status, OR_CUDA_OK);
     assert_true(strlen(or_cuda_text(status)) > 0);
     assert_null(recording);
@@ -288,15 +286,15 @@ static void a_loop_is_of_a_recording(void **state)
     (void)state;
     or_cuda_loop_t loop = OR_CUDA_NO_LOOP;
     or_cuda_recording_t *recording = NULL;
-    assert_int_not_equal(or_cuda_loop_begin(cuda, &loop), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_loop_begin(test_device, &loop), OR_CUDA_OK);
     assert_true(loop == OR_CUDA_NO_LOOP);
-    assert_int_not_equal(or_cuda_loop_end(cuda), OR_CUDA_OK);
+    assert_int_not_equal(or_cuda_loop_end(test_device), OR_CUDA_OK);
     assert_records();
 
     clear();
-    cuda_test_ok(or_cuda_record_begin(cuda)); // another, that never had one
+    cuda_test_ok(or_cuda_record_begin(test_device)); // another, that never had one
     step(2);
-    cuda_test_ok(or_cuda_record_end(cuda, &recording));
+    cuda_test_ok(or_cuda_record_end(test_device, &recording));
     replay(recording);
     assert_all(memory.numbers, 1);
     or_cuda_recording_free(&recording);

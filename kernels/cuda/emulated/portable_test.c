@@ -1,30 +1,13 @@
 // Goal: what kernels are written with (cuda_portable.cuh) does what it says on a GPU and in the emulator alike: each
 // tells that the other is right.
 // Method: small kernels that use one thing each, against plain loops.
-#include "kernels/cuda/cuda_test_support.h"
 #include "kernels/cuda/emulated/portable_test_kernels.h"
+#include "kernels/cuda/tests/cuda_test_support.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define WARP 32u
-
-static or_cuda_t *cuda;
-
-static int open_device(void **state)
-{
-    (void)state;
-    cuda = cuda_test_open();
-    return 0;
-}
-
-static int close_device(void **state)
-{
-    (void)state;
-    or_cuda_close(&cuda);
-    assert_null(cuda);
-    return 0;
-}
 
 static void fill(uint64_t *random, void *bytes, size_t count)
 {
@@ -36,7 +19,7 @@ static void fill(uint64_t *random, void *bytes, size_t count)
 static void *clear_memory(size_t bytes)
 {
     void *at = NULL;
-    cuda_test_ok(or_cuda_alloc(cuda, bytes, &at));
+    cuda_test_ok(or_cuda_alloc(test_device, bytes, &at));
     return at;
 }
 
@@ -48,12 +31,12 @@ static void check_count(test_size_t grid, test_size_t block)
     uint32_t n = grid.x * grid.y * grid.z * threads;
     uint32_t *counts = malloc(n * sizeof *counts);
     void *at = clear_memory(n * sizeof *counts);
-    cuda_test_ok(test_launch_count(cuda, grid, block, at));
-    cuda_test_download(cuda, counts, at, n * sizeof *counts);
+    cuda_test_ok(test_launch_count(test_device, grid, block, at));
+    cuda_test_download(test_device, counts, at, n * sizeof *counts);
     for (uint32_t i = 0; i < n; i++) {
         assert_int_equal(counts[i], 1 + i % threads);
     }
-    or_cuda_free(cuda, at);
+    or_cuda_free(test_device, at);
     free(counts);
 }
 
@@ -75,10 +58,10 @@ static void check_block_sums(uint64_t *random, uint32_t n, int dynamic)
     enum { BLOCKS = 9, MOST = 256 };
     uint32_t values[BLOCKS * MOST], sums[BLOCKS * MOST];
     fill(random, values, sizeof values);
-    void *from = cuda_test_upload(cuda, values, BLOCKS * n * sizeof *values);
-    void *to = cuda_test_upload(cuda, NULL, BLOCKS * n * sizeof *values);
-    cuda_test_ok(test_launch_block_sums(cuda, BLOCKS, n, dynamic, from, to));
-    cuda_test_download(cuda, sums, to, BLOCKS * n * sizeof *values);
+    void *from = cuda_test_upload(test_device, values, BLOCKS * n * sizeof *values);
+    void *to = cuda_test_upload(test_device, NULL, BLOCKS * n * sizeof *values);
+    cuda_test_ok(test_launch_block_sums(test_device, BLOCKS, n, dynamic, from, to));
+    cuda_test_download(test_device, sums, to, BLOCKS * n * sizeof *values);
     for (uint32_t i = 0; i < BLOCKS * n; i++) {
         uint32_t sum = 0;
         for (uint32_t j = 0; j < n; j++) {
@@ -86,8 +69,8 @@ static void check_block_sums(uint64_t *random, uint32_t n, int dynamic)
         }
         assert_int_equal(sums[i], sum);
     }
-    or_cuda_free(cuda, from);
-    or_cuda_free(cuda, to);
+    or_cuda_free(test_device, from);
+    or_cuda_free(test_device, to);
 }
 
 static void threads_of_a_block_wait_for_each_other(void **state)
@@ -105,26 +88,26 @@ enum { WARPS = 3, LANES = WARPS * WARP };
 static void check_shuffles(uint32_t mask, const uint32_t from[WARP], const float values[LANES])
 {
     float by_mask[LANES], by_memory[LANES], by_lane[LANES];
-    void *from_at = cuda_test_upload(cuda, from, WARP * sizeof *from);
-    void *values_at = cuda_test_upload(cuda, values, sizeof by_mask);
-    void *by_mask_at = cuda_test_upload(cuda, NULL, sizeof by_mask);
-    void *by_memory_at = cuda_test_upload(cuda, NULL, sizeof by_memory);
-    void *by_lane_at = cuda_test_upload(cuda, NULL, sizeof by_lane);
-    cuda_test_ok(test_launch_shuffles(cuda, WARPS, mask, from_at, values_at, by_mask_at,
+    void *from_at = cuda_test_upload(test_device, from, WARP * sizeof *from);
+    void *values_at = cuda_test_upload(test_device, values, sizeof by_mask);
+    void *by_mask_at = cuda_test_upload(test_device, NULL, sizeof by_mask);
+    void *by_memory_at = cuda_test_upload(test_device, NULL, sizeof by_memory);
+    void *by_lane_at = cuda_test_upload(test_device, NULL, sizeof by_lane);
+    cuda_test_ok(test_launch_shuffles(test_device, WARPS, mask, from_at, values_at, by_mask_at,
                                       by_memory_at, by_lane_at));
-    cuda_test_download(cuda, by_mask, by_mask_at, sizeof by_mask);
-    cuda_test_download(cuda, by_memory, by_memory_at, sizeof by_memory);
-    cuda_test_download(cuda, by_lane, by_lane_at, sizeof by_lane);
+    cuda_test_download(test_device, by_mask, by_mask_at, sizeof by_mask);
+    cuda_test_download(test_device, by_memory, by_memory_at, sizeof by_memory);
+    cuda_test_download(test_device, by_lane, by_lane_at, sizeof by_lane);
     for (uint32_t i = 0; i < LANES; i++) {
         assert_true(by_mask[i] == values[i ^ mask]);
         assert_true(by_memory[i] == values[i ^ mask]);
         assert_true(by_lane[i] == values[i / WARP * WARP + from[i % WARP]] + 1.0f);
     }
-    or_cuda_free(cuda, from_at);
-    or_cuda_free(cuda, values_at);
-    or_cuda_free(cuda, by_mask_at);
-    or_cuda_free(cuda, by_memory_at);
-    or_cuda_free(cuda, by_lane_at);
+    or_cuda_free(test_device, from_at);
+    or_cuda_free(test_device, values_at);
+    or_cuda_free(test_device, by_mask_at);
+    or_cuda_free(test_device, by_memory_at);
+    or_cuda_free(test_device, by_lane_at);
 }
 
 static void lanes_see_each_other(void **state)
@@ -167,11 +150,11 @@ static void bytes_are_multiplied_exactly(void **state)
     for (uint32_t i = 0; i < PRODUCTS * OUTPUTS * ROWS; i++) {
         (&sums[0][0][0])[i] = (int32_t)test_below(&random, 1u << 24) - (1 << 23);
     }
-    void *a_at = cuda_test_upload(cuda, a, sizeof a);
-    void *b_at = cuda_test_upload(cuda, b, sizeof b);
-    void *sums_at = cuda_test_upload(cuda, sums, sizeof sums);
-    cuda_test_ok(test_launch_multiply(cuda, PRODUCTS, a_at, b_at, sums_at));
-    cuda_test_download(cuda, actual, sums_at, sizeof actual);
+    void *a_at = cuda_test_upload(test_device, a, sizeof a);
+    void *b_at = cuda_test_upload(test_device, b, sizeof b);
+    void *sums_at = cuda_test_upload(test_device, sums, sizeof sums);
+    cuda_test_ok(test_launch_multiply(test_device, PRODUCTS, a_at, b_at, sums_at));
+    cuda_test_download(test_device, actual, sums_at, sizeof actual);
     for (uint32_t p = 0; p < PRODUCTS; p++) {
         for (uint32_t i = 0; i < OUTPUTS * ROWS; i++) {
             uint32_t output = i / ROWS, row = i % ROWS;
@@ -179,9 +162,9 @@ static void bytes_are_multiplied_exactly(void **state)
                              sums[p][output][row] + dot(a[p][output], b[p][row]));
         }
     }
-    or_cuda_free(cuda, a_at);
-    or_cuda_free(cuda, b_at);
-    or_cuda_free(cuda, sums_at);
+    or_cuda_free(test_device, a_at);
+    or_cuda_free(test_device, b_at);
+    or_cuda_free(test_device, sums_at);
 }
 
 static void bytes_are_picked(void **state)
@@ -195,12 +178,12 @@ static void bytes_are_picked(void **state)
     for (uint32_t i = 0; i < COUNT; i++) {
         which[i] = (uint32_t)test_random(&random) & 0x7777u;
     }
-    void *low_at = cuda_test_upload(cuda, low, sizeof low);
-    void *high_at = cuda_test_upload(cuda, high, sizeof high);
-    void *which_at = cuda_test_upload(cuda, which, sizeof which);
-    void *picked_at = cuda_test_upload(cuda, NULL, sizeof picked);
-    cuda_test_ok(test_launch_pick(cuda, COUNT, low_at, high_at, which_at, picked_at));
-    cuda_test_download(cuda, picked, picked_at, sizeof picked);
+    void *low_at = cuda_test_upload(test_device, low, sizeof low);
+    void *high_at = cuda_test_upload(test_device, high, sizeof high);
+    void *which_at = cuda_test_upload(test_device, which, sizeof which);
+    void *picked_at = cuda_test_upload(test_device, NULL, sizeof picked);
+    cuda_test_ok(test_launch_pick(test_device, COUNT, low_at, high_at, which_at, picked_at));
+    cuda_test_download(test_device, picked, picked_at, sizeof picked);
     for (uint32_t i = 0; i < COUNT; i++) {
         for (uint32_t byte = 0; byte < 4; byte++) {
             uint32_t number = which[i] >> 4 * byte & 7;
@@ -208,10 +191,10 @@ static void bytes_are_picked(void **state)
             assert_int_equal(picked[i] >> 8 * byte & 0xFF, word >> 8 * (number % 4) & 0xFF);
         }
     }
-    or_cuda_free(cuda, low_at);
-    or_cuda_free(cuda, high_at);
-    or_cuda_free(cuda, which_at);
-    or_cuda_free(cuda, picked_at);
+    or_cuda_free(test_device, low_at);
+    or_cuda_free(test_device, high_at);
+    or_cuda_free(test_device, which_at);
+    or_cuda_free(test_device, picked_at);
 }
 
 // ---- the stream ----
@@ -221,34 +204,34 @@ static void launches_are_done_in_order(void **state)
     (void)state;
     enum { COUNT = 1000 };
     uint32_t *pinned = NULL;
-    cuda_test_ok(or_cuda_alloc_pinned(cuda, COUNT * sizeof *pinned, (void **)&pinned));
+    cuda_test_ok(or_cuda_alloc_pinned(test_device, COUNT * sizeof *pinned, (void **)&pinned));
     uint32_t *at = clear_memory(COUNT * sizeof *at);
     for (uint32_t i = 0; i < COUNT; i++) {
         pinned[i] = i;
     }
-    cuda_test_ok(or_cuda_upload(cuda, at, pinned, COUNT * sizeof *at));
-    cuda_test_ok(test_launch_step(cuda, at, 3, COUNT));
-    cuda_test_ok(test_launch_step(cuda, at, 5, COUNT));
-    cuda_test_ok(or_cuda_download(cuda, pinned, at, COUNT * sizeof *at));
-    cuda_test_ok(or_cuda_wait(cuda));
+    cuda_test_ok(or_cuda_upload(test_device, at, pinned, COUNT * sizeof *at));
+    cuda_test_ok(test_launch_step(test_device, at, 3, COUNT));
+    cuda_test_ok(test_launch_step(test_device, at, 5, COUNT));
+    cuda_test_ok(or_cuda_download(test_device, pinned, at, COUNT * sizeof *at));
+    cuda_test_ok(or_cuda_wait(test_device));
     for (uint32_t i = 0; i < COUNT; i++) {
         assert_int_equal(pinned[i], (i * 3 + 1) * 5 + 1);
     }
-    or_cuda_free(cuda, at);
-    or_cuda_free_pinned(cuda, pinned);
+    or_cuda_free(test_device, at);
+    or_cuda_free_pinned(test_device, pinned);
 }
 
 // The recording reads `pinned` when it is replayed, and knows by heart what its launches were given.
 static or_cuda_recording_t *record(uint32_t *at, uint32_t *pinned, uint32_t count)
 {
     or_cuda_recording_t *recording = NULL;
-    cuda_test_ok(or_cuda_record_begin(cuda));
-    cuda_test_ok(or_cuda_upload(cuda, at, pinned, count * sizeof *at));
+    cuda_test_ok(or_cuda_record_begin(test_device));
+    cuda_test_ok(or_cuda_upload(test_device, at, pinned, count * sizeof *at));
     for (uint32_t factor = 2; factor <= 3; factor++) {
-        cuda_test_ok(test_launch_step(cuda, at, factor, count));
+        cuda_test_ok(test_launch_step(test_device, at, factor, count));
     }
-    cuda_test_ok(or_cuda_download(cuda, pinned, at, count * sizeof *at));
-    cuda_test_ok(or_cuda_record_end(cuda, &recording));
+    cuda_test_ok(or_cuda_download(test_device, pinned, at, count * sizeof *at));
+    cuda_test_ok(or_cuda_record_end(test_device, &recording));
     return recording;
 }
 
@@ -257,26 +240,26 @@ static void launches_are_recorded(void **state)
     (void)state;
     enum { COUNT = 300 };
     uint32_t *pinned = NULL;
-    cuda_test_ok(or_cuda_alloc_pinned(cuda, COUNT * sizeof *pinned, (void **)&pinned));
+    cuda_test_ok(or_cuda_alloc_pinned(test_device, COUNT * sizeof *pinned, (void **)&pinned));
     uint32_t *at = clear_memory(COUNT * sizeof *at);
     memset(pinned, 0, COUNT * sizeof *pinned);
     or_cuda_recording_t *recordings[] = {record(at, pinned, COUNT), record(at, pinned, COUNT)};
-    cuda_test_ok(or_cuda_wait(cuda));
+    cuda_test_ok(or_cuda_wait(test_device));
     assert_int_equal(pinned[0], 0); // not done yet
 
     uint32_t expected = 0;
     for (uint32_t replay = 0; replay < 4; replay++) {
         expected = (expected * 2 + 1) * 3 + 1;
-        cuda_test_ok(or_cuda_replay(cuda, recordings[replay % 2]));
-        cuda_test_ok(or_cuda_wait(cuda));
+        cuda_test_ok(or_cuda_replay(test_device, recordings[replay % 2]));
+        cuda_test_ok(or_cuda_wait(test_device));
         for (uint32_t i = 0; i < COUNT; i++) {
             assert_int_equal(pinned[i], expected);
         }
     }
     or_cuda_recording_free(&recordings[0]);
     or_cuda_recording_free(&recordings[1]);
-    or_cuda_free(cuda, at);
-    or_cuda_free_pinned(cuda, pinned);
+    or_cuda_free(test_device, at);
+    or_cuda_free_pinned(test_device, pinned);
 }
 
 int main(void)
@@ -290,5 +273,5 @@ int main(void)
         cmocka_unit_test(launches_are_done_in_order),
         cmocka_unit_test(launches_are_recorded),
     };
-    return cmocka_run_group_tests(tests, open_device, close_device);
+    return cmocka_run_group_tests(tests, cuda_test_set_up, cuda_test_tear_down);
 }

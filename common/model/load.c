@@ -1,0 +1,467 @@
+// Loading a model, step by step, and giving it back.
+#include "common/model/model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/log/log.h"
+#include "common/base/math/math.h"
+#include "common/base/version.h"
+#include "common/model/gpu/gpu_internal.h"
+#include "common/model/model_internal.h"
+
+#define ANGLE_MAX 0x1p30 // what or_sin_cos takes
+#define ROWS_DEFAULT 256u
+#define ROWS_MOST 65536u
+#define SEQUENCES_DEFAULT 2u
+#define KEPT_PART 128 // of a device's memory, about what a program's own kernels keep after a load
+
+static or_status_t check_cache_types(const or_kv_shape_t *shape)
+{
+    const or_kv_type_t types[] = {shape->key_type, shape->value_type};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (or_kv_type_name(types[i]) == NULL) {
+            return or_fail(OR_ERR_INVALID, "there is no cache type %d", (int)types[i]);
+        }
+    }
+    return OR_OK;
+}
+
+static void name_products(const or_model_t *model, char *name, size_t bytes)
+{
+    const or_gpu_t *gpu = model->gpu;
+    if (gpu == NULL || gpu->tensor == NULL) {
+        snprintf(name, bytes, "%s", OR_ARITH_ID);
+        return;
+    }
+    char cores[OR_CUDA_TENSOR_NAME];
+    gpu->functions->tensor_name(gpu->tensor, cores);
+    snprintf(name, bytes, "tensor-1/%s/%s", gpu->tensor_type == OR_TENSOR_F16 ? "f16" : "bf16",
+             cores);
+}
+
+static void name_arithmetic(or_model_t *model)
+{
+    const struct {
+        char cache;
+        or_kv_type_t type;
+    } types[] = {{'k', model->cache_shape.key_type}, {'v', model->cache_shape.value_type}};
+    name_products(model, model->arith_id, sizeof model->arith_id);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (types[i].type != OR_KV_F32) {
+            size_t length = strlen(model->arith_id);
+            snprintf(model->arith_id + length, sizeof model->arith_id - length, "/%c-%s",
+                     types[i].cache, or_kv_type_name(types[i].type));
+        }
+    }
+}
+
+static or_status_t apply_options(or_model_t *model, const or_model_options_t *options)
+{
+    model->context = options->context_max != 0 ? options->context_max : model->shape.context;
+    if (model->context > model->shape.context) {
+        return or_fail(OR_ERR_INVALID,
+                       "a context of %u was asked for, but %s allows %u; ask for less",
+                       model->context, or_gguf_path(model->gguf), model->shape.context);
+    }
+    model->rows_max = options->rows_max != 0 ? options->rows_max : ROWS_DEFAULT;
+    if (model->rows_max > ROWS_MOST) {
+        return or_fail(OR_ERR_INVALID, "%u rows a pass are too many; at most %u", model->rows_max,
+                       ROWS_MOST);
+    }
+    or_status_t status = or_model_pick_kernels(&model->kernels);
+    if (status != OR_OK) {
+        return status;
+    }
+    model->cache_shape.key_type = options->cache_type_k;
+    model->cache_shape.value_type = options->cache_type_v;
+    return check_cache_types(&model->cache_shape);
+}
+
+typedef struct {
+    or_model_t *model;
+    double *frequencies; // [head_dim / 2], radians a position
+} rope_t;
+
+static void fill_rope_positions(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    (void)worker;
+    const rope_t *rope = context;
+    uint32_t half = rope->model->shape.head_dim / 2;
+    for (size_t position = begin; position < end; position++) {
+        for (uint32_t i = 0; i < half; i++) {
+            double sine, cosine;
+            or_sin_cos((double)position * rope->frequencies[i], &sine, &cosine);
+            rope->model->rope_cosine[position * half + i] = (float)cosine;
+            rope->model->rope_sine[position * half + i] = (float)sine;
+        }
+    }
+}
+
+static or_status_t fill_frequencies(const or_model_t *model, double *frequencies)
+{
+    for (uint32_t i = 0; i < model->shape.head_dim / 2; i++) {
+        double frequency =
+            or_pow((double)model->numbers.rope_base, -2.0 * i / model->shape.head_dim) /
+            (double)model->numbers.rope_stretch;
+        if (model->rope_factors != NULL) {
+            frequency /= (double)model->rope_factors[i];
+        }
+        if (!(model->context * frequency <= ANGLE_MAX)) {
+            return or_fail(OR_ERR_FORMAT,
+                           "%s turns its heads by up to %g a position: see rope.freq_base, "
+                           "rope.scaling and rope_freqs",
+                           or_gguf_path(model->gguf), frequency);
+        }
+        frequencies[i] = frequency;
+    }
+    return OR_OK;
+}
+
+// Move both tables to where passes run, as both are freed there whatever else fails.
+static or_status_t move_rope(or_model_t *model, size_t count)
+{
+    or_status_t cosine = or_gpu_take_floats(model->gpu, &model->rope_cosine, count);
+    or_status_t sine = or_gpu_take_floats(model->gpu, &model->rope_sine, count);
+    return cosine != OR_OK ? cosine : sine;
+}
+
+static or_status_t fill_rope(or_model_t *model)
+{
+    uint32_t half = model->shape.head_dim / 2;
+    size_t count = (size_t)model->context * half;
+    model->rope_cosine = or_zeroed(count, sizeof(float));
+    model->rope_sine = or_zeroed(count, sizeof(float));
+    rope_t rope = {.model = model, .frequencies = or_zeroed(half, sizeof(double))};
+    or_status_t status = OR_OK;
+    if (model->rope_cosine == NULL || model->rope_sine == NULL || rope.frequencies == NULL) {
+        status = or_fail(OR_ERR_NO_MEMORY, "no memory for a context of %u; ask for less (-c)",
+                         model->context);
+    }
+    status = status != OR_OK ? status : fill_frequencies(model, rope.frequencies);
+    if (status == OR_OK) {
+        or_workers_run(model->workers, model->context, or_workers_grain(64ull * half),
+                       fill_rope_positions, &rope);
+    }
+    free(rope.frequencies);
+    or_status_t moved = move_rope(model, count);
+    return status != OR_OK ? status : moved;
+}
+
+// ---- room for the cache ----
+
+// Return the memory of this machine that could be had without pushing others out, or all of it where the system does
+// not say.
+static uint64_t memory_bytes(void)
+{
+    uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (file == NULL) {
+        return bytes;
+    }
+    char line[128];
+    while (fgets(line, sizeof line, file) != NULL) {
+        uint64_t kib;
+        if (sscanf(line, "MemAvailable: %" SCNu64 " kB", &kib) == 1) {
+            bytes = kib * 1024;
+            break;
+        }
+    }
+    fclose(file);
+    return bytes;
+}
+
+// Return the bytes that pages may take. On the CPU, untouched pages cost nothing, but a promise of more than the
+// machine has would fail at the worst moment: all its ranks together get a quarter of its memory. On a GPU pages are
+// taken at once: they get half of what the weights left, as slots of sequences follow.
+static uint64_t affordable_bytes(const or_model_t *model)
+{
+    return model->gpu != NULL ? or_gpu_free_bytes(model->gpu) / 2 : memory_bytes() / 4;
+}
+
+// Return the pages of the sequences that were asked for, as far as they can be afforded, and at least those of one
+// full context.
+static uint64_t affordable_pages(const or_model_t *model, uint32_t sequences_max, uint64_t bytes)
+{
+    uint64_t page_bytes = or_kv_page_bytes(&model->cache_shape);
+    uint64_t affordable = bytes / (page_bytes > 0 ? page_bytes : 1);
+    uint64_t pages_each = (model->context + OR_KV_PAGE - 1) / OR_KV_PAGE;
+    uint64_t wanted = pages_each * (sequences_max > 0 ? sequences_max : 2);
+    wanted = wanted < affordable ? wanted : affordable;
+    return wanted > pages_each ? wanted : pages_each;
+}
+
+static uint32_t pages_for(const or_model_t *model, const or_model_options_t *options,
+                          uint64_t bytes)
+{
+    uint64_t pages = options->pages_max;
+    if (options->cache_bytes > 0) {
+        or_kv_shape_t stage = model->cache_shape;
+        stage.kv_heads = model->shape.kv_heads;
+        pages = options->cache_bytes / or_kv_page_bytes(&stage);
+    } else if (pages == 0) {
+        pages = affordable_pages(model, options->sequences_max, bytes);
+    }
+    return pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
+}
+
+static or_status_t find_sharers(const or_model_t *model, uint32_t *sharers)
+{
+    or_cuda_description_t device = {0}; // its uuid is no GPU's
+    *sharers = 1;
+    if (or_ranks_is_alone(model->ranks)) {
+        return OR_OK;
+    }
+    if (model->gpu != NULL) {
+        or_gpu_keep(model->gpu, model->gpu->functions->describe(model->gpu->index, &device));
+    }
+    return or_lockstep_alike(model->ranks, device.uuid, sizeof device.uuid, sharers);
+}
+
+static uint32_t room_for_pages(const or_model_t *model, const or_model_options_t *options,
+                               uint32_t sharers)
+{
+    return pages_for(model, options, affordable_bytes(model) / sharers);
+}
+
+static uint64_t least_cache_bytes(const or_model_t *model, const or_model_options_t *options)
+{
+    return pages_for(model, options, 0) * or_kv_page_bytes(&model->cache_shape);
+}
+
+// ---- several ranks ----
+
+// Write this host's name into zeroed bytes.
+static void name_host(char *host, size_t bytes)
+{
+    if (gethostname(host, bytes - 1) != 0) {
+        snprintf(host, bytes, "unknown");
+    }
+}
+
+static or_status_t greet_ranks(const or_model_t *model)
+{
+    or_lockstep_greeting_t greeting = {.version = OR_VERSION};
+    name_host(greeting.host, sizeof greeting.host);
+    return or_ranks_is_alone(model->ranks) ? OR_OK : or_lockstep_greet(model->ranks, &greeting);
+}
+
+// Fill in what all ranks compare: context and rows, arithmetic, file and host; and the pages that this rank has room
+// for.
+static or_status_t fill_card(const or_model_t *model, uint32_t pages, or_lockstep_card_t *card)
+{
+    bool reads = false;
+    *card = (or_lockstep_card_t){
+        .shape = (uint64_t)model->context << 32 | model->rows_max,
+        .room = pages,
+    };
+    snprintf(card->arith_id, sizeof card->arith_id, "%s", model->arith_id);
+    name_host(card->host, sizeof card->host);
+    or_status_t status =
+        or_lockstep_is_reader(model->ranks, card->host, or_gguf_identity(model->gguf), &reads);
+    card->file = reads ? or_gguf_fingerprint(model->gguf) : 0;
+    return status;
+}
+
+// Create the cache with as many pages as the rank with the least room can hold.
+static or_status_t create_cache(or_model_t *model, const or_model_options_t *options,
+                                uint32_t sharers)
+{
+    uint64_t pages = room_for_pages(model, options, sharers);
+    if (!or_ranks_is_alone(model->ranks)) {
+        or_lockstep_card_t card;
+        or_status_t status = fill_card(model, (uint32_t)pages, &card);
+        status = status != OR_OK ? status : or_lockstep_agree(model->ranks, &card, &pages);
+        if (status != OR_OK) {
+            return status;
+        }
+    }
+    if (pages == 0) {
+        return or_fail(OR_ERR_INVALID,
+                       "a KV cache of %" PRIu64 " bytes holds not one page of %u tokens; give more",
+                       options->cache_bytes, OR_KV_PAGE);
+    }
+    uint64_t positions = pages * OR_KV_PAGE; // a sequence cannot be longer than all of the pool
+    model->context = positions < model->context ? (uint32_t)positions : model->context;
+    const or_kv_memory_t *memory = model->gpu != NULL ? &model->gpu->kv_memory : &or_kv_memory_host;
+    return or_kv_cache_create_in(memory, &model->cache_shape, (uint32_t)pages, &model->cache);
+}
+
+// Reserve memory of the device for the slots of as many sequences as the rank with the least room can have, so that
+// none lacks room later.
+static or_status_t reserve_slots(or_model_t *model, const or_model_options_t *options,
+                                 uint32_t sharers)
+{
+    uint32_t wanted = options->sequences_max > 0 ? options->sequences_max : SEQUENCES_DEFAULT;
+    bool reserves = model->gpu != NULL && options->slots_max > 0;
+    uint64_t count = reserves
+                         ? or_gpu_slots_reserve(model->gpu, options->slots_max, wanted, sharers)
+                         : UINT32_MAX;
+    or_status_t status =
+        or_ranks_is_alone(model->ranks) ? OR_OK : or_lockstep_least(model->ranks, &count);
+    if (status != OR_OK) {
+        return status;
+    }
+    if (count == 0) {
+        return or_fail(OR_ERR_NO_MEMORY,
+                       "no memory on a GPU for one tree of %u nodes; choose smaller trees "
+                       "(--draft-nodes-max, OUTRIDER_DRAFT_NODES_MAX), a smaller KV cache "
+                       "(--kv-cache-size) or context (-c)",
+                       options->slots_max);
+    }
+    if (reserves) {
+        or_gpu_slots_keep(model->gpu, (uint32_t)count);
+    }
+    model->slots_max = count < UINT32_MAX ? options->slots_max : 0;
+    model->sequences_max = (uint32_t)count;
+    return OR_OK;
+}
+
+// Load what a device must have in any case; the layers get the room that is left.
+static or_status_t load_all_but_layers(or_model_t *model)
+{
+    or_status_t status = or_tensors_load(model);
+    status = status != OR_OK ? status : or_gpu_prepare_products(model);
+    status = status != OR_OK ? status : fill_rope(model);
+    return status != OR_OK ? status : or_buffers_create(model);
+}
+
+static or_status_t load_layers(or_model_t *model, const or_model_options_t *options)
+{
+    const or_share_t *share = &model->share;
+    model->cache_shape.layers = or_span_length(share->layers);
+    model->cache_shape.kv_heads = or_span_length(share->kv_heads);
+    model->cache_shape.head_dim = model->shape.head_dim;
+    or_status_t status = model->gpu == NULL ? OR_OK
+                                            : or_gpu_layers_plan(model, options->gpu->host_layers,
+                                                                 least_cache_bytes(model, options));
+    return status != OR_OK ? status : or_tensors_load_layers(model);
+}
+
+// Wait until every rank has come here.
+static or_status_t await_ranks(const or_model_t *model)
+{
+    uint64_t here = 1;
+    return or_ranks_is_alone(model->ranks) ? OR_OK : or_lockstep_least(model->ranks, &here);
+}
+
+// Take the memory that texts need: first pages on all ranks that share it, then slots.
+static or_status_t create_room(or_model_t *model, const or_model_options_t *options)
+{
+    uint32_t sharers;
+    or_status_t status = find_sharers(model, &sharers);
+    status = status != OR_OK ? status : create_cache(model, options, sharers);
+    status = status != OR_OK ? status : await_ranks(model);
+    return status != OR_OK ? status : reserve_slots(model, options, sharers);
+}
+
+static or_status_t create_workers(const or_model_options_t *options, or_workers_t **workers)
+{
+    const or_workers_options_t wanted = {options->threads, options->pins, options->poll};
+    return or_workers_create(&wanted, workers);
+}
+
+static or_status_t load(or_model_t *model, const or_model_options_t *options)
+{
+    or_status_t status = or_arch_find(model->gguf, &model->arch);
+    status = status != OR_OK
+                 ? status
+                 : or_arch_read(model->arch, model->gguf, &model->shape, &model->numbers);
+    status = status != OR_OK ? status : apply_options(model, options);
+    status = status != OR_OK ? status : or_tensors_check(model);
+    status = status != OR_OK ? status : or_share_cut(model);
+    status = status != OR_OK ? status : greet_ranks(model);
+    status = status != OR_OK ? status : create_workers(options, &model->workers);
+    status = status != OR_OK || options->gpu == NULL ? status : or_gpu_open(model, options->gpu);
+    status = status != OR_OK
+                 ? status
+                 : or_gpu_peers_create(model, options->gpu != NULL && options->gpu->no_peers);
+    if (status == OR_OK) {
+        name_arithmetic(model);
+    }
+    status = status != OR_OK ? status : load_all_but_layers(model);
+    status = status != OR_OK ? status : load_layers(model, options);
+    status = status != OR_OK ? status : create_room(model, options);
+    return status != OR_OK || or_ranks_is_alone(model->ranks)
+               ? status
+               : or_lockstep_create(model, &model->lockstep);
+}
+
+// *began_with: if it fails, how much of its device was free before; 0 if it did not come to that.
+static or_status_t load_new(const or_gguf_t *gguf, const or_model_options_t *options,
+                            uint64_t *began_with, or_model_t **model_p)
+{
+    *began_with = 0;
+    or_model_t *model = calloc(1, sizeof *model);
+    if (model == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a model");
+    }
+    model->gguf = gguf;
+    model->ranks = options->ranks != NULL ? options->ranks : or_ranks_single();
+    or_status_t status = load(model, options);
+    if (status != OR_OK) {
+        *began_with = model->gpu != NULL ? model->gpu->opened_with : 0;
+        or_model_destroy(&model);
+        return status;
+    }
+    *model_p = model;
+    return OR_OK;
+}
+
+// Does a load with these options depend on how much of a device is free?
+static bool plans_by_room(const or_model_options_t *options)
+{
+    bool alone = options->ranks == NULL || or_ranks_is_alone(options->ranks);
+    return options->gpu != NULL && alone &&
+           (options->gpu->host_layers == OR_GPU_LAYERS_FIT ||
+            (options->pages_max == 0 && options->cache_bytes == 0));
+}
+
+// Is less of the device's memory free than before the load that failed? If not, another load would fail as that one
+// did.
+static bool is_taken(const or_gguf_t *gguf, const or_gpu_choice_t *choice, uint64_t before)
+{
+    uint64_t now;
+    if (before == 0 || choice->functions->free_bytes(choice->index, &now) != OR_CUDA_OK ||
+        now >= before - before / KEPT_PART) {
+        return false;
+    }
+    or_log(OR_LOG_WARN,
+           "%s: others took %" PRIu64 " MiB of the GPU's memory meanwhile: loading it again "
+           "with what is left",
+           or_gguf_path(gguf), (before - now) >> 20);
+    return true;
+}
+
+// Programs that load on a device at the same time each count its free memory as theirs. One that finds it gone
+// makes do with what is left.
+or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *options,
+                          or_model_t **model_p)
+{
+    uint64_t began_with;
+    or_status_t status = load_new(gguf, options, &began_with, model_p);
+    bool again = status == OR_ERR_NO_MEMORY && plans_by_room(options) &&
+                 is_taken(gguf, options->gpu, began_with);
+    return again ? load_new(gguf, options, &began_with, model_p) : status;
+}
+
+void or_model_destroy(or_model_t **model_p)
+{
+    or_model_t *model = *model_p;
+    if (model == NULL) {
+        return;
+    }
+    or_lockstep_destroy(&model->lockstep);
+    or_kv_cache_destroy(&model->cache);
+    or_buffers_free(model);
+    or_workers_destroy(&model->workers);
+    or_gpu_give(model->gpu, model->rope_sine);
+    or_gpu_give(model->gpu, model->rope_cosine);
+    or_tensors_free(model);
+    or_gpu_close(&model->gpu);
+    free(model);
+    *model_p = NULL;
+}
