@@ -73,18 +73,16 @@ static or_growth_guess_t describe(const or_builder_t *builder, uint32_t guess, u
 }
 
 // The root and the round's guesses; returns how many those are.
-static uint32_t describe_tree(or_builder_t *builder,
-                              or_growth_guess_t guesses[OR_GROWTH_NODES_MAX + 1])
+static void describe_tree(const or_builder_t *builder, uint32_t count,
+                          or_growth_guess_t guesses[OR_GROWTH_NODES_MAX + 1])
 {
-    uint32_t count = or_build_best_pick(builder);
     guesses[0] = describe(builder, OR_BUILD_ROOT, 0);
     for (uint32_t i = 0; i < count; i++) {
         guesses[i + 1] = describe(builder, builder->picked[i], i + 1);
     }
-    return count;
 }
 
-or_status_t or_build_foresee(or_builder_t *builder, uint32_t width)
+or_status_t or_build_foresee(or_builder_t *builder, uint32_t count, uint32_t width)
 {
     or_growth_guess_t guesses[OR_GROWTH_NODES_MAX + 1];
     if (builder->source.foresee == NULL || builder->job->drawn ||
@@ -92,6 +90,7 @@ or_status_t or_build_foresee(or_builder_t *builder, uint32_t width)
         return OR_OK;
     }
     keep_slots(builder);
+    describe_tree(builder, count, guesses);
     or_growth_t growth = {
         .tau = builder->tau,
         .nearly = OR_BUILD_NEARLY,
@@ -100,7 +99,7 @@ or_status_t or_build_foresee(or_builder_t *builder, uint32_t width)
         .depth = least(builder->depth_limit, builder->nodes_wanted), // no tree is deeper
         .width = width,
         .guesses = guesses,
-        .guess_count = describe_tree(builder, guesses),
+        .guess_count = count,
         .slots = builder->kept_slots,
         .slot_count = builder->kept_slot_count,
     };

@@ -12,6 +12,8 @@
 #define WINDOW_TAUS 8.0
 #define WINDOW_MAX 8.0
 
+#define LOGIT_BYTES (4u << 20) // of the rows whose logits are taken at once; at least one row is
+
 static double window_of(double tau)
 {
     return tau < WINDOW_MAX / WINDOW_TAUS ? WINDOW_TAUS * tau : WINDOW_MAX;
@@ -270,6 +272,114 @@ static or_status_t start_with_model(or_builder_t *builder)
     list_banned(builder);
     return read_rows(builder, builder->job->root_row, &root, 1);
 }
+
+// ---- memory ----
+
+static bool allocate_distributions(or_builder_t *builder)
+{
+    size_t guesses = (size_t)builder->nodes_max + 1;
+    size_t entries = guesses * builder->distribution_entries;
+    if (entries == 0) {
+        return true;
+    }
+    builder->dists = calloc(guesses, sizeof *builder->dists);
+    builder->dist_numbers = calloc(2 * entries, sizeof *builder->dist_numbers);
+    builder->dist_left = calloc(entries, sizeof *builder->dist_left);
+    builder->dist_index = calloc(guesses, sizeof *builder->dist_index);
+    builder->draw_order = calloc(guesses, sizeof *builder->draw_order);
+    builder->drawn_dists = calloc(guesses, sizeof *builder->drawn_dists);
+    if (builder->dists == NULL || builder->dist_numbers == NULL || builder->dist_left == NULL ||
+        builder->dist_index == NULL || builder->draw_order == NULL ||
+        builder->drawn_dists == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < guesses; i++) {
+        builder->dists[i].tokens = builder->dist_numbers + 2 * i * builder->distribution_entries;
+        builder->dists[i].weights = builder->dists[i].tokens + builder->distribution_entries;
+        builder->dists[i].left = builder->dist_left + i * builder->distribution_entries;
+    }
+    return true;
+}
+
+static bool allocate(or_builder_t *builder)
+{
+    size_t entries = (size_t)builder->nodes_max + 1;
+    size_t row_bytes = builder->source.vocab_size * sizeof *builder->logits;
+    builder->logit_rows = row_bytes < LOGIT_BYTES ? (uint32_t)(LOGIT_BYTES / row_bytes) : 1;
+    builder->logits = calloc(builder->logit_rows, row_bytes);
+    builder->perturbed = calloc((size_t)builder->source.vocab_size, sizeof *builder->perturbed);
+    builder->history = calloc(builder->source.positions, sizeof *builder->history);
+    builder->guesses = calloc(entries, sizeof *builder->guesses);
+    builder->lists = calloc(entries, sizeof *builder->lists);
+    builder->chosen = calloc(entries, sizeof *builder->chosen);
+    builder->batch = calloc(entries, sizeof *builder->batch);
+    builder->picked = calloc(entries, sizeof *builder->picked);
+    builder->spare_slots = calloc((size_t)builder->slots_max + 1, sizeof *builder->spare_slots);
+    builder->tree_guesses = calloc(entries, sizeof *builder->tree_guesses);
+    return builder->logits != NULL && builder->perturbed != NULL && builder->history != NULL &&
+           builder->guesses != NULL && builder->lists != NULL && builder->chosen != NULL &&
+           builder->batch != NULL && builder->picked != NULL && builder->spare_slots != NULL &&
+           builder->tree_guesses != NULL && allocate_distributions(builder);
+}
+
+or_status_t or_builder_create_over(const or_build_source_t *source, const or_vocab_t *vocab,
+                                   uint32_t nodes_max, uint32_t distribution_entries,
+                                   or_builder_t **builder_p)
+{
+    or_builder_t *builder = calloc(1, sizeof *builder);
+    if (builder == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a tree builder");
+    }
+    builder->source = *source;
+    builder->vocab = vocab;
+    builder->nodes_max = nodes_max;
+    builder->distribution_entries = distribution_entries;
+    // Of what is run ahead, some guesses turn out not to belong to the tree.
+    builder->slots_max =
+        nodes_max + (source->foresee != NULL ? least(nodes_max, OR_GROWTH_NODES_MAX) : 0);
+    if (or_sampler_create(source->vocab_size, &builder->sampler) != OR_OK || !allocate(builder)) {
+        or_builder_destroy(&builder);
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a builder of trees of %u nodes", nodes_max);
+    }
+    *builder_p = builder;
+    return OR_OK;
+}
+
+void or_builder_destroy(or_builder_t **builder_p)
+{
+    or_builder_t *builder = *builder_p;
+    if (builder == NULL) {
+        return;
+    }
+    or_sampler_destroy(&builder->sampler);
+    free(builder->logits);
+    free(builder->perturbed);
+    free(builder->rows);
+    free(builder->banned);
+    free(builder->history);
+    free(builder->guesses);
+    free(builder->lists);
+    free(builder->chosen);
+    free(builder->batch);
+    free(builder->picked);
+    free(builder->spare_slots);
+    free(builder->tree_guesses);
+    free(builder->dists);
+    free(builder->dist_numbers);
+    free(builder->dist_left);
+    free(builder->dist_index);
+    free(builder->draw_order);
+    free(builder->drawn_dists);
+    free(builder);
+    *builder_p = NULL;
+}
+
+uint32_t or_builder_slots(const or_builder_t *builder)
+{
+    return builder->slots_max;
+}
+
+// ---- over a model ----
 
 or_status_t or_builder_prepare(or_model_t *model, const or_vocab_t *vocab)
 {
