@@ -3,7 +3,7 @@
 // A hub (the coordinator) has many peers; an edge (drafter, verifier, client) has exactly one,
 // OR_PEER_HUB. Frames arrive whole or not at all. A channel may lose, repeat, delay or reorder
 // frames: everything above it must survive that, and the in-memory network does it on purpose
-// (channel_memory.h). ZeroMQ is behind channel_zmq.h. One thread owns a channel. Queues are
+// (tests/support/memory_network.h). ZeroMQ is behind channel_zmq.h. One thread owns a channel. Queues are
 // bounded: a full one is OR_ERR_FULL from send, never a block.
 #pragma once
 

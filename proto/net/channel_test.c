@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/net/channel_memory.h"
 #include "proto/wire/message.h"
 #include "proto/zmq/channel_zmq.h"
+#include "tests/support/memory_network.h"
 #include "tests/support/test_support.h"
 
 #define EDGES 2

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/net/channel_memory.h"
 #include "proto/net/padding.h"
+#include "tests/support/memory_network.h"
 #include "tests/support/test_support.h"
 
 #define EDGES 2

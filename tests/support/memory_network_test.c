@@ -2,7 +2,7 @@
 // and cuts let it, in order, and the same again from the same seed.
 // Method: frames that carry their number and when they were sent, on a virtual clock; landings are compared with
 // times worked out by hand, or with the bounds that the figures set.
-#include "proto/net/channel_memory.h"
+#include "tests/support/memory_network.h"
 
 #include <string.h>
 
