@@ -205,7 +205,7 @@ static const piece_t *first_piece(const line_t *line)
     return first;
 }
 
-int32_t or_accept_otm(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
+static int32_t choose(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
                       or_noise_place_t place)
 {
     (void)place;
@@ -226,3 +226,5 @@ int32_t or_accept_otm(const or_accept_job_t *job, uint32_t node, const or_distri
     }
     return or_iid_draw_rest(&iid, taken);
 }
+
+const or_accept_row_t or_accept_otm = {.rule = OR_ACCEPT_OTM, .choose = choose};

@@ -40,7 +40,7 @@ static or_status_t reject(const or_accept_job_t *job, uint32_t node, const or_di
     return OR_OK;
 }
 
-or_status_t or_accept_slrs(const or_accept_job_t *job, or_acceptance_t *acceptance)
+static or_status_t judge(const or_accept_job_t *job, or_acceptance_t *acceptance)
 {
     uint32_t node = 0;
     for (;;) {
@@ -76,3 +76,5 @@ or_status_t or_accept_resume(const or_accept_job_t *job, uint32_t node, or_accep
     or_status_t status = or_accept_distribution_at(job, node, &q);
     return status == OR_OK ? reject(job, node, &q, acceptance) : status;
 }
+
+const or_accept_row_t or_accept_slrs = {.rule = OR_ACCEPT_SLRS, .judge = judge};

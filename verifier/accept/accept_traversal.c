@@ -194,7 +194,7 @@ static or_status_t finish(const or_accept_job_t *job, const level_t *level,
     return OR_OK;
 }
 
-or_status_t or_accept_traversal(const or_accept_job_t *job, or_acceptance_t *acceptance)
+static or_status_t judge(const or_accept_job_t *job, or_acceptance_t *acceptance)
 {
     level_t *level = job->traversal->levels;
     or_status_t status = open_level(job, level, 0, 1, 1);
@@ -211,3 +211,10 @@ or_status_t or_accept_traversal(const or_accept_job_t *job, or_acceptance_t *acc
     }
     return status;
 }
+
+const or_accept_row_t or_accept_traversal = {.rule = OR_ACCEPT_TRAVERSAL, .judge = judge};
+
+// Block verification (Sun et al. 2024, arXiv 2403.10444, algorithm 2) judges a chain as a whole, from its end to its
+// beginning. It is traversal of a tree that never branches: there the chance of a node is Z / (Z + 1 - a), that of the
+// last one is a, and the longest position that passes is taken.
+const or_accept_row_t or_accept_block = {.rule = OR_ACCEPT_BLOCK, .judge = judge};

@@ -59,7 +59,7 @@ static or_noise_place_t place_after(const or_accept_job_t *job, uint32_t node)
     return place;
 }
 
-or_status_t or_accept_typical(const or_accept_job_t *job, or_acceptance_t *acceptance)
+static or_status_t judge(const or_accept_job_t *job, or_acceptance_t *acceptance)
 {
     bool passed[OR_TREE_NODES_MAX + 1] = {true};
     const uint32_t *depths = or_token_tree_depths(job->tree);
@@ -89,3 +89,5 @@ or_status_t or_accept_typical(const or_accept_job_t *job, or_acceptance_t *accep
     }
     return status;
 }
+
+const or_accept_row_t or_accept_typical = {.rule = OR_ACCEPT_TYPICAL, .judge = judge};
