@@ -1,4 +1,4 @@
-// drafter_internal - the drafter's parts: messages (drafter.c), vocabularies (drafter_vocab.c), and its work
+// drafter_internal - what the parts of the drafter share: messages and vocabularies (drafter.c), and the work
 // (drafter_work.c).
 #pragma once
 
@@ -27,14 +27,6 @@ struct or_drafter {
     or_psi_reply_t reply;      // borrows from the session
     uint64_t model_us, passes; // the model's time and passes so far
 };
-
-// ---- vocabularies ----
-
-void or_drafter_on_vocab_request(or_drafter_t *drafter, or_session_id_t id, uint64_t hash);
-void or_drafter_on_vocab_map(or_drafter_t *drafter, or_session_id_t id, const or_vocab_map_t *map);
-// A target's vocabulary, that a session could not be opened without.
-void or_drafter_on_vocabulary(or_drafter_t *drafter, or_session_id_t id,
-                              const or_vocabulary_t *vocabulary);
 
 // ---- work ----
 

@@ -3,11 +3,27 @@
 #pragma once
 
 #include "proto/net/edge.h"
-#include "verifier/pass/batch.h"
 #include "verifier/pass/scheduler.h"
 #include "verifier/pass/texts.h"
 #include "verifier/session.h"
 #include "verifier/verifier.h"
+
+// A session's part of a pass.
+typedef struct {
+    or_vsession_t *session; // borrowed
+    uint32_t prefix_rows;
+    bool tree;
+    uint32_t first_row; // of its tree; set when the pass is run
+} or_part_t;
+
+// The rows of one pass.
+typedef struct {
+    or_part_t *parts; // [parts_max]
+    uint32_t part_count, parts_max;
+    uint32_t prefix_rows, tree_rows; // of all parts
+    or_model_row_t *rows;            // [rows_max]
+    uint32_t rows_max;
+} or_batch_t;
 
 struct or_verifier {
     or_verifier_config_t config; // batch_rows and crowd_rows are set
@@ -36,6 +52,11 @@ void or_verifier_send_verdict(or_verifier_t *verifier, const or_vsession_t *sess
 void or_verifier_send_psi_request(or_verifier_t *verifier, const or_vsession_t *session);
 
 // ---- passes.c ----
+
+// Allocate a batch. OR_ERR_NO_MEMORY.
+or_status_t or_batch_init(or_batch_t *batch, uint32_t parts_max, uint32_t rows_max);
+// Free it; it may be zeroed.
+void or_batch_fini(or_batch_t *batch);
 
 // Judgements whose psi has come, then a pass for what waits. True if anything was done; else *due_ns is
 // no later than when pages may be had that are wanted now.

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "common/base/log/log.h"
+#include "common/base/math/rng.h"
 #include "proto/net/link_internal.h"
+#include "proto/net/padding.h"
 
 // At most so many frames are looked at in one call, so that a flood of nonsense cannot hold the caller.
 #define FRAMES_PER_RECEIVE 64
@@ -16,9 +18,114 @@
 #define LAP_FRAMES (16 * OR_LINK_PEERS_MAX)
 #define HEARTBEAT_MIN_MS 10 // bounds of the interval in a Welcome
 #define HEARTBEAT_MAX_MS 60000
+#define ANSWERS_PER_S 10 // to nonsense and to repeated greetings, for each peer
 
 // The answer of a hub to a peer that it does not know. An edge that reads it greets again: the hub was restarted.
 #define SAY_HELLO "say Hello first"
+
+// ---- sending ----
+
+static or_status_t send_frame(or_link_t *link, or_link_peer_t *peer, const uint8_t *frame,
+                              size_t bytes)
+{
+    or_status_t status = or_channel_send(link->channel, peer->id, frame, bytes);
+    if (status == OR_OK) {
+        peer->sent_ns = or_link_now(link);
+        peer->bytes += bytes;
+        peer->sent += bytes;
+    } else if (status == OR_ERR_UNREACHABLE &&
+               !or_link_is_edge(link)) { // an edge's hub may come back
+        or_link_lose(link, peer, "unreachable");
+    }
+    return status;
+}
+
+// Send an encoded message, padded if its length would tell something. Takes the frame.
+static or_status_t send_encoded(or_link_t *link, or_link_peer_t *peer, uint8_t *frame, size_t bytes)
+{
+    bool encrypted = or_channel_key_of(link->channel, peer->id)[0] != '\0';
+    or_status_t status = encrypted && link->padding ? or_padding_apply(&frame, &bytes) : OR_OK;
+    if (status == OR_OK) {
+        status = send_frame(link, peer, frame, bytes);
+    }
+    free(frame);
+    return status;
+}
+
+// An edge without a connection sends nothing but a Hello: on the next connection it is a stranger, whose frames are
+// refused until it has greeted, and after a few of them it would not even be heard.
+static or_status_t send_message(or_link_t *link, or_link_peer_t *peer, const or_message_t *message)
+{
+    uint8_t *frame;
+    size_t bytes;
+    if (or_link_is_edge(link) && or_channel_connection(link->channel) == 0) {
+        return or_fail(OR_ERR_UNREACHABLE, "there is no connection to the coordinator");
+    }
+    or_status_t status = or_message_encode(message, &frame, &bytes);
+    return status == OR_OK ? send_encoded(link, peer, frame, bytes) : status;
+}
+
+// A heartbeat that does not fit is late by one interval: the full queue holds better signs of life.
+static void send_heartbeat(or_link_t *link, or_link_peer_t *peer, or_heartbeat_t heartbeat)
+{
+    or_message_t message = {.type = OR_MSG_HEARTBEAT, .body.heartbeat = heartbeat};
+    send_message(link, peer, &message);
+    peer->sent_ns = or_link_now(link);
+}
+
+// ---- questions and answers ----
+
+// Ask the peer how far it has read; again, with the same number, when the question may have been lost.
+static void send_question(or_link_t *link, or_link_peer_t *peer)
+{
+    peer->asked_ns = or_link_now(link);
+    send_heartbeat(link, peer, (or_heartbeat_t){.reply = peer->question});
+}
+
+static void ask_how_far(or_link_t *link, or_link_peer_t *peer)
+{
+    if (or_link_is_edge(link) || peer->question != 0 ||
+        peer->sent - peer->read < OR_LINK_UNREAD_ASKED ||
+        or_channel_is_inside(link->channel, peer->id)) {
+        return;
+    }
+    peer->question = (uint32_t)or_rng_system_seed() | 1;
+    peer->sent_before_question = peer->sent;
+    send_question(link, peer);
+}
+
+static void take_answer(or_link_t *link, or_link_peer_t *peer, uint32_t answer)
+{
+    if (answer == peer->question && answer != 0) {
+        peer->read = peer->sent_before_question;
+        peer->question = 0;
+        ask_how_far(link, peer);
+    }
+}
+
+// Return true if the peer has had its answers for this second, so that a flood is not doubled.
+static bool has_had_its_answers(const or_link_t *link, const or_link_peer_t *peer)
+{
+    return peer->answers >= ANSWERS_PER_S &&
+           or_link_now(link) - peer->answers_since_ns < OR_NS_PER_S;
+}
+
+// Count an answer to this peer; return false if it has had its answers for this second.
+static bool takes_an_answer(or_link_t *link, or_link_peer_t *peer)
+{
+    int64_t now = or_link_now(link);
+    if (has_had_its_answers(link, peer)) {
+        return false;
+    }
+    if (now - peer->answers_since_ns >= OR_NS_PER_S) {
+        peer->answers_since_ns = now;
+        peer->answers = 0;
+    }
+    peer->answers++;
+    return true;
+}
+
+// ---- receiving ----
 
 static int64_t silence_of(const or_link_t *link)
 {
@@ -28,13 +135,13 @@ static int64_t silence_of(const or_link_t *link)
 static void answer_error(or_link_t *link, or_link_peer_t *peer, or_wire_error_t code,
                          const char *text)
 {
-    if (!or_link_count_answer(link, peer)) {
+    if (!takes_an_answer(link, peer)) {
         return;
     }
     or_log(OR_LOG_DEBUG, "peer %" PRIu64 " refused a frame: %s", peer->id.value, text);
     or_message_t message = {.type = OR_MSG_ERROR};
     message.body.error = (or_error_t){.code = code, .text = text};
-    or_link_send_message(link, peer, &message);
+    send_message(link, peer, &message);
 }
 
 static bool says_hello_first(const or_message_t *message)
@@ -65,9 +172,9 @@ static bool is_answered(const or_link_t *link, or_peer_t peer)
 static void take_heartbeat(or_link_t *link, or_link_peer_t *peer, const or_heartbeat_t *heartbeat)
 {
     if (heartbeat->reply != 0 && is_answered(link, peer->id)) {
-        or_link_send_heartbeat(link, peer, (or_heartbeat_t){.answer = heartbeat->reply});
+        send_heartbeat(link, peer, (or_heartbeat_t){.answer = heartbeat->reply});
     }
-    or_link_take_answer(link, peer, heartbeat->answer);
+    take_answer(link, peer, heartbeat->answer);
 }
 
 // Does the owner of this edge get the message?
@@ -95,7 +202,7 @@ static bool edge_takes(or_link_t *link, or_link_peer_t *hub, const or_message_t 
 static bool hub_takes(or_link_t *link, or_link_peer_t *peer, const or_message_t *message)
 {
     if (message->type == OR_MSG_HELLO) {
-        if (peer->greeted && !or_link_count_answer(link, peer)) {
+        if (peer->greeted && !takes_an_answer(link, peer)) {
             return false;
         }
         peer->greeted = true;
@@ -126,7 +233,7 @@ static bool is_read(const or_link_t *link, const or_link_peer_t *peer, size_t by
         return false;
     }
     if (!peer->greeted) {
-        return !or_link_has_answered(link, peer);
+        return !has_had_its_answers(link, peer);
     }
     return link->gate == NULL || link->gate(link->gate_context, peer->id, bytes);
 }
@@ -171,36 +278,6 @@ static bool take_frame(or_link_t *link, or_peer_t from, const uint8_t *frame, si
     return wanted;
 }
 
-static void drop_reported(or_link_t *link)
-{
-    for (size_t i = link->count; i-- > 0;) {
-        or_link_peer_t *peer = &link->peers[i];
-        if (peer->state == PEER_REPORTED || (peer->state == PEER_LOST && !peer->greeted)) {
-            or_link_remove(link, peer);
-        }
-    }
-}
-
-// The next loss that the owner does not know of.
-static bool report_loss(or_link_t *link, or_peer_t *from)
-{
-    if (!link->losses) {
-        return false;
-    }
-    if (!or_link_is_edge(link)) {
-        drop_reported(link);
-    }
-    for (size_t i = 0; i < link->count; i++) {
-        if (link->peers[i].state == PEER_LOST) {
-            link->peers[i].state = PEER_REPORTED;
-            *from = link->peers[i].id;
-            return true;
-        }
-    }
-    link->losses = false;
-    return false;
-}
-
 static void note_empty(or_link_t *link)
 {
     if (or_link_now(link) < link->held_until_ns) {
@@ -223,7 +300,7 @@ static void note_frame(or_link_t *link)
 or_status_t or_link_receive(or_link_t *link, or_link_event_t *event, or_peer_t *from,
                             or_message_t *message)
 {
-    if (report_loss(link, from)) {
+    if (or_link_report_loss(link, from)) {
         *event = OR_LINK_PEER_LOST;
         return OR_OK;
     }
@@ -265,12 +342,12 @@ or_status_t or_link_send(or_link_t *link, or_peer_t to, const or_message_t *mess
     if (peer == NULL || (peer->state != PEER_ALIVE && !or_link_is_edge(link))) {
         return or_fail(OR_ERR_UNREACHABLE, "peer %" PRIu64 " is gone", to.value);
     }
-    or_status_t status = or_link_send_message(link, peer, message);
+    or_status_t status = send_message(link, peer, message);
     if (status == OR_OK && message->type == OR_MSG_WELCOME) {
         peer->welcomed = true;
     }
     if (status == OR_OK && peer->greeted) {
-        or_link_ask_how_far(link, peer);
+        ask_how_far(link, peer);
     }
     return status;
 }
@@ -310,10 +387,10 @@ static int64_t tick_peer(or_link_t *link, or_link_peer_t *peer, int64_t now)
         or_link_lose(link, peer, "silent");
     }
     if (peer->welcomed && now - peer->sent_ns >= link->heartbeat_ns) {
-        or_link_send_heartbeat(link, peer, (or_heartbeat_t){0});
+        send_heartbeat(link, peer, (or_heartbeat_t){0});
     }
     if (peer->question != 0 && now - peer->asked_ns >= link->heartbeat_ns) {
-        or_link_send_question(link, peer);
+        send_question(link, peer);
     }
     int64_t due = OR_TIME_NEVER;
     if (peer->state == PEER_ALIVE && !or_channel_is_inside(link->channel, peer->id)) {
@@ -328,7 +405,7 @@ static void send_hello(or_link_t *link, or_link_peer_t *hub)
     uint8_t *frame = malloc(link->hello_bytes);
     if (frame != NULL) {
         memcpy(frame, link->hello, link->hello_bytes);
-        (void)or_link_send_encoded(link, hub, frame, link->hello_bytes);
+        (void)send_encoded(link, hub, frame, link->hello_bytes);
     }
 }
 
@@ -382,56 +459,5 @@ void or_link_wait(or_link_t *link, int64_t deadline_ns)
     int64_t now = or_link_now(link);
     if (deadline_ns > now) {
         or_channel_wait(link->channel, deadline_ns - now);
-    }
-}
-
-static or_status_t become_edge(or_link_t *link, const or_hello_t *hello)
-{
-    or_message_t message = {.type = OR_MSG_HELLO};
-    message.body.hello = *hello;
-    or_status_t status = or_message_encode(&message, &link->hello, &link->hello_bytes);
-    if (status != OR_OK) {
-        return status;
-    }
-    or_link_peer_t *hub = or_link_add(link, OR_PEER_HUB);
-    if (hub == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for a link");
-    }
-    hub->greeted = true;
-    return OR_OK;
-}
-
-or_status_t or_link_create(or_channel_t *channel, const or_clock_t *clock, const or_hello_t *hello,
-                           uint32_t heartbeat_ms, or_link_t **link_p)
-{
-    if (heartbeat_ms == 0) {
-        return or_fail(OR_ERR_INVALID, "the heartbeat interval must be at least 1 ms");
-    }
-    or_link_t *link = calloc(1, sizeof *link);
-    if (link == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for a link");
-    }
-    link->channel = channel;
-    link->padding = true;
-    link->clock = clock;
-    link->heartbeat_ns = heartbeat_ms * OR_NS_PER_MS;
-    link->hello_due_ns = link->drained_ns = link->lap_ns = or_link_now(link);
-    or_status_t status = hello != NULL ? become_edge(link, hello) : OR_OK;
-    if (status != OR_OK) {
-        or_link_destroy(&link);
-        return status;
-    }
-    *link_p = link;
-    return OR_OK;
-}
-
-void or_link_destroy(or_link_t **link_p)
-{
-    or_link_t *link = *link_p;
-    if (link != NULL) {
-        free(link->hello);
-        free(link->peers);
-        free(link);
-        *link_p = NULL;
     }
 }

@@ -1,5 +1,4 @@
-// link_internal - what the two parts of a link share: link_peers.c knows the peers and sends to them, link.c reads what
-// they send.
+// link_internal - what the two parts of a link share: link_peers.c knows the peers, link.c talks with them.
 #pragma once
 
 #include "proto/net/link.h"
@@ -67,36 +66,11 @@ static inline bool or_link_is_edge(const or_link_t *link)
     return link->hello != NULL;
 }
 
-// ---- peers ----
-
 // Return what is known of this peer; NULL if it is unknown. The pointer is good until a peer is added or removed.
 or_link_peer_t *or_link_find(const or_link_t *link, or_peer_t id);
 // Add a peer; a hub drops its oldest stranger if it has to. NULL if there is no room.
 or_link_peer_t *or_link_add(or_link_t *link, or_peer_t id);
-void or_link_remove(or_link_t *link, or_link_peer_t *peer);
 // Count the peer as lost; the owner hears of it from the next receive.
 void or_link_lose(or_link_t *link, or_link_peer_t *peer, const char *why);
-
-// ---- sending ----
-
-// Encode and send. An edge without a connection sends nothing but a Hello: on the next connection it is a stranger, whose
-// frames are refused until it has greeted, and after a few of them it would not even be heard.
-or_status_t or_link_send_message(or_link_t *link, or_link_peer_t *peer,
-                                 const or_message_t *message);
-// Send an encoded message, padded if its length would tell something. Takes the frame.
-or_status_t or_link_send_encoded(or_link_t *link, or_link_peer_t *peer, uint8_t *frame,
-                                 size_t bytes);
-// Send a heartbeat. One that does not fit is late by an interval: the full queue holds better signs of life.
-void or_link_send_heartbeat(or_link_t *link, or_link_peer_t *peer, or_heartbeat_t heartbeat);
-
-// ---- questions and answers ----
-
-// Ask the peer how far it has read, if there is reason to.
-void or_link_ask_how_far(or_link_t *link, or_link_peer_t *peer);
-// Send the open question, which may have been lost, again.
-void or_link_send_question(or_link_t *link, or_link_peer_t *peer);
-void or_link_take_answer(or_link_t *link, or_link_peer_t *peer, uint32_t answer);
-// Return true if this stranger has had its answers for this second, so that a flood is not doubled.
-bool or_link_has_answered(const or_link_t *link, const or_link_peer_t *peer);
-// Count an answer to this peer. Returns false if it has had its answers for this second.
-bool or_link_count_answer(or_link_t *link, or_link_peer_t *peer);
+// Return true and the next lost peer that the owner does not know of. Drops those it knows of.
+bool or_link_report_loss(or_link_t *link, or_peer_t *from);

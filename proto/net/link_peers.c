@@ -1,14 +1,11 @@
-// The peers of a link: who they are, what is sent to them, and how far they have read it.
+// The peers of a link, what its owner may ask of them and set, and the link's beginning and end.
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/base/log/log.h"
-#include "common/base/math/rng.h"
 #include "proto/net/link_internal.h"
-#include "proto/net/padding.h"
 
 #define CAPACITY_LEAST 4
-#define ANSWERS_PER_S 10 // to nonsense and to repeated greetings, for each peer
 
 or_link_peer_t *or_link_find(const or_link_t *link, or_peer_t id)
 {
@@ -30,7 +27,7 @@ static bool resize(or_link_t *link, size_t capacity)
     return moved != NULL;
 }
 
-void or_link_remove(or_link_t *link, or_link_peer_t *peer)
+static void remove_peer(or_link_t *link, or_link_peer_t *peer)
 {
     or_channel_forget(link->channel, peer->id);
     *peer = link->peers[--link->count];
@@ -68,7 +65,7 @@ static bool make_room(or_link_t *link)
         if (stranger == NULL) {
             return false;
         }
-        or_link_remove(link, stranger);
+        remove_peer(link, stranger);
     }
     return link->count < link->capacity ||
            resize(link, link->capacity > 0 ? 2 * link->capacity : CAPACITY_LEAST);
@@ -93,100 +90,33 @@ void or_link_lose(or_link_t *link, or_link_peer_t *peer, const char *why)
     link->losses = true;
 }
 
-// ---- sending ----
-
-static or_status_t send_frame(or_link_t *link, or_link_peer_t *peer, const uint8_t *frame,
-                              size_t bytes)
+static void drop_reported(or_link_t *link)
 {
-    or_status_t status = or_channel_send(link->channel, peer->id, frame, bytes);
-    if (status == OR_OK) {
-        peer->sent_ns = or_link_now(link);
-        peer->bytes += bytes;
-        peer->sent += bytes;
-    } else if (status == OR_ERR_UNREACHABLE &&
-               !or_link_is_edge(link)) { // an edge's hub may come back
-        or_link_lose(link, peer, "unreachable");
-    }
-    return status;
-}
-
-or_status_t or_link_send_encoded(or_link_t *link, or_link_peer_t *peer, uint8_t *frame,
-                                 size_t bytes)
-{
-    bool encrypted = or_channel_key_of(link->channel, peer->id)[0] != '\0';
-    or_status_t status = encrypted && link->padding ? or_padding_apply(&frame, &bytes) : OR_OK;
-    if (status == OR_OK) {
-        status = send_frame(link, peer, frame, bytes);
-    }
-    free(frame);
-    return status;
-}
-
-or_status_t or_link_send_message(or_link_t *link, or_link_peer_t *peer, const or_message_t *message)
-{
-    uint8_t *frame;
-    size_t bytes;
-    if (or_link_is_edge(link) && or_channel_connection(link->channel) == 0) {
-        return or_fail(OR_ERR_UNREACHABLE, "there is no connection to the coordinator");
-    }
-    or_status_t status = or_message_encode(message, &frame, &bytes);
-    return status == OR_OK ? or_link_send_encoded(link, peer, frame, bytes) : status;
-}
-
-void or_link_send_heartbeat(or_link_t *link, or_link_peer_t *peer, or_heartbeat_t heartbeat)
-{
-    or_message_t message = {.type = OR_MSG_HEARTBEAT, .body.heartbeat = heartbeat};
-    or_link_send_message(link, peer, &message);
-    peer->sent_ns = or_link_now(link);
-}
-
-// ---- questions and answers ----
-
-void or_link_send_question(or_link_t *link, or_link_peer_t *peer)
-{
-    peer->asked_ns = or_link_now(link);
-    or_link_send_heartbeat(link, peer, (or_heartbeat_t){.reply = peer->question});
-}
-
-void or_link_ask_how_far(or_link_t *link, or_link_peer_t *peer)
-{
-    if (or_link_is_edge(link) || peer->question != 0 ||
-        peer->sent - peer->read < OR_LINK_UNREAD_ASKED ||
-        or_channel_is_inside(link->channel, peer->id)) {
-        return;
-    }
-    peer->question = (uint32_t)or_rng_system_seed() | 1;
-    peer->sent_before_question = peer->sent;
-    or_link_send_question(link, peer);
-}
-
-void or_link_take_answer(or_link_t *link, or_link_peer_t *peer, uint32_t answer)
-{
-    if (answer == peer->question && answer != 0) {
-        peer->read = peer->sent_before_question;
-        peer->question = 0;
-        or_link_ask_how_far(link, peer);
+    for (size_t i = link->count; i-- > 0;) {
+        or_link_peer_t *peer = &link->peers[i];
+        if (peer->state == PEER_REPORTED || (peer->state == PEER_LOST && !peer->greeted)) {
+            remove_peer(link, peer);
+        }
     }
 }
 
-bool or_link_has_answered(const or_link_t *link, const or_link_peer_t *peer)
+bool or_link_report_loss(or_link_t *link, or_peer_t *from)
 {
-    return peer->answers >= ANSWERS_PER_S &&
-           or_link_now(link) - peer->answers_since_ns < OR_NS_PER_S;
-}
-
-bool or_link_count_answer(or_link_t *link, or_link_peer_t *peer)
-{
-    int64_t now = or_link_now(link);
-    if (or_link_has_answered(link, peer)) {
+    if (!link->losses) {
         return false;
     }
-    if (now - peer->answers_since_ns >= OR_NS_PER_S) {
-        peer->answers_since_ns = now;
-        peer->answers = 0;
+    if (!or_link_is_edge(link)) {
+        drop_reported(link);
     }
-    peer->answers++;
-    return true;
+    for (size_t i = 0; i < link->count; i++) {
+        if (link->peers[i].state == PEER_LOST) {
+            link->peers[i].state = PEER_REPORTED;
+            *from = link->peers[i].id;
+            return true;
+        }
+    }
+    link->losses = false;
+    return false;
 }
 
 // ---- for the owner ----
@@ -257,7 +187,7 @@ void or_link_forget(or_link_t *link, or_peer_t peer)
 {
     or_link_peer_t *known = or_link_find(link, peer);
     if (known != NULL && !or_link_is_edge(link)) {
-        or_link_remove(link, known);
+        remove_peer(link, known);
     }
 }
 
@@ -280,4 +210,57 @@ void or_link_set_gate(or_link_t *link, or_link_gate_t gate, void *context)
 {
     link->gate = gate;
     link->gate_context = context;
+}
+
+// ---- life ----
+
+static or_status_t become_edge(or_link_t *link, const or_hello_t *hello)
+{
+    or_message_t message = {.type = OR_MSG_HELLO};
+    message.body.hello = *hello;
+    or_status_t status = or_message_encode(&message, &link->hello, &link->hello_bytes);
+    if (status != OR_OK) {
+        return status;
+    }
+    or_link_peer_t *hub = or_link_add(link, OR_PEER_HUB);
+    if (hub == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a link");
+    }
+    hub->greeted = true;
+    return OR_OK;
+}
+
+or_status_t or_link_create(or_channel_t *channel, const or_clock_t *clock, const or_hello_t *hello,
+                           uint32_t heartbeat_ms, or_link_t **link_p)
+{
+    if (heartbeat_ms == 0) {
+        return or_fail(OR_ERR_INVALID, "the heartbeat interval must be at least 1 ms");
+    }
+    or_link_t *link = calloc(1, sizeof *link);
+    if (link == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a link");
+    }
+    link->channel = channel;
+    link->padding = true;
+    link->clock = clock;
+    link->heartbeat_ns = heartbeat_ms * OR_NS_PER_MS;
+    link->hello_due_ns = link->drained_ns = link->lap_ns = or_link_now(link);
+    or_status_t status = hello != NULL ? become_edge(link, hello) : OR_OK;
+    if (status != OR_OK) {
+        or_link_destroy(&link);
+        return status;
+    }
+    *link_p = link;
+    return OR_OK;
+}
+
+void or_link_destroy(or_link_t **link_p)
+{
+    or_link_t *link = *link_p;
+    if (link != NULL) {
+        free(link->hello);
+        free(link->peers);
+        free(link);
+        *link_p = NULL;
+    }
 }

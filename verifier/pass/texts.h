@@ -19,12 +19,3 @@ void or_texts_destroy(or_texts_t **texts_p);
 void or_texts_keep(or_texts_t *texts, const or_vsession_t *session);
 // Forget the least recently used one. False if there is none.
 bool or_texts_drop(or_texts_t *texts);
-
-// What of the owner's texts begins with most of these tokens, more than `beyond`: its sequence, and how
-// many of its positions are the same, *length. NULL if none does. It counts as used.
-const or_kv_sequence_t *or_texts_find(or_texts_t *texts, const char *owner, const int32_t *tokens,
-                                      uint32_t count, uint32_t beyond, uint32_t *length);
-
-// Leading tokens that two texts have in common, if they are more than `beyond`; else 0.
-uint32_t or_common_tokens(const int32_t *a, uint32_t a_count, const int32_t *b, uint32_t b_count,
-                          uint32_t beyond);
