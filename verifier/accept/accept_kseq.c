@@ -36,7 +36,7 @@ static double share_of_all(const or_iid_t *iid, double gamma)
     return sum;
 }
 
-// From above, so that g >= f whatever rounds.
+// Find the least g from above, so that g >= f whatever rounds.
 static double optimal_gamma(const or_iid_t *iid)
 {
     double low = 1;

@@ -8,7 +8,7 @@
 #include "common/base/math/math.h"
 #include "verifier/accept/accept_internal.h"
 
-// What a weight must be above to pass: the threshold times the sum of all.
+// Return the weight above which a token passes: the threshold times the sum of all weights.
 static double least_weight(const or_accept_job_t *job, const or_distribution_t *q)
 {
     double total = 0;

@@ -17,7 +17,8 @@
 #include "coordinator/http/server/server.h"
 #include "coordinator/peers/refusals.h"
 
-#define OR_HTTP_DISCARDED_MAX ((size_t)64 << 20) // bytes read and dropped of a body that is too large
+#define OR_HTTP_DISCARDED_MAX                                                                      \
+    ((size_t)64 << 20) // bytes read and dropped of a body that is too large
 
 #define OR_HTTP_TASK_BYTES_MAX 16384u // bytes of a body that is handled at once: some 200 us
 
