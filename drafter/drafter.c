@@ -118,7 +118,7 @@ static or_dsession_t *find(or_drafter_t *drafter, or_session_id_t id)
     return NULL;
 }
 
-// Of the sessions with no tree to build, the one unheard of for longest.
+// Return the session without a tree to build that was not heard of for longest.
 static or_dsession_t *least_recent(or_drafter_t *drafter)
 {
     or_dsession_t *oldest = NULL;
@@ -132,7 +132,7 @@ static or_dsession_t *least_recent(or_drafter_t *drafter)
     return oldest;
 }
 
-// What a session cannot be opened without.
+// Ask for what the session cannot be opened without: a map or a vocabulary.
 static void ask_for_what_lacks(or_drafter_t *drafter, or_session_id_t id,
                                const or_open_session_t *open)
 {

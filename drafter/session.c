@@ -107,7 +107,7 @@ static or_status_t open_lanes(or_dsession_t *session, const or_dshared_t *shared
     return status;
 }
 
-// What of it we can do, without what a drafter has no use for.
+// Reduce the request to what we can do, without what a drafter has no use for.
 static or_open_session_t within_our_bounds(const or_open_session_t *asked,
                                            const or_dshared_t *shared)
 {

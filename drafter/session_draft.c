@@ -1,4 +1,4 @@
-// How a session drafts: trees from nothing, trees that grow on, and answers about strings.
+// How a session drafts: it builds trees from nothing, grows trees on, and answers questions about strings.
 #include "drafter/session.h"
 
 // A lane's method, shape and nodes. Several models share the sequences of the shape, and draw with
@@ -17,7 +17,7 @@ static or_draft_method_t suit_lane(const or_dsession_t *session, uint32_t index,
     return OR_DRAFT_KSEQ;
 }
 
-// What a lane's trees are grown from; who draws sets the chooser.
+// Return the job of a lane's trees; for drawn trees the caller sets the chooser.
 static or_build_job_t job_of(or_dsession_t *session, const or_dshared_t *shared, uint32_t index)
 {
     const or_open_session_t *open = &session->terms.open;
@@ -102,7 +102,7 @@ void or_dsession_took(or_dsession_t *session, uint64_t passes)
     }
 }
 
-// What a growing tree is grown from.
+// Return the job of a growing tree.
 static or_build_job_t growing_job(or_dsession_t *session, const or_dshared_t *shared)
 {
     const or_open_session_t *open = &session->terms.open;

@@ -1,5 +1,4 @@
-// How a session follows the text: what prefixes and verdicts change, and what is kept and learnt of
-// the last tree.
+// How a session follows the text: prefixes and verdicts change it, and it keeps and learns from the last tree.
 #include "drafter/session.h"
 
 // ---- the last tree ----
@@ -10,7 +9,7 @@ static bool has_tree(const or_dsession_t *session)
     return session->tree_round != 0 && session->built;
 }
 
-// What a lane has of a path of the session's tree, in its own nodes; returns how many.
+// Write the part of a path of the session's tree that a lane has, in its own nodes; return how many.
 static uint32_t path_of_lane(const or_dsession_t *session, uint32_t index, const uint32_t *nodes,
                              uint32_t count, uint32_t path[OR_TREE_NODES_MAX])
 {
@@ -112,8 +111,7 @@ static or_status_t leave_tree(or_dsession_t *session, const or_prefix_t *prefix,
     return OR_OK;
 }
 
-// The same for a growing tree. A round that is begun again on the same text is asked for by somebody who
-// knows no guesses.
+// Follow with a growing tree. If a round begins again on the same text, the coordinator that asks knows no guesses.
 static or_status_t follow(or_dsession_t *session, uint32_t length, uint32_t kept)
 {
     or_lane_t *lane = &session->lanes[0];

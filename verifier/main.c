@@ -26,8 +26,8 @@
 #define RANK_TIMEOUT_S 120
 #define STEP_DELAY_MAX_MS 60000u
 #define BATCH_ROWS 256u
-// Of a pass on a CPU while several texts are open: two trees of the usual 17 rows and a little of a prompt. The time
-// per row is an eighth shorter with 256 at best, and every text waits for the whole of a pass.
+// The most rows of a pass on a CPU while several texts are open: two trees of the usual 17 rows and a little of a
+// prompt. The time per row is an eighth shorter with 256 at best, and every text waits for the whole of a pass.
 #define CPU_CROWD_ROWS 40u
 
 typedef struct {
@@ -55,13 +55,13 @@ typedef struct {
     char *ready_file;
 } config_t;
 
-// How a rank loads the model.
+// The way in which a rank loads the model.
 typedef struct {
     or_model_options_t options;
     or_gpu_place_t place;
 } loading_t;
 
-// What the loop turns.
+// The state of the loop.
 typedef struct {
     or_verifier_t *verifier;
     const or_link_t *link;
@@ -360,7 +360,7 @@ static int run_rank(const config_t *config, loading_t *loading, const or_ranks_m
     or_status_t status = leads ? lead(config, loading, &alone) : follow(config, loading, &alone);
     options->pins = NULL; // they end with this function
     int code = status == OR_OK ? 0 : status == OR_ERR_MISMATCH ? OR_EXIT_REFUSED : 1;
-    // What the others know of as well is the leader's to say.
+    // The leader reports failures that all ranks know of.
     if (status != OR_OK && (alone || leads)) {
         or_log(OR_LOG_ERROR, "%s", or_error_text());
     }

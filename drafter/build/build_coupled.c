@@ -21,8 +21,8 @@
 #include "common/base/math/math.h"
 #include "drafter/build/builder_internal.h"
 
-// Does guess a belong before b? Equal weights: the shallower, so that a parent comes before its
-// children.
+// Return true if guess a belongs before b. Of equal weights the shallower comes first, so that a parent comes before
+// its children.
 static bool before(const or_build_guess_t *a, const or_build_guess_t *b)
 {
     return a->weight > b->weight || (a->weight == b->weight && a->depth < b->depth);
@@ -33,14 +33,14 @@ static const or_build_guess_t *at(const or_builder_t *builder, uint32_t place)
     return &builder->guesses[builder->chosen[place]];
 }
 
-// May the round's tree have guesses of this depth?
+// Return true if the round's tree may have guesses of this depth.
 static bool is_for_round(const or_builder_t *builder, uint32_t depth)
 {
     return depth <= builder->depth_limit;
 }
 
-// The first guess after the tree's becomes one of them, after those that are as good: so siblings stay in
-// the order of their ranks.
+// Insert the first unused guess into the tree, behind the guesses that are as good, so that siblings stay in the
+// order of their ranks.
 static void insert(or_builder_t *builder)
 {
     uint32_t guess = builder->chosen[builder->set_count];
@@ -85,7 +85,8 @@ static void evict(or_builder_t *builder, uint32_t place)
     spare_slot(builder, guess);
 }
 
-// Who would go for a guess of this depth: the worst that the round does not need. set_count: nobody.
+// Return the place of the guess that is evicted to make room at `depth`: the least likely one that the round does not
+// need; set_count if there is none.
 static uint32_t worst(const or_builder_t *builder, uint32_t depth)
 {
     uint32_t round_count = builder->round_count + is_for_round(builder, depth);
@@ -99,8 +100,8 @@ static uint32_t worst(const or_builder_t *builder, uint32_t depth)
     return builder->set_count;
 }
 
-// Room for a guess of this weight and depth, deeper than all of equal weight. Whoever goes for it has no
-// descendants there, and is not its parent: no child weighs more than that.
+// Make room for a guess of this weight and depth, which is deeper than all of equal weight. The evicted guess has no
+// descendants in the tree and is not its parent, because no child weighs more than its parent.
 static bool make_room(or_builder_t *builder, double weight, uint32_t depth)
 {
     if (builder->set_count < builder->room) {
@@ -115,7 +116,7 @@ static bool make_room(or_builder_t *builder, double weight, uint32_t depth)
     return true;
 }
 
-// Offer the children of an expanded guess that are not there to the tree.
+// Offer the tree those children of an expanded guess that it does not have.
 static void offer_children(or_builder_t *builder, uint32_t parent)
 {
     or_build_guess_t *above = &builder->guesses[parent];
@@ -142,7 +143,7 @@ void or_build_best_begin(or_builder_t *builder)
     offer_children(builder, OR_BUILD_ROOT);
 }
 
-// A guess that weighs no more has no child among the best `nodes` up to this depth.
+// Return the weight at or below which no guess has a child among the best `nodes` up to this depth.
 static double bar(const or_builder_t *builder, uint32_t nodes, uint32_t depth)
 {
     uint32_t seen = 0;
@@ -204,7 +205,7 @@ static double believed(const or_builder_t *builder, const uint32_t *guesses, uin
     return sum;
 }
 
-// Is it worth a pass to expand the batch?
+// Return true if it is worth a pass to expand the batch.
 static bool pays(or_builder_t *builder, uint32_t batch_count)
 {
     double share = builder->job->pass_share;
@@ -216,7 +217,7 @@ static bool pays(or_builder_t *builder, uint32_t batch_count)
            share * tokens;
 }
 
-// Choose a batch for the round; 0: there is none that pays.
+// Choose a batch for the round; return 0 if none pays.
 static uint32_t next_batch(or_builder_t *builder)
 {
     uint32_t count = choose(builder, builder->nodes_wanted, builder->depth_limit,
@@ -268,7 +269,7 @@ static bool stands_on(const or_builder_t *builder, uint32_t guess, uint32_t root
     return guess == root;
 }
 
-// The tree's guesses that stand on `root` first, in the order they had; returns how many.
+// Put the tree's guesses below `root` first, in the order they had; return how many there are.
 static uint32_t part(or_builder_t *builder, uint32_t root)
 {
     uint32_t *gone = builder->batch;
@@ -321,13 +322,13 @@ or_status_t or_build_best_first(or_builder_t *builder, uint32_t *count)
 
 // ---- a tree that grows on while its round is in flight ----
 
-// How often the next root has been run when its round comes, tales-1m before tales-6m (coupled, 16 nodes):
-// 0.51 with room for 64 guesses, 0.66 for 128, 0.77 for 256, 0.85 for 512, 0.88 for 1,024; with 64 nodes 0.72
-// for 512 and 0.82 for 1,024. Each doubling doubles the rows that a round costs.
+// The share of rounds in which the next root had been run before, tales-1m drafting for tales-6m (coupled, 16 nodes):
+// 0.51 with room for 64 guesses, 0.66 for 128, 0.77 for 256, 0.85 for 512, 0.88 for 1,024; with 64 nodes 0.72 for 512
+// and 0.82 for 1,024. Each doubling doubles the rows that a round costs.
 #define GROWING_FACTOR 32u
 #define GROWING_MIN 512u
 
-// Of one pass of growing: a tree that is due waits for no more.
+// The most rows of one pass of growing, so that a tree that is due does not wait for long.
 #define GROWING_ROWS 32u
 
 uint32_t or_build_growing_nodes(uint32_t nodes_max)
@@ -351,7 +352,7 @@ void or_builder_forget(or_builder_t *builder)
     builder->set_count = 0;
 }
 
-// Go on with the tree that stands.
+// Prepare the standing tree for this job.
 static void resume(or_builder_t *builder, const or_build_job_t *job)
 {
     uint32_t nodes = builder->nodes_wanted;

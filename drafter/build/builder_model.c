@@ -1,14 +1,13 @@
-// A builder over a model: guesses run through it, and what it says of them becomes lists and distributions.
+// A builder over a model: its memory, the passes that run guesses, and the reading of their distributions.
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/base/math/math.h"
 #include "drafter/build/builder_internal.h"
 
-// Tokens believed e^8 times less than the best one are left out of lists and sums. At tau 0.6 that
-// is some 6 percent of the whole, about the same at every node, and nine tenths of the logarithms.
-// Where tau is large the drafter knows little, and more than 8 nats of it are not worth their
-// logarithms.
+// Tokens believed e^8 times less than the best one are left out of lists and sums. At tau 0.6 they are some 6 percent
+// of the whole, about the same at every node, and nine tenths of the logarithms. At a large tau the drafter knows
+// little, and more than 8 nats of it are not worth their logarithms.
 #define WINDOW_TAUS 8.0
 #define WINDOW_MAX 8.0
 
@@ -38,7 +37,7 @@ static void insert_sorted(or_build_list_t *list, int32_t id, double score)
     list->ids[at] = id;
 }
 
-// Make the list of children from all their scores, the best of which is given.
+// Make the list of children from all their scores; `best` is the largest.
 static void fill_list(or_build_list_t *list, const int32_t *ids, const double *scores,
                       uint32_t count, double best, double tau)
 {
@@ -64,16 +63,15 @@ static double best_score(const or_distribution_t *dist)
     return best;
 }
 
-// List the tokens that may not be guessed, for all rows of the tree: going through the map for each of
-// them takes four to thirty times as long. (A model may have rows beyond its vocabulary, for tokens
-// that no text has.)
+// List the tokens that may not be guessed, once for all rows of the tree: going through the map for each row takes
+// four to thirty times as long. (A model may have rows beyond its vocabulary, for tokens that no text has.)
 static void list_banned(or_builder_t *builder)
 {
     const int32_t *map = builder->job->map;
     uint32_t known = least(or_vocab_size(builder->vocab), builder->source.vocab_size);
     uint32_t count = 0;
     for (uint32_t i = 0; map != NULL && i < known; i++) {
-        builder->banned[count] = i; // no branch: who does not count is written over
+        builder->banned[count] = i; // without a branch: an allowed token is overwritten by the next
         count += map[i] < 0;
     }
     for (uint32_t i = known; i < builder->source.vocab_size; i++) {
@@ -85,7 +83,7 @@ static void list_banned(or_builder_t *builder)
     }
 }
 
-// From the distribution after an expanded guess, or what contends there, to its list: noise, the best of it.
+// Make the guess's list from the distribution after it, or from its contenders: add noise and take the best.
 static void read_dist(or_builder_t *builder, uint32_t guess, const or_distribution_t *dist)
 {
     const or_build_job_t *job = builder->job;
@@ -107,7 +105,7 @@ static void read_dist(or_builder_t *builder, uint32_t guess, const or_distributi
     fill_list(&builder->lists[guess], dist->ids, scores, dist->count, best, builder->tau);
 }
 
-// From its logits: penalties see the path.
+// Make the guess's list from its logits. Penalties see the path.
 static void read_guess(or_builder_t *builder, uint32_t guess, float *logits)
 {
     const or_build_guess_t *at = &builder->guesses[guess];
@@ -127,7 +125,7 @@ static void read_guess(or_builder_t *builder, uint32_t guess, float *logits)
     read_dist(builder, guess, &dist);
 }
 
-// Read the logits of rows first .. first + count - 1 of the last pass, which are the guesses'.
+// Read the logits of rows first .. first + count - 1 of the last pass, which belong to these guesses.
 static or_status_t read_logits(or_builder_t *builder, uint32_t first, const uint32_t *guesses,
                                uint32_t count)
 {
@@ -146,9 +144,9 @@ static or_status_t read_logits(or_builder_t *builder, uint32_t first, const uint
     return OR_OK;
 }
 
-// Is it enough to know which tokens a list could have? Not where guesses are drawn from whole distributions, nor where
-// tokens are banned or their scores depend on the path, nor where a row of this tree had too many: others will, too,
-// and asking twice takes longer.
+// Return true if contenders are enough to make lists. They are not if guesses are drawn from whole distributions, if
+// tokens are banned or their scores depend on the path, or if a row of this tree had too many: others will, too, and
+// asking twice takes longer.
 static bool contenders_do(const or_builder_t *builder)
 {
     return or_model_has_contenders(builder->model) && !builder->crowded && !builder->job->drawn &&
@@ -164,7 +162,7 @@ static or_contest_t contest_at(const or_builder_t *builder, uint32_t guess)
                           .window = window_of(builder->tau)};
 }
 
-// Of rows with too many contenders, how many come first.
+// Return how many rows with too many contenders come first.
 static uint32_t count_crowded(const or_distribution_t *dists, uint32_t count)
 {
     uint32_t crowded = 0;
@@ -174,7 +172,7 @@ static uint32_t count_crowded(const or_distribution_t *dists, uint32_t count)
     return crowded;
 }
 
-// The same as read_logits without logits, but where rows have too many contenders.
+// Read contenders instead of logits, but for rows that have too many.
 static or_status_t read_contenders(or_builder_t *builder, uint32_t first, const uint32_t *guesses,
                                    uint32_t count)
 {
@@ -213,7 +211,7 @@ static or_status_t read_rows(or_builder_t *builder, uint32_t first, const uint32
     return status;
 }
 
-// A guess that has its slot.
+// Return the row of a guess that has its slot.
 static or_model_row_t row_of(const or_builder_t *builder, uint32_t guess)
 {
     const or_build_guess_t *this = &builder->guesses[guess];
@@ -334,7 +332,7 @@ or_status_t or_builder_create_over(const or_build_source_t *source, const or_voc
     builder->vocab = vocab;
     builder->nodes_max = nodes_max;
     builder->distribution_entries = distribution_entries;
-    // Of what is run ahead, some guesses turn out not to belong to the tree.
+    // Some guesses that run ahead turn out not to belong to the tree.
     builder->slots_max =
         nodes_max + (source->foresee != NULL ? least(nodes_max, OR_GROWTH_NODES_MAX) : 0);
     if (or_sampler_create(source->vocab_size, &builder->sampler) != OR_OK || !allocate(builder)) {

@@ -1,4 +1,4 @@
-// What is told of a growing tree: guesses that the coordinator does not know yet, as a tree on a path.
+// What the coordinator is told of a growing tree: guesses that it does not know yet, as a tree on a path.
 #include "drafter/build/builder_internal.h"
 
 static uint32_t above(const or_builder_t *builder, uint32_t guess, uint32_t depth)
@@ -9,7 +9,8 @@ static uint32_t above(const or_builder_t *builder, uint32_t guess, uint32_t dept
     return guess;
 }
 
-// The deepest guess that all picked ones stand on, which somebody knows who knows none of them.
+// Return the deepest common ancestor of the first `count` picked guesses. Everything below it is unknown to the
+// receiver.
 static uint32_t base_of(const or_builder_t *builder, uint32_t count)
 {
     uint32_t base = builder->guesses[builder->picked[0]].parent;
@@ -33,8 +34,8 @@ static void take_path(const or_builder_t *builder, uint32_t base, or_build_news_
     }
 }
 
-// The first `count` picked guesses on their base, with those between, which come first. OR_ERR_FULL: more
-// nodes than the tree has room for.
+// Make a tree of the first `count` picked guesses on their base, with the guesses between, which come first.
+// OR_ERR_FULL: more nodes than the tree has room for.
 static or_status_t connect(or_builder_t *builder, uint32_t count, or_build_news_t *news)
 {
     uint32_t *node_of = builder->batch; // by guess; UINT32_MAX: to be added
@@ -65,7 +66,7 @@ static or_status_t connect(or_builder_t *builder, uint32_t count, or_build_news_
     return OR_OK;
 }
 
-// Tell of as many of the picked guesses as there is room for, the best ones.
+// Tell of the best picked guesses, as many as there is room for.
 static or_status_t tell(or_builder_t *builder, uint32_t count, or_build_news_t *news)
 {
     or_token_tree_reset(news->tree, builder->guesses[OR_BUILD_ROOT].token);
@@ -93,7 +94,7 @@ or_status_t or_builder_tell_round(or_builder_t *builder, or_build_news_t *news)
     return tell(builder, count, news);
 }
 
-// May a guess that is yet to come belong before those that follow this one?
+// Return true if a guess that does not exist yet may belong before those that follow this one.
 static bool is_open(const or_builder_t *builder, const or_build_guess_t *guess)
 {
     const or_build_guess_t *last = &builder->guesses[builder->chosen[builder->set_count - 1]];

@@ -1,4 +1,4 @@
-// The tree that a job asks for: what bounds it, which guess became which node, and what its verdict teaches.
+// The tree that a job asks for: its bounds, its nodes, and what its verdict teaches.
 #include <string.h>
 
 #include "drafter/build/builder_internal.h"
@@ -8,7 +8,7 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-// A tree may be as deep as the context leaves positions.
+// A tree may be as deep as there are positions left in the context.
 void or_build_take_job(or_builder_t *builder, const or_build_job_t *job)
 {
     uint32_t positions = builder->source.positions;
@@ -75,7 +75,7 @@ void or_build_believe(const or_builder_t *builder, or_belief_t *belief, uint32_t
     or_belief_learn(belief, list->scores, list->count, rank);
 }
 
-// What became of a node's children, in the order they were put, up to the one that was taken.
+// Learn from the fate of a node's children, in the order they were put, up to the one that was taken.
 static void calibrate_at(const or_builder_t *builder, or_calibration_t *calibration, uint32_t node,
                          int32_t token)
 {

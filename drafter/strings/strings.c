@@ -217,8 +217,8 @@ static or_status_t draw_position(or_strings_t *strings, or_builder_t *builder,
     return OR_OK;
 }
 
-// How many tokens of the target there are to be is known before any is drawn, but for the room: a
-// position is not begun where it might not end, whatever it would be.
+// The number of the target's tokens is known before any is drawn, but for the room: a position does not begin if it
+// might not end, whatever it turns out to be.
 or_status_t or_build_strings(or_builder_t *builder, uint32_t *count)
 {
     or_strings_t *strings = builder->job->strings;

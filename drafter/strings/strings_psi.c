@@ -13,9 +13,9 @@
 
 #include "drafter/strings/strings_internal.h"
 
-// Of the model, for one sum. A session is opened only where OR_STRING_ROWS_MAX are expected at most,
-// and what is counted stays within some two times what was expected; but no estimate holds for a
-// vocabulary or a text that was made up to keep the drafter busy for ever.
+// The most rows of the model for one sum. A session is opened only if at most OR_STRING_ROWS_MAX are expected, and
+// the sum stays within some two times the expectation. But no estimate holds for a vocabulary or a text that was made
+// up to keep the drafter busy for ever.
 #define ROWS_MAX 65536u
 
 static int compare_tokens(const void *a, const void *b)

@@ -270,7 +270,7 @@ or_status_t or_key_file_obtain(const char *path, const char *comment, or_key_pai
         status = or_key_file_write(path, pair, comment);
         *created = status == OR_OK;
     }
-    // Of two processes that begin at once one is too late, and takes the other's.
+    // If two processes begin at once, the later one takes the other's pair.
     return status == OR_ERR_INVALID ? or_key_file_read(path, pair) : status;
 }
 
@@ -351,7 +351,7 @@ static or_status_t read_server_key(const char *name, const char *given, char key
     return status;
 }
 
-// What the file `servers` has for this endpoint.
+// Find the key that the file `servers` has for this endpoint.
 static or_status_t look_up_server(const char *endpoint, char key[OR_KEY_BYTES])
 {
     char path[PATH_BYTES], text[FILE_BYTES_MAX];

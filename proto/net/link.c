@@ -163,7 +163,7 @@ static void take_welcome(or_link_t *link, or_link_peer_t *hub, const or_welcome_
     or_log(OR_LOG_DEBUG, "welcomed by %s heartbeat_ms %" PRIu32, welcome->software, ms);
 }
 
-// Small frames would have answers pile up that are in no account.
+// Return true if the peer gets answers. Small frames would make unread answers pile up that are in no account.
 static bool is_answered(const or_link_t *link, or_peer_t peer)
 {
     return or_link_is_edge(link) || or_link_unread(link, peer) <= OR_LINK_UNREAD_ANSWERED;
@@ -177,7 +177,7 @@ static void take_heartbeat(or_link_t *link, or_link_peer_t *peer, const or_heart
     take_answer(link, peer, heartbeat->answer);
 }
 
-// Does the owner of this edge get the message?
+// Return true if the owner of this edge gets the message.
 static bool edge_takes(or_link_t *link, or_link_peer_t *hub, const or_message_t *message)
 {
     switch (message->type) {
@@ -198,7 +198,7 @@ static bool edge_takes(or_link_t *link, or_link_peer_t *hub, const or_message_t 
     }
 }
 
-// Does the owner of this hub get the message?
+// Return true if the owner of this hub gets the message.
 static bool hub_takes(or_link_t *link, or_link_peer_t *peer, const or_message_t *message)
 {
     if (message->type == OR_MSG_HELLO) {
@@ -222,8 +222,8 @@ static bool hub_takes(or_link_t *link, or_link_peer_t *peer, const or_message_t 
     return true;
 }
 
-// A hub reads nothing from whom it ignores, from strangers that have had their answers for this second,
-// and from peers that its owner's gate stops.
+// Return true if a frame is to be decoded. A hub reads nothing from ignored peers, from strangers that have had their
+// answers for this second, and from peers that its owner's gate stops.
 static bool is_read(const or_link_t *link, const or_link_peer_t *peer, size_t bytes)
 {
     if (or_link_is_edge(link)) {
@@ -287,7 +287,7 @@ static void note_empty(or_link_t *link)
     link->lap_frames = 0;
 }
 
-// Of those who are heard in turn.
+// Count a frame of a peer that is heard in turn.
 static void note_frame(or_link_t *link)
 {
     if (++link->lap_frames == LAP_FRAMES) {
@@ -373,11 +373,11 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-// Do what is due with one peer; when the next thing is.
+// Do what is due with one peer; return when the next thing is due.
 static int64_t tick_peer(or_link_t *link, or_link_peer_t *peer, int64_t now)
 {
-    // Frames that wait unread are not silence: judge by a time since when all that waited was heard. Who is
-    // ignored is kept in mind, silent or not.
+    // Frames that wait unread are not silence, so a peer is judged by a time since when all waiting frames were
+    // heard. An ignored peer is kept in mind, silent or not.
     if (now < peer->ignored_until_ns) {
         return peer->ignored_until_ns;
     }
@@ -409,7 +409,7 @@ static void send_hello(or_link_t *link, or_link_peer_t *hub)
     }
 }
 
-// To the hub another connection is another peer: it is greeted on it at once, not when it complains.
+// To the hub another connection is another peer, so it is greeted at once, not when the hub complains.
 static void notice_connection(or_link_t *link, or_link_peer_t *hub, uint64_t connection,
                               int64_t now)
 {

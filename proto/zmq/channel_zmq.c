@@ -10,7 +10,7 @@
 #include "proto/zmq/zmq_frames.h"
 #include "proto/zmq/zmq_monitor.h"
 
-// What a channel polls: its sockets, what belongs to a hub or an edge, and the signals.
+// The items that a channel polls: its sockets, those of a hub or an edge, and the signals.
 typedef struct {
     zmq_pollitem_t items[OR_DOORS + 3 + OR_ZMQ_GUARD_ITEMS];
     int count;
@@ -18,7 +18,7 @@ typedef struct {
     bool signals; // the last item
 } poll_t;
 
-// While others are held nothing is taken out of the own process's socket, so it would end each wait.
+// While other frames are held, the socket of our own process is not read, so polling it would end each wait.
 static poll_t fill_poll(const or_zmq_channel_t *self, bool held)
 {
     poll_t poll = {.count = 0};
@@ -45,7 +45,7 @@ static poll_t fill_poll(const or_zmq_channel_t *self, bool held)
     return poll;
 }
 
-// Serve what is not for the owner; true if the owner is to have a look all the same.
+// Serve what is not for the owner; return true if the owner is to have a look all the same.
 static bool serve(or_zmq_channel_t *self)
 {
     if (self->guard != NULL) {
@@ -61,7 +61,7 @@ static void note_sleep(or_zmq_channel_t *self, int64_t since_ns)
     }
 }
 
-// When to look up at the latest, unless something comes.
+// Return when to look up at the latest, even if nothing comes.
 static int64_t due_of(const or_zmq_channel_t *self, bool held)
 {
     if (self->watch != NULL) {
@@ -70,7 +70,7 @@ static int64_t due_of(const or_zmq_channel_t *self, bool held)
     return held ? self->held_until_ns : OR_TIME_NEVER;
 }
 
-// One sleep of a wait, which may last until `end_ns`; OR_ERR_AGAIN if what ended it was not for the owner.
+// Sleep once, until `end_ns` at most. OR_ERR_AGAIN: it ended for a reason that does not concern the owner.
 static or_status_t sleep_once(or_zmq_channel_t *self, int64_t now, int64_t end_ns)
 {
     bool held = or_zmq_check_hold(self),

@@ -12,11 +12,11 @@
 #include "proto/zmq/zmq_monitor.h"
 
 #define SAY_AGAIN_NS (60 * OR_NS_PER_S)
-// ZeroMQ says within moments that it tries again; where it has given up, we do, less and less often.
+// ZeroMQ says within moments that it tries again. If it has given up, we try, less and less often.
 #define REVIVE_NS (200 * OR_NS_PER_MS)
 #define REVIVE_MAX_NS (2 * OR_NS_PER_S)
 
-// From the vaguest to the surest: each is said in place of those before it.
+// The reasons from the vaguest to the surest: each is reported in place of those before it.
 typedef enum {
     TROUBLE_NONE,
     TROUBLE_CLOSED,    // the hub closed the connection while we greeted it
@@ -71,7 +71,7 @@ static void describe(or_zmq_watch_t *watch)
     }
 }
 
-// Attempts go on, several a second: each trouble is logged when it is new, and now and then.
+// Note a reason. Attempts go on, several a second, so a reason is logged when it is new, and now and then.
 static void note_trouble(or_zmq_watch_t *watch, trouble_t trouble)
 {
     int64_t now = or_clock_now(or_clock_monotonic());
@@ -88,8 +88,8 @@ static void note_trouble(or_zmq_watch_t *watch, trouble_t trouble)
     }
 }
 
-// A connection has ended. ZeroMQ makes another, unless bytes made no sense to it: then it gives the endpoint
-// up and says nothing.
+// Take the end of a connection. ZeroMQ makes another, unless bytes made no sense to it: then it gives the endpoint up
+// and says nothing.
 static void take_end(or_zmq_watch_t *watch)
 {
     if (!watch->up && !watch->closed && watch->encrypted) {
@@ -205,7 +205,7 @@ static or_status_t watch_create(void *context, void *socket, const char *endpoin
     int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
                  ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-    // Where frames are encrypted this one must not be asked for: see zmq_guard.c.
+    // If frames are encrypted, this event must not be asked for: see zmq_guard.c.
     events |= keys == NULL ? ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL : 0;
     or_status_t status = or_zmq_monitor_open(context, socket, events, &watch->monitor);
     if (status != OR_OK) {

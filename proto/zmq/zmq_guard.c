@@ -21,7 +21,7 @@
 #define GREETING_MAX                                                                               \
     1024 // connections that have not said who they are; of more the oldest are let be
 
-// What was refused: a key, or a kind of failure at an endpoint.
+// A refusal: of a key, or of a kind of failure at an endpoint.
 typedef struct {
     char what[160];
     int64_t said_ns; // 0: free

@@ -12,8 +12,8 @@
 
 #define DOMAIN "outrider" // of ZAP, which wants a name; any will do
 
-// The peer behind an identity frame, a new one if it is not known; `frame` is what it sent.
-// OR_ERR_CANCELLED: its key has been revoked since it connected.
+// Return the peer behind an identity frame, a new one if it is not known; `frame` is what it sent. OR_ERR_CANCELLED:
+// its key has been revoked since it connected.
 static or_status_t peer_of(or_zmq_channel_t *self, or_door_t door, zmq_msg_t *identity,
                            zmq_msg_t *frame, or_peer_t *peer)
 {
@@ -188,7 +188,7 @@ static or_status_t encrypt_hub(or_zmq_channel_t *self, const or_channel_server_t
     return status;
 }
 
-// Where the relay brings connections out. Nobody but this process gets through.
+// Bind an exit of the relay. Only this process gets through.
 static or_status_t bind_exit(const or_zmq_channel_t *self, or_door_t door, or_zmq_exit_t exit)
 {
     const pid_t own = getpid();

@@ -40,7 +40,8 @@ void or_zmq_relay_take(or_zmq_relay_t *relay, zmq_msg_t *part, bool urgent)
     or_relay_name_t name;
     int fd = zmq_msg_get(part, ZMQ_SRCFD);
     uint64_t cost = or_zmtp_cost(zmq_msg_size(part));
-    // A frame of a connection that has ended may be counted for the next one with this descriptor: it gets more, once.
+    // A frame of a connection that has ended may be counted for the next one with this descriptor, which then gets
+    // more, once.
     if (fd < 0 || getpeername(fd, (struct sockaddr *)&address, &bytes) != 0 ||
         address.sun_family != AF_UNIX ||
         bytes != offsetof(struct sockaddr_un, sun_path) + sizeof name) {
@@ -81,7 +82,7 @@ typedef struct {
     size_t paused, unconnected;
 } sums_t;
 
-// Bytes a second of the frame under way.
+// Return the bytes a second of the frame under way.
 static double speed_of(const or_relay_connection_t *connection, int64_t now)
 {
     return (double)connection->flow.begun / (double)(now - connection->frame_ns + OR_NS_PER_MS);
@@ -102,8 +103,8 @@ static void add(or_zmq_relay_t *relay, or_relay_connection_t *connection, int64_
     }
 }
 
-// The hub's sockets were empty twice since it has last taken anything of this one, or it sleeps, and libzmq has read all
-// that was passed: what is left are parts of a message that has no end.
+// Return true if the rest is parts of a message without an end: libzmq has read all that was passed, and the hub has
+// taken nothing since its sockets were empty twice, or it sleeps.
 static bool is_stuck(or_zmq_relay_t *relay, const or_relay_connection_t *connection, int64_t now)
 {
     int unread = 0;
@@ -114,7 +115,7 @@ static bool is_stuck(or_zmq_relay_t *relay, const or_relay_connection_t *connect
            ioctl(connection->inner, TIOCOUTQ, &unread) == 0 && unread == 0;
 }
 
-// A living host acknowledges what it is sent, and is asked where it is sent nothing.
+// Return true if the host has vanished: a living one acknowledges what it is sent, and is asked if nothing is sent.
 static bool has_vanished(const or_relay_connection_t *connection)
 {
     struct tcp_info info = {0};
@@ -125,7 +126,7 @@ static bool has_vanished(const or_relay_connection_t *connection)
            info.tcpi_last_data_recv > OR_RELAY_VANISHED_MS;
 }
 
-// Cut whoever nothing good can come of.
+// Cut the connections that are stuck or whose host has vanished.
 static void cut_hopeless(or_zmq_relay_t *relay, int64_t now)
 {
     bool asks = now - relay->asked_ns >= OR_NS_PER_S;
@@ -143,7 +144,7 @@ static void cut_hopeless(or_zmq_relay_t *relay, int64_t now)
     relay->asked_ns = asks ? now : relay->asked_ns;
 }
 
-// Frames of connections that ended are with the hub until it takes them, or has found its sockets empty.
+// Count the frames of ended connections that the hub has: until it takes them, or has found its sockets empty.
 static void count_orphans(or_zmq_relay_t *relay, int64_t now)
 {
     uint64_t empty = atomic_load(&relay->empty_count);
@@ -183,7 +184,7 @@ static void resume(or_zmq_relay_t *relay, or_relay_connection_t *connection)
     or_relay_settle(relay, connection);
 }
 
-// What epoll may wait for after this, in milliseconds.
+// Look at all connections; return how long epoll may wait afterwards, in milliseconds.
 static int look(or_zmq_relay_t *relay, int64_t now)
 {
     sums_t sums = {.parts = 0};
@@ -235,7 +236,7 @@ static void serve(or_zmq_relay_t *relay, const struct epoll_event *event, int64_
     }
 }
 
-// One wait, and what it brings.
+// Wait once, and serve what comes.
 static void turn(or_zmq_relay_t *relay, int timeout_ms)
 {
     struct epoll_event events[EVENTS];

@@ -106,7 +106,7 @@ static bool never_spoke(or_zmq_relay_t *relay, const or_relay_connection_t *conn
     return atomic_load(&relay->taken[or_relay_place(relay, connection)]) == 0;
 }
 
-// Who makes room for another one, if anybody has to.
+// Return the connection that makes room for another one; NULL if none has to.
 static or_relay_connection_t *find_dispensable(or_zmq_relay_t *relay, int64_t now)
 {
     or_relay_connection_t *found = NULL;

@@ -32,7 +32,7 @@ void or_relay_want(or_zmq_relay_t *relay, int fd, uint64_t data, uint32_t *wants
     if (fd < 0 || now == *wants) {
         return;
     }
-    // Without interest it is not looked at at all, for epoll would tell of its end again and again.
+    // A descriptor without interest is taken out: epoll would report its end again and again.
     int how = now == 0 ? EPOLL_CTL_DEL : *wants == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
     if (epoll_ctl(relay->epoll, how, fd, &event) == 0) {
         *wants = now;
@@ -45,7 +45,7 @@ static void choose_wants(or_zmq_relay_t *relay, or_relay_connection_t *connectio
     uint32_t generation = atomic_load(&relay->generations[at]);
     bool in = or_relay_has_pending(&connection->in), out = or_relay_has_pending(&connection->out);
     bool reads = !connection->is_paused && !in && connection->inner >= 0;
-    // Who is not read from is looked at for a reset. Its end in order waits behind what it sent.
+    // A connection that is not read from is looked at for a reset. Its end in order waits behind what it sent.
     uint32_t peer_wants = connection->peer_ended ? 0 : reads ? EPOLLIN : EPOLLONESHOT;
     or_relay_want(relay, connection->peer, or_relay_tag(at, PEER, generation),
                   &connection->peer_wants, peer_wants | (out ? EPOLLOUT : 0u));
@@ -95,7 +95,7 @@ void or_relay_forget(or_zmq_relay_t *relay, or_relay_connection_t *connection)
     relay->count--;
 }
 
-// No more comes from the peer: libzmq hears so behind what came, and ends its side in order.
+// End libzmq's side in order, behind what came, if no more comes from the peer.
 static void shut_inner(or_relay_connection_t *connection)
 {
     if (connection->peer_ended && !or_relay_has_pending(&connection->in) &&
@@ -119,7 +119,7 @@ void or_relay_cut(or_relay_connection_t *connection, const char *why)
     shut_inner(connection);
 }
 
-// libzmq has ended its side, and the peer has what it said, or cannot have it.
+// Return true if libzmq has ended its side, and the peer has what it said or cannot have it.
 static bool is_over(const or_relay_connection_t *connection)
 {
     return connection->inner_ended && !or_relay_has_pending(&connection->out);
@@ -171,7 +171,7 @@ static void flush(or_relay_pending_t *pending, int fd, or_relay_connection_t *co
     }
 }
 
-// How much of whole frames a connection may have with the hub.
+// Return how much of whole frames a connection may have with the hub.
 static uint64_t window(const or_zmq_relay_t *relay, or_relay_sort_t sort)
 {
     uint64_t most = bounds[sort].whole_max, whole = relay->whole[sort];
@@ -179,8 +179,8 @@ static uint64_t window(const or_zmq_relay_t *relay, or_relay_sort_t sort)
     return free < bounds[sort].window ? free : bounds[sort].window;
 }
 
-// How one side encrypts is not told to libzmq before it has told its own: it hangs up at once where the two differ, and
-// the peer would not learn why.
+// Return how many bytes of the greeting may be read. libzmq is not told how the peer encrypts before it has said how
+// it does: it hangs up at once if the two differ, and the peer would not learn why.
 static size_t greeting_size(const or_relay_connection_t *connection)
 {
     uint64_t most =
@@ -193,7 +193,7 @@ static size_t at_most(uint64_t bytes, size_t most)
     return bytes < most ? (size_t)bytes : most;
 }
 
-// To the end of the frame under way and not beyond, or the first byte of the next.
+// Return the bytes to the end of the frame under way and not beyond, or 1 for the first byte of the next frame.
 static size_t one_frame(const or_relay_connection_t *connection)
 {
     uint64_t wanted = or_zmtp_flow_wanted(&connection->flow);
@@ -263,7 +263,7 @@ static void read_peer(or_zmq_relay_t *relay, or_relay_connection_t *connection, 
     write_in(connection, relay->bytes, (size_t)got);
 }
 
-// Who is not authorized is told of by its key (zmq_guard.h); this is where it came from.
+// Log where a refused connection came from. zmq_guard logs its key.
 static void say_refused(or_zmq_relay_t *relay, const or_relay_connection_t *connection)
 {
     int64_t now = or_clock_now(or_clock_monotonic());

@@ -8,7 +8,7 @@
 #include "common/base/log/log.h"
 #include "tests/support/memory_network_internal.h"
 
-// The line is cut: what the edge sends waits for its mending.
+// Hold a frame that the edge sends while its line is cut, until the line is mended.
 static or_status_t hold(node_t *edge, const uint8_t *data, size_t bytes)
 {
     if (edge->to_hub.waiting >= OR_NETWORK_QUEUE) {
@@ -141,7 +141,7 @@ static void free_node(node_t *node)
     free(node);
 }
 
-// What is on the way to and from the edge is lost.
+// Lose the frames on the way to and from the edge.
 static void purge_line(node_t *edge)
 {
     purge(edge, NULL);
@@ -150,7 +150,7 @@ static void purge_line(node_t *edge)
     }
 }
 
-// A new connection over an empty line.
+// Begin a new connection over an empty line.
 static void renew(node_t *edge)
 {
     edge->peer = next_peer(edge->network);

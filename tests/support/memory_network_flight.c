@@ -1,4 +1,4 @@
-// When the frames of the in-memory network land: their fates are drawn from the seed, and lines have delays and rates.
+// The flight of frames through the in-memory network: fates are drawn from the seed, and lines have delays and rates.
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static int64_t landing_by_faults(const or_network_t *network, uint32_t delay_dra
            (int64_t)(span * draw(network, delay_draw));
 }
 
-// One frame after the other is put on the line, and none overtakes another on it.
+// Put frames on the line one after the other; none overtakes another.
 static int64_t landing_by_line(const node_t *edge, way_t *way, size_t bytes)
 {
     const or_network_t *network = edge->network;

@@ -1,5 +1,10 @@
-// question - a judgement of slrs that waits for the drafter's probabilities that its text begins with the target's
-// tokens.
+// question - a judgement of slrs that waits for the drafter's probabilities that its text begins with the target's tokens.
+//
+//     NONE ── a guess is rejected ──▶ ASKED ── PsiReply ──▶ ANSWERED ── verdict ──▶ NONE
+//               (PsiRequest)            └─── the round is given up ───▶ NONE
+//
+// The target's distribution at that node is kept, so that its pass need not run again, whatever becomes of the pages
+// meanwhile. One thread.
 #pragma once
 
 #include "common/decode/sampling/sampler.h"

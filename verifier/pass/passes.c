@@ -1,16 +1,16 @@
-// Who takes part in a pass. There is no timer: what waits is run at once, and while a pass runs messages
+// Which sessions take part in a pass. There is no timer: waiting work runs at once, and while a pass runs messages
 // pile up, so a crowd batches by itself.
 //
-//     1  every other pass: whoever went without pages and is the oldest of these, before others take them
+//     1  every other pass: the oldest session that went without pages, before others take them
 //     2  in the scheduler's order, as long as there are rows left:
-//        prefix of it cached, tree waiting      root and nodes, whole or not at all
+//        prefix cached, tree waiting            root and nodes, whole or not at all
 //        prefix to compute                      as many rows as there are; its tree behind the last of them
 //
-// All texts wait for the whole of a pass, so while several are open it has config.crowd_rows rows at most. One that has
-// the verifier to itself gets config.batch_rows.
+// All texts wait for the whole of a pass, so while several are open it has at most config.crowd_rows rows. A text
+// that has the verifier to itself gets config.batch_rows.
 //
-// A tree larger than a pass goes if it is the first, and it is in time: who is passed over comes
-// earlier in the scheduler's order of the next pass.
+// A tree larger than a pass goes if it is the first. It will be: a session that is passed over comes earlier in the
+// scheduler's order of the next pass.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -93,11 +93,11 @@ static or_status_t run_batch(or_batch_t *batch, or_model_t *model)
 // ---- the sessions of a pass ----
 
 typedef struct {
-    uint32_t sessions; // that are open: work of any may come while a pass runs
-    bool trees;        // one could be judged now
+    uint32_t sessions; // open sessions; work of any may come while a pass runs
+    bool trees;        // some tree could be judged now
 } work_t;
 
-// Tell the scheduler who has work.
+// Tell the scheduler which sessions have work.
 static work_t gather_work(or_verifier_t *verifier)
 {
     work_t work = {0};
@@ -114,7 +114,7 @@ static work_t gather_work(or_verifier_t *verifier)
     return work;
 }
 
-// Rows of its prefix that a session may bring; of all prefixes at most prefix_max.
+// Return the rows of its prefix that a session may bring; all prefixes together have at most prefix_max.
 static uint32_t prefix_rows_of(const or_verifier_t *verifier, const or_vsession_t *session,
                                uint32_t prefix_max)
 {
@@ -125,7 +125,7 @@ static uint32_t prefix_rows_of(const or_verifier_t *verifier, const or_vsession_
     return least(left, least(room, prefix_max - batch->prefix_rows));
 }
 
-// Does its tree fit behind so many rows of its prefix? One that is first in the pass does.
+// Return true if its tree fits behind so many rows of its prefix. A tree that is first in the pass does.
 static bool tree_fits(const or_verifier_t *verifier, const or_vsession_t *session,
                       uint32_t prefix_rows)
 {
@@ -134,7 +134,7 @@ static bool tree_fits(const or_verifier_t *verifier, const or_vsession_t *sessio
            (used == 0 || used + session->tree_rows <= verifier->pass_rows);
 }
 
-// Let a session that was picked take part, if there is anything that it can bring.
+// Let a picked session take part, if it can bring anything.
 static void offer(or_verifier_t *verifier, or_vsession_t *session, uint32_t prefix_max)
 {
     if (or_vsession_prefill_left(session) > 0) {
@@ -148,7 +148,8 @@ static void offer(or_verifier_t *verifier, or_vsession_t *session, uint32_t pref
     if (prefix_rows == 0 && !tree) {
         return;
     }
-    // With a tree, as far as its longest path reaches: nothing can fail between the pass and the verdict.
+    // With a tree, pages are taken as far as its longest path reaches: nothing can fail between the pass and the
+    // verdict.
     uint32_t positions = tree ? session->log.length + session->tree_depth
                               : or_kv_sequence_length(session->kv) + prefix_rows;
     session->hungry = !or_verifier_take_pages(verifier, session, positions);
@@ -197,8 +198,8 @@ static void compose(or_verifier_t *verifier)
     }
 }
 
-// The model refuses rows, or for want of room, before the other ranks hear of them. Whatever else fails does so on
-// the way, and they are somewhere behind or before us.
+// Return true if the failure leaves ranks out of step. The model refuses rows, also for want of room, before the
+// other ranks hear of them. Any other failure happens on the way, and the ranks are somewhere behind or before us.
 static bool breaks_ranks(or_verifier_t *verifier, or_status_t status)
 {
     if (or_ranks_is_alone(or_model_ranks(verifier->model)) || status == OR_ERR_INVALID ||
@@ -209,7 +210,7 @@ static bool breaks_ranks(or_verifier_t *verifier, or_status_t status)
     return true;
 }
 
-// A judgement has ended, or waits.
+// Answer a judgement that has ended, or ask for what it waits for.
 static void answer(or_verifier_t *verifier, or_vsession_t *session, or_status_t status)
 {
     if (status == OR_ERR_AGAIN) {
@@ -252,7 +253,7 @@ static void judge_trees(or_verifier_t *verifier, int64_t pass_ns)
     }
 }
 
-// What makes a pass fail as a whole is no session's fault, and all that took part have lost their work.
+// Fail all sessions of a pass. It is no session's fault, but all that took part have lost their work.
 static void fail_all(or_verifier_t *verifier)
 {
     for (uint32_t i = 0; i < verifier->batch.part_count; i++) {
@@ -284,7 +285,7 @@ static void run(or_verifier_t *verifier, int64_t began_ns)
     stats->model_us += (uint64_t)(pass_ns + head_ns) / 1000;
 }
 
-// Judgements that waited for psi need no pass.
+// Go on with judgements whose psi has come; they need no pass.
 static bool resume(or_verifier_t *verifier)
 {
     bool any = false;
@@ -309,8 +310,8 @@ static bool has_work(const or_verifier_t *verifier)
     return false;
 }
 
-// A step begins when there is work, and its pass is composed when a slow target would be done with it: what
-// comes meanwhile joins it. *due_ns is no later than that.
+// Return true if the step is over. It begins when there is work, and its pass is composed when a slow target would be
+// done with it: work that comes meanwhile joins it. *due_ns is no later than that.
 static bool step_is_over(or_verifier_t *verifier, int64_t *due_ns)
 {
     int64_t now = or_clock_now(verifier->clock);

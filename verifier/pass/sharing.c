@@ -165,8 +165,8 @@ static bool same_owner(const or_vsession_t *a, const or_vsession_t *b)
     return strcmp(a->terms.open.owner, b->terms.open.owner) == 0;
 }
 
-// Positions of `other`, the first `cached` of which are there, that are the same in the prefix of
-// `session`: if they are more than `beyond`, else 0.
+// Return the positions of `other`, the first `cached` of which are there, that are the same in the prefix of
+// `session`, if they are more than `beyond`; else 0.
 static uint32_t common_with(const or_vsession_t *session, const or_vsession_t *other,
                             uint32_t cached, uint32_t beyond)
 {
@@ -177,7 +177,7 @@ static uint32_t common_with(const or_vsession_t *session, const or_vsession_t *o
                          beyond);
 }
 
-// Whole pages are shared; of the last one a copy is made where a page is free.
+// Return true if sharing is worth it: whole pages are shared, and the last one is copied if a page is free.
 static bool is_worth_it(const or_verifier_t *verifier, uint32_t length, uint32_t cached)
 {
     return length / OR_KV_PAGE * OR_KV_PAGE > cached ||

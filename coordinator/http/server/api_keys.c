@@ -322,7 +322,7 @@ void or_api_keys_destroy(or_api_keys_t **keys_p)
 
 // ---- asking ----
 
-// What comes behind a scheme, in any case of letters; NULL: it is another scheme.
+// Return the rest of a header behind this scheme, in any case of letters; NULL if it has another scheme.
 static const char *behind_scheme(const char *authorization, const char *scheme)
 {
     size_t length = strlen(scheme);

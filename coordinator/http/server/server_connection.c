@@ -83,7 +83,7 @@ or_http_connection_t *or_http_connection_open(or_http_server_t *server, struct M
     // A network that swallows everything would otherwise keep a stream alive for a quarter of an hour.
     unsigned silence_ms = server->config.request_timeout_s * 1000;
     setsockopt(connection->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof silence_ms);
-    // What waits for a reader waits with us, where it is counted; the system would take megabytes.
+    // Bytes that wait for a reader wait with us, where they are counted; the system would take megabytes.
     int send_bytes = SENT_BYTES;
     setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes);
     return connection;

@@ -62,7 +62,8 @@ static bool is_own_page(const or_http_call_t *call)
     return authority != NULL && host != NULL && strcasecmp(authority + 3, host) == 0;
 }
 
-// What cannot be read from elsewhere anyway, and changes nothing, may be asked for.
+// Return true if the request may be made from a page of another origin: it changes nothing, and its answer cannot be
+// read there anyway.
 static bool may_act(const or_http_call_t *call)
 {
     return strcmp(call->method, "GET") == 0 || is_own_page(call) || is_origin_allowed(call);
@@ -163,7 +164,7 @@ static void refuse_framing(or_http_call_t *call, const char *trouble)
 
 void or_http_door_check(or_http_call_t *call, const char *framing)
 {
-    // Where chunks end is read by the library, more leniently than by some: nothing comes behind them.
+    // The library reads the end of chunks more leniently than others do, so no other request may follow them.
     call->last = or_http_call_header(call, "Transfer-Encoding") != NULL;
     if (framing != NULL) {
         refuse_framing(call, framing);

@@ -67,7 +67,7 @@ static bool has_name(const char *name, size_t bytes, const char *wanted)
     return bytes == strlen(wanted) && strncasecmp(name, wanted, bytes) == 0;
 }
 
-// What decides where a request ends, for whom it is and who sent it comes once.
+// The headers that decide where a request ends, for whom it is and who sent it may come only once.
 static void look_at_header(look_t *look, const char *name, size_t bytes, const char *value)
 {
     if (has_name(name, bytes, "Content-Length")) {

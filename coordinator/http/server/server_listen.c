@@ -63,7 +63,7 @@ bool or_http_address_is_loopback(const char *address)
            (inet_pton(AF_INET6, host, &v6) == 1 && is_loopback_v6(&v6));
 }
 
-// As it really is, once it is bound.
+// Write the address as it really is, once it is bound.
 static void describe(int fd, char *bound, size_t bound_bytes, bool *loopback)
 {
     struct sockaddr_storage address = {0};

@@ -8,7 +8,7 @@
 
 #include "coordinator/http/server/server_internal.h"
 
-// So much of an answer may wait in any case: a reader that keeps up is not dropped for what others do.
+// So many bytes of an answer may always wait: a reader that keeps up is not dropped because of others.
 #define FREE_BYTES 8192u
 
 static bool is_owners(const or_http_call_t *call, const or_http_call_t *other)
@@ -105,7 +105,7 @@ static or_http_call_t *find_slower_reader(const or_http_call_t *call, uint64_t b
     return found;
 }
 
-// What waited for it is freed in this turn, by us or by the library.
+// Its waiting bytes are freed in this turn, by us or by the library.
 static void drop_reader(or_http_call_t *call)
 {
     or_http_connection_cut(call->connection);

@@ -18,7 +18,7 @@
 
 #include "coordinator/http/server/server_internal.h"
 
-// Whoever waits for a token goes first, where there are fewer cores than threads.
+// The task's thread gets a lower priority: texts go first if there are fewer cores than threads.
 #define NICE 5
 
 struct or_http_tasks {
