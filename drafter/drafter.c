@@ -76,7 +76,7 @@ or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *mod
     return OR_OK;
 }
 
-// A file that cannot be written is worth a warning and no more: drafting goes on.
+// Save the calibrations. A file that cannot be written is worth a warning and no more: drafting goes on.
 static void save(or_drafter_t *drafter)
 {
     if (drafter->config.acceptance_file == NULL || !drafter->learned) {
@@ -219,7 +219,7 @@ static void on_psi_request(or_drafter_t *drafter, or_dsession_t *session,
     }
 }
 
-// Messages about a session that is open here.
+// Handle a message about an open session.
 static void on_session_message(or_drafter_t *drafter, const or_message_t *message)
 {
     or_dsession_t *session = message->session.value != 0 ? find(drafter, message->session) : NULL;

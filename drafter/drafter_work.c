@@ -112,7 +112,7 @@ static or_dsession_t *page_donor(or_drafter_t *drafter, const or_dsession_t *hun
     return donor;
 }
 
-// A tree that is due, or the answer to a question.
+// Return the next session with a tree that is due or a question to answer.
 static or_dsession_t *next_due(or_drafter_t *drafter)
 {
     for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
@@ -126,7 +126,7 @@ static or_dsession_t *next_due(or_drafter_t *drafter)
     return NULL;
 }
 
-// The session with the least grown tree, where no tree is due.
+// Return the session with the least grown tree, if no tree is due.
 static or_dsession_t *next_to_grow(or_drafter_t *drafter)
 {
     int64_t now = or_clock_now(drafter->shared.clock);

@@ -1,4 +1,4 @@
-// The verifier's judgements: a pass has run, the acceptance rule says what of a tree is kept.
+// The verifier's judgements: after a pass the acceptance rule decides which part of a tree is kept.
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +78,7 @@ static bool compares_probabilities(uint32_t rule)
            rule == OR_ACCEPT_SLRS;
 }
 
-// The acceptance rule asks node by node.
+// Return the distribution after a node; the acceptance rule asks node by node.
 static or_status_t target_dist(void *context, uint32_t node, const int32_t *history,
                                uint32_t history_count, or_distribution_t *dist)
 {

@@ -1,4 +1,4 @@
-// server_call - a request and its answer: what came, what is said, and what still waits for its reader.
+// server_call - a request and its answer: the parts that came, the answer, and the bytes that wait for its reader.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,7 +176,7 @@ void or_http_call_set_header(or_http_call_t *call, const char *name, const char 
     call->headers = header;
 }
 
-// The answer is as it will be; it goes out when the library comes by.
+// Prepare the answer, which is final; it goes out when the library comes by.
 static void prepare(or_http_call_t *call, unsigned status, const char *content_type,
                     struct MHD_Response *response)
 {
@@ -196,7 +196,7 @@ static void prepare(or_http_call_t *call, unsigned status, const char *content_t
     or_http_connection_resume(call->connection);
 }
 
-// May so large an answer wait for its reader? Else a small one says why not.
+// Return true if so large an answer may wait for its reader; else a small one says why not.
 static bool may_wait(or_http_call_t *call, size_t bytes)
 {
     if (call->gone || or_http_room_for_reader(call, bytes)) {
@@ -229,7 +229,7 @@ void or_http_reply_taking(or_http_call_t *call, unsigned status, const char *con
     }
 }
 
-// The library asks for more of a stream.
+// Give the library more of a stream.
 static ssize_t read_stream(void *context, uint64_t position, char *bytes, size_t bytes_max)
 {
     (void)position;

@@ -22,7 +22,7 @@ static bool starts_with(const char *text, const char *start)
     return strncasecmp(text, start, strlen(start)) == 0;
 }
 
-// "localhost", "127.x.y.z" or "[::1]", with or without a port.
+// Return true for "localhost", "127.x.y.z" or "[::1]", with or without a port.
 static bool is_loopback_host(const char *host)
 {
     char name[64];
@@ -136,7 +136,7 @@ static void check_length(or_http_call_t *call)
 
 // ---- browsers' questions ----
 
-// Asked before a page from elsewhere may send something; no key comes with it.
+// Answer the question that a browser asks before a page of another origin may send something; no key comes with it.
 static void answer_options(or_http_call_t *call)
 {
     if (or_http_call_header(call, "Access-Control-Request-Method") != NULL &&
