@@ -181,7 +181,7 @@ static or_status_t parse(const char *path, const char *text, entries_t *entries)
 
 // ---- the file ----
 
-// Check the file itself: only an existing file is meant as it is.
+// Check that the file is there and that only its owner can read it.
 static or_status_t check_file(const or_line_watch_t *file)
 {
     mode_t mode = or_line_watch_mode(file);
