@@ -129,7 +129,7 @@ static void drain(fixture_t *fixture, party_t *party)
     }
 }
 
-// What lands at a hung program is out of the way of the others.
+// Frames that land at a hung program are out of the way of the others.
 static void discard(party_t *party)
 {
     or_peer_t from;
