@@ -146,6 +146,13 @@ void or_http_call_forget_body(or_http_call_t *call);
 // Hand the prepared answer to the library.
 enum MHD_Result or_http_call_queue(or_http_call_t *call);
 
+// Return the capacity of the buffer after `count` more bytes are added.
+size_t or_http_buffer_capacity(const or_http_buffer_t *buffer, size_t count);
+static inline size_t or_http_buffer_waiting(const or_http_buffer_t *buffer)
+{
+    return buffer->end - buffer->start;
+}
+
 // ---- server_queue.c ----
 
 // Handle the call, whose request is whole, now or when its turn comes.
@@ -200,15 +207,3 @@ void or_http_connection_notice(or_http_connection_t *connection, uint32_t events
 void or_http_connections_look(or_http_server_t *server, int64_t now_ns);
 // Write the client's address as text, without the port.
 void or_http_connection_address(const or_http_connection_t *connection, char *text, size_t bytes);
-
-// ---- server_buffer.c ----
-
-// Return the capacity of the buffer after `count` more bytes are added.
-size_t or_http_buffer_capacity(const or_http_buffer_t *buffer, size_t count);
-// Add bytes. Returns false if there is no memory.
-bool or_http_buffer_add(or_http_buffer_t *buffer, const void *bytes, size_t count);
-size_t or_http_buffer_take(or_http_buffer_t *buffer, void *bytes, size_t count);
-static inline size_t or_http_buffer_waiting(const or_http_buffer_t *buffer)
-{
-    return buffer->end - buffer->start;
-}
