@@ -6,7 +6,7 @@
 #include "common/decode/methods.h"
 #include "common/decode/token_tree.h"
 #include "coordinator/coordinator.h"
-#include "proto/net/channel_memory.h"
+#include "tests/support/memory_network.h"
 #include "tests/support/test_support.h"
 
 #define TARGET 4711u // the target file's fingerprint

@@ -9,7 +9,7 @@
 #define PRIOR_STRENGTH 2.0 // a few observations' worth
 #define FLOOR_MASS 0.001   // belief in everything that the scores do not explain
 
-// Geometric from TAU_MIN to TAU_MAX.
+// Return the grid's i-th tau. The grid is geometric, from TAU_MIN to TAU_MAX.
 static double grid_tau(uint32_t i)
 {
     return TAU_MIN * or_pow(TAU_MAX / TAU_MIN, (double)i / (OR_BELIEF_GRID - 1));
@@ -34,7 +34,7 @@ double or_belief_tau(const or_belief_t *belief)
     return grid_tau(best);
 }
 
-// The believed probability of the token at `rank`, under softmax(scores / tau) and the floor.
+// Return the believed probability of the token at `rank`, under softmax(scores / tau) and the floor.
 static double probability(const double *scores, uint32_t count, uint32_t rank, double tau)
 {
     if (rank >= count) {

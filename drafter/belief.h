@@ -1,10 +1,10 @@
-// belief - how sure a drafter may be that the target agrees with its best perturbed scores
-// (docs/algorithms.md section 1, coupled).
+// belief - how far a drafter trusts that the target agrees with its best perturbed scores (docs/algorithms.md section
+// 1, coupled).
 //
-// The drafter sees s = log p + G and believes that the target's draw is x with probability
-// softmax(s / tau). A small tau trusts the top score (a chain), a large one spreads (a bush). tau
-// is fitted online: every verdict reveals the target's draw y at the nodes it visited, and the tau
-// of a fixed grid with the best discounted log-likelihood of those y is used.
+// The drafter sees s = log p + G and believes that the target draws x with probability softmax(s / tau). A small tau
+// trusts the top score (a chain), a large one spreads (a bush). tau is fitted online: every verdict reveals the
+// target's draw y at the nodes it visited, and of a fixed grid the tau with the best discounted log-likelihood of
+// those y is used.
 #pragma once
 
 #include <stdint.h>
@@ -15,9 +15,9 @@ typedef struct {
     double log_likelihood[OR_BELIEF_GRID]; // discounted sums
 } or_belief_t;
 
-// Prior: tau near 0.6, worth a few observations.
+// Begin with the prior: tau near 0.6, worth a few observations.
 void or_belief_init(or_belief_t *belief);
 double or_belief_tau(const or_belief_t *belief);
-// `scores` best first, the drafter's top `count`; `rank` of the target's draw among them, or count
-// if it was not there.
+// Learn from one draw of the target. `scores` are the drafter's top `count`, best first; `rank` is the draw's place
+// among them, or count if it was not there.
 void or_belief_learn(or_belief_t *belief, const double *scores, uint32_t count, uint32_t rank);

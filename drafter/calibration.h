@@ -1,5 +1,5 @@
-// calibration - how often the target takes a guess, by how many siblings were drawn before it and by
-// how likely the drafter found it (docs/algorithms.md section 2; Sequoia's acceptance by rank).
+// calibration - the measured probability that the target takes a guess, by the number of siblings drawn before it and
+// by the drafter's own probability (docs/algorithms.md section 2; Sequoia's acceptance by rank).
 //
 //     rank  p above 1/2   1/4    1/8   ...
 //        0   210 of 260   97 of 150  ...       taken of tried: tried means that the target came to the
@@ -22,10 +22,10 @@ typedef struct {
     double taken[OR_CALIBRATION_RANKS][OR_CALIBRATION_BINS];
 } or_calibration_t;
 
-// The probability that the target takes a guess if it took no sibling before it; p is the drafter's
-// for it, given that it is none of those. In (0, 1).
+// Return the probability, in (0, 1), that the target takes a guess if it took no sibling before it. p is the
+// drafter's probability of the guess, given that it is none of those siblings.
 double or_calibration_guess(const or_calibration_t *calibration, uint32_t rank, double p);
-// The same for a guess that is still to be drawn.
+// Return the same for a guess that is still to be drawn.
 double or_calibration_rank(const or_calibration_t *calibration, uint32_t rank);
 void or_calibration_learn(or_calibration_t *calibration, uint32_t rank, double p, bool taken);
 
@@ -34,22 +34,21 @@ void or_calibration_learn(or_calibration_t *calibration, uint32_t rank, double p
 #define OR_CALIBRATION_HEATS 3u // temperature 0, up to OR_CALIBRATION_COOL, above
 #define OR_CALIBRATION_COOL 0.6F
 
-// What the sessions of a drafter share, all zero at first. A rule decides how its guesses are made
-// and what is taken of them, so no session teaches one of another rule.
+// The calibrations that the sessions of a drafter share, all zero at first. A rule decides how its guesses are made
+// and which are taken, so no session teaches one of another rule.
 typedef struct {
     or_calibration_t of[OR_CALIBRATION_FAMILIES][OR_CALIBRATION_RULES][OR_CALIBRATION_HEATS];
 } or_calibrations_t;
 
-// The one for sessions of this kind; NULL if the method uses none.
+// Return the calibration for sessions of this kind; NULL if the method uses none.
 or_calibration_t *or_calibrations_find(or_calibrations_t *all, or_draft_method_t method,
                                        or_accept_rule_t rule, float temperature);
 
-// A text file of all numbers that are not 0. `models` is a word or more that names the draft models
-// and their vocabulary, and stands in the first line. A missing file is none: OR_OK, and nothing
-// changes. *foreign: the file is of other models or an older version, and nothing changes.
-// OR_ERR_FORMAT names line and fault, and nothing changes; OR_ERR_IO.
+// Read a text file of all numbers that are not 0. `models` is a word or more that names the draft models and their
+// vocabulary, and stands in the first line. A missing file is no error. *foreign: the file belongs to other models or
+// to an older version. OR_ERR_FORMAT (line and fault), OR_ERR_IO. Nothing changes in all these cases.
 or_status_t or_calibrations_load(or_calibrations_t *all, const char *models, const char *path,
                                  bool *foreign);
-// Whoever reads `path` meanwhile sees the old file or the new one. OR_ERR_IO.
+// Write such a file. A reader of `path` sees the old file or the new one. OR_ERR_IO.
 or_status_t or_calibrations_save(const or_calibrations_t *all, const char *models,
                                  const char *path);

@@ -18,7 +18,7 @@
 static const char *const families[OR_CALIBRATION_FAMILIES] = {"sequoia", "dyspec"};
 static const char *const heats[OR_CALIBRATION_HEATS] = {"greedy", "cool", "warm"};
 
-// Where `name` stands among the names; `count` if it does not.
+// Return the place of `name` among the names; `count` if it is none of them.
 static uint32_t find_name(const char *const *names, uint32_t count, const char *name)
 {
     uint32_t at = 0;
@@ -28,7 +28,7 @@ static uint32_t find_name(const char *const *names, uint32_t count, const char *
     return at;
 }
 
-// What is wrong with the line; NULL if nothing is.
+// Return a sentence that says what is wrong with the line; NULL if nothing is.
 static const char *read_line(const char *line, or_calibrations_t *all)
 {
     char method[16], rule_name[32], temperature[16], rest;

@@ -76,7 +76,7 @@ or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *mod
     return OR_OK;
 }
 
-// A file that cannot be written is worth a warning and no more: drafting goes on.
+// Save the calibrations. A file that cannot be written is worth a warning and no more: drafting goes on.
 static void save(or_drafter_t *drafter)
 {
     if (drafter->config.acceptance_file == NULL || !drafter->learned) {
@@ -118,7 +118,7 @@ static or_dsession_t *find(or_drafter_t *drafter, or_session_id_t id)
     return NULL;
 }
 
-// Of the sessions with no tree to build, the one unheard of for longest.
+// Return the session without a tree to build that was not heard of for longest.
 static or_dsession_t *least_recent(or_drafter_t *drafter)
 {
     or_dsession_t *oldest = NULL;
@@ -132,7 +132,7 @@ static or_dsession_t *least_recent(or_drafter_t *drafter)
     return oldest;
 }
 
-// What a session cannot be opened without.
+// Ask for what the session cannot be opened without: a map or a vocabulary.
 static void ask_for_what_lacks(or_drafter_t *drafter, or_session_id_t id,
                                const or_open_session_t *open)
 {
@@ -219,7 +219,7 @@ static void on_psi_request(or_drafter_t *drafter, or_dsession_t *session,
     }
 }
 
-// Messages about a session that is open here.
+// Handle a message about an open session.
 static void on_session_message(or_drafter_t *drafter, const or_message_t *message)
 {
     or_dsession_t *session = message->session.value != 0 ? find(drafter, message->session) : NULL;
@@ -251,6 +251,73 @@ static void on_session_message(or_drafter_t *drafter, const or_message_t *messag
     }
 }
 
+// ---- vocabularies, and maps between them ----
+
+static or_status_t pack_vocabulary(or_drafter_t *drafter)
+{
+    if (drafter->vocabulary.packed != NULL) {
+        return OR_OK;
+    }
+    if (drafter->config.gguf == NULL) {
+        return or_fail(OR_ERR_NOT_FOUND, "this drafter has no file to send its vocabulary from");
+    }
+    uint8_t *packed;
+    size_t packed_bytes, unpacked_bytes;
+    or_status_t status =
+        or_vocab_pack(drafter->config.gguf, &packed, &packed_bytes, &unpacked_bytes);
+    if (status == OR_OK) {
+        drafter->vocabulary =
+            (or_vocabulary_t){or_vocab_hash(drafter->shared.vocab), (uint32_t)unpacked_bytes,
+                              packed, (uint32_t)packed_bytes};
+    }
+    return status;
+}
+
+static void on_vocab_request(or_drafter_t *drafter, or_session_id_t id, uint64_t hash)
+{
+    if (hash != or_vocab_hash(drafter->shared.vocab)) {
+        or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_INVALID, 0,
+                           "this drafter has another vocabulary than the one asked for");
+        return;
+    }
+    if (pack_vocabulary(drafter) != OR_OK) {
+        or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_FAILED, 0, or_error_text());
+        return;
+    }
+    const or_message_t message = {
+        .type = OR_MSG_VOCABULARY, .session = id, .body.vocabulary = drafter->vocabulary};
+    or_edge_send(&drafter->edge, &message);
+}
+
+static void on_vocab_map(or_drafter_t *drafter, or_session_id_t id, const or_vocab_map_t *map)
+{
+    or_status_t status = or_maps_put(&drafter->maps, drafter->shared.vocab, map);
+    if (status == OR_OK) {
+        return;
+    }
+    or_wire_error_t code = status == OR_ERR_MISMATCH  ? OR_WIRE_NEED_MAP
+                           : status == OR_ERR_INVALID ? OR_WIRE_INVALID
+                                                      : OR_WIRE_BUSY;
+    or_edge_warn(&drafter->edge, id, "vocabulary map refused", or_error_text());
+    or_edge_send_error(&drafter->edge, id, 0, code, 0, or_error_text());
+}
+
+static void on_vocabulary(or_drafter_t *drafter, or_session_id_t id,
+                          const or_vocabulary_t *vocabulary)
+{
+    or_status_t status = or_targets_put(&drafter->targets, drafter->shared.vocab, vocabulary);
+    if (status == OR_OK) {
+        or_edge_send_error(&drafter->edge, id, 0, OR_WIRE_UNKNOWN_SESSION, 0,
+                           "the target's vocabulary is here: open the session again");
+        return;
+    }
+    or_wire_error_t code = status == OR_ERR_FULL ? OR_WIRE_BUSY : OR_WIRE_REFUSED;
+    or_edge_warn(&drafter->edge, id, "vocabulary refused", or_error_text());
+    or_edge_send_error(&drafter->edge, id, 0, code, 0, or_error_text());
+}
+
+// ---- messages ----
+
 static void on_message(void *role, const or_message_t *message)
 {
     or_drafter_t *drafter = role;
@@ -259,13 +326,13 @@ static void on_message(void *role, const or_message_t *message)
         on_open(drafter, message->session, &message->body.open_session);
         break;
     case OR_MSG_VOCAB_REQUEST:
-        or_drafter_on_vocab_request(drafter, message->session, message->body.vocab_request.hash);
+        on_vocab_request(drafter, message->session, message->body.vocab_request.hash);
         break;
     case OR_MSG_VOCAB_MAP:
-        or_drafter_on_vocab_map(drafter, message->session, &message->body.vocab_map);
+        on_vocab_map(drafter, message->session, &message->body.vocab_map);
         break;
     case OR_MSG_VOCABULARY:
-        or_drafter_on_vocabulary(drafter, message->session, &message->body.vocabulary);
+        on_vocabulary(drafter, message->session, &message->body.vocabulary);
         break;
     default:
         on_session_message(drafter, message);

@@ -10,7 +10,7 @@
 #include "common/decode/methods.h"
 #include "common/decode/token_tree.h"
 #include "drafter/drafter.h"
-#include "proto/net/channel_memory.h"
+#include "tests/support/memory_network.h"
 #include "tests/support/test_support.h"
 
 #define PASS_US 5000u

@@ -1,4 +1,4 @@
-// drafter_internal - the drafter's parts: messages (drafter.c), vocabularies (drafter_vocab.c), and its work
+// drafter_internal - what the parts of the drafter share: messages and vocabularies (drafter.c), and the work
 // (drafter_work.c).
 #pragma once
 
@@ -13,14 +13,15 @@ struct or_drafter {
     or_dshared_t shared;
     or_edge_t edge;
     or_dsession_t *sessions; // config.sessions_max places
-    uint32_t turn;           // where the search for work starts: round robin
+    uint32_t turn;           // the place where the search for work starts: round robin
     or_calibrations_t calibrations;
     or_maps_t maps;
     or_targets_t targets;
-    or_vocabulary_t vocabulary; // ours as it travels, once somebody asked for it; owns `packed`
-    bool learned;               // since they were saved
-    int64_t saved_ns;           // or read
-    // What work gave, and goes out when it is over: until then nothing is heard.
+    or_vocabulary_t
+        vocabulary; // our vocabulary as it travels, once a coordinator has asked for it; owns `packed`
+    bool learned;     // calibrations have changed since they were saved
+    int64_t saved_ns; // when they were last saved or read
+    // The result of the last work, which is sent when the work is over. Until then no message is handled.
     int64_t busy_until_ns;
     or_dsession_t *worked; // NULL: nothing
     or_work_t work;
@@ -28,19 +29,11 @@ struct or_drafter {
     uint64_t model_us, passes; // the model's time and passes so far
 };
 
-// ---- vocabularies ----
-
-void or_drafter_on_vocab_request(or_drafter_t *drafter, or_session_id_t id, uint64_t hash);
-void or_drafter_on_vocab_map(or_drafter_t *drafter, or_session_id_t id, const or_vocab_map_t *map);
-// A target's vocabulary, that a session could not be opened without.
-void or_drafter_on_vocabulary(or_drafter_t *drafter, or_session_id_t id,
-                              const or_vocabulary_t *vocabulary);
-
 // ---- work ----
 
-// Send the round's tree, whole.
+// Send the whole tree of the round.
 void or_drafter_send_tree(or_drafter_t *drafter, const or_dsession_t *session);
-// Send what the last work gave.
+// Send the result of the last work.
 void or_drafter_deliver(or_drafter_t *drafter);
-// A tree that is due, an answer, or else a pass of growing. False: there is nothing to do.
+// Build a tree that is due, give an answer, or else grow a tree by a pass. Returns false if there is nothing to do.
 bool or_drafter_work(or_drafter_t *drafter);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/decode/methods.h"
-#include "proto/net/channel_memory.h"
+#include "tests/support/memory_network.h"
 #include "tests/support/test_support.h"
 
 #define STEP_NS OR_NS_PER_MS

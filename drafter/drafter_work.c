@@ -1,4 +1,4 @@
-// What a drafter does when no message waits: trees that are due, answers, and growing trees.
+// The work of a drafter when no message waits: trees that are due, answers, and growing trees.
 #include "common/base/log/log.h"
 #include "drafter/drafter_internal.h"
 
@@ -16,7 +16,7 @@ static void add_draws(const or_dsession_t *session, or_draft_tree_t *tree)
     tree->dist_count = draws->dist_count;
 }
 
-// These guesses, for the round of the session's tree. They stand on its text, or on that and a path.
+// Send these guesses for the round of the session's tree. They stand on its text, or on that and a path.
 static void send_guesses(or_drafter_t *drafter, const or_dsession_t *session,
                          const or_token_tree_t *guesses, const int32_t *path, uint32_t depth)
 {
@@ -92,8 +92,8 @@ void or_drafter_deliver(or_drafter_t *drafter)
 
 // ---- work ----
 
-// Who gives its pages to `hungry`: the one unheard of for longest, those at rest first. NULL if
-// nobody has any.
+// Return the session that gives its pages to `hungry`: the one not heard of for longest, sessions at rest first. NULL
+// if none has any.
 static or_dsession_t *page_donor(or_drafter_t *drafter, const or_dsession_t *hungry)
 {
     or_dsession_t *donor = NULL;
@@ -112,7 +112,7 @@ static or_dsession_t *page_donor(or_drafter_t *drafter, const or_dsession_t *hun
     return donor;
 }
 
-// A tree that is due, or the answer to a question.
+// Return the next session with a tree that is due or a question to answer.
 static or_dsession_t *next_due(or_drafter_t *drafter)
 {
     for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
@@ -126,7 +126,7 @@ static or_dsession_t *next_due(or_drafter_t *drafter)
     return NULL;
 }
 
-// The session with the least grown tree, where no tree is due.
+// Return the session with the least grown tree, if no tree is due.
 static or_dsession_t *next_to_grow(or_drafter_t *drafter)
 {
     int64_t now = or_clock_now(drafter->shared.clock);
@@ -154,8 +154,8 @@ static or_status_t run(or_drafter_t *drafter, or_dsession_t *session)
     }
 }
 
-// Where the page pool is full, others give theirs and are computed again when their turn comes; for growing
-// nobody does.
+// Run the work. If the page pool is full, other sessions give theirs, which are computed again when their turn comes.
+// For growing no session gives any.
 static or_status_t run_with_pages(or_drafter_t *drafter, or_dsession_t *session)
 {
     or_status_t status = run(drafter, session);
@@ -170,7 +170,7 @@ static or_status_t run_with_pages(or_drafter_t *drafter, or_dsession_t *session)
     return status;
 }
 
-// What it took since `started_ns`, and slow passes take longer; what they gave is to be delivered then.
+// Account for the time since `started_ns`; slow passes take longer. The result is delivered when the time is over.
 static void take_time(or_drafter_t *drafter, or_dsession_t *session, uint64_t passes,
                       int64_t started_ns)
 {

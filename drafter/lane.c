@@ -64,7 +64,7 @@ uint64_t or_lane_passes(const or_lane_t *lane)
     return lane->caught_up + or_builder_passes(lane->builder);
 }
 
-// Where the pages went to another session since the tree was built, nothing can be kept.
+// If the pages went to another session since the tree was built, nothing can be kept.
 or_status_t or_lane_keep(or_lane_t *lane, uint32_t length, const uint32_t *path, uint32_t count)
 {
     uint32_t slots[OR_TREE_NODES_MAX];

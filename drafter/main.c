@@ -86,7 +86,7 @@ static const char *refused(const void *role)
     return or_drafter_refused(role);
 }
 
-// The models beside the first.
+// The models besides the first.
 typedef struct {
     or_gguf_t *ggufs[OR_DRAFT_MODELS_MAX];
     or_model_t *models[OR_DRAFT_MODELS_MAX];
@@ -133,7 +133,7 @@ static or_status_t open_more(const char *path, const or_model_options_t *options
     return status;
 }
 
-// Before there are sessions: while a large embedding is copied to a GPU no heartbeat would go out.
+// Prepare the models before there are sessions: while a large embedding is copied to a GPU no heartbeat would go out.
 static or_status_t prepare(const or_edge_process_t *first, const more_models_t *more)
 {
     or_status_t status = or_builder_prepare(first->model, first->vocab);
@@ -151,7 +151,7 @@ static void close_more(more_models_t *more)
     }
 }
 
-// The vocabulary and the models that acceptance is measured with, as its file names them.
+// Name the vocabulary and the models that acceptance is measured with, for its file.
 static void name_models(const or_edge_process_t *process, const more_models_t *more,
                         char text[MODELS_BYTES])
 {
@@ -163,8 +163,7 @@ static void name_models(const or_edge_process_t *process, const more_models_t *m
     }
 }
 
-// Everything from the file to the loop; cleaned up in reverse. *wrong_options: no new start can
-// mend it.
+// Run everything from the file to the loop; clean up in reverse. *wrong_options: a new start cannot mend it.
 static or_status_t serve(const config_t *config, const or_gpu_place_t *place, bool *wrong_options)
 {
     char models[MODELS_BYTES] = "";

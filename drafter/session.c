@@ -49,7 +49,7 @@ static or_status_t check_terms(const or_open_session_t *open, const or_dshared_t
     return status;
 }
 
-// The shape that was asked for, or the method's own.
+// Take the requested shape, or the method's own.
 static or_status_t take_shape(const or_open_session_t *open, uint32_t nodes, or_shape_t *shape)
 {
     or_draft_method_t method = (or_draft_method_t)open->draft_method;
@@ -81,7 +81,8 @@ static or_status_t take_map(const or_open_session_t *open, const or_dshared_t *s
                : or_fail(OR_ERR_INVALID, "the target has none of this drafter's tokens");
 }
 
-// Ahead of the verdicts only where any guess may be used, and one model drafts its own tokens.
+// Return true if trees may grow ahead of the verdicts: only if any guess may be used, and one model drafts its own
+// tokens.
 static bool may_grow(const or_open_session_t *open)
 {
     return open->draft_ahead > 0 && open->map_hash == 0 &&
@@ -89,7 +90,7 @@ static bool may_grow(const or_open_session_t *open)
                           (or_accept_rule_t)open->accept_rule);
 }
 
-// One lane for each model that drafts.
+// Open one lane for each model that drafts.
 static or_status_t open_lanes(or_dsession_t *session, const or_dshared_t *shared)
 {
     const or_open_session_t *open = &session->terms.open;
@@ -107,7 +108,7 @@ static or_status_t open_lanes(or_dsession_t *session, const or_dshared_t *shared
     return status;
 }
 
-// What of it we can do, without what a drafter has no use for.
+// Reduce the request to what we can do, without what a drafter has no use for.
 static or_open_session_t within_our_bounds(const or_open_session_t *asked,
                                            const or_dshared_t *shared)
 {
@@ -174,7 +175,7 @@ or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared,
     return OR_OK;
 }
 
-// Terms are the same if they travel alike.
+// Compare terms: they are the same if they travel alike.
 bool or_dsession_is_as(const or_dsession_t *session, const or_dshared_t *shared,
                        const or_open_session_t *open)
 {

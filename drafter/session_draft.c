@@ -1,8 +1,8 @@
-// How a session drafts: trees from nothing, trees that grow on, and answers about strings.
+// How a session drafts: it builds trees from nothing, grows trees on, and answers questions about strings.
 #include "drafter/session.h"
 
-// A lane's method, shape and nodes. Several models share the sequences of the shape, and draw with
-// numbers of their own.
+// Set a lane's method, shape and nodes. Several models share the sequences of the shape, and draw with numbers of
+// their own.
 static or_draft_method_t suit_lane(const or_dsession_t *session, uint32_t index,
                                    or_build_job_t *job)
 {
@@ -17,7 +17,7 @@ static or_draft_method_t suit_lane(const or_dsession_t *session, uint32_t index,
     return OR_DRAFT_KSEQ;
 }
 
-// What a lane's trees are grown from; who draws sets the chooser.
+// Return the job of a lane's trees; for drawn trees the caller sets the chooser.
 static or_build_job_t job_of(or_dsession_t *session, const or_dshared_t *shared, uint32_t index)
 {
     const or_open_session_t *open = &session->terms.open;
@@ -102,7 +102,7 @@ void or_dsession_took(or_dsession_t *session, uint64_t passes)
     }
 }
 
-// What a growing tree is grown from.
+// Return the job of a growing tree.
 static or_build_job_t growing_job(or_dsession_t *session, const or_dshared_t *shared)
 {
     const or_open_session_t *open = &session->terms.open;
@@ -114,7 +114,7 @@ static or_build_job_t growing_job(or_dsession_t *session, const or_dshared_t *sh
     return job;
 }
 
-// Finish the round's tree, which may have grown already, and see what of it is news.
+// Finish the round's tree, which may have grown already, and find the part of it that is news.
 static or_status_t finish(or_dsession_t *session, const or_dshared_t *shared)
 {
     or_lane_t *lane = &session->lanes[0];
@@ -143,7 +143,7 @@ uint64_t or_dsession_passes(const or_dsession_t *session)
     return passes;
 }
 
-// Passes since this was asked last.
+// Return the passes since the last call.
 static uint32_t new_passes(or_dsession_t *session)
 {
     uint64_t before = session->passes_all;
@@ -186,7 +186,7 @@ void or_dsession_tell_again(or_dsession_t *session)
     }
 }
 
-// A tree without nodes is said, too: it asks for a plain step.
+// A tree without nodes is sent, too: it asks for a plain step.
 bool or_dsession_tells_news(const or_dsession_t *session)
 {
     return session->grows && session->ahead > 1 && or_token_tree_count(session->tree) > 0;

@@ -1,16 +1,15 @@
-// How a session follows the text: what prefixes and verdicts change, and what is kept and learnt of
-// the last tree.
+// How a session follows the text: prefixes and verdicts change it, and it keeps and learns from the last tree.
 #include "drafter/session.h"
 
 // ---- the last tree ----
 
-// Is there a tree that the models built, and that stands on the log as it is?
+// Return true if there is a tree that the models built and that stands on the log as it is.
 static bool has_tree(const or_dsession_t *session)
 {
     return session->tree_round != 0 && session->built;
 }
 
-// What a lane has of a path of the session's tree, in its own nodes; returns how many.
+// Write the part of a path of the session's tree that a lane has, in its own nodes; return how many.
 static uint32_t path_of_lane(const or_dsession_t *session, uint32_t index, const uint32_t *nodes,
                              uint32_t count, uint32_t path[OR_TREE_NODES_MAX])
 {
@@ -23,7 +22,7 @@ static uint32_t path_of_lane(const or_dsession_t *session, uint32_t index, const
     return count;
 }
 
-// The target took these nodes, then `next`. The belief is about the first model.
+// Learn that the target took these nodes, then `next`. The belief is about the first model.
 static void learn(or_dsession_t *session, const uint32_t *accepted, uint32_t count, int32_t next)
 {
     uint32_t path[OR_TREE_NODES_MAX];
@@ -33,7 +32,7 @@ static void learn(or_dsession_t *session, const uint32_t *accepted, uint32_t cou
                      token);
 }
 
-// The log of `length` tokens goes on with these nodes: each lane keeps its part of them.
+// Keep these nodes, with which the log of `length` tokens goes on: each lane keeps its part of them.
 static or_status_t keep(or_dsession_t *session, uint32_t length, const uint32_t *nodes,
                         uint32_t count)
 {
@@ -73,7 +72,7 @@ static bool take_place(or_dsession_t *session, const or_dshared_t *shared,
     return after.byte_offset != before.byte_offset || after.zero_width != before.zero_width;
 }
 
-// The nodes that these tokens follow from the root down; returns how many.
+// Write the nodes that these tokens follow from the root down; return how many.
 static uint32_t walk(const or_token_tree_t *tree, const int32_t *tokens, uint32_t count,
                      uint32_t nodes[OR_TREE_NODES_MAX])
 {
@@ -88,8 +87,8 @@ static uint32_t walk(const or_token_tree_t *tree, const int32_t *tokens, uint32_
     return walked;
 }
 
-// The log was `length` tokens long, `kept` of which are still there. A judgement that is not about
-// our last tree, or says more than its tokens show, teaches nothing.
+// Leave the tree of a log that was `length` tokens long, `kept` of which are still there. A judgement that is not
+// about our last tree, or says more than its tokens show, teaches nothing.
 static or_status_t leave_tree(or_dsession_t *session, const or_prefix_t *prefix, uint32_t length,
                               uint32_t kept)
 {
@@ -112,8 +111,7 @@ static or_status_t leave_tree(or_dsession_t *session, const or_prefix_t *prefix,
     return OR_OK;
 }
 
-// The same for a growing tree. A round that is begun again on the same text is asked for by somebody who
-// knows no guesses.
+// Follow with a growing tree. If a round begins again on the same text, the coordinator that asks knows no guesses.
 static or_status_t follow(or_dsession_t *session, uint32_t length, uint32_t kept)
 {
     or_lane_t *lane = &session->lanes[0];
@@ -129,7 +127,7 @@ static or_status_t follow(or_dsession_t *session, uint32_t length, uint32_t kept
                           log->length - length);
 }
 
-// The coordinator wants less from now on, or as much as at first (0). A shape cannot be cut.
+// Take the coordinator's budget: less from now on, or as much as at first (0). A shape cannot be cut.
 static void take_budget(or_dsession_t *session, uint32_t nodes, uint32_t depth, uint32_t ahead)
 {
     const or_open_session_t *most = &session->terms.open;
@@ -185,7 +183,7 @@ or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *share
 
 // ---- verdicts ----
 
-// Is `accepted` a path of our last tree from the root down?
+// Return true if `accepted` is a path of our last tree from the root down.
 static bool is_path(const or_dsession_t *session, const or_verdict_t *verdict)
 {
     const uint32_t *parents = or_token_tree_parents(session->tree);
@@ -200,7 +198,7 @@ static bool is_path(const or_dsession_t *session, const or_verdict_t *verdict)
     return true;
 }
 
-// The prefix hash after the path and `next`.
+// Return the prefix hash after the path and `next`.
 static uint64_t hash_after(const or_dsession_t *session, const or_verdict_t *verdict)
 {
     const int32_t *tokens = or_token_tree_tokens(session->tree);

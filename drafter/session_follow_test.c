@@ -251,7 +251,7 @@ static void tails_do_what_verdicts_do(void **state)
     go_through_rounds(OR_DRAFT_MULTI, OR_ACCEPT_MULTI_ROUND);
 }
 
-// Nobody waited for our tree, but the text went along it, some rounds long.
+// The coordinator did not wait for our tree, but the text went along it, some rounds long.
 static void a_late_tree_is_of_use(void **state)
 {
     (void)state;
@@ -495,7 +495,7 @@ static bool lacks_most(uint32_t token)
     return token % 3 != 1;
 }
 
-// As many as there may be biases.
+// As many tokens are missing as there may be biases.
 static bool lacks_many(uint32_t token)
 {
     return token < OR_BIASES_MAX / 2 * 3 && lacks_most(token);
@@ -573,7 +573,7 @@ static void a_map_is_a_bias(void **state)
     free(bias);
 }
 
-// What followed before goes on as far as its tokens may be guessed.
+// A looked-up text goes on as far as its tokens may be guessed.
 static void lookups_keep_to_the_map(void **state)
 {
     (void)state;
@@ -587,7 +587,7 @@ static void lookups_keep_to_the_map(void **state)
     or_dsession_close(&tailed.session);
 }
 
-// Where a bias bans what the map leaves, guesses are bad, but none is banned by the map.
+// If a bias bans what the map leaves, guesses are bad, but none is banned by the map.
 static void no_token_outside_is_ever_guessed(void **state)
 {
     (void)state;
@@ -665,7 +665,7 @@ static uint32_t draft_on_budget(party_t *party, uint32_t nodes, uint32_t depth, 
     return count;
 }
 
-// What it is told lasts until it is told otherwise, and never exceeds what it began with.
+// A budget lasts until it is changed, and never exceeds what the session began with.
 static void a_budget_is_kept_to(void **state)
 {
     (void)state;
@@ -699,7 +699,7 @@ static uint32_t depth_of_tree(const party_t *party)
     return deepest;
 }
 
-// The same of its levels; a chain shows how many it has.
+// The same holds for levels; a chain shows how many it has.
 static void a_tree_is_as_deep_as_told(void **state)
 {
     (void)state;

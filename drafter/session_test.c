@@ -419,8 +419,7 @@ static void every_pair_drafts(void **state)
     }
 }
 
-// What is drawn is a matter of the draft key and the round, and of nothing that the target draws
-// with.
+// Draws depend on the draft key and the round, and on nothing that the target draws with.
 static void draws_come_from_their_own_key(void **state)
 {
     (void)state;
@@ -539,7 +538,7 @@ static void passes_are_counted(void **state)
     or_token_log_fini(&log);
 }
 
-// What one session's verdicts teach, the next one of its kind knows.
+// The next session of its kind knows what one session's verdicts taught.
 static void sessions_share_what_was_measured(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// The verifier's judgements: a pass has run, the acceptance rule says what of a tree is kept.
+// The verifier's judgements: after a pass the acceptance rule decides which part of a tree is kept.
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +78,7 @@ static bool compares_probabilities(uint32_t rule)
            rule == OR_ACCEPT_SLRS;
 }
 
-// The acceptance rule asks node by node.
+// Return the distribution after a node; the acceptance rule asks node by node.
 static or_status_t target_dist(void *context, uint32_t node, const int32_t *history,
                                uint32_t history_count, or_distribution_t *dist)
 {
@@ -102,7 +102,7 @@ static or_status_t target_dist(void *context, uint32_t node, const int32_t *hist
     return OR_OK;
 }
 
-// The same of a judgement that goes on.
+// Return the kept distribution for a judgement that goes on.
 static or_status_t kept_dist(void *context, uint32_t node, const int32_t *history,
                              uint32_t history_count, or_distribution_t *dist)
 {
@@ -127,7 +127,7 @@ static or_status_t string_dist(void *context, uint32_t node, const or_distributi
     return OR_OK;
 }
 
-// Where the rule and its sampling allow it.
+// Judge on the device if the rule and its sampling allow it.
 static or_status_t accept_on_device(const or_vsession_t *session, or_judge_t *judge,
                                     const or_accept_job_t *job, const or_keyed_chooser_t *chooser,
                                     bool *done)
@@ -230,7 +230,7 @@ static or_status_t commit(or_vsession_t *session, or_judge_t *judge)
     return OR_OK;
 }
 
-// What the target thought of the path's tokens, while its rows are here.
+// Note the log-probabilities of the path's tokens while its rows are here.
 static or_status_t note_logprobs(or_vsession_t *session, or_judge_t *judge)
 {
     const or_acceptance_t *acceptance = &judge->acceptance;

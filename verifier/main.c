@@ -1,7 +1,7 @@
 // outrider-verifier: the target model as a process, or as the ranks of an MPI job.
 //
-// The leader (rank 0 of stage 0) has the link to the coordinator and does everything a verifier does;
-// the others repeat its forward passes. What goes wrong on one rank alone ends the job; what all know of
+// The leader (rank 0 of stage 0) has the link to the coordinator and does everything a verifier does; the others
+// repeat its forward passes. A failure on one rank alone ends the job at once. A failure that all ranks know of
 // (wrong options, files that differ) ends it in order.
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,8 +26,8 @@
 #define RANK_TIMEOUT_S 120
 #define STEP_DELAY_MAX_MS 60000u
 #define BATCH_ROWS 256u
-// Of a pass on a CPU while several texts are open: two trees of the usual 17 rows and a little of a prompt. The time
-// per row is an eighth shorter with 256 at best, and every text waits for the whole of a pass.
+// The most rows of a pass on a CPU while several texts are open: two trees of the usual 17 rows and a little of a
+// prompt. The time per row is an eighth shorter with 256 at best, and every text waits for the whole of a pass.
 #define CPU_CROWD_ROWS 40u
 
 typedef struct {
@@ -55,13 +55,13 @@ typedef struct {
     char *ready_file;
 } config_t;
 
-// How a rank loads the model.
+// The way in which a rank loads the model.
 typedef struct {
     or_model_options_t options;
     or_gpu_place_t place;
 } loading_t;
 
-// What the loop turns.
+// The state of the loop.
 typedef struct {
     or_verifier_t *verifier;
     const or_link_t *link;
@@ -129,7 +129,7 @@ static const or_option_program_t program = {
                 "--connect tcp://10.0.0.1:5577\n",
 };
 
-// Ranks that are out of step end at once: closing in order would wait for each other.
+// End the job at once, because ranks are out of step: closing in order, they would wait for each other.
 static _Noreturn void end_job(const char *why)
 {
     or_log(OR_LOG_ERROR, "%s", why);
@@ -175,7 +175,8 @@ static void log_sums(const or_model_t *model)
     }
 }
 
-// Sessions that a GPU has no room for are not offered: their texts wait at the coordinator.
+// Return how many sessions to offer. Sessions that a GPU has no room for are not: their texts wait at the
+// coordinator.
 static uint32_t offered_sessions(const config_t *config, const or_model_t *model)
 {
     uint32_t most = or_model_sequences_max(model);
@@ -195,7 +196,7 @@ static uint32_t batch_rows(const config_t *config)
     return config->batch > 0 ? config->batch : BATCH_ROWS;
 }
 
-// From the greeting to the end of the loop; cleaned up in reverse.
+// Serve from the greeting to the end of the loop; clean up in reverse.
 static or_status_t serve(const config_t *config, or_readiness_t *readiness,
                          or_edge_process_t *process)
 {
@@ -226,7 +227,7 @@ static or_status_t serve(const config_t *config, or_readiness_t *readiness,
     return status;
 }
 
-// `*alone`: no other rank knows of the failure.
+// Lead the job. `*alone`: no other rank knows of the failure.
 static or_status_t lead(const config_t *config, const loading_t *loading, bool *alone)
 {
     or_edge_process_t process;
@@ -268,7 +269,7 @@ static or_status_t follow(const config_t *config, const loading_t *loading, bool
 
 // ---- all ranks ----
 
-// Ranks share the CPUs that all of their host may use, unless mpirun has given each its own.
+// Choose CPUs. Ranks share those that all of their host may use, unless mpirun has given each its own.
 static or_cpus_t choose_cpus(const or_ranks_mpi_place_t *place)
 {
     or_cpus_t allowed = or_cpus_allowed();
@@ -311,7 +312,7 @@ static or_status_t check(const config_t *config, or_model_options_t *options)
     return check_loading(config, options);
 }
 
-// One voice for what all ranks found alike.
+// Fail with one voice for a failure that all ranks found alike.
 static int fail_together(const or_ranks_mpi_place_t *place, int speaker, int code)
 {
     if (place->rank == speaker) {
@@ -327,7 +328,7 @@ static uint32_t choose_threads(uint32_t wished, const or_cpus_t *cpus)
     return wished > 0 ? wished : count < OR_THREADS_MAX ? count : OR_THREADS_MAX;
 }
 
-// Ranks of a host share its GPUs, and all ranks take one each or none does: the slowest is waited for.
+// Share the GPUs of a host among its ranks. All ranks take one each or none does, because the slowest is waited for.
 static void share_gpus(const or_ranks_mpi_place_t *place, or_gpu_place_t *gpu)
 {
     or_gpu_place_spread(gpu, (uint32_t)place->neighbour);
@@ -338,7 +339,7 @@ static void share_gpus(const or_ranks_mpi_place_t *place, or_gpu_place_t *gpu)
     }
 }
 
-// The model on this rank, from its file to its end.
+// Run the model on this rank, from its file to its end.
 static int run_rank(const config_t *config, loading_t *loading, const or_ranks_mpi_place_t *place)
 {
     bool alone;
@@ -360,7 +361,7 @@ static int run_rank(const config_t *config, loading_t *loading, const or_ranks_m
     or_status_t status = leads ? lead(config, loading, &alone) : follow(config, loading, &alone);
     options->pins = NULL; // they end with this function
     int code = status == OR_OK ? 0 : status == OR_ERR_MISMATCH ? OR_EXIT_REFUSED : 1;
-    // What the others know of as well is the leader's to say.
+    // The leader reports failures that all ranks know of.
     if (status != OR_OK && (alone || leads)) {
         or_log(OR_LOG_ERROR, "%s", or_error_text());
     }
@@ -380,8 +381,8 @@ static void name_ourselves(const or_ranks_mpi_place_t *place, or_log_level_t lev
     or_log_init(role, level);
 }
 
-// The job from MPI's start to its end; `usage`: the options are wrong here, and the sentence waits to be
-// said by the first rank of which that is true.
+// Run the job from MPI's start to its end. `usage`: the options are wrong here, and the sentence waits until the
+// first such rank says it.
 static int run_job(const config_t *config, loading_t *loading, or_log_level_t level, bool usage)
 {
     or_ranks_mpi_place_t place;

@@ -21,9 +21,9 @@
 // Activations of a large pass may be more bytes than an int counts. They travel in pieces.
 #define PIECE_BYTES ((size_t)16 << 20)
 
-// How a rank waits that may have to wait for long: it looks again and again for SPIN_NS, the time in
-// which a busy decoding loop answers, and then after pauses of a sixteenth of what it has waited already,
-// so that it is never late by more than that. Beyond QUIET_NS nobody decodes.
+// A rank that may have to wait for long looks again and again for SPIN_NS, the time in which a busy decoding loop
+// answers. Then it pauses for a sixteenth of the time that it has waited already, so it is never late by more than
+// that. After QUIET_NS nobody decodes.
 #define SPIN_NS (50 * OR_NS_PER_MS / 1000)
 #define PAUSE_MIN_NS (50 * OR_NS_PER_MS / 1000)
 #define PAUSE_MAX_NS OR_NS_PER_MS
@@ -75,11 +75,11 @@ static or_status_t wait_cheaply(MPI_Request *request, const char *what)
         }
         code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
     }
-    // The wait is over; this says how.
+    // The wait is over, and this call returns its status.
     return check(code == MPI_SUCCESS ? MPI_Wait(request, MPI_STATUS_IGNORE) : code, what);
 }
 
-// The end of a watched wait.
+// End a watched wait.
 static or_status_t watched(or_status_t status)
 {
     or_watchdog_end();
@@ -106,7 +106,8 @@ static or_status_t all_gather(const or_ranks_t *ranks, const void *send, size_t 
                          "all-gather"));
 }
 
-// The others may wait for the leader's next step as long as they like; it for them may not.
+// Broadcast. The others may wait for the leader's next step as long as they like; the leader may not wait so for
+// them.
 static or_status_t broadcast(const or_ranks_t *ranks, void *data, size_t bytes)
 {
     static const char what[] = "broadcast";
@@ -176,7 +177,7 @@ static or_status_t take_over(const or_ranks_t *ranks, void *data, size_t bytes)
     return watched(status);
 }
 
-// The leader's side: every rank of the last stage at once, whichever comes first.
+// Collect on the leader's side from every rank of the last stage at once, whichever comes first.
 static or_status_t collect_all(const or_ranks_t *ranks, const void *send, size_t bytes, char *recv)
 {
     static const char what[] = "collection";
@@ -228,7 +229,7 @@ static void watch(const or_ranks_t *ranks, const char *what)
 
 // ---- start and end ----
 
-// What suits us, unless the user says otherwise.
+// Set MPI's defaults for us, unless the user says otherwise.
 static void set_defaults(void)
 {
     // A process started without mpirun needs no MPI daemon of its own, which would outlive a killed
@@ -240,7 +241,7 @@ static void set_defaults(void)
     setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
 }
 
-// NCCL would listen on another interface even where nobody has to come from elsewhere.
+// Keep NCCL on loopback if all ranks are on this host: it would listen on another interface even then.
 static void keep_nccl_here(const or_ranks_mpi_place_t *place)
 {
     if (place->neighbours == place->size) {
@@ -248,7 +249,7 @@ static void keep_nccl_here(const or_ranks_mpi_place_t *place)
     }
 }
 
-// Is what some may run on what all may?
+// Return true if all ranks of the host may run on the same CPUs.
 static bool same_cpus(MPI_Comm host)
 {
     const or_cpus_t own = or_cpus_allowed();
@@ -301,7 +302,7 @@ or_status_t or_ranks_mpi_start(or_ranks_mpi_place_t *place)
     return status;
 }
 
-// OR_OK if all ranks say the same number, which they may not where each has its own environment.
+// Check that all ranks say the same number, which may differ if each has its own environment.
 static or_status_t agree_on_stages(uint32_t stages)
 {
     const uint32_t mine[] = {stages, UINT32_MAX - stages};

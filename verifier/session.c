@@ -8,7 +8,7 @@
 #include "proto/wire/draft_check.h"
 #include "verifier/session_internal.h"
 
-// What a lossy rule is told to let pass.
+// Check the parameters of a lossy rule.
 static or_status_t check_lossy(const or_open_session_t *open)
 {
     if (open->accept_rule == OR_ACCEPT_LENIENT &&
@@ -71,7 +71,7 @@ static or_status_t check_terms(const or_open_session_t *open, const or_judge_t *
     return or_sampling_check(&open->sampling, or_vocab_size(judge->vocab));
 }
 
-// What a judgement that waits must keep.
+// Allocate what a waiting judgement must keep.
 static or_status_t open_question(or_vsession_t *session, const or_judge_t *judge)
 {
     if (session->terms.open.accept_rule != OR_ACCEPT_SLRS) {
@@ -140,7 +140,7 @@ void or_vsession_close(or_vsession_t *session)
     memset(session, 0, sizeof *session);
 }
 
-// Where the token after the log begins, counted from the end of the prompt.
+// Return the place where the token after the log begins, counted from the end of the prompt.
 static or_noise_place_t place_after(const or_vsession_t *session, const or_judge_t *judge)
 {
     const uint32_t *widths = or_vocab_widths(judge->vocab);
@@ -214,7 +214,7 @@ static uint64_t digest_of(const or_draft_tree_t *message)
     return digest;
 }
 
-// Is it a round we know? Then its fate is known, too.
+// Find the fate of a tree whose round is known.
 static or_status_t find_round(const or_vsession_t *session, const or_draft_tree_t *message,
                               uint64_t digest, or_tree_fate_t *fate)
 {

@@ -118,9 +118,8 @@ static or_vsession_t *find(or_verifier_t *verifier, or_session_id_t id)
     return NULL;
 }
 
-// Of the sessions at rest, the one unheard of for longest; where none is, of those that wait for psi:
-// the answer may never come, and one that loses its place is replayed. NULL if all have a tree in the
-// queue.
+// Return the session to give up for a new one: the one at rest that was not heard of for longest. If none is at rest,
+// one that waits for psi, whose answer may never come and which is replayed. NULL if all have a tree in the queue.
 static or_vsession_t *least_recent(or_verifier_t *verifier)
 {
     or_vsession_t *oldest = NULL;
@@ -139,7 +138,7 @@ static or_vsession_t *least_recent(or_verifier_t *verifier)
     return oldest;
 }
 
-// Free a session's place. What it had cached may serve others.
+// Free a session's place. Its cached positions may serve others.
 static void end(or_verifier_t *verifier, or_vsession_t *session)
 {
     if (session->id.value == 0) {

@@ -1,21 +1,19 @@
-// verifier - the target's process: checks the trees of many sessions, in passes that they share, and says
-// what the target would have written.
+// verifier - the target's process: it checks the trees of many sessions, in passes that they share, and says what the
+// target would have written.
 //
 //     OpenSession, Prefix ──▶ prefixes, in parts ──┐
 //     DraftTree ───────────────────────────────────┴▶ scheduler ──▶ one pass of many ──▶ accept ──▶ Verdicts
 //
-// A text does not depend on who shares its passes, bit by bit. Who takes part is decided by fair queueing,
-// first among owners (scheduler.h). What an owner's texts have in common is computed once. The pool of
-// pages is shared out where it is short (pages.c): KvEvicted, and the prefix is computed again when a tree
-// needs it.
+// A text does not depend, bit by bit, on the sessions that share its passes. Fair queueing decides which take part,
+// first among owners (scheduler.h). Prefixes that an owner's texts have in common are computed once. If pages are
+// short, sessions give theirs (pages.c): KvEvicted says so, and the prefix is computed again when a tree needs it.
 //
-// Under slrs a judgement may wait for the drafter (PsiRequest, PsiReply); others are served meanwhile,
-// and the request is repeated with the tree. How long is the coordinator's to say.
+// Under slrs a judgement may wait for the drafter (PsiRequest, PsiReply). Others are served meanwhile, and the
+// request is repeated with the tree. The coordinator decides how long that may last.
 //
-// One round number, one tree: the last verdict of a session is kept and repeated for a repeated
-// round; a second, different tree for the same round is refused. A tree whose base does not match
-// our prefix by length and hash gets NEED_PREFIX and changes nothing. One thread; drive it by
-// turns, as the drafter.
+// A round number belongs to one tree. The last verdict of a session is kept and repeated for a repeated round; a
+// second, different tree for the same round is refused. A tree whose base does not match our prefix by length and
+// hash gets NEED_PREFIX and changes nothing. One thread; drive it by turns, as the drafter.
 #pragma once
 
 #include "common/model/model.h"
@@ -25,33 +23,34 @@
 typedef struct or_verifier or_verifier_t;
 
 typedef struct {
-    uint32_t nodes_max;    // of one tree
+    uint32_t nodes_max;    // most nodes of one tree
     uint32_t sessions_max; // more are refused with BUSY
-    uint32_t batch_rows;   // rows a pass, of all sessions together; 0: what the model takes
-    uint32_t crowd_rows;   // the same while several sessions are open; 0: batch_rows
-    uint32_t stats_ms;     // how often Stats are sent; 0: never
+    uint32_t
+        batch_rows; // most rows of a pass, of all sessions together; 0: as many as the model takes
+    uint32_t crowd_rows; // the same while several sessions are open; 0: batch_rows
+    uint32_t stats_ms;   // how often Stats are sent; 0: never
     bool no_prefix_sharing;
-    // A pass is not begun before work has waited for so long: a slow target, for laboratories.
+    // A delay: a pass does not begin before work has waited for so long. It makes a slow target, for laboratories.
     uint32_t step_delay_us;
 } or_verifier_config_t;
 
 or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_gguf_t *gguf,
                              const or_model_t *model, const or_vocab_t *vocab);
 
-// Borrows all. OR_ERR_NO_MEMORY.
+// Create a verifier; borrows all. OR_ERR_NO_MEMORY.
 or_status_t or_verifier_create(const or_verifier_config_t *config, or_model_t *model,
                                const or_vocab_t *vocab, or_link_t *link, const or_clock_t *clock,
                                or_verifier_t **verifier_p);
 void or_verifier_destroy(or_verifier_t **verifier_p);
 
-// Handle what waits and run at most one forward pass; returns when to come back at the latest (now,
-// if more work waits).
+// Handle the waiting messages and run at most one forward pass. Returns when to come back at the latest: now, if more
+// work waits.
 int64_t or_verifier_turn(or_verifier_t *verifier);
 
-// After the coordinator refused us: its sentence; NULL otherwise.
+// Return the coordinator's sentence after it refused us; NULL otherwise.
 const char *or_verifier_refused(const or_verifier_t *verifier);
 
-// Once several ranks are out of step, as after a pass that failed on the way: why. Nothing is done any
-// more, and whoever owns the process ends it with those of the other ranks; the coordinator has the texts.
-// NULL otherwise.
+// Return why several ranks are out of step, as after a pass that failed on the way; NULL otherwise. The verifier then
+// does nothing any more. The owner of the process ends it with those of the other ranks; the coordinator has the
+// texts.
 const char *or_verifier_broken(const or_verifier_t *verifier);

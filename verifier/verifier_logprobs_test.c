@@ -41,7 +41,7 @@ static void they_come_with_the_verdict_and_do_not_depend_on_guesses(void **state
     for (uint32_t i = 0; i < STEPS; i++) {
         expect_entry(&verdict->logprobs[i], text[i]);
     }
-    // The same first token by a plain step of another session.
+    // Another session gets the same first token by a plain step.
     or_message_t open = {.type = OR_MSG_OPEN_SESSION, .session = {8}};
     open.body.open_session = asking(BEST + 1);
     open.body.open_session.prompt_length = PROMPT;

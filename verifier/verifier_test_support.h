@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/decode/methods.h"
-#include "proto/net/channel_memory.h"
+#include "tests/support/memory_network.h"
 #include "tests/support/test_support.h"
 #include "verifier/verifier.h"
 

@@ -53,7 +53,8 @@ static or_message_t reply_of(uint64_t round, uint32_t node, const uint32_t *toke
             .round = round, .node = node, .tokens = tokens, .psi = psi, .count = count}};
 }
 
-// Of session 7's round behind the prompt; how many tokens are asked for, and the first two.
+// Receive the request of session 7's round behind the prompt; return how many tokens are asked for, and the first
+// two.
 static uint32_t hear_request(bench_t *b, uint64_t round, uint32_t node, uint32_t tokens[2])
 {
     or_message_t message;
@@ -346,7 +347,7 @@ static void hear_of(bench_t *b, uint64_t id, or_message_type_t type)
     or_message_fini(&message);
 }
 
-// Of two places: a session at rest goes first, then who has waited longest for psi, and never one
+// Of two places a session at rest gives its own first, then the one that has waited longest for psi, and never one
 // whose tree is in the queue.
 static void waiting_for_psi_pins_no_place(void **state)
 {
@@ -464,7 +465,7 @@ static void outside_guesses_of_a_distribution_are_rejected(void **state)
     or_message_fini(&message);
 }
 
-// What of the drafter's text is no token at all: psi is asked for as after any rejection.
+// A part of the drafter's text that is no token leads to a question for psi, as after any rejection.
 static void outside_text_is_rejected(void **state)
 {
     bench_t *b = *state;

@@ -13,7 +13,7 @@
 
 #define LOOKS_A_SECOND 4u
 
-// Even while nothing is waited for; every wait has an odd number of its own.
+// The number of waits begun and ended: even between waits, and a different odd number in each.
 static _Atomic uint64_t waits;
 static _Atomic(const char *) waited_for;
 static uint32_t patience_s;

@@ -37,7 +37,7 @@ static void wait_often_and_rest(void)
     pause_ms(1800);
 }
 
-// How a child that does this ends: its exit code; what it wrote into `text`.
+// Run a child that does this; return its exit code, and what it wrote into `text`.
 static int live(void (*life)(void), char *text, size_t capacity)
 {
     int output[2];

@@ -7,7 +7,7 @@
 // Where the rule shares the target's noise, or decodes greedily, the children are the best ones.
 #include "drafter/build/builder_internal.h"
 
-// Give `parent` its children, as far as nodes are left.
+// Add the children of `parent`, as long as nodes are left.
 static void branch(or_builder_t *builder, uint32_t parent, uint32_t width, uint32_t *count)
 {
     for (uint32_t i = 0; i < width && *count < builder->nodes_wanted; i++) {

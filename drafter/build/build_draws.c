@@ -5,42 +5,6 @@
 #include "common/base/math/math.h"
 #include "drafter/build/builder_internal.h"
 
-bool or_build_distributions_create(or_builder_t *builder)
-{
-    size_t guesses = (size_t)builder->nodes_max + 1;
-    size_t entries = guesses * builder->distribution_entries;
-    if (entries == 0) {
-        return true;
-    }
-    builder->dists = calloc(guesses, sizeof *builder->dists);
-    builder->dist_numbers = calloc(2 * entries, sizeof *builder->dist_numbers);
-    builder->dist_left = calloc(entries, sizeof *builder->dist_left);
-    builder->dist_index = calloc(guesses, sizeof *builder->dist_index);
-    builder->draw_order = calloc(guesses, sizeof *builder->draw_order);
-    builder->drawn_dists = calloc(guesses, sizeof *builder->drawn_dists);
-    if (builder->dists == NULL || builder->dist_numbers == NULL || builder->dist_left == NULL ||
-        builder->dist_index == NULL || builder->draw_order == NULL ||
-        builder->drawn_dists == NULL) {
-        return false;
-    }
-    for (size_t i = 0; i < guesses; i++) {
-        builder->dists[i].tokens = builder->dist_numbers + 2 * i * builder->distribution_entries;
-        builder->dists[i].weights = builder->dists[i].tokens + builder->distribution_entries;
-        builder->dists[i].left = builder->dist_left + i * builder->distribution_entries;
-    }
-    return true;
-}
-
-void or_build_distributions_free(or_builder_t *builder)
-{
-    free(builder->dists);
-    free(builder->dist_numbers);
-    free(builder->dist_left);
-    free(builder->dist_index);
-    free(builder->draw_order);
-    free(builder->drawn_dists);
-}
-
 void or_build_distribution_set(or_builder_t *builder, uint32_t guess, const or_distribution_t *dist)
 {
     or_build_distribution_t *reduced = &builder->dists[guess];
@@ -50,6 +14,23 @@ void or_build_distribution_set(or_builder_t *builder, uint32_t guess, const or_d
     for (uint32_t i = 0; i < reduced->count; i++) {
         reduced->left[i] = reduced->weights[i];
     }
+}
+
+void or_build_put(or_builder_t *builder, uint32_t guess, uint32_t parent, uint32_t rank)
+{
+    const or_build_guess_t *above = &builder->guesses[parent];
+    const or_build_list_t *list = &builder->lists[parent];
+    uint32_t width = or_vocab_widths(builder->vocab)[list->ids[rank]];
+    builder->guesses[guess] = (or_build_guess_t){
+        .token = list->ids[rank],
+        .parent = parent,
+        .rank = rank,
+        .depth = above->depth + 1,
+        .slot = OR_KV_NO_SLOT,
+        .weight = above->weight + list->weights[rank],
+        .p = or_exp(list->weights[rank]),
+        .place = or_noise_advance(above->place, width),
+    };
 }
 
 bool or_build_has_next(const or_builder_t *builder, uint32_t parent)

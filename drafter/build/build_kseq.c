@@ -9,7 +9,7 @@
 // begin with the K best tokens and go on with the best.
 #include "drafter/build/builder_internal.h"
 
-// The next tokens of all sequences that run through `parent`, as far as nodes are left.
+// Add the next tokens of all sequences that run through `parent`, as long as nodes are left.
 static void prolong(or_builder_t *builder, uint32_t parent, uint32_t *sequences, uint32_t *count)
 {
     for (uint32_t i = 0; i < sequences[parent] && *count < builder->nodes_wanted; i++) {

@@ -20,7 +20,7 @@ typedef struct {
     bool open;   // it has one
 } parent_t;
 
-// A Gumbel variate of this location, cut off at `bound`. From the larger term, so that nothing
+// Return a Gumbel variate of this location, cut off at `bound`. It is computed from the larger term, so that nothing
 // overflows.
 static double gumbel_below(double location, double bound, double uniform)
 {
@@ -31,7 +31,7 @@ static double gumbel_below(double location, double bound, double uniform)
     return location - or_ln(exponential + or_exp(location - bound));
 }
 
-// The value of the next child of `parent`; `before` is the last one's, or the parent's own.
+// Return the value of the next child of `parent`; `before` is the value of the last child, or the parent's own.
 static double value_of_next(const or_builder_t *builder, uint32_t parent, double before)
 {
     const or_build_guess_t *guess = &builder->guesses[parent];
@@ -67,7 +67,7 @@ static parent_t *best_parent(parent_t *parents, uint32_t count)
     return best;
 }
 
-// The W best children of all parents become the tree's next guesses, best first.
+// Make the W best children of all parents the tree's next guesses, best first.
 static void take_level(or_builder_t *builder, parent_t *parents, uint32_t parent_count,
                        uint32_t width, double *values, uint32_t *count)
 {

@@ -20,7 +20,8 @@ typedef struct {
     uint32_t guess;    // that it became
 } plan_t;
 
-// Acceptance by rank: that a child is taken and none before it; never more than the one before.
+// Set the acceptance of each rank: the probability that this child is taken and none before it. It never exceeds the
+// one before.
 static void rank_acceptances(const or_calibration_t *calibration, double *acceptances)
 {
     double none_before = 1;
@@ -62,7 +63,7 @@ static uint32_t plan_tree(const or_builder_t *builder, plan_t *plan)
     return builder->nodes_wanted;
 }
 
-// The guesses that were planned at `depth`; returns how many of them are to be expanded.
+// Add the guesses that were planned at `depth`; return how many of them are to be expanded.
 static uint32_t take_level(or_builder_t *builder, plan_t *plan, uint32_t planned, uint32_t depth,
                            uint32_t *count)
 {

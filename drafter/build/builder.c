@@ -1,26 +1,24 @@
-#include "drafter/build/builder.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/base/math/math.h"
+// The drafting methods as a table, and how a tree is begun and built with one of them.
 #include "drafter/build/builder_internal.h"
-
-#define LOGIT_BYTES (4u << 20) // of the rows whose logits are taken at once; at least one row is
 
 typedef struct {
     or_draft_method_t method;
     or_status_t (*build)(or_builder_t *builder, uint32_t *count);
-    double tau; // that it always believes in; 0: the session's
+    double tau; // the fixed temperature of its weights; 0: the session's learned one
     bool asks_model;
 } method_row_t;
 
 static const method_row_t methods[] = {
-    {OR_DRAFT_COUPLED, or_build_coupled, 0, true}, {OR_DRAFT_CHAIN, or_build_chain, 0, true},
-    {OR_DRAFT_KSEQ, or_build_kseq, 0, true},       {OR_DRAFT_MCSD, or_build_branching, 0, true},
-    {OR_DRAFT_RSD_C, or_build_branching, 0, true}, {OR_DRAFT_RSD_S, or_build_rsd_s, 0, true},
-    {OR_DRAFT_DYSPEC, or_build_dyspec, 0, true},   {OR_DRAFT_DYSPEC_T, or_build_dyspec_t, 0, true},
-    {OR_DRAFT_SEQUOIA, or_build_sequoia, 0, true}, {OR_DRAFT_TOPK, or_build_topk, 1, true},
+    {OR_DRAFT_COUPLED, or_build_best_first, 0, true},
+    {OR_DRAFT_CHAIN, or_build_chain, 0, true},
+    {OR_DRAFT_KSEQ, or_build_kseq, 0, true},
+    {OR_DRAFT_MCSD, or_build_branching, 0, true},
+    {OR_DRAFT_RSD_C, or_build_branching, 0, true},
+    {OR_DRAFT_RSD_S, or_build_rsd_s, 0, true},
+    {OR_DRAFT_DYSPEC, or_build_dyspec, 0, true},
+    {OR_DRAFT_DYSPEC_T, or_build_dyspec_t, 0, true},
+    {OR_DRAFT_SEQUOIA, or_build_sequoia, 0, true},
+    {OR_DRAFT_TOPK, or_build_best_first, 1, true},
     {OR_DRAFT_NGRAM, or_build_ngram, 0, false},
 };
 
@@ -46,126 +44,22 @@ bool or_build_is_drawn(or_draft_method_t method, or_accept_rule_t rule)
            (rule == OR_ACCEPT_NAIVE && or_draft_method_samples(method));
 }
 
+bool or_build_grows(or_draft_method_t method, or_accept_rule_t rule)
+{
+    return (method == OR_DRAFT_COUPLED || method == OR_DRAFT_TOPK) &&
+           !or_build_is_drawn(method, rule);
+}
+
 void or_build_job_suit(or_build_job_t *job, or_draft_method_t method, or_accept_rule_t rule)
 {
     job->noisy = rule == OR_ACCEPT_COUPLED && job->sampling.temperature > 0 &&
-                 method != OR_DRAFT_TOPK; // which ranks by probability alone
+                 method != OR_DRAFT_TOPK; // topk ranks by probability alone
     job->drawn = or_build_is_drawn(method, rule);
     job->replaced = job->drawn && (method == OR_DRAFT_MCSD || method == OR_DRAFT_KSEQ);
     job->repeats = or_accept_rule_counts_repeats(rule);
 }
 
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-static bool allocate(or_builder_t *builder)
-{
-    size_t entries = (size_t)builder->nodes_max + 1;
-    size_t row_bytes = builder->source.vocab_size * sizeof *builder->logits;
-    builder->logit_rows = row_bytes < LOGIT_BYTES ? (uint32_t)(LOGIT_BYTES / row_bytes) : 1;
-    builder->logits = calloc(builder->logit_rows, row_bytes);
-    builder->perturbed = calloc((size_t)builder->source.vocab_size, sizeof *builder->perturbed);
-    builder->history = calloc(builder->source.positions, sizeof *builder->history);
-    builder->guesses = calloc(entries, sizeof *builder->guesses);
-    builder->lists = calloc(entries, sizeof *builder->lists);
-    builder->chosen = calloc(entries, sizeof *builder->chosen);
-    builder->batch = calloc(entries, sizeof *builder->batch);
-    builder->picked = calloc(entries, sizeof *builder->picked);
-    builder->spare_slots = calloc((size_t)builder->slots_max + 1, sizeof *builder->spare_slots);
-    builder->tree_guesses = calloc(entries, sizeof *builder->tree_guesses);
-    return builder->logits != NULL && builder->perturbed != NULL && builder->history != NULL &&
-           builder->guesses != NULL && builder->lists != NULL && builder->chosen != NULL &&
-           builder->batch != NULL && builder->picked != NULL && builder->spare_slots != NULL &&
-           builder->tree_guesses != NULL && or_build_distributions_create(builder);
-}
-
-or_status_t or_builder_create_over(const or_build_source_t *source, const or_vocab_t *vocab,
-                                   uint32_t nodes_max, uint32_t distribution_entries,
-                                   or_builder_t **builder_p)
-{
-    or_builder_t *builder = calloc(1, sizeof *builder);
-    if (builder == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for a tree builder");
-    }
-    builder->source = *source;
-    builder->vocab = vocab;
-    builder->nodes_max = nodes_max;
-    builder->distribution_entries = distribution_entries;
-    // Of what is run ahead, some guesses turn out not to belong to the tree.
-    builder->slots_max =
-        nodes_max + (source->foresee != NULL ? min_u32(nodes_max, OR_GROWTH_NODES_MAX) : 0);
-    if (or_sampler_create(source->vocab_size, &builder->sampler) != OR_OK || !allocate(builder)) {
-        or_builder_destroy(&builder);
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for a builder of trees of %u nodes", nodes_max);
-    }
-    *builder_p = builder;
-    return OR_OK;
-}
-
-void or_builder_destroy(or_builder_t **builder_p)
-{
-    or_builder_t *builder = *builder_p;
-    if (builder == NULL) {
-        return;
-    }
-    or_sampler_destroy(&builder->sampler);
-    free(builder->logits);
-    free(builder->perturbed);
-    free(builder->rows);
-    free(builder->banned);
-    free(builder->history);
-    free(builder->guesses);
-    free(builder->lists);
-    free(builder->chosen);
-    free(builder->batch);
-    free(builder->picked);
-    free(builder->spare_slots);
-    free(builder->tree_guesses);
-    or_build_distributions_free(builder);
-    free(builder);
-    *builder_p = NULL;
-}
-
-uint32_t or_builder_slots(const or_builder_t *builder)
-{
-    return builder->slots_max;
-}
-
-void or_build_put(or_builder_t *builder, uint32_t guess, uint32_t parent, uint32_t rank)
-{
-    const or_build_guess_t *above = &builder->guesses[parent];
-    const or_build_list_t *list = &builder->lists[parent];
-    uint32_t width = or_vocab_widths(builder->vocab)[list->ids[rank]];
-    builder->guesses[guess] = (or_build_guess_t){
-        .token = list->ids[rank],
-        .parent = parent,
-        .rank = rank,
-        .depth = above->depth + 1,
-        .slot = OR_KV_NO_SLOT,
-        .weight = above->weight + list->weights[rank],
-        .p = or_exp(list->weights[rank]),
-        .place = or_noise_advance(above->place, width),
-    };
-}
-
-// A tree may be as deep as the context leaves positions.
-void or_build_take_job(or_builder_t *builder, const or_build_job_t *job)
-{
-    uint32_t positions = builder->source.positions;
-    builder->job = job;
-    builder->sampling = job->sampling;
-    builder->sampling.temperature = job->draft_temperature;
-    builder->tau = builder->fixed_tau > 0 ? builder->fixed_tau : or_belief_tau(job->belief);
-    builder->nodes_wanted = min_u32(job->nodes_max, builder->nodes_max);
-    builder->history_count = min_u32(job->history_count, positions);
-    builder->depth_limit = min_u32(job->depth_max, positions - builder->history_count);
-    memcpy(builder->history, job->history + (job->history_count - builder->history_count),
-           builder->history_count * sizeof *builder->history);
-}
-
-// A job for a new tree, of which there is the root so far.
+// Begin a new tree: it holds the root and nothing else.
 static void open_job(or_builder_t *builder, const method_row_t *row, const or_build_job_t *job)
 {
     builder->fixed_tau = row->tau;
@@ -181,29 +75,6 @@ static void open_job(or_builder_t *builder, const method_row_t *row, const or_bu
     builder->spare_slot_count = 0;
     builder->crowded = false;
     builder->lists[OR_BUILD_ROOT].count = 0;
-}
-
-or_status_t or_build_make_tree(or_builder_t *builder, const uint32_t *chosen, uint32_t count,
-                               or_token_tree_t *tree)
-{
-    uint32_t *node_of = builder->batch; // by guess; no longer needed for expanding
-    uint32_t renumbered[OR_TREE_NODES_MAX + 1];
-    node_of[OR_BUILD_ROOT] = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const or_build_guess_t *guess = &builder->guesses[chosen[i]];
-        or_status_t status =
-            or_token_tree_add(tree, node_of[guess->parent], guess->token, &node_of[chosen[i]]);
-        if (status != OR_OK) {
-            return status;
-        }
-    }
-    or_token_tree_depth_first(tree, renumbered);
-    builder->tree_guesses[0] = OR_BUILD_ROOT;
-    for (uint32_t i = 0; i < count; i++) {
-        builder->tree_guesses[renumbered[node_of[chosen[i]]]] = chosen[i];
-    }
-    builder->tree_count = count;
-    return OR_OK;
 }
 
 static or_status_t grow(or_builder_t *builder, const method_row_t *row, uint32_t *count)
@@ -255,70 +126,4 @@ or_status_t or_builder_root(or_builder_t *builder, or_draft_method_t method,
     }
     builder->job = NULL;
     return status;
-}
-
-const or_draws_t *or_builder_draws(const or_builder_t *builder)
-{
-    return builder->tree_drawn ? &builder->draws : NULL;
-}
-
-uint64_t or_builder_passes(const or_builder_t *builder)
-{
-    return builder->passes;
-}
-
-uint32_t or_builder_slot(const or_builder_t *builder, uint32_t node)
-{
-    return builder->guesses[builder->tree_guesses[node]].slot;
-}
-
-void or_build_believe(const or_builder_t *builder, or_belief_t *belief, uint32_t guess,
-                      int32_t token)
-{
-    const or_build_list_t *list = &builder->lists[guess];
-    if (!builder->guesses[guess].expanded || builder->tree_drawn) {
-        return; // nothing was believed about what follows it
-    }
-    uint32_t rank = 0;
-    while (rank < list->count && list->ids[rank] != token) {
-        rank++;
-    }
-    or_belief_learn(belief, list->scores, list->count, rank);
-}
-
-// What became of a node's children, in the order they were put, up to the one that was taken.
-static void calibrate_at(const or_builder_t *builder, or_calibration_t *calibration, uint32_t node,
-                         int32_t token)
-{
-    uint32_t parent = builder->tree_guesses[node];
-    uint32_t rank = 0;
-    double mass = 1;
-    bool taken = false;
-    for (uint32_t i = node + 1; i <= builder->tree_count && !taken; i++) {
-        const or_build_guess_t *child = &builder->guesses[builder->tree_guesses[i]];
-        if (child->parent == parent) {
-            double share = or_build_share(builder, builder->tree_guesses[i], &mass);
-            taken = child->token == token;
-            or_calibration_learn(calibration, rank++, share, taken);
-        }
-    }
-}
-
-void or_builder_learn(const or_builder_t *builder, or_belief_t *belief,
-                      or_calibration_t *calibration, const uint32_t *accepted,
-                      uint32_t accepted_count, int32_t next)
-{
-    uint32_t node = 0;
-    for (uint32_t i = 0; i <= accepted_count && node <= builder->tree_count; i++) {
-        bool last = i == accepted_count;
-        if (!last && accepted[i] > builder->tree_count) {
-            return;
-        }
-        int32_t token = last ? next : builder->guesses[builder->tree_guesses[accepted[i]]].token;
-        or_build_believe(builder, belief, builder->tree_guesses[node], token);
-        if (calibration != NULL) {
-            calibrate_at(builder, calibration, node, token);
-        }
-        node = last ? node : accepted[i];
-    }
 }

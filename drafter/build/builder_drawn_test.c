@@ -313,7 +313,7 @@ static void undrawn_children_are_the_best(void **state)
     }
 }
 
-// Of all children of a level's beam those W with the largest products, found by sorting everything.
+// The beam has the W children of largest product of all children of its level, found by sorting everything.
 static void an_undrawn_beam_takes_the_largest_products(void **state)
 {
     (void)state;

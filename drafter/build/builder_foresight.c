@@ -4,8 +4,8 @@
 //     expand     guesses ──┬── among the rows ahead: adopted, with slot and distribution
 //                          └── not: run now, and what is left of the rows ahead is forgotten
 //
-// What was run ahead decides nothing: a tree is the same, whatever rows there are. Their slots are kept from others until
-// a guess adopts them; a row whose slot is not kept any more is nobody's.
+// Rows that run ahead decide nothing: a tree is the same, whatever rows there are. Their slots are kept from others
+// until a guess adopts them; a row whose slot is no longer kept belongs to no guess.
 #include "drafter/build/builder_internal.h"
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -30,7 +30,7 @@ static void keep_slots(or_builder_t *builder)
     }
 }
 
-// Its place among those kept; their number if it is not.
+// Return the slot's place among the kept ones; their number if it is not kept.
 static uint32_t find_slot(const or_builder_t *builder, uint32_t slot)
 {
     uint32_t place = 0;
@@ -51,7 +51,8 @@ void or_build_forget_ahead(or_builder_t *builder)
 
 // ---- the tree so far ----
 
-// Of a guess before place `end`; else `end`, which no source takes for a parent's. Parents come before their children.
+// Return the place of a guess that stands before place `end`; else `end`, which no source takes for a parent's.
+// Parents come before their children.
 static uint32_t place_of(const or_builder_t *builder, uint32_t guess, uint32_t end)
 {
     uint32_t place = guess != OR_BUILD_ROOT;
@@ -72,19 +73,17 @@ static or_growth_guess_t describe(const or_builder_t *builder, uint32_t guess, u
                                .weight = this->weight};
 }
 
-// The root and the round's guesses; returns how many those are.
-static uint32_t describe_tree(or_builder_t *builder,
-                              or_growth_guess_t guesses[OR_GROWTH_NODES_MAX + 1])
+// Describe the root and the first `count` picked guesses.
+static void describe_tree(const or_builder_t *builder, uint32_t count,
+                          or_growth_guess_t guesses[OR_GROWTH_NODES_MAX + 1])
 {
-    uint32_t count = or_build_best_pick(builder);
     guesses[0] = describe(builder, OR_BUILD_ROOT, 0);
     for (uint32_t i = 0; i < count; i++) {
         guesses[i + 1] = describe(builder, builder->picked[i], i + 1);
     }
-    return count;
 }
 
-or_status_t or_build_foresee(or_builder_t *builder, uint32_t width)
+or_status_t or_build_foresee(or_builder_t *builder, uint32_t count, uint32_t width)
 {
     or_growth_guess_t guesses[OR_GROWTH_NODES_MAX + 1];
     if (builder->source.foresee == NULL || builder->job->drawn ||
@@ -92,6 +91,7 @@ or_status_t or_build_foresee(or_builder_t *builder, uint32_t width)
         return OR_OK;
     }
     keep_slots(builder);
+    describe_tree(builder, count, guesses);
     or_growth_t growth = {
         .tau = builder->tau,
         .nearly = OR_BUILD_NEARLY,
@@ -100,7 +100,7 @@ or_status_t or_build_foresee(or_builder_t *builder, uint32_t width)
         .depth = least(builder->depth_limit, builder->nodes_wanted), // no tree is deeper
         .width = width,
         .guesses = guesses,
-        .guess_count = describe_tree(builder, guesses),
+        .guess_count = count,
         .slots = builder->kept_slots,
         .slot_count = builder->kept_slot_count,
     };
@@ -114,7 +114,7 @@ or_status_t or_build_foresee(or_builder_t *builder, uint32_t width)
 
 // ---- what is asked for ----
 
-// The row that the guess was run in, ahead; NULL if it was not.
+// Return the row in which the guess was run ahead; NULL if it was not.
 static const or_grown_row_t *find_row(const or_builder_t *builder, uint32_t guess)
 {
     const or_build_guess_t *this = &builder->guesses[guess];
@@ -137,7 +137,7 @@ static or_status_t adopt(or_builder_t *builder, uint32_t guess, const or_grown_r
     return builder->source.adopt(builder, guess, &row->dist);
 }
 
-// Distributions of rows ahead are there until something else is run.
+// Expand guesses of which some were run ahead. The distributions of those rows are there until another pass runs.
 static or_status_t expand_partly(or_builder_t *builder, const uint32_t *guesses, uint32_t count)
 {
     uint32_t rest[OR_GROWTH_NODES_MAX];

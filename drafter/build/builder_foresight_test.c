@@ -79,7 +79,7 @@ static passes_t passes_so_far(void)
                       or_builder_passes(plain.builder)};
 }
 
-// What both sides did is the same. A device that grows as it is told runs all that is asked for, in as many passes.
+// Both sides did the same. A device that grows as it is told runs all that is asked for, in as many passes.
 static void assert_alike(passes_t before)
 {
     const passes_t after = passes_so_far();

@@ -176,7 +176,7 @@ static void forget_rows(void)
     memset(dists, 0xAA, sizeof dists);
 }
 
-// What model_growth.h promises to a device.
+// Check what model_growth.h promises to a device.
 static void check_growth(const or_builder_t *builder, const or_growth_t *growth)
 {
     bool taken[SLOTS_MAX] = {false};

@@ -21,7 +21,7 @@ typedef struct {
     uint32_t passes;           // asked for
 } side_t;
 
-// What the device does with what it is told.
+// The ways in which the device follows what it is told.
 typedef enum { ALL, SOME, OTHERS, MORE, FEW, NOTHING, MANNERS } manner_t;
 
 typedef struct {
@@ -43,7 +43,7 @@ int sides_teardown(void **state);
 
 void ok(or_status_t status);
 uint32_t below(uint32_t n);
-// Of the text's first `count` tokens.
+// Return the mark of the text's first `count` tokens.
 uint64_t mark_of_text(uint32_t count);
 or_noise_place_t place_of_text(void);
 // Each slot that was ever taken is one guess's, and holds it, or free.

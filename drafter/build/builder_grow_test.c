@@ -191,7 +191,7 @@ static uint32_t path_to(uint32_t guess, int32_t path[CONTEXT])
     return depth;
 }
 
-// What follows a guess that was run is, bit for bit, what it is where its path was committed.
+// The distribution after a guess that was run is, bit for bit, the one after its committed path.
 static void assert_attends_as_fresh(void)
 {
     static float in_tree[VOCABULARY_MAX], committed[VOCABULARY_MAX];

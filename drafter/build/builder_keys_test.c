@@ -23,7 +23,7 @@ static const or_draft_method_t all_methods[] = {
     OR_DRAFT_SEQUOIA, OR_DRAFT_TOPK,  OR_DRAFT_NGRAM};
 #define METHODS (sizeof all_methods / sizeof *all_methods)
 
-// What was measured, by chance: something else at every rank and bin.
+// Invent measurements: something else at every rank and bin.
 static void measure_anything(uint64_t seed)
 {
     memset(&calibration, 0, sizeof calibration);

@@ -1,16 +1,17 @@
-// A builder over a model: guesses run through it, and what it says of them becomes lists and distributions.
+// A builder over a model: its memory, the passes that run guesses, and the reading of their distributions.
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/base/math/math.h"
 #include "drafter/build/builder_internal.h"
 
-// Tokens believed e^8 times less than the best one are left out of lists and sums. At tau 0.6 that
-// is some 6 percent of the whole, about the same at every node, and nine tenths of the logarithms.
-// Where tau is large the drafter knows little, and more than 8 nats of it are not worth their
-// logarithms.
+// Tokens believed e^8 times less than the best one are left out of lists and sums. At tau 0.6 they are some 6 percent
+// of the whole, about the same at every node, and nine tenths of the logarithms. At a large tau the drafter knows
+// little, and more than 8 nats of it are not worth their logarithms.
 #define WINDOW_TAUS 8.0
 #define WINDOW_MAX 8.0
+
+#define LOGIT_BYTES (4u << 20) // of the rows whose logits are taken at once; at least one row is
 
 static double window_of(double tau)
 {
@@ -36,7 +37,7 @@ static void insert_sorted(or_build_list_t *list, int32_t id, double score)
     list->ids[at] = id;
 }
 
-// Make the list of children from all their scores, the best of which is given.
+// Make the list of children from all their scores; `best` is the largest.
 static void fill_list(or_build_list_t *list, const int32_t *ids, const double *scores,
                       uint32_t count, double best, double tau)
 {
@@ -62,16 +63,15 @@ static double best_score(const or_distribution_t *dist)
     return best;
 }
 
-// List the tokens that may not be guessed, for all rows of the tree: going through the map for each of
-// them takes four to thirty times as long. (A model may have rows beyond its vocabulary, for tokens
-// that no text has.)
+// List the tokens that may not be guessed, once for all rows of the tree: going through the map for each row takes
+// four to thirty times as long. (A model may have rows beyond its vocabulary, for tokens that no text has.)
 static void list_banned(or_builder_t *builder)
 {
     const int32_t *map = builder->job->map;
     uint32_t known = least(or_vocab_size(builder->vocab), builder->source.vocab_size);
     uint32_t count = 0;
     for (uint32_t i = 0; map != NULL && i < known; i++) {
-        builder->banned[count] = i; // no branch: who does not count is written over
+        builder->banned[count] = i; // without a branch: an allowed token is overwritten by the next
         count += map[i] < 0;
     }
     for (uint32_t i = known; i < builder->source.vocab_size; i++) {
@@ -83,7 +83,7 @@ static void list_banned(or_builder_t *builder)
     }
 }
 
-// From the distribution after an expanded guess, or what contends there, to its list: noise, the best of it.
+// Make the guess's list from the distribution after it, or from its contenders: add noise and take the best.
 static void read_dist(or_builder_t *builder, uint32_t guess, const or_distribution_t *dist)
 {
     const or_build_job_t *job = builder->job;
@@ -105,7 +105,7 @@ static void read_dist(or_builder_t *builder, uint32_t guess, const or_distributi
     fill_list(&builder->lists[guess], dist->ids, scores, dist->count, best, builder->tau);
 }
 
-// From its logits: penalties see the path.
+// Make the guess's list from its logits. Penalties see the path.
 static void read_guess(or_builder_t *builder, uint32_t guess, float *logits)
 {
     const or_build_guess_t *at = &builder->guesses[guess];
@@ -125,7 +125,7 @@ static void read_guess(or_builder_t *builder, uint32_t guess, float *logits)
     read_dist(builder, guess, &dist);
 }
 
-// Read the logits of rows first .. first + count - 1 of the last pass, which are the guesses'.
+// Read the logits of rows first .. first + count - 1 of the last pass, which belong to these guesses.
 static or_status_t read_logits(or_builder_t *builder, uint32_t first, const uint32_t *guesses,
                                uint32_t count)
 {
@@ -144,9 +144,9 @@ static or_status_t read_logits(or_builder_t *builder, uint32_t first, const uint
     return OR_OK;
 }
 
-// Is it enough to know which tokens a list could have? Not where guesses are drawn from whole distributions, nor where
-// tokens are banned or their scores depend on the path, nor where a row of this tree had too many: others will, too,
-// and asking twice takes longer.
+// Return true if contenders are enough to make lists. They are not if guesses are drawn from whole distributions, if
+// tokens are banned or their scores depend on the path, or if a row of this tree had too many: others will, too, and
+// asking twice takes longer.
 static bool contenders_do(const or_builder_t *builder)
 {
     return or_model_has_contenders(builder->model) && !builder->crowded && !builder->job->drawn &&
@@ -162,7 +162,7 @@ static or_contest_t contest_at(const or_builder_t *builder, uint32_t guess)
                           .window = window_of(builder->tau)};
 }
 
-// Of rows with too many contenders, how many come first.
+// Return how many rows with too many contenders come first.
 static uint32_t count_crowded(const or_distribution_t *dists, uint32_t count)
 {
     uint32_t crowded = 0;
@@ -172,7 +172,7 @@ static uint32_t count_crowded(const or_distribution_t *dists, uint32_t count)
     return crowded;
 }
 
-// The same as read_logits without logits, but where rows have too many contenders.
+// Read contenders instead of logits, but for rows that have too many.
 static or_status_t read_contenders(or_builder_t *builder, uint32_t first, const uint32_t *guesses,
                                    uint32_t count)
 {
@@ -211,7 +211,7 @@ static or_status_t read_rows(or_builder_t *builder, uint32_t first, const uint32
     return status;
 }
 
-// A guess that has its slot.
+// Return the row of a guess that has its slot.
 static or_model_row_t row_of(const or_builder_t *builder, uint32_t guess)
 {
     const or_build_guess_t *this = &builder->guesses[guess];
@@ -270,6 +270,114 @@ static or_status_t start_with_model(or_builder_t *builder)
     list_banned(builder);
     return read_rows(builder, builder->job->root_row, &root, 1);
 }
+
+// ---- memory ----
+
+static bool allocate_distributions(or_builder_t *builder)
+{
+    size_t guesses = (size_t)builder->nodes_max + 1;
+    size_t entries = guesses * builder->distribution_entries;
+    if (entries == 0) {
+        return true;
+    }
+    builder->dists = calloc(guesses, sizeof *builder->dists);
+    builder->dist_numbers = calloc(2 * entries, sizeof *builder->dist_numbers);
+    builder->dist_left = calloc(entries, sizeof *builder->dist_left);
+    builder->dist_index = calloc(guesses, sizeof *builder->dist_index);
+    builder->draw_order = calloc(guesses, sizeof *builder->draw_order);
+    builder->drawn_dists = calloc(guesses, sizeof *builder->drawn_dists);
+    if (builder->dists == NULL || builder->dist_numbers == NULL || builder->dist_left == NULL ||
+        builder->dist_index == NULL || builder->draw_order == NULL ||
+        builder->drawn_dists == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < guesses; i++) {
+        builder->dists[i].tokens = builder->dist_numbers + 2 * i * builder->distribution_entries;
+        builder->dists[i].weights = builder->dists[i].tokens + builder->distribution_entries;
+        builder->dists[i].left = builder->dist_left + i * builder->distribution_entries;
+    }
+    return true;
+}
+
+static bool allocate(or_builder_t *builder)
+{
+    size_t entries = (size_t)builder->nodes_max + 1;
+    size_t row_bytes = builder->source.vocab_size * sizeof *builder->logits;
+    builder->logit_rows = row_bytes < LOGIT_BYTES ? (uint32_t)(LOGIT_BYTES / row_bytes) : 1;
+    builder->logits = calloc(builder->logit_rows, row_bytes);
+    builder->perturbed = calloc((size_t)builder->source.vocab_size, sizeof *builder->perturbed);
+    builder->history = calloc(builder->source.positions, sizeof *builder->history);
+    builder->guesses = calloc(entries, sizeof *builder->guesses);
+    builder->lists = calloc(entries, sizeof *builder->lists);
+    builder->chosen = calloc(entries, sizeof *builder->chosen);
+    builder->batch = calloc(entries, sizeof *builder->batch);
+    builder->picked = calloc(entries, sizeof *builder->picked);
+    builder->spare_slots = calloc((size_t)builder->slots_max + 1, sizeof *builder->spare_slots);
+    builder->tree_guesses = calloc(entries, sizeof *builder->tree_guesses);
+    return builder->logits != NULL && builder->perturbed != NULL && builder->history != NULL &&
+           builder->guesses != NULL && builder->lists != NULL && builder->chosen != NULL &&
+           builder->batch != NULL && builder->picked != NULL && builder->spare_slots != NULL &&
+           builder->tree_guesses != NULL && allocate_distributions(builder);
+}
+
+or_status_t or_builder_create_over(const or_build_source_t *source, const or_vocab_t *vocab,
+                                   uint32_t nodes_max, uint32_t distribution_entries,
+                                   or_builder_t **builder_p)
+{
+    or_builder_t *builder = calloc(1, sizeof *builder);
+    if (builder == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a tree builder");
+    }
+    builder->source = *source;
+    builder->vocab = vocab;
+    builder->nodes_max = nodes_max;
+    builder->distribution_entries = distribution_entries;
+    // Some guesses that run ahead turn out not to belong to the tree.
+    builder->slots_max =
+        nodes_max + (source->foresee != NULL ? least(nodes_max, OR_GROWTH_NODES_MAX) : 0);
+    if (or_sampler_create(source->vocab_size, &builder->sampler) != OR_OK || !allocate(builder)) {
+        or_builder_destroy(&builder);
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a builder of trees of %u nodes", nodes_max);
+    }
+    *builder_p = builder;
+    return OR_OK;
+}
+
+void or_builder_destroy(or_builder_t **builder_p)
+{
+    or_builder_t *builder = *builder_p;
+    if (builder == NULL) {
+        return;
+    }
+    or_sampler_destroy(&builder->sampler);
+    free(builder->logits);
+    free(builder->perturbed);
+    free(builder->rows);
+    free(builder->banned);
+    free(builder->history);
+    free(builder->guesses);
+    free(builder->lists);
+    free(builder->chosen);
+    free(builder->batch);
+    free(builder->picked);
+    free(builder->spare_slots);
+    free(builder->tree_guesses);
+    free(builder->dists);
+    free(builder->dist_numbers);
+    free(builder->dist_left);
+    free(builder->dist_index);
+    free(builder->draw_order);
+    free(builder->drawn_dists);
+    free(builder);
+    *builder_p = NULL;
+}
+
+uint32_t or_builder_slots(const or_builder_t *builder)
+{
+    return builder->slots_max;
+}
+
+// ---- over a model ----
 
 or_status_t or_builder_prepare(or_model_t *model, const or_vocab_t *vocab)
 {

@@ -8,7 +8,7 @@
 #define NODES 256
 #define ROOT_TOKEN 0
 
-// What follows each token. 4 is followed by two tokens, 5 by one.
+// The distribution after each token. 4 is followed by two tokens, 5 by one.
 extern const double markov[VOCAB][VOCAB];
 
 extern or_builder_t *builder;
@@ -23,7 +23,7 @@ int fake_teardown(void **state);
 or_distribution_t dist_after(int32_t token);
 void list_after(int32_t token, or_build_list_t *list);
 
-// As a drafter's session would have it, but lists are without noise.
+// Return a job as a drafter's session would have it, but lists are without noise.
 or_build_job_t job_of(or_draft_method_t method, or_accept_rule_t rule, or_shape_t shape);
 // Build as a drafter does in `round`; returns how many tokens were drawn. No choice comes twice.
 uint32_t build(or_draft_method_t method, or_build_job_t job, uint64_t round);

@@ -25,7 +25,7 @@ static or_map_t *find(or_maps_t *maps, uint64_t hash)
     return NULL;
 }
 
-// The free place, or of those that nobody holds the one used longest ago.
+// Return a free place, or of those that no session holds the one used longest ago.
 static or_map_t *find_room(or_maps_t *maps)
 {
     or_map_t *oldest = NULL;

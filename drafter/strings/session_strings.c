@@ -20,7 +20,7 @@ or_status_t or_dstrings_open(or_dstrings_t *strings, const or_open_session_t *op
         return or_fail(OR_ERR_NOT_FOUND, "the target's vocabulary is not here yet");
     }
     const or_token_trie_t *trie = strings->target->trie;
-    // The coordinator refuses it too; but who asks for too much must not keep us from the others.
+    // The coordinator refuses it too. But a request for too much must not keep us from the others.
     or_status_t status = or_string_cost_check(&strings->target->cost, open->distribution_entries);
     if (status == OR_OK) {
         status = or_token_tree_create(depth_of(open), &strings->chain);

@@ -6,7 +6,7 @@
 #include "common/text/vocab/string_cost.h"
 #include "drafter/strings/strings_internal.h"
 
-// Nodes for paths beside the chain, besides one for each byte of the longest token.
+// Nodes for paths beside the chain, in addition to one for each byte of the longest token.
 #define BESIDE 128u
 #define DRAWN_PER_TOKEN 8u // of the drafter's tokens, for one of the target
 _Static_assert(2 * OR_STRING_BYTES_MAX + BESIDE <= OR_TREE_NODES_MAX, "one position fits");
@@ -16,7 +16,7 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-// The drafter's tokens that a chain may have: as many as the longest token has bytes, so that one
+// Return how many tokens of the drafter a chain may have: as many as the longest token has bytes, so that one
 // position always fits.
 static uint32_t drawn_max(const or_token_trie_t *target, uint32_t depth)
 {
@@ -157,8 +157,8 @@ or_match_t or_match_position(const or_strings_t *strings, const or_string_positi
 
 // ---- the chain ----
 
-// Is there room for as many of the drafter's tokens as a position may take? Each prints a byte or
-// ends it.
+// Return true if there is room for as many of the drafter's tokens as a position may take. Each prints a byte or ends
+// it.
 static bool has_room(const or_strings_t *strings, const or_builder_t *builder)
 {
     uint32_t positions = builder->source.positions - builder->history_count;
@@ -217,8 +217,8 @@ static or_status_t draw_position(or_strings_t *strings, or_builder_t *builder,
     return OR_OK;
 }
 
-// How many tokens of the target there are to be is known before any is drawn, but for the room: a
-// position is not begun where it might not end, whatever it would be.
+// The number of the target's tokens is known before any is drawn, but for the room: a position does not begin if it
+// might not end, whatever it turns out to be.
 or_status_t or_build_strings(or_builder_t *builder, uint32_t *count)
 {
     or_strings_t *strings = builder->job->strings;

@@ -25,20 +25,19 @@
 
 typedef struct or_strings or_strings_t;
 
-// Nodes that a builder needs for chains of `depth` tokens of the target: those of the drafter's own
-// chain, and paths beside it. The target's longest token has 1 .. OR_STRING_BYTES_MAX bytes
-// (or_string_cost_check).
+// Return the nodes that a builder needs for chains of `depth` tokens of the target: those of the drafter's own chain,
+// and paths beside it. The target's longest token has 1 .. OR_STRING_BYTES_MAX bytes (or_string_cost_check).
 uint32_t or_strings_nodes(const or_token_trie_t *target, uint32_t depth);
 
-// For chains of up to `depth` tokens. `to_target`: the target's id of each of the drafter's tokens,
-// OR_TOKEN_NONE if it has none; read for tokens that print nothing. Borrows all. OR_ERR_NO_MEMORY.
+// Create the state for chains of up to `depth` tokens; borrows all. `to_target` is the target's id of each of the
+// drafter's tokens, OR_TOKEN_NONE if it has none; it is read for tokens that print nothing. OR_ERR_NO_MEMORY.
 or_status_t or_strings_create(const or_vocab_t *draft, const int32_t *to_target,
                               const or_token_trie_t *target, uint32_t depth,
                               or_strings_t **strings_p);
 void or_strings_destroy(or_strings_t **strings_p);
 
-// The chain that or_builder_build drew last (with job->strings): tokens of the target, and the
-// probability of each after the ones before it. OR_ERR_FULL if the tree is too small.
+// Write the chain that or_builder_build drew last (with job->strings): tokens of the target, and the probability of
+// each after the ones before it. OR_ERR_FULL if the tree is too small.
 or_status_t or_strings_fill(const or_strings_t *strings, or_token_tree_t *tree);
 const double *or_strings_psi(const or_strings_t *strings); // [nodes of that tree]
 
@@ -47,7 +46,7 @@ typedef struct {
     const uint32_t *tokens;
     const double *psi;
     uint32_t count;
-    double outside; // that none follows; only counted where all tokens are asked for
+    double outside; // the probability that none follows; counted only if all tokens are asked for
 } or_strings_distribution_t;
 
 // What may the drafter's text go on with after `node` of the chain, of these tokens (ascending;

@@ -13,9 +13,9 @@
 
 #include "drafter/strings/strings_internal.h"
 
-// Of the model, for one sum. A session is opened only where OR_STRING_ROWS_MAX are expected at most,
-// and what is counted stays within some two times what was expected; but no estimate holds for a
-// vocabulary or a text that was made up to keep the drafter busy for ever.
+// The most rows of the model for one sum. A session is opened only if at most OR_STRING_ROWS_MAX are expected, and
+// the sum stays within some two times the expectation. But no estimate holds for a vocabulary or a text that was made
+// up to keep the drafter busy for ever.
 #define ROWS_MAX 65536u
 
 static int compare_tokens(const void *a, const void *b)
@@ -32,7 +32,7 @@ static bool is_wanted(const or_strings_t *strings, int32_t token)
            bsearch(&id, strings->wanted, strings->wanted_count, sizeof id, compare_tokens) != NULL;
 }
 
-// Can the path still become what is wanted?
+// Return true if the path can still become a wanted token.
 static bool may_give(const or_strings_t *strings, const or_match_t *match, uint32_t position)
 {
     or_trie_state_t state = match->state;
@@ -46,7 +46,7 @@ static bool may_give(const or_strings_t *strings, const or_match_t *match, uint3
     return token == match->token || (entry >= state.first && entry < state.end);
 }
 
-// The path, `mass` of all, became this token.
+// Add the mass of a path that became this token.
 static void add(or_strings_t *strings, uint32_t position, int32_t token, or_string_mass_t mass)
 {
     if (!strings->asking) {
@@ -79,7 +79,7 @@ static or_status_t open_path(or_strings_t *strings, const or_string_path_t *path
     return OR_OK;
 }
 
-// The chain's own guess for this token after `parent`; 0 if the chain went elsewhere.
+// Return the chain's own guess for this token after `parent`; 0 if the chain went elsewhere.
 static uint32_t chain_guess(const or_strings_t *strings, const or_builder_t *builder,
                             uint32_t parent, int32_t token)
 {
@@ -88,8 +88,8 @@ static uint32_t chain_guess(const or_strings_t *strings, const or_builder_t *bui
     return on_chain ? parent + 1 : 0;
 }
 
-// A path's mass after one more token. A long path's is rounded down, but never to nothing: what can
-// be drawn has a probability.
+// Return a path's mass after one more token. A long path's is rounded down, but never to nothing: a text that can be
+// drawn has a probability.
 static or_string_mass_t times(or_string_mass_t mass, uint32_t weight)
 {
     or_string_mass_t product = mass / OR_DISTRIBUTION_TOTAL * weight +
@@ -97,14 +97,14 @@ static or_string_mass_t times(or_string_mass_t mass, uint32_t weight)
     return product > 0 ? product : 1;
 }
 
-// A sum as a probability: rounded once. What was rounded up to one part is far less than a double
+// Return a sum as a probability, rounded once. Masses that were rounded up to one part are far less than a double
 // tells from 1, however many paths are run.
 static double probability(or_string_mass_t sum)
 {
     return (double)sum / (double)OR_STRING_WHOLE;
 }
 
-// All tokens of the distribution after `guess`, where the text is matched so far.
+// Follow all tokens of the distribution after `guess`, from where the text is matched so far.
 static or_status_t follow(or_strings_t *strings, const or_builder_t *builder, uint32_t guess,
                           uint32_t position, or_string_mass_t mass, const or_match_t *match)
 {
@@ -127,7 +127,7 @@ static or_status_t follow(or_strings_t *strings, const or_builder_t *builder, ui
     return status;
 }
 
-// Begin at a position of the chain. What was drawn before may be all that it takes.
+// Begin at a position of the chain. The text drawn before may be all that it takes.
 static or_status_t begin(or_strings_t *strings, const or_builder_t *builder, uint32_t position)
 {
     const or_string_position_t *at = &strings->positions[position];
@@ -139,7 +139,7 @@ static or_status_t begin(or_strings_t *strings, const or_builder_t *builder, uin
     return follow(strings, builder, at->drawn, position, OR_STRING_WHOLE, &match);
 }
 
-// Open paths of at least `bytes` bytes that fit one batch.
+// Return how many open paths of at least `bytes` bytes fit one batch.
 static uint32_t batch_size(const or_strings_t *strings, const or_builder_t *builder, uint32_t bytes,
                            uint32_t count)
 {
@@ -279,7 +279,7 @@ static or_status_t warm_up(or_strings_t *strings, or_builder_t *builder)
     return or_build_expand(builder, builder->batch, count);
 }
 
-// The sums, tokens ascending, and make them zero again.
+// Collect the sums, tokens ascending, and set them to zero again.
 static void collect(or_strings_t *strings, or_strings_distribution_t *dist)
 {
     qsort(strings->tokens, strings->token_count, sizeof *strings->tokens, compare_tokens);

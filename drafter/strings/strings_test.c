@@ -225,7 +225,7 @@ static void draw_chain(or_chooser_t *chooser, uint32_t depth, or_token_tree_t *t
 
 // ---- psi by enumeration ----
 
-// What is drawn: bytes, and at their end perhaps a token that prints nothing.
+// A drawn text: bytes, and at their end perhaps a token that prints nothing.
 typedef struct {
     int32_t path[64];
     uint32_t drawn;
@@ -290,7 +290,7 @@ static void enumerate(const drawn_t *drawn, uint32_t from, double mass, double *
     }
 }
 
-// Where the chain's position `node` begins, from what was drawn.
+// Return where the chain's position `node` begins in the drawn text.
 static uint32_t place_of(uint32_t node, drawn_t *drawn)
 {
     uint32_t from = 0;
@@ -338,7 +338,7 @@ static void check_dist(const or_strings_distribution_t *dist, const double *psi)
     assert_true(total == 1);
 }
 
-// Of one chain: at every node the distribution, parts of it, and the chain's own psi.
+// Check one chain: at every node the distribution, parts of it, and the chain's own psi.
 static void check_chain(const or_token_tree_t *tree, uint64_t *random)
 {
     for (uint32_t node = 0; node < or_token_tree_count(tree); node++) {

@@ -31,7 +31,7 @@ static or_target_t *find(or_targets_t *targets, uint64_t hash)
     return NULL;
 }
 
-// The free place, or of those that nobody holds the one used longest ago.
+// Return a free place, or of those that no session holds the one used longest ago.
 static or_target_t *find_room(or_targets_t *targets)
 {
     or_target_t *oldest = NULL;
@@ -44,7 +44,7 @@ static or_target_t *find_room(or_targets_t *targets)
     return oldest;
 }
 
-// Into `fresh`, as far as it gets.
+// Load the vocabulary into `fresh`, as far as that succeeds.
 static or_status_t load(const or_vocab_t *draft, const or_vocabulary_t *vocabulary,
                         or_target_t *fresh)
 {

@@ -61,7 +61,7 @@ void or_key_roles_name(uint32_t all, char text[32])
 
 // ---- checks ----
 
-// Names stand in a line of words, in logs and in labels: letters that print, and no blanks.
+// Check a name. It stands in a line of words, in logs and in labels, so it has printable letters and no blanks.
 static or_status_t check_name(const char *what, const char *name)
 {
     size_t length = strlen(name);
@@ -131,7 +131,7 @@ static or_status_t take_trusted(const char *value, bool *trusted)
     return OR_OK;
 }
 
-// One `name=value`; *known is false if nothing here has that name.
+// Take one `name=value`; *known is false if no setting has that name.
 static or_status_t take_word(const char *name, const char *value, or_key_grant_t *grant,
                              bool *known)
 {
@@ -182,7 +182,7 @@ or_status_t or_key_grant_take_words(char *words, or_key_grant_t *grant, char *un
     return status;
 }
 
-// The key that `line`, which is cut up, begins with, and the words behind it.
+// Take the key that `line`, which is cut up, begins with, and the words behind it.
 static or_status_t take_line(char *line, or_key_grant_t *grant, char *unknown, size_t capacity)
 {
     char *rest;

@@ -6,19 +6,19 @@
 
 #define OR_KEY_GRANT_BYTES 512 // holds any grant as a line
 
-// Does the line say anything? Not if it is empty or a comment: no key begins with "#", which as the
-// first of five letters is more than 32 bits hold.
+// Return true if the line has content: it is neither empty nor a comment. (No key begins with "#": as the first of
+// five letters that would be more than 32 bits hold.)
 bool or_key_grant_is_there(const char *line);
 
-// What the line grants. `unknown` receives the first name on it that is not known here, cut to
-// capacity; "" if there is none. OR_ERR_INVALID says what is wrong with it, without its number.
+// Parse the grant on a line. `unknown` receives the first unknown name on it, cut to capacity; "" if there is none.
+// OR_ERR_INVALID says what is wrong, without the line's number.
 or_status_t or_key_grant_parse(const char *line, or_key_grant_t *grant, char *unknown,
                                size_t capacity);
-// The same of what follows the key on such a line, which is cut up: name=value with blanks between them, into what
-// `grant` says already.
+// Parse the words behind the key on such a line (name=value with blanks between them), which are cut up, into a grant
+// that has its defaults.
 or_status_t or_key_grant_take_words(char *words, or_key_grant_t *grant, char *unknown,
                                     size_t capacity);
-// A grant that came from elsewhere: the same checks. OR_ERR_INVALID.
+// Check a grant that came from elsewhere in the same way. OR_ERR_INVALID.
 or_status_t or_key_grant_check(const or_key_grant_t *grant);
-// As a line, without its end.
+// Write the grant as a line, without its end.
 void or_key_grant_format(const or_key_grant_t *grant, char text[OR_KEY_GRANT_BYTES]);

@@ -56,7 +56,7 @@ static or_status_t take_line(grants_t *grants, const char *line, char *unknown, 
     return status == OR_OK ? append(grants, &grant) : status;
 }
 
-// All that a file's text grants; *grants is empty after an error.
+// Parse all grants of a file's text; *grants is empty after an error.
 static or_status_t parse(const char *path, const char *text, grants_t *grants)
 {
     or_status_t status = OR_OK;
@@ -167,7 +167,7 @@ const or_key_grant_t *or_keyring_find(const or_keyring_t *ring, const char *publ
 static const char new_file[] = "# Who may connect to this coordinator: outrider keys authorize, "
                                "revoke and list edit and show it.\n";
 
-// Under the lock: the ring is what the file says now.
+// Change the file, under the lock, after the ring was read from it again.
 static or_status_t change_locked(or_keyring_t *ring, const char *key, const char *line)
 {
     char *text = NULL, *edited = NULL;
@@ -208,7 +208,7 @@ or_status_t or_keyring_authorize(or_keyring_t *ring, const or_key_grant_t *grant
     return status;
 }
 
-// The one key that is meant.
+// Find the one key that is meant.
 static or_status_t find_meant(const or_keyring_t *ring, const char *key_or_name,
                               char key[OR_KEY_BYTES])
 {

@@ -84,7 +84,7 @@ static or_status_t check_folder(const char *path)
     return or_line_file_check_owner(path, &found);
 }
 
-// `path` and the folders above it, as far as they are missing.
+// Make `path` and the folders above it, as far as they are missing.
 static or_status_t make_folder(const char *path)
 {
     char part[PATH_BYTES];
@@ -145,7 +145,7 @@ static or_status_t check_mode(const char *path, const struct stat *found, mode_t
     return or_line_file_check_owner(path, found);
 }
 
-// The whole text of a small file, ended by a zero; nothing of `forbidden` may be in its mode.
+// Read the whole text of a small file, ended by a zero; its mode may have nothing of `forbidden`.
 static or_status_t read_text(const char *path, mode_t forbidden, char text[FILE_BYTES_MAX])
 {
     struct stat found;
@@ -167,7 +167,7 @@ static or_status_t read_text(const char *path, mode_t forbidden, char text[FILE_
     return status;
 }
 
-// The second word of the line that begins with `name`; false if there is no such line.
+// Find the second word of the line that begins with `name`; false if there is no such line.
 static bool find_word(const char *text, const char *name, char word[OR_KEY_BYTES])
 {
     size_t length = strlen(name);
@@ -220,7 +220,7 @@ or_status_t or_key_file_read(const char *path, or_key_pair_t *pair)
     return status;
 }
 
-// A new file, which is to be at `final_path`.
+// Write a new file, which is to be at `final_path`.
 static or_status_t write_whole(const char *path, const char *final_path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -270,7 +270,7 @@ or_status_t or_key_file_obtain(const char *path, const char *comment, or_key_pai
         status = or_key_file_write(path, pair, comment);
         *created = status == OR_OK;
     }
-    // Of two processes that begin at once one is too late, and takes the other's.
+    // If two processes begin at once, the later one takes the other's pair.
     return status == OR_ERR_INVALID ? or_key_file_read(path, pair) : status;
 }
 
@@ -331,7 +331,7 @@ static or_status_t choose_mode(const char *endpoint, const char *mode, bool *enc
     return OR_OK;
 }
 
-// A key, or a file that has one; `name` is where the text comes from.
+// Read a key, or a file that has one; `name` says where the text comes from.
 static or_status_t read_server_key(const char *name, const char *given, char key[OR_KEY_BYTES])
 {
     char text[FILE_BYTES_MAX];
@@ -351,7 +351,7 @@ static or_status_t read_server_key(const char *name, const char *given, char key
     return status;
 }
 
-// What the file `servers` has for this endpoint.
+// Find the key that the file `servers` has for this endpoint.
 static or_status_t look_up_server(const char *endpoint, char key[OR_KEY_BYTES])
 {
     char path[PATH_BYTES], text[FILE_BYTES_MAX];

@@ -151,7 +151,7 @@ static void what_root_makes_is_the_folders_owners(void **context)
     or_status_t its_own = or_key_file_read(path, &back);
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(its_own, OR_OK);
-    // Whose a folder is can put what it likes into it.
+    // The owner of a folder can put any file into it.
     assert_int_equal(chmod(folder, 0755), 0);
     assert_int_equal(seteuid(STRANGER), 0);
     or_status_t anothers = or_keys_path("identity.key", path, sizeof path);
@@ -296,7 +296,7 @@ static void afar_the_servers_key_must_be_known(void **context)
     assert_true(keys.encrypted);
     assert_string_equal(keys.server_key, server.public_key);
     assert_int_equal(or_keys_for_connecting("tcp://192.0.2.1:557", NULL, &keys), OR_ERR_INVALID);
-    // Who can write to it can be any server.
+    // A user who can write to it can pass for any server.
     write_file(in_folder("servers"), 0660, text);
     assert_says(or_keys_for_connecting(REMOTE, NULL, &keys), OR_ERR_INVALID, "others can write");
     // The environment comes first, and what is said before all.

@@ -26,7 +26,7 @@ or_status_t or_line_file_check_owner(const char *path, const struct stat *found)
                    path, (unsigned)found->st_uid, (unsigned)we);
 }
 
-// The folder that a path is in.
+// Stat the folder of a path.
 static bool stat_folder(const char *path, struct stat *found)
 {
     char folder[PATH_BYTES];
@@ -110,7 +110,7 @@ or_status_t or_line_file_read(const char *path, char **text_p, struct stat *foun
     return status;
 }
 
-// It is a file of its own, since the other one is replaced. A link would be another user's trap for root.
+// The lock is a file of its own, since the other one is replaced. A link there would be another user's trap for root.
 or_status_t or_line_file_lock(const char *path, int *lock)
 {
     char lock_path[PATH_BYTES];
@@ -133,7 +133,7 @@ or_status_t or_line_file_lock(const char *path, int *lock)
     return OR_OK;
 }
 
-// The new file's owner and mode are the old one's.
+// Give the new file the owner and mode of the old one.
 static bool make_alike(int fd, const char *path)
 {
     struct stat old;

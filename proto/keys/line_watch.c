@@ -45,7 +45,7 @@ static void release_spares(or_line_watch_t *watch)
     }
 }
 
-// As far as there are any; the rest at the next look.
+// Take as many spare descriptors as there are; the rest are taken at the next look.
 static void take_spares(or_line_watch_t *watch)
 {
     for (size_t i = 0; i < OR_LINE_WATCH_SPARES; i++) {

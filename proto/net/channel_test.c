@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/net/channel_memory.h"
 #include "proto/wire/message.h"
 #include "proto/zmq/channel_zmq.h"
+#include "tests/support/memory_network.h"
 #include "tests/support/test_support.h"
 
 #define EDGES 2
@@ -119,7 +119,7 @@ static void send_text(or_channel_t *from, or_peer_t to, const char *text)
     assert_int_equal(or_channel_send(from, to, (const uint8_t *)text, strlen(text)), OR_OK);
 }
 
-// Who sent it.
+// Return the sender.
 static or_peer_t await_text(fixture_t *fixture, or_channel_t *at, const char *text)
 {
     or_peer_t from = {0};
@@ -301,8 +301,8 @@ static void a_late_hub_is_found(void **context)
     unlink(path);
 }
 
-// What `frames` numbered frames become under faults: how many arrive, how many twice, how many out
-// of order; the network's own fingerprint of all arrivals comes back.
+// Send `frames` numbered frames under faults and count how many arrive, how many twice, how many out of order.
+// Returns the network's own fingerprint of all arrivals.
 static uint64_t fates(uint64_t seed, int frames, int *arrived, int *late)
 {
     const or_network_faults_t faults = {

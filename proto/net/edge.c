@@ -34,7 +34,7 @@ void or_edge_send_error(or_edge_t *edge, or_session_id_t session, uint64_t round
     or_edge_send(edge, &message);
 }
 
-// A new minute tells what the last one did not.
+// Begin a new minute, and tell how many warnings of the last one were left out.
 static void begin_minute(or_edge_t *edge, int64_t now)
 {
     if (edge->unwarned > 0) {
@@ -70,8 +70,8 @@ static void on_error(or_edge_t *edge, const or_message_t *message)
     or_edge_warn(edge, (or_session_id_t){0}, "the coordinator says", error->text);
 }
 
-// `again`: there was a welcome already. A coordinator that comes late answers every Hello that
-// waited for it.
+// Handle a message. `again`: there was a welcome already. A coordinator that comes late answers every Hello that
+// waited.
 static void on_message(or_edge_t *edge, void (*take)(void *, const or_message_t *), void *role,
                        const or_message_t *message, bool again)
 {
@@ -185,7 +185,7 @@ or_status_t or_edge_process_greet(or_edge_process_t *process, const or_hello_t *
                           &process->link);
 }
 
-// A connection that ends is said when it does, not when the silence has lasted.
+// Log that a connection has ended when it does, not when the silence has lasted.
 static void watch_connection(const or_edge_process_t *process, uint64_t *last)
 {
     uint64_t connection = or_channel_connection(process->channel);

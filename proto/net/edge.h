@@ -1,10 +1,10 @@
-// edge - what drafter and verifier have in common: a model, a link to the coordinator, a greeting,
-// a refusal, a loop.
+// edge - the parts that drafter and verifier share: a model, a link to the coordinator, a greeting, a refusal, a
+// loop.
 //
 //     open (file -> vocabulary -> model -> channel) -> greet (link) -> run (turn, wait, turn ...) -> close
 //
-// or_edge_t is the role's side of the link and runs in simulations too; or_edge_process_t is the
-// process around it. One thread.
+// or_edge_t is the role's side of the link and runs in simulations too; or_edge_process_t is the process around it.
+// One thread.
 #pragma once
 
 #include "common/model/gpu/gpu_choice.h"
@@ -13,9 +13,9 @@
 #include "proto/keys/keys.h"
 #include "proto/net/link.h"
 
-#define OR_EXIT_REFUSED 3 // a process that the coordinator turned away; its last log line says why
-#define OR_EDGE_READY                                                                              \
-    " ready on " // in the log's line about a model that is loaded, before its device
+#define OR_EXIT_REFUSED                                                                            \
+    3 // exit code of a process that the coordinator turned away; its last log line says why
+#define OR_EDGE_READY " ready on " // stands before the device in the log line about a loaded model
 
 // ---- the role's side ----
 
@@ -23,24 +23,24 @@ typedef struct {
     or_link_t *link; // borrowed
     char refused[512];
     int64_t report_due_ns;     // when the next Stats are sent; 0: none were yet
-    int64_t warned_ns;         // the minute that these two count in
-    uint32_t warned, unwarned; // lines that were written, and that were not
+    int64_t warned_ns;         // the beginning of the minute in which these two count
+    uint32_t warned, unwarned; // warnings that were written, and that were not
 } or_edge_t;
 
 void or_edge_init(or_edge_t *edge, or_link_t *link);
 
-// Send and shrug: the coordinator asks again for what it misses.
+// Send a message, and ignore a failure: the coordinator asks again for what it misses.
 void or_edge_send(or_edge_t *edge, const or_message_t *message);
-// `round` and `length` as in or_error_t; 0 where they mean nothing.
+// Send an Error. `round` and `length` are as in or_error_t, 0 if they mean nothing.
 void or_edge_send_error(or_edge_t *edge, or_session_id_t session, uint64_t round,
                         or_wire_error_t code, uint32_t length, const char *text);
 
-// Warn of what the coordinator sent, session 0: about none. Of a flood a few lines a minute are written, and how many
-// were not.
+// Warn of a message that the coordinator sent; session 0: it is about none. Of a flood only a few lines a minute are
+// written, and how many were left out.
 void or_edge_warn(or_edge_t *edge, or_session_id_t session, const char *what, const char *why);
 
-// Handle what waits, at most a bounded number, so that a flood cannot starve the model: greetings,
-// refusals and errors here, everything about sessions in `take`.
+// Handle a bounded number of waiting messages, so that a flood cannot starve the model. Greetings, refusals and
+// errors are handled here, messages about sessions in `take`.
 void or_edge_drain(or_edge_t *edge, void (*take)(void *role, const or_message_t *message),
                    void *role);
 
@@ -49,7 +49,7 @@ void or_edge_drain(or_edge_t *edge, void (*take)(void *role, const or_message_t 
 int64_t or_edge_report(or_edge_t *edge, int64_t now, uint32_t every_ms,
                        void (*fill)(const void *role, or_stats_t *stats), const void *role);
 
-// The coordinator's sentence if it turned us away; NULL otherwise.
+// Return the coordinator's sentence if it turned us away; NULL otherwise.
 const char *or_edge_refused(const or_edge_t *edge);
 
 // ---- the process ----
@@ -62,14 +62,14 @@ typedef struct {
     or_link_t *link;
 } or_edge_process_t;
 
-// Load the model at its place and connect. Errors are those of the parts; or_edge_process_close in any case.
+// Load the model at its place and connect. Errors are those of the parts. Call or_edge_process_close in any case.
 or_status_t or_edge_process_open(const char *path, const or_model_options_t *options,
                                  const or_gpu_place_t *place, const char *endpoint,
                                  const or_key_options_t *keys, or_edge_process_t *process);
 or_status_t or_edge_process_greet(or_edge_process_t *process, const or_hello_t *hello);
-// Turn and wait until a signal comes (OR_OK), `refused` gives a sentence (OR_ERR_MISMATCH), or the model's device fails
-// (OR_ERR_IO): who starts the process again has a device that may work.
+// Turn and wait until a signal comes (OR_OK), `refused` gives a sentence (OR_ERR_MISMATCH), or the model's device
+// fails (OR_ERR_IO). After the last a process that is started again may find a device that works.
 or_status_t or_edge_process_run(or_edge_process_t *process, int64_t (*turn)(void *role),
                                 const char *(*refused)(const void *role), void *role);
-// The role must be gone already.
+// Close the process's parts. The role must have been destroyed.
 void or_edge_process_close(or_edge_process_t *process);

@@ -48,7 +48,7 @@ bool or_endpoint_is_ipv6(const char *endpoint)
     return strncmp(endpoint, bracket, sizeof bracket - 1) == 0;
 }
 
-// 0 if the host has an address of this family, else getaddrinfo's error.
+// Return 0 if the host has an address of this family, else getaddrinfo's error.
 static int look_up(const char *host, int family)
 {
     const struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM};

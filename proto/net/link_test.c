@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/net/channel_memory.h"
 #include "proto/net/padding.h"
+#include "tests/support/memory_network.h"
 #include "tests/support/test_support.h"
 
 #define EDGES 2
@@ -129,7 +129,7 @@ static void drain(fixture_t *fixture, party_t *party)
     }
 }
 
-// What lands at a hung program is out of the way of the others.
+// Frames that land at a hung program are out of the way of the others.
 static void discard(party_t *party)
 {
     or_peer_t from;

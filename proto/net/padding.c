@@ -24,8 +24,8 @@ size_t or_padding_class(size_t bytes)
     return holds(class, bytes) ? class : bytes; // no room below the limit
 }
 
-// The field of `bytes` bytes in all. Its length takes as many bytes as that needs, and where the last one
-// would then be left over, one more than it needs.
+// Write the field of `bytes` bytes in all. Its length takes as many bytes as that needs; if the last one would then
+// be left over, it takes one more.
 static void write_field(uint8_t *field, size_t bytes)
 {
     size_t length_bytes = 1;

@@ -183,7 +183,7 @@ static void edges_outside_are_not_inside(void **context)
     or_channel_destroy(&plain);
 }
 
-// Who calls itself what an inside edge is called neither is one nor comes between it and the hub.
+// A stranger with an inside edge's name neither is one nor comes between it and the hub.
 static void a_name_makes_nobody_an_insider(void **context)
 {
     fixture_t *fixture = *context;
@@ -226,7 +226,7 @@ static void put(int fd, const void *bytes, size_t count)
     assert_int_equal(send(fd, bytes, count, MSG_NOSIGNAL), count);
 }
 
-// Of who speaks these ZeroMQ would tell nothing, and their frames could not be counted: they are cut off.
+// ZeroMQ would report nothing of peers that speak these, and their frames could not be counted, so they are cut off.
 static void old_protocols_are_refused(void **context)
 {
     fixture_t *fixture = *context;

@@ -840,7 +840,7 @@ static void a_crowd_at_the_door_stalls_nobody(void **context)
     or_channel_destroy(&alice);
 }
 
-// What a handshake costs, as a figure to look at; that they all succeed is what is checked.
+// The cost of a handshake is a figure to look at; the test checks that they all succeed.
 static void handshakes_are_cheap_enough(void **context)
 {
     fixture_t *fixture = *context;

@@ -50,7 +50,7 @@ static bool take_address(const struct sockaddr *from, int family, address_t *add
     return true;
 }
 
-// The address of a network interface, by its name.
+// Find the address of a network interface by its name.
 static bool find_interface(const char *name, int family, address_t *address)
 {
     struct ifaddrs *all;
@@ -78,7 +78,7 @@ static bool find_host(const char *host, int family, address_t *address)
     return taken;
 }
 
-// 0, or an errno.
+// Find the address of a TCP endpoint; return 0 or an errno.
 static int find_tcp(const char *endpoint, address_t *address)
 {
     const char *host = endpoint + strlen(TCP), *colon = strrchr(host, ':');
@@ -122,7 +122,7 @@ static bool is_file(const address_t *address)
     return address->any.sa_family == AF_UNIX && address->path.sun_path[0] != '\0';
 }
 
-// A path is left behind by who ended without a word: whoever still listens there answers.
+// Remove a path that a killed process left behind; a living listener would answer there.
 static void remove_left_path(const address_t *address)
 {
     struct stat found;

@@ -8,16 +8,17 @@
 
 #define LINGER_MS                                                                                  \
     1000 // last messages get out also of a process that is not run for a while; shutdown never hangs
-// A link that was cut is tried again soon: what waits for it is a text that somebody reads.
+// A link that was cut is tried again soon, because a text that somebody reads waits for it.
 #define RECONNECT_MS 50
 #define RECONNECT_MAX_MS 400
-// Then again with a new first packet: the system's own repeats come ever later.
+// After this time another attempt begins with a new first packet: the system's own repeats come ever later.
 #define CONNECT_TIMEOUT_MS 2000
 #define HANDSHAKE_MS 10000 // whoever has not said who it is by then holds no connection of ours
 #define CURVE_BYTES 64     // what encryption adds to a frame, at most
-// The system finds hosts that vanished without closing the connection: silent ones are asked after KEEPALIVE_IDLE_S, and
-// who acknowledges nothing for VANISHED_MS is gone. ZeroMQ's own heartbeats must stay off: libzmq 4.3 asserts when one is
-// due on a connection that was reset while nothing more was read from it. Silent programs are the link's business.
+// The system finds hosts that vanished without closing the connection. It asks a silent host after KEEPALIVE_IDLE_S,
+// and one that acknowledges nothing for VANISHED_MS is gone. ZeroMQ's own heartbeats must stay off: libzmq 4.3
+// asserts when one is due on a connection that was reset while nothing more was read from it. The link looks after
+// silent programs.
 #define KEEPALIVE_IDLE_S 10
 #define KEEPALIVE_INTERVAL_S 3
 #define KEEPALIVE_COUNT 4

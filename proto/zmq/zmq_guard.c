@@ -21,7 +21,7 @@
 #define GREETING_MAX                                                                               \
     1024 // connections that have not said who they are; of more the oldest are let be
 
-// What was refused: a key, or a kind of failure at an endpoint.
+// A refusal: of a key, or of a kind of failure at an endpoint.
 typedef struct {
     char what[160];
     int64_t said_ns; // 0: free
@@ -42,7 +42,7 @@ struct or_zmq_guard {
 
 // ---- refusals ----
 
-// The notice of this name, else the one that was said the longest ago.
+// Return the notice of this name, else the one that was logged the longest ago.
 static notice_t *find_notice(or_zmq_guard_t *guard, const char *what)
 {
     notice_t *oldest = &guard->notices[0];
@@ -58,7 +58,7 @@ static notice_t *find_notice(or_zmq_guard_t *guard, const char *what)
     return oldest;
 }
 
-// Count a refusal, and say so unless that was said less than a minute ago.
+// Count a refusal, and log it unless that was done less than a minute ago.
 static void refuse(or_zmq_guard_t *guard, const char *what, const char *why)
 {
     int64_t now = or_clock_now(or_clock_monotonic());
@@ -105,7 +105,7 @@ uint64_t or_zmq_guard_refusals(const or_zmq_guard_t *guard)
 
 // ---- keys ----
 
-// A question of ZAP. What is too long for its place is no question of libzmq's.
+// A question of ZAP. A part that is too long for its place is not from libzmq.
 typedef struct {
     char version[8];
     uint8_t id[64];
@@ -116,7 +116,7 @@ typedef struct {
     size_t key_bytes;
 } question_t;
 
-// The next part, ended by a zero where it is cut to fit; false if the message has no further part.
+// Take the next part, ended by a zero if it is cut to fit; false if the message has no further part.
 static bool take_part(void *zap, void *data, size_t capacity, size_t *bytes)
 {
     int more = 0;
@@ -136,7 +136,7 @@ static bool take_text(void *zap, char *text, size_t capacity)
     return take_part(zap, text, capacity - 1, &bytes) && bytes < capacity;
 }
 
-// False if nobody asks. What cannot be read is left empty, and so refused.
+// Take a question; false if there is none. A part that cannot be read is left empty, and so refused.
 static bool take_question(void *zap, question_t *question)
 {
     char unused[256];

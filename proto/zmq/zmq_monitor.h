@@ -1,6 +1,6 @@
-// zmq_monitor - what ZeroMQ says of the connections of a socket. For channel_zmq and zmq_guard only.
+// zmq_monitor - ZeroMQ's events about the connections of a socket. For zmq_edge and zmq_guard only.
 //
-// ZeroMQ's own thread tells, and waits for nobody: what is not asked for piles up. One thread asks.
+// ZeroMQ's own thread sends them and waits for nobody: events that are not read pile up. One thread reads.
 #pragma once
 
 #include <stdint.h>
@@ -9,14 +9,14 @@
 
 typedef struct {
     int what;       // ZMQ_EVENT_*
-    uint32_t value; // what it means depends on that
+    uint32_t value; // its meaning depends on the event
     char endpoint[256];
 } or_zmq_event_t;
 
-// Watch `socket` for `events`, a sum of ZMQ_EVENT_*, before it is bound or connected. The monitor is a
-// socket to poll; zmq_close it. One for a context. OR_ERR_IO.
+// Watch `socket` for `events`, a sum of ZMQ_EVENT_*, before it is bound or connected. The monitor is a socket to
+// poll; end it with zmq_close. There is one for a context. OR_ERR_IO.
 or_status_t or_zmq_monitor_open(void *context, void *socket, int events, void **monitor_p);
-// Nothing more is told of `socket`. Before it is closed: libzmq 4.3 leaks the event that it cannot tell any more.
+// Stop the events of `socket`, before it is closed: libzmq 4.3 leaks an event that it cannot deliver.
 void or_zmq_monitor_end(void *socket);
-// False if there is none now.
+// Read the next event; false if there is none now.
 bool or_zmq_monitor_next(void *monitor, or_zmq_event_t *event);

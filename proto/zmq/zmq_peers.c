@@ -35,7 +35,7 @@ const or_zmq_peer_t *or_zmq_peers_find(const or_zmq_peers_t *peers, or_peer_t pe
     return found ? &peers->items[low] : NULL;
 }
 
-// False: no memory; they stay as they are.
+// Resize both arrays; false if there is no memory, and they stay as they are.
 static bool resize(or_zmq_peers_t *peers, size_t capacity)
 {
     or_zmq_peer_t *items = realloc(peers->items, capacity * sizeof *items);

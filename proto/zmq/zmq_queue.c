@@ -3,6 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/clock.h"
+#include "proto/zmq/zmq_channel_internal.h"
+#include "proto/zmq/zmq_frames.h"
+
+#define LOOK_EVERY 16 // the sockets are looked through for urgent frames after so many handled ones
+#define URGENT_RUN 32 // another frame has its turn after so many urgent ones
+
 typedef struct {
     STAILQ_HEAD(, or_zmq_waiting) frames;
     size_t count;
@@ -111,4 +118,115 @@ void or_zmq_queue_hurry(or_zmq_queue_t *queue, const or_zmq_peer_t *peer)
         or_zmq_waiting_t *waiting = pop(&queue->others);
         push(is_of(waiting, peer) ? &queue->urgent : &queue->others, waiting);
     }
+}
+
+// ---- the frame to handle next ----
+
+bool or_zmq_check_hold(or_zmq_channel_t *self)
+{
+    if (self->held_until_ns != 0 && or_clock_now(or_clock_monotonic()) >= self->held_until_ns) {
+        self->held_until_ns = 0;
+    }
+    return self->held_until_ns != 0;
+}
+
+// Receive one frame of this socket into `waiting`, whose messages are empty.
+static or_status_t take_out(or_zmq_channel_t *self, or_door_t door, or_zmq_waiting_t *waiting)
+{
+    void *socket = self->sockets[door];
+    or_zmq_relay_t *relay = door != OR_DOOR_INSIDE ? self->relay : NULL;
+    waiting->door = door;
+    or_status_t status = or_zmq_receive_part(socket, &waiting->identity);
+    return status == OR_OK ? or_zmq_receive_frame(socket, relay, &waiting->frame) : status;
+}
+
+static bool is_urgent(or_zmq_channel_t *self, or_zmq_waiting_t *waiting)
+{
+    const char *key =
+        waiting->door == OR_DOOR_FAR ? or_zmq_guard_key_of(self->guard, &waiting->frame) : "";
+    const or_zmq_peer_t *known =
+        or_zmq_peers_recognise(&self->peers, waiting->door, &waiting->identity, key);
+    return known != NULL && known->is_urgent;
+}
+
+// Take all frames out of the sockets of strangers, so that the urgent ones among them are known.
+static or_status_t look_through(or_zmq_channel_t *self)
+{
+    or_status_t status = OR_OK;
+    for (or_door_t door = 0; status == OR_OK && door < OR_DOOR_INSIDE; door++) {
+        while (status == OR_OK && or_zmq_queue_has_room(self->queue)) {
+            or_zmq_waiting_t *waiting = or_zmq_waiting_create();
+            if (waiting == NULL) {
+                return OR_OK; // it waits where it is
+            }
+            status = take_out(self, door, waiting);
+            if (status == OR_OK) {
+                or_zmq_queue_push(self->queue, waiting, is_urgent(self, waiting));
+            } else {
+                or_zmq_waiting_destroy(&waiting);
+            }
+        }
+        status = status == OR_ERR_AGAIN ? OR_OK : status;
+    }
+    return status;
+}
+
+static or_status_t take_out_inside(or_zmq_channel_t *self, or_zmq_waiting_t **waiting_p)
+{
+    or_zmq_waiting_t *waiting = or_zmq_waiting_create();
+    or_status_t status = waiting != NULL ? take_out(self, OR_DOOR_INSIDE, waiting) : OR_ERR_AGAIN;
+    if (status != OR_OK) {
+        or_zmq_waiting_destroy(&waiting);
+    }
+    *waiting_p = waiting;
+    return status;
+}
+
+// Choose a frame that is not urgent: strangers and our own process take turns.
+static or_status_t choose_other(or_zmq_channel_t *self, or_zmq_waiting_t **waiting_p)
+{
+    self->inside_first = !self->inside_first;
+    *waiting_p = self->inside_first ? NULL : or_zmq_queue_pop(self->queue, false);
+    if (*waiting_p != NULL) {
+        return OR_OK;
+    }
+    or_status_t status = take_out_inside(self, waiting_p);
+    if (status == OR_ERR_AGAIN) {
+        *waiting_p = or_zmq_queue_pop(self->queue, false);
+    }
+    return *waiting_p != NULL ? OR_OK : status;
+}
+
+or_status_t or_zmq_choose(or_zmq_channel_t *self, or_zmq_waiting_t **waiting_p)
+{
+    or_status_t status = OR_OK;
+    bool held = or_zmq_check_hold(self);
+    if (or_zmq_queue_is_empty(self->queue) || held || ++self->handled >= LOOK_EVERY) {
+        self->handled = 0;
+        status = look_through(self);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    bool others_turn = !held && self->urgent_run >= URGENT_RUN;
+    *waiting_p = others_turn ? NULL : or_zmq_queue_pop(self->queue, true);
+    if (*waiting_p != NULL) {
+        self->urgent_run++;
+        return OR_OK;
+    }
+    if (held) {
+        return OR_ERR_AGAIN;
+    }
+    self->urgent_run = 0;
+    status = choose_other(self, waiting_p);
+    if (status == OR_ERR_AGAIN) {
+        *waiting_p = or_zmq_queue_pop(self->queue, true);
+    }
+    if (*waiting_p != NULL) {
+        return OR_OK;
+    }
+    if (status == OR_ERR_AGAIN) {
+        or_zmq_relay_note_empty(self->relay);
+    }
+    return status;
 }

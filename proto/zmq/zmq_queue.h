@@ -1,10 +1,10 @@
-// zmq_queue - frames that a hub has out of its sockets and has not handled, urgent ones apart from the others. For
-// channel_zmq only.
+// zmq_queue - frames that a hub has taken out of its sockets and not handled, urgent ones apart from the others.
 //
-// ROUTER gives the frames of all connections in turn. One connection with the frames of many texts, a verifier's, would
-// wait in that turn for every stranger, once for each of its frames. Frames keep their order within a connection.
+// ROUTER gives the frames of all connections in turn. A verifier's connection, which carries the frames of many
+// texts, would wait in that turn for every stranger, once for each of its frames. Frames keep their order within a
+// connection.
 //
-// One thread. Room is for OR_ZMQ_QUEUE_FRAMES of each sort, which is more than zmq_relay lets through at once.
+// One thread. There is room for OR_ZMQ_QUEUE_FRAMES of each sort, which is more than zmq_relay lets through at once.
 #pragma once
 
 #include <stdbool.h>
@@ -29,17 +29,17 @@ typedef struct or_zmq_queue or_zmq_queue_t;
 or_status_t or_zmq_queue_create(or_zmq_queue_t **queue_p);
 void or_zmq_queue_destroy(or_zmq_queue_t **queue_p);
 
-// Of a frame that came: its messages are empty. NULL: no memory.
+// Create a frame with empty messages; NULL if there is no memory.
 or_zmq_waiting_t *or_zmq_waiting_create(void);
 void or_zmq_waiting_destroy(or_zmq_waiting_t **waiting_p);
 
-// Whether there is room for a frame of either sort.
+// Return true if there is room for a frame of either sort.
 bool or_zmq_queue_has_room(const or_zmq_queue_t *queue);
 bool or_zmq_queue_is_empty(const or_zmq_queue_t *queue);
 bool or_zmq_queue_has_urgent(const or_zmq_queue_t *queue);
-// Where there is room. It is the queue's.
+// Add a frame, for which there is room. The queue takes it.
 void or_zmq_queue_push(or_zmq_queue_t *queue, or_zmq_waiting_t *waiting, bool is_urgent);
-// The next one of this sort, the caller's now; NULL if there is none.
+// Take the next frame of this sort, which is the caller's now; NULL if there is none.
 or_zmq_waiting_t *or_zmq_queue_pop(or_zmq_queue_t *queue, bool is_urgent);
-// The frames that wait of this peer are urgent from now on.
+// Make the waiting frames of this peer urgent.
 void or_zmq_queue_hurry(or_zmq_queue_t *queue, const or_zmq_peer_t *peer);

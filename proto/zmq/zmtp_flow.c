@@ -24,7 +24,7 @@ static size_t head_size(const or_zmtp_flow_t *flow)
     return flow->head_bytes > 0 && (flow->head[0] & FLAG_LONG) != 0 ? 9 : 2;
 }
 
-// The head is whole: what it says of the body.
+// Take what the whole head says of the body.
 static void begin_body(or_zmtp_flow_t *flow)
 {
     flow->left = 0;
@@ -38,7 +38,7 @@ static void begin_body(or_zmtp_flow_t *flow)
     flow->begun = OR_ZMTP_FRAME_COST;
 }
 
-// One byte of a head, or as much of a body as there is.
+// Pass one byte of a head, or as much of a body as there is.
 static size_t pass_some(or_zmtp_flow_t *flow, const uint8_t *bytes, size_t count)
 {
     if (flow->left == 0) {

@@ -1,4 +1,4 @@
-"""What the tests of the command share: running it, its processes, the reference, and a bare ZeroMQ peer."""
+"""Helpers of the tests of the command: running it, its processes, the reference, and a bare ZeroMQ peer."""
 import json
 import os
 import socket

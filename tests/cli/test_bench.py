@@ -47,7 +47,7 @@ class OnACluster(unittest.TestCase):
         return json.loads(out)
 
     def check(self, line, case):
-        """What must hold for any case that was measured."""
+        """Check what must hold for any measured case."""
         plain = case["name"] == "plain"
         self.assertIsNone(case["reason"])
         self.assertEqual(case["texts_differing"], 0)
@@ -235,7 +235,7 @@ class OnACluster(unittest.TestCase):
 
 
 class NotMeasured(unittest.TestCase):
-    """What was named and not measured is said, and is a failure."""
+    """A case that was named and not measured is reported, and is a failure."""
 
     def bench(self, endpoint, *words, code=1):
         out, _ = outrider("bench", "--connect", endpoint, *SMALL, "--prompt-limit", 1, "--temp", 0, *words, code=code)

@@ -14,7 +14,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def places(pid):
-    """Where each thread may run, as the kernel writes it: ['0-1', '0', '1']."""
+    """Return the CPUs of each thread as the kernel writes them: ['0-1', '0', '1']."""
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         for line in (task / "status").read_text().splitlines():
@@ -24,7 +24,7 @@ def places(pid):
 
 
 def background_places(pid):
-    """Where ZeroMQ's own threads may run."""
+    """Return the CPUs of ZeroMQ's own threads."""
     return [set(os.sched_getaffinity(int(task.name))) for task in Path(f"/proc/{pid}/task").iterdir()
             if (task / "comm").read_text().startswith("ZMQbg")]
 
@@ -91,7 +91,7 @@ class Cpus(unittest.TestCase):
         self.assertEqual(len(texts), 1)
 
     def rest(self, pids, allowed):
-        """Of CPU seconds together, in two seconds."""
+        """Return the CPU seconds of all together in two seconds."""
         time.sleep(1.5)  # ranks look for work often in the first second
         before = sum(map(cpu_seconds, pids))
         time.sleep(2)

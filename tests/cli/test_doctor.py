@@ -142,7 +142,7 @@ class Installation(unittest.TestCase):
         for role, matrices in (("target", 43), ("draft", 15)):
             self.assertIn(f"{matrices} F16", checks["models", role + " weights"]["detail"])
             self.assertIn("4096 tokens", checks["models", role + " vocabulary"]["detail"])
-        # What the cache takes: K and V, four bytes each, of every position, layer and key-value head.
+        # The size of the cache: K and V, four bytes each, of every position, layer and key-value head.
         facts = json.loads(outrider("model", "inspect", "--json", TARGET)[0])
         numbers = {key.removeprefix("llama."): value for key, value in facts["metadata"]}
         heads, kv_heads = int(numbers["attention.head_count"]), int(numbers["attention.head_count_kv"])

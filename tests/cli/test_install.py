@@ -109,7 +109,7 @@ class Installed(unittest.TestCase):
                 self.assertTrue((page.parent / f"{name}.1".replace("\\-", "-")).is_file(), name)
 
     def offered(self, *words):
-        """What bash offers for the last word."""
+        """Return bash's completions of the last word."""
         return set(run("bash", "-c", OFFERS, "bash", self.prefix / "share/bash-completion/completions" / words[0], *words).split())
 
     def test_bash_offers_every_option(self):

@@ -42,7 +42,7 @@ class Keys(unittest.TestCase):
         return next(line.strip() for line in text.splitlines() if line.startswith("  outrider "))
 
     def run_in_shell(self, command):
-        """As typed in a shell whose PATH has our programs."""
+        """Run a line as typed in a shell whose PATH has our programs."""
         return subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True,
                               env={**ENVIRONMENT, "PATH": f"{BIN}:/usr/bin:/bin", "OUTRIDER_KEYS": str(self.folder)}).stdout
 

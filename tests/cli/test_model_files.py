@@ -16,7 +16,7 @@ from cli import BIN, DRAFT, ROOT, TARGET, Background, generate, outrider, wait_u
 ERROR_MAX = {"F32": 0, "F16": 0, "BF16": 0.0018, "Q8_0": 0.0055, "Q4_0": 0.09, "IQ4_NL": 0.08, "Q5_0": 0.045, "Q4_1": 0.077, "Q5_1": 0.038,
              "Q4_K": 0.077, "Q5_K": 0.038, "Q2_K": 0.28, "Q3_K": 0.155, "Q6_K": 0.019}
 EXACT = ("F32", "F16")
-# What rows of 128 become, which are half a super-block.
+# The types that rows of 128, which are half a super-block, become.
 INSTEAD = {"Q2_K": "IQ4_NL", "Q3_K": "IQ4_NL", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
 QWEN2 = ROOT / "tests/model/data/qwen2-bf16.gguf"
 LLAMA3 = ROOT / "tests/model/data/llama3-bf16.gguf"  # its head is a tensor of its own, the others' is the embedding

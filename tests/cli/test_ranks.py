@@ -46,7 +46,7 @@ def ranks_of(mpirun):
 
 
 def mpirun_of(command):
-    """Of a command's cluster: the child of the process that keeps it."""
+    """Return the verifier of a command's cluster: the child of the process that keeps it."""
     pid = command.process.pid
 
     def found():
@@ -66,7 +66,7 @@ def seconds_of(pid):
 
 
 def shared_memory(pid):
-    """What a killed mpirun could not remove."""
+    """Remove what a killed mpirun could not."""
     maps = Path(f"/proc/{pid}/maps").read_text().split()
     return {Path(word) for word in maps if word.startswith("/dev/shm/")}
 
@@ -110,7 +110,7 @@ class Job:
 
 
 class SameText(unittest.TestCase):
-    """The same requests to clusters that differ in their ranks only."""
+    """Send the same requests to clusters that differ in their ranks only."""
 
     def texts(self, cluster, prompts, count):
         def ids(prompt, *sampling):

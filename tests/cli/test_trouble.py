@@ -83,7 +83,7 @@ class BadInput(unittest.TestCase):
             self.assertIn(pattern, call("outrider-coordinator", "-m", TARGET, "--listen", endpoint, code=1)[1])
 
     def test_closed_descriptors(self):
-        """What we open must not be taken for standard input or output."""
+        """A file that we open must not be taken for standard input or output."""
         words = [BIN / "outrider", "generate", "--json", "-p", "Once upon a time", "-n", "8", "--temp", "0"]
         for closed in ("<&- 2>&-", "<&- >&- 2>&-"):
             done = subprocess.run(["sh", "-c", f'"$0" "$@" {closed}', *words], capture_output=True, env=ENVIRONMENT, timeout=PATIENCE)
@@ -292,7 +292,7 @@ class Outage(unittest.TestCase):
 
 
 class Patience(unittest.TestCase):
-    """What takes long by design, side by side."""
+    """Run the cases that take long by design side by side."""
 
     @classmethod
     def setUpClass(cls):

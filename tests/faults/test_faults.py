@@ -50,7 +50,7 @@ class FaultyService(Service):
 
 
 class Answer:
-    """What an HTTP client has heard of one text: `text`, the last event's `id`, and how it ended: "done", "error" or "cut"."""
+    """An HTTP client's view of one text: `text`, the last event's `id`, and how it ended: "done", "error" or "cut"."""
 
     def __init__(self, address, body, **headers):
         self.text, self.id, self.ended = "", "", "cut"
@@ -92,7 +92,7 @@ class Answer:
 
 
 class HttpService(FaultyService):
-    """The same with HTTP, at `address`."""
+    """Do the same with HTTP, at `address`."""
 
     def start(self):
         super().start()
@@ -192,7 +192,7 @@ class Faults(unittest.TestCase):
         self.step_clock(-TEN_YEARS_S)
 
     def held(self, service, web):
-        """What the journal has of texts, in their owners' accounts: files, and requests that could not be written."""
+        """Return what the journal holds of texts, in their owners' accounts: files, and requests that could not be written."""
         with urllib.request.urlopen(f"http://127.0.0.1:{web}/metrics", timeout=10) as page:
             lines = page.read().decode().splitlines()
         return [int(float(line.split()[-1])) for line in lines if 'held_bytes{' in line and ('kind="journal"' in line or 'kind="requests"' in line)]
@@ -216,7 +216,7 @@ class Faults(unittest.TestCase):
                 self.assertEqual(self.held(service, web), [0, 0])
 
     def test_an_allocation_that_fails_in_every_process(self):
-        """Of each program's own code, one: the text is right or there is a sentence, and nobody dies of it."""
+        """One allocation of each program's own code fails: the text is right or there is a sentence, and no process dies of it."""
         expected = generate("--plain", *SHORT)["tokens"]
         for run in range(RUNS):
             nth = 1 + run * 7 if RUNS > 4 else (4, 60, 400, 2000)[run]

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "coordinator/coordinator_internal.h"
-#include "proto/net/channel_memory.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/memory_network.h"
 
 #define HUB_EDGES 8u
 #define HUB_KNOWN 16u

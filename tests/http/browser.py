@@ -74,7 +74,7 @@ class Browser:
         ActionChains(self.driver).key_down(hold).send_keys(key).key_up(hold).perform()
 
     def focused(self):
-        """What the focus is on: its id, else its name, else its first class."""
+        """Return the focused element: its id, else its name, else its first class."""
         return self.script("const it = document.activeElement; return it.id || it.name || it.className || it.tagName")
 
     def complaints(self):
@@ -90,7 +90,7 @@ class Browser:
         return self.requests
 
     def look(self, width, height, theme="light", phone=False):
-        """As on a screen of this size, of somebody who likes it light or dark."""
+        """Show the page on a screen of this size, to a user who likes it light or dark."""
         self.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
         self.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
 

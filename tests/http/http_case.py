@@ -1,4 +1,4 @@
-"""What the tests of the HTTP face share: a cluster that has one, and a client in few lines that hides nothing."""
+"""Helpers of the tests of the HTTP face: a cluster that has one, and a client in few lines that hides nothing."""
 import collections
 import http.client
 import json
@@ -112,7 +112,7 @@ class Stream:
         self.close()
 
     def close(self):
-        """As a client that is gone, not one that has merely nothing more to say."""
+        """Close as a client that is gone, not as one that merely has nothing more to send."""
         if self.answer is not None:
             self.answer.close()
         self.socket.close()
@@ -156,7 +156,7 @@ def text_of(events):
 
 
 def raw(address, request, timeout=PATIENCE):
-    """What a server answers to these bytes: status (0: nothing) and everything behind the headers."""
+    """Return a server's answer to these bytes: status (0: nothing) and everything behind the headers."""
     with socket.create_connection(address, timeout=timeout) as connection:
         answer = b""
         try:

@@ -81,7 +81,7 @@ class Prometheus:
             raise AssertionError(f"{path} {fields}: {error.read().decode()}") from None
 
     def numbers(self, expression):
-        """What it evaluates to now: a number for each series, what is no number left out."""
+        """Return its present value: a number for each series; values that are no number are left out."""
         numbers = [float(sample["value"][1]) for sample in self.ask("query", query=expression)["result"]]
         return [number for number in numbers if number == number]
 

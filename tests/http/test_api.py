@@ -15,7 +15,7 @@ TYPES = {400: "invalid_request_error", 404: "invalid_request_error", 405: "inval
 
 BODY_BYTES_MAX = 4 << 20  # the usual --http-body-max
 
-# What is wrong: fields besides the prompt, and the field that must be named.
+# Wrong requests: the fields besides the prompt, and the field that the error must name.
 WRONG = [
     ({"max_tokens": -5}, "max_tokens"), ({"max_tokens": 0}, "max_tokens"), ({"max_tokens": "16"}, "max_tokens"),
     ({"max_tokens": 1.5}, "max_tokens"), ({"max_tokens": 1 << 40}, "max_tokens"), ({"max_tokens": True}, "max_tokens"),

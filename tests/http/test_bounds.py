@@ -58,7 +58,7 @@ def series(cluster, name, label):
 
 
 def hold_bodies(cluster, count, length, headers):
-    """So many connections that have sent a body of this length but for its last byte."""
+    """Open so many connections that have sent a body of this length but for its last byte."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{lines}Content-Length: {length}\r\n\r\n".encode()
     held = [socket.create_connection(cluster.address, timeout=cli.PATIENCE) for _ in range(count)]
@@ -107,7 +107,7 @@ class BodiesTest(unittest.TestCase):
                 cluster.complete(max_tokens=4)
             large = json.dumps({"prompt": PROMPT, "user": "x" * (3 << 20), "max_tokens": 1}).encode()
             self.assertEqual(cluster.post("/v1/completions", large)[0], 200)
-            # Who was given up hears so when its body is whole; the last ones were not.
+            # A client whose body was given up hears so when the body is whole; the last ones were not given up.
             for connection in held:
                 connection.sendall(b" ")
             answers = [connection.recv(64).split(b" ")[1] for connection in held]
@@ -241,7 +241,7 @@ class RequestsTest(unittest.TestCase):
 
 
 class AnswersTest(unittest.TestCase):
-    """What is gathered for a whole answer, and what waits for readers, has a limit in all."""
+    """Bytes gathered for whole answers, and bytes that wait for readers, have one limit together."""
 
     def test_whole_answers_end_at_the_limit(self):
         with Cluster(OUTRIDER_MEMORY_MAX="1M") as cluster:

@@ -20,7 +20,7 @@ PATIENCE = 40  # for all expressions to have had data
 COLON = "metric names should not contain ':'"
 VARIABLES = {"$model_name": ".*", "$__rate_interval": "10s"}
 COMPARISON = re.compile(r"\s*(==|[<>]=?)\s*[\d.]+$")
-# What a text's timings say, and the counter of it.
+# A text's timings, and the counter of each.
 SUMS = {
     "prompt_tokens_total": ("prompt_n", "cache_n"),
     "prefix_cache_queries_total": ("prompt_n", "cache_n"),

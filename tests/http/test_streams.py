@@ -198,7 +198,7 @@ class StreamsTest(unittest.TestCase):
             self.assertEqual(stream.begin(), 200)
 
     def test_two_readers_of_one_text(self):
-        """Whoever comes back last reads it."""
+        """The client that comes back last reads the stream."""
         body = {**body_of(7), "max_tokens": 200}
         whole = self.cluster.complete(**body)["choices"][0]["text"]
         with Stream(self.cluster, "/v1/completions", body) as first:

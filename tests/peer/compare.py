@@ -16,7 +16,7 @@ from peer import absolute, median, print_table, run, run_json, run_peer, say
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What is compared: our words, how to find our figure, the peer's words, tokens of it, and what the issue asks for.
+# The comparisons: our arguments, how to find our figure, the peer's arguments, its tokens, and what the issue asks for.
 KINDS = {
     "plain": (["--rows", "1"], ("tree", 1), ["-p", "0", "-n", "{n}"], 1.15),
     "tree of 16": (["--rows", "16"], ("tree", 16), ["-p", "16", "-n", "0"], 3.5),

@@ -1,4 +1,4 @@
-"""What the comparisons share: running commands one at a time, medians, markdown."""
+"""Helpers of the comparisons: running commands one at a time, medians, markdown."""
 import json
 import statistics
 import subprocess
@@ -22,7 +22,7 @@ def run_json(words, **settings):
 
 
 def run_peer(words):
-    """The same in a folder of its own: the peer leaves logs where it runs."""
+    """Run a command in a folder of its own: the peer leaves logs where it runs."""
     with tempfile.TemporaryDirectory() as folder:
         return run_json(words, cwd=folder)
 

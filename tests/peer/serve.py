@@ -56,7 +56,7 @@ def bench(options, prompts_file, temperature, seed):
 
 
 def terms(plain, case):
-    """What a speed-up is made of; times in plain steps."""
+    """The parts of a speed-up; times in plain steps."""
     step = plain["round_us"]["verify"]
     found = {"E": case["block_efficiency"], "tree step": case["round_us"]["verify"] / step, "unhidden draft": case["round_us"]["draft"] / step,
              "accept": case["round_us"]["accept"] / step, "elsewhere": case["round_us"]["elsewhere"] / step,

@@ -84,7 +84,7 @@ def flood_and_reset(foe):
 
 @attack(ATTACKS)
 def flood_while_heard(foe):
-    """The same by a client that has a text under way, so that traffic flows out, too."""
+    """Attack in the same way as a client that has a text under way, so that traffic flows out, too."""
     with contextlib.closing(foe.dealer()) as dealer:
         dealer.send(*(wire.generate(foe.request(), max_tokens=400) for _ in range(2)))
         time.sleep(foe.random.uniform(0, 0.5))
@@ -142,7 +142,7 @@ def waiting_prompts(foe):
 
 @attack(ATTACKS)
 def drafters_garbage(foe):
-    """What a drafter says, with numbers that fit nothing."""
+    """Send a drafter's messages, with numbers that fit nothing."""
     number = foe.random.getrandbits
     with contextlib.closing(foe.dealer(wire.DRAFTER, f4=wire.Fixed(foe.how["vocab_hash"]), f5=foe.how["vocab_size"], f6="m", f8=512, f9=1024,
                                        f10=64)) as dealer:

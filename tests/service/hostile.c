@@ -97,7 +97,7 @@ static void send(hostile_t *hostile, or_session_id_t session, const or_draft_tre
     }
 }
 
-// What a round gets from it.
+// Answer a round as this peer does.
 static void answer(hostile_t *hostile, or_session_id_t session, uint64_t round, uint32_t length,
                    uint64_t hash)
 {

@@ -32,7 +32,7 @@ SEED_MAX = 1 << 30
 PROMPT = "Once upon a time"
 HONEST = ["-p", PROMPT, "-n", 24, "--temp", 0]
 EXTREMES = (0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
-# What Open MPI keeps is told from ours by whole stacks, which take too long elsewhere.
+# Only whole stacks tell the memory that Open MPI keeps from ours; they take too long elsewhere.
 WHOLE_STACKS = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "detect_leaks=1") + ":fast_unwind_on_malloc=0",
                 "LSAN_OPTIONS": os.environ.get("LSAN_OPTIONS", f"suppressions={ROOT}/tests/support/lsan.supp:print_suppressions=0")}
 COMPLAINTS = re.compile("Sanitizer|runtime error|Assertion|assertion failed")
@@ -82,7 +82,7 @@ class Service:
         return now["ready"] and now["waiting"] == 0 and all(peer["sessions"] == 0 for peer in now["peers"])
 
     def end(self):
-        """What was wrong with the ends of the processes."""
+        """Return what was wrong with the ends of the processes."""
         troubles = []
         for name in ("drafter", "verifier", "coordinator"):
             process = self.processes[name]
@@ -113,7 +113,7 @@ def split(said):
 
 
 def recorded(service):
-    """What a verifier, a drafter and clients say while a text is written; and a second verifier and drafter, which the campaign goes on with."""
+    """Record what a verifier, a drafter and clients say while a text is written; and what a second verifier and drafter say, with which the campaign goes on."""
     with contextlib.ExitStack() as stack:
         relays = {}
         for name in ("verifier", "drafter", "generate", "status"):
@@ -192,7 +192,7 @@ def http_conversations():
 # ---- mutations ----
 
 def fields(packed):
-    """As wire.fields; None: this is no message."""
+    """Return the fields as wire.fields does; None if this is no message."""
     try:
         return wire.fields(packed)
     except (IndexError, KeyError):
@@ -361,7 +361,7 @@ class Connection:
         return bool(self.pieces)
 
     def hear(self):
-        """What it waits for, or whatever is there."""
+        """Return the message that it waits for, or any that is there."""
         self.socket.settimeout(0.5 if self.awaits else self.chance.choice((*[0] * 19, 0.1)))
         heard = 0
         while part := self.socket.recv(65536):
@@ -378,7 +378,7 @@ class Connection:
 
 
 class Campaign:
-    """So many connections of one kind."""
+    """Open so many connections of one kind."""
 
     def __init__(self, service, how, conversations):
         self.service, self.how, self.conversations = service, how, conversations
@@ -418,7 +418,7 @@ class Campaign:
 
 
 def honest(service):
-    """What is wrong with a text of each way in, now that the others are gone."""
+    """Return what is wrong with a text of each way in, now that the others are gone."""
     wait_until(service.idle, "the end of their texts")
     expected = generate("--plain", *HONEST)
     troubles = []
@@ -435,7 +435,7 @@ def honest(service):
 
 
 def campaign(how):
-    """What went wrong."""
+    """Return what went wrong."""
     with contextlib.ExitStack() as stack:
         service = Service(stack)
         recordings = json.loads(Path(how.recordings).read_text()) if how.recordings else recorded(service)

@@ -1,4 +1,4 @@
-"""What the tests of a running service share: its processes and their memory, and clients that keep it busy."""
+"""Helpers of the tests of a running service: its processes and their memory, and clients that keep it busy."""
 import json
 import os
 import signal
@@ -14,7 +14,7 @@ LAUNCHERS = ("mpirun", "mpiexec", "orterun")  # of ranks; not ours
 
 
 def processes(endpoint):
-    """Who was started for this coordinator: (name, process id), the oldest first. Its port is in their command lines."""
+    """Return the processes started for this coordinator as (name, process id), the oldest first. Its port is in their command lines."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -53,7 +53,7 @@ def cpu_s(pid):
 
 
 def status(endpoint):
-    """What `outrider status` knows."""
+    """Return the figures of `outrider status`."""
     return json.loads(outrider("status", "--connect", endpoint, "--json")[0])["figures"]
 
 
@@ -63,7 +63,7 @@ def load_words(endpoint, sessions, seconds, *words):
 
 
 def load(endpoint, sessions, seconds, *words):
-    """What it measured. Wrong texts and errors fail."""
+    """Return its measurements. Wrong texts and errors fail."""
     return json.loads(outrider(*load_words(endpoint, sessions, seconds, *words))[0])[0]
 
 

@@ -70,7 +70,7 @@ def resident_mib(pid):
 
 
 def bytes_under(path):
-    """Of a journal: a file, those beside it that begin with its name, and folders."""
+    """Return the bytes of a journal: a file, those beside it that begin with its name, and folders."""
     found = 0
     for place in path.parent.glob(path.name + "*"):
         for part in [place, *place.rglob("*")]:

@@ -66,7 +66,7 @@ def verdict(session, accepted, round=1, base=3):
 # ---- attacks: lists of frames ----
 
 def sessions_with_much():
-    """What is kept as long as the session is."""
+    """Return the state that is kept as long as the session is."""
     for number in (25, 3, 2):  # owner, constraint, ids that end it
         for session in range(1, SESSIONS + 1):
             yield [open_session(2 * session + 1, **{f"f{number}": "o" * LARGE if number != 2 else b"\x07" * ENTRIES})]
@@ -220,7 +220,7 @@ class FalseCoordinator(unittest.TestCase):
         self.assertEqual(text["tokens"], generate("--plain", *HONEST)["tokens"])
 
     def test_client(self):
-        """What it hears is about no text of its own: it waits, and asks the next coordinator."""
+        """A client that hears only about texts of others waits, and asks the next coordinator."""
         def deltas():
             for number in (0, 1, U32, (1 << 64) - 1):
                 yield [wire.message(wire.DELTA, {1: number, 2: offset, 3: [5] * 9, 4: "x" * size, 5: finish, 13: U32, 19: U32}, 5)

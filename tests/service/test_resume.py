@@ -34,7 +34,7 @@ def free_port():
 
 
 def status(endpoint):
-    """What `outrider status` knows, also of a coordinator that waits for its verifier."""
+    """Return the figures of `outrider status`, also of a coordinator that waits for its verifier."""
     with Background("status", "--json", "--connect", endpoint) as command:
         line = json.loads(command.end()[1] or "{}")
         return line.get("figures") or dict.fromkeys(("sessions", "verifiers", "drafters", "parked", "resumed", "cancelled"))
@@ -88,7 +88,7 @@ class Service:
         return len(list(self.journal.iterdir()))
 
     def journal_bytes(self):
-        """Of all that the coordinator keeps on disk."""
+        """Return the bytes of all that the coordinator keeps on disk."""
         total = 0
         for file in Path(self.folder.name).rglob("*"):
             with contextlib.suppress(FileNotFoundError):  # it was forgotten meanwhile

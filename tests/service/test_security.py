@@ -121,7 +121,7 @@ class Recorder:
 
 
 def varints(tokens):
-    """As protobuf packs them."""
+    """Pack numbers as protobuf does."""
     packed = bytearray()
     for token in tokens:
         while token > 0x7f:
@@ -185,7 +185,7 @@ class Service(unittest.TestCase):
         return drafter
 
     def generate(self, person, *words, code=0, **where):
-        """What `generate --json` gives, or its standard error where it fails."""
+        """Return the output of `generate --json`, or its standard error if it fails."""
         out, error = person.call("outrider", "generate", "--json", *WORDS, *words, *self.connection(**where), code=code)
         return json.loads(out) if code == 0 else error
 
@@ -200,7 +200,7 @@ class Service(unittest.TestCase):
         return process, process.stdout.read(1)
 
     def status(self):
-        """As an operator on the coordinator's machine is shown it: owners are shown less."""
+        """Return the status as an operator on the coordinator's machine sees it; owners see less."""
         address = re.search(r"http on (\S+)", self.coordinator.log.read_text())[1]
         with urllib.request.urlopen(f"{address}/status", timeout=20) as answer:
             return json.load(answer)["figures"]
@@ -246,7 +246,7 @@ class Strangers(Service):
         self.assertGreaterEqual(refused, ATTEMPTS // 10)
 
     def test_another_servers_key(self):
-        """Whoever answers there is not who we meant: we say nothing to it."""
+        """A server with another key than the one we expect is told nothing."""
         error = self.generate(self.ada, "-n", 4, code=1, server_key=self.eve.key)
         self.assertIn("key", error)
 
@@ -453,7 +453,7 @@ class Secrets(Service):
         return b"".join(bytes(part) for recorder in recorders for part in (recorder.said, recorder.heard)), text
 
     def clear_parts(self, capture, text):
-        """What of prompt and text can be read in it."""
+        """Return the parts of prompt and text that can be read in it."""
         found = [word for word in (PROMPT, *text["text"].split()) if len(word) > 4 and word.encode() in capture]
         tokens = text["tokens"]
         found += [tokens[at:at + 4] for at in range(len(tokens) - 3) if varints(tokens[at:at + 4]) in capture]
@@ -465,7 +465,7 @@ class Secrets(Service):
         self.assertEqual(self.clear_parts(capture, text), [])
 
     def stream_place(self):
-        """What names a place in a stream, and has its token in it; read while the text is written over HTTP."""
+        """Return the id of an event, which holds the stream's token; it is read while the text is written over HTTP."""
         web = re.search(r"http on (\S+)", self.coordinator.log.read_text()).group(1)
         body = json.dumps({"prompt": PROMPT, "max_tokens": 8, "stream": True}).encode()
         request = urllib.request.Request(f"{web}/v1/completions", body, {"Content-Type": "application/json"})
@@ -497,7 +497,7 @@ class Secrets(Service):
 
 
 class LoudSecrets(Secrets):
-    """The same where everything is logged that can be."""
+    """The same holds if everything is logged that can be."""
 
     listen = ["--encrypt", "on", "--log-level", "debug"]
 
@@ -506,7 +506,7 @@ class LoudSecrets(Secrets):
 
 
 class PlainControl(Secrets):
-    """The same capture where nothing is encrypted has it all: the search finds what there is to find."""
+    """The same capture without encryption has everything, so the search finds what there is to find."""
 
     listen = ["--encrypt", "off"]
 

@@ -21,7 +21,7 @@ SERVED_SECONDS = 11  # a drafter that lived for more than ten seconds was welcom
 
 
 def option(pid, name):
-    """What a process was given, or None."""
+    """Return what a process was given, or None."""
     words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     return words[words.index(name) + 1] if name in words else None
 

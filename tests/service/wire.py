@@ -1,4 +1,4 @@
-"""What hostile peers are made of: our messages (proto/wire/outrider.proto) from numbers and strings, ZMTP frames by a bare socket, and, past the
+"""The parts of hostile peers: our messages (proto/wire/outrider.proto) from numbers and strings, ZMTP frames by a bare socket, and, past the
 encryption, libzmq itself. A peer of the tests says what none of our programs would."""
 import ctypes
 import socket
@@ -107,7 +107,7 @@ class Raw:
         return got
 
     def frames(self):
-        """What comes behind the greeting, commands left out, until it is closed."""
+        """Return what comes behind the greeting, without commands, until the connection is closed."""
         while True:
             flags = self.read(1)[0]
             size = struct.unpack(">Q", self.read(8))[0] if flags & LONG else self.read(1)[0]

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "launch/generate/client.h"
-#include "proto/net/channel_memory.h"
+#include "tests/support/memory_network.h"
 #include "tests/support/test_support.h"
 
 #define RECONNECT_S 40

@@ -2,34 +2,18 @@
 
 #include "verifier/accept/accept_internal.h"
 
-// One of the two; the other is NULL.
-typedef struct {
-    or_accept_rule_t number;
-    or_accept_choose_t choose;
-    or_accept_judge_t judge;
-} rule_t;
-
-static const rule_t rules[] = {
-    {OR_ACCEPT_COUPLED, or_accept_coupled, NULL},
-    {OR_ACCEPT_GREEDY, or_accept_greedy, NULL},
-    {OR_ACCEPT_NAIVE, or_accept_coupled, NULL}, // under a key that no drafter receives
-    {OR_ACCEPT_SPS, or_accept_sps, NULL},
-    {OR_ACCEPT_KSEQ, or_accept_kseq, NULL},
-    {OR_ACCEPT_OTM, or_accept_otm, NULL},
-    {OR_ACCEPT_MULTI_ROUND, or_accept_multi_round, NULL},
-    {OR_ACCEPT_RECURSIVE, or_accept_recursive, NULL},
-    {OR_ACCEPT_BLOCK, NULL, or_accept_block},
-    {OR_ACCEPT_TRAVERSAL, NULL, or_accept_traversal},
-    {OR_ACCEPT_TYPICAL, NULL, or_accept_typical},
-    {OR_ACCEPT_LENIENT, or_accept_lenient, NULL},
-    {OR_ACCEPT_SLRS, NULL, or_accept_slrs},
+static const or_accept_row_t *const rows[] = {
+    &or_accept_coupled, &or_accept_greedy,    &or_accept_naive,       &or_accept_sps,
+    &or_accept_kseq,    &or_accept_otm,       &or_accept_multi_round, &or_accept_recursive,
+    &or_accept_block,   &or_accept_traversal, &or_accept_typical,     &or_accept_lenient,
+    &or_accept_slrs,
 };
 
-static const rule_t *find_rule(or_accept_rule_t number)
+static const or_accept_row_t *find_row(or_accept_rule_t rule)
 {
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        if (rules[i].number == number) {
-            return &rules[i];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i]->rule == rule) {
+            return rows[i];
         }
     }
     return NULL;
@@ -75,8 +59,8 @@ void or_accept_take_stop(const or_accept_job_t *job, uint32_t node, or_acceptanc
                    or_token_tree_tokens(job->tree)[node], acceptance);
 }
 
-// From the root down: a token follows each node, and the walk goes on where a child carries it.
-static or_status_t walk(or_accept_choose_t choose, const or_accept_job_t *job,
+// Walk from the root down: a token follows each node, and the walk goes on if a child carries it.
+static or_status_t walk(const or_accept_row_t *row, const or_accept_job_t *job,
                         or_acceptance_t *acceptance)
 {
     uint32_t history_count = job->history_count;
@@ -89,7 +73,7 @@ static or_status_t walk(or_accept_choose_t choose, const or_accept_job_t *job,
         if (status != OR_OK) {
             return status;
         }
-        int32_t token = choose(job, node, &q, place);
+        int32_t token = row->choose(job, node, &q, place);
         bool stopped = or_accept_is_stop(job, token);
         uint32_t child = stopped ? 0 : or_token_tree_find_child(job->tree, node, token);
         if (child == 0) {
@@ -108,11 +92,10 @@ static or_status_t walk(or_accept_choose_t choose, const or_accept_job_t *job,
 or_status_t or_accept(or_accept_rule_t rule, const or_accept_job_t *job,
                       or_acceptance_t *acceptance)
 {
-    const rule_t *found = find_rule(rule);
-    if (found == NULL) {
+    const or_accept_row_t *row = find_row(rule);
+    if (row == NULL) {
         return or_fail(OR_ERR_UNSUPPORTED, "acceptance rule %u is not known to this version",
                        (unsigned)rule);
     }
-    return found->judge != NULL ? found->judge(job, acceptance)
-                                : walk(found->choose, job, acceptance);
+    return row->judge != NULL ? row->judge(job, acceptance) : walk(row, job, acceptance);
 }

@@ -158,7 +158,7 @@ static void scout_text(bench_t *b)
     }
 }
 
-// What the target thinks behind the row that the scout ran last, cut short.
+// The target's distribution behind the row that the scout ran last, cut short.
 static void scout_dist(bench_t *b, uint32_t entries)
 {
     guesses_t *g = &b->guesses;

@@ -1,8 +1,8 @@
 // The greedy rule: the most probable token, lowest id on ties. Exact at temperature 0 only.
 #include "verifier/accept/accept_internal.h"
 
-int32_t or_accept_greedy(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
-                         or_noise_place_t place)
+static int32_t choose(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
+                      or_noise_place_t place)
 {
     (void)job;
     (void)node;
@@ -16,3 +16,5 @@ int32_t or_accept_greedy(const or_accept_job_t *job, uint32_t node, const or_dis
     }
     return q->ids[best];
 }
+
+const or_accept_row_t or_accept_greedy = {.rule = OR_ACCEPT_GREEDY, .choose = choose};

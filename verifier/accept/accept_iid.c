@@ -1,4 +1,4 @@
-// What the rules for i.i.d. children share: probabilities at the distribution's tokens, and the residual.
+// The parts that the rules for i.i.d. children share: probabilities at the distribution's tokens, and the residual.
 #include "verifier/accept/accept_internal.h"
 
 bool or_iid_open(or_iid_t *iid, const or_accept_job_t *job, uint32_t node,

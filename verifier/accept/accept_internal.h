@@ -1,96 +1,86 @@
-// accept_internal - what a rule is, one of two kinds.
+// accept_internal - an acceptance rule is one file, accept_<rule>.c, which exports one row. It is one of two kinds.
 //
-//     choose    which token follows one node; the walk from node to node is shared (accept.c): a
-//               token that a child carries is accepted and the walk goes on there
-//     judge     a rule whose path depends on what lies deeper walks the tree itself
+//     choose    decides which token follows one node. The walk from node to node is shared (accept.c): if a child carries
+//               the token, it is accepted and the walk goes on there
+//     judge     walks the tree itself, because its path depends on what lies deeper
 #pragma once
 
 #include "verifier/accept/accept.h"
 
-// The token after `node`, whose distribution is `q`.
-typedef int32_t (*or_accept_choose_t)(const or_accept_job_t *job, uint32_t node,
-                                      const or_distribution_t *q, or_noise_place_t place);
-// As or_accept.
-typedef or_status_t (*or_accept_judge_t)(const or_accept_job_t *job, or_acceptance_t *acceptance);
+// A rule. One of the two functions is NULL.
+typedef struct {
+    or_accept_rule_t rule;
+    // Return the token after `node`, where the target's distribution is `q`.
+    int32_t (*choose)(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
+                      or_noise_place_t place);
+    // Do what or_accept does.
+    or_status_t (*judge)(const or_accept_job_t *job, or_acceptance_t *acceptance);
+} or_accept_row_t;
 
-int32_t or_accept_coupled(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
-                          or_noise_place_t place);
-int32_t or_accept_greedy(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
-                         or_noise_place_t place);
-int32_t or_accept_sps(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
-                      or_noise_place_t place);
-int32_t or_accept_kseq(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
-                       or_noise_place_t place);
-int32_t or_accept_otm(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
-                      or_noise_place_t place);
-int32_t or_accept_multi_round(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
-                              or_noise_place_t place);
-int32_t or_accept_recursive(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
-                            or_noise_place_t place);
-int32_t or_accept_lenient(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
-                          or_noise_place_t place);
-or_status_t or_accept_block(const or_accept_job_t *job, or_acceptance_t *acceptance);
-or_status_t or_accept_traversal(const or_accept_job_t *job, or_acceptance_t *acceptance);
-or_status_t or_accept_typical(const or_accept_job_t *job, or_acceptance_t *acceptance);
-or_status_t or_accept_slrs(const or_accept_job_t *job, or_acceptance_t *acceptance);
+extern const or_accept_row_t or_accept_coupled, or_accept_naive, or_accept_greedy, or_accept_sps,
+    or_accept_kseq, or_accept_otm, or_accept_multi_round, or_accept_recursive, or_accept_lenient,
+    or_accept_block, or_accept_traversal, or_accept_typical, or_accept_slrs;
 
 // ---- for rules that judge ----
 
 bool or_accept_is_stop(const or_accept_job_t *job, int32_t token);
-// The target's distribution at `node`; writes the path there behind the history.
+// Ask for the target's distribution at `node`. Writes the path there behind the history.
 or_status_t or_accept_distribution_at(const or_accept_job_t *job, uint32_t node,
                                       or_distribution_t *q);
-// The path to `node` is accepted; `next` follows it.
+// Accept the path to `node`, which `next` follows.
 void or_accept_take(const or_accept_job_t *job, uint32_t node, int32_t next,
                     or_acceptance_t *acceptance);
-// The path to `node`, whose token is a stop id, is accepted, and the text ends with it.
+// Accept the path to `node`, whose token is a stop id: the text ends with it.
 void or_accept_take_stop(const or_accept_job_t *job, uint32_t node, or_acceptance_t *acceptance);
 
-// ---- what the ratio rules share ----
+// ---- ratio rules (accept_ratio.c) ----
 
-// At a node: M = q, children x in the order they were drawn, S what each was drawn from.
+// The state at a node: M is what is left of q, x the child that is tested, in the order of drawing, and S what is left
+// of the distribution that x was drawn from.
 typedef struct {
     const or_accept_job_t *job;
     uint32_t node;
-    uint32_t child;      // x; 0: there are no more
-    uint32_t tested;     // children before it
-    uint32_t dist_index; // of its distribution
-    double lenience;     // 1 for what is lossless
+    uint32_t child;      // x; 0: none is left
+    uint32_t tested;     // number of children before x
+    uint32_t dist_index; // index of x's distribution
+    double lenience;     // 1 for lossless rules
     or_distribution_left_t s;
 } or_ratio_t;
 
-// M = q, x = the first child.
+// Set M = q and x to the first child.
 void or_ratio_open(or_ratio_t *ratio, const or_accept_job_t *job, uint32_t node,
                    const or_distribution_t *q);
-// u < lenience M(x) / S(x)?
+// Draw u, and return true if u < lenience M(x) / S(x).
 bool or_ratio_accepts(or_ratio_t *ratio);
-// M = N[[M - S]+]
+// Set M = N[[M - S]+].
 void or_ratio_reject(or_ratio_t *ratio);
-// S(x) = 0, S = N[S]
+// Set S(x) = 0, S = N[S].
 void or_ratio_take_out(or_ratio_t *ratio);
-// The next child; S = its distribution, where that is another one.
+// Set x to the next child, and S to its distribution if that is another one.
 void or_ratio_next(or_ratio_t *ratio);
-int32_t or_ratio_token(const or_ratio_t *ratio); // x
-// y ~ M
+// Return the token of x.
+int32_t or_ratio_token(const or_ratio_t *ratio);
+// Draw y ~ M.
 int32_t or_ratio_draw(const or_ratio_t *ratio);
 
-// ---- i.i.d. children (kseq, otm) ----
+// ---- rules for i.i.d. children (accept_iid.c) ----
 
-// The children x of a node, K draws from p; p and q at the distribution's tokens.
+// The K children of a node were drawn from p. Both p and q are known at the tokens of p's reduced distribution.
 typedef struct {
     const or_accept_job_t *job;
     uint32_t node;
     uint32_t children; // K
     or_reduced_distribution_t dist;
     double p[OR_DISTRIBUTION_ENTRIES_MAX], q[OR_DISTRIBUTION_ENTRIES_MAX];
-    double q_total; // what q's weights were divided by
+    double q_total; // the sum that q's weights were divided by
 } or_iid_t;
 
-// False if the node has no children: then y ~ q is to be drawn (or_iid_draw).
+// Return false if the node has no children; then draw y ~ q (or_iid_draw).
 bool or_iid_open(or_iid_t *iid, const or_accept_job_t *job, uint32_t node,
                  const or_distribution_t *q);
-// Where the child's token is in the distribution.
+// Return the index of the child's token in the distribution.
 uint32_t or_iid_place(const or_iid_t *iid, uint32_t child);
-// y ~ N[q - taken], taken[i] being of the distribution's token i.
+// Draw y ~ N[q - taken]; taken[i] belongs to token i of the distribution.
 int32_t or_iid_draw_rest(const or_iid_t *iid, const double *taken);
-int32_t or_iid_draw(const or_iid_t *iid); // y ~ q
+// Draw y ~ q.
+int32_t or_iid_draw(const or_iid_t *iid);

@@ -36,7 +36,7 @@ static double share_of_all(const or_iid_t *iid, double gamma)
     return sum;
 }
 
-// From above, so that g >= f whatever rounds.
+// Find the least g from above, so that g >= f whatever rounds.
 static double optimal_gamma(const or_iid_t *iid)
 {
     double low = 1;
@@ -55,8 +55,8 @@ static double optimal_gamma(const or_iid_t *iid)
     return high;
 }
 
-int32_t or_accept_kseq(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
-                       or_noise_place_t place)
+static int32_t choose(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
+                      or_noise_place_t place)
 {
     (void)place;
     or_iid_t iid;
@@ -80,3 +80,5 @@ int32_t or_accept_kseq(const or_accept_job_t *job, uint32_t node, const or_distr
     }
     return or_iid_draw_rest(&iid, taken);
 }
+
+const or_accept_row_t or_accept_kseq = {.rule = OR_ACCEPT_KSEQ, .choose = choose};

@@ -4,8 +4,8 @@
 //     if u < lenience q(x) / p(x): accept        else y ~ N[[q - p]+]
 #include "verifier/accept/accept_internal.h"
 
-int32_t or_accept_lenient(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
-                          or_noise_place_t place)
+static int32_t choose(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
+                      or_noise_place_t place)
 {
     (void)place;
     or_ratio_t ratio;
@@ -19,3 +19,5 @@ int32_t or_accept_lenient(const or_accept_job_t *job, uint32_t node, const or_di
     }
     return or_ratio_draw(&ratio);
 }
+
+const or_accept_row_t or_accept_lenient = {.rule = OR_ACCEPT_LENIENT, .choose = choose};

@@ -3,8 +3,8 @@
 // a token that was drawn twice is tried twice. Children of several models come each with its own S.
 #include "verifier/accept/accept_internal.h"
 
-int32_t or_accept_multi_round(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
-                              or_noise_place_t place)
+static int32_t choose(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
+                      or_noise_place_t place)
 {
     (void)place;
     or_ratio_t ratio;
@@ -16,3 +16,5 @@ int32_t or_accept_multi_round(const or_accept_job_t *job, uint32_t node, const o
     }
     return or_ratio_draw(&ratio);
 }
+
+const or_accept_row_t or_accept_multi_round = {.rule = OR_ACCEPT_MULTI_ROUND, .choose = choose};

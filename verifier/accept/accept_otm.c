@@ -42,7 +42,7 @@ typedef struct {
     uint32_t laid_count;
 } line_t;
 
-// high^K - low^K, without cancellation.
+// Return high^K - low^K, without cancellation.
 static double worth_of(const line_t *line, const piece_t *piece)
 {
     double sum = 0;
@@ -54,8 +54,8 @@ static double worth_of(const line_t *line, const piece_t *piece)
     return (piece->high - piece->low) * sum;
 }
 
-// The part of a free piece that lies between `from` and `to` of what is free; `before` is the length
-// of the free pieces before it.
+// Return the part of a free piece that lies between `from` and `to` of the free line; `before` is the length of the
+// free pieces before it.
 static piece_t cut(const piece_t *free, double before, double from, double to)
 {
     piece_t part = *free;
@@ -85,7 +85,7 @@ static void put_piece(piece_t *pieces, uint32_t *count, double high, double low,
     }
 }
 
-// Take that stretch out of what is free.
+// Take this stretch out of the free line.
 static void lay(line_t *line, double from, double to, uint32_t token, bool accepts)
 {
     piece_t left[PIECES_MAX];
@@ -111,7 +111,7 @@ static void lay(line_t *line, double from, double to, uint32_t token, bool accep
     }
 }
 
-// Where a stretch of `length` that begins between 0 and `last` is worth `worth`.
+// Find the beginning, between 0 and `last`, of a stretch of `length` that is worth `worth`.
 static double find_place(const line_t *line, double length, double last, double worth)
 {
     double low = 0;
@@ -127,7 +127,7 @@ static double find_place(const line_t *line, double length, double last, double 
     return high;
 }
 
-// How far to go from `from`, `length` at most, until that is worth `worth`.
+// Find how far to go from `from`, at most `length`, until the stretch is worth `worth`.
 static double find_length(const line_t *line, double from, double length, double worth)
 {
     double low = 0;
@@ -174,7 +174,7 @@ static void lay_all(line_t *line, const or_iid_t *iid)
     }
 }
 
-// The piece on which the child's point lies.
+// Draw the piece on which the child's point lies.
 static const piece_t *draw_piece(const line_t *line, uint32_t child, uint32_t order)
 {
     const or_accept_job_t *job = line->iid->job;
@@ -205,7 +205,7 @@ static const piece_t *first_piece(const line_t *line)
     return first;
 }
 
-int32_t or_accept_otm(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
+static int32_t choose(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
                       or_noise_place_t place)
 {
     (void)place;
@@ -226,3 +226,5 @@ int32_t or_accept_otm(const or_accept_job_t *job, uint32_t node, const or_distri
     }
     return or_iid_draw_rest(&iid, taken);
 }
+
+const or_accept_row_t or_accept_otm = {.rule = OR_ACCEPT_OTM, .choose = choose};

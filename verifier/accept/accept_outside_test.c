@@ -18,9 +18,9 @@
 #define NODES_MAX 128
 #define TOLERANCE 1e-13
 
-// Of the token that follows each token of the target, in 16ths.
+// Probabilities of the token that follows each token of the target, in 16ths.
 static const double q[VOCAB][VOCAB] = {{2, 3, 6, 5}, {0, 9, 1, 6}, {8, 4, 4, 0}, {0, 16, 0, 0}};
-// The same of the drafter, in 16ths; 4 and 5 are outside.
+// Probabilities of the drafter, in 16ths; 4 and 5 are outside.
 static const uint32_t p_tokens[] = {1, 2, 4, 5};
 static const uint32_t p[VOCAB][ENTRIES] = {{4, 2, 6, 4}, {1, 1, 1, 13}, {2, 8, 5, 1}, {7, 7, 1, 1}};
 

@@ -1,4 +1,4 @@
-// What the ratio rules share: the children of a node, the distribution they came from, the target's residual.
+// The parts that the ratio rules share: the children of a node, their distribution, the target's residual.
 #include "verifier/accept/accept_internal.h"
 
 static void take_dist(or_ratio_t *ratio)

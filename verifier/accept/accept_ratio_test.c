@@ -95,7 +95,7 @@ typedef struct {
     or_acceptance_t acceptance;
 } fixture_t;
 
-// As a sampler does, every distribution in the same place.
+// Every distribution is in the same place, as a sampler has it.
 static or_status_t target_dist(void *context, uint32_t node, const int32_t *history,
                                uint32_t history_count, or_distribution_t *dist)
 {

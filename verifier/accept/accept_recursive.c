@@ -6,8 +6,8 @@
 //     all rejected:   y ~ M
 #include "verifier/accept/accept_internal.h"
 
-int32_t or_accept_recursive(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
-                            or_noise_place_t place)
+static int32_t choose(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
+                      or_noise_place_t place)
 {
     (void)place;
     or_ratio_t ratio;
@@ -20,3 +20,5 @@ int32_t or_accept_recursive(const or_accept_job_t *job, uint32_t node, const or_
     }
     return or_ratio_draw(&ratio);
 }
+
+const or_accept_row_t or_accept_recursive = {.rule = OR_ACCEPT_RECURSIVE, .choose = choose};

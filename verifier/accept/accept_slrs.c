@@ -5,18 +5,19 @@
 //
 //     if u < q(x) / psi(x): accept        else y ~ N[[q - psi]+]
 //
-// psi(x) travels with the guess. All of psi is asked for only where x was rejected, and only where q
-// is not 0: where q is one token (temperature 0) that is all there is to draw. What of the text is no token of the target is a guess too, one that is always rejected.
+// psi(x) travels with the guess. The whole of psi is asked for only if x was rejected, and only at tokens where q is
+// not 0. If q is one token (temperature 0), that token is drawn without asking. A part of the text that is no token
+// of the target is a guess, too, which is always rejected.
 #include "verifier/accept/accept_internal.h"
 
-// y ~ M, what the residual holds.
+// Draw y ~ M, which the residual holds, after the path to `node`.
 static void finish(const or_accept_job_t *job, uint32_t node, or_acceptance_t *acceptance)
 {
     or_choice_t at = {OR_RNG_RESIDUAL, node, 0};
     or_accept_take(job, node, or_residual_draw(job->residual, job->chooser, at), acceptance);
 }
 
-// Never where q is 0, not even if psi is so small that the product vanishes.
+// Return true if the child is accepted: never where q is 0, even if psi is so small that the product vanishes.
 static bool accepts(const or_accept_job_t *job, uint32_t node, uint32_t child)
 {
     or_choice_t at = {OR_RNG_ACCEPT, node, 0};
@@ -40,7 +41,7 @@ static or_status_t reject(const or_accept_job_t *job, uint32_t node, const or_di
     return OR_OK;
 }
 
-or_status_t or_accept_slrs(const or_accept_job_t *job, or_acceptance_t *acceptance)
+static or_status_t judge(const or_accept_job_t *job, or_acceptance_t *acceptance)
 {
     uint32_t node = 0;
     for (;;) {
@@ -76,3 +77,5 @@ or_status_t or_accept_resume(const or_accept_job_t *job, uint32_t node, or_accep
     or_status_t status = or_accept_distribution_at(job, node, &q);
     return status == OR_OK ? reject(job, node, &q, acceptance) : status;
 }
+
+const or_accept_row_t or_accept_slrs = {.rule = OR_ACCEPT_SLRS, .judge = judge};

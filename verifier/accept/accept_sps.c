@@ -3,7 +3,7 @@
 //     if u < q(x) / p(x): accept        else y ~ N[[q - p]+]
 #include "verifier/accept/accept_internal.h"
 
-int32_t or_accept_sps(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
+static int32_t choose(const or_accept_job_t *job, uint32_t node, const or_distribution_t *q,
                       or_noise_place_t place)
 {
     (void)place;
@@ -17,3 +17,5 @@ int32_t or_accept_sps(const or_accept_job_t *job, uint32_t node, const or_distri
     }
     return or_ratio_draw(&ratio);
 }
+
+const or_accept_row_t or_accept_sps = {.rule = OR_ACCEPT_SPS, .choose = choose};

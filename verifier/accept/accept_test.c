@@ -96,8 +96,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// What plain decoding writes: each token drawn by hand from the distribution after the ones before, along a
-// chain in the tree.
+// Decode plainly: draw each token by hand from the distribution after the ones before, along a chain in the tree.
 static void decode_plainly(fixture_t *f, or_accept_rule_t rule, int32_t text[STEPS])
 {
     or_noise_place_t place = f->job.place;

@@ -68,7 +68,7 @@ void or_traversal_destroy(or_traversal_t **traversal_p)
     }
 }
 
-// |w|, from its parts.
+// Return |w|, the sum of its parts.
 static double sum_weights(const level_t *level)
 {
     double sum = level->others * level->factor;
@@ -78,7 +78,7 @@ static double sum_weights(const level_t *level)
     return sum;
 }
 
-// Everything by a power of two, so that B lies in [1/2, 1).
+// Scale everything by a power of two, so that B lies in [1/2, 1).
 static void scale(level_t *level)
 {
     int exponent;
@@ -91,7 +91,7 @@ static void scale(level_t *level)
     }
 }
 
-// M = q(c), S = p(c), and w = a q over B, a being total / bound.
+// Set M = q(c), S = p(c), and w = a q over B, where a is total / bound.
 static or_status_t split(const or_accept_job_t *job, level_t *level)
 {
     or_distribution_t q;
@@ -116,8 +116,7 @@ static or_status_t split(const or_accept_job_t *job, level_t *level)
     return OR_OK;
 }
 
-// Begin with a node whose a is numerator / denominator. What cannot be accepted has no descendant
-// that can.
+// Begin with a node whose a is numerator / denominator. A node that cannot be accepted has no descendant that can.
 static or_status_t open_level(const or_accept_job_t *job, level_t *level, uint32_t node,
                               double numerator, double denominator)
 {
@@ -147,7 +146,7 @@ static or_status_t descend(const or_accept_job_t *job, const level_t *level, lev
                       level->bound * level->s.weights[x]);
 }
 
-// The child and all below it have failed.
+// Reject the child: it and all below it have failed.
 static void reject_child(const or_accept_job_t *job, level_t *level)
 {
     or_distribution_left_t *s = &level->s;
@@ -172,7 +171,7 @@ static bool passes(const or_accept_job_t *job, const level_t *level)
             job->chooser->bernoulli(job->chooser, at, level->total, level->bound));
 }
 
-// The path to this node, then y ~ M.
+// Accept the path to this node, then draw y ~ M.
 static or_status_t finish(const or_accept_job_t *job, const level_t *level,
                           or_acceptance_t *acceptance)
 {
@@ -194,7 +193,7 @@ static or_status_t finish(const or_accept_job_t *job, const level_t *level,
     return OR_OK;
 }
 
-or_status_t or_accept_traversal(const or_accept_job_t *job, or_acceptance_t *acceptance)
+static or_status_t judge(const or_accept_job_t *job, or_acceptance_t *acceptance)
 {
     level_t *level = job->traversal->levels;
     or_status_t status = open_level(job, level, 0, 1, 1);
@@ -211,3 +210,10 @@ or_status_t or_accept_traversal(const or_accept_job_t *job, or_acceptance_t *acc
     }
     return status;
 }
+
+const or_accept_row_t or_accept_traversal = {.rule = OR_ACCEPT_TRAVERSAL, .judge = judge};
+
+// Block verification (Sun et al. 2024, arXiv 2403.10444, algorithm 2) judges a chain as a whole, from its end to its
+// beginning. It is traversal of a tree that never branches: there the chance of a node is Z / (Z + 1 - a), that of the
+// last one is a, and the longest position that passes is taken.
+const or_accept_row_t or_accept_block = {.rule = OR_ACCEPT_BLOCK, .judge = judge};

@@ -8,7 +8,7 @@
 #include "common/base/math/math.h"
 #include "verifier/accept/accept_internal.h"
 
-// What a weight must be above to pass: the threshold times the sum of all.
+// Return the weight above which a token passes: the threshold times the sum of all weights.
 static double least_weight(const or_accept_job_t *job, const or_distribution_t *q)
 {
     double total = 0;
@@ -59,7 +59,7 @@ static or_noise_place_t place_after(const or_accept_job_t *job, uint32_t node)
     return place;
 }
 
-or_status_t or_accept_typical(const or_accept_job_t *job, or_acceptance_t *acceptance)
+static or_status_t judge(const or_accept_job_t *job, or_acceptance_t *acceptance)
 {
     bool passed[OR_TREE_NODES_MAX + 1] = {true};
     const uint32_t *depths = or_token_tree_depths(job->tree);
@@ -89,3 +89,5 @@ or_status_t or_accept_typical(const or_accept_job_t *job, or_acceptance_t *accep
     }
     return status;
 }
+
+const or_accept_row_t or_accept_typical = {.rule = OR_ACCEPT_TYPICAL, .judge = judge};

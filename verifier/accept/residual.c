@@ -16,8 +16,8 @@ typedef struct {
     double original; // in q, where the factor was 1
 } touched_t;
 
-// `row` and `place` say where an id may be; whether it is there, the id there says (a sparse set:
-// Briggs and Torczon 1993), so that nothing need be cleared.
+// `row` and `place` say where an id may be; the id found there says whether it is. This is a sparse set (Briggs and
+// Torczon 1993), so nothing need be cleared.
 struct or_residual {
     uint32_t vocab_size;
     int32_t *ids; // [vocab_size] q's tokens, a row each
@@ -97,7 +97,7 @@ static void sum_untouched(or_residual_t *residual)
     residual->untouched_sum = or_sum(residual->sums, blocks(residual));
 }
 
-// |m|, and everything scaled by a power of two so that it lies in [1/2, 1).
+// Sum |m|, and scale everything by a power of two so that it lies in [1/2, 1).
 static void sum_and_scale(or_residual_t *residual)
 {
     int exponent;
@@ -135,7 +135,7 @@ void or_residual_open(or_residual_t *residual, const or_distribution_t *q)
     sum_blocks(residual);
 }
 
-// Does q have the token?
+// Return true if q has the token.
 static bool has(const or_residual_t *residual, uint32_t id)
 {
     uint32_t row = id < residual->vocab_size ? residual->row[id] : residual->count;
@@ -193,7 +193,7 @@ static uint32_t count_inside(const or_residual_t *residual, const or_reduced_dis
     return count;
 }
 
-// Keep the distribution's tokens one by one from now on, those that the target has.
+// From now on keep one by one those tokens of the distribution that the target has.
 static void touch(or_residual_t *residual, const or_reduced_distribution_t *dist)
 {
     uint32_t before = residual->touched_count;

@@ -7,16 +7,15 @@
 //     accept x with probability   M(x) / S(x)  =  m(x) |s|  /  (|m| s(x))
 //     after a rejection           m'(y) = [m(y) |s| - s(y) |m|]+
 //
-// A distribution has few tokens and the vocabulary many: those that no distribution had yet ("untouched") all have
-// just been multiplied, so they share one factor, and one sum a block of 256. A rejection costs as
-// much as its distribution has tokens (the first one with a distribution: as their blocks), whatever the vocabulary.
-// Scaling is by powers of two, so small numbers stay exact: on the small rationals of
+// A reduced distribution has few tokens and the vocabulary has many. The tokens that no distribution had yet
+// ("untouched") have all been multiplied alike, so they share one factor and have one sum a block of 256. A rejection
+// costs as much as its distribution has tokens, whatever the vocabulary; the first one with a distribution costs as
+// much as their blocks. Scaling is by powers of two, so small numbers stay exact: on the small rationals of
 // tests/exactness nothing here rounds at all.
 //
-// A distribution may have tokens that the target does not have, with ids beyond its vocabulary: M has nothing
-// there, S whatever it has.
+// A distribution may have tokens that the target does not have, with ids beyond its vocabulary. M is 0 there.
 //
-// Scratch of one verifier; one thread.
+// It is scratch of one verifier; one thread.
 #pragma once
 
 #include "common/decode/chooser.h"
@@ -24,35 +23,35 @@
 
 typedef struct or_residual or_residual_t;
 
-// OR_ERR_NO_MEMORY.
+// Create the scratch. OR_ERR_NO_MEMORY.
 or_status_t or_residual_create(uint32_t vocab_size, or_residual_t **residual_p);
 void or_residual_destroy(or_residual_t **residual_p);
 
-// M = q, which has weights; copies it.
+// Set M = q, which has weights; copies it.
 void or_residual_open(or_residual_t *residual, const or_distribution_t *q);
 
-// M(x) / S(x) as a fraction, x being the token at `index` of what is left of its distribution.
+// Return M(x) / S(x) as a fraction. x is the token at `index` of what is left of its distribution.
 void or_residual_ratio(or_residual_t *residual, const or_distribution_left_t *s, uint32_t index,
                        double *numerator, double *denominator);
-// M = N[[M - S]+]; if nothing is left (M and S were the same) M = q again.
+// Set M = N[[M - S]+]; if nothing is left (M and S were the same), M = q again.
 void or_residual_subtract(or_residual_t *residual, const or_distribution_left_t *s);
 
-// For rules that keep their own account of M: weights[i] is m of the distribution's token i, and the sum of m
-// over all other tokens is returned.
+// For rules that keep their own account of M: set weights[i] to m of the distribution's token i, and return the sum
+// of m over all other tokens.
 double or_residual_split(or_residual_t *residual, const or_reduced_distribution_t *dist,
                          double *weights);
-// M = that account: `weights` for the distribution's tokens, for all others m times `factor`. If nothing is
-// left M = q.
+// Set M from that account: `weights` for the distribution's tokens, and m times `factor` for all others. If nothing
+// is left, M = q.
 void or_residual_join(or_residual_t *residual, const or_reduced_distribution_t *dist,
                       const double *weights, double factor);
 
-// M(x) as a fraction; 0 for what q does not have. Before any distribution had a part in M.
+// Return M(x) as a fraction; 0 for tokens that q does not have. Only before any distribution had a part in M.
 void or_residual_share(const or_residual_t *residual, uint32_t token, double *numerator,
                        double *denominator);
-// M = N[[q - psi]+], psi[i] being of q's token i (they sum to 1 at most); if nothing is left M = q.
+// Set M = N[[q - psi]+], psi[i] belonging to q's token i (they sum to at most 1); if nothing is left, M = q.
 void or_residual_open_beyond(or_residual_t *residual, const or_distribution_t *q,
                              const double *psi);
 
-// A token drawn from M: one that some distribution had or a block of the others, then one of the block. Takes
-// the choices at.draw and at.draw + 1.
+// Draw a token from M: one that some distribution had, or a block of the others and then one of the block. Uses the
+// choices at.draw and at.draw + 1.
 int32_t or_residual_draw(or_residual_t *residual, or_chooser_t *chooser, or_choice_t at);

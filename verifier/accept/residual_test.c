@@ -46,8 +46,8 @@ static uint32_t scripted_draw(or_chooser_t *chooser, or_choice_t at, const doubl
     return script->answers[call];
 }
 
-// What would be drawn, and with what probability: every answer to the first question, and every one
-// to the second where there is one.
+// Find what would be drawn, and with what probability: every answer to the first question, and every one to the
+// second if there is one.
 static void read_back(or_residual_t *residual, long double drawn[VOCAB])
 {
     const or_choice_t at = {OR_RNG_RESIDUAL, 3, 0};

@@ -1,9 +1,9 @@
-// What judgements need to know of the rows of a pass, said before the first of them is asked for, so that one
-// question may do for the trees of several sessions.
+// The contests of the rows of a pass: what judgements will need of them. They are announced before the first row is
+// asked for, so that one question may do for the trees of several sessions.
 #include "common/model/model_draws.h"
 #include "verifier/session_internal.h"
 
-// Does the judgement need no more of a row than the token that wins there?
+// Return true if the judgement needs no more of a row than the token that wins there.
 static bool only_the_winner_counts(const or_vsession_t *session)
 {
     const or_open_session_t *open = &session->terms.open;

@@ -130,7 +130,7 @@ static void a_crowd_writes_what_each_writes_alone(void **state)
     assert_true(accepted > TEXTS * WANTED / 8); // and guesses were accepted
 }
 
-// What all need at once.
+// Return the pages that all need at once.
 static uint32_t pages_of_all(void)
 {
     uint32_t pages = 0;
@@ -325,7 +325,7 @@ static or_status_t lose(const or_ranks_t *ranks, const void *send, size_t bytes,
     return or_fail(OR_ERR_IO, "rank 1 is lost");
 }
 
-// Nobody may go on alone: in the middle of a pass, or while its logits are collected.
+// No rank may go on alone: in the middle of a pass, or while its logits are collected.
 static void ranks_out_of_step_end_the_verifier_and_no_text(void **state)
 {
     (void)state;

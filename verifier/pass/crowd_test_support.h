@@ -6,7 +6,7 @@
 #pragma once
 
 #include "common/decode/methods.h"
-#include "proto/net/channel_memory.h"
+#include "tests/support/memory_network.h"
 #include "tests/support/test_support.h"
 #include "verifier/verifier.h"
 
@@ -33,14 +33,14 @@ typedef struct {
 // A verifier whose pool has so many pages, with these ranks (NULL: alone).
 crowd_t *crowd_create(const or_verifier_config_t *config, uint32_t pages, const or_ranks_t *ranks);
 void crowd_destroy(crowd_t **crowd_p);
-// As crowd_create loads it.
+// Return the options with which crowd_create loads the model.
 or_model_options_t crowd_model_options(uint32_t pages, const or_ranks_t *ranks);
 #define CROWD_MODEL "tales-1m-f16.gguf"
 
 typedef enum { TEXT_TO_COME, TEXT_AT_WORK, TEXT_DONE, TEXT_FAILED } text_state_t;
 
 typedef struct {
-    // What it is.
+    // The text itself.
     uint64_t id, seed;
     const char *owner;
     or_accept_rule_t rule;
@@ -52,7 +52,7 @@ typedef struct {
     uint32_t arrival;      // turn in which it comes
     const uint32_t *hints; // what it may guess: `wanted` tokens; NULL: anything
     bool plain;            // it guesses nothing
-    // What became of it.
+    // The fate of the text.
     text_state_t state;
     uint32_t tokens[CROWD_CONTEXT + CROWD_NODES];
     uint32_t length;

@@ -78,7 +78,7 @@ void or_head_renew(or_head_t *head, uint32_t rows)
 
 // ---- time ----
 
-// The time since `started` was for these rows, for one as for another.
+// Book the time since `started` to these rows, the same to each.
 static void book(or_head_t *head, uint32_t row, uint32_t count, int64_t started)
 {
     int64_t spent_ns = or_clock_now(head->clock) - started;
@@ -109,7 +109,7 @@ void or_head_set_contest(or_head_t *head, uint32_t row, const or_contest_t *cont
     head->contests[row] = *contest;
 }
 
-// Rows from this one on that have a contest, as many as the model takes at once.
+// Return how many rows from this one on have a contest, at most as many as the model takes at once.
 static uint32_t contests_from(const or_head_t *head, uint32_t row)
 {
     uint32_t end = row;
@@ -150,8 +150,8 @@ or_status_t or_head_contenders(or_head_t *head, uint32_t row, or_distribution_t 
 
 // ---- whole rows ----
 
-// For the sampler a logit that is no number does not count, but it may have been taken for one of the
-// greatest: then some that matter are missing.
+// Return true if the greatest logits are complete. The sampler does not count a logit that is no number, but it may
+// have been taken for one of the greatest: then some that matter are missing.
 static bool has_top(const or_head_t *head, const float *logits, uint32_t top)
 {
     uint32_t numbers = 0;

@@ -52,7 +52,7 @@ void or_logprobs_destroy(or_logprobs_t **logprobs_p)
     }
 }
 
-// log of the sum of exp(wide[i]).
+// Return the log of the sum of exp(wide[i]).
 static double log_sum(or_logprobs_t *logprobs)
 {
     const or_lanes_t *lanes = or_lanes();
@@ -68,7 +68,7 @@ static double log_sum(or_logprobs_t *logprobs)
     return largest + or_ln(sum);
 }
 
-// The best ones, best first: each token goes to its place among the few that are kept.
+// Find the best tokens, best first: each token is put in its place among the few that are kept.
 static uint32_t find_best(const or_logprobs_t *logprobs, uint32_t *tokens)
 {
     uint32_t count = 0;

@@ -1,12 +1,12 @@
-// Who gives pages when the pool is short. In this order:
+// Which sessions give pages when the pool is short, in this order:
 //
-//     texts at rest             the least recently used first: nobody waits for them
-//     sessions that are idle    unheard of for a second and with nothing in the queue, the longest first
+//     texts at rest             the least recently used first: no session waits for them
+//     sessions that are idle    not heard of for a second and with nothing in the queue, the longest first
 //     younger sessions          than the one that asks, the youngest first
 //
-// Nobody takes from an older session that is at work, so of those who want more than there is the oldest
-// always gets on, and two never take the same pages from each other in turns. Whoever has rows in the
-// pass that is being composed keeps its pages.
+// No session takes from an older one that is at work. So of those that want more than there is the oldest always gets
+// on, and two never take the same pages from each other in turns. A session with rows in the pass that is being
+// composed keeps its pages.
 #include "verifier/verifier_internal.h"
 
 #define IDLE_NS OR_NS_PER_S // a round trip and a draft take less
@@ -49,8 +49,8 @@ static or_vsession_t *find_giver(or_verifier_t *verifier, const or_vsession_t *a
     return idle != NULL ? idle : youngest;
 }
 
-// The most pages that could be free if all who may give gave all. What one of the others holds alone stays,
-// and of the shared pages at least as many as the one that has most of them holds.
+// Return the most pages that could be free if all sessions that may give gave all. Pages that one of the others holds
+// alone stay, and of the shared pages at least as many as the session with most of them holds.
 static uint32_t pages_within_reach(const or_verifier_t *verifier, const or_vsession_t *asking)
 {
     uint32_t alone = 0;
@@ -68,7 +68,7 @@ static uint32_t pages_within_reach(const or_verifier_t *verifier, const or_vsess
     return or_kv_cache_pages(or_model_cache(verifier->model)) - alone - shared_most;
 }
 
-// Nobody gives in vain.
+// Return true if enough pages are within reach, so that no session gives in vain.
 static bool is_within_reach(const or_verifier_t *verifier, const or_vsession_t *asking,
                             uint32_t positions)
 {
@@ -77,7 +77,8 @@ static bool is_within_reach(const or_verifier_t *verifier, const or_vsession_t *
     return wanted <= held || wanted - held <= pages_within_reach(verifier, asking);
 }
 
-// What it shares with others comes first in a text and frees nothing: that stays, unless it is all.
+// Take pages from a session. The pages that it shares come first in a text and free nothing, so they stay, unless all
+// are shared.
 static void take_from(or_verifier_t *verifier, or_vsession_t *giver)
 {
     uint32_t own = or_kv_sequence_pages_own(giver->kv);

@@ -1,17 +1,18 @@
-// Who takes part in a pass. There is no timer: what waits is run at once, and while a pass runs messages
+// Which sessions take part in a pass. There is no timer: waiting work runs at once, and while a pass runs messages
 // pile up, so a crowd batches by itself.
 //
-//     1  every other pass: whoever went without pages and is the oldest of these, before others take them
+//     1  every other pass: the oldest session that went without pages, before others take them
 //     2  in the scheduler's order, as long as there are rows left:
-//        prefix of it cached, tree waiting      root and nodes, whole or not at all
+//        prefix cached, tree waiting            root and nodes, whole or not at all
 //        prefix to compute                      as many rows as there are; its tree behind the last of them
 //
-// All texts wait for the whole of a pass, so while several are open it has config.crowd_rows rows at most. One that has
-// the verifier to itself gets config.batch_rows.
+// All texts wait for the whole of a pass, so while several are open it has at most config.crowd_rows rows. A text
+// that has the verifier to itself gets config.batch_rows.
 //
-// A tree larger than a pass goes if it is the first, and it is in time: who is passed over comes
-// earlier in the scheduler's order of the next pass.
+// A tree larger than a pass goes if it is the first. It will be: a session that is passed over comes earlier in the
+// scheduler's order of the next pass.
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "common/base/log/log.h"
 #include "verifier/verifier_internal.h"
@@ -25,12 +26,78 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+// ---- the rows of a pass ----
+//
+//     rows    prefix of a ┊ prefix of c ┊ root and nodes of a ┊ root and nodes of b ┊ ...
+//
+// Trees lie one behind the other, so that a run of logits may reach into the next one (head.h). A session may bring a
+// part of its prefix, or its tree, or the last part of its prefix and its tree.
+
+or_status_t or_batch_init(or_batch_t *batch, uint32_t parts_max, uint32_t rows_max)
+{
+    or_batch_t fresh = {.parts_max = parts_max, .rows_max = rows_max};
+    fresh.parts = calloc(parts_max, sizeof *fresh.parts);
+    fresh.rows = calloc(rows_max, sizeof *fresh.rows);
+    if (fresh.parts == NULL || fresh.rows == NULL) {
+        or_batch_fini(&fresh);
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for passes of %u rows", rows_max);
+    }
+    *batch = fresh;
+    return OR_OK;
+}
+
+void or_batch_fini(or_batch_t *batch)
+{
+    free(batch->rows);
+    free(batch->parts);
+    *batch = (or_batch_t){0};
+}
+
+static void clear_batch(or_batch_t *batch)
+{
+    batch->part_count = 0;
+    batch->prefix_rows = 0;
+    batch->tree_rows = 0;
+}
+
+static uint32_t batch_rows(const or_batch_t *batch)
+{
+    return batch->prefix_rows + batch->tree_rows;
+}
+
+static void add_part(or_batch_t *batch, or_vsession_t *session, uint32_t prefix_rows, bool tree)
+{
+    batch->parts[batch->part_count++] =
+        (or_part_t){.session = session, .prefix_rows = prefix_rows, .tree = tree};
+    batch->prefix_rows += prefix_rows;
+    batch->tree_rows += tree ? session->tree_rows : 0;
+}
+
+static or_status_t run_batch(or_batch_t *batch, or_model_t *model)
+{
+    uint32_t prefix_at = 0;
+    uint32_t tree_at = batch->prefix_rows;
+    for (uint32_t i = 0; i < batch->part_count; i++) {
+        or_part_t *part = &batch->parts[i];
+        or_vsession_put_prefix(part->session, part->prefix_rows, batch->rows + prefix_at);
+        prefix_at += part->prefix_rows;
+        if (part->tree) {
+            part->first_row = tree_at;
+            or_vsession_put_tree(part->session, batch->rows + tree_at);
+            tree_at += part->session->tree_rows;
+        }
+    }
+    return or_model_forward(model, batch->rows, tree_at);
+}
+
+// ---- the sessions of a pass ----
+
 typedef struct {
-    uint32_t sessions; // that are open: work of any may come while a pass runs
-    bool trees;        // one could be judged now
+    uint32_t sessions; // open sessions; work of any may come while a pass runs
+    bool trees;        // some tree could be judged now
 } work_t;
 
-// Tell the scheduler who has work.
+// Tell the scheduler which sessions have work.
 static work_t gather_work(or_verifier_t *verifier)
 {
     work_t work = {0};
@@ -47,27 +114,27 @@ static work_t gather_work(or_verifier_t *verifier)
     return work;
 }
 
-// Rows of its prefix that a session may bring; of all prefixes at most prefix_max.
+// Return the rows of its prefix that a session may bring; all prefixes together have at most prefix_max.
 static uint32_t prefix_rows_of(const or_verifier_t *verifier, const or_vsession_t *session,
                                uint32_t prefix_max)
 {
     const or_batch_t *batch = &verifier->batch;
     uint32_t left = or_vsession_prefill_left(session);
-    uint32_t used = or_batch_rows(batch);
+    uint32_t used = batch_rows(batch);
     uint32_t room = verifier->pass_rows > used ? verifier->pass_rows - used : 0;
     return least(left, least(room, prefix_max - batch->prefix_rows));
 }
 
-// Does its tree fit behind so many rows of its prefix? One that is first in the pass does.
+// Return true if its tree fits behind so many rows of its prefix. A tree that is first in the pass does.
 static bool tree_fits(const or_verifier_t *verifier, const or_vsession_t *session,
                       uint32_t prefix_rows)
 {
-    uint32_t used = or_batch_rows(&verifier->batch) + prefix_rows;
+    uint32_t used = batch_rows(&verifier->batch) + prefix_rows;
     return session->waiting && prefix_rows == or_vsession_prefill_left(session) &&
            (used == 0 || used + session->tree_rows <= verifier->pass_rows);
 }
 
-// Let a session that was picked take part, if there is anything that it can bring.
+// Let a picked session take part, if it can bring anything.
 static void offer(or_verifier_t *verifier, or_vsession_t *session, uint32_t prefix_max)
 {
     if (or_vsession_prefill_left(session) > 0) {
@@ -81,7 +148,8 @@ static void offer(or_verifier_t *verifier, or_vsession_t *session, uint32_t pref
     if (prefix_rows == 0 && !tree) {
         return;
     }
-    // With a tree, as far as its longest path reaches: nothing can fail between the pass and the verdict.
+    // With a tree, pages are taken as far as its longest path reaches: nothing can fail between the pass and the
+    // verdict.
     uint32_t positions = tree ? session->log.length + session->tree_depth
                               : or_kv_sequence_length(session->kv) + prefix_rows;
     session->hungry = !or_verifier_take_pages(verifier, session, positions);
@@ -89,7 +157,7 @@ static void offer(or_verifier_t *verifier, or_vsession_t *session, uint32_t pref
         return;
     }
     session->pass = verifier->pass;
-    or_batch_add(&verifier->batch, session, prefix_rows, tree);
+    add_part(&verifier->batch, session, prefix_rows, tree);
     or_scheduler_charge(verifier->scheduler, (uint32_t)(session - verifier->sessions),
                         prefix_rows + (tree ? session->tree_rows : 0));
 }
@@ -114,14 +182,14 @@ static void compose(or_verifier_t *verifier)
     uint32_t prefix_max = work.trees ? (rows + PREFIX_SHARE - 1) / PREFIX_SHARE : rows;
     verifier->pass_rows = rows;
     verifier->pass++;
-    or_batch_clear(&verifier->batch);
+    clear_batch(&verifier->batch);
     or_scheduler_begin(verifier->scheduler);
     or_vsession_t *hungry = verifier->pass % 2 == 0 ? oldest_hungry(verifier) : NULL;
     if (hungry != NULL) {
         or_scheduler_pick_first(verifier->scheduler, (uint32_t)(hungry - verifier->sessions));
         offer(verifier, hungry, prefix_max);
     }
-    while (or_batch_rows(&verifier->batch) < rows) {
+    while (batch_rows(&verifier->batch) < rows) {
         uint32_t place = or_scheduler_pick(verifier->scheduler);
         if (place == OR_SCHEDULER_NOBODY) {
             break;
@@ -130,8 +198,8 @@ static void compose(or_verifier_t *verifier)
     }
 }
 
-// The model refuses rows, or for want of room, before the other ranks hear of them. Whatever else fails does so on
-// the way, and they are somewhere behind or before us.
+// Return true if the failure leaves ranks out of step. The model refuses rows, also for want of room, before the
+// other ranks hear of them. Any other failure happens on the way, and the ranks are somewhere behind or before us.
 static bool breaks_ranks(or_verifier_t *verifier, or_status_t status)
 {
     if (or_ranks_is_alone(or_model_ranks(verifier->model)) || status == OR_ERR_INVALID ||
@@ -142,7 +210,7 @@ static bool breaks_ranks(or_verifier_t *verifier, or_status_t status)
     return true;
 }
 
-// A judgement has ended, or waits.
+// Answer a judgement that has ended, or ask for what it waits for.
 static void answer(or_verifier_t *verifier, or_vsession_t *session, or_status_t status)
 {
     if (status == OR_ERR_AGAIN) {
@@ -185,7 +253,7 @@ static void judge_trees(or_verifier_t *verifier, int64_t pass_ns)
     }
 }
 
-// What makes a pass fail as a whole is no session's fault, and all that took part have lost their work.
+// Fail all sessions of a pass. It is no session's fault, but all that took part have lost their work.
 static void fail_all(or_verifier_t *verifier)
 {
     for (uint32_t i = 0; i < verifier->batch.part_count; i++) {
@@ -198,7 +266,7 @@ static void run(or_verifier_t *verifier, int64_t began_ns)
     or_batch_t *batch = &verifier->batch;
     or_stats_t *stats = &verifier->stats;
     int64_t head_before = or_judge_head_ns(verifier->judge);
-    or_status_t status = or_batch_run(batch, verifier->model);
+    or_status_t status = run_batch(batch, verifier->model);
     if (status != OR_OK) {
         if (!breaks_ranks(verifier, status)) {
             fail_all(verifier);
@@ -210,14 +278,14 @@ static void run(or_verifier_t *verifier, int64_t began_ns)
     stats->batched += batch->part_count;
     stats->prefill_rows += batch->prefix_rows;
     stats->tree_rows += batch->tree_rows;
-    or_judge_renew(verifier->judge, or_batch_rows(batch));
+    or_judge_renew(verifier->judge, batch_rows(batch));
     put_contests(verifier);
     judge_trees(verifier, pass_ns);
     int64_t head_ns = or_judge_head_ns(verifier->judge) - head_before;
     stats->model_us += (uint64_t)(pass_ns + head_ns) / 1000;
 }
 
-// Judgements that waited for psi need no pass.
+// Go on with judgements whose psi has come; they need no pass.
 static bool resume(or_verifier_t *verifier)
 {
     bool any = false;
@@ -242,8 +310,8 @@ static bool has_work(const or_verifier_t *verifier)
     return false;
 }
 
-// A step begins when there is work, and its pass is composed when a slow target would be done with it: what
-// comes meanwhile joins it. *due_ns is no later than that.
+// Return true if the step is over. It begins when there is work, and its pass is composed when a slow target would be
+// done with it: work that comes meanwhile joins it. *due_ns is no later than that.
 static bool step_is_over(or_verifier_t *verifier, int64_t *due_ns)
 {
     int64_t now = or_clock_now(verifier->clock);
@@ -269,7 +337,7 @@ bool or_verifier_work(or_verifier_t *verifier, int64_t *due_ns)
     int64_t began_ns = verifier->step_began_ns;
     verifier->step_began_ns = 0;
     compose(verifier);
-    if (or_batch_rows(&verifier->batch) > 0) {
+    if (batch_rows(&verifier->batch) > 0) {
         run(verifier, began_ns);
         return true;
     }

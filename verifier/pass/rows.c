@@ -19,7 +19,7 @@ bool or_vsession_has_work(const or_vsession_t *session)
 
 uint32_t or_vsession_evict(or_vsession_t *session, uint32_t length)
 {
-    // The root's row goes in any case: a judgement that waits then knows that its slots are gone.
+    // The root's row is dropped in any case, so that a waiting judgement knows that its slots are gone.
     uint32_t prefix = session->log.length > 0 ? session->log.length - 1 : 0;
     or_kv_sequence_truncate(session->kv, length < prefix ? length : prefix);
     session->parked = !session->waiting;
@@ -34,7 +34,7 @@ void or_vsession_put_prefix(const or_vsession_t *session, uint32_t count, or_mod
     }
 }
 
-// A repeated sibling has the first one's row, a token that the target does not have none.
+// Number the rows. A repeated sibling has the first one's row, and a token that the target does not have has none.
 void or_vsession_number_rows(or_vsession_t *session, uint32_t vocab_size)
 {
     const or_token_tree_t *tree = session->tree;
@@ -54,7 +54,7 @@ void or_vsession_number_rows(or_vsession_t *session, uint32_t vocab_size)
     }
 }
 
-// Node i's slot is i - 1; the root is a prefix row.
+// Write the rows of root and tree. Node i's slot is i - 1; the root is a prefix row.
 void or_vsession_put_tree(const or_vsession_t *session, or_model_row_t *rows)
 {
     const int32_t *tokens = or_token_tree_tokens(session->tree);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What owners and sessions have in common.
+// The turn of an owner or a session.
 typedef struct {
     uint64_t start; // in rows, on the clock of its level
     uint64_t since; // order in which they had work
@@ -65,8 +65,8 @@ void or_scheduler_destroy(or_scheduler_t **scheduler_p)
     *scheduler_p = NULL;
 }
 
-// The place of `name`; else the free one, or that of the owner without sessions who owes least. There
-// are as many places as sessions, so one that joins finds one.
+// Return the place of `name`; else a free one, or that of the owner without sessions who owes least. There are as
+// many places as sessions, so one that joins finds one.
 static owner_t *place_of(or_scheduler_t *scheduler, const char *name)
 {
     owner_t *best = NULL;
@@ -110,7 +110,7 @@ void or_scheduler_leave(or_scheduler_t *scheduler, uint32_t flow)
     scheduler->flows[flow] = (flow_t){0};
 }
 
-// It has work from now on.
+// Note that it has work from now on.
 static void wake(or_scheduler_t *scheduler, turn_t *turn, uint64_t virtual_time)
 {
     turn->ready = true;

@@ -1,30 +1,20 @@
-// texts - texts at rest: the K and V of sessions that have ended, for others of the same owner that begin
+// texts - texts at rest: the K and V of sessions that have ended, for other sessions of the same owner that begin
 // with the same tokens.
 //
-// A text holds its pages with a sequence of its own, as any session does; nobody computes or waits for
-// it. There is a bounded number, the least recently used one goes first, and all of them go before any
-// session loses a page (pages.c). One thread.
+// A text holds its pages with a sequence of its own, as any session does; no session computes or waits for it. Their
+// number is bounded, and the least recently used one goes first. All of them go before any session loses a page
+// (pages.c). One thread.
 #pragma once
 
 #include "verifier/session.h"
 
 typedef struct or_texts or_texts_t;
 
-// Borrows model. OR_ERR_NO_MEMORY.
+// Create the texts at rest; borrows model. OR_ERR_NO_MEMORY.
 or_status_t or_texts_create(or_model_t *model, uint32_t texts_max, or_texts_t **texts_p);
 void or_texts_destroy(or_texts_t **texts_p);
 
-// Keep what is cached of a session that ends. Where a text has as much already, or memory is short,
-// nothing is kept.
+// Keep the cached positions of a session that ends, unless a text has as much already or memory is short.
 void or_texts_keep(or_texts_t *texts, const or_vsession_t *session);
-// Forget the least recently used one. False if there is none.
+// Forget the least recently used text. False if there is none.
 bool or_texts_drop(or_texts_t *texts);
-
-// What of the owner's texts begins with most of these tokens, more than `beyond`: its sequence, and how
-// many of its positions are the same, *length. NULL if none does. It counts as used.
-const or_kv_sequence_t *or_texts_find(or_texts_t *texts, const char *owner, const int32_t *tokens,
-                                      uint32_t count, uint32_t beyond, uint32_t *length);
-
-// Leading tokens that two texts have in common, if they are more than `beyond`; else 0.
-uint32_t or_common_tokens(const int32_t *a, uint32_t a_count, const int32_t *b, uint32_t b_count,
-                          uint32_t beyond);

@@ -1,4 +1,4 @@
-// The keys themselves are not kept, only what BLAKE2b makes of them, all of which are compared.
+// The keys themselves are not kept, but their BLAKE2b hashes, all of which are compared.
 #include "coordinator/http/server/api_keys.h"
 
 #include <sodium.h>
@@ -36,7 +36,7 @@ static void hash_key(const char *key, size_t bytes, uint8_t *hash)
     crypto_generichash(hash, crypto_generichash_BYTES, (const uint8_t *)key, bytes, NULL, 0);
 }
 
-// NULL: there is none. Takes as long wherever it is.
+// Find a key; NULL if there is none. It takes as long wherever the key is.
 static const entry_t *find(const entries_t *entries, const char *key, size_t bytes)
 {
     uint8_t hash[crypto_generichash_BYTES];
@@ -50,7 +50,7 @@ static const entry_t *find(const entries_t *entries, const char *key, size_t byt
     return found;
 }
 
-// By what its grant calls it; NULL: there is none.
+// Find an entry by the name in its grant; NULL if there is none.
 static const or_key_grant_t *find_named(const entries_t *entries, const char *name)
 {
     for (size_t i = 0; i < entries->count; i++) {
@@ -161,7 +161,7 @@ static or_status_t take_line(entries_t *entries, char *line)
     return status == OR_OK ? add(entries, key, &grant) : status;
 }
 
-// All keys of a file's text; *entries is empty after an error.
+// Parse all keys of a file's text; *entries is empty after an error.
 static or_status_t parse(const char *path, const char *text, entries_t *entries)
 {
     or_status_t status = OR_OK;
@@ -181,7 +181,7 @@ static or_status_t parse(const char *path, const char *text, entries_t *entries)
 
 // ---- the file ----
 
-// Only what is there can be trusted to be meant.
+// Check that the file is there and that only its owner can read it.
 static or_status_t check_file(const or_line_watch_t *file)
 {
     mode_t mode = or_line_watch_mode(file);
@@ -195,7 +195,7 @@ static or_status_t check_file(const or_line_watch_t *file)
     return OR_OK;
 }
 
-// Is there a key that is not in `later`, or another owner's there?
+// Return true if a key is missing in `later`, or has another owner there.
 static bool loses_some(const entries_t *entries, const entries_t *later)
 {
     bool loses = false;
@@ -322,7 +322,7 @@ void or_api_keys_destroy(or_api_keys_t **keys_p)
 
 // ---- asking ----
 
-// What comes behind a scheme, in any case of letters; NULL: it is another scheme.
+// Return the rest of a header behind this scheme, in any case of letters; NULL if it has another scheme.
 static const char *behind_scheme(const char *authorization, const char *scheme)
 {
     size_t length = strlen(scheme);

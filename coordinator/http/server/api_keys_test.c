@@ -22,7 +22,7 @@ static or_status_t read_text(const char *text, unsigned mode, or_api_keys_t **ke
     return status;
 }
 
-// Whose key it is; NULL: nobody's.
+// Return the owner of the key; NULL if there is none.
 static const char *owner_of(const or_api_keys_t *keys, const char *authorization)
 {
     const or_key_grant_t *grant = or_api_keys_find(keys, authorization);
@@ -169,7 +169,7 @@ static void a_file_is_read_again(void **state)
     assert_true(changed);
     assert_int_equal(or_api_keys_still(keys, &alice)->sessions_max, 22);
     assert_null(or_api_keys_still(keys, &bob));
-    // What makes no sense changes nothing, and is told once.
+    // A file that makes no sense changes nothing, and is reported once.
     rewrite(path, "sk-alices-key alice sessions=many\n");
     assert_int_equal(or_api_keys_refresh(keys, &changed), OR_ERR_INVALID);
     assert_int_equal(or_api_keys_refresh(keys, &changed), OR_OK);

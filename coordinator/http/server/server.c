@@ -12,7 +12,7 @@
 #include "coordinator/http/server/server_internal.h"
 
 #define PEM_BYTES_MAX (1u << 20)
-// The body of a refused request, so that its connection can be kept.
+// Bytes that are read of a refused request's body, so that its connection can be kept.
 #define TAKEN_ALL_THE_SAME 65536u
 #define EVENTS_AT_A_TIME 64
 #define CIPHERS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
@@ -49,11 +49,11 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **conn
     }
 }
 
-// A refusal is best said when all of the request has been read, for the connection can be kept then. Not so if that is a
-// lot, or is of unknown length, or if the client has asked first.
+// Return true if a refusal is sent at once. It is best sent when all of the request has been read, because the
+// connection can be kept then. But not if that is a lot or of unknown length, or if the client has asked first.
 static bool is_said_at_once(const or_http_call_t *call)
 {
-    // Many a client reads no answer before it has sent everything.
+    // Many clients read no answer before they have sent everything.
     size_t most = call->status == 413 ? OR_HTTP_DISCARDED_MAX : TAKEN_ALL_THE_SAME;
     const char *length = or_http_call_header(call, "Content-Length");
     return call->last || or_http_call_header(call, "Expect") != NULL ||

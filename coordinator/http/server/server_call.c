@@ -1,5 +1,7 @@
-// server_call - a request and its answer: what came, what is said, and what still waits for its reader.
+// server_call - a request and its answer: the parts that came, the answer, and the bytes that wait for its reader.
 #include <inttypes.h>
+#include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +10,65 @@
 #include "common/base/math/rng.h"
 #include "coordinator/http/server/server_internal.h"
 
-#define STREAM_CHUNK_BYTES                                                                         \
-    4096u // what the library is handed at most where it has no idea of its own
+// The most bytes of a stream that the library takes at once, if it has no size of its own.
+#define STREAM_CHUNK_BYTES 4096u
+
+// ---- a queue of bytes that grows, and gives its memory back when it has been long and is empty ----
+
+#define KEPT_BYTES 16384u // an empty buffer keeps no more
+
+size_t or_http_buffer_capacity(const or_http_buffer_t *buffer, size_t count)
+{
+    size_t needed = or_http_buffer_waiting(buffer) + count;
+    size_t capacity = buffer->capacity > 0 ? buffer->capacity : 512;
+    while (capacity < needed) {
+        capacity *= 2;
+    }
+    return capacity;
+}
+
+static bool add_bytes(or_http_buffer_t *buffer, const void *bytes, size_t count)
+{
+    if (count == 0) {
+        return true;
+    }
+    if (buffer->start > 0 && count > buffer->capacity - buffer->end) {
+        memmove(buffer->bytes, buffer->bytes + buffer->start, or_http_buffer_waiting(buffer));
+        buffer->end -= buffer->start;
+        buffer->start = 0;
+    }
+    if (count > buffer->capacity - buffer->end) {
+        size_t capacity = or_http_buffer_capacity(buffer, count); // all begins at 0 now
+        uint8_t *grown = realloc(buffer->bytes, capacity);
+        if (grown == NULL) {
+            return false;
+        }
+        buffer->bytes = grown;
+        buffer->capacity = capacity;
+    }
+    memcpy(buffer->bytes + buffer->end, bytes, count);
+    buffer->end += count;
+    return true;
+}
+
+static size_t take_bytes(or_http_buffer_t *buffer, void *bytes, size_t count)
+{
+    size_t waiting = or_http_buffer_waiting(buffer);
+    size_t taken = count < waiting ? count : waiting;
+    if (taken == 0) {
+        return 0;
+    }
+    memcpy(bytes, buffer->bytes + buffer->start, taken);
+    buffer->start += taken;
+    if (buffer->start == buffer->end) {
+        buffer->start = buffer->end = 0;
+        if (buffer->capacity > KEPT_BYTES) {
+            free(buffer->bytes);
+            *buffer = (or_http_buffer_t){0};
+        }
+    }
+    return taken;
+}
 
 struct or_http_header {
     or_http_header_t *next;
@@ -100,7 +159,7 @@ bool or_http_call_take(or_http_call_t *call, const void *bytes, size_t count)
         return call->body_discarded <= (has_end ? OR_HTTP_DISCARDED_MAX : body_max);
     }
     call->came_ns = or_clock_now(or_clock_monotonic());
-    return or_http_buffer_add(&call->body, bytes, count);
+    return add_bytes(&call->body, bytes, count);
 }
 
 const char *or_http_call_method(const or_http_call_t *call)
@@ -176,7 +235,7 @@ void or_http_call_set_header(or_http_call_t *call, const char *name, const char 
     call->headers = header;
 }
 
-// The answer is as it will be; it goes out when the library comes by.
+// Prepare the answer, which is final; it goes out when the library comes by.
 static void prepare(or_http_call_t *call, unsigned status, const char *content_type,
                     struct MHD_Response *response)
 {
@@ -196,7 +255,7 @@ static void prepare(or_http_call_t *call, unsigned status, const char *content_t
     or_http_connection_resume(call->connection);
 }
 
-// May so large an answer wait for its reader? Else a small one says why not.
+// Return true if so large an answer may wait for its reader; else a small one says why not.
 static bool may_wait(or_http_call_t *call, size_t bytes)
 {
     if (call->gone || or_http_room_for_reader(call, bytes)) {
@@ -229,7 +288,7 @@ void or_http_reply_taking(or_http_call_t *call, unsigned status, const char *con
     }
 }
 
-// The library asks for more of a stream.
+// Give the library more of a stream.
 static ssize_t read_stream(void *context, uint64_t position, char *bytes, size_t bytes_max)
 {
     (void)position;
@@ -237,7 +296,7 @@ static ssize_t read_stream(void *context, uint64_t position, char *bytes, size_t
     if (call->gone) {
         return MHD_CONTENT_READER_END_WITH_ERROR;
     }
-    size_t taken = or_http_buffer_take(&call->stream, bytes, bytes_max);
+    size_t taken = take_bytes(&call->stream, bytes, bytes_max);
     if (taken > 0) {
         (void)or_http_room_for_reader(call, call->stream.capacity); // no more than before
         return (ssize_t)taken;
@@ -270,7 +329,7 @@ bool or_http_write(or_http_call_t *call, const void *bytes, size_t count)
     size_t waiting = or_http_buffer_waiting(&call->stream);
     if (waiting > room || count > room - waiting ||
         !or_http_room_for_reader(call, or_http_buffer_capacity(&call->stream, count)) ||
-        !or_http_buffer_add(&call->stream, bytes, count)) {
+        !add_bytes(&call->stream, bytes, count)) {
         or_http_connection_cut(call->connection);
         return false;
     }
@@ -301,4 +360,59 @@ enum MHD_Result or_http_call_queue(or_http_call_t *call)
     call->response = NULL;
     call->queued = true;
     return result;
+}
+
+// ---- errors, in OpenAI's shape ----
+
+static const char *type_of(unsigned status)
+{
+    switch (status) {
+    case 401:
+        return "authentication_error";
+    case 403:
+        return "permission_error";
+    case 429:
+        return "rate_limit_error";
+    default:
+        return status >= 500 ? "server_error" : "invalid_request_error";
+    }
+}
+
+// A client's own bytes may be in it, and they need not be UTF-8.
+static json_t *text_of(char *message)
+{
+    json_t *text = json_string(message);
+    for (char *at = message; text == NULL && *at != '\0'; at++) {
+        *at = (unsigned char)*at < 0x80 ? *at : '?';
+    }
+    return text != NULL ? text : json_string(message);
+}
+
+static char *error_body(unsigned status, const char *param, const char *code, char *message)
+{
+    json_t *error = json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", text_of(message),
+                              "type", type_of(status), "param", param, "code", code);
+    char *body = error != NULL ? json_dumps(error, JSON_COMPACT) : NULL;
+    json_decref(error);
+    return body;
+}
+
+void or_http_reply_error(or_http_call_t *call, unsigned status, const char *param, const char *code,
+                         const char *format, ...)
+{
+    char *message = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&message, format, arguments);
+    va_end(arguments);
+    char *body = length >= 0 ? error_body(status, param, code, message) : NULL;
+    if (body != NULL) {
+        or_http_reply(call, status, "application/json", body, strlen(body));
+        free(body);
+    } else {
+        or_http_connection_cut(call->connection);
+    }
+    if (length >= 0) {
+        free(message);
+    }
 }

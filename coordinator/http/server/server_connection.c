@@ -29,7 +29,7 @@
 #define SENT_BYTES (64 << 10)       // that the system may hold for a reader
 #define LOOK_NS (20 * OR_NS_PER_MS) // until the rest of what came before an end is looked for again
 
-// Errors and a full hang-up are always told; EPOLLRDHUP that no more will come.
+// Watch the descriptor. Errors and a full hang-up are always reported; EPOLLRDHUP says that no more will come.
 static void watch(or_http_connection_t *connection, uint32_t events)
 {
     struct epoll_event event = {.events = events | EPOLLONESHOT, .data.ptr = connection};
@@ -83,7 +83,7 @@ or_http_connection_t *or_http_connection_open(or_http_server_t *server, struct M
     // A network that swallows everything would otherwise keep a stream alive for a quarter of an hour.
     unsigned silence_ms = server->config.request_timeout_s * 1000;
     setsockopt(connection->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof silence_ms);
-    // What waits for a reader waits with us, where it is counted; the system would take megabytes.
+    // Bytes that wait for a reader wait with us, where they are counted; the system would take megabytes.
     int send_bytes = SENT_BYTES;
     setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes);
     return connection;
@@ -176,7 +176,7 @@ void or_http_connection_cut(or_http_connection_t *connection)
     or_http_connection_resume(connection);
 }
 
-// Nothing more will come of a request that is waited for. What has come may still lie in the socket.
+// Note that nothing more will come of an expected request. Bytes that came may still lie in the socket.
 static void notice_the_end(or_http_connection_t *connection)
 {
     char byte;

@@ -22,7 +22,7 @@ static bool starts_with(const char *text, const char *start)
     return strncasecmp(text, start, strlen(start)) == 0;
 }
 
-// "localhost", "127.x.y.z" or "[::1]", with or without a port.
+// Return true for "localhost", "127.x.y.z" or "[::1]", with or without a port.
 static bool is_loopback_host(const char *host)
 {
     char name[64];
@@ -62,7 +62,8 @@ static bool is_own_page(const or_http_call_t *call)
     return authority != NULL && host != NULL && strcasecmp(authority + 3, host) == 0;
 }
 
-// What cannot be read from elsewhere anyway, and changes nothing, may be asked for.
+// Return true if the request may be made from a page of another origin: it changes nothing, and its answer cannot be
+// read there anyway.
 static bool may_act(const or_http_call_t *call)
 {
     return strcmp(call->method, "GET") == 0 || is_own_page(call) || is_origin_allowed(call);
@@ -135,7 +136,7 @@ static void check_length(or_http_call_t *call)
 
 // ---- browsers' questions ----
 
-// Asked before a page from elsewhere may send something; no key comes with it.
+// Answer the question that a browser asks before a page of another origin may send something; no key comes with it.
 static void answer_options(or_http_call_t *call)
 {
     if (or_http_call_header(call, "Access-Control-Request-Method") != NULL &&
@@ -163,7 +164,7 @@ static void refuse_framing(or_http_call_t *call, const char *trouble)
 
 void or_http_door_check(or_http_call_t *call, const char *framing)
 {
-    // Where chunks end is read by the library, more leniently than by some: nothing comes behind them.
+    // The library reads the end of chunks more leniently than others do, so no other request may follow them.
     call->last = or_http_call_header(call, "Transfer-Encoding") != NULL;
     if (framing != NULL) {
         refuse_framing(call, framing);

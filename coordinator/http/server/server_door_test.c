@@ -279,7 +279,7 @@ static void loopback_is_told_from_the_rest(void **state)
 
 // ---- TLS ----
 
-// What a shell command prints while the server has its turns.
+// Return the output of a shell command that runs while the server has its turns.
 static const char *run(world_t *world, const char *command)
 {
     static char text[TEXT_BYTES];

@@ -67,7 +67,7 @@ static bool has_name(const char *name, size_t bytes, const char *wanted)
     return bytes == strlen(wanted) && strncasecmp(name, wanted, bytes) == 0;
 }
 
-// What decides where a request ends, for whom it is and who sent it comes once.
+// The headers that decide where a request ends, for whom it is and who sent it may come only once.
 static void look_at_header(look_t *look, const char *name, size_t bytes, const char *value)
 {
     if (has_name(name, bytes, "Content-Length")) {
@@ -101,7 +101,7 @@ static enum MHD_Result on_header(void *context, enum MHD_ValueKind kind, const c
 
 // ---- what they say ----
 
-// Letters, digits, dots and such, or an address in brackets; NULL: neither. Else its end.
+// Return the end of a host name (letters, digits, dots and such, or an address in brackets); NULL if there is none.
 static const char *behind_host_name(const char *host)
 {
     if (host[0] == '[') {
@@ -116,7 +116,7 @@ static const char *behind_host_name(const char *host)
     return host + length;
 }
 
-// HOST, HOST: or HOST:PORT. An empty one is none that we have, but well-formed.
+// Return true for HOST, HOST: or HOST:PORT. An empty one is none that we have, but well-formed.
 static bool is_host(const char *host)
 {
     const char *end = behind_host_name(host);

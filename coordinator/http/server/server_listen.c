@@ -1,4 +1,4 @@
-// server_listen - the address of the HTTP face: what it means, whether others reach it, and the socket there.
+// server_listen - the address of the HTTP face: its parts, whether others reach it, and the socket there.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -17,7 +17,7 @@
 #define HTTP_SHARE                                                                                 \
     2 // of all descriptors one of so many; proto/zmq/zmq_relay.h has three eighths for its own
 
-// "HOST:PORT" or "[HOST]:PORT" in two.
+// Split "HOST:PORT" or "[HOST]:PORT" in two.
 static or_status_t split(const char *address, char *host, char *port)
 {
     bool bracketed = address[0] == '[';
@@ -63,7 +63,7 @@ bool or_http_address_is_loopback(const char *address)
            (inet_pton(AF_INET6, host, &v6) == 1 && is_loopback_v6(&v6));
 }
 
-// As it really is, once it is bound.
+// Write the address as it really is, once it is bound.
 static void describe(int fd, char *bound, size_t bound_bytes, bool *loopback)
 {
     struct sockaddr_storage address = {0};

@@ -30,7 +30,7 @@ static void handle(or_http_call_t *call)
     server->handling_ns += or_clock_now(or_clock_monotonic()) - began_ns;
 }
 
-// The finish of the owner's last one; that of the last that was taken where none waits.
+// Return the finish of the owner's last waiting call; if none waits, that of the last call taken.
 static uint64_t finish_before(const or_http_call_t *call)
 {
     const or_http_call_t *other;
@@ -82,7 +82,7 @@ void or_http_queue_leave(or_http_call_t *call)
     }
 }
 
-// The one to handle next; NULL: none can be handled now.
+// Return the call to handle next; NULL if none can be handled now.
 static or_http_call_t *next_of(const or_http_server_t *server)
 {
     or_http_call_t *call = TAILQ_FIRST(&server->waiting);

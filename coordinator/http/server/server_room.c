@@ -1,14 +1,14 @@
-// server_room - what an owner may make the server keep: bodies that come, and answers that wait.
+// server_room - the memory that an owner may make the server keep: bodies that come, and answers that wait.
 //
-// The ledger says how much. Where it is too much, something of the same owner's goes that does not move, so that one program
-// cannot stop another that has the same key, or none: of bodies the one for which nothing has come for longest, of answers the one
-// with the most unread. Other owners' are never touched.
+// The ledger sets the bound. Beyond it something of the same owner goes that does not move, so that one program
+// cannot stop another with the same key, or none. Of bodies the one goes for which nothing came for longest, of
+// answers the one with the most unread. Other owners' are never touched.
 #include <stdlib.h>
 #include <string.h>
 
 #include "coordinator/http/server/server_internal.h"
 
-// So much of an answer may wait in any case: a reader that keeps up is not dropped for what others do.
+// So many bytes of an answer may always wait: a reader that keeps up is not dropped because of others.
 #define FREE_BYTES 8192u
 
 static bool is_owners(const or_http_call_t *call, const or_http_call_t *other)
@@ -19,7 +19,7 @@ static bool is_owners(const or_http_call_t *call, const or_http_call_t *other)
 
 // ---- bodies ----
 
-// NULL: no other body of its owner's is on its way.
+// Return the body of the owner for which nothing came for longest; NULL if no other is on its way.
 static or_http_call_t *find_still_body(const or_http_call_t *call)
 {
     or_http_call_t *found = NULL;
@@ -35,7 +35,7 @@ static or_http_call_t *find_still_body(const or_http_call_t *call)
     return found;
 }
 
-// It hears why when it has sent the rest, which is read and not kept.
+// Give a body up. Its client hears why when it has sent the rest, which is read and not kept.
 static void give_up_body(or_http_call_t *call)
 {
     call->last = true;
@@ -89,7 +89,7 @@ bool or_http_room_to_read(or_http_call_t *call, size_t bytes)
 
 // ---- answers ----
 
-// The one with the most unread, if that is more than `bytes`; NULL: there is none.
+// Return the owner's call with the most unread, if that is more than `bytes`; NULL if there is none.
 static or_http_call_t *find_slower_reader(const or_http_call_t *call, uint64_t bytes)
 {
     or_http_call_t *found = NULL;
@@ -105,7 +105,7 @@ static or_http_call_t *find_slower_reader(const or_http_call_t *call, uint64_t b
     return found;
 }
 
-// What waited for it is freed in this turn, by us or by the library.
+// Its waiting bytes are freed in this turn, by us or by the library.
 static void drop_reader(or_http_call_t *call)
 {
     or_http_connection_cut(call->connection);

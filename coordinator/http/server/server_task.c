@@ -1,10 +1,10 @@
-// server_task - what takes long of an answer, on a thread of its own: the server's writes everybody's streams.
+// server_task - slow work on a thread of its own, because the server's thread writes everybody's streams.
 //
 //     handle ──▶ or_http_call_begin ──┬─ a small body ───────────────────────────▶ work ─▶ then ─▶ drop
 //                                     └─ a large one ─▶ │ work, on the other thread │ ─▶ then ─▶ drop
 //
-// There is one at a time; what needs the thread, too, waits in server_queue.c. Who hangs up meanwhile leaves the body behind, in
-// its owner's account, until the work is done.
+// There is one task at a time; others that need the thread wait in server_queue.c. A client that hangs up meanwhile
+// leaves the body behind, in its owner's account, until the work is done.
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 
 #include "coordinator/http/server/server_internal.h"
 
-// Whoever waits for a token goes first, where there are fewer cores than threads.
+// The task's thread gets a lower priority: texts go first if there are fewer cores than threads.
 #define NICE 5
 
 struct or_http_tasks {
@@ -58,7 +58,7 @@ static void tell_done(or_http_tasks_t *tasks)
     }
 }
 
-// This thread alone, behind the others of the process.
+// Put this thread alone behind the others of the process.
 static void step_back(void)
 {
     id_t own = (id_t)syscall(SYS_gettid);
@@ -153,7 +153,7 @@ void or_http_call_begin(or_http_call_t *call, const or_http_task_t *task, void *
 
 // ---- begin and end ----
 
-// Signals are the main thread's.
+// Start the thread, without signals, which are the main thread's.
 static or_status_t start_thread(or_http_tasks_t *tasks)
 {
     sigset_t all, before;

@@ -117,7 +117,7 @@ static void a_task_may_lead_to_another(void **state)
     client_close(&client);
 }
 
-// Whoever looks just when the work is done finds nothing to do afterwards.
+// A turn just when the work is done finds nothing to do afterwards.
 static void its_end_is_told_once(void **state)
 {
     world_t *world = *state;

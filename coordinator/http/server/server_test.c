@@ -279,7 +279,7 @@ static void a_thousand_headers_are_refused(void **state)
     client = client_open(world);
     client_ask(world, client, request_with_headers(1000, "a"), " 431 ");
     client_close(&client);
-    // What is allowed is answered: as many as there may be, and as large.
+    // Allowed headers are answered: as many as there may be, and as large.
     static char value[140];
     memset(value, 'x', sizeof value - 1);
     client = client_open(world);
@@ -372,7 +372,7 @@ static void nonsense_is_no_request(void **state)
 // A request that is let in, and is not whole.
 #define PART "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n12"
 
-// Those with nothing, or a part of the headers, held all connections for 30 s, again and again.
+// Connections that sent nothing, or a part of the headers, held all places for 30 s, again and again.
 static void strangers_make_room(void **state)
 {
     (void)state;
@@ -413,7 +413,7 @@ static void where_there_are_many_they_are_not_kept(void **state)
     }
     client_ask(&world, clients[0], "34", "Connection: close");
     client_wait_closed(&world, clients[0], 1000);
-    // Those beyond the limit wait until others go.
+    // Connections beyond the limit wait until others go.
     client_send(&world, clients[19], "34");
     world_spin(&world, 50);
     assert_int_equal(world.handed, 1);
@@ -501,7 +501,7 @@ static int server_end_of(const client_t *client)
     return -1;
 }
 
-// As when another thread asks something of the socket in the moment in which it is closed. AddressSanitizer tells.
+// The socket is closed in the moment in which another thread asks something of it. AddressSanitizer tells.
 static void events_of_closed_connections_are_not_heard(void **state)
 {
     world_t *world = *state;

@@ -1,5 +1,4 @@
-#include "proto/zmq/zmq_watch.h"
-
+// The edge's kind of channel: one hub, and what is known of the connection to it.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,14 +6,17 @@
 
 #include "common/base/clock.h"
 #include "common/base/log/log.h"
+#include "proto/net/endpoint.h"
+#include "proto/zmq/zmq_channel_internal.h"
+#include "proto/zmq/zmq_frames.h"
 #include "proto/zmq/zmq_monitor.h"
 
 #define SAY_AGAIN_NS (60 * OR_NS_PER_S)
-// ZeroMQ says within moments that it tries again; where it has given up, we do, less and less often.
+// ZeroMQ says within moments that it tries again. If it has given up, we try, less and less often.
 #define REVIVE_NS (200 * OR_NS_PER_MS)
 #define REVIVE_MAX_NS (2 * OR_NS_PER_S)
 
-// From the vaguest to the surest: each is said in place of those before it.
+// The reasons from the vaguest to the surest: each is reported in place of those before it.
 typedef enum {
     TROUBLE_NONE,
     TROUBLE_CLOSED,    // the hub closed the connection while we greeted it
@@ -69,7 +71,7 @@ static void describe(or_zmq_watch_t *watch)
     }
 }
 
-// Attempts go on, several a second: each trouble is logged when it is new, and now and then.
+// Note a reason. Attempts go on, several a second, so a reason is logged when it is new, and now and then.
 static void note_trouble(or_zmq_watch_t *watch, trouble_t trouble)
 {
     int64_t now = or_clock_now(or_clock_monotonic());
@@ -86,8 +88,8 @@ static void note_trouble(or_zmq_watch_t *watch, trouble_t trouble)
     }
 }
 
-// A connection has ended. ZeroMQ makes another, unless bytes made no sense to it: then it gives the endpoint
-// up and says nothing.
+// Take the end of a connection. ZeroMQ makes another, unless bytes made no sense to it: then it gives the endpoint up
+// and says nothing.
 static void take_end(or_zmq_watch_t *watch)
 {
     if (!watch->up && !watch->closed && watch->encrypted) {
@@ -169,22 +171,22 @@ void or_zmq_watch_fill(const or_zmq_watch_t *watch, zmq_pollitem_t *item)
     *item = (zmq_pollitem_t){.socket = watch->monitor, .events = ZMQ_POLLIN};
 }
 
-uint64_t or_zmq_watch_connection(const or_zmq_watch_t *watch)
+static uint64_t watch_connection(const or_zmq_watch_t *watch)
 {
     return watch->up ? watch->made : 0;
 }
 
-const char *or_zmq_watch_trouble(const or_zmq_watch_t *watch)
+static const char *watch_trouble(const or_zmq_watch_t *watch)
 {
     return watch->text;
 }
 
-bool or_zmq_watch_is_refused(const or_zmq_watch_t *watch)
+static bool watch_is_refused(const or_zmq_watch_t *watch)
 {
     return watch->trouble == TROUBLE_UNWELCOME;
 }
 
-or_status_t or_zmq_watch_create(void *context, void *socket, const char *endpoint,
+static or_status_t watch_create(void *context, void *socket, const char *endpoint,
                                 const or_connect_keys_t *keys, or_zmq_watch_t **watch_p)
 {
     or_zmq_watch_t *watch = calloc(1, sizeof *watch);
@@ -203,7 +205,7 @@ or_status_t or_zmq_watch_create(void *context, void *socket, const char *endpoin
     int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
                  ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-    // Where frames are encrypted this one must not be asked for: see zmq_guard.c.
+    // If frames are encrypted, this event must not be asked for: see zmq_guard.c.
     events |= keys == NULL ? ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL : 0;
     or_status_t status = or_zmq_monitor_open(context, socket, events, &watch->monitor);
     if (status != OR_OK) {
@@ -222,4 +224,143 @@ void or_zmq_watch_destroy(or_zmq_watch_t **watch_p)
         free(watch);
         *watch_p = NULL;
     }
+}
+
+// ---- the channel ----
+
+static void edge_forget(or_channel_t *channel, or_peer_t peer)
+{
+    (void)channel;
+    (void)peer;
+}
+
+static bool edge_is_none(const or_channel_t *channel, or_peer_t peer)
+{
+    (void)channel;
+    (void)peer;
+    return false;
+}
+
+static const char *edge_key_of(const or_channel_t *channel, or_peer_t peer)
+{
+    return peer.value == OR_PEER_HUB.value ? ((const or_zmq_channel_t *)channel)->server_key : "";
+}
+
+static uint64_t edge_connection(const or_channel_t *channel)
+{
+    return watch_connection(((const or_zmq_channel_t *)channel)->watch);
+}
+
+static or_status_t edge_send(or_channel_t *channel, or_peer_t to, const uint8_t *frame,
+                             size_t bytes)
+{
+    if (to.value != OR_PEER_HUB.value) {
+        return or_fail(OR_ERR_UNREACHABLE, "an edge knows the hub only");
+    }
+    or_zmq_channel_t *self = (or_zmq_channel_t *)channel;
+    or_status_t status = or_zmq_send_part(self->sockets[OR_DOOR_FAR], frame, bytes, 0);
+    if (status == OR_ERR_FULL) { // so says ZeroMQ too where it has given the endpoint up
+        (void)or_zmq_watch_look(self->watch);
+        const char *trouble = watch_trouble(self->watch);
+        return trouble[0] != '\0' ? or_fail(OR_ERR_UNREACHABLE, "%s", trouble) : status;
+    }
+    return status;
+}
+
+static or_status_t edge_receive(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,
+                                size_t *bytes)
+{
+    or_zmq_channel_t *self = (or_zmq_channel_t *)channel;
+    (void)or_zmq_watch_look(self->watch);
+    or_status_t status = or_zmq_receive_frame(self->sockets[OR_DOOR_FAR], NULL, &self->current);
+    if (status == OR_OK) {
+        *from = OR_PEER_HUB;
+        *frame = zmq_msg_data(&self->current);
+        *bytes = zmq_msg_size(&self->current);
+    }
+    return status;
+}
+
+static const or_channel_ops_t edge_ops = {.send = edge_send,
+                                          .receive = edge_receive,
+                                          .wait = or_zmq_channel_wait,
+                                          .forget = edge_forget,
+                                          .is_local = edge_is_none,
+                                          .is_inside = edge_is_none,
+                                          .key_of = edge_key_of,
+                                          .connection = edge_connection,
+                                          .destroy = or_zmq_channel_destroy};
+
+// For what is bound or connected next. Not always: ZeroMQ would then look names up by IPv6 first, and
+// localhost would be ::1, where nobody may listen.
+static or_status_t use_ipv6(or_zmq_channel_t *self, bool ipv6)
+{
+    const int value = ipv6;
+    return zmq_setsockopt(self->sockets[OR_DOOR_FAR], ZMQ_IPV6, &value, sizeof value) == 0
+               ? OR_OK
+               : or_fail(OR_ERR_IO, "cannot set up a socket: %s", zmq_strerror(errno));
+}
+
+static or_status_t encrypt_edge(or_zmq_channel_t *self, const or_connect_keys_t *keys)
+{
+    or_status_t status = or_zmq_check_curve();
+    if (status == OR_OK && (zmq_setsockopt(self->sockets[OR_DOOR_FAR], ZMQ_CURVE_SERVERKEY,
+                                           keys->server_key, OR_KEY_BYTES) != 0 ||
+                            zmq_setsockopt(self->sockets[OR_DOOR_FAR], ZMQ_CURVE_PUBLICKEY,
+                                           keys->own.public_key, OR_KEY_BYTES) != 0 ||
+                            zmq_setsockopt(self->sockets[OR_DOOR_FAR], ZMQ_CURVE_SECRETKEY,
+                                           keys->own.secret_key, OR_KEY_BYTES) != 0)) {
+        status = or_zmq_fail_keys();
+    }
+    if (status == OR_OK) {
+        memcpy(self->server_key, keys->server_key, sizeof self->server_key);
+    }
+    return status;
+}
+
+or_status_t or_channel_zmq_connect(const char *endpoint, const or_connect_keys_t *keys,
+                                   or_channel_t **channel_p)
+{
+    or_zmq_channel_t *self;
+    bool encrypted = keys != NULL && keys->encrypted, ipv6 = false;
+    or_status_t status = or_endpoint_check(endpoint, false);
+    if (status == OR_OK) {
+        status = or_endpoint_look_up(endpoint, &ipv6);
+    }
+    if (status == OR_OK) {
+        status = or_zmq_channel_create(&edge_ops, ZMQ_DEALER, &self);
+    }
+    if (status != OR_OK) {
+        return status;
+    }
+    status = encrypted ? encrypt_edge(self, keys) : OR_OK;
+    if (status == OR_OK) {
+        status = use_ipv6(self, ipv6);
+    }
+    if (status == OR_OK) {
+        status = watch_create(self->context, self->sockets[OR_DOOR_FAR], endpoint,
+                              encrypted ? keys : NULL, &self->watch);
+    }
+    if (status == OR_OK && zmq_connect(self->sockets[OR_DOOR_FAR], endpoint) != 0) {
+        status = or_fail(OR_ERR_INVALID, "cannot connect to %s: %s (expected tcp://HOST:PORT)",
+                         endpoint, zmq_strerror(errno));
+    }
+    if (status != OR_OK) {
+        or_zmq_channel_destroy(&self->channel);
+        return status;
+    }
+    *channel_p = &self->channel;
+    return OR_OK;
+}
+
+const char *or_channel_zmq_trouble(const or_channel_t *channel)
+{
+    const or_zmq_channel_t *self = (const or_zmq_channel_t *)channel;
+    return channel->ops == &edge_ops ? watch_trouble(self->watch) : "";
+}
+
+bool or_channel_zmq_is_refused(const or_channel_t *channel)
+{
+    const or_zmq_channel_t *self = (const or_zmq_channel_t *)channel;
+    return channel->ops == &edge_ops && watch_is_refused(self->watch);
 }

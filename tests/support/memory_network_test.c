@@ -2,7 +2,7 @@
 // and cuts let it, in order, and the same again from the same seed.
 // Method: frames that carry their number and when they were sent, on a virtual clock; landings are compared with
 // times worked out by hand, or with the bounds that the figures set.
-#include "proto/net/channel_memory.h"
+#include "tests/support/memory_network.h"
 
 #include <string.h>
 
@@ -17,7 +17,7 @@ typedef struct {
     or_channel_t *hub, *edge, *other;
 } world_t;
 
-// What a test frame says; the rest of it is zeros.
+// The content of a test frame; the rest of it is zeros.
 typedef struct {
     uint32_t number;
     int64_t sent_ns;
@@ -76,7 +76,7 @@ static void send_to_hub(world_t *w, or_channel_t *from, uint32_t number)
     assert_int_equal(send(w, from, OR_PEER_HUB, number, sizeof(stamp_t)), OR_OK);
 }
 
-// What has landed by now.
+// Receive the next frame that has landed.
 static bool receive(world_t *w, or_channel_t *at, landing_t *landing)
 {
     const uint8_t *frame;
@@ -129,7 +129,7 @@ static void stream(world_t *w, int64_t gap_ns, landing_t *landings)
     }
 }
 
-// How long a frame takes that is alone on its line.
+// Return how long a frame takes that is alone on its line.
 static int64_t flight(world_t *w)
 {
     landing_t landings[FRAMES];
@@ -344,7 +344,7 @@ static void who_is_inside_is_known_at_the_hub_only(void **state)
     assert_false(or_channel_is_inside(w->edge, OR_PEER_HUB));
 }
 
-// Who does not listen is at work: its frames do not stop the clock, and are there when it comes back.
+// A node that does not listen is at work: its frames do not stop the clock, and are there when it comes back.
 static void a_node_at_work_does_not_stop_the_clock(void **state)
 {
     world_t *w = *state;
