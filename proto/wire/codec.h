@@ -4,8 +4,7 @@
 // outrider.proto, so that the encoder meets fields in ascending order and the decoder finds a row by its number:
 //
 //     #define OF or_heartbeat_t
-//     static const or_wire_row_t heartbeat_rows[] = {[1] = UINT32(reply), [2] = UINT32(answer)};
-//     static const or_wire_table_t heartbeat = TABLE(heartbeat_rows);
+//     MESSAGE(heartbeat, [1] = UINT32(reply), [2] = UINT32(answer));
 //     #undef OF
 //
 // The bytes are proto3's. Fields that are 0 or empty are left out, and arrays of numbers are packed. The decoder accepts the
@@ -139,6 +138,11 @@ struct or_wire_table {
         .count =                                                                                   \
             sizeof rows_ / sizeof *rows_ / (sizeof rows_ / sizeof *rows_ <= OR_WIRE_NUMBERS_MAX)   \
     }
+
+// A table of rows, by the name that other tables have for it.
+#define MESSAGE(name, ...)                                                                         \
+    static const or_wire_row_t name##_rows[] = {__VA_ARGS__};                                      \
+    static const or_wire_table_t name = TABLE(name##_rows)
 
 // ---- the codec ----
 
