@@ -5,22 +5,21 @@
 // unchecked, so ids, rounds and indices are the receiver's to judge. Strings are zero-terminated, and after decoding never
 // NULL. Not locked; a message belongs to one thread.
 //
-// A new field is a member here or in a header below, a field of outrider.proto, and a row of message_tables.c.
+// A new field is a member of a struct here or in one of the headers below, a field of outrider.proto, and a row of
+// message_tables.c. The message Stats is in figures.h.
 #pragma once
 
 #include <stdint.h>
 
 #include "common/base/status.h"
-#include "common/decode/sampling/distribution.h"
 #include "proto/wire/figures.h"
-
 #include "proto/wire/message_generate.h"
 #include "proto/wire/message_session.h"
 
 #define OR_FRAME_BYTES_MAX (16u << 20) // a longer frame is refused unread
 #define OR_WIRE_TOKENS_MAX (1u << 20)  // most entries of any array
 
-// ---- figures ----
+// ---- questions for figures ----
 
 // A client's request for Stats, or for Metrics.
 typedef struct {

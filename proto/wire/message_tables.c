@@ -123,36 +123,27 @@ MESSAGE(vocabulary, [1] = FIXED64(hash), [2] = UINT32(unpacked_bytes),
 #define FIGURE(type, member, number, ...) [number] = FIGURE_##type(member),
 
 #define OF or_policy_terms_t
-static const or_wire_row_t policy_rows[] = {
-    [1] = UINT64(session), [2] = STRING(owner),  [3] = BOOL(automatic),
-    [4] = UINT32(source),  [20] = STRING(label), OR_SESSION_FIGURES(FIGURE)};
-static const or_wire_table_t policy = TABLE(policy_rows);
+MESSAGE(policy, [1] = UINT64(session), [2] = STRING(owner), [3] = BOOL(automatic),
+        [4] = UINT32(source), [20] = STRING(label), OR_SESSION_FIGURES(FIGURE));
 #undef OF
 
 #define OF or_peer_figures_t
-static const or_wire_row_t peer_rows[] = {
-    [1] = ENUM(role, uint32_t), [2] = STRING(model), [3] = STRING(owner),
-    [4] = STRING(state),        [5] = BOOL(trusted), OR_PEER_FIGURES(FIGURE)};
-static const or_wire_table_t peer = TABLE(peer_rows);
+MESSAGE(peer, [1] = ENUM(role, uint32_t), [2] = STRING(model), [3] = STRING(owner),
+        [4] = STRING(state), [5] = BOOL(trusted), OR_PEER_FIGURES(FIGURE));
 #undef OF
 
 #define OF or_event_t
-static const or_wire_row_t event_rows[] = {[1] = UINT64(number),
-                                           [2] = UINT64(time_ms),
-                                           [3] = STRING(kind),
-                                           [4] = UINT64(session),
-                                           [5] = STRING(text)};
-static const or_wire_table_t event = TABLE(event_rows);
+MESSAGE(event, [1] = UINT64(number), [2] = UINT64(time_ms), [3] = STRING(kind),
+        [4] = UINT64(session), [5] = STRING(text));
 #undef OF
 
 #define OF or_stats_t
-static const or_wire_row_t stats_rows[] = {
-    [27] = STRING(model),
-    [29] = STRUCTS(policies, policy_count, or_policy_terms_t, policy, AT_MOST_TOKENS("policies")),
-    [34] = STRUCTS(peers, peer_count, or_peer_figures_t, peer, AT_MOST_TOKENS("peers")),
-    [35] = STRUCTS(events, event_count, or_event_t, event, AT_MOST_TOKENS("events")),
-    OR_STATS_FIGURES(FIGURE)};
-static const or_wire_table_t stats = TABLE(stats_rows);
+MESSAGE(stats, [27] = STRING(model),
+        [29] = STRUCTS(policies, policy_count, or_policy_terms_t, policy,
+                       AT_MOST_TOKENS("policies")),
+        [34] = STRUCTS(peers, peer_count, or_peer_figures_t, peer, AT_MOST_TOKENS("peers")),
+        [35] = STRUCTS(events, event_count, or_event_t, event, AT_MOST_TOKENS("events")),
+        OR_STATS_FIGURES(FIGURE));
 #undef OF
 
 #define OF or_stats_request_t
