@@ -4,14 +4,13 @@
 // outrider.proto, so that the encoder meets fields in ascending order and the decoder finds a row by its number:
 //
 //     #define OF or_heartbeat_t
-//     static const or_wire_row_t heartbeat_rows[] = {[1] = UINT32(reply), [2] = UINT32(answer)};
-//     static const or_wire_table_t heartbeat = TABLE(heartbeat_rows);
+//     MESSAGE(heartbeat, [1] = UINT32(reply), [2] = UINT32(answer));
 //     #undef OF
 //
-// The bytes are proto3's. Fields that are 0 or empty are left out, and arrays of numbers are packed. The decoder accepts what
-// protobuf-c accepts: unknown fields are skipped, arrays may come packed or not and in pieces, and of repeated single fields
-// the last one counts. If a sub-message that is not an array comes twice, the second one's numbers replace the first one's,
-// and its arrays are appended. Reading has two steps, because a frame of another version must not be judged by our bounds:
+// The bytes are proto3's. Fields that are 0 or empty are left out, and arrays of numbers are packed. The decoder accepts the
+// same as protobuf-c: unknown fields are skipped, arrays may come packed or not and in pieces, and the last one of repeated
+// single fields counts. If a sub-message that is not an array comes twice, the second one's numbers replace the first one's,
+// and its arrays are appended. Reading has two steps, because a frame of another version must not be judged by our bounds.
 // or_wire_read() makes structs of the bytes, then or_wire_settle() sets and checks the lengths of their arrays.
 #pragma once
 
@@ -23,7 +22,7 @@
 
 #define OR_WIRE_NUMBERS_MAX 48u // no field has a number from here on
 
-// What one value is. UINT64 and FIXED64 differ on the wire only.
+// The type of a value. UINT64 and FIXED64 differ on the wire only.
 typedef enum {
     OR_WIRE_NONE, // there is no field of this number
     OR_WIRE_UINT32,
@@ -40,7 +39,7 @@ typedef enum {
     OR_WIRE_PADDING, // bytes that nobody keeps
 } or_wire_kind_t;
 
-// How the struct holds it.
+// The place of a field's values in the struct.
 typedef enum {
     OR_WIRE_ONE,
     OR_WIRE_POINTER, // to a struct; NULL: absent
@@ -53,14 +52,15 @@ typedef enum {
 typedef struct or_wire_table or_wire_table_t;
 
 typedef struct {
-    const char *name; // the member's
+    const char *name; // of the member
     or_wire_kind_t kind;
     or_wire_shape_t shape;
     uint32_t at, count_at;        // offsets of members
     const or_wire_table_t *inner; // OR_WIRE_STRUCT: its fields
-    // An array's bound, checked if `what` names the array for a refusal: at most OR_WIRE_TOKENS_MAX entries. With
-    // `like_at`, the offset of another count: none, or as many as that and `more`. If that is this array's own count,
-    // two arrays share it, and must have the same length. A struct with `what` may not be absent.
+    // `what` is the array's name in refusals, and the array is bounded if it has one: at most OR_WIRE_TOKENS_MAX entries. If
+    // `like_at` is the offset of another count, it must have none, or as many as that count and `more`. If it is the
+    // offset of its own count, another array shares that count, and both must have the same length. A sub-message with
+    // `what` must not be absent.
     const char *what;
     uint32_t like_at, more;
 } or_wire_row_t;
@@ -73,7 +73,7 @@ struct or_wire_table {
 
 // ---- rows of the struct OF ----
 
-// The member's offset; does not compile if the member has another type.
+// The member's offset. It does not compile if the member has another type.
 #define OR_WIRE_AT(member, type) (uint32_t) _Generic(((OF *)0)->member, type : offsetof(OF, member))
 #define OR_WIRE_ROW(kind_, shape_, member, type, ...)                                              \
     {                                                                                              \
@@ -89,7 +89,7 @@ struct or_wire_table {
 #define FLOAT(member) OR_WIRE_ROW(FLOAT, ONE, member, float, .count_at = 0)
 #define BOOL(member) OR_WIRE_ROW(BOOL, ONE, member, bool, .count_at = 0)
 #define STRING(member) OR_WIRE_ROW(STRING, ONE, member, const char *, .count_at = 0)
-// The length has to follow the pointer. More: a bound, as for arrays.
+// The length has to follow the pointer. A bound may be added, as for arrays.
 #define BYTES(member, length, ...)                                                                 \
     OR_WIRE_ROW(BYTES, ONE, member, const uint8_t *,                                               \
                 .count_at = OR_WIRE_AT(length, uint32_t) /                                         \
@@ -109,7 +109,7 @@ struct or_wire_table {
     {                                                                                              \
         .name = #name_, .kind = OR_WIRE_PADDING                                                    \
     }
-// Arrays. More: their bound.
+// Arrays, with their bounds.
 #define OR_WIRE_MANY(kind, shape, member, type, count, ...)                                        \
     OR_WIRE_ROW(kind, shape, member, type, .count_at = OR_WIRE_AT(count, uint32_t), __VA_ARGS__)
 #define UINT32S(member, count, ...)                                                                \
@@ -139,12 +139,17 @@ struct or_wire_table {
             sizeof rows_ / sizeof *rows_ / (sizeof rows_ / sizeof *rows_ <= OR_WIRE_NUMBERS_MAX)   \
     }
 
+// A table of rows, by the name that other tables have for it.
+#define MESSAGE(name, ...)                                                                         \
+    static const or_wire_row_t name##_rows[] = {__VA_ARGS__};                                      \
+    static const or_wire_table_t name = TABLE(name##_rows)
+
 // ---- the codec ----
 
 // The bytes that a struct takes on the wire.
 size_t or_wire_measure(const or_wire_table_t *table, const void *from);
-// Write those bytes and return where they end.
-uint8_t *or_wire_write(const or_wire_table_t *table, const void *from, uint8_t *to);
+// Write those bytes.
+void or_wire_write(const or_wire_table_t *table, const void *from, uint8_t *to);
 
 typedef struct {
     or_message_arena_t arena; // owns arrays, strings and structs

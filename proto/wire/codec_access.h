@@ -1,14 +1,14 @@
-// codec_access - what encoder and decoder share: how a kind travels, and members by their offsets.
+// codec_access - the common part of encoder and decoder: properties of kinds, and members by their offsets.
 #pragma once
 
 #include <string.h>
 
 #include "proto/wire/codec.h"
 
-// What follows a tag. Two more, for groups, are long out of use.
+// The format of the bytes behind a tag. Two more, for groups, are long out of use.
 typedef enum { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, FOUR_BYTES = 5 } wire_type_t;
 
-// How each kind travels, and what an entry takes in an array.
+// The wire type of each kind, and the bytes of an entry in an array.
 static const struct {
     uint8_t wire_type, entry_bytes;
 } kinds[] = {

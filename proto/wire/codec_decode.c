@@ -75,19 +75,19 @@ static const or_wire_row_t *find_row(const or_wire_table_t *table, uint32_t numb
     return row != NULL && row->kind != OR_WIRE_NONE ? row : NULL;
 }
 
-// Is the field an array's numbers one after the other, rather than one of them?
+// True if the field has many numbers of an array, one behind the other. An array may also come as one number a field.
 static bool is_packed(const or_wire_row_t *row, const field_t *field)
 {
     return is_array(row) && is_number(row) && field->wire_type == LENGTH;
 }
 
-// An array that is being read stands behind its length.
+// Until or_wire_settle() an array's length stands in front of its entries: arrays that share a count may still differ.
 static uint64_t *length_of(void *entries)
 {
     return (uint64_t *)entries - 1;
 }
 
-// Add the entries that a field has to *count. False: there is no whole number of them.
+// Add the field's number of entries to *count. False: its length is no whole number of entries.
 static bool count_field(const or_wire_row_t *row, const field_t *field, uint32_t *count)
 {
     const size_t bytes = (size_t)(field->value.end - field->value.at);
@@ -104,7 +104,7 @@ static bool count_field(const or_wire_row_t *row, const field_t *field, uint32_t
     return true;
 }
 
-// Make room for `more` entries behind those that the array has.
+// Make room for `more` entries behind the present ones.
 static bool grow_array(or_wire_reader_t *reader, const or_wire_row_t *row, uint32_t more, char *to)
 {
     const char *old = load_pointer(to + row->at);
@@ -122,7 +122,8 @@ static bool grow_array(or_wire_reader_t *reader, const or_wire_row_t *row, uint3
     return true;
 }
 
-// Before a (sub-)message's fields: room for its arrays, and numbers and strings as if it had none.
+// Prepare a member for its fields, of which there are `count`, or that many entries: take an array's room, and set the value of
+// absent fields. The member is not zero where a sub-message comes a second time.
 static bool begin_row(or_wire_reader_t *reader, const or_wire_row_t *row, uint32_t count, char *to)
 {
     if (is_array(row)) {
@@ -167,7 +168,7 @@ static bool take_number(span_t *span, or_wire_kind_t kind, char *to)
     return true;
 }
 
-// Any wire type will do, as for protobuf-c: true if there is a bit that is no sign of continuation.
+// protobuf-c takes a bool from any wire type. It is true if any byte has a bit below the continuation bit.
 static void get_bool(const field_t *field, char *to)
 {
     bool any = false;
@@ -177,7 +178,7 @@ static void get_bool(const field_t *field, char *to)
     memcpy(to, &any, sizeof any);
 }
 
-// A copy with a zero behind it.
+// Copy bytes, or a string with a zero behind it.
 static bool get_bytes(or_wire_reader_t *reader, const or_wire_row_t *row, const field_t *field,
                       char *to)
 {
@@ -274,7 +275,7 @@ static bool get_field(or_wire_reader_t *reader, const or_wire_row_t *row, const 
     if (row->shape == OR_WIRE_POINTER) {
         return get_pointed(reader, row, field, to);
     }
-    if (row->shape == OR_WIRE_CHOICE) { // whatever was chosen before
+    if (row->shape == OR_WIRE_CHOICE) { // the last one replaces all others
         memset(to + row->at, 0, row->inner->bytes);
         store_32(to + row->count_at, field->number);
         reader->missing = NULL;

@@ -2,7 +2,7 @@
 
 #include "proto/wire/codec_access.h"
 
-// Where bytes go: `at` is NULL where they are only counted.
+// A destination of bytes. If `at` is NULL they are only counted.
 typedef struct {
     uint8_t *at;
     size_t count;
@@ -48,7 +48,7 @@ static uint32_t zigzag(uint32_t number)
     return number << 1 ^ (number >> 31 != 0 ? UINT32_MAX : 0);
 }
 
-// A number in the kind's own width; the sign of an enum's goes up to 64 bits, as protobuf-c has it.
+// Load a number of the kind's own width. An enum is extended to 64 bits by its sign, because protobuf-c does that.
 static uint64_t load_number(or_wire_kind_t kind, const char *at)
 {
     uint64_t number = 0;
@@ -85,7 +85,7 @@ static void put_struct(sink_t *sink, const or_wire_table_t *table, const char *f
     }
 }
 
-// A value behind its tag.
+// Write the value behind a tag.
 static void put_value(sink_t *sink, const or_wire_row_t *row, const char *from)
 {
     if (row->kind == OR_WIRE_STRUCT) {
@@ -102,7 +102,7 @@ static void put_value(sink_t *sink, const or_wire_row_t *row, const char *from)
     }
 }
 
-// What proto3 leaves out. A float of -0 is 0, and one that is not a number is not.
+// True for values that proto3 leaves out. A float of -0 counts as 0, and NaN does not.
 static bool is_absent(const or_wire_row_t *row, const char *from)
 {
     const char *text;
@@ -123,7 +123,7 @@ static bool is_absent(const or_wire_row_t *row, const char *from)
     }
 }
 
-// Entries of an array. Those of levels end at the last that is not 0.
+// Return the number of an array's entries that travel. Levels end at the last one that is not 0.
 static uint32_t count_entries(const or_wire_row_t *row, const char *from)
 {
     if (row->shape != OR_WIRE_LEVELS) {
@@ -218,9 +218,8 @@ size_t or_wire_measure(const or_wire_table_t *table, const void *from)
     return sink.count;
 }
 
-uint8_t *or_wire_write(const or_wire_table_t *table, const void *from, uint8_t *to)
+void or_wire_write(const or_wire_table_t *table, const void *from, uint8_t *to)
 {
     sink_t sink = {.at = to};
     put_fields(&sink, table, from);
-    return to + sink.count;
 }

@@ -9,8 +9,8 @@
 #include "common/base/version.h"
 #include "proto/wire/codec.h"
 
-// What a frame may cost in memory, a multiple of its size and a constant. Eight bytes for each byte are what an honest frame needs
-// at most, namely numbers of 64 bits that are small. Empty sub-messages would need up to 60, and are refused in great numbers.
+// The memory that decoding a frame may take: a multiple of the frame's size, and a constant. Honest frames need up to 8 bytes a
+// byte, for arrays of small 64-bit numbers. Empty sub-messages need up to 60, and frames with very many of them are refused.
 #define COST_PER_BYTE 10u
 #define COST_CONSTANT (128u << 10)
 
@@ -43,7 +43,7 @@ or_status_t or_message_encode(const or_message_t *message, uint8_t **frame_p, si
     return OR_OK;
 }
 
-// Is what was read one of our messages?
+// Check a message that was read: version and type first, then lengths and bounds.
 static or_status_t accept_message(const or_wire_reader_t *reader, or_message_t *message)
 {
     if (message->version != OR_PROTOCOL_VERSION && message->type != OR_MSG_ERROR) {
@@ -157,7 +157,7 @@ const char *or_draft_policy_name(uint32_t policy)
 
 // ---- hashes ----
 
-// The same on hosts of either byte order.
+// Fold a number into a hash, with the same result on hosts of either byte order.
 static uint64_t fold(uint64_t hash, uint32_t number)
 {
     const uint8_t bytes[4] = {(uint8_t)number, (uint8_t)(number >> 8), (uint8_t)(number >> 16),

@@ -1,9 +1,8 @@
-// message_arena - the memory of one message: a chain of blocks, given back all at once, with a
-// budget.
+// message_arena - the memory of one message: a chain of blocks with a budget, given back all at once.
 //
-// The codec's own arrays and protobuf-c's tree both live in it, so a decoded message is one thing
-// to free and a hostile frame is stopped when it has cost what its size allows. Memory is counted
-// as it is taken from the system; nothing is given back singly. One thread.
+// All that a decoded message points to lives in it. So a message is one thing to free, and a hostile frame is stopped when
+// it has cost as much as its size allows. Memory is counted as it is taken from the system; nothing is given back singly.
+// One thread.
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +13,7 @@ typedef struct or_message_block or_message_block_t;
 typedef struct {
     or_message_block_t *blocks; // owned
     size_t budget;              // bytes that may still be taken
-    bool system_refused;        // what was asked for was within the budget, and there was no memory
+    bool system_refused;        // the system had no memory although the budget allowed it
 } or_message_arena_t;
 
 // An empty arena that will take at most `budget` bytes.

@@ -274,7 +274,7 @@ static void protobuf_reads_and_writes_our_frames(void **context)
 
 // ---- altered frames ----
 
-// What a frame should give that is protobuf; its arrays' bounds are judged by us alone.
+// The status that a frame should give, bounds of arrays aside.
 static or_status_t expected_status(const Outrider__Envelope *theirs)
 {
     if (theirs == NULL || theirs->version == 0) {
@@ -395,7 +395,7 @@ static void put_odd_field(uint64_t *state, frame_t *frame)
     put_bytes(frame, noise, type == EIGHT_BYTES ? 8 : type == FOUR_BYTES ? 4 : count);
 }
 
-// Where the body's fields begin in a frame of ours: behind version, session, tag and length.
+// Return the offset of the body's first field in a frame of ours: behind version, session, tag and length.
 static size_t find_body(const uint8_t *frame, const or_message_t *message)
 {
     size_t at = 2;

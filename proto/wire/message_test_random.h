@@ -1,8 +1,7 @@
 // message_test_random - for tests: random messages of every type, and field-by-field comparison.
 // Not part of the library.
 //
-// Both walk one table of the message structs' fields, so that a field the codec forgets shows as a
-// difference.
+// Both walk the codec's tables. message_protobuf_test.c compares these with the schema.
 #pragma once
 
 #include "proto/wire/message.h"

@@ -1,4 +1,4 @@
-// terms - what a session was opened with: an OpenSession message that owns its lists.
+// terms - the terms of a session: an OpenSession message that owns its lists.
 #pragma once
 
 #include "proto/wire/message.h"
@@ -8,9 +8,9 @@ typedef struct {
     void *owned;
 } or_terms_t;
 
-// Are a peer's terms, biases aside (or_sampling_check), as short as a coordinator's of ours? They are kept as long as the
-// session is, so this comes before the copy. OR_ERR_INVALID names what is too long.
+// Check that a peer's terms are no longer than those that our coordinator sends; or_sampling_check has the limit of biases. It
+// comes before the copy, which lives as long as the session. OR_ERR_INVALID names the one that is too long.
 or_status_t or_terms_check(const or_open_session_t *open);
-// A deep copy. OR_ERR_NO_MEMORY.
+// Make a deep copy. OR_ERR_NO_MEMORY.
 or_status_t or_terms_copy(const or_open_session_t *open, or_terms_t *terms);
 void or_terms_fini(or_terms_t *terms);

@@ -4,8 +4,7 @@
 //     tokens  1 458 1112 731 261 631 | 284 631 4037      prompt | completion
 //     hash    H(length), or_prefix_hash folded from 0
 //
-// One thread. Appending beyond the reserved capacity reallocates; peers reserve once so that it
-// never does.
+// One thread. Appending beyond the reserved capacity reallocates. Peers reserve once, so theirs never does.
 #pragma once
 
 #include "proto/wire/message.h"
@@ -17,19 +16,18 @@ typedef struct {
     uint64_t hash;
 } or_token_log_t;
 
-// Empty, with room for `capacity` tokens. OR_ERR_NO_MEMORY.
+// Make an empty log with room for `capacity` tokens. OR_ERR_NO_MEMORY.
 or_status_t or_token_log_init(or_token_log_t *log, uint32_t capacity);
 void or_token_log_fini(or_token_log_t *log);
 
-// OR_ERR_NO_MEMORY leaves the log as it was.
+// Add tokens at the end. OR_ERR_NO_MEMORY leaves the log as it was.
 or_status_t or_token_log_append(or_token_log_t *log, const int32_t *tokens, uint32_t count);
 
-// Make the log what a Prefix says. *kept is how many leading tokens stayed the same, so that a KV
-// cache keeps that much. Nothing changes on failure: OR_ERR_MISMATCH (it starts beyond our length,
-// or the hash of the whole would differ), OR_ERR_INVALID (nothing would be left, or an id is not in
-// [0, vocab_size)), OR_ERR_FULL (longer than `capacity`).
+// Make the log equal to a Prefix. *kept leading tokens stayed the same, and a KV cache may keep these. Nothing changes on
+// failure. OR_ERR_MISMATCH: the prefix starts beyond our length, or the hash of the whole would differ. OR_ERR_INVALID:
+// nothing would be left, or an id is not in [0, vocab_size). OR_ERR_FULL: it is longer than `capacity`.
 or_status_t or_token_log_apply(or_token_log_t *log, const or_prefix_t *prefix, uint32_t vocab_size,
                                uint32_t *kept);
 
-// The Prefix message that carries tokens start .. length - 1. Borrows the log.
+// Return the Prefix message that carries tokens start .. length - 1. It borrows the log.
 or_prefix_t or_token_log_prefix(const or_token_log_t *log, uint32_t start, uint64_t round);

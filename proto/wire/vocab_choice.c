@@ -2,16 +2,15 @@
 
 #include <stdio.h>
 
-// Below either, tli and union have next to nothing to guess from: what two unrelated vocabularies
-// share anyway is punctuation, digits and single letters.
+// Below either, tli and union have next to nothing to guess from. Any two vocabularies share punctuation, digits and single
+// letters.
 #define SHARED_TOKENS_MIN 64u
 #define SHARED_BYTES_MIN 0.05
 
-// Where this much of a text is shared tli is as good as slem and a table look-up. Below, a drafter that
-// may write whole words of its own is worth more: on the demonstration's target, with 16 nodes, slem
-// gives 2.78 tokens per target call and tli 2.63 at temperature 0 with the byte-level drafter (73 %
-// shared), 1.62 and 1.46 with stories260K (53 %). At temperature 1, where what both have shares its
-// noise, it is 2.33 to 2.25 and 1.43 to 1.38.
+// If this much of a text is shared, tli is as good as slem, and it is only a table look-up. Below, a drafter that may write
+// whole words of its own is worth more. On the demonstration's target, with 16 nodes at temperature 0, slem gives 2.78 tokens
+// per target call and tli 2.63 with the byte-level drafter (73 % shared), and 1.62 and 1.46 with stories260K (53 %). At
+// temperature 1 tokens that both have share their noise, and it is 2.33 to 2.25 and 1.43 to 1.38.
 #define TLI_BYTES_GREEDY 0.95
 #define TLI_BYTES_SAMPLING 0.85
 
@@ -46,7 +45,7 @@ static bool is_usable(const or_vocab_pair_t *pair, const or_vocab_figures_t *fig
     return false;
 }
 
-// Whether it can be used or not.
+// The best method, which the pair may not be able to use.
 static or_vocab_method_t best_method(const or_vocab_pair_t *pair, const or_vocab_figures_t *figures,
                                      uint32_t rule, float temperature)
 {
@@ -91,7 +90,7 @@ static const char *why_not(const or_vocab_figures_t *figures, or_vocab_method_t 
                                      : "the target's tokenizer does not give a text back unchanged";
 }
 
-// The next best choice: under the same rule, else under the default one.
+// Refuse, and name the next best choice: one under the same rule, else one under the default rule.
 static or_status_t refuse(const or_vocab_pair_t *pair, const or_vocab_figures_t *figures,
                           or_vocab_method_t method, uint32_t rule)
 {
@@ -121,7 +120,7 @@ or_status_t or_vocab_choice_check(const or_vocab_pair_t *pair, const or_vocab_fi
                                   or_vocab_method_t method, uint32_t rule)
 {
     if (method == OR_VOCAB_AUTO) {
-        // What is best depends on the temperature, what is possible does not.
+        // The best method depends on the temperature, but the possible ones do not.
         method = best_method(pair, figures, rule, 0);
     }
     or_status_t status = or_vocab_method_check(method, rule);

@@ -1,12 +1,15 @@
-// message_test_golden - frames that may never change, made by the first codec from the messages of message_test_golden().
-//
-// One row for each message: XXH64 of its frames of the kinds ZERO, HOLLOW and LARGE, and the whole frame of the kind DISTINCT.
-// A new field adds bytes to its message's frames, and the old bytes stay in the same order.
-#pragma once
-
-#include <stdint.h>
-
+// Goal: frames stay as they are from release to release.
+// Method: fixed messages (message_test_golden) against the frames that the first codec made of them: XXH64 of the frames of the kinds
+// ZERO, HOLLOW and LARGE, and the whole frame of the kind DISTINCT, which must also be read as that message. A new field adds bytes to
+// its message's frames, and the other bytes stay in their order.
 #include "proto/wire/message.h"
+
+#include <stdlib.h>
+
+#include <xxhash.h>
+
+#include "proto/wire/message_test_random.h"
+#include "tests/support/test_support.h"
 
 typedef struct {
     or_message_type_t type;
@@ -130,3 +133,69 @@ static const golden_frames_t golden_frames[] = {
     {OR_MSG_METRICS, UINT64_C(0xee668fd0cf9835e3), UINT64_C(0xee668fd0cf9835e3),
      UINT64_C(0x2e4be44c5eb4759f), "08021017ba01040a020002"},
 };
+
+static void assert_frame_hash(golden_t which, or_message_type_t type, uint64_t expected)
+{
+    or_message_t message;
+    uint8_t *frame;
+    size_t bytes;
+    message_test_golden(which, type, &message);
+    assert_int_equal(or_message_encode(&message, &frame, &bytes), OR_OK);
+    if (XXH64(frame, bytes, 0) != expected) {
+        fail_msg("the frame of a %s has changed: kind %d, %zu bytes, now 0x%016llx",
+                 or_message_type_name(type), (int)which, bytes,
+                 (unsigned long long)XXH64(frame, bytes, 0));
+    }
+    message_test_random_free();
+    free(frame);
+}
+
+static size_t read_hex(const char *text, uint8_t *bytes, size_t capacity)
+{
+    size_t count = 0;
+    for (; *text != '\0'; text += 2) {
+        const char digits[3] = {text[0], text[1], '\0'};
+        assert_true(count < capacity);
+        bytes[count++] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+    return count;
+}
+
+static void assert_golden_frame(const golden_frames_t *golden)
+{
+    uint8_t expected[1024], *frame;
+    size_t bytes, expected_bytes = read_hex(golden->distinct, expected, sizeof expected);
+    or_message_t message, back;
+    message_test_golden(GOLDEN_DISTINCT, golden->type, &message);
+    assert_int_equal(or_message_encode(&message, &frame, &bytes), OR_OK);
+    assert_int_equal(bytes, expected_bytes);
+    assert_memory_equal(frame, expected, bytes);
+    assert_int_equal(or_message_decode(expected, expected_bytes, &back), OR_OK);
+    assert_null(message_difference(&message, &back));
+    or_message_fini(&back);
+    message_test_random_free();
+    free(frame);
+}
+
+static void golden_frames_stay_as_they_are(void **context)
+{
+    (void)context;
+    for (size_t i = 0; i < sizeof golden_frames / sizeof *golden_frames; i++) {
+        const golden_frames_t *golden = &golden_frames[i];
+        assert_int_equal(golden->type, OR_RANDOM_TYPE_FIRST + i);
+        assert_frame_hash(GOLDEN_ZERO, golden->type, golden->zero);
+        assert_frame_hash(GOLDEN_HOLLOW, golden->type, golden->hollow);
+        assert_frame_hash(GOLDEN_LARGE, golden->type, golden->large);
+        assert_golden_frame(golden);
+    }
+    assert_int_equal(golden_frames[sizeof golden_frames / sizeof *golden_frames - 1].type,
+                     OR_RANDOM_TYPE_LAST);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_frames_stay_as_they_are),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
