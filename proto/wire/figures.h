@@ -26,11 +26,9 @@
 #include "common/base/log/metrics.h"
 
 typedef enum {
-    OR_REPORTED = 1, // counted by the peer itself, and copied from its Stats
-    OR_PUBLIC =
-        2, // shown to every owner; other figures only to operators, and of a peer to its owner
-    OR_OF_DRAFTERS = 4, // a peer's: verifiers have no such metric
-    OR_IN_SECONDS = 8,  // milliseconds that JSON shows as seconds: x_ms becomes "x_s"
+    OR_PUBLIC = 1,      // shown to every owner; the others to operators, and to the owner of a peer
+    OR_OF_DRAFTERS = 2, // a peer's: verifiers have no such metric
+    OR_IN_SECONDS = 4,  // milliseconds that JSON shows as seconds: x_ms becomes "x_s"
 } or_figure_trait_t;
 
 // clang-format off
