@@ -5,8 +5,8 @@
 // unchecked, so ids, rounds and indices are the receiver's to judge. Strings are zero-terminated, and after decoding never
 // NULL. Not locked; a message belongs to one thread.
 //
-// A new field is a member of a struct here or in one of the headers below, a field of outrider.proto, and a row of
-// message_tables.c. The message Stats is in figures.h.
+// A new field is a member here or in a header below, a field of outrider.proto, and a row of message_tables.c. A new
+// statistic is a row of figures.h and a field of outrider.proto.
 #pragma once
 
 #include <stdint.h>
