@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/inline.h"
 #include "common/base/math/math.h"
 #include "drafter/build/builder_internal.h"
 
@@ -55,11 +56,6 @@ void or_build_job_suit(or_build_job_t *job, or_draft_method_t method, or_accept_
     job->repeats = or_accept_rule_counts_repeats(rule);
 }
 
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 static bool allocate(or_builder_t *builder)
 {
     size_t entries = (size_t)builder->nodes_max + 1;
@@ -95,7 +91,7 @@ or_status_t or_builder_create_over(const or_build_source_t *source, const or_voc
     builder->distribution_entries = distribution_entries;
     // Of what is run ahead, some guesses turn out not to belong to the tree.
     builder->slots_max =
-        nodes_max + (source->foresee != NULL ? min_u32(nodes_max, OR_GROWTH_NODES_MAX) : 0);
+        nodes_max + (source->foresee != NULL ? or_min_u32(nodes_max, OR_GROWTH_NODES_MAX) : 0);
     if (or_sampler_create(source->vocab_size, &builder->sampler) != OR_OK || !allocate(builder)) {
         or_builder_destroy(&builder);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a builder of trees of %u nodes", nodes_max);
@@ -158,9 +154,9 @@ void or_build_take_job(or_builder_t *builder, const or_build_job_t *job)
     builder->sampling = job->sampling;
     builder->sampling.temperature = job->draft_temperature;
     builder->tau = builder->fixed_tau > 0 ? builder->fixed_tau : or_belief_tau(job->belief);
-    builder->nodes_wanted = min_u32(job->nodes_max, builder->nodes_max);
-    builder->history_count = min_u32(job->history_count, positions);
-    builder->depth_limit = min_u32(job->depth_max, positions - builder->history_count);
+    builder->nodes_wanted = or_min_u32(job->nodes_max, builder->nodes_max);
+    builder->history_count = or_min_u32(job->history_count, positions);
+    builder->depth_limit = or_min_u32(job->depth_max, positions - builder->history_count);
     memcpy(builder->history, job->history + (job->history_count - builder->history_count),
            builder->history_count * sizeof *builder->history);
 }

@@ -169,7 +169,7 @@ static void apply_penalties(or_sampler_t *sampler, const or_sampling_t *sampling
     }
 }
 
-// The distribution of one token.
+// Make the distribution of one token.
 static void keep_only(or_sampler_t *sampler, int32_t id)
 {
     sampler->ids[0] = id;
@@ -194,7 +194,7 @@ static double best_score(const or_sampler_t *sampler)
     return sampler->sorted ? dist->scores[0] : or_lanes()->largest(dist->scores, dist->count);
 }
 
-// Get ready to move the distribution's tokens to the ranked ones, best first.
+// Prepare to move the distribution's tokens to the ranked ones, best first.
 static void open_ranking(or_sampler_t *sampler, uint32_t wanted)
 {
     const or_distribution_t *dist = &sampler->dist;
@@ -229,7 +229,8 @@ static void keep_top_k(or_sampler_t *sampler, uint32_t top_k)
     use_ranked(sampler, top_k);
 }
 
-// Sorts no further than the mass asked for. kernels/cuda/filters.cu adds up the same weights in the same order.
+// Keep the tokens of top-p, sorting no further than the mass asked for. kernels/cuda/filters.cu adds up the
+// same weights in the same order.
 static void keep_top_p(or_sampler_t *sampler, double top_p)
 {
     if (top_p >= 1) {

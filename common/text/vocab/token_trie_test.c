@@ -1,7 +1,7 @@
-// Goal: the trie finds the longest token that any text begins with, tells rightly whether longer
-// ones are still possible, and chooses among tokens with the same string. Method: vocabularies made
-// by hand, whose tokens overlap, and a real one; every answer is compared with a search through all
-// tokens.
+// Goal: the trie finds the longest token that any text begins with. It tells rightly whether
+// longer ones are still possible, and chooses among tokens with the same string.
+// Method: use vocabularies made by hand, whose tokens overlap, and a real one. Every answer is
+// compared with a search through all tokens.
 #include "common/text/vocab/token_trie.h"
 
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "common/text/text_test_support.h"
 #include "tests/support/test_support.h"
 
-// Control (3), user-defined (4) and unused (5) tokens among the texts; "ab" comes three times.
+// Control (3), user-defined (4) and unused (5) tokens are among the text tokens; "ab" comes
+// three times.
 static const test_token_t tokens[] = {
     {"<unk>", 0, 2}, {"<s>", 0, 3},      {"</s>", 0, 3}, {"a", 0, 1},   {"ab", 0, 1},
     {"abcd", 0, 1},  {"b", 0, 1},        {"ab", 0, 4},   {"ab", 0, 1},  {"bc", 0, 1},
@@ -40,7 +41,7 @@ static bool begins(const or_vocab_t *vocab, uint32_t id, const char *text, size_
     return width >= length && memcmp(bytes, text, length) == 0;
 }
 
-// Bytes of the longest token that the text begins with.
+// Return the bytes of the longest token that the text begins with.
 static uint32_t longest_by_search(const or_vocab_t *vocab, const char *text, size_t length)
 {
     uint32_t longest = 0;
@@ -65,7 +66,7 @@ static bool longer_by_search(const or_vocab_t *vocab, const char *text, size_t l
     return false;
 }
 
-// Walk the text byte by byte; what each state says is what a search finds.
+// Walk the text byte by byte and compare each state with what a search finds.
 static void check_text(const or_token_trie_t *trie, const char *text, size_t length)
 {
     const or_vocab_t *vocab = or_token_trie_vocab(trie);
@@ -147,7 +148,7 @@ static void of_equal_strings_one_is_chosen(void **state)
     assert_int_equal(or_token_trie_entry(trie, 4), OR_TRIE_NO_ENTRY);
     assert_int_equal(or_token_trie_entry(trie, 1), OR_TRIE_NO_ENTRY);
     assert_int_equal(or_token_trie_entry(trie, 10), OR_TRIE_NO_ENTRY);
-    // A state's entries are those of the tokens that begin with it, and no other.
+    // A state's entries are exactly those of the tokens that begin with it.
     or_trie_state_t at = or_token_trie_start(trie);
     assert_true(or_token_trie_walk(trie, &at, 'a'));
     for (uint32_t id = 0; id < or_vocab_size(vocab); id++) {
