@@ -14,7 +14,7 @@ typedef struct synthetic synthetic_t;
 synthetic_t *synthetic_create(uint64_t seed, double acceptance);
 void synthetic_destroy(synthetic_t **synthetic_p);
 
-// What is drafted, and how it is judged.
+// The drafting of a round, and the rule that judges it.
 typedef struct {
     or_draft_method_t method;
     or_accept_rule_t rule;
@@ -23,5 +23,6 @@ typedef struct {
     or_shape_t shape; // for methods that have one
 } synthetic_plan_t;
 
-// The mean over `rounds`, after a third as many in which the drafter learns.
+// Return the mean number of tokens a call over `rounds`, after a third as many rounds in which
+// the drafter learns.
 double synthetic_tokens(synthetic_t *synthetic, const synthetic_plan_t *plan, uint32_t rounds);
