@@ -103,7 +103,7 @@ or_status_t or_cpus_parse(const char *text, or_cpus_t *cpus)
 }
 
 // Return `count` of the CPUs, beginning with the one that has `first` others before it.
-static or_cpus_t some(const or_cpus_t *cpus, uint32_t first, uint32_t count)
+static or_cpus_t subset(const or_cpus_t *cpus, uint32_t first, uint32_t count)
 {
     or_cpus_t found;
     uint32_t place = 0;
@@ -121,13 +121,13 @@ static or_cpus_t some(const or_cpus_t *cpus, uint32_t first, uint32_t count)
 
 or_cpus_t or_cpus_nth(const or_cpus_t *cpus, uint32_t n)
 {
-    return some(cpus, n % or_cpus_count(cpus), 1);
+    return subset(cpus, n % or_cpus_count(cpus), 1);
 }
 
 or_cpus_t or_cpus_share(const or_cpus_t *cpus, uint32_t which, uint32_t processes)
 {
     uint32_t each = or_cpus_count(cpus) / processes;
-    return each == 0 ? or_cpus_nth(cpus, which) : some(cpus, which * each, each);
+    return each == 0 ? or_cpus_nth(cpus, which) : subset(cpus, which * each, each);
 }
 
 or_status_t or_cpus_confine(const or_cpus_t *cpus)

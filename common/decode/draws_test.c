@@ -16,7 +16,7 @@ static const uint32_t b_tokens[] = {2, 4}, b_weights[] = {65535, 1};
 static const uint32_t short_weights[] = {30000, 30000, 5535};
 static const uint32_t beyond_tokens[] = {1, 2, 10};
 
-// distributions[0] is a, distributions[1] is b, and distributions[2] is malformed.
+// dists[0] is a, dists[1] is b, and dists[2] is malformed.
 typedef enum { TWO_DISTS, WRONG_SUM, BEYOND_VOCAB, NO_DIST } distributions_t;
 
 typedef struct {

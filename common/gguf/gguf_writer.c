@@ -94,7 +94,7 @@ void or_gguf_writer_destroy(or_gguf_writer_t **writer_p)
 
 // Make room for one more item of `size` bytes. Returns the array, perhaps moved, or NULL if
 // memory runs out.
-static void *with_room(void *items, size_t count, size_t *capacity, size_t size)
+static void *make_room(void *items, size_t count, size_t *capacity, size_t size)
 {
     if (count < *capacity) {
         return items;
@@ -130,7 +130,7 @@ static or_status_t put_field(or_gguf_writer_t *writer, field_t field)
         writer->fields[place] = field;
         return OR_OK;
     }
-    field_t *fields = with_room(writer->fields, writer->field_count, &writer->field_capacity,
+    field_t *fields = make_room(writer->fields, writer->field_count, &writer->field_capacity,
                                 sizeof *writer->fields);
     if (fields == NULL) {
         free(field.owned);
@@ -247,7 +247,7 @@ or_status_t or_gguf_writer_add_tensor(or_gguf_writer_t *writer, or_gguf_string_t
                                       or_tensor_type_t type)
 {
     assert(dim_count >= 1 && dim_count <= 4 && writer->fd < 0);
-    tensor_t *tensors = with_room(writer->tensors, writer->tensor_count, &writer->tensor_capacity,
+    tensor_t *tensors = make_room(writer->tensors, writer->tensor_count, &writer->tensor_capacity,
                                   sizeof *writer->tensors);
     if (tensors == NULL) {
         return or_gguf_no_memory(writer->path);

@@ -135,9 +135,9 @@ or_status_t or_builder_grow(or_builder_t *builder, const or_build_job_t *job, bo
 // Guesses that the tree has by now.
 uint32_t or_builder_grown(const or_builder_t *builder);
 
-// The text goes on with these tokens. Teaches `belief` what they say of the guesses they pass. Returns how many of them were run already, with their slots: the K and V to accept. If all
-// were, the tree stands on the last of them now (or_kv_sequence_accept_root keeps its slots); else it is
-// forgotten.
+// The text goes on with these tokens. Teaches `belief` what they say of the guesses they pass. Returns how
+// many of them were run already, with their slots: the K and V to accept. If all were, the tree stands on the
+// last of them now (or_kv_sequence_accept_root keeps its slots); else it is forgotten.
 uint32_t or_builder_follow(or_builder_t *builder, or_belief_t *belief, const int32_t *tokens,
                            uint32_t count, uint32_t slots[OR_TREE_NODES_MAX]);
 

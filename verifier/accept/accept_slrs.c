@@ -5,8 +5,9 @@
 //
 //     if u < q(x) / psi(x): accept        else y ~ N[[q - psi]+]
 //
-// psi(x) travels with the guess. All of psi is asked for only where x was rejected, and only where q
-// is not 0: where q is one token (temperature 0) that is all there is to draw. What of the text is no token of the target is a guess too, one that is always rejected.
+// psi(x) travels with the guess. All of psi is asked for only if x was rejected, and only where q is not 0: if
+// q is one token (temperature 0) that is all there is to draw. A part of the text that is no token of the target
+// is a guess too, one that is always rejected.
 #include "verifier/accept/accept_internal.h"
 
 // y ~ M, what the residual holds.

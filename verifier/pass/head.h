@@ -27,7 +27,7 @@ void or_head_renew(or_head_t *head, uint32_t rows);
 // Of this row its contenders are enough. Copied, but for the sampling, which stays until the next pass. Only if
 // or_model_has_contenders.
 void or_head_set_contest(or_head_t *head, uint32_t row, const or_contest_t *contest);
-// The row's contenders, found with those of the rows behind it that have a contest too. distribution->count 0: it has
+// The row's contenders, found with those of the rows behind it that have a contest too. dist->count 0: it has
 // none, or its logits have to be looked at. Valid until the next call. Errors are or_model_contenders'.
 or_status_t or_head_contenders(or_head_t *head, uint32_t row, or_distribution_t *dist);
 // The logits of a row [vocab_size], of which the `top` greatest matter. Valid until the next call. Errors

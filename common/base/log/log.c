@@ -221,7 +221,7 @@ static void append(const char *line, size_t bytes)
 }
 
 // Move as many whole lines as one write may have to `lines`.
-static size_t take(char lines[LINE_BYTES])
+static size_t take_lines(char lines[LINE_BYTES])
 {
     size_t length = queue.length < LINE_BYTES ? queue.length : LINE_BYTES;
     for (size_t i = 0; i < length; i++) {
@@ -237,9 +237,9 @@ static size_t take(char lines[LINE_BYTES])
 
 // Take the next bytes to write: lines, or the line that says how many are missing here. 0 if
 // there is nothing.
-static size_t take_or_confess(char lines[LINE_BYTES])
+static size_t take_or_report_dropped(char lines[LINE_BYTES])
 {
-    size_t length = take(lines);
+    size_t length = take_lines(lines);
     if (length == 0 && queue.dropped > 0) {
         length = compose_dropped(queue.dropped, lines);
         queue.dropped = 0;
@@ -272,7 +272,7 @@ static _Noreturn void *write_lines(void *unused)
     static char lines[LINE_BYTES];
     pthread_mutex_lock(&queue.lock);
     for (;;) {
-        size_t length = take_or_confess(lines);
+        size_t length = take_or_report_dropped(lines);
         if (length == 0) {
             pthread_cond_broadcast(&queue.written);
             pthread_cond_wait(&queue.came, &queue.lock);
