@@ -23,24 +23,24 @@ or_status_t or_gguf_take(reader_t *reader, uint64_t bytes, const char *what,
     return OR_OK;
 }
 
-or_status_t or_gguf_take_u32(reader_t *reader, const char *what, uint32_t *value)
+static or_status_t take_number(reader_t *reader, const char *what, void *value, size_t bytes)
 {
     const unsigned char *where = NULL;
-    or_status_t status = or_gguf_take(reader, sizeof *value, what, &where);
+    or_status_t status = or_gguf_take(reader, bytes, what, &where);
     if (status == OR_OK) {
-        memcpy(value, where, sizeof *value);
+        memcpy(value, where, bytes);
     }
     return status;
 }
 
+or_status_t or_gguf_take_u32(reader_t *reader, const char *what, uint32_t *value)
+{
+    return take_number(reader, what, value, sizeof *value);
+}
+
 or_status_t or_gguf_take_u64(reader_t *reader, const char *what, uint64_t *value)
 {
-    const unsigned char *where = NULL;
-    or_status_t status = or_gguf_take(reader, sizeof *value, what, &where);
-    if (status == OR_OK) {
-        memcpy(value, where, sizeof *value);
-    }
-    return status;
+    return take_number(reader, what, value, sizeof *value);
 }
 
 or_status_t or_gguf_take_string(reader_t *reader, const char *what, or_gguf_string_t *string)

@@ -13,21 +13,6 @@
 #include "common/text/tokenizer.h"
 #include "tests/support/test_support.h"
 
-static void assert_round_trip(const or_vocab_t *vocab, const char *text, size_t length)
-{
-    int32_t *ids = NULL;
-    size_t count;
-    char *back = NULL;
-    size_t back_length;
-    assert_int_equal(or_tokenize(vocab, text, length, OR_TOKENIZE_BOS, &ids, &count), OR_OK);
-    assert_int_equal(or_detokenize(vocab, ids, count, &back, &back_length), OR_OK);
-    assert_int_equal(back_length, length);
-    assert_memory_equal(back, text, length);
-    assert_int_equal(back[length], '\0');
-    free(back);
-    free(ids);
-}
-
 // -- vocabularies
 // -------------------------------------------------------------------------------------------------
 
@@ -89,10 +74,10 @@ static void check_texts(const char *path)
         for (size_t i = 0; i < length; i++) {
             text[i] = subject.lacks[(unsigned char)text[i]] ? 'x' : text[i];
         }
-        assert_round_trip(subject.vocab, text, length);
+        test_assert_round_trip(subject.vocab, text, length);
     }
-    assert_round_trip(subject.vocab, "\0\0", 2);
-    assert_round_trip(subject.vocab, "", 0);
+    test_assert_round_trip(subject.vocab, "\0\0", 2);
+    test_assert_round_trip(subject.vocab, "", 0);
     print_message("%s: %ld texts came back\n", path, runs);
     or_vocab_destroy(&subject.vocab);
 }
@@ -162,7 +147,7 @@ static void check_runs(const char *path)
             text[at] = things[i][at % bytes];
         }
         clock_t start = clock();
-        assert_round_trip(vocab, text, LENGTH);
+        test_assert_round_trip(vocab, text, LENGTH);
         double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
         if (seconds > 10) { // quadratic time takes hours; sanitizers are slow
             fail_msg("1 MiB of \"%s\": %.2f s there and back", things[i], seconds);

@@ -305,3 +305,18 @@ bool test_lacks_bytes(const or_vocab_t *vocab)
     }
     return lacks;
 }
+
+void test_assert_round_trip(const or_vocab_t *vocab, const char *text, size_t length)
+{
+    int32_t *ids = NULL;
+    size_t count;
+    char *back = NULL;
+    size_t back_length;
+    assert_int_equal(or_tokenize(vocab, text, length, OR_TOKENIZE_BOS, &ids, &count), OR_OK);
+    assert_int_equal(or_detokenize(vocab, ids, count, &back, &back_length), OR_OK);
+    assert_int_equal(back_length, length);
+    assert_memory_equal(back, text, length);
+    assert_int_equal(back[length], '\0');
+    free(back);
+    free(ids);
+}

@@ -42,3 +42,6 @@ enum { TEST_TEXT_BYTES = 500 };
 size_t test_text(uint64_t *seed, char *text);
 // Does a byte-level vocabulary lack a token for some byte?
 bool test_lacks_bytes(const or_vocab_t *vocab);
+
+// Fail the test unless the text's tokens give back the text, byte for byte.
+void test_assert_round_trip(const or_vocab_t *vocab, const char *text, size_t length);

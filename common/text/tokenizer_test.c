@@ -26,21 +26,6 @@ static void assert_ids(const or_vocab_t *vocab, const char *text, size_t length,
     free(ids);
 }
 
-static void assert_round_trip(const or_vocab_t *vocab, const char *text, size_t length)
-{
-    int32_t *ids = NULL;
-    size_t count;
-    char *back = NULL;
-    size_t back_length;
-    assert_int_equal(or_tokenize(vocab, text, length, OR_TOKENIZE_BOS, &ids, &count), OR_OK);
-    assert_int_equal(or_detokenize(vocab, ids, count, &back, &back_length), OR_OK);
-    assert_int_equal(back_length, length);
-    assert_memory_equal(back, text, length);
-    assert_int_equal(back[length], '\0');
-    free(back);
-    free(ids);
-}
-
 // -- published vectors
 // ------------------------------------------------------------------------------------------------
 
@@ -94,7 +79,7 @@ static void check_vectors(const char *vocab_name, const char *texts_name, const 
         assert_non_null(line);
         size_t count = parse_ids(line, ids, 512);
         assert_ids(vocab, text, strlen(text), 0, ids, count);
-        assert_round_trip(vocab, text, strlen(text));
+        test_assert_round_trip(vocab, text, strlen(text));
         checked++;
     }
     assert_int_equal(checked, 46);
@@ -362,7 +347,7 @@ static void check_cases(unsigned wish, const case_t *cases, size_t count)
         assert_ids(vocab, cases[i].text, strlen(cases[i].text), cases[i].flags, cases[i].ids,
                    cases[i].count);
         if (cases[i].flags == 0 && (wish & TEST_WITH_BYTES) != 0) {
-            assert_round_trip(vocab, cases[i].text, strlen(cases[i].text));
+            test_assert_round_trip(vocab, cases[i].text, strlen(cases[i].text));
         }
     }
     or_vocab_destroy(&vocab);
