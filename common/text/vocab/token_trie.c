@@ -178,19 +178,3 @@ bool or_token_trie_goes_on(const or_token_trie_t *trie, or_trie_state_t state)
 {
     return state.first + ends_here(trie, state) < state.end;
 }
-
-int32_t or_token_trie_longest(const or_token_trie_t *trie, const char *bytes, size_t length,
-                              uint32_t *matched)
-{
-    or_trie_state_t state = or_token_trie_start(trie);
-    int32_t longest = OR_TOKEN_NONE;
-    *matched = 0;
-    for (size_t i = 0; i < length && or_token_trie_walk(trie, &state, (uint8_t)bytes[i]); i++) {
-        int32_t token = or_token_trie_token(trie, state);
-        if (token != OR_TOKEN_NONE) {
-            longest = token;
-            *matched = state.depth;
-        }
-    }
-    return longest;
-}

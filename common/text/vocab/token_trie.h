@@ -45,7 +45,3 @@ bool or_token_trie_walk(const or_token_trie_t *trie, or_trie_state_t *state, uin
 int32_t or_token_trie_token(const or_token_trie_t *trie, or_trie_state_t state);
 // Are there longer strings that begin with the bytes walked?
 bool or_token_trie_goes_on(const or_token_trie_t *trie, or_trie_state_t state);
-
-// The longest token that the bytes begin with, and how many bytes it has; OR_TOKEN_NONE and 0.
-int32_t or_token_trie_longest(const or_token_trie_t *trie, const char *bytes, size_t length,
-                              uint32_t *matched);
