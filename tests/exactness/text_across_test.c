@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "common/decode/methods.h"
-#include "common/text/tokenizer.h"
 #include "tests/exactness/text_distribution.h"
 #include "tests/simulation/plain.h"
 #include "tests/support/permute.h"
@@ -100,26 +99,6 @@ static sim_result_t generate(const sim_config_t *config, const or_generate_reque
     return result;
 }
 
-// The text of plain decoding for a request.
-typedef struct {
-    int32_t tokens[TOKENS];
-    uint32_t count;
-} plain_t;
-
-static plain_t plain_text(const or_generate_request_t *request)
-{
-    plain_t plain;
-    int32_t *prompt;
-    size_t count;
-    assert_int_equal(or_tokenize(target.vocab, (const char *)request->prompt, request->prompt_bytes,
-                                 OR_TOKENIZE_BOS, &prompt, &count),
-                     OR_OK);
-    plain.count = plain_decode(target.model, target.vocab, prompt, (uint32_t)count,
-                               &request->sampling, request->seed, TOKENS, plain.tokens);
-    free(prompt);
-    return plain;
-}
-
 // Are the result's bytes those that its tokens print?
 static bool is_their_text(const sim_result_t *result)
 {
@@ -135,7 +114,7 @@ static bool is_their_text(const sim_result_t *result)
 }
 
 static void assert_plain(const char *drafter, const or_generate_request_t *request,
-                         const plain_t *plain, const sim_result_t *result)
+                         const plain_text_t *plain, const sim_result_t *result)
 {
     if (result->count != plain->count ||
         memcmp(result->tokens, plain->tokens, plain->count * sizeof *plain->tokens) != 0) {
@@ -153,7 +132,7 @@ static void check_drafter(uint32_t which, uint64_t seed, float temperature)
 {
     const sim_config_t config = {.seed = 1, .target = &target, .draft = model_of(which)};
     or_generate_request_t request = request_of(seed, temperature);
-    plain_t plain = plain_text(&request);
+    plain_text_t plain = plain_text_of(&target, &request);
     for (size_t i = 0; i < VOCAB_METHODS; i++) {
         request.vocab_method = vocab_methods[i];
         request.draft_method = seed % 4 == 3 ? OR_DRAFT_CHAIN : OR_DRAFT_COUPLED;
@@ -316,7 +295,7 @@ static void a_rough_network_and_crashes_change_nothing(void **state)
             .seed = seed, .faults = rough, .target = &target, .draft = model_of(which)};
         mischief_t mischief = {.random = seed, .left = 4, .next_ns = 2 * OR_NS_PER_S};
         or_generate_request_t request = request_of(seed, seed % 3 == 0 ? 0 : 1);
-        plain_t plain = plain_text(&request);
+        plain_text_t plain = plain_text_of(&target, &request);
         sim_result_t result;
         request.vocab_method = vocab_methods[seed % VOCAB_METHODS];
         sim_t *sim = sim_create(&config);
@@ -328,7 +307,7 @@ static void a_rough_network_and_crashes_change_nothing(void **state)
 
 // A drafter that dies while the target waits for its answer takes the draw with it. Going on without
 // it would be a bias. So the text ends there, with an error, and is correct up to that point.
-static void assert_begins_plain(const plain_t *plain, const sim_result_t *result)
+static void assert_begins_plain(const plain_text_t *plain, const sim_result_t *result)
 {
     assert_true(result->finish != OR_FINISH_NONE);
     assert_true(result->count == plain->count || result->finish == OR_FINISH_ERROR);
@@ -347,7 +326,7 @@ static void questions_survive_a_rough_network(void **state)
             .seed = seed, .faults = rough, .target = &target, .draft = model_of(BPE)};
         mischief_t mischief = {.random = seed, .left = seed % 2 * 4, .next_ns = 2 * OR_NS_PER_S};
         or_generate_request_t request = request_of(seed, 0);
-        plain_t plain = plain_text(&request);
+        plain_text_t plain = plain_text_of(&target, &request);
         sim_result_t result;
         request.vocab_method = OR_VOCAB_SLRS;
         request.accept_rule = OR_ACCEPT_SLRS;

@@ -1,6 +1,6 @@
-// vocabularies - small vocabularies of both kinds for the tokenizers' fuzzer. They have what
-// makes texts awkward: user-defined tokens that begin with spaces or inside others, merges that
-// compete, a token that is never met, and control tokens that look like text.
+// vocabularies - small vocabularies of both kinds for the tokenizers' fuzzer. They make
+// texts awkward: user-defined tokens that begin with spaces or inside others, merges that compete, a
+// token that is never met, and control tokens that look like text.
 #pragma once
 
 #include "common/text/vocab/vocab.h"
