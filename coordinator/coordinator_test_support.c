@@ -1,7 +1,9 @@
 #include "coordinator/coordinator_test_support.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "coordinator/coordinator_internal.h"
 
@@ -482,4 +484,46 @@ void join_beside(world_t *w, edge_t *edge, or_hello_t hello)
 void hear_as_client(world_t *w, edge_t *edge)
 {
     hear(w, edge, client_notes);
+}
+
+// ---- the keyring of a test ----
+
+const char *test_keyring_path(void)
+{
+    static char path[64];
+    snprintf(path, sizeof path, "/tmp/coordinator-test-keys-%d", (int)getpid());
+    return path;
+}
+
+or_keyring_t *open_test_keyring(void)
+{
+    or_keyring_t *keyring = NULL;
+    unlink(test_keyring_path());
+    assert_int_equal(or_keyring_open(test_keyring_path(), &keyring), OR_OK);
+    return keyring;
+}
+
+void close_test_keyring(or_keyring_t **keyring_p)
+{
+    char lock[96];
+    or_keyring_close(keyring_p);
+    snprintf(lock, sizeof lock, "%s.lock", test_keyring_path());
+    unlink(lock);
+    unlink(test_keyring_path());
+}
+
+void authorize_test_key(or_key_grant_t grant)
+{
+    or_keyring_t *operators = NULL;
+    assert_int_equal(or_keyring_open(test_keyring_path(), &operators), OR_OK);
+    assert_int_equal(or_keyring_authorize(operators, &grant), OR_OK);
+    or_keyring_close(&operators);
+}
+
+void revoke_test_key(const char *key)
+{
+    or_keyring_t *operators = NULL;
+    assert_int_equal(or_keyring_open(test_keyring_path(), &operators), OR_OK);
+    assert_int_equal(or_keyring_revoke(operators, key), OR_OK);
+    or_keyring_close(&operators);
 }

@@ -136,3 +136,14 @@ void draft(world_t *w, uint64_t round, uint32_t base_length, uint64_t base_hash,
            const uint32_t *nodes, const uint32_t *back, uint32_t count);
 // What the drafter hears becomes fields of the world.
 void drafter_notes(world_t *w, const or_message_t *message);
+
+// ---- the keyring of a test, in a file of this process ----
+
+// Begin with an empty file and open it for the coordinator.
+or_keyring_t *open_test_keyring(void);
+// Close it and delete the file.
+void close_test_keyring(or_keyring_t **keyring_p);
+const char *test_keyring_path(void);
+// Change the file as the operator does, through a keyring of its own.
+void authorize_test_key(or_key_grant_t grant);
+void revoke_test_key(const char *key);

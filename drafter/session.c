@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
+#include "common/base/inline.h"
 
 static bool is_drawn(const or_open_session_t *open)
 {
@@ -113,9 +110,11 @@ static or_open_session_t within_our_bounds(const or_open_session_t *asked,
                                            const or_dshared_t *shared)
 {
     or_open_session_t open = *asked;
-    open.draft_nodes = least(open.draft_nodes, shared->nodes_max);
-    open.draft_depth = least(open.draft_depth, OR_TREE_NODES_MAX); // no more levels than guesses
-    open.draft_ahead = least(open.draft_ahead, OR_TREE_NODES_MAX); // no more rounds than guesses
+    open.draft_nodes = or_min_u32(open.draft_nodes, shared->nodes_max);
+    open.draft_depth =
+        or_min_u32(open.draft_depth, OR_TREE_NODES_MAX); // no more levels than guesses
+    open.draft_ahead =
+        or_min_u32(open.draft_ahead, OR_TREE_NODES_MAX); // no more rounds than guesses
     open.owner = "";
     open.constraint = NULL;
     open.constraint_bytes = 0;

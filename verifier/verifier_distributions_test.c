@@ -127,7 +127,7 @@ static void numbers_of_lossy_rules_are_checked(void **state)
 
 // Repeated siblings run once; nodes behind them keep their rows, and the accepted path its cache.
 //
-//     root ─┬─ a        dist_index   distributions[0]: a and text[0]; distributions[1]: text[1]
+//     root ─┬─ a        dist_index   dists[0]: a and text[0]; dists[1]: text[1]
 //           ├─ a
 //           └─ text[0] ── text[1]
 static void rows_of_repeated_siblings_are_shared(void **state)

@@ -1,6 +1,6 @@
 // clock - time behind an interface, so that a simulation can own it.
 //
-// Every module that waits, times out or measures takes an or_clock_t (borrowed) and never asks the
+// A module that waits, times out or measures takes an or_clock_t (borrowed) and never asks the
 // system.
 #pragma once
 
@@ -20,10 +20,10 @@ static inline int64_t or_clock_now(const or_clock_t *clock)
     return clock->now_ns(clock);
 }
 
-// The machine's CLOCK_MONOTONIC. Never NULL, lives for ever, any thread.
+// The machine's CLOCK_MONOTONIC. Never NULL; it lives for ever and any thread may use it.
 const or_clock_t *or_clock_monotonic(void);
 
-// A clock that moves only when told to. Embed it; pass &v.clock. One thread.
+// A clock that moves only when its now_ns is set. Embed it and pass &v.clock. One thread.
 typedef struct {
     or_clock_t clock; // first: the interface
     int64_t now_ns;

@@ -63,7 +63,7 @@ uint32_t or_cpus_count(const or_cpus_t *cpus)
     return (uint32_t)CPU_COUNT(&cpus->set);
 }
 
-// A whole number at *text, which moves behind it.
+// Read a whole number at *text, which moves behind it. False if there is no digit.
 static bool read_number(const char **text, unsigned long *number)
 {
     char *end;
@@ -102,8 +102,8 @@ or_status_t or_cpus_parse(const char *text, or_cpus_t *cpus)
     return OR_OK;
 }
 
-// Those from the first-th of them on.
-static or_cpus_t some(const or_cpus_t *cpus, uint32_t first, uint32_t count)
+// Return `count` of the CPUs, beginning with the one that has `first` others before it.
+static or_cpus_t subset(const or_cpus_t *cpus, uint32_t first, uint32_t count)
 {
     or_cpus_t found;
     uint32_t place = 0;
@@ -121,13 +121,13 @@ static or_cpus_t some(const or_cpus_t *cpus, uint32_t first, uint32_t count)
 
 or_cpus_t or_cpus_nth(const or_cpus_t *cpus, uint32_t n)
 {
-    return some(cpus, n % or_cpus_count(cpus), 1);
+    return subset(cpus, n % or_cpus_count(cpus), 1);
 }
 
 or_cpus_t or_cpus_share(const or_cpus_t *cpus, uint32_t which, uint32_t processes)
 {
     uint32_t each = or_cpus_count(cpus) / processes;
-    return each == 0 ? or_cpus_nth(cpus, which) : some(cpus, which * each, each);
+    return each == 0 ? or_cpus_nth(cpus, which) : subset(cpus, which * each, each);
 }
 
 or_status_t or_cpus_confine(const or_cpus_t *cpus)
@@ -150,7 +150,7 @@ or_status_t or_cpus_pin(const or_cpus_t *cpus)
 {
     const or_cpus_t before = or_cpus_allowed();
     or_status_t status = or_cpus_confine(cpus);
-    if (status == OR_OK && !own.pinned) { // of several models the first found it free
+    if (status == OR_OK && !own.pinned) { // later pins would note a mask that is already narrowed
         own.before = before;
         own.pinned = true;
     }

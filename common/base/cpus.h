@@ -27,10 +27,11 @@ typedef struct {
 } or_cpu_options_t;
 
 // clang-format off
-// Their rows in a program's table, for the options `field` of the struct `type`.
+// The rows of a program's option table that fill the or_cpu_options_t `field` of the struct
+// `type`.
 #define OR_CPU_OPTIONS(type, field) OR_CPU_OPTIONS_OF(type, field, "", "", "")
-// The same for the processes of a local cluster: `whose` begins the help, `suffix` ends the long names and
-// `d` the short one.
+// The same for the processes of a local cluster: `whose` begins the help, `suffix` ends the long names
+// and `d` the short one.
 #define OR_CPU_OPTIONS_OF(type, field, whose, suffix, d)                                           \
     {"cpu-range" suffix, "Cr" d, OR_OPTION_STRING, offsetof(type, field.range), "LO-HI",           \
      whose "threads run on these CPUs of the machine only, as 0-3"},                               \
@@ -40,31 +41,35 @@ typedef struct {
      whose "threads look for work so eagerly before they sleep; 0: they sleep at once"}
 // clang-format on
 
-// No range, not strict, the usual poll.
+// The default: no range, not strict, OR_POLL_USUAL.
 or_cpu_options_t or_cpu_options_default(void);
-// Before anything is started. OR_ERR_INVALID names the option, its suffix included, and what is allowed: a
-// range that is none, or has CPUs that this process may not use.
+// Check the options before anything is started. OR_ERR_INVALID names the option with its suffix and
+// says what is allowed. A range is refused if it is malformed or names CPUs that this process may not
+// use.
 or_status_t or_cpu_options_check(const or_cpu_options_t *options, const char *suffix);
-// Keep the calling thread, and those it starts from now on, to the range that was checked. OR_ERR_IO.
+// Keep the calling thread, and those it starts from now on, to the range that was checked.
+// OR_ERR_IO.
 or_status_t or_cpu_options_confine(const or_cpu_options_t *options);
 
-// `poll` as workers.h has it.
+// Convert `poll` to what workers.h expects.
 int32_t or_cpu_options_poll(const or_cpu_options_t *options);
 
-// Those the calling thread may run on.
+// The CPUs that the calling thread may run on.
 or_cpus_t or_cpus_allowed(void);
 uint32_t or_cpus_count(const or_cpus_t *cpus);
-// "lo-hi", or one number. OR_ERR_INVALID if it is neither, or has CPUs outside of or_cpus_allowed.
+// Parse "lo-hi" or one number. OR_ERR_INVALID if it is neither, or names CPUs outside of
+// or_cpus_allowed.
 or_status_t or_cpus_parse(const char *text, or_cpus_t *cpus);
-// The n-th of them alone, counted round and round.
+// The n-th of the CPUs alone. Numbers past the last one begin again at the first.
 or_cpus_t or_cpus_nth(const or_cpus_t *cpus, uint32_t n);
-// What the `which`-th of so many processes that share them gets: neighbours, as many each; one, counted
-// round and round, where there are fewer than processes.
+// The share of process number `which` of so many: neighbouring CPUs, as many for each. Where there
+// are fewer CPUs than processes it is a single one, as or_cpus_nth chooses it.
 or_cpus_t or_cpus_share(const or_cpus_t *cpus, uint32_t which, uint32_t processes);
-// Let the calling thread, and those it starts from now on, run on these alone. OR_ERR_IO.
+// Let the calling thread, and those it starts from now on, run on these CPUs alone. OR_ERR_IO.
 or_status_t or_cpus_confine(const or_cpus_t *cpus);
-// The same for a thread that computes. Those it starts inherit that; ones that do something else are to be
-// let run where or_cpus_before_pin says. OR_ERR_IO.
+// The same for a thread that computes. Threads that it starts inherit the restriction; those that do
+// something else should be moved back to what or_cpus_before_pin gives. OR_ERR_IO.
 or_status_t or_cpus_pin(const or_cpus_t *cpus);
-// Is the calling thread pinned? *before, set only then: where it ran before its first pin.
+// Is the calling thread pinned? If so, *before is set to the CPUs it could use before its first
+// pin.
 bool or_cpus_before_pin(or_cpus_t *before);

@@ -1,5 +1,6 @@
-// Goal: a range of CPUs is what it says, of those there are; shares of one are neighbours and all of it.
-// Method: the CPUs of this machine, whichever they are; sets made by hand for the arithmetic.
+// Goal: a range of CPUs contains exactly the CPUs it names. Shares are neighbouring CPUs and cover
+// the whole range.
+// Method: use this machine's CPUs, whichever they are, and sets made by hand for the arithmetic.
 #include "common/base/cpus.h"
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 
 #include "tests/support/test_support.h"
 
-// CPUs first, first + 2, ...
+// Return a set of the CPUs first, first + 2, ...
 static or_cpus_t every_second(int first, int count)
 {
     or_cpus_t cpus;
@@ -99,7 +100,7 @@ static void a_pin_is_remembered(void **state)
     or_cpus_t last = or_cpus_nth(&all, or_cpus_count(&all) - 1);
     or_cpus_t before;
     assert_false(or_cpus_before_pin(&before));
-    for (int i = 0; i < 2; i++) { // the second time it is pinned already
+    for (int i = 0; i < 2; i++) { // the second time the thread is pinned already
         assert_int_equal(or_cpus_pin(&last), OR_OK);
         or_cpus_t now = or_cpus_allowed();
         assert_same(&now, &last);

@@ -8,19 +8,19 @@
 
 static volatile sig_atomic_t signals;
 static volatile sig_atomic_t terminated;
-static int ends[2] = {-1, -1}; // a pipe from the handler to whoever waits
+static int ends[2] = {-1, -1}; // a pipe from the handler to the loops that wait
 
 static void on_signal(int number)
 {
     int saved = errno;
     signals++;
     terminated |= number != SIGINT;
-    ssize_t written = write(ends[1], "", 1); // full is fine: it is readable then
+    ssize_t written = write(ends[1], "", 1); // a full pipe is readable too
     (void)written;
     errno = saved;
 }
 
-// Who was started with it ignored, as by nohup, is to outlive the terminal.
+// A process that was started with SIGHUP ignored, as by nohup, shall outlive the terminal.
 static void watch_hangup(const struct sigaction *action)
 {
     struct sigaction now;

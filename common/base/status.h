@@ -1,10 +1,10 @@
-// status - how a function says that the world, not the program, is wrong.
+// status - how a function reports that the world, not the program, is wrong.
 //
-// Functions that can fail return or_status_t and set their outputs only on OR_OK. Whoever detects
-// the failure calls or_fail() once, with a sentence a user can act on; callers pass the code up and
-// may prefix the sentence with or_fail_context(). The program prints or_error_text() at the end.
-// What only we can do wrong is an assert. The text is per thread: no locks, and a failure in one
-// thread never overwrites another's.
+// Functions that can fail return or_status_t and set their outputs only on OR_OK. The function
+// that detects a failure calls or_fail() once, with a sentence a user can act on. Callers pass
+// the code up and may prefix the sentence with or_fail_context(). The program prints
+// or_error_text() at the end. An error that only our own code can cause is an assert. The text
+// is per thread: no locks, and a failure in one thread never overwrites another's.
 #pragma once
 
 #include <stdbool.h>

@@ -8,7 +8,7 @@ static double uniform(or_chooser_t *chooser, or_choice_t at)
     return or_rng_uniform(or_rng_draw(self->key, at.purpose, self->round, at.node, at.draw));
 }
 
-// Strictly below, so that what is impossible never happens.
+// The comparison is strict, so that an impossible outcome never happens.
 static bool bernoulli(or_chooser_t *chooser, or_choice_t at, double numerator, double denominator)
 {
     return numerator >= denominator || uniform(chooser, at) * denominator < numerator;

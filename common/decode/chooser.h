@@ -12,7 +12,7 @@
 #include "common/decode/sampling/noise.h"
 #include "common/decode/sampling/sampler.h"
 
-// Which choice it is: no two choices of a round share one.
+// The identity of a choice. No two choices of a round share one.
 typedef struct {
     or_rng_purpose_t purpose;
     uint32_t node; // of the tree, or a drafter's number for it
@@ -32,7 +32,7 @@ struct or_chooser {
     int32_t (*token)(or_chooser_t *chooser, const or_distribution_t *dist, or_noise_place_t place);
 };
 
-// What processes use: counters under a key (or_rng_draw), the target's token by noise.
+// The chooser of processes: counters under a key (or_rng_draw), and the target's token by noise.
 typedef struct {
     or_chooser_t chooser; // first
     or_rng_key_t key;

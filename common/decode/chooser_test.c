@@ -1,7 +1,7 @@
-// Goal: what processes use for chance has the probabilities that were asked for, takes no choice
+// Goal: the chooser of processes has the probabilities that were asked for, takes no choice
 // twice, and gives the same choice the same value wherever it is asked.
-// Method: the edges of a coin; frequencies within five standard deviations, under fixed keys; one
-// change at a time to a choice.
+// Method: test the edges of a coin, and frequencies within five standard deviations under fixed
+// keys. Change one field of a choice at a time.
 #include "common/decode/chooser.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ static void a_coin_that_cannot_fall_does_not(void **state)
         assert_true(chooser->bernoulli(chooser, at(i, 1), 3, 2));
         double u = chooser->uniform(chooser, at(i, 2));
         assert_true(u > 0 && u < 1);
-        // The coin is this uniform: below is true, at it and above is not.
+        // The coin compares with this uniform: true below it, false at it and above.
         assert_false(chooser->bernoulli(chooser, at(i, 2), u, 1));
         assert_true(chooser->bernoulli(chooser, at(i, 2), u * 1.000001, 1));
     }
@@ -85,7 +85,7 @@ static void draws_have_their_weights(void **state)
     }
 }
 
-// Every field of a choice counts, and nothing else does.
+// Every field of a choice changes the result, and nothing else does.
 static void choices_differ_in_every_field(void **state)
 {
     (void)state;

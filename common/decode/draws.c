@@ -7,12 +7,12 @@ typedef struct {
     const or_draws_t *draws;
     const or_token_tree_t *tree;
     or_accept_rule_t rule;
-    // Per node: how many children came so far, and the distribution of the first.
+    // Per node: the number of its children so far, and the distribution of the first.
     uint32_t children[OR_TREE_NODES_MAX + 1];
     uint32_t dist_of[OR_TREE_NODES_MAX + 1];
 } check_t;
 
-// A token that was drawn before at the same node.
+// Check a token that was drawn before at the same node.
 static or_status_t check_repetition(const check_t *check, uint32_t node, uint32_t first)
 {
     if (!or_accept_rule_counts_repeats(check->rule)) {
@@ -80,7 +80,7 @@ or_status_t or_draws_check(const or_draws_t *draws, const or_token_tree_t *tree,
     return status;
 }
 
-// Room for `count` entries of `bytes`; what was there may be gone.
+// Make room for `count` entries of `bytes`; the old contents may be lost.
 static bool make_room(void **array, size_t *room, size_t count, size_t bytes)
 {
     if (count <= *room) {

@@ -1,12 +1,11 @@
 // draws - how the nodes of a tree were drawn: from which distribution, and in which order.
 //
-//     tree         root ─┬─ 1 cat ─── 2 sat         dist_index   0 1 0        distributions[0]: the root's, distributions[1]: cat's
+//     tree         root ─┬─ 1 cat ─── 2 sat         dist_index   0 1 0        dists[0]: the root's, dists[1]: cat's
 //                        └─ 3 dog                   order       0 0 1        cat was drawn first, then dog
 //
-// The ratio rules need it. Siblings come from one distribution (from one each where several models draft, for
-// multi-round) and lie in the tree in the order they were drawn; `order` says so once more, which
-// shows when one was lost on the way: the others would no longer be what they claim. Entry i belongs
-// to node i + 1.
+// The ratio rules need the draws. Siblings come from one distribution; under multi-round, where several models
+// draft, each may come from its own. Siblings lie in the tree in the order they were drawn. `order` repeats that
+// order, so that a sibling lost on the way is noticed. Entry i belongs to node i + 1.
 #pragma once
 
 #include "common/decode/methods.h"
@@ -20,15 +19,15 @@ typedef struct {
     uint32_t dist_count;
 } or_draws_t;
 
-// May `rule` judge this tree by these draws? OR_ERR_INVALID: a distribution that is none, indices out of
-// range, siblings of different distributions (but for multi-round) or out of order, a token its distribution does not
-// have, repeated siblings where the rule's methods draw without replacement or that have children of their own,
-// several siblings where the rule takes one. `tree` holds the nodes; dist_index and order have one
-// entry a node.
+// May `rule` judge this tree by these draws? `tree` holds the nodes; dist_index and order have one entry a node.
+// OR_ERR_INVALID if a distribution is malformed, an index is out of range, or a token is not in its distribution.
+// The same goes for siblings of different distributions (except under multi-round) or out of order. Repeated
+// siblings are invalid if the rule's methods draw without replacement, or if they have children. So are several
+// siblings if the rule takes one.
 or_status_t or_draws_check(const or_draws_t *draws, const or_token_tree_t *tree,
                            or_accept_rule_t rule, uint32_t vocab_size);
 
-// Draws that own their arrays; grows as needed and keeps what it has. Starts zeroed.
+// Draws that own their arrays. The store grows as needed and keeps its room. Starts zeroed.
 typedef struct {
     or_draws_t draws; // what was stored last
     uint32_t *numbers;
@@ -37,8 +36,8 @@ typedef struct {
     size_t dist_room;
 } or_draws_store_t;
 
-// Keep a copy of the draws of `count` nodes. OR_ERR_NO_MEMORY: what was stored before is gone.
+// Keep a copy of the draws of `count` nodes. On OR_ERR_NO_MEMORY the former contents are lost.
 or_status_t or_draws_store(or_draws_store_t *store, const or_draws_t *draws, uint32_t count);
-// What it has room for.
+// The bytes that the store has room for.
 size_t or_draws_store_bytes(const or_draws_store_t *store);
 void or_draws_store_fini(or_draws_store_t *store);

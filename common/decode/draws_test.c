@@ -1,7 +1,7 @@
-// Goal: a ratio rule judges only trees whose draws are what they claim to be; anything else is
-// refused with the reason, and a copy of good draws is theirs alone.
-// Method: one small good tree per rule and every way of spoiling it; copies whose originals are
-// overwritten, larger and smaller ones after each other.
+// Goal: a ratio rule judges only trees whose draws are what they claim to be. Anything else is
+// refused with the reason. A stored copy does not depend on the original.
+// Method: take one small correct tree per rule and spoil it in every way. Overwrite the
+// originals of copies, and store larger and smaller ones after each other.
 #include "common/decode/draws.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static const uint32_t b_tokens[] = {2, 4}, b_weights[] = {65535, 1};
 static const uint32_t short_weights[] = {30000, 30000, 5535};
 static const uint32_t beyond_tokens[] = {1, 2, 10};
 
-// distributions[0]: a, distributions[1]: b, distributions[2]: what is no distribution.
+// dists[0] is a, dists[1] is b, and dists[2] is malformed.
 typedef enum { TWO_DISTS, WRONG_SUM, BEYOND_VOCAB, NO_DIST } distributions_t;
 
 typedef struct {
@@ -34,7 +34,7 @@ static const case_t cases[] = {
     {OR_ACCEPT_MULTI_ROUND, TWO_DISTS, 3, {1, 4, 3}, {1, 1, 3}, {0, 1, 0}, {0, 0, 1}, NULL},
     {OR_ACCEPT_SPS, TWO_DISTS, 2, {1, 4}, {1, 1}, {0, 1}, {0, 0}, NULL},
     {OR_ACCEPT_SPS, TWO_DISTS, 0, {0}, {0}, {0}, {0}, NULL},
-    // A distribution that is none, even one that no node names.
+    // A malformed distribution is refused even if no node names it.
     {OR_ACCEPT_RECURSIVE, WRONG_SUM, 1, {1}, {1}, {0}, {0}, "add up to 65535"},
     {OR_ACCEPT_RECURSIVE, BEYOND_VOCAB, 1, {1}, {1}, {0}, {0}, "token 10 outside the vocabulary"},
     {OR_ACCEPT_RECURSIVE, NO_DIST, 1, {1}, {1}, {0}, {0}, "names distribution 0 of 0"},
@@ -47,7 +47,7 @@ static const case_t cases[] = {
      {0, 0},
      "node 2 names distribution 2 of 2"},
     {OR_ACCEPT_SPS, TWO_DISTS, 1, {1}, {1}, {UINT32_MAX}, {0}, "node 1 names distribution"},
-    // A token its distribution does not have: on neither side, nor in another distribution.
+    // The token is not in its distribution: it is in neither, or in the other one.
     {OR_ACCEPT_RECURSIVE,
      TWO_DISTS,
      1,
@@ -65,13 +65,14 @@ static const case_t cases[] = {
      {0},
      "token 0, which its distribution does not have"},
     {OR_ACCEPT_MULTI_ROUND, TWO_DISTS, 2, {1, 3}, {1, 1}, {0, 1}, {0, 0}, "node 2 has token 3"},
-    // The first, a middle and the last of three siblings lost; two exchanged; one told twice.
+    // The first, a middle and the last of three siblings are lost; two are exchanged; one is
+    // repeated.
     {OR_ACCEPT_RECURSIVE, TWO_DISTS, 2, {2, 3}, {1, 2}, {0, 0}, {1, 2}, "says it was drawn as 1"},
     {OR_ACCEPT_RECURSIVE, TWO_DISTS, 2, {1, 3}, {1, 2}, {0, 0}, {0, 2}, "says it was drawn as 2"},
     {OR_ACCEPT_RECURSIVE, TWO_DISTS, 2, {1, 3}, {1, 2}, {0, 0}, {1, 0}, "node 1 is child 0"},
     {OR_ACCEPT_MULTI_ROUND, TWO_DISTS, 2, {1, 3}, {1, 2}, {0, 0}, {0, 0}, "node 2 is child 1"},
     {OR_ACCEPT_SPS, TWO_DISTS, 2, {1, 4}, {1, 1}, {0, 1}, {0, 1}, "node 2 is child 0 of node 1"},
-    // Siblings of different distributions, also where both distributions have the token.
+    // Siblings have different distributions, also where both distributions have the token.
     {OR_ACCEPT_RECURSIVE,
      TWO_DISTS,
      2,
@@ -90,7 +91,8 @@ static const case_t cases[] = {
      {0, 1},
      {0, 1},
      "from different distributions"},
-    // But several models may draft for multi-round; each guess is still one of its own distribution.
+    // Several models may draft for multi-round; each guess must still be in its own
+    // distribution.
     {OR_ACCEPT_MULTI_ROUND, TWO_DISTS, 2, {2, 2}, {1, 2}, {0, 1}, {0, 1}, NULL},
     {OR_ACCEPT_MULTI_ROUND, TWO_DISTS, 2, {1, 4}, {1, 2}, {0, 1}, {0, 1}, NULL},
     {OR_ACCEPT_MULTI_ROUND, TWO_DISTS, 2, {1, 1}, {1, 2}, {0, 1}, {0, 1}, "node 2 has token 1"},
@@ -116,9 +118,9 @@ static const case_t cases[] = {
      {0, 0, 1},
      {0, 1, 0},
      "node 3 hangs under a repeated sibling"},
-    // The same token below itself is no repetition.
+    // The same token in a child is no repetition.
     {OR_ACCEPT_RECURSIVE, TWO_DISTS, 2, {2, 2}, {1, 1}, {0, 1}, {0, 0}, NULL},
-    // sps, block and lenient take chains.
+    // The rules sps, block and lenient take chains.
     {OR_ACCEPT_BLOCK, TWO_DISTS, 2, {1, 4}, {1, 1}, {0, 1}, {0, 0}, NULL},
     {OR_ACCEPT_BLOCK, TWO_DISTS, 2, {1, 2}, {1, 2}, {0, 0}, {0, 1}, "rule block is for chains"},
     {OR_ACCEPT_LENIENT, TWO_DISTS, 2, {1, 2}, {1, 2}, {0, 0}, {0, 1}, "rule lenient is for"},
@@ -163,7 +165,7 @@ static void assert_same(const or_draws_t *a, const or_draws_t *b, uint32_t count
     }
 }
 
-// Numbers that tell every entry from every other: entry k of distribution i of copy t.
+// Fill in numbers that differ for every entry: entry k of distribution i of copy t.
 static void fill(uint32_t *numbers, uint32_t count, uint32_t salt)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -181,7 +183,7 @@ static void a_copy_outlives_its_original(void **state)
     for (uint32_t t = 0; t < sizeof sizes / sizeof *sizes; t++) {
         uint32_t numbers[2][2][20], entries[2][20][2][32];
         or_reduced_distribution_t dists[2][20];
-        or_draws_t draws[2]; // [0] is stored and overwritten, [1] is what it was
+        or_draws_t draws[2]; // [0] is stored and overwritten, [1] is its former value
         for (int copy = 0; copy < 2; copy++) {
             fill(numbers[copy][0], 20, 100 * t + 1);
             fill(numbers[copy][1], 20, 100 * t + 2);

@@ -60,7 +60,7 @@ static uint32_t *origins_of(const or_merge_t *merge, uint32_t part)
     return merge->origins + (size_t)part * (merge->nodes_max + 1);
 }
 
-// Nodes are numbered as they are added.
+// Add a part. Nodes are numbered in the order in which they are added.
 static or_status_t add_part(or_merge_t *merge, uint32_t part, const or_merge_part_t *from,
                             bool repeats, or_token_tree_t *tree)
 {

@@ -22,15 +22,17 @@ typedef struct {
     const or_draws_t *draws; // NULL: not drawn
 } or_merge_part_t;
 
-// For up to `parts_max` trees that have up to `nodes_max` nodes together. OR_ERR_NO_MEMORY.
+// Create a merger for up to `parts_max` trees that have up to `nodes_max` nodes together.
+// OR_ERR_NO_MEMORY.
 or_status_t or_merge_create(uint32_t parts_max, uint32_t nodes_max, or_merge_t **merge_p);
 void or_merge_destroy(or_merge_t **merge_p);
 
-// Into `tree`, reset to its root before. Draws borrow the parts' distributions. All parts are drawn or none is.
-// OR_ERR_FULL: more nodes than there is room for, or more distributions than nodes.
+// Merge the parts into `tree`, which is reset to its root before. Draws borrow the parts' distributions.
+// Either all parts are drawn or none is. OR_ERR_FULL if there are more nodes than room, or more
+// distributions than nodes.
 or_status_t or_merge_trees(or_merge_t *merge, const or_merge_part_t *parts, uint32_t count,
                            bool repeats, or_token_tree_t *tree);
-// Of the last tree, as or_builder_draws.
+// The draws of the last tree, as or_builder_draws gives them.
 const or_draws_t *or_merge_draws(const or_merge_t *merge);
-// Which node of a part became this one, the one with the children; 0 if none did.
+// The node of a part that became `node`, the one with the children; 0 if none did.
 uint32_t or_merge_origin(const or_merge_t *merge, uint32_t part, uint32_t node);

@@ -1,6 +1,7 @@
-// Goal: several trees become one that has every path of each and no path twice; each node keeps its
-// distribution, siblings their order, and every part finds its own nodes again.
-// Method: cases by hand, with and without repetitions; random trees against slow walks over all paths.
+// Goal: several trees become one that has every path of each and no path twice. Each node keeps its
+// distribution, siblings keep their order, and the nodes of every part can be traced.
+// Method: test cases made by hand, with and without repetitions, and random trees against slow
+// walks over all paths.
 #include "common/decode/merge.h"
 
 #include "tests/support/test_support.h"
@@ -55,7 +56,7 @@ static void assert_tree(uint32_t count, const int32_t *tokens, const uint32_t *p
     }
 }
 
-// The drawing of merge.h, with a = 1 .. e = 5.
+// This is the drawing of merge.h, with a = 1 .. e = 5.
 static void the_drawing_comes_true(void **state)
 {
     (void)state;
@@ -105,7 +106,7 @@ static void one_tree_stays_as_it_is(void **state)
     assert_int_equal(or_token_tree_count(tree), 0);
 }
 
-// Where the path to a part's node leads in the merged tree.
+// Return the node of the merged tree at the end of the path to a part's node.
 static uint32_t find_path(const or_token_tree_t *part, uint32_t node)
 {
     if (node == 0) {
@@ -152,7 +153,7 @@ static void every_path_is_there_once(void **state)
     }
 }
 
-// Distributions come from peers too: more of them than nodes fit nowhere.
+// Peers may send more distributions than there are nodes.
 static void surplus_distributions_are_refused(void **state)
 {
     (void)state;

@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-// How many of the tokens before `end` are also the text's last ones.
+// Count the tokens before `end` that match the text's last ones.
 static uint32_t match_before(const or_lookup_t *lookup, uint32_t end)
 {
     uint32_t length = 0;
@@ -23,7 +23,7 @@ static uint32_t longest_match(const or_lookup_t *lookup)
     return longest;
 }
 
-// The child of `parent` that carries `token`, a new one if need be; 0 if there is no room left.
+// The child of `parent` that carries `token`, a new one if needed; 0 if there is no room left.
 static uint32_t child_of(const or_lookup_t *lookup, or_lookup_guess_t *guesses, uint32_t *count,
                          uint32_t parent, int32_t token)
 {
@@ -40,7 +40,7 @@ static uint32_t child_of(const or_lookup_t *lookup, or_lookup_guess_t *guesses, 
     return ++*count;
 }
 
-// What the text goes on with from `at`.
+// Add the continuation of the text from `at`.
 static void add_continuation(const or_lookup_t *lookup, uint32_t at, or_lookup_guess_t *guesses,
                              uint32_t *count)
 {

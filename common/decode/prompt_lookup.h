@@ -4,9 +4,10 @@
 //     ... the cat sat on the mat . the cat ran . the cat ...
 //         ~~~~~~~            most recent first:  ran .   then  sat on the mat
 //
-// The longest suffix that occurred before counts, up to OR_LOOKUP_SUFFIX_MAX tokens; all its occurrences
-// merge into a tree, as far as nodes are left; each goes as far as its tokens may be guessed. The tree is
-// a function of the text alone, so it is for rules that ask nothing of a guess (coupled, greedy, naive).
+// The longest suffix that occurred before is used, up to OR_LOOKUP_SUFFIX_MAX tokens. The continuations of
+// all its occurrences are merged into a tree, as far as nodes are left. Each is followed as far as its tokens
+// may be guessed. The tree is a function of the text alone, so it suits only rules that do not care how a
+// guess was made (coupled, greedy, naive).
 #pragma once
 
 #include <stdint.h>
@@ -26,6 +27,6 @@ typedef struct {
     uint32_t parent, depth;
 } or_lookup_guess_t;
 
-// Fill in the first guesses, at most lookup->nodes_max, parents first and siblings with different tokens.
-// Returns how many; 0 if the last token is new. Takes time in proportion to the text's length.
+// Fill in the guesses, at most lookup->nodes_max, parents first and siblings with different tokens.
+// Returns their number, 0 if the last token is new. Takes time in proportion to the text's length.
 uint32_t or_prompt_lookup(const or_lookup_t *lookup, or_lookup_guess_t *guesses);

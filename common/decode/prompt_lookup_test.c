@@ -1,7 +1,7 @@
-// Goal: a lookup finds what a reader finds, keeps to its bounds, and its tree is well formed.
-// Method: small texts with their trees written out; random texts of a few tokens against the rule applied
-// slowly: a guess's path occurred in the text behind a longest match, and nothing of that is missing
-// where there is room.
+// Goal: a lookup finds what a reader would find, keeps to its bounds, and its tree is well formed.
+// Method: compare small texts with their trees written out. Compare random texts of a few tokens with
+// the rule applied slowly: a guess's path occurred in the text behind a longest match, and no such
+// path is missing if there is room.
 #include "common/decode/prompt_lookup.h"
 
 #include <stdbool.h>
@@ -29,14 +29,14 @@ static void lookups_find_what_a_reader_finds(void **state)
         {1, {1}, 8, 8, ""},
         {3, {1, 2, 3}, 8, 8, ""},
         {3, {1, 1, 1}, 8, 8, "1.0 "},
-        // The most recent of two occurrences first; they share nothing.
+        // The more recent of two occurrences comes first; they share nothing.
         {9, {1, 2, 3, 4, 1, 2, 5, 1, 2}, 16, 2, "5.0 1.1 3.0 4.3 "},
         {9, {1, 2, 3, 4, 1, 2, 5, 1, 2}, 3, 2, "5.0 1.1 3.0 "},
         {9, {1, 2, 3, 4, 1, 2, 5, 1, 2}, 0, 2, ""},
         {9, {1, 2, 3, 4, 1, 2, 5, 1, 2}, 16, 0, ""},
         // A longer suffix beats a more recent one.
         {10, {1, 2, 3, 5, 2, 3, 4, 1, 2, 3}, 16, 2, "5.0 2.1 "},
-        // Occurrences that begin alike share their beginning.
+        // Occurrences with the same beginning share it.
         {7, {1, 2, 3, 1, 2, 4, 1}, 16, 2, "2.0 4.1 3.1 "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -62,7 +62,7 @@ static void what_the_map_lacks_ends_a_guess(void **state)
     or_lookup_guess_t guesses[8];
     const or_lookup_t lookup = {
         .text = text, .count = 9, .map = map, .nodes_max = 8, .depth_max = 8};
-    assert_int_equal(or_prompt_lookup(&lookup, guesses), 1); // 3 of "3 4"; nothing of "5 1 2"
+    assert_int_equal(or_prompt_lookup(&lookup, guesses), 1); // 3 of "3 4"; 5 may not be guessed
     assert_int_equal(guesses[0].token, 3);
 }
 

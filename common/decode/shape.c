@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "common/base/inline.h"
+
 // Width x length, rather than widths by level.
 static bool is_beam(or_draft_method_t method)
 {
@@ -11,11 +13,6 @@ static bool is_beam(or_draft_method_t method)
 static bool has_shapes(or_draft_method_t method)
 {
     return method == OR_DRAFT_MCSD || method == OR_DRAFT_RSD_C || is_beam(method);
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 or_status_t or_shape_parse(const char *text, or_shape_t *shape)
@@ -115,7 +112,7 @@ static or_shape_t branching(uint32_t nodes, uint32_t depth)
     while ((width + 1) * (width + 1) <= nodes) {
         width++;
     }
-    uint32_t levels = least(least(nodes / width, depth), OR_SHAPE_LEVELS_MAX);
+    uint32_t levels = or_min_u32(or_min_u32(nodes / width, depth), OR_SHAPE_LEVELS_MAX);
     for (uint32_t level = 0; level < levels; level++) {
         shape.widths[shape.count++] = level == 0 ? width : 1;
     }

@@ -33,9 +33,10 @@ or_status_t or_token_tree_add(or_token_tree_t *tree, uint32_t parent, int32_t to
                               uint32_t *node_p);
 
 // Replace the nodes by a peer's arrays, trusting nothing in them. back[i] is (i + 1) - parent of
-// node i + 1, at least 1. OR_ERR_INVALID if a distance is 0 or reaches past the root, a token is
-// not in [0, vocab_size), or siblings repeat a token while `duplicates` is false; OR_ERR_FULL if
-// count is over the tree's room. The tree holds only its root after a failure.
+// node i + 1, at least 1. OR_ERR_INVALID if a distance is 0 or reaches past the root, or if a
+// token is not in [0, vocab_size). The same if siblings repeat a token while `duplicates` is
+// false. OR_ERR_FULL if count is over the tree's room. The tree holds only its root after a
+// failure.
 or_status_t or_token_tree_set(or_token_tree_t *tree, int32_t root_token, const int32_t *tokens,
                               const uint32_t *back, uint32_t count, uint32_t vocab_size,
                               bool duplicates);

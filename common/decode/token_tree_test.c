@@ -1,13 +1,14 @@
-// Goal: a tree keeps its rule (a parent comes first) whatever a peer sends, and depth-first order
-// changes numbers only.
-// Method: random trees against slow walks; hostile arrays; the wire form there and back.
+// Goal: a tree keeps its rule (a parent comes first) whatever a peer sends, and depth-first
+// order changes numbers only.
+// Method: compare random trees with slow walks, try hostile arrays, and convert to the wire form
+// and back.
 #include "common/decode/token_tree.h"
 
 #include "tests/support/test_support.h"
 
 #define TREES 200
 
-// A random tree of `count` nodes; siblings never share a token.
+// Grow a random tree of `count` nodes; siblings never share a token.
 static void grow(or_token_tree_t *tree, uint32_t count, uint64_t *random)
 {
     or_token_tree_reset(tree, 5);
@@ -32,7 +33,7 @@ static void assert_depths_match_slow_walk(const or_token_tree_t *tree)
     }
 }
 
-// Every node's subtree is the run of nodes right behind it.
+// Check that every node's subtree is the run of nodes right behind it.
 static void assert_depth_first(const or_token_tree_t *tree)
 {
     const uint32_t *parents = or_token_tree_parents(tree);
@@ -137,8 +138,8 @@ static void hostile_arrays_leave_only_the_root(void **state)
     or_token_tree_destroy(&tree);
 }
 
-// The order in which siblings were added is the order in which they are met, repetitions included,
-// and renumbering keeps it.
+// Siblings are met in the order in which they were added, repetitions included, and renumbering
+// keeps it.
 static void siblings_keep_their_order(void **state)
 {
     (void)state;

@@ -13,14 +13,14 @@
 
 #include "common/gguf/gguf_internal.h"
 
-// What a metadata entry and a string take in the file at least.
+// The least bytes that a metadata entry and a string take in the file.
 #define MIN_ENTRY_BYTES (8 + 4 + 1)
 #define MIN_STRING_BYTES 8
 
 // -- metadata
 // ---------------------------------------------------------------------------------------------------------
 
-// A string array's data: where each string begins, so that any one is found in constant time.
+// Note where each string of an array begins, so that any one is found in constant time.
 static or_status_t read_string_array(reader_t *reader, or_gguf_array_t *array)
 {
     or_status_t status = or_gguf_check_count(reader, "strings", array->count, MIN_STRING_BYTES);

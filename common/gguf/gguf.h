@@ -5,9 +5,9 @@
 // A split model is several such files, NAME-00001-of-0000N.gguf and so on: the first has the
 // metadata, each has some of the tensors. Opening the first opens all, and reads as one file.
 //
-// Invariant after open: every string, array and tensor lies inside its file, sizes do not overflow,
-// alignments are powers of two and tensor data are aligned to them, rows are whole blocks of their
-// type, names are unique over all parts. So readers of an open file check meaning, never bounds.
+// Invariant after open: every string, array and tensor lies inside its file, and sizes do not
+// overflow. Alignments are powers of two and tensor data are aligned to them. Rows are whole blocks
+// of their type, and names are unique over all parts. So readers of an open file check meaning, never bounds.
 //
 // Shapes are GGUF's: dims[0] varies fastest (a weight matrix [K inputs, N outputs] has dims
 // {K, N}). Immutable after open: any thread. Pointers returned are into the mappings, valid until
@@ -54,7 +54,7 @@ typedef enum {
     OR_TENSOR_BF16 = 30,
 } or_tensor_type_t;
 
-// What a type stores together: {32, 34} for Q8_0, {1, 4} for F32.
+// The elements that a type stores together: {32, 34} for Q8_0, {1, 4} for F32.
 typedef struct {
     uint32_t elements;
     uint32_t bytes;
@@ -83,36 +83,38 @@ typedef struct {
     uint64_t bytes;
 } or_gguf_tensor_t;
 
-// Map and check `path`. OR_ERR_IO (no such file, not readable), OR_ERR_FORMAT (not GGUF, truncated,
-// hostile, a part that is missing or belongs elsewhere: says what and where), OR_ERR_UNSUPPORTED
-// (version, big-endian), OR_ERR_INVALID (a later part of a split model: says which one to open). A
-// tensor of a type this version cannot compute with is not an error here.
+// Map and check `path`. A tensor of a type this version cannot compute with is not an error
+// here. OR_ERR_IO: no such file, or not readable. OR_ERR_FORMAT names the fault and its place:
+// not GGUF, truncated, hostile, or a part that is missing or belongs to another model.
+// OR_ERR_UNSUPPORTED: the version, or big-endian. OR_ERR_INVALID: a later part of a split model;
+// the sentence says which one to open.
 or_status_t or_gguf_open(const char *path, or_gguf_t **gguf_p);
 
-// The same from memory, for metadata that travelled: borrows `bytes` until close. `name` takes the
-// path's place in sentences. OR_ERR_FORMAT also if there are tensors.
+// The same from memory, for metadata that came over the network: borrows `bytes` until close.
+// `name` takes the path's place in sentences. OR_ERR_FORMAT also if there are tensors.
 or_status_t or_gguf_open_bytes(const char *name, const void *bytes, size_t count,
                                or_gguf_t **gguf_p);
 
 void or_gguf_close(or_gguf_t **gguf_p);
 
-// The metadata whose keys begin with `prefix`, as a file of their own for or_gguf_open_bytes: the
-// same bytes for the same entries. *image_p is malloc'd, the caller frees it. OR_ERR_NO_MEMORY.
+// Copy the metadata whose keys begin with `prefix` into a file image for or_gguf_open_bytes. The
+// same entries give the same bytes. *image_p is malloc'd, the caller frees it. OR_ERR_NO_MEMORY.
 or_status_t or_gguf_extract(const or_gguf_t *gguf, const char *prefix, uint8_t **image_p,
                             size_t *image_bytes);
 
 const char *or_gguf_path(const or_gguf_t *gguf);
-// Is what is at `path` now this file, or one of its parts, under whatever name?
+// Is the file that is at `path` now this file, or one of its parts? It may be there under
+// another name.
 bool or_gguf_is_at(const or_gguf_t *gguf, const char *path);
 // Is it the name of one of several parts? A whole model cannot be opened under such a name.
 bool or_gguf_is_part_name(const char *path);
 uint64_t or_gguf_file_bytes(const or_gguf_t *gguf); // of all parts
-// Is it the same model, to the last byte? XXH3 of all of it, of a split model's parts one after the
-// other; never 0. The first call reads the whole file (and keeps none of its pages), later ones remember:
-// the first one belongs to one thread.
+// A fingerprint that tells whether two models are the same to the last byte: XXH3 of the whole file,
+// or of all parts one after the other. Never 0. The first call reads the whole file, keeps none of its
+// pages, and belongs to one thread; later calls remember the result.
 uint64_t or_gguf_fingerprint(const or_gguf_t *gguf);
-// Is it the same file on this machine? Of device, inode, size and time of change of all its parts; 0 for
-// bytes that were never a file.
+// An identity that tells whether it is the same file on this machine. It is a hash of device, inode,
+// size and change time of all its parts; 0 for bytes that were never a file.
 uint64_t or_gguf_identity(const or_gguf_t *gguf);
 uint32_t or_gguf_version(const or_gguf_t *gguf);
 
@@ -132,23 +134,26 @@ or_gguf_string_t or_gguf_array_string(const or_gguf_array_t *array, uint64_t i);
 float or_gguf_array_f32(const or_gguf_array_t *array, uint64_t i);
 int32_t or_gguf_array_i32(const or_gguf_array_t *array, uint64_t i);
 
-// All metadata, in file order, for `model inspect`: the value as text, arrays as "[type x count]";
-// written to `text`, cut to `capacity` with the zero. i < or_gguf_key_count.
+// Describe the metadata in file order, for `model inspect`: the value as text, an array as
+// "[type x count]". It is written to `text`, cut to `capacity` with the zero. i <
+// or_gguf_key_count.
 uint64_t or_gguf_key_count(const or_gguf_t *gguf);
 void or_gguf_describe(const or_gguf_t *gguf, uint64_t i, or_gguf_string_t *key, char *text,
                       size_t capacity);
 
 uint64_t or_gguf_tensor_count(const or_gguf_t *gguf);
 const or_gguf_tensor_t *or_gguf_tensor(const or_gguf_t *gguf, uint64_t i);
-// NULL if absent.
+// NULL if the tensor is absent.
 const or_gguf_tensor_t *or_gguf_find_tensor(const or_gguf_t *gguf, const char *name);
-// A tensor will be read soon: the system may begin to fetch it. No-op on a file that is not mapped.
+// Announce that a tensor will be read soon, so that the system may begin to fetch it. No-op on a
+// file that is not mapped.
 void or_gguf_expect(const or_gguf_t *gguf, const or_gguf_tensor_t *tensor);
-// Give the memory of a tensor that was read back to the system, as far as whole pages are its own.
-// It may be read again: the pages come from the file then. No-op on a file that is not mapped.
+// Give the memory of a tensor that was read back to the system, as far as whole pages are its
+// own. It may be read again: the pages then come from the file. No-op on a file that is not
+// mapped.
 void or_gguf_release(const or_gguf_t *gguf, const or_gguf_tensor_t *tensor);
-// "F16", "Q8_0", ... for any of GGUF's numbers; "type 99" for unknown ones (static storage per
-// thread).
+// The name, such as "F16" or "Q8_0", for any of GGUF's numbers; "type 99" for unknown ones
+// (static storage per thread).
 const char *or_gguf_tensor_type_name(uint32_t type);
-// {1, 0} for types this version cannot compute with.
+// The block of a type; {1, 0} for types this version cannot compute with.
 or_tensor_block_t or_gguf_tensor_block(uint32_t type);

@@ -14,7 +14,7 @@
 //
 // Each part says split.count 3, and in split.tensors.count how many tensors there are in all.
 
-#define MAX_PARTS 99999u // what the name has room for
+#define MAX_PARTS 99999u // the largest number that fits into the name
 
 typedef struct {
     size_t stem;     // bytes of the path before what follows
@@ -22,7 +22,7 @@ typedef struct {
     uint32_t count;
 } part_name_t;
 
-// What the file's name says; false if it says nothing.
+// Parse the part number and count out of the file's name. False if it is not the name of a part.
 static bool parse_name(const char *path, part_name_t *name)
 {
     static const char pattern[] = "-00000-of-00000.gguf"; // 0: any digit
@@ -64,7 +64,7 @@ bool or_gguf_is_at(const or_gguf_t *gguf, const char *path)
     return same;
 }
 
-// The path of another part of the same model; NULL without memory.
+// The path of another part of the same model; NULL if memory runs out.
 static char *path_of_part(const char *path, size_t stem, uint32_t number, uint32_t count)
 {
     char *part = NULL;
@@ -74,7 +74,8 @@ static char *path_of_part(const char *path, size_t stem, uint32_t number, uint32
                : part;
 }
 
-// Does the part say of itself what its name says? *tensor_count is that of all parts.
+// Check that the part's metadata agree with its name. *tensor_count is the number of tensors in
+// all parts.
 static or_status_t check_part(const or_gguf_t *part, const part_name_t *name,
                               uint32_t *tensor_count)
 {
@@ -125,7 +126,7 @@ static or_status_t open_part(or_gguf_t *gguf, const part_name_t *name, uint32_t 
     return status;
 }
 
-// All parts' tensors in one table, in the order of the parts.
+// Join all parts' tensors in one table, in the order of the parts.
 static or_status_t join_tensors(or_gguf_t *gguf, uint32_t promised)
 {
     uint64_t count = gguf->tensor_count;
@@ -167,7 +168,7 @@ static or_status_t refuse_later_part(const or_gguf_t *gguf, const part_name_t *n
                    gguf->path, name->number, name->count, (int)name->stem, gguf->path, name->count);
 }
 
-// How many parts the file says there are; 1 if it is no part at all.
+// Read how many parts the model has; 1 if the file is not a part.
 static or_status_t read_part_count(const or_gguf_t *gguf, uint32_t *count)
 {
     *count = 1;

@@ -1,7 +1,7 @@
-// Goal: a split model reads as one file, and a set of parts that is not whole is refused with a
-// sentence that names the part.
-// Method: three parts made by hand in a folder of their own, right ones and one for each way to be
-// wrong.
+// Goal: a split model reads as one file, and an incomplete or inconsistent set of parts is
+// refused with a sentence that names the part.
+// Method: make three parts by hand in a folder of their own, correct ones and one set for each
+// way to be wrong.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #define ALL_TENSORS 4u
 #define DATA_BYTES 32u // of each tensor: 8 floats
 
-// What the parts say; tests overwrite one thing.
+// The contents of the parts. Each test overwrites one value.
 typedef struct {
     uint32_t number[PARTS]; // split.no
     uint32_t count[PARTS];
@@ -34,7 +34,7 @@ static const parts_t whole = {
 
 static char folder[] = "/tmp/outrider-gguf-XXXXXX";
 
-// In static storage, four at a time.
+// The path of a part, in static storage for four results.
 static const char *part_path(unsigned number, unsigned count)
 {
     static char paths[4][96];
@@ -68,7 +68,7 @@ static void make_part(test_gguf_t *file, const parts_t *parts, uint32_t part)
         put_u16_entry(file, "split.count", parts->count[part]);
         test_gguf_put_u32_entry(file, "split.tensors.count", parts->tensor_count[part]);
     }
-    uint32_t alignment = part == 0 ? 64 : 32; // each part its own
+    uint32_t alignment = part == 0 ? 64 : 32; // each part has its own
     for (uint32_t i = 0; i < tensors; i++) {
         test_gguf_put_tensor(file, parts->tensors[part][i], 4, 2, OR_TENSOR_F32,
                              (uint64_t)i * alignment);
@@ -154,7 +154,7 @@ static uint64_t fingerprint(void)
     return hash;
 }
 
-// One byte of each part in turn.
+// Change one byte of each part in turn.
 static void the_fingerprint_covers_all_parts(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static void the_fingerprint_covers_all_parts(void **state)
     }
 }
 
-// In a file that is read in several pieces.
+// The file is large enough to be hashed in several pieces.
 static void the_fingerprint_covers_all_bytes(void **state)
 {
     (void)state;
@@ -229,7 +229,7 @@ static void wrong_parts_are_refused_by_name(void **state)
     parts = whole;
     parts.marked[1] = false;
     assert_parts_refused(&parts, "m-00002-of-00003.gguf: has no metadata key split.no");
-    parts.marked[0] = false; // a whole model that is only named so
+    parts.marked[0] = false; // a whole model that only has the name of a part
     assert_parts_refused(&parts, "give a whole model another name");
     parts = whole;
     parts.count[0] = 2; // neither 2 nor 3 may be believed
@@ -292,7 +292,7 @@ static void names_of_parts_are_known(void **state)
     assert_false(or_gguf_is_part_name(""));
 }
 
-// One part of one is a whole model.
+// A model in a single part is a whole model.
 static void a_split_of_one_is_a_single_file(void **state)
 {
     (void)state;

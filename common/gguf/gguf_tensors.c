@@ -7,7 +7,7 @@
 
 #define DEFAULT_ALIGNMENT 32
 #define MAX_ALIGNMENT (1u << 20)
-#define MIN_TENSOR_BYTES (8 + 4 + 4 + 8) // what the description of one takes at least
+#define MIN_TENSOR_BYTES (8 + 4 + 4 + 8) // the shortest description
 
 static or_status_t read_shape(reader_t *reader, or_gguf_tensor_t *tensor)
 {
@@ -38,8 +38,7 @@ static or_status_t read_shape(reader_t *reader, or_gguf_tensor_t *tensor)
     return OR_OK;
 }
 
-// `offset` is the tensor's, from the start of the data section; place_tensor turns it into a
-// pointer.
+// `offset` counts from the start of the data section; place_tensor turns it into a pointer.
 static or_status_t read_tensor(reader_t *reader, or_gguf_tensor_t *tensor, uint64_t *offset)
 {
     or_status_t status = or_gguf_take_name(reader, "a tensor's name", &tensor->name);

@@ -1,8 +1,8 @@
-// Goal: an open file says exactly what was written into it, and no file whatever does harm: it
-// opens or is refused with a       sentence.
-// Method: files made by hand, right ones and one for each way to be wrong; a real model cut at
-// every length through its       header; a real model with random bytes changed, everything then
-// read. Meant to run under the sanitizers too.
+// Goal: an open file says exactly what was written into it, and no file does harm, however
+// malformed: it opens or is refused with a sentence.
+// Method: make files by hand, correct ones and one for each way to be wrong. Cut a real model at
+// every length through its header. Change random bytes of a real model and then read everything.
+// The test is meant to run under the sanitizers too.
 #include "common/gguf/gguf.h"
 
 #include <stdlib.h>
@@ -196,7 +196,7 @@ static void reads_tensors(void **state)
     test_gguf_fini(&file);
 }
 
-// No padding stands between them and the table.
+// The tensors follow their table without padding.
 static void reads_tensors_right_behind_their_table(void **state)
 {
     (void)state;
@@ -466,7 +466,7 @@ static void refuses_what_is_no_file(void **state)
 // -- damaged files
 // ----------------------------------------------------------------------------------------------------
 
-// Reads all there is, so that the sanitizers see any pointer that leads astray.
+// Read everything, so that the sanitizers see any pointer that leads astray.
 static uint64_t read_everything(const or_gguf_t *gguf)
 {
     volatile uint64_t sum = 0; // the reads must happen
@@ -493,7 +493,8 @@ static uint64_t read_everything(const or_gguf_t *gguf)
     return sum;
 }
 
-// A file cut short anywhere is refused: the last tensor ends with the file, but for its padding.
+// A file cut short anywhere is refused, because the last tensor ends with the file, apart from
+// its padding.
 static void refuses_a_real_file_cut_anywhere(void **state)
 {
     (void)state;
@@ -558,7 +559,7 @@ static void survives_random_damage(void **state)
     test_gguf_fini(&file);
 }
 
-// Whose memory was given back can be read again.
+// A tensor whose memory was given back can be read again.
 static void a_released_tensor_is_still_there(void **state)
 {
     (void)state;

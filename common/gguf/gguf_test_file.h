@@ -25,25 +25,25 @@ void test_gguf_put_u32(test_gguf_t *file, uint32_t value);
 void test_gguf_put_u64(test_gguf_t *file, uint64_t value);
 void test_gguf_put_string(test_gguf_t *file, const char *string);
 
-// A key and its type; the value is to follow.
+// Put a key and its type; the value is to follow.
 void test_gguf_put_key(test_gguf_t *file, const char *key, or_gguf_type_t type);
 void test_gguf_put_u32_entry(test_gguf_t *file, const char *key, uint32_t value);
 void test_gguf_put_bool_entry(test_gguf_t *file, const char *key, bool value);
 void test_gguf_put_string_entry(test_gguf_t *file, const char *key, const char *value);
-// A key and the head of an array; the elements are to follow.
+// Put a key and the head of an array; the elements are to follow.
 void test_gguf_put_array_key(test_gguf_t *file, const char *key, or_gguf_type_t type,
                              uint64_t count);
 
-// Name, two dimensions, type and offset of a tensor.
+// Put the name, two dimensions, type and offset of a tensor.
 void test_gguf_put_tensor(test_gguf_t *file, const char *name, uint64_t columns, uint64_t rows,
                           uint32_t type, uint64_t offset);
 void test_gguf_pad(test_gguf_t *file, size_t alignment);
 
-// or_gguf_open on what was put so far. The file stays until fini or the next open.
+// Call or_gguf_open on what was put so far. The file stays until fini or the next open.
 or_status_t test_gguf_open(test_gguf_t *file, or_gguf_t **gguf_p);
 
-// What was put so far, as a file of that path.
+// Save what was put so far as a file at that path.
 void test_gguf_save(const test_gguf_t *file, const char *path);
 
-// The whole of a real file, to damage it.
+// Load the whole of a real file, to damage it.
 void test_gguf_load(test_gguf_t *file, const char *path);

@@ -3,13 +3,14 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <xxhash.h>
 
 #include "common/gguf/gguf_internal.h"
 
-#define CHUNK_BYTES (UINT64_C(64) << 20) // of a fingerprint, hashed at once
+#define CHUNK_BYTES (UINT64_C(64) << 20) // hashed at once for a fingerprint
 
 static const struct {
     const char *name;
@@ -23,7 +24,7 @@ static const struct {
 };
 #define TYPE_COUNT (sizeof types / sizeof *types)
 
-// ggml's numbering; gaps are types it has removed.
+// The names in ggml's numbering. Gaps are types that ggml has removed.
 static const char *const tensor_types[] = {
     [0] = "F32",     [1] = "F16",      [2] = "Q4_0",   [3] = "Q4_1",    [6] = "Q5_0",
     [7] = "Q5_1",    [8] = "Q8_0",     [9] = "Q8_1",   [10] = "Q2_K",   [11] = "Q3_K",
@@ -80,7 +81,7 @@ uint64_t or_gguf_fingerprint(const or_gguf_t *gguf)
             hash = fingerprint_file(gguf->later_parts[i], hash);
         }
         ((or_gguf_t *)(uintptr_t)gguf)->fingerprint =
-            hash != 0 ? hash : 1; // what it is does not change
+            hash != 0 ? hash : 1; // the value does not change
     }
     return gguf->fingerprint;
 }
@@ -102,7 +103,7 @@ uint32_t or_gguf_version(const or_gguf_t *gguf)
 // -- metadata by key
 // --------------------------------------------------------------------------------------------------
 
-// NULL, with the failure recorded, if absent.
+// Find an entry. If it is absent, record the failure and return NULL.
 static const entry_t *find(const or_gguf_t *gguf, const char *key)
 {
     const or_gguf_string_t *found = or_gguf_index_find(&gguf->entry_index, key);
@@ -118,8 +119,8 @@ static or_status_t wrong_type(const or_gguf_t *gguf, const entry_t *entry, const
                    (int)entry->key.length, entry->key.bytes, types[entry->type].name, wanted);
 }
 
-// Any integer as 64 bits with a sign; a larger one is held at INT64_MAX, which fits nothing either.
-// False for other types.
+// Read any integer as a signed 64-bit number. A larger one becomes INT64_MAX, which is out of
+// range for every caller. False for other types.
 static bool read_integer(const entry_t *entry, int64_t *value)
 {
     uint64_t bits = 0;
@@ -270,8 +271,8 @@ int32_t or_gguf_array_i32(const or_gguf_array_t *array, uint64_t i)
 // -- all metadata, for people
 // -----------------------------------------------------------------------------------------
 
-// Cut to whole UTF-8 characters, control characters as spaces: a terminal shall not be at the
-// file's mercy.
+// Write the string cut to whole UTF-8 characters, with control characters as spaces, so that the
+// file cannot control the terminal.
 static void describe_string(or_gguf_string_t string, char *text, size_t capacity)
 {
     size_t length = string.length;
@@ -380,4 +381,58 @@ or_tensor_block_t or_gguf_tensor_block(uint32_t type)
     default:
         return (or_tensor_block_t){1, 0};
     }
+}
+
+// ---- extraction ----
+
+#define VERSION 3u // the newest; entries are written the same in version 2
+
+typedef struct {
+    char magic[4];
+    uint32_t version;
+    uint64_t tensor_count, entry_count;
+} header_t;
+_Static_assert(sizeof(header_t) == 24, "a file begins with these, without gaps");
+
+static bool begins_with(or_gguf_string_t key, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    return key.length >= length && memcmp(key.bytes, prefix, length) == 0;
+}
+
+// An entry begins with the length of its key.
+static const unsigned char *start_of(const entry_t *entry)
+{
+    return (const unsigned char *)entry->key.bytes - sizeof(uint64_t);
+}
+
+or_status_t or_gguf_extract(const or_gguf_t *gguf, const char *prefix, uint8_t **image_p,
+                            size_t *image_bytes)
+{
+    header_t header = {"GGUF", VERSION, 0, 0};
+    size_t bytes = sizeof header;
+    for (uint64_t i = 0; i < gguf->entry_count; i++) {
+        const entry_t *entry = &gguf->entries[i];
+        if (begins_with(entry->key, prefix)) {
+            header.entry_count++;
+            bytes += (size_t)(entry->end - start_of(entry));
+        }
+    }
+    uint8_t *image = malloc(bytes);
+    if (image == NULL) {
+        return or_gguf_no_memory(gguf->path);
+    }
+    memcpy(image, &header, sizeof header);
+    size_t used = sizeof header;
+    for (uint64_t i = 0; i < gguf->entry_count; i++) {
+        const entry_t *entry = &gguf->entries[i];
+        if (begins_with(entry->key, prefix)) {
+            size_t length = (size_t)(entry->end - start_of(entry));
+            memcpy(image + used, start_of(entry), length);
+            used += length;
+        }
+    }
+    *image_p = image;
+    *image_bytes = bytes;
+    return OR_OK;
 }

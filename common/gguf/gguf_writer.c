@@ -11,7 +11,7 @@
 
 #include "common/gguf/gguf_internal.h"
 
-#define ALIGNMENT 32u // GGUF's own where a file names no other
+#define ALIGNMENT 32u // GGUF's default, where a file names no other
 #define VERSION 3u
 #define HEADER_BYTES 24u
 
@@ -19,7 +19,7 @@
 typedef struct {
     const uint8_t *image;
     size_t bytes;
-    uint8_t *owned; // what is to be freed; NULL: the image is borrowed
+    uint8_t *owned; // the image, to be freed; NULL: it is borrowed
 } field_t;
 
 typedef struct {
@@ -34,14 +34,14 @@ typedef struct {
 
 struct or_gguf_writer {
     char *path;
-    char *part_path; // where it grows
+    char *part_path; // the file until it is whole
     int fd;          // -1 before begin and after finish
     field_t *fields;
     size_t field_count, field_capacity;
     tensor_t *tensors;
     size_t tensor_count, tensor_capacity;
     uint64_t data_bytes; // of all tensors, each padded
-    size_t tensor;       // that is not yet full
+    size_t tensor;       // the number of the tensor that is not yet full
     uint64_t put;        // bytes of it
 };
 
@@ -92,8 +92,9 @@ void or_gguf_writer_destroy(or_gguf_writer_t **writer_p)
     *writer_p = NULL;
 }
 
-// Room for one more item of `size` bytes; the array, moved perhaps, or NULL without memory.
-static void *with_room(void *items, size_t count, size_t *capacity, size_t size)
+// Make room for one more item of `size` bytes. Returns the array, perhaps moved, or NULL if
+// memory runs out.
+static void *make_room(void *items, size_t count, size_t *capacity, size_t size)
 {
     if (count < *capacity) {
         return items;
@@ -106,7 +107,7 @@ static void *with_room(void *items, size_t count, size_t *capacity, size_t size)
 
 // ---- metadata ----
 
-// The place of a key; field_count if it is not there.
+// The index of a key's field; field_count if there is none.
 static size_t find(const or_gguf_writer_t *writer, const char *key, size_t key_bytes)
 {
     for (size_t i = 0; i < writer->field_count; i++) {
@@ -118,7 +119,8 @@ static size_t find(const or_gguf_writer_t *writer, const char *key, size_t key_b
     return writer->field_count;
 }
 
-// Put a field into the place of its key's old one, or last. Frees what it owns if it cannot.
+// Replace the field that has the same key, or append the field. If it fails, it frees what the
+// field owns.
 static or_status_t put_field(or_gguf_writer_t *writer, field_t field)
 {
     or_gguf_string_t key = or_gguf_string_at(field.image);
@@ -128,7 +130,7 @@ static or_status_t put_field(or_gguf_writer_t *writer, field_t field)
         writer->fields[place] = field;
         return OR_OK;
     }
-    field_t *fields = with_room(writer->fields, writer->field_count, &writer->field_capacity,
+    field_t *fields = make_room(writer->fields, writer->field_count, &writer->field_capacity,
                                 sizeof *writer->fields);
     if (fields == NULL) {
         free(field.owned);
@@ -220,7 +222,7 @@ or_status_t or_gguf_writer_set_string(or_gguf_writer_t *writer, const char *key,
 
 // ---- the tensor table ----
 
-// OR_ERR_INVALID if no 64 bits hold it.
+// Compute the tensor's bytes. OR_ERR_INVALID if 64 bits cannot hold them.
 static or_status_t measure(const or_gguf_writer_t *writer, tensor_t *tensor)
 {
     or_tensor_block_t block = or_gguf_tensor_block(tensor->type);
@@ -245,7 +247,7 @@ or_status_t or_gguf_writer_add_tensor(or_gguf_writer_t *writer, or_gguf_string_t
                                       or_tensor_type_t type)
 {
     assert(dim_count >= 1 && dim_count <= 4 && writer->fd < 0);
-    tensor_t *tensors = with_room(writer->tensors, writer->tensor_count, &writer->tensor_capacity,
+    tensor_t *tensors = make_room(writer->tensors, writer->tensor_count, &writer->tensor_capacity,
                                   sizeof *writer->tensors);
     if (tensors == NULL) {
         return or_gguf_no_memory(writer->path);
@@ -267,7 +269,7 @@ or_status_t or_gguf_writer_add_tensor(or_gguf_writer_t *writer, or_gguf_string_t
     return OR_OK;
 }
 
-// Of everything before the data.
+// The bytes of everything before the data.
 static uint64_t front_bytes(const or_gguf_writer_t *writer)
 {
     uint64_t bytes = HEADER_BYTES;
@@ -359,7 +361,8 @@ or_status_t or_gguf_writer_begin(or_gguf_writer_t *writer)
                        "written to",
                        writer->path, strerror(errno));
     }
-    // Not every file system can promise room; those that cannot say so when it is used up.
+    // Not every file system can reserve room; on such a one a full disk is found when
+    // writing fails.
     off_t bytes = (off_t)or_gguf_writer_file_bytes(writer);
     if (fallocate(writer->fd, 0, 0, bytes) != 0 && errno != EOPNOTSUPP && errno != ENOSYS &&
         errno != EINTR) {
@@ -387,7 +390,8 @@ or_status_t or_gguf_writer_put(or_gguf_writer_t *writer, const void *data, uint6
 or_status_t or_gguf_writer_finish(or_gguf_writer_t *writer)
 {
     assert(writer->fd >= 0 && writer->tensor == writer->tensor_count);
-    // On the disk before it has its name: a crash leaves the old file or the new one.
+    // The data must be on the disk before the file has its name, so that a crash leaves the
+    // old file or the new one.
     bool named = fsync(writer->fd) == 0 && rename(writer->part_path, writer->path) == 0;
     int error = errno;
     close(writer->fd);

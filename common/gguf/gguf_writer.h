@@ -13,34 +13,37 @@
 
 typedef struct or_gguf_writer or_gguf_writer_t;
 
-// Nothing is on the disk yet. OR_ERR_NO_MEMORY.
+// Create a writer. Nothing is on the disk yet. OR_ERR_NO_MEMORY.
 or_status_t or_gguf_writer_create(const char *path, or_gguf_writer_t **writer_p);
-// Also removes what was written, unless it was finished. *writer_p may be NULL.
+// Destroy the writer and remove the unfinished file, if there is one. *writer_p may be NULL.
 void or_gguf_writer_destroy(or_gguf_writer_t **writer_p);
 
-// All metadata of an open file, in its order, but for what speaks of its layout: its parts
-// ("split.") and its alignment. Borrows them. OR_ERR_NO_MEMORY.
+// Copy all metadata of an open file, in its order, except those about its layout: its parts
+// ("split.") and its alignment. The values are borrowed. OR_ERR_NO_MEMORY.
 or_status_t or_gguf_writer_copy(or_gguf_writer_t *writer, const or_gguf_t *gguf);
 // Leave a key out again, if it is there.
 void or_gguf_writer_drop(or_gguf_writer_t *writer, const char *key);
-// Give a key a value: in the place of its old one, else as the last. Copies both. OR_ERR_NO_MEMORY.
+// Give a key a value. It replaces the old one or becomes the last entry. Copies both.
+// OR_ERR_NO_MEMORY.
 or_status_t or_gguf_writer_set_u32(or_gguf_writer_t *writer, const char *key, uint32_t value);
 or_status_t or_gguf_writer_set_u64(or_gguf_writer_t *writer, const char *key, uint64_t value);
 or_status_t or_gguf_writer_set_f32(or_gguf_writer_t *writer, const char *key, float value);
 or_status_t or_gguf_writer_set_string(or_gguf_writer_t *writer, const char *key, const char *value);
 
-// The next tensor of the table; dims[0] must be whole blocks of the type. Copies the name.
+// Add the next tensor of the table; dims[0] must be whole blocks of the type. Copies the name.
 // OR_ERR_INVALID if the file's size would pass 64 bits, OR_ERR_NO_MEMORY.
 or_status_t or_gguf_writer_add_tensor(or_gguf_writer_t *writer, or_gguf_string_t name,
                                       uint32_t dim_count, const uint64_t *dims,
                                       or_tensor_type_t type);
-// Bytes of the whole file, as far as it is known now.
+// The bytes of the whole file, as far as it is known now.
 uint64_t or_gguf_writer_file_bytes(const or_gguf_writer_t *writer);
 
-// Make the file and write all but the data. OR_ERR_IO: it cannot be made, or the disk is too small.
+// Make the file and write all but the data. OR_ERR_IO if it cannot be made or the disk is too
+// small.
 or_status_t or_gguf_writer_begin(or_gguf_writer_t *writer);
-// The next bytes of the tensor that is not yet full, never of two. OR_ERR_IO.
+// Write the next bytes of the tensor that is not yet full; they must not reach into the next
+// one. OR_ERR_IO.
 or_status_t or_gguf_writer_put(or_gguf_writer_t *writer, const void *data, uint64_t bytes);
-// All tensors are full: see the file to the disk, then give it its name, in the place of one that has it.
-// OR_ERR_IO.
+// Finish the file, when all tensors are full: flush it to the disk, then give it its name. An existing
+// file of that name is replaced. OR_ERR_IO.
 or_status_t or_gguf_writer_finish(or_gguf_writer_t *writer);

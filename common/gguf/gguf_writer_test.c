@@ -1,7 +1,7 @@
-// Goal: a written file reads as what was put into it, takes its name only when it is whole, and
-// leaves nothing behind where it fails.
-// Method: write files from one made by hand and from a real model, open them and compare; a limit on
-// the size of files for a disk that is full.
+// Goal: a written file reads as what was put into it. It takes its name only when it is whole,
+// and a failure leaves nothing behind.
+// Method: write files from one made by hand and from a real model, open them and compare. A limit
+// on the size of files stands for a full disk.
 #include "common/gguf/gguf_writer.h"
 
 #include <dirent.h>
@@ -61,7 +61,8 @@ static or_gguf_string_t text(const char *string)
 
 // -- metadata --
 
-// A file with an alignment of its own, and one part's marks.
+// Open a source file that has an alignment of its own and the marks of one part of a split
+// model.
 static void open_source(test_gguf_t *file, or_gguf_t **gguf_p)
 {
     test_gguf_init(file, 3, 0, 7);
@@ -129,7 +130,7 @@ static or_status_t add_all_tensors(or_gguf_writer_t *writer, const or_gguf_t *fr
     return status;
 }
 
-// In pieces of odd sizes.
+// Put all tensors, in pieces of odd sizes.
 static or_status_t put_all_tensors(or_gguf_writer_t *writer, const or_gguf_t *from)
 {
     or_status_t status = OR_OK;

@@ -35,7 +35,7 @@ or_status_t or_model_set_noise_keys(or_model_t *model, const uint64_t *keys, uin
 
 // The contenders of rows first .. first + count - 1 of the last pass, at most OR_CONTESTS_MAX: of each row's distribution as
 // or_sampler_distribution has it, in its order and with its scores, those within the window, and maybe some just
-// below. distributions[i].count is 0 where they are many, or hard to tell: then the row's logits have to be looked
+// below. dists[i].count is 0 where they are many, or hard to tell: then the row's logits have to be looked
 // at. Distributions are valid until the next call. Only if or_model_has_contenders. OR_ERR_INVALID if out of the last
 // pass's range; OR_ERR_IO.
 or_status_t or_model_contenders(or_model_t *model, uint32_t first, uint32_t count,

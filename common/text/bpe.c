@@ -3,14 +3,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/text/byte_level.h"
 #include "common/text/utf8.h"
 #include "common/text/vocab/vocab_internal.h"
+
+// ---- GPT-2's characters for bytes ----
+
+static bool stands_for_itself(uint32_t byte)
+{
+    return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xFF && byte != 0xAD);
+}
+
+// The byte that a character stands for; -1 if it is outside the map.
+static int byte_of(uint32_t code_point)
+{
+    if (code_point <= 0xFF) {
+        return stands_for_itself(code_point) ? (int)code_point : -1;
+    }
+    uint32_t rank = code_point - 0x100;
+    for (uint32_t byte = 0; byte <= 0xFF; byte++) {
+        if (!stands_for_itself(byte) && rank-- == 0) {
+            return (int)byte;
+        }
+    }
+    return -1;
+}
+
+size_t or_byte_level_decode(const char *piece, size_t length, char *bytes)
+{
+    size_t count = 0;
+    size_t used;
+    for (size_t at = 0; at < length; at += used) {
+        int byte = -1;
+        if (or_utf8_next(piece + at, length - at, &used) == OR_UTF8_CHARACTER) {
+            byte = byte_of(or_utf8_code_point(piece + at, used));
+        }
+        if (byte < 0) {
+            memcpy(bytes, piece, length);
+            return length;
+        }
+        bytes[count++] = (char)byte;
+    }
+    return count;
+}
 
 // -- the table
 // --------------------------------------------------------------------------------------------------------
 
-// Bits 32 and up say where the search begins, bits 29 to 31 are the filter's.
+// The hash of a pair. Bits 32 and up are the slot where the search begins, bits 29 to 31 choose
+// the filter's bit.
 static uint64_t hash_of(uint32_t left, uint32_t right)
 {
     return ((uint64_t)left << 32 | right) * UINT64_C(0x9E3779B97F4A7C15);
@@ -21,7 +61,7 @@ static unsigned char filter_bit(uint64_t hash)
     return (unsigned char)(1U << (hash >> 29 & 7));
 }
 
-// Where the search ends: the pair's slot, or the empty one where it belongs.
+// Search for a pair. Returns its slot, or the empty slot where it belongs.
 static or_merge_t *search(const or_bpe_t *bpe, uint64_t hash, uint32_t left, uint32_t right)
 {
     uint32_t slot = (uint32_t)(hash >> 32) & bpe->mask;
@@ -42,7 +82,7 @@ const or_merge_t *or_bpe_find(const or_bpe_t *bpe, uint32_t left, uint32_t right
     return merge->rank != OR_BPE_NO_RANK ? merge : NULL;
 }
 
-// Of equal merges the first counts.
+// Add a merge. Of equal merges the first one stays.
 static void add_merge(or_bpe_t *bpe, or_merge_t merge)
 {
     uint64_t hash = hash_of(merge.left, merge.right);
@@ -53,7 +93,7 @@ static void add_merge(or_bpe_t *bpe, or_merge_t merge)
     }
 }
 
-// At most two thirds full, so that searches end soon.
+// Make the table, at most two thirds full, so that searches end soon.
 static or_status_t make_table(or_bpe_t *bpe, uint64_t count)
 {
     uint64_t slots = 2;
@@ -78,7 +118,7 @@ static int32_t find_piece(const or_vocab_t *vocab, const char *piece, size_t len
     return or_vocab_find_text(vocab, bytes, or_byte_level_decode(piece, length, bytes));
 }
 
-// "left right"; `bytes` is as long as the merge.
+// Read a merge written as "left right"; `bytes` has room for as many bytes as `text`.
 static bool read_merge(const or_vocab_t *vocab, or_gguf_string_t text, char *bytes,
                        or_merge_t *merge)
 {
@@ -147,8 +187,9 @@ static or_status_t load_merges(const or_vocab_t *vocab, const or_gguf_t *gguf, o
 // -- SentencePiece: merges from the tokens
 // ----------------------------------------------------------------------------
 
-// Higher scores first; equal scores, and only they, have equal ranks. The bits of floats of one
-// sign are in the floats' order. No score is NaN, whose rank would be OR_BPE_NO_RANK.
+// Higher scores get lower ranks; equal scores, and only they, have equal ranks. The bits of
+// floats of one sign are in the floats' order. No score is NaN, whose rank would be
+// OR_BPE_NO_RANK.
 static uint32_t rank_of(float score)
 {
     float positive_zero = score + 0.0f;
@@ -164,7 +205,7 @@ static uint32_t atom_symbol(const char *atom, size_t length)
                                                         : or_utf8_code_point(atom, length));
 }
 
-// The symbol that these bytes can be: a token or an atom; false if they are neither.
+// Find the symbol of these bytes: a token or an atom. False if they are neither.
 static bool find_symbol(const or_vocab_t *vocab, const char *bytes, size_t length, uint32_t *symbol)
 {
     int32_t id = or_vocab_find_text(vocab, bytes, length);
@@ -176,7 +217,7 @@ static bool find_symbol(const or_vocab_t *vocab, const char *bytes, size_t lengt
     return id != OR_TOKEN_NONE || is_atom;
 }
 
-// Whether `id` is what a search for its bytes finds.
+// Does a search for the bytes of token `id` find that token?
 static bool is_findable(const or_vocab_t *vocab, uint32_t id)
 {
     const token_t *token = &vocab->tokens[id];
@@ -184,7 +225,8 @@ static bool is_findable(const or_vocab_t *vocab, uint32_t id)
            or_vocab_find_text(vocab, token->bytes, vocab->widths[id]) == (int32_t)id;
 }
 
-// Calls for every way to cut a token into two symbols; counts them if there is no table yet.
+// Add a merge for every way to cut a token into two symbols. If there is no table yet, only
+// count them.
 static uint64_t cut_tokens(const or_vocab_t *vocab, or_bpe_t *bpe)
 {
     uint64_t count = 0;

@@ -4,7 +4,7 @@
 #include "common/text/utf8.h"
 #include "common/text/vocab/vocab_internal.h"
 
-// Up to so many symbols the lowest rank is looked for one by one.
+// For at most this many symbols the lowest rank is found by a plain search.
 #define SMALL 64
 
 #define NONE UINT32_MAX
@@ -43,7 +43,8 @@ static or_status_t no_memory(uint32_t length)
     return or_fail(OR_ERR_NO_MEMORY, "no memory to merge a piece of %u bytes", (unsigned)length);
 }
 
-// Nothing is kept from piece to piece. A failure leaves room for no symbols, which is true.
+// Make room for the symbols of a piece; nothing is kept from the one before. After a failure the
+// room is for no symbols, which is true.
 static or_status_t make_symbols(or_bpe_room_t *room, uint32_t length)
 {
     if (length <= room->room) {
@@ -55,7 +56,8 @@ static or_status_t make_symbols(or_bpe_room_t *room, uint32_t length)
     return room->room > 0 ? OR_OK : no_memory(length);
 }
 
-// A merge takes one pair off the heap and adds at most two: two a symbol are enough.
+// Make room for the heap. A merge takes one pair off it and adds at most two, so two a symbol
+// are enough.
 static or_status_t make_heap(or_bpe_room_t *room)
 {
     if (room->count <= room->heap_room) {
@@ -72,7 +74,7 @@ static or_status_t make_heap(or_bpe_room_t *room)
 // -- atoms
 // ------------------------------------------------------------------------------------------------------------
 
-// A byte that is no part of a character is an atom of its own.
+// Take the next atom. A byte that is not part of a character is an atom of its own.
 static uint32_t next_symbol(const or_vocab_t *vocab, const or_bpe_t *bpe, const char *text,
                             size_t length, size_t *used)
 {

@@ -1,8 +1,8 @@
-// Goal: what comes out of the streaming detokeniser is the tokens' text, never with half a
-// character, and always UTF-8 where       that is asked for.
-// Method: random token sequences, most of them byte tokens at which UTF-8's rules change, pushed
-// one by one and compared with the         whole converted at once; the standard's own examples of
-// ill-formed text.
+// Goal: the streaming detokeniser gives the tokens' text, never with half a character, and
+// always UTF-8 if that is asked for.
+// Method: push random token sequences one by one and compare with the whole converted at once.
+// Most tokens are byte tokens at which UTF-8's rules change. The standard's own examples of
+// ill-formed text are checked too.
 #include "common/text/tokenizer.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static bool is_utf8(const char *text, size_t length)
     return true;
 }
 
-// The whole at once: every ill-formed part becomes U+FFFD.
+// Convert the whole at once: every ill-formed part becomes U+FFFD.
 static size_t replace_at_once(const char *text, size_t length, char *out)
 {
     size_t count = 0;
@@ -50,8 +50,8 @@ static int32_t random_token(const or_vocab_t *vocab, uint64_t *seed)
     return FIRST_BYTE_TOKEN + edges[test_below(seed, sizeof edges)];
 }
 
-// Pushes the ids and returns what came out; each push is checked to stay in its room, and to be
-// UTF-8 if `checked`.
+// Push the ids and return what comes out. Each push is checked to stay in its room and, if
+// `checked`, to be UTF-8.
 static size_t push_all(const or_vocab_t *vocab, const int32_t *ids, size_t count, bool exact,
                        bool checked, char *out)
 {
@@ -211,8 +211,8 @@ static void ids_that_are_no_tokens_are_refused(void **state)
     or_vocab_destroy(&vocab);
 }
 
-// Found by fuzzing: the space a tokenizer puts before a text is a byte token where the vocabulary has
-// no other for it, and does not come out either.
+// Found by fuzzing. The space that a tokenizer puts before a text is a byte token in a vocabulary
+// that has no other for it; it must not come out either.
 static void an_added_space_of_bytes_is_dropped(void **state)
 {
     (void)state;

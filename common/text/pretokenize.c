@@ -13,7 +13,7 @@ struct or_pretokenizer {
     const or_split_t *splits;
     uint32_t count;
     pcre2_code *codes[OR_SPLITS_MAX];
-    // The patterns take linear time, so there is nothing a limit of PCRE2's would have to stop.
+    // The patterns take linear time, so PCRE2's limits have nothing to stop.
     pcre2_match_context *limits;
 };
 
@@ -44,7 +44,7 @@ static or_status_t compile(const char *pattern, pcre2_code **code_p)
                        "%s): install one with Unicode support",
                        (const char *)reason, (size_t)place, pattern);
     }
-    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); // where it cannot, pcre2_match interprets
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); // if it fails, pcre2_match interprets the pattern
     *code_p = code;
     return OR_OK;
 }
@@ -93,7 +93,7 @@ void or_pretokenizer_destroy(or_pretokenizer_t **pretokenizer_p)
 // -- cutting
 // -------------------------------------------------------------------------------------------------
 
-// PCRE2's answer for text[piece_start] to text[piece_end - 1] from `from` on.
+// PCRE2's result for text[piece_start] to text[piece_end - 1] from `from` on.
 static int match(const cutter_t *cutter, uint32_t step, size_t piece_start, size_t piece_end,
                  size_t from, uint32_t options)
 {
@@ -102,13 +102,14 @@ static int match(const cutter_t *cutter, uint32_t step, size_t piece_start, size
                        cutter->match, cutter->pretokenizer->limits);
 }
 
-// The next match in text[piece_start] to text[piece_end - 1] from `from` on.
+// Find the next match in text[piece_start] to text[piece_end - 1] from `from` on.
 static bool find_match(const cutter_t *cutter, uint32_t step, size_t piece_start, size_t piece_end,
                        size_t from, size_t *start, size_t *end)
 {
     int found = match(cutter, step, piece_start, piece_end, from, 0);
     if (found < 0) {
-        // Not known to happen. The rest stays whole: slower to merge, other tokens, the same text.
+        // This is not known to happen. The rest of the piece stays whole: it is slower
+        // to merge and may give other tokens, but the text is the same.
         if (found != PCRE2_ERROR_NOMATCH) {
             or_log(OR_LOG_WARN, "pre-tokenizer: PCRE2 error %d, %zu bytes stay in one piece", found,
                    piece_end - from);
@@ -148,7 +149,8 @@ static or_status_t cut_in_threes(const cutter_t *cutter, uint32_t step, size_t s
     return status;
 }
 
-// Passes a piece through this step and those behind it; no deeper than there are steps.
+// Pass a piece through this step and those after it. The recursion is no deeper than there are
+// steps.
 static or_status_t cut(const cutter_t *cutter, uint32_t step, size_t start, size_t end)
 {
     if (step == cutter->pretokenizer->count) {
@@ -173,7 +175,8 @@ static or_status_t cut(const cutter_t *cutter, uint32_t step, size_t start, size
     return status == OR_OK && from < end ? cut(cutter, step + 1, from, end) : status;
 }
 
-// The end of the stretch that begins at `start` and is all UTF-8 or all not.
+// Return the end of the stretch that begins at `start` and is either all UTF-8 or all
+// ill-formed.
 static size_t stretch_end(const char *text, size_t length, size_t start, bool *is_utf8)
 {
     size_t at = start;
@@ -212,7 +215,7 @@ or_status_t or_pretokenize(const or_pretokenizer_t *pretokenizer, const char *te
 // -- a text that may go on
 // --------------------------------------------------------------------------------------------
 
-// Without the beginning of a character at its end.
+// The length of the text without an incomplete character at its end.
 static size_t whole_characters(const char *text, size_t length)
 {
     size_t used;
@@ -224,8 +227,9 @@ static size_t whole_characters(const char *text, size_t length)
     return length;
 }
 
-// Moves *settled behind this step's last match that did not look at text[*open], and *open in front
-// of the first that did. What lies between is in no match of this step, and goes on to the next.
+// Move *settled behind this step's last match that did not look at text[*open], and *open in
+// front of the first match that did. The bytes between them are in no match of this step and go
+// on to the next.
 static void settle_step(const cutter_t *cutter, uint32_t step, size_t *settled, size_t *open)
 {
     const PCRE2_SIZE *place = pcre2_get_ovector_pointer(cutter->match);
@@ -250,7 +254,7 @@ or_status_t or_pretokenize_settled(const or_pretokenizer_t *pretokenizer, const 
         return or_fail(OR_ERR_NO_MEMORY, "no memory to cut a text of %zu bytes", length);
     }
     size_t end = whole_characters(text, length);
-    size_t start = 0; // of the last stretch, whose end may not be one
+    size_t start = 0; // of the last stretch, which may go on
     bool is_utf8 = false;
     for (size_t at = 0; at < end;) {
         start = at;

@@ -1,7 +1,8 @@
-// Goal: every rule cuts text where its models' own tokenizers cut it, keeps every byte, and takes
-// linear time.
-// Method: cuts by hand that tell the rules apart; for every rule of the table, random texts whose
-// pieces must add up, and long runs of whatever a pattern could stumble over.
+// Goal: every rule cuts text where its models' own tokenizers cut it, keeps every byte, and
+// takes linear time.
+// Method: compare with cuts made by hand that tell the rules apart. Run every rule of the table
+// on random texts, whose pieces must add up, and on long runs of anything that could make a
+// pattern backtrack.
 #include "common/text/pretokenize.h"
 
 #include <stdlib.h>
@@ -131,7 +132,7 @@ enum { RANDOM_BYTES = 200 };
 typedef struct {
     bool ends[RANDOM_BYTES + 1]; // a piece ends here
     size_t offset;               // of the text that is cut
-    size_t last;                 // what ends behind here does not matter
+    size_t last;                 // pieces that end after it do not matter
 } ends_t;
 
 static or_status_t mark_end(void *context, size_t start, size_t end)
@@ -142,7 +143,8 @@ static or_status_t mark_end(void *context, size_t start, size_t end)
     return OR_OK;
 }
 
-// What the first `known` bytes settle is so in the whole text, and the rest is cut by itself.
+// Check that pieces settled by the first `known` bytes are pieces of the whole text, and that
+// the rest is cut by itself.
 static void check_settled(const or_pretokenizer_t *pretokenizer, const char *text, size_t length,
                           size_t known)
 {
@@ -197,7 +199,7 @@ static void settled_before_the_last_word(void **state)
     }
 }
 
-// `count` texts made of `things`, repeated in random order.
+// Check random texts made of `things` in random order.
 static void check_random_texts(const or_pretokenizer_t *pretokenizer, uint64_t *seed)
 {
     static const char *const things[] = {"a",
@@ -236,7 +238,8 @@ static void check_random_texts(const or_pretokenizer_t *pretokenizer, uint64_t *
     }
 }
 
-// A run of `body`, then `last`: what makes a pattern look far ahead and fail.
+// Return the seconds for a run of `body` and then `last`, which makes a pattern look far ahead
+// and fail.
 static double seconds_for_run(const or_pretokenizer_t *pretokenizer, const char *body,
                               const char *last, char *text, size_t length)
 {

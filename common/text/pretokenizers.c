@@ -16,7 +16,7 @@
 
 #include "common/text/pretokenize.h"
 
-// White space as Unicode has it, for use in []: \s of PCRE2 also takes U+180E.
+// White space as Unicode defines it, for use in []. PCRE2's \s also takes U+180E.
 #define W "\\t-\\r\\x{85}\\p{Z}"
 #define SPACE "[" W "]"
 #define TRAILING_SPACES SPACE "+(?![^" W "])"
@@ -74,7 +74,8 @@
 
 #define BLOOM " ?[^(" W "|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C})]+"
 
-// Halved again and again: what a power of two of spaces and its halves leave over.
+// Runs of spaces are halved repeatedly; these patterns take what a power of two of spaces and
+// its halves leave over.
 #define JAIS_2_SPACES                                                                              \
     "(?<![\\t\\x{B}\\f\\x{85}\\p{Z}])" SPACE "*[\\r\\n]+|" SPACE "{512}(?![^" W "])|" SPACE        \
     "{256}(?![^" W "])|" SPACE "{128}(?![^" W "])|" SPACE "{64}(?![^" W "])|" SPACE "{32}(?![^" W  \
@@ -124,7 +125,7 @@ SPLITS(jais_2, BY(CONTRACTION "|" WORD "|\\p{N}{1,3}|" REST "|" JAIS_2_SPACES));
 SPLITS(gpt_4o, BY(GPT_4O(CONTRACTION "?", "\\p{N}{1,3}")));
 SPLITS(tekken, BY(GPT_4O("", "\\p{N}")));
 SPLITS(youtu, BY(YOUTU_EAST_ASIAN), BY(GPT_4O(CONTRACTION "?", "\\p{N}")));
-// A number of more than three digits that a letter ends is cut from its start instead.
+// A number of more than three digits is cut from its start instead if a letter follows it.
 SPLITS(tiny_aya, IN_THREES("(?<!\\d)\\d++(?![\\p{L}\\p{M}\\p{Nl}\\p{Pc}])"),
        BY(GPT_4O(CONTRACTION "?", "\\p{N}{1,3}")));
 SPLITS(kimi_k2, BY("\\p{sc:Han}+|" CASED_WORD(CAPITAL_NOT_HAN, SMALL_NOT_HAN,
@@ -141,7 +142,8 @@ SPLITS(spark, BY("\\p{N}{1,3}"), BY(HAN_AND_KANA),
                           "+"),
        BY("\\p{N}"));
 SPLITS(afmoe, IN_THREES("\\p{N}+"), BY(AFMOE_ASIAN), BY(DEEPSEEK_V3));
-// Where digits and other numbers touch (a footnote's mark) there is a cut more than in the original.
+// This cuts once more than the original where digits and other numbers touch, as at a footnote's
+// mark.
 SPLITS(superbpe, BY("\\p{N}+"), IN_THREES("\\d{3,}"));
 SPLITS(bloom, BY(BLOOM));
 SPLITS(viking, BY(BLOOM), BY("\\p{N}"));
@@ -158,7 +160,7 @@ enum { IGNORE_MERGES = 1, ADD_BOS = 2 };
         }                                                                                          \
     }
 
-// Models of a family stand together.
+// The models of a family are neighbours.
 static const struct {
     const char *name;
     or_pre_rule_t rule;

@@ -1,8 +1,9 @@
 // Goal: any bytes come back from their tokens unchanged, in every vocabulary, and no text takes
 // long.
-// Method: random texts of what is awkward: white space of all kinds, combining marks, emoji with
-// joiners, ill-formed UTF-8, runs, the spellings of special tokens, scripts mixed; a megabyte of
-// one thing. OR_TEST_RUNS is the number of texts for each vocabulary.
+// Method: tokenise random texts of awkward parts: white space of all kinds, combining marks,
+// emoji with joiners, ill-formed UTF-8, runs, the spellings of special tokens and mixed scripts.
+// Then tokenise a megabyte of one thing. OR_TEST_RUNS is the number of texts for each
+// vocabulary.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,21 +12,6 @@
 #include "common/text/text_test_support.h"
 #include "common/text/tokenizer.h"
 #include "tests/support/test_support.h"
-
-static void assert_round_trip(const or_vocab_t *vocab, const char *text, size_t length)
-{
-    int32_t *ids = NULL;
-    size_t count;
-    char *back = NULL;
-    size_t back_length;
-    assert_int_equal(or_tokenize(vocab, text, length, OR_TOKENIZE_BOS, &ids, &count), OR_OK);
-    assert_int_equal(or_detokenize(vocab, ids, count, &back, &back_length), OR_OK);
-    assert_int_equal(back_length, length);
-    assert_memory_equal(back, text, length);
-    assert_int_equal(back[length], '\0');
-    free(back);
-    free(ids);
-}
 
 // -- vocabularies
 // -------------------------------------------------------------------------------------------------
@@ -43,13 +29,14 @@ static void find_lacking_bytes(subject_t *subject)
         size_t count;
         assert_int_equal(or_tokenize(subject->vocab, &byte, 1, 0, &ids, &count), OR_OK);
         subject->lacks[i] = count == 0;
-        assert_true(count > 0 || i >= 0xC0); // StarCoder's: not in any text worth the name
+        assert_true(count > 0 ||
+                    i >= 0xC0); // StarCoder's vocabulary lacks bytes that are in no UTF-8 text
         free(ids);
     }
 }
 
-// What the first bytes settle is so whatever follows: those tokens stay, and the rest continues
-// them.
+// Check what the first `known` bytes settle: those tokens stay whatever follows, and the rest
+// continues them.
 static void assert_settled(const or_vocab_t *vocab, const char *text, size_t length, size_t known)
 {
     or_settled_t settled = {SIZE_MAX, SIZE_MAX};
@@ -87,10 +74,10 @@ static void check_texts(const char *path)
         for (size_t i = 0; i < length; i++) {
             text[i] = subject.lacks[(unsigned char)text[i]] ? 'x' : text[i];
         }
-        assert_round_trip(subject.vocab, text, length);
+        test_assert_round_trip(subject.vocab, text, length);
     }
-    assert_round_trip(subject.vocab, "\0\0", 2);
-    assert_round_trip(subject.vocab, "", 0);
+    test_assert_round_trip(subject.vocab, "\0\0", 2);
+    test_assert_round_trip(subject.vocab, "", 0);
     print_message("%s: %ld texts came back\n", path, runs);
     or_vocab_destroy(&subject.vocab);
 }
@@ -113,7 +100,7 @@ static void any_bytes_come_back_from_real_vocabularies(void **state)
     }
 }
 
-// Where the beginning of a user-defined token, or of a longer one, may be all there is so far.
+// The text so far may end within a user-defined token, or within a longer one.
 static void check_user_defined(uint64_t *seed, or_vocab_t *vocab)
 {
     static const char *const bits[] = {"<tag", ">", "more", "<", "mor", "a", "b", " ", "<tag>"};
@@ -145,7 +132,7 @@ static void user_defined_tokens_settle(void **state)
     check_user_defined(&seed, vocab);
 }
 
-// A run of one thing: the most merges, the most ties, the longest pieces.
+// Runs of one character or word have the most merges, the most ties and the longest pieces.
 static void check_runs(const char *path)
 {
     enum { LENGTH = 1 << 20 };
@@ -160,9 +147,9 @@ static void check_runs(const char *path)
             text[at] = things[i][at % bytes];
         }
         clock_t start = clock();
-        assert_round_trip(vocab, text, LENGTH);
+        test_assert_round_trip(vocab, text, LENGTH);
         double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-        if (seconds > 10) { // quadratic time takes hours; the sanitizers are allowed theirs
+        if (seconds > 10) { // quadratic time takes hours; sanitizers are slow
             fail_msg("1 MiB of \"%s\": %.2f s there and back", things[i], seconds);
         }
     }

@@ -60,7 +60,7 @@ static void put_reordered(test_gguf_t *file, const or_gguf_t *gguf, const uint32
     }
 }
 
-// A role that the file does not give, or gives to a token that is left out, gets no entry.
+// A role gets no entry if the file does not give it, or gives it to a token that is left out.
 static void put_role(test_gguf_t *file, const or_gguf_t *gguf, const char *key,
                      const uint32_t *order, uint32_t count, uint64_t *entries)
 {
@@ -106,8 +106,8 @@ or_vocab_t *test_reorder_vocab(const char *path, const uint32_t *order, uint32_t
     return vocab;
 }
 
-// Token i of the vocabulary: the caller's, then one for each byte, as the kind of vocabulary writes
-// it.
+// Token i of the vocabulary. The caller's tokens come first, then one for each byte, written as
+// the kind of vocabulary does.
 static test_token_t token_at(const test_token_t *tokens, uint32_t count, uint32_t i,
                              bool byte_level, char *name)
 {
@@ -304,4 +304,19 @@ bool test_lacks_bytes(const or_vocab_t *vocab)
         free(ids);
     }
     return lacks;
+}
+
+void test_assert_round_trip(const or_vocab_t *vocab, const char *text, size_t length)
+{
+    int32_t *ids = NULL;
+    size_t count;
+    char *back = NULL;
+    size_t back_length;
+    assert_int_equal(or_tokenize(vocab, text, length, OR_TOKENIZE_BOS, &ids, &count), OR_OK);
+    assert_int_equal(or_detokenize(vocab, ids, count, &back, &back_length), OR_OK);
+    assert_int_equal(back_length, length);
+    assert_memory_equal(back, text, length);
+    assert_int_equal(back[length], '\0');
+    free(back);
+    free(ids);
 }

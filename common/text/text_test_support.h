@@ -3,15 +3,15 @@
 
 #include "common/text/vocab/vocab.h"
 
-// From a file; fails the test if it does not load.
+// Load a vocabulary from a file; fails the test if it does not load.
 or_vocab_t *test_load_vocab(const char *path);
 
-// The vocabulary of a byte-level file under other ids: token i is the file's token order[i], or an
-// unused one where that is TEST_PADDING. Special roles move with their tokens.
+// Load the vocabulary of a byte-level file under other ids. Token i is the file's token
+// order[i], or an unused one if that is TEST_PADDING. Special roles move with their tokens.
 or_vocab_t *test_reorder_vocab(const char *path, const uint32_t *order, uint32_t count);
 #define TEST_PADDING UINT32_MAX
 
-// A token of a vocabulary made by hand; its type as the file numbers it (1 normal, 3 control, 4
+// A token of a vocabulary made by hand. Its type is the file's number (1 normal, 3 control, 4
 // user-defined ...).
 typedef struct {
     const char *piece;
@@ -19,7 +19,7 @@ typedef struct {
     int32_t type;
 } test_token_t;
 
-// A SentencePiece vocabulary made of these tokens, plus what the bits of `wish` ask for.
+// Make a SentencePiece vocabulary of these tokens, plus what the bits of `wish` ask for.
 enum {
     TEST_WITH_BYTES = 1,   // the 256 byte tokens follow
     TEST_WITH_UNKNOWN = 2, // token 0 is the unknown one
@@ -29,15 +29,19 @@ enum {
 or_status_t test_make_vocab(const test_token_t *tokens, uint32_t count, unsigned wish,
                             or_vocab_t **vocab_p);
 
-// A byte-level one: these tokens, then the 256 bytes. `pre` names the pre-tokenizer; NULL leaves it
-// out, as it does the merges.
+// Make a byte-level vocabulary: these tokens, then the 256 bytes. `pre` names the pre-tokenizer.
+// NULL leaves it out, and likewise the merges.
 or_status_t test_make_byte_level(const test_token_t *tokens, uint32_t count,
                                  const char *const *merges, uint32_t merge_count, const char *pre,
                                  or_vocab_t **vocab_p);
 
-// A random text of what is awkward: white space of all kinds, combining marks, emoji with joiners,
-// ill-formed UTF-8, runs, the spellings of special tokens, scripts mixed. Returns its length.
+// Write a random text of awkward parts: white space of all kinds, combining marks, emoji with
+// joiners, ill-formed UTF-8, runs, the spellings of special tokens and mixed scripts. Returns
+// its length.
 enum { TEST_TEXT_BYTES = 500 };
 size_t test_text(uint64_t *seed, char *text);
-// Does a byte-level vocabulary leave out a byte?
+// Does a byte-level vocabulary lack a token for some byte?
 bool test_lacks_bytes(const or_vocab_t *vocab);
+
+// Fail the test unless the text's tokens give back the text, byte for byte.
+void test_assert_round_trip(const or_vocab_t *vocab, const char *text, size_t length);

@@ -1,15 +1,17 @@
 #include "common/text/tokenizer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
+#include "common/text/utf8.h"
 #include "common/text/vocab/vocab_internal.h"
 
 #define MAX_TEXT_BYTES ((size_t)1 << 30) // so that places and ids are counted in 32 bits
 #define MAX_CACHE_SLOTS 16384
 
-// A part that was merged in this call: where it is in the text, and its ids in the result. Words
+// A part that was merged in this call: its place in the text, and its ids in the result. Words
 // come again and again, and so do their ids.
 typedef struct {
     uint32_t at;
@@ -22,9 +24,9 @@ typedef struct {
     const or_vocab_t *vocab;
     char *text; // the fragments between marked tokens, each with its space in front
     size_t text_bytes;
-    size_t fragment;      // the start of the last one
-    size_t source;        // where its own first byte is in the caller's text
-    size_t spaces;        // put before it: 0 or 1
+    size_t fragment;      // the start of the last fragment
+    size_t source;        // the place of its first byte in the caller's text
+    size_t spaces;        // the number of spaces put before it: 0 or 1
     or_settled_t settled; // the tokens of the caller's first `bytes` bytes
     cached_t *cache;      // a part's hash is its slot
     uint32_t cache_mask;
@@ -36,8 +38,9 @@ typedef struct {
 // -- parts: no merge crosses their ends
 // ------------------------------------------------------------------------------------------
 
-// An atom without a token: its bytes' tokens, or one unknown token. A byte-level vocabulary without
-// a token for a byte leaves it out: its unknown token, if any, is usually its end of text.
+// Emit the tokens of an atom that has none of its own: its bytes' tokens, or one unknown token.
+// A byte-level vocabulary without a token for a byte leaves it out, because its unknown token is
+// usually its end of text.
 static void emit_atom(work_t *work, const char *bytes, uint32_t length)
 {
     const or_vocab_t *vocab = work->vocab;
@@ -71,8 +74,8 @@ static or_status_t merge_part(work_t *work, const char *part, uint32_t length)
     return status;
 }
 
-// What begins at this byte of the caller's text is next: if that is settled, or right behind what is,
-// the tokens so far are.
+// The token at byte `source` of the caller's text is next. If that byte is settled, or directly
+// behind what is, the tokens so far are settled.
 static void count_settled(work_t *work, size_t source)
 {
     if (work->settled.bytes > 0 && source <= work->settled.bytes) {
@@ -80,7 +83,8 @@ static void count_settled(work_t *work, size_t source)
     }
 }
 
-// Where text[at] is in the caller's text; a space of our own is where the fragment begins.
+// The place of text[at] in the caller's text. A space of our own is at the place where the
+// fragment begins.
 static size_t source_of(const work_t *work, size_t at)
 {
     size_t in_fragment = at - work->fragment;
@@ -105,7 +109,7 @@ static or_status_t tokenize_part(work_t *work, size_t start, size_t end)
     return status;
 }
 
-// Whether a character may begin with this byte.
+// May a character begin with this byte?
 static bool begins_atom(const or_vocab_t *vocab, char byte)
 {
     return vocab->byte_level || ((unsigned char)byte & 0xC0) != 0x80;
@@ -144,7 +148,7 @@ static or_status_t tokenize_piece(void *context, size_t start, size_t end)
     return tokenize_parts(work, start, end);
 }
 
-// `fresh` fragments begin with a space of the tokenizer's own, if the vocabulary wants one.
+// A `fresh` fragment begins with a space of the tokenizer's own, if the vocabulary wants one.
 static or_status_t tokenize_fragment(work_t *work, const char *text, size_t start, size_t end,
                                      bool fresh)
 {
@@ -196,8 +200,8 @@ static or_status_t tokenize_text(work_t *work, const char *text, size_t length, 
     return status;
 }
 
-// Room for the worst case of `length` bytes: a token a byte. A fragment may bring a space of its
-// own, but each after the first has a marked token of at least a byte before it.
+// Make room for the worst case of `length` bytes: one token a byte. A fragment may add a space
+// of its own, but each after the first has a marked token of at least one byte before it.
 static or_status_t work_init(work_t *work, const or_vocab_t *vocab, size_t length)
 {
     size_t room = length + 1;
@@ -215,7 +219,7 @@ static or_status_t work_init(work_t *work, const or_vocab_t *vocab, size_t lengt
     return OR_OK;
 }
 
-// Frees what is left: the caller of or_tokenize may have taken the ids.
+// Free what is left; the caller of or_tokenize may have taken the ids.
 static void work_fini(work_t *work)
 {
     or_bpe_room_fini(&work->room);
@@ -259,8 +263,9 @@ or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length
 // -- a text that may go on
 // --------------------------------------------------------------------------------------------
 
-// The start of the last fragment of which that is known, and of the rest: whether a user-defined
-// token begins at a place is certain where the longest one would end within the text.
+// Find the start of the last fragment whose start is certain, and the start of the rest. It is
+// certain whether a user-defined token begins at a place if the longest one would end within the
+// text.
 static size_t last_fragment(const or_vocab_t *vocab, const char *text, size_t length, size_t *rest)
 {
     size_t start = 0;
@@ -296,8 +301,8 @@ or_status_t or_tokenize_settled(const or_vocab_t *vocab, const char *text, size_
         }
     }
     *settled += start;
-    // Within a piece, at the last place that no merge crosses; but a piece that may be one token
-    // whatever its merges is never cut.
+    // Cut within a piece at the last place that no merge crosses. A piece that may be one
+    // token whatever its merges is never cut.
     for (size_t at = start + open; !vocab->ignores_merges && at > *settled + 1;) {
         at--;
         if (!or_bpe_joins(vocab->bpe, text[at - 1], text[at]) && begins_atom(vocab, text[at])) {
@@ -320,4 +325,115 @@ or_status_t or_tokenize_growing(const or_vocab_t *vocab, const char *text, size_
         *settled = found;
     }
     return status;
+}
+
+// ---- tokens to text ----
+
+void or_detok_init(or_detok_t *detok, const or_vocab_t *vocab, bool at_text_start, bool exact)
+{
+    *detok = (or_detok_t){
+        .vocab = vocab, .strip_space = at_text_start && vocab->adds_space, .exact = exact};
+}
+
+// Copy an ill-formed sequence as the mode wants it; returns the bytes written.
+static size_t put_ill_formed(const or_detok_t *detok, const char *bytes, size_t length, char *out)
+{
+    if (detok->exact) {
+        memcpy(out, bytes, length);
+        return length;
+    }
+    memcpy(out, OR_UTF8_REPLACEMENT, OR_UTF8_REPLACEMENT_BYTES);
+    return OR_UTF8_REPLACEMENT_BYTES;
+}
+
+// Take one byte. The held bytes are always the beginning of a character. So a byte either
+// completes it, continues it, or ends it as ill-formed and begins a new one.
+static size_t push_byte(or_detok_t *detok, unsigned char byte, char *out)
+{
+    size_t written = 0;
+    detok->held[detok->held_count++] = byte;
+    while (detok->held_count > 0) {
+        const char *held = (const char *)detok->held;
+        size_t used;
+        or_utf8_t found = or_utf8_next(held, detok->held_count, &used);
+        if (found == OR_UTF8_INCOMPLETE) {
+            break;
+        }
+        if (found == OR_UTF8_CHARACTER) {
+            memcpy(out + written, held, used);
+            written += used;
+        } else {
+            written += put_ill_formed(detok, held, used, out + written);
+        }
+        detok->held_count -= (uint32_t)used;
+        memmove(detok->held, detok->held + used, detok->held_count);
+    }
+    return written;
+}
+
+const char *or_detok_bytes(or_detok_t *detok, int32_t id, uint32_t *length)
+{
+    assert(id >= 0 && (uint32_t)id < detok->vocab->size);
+    const token_t *token = &detok->vocab->tokens[id];
+    const char *bytes = token->bytes;
+    *length = detok->vocab->widths[id];
+    if (detok->strip_space && *length > 0) {
+        detok->strip_space = false;
+        // A byte token loses its space too, because in a vocabulary without a token for
+        // the space it is one.
+        if ((token->kind == OR_TOKEN_TEXT || token->kind == OR_TOKEN_BYTE) && bytes[0] == ' ') {
+            bytes++;
+            (*length)--;
+        }
+    }
+    return bytes;
+}
+
+size_t or_detok_push(or_detok_t *detok, int32_t id, char *out)
+{
+    uint32_t width;
+    const char *bytes = or_detok_bytes(detok, id, &width);
+    size_t written = 0;
+    for (uint32_t i = 0; i < width; i++) {
+        written += push_byte(detok, (unsigned char)bytes[i], out + written);
+    }
+    return written;
+}
+
+size_t or_detok_flush(or_detok_t *detok, char *out)
+{
+    if (detok->held_count == 0) {
+        return 0;
+    }
+    size_t written = put_ill_formed(detok, (const char *)detok->held, detok->held_count, out);
+    detok->held_count = 0;
+    return written;
+}
+
+or_status_t or_detokenize(const or_vocab_t *vocab, const int32_t *ids, size_t count, char **text_p,
+                          size_t *length_p)
+{
+    size_t room = 1;
+    for (size_t i = 0; i < count; i++) {
+        if (ids[i] < 0 || (uint32_t)ids[i] >= vocab->size) {
+            return or_fail(OR_ERR_INVALID, "%d is not a token: the vocabulary has ids 0 to %u",
+                           (int)ids[i], (unsigned)vocab->size - 1);
+        }
+        room += vocab->widths[ids[i]];
+    }
+    char *text = malloc(room);
+    if (text == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a text of %zu bytes", room);
+    }
+    or_detok_t detok;
+    size_t length = 0;
+    or_detok_init(&detok, vocab, true, true);
+    for (size_t i = 0; i < count; i++) {
+        length += or_detok_push(&detok, ids[i], text + length);
+    }
+    length += or_detok_flush(&detok, text + length);
+    text[length] = '\0';
+    *text_p = text;
+    *length_p = length;
+    return OR_OK;
 }

@@ -13,9 +13,9 @@
 //                     the order of the file's merges; in some vocabularies a piece that is a token
 //                     is taken as it is
 //
-// So any text comes back from its tokens byte for byte, with one exception: a byte for which a
-// byte-level vocabulary has no token at all is left out, as in llama.cpp (StarCoder's lacks 0xC0,
-// 0xC1, 0xF1 and 0xF5 to 0xFF, of which only 0xF1 is ever part of UTF-8).
+// So any text comes back from its tokens byte for byte, with one exception. A byte for which a
+// byte-level vocabulary has no token at all is left out, as in llama.cpp. StarCoder's vocabulary lacks
+// 0xC0, 0xC1, 0xF1 and 0xF5 to 0xFF, of which only 0xF1 is ever part of UTF-8.
 #pragma once
 
 #include "common/text/vocab/vocab.h"
@@ -23,43 +23,42 @@
 enum {
     OR_TOKENIZE_BOS = 1,     // put the begin token first (if the vocabulary has one)
     OR_TOKENIZE_SPECIAL = 2, // recognise special tokens written in the text
-    // The text continues another: no space is put before it.
+    // The text continues another, so no space is put before it.
     OR_TOKENIZE_CONTINUES = 4,
 };
 
-// Any bytes are accepted. *ids_p is allocated with malloc (never NULL, even for no tokens); the
+// Tokenise any bytes. *ids_p is allocated with malloc (never NULL, even for no tokens); the
 // caller frees it. Time O(n log n), memory O(n). OR_ERR_NO_MEMORY; OR_ERR_INVALID if the text is
 // over 1 GiB.
 or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length, unsigned flags,
                         int32_t **ids_p, size_t *count_p);
 
-// How much of a text that may go on is settled: its first bytes and the tokens they became stay
-// what they are whatever follows, and the rest is tokenised as if it stood alone, with
-// OR_TOKENIZE_CONTINUES.
+// The settled part of a text that may go on. Its bytes and the tokens they became stay as they
+// are, whatever follows. The rest is tokenised as if it stood alone, with OR_TOKENIZE_CONTINUES.
 //
 //     "Once upon a won"    settled: "Once upon a", 3 tokens; the rest may become " wonderful"
 //
-// What is not settled is usually the last word; a run without an end, such as one of spaces, never
-// is.
+// The rest is usually the last word. A run without an end, such as one of spaces, is never
+// settled.
 typedef struct {
     size_t bytes;
     size_t tokens;
 } or_settled_t;
 
-// As or_tokenize, without OR_TOKENIZE_SPECIAL, and says what is settled.
+// Tokenise like or_tokenize, without OR_TOKENIZE_SPECIAL, and return the settled part too.
 or_status_t or_tokenize_growing(const or_vocab_t *vocab, const char *text, size_t length,
                                 unsigned flags, int32_t **ids_p, size_t *count_p,
                                 or_settled_t *settled);
-// Only the bytes. Time O(length). OR_ERR_NO_MEMORY.
+// The number of settled bytes alone. Time O(length). OR_ERR_NO_MEMORY.
 or_status_t or_tokenize_settled(const or_vocab_t *vocab, const char *text, size_t length,
                                 size_t *settled);
 
-// Tokens to bytes. Streaming: or_detok_push gives back only whole UTF-8 characters and keeps the
+// A stream from tokens to bytes: or_detok_push returns only whole UTF-8 characters and keeps the
 // rest for the next call.
 //
-// In `exact` mode bytes come out as they are and only an incomplete character at the end is held
-// back; otherwise every ill-formed sequence becomes U+FFFD, so that what comes out is always UTF-8
-// (JSON needs it).
+// In `exact` mode bytes come out as they are, and only an incomplete character at the end is
+// held back. Otherwise every ill-formed sequence becomes U+FFFD, so that the output is always
+// UTF-8 (JSON needs it).
 typedef struct {
     const or_vocab_t *vocab; // borrowed
     // The first text token loses its leading space (start of a text, not of a continuation).
@@ -71,19 +70,19 @@ typedef struct {
 
 void or_detok_init(or_detok_t *detok, const or_vocab_t *vocab, bool at_text_start, bool exact);
 
-// The bytes that `id` adds to the text, complete characters or not, for who needs no more than
-// these: do not mix with the functions below. Borrowed from the vocabulary. id in range.
+// The bytes that `id` adds to the text, whether or not characters are complete. Do not mix this
+// with the functions below. Borrowed from the vocabulary. id in range.
 const char *or_detok_bytes(or_detok_t *detok, int32_t id, uint32_t *length);
 
-// Append what `id` completes to `out` (at most the token's width + 4 bytes, times 3 if not exact:
-// OR_DETOK_ROOM) and return the byte count. id in range.
+// Append what `id` completes to `out` and return the byte count. It is at most OR_DETOK_ROOM:
+// the token's width + 4 bytes, times 3 if not exact. id in range.
 size_t or_detok_push(or_detok_t *detok, int32_t id, char *out);
-// End of text: what is still held (as is, or as U+FFFD). At most 12 bytes.
+// End the text: write what is still held (as is, or as U+FFFD). At most 12 bytes.
 size_t or_detok_flush(or_detok_t *detok, char *out);
 #define OR_DETOK_ROOM(width) (3 * ((size_t)(width) + 4))
 
-// Whole sequence at once, from the text's start, bytes as they are; special tokens print nothing.
-// *text_p is malloc'd and zero-terminated as well. OR_ERR_INVALID if an id is not in the
-// vocabulary; OR_ERR_NO_MEMORY.
+// Convert a whole sequence at once, from the text's start, with bytes as they are; special
+// tokens print nothing. *text_p is malloc'd and zero-terminated as well. OR_ERR_INVALID if an id
+// is not in the vocabulary; OR_ERR_NO_MEMORY.
 or_status_t or_detokenize(const or_vocab_t *vocab, const int32_t *ids, size_t count, char **text_p,
                           size_t *length_p);

@@ -69,7 +69,7 @@ static or_status_t detokenize(bench_t *bench)
     return or_detokenize(bench->vocab, bench->ids, bench->count, &bench->back, &bench->back_length);
 }
 
-// Megabytes a second of the fastest call, over at least `seconds`; 0 after a failure.
+// Return the megabytes a second of the fastest call, over at least `seconds`; 0 after a failure.
 static double speed_of(or_status_t (*call)(bench_t *), bench_t *bench, double seconds)
 {
     double best = 0;

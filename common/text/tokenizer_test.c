@@ -1,8 +1,8 @@
-// Goal: text becomes the tokens that llama.cpp's family gives it, in either kind of vocabulary;
-// special tokens in it stay text unless asked for.
-// Method: published vectors both ways; the prompts of reference.json; a slow merger that looks at
-// every pair at every step, which knows neither cuts nor cache; vocabularies made by hand for the
-// special cases.
+// Goal: text becomes the tokens that llama.cpp's family gives it, in either kind of vocabulary.
+// Special tokens in it stay text unless asked for.
+// Method: compare with published vectors both ways and with the prompts of reference.json.
+// Compare with a slow merger that looks at every pair at every step and knows neither cuts nor
+// cache. Vocabularies made by hand cover the special cases.
 #include "common/text/tokenizer.h"
 
 #include <jansson.h>
@@ -23,21 +23,6 @@ static void assert_ids(const or_vocab_t *vocab, const char *text, size_t length,
     assert_int_equal(or_tokenize(vocab, text, length, flags, &ids, &count), OR_OK);
     assert_int_equal(count, expected_count);
     assert_memory_equal(ids, expected, count * sizeof *ids);
-    free(ids);
-}
-
-static void assert_round_trip(const or_vocab_t *vocab, const char *text, size_t length)
-{
-    int32_t *ids = NULL;
-    size_t count;
-    char *back = NULL;
-    size_t back_length;
-    assert_int_equal(or_tokenize(vocab, text, length, OR_TOKENIZE_BOS, &ids, &count), OR_OK);
-    assert_int_equal(or_detokenize(vocab, ids, count, &back, &back_length), OR_OK);
-    assert_int_equal(back_length, length);
-    assert_memory_equal(back, text, length);
-    assert_int_equal(back[length], '\0');
-    free(back);
     free(ids);
 }
 
@@ -67,7 +52,7 @@ static size_t parse_ids(char *line, int32_t *ids, size_t capacity)
     return count;
 }
 
-// Cuts `*rest` at the next separator and moves behind it; NULL at the end.
+// Cut `*rest` at the next separator and move behind it; NULL at the end.
 static char *next_part(char **rest, const char *separator)
 {
     char *part = *rest;
@@ -94,7 +79,7 @@ static void check_vectors(const char *vocab_name, const char *texts_name, const 
         assert_non_null(line);
         size_t count = parse_ids(line, ids, 512);
         assert_ids(vocab, text, strlen(text), 0, ids, count);
-        assert_round_trip(vocab, text, strlen(text));
+        test_assert_round_trip(vocab, text, strlen(text));
         checked++;
     }
     assert_int_equal(checked, 46);
@@ -171,7 +156,7 @@ static void reference_prompts_of_stories(void **state)
 
 enum { LONGEST = 300 };
 
-// A piece on its way to tokens: symbol i is text[ends[i - 1]] to text[ends[i] - 1].
+// A piece that is being merged: symbol i is text[ends[i - 1]] to text[ends[i] - 1].
 typedef struct {
     const or_vocab_t *vocab;
     const char *text;
@@ -185,7 +170,7 @@ static int32_t slow_id(const slow_t *slow, uint32_t first, uint32_t last)
     return or_vocab_find_text(slow->vocab, slow->text + start, slow->ends[last] - start);
 }
 
-// How good it is to merge symbols i and i + 1; false if they do not merge. SentencePiece goes by
+// The value of merging symbols i and i + 1; false if they do not merge. SentencePiece goes by
 // the score of the union, byte-level by the order of the file's merges.
 static bool slow_value(const slow_t *slow, uint32_t i, double *value)
 {
@@ -201,7 +186,7 @@ static bool slow_value(const slow_t *slow, uint32_t i, double *value)
     return merge != NULL;
 }
 
-// Looks at all pairs and merges the best, leftmost on ties; false if there is none.
+// Look at all pairs and merge the best, leftmost on ties; false if there is none.
 static bool merge_slowly(slow_t *slow)
 {
     uint32_t best = UINT32_MAX;
@@ -221,7 +206,7 @@ static bool merge_slowly(slow_t *slow)
     return true;
 }
 
-// The ids of a piece: no cuts, no cache, no table of merges for SentencePiece.
+// Compute the ids of a piece without cuts, cache, or a table of merges for SentencePiece.
 static size_t tokenize_slowly(const or_vocab_t *vocab, const char *text, size_t length,
                               int32_t *ids)
 {
@@ -249,8 +234,8 @@ static size_t tokenize_slowly(const or_vocab_t *vocab, const char *text, size_t 
     return count;
 }
 
-// Letters only, so that a byte-level vocabulary takes the text as one piece; words that come again,
-// so that the cache is used; long enough for the heap.
+// Write letters only, so that a byte-level vocabulary takes the text as one piece. Words are
+// repeated, so that the cache is used, and long enough for the heap.
 static size_t random_letters(uint64_t *seed, bool spaces, char *text)
 {
     static const char *const bits[] = {"e",
@@ -362,7 +347,7 @@ static void check_cases(unsigned wish, const case_t *cases, size_t count)
         assert_ids(vocab, cases[i].text, strlen(cases[i].text), cases[i].flags, cases[i].ids,
                    cases[i].count);
         if (cases[i].flags == 0 && (wish & TEST_WITH_BYTES) != 0) {
-            assert_round_trip(vocab, cases[i].text, strlen(cases[i].text));
+            test_assert_round_trip(vocab, cases[i].text, strlen(cases[i].text));
         }
     }
     or_vocab_destroy(&vocab);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 // Table 3-7 of the Unicode Standard: the length that a first byte announces (0: none starts so),
-// and the range of the second byte, which is where overlong forms, surrogates and values above
-// U+10FFFF are excluded.
+// and the range of the second byte. That range excludes overlong forms, surrogates and values
+// above U+10FFFF.
 typedef struct {
     unsigned length;
     unsigned char low;

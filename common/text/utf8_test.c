@@ -1,7 +1,8 @@
-// Goal: exactly the characters of Unicode are characters, and ill-formed text is cut into the
+// Goal: exactly the characters of Unicode are accepted, and ill-formed text is cut into the
 // standard's maximal subparts.
-// Method: every code point there and back; every sequence over the bytes at which the rules change
-// against a slow definition:         a prefix is promising if some character begins with it.
+// Method: convert every code point there and back. Compare every sequence over the bytes at
+// which the rules change with a slow definition: a prefix is promising if some character begins
+// with it.
 #include "common/text/utf8.h"
 
 #include <stdbool.h>
@@ -47,8 +48,8 @@ static void every_code_point_is_a_character(void **state)
     }
 }
 
-// Whether some character's encoding begins with these bytes: the least and the greatest completion
-// tell, as encodings and code points are in the same order, but for the surrogates.
+// Does some character's encoding begin with these bytes? The least and the greatest completion
+// tell, since encodings and code points are in the same order, except for the surrogates.
 static bool is_promising(const unsigned char *bytes, size_t length)
 {
     unsigned char first = bytes[0];

@@ -2,6 +2,8 @@
 // is told what it needs to know, and asked.
 #include "coordinator/coordinator_internal.h"
 
+#include "common/base/inline.h"
+
 static bool is_automatic(const or_csession_t *session)
 {
     return session->policy.session.kind == OR_POLICY_AUTO;
@@ -97,11 +99,6 @@ void or_budget_begin(const or_coordinator_t *c, or_csession_t *session)
     }
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 // Guesses of our own for this text: how many. No more than the client's key allows and the verifier takes.
 static uint32_t look_up(const or_coordinator_t *c, or_csession_t *session)
 {
@@ -110,10 +107,11 @@ static uint32_t look_up(const or_coordinator_t *c, or_csession_t *session)
     uint32_t context = c->verifier != NULL ? c->verifier->context_max : 0;
     uint32_t length = session->log.length;
     or_lookup_t lookup = {.text = session->log.tokens, .count = length};
-    lookup.nodes_max = least(open->draft_nodes, c->verifier != NULL ? c->verifier->nodes_max : 0);
-    lookup.depth_max = least(open->draft_depth, context > length ? context - length : 0);
+    lookup.nodes_max =
+        or_min_u32(open->draft_nodes, c->verifier != NULL ? c->verifier->nodes_max : 0);
+    lookup.depth_max = or_min_u32(open->draft_depth, context > length ? context - length : 0);
     if (grant != NULL && grant->nodes_max > 0) {
-        lookup.nodes_max = least(lookup.nodes_max, grant->nodes_max);
+        lookup.nodes_max = or_min_u32(lookup.nodes_max, grant->nodes_max);
     }
     return lookup.nodes_max > 0 && lookup.depth_max > 0
                ? or_prompt_lookup(&lookup, session->lookup_guesses)

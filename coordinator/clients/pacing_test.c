@@ -1,9 +1,6 @@
 // Goal: a text whose key has written as much as it may goes on slower and never fails, whether its drafter works
 // ahead or not; no drafter is asked for more guesses than the key allows, also where it is allowed less meanwhile.
 // Method: the real coordinator with a keyring in a file, the test as all its peers; virtual minutes.
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "coordinator/coordinator_test_support.h"
 
@@ -11,7 +8,6 @@
 #define A_MINUTE 20u // tokens
 #define PROMPT_LENGTH 3
 
-static char path[64];
 static or_keyring_t *keyring;
 
 // What `outrider keys` writes into the file.
@@ -23,18 +19,13 @@ static void allow(uint32_t nodes_max, uint32_t tokens_per_minute)
                                   .roles = OR_KEY_CLIENT,
                                   .tokens_per_minute = tokens_per_minute,
                                   .nodes_max = nodes_max};
-    or_keyring_t *ring = NULL;
-    assert_int_equal(or_keyring_open(path, &ring), OR_OK);
-    assert_int_equal(or_keyring_authorize(ring, &grant), OR_OK);
-    or_keyring_close(&ring);
+    authorize_test_key(grant);
 }
 
 static int set_up(void **state, uint32_t draft_timeout_ms)
 {
-    snprintf(path, sizeof path, "/tmp/pacing-test-%d", (int)getpid());
-    unlink(path);
+    keyring = open_test_keyring();
     allow(5, A_MINUTE);
-    assert_int_equal(or_keyring_open(path, &keyring), OR_OK);
     or_coordinator_config_t config = or_coordinator_config_default();
     config.keyring = keyring;
     config.draft_timeout_ms = draft_timeout_ms;
@@ -53,12 +44,9 @@ static int set_up_patient(void **state)
 
 static int teardown(void **state)
 {
-    char lock[96];
-    world_teardown(state);
-    or_keyring_close(&keyring);
-    snprintf(lock, sizeof lock, "%s.lock", path);
-    unlink(lock);
-    return unlink(path);
+    int failed = world_teardown(state);
+    close_test_keyring(&keyring);
+    return failed;
 }
 
 static void begin(world_t *w, or_generate_request_t request)

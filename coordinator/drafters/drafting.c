@@ -2,15 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/inline.h"
 #include "common/base/log/log.h"
 #include "common/decode/methods.h"
 #include "common/decode/shape.h"
 #include "coordinator/coordinator_internal.h"
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 const or_key_grant_t *or_drafting_grant(const or_coordinator_t *c, const or_csession_t *session)
 {
@@ -102,7 +98,7 @@ void or_drafting_rest(or_coordinator_t *c, or_csession_t *session, or_seat_t *se
 
 void or_drafting_pause(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat, uint32_t ms)
 {
-    keep_away(c, session, seat->peer, least(ms, PAUSE_MS_MAX));
+    keep_away(c, session, seat->peer, or_min_u32(ms, PAUSE_MS_MAX));
     or_drafting_leave(c, session, seat);
 }
 
@@ -266,9 +262,9 @@ static uint32_t count_seats(const or_coordinator_t *c, const or_csession_t *sess
                             uint32_t fitting)
 {
     const or_open_session_t *open = &session->terms.open;
-    uint32_t seats = least(fitting, or_csession_seats_max(session));
+    uint32_t seats = or_min_u32(fitting, or_csession_seats_max(session));
     uint32_t parts = open->draft_shape_count > 0 ? open->draft_shape[0] : open->draft_nodes;
-    parts = least(parts, nodes_allowed(c, session));
+    parts = or_min_u32(parts, nodes_allowed(c, session));
     return seats > 1 && parts < seats ? (parts > 0 ? parts : 1) : seats;
 }
 
@@ -298,11 +294,11 @@ static void share_out(const or_coordinator_t *c, const or_csession_t *session, o
         seat->sequences = part_of(open->draft_shape[0], count, index);
         seat->asked_nodes = open->draft_nodes / open->draft_shape[0] * seat->sequences;
     }
-    seat->asked_nodes = least(seat->asked_nodes, drafter_nodes);
+    seat->asked_nodes = or_min_u32(seat->asked_nodes, drafter_nodes);
     if (c->verifier != NULL) {
-        seat->asked_nodes = least(seat->asked_nodes, c->verifier->nodes_max / count);
+        seat->asked_nodes = or_min_u32(seat->asked_nodes, c->verifier->nodes_max / count);
     }
-    seat->asked_nodes = least(seat->asked_nodes, or_drafting_allowed(c, session));
+    seat->asked_nodes = or_min_u32(seat->asked_nodes, or_drafting_allowed(c, session));
     seat->nodes = seat->asked_nodes;
     seat->misfits = 0;
 }

@@ -3,8 +3,6 @@
 // Method: the real coordinator with few places, keys of two owners of which one may write little, and a verifier that
 // says late what was true once or is lost for a while; virtual minutes.
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "coordinator/journal/parking_test_support.h"
 
@@ -32,7 +30,7 @@ static int set_up_keys(void **state)
 {
     int failed = parking_setup_sized(state, 2, 8);
     world_t *w = *state;
-    open_keyring(w);
+    w->config.keyring = open_test_keyring();
     authorize(w->config.keyring, SLOW, A_MINUTE);
     authorize(w->config.keyring, FREE, 0);
     begin_anew(w);
@@ -44,7 +42,7 @@ static int tear_down_keys(void **state)
     world_t *w = *state;
     or_keyring_t *keyring = w->config.keyring;
     int failed = world_teardown(state);
-    close_keyring(&keyring);
+    close_test_keyring(&keyring);
     return failed;
 }
 

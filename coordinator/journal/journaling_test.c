@@ -46,7 +46,7 @@ static int set_up_keys(void **state)
 {
     int failed = set_up(state);
     world_t *w = *state;
-    open_keyring(w);
+    w->config.keyring = open_test_keyring();
     authorize_two_keys(w, 0);
     begin_anew(w);
     return failed;
@@ -57,7 +57,7 @@ static int tear_down_keys(void **state)
     world_t *w = *state;
     or_keyring_t *keyring = w->config.keyring;
     int failed = tear_down(state);
-    close_keyring(&keyring);
+    close_test_keyring(&keyring);
     return failed;
 }
 
@@ -137,14 +137,11 @@ static void a_text_whose_key_was_revoked_leaves_the_journal(void **state)
 {
     world_t *w = *state;
     client_t client = {0};
-    or_keyring_t *operators = NULL;
     join_target(w);
     enter_as(w, &client, two_keys[0].public_key);
     ask_for_a_part(w, &client, 1);
     assert_int_equal(or_journal_count(w->config.journal), 1);
-    assert_int_equal(or_keyring_open(keyring_path, &operators), OR_OK);
-    assert_int_equal(or_keyring_revoke(operators, two_keys[0].public_key), OR_OK);
-    or_keyring_close(&operators);
+    revoke_test_key(two_keys[0].public_key);
     run_hearing(w, &client, 1500);
     assert_int_equal(client.finish, OR_FINISH_ERROR);
     assert_int_equal(client.error_code, OR_WIRE_REFUSED);

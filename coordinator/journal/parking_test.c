@@ -23,7 +23,7 @@ static int set_up_keys(void **state)
 {
     int failed = parking_setup(state);
     world_t *w = *state;
-    open_keyring(w);
+    w->config.keyring = open_test_keyring();
     authorize_two_keys(w, 1);
     begin_anew(w);
     return failed;
@@ -34,7 +34,7 @@ static int tear_down_keys(void **state)
     world_t *w = *state;
     or_keyring_t *keyring = w->config.keyring;
     int failed = world_teardown(state);
-    close_keyring(&keyring);
+    close_test_keyring(&keyring);
     return failed;
 }
 

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 int parking_setup_sized(void **state, uint32_t sessions_max, uint32_t waiting_max)
 {
@@ -41,24 +40,6 @@ const or_stats_t *ask_stats(world_t *w)
     run(w, 1);
     assert_int_equal(w->stats_count, before + 1);
     return &w->stats;
-}
-
-char keyring_path[64];
-
-void open_keyring(world_t *w)
-{
-    snprintf(keyring_path, sizeof keyring_path, "/tmp/parking-test-keys-%d", (int)getpid());
-    unlink(keyring_path);
-    assert_int_equal(or_keyring_open(keyring_path, &w->config.keyring), OR_OK);
-}
-
-void close_keyring(or_keyring_t **keyring_p)
-{
-    char lock[sizeof keyring_path + sizeof ".lock"];
-    snprintf(lock, sizeof lock, "%s.lock", keyring_path);
-    or_keyring_close(keyring_p);
-    unlink(keyring_path);
-    unlink(lock);
 }
 
 or_key_pair_t two_keys[2];

@@ -28,11 +28,7 @@ typedef struct {
 int parking_setup(void **state);
 int parking_setup_sized(void **state, uint32_t sessions_max, uint32_t waiting_max);
 
-// A keyring of its own for the world's coordinator, empty. It is closed when the coordinator has ended.
-extern char keyring_path[64];
-void open_keyring(world_t *w);
-void close_keyring(or_keyring_t **keyring_p);
-// Two keys of owner "a" in it, for clients with so many texts at a time each (0: any number).
+// Two keys of owner "a" in the world's keyring, for clients with so many texts at a time each (0: any number).
 extern or_key_pair_t two_keys[2];
 void authorize_two_keys(world_t *w, uint32_t sessions_max);
 // The coordinator ends, and one with the world's configuration as it is now takes its place.

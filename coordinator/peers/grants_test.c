@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "coordinator/coordinator_test_support.h"
 
@@ -16,32 +15,21 @@
 #define BOB "000000000000000000000000000000000000000b"
 #define EVE "000000000000000000000000000000000000000e"
 
-typedef struct {
-    world_t *world;
-    char path[64];
-    or_keyring_t *keyring; // the coordinator's
-} ring_t;
-
-static ring_t ring; // of the running test
+static or_keyring_t *keyring; // the coordinator's
 
 static int setup(void **state)
 {
-    snprintf(ring.path, sizeof ring.path, "/tmp/grants-test-%d", (int)getpid());
-    unlink(ring.path);
-    assert_int_equal(or_keyring_open(ring.path, &ring.keyring), OR_OK);
+    keyring = open_test_keyring();
     or_coordinator_config_t config = or_coordinator_config_default();
-    config.keyring = ring.keyring;
+    config.keyring = keyring;
     return world_setup_with(state, config);
 }
 
 static int teardown(void **state)
 {
-    char lock[96];
-    world_teardown(state);
-    or_keyring_close(&ring.keyring);
-    snprintf(lock, sizeof lock, "%s.lock", ring.path);
-    unlink(lock);
-    return unlink(ring.path);
+    int failed = world_teardown(state);
+    close_test_keyring(&keyring);
+    return failed;
 }
 
 // ---- the operator, who has a ring of his own ----
@@ -53,22 +41,6 @@ static or_key_grant_t grant(const char *key, const char *owner, uint32_t roles)
     snprintf(given.name, sizeof given.name, "%s", owner);
     snprintf(given.owner, sizeof given.owner, "%s", owner);
     return given;
-}
-
-static void authorize(or_key_grant_t given)
-{
-    or_keyring_t *operators = NULL;
-    assert_int_equal(or_keyring_open(ring.path, &operators), OR_OK);
-    assert_int_equal(or_keyring_authorize(operators, &given), OR_OK);
-    or_keyring_close(&operators);
-}
-
-static void revoke_key(const char *key)
-{
-    or_keyring_t *operators = NULL;
-    assert_int_equal(or_keyring_open(ring.path, &operators), OR_OK);
-    assert_int_equal(or_keyring_revoke(operators, key), OR_OK);
-    or_keyring_close(&operators);
 }
 
 // ---- peers ----
@@ -133,7 +105,7 @@ static void ask_for(world_t *w, uint64_t number, uint32_t count)
 static void the_grant_says_whose_a_client_is(void **state)
 {
     world_t *w = *state;
-    authorize(grant(ADA, "ada", OR_KEY_CLIENT | OR_KEY_VERIFIER));
+    authorize_test_key(grant(ADA, "ada", OR_KEY_CLIENT | OR_KEY_VERIFIER));
     run(w, 1500);
     join_verifier(w, ADA);
     join_with_key(w, &w->client, ADA, client_hello);
@@ -157,8 +129,8 @@ static void strangers_roles_and_names_are_refused(void **state)
                {ADA, "bob", OR_ROLE_CLIENT}, // another's name
                {BOB, "", OR_ROLE_CLIENT}};   // a drafter's key
     world_t *w = *state;
-    authorize(grant(ADA, "ada", OR_KEY_CLIENT));
-    authorize(grant(BOB, "bob", OR_KEY_DRAFTER));
+    authorize_test_key(grant(ADA, "ada", OR_KEY_CLIENT));
+    authorize_test_key(grant(BOB, "bob", OR_KEY_DRAFTER));
     run(w, 1500);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         w->refusal[0] = '\0';
@@ -188,9 +160,9 @@ static void strangers_roles_and_names_are_refused(void **state)
 static void a_drafter_reads_its_owners_texts_only(void **state)
 {
     world_t *w = *state;
-    authorize(grant(ADA, "ada", OR_KEY_DRAFTER));
-    authorize(grant(BOB, "bob", OR_KEY_CLIENT));
-    authorize(grant(EVE, "ada", OR_KEY_CLIENT)); // another key of ada's
+    authorize_test_key(grant(ADA, "ada", OR_KEY_DRAFTER));
+    authorize_test_key(grant(BOB, "bob", OR_KEY_CLIENT));
+    authorize_test_key(grant(EVE, "ada", OR_KEY_CLIENT)); // another key of ada's
     run(w, 1500);
     join_verifier(w, NULL);
     join_with_key(w, &w->drafter, ADA, drafter_hello(w));
@@ -216,7 +188,7 @@ static void a_drafter_reads_its_owners_texts_only(void **state)
 static void a_drafter_of_nobody_serves_all_on_this_machine(void **state)
 {
     world_t *w = *state;
-    authorize(grant(BOB, "bob", OR_KEY_CLIENT));
+    authorize_test_key(grant(BOB, "bob", OR_KEY_CLIENT));
     run(w, 1500);
     join_verifier(w, NULL);
     join(w, &w->drafter, drafter_hello(w));
@@ -231,7 +203,7 @@ static void trust_comes_from_the_grant(void **state)
     world_t *w = *state;
     or_key_grant_t given = grant(ADA, "ada", OR_KEY_DRAFTER | OR_KEY_CLIENT);
     or_generate_request_t request = usual_request(20);
-    authorize(given);
+    authorize_test_key(given);
     run(w, 1500);
     join_verifier(w, NULL);
     w->slow = true;
@@ -245,7 +217,7 @@ static void trust_comes_from_the_grant(void **state)
     run(w, 50);
     assert_int_equal(w->heard[0].opens, 0);
     given.trusted = true;
-    authorize(given);
+    authorize_test_key(given);
     w->slow = false;
     run(w, 3000);
     assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
@@ -257,7 +229,7 @@ static void trust_comes_from_the_grant(void **state)
     assert_int_equal(w->heard[0].opens, opens + 1);
     uint32_t cancels = w->heard[0].cancels;
     given.trusted = false; // what it draws now is believed no more
-    authorize(given);
+    authorize_test_key(given);
     run(w, 1500);
     assert_true(w->heard[0].cancels > cancels);
 }
@@ -269,8 +241,8 @@ static void a_key_has_its_number_of_requests(void **state)
     world_t *w = *state;
     or_key_grant_t given = grant(ADA, "ada", OR_KEY_CLIENT);
     given.sessions_max = 2;
-    authorize(given);
-    authorize(grant(BOB, "bob", OR_KEY_CLIENT));
+    authorize_test_key(given);
+    authorize_test_key(grant(BOB, "bob", OR_KEY_CLIENT));
     run(w, 1500);
     join_verifier(w, NULL);
     w->slow = true;
@@ -288,7 +260,7 @@ static void a_key_has_its_number_of_requests(void **state)
     assert_true(w->retry_ms > 0);
     assert_non_null(strstr(w->error, "your key allows 2"));
     given.sessions_max = 3; // holds from now on
-    authorize(given);
+    authorize_test_key(given);
     run(w, 1500);
     ask_for(w, 4, 2);
     assert_int_equal(w->end.finish, OR_FINISH_NONE);
@@ -313,7 +285,7 @@ static void a_key_counts_what_waits_or_goes_on(void **state)
     world_t *w = *state;
     or_key_grant_t given = grant(ADA, "ada", OR_KEY_CLIENT);
     given.sessions_max = 1;
-    authorize(given);
+    authorize_test_key(given);
     run(w, 1500);
     edge_t second;
     join_with_key(w, &w->client, ADA, client_hello);
@@ -379,8 +351,8 @@ static void disperse(edge_t *crowd, uint32_t count)
 static void a_key_has_its_number_of_connections(void **state)
 {
     world_t *w = *state;
-    authorize(grant(ADA, "ada", OR_KEY_CLIENT));
-    authorize(grant(BOB, "bob", OR_KEY_CLIENT));
+    authorize_test_key(grant(ADA, "ada", OR_KEY_CLIENT));
+    authorize_test_key(grant(BOB, "bob", OR_KEY_CLIENT));
     run(w, 1500);
     edge_t *adas = join_crowd(w, KEY_PLACES, ADA, client_hello), bobs;
     assert_int_equal(count_welcomed(adas, KEY_PLACES), KEY_PLACES);
@@ -396,7 +368,7 @@ static void a_key_has_its_number_of_connections(void **state)
 static void who_has_no_key_leaves_places_to_those_who_have(void **state)
 {
     world_t *w = *state;
-    authorize(grant(ADA, "ada", OR_KEY_CLIENT));
+    authorize_test_key(grant(ADA, "ada", OR_KEY_CLIENT));
     run(w, 1500);
     edge_t *crowd = join_crowd(w, NAMELESS_PLACES + 10, "", client_hello), adas;
     assert_int_equal(count_welcomed(crowd, NAMELESS_PLACES + 10), NAMELESS_PLACES);
@@ -408,7 +380,7 @@ static void who_has_no_key_leaves_places_to_those_who_have(void **state)
 static void a_verifier_always_finds_a_place(void **state)
 {
     world_t *w = *state;
-    authorize(grant(ADA, "ada", OR_KEY_VERIFIER));
+    authorize_test_key(grant(ADA, "ada", OR_KEY_VERIFIER));
     run(w, 1500);
     edge_t *crowd = join_crowd(w, PLACES, "", drafter_hello(w));
     assert_int_equal(count_welcomed(crowd, PLACES), PLACES - VERIFIER_PLACES);
@@ -424,12 +396,12 @@ static void a_revocation_is_not_missed(void **state)
 {
     world_t *w = *state;
     struct rlimit limit, none;
-    authorize(grant(ADA, "ada", OR_KEY_CLIENT));
+    authorize_test_key(grant(ADA, "ada", OR_KEY_CLIENT));
     run(w, 1500);
     join_with_key(w, &w->client, ADA, client_hello);
     run(w, 5);
     assert_true(or_link_welcomed(w->client.link));
-    revoke_key(ADA);
+    revoke_test_key(ADA);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     none = limit;
     none.rlim_cur = 3;
@@ -445,7 +417,7 @@ static void a_revocation_is_not_missed(void **state)
 static void a_revoked_clients_texts_end(void **state)
 {
     world_t *w = *state;
-    authorize(grant(ADA, "ada", OR_KEY_CLIENT));
+    authorize_test_key(grant(ADA, "ada", OR_KEY_CLIENT));
     run(w, 1500);
     join_verifier(w, NULL);
     w->slow = true;
@@ -453,7 +425,7 @@ static void a_revoked_clients_texts_end(void **state)
     run(w, 5);
     ask_for(w, 1, 100);
     assert_int_equal(w->verifier_opens, 1);
-    revoke_key(ADA);
+    revoke_test_key(ADA);
     run(w, 1500);
     assert_int_equal(w->end.finish, OR_FINISH_ERROR);
     assert_int_equal(w->end.error_code, OR_WIRE_REFUSED);
@@ -470,7 +442,7 @@ static void a_revoked_clients_texts_end(void **state)
 static void a_text_whose_client_is_away_ends_too(void **state)
 {
     world_t *w = *state;
-    authorize(grant(ADA, "ada", OR_KEY_CLIENT));
+    authorize_test_key(grant(ADA, "ada", OR_KEY_CLIENT));
     run(w, 1500);
     join_verifier(w, NULL);
     w->slow = true;
@@ -479,7 +451,7 @@ static void a_text_whose_client_is_away_ends_too(void **state)
     ask_for(w, 1, 100);
     leave(&w->client);
     run(w, 12000);
-    revoke_key(ADA);
+    revoke_test_key(ADA);
     run(w, 1500);
     const or_stats_t stats = figures(w);
     assert_int_equal(stats.parked, 0);
@@ -489,8 +461,8 @@ static void a_text_whose_client_is_away_ends_too(void **state)
 static void a_revoked_drafter_is_left_and_the_text_goes_on(void **state)
 {
     world_t *w = *state;
-    authorize(grant(ADA, "ada", OR_KEY_CLIENT));
-    authorize(grant(BOB, "ada", OR_KEY_DRAFTER));
+    authorize_test_key(grant(ADA, "ada", OR_KEY_CLIENT));
+    authorize_test_key(grant(BOB, "ada", OR_KEY_DRAFTER));
     run(w, 1500);
     join_verifier(w, NULL);
     w->slow = true;
@@ -499,7 +471,7 @@ static void a_revoked_drafter_is_left_and_the_text_goes_on(void **state)
     run(w, 5);
     ask_for(w, 1, 6);
     assert_int_equal(w->heard[0].opens, 1);
-    revoke_key(BOB);
+    revoke_test_key(BOB);
     run(w, 1500);
     assert_non_null(strstr(w->refusal, "revoked"));
     uint32_t prefixes = w->heard[0].prefixes, verdicts = w->heard[0].verdicts;
@@ -514,11 +486,11 @@ static void a_revoked_drafter_is_left_and_the_text_goes_on(void **state)
 static void a_revoked_verifier_is_lost(void **state)
 {
     world_t *w = *state;
-    authorize(grant(ADA, "ada", OR_KEY_VERIFIER));
+    authorize_test_key(grant(ADA, "ada", OR_KEY_VERIFIER));
     run(w, 1500);
     join_verifier(w, ADA);
     assert_int_equal(figures(w).verifiers, 1);
-    revoke_key(ADA);
+    revoke_test_key(ADA);
     run(w, 1500);
     assert_int_equal(figures(w).verifiers, 0);
 }
@@ -526,14 +498,14 @@ static void a_revoked_verifier_is_lost(void **state)
 static void another_owner_turns_a_key_away(void **state)
 {
     world_t *w = *state;
-    authorize(grant(ADA, "ada", OR_KEY_CLIENT));
+    authorize_test_key(grant(ADA, "ada", OR_KEY_CLIENT));
     run(w, 1500);
     join_verifier(w, NULL);
     w->slow = true;
     join_with_key(w, &w->client, ADA, client_hello);
     run(w, 5);
     ask_for(w, 1, 100);
-    authorize(grant(ADA, "bob", OR_KEY_CLIENT));
+    authorize_test_key(grant(ADA, "bob", OR_KEY_CLIENT));
     run(w, 1500);
     assert_int_equal(w->end.finish, OR_FINISH_ERROR);
     assert_int_equal(w->end.error_code, OR_WIRE_REFUSED);
@@ -543,12 +515,12 @@ static void another_owner_turns_a_key_away(void **state)
 static void a_slip_in_the_file_turns_nobody_away(void **state)
 {
     world_t *w = *state;
-    authorize(grant(ADA, "ada", OR_KEY_CLIENT));
+    authorize_test_key(grant(ADA, "ada", OR_KEY_CLIENT));
     run(w, 1500);
     join_verifier(w, NULL);
     join_with_key(w, &w->client, ADA, client_hello);
     run(w, 5);
-    FILE *out = fopen(ring.path, "a");
+    FILE *out = fopen(test_keyring_path(), "a");
     assert_non_null(out);
     fputs("nonsense\n", out);
     fclose(out);
@@ -565,7 +537,7 @@ static void a_key_has_its_number_of_guesses(void **state)
     or_key_grant_t given = grant(ADA, "ada", OR_KEY_CLIENT);
     or_generate_request_t request = usual_request(60);
     given.nodes_max = 1;
-    authorize(given);
+    authorize_test_key(given);
     run(w, 1500);
     join(w, &w->verifier,
          (or_hello_t){.role = OR_ROLE_VERIFIER,
@@ -591,7 +563,7 @@ static void a_key_has_its_number_of_guesses(void **state)
 static void a_ban_goes_by_key(void **state)
 {
     world_t *w = *state;
-    authorize(grant(ADA, "ada", OR_KEY_DRAFTER | OR_KEY_CLIENT));
+    authorize_test_key(grant(ADA, "ada", OR_KEY_DRAFTER | OR_KEY_CLIENT));
     run(w, 1500);
     join_with_key(w, &w->drafter, ADA, drafter_hello(w));
     join_with_key(w, &w->second, ADA, drafter_hello(w));

@@ -1,6 +1,7 @@
 // What was asked, checked: a session's terms and its prompt.
 #include <stdlib.h>
 
+#include "common/base/inline.h"
 #include "common/decode/methods.h"
 #include "common/decode/sampling/noise.h"
 #include "common/decode/shape.h"
@@ -75,11 +76,6 @@ static bool pools_guesses(uint32_t method, uint32_t rule)
 {
     return or_csession_takes_any_guess(rule) &&
            (method == OR_DRAFT_COUPLED || method == OR_DRAFT_TOPK);
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 static or_status_t check_drafting(const or_generate_request_t *request, uint32_t method)
@@ -213,7 +209,7 @@ or_status_t or_csession_make_terms(const or_vocab_t *vocab, const char *owner,
         .outside_ids = outside_ids(request),
         .owner = owner,
         .draft_ahead = pools_guesses(method, request->accept_rule)
-                           ? least(request->draft_ahead, OR_DRAFT_AHEAD_MAX)
+                           ? or_min_u32(request->draft_ahead, OR_DRAFT_AHEAD_MAX)
                            : 0,
     };
     return or_terms_copy(&open, &session->terms);

@@ -6,13 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/inline.h"
 #include "drafter/build/builder_test_support.h"
 #include "tests/support/test_support.h"
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 // ---- shapes ----
 
@@ -29,13 +25,13 @@ static void assert_branching(const or_shape_t *shape, bool replaced, bool repeat
             assert_true(repeats);
             assert_int_equal(children_of(node, false), 0);
         } else if (!replaced) {
-            assert_int_equal(children_of(node, false), least(width, support));
-            assert_int_equal(children_of(node, true), least(width, support));
+            assert_int_equal(children_of(node, false), or_min_u32(width, support));
+            assert_int_equal(children_of(node, true), or_min_u32(width, support));
         } else if (repeats) {
             assert_int_equal(children_of(node, false), width);
         } else {
             uint32_t count = children_of(node, false);
-            assert_true(count <= least(width, support) && (count > 0) == (width > 0));
+            assert_true(count <= or_min_u32(width, support) && (count > 0) == (width > 0));
         }
     }
 }
@@ -91,7 +87,7 @@ static void beams_have_their_shape(void **state)
                 }
             }
             for (uint32_t depth = 1; depth <= levels; depth++) {
-                assert_int_equal(taken[depth], least(beams[i].widths[0], possible[depth]));
+                assert_int_equal(taken[depth], or_min_u32(beams[i].widths[0], possible[depth]));
             }
             assert_int_equal(drawn, or_token_tree_count(tree));
             assert_draws(OR_ACCEPT_RECURSIVE);
@@ -308,7 +304,7 @@ static void undrawn_children_are_the_best(void **state)
             }
             uint32_t depth = or_token_tree_depths(tree)[node];
             uint32_t width = depth < 3 ? job.shape.widths[depth] : 0;
-            assert_int_equal(rank, least(width, list.count));
+            assert_int_equal(rank, or_min_u32(width, list.count));
         }
     }
 }

@@ -8,10 +8,7 @@
 // until a guess adopts them; a row whose slot is no longer kept belongs to no guess.
 #include "drafter/build/builder_internal.h"
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
+#include "common/base/inline.h"
 
 // ---- slots ----
 
@@ -24,7 +21,7 @@ uint32_t or_build_take_slot(or_builder_t *builder)
 static void keep_slots(or_builder_t *builder)
 {
     uint32_t unused = builder->slots_max - builder->slots_used;
-    uint32_t count = least(builder->spare_slot_count + unused, OR_GROWTH_ROWS_MAX);
+    uint32_t count = or_min_u32(builder->spare_slot_count + unused, OR_GROWTH_ROWS_MAX);
     while (builder->kept_slot_count < count) {
         builder->kept_slots[builder->kept_slot_count++] = or_build_take_slot(builder);
     }
@@ -97,7 +94,7 @@ or_status_t or_build_foresee(or_builder_t *builder, uint32_t count, uint32_t wid
         .nearly = OR_BUILD_NEARLY,
         .share = builder->job->pass_share / OR_BUILD_CHILDREN_SHARE,
         .nodes = builder->nodes_wanted,
-        .depth = least(builder->depth_limit, builder->nodes_wanted), // no tree is deeper
+        .depth = or_min_u32(builder->depth_limit, builder->nodes_wanted), // no tree is deeper
         .width = width,
         .guesses = guesses,
         .guess_count = count,

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/base/inline.h"
 #include "common/base/math/math.h"
 #include "drafter/build/builder_internal.h"
 
@@ -16,11 +17,6 @@
 static double window_of(double tau)
 {
     return tau < WINDOW_MAX / WINDOW_TAUS ? WINDOW_TAUS * tau : WINDOW_MAX;
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 static void insert_sorted(or_build_list_t *list, int32_t id, double score)
@@ -68,7 +64,7 @@ static double best_score(const or_distribution_t *dist)
 static void list_banned(or_builder_t *builder)
 {
     const int32_t *map = builder->job->map;
-    uint32_t known = least(or_vocab_size(builder->vocab), builder->source.vocab_size);
+    uint32_t known = or_min_u32(or_vocab_size(builder->vocab), builder->source.vocab_size);
     uint32_t count = 0;
     for (uint32_t i = 0; map != NULL && i < known; i++) {
         builder->banned[count] = i; // without a branch: an allowed token is overwritten by the next
@@ -130,7 +126,7 @@ static or_status_t read_logits(or_builder_t *builder, uint32_t first, const uint
                                uint32_t count)
 {
     for (uint32_t done = 0; done < count;) {
-        uint32_t part = least(count - done, builder->logit_rows);
+        uint32_t part = or_min_u32(count - done, builder->logit_rows);
         or_status_t status = or_model_logits(builder->model, first + done, part, builder->logits);
         if (status != OR_OK) {
             return status;
@@ -205,7 +201,7 @@ static or_status_t read_rows(or_builder_t *builder, uint32_t first, const uint32
     }
     or_status_t status = OR_OK;
     for (uint32_t done = 0; status == OR_OK && done < count; done += OR_CONTESTS_MAX) {
-        uint32_t part = least(count - done, OR_CONTESTS_MAX);
+        uint32_t part = or_min_u32(count - done, OR_CONTESTS_MAX);
         status = read_contenders(builder, first + done, guesses + done, part);
     }
     return status;
@@ -224,7 +220,7 @@ static or_model_row_t row_of(const or_builder_t *builder, uint32_t guess)
 static or_status_t expand_with_model(or_builder_t *builder, const uint32_t *guesses, uint32_t count)
 {
     for (uint32_t done = 0; done < count;) {
-        uint32_t part = least(count - done, or_model_rows_max(builder->model));
+        uint32_t part = or_min_u32(count - done, or_model_rows_max(builder->model));
         for (uint32_t i = 0; i < part; i++) {
             builder->guesses[guesses[done + i]].slot = or_build_take_slot(builder);
             builder->rows[i] = row_of(builder, guesses[done + i]);
@@ -334,7 +330,7 @@ or_status_t or_builder_create_over(const or_build_source_t *source, const or_voc
     builder->distribution_entries = distribution_entries;
     // Some guesses that run ahead turn out not to belong to the tree.
     builder->slots_max =
-        nodes_max + (source->foresee != NULL ? least(nodes_max, OR_GROWTH_NODES_MAX) : 0);
+        nodes_max + (source->foresee != NULL ? or_min_u32(nodes_max, OR_GROWTH_NODES_MAX) : 0);
     if (or_sampler_create(source->vocab_size, &builder->sampler) != OR_OK || !allocate(builder)) {
         or_builder_destroy(&builder);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a builder of trees of %u nodes", nodes_max);

@@ -3,10 +3,7 @@
 
 #include "drafter/build/builder_internal.h"
 
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
+#include "common/base/inline.h"
 
 // A tree may be as deep as there are positions left in the context.
 void or_build_take_job(or_builder_t *builder, const or_build_job_t *job)
@@ -16,9 +13,9 @@ void or_build_take_job(or_builder_t *builder, const or_build_job_t *job)
     builder->sampling = job->sampling;
     builder->sampling.temperature = job->draft_temperature;
     builder->tau = builder->fixed_tau > 0 ? builder->fixed_tau : or_belief_tau(job->belief);
-    builder->nodes_wanted = min_u32(job->nodes_max, builder->nodes_max);
-    builder->history_count = min_u32(job->history_count, positions);
-    builder->depth_limit = min_u32(job->depth_max, positions - builder->history_count);
+    builder->nodes_wanted = or_min_u32(job->nodes_max, builder->nodes_max);
+    builder->history_count = or_min_u32(job->history_count, positions);
+    builder->depth_limit = or_min_u32(job->depth_max, positions - builder->history_count);
     memcpy(builder->history, job->history + (job->history_count - builder->history_count),
            builder->history_count * sizeof *builder->history);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/inline.h"
 #include "common/text/vocab/string_cost.h"
 #include "drafter/strings/strings_internal.h"
 
@@ -11,19 +12,14 @@
 #define DRAWN_PER_TOKEN 8u // of the drafter's tokens, for one of the target
 _Static_assert(2 * OR_STRING_BYTES_MAX + BESIDE <= OR_TREE_NODES_MAX, "one position fits");
 
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 // Return how many tokens of the drafter a chain may have: as many as the longest token has bytes, so that one
 // position always fits.
 static uint32_t drawn_max(const or_token_trie_t *target, uint32_t depth)
 {
     uint32_t widest = or_token_trie_widest(target);
     uint32_t others = widest + BESIDE;
-    return min_u32(widest + DRAWN_PER_TOKEN * min_u32(depth, OR_TREE_NODES_MAX),
-                   OR_TREE_NODES_MAX - others);
+    return or_min_u32(widest + DRAWN_PER_TOKEN * or_min_u32(depth, OR_TREE_NODES_MAX),
+                      OR_TREE_NODES_MAX - others);
 }
 
 uint32_t or_strings_nodes(const or_token_trie_t *target, uint32_t depth)
@@ -163,7 +159,7 @@ static bool has_room(const or_strings_t *strings, const or_builder_t *builder)
 {
     uint32_t positions = builder->source.positions - builder->history_count;
     return strings->drawn + or_token_trie_widest(strings->target) <=
-           min_u32(strings->drawn_max, positions);
+           or_min_u32(strings->drawn_max, positions);
 }
 
 // Draw one more of the drafter's tokens; it goes to the end of the text, which is the position's.
@@ -222,8 +218,8 @@ static or_status_t draw_position(or_strings_t *strings, or_builder_t *builder,
 or_status_t or_build_strings(or_builder_t *builder, uint32_t *count)
 {
     or_strings_t *strings = builder->job->strings;
-    uint32_t wanted =
-        min_u32(min_u32(builder->job->nodes_max, builder->job->depth_max), strings->depth_max);
+    uint32_t wanted = or_min_u32(or_min_u32(builder->job->nodes_max, builder->job->depth_max),
+                                 strings->depth_max);
     or_string_position_t reached = {.mark = OR_TOKEN_NONE};
     bool outside = false;
     strings->count = strings->drawn = 0;

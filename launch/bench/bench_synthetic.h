@@ -11,7 +11,7 @@ typedef struct or_synthetic or_synthetic_t;
 // "0.6,0.2". OR_ERR_INVALID: not probabilities, more than a total of 1, too many.
 or_status_t or_synthetic_parse(const char *list, or_synthetic_distribution_t *dist);
 
-// `model` lends its vocabulary; `distribution`, `model` and `log_level` are borrowed until stop. Starts a
+// `model` lends its vocabulary; `dist`, `model` and `log_level` are borrowed until stop. Starts a
 // process first and threads behind it: main thread only. OR_ERR_IO, OR_ERR_FORMAT,
 // OR_ERR_UNREACHABLE.
 or_status_t or_synthetic_start(const or_synthetic_distribution_t *dist, const char *model,

@@ -36,10 +36,10 @@ or_status_t or_client_create_on(or_channel_t *channel, const or_clock_t *clock,
 void or_client_destroy(or_client_t **client_p);
 
 // Wait until `deadline_ns` (of its clock) at most for the next delta, of which only what is new is
-// left; before there is any text also why it is not begun (its note). *message is the caller's to fini. A busy coordinator's answer is shown to the caller only once
-// the client has asked often enough. OR_ERR_AGAIN if there is none yet. OR_ERR_TIMEOUT if no
-// coordinator answers or lets us in, OR_ERR_UNREACHABLE if it is lost or forgot the request, else what its
-// Error message says.
+// left; before there is any text also why it is not begun (its note). *message is the caller's to fini. A
+// busy coordinator's answer is shown to the caller only once the client has asked often enough. OR_ERR_AGAIN
+// if there is none yet. OR_ERR_TIMEOUT if no coordinator answers or lets us in, OR_ERR_UNREACHABLE if it is
+// lost or forgot the request, else what its Error message says.
 or_status_t or_client_next(or_client_t *client, int64_t deadline_ns, or_message_t *message);
 
 // Ask the coordinator to stop; a last delta (finish CANCELLED) follows.

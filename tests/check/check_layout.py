@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Hold the code to docs/design.md section 2: who may include whom, every header alone, and a look at its proportions.
+"""Hold the code to docs/design.md section 2: which folder may include which, every header alone, and the sizes of files, headers and folders.
 
-    check_layout.py [--compiler CC] [--report]
+    check_layout.py [--compiler CC] [--report] [--root FOLDER]
 
-Exit status 1 if a file includes what its folder may not, or a header does not compile by itself. --report also prints lines of code by
-folder and the ten longest functions.
+Exit status 1 if a file includes what its folder may not, a header does not compile by itself, or something is larger than LIMITS allow.
+--report also prints lines of code by folder and the ten longest functions. --root checks another repository, without our exceptions.
 """
 import argparse
+import collections
 import concurrent.futures
 import os
 import re
@@ -46,6 +47,33 @@ TARGETS = {
     "kernels/avx512": "x86_64-linux-gnu-gcc -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512vbmi -mfma -mf16c",
     "kernels/neon": "aarch64-linux-gnu-gcc",
 }
+# The largest sizes. The product is what stands below PRODUCT, without tests ("_test" in the name) and the emulator of a GPU.
+LIMITS = {"lines of a product file": 500, "prototypes of a header": 30, "files of a folder": 32}
+PRODUCT = ("common", "coordinator", "drafter", "kernels", "launch", "proto", "verifier")
+# What is larger all the same, and why. An entry that is no longer needed is a problem too, so this list can only shrink.
+LARGER = {
+    ("files of a folder", "kernels/cuda"): "one header and two or three sources for each kind of kernel",
+    ("lines of a product file", "common/base/options/options.c"): "being cut (issue 20)",
+    ("lines of a product file", "coordinator/coordinator_internal.h"): "being cut (issue 20)",
+    ("lines of a product file", "coordinator/http/api/api_generate.c"): "being cut (issue 20)",
+    ("lines of a product file", "coordinator/journal/journal.c"): "being cut (issue 20)",
+    ("lines of a product file", "coordinator/rounds/rounds.c"): "being cut (issue 20)",
+    ("lines of a product file", "kernels/cuda/rejection.cu"): "being cut (issue 20)",
+    ("lines of a product file", "kernels/cuda/tensor.cu"): "being cut (issue 20)",
+    ("lines of a product file", "launch/cluster/cluster.c"): "being cut (issue 20)",
+    ("lines of a product file", "proto/net/channel_memory.c"): "being cut (issue 20)",
+    ("lines of a product file", "proto/net/link.c"): "being cut (issue 20)",
+    ("lines of a product file", "proto/net/requests.c"): "being cut (issue 20)",
+    ("lines of a product file", "proto/wire/message.h"): "being cut (issue 20)",
+    ("lines of a product file", "proto/zmq/channel_zmq.c"): "being cut (issue 20)",
+    ("lines of a product file", "proto/zmq/zmq_relay.c"): "being cut (issue 20)",
+    ("prototypes of a header", "common/model/gpu/gpu_internal.h"): "being cut (issue 20)",
+    ("prototypes of a header", "coordinator/coordinator_internal.h"): "being cut (issue 20)",
+    ("prototypes of a header", "coordinator/http/api/api_internal.h"): "being cut (issue 20)",
+    ("prototypes of a header", "coordinator/http/server/server_internal.h"): "being cut (issue 20)",
+    ("prototypes of a header", "drafter/build/builder_internal.h"): "being cut (issue 20)",
+}
+PROTOTYPE = re.compile(r"^[a-z][^\n;{}#]*?\bor_\w+\([^;{]*\);", re.M)
 FLAGS = "-fsyntax-only -D_GNU_SOURCE -Wall -Wextra -Werror".split()
 C_FLAGS = "-std=c11 -Wstrict-prototypes -xc".split()
 # What is C++: kernels for a GPU and what runs them on a CPU, which is how their headers are compiled here.
@@ -56,11 +84,13 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 FUNCTION = re.compile(r"^(?!typedef|struct|enum|union|static const)(\w[^;={}]*?\b(\w+)\([^;{}]*\))\n\{\n(.*?)^\}", re.M | re.S)
 
 
+def tracked():
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    return sorted(name for name in names if name and (ROOT / name).is_file())
+
+
 def sources():
-    kinds = ["*.c", "*.h", "*.cu", "*.cuh", "*.cpp", "*.hpp"]
-    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *kinds],
-                           cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    return sorted(name for name in names if (ROOT / name).is_file())
+    return [name for name in tracked() if name.endswith((".c", ".h", ".cu", ".cuh", ".cpp", ".hpp"))]
 
 
 def folder_of(name):
@@ -105,6 +135,30 @@ def header_alone(compiler, name):
     return [f"{name} does not compile alone:\n{result.stderr}"] if result.returncode else []
 
 
+def is_product(name):
+    return name.split("/")[0] in PRODUCT and "_test" not in Path(name).stem and "/emulated/" not in name
+
+
+def sizes(names):
+    """(limit, place, size) of everything that has one."""
+    folders = collections.Counter(str(Path(name).parent) for name in tracked() if not name.endswith(".patch"))
+    for name in names:
+        text = (ROOT / name).read_text()
+        if is_product(name):
+            yield "lines of a product file", name, len(text.splitlines())
+        if name.endswith((".h", ".cuh", ".hpp")):
+            yield "prototypes of a header", name, len(PROTOTYPE.findall(text))
+    for folder, count in folders.items():
+        if folder.split("/")[0] in (*PRODUCT, "docs", "tests"):
+            yield "files of a folder", folder, count
+
+
+def oversized(names, larger):
+    over = {(limit, place): size for limit, place, size in sizes(names) if size > LIMITS[limit]}
+    problems = [f"{place}: {size} {limit}, at most {LIMITS[limit]} are allowed" for (limit, place), size in over.items() if (limit, place) not in larger]
+    return problems + [f"{place}: no longer too large; take it out of LARGER" for limit, place in larger if (limit, place) not in over]
+
+
 def code_lines(text):
     """Lines that are neither blank nor only a // comment."""
     return sum(1 for line in text.splitlines() if line.strip() and not line.lstrip().startswith("//"))
@@ -134,9 +188,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--compiler", default=os.environ.get("CC", "gcc"))
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--root", type=Path)
     options = parser.parse_args()
+    global ROOT
+    ROOT = options.root or ROOT
     names = sources()
     problems = [problem for name in names for problem in forbidden_includes(name)]
+    problems += oversized(names, {} if options.root else LARGER)
     # A header over generated code is compiled first by a source that has the build folder's includes.
     headers = [name for name in names if name.endswith((".h", ".cuh", ".hpp")) and ".pb-c.h" not in (ROOT / name).read_text()]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -19,7 +19,7 @@ static void close_cell(chi_square_t *test, cell_t cell)
 void chi_square_add(chi_square_t *test, const uint32_t *observed, const double *expected,
                     uint32_t count)
 {
-    cell_t last = {0, 0}; // held back: what is left in the pool at the end joins it
+    cell_t last = {0, 0}; // held back, because the rest of the pool joins it at the end
     cell_t pool = {0, 0};
     for (uint32_t i = 0; i < count; i++) {
         cell_t cell = {observed[i], expected[i]};

@@ -10,9 +10,9 @@ typedef struct {
     uint32_t degrees;
 } chi_square_t;
 
-// Add one sample: observed counts and expected ones (of equal sums) of `count` cells.
+// Add one sample: the observed counts and the expected ones (of equal sums) of `count` cells.
 void chi_square_add(chi_square_t *test, const uint32_t *observed, const double *expected,
                     uint32_t count);
 
-// Whether the samples fit, with a false alarm in a million.
+// Do the samples fit? The false alarm rate is one in a million.
 bool chi_square_fits(const chi_square_t *test);

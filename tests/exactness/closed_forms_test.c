@@ -71,7 +71,7 @@ static or_status_t target_dist(void *context, uint32_t node, const int32_t *hist
     return OR_OK;
 }
 
-// The expected number of accepted guesses.
+// Return the expected number of accepted guesses.
 static double accepted_of(world_t *w, const toy_plan_t *plan)
 {
     const toy_t toy = {
@@ -105,7 +105,7 @@ static double accepted_of(world_t *w, const toy_plan_t *plan)
     return result;
 }
 
-// The probability that one of `drafts` guesses is accepted.
+// Return the probability that one of `drafts` guesses is accepted.
 static double acceptance_of(world_t *w, or_draft_method_t method, or_accept_rule_t rule,
                             uint32_t drafts)
 {
@@ -117,7 +117,8 @@ static double acceptance_of(world_t *w, or_draft_method_t method, or_accept_rule
     return accepted_of(w, &plan);
 }
 
-// Distributions of the grid's point; the drafter's p is rounded to a distribution of 16 bits, and *p is what it became.
+// Set the distributions of a point of the grid. The drafter's p is rounded to a distribution of 16 bits; *p becomes
+// the rounded value.
 static void set_point(world_t *w, double *p, double q)
 {
     w->draft[1] = (uint32_t)(*p * OR_DISTRIBUTION_TOTAL + 0.5);
@@ -127,7 +128,7 @@ static void set_point(world_t *w, double *p, double q)
     w->target[0] = 1 - q;
 }
 
-// RSD, figure 1; if q < p the two tokens change places.
+// The formula of RSD, figure 1; if q < p the two tokens change places.
 static double multi_round(double p, double q, uint32_t drafts)
 {
     if (q < p) {
@@ -137,7 +138,7 @@ static double multi_round(double p, double q, uint32_t drafts)
     return 1 - (q - p) * pow(1 - p, drafts - 1);
 }
 
-// K-SEQ with two guesses: g (2 - g), g its optimal gamma.
+// The acceptance of K-SEQ with two guesses: g (2 - g), with its optimal gamma g.
 static double kseq(double p, double q)
 {
     double high = q < p ? 1 - p : p;
@@ -187,7 +188,8 @@ static void two_tokens_on_a_grid(void **state)
     }
 }
 
-// The table of docs/algorithms.md, whose p is no multiple of 1 / 65,536: to that much.
+// Compare with the table of docs/algorithms.md. Its p is no multiple of 1 / 65,536, so agreement
+// is only that close.
 static void the_table(void **state)
 {
     static const struct {
@@ -210,7 +212,8 @@ static void the_table(void **state)
     }
 }
 
-// No rule accepts more of K i.i.d. guesses: 1 - max over sets S of (p(S)^K - q(S)).
+// No rule accepts more of K i.i.d. guesses than this bound: 1 - max over sets S of (p(S)^K -
+// q(S)).
 static double transport_bound(const double *p, const double *q, uint32_t count, uint32_t drafts)
 {
     double most = 0;
@@ -226,7 +229,7 @@ static double transport_bound(const double *p, const double *q, uint32_t count, 
     return 1 - most;
 }
 
-// The distributions of a toy after the empty text, as probabilities too.
+// Set the distributions of a toy after the empty text, and return them as probabilities too.
 static void set_toy(world_t *w, const toy_t *toy, double *p, double *q)
 {
     uint32_t tokens[TOY_VOCAB_MAX], weights[TOY_VOCAB_MAX];
@@ -261,8 +264,8 @@ static void otm_accepts_as_much_as_is_possible(void **state)
     }
 }
 
-// Block verification (Sun et al. 2024, theorem 1): the expected number is the sum over all prefixes
-// of P(prefix) a(prefix), a = min(1, a of the prefix before it times q / p).
+// Block verification (Sun et al. 2024, theorem 1). The expected number is the sum over all
+// prefixes of P(prefix) a(prefix), where a is min(1, a of the prefix before it times q / p).
 static double block_of_two(const double *p, const double *q)
 {
     double accepted = 0;
@@ -276,7 +279,8 @@ static double block_of_two(const double *p, const double *q)
     return accepted;
 }
 
-// Two guesses, q = (1/3, 2/3), p = (2/3, 1/3): token by token 10/9, as a block 11/9.
+// With two guesses, q = (1/3, 2/3) and p = (2/3, 1/3), the acceptance is 10/9 token by token and
+// 11/9 as a block.
 static void the_block_toy(void **state)
 {
     world_t *w = *state;
@@ -293,8 +297,8 @@ static void the_block_toy(void **state)
     }
 }
 
-// One draft, coupled: sum over i of 1 / sum over j of max(p_j / p_i, q_j / q_i) (Daliri et al.
-// 2024).
+// The acceptance of one coupled draft: the sum over i of 1 / sum over j of max(p_j / p_i, q_j /
+// q_i) (Daliri et al. 2024).
 static double coupled_match(const double *p, const double *q, uint32_t count)
 {
     double match = 0;

@@ -1,7 +1,7 @@
 // Goal: coupled draws are samples of the target's own distribution.
-// Method: 10^5 draws over 50 contexts of the demonstration target on running text, with other seeds
-// and places each time, against the softmax of its logits (chi-square, false alarm 1e-6); the same
-// draws must be refused against a distribution that is slightly off.
+// Method: make 10^5 draws over 50 contexts of the demonstration target on running text, with
+// other seeds and places each time. Compare them with the softmax of its logits (chi-square,
+// false alarm 1e-6). The same draws must be refused against a distribution that is slightly off.
 #include <math.h>
 #include <stdlib.h>
 
@@ -26,7 +26,7 @@ static float logits[(CONTEXTS + FIRST) * VOCAB_MAX];
 static uint32_t observed[VOCAB_MAX];
 static double expected[VOCAB_MAX];
 
-// Logits after each of the first tokens of the text; returns the vocabulary's size.
+// Read the logits after each of the first tokens of the text; returns the vocabulary's size.
 static uint32_t read_contexts(const or_gguf_t *gguf, const or_vocab_t *vocab)
 {
     const or_model_options_t options = {.threads = 1};
@@ -53,7 +53,8 @@ static uint32_t read_contexts(const or_gguf_t *gguf, const or_vocab_t *vocab)
     return vocab_size;
 }
 
-// Expected counts of the distribution at a temperature, by the C library's own arithmetic.
+// Compute the expected counts of the distribution at a temperature, with the C library's own
+// arithmetic.
 static void expect_softmax(const float *row, uint32_t vocab_size, double temperature)
 {
     double best = row[0];

@@ -1,5 +1,5 @@
 // Goal: every lossless acceptance rule that can be enumerated is exact with every drafting method it
-// is legal with: the distribution of the first depth + 1 tokens is the target's, to the last digit where the
+// is legal with: the distribution of the first depth + 1 tokens is the target's, to the last digit if the
 // rule's arithmetic does not round, and else to 1e-12.
 //
 // Method: toy pairs of 3 to 5 tokens; every choice of the drafter (its real builder) and of the
@@ -37,7 +37,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// These rules solve equations; all others stay in small rationals.
+// These rules solve equations. All others stay in small rationals.
 static bool may_round(or_accept_rule_t rule)
 {
     return rule == OR_ACCEPT_KSEQ || rule == OR_ACCEPT_OTM;
@@ -114,7 +114,7 @@ static void rules_that_know_how_many_were_drawn_are_exact(void **state)
     check_shapes(*state, OR_DRAFT_KSEQ, OR_ACCEPT_MULTI_ROUND, 3, sequences);
 }
 
-// Siblings of several models, each with a distribution of its own.
+// The siblings are of several models, each with a distribution of its own.
 static void draws_of_several_models_are_exact(void **state)
 {
     fixture_t *f = *state;
@@ -139,7 +139,7 @@ static void traversal_is_exact(void **state)
     check_shapes(*state, OR_DRAFT_RSD_C, OR_ACCEPT_TRAVERSAL, 5, wide);
 }
 
-// The methods that choose where to grow as they go.
+// These methods choose where to grow while they grow.
 static void grown_trees_are_exact(void **state)
 {
     static const or_draft_method_t methods[] = {OR_DRAFT_DYSPEC, OR_DRAFT_DYSPEC_T,
@@ -161,7 +161,7 @@ static void grown_trees_are_exact(void **state)
     }
 }
 
-// Whatever the beam's values turn out to be, the tokens' distribution is exact.
+// The tokens' distribution is exact whatever the beam's values turn out to be.
 static void stochastic_beams_are_exact(void **state)
 {
     static const char *const beams[] = {"2x1", "2x2", "3x2", NULL};
@@ -178,7 +178,7 @@ static void stochastic_beams_are_exact(void **state)
     }
 }
 
-// A budget below the shape's cuts by node count, before anything is drawn.
+// A budget below the shape's size cuts by node count, before anything is drawn.
 static void cut_trees_are_exact(void **state)
 {
     fixture_t *f = *state;
@@ -206,7 +206,7 @@ static void cut_trees_are_exact(void **state)
     }
 }
 
-// Nothing comes after an end token, also where it was a guess with children.
+// Nothing comes after an end token, not even if it was a guess with children.
 static void an_end_inside_a_tree_is_exact(void **state)
 {
     fixture_t *f = *state;
@@ -227,7 +227,7 @@ static void assert_accepted(const fixture_t *f, unsigned long expected)
     assert_int_equal(mpq_cmp_ui(f->accepted, expected, 1), 0);
 }
 
-// Where the drafter is the target, everything is accepted; so is one of k = V guesses.
+// If the drafter is the target, everything is accepted. The same holds for one of k = V guesses.
 static void certain_acceptance_is_certain(void **state)
 {
     fixture_t *f = *state;

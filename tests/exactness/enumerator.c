@@ -8,7 +8,7 @@
 #define DEPTH_MAX 64u
 #define WAYS_MAX 16u
 
-// One choice: its ways that are possible, and the one being taken.
+// One choice: its possible outcomes, and the one that is being taken.
 typedef struct {
     uint32_t count, taken;
     uint32_t ways[WAYS_MAX];
@@ -24,7 +24,7 @@ struct enumerator {
     uint64_t uniform_set;
 };
 
-// The choice that is due: decided before in this run's prefix, or new.
+// The choice that is due. It was decided before in this run's prefix, or it is new.
 static level_t *next_level(enumerator_t *e, bool *is_new)
 {
     assert_true(e->at < DEPTH_MAX);
@@ -67,7 +67,7 @@ static void fill_coin(level_t *level, double numerator, double denominator)
     mpq_clears(heads, tails, NULL);
 }
 
-// Choosing must leave no trace in the flags by which a test sees rounding.
+// Choosing must not change the flags by which a test sees rounding.
 static bool bernoulli(or_chooser_t *chooser, or_choice_t at, double numerator, double denominator)
 {
     (void)at;

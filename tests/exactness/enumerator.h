@@ -23,7 +23,7 @@ void enumerator_destroy(enumerator_t **e_p);
 or_chooser_t *enumerator_chooser(enumerator_t *e);
 
 void enumerator_begin(enumerator_t *e);
-// Of the choices since begin. Borrowed until the next begin.
+// The probability of the choices since begin. Borrowed until the next begin.
 mpq_srcptr enumerator_probability(const enumerator_t *e);
 bool enumerator_advance(enumerator_t *e);
 

@@ -1,9 +1,9 @@
-// Goal: the promise, for every method and every weight type. At temperature 0 the text is plain
-// decoding's with every legal pair of method and rule; coupled text is the same at any temperature;
-// and what the ratio rules write, all processes taken together, has the target's distribution.
-// Method: all roles in one process on a quiet network in memory. Texts are compared token for token
-// with plain.h; distributions by a chi-square test over the first three tokens of many seeds, with a drafter
-// that differs from the target in its temperature, or two that differ in their models.
+// Goal: the exactness promise holds for every method and every weight type. At temperature 0 the text is
+// plain decoding's with every legal pair of method and rule. Coupled text is the same at any temperature.
+// Under the ratio rules the text of all processes together has the target's distribution.
+// Method: run all roles in one process on a quiet network in memory. Compare texts with plain.h token for
+// token. Compare distributions by a chi-square test over the first three tokens of many seeds. The
+// drafter differs from the target in its temperature, or there are two that differ in their models.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,7 +144,7 @@ static void coupled_text_is_plain_decodings_for_every_weight_type(void **state)
     }
 }
 
-// naive is coupled under a private key: its text is its own plain decoding's.
+// naive is coupled under a private key, so its text is its own plain decoding's.
 static void naive_text_does_not_depend_on_the_tree(void **state)
 {
     (void)state;
@@ -173,7 +173,7 @@ typedef struct {
     uint32_t shape[2];
 } distribution_case_t;
 
-// second: another drafter's model; NULL: there is none.
+// `second` is another drafter's model; NULL: there is none.
 static void check_dist(const distribution_case_t *of, const sim_model_t *second, uint32_t seeds)
 {
     const text_distribution_t dist = text_dist_of(&small, prompt_text);
@@ -193,7 +193,8 @@ static void check_dist(const distribution_case_t *of, const sim_model_t *second,
     text_dist_check(&dist, &config, &drafting, prompt_text, seeds, what);
 }
 
-// A draft flatter than the target mostly leaves one token in the residual, a sharper one several.
+// A draft flatter than the target mostly leaves one token in the residual; a sharper one leaves
+// several.
 static void all_processes_together_write_the_targets_distribution(void **state)
 {
     (void)state;
@@ -214,7 +215,8 @@ static void all_processes_together_write_the_targets_distribution(void **state)
     }
 }
 
-// Of another model than the first, or of the same one: that must not make them draw alike.
+// The second drafter has another model than the first, or the same one. The same model must not
+// make them draw alike.
 static void two_drafters_together_write_the_targets_distribution(void **state)
 {
     (void)state;

@@ -17,7 +17,7 @@
 #define PAIRS_NOISE 0.12  // of tokens a call, from one set of pairs to another
 #define SHARE_NOISE 0.015 // of 2,000 coins after the same draws
 
-// The expected number of accepted guesses.
+// Return the expected number of accepted guesses.
 static double accepted(toy_world_t *world, uint64_t seed, uint32_t vocab_size,
                        or_draft_method_t method, or_accept_rule_t rule, const char *shape)
 {
@@ -35,7 +35,7 @@ typedef struct {
     or_draft_method_t better_method, method;
     or_accept_rule_t better, rule;
     const char *shape;
-    bool on_average; // only: on some pairs it is the other way round
+    bool on_average; // on some pairs it is the other way round
 } order_t;
 
 static const order_t orders[] = {

@@ -1,7 +1,7 @@
 // Goal: our tests would notice the three mistakes in keying the noise that are easy to make and
 // hard to see in the text.
-// Method: detectors that take the noise function as a parameter. All must be content with the right
-// one; each planted fault must be noticed by the detector made for it: noise used twice, a noise
+// Method: use detectors that take the noise function as a parameter. All must accept the correct
+// one. Each planted fault must be noticed by the detector made for it: noise used twice, a noise
 // key without the duplicate rank, noise keyed by token index.
 #include <math.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static double right_noise(or_rng_key_t key, or_noise_place_t place, const or_voc
 
 // ---- the faults ----
 
-// The place is forgotten: every position of a completion gets the same noise.
+// This noise ignores the place: every position of a completion gets the same noise.
 static double noise_used_twice(or_rng_key_t key, or_noise_place_t place, const or_vocab_t *vocab,
                                int32_t id)
 {
@@ -33,7 +33,8 @@ static double noise_used_twice(or_rng_key_t key, or_noise_place_t place, const o
     return right_noise(key, (or_noise_place_t){0, 0}, vocab, id);
 }
 
-// Keyed by what the token prints only: tokens that print the same share their noise.
+// This noise is keyed only by what the token prints: tokens that print the same share their
+// noise.
 static double noise_without_rank(or_rng_key_t key, or_noise_place_t place, const or_vocab_t *vocab,
                                  int32_t id)
 {
@@ -83,7 +84,7 @@ static uint32_t draw(noise_t noise, const or_vocab_t *vocab, uint64_t seed, or_n
     return best_id;
 }
 
-// Draws at one place, over many seeds, have the distribution.
+// Do draws at one place, over many seeds, have the distribution?
 static bool draws_fit_the_distribution(noise_t noise, const or_vocab_t *vocab)
 {
     uint32_t observed[TINY_VOCAB_SIZE] = {0};
@@ -99,7 +100,7 @@ static bool draws_fit_the_distribution(noise_t noise, const or_vocab_t *vocab)
     return chi_square_fits(&test);
 }
 
-// Pairs of draws, the second after a token of `width` bytes, have the product distribution.
+// Do pairs of draws, the second after a token of `width` bytes, have the product distribution?
 static bool neighbours_are_independent(noise_t noise, const or_vocab_t *vocab, uint32_t width)
 {
     uint32_t observed[TINY_VOCAB_SIZE * TINY_VOCAB_SIZE] = {0};
@@ -119,7 +120,8 @@ static bool neighbours_are_independent(noise_t noise, const or_vocab_t *vocab, u
     return chi_square_fits(&test);
 }
 
-// The token of `vocab` that is text and prints these bytes; OR_TOKEN_NONE if there is none.
+// Return the token of `vocab` that is text and prints these bytes; OR_TOKEN_NONE if there is
+// none.
 static int32_t find_text(const or_vocab_t *vocab, const char *bytes, uint32_t length)
 {
     for (int32_t id = 0; id < (int32_t)or_vocab_size(vocab); id++) {
@@ -133,7 +135,7 @@ static int32_t find_text(const or_vocab_t *vocab, const char *bytes, uint32_t le
     return OR_TOKEN_NONE;
 }
 
-// Two vocabularies have the same noise for every string that is a token in both.
+// Do two vocabularies have the same noise for every string that is a token in both?
 static bool vocabularies_share_noise(noise_t noise, const or_vocab_t *a, const or_vocab_t *b)
 {
     or_rng_key_t key = or_noise_key(5, 0);

@@ -49,7 +49,7 @@ static double normal(synthetic_t *s)
     return radius * cos(2 * acos(-1) * uniform(s));
 }
 
-// log N[exp]
+// Normalise log probabilities.
 static void normalise(double *logs)
 {
     double total = 0;
@@ -77,7 +77,7 @@ static void make_target(synthetic_t *s, context_t *context)
     }
 }
 
-// The mean acceptance of one guess by a drafter whose errors are so strong.
+// Make drafters whose errors have the given strength; returns the mean acceptance of one guess.
 static double make_drafters(synthetic_t *s, double strength)
 {
     double accepted = 0;
@@ -126,7 +126,8 @@ static context_t *context_after(synthetic_t *s, const int32_t *text, uint32_t le
     return &s->contexts[or_rng_draw((or_rng_key_t){place}, OR_RNG_TEST, 0, 0, 1) % CONTEXTS];
 }
 
-// The best 32 of the scores, and how likely the drafter believes them to be the target's.
+// Set the list to the best 32 of the scores, with the drafter's estimate that they are the
+// target's tokens.
 static void set_list(or_build_list_t *list, const int32_t *ids, const double *scores, double tau)
 {
     double total = 0;
@@ -258,7 +259,7 @@ static void draft(synthetic_t *s, const synthetic_plan_t *plan, or_chooser_t *ch
     assert_int_equal(or_builder_build(s->builder, plan->method, &job, s->tree), OR_OK);
 }
 
-// Accepted tokens and the one after them.
+// Return the number of accepted tokens and the one after them.
 static uint32_t run_round(synthetic_t *s, const synthetic_plan_t *plan)
 {
     const or_rng_key_t noise_key = or_noise_key(s->round, 0);

@@ -1,9 +1,9 @@
 // synthetic - pairs of models of 1,000 tokens that agree as often as asked, and the tokens per target
 // call that a method and a rule make of them.
 //
-// As docs/algorithms.md's oracle does: a text is in one of some hundred contexts, which follow each other by
-// a hash. q is Zipf's distribution with an exponent from 1 to 3.5, shuffled; log p is log q and noise, of a
-// strength that makes the mean of sum min(p, q) what was asked. Trees come from the real builder,
+// The model is that of docs/algorithms.md's oracle. A text is in one of some hundred contexts, which follow
+// each other by a hash. q is Zipf's distribution with an exponent from 1 to 3.5, shuffled. log p is log q plus
+// noise, whose strength gives the mean of sum min(p, q) that was asked for. Trees come from the real builder,
 // verdicts from the real rules under the choosers of processes. Distributions have 256 entries of 16 bits.
 #pragma once
 
@@ -14,7 +14,7 @@ typedef struct synthetic synthetic_t;
 synthetic_t *synthetic_create(uint64_t seed, double acceptance);
 void synthetic_destroy(synthetic_t **synthetic_p);
 
-// What is drafted, and how it is judged.
+// The drafting of a round, and the rule that judges it.
 typedef struct {
     or_draft_method_t method;
     or_accept_rule_t rule;
@@ -23,5 +23,6 @@ typedef struct {
     or_shape_t shape; // for methods that have one
 } synthetic_plan_t;
 
-// The mean over `rounds`, after a third as many in which the drafter learns.
+// Return the mean number of tokens a call over `rounds`, after a third as many rounds in which
+// the drafter learns.
 double synthetic_tokens(synthetic_t *synthetic, const synthetic_plan_t *plan, uint32_t rounds);

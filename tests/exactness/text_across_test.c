@@ -1,17 +1,17 @@
-// Goal: the promise across vocabularies. Whatever the drafter's vocabulary and however it meets the
-// target's, the text is plain decoding's, at temperature 0 and, coupled, for any seed; a drafter that
-// differs only in its ids drafts exactly as well as one that does not; and what tli, union and slrs
-// write under ratio rules has the target's distribution. Also on a network that loses, repeats and delays, with
-// a drafter that crashes.
-// Method: all roles in one process (cluster.h). Drafters: byte-level BPE of 1,024 tokens, SentencePiece
-// of 512, and the small model with its ids permuted and padded (permute.h). Texts are compared token
-// for token and byte for byte with plain.h, figures number for number, distributions by chi-square (text_dist.h).
+// Goal: the exactness promise holds across vocabularies. Whatever the drafter's vocabulary and however it
+// meets the target's, the text is plain decoding's at temperature 0 and, coupled, for any seed. A drafter that
+// differs only in its ids drafts exactly as well as one that does not. The text of tli, union and slrs under
+// ratio rules has the target's distribution. All this also holds on a network that loses, repeats and delays,
+// with a drafter that crashes.
+// Method: run all roles in one process (cluster.h). The drafters are byte-level BPE of 1,024 tokens,
+// SentencePiece of 512, and the small model with its ids permuted and padded (permute.h). Compare texts with
+// plain.h token for token and byte for byte, figures number for number, and distributions by chi-square
+// (text_distribution.h).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/decode/methods.h"
-#include "common/text/tokenizer.h"
 #include "tests/exactness/text_distribution.h"
 #include "tests/simulation/plain.h"
 #include "tests/support/permute.h"
@@ -99,27 +99,7 @@ static sim_result_t generate(const sim_config_t *config, const or_generate_reque
     return result;
 }
 
-// What plain decoding writes to a request.
-typedef struct {
-    int32_t tokens[TOKENS];
-    uint32_t count;
-} plain_t;
-
-static plain_t plain_text(const or_generate_request_t *request)
-{
-    plain_t plain;
-    int32_t *prompt;
-    size_t count;
-    assert_int_equal(or_tokenize(target.vocab, (const char *)request->prompt, request->prompt_bytes,
-                                 OR_TOKENIZE_BOS, &prompt, &count),
-                     OR_OK);
-    plain.count = plain_decode(target.model, target.vocab, prompt, (uint32_t)count,
-                               &request->sampling, request->seed, TOKENS, plain.tokens);
-    free(prompt);
-    return plain;
-}
-
-// The bytes that the tokens print, in one piece.
+// Are the result's bytes those that its tokens print?
 static bool is_their_text(const sim_result_t *result)
 {
     char expected[sizeof result->text];
@@ -134,7 +114,7 @@ static bool is_their_text(const sim_result_t *result)
 }
 
 static void assert_plain(const char *drafter, const or_generate_request_t *request,
-                         const plain_t *plain, const sim_result_t *result)
+                         const plain_text_t *plain, const sim_result_t *result)
 {
     if (result->count != plain->count ||
         memcmp(result->tokens, plain->tokens, plain->count * sizeof *plain->tokens) != 0) {
@@ -146,12 +126,13 @@ static void assert_plain(const char *drafter, const or_generate_request_t *reque
     assert_true(is_their_text(result));
 }
 
-// A drafter's text is plain decoding's with every way to meet, and what it drafts is of use.
+// Check that a drafter's text is plain decoding's with every way to meet, and that some of its
+// guesses are accepted.
 static void check_drafter(uint32_t which, uint64_t seed, float temperature)
 {
     const sim_config_t config = {.seed = 1, .target = &target, .draft = model_of(which)};
     or_generate_request_t request = request_of(seed, temperature);
-    plain_t plain = plain_text(&request);
+    plain_text_t plain = plain_text_of(&target, &request);
     for (size_t i = 0; i < VOCAB_METHODS; i++) {
         request.vocab_method = vocab_methods[i];
         request.draft_method = seed % 4 == 3 ? OR_DRAFT_CHAIN : OR_DRAFT_COUPLED;
@@ -199,7 +180,7 @@ static void assert_same_figures(uint32_t which, const or_generate_request_t *req
     }
 }
 
-// Other ids, or more of them, cost not a single guess.
+// Other ids, or more of them, do not cost a single guess.
 static void other_ids_draft_exactly_as_well(void **state)
 {
     static const uint32_t renamed[] = {PERMUTED, PADDED, BOTH};
@@ -314,7 +295,7 @@ static void a_rough_network_and_crashes_change_nothing(void **state)
             .seed = seed, .faults = rough, .target = &target, .draft = model_of(which)};
         mischief_t mischief = {.random = seed, .left = 4, .next_ns = 2 * OR_NS_PER_S};
         or_generate_request_t request = request_of(seed, seed % 3 == 0 ? 0 : 1);
-        plain_t plain = plain_text(&request);
+        plain_text_t plain = plain_text_of(&target, &request);
         sim_result_t result;
         request.vocab_method = vocab_methods[seed % VOCAB_METHODS];
         sim_t *sim = sim_create(&config);
@@ -324,9 +305,9 @@ static void a_rough_network_and_crashes_change_nothing(void **state)
     }
 }
 
-// A drafter that dies while the target waits for its answer takes the draw with it: to go on without it
-// would be a bias, so the text ends there, with an error, and is right as far as it came.
-static void assert_begins_plain(const plain_t *plain, const sim_result_t *result)
+// A drafter that dies while the target waits for its answer takes the draw with it. Going on without
+// it would be a bias. So the text ends there, with an error, and is correct up to that point.
+static void assert_begins_plain(const plain_text_t *plain, const sim_result_t *result)
 {
     assert_true(result->finish != OR_FINISH_NONE);
     assert_true(result->count == plain->count || result->finish == OR_FINISH_ERROR);
@@ -334,7 +315,8 @@ static void assert_begins_plain(const plain_t *plain, const sim_result_t *result
     assert_true(is_their_text(result));
 }
 
-// slrs asks the drafter back in the middle of a round. Without crashes nothing is lost by it.
+// slrs asks the drafter questions in the middle of a round. Without crashes nothing is lost by
+// it.
 static void questions_survive_a_rough_network(void **state)
 {
     (void)state;
@@ -344,7 +326,7 @@ static void questions_survive_a_rough_network(void **state)
             .seed = seed, .faults = rough, .target = &target, .draft = model_of(BPE)};
         mischief_t mischief = {.random = seed, .left = seed % 2 * 4, .next_ns = 2 * OR_NS_PER_S};
         or_generate_request_t request = request_of(seed, 0);
-        plain_t plain = plain_text(&request);
+        plain_text_t plain = plain_text_of(&target, &request);
         sim_result_t result;
         request.vocab_method = OR_VOCAB_SLRS;
         request.accept_rule = OR_ACCEPT_SLRS;

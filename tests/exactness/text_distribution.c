@@ -18,7 +18,7 @@ static or_sampling_t sampling_of_dist(void)
     return sampling;
 }
 
-// What a distribution is read with.
+// The state that is needed to read a distribution.
 typedef struct {
     const sim_model_t *model;
     or_kv_sequence_t *kv;

@@ -1,8 +1,8 @@
-// Goal: the promise. The text with drafters and trees is the text without, token for token, at
-// temperature 0 and above.
-// Method: all roles in one process on a quiet network in memory; every text is compared with a
-// plain decoding (plain.h) that knows neither trees nor messages, and at temperature 0 with
-// reference.json, computed by an independent implementation.
+// Goal: the exactness promise. The text with drafters and trees is the text without them, token
+// for token, at temperature 0 and above.
+// Method: run all roles in one process on a quiet network in memory. Compare every text with a
+// plain decoding (plain.h) that knows neither trees nor messages. At temperature 0 compare it
+// also with reference.json, which an independent implementation computed.
 #include "tests/simulation/cluster.h"
 
 #include <stdlib.h>
@@ -174,12 +174,13 @@ static void assert_same_as_plain(const prompt_t *prompt, const or_generate_reque
                  request->draft_ahead, or_draft_policy_name(request->draft_policy));
     }
     if (with == &target_again && count > 2) {
-        // It knows the target's noise and its logits: what it puts first is right.
+        // The drafter knows the target's noise and its logits, so its first guess is
+        // right.
         assert_true(result.stats.target_calls < count);
     }
 }
 
-// With either drafter and a tree of `nodes`, the text is what plain decoding gives.
+// Check that the text is plain decoding's with either drafter and a tree of `nodes`.
 static void check_seed(const or_sampling_t *sampling, uint64_t seed, uint32_t nodes,
                        uint32_t method)
 {
@@ -225,7 +226,7 @@ static void filters_and_penalties_are_the_same_text_for_20_seeds(void **state)
     }
 }
 
-// Drafters that work ahead, under either policy: guesses come when they come, for texts that were or will be.
+// Drafters work ahead under either policy: guesses come at any time, for texts that were or will be.
 static void drafting_ahead_is_the_same_text(void **state)
 {
     (void)state;
@@ -254,7 +255,7 @@ static void drafting_ahead_is_the_same_text(void **state)
     }
 }
 
-// Tokens per target call over the reference prompts, `seeds` seeds each.
+// Return the tokens per target call over the reference prompts, with `seeds` seeds each.
 static double block_efficiency(float temperature, uint32_t nodes, uint64_t seeds)
 {
     uint64_t tokens = 0;

@@ -6,8 +6,8 @@
 
 #define TINY_VOCAB_SIZE 10u
 
-// Written to a temporary file, opened and loaded; the file's name is already gone. Fails the test
-// on any error.
+// Write the vocabulary to a temporary file, open and load it; the file's name is already gone.
+// Fails the test on any error.
 void tiny_vocab_open(or_gguf_t **gguf_p, or_vocab_t **vocab_p);
-// The same and made-up tokens after it, `count` in all.
+// Open the same vocabulary with made-up tokens after it, `count` in all.
 void tiny_vocab_open_sized(uint32_t count, or_gguf_t **gguf_p, or_vocab_t **vocab_p);

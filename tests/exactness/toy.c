@@ -13,7 +13,7 @@
 #define PARTS 16u  // of the drafter's distribution
 #define STRINGS 2u // the target's tokens in a chain, at most
 
-// A random number that is a function of the model and the text.
+// Return a random number that is a function of the model and the text.
 static uint64_t number_of(const toy_t *toy, uint32_t model, const int32_t *text, uint32_t length,
                           uint32_t draw)
 {
@@ -36,8 +36,8 @@ static uint32_t fixed_draft(const toy_t *toy, uint32_t *tokens, uint32_t *weight
     return count;
 }
 
-// Parts first .. end - 1 of the drafter's distribution to the tokens of a list. Squares, so that some tokens are
-// likely and some have nothing.
+// Distribute the parts first .. end - 1 of the drafter's distribution over the tokens of a list. The shares
+// are squares, so that some tokens are likely and some get nothing.
 static void spread(const toy_t *toy, const int32_t *text, uint32_t length, uint32_t first,
                    uint32_t end, const uint32_t *list, uint32_t count, uint32_t *parts)
 {
@@ -48,7 +48,7 @@ static void spread(const toy_t *toy, const int32_t *text, uint32_t length, uint3
     }
 }
 
-// How many parts tokens get that both have.
+// Return how many parts go to tokens that both have.
 static uint32_t parts_of_both(const toy_t *toy, const int32_t *text, uint32_t length,
                               uint32_t count_both, uint32_t count_outside)
 {
@@ -162,7 +162,7 @@ struct toy_drafter {
     or_builder_t *builder;
     or_belief_t belief;
     or_calibration_t calibration; // nothing is learned
-    // slrs: of the pair drafted for last.
+    // For slrs: the state of the pair that was drafted for last.
     const or_vocab_pair_t *pair;
     or_token_trie_t *trie;
     or_strings_t *strings;
@@ -172,7 +172,7 @@ struct toy_drafter {
 
 static const toy_t *drafting; // by the builder's source, which has no context of its own
 
-// For methods that take the best guesses: the distribution's tokens, best first.
+// For methods that take the best guesses: set the list to the distribution's tokens, best first.
 static void set_list(or_build_list_t *list, const or_build_distribution_t *dist)
 {
     list->count = 0;
@@ -284,7 +284,7 @@ const or_draws_t *toy_drafter_draft(toy_drafter_t *drafter, const toy_t *toy,
     return or_builder_draws(drafter->builder);
 }
 
-// Strings of another pair.
+// Change to the strings of another pair.
 static void set_pair(toy_drafter_t *drafter, const or_vocab_pair_t *pair)
 {
     or_strings_destroy(&drafter->strings);

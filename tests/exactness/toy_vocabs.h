@@ -17,6 +17,6 @@ typedef struct {
 } toy_vocabs_t;
 
 #define TOY_VOCABS 5u
-// Pair i of TOY_VOCABS. Fails the test on any error.
+// Open pair i of TOY_VOCABS. Fails the test on any error.
 toy_vocabs_t toy_vocabs_open(uint32_t i);
 void toy_vocabs_close(toy_vocabs_t *vocabs);

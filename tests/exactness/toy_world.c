@@ -22,7 +22,7 @@ struct toy_world {
     or_token_tree_t *drafted, *judged;
     or_residual_t *residual;
     or_traversal_t *traversal;
-    // Between vocabularies.
+    // These are used between vocabularies.
     or_vocab_trees_t *trees;
     const or_vocab_pair_t *slem_pair;
     or_slem_t *slem;
@@ -30,7 +30,7 @@ struct toy_world {
     double weights[TOY_VOCAB_MAX];
     int32_t ids[TOY_VOCAB_MAX];
     mpq_t outcomes[OUTCOMES]; // by text: its digits are tokens + 1, the first one lowest
-    // The draws of several models.
+    // These hold the draws of several models.
     uint32_t dist_numbers[2 * TOY_VOCAB_MAX][TOY_VOCAB_MAX];
     or_reduced_distribution_t dists[TOY_VOCAB_MAX];
     uint32_t counting[TOY_VOCAB_MAX];
@@ -81,7 +81,8 @@ static uint32_t outcome_of(const int32_t *text, uint32_t length)
     return outcome;
 }
 
-// The rules' window on the target. The history is the root and the path: it must be the node's.
+// Give the rules the target's distribution. The history is the root and the path, and must be
+// the node's.
 static or_status_t target_dist(void *context, uint32_t node, const int32_t *history,
                                uint32_t history_count, or_distribution_t *dist)
 {
@@ -107,7 +108,7 @@ static or_status_t target_dist(void *context, uint32_t node, const int32_t *hist
     return OR_OK;
 }
 
-// The drafter's answer to what the verifier asks it.
+// Give the drafter's answer to the verifier's question.
 static or_status_t string_dist(void *context, uint32_t node, const or_distribution_t *q,
                                const double **psi)
 {
@@ -143,7 +144,7 @@ static void plant(const toy_world_t *w, void (*fault)(const toy_t *toy, or_draft
     }
 }
 
-// The drafter's tree as it arrives at the coordinator.
+// Encode the drafter's tree and decode it as the coordinator does.
 static void send_drafted(const toy_world_t *w, const or_draws_t *draws, or_message_t *received)
 {
     int32_t tokens[NODES_MAX];
@@ -167,7 +168,7 @@ static void send_drafted(const toy_world_t *w, const or_draws_t *draws, or_messa
     send_message(&tree, received);
 }
 
-// A chain of the target's tokens, guessed by way of strings.
+// Send a chain of the target's tokens that was guessed by way of strings.
 static void send_strings(const toy_world_t *w, const double *psi, or_message_t *received)
 {
     int32_t tokens[NODES_MAX];
@@ -184,7 +185,7 @@ static void send_strings(const toy_world_t *w, const double *psi, or_message_t *
     send_message(&tree, received);
 }
 
-// By way of the text, as the coordinator does it; what it makes goes on to the verifier.
+// Retokenise the text, as the coordinator does; the result goes on to the verifier.
 static void retokenise(toy_world_t *w, or_message_t *message)
 {
     const toy_t *toy = &w->what->toy;
@@ -203,7 +204,7 @@ static void retokenise(toy_world_t *w, or_message_t *message)
     send_drafted(w, NULL, message);
 }
 
-// The drafter's tree in the target's ids.
+// Translate the drafter's tree to the target's ids.
 static void translate(toy_world_t *w, or_message_t *message)
 {
     const toy_case_t *what = w->what;
@@ -218,7 +219,7 @@ static void translate(toy_world_t *w, or_message_t *message)
     or_message_fini(&received);
 }
 
-// Ids that the target does not have, and a tree may.
+// Return the number of ids that the target does not have and a tree may have.
 static uint32_t outside_ids(const toy_world_t *w)
 {
     switch (w->what->vocab_method) {
@@ -231,7 +232,7 @@ static uint32_t outside_ids(const toy_world_t *w)
     }
 }
 
-// As the verifier checks what arrives.
+// Check a tree as the verifier does when it arrives.
 static void check_arrived(toy_world_t *w, const or_draft_tree_t *tree)
 {
     const toy_t *toy = &w->what->toy;
@@ -243,7 +244,7 @@ static void check_arrived(toy_world_t *w, const or_draft_tree_t *tree)
     }
 }
 
-// One guess at the root from each of several models, whose distributions all differ.
+// Draw one guess at the root from each of several models, whose distributions all differ.
 static const or_draws_t *draft_from_models(toy_world_t *w)
 {
     or_chooser_t *chooser = enumerator_chooser(w->enumerator);
@@ -267,7 +268,7 @@ static const or_draws_t *draft_from_models(toy_world_t *w)
     return &w->draws;
 }
 
-// The tree of the choices that are due, as it arrives at the verifier.
+// Draft the tree of the choices that are due, as it arrives at the verifier.
 static void draft(toy_world_t *w, or_message_t *received)
 {
     const toy_case_t *what = w->what;
@@ -291,7 +292,7 @@ static void draft(toy_world_t *w, or_message_t *received)
     check_arrived(w, &received->body.draft_tree);
 }
 
-// One round with the choices that are due: what was written.
+// Run one round with the choices that are due; returns the length of the text it wrote.
 static uint32_t run_round(toy_world_t *w, int32_t *text, bool *ended, bool *rounded)
 {
     or_message_t received;
@@ -367,8 +368,8 @@ static void forget_outcomes(toy_world_t *w)
     }
 }
 
-// Half the sum of all differences between the outcomes and the target's distribution, which is taken off
-// them.
+// Return half the sum of all differences between the outcomes and the target's distribution, which is
+// subtracted from them.
 static double distance_from_target(toy_world_t *w, uint32_t length)
 {
     int32_t text[16];

@@ -21,7 +21,7 @@ typedef struct toy_world toy_world_t;
 toy_world_t *toy_world_create(void);
 void toy_world_destroy(toy_world_t **world_p);
 
-// Mistakes planted in what travels, NULL for none: from drafter to coordinator, from there to the
+// Faults planted in what travels, NULL for none: from drafter to coordinator, from there to the
 // verifier, and in the drafter's answers about psi.
 typedef struct {
     void (*drafted)(const toy_t *toy, or_draft_tree_t *tree);
@@ -29,15 +29,16 @@ typedef struct {
     void (*answered)(const toy_t *toy, const int32_t *ids, uint32_t count, double *psi);
 } toy_faults_t;
 
-// What is enumerated: set before.
+// The case that is enumerated. It is set before.
 typedef struct {
     toy_t toy;
     toy_plan_t plan;
     uint32_t stop; // a token that ends the text, or TOY_NO_STOP
-    // With OR_DRAFT_MULTI: how many models draft, each one guess at the root.
+    // With OR_DRAFT_MULTI: the number of models that draft, each one guess at the root.
     uint32_t models;
     double lenience, typical_epsilon, typical_delta;
-    // With toy.pair: how the two vocabularies meet. With slem the plan's depth is the target's tokens'.
+    // With toy.pair: the way in which the two vocabularies meet. With slem the plan's depth is
+    // in the target's tokens.
     or_vocab_method_t vocab_method;
     toy_faults_t faults;
 } toy_case_t;
@@ -49,8 +50,8 @@ typedef struct {
 
 // Enumerate one round. `accepted` (initialised) becomes the expected number of accepted guesses.
 toy_result_t toy_world_run(toy_world_t *world, const toy_case_t *what, mpq_t accepted);
-// The numbers that are not enumerated (enumerator.h).
+// Set the numbers that are not enumerated (enumerator.h).
 void toy_world_set_uniforms(toy_world_t *world, uint64_t uniform_set);
 
-// A plan as the command line says it: a shape, for a chain its length in ones.
+// Make a plan from its command-line form: a shape, for a chain its length in ones.
 toy_plan_t toy_plan(or_draft_method_t method, or_accept_rule_t rule, const char *shape);

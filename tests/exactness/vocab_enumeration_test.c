@@ -54,7 +54,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// The model of a pair, of which `strings` tokens on either side have distributions.
+// Set the model of a pair, of which `strings` tokens on either side have distributions.
 static void set_model(fixture_t *f, uint32_t pair, uint64_t seed, uint32_t strings,
                       or_vocab_method_t method)
 {
@@ -68,7 +68,7 @@ static void set_model(fixture_t *f, uint32_t pair, uint64_t seed, uint32_t strin
                           .root = TOY_ROOT};
 }
 
-// These rules solve equations; all others stay in small rationals.
+// These rules solve equations. All others stay in small rationals.
 static bool may_round(or_accept_rule_t rule)
 {
     return rule == OR_ACCEPT_KSEQ || rule == OR_ACCEPT_OTM;
@@ -134,7 +134,7 @@ static void draws_without_replacement_are_exact(void **state)
     }
 }
 
-// The methods that choose where to grow as they go.
+// These methods choose where to grow while they grow.
 static void grown_trees_are_exact(void **state)
 {
     static const or_draft_method_t methods[] = {OR_DRAFT_DYSPEC, OR_DRAFT_DYSPEC_T,
@@ -153,7 +153,7 @@ static void grown_trees_are_exact(void **state)
     }
 }
 
-// What a rule can make of one guess: sum over both of min(q, p) or, for naive, of q p.
+// Compute the acceptance of one guess: the sum over both of min(q, p) or, for naive, of q p.
 static void one_guess(const fixture_t *f, bool naive, mpq_t sum)
 {
     const toy_t *toy = &f->what.toy;
@@ -212,7 +212,7 @@ static void one_guess_is_accepted_as_often_as_can_be(void **state)
     mpq_clear(expected);
 }
 
-// Theorem of section 3.1: what tli draws, union would have drawn less often.
+// Theorem of section 3.1: union would have drawn less often what tli draws.
 static void tli_accepts_no_less_than_union(void **state)
 {
     fixture_t *f = *state;
@@ -261,7 +261,8 @@ static void slrs_is_exact(void **state)
     }
 }
 
-// The target's token that the text begins with; OR_TOKEN_NONE as long as more of it may be a longer one.
+// Return the target's token that the text begins with; OR_TOKEN_NONE as long as the text may become a
+// longer one.
 static int32_t begins_with(const toy_vocabs_t *vocabs, const char *text)
 {
     int32_t token = OR_TOKEN_NONE;
@@ -280,7 +281,8 @@ static int32_t begins_with(const toy_vocabs_t *vocabs, const char *text)
     return token;
 }
 
-// Add the mass of a text of the drafter's, and of all that may follow it, to the tokens it begins with.
+// Add the mass of a text of the drafter's tokens, and of all that may follow it, to the target's
+// tokens it begins with.
 static void add_psi(const fixture_t *f, const char *text, int32_t *ids, uint32_t length,
                     const mpq_t mass, mpq_t *psi)
 {
@@ -306,7 +308,7 @@ static void add_psi(const fixture_t *f, const char *text, int32_t *ids, uint32_t
     mpq_clear(part);
 }
 
-// The same where the text is one of the drafter's tokens, tokenised by the target.
+// Add the same for texts of one drafter's token, tokenised by the target.
 static void add_first_tokens(const fixture_t *f, mpq_t *psi)
 {
     uint32_t tokens[TOY_VOCAB_MAX], weights[TOY_VOCAB_MAX];
@@ -328,7 +330,7 @@ static void add_first_tokens(const fixture_t *f, mpq_t *psi)
     mpq_clear(part);
 }
 
-// sum q psi, and sum min(q, psi)
+// Compute sum q psi and sum min(q, psi).
 static void sum_with_psi(const fixture_t *f, mpq_t *psi, mpq_t product, mpq_t overlap)
 {
     double weights[TOY_VOCAB_MAX];
@@ -385,7 +387,7 @@ static void strings_are_accepted_as_often_as_can_be(void **state)
         add_psi(f, "", ids, 0, one, psi);
         sum_with_psi(f, psi, product, overlap);
         assert_accepted(f, overlap);
-        assert_true(mpq_cmp(f->accepted, product) >= 0); // what slem would make of this psi
+        assert_true(mpq_cmp(f->accepted, product) >= 0); // the acceptance of slem with this psi
         f->what.vocab_method = OR_VOCAB_SLEM;
         f->what.plan = toy_plan(OR_DRAFT_MCSD, OR_ACCEPT_NAIVE, "1");
         check_exact(f);

@@ -1,7 +1,8 @@
-// Goal: our enumeration would notice the mistakes between vocabularies that are easy to make and hard to
-// see in the text.
-// Method: each is planted in what travels (toy_world.h), between hand-made vocabularies and random
-// models; without it the distribution is exact, with it it must be off by more than 0.001 for one of them.
+// Goal: our enumeration would notice the mistakes between vocabularies that are easy to make and hard
+// to see in the text.
+// Method: plant each mistake in what travels (toy_world.h), between hand-made vocabularies and random
+// models. Without it the distribution is exact; with it the distribution must be off by more than 0.001
+// for one of the models.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// The largest distance from the target's distribution, one guess a round.
+// Return the largest distance from the target's distribution, with one guess a round.
 static double distance(fixture_t *f, or_vocab_method_t method, bool restricted,
                        const toy_faults_t *faults)
 {
@@ -99,13 +100,14 @@ static void ship_unrestricted(const toy_t *toy, or_draft_tree_t *tree)
     static or_reduced_distribution_t dist;
     uint32_t count = toy_draft(toy, NULL, 0, tokens, weights);
     dist = (or_reduced_distribution_t){tokens, weights, count};
-    // What the drafter would not have guessed at all cannot travel with this distribution.
+    // A token that the drafter would not have guessed at all cannot travel with this
+    // distribution.
     if (or_distribution_find(&dist, tree->tokens[0]) < count) {
         tree->dists = &dist;
     }
 }
 
-// Such a distribution travels only where ids are there for it.
+// Such a distribution travels only if the message has ids for it.
 static void guesses_of_the_restricted_distribution_shipped_with_the_whole_are_seen(void **state)
 {
     const toy_faults_t faults = {.drafted = ship_unrestricted};
@@ -114,7 +116,7 @@ static void guesses_of_the_restricted_distribution_shipped_with_the_whole_are_se
 
 // ---- slrs ----
 
-// The drafter's own probability of a token of the target, as if its text were that token.
+// Return the drafter's own probability of a token of the target, as if its text were that token.
 static double own_probability(const toy_t *toy, int32_t token)
 {
     uint32_t tokens[TOY_VOCAB_MAX], weights[TOY_VOCAB_MAX];
@@ -127,7 +129,8 @@ static double own_probability(const toy_t *toy, int32_t token)
     return 0;
 }
 
-// The longest token of the target that a token of the drafter begins with, as if nothing followed.
+// Return the longest token of the target that a token of the drafter begins with, as if nothing
+// followed.
 static int32_t longest_in(const toy_t *toy, uint32_t draft_token)
 {
     uint32_t length, longest = 0;

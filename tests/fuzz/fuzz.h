@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// libFuzzer's entry point.
+// The entry point that libFuzzer calls.
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 // The input as numbers. Reading past the end gives 0.
@@ -39,5 +39,6 @@ typedef struct {
 } fuzz_input_t;
 
 uint8_t fuzz_byte(fuzz_input_t *input);
-// One byte if it is below 255, else the next four, little-endian: mostly small, sometimes anything.
+// Read one byte if it is below 255, else the next four, little-endian. Values are mostly small
+// and sometimes anything.
 uint32_t fuzz_number(fuzz_input_t *input);

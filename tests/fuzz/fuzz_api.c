@@ -1,7 +1,7 @@
-// Goal: whatever a body, a Last-Event-ID or a peer's figures hold, what is made of it is a request within its bounds, a place, JSON; or a
-// refusal in words.
-// Method: parse as either kind of request and check every promise of api_request.h; parse as an event id, format, parse: the same; figures from
-// the input's bytes become JSON that can be read again.
+// Goal: any body, Last-Event-ID or figures of a peer give a request within its bounds, a place in the text, or JSON;
+// or they are refused in words.
+// Method: parse as either kind of request and check every promise of api_request.h. Parse as an event id, format,
+// and parse to the same. Figures from the input's bytes become JSON that can be read again.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-// Goal: of the distributions and draws a peer claims, none passes that a ratio rule could not judge exactly;
+// Goal: no claimed distributions and draws of a peer pass that a ratio rule could not judge exactly, and
 // any distribution of ours reduces to one that passes.
-// Method: a tree, its distributions and its draws from the input, checked; what passes is judged a second
-// time, slowly and by the words of distribution.h and draws.h alone, then stored, where it must not change.
-// The distributions' numbers, read as scores, are reduced.
+// Method: read a tree, its distributions and its draws from the input and check them. Judge what passes a
+// second time, slowly and by the words of distribution.h and draws.h alone. Then store it; it must not
+// change. The distributions' numbers, read as scores, are reduced.
 #include "common/decode/draws.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ typedef struct {
     uint32_t back[NODES_MAX], dist_index[NODES_MAX], order[NODES_MAX];
 } claim_t;
 
-// Weights that add up are not to be guessed: a bit makes the last one what is missing.
+// Weights that add up are unlikely to be guessed, so a bit makes the last one what is missing.
 static void read_dist(fuzz_input_t *input, distribution_t *dist)
 {
     uint8_t shape = fuzz_byte(input);
@@ -80,14 +80,14 @@ static bool has_token(const distribution_t *dist, int32_t token)
     return false;
 }
 
-// Whether a rule counts how often siblings were drawn, so that they may repeat (methods.h).
+// Does a rule count how often siblings were drawn, so that they may repeat (methods.h)?
 static bool takes_repeats(or_accept_rule_t rule)
 {
     return rule == OR_ACCEPT_MULTI_ROUND || rule == OR_ACCEPT_KSEQ || rule == OR_ACCEPT_OTM;
 }
 
-// What a rule needs of node i + 1 that the draws check let pass. Only multi-round judges siblings
-// that several models drew, each by its own distribution.
+// Check what a rule needs of node i + 1 that passed the draws check. Only multi-round judges
+// siblings of several models, each by its own distribution.
 static void assert_judgeable(const claim_t *claim, uint32_t i)
 {
     uint32_t parent = i + 1 - claim->back[i];

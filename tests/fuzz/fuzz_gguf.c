@@ -1,9 +1,10 @@
-// Goal: no file, however hostile, crashes the reader, makes it read outside the file, or is
-// accepted and then breaks what is built from it: a vocabulary, a model and a pass through it.
-// Method: the input is a file, or the two parts of a split model, cut at a line "NEXT PART". open
-// and mmap are replaced, so that nothing but the input is read, and from a copy of exactly its
-// size: AddressSanitizer then sees the first byte read behind the end, where a mapping would have a
-// page of zeros. Whatever opens is read throughout.
+// Goal: no file, however hostile, crashes the reader or makes it read outside the file. A file
+// that is accepted does not break what is built from it: a vocabulary, a model and a pass
+// through it.
+// Method: the input is a file, or the two parts of a split model, cut at a line "NEXT PART".
+// open and mmap are replaced, so that nothing but the input is read, and from a copy of exactly
+// its size. So AddressSanitizer sees the first byte read behind the end, where a mapping would
+// have a page of zeros. A file that opens is read throughout.
 #include "common/gguf/gguf.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@
 #define CONTEXT_MAX 40u // over a page of KV cache
 #define MODEL_FLOATS_MAX 65536u
 
-// What the linker puts in the place of open, mmap, munmap and madvise (CMakeLists.txt).
+// The linker replaces open, mmap, munmap and madvise by these (CMakeLists.txt).
 int __wrap_open(const char *path, int flags, ...);
 void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 int __wrap_munmap(void *address, size_t length);
@@ -79,7 +80,7 @@ int __wrap_madvise(void *address, size_t length, int advice)
     return 0;
 }
 
-// Every byte, where the optimiser cannot see that nobody wants to know.
+// Read every byte so that the optimiser cannot remove the reads.
 static void read_all(const void *bytes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -207,7 +208,7 @@ static void use_vocabulary(const or_vocab_t *vocab)
     }
 }
 
-// Two tokens and a guess through all layers; what the weights are is nobody's promise.
+// Run two tokens and a guess through all layers. Nothing is promised about the weights.
 static void run_model(or_model_t *model)
 {
     uint32_t vocab_size = or_model_shape(model)->vocab_size;
@@ -257,7 +258,7 @@ static void build_model(const or_gguf_t *gguf)
     or_model_destroy(&model);
 }
 
-// Make the input the only files there are; returns the one to open.
+// Make the input the only existing files; returns the one to open.
 static const char *lay_out(const uint8_t *data, size_t size)
 {
     static const char *const parts[] = {"fuzz-00001-of-00002.gguf", "fuzz-00002-of-00002.gguf"};

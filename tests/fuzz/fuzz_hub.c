@@ -1,9 +1,9 @@
-// Goal: whatever peers say, in whatever order, the hub neither ends nor stands still: it stays
-// within its places, its ledger has what it holds and is empty at the end, and with an honest
+// Goal: whatever peers say, in whatever order, the hub neither ends nor stands still. It stays
+// within its places, and its ledger equals what it holds and is empty at the end. With an honest
 // verifier every text ends.
-// Method: the input is a list of acts: peers come and go, say what fits the texts they know or
-// something near it, time passes, the coordinator dies. A byte below 128 (and the end of the input)
-// stands for what fits.
+// Method: the input is a list of acts. Peers come and go and send what fits the texts they know,
+// or something near it; time passes; the coordinator dies. A byte below 128 (and the end of the
+// input) stands for the fitting value.
 #include <math.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ static float near_real(fuzz_input_t *input, float right)
     return fits(input) ? right : others[fuzz_byte(input) % 8];
 }
 
-// Of `room` words, filled with what is below 300 or anything.
+// Fill an array of `room` words with numbers below 300 or anything.
 static uint32_t words(fuzz_input_t *input, uint32_t *array, uint32_t room, uint32_t step)
 {
     uint32_t count = fuzz_byte(input) % (room + 1);
@@ -288,7 +288,7 @@ static uint32_t guess(fuzz_input_t *input, guesses_t *g)
     return count;
 }
 
-// A chain's: each node is drawn from a distribution of its own, of two tokens.
+// Make the draws of a chain: each node is drawn from a distribution of its own, of two tokens.
 static void draw(fuzz_input_t *input, guesses_t *g, or_draft_tree_t *tree)
 {
     tree->dist_count = tree->count < 4 ? tree->count : 4;
@@ -336,7 +336,7 @@ static void draft(fuzz_input_t *input, hub_edge_t *edge)
 
 // ---- verifiers ----
 
-// So many nodes of the chain that the tree begins with.
+// Walk at most that many nodes of the chain that the tree begins with.
 static uint32_t walk(const hub_known_t *known, uint32_t most, uint32_t *path)
 {
     uint32_t count = 0;
@@ -406,7 +406,7 @@ static void tell_figures(fuzz_input_t *input, or_stats_t *stats)
     stats->pages_free = near(input, 4);
 }
 
-// What is seldom said.
+// Send one of the rarer messages.
 static void say_other(fuzz_input_t *input, hub_edge_t *edge)
 {
     uint32_t tokens[MANY];

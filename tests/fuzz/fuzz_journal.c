@@ -1,6 +1,6 @@
-// Goal: a file of the journal, whatever lies in it, is refused or read without harm; and what is read of it, good records and
-// nothing else, reads the same when all behind it is cut off.
-// Method: the bytes as they are, and once more with the checks that they should have, which no fuzzer finds.
+// Goal: any file of the journal is refused or read without harm. The good records read from it, and only those, read
+// the same when everything behind them is cut off.
+// Method: read the bytes as they are, and once more with correct checksums, which no fuzzer finds.
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 static const uint8_t hash[OR_JOURNAL_HASH_BYTES] = "a name of thirty-two bytes ....";
 
-// In memory of its own, so that no byte behind the end is touched unseen.
+// Copy the bytes to memory of their own, so that no byte behind the end is read unseen.
 static uint8_t *copy_of(const uint8_t *bytes, size_t count)
 {
     uint8_t *copy = malloc(count > 0 ? count : 1);

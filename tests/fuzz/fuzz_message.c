@@ -1,5 +1,5 @@
-// Goal: no frame crashes the codec, and what it accepts is what was meant.
-// Method: decode the input; if that works, encode it and decode that: the two messages must not
+// Goal: no frame crashes the codec, and an accepted frame has one meaning.
+// Method: decode the input; if that works, encode it and decode that. The two messages must not
 // differ in any field, and a second encoding must not differ in any byte.
 #include "proto/wire/message.h"
 

@@ -15,7 +15,7 @@
 #define WORDS_MAX 32
 #define PREFIX "OUTRIDER_"
 
-// What the linker puts in the place of getenv and json_load_file (CMakeLists.txt).
+// The linker replaces getenv and json_load_file by these (CMakeLists.txt).
 char *__real_getenv(const char *name);
 char *__wrap_getenv(const char *name);
 json_t *__wrap_json_load_file(const char *path, size_t flags, json_error_t *error);
@@ -45,7 +45,7 @@ json_t *__wrap_json_load_file(const char *path, size_t flags, json_error_t *erro
     return json_loads(outside.file != NULL ? outside.file : "", flags, error);
 }
 
-// Cut the next part off *text; NULL behind the last.
+// Cut the next part off *text; NULL after the last.
 static char *next_part(char **text)
 {
     char *part = *text;
@@ -57,7 +57,7 @@ static char *next_part(char **text)
     return part;
 }
 
-// The lines of a part into `lines`, which ends with a NULL; returns how many.
+// Split a part into `lines`, which ends with a NULL; returns their number.
 static int cut_lines(char *part, char *lines[WORDS_MAX])
 {
     int count = 0;

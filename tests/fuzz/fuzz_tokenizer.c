@@ -24,7 +24,7 @@ static void assert_prints(const or_vocab_t *vocab, const int32_t *ids, size_t co
     free(back);
 }
 
-// All that a stream of these tokens prints; the caller frees it.
+// Return all that a stream of these tokens prints; the caller frees it.
 static char *stream(const or_vocab_t *vocab, const int32_t *ids, size_t count, bool exact,
                     size_t *length)
 {

@@ -1,6 +1,7 @@
-// Goal: of a peer's arrays exactly the legal trees are taken, and what was taken is a tree.
-// Method: judge the arrays a second time, slowly and by the words of token_tree.h alone; then check
-// parents, depths, children and the wire form node by node, before and after renumbering.
+// Goal: exactly the legal trees among a peer's arrays are accepted, and an accepted one is a
+// tree.
+// Method: judge the arrays a second time, slowly and by the words of token_tree.h alone. Then
+// check parents, depths, children and the wire form node by node, before and after renumbering.
 #include "common/decode/token_tree.h"
 
 #include <stdbool.h>

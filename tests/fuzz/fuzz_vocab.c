@@ -1,8 +1,7 @@
-// Goal: whatever a peer sends as its vocabulary is refused or is one: it tokenises text, and is the
-// same as itself.
-// Method: the input is a change to the packet (where, which bits), the bytes that are promised too
-// many, and the file in the packet, which is packed here: a fuzzer would be long in finding
-// Zstandard's frames.
+// Goal: a peer's vocabulary is refused or usable: it tokenises text, and it equals itself.
+// Method: the input is a change to the packet (where, which bits), the number of promised bytes
+// that are missing, and the file in the packet. The file is packed here, because a fuzzer would
+// need long to find Zstandard's frames.
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>

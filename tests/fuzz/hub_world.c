@@ -40,7 +40,7 @@ static void remove_folder(void)
     rmdir(folder);
 }
 
-// In memory, where the system has such a place.
+// Make the folder in memory, if the system has such a place.
 static void make_folder(void)
 {
     if (folder[0] == '\0') {
@@ -163,7 +163,7 @@ void hub_world_join(hub_world_t *w, hub_edge_t *edge, const or_hello_t *hello, b
     edge->role = hello->role;
 }
 
-// Where it notes what it hears of this text.
+// Return the record in which the edge notes what it hears of this text.
 static hub_known_t *note(hub_edge_t *edge, or_session_id_t session)
 {
     for (uint32_t i = 0; i < HUB_KNOWN; i++) {
@@ -239,7 +239,7 @@ static void listen(hub_world_t *w, hub_edge_t *edge)
     }
 }
 
-// No guess is right, and the next token is always the same.
+// Answer as a verifier for which no guess is right and the next token is always the same.
 static void answer(hub_edge_t *edge, hub_known_t *known)
 {
     static const uint32_t word = WORD;
@@ -331,7 +331,7 @@ static int64_t turn(hub_world_t *w)
     return due;
 }
 
-// All that happens at this time. Returns when more will.
+// Run everything that happens at this time. Returns the time of the next event.
 static int64_t settle(hub_world_t *w)
 {
     for (uint32_t i = 0; i < TURNS_MAX; i++) {

@@ -1,10 +1,9 @@
-// hub_world - a coordinator on a network in memory and a virtual clock, its journal in memory, and
-// whoever a fuzzer lets in.
+// hub_world - a coordinator on a network in memory and a virtual clock, with its journal in
+// memory, and the peers that a fuzzer connects.
 //
-// Each peer notes what it was told of the last texts, so that a fuzzer can say what fits, or
-// nearly.
-// After every step of time the hub is looked into: places, and that the ledger has what texts and
-// readers hold. One at a time, as its journal has one folder.
+// Each peer notes what it was told of the last texts, so that a fuzzer can send messages that
+// fit, or nearly. After every step of time the hub is checked: its places, and that the ledger
+// equals what texts and readers hold. Only one world at a time, as its journal has one folder.
 #pragma once
 
 #include "coordinator/coordinator_internal.h"
@@ -56,17 +55,17 @@ typedef struct {
     uint32_t secret_count;                               // so far
 } hub_world_t;
 
-// `small`: a ledger of little memory. `keeps`: texts whose clients are away are kept. `durable`:
-// with a journal.
+// `small`: the ledger has little memory. `keeps`: texts whose clients are away are kept.
+// `durable`: there is a journal.
 void hub_world_init(hub_world_t *w, bool small, bool keeps, bool durable);
-// Checks that nothing is counted any more.
+// Destroy the world and check that the ledger is empty.
 void hub_world_fini(hub_world_t *w);
-// The coordinator dies, and another takes its place. To that all peers are new.
+// Kill the coordinator and start another in its place. All peers are new to it.
 void hub_world_restart(hub_world_t *w);
 
 void hub_world_join(hub_world_t *w, hub_edge_t *edge, const or_hello_t *hello, bool inside);
 void hub_world_leave(hub_edge_t *edge);
 // Let so many virtual milliseconds pass.
 void hub_world_run(hub_world_t *w, uint32_t ms);
-// With an honest verifier every text ends, and a stranger's is written.
+// Check that every text ends with an honest verifier, and that a stranger's text is written.
 void hub_world_end_all(hub_world_t *w);

@@ -1,5 +1,6 @@
-// Goal: seeds that open every door: a fuzzer needs long to guess a magic number or a key's name.
-// Method: make_seeds FOLDER writes FOLDER/<target>/<name>; files and messages are made by the
+// Goal: the seeds reach every branch quickly, because a fuzzer needs long to guess a magic
+// number or a key's name.
+// Method: make_seeds FOLDER writes FOLDER/<target>/<name>. Files and messages are made by the
 // helpers of the unit tests, so that they follow the formats.
 #include <errno.h>
 #include <stdio.h>
@@ -80,7 +81,8 @@ static const struct {
     SEED("tokenizer", "ill_formed", "\1\0\xC3(\xA9\xF0\x9F\x98\xFF\xED\xA0\x80\xC0\x80"),
     SEED("tokenizer", "words",
          "\0\2It's 12345 o'clock, don't\tyou\r\n\r\n  think? \xC3\x89T\xC3\x89 "),
-    // Rule, vocabulary, distributions (count + 128, then token and weight), nodes (token, back, distribution, order).
+    // The bytes are rule, vocabulary, distributions (count + 128, then token and weight), nodes (token, back,
+    // distribution, order).
     SEED("draws", "chain", "\4\12\2\202\1\377\0\200\0\0\3\0\202\2\7\5\1\3\1\0\0\5\1\1\0"),
     SEED("draws", "siblings", "\6\12\1\203\1\7\2\7\3\0\1\1\0\0\2\2\0\1\3\3\0\2"),
     SEED("draws", "repeated", "\5\12\1\202\1\7\2\0\1\1\0\0\1\2\0\1\2\3\0\2\1\3\0\0"),
@@ -103,7 +105,7 @@ static void write_texts(void)
 
 // ---- messages ----
 
-// Random ones of every type; the long ones among them would only slow the fuzzer down.
+// Write random messages of every type. Long ones would only slow the fuzzer down.
 static void write_messages(void)
 {
     uint64_t state = 1;
@@ -183,7 +185,7 @@ static void put_shape(test_gguf_t *file, const char *architecture, uint32_t widt
 }
 enum { SHAPE_ENTRIES = 10 };
 
-// One layer; matrices of one type, vectors F32. Data are whatever follows.
+// Put the tensors of one layer: matrices of one type, vectors F32. The data may be anything.
 static void put_tensors(test_gguf_t *file, uint32_t width, uint32_t type, bool bias)
 {
     const uint32_t kv = width / HEADS * KV_HEADS;
@@ -235,8 +237,8 @@ static void write_model(const char *name, const char *architecture, uint32_t wid
     test_gguf_fini(&file);
 }
 
-// A vocabulary alone: for gguf because where a file is mostly weights most changes are to weights.
-// For vocab an untouched packet.
+// Write a vocabulary alone. It serves gguf because in a file of mostly weights most changes are
+// to weights. For vocab it is an untouched packet.
 static void write_vocabulary_seed(const char *name, const test_gguf_t *file)
 {
     test_gguf_t packet = {.fd = -1};
@@ -301,7 +303,7 @@ static void write_split_model(void)
     test_gguf_fini(&first);
 }
 
-// The checks are filled in by the fuzzer.
+// Write a journal. The fuzzer fills in the checksums.
 static void write_journal(void)
 {
     static const uint8_t frame[] = "a request's frame";
@@ -333,7 +335,8 @@ typedef struct {
     size_t count;
 } acts_t;
 
-// `zeros` more bytes, for what fits; the last one lets a millisecond pass.
+// Put an act and `zeros` more bytes, which stand for fitting values. The last one lets a
+// millisecond pass.
 static void put_act(acts_t *acts, const char *bytes, size_t count, size_t zeros)
 {
     assert(acts->count + count + zeros <= sizeof acts->bytes);
@@ -346,7 +349,7 @@ static void put_come(acts_t *acts, char role, char owner)
     put_act(acts, (char[]){COME, role, role, owner}, 4, role == CLIENT ? 5 : 7);
 }
 
-// Its text is asked for by `pair`, plainly or not.
+// Put a request for a text by `pair`, plain or drafted.
 static void put_generate(acts_t *acts, char request, char pair, char plain)
 {
     put_act(acts, (char[]){GENERATE, CLIENT, request, 0, 0, pair}, 6, 12);
@@ -381,7 +384,7 @@ static void write_hub_text(const char *name, char pair, bool plain, bool drawn)
     write_seed("hub", name, acts.bytes, acts.count);
 }
 
-// A client that is cut off, one that comes back, and a coordinator that dies.
+// Write a client that is cut off, one that comes back, and a coordinator that dies.
 static void write_hub_resume(const char *name, char flags, char between)
 {
     acts_t acts;
@@ -397,7 +400,7 @@ static void write_hub_resume(const char *name, char flags, char between)
     write_seed("hub", name, acts.bytes, acts.count);
 }
 
-// A client that has more of a text than the hub, and a text that is drafted ahead.
+// Write a client that has more of a text than the hub, and a text that is drafted ahead.
 static void write_hub_ahead(void)
 {
     acts_t acts;

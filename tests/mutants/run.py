@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Plant known mistakes in a copy of the source, one after the other, and demand that the tests named for each turn red.
 
-Each mutant is NAME.patch beside this file. Before its diff it says what is wrong, which line of docs/algorithms.md that offends, and
-"caught by: TEST ...": names of CTest that are build targets too. Only those are built and run, until one fails. A compile error, or a
-patch that does not apply, is an error of the mutant and no catch.
+Each mutant is AREA/NAME.patch beside this file; the area is the folder of the source that it changes. Before its diff it says what is
+wrong, which line of docs/algorithms.md that offends, and "caught by: TEST ...": names of CTest that are build targets too. Only those are
+built and run, until one fails. A compile error, or a patch that does not apply, is an error of the mutant and no catch.
 
 Exit status 0 if the unpatched copy is green and every mutant was caught.
 """
@@ -141,7 +141,12 @@ def check_mutants(copy, mutants):
 
 
 def load():
-    return [Mutant(path) for path in sorted(HERE.glob("*.patch"))]
+    """All mutants by name, which is theirs alone whatever the folder."""
+    mutants = sorted((Mutant(path) for path in HERE.rglob("*.patch")), key=lambda mutant: mutant.name)
+    for one, other in zip(mutants, mutants[1:]):
+        if one.name == other.name:
+            raise Failure(f"two mutants have the name {one.name}")
+    return mutants
 
 
 def choose(mutants, only, sample, seed):

@@ -1,15 +1,13 @@
-// Goal: a role that is short of memory for a moment costs at most the text it worked on: that is right, or ends with an
-// error that says so. Nobody aborts, hangs or leaks, and the next text is right.
-// Method: all roles in one process on a virtual clock; scripts that reach as much of the code as few tokens can. In
-// each role in turn the nth allocation fails, for every n up to the last one (OR_TEST_RUNS of them; few in CI), and
-// after it the same text is asked for again. AddressSanitizer looks for leaks; pages that are missing are counted.
+// Goal: a role that is short of memory for a moment costs at most the text it worked on. That text is correct, or
+// ends with an error that says so. No process aborts, hangs or leaks, and the next text is correct.
+// Method: run all roles in one process on a virtual clock, with scripts that reach as much of the code as few tokens
+// can. In each role in turn the nth allocation fails, for every n up to the last one (OR_TEST_RUNS of them; few in
+// CI). Then the same text is asked for again. AddressSanitizer looks for leaks, and missing pages are counted.
 #include "tests/simulation/cluster.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/decode/methods.h"
-#include "common/text/tokenizer.h"
 #include "tests/simulation/plain.h"
 #include "tests/support/short_memory.h"
 #include "tests/support/test_support.h"
@@ -40,7 +38,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// One text and its surroundings.
+// A text and its surroundings.
 typedef struct {
     const char *name;
     or_draft_method_t method;
@@ -71,29 +69,9 @@ static or_generate_request_t request_of(const script_t *script)
     return request;
 }
 
-// What a target without drafters writes.
-typedef struct {
-    int32_t tokens[TOKENS];
-    uint32_t count;
-} plain_t;
-
-static plain_t plain_text(const or_generate_request_t *request)
-{
-    plain_t plain = {0};
-    int32_t *prompt = NULL;
-    size_t count = 0;
-    assert_int_equal(or_tokenize(target.vocab, (const char *)request->prompt, request->prompt_bytes,
-                                 OR_TOKENIZE_BOS, &prompt, &count),
-                     OR_OK);
-    plain.count = plain_decode(target.model, target.vocab, prompt, (uint32_t)count,
-                               &request->sampling, request->seed, TOKENS, plain.tokens);
-    free(prompt);
-    return plain;
-}
-
 // ---- one run ----
 
-// Which allocation of which role fails.
+// The role and the number of the allocation that fails.
 typedef struct {
     const script_t *script;
     sim_role_t role;
@@ -108,7 +86,7 @@ static void watch(void *context, sim_role_t role, bool begins)
     }
 }
 
-static uint32_t faults_found; // all are told of before the test fails
+static uint32_t faults_found; // all are reported before the test fails
 
 static void fail_of(const fault_t *fault, const char *what, const char *more)
 {
@@ -117,7 +95,8 @@ static void fail_of(const fault_t *fault, const char *what, const char *more)
                 (unsigned long long)fault->nth, what, more);
 }
 
-static void assert_right(const fault_t *fault, const plain_t *plain, const sim_result_t *result)
+static void assert_right(const fault_t *fault, const plain_text_t *plain,
+                         const sim_result_t *result)
 {
     if (result->finish == OR_FINISH_NONE || result->finish == OR_FINISH_ERROR) {
         fail_of(fault, "no text", result->error);
@@ -127,7 +106,7 @@ static void assert_right(const fault_t *fault, const plain_t *plain, const sim_r
     }
 }
 
-static void assert_right_or_told(const fault_t *fault, const plain_t *plain,
+static void assert_right_or_told(const fault_t *fault, const plain_text_t *plain,
                                  const sim_result_t *result)
 {
     if (result->finish != OR_FINISH_ERROR) {
@@ -157,8 +136,9 @@ static sim_t *cluster_of(fault_t *fault)
     return sim_create(&config);
 }
 
-// Two texts under the fault, then the same once more without. Returns how many allocations there were.
-static uint64_t run(fault_t *fault, const plain_t *plain)
+// Write two texts under the fault, then the same once more without it. Returns how many allocations
+// there were.
+static uint64_t run(fault_t *fault, const plain_text_t *plain)
 {
     static sim_result_t results[TEXTS], again;
     or_generate_request_t request = request_of(fault->script);
@@ -182,11 +162,11 @@ static uint64_t run(fault_t *fault, const plain_t *plain)
     return counted;
 }
 
-// Every allocation of a role, or so many of them.
+// Fail every allocation of a role, or so many of them.
 static void run_role(const script_t *script, sim_role_t role, uint64_t *random)
 {
     or_generate_request_t request = request_of(script);
-    const plain_t plain = plain_text(&request);
+    const plain_text_t plain = plain_text_of(&target, &request);
     fault_t fault = {.script = script, .role = role};
     uint64_t last = run(&fault, &plain);
     uint64_t runs = test_runs(4);

@@ -1,7 +1,8 @@
-// Goal: a client that was told to come back leaves nothing behind that was admitted after all, and says
-// when it has the end of its text, so that the coordinator may forget it. One whose coordinator fell silent
-// calls it for as long as it was told to, and shows the session's token when it is back. Who has enough is heard, or goes.
-// Method: the real client on a network in memory, the test as its coordinator.
+// Goal: a client that was told to come back leaves no session behind that was admitted after all. It says when it
+// has the end of its text, so that the coordinator may forget it. If its coordinator falls silent, it tries again
+// for as long as it was told to, and shows the session's token when it is back. A client that has enough is heard,
+// or leaves.
+// Method: run the real client on a network in memory; the test is its coordinator.
 #include <stdio.h>
 #include <string.h>
 
@@ -122,7 +123,7 @@ static void run(world_t *w, uint32_t ms)
     }
 }
 
-// Session 0 has no place.
+// Answer a request. Session 0 means that there is no place.
 static void answer(world_t *w, uint64_t request, uint64_t session, uint32_t finish)
 {
     const or_message_t delta = {
@@ -141,7 +142,7 @@ static void answer(world_t *w, uint64_t request, uint64_t session, uint32_t fini
     run(w, 3);
 }
 
-// The network repeated its request; one copy found no place, the other did.
+// The network repeated the client's request; one copy found no place, the other did.
 static void what_was_admitted_after_all_is_cancelled(void **state)
 {
     world_t *w = *state;
@@ -175,7 +176,7 @@ static void an_end_that_arrived_is_acknowledged(void **state)
 
 static const uint8_t secret[OR_SESSION_TOKEN_BYTES] = "secret of sixtee";
 
-// The text of session 41 begins: two tokens and its secret.
+// Begin the text of session 41: two tokens and its secret.
 static void begin_text(world_t *w)
 {
     static const uint32_t ids[2] = {7, 8};
@@ -196,7 +197,7 @@ static void begin_text(world_t *w)
     run(w, 3);
 }
 
-// The hub dies; the clock goes on and the client with it.
+// Kill the hub. The clock goes on, and the client with it.
 static void kill_hub(world_t *w)
 {
     or_link_destroy(&w->hub);
@@ -255,7 +256,8 @@ static void one_that_stays_away_is_given_up_in_time(void **state)
     world_t *w = *state;
     begin_text(w);
     kill_hub(w);
-    wait_alone(w, RECONNECT_S * 1000 - 1500); // since the last word, not since it was missed
+    wait_alone(w, RECONNECT_S * 1000 -
+                      1500); // counted from the last message, not from the time it was missed
     assert_int_equal(w->status, OR_ERR_AGAIN);
     wait_alone(w, 3000);
     assert_int_equal(w->status, OR_ERR_UNREACHABLE);
@@ -263,7 +265,7 @@ static void one_that_stays_away_is_given_up_in_time(void **state)
     start_hub(w);
 }
 
-// Silence takes ten seconds to be one; a connection that ends says so.
+// Silence is noticed after ten seconds, but a connection that ends is noticed at once.
 static void a_connection_that_ends_is_noticed_at_once(void **state)
 {
     world_t *w = *state;
@@ -300,7 +302,7 @@ static void one_that_is_mended_goes_on(void **state)
     assert_int_equal(w->status, OR_ERR_AGAIN);
 }
 
-// A request that waits brings no token; the reason is news all the same.
+// A request that waits brings no token, but its reason is news all the same.
 static void why_it_waits_is_given_out(void **state)
 {
     world_t *w = *state;
@@ -327,7 +329,7 @@ static void who_has_enough_need_not_wait_for_it(void **state)
     start_hub(w);
 }
 
-// The text is kept, but has no place now.
+// Say that the text is kept but has no place now.
 static void say_busy(world_t *w)
 {
     const or_message_t busy = {.type = OR_MSG_GENERATE_DELTA,
@@ -339,7 +341,7 @@ static void say_busy(world_t *w)
     assert_int_equal(or_link_send(w->hub, w->peer, &busy), OR_OK);
 }
 
-// Who kept the text for a client that was away did not listen to it yet.
+// The coordinator kept the text for a client that was away, and did not hear its request.
 static void what_goes_on_all_the_same_is_told_again(void **state)
 {
     world_t *w = *state;
@@ -367,7 +369,7 @@ static void who_has_enough_does_not_wait_for_a_place(void **state)
     assert_int_equal(w->status, OR_ERR_CANCELLED);
 }
 
-// The next coordinator did not hear of it.
+// The next coordinator did not hear of the cancellation.
 static void what_was_cancelled_is_cancelled_there_too(void **state)
 {
     world_t *w = *state;
@@ -383,7 +385,7 @@ static void what_was_cancelled_is_cancelled_there_too(void **state)
     assert_int_equal(w->cancelled[before], 43);
 }
 
-// The rest of a text has no place at once: it is asked for again, not anew.
+// The rest of a text has no place at once. It is asked for again as the rest, not as a new text.
 static void a_coordinator_that_is_busy_is_asked_for_the_rest_again(void **state)
 {
     world_t *w = *state;
@@ -399,7 +401,7 @@ static void a_coordinator_that_is_busy_is_asked_for_the_rest_again(void **state)
     assert_int_equal(w->ends, 0);
 }
 
-// Also one of which there is no word yet: its place in the line is kept.
+// This holds also for a text without any word yet: its place in the queue is kept.
 static void what_was_taken_in_is_not_asked_for_anew(void **state)
 {
     static const uint8_t token[OR_SESSION_TOKEN_BYTES] = "a token";

@@ -31,7 +31,7 @@ struct sim {
     or_virtual_clock_t clock;
     or_network_t *network;
     bool cut[SIM_ROLES];
-    bool changed;                // by the hook: the roles see it before the clock moves
+    bool changed;                // by the hook; the roles see the change before the clock moves
     sim_edge_t edges[SIM_ROLES]; // of verifier and drafters
     sim_client_t clients[CLIENTS_MAX];
     or_verifier_t *verifier;
@@ -223,7 +223,7 @@ void sim_destroy(sim_t *sim)
 
 // ---- lines ----
 
-// The channels of a role that are there; how many.
+// Collect the existing channels of a role; returns their number.
 static uint32_t channels_of(const sim_t *sim, sim_role_t role, or_channel_t **channels)
 {
     uint32_t count = 0;
@@ -289,7 +289,7 @@ static void at_work(const sim_t *sim, sim_role_t role, bool begins)
     }
 }
 
-// A role that is up has its turn; returns when it wants the next one.
+// Give a role that is up its turn; returns when it wants the next one.
 static int64_t turn_of(sim_t *sim, sim_role_t role)
 {
     int64_t due = OR_TIME_NEVER;
@@ -316,7 +316,7 @@ static void assert_nobody_refused(const sim_t *sim)
     }
 }
 
-// Every role once; returns when the next thing happens.
+// Give every role one turn; returns when the next thing happens.
 static int64_t turn(sim_t *sim)
 {
     static const sim_role_t order[] = {SIM_COORDINATOR, SIM_VERIFIER, SIM_DRAFTER,
@@ -365,7 +365,7 @@ static void take(const or_generate_delta_t *delta, int64_t now_ns, sim_result_t 
     strncpy(result->note, delta->note, sizeof result->note - 1);
 }
 
-// Its client has no more to say than why it failed.
+// Record why a client failed.
 static void take_failure(const sim_t *sim, sim_result_t *result)
 {
     if (!sim->config.clients_may_fail) {
@@ -405,7 +405,7 @@ static void look_at_client(sim_t *sim, or_client_t *client, sim_result_t *result
     }
 }
 
-// Returns how many have not got all of their text.
+// Look at all clients; returns how many do not have all of their text.
 static uint32_t look_at_clients(sim_t *sim, uint32_t count, sim_result_t *results)
 {
     uint32_t left = 0;
@@ -420,8 +420,8 @@ static uint32_t look_at_clients(sim_t *sim, uint32_t count, sim_result_t *result
     return left;
 }
 
-// Move the clock to `due`, or to the next frame if that lands before. A frame that has landed, in a turn in which
-// none was sent or taken, is for somebody who is at work: it waits for that to be done.
+// Move the clock to `due`, or to the next frame if that arrives before. If a frame has arrived in a turn in
+// which none was sent or taken, its receiver is at work: the frame waits until that is done.
 static void advance(sim_t *sim, int64_t due, bool moved)
 {
     due = earlier(due, moved ? or_network_next_ns(sim->network)

@@ -19,7 +19,7 @@ typedef struct {
     or_model_t *model;
 } sim_model_t;
 
-// pages: of the KV pool. Fails the running test on errors.
+// Load a model with a KV pool of `pages`. Fails the running test on errors.
 void sim_model_load(const char *path, uint32_t threads, uint32_t pages, sim_model_t *model);
 void sim_model_free(sim_model_t *model);
 
@@ -34,10 +34,11 @@ typedef enum {
     SIM_ROLES
 } sim_role_t;
 
-// A peer that the test plays: has its turn with the others.
+// A peer that the test plays. It has its turn with the others.
 typedef void (*sim_guest_t)(sim_t *sim, void *context);
 
-// Called before a role is at work, and behind that: for tests of what it meets there, such as memory that is short.
+// A function that is called before and after a role's turn. Tests use it to change what the role meets there,
+// such as a shortage of memory.
 typedef void (*sim_switch_t)(void *context, sim_role_t role, bool begins);
 
 typedef struct {
@@ -55,23 +56,24 @@ typedef struct {
     void *guest_context;
     sim_switch_t at_work; // NULL: nobody wants to know
     void *at_work_context;
-    // A client may fail: its result then has finish ERROR and the sentence. Otherwise that fails the test.
+    // If a client may fail, its result then has finish ERROR and the sentence. Otherwise a failure
+    // fails the test.
     bool clients_may_fail;
 } sim_config_t;
 
 sim_t *sim_create(const sim_config_t *config);
 void sim_destroy(sim_t *sim);
 
-// Kill the process: its memory and the frames to and from it are gone. No-op if it is down.
+// Kill the process: its memory and the frames to and from it are lost. No-op if it is down.
 void sim_crash(sim_t *sim, sim_role_t role);
-// Start it anew. No-op if it is up.
+// Start the process again. No-op if it is up.
 void sim_start(sim_t *sim, sim_role_t role);
-// Of its line, also while it is down.
+// Cut the role's line. This may happen while it is down.
 void sim_cut(sim_t *sim, sim_role_t role);
 void sim_mend(sim_t *sim, sim_role_t role);
 void sim_stall(sim_t *sim, sim_role_t role, int64_t until_ns);
 
-// What a request came to.
+// The result of a request.
 typedef struct {
     int32_t tokens[1024];
     uint32_t count;
@@ -81,12 +83,13 @@ typedef struct {
     char error[512];
     char note[512];
     or_generate_stats_t stats;
-    // When the first tokens came, how many they were, and when the last came.
+    // The time and number of the first tokens, and the time of the last.
     int64_t first_ns, last_ns;
     uint32_t first_count;
 } sim_result_t;
 
-// Called between events, before the clock moves; may crash and start roles.
+// A function that is called between events, before the clock moves. It may crash and start
+// roles.
 typedef void (*sim_hook_t)(sim_t *sim, void *context, const sim_result_t *so_far);
 
 // Send the request and run until it has ended or `limit_s` virtual seconds have passed (finish

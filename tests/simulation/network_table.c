@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/text/tokenizer.h"
 #include "tests/simulation/cluster.h"
 #include "tests/simulation/plain.h"
 #include "tests/support/test_support.h"
@@ -46,7 +45,7 @@ typedef struct {
 
 typedef struct {
     or_generate_request_t request;
-    int32_t expected[TOKENS_MAX];
+    plain_text_t expected;
 } text_t;
 
 static sim_model_t target, draft;
@@ -77,17 +76,8 @@ static void prepare_texts(uint32_t count, uint32_t tokens)
         request->sampling.temperature = i % 2 == 0 ? 0.0F : 1.0F;
         request->seed = i;
         request->ignore_end = true;
-        int32_t *prompt = NULL;
-        size_t prompt_count = 0;
-        assert_int_equal(or_tokenize(target.vocab, (const char *)request->prompt,
-                                     request->prompt_bytes, OR_TOKENIZE_BOS, &prompt,
-                                     &prompt_count),
-                         OR_OK);
-        uint32_t written =
-            plain_decode(target.model, target.vocab, prompt, (uint32_t)prompt_count,
-                         &request->sampling, request->seed, tokens, texts[i].expected);
-        assert_int_equal(written, tokens);
-        free(prompt);
+        texts[i].expected = plain_text_of(&target, request);
+        assert_int_equal(texts[i].expected.count, tokens);
     }
 }
 
@@ -125,8 +115,8 @@ static void write_text(const cell_t *cell, way_t way, const text_t *text, sim_re
 static bool is_right(const text_t *text, const sim_result_t *result)
 {
     uint32_t tokens = text->request.max_tokens;
-    return result->count == tokens &&
-           memcmp(result->tokens, text->expected, tokens * sizeof *text->expected) == 0;
+    return result->count == tokens && memcmp(result->tokens, text->expected.tokens,
+                                             tokens * sizeof *text->expected.tokens) == 0;
 }
 
 static figures_t measure(const cell_t *cell, way_t way)
@@ -173,15 +163,15 @@ static double synchronous_ceiling(const cell_t *cell, const figures_t *synchrono
     return 1000 * synchronous->tokens_a_round / (building_ms + cell->rtt_ms + verify_ms(cell));
 }
 
-// The trees are the same, so E is; whichever came out larger.
+// The trees are the same, so E is the same; take the larger one.
 static double ahead_ceiling(const cell_t *cell, const figures_t *figures)
 {
     double tokens = fmax(figures[SYNCHRONOUS].tokens_a_round, figures[AHEAD].tokens_a_round);
     return 1000 * tokens / (cell->rtt_ms + verify_ms(cell));
 }
 
-// Rounds that find their guesses follow one another at the target's pace; every 1/(1-h)th waits for a round
-// trip and a new tree.
+// Rounds that find their guesses follow one another at the target's pace. Every 1/(1-h)th round waits
+// for a round trip and a new tree.
 static double several_ceiling(const cell_t *cell, const figures_t *several,
                               const figures_t *synchronous)
 {
@@ -193,7 +183,7 @@ static double several_ceiling(const cell_t *cell, const figures_t *several,
 
 // ---- the table ----
 
-// Where a drafter costs more time than it saves it is dismissed for a while (coordinator/budget/usefulness.h): such a
+// A drafter that costs more time than it saves is dismissed for a while (coordinator/budget/usefulness.h). Such a
 // row has a star, and its ceiling means nothing.
 static bool is_left_out(const figures_t *figures)
 {
@@ -271,7 +261,8 @@ static void print_cell(const cell_t *cell, const figures_t *figures)
     fflush(stdout);
 }
 
-// Plain decoding asks for no nodes: what it gave at the first number of them is good for the others.
+// Plain decoding asks for no nodes, so its result for the first number of them holds for the
+// others.
 static void run_cell(const cell_t *cell, figures_t *plain)
 {
     figures_t figures[WAYS];
@@ -301,7 +292,7 @@ static void run_table(void)
     }
 }
 
-// The corners that differ most.
+// Run the corners of the table, which differ most.
 static void run_short(void)
 {
     static const cell_t cells[] = {{40, 0, 16}, {40, 50, 16}, {40, 200, 64}, {200, 100, 16}};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/decode/sampling/noise.h"
+#include "common/text/tokenizer.h"
 #include "tests/support/test_support.h"
 
 uint32_t plain_decode(or_model_t *model, const or_vocab_t *vocab, const int32_t *prompt,
@@ -44,4 +45,34 @@ uint32_t plain_decode(or_model_t *model, const or_vocab_t *vocab, const int32_t 
     free(text);
     free(logits);
     return written;
+}
+
+plain_text_t plain_text_of(const sim_model_t *target, const or_generate_request_t *request)
+{
+    plain_text_t text = {.count = 0};
+    int32_t *prompt = NULL;
+    size_t count = 0;
+    assert_in_range(request->max_tokens, 1, sizeof text.tokens / sizeof *text.tokens);
+    assert_int_equal(or_tokenize(target->vocab, (const char *)request->prompt,
+                                 request->prompt_bytes, OR_TOKENIZE_BOS, &prompt, &count),
+                     OR_OK);
+    text.count = plain_decode(target->model, target->vocab, prompt, (uint32_t)count,
+                              &request->sampling, request->seed, request->max_tokens, text.tokens);
+    free(prompt);
+    return text;
+}
+
+void assert_plain_text(const sim_model_t *target, const or_generate_request_t *request,
+                       const sim_result_t *result)
+{
+    const plain_text_t plain = plain_text_of(target, request);
+    if (result->finish != OR_FINISH_LENGTH && result->finish != OR_FINISH_STOP) {
+        fail_msg("seed %llu: no text: finish %u %s", (unsigned long long)request->seed,
+                 result->finish, result->error);
+    }
+    if (result->count != (request->ignore_end ? request->max_tokens : plain.count) ||
+        memcmp(result->tokens, plain.tokens, plain.count * sizeof *plain.tokens) != 0) {
+        fail_msg("seed %llu, %u ahead, policy %u: the text differs from plain decoding",
+                 (unsigned long long)request->seed, request->draft_ahead, request->draft_policy);
+    }
 }

@@ -1,8 +1,8 @@
-// Goal: whatever the network does and whoever crashes, the text is the target's own; and a run
+// Goal: the text is the target's own, whatever the network does and whichever process crashes, and a run
 // replays from its seed.
-// Method: all roles in one process on a virtual clock; frames lost, repeated, delayed and so
-// reordered, drafter, verifier and, where it has a journal, coordinator killed and restarted at moments drawn from
-// the seed; every text is compared with a plain decoding that knows no network.
+// Method: run all roles in one process on a virtual clock. Frames are lost, repeated, delayed and so reordered.
+// Drafter, verifier and, if it has a journal, coordinator are killed and restarted at moments drawn from the
+// seed. Every text is compared with a plain decoding that knows no network.
 #include "tests/simulation/cluster.h"
 
 #include <ftw.h>
@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "common/decode/methods.h"
-#include "common/text/tokenizer.h"
 #include "tests/simulation/plain.h"
 #include "tests/support/test_support.h"
 
@@ -49,27 +48,6 @@ static or_generate_request_t request_of(uint64_t seed)
     return request;
 }
 
-static void assert_plain_text(const or_generate_request_t *request, const sim_result_t *result)
-{
-    int32_t expected[TOKENS];
-    int32_t *prompt = NULL;
-    size_t count = 0;
-    assert_int_equal(or_tokenize(target.vocab, (const char *)request->prompt, request->prompt_bytes,
-                                 OR_TOKENIZE_BOS, &prompt, &count),
-                     OR_OK);
-    uint32_t written = plain_decode(target.model, target.vocab, prompt, (uint32_t)count,
-                                    &request->sampling, request->seed, TOKENS, expected);
-    free(prompt);
-    if (result->finish == OR_FINISH_NONE || result->finish == OR_FINISH_ERROR) {
-        fail_msg("seed %llu: no text: %s", (unsigned long long)request->seed, result->error);
-    }
-    if (result->count != written ||
-        memcmp(result->tokens, expected, written * sizeof *expected) != 0) {
-        fail_msg("seed %llu: the text differs from plain decoding",
-                 (unsigned long long)request->seed);
-    }
-}
-
 static void a_quiet_network_gives_the_plain_text_in_fewer_calls(void **state)
 {
     (void)state;
@@ -80,7 +58,7 @@ static void a_quiet_network_gives_the_plain_text_in_fewer_calls(void **state)
         sim_t *sim = sim_create(&config);
         sim_generate(sim, &request, LIMIT_S, NULL, NULL, &result);
         sim_destroy(sim);
-        assert_plain_text(&request, &result);
+        assert_plain_text(&target, &request, &result);
         assert_int_equal(result.stats.plain_rounds, 0);
         assert_int_equal(result.stats.resyncs, 0);
         assert_true(result.stats.target_calls < result.count);
@@ -103,11 +81,11 @@ static void a_rough_network_changes_nothing(void **state)
         sim_t *sim = sim_create(&config);
         sim_generate(sim, &request, LIMIT_S, NULL, NULL, &result);
         sim_destroy(sim);
-        assert_plain_text(&request, &result);
+        assert_plain_text(&target, &request, &result);
     }
 }
 
-// Kills and restarts of one run: at most `left` of them, at moments drawn from the seed.
+// The kills and restarts of one run: at most `left` of them, at moments drawn from the seed.
 typedef struct {
     uint64_t random;
     uint32_t roles; // that may be hit: the first so many
@@ -165,7 +143,7 @@ static void crashes_of_drafter_and_verifier_change_nothing(void **state)
     for (uint64_t seed = base; seed < base + test_runs(25); seed++) {
         or_generate_request_t request = request_of(seed);
         sim_result_t result = run_with_crashes(seed, &request);
-        assert_plain_text(&request, &result);
+        assert_plain_text(&target, &request, &result);
     }
 }
 
@@ -187,11 +165,11 @@ static void crashes_change_nothing_for_drawn_trees(void **state)
         request.draft_method = pairs[seed % 4].method;
         request.accept_rule = pairs[seed % 4].rule;
         sim_result_t result = run_with_crashes(seed, &request);
-        assert_plain_text(&request, &result);
+        assert_plain_text(&target, &request, &result);
     }
 }
 
-// naive draws by a key of its own: its text is the one it writes alone.
+// naive draws by a key of its own, so its text is the one it writes alone.
 static void crashes_change_nothing_for_naive_text(void **state)
 {
     (void)state;
@@ -223,7 +201,8 @@ static int remove_entry(const char *path, const struct stat *status, int kind, s
     return remove(path);
 }
 
-// What was committed is in the journal: its clients find the next coordinator, and the text goes on there.
+// The committed tokens are in the journal: clients find the next coordinator, and the text goes on
+// there.
 static void crashes_of_anybody_change_nothing(void **state)
 {
     (void)state;
@@ -246,13 +225,13 @@ static void crashes_of_anybody_change_nothing(void **state)
         request.sampling.temperature = seed % 2 == 0 ? request.sampling.temperature : 0;
         sim_result_t result = crash_cluster(&config, &request);
         nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-        assert_plain_text(&request, &result);
+        assert_plain_text(&target, &request, &result);
         resumed += result.stats.resumes;
     }
     assert_true(resumed > 0);
 }
 
-// The second drafter has the target's own model: what it guesses at a low temperature is right.
+// The second drafter has the target's own model, so its guesses at a low temperature are right.
 static void several_drafters_write_the_plain_text_in_fewer_calls(void **state)
 {
     (void)state;
@@ -277,7 +256,7 @@ static void several_drafters_write_the_plain_text_in_fewer_calls(void **state)
             sim_t *sim = sim_create(&config);
             sim_generate(sim, &request, LIMIT_S, NULL, NULL, &results[i]);
             sim_destroy(sim);
-            assert_plain_text(&request, &results[i]);
+            assert_plain_text(&target, &request, &results[i]);
             assert_int_equal(results[i].stats.plain_rounds, 0);
             assert_int_equal(results[i].stats.resyncs, 0);
         }
@@ -302,7 +281,7 @@ static void crashes_change_nothing_for_several_drafters(void **state)
         request.draft_method = OR_DRAFT_MULTI;
         request.accept_rule = rules[seed % 4];
         sim_result_t result = crash_cluster(&config, &request);
-        assert_plain_text(&request, &result);
+        assert_plain_text(&target, &request, &result);
     }
 }
 
@@ -335,7 +314,7 @@ static void a_drafter_lost_for_good_is_bridged_by_plain_decoding(void **state)
     sim_t *sim = sim_create(&config);
     sim_generate(sim, &request, LIMIT_S, kill_for_good, &role, &result);
     sim_destroy(sim);
-    assert_plain_text(&request, &result);
+    assert_plain_text(&target, &request, &result);
     assert_true(result.stats.plain_rounds > 0);
     assert_true(result.stats.elapsed_us < 5 * 1000 * 1000);
 }
@@ -356,7 +335,8 @@ static void a_verifier_lost_for_good_is_a_clear_error(void **state)
 
 #define CROWD 10 // clients; the simulated verifier takes 4 sessions at a time
 
-// With hardly any pages every pass takes another session's, in the target and in the draft model.
+// There are hardly any pages, so every pass takes another session's, in the target and in the
+// draft model.
 static void a_crowd_on_few_pages_gets_the_same_texts(void **state)
 {
     (void)state;
@@ -374,7 +354,7 @@ static void a_crowd_on_few_pages_gets_the_same_texts(void **state)
     sim_generate_all(sim, requests, CROWD, LIMIT_S, results);
     sim_destroy(sim);
     for (uint32_t i = 0; i < CROWD; i++) {
-        assert_plain_text(&requests[i], &results[i]);
+        assert_plain_text(&target, &requests[i], &results[i]);
         assert_int_equal(results[i].stats.plain_rounds, 0); // and drafted for
         assert_int_equal(results[i].stats.resyncs,
                          0); // they wait for a place, nobody is thrown out of one
@@ -393,7 +373,7 @@ static void a_plain_request_needs_no_drafter(void **state)
     sim_t *sim = sim_create(&config);
     sim_generate(sim, &request, LIMIT_S, NULL, NULL, &result);
     sim_destroy(sim);
-    assert_plain_text(&request, &result);
+    assert_plain_text(&target, &request, &result);
     assert_int_equal(result.stats.target_calls, result.count);
 }
 

@@ -1,7 +1,7 @@
-// full_disk - for tests: a disk without room, as far as this process is concerned.
+// full_disk - makes the disk look full to this process, for tests.
 #pragma once
 
-// No file of this process grows from here on: writing fails with EFBIG.
+// Keep all files of this process from growing: writing fails with EFBIG.
 void fill_disk(void);
-// There is room again. After fill_disk.
+// Make room again, after fill_disk.
 void empty_disk(void);

@@ -86,7 +86,7 @@ static void put_pieces(const job_t *job, or_gguf_string_t key)
     }
 }
 
-// Scores and kinds: numbers of four bytes, one a token.
+// Put scores or kinds: numbers of four bytes, one a token.
 static void put_numbers(const job_t *job, or_gguf_string_t key, const char *name,
                         or_gguf_type_t type, uint32_t padded)
 {
@@ -186,7 +186,7 @@ static void put_description(const job_t *job, const or_gguf_tensor_t *tensor, ui
     put_u64(job, offset);
 }
 
-// A row for an unused token: each of its blocks is some other row's.
+// Put a row for an unused token: each of its blocks is a block of some other row.
 static void put_mixed_row(job_t *job, const or_gguf_tensor_t *tensor, uint64_t row_bytes)
 {
     uint32_t step = or_gguf_tensor_block(tensor->type).bytes;
@@ -259,7 +259,7 @@ static uint32_t *numbers(uint32_t count)
     return array;
 }
 
-// A file in memory, open until the process ends.
+// Make a file in memory, which is open until the process ends.
 static char *make(const or_gguf_t *gguf, uint32_t count, const uint32_t *moved, uint32_t padding)
 {
     int fd = memfd_create("permuted.gguf", MFD_CLOEXEC);

@@ -10,12 +10,12 @@
 
 #include <stdint.h>
 
-// The path is the caller's to free; any process may open it while this one lives, and then it is gone.
-// The `padding` tokens at the end are unused ones; their rows are made of pieces of other rows, so that
-// the model gives them real probability. Fails the test if the file cannot be read.
+// Make the file and return its path, which the caller frees. Any process may open it while this one
+// lives. The `padding` tokens at the end are unused ones. Their rows are made of pieces of other
+// rows, so that the model gives them real probability. Fails the test if the file cannot be read.
 char *test_permute(const char *gguf_path, uint64_t seed, uint32_t padding);
-// Every token stays where it is.
+// Pad only: every token keeps its id.
 char *test_pad(const char *gguf_path, uint32_t padding);
 
-// The permutation of test_permute: moved[old id] is the new one.
+// The permutation that test_permute uses: moved[old id] is the new one.
 void test_permutation(uint64_t seed, uint32_t count, uint32_t *moved);

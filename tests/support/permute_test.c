@@ -1,8 +1,8 @@
-// Goal: test_permute and test_pad give the same model under other ids: logits, text and what each token
-// is.
-// Method: demonstration models of both tokenizers, with a head of their own and without; after a
-// prompt in either's ids the logits of every token are compared bit for bit, and so are the
-// tokenizations of a text, token by token.
+// Goal: test_permute and test_pad give the same model under other ids: the same logits, text and
+// kinds of tokens.
+// Method: use demonstration models of both tokenizers, with a head of their own and without. After a
+// prompt in either's ids compare the logits of every token bit for bit, and the tokenizations of a
+// text token by token.
 #include "tests/support/permute.h"
 
 #include <stdlib.h>
@@ -103,7 +103,7 @@ static void assert_same_text(const loaded_t *original, const loaded_t *made, con
     free(back);
 }
 
-// Padding must be something a drafter can guess: its rows are no zeros.
+// Padding must be something a drafter can guess, so its rows must not be zeros.
 static void assert_padding_is_likely(const loaded_t *made)
 {
     uint32_t size = or_vocab_size(made->vocab);

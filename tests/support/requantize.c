@@ -20,7 +20,7 @@ static uint16_t round_to_bf16(float value)
     return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16); // to nearest even
 }
 
-// ggml's rule: scale = the largest magnitude / 127.
+// ggml's rule is scale = the largest magnitude / 127.
 static void write_q8_0_block(const float *x, unsigned char *out)
 {
     float largest = 0;
@@ -36,8 +36,8 @@ static void write_q8_0_block(const float *x, unsigned char *out)
     }
 }
 
-// ggml's rule: scale = the number of largest magnitude, with its sign, / -8, so that this one is
-// exact; low nibbles are elements 0 to 15.
+// ggml's rule is scale = the number of largest magnitude, with its sign, / -8, so that this one
+// is exact. Low nibbles are elements 0 to 15.
 static void write_q4_0_block(const float *x, unsigned char *out)
 {
     float largest = 0;
@@ -86,7 +86,7 @@ static void write_row(const float *x, uint32_t columns, or_tensor_type_t type, u
     }
 }
 
-// What the tensor becomes.
+// Return the type that the tensor gets.
 static or_tensor_type_t new_type(const or_gguf_tensor_t *tensor, or_tensor_type_t type)
 {
     bool fits = tensor->dim_count == 2 && tensor->dims[1] > 1 &&

@@ -8,8 +8,8 @@
 
 #include "common/gguf/gguf.h"
 
-// A copy of the file with all matrices (two dimensions) converted to `type`, as ggml does it in F16,
-// Q8_0 and Q4_0; those whose rows are no whole blocks stay as they are, as do vectors and metadata.
-// To F32 any type is exact. The path is the caller's to free; any process may open it while this one
-// lives, and then it is gone. Fails the test if the file cannot be read.
+// Copy the file with all matrices (two dimensions) converted to `type`, as ggml does it in F16,
+// Q8_0 and Q4_0. Matrices whose rows are no whole blocks stay as they are, as do vectors and
+// metadata. To F32 any type is exact. The caller frees the returned path. Any process may open it
+// while this one lives. Fails the test if the file cannot be read.
 char *test_requantize(const char *path, or_tensor_type_t type);

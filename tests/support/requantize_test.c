@@ -1,6 +1,7 @@
 // Goal: test_requantize writes the weights that other tools write.
-// Method: a matrix of random floats that gguf-py converted (tests/oracles/make_quants.py); Q8_0 and Q4_0
-// models made by it, widened and converted back, which is exact as a block's largest number is.
+// Method: compare with a matrix of random floats that gguf-py converted
+// (tests/oracles/make_quants.py). Widen Q8_0 and Q4_0 models made by it and convert them back, which
+// is exact as a block's largest number is.
 #include "tests/support/requantize.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ static or_gguf_t *open_file(const char *path)
     return gguf;
 }
 
-// Each tensor of `expected` is in `made`, of the same type and bytes.
+// Check that each tensor of `expected` is in `made`, of the same type and bytes.
 static void assert_same_tensors(const char *made_path, const char *expected_path)
 {
     or_gguf_t *made = open_file(made_path);

@@ -10,7 +10,7 @@ void *__real_reallocarray(void *memory, size_t count, size_t bytes);
 char *__real_strdup(const char *text);
 char *__real_strndup(const char *text, size_t length);
 
-// The linker's names for who is called instead.
+// The linker calls these functions instead.
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_realloc(void *memory, size_t bytes);
@@ -37,7 +37,7 @@ uint64_t short_memory_counted(void)
     return counted;
 }
 
-// A function of its own, so that a debugger can stop where the allocation fails.
+// This is a function of its own, so that a debugger can stop where the allocation fails.
 __attribute__((noinline)) static bool short_memory_refuses(void)
 {
     __asm__ volatile("");

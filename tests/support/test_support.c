@@ -10,7 +10,8 @@
 #include "common/base/log/log.h"
 
 #ifdef __SANITIZE_THREAD__
-// libzmq is not instrumented: what it hands from thread to thread would count as a race.
+// libzmq is not instrumented, so memory that it hands from thread to thread would count as a
+// race.
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {

@@ -1,11 +1,12 @@
-// test_support - what every test needs: where the data is, a seed that replays, and cmocka with its
+// test_support - what every test needs: the place of the data, a seed that replays, and cmocka with its
 // prerequisites.
 //
-// OUTRIDER_TEST_DATA names the data folder (default ../shared/data). Where it is absent a test that
-// needs it is skipped by name; with CI=true it fails. OR_TEST_SEED replays a property test, which
-// prints its seed when it starts.
+// OUTRIDER_TEST_DATA names the data folder (default ../shared/data). If it is absent a test that needs
+// it is skipped by name; with CI=true it fails. OR_TEST_SEED replays a property test, which prints its
+// seed when it starts.
 //
-// A program whose every test was skipped ends with 77, which CTest tells from success: nothing was tested.
+// A program whose every test was skipped ends with 77, which CTest tells from success: nothing was
+// tested.
 #pragma once
 
 #include <setjmp.h>
@@ -15,7 +16,7 @@
 
 #include <cmocka.h>
 
-// cmocka's own, but for what is said above.
+// These replace cmocka's own, as described above.
 #undef skip
 #define skip() (test_note_skip(), _skip(__FILE__, __LINE__))
 #undef cmocka_run_group_tests
@@ -35,11 +36,11 @@ const char *test_model(const char *name);
 // The seed of a property test: OR_TEST_SEED, or a fixed default. Printed.
 uint64_t test_seed(void);
 
-// How many seeds or faults a test goes through: few in CI, OR_TEST_RUNS of them when somebody wants to know.
+// The number of seeds or faults that a test goes through: `few` in CI, or OR_TEST_RUNS.
 uint32_t test_runs(uint32_t few);
 // Delete a folder and all that is in it, if it is there.
 void test_remove_folder(const char *path);
-// Bytes of all files in a folder.
+// The bytes of all files in a folder.
 uint64_t test_folder_bytes(const char *path);
 // Log only errors, or what OR_TEST_LOG names ("debug").
 void test_log_init(void);

@@ -7,7 +7,7 @@
 
 #include "tests/support/test_support.h"
 
-// Where some ranks exchange something. All fields under the world's lock.
+// A meeting of some ranks that exchange data. All fields are under the world's lock.
 typedef struct {
     pthread_cond_t changed;
     int count;   // of those who meet
@@ -76,7 +76,7 @@ static void break_meeting(thread_world_t *world, meeting_t *meeting)
     pthread_mutex_unlock(&world->lock);
 }
 
-// Whoever still waits for this rank, or comes to, waits for nothing.
+// Leave the world: ranks that wait for this one, now or later, fail.
 static void leave_world(thread_world_t *world, const or_ranks_t *ranks)
 {
     int index = index_of(ranks);
@@ -91,7 +91,7 @@ static void leave_world(thread_world_t *world, const or_ranks_t *ranks)
     }
 }
 
-// With the lock held: until all are here.
+// Wait until all are here. The lock is held.
 static or_status_t wait_for_all(thread_world_t *world, meeting_t *meeting)
 {
     uint64_t turn = meeting->turn;
@@ -133,7 +133,7 @@ static or_status_t leave(thread_world_t *world, meeting_t *meeting)
     return status;
 }
 
-// What `count` laid down, side by side; one's own may lie there already.
+// Copy what `count` ranks laid down, side by side; a rank's own part may lie there already.
 static void take(const meeting_t *meeting, int count, size_t bytes, void *recv)
 {
     for (int i = 0; i < count; i++) {

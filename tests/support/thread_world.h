@@ -16,9 +16,9 @@
 
 typedef struct thread_world thread_world_t;
 
-// `stages` groups of `size` ranks. Fails the test if it cannot be.
+// Make `stages` groups of `size` ranks. Fails the test if it cannot be done.
 thread_world_t *thread_world_create(int size, int stages);
-// Joins first.
+// Destroy the world, after joining it.
 void thread_world_destroy(thread_world_t **world_p);
 
 // Rank index % size of stage index / size; 0 is the leader. Valid until destroy.
@@ -28,17 +28,18 @@ const or_ranks_t *thread_world_ranks(thread_world_t *world, int index);
 // `context` is borrowed until join.
 typedef or_status_t thread_world_life_t(const or_ranks_t *ranks, void *context);
 void thread_world_start(thread_world_t *world, thread_world_life_t *life, void *context);
-// The life of most: open `path` (borrowed), load with `options` and the rank's own ranks, follow,
-// destroy.
+// The life of most ranks: open `path` (borrowed), load with `options` and the rank's own ranks,
+// follow, destroy.
 void thread_world_follow(thread_world_t *world, const char *path,
                          const or_model_options_t *options);
 
-// The leader is done: wait for the others to end. OR_OK, or how the first that failed did, with its
-// sentence; whoever still waits for the leader fails. May be repeated.
+// Wait for the other ranks to end, when the leader is done. Returns OR_OK, or the status of the
+// first that failed, with its sentence. A rank that still waits for the leader fails. May be
+// repeated.
 or_status_t thread_world_join(thread_world_t *world);
 // The sentence that rank `index` ended with, after join; "" if it ended well.
 const char *thread_world_error(const thread_world_t *world, int index);
 
-// What the leader has sent to all, and what was collected for it, so far. For its thread.
+// The bytes that the leader has sent to all, and those collected for it, so far. For its thread.
 uint64_t thread_world_broadcasts(const thread_world_t *world);
 uint64_t thread_world_collected_bytes(const thread_world_t *world);

@@ -114,7 +114,7 @@ static void pass_to_hub(wiretap_t *tap, pair_t *pair, uint8_t *data, size_t byte
     }
 }
 
-// What came in from one side goes out on the other.
+// Forward what came in from one side to the other.
 static void forward(wiretap_t *tap, pair_t *pair, int from)
 {
     uint8_t data[CHUNK];

@@ -16,13 +16,14 @@ wiretap_t *wiretap_open(uint16_t target_port);
 void wiretap_close(wiretap_t **tap_p);
 uint16_t wiretap_port(const wiretap_t *tap);
 
-// What has gone to the hub (`back`: to the edge) over all connections so far, copied; free it.
+// Copy what has gone to the hub (`back`: to the edge) over all connections so far. The caller
+// frees it.
 uint8_t *wiretap_recorded(wiretap_t *tap, bool back, size_t *bytes);
 // Change one bit in the middle of the next chunk that goes to the hub (`back`: to the edge).
 void wiretap_flip(wiretap_t *tap, bool back);
 // Send the next chunk to the hub after the one that follows it.
 void wiretap_swap(wiretap_t *tap);
-// Close all connections that there are.
+// Close all connections.
 void wiretap_cut(wiretap_t *tap);
-// Connections accepted so far.
+// The number of connections accepted so far.
 int wiretap_connections(wiretap_t *tap);

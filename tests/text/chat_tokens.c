@@ -1,4 +1,4 @@
-// chat-tokens - conversations to token ids, for test_chat_templates.py.
+// chat-tokens - converts conversations to token ids, for test_chat_templates.py.
 //
 // chat-tokens VOCABULARY FAMILY: a line of JSON in, a line of ids out. [{"role": .., "content": ..}, ..] is a conversation;
 // a string is text with special tokens written in it.

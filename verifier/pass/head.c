@@ -15,7 +15,7 @@ struct or_head {
     uint32_t first, count, top; // what `logits` holds
     or_contest_t *contests;     // [rows_max of the model] by row; without sampling: none
     or_distribution_t dists[OR_CONTESTS_MAX];
-    uint32_t first_dist, dist_count; // the rows whose contenders `distributions` are
+    uint32_t first_dist, dist_count; // the rows whose contenders `dists` holds
     int64_t *row_ns;                 // [rows_max of the model] spent for each row of the pass
     int64_t spent_ns;
 };

@@ -14,17 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/inline.h"
 #include "common/base/log/log.h"
 #include "verifier/verifier_internal.h"
 
 // While trees wait prefixes take at most half of a pass: a long prompt then needs at most twice as many
 // passes as alone, and a round beside it takes at most about twice as long as without it.
 #define PREFIX_SHARE 2u
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 // ---- the rows of a pass ----
 //
@@ -122,7 +118,7 @@ static uint32_t prefix_rows_of(const or_verifier_t *verifier, const or_vsession_
     uint32_t left = or_vsession_prefill_left(session);
     uint32_t used = batch_rows(batch);
     uint32_t room = verifier->pass_rows > used ? verifier->pass_rows - used : 0;
-    return least(left, least(room, prefix_max - batch->prefix_rows));
+    return or_min_u32(left, or_min_u32(room, prefix_max - batch->prefix_rows));
 }
 
 // Return true if its tree fits behind so many rows of its prefix. A tree that is first in the pass does.

@@ -1,14 +1,37 @@
 #include "common/base/log/log.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include "common/base/log/log_queue.h"
+#include <unistd.h>
 
 #define LINE_BYTES OR_LOG_LINE_BYTES
+
+#define S_NS INT64_C(1000000000)
+
+typedef enum { NOT_STARTED, RUNS, NO_THREAD } writer_t;
+
+// A ring of whole lines. It is in static storage, so that a line can be queued when memory has
+// run out.
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t came;    // signals the writer that there is a line
+    pthread_cond_t written; // signals or_log_flush that all lines are written
+    char bytes[OR_LOG_QUEUE_BYTES];
+    size_t first, length;
+    uint64_t dropped; // lines since the queue was last emptied
+    bool writing;     // the writer has taken lines out and is in write(2)
+    writer_t writer;
+} queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
+           .came = PTHREAD_COND_INITIALIZER,
+           .written = PTHREAD_COND_INITIALIZER};
 
 static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
 static char log_role[96] = "outrider";
@@ -17,10 +40,10 @@ static bool log_json;
 
 void or_log_init(const char *role, or_log_level_t level)
 {
-    or_log_queue_lock();
+    pthread_mutex_lock(&queue.lock);
     snprintf(log_role, sizeof log_role, "%s", role);
     log_level = level;
-    or_log_queue_unlock();
+    pthread_mutex_unlock(&queue.lock);
 }
 
 or_status_t or_log_parse_level(const char *text, or_log_level_t *level)
@@ -40,9 +63,9 @@ or_status_t or_log_set_format(const char *name)
     if (strcmp(name, "text") != 0 && strcmp(name, "json") != 0) {
         return or_fail(OR_ERR_INVALID, "log format '%s' is neither text nor json", name);
     }
-    or_log_queue_lock();
+    pthread_mutex_lock(&queue.lock);
     log_json = strcmp(name, "json") == 0;
-    or_log_queue_unlock();
+    pthread_mutex_unlock(&queue.lock);
     return OR_OK;
 }
 
@@ -70,7 +93,7 @@ static void put(line_t *line, const char *format, ...)
     line->length += length < 0 ? 0 : (size_t)length < room ? (size_t)length : room - 1;
 }
 
-// Bytes of the UTF-8 character that begins here; 0 if none does.
+// The length of the UTF-8 character that begins here; 0 if none does.
 static int character_bytes(const char *at)
 {
     const unsigned char *c = (const unsigned char *)at;
@@ -90,7 +113,7 @@ static int character_bytes(const char *at)
     return length > 1 && (overlong || beyond) ? 0 : length;
 }
 
-// A string of JSON: UTF-8, whatever came.
+// Write a string of JSON, which is UTF-8 whatever bytes `text` has.
 static void put_json(line_t *line, const char *name, const char *text)
 {
     put(line, ",\"%s\":\"", name);
@@ -148,8 +171,8 @@ static void put_as_text(line_t *line, or_log_level_t level, or_log_subject_t sub
     put(line, "%s", message);
 }
 
-// What peers say of themselves is told, too: it begins no line of its own and moves no cursor. U+0080 to U+009F move
-// some terminals' as escape sequences do.
+// Texts of peers are logged too. They must neither begin a line of their own nor move the cursor. U+0080 to
+// U+009F move some terminals' cursors as escape sequences do.
 void or_log_mend(char *message)
 {
     for (; *message != '\0'; message++) {
@@ -162,7 +185,7 @@ void or_log_mend(char *message)
     }
 }
 
-// All that a line has, from its time to its newline.
+// Write the whole line, from its time to its newline.
 static void compose(line_t *line, or_log_level_t level, or_log_subject_t subject,
                     const char *message)
 {
@@ -172,7 +195,8 @@ static void compose(line_t *line, or_log_level_t level, or_log_subject_t subject
     line->bytes[line->length++] = '\n';
 }
 
-size_t or_log_compose_dropped(uint64_t lines, char bytes[OR_LOG_LINE_BYTES])
+// The line that says how many lines are missing, into `bytes`; returns its length. The lock is held.
+static size_t compose_dropped(uint64_t lines, char bytes[LINE_BYTES])
 {
     char message[128];
     line_t line = {.length = 0};
@@ -183,6 +207,176 @@ size_t or_log_compose_dropped(uint64_t lines, char bytes[OR_LOG_LINE_BYTES])
     memcpy(bytes, line.bytes, line.length);
     return line.length;
 }
+
+// ---- the ring, under the lock ----
+
+static void append(const char *line, size_t bytes)
+{
+    size_t at = (queue.first + queue.length) % OR_LOG_QUEUE_BYTES;
+    size_t before_end = OR_LOG_QUEUE_BYTES - at;
+    size_t part = bytes < before_end ? bytes : before_end;
+    memcpy(queue.bytes + at, line, part);
+    memcpy(queue.bytes, line + part, bytes - part);
+    queue.length += bytes;
+}
+
+// Move as many whole lines as one write may have to `lines`.
+static size_t take_lines(char lines[LINE_BYTES])
+{
+    size_t length = queue.length < LINE_BYTES ? queue.length : LINE_BYTES;
+    for (size_t i = 0; i < length; i++) {
+        lines[i] = queue.bytes[(queue.first + i) % OR_LOG_QUEUE_BYTES];
+    }
+    while (length > 0 && lines[length - 1] != '\n') {
+        length--;
+    }
+    queue.first = (queue.first + length) % OR_LOG_QUEUE_BYTES;
+    queue.length -= length;
+    return length;
+}
+
+// Take the next bytes to write: lines, or the line that says how many are missing here. 0 if
+// there is nothing.
+static size_t take_or_report_dropped(char lines[LINE_BYTES])
+{
+    size_t length = take_lines(lines);
+    if (length == 0 && queue.dropped > 0) {
+        length = compose_dropped(queue.dropped, lines);
+        queue.dropped = 0;
+    }
+    return length;
+}
+
+// ---- the writer ----
+
+// Another process may have made the shared descriptor non-blocking, so wait for it to accept more. Other errors
+// lose the lines, and there is nowhere to report that.
+static void write_all(const char *bytes, size_t length)
+{
+    struct pollfd room = {STDERR_FILENO, POLLOUT, 0};
+    while (length > 0) {
+        ssize_t written = write(STDERR_FILENO, bytes, length);
+        if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            (void)poll(&room, 1, -1);
+        } else if (written < 0 && errno != EINTR) {
+            return;
+        }
+        bytes += written > 0 ? written : 0;
+        length -= written > 0 ? (size_t)written : 0;
+    }
+}
+
+static _Noreturn void *write_lines(void *unused)
+{
+    (void)unused;
+    static char lines[LINE_BYTES];
+    pthread_mutex_lock(&queue.lock);
+    for (;;) {
+        size_t length = take_or_report_dropped(lines);
+        if (length == 0) {
+            pthread_cond_broadcast(&queue.written);
+            pthread_cond_wait(&queue.came, &queue.lock);
+            continue;
+        }
+        queue.writing = true;
+        pthread_mutex_unlock(&queue.lock);
+        write_all(lines, length);
+        pthread_mutex_lock(&queue.lock);
+        queue.writing = false;
+    }
+}
+
+// ---- starting, forking, ending ----
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&queue.lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&queue.lock);
+}
+
+// The waiting lines are the parent's to write, and so are those that its writer holds.
+static void in_child(void)
+{
+    pthread_cond_init(&queue.came, NULL);
+    pthread_cond_init(&queue.written, NULL);
+    queue.first = queue.length = 0;
+    queue.dropped = 0;
+    queue.writing = false;
+    queue.writer = NOT_STARTED;
+    pthread_mutex_unlock(&queue.lock);
+}
+
+static bool flush(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += OR_LOG_FLUSH_NS / S_NS;
+    int code = 0;
+    pthread_mutex_lock(&queue.lock);
+    while (code == 0 && queue.writer == RUNS &&
+           (queue.length > 0 || queue.dropped > 0 || queue.writing)) {
+        code = pthread_cond_clockwait(&queue.written, &queue.lock, CLOCK_MONOTONIC, &until);
+    }
+    pthread_mutex_unlock(&queue.lock);
+    return code == 0;
+}
+
+static void at_exit(void)
+{
+    (void)flush();
+}
+
+static void prepare(void)
+{
+    (void)pthread_atfork(before_fork, in_parent, in_child);
+    (void)atexit(at_exit);
+}
+
+static bool start_thread(void)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all); // signals go to the threads that wait for them
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(&thread, NULL, write_lines, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code == 0) {
+        pthread_detach(thread);
+    }
+    return code == 0;
+}
+
+// Is there a writer thread? The first line starts it.
+static bool has_writer(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (queue.writer == NOT_STARTED) {
+        pthread_once(&once, prepare);
+        queue.writer = start_thread() ? RUNS : NO_THREAD;
+    }
+    return queue.writer == RUNS;
+}
+
+static void queue_put(const char *line, size_t bytes)
+{
+    pthread_mutex_lock(&queue.lock);
+    bool queued = has_writer();
+    if (!queued) {
+        write_all(line, bytes);
+    } else if (queue.dropped > 0 || queue.length + bytes > OR_LOG_QUEUE_BYTES) {
+        queue.dropped++;
+    } else {
+        append(line, bytes);
+        pthread_cond_signal(&queue.came);
+    }
+    pthread_mutex_unlock(&queue.lock);
+}
+
+// ---- logging ----
 
 static void log_line(or_log_level_t level, or_log_subject_t subject, const char *format,
                      va_list args) __attribute__((format(printf, 3, 0)));
@@ -199,12 +393,12 @@ static void log_line(or_log_level_t level, or_log_subject_t subject, const char 
         or_log_mend(message);
     }
     compose(&line, level, subject, message);
-    or_log_queue_put(line.bytes, line.length);
+    queue_put(line.bytes, line.length);
 }
 
 void or_log_flush(void)
 {
-    (void)or_log_queue_flush();
+    (void)flush();
 }
 
 void or_log(or_log_level_t level, const char *format, ...)

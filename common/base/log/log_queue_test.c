@@ -1,8 +1,9 @@
-// Goal: nobody who logs waits for whoever reads standard error; what is dropped meanwhile is counted exactly, where it is
-// missing; lines keep their order and are whole; a child of fork writes its own lines only, and none is lost at exit.
-// Method: standard error is a small pipe that nobody reads, or that is read slowly; a thread writing behind a full one
-// would hang the test, which an alarm ends.
-#include "common/base/log/log_queue.h"
+// Goal: a caller that logs never waits for the reader of standard error. Dropped lines are counted exactly, where
+// they are missing. Lines keep their order and are whole. A child of fork writes its own lines only, and no line is
+// lost at exit.
+// Method: make standard error a small pipe that nobody reads, or that is read slowly. A thread that writes behind a
+// full pipe would hang the test, which an alarm ends.
+#include "common/base/log/log.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -13,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base/log/log.h"
 #include "tests/support/test_support.h"
 
 #define PATIENCE_S 60
@@ -28,7 +28,7 @@ typedef struct {
     int ends[2], kept;
 } unread_t;
 
-// Standard error is a pipe of a page from now on.
+// Make standard error a pipe of one page.
 static unread_t begin(void)
 {
     unread_t pipe_of;
@@ -42,7 +42,7 @@ static unread_t begin(void)
     return pipe_of;
 }
 
-// Read until `words` have come.
+// Read until `words` has come.
 static void read_until(const unread_t *from, const char *words)
 {
     heard[heard_bytes] = '\0';
@@ -71,7 +71,8 @@ static void say(int from, int count)
     }
 }
 
-// The lines in `heard`, which go on one by one, but for one gap; returns how many lie in it, and where it says so.
+// Check that the lines in `heard` are consecutive but for one gap. Returns how many lines lie in the gap; *told
+// is the number that the log reports there.
 static uint64_t check_order(int count, uint64_t *told)
 {
     int next = 0;
@@ -83,7 +84,7 @@ static uint64_t check_order(int count, uint64_t *told)
         if (strstr(line, "standard error was not read") != NULL) {
             assert_int_equal(sscanf(strstr(line, "test: ") + 6, "%lu lines were dropped", told), 1);
             missing = *told;
-            next += (int)missing; // exactly here
+            next += (int)missing; // the gap must be exactly here
         } else if (at != NULL) {
             assert_int_equal(sscanf(at, "line %d of", &number), 1);
             assert_int_equal(number, next);
@@ -101,7 +102,7 @@ static void who_logs_never_waits(void **state)
     (void)state;
     uint64_t told = 0;
     unread_t nobody = begin();
-    say(0, LINES); // would hang here
+    say(0, LINES); // a log that waits would hang here
     read_until(&nobody, "standard error was not read");
     say(0, 0);
     or_log(OR_LOG_INFO, "heard again");
@@ -185,7 +186,8 @@ static void live_as_child(int output, bool unread)
         or_log(OR_LOG_ERROR, "the last words");
     }
 #ifdef __SANITIZE_ADDRESS__
-    // At exit LeakSanitizer would speak of the parent's threads, into the pipe that nobody reads.
+    // At exit LeakSanitizer would write about the parent's threads into the pipe that nobody
+    // reads.
     or_log_flush();
     _exit(7);
 #else
@@ -193,7 +195,8 @@ static void live_as_child(int output, bool unread)
 #endif
 }
 
-// Not run with ThreadSanitizer, which has no threads in a child of a process that had some.
+// ThreadSanitizer does not support threads in a child of a process that had some, so this is not
+// run with it.
 static void a_child_writes_its_own_lines_and_ends_with_all_of_them(void **state)
 {
     (void)state;
@@ -212,7 +215,7 @@ static void a_child_writes_its_own_lines_and_ends_with_all_of_them(void **state)
         if (unread == 0) {
             read_until(&pipe_of, "error test: the last words\n");
         }
-        assert_int_equal(waitpid(pid, &wait_status, 0), pid); // though nobody reads
+        assert_int_equal(waitpid(pid, &wait_status, 0), pid); // although nobody reads
         assert_true(WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 7);
         end(&pipe_of);
         const char *first = strstr(heard, "the parent's");

@@ -1,6 +1,6 @@
-// Goal: a line says the same as text and as JSON, is one line whatever the message has in it, and JSON that a parser
-// takes.
-// Method: standard error goes into a file; lines are read back.
+// Goal: a line says the same as text and as JSON. It stays one line whatever its message contains, and a parser
+// accepts the JSON.
+// Method: send standard error to a file and read the lines back.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 static char heard[8192];
 
-// What `say` writes to standard error.
+// Return what `say` writes to standard error.
 static const char *hear(void (*say)(void))
 {
     char path[] = "/tmp/outrider-log-test-XXXXXX";
@@ -62,7 +62,7 @@ static void text_names_session_and_request(void **state)
         strstr(hear(say_hard_words), " info tester: session 3f request chat-7: a \"quoted\" "));
     const char *line = strchr(hear(say_what_a_peer_says), '\n');
     assert_non_null(line);
-    assert_string_equal(line, "\n"); // one line, whatever it says
+    assert_string_equal(line, "\n"); // one line, whatever the message contains
     assert_non_null(strstr(hear(say_nothing_in_particular), " warn tester: plain 7\n"));
     assert_null(strstr(heard, "not shown"));
 }

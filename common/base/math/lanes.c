@@ -9,7 +9,7 @@
 #include "common/base/math/lanes_internal.h"
 #include "common/base/math/math.h"
 
-#define COUNTERS 32 // at a time
+#define COUNTERS 32 // processed at a time
 
 static double largest(const double *x, uint32_t count)
 {
@@ -60,8 +60,8 @@ static uint32_t within(const uint16_t *x, uint32_t count, uint16_t first, uint16
     return listed;
 }
 
-// Philox 4x32-10 on COUNTERS counters side by side, for compilers that give them lanes. rng_test
-// holds it to Random123.
+// Philox 4x32-10 on COUNTERS counters side by side, so that a compiler can vectorise it.
+// rng_test compares it with Random123.
 static void philox_side_by_side(or_rng_key_t key, const uint32_t high[2],
                                 const uint64_t low[COUNTERS], uint64_t bits[COUNTERS])
 {
@@ -143,7 +143,7 @@ const or_lanes_t *or_lanes_find(const char *name)
     return NULL;
 }
 
-// The environment's choice, or the fastest.
+// Return the loops that the environment names, or the fastest.
 static const or_lanes_t *pick(void)
 {
     const char *names[] = {getenv("OUTRIDER_KERNELS"), "avx512", "avx2"};

@@ -1,5 +1,6 @@
-// The loops of lanes.c with AVX2: 4 doubles, 8 bands or 4 counters at a time, the rest by the plain
-// code. Built without FMA: a fused operation rounds once where the plain code rounds twice.
+// The loops of lanes.c with AVX2: 4 doubles, 8 bands or 4 counters at a time, and the plain code
+// for the rest. Built without FMA, because a fused operation rounds once where the plain code
+// rounds twice.
 #include <Random123/philox.h>
 #include <immintrin.h>
 #include <math.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 
 #include "common/base/math/lanes_internal.h"
-#include "common/base/math/math_internal.h"
+#include "common/base/math/math_inline.h"
 
 double or_lanes_largest_avx2(const double *x, uint32_t count)
 {
@@ -18,7 +19,7 @@ double or_lanes_largest_avx2(const double *x, uint32_t count)
         most[k] = _mm256_set1_pd(-INFINITY);
     }
     for (; i + 16 <= count; i += 16) {
-        for (uint32_t k = 0; k < 4; k++) { // of NaN and a number, max_pd takes the second
+        for (uint32_t k = 0; k < 4; k++) { // max_pd returns its second operand if either is NaN
             most[k] = _mm256_max_pd(_mm256_loadu_pd(x + i + 4 * k), most[k]);
         }
     }
@@ -65,7 +66,8 @@ uint32_t or_lanes_divide_avx2(double *x, uint32_t count, double divisor, int32_t
     return or_lanes_divide_from(i, kept, x, count, divisor, places);
 }
 
-// or_exp, operation by operation, for |x| <= ORDINARY: there scaling by 2^k in one step is exact too.
+// or_exp, operation by operation, for |x| <= ORDINARY. Scaling by 2^k in one step is exact in that
+// range too.
 static inline __m256d exp_four(__m256d x)
 {
     static const double series[EXP_TERMS] = {EXP_SERIES};
@@ -114,7 +116,7 @@ void or_lanes_bands_avx2(const double *x, uint32_t count, double origin, double 
     uint32_t i = 0;
     for (; i + 8 <= count; i += 8) {
         __m128i four[2];
-        for (uint32_t k = 0; k < 2; k++) { // of NaN and a number, min_pd takes the second
+        for (uint32_t k = 0; k < 2; k++) { // min_pd returns its second operand if either is NaN
             __m256d down = _mm256_sub_pd(from, _mm256_loadu_pd(x + i + 4 * k));
             four[k] = _mm256_cvttpd_epi32(_mm256_min_pd(_mm256_mul_pd(down, scale), most));
         }
@@ -146,7 +148,7 @@ uint32_t or_lanes_within_avx2(const uint16_t *x, uint32_t count, uint16_t first,
     return listed;
 }
 
-// Four counters. A word is the lower half of a lane; what is in the upper half does not matter.
+// Four counters. A word is the lower half of a lane; the upper half is ignored.
 typedef struct {
     __m256i c[4];
 } counters_t;
@@ -195,7 +197,7 @@ static void philox(or_rng_key_t key, const uint32_t high[2], const uint64_t *low
     }
 }
 
-// Bit i is set if counter i begins with the ones wanted.
+// Bit i is set if counter i begins with the wanted number of ones.
 static inline uint32_t ones_of_four(or_rng_key_t key, const uint32_t high[2], const uint64_t *low,
                                     __m256i wanted)
 {

@@ -1,11 +1,12 @@
-// Those loops of lanes.c that are arithmetic more than memory, with AVX-512F: 8 doubles or counters at
-// a time, the rest by the plain code; the others as in lanes_avx2.c. -mavx512f brings FMA along, and
-// -ffp-contract=off keeps the compiler from it: each product is rounded, as in the plain code.
+// AVX-512F versions of the loops of lanes.c that are bound by arithmetic rather than memory: 8
+// doubles or counters at a time, and the plain code for the rest. The other loops are those of
+// lanes_avx2.c. -mavx512f implies FMA, and -ffp-contract=off keeps the compiler from it: each
+// product is rounded, as in the plain code.
 #include <Random123/philox.h>
 #include <immintrin.h>
 
 #include "common/base/math/lanes_internal.h"
-#include "common/base/math/math_internal.h"
+#include "common/base/math/math_inline.h"
 
 // Tables of logic operations on three inputs.
 #define XOR_OF_THREE 0x96 // a ^ b ^ c
@@ -18,7 +19,8 @@ static inline __m512d copy_sign(__m512d of, double magnitude)
         _mm512_castpd_si512(_mm512_set1_pd(magnitude)), AND_THEN_OR));
 }
 
-// or_exp, operation by operation, for |x| <= ORDINARY: there scaling by 2^k in one step is exact too.
+// or_exp, operation by operation, for |x| <= ORDINARY. Scaling by 2^k in one step is exact in that
+// range too.
 static inline __m512d exp_eight(__m512d x)
 {
     static const double series[EXP_TERMS] = {EXP_SERIES};
@@ -54,7 +56,7 @@ static void exp_from(const double *x, uint32_t count, double origin, double *y)
     or_lanes_plain.exp_from(x + i, count - i, origin, y + i);
 }
 
-// Eight counters. A word is the lower half of a lane; what is in the upper half does not matter.
+// Eight counters. A word is the lower half of a lane; the upper half is ignored.
 typedef struct {
     __m512i c0;
     __m512i c1;
@@ -87,7 +89,7 @@ static inline words_t philox_eight(or_rng_key_t key, const uint32_t high[2], __m
     return (words_t){c0, c1};
 }
 
-// The lanes that there are of the last `count`, or all.
+// A mask of the first `count` lanes, or of all eight.
 static inline __mmask8 lanes_of(uint32_t count)
 {
     return count >= 8 ? 0xFF : (__mmask8)((1u << count) - 1);

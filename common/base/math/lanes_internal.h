@@ -1,4 +1,4 @@
-// Between the files of lanes.
+// The tables and functions that the sources of lanes share.
 #pragma once
 
 #include <math.h>
@@ -7,11 +7,11 @@
 
 extern const or_lanes_t or_lanes_plain;
 
-// Only where OR_LANES_X86 is defined.
+// These are defined only where OR_LANES_X86 is.
 extern const or_lanes_t or_lanes_avx2;
 extern const or_lanes_t or_lanes_avx512;
 
-// What AVX-512 has no use for wider registers in.
+// The AVX-512 table uses these too: wider registers would not make them faster.
 double or_lanes_largest_avx2(const double *x, uint32_t count);
 void or_lanes_widen_avx2(const float *x, uint32_t count, double *y);
 uint32_t or_lanes_divide_avx2(double *x, uint32_t count, double divisor, int32_t *places);
@@ -20,7 +20,7 @@ void or_lanes_bands_avx2(const double *x, uint32_t count, double origin, double 
 uint32_t or_lanes_within_avx2(const uint16_t *x, uint32_t count, uint16_t first, uint16_t last,
                               uint32_t *list);
 
-// `divide` from place `i` on, `kept` of those before it having been kept.
+// Continue `divide` at index `i`, after `kept` of the numbers before it were kept.
 static inline uint32_t or_lanes_divide_from(uint32_t i, uint32_t kept, double *x, uint32_t count,
                                             double divisor, int32_t *places)
 {

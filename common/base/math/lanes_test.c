@@ -1,8 +1,9 @@
-// Goal: vector code gives the plain code's bits, whatever it is fed, and the plain code does what the
+// Goal: vector code gives the plain code's bits for any input, and the plain code does what the
 // header says.
-// Method: both on the same random inputs of every length up to some vectors' worth and from unaligned
-// places, with infinities, NaN, zeros of both signs, subnormals and numbers at the ends of the range;
-// results are compared as bytes, and bytes behind them must stay untouched.
+// Method: run both on the same random inputs of every length up to some vectors' worth and from
+// unaligned addresses. The inputs include infinities, NaN, zeros of both signs, subnormals and
+// numbers at the ends of the range. Results are compared as bytes, and bytes behind them must stay
+// untouched.
 #include "common/base/math/lanes.h"
 
 #include <float.h>
@@ -18,7 +19,7 @@
 #define GUARD 8 // entries behind an output
 
 static const or_lanes_t *plain;
-static const or_lanes_t *vector; // the one on trial
+static const or_lanes_t *vector; // the implementation under test
 static double x[LENGTH_MAX + 1];
 static union {
     double doubles[LENGTH_MAX + GUARD];
@@ -36,7 +37,7 @@ static double special(uint64_t *random)
     return values[test_below(random, sizeof values / sizeof *values)];
 }
 
-// Ordinary numbers, and in every other round some that are not. Returns the length.
+// Fill in ordinary numbers and, in every other round, some special values. Returns the length.
 static uint32_t fill(uint64_t *random, int round)
 {
     static const double sizes[] = {1, 20, 800, 1e300};
@@ -187,7 +188,7 @@ static void counters_are_the_same(void **state)
     }
 }
 
-// 32 ones are all of the first word: no random counter has them, so each bit is asked alone.
+// 32 ones are the whole first word. No random counter has them, so each bit is tested alone.
 static void many_ones_are_asked_of_the_first_word(void **state)
 {
     (void)state;

@@ -4,7 +4,7 @@
 
 // Sine and cosine are reduced and summed as the functions of math_inline.h are.
 
-// pi / 2 in parts of 23 bits, so that multiples up to 2^30 are exact, and a rest.
+// pi / 2 in parts of 23 bits, so that multiples up to 2^30 are exact, and a remainder.
 static const double half_pi[5] = {0x1.921fb4p+0, 0x1.4442dp-24, 0x1.84698p-48, 0x1.3198ap-69,
                                   0x1.701b839a25205p-92};
 #define TWO_OVER_PI 0x1.45f306dc9c883p-1

@@ -1,7 +1,9 @@
-// math - our own exp, log, sin, cos and pow, so that every host and C library gives the same bits.
+// math - our own exp, log, sin, cos and pow, so that every host and C library gives the same
+// bits.
 //
-// Plain double arithmetic in a fixed order (built with -ffp-contract=off): error under 2 ulp over
-// the ranges used here. Special values: exp(-inf) = 0, log(0) = -inf, NaN in gives NaN out.
+// Plain double arithmetic in a fixed order (built with -ffp-contract=off). The error is under 2
+// ulp over the ranges used here. Special values: exp(-inf) = 0, log(0) = -inf, and NaN gives
+// NaN.
 #pragma once
 
 double or_exp(double x);

@@ -1,8 +1,9 @@
-// math_inline - the lines of or_exp and or_ln (math.h).
+// math_inline - the bodies of or_exp and or_ln (math.h).
 //
-// Both reduce their argument to a small interval (Cody and Waite 1980: subtract multiples of a constant
-// held in several parts, so that the products are exact) and sum a Taylor or arctanh series there, in
-// Horner's order. The layout of the final additions, largest term last, is that of fdlibm.
+// Both reduce their argument to a small interval, then sum a Taylor or arctanh series there in
+// Horner's order. The reduction is that of Cody and Waite (1980): it subtracts multiples of a
+// constant held in several parts, so that the products are exact. The layout of the final additions,
+// largest term last, is that of fdlibm.
 #pragma once
 
 #include <math.h>
@@ -10,7 +11,26 @@
 #include <string.h>
 
 #include "common/base/inline.h"
-#include "common/base/math/math_internal.h"
+
+// ---- the constants of or_exp, which vector code repeats operation by operation (lanes_avx2.c) ----
+
+// ln 2 in two parts. Multiples of the first part up to 2^12 are exact.
+#define LN2_HIGH 0x1.62e42fefa3p-1
+#define LN2_LOW 0x1.3de6af278ece6p-42
+#define ONE_OVER_LN2 0x1.71547652b82fep+0
+
+#define EXP_OVERFLOW 709.782712893384   // above it the result is infinite
+#define EXP_UNDERFLOW -745.133219101942 // below it, 0
+
+#define ORDINARY 700.0 // up to this magnitude every result is a normal number
+
+// (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2
+#define EXP_TERMS 12
+#define EXP_SERIES                                                                                 \
+    1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,       \
+        1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800
+
+// ---- functions ----
 
 OR_INLINE double double_of_bits(uint64_t bits)
 {
@@ -64,8 +84,8 @@ OR_INLINE double inline_exp(double x)
     double low = k * LN2_LOW;
     double r = high - low;
     double y = 1 + (high - (low - r * r * polynomial(r, series, EXP_TERMS)));
-    // In two steps: the result may be subnormal, where one rounding must do, and 2^1024 is no
-    // double.
+    // Scale in two steps: the result may be subnormal, where one rounding must do, and
+    // 2^1024 is no double.
     return y * power_of_two(k / 2) * power_of_two(k - k / 2);
 }
 

@@ -1,6 +1,6 @@
 // Goal: our own exp, ln, sin, cos and pow are as exact as the header says.
 // Method: compare with the C library on random inputs of all sizes, in units of the last place;
-// then the special values.
+// then test the special values.
 #include "common/base/math/math.h"
 
 #include <float.h>
@@ -28,7 +28,7 @@ static double between(uint64_t *random, double low, double high)
     return low + (high - low) * test_uniform(random);
 }
 
-// A magnitude anywhere between 2^low and 2^high.
+// A random magnitude between 2^low and 2^high.
 static double of_any_size(uint64_t *random, double low, double high)
 {
     return exp2(between(random, low, high));

@@ -7,8 +7,8 @@
 #include "common/base/math/lanes.h"
 #include "common/base/math/rng_inline.h"
 
-// Keeps the counters that make keys apart from those that make draws, should a seed ever equal a
-// key.
+// These words keep the counters that make keys apart from those that make draws, should a seed
+// ever equal a key.
 #define KEY_DOMAIN_HIGH UINT32_C(0x4f757472) // "Outr"
 #define KEY_DOMAIN_LOW UINT32_C(0x69646572)  // "ider"
 
@@ -42,7 +42,8 @@ uint64_t or_rng_system_seed(void)
     if (getrandom(&seed, sizeof seed, 0) == (ssize_t)sizeof seed) {
         return seed;
     }
-    // A kernel without getrandom: time and process make a seed that is at least not the last one.
+    // This kernel has no getrandom. Time and process make a seed that at least differs from
+    // the last one.
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     uint64_t time_ns = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;

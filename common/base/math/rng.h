@@ -2,8 +2,8 @@
 // order to get wrong.
 //
 // A draw is a pure function of (key, counter). Two draws that must be independent differ in key or
-// counter; the counters of one key are laid out by exactly one module (decode/noise for the
-// target's draws, or_rng_draw for all else).
+// counter. The counters of one key are laid out by exactly one module: decode/noise for the target's
+// draws, or_rng_draw for all others.
 #pragma once
 
 #include <stdint.h>
@@ -14,7 +14,7 @@ typedef struct {
     uint64_t value;
 } or_rng_key_t;
 
-// What a private draw is for. The numbers are part of "same seed, same text": never renumber.
+// The purpose of a private draw. The numbers are part of "same seed, same text": never renumber.
 typedef enum {
     OR_RNG_DRAFT = 1,    // a drafter samples a child
     OR_RNG_ACCEPT = 2,   // an acceptance uniform
@@ -23,12 +23,12 @@ typedef enum {
     OR_RNG_NETWORK = 5,  // the simulated network
 } or_rng_purpose_t;
 
-// 128 counter bits to 128 random bits.
+// Map 128 counter bits to 128 random bits.
 void or_philox(or_rng_key_t key, const uint32_t counter[4], uint32_t out[4]);
 
-// Many counters that differ in their lower 64 bits only: bits[i] is the first 64 bits (out[0] the
-// lower half) of the counter {low[i], low[i] >> 32, high[0], high[1]}. Several times as fast as one
-// by one.
+// The same for many counters that differ in their lower 64 bits only. bits[i] is the first 64
+// bits (out[0] the lower half) of the counter {low[i], low[i] >> 32, high[0], high[1]}. It is
+// several times as fast as one by one.
 void or_philox_many(or_rng_key_t key, const uint32_t high[2], const uint64_t *low, uint32_t count,
                     uint64_t *bits);
 
@@ -39,13 +39,13 @@ or_rng_key_t or_rng_key(uint64_t seed, uint64_t label);
 uint64_t or_rng_draw(or_rng_key_t key, or_rng_purpose_t purpose, uint32_t round, uint32_t node,
                      uint32_t draw);
 
-// 64 random bits to a uniform in the open interval (0, 1): (h >> 11 + 0.5) / 2^53, whose largest
-// value would round to 1.
+// Map 64 random bits to a uniform in the open interval (0, 1): (h >> 11 + 0.5) / 2^53. Its
+// largest value would round to 1.
 OR_INLINE double or_rng_uniform(uint64_t bits)
 {
     double u = ((double)(int64_t)(bits >> 11) + 0.5) * 0x1p-53; // signed converts faster
     return u < 1 ? u : 0x1.fffffffffffffp-1;
 }
 
-// Fresh entropy from the system, for a seed nobody chose.
+// Return fresh entropy from the system, for a seed that the user did not choose.
 uint64_t or_rng_system_seed(void);

@@ -1,4 +1,4 @@
-// rng_inline - the lines of or_philox and or_rng_draw (rng.h).
+// rng_inline - the bodies of or_philox and or_rng_draw (rng.h).
 #pragma once
 
 #include <Random123/philox.h>

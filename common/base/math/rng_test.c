@@ -1,6 +1,6 @@
 // Goal: the generator is Philox 4x32-10, and keys and draws keep what must be independent apart.
-// Method: Random123's known answers; then distinct inputs must give distinct bits, and uniforms
-// must stay open.
+// Method: compare with Random123's known answers; then check that distinct inputs give distinct
+// bits and that uniforms stay within the open interval.
 #include "common/base/math/rng.h"
 
 #include "tests/support/test_support.h"

@@ -1,4 +1,5 @@
-// sums - the order in which a long list of weights is added up, for hosts and devices to get the same bits.
+// sums - the order in which a long list of weights is added up, so that hosts and devices get the same
+// bits.
 #pragma once
 
 #include <stddef.h>
@@ -8,7 +9,7 @@
 
 #define OR_SUM_BLOCK 256u // weights that share a sum
 
-// In four strands, since an addition waits for the one before it.
+// Add in four strands, since an addition waits for the one before it.
 OR_INLINE double or_sum(const double *x, uint32_t count)
 {
     double strands[4] = {0};
@@ -25,7 +26,7 @@ OR_INLINE double or_sum(const double *x, uint32_t count)
     return (strands[0] + strands[1]) + (strands[2] + strands[3]);
 }
 
-// How many there are in block `block` of `count`.
+// The number of weights in block `block` of a list of `count`.
 OR_INLINE uint32_t or_sum_block_size(uint32_t count, uint32_t block)
 {
     uint32_t first = block * OR_SUM_BLOCK;
@@ -33,7 +34,7 @@ OR_INLINE uint32_t or_sum_block_size(uint32_t count, uint32_t block)
     return left < OR_SUM_BLOCK ? left : OR_SUM_BLOCK;
 }
 
-// Block by block, one sum after the other.
+// Add block by block, one sum after the other.
 OR_INLINE double or_sum_of_blocks(const double *x, uint32_t count)
 {
     double sum = 0;

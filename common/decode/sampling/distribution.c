@@ -8,7 +8,7 @@ typedef struct {
     double score;
     uint32_t token;
     uint32_t weight;
-    double remainder; // of the exact share, lost in rounding down
+    double remainder; // the part of the exact share that was lost in rounding down
 } entry_t;
 
 static bool is_better(double score, uint32_t token, const entry_t *than)
@@ -16,7 +16,7 @@ static bool is_better(double score, uint32_t token, const entry_t *than)
     return score > than->score || (score == than->score && token < than->token);
 }
 
-// The best tokens, best first.
+// Take the best tokens, best first.
 static uint32_t take_best(const or_distribution_t *dist, uint32_t entries, entry_t *best)
 {
     uint32_t count = 0;
@@ -34,7 +34,8 @@ static uint32_t take_best(const or_distribution_t *dist, uint32_t entries, entry
     return count;
 }
 
-// Shares of OR_DISTRIBUTION_TOTAL, rounded down; what is left over goes to the largest remainders, one each.
+// Compute the shares of OR_DISTRIBUTION_TOTAL, rounded down. The units left over go to the largest
+// remainders, one each.
 static void apportion(entry_t *entries, uint32_t count)
 {
     double total = 0;

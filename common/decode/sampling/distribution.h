@@ -22,19 +22,19 @@ typedef struct {
     uint32_t count;
 } or_reduced_distribution_t;
 
-// The `entries` most likely tokens of `distribution` (ties: lower id), their probabilities rounded to
-// integers by largest remainder; those that round to 0 are left out. Writes at most `entries`
-// (1 .. OR_DISTRIBUTION_ENTRIES_MAX) tokens and weights and returns how many: at least 1.
+// The `entries` most likely tokens of `dist` (ties: lower id), their probabilities rounded to
+// integers by largest remainder. Those that round to 0 are left out. Writes at most `entries` (1
+// .. OR_DISTRIBUTION_ENTRIES_MAX) tokens and weights and returns how many: at least 1.
 uint32_t or_distribution_reduce(const or_distribution_t *dist, uint32_t entries, uint32_t *tokens,
                                 uint32_t *weights);
 
-// Is a peer's distribution one? OR_ERR_INVALID says what is wrong.
+// Is a peer's distribution well formed? OR_ERR_INVALID says what is wrong.
 or_status_t or_distribution_check(const or_reduced_distribution_t *dist, uint32_t vocab_size);
 
-// Where `token` is in the distribution; distribution->count if it is not.
+// The index of `token` in the distribution; dist->count if it is not there.
 uint32_t or_distribution_find(const or_reduced_distribution_t *dist, uint32_t token);
 
-// What is left of a distribution when tokens have been drawn from it without replacement. Sums are of
+// The rest of a distribution when tokens have been drawn from it without replacement. Sums are of
 // integers and exact.
 typedef struct {
     or_reduced_distribution_t dist; // borrowed

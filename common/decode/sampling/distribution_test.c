@@ -1,7 +1,7 @@
-// Goal: a reduced distribution is what docs/algorithms.md section 3 says, to the last unit: sampled, sent and
-// verified are the same integers. A distribution from a peer that is none is refused.
-// Method: apportionments worked out by hand, random distributions against their exact shares, one case for
-// each refusal.
+// Goal: a reduced distribution is exactly what docs/algorithms.md section 3 says, so that the same
+// integers are sampled, sent and verified. A malformed distribution from a peer is refused.
+// Method: compare with apportionments worked out by hand, and random distributions with their exact
+// shares; try one case for each refusal.
 #include "common/decode/sampling/distribution.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #define TOKENS 400
 #define DISTS 300
 
-// A distribution whose probabilities are as `parts` to each other.
+// Make a distribution whose probabilities are proportional to `parts`.
 static or_distribution_t dist_of(const int32_t *ids, const double *parts, uint32_t count)
 {
     static double scores[16];
@@ -60,14 +60,14 @@ static void apportionment_by_hand(void **state)
         assert_int_equal(kept, cases[i].kept);
         assert_memory_equal(tokens, cases[i].tokens, kept * sizeof *tokens);
         assert_memory_equal(weights, cases[i].weights, kept * sizeof *weights);
-        for (uint32_t k = cases[i].entries; k < 8; k++) { // not a word behind the room there is
+        for (uint32_t k = cases[i].entries; k < 8; k++) { // nothing is written behind the room
             assert_int_equal(tokens[k], 0xAAAAAAAA);
             assert_int_equal(weights[k], 0xAAAAAAAA);
         }
     }
 }
 
-// Of a random distribution: the right tokens, each within a unit of its share.
+// Check a random distribution's reduction: the right tokens, each within a unit of its share.
 static void assert_reduced(const or_distribution_t *dist, uint32_t entries,
                            const or_reduced_distribution_t *reduced)
 {
@@ -142,7 +142,7 @@ static void what_is_no_distribution_is_refused(void **state)
         {3, {0, 4, 9}, {1, 65535, 0}, "token 9 no weight"},
         {3, {0, 4, 9}, {1, 65533, 1}, "add up to 65535"},
         {3, {0, 4, 9}, {1, 65535, 1}, "add up to 65537"},
-        // In 32 bits these would add up to 65,536.
+        // Added in 32 bits these would give 65,536.
         {2, {0, 4}, {0x80000000, 0x80010000}, "add up to 4295032832"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -194,7 +194,7 @@ static void what_is_left_adds_up(void **state)
     or_distribution_left_remove(&left, 1);
     assert_true(left.total == 536 && left.weights[1] == 0);
     assert_true(left.weights[0] == 1 && left.weights[2] == 535);
-    or_distribution_left_remove(&left, 1); // has nothing more to take
+    or_distribution_left_remove(&left, 1); // its weight is 0 by now
     assert_true(left.total == 536);
     or_distribution_left_remove(&left, 0);
     or_distribution_left_remove(&left, 2);

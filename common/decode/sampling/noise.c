@@ -9,7 +9,7 @@
 #define BLOCK 64u   // tokens that are screened together
 #define ONES_MAX 53 // bits of a uniform
 
-// The tokens of a block that screening left.
+// The tokens of a block that passed the screening.
 typedef struct {
     uint32_t count;
     uint32_t at[BLOCK]; // in the block, ascending
@@ -21,7 +21,7 @@ or_rng_key_t or_noise_key(uint64_t seed, uint32_t choice)
     return or_rng_key(seed, choice);
 }
 
-// Uniforms of the tokens with these keys.
+// Draw the uniforms of the tokens with these keys.
 static void draw_uniforms(or_rng_key_t key, or_noise_place_t place, const uint64_t *token_keys,
                           uint32_t count, double *uniforms)
 {
@@ -45,8 +45,8 @@ double or_noise_gumbel(or_rng_key_t key, or_noise_place_t place, uint64_t token_
     return inline_gumbel(or_noise_uniform(key, place, token_key));
 }
 
-// score + G, or -INFINITY if that is surely below `floor`: then no logarithm is taken. Also for a
-// NaN score.
+// Return score + G, or -INFINITY if that is surely below `floor`: then no logarithm is taken. A
+// NaN score gives -INFINITY too.
 static double perturb(double score, double uniform, double floor)
 {
     if (!(score + inline_gumbel_above(uniform) >= floor)) {
@@ -55,9 +55,9 @@ static double perturb(double score, double uniform, double floor)
     return score + inline_gumbel(uniform);
 }
 
-// How many leading ones a uniform must have for a score of at most `most` not to be below `floor`.
-// With n bits that are not all ones 1 - U >= 2^-n, so what perturb() looks at is at most
-// inline_gumbel_bound(n). If no uniform will do: more than ONES_MAX.
+// Return how many leading ones a uniform must have so that a score of at most `most` is not
+// below `floor`. With n bits that are not all ones 1 - U >= 2^-n, so the perturbation is at most
+// inline_gumbel_bound(n). The result is more than ONES_MAX if no uniform is enough.
 static int ones_needed(double most, double floor)
 {
     double room = (floor - most) / NOISE_LN_2;
@@ -71,8 +71,9 @@ static int ones_needed(double most, double floor)
     return ones < ONES_MAX ? ones : ONES_MAX + 1;
 }
 
-// The tokens of a block (at most BLOCK) that perturb() might not put below `floor`. First the best
-// score of all is looked at, then the first bits of every uniform: most tokens get no further.
+// Find the tokens of a block (at most BLOCK) that perturb() might not put below `floor`. The
+// best score of all is tested first, then the first bits of every uniform: most tokens get no
+// further.
 static void screen(or_rng_key_t key, or_noise_place_t place, const int32_t *ids,
                    const double *scores, uint32_t count, const uint64_t *token_keys, double floor,
                    contenders_t *left)

@@ -2,7 +2,7 @@
 //
 // Coupled decoding draws the next token as argmax_x (log q(x) + G(x)), an exact sample of q (the
 // Gumbel-max trick; Daliri et al. 2024, arXiv 2408.07978). G is a pure function of (seed, choice,
-// place in the completion, token content), so a drafter that knows the seed can perturb its own
+// place in the completion, token content). So a drafter that knows the seed can perturb its own
 // guesses alike, and nothing about batch, tree or drafter can change the text.
 //
 //     counter = (byte offset of the token's first byte in the completion,     32 bits
@@ -18,7 +18,7 @@
 
 #include "common/base/math/rng.h"
 
-// Where in the completion a token begins.
+// The place in the completion where a token begins.
 typedef struct {
     uint32_t byte_offset;
     uint32_t zero_width;
@@ -37,10 +37,10 @@ static inline or_noise_place_t or_noise_advance(or_noise_place_t place, uint32_t
 // choices.
 or_rng_key_t or_noise_key(uint64_t seed, uint32_t choice);
 
-// U in (0, 1), 53 bits.
+// The uniform U in (0, 1), of 53 bits.
 double or_noise_uniform(or_rng_key_t key, or_noise_place_t place, uint64_t token_key);
 
-// G = -log(-log U).
+// The variate G = -log(-log U).
 double or_noise_gumbel(or_rng_key_t key, or_noise_place_t place, uint64_t token_key);
 
 // The draw: the id that maximises scores[i] + G(ids[i]), lowest id on ties. scores are

@@ -1,5 +1,5 @@
-// noise_inline - the lines of noise.c that a device has as well: a Gumbel variate, and what it is known to be before
-// a logarithm is taken.
+// noise_inline - the functions of noise.c that a device has as well: a Gumbel variate, and its bounds that need
+// no logarithm.
 //
 // With U the uniform and n the exponent of 1 - U, 2^-n <= 1 - U < 2^(1-n):
 //
@@ -25,7 +25,7 @@ OR_INLINE double inline_gumbel_bound(int ones)
     return ones * NOISE_LN_2 + NOISE_SLACK;
 }
 
-// n, without a logarithm.
+// Compute n without a logarithm.
 OR_INLINE int inline_gumbel_exponent(double uniform)
 {
     return 1023 - (int)(bits_of_double(1 - uniform) >> 52);

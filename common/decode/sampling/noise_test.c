@@ -1,4 +1,4 @@
-// Goal: screening never changes a draw, and the draw is fast enough to be made at every visited
+// Goal: screening never changes a draw, and a draw is fast enough to be made at every visited
 // node.
 // Method: compare with the plain loop, which takes every logarithm, on random scores with ties,
 // -infinity and NaN.
@@ -36,8 +36,8 @@ static int32_t plain_argmax(or_rng_key_t key, or_noise_place_t place, uint32_t c
     return best_id >= 0 ? best_id : ids[0];
 }
 
-// Tokens with ids in random order; every fourth round has equal noise keys, so that equal scores
-// are exact ties.
+// Fill in tokens with ids in random order. Every fourth round has equal noise keys, so that
+// equal scores are exact ties.
 static uint32_t fill(uint64_t *random, int round)
 {
     static const double spreads[] = {0, 1, 10, 100};
@@ -104,8 +104,8 @@ static void perturbed_scores_are_exact_inside_the_window(void **state)
     }
 }
 
-// Scores whose sum with a variate rounds away all of it, infinite ones and windows, ascending scores
-// (every block has a new best) and descending ones (most blocks are skipped).
+// The scores are extreme: the variate is rounded away, or they and the windows are infinite.
+// Ascending scores have a new best in every block; with descending ones most blocks are skipped.
 static void extreme_scores_are_screened_alike(void **state)
 {
     (void)state;
@@ -135,14 +135,16 @@ static void extreme_scores_are_screened_alike(void **state)
     }
 }
 
-// The screen asks for leading ones of a uniform: next to each power of two from 1 its bound must hold.
+// The screen asks for leading ones of a uniform. Its bound must hold next to each power of two from
+// 1.
 static void the_likeliest_uniforms_are_never_screened_out(void **state)
 {
     (void)state;
     enum { DRAWS = 1000 };
     or_rng_key_t key = or_noise_key(test_seed(), 0);
     for (uint64_t draw = 0; draw < DRAWS; draw++) {
-        // Of many tokens the one with the largest uniform; a rival that it beats by a hair.
+        // Take the token with the largest uniform of many, and a rival that it beats by
+        // very little.
         uint64_t best = 0;
         or_noise_place_t place = {(uint32_t)draw, 0};
         for (uint64_t token = 1; token < 64; token++) {
@@ -212,7 +214,7 @@ static void a_draw_is_quick(void **state)
     }
     double us = (double)(clock() - start) * 1e6 / CLOCKS_PER_SEC / DRAWS;
     print_message("%.1f us a draw of %d tokens\n", us, VOCAB);
-    assert_true(us < 2000); // 20 times what it takes; sanitizers and busy machines are slow
+    assert_true(us < 2000); // 20 times the usual time; sanitizers and busy machines are slow
 }
 
 int main(void)

@@ -76,7 +76,7 @@ void or_ranking_open(or_ranking_t *ranking, const double *scores, uint32_t count
     }
 }
 
-// Lay out the next bands, as many as it takes for the entries wanted, and fill them.
+// Lay out the next bands, enough for the wanted entries, and fill them.
 static void gather(or_ranking_t *ranking)
 {
     uint32_t first = ranking->gathered;

@@ -19,9 +19,9 @@ or_status_t or_ranking_create(uint32_t items_max, or_ranking_t **ranking_p);
 void or_ranking_destroy(or_ranking_t **ranking_p);
 
 // Rank `count` scores, the best of which is given; none is NaN. Borrows them until the last
-// or_ranking_next. `wanted` is a guess at how many will be asked for.
+// or_ranking_next. `wanted` is an estimate of how many will be asked for.
 void or_ranking_open(or_ranking_t *ranking, const double *scores, uint32_t count, double best,
                      uint32_t wanted);
 
-// Which item comes next. To be called `count` times at most.
+// The item that comes next. Call it `count` times at most.
 uint32_t or_ranking_next(or_ranking_t *ranking);

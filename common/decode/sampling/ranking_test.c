@@ -1,6 +1,7 @@
 // Goal: items come in the order that sorting them all would give, whatever their scores.
-// Method: against qsort on random scores with ties, near and far from the best, of more bands and of
-// fewer than one gathering takes; with infinities; and a ranking used again after it was left early.
+// Method: compare with qsort on random scores with ties, near and far from the best, with
+// infinities, of more bands and of fewer than one gathering takes. A ranking is also used again
+// after it was left early.
 #include "common/decode/sampling/ranking.h"
 
 #include <math.h>
@@ -24,7 +25,8 @@ static int best_first(const void *a, const void *b)
     return x < y ? -1 : 1;
 }
 
-// Scores over a range from one band's to far beyond the last band; in every third round few values.
+// Fill in scores over a range from one band's to far beyond the last band. Every third round has
+// few values.
 static void fill(uint64_t *random, int round, uint32_t count)
 {
     static const double ranges[] = {0, 1e-3, 1, 30, 200, 1e300};

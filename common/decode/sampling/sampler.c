@@ -169,7 +169,7 @@ static void apply_penalties(or_sampler_t *sampler, const or_sampling_t *sampling
     }
 }
 
-// The distribution of one token.
+// Make the distribution of one token.
 static void keep_only(or_sampler_t *sampler, int32_t id)
 {
     sampler->ids[0] = id;
@@ -194,7 +194,7 @@ static double best_score(const or_sampler_t *sampler)
     return sampler->sorted ? dist->scores[0] : or_lanes()->largest(dist->scores, dist->count);
 }
 
-// Get ready to move the distribution's tokens to the ranked ones, best first.
+// Prepare to move the distribution's tokens to the ranked ones, best first.
 static void open_ranking(or_sampler_t *sampler, uint32_t wanted)
 {
     const or_distribution_t *dist = &sampler->dist;

@@ -17,7 +17,7 @@
 
 #include "common/base/status.h"
 
-// Each travels to the verifier and to every drafter of the text, and is kept by all of them.
+// The biases travel to the verifier and to every drafter of the text, which all keep them.
 #define OR_BIASES_MAX 1024u
 
 typedef struct {
@@ -44,10 +44,10 @@ or_sampling_t or_sampling_default(void);
 // OR_ERR_INVALID names the field and its range; there are at most OR_BIASES_MAX biases. vocab_size bounds their ids.
 or_status_t or_sampling_check(const or_sampling_t *sampling, uint32_t vocab_size);
 
-// Without biases and penalties: the distribution depends on the logits alone.
+// Is it without biases and penalties, so that the distribution depends on the logits alone?
 bool or_sampling_is_plain(const or_sampling_t *sampling);
 
-// The surviving tokens. Only what survived is listed; scores are log-probabilities up to one
+// The tokens that survive the filters, and no others. Scores are log-probabilities up to one
 // constant. Unless a filter sorted them (best first), ids ascend.
 typedef struct {
     const int32_t *ids;
@@ -69,5 +69,6 @@ void or_sampler_destroy(or_sampler_t **sampler_p);
 or_distribution_t or_sampler_distribution(or_sampler_t *sampler, const or_sampling_t *sampling,
                                           const float *logits, const int32_t *history,
                                           uint32_t history_count);
-// Fill in distribution->weights of the last distribution, for who compares probabilities rather than ranks scores.
+// Fill in dist->weights of the last distribution, for callers that compare probabilities rather than rank
+// scores.
 void or_sampler_weigh(or_sampler_t *sampler, or_distribution_t *dist);

@@ -1,6 +1,6 @@
 // Goal: the distribution is the one the header defines, for every filter alone and all together.
-// Method: a slow reference that sorts everything and counts by brute force, on random logits with
-// ties; then the edges.
+// Method: compare with a slow reference that sorts everything and counts by brute force, on
+// random logits with ties; then test the edges.
 #include "common/decode/sampling/sampler.h"
 
 #include <math.h>
@@ -106,7 +106,7 @@ static void assert_dist(or_sampler_t *sampler, const or_sampling_t *s, uint32_t 
     }
 }
 
-// Logits on a coarse grid every other round, so that ties are many.
+// Fill in logits, on a coarse grid every other round, so that there are many ties.
 static void fill(uint64_t *random, int round)
 {
     for (int32_t id = 0; id < VOCAB; id++) {
@@ -156,7 +156,7 @@ static void distribution_equals_the_slow_reference(void **state)
     }
 }
 
-// One filter after the other, everything else off.
+// Turn on one filter after the other, with everything else off.
 static void each_filter_alone_equals_the_slow_reference(void **state)
 {
     or_sampler_t *sampler = *state;
@@ -206,7 +206,8 @@ static void greedy_takes_the_best_after_bias_and_penalties(void **state)
     }
 }
 
-// Equal logits, so that every mass is exact: a set that has just what was asked for is enough.
+// The logits are equal, so that every mass is exact: a set that has exactly the mass asked for
+// is enough.
 static void top_p_stops_where_it_has_its_mass(void **state)
 {
     or_sampler_t *sampler = *state;
@@ -312,7 +313,8 @@ static void bad_settings_are_named(void **state)
     }
 }
 
-// Who asks leaves out the history, so that a window must not be overlooked.
+// Callers of or_sampling_is_plain leave out the history, so a penalty window must not be
+// overlooked.
 static void a_distribution_is_plain_without_bias_and_penalties(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
-// weights_inline - how one of some weights is drawn, for chooser.c and for a device.
+// weights_inline - the draw of one of several weights, for chooser.c and for a device.
 #pragma once
 
 #include <stdint.h>
 
 #include "common/base/inline.h"
 
-// In order: the bits of a draw depend on it.
+// Add the weights in order: the bits of a draw depend on it.
 OR_INLINE double inline_weights_total(const double *weights, uint32_t count)
 {
     double total = 0;
@@ -15,8 +15,8 @@ OR_INLINE double inline_weights_total(const double *weights, uint32_t count)
     return total;
 }
 
-// Where the weights before and at an index first add up to more than `left`. Rounding may leave their sum a little
-// below what was asked for: then it is the last one possible.
+// The first index at which the weights up to and including it add up to more than `left`. Rounding may leave
+// their sum a little below what was asked for: then it is the last index of a positive weight.
 OR_INLINE uint32_t inline_weights_pick(const double *weights, uint32_t count, double left)
 {
     uint32_t last = 0;

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/inline.h"
 #include "common/model/kv/kv_store.h"
 #include "common/model/model_internal.h"
 
@@ -170,11 +171,6 @@ typedef struct {
     size_t stride;
 } attention_t;
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 // The number of blocks that a row reads in pages; it may read the last one in part.
 static uint32_t paged_blocks(const or_pass_row_t *row)
 {
@@ -274,7 +270,7 @@ static void add_own_values(const tile_t *tile, uint32_t r)
         row->slot == OR_KV_NO_SLOT ? page_values(tile, b) : gather_values(tile, row);
     for (; b * OR_KV_BLOCK < seen; b++) {
         add_values(tile, (or_span_t){r, r + 1}, b, values,
-                   least(OR_KV_BLOCK, seen - b * OR_KV_BLOCK));
+                   or_min_u32(OR_KV_BLOCK, seen - b * OR_KV_BLOCK));
         values += block_floats;
     }
 }
@@ -339,7 +335,7 @@ static void attend_items(void *context, uint32_t worker, uint32_t begin, uint32_
         uint32_t kv_head = i / attention->tile_count;
         // A rank's first and last KV head may serve query heads of its neighbours too.
         uint32_t first = (share->kv_heads.begin + kv_head) * group;
-        uint32_t last = least(first + group, share->heads.end);
+        uint32_t last = or_min_u32(first + group, share->heads.end);
         first = first > share->heads.begin ? first : share->heads.begin;
         const tile_t tile = {.model = model,
                              .scratch = &model->scratch[worker],
@@ -405,9 +401,9 @@ static uint32_t choose_tile_rows(const or_model_t *model, uint32_t rows, uint32_
     uint32_t group = model->shape.heads / model->shape.kv_heads;
     uint32_t threads = or_workers_count(model->workers);
     uint32_t shares = (threads + kv_heads - 1) / kv_heads;
-    uint32_t rows_max = least(or_attention_queries_max(model) / group,
-                              (uint32_t)(or_attention_scores_max(model) / (group * stride)));
-    rows_max = least(rows_max, (rows + shares - 1) / shares);
+    uint32_t rows_max = or_min_u32(or_attention_queries_max(model) / group,
+                                   (uint32_t)(or_attention_scores_max(model) / (group * stride)));
+    rows_max = or_min_u32(rows_max, (rows + shares - 1) / shares);
     return rows_max > 0 ? rows_max : 1;
 }
 
@@ -432,7 +428,7 @@ void or_attention_run(or_model_t *model, uint32_t layer, uint32_t rows)
     uint32_t rows_max = choose_tile_rows(model, rows, kv_heads, stride);
     attention_t attention = {model, layer, cut_tiles(model, rows, rows_max), stride};
     uint64_t multiply_adds =
-        2ull * positions * model->shape.head_dim * group * least(rows, rows_max);
+        2ull * positions * model->shape.head_dim * group * or_min_u32(rows, rows_max);
     or_workers_run(model->workers, kv_heads * attention.tile_count, or_workers_grain(multiply_adds),
                    attend_items, &attention);
 }

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "common/base/inline.h"
+
 #define PAIR 2u // panels that kernels compute together
 
 // A core's second-level cache has 1 to 2 MiB today. A tile of rows takes the first part of it, and the weights that
@@ -25,11 +27,6 @@ or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end,
                           .inputs = matrix->inputs,
                           .y = y,
                           .y_stride = y_stride};
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 // Some rows of x; and the kernels.
@@ -141,13 +138,13 @@ static void run_tiles(const rows_t *all, const or_product_t *p, or_span_t panels
     uint32_t row_tile = rows_of_a_tile(p);
     uint32_t panel_tile = all->rows > row_tile ? panels_of_a_tile(p) : or_span_length(panels);
     for (uint32_t panel = panels.begin; panel < panels.end; panel += panel_tile) {
-        or_span_t some = {panel, least(panel + panel_tile, panels.end)};
+        or_span_t some = {panel, or_min_u32(panel + panel_tile, panels.end)};
         const piece_t piece = {p->matrix, some, p->inputs, some, p->inputs};
         float *y = p->y + (size_t)(panel - p->matrix->panels.begin) * OR_PANEL;
         for (uint32_t row = 0; row < all->rows; row += row_tile) {
             rows_t tile = *all;
             tile.first += row;
-            tile.rows = least(row_tile, all->rows - row);
+            tile.rows = or_min_u32(row_tile, all->rows - row);
             multiply(&tile, &piece, y + row * p->y_stride, p->y_stride);
         }
     }
@@ -163,12 +160,12 @@ static void run_pairs(void *context, uint32_t worker, uint32_t begin, uint32_t e
         const or_product_t *p = &list->products[i];
         uint32_t after = first + pairs_of(p);
         uint32_t from = begin > first ? begin : first;
-        uint32_t to = least(end, after);
+        uint32_t to = or_min_u32(end, after);
         if (from < to) {
             uint32_t to_panel = p->panels.begin + (to - first) * PAIR;
             run_tiles(&list->rows, p,
                       (or_span_t){p->panels.begin + (from - first) * PAIR,
-                                  least(to_panel, p->panels.end)});
+                                  or_min_u32(to_panel, p->panels.end)});
         }
         first = after;
     }
@@ -231,16 +228,16 @@ static void sum_pairs(void *context, uint32_t worker, uint32_t begin, uint32_t e
     const shard_sum_t *sum = context;
     const or_product_t *p = sum->product;
     const or_span_t all = {p->panels.begin + begin * PAIR,
-                           least(p->panels.begin + end * PAIR, p->panels.end)};
+                           or_min_u32(p->panels.begin + end * PAIR, p->panels.end)};
     const or_span_t inputs = {sum->shards[0].begin, sum->shards[sum->count - 1].end};
     float *parts = sum->scratch + (size_t)worker * OR_SHARD_SUM_FLOATS;
     for (uint32_t row = 0; row < sum->rows.rows; row += SUM_ROWS) {
         rows_t tile = sum->rows;
         tile.first += row;
-        tile.rows = least(SUM_ROWS, sum->rows.rows - row);
+        tile.rows = or_min_u32(SUM_ROWS, sum->rows.rows - row);
         for (uint32_t pair = begin; pair < end; pair++) {
             uint32_t first = p->panels.begin + pair * PAIR;
-            or_span_t panels = {first, least(first + PAIR, all.end)};
+            or_span_t panels = {first, or_min_u32(first + PAIR, all.end)};
             size_t bytes = (size_t)or_span_length(panels) * OR_PANEL * sizeof *parts;
             float *y = p->y + (size_t)(first - p->matrix->panels.begin) * OR_PANEL;
             const piece_t piece = {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/inline.h"
 #include "common/base/math/math.h"
 #include "common/model/gpu/gpu_internal.h"
 #include "common/model/model_draws.h"
@@ -228,11 +229,6 @@ static or_status_t check(const or_model_t *model, const or_growth_t *growth)
 
 // ---- what is asked ----
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 // Few sizes, so that recordings serve for many trees. A chain has one row a pass.
 static uint32_t rows_for(const or_model_t *model, const or_growth_t *growth)
 {
@@ -240,7 +236,7 @@ static uint32_t rows_for(const or_model_t *model, const or_growth_t *growth)
     while (growth->width > 1 && rows < growth->nodes) {
         rows *= 2;
     }
-    return least(rows, least(model->rows_max, OR_LOGITS_ROWS));
+    return or_min_u32(rows, or_min_u32(model->rows_max, OR_LOGITS_ROWS));
 }
 
 // Levels that guesses may have: the children of the context's last position cannot be run.
@@ -248,28 +244,29 @@ static uint32_t depth_for(const or_growth_t *growth)
 {
     const or_kv_sequence_t *sequence = growth->sequence;
     uint32_t deepest = sequence->positions_max - sequence->length + 1;
-    return least(least(growth->depth, OR_CUDA_GROWTH_MAX), deepest);
+    return or_min_u32(or_min_u32(growth->depth, OR_CUDA_GROWTH_MAX), deepest);
 }
 
 static void ask_for_tree(const or_growth_t *growth, uint32_t rows, const uint32_t *pages,
                          or_cuda_growth_t *tree)
 {
     const or_kv_sequence_t *sequence = growth->sequence;
-    *tree = (or_cuda_growth_t){.nodes = growth->nodes,
-                               .depth = depth_for(growth),
-                               .width = growth->width,
-                               .rows = rows,
-                               .passes = OR_CUDA_GROWTH_ROWS,
-                               .tau = growth->tau,
-                               .nearly = growth->nearly,
-                               .share = growth->share,
-                               .contest = contest_of(&growth->contest),
-                               .pages = pages,
-                               .committed = sequence->length,
-                               .slots = sequence->slot_bytes,
-                               .slots_max = sequence->slots_max,
-                               .free_slot_count = least(growth->slot_count, OR_CUDA_GROWTH_ROWS),
-                               .guess_count = growth->guess_count};
+    *tree =
+        (or_cuda_growth_t){.nodes = growth->nodes,
+                           .depth = depth_for(growth),
+                           .width = growth->width,
+                           .rows = rows,
+                           .passes = OR_CUDA_GROWTH_ROWS,
+                           .tau = growth->tau,
+                           .nearly = growth->nearly,
+                           .share = growth->share,
+                           .contest = contest_of(&growth->contest),
+                           .pages = pages,
+                           .committed = sequence->length,
+                           .slots = sequence->slot_bytes,
+                           .slots_max = sequence->slots_max,
+                           .free_slot_count = or_min_u32(growth->slot_count, OR_CUDA_GROWTH_ROWS),
+                           .guess_count = growth->guess_count};
     memcpy(tree->free_slots, growth->slots, tree->free_slot_count * sizeof *tree->free_slots);
     for (uint32_t i = 0; i <= growth->guess_count; i++) {
         const or_growth_guess_t *guess = &growth->guesses[i];

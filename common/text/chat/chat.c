@@ -17,7 +17,7 @@ typedef struct {
     char *text; // since the last token of the markup: not tokenised yet
     size_t length;
     size_t capacity;
-    bool continues; // what this text stands behind is text, or a token that takes no space after it
+    bool continues; // the text follows other text, or a token that takes no space after it
     int32_t *ids;   // the result
     size_t count;
     size_t ids_capacity;
@@ -49,7 +49,7 @@ static or_status_t write_ids(writer_t *writer, const int32_t *ids, size_t count)
     return status;
 }
 
-// The text so far becomes tokens; what follows is tokenised by itself.
+// Tokenise the text so far; the text that follows is tokenised by itself.
 static or_status_t settle(writer_t *writer)
 {
     int32_t *ids = NULL;
@@ -79,7 +79,7 @@ static or_status_t write_text(writer_t *writer, const char *text, size_t length)
     return status;
 }
 
-// OR_TOKEN_NONE is a token that the vocabulary lacks: left out.
+// Write a token. OR_TOKEN_NONE is one that the vocabulary lacks, and is left out.
 static or_status_t write_token(writer_t *writer, int32_t id)
 {
     or_status_t status = settle(writer);
@@ -90,7 +90,8 @@ static or_status_t write_token(writer_t *writer, int32_t id)
     return status;
 }
 
-// Special tokens are cut out; the text between them is tokenised together with the content beside it.
+// Write markup: special tokens are cut out, and the text between them is tokenised together with
+// the content beside it.
 static or_status_t write_markup(writer_t *writer, const char *markup)
 {
     const or_vocab_t *vocab = writer->vocab;
@@ -112,8 +113,8 @@ static or_status_t write_markup(writer_t *writer, const char *markup)
     return status;
 }
 
-// Text, whatever is written there. Tokens that the file calls user-defined are found in any text, and some files call their
-// markup so: such a one is cut in two.
+// Write content, all of which is text. User-defined tokens are found in any text, and some files call their markup
+// user-defined: such a token is cut in two.
 static or_status_t write_content(writer_t *writer, const char *text, size_t length)
 {
     const or_vocab_t *vocab = writer->vocab;
@@ -157,7 +158,7 @@ static or_status_t check_roles(const or_chat_turn_t *turns, size_t count)
     return OR_OK;
 }
 
-// Of families that know one order alone.
+// Check the order of turns, for families that know one order alone.
 static or_status_t check_order(const or_chat_t *chat, const or_chat_turn_t *turns, size_t count)
 {
     size_t first = is_role(&turns[0], "system") ? 1 : 0;
@@ -200,7 +201,8 @@ static or_status_t write_words(writer_t *writer, const or_chat_t *chat, const or
     return write_content(writer, text, length);
 }
 
-// `inside`: a system message that stands inside this turn, before its words; or NULL.
+// Write a turn. `inside` is a system message that stands inside this turn, before its words, or
+// NULL.
 static or_status_t write_turn(writer_t *writer, const or_chat_t *chat, const or_chat_turn_t *turn,
                               const or_chat_turn_t *inside)
 {

@@ -8,13 +8,13 @@
 // family writes; a template that is none of these is refused, never guessed at.
 //
 // Markup becomes special tokens, content never does: "<|im_end|>" written by a user is text, whether the file calls that token
-// special or user-defined. What stands between two special tokens is tokenised as one text, content and plain markup together,
-// so that for harmless content the tokens are those of the rendered template (a SentencePiece space after each special token
-// where the file wants one). Some markup is plain text in every tokenizer (llama2's [INST], zephyr's and vicuna's roles):
-// content can imitate that, and nothing here can tell.
+// special or user-defined. The content and plain markup between two special tokens are tokenised as one text. So for harmless
+// content the tokens are those of the rendered template, with a SentencePiece space after each special token if the file wants
+// one. Some markup is plain text in every tokenizer (llama2's [INST], zephyr's and vicuna's roles): content can imitate that,
+// and nothing here can tell.
 //
-// Where a family has no place for a system message, its words go where the published template puts them: before those of the
-// first user turn, or of the last (mistral v3 and tekken). Default system messages that some templates bring are left out.
+// If a family has no place for a system message, its words go where the published template puts them. They stand before the
+// words of the first user turn, or of the last (mistral v3 and tekken). Default system messages of templates are left out.
 // Immutable: any thread.
 #pragma once
 
@@ -28,16 +28,16 @@ typedef struct {
     size_t length;
 } or_chat_turn_t;
 
-// The family of a model's file. OR_ERR_NOT_FOUND: the file has no template; OR_ERR_UNSUPPORTED: one that is not
-// known; both name the families and the option that chooses one.
+// The family of a model's file. OR_ERR_NOT_FOUND if the file has no template, OR_ERR_UNSUPPORTED if its
+// template is not known. Both name the families and the option that chooses one.
 or_status_t or_chat_of_model(const or_gguf_t *gguf, const or_chat_t **chat_p);
-// By name. OR_ERR_INVALID lists the names.
+// The family by name. OR_ERR_INVALID lists the names.
 or_status_t or_chat_by_name(const char *name, const or_chat_t **chat_p);
 const char *or_chat_name(const or_chat_t *chat);
 
-// The prompt in tokens, up to where the assistant begins to write (begin token included where the family or the file wants it).
-// *ids_p is malloc'd, the caller frees it. OR_ERR_INVALID, with a sentence for the user: no turn, a role that is not known, an
-// order that the family has no words for; OR_ERR_NO_MEMORY.
+// Write the prompt in tokens, up to where the assistant begins to write. It has a begin token if the family or the
+// file wants one. *ids_p is malloc'd, the caller frees it. OR_ERR_INVALID, with a sentence for the user: no turn, an
+// unknown role, or an order that the family has no words for. OR_ERR_NO_MEMORY.
 or_status_t or_chat_tokenize(const or_chat_t *chat, const or_vocab_t *vocab,
                              const or_chat_turn_t *turns, size_t count, int32_t **ids_p,
                              size_t *count_p);

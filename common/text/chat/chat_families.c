@@ -1,4 +1,5 @@
-// The families as their models' published templates have them, and how a template is recognised: by what only its family writes.
+// The families as their models' published templates have them. A template is recognised by text that only its family
+// writes.
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ static const or_chat_t families[] = {
      .begins = true,
      .alternates = true,
      .trims = true},
-    // Mistral's four differ in spaces, and in where the system's words go.
+    // Mistral's four versions differ in spaces and in the place of the system's words.
     {.name = "mistral-v7",
      .marks = {"[INST]", "[SYSTEM_PROMPT]"},
      .never = {"[SYSTEM_PROMPT] ", "[INST] "}, // of a SentencePiece vocabulary, with spaces
@@ -124,7 +125,7 @@ static bool is_of(const or_chat_t *family, const char *text, size_t length)
     return true;
 }
 
-// "chatml, llama3, ... or vicuna".
+// Write "chatml, llama3, ... or vicuna".
 static void list_names(char *text, size_t capacity)
 {
     size_t length = 0;

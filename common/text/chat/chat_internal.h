@@ -32,6 +32,6 @@ struct or_chat {
     bool trims;      // white space around a turn's words is dropped
 };
 
-// Would a user's words, were they this token, be markup? Of tokens that a file calls user-defined, which are found in any text,
-// some are.
+// Would this token be markup if a user wrote it? Some of the tokens that a file calls user-defined, which are found
+// in any text, are markup.
 bool or_chat_is_markup(const char *piece, size_t length);

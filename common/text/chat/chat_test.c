@@ -1,8 +1,8 @@
-// Goal: a conversation becomes the tokens of its family's template; what a user writes stays text; answers end; templates are told apart;
-// orders that a family has no words for get a sentence.
-// Method: prompts written out by hand, tokenised with special tokens recognised, on real vocabularies; markup as content, also
-// where the file calls its markup user-defined; characteristic lines of the published templates. The templates themselves, rendered by Jinja,
-// are compared in tests/text.
+// Goal: a conversation becomes the tokens of its family's template. A user's words stay text, answers end, and
+// templates are told apart. Orders that a family has no words for are refused with a sentence.
+// Method: tokenise prompts written out by hand, with special tokens recognised, on real vocabularies. Put markup
+// into content, also where the file calls its markup user-defined. Recognise characteristic lines of the published
+// templates. The templates themselves, rendered by Jinja, are compared in tests/text.
 #include "common/text/chat/chat.h"
 
 #include <stdlib.h>
@@ -99,7 +99,7 @@ static void prompts_are_those_of_the_templates(void **state)
     }
 }
 
-// Also where the file names another end token alone, as phi-3's does.
+// This holds even if the file names another end token alone, as phi-3's does.
 static void turns_end_where_the_models_end_them(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void white_space_around_words(void **state)
          "<s><start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n"},
         {"vocab/phi-3.gguf", "phi", "<s><|user|>Hello<|end|><|assistant|>"},
         {"vocab/llama-spm.gguf", "vicuna", "<s>USER: Hello\nASSISTANT:"},
-        // It stays in the others.
+        // White space stays in the other families.
         {"vocab/qwen2.gguf", "chatml",
          "<|im_start|>user\n \n Hello \t<|im_end|>\n<|im_start|>assistant\n"},
         {"vocab/llama-spm.gguf", "mistral-v1", "<s> [INST]  \n Hello \t [/INST]"},
@@ -182,7 +182,8 @@ static char *printed(const or_vocab_t *vocab, const int32_t *ids, size_t count)
     return text;
 }
 
-// As many special tokens as with a harmless word, and every byte of it is there.
+// Check that there are as many special tokens as with a harmless word, and that every byte of
+// the content is there.
 static void assert_stays_text(const or_vocab_t *vocab, const char *name, const char *content)
 {
     const or_chat_turn_t harmless = TURN("user", "hello");
@@ -256,7 +257,7 @@ static void user_defined_markup_stays_text(void **state)
     or_vocab_destroy(&vocab);
 }
 
-// Of every family, though a file may call it all user-defined.
+// The markup of every family stays text, even if a file calls all of it user-defined.
 static void user_defined_markup_of_any_family_stays_text(void **state)
 {
     (void)state;

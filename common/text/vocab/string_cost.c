@@ -21,18 +21,19 @@
 
 #define LIKELY 4.0
 
-// Counting takes time by the cube of a string's length. Real vocabularies take less than a tenth of
-// this, which is about a second; one that needs more was made to.
+// Counting takes time in proportion to the cube of a string's length. Real vocabularies take
+// less than a tenth of this limit, which is about a second. A vocabulary that needs more was
+// made to.
 #define WORK_MAX 2e9
 #define WALK_WORK 64 // a step in a trie, in additions
 
-// Tokens of the drafter that may still print bytes from .. of a string.
+// The drafter's tokens that may still print the bytes of a string from `from` on.
 typedef struct {
     uint32_t from;
     or_trie_state_t state;
 } begun_t;
 
-// A string of the target, and what is known of its beginnings, by their bytes.
+// A string of the target, and what is known of its beginnings, by their length in bytes.
 typedef struct {
     const or_token_trie_t *draft;
     uint32_t side;     // bytes of the longest string, + 1
@@ -52,7 +53,7 @@ static void add_ways(double *to, const double *from, uint32_t count)
     }
 }
 
-// w of the beginning of `to` bytes; shorter ones are known.
+// Compute w of the beginning of `to` bytes; shorter ones are known.
 static void cut(walk_t *walk, uint32_t to)
 {
     const begun_t *before = walk->begun + (size_t)(to - 1) * walk->side;
@@ -89,8 +90,8 @@ static uint32_t common_bytes(const char *a, uint32_t a_length, const char *b, ui
     return common;
 }
 
-// Count all beginnings that the string before did not have, and that string if this one goes on
-// from it. This string itself is not counted yet.
+// Count all beginnings that the string before did not have. That string is counted too if this
+// one continues it. This string itself is not counted yet.
 static void walk_on(walk_t *walk, const char *bytes, uint32_t length)
 {
     uint32_t common = common_bytes(walk->bytes, walk->length, bytes, length);

@@ -1,7 +1,7 @@
-// Goal: the estimate of what slrs costs is the sum it says it is, for any number of tokens in a distribution,
-// and what costs too much is refused with the figure and a way out. Method: small vocabularies whose
-// sums are done by hand; random ones, whose beginnings are cut by a search that knows no sorting;
-// the vocabularies of the demonstration models, for figures of the usual size.
+// Goal: the estimated cost of slrs is the sum it says it is, for any number of tokens in a distribution. A
+// cost that is too high is refused with the figure and a way out.
+// Method: use small vocabularies whose sums are done by hand; random ones, whose beginnings are cut by a
+// search that knows no sorting; and the demonstration models' vocabularies, for figures of the usual size.
 #include "common/text/vocab/string_cost.h"
 
 #include <math.h>
@@ -100,7 +100,7 @@ static bool is_first(char words[WORDS][8], uint32_t index)
     return true;
 }
 
-// Sum of c^k over the ways to cut the text into k of the words.
+// The sum of c^k over the ways to cut the text into k of the words.
 static double cut(char words[WORDS][8], const char *text, uint32_t length, double c)
 {
     double sum = length == 0;
@@ -113,7 +113,8 @@ static double cut(char words[WORDS][8], const char *text, uint32_t length, doubl
     return sum;
 }
 
-// Does a target's word before this one begin the same way, for at least so many letters and one more?
+// Does an earlier word of the target begin with the same `length` letters and have at least one
+// more?
 static bool is_counted(char words[WORDS][8], uint32_t index, uint32_t length)
 {
     for (uint32_t i = 0; i < index; i++) {
@@ -166,7 +167,7 @@ static void what_costs_too_much_is_refused_with_the_figure(void **state)
     }
     assert_true(or_string_cost_rows(&cost, most) <= OR_STRING_ROWS_MAX);
     assert_in_range(most, 32, 255);
-    // It is told what would do: half as many, as often as it takes.
+    // The refusal says which number of entries would do: half as many, as often as it takes.
     uint32_t wanted = most + 1;
     snprintf(text, sizeof text, "about %.6g model rows for one answer, 4096 are the most",
              round(or_string_cost_rows(&cost, wanted)));
@@ -212,8 +213,9 @@ static void tokens_that_are_too_long_are_refused(void **state)
     assert_non_null(strstr(or_error_text(), "print"));
 }
 
-// Runs of one letter, which can be cut everywhere, behind what no two of the target's tokens share:
-// packed they are a few kilobytes, and thousands of them would be counted for minutes.
+// The tokens are runs of one letter, which can be cut everywhere, after a prefix that no two of
+// the target's tokens share. Packed they are a few kilobytes, and counting thousands of them
+// would take minutes.
 static void what_would_be_counted_for_minutes_is_given_up(void **state)
 {
     enum { BYTES = 440, TOKENS = 300 };

@@ -7,7 +7,7 @@ typedef struct {
     const unsigned char *bytes; // the vocabulary's
     uint32_t length;
     int32_t token;
-    uint32_t rank; // among equal strings the lowest stays
+    uint32_t rank; // among equal strings the one of lowest rank stays
 } entry_t;
 
 struct or_token_trie {
@@ -135,14 +135,14 @@ or_trie_state_t or_token_trie_start(const or_token_trie_t *trie)
     return (or_trie_state_t){0, trie->count, 0};
 }
 
-// Does a string end with the bytes walked? Then it is the first of the state's.
+// Does a string end with the bytes walked? If so, it is the first of the state's entries.
 static bool ends_here(const or_token_trie_t *trie, or_trie_state_t state)
 {
     return state.first < state.end && trie->entries[state.first].length == state.depth;
 }
 
-// The first of the entries first .. end - 1, all longer than `depth`, whose byte there is at least
-// `byte`.
+// Return the first of the entries first .. end - 1, all longer than `depth`, whose byte at that
+// place is at least `byte`.
 static uint32_t lower_bound(const or_token_trie_t *trie, uint32_t first, uint32_t end,
                             uint32_t depth, unsigned byte)
 {
@@ -177,20 +177,4 @@ int32_t or_token_trie_token(const or_token_trie_t *trie, or_trie_state_t state)
 bool or_token_trie_goes_on(const or_token_trie_t *trie, or_trie_state_t state)
 {
     return state.first + ends_here(trie, state) < state.end;
-}
-
-int32_t or_token_trie_longest(const or_token_trie_t *trie, const char *bytes, size_t length,
-                              uint32_t *matched)
-{
-    or_trie_state_t state = or_token_trie_start(trie);
-    int32_t longest = OR_TOKEN_NONE;
-    *matched = 0;
-    for (size_t i = 0; i < length && or_token_trie_walk(trie, &state, (uint8_t)bytes[i]); i++) {
-        int32_t token = or_token_trie_token(trie, state);
-        if (token != OR_TOKEN_NONE) {
-            longest = token;
-            *matched = state.depth;
-        }
-    }
-    return longest;
 }

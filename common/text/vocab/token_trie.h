@@ -7,18 +7,18 @@
 //     2      "abc"   12           after ab    [1, 3)    9            yes
 //     3      "b"     6            after b     [3, 4)    6            no
 //
-// The sorted list of strings is all there is: a state is the run of entries that begin with the
-// bytes walked so far, and each byte narrows it by binary search. Text and user-defined tokens are
-// in it, and byte tokens whose byte no other token prints alone. Of tokens with the same string one
-// is in it: user-defined before text before byte, then the higher id, which is what a tokenizer
-// gives. Immutable after create: any thread.
+// The data is one sorted list of strings. A state is the run of entries that begin with the
+// bytes walked so far, and each byte narrows it by binary search. Text and user-defined tokens
+// are in the list. So are byte tokens whose byte no other token prints alone. Of tokens with the
+// same string one is listed: user-defined before text before byte, then the higher id, which is
+// what a tokenizer gives. Immutable after create: any thread.
 #pragma once
 
 #include "common/text/vocab/vocab.h"
 
 typedef struct or_token_trie or_token_trie_t;
 
-// Where a walk is. Plain data: copy it to walk on from the same place twice.
+// The state of a walk. Plain data: copy it to walk on from the same place twice.
 typedef struct {
     uint32_t first, end; // entries that begin with the bytes walked
     uint32_t depth;      // how many bytes those are
@@ -39,13 +39,9 @@ uint32_t or_token_trie_entry(const or_token_trie_t *trie, int32_t id);
 int32_t or_token_trie_at(const or_token_trie_t *trie, uint32_t entry);
 
 or_trie_state_t or_token_trie_start(const or_token_trie_t *trie);
-// Go on by a byte. False, and the state as it was, if no token does.
+// Go on by a byte. If no token does, the result is false and the state is unchanged.
 bool or_token_trie_walk(const or_token_trie_t *trie, or_trie_state_t *state, uint8_t byte);
 // The token whose string is exactly the bytes walked, or OR_TOKEN_NONE.
 int32_t or_token_trie_token(const or_token_trie_t *trie, or_trie_state_t state);
-// Are there longer ones that begin with them?
+// Are there longer strings that begin with the bytes walked?
 bool or_token_trie_goes_on(const or_token_trie_t *trie, or_trie_state_t state);
-
-// The longest token that the bytes begin with, and how many bytes it has; OR_TOKEN_NONE and 0.
-int32_t or_token_trie_longest(const or_token_trie_t *trie, const char *bytes, size_t length,
-                              uint32_t *matched);

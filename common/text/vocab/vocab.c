@@ -1,27 +1,11 @@
 #include "common/text/vocab/vocab.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/log/log.h"
-#include "common/text/byte_level.h"
 #include "common/text/vocab/vocab_internal.h"
-
-#define MAX_TOKENS (1u << 28) // ids are int32_t; no vocabulary comes near
-#define MAX_PIECE_BYTES 65535
-
-// The arrays that describe the tokens in the file. `scores` and `types` have count 0 where the file
-// has none.
-typedef struct {
-    or_gguf_array_t pieces;
-    or_gguf_array_t scores;
-    or_gguf_array_t types;
-} source_t;
-
-// -- reading the file
-// -------------------------------------------------------------------------------------------------
 
 static or_status_t read_model(const or_gguf_t *gguf, or_vocab_t *vocab)
 {
@@ -47,193 +31,6 @@ static or_status_t read_model(const or_gguf_t *gguf, or_vocab_t *vocab)
     return or_fail(OR_ERR_UNSUPPORTED,
                    "%s: its tokenizer \"%.*s\" is not supported; \"llama\" and \"gpt2\" are",
                    or_gguf_path(gguf), model.length < 32 ? (int)model.length : 32, model.bytes);
-}
-
-static or_status_t read_array(const or_gguf_t *gguf, const char *key, or_gguf_type_t type,
-                              uint64_t count, or_gguf_array_t *array)
-{
-    or_status_t status = or_gguf_get_array(gguf, key, type, array);
-    if (status == OR_OK && array->count != count) {
-        status =
-            or_fail(OR_ERR_FORMAT, "%s: %s has %llu elements for %llu tokens", or_gguf_path(gguf),
-                    key, (unsigned long long)array->count, (unsigned long long)count);
-    }
-    return status;
-}
-
-static or_status_t read_source(const or_gguf_t *gguf, bool scores_needed, source_t *source)
-{
-    *source = (source_t){0};
-    or_status_t status =
-        or_gguf_get_array(gguf, "tokenizer.ggml.tokens", OR_GGUF_STRING, &source->pieces);
-    uint64_t count = source->pieces.count;
-    if (status == OR_OK && (count == 0 || count > MAX_TOKENS)) {
-        status = or_fail(OR_ERR_FORMAT, "%s: a vocabulary of %llu tokens is not possible",
-                         or_gguf_path(gguf), (unsigned long long)count);
-    }
-    if (status == OR_OK && scores_needed) {
-        status = read_array(gguf, "tokenizer.ggml.scores", OR_GGUF_F32, count, &source->scores);
-    }
-    if (status == OR_OK && or_gguf_has(gguf, "tokenizer.ggml.token_type")) {
-        status = read_array(gguf, "tokenizer.ggml.token_type", OR_GGUF_I32, count, &source->types);
-    }
-    return status;
-}
-
-// -- tokens
-// -----------------------------------------------------------------------------------------------------------
-
-// The file's numbers for kinds: 0 undefined, 1 normal, 2 unknown, 3 control, 4 user-defined, 5
-// unused, 6 byte.
-static bool read_kind(const source_t *source, uint64_t i, or_token_kind_t *kind)
-{
-    static const or_token_kind_t kinds[] = {OR_TOKEN_UNUSED,  OR_TOKEN_TEXT, OR_TOKEN_SPECIAL,
-                                            OR_TOKEN_SPECIAL, OR_TOKEN_USER, OR_TOKEN_UNUSED,
-                                            OR_TOKEN_BYTE};
-    int32_t type = source->types.count > 0 ? or_gguf_array_i32(&source->types, i) : 1;
-    if (type < 0 || (size_t)type >= sizeof kinds / sizeof *kinds) {
-        return false;
-    }
-    *kind = kinds[type];
-    return true;
-}
-
-static int hex_digit(char c)
-{
-    const char *digits = "0123456789ABCDEF";
-    const char *found = c != '\0' ? strchr(digits, c) : NULL;
-    return found != NULL ? (int)(found - digits) : -1;
-}
-
-// The byte that "<0x0A>" names, or -1.
-static int named_byte(const char *piece, uint32_t length)
-{
-    if (length != 6 || memcmp(piece, "<0x", 3) != 0 || piece[5] != '>') {
-        return -1;
-    }
-    int high = hex_digit(piece[3]);
-    int low = hex_digit(piece[4]);
-    return high < 0 || low < 0 ? -1 : high * 16 + low;
-}
-
-// SentencePiece writes a space as U+2581. Returns the length of the text.
-static size_t unescape_spaces(const char *piece, size_t length, char *bytes)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (length - i >= 3 && memcmp(piece + i, "\xE2\x96\x81", 3) == 0) {
-            bytes[count++] = ' ';
-            i += 2;
-        } else {
-            bytes[count++] = piece[i];
-        }
-    }
-    return count;
-}
-
-// What the token prints, into `bytes` (as long as the piece); -1 if its piece makes no sense for
-// its kind.
-static int64_t print_token(const or_vocab_t *vocab, const token_t *token, char *bytes)
-{
-    int byte;
-    switch ((or_token_kind_t)token->kind) {
-    case OR_TOKEN_TEXT:
-        return vocab->byte_level
-                   ? (int64_t)or_byte_level_decode(token->piece, token->piece_length, bytes)
-                   : (int64_t)unescape_spaces(token->piece, token->piece_length, bytes);
-    case OR_TOKEN_USER:
-        memcpy(bytes, token->piece, token->piece_length);
-        return token->piece_length;
-    case OR_TOKEN_BYTE:
-        byte = named_byte(token->piece, token->piece_length);
-        if (byte < 0) {
-            return -1;
-        }
-        bytes[0] = (char)byte;
-        return 1;
-    case OR_TOKEN_SPECIAL:
-    case OR_TOKEN_UNUSED:
-        break;
-    }
-    return 0;
-}
-
-static or_status_t bad_token(const or_gguf_t *gguf, uint64_t id, const char *why)
-{
-    return or_fail(OR_ERR_FORMAT, "%s: token %llu %s", or_gguf_path(gguf), (unsigned long long)id,
-                   why);
-}
-
-// Reads token `id`; its piece goes to `text`, what it prints right after. *text_end is the first
-// byte not used.
-static or_status_t read_token(const or_gguf_t *gguf, const source_t *source, or_vocab_t *vocab,
-                              uint32_t id, char *text, char **text_end)
-{
-    token_t *token = &vocab->tokens[id];
-    or_token_kind_t kind;
-    if (!read_kind(source, id, &kind)) {
-        return bad_token(gguf, id, "has an unknown kind");
-    }
-    or_gguf_string_t piece = or_gguf_array_string(&source->pieces, id);
-    memcpy(text, piece.bytes, piece.length);
-    token->piece = text;
-    token->piece_length = (uint32_t)piece.length;
-    token->bytes = text + piece.length;
-    token->kind = (uint8_t)kind;
-    token->score = source->scores.count > 0 ? or_gguf_array_f32(&source->scores, id) : 0.0f;
-    if (isnan(token->score)) {
-        return bad_token(gguf, id, "has no valid score");
-    }
-    int64_t width = print_token(vocab, token, text + piece.length);
-    if (width < 0) {
-        return bad_token(gguf, id, "is of kind byte, but is not named like <0x0A>");
-    }
-    vocab->widths[id] = (uint32_t)width;
-    if (kind == OR_TOKEN_BYTE) {
-        vocab->byte_tokens[(unsigned char)token->bytes[0]] = (int32_t)id;
-    }
-    *text_end = text + piece.length + width;
-    return OR_OK;
-}
-
-// Room for every piece and what it prints, which is never longer.
-static or_status_t measure(const or_gguf_t *gguf, const source_t *source, size_t *bytes)
-{
-    *bytes = 1;
-    for (uint64_t i = 0; i < source->pieces.count; i++) {
-        size_t length = or_gguf_array_string(&source->pieces, i).length;
-        if (length > MAX_PIECE_BYTES) {
-            return bad_token(gguf, i, "is longer than 65535 bytes");
-        }
-        *bytes += 2 * length;
-    }
-    return OR_OK;
-}
-
-static or_status_t read_tokens(const or_gguf_t *gguf, const source_t *source, or_vocab_t *vocab)
-{
-    size_t bytes;
-    or_status_t status = measure(gguf, source, &bytes);
-    if (status != OR_OK) {
-        return status;
-    }
-    vocab->size = (uint32_t)source->pieces.count;
-    vocab->tokens = calloc(vocab->size, sizeof *vocab->tokens);
-    vocab->widths = calloc(vocab->size, sizeof *vocab->widths);
-    vocab->noise_keys = calloc(vocab->size, sizeof *vocab->noise_keys);
-    vocab->text = malloc(bytes);
-    if (vocab->tokens == NULL || vocab->widths == NULL || vocab->noise_keys == NULL ||
-        vocab->text == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "%s: no memory for its vocabulary", or_gguf_path(gguf));
-    }
-    for (unsigned byte = 0; byte < 256; byte++) {
-        vocab->byte_tokens[byte] = OR_TOKEN_NONE;
-    }
-    char *text = vocab->text;
-    for (uint32_t id = 0; status == OR_OK && id < vocab->size; id++) {
-        status = read_token(gguf, source, vocab, id, text, &text);
-    }
-    return status;
 }
 
 // -- roles
@@ -279,7 +76,8 @@ static or_status_t read_ends(const or_gguf_t *gguf, or_vocab_t *vocab)
     return status;
 }
 
-// Where chat models end a turn. Many files have another end token as eos, and no word of this one.
+// Mark the tokens that end a turn in chat models. Many files have another end token as eos and
+// do not mention this one.
 static void find_turn_ends(or_vocab_t *vocab)
 {
     static const char *const pieces[] = {"<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>"};
@@ -316,9 +114,9 @@ static or_status_t read_roles(const or_gguf_t *gguf, const or_pre_rule_t *rule, 
     return status;
 }
 
-// Any text must have tokens. SentencePiece: a byte token for each byte, or the unknown token for the
-// rest. Byte-level: some vocabularies have no token for bytes that are rare or absent in UTF-8, but
-// none can do without ASCII.
+// Check that any text has tokens. SentencePiece needs a byte token for each byte, or the unknown
+// token for the rest. Byte-level vocabularies may lack bytes that are rare or absent in UTF-8,
+// but none can do without ASCII.
 static or_status_t check_fallback(const or_gguf_t *gguf, const or_vocab_t *vocab)
 {
     for (unsigned i = 0; i < 256; i++) {
@@ -341,7 +139,7 @@ static or_status_t check_fallback(const or_gguf_t *gguf, const or_vocab_t *vocab
 // -- the tokenizer
 // ----------------------------------------------------------------------------------------------------
 
-// *rule is NULL for SentencePiece, which has no pre-tokenisation.
+// Read the pre-tokenisation rule; *rule is NULL for SentencePiece, which has none.
 static or_status_t read_rule(const or_gguf_t *gguf, const or_vocab_t *vocab,
                              const or_pre_rule_t **rule)
 {
@@ -389,17 +187,13 @@ static or_status_t make_tokenizer(const or_gguf_t *gguf, const or_pre_rule_t *ru
 
 static or_status_t fill(const or_gguf_t *gguf, or_vocab_t *vocab)
 {
-    source_t source;
     const or_pre_rule_t *rule = NULL;
     or_status_t status = read_model(gguf, vocab);
     if (status == OR_OK) {
         status = read_rule(gguf, vocab, &rule);
     }
     if (status == OR_OK) {
-        status = read_source(gguf, !vocab->byte_level, &source);
-    }
-    if (status == OR_OK) {
-        status = read_tokens(gguf, &source, vocab);
+        status = or_vocab_read_tokens(gguf, vocab);
     }
     if (status == OR_OK) {
         status = read_roles(gguf, rule, vocab);

@@ -6,8 +6,8 @@
 //     3+b   <0x0A>       byte     "\n"
 //     284   ▁of          text     " of"
 //
-// `bytes` is exactly what the token adds to the text (a leading-space rule for the very first token
-// is the tokenizer's and the detokeniser's business, not the token's). Kinds of tokenizer:
+// `bytes` is exactly what the token adds to the text. A leading-space rule for the very first token
+// belongs to the tokenizer and the detokeniser, not to the token. Kinds of tokenizer:
 // SentencePiece-style BPE ("llama"), and byte-level BPE ("gpt2") with the merges of
 // tokenizer.ggml.merges and the pre-tokenisation that tokenizer.ggml.pre names. Immutable after
 // load: any thread. Owns all it returns.
@@ -29,30 +29,31 @@ typedef enum {
 
 #define OR_TOKEN_NONE (-1)
 
-// OR_ERR_FORMAT; OR_ERR_UNSUPPORTED (unknown tokenizer or pre-tokenizer, named); OR_ERR_NOT_FOUND
-// (no vocabulary in the file, or no merges where there must be some); OR_ERR_NO_MEMORY. A file that
-// names no pre-tokenizer gets "default", with a warning in the log. Fails if two noise keys collide
-// (never seen; checked because docs/design.md section 4 rests on it).
+// Load a vocabulary. A file that names no pre-tokenizer gets "default", with a warning in the
+// log. OR_ERR_FORMAT, also if two noise keys collide (never seen; docs/design.md section 4 rests
+// on it). OR_ERR_UNSUPPORTED names an unknown tokenizer or pre-tokenizer. OR_ERR_NOT_FOUND if
+// the file has no vocabulary, or no merges although it needs some. OR_ERR_NO_MEMORY.
 or_status_t or_vocab_load(const or_gguf_t *gguf, or_vocab_t **vocab_p);
 void or_vocab_destroy(or_vocab_t **vocab_p);
 
-// The vocabulary of a file as bytes that travel: its tokenizer.ggml.* metadata, compressed.
-// *packed_p is malloc'd, the caller frees it. OR_ERR_NOT_FOUND; OR_ERR_UNSUPPORTED over
-// OR_VOCAB_BYTES_MAX; OR_ERR_NO_MEMORY.
+// Pack the vocabulary of a file into bytes that can travel: its tokenizer.ggml.* metadata,
+// compressed. *packed_p is malloc'd, the caller frees it. OR_ERR_NOT_FOUND; OR_ERR_UNSUPPORTED
+// over OR_VOCAB_BYTES_MAX; OR_ERR_NO_MEMORY.
 or_status_t or_vocab_pack(const or_gguf_t *gguf, uint8_t **packed_p, size_t *packed_bytes,
                           size_t *unpacked_bytes);
-// The same vocabulary from a peer's bytes, trusting nothing in them: as or_vocab_load, and
-// OR_ERR_FORMAT if they do not unpack to exactly that many bytes (at most OR_VOCAB_BYTES_MAX), or to
-// more tokens or longer ones than any vocabulary has, which would only cost memory and time.
+// Load the same vocabulary from a peer's bytes, trusting nothing in them. Fails as or_vocab_load
+// does. Also OR_ERR_FORMAT if they do not unpack to exactly that many bytes (at most
+// OR_VOCAB_BYTES_MAX). The same goes for more or longer tokens than any vocabulary has, which
+// would only cost memory and time.
 or_status_t or_vocab_unpack(const uint8_t *packed, size_t packed_bytes, size_t unpacked_bytes,
                             or_vocab_t **vocab_p);
 #define OR_VOCAB_BYTES_MAX (64u << 20)
 
 uint32_t or_vocab_size(const or_vocab_t *vocab);
-// Without the unused tokens at its end.
+// The size without the unused tokens at its end.
 uint32_t or_vocab_unpadded_size(const or_vocab_t *vocab);
 or_token_kind_t or_vocab_kind(const or_vocab_t *vocab, int32_t id);
-// What the token prints. `length` may be 0. id in range.
+// The bytes that the token prints. `length` may be 0. id in range.
 const char *or_vocab_bytes(const or_vocab_t *vocab, int32_t id, uint32_t *length);
 // The token's name in the file ("<s>", "▁of"), for inspection.
 const char *or_vocab_piece(const or_vocab_t *vocab, int32_t id, uint32_t *length);
@@ -60,22 +61,24 @@ const char *or_vocab_piece(const or_vocab_t *vocab, int32_t id, uint32_t *length
 // OR_TOKEN_NONE where the model has none.
 int32_t or_vocab_bos(const or_vocab_t *vocab);
 int32_t or_vocab_eos(const or_vocab_t *vocab);
-// Whether a prompt starts with BOS (the file's add_bos_token, or the tokenizer's custom).
+// Does a prompt start with BOS (the file's add_bos_token, or the tokenizer's custom)?
 bool or_vocab_adds_bos(const or_vocab_t *vocab);
-// End of generation: eos, eot and the like, and what the common families of chat models end a turn with.
+// Does the token end the generation? These are eos, eot and the like, and the tokens that end a turn
+// in the common families of chat models.
 bool or_vocab_is_end(const or_vocab_t *vocab, int32_t id);
 
-// "llama", "gpt2".
+// The kind of tokenizer: "llama" or "gpt2".
 const char *or_vocab_model(const or_vocab_t *vocab);
 
-// Identity by content: bytes, kinds and special roles of every token, and how text becomes tokens
-// (tokenizer, pre-tokenizer, merges or scores, added begin token and space); not names of files. Unused
-// tokens at the end do not count: a padded vocabulary is the same, and its size says how far.
+// A hash of the content: bytes, kinds and special roles of every token, and how text becomes tokens.
+// The latter is tokenizer, pre-tokenizer, merges or scores, added begin token and space. Names of
+// files do not count, nor do unused tokens at the end: a padded vocabulary has the same hash and
+// another size.
 uint64_t or_vocab_hash(const or_vocab_t *vocab);
 
 // One 64-bit key per token, unique in this vocabulary and the same in any vocabulary that has the
-// same token (docs/design.md section 4): XXH64 of its text, seeded with kind class and rank (how many
-// tokens of equal class and text have a lower id).
+// same token (docs/design.md section 4). It is XXH64 of the token's text, seeded with kind class and
+// rank (how many tokens of equal class and text have a lower id).
 //
 //     class    tokens                          text
 //     text     text, user-defined              the bytes they print: " of" in either kind of vocabulary

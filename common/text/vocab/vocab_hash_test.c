@@ -1,7 +1,7 @@
-// Goal: or_vocab_hash tells vocabularies apart by what they are: whatever changes what ids mean or
-// how text becomes ids changes the hash, and nothing else does.
-// Method: the files of the same models in several precisions; vocabularies made by hand that differ
-// in one thing; Qwen 2's padding cut, and more put behind it.
+// Goal: or_vocab_hash tells vocabularies apart by content. Any change to the meaning of ids, or
+// to how text becomes ids, changes the hash, and nothing else does.
+// Method: use the files of the same models in several precisions, and vocabularies made by hand
+// that differ in one thing. Qwen 2's padding is cut, and more is added.
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "common/text/vocab/vocab.h"
 #include "tests/support/test_support.h"
 
-// Destroys it.
+// Return the hash and destroy the vocabulary.
 static uint64_t take_hash(or_vocab_t *vocab)
 {
     uint64_t hash = or_vocab_hash(vocab);
@@ -33,7 +33,7 @@ static uint64_t hash_of_merges(const char *const *merges, uint32_t count, const 
     return take_hash(vocab);
 }
 
-// Peers of other versions compare them.
+// Peers of other versions compare these hashes.
 static void hashes_are_what_they_always_were(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void sizes_are_what_they_are(void **state)
     or_vocab_destroy(&vocab);
 }
 
-// Each change alone, with the size kept.
+// Make each change alone, with the size kept.
 static void any_change_of_a_token_counts(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void names_for_one_pre_tokenizer_do_not_count(void **state)
     static const char *const merges[] = {"a b"};
     assert_true(hash_of_merges(merges, 1, "llama3") == hash_of_merges(merges, 1, "llama-v3"));
     assert_true(hash_of_merges(merges, 1, "llama3") != hash_of_merges(merges, 1, "qwen2"));
-    // The same steps, but one takes a piece that is a token as it is.
+    // The steps are the same, but one rule takes a piece that is a token as it is.
     assert_true(hash_of_merges(merges, 1, "llama3") != hash_of_merges(merges, 1, "dbrx"));
 }
 

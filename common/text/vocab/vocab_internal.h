@@ -46,11 +46,16 @@ struct or_vocab {
         [257]; // those beginning with byte b: marked_first[b] to marked_first[b + 1] - 1
 };
 
+// Read all tokens of the file, whose tokenizer is known, into tokens, widths, text and byte_tokens;
+// noise_keys get their room. OR_ERR_FORMAT, OR_ERR_NOT_FOUND, OR_ERR_NO_MEMORY.
+or_status_t or_vocab_read_tokens(const or_gguf_t *gguf, or_vocab_t *vocab);
+
 // The text token that prints exactly these bytes, or OR_TOKEN_NONE. Special, byte and user-defined
 // tokens are never found.
 int32_t or_vocab_find_text(const or_vocab_t *vocab, const char *bytes, size_t length);
 
-// The longest user-defined, or with `special` special, token written at the start of a text of at least a byte, or OR_TOKEN_NONE.
+// The longest user-defined token written at the start of a text of at least one byte, or OR_TOKEN_NONE. With
+// `special`, special tokens are considered too.
 int32_t or_vocab_marked_at(const or_vocab_t *vocab, const char *text, size_t length, bool special);
 
 // Fill noise_keys from the tokens. OR_ERR_FORMAT if two keys collide; OR_ERR_NO_MEMORY.

@@ -4,18 +4,18 @@
 
 #include "common/text/vocab/vocab_internal.h"
 
-// What a key is made of besides the text. The numbers are part of "same seed, same text": never
-// renumber.
+// The class of a token, which its key contains besides the text. The numbers are part of "same
+// seed, same text": never renumber.
 enum { CLASS_TEXT = 0, CLASS_BYTE = 1, CLASS_SPECIAL = 2, CLASS_ROLE = 3 };
 
-// A token's content: what makes it the same token in another vocabulary.
+// A token's content, which is equal in another vocabulary that has the same token.
 typedef struct {
     unsigned class;
     const char *text;
     size_t length;
 } content_t;
 
-// Which bytes some text token prints alone.
+// Mark the bytes that some text token prints alone.
 static void find_lone_bytes(const or_vocab_t *vocab, bool lone[256])
 {
     for (uint32_t id = 0; id < vocab->size; id++) {
@@ -50,7 +50,7 @@ static content_t content_of(const or_vocab_t *vocab, const bool lone[256], uint3
     return (content_t){CLASS_SPECIAL, token->piece, token->piece_length};
 }
 
-// `rank` counts the tokens of equal content with a lower id.
+// The key of a content; `rank` counts the tokens of equal content with a lower id.
 static uint64_t key_of(content_t content, uint64_t rank)
 {
     return XXH64(content.text, content.length, content.class | rank << 8);
@@ -79,8 +79,8 @@ void or_vocab_sort_keys(const or_vocab_t *vocab, keyed_t *sorted)
     qsort(sorted, vocab->size, sizeof *sorted, compare_keyed);
 }
 
-// Tokens of equal content are neighbours once sorted by their key for rank 0: number them. A
-// neighbour of other content keeps its key and is found by keys_differ.
+// Number the tokens of equal content, which are neighbours once sorted by their key for rank 0.
+// A neighbour of other content keeps its key and is found by keys_differ.
 static void mix_in_ranks(or_vocab_t *vocab, const bool lone[256], const keyed_t *sorted)
 {
     uint64_t rank = 0;
@@ -123,4 +123,79 @@ or_status_t or_vocab_fill_keys(or_vocab_t *vocab)
     or_status_t status = keys_differ(vocab, sorted);
     free(sorted);
     return status;
+}
+
+// ---- the hash of a vocabulary ----
+
+// A token's roles, which are not part of its content.
+static unsigned char roles_of(const or_vocab_t *vocab, uint32_t id)
+{
+    return (unsigned char)(((int32_t)id == vocab->bos) << 0 | ((int32_t)id == vocab->eos) << 1 |
+                           vocab->tokens[id].ends << 2 | ((int32_t)id == vocab->unknown) << 3);
+}
+
+// Unused tokens at the end only round the size up for matrix multiplication.
+uint32_t or_vocab_unpadded_size(const or_vocab_t *vocab)
+{
+    uint32_t size = vocab->size;
+    while (size > 0 && vocab->tokens[size - 1].kind == OR_TOKEN_UNUSED &&
+           roles_of(vocab, size - 1) == 0) {
+        size--;
+    }
+    return size;
+}
+
+static void hash_tokens(const or_vocab_t *vocab, XXH64_state_t *state)
+{
+    uint32_t size = or_vocab_unpadded_size(vocab);
+    for (uint32_t id = 0; id < size; id++) {
+        unsigned char traits[] = {vocab->tokens[id].kind, roles_of(vocab, id)};
+        XXH64_update(state, &vocab->noise_keys[id], sizeof vocab->noise_keys[id]);
+        XXH64_update(state, traits, sizeof traits);
+    }
+}
+
+// Hash a rule by its steps, because several names stand for the same steps.
+static void hash_rule(const or_pre_rule_t *rule, XXH64_state_t *state)
+{
+    for (const or_split_t *split = rule->splits; split->pattern != NULL; split++) {
+        unsigned char in_threes = split->in_threes;
+        XXH64_update(state, split->pattern, strlen(split->pattern) + 1);
+        XXH64_update(state, &in_threes, sizeof in_threes);
+    }
+}
+
+// Return the sum over the merges, whose order in the table does not matter. A merge's rank is
+// its place in the file or stands for its token's score.
+static uint64_t sum_merges(const or_bpe_t *bpe)
+{
+    uint64_t sum = 0;
+    for (uint32_t slot = 0; slot <= bpe->mask; slot++) {
+        const or_merge_t *merge = &bpe->merges[slot];
+        if (merge->rank != OR_BPE_NO_RANK) {
+            sum += XXH64(merge, sizeof *merge, 0);
+        }
+    }
+    return sum;
+}
+
+or_status_t or_vocab_fill_hash(or_vocab_t *vocab, const or_pre_rule_t *rule)
+{
+    unsigned char flags[] = {vocab->byte_level, vocab->adds_bos, vocab->adds_space,
+                             vocab->ignores_merges};
+    uint64_t merges = sum_merges(vocab->bpe);
+    XXH64_state_t *state = XXH64_createState();
+    if (state == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the vocabulary's hash");
+    }
+    XXH64_reset(state, 0);
+    hash_tokens(vocab, state);
+    XXH64_update(state, flags, sizeof flags);
+    XXH64_update(state, &merges, sizeof merges);
+    if (rule != NULL) {
+        hash_rule(rule, state);
+    }
+    vocab->hash = XXH64_digest(state);
+    XXH64_freeState(state);
+    return OR_OK;
 }

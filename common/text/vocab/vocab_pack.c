@@ -3,7 +3,7 @@
 
 #include "common/text/vocab/vocab.h"
 
-// A packed vocabulary is one Zstandard frame of a GGUF file that has nothing but the metadata that
+// A packed vocabulary is one Zstandard frame of a GGUF file. The file has only the metadata that
 // or_vocab_load reads.
 #define PREFIX "tokenizer.ggml."
 #define LEVEL 3 // higher ones take much longer and save a tenth
@@ -60,7 +60,7 @@ or_status_t or_vocab_pack(const or_gguf_t *gguf, uint8_t **packed_p, size_t *pac
     return status;
 }
 
-// The bytes are what the frame itself says, so that a peer's number alone takes no memory.
+// The frame itself must give the same size, so that a peer's number alone takes no memory.
 static or_status_t check_size(const uint8_t *packed, size_t packed_bytes, size_t unpacked_bytes)
 {
     if (unpacked_bytes == 0 || unpacked_bytes > OR_VOCAB_BYTES_MAX) {
@@ -74,9 +74,9 @@ static or_status_t check_size(const uint8_t *packed, size_t packed_bytes, size_t
     return OR_OK;
 }
 
-// Loading takes a multiple of the memory of short tokens. SentencePiece ones are cut in two at every
-// byte, and each cut may be a merge: long ones pack well, and take up to a microsecond and 50 bytes of
-// memory for each byte.
+// Loading takes a multiple of the memory of short tokens. SentencePiece ones are cut in two at
+// every byte, and each cut may be a merge. Long tokens pack well, and each of their bytes takes up
+// to a microsecond and 50 bytes of memory.
 static or_status_t check_proportions(const or_gguf_t *gguf)
 {
     or_gguf_array_t pieces;

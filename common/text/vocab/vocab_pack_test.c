@@ -1,7 +1,7 @@
-// Goal: a vocabulary that travelled is the one that was sent, and no bytes from a peer do more harm
-// than to be refused.
-// Method: pack and unpack the real vocabularies and compare all there is to see; then bytes that
-// are cut, changed, mislabelled, or well packed but hostile inside.
+// Goal: a vocabulary that travelled is the one that was sent. Bytes from a peer are at worst
+// refused.
+// Method: pack and unpack the real vocabularies and compare everything visible. Then unpack
+// bytes that are cut, changed, mislabelled, or well packed but hostile inside.
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
@@ -27,7 +27,7 @@ static packed_t pack(const char *path)
     return packed;
 }
 
-// What a file made by hand becomes when a peer packs it.
+// Return what a file made by hand becomes when a peer packs it.
 static packed_t pack_file(test_gguf_t *file)
 {
     packed_t packed = {.unpacked = file->count};
@@ -105,7 +105,7 @@ static void real_vocabularies_survive_the_journey(void **state)
     }
 }
 
-// A chat template, a tokenizer in another format, the model's own metadata and weights.
+// Add a chat template, a tokenizer in another format, and the model's own metadata and weights.
 static void nothing_else_travels(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static packed_t pack_pieces(uint64_t count, size_t length)
     return pack_file(&file);
 }
 
-// Some kilobytes that would take gigabytes or minutes.
+// These packets of some kilobytes would take gigabytes or minutes.
 static void small_packets_make_no_giants(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void small_packets_make_no_giants(void **state)
     free(many.bytes);
 }
 
-// A changed byte is refused, or gives a vocabulary like any other.
+// A packet with a changed byte is refused, or gives a vocabulary like any other.
 static void survives_random_damage(void **state)
 {
     (void)state;

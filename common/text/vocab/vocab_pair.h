@@ -18,10 +18,11 @@ typedef struct {
     int32_t *to_target;               // [size of draft] the target's id, OR_TOKEN_NONE
     int32_t *to_draft;                // [size of target]
     uint32_t shared;                  // tokens in both
-    // The same by content (or_vocab_hash): ids are equal; one may be padded further than the other.
+    // Both are the same by content (or_vocab_hash): ids are equal, but one may have more
+    // padding.
     bool same;
-    // Every token of either that is not unused or special is in both: text goes over token by token,
-    // whatever the ids, and nothing is re-tokenised. `same` implies it.
+    // Every token of either that is not unused or special is in both. Then text is translated
+    // token by token, whatever the ids, and nothing is re-tokenised. `same` implies it.
     bool bijective;
 } or_vocab_pair_t;
 
@@ -30,7 +31,7 @@ or_status_t or_vocab_pair_create(const or_vocab_t *draft, const or_vocab_t *targ
                                  or_vocab_pair_t **pair_p);
 void or_vocab_pair_destroy(or_vocab_pair_t **pair_p);
 
-// What a text says about a pair.
+// The figures of a text under a pair.
 typedef struct {
     uint32_t draft_tokens, target_tokens; // of the text
     double shared_of_target; // share of the target's vocabulary (unused tokens left out) in both
@@ -40,9 +41,9 @@ typedef struct {
     bool target_injective;
 } or_vocab_figures_t;
 
-// OR_ERR_NO_MEMORY.
+// Measure a pair on a text. OR_ERR_NO_MEMORY.
 or_status_t or_vocab_pair_measure(const or_vocab_pair_t *pair, const char *text, size_t length,
                                   or_vocab_figures_t *figures);
 
-// A page of English, code and other scripts, for who has no text of their own.
+// A page of English, code and other scripts, for users who give no text of their own.
 extern const char or_vocab_sample_text[];

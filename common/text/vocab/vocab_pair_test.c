@@ -1,6 +1,7 @@
-// Goal: a pair's maps hold exactly what both have; the figures are those of the text.
-// Method: all ordered pairs of the real vocabularies, looked at token by token; GPT-2's under other
-// ids; a text whose tokens can be counted by hand.
+// Goal: a pair's maps hold exactly the tokens that both have, and the figures are those of the
+// text.
+// Method: check all ordered pairs of the real vocabularies token by token, and GPT-2's under
+// other ids. The tokens of one text are counted by hand.
 #include "common/text/vocab/vocab_pair.h"
 
 #include <stdio.h>
@@ -39,7 +40,8 @@ static void assert_same_token(const or_vocab_pair_t *pair, int32_t draft, int32_
                      prints_nothing_by_nature(pair->target, target));
 }
 
-// Injective, each other's inverse, within both vocabularies, with the same bytes on both sides.
+// Check that the maps are injective, inverse to each other, within both vocabularies, and have
+// the same bytes on both sides.
 static void assert_maps_agree(const or_vocab_pair_t *pair)
 {
     uint32_t there = 0, back = 0;
@@ -60,7 +62,7 @@ static void assert_maps_agree(const or_vocab_pair_t *pair)
     assert_int_equal(back, pair->shared);
 }
 
-// No text token that the other has is left out.
+// Check that no text token that both have is left out.
 static void assert_nothing_is_missed(const or_vocab_pair_t *pair)
 {
     for (int32_t id = 0; id < (int32_t)or_vocab_size(pair->draft); id++) {
@@ -171,7 +173,8 @@ static or_vocab_t *make_draft(unsigned wish)
     return vocab;
 }
 
-// A token that one vocabulary has twice and the other once: the first is taken, one is left over.
+// If one vocabulary has a token twice and the other once, the first is paired and one is left
+// over.
 static void repeated_tokens_pair_in_order(void **state)
 {
     (void)state;

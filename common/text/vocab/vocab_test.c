@@ -1,7 +1,7 @@
-// Goal: tokens have the bytes, kinds, roles and noise keys that vocab.h promises, in either kind of
-// vocabulary; wrong files are       refused with a sentence.
-// Method: vocabularies made by hand; the demonstration pair, which has two kinds; real vocabularies
-// for uniqueness; a real file         with random bytes changed.
+// Goal: tokens have the bytes, kinds, roles and noise keys that vocab.h promises, in either kind
+// of vocabulary. Wrong files are refused with a sentence.
+// Method: use vocabularies made by hand; the demonstration pair, which has two kinds; real
+// vocabularies, for uniqueness; and a real file with random bytes changed.
 #include "common/text/vocab/vocab.h"
 
 #include <math.h>
@@ -101,7 +101,8 @@ static void byte_level_tokens_print_bytes(void **state)
     or_vocab_destroy(&vocab);
 }
 
-// XXH64 as published, seed = class + 256 * rank: changing any of this changes what a seed says.
+// The keys are XXH64 as published, with seed = class + 256 * rank. Changing any of this changes
+// the text of a seed.
 static void noise_keys_are_what_they_always_were(void **state)
 {
     (void)state;
@@ -116,7 +117,7 @@ static void noise_keys_are_what_they_always_were(void **state)
     assert_true(keys[SENTENCEPIECE_TOKENS + 'A'] == UINT64_C(0x16D104AF21FBF884));
     assert_true(keys[2] == UINT64_C(0x4034C743057B0A70));
     assert_true(keys[0] == UINT64_C(0xA240C452CD69DAA7));
-    // No text token prints this byte: as text.
+    // No text token prints this byte, so it is keyed as text.
     assert_true(keys[SENTENCEPIECE_TOKENS + '\n'] == UINT64_C(0xCAFC7706CEE4572B));
     or_vocab_destroy(&vocab);
 }
@@ -141,7 +142,7 @@ static void noise_keys_are_shared_between_vocabularies(void **state)
     or_vocab_destroy(&b);
 }
 
-// A user-defined token prints text too, and keeps the byte token beside it another token.
+// A user-defined token prints text too, so the byte token beside it is another token.
 static void byte_tokens_beside_text_are_others(void **state)
 {
     (void)state;
@@ -283,7 +284,7 @@ static void refuses_other_tokenizers_by_name(void **state)
     test_gguf_fini(&file);
 }
 
-// Whatever loads also tokenises.
+// Check that a vocabulary that loads can also tokenise.
 static void try_file(test_gguf_t *file, unsigned *loaded)
 {
     static const char text[] = "Once upon a time </s> \xF0\x9F\x98\x80\xFF";

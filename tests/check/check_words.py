@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Comments are sentences: few begin as fragments do, and a header's sentences are short.
+
+    check_words.py [--root FOLDER] [--list FOLDER]
+
+Exit status 1 with one line for each top-level folder where more than 2 % of the comment blocks begin with a word such as "What" or "Of", or where
+a header sentence has over 30 words. What ALLOWED grants a folder is not counted; --root checks another repository without it. --list also names all
+places below a folder."""
+import argparse
+import collections
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+FRAGMENTS = "What Who Whose Of Where How As Those That".split()
+FRAGMENTS_MAX = 0.02  # of the comment blocks of a top-level folder
+WORDS_MAX = 30        # in a sentence of a header's comments
+# Fragments and long header sentences that are there today, per top-level folder. These numbers may be lowered and never raised.
+ALLOWED = {
+    "common": (88, 28),
+    "coordinator": (240, 36),
+    "drafter": (66, 9),
+    "kernels": (115, 22),
+    "launch": (60, 12),
+    "proto": (73, 29),
+    "tests": (13, 2),
+    "verifier": (46, 5),
+}
+KINDS = ["*.c", "*.h", "*.cu", "*.cuh", "*.cpp", "*.hpp"]
+HEADERS = (".h", ".cuh", ".hpp")
+COMMENT = re.compile(r"""^((?:[^"'/]|/(?!/)|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')*)//(.*)$""")
+FORMATTER = re.compile(r"^\s*(clang-format|NOLINT|----)")
+DRAWN = re.compile(r"^(?: {3,}|\t)|[─│┌└├▶◀]|  .*  ")  # a drawing, a formula or a table stands apart
+
+
+def blocks_of(text):
+    """The comments of a file: for each block its first line's number, whether it stands behind code, and its lines."""
+    blocks, column = [], None
+    for number, line in enumerate(text.splitlines(), 1):
+        match = COMMENT.match(line)
+        if not match or FORMATTER.match(match[2]):
+            column = None
+            continue
+        behind, place = bool(match[1].strip()), len(match[1])
+        if column == place and not behind:
+            blocks[-1][2].append(match[2])
+        else:
+            blocks.append((number, behind, [match[2]]))
+        column = place
+    return blocks
+
+
+def sentences_of(lines):
+    """The sentences of a comment block, drawings left out: a blank line, a drawing and an item of a list end one."""
+    texts = [""]
+    for line in lines:
+        if not line.strip() or DRAWN.search(line):
+            texts.append("")
+        else:
+            item = re.match(r"\s*(-|\d+\.) ", line)
+            texts.append(line.strip()) if item else texts.append(f"{texts.pop()} {line.strip()}")
+    for text in texts:
+        yield from (sentence for sentence in re.split(r"(?<=[.?!])[)\"']?\s+(?=[\"'(]?[A-Z0-9*`\[]|\w+[_\[])", text.strip()) if sentence)
+
+
+def words_in(sentence):
+    return sum(1 for word in sentence.split() if re.search(r"\w", word))
+
+
+def sources(root):
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *KINDS], cwd=root, capture_output=True, text=True, check=True).stdout.split()
+    return sorted(name for name in names if (root / name).is_file())
+
+
+def survey(root):
+    """Per top-level folder: how many comment blocks there are, which of them are fragments, and which header sentences are long."""
+    count, fragments, long = collections.Counter(), collections.defaultdict(list), collections.defaultdict(list)
+    for name in sources(root):
+        folder = name.split("/")[0]
+        for number, behind, lines in blocks_of((root / name).read_text()):
+            first = re.match(r"\s*(\w+)", lines[0])
+            if not behind:
+                count[folder] += 1
+                if first and first[1] in FRAGMENTS:
+                    fragments[folder].append(f"{name}:{number}: {lines[0].strip()}")
+            if name.endswith(HEADERS):
+                long[folder] += [f"{name}:{number}: {words_in(sentence)} words: {sentence}" for sentence in sentences_of(lines)
+                                 if words_in(sentence) > WORDS_MAX]
+    return count, fragments, long
+
+
+def troubles(count, fragments, long, allowed):
+    for folder in sorted(count):
+        fragments_max, long_max = allowed.get(folder, (0, 0))
+        fragments_max = max(fragments_max, int(FRAGMENTS_MAX * count[folder]))
+        if len(fragments[folder]) > fragments_max:
+            yield f"{folder}: {len(fragments[folder])} of {count[folder]} comments begin as fragments do, {fragments_max} may: {fragments[folder][-1]}"
+        if len(long[folder]) > long_max:
+            yield f"{folder}: {len(long[folder])} header sentences have over {WORDS_MAX} words, {long_max} may: {long[folder][-1]}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--root", type=Path)
+    parser.add_argument("--list")
+    options = parser.parse_args()
+    root = options.root or Path(__file__).resolve().parents[2]
+    count, fragments, long = survey(root)
+    if options.list:
+        print("\n".join(place for kind in (fragments, long) for places in kind.values() for place in places if place.startswith(options.list)))
+    for folder in sorted(count):
+        print(f"{folder}: {count[folder]} comments, {len(fragments[folder])} fragments, {len(long[folder])} long sentences in headers")
+    found = list(troubles(count, fragments, long, {} if options.root else ALLOWED))
+    print("\n".join(found))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
