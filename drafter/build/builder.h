@@ -1,8 +1,8 @@
 // builder - grows one draft tree with the session's method (docs/design.md section 6).
 //
-// A method is one file, build_<method>.c, and one row of the table in builder.c; mcsd and rsd-c share
-// build_branching.c, and multi is kseq in each lane of a session (lane.h). It grows the tree level by
-// level: the builder runs one batched forward pass per level over the nodes a method wants expanded.
+// A method is one file, build_<method>.c, and one row of OR_DRAFT_METHODS (common/decode/methods.h). mcsd and
+// rsd-c share build_branching.c, and multi is kseq in each lane of a session (lane.h). It grows the tree level
+// by level: the builder runs one batched forward pass per level over the nodes a method wants expanded.
 //
 //     root logits -> method adds nodes -> or_build_expand(nodes) -> distributions of those nodes -> method adds nodes -> ...
 //
@@ -25,6 +25,7 @@ typedef struct or_builder or_builder_t;
 
 // What a tree is grown from. All borrowed for the call.
 typedef struct {
+    // Of a method that asks no model neither of these two is needed.
     or_kv_sequence_t *sequence; // holds every committed token; slots are the builder's, from 0
     uint32_t root_row;          // the row of the model's last pass that was the root's
     const int32_t *history;     // prompt + completion, the root last
@@ -66,8 +67,6 @@ bool or_build_is_drawn(or_draft_method_t method, or_accept_rule_t rule);
 // Set what a session's method and rule ask of its trees: noisy, drawn, replaced, repeats. The job
 // has its sampling.
 void or_build_job_suit(or_build_job_t *job, or_draft_method_t method, or_accept_rule_t rule);
-// Does the method ask a model? If not, a job needs no sequence and no root row.
-bool or_build_asks_model(or_draft_method_t method);
 
 // Have a model on a GPU know its tokens, with what trees that grow there need (model_growth.h). The first time that takes
 // seconds for a large model, so it is done before anybody waits; or_builder_create does it else. OR_ERR_IO.

@@ -22,8 +22,7 @@ uint32_t or_build_growing_nodes(uint32_t nodes_max)
 
 bool or_build_grows(or_draft_method_t method, or_accept_rule_t rule)
 {
-    return (method == OR_DRAFT_COUPLED || method == OR_DRAFT_TOPK) &&
-           !or_build_is_drawn(method, rule);
+    return or_draft_method_has(method, OR_DRAFT_GROWS) && !or_build_is_drawn(method, rule);
 }
 
 bool or_builder_stands(const or_builder_t *builder, const or_build_job_t *job)
