@@ -109,6 +109,10 @@ bool or_option_is_same(const or_option_t *option, const void *a, const void *b);
 #define OR_OPTION_ORIGIN_BYTES 64
 void or_option_origin(const or_option_t *option, char origin[OR_OPTION_ORIGIN_BYTES]);
 
+// The sentence of an option, with its choices.
+#define OR_OPTION_SENTENCE_BYTES 1024
+void or_option_describe(const or_option_t *option, char sentence[OR_OPTION_SENTENCE_BYTES]);
+
 // The bounds of --ctx-size wherever it stands; 0: what the model was made for.
 #define OR_CONTEXT_BOUNDS                                                                          \
     {                                                                                              \

@@ -12,7 +12,6 @@
 #define HELP_COLUMN 32 // where the sentences start
 #define HELP_WIDTH 100
 #define DEFAULT_BYTES 256
-#define SENTENCE_BYTES 1024
 
 // In the largest unit that leaves a whole number; 0 mostly means "not said".
 static void describe_size(uint64_t bytes, char *text, size_t capacity)
@@ -67,15 +66,14 @@ static void describe_default(const or_option_t *option, const void *config, char
     }
 }
 
-// The sentence of an option, its choices in the place of "{}".
-static void describe(const or_option_t *option, char sentence[SENTENCE_BYTES])
+void or_option_describe(const or_option_t *option, char sentence[OR_OPTION_SENTENCE_BYTES])
 {
     const char *place = option->choices != NULL ? strstr(option->help, "{}") : NULL;
     if (place == NULL) {
-        snprintf(sentence, SENTENCE_BYTES, "%s", option->help);
+        snprintf(sentence, OR_OPTION_SENTENCE_BYTES, "%s", option->help);
     } else {
-        snprintf(sentence, SENTENCE_BYTES, "%.*s%s%s", (int)(place - option->help), option->help,
-                 option->choices(), place + 2);
+        snprintf(sentence, OR_OPTION_SENTENCE_BYTES, "%.*s%s%s", (int)(place - option->help),
+                 option->help, option->choices(), place + 2);
     }
 }
 
@@ -102,12 +100,12 @@ static void print_wrapped(const char *text)
 
 static void print_option(const or_option_t *option, const void *config)
 {
-    char spelled[128], value[DEFAULT_BYTES], sentence[SENTENCE_BYTES];
+    char spelled[128], value[DEFAULT_BYTES], sentence[OR_OPTION_SENTENCE_BYTES];
     snprintf(spelled, sizeof spelled, "  %s%s%s--%s%s%s", option->short_name != NULL ? "-" : "    ",
              option->short_name != NULL ? option->short_name : "",
              option->short_name != NULL ? ", " : "", option->name, option->arg != NULL ? " " : "",
              option->arg != NULL ? option->arg : "");
-    describe(option, sentence);
+    or_option_describe(option, sentence);
     describe_default(option, config, value, sizeof value);
     snprintf(sentence + strlen(sentence), sizeof sentence - strlen(sentence), "%s", value);
     printf("%-*s", HELP_COLUMN, spelled);
@@ -146,11 +144,11 @@ void or_options_print_help(const or_option_program_t *program, const void *confi
 
 static json_t *json_of_option(const or_option_t *option, const void *config)
 {
-    char value[DEFAULT_BYTES], sentence[SENTENCE_BYTES];
+    char value[DEFAULT_BYTES], sentence[OR_OPTION_SENTENCE_BYTES];
     if (option->type == OR_OPTION_HEADING) {
         return json_pack("{s:s}", "heading", option->help);
     }
-    describe(option, sentence);
+    or_option_describe(option, sentence);
     describe_default(option, config, value, sizeof value);
     return json_pack("{s:s, s:s?, s:s?, s:s, s:s, s:b}", "name", option->name, "short",
                      option->short_name, "arg", option->arg, "help", sentence, "note", value,

@@ -99,6 +99,7 @@ static const route_t routes[] = {
     {"/v1/models", READS, or_api_get_models},
     {"/tokenize", "POST", or_api_post_tokenize},
     {"/detokenize", "POST", or_api_post_detokenize},
+    {"/parameters", READS, or_api_get_parameters},
     {"/health", READS, or_api_ask_health},
     {"/status", READS, or_api_ask_status},
     {"/metrics", READS, or_api_ask_metrics},

@@ -2,6 +2,7 @@
 //
 //     POST /v1/completions /v1/chat/completions    texts, whole or as server-sent events
 //     GET  /v1/models  POST /tokenize /detokenize  answered here: the vocabulary is at hand
+//     GET  /parameters                             those of a request, with their bounds and defaults
 //     GET  /health /status /metrics                asked of the coordinator
 //     GET  / ...                                   the dashboard
 //

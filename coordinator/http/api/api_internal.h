@@ -140,6 +140,7 @@ void or_api_questions_end(or_api_t *api);
 
 void or_api_get_models(or_api_t *api, or_http_call_t *call);
 void or_api_get_model(or_api_t *api, or_http_call_t *call, const char *name);
+void or_api_get_parameters(or_api_t *api, or_http_call_t *call);
 void or_api_post_tokenize(or_api_t *api, or_http_call_t *call);
 void or_api_post_detokenize(or_api_t *api, or_http_call_t *call);
 void or_api_get_file(or_api_t *api, or_http_call_t *call);

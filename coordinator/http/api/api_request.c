@@ -287,23 +287,13 @@ static bool read_user(void *into, const char *param, const json_t *value, or_api
 // ---- tables ----
 
 #define AT(field) offsetof(or_api_reading_t, made.field)
-#define AT_SAMPLING(field) offsetof(or_api_reading_t, made.generate.sampling.field)
 
 #define COMMON_FIELDS                                                                              \
     {"model", OR_API_OWN, .read = read_model},                                                     \
         {"max_tokens", OR_API_OWN, .read = read_max_tokens},                                       \
-        {"temperature", OR_API_REAL, .offset = AT_SAMPLING(temperature), .least = 0, .most = 2},   \
-        {"top_p", OR_API_REAL, .offset = AT_SAMPLING(top_p), .least = 0, .most = 1},               \
         {"top_k", OR_API_OWN, .read = read_top_k},                                                 \
-        {"min_p", OR_API_REAL, .offset = AT_SAMPLING(min_p), .least = 0, .most = 1},               \
         {"n", OR_API_COUNT, .offset = AT(n), .least = 1, .most = OR_API_TEXTS_MAX},                \
         {"seed", OR_API_OWN, .read = read_seed}, {"stop", OR_API_OWN, .read = read_stop},          \
-        {"presence_penalty", OR_API_REAL, .offset = AT_SAMPLING(presence_penalty), .least = -2,    \
-         .most = 2},                                                                               \
-        {"frequency_penalty", OR_API_REAL, .offset = AT_SAMPLING(frequency_penalty), .least = -2,  \
-         .most = 2},                                                                               \
-        {"repetition_penalty", OR_API_REAL, .offset = AT_SAMPLING(repeat_penalty), .least = 0.01,  \
-         .most = 100},                                                                             \
         {"logit_bias", OR_API_OWN, .read = read_logit_bias},                                       \
         {"ignore_eos", OR_API_FLAG, .offset = AT(generate.ignore_end)},                            \
         {"stream", OR_API_FLAG, .offset = AT(stream)},                                             \
@@ -321,7 +311,7 @@ static const or_api_field_t completion_fields[] = {
     {"best_of", OR_API_COUNT, .offset = offsetof(or_api_reading_t, best_of), .least = 1,
      .most = OR_API_TEXTS_MAX},
     {"suffix", OR_API_ONLY, .only = "[\"\"]"},
-    {0}};
+    {.read = or_api_read_parameter}};
 
 static const or_api_field_t chat_fields[] = {
     COMMON_FIELDS,
@@ -338,7 +328,7 @@ static const or_api_field_t chat_fields[] = {
     {"function_call", OR_API_ONLY, .only = "[\"none\"]"},
     {"service_tier", OR_API_ONLY, .only = "[\"auto\", \"default\"]"},
     {"store", OR_API_ONLY, .only = "[false]"},
-    {0}};
+    {.read = or_api_read_parameter}};
 
 // ---- all together ----
 
@@ -444,10 +434,9 @@ static bool read_all(or_api_reading_t *reading, const json_t *body, or_api_probl
 bool or_api_request_parse(bool chat, const uint8_t *body, size_t bytes, const or_api_terms_t *terms,
                           or_api_request_t *request, or_api_problem_t *problem)
 {
-    or_api_reading_t reading = {.terms = terms, .made = {.chat = chat, .n = 1}};
-    reading.made.generate.sampling = or_sampling_default();
-    reading.made.generate.sampling.temperature = 1; // OpenAI's
-    reading.made.generate.sampling.repeat_last_n = -1;
+    or_api_reading_t reading = {
+        .terms = terms, .parameters = or_api_parameters_usual(), .made = {.chat = chat, .n = 1}};
+    reading.made.generate = reading.parameters.request;
     json_t *root = or_api_body_parse(body, bytes, problem);
     if (root == NULL) {
         return false;

@@ -51,6 +51,9 @@ void or_api_request_fini(or_api_request_t *request);
 // Forget what only the coordinator had to know: prompts, messages, stop strings, biases and the draft's shape.
 void or_api_request_forget(or_api_request_t *request);
 
+// All parameters that a request may have, with what they may be: {"parameters": [{"name": "draft.nodes", ...}]}.
+json_t *or_api_parameters_json(void);
+
 // Does the model answer to this name?
 bool or_api_is_model(const char *model, const json_t *name);
 // Is this JSON, which stands at `param`, a name of the model's? False with the problem.

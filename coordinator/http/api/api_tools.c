@@ -314,6 +314,12 @@ void or_api_post_detokenize(or_api_t *api, or_http_call_t *call)
     begin(api, call, &task);
 }
 
+void or_api_get_parameters(or_api_t *api, or_http_call_t *call)
+{
+    (void)api;
+    or_api_reply_json(call, 200, or_api_parameters_json());
+}
+
 // ---- the dashboard ----
 
 void or_api_get_file(or_api_t *api, or_http_call_t *call)
