@@ -25,7 +25,7 @@ typedef struct {
 static const draft_row_t draft_methods[] = {
     OR_DRAFT_METHODS(DRAFT_ROW){OR_DRAFT_NONE, "none", ANY, "drafts nothing", 0}};
 
-// What an acceptance rule is like.
+// The traits of an acceptance rule.
 enum {
     DISTS = 1,     // it reads the distribution that each guess was drawn from
     CHAINS = 2,    // it takes chains only

@@ -55,7 +55,7 @@ typedef enum {
 #undef OR_DRAFT_NUMBER
 } or_draft_method_t;
 
-// What a drafting method is like.
+// The traits of a drafting method.
 enum {
     OR_DRAFT_ASKS_MODEL = 1, // its guesses come from a draft model
     OR_DRAFT_SAMPLES = 2,    // it samples its guesses itself, rather than taking the best ones
@@ -85,7 +85,7 @@ typedef enum {
     OR_ACCEPT_SLRS = 13,    // string-level: with OR_VOCAB_SLRS, and only there
 } or_accept_rule_t;
 
-// How a drafter's vocabulary meets the target's where they differ (docs/algorithms.md section 4; Timor et
+// The ways in which a drafter's vocabulary meets the target's where they differ (docs/algorithms.md section 4; Timor et
 // al. 2025).
 typedef enum {
     OR_VOCAB_AUTO = 0,
@@ -99,13 +99,13 @@ typedef enum {
 // A parameter's name for whoever reads a sentence about it: given as an option ("--accept"), returned as that
 // reader knows it ("draft.accept", of a request in JSON). NULL: the reader has no such parameter.
 typedef const char *(*or_naming_t)(const char *option);
-// For command lines: the option itself.
+// The naming for command lines: the option itself.
 const char *or_name_option(const char *option);
 
-// By name as in --draft-method and --accept. OR_ERR_INVALID lists the known names.
+// Find a number by its name, as in --draft-method and --accept. OR_ERR_INVALID lists the known names.
 or_status_t or_draft_method_parse(const char *name, or_draft_method_t *method);
 or_status_t or_accept_rule_parse(const char *name, or_accept_rule_t *rule);
-// NULL for numbers this version does not know (a peer may send any).
+// The name of a number; NULL for one that this version does not know (a peer may send any).
 const char *or_draft_method_name(uint32_t method);
 const char *or_accept_rule_name(uint32_t rule);
 
@@ -140,7 +140,7 @@ bool or_accept_rule_takes_any_guess(uint32_t rule);
 // The method used with a rule when none is asked for.
 or_draft_method_t or_accept_rule_usual_method(uint32_t rule);
 
-// By name as in --vocab-map. OR_ERR_INVALID lists the known names; NULL for unknown numbers.
+// The same for --vocab-map.
 or_status_t or_vocab_method_parse(const char *name, or_vocab_method_t *method);
 const char *or_vocab_method_name(uint32_t method);
 // Check that a way to meet another vocabulary goes with the rule. slem has no distribution for its guesses, so

@@ -126,7 +126,7 @@ static or_shape_t branching(uint32_t nodes, uint32_t depth)
     return shape;
 }
 
-// As wide as it is long, unless the depth ends it.
+// A beam that is as wide as it is long, unless the depth ends it.
 static or_shape_t beam(uint32_t nodes, uint32_t depth)
 {
     uint32_t length = 1;

@@ -80,7 +80,7 @@ or_status_t or_builder_create_over(const or_build_source_t *source, const or_voc
     builder->vocab = vocab;
     builder->nodes_max = nodes_max;
     builder->distribution_entries = distribution_entries;
-    // Of what is run ahead, some guesses turn out not to belong to the tree.
+    // Some of the guesses that are run ahead turn out not to belong to the tree.
     builder->slots_max =
         nodes_max + (source->foresee != NULL ? min_u32(nodes_max, OR_GROWTH_NODES_MAX) : 0);
     if (or_sampler_create(source->vocab_size, &builder->sampler) != OR_OK || !allocate(builder)) {
@@ -274,7 +274,7 @@ void or_build_believe(const or_builder_t *builder, or_belief_t *belief, uint32_t
     or_belief_learn(belief, list->scores, list->count, rank);
 }
 
-// What became of a node's children, in the order they were put, up to the one that was taken.
+// Teach `calibration` what became of a node's children, in the order they were put, up to the one that was taken.
 static void calibrate_at(const or_builder_t *builder, or_calibration_t *calibration, uint32_t node,
                          int32_t token)
 {

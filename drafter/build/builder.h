@@ -23,9 +23,9 @@
 
 typedef struct or_builder or_builder_t;
 
-// What a tree is grown from. All borrowed for the call.
+// The inputs that a tree is grown from. All are borrowed for the call.
 typedef struct {
-    // Of a method that asks no model neither of these two is needed.
+    // A method that asks no model needs neither of these two.
     or_kv_sequence_t *sequence; // holds every committed token; slots are the builder's, from 0
     uint32_t root_row;          // the row of the model's last pass that was the root's
     const int32_t *history;     // prompt + completion, the root last
@@ -78,7 +78,7 @@ or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32
                               uint32_t distribution_entries, or_builder_t **builder_p);
 void or_builder_destroy(or_builder_t **builder_p);
 
-// Scratch slots that a job's sequence must have been opened with.
+// The number of scratch slots that a job's sequence must have been opened with.
 uint32_t or_builder_slots(const or_builder_t *builder);
 
 // Grow `tree` (reset to its root) with `method`, nodes in depth-first order. Fewer nodes than asked
@@ -86,14 +86,14 @@ uint32_t or_builder_slots(const or_builder_t *builder);
 or_status_t or_builder_build(or_builder_t *builder, or_draft_method_t method,
                              const or_build_job_t *job, or_token_tree_t *tree);
 
-// Forward passes of the model, for all trees so far; those that it made ahead, too.
+// The number of forward passes of the model for all trees so far, with those that it made ahead.
 uint64_t or_builder_passes(const or_builder_t *builder);
 
 // The scratch slot that holds node's K and V in the last tree built; OR_KV_NO_SLOT if it was never
 // expanded.
 uint32_t or_builder_slot(const or_builder_t *builder, uint32_t node);
 
-// How the nodes of the last tree were drawn; NULL if they were not. Valid until the next build.
+// The draws that made the nodes of the last tree; NULL if they were not drawn. Valid until the next build.
 const or_draws_t *or_builder_draws(const or_builder_t *builder);
 
 // Teach `belief`, and `calibration` unless it is NULL, what the target chose on the last tree built:
@@ -131,7 +131,7 @@ or_status_t or_builder_finish(or_builder_t *builder, const or_build_job_t *job,
                               or_token_tree_t *tree);
 // One more pass, of few rows. *grew: there was something to grow.
 or_status_t or_builder_grow(or_builder_t *builder, const or_build_job_t *job, bool *grew);
-// Guesses that the tree has by now.
+// The number of guesses that the tree has by now.
 uint32_t or_builder_grown(const or_builder_t *builder);
 
 // The text goes on with these tokens. Teaches `belief` what they say of the guesses they pass. Returns how many of them were run already, with their slots: the K and V to accept. If all
@@ -140,18 +140,18 @@ uint32_t or_builder_grown(const or_builder_t *builder);
 uint32_t or_builder_follow(or_builder_t *builder, or_belief_t *belief, const int32_t *tokens,
                            uint32_t count, uint32_t slots[OR_TREE_NODES_MAX]);
 
-// Guesses that somebody is to be told of: a tree on a path of the growing one, known to him already.
+// Guesses to be sent: a tree that stands on a path of the growing one, which the receiver knows already.
 typedef struct {
     or_token_tree_t *tree;           // its nodes best first; the caller's, whose room bounds it
     uint32_t depth;                  // of its root
     int32_t path[OR_TREE_NODES_MAX]; // tokens from the builder's root, left out, to there
 } or_build_news_t;
-// Of the round's tree, which is final, what was not told yet, with the nodes that connect it. None: a tree
-// of 0 nodes.
+// Take the guesses of the round's tree, which is final, that were not sent yet, with the nodes that connect them. If
+// there are none, the tree has 0 nodes.
 or_status_t or_builder_tell_round(or_builder_t *builder, or_build_news_t *news);
-// The same of what grew besides: final guesses, if there are `least` or more to tell, until `most` of all
-// are known.
+// The same for final guesses that grew besides: if there are `least` or more to send, and until `most` of all are
+// known.
 or_status_t or_builder_tell_more(or_builder_t *builder, uint32_t least, uint32_t most,
                                  or_build_news_t *news);
-// Nobody knows any of them.
+// Forget what was sent: nobody knows any of the guesses.
 void or_builder_untell(or_builder_t *builder);

@@ -1,5 +1,5 @@
-// builder_internal - what a drafting method works with: guesses, their scores, and a batched
-// forward pass over some of them.
+// builder_internal - the tools of a drafting method: guesses, their scores, and a batched forward pass over some of
+// them.
 //
 //     guess 0 (root) ──┬─ guess 1 ── ...       expanded: the model ran it, its K and V lie in a slot, and it has a list
 //                      └─ guess 2              of its best children's scores; not expanded: a leaf so far
@@ -53,7 +53,7 @@ typedef struct {
     double left_total;
 } or_build_distribution_t;
 
-// Where distributions come from: a model, or what a test puts in its place.
+// The source of distributions: a model, or a test's stand-in.
 typedef struct {
     uint32_t vocab_size;
     uint32_t positions; // that a text may have
@@ -187,7 +187,7 @@ void or_build_best_reroot(or_builder_t *builder, uint32_t root);
 void or_build_take_job(or_builder_t *builder, const or_build_job_t *job);
 or_status_t or_build_make_tree(or_builder_t *builder, const uint32_t *chosen, uint32_t count,
                                or_token_tree_t *tree);
-// What becomes of `belief` when `token` follows this guess.
+// Teach `belief` that `token` follows this guess.
 void or_build_believe(const or_builder_t *builder, or_belief_t *belief, uint32_t guess,
                       int32_t token);
 
@@ -195,10 +195,10 @@ void or_build_believe(const or_builder_t *builder, or_belief_t *belief, uint32_t
 uint32_t or_build_first(const or_builder_t *builder, uint32_t guess);
 bool or_build_repeats(const or_builder_t *builder, uint32_t guess);
 
-// What part of *mass, which the distribution of its parent has left, is the guess's; takes it off. In (0, 1].
+// The guess's part of *mass, which the distribution of its parent has left; it is taken off. In (0, 1].
 double or_build_share(const or_builder_t *builder, uint32_t guess, double *mass);
 
-// What dyspec and dyspec-t expect of a guess: probabilities that the target comes there, that it
+// The expectations of dyspec and dyspec-t for a guess: the probabilities that the target comes there, and that it
 // then takes none of the children drawn so far, and the key of the next child.
 typedef struct {
     double reach;
@@ -211,7 +211,7 @@ void or_build_prospect_open(const or_builder_t *builder, or_build_prospect_t *pr
 // `child` is the newest of `parent`.
 void or_build_prospect_grow(const or_builder_t *builder, or_build_prospect_t *prospects,
                             uint32_t parent, uint32_t child);
-// Of first .. end - 1 the guess with the largest key, the earlier of equals; `end` if none is above 0.
+// The guess with the largest key in first .. end - 1, the earlier of equals; `end` if none is above 0.
 uint32_t or_build_prospect_best(const or_build_prospect_t *prospects, uint32_t first, uint32_t end);
 
 // Memory for the distributions of all guesses; set one; and say of the finished tree (tree_guesses) what was

@@ -57,7 +57,7 @@ static const or_option_t table[] = {
     {"methods", NULL, OR_OPTION_STRING, AT(methods), "LIST",
      "pairs of draft method and acceptance rule, as rsd-s+recursive,chain+sps; a rule alone brings "
      "its usual method, a method alone the coupled rule; all: every legal pair, of multi only with "
-     "--multi-model"},
+     "--multi-model; pairs that cannot draft ahead are run without"},
     {"nodes", NULL, OR_OPTION_STRING, AT(nodes), "LIST", "most guesses a round, as 4,16,64"},
     {"distribution-entries", NULL, OR_OPTION_STRING, AT(distribution_entries), "LIST",
      "tokens of a drafter's distribution that are drawn from and sent, as 8,16,32,64: rules that "

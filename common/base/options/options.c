@@ -24,7 +24,7 @@ const or_option_t or_common_options[] = {
      "print the version"},
     {0}};
 
-// Where a value comes from, the weakest first.
+// The source of a value, the weakest first.
 typedef enum {
     SOURCE_DEFAULT,
     SOURCE_FILE,
@@ -365,7 +365,7 @@ static void print_version(const or_option_program_t *program)
            OR_PROTOCOL_VERSION, OR_ARITH_ID);
 }
 
-// Of the options that say the same thing, forget those that a stronger source has spoken over.
+// Forget options that say the same as one from a stronger source.
 static void silence_weaker(parser_t *parser)
 {
     const or_option_t *table = parser->program->table;
@@ -386,7 +386,7 @@ static void silence_weaker(parser_t *parser)
     }
 }
 
-// Everything the sources say, the weakest first.
+// Read all sources, the weakest first.
 static or_status_t read_sources(parser_t *parser, int argc, char **argv, or_option_list_t *rest)
 {
     or_status_t status = parser->common.config != NULL ? read_file(parser) : OR_OK;
@@ -402,7 +402,7 @@ static or_status_t read_sources(parser_t *parser, int argc, char **argv, or_opti
     return status;
 }
 
-// What the command line asks for: `*run` if it is not one of the texts, which are printed here.
+// Read everything, or print the text that the command line asks for. `*run`: it asks for none.
 static or_status_t parse(parser_t *parser, int argc, char **argv, or_option_list_t *rest, bool *run)
 {
     const or_option_program_t *program = parser->program;

@@ -1,4 +1,4 @@
-// What a program says of its options: --help, and the same as JSON.
+// The description of a program's options: --help, and the same as JSON.
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #define HELP_WIDTH 100
 #define DEFAULT_BYTES 256
 
-// In the largest unit that leaves a whole number; 0 mostly means "not said".
+// Describe a size in the largest unit that leaves a whole number. 0 mostly means "not given".
 static void describe_size(uint64_t bytes, char *text, size_t capacity)
 {
     static const char units[] = "\0KMGT";
@@ -27,7 +27,7 @@ static void describe_size(uint64_t bytes, char *text, size_t capacity)
     }
 }
 
-// What the help text says of an option's default behind its sentence, " (default: 8)"; "" for none worth a word.
+// Describe an option's default, as " (default: 8)"; "" where there is none worth a word.
 static void describe_default(const or_option_t *option, const void *config, char *text,
                              size_t capacity)
 {
@@ -150,9 +150,10 @@ static json_t *json_of_option(const or_option_t *option, const void *config)
     }
     or_option_describe(option, sentence);
     describe_default(option, config, value, sizeof value);
-    return json_pack("{s:s, s:s?, s:s?, s:s, s:s, s:b}", "name", option->name, "short",
+    return json_pack("{s:s, s:s?, s:s?, s:s, s:s, s:b, s:s?}", "name", option->name, "short",
                      option->short_name, "arg", option->arg, "help", sentence, "note", value,
-                     "flag", option->type == OR_OPTION_FLAG);
+                     "flag", option->type == OR_OPTION_FLAG, "choices",
+                     option->choices != NULL ? option->choices() : NULL);
 }
 
 static json_t *json_of_names(const char *const *names)

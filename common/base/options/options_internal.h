@@ -29,7 +29,7 @@ extern const or_option_t or_common_options[];
 // Print --help on standard output. The program's table has no parts; the values in `config` are the defaults.
 void or_options_print_help(const or_option_program_t *program, const void *config);
 
-// The same as --help-json prints it. OR_ERR_NO_MEMORY.
+// Print --help-json. OR_ERR_NO_MEMORY.
 or_status_t or_options_print_json(const or_option_program_t *program, const void *config);
 
 // Put what `text` means for `option` into its place in `config`; lists grow by it. OR_ERR_INVALID:

@@ -135,7 +135,7 @@ static or_status_t append_copy(or_option_list_t *list, const char *text)
 
 #define NUMBER_BYTES 32
 
-// Whole numbers in full: 1000000 and not 1e+06.
+// Write a number, whole ones in full: 1000000 and not 1e+06.
 static const char *show(double value, char text[NUMBER_BYTES])
 {
     bool whole = value == trunc(value) && fabs(value) < 1e15;

@@ -6,7 +6,7 @@
 
 #include "coordinator/http/api/api_json.h"
 
-// Cut what a client wrote behind a whole character.
+// Cut a client's text behind a whole character.
 static void cut_character(char *text, size_t capacity)
 {
     size_t length = strlen(text);
@@ -39,7 +39,8 @@ bool or_api_refuse(or_api_problem_t *problem, unsigned status, const char *code,
 
 // ---- the body ----
 
-// What libjansson takes for each, with what malloc adds, and with what is there twice while a list or a table grows.
+// The bytes that libjansson takes for each kind of value. They include malloc's own, and the copies while a list or a
+// table grows.
 #define VALUE_BYTES 56u // a number, and its place in a list
 #define LIST_BYTES 144u
 #define OBJECT_BYTES 240u
@@ -88,7 +89,7 @@ static void weigh_byte(uint8_t byte, weight_t *weight)
     }
 }
 
-// A string is there three times while it is read.
+// The memory for all values. A string is there three times while it is read.
 static size_t form_of(const weight_t *weight)
 {
     size_t values = 1 + weight->commas + weight->lists + weight->objects;
@@ -182,7 +183,7 @@ static bool read_number(const or_api_field_t *field, void *into, const char *par
     return true;
 }
 
-// What is not supported may still be given as what happens anyway.
+// Is this a value that asks for what happens anyway? It is accepted in a field that is not supported.
 static bool is_usual(const json_t *value, const char *only)
 {
     bool usual = false;

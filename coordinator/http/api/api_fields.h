@@ -19,7 +19,7 @@
 
 #define OR_API_PARAM_BYTES 96
 
-// What to tell the client. Text is UTF-8.
+// The error that the client is told of. Text is UTF-8.
 typedef struct {
     unsigned status;                // HTTP's
     const char *code;               // static; NULL: none

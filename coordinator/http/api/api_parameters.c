@@ -63,7 +63,7 @@ bool or_api_read_parameter(void *into, const char *param, const json_t *value,
     if (json_is_null(value)) {
         return true;
     }
-    // What a request has is read into it, together with its other fields.
+    // A field of the request is read into the request, where its other fields are.
     bool own = row->offset < sizeof reading->made.generate;
     void *base = own ? (void *)&reading->made.generate : (void *)&reading->parameters;
     void *place = (char *)base + row->offset;
