@@ -26,7 +26,7 @@ const or_option_t or_sampling_parameters[] = {
      "temperature; 0 takes the best token", .bounds = {0, INFINITY}, .field = "temperature",
      .field_bounds = {0, 2}},
     {"top-k", NULL, OR_OPTION_UINT32, AT(request.sampling.top_k), "K",
-     "the K best tokens only; 0: off", .field = "top_k"},
+     "the K best tokens only; 0: off", .field = "top_k", .field_bounds = {-1, INT32_MAX}},
     {"top-p", NULL, OR_OPTION_FLOAT, AT(request.sampling.top_p), "P",
      "the fewest tokens whose probabilities reach P; 1: off", .bounds = {0, 1}, .field = "top_p"},
     {"min-p", NULL, OR_OPTION_FLOAT, AT(request.sampling.min_p), "P",

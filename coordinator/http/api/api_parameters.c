@@ -180,9 +180,13 @@ static json_t *json_of_default(const or_option_t *row, const or_parameters_t *us
     return row->type == OR_OPTION_FLOAT ? json_real(number) : json_integer((json_int_t)number);
 }
 
-static json_t *json_of_end(double value)
+// An end of a parameter's numbers; null: there is none.
+static json_t *json_of_end(const or_option_t *row, bool bounded, double value)
 {
-    return isinf(value) ? json_null() : json_real(value);
+    if (!bounded || isinf(value)) {
+        return json_null();
+    }
+    return row->type == OR_OPTION_FLOAT ? json_real(value) : json_integer((json_int_t)value);
 }
 
 static void append_rows(json_t *list, const or_option_t *rows, const or_parameters_t *usual)
@@ -193,13 +197,13 @@ static void append_rows(json_t *list, const or_option_t *rows, const or_paramete
         bool bounded = bounds.least != 0 || bounds.most != 0;
         if (row->field != NULL) {
             or_option_describe(row, sentence);
-            json_array_append_new(
-                list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:o}", "name", row->field,
-                                "option", row->name, "type", type_name(row->type), "help", sentence,
-                                "default", json_of_default(row, usual), "least",
-                                bounded ? json_of_end(bounds.least) : json_null(), "most",
-                                bounded ? json_of_end(bounds.most) : json_null(), "above",
-                                bounds.above, "choices", json_of_choices(row)));
+            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:o}",
+                                                  "name", row->field, "option", row->name, "type",
+                                                  type_name(row->type), "help", sentence, "default",
+                                                  json_of_default(row, usual), "least",
+                                                  json_of_end(row, bounded, bounds.least), "most",
+                                                  json_of_end(row, bounded, bounds.most), "above",
+                                                  bounds.above, "choices", json_of_choices(row)));
         }
     }
 }
