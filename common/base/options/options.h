@@ -102,7 +102,7 @@ or_status_t or_bounds_check(const or_bounds_t *bounds, const char *name, double 
 // The number at an option's place in `config`; false if it has none.
 bool or_option_number(const or_option_t *option, const void *config, double *number);
 
-// Is the value at an option's place the same in two structs? Strings are compared by what they say.
+// Is the value at an option's place the same in two structs? Strings are compared by what they say. Not for lists.
 bool or_option_is_same(const or_option_t *option, const void *a, const void *b);
 
 // An option as sentences name it: "-c/--ctx-size", "--temp".

@@ -26,14 +26,6 @@ bool or_option_is_same(const or_option_t *option, const void *a, const void *b)
         return *(const bool *)at_a == *(const bool *)at_b;
     case OR_OPTION_STRING:
         return is_same_text(*(char *const *)(const void *)at_a, *(char *const *)(const void *)at_b);
-    case OR_OPTION_LIST: {
-        const or_option_list_t *list_a = (const void *)at_a, *list_b = (const void *)at_b;
-        bool same = list_a->count == list_b->count;
-        for (size_t i = 0; same && i < list_a->count; i++) {
-            same = strcmp(list_a->items[i], list_b->items[i]) == 0;
-        }
-        return same;
-    }
     default:
         or_option_number(option, a, &of_a);
         or_option_number(option, b, &of_b);
