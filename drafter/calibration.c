@@ -61,7 +61,7 @@ void or_calibration_learn(or_calibration_t *calibration, uint32_t rank, double p
 or_calibration_t *or_calibrations_find(or_calibrations_t *all, or_draft_method_t method,
                                        or_accept_rule_t rule, float temperature)
 {
-    bool dynamic = method == OR_DRAFT_DYSPEC || method == OR_DRAFT_DYSPEC_T;
+    bool dynamic = or_draft_method_has(method, OR_DRAFT_CALIBRATES);
     if ((!dynamic && method != OR_DRAFT_SEQUOIA) || (uint32_t)rule >= OR_CALIBRATION_RULES) {
         return NULL;
     }

@@ -52,7 +52,7 @@ static const or_option_t table[] = {
     OR_GPU_OPTIONS(config_t, gpu),
     OR_GPU_LIST_OPTION(config_t, list_devices),
     {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
-     "context in tokens; 0: what the model was made for"},
+     "context in tokens; 0: what the model was made for", .bounds = OR_CONTEXT_BOUNDS},
     {"draft-nodes-max", NULL, OR_OPTION_UINT32, offsetof(config_t, nodes_max), "N",
      "largest tree built"},
     {"sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, sessions_max), "N",
@@ -226,9 +226,6 @@ static or_status_t check(const config_t *config)
     }
     if (config->sessions_max == 0) {
         return or_fail(OR_ERR_INVALID, "--sessions-max is at least 1");
-    }
-    if (config->context == 1) {
-        return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
     or_status_t status = or_cpu_options_check(&config->cpus, "");
     return status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");

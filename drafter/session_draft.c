@@ -53,7 +53,7 @@ static or_status_t build_lane(or_dsession_t *session, const or_dshared_t *shared
     or_draft_method_t method = suit_lane(session, index, &job);
     or_build_job_suit(&job, method, (or_accept_rule_t)open->accept_rule);
     or_status_t status = OR_OK;
-    if (or_build_asks_model(method)) {
+    if (or_draft_method_has(method, OR_DRAFT_ASKS_MODEL)) {
         status = or_lane_catch_up(lane, &session->log, &job.root_row);
     }
     return status == OR_OK ? or_builder_build(lane->builder, method, &job, lane->tree) : status;

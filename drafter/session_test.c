@@ -385,7 +385,7 @@ static void every_pair_drafts(void **state)
     for (uint32_t method = OR_DRAFT_COUPLED; method <= OR_DRAFT_NGRAM; method++) {
         for (uint32_t rule = OR_ACCEPT_COUPLED; rule <= OR_ACCEPT_LENIENT; rule++) {
             or_open_session_t open = terms();
-            bool samples = or_draft_method_samples(method);
+            bool samples = or_draft_method_has(method, OR_DRAFT_SAMPLES);
             bool is_beam =
                 method == OR_DRAFT_RSD_S || method == OR_DRAFT_KSEQ || method == OR_DRAFT_MULTI;
             bool shaped = is_beam || method == OR_DRAFT_MCSD || method == OR_DRAFT_RSD_C;

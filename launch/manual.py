@@ -32,7 +32,9 @@ def spellings(option):
 
 
 def choices(option):
-    """The values of an option that has few, as in 0|1."""
+    """The values of an option that has few: names, or as in 0|1."""
+    if option["choices"]:
+        return option["choices"].split(", ")
     return option["arg"].split("|") if option["arg"] and "|" in option["arg"] else []
 
 

@@ -89,7 +89,7 @@ static const or_option_t table[] = {
      "ranks with a GPU each add up from GPU to GPU, where NCCL is installed; --no-nccl: by way of "
      "the host"},
     {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
-     "context in tokens; 0: what the model was made for"},
+     "context in tokens; 0: what the model was made for", .bounds = OR_CONTEXT_BOUNDS},
     {"kv-cache-size", NULL, OR_OPTION_SIZE, offsetof(config_t, cache_bytes), "SIZE",
      "keys and values of all sessions, on the ranks of a stage together, as 512M or 2G; 0: full "
      "contexts for --sessions-max, as far as a quarter of the memory goes"},
@@ -305,9 +305,6 @@ static or_status_t check(const config_t *config, or_model_options_t *options)
     if (config->step_delay_ms > STEP_DELAY_MAX_MS) {
         return or_fail(OR_ERR_INVALID, "--step-delay-ms: %" PRIu32 " is over %u",
                        config->step_delay_ms, STEP_DELAY_MAX_MS);
-    }
-    if (config->context == 1) {
-        return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
     }
     return check_loading(config, options);
 }

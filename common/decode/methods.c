@@ -4,39 +4,36 @@
 #include <string.h>
 
 #define BIT(number) (1U << (number))
-#define LOSSLESS_ANYWHERE (BIT(OR_ACCEPT_COUPLED) | BIT(OR_ACCEPT_GREEDY))
-#define ANY_TREE (LOSSLESS_ANYWHERE | BIT(OR_ACCEPT_TYPICAL))
-#define GUESSED (ANY_TREE | BIT(OR_ACCEPT_NAIVE))
-#define IID (GUESSED | BIT(OR_ACCEPT_MULTI_ROUND) | BIT(OR_ACCEPT_KSEQ) | BIT(OR_ACCEPT_OTM))
-#define WITHOUT_REPLACEMENT (GUESSED | BIT(OR_ACCEPT_RECURSIVE) | BIT(OR_ACCEPT_TRAVERSAL))
+// Sets of rules that a drafting method goes with.
+#define ANY (~0U)
+#define SHARED_NOISE (BIT(OR_ACCEPT_COUPLED) | BIT(OR_ACCEPT_GREEDY))
+#define OWN_GUESSES (SHARED_NOISE | BIT(OR_ACCEPT_TYPICAL) | BIT(OR_ACCEPT_NAIVE))
+#define SEVERAL_MODELS (OWN_GUESSES | BIT(OR_ACCEPT_MULTI_ROUND))
+#define INDEPENDENT (SEVERAL_MODELS | BIT(OR_ACCEPT_KSEQ) | BIT(OR_ACCEPT_OTM))
+#define DISTINCT (OWN_GUESSES | BIT(OR_ACCEPT_RECURSIVE) | BIT(OR_ACCEPT_TRAVERSAL))
 
 typedef struct {
     uint32_t number;
     const char *name;
     uint32_t rules; // bits of those it goes with
     const char *nature;
-    bool samples;
+    unsigned traits;
 } draft_row_t;
 
+#define DRAFT_ROW(constant, number, name, builder, rules, nature, traits)                          \
+    {number, name, rules, nature, traits},
 static const draft_row_t draft_methods[] = {
-    {OR_DRAFT_COUPLED, "coupled", LOSSLESS_ANYWHERE,
-     "ranks tokens by the noise it shares with the target", false},
-    {OR_DRAFT_CHAIN, "chain", ~0U, "is one sequence", false},
-    {OR_DRAFT_KSEQ, "kseq", IID, "draws with replacement", true},
-    {OR_DRAFT_MULTI, "multi", GUESSED | BIT(OR_ACCEPT_MULTI_ROUND), "draws from several models",
-     true},
-    {OR_DRAFT_MCSD, "mcsd", IID, "draws with replacement", true},
-    {OR_DRAFT_RSD_C, "rsd-c", WITHOUT_REPLACEMENT, "draws without replacement", true},
-    {OR_DRAFT_RSD_S, "rsd-s", WITHOUT_REPLACEMENT, "draws without replacement", true},
-    {OR_DRAFT_DYSPEC, "dyspec", WITHOUT_REPLACEMENT, "draws without replacement", true},
-    {OR_DRAFT_DYSPEC_T, "dyspec-t", WITHOUT_REPLACEMENT, "draws without replacement", true},
-    {OR_DRAFT_SEQUOIA, "sequoia", WITHOUT_REPLACEMENT, "draws without replacement", true},
-    {OR_DRAFT_TOPK, "topk", GUESSED, "takes the likeliest tokens", false},
-    {OR_DRAFT_NGRAM, "ngram", GUESSED, "looks its guesses up in the text", false},
-    {OR_DRAFT_NONE, "none", ~0U, "drafts nothing", false},
-};
+    OR_DRAFT_METHODS(DRAFT_ROW){OR_DRAFT_NONE, "none", ANY, "drafts nothing", 0}};
 
-enum { DISTS = 1, CHAINS = 2, REPEATS = 4, LOSSY = 8, STRINGS = 16 }; // what a rule is like
+// The traits of an acceptance rule.
+enum {
+    DISTS = 1,     // it reads the distribution that each guess was drawn from
+    CHAINS = 2,    // it takes chains only
+    REPEATS = 4,   // a token that was drawn twice counts twice
+    LOSSY = 8,     // it samples another distribution than the target's
+    STRINGS = 16,  // it judges strings
+    UNASKING = 32, // it asks nothing of a guess
+};
 
 typedef struct {
     uint32_t number;
@@ -47,9 +44,10 @@ typedef struct {
 } rule_row_t;
 
 static const rule_row_t accept_rules[] = {
-    {OR_ACCEPT_COUPLED, "coupled", OR_DRAFT_COUPLED, "takes any tree", 0},
-    {OR_ACCEPT_GREEDY, "greedy", OR_DRAFT_COUPLED, "takes any tree", 0},
-    {OR_ACCEPT_NAIVE, "naive", OR_DRAFT_RSD_S, "takes guesses made without the shared noise", 0},
+    {OR_ACCEPT_COUPLED, "coupled", OR_DRAFT_COUPLED, "takes any tree", UNASKING},
+    {OR_ACCEPT_GREEDY, "greedy", OR_DRAFT_COUPLED, "takes any tree", UNASKING},
+    {OR_ACCEPT_NAIVE, "naive", OR_DRAFT_RSD_S, "takes guesses made without the shared noise",
+     UNASKING},
     {OR_ACCEPT_SPS, "sps", OR_DRAFT_CHAIN, "takes one sequence", DISTS | CHAINS},
     {OR_ACCEPT_KSEQ, "kseq", OR_DRAFT_KSEQ, "takes siblings drawn with replacement",
      DISTS | REPEATS},
@@ -66,8 +64,9 @@ static const rule_row_t accept_rules[] = {
     {OR_ACCEPT_LENIENT, "lenient", OR_DRAFT_CHAIN, "takes one sequence", DISTS | CHAINS | LOSSY},
     {OR_ACCEPT_SLRS, "slrs", OR_DRAFT_CHAIN, "takes one sequence", CHAINS | STRINGS},
 };
-#define DRAFT_LIST                                                                                 \
-    "coupled, chain, kseq, multi, mcsd, rsd-c, rsd-s, dyspec, dyspec-t, sequoia, topk, ngram"
+// Each name behind a comma; the list begins behind the first one.
+#define DRAFT_NAME(constant, number, name, builder, rules, nature, traits) ", " name
+#define DRAFT_LIST (&OR_DRAFT_METHODS(DRAFT_NAME)[2])
 #define ACCEPT_LIST                                                                                \
     "coupled, greedy, naive, sps, kseq, otm, multi-round, recursive, block, traversal, typical, "  \
     "lenient, slrs"
@@ -103,7 +102,7 @@ or_status_t or_draft_method_parse(const char *name, or_draft_method_t *method)
             return OR_OK;
         }
     }
-    return or_fail(OR_ERR_INVALID, "draft method '%s' is not one of " DRAFT_LIST ", none", name);
+    return or_fail(OR_ERR_INVALID, "draft method '%s' is not one of %s, none", name, DRAFT_LIST);
 }
 
 or_status_t or_accept_rule_parse(const char *name, or_accept_rule_t *rule)
@@ -143,7 +142,17 @@ static void list_rules(uint32_t rules, char *text, size_t capacity)
     }
 }
 
+const char *or_name_option(const char *option)
+{
+    return option;
+}
+
 or_status_t or_methods_check(uint32_t method, uint32_t rule, float temperature)
+{
+    return or_methods_check_as(or_name_option, method, rule, temperature);
+}
+
+or_status_t or_methods_check_as(or_naming_t name, uint32_t method, uint32_t rule, float temperature)
 {
     const draft_row_t *drafts = find_method(method);
     const rule_row_t *accepts = find_rule(rule);
@@ -154,17 +163,17 @@ or_status_t or_methods_check(uint32_t method, uint32_t rule, float temperature)
         return or_fail(OR_ERR_UNSUPPORTED, "acceptance rule %u is not known to this version", rule);
     }
     if (rule == OR_ACCEPT_GREEDY && temperature != 0) {
-        return or_fail(OR_ERR_INVALID, "--accept greedy decodes at temperature 0 only: set --temp "
-                                       "0 or use --accept coupled");
+        return or_fail(OR_ERR_INVALID,
+                       "%s greedy decodes at temperature 0 only: set %s 0 or use %s coupled",
+                       name("--accept"), name("--temp"), name("--accept"));
     }
     if ((drafts->rules & BIT(rule)) == 0) {
         char rules[128];
         list_rules(drafts->rules, rules, sizeof rules);
-        return or_fail(OR_ERR_INVALID,
-                       "--accept %s %s, but --draft-method %s %s: use --accept %s, or "
-                       "--draft-method %s",
-                       accepts->name, accepts->needs, drafts->name, drafts->nature, rules,
-                       or_draft_method_name(accepts->usual));
+        return or_fail(OR_ERR_INVALID, "%s %s %s, but %s %s %s: use %s %s, or %s %s",
+                       name("--accept"), accepts->name, accepts->needs, name("--draft-method"),
+                       drafts->name, drafts->nature, name("--accept"), rules,
+                       name("--draft-method"), or_draft_method_name(accepts->usual));
     }
     return OR_OK;
 }
@@ -200,10 +209,20 @@ bool or_accept_rule_counts_repeats(uint32_t rule)
     return has_trait(rule, REPEATS);
 }
 
-bool or_draft_method_samples(uint32_t method)
+bool or_accept_rule_takes_any_guess(uint32_t rule)
+{
+    return has_trait(rule, UNASKING);
+}
+
+bool or_draft_method_has(uint32_t method, unsigned trait)
 {
     const draft_row_t *row = find_method(method);
-    return row != NULL && row->samples;
+    return row != NULL && (row->traits & trait) != 0;
+}
+
+bool or_methods_go_ahead(uint32_t method, uint32_t rule)
+{
+    return or_draft_method_has(method, OR_DRAFT_GROWS) && has_trait(rule, UNASKING);
 }
 
 or_draft_method_t or_accept_rule_usual_method(uint32_t rule)
@@ -235,22 +254,27 @@ const char *or_vocab_method_name(uint32_t method)
 
 or_status_t or_vocab_method_check(uint32_t vocab_method, uint32_t rule)
 {
+    return or_vocab_method_check_as(or_name_option, vocab_method, rule);
+}
+
+or_status_t or_vocab_method_check_as(or_naming_t name, uint32_t vocab_method, uint32_t rule)
+{
+    const char *map = name("--vocab-map"), *accept = name("--accept");
     if (vocab_method >= COUNT(vocab_methods)) {
         return or_fail(OR_ERR_UNSUPPORTED, "vocabulary map %u is not known to this version",
                        vocab_method);
     }
     if (vocab_method == OR_VOCAB_SLEM && or_accept_rule_needs_trust(rule)) {
-        return or_fail(
-            OR_ERR_INVALID,
-            "--vocab-map slem re-tokenises text and so knows no distribution for a guess, but "
-            "--accept %s needs one: use --vocab-map tli, or --accept coupled or naive",
-            or_accept_rule_name(rule));
+        return or_fail(OR_ERR_INVALID,
+                       "%s slem re-tokenises text and so knows no distribution for a guess, but %s "
+                       "%s needs one: use %s tli, or %s coupled or naive",
+                       map, accept, or_accept_rule_name(rule), map, accept);
     }
     if (rule == OR_ACCEPT_SLRS && vocab_method != OR_VOCAB_SLRS && vocab_method != OR_VOCAB_AUTO) {
-        return or_fail(OR_ERR_INVALID, "--accept slrs judges strings: use --vocab-map slrs");
+        return or_fail(OR_ERR_INVALID, "%s slrs judges strings: use %s slrs", accept, map);
     }
     if (vocab_method == OR_VOCAB_SLRS && rule != OR_ACCEPT_SLRS) {
-        return or_fail(OR_ERR_INVALID, "--vocab-map slrs has a rule of its own: use --accept slrs");
+        return or_fail(OR_ERR_INVALID, "%s slrs has a rule of its own: use %s slrs", map, accept);
     }
     return OR_OK;
 }

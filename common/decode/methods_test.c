@@ -154,7 +154,8 @@ static void traits_are_the_rules(void **state)
                   {or_accept_rule_needs_trust, "...yyyyyyy.yy"},
                   {or_accept_rule_is_lossy, "..........yy."},
                   {or_accept_rule_takes_chains, "...y....y..yy"},
-                  {or_accept_rule_counts_repeats, "....y.yy....."}};
+                  {or_accept_rule_counts_repeats, "....y.yy....."},
+                  {or_accept_rule_takes_any_guess, "yyy.........."}};
     for (size_t i = 0; i < sizeof traits / sizeof *traits; i++) {
         for (uint32_t rule = 1; rule <= RULES; rule++) {
             assert_int_equal(traits[i].has(rule), traits[i].rules[rule - 1] == 'y');
@@ -200,14 +201,64 @@ static void sampling_methods_sample(void **state)
         for (size_t i = 0; i < sizeof best / sizeof *best; i++) {
             takes_the_best = takes_the_best || strcmp(or_draft_method_name(method), best[i]) == 0;
         }
-        assert_int_equal(or_draft_method_samples(method), !takes_the_best);
+        assert_int_equal(or_draft_method_has(method, OR_DRAFT_SAMPLES), !takes_the_best);
     }
-    assert_false(or_draft_method_samples(METHODS));
+    assert_false(or_draft_method_has(METHODS, ~0U));
+}
+
+// Columns: none, then by number as above.
+static void methods_have_traits(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned trait;
+        const char *methods;
+    } traits[] = {{OR_DRAFT_ASKS_MODEL, ".yyyyyyyyyyy."}, {OR_DRAFT_REPLACES, "...y..y......"},
+                  {OR_DRAFT_GROWS, ".y.........y."},      {OR_DRAFT_CUTS, ".yy.....yy.yy"},
+                  {OR_DRAFT_BRANCHES, "...yy........"},   {OR_DRAFT_BEAM, ".....yyy....."},
+                  {OR_DRAFT_CALIBRATES, "........yy..."}, {OR_DRAFT_NOISELESS, "...........y."}};
+    for (size_t i = 0; i < sizeof traits / sizeof *traits; i++) {
+        for (uint32_t method = 0; method < METHODS; method++) {
+            assert_int_equal(or_draft_method_has(method, traits[i].trait),
+                             traits[i].methods[method] == 'y');
+        }
+    }
+    for (uint32_t method = 0; method < METHODS; method++) {
+        for (uint32_t rule = 1; rule <= RULES; rule++) {
+            bool best = method == OR_DRAFT_COUPLED || method == OR_DRAFT_TOPK;
+            assert_int_equal(or_methods_go_ahead(method, rule), best && rule <= OR_ACCEPT_NAIVE);
+        }
+    }
+}
+
+static const char *in_brackets(const char *option)
+{
+    return strcmp(option, "--accept") == 0         ? "[accept]"
+           : strcmp(option, "--draft-method") == 0 ? "[method]"
+           : strcmp(option, "--vocab-map") == 0    ? "[map]"
+                                                   : "[temperature]";
+}
+
+static void sentences_name_parameters_as_the_reader_does(void **state)
+{
+    (void)state;
+    assert_int_equal(or_methods_check_as(in_brackets, OR_DRAFT_COUPLED, OR_ACCEPT_GREEDY, 1),
+                     OR_ERR_INVALID);
+    assert_string_equal(or_error_text(), "[accept] greedy decodes at temperature 0 only: set "
+                                         "[temperature] 0 or use [accept] coupled");
+    assert_int_equal(or_methods_check_as(in_brackets, OR_DRAFT_COUPLED, OR_ACCEPT_SPS, 1),
+                     OR_ERR_INVALID);
+    assert_non_null(strstr(or_error_text(), "but [method] coupled ranks"));
+    assert_int_equal(or_vocab_method_check_as(in_brackets, OR_VOCAB_SLRS, OR_ACCEPT_SPS),
+                     OR_ERR_INVALID);
+    assert_string_equal(or_error_text(), "[map] slrs has a rule of its own: use [accept] slrs");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(methods_have_traits),
+        cmocka_unit_test(sentences_name_parameters_as_the_reader_does),
         cmocka_unit_test(names_go_there_and_back),
         cmocka_unit_test(numbers_are_the_wires),
         cmocka_unit_test(unknown_names_are_answered_with_the_known),

@@ -7,12 +7,12 @@
 // Width x length, rather than widths by level.
 static bool is_beam(or_draft_method_t method)
 {
-    return method == OR_DRAFT_RSD_S || method == OR_DRAFT_KSEQ || method == OR_DRAFT_MULTI;
+    return or_draft_method_has(method, OR_DRAFT_BEAM);
 }
 
 static bool has_shapes(or_draft_method_t method)
 {
-    return method == OR_DRAFT_MCSD || method == OR_DRAFT_RSD_C || is_beam(method);
+    return or_draft_method_has(method, OR_DRAFT_BRANCHES | OR_DRAFT_BEAM);
 }
 
 or_status_t or_shape_parse(const char *text, or_shape_t *shape)
@@ -58,7 +58,7 @@ uint32_t or_shape_levels(const or_shape_t *shape, or_draft_method_t method, uint
     return shape->count;
 }
 
-// Without a bound: a peer's widths may multiply to anything.
+// The result has no bound: a peer's widths may multiply to anything.
 static uint64_t count_nodes(const or_shape_t *shape, or_draft_method_t method, uint32_t depth)
 {
     if (is_beam(method)) {
@@ -75,26 +75,30 @@ static uint64_t count_nodes(const or_shape_t *shape, or_draft_method_t method, u
 
 or_status_t or_shape_check(const or_shape_t *shape, or_draft_method_t method, uint32_t depth)
 {
+    return or_shape_check_as(or_name_option, shape, method, depth);
+}
+
+or_status_t or_shape_check_as(or_naming_t name, const or_shape_t *shape, or_draft_method_t method,
+                              uint32_t depth)
+{
+    const char *option = name("--draft-shape");
     if (!has_shapes(method)) {
         return or_fail(OR_ERR_INVALID,
-                       "--draft-shape is for mcsd, rsd-c, rsd-s, kseq and multi: method %s takes "
-                       "--draft-nodes "
-                       "and --draft-depth",
-                       or_draft_method_name(method));
+                       "%s is for mcsd, rsd-c, rsd-s, kseq and multi: method %s takes %s and %s",
+                       option, or_draft_method_name(method), name("--draft-nodes"),
+                       name("--draft-depth"));
     }
     if (is_beam(method) && (shape->count < 1 || shape->count > 2)) {
-        return or_fail(OR_ERR_INVALID,
-                       "--draft-shape of %s is a width, or width x length: not %u numbers",
-                       or_draft_method_name(method), shape->count);
+        return or_fail(OR_ERR_INVALID, "%s of %s is a width, or width x length: not %u numbers",
+                       option, or_draft_method_name(method), shape->count);
     }
     for (uint32_t i = 0; i < shape->count; i++) {
         if (shape->widths[i] == 0) {
-            return or_fail(OR_ERR_INVALID, "--draft-shape: a level of width 0");
+            return or_fail(OR_ERR_INVALID, "%s: a level of width 0", option);
         }
     }
     if (count_nodes(shape, method, depth) > OR_TREE_NODES_MAX) {
-        return or_fail(OR_ERR_INVALID, "--draft-shape: that is more than %u nodes",
-                       OR_TREE_NODES_MAX);
+        return or_fail(OR_ERR_INVALID, "%s: that is more than %u nodes", option, OR_TREE_NODES_MAX);
     }
     return OR_OK;
 }
@@ -119,7 +123,7 @@ static or_shape_t branching(uint32_t nodes, uint32_t depth)
     return shape;
 }
 
-// As wide as it is long, unless the depth ends it.
+// A beam that is as wide as it is long, unless the depth ends it.
 static or_shape_t beam(uint32_t nodes, uint32_t depth)
 {
     uint32_t length = 1;

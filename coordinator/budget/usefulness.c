@@ -6,17 +6,8 @@
 
 bool or_usefulness_can_cut(uint32_t method, uint32_t rule)
 {
-    switch (method) {
-    case OR_DRAFT_COUPLED:
-    case OR_DRAFT_CHAIN:
-    case OR_DRAFT_DYSPEC:
-    case OR_DRAFT_DYSPEC_T:
-    case OR_DRAFT_TOPK:
-    case OR_DRAFT_NGRAM:
-        return rule != OR_ACCEPT_SLRS; // its chain has as many tokens as the text needs
-    default:
-        return false;
-    }
+    // The chain of slrs has as many tokens as the text needs.
+    return or_draft_method_has(method, OR_DRAFT_CUTS) && rule != OR_ACCEPT_SLRS;
 }
 
 void or_usefulness_judged(or_usefulness_t *usefulness, uint32_t accepted, int64_t waited_ns,

@@ -17,7 +17,7 @@ or_front_options_t or_front_options_default(void)
                                 .body_bytes_max = or_http_server_config_default().body_bytes_max};
 }
 
-// The usual address, if nobody has it.
+// Does the user want the usual address, if nobody has it?
 static bool is_auto(const or_front_options_t *options)
 {
     return strcmp(options->address, "auto") == 0;
@@ -28,7 +28,7 @@ static bool is_off(const or_front_options_t *options)
     return strcmp(options->address, "off") == 0;
 }
 
-// The one key of the environment; NULL: there is none.
+// The single API key of the environment; NULL: there is none.
 static const char *key_of_environment(void)
 {
     const char *key = getenv(KEY_VARIABLE);

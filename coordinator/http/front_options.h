@@ -1,4 +1,4 @@
-// front_options - the HTTP face by a coordinator's options: rows of its table, and what they make.
+// front_options - the options of the coordinator's HTTP service, and starting it by them.
 #pragma once
 
 #include "common/base/options/options.h"
@@ -31,24 +31,24 @@ typedef struct {
      "how conversations become prompts: a family's name; not given: as the model's file says"}
 // clang-format on
 
-// No HTTP.
+// Options that serve no HTTP.
 or_front_options_t or_front_options_default(void);
-// OR_ERR_INVALID names the option.
+// Check them. OR_ERR_INVALID names the option.
 or_status_t or_front_options_check(const or_front_options_t *options);
 
-// How the model has conversations; *chat_p is NULL where it has none, for the reason in `trouble`. OR_ERR_INVALID: no family of
-// that name.
+// Choose the model's chat format. *chat_p is NULL where it has none, for the reason in `trouble`. OR_ERR_INVALID: there is
+// no family of that name.
 or_status_t or_front_options_chat(const or_front_options_t *options, const or_gguf_t *gguf,
                                   const or_chat_t **chat_p, char *trouble, size_t capacity);
 
-// What serves HTTP, with the keys it asks for; both NULL: nothing does.
+// A running HTTP service, and the API keys it asks for. Both are NULL where there is none.
 typedef struct {
     or_api_keys_t *keys;
     or_front_t *front;
 } or_front_service_t;
 
-// As `config` says, whose `server` is set here. Nothing is started, and it is OR_OK, where the address is "off". Says in the log where
-// it is. or_front_service_stop in any case.
+// Start the service that `config` describes; its `server` is set here. Where the address is "off" nothing is started, and
+// the result is OR_OK. The log says where it listens. The caller calls or_front_service_stop in any case.
 or_status_t or_front_service_start(const or_front_options_t *options,
                                    const or_front_config_t *config, or_front_service_t *service);
 void or_front_service_stop(or_front_service_t *service);

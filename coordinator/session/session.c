@@ -49,7 +49,7 @@ static or_status_t make_policy(const or_generate_request_t *request, or_csession
     const or_policy_terms_of_session_t terms = {
         .kind = automatic ? OR_POLICY_AUTO : OR_POLICY_FIXED,
         .most = {.nodes = open->draft_nodes, .depth = open->draft_depth, .ahead = ahead},
-        .lookup = automatic && or_csession_takes_any_guess(open->accept_rule),
+        .lookup = automatic && or_accept_rule_takes_any_guess(open->accept_rule),
         .late_is_good = ahead > 0,
     };
     or_policy_init(&session->policy, &terms);

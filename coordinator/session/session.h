@@ -32,7 +32,6 @@
 #define OR_UNFIT_MAX 16u
 #define OR_RESTING_MAX 16u
 #define OR_ARITH_BYTES 64
-#define OR_DRAFT_AHEAD_MAX 8u // rounds that a drafter works ahead
 #define OR_TOLD_MAX 32u
 #define OR_LABEL_BYTES 65 // with its end
 

@@ -1,4 +1,4 @@
-// session_internal - what a session is made of when it is asked for (session_request.c), for session.c.
+// session_internal - how a request becomes a session's prompt and terms (session_request.c), for session.c.
 #pragma once
 
 #include "coordinator/session/session.h"
@@ -11,6 +11,3 @@ or_status_t or_csession_take_prompt(const or_session_target_t *target,
 // be there, and the seed. Errors as above.
 or_status_t or_csession_make_terms(const or_vocab_t *vocab, const char *owner,
                                    const or_generate_request_t *request, or_csession_t *session);
-
-// Rules that ask nothing of a guess, wherever it comes from. (typical takes other tokens with other trees.)
-bool or_csession_takes_any_guess(uint32_t rule);

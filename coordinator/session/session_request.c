@@ -5,8 +5,8 @@
 #include "common/decode/methods.h"
 #include "common/decode/sampling/noise.h"
 #include "common/decode/shape.h"
-#include "common/decode/token_tree.h"
 #include "coordinator/session/session_internal.h"
+#include "proto/wire/parameters.h"
 
 // A label no choice index reaches: "private".
 #define PRIVATE_LABEL UINT64_C(0x7072697661746500)
@@ -18,7 +18,7 @@ static float or_else(float asked, float usual)
     return asked != 0 ? asked : usual;
 }
 
-// Rules that are not lossless must be asked for twice, and their numbers make sense.
+// Rules that are not lossless must be asked for twice.
 static or_status_t check_lossy(const or_generate_request_t *request)
 {
     if (or_accept_rule_is_lossy(request->accept_rule) && !request->allow_lossy) {
@@ -26,20 +26,6 @@ static or_status_t check_lossy(const or_generate_request_t *request)
                        "--accept %s does not sample the target's distribution: allow that with "
                        "--allow-lossy, or use --accept coupled",
                        or_accept_rule_name(request->accept_rule));
-    }
-    const struct {
-        const char *option;
-        float value, least, most;
-    } numbers[] = {{"--lenience", or_else(request->lenience, 1), 1, 1e6F},
-                   {"--typical-epsilon", request->typical_epsilon, 0, 1},
-                   {"--typical-delta", request->typical_delta, 0, 1e6F},
-                   {"--draft-threshold", request->draft_threshold, 0, 1}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (!(numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most)) {
-            return or_fail(OR_ERR_INVALID, "%s: %g is not between %g and %g", numbers[i].option,
-                           (double)numbers[i].value, (double)numbers[i].least,
-                           (double)numbers[i].most);
-        }
     }
     return OR_OK;
 }
@@ -65,33 +51,12 @@ static uint32_t outside_ids(const or_generate_request_t *request)
     return request->vocab_method == OR_VOCAB_UNION ? OR_OUTSIDE_IDS_MAX : 0;
 }
 
-// Rules that ask nothing of a guess, wherever it comes from. (typical takes other tokens with other trees.)
-bool or_csession_takes_any_guess(uint32_t rule)
-{
-    return rule == OR_ACCEPT_COUPLED || rule == OR_ACCEPT_GREEDY || rule == OR_ACCEPT_NAIVE;
-}
-
-// May guesses for one round serve another? Those that are the best ones, not drawn, may.
-static bool pools_guesses(uint32_t method, uint32_t rule)
-{
-    return or_csession_takes_any_guess(rule) &&
-           (method == OR_DRAFT_COUPLED || method == OR_DRAFT_TOPK);
-}
-
 static or_status_t check_drafting(const or_generate_request_t *request, uint32_t method)
 {
     if (method != OR_DRAFT_NONE && (request->draft_nodes == 0 || request->draft_depth == 0)) {
         return or_fail(OR_ERR_INVALID,
                        "a drafter needs at least one node and one level: ask for plain decoding "
                        "(--plain) instead");
-    }
-    if (request->draft_nodes > OR_TREE_NODES_MAX) {
-        return or_fail(OR_ERR_INVALID, "a draft tree has at most %u nodes, not %u",
-                       OR_TREE_NODES_MAX, request->draft_nodes);
-    }
-    if (request->distribution_entries > OR_DISTRIBUTION_ENTRIES_MAX) {
-        return or_fail(OR_ERR_INVALID, "--distribution-entries: %u is over %u",
-                       request->distribution_entries, OR_DISTRIBUTION_ENTRIES_MAX);
     }
     if (request->has_draft_temperature && !(request->draft_temperature > 0)) {
         return or_fail(
@@ -141,6 +106,9 @@ static or_status_t check_request(const or_vocab_t *vocab, const or_generate_requ
     }
     if (status == OR_OK) {
         status = check_stop_strings(request);
+    }
+    if (status == OR_OK) {
+        status = or_parameters_check(request);
     }
     return status == OR_OK ? check_drafting(request, method) : status;
 }
@@ -208,8 +176,8 @@ or_status_t or_csession_make_terms(const or_vocab_t *vocab, const char *owner,
         .vocab_method = request->vocab_method,
         .outside_ids = outside_ids(request),
         .owner = owner,
-        .draft_ahead = pools_guesses(method, request->accept_rule)
-                           ? or_min_u32(request->draft_ahead, OR_DRAFT_AHEAD_MAX)
+        .draft_ahead = or_methods_go_ahead(method, request->accept_rule)
+                           ? or_min_u32(request->draft_ahead, OR_AHEAD_MAX)
                            : 0,
     };
     return or_terms_copy(&open, &session->terms);

@@ -4,23 +4,11 @@
 typedef struct {
     or_draft_method_t method;
     or_status_t (*build)(or_builder_t *builder, uint32_t *count);
-    double tau; // the fixed temperature of its weights; 0: the session's learned one
-    bool asks_model;
 } method_row_t;
 
-static const method_row_t methods[] = {
-    {OR_DRAFT_COUPLED, or_build_best_first, 0, true},
-    {OR_DRAFT_CHAIN, or_build_chain, 0, true},
-    {OR_DRAFT_KSEQ, or_build_kseq, 0, true},
-    {OR_DRAFT_MCSD, or_build_branching, 0, true},
-    {OR_DRAFT_RSD_C, or_build_branching, 0, true},
-    {OR_DRAFT_RSD_S, or_build_rsd_s, 0, true},
-    {OR_DRAFT_DYSPEC, or_build_dyspec, 0, true},
-    {OR_DRAFT_DYSPEC_T, or_build_dyspec_t, 0, true},
-    {OR_DRAFT_SEQUOIA, or_build_sequoia, 0, true},
-    {OR_DRAFT_TOPK, or_build_best_first, 1, true},
-    {OR_DRAFT_NGRAM, or_build_ngram, 0, false},
-};
+#define METHOD_ROW(constant, number, name, builder, rules, nature, traits)                         \
+    {OR_DRAFT_##constant, or_build_##builder},
+static const method_row_t methods[] = {OR_DRAFT_METHODS(METHOD_ROW)};
 
 static const method_row_t *find_row(or_draft_method_t method)
 {
@@ -32,37 +20,30 @@ static const method_row_t *find_row(or_draft_method_t method)
     return NULL;
 }
 
-bool or_build_asks_model(or_draft_method_t method)
-{
-    const method_row_t *row = find_row(method);
-    return row != NULL && row->asks_model;
-}
-
 bool or_build_is_drawn(or_draft_method_t method, or_accept_rule_t rule)
 {
     return or_accept_rule_uses_distributions(rule) || rule == OR_ACCEPT_SLRS ||
-           (rule == OR_ACCEPT_NAIVE && or_draft_method_samples(method));
+           (rule == OR_ACCEPT_NAIVE && or_draft_method_has(method, OR_DRAFT_SAMPLES));
 }
 
 bool or_build_grows(or_draft_method_t method, or_accept_rule_t rule)
 {
-    return (method == OR_DRAFT_COUPLED || method == OR_DRAFT_TOPK) &&
-           !or_build_is_drawn(method, rule);
+    return or_draft_method_has(method, OR_DRAFT_GROWS) && !or_build_is_drawn(method, rule);
 }
 
 void or_build_job_suit(or_build_job_t *job, or_draft_method_t method, or_accept_rule_t rule)
 {
     job->noisy = rule == OR_ACCEPT_COUPLED && job->sampling.temperature > 0 &&
-                 method != OR_DRAFT_TOPK; // topk ranks by probability alone
+                 !or_draft_method_has(method, OR_DRAFT_NOISELESS);
     job->drawn = or_build_is_drawn(method, rule);
-    job->replaced = job->drawn && (method == OR_DRAFT_MCSD || method == OR_DRAFT_KSEQ);
+    job->replaced = job->drawn && or_draft_method_has(method, OR_DRAFT_REPLACES);
     job->repeats = or_accept_rule_counts_repeats(rule);
 }
 
 // Begin a new tree: it holds the root and nothing else.
 static void open_job(or_builder_t *builder, const method_row_t *row, const or_build_job_t *job)
 {
-    builder->fixed_tau = row->tau;
+    builder->fixed_tau = or_draft_method_has(row->method, OR_DRAFT_NOISELESS) ? 1 : 0;
     or_build_take_job(builder, job);
     builder->room = builder->nodes_wanted;
     builder->grow_depth = builder->depth_limit;
@@ -83,7 +64,8 @@ static or_status_t grow(or_builder_t *builder, const method_row_t *row, uint32_t
     if (builder->nodes_wanted == 0 || builder->depth_limit == 0) {
         return OR_OK;
     }
-    or_status_t status = row->asks_model ? builder->source.start(builder) : OR_OK;
+    bool asks_model = or_draft_method_has(row->method, OR_DRAFT_ASKS_MODEL);
+    or_status_t status = asks_model ? builder->source.start(builder) : OR_OK;
     if (status != OR_OK) {
         return status;
     }

@@ -1,6 +1,6 @@
 // builder - grows one draft tree with the session's method (docs/design.md section 6).
 //
-// A method is one file, build_<method>.c, and one row of the table in builder.c. mcsd and rsd-c share
+// A method is one file, build_<method>.c, and one row of OR_DRAFT_METHODS (common/decode/methods.h). mcsd and rsd-c share
 // build_branching.c, coupled and topk share build_coupled.c, dyspec and dyspec-t share build_dyspec.c, and multi is
 // kseq in each lane of a session (lane.h). A method grows the tree level by level: the builder runs one batched
 // forward pass per level over the nodes that the method wants expanded.
@@ -26,6 +26,7 @@ typedef struct or_builder or_builder_t;
 
 // The inputs of a tree, all borrowed for the call.
 typedef struct {
+    // A method that asks no model needs neither of these two.
     or_kv_sequence_t *sequence; // holds every committed token; slots are the builder's, from 0
     uint32_t root_row;          // the row of the model's last pass that was the root's
     const int32_t *history;     // prompt + completion, the root last
@@ -67,8 +68,6 @@ typedef struct {
 bool or_build_is_drawn(or_draft_method_t method, or_accept_rule_t rule);
 // Set what a session's method and rule need of its trees: noisy, drawn, replaced, repeats. The job has its sampling.
 void or_build_job_suit(or_build_job_t *job, or_draft_method_t method, or_accept_rule_t rule);
-// Return true if the method asks a model. If not, a job needs no sequence and no root row.
-bool or_build_asks_model(or_draft_method_t method);
 
 // Give a model on a GPU its tokens and what trees that grow there need (model_growth.h). The first time that takes
 // seconds for a large model, so do it before any session waits; or_builder_create does it else. OR_ERR_IO.

@@ -204,15 +204,10 @@ uint32_t or_build_best_pick(or_builder_t *builder);
 
 // ---- the methods ----
 //
-// The root is expanded before (not for ngram). A method leaves the tree's guesses, parents before children, in
-// builder->chosen.
-or_status_t or_build_best_first(or_builder_t *builder, uint32_t *count); // coupled, topk
-or_status_t or_build_chain(or_builder_t *builder, uint32_t *count);
+// The methods, or_build_<builder> of each row of OR_DRAFT_METHODS. The root is expanded before if the method asks a
+// model. A method leaves the tree's guesses, parents before children, in builder->chosen.
+#define OR_BUILD_PROTOTYPE(constant, number, name, builder, rules, nature, traits)                 \
+    or_status_t or_build_##builder(or_builder_t *, uint32_t *count);
+OR_DRAFT_METHODS(OR_BUILD_PROTOTYPE)
+#undef OR_BUILD_PROTOTYPE
 or_status_t or_build_strings(or_builder_t *builder, uint32_t *count); // chain, with job->strings
-or_status_t or_build_kseq(or_builder_t *builder, uint32_t *count);
-or_status_t or_build_branching(or_builder_t *builder, uint32_t *count); // mcsd, rsd-c
-or_status_t or_build_rsd_s(or_builder_t *builder, uint32_t *count);
-or_status_t or_build_dyspec(or_builder_t *builder, uint32_t *count);
-or_status_t or_build_dyspec_t(or_builder_t *builder, uint32_t *count);
-or_status_t or_build_sequoia(or_builder_t *builder, uint32_t *count);
-or_status_t or_build_ngram(or_builder_t *builder, uint32_t *count); // asks no model

@@ -435,8 +435,8 @@ static void lookups_find_what_a_reader_finds(void **state)
         }
         assert_string_equal(found, cases[i].tree);
     }
-    assert_false(or_build_asks_model(OR_DRAFT_NGRAM));
-    assert_true(or_build_asks_model(OR_DRAFT_DYSPEC));
+    assert_false(or_draft_method_has(OR_DRAFT_NGRAM, OR_DRAFT_ASKS_MODEL));
+    assert_true(or_draft_method_has(OR_DRAFT_DYSPEC, OR_DRAFT_ASKS_MODEL));
 }
 
 // ---- what verdicts teach ----

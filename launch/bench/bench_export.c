@@ -115,8 +115,8 @@ or_status_t or_bench_print_json(const or_bench_output_t *output, FILE *out)
                   "repeats", (json_int_t)output->config->repeats,                             //
                   "runs", (json_int_t)output->outcome->runs,                                  //
                   "runs_planned", (json_int_t)output->outcome->runs_all,                      //
-                  "draft_policy", output->config->draft_policy,                               //
-                  "draft_ahead", (json_int_t)output->config->draft_ahead,                     //
+                  "draft_policy", output->config->parameters.policy,                          //
+                  "draft_ahead", (json_int_t)output->config->parameters.ahead,                //
                   "interrupted", output->outcome->interrupted, "cases", cases);
     char *dump = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(line);

@@ -2,13 +2,14 @@
 
 #include <inttypes.h>
 
-#include "common/decode/sampling/distribution.h"
 #include "launch/bench/bench_figures.h"
-#include "launch/cluster/draft_ahead.h"
 
 #define AT(field) offsetof(or_bench_config_t, field)
-#define LENIENCE_MAX 1e6F // these are the coordinator's bounds
-#define TYPICAL_DELTA_MAX 1e6F
+
+// The parameters that are compared here, and so lists.
+static const char *const listed[] = {
+    "temp",  "draft-method",         "accept", "draft-nodes", "draft-shape",
+    "plain", "distribution-entries", NULL};
 
 static const or_option_t table[] = {
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Models and place"},
@@ -27,13 +28,8 @@ static const or_option_t table[] = {
     {"padding", NULL, OR_OPTION_FLAG, AT(padding), NULL,
      "messages of an encrypted connection have one of a few sizes, so that sizes tell nothing"},
     {"owner", NULL, OR_OPTION_STRING, AT(owner), "NAME", "whose requests these are"},
-    {"ctx-size", "c", OR_OPTION_UINT32, AT(context), "N",
-     "context in tokens; 0: what the model was made for"},
-    {"threads", "t", OR_OPTION_UINT32, AT(threads), "N",
-     "threads of the target; 0: one a CPU it may use"},
-    {"threads-draft", "td", OR_OPTION_UINT32, AT(draft_threads), "N",
-     "threads of the draft model; 0: one a CPU it may use"},
-    OR_TARGET_OPTIONS(or_bench_config_t, target),
+    OR_SIZE_OPTIONS(or_bench_config_t),
+    {.type = OR_OPTION_PART, .offset = AT(target), .part = or_target_options},
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Texts"},
     {"prompts", NULL, OR_OPTION_STRING, AT(prompts), "FILE",
      "JSON lines with \"turns\" and \"category\" (Spec-Bench) or \"prompt\"; a handful of our own "
@@ -42,11 +38,16 @@ static const or_option_t table[] = {
      "of the prompts only these, as math,coding"},
     {"prompt-limit", NULL, OR_OPTION_UINT32, AT(prompt_limit), "N",
      "prompts at most, taken from all categories in turn; 0: all"},
-    {"predict", "n", OR_OPTION_UINT32, AT(predict), "N", "tokens to write after each"},
+    {"predict", "n", OR_OPTION_UINT32, AT(predict), "N", "tokens to write after each",
+     .bounds = {1, INFINITY}},
     {"ignore-eos", NULL, OR_OPTION_FLAG, AT(ignore_end), NULL,
      "go on after end tokens: they are written like other tokens, while llama.cpp's option of this "
      "name bans them"},
     {"temp", NULL, OR_OPTION_STRING, AT(temperatures), "LIST", "temperatures, as 0,0.3,1"},
+    {.type = OR_OPTION_PART,
+     .offset = AT(parameters),
+     .part = or_sampling_parameters,
+     .except = listed},
     {"repeats", NULL, OR_OPTION_UINT32, AT(repeats), "R",
      "how often everything is done, each time with another seed"},
     {"seeds", NULL, OR_OPTION_UINT32, AT(repeats), "R", "the same"},
@@ -56,33 +57,15 @@ static const or_option_t table[] = {
     {"methods", NULL, OR_OPTION_STRING, AT(methods), "LIST",
      "pairs of draft method and acceptance rule, as rsd-s+recursive,chain+sps; a rule alone brings "
      "its usual method, a method alone the coupled rule; all: every legal pair, of multi only with "
-     "--multi-model"},
+     "--multi-model; pairs that cannot draft ahead are run without"},
     {"nodes", NULL, OR_OPTION_STRING, AT(nodes), "LIST", "most guesses a round, as 4,16,64"},
-    {"draft-depth", NULL, OR_OPTION_UINT32, AT(draft_depth), "N", "most guesses in a row"},
-    {"draft-temp", NULL, OR_OPTION_FLOAT, AT(draft_temperature), "T",
-     "the drafter's temperature; -1: as --temp, or 1 where that is 0"},
     {"distribution-entries", NULL, OR_OPTION_STRING, AT(distribution_entries), "LIST",
      "tokens of a drafter's distribution that are drawn from and sent, as 8,16,32,64: rules that "
-     "need distributions "
-     "are run with each"},
-    {"draft-policy", NULL, OR_OPTION_STRING, AT(draft_policy), "NAME",
-     "fixed or auto, as for generate"},
-    {"draft-ahead", NULL, OR_OPTION_INT32, AT(draft_ahead), "N",
-     "rounds that a drafter works ahead, as for generate; pairs that cannot are run without"},
-    {"draft-threshold", NULL, OR_OPTION_FLOAT, AT(draft_threshold), "P",
-     "dyspec-t: keep guesses likelier to be reached than P; 0: what suits the number of nodes"},
-    {"draft-calibrated", NULL, OR_OPTION_FLAG, AT(draft_calibrated), NULL,
-     "dyspec, dyspec-t: grow by measured acceptance, not by the drafter's probabilities"},
-    {"vocab-map", NULL, OR_OPTION_STRING, AT(vocab_map), "NAME",
-     "a drafter of another vocabulary: tli, slem, slrs, union, same or auto, as for generate"},
-    {"allow-lossy", NULL, OR_OPTION_FLAG, AT(allow_lossy), NULL,
-     "rules may be named that do not sample the target's distribution (typical, lenient)"},
-    {"lenience", NULL, OR_OPTION_FLOAT, AT(lenience), "L",
-     "lenient: how much likelier than the target the drafter may be; 0: the usual, 2"},
-    {"typical-epsilon", NULL, OR_OPTION_FLOAT, AT(typical_epsilon), "E",
-     "typical: tokens of more than this probability pass; 0: the usual, 0.09"},
-    {"typical-delta", NULL, OR_OPTION_FLOAT, AT(typical_delta), "D",
-     "typical: less is enough where the target is unsure; 0: the usual, 0.3"},
+     "need distributions are run with each"},
+    {.type = OR_OPTION_PART,
+     .offset = AT(parameters),
+     .part = or_drafting_parameters,
+     .except = listed},
     {"fixed-length", NULL, OR_OPTION_FLAG, AT(fixed_length), NULL,
      "RSD's first experiment: trees of 2, 3, 4 and 5 levels"},
     {"fixed-budget", NULL, OR_OPTION_FLAG, AT(fixed_budget), NULL,
@@ -134,12 +117,8 @@ or_bench_config_t or_bench_config_default(void)
                                .seed = 1,
                                .repeats = 3,
                                .nodes = (char *)"16",
-                               .draft_depth = 16,
                                .distribution_entries = (char *)"32",
-                               .draft_policy = (char *)"fixed",
-                               .draft_ahead = OR_DRAFT_AHEAD_USUAL,
-                               .draft_temperature = -1.0F,
-                               .vocab_map = (char *)"auto",
+                               .parameters = or_parameters_default(),
                                .log_level = (char *)"warn"};
 }
 
@@ -162,38 +141,8 @@ static or_status_t check_experiment(const or_bench_config_t *config)
     return OR_OK;
 }
 
-// Numbers of single rules and methods; 0: the usual.
-static or_status_t check_rule_numbers(const or_bench_config_t *config)
-{
-    const struct {
-        const char *option;
-        float value, least, most;
-    } numbers[] = {
-        {"--lenience", config->lenience, 1, LENIENCE_MAX},
-        {"--typical-epsilon", config->typical_epsilon, 0, 1},
-        {"--typical-delta", config->typical_delta, 0, TYPICAL_DELTA_MAX},
-        {"--draft-threshold", config->draft_threshold, 0, 1},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        float value = numbers[i].value;
-        if (value != 0 && !(value >= numbers[i].least && value <= numbers[i].most)) {
-            return or_fail(OR_ERR_INVALID, "%s: %g is neither 0 nor between %g and %g",
-                           numbers[i].option, (double)value, (double)numbers[i].least,
-                           (double)numbers[i].most);
-        }
-    }
-    if (!(config->draft_temperature > 0) && config->draft_temperature != -1) {
-        return or_fail(OR_ERR_INVALID, "--draft-temp: %g is neither -1 nor above 0",
-                       (double)config->draft_temperature);
-    }
-    return OR_OK;
-}
-
 static or_status_t check_numbers(const or_bench_config_t *config)
 {
-    if (config->predict < 1) {
-        return or_fail(OR_ERR_INVALID, "-n/--predict: at least 1 token is needed");
-    }
     if (config->repeats < 1 || config->repeats > OR_BENCH_REPEATS_MAX) {
         return or_fail(OR_ERR_INVALID, "--repeats: %" PRIu32 " is not between 1 and %u",
                        config->repeats, OR_BENCH_REPEATS_MAX);
@@ -201,18 +150,11 @@ static or_status_t check_numbers(const or_bench_config_t *config)
     if (config->seed > (uint64_t)INT64_MAX - config->repeats) {
         return or_fail(OR_ERR_INVALID, "-s/--seed: %" PRIu64 " is too large", config->seed);
     }
-    if (config->draft_depth < 1) {
-        return or_fail(OR_ERR_INVALID, "--draft-depth: at least 1 is needed");
-    }
-    if (config->context == 1) {
-        return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
-    }
     or_generate_request_t request;
     or_status_t status = or_target_options_check(&config->target, config->connect);
-    if (status == OR_OK) {
-        status = or_draft_ahead_parse(config->draft_policy, config->draft_ahead, &request);
-    }
-    return status == OR_OK ? check_rule_numbers(config) : status;
+    return status == OR_OK
+               ? or_parameters_values(&config->parameters, or_name_option, &request, NULL)
+               : status;
 }
 
 or_status_t or_bench_config_check(const or_bench_config_t *config)

@@ -5,6 +5,7 @@
 #include "launch/bench/bench_plan.h"
 #include "launch/cluster/target_options.h"
 #include "proto/keys/keys.h"
+#include "proto/wire/parameters.h"
 
 typedef struct {
     char *model, *draft_model;
@@ -24,15 +25,9 @@ typedef struct {
     uint64_t seed;
     uint32_t repeats;
     char *methods, *nodes;
-    uint32_t draft_depth;
     char *distribution_entries; // "8,16"
-    char *draft_policy;
-    int32_t draft_ahead;     // OR_DRAFT_AHEAD_USUAL: not given
-    float draft_temperature; // -1: not given
-    bool draft_calibrated, allow_lossy;
-    char *vocab_map;
-    float lenience, typical_epsilon, typical_delta, draft_threshold; // 0: the usual
-    char *synthetic; // acceptance by rank; NULL: with models
+    or_parameters_t parameters; // but for those that are lists here
+    char *synthetic;            // acceptance by rank; NULL: with models
     uint32_t step_us, draft_us;
     bool fixed_length, fixed_budget, k_config, spec_bench;
     bool json;
@@ -47,5 +42,5 @@ or_bench_config_t or_bench_config_default(void);
 
 // OR_ERR_INVALID names the option and what is allowed.
 or_status_t or_bench_config_check(const or_bench_config_t *config);
-// Which experiment it asks for.
+// The experiment that it asks for.
 or_bench_kind_t or_bench_config_kind(const or_bench_config_t *config);

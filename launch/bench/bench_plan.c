@@ -246,8 +246,7 @@ typedef struct {
 
 static void name_case(or_bench_case_t *made, bool calibrated)
 {
-    bool star =
-        calibrated && (made->method == OR_DRAFT_DYSPEC || made->method == OR_DRAFT_DYSPEC_T);
+    bool star = calibrated && or_draft_method_has(made->method, OR_DRAFT_CALIBRATES);
     snprintf(made->name, sizeof made->name, "%s%s+%s%s", or_draft_method_name(made->method),
              star ? "*" : "", or_accept_rule_name(made->rule),
              or_accept_rule_is_lossy(made->rule) ? " (lossy)" : "");

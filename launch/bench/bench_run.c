@@ -8,7 +8,6 @@
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
 #include "launch/bench/bench_progress.h"
-#include "launch/cluster/draft_ahead.h"
 #include "launch/generate/client.h"
 #include "launch/generate/report.h"
 
@@ -39,35 +38,24 @@ static or_generate_request_t make_request(const bench_t *bench, const or_bench_c
                                           uint32_t tokens)
 {
     const or_bench_config_t *config = bench->place->config;
-    or_generate_request_t request = {
-        .prompt = (const uint8_t *)prompt->text,
-        .prompt_bytes = prompt->bytes,
-        .max_tokens = tokens,
-        .sampling = or_sampling_default(),
-        .seed = config->seed + repeat,
-        .has_seed = true,
-        .plain = c->method == OR_DRAFT_NONE,
-        .measured = true,
-        .draft_method = c->method,
-        .accept_rule = c->rule,
-        .draft_nodes = c->nodes,
-        .draft_depth = c->depth,
-        .draft_temperature = config->draft_temperature >= 0 ? config->draft_temperature : 0,
-        .has_draft_temperature = config->draft_temperature >= 0,
-        .ignore_end = config->ignore_end,
-        .draft_shape = c->shape.widths,
-        .draft_shape_count = c->shape.count,
-        .distribution_entries = c->distribution_entries,
-        .allow_lossy = config->allow_lossy,
-        .lenience = config->lenience,
-        .typical_epsilon = config->typical_epsilon,
-        .typical_delta = config->typical_delta,
-        .draft_threshold = config->draft_threshold,
-        .draft_calibrated = config->draft_calibrated,
-        .vocab_method = bench->place->vocab_method,
-    };
+    or_generate_request_t request;
+    or_parameters_values(&config->parameters, or_name_option, &request, NULL); // checked before
+    request.prompt = (const uint8_t *)prompt->text;
+    request.prompt_bytes = prompt->bytes;
+    request.max_tokens = tokens;
     request.sampling.temperature = c->temperature;
-    or_draft_ahead_parse(config->draft_policy, config->draft_ahead, &request); // checked before
+    request.seed = config->seed + repeat;
+    request.has_seed = true;
+    request.plain = c->method == OR_DRAFT_NONE;
+    request.measured = true;
+    request.draft_method = c->method;
+    request.accept_rule = c->rule;
+    request.draft_nodes = c->nodes;
+    request.draft_depth = c->depth;
+    request.draft_shape = c->shape.widths;
+    request.draft_shape_count = c->shape.count;
+    request.distribution_entries = c->distribution_entries;
+    request.ignore_end = config->ignore_end;
     return request;
 }
 

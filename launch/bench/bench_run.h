@@ -11,7 +11,6 @@
 
 typedef struct {
     const or_bench_config_t *config; // all borrowed
-    or_vocab_method_t vocab_method;
     const or_bench_prompts_t *prompts;
     or_cluster_t *cluster; // NULL with --connect and without models
     const char *endpoint;

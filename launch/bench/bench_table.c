@@ -152,7 +152,7 @@ void or_bench_print_table(const or_bench_output_t *output, FILE *out)
         fprintf(out, "texts at temperature 0 unlike plain decoding's: %" PRIu32 " of %" PRIu32 "\n",
                 outcome->differing, outcome->compared);
     }
-    if (output->config->draft_calibrated) {
+    if (output->config->parameters.request.draft_calibrated) {
         fputs("* grown by measured acceptance (--draft-calibrated)\n", out);
     }
 }

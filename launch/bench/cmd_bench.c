@@ -23,7 +23,6 @@
 
 typedef struct {
     or_bench_config_t *config;
-    or_vocab_method_t vocab_method;
     or_bench_prompts_t prompts;
     or_bench_plan_t plan;
     or_bench_results_t results;
@@ -111,18 +110,17 @@ static or_status_t prepare(bench_t *bench)
     or_bench_plan_choice_t plan = {.kind = or_bench_config_kind(config),
                                    .methods = synthetic ? "coupled" : config->methods,
                                    .nodes = config->nodes,
-                                   .depth = config->draft_depth,
+                                   .depth = config->parameters.request.draft_depth,
                                    .distribution_entries = config->distribution_entries,
                                    .temperatures = synthetic ? "1" : config->temperatures,
                                    .multi = config->multi_models.count > 0,
-                                   .calibrated = config->draft_calibrated,
-                                   .allow_lossy = config->allow_lossy};
+                                   .calibrated = config->parameters.request.draft_calibrated,
+                                   .allow_lossy = config->parameters.request.allow_lossy};
     bench->dist = (or_synthetic_distribution_t){
         .step_us = config->step_us, .draft_us = config->draft_us, .seed = config->seed};
     or_status_t status = or_bench_config_check(config);
     if (status == OR_OK) {
-        status = or_vocab_method_parse(config->vocab_map, &plan.vocab_method);
-        bench->vocab_method = plan.vocab_method;
+        status = or_vocab_method_parse(config->parameters.vocab_map, &plan.vocab_method);
     }
     if (status == OR_OK && synthetic) {
         status = or_synthetic_parse(config->synthetic, &bench->dist);
@@ -203,7 +201,6 @@ static const char *endpoint(const bench_t *bench)
 static int run_and_print(bench_t *bench, double size_ratio)
 {
     const or_bench_place_t place = {.config = bench->config,
-                                    .vocab_method = bench->vocab_method,
                                     .prompts = &bench->prompts,
                                     .cluster = bench->cluster,
                                     .endpoint = endpoint(bench)};

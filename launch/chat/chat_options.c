@@ -1,20 +1,16 @@
 #include "launch/chat/chat_options.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "common/text/chat/chat.h"
 
-#define ROWS_MAX 96
 #define PREDICT_USUAL 256
 
-static_assert(offsetof(or_chat_config_t, generate) == 0, "rows are shared with generate");
+// Options of a single prompt.
+static const char *const left_out[] = {"prompt",     "file", "special",        "stop",
+                                       "ignore-eos", "json", "display-prompt", NULL};
 
-// A single prompt's.
-static const char *const left_out[] = {"prompt",     "file", "special",       "stop",
-                                       "ignore-eos", "json", "display-prompt"};
-
-static const or_option_t own_rows[] = {
+static const or_option_t table[] = {
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Conversation"},
     {"system", NULL, OR_OPTION_STRING, offsetof(or_chat_config_t, system), "TEXT",
      "a message from the system before all others"},
@@ -23,43 +19,22 @@ static const or_option_t own_rows[] = {
      "User and Assistant; not given: as the model's file says"},
     {"color", NULL, OR_OPTION_FLAG, offsetof(or_chat_config_t, colour), NULL,
      "on a terminal, show drafted and corrected words in two colours (NO_COLOR turns it off too)"},
+    {.type = OR_OPTION_PART,
+     .offset = offsetof(or_chat_config_t, generate),
+     .part = or_generate_options,
+     .except = left_out},
+    {0}};
+
+const or_option_program_t or_chat_program = {
+    .program = "outrider chat",
+    .summary = "a conversation in the terminal; /help there lists its commands",
+    .usage = "[options]",
+    .table = table,
+    .examples = "Examples:\n"
+                "  outrider chat -m target.gguf -md draft.gguf\n"
+                "  outrider chat --connect tcp://127.0.0.1:5577 --system \"Be brief.\"\n"
+                "  printf 'Who are you?\\n' | outrider chat -s 7",
 };
-
-static bool is_left_out(const or_option_t *row)
-{
-    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) {
-        if (row->name != NULL && strcmp(row->name, left_out[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-const or_option_program_t *or_chat_program(void)
-{
-    static or_option_t table[ROWS_MAX];
-    static const or_option_program_t program = {
-        .program = "outrider chat",
-        .summary = "a conversation in the terminal; /help there lists its commands",
-        .usage = "[options]",
-        .table = table,
-        .examples = "Examples:\n"
-                    "  outrider chat -m target.gguf -md draft.gguf\n"
-                    "  outrider chat --connect tcp://127.0.0.1:5577 --system \"Be brief.\"\n"
-                    "  printf 'Who are you?\\n' | outrider chat -s 7",
-    };
-    size_t own = sizeof own_rows / sizeof *own_rows;
-    memcpy(table, own_rows, sizeof own_rows);
-    size_t count = own;
-    for (const or_option_t *row = or_generate_program.table; row->help != NULL; row++) {
-        if (!is_left_out(row)) {
-            assert(count + 1 < ROWS_MAX);
-            table[count++] = *row;
-        }
-    }
-    table[count] = (or_option_t){0};
-    return &program;
-}
 
 or_chat_config_t or_chat_config_default(void)
 {

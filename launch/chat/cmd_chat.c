@@ -267,7 +267,7 @@ static or_status_t make_request(or_chat_config_t *config, or_generate_request_t 
 
 int or_command_chat(int argc, char **argv)
 {
-    const or_option_program_t *program = or_chat_program();
+    const or_option_program_t *program = &or_chat_program;
     or_chat_config_t config = or_chat_config_default();
     or_generate_request_t request = {0};
     or_options_next_t next;

@@ -52,7 +52,7 @@ static const or_option_t table[] = {
      "where the drafter remembers how often guesses are accepted (sequoia, calibrated dyspec)"},
     {"plain", NULL, OR_OPTION_FLAG, offsetof(config_t, plain), NULL, "no drafter"},
     {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
-     "context in tokens; 0: what the models were made for"},
+     "context in tokens; 0: what the models were made for", .bounds = OR_CONTEXT_BOUNDS},
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
      "threads of the target; 0: one a CPU it may use"},
     {"threads-draft", "td", OR_OPTION_UINT32, offsetof(config_t, draft_threads), "N",
@@ -71,7 +71,7 @@ static const or_option_t table[] = {
      "no owner may have more of it than is free; 0: 128M"},
     {"journal-max", NULL, OR_OPTION_SIZE, offsetof(config_t, journal_max), "BYTES",
      "the same in the journal; 0: 64M"},
-    OR_TARGET_OPTIONS(config_t, target),
+    {.type = OR_OPTION_PART, .offset = offsetof(config_t, target), .part = or_target_options},
     OR_HTTP_OPTIONS(config_t, http),
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
      "error, warn, info, debug or trace"},
@@ -93,9 +93,6 @@ static const or_option_program_t program = {
 
 static or_status_t check(const config_t *config)
 {
-    if (config->context == 1) {
-        return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
-    }
     if (config->sessions_max < 1 || config->sessions_max > OR_CLUSTER_PLACES_MAX) {
         return or_fail(OR_ERR_INVALID, "--sessions-max: %" PRIu32 " is not between 1 and %u",
                        config->sessions_max, OR_CLUSTER_PLACES_MAX);

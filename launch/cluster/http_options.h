@@ -1,4 +1,4 @@
-// http_options - where a cluster's coordinator serves HTTP, and to whom: rows of an option table, and what it is told.
+// http_options - the options of a local cluster's HTTP service, and the command line that its coordinator gets.
 #pragma once
 
 #include "common/base/options/options.h"
@@ -29,6 +29,7 @@ typedef struct {
      "how conversations become prompts; not given: as the model's file says"}
 // clang-format on
 
-// Words for outrider-coordinator, NULL at the end; borrowed from the options. `options` may be NULL: no HTTP.
+// Make the words of outrider-coordinator's command line, NULL at the end; borrowed from the options. `options` may be
+// NULL: no HTTP.
 #define OR_HTTP_WORDS_MAX 13
 void or_http_options_words(const or_http_options_t *options, const char *words[OR_HTTP_WORDS_MAX]);

@@ -2,11 +2,28 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "common/model/kv/kv_cache.h"
 
 #define RANKS_MAX 8 // of a stage
+#define AT(field) offsetof(or_target_options_t, field)
+
+const or_option_t or_target_options[] = {
+    {"np", NULL, OR_OPTION_UINT32, AT(ranks), "N",
+     "run the target on N processes of this machine, by mpirun: 1, 2, 4 or 8 a stage"},
+    {"pp", NULL, OR_OPTION_UINT32, AT(stages), "N",
+     "pipeline stages: its layers are split over N groups of processes, each of 1, 2, 4 or 8"},
+    {"kv-cache-size", NULL, OR_OPTION_SIZE, AT(cache_bytes), "SIZE",
+     "the target's keys and values of all sessions, as 512M or 2G; 0: what suits the memory"},
+    {"cache-type-k", "ctk", OR_OPTION_STRING, AT(cache_type_k), "TYPE",
+     "the target's keys are kept as f32, f16 or q8_0; f32 if not given"},
+    {"cache-type-v", "ctv", OR_OPTION_STRING, AT(cache_type_v), "TYPE", "the same for its values"},
+    OR_CPU_OPTIONS_OF(or_target_options_t, cpus, "the target's ", "", ""),
+    OR_CPU_OPTIONS_OF(or_target_options_t, draft_cpus, "the draft model's ", "-draft", "d"),
+    OR_GPU_OPTIONS_OF(or_target_options_t, gpu, "the target's ", "", ""),
+    OR_GPU_OPTIONS_OF(or_target_options_t, draft_gpu, "the draft model's ", "-draft", "d"),
+    OR_GPU_LIST_OPTION(or_target_options_t, list_devices),
+    {0}};
 
 or_target_options_t or_target_options_default(void)
 {
@@ -46,44 +63,18 @@ static or_status_t check_type(const char *option, const char *name)
     return OR_OK;
 }
 
-// Is an option something else than when it is not given?
-static bool differs(const char *word, const char *usual)
-{
-    return strcmp(word, usual) != 0;
-}
-
-// None may be there: said, not silently without effect.
+// None of them may be given: an option without effect is refused, not ignored.
 static or_status_t check_absent(const or_target_options_t *options)
 {
-    const or_gpu_options_t usual = or_gpu_options_default();
-    const struct {
-        const char *option;
-        bool given;
-    } all[] = {
-        {"--np", options->ranks != 1},
-        {"--pp", options->stages != 1},
-        {"--kv-cache-size", options->cache_bytes != 0},
-        {"-ctk/--cache-type-k", options->cache_type_k != NULL},
-        {"-ctv/--cache-type-v", options->cache_type_v != NULL},
-        {"-Cr/--cpu-range", options->cpus.range != NULL},
-        {"--cpu-strict", options->cpus.strict != 0},
-        {"--poll", options->cpus.poll != OR_POLL_USUAL},
-        {"-Crd/--cpu-range-draft", options->draft_cpus.range != NULL},
-        {"--cpu-strict-draft", options->draft_cpus.strict != 0},
-        {"--poll-draft", options->draft_cpus.poll != OR_POLL_USUAL},
-        {"-dev/--device", differs(options->gpu.device, usual.device)},
-        {"-ngl/--gpu-layers", differs(options->gpu.layers, usual.layers)},
-        {"--arith", differs(options->gpu.arith, usual.arith)},
-        {"-devd/--device-draft", differs(options->draft_gpu.device, usual.device)},
-        {"-ngld/--gpu-layers-draft", differs(options->draft_gpu.layers, usual.layers)},
-        {"--arith-draft", differs(options->draft_gpu.arith, usual.arith)},
-    };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].given) {
+    const or_target_options_t usual = or_target_options_default();
+    for (const or_option_t *row = or_target_options; row->name != NULL; row++) {
+        char option[OR_OPTION_ORIGIN_BYTES];
+        if (!or_option_is_same(row, options, &usual)) {
+            or_option_origin(row, option);
             return or_fail(OR_ERR_INVALID,
                            "%s is for a local cluster: with --connect the models run already; "
                            "leave it out, or start them with it",
-                           all[i].option);
+                           option);
         }
     }
     return OR_OK;

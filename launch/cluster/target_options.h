@@ -1,5 +1,5 @@
-// target_options - how a local cluster runs its target: on how many ranks, and with which KV cache; and on
-// which CPUs and GPUs it and the draft model run. The same options in `outrider generate`, `up` and `bench`.
+// target_options - how a local cluster runs its target: its ranks and its KV cache, and the CPUs and GPUs of the
+// target and the draft model. `outrider generate`, `chat`, `up`, `bench` and `bench load` have these options.
 #pragma once
 
 #include <stdint.h>
@@ -17,28 +17,22 @@ typedef struct {
     bool list_devices; // the program prints them and ends: commands.h
 } or_target_options_t;
 
-// Their rows in a program's table; `field` is an or_target_options_t in the struct `type`.
+// Their rows, for an or_target_options_t (OR_OPTION_PART).
+extern const or_option_t or_target_options[];
+
+// The rows of a program that starts models, whose struct has the fields context, threads and draft_threads.
 // clang-format off
-#define OR_TARGET_OPTIONS(type, field)                                                             \
-    {"np", NULL, OR_OPTION_UINT32, offsetof(type, field.ranks), "N",                               \
-     "run the target on N processes of this machine, by mpirun: 1, 2, 4 or 8 a stage"},            \
-    {"pp", NULL, OR_OPTION_UINT32, offsetof(type, field.stages), "N",                              \
-     "pipeline stages: its layers are split over N groups of processes, each of 1, 2, 4 or 8"},    \
-    {"kv-cache-size", NULL, OR_OPTION_SIZE, offsetof(type, field.cache_bytes), "SIZE",             \
-     "the target's keys and values of all sessions, as 512M or 2G; 0: what suits the memory"},     \
-    {"cache-type-k", "ctk", OR_OPTION_STRING, offsetof(type, field.cache_type_k), "TYPE",          \
-     "the target's keys are kept as f32, f16 or q8_0; f32 if not given"},                          \
-    {"cache-type-v", "ctv", OR_OPTION_STRING, offsetof(type, field.cache_type_v), "TYPE",          \
-     "the same for its values"},                                                                   \
-    OR_CPU_OPTIONS_OF(type, field.cpus, "the target's ", "", ""),                                  \
-    OR_CPU_OPTIONS_OF(type, field.draft_cpus, "the draft model's ", "-draft", "d"),                \
-    OR_GPU_OPTIONS_OF(type, field.gpu, "the target's ", "", ""),                                   \
-    OR_GPU_OPTIONS_OF(type, field.draft_gpu, "the draft model's ", "-draft", "d"),                 \
-    OR_GPU_LIST_OPTION(type, field.list_devices)
+#define OR_SIZE_OPTIONS(type)                                                                      \
+    {"ctx-size", "c", OR_OPTION_UINT32, offsetof(type, context), "N",                              \
+     "context in tokens; 0: what the model was made for", .bounds = OR_CONTEXT_BOUNDS},            \
+    {"threads", "t", OR_OPTION_UINT32, offsetof(type, threads), "N",                               \
+     "threads of the target; 0: one a CPU it may use"},                                            \
+    {"threads-draft", "td", OR_OPTION_UINT32, offsetof(type, draft_threads), "N",                  \
+     "threads of the draft model; 0: one a CPU it may use"}
 // clang-format on
 
 or_target_options_t or_target_options_default(void);
 
-// Before anything is started. `connect`: the endpoint of a cluster that runs already, where none of these
-// has a meaning; NULL for one of our own. OR_ERR_INVALID names the option and what is allowed.
+// Check them before anything is started. `connect` is the endpoint of a cluster that runs already, where none of
+// them has a meaning, or NULL for one of our own. OR_ERR_INVALID names the option and what is allowed.
 or_status_t or_target_options_check(const or_target_options_t *options, const char *connect);

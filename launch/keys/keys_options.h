@@ -1,4 +1,4 @@
-// keys_options - what the subcommands of `outrider keys` share.
+// keys_options - the options that the subcommands of `outrider keys` share.
 #pragma once
 
 #include "common/base/options/options.h"
@@ -6,7 +6,7 @@
 
 #define OR_KEYS_PATH_BYTES 1024
 
-// The row every one of them has: the folder, which $OUTRIDER_KEYS names, too.
+// The row that each of them has: the key folder, which $OUTRIDER_KEYS also names.
 // clang-format off
 #define OR_KEYS_FOLDER_OPTION(config_type, field)                                                  \
     {"keys", NULL, OR_OPTION_STRING, offsetof(config_type, field), "DIR",                          \
@@ -16,8 +16,8 @@
      "the coordinator's list of keys; not given: the file of this name in the key folder"}
 // clang-format on
 
-// From here on it is this folder; NULL: as it was.
+// Use this key folder from here on; NULL: as before.
 void or_keys_use_folder(const char *folder);
 
-// The list of who may connect. OR_ERR_INVALID, OR_ERR_IO.
+// Open the list of keys that may connect. OR_ERR_INVALID, OR_ERR_IO.
 or_status_t or_keys_open_authorized(const char *file, or_keyring_t **keyring_p);

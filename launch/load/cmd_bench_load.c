@@ -252,7 +252,8 @@ static or_status_t prepare(load_t *load)
         status = or_bench_prompts_read(&choice, &load->prompts);
     }
     if (status == OR_OK && config->connect == NULL) {
-        status = or_models_choose(&load->config->model, &load->config->draft_model, config->plain);
+        status = or_models_choose(&load->config->model, &load->config->draft_model,
+                                  config->parameters.request.plain);
     }
     if (status == OR_OK && config->json) {
         load->results = json_array();

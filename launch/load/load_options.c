@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "launch/bench/bench_list.h"
-#include "launch/cluster/draft_ahead.h"
 
 #define AT(field) offsetof(or_load_config_t, field)
 #define SEEDS_MAX 1000u
@@ -24,17 +23,13 @@ static const or_option_t table[] = {
      "target model (GGUF); the demonstration pair if not given"},
     {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
      "draft model; any vocabulary will do"},
-    OR_TARGET_OPTIONS(or_load_config_t, target),
-    {"ctx-size", "c", OR_OPTION_UINT32, AT(context), "N",
-     "context in tokens; 0: what the model was made for"},
-    {"threads", "t", OR_OPTION_UINT32, AT(threads), "N",
-     "threads of the target; 0: one a CPU it may use"},
-    {"threads-draft", "td", OR_OPTION_UINT32, AT(draft_threads), "N",
-     "threads of the draft model; 0: one a CPU it may use"},
+    {.type = OR_OPTION_PART, .offset = AT(target), .part = or_target_options},
+    OR_SIZE_OPTIONS(or_load_config_t),
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Load"},
     {"sessions", NULL, OR_OPTION_STRING, AT(sessions), "LIST",
      "how many requests run at once, one measurement each, as 1,4,16,64"},
-    {"seconds", NULL, OR_OPTION_UINT32, AT(seconds), "S", "how long each measurement takes"},
+    {"seconds", NULL, OR_OPTION_UINT32, AT(seconds), "S", "how long each measurement takes",
+     .bounds = {1, SECONDS_MAX}},
     {"check", NULL, OR_OPTION_FLAG, AT(check), NULL,
      "decode every prompt and seed plainly first, and compare all texts with that"},
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Texts"},
@@ -42,20 +37,16 @@ static const or_option_t table[] = {
      "JSON lines with \"turns\" and \"category\" (Spec-Bench) or \"prompt\"; a handful of our own "
      "if not given"},
     {"prompt-limit", NULL, OR_OPTION_UINT32, AT(prompt_limit), "N", "prompts at most; 0: all"},
-    {"max-tokens", "n", OR_OPTION_UINT32, AT(max_tokens), "N", "tokens to write after each"},
+    {"max-tokens", "n", OR_OPTION_UINT32, AT(max_tokens), "N", "tokens to write after each",
+     .bounds = {1, INT32_MAX}},
     {"ignore-eos", NULL, OR_OPTION_FLAG, AT(ignore_end), NULL,
      "go on after end tokens: they are written like other tokens, while llama.cpp's option of this "
      "name bans them"},
-    {"temp", NULL, OR_OPTION_FLOAT, AT(temperature), "T", "temperature; 0 takes the best token"},
+    {.type = OR_OPTION_PART, .offset = AT(parameters), .part = or_sampling_parameters},
     {"seed", "s", OR_OPTION_UINT64, AT(seed), "N", "the first seed"},
-    {"seeds", NULL, OR_OPTION_UINT32, AT(seeds), "R", "each prompt is asked with so many seeds"},
-    {"plain", NULL, OR_OPTION_FLAG, AT(plain), NULL, "no drafter at all"},
-    {"draft-nodes", NULL, OR_OPTION_UINT32, AT(draft_nodes), "N", "most guesses a round"},
-    {"draft-depth", NULL, OR_OPTION_UINT32, AT(draft_depth), "N", "most guesses in a row"},
-    {"draft-policy", NULL, OR_OPTION_STRING, AT(draft_policy), "NAME",
-     "fixed or auto, as for generate"},
-    {"draft-ahead", NULL, OR_OPTION_INT32, AT(draft_ahead), "N",
-     "rounds that a drafter works ahead, as for generate"},
+    {"seeds", NULL, OR_OPTION_UINT32, AT(seeds), "R", "each prompt is asked with so many seeds",
+     .bounds = {1, SEEDS_MAX}},
+    {.type = OR_OPTION_PART, .offset = AT(parameters), .part = or_drafting_parameters},
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Output"},
     {"json", NULL, OR_OPTION_FLAG, AT(json), NULL,
      "a JSON array of one object a measurement instead of the table"},
@@ -78,20 +69,18 @@ const or_option_program_t or_load_program = {
 
 or_load_config_t or_load_config_default(void)
 {
-    return (or_load_config_t){.target = or_target_options_default(),
-                              .padding = true,
-                              .owner = (char *)"",
-                              .sessions = (char *)"1,4,16,64",
-                              .seconds = 10,
-                              .max_tokens = 64,
-                              .temperature = 1,
-                              .seed = 1,
-                              .seeds = 4,
-                              .draft_nodes = 16,
-                              .draft_depth = 16,
-                              .draft_policy = (char *)"fixed",
-                              .draft_ahead = OR_DRAFT_AHEAD_USUAL,
-                              .log_level = (char *)"warn"};
+    or_load_config_t config = {.target = or_target_options_default(),
+                               .padding = true,
+                               .owner = (char *)"",
+                               .sessions = (char *)"1,4,16,64",
+                               .seconds = 10,
+                               .max_tokens = 64,
+                               .parameters = or_parameters_default(),
+                               .seed = 1,
+                               .seeds = 4,
+                               .log_level = (char *)"warn"};
+    config.parameters.request.sampling.temperature = 1;
+    return config;
 }
 
 static or_status_t parse_sessions(const char *list, uint32_t steps[OR_LOAD_STEPS_MAX],
@@ -120,35 +109,20 @@ static or_status_t parse_sessions(const char *list, uint32_t steps[OR_LOAD_STEPS
 or_status_t or_load_config_check(const or_load_config_t *config, uint32_t steps[OR_LOAD_STEPS_MAX],
                                  uint32_t *count)
 {
-    const struct {
-        const char *option;
-        uint32_t value, most;
-    } numbers[] = {
-        {"--seconds", config->seconds, SECONDS_MAX},
-        {"-n/--max-tokens", config->max_tokens, INT32_MAX},
-        {"--seeds", config->seeds, SEEDS_MAX},
-        {"--draft-nodes", config->draft_nodes, INT32_MAX},
-        {"--draft-depth", config->draft_depth, INT32_MAX},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (numbers[i].value < 1 || numbers[i].value > numbers[i].most) {
-            return or_fail(OR_ERR_INVALID, "%s: %" PRIu32 " is not between 1 and %" PRIu32,
-                           numbers[i].option, numbers[i].value, numbers[i].most);
-        }
-    }
-    if (!(config->temperature >= 0)) {
-        return or_fail(OR_ERR_INVALID, "--temp: %g is below 0", (double)config->temperature);
-    }
     if (config->seed > (uint64_t)INT64_MAX - config->seeds) {
         return or_fail(OR_ERR_INVALID, "-s/--seed: %" PRIu64 " is too large", config->seed);
     }
-    if (config->context == 1) {
-        return or_fail(OR_ERR_INVALID, "-c/--ctx-size: 1 is below 2");
-    }
     or_generate_request_t request;
+    or_shape_t shape;
     or_status_t status = or_target_options_check(&config->target, config->connect);
     if (status == OR_OK) {
-        status = or_draft_ahead_parse(config->draft_policy, config->draft_ahead, &request);
+        status = or_parameters_settle(&config->parameters, or_name_option, &request, &shape, NULL);
+    }
+    if (status == OR_OK && config->check && !or_accept_rule_takes_any_guess(request.accept_rule)) {
+        status = or_fail(OR_ERR_INVALID,
+                         "--check: texts under --accept %s are others than plain decoding's: use "
+                         "--accept coupled, greedy or naive",
+                         config->parameters.accept);
     }
     return status == OR_OK ? parse_sessions(config->sessions, steps, count) : status;
 }

@@ -6,6 +6,7 @@
 #include "common/base/options/options.h"
 #include "launch/cluster/target_options.h"
 #include "proto/keys/keys.h"
+#include "proto/wire/parameters.h"
 
 typedef struct {
     char *model, *draft_model;
@@ -19,13 +20,9 @@ typedef struct {
     char *prompts;
     uint32_t prompt_limit, max_tokens;
     bool ignore_end;
-    float temperature;
+    or_parameters_t parameters;
     uint64_t seed;
     uint32_t seeds;
-    bool plain;
-    uint32_t draft_nodes, draft_depth;
-    char *draft_policy;
-    int32_t draft_ahead; // OR_DRAFT_AHEAD_USUAL: not given
     bool check, json, verbose;
     char *log_level;
 } or_load_config_t;
@@ -37,7 +34,7 @@ extern const or_option_program_t or_load_program;
 
 or_load_config_t or_load_config_default(void);
 
-// The session counts, in the order they were given. OR_ERR_INVALID names the option and what is
-// allowed, also for numbers that --sessions has nothing to do with.
+// Check all options, and read the session counts in the order they were given. OR_ERR_INVALID names the option
+// and what is allowed.
 or_status_t or_load_config_check(const or_load_config_t *config, uint32_t steps[OR_LOAD_STEPS_MAX],
                                  uint32_t *count);

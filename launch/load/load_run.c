@@ -9,7 +9,6 @@
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
 #include "common/decode/methods.h"
-#include "launch/cluster/draft_ahead.h"
 #include "proto/net/requests.h"
 #include "proto/zmq/channel_zmq.h"
 
@@ -42,26 +41,22 @@ typedef struct {
     int64_t looked_ns;
 } run_t;
 
-static or_generate_request_t make_request(const or_load_place_t *place, uint32_t text, bool plain)
+// Borrows `shape`.
+static or_generate_request_t make_request(const or_load_place_t *place, uint32_t text, bool plain,
+                                          or_shape_t *shape)
 {
     const or_load_config_t *config = place->config;
     const or_bench_prompt_t *prompt = &place->prompts->items[text % place->prompts->count];
-    or_generate_request_t request = {
-        .prompt = (const uint8_t *)prompt->text,
-        .prompt_bytes = prompt->bytes,
-        .max_tokens = config->max_tokens,
-        .sampling = or_sampling_default(),
-        .seed = config->seed + text / place->prompts->count,
-        .has_seed = true,
-        .plain = plain,
-        .draft_method = plain ? OR_DRAFT_NONE : OR_DRAFT_COUPLED,
-        .accept_rule = OR_ACCEPT_COUPLED,
-        .draft_nodes = config->draft_nodes,
-        .draft_depth = config->draft_depth,
-        .ignore_end = config->ignore_end,
-    };
-    request.sampling.temperature = config->temperature;
-    or_draft_ahead_parse(config->draft_policy, config->draft_ahead, &request); // checked before
+    or_generate_request_t request;
+    or_parameters_settle(&config->parameters, or_name_option, &request, shape,
+                         NULL); // checked before
+    request.prompt = (const uint8_t *)prompt->text;
+    request.prompt_bytes = prompt->bytes;
+    request.max_tokens = config->max_tokens;
+    request.seed = config->seed + text / place->prompts->count;
+    request.has_seed = true;
+    request.plain |= plain;
+    request.ignore_end = config->ignore_end;
     return request;
 }
 
@@ -140,7 +135,8 @@ static void ask(run_t *run, uint32_t slot, bool plain)
     int64_t asked_ns = session->again ? session->asked_ns : or_clock_now(run->clock);
     uint32_t text = session->again ? session->text : run->next_text++ % run->text_count;
     *session = (session_t){.text = text, .asked_ns = asked_ns};
-    const or_generate_request_t request = make_request(run->place, text, plain);
+    or_shape_t shape;
+    const or_generate_request_t request = make_request(run->place, text, plain, &shape);
     or_requests_begin(run->requests, slot, &request);
 }
 
@@ -315,7 +311,7 @@ static or_status_t run_step(run_t *run, const or_load_texts_t *texts, or_load_fi
         }
         int64_t due = run->sessions[slot].pause_until_ns;
         if (now >= due) {
-            ask(run, slot, run->place->config->plain);
+            ask(run, slot, false);
         } else if (due < until) {
             until = due;
         }

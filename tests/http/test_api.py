@@ -166,6 +166,20 @@ class ApiTest(unittest.TestCase):
             self.assertEqual(answer["choices"][0]["text"], plain["choices"][0]["text"], draft)
         self.assertGreater(self.cluster.complete(draft={"nodes": 4})["timings"]["draft_n"], 0)
 
+    def test_every_parameter_may_be_said(self):
+        """Each with its default, its least and its most, as /parameters tells them, and each name that it may have."""
+        for row in self.cluster.get("/parameters")[2]["parameters"]:
+            values = row["choices"] or [value for value in (row["default"], row["least"], row["most"]) if value is not None]
+            for value in values[1:] if row["above"] else values:
+                inner = row["name"].removeprefix("draft.")
+                more = {inner: value} if inner == row["name"] else {"draft": {inner: value}}
+                code, _, answer = self.post({"max_tokens": 1, **more})
+                together = row["name"] in ("draft.method", "draft.accept", "draft.vocab_map", "temperature")  # some need others beside them
+                self.assertIn(code, (200, 400) if together else (200,), (more, answer))
+            if row["most"] is not None:
+                more = {inner: row["most"] + 1} if inner == row["name"] else {"draft": {inner: row["most"] + 1}}
+                self.assert_error(self.post(more), 400, row["name"], more)
+
     def test_details_of_a_stream(self):
         with Stream(self.cluster, "/v1/completions", {"prompt": PROMPT, "max_tokens": 40, "temperature": 0, "draft": {"details": True}}) as stream:
             choices = [event.json()["choices"][0] for event in stream if event.data != "[DONE]"]

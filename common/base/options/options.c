@@ -11,7 +11,7 @@
 #include "common/base/options/options_internal.h"
 #include "common/base/version.h"
 
-#define NAME_MAX_BYTES 64
+#define NAME_MAX_BYTES OR_OPTIONS_NAME_BYTES
 
 const or_option_t or_common_options[] = {
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Everywhere"},
@@ -24,7 +24,7 @@ const or_option_t or_common_options[] = {
      "print the version"},
     {0}};
 
-// Where a value comes from, the weakest first.
+// The source of a value, the weakest first.
 typedef enum {
     SOURCE_DEFAULT,
     SOURCE_FILE,
@@ -33,7 +33,7 @@ typedef enum {
 } source_t;
 
 typedef struct {
-    const or_option_program_t *program;
+    const or_option_program_t *program; // its table has no parts
     void *config;
     or_common_options_t common;
     source_t *sources; // per row of the program's table
@@ -51,43 +51,13 @@ typedef struct {
     bool words_only; // behind `--`
 } cursor_t;
 
-static bool is_end(const or_option_t *option)
-{
-    return option->name == NULL && option->type != OR_OPTION_HEADING;
-}
-
 static size_t table_rows(const or_option_t *table)
 {
     size_t rows = 0;
-    while (!is_end(&table[rows])) {
+    while (!or_options_is_end(&table[rows])) {
         rows++;
     }
     return rows;
-}
-
-size_t or_options_distance(const char *a, const char *b)
-{
-    size_t row[NAME_MAX_BYTES + 1];
-    size_t length_a = strnlen(a, NAME_MAX_BYTES), length_b = strnlen(b, NAME_MAX_BYTES);
-    for (size_t j = 0; j <= length_b; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 1; i <= length_a; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= length_b; j++) {
-            size_t change = diagonal + (a[i - 1] != b[j - 1]);
-            size_t shift = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = change < shift ? change : shift;
-        }
-    }
-    return row[length_b];
-}
-
-bool or_options_is_near(const char *word, size_t distance)
-{
-    return distance <= strlen(word) / 3;
 }
 
 // Store a value and remember who gave it; a list starts anew when a stronger source speaks.
@@ -107,7 +77,7 @@ static or_status_t set_option(parser_t *parser, const or_option_t *option, sourc
 static const or_option_t *find_in(const or_option_t *table, const char *name, size_t length,
                                   bool short_name)
 {
-    for (; !is_end(table); table++) {
+    for (; !or_options_is_end(table); table++) {
         const char *candidate = short_name ? table->short_name : table->name;
         if (candidate != NULL && strlen(candidate) == length &&
             memcmp(candidate, name, length) == 0) {
@@ -138,7 +108,7 @@ typedef struct {
 
 static void look_nearby(const or_option_t *table, const char *name, nearest_t *best)
 {
-    for (; !is_end(table); table++) {
+    for (; !or_options_is_end(table); table++) {
         for (int is_short = 0; is_short < 2; is_short++) {
             const char *candidate = is_short ? table->short_name : table->name;
             size_t distance =
@@ -242,15 +212,6 @@ static or_status_t next_item(const or_option_program_t *program, cursor_t *at, i
     return OR_OK;
 }
 
-static void origin_of(const or_option_t *option, char *origin, size_t capacity)
-{
-    if (option->short_name != NULL) {
-        snprintf(origin, capacity, "-%s/--%s", option->short_name, option->name);
-    } else {
-        snprintf(origin, capacity, "--%s", option->name);
-    }
-}
-
 // First walk: --help, --help-json, --version and --config, which act before anything else.
 static or_status_t read_common(parser_t *parser, int argc, char **argv)
 {
@@ -268,8 +229,8 @@ static or_status_t read_common(parser_t *parser, int argc, char **argv)
             break;
         }
         if (item.option != NULL && is_common(item.option)) {
-            char origin[NAME_MAX_BYTES];
-            origin_of(item.option, origin, sizeof origin);
+            char origin[OR_OPTION_ORIGIN_BYTES];
+            or_option_origin(item.option, origin);
             status = or_options_store(item.option, origin, item.text, &parser->common);
         }
         if (parser->common.help || parser->common.help_json || parser->common.version) {
@@ -288,8 +249,8 @@ static or_status_t read_command_line(parser_t *parser, int argc, char **argv,
     or_status_t status;
     while ((status = next_item(parser->program, &at, &item, &more)) == OR_OK && more) {
         if (item.option != NULL && !is_common(item.option)) {
-            char origin[NAME_MAX_BYTES];
-            origin_of(item.option, origin, sizeof origin);
+            char origin[OR_OPTION_ORIGIN_BYTES];
+            or_option_origin(item.option, origin);
             status = set_option(parser, item.option, SOURCE_COMMAND_LINE, origin, item.text);
         } else if (item.option == NULL && rest == NULL) {
             status = or_fail(OR_ERR_INVALID,
@@ -307,7 +268,7 @@ static or_status_t read_command_line(parser_t *parser, int argc, char **argv,
 
 static or_status_t read_environment(parser_t *parser)
 {
-    for (const or_option_t *option = parser->program->table; !is_end(option); option++) {
+    for (const or_option_t *option = parser->program->table; !or_options_is_end(option); option++) {
         const char *none = parser->program->no_variable;
         if (option->type == OR_OPTION_HEADING ||
             (none != NULL && strcmp(option->name, none) == 0)) {
@@ -398,29 +359,13 @@ static or_status_t read_file(parser_t *parser)
 
 // ---- the whole ----
 
-// Defaults may be literals: after this every string is ours to free.
-static or_status_t copy_defaults(const or_option_t *table, void *config)
-{
-    or_status_t status = OR_OK;
-    for (; !is_end(table); table++) {
-        char **place = (char **)((char *)config + table->offset);
-        if (table->type == OR_OPTION_STRING && *place != NULL) {
-            *place = strdup(*place);
-            if (*place == NULL) {
-                status = or_fail(OR_ERR_NO_MEMORY, "no memory for the options");
-            }
-        }
-    }
-    return status;
-}
-
 static void print_version(const or_option_program_t *program)
 {
     printf("%s %s (protocol %u, arithmetic %s)\n", program->program, OR_VERSION,
            OR_PROTOCOL_VERSION, OR_ARITH_ID);
 }
 
-// Of the options that say the same thing, forget those that a stronger source has spoken over.
+// Forget options that say the same as one from a stronger source.
 static void silence_weaker(parser_t *parser)
 {
     const or_option_t *table = parser->program->table;
@@ -441,7 +386,7 @@ static void silence_weaker(parser_t *parser)
     }
 }
 
-// Everything the sources say, the weakest first.
+// Read all sources, the weakest first.
 static or_status_t read_sources(parser_t *parser, int argc, char **argv, or_option_list_t *rest)
 {
     or_status_t status = parser->common.config != NULL ? read_file(parser) : OR_OK;
@@ -457,29 +402,42 @@ static or_status_t read_sources(parser_t *parser, int argc, char **argv, or_opti
     return status;
 }
 
+// Read everything, or print the text that the command line asks for. `*run`: it asks for none.
+static or_status_t parse(parser_t *parser, int argc, char **argv, or_option_list_t *rest, bool *run)
+{
+    const or_option_program_t *program = parser->program;
+    or_status_t status = read_common(parser, argc, argv);
+    if (status == OR_OK && parser->common.help) {
+        or_options_print_help(program, parser->config);
+    } else if (status == OR_OK && parser->common.help_json) {
+        status = or_options_print_json(program, parser->config);
+    } else if (status == OR_OK && parser->common.version) {
+        print_version(program);
+    } else if (status == OR_OK) {
+        status = read_sources(parser, argc, argv, rest);
+        *run = status == OR_OK;
+    }
+    return status;
+}
+
 or_status_t or_options_parse(const or_option_program_t *program, int argc, char **argv,
                              void *config, or_option_list_t *rest, or_options_next_t *next)
 {
-    parser_t parser = {.program = program, .config = config};
+    or_option_program_t flat = *program;
+    parser_t parser = {.program = &flat, .config = config};
     or_option_list_t words = {0};
     bool run = false;
-    parser.sources = calloc(table_rows(program->table) + 1, sizeof *parser.sources);
-    or_status_t status = copy_defaults(program->table, config);
-    if (status == OR_OK && parser.sources == NULL) {
+    size_t rows_max = or_options_flatten(program->table, 0, NULL) + 1;
+    or_option_t *rows = calloc(rows_max, sizeof *rows);
+    parser.sources = calloc(rows_max, sizeof *parser.sources);
+    or_status_t status = or_options_copy_defaults(program->table, config);
+    if (status == OR_OK && (rows == NULL || parser.sources == NULL)) {
         status = or_fail(OR_ERR_NO_MEMORY, "no memory for the options");
     }
     if (status == OR_OK) {
-        status = read_common(&parser, argc, argv);
-    }
-    if (status == OR_OK && parser.common.help) {
-        or_options_print_help(program, config);
-    } else if (status == OR_OK && parser.common.help_json) {
-        status = or_options_print_json(program, config);
-    } else if (status == OR_OK && parser.common.version) {
-        print_version(program);
-    } else if (status == OR_OK) {
-        status = read_sources(&parser, argc, argv, rest != NULL ? &words : NULL);
-        run = status == OR_OK;
+        memset(&rows[or_options_flatten(program->table, 0, rows)], 0, sizeof *rows); // the end
+        flat.table = rows;
+        status = parse(&parser, argc, argv, rest != NULL ? &words : NULL, &run);
     }
     if (status == OR_OK) {
         *next = run ? OR_OPTIONS_RUN : OR_OPTIONS_EXIT;
@@ -494,22 +452,6 @@ or_status_t or_options_parse(const or_option_program_t *program, int argc, char 
     }
     free(parser.common.config);
     free(parser.sources);
+    free(rows);
     return status;
-}
-
-void or_options_free(const or_option_program_t *program, void *config, or_option_list_t *rest)
-{
-    for (const or_option_t *option = program->table; !is_end(option); option++) {
-        void *place = (char *)config + option->offset;
-        if (option->type == OR_OPTION_STRING) {
-            free(*(char **)place);
-            *(char **)place = NULL;
-        } else if (option->type == OR_OPTION_LIST) {
-            or_options_clear_list(place);
-        }
-    }
-    if (rest != NULL) {
-        free(rest->items);
-        *rest = (or_option_list_t){0};
-    }
 }

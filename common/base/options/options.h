@@ -12,9 +12,17 @@
 // a variable gives it one item. `--name value`, `--name=value`, `-n value`; short names may have
 // several letters, as llama.cpp's -md. An unknown option names the nearest known one if that is
 // near. --help, --help-json and --version are in every program. Not thread safe: main thread, at start-up.
+//
+// A table may have parts, which are tables of structs inside the program's. So options that several programs
+// share stand in one table, beside the struct that they fill.
 #pragma once
 
+#include <math.h>
+
 #include "common/base/status.h"
+
+// A row says what it has; all else is zero.
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 typedef enum {
     OR_OPTION_FLAG,    // bool *; also --no-NAME
@@ -26,20 +34,38 @@ typedef enum {
     OR_OPTION_STRING,  // char **, copied; freed by or_options_free
     OR_OPTION_LIST,    // or_option_list_t *, may be repeated
     OR_OPTION_HEADING, // no value: `help` is a heading in the help text
+    OR_OPTION_PART,    // no value: the rows of another table stand here
 } or_option_type_t;
+
+// The numbers that an option takes, from `least` to `most`. All zero: whatever its type holds.
+typedef struct {
+    double least, most; // INFINITY: no upper end
+    bool above;         // `least` itself is not allowed
+    bool has_other;     // `other` is allowed too, and has a meaning of its own
+    double other;
+} or_bounds_t;
 
 typedef struct {
     char **items; // owned
     size_t count;
 } or_option_list_t;
 
-typedef struct {
+typedef struct or_option {
     const char *name;       // long name without dashes
     const char *short_name; // without the dash; NULL if none
     or_option_type_t type;
     size_t offset;    // of the value in the program's config struct
     const char *arg;  // its word in the help text; NULL for flags
-    const char *help; // one sentence
+    const char *help; // one sentence; `choices` take the place of "{}" in it
+    or_bounds_t bounds;
+    const char *(*choices)(void); // the names that a string may be, as "coupled, chain"; NULL: any
+    // Parts: the table, whose offsets count from `offset`, and the names of its options that are left out, up
+    // to a NULL. `except` may be NULL.
+    const struct or_option *part;
+    const char *const *except;
+    // A request's parameter: its name in JSON, and the numbers it takes there if they are not `bounds`.
+    const char *field;
+    or_bounds_t field_bounds;
 } or_option_t;
 
 typedef struct {
@@ -67,14 +93,36 @@ typedef enum { OR_OPTIONS_RUN, OR_OPTIONS_EXIT } or_options_next_t;
 or_status_t or_options_parse(const or_option_program_t *program, int argc, char **argv,
                              void *config, or_option_list_t *rest, or_options_next_t *next);
 
-// What --help-json prints of a program that has commands and no options. OR_ERR_NO_MEMORY.
+// Print what --help-json prints of a program that has commands and no options. OR_ERR_NO_MEMORY.
 or_status_t or_options_print_commands(const or_option_program_t *program);
+
+// Check a number that is called `name`. OR_ERR_INVALID: "NAME: 0 is not between 1 and 1024".
+or_status_t or_bounds_check(const or_bounds_t *bounds, const char *name, double value);
+
+// The number at an option's place in `config`; false if it has none.
+bool or_option_number(const or_option_t *option, const void *config, double *number);
+
+// Is the value at an option's place the same in two structs? Strings are compared by what they say. Not for lists.
+bool or_option_is_same(const or_option_t *option, const void *a, const void *b);
+
+// An option as sentences name it: "-c/--ctx-size", "--temp".
+#define OR_OPTION_ORIGIN_BYTES 64
+void or_option_origin(const or_option_t *option, char origin[OR_OPTION_ORIGIN_BYTES]);
+
+// The sentence of an option, with its choices.
+#define OR_OPTION_SENTENCE_BYTES 1024
+void or_option_describe(const or_option_t *option, char sentence[OR_OPTION_SENTENCE_BYTES]);
+
+// The bounds of --ctx-size wherever it stands; 0: what the model was made for.
+#define OR_CONTEXT_BOUNDS                                                                          \
+    {                                                                                              \
+        2, INFINITY, .has_other = true, .other = 0                                                 \
+    }
 
 // Free what parsing put into `config` (strings and lists), and `rest`'s array.
 void or_options_free(const or_option_program_t *program, void *config, or_option_list_t *rest);
 
-// How many single letters must be inserted, removed or changed to make one word the other: for "did
-// you mean".
+// The number of single letters that must be inserted, removed or changed to make one word the other.
 size_t or_options_distance(const char *a, const char *b);
-// Is that few enough for a guess at what was meant: at most a third of the word's letters?
+// Is the distance small enough to ask "did you mean": at most a third of the word's letters?
 bool or_options_is_near(const char *word, size_t distance);

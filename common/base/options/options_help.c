@@ -1,14 +1,19 @@
+// The description of a program's options: --help, and the same as JSON.
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/options/options_internal.h"
+#include "common/base/version.h"
 
 #define HELP_COLUMN 32 // where the sentences start
 #define HELP_WIDTH 100
+#define DEFAULT_BYTES 256
 
-// In the largest unit that leaves a whole number; 0 mostly means "not said".
+// Describe a size in the largest unit that leaves a whole number. 0 mostly means "not given".
 static void describe_size(uint64_t bytes, char *text, size_t capacity)
 {
     static const char units[] = "\0KMGT";
@@ -22,8 +27,9 @@ static void describe_size(uint64_t bytes, char *text, size_t capacity)
     }
 }
 
-void or_options_describe_default(const or_option_t *option, const void *config, char *text,
-                                 size_t capacity)
+// Describe an option's default, as " (default: 8)"; "" where there is none worth a word.
+static void describe_default(const or_option_t *option, const void *config, char *text,
+                             size_t capacity)
 {
     const void *place = (const char *)config + option->offset;
     text[0] = '\0';
@@ -55,7 +61,19 @@ void or_options_describe_default(const or_option_t *option, const void *config, 
         snprintf(text, capacity, " (may be repeated)");
         break;
     case OR_OPTION_HEADING:
+    case OR_OPTION_PART:
         break;
+    }
+}
+
+void or_option_describe(const or_option_t *option, char sentence[OR_OPTION_SENTENCE_BYTES])
+{
+    const char *place = option->choices != NULL ? strstr(option->help, "{}") : NULL;
+    if (place == NULL) {
+        snprintf(sentence, OR_OPTION_SENTENCE_BYTES, "%s", option->help);
+    } else {
+        snprintf(sentence, OR_OPTION_SENTENCE_BYTES, "%.*s%s%s", (int)(place - option->help),
+                 option->help, option->choices(), place + 2);
     }
 }
 
@@ -82,13 +100,14 @@ static void print_wrapped(const char *text)
 
 static void print_option(const or_option_t *option, const void *config)
 {
-    char spelled[128], value[OR_OPTIONS_DEFAULT_BYTES], sentence[1024];
+    char spelled[128], value[DEFAULT_BYTES], sentence[OR_OPTION_SENTENCE_BYTES];
     snprintf(spelled, sizeof spelled, "  %s%s%s--%s%s%s", option->short_name != NULL ? "-" : "    ",
              option->short_name != NULL ? option->short_name : "",
              option->short_name != NULL ? ", " : "", option->name, option->arg != NULL ? " " : "",
              option->arg != NULL ? option->arg : "");
-    or_options_describe_default(option, config, value, sizeof value);
-    snprintf(sentence, sizeof sentence, "%s%s", option->help, value);
+    or_option_describe(option, sentence);
+    describe_default(option, config, value, sizeof value);
+    snprintf(sentence + strlen(sentence), sizeof sentence - strlen(sentence), "%s", value);
     printf("%-*s", HELP_COLUMN, spelled);
     if (strlen(spelled) >= HELP_COLUMN) {
         printf("\n%*s", HELP_COLUMN, "");
@@ -98,7 +117,7 @@ static void print_option(const or_option_t *option, const void *config)
 
 static void print_table(const or_option_t *table, const void *config)
 {
-    for (; table->name != NULL || table->type == OR_OPTION_HEADING; table++) {
+    for (; !or_options_is_end(table); table++) {
         if (table->type == OR_OPTION_HEADING) {
             printf("\n%s\n", table->help);
         } else {
@@ -119,4 +138,71 @@ void or_options_print_help(const or_option_program_t *program, const void *confi
     if (program->examples != NULL) {
         printf("\n%s\n", program->examples);
     }
+}
+
+// ---- JSON ----
+
+static json_t *json_of_option(const or_option_t *option, const void *config)
+{
+    char value[DEFAULT_BYTES], sentence[OR_OPTION_SENTENCE_BYTES];
+    if (option->type == OR_OPTION_HEADING) {
+        return json_pack("{s:s}", "heading", option->help);
+    }
+    or_option_describe(option, sentence);
+    describe_default(option, config, value, sizeof value);
+    return json_pack("{s:s, s:s?, s:s?, s:s, s:s, s:b, s:s?}", "name", option->name, "short",
+                     option->short_name, "arg", option->arg, "help", sentence, "note", value,
+                     "flag", option->type == OR_OPTION_FLAG, "choices",
+                     option->choices != NULL ? option->choices() : NULL);
+}
+
+static json_t *json_of_names(const char *const *names)
+{
+    json_t *array = json_array();
+    for (; names != NULL && *names != NULL; names++) {
+        json_array_append_new(array, json_string(*names));
+    }
+    return array;
+}
+
+static void append_table(json_t *array, const or_option_t *table, const void *config)
+{
+    for (; !or_options_is_end(table); table++) {
+        json_array_append_new(array, json_of_option(table, config));
+    }
+}
+
+static or_status_t print_line(json_t *line)
+{
+    char *text = line != NULL ? json_dumps(line, JSON_COMPACT) : NULL;
+    json_decref(line);
+    if (text == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the options");
+    }
+    puts(text);
+    free(text);
+    return OR_OK;
+}
+
+// `options` is taken.
+static or_status_t print_program(const or_option_program_t *program, json_t *options)
+{
+    return print_line(json_pack(
+        "{s:s, s:s, s:s, s:s?, s:s?, s:o, s:o}", "program", program->program, "version", OR_VERSION,
+        "summary", program->summary, "usage", program->usage, "examples", program->examples,
+        "commands", json_of_names(program->commands), "options", options));
+}
+
+or_status_t or_options_print_json(const or_option_program_t *program, const void *config)
+{
+    static const or_common_options_t none;
+    json_t *options = json_array();
+    append_table(options, program->table, config);
+    append_table(options, or_common_options, &none);
+    return print_program(program, options);
+}
+
+or_status_t or_options_print_commands(const or_option_program_t *program)
+{
+    return print_program(program, json_array());
 }

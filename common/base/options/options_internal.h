@@ -3,24 +3,34 @@
 
 #include "common/base/options/options.h"
 
+#define OR_OPTIONS_NAME_BYTES 64 // of a variable's name, or a word that may be a name
+
+static inline bool or_options_is_end(const or_option_t *row)
+{
+    return row->name == NULL && row->type != OR_OPTION_HEADING && row->type != OR_OPTION_PART;
+}
+
+// Copy the rows of a table, those of its parts in their places, to `rows`. Returns how many there are. NULL:
+// nothing is copied, and options that parts leave out are counted too.
+size_t or_options_flatten(const or_option_t *table, size_t offset, or_option_t *rows);
+
+// Copy the strings in `config`, which may be literals: then or_options_free can free them. Those of options
+// that a part leaves out are copied too. OR_ERR_NO_MEMORY.
+or_status_t or_options_copy_defaults(const or_option_t *table, char *config);
+
 typedef struct {
     bool help, help_json, version;
     char *config;
 } or_common_options_t;
 
-// The options of every program, filling an or_common_options_t.
+// The options of every program. They fill an or_common_options_t.
 extern const or_option_t or_common_options[];
 
-// Print --help on standard output; the values in `config` are the defaults.
+// Print --help on standard output. The program's table has no parts; the values in `config` are the defaults.
 void or_options_print_help(const or_option_program_t *program, const void *config);
 
-// The same as --help-json prints it. OR_ERR_NO_MEMORY.
+// Print --help-json. OR_ERR_NO_MEMORY.
 or_status_t or_options_print_json(const or_option_program_t *program, const void *config);
-
-#define OR_OPTIONS_DEFAULT_BYTES 256
-// What the help text says of an option's default behind its sentence, " (default: 8)"; "" for none worth a word.
-void or_options_describe_default(const or_option_t *option, const void *config, char *text,
-                                 size_t capacity);
 
 // Put what `text` means for `option` into its place in `config`; lists grow by it. OR_ERR_INVALID:
 // a sentence that begins with `origin` and says what is allowed. OR_ERR_NO_MEMORY.

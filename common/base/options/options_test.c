@@ -3,6 +3,7 @@
 // Method: one table with every type; command lines, variables and config files against it.
 #include "common/base/options/options.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -323,6 +324,76 @@ static void a_variable_may_mean_something_else(void **state)
     unsetenv("OUTRIDER_MODEL");
 }
 
+static void numbers_keep_to_their_bounds(void **state)
+{
+    (void)state;
+    static const struct {
+        or_bounds_t bounds;
+        double value;
+        const char *sentence; // NULL: allowed
+    } cases[] = {
+        {{0}, -1e300, NULL},
+        {{1, 1024}, 1024, NULL},
+        {{1, 1024}, 1025, "--x: 1025 is not between 1 and 1024"},
+        {{0, 1}, 1.5, "--x: 1.5 is not between 0 and 1"},
+        {{1, 1e6, .has_other = true}, 0, NULL},
+        {{1, 1e6, .has_other = true}, 0.5, "--x: 0.5 is neither 0 nor between 1 and 1000000"},
+        {{2, INFINITY, .has_other = true}, 1, "--x: 1 is below 2"},
+        {{2, INFINITY, .has_other = true}, 0, NULL},
+        {{1, INFINITY}, 0, "--x: at least 1 is needed"},
+        {{0, INFINITY, .above = true}, 0, "--x: 0 is not above 0"},
+        {{0, INFINITY, .above = true, .has_other = true, .other = -1}, -1, NULL},
+        {{0, INFINITY, .above = true, .has_other = true, .other = -1},
+         0,
+         "--x: 0 is neither -1 nor above 0"},
+        {{1, INFINITY, .has_other = true, .other = -1}, 0, "--x: 0 is neither -1 nor 1 or more"},
+        {{0, 8, .has_other = true, .other = -1}, 9, "--x: 9 is neither -1 nor between 0 and 8"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        or_status_t status = or_bounds_check(&cases[i].bounds, "--x", cases[i].value);
+        assert_int_equal(status, cases[i].sentence == NULL ? OR_OK : OR_ERR_INVALID);
+        assert_true(cases[i].sentence == NULL || strcmp(or_error_text(), cases[i].sentence) == 0);
+    }
+    const or_bounds_t unit = {0, 1};
+    assert_int_equal(or_bounds_check(&unit, "--x", NAN), OR_ERR_INVALID);
+}
+
+typedef struct {
+    int32_t before;
+    config_t inner;
+} outer_t;
+
+static const char *const except[] = {"plain", "model-draft", NULL};
+static const or_option_t outer_table[] = {
+    {"before", NULL, OR_OPTION_INT32, offsetof(outer_t, before), "N", "a number", .bounds = {1, 9}},
+    {.type = OR_OPTION_PART, .offset = offsetof(outer_t, inner), .part = table, .except = except},
+    {0}};
+static const or_option_program_t outer_program = {
+    .program = "outrider test", .summary = "a test", .table = outer_table};
+
+static void a_table_has_parts(void **state)
+{
+    (void)state;
+    char *line[] = {"test", "--before", "3", "-m", "line.gguf", "--stop", "x", "--temp", "2"};
+    char *left_out[] = {"test", "--plain"};
+    char *out_of_bounds[] = {"test", "--before", "10"};
+    outer_t outer = {.before = 1, .inner.draft = (char *)"literal"};
+    or_options_next_t next;
+    assert_int_equal(or_options_parse(&outer_program, 9, line, &outer, NULL, &next), OR_OK);
+    assert_int_equal(outer.before, 3);
+    assert_string_equal(outer.inner.model, "line.gguf");
+    assert_string_equal(outer.inner.draft, "literal");
+    assert_int_equal(outer.inner.stop.count, 1);
+    assert_true(outer.inner.temp == 2);
+    or_options_free(&outer_program, &outer, NULL); // frees what is left out, too
+    assert_null(outer.inner.draft);
+    assert_int_equal(or_options_parse(&outer_program, 2, left_out, &outer, NULL, &next),
+                     OR_ERR_INVALID);
+    assert_int_equal(or_options_parse(&outer_program, 3, out_of_bounds, &outer, NULL, &next),
+                     OR_ERR_INVALID);
+    assert_string_equal(or_error_text(), "--before: 10 is not between 1 and 9");
+}
+
 static void help_and_version_end_the_program(void **state)
 {
     (void)state;
@@ -365,6 +436,8 @@ int main(void)
         cmocka_unit_test(a_bad_config_file_is_refused),
         cmocka_unit_test(of_either_the_strongest_place_wins),
         cmocka_unit_test(a_variable_may_mean_something_else),
+        cmocka_unit_test(numbers_keep_to_their_bounds),
+        cmocka_unit_test(a_table_has_parts),
         cmocka_unit_test(help_and_version_end_the_program),
         cmocka_unit_test(distance_counts_edits),
     };

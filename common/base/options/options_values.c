@@ -1,8 +1,9 @@
-// What an option's text means: one strict parser a type.
+// Values of options: one strict parser a type, and the bounds of numbers; and how near two names are.
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,8 +131,73 @@ static or_status_t append_copy(or_option_list_t *list, const char *text)
     return status;
 }
 
-or_status_t or_options_store(const or_option_t *option, const char *origin, const char *text,
-                             void *config)
+// ---- bounds ----
+
+#define NUMBER_BYTES 32
+
+// Write a number, whole ones in full: 1000000 and not 1e+06.
+static const char *show(double value, char text[NUMBER_BYTES])
+{
+    bool whole = value == trunc(value) && fabs(value) < 1e15;
+    snprintf(text, NUMBER_BYTES, whole ? "%.0f" : "%g", value);
+    return text;
+}
+
+or_status_t or_bounds_check(const or_bounds_t *bounds, const char *name, double value)
+{
+    char given[NUMBER_BYTES], least[NUMBER_BYTES], most[NUMBER_BYTES], other[NUMBER_BYTES];
+    bool any = bounds->least == 0 && bounds->most == 0 && !bounds->above;
+    bool inside = bounds->above ? value > bounds->least : value >= bounds->least;
+    if (any || (inside && value <= bounds->most) || (bounds->has_other && value == bounds->other)) {
+        return OR_OK;
+    }
+    show(value, given);
+    show(bounds->least, least);
+    show(bounds->most, most);
+    show(bounds->other, other);
+    bool open = isinf(bounds->most);
+    if (bounds->has_other && !(open && bounds->other == 0)) {
+        return open ? or_fail(OR_ERR_INVALID, "%s: %s is neither %s nor %s%s%s", name, given, other,
+                              bounds->above ? "above " : "", least, bounds->above ? "" : " or more")
+                    : or_fail(OR_ERR_INVALID, "%s: %s is neither %s nor between %s and %s", name,
+                              given, other, least, most);
+    }
+    if (!open) {
+        return or_fail(OR_ERR_INVALID, "%s: %s is not between %s and %s", name, given, least, most);
+    }
+    if (value == 0 && bounds->least == 1) {
+        return or_fail(OR_ERR_INVALID, "%s: at least 1 is needed", name);
+    }
+    return or_fail(OR_ERR_INVALID, "%s: %s is %s %s", name, given,
+                   bounds->above ? "not above" : "below", least);
+}
+
+bool or_option_number(const or_option_t *option, const void *config, double *number)
+{
+    const void *place = (const char *)config + option->offset;
+    switch (option->type) {
+    case OR_OPTION_INT32:
+        *number = *(const int32_t *)place;
+        return true;
+    case OR_OPTION_UINT32:
+        *number = *(const uint32_t *)place;
+        return true;
+    case OR_OPTION_UINT64:
+    case OR_OPTION_SIZE:
+        *number = (double)*(const uint64_t *)place;
+        return true;
+    case OR_OPTION_FLOAT:
+        *number = (double)*(const float *)place;
+        return true;
+    default:
+        return false;
+    }
+}
+
+// ---- values ----
+
+static or_status_t parse_value(const or_option_t *option, const char *origin, const char *text,
+                               void *config)
 {
     void *place = (char *)config + option->offset;
     uint64_t number = 0;
@@ -158,7 +224,46 @@ or_status_t or_options_store(const or_option_t *option, const char *origin, cons
     case OR_OPTION_LIST:
         return append_copy(place, text);
     case OR_OPTION_HEADING:
+    case OR_OPTION_PART:
         break;
     }
     return status;
+}
+
+or_status_t or_options_store(const or_option_t *option, const char *origin, const char *text,
+                             void *config)
+{
+    double number;
+    or_status_t status = parse_value(option, origin, text, config);
+    return status == OR_OK && or_option_number(option, config, &number)
+               ? or_bounds_check(&option->bounds, origin, number)
+               : status;
+}
+
+// ---- names ----
+
+size_t or_options_distance(const char *a, const char *b)
+{
+    size_t row[OR_OPTIONS_NAME_BYTES + 1];
+    size_t length_a = strnlen(a, OR_OPTIONS_NAME_BYTES),
+           length_b = strnlen(b, OR_OPTIONS_NAME_BYTES);
+    for (size_t j = 0; j <= length_b; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; i <= length_a; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= length_b; j++) {
+            size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            size_t shift = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = change < shift ? change : shift;
+        }
+    }
+    return row[length_b];
+}
+
+bool or_options_is_near(const char *word, size_t distance)
+{
+    return distance <= strlen(word) / 3;
 }

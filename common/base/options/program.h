@@ -1,4 +1,4 @@
-// program - what every main does first and last.
+// program - the first and last steps of every main.
 #pragma once
 
 // Open /dev/null on those of the descriptors 0, 1 and 2 that came closed: a pipe or socket of ours

@@ -99,6 +99,7 @@ static const route_t routes[] = {
     {"/v1/models", READS, or_api_get_models},
     {"/tokenize", "POST", or_api_post_tokenize},
     {"/detokenize", "POST", or_api_post_detokenize},
+    {"/parameters", READS, or_api_get_parameters},
     {"/health", READS, or_api_ask_health},
     {"/status", READS, or_api_ask_status},
     {"/metrics", READS, or_api_ask_metrics},
@@ -138,8 +139,8 @@ static bool allows(or_http_call_t *call, const char *allow)
     return false;
 }
 
-// A page of somebody else's, in a browser on this machine, can send forms and plain text to any address without asking it first; JSON
-// it cannot. So JSON must say that it is.
+// A foreign page in a browser on this machine can send forms and plain text to any address without asking it first, but
+// not JSON. So a body must say that it is JSON.
 static bool is_json(or_http_call_t *call)
 {
     const char *type = or_http_call_header(call, "Content-Type");
@@ -154,7 +155,7 @@ static bool is_json(or_http_call_t *call)
     return false;
 }
 
-// What the body's values take, which there must be room for before it is read.
+// The memory that a body's values take. There must be room for it before the body is read.
 typedef struct {
     handler_t handler;
     bool good;

@@ -2,6 +2,7 @@
 //
 //     POST /v1/completions /v1/chat/completions    texts, whole or as server-sent events
 //     GET  /v1/models  POST /tokenize /detokenize  answered here: the vocabulary is at hand
+//     GET  /parameters                             those of a request, with their bounds and defaults
 //     GET  /health /status /metrics                asked of the coordinator
 //     GET  / ...                                   the dashboard
 //
@@ -31,7 +32,7 @@ typedef struct {
 
 // OR_ERR_NO_MEMORY.
 or_status_t or_api_create(const or_api_config_t *config, or_requests_t *requests, or_api_t **api_p);
-// Behind the server, which says `over` for calls that went on.
+// Destroy it after the server, which says `over` for calls that went on.
 void or_api_destroy(or_api_t **api_p);
 
 // The server's handlers; their context is the or_api_t.
@@ -39,9 +40,9 @@ void or_api_handle(void *api, or_http_call_t *call);
 void or_api_over(void *api, or_http_call_t *call, bool complete);
 void or_api_answered(void *api, const char *path, unsigned status, double seconds);
 
-// What or_requests_next gave.
+// Take a message that or_requests_next gave.
 void or_api_take(or_api_t *api, uint32_t slot, const or_message_t *message);
-// What is due; returns when to come back at the latest.
+// Do what is due. Returns when to come back at the latest.
 int64_t or_api_turn(or_api_t *api);
 // The process is about to stop: every call that goes on is told so and ended.
 void or_api_stop(or_api_t *api);

@@ -1,4 +1,4 @@
-// What an answer says besides its text: logprobs, where tokens came from, figures.
+// The parts of an answer besides its text: logprobs, the origin of tokens, figures.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static double number(float logprob)
     return isfinite(logprob) ? (double)logprob : LOGPROB_LEAST;
 }
 
-// What a token prints, or its name where it prints nothing.
+// The text that a token prints, or its name where it prints nothing.
 static json_t *token_string(const or_vocab_t *vocab, uint32_t id)
 {
     uint32_t length;
@@ -228,7 +228,7 @@ static json_t *origin_object(or_api_choice_t *choice, const struct or_api_origin
                      "drafted", origin->drafted);
 }
 
-// Those that the text has reached; at its end, none that begin behind it.
+// The origins of the tokens that the text has reached. At its end, tokens that begin behind it are left out.
 static json_t *origin_array(or_api_choice_t *choice, const or_generate_delta_t *delta)
 {
     json_t *array = json_array();
@@ -299,8 +299,8 @@ json_t *or_api_usage(const or_api_head_t *head, const or_api_choice_t *choices, 
                      "cached_tokens", cached);
 }
 
-// What the text took to write. A text's first verdict reads the prompt, too, and cannot be split: its part in the writing counts as an
-// average one's of those behind it. 0 where there is none.
+// The time that writing the text took; 0 where there is none. A text's first verdict reads the prompt too, and its time
+// cannot be split: its part in the writing counts as the average of the later verdicts.
 static double writing_ms(const or_generate_stats_t *stats)
 {
     double whole_us = (double)stats->elapsed_us, first_us = (double)stats->first_token_us;

@@ -1,9 +1,10 @@
-// api_event_id - where a stream is, as the "id:" of its events, so that a client whose connection was lost goes on from there.
+// api_event_id - a place in a stream, as the "id:" of its events: a client whose connection was lost goes on from there.
 //
 //     [ secret 16 | tokens 4 | text bytes 8 | characters 8 | answer's number 8 | created 8 | request 4 | said 1 ]
 //     as base64url, 76 characters
 //
-// Whoever has it has read the text up to there: the secret is the session's own, and the coordinator checks the rest. Pure.
+// A client that has such an id has read the text up to there. The secret is the session's own, and the coordinator
+// checks the rest. Pure.
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +15,7 @@
 
 #define OR_API_EVENT_ID_BYTES 77 // with the zero at its end
 
-// What of a stream's end its reader has.
+// The part of a stream's end that its reader has.
 typedef enum { OR_API_SAID_NOTHING, OR_API_SAID_FINISH, OR_API_SAID_USAGE } or_api_said_t;
 
 typedef struct {
@@ -28,7 +29,7 @@ typedef struct {
     uint8_t said;     // or_api_said_t; more counts as the last of them
 } or_api_event_id_t;
 
-// What tells requests apart, mistaken for each other as they may be: a few bits of the body and its path.
+// A few bits of a hash of the body and its path. They tell requests apart that a client mistakes for each other.
 uint32_t or_api_event_request(bool chat, const uint8_t *body, size_t bytes);
 
 void or_api_event_id_format(const or_api_event_id_t *id, char text[OR_API_EVENT_ID_BYTES]);

@@ -6,7 +6,7 @@
 
 #include "coordinator/http/api/api_json.h"
 
-// Cut what a client wrote behind a whole character.
+// Cut a client's text behind a whole character.
 static void cut_character(char *text, size_t capacity)
 {
     size_t length = strlen(text);
@@ -39,7 +39,8 @@ bool or_api_refuse(or_api_problem_t *problem, unsigned status, const char *code,
 
 // ---- the body ----
 
-// What libjansson takes for each, with what malloc adds, and with what is there twice while a list or a table grows.
+// The bytes that libjansson takes for each kind of value. They include malloc's own, and the copies while a list or a
+// table grows.
 #define VALUE_BYTES 56u // a number, and its place in a list
 #define LIST_BYTES 144u
 #define OBJECT_BYTES 240u
@@ -88,7 +89,7 @@ static void weigh_byte(uint8_t byte, weight_t *weight)
     }
 }
 
-// A string is there three times while it is read.
+// The memory for all values. A string is there three times while it is read.
 static size_t form_of(const weight_t *weight)
 {
     size_t values = 1 + weight->commas + weight->lists + weight->objects;
@@ -161,7 +162,7 @@ void or_api_path(char path[OR_API_PARAM_BYTES], const char *array, size_t index,
 static bool read_number(const or_api_field_t *field, void *into, const char *param,
                         const json_t *value, or_api_problem_t *problem)
 {
-    bool whole = field->kind == OR_API_COUNT;
+    bool whole = field->kind != OR_API_REAL;
     if (whole ? !json_is_integer(value) : !json_is_number(value)) {
         return or_api_refuse(problem, 400, NULL, param, "'%s' must be %s number.", param,
                              whole ? "a whole" : "a");
@@ -172,15 +173,17 @@ static bool read_number(const or_api_field_t *field, void *into, const char *par
                              param, field->least, field->most);
     }
     char *place = (char *)into + field->offset;
-    if (whole) {
+    if (field->kind == OR_API_COUNT) {
         *(uint32_t *)(void *)place = (uint32_t)number;
+    } else if (whole) {
+        *(int32_t *)(void *)place = (int32_t)number;
     } else {
         *(float *)(void *)place = (float)number;
     }
     return true;
 }
 
-// What is not supported may still be given as what happens anyway.
+// Is this a value that asks for what happens anyway? It is accepted in a field that is not supported.
 static bool is_usual(const json_t *value, const char *only)
 {
     bool usual = false;
@@ -205,7 +208,7 @@ static bool read_only(const or_api_field_t *field, const char *param, const json
                          param, none ? "" : field->only);
 }
 
-static bool read_field(const or_api_field_t *field, void *into, const char *param,
+bool or_api_field_read(const or_api_field_t *field, void *into, const char *param,
                        const json_t *value, or_api_problem_t *problem)
 {
     switch (field->kind) {
@@ -216,6 +219,7 @@ static bool read_field(const or_api_field_t *field, void *into, const char *para
         *(bool *)((char *)into + field->offset) = json_is_true(value);
         return true;
     case OR_API_COUNT:
+    case OR_API_WHOLE:
     case OR_API_REAL:
         return read_number(field, into, param, value, problem);
     case OR_API_OWN:
@@ -223,6 +227,12 @@ static bool read_field(const or_api_field_t *field, void *into, const char *para
     default:
         return read_only(field, param, value, problem);
     }
+}
+
+bool or_api_refuse_unknown(const char *param, or_api_problem_t *problem)
+{
+    return or_api_refuse(problem, 400, "unknown_parameter", param,
+                         "Unrecognized request argument supplied: %s", param);
 }
 
 bool or_api_object_read(const json_t *object, const char *path, const or_api_field_t *fields,
@@ -240,11 +250,16 @@ bool or_api_object_read(const json_t *object, const char *path, const or_api_fie
         while (field->name != NULL && strcmp(field->name, name) != 0) {
             field++;
         }
-        if (field->name == NULL) {
-            return or_api_refuse(problem, 400, "unknown_parameter", param,
-                                 "Unrecognized request argument supplied: %s", param);
+        if (field->name == NULL && (field->read == NULL || strchr(name, '.') != NULL)) {
+            return or_api_refuse_unknown(param, problem);
         }
-        if (!json_is_null(value) && !read_field(field, into, param, value, problem)) {
+        if (field->name == NULL) {
+            if (!field->read(into, param, value, problem)) {
+                return false;
+            }
+            continue;
+        }
+        if (!json_is_null(value) && !or_api_field_read(field, into, param, value, problem)) {
             return false;
         }
     }

@@ -7,7 +7,7 @@
 #include "common/base/math/rng.h"
 #include "coordinator/http/api/api_internal.h"
 
-// What the system has taken from us its reader may yet miss: so long a text that can be resumed is kept.
+// A text that can be resumed is kept for so long behind its end: a reader may miss what the system has taken from us.
 #define LINGER_NS (15 * OR_NS_PER_S)
 #define JSON_TYPE "application/json"
 #define NO_SLOT_NS (OR_NS_PER_S / 10) // until another look for one
@@ -42,7 +42,7 @@ static void destroy_work(or_api_work_t *work)
     free(work);
 }
 
-// Nobody waits for it any more, neither its call nor the coordinator.
+// Destroy a work when neither its call nor the coordinator waits for it.
 static void destroy_if_over(or_api_work_t *work)
 {
     if (work->held.call == NULL && work->busy == 0) {
@@ -142,7 +142,7 @@ static void on_over(or_api_t *api, or_api_held_t *held, bool complete)
     destroy_if_over(work);
 }
 
-// Those that linger beyond `now` have been read.
+// End the works that linger until `now`: their readers have had the time to miss something.
 static void end_lingering(or_api_t *api, int64_t now)
 {
     or_api_work_t *next;
@@ -156,7 +156,7 @@ static void end_lingering(or_api_t *api, int64_t now)
 
 // ---- beginning ----
 
-// What the coordinator is asked for one text.
+// Make the request for one text, as the coordinator is sent it.
 static or_generate_request_t text_request(const or_api_work_t *work, uint32_t index)
 {
     const or_api_prompt_t *prompt = &work->request.prompts[index / work->request.n];
@@ -235,14 +235,14 @@ static void begin_text(or_api_t *api, or_api_work_t *work, uint32_t index, bool 
     }
 }
 
-// How much memory a work takes, what it gathers aside.
+// The memory that a work takes, without what it gathers.
 static uint64_t size_of(const or_api_work_t *work)
 {
     uint64_t each = sizeof *work->generates + sizeof *work->choices + sizeof *work->slots;
     return sizeof *work + work->count * each + work->request.owned_bytes;
 }
 
-// What nobody asks for again: once all texts have begun they are known to the coordinator by their session.
+// Forget the request once all texts have begun: from then on the coordinator knows them by their session.
 static void forget_request(or_api_work_t *work)
 {
     if (work->begun == work->count && !work->request.echo) {
@@ -476,7 +476,7 @@ typedef struct {
     const char *name;
 } failure_t;
 
-// How HTTP calls it. Busy, and nobody can say until when: there is no verifier.
+// The HTTP status of a failure. Busy without a time to come back means that there is no verifier.
 static failure_t failure_of(const or_generate_delta_t *delta)
 {
     static const failure_t known[] = {
@@ -519,7 +519,7 @@ static void fail_for_room(or_api_t *api, or_api_work_t *work)
     or_api_work_fail(api, work, 429, NULL, "rate_limit_exceeded", why);
 }
 
-// What the whole answer takes beside what was gathered for it, for a moment: it grows by halves.
+// Answer with all texts at once. For a moment the answer takes memory beside what was gathered; it grows by halves.
 static void answer_whole(or_api_t *api, or_api_work_t *work)
 {
     size_t bytes = 0;

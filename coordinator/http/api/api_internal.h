@@ -12,7 +12,7 @@
 #include "coordinator/http/api/api_reply.h"
 #include "coordinator/peers/limits.h"
 
-// What a call's data is: first in works and questions.
+// The data of a call. It is the first member of works and questions.
 typedef struct or_api_held {
     void (*over)(or_api_t *api, struct or_api_held *held, bool complete);
     or_http_call_t *call; // NULL: it is over
@@ -83,17 +83,17 @@ struct or_api {
 void or_api_post_completion(or_api_t *api, or_http_call_t *call);
 void or_api_post_chat(or_api_t *api, or_http_call_t *call);
 void or_api_take_delta(or_api_t *api, uint32_t slot, const or_generate_delta_t *delta);
-// The call is told what is wrong, in its stream if that has begun, and the work let go.
+// Tell the call what is wrong, in its stream if that has begun, and let the work go.
 void or_api_work_fail(or_api_t *api, or_api_work_t *work, unsigned status, const char *param,
                       const char *code, const char *message);
-// Texts of it that have begun and not ended.
+// The number of its texts that have begun and not ended.
 uint32_t or_api_work_running(const or_api_work_t *work);
-// Nobody reads it: its texts end, and it does, when the coordinator has said so.
+// Nobody reads it any more: end its texts, and then it, when the coordinator has said so.
 void or_api_work_drop(or_api_t *api, or_api_work_t *work);
-// No text of it is worked on any more. `resumable`: they are kept for who comes back.
+// End the work on its texts. `resumable`: they are kept for a client that comes back.
 void or_api_work_let_go(or_api_t *api, or_api_work_t *work, bool resumable);
 
-// What is due: streams that are to be kept alive, texts that nobody has come back for. Returns when to come back.
+// Do what is due: keep streams alive, end texts that nobody has come back for. Returns when to come back.
 int64_t or_api_works_turn(or_api_t *api, int64_t now);
 // Free all that is left.
 void or_api_works_end(or_api_t *api);
@@ -108,14 +108,14 @@ typedef struct {
 // May another text of it begin, as far as its key goes?
 bool or_api_limits_allow(or_api_t *api, const or_api_work_t *work, or_api_wait_t *wait);
 void or_api_limits_wrote(or_api_t *api, const or_api_work_t *work, uint32_t tokens);
-// Guesses a round, of those that are asked for.
+// The guesses a round that its key allows, of those that it asked for.
 uint32_t or_api_limits_nodes(const or_api_work_t *work, uint32_t nodes);
-// Look whether the keys have changed; texts of those that are gone end. Returns when to look again.
+// Look whether the keys have changed, and end the texts of those that are gone. Returns when to look again.
 int64_t or_api_keys_turn(or_api_t *api, int64_t now);
 
 // ---- streams (api_stream.c) ----
 
-// Where to go on, from Last-Event-ID. False: the call was answered. *resumes: there is one.
+// Read the place to go on at from Last-Event-ID; *resumes: there is one. False: the call was answered.
 bool or_api_stream_place(or_http_call_t *call, or_api_work_t *work, bool *resumes);
 void or_api_stream_delta(or_api_t *api, or_api_work_t *work, or_api_choice_t *choice,
                          const or_generate_delta_t *delta);
@@ -140,16 +140,17 @@ void or_api_questions_end(or_api_t *api);
 
 void or_api_get_models(or_api_t *api, or_http_call_t *call);
 void or_api_get_model(or_api_t *api, or_http_call_t *call, const char *name);
+void or_api_get_parameters(or_api_t *api, or_http_call_t *call);
 void or_api_post_tokenize(or_api_t *api, or_http_call_t *call);
 void or_api_post_detokenize(or_api_t *api, or_http_call_t *call);
 void or_api_get_file(or_api_t *api, or_http_call_t *call);
 
 // ---- replies ----
 
-// Takes the object; NULL: there was no memory for it.
+// Answer with an object, which is taken; NULL: there was no memory for it.
 void or_api_reply_json(or_http_call_t *call, unsigned status, json_t *object);
 void or_api_reply_problem(or_http_call_t *call, const or_api_problem_t *problem);
-// 503.
+// Answer 503.
 void or_api_reply_stopping(or_http_call_t *call);
-// 404, and where there is something.
+// Answer 404, and say where there is something.
 void or_api_reply_nothing(or_http_call_t *call);

@@ -1,4 +1,4 @@
-// What an API key allows: how many texts at a time, how many tokens a minute, and whether it is still a key.
+// The limits of an API key: texts at a time, tokens a minute, and whether it is still a key.
 //
 // A text begins only while its key's bucket of tokens is not empty (coordinator/peers/limits.h). What it writes beyond that is
 // owed: the next one waits for it. The first text of a request is refused where it cannot begin; its others wait.
@@ -15,7 +15,7 @@
 
 // ---- texts ----
 
-// The key as it is now; NULL: it is none any more. One of all zero is nobody's, and has no limits.
+// The grant of a work's key as it is now; NULL: the key was revoked. A grant of all zero is nobody's, and has no limits.
 static const or_key_grant_t *grant_of(const or_api_t *api, const or_api_work_t *work)
 {
     if (api->config.keys == NULL || work->grant.key[0] == '\0') {

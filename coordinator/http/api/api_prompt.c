@@ -1,4 +1,4 @@
-// What a text begins with: strings, token ids, or a conversation.
+// The beginning of a text: strings, token ids, or a conversation.
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include "common/text/utf8.h"
 #include "coordinator/http/api/api_reply_internal.h"
 
-// Of a whole answer, besides what was gathered: its names and figures.
+// The names and figures of a whole answer take at most so much, besides what was gathered.
 #define ANSWER_BYTES 1024u
 #define CHOICE_BYTES 768u
 
@@ -213,7 +213,7 @@ or_status_t or_api_chunks(const or_api_head_t *head, or_api_choice_t *choice,
 
 // ---- whole answers ----
 
-// Where the tokens of a delta came from. The last tree is for streams, where it is the latest.
+// Keep the origins of a delta's tokens. The tree is left to streams, where it is the latest one.
 static bool keep_details(const or_api_head_t *head, or_api_choice_t *choice,
                          const or_generate_delta_t *delta)
 {
@@ -271,7 +271,7 @@ size_t or_api_gathered_bytes(const or_api_choice_t *choice)
     return bytes;
 }
 
-// As a JSON string says it.
+// The length of a text as a JSON string.
 static size_t escaped_bytes(const or_api_text_t *text)
 {
     size_t bytes = 0;

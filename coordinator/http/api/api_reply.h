@@ -11,9 +11,8 @@
 #include "common/text/utf8.h"
 #include "coordinator/http/api/api_json.h"
 #include "coordinator/http/api/api_request.h"
-#include "coordinator/http/api/api_text.h"
 
-// What all objects of one answer have in common; all borrowed.
+// The things that all objects of one answer have in common; all borrowed.
 typedef struct {
     const or_api_request_t *request;
     const or_vocab_t *vocab;
@@ -31,17 +30,18 @@ typedef struct {
     bool end_told;                         // and its last chunk
     unsigned char held[OR_UTF8_MAX_BYTES]; // the beginning of a character
     uint32_t held_bytes;
-    // Of the tokens in the "outrider" extension, of which those wait that the text has not reached: it may end before them.
+    // The origins of tokens, for the "outrider" extension. Tokens that the text has not reached wait: it may end before
+    // them.
     or_detok_t detok;
     struct or_api_origin *origins;
     size_t origin_count, origin_capacity;
     uint64_t told_bytes; // of the text, with those that were told
     uint64_t characters; // before the next token: text_offset of logprobs
-    // What has been gathered for an answer that is sent whole.
+    // The parts of an answer that is sent whole, as they are gathered.
     or_api_text_t text; // not JSON yet
     or_api_text_t logprobs[OR_API_COLUMNS_MAX], details;
     bool has_logprobs, has_details;
-    // From its end.
+    // The last delta says these.
     uint32_t finish;
     uint64_t seed;
     or_generate_stats_t stats;
@@ -51,7 +51,7 @@ typedef struct {
 void or_api_choice_init(or_api_choice_t *choice, const or_api_head_t *head, uint32_t index);
 void or_api_choice_fini(or_api_choice_t *choice);
 
-// The objects that a delta becomes in a stream, oldest first: none, or up to OR_API_CHUNKS_MAX, for or_api_dump, which tells
+// Make the objects that a delta becomes in a stream, oldest first: none, or up to OR_API_CHUNKS_MAX. or_api_dump tells
 // whether there was memory for all of them. An end with an error is not its business. OR_ERR_NO_MEMORY.
 or_status_t or_api_chunks(const or_api_head_t *head, or_api_choice_t *choice,
                           const or_generate_delta_t *delta, json_t **chunks, uint32_t *count);
@@ -60,11 +60,11 @@ or_status_t or_api_chunks(const or_api_head_t *head, or_api_choice_t *choice,
 // Keep it for or_api_whole, and before the first the prompt that is to be echoed. OR_ERR_NO_MEMORY.
 or_status_t or_api_gather(const or_api_head_t *head, or_api_choice_t *choice,
                           const or_generate_delta_t *delta);
-// How much memory that takes.
+// The memory that gathering has taken.
 size_t or_api_gathered_bytes(const or_api_choice_t *choice);
-// How long the answer that is made of it will be at most.
+// The most bytes that the answer made of it can have.
 size_t or_api_whole_bytes(const or_api_choice_t *choices, uint32_t count);
-// All texts, ended and gathered, as one object: JSON, malloc'd, of `*bytes`. NULL: no memory.
+// Make one JSON object of all texts, which have ended and were gathered; malloc'd, of `*bytes`. NULL: no memory.
 char *or_api_whole(const or_api_head_t *head, const or_api_choice_t *choices, uint32_t count,
                    size_t *bytes);
 // The chunk that a stream with include_usage ends with. NULL: no memory.

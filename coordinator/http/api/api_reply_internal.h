@@ -3,7 +3,7 @@
 
 #include "coordinator/http/api/api_reply.h"
 
-// What was said of a delta's tokens, in the shape of the request's kind; null where nothing was. NULL: no memory.
+// The logprobs of a delta's tokens, in the shape of the request's kind; null where it has none. NULL: no memory.
 json_t *or_api_logprobs(const or_api_head_t *head, or_api_choice_t *choice,
                         const or_generate_delta_t *delta);
 // Keep them with those of earlier deltas; takes `more`. False: no memory.

@@ -10,7 +10,7 @@
 #define MODEL_SUFFIX ".gguf"
 #define COMPLETION_TOKENS_USUAL 16u // OpenAI's
 #define BIAS_MAX 100                // OpenAI's; its negative bans a token
-// Of prompts, to the coordinator: one that n texts share goes n times.
+// The bytes of prompts that the coordinator may be sent: one that n texts share goes n times.
 #define SENT_BYTES_MAX (16u << 20)
 
 // ---- memory ----
@@ -116,7 +116,7 @@ static bool read_tokens_max(int64_t *most, const char *param, const json_t *valu
            refuse_tokens_max(param, problem);
 }
 
-// Who asks for 0 wants the prompt scored or said again: it is told about that first.
+// A request for 0 tokens wants the prompt scored or repeated. It is told first that this is not supported.
 static bool read_max_tokens(void *into, const char *param, const json_t *value,
                             or_api_problem_t *problem)
 {
@@ -145,7 +145,7 @@ static bool read_top_k(void *into, const char *param, const json_t *value,
     return true;
 }
 
-// -1, as vLLM's and llama.cpp's clients say it: nobody chose one.
+// -1 means that a seed is drawn, as in vLLM and llama.cpp.
 static bool read_seed(void *into, const char *param, const json_t *value, or_api_problem_t *problem)
 {
     or_generate_request_t *generate = &((or_api_reading_t *)into)->made.generate;
@@ -276,7 +276,7 @@ static bool read_stream_options(void *into, const char *param, const json_t *val
     return or_api_object_read(value, param, stream_fields, into, problem);
 }
 
-// Whose text it is says the key; the client's own word for it is for the client.
+// The key says whose text it is. The client's own word for it is checked and not used.
 static bool read_user(void *into, const char *param, const json_t *value, or_api_problem_t *problem)
 {
     (void)into;
@@ -287,23 +287,13 @@ static bool read_user(void *into, const char *param, const json_t *value, or_api
 // ---- tables ----
 
 #define AT(field) offsetof(or_api_reading_t, made.field)
-#define AT_SAMPLING(field) offsetof(or_api_reading_t, made.generate.sampling.field)
 
 #define COMMON_FIELDS                                                                              \
     {"model", OR_API_OWN, .read = read_model},                                                     \
         {"max_tokens", OR_API_OWN, .read = read_max_tokens},                                       \
-        {"temperature", OR_API_REAL, .offset = AT_SAMPLING(temperature), .least = 0, .most = 2},   \
-        {"top_p", OR_API_REAL, .offset = AT_SAMPLING(top_p), .least = 0, .most = 1},               \
         {"top_k", OR_API_OWN, .read = read_top_k},                                                 \
-        {"min_p", OR_API_REAL, .offset = AT_SAMPLING(min_p), .least = 0, .most = 1},               \
         {"n", OR_API_COUNT, .offset = AT(n), .least = 1, .most = OR_API_TEXTS_MAX},                \
         {"seed", OR_API_OWN, .read = read_seed}, {"stop", OR_API_OWN, .read = read_stop},          \
-        {"presence_penalty", OR_API_REAL, .offset = AT_SAMPLING(presence_penalty), .least = -2,    \
-         .most = 2},                                                                               \
-        {"frequency_penalty", OR_API_REAL, .offset = AT_SAMPLING(frequency_penalty), .least = -2,  \
-         .most = 2},                                                                               \
-        {"repetition_penalty", OR_API_REAL, .offset = AT_SAMPLING(repeat_penalty), .least = 0.01,  \
-         .most = 100},                                                                             \
         {"logit_bias", OR_API_OWN, .read = read_logit_bias},                                       \
         {"ignore_eos", OR_API_FLAG, .offset = AT(generate.ignore_end)},                            \
         {"stream", OR_API_FLAG, .offset = AT(stream)},                                             \
@@ -321,7 +311,7 @@ static const or_api_field_t completion_fields[] = {
     {"best_of", OR_API_COUNT, .offset = offsetof(or_api_reading_t, best_of), .least = 1,
      .most = OR_API_TEXTS_MAX},
     {"suffix", OR_API_ONLY, .only = "[\"\"]"},
-    {0}};
+    {.read = or_api_read_parameter}};
 
 static const or_api_field_t chat_fields[] = {
     COMMON_FIELDS,
@@ -338,11 +328,11 @@ static const or_api_field_t chat_fields[] = {
     {"function_call", OR_API_ONLY, .only = "[\"none\"]"},
     {"service_tier", OR_API_ONLY, .only = "[\"auto\", \"default\"]"},
     {"store", OR_API_ONLY, .only = "[false]"},
-    {0}};
+    {.read = or_api_read_parameter}};
 
 // ---- all together ----
 
-// What nothing but a prompt's own probabilities would need, before what it says of its length.
+// Refuse a request for the prompt's own probabilities before a length of 0 is refused.
 static bool settle_echo(const or_api_reading_t *reading, or_api_problem_t *problem)
 {
     if (reading->made.echo && reading->made.logprobs) {
@@ -353,7 +343,7 @@ static bool settle_echo(const or_api_reading_t *reading, or_api_problem_t *probl
     return !reading->no_tokens || refuse_tokens_max("max_tokens", problem);
 }
 
-// Fields that say something about each other.
+// Check fields that depend on each other.
 static bool settle_texts(or_api_reading_t *reading, or_api_problem_t *problem)
 {
     or_api_request_t *request = &reading->made;
@@ -398,7 +388,7 @@ static bool settle_output(or_api_reading_t *reading, or_api_problem_t *problem)
     return true;
 }
 
-// What the coordinator is sent for all texts.
+// Check the bytes that the coordinator is sent for all texts.
 static bool check_sent(const or_api_request_t *request, or_api_problem_t *problem)
 {
     uint64_t bytes = 0;
@@ -444,10 +434,9 @@ static bool read_all(or_api_reading_t *reading, const json_t *body, or_api_probl
 bool or_api_request_parse(bool chat, const uint8_t *body, size_t bytes, const or_api_terms_t *terms,
                           or_api_request_t *request, or_api_problem_t *problem)
 {
-    or_api_reading_t reading = {.terms = terms, .made = {.chat = chat, .n = 1}};
-    reading.made.generate.sampling = or_sampling_default();
-    reading.made.generate.sampling.temperature = 1; // OpenAI's
-    reading.made.generate.sampling.repeat_last_n = -1;
+    or_api_reading_t reading = {
+        .terms = terms, .parameters = or_api_parameters_usual(), .made = {.chat = chat, .n = 1}};
+    reading.made.generate = reading.parameters.request;
     json_t *root = or_api_body_parse(body, bytes, problem);
     if (root == NULL) {
         return false;

@@ -15,7 +15,7 @@
 #define OR_API_TEXTS_MAX 128u   // prompts x n of one request
 #define OR_API_ALIAS "outrider" // a name for whatever target there is
 
-// What the answers depend on; all borrowed.
+// The things that reading depends on; all borrowed.
 typedef struct {
     const char *model; // the target's file; its name without .gguf will do
     const or_vocab_t *vocab;
@@ -34,7 +34,7 @@ typedef struct {
     or_api_prompt_t *prompts; // of a chat: one that is empty
     uint32_t prompt_count;
     uint32_t n; // texts of each prompt
-    // Of every text, but for its prompt, choice, owner and label; and its seed, where nobody chose one.
+    // The request for every text. Its prompt, choice, owner and label are set for each, and its seed if none was given.
     or_generate_request_t generate;
     bool stream, include_usage, echo;
     bool logprobs; // wanted, of so many other tokens
@@ -44,18 +44,21 @@ typedef struct {
     size_t owned_bytes;
 } or_api_request_t;
 
-// False with the problem; nothing is owned then.
+// Read a body. False with the problem; nothing is owned then.
 bool or_api_request_parse(bool chat, const uint8_t *body, size_t bytes, const or_api_terms_t *terms,
                           or_api_request_t *request, or_api_problem_t *problem);
 void or_api_request_fini(or_api_request_t *request);
 // Forget what only the coordinator had to know: prompts, messages, stop strings, biases and the draft's shape.
 void or_api_request_forget(or_api_request_t *request);
 
+// All parameters that a request may have, with what they may be: {"parameters": [{"name": "draft.nodes", ...}]}.
+json_t *or_api_parameters_json(void);
+
 // Does the model answer to this name?
 bool or_api_is_model(const char *model, const json_t *name);
 // Is this JSON, which stands at `param`, a name of the model's? False with the problem.
 bool or_api_model_read(const char *model, const char *param, const json_t *value,
                        or_api_problem_t *problem);
-// Token ids from a JSON array, each below `vocab_size`. *tokens_p is malloc'd.
+// Read token ids from a JSON array, each below `vocab_size`. *tokens_p is malloc'd.
 bool or_api_tokens_read(const json_t *array, const char *param, uint32_t vocab_size,
                         uint32_t **tokens_p, uint32_t *count, or_api_problem_t *problem);

@@ -2,30 +2,31 @@
 #pragma once
 
 #include "coordinator/http/api/api_request.h"
+#include "proto/wire/parameters.h"
 
-// A request while it is read: what depends on other fields is settled when all are there.
+// A request while it is read. Fields that depend on others are settled when all are there.
 typedef struct {
     or_api_request_t made;
     const or_api_terms_t *terms;
-    const char *accept; // as in "draft"; NULL: not given
-    const char *method;
+    or_parameters_t parameters;    // those that a request has not as they are; names are the body's
     int64_t max_tokens;            // 0: not given, -1: until the end
     int64_t max_completion_tokens; // the same
     bool no_tokens;                // max_tokens is 0
     uint32_t best_of;              // 0: not given
-    const char *shape;             // "4x2x1"; NULL: not given
-    bool ahead_given;
     bool stream_options_given;
 } or_api_reading_t;
 
-// Memory that lasts as long as the request, zeroed. NULL with the problem.
+// Allocate memory that lasts as long as the request, zeroed. NULL with the problem.
 void *or_api_keep(or_api_request_t *request, size_t count, size_t size, or_api_problem_t *problem);
 
-// A copy of a JSON string, which may hold NUL; the body is gone when the request is read.
+// Copy a JSON string, which may hold NUL: the body is gone when the request is read.
 const uint8_t *or_api_keep_text(or_api_request_t *request, const json_t *text,
                                 or_api_problem_t *problem);
 
-// Readers of fields of a table (api_fields.h); `into` is an or_api_reading_t.
+// Readers of fields of a table (api_fields.h); `into` is an or_api_reading_t. The first, for the end of a table, reads
+// any parameter of proto/wire/parameters.h, and refuses what is none.
+bool or_api_read_parameter(void *into, const char *param, const json_t *value,
+                           or_api_problem_t *problem);
 bool or_api_read_draft(void *into, const char *param, const json_t *value,
                        or_api_problem_t *problem);
 bool or_api_read_messages(void *into, const char *param, const json_t *value,
@@ -33,5 +34,7 @@ bool or_api_read_messages(void *into, const char *param, const json_t *value,
 bool or_api_read_prompt(void *into, const char *param, const json_t *value,
                         or_api_problem_t *problem);
 
-// Draft settings as one: defaults, and whether they go together.
+// The parameters of a request that says nothing about them.
+or_parameters_t or_api_parameters_usual(void);
+// Settle the parameters as a whole, and check that they go together.
 bool or_api_settle_draft(or_api_reading_t *reading, or_api_problem_t *problem);

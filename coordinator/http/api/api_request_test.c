@@ -137,6 +137,65 @@ static void every_field_arrives(void **state)
     assert_true(generate->has_draft_temperature && generate->draft_temperature == 0.7F);
 }
 
+static void parameters_are_those_of_the_command(void **state)
+{
+    world_t *world = *state;
+    assert_true(parse(world, false,
+                      "{\"prompt\": \"a\", \"repeat_last_n\": 7, \"top_k\": -1, \"draft\": "
+                      "{\"method\": \"dyspec-t\", \"accept\": \"recursive\", \"threshold\": 0.25, "
+                      "\"calibrated\": true, \"nodes\": 8, \"depth\": 3}}"));
+    const or_generate_request_t *generate = &world->request.generate;
+    assert_int_equal(generate->sampling.repeat_last_n, 7);
+    assert_true(generate->draft_threshold == 0.25F && generate->draft_calibrated);
+    assert_int_equal(generate->draft_nodes, 8);
+    assert_int_equal(generate->draft_depth, 3);
+    assert_refused(world, false, "{\"prompt\": \"a\", \"repeat_last_n\": -2}", 400,
+                   "repeat_last_n");
+    assert_refused(world, false, "{\"prompt\": \"a\", \"draft\": {\"threshold\": 2}}", 400,
+                   "draft.threshold");
+    assert_refused(world, false, "{\"prompt\": \"a\", \"draft\": {\"calibrated\": 1}}", 400,
+                   "draft.calibrated");
+    assert_refused(world, false, "{\"prompt\": \"a\", \"draft\": {\"lenience\": 2}}", 400,
+                   "draft.lenience"); // no lossy rule, and nothing of one
+    assert_refused(world, false, "{\"prompt\": \"a\", \"draft.nodes\": 8}", 400, "draft.nodes");
+    assert_refused(world, false, "{\"prompt\": \"a\", \"draft\": {\"top_p\": 1}}", 400,
+                   "draft.top_p");
+}
+
+static void parameters_are_told(void **state)
+{
+    (void)state;
+    static const char *const exact[] = {"coupled", "naive", "slrs"};
+    size_t index, found = 0;
+    json_t *parameter, *told = or_api_parameters_json();
+    json_array_foreach(json_object_get(told, "parameters"), index, parameter)
+    {
+        const char *name = json_string_value(json_object_get(parameter, "name"));
+        const json_t *choices = json_object_get(parameter, "choices");
+        assert_true(strlen(json_string_value(json_object_get(parameter, "help"))) > 10);
+        if (strcmp(name, "draft.nodes") == 0) {
+            found++;
+            assert_int_equal(json_integer_value(json_object_get(parameter, "default")), 16);
+            assert_true(json_number_value(json_object_get(parameter, "most")) == 1024);
+        } else if (strcmp(name, "draft.accept") == 0) {
+            found++;
+            assert_int_equal(json_array_size(choices), 11); // two are lossy
+            for (size_t i = 0; i < 3; i++) {
+                bool listed = false;
+                for (size_t k = 0; k < json_array_size(choices); k++) {
+                    listed |= strcmp(json_string_value(json_array_get(choices, k)), exact[i]) == 0;
+                }
+                assert_true(listed);
+            }
+        } else if (strcmp(name, "temperature") == 0) {
+            found++;
+            assert_true(json_number_value(json_object_get(parameter, "default")) == 1);
+        }
+    }
+    assert_int_equal(found, 3);
+    json_decref(told);
+}
+
 static void drafting_can_be_off(void **state)
 {
     world_t *world = *state;
@@ -341,6 +400,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(completions_have_the_usual_defaults, setup, teardown),
         cmocka_unit_test_setup_teardown(chats_go_on_until_their_end, setup, teardown),
         cmocka_unit_test_setup_teardown(every_field_arrives, setup, teardown),
+        cmocka_unit_test_setup_teardown(parameters_are_those_of_the_command, setup, teardown),
+        cmocka_unit_test_setup_teardown(parameters_are_told, setup, teardown),
         cmocka_unit_test_setup_teardown(drafting_can_be_off, setup, teardown),
         cmocka_unit_test_setup_teardown(a_body_is_weighed_before_it_takes_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(bodies_that_take_much_are_refused, setup, teardown),

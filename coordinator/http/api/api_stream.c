@@ -159,7 +159,7 @@ void or_api_stream_delta(or_api_t *api, or_api_work_t *work, or_api_choice_t *ch
         if (closes && i + 1 == count) {
             work->place.said = OR_API_SAID_FINISH;
         }
-        // Who has only heard the role has no word of the text.
+        // A client that has only the role has no word of the text.
         if (said) {
             said = say_event(api, work, opens && i == 0 ? id : id_of(work, after), data);
         } else {

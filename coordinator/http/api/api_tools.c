@@ -1,4 +1,5 @@
-// What is answered without the coordinator: the model's name, its tokenizer, and the dashboard's files.
+// Calls that are answered without the coordinator: the model's name, its tokenizer, parameters, and the dashboard's
+// files.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 // So that nobody else's waits for long: they are cut one after the other, in less than a second each.
 #define TEXT_BYTES_MAX (512u << 10)
 #define PIECES_BYTES_MAX (64u << 10) // an object for each token takes ten times as long
-// What an answer takes while it is made.
+// The bytes that an answer takes while it is made.
 #define TOKEN_BYTES 24u       // for each token
 #define PIECE_BYTES 80u       // more with its piece, besides what that prints
 #define ESCAPED_BYTES_MAX 15u // for each byte of what tokens print, in a text that grows
@@ -114,7 +115,7 @@ static json_t *piece_of(const or_vocab_t *vocab, int32_t id)
     return piece;
 }
 
-// As text at once: an object for each token would take ten times as long, and as much memory.
+// Write the tokens as text at once: an object for each would take ten times as long, and as much memory.
 static void say_tokens(const or_vocab_t *vocab, const int32_t *ids, size_t count, bool pieces,
                        or_api_text_t *text)
 {
@@ -132,7 +133,7 @@ static void say_tokens(const or_vocab_t *vocab, const int32_t *ids, size_t count
     or_api_text_say(text, "]}");
 }
 
-// What is asked of the tokenizer, and what it said: on whatever thread.
+// A question to the tokenizer, and its answer. Any thread.
 typedef struct {
     const or_vocab_t *vocab;
     tool_t tool; // its text and tokens only while it is read
@@ -267,7 +268,7 @@ static bool has_room(or_http_call_t *call, const errand_t *errand)
     return or_http_call_take_room(call, errand->count * each + errand->text_bytes * escaped);
 }
 
-// What was read is answered in a task of its own, when there is room for that: it takes as long.
+// Answer in a task of its own, when there is room for it: that takes as long as the reading did.
 static void go_on(void *context, or_http_call_t *call, void *data)
 {
     static const or_http_task_t task = {work_say, reply, drop_errand};
@@ -312,6 +313,12 @@ void or_api_post_detokenize(or_api_t *api, or_http_call_t *call)
 {
     static const or_http_task_t task = {work_detokenize, go_on, drop_errand};
     begin(api, call, &task);
+}
+
+void or_api_get_parameters(or_api_t *api, or_http_call_t *call)
+{
+    (void)api;
+    or_api_reply_json(call, 200, or_api_parameters_json());
 }
 
 // ---- the dashboard ----

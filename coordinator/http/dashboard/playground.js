@@ -1,35 +1,49 @@
 // A text, streamed: which words were drafted and which the target put itself, what it took, and the trees of its rounds.
 import { byId, element, setAttribute, setText } from "./dom.js";
 import { NOTHING, digits, percent, seconds, whole } from "./format.js";
-import { post } from "./requests.js";
+import { get, post } from "./requests.js";
 import { TreeView } from "./tree.js";
 
-// As the options --draft-method and --accept name them. Pairs that do not go together are refused by the coordinator, which says why.
-const METHODS = ["coupled", "topk", "chain", "kseq", "mcsd", "rsd-c", "rsd-s", "dyspec", "dyspec-t", "sequoia", "multi", "ngram"];
-const RULES = ["coupled", "greedy", "naive", "sps", "kseq", "otm", "multi-round", "recursive", "block", "traversal"];
+// Parameters with a field in the page, by its name there. All others get one below "More parameters". What they may be is at /parameters; pairs that
+// do not go together are refused by the coordinator, which says why.
+const FIELDS = { temperature: "temperature", "draft.method": "method", "draft.accept": "accept", "draft.nodes": "nodes" };
 const FINISHES = { stop: "it came to its end", length: "as many tokens as asked for" };
 
 const option = (name) => element("option", { value: name }, name || "auto");
 
+/** The value of a parameter as its field has it; undefined: it is left to the coordinator. */
+function valueOf({ name, type }, fields) {
+  const text = fields.get(FIELDS[name] ?? name);
+  if (!text) return undefined;
+  if (type === "boolean") return text === "true";
+  return type === "string" ? text : Number(text);
+}
+
+/** A field for a parameter that the page has none for. */
+function control({ name, type, choices, least, most, default: usual }) {
+  const names = choices ?? (type === "boolean" ? ["false", "true"] : null);
+  if (names) return element("select", { name }, ...["", ...names].map(option));
+  if (type === "string") return element("input", { type: "text", name, placeholder: "auto", autocomplete: "off" });
+  return element("input", { type: "number", name, min: least, max: most, step: type === "integer" ? 1 : "any", placeholder: usual ?? "auto" });
+}
+
 // The body of a request, from the form. Empty fields are left to the coordinator.
-function question(form) {
+function question(form, parameters) {
   const fields = new FormData(form);
   const prompt = fields.get("prompt");
+  const plain = fields.get("speculation") === "off";
   const body = { max_tokens: Number(fields.get("max_tokens")), temperature: Number(fields.get("temperature")), stream: true, stream_options: { include_usage: true } };
   if (fields.get("kind") === "chat") body.messages = [{ role: "user", content: prompt }];
   else body.prompt = prompt;
   if (fields.get("seed")) body.seed = Number(fields.get("seed"));
-  body.draft = fields.get("speculation") === "off" ? false : draft(fields);
-  return [body.messages ? "/v1/chat/completions" : "/v1/completions", body];
-}
-
-function draft(fields) {
-  const settings = { details: true };
-  for (const name of ["method", "accept"]) {
-    if (fields.get(name)) settings[name] = fields.get(name);
+  body.draft = plain ? false : { details: true };
+  for (const parameter of parameters) {
+    const value = valueOf(parameter, fields);
+    const [, inner] = parameter.name.split("draft.");
+    if (value !== undefined && !inner) body[parameter.name] = value;
+    else if (value !== undefined && !plain) body.draft[inner] = value;
   }
-  if (fields.get("nodes")) settings.nodes = Number(fields.get("nodes"));
-  return settings;
+  return [body.messages ? "/v1/chat/completions" : "/v1/completions", body];
 }
 
 /** The tokens of a chunk: [{text, drafted}]. Without details it is one piece that nobody drafted. */
@@ -88,10 +102,11 @@ export class Playground {
   #output = byId("output");
   #tree = new TreeView();
   #abort = null;
+  #parameters = [];
 
   constructor() {
-    this.#form.elements.method.append(...["", ...METHODS].map(option));
-    this.#form.elements.accept.append(...["", ...RULES].map(option));
+    this.#form.elements.method.append(option(""));
+    this.#form.elements.accept.append(option(""));
     this.#form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#run();
@@ -101,6 +116,20 @@ export class Playground {
     byId("playground").addEventListener("keydown", (event) => this.#key(event));
     this.#choose();
     this.#show(null);
+    this.#learn();
+  }
+
+  /** Asks what parameters there are, and makes their fields. Without an answer the page has those it came with. */
+  async #learn() {
+    const { parameters } = await get("/parameters").catch(() => ({ parameters: [] }));
+    for (const parameter of parameters) {
+      const field = this.#form.elements[FIELDS[parameter.name]];
+      if (!field) byId("more-fields").append(element("label", { class: "field", title: parameter.help }, parameter.name, control(parameter)));
+      else if (parameter.choices) field.append(...parameter.choices.map(option));
+      else setAttribute(field, "max", String(parameter.most));
+    }
+    this.#parameters = parameters;
+    this.#choose();
   }
 
   #key(event) {
@@ -110,7 +139,7 @@ export class Playground {
 
   #choose() {
     const plain = this.#form.elements.speculation.value === "off";
-    for (const field of byId("draft-fields").querySelectorAll("select, input")) field.disabled = plain;
+    for (const field of this.#form.querySelectorAll("#draft-fields select, #draft-fields input, #more-fields [name^='draft.']")) field.disabled = plain;
   }
 
   async #run() {
@@ -118,7 +147,7 @@ export class Playground {
     this.#begin();
     const tally = new Tally();
     try {
-      for await (const chunk of post(...question(this.#form), this.#abort.signal)) this.#take(chunk, tally);
+      for await (const chunk of post(...question(this.#form, this.#parameters), this.#abort.signal)) this.#take(chunk, tally);
       this.#end(tally, `Done: ${FINISHES[tally.finish] ?? tally.finish ?? "the stream is over"}.`, "good");
     } catch (error) {
       if (error.name === "AbortError") this.#end(tally, "Stopped.", "calm");

@@ -13,6 +13,13 @@ export async function refusal(response) {
   }
 }
 
+/** What is at a path, as an object. */
+export async function get(path) {
+  const response = await fetch(here(path));
+  if (!response.ok) throw await refusal(response);
+  return response.json();
+}
+
 // Bytes to lines, which end in "\n" or "\r\n".
 async function* lines(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
