@@ -9,8 +9,8 @@
 #include "common/base/interrupt.h"
 #include "launch/bench/bench_progress.h"
 #include "launch/cluster/draft_ahead.h"
-#include "launch/generate/client.h"
 #include "launch/generate/report.h"
+#include "proto/net/requests.h"
 
 #define LOOK_NS (100 * OR_NS_PER_MS) // between looks at the children and at Ctrl-C
 #define CANCEL_NS (2 * OR_NS_PER_S)  // for the last delta after Ctrl-C
@@ -74,19 +74,20 @@ static or_generate_request_t make_request(const bench_t *bench, const or_bench_c
 // ---- one request ----
 
 // One wait for the next delta. OR_ERR_CANCELLED once the user is tired of it.
-static or_status_t step(const bench_t *bench, or_client_t *client, or_report_t *report,
+static or_status_t step(const bench_t *bench, or_requests_t *client, or_report_t *report,
                         int64_t *cancel_until_ns, uint32_t *error_code)
 {
+    uint32_t slot;
     or_message_t message;
     int64_t now = or_clock_now(or_clock_monotonic());
     if (or_interrupt_count() > 0 && *cancel_until_ns == OR_TIME_NEVER) {
         *cancel_until_ns = now + CANCEL_NS;
-        or_client_cancel(client);
+        or_requests_cancel(client, 0);
     }
     if (or_interrupt_count() > 1 || now > *cancel_until_ns) {
         return or_fail(OR_ERR_CANCELLED, "interrupted");
     }
-    or_status_t status = or_client_next(client, now + LOOK_NS, &message);
+    or_status_t status = or_requests_next(client, now + LOOK_NS, &slot, &message);
     if (status == OR_OK) {
         const or_generate_delta_t *delta = &message.body.generate_delta;
         status = or_report_add(report, delta);
@@ -128,29 +129,26 @@ static bool is_undrafted(const or_generate_request_t *request, const or_report_t
 static or_status_t write_text(const bench_t *bench, const or_generate_request_t *request,
                               or_report_t *report, end_t *end)
 {
-    or_client_t *client = NULL;
+    or_requests_t *client = NULL;
     int64_t cancel_until_ns = OR_TIME_NEVER;
     uint32_t error_code = 0;
-    or_connect_keys_t keys = {0};
     const or_bench_config_t *wished = bench->place->config;
-    const or_client_config_t config = {.owner = wished->owner,
-                                       .busy_wait_s = OR_CLIENT_BUSY_WAIT_S,
-                                       .keys = &keys,
-                                       .no_padding = !wished->padding};
+    const char *endpoint = bench->place->endpoint;
+    const or_requests_config_t config = {.owner = wished->owner,
+                                         .no_padding = !wished->padding,
+                                         .endpoint = endpoint,
+                                         .busy_wait_s = OR_REQUESTS_BUSY_WAIT_S};
     // A cluster of our own is on this machine, and does not encrypt.
-    or_status_t status = or_keys_for_connecting(
-        bench->place->endpoint, wished->connect != NULL ? &wished->keys : NULL, &keys);
-    if (status == OR_OK) {
-        status = or_client_create(bench->place->endpoint, &config, request, &client);
-    }
-    or_key_pair_wipe(&keys.own);
+    or_status_t status = or_requests_connect(
+        endpoint, wished->connect != NULL ? &wished->keys : NULL, &config, 1, &client);
     if (status != OR_OK) {
         return status;
     }
+    or_requests_begin(client, 0, request);
     while (status == OR_OK && report->finish == OR_FINISH_NONE) {
         status = step(bench, client, report, &cancel_until_ns, &error_code);
     }
-    or_client_destroy(&client);
+    or_requests_destroy(&client);
     *end = error_code == OR_WIRE_CONTEXT ? TOO_LONG : REFUSED;
     if (status == OR_OK) {
         *end = is_undrafted(request, report) ? REFUSED : DONE;

@@ -12,8 +12,8 @@
 #include "common/decode/shape.h"
 #include "common/decode/token_tree.h"
 #include "launch/cluster/draft_ahead.h"
-#include "launch/generate/client.h"
 #include "launch/generate/input.h"
+#include "proto/net/requests.h"
 
 #define AT(field) offsetof(or_generate_config_t, field)
 #define AT_SAMPLING(field) (AT(sampling) + offsetof(or_sampling_t, field))
@@ -153,8 +153,8 @@ or_generate_config_t or_generate_config_default(void)
     return (or_generate_config_t){.target = or_target_options_default(),
                                   .padding = true,
                                   .predict = 128,
-                                  .busy_wait_s = OR_CLIENT_BUSY_WAIT_S,
-                                  .reconnect_wait_s = OR_CLIENT_RECONNECT_WAIT_S,
+                                  .busy_wait_s = OR_REQUESTS_BUSY_WAIT_S,
+                                  .reconnect_wait_s = OR_REQUESTS_RECONNECT_WAIT_S,
                                   .sampling = or_sampling_default(),
                                   .seed = (char *)"random",
                                   .vocab_map = (char *)"auto",

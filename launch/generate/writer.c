@@ -7,8 +7,8 @@
 #include "common/base/interrupt.h"
 #include "common/base/log/log.h"
 #include "launch/cluster/cluster.h"
-#include "launch/generate/client.h"
 #include "proto/net/endpoint.h"
+#include "proto/net/requests.h"
 
 #define LOOK_NS (100 * OR_NS_PER_MS)         // between looks at the children
 #define CANCEL_NS (2 * OR_NS_PER_S)          // for the last delta after Ctrl-C
@@ -19,8 +19,8 @@
 struct or_writer {
     const or_generate_config_t *config;
     or_cluster_t *cluster; // NULL with --connect
-    or_client_t *
-        client; // of the last text, until the next: ending it must not take the place of an error's text
+    // Of the last text, until the next: destroying it must not replace an error's text.
+    or_requests_t *client;
     bool useful; // it has written something
 };
 
@@ -100,7 +100,7 @@ or_status_t or_writer_open(const or_generate_config_t *config, const or_http_opt
 void or_writer_close(or_writer_t **writer_p)
 {
     if (*writer_p != NULL) {
-        or_client_destroy(&(*writer_p)->client);
+        or_requests_destroy(&(*writer_p)->client);
         or_cluster_stop(&(*writer_p)->cluster, END_PATIENCE_NS);
         free(*writer_p);
         *writer_p = NULL;
@@ -115,20 +115,18 @@ static or_status_t connect_client(or_writer_t *writer, const or_generate_request
     const or_generate_config_t *config = writer->config;
     bool local = writer->cluster != NULL;
     const char *endpoint = local ? or_cluster_endpoint(writer->cluster) : config->connect;
-    or_connect_keys_t keys = {0};
-    or_status_t status = local ? OR_OK : or_keys_for_connecting(endpoint, &config->keys, &keys);
-    if (status != OR_OK) {
-        return status;
+    // A cluster of our own does not encrypt, and does not come back once it is gone.
+    const or_requests_config_t client = {.owner = config->owner,
+                                         .no_padding = !config->padding,
+                                         .endpoint = endpoint,
+                                         .busy_wait_s = config->busy_wait_s,
+                                         .reconnect_wait_s = local ? 0 : config->reconnect_wait_s};
+    or_requests_destroy(&writer->client);
+    or_status_t status =
+        or_requests_connect(endpoint, local ? NULL : &config->keys, &client, 1, &writer->client);
+    if (status == OR_OK) {
+        or_requests_begin(writer->client, 0, request);
     }
-    // A cluster of our own that is gone does not come back.
-    const or_client_config_t client = {.owner = config->owner,
-                                       .busy_wait_s = config->busy_wait_s,
-                                       .reconnect_wait_s = local ? 0 : config->reconnect_wait_s,
-                                       .keys = &keys,
-                                       .no_padding = !config->padding};
-    or_client_destroy(&writer->client);
-    status = or_client_create(endpoint, &client, request, &writer->client);
-    or_key_pair_wipe(&keys.own);
     return status;
 }
 
@@ -176,18 +174,19 @@ static void warn_of_silence(run_t *run, int64_t now)
 // One wait for the next delta, or for a look at the children and at Ctrl-C.
 static or_status_t step(run_t *run)
 {
+    uint32_t slot;
     or_message_t message;
     int64_t now = or_clock_now(or_clock_monotonic());
     int interrupts = or_interrupt_count() - run->interrupts;
     if (interrupts > 0 && !run->interrupted) {
         run->interrupted = true;
         run->cancel_until_ns = now + CANCEL_NS;
-        or_client_cancel(run->writer->client);
+        or_requests_cancel(run->writer->client, 0);
     }
     if (interrupts > 1 || now > run->cancel_until_ns) {
         return or_fail(OR_ERR_CANCELLED, "interrupted");
     }
-    or_status_t status = or_client_next(run->writer->client, now + LOOK_NS, &message);
+    or_status_t status = or_requests_next(run->writer->client, now + LOOK_NS, &slot, &message);
     if (status == OR_OK) {
         status = take(run, &message.body.generate_delta);
         take_reason(run, &message.body.generate_delta);

@@ -11,7 +11,6 @@
 #include "common/decode/methods.h"
 #include "launch/cluster/draft_ahead.h"
 #include "proto/net/requests.h"
-#include "proto/zmq/channel_zmq.h"
 
 #define LOOK_NS (200 * OR_NS_PER_MS)       // between looks at the children and at Ctrl-C
 #define CANCEL_NS (5 * OR_NS_PER_S)        // for cancelled requests to end
@@ -103,7 +102,6 @@ static or_status_t wait_for_welcome(run_t *run)
 
 static or_status_t open_run(const or_load_place_t *place, uint32_t sessions, run_t *run)
 {
-    or_channel_t *channel = NULL;
     *run = (run_t){.place = place,
                    .clock = or_clock_monotonic(),
                    .count = sessions,
@@ -112,19 +110,12 @@ static or_status_t open_run(const or_load_place_t *place, uint32_t sessions, run
     if (run->sessions == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for %" PRIu32 " sessions", sessions);
     }
-    or_connect_keys_t keys = {0};
     const or_load_config_t *config = place->config;
+    const or_requests_config_t client = {.owner = config->owner, .no_padding = !config->padding};
     // A cluster of our own is on this machine, and does not encrypt.
-    or_status_t status = or_keys_for_connecting(
-        place->endpoint, config->connect != NULL ? &config->keys : NULL, &keys);
-    if (status == OR_OK) {
-        status = or_channel_zmq_connect(place->endpoint, &keys, &channel);
-    }
-    or_key_pair_wipe(&keys.own);
-    if (status == OR_OK) {
-        status = or_requests_create(channel, run->clock, config->owner, config->padding, sessions,
-                                    &run->requests);
-    }
+    or_status_t status =
+        or_requests_connect(place->endpoint, config->connect != NULL ? &config->keys : NULL,
+                            &client, sessions, &run->requests);
     if (status == OR_OK) {
         status = wait_for_welcome(run);
     }
