@@ -19,7 +19,7 @@
 struct or_writer {
     const or_generate_config_t *config;
     or_cluster_t *cluster; // NULL with --connect
-    // Of the last text, until the next: destroying it must not replace an error's text.
+    // The last text's client, until the next text: destroying it must not replace an error's text.
     or_requests_t *client;
     bool useful; // it has written something
 };
@@ -40,23 +40,13 @@ typedef struct {
     int64_t cancel_until_ns; // OR_TIME_NEVER unless interrupted
 } run_t;
 
-// ---- the cluster
-// ----------------------------------------------------------------------------------------
-
-// A newcomer sees who writes; programs that read --json do not need it.
-static void print_cluster(const or_writer_t *writer)
-{
-    char text[512];
-    if (!writer->config->json) {
-        or_cluster_describe(writer->cluster, text, sizeof text);
-        fprintf(stderr, "%s\n", text);
-    }
-}
+// ---- the cluster ----
 
 static or_status_t start_cluster(or_writer_t *writer, const or_http_options_t *http)
 {
     const or_generate_config_t *config = writer->config;
-    const or_cluster_config_t local = {.listen = "tcp://127.0.0.1:*",
+    // Programs that read --json do not need to know who writes.
+    const or_cluster_config_t local = {.announce = config->json ? NULL : stderr,
                                        .model = config->model,
                                        .draft_model = config->draft_model,
                                        .multi_models = config->multi_models.items,
@@ -71,11 +61,7 @@ static or_status_t start_cluster(or_writer_t *writer, const or_http_options_t *h
                                        .http = http,
                                        .log_level = config->log_level,
                                        .show_logs = config->verbose};
-    or_status_t status = or_cluster_start(&local, &writer->cluster);
-    if (status == OR_OK) {
-        print_cluster(writer);
-    }
-    return status;
+    return or_cluster_start(&local, &writer->cluster);
 }
 
 or_status_t or_writer_open(const or_generate_config_t *config, const or_http_options_t *http,
@@ -107,8 +93,7 @@ void or_writer_close(or_writer_t **writer_p)
     }
 }
 
-// ---- a text
-// ----------------------------------------------------------------------------------------
+// ---- a text ----
 
 static or_status_t connect_client(or_writer_t *writer, const or_generate_request_t *request)
 {
@@ -150,7 +135,7 @@ static void take_reason(run_t *run, const or_generate_delta_t *delta)
     snprintf(run->waits, sizeof run->waits, "%s", waits ? delta->note : "");
 }
 
-// Not of a wait that is over at once: a cluster of our own begins with one.
+// Say why there is no text yet, but not of a wait that is over at once: a cluster of our own begins with one.
 static void tell_reason(run_t *run, int64_t now)
 {
     if (now - run->begun_ns >= WAITING_NS && strcmp(run->waits, run->told) != 0 &&
@@ -160,7 +145,7 @@ static void tell_reason(run_t *run, int64_t now)
     }
 }
 
-// Once: a user who sees nothing for long should know that we have not forgotten.
+// Warn once: a user who sees nothing for long should know that we have not forgotten.
 static void warn_of_silence(run_t *run, int64_t now)
 {
     if (run->news_ns != OR_TIME_NEVER && now - run->news_ns >= SILENCE_NS) {
@@ -171,7 +156,7 @@ static void warn_of_silence(run_t *run, int64_t now)
     }
 }
 
-// One wait for the next delta, or for a look at the children and at Ctrl-C.
+// Wait once for the next delta, or for the next look at the children and at Ctrl-C.
 static or_status_t step(run_t *run)
 {
     uint32_t slot;

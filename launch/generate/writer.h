@@ -12,7 +12,7 @@
 
 typedef struct or_writer or_writer_t;
 
-// What to do with a delta, once it is in the report. What it returns ends the text unless OR_OK.
+// Takes a delta that is in the report already. Anything but OR_OK ends the text.
 typedef or_status_t (*or_writer_take_t)(void *context, const or_generate_delta_t *delta);
 
 // Start the cluster, or check the endpoint of --connect. Borrows `config` until close; `http` (NULL: none) is what the

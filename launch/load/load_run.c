@@ -20,7 +20,7 @@
 #define LEARN_SESSIONS 16u
 #define BAR_CELLS 20
 
-// One request after the other.
+// A session writes one text after the other.
 typedef struct {
     uint32_t text;
     uint32_t tokens; // of the text so far
@@ -64,7 +64,7 @@ static or_generate_request_t make_request(const or_load_place_t *place, uint32_t
     return request;
 }
 
-// Now and then: does the user want us to end, and do the children live?
+// Look, not too often, whether the user wants us to end and whether the children live.
 static or_status_t look(run_t *run, int64_t now)
 {
     if (or_interrupt_count() > 0) {
@@ -83,7 +83,7 @@ static void close_run(run_t *run)
     free(run->sessions);
 }
 
-// Until the coordinator has welcomed us: connecting is not measured.
+// Wait until the coordinator has welcomed us: connecting is not measured.
 static or_status_t wait_for_welcome(run_t *run)
 {
     uint32_t slot;
@@ -155,7 +155,7 @@ static or_status_t append(or_load_text_t *text, const or_generate_delta_t *delta
     return OR_OK;
 }
 
-// The next delta of a plain text. A busy coordinator is asked again after a pause.
+// Take the next delta of a plain text. A busy coordinator is asked again after a pause.
 static or_status_t learn_step(run_t *run, or_load_texts_t *texts, uint32_t *ended)
 {
     uint32_t slot;
@@ -240,7 +240,7 @@ static void count_tokens(or_load_figures_t *figures, uint32_t slot, session_t *s
     figures->session_tokens[slot] += tokens;
 }
 
-// Does what came agree with the plain text so far, and end where it ends?
+// Note in the session if the delta disagrees with the plain text, or ends elsewhere.
 static void compare(const or_load_texts_t *texts, session_t *session,
                     const or_generate_delta_t *delta)
 {
@@ -321,7 +321,7 @@ static or_status_t run_step(run_t *run, const or_load_texts_t *texts, or_load_fi
     return status == OR_ERR_AGAIN ? OR_OK : status;
 }
 
-// What still runs when the time is over is given up, so that it does not burden the next measurement.
+// Give up what still runs when the time is over, so that it does not burden the next measurement.
 static void cancel_all(run_t *run)
 {
     uint32_t slot;

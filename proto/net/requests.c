@@ -157,7 +157,7 @@ void or_requests_cancel(or_requests_t *requests, uint32_t slot)
     or_slot_stop(requests, place);
 }
 
-// Where no delta has come yet there is no session to name: take_unread cancels it when the first one comes.
+// A text of which no delta has come yet has no session to name: take_unread cancels it when the first one comes.
 void or_requests_leave(or_requests_t *requests, uint32_t slot)
 {
     or_slot_t *place = &requests->slots[slot];
@@ -271,8 +271,8 @@ static or_status_t take_busy(or_requests_t *requests, or_slot_t *slot, const or_
     return rests ? OR_ERR_AGAIN : OR_OK;
 }
 
-// What a delta says of the session it belongs to. A cancelled session that goes on has not heard of it: another coordinator
-// was told, or it was kept while we were away.
+// Learn the session from its delta. A cancelled session that goes on has not heard of it: another coordinator was told, or it
+// was kept while we were away.
 static void learn_session(or_requests_t *requests, or_slot_t *slot, const or_message_t *message)
 {
     const or_generate_delta_t *delta = &message->body.generate_delta;
@@ -417,7 +417,7 @@ static or_status_t take_message(or_requests_t *requests, or_message_t *message, 
     }
 }
 
-// Everything that waits, up to the first thing the caller must see.
+// Take all messages that wait, up to the first one that the caller must see.
 static or_status_t receive(or_requests_t *requests, uint32_t *index, or_message_t *message)
 {
     or_link_event_t event;
@@ -440,7 +440,7 @@ static or_status_t receive(or_requests_t *requests, uint32_t *index, or_message_
     return status;
 }
 
-// What may end a wait without a message: the coordinator is given up, or it cannot hear that the user has had enough.
+// Check what may end a wait without a message: the coordinator is given up, or it cannot hear that the user has had enough.
 static or_status_t check(or_requests_t *requests)
 {
     const or_slot_t *slot = &requests->slots[0];

@@ -28,7 +28,7 @@ typedef struct {
     bool no_padding;   // see or_link_set_padding
     const char
         *endpoint; // borrowed: for a program with a user, who sees it in warnings; NULL: without
-    // Of a program with a user:
+    // These are for a program with a user:
     uint32_t busy_wait_s; // a busy coordinator is asked again for so long in all; 0: not again
     uint32_t
         reconnect_wait_s; // a coordinator that is lost in the middle of a text is called for so long

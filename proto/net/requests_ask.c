@@ -1,4 +1,4 @@
-// What a client says to its coordinator.
+// This file sends a client's messages to its coordinator.
 #include "common/base/log/log.h"
 #include "proto/net/requests_internal.h"
 
@@ -9,7 +9,7 @@ bool or_requests_has_user(const or_requests_t *requests)
     return requests->config.endpoint != NULL;
 }
 
-// Whatever the reason a send fails for, asking again later is the answer.
+// A send that fails, for whatever reason, is made good by asking again later.
 static void send(or_requests_t *requests, const or_message_t *message)
 {
     if (or_link_send(requests->link, OR_PEER_HUB, message) != OR_OK) {

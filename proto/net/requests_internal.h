@@ -4,7 +4,7 @@
 #include "proto/net/patience.h"
 #include "proto/net/requests.h"
 
-// How long no news of a text may come before it is asked for again.
+// A text of which no news comes for so long is asked for again.
 #define OR_REQUESTS_REPEAT_NS (2 * OR_NS_PER_S)
 
 typedef struct {
