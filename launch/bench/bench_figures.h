@@ -41,8 +41,8 @@ typedef struct {
     uint32_t runs;
     uint64_t tokens, target_calls, drafted, accepted, plain_rounds, draft_passes;
     double block_efficiency; // tokens per target call
-    // The memory-bound speed-up is block efficiency / (L r + 1), with L calls of the draft model for each target call, as
-    // counted, each at r of a target call's cost (Goel et al. 2024, arXiv 2403.00858).
+    // The memory-bound speed-up is block efficiency / (L r + 1). L is the number of draft model calls a target call, as
+    // counted; r is what one of them costs in target calls (Goel et al. 2024, arXiv 2403.00858).
     double mbsu;
     double rate;                                                // tokens a second
     double by_depth[OR_STATS_LEVELS], by_rank[OR_STATS_LEVELS]; // accepted / offered

@@ -1,10 +1,10 @@
 // bench_synthetic - a cluster without models: the real coordinator as a process, and a drafter and a verifier that compute
 // nothing as threads of ours, over real sockets. What is left of a round is transport and scheduling.
 //
-// The verifier accepts the child of rank i (from 0, in order) of a node on the path with probability acceptance[i], at most one
-// of them, and otherwise ends the path. The drafter knows these probabilities and sends the tree of the n likeliest nodes,
-// which is Sequoia's (Chen et al. 2024, arXiv 2402.12374, section 4.1). Both take one session after the other; a newer one
-// replaces the older.
+// The verifier accepts the child of rank i (from 0, in order) of a node on the path with probability acceptance[i]. It
+// accepts at most one of them, and otherwise ends the path. The drafter knows these probabilities and sends the tree of the n
+// likeliest nodes, which is Sequoia's (Chen et al. 2024, arXiv 2402.12374, section 4.1). Both take one session after the
+// other; a newer one replaces the older.
 #pragma once
 
 #include <stdint.h>

@@ -70,8 +70,9 @@ const char *or_cluster_endpoint(const or_cluster_t *cluster);
 const char *or_cluster_http(const or_cluster_t *cluster);
 
 // Look after the children; call every few hundred milliseconds. A lost drafter is warned of, and with `restart` a lost
-// verifier or coordinator. OR_ERR_UNREACHABLE if the coordinator ended (with `restart` only after several starts that
-// failed), if the verifier did (with `restart` only after several starts without ever joining), or if the drafter did before
-// it was of any use (`useful` false): its file or options are wrong. OR_ERR_MISMATCH with the coordinator's sentence if it
-// refused one of them. A drafter that had served before is warned of as a lost one.
+// verifier or coordinator.
+// OR_ERR_UNREACHABLE if the coordinator or the verifier ended. With `restart` that is so only after several starts of the
+// coordinator that failed, or of the verifier without ever joining. Also if the drafter ended before it was of any use
+// (`useful` false): its file or options are wrong. OR_ERR_MISMATCH with the coordinator's sentence if it refused one of them.
+// A drafter that had served before is warned of as a lost one.
 or_status_t or_cluster_check(or_cluster_t *cluster, bool useful);

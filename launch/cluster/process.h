@@ -1,8 +1,8 @@
 // process - one child process: started, watched, ended by id and reaped.
 //
-// A child dies with us (PR_SET_PDEATHSIG), sits in a process group of its own, so that Ctrl-C
-// reaches us alone and we end it in order, reads nothing, and writes its log to our standard error
-// or to a memory file that or_process_describe_end quotes. Main thread only.
+// A child dies with us (PR_SET_PDEATHSIG). It sits in a process group of its own, so that Ctrl-C reaches us alone and we end
+// it in order. It reads nothing, and writes its log to our standard error or to a memory file that or_process_describe_end
+// quotes. Main thread only.
 #pragma once
 
 #include <stdint.h>

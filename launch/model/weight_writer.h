@@ -1,5 +1,5 @@
-// weight_writer - the weights of a new file: their types, rows of them, and tensors whose rows several threads make and that are
-// written in order, with a line on standard error that says how far it is.
+// weight_writer - the weights of a new file: their types, rows of them, and whole tensors. Several threads make a tensor's
+// rows, which are written in order, and a line on standard error says how far it is.
 #pragma once
 
 #include "common/gguf/gguf_writer.h"

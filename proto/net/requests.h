@@ -75,10 +75,11 @@ void or_requests_cancel(or_requests_t *requests, uint32_t slot);
 // with *slot OR_REQUESTS_NO_SLOT. While a question is open, asking again changes nothing.
 void or_requests_ask_stats(or_requests_t *requests, bool metrics, uint64_t events_after);
 
-// Wait until `deadline_ns` (of the clock) at most for the next delta of any slot, of which only what is new is left: a tree
-// comes once, logprobs and the like are cut with the tokens. *message is the caller's to fini. A delta with a finish makes its
-// slot idle, unless it is held. OR_ERR_AGAIN if there is none yet; OR_ERR_TIMEOUT if no coordinator answers or lets us in,
-// OR_ERR_UNREACHABLE if it fell silent, OR_ERR_MISMATCH if it refuses us. With a user also OR_ERR_CANCELLED if nobody is there
-// to hear of it, OR_ERR_UNREACHABLE if the coordinator forgot the text, and OR_ERR_INVALID with the sentence of its Error.
+// Wait until `deadline_ns` (of the clock) at most for the next delta of any slot, of which only what is new is left. A tree
+// comes once; logprobs and the like are cut with the tokens. *message is the caller's to fini. A delta with a finish makes
+// its slot idle, unless it is held.
+// OR_ERR_AGAIN if there is none yet; OR_ERR_TIMEOUT if no coordinator answers or lets us in, OR_ERR_UNREACHABLE if it fell
+// silent, OR_ERR_MISMATCH if it refuses us. With a user also OR_ERR_CANCELLED if nobody is there to hear of it,
+// OR_ERR_UNREACHABLE if the coordinator forgot the text, and OR_ERR_INVALID with the sentence of its Error.
 or_status_t or_requests_next(or_requests_t *requests, int64_t deadline_ns, uint32_t *slot,
                              or_message_t *message);
