@@ -1,16 +1,14 @@
 // outrider tokenize - standard input, byte for byte, to token ids on one line; --decode goes the
 // other way.
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "common/base/options/options.h"
 #include "common/text/tokenizer.h"
+#include "launch/cluster/paths.h"
 #include "launch/commands.h"
 #include "launch/generate/input.h"
-#include "launch/model/models.h"
+#include "launch/generate/output.h"
 
 typedef struct {
     char *model;
@@ -99,8 +97,8 @@ static or_status_t tokenize(config_t *config)
     if (status == OR_OK) {
         status = config->decode ? decode(vocab, input) : encode(config, vocab, input, length);
     }
-    if (status == OR_OK && fflush(stdout) != 0) {
-        status = or_fail(OR_ERR_IO, "cannot write to standard output: %s", strerror(errno));
+    if (status == OR_OK) {
+        status = or_output_flush();
     }
     free(input);
     or_vocab_destroy(&vocab);
@@ -108,15 +106,15 @@ static or_status_t tokenize(config_t *config)
     return status;
 }
 
-int or_command_tokenize(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     config_t config = {0};
-    or_options_next_t next;
-    or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
-    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
-        return status == OR_OK ? OR_EXIT_OK : or_command_fail("tokenize", OR_EXIT_USAGE);
+    int code;
+    if (!or_command_begin(&program, argc, argv, &config, NULL, &code)) {
+        return code;
     }
-    status = tokenize(&config);
-    or_options_free(&program, &config, NULL);
-    return status == OR_OK ? OR_EXIT_OK : or_command_fail("tokenize", OR_EXIT_FAILURE);
+    or_status_t status = tokenize(&config);
+    return or_command_end(&program, &config, NULL, status, OR_EXIT_FAILURE);
 }
+
+const or_command_t or_tokenize_command = {"tokenize", run, "standard input to token ids, or back"};

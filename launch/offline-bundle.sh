@@ -18,7 +18,7 @@ mkdir -p "$1/packages"
 folder=$(cd "$1" && pwd)
 shift
 
-# What is the other machine's own and fits together there: its C library, compilers, Perl, Python, and the
+# These are the other machine's own and fit together there: its C library, compilers, Perl, Python, and the
 # libraries of its base system.
 not_taken='^(libc6|libc-|libcrypt|linux-libc-dev|cpp|gcc|g[+][+]|gfortran|binutils|libbinutils|libctf|libgprofng|icu-devtools|libicu-dev|'
 not_taken+='dpkg|debconf|debianutils|adduser|passwd|procps|tar$|usrmerge|init-system-helpers|ncurses-bin|openssh-client|media-types|'
@@ -26,7 +26,7 @@ not_taken+='auto(conf|make|tools)|m4|perl|python3|lib.*-perl$|libcc1|libproc2|'
 not_taken+='lib(gcc|gfortran|stdc[+][+]|asan|lsan|tsan|ubsan|itm|atomic|quadmath|gomp|isl|mpc|mpfr|perl|python3)[-0-9.]|'
 not_taken+='lib(acl1|audit|bz2|cap2|cap-ng|db5|lzma|pam|selinux|semanage|sepol|systemd|udev|uuid))'
 
-# All that would be installed on a machine that has nothing: apt chooses among alternatives.
+# List all that would be installed on a machine that has nothing: apt chooses among alternatives.
 wanted() {
   local nothing
   nothing=$(mktemp)
@@ -57,14 +57,14 @@ for package in "$here"/packages/*.deb; do
   dpkg -x "$package" "$prefix"
 done
 
-# Links to /... mean places of this folder.
+# Links to /... mean places in this folder.
 find "$prefix" -type l -lname '/*' | while read -r link; do
   target=$prefix$(readlink "$link")
   if [ -e "$target" ]; then
     ln -sfn "$target" "$link"
   fi
 done
-# What its package makes only where it is installed.
+# The package makes this only where it is installed.
 [ ! -e "$prefix/usr/bin/mpirun.openmpi" ] || ln -sfn mpirun.openmpi "$prefix/usr/bin/mpirun"
 
 triplet=$(gcc -print-multiarch)

@@ -39,6 +39,6 @@ install_missing() {
 build_packages=(build-essential cmake ninja-build pkg-config libzmq3-dev protobuf-c-compiler libprotobuf-c-dev libjansson-dev libedit-dev
   librandom123-dev libxxhash-dev libzstd-dev libpcre2-dev libsodium-dev libmicrohttpd-dev libgmp-dev libcmocka-dev libopenmpi-dev
   openmpi-bin python3)
-# What a Debian package is made with (cpack asks `file` what is a program), and what its tests look at it with.
+# These make a Debian package (cpack asks `file` what is a program), and its tests look at it with them.
 # shellcheck disable=SC2034
 release_packages=(file man-db zsh systemd)

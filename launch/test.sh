@@ -41,13 +41,13 @@ step() {
 
 formatted() { git ls-files -co --exclude-standard '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' '*.hpp' | xargs -r clang-format --dry-run --Werror; }
 
-# Files that the last commits have changed, or that are not committed; all files where there are no such commits.
+# List the files that the last commits have changed, or that are not committed; all files where there are no such commits.
 recent_files() { { git diff --name-only --diff-filter=d HEAD~20 2>/dev/null && git ls-files -o --exclude-standard; } || git ls-files; }
 
-# tidied BUILD-FOLDER CLANG-TIDY-ARGUMENT ...: the files of stdin.
+# tidied BUILD-FOLDER CLANG-TIDY-ARGUMENT ...: run clang-tidy on the files of stdin.
 tidied() { xargs -r -P "$jobs" -n 6 clang-tidy --quiet -p "$@"; }
 
-# linted COMMAND ...: of the files that it lists. .clang-tidy says what is looked at; tests are left to the compiler and the sanitizers. NEON's
+# linted COMMAND ...: lint the files that it lists. .clang-tidy says what is looked at; tests are left to the compiler and the sanitizers. NEON's
 # kernels can be looked at once they have been compiled (tests/cross).
 linted() {
   local files neon=build/release/tests/cross/aarch64
@@ -59,7 +59,7 @@ linted() {
   return 1
 }
 
-# configured PRESET CMAKE-ARGUMENT ..., built PRESET TARGET ... (default: all): their output is shown only if they fail.
+# configured PRESET CMAKE-ARGUMENT ... and built PRESET TARGET ... (default: all) show their output only if they fail.
 quietly() {
   local log
   if ! log=$("$@" 2>&1); then
@@ -76,10 +76,10 @@ built() {
 
 tested() { ctest --preset "$1" -j "$jobs" --output-on-failure --no-tests=error "${@:2}"; }
 
-# names PRESET CTEST-ARGUMENT ...: of the tests that these choose.
+# names PRESET CTEST-ARGUMENT ...: list the names of the tests that these choose.
 names() { ctest --preset "$1" -N "${@:2}" | sed -n 's/^ *Test *#[0-9]*: //p'; }
 
-# suite PRESET CTEST-ARGUMENT ...
+# suite PRESET CTEST-ARGUMENT ...: build all, and run the tests that these choose.
 suite() { configured "$1" && built "$1" && tested "$@"; }
 
 # The same where few tests are chosen: builds what they are named after, and Outrider's own programs.
@@ -91,7 +91,7 @@ small_suite() {
   built "$1" $chosen outrider outrider-coordinator outrider-verifier outrider-drafter && tested "$@"
 }
 
-# fuzzed SECONDS: each fuzzer of tests/fuzz for so long, and how fast it was.
+# fuzzed SECONDS: run each fuzzer of tests/fuzz for so long, and say how fast it was.
 fuzzed() {
   configured fuzz "-DOUTRIDER_FUZZ_SECONDS=$1" && built fuzz && tested fuzz || return 1
   awk '/ Testing: / { name = $NF } /average_exec_per_sec/ { print "  " name ": " $2 " executions per second" }' \
@@ -118,7 +118,7 @@ openai_client() {
     { [ "${CI:-}" != true ] && say "no OpenAI client from PyPI: http_openai will be skipped"; }
 }
 
-# What was not tested, by name: whole programs and single tests of them.
+# Say by name what was not tested: whole programs and single tests of them.
 tell_skips() {
   local skips
   skips=$(awk '/ Testing: / { program = $NF }
@@ -144,7 +144,7 @@ gate() {
   step "CUDA build" cuda_built recent
 }
 
-# rest_part NAME
+# rest_part NAME: run this part of the rest.
 rest_part() {
   case $1 in
   clang-tidy) { [ -d build/release/tests/cross/aarch64 ] || tested release -R '^cross_aarch64$'; } && linted git ls-files ;;
@@ -156,7 +156,7 @@ rest_part() {
   esac
 }
 
-# rest LABELS: its parts, in an order and with a seed that are drawn from the commit.
+# rest LABELS: run its parts, in an order and with a seed that are drawn from the commit.
 rest() {
   local part commit
   commit=$(git rev-parse HEAD 2>/dev/null || date +%s%N | sha1sum)

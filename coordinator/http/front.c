@@ -113,9 +113,10 @@ static or_status_t open_requests(or_front_t *front, or_channel_t *hub)
 {
     or_channel_t *channel;
     or_status_t status = or_channel_zmq_connect_inside(hub, front->wake_fd, &channel);
-    return status == OR_OK ? or_requests_create(channel, or_clock_monotonic(), "", false, SLOTS,
-                                                &front->requests)
-                           : status;
+    const or_requests_config_t texts = {.no_padding = true};
+    return status == OR_OK
+               ? or_requests_create(channel, or_clock_monotonic(), &texts, SLOTS, &front->requests)
+               : status;
 }
 
 static or_status_t open_server(or_front_t *front, const or_http_server_config_t *config)

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "launch/generate/output.h"
+
 // ---- sums ----
 
 static void add_levels(uint64_t *sum, const uint64_t *more)
@@ -39,17 +41,6 @@ static void add_stats(or_generate_stats_t *sum, const or_generate_stats_t *more)
     add_levels(sum->rank_accepted, more->rank_accepted);
 }
 
-void or_bench_sum_add(or_bench_sum_t *sum, const or_generate_stats_t *stats)
-{
-    add_stats(&sum->stats, stats);
-    sum->runs++;
-    if (stats->target_calls > 1) {
-        double calls = (double)stats->target_calls;
-        sum->rounds += stats->target_calls - 1;
-        sum->timed_tokens += stats->completion_tokens * (calls - 1) / calls;
-    }
-}
-
 or_status_t or_bench_results_init(const or_bench_plan_t *plan, uint32_t repeats,
                                   uint32_t categories, or_bench_results_t *results)
 {
@@ -71,10 +62,23 @@ void or_bench_results_fini(or_bench_results_t *results)
     *results = (or_bench_results_t){0};
 }
 
-or_bench_sum_t *or_bench_results_sum(const or_bench_results_t *results, uint32_t c, uint32_t repeat,
-                                     uint32_t category)
+static or_bench_sum_t *find_sum(const or_bench_results_t *results, uint32_t c, uint32_t repeat,
+                                uint32_t category)
 {
     return &results->sums[((size_t)c * results->repeats + repeat) * results->categories + category];
+}
+
+void or_bench_results_add(const or_bench_results_t *results, uint32_t c, uint32_t repeat,
+                          uint32_t category, const or_generate_stats_t *stats)
+{
+    or_bench_sum_t *sum = find_sum(results, c, repeat, category);
+    add_stats(&sum->stats, stats);
+    sum->runs++;
+    if (stats->target_calls > 1) {
+        double calls = (double)stats->target_calls;
+        sum->rounds += stats->target_calls - 1;
+        sum->timed_tokens += stats->completion_tokens * (calls - 1) / calls;
+    }
 }
 
 // Add what a case did in one repeat.
@@ -83,7 +87,7 @@ static void add_repeat(const or_bench_results_t *results, uint32_t c, uint32_t r
 {
     for (uint32_t i = 0; i < results->categories; i++) {
         if (category == OR_BENCH_ALL || category == i) {
-            const or_bench_sum_t *more = or_bench_results_sum(results, c, repeat, i);
+            const or_bench_sum_t *more = find_sum(results, c, repeat, i);
             add_stats(&sum->stats, &more->stats);
             sum->runs += more->runs;
             sum->rounds += more->rounds;
@@ -113,13 +117,6 @@ static double rate(const or_bench_sum_t *sum)
     return ratio(1e6 * sum->timed_tokens, (double)sum->stats.round_us);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void set_speedup(const or_bench_results_t *results, uint32_t c, uint32_t category,
                         or_bench_figures_t *figures)
 {
@@ -137,9 +134,8 @@ static void set_speedup(const or_bench_results_t *results, uint32_t c, uint32_t 
     }
     figures->speedup_median = figures->speedup_min = figures->speedup_max = (double)NAN;
     if (count > 0) {
-        qsort(ratios, count, sizeof *ratios, by_size);
-        figures->speedup_median = (ratios[(count - 1) / 2] + ratios[count / 2]) / 2;
-        figures->speedup_min = ratios[0];
+        figures->speedup_median = or_output_median(ratios, count);
+        figures->speedup_min = ratios[0]; // they are sorted now
         figures->speedup_max = ratios[count - 1];
     }
 }

@@ -3,8 +3,6 @@
 // What is not known is "-" in the table, null in JSON and empty in CSV.
 #pragma once
 
-#include <stdio.h>
-
 #include "launch/bench/bench_figures.h"
 #include "launch/bench/bench_prompts.h"
 #include "launch/bench/bench_run.h"
@@ -18,12 +16,10 @@ typedef struct {
     double size_ratio;          // draft parameters / target parameters; NAN if not known
 } or_bench_output_t;
 
-// At most 120 columns; with --spec-bench the survey's table follows.
-void or_bench_print_table(const or_bench_output_t *output, FILE *out);
-// OR_ERR_NO_MEMORY.
-or_status_t or_bench_print_json(const or_bench_output_t *output, FILE *out);
-// A row a case, and with --spec-bench a row a case and category. OR_ERR_IO.
-or_status_t or_bench_write_csv(const or_bench_output_t *output, const char *path);
-// For each temperature block_efficiency_tX.svg, speedup_tX.svg and acceptance_tX.svg in `folder`,
-// which is made if it is not there. OR_ERR_IO.
+// Print a table of at most 120 columns (with --spec-bench the survey's comes first) or with --json a line of JSON, and write
+// what --csv and --plots ask for. A CSV file has a row a case, and with --spec-bench a row a case and category.
+// OR_ERR_NO_MEMORY, OR_ERR_IO.
+or_status_t or_bench_output(const or_bench_output_t *output);
+// Write for each temperature block_efficiency_tX.svg, speedup_tX.svg and acceptance_tX.svg in `folder`, which is made if it is
+// not there. OR_ERR_IO.
 or_status_t or_bench_write_plots(const or_bench_output_t *output, const char *folder);

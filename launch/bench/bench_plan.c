@@ -8,7 +8,6 @@
 
 #include "common/decode/sampling/distribution.h"
 #include "common/decode/sampling/sampler.h"
-#include "launch/bench/bench_shapes.h"
 #include "launch/generate/input.h"
 
 #define PAIRS_MAX 256u
@@ -19,6 +18,9 @@
     "coupled+coupled,chain+coupled,chain+sps,mcsd+multi-round,rsd-c+recursive,rsd-s+recursive"
 #define LENGTH_METHODS "chain+sps,mcsd+multi-round,rsd-c+recursive,rsd-s+recursive,coupled+coupled"
 #define K_CONFIG_METHODS "mcsd+multi-round,rsd-c+recursive"
+
+#define TREES_MAX 16u
+#define K_CONFIG_LEAVES 32u
 
 typedef struct {
     or_draft_method_t method;
@@ -79,13 +81,13 @@ static or_status_t check_pair(const request_t *request, pair_t pair)
 
 static or_status_t add_all_pairs(request_t *request)
 {
-    char method[OR_BENCH_WORD_BYTES];
-    char rule[OR_BENCH_WORD_BYTES];
+    char method[OR_INPUT_WORD_BYTES];
+    char rule[OR_INPUT_WORD_BYTES];
     or_status_t status = OR_OK;
     const char *methods = or_draft_method_list();
-    while (status == OR_OK && or_bench_list_next("--methods", &methods, method) == OR_OK) {
+    while (status == OR_OK && or_input_word("--methods", &methods, method) == OR_OK) {
         const char *rules = or_accept_rule_list();
-        while (status == OR_OK && or_bench_list_next("--methods", &rules, rule) == OR_OK) {
+        while (status == OR_OK && or_input_word("--methods", &rules, rule) == OR_OK) {
             pair_t pair;
             if (or_draft_method_parse(method, &pair.method) == OR_OK &&
                 or_accept_rule_parse(rule, &pair.rule) == OR_OK &&
@@ -100,8 +102,8 @@ static or_status_t add_all_pairs(request_t *request)
     return status;
 }
 
-// "rsd-s+recursive"; "recursive": a rule with its usual method; "rsd-s": a method with the coupled
-// rule.
+// A word is a pair ("rsd-s+recursive"), a rule that gets its usual method ("recursive"), or a method that gets the coupled
+// rule ("rsd-s").
 static or_status_t parse_pair(char *word, pair_t *pair)
 {
     char *plus = strchr(word, '+');
@@ -126,9 +128,9 @@ static or_status_t parse_pair(char *word, pair_t *pair)
 
 static or_status_t parse_methods(request_t *request, const char *list)
 {
-    char word[OR_BENCH_WORD_BYTES];
+    char word[OR_INPUT_WORD_BYTES];
     or_status_t status;
-    while ((status = or_bench_list_next("--methods", &list, word)) == OR_OK) {
+    while ((status = or_input_word("--methods", &list, word)) == OR_OK) {
         pair_t pair = {OR_DRAFT_NONE, OR_ACCEPT_COUPLED};
         if (strcmp(word, "all") == 0) {
             request->all = true;
@@ -150,10 +152,10 @@ static or_status_t parse_methods(request_t *request, const char *list)
 
 static or_status_t parse_temperatures(request_t *request)
 {
-    char word[OR_BENCH_WORD_BYTES];
+    char word[OR_INPUT_WORD_BYTES];
     const char *list = request->choice->temperatures;
     or_status_t status;
-    while ((status = or_bench_list_next("--temp", &list, word)) == OR_OK) {
+    while ((status = or_input_word("--temp", &list, word)) == OR_OK) {
         char *end;
         float temperature = strtof(word, &end);
         if (*end != '\0' || !isfinite(temperature) || temperature < 0) {
@@ -167,7 +169,7 @@ static or_status_t parse_temperatures(request_t *request)
     return status == OR_ERR_NOT_FOUND ? OR_OK : status;
 }
 
-// A list of numbers from 1 to `most`.
+// Parse a list of numbers from 1 to `most`.
 static or_status_t parse_numbers(const char *option, const char *list, uint32_t most,
                                  uint32_t count_max, uint32_t *out, uint32_t *out_count)
 {
@@ -193,17 +195,116 @@ static or_status_t parse_numbers(const char *option, const char *list, uint32_t 
     return status;
 }
 
-static or_status_t parse_budgets(request_t *request)
+// ---- the trees of the papers' experiments ----
+//
+// RSD (Jeon et al. 2024, arXiv 2402.14160, section 5): "fixed draft length" compares trees of equal depth, "fixed target
+// computational budget" trees of equal size. Multi-candidate speculative decoding (Yang et al. 2024, arXiv 2401.06706):
+// configurations of candidates by level, at most 32 leaves. The shapes are those of docs/algorithms.md section 2.
+
+typedef struct {
+    uint32_t nodes, depth;
+    or_shape_t shape; // count 0: the method has none, nodes and depth bound its tree
+} tree_t;
+
+#define COLUMNS 4
+
+// The shapes end with NULL.
+typedef struct {
+    uint32_t group;                // the length, or the budget
+    const char *beams[COLUMNS];    // width x length
+    const char *branches[COLUMNS]; // children by level
+} row_t;
+
+static const row_t by_length[] = {
+    {2, {"2x2", "3x2"}, {"2x2", "2x1", "3x1"}},
+    {3, {"3x3", "4x3"}, {"2x2x2", "3x1x1", "4x1x1"}},
+    {4, {"5x4", "7x4"}, {"2x2x2x2", "5x1x1x1", "7x1x1x1"}},
+    {5, {"6x5", "12x5"}, {"2x2x2x2x2", "6x1x1x1x1", "12x1x1x1x1"}},
+};
+// The shapes are those that were published: some branchings stay a few nodes below the budget.
+static const row_t by_budget[] = {
+    {6, {"2x3", "3x2"}, {"2x1x1", "2x2", "3x1"}},
+    {10, {"2x5", "5x2"}, {"2x1x1x1x1", "2x2x1", "5x1"}},
+    {14, {"2x7", "7x2"}, {"2x1x1x1x1x1", "2x2x2", "7x1"}},
+    {21, {"3x7", "7x3"}, {"3x1x1x1x1x1", "3x2x2", "7x1x1"}},
+    {30, {"5x6", "6x5"}, {"2x2x2x2", "5x1x1x1x1", "6x1x1x1x1"}},
+};
+static const char *const k_configs[] = {"1x1x1x1x1", "4x2x2x1x1", "8x2x1x1", "8x2x2",
+                                        "16x1x1",    "16x2",      "32",      NULL};
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
+static const row_t *find_row(const row_t *rows, size_t count, uint32_t group)
 {
-    return parse_numbers("--nodes", request->choice->nodes, OR_TREE_NODES_MAX, BUDGETS_MAX,
-                         request->budgets, &request->budget_count);
+    while (count > 1 && rows->group != group) {
+        rows++;
+        count--;
+    }
+    return rows;
 }
 
-static or_status_t parse_dists(request_t *request)
+// Count the nodes of a shape that is read as a beam, or as branching factors.
+static uint32_t nodes_as(const or_shape_t *shape, bool beam)
 {
-    return parse_numbers("--distribution-entries", request->choice->distribution_entries,
-                         OR_DISTRIBUTION_ENTRIES_MAX, DISTS_MAX, request->dists,
-                         &request->dist_count);
+    uint32_t level = 1, nodes = 0;
+    if (beam) {
+        return shape->widths[0] * shape->widths[1];
+    }
+    for (uint32_t i = 0; i < shape->count; i++) {
+        level *= shape->widths[i];
+        nodes += level;
+    }
+    return nodes;
+}
+
+// Take the shapes that the method grows as they are meant. "3x2" is a beam to one method and branching factors to another:
+// the number of nodes tells which.
+static uint32_t take(or_draft_method_t method, const char *const *shapes, bool beam, tree_t *trees)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < COUNT(k_configs) && shapes[i] != NULL; i++) {
+        tree_t tree = {.depth = OR_SHAPE_LEVELS_MAX};
+        if (or_shape_parse(shapes[i], &tree.shape) != OR_OK ||
+            or_shape_check(&tree.shape, method, tree.depth) != OR_OK) {
+            continue;
+        }
+        tree.nodes = or_shape_nodes(&tree.shape, method, tree.depth);
+        tree.depth = or_shape_levels(&tree.shape, method, tree.depth);
+        if (tree.nodes == nodes_as(&tree.shape, beam)) {
+            trees[count++] = tree;
+        }
+    }
+    return count;
+}
+
+// List the trees that a method takes part with in an experiment whose group is `group` (a length, or a budget): the beams or the
+// branchings it can grow. A method without shapes gets one sequence, or trees of as many nodes as the beams have; of
+// OR_BENCH_K_CONFIG it gets none. Returns how many.
+static uint32_t list_trees(or_bench_kind_t kind, or_draft_method_t method, uint32_t group,
+                           tree_t trees[TREES_MAX])
+{
+    bool by_depth = kind == OR_BENCH_FIXED_LENGTH;
+    if (kind == OR_BENCH_K_CONFIG || kind == OR_BENCH_BY_NODES) {
+        return kind == OR_BENCH_K_CONFIG ? take(method, k_configs, false, trees) : 0;
+    }
+    const row_t *row = by_depth ? find_row(by_length, COUNT(by_length), group)
+                                : find_row(by_budget, COUNT(by_budget), group);
+    uint32_t count = take(method, row->beams, true, trees);
+    count = count > 0 ? count : take(method, row->branches, false, trees);
+    if (count > 0) {
+        return count;
+    }
+    if (!by_depth || method == OR_DRAFT_CHAIN) {
+        trees[0] = (tree_t){.nodes = group, .depth = group};
+        return 1;
+    }
+    for (size_t i = 0; row->beams[i] != NULL; i++) {
+        or_shape_t beam;
+        if (or_shape_parse(row->beams[i], &beam) == OR_OK) {
+            trees[count++] = (tree_t){.nodes = nodes_as(&beam, true), .depth = group};
+        }
+    }
+    return count;
 }
 
 // ---- cases ----
@@ -252,7 +353,7 @@ static void name_case(or_bench_case_t *made, bool calibrated)
              or_accept_rule_is_lossy(made->rule) ? " (lossy)" : "");
 }
 
-static or_status_t add_tree(const place_t *place, uint32_t group, const or_bench_tree_t *tree)
+static or_status_t add_tree(const place_t *place, uint32_t group, const tree_t *tree)
 {
     or_bench_case_t made = {.method = place->pair.method,
                             .rule = place->pair.rule,
@@ -273,25 +374,14 @@ static or_status_t add_tree(const place_t *place, uint32_t group, const or_bench
     return add_case(place->plan, made);
 }
 
-// The trees of one pair in one group of the plan.
+// Add the trees of one pair in one group of the plan.
 static or_status_t add_trees(const place_t *place, const request_t *request, uint32_t group)
 {
-    or_bench_tree_t trees[OR_BENCH_TREES_MAX];
-    uint32_t count = 0;
-    or_draft_method_t method = place->pair.method;
+    tree_t trees[TREES_MAX];
     or_status_t status = OR_OK;
-    switch (request->choice->kind) {
-    case OR_BENCH_FIXED_LENGTH:
-        count = or_bench_trees_of_length(method, group, trees);
-        break;
-    case OR_BENCH_FIXED_BUDGET:
-        count = or_bench_trees_of_budget(method, group, trees);
-        break;
-    case OR_BENCH_K_CONFIG:
-        count = or_bench_trees_of_k_config(method, trees);
-        break;
-    default:
-        trees[count++] = (or_bench_tree_t){.nodes = group, .depth = request->choice->depth};
+    uint32_t count = list_trees(request->choice->kind, place->pair.method, group, trees);
+    if (request->choice->kind == OR_BENCH_BY_NODES) {
+        trees[count++] = (tree_t){.nodes = group, .depth = request->choice->depth};
     }
     for (uint32_t i = 0; i < count && status == OR_OK; i++) {
         status = add_tree(place, group, &trees[i]);
@@ -333,27 +423,32 @@ static or_status_t add_temperature(or_bench_plan_t *plan, const request_t *reque
     return status;
 }
 
+static void set_rows(request_t *request, const row_t *rows, uint32_t count)
+{
+    request->budget_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        request->budgets[i] = rows[i].group;
+    }
+}
+
 static or_status_t set_groups(request_t *request, or_bench_plan_t *plan)
 {
-    static const uint32_t lengths[] = OR_BENCH_LENGTHS;
-    static const uint32_t budgets[] = OR_BENCH_BUDGETS;
     plan->group_name = request->choice->kind == OR_BENCH_FIXED_LENGTH ? "depth" : "budget";
     switch (request->choice->kind) {
     case OR_BENCH_FIXED_LENGTH:
-        request->budget_count = sizeof lengths / sizeof *lengths;
-        memcpy(request->budgets, lengths, sizeof lengths);
+        set_rows(request, by_length, COUNT(by_length));
         return OR_OK;
     case OR_BENCH_FIXED_BUDGET:
-        request->budget_count = sizeof budgets / sizeof *budgets;
-        memcpy(request->budgets, budgets, sizeof budgets);
+        set_rows(request, by_budget, COUNT(by_budget));
         return OR_OK;
     case OR_BENCH_K_CONFIG: // the leaves' bound is the configurations' own
         request->budget_count = 1;
-        request->budgets[0] = OR_BENCH_K_CONFIG_LEAVES;
+        request->budgets[0] = K_CONFIG_LEAVES;
         plan->group_name = "leaves";
         return OR_OK;
     default:
-        return parse_budgets(request);
+        return parse_numbers("--nodes", request->choice->nodes, OR_TREE_NODES_MAX, BUDGETS_MAX,
+                             request->budgets, &request->budget_count);
     }
 }
 
@@ -375,7 +470,9 @@ or_status_t or_bench_plan_make(const or_bench_plan_choice_t *choice, or_bench_pl
                                                                  : usual_methods(choice->kind));
     }
     if (status == OR_OK) {
-        status = parse_dists(&request);
+        status = parse_numbers("--distribution-entries", choice->distribution_entries,
+                               OR_DISTRIBUTION_ENTRIES_MAX, DISTS_MAX, request.dists,
+                               &request.dist_count);
     }
     if (status == OR_OK) {
         status = set_groups(&request, &made);

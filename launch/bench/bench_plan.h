@@ -7,7 +7,7 @@
 
 #include "common/decode/methods.h"
 #include "common/decode/shape.h"
-#include "launch/bench/bench_list.h"
+#include "launch/generate/input.h"
 
 typedef struct {
     or_draft_method_t method; // OR_DRAFT_NONE: plain decoding
@@ -18,7 +18,7 @@ typedef struct {
     uint32_t group;        // the budget, or with --fixed-length the depth; 0 for plain decoding
     uint32_t distribution_entries;  // of rules that need distributions
     uint32_t baseline;              // the case that is plain decoding at this temperature
-    char name[OR_BENCH_WORD_BYTES]; // "rsd-s+recursive", "dyspec*+coupled" (calibrated), "plain"
+    char name[OR_INPUT_WORD_BYTES]; // "rsd-s+recursive", "dyspec*+coupled" (calibrated), "plain"
     char tree[128];                 // "16", "4x2x1"; "-" for plain decoding
     bool legal;                     // the pair, at this temperature
     char reason[512];               // why it was not measured, or not to the end; "" if it was
@@ -50,7 +50,7 @@ typedef struct {
     or_vocab_method_t vocab_method;
 } or_bench_plan_choice_t;
 
-// OR_ERR_INVALID names the option and what is allowed. The caller calls or_bench_plan_fini, on
-// success only.
+// Make the plan that was asked for. OR_ERR_INVALID names the option and what is allowed. On success the caller frees it with
+// or_bench_plan_fini.
 or_status_t or_bench_plan_make(const or_bench_plan_choice_t *choice, or_bench_plan_t *plan);
 void or_bench_plan_fini(or_bench_plan_t *plan);

@@ -6,18 +6,17 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include "launch/bench/bench_svg.h"
 
 #define PATH_BYTES 4096u
 #define LABEL_BYTES 256u
 #define DEPTHS 8u       // of the lines
 #define OFFERED_MIN 10u // for a point of a line: fewer say little
 
-// Of the page, in pixels.
+// The measures of the page, in pixels.
 #define WIDTH 900.0
 #define LEFT 300.0 // labels of the bars
 #define RIGHT 130.0
@@ -31,6 +30,83 @@ static const char *const colours[] = {"#4477aa", "#ee6677", "#228833", "#ccbb44"
 static const char *const dashes[] = {"none", "6 3", "2 2"};
 #define COLOUR_COUNT (sizeof colours / sizeof *colours)
 #define SERIES_MAX 24u // all colours with all dashes
+
+// ---- shapes as SVG 1.1, in pixels from the upper left corner ----
+
+typedef enum { SVG_START, SVG_MIDDLE, SVG_END } svg_anchor_t;
+
+static void svg_box(FILE *file, double x, double y, double width, double height, const char *colour)
+{
+    fprintf(file, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", x,
+            y, width, height, colour);
+}
+
+static or_status_t svg_open(const char *path, double width, double height, FILE **file)
+{
+    *file = fopen(path, "w");
+    if (*file == NULL) {
+        return or_fail(OR_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    }
+    fprintf(
+        *file,
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+        "viewBox=\"0 0 %.0f %.0f\" font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\">\n",
+        width, height, width, height);
+    svg_box(*file, 0, 0, width, height, "white");
+    return OR_OK;
+}
+
+static or_status_t svg_close(const char *path, FILE *file)
+{
+    fputs("</svg>\n", file);
+    bool failed = ferror(file) != 0;
+    if (fclose(file) != 0 || failed) {
+        return or_fail(OR_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    }
+    return OR_OK;
+}
+
+static void svg_line(FILE *file, double x1, double y1, double x2, double y2, const char *colour,
+                     double thickness, const char *dash)
+{
+    fprintf(file,
+            "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
+            "stroke-width=\"%.1f\" stroke-dasharray=\"%s\"/>\n",
+            x1, y1, x2, y2, colour, thickness, dash);
+}
+
+static void svg_text(FILE *file, double x, double y, double size, svg_anchor_t anchor,
+                     const char *text)
+{
+    static const char *const anchors[] = {"start", "middle", "end"};
+    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.0f\" text-anchor=\"%s\">", x, y, size,
+            anchors[anchor]);
+    for (; *text != '\0'; text++) {
+        switch (*text) {
+        case '<':
+            fputs("&lt;", file);
+            break;
+        case '>':
+            fputs("&gt;", file);
+            break;
+        case '&':
+            fputs("&amp;", file);
+            break;
+        default:
+            fputc(*text, file);
+        }
+    }
+    fputs("</text>\n", file);
+}
+
+static void svg_dot(FILE *file, double x, double y, double radius, const char *colour)
+{
+    fprintf(file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"%s\"/>\n", x, y, radius,
+            colour);
+}
+
+// ---- what is drawn ----
 
 typedef struct {
     const or_bench_output_t *output;
@@ -48,7 +124,7 @@ static bool is_measured(const plot_t *plot, uint32_t c)
     return plot->figures[c].runs > 0;
 }
 
-// Is it the best tree of its pair in its group? Of equals the first.
+// Is it the best tree of its pair in its group? Among equals the first one is.
 static bool is_best(const plot_t *plot, uint32_t c)
 {
     const or_bench_case_t *it = get_case(plot, c);
@@ -63,7 +139,7 @@ static bool is_best(const plot_t *plot, uint32_t c)
     return is_measured(plot, c);
 }
 
-// The steps of an axis from 0 to `most`: 1, 2 or 5 times a power of ten, about six of them.
+// An axis from 0 to `most` has about six steps, each 1, 2 or 5 times a power of ten.
 static double axis_step(double most)
 {
     double step = pow(10, floor(log10(most / 6)));
@@ -81,7 +157,7 @@ static or_status_t open_plot(const plot_t *plot, const char *folder, const char 
     if (length < 0 || (unsigned)length >= PATH_BYTES) {
         return or_fail(OR_ERR_INVALID, "--plots: the path is too long");
     }
-    return or_svg_open(path, WIDTH, height, file);
+    return svg_open(path, WIDTH, height, file);
 }
 
 static void title(const plot_t *plot, const char *what, FILE *file)
@@ -89,7 +165,7 @@ static void title(const plot_t *plot, const char *what, FILE *file)
     char text[LABEL_BYTES];
     snprintf(text, sizeof text, "%s, temperature %g", what,
              (double)get_case(plot, plot->begin)->temperature);
-    or_svg_text(file, 20, 28, 16, OR_SVG_START, text);
+    svg_text(file, 20, 28, 16, SVG_START, text);
 }
 
 // ---- bars ----
@@ -118,8 +194,8 @@ static void bar_axis(FILE *file, double scale, double most, double bottom)
         double x = LEFT + i * step * scale;
         bool one = fabs(i * step - 1) < step / 100;
         snprintf(label, sizeof label, "%g", i * step);
-        or_svg_line(file, x, TOP - 8, x, bottom, one ? "#333333" : "#dddddd", 1, "none");
-        or_svg_text(file, x, TOP - 12, 11, OR_SVG_MIDDLE, label);
+        svg_line(file, x, TOP - 8, x, bottom, one ? "#333333" : "#dddddd", 1, "none");
+        svg_text(file, x, TOP - 12, 11, SVG_MIDDLE, label);
     }
 }
 
@@ -133,19 +209,19 @@ static void bar(const plot_t *plot, const bars_t *bars, uint32_t c, double scale
     char label[LABEL_BYTES];
     bool plain = c == plot->begin;
     snprintf(label, sizeof label, "%s%s%s", it->name, plain ? "" : ", ", plain ? "" : it->tree);
-    or_svg_text(file, LEFT - 8, y + ROW - 6, TEXT, OR_SVG_END, label);
-    or_svg_box(file, LEFT, y + 2, value * scale, ROW - 4,
-               plain ? "#777777" : colours[(uint32_t)it->rule % COLOUR_COUNT]);
+    svg_text(file, LEFT - 8, y + ROW - 6, TEXT, SVG_END, label);
+    svg_box(file, LEFT, y + 2, value * scale, ROW - 4,
+            plain ? "#777777" : colours[(uint32_t)it->rule % COLOUR_COUNT]);
     if (bars->range && figures->speedup_max > figures->speedup_min) {
         end = figures->speedup_max;
-        or_svg_line(file, LEFT + figures->speedup_min * scale, y + ROW / 2, LEFT + end * scale,
-                    y + ROW / 2, "#222222", 1.5, "none");
+        svg_line(file, LEFT + figures->speedup_min * scale, y + ROW / 2, LEFT + end * scale,
+                 y + ROW / 2, "#222222", 1.5, "none");
     }
     snprintf(label, sizeof label, "%.2f", value);
-    or_svg_text(file, LEFT + end * scale + 6, y + ROW - 6, TEXT, OR_SVG_START, label);
+    svg_text(file, LEFT + end * scale + 6, y + ROW - 6, TEXT, SVG_START, label);
 }
 
-// Down the page: a group's heading before its first bar. Without a file only measures the height.
+// Draw the bars down the page, a group's heading before its first bar. Without a file only the height is measured.
 static double draw_bars(const plot_t *plot, const bars_t *bars, double scale, FILE *file)
 {
     double y = TOP;
@@ -162,7 +238,7 @@ static double draw_bars(const plot_t *plot, const bars_t *bars, double scale, FI
             snprintf(label, sizeof label, "%s %" PRIu32, plot->output->results->plan->group_name,
                      group);
             if (file != NULL) {
-                or_svg_text(file, 20, y - 5, 13, OR_SVG_START, label);
+                svg_text(file, 20, y - 5, 13, SVG_START, label);
             }
         }
         if (file != NULL) {
@@ -191,7 +267,7 @@ static or_status_t plot_bars(const plot_t *plot, const bars_t *bars, const char 
     title(plot, bars->title, file);
     bar_axis(file, scale, most, bottom);
     draw_bars(plot, bars, scale, file);
-    return or_svg_close(path, file);
+    return svg_close(path, file);
 }
 
 // ---- lines ----
@@ -216,15 +292,15 @@ static void line_axes(FILE *file)
     for (int tenth = 0; tenth <= 10; tenth += 2) {
         double y = share_y(tenth / 10.0);
         snprintf(label, sizeof label, "%.1f", tenth / 10.0);
-        or_svg_line(file, PANEL_LEFT, y, PANEL_LEFT + PANEL_WIDTH, y, "#dddddd", 1, "none");
-        or_svg_text(file, PANEL_LEFT - 8, y + 4, 11, OR_SVG_END, label);
+        svg_line(file, PANEL_LEFT, y, PANEL_LEFT + PANEL_WIDTH, y, "#dddddd", 1, "none");
+        svg_text(file, PANEL_LEFT - 8, y + 4, 11, SVG_END, label);
     }
     for (uint32_t d = 0; d < DEPTHS; d++) {
         snprintf(label, sizeof label, "%" PRIu32, d + 1);
-        or_svg_text(file, depth_x(d), share_y(0) + 18, 11, OR_SVG_MIDDLE, label);
+        svg_text(file, depth_x(d), share_y(0) + 18, 11, SVG_MIDDLE, label);
     }
-    or_svg_text(file, PANEL_LEFT + PANEL_WIDTH / 2, share_y(0) + 38, TEXT, OR_SVG_MIDDLE,
-                "depth of the guess");
+    svg_text(file, PANEL_LEFT + PANEL_WIDTH / 2, share_y(0) + 38, TEXT, SVG_MIDDLE,
+             "depth of the guess");
 }
 
 static void draw_line(const plot_t *plot, uint32_t c, uint32_t series, FILE *file)
@@ -237,18 +313,18 @@ static void draw_line(const plot_t *plot, uint32_t c, uint32_t series, FILE *fil
     double key_y = TOP + 6 + ROW * series;
     for (uint32_t d = 0; d < DEPTHS && figures->depth_offered[d] >= OFFERED_MIN; d++) {
         double y = share_y(figures->by_depth[d]);
-        or_svg_dot(file, depth_x(d), y, 2.5, colour);
+        svg_dot(file, depth_x(d), y, 2.5, colour);
         if (d > 0) {
-            or_svg_line(file, depth_x(d - 1), share_y(figures->by_depth[d - 1]), depth_x(d), y,
-                        colour, 2, dash);
+            svg_line(file, depth_x(d - 1), share_y(figures->by_depth[d - 1]), depth_x(d), y, colour,
+                     2, dash);
         }
     }
     snprintf(label, sizeof label, "%s, %s", get_case(plot, c)->name, get_case(plot, c)->tree);
-    or_svg_line(file, key_x, key_y, key_x + 26, key_y, colour, 2, dash);
-    or_svg_text(file, key_x + 34, key_y + 4, TEXT, OR_SVG_START, label);
+    svg_line(file, key_x, key_y, key_x + 26, key_y, colour, 2, dash);
+    svg_text(file, key_x + 34, key_y + 4, TEXT, SVG_START, label);
 }
 
-// One line a pair: its best tree in the last group, which is the largest.
+// Each pair has one line, of its best tree in the last group, which is the largest.
 static or_status_t plot_lines(const plot_t *plot, const char *folder)
 {
     char path[PATH_BYTES];
@@ -275,10 +351,10 @@ static or_status_t plot_lines(const plot_t *plot, const char *folder)
     }
     if (series > SERIES_MAX) {
         snprintf(label, sizeof label, "and %" PRIu32 " pairs more", series - SERIES_MAX);
-        or_svg_text(file, PANEL_LEFT + PANEL_WIDTH + 20, TOP + 10 + ROW * SERIES_MAX, TEXT,
-                    OR_SVG_START, label);
+        svg_text(file, PANEL_LEFT + PANEL_WIDTH + 20, TOP + 10 + ROW * SERIES_MAX, TEXT, SVG_START,
+                 label);
     }
-    return or_svg_close(path, file);
+    return svg_close(path, file);
 }
 
 // ---- all ----

@@ -4,12 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launch/bench/bench_list.h"
 #include "launch/generate/input.h"
 
 #define UNNAMED "unnamed" // the category of prompts that have none
 
-// For the demonstration models, which tell tales.
+// The demonstration models tell tales.
 static const char *const own_prompts[] = {
     "Once upon a time there was a miller who had",
     "It was a dark night, and the old woman",
@@ -98,7 +97,7 @@ static or_status_t add_object(const json_t *object, const or_bench_prompts_choic
     if (named != NULL && !json_is_string(named)) {
         return or_fail(OR_ERR_INVALID, "\"category\" is not a text");
     }
-    if (choice->only != NULL && !or_bench_list_has(choice->only, category)) {
+    if (choice->only != NULL && !or_input_has_word(choice->only, category)) {
         return OR_OK;
     }
     return add(prompts, json_string_value(text), json_string_length(text),
@@ -135,7 +134,7 @@ static or_status_t add_lines(const char *bytes, size_t length,
     return status;
 }
 
-// Nothing was chosen: name what there is to choose.
+// No prompt was chosen: name the categories that there are.
 static or_status_t fail_empty(const char *bytes, size_t length,
                               const or_bench_prompts_choice_t *choice)
 {

@@ -34,8 +34,8 @@ typedef struct {
     bool survey_tasks; // count MT-Bench's eight categories as one, as the survey does
 } or_bench_prompts_choice_t;
 
-// OR_ERR_IO; OR_ERR_INVALID names line and reason, an empty file, or a category that is not there.
-// The caller calls or_bench_prompts_fini, on success only.
+// Read the prompts. OR_ERR_IO; OR_ERR_INVALID names line and reason, an empty file, or a category that is not there. On
+// success the caller frees them with or_bench_prompts_fini.
 or_status_t or_bench_prompts_read(const or_bench_prompts_choice_t *choice,
                                   or_bench_prompts_t *prompts);
 void or_bench_prompts_fini(or_bench_prompts_t *prompts);

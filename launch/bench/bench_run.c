@@ -7,9 +7,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
-#include "launch/bench/bench_progress.h"
-#include "launch/generate/client.h"
 #include "launch/generate/report.h"
+#include "launch/progress.h"
+#include "proto/net/requests.h"
 
 #define LOOK_NS (100 * OR_NS_PER_MS) // between looks at the children and at Ctrl-C
 #define CANCEL_NS (2 * OR_NS_PER_S)  // for the last delta after Ctrl-C
@@ -20,13 +20,13 @@ typedef struct {
     or_bench_plan_t *plan;
     or_bench_results_t *results;
     or_bench_outcome_t *outcome;
-    or_bench_progress_t progress;
+    or_progress_t progress;
     bool *skip;        // by prompt: longer than the context
     or_report_t plain; // of plain decoding at the last prompt and temperature
     bool plain_known;
 } bench_t;
 
-// What a request ended with, when that says nothing against the bench as a whole.
+// A request ends in one of these ways, none of which says anything against the bench as a whole.
 typedef enum {
     DONE,
     REFUSED,  // reason in or_error_text()
@@ -61,20 +61,21 @@ static or_generate_request_t make_request(const bench_t *bench, const or_bench_c
 
 // ---- one request ----
 
-// One wait for the next delta. OR_ERR_CANCELLED once the user is tired of it.
-static or_status_t step(const bench_t *bench, or_client_t *client, or_report_t *report,
+// Wait once for the next delta. OR_ERR_CANCELLED after the user's second Ctrl-C, or if the text does not end after the first.
+static or_status_t step(const bench_t *bench, or_requests_t *client, or_report_t *report,
                         int64_t *cancel_until_ns, uint32_t *error_code)
 {
+    uint32_t slot;
     or_message_t message;
     int64_t now = or_clock_now(or_clock_monotonic());
     if (or_interrupt_count() > 0 && *cancel_until_ns == OR_TIME_NEVER) {
         *cancel_until_ns = now + CANCEL_NS;
-        or_client_cancel(client);
+        or_requests_cancel(client, 0);
     }
     if (or_interrupt_count() > 1 || now > *cancel_until_ns) {
         return or_fail(OR_ERR_CANCELLED, "interrupted");
     }
-    or_status_t status = or_client_next(client, now + LOOK_NS, &message);
+    or_status_t status = or_requests_next(client, now + LOOK_NS, &slot, &message);
     if (status == OR_OK) {
         const or_generate_delta_t *delta = &message.body.generate_delta;
         status = or_report_add(report, delta);
@@ -100,7 +101,7 @@ static bool is_the_case(or_status_t status)
     return status == OR_ERR_INVALID || status == OR_ERR_MISMATCH || status == OR_ERR_UNSUPPORTED;
 }
 
-// Was a text that was to be drafted for decoded plainly? Why, as the error's text.
+// Was a text decoded plainly although it was to be drafted? The reason is recorded as the error's text.
 static bool is_undrafted(const or_generate_request_t *request, const or_report_t *report)
 {
     const or_generate_stats_t *stats = &report->stats;
@@ -116,29 +117,26 @@ static bool is_undrafted(const or_generate_request_t *request, const or_report_t
 static or_status_t write_text(const bench_t *bench, const or_generate_request_t *request,
                               or_report_t *report, end_t *end)
 {
-    or_client_t *client = NULL;
+    or_requests_t *client = NULL;
     int64_t cancel_until_ns = OR_TIME_NEVER;
     uint32_t error_code = 0;
-    or_connect_keys_t keys = {0};
     const or_bench_config_t *wished = bench->place->config;
-    const or_client_config_t config = {.owner = wished->owner,
-                                       .busy_wait_s = OR_CLIENT_BUSY_WAIT_S,
-                                       .keys = &keys,
-                                       .no_padding = !wished->padding};
+    const char *endpoint = bench->place->endpoint;
+    const or_requests_config_t config = {.owner = wished->owner,
+                                         .no_padding = !wished->padding,
+                                         .endpoint = endpoint,
+                                         .busy_wait_s = OR_REQUESTS_BUSY_WAIT_S};
     // A cluster of our own is on this machine, and does not encrypt.
-    or_status_t status = or_keys_for_connecting(
-        bench->place->endpoint, wished->connect != NULL ? &wished->keys : NULL, &keys);
-    if (status == OR_OK) {
-        status = or_client_create(bench->place->endpoint, &config, request, &client);
-    }
-    or_key_pair_wipe(&keys.own);
+    or_status_t status = or_requests_connect(
+        endpoint, wished->connect != NULL ? &wished->keys : NULL, &config, 1, &client);
     if (status != OR_OK) {
         return status;
     }
+    or_requests_begin(client, 0, request);
     while (status == OR_OK && report->finish == OR_FINISH_NONE) {
         status = step(bench, client, report, &cancel_until_ns, &error_code);
     }
-    or_client_destroy(&client);
+    or_requests_destroy(&client);
     *end = error_code == OR_WIRE_CONTEXT ? TOO_LONG : REFUSED;
     if (status == OR_OK) {
         *end = is_undrafted(request, report) ? REFUSED : DONE;
@@ -162,7 +160,7 @@ static void compare(bench_t *bench, uint32_t c, const or_bench_prompt_t *prompt,
     }
     bench->outcome->compared++;
     if (same < report->token_count || same < bench->plain.token_count) {
-        or_bench_progress_clear(&bench->progress);
+        or_progress_clear(&bench->progress);
         fprintf(stderr,
                 "outrider bench: text differs from plain decoding: %s, tree %s, prompt %" PRIu32
                 ", from token %zu on\n",
@@ -174,7 +172,7 @@ static void compare(bench_t *bench, uint32_t c, const or_bench_prompt_t *prompt,
 
 static void skip_prompt(bench_t *bench, uint32_t p)
 {
-    or_bench_progress_clear(&bench->progress);
+    or_progress_clear(&bench->progress);
     fprintf(stderr, "outrider bench: prompt %" PRIu32 " is left out: %s\n",
             bench->place->prompts->items[p].line, or_error_text());
     bench->skip[p] = true;
@@ -185,8 +183,7 @@ static void take_result(bench_t *bench, uint32_t c, uint32_t repeat, uint32_t p,
                         or_report_t *report)
 {
     const or_bench_prompt_t *prompt = &bench->place->prompts->items[p];
-    or_bench_sum_add(or_bench_results_sum(bench->results, c, repeat, prompt->category),
-                     &report->stats);
+    or_bench_results_add(bench->results, c, repeat, prompt->category, &report->stats);
     if (bench->plan->cases[c].method != OR_DRAFT_NONE) {
         compare(bench, c, prompt, report);
         return;
@@ -208,7 +205,7 @@ static or_status_t run_case(bench_t *bench, uint32_t c, uint32_t repeat, uint32_
     if (it->reason[0] != '\0') {
         return OR_OK;
     }
-    or_bench_progress_show(&bench->progress, bench->progress.done, it->name);
+    or_progress_show(&bench->progress, bench->progress.done, it->name);
     const or_generate_request_t request = make_request(bench, it, &bench->place->prompts->items[p],
                                                        repeat, bench->place->config->predict);
     or_status_t status = write_text(bench, &request, &report, &end);
@@ -241,7 +238,7 @@ static or_status_t run_prompt(bench_t *bench, uint32_t repeat, uint32_t p)
     return status;
 }
 
-// Plain decoding and the first case that drafts, uncounted.
+// Run plain decoding and the first case that drafts, without counting them.
 static or_status_t warm_up(bench_t *bench)
 {
     or_status_t status = OR_OK;
@@ -267,13 +264,13 @@ or_status_t or_bench_run(const or_bench_place_t *place, or_bench_plan_t *plan,
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the prompts");
     }
     or_status_t status = warm_up(&bench);
-    or_bench_progress_init(&bench.progress, outcome->runs_all, or_clock_monotonic());
+    or_progress_init(&bench.progress, outcome->runs_all, false);
     for (uint32_t repeat = 0; repeat < results->repeats; repeat++) {
         for (uint32_t p = 0; p < prompts && status == OR_OK; p++) {
             status = run_prompt(&bench, repeat, p);
         }
     }
-    or_bench_progress_clear(&bench.progress);
+    or_progress_clear(&bench.progress);
     outcome->interrupted = status == OR_ERR_CANCELLED || or_interrupt_count() > 0;
     or_report_fini(&bench.plain);
     free(bench.skip);

@@ -1,23 +1,17 @@
 // outrider bench - drafting methods and acceptance rules side by side, with plain decoding as the
 // measure.
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
-#include "common/base/log/log.h"
 #include "common/gguf/gguf.h"
-#include "launch/bench/bench_options.h"
 #include "launch/bench/bench_output.h"
-#include "launch/bench/bench_plan.h"
-#include "launch/bench/bench_prompts.h"
-#include "launch/bench/bench_run.h"
 #include "launch/bench/bench_synthetic.h"
+#include "launch/cluster/paths.h"
 #include "launch/commands.h"
-#include "launch/model/models.h"
 
 #define END_PATIENCE_NS (500 * OR_NS_PER_MS) // for the children, which have nothing to save
 
@@ -30,6 +24,7 @@ typedef struct {
     or_cluster_t *cluster; // NULL with --connect and without models
     or_synthetic_distribution_t dist;
     or_synthetic_t *synthetic; // NULL with models
+    const char *endpoint;      // of the coordinator
 } bench_t;
 
 static or_status_t count_parameters(const char *path, double *parameters)
@@ -48,7 +43,7 @@ static or_status_t count_parameters(const char *path, double *parameters)
     return OR_OK;
 }
 
-// Draft parameters over target parameters; NAN where the models are only the coordinator's to know.
+// Set *ratio to draft parameters over target parameters; to NAN where only the coordinator knows the models.
 static or_status_t measure_models(const or_bench_config_t *config, double *ratio)
 {
     double target;
@@ -72,9 +67,9 @@ static or_status_t start_cluster(bench_t *bench)
     const or_bench_config_t *config = bench->config;
     if (config->synthetic != NULL) {
         return or_synthetic_start(&bench->dist, config->model, config->log_level, config->verbose,
-                                  &bench->synthetic);
+                                  &bench->synthetic, &bench->endpoint);
     }
-    const or_cluster_config_t local = {.listen = "tcp://127.0.0.1:*",
+    const or_cluster_config_t local = {.announce = stderr,
                                        .model = config->model,
                                        .draft_model = config->draft_model,
                                        .multi_models = config->multi_models.items,
@@ -88,16 +83,39 @@ static or_status_t start_cluster(bench_t *bench)
                                        .target = &config->target,
                                        .log_level = config->log_level,
                                        .show_logs = config->verbose};
-    char text[512];
     or_status_t status = or_cluster_start(&local, &bench->cluster);
     if (status == OR_OK) {
-        or_cluster_describe(bench->cluster, text, sizeof text);
-        fprintf(stderr, "%s\n", text);
+        bench->endpoint = or_cluster_endpoint(bench->cluster);
     }
     return status;
 }
 
-// What was asked for, made sense of; nothing is started yet.
+// Parse acceptances by rank, as "0.6,0.2".
+static or_status_t parse_acceptances(const char *list, or_synthetic_distribution_t *dist)
+{
+    char word[OR_INPUT_WORD_BYTES];
+    double total = 0;
+    or_status_t status;
+    while ((status = or_input_word("--synthetic-acceptance", &list, word)) == OR_OK) {
+        char *end;
+        double one = strtod(word, &end);
+        total += one;
+        if (*end != '\0' || !(one >= 0) || !(total <= 1 + 1e-9)) {
+            return or_fail(OR_ERR_INVALID,
+                           "--synthetic-acceptance: '%s' is not a probability, or all together "
+                           "are more than 1",
+                           word);
+        }
+        if (dist->ranks == OR_SYNTHETIC_RANKS_MAX) {
+            return or_fail(OR_ERR_INVALID, "--synthetic-acceptance: more than %u ranks",
+                           OR_SYNTHETIC_RANKS_MAX);
+        }
+        dist->acceptance[dist->ranks++] = one;
+    }
+    return status == OR_ERR_NOT_FOUND ? OR_OK : status;
+}
+
+// Check and prepare all that was asked for. Nothing is started yet.
 static or_status_t prepare(bench_t *bench)
 {
     const or_bench_config_t *config = bench->config;
@@ -105,7 +123,7 @@ static or_status_t prepare(bench_t *bench)
                                                .only = config->categories,
                                                .limit = config->prompt_limit,
                                                .survey_tasks = config->spec_bench};
-    // Without models there are no texts to compare, and no temperature.
+    // A bench without models has no texts to compare, and no temperature.
     bool synthetic = config->synthetic != NULL;
     or_bench_plan_choice_t plan = {.kind = or_bench_config_kind(config),
                                    .methods = synthetic ? "coupled" : config->methods,
@@ -123,7 +141,7 @@ static or_status_t prepare(bench_t *bench)
         status = or_vocab_method_parse(config->parameters.vocab_map, &plan.vocab_method);
     }
     if (status == OR_OK && synthetic) {
-        status = or_synthetic_parse(config->synthetic, &bench->dist);
+        status = parse_acceptances(config->synthetic, &bench->dist);
     }
     if (status == OR_OK) {
         status = or_bench_plan_make(&plan, &bench->plan);
@@ -156,22 +174,7 @@ static or_status_t print(const bench_t *bench, double size_ratio)
                                       .draft =
                                           config->draft_model != NULL ? config->draft_model : "",
                                       .size_ratio = size_ratio};
-    or_status_t status = OR_OK;
-    if (config->json) {
-        status = or_bench_print_json(&output, stdout);
-    } else {
-        or_bench_print_table(&output, stdout);
-    }
-    if (status == OR_OK && fflush(stdout) != 0) {
-        status = or_fail(OR_ERR_IO, "cannot write to standard output: %s", strerror(errno));
-    }
-    if (status == OR_OK && config->csv != NULL) {
-        status = or_bench_write_csv(&output, config->csv);
-    }
-    if (status == OR_OK && config->plots != NULL) {
-        status = or_bench_write_plots(&output, config->plots);
-    }
-    return status;
+    return or_bench_output(&output);
 }
 
 // Was everything measured that was asked for, plain decoding to the end, and did every text agree
@@ -189,21 +192,13 @@ static bool is_sound(const bench_t *bench)
     return bench->outcome.runs > 0 && bench->outcome.differing == 0;
 }
 
-static const char *endpoint(const bench_t *bench)
-{
-    if (bench->synthetic != NULL) {
-        return or_synthetic_endpoint(bench->synthetic);
-    }
-    return bench->cluster != NULL ? or_cluster_endpoint(bench->cluster) : bench->config->connect;
-}
-
 // Run and print. What was measured is printed even if something goes wrong behind it.
 static int run_and_print(bench_t *bench, double size_ratio)
 {
     const or_bench_place_t place = {.config = bench->config,
                                     .prompts = &bench->prompts,
                                     .cluster = bench->cluster,
-                                    .endpoint = endpoint(bench)};
+                                    .endpoint = bench->endpoint};
     int code = OR_EXIT_OK;
     if (or_bench_run(&place, &bench->plan, &bench->results, &bench->outcome) != OR_OK) {
         code = or_command_fail("bench", OR_EXIT_FAILURE);
@@ -219,12 +214,13 @@ static int run_and_print(bench_t *bench, double size_ratio)
     return is_sound(bench) ? code : OR_EXIT_FAILURE;
 }
 
-static int run(bench_t *bench)
+static int measure(bench_t *bench)
 {
     double size_ratio;
     or_interrupt_watch();
     or_status_t status = measure_models(bench->config, &size_ratio);
-    if (status == OR_OK && bench->config->connect == NULL) {
+    bench->endpoint = bench->config->connect;
+    if (status == OR_OK && bench->endpoint == NULL) {
         status = start_cluster(bench);
     }
     int code = OR_EXIT_INTERRUPTED;
@@ -238,42 +234,31 @@ static int run(bench_t *bench)
     return code;
 }
 
-int or_command_bench(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    if (argc >= 2 && strcmp(argv[1], "load") == 0) {
-        return or_command_bench_load(argc - 1, argv + 1);
-    }
-    if (argc >= 2 && strcmp(argv[1], "step") == 0) {
-        return or_command_bench_step(argc - 1, argv + 1);
-    }
-    if (argc >= 2 && strcmp(argv[1], "kernels") == 0) {
-        return or_command_bench_kernels(argc - 1, argv + 1);
+    static const or_command_t *const others[] = {&or_bench_load_command, &or_bench_step_command,
+                                                 &or_bench_kernels_command, NULL};
+    const or_command_t *other = argc >= 2 ? or_command_find(others, argv[1]) : NULL;
+    if (other != NULL) {
+        return other->run(argc - 1, argv + 1);
     }
     or_bench_config_t config = or_bench_config_default();
     bench_t bench = {.config = &config};
-    or_options_next_t next;
-    or_log_level_t level;
-    or_status_t status = or_options_parse(&or_bench_program, argc, argv, &config, NULL, &next);
-    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
-        return status == OR_OK ? OR_EXIT_OK : or_command_fail("bench", OR_EXIT_USAGE);
+    int code;
+    if (!or_command_begin(&or_bench_program, argc, argv, &config, NULL, &code)) {
+        return code;
     }
-    if (config.target.list_devices) {
-        return or_command_list_devices(&or_bench_program, &config);
-    }
-    status = or_log_parse_level(config.log_level, &level);
+    or_status_t status = or_command_open_log("bench", config.log_level);
     if (status == OR_OK) {
-        or_log_init("bench", level);
         status = prepare(&bench);
     }
-    int code;
-    if (status == OR_OK) {
-        code = run(&bench);
-    } else {
-        code = or_command_fail("bench", status == OR_ERR_INVALID ? OR_EXIT_USAGE : OR_EXIT_FAILURE);
-    }
+    code = status == OR_OK ? measure(&bench) : or_command_fail("bench", or_command_code(status));
     or_bench_results_fini(&bench.results);
     or_bench_prompts_fini(&bench.prompts);
     or_bench_plan_fini(&bench.plan);
     or_options_free(&or_bench_program, &config, NULL);
     return code;
 }
+
+const or_command_t or_bench_command = {
+    "bench", run, "compare drafting methods and acceptance rules with plain decoding"};

@@ -1,22 +1,202 @@
 // outrider chat - a conversation in the terminal, on a cluster of its own or on a coordinator that runs already. Answers go to standard
 // output, everything else to standard error; without a terminal each line of standard input is a question.
+#include <histedit.h>
 #include <inttypes.h>
-#include <stdio.h>
+#include <locale.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <wchar.h>
 
 #include "common/base/interrupt.h"
-#include "common/base/log/log.h"
-#include "launch/chat/chat_line.h"
-#include "launch/chat/chat_talk.h"
+#include "launch/chat/conversation.h"
+#include "launch/cluster/paths.h"
 #include "launch/commands.h"
-#include "launch/model/models.h"
 
-// ---- commands
-// ----------------------------------------------------------------------------------------
+#define HISTORY_LINES 1000
 
-// Each returns false to end the conversation. `rest` is what stands behind the command's name.
-typedef bool (*command_run_t)(or_chat_talk_t *talk, const char *rest);
+// ---- what the user types, a line at a time: edited and remembered on a terminal ----
+
+typedef struct {
+    EditLine *editor; // NULL: not a terminal
+    History *history;
+    char *text; // malloc'd: the last line
+    size_t room;
+    int interrupts; // before we waited for it
+    bool broken;    // by one
+} line_t;
+
+typedef enum {
+    LINE,
+    LINE_END,    // Ctrl-D, or the end of the input
+    LINE_BROKEN, // Ctrl-C, or SIGTERM
+} line_event_t;
+
+static char *prompt(EditLine *editor)
+{
+    (void)editor;
+    return (char *)"> ";
+}
+
+// The handler only has to end a wait.
+static void on_continue(int number)
+{
+    (void)number;
+}
+
+// We were stopped (Ctrl-Z) and go on: the shell has used the terminal meanwhile, which the editor does not notice.
+static void take_terminal_back(EditLine *editor)
+{
+    el_set(editor, EL_PREP_TERM, 0);
+    el_set(editor, EL_PREP_TERM, 1);
+    el_set(editor, EL_REFRESH);
+}
+
+// Read the next character for the editor, whose own reader would sleep through signals. Returning 0 ends the line.
+static int read_character(EditLine *editor, wchar_t *character)
+{
+    line_t *line = NULL;
+    el_get(editor, EL_CLIENTDATA, &line);
+    mbstate_t state = {0};
+    for (;;) {
+        struct pollfd waits[] = {{STDIN_FILENO, POLLIN, 0}, {or_interrupt_fd(), POLLIN, 0}};
+        char byte;
+        if (or_interrupt_count() > line->interrupts) {
+            line->broken = true;
+            return 0;
+        }
+        if (poll(waits, 2, -1) < 0) {
+            if (or_interrupt_count() == line->interrupts) {
+                take_terminal_back(editor);
+            }
+            continue;
+        }
+        if (waits[0].revents == 0) {
+            continue;
+        }
+        if (read(STDIN_FILENO, &byte, 1) != 1) {
+            return 0;
+        }
+        size_t used = mbrtowc(character, &byte, 1, &state);
+        if (used == (size_t)-1) {
+            state = (mbstate_t){0}; // no character: as if it had not been typed
+        } else if (used != (size_t)-2) {
+            return 1;
+        }
+    }
+}
+
+static or_status_t start_editor(line_t *line)
+{
+    HistEvent event;
+    const struct sigaction action = {.sa_handler = on_continue};
+    setlocale(LC_CTYPE, "");
+    if (MB_CUR_MAX == 1) {
+        setlocale(LC_CTYPE, "C.UTF-8"); // models write UTF-8 whatever the machine was told
+    }
+    line->history = history_init();
+    line->editor = el_init("outrider", stdin, stdout, stderr);
+    if (line->history == NULL || line->editor == NULL) {
+        return or_fail(OR_ERR_IO, "this terminal cannot be used (is TERM set?)");
+    }
+    sigaction(SIGCONT, &action, NULL);
+    history(line->history, &event, H_SETSIZE, HISTORY_LINES);
+    el_set(line->editor, EL_CLIENTDATA, line);
+    el_set(line->editor, EL_HIST, history, line->history);
+    el_set(line->editor, EL_PROMPT, prompt);
+    el_set(line->editor, EL_EDITOR, "emacs");
+    el_set(line->editor, EL_GETCFN, read_character);
+    el_source(line->editor, NULL); // the user's own ~/.editrc
+    return OR_OK;
+}
+
+static void line_destroy(line_t **line_p)
+{
+    line_t *line = *line_p;
+    if (line != NULL) {
+        if (line->editor != NULL) {
+            el_end(line->editor);
+        }
+        if (line->history != NULL) {
+            history_end(line->history);
+        }
+        free(line->text);
+        free(line);
+        *line_p = NULL;
+    }
+}
+
+static or_status_t line_create(line_t **line_p)
+{
+    line_t *line = calloc(1, sizeof *line);
+    if (line == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for lines");
+    }
+    if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
+        or_status_t status = start_editor(line);
+        if (status != OR_OK) {
+            line_destroy(&line);
+            return status;
+        }
+    }
+    *line_p = line;
+    return OR_OK;
+}
+
+static bool line_is_terminal(const line_t *line)
+{
+    return line->editor != NULL;
+}
+
+// Read an edited line into line->text. False at the end of the input.
+static bool read_edited(line_t *line)
+{
+    int length = 0;
+    HistEvent event;
+    const char *typed = el_gets(line->editor, &length);
+    if (typed == NULL || length <= 0) {
+        putchar('\n'); // the cursor stands behind the prompt
+        fflush(stdout);
+        return false;
+    }
+    if (typed[0] != '\n') {
+        history(line->history, &event, H_ENTER, typed);
+    }
+    free(line->text);
+    line->text = strdup(typed);
+    return line->text != NULL;
+}
+
+static bool read_plain(line_t *line)
+{
+    bool is_line = getline(&line->text, &line->room, stdin) >= 0;
+    line->broken = or_interrupt_count() > line->interrupts;
+    return is_line;
+}
+
+static line_event_t line_read(line_t *line, const char **text)
+{
+    line->interrupts = or_interrupt_count();
+    line->broken = false;
+    or_interrupt_drain();
+    bool is_line = line->editor != NULL ? read_edited(line) : read_plain(line);
+    if (line->broken) {
+        return LINE_BROKEN;
+    }
+    if (!is_line) {
+        return LINE_END;
+    }
+    line->text[strcspn(line->text, "\n")] = '\0';
+    *text = line->text;
+    return LINE;
+}
+
+// ---- commands ----
+
+// A command returns false to end the conversation. `rest` is the line behind the command's name.
+typedef bool (*command_run_t)(or_conversation_t *talk, const char *rest);
 
 typedef struct {
     const char *name;
@@ -27,7 +207,7 @@ typedef struct {
 
 static const command_t *commands(size_t *count);
 
-static bool help(or_chat_talk_t *talk, const char *rest)
+static bool help(or_conversation_t *talk, const char *rest)
 {
     (void)rest;
     size_t count;
@@ -46,7 +226,7 @@ static bool help(or_chat_talk_t *talk, const char *rest)
     return true;
 }
 
-static bool reset(or_chat_talk_t *talk, const char *rest)
+static bool reset(or_conversation_t *talk, const char *rest)
 {
     (void)rest;
     or_chat_history_reset(&talk->history);
@@ -54,7 +234,7 @@ static bool reset(or_chat_talk_t *talk, const char *rest)
     return true;
 }
 
-static bool undo(or_chat_talk_t *talk, const char *rest)
+static bool undo(or_conversation_t *talk, const char *rest)
 {
     (void)rest;
     if (or_chat_history_undo(&talk->history)) {
@@ -65,7 +245,7 @@ static bool undo(or_chat_talk_t *talk, const char *rest)
     return true;
 }
 
-static bool set_system(or_chat_talk_t *talk, const char *rest)
+static bool set_system(or_conversation_t *talk, const char *rest)
 {
     if (or_chat_history_set_system(&talk->history, rest) != OR_OK) {
         or_command_fail("chat", OR_EXIT_FAILURE);
@@ -76,7 +256,7 @@ static bool set_system(or_chat_talk_t *talk, const char *rest)
     return true;
 }
 
-static bool set_seed(or_chat_talk_t *talk, const char *rest)
+static bool set_seed(or_conversation_t *talk, const char *rest)
 {
     uint64_t seed;
     if (or_generate_seed_parse(rest, &seed) != OR_OK) {
@@ -94,7 +274,7 @@ static bool set_seed(or_chat_talk_t *talk, const char *rest)
     return true;
 }
 
-static bool save(or_chat_talk_t *talk, const char *rest)
+static bool save(or_conversation_t *talk, const char *rest)
 {
     if (rest[0] == '\0') {
         fprintf(stderr, "/save takes the name of a file\n");
@@ -106,7 +286,7 @@ static bool save(or_chat_talk_t *talk, const char *rest)
     return true;
 }
 
-static bool stats(or_chat_talk_t *talk, const char *rest)
+static bool stats(or_conversation_t *talk, const char *rest)
 {
     (void)rest;
     fprintf(stderr, "%" PRIu64 " tokens in %" PRIu32 " answer%s", talk->tokens, talk->answers,
@@ -120,11 +300,11 @@ static bool stats(or_chat_talk_t *talk, const char *rest)
                 100 * (double)talk->accepted / (double)talk->drafted);
     }
     fprintf(stderr, "; %" PRIu32 " turns in the conversation\n",
-            or_chat_history_turns(&talk->history));
+            talk->history.count - (talk->history.system != NULL));
     return true;
 }
 
-static bool quit(or_chat_talk_t *talk, const char *rest)
+static bool quit(or_conversation_t *talk, const char *rest)
 {
     (void)talk;
     (void)rest;
@@ -148,7 +328,7 @@ static const command_t *commands(size_t *count)
     return list;
 }
 
-static bool run_command(or_chat_talk_t *talk, const char *line)
+static bool run_command(or_conversation_t *talk, const char *line)
 {
     size_t count;
     const command_t *list = commands(&count);
@@ -163,10 +343,9 @@ static bool run_command(or_chat_talk_t *talk, const char *line)
     return true;
 }
 
-// ---- the conversation
-// ----------------------------------------------------------------------------------------
+// ---- the conversation ----
 
-// A failure of one answer; may the conversation go on?
+// Report the failure of one answer. Returns whether the conversation may go on.
 static bool fail(or_status_t status, bool terminal, int *code)
 {
     int failure = status == OR_ERR_FULL ? OR_EXIT_BUSY : OR_EXIT_FAILURE;
@@ -176,11 +355,11 @@ static bool fail(or_status_t status, bool terminal, int *code)
     return goes_on;
 }
 
-// False ends the conversation, with *code.
-static bool ask(or_chat_talk_t *talk, const char *text, bool terminal, int *code)
+// Ask, and print the answer. Returns false to end the conversation with *code.
+static bool ask(or_conversation_t *talk, const char *text, bool terminal, int *code)
 {
     int before = or_interrupt_count();
-    or_status_t status = or_chat_talk_ask(talk, text);
+    or_status_t status = or_conversation_ask(talk, text);
     int interrupts = or_interrupt_count() - before;
     if (interrupts > (terminal ? 1 : 0) || or_interrupt_is_final()) {
         *code = OR_EXIT_INTERRUPTED;
@@ -189,7 +368,7 @@ static bool ask(or_chat_talk_t *talk, const char *text, bool terminal, int *code
     return status == OR_OK || fail(status, terminal, code);
 }
 
-static bool take_line(or_chat_talk_t *talk, const char *line, bool terminal, int *code)
+static bool take_line(or_conversation_t *talk, const char *line, bool terminal, int *code)
 {
     line += strspn(line, " \t\r");
     if (line[0] == '\0') {
@@ -201,7 +380,7 @@ static bool take_line(or_chat_talk_t *talk, const char *line, bool terminal, int
     return ask(talk, line + (line[0] == '/' ? 1 : 0), terminal, code);
 }
 
-// Ctrl-C at the prompt: the first one drops the line. False ends the conversation.
+// The user pressed Ctrl-C at the prompt: the first one drops the line. Returns false to end the conversation.
 static bool take_break(bool again, bool terminal, int *code)
 {
     if (again || !terminal || or_interrupt_is_final()) {
@@ -212,9 +391,9 @@ static bool take_break(bool again, bool terminal, int *code)
     return true;
 }
 
-static int converse(or_chat_talk_t *talk, or_chat_line_t *line)
+static int converse(or_conversation_t *talk, line_t *line)
 {
-    bool terminal = or_chat_line_is_terminal(line);
+    bool terminal = line_is_terminal(line);
     bool goes_on = true;
     bool broken = false;
     int code = OR_EXIT_OK;
@@ -223,26 +402,26 @@ static int converse(or_chat_talk_t *talk, or_chat_line_t *line)
     }
     while (goes_on) {
         const char *text = NULL;
-        or_chat_line_event_t event = or_chat_line_read(line, &text);
-        if (event == OR_CHAT_LINE) {
+        line_event_t event = line_read(line, &text);
+        if (event == LINE) {
             goes_on = take_line(talk, text, terminal, &code);
         } else {
-            goes_on = event == OR_CHAT_LINE_BROKEN && take_break(broken, terminal, &code);
+            goes_on = event == LINE_BROKEN && take_break(broken, terminal, &code);
         }
-        broken = event == OR_CHAT_LINE_BROKEN;
+        broken = event == LINE_BROKEN;
     }
     return code;
 }
 
 static int run_chat(const or_chat_config_t *config, const or_generate_request_t *request)
 {
-    or_chat_talk_t talk = {0};
-    or_chat_line_t *line = NULL;
+    or_conversation_t talk = {0};
+    line_t *line = NULL;
     int code;
     or_interrupt_watch();
-    or_status_t status = or_chat_line_create(&line);
+    or_status_t status = line_create(&line);
     if (status == OR_OK) {
-        status = or_chat_talk_init(&talk, config, request, or_chat_line_is_terminal(line));
+        status = or_conversation_init(&talk, config, request, line_is_terminal(line));
     }
     if (status == OR_OK) {
         code = converse(&talk, line);
@@ -251,12 +430,12 @@ static int run_chat(const or_chat_config_t *config, const or_generate_request_t 
     } else {
         code = or_command_fail("chat", OR_EXIT_FAILURE);
     }
-    or_chat_talk_fini(&talk);
-    or_chat_line_destroy(&line);
+    or_conversation_fini(&talk);
+    line_destroy(&line);
     return code;
 }
 
-// What generate's rows do not ask for here: a prompt, of which there is a new one for each answer.
+// Generate's rows without a prompt, of which there is a new one for each answer.
 static or_status_t make_request(or_chat_config_t *config, or_generate_request_t *request)
 {
     or_generate_config_t generate = config->generate;
@@ -265,36 +444,28 @@ static or_status_t make_request(or_chat_config_t *config, or_generate_request_t 
     return status == OR_OK ? or_chat_config_check(config) : status;
 }
 
-int or_command_chat(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     const or_option_program_t *program = &or_chat_program;
     or_chat_config_t config = or_chat_config_default();
     or_generate_request_t request = {0};
-    or_options_next_t next;
-    or_log_level_t level;
-    or_status_t status = or_options_parse(program, argc, argv, &config, NULL, &next);
-    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
-        return status == OR_OK ? OR_EXIT_OK : or_command_fail("chat", OR_EXIT_USAGE);
+    int code;
+    if (!or_command_begin(program, argc, argv, &config, NULL, &code)) {
+        return code;
     }
-    if (config.generate.target.list_devices) {
-        return or_command_list_devices(program, &config);
-    }
-    status = or_log_parse_level(config.generate.log_level, &level);
+    or_status_t status = or_command_open_log("chat", config.generate.log_level);
     if (status == OR_OK) {
-        or_log_init("chat", level);
         status = make_request(&config, &request);
     }
     if (status == OR_OK && config.generate.connect == NULL) {
         status =
             or_models_choose(&config.generate.model, &config.generate.draft_model, request.plain);
     }
-    int code;
-    if (status == OR_OK) {
-        code = run_chat(&config, &request);
-    } else {
-        code = or_command_fail("chat", status == OR_ERR_INVALID ? OR_EXIT_USAGE : OR_EXIT_FAILURE);
-    }
+    code = status == OR_OK ? run_chat(&config, &request)
+                           : or_command_fail("chat", or_command_code(status));
     or_generate_request_free(&request);
     or_options_free(program, &config, NULL);
     return code;
 }
+
+const or_command_t or_chat_command = {"chat", run, "a conversation in the terminal, on either"};

@@ -9,15 +9,17 @@
 #pragma once
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "common/base/status.h"
 #include "launch/cluster/http_options.h"
 #include "launch/cluster/target_options.h"
 
 typedef struct {
-    // The coordinator's endpoint for verifier and drafter, on loopback; a port of * takes any free one.
+    FILE *announce; // where one line says who runs where, once it runs; NULL: nowhere
+    // The coordinator's endpoint for verifier and drafter, on loopback; a port of * takes any free one. NULL: any free one.
     const char *listen;
-    // Further ones, for other machines: encrypted, unless `encrypt` is "off". At most OR_CLUSTER_OUTER_MAX.
+    // Further endpoints, for other machines: encrypted, unless `encrypt` is "off". At most OR_CLUSTER_OUTER_MAX.
     char *const *outer;
     size_t outer_count;
     const char *encrypt;     // NULL: "auto"
@@ -39,8 +41,8 @@ typedef struct {
     const or_http_options_t *http;     // borrowed; NULL: no HTTP
     const char *log_level;
     const char *log_format; // NULL: "text"
-    // The children's logs on our standard error; else kept, and quoted when one fails, or takes the CPU where a GPU was
-    // wanted.
+    // The children's logs go to our standard error; else they are kept, and quoted when a child fails, or takes the CPU
+    // where a GPU was wanted.
     bool show_logs;
     bool restart; // each of them, with a growing pause, when it ends
 } or_cluster_config_t;
@@ -61,20 +63,16 @@ or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **c
 // killed. NULL is fine.
 void or_cluster_stop(or_cluster_t **cluster_p, int64_t patience_ns);
 
-// Where clients connect. Borrowed from the cluster.
+// Return the endpoint where clients connect, borrowed from the cluster.
 const char *or_cluster_endpoint(const or_cluster_t *cluster);
 
-// Where its HTTP is: "127.0.0.1:8080"; "" if nowhere.
+// Return the address of its HTTP, as "127.0.0.1:8080"; "" if it has none.
 const char *or_cluster_http(const or_cluster_t *cluster);
 
-// Who runs where, in one line for the user: "coordinator (pid 7) on tcp://..., verifier (pid 8)
-// with ..., drafter (pid 9) with ...".
-void or_cluster_describe(const or_cluster_t *cluster, char *text, size_t capacity);
-
-// Look after the children; call every few hundred milliseconds. A lost drafter, and with `restart`
-// a lost verifier or coordinator, is warned of. OR_ERR_UNREACHABLE if the coordinator ended, with `restart` only
-// after several starts that failed; if the verifier did,
-// with `restart` only after several starts without ever joining; or the drafter before it was of
-// any use (`useful` false): its file or options are wrong. OR_ERR_MISMATCH with the coordinator's
-// sentence if it refused one of them; a drafter that had served before is warned of as a lost one.
+// Look after the children; call every few hundred milliseconds. A lost drafter is warned of, and with `restart` a lost
+// verifier or coordinator.
+// OR_ERR_UNREACHABLE if the coordinator or the verifier ended. With `restart` that is so only after several starts of the
+// coordinator that failed, or of the verifier without ever joining. Also if the drafter ended before it was of any use
+// (`useful` false): its file or options are wrong. OR_ERR_MISMATCH with the coordinator's sentence if it refused one of them.
+// A drafter that had served before is warned of as a lost one.
 or_status_t or_cluster_check(or_cluster_t *cluster, bool useful);

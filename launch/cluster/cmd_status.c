@@ -251,7 +251,7 @@ static or_status_t check(const config_t *config)
     return OR_OK;
 }
 
-int or_command_status(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     config_t config = {.connect = (char *)"tcp://127.0.0.1:5577"};
     or_options_next_t next;
@@ -273,3 +273,6 @@ int or_command_status(int argc, char **argv)
     or_options_free(&program, &config, NULL);
     return code;
 }
+
+const or_command_t or_status_command = {"status", run,
+                                        "how a running service does; a health and readiness probe"};

@@ -1,6 +1,5 @@
 // outrider up - a local cluster in the foreground, for `outrider generate --connect` and drafters
 // elsewhere.
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +9,10 @@
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
 #include "common/base/log/log.h"
-#include "common/base/options/options.h"
 #include "launch/cluster/cluster.h"
-#include "launch/cluster/target_options.h"
+#include "launch/cluster/paths.h"
 #include "launch/commands.h"
-#include "launch/model/models.h"
+#include "launch/generate/output.h"
 #include "proto/keys/keys.h"
 
 #define LOOK_NS (200 * OR_NS_PER_MS)
@@ -107,8 +105,7 @@ static or_status_t check(const config_t *config)
     return or_target_options_check(&config->target, NULL);
 }
 
-// Where the coordinator listens: on loopback for our own processes, and on other addresses. A list may have
-// either kind first.
+// The coordinator listens on loopback for our own processes, and on other addresses. A list may have either kind first.
 typedef struct {
     const char *inner;
     char *outer[OR_CLUSTER_OUTER_MAX];
@@ -135,7 +132,7 @@ static or_status_t choose_places(const config_t *config, places_t *places)
     return OR_OK;
 }
 
-// What other machines need to know to connect.
+// Print what other machines need to know to connect.
 static void print_edges(const config_t *config, const places_t *places)
 {
     char path[1024];
@@ -174,9 +171,7 @@ static or_status_t print_status(const config_t *config, const places_t *places,
                scheme, or_cluster_http(cluster), scheme, or_cluster_http(cluster));
     }
     print_edges(config, places);
-    return fflush(stdout) == 0
-               ? OR_OK
-               : or_fail(OR_ERR_IO, "cannot write to standard output: %s", strerror(errno));
+    return or_output_flush();
 }
 
 static or_status_t serve(const config_t *config)
@@ -226,7 +221,7 @@ static or_status_t serve(const config_t *config)
     return status;
 }
 
-int or_command_up(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     config_t config = {.encrypt = (char *)"auto",
                        .sessions_max = OR_CLUSTER_SESSIONS,
@@ -234,22 +229,16 @@ int or_command_up(int argc, char **argv)
                        .target = or_target_options_default(),
                        .log_level = (char *)"info",
                        .log_format = (char *)"text"};
-    or_options_next_t next;
-    or_log_level_t level;
-    or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
-    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
-        return status == OR_OK ? OR_EXIT_OK : or_command_fail("up", OR_EXIT_USAGE);
+    int code;
+    if (!or_command_begin(&program, argc, argv, &config, NULL, &code)) {
+        return code;
     }
-    if (config.target.list_devices) {
-        return or_command_list_devices(&program, &config);
-    }
-    int code = OR_EXIT_USAGE;
-    status = or_log_parse_level(config.log_level, &level);
+    code = OR_EXIT_USAGE;
+    or_status_t status = or_command_open_log("up", config.log_level);
     if (status == OR_OK) {
         status = or_log_set_format(config.log_format);
     }
     if (status == OR_OK) {
-        or_log_init("up", level);
         status = check(&config);
     }
     if (status == OR_OK) {
@@ -262,9 +251,7 @@ int or_command_up(int argc, char **argv)
         status = serve(&config);
         code = OR_EXIT_FAILURE;
     }
-    if (status != OR_OK) {
-        or_command_fail("up", code);
-    }
-    or_options_free(&program, &config, NULL);
-    return status == OR_OK ? OR_EXIT_OK : code;
+    return or_command_end(&program, &config, NULL, status, code);
 }
+
+const or_command_t or_up_command = {"up", run, "run a local cluster in the foreground"};

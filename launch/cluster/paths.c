@@ -6,6 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#define DEMO_TARGET "tales-6m-f16.gguf"
+#define DEMO_DRAFT "tales-1m-f16.gguf"
+
 static or_status_t join(const char *folder, const char *middle, const char *name,
                         char path[OR_PATH_BYTES])
 {
@@ -41,7 +44,7 @@ or_status_t or_paths_program(const char *name, char path[OR_PATH_BYTES])
     return status;
 }
 
-or_status_t or_paths_installed(const char *name, char path[OR_PATH_BYTES])
+static or_status_t find_installed(const char *name, char path[OR_PATH_BYTES])
 {
     const char *folders = getenv("PATH");
     folders = folders != NULL ? folders : "/usr/bin";
@@ -54,6 +57,17 @@ or_status_t or_paths_installed(const char *name, char path[OR_PATH_BYTES])
         folders += length + (folders[length] == ':');
     }
     return or_fail(OR_ERR_NOT_FOUND, "%s is not installed", name);
+}
+
+or_status_t or_mpirun_find(char path[OR_PATH_BYTES])
+{
+    if (find_installed("mpirun", path) != OR_OK) {
+        return or_fail(OR_ERR_NOT_FOUND, "mpirun is not installed (Debian: apt-get install "
+                                         "openmpi-bin)");
+    }
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    return OR_OK;
 }
 
 // A demonstration model seen from the executable's folder: installed with it, or in the source tree.
@@ -70,7 +84,7 @@ static or_status_t own_model(const char *name, char path[OR_PATH_BYTES])
     return status;
 }
 
-or_status_t or_paths_model(const char *name, char path[OR_PATH_BYTES])
+static or_status_t find_model(const char *name, char path[OR_PATH_BYTES])
 {
     char folder[OR_PATH_BYTES];
     const char *models = getenv("OUTRIDER_MODELS");
@@ -87,9 +101,51 @@ or_status_t or_paths_model(const char *name, char path[OR_PATH_BYTES])
                     "or name models with -m and -md",
                     name, path);
     }
-    // Without the dots, for logs; a path that cannot be resolved still opens.
+    // Logs get the path without dots. A path that cannot be resolved still opens.
     if (status == OR_OK && realpath(path, folder) != NULL) {
         memcpy(path, folder, strlen(folder) + 1);
     }
     return status;
+}
+
+static or_status_t use_demonstration(const char *name, char **file)
+{
+    char path[OR_PATH_BYTES];
+    or_status_t status = find_model(name, path);
+    if (status != OR_OK) {
+        return status;
+    }
+    char *copy = strdup(path);
+    if (copy == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a path");
+    }
+    *file = copy;
+    return OR_OK;
+}
+
+or_status_t or_models_choose_target(char **model)
+{
+    return *model != NULL ? OR_OK : use_demonstration(DEMO_TARGET, model);
+}
+
+or_status_t or_models_choose(char **model, char **draft, bool plain)
+{
+    bool own_target = *model != NULL;
+    or_status_t status = or_models_choose_target(model);
+    if (status != OR_OK) {
+        return status;
+    }
+    if (plain) {
+        free(*draft);
+        *draft = NULL;
+        return OR_OK;
+    }
+    if (*draft != NULL) {
+        return OR_OK;
+    }
+    if (own_target) {
+        return or_fail(OR_ERR_INVALID, "-m names a target; name a draft model with -md, or "
+                                       "decode without one with --plain");
+    }
+    return use_demonstration(DEMO_DRAFT, draft);
 }

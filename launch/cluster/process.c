@@ -24,7 +24,7 @@
 #define WORDS_BYTES 2048
 #define KEEPER_PATIENCE_S 2 // for a program to end that was told to
 
-// What a child is to become.
+// The program that a child is to become.
 typedef struct {
     const char *path;
     char *argv[OR_PROCESS_ARGS_MAX + 2];
@@ -160,22 +160,15 @@ or_status_t or_process_start(or_process_t *process, const char *name, const char
                              bool show_log, int keep_fd)
 {
     char path[OR_PATH_BYTES];
+    plan_t plan = {.path = path, .keep_fd = keep_fd};
     or_status_t status = or_paths_program(name, path);
-    return status == OR_OK ? or_process_start_at(process, name, path, args, show_log, keep_fd)
-                           : status;
+    return status == OR_OK ? start(process, name, args, show_log, &plan) : status;
 }
 
 or_status_t or_process_start_at(or_process_t *process, const char *name, const char *path,
-                                const char *const *args, bool show_log, int keep_fd)
+                                const char *const *args, bool show_log, bool kept)
 {
-    plan_t plan = {.path = path, .keep_fd = keep_fd};
-    return start(process, name, args, show_log, &plan);
-}
-
-or_status_t or_process_start_kept(or_process_t *process, const char *name, const char *path,
-                                  const char *const *args, bool show_log)
-{
-    plan_t plan = {.path = path, .keep_fd = -1, .kept = true};
+    plan_t plan = {.path = path, .keep_fd = -1, .kept = kept};
     return start(process, name, args, show_log, &plan);
 }
 
@@ -196,8 +189,8 @@ bool or_process_ended(or_process_t *process, int *wait_status)
     return true;
 }
 
-// The first line about an error or, by mpirun, about a killed rank, else the last that is not empty or a
-// ruler; cuts `text` behind it.
+// Find the first line about an error or, by mpirun, about a killed rank; else the last one that is not empty or a ruler.
+// `text` is cut behind it.
 static const char *telling_line(char *text)
 {
     const char *last = "";
@@ -215,8 +208,8 @@ static const char *telling_line(char *text)
     return last;
 }
 
-// Behind "12:03:01.250 error drafter: "; of "12:03:01.250 error verifier rank 3 on node7: " the rank and
-// its host stay.
+// Skip "12:03:01.250 error drafter: " of a log line. Of "12:03:01.250 error verifier rank 3 on node7: " the rank and its host
+// stay.
 static const char *skip_prefix(const char *line)
 {
     static const char *const levels[] = {" error ", " warn ", " info ", " debug ", " trace "};

@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "common/base/log/log.h"
-#include "common/base/options/options.h"
+#include "launch/cluster/paths.h"
 #include "launch/commands.h"
 #include "launch/doctor/doctor.h"
-#include "launch/model/models.h"
 
 #define ENDPOINT_BYTES 1024
 #define NEXT_BYTES 9216 // two paths and some words
@@ -57,7 +56,7 @@ static bool choose_models(or_doctor_t *doctor, config_t *config)
     return false;
 }
 
-// What to do now, given that nothing failed.
+// Choose what the user should do now, given that nothing failed.
 static void choose_next(const or_doctor_model_t *target, const or_doctor_model_t *draft,
                         const or_doctor_hub_t *hub, char *next, size_t capacity)
 {
@@ -99,7 +98,7 @@ static or_status_t examine(config_t *config, bool *healthy)
     if (chosen) {
         or_doctor_check_models(&doctor, &target, &draft);
     }
-    // Who only connects need not listen.
+    // A user who only connects need not listen.
     if (config->listen != NULL || config->connect == NULL) {
         const char *listen = config->listen != NULL ? config->listen : "tcp://127.0.0.1:5577";
         bool runs = or_doctor_check_port(&doctor, listen, reached, sizeof reached);
@@ -116,25 +115,22 @@ static or_status_t examine(config_t *config, bool *healthy)
     } else {
         snprintf(next, sizeof next, "mend what failed, then run outrider doctor again");
     }
-    status = or_doctor_finish(&doctor, next);
-    or_doctor_fini(&doctor);
-    return status;
+    return or_doctor_finish(&doctor, next);
 }
 
-int or_command_doctor(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     config_t config = {0};
-    or_options_next_t next;
+    int code;
     bool healthy = false;
-    or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
-    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
-        return status == OR_OK ? OR_EXIT_OK : or_command_fail("doctor", OR_EXIT_USAGE);
+    if (!or_command_begin(&program, argc, argv, &config, NULL, &code)) {
+        return code;
     }
     or_log_init("doctor", OR_LOG_ERROR); // what goes wrong is in the checks
-    status = examine(&config, &healthy);
-    or_options_free(&program, &config, NULL);
-    if (status != OR_OK) {
-        return or_command_fail("doctor", OR_EXIT_FAILURE);
-    }
-    return healthy ? OR_EXIT_OK : OR_EXIT_FAILURE;
+    or_status_t status = examine(&config, &healthy);
+    code = or_command_end(&program, &config, NULL, status, OR_EXIT_FAILURE);
+    return code == OR_EXIT_OK && !healthy ? OR_EXIT_FAILURE : code;
 }
+
+const or_command_t or_doctor_command = {
+    "doctor", run, "check installation, models, ports and a coordinator, and say what to do next"};

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/text/utf8.h"
+#include "launch/generate/output.h"
 
 #define SENTENCE_BYTES 9216 // two paths and some words
 
@@ -21,12 +22,6 @@ or_status_t or_doctor_init(or_doctor_t *doctor, bool json)
     }
     return json && doctor->checks == NULL ? or_fail(OR_ERR_NO_MEMORY, "no memory for the JSON line")
                                           : OR_OK;
-}
-
-void or_doctor_fini(or_doctor_t *doctor)
-{
-    json_decref(doctor->checks);
-    doctor->checks = NULL;
 }
 
 void or_doctor_begin_group(or_doctor_t *doctor, const char *group)
@@ -107,17 +102,15 @@ or_status_t or_doctor_finish(or_doctor_t *doctor, const char *advice)
     unsigned all = counts[OR_CHECK_OK] + counts[OR_CHECK_WARN] + counts[OR_CHECK_FAIL];
     bool complete = json_array_size(doctor->checks) == all; // else memory ran out on the way
     json_t *root =
-        json_pack("{s:O, s:i, s:i, s:i, s:s, s:s}", "checks", doctor->checks, "ok",
+        json_pack("{s:o, s:i, s:i, s:i, s:s, s:s}", "checks", doctor->checks, "ok",
                   (int)counts[OR_CHECK_OK], "warnings", (int)counts[OR_CHECK_WARN], "failed",
                   (int)counts[OR_CHECK_FAIL], "summary", summary, "next", next);
-    char *dump = root != NULL && complete ? json_dumps(root, JSON_COMPACT) : NULL;
-    json_decref(root);
-    if (dump == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for the JSON line");
+    doctor->checks = NULL;
+    if (!complete) {
+        json_decref(root);
+        root = NULL;
     }
-    puts(dump);
-    free(dump);
-    return OR_OK;
+    return or_output_json(root, OR_OUTPUT_DIGITS);
 }
 
 or_doctor_bytes_t or_doctor_bytes(uint64_t bytes)
@@ -132,4 +125,21 @@ or_doctor_bytes_t or_doctor_bytes(uint64_t bytes)
     }
     snprintf(shown.text, sizeof shown.text, "%.*f %s", unit == 0 ? 0 : 1, value, units[unit]);
     return shown;
+}
+
+uint64_t or_doctor_memory_available(void)
+{
+    char line[256];
+    uint64_t kib = 0;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file != NULL && kib == 0 && fgets(line, sizeof line, file) != NULL) {
+        static const char key[] = "MemAvailable:";
+        if (strncmp(line, key, sizeof key - 1) == 0) {
+            kib = strtoull(line + sizeof key - 1, NULL, 10);
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return kib << 10;
 }

@@ -34,7 +34,7 @@ typedef struct {
     uint32_t vocab_size;
 } or_doctor_model_t;
 
-// Where a coordinator was found.
+// A coordinator that was found.
 typedef struct {
     const char *endpoint;         // borrowed
     const or_key_options_t *keys; // who we are there, and who it is; borrowed
@@ -44,34 +44,32 @@ typedef struct {
 
 // OR_ERR_NO_MEMORY.
 or_status_t or_doctor_init(or_doctor_t *doctor, bool json);
-// The summary, and what to do or to type now. OR_ERR_NO_MEMORY.
+// Print the summary, and what to do or to type now, and free what is owned. OR_ERR_NO_MEMORY.
 or_status_t or_doctor_finish(or_doctor_t *doctor, const char *advice);
-void or_doctor_fini(or_doctor_t *doctor);
 
 void or_doctor_begin_group(or_doctor_t *doctor, const char *group);
-// One check. `advice` says what to do where it is not ok; else NULL. What files and peers say is
-// made printable.
+// Report one check. `advice` says what to do where it is not ok; else it is NULL. What files and peers say is made printable.
 void or_doctor_say(or_doctor_t *doctor, or_check_state_t state, const char *name,
                    const char *advice, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-// or_error_text() as a failed check.
+// Report or_error_text() as a failed check.
 void or_doctor_say_error(or_doctor_t *doctor, const char *name, const char *advice);
 
 typedef struct {
     char text[24];
 } or_doctor_bytes_t;
-// "2.1 GiB".
+// Write a number of bytes as "2.1 GiB".
 or_doctor_bytes_t or_doctor_bytes(uint64_t bytes);
 
-// ---- what is looked at ----
-
-// Bytes that can be had without swapping; 0 if the system does not say.
+// Return how many bytes can be had without swapping; 0 if the system does not say.
 uint64_t or_doctor_memory_available(void);
+
+// ---- what is looked at ----
 
 // `connects`: to a coordinator elsewhere, so that not every program is needed here.
 void or_doctor_check_installation(or_doctor_t *doctor, bool connects);
 
-// The two models (paths may be NULL), alone and as a pair; fills in what is learned.
+// Check the two models (paths may be NULL), alone and as a pair, and fill in what is learned.
 void or_doctor_check_models(or_doctor_t *doctor, or_doctor_model_t *target,
                             or_doctor_model_t *draft);
 
@@ -79,6 +77,6 @@ void or_doctor_check_models(or_doctor_t *doctor, or_doctor_model_t *target,
 bool or_doctor_check_port(or_doctor_t *doctor, const char *endpoint, char *reached,
                           size_t capacity);
 
-// The coordinator at hub->endpoint, and how these models fit it.
+// Check the coordinator at hub->endpoint, and how these models fit it.
 void or_doctor_check_coordinator(or_doctor_t *doctor, const or_doctor_model_t *target,
                                  const or_doctor_model_t *draft, or_doctor_hub_t *hub);

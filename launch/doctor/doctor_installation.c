@@ -1,4 +1,4 @@
-// What this machine and this build can do.
+// This file checks what this machine and this build can do.
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
@@ -12,7 +12,6 @@
 #include "common/base/version.h"
 #include "common/model/cpu/weights.h" // its kernels
 #include "common/model/gpu/gpu_choice.h"
-#include "launch/cluster/mpirun.h"
 #include "launch/cluster/paths.h"
 #include "launch/cluster/process.h"
 #include "launch/doctor/doctor.h"
@@ -93,23 +92,6 @@ static void check_processor(or_doctor_t *doctor)
     }
 }
 
-uint64_t or_doctor_memory_available(void)
-{
-    char line[256];
-    uint64_t kib = 0;
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file != NULL && kib == 0 && fgets(line, sizeof line, file) != NULL) {
-        static const char key[] = "MemAvailable:";
-        if (strncmp(line, key, sizeof key - 1) == 0) {
-            kib = strtoull(line + sizeof key - 1, NULL, 10);
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return kib << 10;
-}
-
 static void check_memory(or_doctor_t *doctor)
 {
     uint64_t available = or_doctor_memory_available();
@@ -129,7 +111,7 @@ static or_status_t run(const char *name, const char *path, const char *const *ar
     or_process_t process = OR_PROCESS_NONE;
     char end[512];
     int wait_status = 0;
-    or_status_t status = or_process_start_at(&process, name, path, args, false, -1);
+    or_status_t status = or_process_start_at(&process, name, path, args, false, false);
     if (status != OR_OK) {
         return status;
     }
@@ -152,7 +134,7 @@ static or_status_t run(const char *name, const char *path, const char *const *ar
     return status;
 }
 
-// What `<name> --version` prints, without the name.
+// Copy what `<name> --version` prints, without the name.
 static or_status_t ask_version(const char *name, char *version, size_t capacity)
 {
     static const char *const args[] = {"--version", NULL};

@@ -1,4 +1,4 @@
-// What the model files hold, whether this version can run them, and whether they make a pair.
+// This file checks what the model files hold, whether this version can run them, and whether they make a pair.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

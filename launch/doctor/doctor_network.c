@@ -204,7 +204,7 @@ static void check_round_trips(or_doctor_t *doctor, or_probe_t *probe)
                             "look at the coordinator's log and at the network: it answered before");
         return;
     }
-    // Of an even number, the middle of the two in the middle.
+    // The median of an even number is the mean of the two in the middle.
     const int64_t *middle_ns = &trips_ns[BEATS / 2];
     double median_ms = (double)(middle_ns[-1] + middle_ns[0]) / 2 / OR_NS_PER_MS;
     or_doctor_say(doctor, OR_CHECK_OK, "round trip", NULL,

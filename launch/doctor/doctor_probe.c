@@ -19,7 +19,7 @@
 
 #define BEAT_PATIENCE_NS OR_NS_PER_S
 #define LOOK_NS (20 * OR_NS_PER_MS)
-// Of connections that end before we are in: a key that was authorised just now is let in within a second.
+// Connections may end before we are let in for so long: a key that was authorised just now is let in within a second.
 #define TROUBLE_NS (3 * OR_NS_PER_S / 2)
 
 static int64_t now(void)
@@ -150,7 +150,7 @@ static or_status_t say(or_probe_t *probe, const or_message_t *message)
     return status;
 }
 
-// When a connection that is not let in need not be waited for any longer.
+// Return when a connection that is not let in need not be waited for any longer.
 static int64_t end_of_trouble(or_probe_t *probe)
 {
     if (or_channel_zmq_trouble(probe->channel)[0] == '\0') {
@@ -276,8 +276,8 @@ static or_status_t beat(or_probe_t *probe, int64_t *trip_ns)
         or_message_t message;
         status = hear(probe, begun + BEAT_PATIENCE_NS, &message);
         if (status == OR_OK) {
-            // One of its own, sent at the same moment, would be taken for the answer: they are a
-            // second apart, and any answer puts the next off.
+            // A heartbeat of the coordinator's own, sent at the same moment, would be taken for the answer. They
+            // are a second apart, and any answer puts the next one off.
             answered = message.type == OR_MSG_HEARTBEAT;
             or_message_fini(&message);
         }

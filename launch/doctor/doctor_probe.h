@@ -18,7 +18,7 @@ typedef struct {
     bool loopback;         // it never leaves this machine
     int64_t trouble_ns;    // since when there is trouble connecting; 0: there is none
     bool keyed;            // it does not let us in for want of the right keys
-    // What the coordinator says; see or_welcome_t.
+    // The coordinator's own words; see or_welcome_t.
     char software[64], model[128], arith_id[64];
     uint64_t vocab_hash;
     uint32_t nodes_max, drafters;

@@ -1,17 +1,13 @@
 // outrider generate - one text, on a cluster of its own or on a coordinator that runs already.
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/interrupt.h"
-#include "common/base/log/log.h"
 #include "common/decode/methods.h"
+#include "launch/cluster/paths.h"
 #include "launch/commands.h"
 #include "launch/generate/generate_options.h"
 #include "launch/generate/output.h"
-#include "launch/generate/report.h"
 #include "launch/generate/writer.h"
-#include "launch/model/models.h"
 
 typedef struct {
     const or_generate_config_t *config;
@@ -30,17 +26,10 @@ static or_status_t take(void *context, const or_generate_delta_t *delta)
         return OR_OK;
     }
     if (begins && run->config->display_prompt) {
-        // Not before there is a text to stand before: an error would stand behind it.
+        // The prompt waits for the first token: else an error would stand behind it.
         status = or_output_write((const char *)run->request->prompt, run->request->prompt_bytes);
     }
     return status == OR_OK ? or_output_write((const char *)delta->text, delta->text_bytes) : status;
-}
-
-static or_status_t flush(void)
-{
-    return fflush(stdout) == 0
-               ? OR_OK
-               : or_fail(OR_ERR_IO, "cannot write to standard output: %s", strerror(errno));
 }
 
 static or_status_t print_end(const run_t *run)
@@ -58,8 +47,8 @@ static or_status_t print_end(const run_t *run)
     if (!run->config->json) {
         return OR_OK;
     }
-    or_status_t status = or_report_print_json(&run->report, run->request, stdout);
-    return status == OR_OK ? flush() : status;
+    or_status_t status = or_report_print_json(&run->report, run->request);
+    return status == OR_OK ? or_output_flush() : status;
 }
 
 static or_status_t generate(run_t *run, or_writer_t **writer_p)
@@ -96,35 +85,27 @@ static int run_request(const or_generate_config_t *config, const or_generate_req
     return code;
 }
 
-int or_command_generate(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     or_generate_config_t config = or_generate_config_default();
     or_generate_request_t request = {0};
-    or_options_next_t next;
-    or_log_level_t level;
-    or_status_t status = or_options_parse(&or_generate_program, argc, argv, &config, NULL, &next);
-    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
-        return status == OR_OK ? OR_EXIT_OK : or_command_fail("generate", OR_EXIT_USAGE);
+    int code;
+    if (!or_command_begin(&or_generate_program, argc, argv, &config, NULL, &code)) {
+        return code;
     }
-    if (config.target.list_devices) {
-        return or_command_list_devices(&or_generate_program, &config);
-    }
-    status = or_log_parse_level(config.log_level, &level);
+    or_status_t status = or_command_open_log("generate", config.log_level);
     if (status == OR_OK) {
-        or_log_init("generate", level);
         status = or_generate_request_make(&config, &request);
     }
     if (status == OR_OK && config.connect == NULL) {
         status = or_models_choose(&config.model, &config.draft_model, request.plain);
     }
-    int code;
-    if (status == OR_OK) {
-        code = run_request(&config, &request);
-    } else {
-        code =
-            or_command_fail("generate", status == OR_ERR_INVALID ? OR_EXIT_USAGE : OR_EXIT_FAILURE);
-    }
+    code = status == OR_OK ? run_request(&config, &request)
+                           : or_command_fail("generate", or_command_code(status));
     or_generate_request_free(&request);
     or_options_free(&or_generate_program, &config, NULL);
     return code;
 }
+
+const or_command_t or_generate_command = {
+    "generate", run, "write text after a prompt, on a cluster of its own or on one that runs"};

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "common/base/math/rng.h"
-#include "launch/generate/client.h"
 #include "launch/generate/input.h"
+#include "proto/net/requests.h"
 
 #define AT(field) offsetof(or_generate_config_t, field)
 
@@ -89,8 +89,8 @@ or_generate_config_t or_generate_config_default(void)
     return (or_generate_config_t){.target = or_target_options_default(),
                                   .padding = true,
                                   .predict = 128,
-                                  .busy_wait_s = OR_CLIENT_BUSY_WAIT_S,
-                                  .reconnect_wait_s = OR_CLIENT_RECONNECT_WAIT_S,
+                                  .busy_wait_s = OR_REQUESTS_BUSY_WAIT_S,
+                                  .reconnect_wait_s = OR_REQUESTS_RECONNECT_WAIT_S,
                                   .parameters = or_parameters_default(),
                                   .seed = (char *)"random",
                                   .display_prompt = true,

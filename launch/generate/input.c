@@ -2,13 +2,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define INPUT_BYTES_MAX ((size_t)1 << 30)
 #define SPACE " \t\r\n"
+#define BLANKS " \t"
 #define SEPARATORS "," SPACE
 
 static or_status_t read_all(FILE *file, const char *path, char **bytes_p, size_t *length_p)
@@ -92,4 +92,50 @@ or_status_t or_input_numbers(const char *what, const char *text, int32_t min, in
     *numbers_p = numbers;
     *count_p = count;
     return OR_OK;
+}
+
+// The first word of the list, and its length. *rest is where the list goes on; NULL if this is the last word.
+static const char *first_word(const char *list, size_t *length, const char **rest)
+{
+    const char *comma = strchr(list, ',');
+    const char *end = comma != NULL ? comma : list + strlen(list);
+    const char *begin = list + strspn(list, BLANKS);
+    *rest = comma != NULL ? comma + 1 : NULL;
+    while (end > begin && strchr(BLANKS, end[-1]) != NULL) {
+        end--;
+    }
+    *length = end > begin ? (size_t)(end - begin) : 0;
+    return begin;
+}
+
+or_status_t or_input_word(const char *option, const char **list_p, char word[OR_INPUT_WORD_BYTES])
+{
+    if (*list_p == NULL) {
+        return OR_ERR_NOT_FOUND;
+    }
+    size_t length;
+    const char *rest;
+    const char *begin = first_word(*list_p, &length, &rest);
+    if (length == 0) {
+        return or_fail(OR_ERR_INVALID, "%s: an empty word in '%s'", option, *list_p);
+    }
+    if (length >= OR_INPUT_WORD_BYTES) {
+        return or_fail(OR_ERR_INVALID, "%s: '%.*s' is too long", option, (int)length, begin);
+    }
+    memcpy(word, begin, length);
+    word[length] = '\0';
+    *list_p = rest;
+    return OR_OK;
+}
+
+bool or_input_has_word(const char *list, const char *word)
+{
+    while (list != NULL) {
+        size_t length;
+        const char *begin = first_word(list, &length, &list);
+        if (strlen(word) == length && memcmp(begin, word, length) == 0) {
+            return true;
+        }
+    }
+    return false;
 }

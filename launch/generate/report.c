@@ -1,13 +1,12 @@
 #include "launch/generate/report.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/log/log.h"
 #include "common/decode/methods.h"
-#include "common/text/utf8.h"
+#include "launch/generate/output.h"
 
 // Room for `more` entries of `size` bytes behind `count`.
 static or_status_t make_room(void **array, size_t *capacity, size_t count, size_t more, size_t size)
@@ -178,26 +177,7 @@ static json_t *token_array(const or_report_t *report)
     return array;
 }
 
-// A model may write bytes that are no UTF-8.
-json_t *or_report_json_text(const char *text, size_t length)
-{
-    char *clean = malloc(OR_UTF8_REPLACEMENT_BYTES * length + 1);
-    size_t bytes = 0, used = 0;
-    if (clean == NULL) {
-        return NULL;
-    }
-    for (size_t i = 0; i < length; i += used) {
-        bool whole = or_utf8_next(text + i, length - i, &used) == OR_UTF8_CHARACTER;
-        size_t put = whole ? used : OR_UTF8_REPLACEMENT_BYTES;
-        memcpy(clean + bytes, whole ? text + i : OR_UTF8_REPLACEMENT, put);
-        bytes += put;
-    }
-    json_t *string = json_stringn(clean, bytes);
-    free(clean);
-    return string;
-}
-
-// How the drafter was used. Nothing is put into a line that there was no memory for.
+// Put in how the drafter was used. Nothing is put into a line for which there was no memory.
 static void put_drafting(json_t *line, const or_generate_stats_t *stats,
                          const or_generate_request_t *request)
 {
@@ -221,13 +201,12 @@ static void put_drafting(json_t *line, const or_generate_stats_t *stats,
                         json_real(ratio((double)stats->ahead_hits, (double)stats->ahead_rounds)));
 }
 
-or_status_t or_report_print_json(const or_report_t *report, const or_generate_request_t *request,
-                                 FILE *out)
+or_status_t or_report_print_json(const or_report_t *report, const or_generate_request_t *request)
 {
     const or_generate_stats_t *stats = &report->stats;
     json_t *line = json_pack(
         "{s:o, s:o, s:I, s:I, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:s, s:s, s:s, s:s*}", //
-        "text", or_report_json_text(report->text, report->text_bytes), "tokens",
+        "text", or_output_json_text(report->text, report->text_bytes), "tokens",
         token_array(report),                                       //
         "prompt_tokens", (json_int_t)stats->prompt_tokens,         //
         "completion_tokens", (json_int_t)stats->completion_tokens, //
@@ -253,12 +232,5 @@ or_status_t or_report_print_json(const or_report_t *report, const or_generate_re
     if (report->lossy) {
         json_object_set_new(line, "lossy", json_true());
     }
-    char *dump = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(line);
-    if (dump == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for the JSON line");
-    }
-    fprintf(out, "%s\n", dump);
-    free(dump);
-    return OR_OK;
+    return or_output_json(line, OR_OUTPUT_DIGITS);
 }

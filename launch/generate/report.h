@@ -32,8 +32,5 @@ void or_report_fini(or_report_t *report);
 void or_report_print_summary(const or_report_t *report, FILE *out);
 // "per round: draft 310 us, verify 905 us, accept 40 us, elsewhere 80 us; ...".
 void or_report_print_times(const or_report_t *report, FILE *out);
-// A text as JSON can carry it: bytes that are no UTF-8 become U+FFFD. A new reference; NULL without memory.
-struct json_t *or_report_json_text(const char *text, size_t length);
-// One line of JSON; bytes that are no UTF-8 become U+FFFD. OR_ERR_NO_MEMORY.
-or_status_t or_report_print_json(const or_report_t *report, const or_generate_request_t *request,
-                                 FILE *out);
+// Print one line of JSON on standard output; bytes that are no UTF-8 become U+FFFD. OR_ERR_NO_MEMORY.
+or_status_t or_report_print_json(const or_report_t *report, const or_generate_request_t *request);

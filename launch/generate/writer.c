@@ -7,8 +7,8 @@
 #include "common/base/interrupt.h"
 #include "common/base/log/log.h"
 #include "launch/cluster/cluster.h"
-#include "launch/generate/client.h"
 #include "proto/net/endpoint.h"
+#include "proto/net/requests.h"
 
 #define LOOK_NS (100 * OR_NS_PER_MS)         // between looks at the children
 #define CANCEL_NS (2 * OR_NS_PER_S)          // for the last delta after Ctrl-C
@@ -19,8 +19,8 @@
 struct or_writer {
     const or_generate_config_t *config;
     or_cluster_t *cluster; // NULL with --connect
-    or_client_t *
-        client; // of the last text, until the next: ending it must not take the place of an error's text
+    // The last text's client, until the next text: destroying it must not replace an error's text.
+    or_requests_t *client;
     bool useful; // it has written something
 };
 
@@ -40,23 +40,13 @@ typedef struct {
     int64_t cancel_until_ns; // OR_TIME_NEVER unless interrupted
 } run_t;
 
-// ---- the cluster
-// ----------------------------------------------------------------------------------------
-
-// A newcomer sees who writes; programs that read --json do not need it.
-static void print_cluster(const or_writer_t *writer)
-{
-    char text[512];
-    if (!writer->config->json) {
-        or_cluster_describe(writer->cluster, text, sizeof text);
-        fprintf(stderr, "%s\n", text);
-    }
-}
+// ---- the cluster ----
 
 static or_status_t start_cluster(or_writer_t *writer, const or_http_options_t *http)
 {
     const or_generate_config_t *config = writer->config;
-    const or_cluster_config_t local = {.listen = "tcp://127.0.0.1:*",
+    // Programs that read --json do not need to know who writes.
+    const or_cluster_config_t local = {.announce = config->json ? NULL : stderr,
                                        .model = config->model,
                                        .draft_model = config->draft_model,
                                        .multi_models = config->multi_models.items,
@@ -71,11 +61,7 @@ static or_status_t start_cluster(or_writer_t *writer, const or_http_options_t *h
                                        .http = http,
                                        .log_level = config->log_level,
                                        .show_logs = config->verbose};
-    or_status_t status = or_cluster_start(&local, &writer->cluster);
-    if (status == OR_OK) {
-        print_cluster(writer);
-    }
-    return status;
+    return or_cluster_start(&local, &writer->cluster);
 }
 
 or_status_t or_writer_open(const or_generate_config_t *config, const or_http_options_t *http,
@@ -100,35 +86,32 @@ or_status_t or_writer_open(const or_generate_config_t *config, const or_http_opt
 void or_writer_close(or_writer_t **writer_p)
 {
     if (*writer_p != NULL) {
-        or_client_destroy(&(*writer_p)->client);
+        or_requests_destroy(&(*writer_p)->client);
         or_cluster_stop(&(*writer_p)->cluster, END_PATIENCE_NS);
         free(*writer_p);
         *writer_p = NULL;
     }
 }
 
-// ---- a text
-// ----------------------------------------------------------------------------------------
+// ---- a text ----
 
 static or_status_t connect_client(or_writer_t *writer, const or_generate_request_t *request)
 {
     const or_generate_config_t *config = writer->config;
     bool local = writer->cluster != NULL;
     const char *endpoint = local ? or_cluster_endpoint(writer->cluster) : config->connect;
-    or_connect_keys_t keys = {0};
-    or_status_t status = local ? OR_OK : or_keys_for_connecting(endpoint, &config->keys, &keys);
-    if (status != OR_OK) {
-        return status;
+    // A cluster of our own does not encrypt, and does not come back once it is gone.
+    const or_requests_config_t client = {.owner = config->owner,
+                                         .no_padding = !config->padding,
+                                         .endpoint = endpoint,
+                                         .busy_wait_s = config->busy_wait_s,
+                                         .reconnect_wait_s = local ? 0 : config->reconnect_wait_s};
+    or_requests_destroy(&writer->client);
+    or_status_t status =
+        or_requests_connect(endpoint, local ? NULL : &config->keys, &client, 1, &writer->client);
+    if (status == OR_OK) {
+        or_requests_begin(writer->client, 0, request);
     }
-    // A cluster of our own that is gone does not come back.
-    const or_client_config_t client = {.owner = config->owner,
-                                       .busy_wait_s = config->busy_wait_s,
-                                       .reconnect_wait_s = local ? 0 : config->reconnect_wait_s,
-                                       .keys = &keys,
-                                       .no_padding = !config->padding};
-    or_client_destroy(&writer->client);
-    status = or_client_create(endpoint, &client, request, &writer->client);
-    or_key_pair_wipe(&keys.own);
     return status;
 }
 
@@ -152,7 +135,7 @@ static void take_reason(run_t *run, const or_generate_delta_t *delta)
     snprintf(run->waits, sizeof run->waits, "%s", waits ? delta->note : "");
 }
 
-// Not of a wait that is over at once: a cluster of our own begins with one.
+// Say why there is no text yet, but not of a wait that is over at once: a cluster of our own begins with one.
 static void tell_reason(run_t *run, int64_t now)
 {
     if (now - run->begun_ns >= WAITING_NS && strcmp(run->waits, run->told) != 0 &&
@@ -162,7 +145,7 @@ static void tell_reason(run_t *run, int64_t now)
     }
 }
 
-// Once: a user who sees nothing for long should know that we have not forgotten.
+// Warn once: a user who sees nothing for long should know that we have not forgotten.
 static void warn_of_silence(run_t *run, int64_t now)
 {
     if (run->news_ns != OR_TIME_NEVER && now - run->news_ns >= SILENCE_NS) {
@@ -173,21 +156,22 @@ static void warn_of_silence(run_t *run, int64_t now)
     }
 }
 
-// One wait for the next delta, or for a look at the children and at Ctrl-C.
+// Wait once for the next delta, or for the next look at the children and at Ctrl-C.
 static or_status_t step(run_t *run)
 {
+    uint32_t slot;
     or_message_t message;
     int64_t now = or_clock_now(or_clock_monotonic());
     int interrupts = or_interrupt_count() - run->interrupts;
     if (interrupts > 0 && !run->interrupted) {
         run->interrupted = true;
         run->cancel_until_ns = now + CANCEL_NS;
-        or_client_cancel(run->writer->client);
+        or_requests_cancel(run->writer->client, 0);
     }
     if (interrupts > 1 || now > run->cancel_until_ns) {
         return or_fail(OR_ERR_CANCELLED, "interrupted");
     }
-    or_status_t status = or_client_next(run->writer->client, now + LOOK_NS, &message);
+    or_status_t status = or_requests_next(run->writer->client, now + LOOK_NS, &slot, &message);
     if (status == OR_OK) {
         status = take(run, &message.body.generate_delta);
         take_reason(run, &message.body.generate_delta);

@@ -12,7 +12,7 @@
 
 typedef struct or_writer or_writer_t;
 
-// What to do with a delta, once it is in the report. What it returns ends the text unless OR_OK.
+// Takes a delta that is in the report already. Anything but OR_OK ends the text.
 typedef or_status_t (*or_writer_take_t)(void *context, const or_generate_delta_t *delta);
 
 // Start the cluster, or check the endpoint of --connect. Borrows `config` until close; `http` (NULL: none) is what the
@@ -24,7 +24,7 @@ void or_writer_close(or_writer_t **writer_p);
 
 // Write one text. `report` must be zeroed, and is the caller's to fini whatever comes. A first interrupt since `interrupts` (what or_interrupt_count
 // was) asks for the end of the text, whose finish is CANCELLED then; a second one does not wait for it. OR_ERR_INVALID with the coordinator's
-// sentence if it refuses the request, OR_ERR_FULL if it is busy; else as or_client_next, or_cluster_check and `take` do.
+// sentence if it refuses the request, OR_ERR_FULL if it is busy; else as or_requests_next, or_cluster_check and `take` do.
 or_status_t or_writer_write(or_writer_t *writer, const or_generate_request_t *request,
                             int interrupts, or_writer_take_t take, void *context,
                             or_report_t *report);

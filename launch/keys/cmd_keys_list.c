@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "launch/commands.h"
+#include "launch/generate/output.h"
 #include "launch/keys/keys_options.h"
 #include "proto/keys/line_file.h"
 
@@ -30,7 +29,24 @@ static const or_option_program_t program = {
     .table = table,
 };
 
-// Everything there is to show.
+void or_keys_use_folder(const char *folder)
+{
+    if (folder != NULL) {
+        setenv("OUTRIDER_KEYS", folder, 1);
+    }
+}
+
+or_status_t or_keys_open_authorized(const char *file, or_keyring_t **keyring_p)
+{
+    char path[OR_KEYS_PATH_BYTES];
+    or_status_t status = OR_OK;
+    if (file == NULL) {
+        status = or_keys_path("authorized", path, sizeof path);
+    }
+    return status == OR_OK ? or_keyring_open(file != NULL ? file : path, keyring_p) : status;
+}
+
+// All that is shown.
 typedef struct {
     char folder[OR_KEYS_PATH_BYTES];
     char identity[OR_KEY_BYTES], coordinator[OR_KEY_BYTES]; // public; "": there is none
@@ -98,7 +114,7 @@ static bool next_server(char **text, char **endpoint, char **key)
 
 // ---- text ----
 
-// A key, or how to make one.
+// Return the key, or how to make one if it is "".
 static const char *key_or_how(const char *key, const char *how)
 {
     return key[0] != '\0' ? key : how;
@@ -183,33 +199,27 @@ static or_status_t print_json(facts_t *facts)
     json_t *root = json_pack("{s:s, s:o, s:o, s:o, s:o}", "folder", facts->folder, "identity",
                              json_key(facts->identity), "coordinator", json_key(facts->coordinator),
                              "authorized", authorized, "servers", servers);
-    char *dump = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
-    json_decref(root);
-    if (dump == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for the JSON line");
-    }
-    puts(dump);
-    free(dump);
-    return OR_OK;
+    return or_output_json(root, OR_OUTPUT_DIGITS);
 }
 
-int or_command_keys_list(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     config_t config = {0};
     facts_t facts = {0};
-    or_options_next_t next;
-    or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
-    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
-        return status == OR_OK ? OR_EXIT_OK : or_command_fail("keys list", OR_EXIT_USAGE);
+    int code;
+    if (!or_command_begin(&program, argc, argv, &config, NULL, &code)) {
+        return code;
     }
     or_keys_use_folder(config.keys);
-    status = gather(&config, &facts);
+    or_status_t status = gather(&config, &facts);
     if (status == OR_OK && config.json) {
         status = print_json(&facts);
     } else if (status == OR_OK) {
         print_text(&facts);
     }
     release(&facts);
-    or_options_free(&program, &config, NULL);
-    return status == OR_OK ? OR_EXIT_OK : or_command_fail("keys list", OR_EXIT_FAILURE);
+    return or_command_end(&program, &config, NULL, status, OR_EXIT_FAILURE);
 }
+
+const or_command_t or_keys_list_command = {
+    "list", run, "our keys, who may connect here, and the coordinators we know"};

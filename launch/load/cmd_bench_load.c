@@ -1,18 +1,16 @@
 // outrider bench load - many requests at once for a while: throughput, latency, errors, and with --check
 // whether every text is the one that plain decoding writes.
-#include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
-#include "common/base/log/log.h"
+#include "launch/cluster/paths.h"
 #include "launch/commands.h"
+#include "launch/generate/output.h"
 #include "launch/load/load_run.h"
-#include "launch/model/models.h"
 
 #define END_PATIENCE_NS (500 * OR_NS_PER_MS) // for the children, which have nothing to save
 
@@ -30,16 +28,12 @@ typedef struct {
 
 // ---- output ----
 
-static json_t *number(double value)
-{
-    return isnan(value) ? json_null() : json_real(value);
-}
-
 static json_t *latency(const or_load_histogram_t *histogram)
 {
-    return json_pack("{s:o, s:o, s:o}", "p50", number(or_load_histogram_ms(histogram, 0.50)), "p95",
-                     number(or_load_histogram_ms(histogram, 0.95)), "p99",
-                     number(or_load_histogram_ms(histogram, 0.99)));
+    return json_pack("{s:o, s:o, s:o}", "p50",
+                     or_output_json_number(or_load_histogram_ms(histogram, 0.50)), "p95",
+                     or_output_json_number(or_load_histogram_ms(histogram, 0.95)), "p99",
+                     or_output_json_number(or_load_histogram_ms(histogram, 0.99)));
 }
 
 static or_status_t add_json(json_t *results, const or_load_figures_t *figures,
@@ -50,7 +44,7 @@ static or_status_t add_json(json_t *results, const or_load_figures_t *figures,
         "sessions", (json_int_t)figures->sessions, "seconds", figures->seconds, //
         "tokens_per_second", rates->total,                                      //
         "session_tokens_per_second", "median", rates->median, "worst", rates->worst,
-        "worst_over_median", number(rates->fairness), //
+        "worst_over_median", or_output_json_number(rates->fairness), //
         "first_token_ms", latency(&figures->first_token), "inter_token_ms",
         latency(&figures->inter_token),                                                           //
         "texts", (json_int_t)figures->texts,                                                      //
@@ -65,16 +59,6 @@ static or_status_t add_json(json_t *results, const or_load_figures_t *figures,
     return OR_OK;
 }
 
-// A number in `width` columns; "-" where there is none.
-static void cell(int width, int decimals, double value)
-{
-    if (isnan(value)) {
-        printf(" %*s", width, "-");
-    } else {
-        printf(" %*.*f", width, decimals, value);
-    }
-}
-
 static void print_head(void)
 {
     printf("%8s %9s | %-23s | %-23s | %-23s |\n", "", "", " tokens/s a session", " first token, ms",
@@ -86,39 +70,32 @@ static void print_head(void)
 
 static void print_latency(const or_load_histogram_t *histogram)
 {
-    cell(7, 1, or_load_histogram_ms(histogram, 0.50));
-    cell(7, 1, or_load_histogram_ms(histogram, 0.95));
-    cell(7, 1, or_load_histogram_ms(histogram, 0.99));
+    or_output_cell(stdout, 7, 1, or_load_histogram_ms(histogram, 0.50));
+    or_output_cell(stdout, 7, 1, or_load_histogram_ms(histogram, 0.95));
+    or_output_cell(stdout, 7, 1, or_load_histogram_ms(histogram, 0.99));
     fputs(" |", stdout);
 }
 
 static void print_row(const or_load_figures_t *figures, const or_load_rates_t *rates, bool checked)
 {
     printf("%8" PRIu32 " %9.0f |", figures->sessions, rates->total);
-    cell(7, 1, rates->median);
-    cell(7, 1, rates->worst);
-    cell(7, 2, rates->fairness);
+    or_output_cell(stdout, 7, 1, rates->median);
+    or_output_cell(stdout, 7, 1, rates->worst);
+    or_output_cell(stdout, 7, 2, rates->fairness);
     fputs(" |", stdout);
     print_latency(&figures->first_token);
     print_latency(&figures->inter_token);
     printf(" %6" PRIu64 " %6" PRIu64, figures->errors, figures->busy);
-    cell(6, 0, checked ? (double)figures->wrong : (double)NAN);
+    or_output_cell(stdout, 6, 0, checked ? (double)figures->wrong : (double)NAN);
     putchar('\n');
     if (figures->errors > 0) {
         fprintf(stderr, "outrider bench load: the first error: %s\n", figures->error);
     }
 }
 
-static or_status_t flush(void)
-{
-    return fflush(stdout) == 0
-               ? OR_OK
-               : or_fail(OR_ERR_IO, "cannot write to standard output: %s", strerror(errno));
-}
-
 // ---- running ----
 
-// A place for each, so that what is measured is the work and not the queue.
+// Every session gets a place, so that the work is measured and not the queue.
 static uint32_t most_sessions(const load_t *load)
 {
     uint32_t most = OR_CLUSTER_SESSIONS;
@@ -131,7 +108,7 @@ static uint32_t most_sessions(const load_t *load)
 static or_status_t start_cluster(load_t *load)
 {
     const or_load_config_t *config = load->config;
-    const or_cluster_config_t local = {.listen = "tcp://127.0.0.1:*",
+    const or_cluster_config_t local = {.announce = stderr,
                                        .model = config->model,
                                        .draft_model = config->draft_model,
                                        .threads = config->threads,
@@ -142,13 +119,7 @@ static or_status_t start_cluster(load_t *load)
                                        .target = &config->target,
                                        .log_level = config->log_level,
                                        .show_logs = config->verbose};
-    char text[512];
-    or_status_t status = or_cluster_start(&local, &load->cluster);
-    if (status == OR_OK) {
-        or_cluster_describe(load->cluster, text, sizeof text);
-        fprintf(stderr, "%s\n", text);
-    }
-    return status;
+    return or_cluster_start(&local, &load->cluster);
 }
 
 static or_status_t tell(load_t *load, or_load_figures_t *figures)
@@ -169,28 +140,28 @@ static or_status_t tell(load_t *load, or_load_figures_t *figures)
         load->head_printed = true;
     }
     print_row(figures, &rates, checked);
-    return flush();
+    return or_output_flush();
 }
 
 static or_status_t measure(load_t *load, const or_load_place_t *place, uint32_t sessions)
 {
-    or_load_figures_t figures;
+    or_load_figures_t figures = {
+        .sessions = sessions, .session_tokens = calloc(sessions, sizeof *figures.session_tokens)};
     bool check = load->config->check;
-    or_status_t status = or_load_figures_init(&figures, sessions);
-    if (status != OR_OK) {
-        return status;
+    if (figures.session_tokens == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the figures of %u sessions", sessions);
     }
-    status = or_load_run(place, check ? &load->texts : NULL, &figures);
+    or_status_t status = or_load_run(place, check ? &load->texts : NULL, &figures);
     if (figures.seconds > 0) { // also of a measurement that was interrupted
         or_status_t told = tell(load, &figures);
         status = status == OR_OK ? told : status;
     }
-    or_load_figures_fini(&figures);
+    free(figures.session_tokens);
     return status;
 }
 
-// Everything between a running cluster and the exit code. What was measured is printed even if something
-// goes wrong behind it.
+// Do everything between a running cluster and the exit code. What was measured is printed even if something goes wrong behind
+// it.
 static or_status_t measure_all(load_t *load, const or_load_place_t *place)
 {
     or_status_t status = OR_OK;
@@ -204,15 +175,14 @@ static or_status_t measure_all(load_t *load, const or_load_place_t *place)
         status = measure(load, place, load->steps[i]);
     }
     if (load->config->json && json_array_size(load->results) > 0) {
-        json_dumpf(load->results, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-        putchar('\n');
-        or_status_t written = flush();
+        or_status_t written = or_output_json(json_incref(load->results), OR_OUTPUT_DIGITS);
+        written = written == OR_OK ? or_output_flush() : written;
         status = status == OR_OK ? written : status;
     }
     return status;
 }
 
-static int run(load_t *load)
+static int measure_and_print(load_t *load)
 {
     or_load_place_t place = {.config = load->config, .prompts = &load->prompts};
     or_status_t status = OR_OK;
@@ -236,16 +206,14 @@ static int run(load_t *load)
     return code;
 }
 
-// What was asked for, made sense of; nothing is started yet.
+// Check and prepare all that was asked for. Nothing is started yet.
 static or_status_t prepare(load_t *load)
 {
     const or_load_config_t *config = load->config;
     const or_bench_prompts_choice_t choice = {.path = config->prompts,
                                               .limit = config->prompt_limit};
-    or_log_level_t level;
-    or_status_t status = or_log_parse_level(config->log_level, &level);
+    or_status_t status = or_command_open_log("bench", config->log_level);
     if (status == OR_OK) {
-        or_log_init("bench", level);
         status = or_load_config_check(config, load->steps, &load->step_count);
     }
     if (status == OR_OK) {
@@ -263,29 +231,23 @@ static or_status_t prepare(load_t *load)
     return status;
 }
 
-int or_command_bench_load(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     or_load_config_t config = or_load_config_default();
     load_t load = {.config = &config, .sound = true};
-    or_options_next_t next;
-    or_status_t status = or_options_parse(&or_load_program, argc, argv, &config, NULL, &next);
-    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
-        return status == OR_OK ? OR_EXIT_OK : or_command_fail("bench load", OR_EXIT_USAGE);
-    }
-    if (config.target.list_devices) {
-        return or_command_list_devices(&or_load_program, &config);
-    }
     int code;
-    status = prepare(&load);
-    if (status == OR_OK) {
-        code = run(&load);
-    } else {
-        code = or_command_fail("bench load",
-                               status == OR_ERR_INVALID ? OR_EXIT_USAGE : OR_EXIT_FAILURE);
+    if (!or_command_begin(&or_load_program, argc, argv, &config, NULL, &code)) {
+        return code;
     }
+    or_status_t status = prepare(&load);
+    code = status == OR_OK ? measure_and_print(&load)
+                           : or_command_fail("bench load", or_command_code(status));
     json_decref(load.results);
     or_load_texts_fini(&load.texts);
     or_bench_prompts_fini(&load.prompts);
     or_options_free(&or_load_program, &config, NULL);
     return code;
 }
+
+const or_command_t or_bench_load_command = {"load", run,
+                                            "keep many requests running, and say what comes of it"};

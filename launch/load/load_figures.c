@@ -15,7 +15,7 @@ static uint32_t bucket_of(uint64_t us)
     return bucket < OR_LOAD_BUCKETS ? (uint32_t)bucket : OR_LOAD_BUCKETS - 1;
 }
 
-// The middle of a bucket.
+// Return the middle of a bucket.
 static double bucket_us(uint32_t bucket)
 {
     if (bucket < 2 * OCTAVE) {
@@ -42,22 +42,6 @@ double or_load_histogram_ms(const or_load_histogram_t *histogram, double share)
         }
     }
     return (double)NAN;
-}
-
-or_status_t or_load_figures_init(or_load_figures_t *figures, uint32_t sessions)
-{
-    uint64_t *session_tokens = calloc(sessions, sizeof *session_tokens);
-    if (session_tokens == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for the figures of %u sessions", sessions);
-    }
-    *figures = (or_load_figures_t){.sessions = sessions, .session_tokens = session_tokens};
-    return OR_OK;
-}
-
-void or_load_figures_fini(or_load_figures_t *figures)
-{
-    free(figures->session_tokens);
-    *figures = (or_load_figures_t){0};
 }
 
 static int ascending(const void *a, const void *b)

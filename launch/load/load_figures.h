@@ -15,7 +15,7 @@ typedef struct {
 } or_load_histogram_t;
 
 void or_load_histogram_add(or_load_histogram_t *histogram, uint64_t us, uint64_t times);
-// The time in milliseconds that a `share` of all entries (0.95) does not exceed; NAN of none.
+// Return the time in milliseconds that a `share` of all entries (0.95) does not exceed; NAN if there are none.
 double or_load_histogram_ms(const or_load_histogram_t *histogram, double share);
 
 typedef struct {
@@ -33,16 +33,12 @@ typedef struct {
         inter_token; // a delivery's distance to the one before, spread over its tokens
 } or_load_figures_t;
 
-// OR_ERR_NO_MEMORY.
-or_status_t or_load_figures_init(or_load_figures_t *figures, uint32_t sessions);
-void or_load_figures_fini(or_load_figures_t *figures);
-
-// Tokens per second.
+// The rates are tokens per second.
 typedef struct {
     double total;
     double median, worst; // of one session
     double fairness;      // worst / median; NAN if nothing came
 } or_load_rates_t;
 
-// Leaves session_tokens in ascending order.
+// Compute the rates. Leaves session_tokens in ascending order.
 or_load_rates_t or_load_rates(or_load_figures_t *figures);

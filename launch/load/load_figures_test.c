@@ -70,20 +70,15 @@ static void weights_count(void **context)
 static void rates_are_the_sessions(void **context)
 {
     (void)context;
-    or_load_figures_t figures;
-    assert_int_equal(or_load_figures_init(&figures, 4), OR_OK);
+    uint64_t tokens[] = {300, 100, 500, 200};
+    or_load_figures_t figures = {.sessions = 4, .session_tokens = tokens};
     assert_true(isnan(or_load_rates(&figures).fairness));
-    const uint64_t tokens[] = {300, 100, 500, 200};
-    for (int i = 0; i < 4; i++) {
-        figures.session_tokens[i] = tokens[i];
-    }
     figures.seconds = 10;
     or_load_rates_t rates = or_load_rates(&figures);
     assert_true(rates.total == 110);
     assert_true(rates.median == 25);
     assert_true(rates.worst == 10);
     assert_true(rates.fairness == 0.4);
-    or_load_figures_fini(&figures);
 }
 
 int main(void)

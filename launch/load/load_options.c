@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "launch/bench/bench_list.h"
+#include "launch/generate/input.h"
 
 #define AT(field) offsetof(or_load_config_t, field)
 #define SEEDS_MAX 1000u
@@ -86,10 +86,10 @@ or_load_config_t or_load_config_default(void)
 static or_status_t parse_sessions(const char *list, uint32_t steps[OR_LOAD_STEPS_MAX],
                                   uint32_t *count)
 {
-    char word[OR_BENCH_WORD_BYTES];
+    char word[OR_INPUT_WORD_BYTES];
     or_status_t status;
     *count = 0;
-    while ((status = or_bench_list_next("--sessions", &list, word)) == OR_OK) {
+    while ((status = or_input_word("--sessions", &list, word)) == OR_OK) {
         char *end;
         errno = 0;
         unsigned long value = strtoul(word, &end, 10);

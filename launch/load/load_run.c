@@ -10,7 +10,6 @@
 #include "common/base/interrupt.h"
 #include "common/decode/methods.h"
 #include "proto/net/requests.h"
-#include "proto/zmq/channel_zmq.h"
 
 #define LOOK_NS (200 * OR_NS_PER_MS)       // between looks at the children and at Ctrl-C
 #define CANCEL_NS (5 * OR_NS_PER_S)        // for cancelled requests to end
@@ -20,7 +19,7 @@
 #define LEARN_SESSIONS 16u
 #define BAR_CELLS 20
 
-// One request after the other.
+// A session writes one text after the other.
 typedef struct {
     uint32_t text;
     uint32_t tokens; // of the text so far
@@ -60,7 +59,7 @@ static or_generate_request_t make_request(const or_load_place_t *place, uint32_t
     return request;
 }
 
-// Now and then: does the user want us to end, and do the children live?
+// Look, not too often, whether the user wants us to end and whether the children live.
 static or_status_t look(run_t *run, int64_t now)
 {
     if (or_interrupt_count() > 0) {
@@ -79,7 +78,7 @@ static void close_run(run_t *run)
     free(run->sessions);
 }
 
-// Until the coordinator has welcomed us: connecting is not measured.
+// Wait until the coordinator has welcomed us: connecting is not measured.
 static or_status_t wait_for_welcome(run_t *run)
 {
     uint32_t slot;
@@ -98,7 +97,6 @@ static or_status_t wait_for_welcome(run_t *run)
 
 static or_status_t open_run(const or_load_place_t *place, uint32_t sessions, run_t *run)
 {
-    or_channel_t *channel = NULL;
     *run = (run_t){.place = place,
                    .clock = or_clock_monotonic(),
                    .count = sessions,
@@ -107,19 +105,12 @@ static or_status_t open_run(const or_load_place_t *place, uint32_t sessions, run
     if (run->sessions == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for %" PRIu32 " sessions", sessions);
     }
-    or_connect_keys_t keys = {0};
     const or_load_config_t *config = place->config;
+    const or_requests_config_t client = {.owner = config->owner, .no_padding = !config->padding};
     // A cluster of our own is on this machine, and does not encrypt.
-    or_status_t status = or_keys_for_connecting(
-        place->endpoint, config->connect != NULL ? &config->keys : NULL, &keys);
-    if (status == OR_OK) {
-        status = or_channel_zmq_connect(place->endpoint, &keys, &channel);
-    }
-    or_key_pair_wipe(&keys.own);
-    if (status == OR_OK) {
-        status = or_requests_create(channel, run->clock, config->owner, config->padding, sessions,
-                                    &run->requests);
-    }
+    or_status_t status =
+        or_requests_connect(place->endpoint, config->connect != NULL ? &config->keys : NULL,
+                            &client, sessions, &run->requests);
     if (status == OR_OK) {
         status = wait_for_welcome(run);
     }
@@ -160,7 +151,7 @@ static or_status_t append(or_load_text_t *text, const or_generate_delta_t *delta
     return OR_OK;
 }
 
-// The next delta of a plain text. A busy coordinator is asked again after a pause.
+// Take the next delta of a plain text. A busy coordinator is asked again after a pause.
 static or_status_t learn_step(run_t *run, or_load_texts_t *texts, uint32_t *ended)
 {
     uint32_t slot;
@@ -245,7 +236,7 @@ static void count_tokens(or_load_figures_t *figures, uint32_t slot, session_t *s
     figures->session_tokens[slot] += tokens;
 }
 
-// Does what came agree with the plain text so far, and end where it ends?
+// Note in the session if the delta disagrees with the plain text, or ends elsewhere.
 static void compare(const or_load_texts_t *texts, session_t *session,
                     const or_generate_delta_t *delta)
 {
@@ -326,7 +317,7 @@ static or_status_t run_step(run_t *run, const or_load_texts_t *texts, or_load_fi
     return status == OR_ERR_AGAIN ? OR_OK : status;
 }
 
-// What still runs when the time is over is given up, so that it does not burden the next measurement.
+// Give up what still runs when the time is over, so that it does not burden the next measurement.
 static void cancel_all(run_t *run)
 {
     uint32_t slot;

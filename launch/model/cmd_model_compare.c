@@ -8,15 +8,13 @@
 // `tokens` and `injective` are about the sample text; shares are fractions of 1. Where `vocab_map`
 // is null there is no way, and `why` says what to do.
 #include <inttypes.h>
-#include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/base/options/options.h"
 #include "launch/commands.h"
 #include "launch/generate/input.h"
+#include "launch/generate/output.h"
 #include "proto/wire/vocab_choice.h"
 
 typedef struct {
@@ -41,14 +39,14 @@ static const or_option_program_t program = {
                 "launch/models/tales-bpe-1m-f16.gguf",
 };
 
-// What --vocab-map auto comes to under the default rule.
+// The method that --vocab-map auto chooses under the default rule.
 typedef struct {
     float temperature;
     const char *method; // NULL: there is no way
     char why[512];
 } choice_t;
 
-// What both faces show.
+// The facts that text and JSON show.
 typedef struct {
     const or_vocab_pair_t *pair;
     or_vocab_figures_t figures;
@@ -62,8 +60,7 @@ static double now_s(void)
     return (double)or_clock_now(or_clock_monotonic()) / (double)OR_NS_PER_S;
 }
 
-// -- output
-// -------------------------------------------------------------------------------------------------
+// ---- output ----
 
 static void print_vocabulary(const char *role, const or_vocab_t *vocab, uint32_t tokens,
                              bool injective)
@@ -140,18 +137,10 @@ static or_status_t print_json(const facts_t *facts)
         pair->same, "bijective", pair->bijective, "shared", json_shared(facts), "choices",
         json_choice(&facts->greedy), json_choice(&facts->sampling), "text_bytes",
         (json_int_t)facts->text_bytes, "load_s", facts->load_s, "compare_s", facts->compare_s);
-    char *dump = root != NULL ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-    json_decref(root);
-    if (dump == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for the JSON line");
-    }
-    puts(dump);
-    free(dump);
-    return OR_OK;
+    return or_output_json(root, 6);
 }
 
-// -- the comparison
-// -------------------------------------------------------------------------------------------------
+// ---- the comparison ----
 
 static void choose(facts_t *facts, float temperature, choice_t *choice)
 {
@@ -202,7 +191,7 @@ static or_status_t load(const char *path, or_vocab_t **vocab_p)
     return status;
 }
 
-// *text_p is malloc'd.
+// Read the text to compare on. *text_p is malloc'd.
 static or_status_t read_text(const config_t *config, char **text_p, size_t *length)
 {
     if (config->file == NULL) {
@@ -220,7 +209,8 @@ static or_status_t read_text(const config_t *config, char **text_p, size_t *leng
     return status;
 }
 
-static or_status_t run(const config_t *config, const char *target_path, const char *draft_path)
+static or_status_t compare_files(const config_t *config, const char *target_path,
+                                 const char *draft_path)
 {
     or_vocab_t *target = NULL;
     or_vocab_t *draft = NULL;
@@ -244,22 +234,24 @@ static or_status_t run(const config_t *config, const char *target_path, const ch
     return status;
 }
 
-int or_command_model_compare(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     config_t config = {0};
     or_option_list_t words = {0};
-    or_options_next_t next;
-    or_status_t status = or_options_parse(&program, argc, argv, &config, &words, &next);
-    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
-        return status == OR_OK ? OR_EXIT_OK : or_command_fail("model compare", OR_EXIT_USAGE);
+    or_status_t status;
+    int code;
+    if (!or_command_begin(&program, argc, argv, &config, &words, &code)) {
+        return code;
     }
-    int code = OR_EXIT_FAILURE;
+    code = OR_EXIT_FAILURE;
     if (words.count != 2) {
         status = or_fail(OR_ERR_INVALID, "give two files: the target and the draft model");
         code = OR_EXIT_USAGE;
     } else {
-        status = run(&config, words.items[0], words.items[1]);
+        status = compare_files(&config, words.items[0], words.items[1]);
     }
-    or_options_free(&program, &config, &words);
-    return status == OR_OK ? OR_EXIT_OK : or_command_fail("model compare", code);
+    return or_command_end(&program, &config, &words, status, code);
 }
+
+const or_command_t or_model_compare_command = {"compare", run,
+                                               "TARGET DRAFT [-f TEXTFILE] [--json]"};

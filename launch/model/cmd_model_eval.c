@@ -4,16 +4,13 @@
 //     --ids 1,458 --tree 5,6,7 --parents -1,0,-1    and after each node; -1 is a child of the last of --ids
 //     --ids 1,458,5,6,7 --parents -1,0,1,2,1        the same in one list: parents are places in it
 #include <inttypes.h>
-#include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "common/base/options/options.h"
 #include "common/model/gpu/gpu_choice.h"
+#include "launch/cluster/paths.h"
 #include "launch/commands.h"
 #include "launch/generate/input.h"
-#include "launch/model/models.h"
+#include "launch/generate/output.h"
 
 typedef struct {
     char *model, *ids, *tree, *parents;
@@ -51,8 +48,7 @@ static const or_option_program_t program = {
                 "  outrider model eval --ids 1,458 --tree 5,6,7 --parents -1,0,-1 --json",
 };
 
-// What to run: places 0 .. prefix-1 are committed, the others are tree nodes; each with its
-// parent's place, -1 for the first.
+// The input: places 0 .. prefix - 1 are committed, the others are tree nodes. Each has its parent's place, -1 for the first.
 typedef struct {
     int32_t *ids, *parents;
     size_t count, prefix;
@@ -68,8 +64,8 @@ typedef struct {
 
 // ---- input ----
 
-// The committed prefix within one list: as long as it stays a row and nothing later hangs before
-// its end.
+// Find the committed prefix within one list: it goes on as long as the places are a row and no later node hangs before its
+// end.
 static or_status_t find_prefix(input_t *input)
 {
     size_t row = 1;
@@ -107,7 +103,7 @@ static or_status_t append_tree(input_t *input, const int32_t *tree, const int32_
     return OR_OK;
 }
 
-// One input from the lists; `parents` is NULL where not given.
+// Make one input of the lists; `parents` is NULL where not given.
 static or_status_t join(const int32_t *ids, size_t id_count, const int32_t *tree, size_t nodes,
                         const int32_t *parents, size_t parent_count, input_t *input)
 {
@@ -179,7 +175,7 @@ static void rank_logits(output_t *output, const config_t *config)
     }
 }
 
-// The logits after place i, with the place of its parent and its position in the text.
+// Put out the logits after place i, with the place of its parent and its position in the text.
 static void put_row(output_t *output, const config_t *config, const input_t *input, size_t i,
                     uint32_t position)
 {
@@ -212,15 +208,7 @@ static or_status_t print_json(const output_t *output, const input_t *input)
         "{s:s, s:s, s:s, s:I, s:O}", "arith_id", or_model_arith_id(output->model), "device",
         or_gpu_where(output->model).name, "kernels", or_model_kernels(output->model), "prefix",
         (json_int_t)input->prefix, "rows", output->rows);
-    // 9 digits give a float back exactly.
-    char *dump = root != NULL ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(root);
-    if (dump == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for the JSON line");
-    }
-    puts(dump);
-    free(dump);
-    return OR_OK;
+    return or_output_json(root, 9); // digits that give a float back exactly
 }
 
 // ---- the passes ----
@@ -237,7 +225,7 @@ static or_model_row_t make_row(const input_t *input, size_t i, or_kv_sequence_t 
     return row;
 }
 
-// Where each place is in its text.
+// Find the position of each place in its text.
 static or_status_t find_positions(const input_t *input, uint32_t context, uint32_t *positions)
 {
     for (size_t i = 0; i < input->count; i++) {
@@ -251,7 +239,7 @@ static or_status_t find_positions(const input_t *input, uint32_t context, uint32
     return OR_OK;
 }
 
-// All places in passes of at most rows_max rows, parents before children.
+// Run all places in passes of at most rows_max rows, parents before children.
 static or_status_t run_passes(output_t *output, const config_t *config, const input_t *input,
                               or_kv_sequence_t *sequence, or_model_row_t *rows,
                               const uint32_t *positions)
@@ -337,20 +325,16 @@ static or_status_t eval(config_t *config, const input_t *input)
     return status;
 }
 
-int or_command_model_eval(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     config_t config = {.top = 8, .gpu = or_gpu_options_default()};
     input_t input = {0};
-    or_options_next_t next;
-    or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
-    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
-        return status == OR_OK ? OR_EXIT_OK : or_command_fail("model eval", OR_EXIT_USAGE);
+    int code;
+    if (!or_command_begin(&program, argc, argv, &config, NULL, &code)) {
+        return code;
     }
-    if (config.list_devices) {
-        return or_command_list_devices(&program, &config);
-    }
-    int code = OR_EXIT_USAGE;
-    status = or_command_check_threads("-t/--threads", config.threads);
+    code = OR_EXIT_USAGE;
+    or_status_t status = or_command_check_threads("-t/--threads", config.threads);
     status = status != OR_OK ? status : or_gpu_options_check(&config.gpu, "");
     status = status != OR_OK ? status : parse_input(&config, &input);
     if (status == OR_OK) {
@@ -359,6 +343,8 @@ int or_command_model_eval(int argc, char **argv)
     }
     free(input.ids);
     free(input.parents);
-    or_options_free(&program, &config, NULL);
-    return status == OR_OK ? OR_EXIT_OK : or_command_fail("model eval", code);
+    return or_command_end(&program, &config, NULL, status, code);
 }
+
+const or_command_t or_model_eval_command = {
+    "eval", run, "--ids 1,2,3 [-m FILE] [--tree IDS] [--parents LIST] [options]"};

@@ -1,17 +1,18 @@
 // outrider model inflate - a model that computes what a small one does, at a large one's cost.
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/options/options.h"
+#include "common/base/clock.h"
+#include "common/base/interrupt.h"
+#include "common/base/math/rng.h"
+#include "common/model/model.h"
 #include "launch/commands.h"
 #include "launch/model/inflate_rows.h"
-#include "launch/model/inflate_verify.h"
-#include "launch/model/weight_types.h"
 
+#define PASS_ROWS 32u // of a model that is verified
 #define TOKENS_COMPARED 256u
 #define NAME_BYTES 256u
 
@@ -64,7 +65,7 @@ typedef struct {
     uint32_t compared; // tokens
 } job_t;
 
-// "300M" or "1.2B".
+// Parse "300M" or "1.2B".
 static or_status_t parse_size(const char *text, uint64_t *parameters)
 {
     char *end;
@@ -99,7 +100,7 @@ static or_status_t set_shape(const job_t *job, const or_inflate_plan_t *plan,
                                                         : status;
 }
 
-// What the file is, so that nobody takes it for a trained model.
+// Say in the metadata what the file is, so that nobody takes it for a trained model.
 static or_status_t set_origin(const job_t *job, or_gguf_writer_t *writer)
 {
     char name[NAME_BYTES], text[2 * NAME_BYTES];
@@ -167,7 +168,120 @@ static or_status_t write_model(const job_t *job, const char *path, const or_infl
     return status;
 }
 
-// Against the original, or what it is in the type asked for: a file that lives as long as this.
+// ---- verification ----
+
+typedef struct {
+    or_gguf_t *gguf;
+    or_model_t *model;
+    or_kv_sequence_t *sequence;
+    float *logits; // [PASS_ROWS][vocabulary]
+} side_t;
+
+static or_status_t open_side(const char *path, uint32_t threads, uint32_t tokens, side_t *side)
+{
+    or_model_options_t options = {
+        .threads = threads, .rows_max = PASS_ROWS, .context_max = tokens, .sequences_max = 1};
+    or_status_t status = or_gguf_open(path, &side->gguf);
+    status = status != OR_OK ? status : or_model_load(side->gguf, &options, &side->model);
+    status = status != OR_OK ? status : or_model_open_sequence(side->model, 0, &side->sequence);
+    if (status != OR_OK) {
+        return status;
+    }
+    side->logits = calloc(PASS_ROWS, or_model_shape(side->model)->vocab_size * sizeof(float));
+    return side->logits != NULL ? OR_OK : or_fail(OR_ERR_NO_MEMORY, "no memory for the logits");
+}
+
+static void close_side(side_t *side)
+{
+    free(side->logits);
+    or_kv_sequence_close(&side->sequence);
+    or_model_destroy(&side->model);
+    or_gguf_close(&side->gguf);
+}
+
+static or_status_t compute(side_t *side, const int32_t *tokens, uint32_t count)
+{
+    or_model_row_t rows[PASS_ROWS];
+    for (uint32_t i = 0; i < count; i++) {
+        rows[i] = (or_model_row_t){side->sequence, tokens[i], OR_KV_NO_SLOT, OR_KV_NO_SLOT};
+    }
+    or_status_t status = or_model_forward(side->model, rows, count);
+    return status != OR_OK ? status : or_model_logits(side->model, 0, count, side->logits);
+}
+
+static int32_t random_token(or_rng_key_t key, uint32_t place, uint32_t vocab_size)
+{
+    const uint32_t counter[4] = {place, 0, 0, 0};
+    uint32_t bits[4];
+    or_philox(key, counter, bits);
+    return (int32_t)(bits[0] % vocab_size);
+}
+
+static or_status_t compare_sides(side_t sides[2], uint32_t count, uint64_t seed)
+{
+    uint32_t vocab_size = or_model_shape(sides[0].model)->vocab_size;
+    or_rng_key_t key = or_rng_key(seed, 0);
+    for (uint32_t first = 0; first < count; first += PASS_ROWS) {
+        int32_t tokens[PASS_ROWS];
+        uint32_t rows = count - first < PASS_ROWS ? count - first : PASS_ROWS;
+        for (uint32_t i = 0; i < rows; i++) {
+            tokens[i] = random_token(key, first + i, vocab_size);
+        }
+        or_status_t status = compute(&sides[0], tokens, rows);
+        status = status != OR_OK ? status : compute(&sides[1], tokens, rows);
+        if (status != OR_OK) {
+            return status;
+        }
+        if (memcmp(sides[0].logits, sides[1].logits, sizeof(float) * rows * vocab_size) != 0) {
+            return or_fail(OR_ERR_MISMATCH,
+                           "the inflated model computes other logits than the original, from token "
+                           "%" PRIu32 " to %" PRIu32 " on; nothing was written",
+                           first, first + rows - 1);
+        }
+        if (or_interrupt_count() > 0) {
+            return or_fail(OR_ERR_CANCELLED, "interrupted; nothing was written");
+        }
+    }
+    return OR_OK;
+}
+
+// Cut *tokens to what the context of the file at `path` holds.
+static or_status_t fit_context(const char *path, uint32_t *tokens)
+{
+    or_gguf_t *gguf = NULL;
+    const or_arch_t *arch;
+    or_model_shape_t shape;
+    or_arch_numbers_t numbers;
+    or_status_t status = or_gguf_open(path, &gguf);
+    status = status != OR_OK ? status : or_arch_find(gguf, &arch);
+    status = status != OR_OK ? status : or_arch_read(arch, gguf, &shape, &numbers);
+    or_gguf_close(&gguf);
+    if (status == OR_OK && shape.context < *tokens) {
+        *tokens = shape.context;
+    }
+    return status;
+}
+
+// Run both models over the same pseudo-random tokens, at most `tokens` and no more than the context holds, and compare all logits
+// bit by bit. *compared is how many tokens that were. OR_ERR_MISMATCH if a bit differs; OR_ERR_CANCELLED if interrupted.
+static or_status_t compare_models(const char *path_a, const char *path_b, uint32_t threads,
+                                  uint32_t tokens, uint64_t seed, uint32_t *compared)
+{
+    side_t sides[2] = {0};
+    or_status_t status = fit_context(path_a, &tokens);
+    status = status != OR_OK ? status : open_side(path_a, threads, tokens, &sides[0]);
+    status = status != OR_OK ? status : open_side(path_b, threads, tokens, &sides[1]);
+    status = status != OR_OK ? status : compare_sides(sides, tokens, seed);
+    close_side(&sides[1]);
+    close_side(&sides[0]);
+    if (status == OR_OK) {
+        *compared = tokens;
+    }
+    return status;
+}
+
+// Compare the new model with the original. If another type was asked for, that is the original in this type, in a file that
+// lives as long as the comparison.
 static or_status_t verify(job_t *job)
 {
     char *same = NULL;
@@ -175,23 +289,22 @@ static or_status_t verify(job_t *job)
     or_inflate_plan_t plan = {job->shape.layers, job->shape.layers, job->shape.ffn, job->shape.ffn,
                               job->shape.parameters};
     if (job->config->type == NULL) {
-        return or_inflate_verify(job->in, job->made, job->config->threads, TOKENS_COMPARED,
-                                 job->config->seed, &job->compared);
+        return compare_models(job->in, job->made, job->config->threads, TOKENS_COMPARED,
+                              job->config->seed, &job->compared);
     }
     if (asprintf(&same, "%s.%jd.original", job->out, (intmax_t)getpid()) < 0) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a file's name");
     }
     or_status_t status = write_model(job, same, &plan, &bytes);
-    status = status != OR_OK
-                 ? status
-                 : or_inflate_verify(same, job->made, job->config->threads, TOKENS_COMPARED,
-                                     job->config->seed, &job->compared);
+    status = status != OR_OK ? status
+                             : compare_models(same, job->made, job->config->threads,
+                                              TOKENS_COMPARED, job->config->seed, &job->compared);
     unlink(same);
     free(same);
     return status;
 }
 
-// Under a name of its own until it is verified: whoever has an old OUT keeps it as long.
+// Write the new file under a name of its own until it is verified: whoever has an old OUT keeps it as long.
 static or_status_t make(job_t *job)
 {
     if (asprintf(&job->made, "%s.%jd.new", job->out, (intmax_t)getpid()) < 0) {
@@ -264,22 +377,23 @@ static or_status_t read_words(const or_option_list_t *words, job_t *job)
                : status;
 }
 
-int or_command_model_inflate(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     config_t config = {.seed = 1};
     or_option_list_t words = {0};
-    or_options_next_t next;
-    or_status_t status = or_options_parse(&program, argc, argv, &config, &words, &next);
-    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
-        return status == OR_OK ? OR_EXIT_OK : or_command_fail("model inflate", OR_EXIT_USAGE);
+    int code;
+    if (!or_command_begin(&program, argc, argv, &config, &words, &code)) {
+        return code;
     }
     job_t job = {.config = &config};
-    int code = OR_EXIT_USAGE;
-    status = read_words(&words, &job);
+    code = OR_EXIT_USAGE;
+    or_status_t status = read_words(&words, &job);
     if (status == OR_OK) {
         status = inflate(&job);
         code = status == OR_ERR_CANCELLED ? OR_EXIT_INTERRUPTED : OR_EXIT_FAILURE;
     }
-    or_options_free(&program, &config, &words);
-    return status == OR_OK ? OR_EXIT_OK : or_command_fail("model inflate", code);
+    return or_command_end(&program, &config, &words, status, code);
 }
+
+const or_command_t or_model_inflate_command = {"inflate", run,
+                                               "IN OUT SIZE [--type TYPE] [options]"};

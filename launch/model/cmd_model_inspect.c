@@ -1,16 +1,18 @@
 // outrider model inspect - metadata, tensors and vocabulary of a GGUF file; or, without one, the kernels.
 #include <inttypes.h>
-#include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/options/options.h"
+#include "common/base/version.h"
+#include "common/model/model.h"
 #include "common/text/vocab/vocab.h"
+#include "kernels/kernels.h"
+#include "launch/cluster/paths.h"
 #include "launch/commands.h"
-#include "launch/model/inspect_kernels.h"
-#include "launch/model/models.h"
+#include "launch/generate/output.h"
 
+#define VARIABLE "OUTRIDER_KERNELS"
+#define TYPES_MOST 256u // GGUF's numbers of types are below
 #define VALUE_BYTES 256
 
 typedef struct {
@@ -38,7 +40,9 @@ static const or_option_program_t program = {
                 "OUTRIDER_KERNELS chooses kernels; it is no form of --kernels.",
 };
 
-// What both faces show.
+// ---- a file ----
+
+// The facts that text and JSON show.
 typedef struct {
     const or_gguf_t *gguf;
     const or_vocab_t *vocab;   // NULL if the file has none we can read
@@ -46,7 +50,7 @@ typedef struct {
     uint64_t parameters;
 } facts_t;
 
-// "256 x 4096", GGUF's order: the first varies fastest.
+// Write a shape as "256 x 4096", in GGUF's order: the first dimension varies fastest.
 static void format_shape(const or_gguf_tensor_t *tensor, char *text, size_t capacity)
 {
     size_t used = 0;
@@ -155,14 +159,7 @@ static or_status_t print_json(const facts_t *facts)
         (json_int_t)or_gguf_version(gguf), "bytes", (json_int_t)or_gguf_file_bytes(gguf),
         "metadata", json_metadata(gguf), "tensors", json_tensors(gguf), "parameters",
         (json_int_t)facts->parameters, "vocabulary", json_vocabulary(facts->vocab));
-    char *dump = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
-    json_decref(root);
-    if (dump == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for the JSON line");
-    }
-    puts(dump);
-    free(dump);
-    return OR_OK;
+    return or_output_json(root, OR_OUTPUT_DIGITS);
 }
 
 static or_status_t inspect(const config_t *config, const char *path)
@@ -193,16 +190,94 @@ static or_status_t inspect(const config_t *config, const char *path)
     return status;
 }
 
-int or_command_model_inspect(int argc, char **argv)
+// ---- what this machine computes with ----
+
+// Return what the variable says; NULL where it says nothing.
+static const char *forced(void)
+{
+    const char *name = getenv(VARIABLE);
+    return name != NULL && *name != '\0' ? name : NULL;
+}
+
+static bool is_computed_with(uint32_t type)
+{
+    return or_gguf_tensor_block(type).bytes > 0;
+}
+
+static void print_kernels(const or_kernels_t *used)
+{
+    or_kernels_description_t it;
+    printf("in use      %s%s\n", used != NULL ? used->name : "none",
+           forced() != NULL ? ", as " VARIABLE " says" : ", the fastest that run here");
+    printf("arithmetic  %s, the same bits in all of them\n\nkernels\n", OR_ARITH_ID);
+    for (size_t i = 0; or_kernels_describe(i, &it); i++) {
+        printf("  %-11s %-16s needs %s\n", it.name, it.runs_here ? "runs here" : "cannot run here",
+               it.needs);
+    }
+    printf("\ntypes of weights\n ");
+    for (uint32_t type = 0; type < TYPES_MOST; type++) {
+        if (is_computed_with(type)) {
+            printf(" %s", or_gguf_tensor_type_name(type));
+        }
+    }
+    putchar('\n');
+}
+
+static json_t *json_tables(void)
+{
+    or_kernels_description_t it;
+    json_t *tables = json_array();
+    for (size_t i = 0; or_kernels_describe(i, &it); i++) {
+        json_array_append_new(tables, json_pack("{s:s, s:s, s:b}", "name", it.name, "needs",
+                                                it.needs, "runs_here", it.runs_here));
+    }
+    return tables;
+}
+
+static json_t *json_types(void)
+{
+    json_t *types = json_array();
+    for (uint32_t type = 0; type < TYPES_MOST; type++) {
+        if (is_computed_with(type)) {
+            json_array_append_new(types, json_string(or_gguf_tensor_type_name(type)));
+        }
+    }
+    return types;
+}
+
+static or_status_t print_kernels_json(const or_kernels_t *used)
+{
+    json_t *root = json_pack("{s:s?, s:s?, s:s, s:o, s:o}", "kernels",
+                             used != NULL ? used->name : NULL, "forced", forced(), "arith_id",
+                             OR_ARITH_ID, "tables", json_tables(), "weight_types", json_types());
+    return or_output_json(root, OR_OUTPUT_DIGITS);
+}
+
+// Print the kernels. OR_ERR_UNSUPPORTED afterwards if OUTRIDER_KERNELS names none that runs here.
+static or_status_t inspect_kernels(bool json)
+{
+    const or_kernels_t *used = or_kernels_pick();
+    or_status_t status = OR_OK;
+    if (json) {
+        status = print_kernels_json(used);
+    } else {
+        print_kernels(used);
+    }
+    return status == OR_OK && used == NULL ? or_model_pick_kernels(&used) : status;
+}
+
+// ---- the command ----
+
+static int run(int argc, char **argv)
 {
     config_t config = {0};
     or_option_list_t words = {0};
-    or_options_next_t next;
-    or_status_t status = or_options_parse(&program, argc, argv, &config, &words, &next);
-    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
-        return status == OR_OK ? OR_EXIT_OK : or_command_fail("model inspect", OR_EXIT_USAGE);
+    or_status_t status = OR_OK;
+    int code;
+    if (!or_command_begin(&program, argc, argv, &config, &words, &code)) {
+        return code;
     }
-    int code = OR_EXIT_FAILURE;
+    code = OR_EXIT_FAILURE;
     if (words.count > 1 || (words.count == 1 && config.model != NULL)) {
         status = or_fail(OR_ERR_INVALID, "one file at a time");
         code = OR_EXIT_USAGE;
@@ -210,13 +285,14 @@ int or_command_model_inspect(int argc, char **argv)
         status = or_fail(OR_ERR_INVALID, "--kernels goes without a file");
         code = OR_EXIT_USAGE;
     } else if (config.kernels) {
-        status = or_inspect_kernels(config.json);
+        status = inspect_kernels(config.json);
     } else if (words.count == 0) {
         status = or_models_choose_target(&config.model);
     }
     if (status == OR_OK && !config.kernels) {
         status = inspect(&config, words.count == 1 ? words.items[0] : config.model);
     }
-    or_options_free(&program, &config, &words);
-    return status == OR_OK ? OR_EXIT_OK : or_command_fail("model inspect", code);
+    return or_command_end(&program, &config, &words, status, code);
 }
+
+const or_command_t or_model_inspect_command = {"inspect", run, "FILE [--json]"};

@@ -2,15 +2,15 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/options/options.h"
+#include "common/base/clock.h"
 #include "launch/commands.h"
-#include "launch/model/quantize_report.h"
-#include "launch/model/weight_types.h"
+#include "launch/generate/output.h"
 #include "launch/model/weight_writer.h"
+
+#define MIB 0x1p-20
 
 typedef struct {
     char *output_type, *embedding_type;
@@ -44,11 +44,20 @@ static const or_option_program_t program = {
         "model-q4_k.gguf Q4_K\n",
 };
 
-// What a worker adds up of the rows it makes, and its buffers.
+// The sums of a worker over the rows it makes, and its buffers.
 typedef struct {
     float *weights, *written; // of a row
     double power, squared_error, largest_error;
 } tally_t;
+
+// The result of one tensor.
+typedef struct {
+    const or_gguf_tensor_t *tensor; // borrowed
+    or_tensor_type_t wanted, to;
+    uint64_t bytes;              // as written
+    double power, squared_error; // sums over all weights
+    double largest_error;
+} result_t;
 
 typedef struct {
     const config_t *config;
@@ -57,9 +66,9 @@ typedef struct {
     or_gguf_t *gguf;
     or_gguf_writer_t *writer;
     or_weight_writer_t weights;
-    or_quantize_result_t *results; // a tensor each
-    tally_t *tallies;              // a worker each
-    const or_quantize_result_t *current;
+    result_t *results; // a tensor each
+    tally_t *tallies;  // a worker each
+    const result_t *current;
     _Atomic uint64_t broken_row; // 1 + one that has a weight that is no number; 0: none
 } job_t;
 
@@ -84,8 +93,7 @@ static or_tensor_type_t wanted_type(const job_t *job, const or_gguf_tensor_t *te
     return or_weight_is_matrix(tensor) ? job->type : (or_tensor_type_t)tensor->type;
 }
 
-static or_status_t plan_tensor(const job_t *job, const or_gguf_tensor_t *tensor,
-                               or_quantize_result_t *result)
+static or_status_t plan_tensor(const job_t *job, const or_gguf_tensor_t *tensor, result_t *result)
 {
     int shown = tensor->name.length > 64 ? 64 : (int)tensor->name.length;
     if (tensor->data == NULL || tensor->dims[0] > UINT32_MAX) {
@@ -174,7 +182,7 @@ static void make_row(void *context, uint32_t worker, uint64_t row, void *out)
     count_errors(tally, width);
 }
 
-static void collect(const job_t *job, or_quantize_result_t *result)
+static void collect(const job_t *job, result_t *result)
 {
     for (uint32_t w = 0; w < or_workers_count(job->weights.workers); w++) {
         tally_t *tally = &job->tallies[w];
@@ -185,7 +193,7 @@ static void collect(const job_t *job, or_quantize_result_t *result)
     }
 }
 
-static or_status_t convert_tensor(job_t *job, or_quantize_result_t *result)
+static or_status_t convert_tensor(job_t *job, result_t *result)
 {
     const or_gguf_tensor_t *tensor = result->tensor;
     job->current = result;
@@ -247,24 +255,101 @@ static or_status_t convert(job_t *job)
     return status;
 }
 
-static or_status_t report(const job_t *job, double seconds)
+// ---- output ----
+
+static double relative(double squared_error, double power)
 {
-    const or_quantize_report_t figures = {
-        .in = job->in,
-        .out = job->out,
-        .type = job->type,
-        .results = job->results,
-        .count = or_gguf_tensor_count(job->gguf),
-        .bytes_before = or_gguf_file_bytes(job->gguf),
-        .bytes_after = or_gguf_writer_file_bytes(job->writer),
-        .seconds = seconds,
-    };
-    if (job->config->json) {
-        return or_quantize_report_print_json(&figures);
-    }
-    or_quantize_report_print(&figures);
-    return OR_OK;
+    return power > 0 ? sqrt(squared_error / power) : 0;
 }
+
+static void print_tensor(const result_t *result)
+{
+    const or_gguf_tensor_t *tensor = result->tensor;
+    char shape[64], types[32];
+    snprintf(shape, sizeof shape, "%" PRIu64 " x %" PRIu64, tensor->dims[0],
+             tensor->elements / tensor->dims[0]);
+    int used = snprintf(types, sizeof types, "%s -> ", or_gguf_tensor_type_name(tensor->type));
+    snprintf(types + used, sizeof types - (size_t)used, "%s", or_gguf_tensor_type_name(result->to));
+    printf("%-28.*s %14s  %-16s %9.2f %9.5f %9.2g%s\n", (int)tensor->name.length,
+           tensor->name.bytes, shape, types, (double)result->bytes * MIB,
+           relative(result->squared_error, result->power), result->largest_error,
+           result->to != result->wanted ? " *" : "");
+}
+
+static void print_fallback(const job_t *job)
+{
+    for (uint64_t i = 0; i < or_gguf_tensor_count(job->gguf); i++) {
+        if (job->results[i].to != job->results[i].wanted &&
+            or_weight_is_matrix(job->results[i].tensor)) {
+            printf("* rows of %" PRIu64 " are no whole blocks of %s\n",
+                   job->results[i].tensor->dims[0],
+                   or_gguf_tensor_type_name(job->results[i].wanted));
+            return;
+        }
+    }
+}
+
+static void print_table(const job_t *job, double seconds)
+{
+    double power = 0, squared_error = 0, largest = 0;
+    uint64_t vectors = 0;
+    printf("%-28s %14s  %-16s %9s %9s %9s\n", "tensor", "shape", "type", "MiB", "rms error",
+           "largest");
+    for (uint64_t i = 0; i < or_gguf_tensor_count(job->gguf); i++) {
+        const result_t *result = &job->results[i];
+        if (!or_weight_is_matrix(result->tensor)) {
+            vectors++;
+            continue;
+        }
+        print_tensor(result);
+        power += result->power;
+        squared_error += result->squared_error;
+        largest = fmax(largest, result->largest_error);
+    }
+    print_fallback(job);
+    printf("\nall matrices: rms error %.5f of the weights' rms, largest %.2g; %" PRIu64
+           " vectors stay as they are\n%s: %.1f MiB from %.1f, in %.1f s\n",
+           relative(squared_error, power), largest, vectors, job->out,
+           (double)or_gguf_writer_file_bytes(job->writer) * MIB,
+           (double)or_gguf_file_bytes(job->gguf) * MIB, seconds);
+}
+
+static json_t *tensor_object(const result_t *result)
+{
+    const or_gguf_tensor_t *tensor = result->tensor;
+    json_t *shape = json_array();
+    for (uint32_t d = 0; d < tensor->dim_count; d++) {
+        json_array_append_new(shape, json_integer((json_int_t)tensor->dims[d]));
+    }
+    json_t *object = json_pack(
+        "{s:s%, s:o, s:s, s:I, s:f, s:f}", "name", tensor->name.bytes, tensor->name.length, "shape",
+        shape, "from", or_gguf_tensor_type_name(tensor->type), "bytes", (json_int_t)result->bytes,
+        "relative_rms_error", relative(result->squared_error, result->power), "largest_error",
+        result->largest_error);
+    json_object_set_new(object, "to", json_string(or_gguf_tensor_type_name(result->to)));
+    return object;
+}
+
+static or_status_t print_json(const job_t *job, double seconds)
+{
+    double power = 0, squared_error = 0;
+    json_t *tensors = json_array();
+    for (uint64_t i = 0; i < or_gguf_tensor_count(job->gguf); i++) {
+        json_array_append_new(tensors, tensor_object(&job->results[i]));
+        bool counts = or_weight_is_matrix(job->results[i].tensor);
+        power += counts ? job->results[i].power : 0;
+        squared_error += counts ? job->results[i].squared_error : 0;
+    }
+    json_t *line =
+        json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:o}", "from", job->in, "to", job->out,
+                  "type", or_gguf_tensor_type_name(job->type), "bytes_before",
+                  (json_int_t)or_gguf_file_bytes(job->gguf), "bytes_after",
+                  (json_int_t)or_gguf_writer_file_bytes(job->writer), "seconds", seconds,
+                  "relative_rms_error", relative(squared_error, power), "tensors", tensors);
+    return or_output_json(line, OR_OUTPUT_DIGITS);
+}
+
+// ---- the command ----
 
 static or_status_t quantize(job_t *job)
 {
@@ -277,7 +362,12 @@ static or_status_t quantize(job_t *job)
     status = status != OR_OK ? status : convert(job);
     if (status == OR_OK) {
         int64_t took_ns = or_clock_now(or_clock_monotonic()) - start_ns;
-        status = report(job, (double)took_ns / (double)OR_NS_PER_S);
+        double seconds = (double)took_ns / (double)OR_NS_PER_S;
+        if (job->config->json) {
+            status = print_json(job, seconds);
+        } else {
+            print_table(job, seconds);
+        }
     }
     free(job->results);
     or_gguf_writer_destroy(&job->writer);
@@ -309,22 +399,22 @@ static or_status_t read_words(const or_option_list_t *words, job_t *job)
     return status;
 }
 
-int or_command_model_quantize(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     config_t config = {0};
     or_option_list_t words = {0};
-    or_options_next_t next;
-    or_status_t status = or_options_parse(&program, argc, argv, &config, &words, &next);
-    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
-        return status == OR_OK ? OR_EXIT_OK : or_command_fail("model quantize", OR_EXIT_USAGE);
+    int code;
+    if (!or_command_begin(&program, argc, argv, &config, &words, &code)) {
+        return code;
     }
     job_t job = {.config = &config};
-    int code = OR_EXIT_USAGE;
-    status = read_words(&words, &job);
+    code = OR_EXIT_USAGE;
+    or_status_t status = read_words(&words, &job);
     if (status == OR_OK) {
         status = quantize(&job);
         code = status == OR_ERR_CANCELLED ? OR_EXIT_INTERRUPTED : OR_EXIT_FAILURE;
     }
-    or_options_free(&program, &config, &words);
-    return status == OR_OK ? OR_EXIT_OK : or_command_fail("model quantize", code);
+    return or_command_end(&program, &config, &words, status, code);
 }
+
+const or_command_t or_model_quantize_command = {"quantize", run, "IN OUT TYPE [options]"};

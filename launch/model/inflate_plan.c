@@ -14,7 +14,7 @@
 #define CLOSE 0.03   // from what was asked for: near enough not to look on
 #define FARTHEST 0.2 // beyond this it is another size
 
-// Parameters of a model with L layers and F columns: base + L (fixed + F column).
+// A model with L layers and F columns has base + L (fixed + F column) parameters.
 typedef struct {
     uint64_t base, fixed, column;
 } cost_t;
@@ -43,14 +43,14 @@ static uint32_t units_of(uint32_t columns)
     return (columns + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT;
 }
 
-// Super-blocks of the old FFN that have units of the shard: from *first on.
+// Count the super-blocks of the old FFN that have units of the shard; they begin at *first.
 static uint32_t supers_of(or_span_t shard, uint32_t *first)
 {
     *first = shard.begin / OR_INFLATE_SUPER;
     return shard.begin == shard.end ? 0 : (shard.end - 1) / OR_INFLATE_SUPER + 1 - *first;
 }
 
-// The least FFN in which every shard has room for its super-blocks.
+// Return the least FFN in which every shard has room for its super-blocks.
 static uint32_t least_ffn(uint32_t old_ffn)
 {
     uint32_t most = 1;
@@ -79,7 +79,7 @@ uint32_t or_inflate_column(const or_inflate_plan_t *plan, uint32_t column)
 
 // ---- layers ----
 
-// Old layer i is layer floor((i + 1/2) L / old).
+// Old layer i becomes layer floor((i + 1/2) L / old).
 uint32_t or_inflate_layer(const or_inflate_plan_t *plan, uint32_t layer)
 {
     for (uint32_t i = 0; i < plan->old_layers; i++) {
@@ -97,7 +97,7 @@ static double distance(const or_inflate_plan_t *plan, uint64_t wanted)
     return fabs((double)plan->parameters / (double)wanted - 1);
 }
 
-// The nearest with so many layers.
+// Return the nearest shape with so many layers.
 static or_inflate_plan_t plan_layers(const cost_t *cost, const or_model_shape_t *shape,
                                      uint64_t wanted, uint32_t layers)
 {
@@ -113,7 +113,7 @@ static or_inflate_plan_t plan_layers(const cost_t *cost, const or_model_shape_t 
     return plan;
 }
 
-// The better of `best` and the nearest with so many layers.
+// Keep in *best the better of it and the nearest shape with so many layers.
 static void consider(const cost_t *cost, const or_model_shape_t *shape, uint64_t wanted,
                      uint32_t layers, or_inflate_plan_t *best)
 {
@@ -123,7 +123,7 @@ static void consider(const cost_t *cost, const or_model_shape_t *shape, uint64_t
     }
 }
 
-// The nearest with a usual number of layers; where that is not near, fewer, or else more.
+// Search the nearest shape among usual numbers of layers; if that is not near, among fewer, or else more.
 static or_inflate_plan_t search(const cost_t *cost, const or_model_shape_t *shape, uint64_t wanted)
 {
     uint32_t layers = shape->layers > LAYERS_USUAL_MIN ? shape->layers : LAYERS_USUAL_MIN;

@@ -23,12 +23,12 @@ typedef struct {
     uint64_t parameters; // of the result
 } or_inflate_plan_t;
 
-// The shape nearest to `parameters`, with `layers` layers if that is not 0. OR_ERR_INVALID if the
-// model is too large for it, or no shape comes near.
+// Plan the shape nearest to `parameters`, with `layers` layers if that is not 0. OR_ERR_INVALID if the model is too large for
+// it, or no shape comes near.
 or_status_t or_inflate_plan(const or_arch_t *arch, const or_model_shape_t *shape,
                             uint64_t parameters, uint32_t layers, or_inflate_plan_t *plan);
 
-// The old layer that a layer of the result is, or OR_INFLATE_NEW.
+// Return the old layer that a layer of the result is, or OR_INFLATE_NEW.
 uint32_t or_inflate_layer(const or_inflate_plan_t *plan, uint32_t layer);
-// The old FFN column that a column of the result is, or OR_INFLATE_NEW.
+// Return the old FFN column that a column of the result is, or OR_INFLATE_NEW.
 uint32_t or_inflate_column(const or_inflate_plan_t *plan, uint32_t column);

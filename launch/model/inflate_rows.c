@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "common/base/math/rng.h"
+#include "common/model/cpu/weights.h"
 #include "common/model/ranks/shards.h"
-#include "launch/model/weight_types.h"
+#include "kernels/kernels.h"
 
 #define SUPER_COLUMNS (OR_INFLATE_SUPER * OR_SHARD_FFN_UNIT)
 #define BANK_ROWS 4096u // random rows, of which new ones are taken: to make each anew takes long
@@ -53,9 +54,8 @@ struct or_inflate_rows {
 
 static or_tensor_type_t type_of(const or_gguf_tensor_t *source, const or_tensor_type_t *type)
 {
-    return type != NULL && source->elements > source->dims[0]
-               ? or_weight_type_for(*type, source->dims[0])
-               : (or_tensor_type_t)source->type;
+    return type != NULL && or_weight_is_matrix(source) ? or_weight_type_for(*type, source->dims[0])
+                                                       : (or_tensor_type_t)source->type;
 }
 
 static tensor_t *append(or_inflate_rows_t *rows, const or_gguf_tensor_t *source, role_t role,
@@ -110,7 +110,7 @@ static or_status_t find_source(const or_gguf_t *gguf, const or_model_shape_t *sh
     return OR_OK;
 }
 
-// A layer of the result; a new one is made like `like`.
+// Append a layer of the result; a new one is made like `like`.
 static or_status_t append_layer(or_inflate_rows_t *rows, const or_arch_t *arch,
                                 const or_model_shape_t *shape, const or_tensor_type_t *type,
                                 uint32_t layer, uint32_t like, bool is_new)
@@ -251,7 +251,7 @@ static void make_bank_row(void *context, uint32_t worker, uint32_t begin, uint32
     }
 }
 
-// Have the bank hold what this tensor's new rows are taken from.
+// Fill the bank with random rows for this tensor, if it needs any.
 static or_status_t fill_bank(or_inflate_rows_t *rows, or_workers_t *workers, const tensor_t *tensor)
 {
     uint64_t width = tensor->dims[0];
@@ -281,7 +281,7 @@ static void take_from_bank(const or_inflate_rows_t *rows, uint64_t row, void *ou
 
 // ---- old rows ----
 
-// A row of the source in the type of the result.
+// Convert a row of the source to the type of the result.
 static void convert(const or_gguf_tensor_t *source, or_tensor_type_t type, uint64_t row,
                     float *buffer, void *out)
 {
@@ -297,7 +297,21 @@ static void convert(const or_gguf_tensor_t *source, or_tensor_type_t type, uint6
     or_weight_row_write(type, buffer, width, out);
 }
 
-// The columns of one shard, super-block by super-block, to where the plan has them.
+// Make the 32 weights from 32 * block on zeros, whatever the type; the row is no shorter.
+static void clear_block(or_tensor_type_t type, void *row, uint32_t block)
+{
+    or_quant_t quant;
+    or_tensor_block_t unit = or_gguf_tensor_block(type);
+    if (!or_tensor_quant(type, &quant)) {
+        size_t bytes = (size_t)unit.bytes * OR_QUANT_BLOCK;
+        memset((char *)row + block * bytes, 0, bytes);
+        return;
+    }
+    uint32_t blocks = or_quant_unit_blocks(quant);
+    or_quant_clear(quant, block % blocks, (char *)row + (size_t)(block / blocks) * unit.bytes);
+}
+
+// Move the columns of one shard, super-block by super-block, to where the plan has them.
 static void spread_shard(const or_inflate_plan_t *plan, or_tensor_type_t type, uint32_t shard,
                          const uint8_t *from, uint8_t *to)
 {
@@ -314,7 +328,7 @@ static void spread_shard(const or_inflate_plan_t *plan, or_tensor_type_t type, u
         for (uint32_t u = 0; u < OR_INFLATE_SUPER; u++) {
             uint32_t unit = super * OR_INFLATE_SUPER + u;
             if (unit < span.begin || unit >= span.end) {
-                or_weight_row_clear(type, to, target * OR_INFLATE_SUPER + u);
+                clear_block(type, to, target * OR_INFLATE_SUPER + u);
             }
         }
     }

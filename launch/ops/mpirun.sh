@@ -24,7 +24,7 @@ options=(
   # What ranks read from the environment is set on the first host only; -x carries it to the others.
   -x "OUTRIDER_KEYS=${OUTRIDER_KEYS:-$HOME/.config/outrider}"
   -x "OUTRIDER_LOG_LEVEL=${OUTRIDER_LOG_LEVEL:-info}"
-  # Every line of a log with its rank: [1,3]<stderr>: ...
+  # Every line of a log has its rank: [1,3]<stderr>: ...
   --tag-output
 )
 [ -z "${HOSTS:-}" ] || options+=(--hostfile "$HOSTS")

@@ -1,20 +1,36 @@
 // outrider bench step - what a step of a model costs: trees of guesses against a single token, batches of
 // many texts, prefill.
+//
+//     tree 16        a best-first tree of 16 nodes after a prefix, with the logits of all: one round
+//     sessions 16    one node each of 16 texts, likewise: a batch of plain steps
+//     prefill 512    the first 512 tokens of a text, with the logits of the last
+//
+// Passes are timed by turns (tree 1, tree 16, prefill 512, tree 1, ...), so that whatever disturbs the machine disturbs them
+// all. A first turn of each is not counted.
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/clock.h"
 #include "common/base/cpus.h"
-#include "common/base/options/options.h"
+#include "common/decode/token_tree.h"
 #include "common/model/cpu/workers.h"
 #include "common/model/gpu/gpu_choice.h"
-#include "launch/bench/bench_list.h"
+#include "launch/cluster/paths.h"
 #include "launch/commands.h"
-#include "launch/model/models.h"
-#include "launch/speed/step_run.h"
+#include "launch/generate/input.h"
+#include "launch/generate/output.h"
+#include "launch/progress.h"
+
+#define STEPS_MAX 32u          // kinds of passes in a run
+#define STEP_REPEATS_MAX 1000u // of each
+#define STEP_TREE_MAX 1024u    // nodes
+#define STEP_SESSIONS_MAX 256u
+#define STEP_PREFILL_MAX 65536u
+#define STEP_PREFILL_ROWS 512u // in a pass; a longer prefix takes several
+#define CHILDREN 8u            // most of a node
+#define SHARE 0.6 // of the likeliest child; each next one has that share of what is left
 
 typedef struct {
     char *model;
@@ -58,14 +74,37 @@ static const or_option_program_t program = {
                 "bytes_per_s is what the weights, read once a pass, come to.\n",
 };
 
+typedef enum { STEP_TREE, STEP_SESSIONS, STEP_PREFILL } kind_t;
+static const char *const kind_names[] = {"tree", "sessions", "prefill"};
+
+typedef struct {
+    kind_t kind;
+    uint32_t rows;
+    // The results:
+    double median_ms, best_ms;
+    double bytes_per_s; // of packed weights, each of which is read once a pass
+} step_t;
+
+typedef struct {
+    uint32_t context; // tokens before a tree or a session's step
+    uint32_t repeats; // 1 to STEP_REPEATS_MAX
+    step_t steps[STEPS_MAX];
+    uint32_t count;
+} plan_t;
+
+// The room that the passes of a plan need: rows of a pass, texts, slots of the first text, positions of a context.
+typedef struct {
+    uint32_t rows, texts, slots, context;
+} room_t;
+
 // ---- what was asked for ----
 
-static or_status_t add_steps(const char *option, const char *list, or_step_kind_t kind,
-                             uint32_t most, or_step_plan_t *plan)
+static or_status_t add_steps(const char *option, const char *list, kind_t kind, uint32_t most,
+                             plan_t *plan)
 {
-    char word[OR_BENCH_WORD_BYTES];
+    char word[OR_INPUT_WORD_BYTES];
     or_status_t status = OR_OK;
-    while (list != NULL && (status = or_bench_list_next(option, &list, word)) == OR_OK) {
+    while (list != NULL && (status = or_input_word(option, &list, word)) == OR_OK) {
         char *end;
         errno = 0;
         unsigned long rows = strtoul(word, &end, 10);
@@ -74,61 +113,282 @@ static or_status_t add_steps(const char *option, const char *list, or_step_kind_
             return or_fail(OR_ERR_INVALID, "%s: '%s' is no number from 1 to %" PRIu32, option, word,
                            most);
         }
-        if (plan->count == OR_STEPS_MAX) {
+        if (plan->count == STEPS_MAX) {
             return or_fail(OR_ERR_INVALID, "%s: more than %u kinds of passes; time them in parts",
-                           option, OR_STEPS_MAX);
+                           option, STEPS_MAX);
         }
-        plan->steps[plan->count++] = (or_step_t){.kind = kind, .rows = (uint32_t)rows};
+        plan->steps[plan->count++] = (step_t){.kind = kind, .rows = (uint32_t)rows};
     }
     return status == OR_ERR_NOT_FOUND ? OR_OK : status;
 }
 
-static or_status_t check_places(const config_t *config)
+static or_status_t make_plan(const config_t *config, plan_t *plan)
 {
-    or_status_t status = or_command_check_threads("-t/--threads", config->threads);
-    status = status != OR_OK ? status : or_cpu_options_check(&config->cpus, "");
-    return status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");
-}
-
-static or_status_t make_plan(const config_t *config, or_step_plan_t *plan)
-{
-    *plan = (or_step_plan_t){.context = config->context, .repeats = config->repeats};
+    *plan = (plan_t){.context = config->context, .repeats = config->repeats};
     if (config->context < 1) {
         return or_fail(OR_ERR_INVALID, "--context: at least one token");
     }
-    if (config->repeats < 1 || config->repeats > OR_STEP_REPEATS_MAX) {
-        return or_fail(OR_ERR_INVALID, "--repeat: 1 to %u", OR_STEP_REPEATS_MAX);
+    if (config->repeats < 1 || config->repeats > STEP_REPEATS_MAX) {
+        return or_fail(OR_ERR_INVALID, "--repeat: 1 to %u", STEP_REPEATS_MAX);
     }
-    or_status_t status = check_places(config);
-    if (status == OR_OK) {
-        status = add_steps("--rows", config->rows != NULL ? config->rows : "1,16,64", OR_STEP_TREE,
-                           OR_STEP_TREE_MAX, plan);
+    const char *rows = config->rows != NULL ? config->rows : "1,16,64";
+    or_status_t status = or_command_check_threads("-t/--threads", config->threads);
+    status = status != OR_OK ? status : or_cpu_options_check(&config->cpus, "");
+    status = status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");
+    status = status != OR_OK ? status : add_steps("--rows", rows, STEP_TREE, STEP_TREE_MAX, plan);
+    status = status != OR_OK ? status
+                             : add_steps("--sessions", config->sessions, STEP_SESSIONS,
+                                         STEP_SESSIONS_MAX, plan);
+    status = status != OR_OK
+                 ? status
+                 : add_steps("--prefill", config->prefill, STEP_PREFILL, STEP_PREFILL_MAX, plan);
+    return status;
+}
+
+// ---- the passes ----
+
+typedef struct {
+    or_model_t *model;
+    const plan_t *plan;
+    room_t room;
+    or_token_tree_t *tree;                      // borrowed
+    or_kv_sequence_t *texts[STEP_SESSIONS_MAX]; // the first also has the trees
+    uint32_t text_count;
+    or_kv_sequence_t *prefix; // the one that is prefilled, empty between passes
+    or_model_row_t rows[STEP_TREE_MAX];
+    float *logits; // of as many rows
+    double *ms;    // [step][repeat]
+} run_t;
+
+// ---- trees ----
+
+// Grow a tree best first, as a drafter does: each time the likeliest child that is not there yet. Then put it in the order in
+// which trees travel.
+static void grow(or_token_tree_t *tree, uint32_t count)
+{
+    static double weight[STEP_TREE_MAX + 1], next[STEP_TREE_MAX + 1];
+    static uint32_t children[STEP_TREE_MAX + 1];
+    or_token_tree_reset(tree, 0);
+    weight[0] = 1;
+    for (uint32_t node = 0; node < count; node++) {
+        next[node] = weight[node] * SHARE;
+        children[node] = 0;
+        uint32_t best = 0;
+        for (uint32_t i = 1; i <= node; i++) {
+            best = next[i] > next[best] ? i : best;
+        }
+        weight[node + 1] = next[best];
+        next[best] = ++children[best] < CHILDREN ? next[best] * (1 - SHARE) : 0;
+        or_token_tree_add(tree, best, (int32_t)node, NULL);
     }
-    if (status == OR_OK) {
+    or_token_tree_depth_first(tree, NULL);
+}
+
+// ---- room ----
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint32_t pass_rows(const step_t *step)
+{
+    bool cut = step->kind == STEP_PREFILL && step->rows > STEP_PREFILL_ROWS;
+    return cut ? STEP_PREFILL_ROWS : step->rows;
+}
+
+static room_t measure_room(const plan_t *plan, or_token_tree_t *tree)
+{
+    room_t room = {1, 1, 1, plan->context + 1};
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const step_t *step = &plan->steps[i];
+        room.rows = larger(room.rows, pass_rows(step));
+        if (step->kind == STEP_TREE) {
+            grow(tree, step->rows);
+            for (uint32_t node = 0; node <= or_token_tree_count(tree); node++) {
+                uint32_t depth = or_token_tree_depths(tree)[node];
+                room.context = larger(room.context, plan->context + depth);
+            }
+            room.slots = larger(room.slots, step->rows);
+        } else if (step->kind == STEP_PREFILL) {
+            room.context = larger(room.context, step->rows);
+        } else {
+            room.texts = larger(room.texts, step->rows);
+        }
+    }
+    return room;
+}
+
+// ---- a pass ----
+
+// Tokens are spread over all the vocabulary, none of them next to its neighbours.
+static int32_t token_at(const run_t *run, uint32_t place)
+{
+    return (int32_t)((place * UINT64_C(2654435761) >> 8) % or_model_shape(run->model)->vocab_size);
+}
+
+// Commit the tokens begin .. begin + count - 1 of a text that has the ones before.
+static or_status_t commit(run_t *run, or_kv_sequence_t *sequence, uint32_t begin, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        run->rows[i] =
+            (or_model_row_t){sequence, token_at(run, begin + i), OR_KV_NO_SLOT, OR_KV_NO_SLOT};
+    }
+    return or_model_forward(run->model, run->rows, count);
+}
+
+static or_status_t fill(run_t *run, or_kv_sequence_t *sequence, uint32_t tokens)
+{
+    uint32_t most = or_model_rows_max(run->model);
+    most = most < STEP_PREFILL_ROWS ? most : STEP_PREFILL_ROWS;
+    or_status_t status = OR_OK;
+    for (uint32_t done = 0; status == OR_OK && done < tokens; done += most) {
+        status = commit(run, sequence, done, tokens - done < most ? tokens - done : most);
+    }
+    return status;
+}
+
+static or_status_t compute(run_t *run, uint32_t count)
+{
+    or_status_t status = or_model_forward(run->model, run->rows, count);
+    return status != OR_OK ? status : or_model_logits(run->model, 0, count, run->logits);
+}
+
+static or_status_t pass_tree(run_t *run, uint32_t count)
+{
+    const uint32_t *parents = or_token_tree_parents(run->tree);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t parent = parents[i + 1];
+        run->rows[i] = (or_model_row_t){run->texts[0], token_at(run, i), i,
+                                        parent == 0 ? OR_KV_NO_SLOT : parent - 1};
+    }
+    return compute(run, count);
+}
+
+static or_status_t pass_sessions(run_t *run, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        run->rows[i] = (or_model_row_t){run->texts[i], token_at(run, i), 0, OR_KV_NO_SLOT};
+    }
+    return compute(run, count);
+}
+
+static or_status_t pass_prefill(run_t *run, uint32_t count)
+{
+    or_status_t status = fill(run, run->prefix, count);
+    uint32_t last = (count - 1) % STEP_PREFILL_ROWS;
+    return status != OR_OK ? status : or_model_logits(run->model, last, 1, run->logits);
+}
+
+static or_status_t time_step(run_t *run, const step_t *step, double *ms)
+{
+    static or_status_t (*const passes[])(run_t *, uint32_t) = {pass_tree, pass_sessions,
+                                                               pass_prefill};
+    if (step->kind == STEP_TREE) {
+        grow(run->tree, step->rows);
+    }
+    int64_t start = or_clock_now(or_clock_monotonic());
+    or_status_t status = passes[step->kind](run, step->rows);
+    *ms = (double)(or_clock_now(or_clock_monotonic()) - start) / (double)OR_NS_PER_MS;
+    for (uint32_t i = 0; i < run->text_count; i++) {
+        or_kv_sequence_drop_slots(run->texts[i]);
+    }
+    or_kv_sequence_truncate(run->prefix, 0);
+    return status;
+}
+
+static void figure(const or_model_t *model, double *ms, uint32_t repeats, step_t *step)
+{
+    step->median_ms = or_output_median(ms, repeats);
+    step->best_ms = ms[0]; // they are sorted now
+    uint32_t passes = (step->rows + pass_rows(step) - 1) / pass_rows(step);
+    step->bytes_per_s = 1e3 * passes * (double)or_model_memory(model).weights / step->median_ms;
+}
+
+// ---- all passes ----
+
+static or_status_t open_texts(run_t *run)
+{
+    or_status_t status = or_model_open_sequence(run->model, 1, &run->prefix);
+    while (status == OR_OK && run->text_count < run->room.texts) {
+        or_kv_sequence_t **text = &run->texts[run->text_count];
         status =
-            add_steps("--sessions", config->sessions, OR_STEP_SESSIONS, OR_STEP_SESSIONS_MAX, plan);
+            or_model_open_sequence(run->model, run->text_count == 0 ? run->room.slots : 1, text);
+        if (status == OR_OK) {
+            run->text_count++;
+            status = fill(run, *text, run->plan->context);
+        }
     }
+    return status;
+}
+
+static or_status_t take_turns(run_t *run)
+{
+    const plan_t *plan = run->plan;
+    or_progress_t progress;
+    or_status_t status = OR_OK;
+    or_progress_init(&progress, (plan->repeats + 1) * (uint64_t)plan->count, false);
+    for (uint32_t turn = 0; status == OR_OK && turn <= plan->repeats; turn++) {
+        for (uint32_t i = 0; status == OR_OK && i < plan->count; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "%s %u", kind_names[plan->steps[i].kind],
+                     plan->steps[i].rows);
+            or_progress_show(&progress, turn * (uint64_t)plan->count + i, name);
+            // The first turn goes to the place of the second, which writes over it.
+            uint32_t place = turn == 0 ? 0 : turn - 1;
+            status = time_step(run, &plan->steps[i], &run->ms[i * plan->repeats + place]);
+        }
+    }
+    or_progress_clear(&progress);
+    return status;
+}
+
+// Run all passes of the plan and fill in what came of them. The model was loaded with room for them. OR_ERR_NO_MEMORY, or what the
+// model says.
+static or_status_t run_plan(or_model_t *model, const room_t *room, or_token_tree_t *tree,
+                            plan_t *plan)
+{
+    run_t *run = calloc(1, sizeof *run);
+    if (run == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the rows");
+    }
+    *run = (run_t){.model = model, .plan = plan, .room = *room, .tree = tree};
+    run->logits =
+        malloc((size_t)room->rows * or_model_shape(model)->vocab_size * sizeof *run->logits);
+    run->ms = malloc((size_t)plan->count * plan->repeats * sizeof *run->ms);
+    or_status_t status = run->logits != NULL && run->ms != NULL
+                             ? open_texts(run)
+                             : or_fail(OR_ERR_NO_MEMORY, "no memory for the logits");
     if (status == OR_OK) {
-        status =
-            add_steps("--prefill", config->prefill, OR_STEP_PREFILL, OR_STEP_PREFILL_MAX, plan);
+        status = take_turns(run);
     }
+    for (uint32_t i = 0; status == OR_OK && i < plan->count; i++) {
+        figure(model, &run->ms[i * plan->repeats], plan->repeats, &plan->steps[i]);
+    }
+    for (uint32_t i = 0; i < run->text_count; i++) {
+        or_kv_sequence_close(&run->texts[i]);
+    }
+    or_kv_sequence_close(&run->prefix);
+    free(run->ms);
+    free(run->logits);
+    free(run);
     return status;
 }
 
 // ---- output ----
 
-// A pass in steps of a single token; NAN if none was timed.
-static double plain_steps(const or_step_plan_t *plan, const or_step_t *step)
+// Return how many steps of a single token a pass takes the time of; NAN if none was timed.
+static double plain_steps(const plan_t *plan, const step_t *step)
 {
     for (uint32_t i = 0; i < plan->count; i++) {
-        if (plan->steps[i].kind == OR_STEP_TREE && plan->steps[i].rows == 1) {
+        if (plan->steps[i].kind == STEP_TREE && plan->steps[i].rows == 1) {
             return step->median_ms / plan->steps[i].median_ms;
         }
     }
     return (double)NAN;
 }
 
-static void print_table(const or_model_t *model, const or_step_plan_t *plan, const char *path,
+static void print_table(const or_model_t *model, const plan_t *plan, const char *path,
                         uint32_t threads)
 {
     printf("%s on %s: %.1f M parameters, %.1f MB of weights, kernels %s, %" PRIu32 " thread%s, "
@@ -138,82 +398,72 @@ static void print_table(const or_model_t *model, const or_step_plan_t *plan, con
            threads == 1 ? "" : "s", plan->repeats);
     printf("%-9s %6s %11s %11s %8s %12s\n", "pass", "rows", "ms", "best ms", "GB/s", "plain steps");
     for (uint32_t i = 0; i < plan->count; i++) {
-        const or_step_t *step = &plan->steps[i];
-        double steps = plain_steps(plan, step);
-        printf("%-9s %6" PRIu32 " %11.3f %11.3f %8.2f", or_step_kind_name(step->kind), step->rows,
+        const step_t *step = &plan->steps[i];
+        printf("%-9s %6" PRIu32 " %11.3f %11.3f %8.2f", kind_names[step->kind], step->rows,
                step->median_ms, step->best_ms, 1e-9 * step->bytes_per_s);
-        if (isnan(steps)) {
-            printf(" %12s\n", "-");
-        } else {
-            printf(" %12.2f\n", steps);
-        }
+        or_output_cell(stdout, 12, 2, plain_steps(plan, step));
+        putchar('\n');
     }
 }
 
-static or_status_t print_json(const or_model_t *model, const or_step_plan_t *plan)
+static or_status_t print_json(const or_model_t *model, const plan_t *plan)
 {
-    const or_gpu_where_t where = or_gpu_where(model);
     json_t *array = json_array();
     for (uint32_t i = 0; i < plan->count; i++) {
-        const or_step_t *step = &plan->steps[i];
-        double steps = plain_steps(plan, step);
-        json_array_append_new(array, json_pack("{s:s, s:I, s:s, s:s, s:f, s:f, s:f, s:o}", "pass",
-                                               or_step_kind_name(step->kind), "rows",
-                                               (json_int_t)step->rows, "device", where.name,
-                                               "kernels", or_model_kernels(model), "ms",
-                                               step->median_ms, "best_ms", step->best_ms,
-                                               "bytes_per_s", step->bytes_per_s, "plain_steps",
-                                               isnan(steps) ? json_null() : json_real(steps)));
+        const step_t *step = &plan->steps[i];
+        json_array_append_new(
+            array,
+            json_pack("{s:s, s:I, s:s, s:s, s:f, s:f, s:f, s:o}", "pass", kind_names[step->kind],
+                      "rows", (json_int_t)step->rows, "device", or_gpu_where(model).name, "kernels",
+                      or_model_kernels(model), "ms", step->median_ms, "best_ms", step->best_ms,
+                      "bytes_per_s", step->bytes_per_s, "plain_steps",
+                      or_output_json_number(plain_steps(plan, step))));
     }
-    if (array == NULL || json_array_size(array) != plan->count) {
+    if (json_array_size(array) != plan->count) {
         json_decref(array);
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for the JSON line");
+        array = NULL;
     }
-    json_dumpf(array, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    putchar('\n');
-    json_decref(array);
-    return OR_OK;
+    return or_output_json(array, OR_OUTPUT_DIGITS);
 }
 
 // ---- the command ----
 
-// Where the threads run: the range confines them all, a strict one pins each.
+// Place the threads: the range confines them all, a strict one pins each.
 static or_status_t place_threads(const config_t *config, or_cpus_t *cpus,
                                  or_model_options_t *options)
 {
     or_status_t status = or_cpu_options_confine(&config->cpus);
     *cpus = or_cpus_allowed();
-    uint32_t usable = or_cpus_count(cpus);
-    uint32_t most = usable < OR_THREADS_MAX ? usable : OR_THREADS_MAX;
+    uint32_t most = or_cpus_count(cpus);
+    most = most < OR_THREADS_MAX ? most : OR_THREADS_MAX;
     options->threads = config->threads > 0 ? config->threads : most;
     options->pins = config->cpus.strict != 0 ? cpus : NULL;
     options->poll = or_cpu_options_poll(&config->cpus);
     return status;
 }
 
-static or_status_t run(const config_t *config, or_step_plan_t *plan)
+static or_status_t measure(const config_t *config, plan_t *plan)
 {
     or_gguf_t *gguf = NULL;
     or_model_t *model = NULL;
+    or_token_tree_t *tree = NULL;
     or_model_options_t options = {0};
+    room_t room = {0};
     or_gpu_place_t place;
     or_cpus_t cpus;
     or_status_t status = place_threads(config, &cpus, &options);
+    status =
+        status != OR_OK ? status : or_gpu_place_choose(&config->gpu, or_gpu_functions(), &place);
+    status = status != OR_OK ? status : or_token_tree_create(STEP_TREE_MAX, &tree);
     if (status == OR_OK) {
-        status = or_gpu_place_choose(&config->gpu, or_gpu_functions(), &place);
+        room = measure_room(plan, tree);
+        options.context_max = room.context;
+        options.rows_max = room.rows;
+        options.sequences_max = room.texts + 1; // and the prefix
     }
-    if (status == OR_OK) {
-        status = or_step_room(plan, &options);
-    }
-    if (status == OR_OK) {
-        status = or_gguf_open(config->model, &gguf);
-    }
-    if (status == OR_OK) {
-        status = or_gpu_place_load(&place, gguf, &options, &model);
-    }
-    if (status == OR_OK) {
-        status = or_step_run(model, or_clock_monotonic(), plan);
-    }
+    status = status != OR_OK ? status : or_gguf_open(config->model, &gguf);
+    status = status != OR_OK ? status : or_gpu_place_load(&place, gguf, &options, &model);
+    status = status != OR_OK ? status : run_plan(model, &room, tree, plan);
     if (status == OR_OK && config->json) {
         status = print_json(model, plan);
     } else if (status == OR_OK) {
@@ -221,33 +471,30 @@ static or_status_t run(const config_t *config, or_step_plan_t *plan)
     }
     or_model_destroy(&model);
     or_gguf_close(&gguf);
+    or_token_tree_destroy(&tree);
     return status;
 }
 
-int or_command_bench_step(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     config_t config = {.context = 128,
                        .repeats = 11,
                        .cpus = or_cpu_options_default(),
                        .gpu = or_gpu_options_default()};
-    or_step_plan_t plan;
-    or_options_next_t next;
-    or_status_t status = or_options_parse(&program, argc, argv, &config, NULL, &next);
-    if (status != OR_OK || next == OR_OPTIONS_EXIT) {
-        return status == OR_OK ? OR_EXIT_OK : or_command_fail("bench step", OR_EXIT_USAGE);
+    plan_t plan;
+    int code;
+    if (!or_command_begin(&program, argc, argv, &config, NULL, &code)) {
+        return code;
     }
-    if (config.list_devices) {
-        return or_command_list_devices(&program, &config);
-    }
-    int code = OR_EXIT_USAGE;
-    status = make_plan(&config, &plan);
+    code = OR_EXIT_USAGE;
+    or_status_t status = make_plan(&config, &plan);
     if (status == OR_OK) {
         code = OR_EXIT_FAILURE;
         status = or_models_choose_target(&config.model);
+        status = status != OR_OK ? status : measure(&config, &plan);
     }
-    if (status == OR_OK) {
-        status = run(&config, &plan);
-    }
-    or_options_free(&program, &config, NULL);
-    return status == OR_OK ? OR_EXIT_OK : or_command_fail("bench step", code);
+    return or_command_end(&program, &config, NULL, status, code);
 }
+
+const or_command_t or_bench_step_command = {
+    "step", run, "the time of a forward pass: trees, batches of texts, prefill"};

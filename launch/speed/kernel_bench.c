@@ -1,13 +1,16 @@
 #include "launch/speed/kernel_bench.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/base/math/rng.h"
 #include "kernels/ceilings.h"
-#include "launch/speed/bench_timer.h"
+#include "launch/generate/output.h"
+#include "launch/progress.h"
 
 #define CHUNK 8u                 // panels that a thread takes at a time from memory
 #define AREA_LEAST (128ul << 20) // bytes
@@ -16,8 +19,12 @@
 #define LINE_BYTES 64u
 #define READ_LINES 16384u // at a time: a MiB
 #define CEILING_ROUNDS 2000u
+#define CEILING_SECONDS 0.03 // each time
+#define CEILING_EVERY 4u     // cases: a quiet moment is among them
+#define BATCHES 7u           // of threads together
+#define BATCHES_MAX 64       // of a thread alone
 
-struct or_kernel_bench {
+typedef struct {
     const or_kernels_t *kernels;
     const or_ceilings_t *ceilings;
     uint32_t threads;
@@ -29,16 +36,16 @@ struct or_kernel_bench {
     or_q8_block_t *x_quant;
     or_q8_block_t y_quant[OR_KERNEL_X_BLOCKS];
     uint16_t halves[OR_KERNEL_INPUTS_MAX];
-    or_kernel_job_t jobs[OR_TIMER_THREADS_MAX];
-    uint32_t places[OR_TIMER_THREADS_MAX]; // in each thread's part of the area
-    uint32_t part;                         // panels, or MiBs, of a thread's part
+    or_kernel_job_t jobs[OR_KERNEL_THREADS_MAX];
+    uint32_t places[OR_KERNEL_THREADS_MAX]; // in each thread's part of the area
+    uint32_t part;                          // panels, or MiBs, of a thread's part
     const or_kernel_line_t *line;
-};
+} bench_t;
 
 // ---- memory ----
 
-// Ordinary numbers everywhere: denormals and NaNs take their own time on some processors.
-static void fill_inputs(or_kernel_bench_t *bench)
+// Fill the inputs with ordinary numbers: denormals and NaNs take their own time on some processors.
+static void fill_inputs(bench_t *bench)
 {
     or_rng_key_t key = or_rng_key(1, 0);
     for (uint32_t i = 0; i < OR_KERNEL_ROWS_MAX * OR_KERNEL_X_STRIDE; i++) {
@@ -54,9 +61,9 @@ static void fill_inputs(or_kernel_bench_t *bench)
     }
 }
 
-// One panel of a line's type, from the inputs.
-static or_status_t make_panel(const or_kernel_bench_t *bench, const or_kernel_line_t *line,
-                              uint32_t inputs, uint8_t *panel)
+// Make one panel of a line's type from the inputs.
+static or_status_t make_panel(const bench_t *bench, const or_kernel_line_t *line, uint32_t inputs,
+                              uint8_t *panel)
 {
     size_t count = (size_t)inputs * OR_PANEL;
     if (line->peak == OR_PEAK_FLOAT) {
@@ -81,10 +88,10 @@ static or_status_t make_panel(const or_kernel_bench_t *bench, const or_kernel_li
     return OR_OK;
 }
 
-// The same panel again and again: no cache knows that.
-static or_status_t fill_area(or_kernel_bench_t *bench, const or_kernel_case_t *it)
+// Fill the area with copies of one panel: no cache knows that they are the same.
+static or_status_t fill_area(bench_t *bench, const or_kernel_case_t *it)
 {
-    size_t panel_bytes = or_kernel_panel_bytes(it->line, it->inputs);
+    size_t panel_bytes = it->panel_bytes;
     uint32_t panels =
         it->memory ? (uint32_t)(bench->area_bytes / panel_bytes) : it->outputs / OR_PANEL;
     if (bench->filled == it->line && bench->filled_inputs == it->inputs &&
@@ -105,7 +112,7 @@ static or_status_t fill_area(or_kernel_bench_t *bench, const or_kernel_case_t *i
     return OR_OK;
 }
 
-// Four times the last cache, if that is known.
+// The area is four times the last cache, if that is known.
 static size_t area_size(void)
 {
     long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -114,13 +121,9 @@ static size_t area_size(void)
     return bytes / HUGE_PAGE * HUGE_PAGE;
 }
 
-or_status_t or_kernel_bench_create(const or_kernels_t *kernels, uint32_t threads,
-                                   or_kernel_bench_t **bench_p)
+// Allocate all memory and fill the inputs. OR_ERR_UNSUPPORTED if the ceilings of these kernels are not known.
+static or_status_t prepare(bench_t *bench, const or_kernels_t *kernels, uint32_t threads)
 {
-    or_kernel_bench_t *bench = calloc(1, sizeof *bench);
-    if (bench == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for the benchmark");
-    }
     bench->kernels = kernels;
     bench->threads = threads;
     bench->ceilings = or_ceilings_find(kernels->name);
@@ -130,51 +133,139 @@ or_status_t or_kernel_bench_create(const or_kernels_t *kernels, uint32_t threads
     bench->x_quant = aligned_alloc(LINE_BYTES, (size_t)OR_KERNEL_ROWS_MAX * OR_KERNEL_X_BLOCKS *
                                                    sizeof *bench->x_quant);
     bench->y = calloc((size_t)threads * OR_KERNEL_ROWS_MAX * OR_KERNEL_Y_STRIDE, sizeof *bench->y);
-    or_status_t status = OR_OK;
     if (bench->area == NULL || bench->x == NULL || bench->x_quant == NULL || bench->y == NULL) {
-        status = or_fail(OR_ERR_NO_MEMORY, "no memory for the benchmark: it wants %zu MB",
-                         bench->area_bytes >> 20);
-    } else if (bench->ceilings == NULL) {
-        status = or_fail(OR_ERR_UNSUPPORTED, "the ceilings of kernels '%s' are not known",
-                         kernels->name);
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the benchmark: it wants %zu MB",
+                       bench->area_bytes >> 20);
     }
-    if (status != OR_OK) {
-        or_kernel_bench_destroy(&bench);
-        return status;
+    if (bench->ceilings == NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED, "the ceilings of kernels '%s' are not known",
+                       kernels->name);
     }
     madvise(bench->area, bench->area_bytes, MADV_HUGEPAGE); // where the system has any
     memset(bench->area, 1, bench->area_bytes);
     fill_inputs(bench);
-    *bench_p = bench;
     return OR_OK;
 }
 
-void or_kernel_bench_destroy(or_kernel_bench_t **bench_p)
+// ---- timing ----
+
+// A piece of work is done again and again; `thread` counts from 0.
+typedef void (*work_t)(void *context, uint32_t thread);
+
+static double now(clockid_t clock)
 {
-    or_kernel_bench_t *bench = *bench_p;
-    if (bench == NULL) {
-        return;
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static double time_batch(work_t work, void *context, uint64_t calls)
+{
+    double start = now(CLOCK_THREAD_CPUTIME_ID);
+    for (uint64_t i = 0; i < calls; i++) {
+        work(context, 0);
     }
-    free(bench->y);
-    free(bench->x_quant);
-    free(bench->x);
-    free(bench->area);
-    free(bench);
-    *bench_p = NULL;
+    return now(CLOCK_THREAD_CPUTIME_ID) - start;
+}
+
+// Return the processor time of a call on this thread alone, in seconds: the median of several batches that take about
+// `seconds` in all. Other users of the processor do not count, nor does the first call.
+static double time_alone(work_t work, void *context, double seconds)
+{
+    double times[BATCHES_MAX];
+    uint64_t calls = 1;
+    uint32_t batches = 0;
+    work(context, 0);
+    double end = now(CLOCK_MONOTONIC) + seconds;
+    while (batches == 0 || (batches < BATCHES_MAX && now(CLOCK_MONOTONIC) < end)) {
+        double elapsed = time_batch(work, context, calls);
+        if (elapsed < seconds / BATCHES_MAX && now(CLOCK_MONOTONIC) < end) {
+            calls *= 2;
+            batches = 0;
+        } else {
+            times[batches++] = elapsed / (double)calls;
+        }
+    }
+    return or_output_median(times, batches);
+}
+
+typedef struct {
+    work_t work;
+    void *context;
+    uint32_t index;
+    double end; // of the batch, for all its threads
+    pthread_t thread;
+    double calls_a_second;
+} member_t;
+
+static void *work_until_the_end(void *argument)
+{
+    member_t *member = argument;
+    double start = now(CLOCK_MONOTONIC);
+    double time;
+    uint64_t calls = 0;
+    do {
+        member->work(member->context, member->index);
+        calls++;
+        time = now(CLOCK_MONOTONIC);
+    } while (time < member->end);
+    member->calls_a_second = (double)calls / (time - start);
+    return NULL;
+}
+
+// Measure how often a second all threads together do the work. A thread takes far less time to start than a batch lasts.
+static or_status_t run_batch(member_t *members, uint32_t threads, double seconds,
+                             double *calls_a_second)
+{
+    double end = now(CLOCK_MONOTONIC) + seconds;
+    uint32_t started = 0;
+    int error = 0;
+    while (error == 0 && started < threads) {
+        member_t *member = &members[started];
+        member->end = end;
+        error = pthread_create(&member->thread, NULL, work_until_the_end, member);
+        started += error == 0;
+    }
+    *calls_a_second = 0;
+    for (uint32_t i = 0; i < started; i++) {
+        pthread_join(members[i].thread, NULL);
+        *calls_a_second += members[i].calls_a_second;
+    }
+    return error == 0 ? OR_OK : or_fail(OR_ERR_IO, "cannot start a thread: %s", strerror(error));
+}
+
+// Measure the seconds between two calls' ends, whichever of the threads they run on: less than a call takes. This is for what
+// all cores share, the memory. It is the median of several batches, each with threads of its own.
+static or_status_t time_together(uint32_t threads, work_t work, void *context, double seconds,
+                                 double *seconds_a_call)
+{
+    member_t members[OR_KERNEL_THREADS_MAX];
+    double rates[BATCHES];
+    for (uint32_t i = 0; i < threads; i++) {
+        members[i] = (member_t){.work = work, .context = context, .index = i};
+    }
+    for (uint32_t i = 0; i < BATCHES; i++) {
+        or_status_t status = run_batch(members, threads, seconds / BATCHES, &rates[i]);
+        if (status != OR_OK) {
+            return status;
+        }
+    }
+    *seconds_a_call = 1 / or_output_median(rates, BATCHES);
+    return OR_OK;
 }
 
 // ---- running ----
 
 static void call_once(void *context, uint32_t thread)
 {
-    or_kernel_bench_t *bench = context;
+    bench_t *bench = context;
     bench->line->call(&bench->jobs[thread]);
 }
 
-// The next panels of the thread's part of the area.
+// Multiply with the next panels of the thread's part of the area.
 static void call_chunk(void *context, uint32_t thread)
 {
-    or_kernel_bench_t *bench = context;
+    bench_t *bench = context;
     or_kernel_job_t *job = &bench->jobs[thread];
     uint32_t *place = &bench->places[thread];
     job->panels = bench->area + (thread * (size_t)bench->part + *place) * job->panel_bytes;
@@ -182,16 +273,15 @@ static void call_chunk(void *context, uint32_t thread)
     *place = *place + 2 * CHUNK <= bench->part ? *place + CHUNK : 0;
 }
 
-static void prepare_jobs(or_kernel_bench_t *bench, const or_kernel_case_t *it)
+static void prepare_jobs(bench_t *bench, const or_kernel_case_t *it)
 {
-    size_t panel_bytes = it->outputs > 0 ? or_kernel_panel_bytes(it->line, it->inputs) : 0;
     for (uint32_t i = 0; i < bench->threads; i++) {
         bench->places[i] = 0;
         bench->jobs[i] =
             (or_kernel_job_t){.kernels = bench->kernels,
                               .quant = it->line->quant,
                               .panels = bench->area,
-                              .panel_bytes = panel_bytes,
+                              .panel_bytes = it->panel_bytes,
                               .panel_count = it->memory ? CHUNK : it->outputs / OR_PANEL,
                               .inputs = it->inputs,
                               .rows = it->rows,
@@ -203,7 +293,8 @@ static void prepare_jobs(or_kernel_bench_t *bench, const or_kernel_case_t *it)
     }
 }
 
-or_status_t or_kernel_bench_run(or_kernel_bench_t *bench, or_kernel_case_t *it, double seconds)
+// Time a case for about `seconds`, or for one call that takes longer.
+static or_status_t run_case(bench_t *bench, or_kernel_case_t *it, double seconds)
 {
     or_status_t status = it->outputs > 0 ? fill_area(bench, it) : OR_OK;
     if (status != OR_OK) {
@@ -211,17 +302,17 @@ or_status_t or_kernel_bench_run(or_kernel_bench_t *bench, or_kernel_case_t *it, 
     }
     bench->line = it->line;
     prepare_jobs(bench, it);
-    // The kernels in place would drift to denormals or infinity; from zero they stay there, at the same cost.
+    // Kernels that work in place would drift to denormals or infinity. From zero they stay at zero, at the same cost.
     memset(bench->y, 0, (size_t)OR_KERNEL_ROWS_MAX * OR_KERNEL_Y_STRIDE * sizeof *bench->y);
     if (it->memory) {
         double chunk_seconds;
         bench->part = (bench->filled_panels - CHUNK) / bench->threads;
-        status = or_timer_together(bench->threads, call_chunk, bench, seconds, &chunk_seconds);
+        status = time_together(bench->threads, call_chunk, bench, seconds, &chunk_seconds);
         if (status == OR_OK) {
             it->seconds = chunk_seconds * it->outputs / (CHUNK * OR_PANEL);
         }
     } else {
-        it->seconds = or_timer_alone(call_once, bench, seconds);
+        it->seconds = time_alone(call_once, bench, seconds);
     }
     return status;
 }
@@ -230,7 +321,7 @@ or_status_t or_kernel_bench_run(or_kernel_bench_t *bench, or_kernel_case_t *it, 
 
 static void multiply_add(void *context, uint32_t thread)
 {
-    const or_kernel_bench_t *bench = context;
+    const bench_t *bench = context;
     float sum;
     (void)thread;
     bench->ceilings->multiply_add(CEILING_ROUNDS, &sum);
@@ -238,7 +329,7 @@ static void multiply_add(void *context, uint32_t thread)
 
 static void dot(void *context, uint32_t thread)
 {
-    const or_kernel_bench_t *bench = context;
+    const bench_t *bench = context;
     int32_t sum;
     (void)thread;
     bench->ceilings->dot(CEILING_ROUNDS, &sum);
@@ -246,7 +337,7 @@ static void dot(void *context, uint32_t thread)
 
 static void read_next(void *context, uint32_t thread)
 {
-    or_kernel_bench_t *bench = context;
+    bench_t *bench = context;
     uint32_t *place = &bench->places[thread];
     uint64_t sum;
     size_t lines = (thread * (size_t)bench->part + *place) * READ_LINES;
@@ -259,22 +350,48 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-or_status_t or_kernel_bench_ceilings(or_kernel_bench_t *bench, double seconds,
-                                     or_ceiling_figures_t *best)
+// Measure the ceilings, for about `seconds` each, and keep the best of what `best` had and now has.
+static or_status_t measure_ceilings(bench_t *bench, double seconds, or_ceiling_figures_t *best)
 {
     double each;
     bench->part = (uint32_t)(bench->area_bytes / (READ_LINES * LINE_BYTES)) / bench->threads;
     memset(bench->places, 0, sizeof bench->places);
-    or_status_t status = or_timer_together(bench->threads, read_next, bench, seconds, &each);
+    or_status_t status = time_together(bench->threads, read_next, bench, seconds, &each);
     if (status != OR_OK) {
         return status;
     }
     best->read_bytes_per_s = larger(best->read_bytes_per_s, (double)READ_LINES * LINE_BYTES / each);
-    each = or_timer_alone(multiply_add, bench, seconds);
+    each = time_alone(multiply_add, bench, seconds);
     best->flops_per_s =
         larger(best->flops_per_s, (double)bench->ceilings->flops_a_round * CEILING_ROUNDS / each);
-    each = or_timer_alone(dot, bench, seconds);
+    each = time_alone(dot, bench, seconds);
     best->dots_per_s =
         larger(best->dots_per_s, (double)bench->ceilings->ops_a_round * CEILING_ROUNDS / each);
     return OR_OK;
+}
+
+or_status_t or_kernel_bench(const or_kernels_t *kernels, uint32_t threads, double seconds,
+                            or_kernel_case_t *cases, uint32_t count, or_ceiling_figures_t *best)
+{
+    or_progress_t progress;
+    bench_t *bench = calloc(1, sizeof *bench);
+    if (bench == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the benchmark");
+    }
+    or_status_t status = prepare(bench, kernels, threads);
+    or_progress_init(&progress, count, false);
+    for (uint32_t i = 0; status == OR_OK && i < count; i++) {
+        or_progress_show(&progress, i, cases[i].line->kernel);
+        if (i % CEILING_EVERY == 0) {
+            status = measure_ceilings(bench, CEILING_SECONDS, best);
+        }
+        status = status != OR_OK ? status : run_case(bench, &cases[i], seconds);
+    }
+    or_progress_clear(&progress);
+    free(bench->y);
+    free(bench->x_quant);
+    free(bench->x);
+    free(bench->area);
+    free(bench);
+    return status;
 }

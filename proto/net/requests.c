@@ -1,52 +1,17 @@
 #include "proto/net/requests.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/log/log.h"
 #include "common/base/math/rng.h"
 #include "common/base/version.h"
+#include "proto/net/requests_internal.h"
+#include "proto/zmq/channel_zmq.h"
 
-#define CONNECT_PATIENCE_NS (10 * OR_NS_PER_S) // for the first Welcome
-#define SILENCE_PATIENCE_NS (5 * OR_NS_PER_S)  // without a coordinator, after that
-#define REPEAT_NS (2 * OR_NS_PER_S)            // nothing new for so long: ask again
-#define QUESTION_NS (1 * OR_NS_PER_S)          // the same for figures
-#define LOOK_NS (50 * OR_NS_PER_MS)            // between two looks at all slots
-
-typedef struct {
-    bool busy;
-    bool
-        begun; // a delta has come, or came to somebody before us: resume from now on, never ask anew
-    bool cancelled;
-    bool held, ended; // its end is here, and somebody may still miss it
-    or_generate_request_t request;
-    or_session_id_t session; // the coordinator's, from the first delta; 0: not known yet
-    uint8_t token[OR_SESSION_TOKEN_BYTES];
-    bool has_token;
-    uint32_t tokens; // what is here
-    uint64_t text_bytes;
-    int64_t repeat_at_ns; // when to ask again
-} slot_t;
-
-// For figures: Stats or Metrics.
-typedef struct {
-    bool open;
-    uint64_t events_after;
-    int64_t repeat_at_ns;
-} question_t;
-
-struct or_requests {
-    or_channel_t *channel;
-    or_link_t *link;
-    const or_clock_t *clock;
-    slot_t *slots;
-    uint32_t count;
-    uint64_t slot_bits;      // of a request's number: its slot; the others are random
-    int64_t look_at_ns;      // no slot is due before
-    question_t questions[2]; // Stats, Metrics
-    bool welcomed_once;
-    int64_t give_up_at_ns; // OR_TIME_NEVER while the coordinator is there
-};
+#define LOOK_NS (50 * OR_NS_PER_MS) // between two looks at all slots
+#define STOP_NS (50 * OR_NS_PER_MS) // between two Cancels of a text that goes on all the same
 
 static uint64_t bits_for(uint32_t slots)
 {
@@ -57,16 +22,17 @@ static uint64_t bits_for(uint32_t slots)
     return bits;
 }
 
-or_status_t or_requests_create(or_channel_t *channel, const or_clock_t *clock, const char *owner,
-                               bool padding, uint32_t slots, or_requests_t **requests_p)
+or_status_t or_requests_create(or_channel_t *channel, const or_clock_t *clock,
+                               const or_requests_config_t *config, uint32_t slots,
+                               or_requests_t **requests_p)
 {
     const or_hello_t hello = {.role = OR_ROLE_CLIENT,
                               .software = "outrider " OR_VERSION,
                               .arith_id = "",
                               .model = "",
-                              .owner = owner};
+                              .owner = config->owner != NULL ? config->owner : ""};
     or_requests_t *requests = calloc(1, sizeof *requests);
-    slot_t *places = calloc(slots, sizeof *places);
+    or_slot_t *places = calloc(slots, sizeof *places);
     if (requests == NULL || places == NULL) {
         free(places);
         free(requests);
@@ -75,109 +41,86 @@ or_status_t or_requests_create(or_channel_t *channel, const or_clock_t *clock, c
     }
     *requests = (or_requests_t){.channel = channel,
                                 .clock = clock,
+                                .config = *config,
                                 .slots = places,
                                 .count = slots,
-                                .slot_bits = bits_for(slots),
-                                .give_up_at_ns = or_clock_now(clock) + CONNECT_PATIENCE_NS};
+                                .slot_bits = bits_for(slots)};
+    or_patience_init(&requests->patience, channel, clock, config->endpoint,
+                     config->reconnect_wait_s);
     or_status_t status =
         or_link_create(channel, clock, &hello, OR_LINK_HEARTBEAT_MS, &requests->link);
     if (status != OR_OK) {
         or_requests_destroy(&requests);
         return status;
     }
-    or_link_set_padding(requests->link, padding);
+    or_link_set_padding(requests->link, !config->no_padding);
     *requests_p = requests;
     return OR_OK;
+}
+
+or_status_t or_requests_connect(const char *endpoint, const or_key_options_t *keys,
+                                const or_requests_config_t *config, uint32_t slots,
+                                or_requests_t **requests_p)
+{
+    or_channel_t *channel = NULL;
+    or_connect_keys_t chosen = {0};
+    or_status_t status = or_keys_for_connecting(endpoint, keys, &chosen);
+    if (status == OR_OK) {
+        status = or_channel_zmq_connect(endpoint, &chosen, &channel);
+    }
+    or_key_pair_wipe(&chosen.own);
+    return status == OR_OK
+               ? or_requests_create(channel, or_clock_monotonic(), config, slots, requests_p)
+               : status;
 }
 
 void or_requests_destroy(or_requests_t **requests_p)
 {
     or_requests_t *requests = *requests_p;
-    if (requests != NULL) {
-        or_link_destroy(&requests->link);
-        or_channel_destroy(&requests->channel);
-        free(requests->slots);
-        free(requests);
-        *requests_p = NULL;
+    if (requests == NULL) {
+        return;
     }
+    for (uint32_t i = 0; or_requests_has_user(requests) && i < requests->count; i++) {
+        if (requests->slots[i].busy && requests->slots[i].begun && !requests->slots[i].cancelled) {
+            or_slot_stop(requests, &requests->slots[i]);
+        }
+    }
+    or_link_destroy(&requests->link);
+    or_channel_destroy(&requests->channel);
+    free(requests->slots);
+    free(requests);
+    *requests_p = NULL;
 }
 
-// Whatever the reason a send fails for, asking again later is the answer.
-static void send(or_requests_t *requests, const or_message_t *message)
-{
-    if (or_link_send(requests->link, OR_PEER_HUB, message) != OR_OK) {
-        or_log(OR_LOG_DEBUG, "asking the coordinator: %s", or_error_text());
-    }
-}
-
-// Never for a session that is not known: that would be the good-bye of us all.
-static void send_cancel(or_requests_t *requests, or_session_id_t session, const char *reason,
-                        bool keep)
-{
-    const or_message_t message = {
-        .type = OR_MSG_CANCEL, .session = session, .body.cancel = {.reason = reason, .keep = keep}};
-    if (session.value != 0) {
-        send(requests, &message);
-    }
-}
-
-static void stop(or_requests_t *requests, const slot_t *slot)
-{
-    send_cancel(requests, slot->session, "its reader does not want it any more", false);
-}
-
-static void set_repeat(or_requests_t *requests, slot_t *slot, int64_t pause_ns)
-{
-    slot->repeat_at_ns = or_clock_now(requests->clock) + pause_ns;
-    if (slot->repeat_at_ns < requests->look_at_ns) {
-        requests->look_at_ns = slot->repeat_at_ns;
-    }
-}
-
-// Say what a slot wants: the whole request, or what is missing of its text.
-static void ask(or_requests_t *requests, slot_t *slot)
-{
-    or_message_t message = {.type = OR_MSG_GENERATE_REQUEST, .session = slot->session};
-    if (slot->begun) {
-        message.type = OR_MSG_RESUME;
-        message.body.resume = (or_resume_t){.request = slot->request.request,
-                                            .offset = slot->tokens,
-                                            .text_offset = slot->text_bytes,
-                                            .token = slot->has_token ? slot->token : NULL,
-                                            .token_bytes = slot->has_token ? sizeof slot->token : 0,
-                                            .owner = slot->request.owner};
-    } else {
-        message.body.generate_request = slot->request;
-    }
-    send(requests, &message);
-    if (slot->cancelled) {
-        stop(requests, slot);
-    }
-    set_repeat(requests, slot, REPEAT_NS);
-}
-
-static void keep_token(slot_t *slot, const uint8_t token[OR_SESSION_TOKEN_BYTES])
+static void keep_token(or_slot_t *slot, const uint8_t token[OR_SESSION_TOKEN_BYTES])
 {
     memcpy(slot->token, token, sizeof slot->token);
     slot->has_token = true;
 }
 
-// Take the slot, and ask if there is somebody to ask; else Welcome does.
-static void begin(or_requests_t *requests, uint32_t index, const slot_t *slot)
+// The low bits of a request's number are its slot's index, the others are random.
+static uint64_t draw_number(const or_requests_t *requests, const or_slot_t *slot)
 {
-    slot_t *place = &requests->slots[index];
+    uint64_t index = (uint64_t)(slot - requests->slots);
+    return (or_rng_system_seed() & ~requests->slot_bits) | index;
+}
+
+// Take the slot, and ask now if the coordinator is there; else its Welcome makes us ask.
+static void begin(or_requests_t *requests, uint32_t index, const or_slot_t *slot)
+{
+    or_slot_t *place = &requests->slots[index];
     *place = *slot;
     place->busy = true;
     place->repeat_at_ns = OR_TIME_NEVER;
-    place->request.request = (or_rng_system_seed() & ~requests->slot_bits) | index;
+    place->request.request = draw_number(requests, place);
     if (or_link_welcomed(requests->link)) {
-        ask(requests, place);
+        or_slot_ask(requests, place);
     }
 }
 
 void or_requests_begin(or_requests_t *requests, uint32_t slot, const or_generate_request_t *request)
 {
-    begin(requests, slot, &(slot_t){.request = *request});
+    begin(requests, slot, &(or_slot_t){.request = *request});
 }
 
 void or_requests_resume(or_requests_t *requests, uint32_t slot,
@@ -185,7 +128,8 @@ void or_requests_resume(or_requests_t *requests, uint32_t slot,
                         const uint8_t token[OR_SESSION_TOKEN_BYTES], uint32_t tokens,
                         uint64_t text_bytes)
 {
-    slot_t begun = {.request = *request, .begun = true, .tokens = tokens, .text_bytes = text_bytes};
+    or_slot_t begun = {
+        .request = *request, .begun = true, .tokens = tokens, .text_bytes = text_bytes};
     keep_token(&begun, token);
     begin(requests, slot, &begun);
 }
@@ -207,85 +151,39 @@ void or_requests_hold(or_requests_t *requests, uint32_t slot)
 
 void or_requests_cancel(or_requests_t *requests, uint32_t slot)
 {
-    slot_t *place = &requests->slots[slot];
+    or_slot_t *place = &requests->slots[slot];
     place->cancelled = true;
     place->busy = !place->ended;
-    stop(requests, place);
+    or_slot_stop(requests, place);
 }
 
-// Where no delta has come yet there is no session to name: take_unread sees to it.
+// A text of which no delta has come yet has no session to name: take_unread cancels it when the first one comes.
 void or_requests_leave(or_requests_t *requests, uint32_t slot)
 {
-    slot_t *place = &requests->slots[slot];
+    or_slot_t *place = &requests->slots[slot];
     place->busy = false;
-    send_cancel(requests, place->session, "its reader is away", true);
-}
-
-// ---- figures ----
-
-static void ask_question(or_requests_t *requests, bool metrics)
-{
-    question_t *question = &requests->questions[metrics];
-    const or_message_t message = {
-        .type = OR_MSG_STATS_REQUEST,
-        .body.stats_request = {.metrics = metrics, .events_after = question->events_after}};
-    question->repeat_at_ns = or_clock_now(requests->clock) + QUESTION_NS;
-    send(requests, &message);
-}
-
-void or_requests_ask_stats(or_requests_t *requests, bool metrics, uint64_t events_after)
-{
-    question_t *question = &requests->questions[metrics];
-    if (question->open) {
-        return;
-    }
-    *question = (question_t){.open = true, .events_after = events_after};
-    if (or_link_welcomed(requests->link)) {
-        ask_question(requests, metrics);
-    }
-}
-
-// OR_ERR_AGAIN if nobody asked, or has the answer already.
-static or_status_t take_figures(or_requests_t *requests, bool metrics, uint32_t *index)
-{
-    bool asked = requests->questions[metrics].open;
-    requests->questions[metrics].open = false;
-    *index = OR_REQUESTS_NO_SLOT;
-    return asked ? OR_OK : OR_ERR_AGAIN;
-}
-
-// When the next question is due, those that are having been asked.
-static int64_t repeat_questions(or_requests_t *requests)
-{
-    int64_t due = OR_TIME_NEVER;
-    for (int metrics = 0; metrics < 2; metrics++) {
-        question_t *question = &requests->questions[metrics];
-        if (question->open && or_clock_now(requests->clock) >= question->repeat_at_ns) {
-            ask_question(requests, metrics != 0);
-        }
-        if (question->open && question->repeat_at_ns < due) {
-            due = question->repeat_at_ns;
-        }
-    }
-    return due;
+    or_requests_send_cancel(requests, place->session, "its reader is away", true);
 }
 
 // ---- receiving ----
 
-static slot_t *find_slot(or_requests_t *requests, uint64_t request)
+static or_slot_t *find_slot(or_requests_t *requests, uint64_t request)
 {
     uint64_t index = request & requests->slot_bits;
-    slot_t *slot = index < requests->count ? &requests->slots[index] : NULL;
+    or_slot_t *slot = index < requests->count ? &requests->slots[index] : NULL;
     return slot != NULL && slot->busy && slot->request.request == request ? slot : NULL;
 }
 
-// A text that nobody reads: the repetition of one that we know, or it was left before its first delta came, or
-// the word that it was left got lost. Nobody has the secret of one that has not begun.
+// A delta of a text that nobody reads: it was left before it began, or its request was given up for a new one, or the message
+// that it was left got lost. It is worth keeping if its reader may have its secret, which came with its first delta.
 static void take_unread(or_requests_t *requests, const or_message_t *message)
 {
     const or_generate_delta_t *delta = &message->body.generate_delta;
     if (delta->finish == OR_FINISH_NONE) {
-        send_cancel(requests, message->session, "nobody reads it", delta->offset > 0);
+        bool keep = delta->offset > 0 && !or_requests_has_user(requests);
+        if (message->session.value != 0) {
+            or_requests_send_cancel(requests, message->session, "nobody reads it", keep);
+        }
     }
 }
 
@@ -307,7 +205,7 @@ static void cut_details(or_generate_delta_t *delta, uint32_t old_tokens)
 }
 
 // Leave in the delta only what is new to the slot.
-static void cut_known(slot_t *slot, or_generate_delta_t *delta)
+static void cut_known(or_slot_t *slot, or_generate_delta_t *delta)
 {
     uint32_t old_tokens = slot->tokens - delta->offset;
     uint64_t old_bytes = slot->text_bytes - delta->text_offset;
@@ -328,49 +226,83 @@ static void cut_known(slot_t *slot, or_generate_delta_t *delta)
     slot->text_bytes += delta->text_bytes;
 }
 
-// A delta that is none: the coordinator cannot go on with the text, or not now. OR_ERR_AGAIN if it will.
-static or_status_t take_failure(or_requests_t *requests, slot_t *slot,
-                                const or_generate_delta_t *delta)
+// The coordinator is busy. Plan to ask for the whole text again, by another number, so that the answer to the old request is
+// not taken for one to the new. False if the user has waited long enough.
+static bool rest(or_requests_t *requests, or_slot_t *slot, const or_generate_delta_t *delta)
 {
-    bool parked = slot->begun && delta->error_code == OR_WIRE_BUSY; // nothing of it is lost
-    if (parked && !slot->cancelled) {
-        set_repeat(requests, slot,
-                   delta->retry_ms > 0 ? delta->retry_ms * OR_NS_PER_MS : REPEAT_NS);
-        return OR_ERR_AGAIN;
+    int64_t now = or_clock_now(requests->clock);
+    int64_t pause_ns = delta->retry_ms * OR_NS_PER_MS;
+    uint32_t wait_s = requests->config.busy_wait_s;
+    bool first = slot->busy_until_ns == 0;
+    if (first) {
+        slot->busy_until_ns = now + wait_s * OR_NS_PER_S;
     }
-    slot->busy = false;
-    return OR_OK;
+    if (now + pause_ns > slot->busy_until_ns || slot->cancelled) {
+        return false;
+    }
+    if (first) {
+        or_log(OR_LOG_WARN, "the coordinator is %s; asking again for up to %" PRIu32 " s",
+               delta->error, wait_s);
+    }
+    slot->request.request = draw_number(requests, slot);
+    slot->session = (or_session_id_t){0};
+    slot->begun = slot->has_token = false;
+    slot->resting = true;
+    or_slot_set_repeat(requests, slot, pause_ns);
+    return true;
 }
 
-// What a delta says of the session it belongs to.
-static void learn_session(or_requests_t *requests, slot_t *slot, const or_message_t *message)
+// The coordinator has no place for the text now. OR_ERR_AGAIN if it is asked again later; OR_OK if the answer is the caller's.
+static or_status_t take_busy(or_requests_t *requests, or_slot_t *slot, const or_message_t *message)
 {
     const or_generate_delta_t *delta = &message->body.generate_delta;
-    bool first = slot->session.value == 0;
+    if (slot->has_token && message->session.value == 0) { // the coordinator keeps the text for us
+        if (!slot->cancelled) {
+            or_slot_set_repeat(requests, slot,
+                               delta->retry_ms > 0 ? delta->retry_ms * OR_NS_PER_MS
+                                                   : OR_REQUESTS_REPEAT_NS);
+            return OR_ERR_AGAIN;
+        }
+        // It takes no Cancel of a text that is kept: that one ends in its time.
+        return or_requests_has_user(requests) ? or_fail(OR_ERR_CANCELLED, "cancelled") : OR_OK;
+    }
+    bool rests = or_requests_has_user(requests) && slot->tokens == 0 && delta->retry_ms > 0 &&
+                 rest(requests, slot, delta);
+    return rests ? OR_ERR_AGAIN : OR_OK;
+}
+
+// Learn the session from its delta. A cancelled session that goes on has not heard of it: another coordinator was told, or it
+// was kept while we were away.
+static void learn_session(or_requests_t *requests, or_slot_t *slot, const or_message_t *message)
+{
+    const or_generate_delta_t *delta = &message->body.generate_delta;
+    bool other = slot->session.value != message->session.value;
     slot->begun = true;
     slot->session = message->session;
     if (delta->token_bytes == sizeof slot->token) {
         keep_token(slot, delta->token);
     }
-    if (first && slot->cancelled && delta->finish == OR_FINISH_NONE) {
-        stop(requests, slot);
+    bool untold = other || or_clock_now(requests->clock) - slot->stopped_ns >= STOP_NS;
+    if (slot->cancelled && untold && slot->session.value != 0 && delta->finish == OR_FINISH_NONE) {
+        or_slot_stop(requests, slot);
     }
 }
 
-// Its last delta is here. Is it held?
-static bool take_end(slot_t *slot)
+// The last delta is here. A text that is not held may be forgotten by the coordinator.
+static void take_end(or_requests_t *requests, or_slot_t *slot)
 {
-    slot->ended = slot->held && !slot->cancelled;
-    slot->busy = slot->ended;
+    slot->ended = slot->busy = slot->held && !slot->cancelled && slot->session.value != 0;
     slot->repeat_at_ns = OR_TIME_NEVER;
-    return slot->busy;
+    if (!slot->busy && slot->session.value != 0) {
+        or_requests_send_cancel(requests, slot->session, "all is here", false);
+    }
 }
 
 // OR_ERR_AGAIN if it brings nothing, or if something before it is missing.
 static or_status_t take_delta(or_requests_t *requests, or_message_t *message, uint32_t *index)
 {
     or_generate_delta_t *delta = &message->body.generate_delta;
-    slot_t *slot = find_slot(requests, delta->request);
+    or_slot_t *slot = find_slot(requests, delta->request);
     if (slot == NULL) {
         take_unread(requests, message);
         return OR_ERR_AGAIN;
@@ -379,35 +311,37 @@ static or_status_t take_delta(or_requests_t *requests, or_message_t *message, ui
         return OR_ERR_AGAIN; // the repetition of what we have
     }
     *index = (uint32_t)(slot - requests->slots);
-    if (delta->finish == OR_FINISH_ERROR && message->session.value == 0) {
-        return take_failure(requests, slot, delta);
+    if (delta->finish == OR_FINISH_ERROR && delta->error_code == OR_WIRE_BUSY) {
+        or_status_t status = take_busy(requests, slot, message);
+        if (status != OR_OK) {
+            return status;
+        }
     }
     learn_session(requests, slot, message);
     if (delta->offset > slot->tokens || delta->text_offset > slot->text_bytes) {
-        ask(requests, slot);
+        or_slot_ask(requests, slot);
         return OR_ERR_AGAIN;
     }
-    set_repeat(requests, slot, REPEAT_NS);
+    or_slot_set_repeat(requests, slot, OR_REQUESTS_REPEAT_NS);
     cut_known(slot, delta);
     bool ends = delta->finish != OR_FINISH_NONE;
-    if (ends && !take_end(slot)) { // the coordinator may forget it
-        send_cancel(requests, slot->session, "all is here", false);
+    if (ends) {
+        take_end(requests, slot);
     }
-    return delta->count > 0 || ends ? OR_OK : OR_ERR_AGAIN;
+    bool waits = or_requests_has_user(requests) && slot->tokens == 0 &&
+                 delta->note[0] != '\0'; // and says why
+    return delta->count > 0 || delta->text_bytes > 0 || ends || waits ? OR_OK : OR_ERR_AGAIN;
 }
 
 static void ask_all(or_requests_t *requests)
 {
     for (uint32_t i = 0; i < requests->count; i++) {
-        if (requests->slots[i].busy && !requests->slots[i].ended) {
-            ask(requests, &requests->slots[i]);
+        const or_slot_t *slot = &requests->slots[i];
+        if (slot->busy && !slot->ended && !slot->resting) {
+            or_slot_ask(requests, &requests->slots[i]);
         }
     }
-    for (int metrics = 0; metrics < 2; metrics++) {
-        if (requests->questions[metrics].open) {
-            ask_question(requests, metrics != 0);
-        }
-    }
+    or_requests_ask_questions(requests, true);
 }
 
 // Ask for what has not come. Slots are looked at together, and not often: there are thousands.
@@ -419,9 +353,9 @@ static void repeat_slots(or_requests_t *requests)
     }
     int64_t due = OR_TIME_NEVER;
     for (uint32_t i = 0; i < requests->count; i++) {
-        slot_t *slot = &requests->slots[i];
+        or_slot_t *slot = &requests->slots[i];
         if (slot->busy && now >= slot->repeat_at_ns) {
-            ask(requests, slot);
+            or_slot_ask(requests, slot);
         }
         if (slot->busy && slot->repeat_at_ns < due) {
             due = slot->repeat_at_ns;
@@ -430,11 +364,33 @@ static void repeat_slots(or_requests_t *requests)
     requests->look_at_ns = due > now + LOOK_NS ? due : now + LOOK_NS;
 }
 
-// An Error about the link ends all; one about a message is answered by repeating.
-static or_status_t take_error(const or_error_t *error)
+// An Error about a user's text, or about the link.
+static or_status_t take_users_error(or_requests_t *requests, const or_error_t *error)
+{
+    or_slot_t *slot = &requests->slots[0];
+    switch (error->code) {
+    case OR_WIRE_BUSY:
+        or_log(OR_LOG_INFO, "coordinator busy: %s", error->text);
+        or_slot_set_repeat(requests, slot, error->retry_ms * OR_NS_PER_MS);
+        return OR_ERR_AGAIN;
+    case OR_WIRE_UNKNOWN_SESSION:
+        return slot->cancelled
+                   ? or_fail(OR_ERR_CANCELLED, "cancelled")
+                   : or_fail(OR_ERR_UNREACHABLE, "the coordinator no longer knows this request: %s",
+                             error->text);
+    default:
+        return or_fail(OR_ERR_INVALID, "the coordinator says: %s", error->text);
+    }
+}
+
+// An Error about the link ends all; one about a message of many texts is answered by repeating.
+static or_status_t take_error(or_requests_t *requests, const or_error_t *error)
 {
     if (error->code == OR_WIRE_VERSION || error->code == OR_WIRE_REFUSED) {
         return or_fail(OR_ERR_MISMATCH, "the coordinator says: %s", error->text);
+    }
+    if (or_requests_has_user(requests)) {
+        return take_users_error(requests, error);
     }
     or_log(OR_LOG_INFO, "the coordinator says: %s", error->text);
     return OR_ERR_AGAIN;
@@ -444,24 +400,24 @@ static or_status_t take_message(or_requests_t *requests, or_message_t *message, 
 {
     switch (message->type) {
     case OR_MSG_WELCOME:
-        requests->give_up_at_ns = OR_TIME_NEVER;
-        requests->welcomed_once = true;
-        ask_all(requests);
+        if (or_patience_welcome(&requests->patience, &message->body.welcome)) {
+            ask_all(requests);
+        }
         return OR_ERR_AGAIN;
     case OR_MSG_GENERATE_DELTA:
         return take_delta(requests, message, index);
     case OR_MSG_STATS:
-        return take_figures(requests, false, index);
+        return or_requests_take_figures(requests, false, index);
     case OR_MSG_METRICS:
-        return take_figures(requests, true, index);
+        return or_requests_take_figures(requests, true, index);
     case OR_MSG_ERROR:
-        return take_error(&message->body.error);
+        return take_error(requests, &message->body.error);
     default:
         return OR_ERR_AGAIN;
     }
 }
 
-// Everything that waits, up to the first thing the caller must see.
+// Take all messages that wait, up to the first one that the caller must see.
 static or_status_t receive(or_requests_t *requests, uint32_t *index, or_message_t *message)
 {
     or_link_event_t event;
@@ -469,7 +425,7 @@ static or_status_t receive(or_requests_t *requests, uint32_t *index, or_message_
     or_status_t status;
     while ((status = or_link_receive(requests->link, &event, &from, message)) == OR_OK) {
         if (event == OR_LINK_PEER_LOST) {
-            requests->give_up_at_ns = or_clock_now(requests->clock) + SILENCE_PATIENCE_NS;
+            or_patience_lose(&requests->patience);
             continue;
         }
         status = take_message(requests, message, index);
@@ -484,14 +440,15 @@ static or_status_t receive(or_requests_t *requests, uint32_t *index, or_message_
     return status;
 }
 
-static or_status_t give_up(const or_requests_t *requests)
+// Check what may end a wait without a message: the coordinator is given up, or it cannot hear that the user has had enough.
+static or_status_t check(or_requests_t *requests)
 {
-    if (requests->welcomed_once) {
-        return or_fail(OR_ERR_UNREACHABLE, "the coordinator has been silent for %d s",
-                       (int)(SILENCE_PATIENCE_NS / OR_NS_PER_S));
+    const or_slot_t *slot = &requests->slots[0];
+    bool alone = slot->resting || requests->patience.warn_at_ns != OR_TIME_NEVER;
+    if (or_requests_has_user(requests) && slot->cancelled && alone) {
+        return or_fail(OR_ERR_CANCELLED, "cancelled");
     }
-    return or_fail(OR_ERR_TIMEOUT,
-                   "no coordinator answers; is it running, and is the endpoint right?");
+    return or_patience_check(&requests->patience, slot->begun);
 }
 
 or_status_t or_requests_next(or_requests_t *requests, int64_t deadline_ns, uint32_t *slot,
@@ -501,14 +458,15 @@ or_status_t or_requests_next(or_requests_t *requests, int64_t deadline_ns, uint3
     if (status != OR_ERR_AGAIN) {
         return status;
     }
-    if (or_clock_now(requests->clock) >= requests->give_up_at_ns) {
-        return give_up(requests);
+    status = check(requests);
+    if (status != OR_OK) {
+        return status;
     }
     int64_t until = or_link_tick(requests->link);
     until = until < deadline_ns ? until : deadline_ns;
     if (or_link_welcomed(requests->link)) {
         repeat_slots(requests);
-        int64_t due = repeat_questions(requests);
+        int64_t due = or_requests_ask_questions(requests, false);
         due = due < requests->look_at_ns ? due : requests->look_at_ns;
         until = due < until ? due : until;
     }

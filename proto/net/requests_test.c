@@ -247,8 +247,10 @@ static int set_up(void **context)
     assert_int_equal(or_network_hub(fixture->network, &fixture->hub_channel), OR_OK);
     assert_int_equal(or_link_create(fixture->hub_channel, clock, NULL, 1000, &fixture->hub), OR_OK);
     assert_int_equal(or_network_edge(fixture->network, &channel), OR_OK);
-    assert_int_equal(
-        or_requests_create(channel, clock, "somebody", true, SLOTS, &fixture->requests), OR_OK);
+    assert_int_equal(or_requests_create(channel, clock,
+                                        &(or_requests_config_t){.owner = "somebody"}, SLOTS,
+                                        &fixture->requests),
+                     OR_OK);
     *context = fixture;
     return 0;
 }

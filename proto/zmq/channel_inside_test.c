@@ -334,7 +334,8 @@ static void *read_in_a_thread(void *argument)
 {
     reader_t *reader = argument;
     or_requests_t *requests;
-    if (or_requests_create(reader->edge, or_clock_monotonic(), "", false, SLOTS, &requests) ==
+    const or_requests_config_t config = {.no_padding = true};
+    if (or_requests_create(reader->edge, or_clock_monotonic(), &config, SLOTS, &requests) ==
         OR_OK) {
         read_texts(reader, requests);
         or_requests_destroy(&requests);

@@ -1,12 +1,11 @@
-// Goal: a client that was told to come back leaves no session behind that was admitted after all. It says when it
-// has the end of its text, so that the coordinator may forget it. If its coordinator falls silent, it tries again
-// for as long as it was told to, and shows the session's token when it is back. A client that has enough is heard,
-// or leaves.
-// Method: run the real client on a network in memory; the test is its coordinator.
+// Goal: a client that was told to come back leaves nothing behind that was admitted after all, and says
+// when it has the end of its text, so that the coordinator may forget it. One whose coordinator fell silent
+// calls it for as long as it was told to, and shows the session's token when it is back. Who has enough is heard, or goes.
+// Method: the real client with a user (one slot) on a network in memory, the test as its coordinator.
 #include <stdio.h>
 #include <string.h>
 
-#include "launch/generate/client.h"
+#include "proto/net/requests.h"
 #include "tests/support/memory_network.h"
 #include "tests/support/test_support.h"
 
@@ -18,7 +17,7 @@ typedef struct {
     or_network_t *network;
     or_channel_t *channel, *edge; // the edge's is the client's
     or_link_t *hub;
-    or_client_t *client;
+    or_requests_t *client;
     or_peer_t peer;
     uint64_t requests[4]; // numbers, as they came
     uint32_t request_count;
@@ -38,7 +37,8 @@ static int set_up(void **state)
     static world_t world;
     world_t *w = &world;
     const or_network_faults_t none = {0};
-    const or_client_config_t config = {.busy_wait_s = 60, .reconnect_wait_s = RECONNECT_S};
+    const or_requests_config_t config = {
+        .endpoint = "memory", .busy_wait_s = 60, .reconnect_wait_s = RECONNECT_S};
     const or_generate_request_t request = {.prompt = (const uint8_t *)"a", .prompt_bytes = 1};
     memset(w, 0, sizeof *w);
     or_virtual_clock_init(&w->clock, OR_NS_PER_S);
@@ -46,9 +46,8 @@ static int set_up(void **state)
     assert_int_equal(or_network_hub(w->network, &w->channel), OR_OK);
     assert_int_equal(or_link_create(w->channel, &w->clock.clock, NULL, 1000, &w->hub), OR_OK);
     assert_int_equal(or_network_edge(w->network, &w->edge), OR_OK);
-    assert_int_equal(
-        or_client_create_on(w->edge, &w->clock.clock, "memory", &config, &request, &w->client),
-        OR_OK);
+    assert_int_equal(or_requests_create(w->edge, &w->clock.clock, &config, 1, &w->client), OR_OK);
+    or_requests_begin(w->client, 0, &request);
     *state = w;
     return 0;
 }
@@ -56,7 +55,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     world_t *w = *state;
-    or_client_destroy(&w->client);
+    or_requests_destroy(&w->client);
     or_link_destroy(&w->hub);
     or_channel_destroy(&w->channel);
     or_network_destroy(&w->network);
@@ -106,6 +105,7 @@ static void run(world_t *w, uint32_t ms)
     or_link_event_t event;
     or_peer_t from;
     or_message_t message;
+    uint32_t slot;
     for (uint32_t i = 0; i <= ms; i++) {
         while (or_link_receive(w->hub, &event, &from, &message) == OR_OK) {
             if (event == OR_LINK_MESSAGE) {
@@ -114,7 +114,7 @@ static void run(world_t *w, uint32_t ms)
             }
         }
         or_link_tick(w->hub);
-        w->status = or_client_next(w->client, w->clock.now_ns, &message);
+        w->status = or_requests_next(w->client, w->clock.now_ns, &slot, &message);
         if (w->status == OR_OK) {
             take_given(w, &message.body.generate_delta);
             or_message_fini(&message);
@@ -207,8 +207,9 @@ static void kill_hub(world_t *w)
 static void wait_alone(world_t *w, uint32_t ms)
 {
     or_message_t message;
+    uint32_t slot;
     for (uint32_t i = 0; i < ms && (w->status == OR_OK || w->status == OR_ERR_AGAIN); i++) {
-        w->status = or_client_next(w->client, w->clock.now_ns, &message);
+        w->status = or_requests_next(w->client, w->clock.now_ns, &slot, &message);
         w->clock.now_ns += OR_NS_PER_MS;
     }
 }
@@ -284,7 +285,7 @@ static void who_has_enough_of_a_lost_connection_goes_at_once(void **state)
     begin_text(w);
     or_network_cut(w->edge);
     wait_alone(w, 5);
-    or_client_cancel(w->client);
+    or_requests_cancel(w->client, 0);
     wait_alone(w, 2);
     assert_int_equal(w->status, OR_ERR_CANCELLED);
 }
@@ -323,7 +324,7 @@ static void who_has_enough_need_not_wait_for_it(void **state)
     begin_text(w);
     kill_hub(w);
     wait_alone(w, SILENCE_MS);
-    or_client_cancel(w->client);
+    or_requests_cancel(w->client, 0);
     wait_alone(w, 2);
     assert_int_equal(w->status, OR_ERR_CANCELLED);
     start_hub(w);
@@ -348,7 +349,7 @@ static void what_goes_on_all_the_same_is_told_again(void **state)
     begin_text(w);
     say_busy(w);
     run(w, 5);
-    or_client_cancel(w->client);
+    or_requests_cancel(w->client, 0);
     run(w, 600);
     assert_int_equal(w->resumes, 1);
     uint32_t before = w->cancel_count;
@@ -363,7 +364,7 @@ static void who_has_enough_does_not_wait_for_a_place(void **state)
 {
     world_t *w = *state;
     begin_text(w);
-    or_client_cancel(w->client);
+    or_requests_cancel(w->client, 0);
     say_busy(w);
     wait_alone(w, 10);
     assert_int_equal(w->status, OR_ERR_CANCELLED);
@@ -375,7 +376,7 @@ static void what_was_cancelled_is_cancelled_there_too(void **state)
     world_t *w = *state;
     begin_text(w);
     kill_hub(w);
-    or_client_cancel(w->client); // while nobody has noticed
+    or_requests_cancel(w->client, 0); // while nobody has noticed
     wait_alone(w, 2000);
     start_hub(w);
     run(w, 1500);

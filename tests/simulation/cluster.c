@@ -21,7 +21,7 @@ typedef struct {
 
 typedef struct {
     or_channel_t *channel; // the client's own
-    or_client_t *client;   // NULL: there is none
+    or_requests_t *client; // NULL: there is none
 } sim_client_t;
 #define CLIENTS_MAX 64
 #define ABANDONED_S 86400 // what a journal keeps of texts that nobody comes back to
@@ -379,23 +379,28 @@ static void connect_client(sim_t *sim, uint32_t place, const or_generate_request
                            sim_result_t *result)
 {
     sim_client_t *client = &sim->clients[place];
-    const or_client_config_t config = {.busy_wait_s = OR_CLIENT_BUSY_WAIT_S,
-                                       .reconnect_wait_s = OR_CLIENT_RECONNECT_WAIT_S};
+    const or_requests_config_t config = {.endpoint = "memory",
+                                         .busy_wait_s = OR_REQUESTS_BUSY_WAIT_S,
+                                         .reconnect_wait_s = OR_REQUESTS_RECONNECT_WAIT_S};
     client->channel = connect_role(sim, SIM_CLIENT);
     at_work(sim, SIM_CLIENT, true);
-    or_status_t status = or_client_create_on(client->channel, sim_clock(sim), "memory", &config,
-                                             request, &client->client);
+    or_status_t status =
+        or_requests_create(client->channel, sim_clock(sim), &config, 1, &client->client);
+    if (status == OR_OK) {
+        or_requests_begin(client->client, 0, request);
+    }
     at_work(sim, SIM_CLIENT, false);
     if (status != OR_OK) {
         take_failure(sim, result);
     }
 }
 
-static void look_at_client(sim_t *sim, or_client_t *client, sim_result_t *result)
+static void look_at_client(sim_t *sim, or_requests_t *client, sim_result_t *result)
 {
+    uint32_t slot;
     or_message_t message = {0};
     at_work(sim, SIM_CLIENT, true);
-    or_status_t status = or_client_next(client, sim->clock.now_ns, &message);
+    or_status_t status = or_requests_next(client, sim->clock.now_ns, &slot, &message);
     at_work(sim, SIM_CLIENT, false);
     if (status == OR_OK) {
         take(&message.body.generate_delta, sim->clock.now_ns, result);
@@ -414,7 +419,7 @@ static uint32_t look_at_clients(sim_t *sim, uint32_t count, sim_result_t *result
             look_at_client(sim, sim->clients[i].client, &results[i]);
             left += results[i].finish == OR_FINISH_NONE;
         } else {
-            or_client_destroy(&sim->clients[i].client); // as a process that has its text ends
+            or_requests_destroy(&sim->clients[i].client); // as a process that has its text ends
         }
     }
     return left;
@@ -453,7 +458,7 @@ static void generate(sim_t *sim, const or_generate_request_t *requests, uint32_t
         }
     }
     for (uint32_t i = 0; i < count; i++) {
-        or_client_destroy(&sim->clients[i].client);
+        or_requests_destroy(&sim->clients[i].client);
     }
 }
 

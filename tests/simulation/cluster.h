@@ -10,7 +10,7 @@
 
 #include "common/model/model.h"
 #include "common/text/vocab/vocab.h"
-#include "launch/generate/client.h"
+#include "proto/net/requests.h"
 #include "tests/support/memory_network.h"
 
 typedef struct {
