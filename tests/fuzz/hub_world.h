@@ -7,7 +7,7 @@
 // readers hold. One at a time, as its journal has one folder.
 #pragma once
 
-#include "coordinator/coordinator_internal.h"
+#include "coordinator/hub.h"
 #include "proto/net/channel_memory.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "coordinator/journal/parking_test_support.h"
+#include "coordinator/clients/parking_test_support.h"
 
 #define A_MINUTE 20u // tokens of the slow key
 
