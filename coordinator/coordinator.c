@@ -105,7 +105,7 @@ void or_coordinator_set_refused_connections(or_coordinator_t *c, uint64_t count)
 
 // ---- settling ----
 
-// What was marked: sessions first, then who can begin in the places that became free.
+// Settle what was marked: sessions first, then those that can begin in the places that became free.
 static void settle(or_coordinator_t *c)
 {
     do {
@@ -120,7 +120,7 @@ static void settle(or_coordinator_t *c)
 
 // ---- messages ----
 
-// About vocabularies: true if that is what it was.
+// Handle a message about vocabularies; false: it is about something else.
 static bool on_vocabulary(or_coordinator_t *c, or_peer_t from, const or_message_t *message)
 {
     or_member_t *member = or_peers_find(c, from);
@@ -249,7 +249,7 @@ static bool has_live_texts(const or_coordinator_t *c)
     return session != NULL;
 }
 
-// What waits, up to a bound: the sessions' timers must have their turn. Channels take their peers in turn, and the gate
+// Handle the messages that wait, up to a bound: the sessions' timers must have their turn. Channels take their peers in turn, and the gate
 // bounds each of them. Where more waits, texts under way get as much time as others' frames took from them.
 static bool drain(or_coordinator_t *c)
 {
@@ -275,7 +275,7 @@ static bool drain(or_coordinator_t *c)
     return false;
 }
 
-// What is in the journal goes on with the next coordinator.
+// A text in the journal goes on with the next coordinator.
 static void shut_down(or_coordinator_t *c, or_csession_t *session)
 {
     if (session->phase != OR_PHASE_DONE && !session->journal.kept) {

@@ -15,7 +15,7 @@ static bool is_automatic(const or_csession_t *session)
     return session->budget.policy.session.kind == OR_POLICY_AUTO;
 }
 
-// How far ahead the one drafter of a session that pools guesses was told to be.
+// The rounds that the drafter of a session that pools guesses was told to work ahead.
 static uint32_t ahead_of(const or_csession_t *session)
 {
     uint32_t ahead = session->terms.open.draft_ahead;

@@ -42,12 +42,12 @@ void or_budget_judged(const or_coordinator_t *coordinator, or_csession_t *sessio
 void or_budget_load(or_coordinator_t *coordinator, const or_stats_t *stats);
 // A round begins.
 void or_budget_begin(const or_coordinator_t *coordinator, or_csession_t *session);
-// What to do now: go on with that source, or wait until then and ask again (OR_TIME_NEVER: as long as drafters are
+// The policy's choice: go on with a source, or wait until a time and ask again (OR_TIME_NEVER: as long as drafters are
 // waited for).
 or_policy_choice_t or_budget_ask(const or_coordinator_t *coordinator, or_csession_t *session);
 // Put the guesses of the lookup that was chosen into coordinator->scratch.
 void or_budget_look_up(or_coordinator_t *coordinator, const or_csession_t *session);
-// What drafters are told to build from now on.
+// Return the budget that drafters are told from now on.
 or_budget_t or_budget_chosen(const or_coordinator_t *coordinator, or_csession_t *session);
 // Does the policy do without its drafters? Then they need not hear of every token.
 bool or_budget_rests(const or_csession_t *session);

@@ -1,4 +1,4 @@
-// What texts keep of the memory, in their owners' accounts.
+// The memory that texts keep is charged to their owners' accounts.
 #include <string.h>
 
 #include "coordinator/clients/clients.h"
@@ -66,7 +66,7 @@ void or_charges_grow(or_coordinator_t *c, or_csession_t *session)
     if (session->finish == OR_FINISH_NONE) {
         or_csession_fail(session, OR_WIRE_LIMIT, "%s", or_error_text());
     }
-    // What is there, until its end is forgotten.
+    // What is there stays charged until its end is forgotten.
     or_hold_force(&session->held.answer, or_csession_answer_bytes(session));
 }
 

@@ -1,4 +1,4 @@
-// What clients ask for: texts, the rest of them, and their end.
+// Requests of clients: for texts, the rest of them, and their end.
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "coordinator/figures/figures.h"
 #include "coordinator/hub.h"
 
-// Who a request is for: its client or, if that is our own HTTP face, the owner that it names. Places, the queue and what
-// may be seen go by that.
+// A request is its client's or, if that is our own HTTP face, the owner's that it names. Places, the queue and what may
+// be seen go by that owner.
 static or_status_t make_asker(const or_member_t *client, const char *owner, or_member_t *asker)
 {
     *asker = *client;
@@ -76,7 +76,7 @@ static void tell(or_coordinator_t *c, or_csession_t *session)
     or_stream_tell(c, session, why);
 }
 
-// It is taken in.
+// The request is taken in.
 static void accept(or_coordinator_t *c, const or_member_t *asker,
                    const or_generate_request_t *request, or_csession_t *session)
 {
@@ -130,7 +130,7 @@ static void begin(or_coordinator_t *c, const or_member_t *asker,
     accept(c, asker, request, *place);
 }
 
-// One that is not known yet.
+// Take in a request that is not known yet.
 static void take_in(or_coordinator_t *c, const or_member_t *client,
                     const or_generate_request_t *request)
 {
@@ -183,8 +183,8 @@ static void on_generate(or_coordinator_t *c, or_member_t *client,
     }
 }
 
-// Where its rule gives the same words again from seed and prefix, whatever trees there are, what the disk lost comes
-// back: its client hears the first word that it does not have.
+// A rule that gives the same words again from seed and prefix, whatever trees there are, brings back what the disk lost:
+// the client hears the first word that it does not have.
 static bool is_written_again(const or_csession_t *session)
 {
     uint32_t rule = session->terms.open.accept_rule;
@@ -230,7 +230,7 @@ static bool is_to_be_heard(const or_coordinator_t *c, or_member_t *client, or_cs
     return known != NULL ? or_hub_may_replay(c, &known->stream.replayed_ns) : may_ask(c, client);
 }
 
-// By another number of the same client. (Our own face is many clients; who takes a text over has heard nothing yet.)
+// The same client was told under another number. (Our own face is many clients; who takes a text over has heard nothing yet.)
 static bool was_just_told(const or_coordinator_t *c, const or_member_t *client,
                           or_csession_t *session)
 {

@@ -6,7 +6,7 @@
 #include "coordinator/hub.h"
 #include "coordinator/rounds/rounds.h"
 
-// What one owner may leave here: clients that come, ask and go must not fill the memory.
+// One owner may leave so many texts here: clients that come, ask and go must not fill the memory.
 #define PARKED_PER_OWNER_MAX 64u
 #define AGAIN_MS 500u // for who asks for a text that is just being written
 
@@ -22,7 +22,7 @@ static void keep_end(const or_coordinator_t *c, or_csession_t *session)
     }
 }
 
-// Which of two is to be let go: who was parked before, or of those that were parked together who has less to lose.
+// Is the first of two to be let go? The one that was parked before is, or of those that were parked together the shorter one.
 static bool goes_before(const or_csession_t *a, const or_csession_t *b)
 {
     return a->deadline_ns != b->deadline_ns ? a->deadline_ns < b->deadline_ns

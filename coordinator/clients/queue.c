@@ -237,7 +237,7 @@ void or_queue_begin(or_coordinator_t *c, or_csession_t *session)
     }
 }
 
-// What is known of its key's limit is forgotten when that is over.
+// The session forgets its key's limit when that is over.
 static void forget_pace(or_csession_t *session, int64_t now)
 {
     session->queue.paced_ns = session->queue.paced_ns > now ? session->queue.paced_ns : 0;
@@ -295,7 +295,7 @@ void or_queue_yield(or_coordinator_t *c, or_csession_t *session)
     c->queue.due = true;
 }
 
-// What keeps one from beginning may keep a crowd: all of them are looked at once, not for each of them.
+// A reason that keeps one from beginning may keep a crowd: all of them are looked at once, not for each of them.
 static void end_unfit(or_coordinator_t *c)
 {
     or_csession_t *session;
@@ -400,7 +400,7 @@ static uint32_t most_live(const or_coordinator_t *c)
     return most;
 }
 
-// Of the owner with that many at work, the text that is the shortest: it is the soonest computed again.
+// The shortest text of the owner with that many at work: it is the soonest computed again.
 static or_csession_t *shortest_of_most(or_coordinator_t *c, uint32_t most)
 {
     or_csession_t *shortest = NULL, *session;

@@ -17,7 +17,7 @@ typedef struct or_csession or_csession_t;
 #define OR_RETRY_MS_MAX 30000u // nobody should find an idle service asleep
 #define OR_SERVED_WEIGHT 0.1   // of the latest request in the mean: the last ten or so count
 
-// How many sessions one owner has in each phase, counted anew for each decision.
+// The sessions of one owner in each phase, counted anew for each decision.
 typedef struct {
     const char *owner; // borrowed; NULL: free place
     uint32_t waiting, live, parked, done;
@@ -56,14 +56,14 @@ void or_queue_fini(or_queue_t *queue);
 // Count what every owner has, in one pass; returns what all have together. Names are borrowed from the sessions, until
 // one is destroyed.
 or_owner_count_t or_queue_count(const or_coordinator_t *coordinator);
-// What an owner, or the owner of a session, had when it was counted last.
+// The counts of an owner, or of the owner of a session, as they were counted last.
 const or_owner_count_t *or_queue_owner(const or_coordinator_t *coordinator, const char *owner);
 const or_owner_count_t *or_queue_owner_of(const or_coordinator_t *coordinator,
                                           const or_csession_t *session);
 
-// May one more request of this owner be taken in? Where the queue is full, the latest request of the owner that waits most
-// makes room, if that leaves it with no less than this one has, and if nothing of it was written. OR_ERR_FULL with a
-// sentence: after *retry_ms.
+// May one more request of this owner be taken in? In a full queue the latest request of the owner that waits most makes
+// room. That owner must be left with no less than this one has, and nothing of the request may be written. OR_ERR_FULL
+// with a sentence: after *retry_ms.
 or_status_t or_queue_admit(or_coordinator_t *coordinator, const char *owner, bool plain,
                            uint32_t *retry_ms);
 // When a request with `before` others before it should be tried again: before x mean time a request takes / places.
@@ -78,8 +78,8 @@ void or_queue_begin(or_coordinator_t *coordinator, or_csession_t *session);
 void or_queue_settle(or_coordinator_t *coordinator);
 // Settle OR_MARK_YIELD: the session queues again if another would begin in its place; else its round goes on.
 void or_queue_yield(or_coordinator_t *coordinator, or_csession_t *session);
-// Where owners wait that have less at work than others, a text of those gives its place away at the end of its round: its
-// `gives_way` is set. Returns when to call again.
+// A text whose owner has more at work than one that waits gives its place away at the end of its round: its `gives_way`
+// is set. Returns when to call again.
 int64_t or_queue_share(or_coordinator_t *coordinator);
 // The timers of a session that waits.
 void or_queue_tick(or_coordinator_t *coordinator, or_csession_t *session);

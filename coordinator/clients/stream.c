@@ -5,11 +5,11 @@
 
 #include "coordinator/hub.h"
 
-// Of one delta. With the 20 best tokens of each that is 1 MB; a frame holds 16.
+// The bounds of one delta. With the 20 best tokens of each that is 1 MB; a frame holds 16.
 #define PIECE_TOKENS 4096u
 #define PIECE_BYTES ((size_t)1 << 20)
 
-// What was judged in the round that has just ended, for who wants to see it.
+// Is there a tree that was judged in the round that has just ended, for a client that wants to see it?
 static bool has_tree(const or_csession_t *session)
 {
     return session->stream.judged != NULL && session->annotations.details &&
@@ -107,7 +107,7 @@ static bool has_failed_at_once(const or_csession_t *session)
            or_csession_written(session) == 0;
 }
 
-// Where the piece ends that begins with what was not told yet. Of a token whose end is known, the text goes with it.
+// The end of the piece that begins with what was not told yet. A token whose end is known has its text in the same piece.
 static or_extent_t piece_of(const or_csession_t *session, const or_extent_t *all)
 {
     uint32_t left = all->tokens - session->stream.told.tokens;
@@ -142,7 +142,7 @@ static void tell_pieces(or_coordinator_t *c, or_csession_t *session, const or_ex
     }
 }
 
-// Of what may be told, what was not told yet.
+// Tell what may be told and was not told yet.
 static void tell(or_coordinator_t *c, or_csession_t *session, const or_extent_t *may,
                  const char *why)
 {

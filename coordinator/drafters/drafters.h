@@ -6,21 +6,22 @@
 
 // ---- redraft.c: what a drafter is told ----
 
-// What to draft, again.
+// Tell it (again) what to draft.
 void or_redraft_open(or_coordinator_t *coordinator, const or_csession_t *session,
                      const or_seat_t *seat);
-// The map that it keeps to.
+// Send the map that it keeps to.
 void or_redraft_send_map(or_coordinator_t *coordinator, const or_csession_t *session,
                          const or_seat_t *seat);
-// The committed text, in its own tokens: all of it, or the last tokens, which do for who has only missed a little.
+// Send the committed text, in its own tokens: all of it, or the last tokens, which do for who has only missed a little.
 void or_redraft_send_prefix(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
                             bool whole);
-// What it has not been told yet.
+// Send the part of the text that it has not been told yet.
 void or_redraft_send_tail(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat);
-// A verdict on a tree of which `accepted` nodes are its own, with their numbers in `path`: the verdict or the text's tail.
+// Pass on a verdict on a tree of which `accepted` nodes are its own, with their numbers in `path`: the verdict itself, or
+// the text's tail.
 void or_redraft_pass_on(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
                         const or_verdict_t *verdict, const uint32_t *path, uint32_t accepted);
-// Drafters that are awaited know the text as it is, or are told now.
+// Tell drafters that are awaited what they do not know of the text.
 void or_redraft_catch_up(or_coordinator_t *coordinator, or_csession_t *session);
 // Remind drafters of the round where it is time.
 void or_redraft_nudge(or_coordinator_t *coordinator, or_csession_t *session);
@@ -37,7 +38,7 @@ bool or_drafting_has_only_strangers(or_coordinator_t *coordinator, or_csession_t
 // it speaks.
 void or_drafting_pass_on(or_coordinator_t *coordinator, or_csession_t *session,
                          const or_verdict_t *verdict);
-// Those that are awaited are late now.
+// The drafters that are awaited are late now.
 void or_drafting_give_up(or_coordinator_t *coordinator, or_csession_t *session);
 // A drafter leaves its seat.
 void or_drafting_leave(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat);
@@ -63,8 +64,8 @@ uint64_t or_trees_digest(const or_draft_tree_t *tree);
 // OR_ERR_MISMATCH: it stands on a text that the session has not.
 or_status_t or_trees_take(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
                           const or_draft_tree_t *tree);
-// What came, merged by prefix in the order of the seats, or the first guesses of the pool, becomes the round's tree; none
-// does if the verifier cannot take it.
+// Make the round's tree of what came, merged by prefix in the order of the seats, or of the first guesses of the pool. It
+// is empty if the verifier cannot take it.
 void or_trees_gather(or_coordinator_t *coordinator, or_csession_t *session);
 // The tree in coordinator->scratch becomes the round's, or none if the verifier cannot take it.
 void or_trees_keep_scratch(or_coordinator_t *coordinator, or_csession_t *session);

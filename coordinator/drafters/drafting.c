@@ -119,7 +119,7 @@ static bool is_believed(const or_member_t *member, const or_csession_t *session)
     return member->trusted || !or_accept_rule_needs_trust(session->terms.open.accept_rule);
 }
 
-// One that has an owner serves, and so reads, nobody else's texts.
+// A drafter that has an owner serves, and so reads, nobody else's texts.
 static bool serves(const or_member_t *member, const or_csession_t *session)
 {
     return member->serves_all || strcmp(member->owner, or_csession_owner(session)) == 0;
@@ -131,7 +131,7 @@ static bool is_full(const or_member_t *member)
     return member->sessions_max > 0 && member->sessions >= member->sessions_max;
 }
 
-// Who may take a free seat of a session.
+// The drafters that may take a free seat of a session.
 typedef struct {
     int64_t now_ns;
     uint32_t count;
@@ -177,7 +177,7 @@ static bool is_fitting(const or_member_t *member, or_csession_t *session, candid
     return !is_full(member) && or_peers_has_read(member);
 }
 
-// Who has the fewest sessions drafts, and of equals who shares most of its vocabulary with the target,
+// The drafter with the fewest sessions drafts, and of equals the one that shares most of its vocabulary with the target,
 // has offended least and was of use: to share nothing, to be about to be cut off, or to have been of no
 // use four times just now, weighs as much as four more sessions.
 static double reluctance(const or_member_t *member, int64_t now_ns)
@@ -249,7 +249,7 @@ static uint32_t nodes_allowed(const or_coordinator_t *c, const or_csession_t *se
     return grant != NULL && grant->nodes_max > 0 ? grant->nodes_max : OR_TREE_NODES_MAX;
 }
 
-// As many as there are drafters now, but with a node and a sequence for each; 0 if there is none.
+// A session has as many seats as there are drafters now, but with a node and a sequence for each; 0 if there is none.
 static uint32_t count_seats(const or_coordinator_t *c, const or_csession_t *session,
                             uint32_t fitting)
 {
@@ -267,7 +267,7 @@ static uint32_t allowed_for_seat(const or_coordinator_t *c, const or_csession_t 
     return part > 0 ? part : 1;
 }
 
-// What the n-th drafter to join draws with.
+// The key that the n-th drafter to join draws with.
 static uint64_t draft_key(const or_csession_t *session, uint32_t n)
 {
     return or_rng_key(session->key_seed, DRAFT_LABEL + n).value;
@@ -278,8 +278,8 @@ static uint32_t part_of(uint32_t whole, uint32_t parts, uint32_t index)
     return whole / parts + (index < whole % parts);
 }
 
-// What a seat is asked to build: the trees of all together fit what the session allows, so that
-// none of them ever has to be cut.
+// A seat is asked to build its share: the trees of all together fit what the session allows, so that none of them ever
+// has to be cut.
 static void share_out(const or_coordinator_t *c, const or_csession_t *session, or_seat_t *seat,
                       uint32_t drafter_nodes)
 {
@@ -325,7 +325,7 @@ static void name_maps(or_csession_t *session)
     }
 }
 
-// What its vocabulary needs, where it is another.
+// Make what its vocabulary needs, where that is another.
 static or_status_t meet(or_csession_t *session, or_seat_t *seat, const or_member_t *member)
 {
     or_vocab_method_t method;

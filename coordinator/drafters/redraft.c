@@ -1,4 +1,4 @@
-// What drafters are told as the text grows.
+// Messages to drafters as the text grows.
 #include <string.h>
 
 #include "common/base/log/log.h"

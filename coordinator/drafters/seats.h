@@ -44,7 +44,7 @@ typedef struct or_seat {
     uint32_t repeats; // and trees with nothing new
     uint32_t misfits; // trees in a row that stood on another text
 
-    // What it knows.
+    // What the drafter knows.
     uint32_t told_length;  // of its text when it was told last
     bool behind;           // the text has grown since
     int64_t unanswered_ns; // since when it owes a word; 0: it does not
@@ -87,7 +87,7 @@ bool or_seats_can_cut(const or_csession_t *session);
 // verdict->accepted_count.
 uint32_t or_seats_own_path(const or_csession_t *session, uint32_t seat, const or_verdict_t *verdict,
                            uint32_t *path);
-// Of drafters with other vocabularies, the seat that this round's guesses are of; NULL: there is none.
+// The seat of a drafter with another vocabulary that made this round's guesses; NULL: there is none.
 or_seat_t *or_seats_guessing(or_csession_t *session);
 
 // A new round: expect a tree of every seat that is taken, not late, and has sent none yet.

@@ -1,4 +1,4 @@
-// What the drafters of a session sent for a round: checked, kept, merged for the verifier.
+// Trees that the drafters of a session sent for a round: checked, kept, merged for the verifier.
 #include <stdio.h>
 #include <string.h>
 
@@ -112,7 +112,7 @@ static or_status_t take_tree(or_coordinator_t *c, or_csession_t *session, or_sea
 
 // ---- the pool: guesses of a drafter that works ahead ----
 //
-// Each round takes the first guesses of it. The drafter is told of the text alone, never of nodes, so it does not matter
+// Each round takes the first guesses of the pool. The drafter is told of the text alone, never of nodes, so it does not matter
 // which of them were judged when.
 
 // The most guesses that it may have sent before we take any: those of the round, and of the rounds in flight.
@@ -169,8 +169,8 @@ static or_status_t pool(or_coordinator_t *c, or_csession_t *session, or_seat_t *
     }
     or_guesses_fate_t fate = or_guesses_add(session->budget.guesses, tree, &news);
     seat->sent += 1 + news; // what comes again, to stand on, is no news
-    // Who is a round trip behind sends much for a text that has gone another way: only what is here already,
-    // over and over, is an offence.
+    // A drafter that is a round trip behind sends much for a text that has gone another way. Only to send what is here
+    // already, over and over, is an offence.
     if (fate == OR_GUESSES_KNOWN && ++seat->repeats > REPEATS_FREE) {
         seat->sent += tree->count;
     }

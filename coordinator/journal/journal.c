@@ -49,7 +49,7 @@ struct or_journal {
     uint32_t capacity, count;
     uint64_t generation;     // tells a slot's texts apart
     size_t beginnings_bytes; // of all that are not written
-    // What was found last.
+    // The text that was found last.
     uint8_t *bytes;
     int32_t *tokens;
     or_journal_file_t file;
@@ -258,7 +258,7 @@ static or_status_t note_written(or_journal_t *journal, text_t *text)
     return OR_OK;
 }
 
-// One that could not be deleted is tried again by the next tick.
+// A text that could not be deleted is tried again by the next tick.
 static or_status_t note_done(or_journal_t *journal, text_t *text)
 {
     text->busy = false;
@@ -293,7 +293,7 @@ static void delete_text(or_journal_t *journal, text_t *text)
     }
 }
 
-// What was put off while it was busy. The text may be gone afterwards.
+// Do what was put off while the text was busy. It may be gone afterwards.
 static void go_on(or_journal_t *journal, text_t *text)
 {
     if (text->busy) {
@@ -312,7 +312,7 @@ static void go_on(or_journal_t *journal, text_t *text)
     }
 }
 
-// Of a text that may be written to.
+// Find a text that may be written to.
 static or_status_t take_text(or_journal_t *journal, uint64_t number, text_t **text_p)
 {
     text_t *text = find_text(journal, number);
@@ -346,7 +346,7 @@ static or_status_t write_out(or_journal_t *journal, text_t *text, or_status_t st
 
 // ---- opening ----
 
-// What is left of texts whose last coordinator was killed, and of clients that are away.
+// Set when a text expires whose coordinator was killed, or whose client is away.
 static void set_expiry(or_journal_t *journal, text_t *text, const or_journal_file_t *file)
 {
     const or_journal_time_t *found = &file->expires;
@@ -453,7 +453,7 @@ static void forget_found(or_journal_t *journal)
     journal->tokens = NULL;
 }
 
-// What was to be deleted after a call that was under way is deleted now.
+// Texts that were to be deleted after a call that was under way are deleted now.
 static void write_all(or_journal_t *journal)
 {
     uint64_t number;

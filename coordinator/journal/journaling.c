@@ -103,7 +103,7 @@ static bool put_end(or_coordinator_t *c, or_csession_t *session)
                     or_journal_end(c->config.journal, session->journal.number, session->finish));
 }
 
-// What the journal does not have yet, unless something is under way: then that comes first.
+// Put what the journal does not have yet, unless something is under way: then that comes first.
 static void put(or_coordinator_t *c, or_csession_t *session)
 {
     const or_journaling_t *journal = &session->journal;

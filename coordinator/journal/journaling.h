@@ -4,7 +4,7 @@
 //
 // One write a session is under way at a time, so that a slow disk gets few large ones and nothing piles up: what is
 // committed meanwhile lies in the session. What may be told is what is written, or was refused: the rounds go on either way.
-// What cannot be written is warned of and tried again with what comes next. Without a journal all may be told at once.
+// A write that fails is warned of and tried again with what comes next. Without a journal all may be told at once.
 #pragma once
 
 #include "coordinator/coordinator.h"
@@ -31,7 +31,7 @@ typedef struct {
     or_extent_t settled; // and before
 } or_journaling_t;
 
-// How the disk is doing.
+// The health of the disk.
 typedef struct {
     int64_t due_ns;  // when to look after the journal
     int64_t told_ns; // when its trouble was last warned of; 0: never

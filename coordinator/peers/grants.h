@@ -5,7 +5,7 @@
 
 #define OR_GRANTS_RETRY_MS 1000u // for who may not have one more text now
 
-// What this key allows; NULL: it is "", it is not in the keyring, or there are no keys.
+// The grant of this key; NULL: it is "", it is not in the keyring, or there are no keys.
 const or_key_grant_t *or_grants_find(const or_coordinator_t *coordinator, const char *key);
 // Does a grant (NULL: there is none) let a peer of this owner be this?
 bool or_grants_allow_role(const or_key_grant_t *grant, or_role_t role, const char *owner);

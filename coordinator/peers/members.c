@@ -17,8 +17,8 @@
 #define REFRESH_NS OR_NS_PER_S       // between looks at the keyring
 #define COMPLAIN_NS (60 * OR_NS_PER_S)
 
-// Of the places for peers: what one key may take, what clients may, what those of them without a key may, and
-// what is left for verifiers and our own HTTP face, so that nobody can keep the others out.
+// Shares of the places for peers: one key's, the clients', that of clients without a key, and what is left for verifiers
+// and our own HTTP face, so that nobody can keep the others out.
 #define KEY_PLACES 64u
 #define CLIENT_PLACES (OR_PEERS_MAX / 4 * 3)
 #define NAMELESS_PLACES (OR_PEERS_MAX / 2)
@@ -95,7 +95,7 @@ static bool is_acceptable(or_coordinator_t *c, const or_hello_t *hello, char *te
            names_an_owner(hello, text, capacity);
 }
 
-// Of drafters and verifiers.
+// Note an event of a drafter or a verifier.
 static void note_event(or_coordinator_t *c, const or_member_t *member, const char *drafters,
                        const char *verifiers)
 {
@@ -127,7 +127,7 @@ static void joined(or_coordinator_t *c, or_member_t *member)
     c->queue.due = true;
 }
 
-// What is taken of the places that a newcomer would need one of.
+// The places that are taken of those that a newcomer would need one of.
 typedef struct {
     uint32_t of_key, of_clients, of_nameless, of_all;
 } taken_t;
@@ -309,8 +309,7 @@ static void expel(or_coordinator_t *c, or_member_t *member, const char *text)
     or_link_ignore(c->link, peer, or_clock_now(c->clock) + IGNORE_NS);
 }
 
-// What a key did on one connection its others answer for, and it comes in on no new one for as
-// long.
+// All connections of a key answer for what it did on one of them, and it comes in on no new one for as long.
 static void cut_off(or_coordinator_t *c, const or_member_t *offender)
 {
     char text[128], key[OR_KEY_BYTES];
@@ -344,7 +343,7 @@ static void check_session(or_csession_t *session, const or_key_grant_t *grant)
     }
 }
 
-// What the drafter says it drew is believed no more: it leaves the sessions that need that.
+// The drafter's word for what it drew is believed no more: it leaves the sessions that need that.
 static void withdraw_trust(or_coordinator_t *c, or_peer_t drafter)
 {
     or_csession_t *session;

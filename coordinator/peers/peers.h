@@ -84,7 +84,7 @@ void or_peers_send_cancel(or_coordinator_t *coordinator, const or_csession_t *se
 // A client's request is none that can be served.
 void or_peers_send_failure(or_coordinator_t *coordinator, or_peer_t client, uint64_t request,
                            or_wire_error_t code, uint32_t retry_ms, const char *text);
-// What waits for a new member is in its owner's account from now on, unless it serves everybody.
+// Messages that wait for a new member are in its owner's account from now on, unless it serves everybody.
 void or_peers_open_account(or_coordinator_t *coordinator, or_member_t *member);
 // Has it read most of what it was sent? If not, nothing new is begun with it, and it is sent nothing for the second time.
 bool or_peers_has_read(const or_member_t *member);
@@ -98,7 +98,7 @@ void or_peers_turn_away(or_coordinator_t *coordinator, or_peer_t peer, or_wire_e
                         const char *text);
 // Something that came with this key ("": none) was refused: counted, and logged now and then.
 void or_peers_note_refusal(or_coordinator_t *coordinator, const char *key, const char *text);
-// How much was refused, connections included.
+// The number of refusals, connections included.
 uint64_t or_peers_refused(const or_coordinator_t *coordinator);
 // Note what a drafter did wrong.
 void or_peers_offend(or_coordinator_t *coordinator, or_peer_t peer, or_offence_t offence);

@@ -1,4 +1,4 @@
-// What a drafter says of a round: its tree, its answer about psi, and what goes wrong there.
+// Messages of a drafter about a round: its tree, its answer about psi, and what goes wrong there.
 #include "common/base/log/log.h"
 #include "coordinator/drafters/drafters.h"
 #include "coordinator/hub.h"
@@ -149,8 +149,7 @@ void or_drafter_error(or_coordinator_t *c, or_csession_t *session, or_seat_t *se
         or_csession_mark(session, OR_MARK_SEATS);
         break;
     case OR_WIRE_FAILED:
-        // What a drafter of strings could not finish depends on what it drew: a plain step in its place
-        // would be biased.
+        // Whether a drafter of strings can finish depends on what it drew: a plain step in its place would be biased.
         if (session->terms.open.accept_rule == OR_ACCEPT_SLRS) {
             or_csession_fail(session, OR_WIRE_FAILED, "the drafter failed: %s", error->text);
             break;

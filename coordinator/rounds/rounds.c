@@ -97,8 +97,7 @@ void or_round_ask_plain(or_coordinator_t *c, or_csession_t *session)
     ask_verifier(c, session);
 }
 
-// What the drafters sent for this round goes to the verifier; if nobody sent anything, the round is a plain
-// step.
+// The trees of this round go to the verifier; if nobody sent one, the round is a plain step.
 static void judge_trees(or_coordinator_t *c, or_csession_t *session)
 {
     bool drafted = false;
@@ -119,7 +118,7 @@ static void judge_trees(or_coordinator_t *c, or_csession_t *session)
     ask_verifier(c, session);
 }
 
-// What the pool has.
+// The first guesses of the pool go to the verifier.
 static void judge_guesses(or_coordinator_t *c, or_csession_t *session)
 {
     for (uint32_t i = 0; i < session->drafters.count;

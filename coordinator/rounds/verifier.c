@@ -1,4 +1,4 @@
-// What the verifier says of a round: its verdict, its question for psi, and what goes wrong there.
+// Messages of the verifier about a round: its verdict, its question for psi, and what goes wrong there.
 #include <string.h>
 
 #include "common/base/log/log.h"

@@ -62,7 +62,7 @@ void or_csession_drop_rounds(or_csession_t *session)
 // A guess in a tree, in a pool or in a lookup, with what stands beside it: about.
 #define GUESS_BYTES 64
 
-// What only rounds need, but for distributions.
+// The bytes that only rounds need, but for distributions.
 static size_t round_bytes(const or_csession_t *session)
 {
     const or_open_session_t *open = &session->terms.open;
@@ -278,7 +278,7 @@ or_status_t or_csession_restore(or_csession_t *session, const int32_t *tokens, u
         if (token.id >= or_vocab_size(session->vocab)) {
             return or_fail(OR_ERR_INVALID, "token %u is not in the vocabulary", token.id);
         }
-        // Where the context ended it, `finish` says so.
+        // If the context ended the text, `finish` says so.
         or_status_t status = commit_token(session, &token, UINT32_MAX);
         if (status != OR_OK) {
             return status;

@@ -40,7 +40,7 @@ typedef enum {
     OR_PHASE_DONE
 } or_phase_t;
 
-// What is to be settled of a session, besides an end.
+// The things that are to be settled of a session, besides an end.
 typedef enum {
     OR_MARK_JUDGED = 1,  // a verdict was committed
     OR_MARK_SEATS = 2,   // a drafter left its seat
@@ -114,7 +114,7 @@ struct or_csession {
     int64_t done_ns;             // when it ended
 };
 
-// What a session is made from. Borrowed.
+// The material that a session is made from. Borrowed.
 typedef struct {
     const or_vocab_t *vocab;
     const or_chat_t *chat;        // NULL: conversations are refused ...
@@ -146,7 +146,7 @@ int64_t or_csession_due(const or_csession_t *session);
 
 // ---- the text ----
 
-// Whose text it is.
+// The owner of the text.
 const char *or_csession_owner(const or_csession_t *session);
 // Tokens of the completion.
 uint32_t or_csession_written(const or_csession_t *session);
@@ -168,7 +168,7 @@ void or_csession_fail(or_csession_t *session, or_wire_error_t code, const char *
 
 // ---- memory ----
 
-// What it keeps of the memory for what was asked, whatever is written, and for what was written so far. A drafter's
+// The bytes of memory that it keeps for what was asked, whatever is written, and for what was written so far. A drafter's
 // translator is not counted.
 size_t or_csession_request_bytes(const or_csession_t *session);
 size_t or_csession_answer_bytes(const or_csession_t *session);

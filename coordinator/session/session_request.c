@@ -1,4 +1,4 @@
-// What was asked, checked: a session's terms and its prompt.
+// A request, checked, becomes a session: its terms, its prompt, and room for its rounds.
 #include <stdlib.h>
 
 #include "common/decode/methods.h"
@@ -238,7 +238,7 @@ static or_status_t check_tokens(const or_vocab_t *vocab, const int32_t *tokens, 
     return OR_OK;
 }
 
-// As the model's own template has it.
+// Render a conversation by the model's own template.
 static or_status_t render(const or_session_target_t *target, const or_generate_request_t *request,
                           int32_t **ids, size_t *count)
 {
@@ -357,7 +357,7 @@ static or_status_t make_policy(const or_generate_request_t *request, or_csession
     return status;
 }
 
-// What the user cannot break a log line with.
+// Keep of the label what cannot break a line of the log.
 static void take_label(or_csession_t *session, const char *label)
 {
     uint32_t count = 0;

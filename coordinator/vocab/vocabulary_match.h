@@ -20,7 +20,7 @@ int64_t or_vocab_match_tick(or_coordinator_t *coordinator);
 bool or_vocab_match_goes_on(or_coordinator_t *coordinator);
 // The drafter is gone.
 void or_vocab_match_forget(or_member_t *member);
-// How this drafter's vocabulary meets the target's in this session; `why` (of `capacity` bytes) says so to the user.
+// Choose how this drafter's vocabulary meets the target's in this session; `why` (of `capacity` bytes) says so to the user.
 // OR_ERR_UNSUPPORTED, with figures and what would do: not at all.
 or_status_t or_vocab_match_choose(const or_member_t *member, const or_csession_t *session,
                                   or_vocab_method_t *method, char *why, size_t capacity);
