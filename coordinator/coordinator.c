@@ -337,17 +337,22 @@ static int64_t next_due(const or_coordinator_t *c)
     return due;
 }
 
+// Most sessions are at rest, a crowd that waits above all: those have few timers.
 static int64_t tick_all(or_coordinator_t *c)
 {
-    int64_t now = or_clock_now(c->clock);
+    int64_t now = or_clock_now(c->clock), due = OR_TIME_NEVER;
+    bool ticked = false;
     for (uint32_t i = 0; i < c->sessions.places; i++) {
         or_csession_t **place = &c->sessions.all[i];
-        if (*place != NULL && now >= or_csession_due(*place)) {
+        int64_t due_ns = *place != NULL ? or_csession_due(*place) : OR_TIME_NEVER;
+        if (now >= due_ns) {
             tick(c, place);
+            ticked = true;
         }
+        due = sooner(due, due_ns);
     }
     settle(c);
-    return next_due(c);
+    return ticked ? next_due(c) : due;
 }
 
 int64_t or_coordinator_turn(or_coordinator_t *c)
@@ -359,7 +364,8 @@ int64_t or_coordinator_turn(or_coordinator_t *c)
     settle(c);
     or_members_cut_off(c);
     settle(c);
-    due = sooner(due, sooner(or_queue_share(c), tick_all(c)));
+    due = sooner(due, or_queue_share(c));
+    due = sooner(due, tick_all(c));
     due = sooner(due, or_link_tick(c->link)); // last: it knows of peers that our sends found gone
     return empty ? due : or_clock_now(c->clock);
 }

@@ -319,7 +319,7 @@ static void end_refused(or_coordinator_t *c)
 
 static void begin_all(or_coordinator_t *c)
 {
-    if (c->queue.refused.why[0] != '\0') {
+    if (c->queue.refused.why[0] != '\0' && !c->queue.drafter_seen) {
         end_refused(c);
     }
     for (or_csession_t *next; (next = next_waiting(c, NULL)) != NULL;) {
