@@ -153,11 +153,11 @@ static void on_drafter(or_coordinator_t *c, or_peer_t from, const or_message_t *
         return;
     }
     if (message->type == OR_MSG_DRAFT_TREE) {
-        or_drafter_tree(c, session, seat, &message->body.draft_tree);
+        or_round_drafter_tree(c, session, seat, &message->body.draft_tree);
     } else if (message->type == OR_MSG_ERROR) {
-        or_drafter_error(c, session, seat, &message->body.error);
+        or_round_drafter_error(c, session, seat, &message->body.error);
     } else if (message->type == OR_MSG_PSI_REPLY) {
-        or_drafter_psi(c, session, seat, &message->body.psi_reply);
+        or_round_drafter_psi(c, session, seat, &message->body.psi_reply);
     } else {
         or_peers_offend(c, from, OR_OFFENCE_MALFORMED);
         or_link_send_error(c->link, from, message->session, OR_WIRE_INVALID,
@@ -180,13 +180,13 @@ static void on_verifier(or_coordinator_t *c, or_peer_t from, const or_message_t 
         return;
     }
     if (message->type == OR_MSG_VERDICT) {
-        or_verifier_verdict(c, session, &message->body.verdict);
+        or_round_verifier_verdict(c, session, &message->body.verdict);
     } else if (message->type == OR_MSG_ERROR) {
-        or_verifier_error(c, session, &message->body.error);
+        or_round_verifier_error(c, session, &message->body.error);
     } else if (message->type == OR_MSG_PSI_REQUEST) {
-        or_verifier_asks_psi(c, session, &message->body.psi_request);
+        or_round_verifier_asks_psi(c, session, &message->body.psi_request);
     } else if (message->type == OR_MSG_KV_EVICTED) {
-        or_verifier_evicted(session, &message->body.kv_evicted);
+        or_round_verifier_evicted(session, &message->body.kv_evicted);
     } else {
         or_link_send_error(c->link, from, message->session, OR_WIRE_INVALID,
                            "a verifier does not send %s", or_message_type_name(message->type));
@@ -320,7 +320,7 @@ static void tick(or_coordinator_t *c, or_csession_t **place)
         or_queue_tick(c, session);
         break;
     default:
-        or_verifier_tick(c, session);
+        or_round_verifier_tick(c, session);
         if (session->finish == OR_FINISH_NONE) {
             or_round_tick(c, session);
         }

@@ -189,10 +189,10 @@ void or_stream_tell(or_coordinator_t *c, or_csession_t *session, const char *why
     }
 }
 
-void or_stream_tell_news(or_coordinator_t *c, or_csession_t *session, const char *why)
+void or_stream_tell_news(or_coordinator_t *c, or_csession_t *session)
 {
     if (!or_journaling_holds(c, session)) {
-        or_stream_tell(c, session, why);
+        or_stream_tell(c, session, NULL);
     } else if (has_tree(session)) {
         hold_tree(session);
     }

@@ -22,4 +22,4 @@ typedef struct {
 // "" or NULL: nothing is to be said.
 void or_stream_tell(or_coordinator_t *coordinator, or_csession_t *session, const char *why);
 // Something new is there to be told: now or, if the journal is to have it first, when that has it.
-void or_stream_tell_news(or_coordinator_t *coordinator, or_csession_t *session, const char *why);
+void or_stream_tell_news(or_coordinator_t *coordinator, or_csession_t *session);

@@ -119,7 +119,7 @@ static void joined(or_coordinator_t *c, or_member_t *member)
         }
         c->verifier = member;
         for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
-            or_verifier_joined(c, session);
+            or_round_verifier_joined(c, session);
         }
     } else if (member->role == OR_ROLE_DRAFTER) {
         c->queue.drafter_seen = true;
@@ -242,9 +242,9 @@ static void replace_verifier(or_coordinator_t *c)
     c->verifier = any_verifier(c);
     for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
         if (c->verifier != NULL) {
-            or_verifier_joined(c, session);
+            or_round_verifier_joined(c, session);
         } else {
-            or_verifier_lost(c, session);
+            or_round_verifier_lost(c, session);
         }
     }
     c->queue.due = true;
@@ -256,7 +256,7 @@ static void leave_sessions(or_coordinator_t *c, or_peer_t drafter)
     for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
         or_seat_t *seat = or_seats_find(session, drafter);
         if (seat != NULL) {
-            or_drafter_lost(c, session, seat);
+            or_round_drafter_lost(c, session, seat);
         }
     }
 }
@@ -351,7 +351,7 @@ static void withdraw_trust(or_coordinator_t *c, or_peer_t drafter)
         or_seat_t *seat = or_seats_find(session, drafter);
         if (seat != NULL && or_accept_rule_needs_trust(session->terms.open.accept_rule)) {
             or_peers_send_cancel(c, session, drafter, "this key is not trusted any more");
-            or_drafter_lost(c, session, seat);
+            or_round_drafter_lost(c, session, seat);
         }
     }
 }

@@ -65,8 +65,8 @@ static void on_bad_tree(or_coordinator_t *c, or_csession_t *session, or_seat_t *
     or_csession_mark(session, OR_MARK_SEATS);
 }
 
-void or_drafter_tree(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
-                     const or_draft_tree_t *tree)
+void or_round_drafter_tree(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
+                           const or_draft_tree_t *tree)
 {
     bool pools = or_seats_pool(session); // guesses are good whenever they come
     heard(c, session, seat, tree->round);
@@ -89,8 +89,8 @@ void or_drafter_tree(or_coordinator_t *c, or_csession_t *session, or_seat_t *sea
 
 // ---- psi ----
 
-void or_drafter_psi(or_coordinator_t *c, or_csession_t *session, const or_seat_t *seat,
-                    const or_psi_reply_t *reply)
+void or_round_drafter_psi(or_coordinator_t *c, or_csession_t *session, const or_seat_t *seat,
+                          const or_psi_reply_t *reply)
 {
     if (session->phase != OR_PHASE_VERDICT || reply->round != session->round ||
         !session->tree.psi_asked || seat != or_seats_guessing(session) || c->verifier == NULL) {
@@ -120,8 +120,8 @@ static bool may_ask(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat
     return false;
 }
 
-void or_drafter_error(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
-                      const or_error_t *error)
+void or_round_drafter_error(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,
+                            const or_error_t *error)
 {
     seat->late = false;
     or_log_of(OR_LOG_DEBUG, or_csession_subject(session), "round %llu: drafter says: %s",
@@ -161,13 +161,13 @@ void or_drafter_error(or_coordinator_t *c, or_csession_t *session, or_seat_t *se
     }
 }
 
-void or_drafter_lost(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
+void or_round_drafter_lost(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
 {
     or_log_of(OR_LOG_WARN, or_csession_subject(session), "drafter lost; going on without it");
     bool needed = session->phase == OR_PHASE_VERDICT && session->tree.psi_asked && seat->drafted;
     or_drafting_leave(c, session, seat);
     if (needed) {
-        or_verifier_lacks_psi(session);
+        or_round_verifier_lacks_psi(session);
     } else {
         or_csession_mark(session, OR_MARK_SEATS);
     }

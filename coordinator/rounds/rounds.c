@@ -301,7 +301,7 @@ static void finish(or_coordinator_t *c, or_csession_t *session)
               or_csession_written(session), (unsigned long long)session->stats.target_calls,
               session->target.evictions);
     or_journaling_end(c, session);
-    or_stream_tell_news(c, session, NULL);
+    or_stream_tell_news(c, session);
     or_csession_drop_rounds(session);
     or_charges_shrink(session);
     c->queue.due = true;
@@ -314,7 +314,7 @@ static void next_round(or_coordinator_t *c, or_csession_t *session)
         or_csession_mark(session, OR_MARK_PARK);
         return;
     }
-    or_stream_tell_news(c, session, NULL);
+    or_stream_tell_news(c, session);
     session->target.kv_held = session->log.length - 1; // the last token's run with the next tree
     session->round++;
     session->tree.psi_asked = false;

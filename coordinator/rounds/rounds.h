@@ -63,32 +63,32 @@ void or_round_ask_plain(or_coordinator_t *coordinator, or_csession_t *session);
 
 // ---- verifier.c ----
 
-void or_verifier_verdict(or_coordinator_t *coordinator, or_csession_t *session,
-                         const or_verdict_t *verdict);
-void or_verifier_error(or_coordinator_t *coordinator, or_csession_t *session,
-                       const or_error_t *error);
+void or_round_verifier_verdict(or_coordinator_t *coordinator, or_csession_t *session,
+                               const or_verdict_t *verdict);
+void or_round_verifier_error(or_coordinator_t *coordinator, or_csession_t *session,
+                             const or_error_t *error);
 // slrs: the verifier rejected a guess and asks what the drafter's text may begin with instead.
-void or_verifier_asks_psi(or_coordinator_t *coordinator, or_csession_t *session,
-                          const or_psi_request_t *request);
+void or_round_verifier_asks_psi(or_coordinator_t *coordinator, or_csession_t *session,
+                                const or_psi_request_t *request);
 // Nobody is left who could answer that: the text ends.
-void or_verifier_lacks_psi(or_csession_t *session);
+void or_round_verifier_lacks_psi(or_csession_t *session);
 // It gave K and V of the session to others.
-void or_verifier_evicted(or_csession_t *session, const or_kv_evicted_t *evicted);
+void or_round_verifier_evicted(or_csession_t *session, const or_kv_evicted_t *evicted);
 // A verifier joined (again): open the session there and repeat what waits.
-void or_verifier_joined(or_coordinator_t *coordinator, or_csession_t *session);
+void or_round_verifier_joined(or_coordinator_t *coordinator, or_csession_t *session);
 // There is no verifier any more: wait for one, but not for ever.
-void or_verifier_lost(or_coordinator_t *coordinator, or_csession_t *session);
+void or_round_verifier_lost(or_coordinator_t *coordinator, or_csession_t *session);
 // Timers of a session whose verifier is gone or has no place for it.
-void or_verifier_tick(or_coordinator_t *coordinator, or_csession_t *session);
+void or_round_verifier_tick(or_coordinator_t *coordinator, or_csession_t *session);
 
 // ---- drafter.c ----
 
-void or_drafter_tree(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
-                     const or_draft_tree_t *tree);
-void or_drafter_error(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
-                      const or_error_t *error);
+void or_round_drafter_tree(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
+                           const or_draft_tree_t *tree);
+void or_round_drafter_error(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
+                            const or_error_t *error);
 // slrs: the drafter's answer to what the verifier asked.
-void or_drafter_psi(or_coordinator_t *coordinator, or_csession_t *session, const or_seat_t *seat,
-                    const or_psi_reply_t *reply);
+void or_round_drafter_psi(or_coordinator_t *coordinator, or_csession_t *session,
+                          const or_seat_t *seat, const or_psi_reply_t *reply);
 // One of the session's drafters is gone.
-void or_drafter_lost(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat);
+void or_round_drafter_lost(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat);

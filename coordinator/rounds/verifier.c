@@ -34,7 +34,8 @@ static or_status_t commit(or_coordinator_t *c, or_csession_t *session, const or_
     return OR_OK;
 }
 
-void or_verifier_verdict(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
+void or_round_verifier_verdict(or_coordinator_t *c, or_csession_t *session,
+                               const or_verdict_t *verdict)
 {
     if (session->phase != OR_PHASE_VERDICT || verdict->round != session->round) {
         return; // a repeated verdict
@@ -55,22 +56,22 @@ void or_verifier_verdict(or_coordinator_t *c, or_csession_t *session, const or_v
 
 // A guess was rejected, and nothing but its drafter's psi can tell what is to be drawn instead: any other token would be
 // biased. So the text ends where nobody is left who could answer.
-void or_verifier_lacks_psi(or_csession_t *session)
+void or_round_verifier_lacks_psi(or_csession_t *session)
 {
     or_csession_fail(session, OR_WIRE_FAILED,
                      "the drafter was lost while the target waited for its probabilities: ask "
                      "again, or use --vocab-map tli --accept sps, which does without");
 }
 
-void or_verifier_asks_psi(or_coordinator_t *c, or_csession_t *session,
-                          const or_psi_request_t *request)
+void or_round_verifier_asks_psi(or_coordinator_t *c, or_csession_t *session,
+                                const or_psi_request_t *request)
 {
     if (session->phase != OR_PHASE_VERDICT || request->round != session->round) {
         return;
     }
     const or_seat_t *seat = or_seats_guessing(session);
     if (seat == NULL) {
-        or_verifier_lacks_psi(session);
+        or_round_verifier_lacks_psi(session);
         return;
     }
     const or_token_log_t *held = or_seats_log(session, seat);
@@ -100,7 +101,7 @@ static void repeat_tree(or_coordinator_t *c, or_csession_t *session)
     or_round_send_tree(c, session);
 }
 
-void or_verifier_joined(or_coordinator_t *c, or_csession_t *session)
+void or_round_verifier_joined(or_coordinator_t *c, or_csession_t *session)
 {
     if (!or_csession_is_live(session) || c->verifier == NULL) {
         return;
@@ -119,7 +120,7 @@ void or_verifier_joined(or_coordinator_t *c, or_csession_t *session)
     }
 }
 
-void or_verifier_lost(or_coordinator_t *c, or_csession_t *session)
+void or_round_verifier_lost(or_coordinator_t *c, or_csession_t *session)
 {
     int64_t give_up_ns = or_hub_after_ms(c, c->config.verifier_timeout_ms);
     bool live = or_csession_is_live(session);
@@ -133,7 +134,7 @@ void or_verifier_lost(or_coordinator_t *c, or_csession_t *session)
     }
 }
 
-void or_verifier_tick(or_coordinator_t *c, or_csession_t *session)
+void or_round_verifier_tick(or_coordinator_t *c, or_csession_t *session)
 {
     int64_t now = or_clock_now(c->clock);
     if (now >= session->target.abandoned_ns) {
@@ -141,13 +142,13 @@ void or_verifier_tick(or_coordinator_t *c, or_csession_t *session)
             session, OR_WIRE_FAILED,
             "the verifier was lost and did not come back: see its log, then start it again");
     } else if (now >= session->target.reopen_ns) {
-        or_verifier_joined(c, session);
+        or_round_verifier_joined(c, session);
     }
 }
 
 // ---- its troubles ----
 
-void or_verifier_evicted(or_csession_t *session, const or_kv_evicted_t *evicted)
+void or_round_verifier_evicted(or_csession_t *session, const or_kv_evicted_t *evicted)
 {
     uint32_t held = session->target.kv_held;
     session->target.kv_held = evicted->kept_length < held ? evicted->kept_length : held;
@@ -179,7 +180,7 @@ static void on_unknown_session(or_coordinator_t *c, or_csession_t *session)
     if (session->target.reopen_ns == OR_TIME_NEVER &&
         or_hub_may_replay(c, &session->target.replayed_ns)) {
         session->stats.resyncs++;
-        or_verifier_joined(c, session);
+        or_round_verifier_joined(c, session);
     }
 }
 
@@ -200,7 +201,7 @@ static bool on_invalid(or_coordinator_t *c, or_csession_t *session, const or_err
     return session->target.retry_ns == c->config.retry_ms * OR_NS_PER_MS;
 }
 
-void or_verifier_error(or_coordinator_t *c, or_csession_t *session, const or_error_t *error)
+void or_round_verifier_error(or_coordinator_t *c, or_csession_t *session, const or_error_t *error)
 {
     if (!or_csession_is_live(session) || c->verifier == NULL ||
         (error->round != 0 && error->round != session->round)) {
