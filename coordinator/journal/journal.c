@@ -59,7 +59,8 @@ static void hash_token(const uint8_t *token, uint32_t bytes, uint8_t *hash)
 // ---- opening ----
 
 // Set when a text expires whose coordinator was killed, or whose client is away.
-static void set_expiry(or_journal_t *journal, or_text_t *text, const or_journal_file_t *file)
+static void set_expiry(or_journal_t *journal, or_journal_text_t *text,
+                       const or_journal_file_t *file)
 {
     const or_journal_time_t *found = &file->expires;
     int64_t latest = seconds_after(journal, kept_s(journal));
@@ -77,8 +78,8 @@ static void set_expiry(or_journal_t *journal, or_text_t *text, const or_journal_
 static void adopt(or_journal_t *journal, const uint8_t *hash, const or_journal_file_t *file,
                   size_t bytes)
 {
-    or_text_t *text;
-    if (or_texts_add(journal, hash, file->owner, &text) != OR_OK) {
+    or_journal_text_t *text;
+    if (or_journal_texts_add(journal, hash, file->owner, &text) != OR_OK) {
         or_log(OR_LOG_WARN, "%s; a text that it has cannot go on", or_error_text());
         return;
     }
@@ -88,7 +89,7 @@ static void adopt(or_journal_t *journal, const uint8_t *hash, const or_journal_f
     text->work.cut = bytes > file->good_bytes;
     memcpy(text->arith_id, file->arith_id, sizeof text->arith_id);
     set_expiry(journal, text, file);
-    or_texts_go_on(journal, text);
+    or_journal_texts_go_on(journal, text);
 }
 
 // A file of ours that was cut off in its first record, or damaged there: nobody can want it.
@@ -187,7 +188,7 @@ void or_journal_close(or_journal_t **journal_p)
     }
     for (uint32_t i = 0; i < journal->capacity; i++) {
         if (journal->texts[i] != NULL) {
-            or_texts_free(journal, journal->texts[i]);
+            or_journal_texts_free(journal, journal->texts[i]);
         }
     }
     forget_found(journal);
@@ -200,9 +201,9 @@ void or_journal_set_ledger(or_journal_t *journal, or_ledger_t *ledger)
 {
     journal->ledger = ledger;
     for (uint32_t i = 0; i < journal->capacity; i++) {
-        or_text_t *text = journal->texts[i];
+        or_journal_text_t *text = journal->texts[i];
         if (text != NULL) {
-            or_texts_hold(journal, text);
+            or_journal_texts_hold(journal, text);
         }
     }
 }
@@ -220,7 +221,7 @@ int or_journal_fd(const or_journal_t *journal)
 // ---- writing ----
 
 static or_status_t add_beginning(or_journal_t *journal, const or_journal_entry_t *entry,
-                                 or_text_t *text)
+                                 or_journal_text_t *text)
 {
     if (journal->beginnings_bytes + entry->request_bytes > BEGINNINGS_BYTES_MAX) {
         return or_fail(OR_ERR_FULL, "the journal: too many requests wait for the disk");
@@ -238,23 +239,23 @@ or_status_t or_journal_begin(or_journal_t *journal, const or_journal_entry_t *en
                              uint64_t *number)
 {
     uint8_t hash[OR_JOURNAL_HASH_BYTES];
-    or_text_t *text = NULL;
+    or_journal_text_t *text = NULL;
     *number = 0;
     hash_token(entry->token, sizeof entry->token, hash);
-    or_status_t status = or_texts_add(journal, hash, entry->owner, &text);
+    or_status_t status = or_journal_texts_add(journal, hash, entry->owner, &text);
     if (status != OR_OK) {
         return status;
     }
-    status = or_texts_write_out(journal, text, add_beginning(journal, entry, text));
+    status = or_journal_texts_write_out(journal, text, add_beginning(journal, entry, text));
     if (status != OR_OK && status != OR_ERR_IO) {
-        or_texts_free(journal, text);
+        or_journal_texts_free(journal, text);
         return status;
     }
     *number = text->number;
     return status;
 }
 
-static or_status_t add_taken(or_text_t *text, const char *arith_id)
+static or_status_t add_taken(or_journal_text_t *text, const char *arith_id)
 {
     text->expires_ns = OR_TIME_NEVER;
     text->expiry_due = false;
@@ -268,8 +269,8 @@ static or_status_t add_taken(or_text_t *text, const char *arith_id)
 or_status_t or_journal_commit(or_journal_t *journal, uint64_t number, const int32_t *tokens,
                               uint32_t count, uint64_t round, const char *arith_id)
 {
-    or_text_t *text = NULL;
-    or_status_t status = or_texts_take(journal, number, &text);
+    or_journal_text_t *text = NULL;
+    or_status_t status = or_journal_texts_take(journal, number, &text);
     if (status != OR_OK) {
         return status;
     }
@@ -279,39 +280,39 @@ or_status_t or_journal_commit(or_journal_t *journal, uint64_t number, const int3
     }
     return status == OR_OK && text->work.records.count == 0
                ? OR_OK
-               : or_texts_write_out(journal, text, status);
+               : or_journal_texts_write_out(journal, text, status);
 }
 
 or_status_t or_journal_end(or_journal_t *journal, uint64_t number, uint32_t finish)
 {
-    or_text_t *text = NULL;
-    or_status_t status = or_texts_take(journal, number, &text);
+    or_journal_text_t *text = NULL;
+    or_status_t status = or_journal_texts_take(journal, number, &text);
     if (status != OR_OK) {
         return status;
     }
     text->ended = true;
     text->expires_ns = seconds_after(journal, kept_s(journal));
-    const or_journal_time_t expires = or_texts_expiry(journal, text);
-    return or_texts_force_out(journal, text,
-                              or_journal_add_ended(&text->work.records, finish, &expires));
+    const or_journal_time_t expires = or_journal_texts_expiry(journal, text);
+    return or_journal_texts_force_out(journal, text,
+                                      or_journal_add_ended(&text->work.records, finish, &expires));
 }
 
-static void end_after(or_journal_t *journal, or_text_t *text, uint32_t seconds)
+static void end_after(or_journal_t *journal, or_journal_text_t *text, uint32_t seconds)
 {
     text->ended = true;
     text->expires_ns = seconds_after(journal, seconds);
     text->expiry_due = true;
-    or_texts_go_on(journal, text);
+    or_journal_texts_go_on(journal, text);
 }
 
 void or_journal_forget(or_journal_t *journal, uint64_t number)
 {
-    or_text_t *text = or_texts_find(journal, number);
+    or_journal_text_t *text = or_journal_texts_find(journal, number);
     if (text == NULL || text->doomed) {
         return;
     }
     if (journal->config.retention_s == 0) {
-        or_texts_delete(journal, text);
+        or_journal_texts_delete(journal, text);
     } else {
         end_after(journal, text, journal->config.retention_s);
     }
@@ -319,12 +320,12 @@ void or_journal_forget(or_journal_t *journal, uint64_t number)
 
 void or_journal_abandon(or_journal_t *journal, uint64_t number)
 {
-    or_text_t *text = or_texts_find(journal, number);
+    or_journal_text_t *text = or_journal_texts_find(journal, number);
     if (text == NULL || text->doomed || text->ended) {
         return;
     }
     if (text->beginning > 0) {
-        or_texts_delete(journal, text);
+        or_journal_texts_delete(journal, text);
     } else {
         end_after(journal, text, kept_s(journal));
     }
@@ -332,9 +333,9 @@ void or_journal_abandon(or_journal_t *journal, uint64_t number)
 
 void or_journal_drop(or_journal_t *journal, uint64_t number)
 {
-    or_text_t *text = or_texts_find(journal, number);
+    or_journal_text_t *text = or_journal_texts_find(journal, number);
     if (text != NULL) {
-        or_texts_delete(journal, text);
+        or_journal_texts_delete(journal, text);
     }
 }
 
@@ -342,7 +343,7 @@ void or_journal_drop(or_journal_t *journal, uint64_t number)
 
 bool or_journal_is_busy(const or_journal_t *journal, uint64_t number)
 {
-    const or_text_t *text = or_texts_find(journal, number);
+    const or_journal_text_t *text = or_journal_texts_find(journal, number);
     return text != NULL && text->busy && !text->doomed;
 }
 
@@ -350,13 +351,14 @@ bool or_journal_next(or_journal_t *journal, uint64_t *number, or_status_t *statu
 {
     or_journal_work_t *work;
     while (journal->writer != NULL && (work = or_journal_writer_next(journal->writer)) != NULL) {
-        or_text_t *text = (or_text_t *)((char *)work - offsetof(or_text_t, work));
+        or_journal_text_t *text =
+            (or_journal_text_t *)((char *)work - offsetof(or_journal_text_t, work));
         bool wanted = !text->work.remove && !text->doomed;
         bool written = !text->work.remove;
         *number = text->number;
-        *status = or_texts_note_done(journal, text);
+        *status = or_journal_texts_note_done(journal, text);
         if (written) { // else it is gone, or is deleted by the next tick
-            or_texts_go_on(journal, text);
+            or_journal_texts_go_on(journal, text);
         }
         if (wanted) {
             return true;
@@ -374,7 +376,7 @@ void or_journal_wait(or_journal_t *journal, uint32_t ms)
 
 // ---- reading ----
 
-static or_status_t read_text(or_journal_t *journal, or_text_t *text)
+static or_status_t read_text(or_journal_t *journal, or_journal_text_t *text)
 {
     size_t count;
     or_journal_file_t *file = &journal->file;
@@ -403,7 +405,7 @@ or_status_t or_journal_find(or_journal_t *journal, const uint8_t *token, uint32_
 {
     uint8_t hash[OR_JOURNAL_HASH_BYTES];
     hash_token(token, token_bytes, hash);
-    or_text_t *text = or_texts_find_hash(journal, hash);
+    or_journal_text_t *text = or_journal_texts_find_hash(journal, hash);
     if (text == NULL || text->doomed) {
         return or_fail(OR_ERR_NOT_FOUND, "the journal has no such session");
     }
@@ -433,10 +435,10 @@ int64_t or_journal_tick(or_journal_t *journal, int64_t now_ns)
     int64_t now = or_clock_now(journal->config.clock);
     forget_found(journal);
     for (uint32_t i = 0; i < journal->capacity; i++) {
-        or_text_t *text = journal->texts[i];
+        or_journal_text_t *text = journal->texts[i];
         if (text != NULL) {
             text->doomed |= text->expires_ns <= now;
-            or_texts_go_on(journal, text);
+            or_journal_texts_go_on(journal, text);
         }
     }
     return now_ns + TICK_NS;

@@ -14,28 +14,29 @@ static uint64_t blocks(size_t bytes)
     return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
 }
 
-or_journal_time_t or_texts_expiry(const or_journal_t *journal, const or_text_t *text)
+or_journal_time_t or_journal_texts_expiry(const or_journal_t *journal,
+                                          const or_journal_text_t *text)
 {
     or_journal_time_t expires = {.at_ns = text->expires_ns};
     memcpy(expires.boot, journal->boot, sizeof expires.boot);
     return expires;
 }
 
-or_text_t *or_texts_find(const or_journal_t *journal, uint64_t number)
+or_journal_text_t *or_journal_texts_find(const or_journal_t *journal, uint64_t number)
 {
     uint64_t slot = number & ((1u << SLOT_BITS) - 1);
-    or_text_t *text = slot < journal->capacity ? journal->texts[slot] : NULL;
+    or_journal_text_t *text = slot < journal->capacity ? journal->texts[slot] : NULL;
     return text != NULL && text->number == number ? text : NULL;
 }
 
 static uint32_t bucket_of(const uint8_t *hash)
 {
-    return (hash[0] | (uint32_t)hash[1] << 8) % OR_TEXT_BUCKETS;
+    return (hash[0] | (uint32_t)hash[1] << 8) % OR_JOURNAL_BUCKETS;
 }
 
-or_text_t *or_texts_find_hash(const or_journal_t *journal, const uint8_t *hash)
+or_journal_text_t *or_journal_texts_find_hash(const or_journal_t *journal, const uint8_t *hash)
 {
-    or_text_t *text;
+    or_journal_text_t *text;
     LIST_FOREACH(text, &journal->buckets[bucket_of(hash)], links)
     {
         if (memcmp(text->work.hash, hash, OR_JOURNAL_HASH_BYTES) == 0) {
@@ -51,17 +52,18 @@ static or_status_t grow(or_journal_t *journal)
     if (capacity > TEXTS_MAX) {
         return or_fail(OR_ERR_FULL, "the journal: %u texts are all that it holds", TEXTS_MAX);
     }
-    or_text_t **larger = realloc(journal->texts, capacity * sizeof(or_text_t *));
+    or_journal_text_t **larger = realloc(journal->texts, capacity * sizeof(or_journal_text_t *));
     if (larger == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for %u texts in the journal", capacity);
     }
-    memset(larger + journal->capacity, 0, (capacity - journal->capacity) * sizeof(or_text_t *));
+    memset(larger + journal->capacity, 0,
+           (capacity - journal->capacity) * sizeof(or_journal_text_t *));
     journal->texts = larger;
     journal->capacity = capacity;
     return OR_OK;
 }
 
-void or_texts_hold(or_journal_t *journal, or_text_t *text)
+void or_journal_texts_hold(or_journal_t *journal, or_journal_text_t *text)
 {
     or_hold_close(&text->disk);
     or_hold_close(&text->memory);
@@ -71,11 +73,11 @@ void or_texts_hold(or_journal_t *journal, or_text_t *text)
     or_hold_force(&text->memory, text->beginning);
 }
 
-or_status_t or_texts_add(or_journal_t *journal, const uint8_t *hash, const char *owner,
-                         or_text_t **text_p)
+or_status_t or_journal_texts_add(or_journal_t *journal, const uint8_t *hash, const char *owner,
+                                 or_journal_text_t **text_p)
 {
     or_status_t status = journal->count < journal->capacity ? OR_OK : grow(journal);
-    or_text_t *text = status == OR_OK ? calloc(1, sizeof *text) : NULL;
+    or_journal_text_t *text = status == OR_OK ? calloc(1, sizeof *text) : NULL;
     if (text == NULL) {
         return status != OR_OK ? status : or_fail(OR_ERR_NO_MEMORY, "no memory for a text");
     }
@@ -89,7 +91,7 @@ or_status_t or_texts_add(or_journal_t *journal, const uint8_t *hash, const char 
     text->work.check = or_journal_first_check(hash);
     memcpy(text->work.hash, hash, OR_JOURNAL_HASH_BYTES);
     snprintf(text->owner, sizeof text->owner, "%s", owner);
-    or_texts_hold(journal, text);
+    or_journal_texts_hold(journal, text);
     journal->texts[slot] = text;
     LIST_INSERT_HEAD(&journal->buckets[bucket_of(hash)], text, links);
     journal->count++;
@@ -98,14 +100,14 @@ or_status_t or_texts_add(or_journal_t *journal, const uint8_t *hash, const char 
 }
 
 // Its beginning is written, or nobody wants it any more.
-static void drop_beginning(or_journal_t *journal, or_text_t *text)
+static void drop_beginning(or_journal_t *journal, or_journal_text_t *text)
 {
     journal->beginnings_bytes -= text->beginning;
     text->beginning = 0;
     or_hold_resize(&text->memory, 0);
 }
 
-void or_texts_free(or_journal_t *journal, or_text_t *text)
+void or_journal_texts_free(or_journal_t *journal, or_journal_text_t *text)
 {
     journal->texts[text->number & ((1u << SLOT_BITS) - 1)] = NULL;
     LIST_REMOVE(text, links);
@@ -120,11 +122,11 @@ void or_texts_free(or_journal_t *journal, or_text_t *text)
 // ---- disk space ----
 
 // The ended text of this owner that would expire first.
-static or_text_t *first_ended(const or_journal_t *journal, const or_text_t *of)
+static or_journal_text_t *first_ended(const or_journal_t *journal, const or_journal_text_t *of)
 {
-    or_text_t *first = NULL;
+    or_journal_text_t *first = NULL;
     for (uint32_t i = 0; i < journal->capacity; i++) {
-        or_text_t *text = journal->texts[i];
+        or_journal_text_t *text = journal->texts[i];
         if (text != NULL && text != of && text->ended && !text->doomed && !text->busy &&
             strcmp(text->owner, of->owner) == 0 &&
             (first == NULL || text->expires_ns < first->expires_ns)) {
@@ -136,13 +138,13 @@ static or_text_t *first_ended(const or_journal_t *journal, const or_text_t *of)
 
 // Its file is to have so many bytes. Ended texts of its owner make room. What they held is at its disposal at once, though
 // they are deleted a moment later.
-static or_status_t charge(or_journal_t *journal, or_text_t *text, size_t bytes)
+static or_status_t charge(or_journal_t *journal, or_journal_text_t *text, size_t bytes)
 {
-    or_text_t *ended;
+    or_journal_text_t *ended;
     or_status_t status = or_hold_resize(&text->disk, blocks(bytes));
     while (status == OR_ERR_FULL && (ended = first_ended(journal, text)) != NULL) {
         or_hold_force(&ended->disk, 0);
-        or_texts_delete(journal, ended);
+        or_journal_texts_delete(journal, ended);
         status = or_hold_resize(&text->disk, blocks(bytes));
     }
     return status;
@@ -158,7 +160,7 @@ static void shrink(or_journal_buffer_t *records, size_t count)
     }
 }
 
-static or_status_t note_written(or_journal_t *journal, or_text_t *text)
+static or_status_t note_written(or_journal_t *journal, or_journal_text_t *text)
 {
     if (text->work.error != 0) { // the beginning is kept for the next try
         shrink(&text->work.records, text->beginning);
@@ -176,7 +178,7 @@ static or_status_t note_written(or_journal_t *journal, or_text_t *text)
 }
 
 // A text that could not be deleted is tried again by the next tick.
-or_status_t or_texts_note_done(or_journal_t *journal, or_text_t *text)
+or_status_t or_journal_texts_note_done(or_journal_t *journal, or_journal_text_t *text)
 {
     text->busy = false;
     if (!text->work.remove) {
@@ -184,12 +186,12 @@ or_status_t or_texts_note_done(or_journal_t *journal, or_text_t *text)
     }
     text->work.remove = false;
     if (text->work.error == 0) {
-        or_texts_free(journal, text);
+        or_journal_texts_free(journal, text);
     }
     return OR_OK;
 }
 
-static or_status_t submit(or_journal_t *journal, or_text_t *text)
+static or_status_t submit(or_journal_t *journal, or_journal_text_t *text)
 {
     text->busy = true;
     if (journal->writer != NULL) {
@@ -197,10 +199,11 @@ static or_status_t submit(or_journal_t *journal, or_text_t *text)
         return OR_OK;
     }
     or_journal_disk_do(journal->folder, &text->work);
-    return or_texts_note_done(journal, text);
+    return or_journal_texts_note_done(journal, text);
 }
 
-or_status_t or_texts_force_out(or_journal_t *journal, or_text_t *text, or_status_t status)
+or_status_t or_journal_texts_force_out(or_journal_t *journal, or_journal_text_t *text,
+                                       or_status_t status)
 {
     if (status != OR_OK) {
         shrink(&text->work.records, text->beginning);
@@ -210,7 +213,7 @@ or_status_t or_texts_force_out(or_journal_t *journal, or_text_t *text, or_status
     return submit(journal, text);
 }
 
-void or_texts_delete(or_journal_t *journal, or_text_t *text)
+void or_journal_texts_delete(or_journal_t *journal, or_journal_text_t *text)
 {
     text->doomed = true;
     if (!text->busy) {
@@ -219,24 +222,26 @@ void or_texts_delete(or_journal_t *journal, or_text_t *text)
     }
 }
 
-void or_texts_go_on(or_journal_t *journal, or_text_t *text)
+void or_journal_texts_go_on(or_journal_t *journal, or_journal_text_t *text)
 {
     if (text->busy) {
         return;
     }
     if (text->doomed) {
-        or_texts_delete(journal, text);
+        or_journal_texts_delete(journal, text);
     } else if (text->expiry_due) {
-        const or_journal_time_t expires = or_texts_expiry(journal, text);
+        const or_journal_time_t expires = or_journal_texts_expiry(journal, text);
         text->expiry_due = false; // where the disk refuses it, we remember
         text->next_arith_id[0] = '\0';
-        or_texts_force_out(journal, text, or_journal_add_expires(&text->work.records, &expires));
+        or_journal_texts_force_out(journal, text,
+                                   or_journal_add_expires(&text->work.records, &expires));
     }
 }
 
-or_status_t or_texts_take(or_journal_t *journal, uint64_t number, or_text_t **text_p)
+or_status_t or_journal_texts_take(or_journal_t *journal, uint64_t number,
+                                  or_journal_text_t **text_p)
 {
-    or_text_t *text = or_texts_find(journal, number);
+    or_journal_text_t *text = or_journal_texts_find(journal, number);
     if (text == NULL || text->doomed) {
         return or_fail(OR_ERR_NOT_FOUND, "the journal: there is no such session any more");
     }
@@ -248,7 +253,8 @@ or_status_t or_texts_take(or_journal_t *journal, uint64_t number, or_text_t **te
     return OR_OK;
 }
 
-or_status_t or_texts_write_out(or_journal_t *journal, or_text_t *text, or_status_t status)
+or_status_t or_journal_texts_write_out(or_journal_t *journal, or_journal_text_t *text,
+                                       or_status_t status)
 {
     size_t bytes = text->work.at + text->work.records.count;
     if (status == OR_OK && bytes > OR_JOURNAL_FILE_BYTES_MAX) {
