@@ -1,14 +1,15 @@
 // hub - the coordinator's state: one part for each folder, and what all of them need.
 //
-//     coordinator.c      the turn: takes messages and timers, settles the sessions that were marked
-//     peers/members.c    who comes and goes
-//     clients/           who asks, who waits, who is away
-//     rounds/            a round: what verifier and drafters say, what follows from it
-//     drafters/          who drafts, what drafters are told, the trees that they sent
-//     journal/ figures/  what outlives the process; what is counted
-//     peers/ session/    the tables of peers and sessions; sending
+//     coordinator.c                  the turn: takes messages and timers, settles the sessions that were marked
+//     peers/members.c                who comes and goes
+//     clients/                       who asks, who waits, who is away
+//     rounds/                        a round: what verifier and drafters say, what follows from it
+//     drafters/ budget/ vocab/       who drafts and how much, what drafters are told, the trees that they sent
+//     clients/stream.c, charges.c    what clients are told; what texts keep of the memory
+//     journal/ figures/              what outlives the process; what is counted
+//     peers/ session/                the tables of peers and sessions; sending; what keys allow
 //
-// A folder calls only those below it. What has to happen above is marked: a session with or_csession_mark, places that
+// Each line calls only those below it. What has to happen above is marked: a session with or_csession_mark, places that
 // became free with queue.due. or_coordinator_turn settles the marks after each message and timer. One thread.
 #pragma once
 

@@ -29,8 +29,8 @@ void or_budget_told(const or_coordinator_t *c, or_csession_t *session)
 {
     uint32_t at = (uint32_t)(session->round % OR_TOLD_MAX);
     session->budget.told_ns = or_clock_now(c->clock);
-    if (session->budget.told[at].round !=
-        session->round) { // a repetition does not make its answer faster
+    // To be told of a round again does not make its answer faster.
+    if (session->budget.told[at].round != session->round) {
         session->budget.told[at].round = session->round;
         session->budget.told[at].at_ns = session->budget.told_ns;
     }

@@ -9,6 +9,12 @@
 #define MISS_NS (10 * OR_NS_PER_S)
 #define PLACE_RETRY_MS 1000u
 
+// Is it done, and was its client told?
+static bool has_told_end(const or_coordinator_t *c, const or_csession_t *session)
+{
+    return session->phase == OR_PHASE_DONE && !or_journaling_holds(c, session);
+}
+
 // May a session that is done give its place to one of `client`? Not before its own client has had the
 // time to miss the end and ask for it; clients that got it say so. (Our own face is many clients, which must not take
 // each other's ends away.)
@@ -16,7 +22,7 @@ static bool makes_room(const or_coordinator_t *c, const or_csession_t *session,
                        const or_member_t *client)
 {
     int64_t now = or_clock_now(c->clock);
-    return session->phase == OR_PHASE_DONE && !or_journaling_holds(c, session) &&
+    return has_told_end(c, session) &&
            (now >= session->deadline_ns || now - session->done_ns >= MISS_NS ||
             (session->client.value == client->peer.value && !client->inside));
 }
@@ -30,8 +36,7 @@ static or_csession_t **oldest_of_most(or_coordinator_t *c, const char *owner)
     uint32_t most = or_queue_owner(c, owner)->done + 1;
     for (uint32_t i = 0; i < c->sessions.places; i++) {
         const or_csession_t *session = c->sessions.all[i];
-        if (session == NULL || session->phase != OR_PHASE_DONE ||
-            or_journaling_holds(c, session)) { // nobody was told of its end
+        if (session == NULL || !has_told_end(c, session)) {
             continue;
         }
         uint32_t done = or_queue_owner_of(c, session)->done;
@@ -68,8 +73,7 @@ or_status_t or_places_find(or_coordinator_t *c, const or_member_t *client, or_cs
     if (place == NULL) {
         place = oldest_of_most(c, client->owner);
     }
-    if (place == NULL &&
-        client->inside) { // its readers' ends are kept as long as nobody needs their places
+    if (place == NULL && client->inside) { // ends of our own face's readers are the last to go
         place = or_charges_oldest_end(c, client->owner);
     }
     if (place == NULL) {

@@ -155,10 +155,10 @@ static bool suits_vocabulary(const or_member_t *member, const or_csession_t *ses
     return false;
 }
 
+// May this member take a seat? (One whose vocabulary is still to come may not.)
 static bool is_fitting(const or_member_t *member, or_csession_t *session, candidates_t *candidates)
 {
-    if (member->peer.value == 0 || member->role != OR_ROLE_DRAFTER ||
-        member->unknown_vocab || // its vocabulary is still to come
+    if (member->peer.value == 0 || member->role != OR_ROLE_DRAFTER || member->unknown_vocab ||
         member->cut || is_unfit(session, member->peer) ||
         is_resting(session, member->peer, candidates->now_ns) ||
         or_seats_find(session, member->peer) != NULL) {

@@ -198,17 +198,17 @@ or_status_t or_trees_take(or_coordinator_t *c, or_csession_t *session, or_seat_t
 
 // ---- the round's tree ----
 
-// No tree is deeper than was asked for, or than its drafter's context reaches.
+// No tree is deeper than was asked for, or than its drafter's context reaches. (Under slrs the depth is in the target's
+// tokens, whatever the drafter's are.)
 static uint32_t asked_depth(or_coordinator_t *c, const or_csession_t *session,
                             const or_seat_t *seat)
 {
     const or_member_t *drafter = or_peers_find(c, seat->peer);
+    uint32_t depth = session->terms.open.draft_depth;
     if (session->terms.open.accept_rule == OR_ACCEPT_SLRS) {
-        return session->terms.open
-            .draft_depth; // in the target's tokens, whatever the drafter's are
+        return depth;
     }
     uint32_t length = or_seats_log(session, seat)->length;
-    uint32_t depth = session->terms.open.draft_depth;
     uint32_t reach =
         drafter != NULL && drafter->context_max > length ? drafter->context_max - length : 0;
     return depth < reach ? depth : reach;

@@ -121,9 +121,8 @@ static void judge_trees(or_coordinator_t *c, or_csession_t *session)
 // The first guesses of the pool go to the verifier.
 static void judge_guesses(or_coordinator_t *c, or_csession_t *session)
 {
-    for (uint32_t i = 0; i < session->drafters.count;
-         i++) { // one that is still awaited has done its part
-        or_seats_end_wait(c, &session->drafters.seats[i]);
+    for (uint32_t i = 0; i < session->drafters.count; i++) {
+        or_seats_end_wait(c, &session->drafters.seats[i]); // if awaited still it has done its part
         session->drafters.seats[i].drafted = true;
     }
     or_trees_gather(c, session);
