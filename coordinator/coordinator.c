@@ -2,8 +2,13 @@
 
 #include <stdlib.h>
 
-#include "common/base/log/log.h"
-#include "coordinator/coordinator_internal.h"
+#include "coordinator/clients/clients.h"
+#include "coordinator/drafters/drafters.h"
+#include "coordinator/figures/figures.h"
+#include "coordinator/hub.h"
+#include "coordinator/peers/members.h"
+#include "coordinator/rounds/rounds.h"
+#include "coordinator/vocab/vocabulary_match.h"
 
 #define MESSAGES_A_TURN 256
 #define DRAIN_NS (2 * OR_NS_PER_MS)
@@ -25,15 +30,6 @@ or_coordinator_config_t or_coordinator_config_default(void)
     };
 }
 
-static uint32_t owner_places_for(uint32_t sessions)
-{
-    uint32_t places = 2;
-    while (places < 2 * sessions) {
-        places *= 2;
-    }
-    return places;
-}
-
 or_status_t or_coordinator_create(const or_coordinator_config_t *config, const or_vocab_t *vocab,
                                   or_link_t *link, const or_clock_t *clock,
                                   or_coordinator_t **coordinator_p)
@@ -44,20 +40,21 @@ or_status_t or_coordinator_create(const or_coordinator_config_t *config, const o
     }
     c->config = *config;
     c->vocab = vocab;
-    c->target = (or_session_target_t){vocab, config->chat, config->chat_trouble};
+    c->target =
+        (or_session_target_t){vocab, config->chat, config->chat_trouble, &c->sessions.marked};
     or_vocabularies_init(&c->vocabularies, vocab);
     c->link = link;
     c->clock = clock;
-    or_session_ids_init(&c->ids);
-    c->places = 2 * config->sessions_max + config->waiting_max;
-    c->sessions = calloc(c->places, sizeof(or_csession_t *));
-    c->owner_places = owner_places_for(c->places);
-    c->owners = calloc(c->owner_places, sizeof *c->owners);
-    or_status_t status = c->sessions != NULL && c->owners != NULL
-                             ? or_token_tree_create(OR_TREE_NODES_MAX, &c->scratch)
-                             : or_fail(OR_ERR_NO_MEMORY, "no memory for %u sessions", c->places);
+    uint32_t places = 2 * config->sessions_max + config->waiting_max;
+    or_status_t status = or_sessions_init(&c->sessions, places);
     if (status == OR_OK) {
-        status = or_limits_create(&c->limits);
+        status = or_queue_init(&c->queue, places);
+    }
+    if (status == OR_OK) {
+        status = or_token_tree_create(OR_TREE_NODES_MAX, &c->scratch);
+    }
+    if (status == OR_OK) {
+        status = or_limits_create(&c->peers.limits);
     }
     if (status == OR_OK) {
         status = or_telemetry_create(config->model_name, &c->telemetry);
@@ -66,7 +63,7 @@ or_status_t or_coordinator_create(const or_coordinator_config_t *config, const o
         or_coordinator_destroy(&c);
         return status;
     }
-    or_link_set_gate(link, or_members_gate, c);
+    or_link_set_gate(link, or_peers_gate, c);
     if (config->journal != NULL) {
         or_journal_set_ledger(config->journal, config->ledger);
     }
@@ -81,90 +78,56 @@ void or_coordinator_destroy(or_coordinator_t **coordinator_p)
         return;
     }
     or_link_set_gate(c->link, NULL, NULL);
-    for (uint32_t i = 0; c->sessions != NULL && i < c->places; i++) {
-        or_csession_destroy(&c->sessions[i]);
-    }
+    or_sessions_fini(&c->sessions);
     for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
-        or_members_free(&c->members[i]);
+        or_peers_forget(&c->peers.members[i]);
     }
-    free(c->owners);
-    free(c->sessions);
+    or_queue_fini(&c->queue);
     or_token_tree_destroy(&c->scratch);
     or_vocabularies_fini(&c->vocabularies);
-    free(c->packed);
-    or_limits_destroy(&c->limits);
+    free(c->packed.bytes);
+    or_limits_destroy(&c->peers.limits);
     or_telemetry_destroy(&c->telemetry);
     free(c);
     *coordinator_p = NULL;
 }
 
-void or_coordinator_send(or_coordinator_t *c, or_peer_t to, const or_message_t *message)
+bool or_coordinator_admits(const or_coordinator_t *c, const char *public_key)
 {
-    if (!or_charges_may_send(c, to)) {
-        or_log(OR_LOG_DEBUG, "%s not sent: the peer does not read",
-               or_message_type_name(message->type));
-    } else if (or_link_send(c->link, to, message) != OR_OK) {
-        or_log(OR_LOG_DEBUG, "%s not sent: %s", or_message_type_name(message->type),
-               or_error_text());
-    } else {
-        or_charges_sent(c, to);
-    }
+    return c->config.keyring != NULL && or_keyring_find(c->config.keyring, public_key) != NULL &&
+           !or_refusals_is_banned(&c->peers.refusals, public_key, or_clock_now(c->clock));
 }
 
-void or_coordinator_send_prefix(or_coordinator_t *c, const or_csession_t *session, or_peer_t to,
-                                uint32_t start)
+void or_coordinator_set_refused_connections(or_coordinator_t *c, uint64_t count)
 {
-    const or_message_t message = {
-        .type = OR_MSG_PREFIX,
-        .session = session->id,
-        .body.prefix = or_token_log_prefix(&session->log, start, session->round),
-    };
-    or_coordinator_send(c, to, &message);
+    c->peers.connections_refused = count;
 }
 
-int64_t or_coordinator_after_ms(const or_coordinator_t *c, uint32_t ms)
-{
-    return or_clock_now(c->clock) + ms * OR_NS_PER_MS;
-}
+// ---- settling ----
 
-void or_coordinator_drop_session(or_coordinator_t *c, or_csession_t **place)
+// Settle what was marked: sessions first, then those that can begin in the places that became free.
+static void settle(or_coordinator_t *c)
 {
-    or_coordinator_journal_release(c, *place);
-    or_csession_destroy(place);
-}
-
-void or_coordinator_for_each_session(or_coordinator_t *c,
-                                     void (*visit)(or_coordinator_t *, or_csession_t *))
-{
-    for (uint32_t i = 0; i < c->places; i++) {
-        if (c->sessions[i] != NULL) {
-            visit(c, c->sessions[i]);
+    do {
+        or_csession_t *session;
+        while ((session = or_sessions_take_marked(&c->sessions)) != NULL) {
+            or_round_settle(c, session);
+            or_clients_settle(c, session);
         }
-    }
+        or_queue_settle(c);
+    } while (c->queue.due || !TAILQ_EMPTY(&c->sessions.marked));
 }
 
 // ---- messages ----
 
-or_csession_t *or_coordinator_session(or_coordinator_t *c, or_session_id_t id)
-{
-    for (uint32_t i = 0; i < c->places; i++) {
-        if (c->sessions[i] != NULL && c->sessions[i]->id.value == id.value) {
-            return c->sessions[i];
-        }
-    }
-    return NULL;
-}
-
-// About vocabularies: true if that is what it was.
+// Handle a message about vocabularies; false: it is about something else.
 static bool on_vocabulary(or_coordinator_t *c, or_peer_t from, const or_message_t *message)
 {
-    or_member_t *member = or_coordinator_member(c, from);
+    or_member_t *member = or_peers_find(c, from);
     if (message->type == OR_MSG_VOCAB_REQUEST) {
         or_vocab_match_send_target(c, member, message->session, &message->body.vocab_request);
     } else if (message->type == OR_MSG_VOCABULARY) {
-        if (or_vocab_match_take(c, member, &message->body.vocabulary)) {
-            or_members_joined(c, member);
-        }
+        or_members_take_vocabulary(c, member, &message->body.vocabulary);
     } else {
         return false;
     }
@@ -177,25 +140,26 @@ static void on_drafter(or_coordinator_t *c, or_peer_t from, const or_message_t *
         return;
     }
     if (message->type == OR_MSG_STATS) {
-        or_figures_report(c, or_coordinator_member(c, from), &message->body.stats);
+        or_figures_report(c, or_peers_find(c, from), &message->body.stats);
         return;
     }
-    or_csession_t *session = or_coordinator_session(c, message->session);
-    or_seat_t *seat = session != NULL ? or_csession_seat(session, from) : NULL;
+    or_csession_t *session = or_sessions_find(&c->sessions, message->session);
+    or_seat_t *seat = session != NULL ? or_seats_find(session, from) : NULL;
     if (seat == NULL) { // a session that is over, or is no longer this drafter's
-        if (message->type != OR_MSG_ERROR && !or_session_ids_was(&c->ids, message->session)) {
-            or_coordinator_offend(c, from, OR_OFFENCE_NO_SESSION);
+        if (message->type != OR_MSG_ERROR &&
+            !or_session_ids_was(&c->sessions.ids, message->session)) {
+            or_peers_offend(c, from, OR_OFFENCE_NO_SESSION);
         }
         return;
     }
     if (message->type == OR_MSG_DRAFT_TREE) {
-        or_round_on_tree(c, session, seat, &message->body.draft_tree);
+        or_round_drafter_tree(c, session, seat, &message->body.draft_tree);
     } else if (message->type == OR_MSG_ERROR) {
-        or_round_on_drafter_error(c, session, seat, &message->body.error);
+        or_round_drafter_error(c, session, seat, &message->body.error);
     } else if (message->type == OR_MSG_PSI_REPLY) {
-        or_questions_answer(c, session, seat, &message->body.psi_reply);
+        or_round_drafter_psi(c, session, seat, &message->body.psi_reply);
     } else {
-        or_coordinator_offend(c, from, OR_OFFENCE_MALFORMED);
+        or_peers_offend(c, from, OR_OFFENCE_MALFORMED);
         or_link_send_error(c->link, from, message->session, OR_WIRE_INVALID,
                            "a drafter does not send %s", or_message_type_name(message->type));
     }
@@ -203,7 +167,7 @@ static void on_drafter(or_coordinator_t *c, or_peer_t from, const or_message_t *
 
 static void on_verifier(or_coordinator_t *c, or_peer_t from, const or_message_t *message)
 {
-    or_csession_t *session = or_coordinator_session(c, message->session);
+    or_csession_t *session = or_sessions_find(&c->sessions, message->session);
     if (c->verifier == NULL || c->verifier->peer.value != from.value) {
         return; // replaced
     }
@@ -216,13 +180,13 @@ static void on_verifier(or_coordinator_t *c, or_peer_t from, const or_message_t 
         return;
     }
     if (message->type == OR_MSG_VERDICT) {
-        or_round_on_verdict(c, session, &message->body.verdict);
+        or_round_verifier_verdict(c, session, &message->body.verdict);
     } else if (message->type == OR_MSG_ERROR) {
-        or_round_on_verifier_error(c, session, &message->body.error);
+        or_round_verifier_error(c, session, &message->body.error);
     } else if (message->type == OR_MSG_PSI_REQUEST) {
-        or_questions_ask(c, session, &message->body.psi_request);
+        or_round_verifier_asks_psi(c, session, &message->body.psi_request);
     } else if (message->type == OR_MSG_KV_EVICTED) {
-        or_round_on_evicted(session, &message->body.kv_evicted);
+        or_round_verifier_evicted(session, &message->body.kv_evicted);
     } else {
         or_link_send_error(c->link, from, message->session, OR_WIRE_INVALID,
                            "a verifier does not send %s", or_message_type_name(message->type));
@@ -235,14 +199,12 @@ static void on_message(or_coordinator_t *c, or_peer_t from, const or_message_t *
         or_members_greet(c, from, &message->body.hello);
         return;
     }
-    const or_member_t *member = or_coordinator_member(c, from);
+    const or_member_t *member = or_peers_find(c, from);
     if (member == NULL) { // turned away before, or never greeted
         return;
     }
     if (message->type == OR_MSG_CANCEL && message->session.value == 0) { // good-bye
-        or_link_forget(c->link, from);
-        or_clients_leave(c, from);
-        or_members_lost(c, from);
+        or_members_leave(c, from);
         return;
     }
     switch (member->role) {
@@ -263,28 +225,31 @@ static void on_event(or_coordinator_t *c, or_link_event_t event, or_peer_t from,
     switch (event) {
     case OR_LINK_MESSAGE:
         on_message(c, from, message);
-        or_message_fini(message);
         break;
     case OR_LINK_MALFORMED:
-        or_coordinator_offend(c, from, OR_OFFENCE_MALFORMED);
+        or_peers_offend(c, from, OR_OFFENCE_MALFORMED);
         break;
     case OR_LINK_PEER_LOST:
         or_members_lost(c, from);
         break;
     }
+    settle(c);
+    if (event == OR_LINK_MESSAGE) { // a verdict is borrowed until it is settled
+        or_message_fini(message);
+    }
 }
 
 static bool has_live_texts(const or_coordinator_t *c)
 {
-    for (uint32_t i = 0; i < c->places; i++) {
-        if (c->sessions[i] != NULL && or_csession_is_live(c->sessions[i])) {
-            return true;
-        }
-    }
-    return false;
+    const or_csession_t *session;
+    uint32_t at = 0;
+    do {
+        session = or_sessions_next(&c->sessions, &at);
+    } while (session != NULL && !or_csession_is_live(session));
+    return session != NULL;
 }
 
-// What waits, up to a bound: the sessions' timers must have their turn. Channels take their peers in turn, and the gate
+// Handle the messages that wait, up to a bound: the sessions' timers must have their turn. Channels take their peers in turn, and the gate
 // bounds each of them. Where more waits, texts under way get as much time as others' frames took from them.
 static bool drain(or_coordinator_t *c)
 {
@@ -310,15 +275,11 @@ static bool drain(or_coordinator_t *c)
     return false;
 }
 
-// What is in the journal goes on with the next coordinator.
+// A text in the journal goes on with the next coordinator.
 static void shut_down(or_coordinator_t *c, or_csession_t *session)
 {
-    if (session->phase == OR_PHASE_DONE) {
-        return;
-    }
-    if (!session->journal.kept) {
+    if (session->phase != OR_PHASE_DONE && !session->journal.kept) {
         or_csession_fail(session, OR_WIRE_FAILED, "the coordinator is shutting down");
-        or_round_finish(c, session);
     } else if (or_csession_is_live(session)) {
         or_round_park(c, session);
     }
@@ -326,51 +287,84 @@ static void shut_down(or_coordinator_t *c, or_csession_t *session)
 
 void or_coordinator_shutdown(or_coordinator_t *c)
 {
-    or_coordinator_for_each_session(c, shut_down);
-    or_coordinator_journal_flush(c);
+    or_csession_t *session;
+    for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
+        shut_down(c, session);
+    }
+    settle(c);
+    for (int i = 0; i < 2; i++) { // tokens, and an end behind them
+        or_journaling_flush(c);
+        settle(c);
+    }
 }
+
+// ---- timers ----
 
 static int64_t sooner(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-// Returns when it is to be looked at next. Most are at rest, a crowd that waits above all: those have few timers.
-static int64_t tick(or_coordinator_t *c, or_csession_t **place, int64_t now)
+// A timer of this session is due.
+static void tick(or_coordinator_t *c, or_csession_t **place)
 {
     or_csession_t *session = *place;
-    if (!or_csession_is_live(session) && now < or_csession_due(session)) {
-        return or_csession_due(session);
-    }
     switch (session->phase) {
     case OR_PHASE_DONE:
-        or_coordinator_drop_session(c, place);
-        return OR_TIME_NEVER;
+        or_charges_drop(c, place);
+        break;
     case OR_PHASE_PARKED:
-        return or_parking_tick(c, session);
+        or_parking_cancel(c, session);
+        break;
+    case OR_PHASE_WAITING:
+        or_queue_tick(c, session);
+        break;
     default:
-        return or_round_tick(c, session);
+        or_round_verifier_tick(c, session);
+        if (session->finish == OR_FINISH_NONE) {
+            or_round_tick(c, session);
+        }
     }
 }
 
-static int64_t tick_all(or_coordinator_t *c)
+static int64_t next_due(const or_coordinator_t *c)
 {
-    int64_t now = or_clock_now(c->clock);
+    const or_csession_t *session;
     int64_t due = OR_TIME_NEVER;
-    for (uint32_t i = 0; i < c->places; i++) {
-        int64_t next = c->sessions[i] != NULL ? tick(c, &c->sessions[i], now) : OR_TIME_NEVER;
-        due = sooner(due, next);
+    for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
+        due = sooner(due, or_csession_due(session));
     }
     return due;
+}
+
+// Most sessions are at rest, a crowd that waits above all: those have few timers.
+static int64_t tick_all(or_coordinator_t *c)
+{
+    int64_t now = or_clock_now(c->clock), due = OR_TIME_NEVER;
+    bool ticked = false;
+    for (uint32_t i = 0; i < c->sessions.places; i++) {
+        or_csession_t **place = &c->sessions.all[i];
+        int64_t due_ns = *place != NULL ? or_csession_due(*place) : OR_TIME_NEVER;
+        if (now >= due_ns) {
+            tick(c, place);
+            ticked = true;
+        }
+        due = sooner(due, due_ns);
+    }
+    settle(c);
+    return ticked ? next_due(c) : due;
 }
 
 int64_t or_coordinator_turn(or_coordinator_t *c)
 {
     bool empty = drain(c);
+    or_peers_release_read(c);
+    int64_t due = sooner(or_members_tick(c), or_vocab_match_tick(c));
+    due = sooner(due, or_journaling_tick(c));
+    settle(c);
     or_members_cut_off(c);
-    or_charges_settle(c);
-    int64_t due = sooner(or_waiting_share(c), or_grants_tick(c));
-    due = sooner(due, sooner(or_vocab_match_tick(c), or_coordinator_journal_tick(c)));
+    settle(c);
+    due = sooner(due, or_queue_share(c));
     due = sooner(due, tick_all(c));
     due = sooner(due, or_link_tick(c->link)); // last: it knows of peers that our sends found gone
     return empty ? due : or_clock_now(c->clock);

@@ -40,7 +40,7 @@ typedef struct {
     uint64_t model_hash;
     // The target's file, for drafters that guess its tokens (slrs). Borrowed; NULL: they are refused.
     const or_gguf_t *gguf;
-    // How the target wants conversations; NULL: they are refused, with chat_trouble. Borrowed.
+    // The form in which the target wants conversations; NULL: they are refused, with chat_trouble. Borrowed.
     const or_chat_t *chat;
     const char *chat_trouble; // a sentence
     // A request whose client is away, or that a coordinator before this one had, waits for it this long; 0: it
@@ -61,7 +61,7 @@ void or_coordinator_destroy(or_coordinator_t **coordinator_p);
 
 // May who has this public key connect? (For or_channel_zmq_bind.)
 bool or_coordinator_admits(const or_coordinator_t *coordinator, const char *public_key);
-// How many connections the channel has refused so far, for the figures: they never come here.
+// The channel has refused so many connections so far: the figures count them, though they never come here.
 void or_coordinator_set_refused_connections(or_coordinator_t *coordinator, uint64_t count);
 
 // The process is about to stop: end every live request with an error for its client, unless the journal has it.

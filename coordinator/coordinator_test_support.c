@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "coordinator/coordinator_internal.h"
+#include "coordinator/hub.h"
 
 const uint32_t tokens[NODES] = {5, 6, 7, 8, 9, 10, 11, 12, 13};
 const uint32_t chain[NODES] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
@@ -391,7 +391,7 @@ static void hear(world_t *w, edge_t *edge, void (*act)(world_t *, const or_messa
 
 or_session_id_t next_session(const world_t *w)
 {
-    return or_session_ids_next(&w->coordinator->ids);
+    return or_session_ids_next(&w->coordinator->sessions.ids);
 }
 
 void run(world_t *w, uint32_t ms)

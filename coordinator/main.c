@@ -227,7 +227,7 @@ static or_status_t open_http(const config_t *config, process_t *process)
     return or_front_service_start(&config->http, &front, &process->http);
 }
 
-// What a crowd has left free inside the heap goes back to the system, some seconds later. Returns when to call again.
+// Memory that a crowd has left free inside the heap goes back to the system, some seconds later. Returns when to call again.
 static int64_t give_memory_back(int64_t due_ns)
 {
     int64_t now = or_clock_now(or_clock_monotonic());

@@ -1,19 +1,27 @@
-// What a round is made of: guesses that are here, some that are worth waiting for, a lookup, or none. The policy
-// is told what it needs to know, and asked.
-#include "coordinator/coordinator_internal.h"
+#include "coordinator/budget/budget.h"
+
+#include <stdio.h>
+
+#include "coordinator/budget/policy_model.h"
+#include "coordinator/drafters/seats.h"
+#include "coordinator/hub.h"
+#include "coordinator/peers/grants.h"
+
+#define ROUNDS_MIN 32u     // with guesses, before their figures say anything
+#define CLEARLY_FASTER 1.2 // than what was done
 
 #include "common/base/inline.h"
 
 static bool is_automatic(const or_csession_t *session)
 {
-    return session->policy.session.kind == OR_POLICY_AUTO;
+    return session->budget.policy.session.kind == OR_POLICY_AUTO;
 }
 
-// How far ahead the one drafter of a session that pools guesses was told to be.
+// The rounds that the drafter of a session that pools guesses was told to work ahead.
 static uint32_t ahead_of(const or_csession_t *session)
 {
     uint32_t ahead = session->terms.open.draft_ahead;
-    uint32_t budget = session->policy.budget.ahead;
+    uint32_t budget = session->budget.policy.budget.ahead;
     return is_automatic(session) && budget < ahead ? budget : ahead;
 }
 
@@ -22,41 +30,43 @@ static uint32_t ahead_of(const or_csession_t *session)
 void or_budget_told(const or_coordinator_t *c, or_csession_t *session)
 {
     uint32_t at = (uint32_t)(session->round % OR_TOLD_MAX);
-    session->told_ns = or_clock_now(c->clock);
-    if (session->told[at].round != session->round) { // a repetition does not make its answer faster
-        session->told[at].round = session->round;
-        session->told[at].at_ns = session->told_ns;
+    session->budget.told_ns = or_clock_now(c->clock);
+    // To be told of a round again does not make its answer faster.
+    if (session->budget.told[at].round != session->round) {
+        session->budget.told[at].round = session->round;
+        session->budget.told[at].at_ns = session->budget.told_ns;
     }
 }
 
 void or_budget_heard(const or_coordinator_t *c, or_csession_t *session, const or_draft_tree_t *tree)
 {
     uint32_t at = (uint32_t)(tree->round % OR_TOLD_MAX);
-    if (tree->parent_round != 0 || session->told[at].round != tree->round ||
-        session->told[at].at_ns == 0) {
+    if (tree->parent_round != 0 || session->budget.told[at].round != tree->round ||
+        session->budget.told[at].at_ns == 0) {
         return; // it answers nothing, or again
     }
-    or_policy_heard(&session->policy, or_clock_now(c->clock) - session->told[at].at_ns,
-                    tree->draft_us, tree->count);
-    if (or_ahead_pools(session) && ahead_of(session) == 1 && tree->round > 1) {
+    or_policy_heard(&session->budget.policy,
+                    or_clock_now(c->clock) - session->budget.told[at].at_ns, tree->draft_us,
+                    tree->count);
+    if (or_seats_pool(session) && ahead_of(session) == 1 && tree->round > 1) {
         session->stats.ahead_hits += tree->draft_us == 0; // it was ready when it was asked for
     }
-    session->told[at].at_ns = 0;
+    session->budget.told[at].at_ns = 0;
 }
 
 void or_budget_judged(const or_coordinator_t *c, or_csession_t *session,
                       const or_verdict_t *verdict)
 {
     const or_policy_round_t round = {
-        .source = session->source,
-        .nodes = session->tree_count,
+        .source = session->budget.source,
+        .nodes = session->tree.count,
         .accepted = verdict->accepted_count,
         .first_right = verdict->accepted_count > 0,
-        .round_ns = or_clock_now(c->clock) - session->asked_ns,
+        .round_ns = or_clock_now(c->clock) - session->target.asked_ns,
         .forward_us = verdict->forward_us,
-        .prefill = session->kv_held + 1 < session->log.length,
+        .prefill = session->target.kv_held + 1 < session->log.length,
     };
-    or_policy_judged(&session->policy, &round);
+    or_policy_judged(&session->budget.policy, &round);
 }
 
 void or_budget_load(or_coordinator_t *c, const or_stats_t *stats)
@@ -67,9 +77,10 @@ void or_budget_load(or_coordinator_t *c, const or_stats_t *stats)
     if (restarted || passes == 0) {
         return;
     }
-    for (uint32_t i = 0; i < c->places; i++) {
-        if (c->sessions[i] != NULL && or_csession_is_live(c->sessions[i])) {
-            or_policy_load(&c->sessions[i]->policy, (double)batched / (double)passes);
+    or_csession_t *session;
+    for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
+        if (or_csession_is_live(session)) {
+            or_policy_load(&session->budget.policy, (double)batched / (double)passes);
         }
     }
 }
@@ -78,24 +89,24 @@ void or_budget_load(or_coordinator_t *c, const or_stats_t *stats)
 
 void or_budget_begin(const or_coordinator_t *c, or_csession_t *session)
 {
-    or_seat_t *seat = &session->seats[0];
+    or_seat_t *seat = &session->drafters.seats[0];
     int64_t patience_ns = c->config.draft_timeout_ms * OR_NS_PER_MS;
     int64_t now = or_clock_now(c->clock);
-    session->give_up_ns = 0;
-    session->undecided = true;
-    if (!or_ahead_pools(session) || seat->peer.value == 0) {
+    session->budget.give_up_ns = 0;
+    session->budget.undecided = true;
+    if (!or_seats_pool(session) || seat->peer.value == 0) {
         return; // in the first round nobody sits there
     }
     // Rounds that do not wait for it must not hide that it has fallen silent.
     if (!seat->late && seat->unanswered_ns != 0 && now - seat->unanswered_ns > patience_ns) {
-        or_drafting_lose_patience(c, seat);
+        or_seats_lose_patience(c, seat);
     }
     uint32_t ahead = ahead_of(session);
     session->stats.ahead_rounds += !seat->late && ahead > 0;
     if (!seat->late && ahead > 1) {
-        bool hit = or_guesses_count(session->guesses) > 0;
+        bool hit = or_guesses_count(session->budget.guesses) > 0;
         session->stats.ahead_hits += hit;
-        or_policy_ahead(&session->policy, hit);
+        or_policy_ahead(&session->budget.policy, hit);
     }
 }
 
@@ -103,7 +114,7 @@ void or_budget_begin(const or_coordinator_t *c, or_csession_t *session)
 static uint32_t look_up(const or_coordinator_t *c, or_csession_t *session)
 {
     const or_open_session_t *open = &session->terms.open;
-    const or_key_grant_t *grant = or_drafting_grant(c, session);
+    const or_key_grant_t *grant = or_grants_find(c, session->key);
     uint32_t context = c->verifier != NULL ? c->verifier->context_max : 0;
     uint32_t length = session->log.length;
     or_lookup_t lookup = {.text = session->log.tokens, .count = length};
@@ -114,25 +125,25 @@ static uint32_t look_up(const or_coordinator_t *c, or_csession_t *session)
         lookup.nodes_max = or_min_u32(lookup.nodes_max, grant->nodes_max);
     }
     return lookup.nodes_max > 0 && lookup.depth_max > 0
-               ? or_prompt_lookup(&lookup, session->lookup_guesses)
+               ? or_prompt_lookup(&lookup, session->budget.lookup_guesses)
                : 0;
 }
 
 // Once a round.
 static uint32_t lookup_count(const or_coordinator_t *c, or_csession_t *session)
 {
-    if (session->policy.session.lookup && session->looked_round != session->round) {
-        session->lookup = look_up(c, session);
-        session->looked_round = session->round;
+    if (session->budget.policy.session.lookup && session->budget.looked_round != session->round) {
+        session->budget.lookup = look_up(c, session);
+        session->budget.looked_round = session->round;
     }
-    return session->lookup;
+    return session->budget.lookup;
 }
 
 void or_budget_look_up(or_coordinator_t *c, const or_csession_t *session)
 {
     or_token_tree_reset(c->scratch, session->log.tokens[session->log.length - 1]);
-    for (uint32_t i = 0; i < session->lookup; i++) {
-        const or_lookup_guess_t *guess = &session->lookup_guesses[i];
+    for (uint32_t i = 0; i < session->budget.lookup; i++) {
+        const or_lookup_guess_t *guess = &session->budget.lookup_guesses[i];
         if (or_token_tree_add(c->scratch, guess->parent, guess->token, NULL) != OR_OK) {
             break; // the tree is full
         }
@@ -141,15 +152,15 @@ void or_budget_look_up(or_coordinator_t *c, const or_csession_t *session)
 
 static or_policy_choice_t choose(const or_coordinator_t *c, or_csession_t *session, uint32_t ready)
 {
-    const or_seat_t *seat = &session->seats[0];
+    const or_seat_t *seat = &session->drafters.seats[0];
     int64_t now = or_clock_now(c->clock);
     const or_policy_state_t state = {.ready = ready,
                                      .lookup = lookup_count(c, session),
-                                     .awaited = or_drafting_is_awaited(session),
-                                     .asked_ns = seat->behind ? now : session->told_ns};
-    session->policy.session.late_is_good = or_ahead_pools(session);
-    session->undecided = false;
-    or_policy_choice_t choice = or_policy_choose(&session->policy, &state, now);
+                                     .awaited = or_seats_are_awaited(session),
+                                     .asked_ns = seat->behind ? now : session->budget.told_ns};
+    session->budget.policy.session.late_is_good = or_seats_pool(session);
+    session->budget.undecided = false;
+    or_policy_choice_t choice = or_policy_choose(&session->budget.policy, &state, now);
     if (!state.awaited || choice.until_ns <= now) {
         choice.until_ns = 0;
     }
@@ -161,14 +172,14 @@ static or_policy_choice_t choose(const or_coordinator_t *c, or_csession_t *sessi
 static or_policy_choice_t choose_whole(const or_coordinator_t *c, or_csession_t *session)
 {
     or_policy_choice_t choice = {.source = OR_SOURCE_DRAFTER};
-    bool first = session->undecided && is_automatic(session);
-    for (uint32_t i = 0; i < session->seat_count; i++) {
-        first = first && !session->seats[i].drafted;
+    bool first = session->budget.undecided && is_automatic(session);
+    for (uint32_t i = 0; i < session->drafters.count; i++) {
+        first = first && !session->drafters.seats[i].drafted;
     }
     if (first) {
         choice = choose(c, session, 0);
     }
-    if (or_drafting_is_awaited(session) && (!first || choice.until_ns != 0)) {
+    if (or_seats_are_awaited(session) && (!first || choice.until_ns != 0)) {
         choice.until_ns = OR_TIME_NEVER;
     }
     return choice;
@@ -179,19 +190,45 @@ or_policy_choice_t or_budget_ask(const or_coordinator_t *c, or_csession_t *sessi
     if (session->plain) {
         return (or_policy_choice_t){.source = OR_SOURCE_PLAIN};
     }
-    return or_ahead_pools(session) ? choose(c, session, or_guesses_count(session->guesses))
-                                   : choose_whole(c, session);
+    return or_seats_pool(session) ? choose(c, session, or_guesses_count(session->budget.guesses))
+                                  : choose_whole(c, session);
 }
 
 // ---- what follows for the drafter ----
 
 or_budget_t or_budget_chosen(const or_coordinator_t *c, or_csession_t *session)
 {
-    return is_automatic(session) ? or_policy_budget(&session->policy, or_clock_now(c->clock))
-                                 : session->policy.session.most;
+    return is_automatic(session) ? or_policy_budget(&session->budget.policy, or_clock_now(c->clock))
+                                 : session->budget.policy.session.most;
 }
 
 bool or_budget_rests(const or_csession_t *session)
 {
-    return is_automatic(session) && session->policy.budget.nodes == 0;
+    return is_automatic(session) && session->budget.policy.budget.nodes == 0;
+}
+
+// ---- the end ----
+
+// The advice is for who chose the policy `fixed` and cannot see whether drafting paid on this line.
+//
+// A plain step is timed by rounds that judged guesses, so plain decoding is rather faster than is thought here;
+// and where drafters are ahead, what is compared is the best that could have come of it.
+void or_budget_advise(or_csession_t *session)
+{
+    const or_policy_t *policy = &session->budget.policy;
+    bool fixed = !session->plain && policy->session.kind == OR_POLICY_FIXED;
+    bool told = session->note[0] != '\0'; // of worse: a drafter that was dismissed
+    if (!fixed || told || policy->drafted < ROUNDS_MIN || policy->count.times == 0 ||
+        policy->batch >= 2) {
+        return; // in shared passes the rates are the verifier's, not the text's
+    }
+    double drafted = or_policy_draft_rate(policy, policy->session.most.nodes);
+    if (or_policy_plain_rate(policy) < CLEARLY_FASTER * drafted) {
+        return;
+    }
+    snprintf(session->advice, sizeof session->advice,
+             "drafting cost more time than it saved on this line (round trip to the drafter %.0f "
+             "ms, a plain step "
+             "%.0f ms): try --draft-policy auto",
+             policy->mean.round_trip_ns / 1e6, policy->mean.plain_ns / 1e6);
 }

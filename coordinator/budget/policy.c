@@ -6,7 +6,7 @@
 #include "common/base/clock.h"
 #include "coordinator/budget/policy_model.h"
 
-// What is believed before anything was measured: a drafter worth its time.
+// These are believed before anything was measured: a drafter worth its time.
 #define PRIOR_GAIN 1.0
 #define PRIOR_LOOKUP_GAIN 0.3
 #define PRIOR_RIGHT 0.6
@@ -84,7 +84,7 @@ static void change_budget(or_policy_t *policy, or_budget_t budget)
     }
 }
 
-// What drafting lost since it was tried, against plain rounds; the dearer, the later it is tried again.
+// Note what drafting lost since it was tried, against plain rounds: the dearer, the later it is tried again.
 static void end_try(or_policy_t *policy, int64_t now_ns)
 {
     double plain_ns = (policy->tokens - policy->try_tokens) * or_policy_round_ns(policy, 0);
@@ -181,7 +181,7 @@ static or_policy_choice_t go_with(or_guess_source_t source)
     return (or_policy_choice_t){.source = source};
 }
 
-// What is here that brings the most tokens in its time.
+// Return the source that is here and brings the most tokens in its time.
 static or_policy_choice_t go(const or_policy_t *policy, const or_policy_state_t *state)
 {
     double ready = fmin(state->ready, policy->session.most.nodes);
@@ -223,7 +223,7 @@ static double expected_ns(const or_policy_t *policy, double from_ns, int64_t now
 }
 
 // A text that comes while the drafter is still at work on the last one replaces it: there will be one answer.
-// What was drafted is kept where the text has followed it, less the levels that it passed.
+// The text has followed the drafter's tree, which is kept less the levels that the text passed.
 static void add_ask(or_policy_t *policy, int64_t asked_ns)
 {
     uint32_t at = policy->ask_count;
@@ -311,8 +311,8 @@ static or_policy_choice_t choose_whole(or_policy_t *policy, const or_policy_stat
     return wait_until(at_ns + answer_ns + (double)PATIENCE_NS);
 }
 
-// What a plain round takes is not known before there was one, and not for ever: take one now and then. The
-// first one early, for a short text may have no later.
+// The time of a plain round is not known before there was one, and not for ever: take one now and then. The
+// first one comes early, for a short text may have no later.
 static bool must_learn_plain(or_policy_t *policy, int64_t now_ns)
 {
     if (policy->plain != policy->plain_seen) {

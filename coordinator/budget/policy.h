@@ -23,7 +23,7 @@
 
 #include "proto/wire/message.h"
 
-// What a drafter is asked for. No nodes: nothing, it need not even be told of the text.
+// The size of the trees that a drafter is asked for. No nodes: it need not even be told of the text.
 typedef struct {
     uint32_t nodes, depth, ahead;
 } or_budget_t;
@@ -50,7 +50,7 @@ typedef struct or_policy {
     or_budget_t budget;
     struct {
         double round_trip_ns;
-        // What drafting takes for one of a tree's levels: of all answers, and of those that were not there
+        // The time to draft one level of a tree: the mean of all answers, and of those that were not there
         // at once.
         double level_ns, slow_level_ns;
         double plain_ns, row_ns, queue_ns;
@@ -82,7 +82,7 @@ typedef struct or_policy {
     int64_t plain_tried_ns; // when a plain round last showed what it takes, or was taken for that
     uint64_t plain_seen;    // plain rounds then
     uint64_t changed;       // the round in which the budget last changed
-    // What part of the rate that the model promised came, lately, and since when the next part is counted.
+    // The part of the promised rate that came lately, and since when the next part is counted.
     double kept;
     struct {
         int64_t at_ns; // 0: nothing is counted
@@ -113,12 +113,12 @@ void or_policy_judged(or_policy_t *policy, const or_policy_round_t *round);
 void or_policy_heard(or_policy_t *policy, int64_t elapsed_ns, uint32_t draft_us, uint32_t nodes);
 // A round began while the drafter was ahead; were guesses for it here?
 void or_policy_ahead(or_policy_t *policy, bool hit);
-// How many sessions share a pass, from the verifier's Stats.
+// So many sessions share a pass, as the verifier's Stats say.
 void or_policy_load(or_policy_t *policy, double batch);
 
 // ---- chosen ----
 
-// What the drafter is told with the next verdict. Changes are few: not more than one in some rounds.
+// Return the budget that the drafter is told with the next verdict. Changes are few: not more than one in some rounds.
 or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns);
 
 typedef struct {

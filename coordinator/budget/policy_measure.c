@@ -1,4 +1,4 @@
-// What the policy learns. Every number comes from a peer or a clock that a peer can hold up, so each is
+// The policy's measurements. Every number comes from a peer or a clock that a peer can hold up, so each is
 // bounded before it is used; one that is unlike all before counts only once it has come twice in a row:
 // then the link or the load has changed, and what was known before is forgotten.
 #include <math.h>
@@ -28,7 +28,7 @@ static void learn(double *mean, double value, uint32_t known, double least)
 
 // ---- rounds ----
 
-// What a guess adds to a plain round. While only one kind was seen, nothing: rather than noise.
+// The time that a guess adds to a plain round. While only one kind of round was seen it is 0, rather than noise.
 static void set_times(or_policy_t *policy)
 {
     const or_policy_times_t *plain = &policy->plain_times;

@@ -17,7 +17,7 @@ double or_policy_lookup_tokens(const or_policy_t *policy, double nodes);
 double or_policy_follows(const or_policy_t *policy, double nodes, double tokens);
 // tv(n) = t1 + n c: from asking the verifier to its verdict.
 double or_policy_round_ns(const or_policy_t *policy, double nodes);
-// What a drafter works on a tree of n guesses, in passes of the same length.
+// The time that a drafter works on a tree of n guesses, in passes of the same length.
 double or_policy_draft_ns(const or_policy_t *policy, double nodes);
 // w: from telling the drafter of the text to its answer; and to one that is not there at once, for whose tree
 // the drafter has to begin again.

@@ -39,7 +39,7 @@ typedef enum {
     OR_USE_SLOW,      // it takes more time than it saves
 } or_use_t;
 
-// Of a drafter in one session.
+// The account of one drafter in one session.
 typedef struct {
     uint32_t fruitless; // rounds in a row that waited for it and of which it got no node accepted
     int64_t lost_ns;
@@ -59,7 +59,7 @@ or_use_t or_usefulness_of(const or_usefulness_t *usefulness, int64_t verify_ns);
 // Nodes of its next tree, of `asked`.
 uint32_t or_usefulness_nodes(const or_usefulness_t *usefulness, uint32_t asked, bool can_cut);
 
-// How often a drafter was no use lately, in all sessions: halved every OR_RECORD_HALF_LIFE_S, so that it
+// The times that a drafter was no use lately, in all sessions: halved every OR_RECORD_HALF_LIFE_S, so that it
 // is tried again with the next texts. One wait in vain may be the network's, and counts less.
 #define OR_RECORD_HALF_LIFE_S 120.0
 #define OR_RECORD_REST 1.0

@@ -25,7 +25,7 @@ typedef struct {
     float *top_logprobs;
 } or_annotations_t;
 
-// Of no token yet. With details false and `logprobs` 0 nothing is kept, and what follows costs nothing.
+// Begin with no token. With details false and `logprobs` 0 nothing is kept, and what follows costs nothing.
 void or_annotations_init(or_annotations_t *annotations, bool details, uint32_t logprobs);
 void or_annotations_fini(or_annotations_t *annotations);
 
@@ -36,10 +36,10 @@ or_status_t or_annotations_add(or_annotations_t *annotations, bool guessed, uint
 // token's bytes came with its end.
 void or_annotations_finish(or_annotations_t *annotations, uint64_t text_bytes);
 
-// What they take of the memory.
+// The bytes of memory that they take.
 size_t or_annotations_bytes(const or_annotations_t *annotations);
 
-// What a delta of these tokens has. Borrows until the next token.
+// Put the annotations of these tokens into a delta, which borrows them until the next token.
 void or_annotations_put(const or_annotations_t *annotations, uint32_t offset, uint32_t count,
                         or_generate_delta_t *delta);
 

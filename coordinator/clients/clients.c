@@ -1,16 +1,14 @@
-// What clients ask for: texts, the rest of them, and their end.
+// Requests of clients: for texts, the rest of them, and their end.
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "coordinator/coordinator_internal.h"
+#include "coordinator/clients/clients.h"
+#include "coordinator/figures/figures.h"
+#include "coordinator/hub.h"
 
-// A client that hears nothing new asks after 2 s: so it may do five times.
-#define MISS_NS (10 * OR_NS_PER_S)
-#define PLACE_RETRY_MS 1000u
-
-// Who a request is for: its client or, if that is our own HTTP face, the owner that it names. Places, the queue and what
-// may be seen go by that.
+// A request is its client's or, if that is our own HTTP face, the owner's that it names. Places, the queue and what may
+// be seen go by that owner.
 static or_status_t make_asker(const or_member_t *client, const char *owner, or_member_t *asker)
 {
     *asker = *client;
@@ -29,103 +27,13 @@ static or_status_t make_asker(const or_member_t *client, const char *owner, or_m
 
 static or_csession_t *find_request(or_coordinator_t *c, or_peer_t client, uint64_t request)
 {
-    for (uint32_t i = 0; i < c->places; i++) {
-        or_csession_t *session = c->sessions[i];
-        if (session != NULL && session->client.value == client.value &&
-            session->request == request) {
-            return session;
-        }
-    }
-    return NULL;
-}
-
-// May a session that is done give its place to one of `client`? Not before its own client has had the
-// time to miss the end and ask for it; clients that got it say so. (Our own face is many clients, which must not take
-// each other's ends away.)
-static bool makes_room(const or_coordinator_t *c, const or_csession_t *session,
-                       const or_member_t *client)
-{
-    int64_t now = or_clock_now(c->clock);
-    return session->phase == OR_PHASE_DONE && !or_coordinator_journal_holds(c, session) &&
-           (now >= session->deadline_ns || now - session->done_ns >= MISS_NS ||
-            (session->client.value == client->peer.value && !client->inside));
-}
-
-// The oldest end of the owner that keeps most, if that leaves it with no less than this one has: the journal may
-// still have it. As in the queue.
-static or_csession_t **oldest_of_most(or_coordinator_t *c, const char *owner)
-{
-    or_waiting_count_owners(c);
-    or_csession_t **oldest = NULL;
-    uint32_t most = or_waiting_owner(c, owner)->done + 1;
-    for (uint32_t i = 0; i < c->places; i++) {
-        const or_csession_t *session = c->sessions[i];
-        if (session == NULL || session->phase != OR_PHASE_DONE ||
-            or_coordinator_journal_holds(c, session)) { // nobody was told of its end
-            continue;
-        }
-        uint32_t done = or_waiting_owner_of(c, session)->done;
-        bool older = oldest != NULL && done == most && session->done_ns < (*oldest)->done_ns;
-        if (done > most || older) {
-            oldest = &c->sessions[i];
-            most = done;
-        }
-    }
-    return oldest;
-}
-
-// The oldest end of the owner itself.
-or_csession_t **or_clients_oldest_end(or_coordinator_t *c, const char *owner)
-{
-    or_csession_t **oldest = NULL;
-    for (uint32_t i = 0; i < c->places; i++) {
-        const or_csession_t *session = c->sessions[i];
-        if (session != NULL && session->phase == OR_PHASE_DONE &&
-            !or_coordinator_journal_holds(c, session) &&
-            strcmp(or_csession_owner(session), owner) == 0 &&
-            (oldest == NULL || session->done_ns < (*oldest)->done_ns)) {
-            oldest = &c->sessions[i];
-        }
-    }
-    return oldest;
-}
-
-// A free place, or that of an end that is not missed; NULL: there is none.
-static or_csession_t **find_place(or_coordinator_t *c, const or_member_t *client)
-{
-    or_csession_t **done = NULL;
-    for (uint32_t i = 0; i < c->places; i++) {
-        or_csession_t *session = c->sessions[i];
-        if (session == NULL) {
-            return &c->sessions[i];
-        }
-        if (makes_room(c, session, client) &&
-            (done == NULL || session->done_ns < (*done)->done_ns)) {
-            done = &c->sessions[i];
-        }
-    }
-    return done;
-}
-
-or_status_t or_clients_place(or_coordinator_t *c, const or_member_t *client,
-                             or_csession_t ***place_p, uint32_t *retry_ms)
-{
-    or_csession_t **place = find_place(c, client);
-    if (place == NULL) {
-        place = oldest_of_most(c, client->owner);
-    }
-    if (place == NULL &&
-        client->inside) { // its readers' ends are kept as long as nobody needs their places
-        place = or_clients_oldest_end(c, client->owner);
-    }
-    if (place == NULL) {
-        *retry_ms = PLACE_RETRY_MS;
-        return or_fail(OR_ERR_FULL, "busy: every place is kept for a client that may have missed "
-                                    "its end; retry after 1.0 s");
-    }
-    or_coordinator_drop_session(c, place);
-    *place_p = place;
-    return OR_OK;
+    or_csession_t *session;
+    uint32_t at = 0;
+    do {
+        session = or_sessions_next(&c->sessions, &at);
+    } while (session != NULL &&
+             (session->client.value != client.value || session->request != request));
+    return session;
 }
 
 // The bytes of all that is said.
@@ -145,10 +53,10 @@ static bool can_fit(const or_coordinator_t *c, const or_generate_request_t *requ
 {
     uint32_t longest = 4, length;
     if (request->prompt_token_count > 0) {
-        return or_waiting_fits(c, request->prompt_token_count, false, why, capacity);
+        return or_queue_fits(c, request->prompt_token_count, false, why, capacity);
     }
     uint64_t bytes = count_bytes(request);
-    if (or_waiting_fits(c, bytes, true, why, capacity)) {
+    if (or_queue_fits(c, bytes, true, why, capacity)) {
         return true;
     }
     for (uint32_t id = 0; id < or_vocab_size(c->vocab); id++) {
@@ -157,30 +65,40 @@ static bool can_fit(const or_coordinator_t *c, const or_generate_request_t *requ
         length = length > width ? length : width;
         longest = length > longest ? length : longest;
     }
-    return or_waiting_fits(c, bytes / longest, true, why, capacity);
+    return or_queue_fits(c, bytes / longest, true, why, capacity);
 }
 
-// It is taken in.
+// Tell the client what is new, or why its text waits.
+static void tell(or_coordinator_t *c, or_csession_t *session)
+{
+    char why[256];
+    or_queue_why(c, session, why, sizeof why);
+    or_stream_tell(c, session, why);
+}
+
+// The request is taken in.
 static void accept(or_coordinator_t *c, const or_member_t *asker,
                    const or_generate_request_t *request, or_csession_t *session)
 {
-    or_session_ids_take(&c->ids);
+    or_session_ids_take(&c->sessions.ids);
     c->figures.started++;
     session->arrived_ns = session->started_ns = or_clock_now(c->clock);
-    session->deadline_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms);
+    or_csession_wait_until(session, or_hub_after_ms(c, c->config.verifier_timeout_ms));
     randombytes_buf(session->token, sizeof session->token);
     memcpy(session->key, asker->grant.key, sizeof session->key);
-    or_coordinator_journal_begin(c, session, request);
-    or_coordinator_tell_news(c, session); // "accepted": the client stops repeating its request
-    or_waiting_begin(c, session);
+    or_journaling_begin(c, session, request);
+    if (!or_journaling_holds(c, session)) {
+        tell(c, session); // "accepted": the client stops repeating its request
+    }
+    or_queue_begin(c, session);
 }
 
 static void tell_busy(or_coordinator_t *c, const or_member_t *client, uint64_t request,
                       uint32_t retry_ms, const char *why)
 {
     c->figures.busy++;
-    or_coordinator_event(c, OR_EVENT_BUSY, NULL, "%s", why);
-    or_coordinator_tell_failure(c, client->peer, request, OR_WIRE_BUSY, retry_ms, why);
+    or_counters_event(c, OR_EVENT_BUSY, NULL, "%s", why);
+    or_peers_send_failure(c, client->peer, request, OR_WIRE_BUSY, retry_ms, why);
 }
 
 // A new request that was admitted.
@@ -189,19 +107,19 @@ static void begin(or_coordinator_t *c, const or_member_t *asker,
 {
     char why[256];
     if (!can_fit(c, request, why, sizeof why)) {
-        or_coordinator_tell_failure(c, asker->peer, request->request, OR_WIRE_CONTEXT, 0, why);
+        or_peers_send_failure(c, asker->peer, request->request, OR_WIRE_CONTEXT, 0, why);
         return;
     }
-    or_status_t status = or_csession_create(&c->target, or_session_ids_next(&c->ids), asker->peer,
-                                            asker->owner, request, place);
+    or_status_t status = or_csession_create(&c->target, or_session_ids_next(&c->sessions.ids),
+                                            asker->peer, asker->owner, request, place);
     if (status != OR_OK) {
-        or_coordinator_tell_failure(c, asker->peer, request->request, OR_WIRE_INVALID, 0,
-                                    or_error_text());
+        or_peers_send_failure(c, asker->peer, request->request, OR_WIRE_INVALID, 0,
+                              or_error_text());
         return;
     }
-    if (!or_waiting_fits(c, (*place)->log.length, false, why, sizeof why)) {
+    if (!or_queue_fits(c, (*place)->log.length, false, why, sizeof why)) {
         or_csession_destroy(place);
-        or_coordinator_tell_failure(c, asker->peer, request->request, OR_WIRE_CONTEXT, 0, why);
+        or_peers_send_failure(c, asker->peer, request->request, OR_WIRE_CONTEXT, 0, why);
         return;
     }
     if (or_charges_open(c, *place) != OR_OK) {
@@ -212,21 +130,7 @@ static void begin(or_coordinator_t *c, const or_member_t *asker,
     accept(c, asker, request, *place);
 }
 
-or_status_t or_clients_admit(or_coordinator_t *c, const or_member_t *client, bool plain,
-                             uint32_t *retry_ms)
-{
-    char why[256];
-    if (!or_grants_allow_session(c, client, why, sizeof why)) {
-        *retry_ms = OR_GRANTS_RETRY_MS;
-        return or_fail(OR_ERR_FULL, "%s", why);
-    }
-    if (!or_waiting_admit(c, client->owner, plain, retry_ms, why, sizeof why)) {
-        return or_fail(OR_ERR_FULL, "%s", why);
-    }
-    return OR_OK;
-}
-
-// One that is not known yet.
+// Take in a request that is not known yet.
 static void take_in(or_coordinator_t *c, const or_member_t *client,
                     const or_generate_request_t *request)
 {
@@ -234,13 +138,13 @@ static void take_in(or_coordinator_t *c, const or_member_t *client,
     or_member_t asker;
     or_csession_t **place = NULL;
     if (make_asker(client, request->owner, &asker) != OR_OK) {
-        or_coordinator_tell_failure(c, client->peer, request->request, OR_WIRE_INVALID, 0,
-                                    or_error_text());
+        or_peers_send_failure(c, client->peer, request->request, OR_WIRE_INVALID, 0,
+                              or_error_text());
         return;
     }
-    or_status_t status = or_clients_admit(c, &asker, request->plain, &retry_ms);
+    or_status_t status = or_places_admit(c, &asker, request->plain, &retry_ms);
     if (status == OR_OK) {
-        status = or_clients_place(c, &asker, &place, &retry_ms);
+        status = or_places_find(c, &asker, &place, &retry_ms);
     }
     if (status != OR_OK) {
         tell_busy(c, client, request->request, retry_ms, or_error_text());
@@ -272,15 +176,15 @@ static void on_generate(or_coordinator_t *c, or_member_t *client,
     }
     // Asked again: the answer from its beginning. A few bytes ask for a whole text, so those that come at once, as they do
     // after a loss, get one answer.
-    if (or_round_may_replay(c, &known->resumed_ns)) {
-        known->sent_tokens = 0;
-        known->sent_text = 0;
-        or_coordinator_tell_client(c, known);
+    if (or_hub_may_replay(c, &known->stream.replayed_ns)) {
+        known->stream.told.tokens = 0;
+        known->stream.told.text = 0;
+        tell(c, known);
     }
 }
 
-// Where its rule gives the same words again from seed and prefix, whatever trees there are, what the disk lost comes
-// back: its client hears the first word that it does not have.
+// A rule that gives the same words again from seed and prefix, whatever trees there are, brings back what the disk lost:
+// the client hears the first word that it does not have.
 static bool is_written_again(const or_csession_t *session)
 {
     uint32_t rule = session->terms.open.accept_rule;
@@ -304,13 +208,13 @@ static or_csession_t *find_rest(or_coordinator_t *c, const or_member_t *client,
     if (status == OR_ERR_FULL) {
         tell_busy(c, client, resume->request, retry_ms, or_error_text());
     } else if (session == NULL) {
-        or_coordinator_tell_failure(
+        or_peers_send_failure(
             c, client->peer, resume->request, OR_WIRE_UNKNOWN_SESSION, 0,
             "this coordinator does not know the request (was it restarted?): run it again");
     } else if ((resume->offset > or_csession_written(session) ||
                 resume->text_offset > session->text.released) &&
                !is_written_again(session)) {
-        or_coordinator_tell_failure(
+        or_peers_send_failure(
             c, client->peer, resume->request, OR_WIRE_UNKNOWN_SESSION, 0,
             "this coordinator has less of the text than its client (its machine lost its "
             "last moments): run it again");
@@ -323,15 +227,15 @@ static or_csession_t *find_rest(or_coordinator_t *c, const or_member_t *client,
 // rest is repeated. What is not known by this client's number costs as much as a new request, and counts as one.
 static bool is_to_be_heard(const or_coordinator_t *c, or_member_t *client, or_csession_t *known)
 {
-    return known != NULL ? or_round_may_replay(c, &known->resumed_ns) : may_ask(c, client);
+    return known != NULL ? or_hub_may_replay(c, &known->stream.replayed_ns) : may_ask(c, client);
 }
 
-// By another number of the same client. (Our own face is many clients; who takes a text over has heard nothing yet.)
+// The same client was told under another number. (Our own face is many clients; who takes a text over has heard nothing yet.)
 static bool was_just_told(const or_coordinator_t *c, const or_member_t *client,
                           or_csession_t *session)
 {
     bool same = session->client.value == client->peer.value && !client->inside;
-    return !or_round_may_replay(c, &session->resumed_ns) && same;
+    return !or_hub_may_replay(c, &session->stream.replayed_ns) && same;
 }
 
 static void on_resume(or_coordinator_t *c, or_member_t *client, const or_resume_t *resume)
@@ -345,26 +249,11 @@ static void on_resume(or_coordinator_t *c, or_member_t *client, const or_resume_
         return;
     }
     session->request = resume->request;
-    session->sent_tokens = resume->offset;
-    session->sent_text = resume->text_offset;
+    session->stream.told.tokens = resume->offset;
+    session->stream.told.text = resume->text_offset;
     or_parking_return(c, session, client);
-    or_coordinator_tell_client(c, session);
-    or_waiting_begin(c, session);
-}
-
-void or_clients_cancel(or_coordinator_t *c, or_csession_t *session)
-{
-    if (session->phase != OR_PHASE_DONE) {
-        session->finish = OR_FINISH_CANCELLED;
-        c->figures.cancelled++;
-        or_round_finish(c, session);
-    }
-    session->deadline_ns = 0; // nobody will ask for it again
-    bool held = or_coordinator_journal_holds(c, session);
-    or_coordinator_journal_forget(c, session);
-    if (held) { // nothing of it is waited for any more
-        or_coordinator_tell_client(c, session);
-    }
+    tell(c, session);
+    or_queue_begin(c, session);
 }
 
 static void on_cancel(or_coordinator_t *c, or_csession_t *session, const or_cancel_t *cancel)
@@ -372,7 +261,37 @@ static void on_cancel(or_coordinator_t *c, or_csession_t *session, const or_canc
     if (cancel->keep) {
         or_parking_put_away(c, session);
     } else {
-        or_clients_cancel(c, session);
+        or_parking_cancel(c, session);
+    }
+}
+
+// ---- settling ----
+
+// Nobody will ask for it again.
+static void forget(or_coordinator_t *c, or_csession_t *session)
+{
+    bool held = or_journaling_holds(c, session);
+    or_csession_wait_until(session, 0);
+    or_journaling_forget(c, session);
+    if (held) { // nothing of it is waited for any more
+        tell(c, session);
+    }
+}
+
+void or_clients_settle(or_coordinator_t *c, or_csession_t *session)
+{
+    uint32_t marks = or_csession_take_marks(session, OR_MARK_PARK | OR_MARK_YIELD | OR_MARK_FORGET |
+                                                         OR_MARK_NEWS);
+    bool live = or_csession_is_live(session) && session->finish == OR_FINISH_NONE;
+    if (live && (marks & OR_MARK_PARK)) {
+        or_parking_park(c, session);
+    } else if (live && (marks & OR_MARK_YIELD)) {
+        or_queue_yield(c, session);
+    }
+    if (marks & OR_MARK_FORGET) {
+        forget(c, session);
+    } else if (marks & OR_MARK_NEWS) {
+        tell(c, session);
     }
 }
 
@@ -380,13 +299,13 @@ static void on_cancel(or_coordinator_t *c, or_csession_t *session, const or_canc
 
 void or_clients_take(or_coordinator_t *c, or_peer_t from, const or_message_t *message)
 {
-    or_csession_t *session = or_coordinator_session(c, message->session);
+    or_csession_t *session = or_sessions_find(&c->sessions, message->session);
     switch (message->type) {
     case OR_MSG_GENERATE_REQUEST:
-        on_generate(c, or_coordinator_member(c, from), &message->body.generate_request);
+        on_generate(c, or_peers_find(c, from), &message->body.generate_request);
         break;
     case OR_MSG_RESUME:
-        on_resume(c, or_coordinator_member(c, from), &message->body.resume);
+        on_resume(c, or_peers_find(c, from), &message->body.resume);
         break;
     case OR_MSG_CANCEL:
         if (session != NULL && session->client.value == from.value) {
@@ -394,7 +313,7 @@ void or_clients_take(or_coordinator_t *c, or_peer_t from, const or_message_t *me
         }
         break;
     case OR_MSG_STATS_REQUEST:
-        or_figures_tell(c, or_coordinator_member(c, from), &message->body.stats_request);
+        or_figures_tell(c, or_peers_find(c, from), &message->body.stats_request);
         break;
     default:
         or_link_send_error(c->link, from, message->session, OR_WIRE_INVALID,

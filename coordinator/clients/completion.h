@@ -29,7 +29,7 @@ or_status_t or_completion_init(or_completion_t *completion, const or_vocab_t *vo
                                uint32_t stop_count);
 void or_completion_fini(or_completion_t *completion);
 
-// What the stop strings take of the memory.
+// The bytes of memory that the stop strings take.
 size_t or_completion_stop_bytes(const or_completion_t *completion);
 
 // Append a token. *stopped: a stop string was completed and the text now ends before it.

@@ -11,7 +11,7 @@
 
 #define BUCKETS 256u
 
-// What a limit counts together.
+// The kinds of bytes that one limit counts together.
 enum { MEMORY, DISK, POOLS };
 
 struct or_account {

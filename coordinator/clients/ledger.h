@@ -40,7 +40,7 @@ or_status_t or_ledger_create(uint64_t memory_max, uint64_t disk_max, or_ledger_t
 // All holds are closed by now.
 void or_ledger_destroy(or_ledger_t **ledger_p);
 
-// What one object holds. All zero: nothing is counted, and every size is granted.
+// The part of an account that one object holds. All zero: nothing is counted, and every size is granted.
 typedef struct {
     or_ledger_t *ledger;
     or_account_t *account;

@@ -1,56 +1,32 @@
-// A session's drafters: which ones serve, and what they are told.
+// A session's drafters: which ones serve it, and which ones leave.
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/inline.h"
 #include "common/base/log/log.h"
 #include "common/decode/methods.h"
-#include "common/decode/shape.h"
-#include "coordinator/coordinator_internal.h"
+#include "coordinator/drafters/drafters.h"
+#include "coordinator/figures/figures.h"
+#include "coordinator/hub.h"
+#include "coordinator/peers/grants.h"
+#include "coordinator/vocab/vocabulary_match.h"
 
-const or_key_grant_t *or_drafting_grant(const or_coordinator_t *c, const or_csession_t *session)
-{
-    return c->config.keyring != NULL && session->key[0] != '\0'
-               ? or_keyring_find(c->config.keyring, session->key)
-               : NULL;
-}
+// A drafter that was no use to a session may try again after so long.
+#define REST_MS 30000u
+// The same of one that was late, if another could take its seat. That one may need as long to read the text.
+#define LATE_REST_MS 10000u
+#define PAUSE_MS_MAX 10000u // the longest pause that a busy drafter may ask for
 
-// Without the verifier's key; with one of its own and its part of the shape.
-void or_drafting_open(or_coordinator_t *c, const or_csession_t *session, const or_seat_t *seat)
-{
-    or_status_t status = OR_OK;
-    uint32_t shape[OR_SHAPE_LEVELS_MAX];
-    or_message_t message = {.type = OR_MSG_OPEN_SESSION,
-                            .session = session->id,
-                            .body.open_session = session->terms.open};
-    or_open_session_t *open = &message.body.open_session;
-    open->private_key = 0;
-    open->draft_key = seat->draft_key;
-    open->draft_nodes = seat->asked_nodes;
-    if (seat->sequences > 0) {
-        memcpy(shape, open->draft_shape, open->draft_shape_count * sizeof *shape);
-        shape[0] = seat->sequences;
-        open->draft_shape = shape;
-    }
-    open->owner = "";
-    open->logprobs = 0;
-    open->outside_ids = 0;
-    open->vocab_method = OR_VOCAB_SAME;
-    if (seat->translator != NULL) {
-        open->draft_ahead = 0;
-        status = or_translator_open(seat->translator, c->vocab, open);
-    }
-    if (status == OR_OK) { // else it asks for the session when it is sent the text
-        or_coordinator_send(c, seat->peer, &message);
-    }
-}
+// A label that no choice's index reaches: "drafter". The key of the first drafter has it, and the others' keys the labels that
+// follow.
+#define DRAFT_LABEL UINT64_C(0x6472616674657200)
 
 void or_drafting_leave(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
 {
     if (seat->peer.value == 0) {
         return;
     }
-    or_member_t *member = or_coordinator_member(c, seat->peer);
+    or_member_t *member = or_peers_find(c, seat->peer);
     if (member != NULL) {
         member->sessions--;
     }
@@ -63,37 +39,45 @@ void or_drafting_leave(or_coordinator_t *c, or_csession_t *session, or_seat_t *s
     or_trees_drop(session, seat);
 }
 
-// When a drafter that was no use to a session may try again,
-#define REST_MS 30000u
-// and one that was late, if another could take its seat: that one may need as long to read the text.
-#define LATE_REST_MS 10000u
-// The longest pause that a busy drafter may ask for.
-#define PAUSE_MS_MAX 10000u
+void or_drafting_leave_all(or_coordinator_t *c, or_csession_t *session, const char *reason)
+{
+    for (uint32_t i = 0; i < session->drafters.count; i++) {
+        or_peer_t drafter = session->drafters.seats[i].peer;
+        if (drafter.value != 0) { // leave first, so that only what served this text is counted
+            or_drafting_leave(c, session, &session->drafters.seats[i]);
+            or_peers_send_cancel(c, session, drafter, reason);
+        }
+    }
+}
+
+// ---- rests ----
 
 static void keep_away(or_coordinator_t *c, or_csession_t *session, or_peer_t drafter, uint32_t ms)
 {
-    uint32_t at = session->rests++ % OR_RESTING_MAX;
-    session->resting[at].drafter = drafter;
-    session->resting[at].until_ns = or_coordinator_after_ms(c, ms);
+    uint32_t at = session->drafters.rests++ % OR_RESTING_MAX;
+    session->drafters.resting[at].drafter = drafter;
+    session->drafters.resting[at].until_ns = or_hub_after_ms(c, ms);
 }
 
-void or_drafting_note(or_coordinator_t *c, const or_seat_t *seat, double rests)
+// It was no use: that goes into its record, which counts in other sessions too.
+static void note_rest(or_coordinator_t *c, const or_seat_t *seat, double rests)
 {
-    or_member_t *member = or_coordinator_member(c, seat->peer);
+    or_member_t *member = or_peers_find(c, seat->peer);
     if (member != NULL) {
         or_record_add(&member->record, rests, or_clock_now(c->clock));
     }
 }
 
-void or_drafting_rest(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat, const char *why)
+// It was no use to the session, for this reason: let it go for a while. Another may take its seat.
+static void rest(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat, const char *why)
 {
     or_peer_t drafter = seat->peer;
-    or_drafting_note(c, seat, OR_RECORD_REST);
+    note_rest(c, seat, OR_RECORD_REST);
     keep_away(c, session, drafter, REST_MS);
     snprintf(session->note, sizeof session->note, "%s: decoded plainly for a while", why);
     or_log_of(OR_LOG_INFO, or_csession_subject(session), "drafter dismissed for a while: %s", why);
     or_drafting_leave(c, session, seat);
-    or_round_send_cancel(c, session, drafter, why);
+    or_peers_send_cancel(c, session, drafter, why);
 }
 
 void or_drafting_pause(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat, uint32_t ms)
@@ -102,11 +86,13 @@ void or_drafting_pause(or_coordinator_t *c, or_csession_t *session, or_seat_t *s
     or_drafting_leave(c, session, seat);
 }
 
+// ---- candidates ----
+
 static bool is_resting(const or_csession_t *session, or_peer_t drafter, int64_t now_ns)
 {
     for (uint32_t i = 0; i < OR_RESTING_MAX; i++) {
-        if (session->resting[i].drafter.value == drafter.value &&
-            now_ns < session->resting[i].until_ns) {
+        if (session->drafters.resting[i].drafter.value == drafter.value &&
+            now_ns < session->drafters.resting[i].until_ns) {
             return true;
         }
     }
@@ -116,7 +102,7 @@ static bool is_resting(const or_csession_t *session, or_peer_t drafter, int64_t 
 static bool is_unfit(const or_csession_t *session, or_peer_t drafter)
 {
     for (uint32_t i = 0; i < OR_UNFIT_MAX; i++) {
-        if (session->unfit[i].value == drafter.value) {
+        if (session->drafters.unfit[i].value == drafter.value) {
             return true;
         }
     }
@@ -129,7 +115,7 @@ static bool is_believed(const or_member_t *member, const or_csession_t *session)
     return member->trusted || !or_accept_rule_needs_trust(session->terms.open.accept_rule);
 }
 
-// One that has an owner serves, and so reads, nobody else's texts.
+// A drafter that has an owner serves, and so reads, nobody else's texts.
 static bool serves(const or_member_t *member, const or_csession_t *session)
 {
     return member->serves_all || strcmp(member->owner, or_csession_owner(session)) == 0;
@@ -141,7 +127,7 @@ static bool is_full(const or_member_t *member)
     return member->sessions_max > 0 && member->sessions >= member->sessions_max;
 }
 
-// Who may take a free seat of a session.
+// The drafters that may take a free seat of a session.
 typedef struct {
     int64_t now_ns;
     uint32_t count;
@@ -165,13 +151,13 @@ static bool suits_vocabulary(const or_member_t *member, const or_csession_t *ses
     return false;
 }
 
+// May this member take a seat? (One whose vocabulary is still to come may not.)
 static bool is_fitting(const or_member_t *member, or_csession_t *session, candidates_t *candidates)
 {
-    if (member->peer.value == 0 || member->role != OR_ROLE_DRAFTER ||
-        member->unknown_vocab || // its vocabulary is still to come
+    if (member->peer.value == 0 || member->role != OR_ROLE_DRAFTER || member->unknown_vocab ||
         member->cut || is_unfit(session, member->peer) ||
         is_resting(session, member->peer, candidates->now_ns) ||
-        or_csession_seat(session, member->peer) != NULL) {
+        or_seats_find(session, member->peer) != NULL) {
         return false;
     }
     if (!serves(member, session)) {
@@ -184,10 +170,10 @@ static bool is_fitting(const or_member_t *member, or_csession_t *session, candid
         return false;
     }
     candidates->full = candidates->full || is_full(member);
-    return !is_full(member) && or_charges_has_read(member);
+    return !is_full(member) && or_peers_has_read(member);
 }
 
-// Who has the fewest sessions drafts, and of equals who shares most of its vocabulary with the target,
+// The drafter with the fewest sessions drafts, and of equals the one that shares most of its vocabulary with the target,
 // has offended least and was of use: to share nothing, to be about to be cut off, or to have been of no
 // use four times just now, weighs as much as four more sessions.
 static double reluctance(const or_member_t *member, int64_t now_ns)
@@ -203,7 +189,7 @@ static candidates_t find_candidates(or_coordinator_t *c, or_csession_t *session)
 {
     candidates_t found = {.now_ns = or_clock_now(c->clock)};
     for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
-        or_member_t *member = &c->members[i];
+        or_member_t *member = &c->peers.members[i];
         if (is_fitting(member, session, &found)) {
             found.count++;
             bool better = found.best == NULL ||
@@ -250,29 +236,37 @@ static void explain_absence(or_csession_t *session, const candidates_t *found)
     or_log_of(OR_LOG_WARN, or_csession_subject(session), "%s", session->note);
 }
 
-// What the key of its client allows a round.
+// ---- seats ----
+
+// The guesses that the key of its client allows in a round.
 static uint32_t nodes_allowed(const or_coordinator_t *c, const or_csession_t *session)
 {
-    const or_key_grant_t *grant = or_drafting_grant(c, session);
+    const or_key_grant_t *grant = or_grants_find(c, session->key);
     return grant != NULL && grant->nodes_max > 0 ? grant->nodes_max : OR_TREE_NODES_MAX;
 }
 
-// As many as there are drafters now, but with a node and a sequence for each; 0 if there is none.
+// A session has as many seats as there are drafters now, but with a node and a sequence for each; 0 if there is none.
 static uint32_t count_seats(const or_coordinator_t *c, const or_csession_t *session,
                             uint32_t fitting)
 {
     const or_open_session_t *open = &session->terms.open;
-    uint32_t seats = or_min_u32(fitting, or_csession_seats_max(session));
+    uint32_t seats = or_min_u32(fitting, or_seats_max(session));
     uint32_t parts = open->draft_shape_count > 0 ? open->draft_shape[0] : open->draft_nodes;
     parts = or_min_u32(parts, nodes_allowed(c, session));
     return seats > 1 && parts < seats ? (parts > 0 ? parts : 1) : seats;
 }
 
-// A seat's part of that. A limit that is lowered later may be below the number of seats.
-uint32_t or_drafting_allowed(const or_coordinator_t *c, const or_csession_t *session)
+// A seat's part of that, as the keyring is now: one at least. A limit that is lowered later may be below the number of seats.
+static uint32_t allowed_for_seat(const or_coordinator_t *c, const or_csession_t *session)
 {
-    uint32_t part = nodes_allowed(c, session) / session->seat_count;
+    uint32_t part = nodes_allowed(c, session) / session->drafters.count;
     return part > 0 ? part : 1;
+}
+
+// The key that the n-th drafter to join draws with.
+static uint64_t draft_key(const or_csession_t *session, uint32_t n)
+{
+    return or_rng_key(session->key_seed, DRAFT_LABEL + n).value;
 }
 
 static uint32_t part_of(uint32_t whole, uint32_t parts, uint32_t index)
@@ -280,14 +274,14 @@ static uint32_t part_of(uint32_t whole, uint32_t parts, uint32_t index)
     return whole / parts + (index < whole % parts);
 }
 
-// What a seat is asked to build: the trees of all together fit what the session allows, so that
-// none of them ever has to be cut.
+// A seat is asked to build its share: the trees of all together fit what the session allows, so that none of them ever
+// has to be cut.
 static void share_out(const or_coordinator_t *c, const or_csession_t *session, or_seat_t *seat,
                       uint32_t drafter_nodes)
 {
     const or_open_session_t *open = &session->terms.open;
-    uint32_t index = (uint32_t)(seat - session->seats);
-    uint32_t count = session->seat_count;
+    uint32_t index = (uint32_t)(seat - session->drafters.seats);
+    uint32_t count = session->drafters.count;
     seat->sequences = 0;
     seat->asked_nodes = part_of(open->draft_nodes, count, index);
     if (count > 1 && open->draft_shape_count > 0) {
@@ -298,7 +292,7 @@ static void share_out(const or_coordinator_t *c, const or_csession_t *session, o
     if (c->verifier != NULL) {
         seat->asked_nodes = or_min_u32(seat->asked_nodes, c->verifier->nodes_max / count);
     }
-    seat->asked_nodes = or_min_u32(seat->asked_nodes, or_drafting_allowed(c, session));
+    seat->asked_nodes = or_min_u32(seat->asked_nodes, allowed_for_seat(c, session));
     seat->nodes = seat->asked_nodes;
     seat->misfits = 0;
 }
@@ -307,7 +301,7 @@ static void rule_out(or_csession_t *session, or_peer_t drafter, const char *why)
 {
     or_log_of(OR_LOG_WARN, or_csession_subject(session), "drafter dismissed: %s", why);
     snprintf(session->note, sizeof session->note, "a drafter was dismissed: %.480s", why);
-    session->unfit[session->unfit_count++ % OR_UNFIT_MAX] = drafter;
+    session->drafters.unfit[session->drafters.unfit_count++ % OR_UNFIT_MAX] = drafter;
 }
 
 // Every way that one of its drafters meets the target, in the order of the seats.
@@ -315,24 +309,24 @@ static void name_maps(or_csession_t *session)
 {
     size_t used = 0;
     uint32_t named = 0; // bits
-    session->vocab_map[0] = '\0';
-    for (uint32_t i = 0; i < session->seat_count; i++) {
-        const or_seat_t *seat = &session->seats[i];
+    session->drafters.vocab_map[0] = '\0';
+    for (uint32_t i = 0; i < session->drafters.count; i++) {
+        const or_seat_t *seat = &session->drafters.seats[i];
         if (seat->vocab_method != OR_VOCAB_AUTO && (named >> seat->vocab_method & 1) == 0) {
             named |= 1U << seat->vocab_method;
-            used += (size_t)snprintf(session->vocab_map + used, sizeof session->vocab_map - used,
-                                     "%s%s", used > 0 ? "+" : "",
-                                     or_vocab_method_name(seat->vocab_method));
+            used += (size_t)snprintf(session->drafters.vocab_map + used,
+                                     sizeof session->drafters.vocab_map - used, "%s%s",
+                                     used > 0 ? "+" : "", or_vocab_method_name(seat->vocab_method));
         }
     }
 }
 
-// What its vocabulary needs, where it is another.
+// Make what its vocabulary needs, where that is another.
 static or_status_t meet(or_csession_t *session, or_seat_t *seat, const or_member_t *member)
 {
     or_vocab_method_t method;
-    or_status_t status = or_vocab_match_choose(member, session, &method, session->vocab_why,
-                                               sizeof session->vocab_why);
+    or_status_t status = or_vocab_match_choose(
+        member, session, &method, session->drafters.vocab_why, sizeof session->drafters.vocab_why);
     if (status == OR_OK && member->vocab != NULL) {
         uint32_t changed;
         status = or_translator_create(member->vocab, method, session->terms.open.draft_nodes,
@@ -345,7 +339,7 @@ static or_status_t meet(or_csession_t *session, or_seat_t *seat, const or_member
         seat->vocab_method = method;
         name_maps(session);
         or_log_of(OR_LOG_INFO, or_csession_subject(session), "vocabulary map %s: %s",
-                  or_vocab_method_name(method), session->vocab_why);
+                  or_vocab_method_name(method), session->drafters.vocab_why);
     }
     return status;
 }
@@ -368,18 +362,19 @@ static or_status_t take_seat(or_coordinator_t *c, or_csession_t *session, or_sea
     if (seat->before.value != 0 && seat->before.value != member->peer.value) {
         session->stats.failovers++;
         c->figures.failovers++;
-        or_coordinator_event(c, OR_EVENT_FAILOVER, session, "%s takes over after %u tokens",
-                             member->model, or_csession_written(session));
+        or_counters_event(c, OR_EVENT_FAILOVER, session, "%s takes over after %u tokens",
+                          member->model, or_csession_written(session));
     }
     member->sessions++;
     seat->peer = member->peer;
     seat->link_bytes = or_link_bytes(c->link, member->peer);
     // A drafter that comes back may still draw with its old key: among several none is given twice.
-    seat->draft_key = or_csession_draft_key(session, session->seat_count > 1 ? session->joined : 0);
-    session->joined++;
+    seat->draft_key =
+        draft_key(session, session->drafters.count > 1 ? session->drafters.joined : 0);
+    session->drafters.joined++;
     share_out(c, session, seat, member->nodes_max);
-    or_drafting_open(c, session, seat);
-    or_drafting_send_prefix(c, session, seat, true);
+    or_redraft_open(c, session, seat);
+    or_redraft_send_prefix(c, session, seat, true);
     return OR_OK;
 }
 
@@ -391,7 +386,7 @@ static void relieve(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat
               "another drafter takes over from one that is late");
     keep_away(c, session, late, LATE_REST_MS);
     or_drafting_leave(c, session, seat);
-    or_round_send_cancel(c, session, late, "another drafter takes over");
+    or_peers_send_cancel(c, session, late, "another drafter takes over");
 }
 
 bool or_drafting_join(or_coordinator_t *c, or_csession_t *session)
@@ -402,11 +397,11 @@ bool or_drafting_join(or_coordinator_t *c, or_csession_t *session)
     bool joined = false;
     bool served = false;
     candidates_t found = find_candidates(c, session);
-    if (session->seat_count == 0) {
-        session->seat_count = count_seats(c, session, found.count);
+    if (session->drafters.count == 0) {
+        session->drafters.count = count_seats(c, session, found.count);
     }
-    for (uint32_t i = 0; i < session->seat_count; i++) {
-        or_seat_t *seat = &session->seats[i];
+    for (uint32_t i = 0; i < session->drafters.count; i++) {
+        or_seat_t *seat = &session->drafters.seats[i];
         if (seat->late && found.best != NULL) {
             relieve(c, session, seat);
         }
@@ -428,4 +423,65 @@ void or_drafting_dismiss(or_coordinator_t *c, or_csession_t *session, or_seat_t 
 {
     rule_out(session, seat->peer, why);
     or_drafting_leave(c, session, seat);
+}
+
+// ---- a round is over ----
+
+// The least of what it is allowed, and of what the policy finds worth its time.
+static void keep_to_budget(const or_csession_t *session, or_seat_t *seat, const or_budget_t *budget)
+{
+    uint32_t nodes = budget->nodes > 0 ? budget->nodes : 1;
+    if (or_seats_can_cut(session) && nodes < seat->nodes) {
+        seat->nodes = nodes;
+    }
+}
+
+// The key may be allowed less than when the drafter joined. What cannot be cut is asked for anew, by whoever takes the
+// seat next: false.
+static bool keep_to_key(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
+{
+    uint32_t allowed = allowed_for_seat(c, session);
+    seat->nodes = seat->nodes < allowed ? seat->nodes : allowed;
+    return or_seats_can_cut(session) || seat->asked_nodes <= allowed;
+}
+
+static void vacate(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
+{
+    or_peer_t drafter = seat->peer;
+    or_drafting_leave(c, session, seat);
+    or_peers_send_cancel(c, session, drafter, "fewer guesses are allowed now");
+}
+
+void or_drafting_pass_on(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
+{
+    uint32_t path[OR_TREE_NODES_MAX];
+    const or_budget_t budget = or_budget_chosen(c, session);
+    for (uint32_t i = 0; i < session->drafters.count; i++) {
+        or_seat_t *seat = &session->drafters.seats[i];
+        if (seat->peer.value == 0) {
+            continue;
+        }
+        char why[96];
+        uint32_t accepted = or_seats_own_path(session, i, verdict, path);
+        if (!or_seats_judge(c, session, seat, accepted, why, sizeof why)) {
+            rest(c, session, seat, why);
+        } else if (!keep_to_key(c, session, seat)) {
+            vacate(c, session, seat);
+        } else {
+            keep_to_budget(session, seat, &budget);
+            or_redraft_pass_on(c, session, seat, verdict, path, accepted);
+        }
+    }
+}
+
+void or_drafting_give_up(or_coordinator_t *c, or_csession_t *session)
+{
+    for (uint32_t i = 0; i < session->drafters.count; i++) {
+        or_seat_t *seat = &session->drafters.seats[i];
+        if (seat->awaited) {
+            or_seats_end_wait(c, seat);
+            note_rest(c, seat, OR_RECORD_LATE);
+            or_seats_lose_patience(c, seat);
+        }
+    }
 }

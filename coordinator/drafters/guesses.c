@@ -8,12 +8,12 @@
 #define ROOT 0u    // the text's last token
 #define NO_NODE 0u // the root is nobody's child
 
-// What a node of a message is, if it is no guess that we have: its number is below these.
+// A node of a message that is no guess of ours is one of these; numbers of guesses are below.
 #define ON_TEXT 0x80000000u   // plus the length up to which the text goes with it
 #define NEWS (UINT32_MAX - 1) // a guess that we do not have
 #define NOWHERE UINT32_MAX    // the text went another way
 
-// How far back trees may stand: what a drafter says over the slowest link is not as old.
+// Trees may stand so far back: what a drafter says over the slowest link is not as old.
 #define PLACES 256u
 
 typedef struct {
@@ -221,13 +221,13 @@ static uint32_t find_place(const or_guesses_t *guesses, uint32_t length, uint64_
     return NOWHERE;
 }
 
-// Where the text stands at `length`, or ON_TEXT before its end.
+// The place of the text at `length`: the root, or ON_TEXT before its end.
 static uint32_t on_text(const or_guesses_t *guesses, uint32_t length)
 {
     return length == guesses->nodes[ROOT].length ? ROOT : ON_TEXT + length;
 }
 
-// What the message stands on. *fate: why it stands nowhere.
+// The place that the message stands on. *fate: why it stands nowhere.
 static uint32_t find_base(const or_guesses_t *guesses, const or_draft_tree_t *message,
                           or_guesses_fate_t *fate)
 {
@@ -241,7 +241,7 @@ static uint32_t find_base(const or_guesses_t *guesses, const or_draft_tree_t *me
         *fate = OR_GUESSES_PAST;
         return NOWHERE;
     }
-    // What was assumed and did not come is nobody's fault.
+    // A guess that was assumed and did not come is nobody's fault.
     *fate = assumed ? OR_GUESSES_PAST : OR_GUESSES_ALIEN;
     return guesses->text[length % PLACES].hash == message->base_hash ? on_text(guesses, length)
                                                                      : NOWHERE;
@@ -265,7 +265,7 @@ static uint32_t find_guess(or_guesses_t *guesses, uint32_t parent, int32_t token
     return child != NO_NODE ? child : NEWS;
 }
 
-// What each of the message's nodes is. Returns how many are news.
+// Find or add each of the message's nodes. Returns how many are news.
 static uint32_t look_up(or_guesses_t *guesses, const or_draft_tree_t *message, uint32_t base,
                         uint32_t count)
 {
@@ -302,7 +302,7 @@ static void make_room(or_guesses_t *guesses, uint32_t wanted, uint32_t count)
         }
     }
     for (uint32_t i = 1; i <= guesses->count; i++) {
-        // Where a leaf goes its parent may be one, and the oldest.
+        // When a leaf goes its parent may become one, and the oldest.
         uint32_t leaf = i;
         while (leaf != ROOT && moved[leaf] == 0 && free_nodes < wanted) {
             moved[leaf] = NOWHERE;
@@ -319,7 +319,7 @@ static void make_room(or_guesses_t *guesses, uint32_t wanted, uint32_t count)
     }
 }
 
-// As far as there is room. Returns how many.
+// Add nodes as far as there is room. Returns how many.
 static uint32_t add_news(or_guesses_t *guesses, const or_draft_tree_t *message, uint32_t count)
 {
     uint32_t *found = guesses->found;

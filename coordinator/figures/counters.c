@@ -3,10 +3,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "coordinator/coordinator_internal.h"
+#include "coordinator/figures/figures.h"
+#include "coordinator/hub.h"
 
-void or_coordinator_event(or_coordinator_t *c, const char *kind, const or_csession_t *session,
-                          const char *format, ...)
+void or_counters_event(or_coordinator_t *c, const char *kind, const or_csession_t *session,
+                       const char *format, ...)
 {
     char text[OR_EVENT_TEXT_BYTES];
     va_list args;
@@ -43,8 +44,8 @@ static void count_path(or_csession_t *session, const or_verdict_t *verdict)
     for (uint32_t depth = 0; depth <= verdict->accepted_count; depth++) {
         uint32_t next = depth < verdict->accepted_count ? verdict->accepted[depth] : 0;
         uint32_t children = 0;
-        for (uint32_t node = 1; node <= session->tree_count; node++) {
-            if (node - session->tree_back[node - 1] != at) {
+        for (uint32_t node = 1; node <= session->tree.count; node++) {
+            if (node - session->tree.back[node - 1] != at) {
                 continue;
             }
             if (children < OR_STATS_LEVELS) {
@@ -67,7 +68,7 @@ void or_counters_judged(or_coordinator_t *c, or_csession_t *session, const or_ve
     or_generate_stats_t *stats = &session->stats;
     int64_t now = or_clock_now(c->clock);
     stats->target_calls++;
-    stats->drafted += session->tree_count;
+    stats->drafted += session->tree.count;
     count_path(session, verdict);
     if (session->round > 1) {
         stats->verify_us += verdict->forward_us;
@@ -103,8 +104,8 @@ static uint32_t count_levels(const or_csession_t *session, uint32_t reach, uint3
     uint32_t deepest = 0;
     depths[0] = 0;
     *within = 0;
-    for (uint32_t node = 1; node <= session->tree_count; node++) {
-        depths[node] = depths[node - session->tree_back[node - 1]] + 1;
+    for (uint32_t node = 1; node <= session->tree.count; node++) {
+        depths[node] = depths[node - session->tree.back[node - 1]] + 1;
         deepest = depths[node] > deepest ? depths[node] : deepest;
         *within += depths[node] <= reach;
     }
@@ -118,19 +119,20 @@ static uint64_t count_drafters(or_coordinator_t *c, const or_csession_t *session
 {
     uint32_t path[OR_TREE_NODES_MAX];
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < session->seat_count; i++) {
-        const or_seat_t *seat = &session->seats[i];
-        or_member_t *member = seat->peer.value != 0 ? or_coordinator_member(c, seat->peer) : NULL;
+    for (uint32_t i = 0; i < session->drafters.count; i++) {
+        const or_seat_t *seat = &session->drafters.seats[i];
+        or_member_t *member = seat->peer.value != 0 ? or_peers_find(c, seat->peer) : NULL;
         if (member == NULL) {
             continue;
         }
-        if (seat->drafted && session->source == OR_SOURCE_DRAFTER) {
+        if (seat->drafted && session->budget.source == OR_SOURCE_DRAFTER) {
             member->figures.nodes +=
-                session->seat_count > 1 ? or_token_tree_count(seat->tree) : session->tree_count;
-            member->figures.accepted += or_drafting_own_path(session, i, verdict, path);
+                session->drafters.count > 1 ? or_token_tree_count(seat->tree) : session->tree.count;
+            member->figures.accepted += or_seats_own_path(session, i, verdict, path);
         }
-        if (session->seat_count == 1 && session->policy.mean.round_trip_ns > 0) {
-            member->figures.round_trip_ms = (float)(session->policy.mean.round_trip_ns / 1e6);
+        if (session->drafters.count == 1 && session->budget.policy.mean.round_trip_ns > 0) {
+            member->figures.round_trip_ms =
+                (float)(session->budget.policy.mean.round_trip_ns / 1e6);
         }
         uint64_t all = or_link_bytes(c->link, member->peer);
         bytes += all - member->counted_bytes;
@@ -143,11 +145,11 @@ static uint64_t count_drafters(or_coordinator_t *c, const or_csession_t *session
 // out, because its drafters have to read the prompt.
 static void split_wait(const or_csession_t *session, or_telemetry_round_t *round)
 {
-    if (session->source != OR_SOURCE_DRAFTER || round->round_us == 0) {
+    if (session->budget.source != OR_SOURCE_DRAFTER || round->round_us == 0) {
         return;
     }
-    uint64_t waited_us = (uint64_t)(session->asked_ns - session->round_started_ns) / 1000;
-    round->link_us = (uint64_t)(session->policy.mean.round_trip_ns / 1000);
+    uint64_t waited_us = (uint64_t)(session->target.asked_ns - session->round_started_ns) / 1000;
+    round->link_us = (uint64_t)(session->budget.policy.mean.round_trip_ns / 1000);
     uint64_t whole_us = round->link_us + round->draft_us;
     round->hidden_us = whole_us > waited_us ? whole_us - waited_us : 0;
 }
@@ -157,7 +159,7 @@ void or_counters_committed(or_coordinator_t *c, or_csession_t *session, const or
 {
     const or_generate_stats_t *now = &session->stats, *then = &session->counted;
     or_telemetry_round_t round = {
-        .source = session->source,
+        .source = session->budget.source,
         .nodes = (uint32_t)(now->drafted - then->drafted),
         .accepted = (uint32_t)(now->accepted - then->accepted),
         .round_us = now->round_us - then->round_us,
@@ -180,12 +182,12 @@ void or_counters_committed(or_coordinator_t *c, or_csession_t *session, const or
 // A text that is told to come back has not ended, and is not counted as such.
 void or_counters_finished(or_coordinator_t *c, const or_csession_t *session)
 {
-    if (session->finish == OR_FINISH_ERROR && session->busy_ms > 0) {
-        or_coordinator_event(c, OR_EVENT_BUSY, NULL, "%s", session->error);
+    if (session->finish == OR_FINISH_ERROR && session->queue.busy_ms > 0) {
+        or_counters_event(c, OR_EVENT_BUSY, NULL, "%s", session->error);
         return;
     }
     if (session->finish == OR_FINISH_ERROR) {
-        or_coordinator_event(c, OR_EVENT_FAILED, session, "%s", session->error);
+        or_counters_event(c, OR_EVENT_FAILED, session, "%s", session->error);
     }
     or_telemetry_finished(c->telemetry, session->finish, or_csession_written(session),
                           seconds_since(c, session->arrived_ns));

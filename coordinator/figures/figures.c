@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/coordinator_internal.h"
+#include "coordinator/figures/figures.h"
+#include "coordinator/hub.h"
 
 // The longest lists in a message: nobody reads a longer page, and a frame has a bound.
 #define POLICIES_MAX 256u
@@ -50,9 +51,9 @@ static bool may_see(const or_coordinator_t *c, const or_member_t *client, const 
 
 static or_policy_terms_t terms_of(const or_coordinator_t *c, const or_csession_t *session)
 {
-    or_policy_terms_t terms = or_policy_terms(&session->policy);
+    or_policy_terms_t terms = or_policy_terms(&session->budget.policy);
     terms.session = session->id.value;
-    terms.source = session->source;
+    terms.source = session->budget.source;
     terms.owner = or_csession_owner(session);
     terms.label = session->label;
     terms.prompt_tokens = session->prompt_length;
@@ -65,8 +66,8 @@ static uint32_t list_policies(const or_coordinator_t *c, const or_member_t *clie
                               or_policy_terms_t policies[POLICIES_MAX])
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < c->places && count < POLICIES_MAX; i++) {
-        const or_csession_t *session = c->sessions[i];
+    for (uint32_t i = 0; i < c->sessions.places && count < POLICIES_MAX; i++) {
+        const or_csession_t *session = c->sessions.all[i];
         if (session != NULL && or_csession_is_live(session) &&
             may_see(c, client, or_csession_owner(session))) {
             policies[count++] = terms_of(c, session);
@@ -79,9 +80,9 @@ static uint32_t list_policies(const or_coordinator_t *c, const or_member_t *clie
 
 static bool is_late(const or_coordinator_t *c, const or_member_t *drafter)
 {
-    for (uint32_t i = 0; i < c->places; i++) {
-        or_csession_t *session = c->sessions[i];
-        const or_seat_t *seat = session != NULL ? or_csession_seat(session, drafter->peer) : NULL;
+    for (uint32_t i = 0; i < c->sessions.places; i++) {
+        or_csession_t *session = c->sessions.all[i];
+        const or_seat_t *seat = session != NULL ? or_seats_find(session, drafter->peer) : NULL;
         if (seat != NULL && seat->late) {
             return true;
         }
@@ -103,8 +104,8 @@ static const char *state_of(const or_coordinator_t *c, const or_member_t *member
 static uint32_t count_live(const or_coordinator_t *c)
 {
     uint32_t live = 0;
-    for (uint32_t i = 0; i < c->places; i++) {
-        live += c->sessions[i] != NULL && or_csession_is_live(c->sessions[i]);
+    for (uint32_t i = 0; i < c->sessions.places; i++) {
+        live += c->sessions.all[i] != NULL && or_csession_is_live(c->sessions.all[i]);
     }
     return live;
 }
@@ -130,7 +131,7 @@ static uint32_t list_peers(const or_coordinator_t *c, const or_member_t *client,
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < OR_PEERS_MAX && count < PEERS_MAX; i++) {
-        const or_member_t *member = &c->members[i];
+        const or_member_t *member = &c->peers.members[i];
         bool works = member->peer.value != 0 && member->role != OR_ROLE_CLIENT;
         bool for_all = member->role == OR_ROLE_VERIFIER || member->serves_all;
         if (works && (for_all || may_see(c, client, member->owner))) {
@@ -152,8 +153,8 @@ typedef struct {
 
 static void count_phases(const or_coordinator_t *c, or_stats_t *stats)
 {
-    for (uint32_t i = 0; i < c->places; i++) {
-        const or_csession_t *session = c->sessions[i];
+    for (uint32_t i = 0; i < c->sessions.places; i++) {
+        const or_csession_t *session = c->sessions.all[i];
         if (session != NULL && session->phase != OR_PHASE_DONE) {
             stats->waiting += session->phase == OR_PHASE_WAITING;
             stats->parked += session->phase == OR_PHASE_PARKED;
@@ -170,9 +171,9 @@ static or_stats_t collect(const or_coordinator_t *c, const or_member_t *client,
     or_stats_t stats = c->figures;
     copy_of_verifier(&c->reported, &stats);
     count_phases(c, &stats);
-    stats.drafters = or_coordinator_count(c, OR_ROLE_DRAFTER);
-    stats.verifiers = or_coordinator_count(c, OR_ROLE_VERIFIER);
-    stats.refused = or_coordinator_refused(c);
+    stats.drafters = or_peers_count(c, OR_ROLE_DRAFTER);
+    stats.verifiers = or_peers_count(c, OR_ROLE_VERIFIER);
+    stats.refused = or_peers_refused(c);
     stats.model = c->config.model_name;
     stats.policies = lists->policies;
     stats.policy_count = list_policies(c, client, lists->policies);
@@ -196,7 +197,7 @@ static void tell_metrics(or_coordinator_t *c, const or_member_t *client, const o
     const or_message_t message = {
         .type = OR_MSG_METRICS,
         .body.metrics = {.text = (const uint8_t *)text, .bytes = (uint32_t)length}};
-    or_coordinator_send(c, client->peer, &message);
+    or_peers_send(c, client->peer, &message);
     free(text);
 }
 
@@ -207,7 +208,7 @@ void or_figures_tell(or_coordinator_t *c, const or_member_t *client,
     const or_stats_t stats = collect(c, client, request->events_after, &lists);
     if (!request->metrics) {
         const or_message_t message = {.type = OR_MSG_STATS, .body.stats = stats};
-        or_coordinator_send(c, client->peer, &message);
+        or_peers_send(c, client->peer, &message);
     } else if (sees_all(c, client)) {
         tell_metrics(c, client, &stats);
     } else {

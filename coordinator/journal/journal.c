@@ -5,55 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/base/log/log.h"
-#include "coordinator/journal/journal_writer.h"
+#include "coordinator/journal/journal_texts.h"
 
 #define TICK_NS (2 * OR_NS_PER_S)
-#define TEXTS_MAX 65536u // a slot's number has 20 bits of a text's
-#define SLOT_BITS 20
-#define BLOCK_BYTES 4096u
-#define BUCKETS 4096u
 #define CLOSE_MS 2000u
 #define BEGINNINGS_BYTES_MAX (64u << 20)
-#define BUFFER_BYTES_KEPT 1024u
-
-// A text that has a file, or is to have one.
-typedef struct text {
-    LIST_ENTRY(text) links; // of texts whose hashes begin alike
-    or_journal_work_t work; // the writer's while the text is busy
-    uint64_t number;
-    char owner[64];
-    or_hold_t disk, memory; // of its file; of a beginning that is not written yet
-    int64_t expires_ns;     // OR_TIME_NEVER: somebody works on it
-    char arith_id[64];      // that its file says
-    bool taken;             // and that somebody works on it
-    char next_arith_id[64]; // that it will say when what is under way is written; "": the same
-    size_t beginning;       // bytes of it among the records; 0: it is in the file
-    bool busy, ended;
-    bool expiry_due; // to be noted in its file
-    bool doomed;     // to be deleted
-} text_t;
-
-struct or_journal {
-    int folder;
-    or_journal_config_t config; // without its path
-    char boot[OR_JOURNAL_BOOT_BYTES];
-    or_ledger_t *ledger;
-    or_journal_writer_t *writer; // NULL: there is no thread
-    text_t **texts;              // NULL where free
-    LIST_HEAD(, text) buckets[BUCKETS];
-    uint32_t capacity, count;
-    uint64_t generation;     // tells a slot's texts apart
-    size_t beginnings_bytes; // of all that are not written
-    // What was found last.
-    uint8_t *bytes;
-    int32_t *tokens;
-    or_journal_file_t file;
-};
 
 // ---- time ----
 
@@ -91,263 +51,16 @@ static uint32_t kept_s(const or_journal_t *journal)
     return config->retention_s > config->abandoned_s ? config->retention_s : config->abandoned_s;
 }
 
-static or_journal_time_t expiry_of(const or_journal_t *journal, const text_t *text)
-{
-    or_journal_time_t expires = {.at_ns = text->expires_ns};
-    memcpy(expires.boot, journal->boot, sizeof expires.boot);
-    return expires;
-}
-
-// ---- texts ----
-
 static void hash_token(const uint8_t *token, uint32_t bytes, uint8_t *hash)
 {
     crypto_generichash(hash, OR_JOURNAL_HASH_BYTES, token, bytes, NULL, 0);
 }
 
-static text_t *find_text(const or_journal_t *journal, uint64_t number)
-{
-    uint64_t slot = number & ((1u << SLOT_BITS) - 1);
-    text_t *text = slot < journal->capacity ? journal->texts[slot] : NULL;
-    return text != NULL && text->number == number ? text : NULL;
-}
-
-static uint32_t bucket_of(const uint8_t *hash)
-{
-    return (hash[0] | (uint32_t)hash[1] << 8) % BUCKETS;
-}
-
-static text_t *find_hash(const or_journal_t *journal, const uint8_t *hash)
-{
-    text_t *text;
-    LIST_FOREACH(text, &journal->buckets[bucket_of(hash)], links)
-    {
-        if (memcmp(text->work.hash, hash, OR_JOURNAL_HASH_BYTES) == 0) {
-            return text;
-        }
-    }
-    return NULL;
-}
-
-static or_status_t grow(or_journal_t *journal)
-{
-    uint32_t capacity = journal->capacity > 0 ? 2 * journal->capacity : 64;
-    if (capacity > TEXTS_MAX) {
-        return or_fail(OR_ERR_FULL, "the journal: %u texts are all that it holds", TEXTS_MAX);
-    }
-    text_t **larger = realloc(journal->texts, capacity * sizeof(text_t *));
-    if (larger == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for %u texts in the journal", capacity);
-    }
-    memset(larger + journal->capacity, 0, (capacity - journal->capacity) * sizeof(text_t *));
-    journal->texts = larger;
-    journal->capacity = capacity;
-    return OR_OK;
-}
-
-// A text without a file.
-static or_status_t add_text(or_journal_t *journal, const uint8_t *hash, const char *owner,
-                            text_t **text_p)
-{
-    or_status_t status = journal->count < journal->capacity ? OR_OK : grow(journal);
-    text_t *text = status == OR_OK ? calloc(1, sizeof *text) : NULL;
-    if (text == NULL) {
-        return status != OR_OK ? status : or_fail(OR_ERR_NO_MEMORY, "no memory for a text");
-    }
-    uint32_t slot = 0;
-    while (journal->texts[slot] != NULL) {
-        slot++;
-    }
-    text->number = ++journal->generation << SLOT_BITS | slot;
-    text->expires_ns = OR_TIME_NEVER;
-    text->taken = true;
-    text->work.check = or_journal_first_check(hash);
-    memcpy(text->work.hash, hash, OR_JOURNAL_HASH_BYTES);
-    snprintf(text->owner, sizeof text->owner, "%s", owner);
-    or_hold_open(&text->disk, journal->ledger, owner, OR_HELD_JOURNAL);
-    or_hold_open(&text->memory, journal->ledger, owner, OR_HELD_REQUESTS);
-    journal->texts[slot] = text;
-    LIST_INSERT_HEAD(&journal->buckets[bucket_of(hash)], text, links);
-    journal->count++;
-    *text_p = text;
-    return OR_OK;
-}
-
-// Its beginning is written, or nobody wants it any more.
-static void drop_beginning(or_journal_t *journal, text_t *text)
-{
-    journal->beginnings_bytes -= text->beginning;
-    text->beginning = 0;
-    or_hold_resize(&text->memory, 0);
-}
-
-static void free_text(or_journal_t *journal, text_t *text)
-{
-    journal->texts[text->number & ((1u << SLOT_BITS) - 1)] = NULL;
-    LIST_REMOVE(text, links);
-    journal->count--;
-    drop_beginning(journal, text);
-    or_hold_close(&text->disk);
-    or_hold_close(&text->memory);
-    or_journal_buffer_fini(&text->work.records);
-    free(text);
-}
-
-// ---- disk space ----
-
-static uint64_t blocks(size_t bytes)
-{
-    return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
-}
-
-static void delete_text(or_journal_t *journal, text_t *text);
-
-// The ended text of this owner that would expire first.
-static text_t *first_ended(const or_journal_t *journal, const text_t *of)
-{
-    text_t *first = NULL;
-    for (uint32_t i = 0; i < journal->capacity; i++) {
-        text_t *text = journal->texts[i];
-        if (text != NULL && text != of && text->ended && !text->doomed && !text->busy &&
-            strcmp(text->owner, of->owner) == 0 &&
-            (first == NULL || text->expires_ns < first->expires_ns)) {
-            first = text;
-        }
-    }
-    return first;
-}
-
-// Its file is to have so many bytes. Ended texts of its owner make room. What they held is at its disposal at once, though
-// they are deleted a moment later.
-static or_status_t charge(or_journal_t *journal, text_t *text, size_t bytes)
-{
-    text_t *ended;
-    or_status_t status = or_hold_resize(&text->disk, blocks(bytes));
-    while (status == OR_ERR_FULL && (ended = first_ended(journal, text)) != NULL) {
-        or_hold_force(&ended->disk, 0);
-        delete_text(journal, ended);
-        status = or_hold_resize(&text->disk, blocks(bytes));
-    }
-    return status;
-}
-
-// ---- work ----
-
-static void shrink(or_journal_buffer_t *records, size_t count)
-{
-    records->count = count;
-    if (count == 0 && records->capacity > BUFFER_BYTES_KEPT) {
-        or_journal_buffer_fini(records);
-    }
-}
-
-static or_status_t note_written(or_journal_t *journal, text_t *text)
-{
-    if (text->work.error != 0) { // the beginning is kept for the next try
-        shrink(&text->work.records, text->beginning);
-        or_hold_force(&text->disk, blocks(text->work.at));
-        return or_fail(OR_ERR_IO, "the journal: cannot write a text: %s",
-                       strerror(text->work.error));
-    }
-    drop_beginning(journal, text);
-    shrink(&text->work.records, 0);
-    if (text->next_arith_id[0] != '\0') {
-        memcpy(text->arith_id, text->next_arith_id, sizeof text->arith_id);
-    }
-    text->taken = text->expires_ns == OR_TIME_NEVER;
-    return OR_OK;
-}
-
-// One that could not be deleted is tried again by the next tick.
-static or_status_t note_done(or_journal_t *journal, text_t *text)
-{
-    text->busy = false;
-    if (!text->work.remove) {
-        return note_written(journal, text);
-    }
-    text->work.remove = false;
-    if (text->work.error == 0) {
-        free_text(journal, text);
-    }
-    return OR_OK;
-}
-
-static or_status_t submit(or_journal_t *journal, text_t *text)
-{
-    text->busy = true;
-    if (journal->writer != NULL) {
-        or_journal_writer_submit(journal->writer, &text->work);
-        return OR_OK;
-    }
-    or_journal_disk_do(journal->folder, &text->work);
-    return note_done(journal, text);
-}
-
-// The text may be gone afterwards.
-static void delete_text(or_journal_t *journal, text_t *text)
-{
-    text->doomed = true;
-    if (!text->busy) {
-        text->work.remove = true;
-        submit(journal, text);
-    }
-}
-
-// What was put off while it was busy. The text may be gone afterwards.
-static void go_on(or_journal_t *journal, text_t *text)
-{
-    if (text->busy) {
-        return;
-    }
-    if (text->doomed) {
-        delete_text(journal, text);
-    } else if (text->expiry_due) {
-        const or_journal_time_t expires = expiry_of(journal, text);
-        text->expiry_due = false; // where the disk refuses it, we remember
-        text->next_arith_id[0] = '\0';
-        if (or_journal_add_expires(&text->work.records, &expires) == OR_OK) {
-            or_hold_force(&text->disk, blocks(text->work.at + text->work.records.count));
-            submit(journal, text);
-        }
-    }
-}
-
-// Of a text that may be written to.
-static or_status_t take_text(or_journal_t *journal, uint64_t number, text_t **text_p)
-{
-    text_t *text = find_text(journal, number);
-    if (text == NULL || text->doomed) {
-        return or_fail(OR_ERR_NOT_FOUND, "the journal: there is no such session any more");
-    }
-    if (text->busy) {
-        return OR_ERR_AGAIN;
-    }
-    text->next_arith_id[0] = '\0';
-    *text_p = text;
-    return OR_OK;
-}
-
-// The records are complete.
-static or_status_t write_out(or_journal_t *journal, text_t *text, or_status_t status)
-{
-    size_t bytes = text->work.at + text->work.records.count;
-    if (status == OR_OK && bytes > OR_JOURNAL_FILE_BYTES_MAX) {
-        status = or_fail(OR_ERR_FULL, "the journal: a text of %zu bytes is too long for it", bytes);
-    }
-    if (status == OR_OK) {
-        status = charge(journal, text, bytes);
-    }
-    if (status != OR_OK) {
-        shrink(&text->work.records, text->beginning);
-        return status;
-    }
-    return submit(journal, text);
-}
-
 // ---- opening ----
 
-// What is left of texts whose last coordinator was killed, and of clients that are away.
-static void set_expiry(or_journal_t *journal, text_t *text, const or_journal_file_t *file)
+// Set when a text expires whose coordinator was killed, or whose client is away.
+static void set_expiry(or_journal_t *journal, or_journal_text_t *text,
+                       const or_journal_file_t *file)
 {
     const or_journal_time_t *found = &file->expires;
     int64_t latest = seconds_after(journal, kept_s(journal));
@@ -365,8 +78,8 @@ static void set_expiry(or_journal_t *journal, text_t *text, const or_journal_fil
 static void adopt(or_journal_t *journal, const uint8_t *hash, const or_journal_file_t *file,
                   size_t bytes)
 {
-    text_t *text;
-    if (add_text(journal, hash, file->owner, &text) != OR_OK) {
+    or_journal_text_t *text;
+    if (or_journal_texts_add(journal, hash, file->owner, &text) != OR_OK) {
         or_log(OR_LOG_WARN, "%s; a text that it has cannot go on", or_error_text());
         return;
     }
@@ -376,7 +89,7 @@ static void adopt(or_journal_t *journal, const uint8_t *hash, const or_journal_f
     text->work.cut = bytes > file->good_bytes;
     memcpy(text->arith_id, file->arith_id, sizeof text->arith_id);
     set_expiry(journal, text, file);
-    go_on(journal, text);
+    or_journal_texts_go_on(journal, text);
 }
 
 // A file of ours that was cut off in its first record, or damaged there: nobody can want it.
@@ -453,7 +166,7 @@ static void forget_found(or_journal_t *journal)
     journal->tokens = NULL;
 }
 
-// What was to be deleted after a call that was under way is deleted now.
+// Texts that were to be deleted after a call that was under way are deleted now.
 static void write_all(or_journal_t *journal)
 {
     uint64_t number;
@@ -475,7 +188,7 @@ void or_journal_close(or_journal_t **journal_p)
     }
     for (uint32_t i = 0; i < journal->capacity; i++) {
         if (journal->texts[i] != NULL) {
-            free_text(journal, journal->texts[i]);
+            or_journal_texts_free(journal, journal->texts[i]);
         }
     }
     forget_found(journal);
@@ -488,14 +201,9 @@ void or_journal_set_ledger(or_journal_t *journal, or_ledger_t *ledger)
 {
     journal->ledger = ledger;
     for (uint32_t i = 0; i < journal->capacity; i++) {
-        text_t *text = journal->texts[i];
+        or_journal_text_t *text = journal->texts[i];
         if (text != NULL) {
-            or_hold_close(&text->disk);
-            or_hold_close(&text->memory);
-            or_hold_open(&text->disk, ledger, text->owner, OR_HELD_JOURNAL);
-            or_hold_open(&text->memory, ledger, text->owner, OR_HELD_REQUESTS);
-            or_hold_force(&text->disk, blocks(text->work.at));
-            or_hold_force(&text->memory, text->beginning);
+            or_journal_texts_hold(journal, text);
         }
     }
 }
@@ -513,7 +221,7 @@ int or_journal_fd(const or_journal_t *journal)
 // ---- writing ----
 
 static or_status_t add_beginning(or_journal_t *journal, const or_journal_entry_t *entry,
-                                 text_t *text)
+                                 or_journal_text_t *text)
 {
     if (journal->beginnings_bytes + entry->request_bytes > BEGINNINGS_BYTES_MAX) {
         return or_fail(OR_ERR_FULL, "the journal: too many requests wait for the disk");
@@ -531,23 +239,23 @@ or_status_t or_journal_begin(or_journal_t *journal, const or_journal_entry_t *en
                              uint64_t *number)
 {
     uint8_t hash[OR_JOURNAL_HASH_BYTES];
-    text_t *text = NULL;
+    or_journal_text_t *text = NULL;
     *number = 0;
     hash_token(entry->token, sizeof entry->token, hash);
-    or_status_t status = add_text(journal, hash, entry->owner, &text);
+    or_status_t status = or_journal_texts_add(journal, hash, entry->owner, &text);
     if (status != OR_OK) {
         return status;
     }
-    status = write_out(journal, text, add_beginning(journal, entry, text));
+    status = or_journal_texts_write_out(journal, text, add_beginning(journal, entry, text));
     if (status != OR_OK && status != OR_ERR_IO) {
-        free_text(journal, text);
+        or_journal_texts_free(journal, text);
         return status;
     }
     *number = text->number;
     return status;
 }
 
-static or_status_t add_taken(text_t *text, const char *arith_id)
+static or_status_t add_taken(or_journal_text_t *text, const char *arith_id)
 {
     text->expires_ns = OR_TIME_NEVER;
     text->expiry_due = false;
@@ -561,8 +269,8 @@ static or_status_t add_taken(text_t *text, const char *arith_id)
 or_status_t or_journal_commit(or_journal_t *journal, uint64_t number, const int32_t *tokens,
                               uint32_t count, uint64_t round, const char *arith_id)
 {
-    text_t *text = NULL;
-    or_status_t status = take_text(journal, number, &text);
+    or_journal_text_t *text = NULL;
+    or_status_t status = or_journal_texts_take(journal, number, &text);
     if (status != OR_OK) {
         return status;
     }
@@ -570,45 +278,41 @@ or_status_t or_journal_commit(or_journal_t *journal, uint64_t number, const int3
     if (status == OR_OK && count > 0) {
         status = or_journal_add_tokens(&text->work.records, round, tokens, count);
     }
-    return status == OR_OK && text->work.records.count == 0 ? OR_OK
-                                                            : write_out(journal, text, status);
+    return status == OR_OK && text->work.records.count == 0
+               ? OR_OK
+               : or_journal_texts_write_out(journal, text, status);
 }
 
 or_status_t or_journal_end(or_journal_t *journal, uint64_t number, uint32_t finish)
 {
-    text_t *text = NULL;
-    or_status_t status = take_text(journal, number, &text);
+    or_journal_text_t *text = NULL;
+    or_status_t status = or_journal_texts_take(journal, number, &text);
     if (status != OR_OK) {
         return status;
     }
     text->ended = true;
     text->expires_ns = seconds_after(journal, kept_s(journal));
-    const or_journal_time_t expires = expiry_of(journal, text);
-    status = or_journal_add_ended(&text->work.records, finish, &expires);
-    if (status != OR_OK) {
-        shrink(&text->work.records, text->beginning);
-        return status;
-    }
-    or_hold_force(&text->disk, blocks(text->work.at + text->work.records.count));
-    return submit(journal, text);
+    const or_journal_time_t expires = or_journal_texts_expiry(journal, text);
+    return or_journal_texts_force_out(journal, text,
+                                      or_journal_add_ended(&text->work.records, finish, &expires));
 }
 
-static void end_after(or_journal_t *journal, text_t *text, uint32_t seconds)
+static void end_after(or_journal_t *journal, or_journal_text_t *text, uint32_t seconds)
 {
     text->ended = true;
     text->expires_ns = seconds_after(journal, seconds);
     text->expiry_due = true;
-    go_on(journal, text);
+    or_journal_texts_go_on(journal, text);
 }
 
 void or_journal_forget(or_journal_t *journal, uint64_t number)
 {
-    text_t *text = find_text(journal, number);
+    or_journal_text_t *text = or_journal_texts_find(journal, number);
     if (text == NULL || text->doomed) {
         return;
     }
     if (journal->config.retention_s == 0) {
-        delete_text(journal, text);
+        or_journal_texts_delete(journal, text);
     } else {
         end_after(journal, text, journal->config.retention_s);
     }
@@ -616,12 +320,12 @@ void or_journal_forget(or_journal_t *journal, uint64_t number)
 
 void or_journal_abandon(or_journal_t *journal, uint64_t number)
 {
-    text_t *text = find_text(journal, number);
+    or_journal_text_t *text = or_journal_texts_find(journal, number);
     if (text == NULL || text->doomed || text->ended) {
         return;
     }
     if (text->beginning > 0) {
-        delete_text(journal, text);
+        or_journal_texts_delete(journal, text);
     } else {
         end_after(journal, text, kept_s(journal));
     }
@@ -629,9 +333,9 @@ void or_journal_abandon(or_journal_t *journal, uint64_t number)
 
 void or_journal_drop(or_journal_t *journal, uint64_t number)
 {
-    text_t *text = find_text(journal, number);
+    or_journal_text_t *text = or_journal_texts_find(journal, number);
     if (text != NULL) {
-        delete_text(journal, text);
+        or_journal_texts_delete(journal, text);
     }
 }
 
@@ -639,7 +343,7 @@ void or_journal_drop(or_journal_t *journal, uint64_t number)
 
 bool or_journal_is_busy(const or_journal_t *journal, uint64_t number)
 {
-    const text_t *text = find_text(journal, number);
+    const or_journal_text_t *text = or_journal_texts_find(journal, number);
     return text != NULL && text->busy && !text->doomed;
 }
 
@@ -647,13 +351,14 @@ bool or_journal_next(or_journal_t *journal, uint64_t *number, or_status_t *statu
 {
     or_journal_work_t *work;
     while (journal->writer != NULL && (work = or_journal_writer_next(journal->writer)) != NULL) {
-        text_t *text = (text_t *)((char *)work - offsetof(text_t, work));
+        or_journal_text_t *text =
+            (or_journal_text_t *)((char *)work - offsetof(or_journal_text_t, work));
         bool wanted = !text->work.remove && !text->doomed;
         bool written = !text->work.remove;
         *number = text->number;
-        *status = note_done(journal, text);
+        *status = or_journal_texts_note_done(journal, text);
         if (written) { // else it is gone, or is deleted by the next tick
-            go_on(journal, text);
+            or_journal_texts_go_on(journal, text);
         }
         if (wanted) {
             return true;
@@ -671,7 +376,7 @@ void or_journal_wait(or_journal_t *journal, uint32_t ms)
 
 // ---- reading ----
 
-static or_status_t read_text(or_journal_t *journal, text_t *text)
+static or_status_t read_text(or_journal_t *journal, or_journal_text_t *text)
 {
     size_t count;
     or_journal_file_t *file = &journal->file;
@@ -700,7 +405,7 @@ or_status_t or_journal_find(or_journal_t *journal, const uint8_t *token, uint32_
 {
     uint8_t hash[OR_JOURNAL_HASH_BYTES];
     hash_token(token, token_bytes, hash);
-    text_t *text = find_hash(journal, hash);
+    or_journal_text_t *text = or_journal_texts_find_hash(journal, hash);
     if (text == NULL || text->doomed) {
         return or_fail(OR_ERR_NOT_FOUND, "the journal has no such session");
     }
@@ -730,10 +435,10 @@ int64_t or_journal_tick(or_journal_t *journal, int64_t now_ns)
     int64_t now = or_clock_now(journal->config.clock);
     forget_found(journal);
     for (uint32_t i = 0; i < journal->capacity; i++) {
-        text_t *text = journal->texts[i];
+        or_journal_text_t *text = journal->texts[i];
         if (text != NULL) {
             text->doomed |= text->expires_ns <= now;
-            go_on(journal, text);
+            or_journal_texts_go_on(journal, text);
         }
     }
     return now_ns + TICK_NS;

@@ -11,11 +11,11 @@
 // of mode 0700 that one coordinator has locked. Its disk space is free again when the text is forgotten; what lay there is
 // not overwritten.
 //
-// What survives: once written, a record survives the death of the process at any instant. The loss of the whole machine may
+// Once written, a record survives the death of the process at any instant. The loss of the whole machine may
 // cost the last seconds: nobody waits for fsync, which a thread of its own calls every two seconds. What a client has of them it
 // sends back as an offset beyond our text: they are written again, unheard, where the rule gives the same ones again; else it
-// is told so. A write that was cut short, or damage, costs the end of its own text from there on, a damaged beginning its
-// own text, and neither another text nor the start of a coordinator.
+// is told so. A write that was cut short, or damage, costs the end of its own text from there on, and a damaged beginning
+// costs its own text. Neither costs another text or the start of a coordinator.
 //
 // When texts expire is counted by CLOCK_BOOTTIME, which no step of the calendar's clock moves: the time in which no
 // coordinator ran counts, but after a boot the countdown begins anew.
@@ -23,7 +23,7 @@
 // Without or_journal_start all is done when a call returns. With it, a thread writes: a call returns at once, and its text
 // is busy until or_journal_next says what came of it. One call at a time for each text, so what waits is bounded by the
 // texts in progress, but for the requests of those that begin: 64 MiB, beyond which a text goes without (OR_ERR_FULL).
-// What could not be written is not lost to later calls: a beginning is tried again with the next one. One thread.
+// A write that failed is not lost to later calls: a beginning is tried again with the next one. One thread.
 #pragma once
 
 #include "common/base/clock.h"
@@ -36,7 +36,7 @@ typedef struct {
     const char *path; // of the folder, which is made if it is not there
     // One whose client has all of it can still be resumed for so long; 0: it is deleted at once.
     uint32_t retention_s;
-    // One that nobody works on is kept so long for its client: from here on, if it goes on, else from its end.
+    // A text that nobody works on is kept so long for its client: from here on, if it goes on, else from its end.
     uint32_t abandoned_s;
     const or_clock_t *clock; // borrowed; NULL: CLOCK_BOOTTIME
     const char *boot;        // names the boot that the clock counts from; NULL: as the system says
@@ -50,7 +50,7 @@ or_status_t or_journal_open(const char *path, uint32_t retention_s, uint32_t aba
 // Writes what is under way; a disk that does not answer is waited for no longer than 7 s.
 void or_journal_close(or_journal_t **journal_p);
 
-// From here on what the files hold on disk, in blocks of 4 KiB, is charged to their owners; those that are there
+// The bytes that files hold on disk from here on, in blocks of 4 KiB, is charged to their owners; those that are there
 // are charged whatever the limit is. Borrowed; NULL: nothing is counted.
 void or_journal_set_ledger(or_journal_t *journal, or_ledger_t *ledger);
 // Write in a thread. OR_ERR_NO_MEMORY, OR_ERR_IO: all goes on without.
@@ -83,7 +83,7 @@ or_status_t or_journal_begin(or_journal_t *journal, const or_journal_entry_t *en
 // After an error these tokens are to come again, with the next ones.
 or_status_t or_journal_commit(or_journal_t *journal, uint64_t number, const int32_t *tokens,
                               uint32_t count, uint64_t round, const char *arith_id);
-// As commit; never OR_ERR_FULL.
+// The text has ended. Errors as of commit, but never OR_ERR_FULL.
 or_status_t or_journal_end(or_journal_t *journal, uint64_t number, uint32_t finish);
 // Its client has all of it, or will not come. Also of one that is busy: it is deleted after that.
 void or_journal_forget(or_journal_t *journal, uint64_t number);

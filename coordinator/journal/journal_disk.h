@@ -15,7 +15,7 @@ or_status_t or_journal_disk_list(int folder, void (*visit)(void *context, const 
 // The whole file, malloc'd. OR_ERR_NOT_FOUND; OR_ERR_IO; OR_ERR_FULL: it is larger than OR_JOURNAL_FILE_BYTES_MAX.
 or_status_t or_journal_disk_read(int folder, const uint8_t *hash, uint8_t **bytes_p, size_t *count);
 
-// What is to be done to a text's file: remove it, or write records at its end.
+// A task for a text's file: remove it, or write records at its end.
 typedef struct or_journal_work {
     struct or_journal_work *next; // in a queue
     uint8_t hash[OR_JOURNAL_HASH_BYTES];
@@ -29,5 +29,5 @@ typedef struct or_journal_work {
 
 // All or nothing: of records that could not be written whole nothing is left, or nothing that passes for one.
 void or_journal_disk_do(int folder, or_journal_work_t *work);
-// What was written of a text survives the loss of the machine from here on. May take as long as the disk likes.
+// All that was written of a text survives the loss of the machine from here on. May take as long as the disk likes.
 void or_journal_disk_sync(int folder, const uint8_t *hash);

@@ -193,7 +193,7 @@ static or_status_t read_begin(const uint8_t *body, uint32_t bytes, or_journal_fi
     return OR_OK;
 }
 
-// What is no beginning is told from one of another release before its check, which that may make otherwise.
+// A beginning of another release is told from what is none before its check, which that release may make otherwise.
 static or_status_t read_first(const uint8_t *bytes, size_t count, or_journal_file_t *file)
 {
     head_t head;

@@ -36,7 +36,7 @@ typedef struct {
     size_t count, capacity;
 } or_journal_buffer_t;
 
-// Each appends one record. OR_ERR_NO_MEMORY, and nothing has changed; OR_ERR_INVALID: a name that is too long.
+// These append one record each. OR_ERR_NO_MEMORY, and nothing has changed; OR_ERR_INVALID: a name that is too long.
 or_status_t or_journal_add_begin(or_journal_buffer_t *buffer, const or_journal_entry_t *entry);
 or_status_t or_journal_add_taken(or_journal_buffer_t *buffer, const char *arith_id);
 or_status_t or_journal_add_tokens(or_journal_buffer_t *buffer, uint64_t round,
@@ -51,7 +51,7 @@ uint64_t or_journal_first_check(const uint8_t hash[OR_JOURNAL_HASH_BYTES]);
 // Fill in the checks of whole records, the first of which follows one with the check `before`; returns the last one's.
 uint64_t or_journal_seal(uint8_t *bytes, size_t count, uint64_t before);
 
-// What a file says. Borrows from its bytes.
+// The contents of a file. Borrows from its bytes.
 typedef struct {
     or_journal_entry_t entry; // without token and tokens; count says how many there are
     or_journal_time_t expires;

@@ -1,4 +1,4 @@
-// Which journal an option means, and where it lies if nobody named it.
+// The journal that an option means, and the folder where it lies if nobody named it.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static or_status_t make_folders(const char *path)
     }
 }
 
-// As the XDG base directory specification has it: a relative $XDG_STATE_HOME is none.
+// The XDG base directory specification has it that a relative $XDG_STATE_HOME is none.
 static or_status_t find_folder(char folder[PATH_BYTES])
 {
     const char *state = getenv("XDG_STATE_HOME");

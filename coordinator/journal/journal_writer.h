@@ -3,7 +3,7 @@
 //     hub ──submit──▶ queue ──▶ writer: write(2), in order ──▶ done ──▶ hub          told of by a descriptor
 //                                  └─▶ names ──▶ syncer: fdatasync(2) every two seconds      nobody waits for it
 //
-// What was written survives the death of the process; what was synced, that of the machine.
+// Bytes that were written survive the death of the process; those that were synced, that of the machine.
 // The queue has no bound of its own: whoever submits has one work a text, and counts the bytes. All calls are one
 // thread's, and none waits for the disk but wait and stop.
 #pragma once
@@ -20,7 +20,7 @@ bool or_journal_writer_stop(or_journal_writer_t **writer_p);
 
 // Borrows the work until or_journal_writer_next gives it back.
 void or_journal_writer_submit(or_journal_writer_t *writer, or_journal_work_t *work);
-// One that is done, in the order of submission; NULL: none is.
+// The next work that is done, in the order of submission; NULL: none is.
 or_journal_work_t *or_journal_writer_next(or_journal_writer_t *writer);
 // Readable when something is done since next gave NULL.
 int or_journal_writer_fd(const or_journal_writer_t *writer);

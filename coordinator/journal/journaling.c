@@ -1,31 +1,26 @@
-// A session's way into the journal, and back from there into a coordinator that was started anew.
-//
-//     commit ──▶ put ──▶ [ the journal writes ] ──▶ done ──▶ tell, and put what was committed meanwhile
-//
-// One write a session is under way at a time, so that a slow disk gets few large ones and nothing piles up: what is committed
-// meanwhile lies in the session. What may be told is what is written, or was refused: the rounds go on either way.
+#include "coordinator/journal/journaling.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/log/log.h"
-#include "coordinator/coordinator_internal.h"
+#include "coordinator/hub.h"
 
 #define TOLD_NS (60 * OR_NS_PER_S)    // between warnings of trouble with the journal
 #define PATIENCE_NS (5 * OR_NS_PER_S) // with a disk that neither writes nor refuses
 #define FLUSH_MS 1000u
-#define AGAIN_MS 500u // for who asks for a text that is just being written
 
 static void warn(or_coordinator_t *c, const char *why)
 {
     int64_t now = or_clock_now(c->clock);
-    if (c->journal_told_ns == 0 || now - c->journal_told_ns >= TOLD_NS) {
+    if (c->journaling.told_ns == 0 || now - c->journaling.told_ns >= TOLD_NS) {
         or_log(OR_LOG_WARN, "%s; texts go on, but may not survive this coordinator", why);
-        c->journal_told_ns = now;
+        c->journaling.told_ns = now;
     }
 }
 
 // A text that is not in the journal is lost with this process, no more.
-static void report(or_coordinator_t *c, or_status_t status)
+void or_journaling_report(or_coordinator_t *c, or_status_t status)
 {
     if (status != OR_OK) {
         warn(c, or_error_text());
@@ -41,14 +36,14 @@ static or_extent_t all_of(const or_csession_t *session)
                          .over = session->finish != OR_FINISH_NONE};
 }
 
-bool or_coordinator_journal_holds(const or_coordinator_t *c, const or_csession_t *session)
+bool or_journaling_holds(const or_coordinator_t *c, const or_csession_t *session)
 {
-    return session->journal.since_ns != 0 && !c->journal_late;
+    return session->journal.since_ns != 0 && !c->journaling.late;
 }
 
-or_extent_t or_coordinator_journal_extent(const or_coordinator_t *c, const or_csession_t *session)
+or_extent_t or_journaling_extent(const or_coordinator_t *c, const or_csession_t *session)
 {
-    return or_coordinator_journal_holds(c, session) ? session->journal.settled : all_of(session);
+    return or_journaling_holds(c, session) ? session->journal.settled : all_of(session);
 }
 
 // ---- writing ----
@@ -68,7 +63,7 @@ static void note_written(or_coordinator_t *c, or_csession_t *session, or_status_
     journal->since_ns = 0;
     journal->begun = true;
     journal->settled = journal->writing;
-    report(c, status);
+    or_journaling_report(c, status);
     if (status == OR_OK) {
         journal->kept = true;
         journal->tokens = journal->writing.tokens;
@@ -108,7 +103,7 @@ static bool put_end(or_coordinator_t *c, or_csession_t *session)
                     or_journal_end(c->config.journal, session->journal.number, session->finish));
 }
 
-// What the journal does not have yet, unless something is under way: then that comes first.
+// Put what the journal does not have yet, unless something is under way: then that comes first.
 static void put(or_coordinator_t *c, or_csession_t *session)
 {
     const or_journaling_t *journal = &session->journal;
@@ -124,8 +119,8 @@ static void put(or_coordinator_t *c, or_csession_t *session)
     }
 }
 
-void or_coordinator_journal_begin(or_coordinator_t *c, or_csession_t *session,
-                                  const or_generate_request_t *request)
+void or_journaling_begin(or_coordinator_t *c, or_csession_t *session,
+                         const or_generate_request_t *request)
 {
     if (c->config.journal == NULL) {
         return;
@@ -154,24 +149,24 @@ void or_coordinator_journal_begin(or_coordinator_t *c, or_csession_t *session,
     note_put(c, session, status);
 }
 
-void or_coordinator_journal_commit(or_coordinator_t *c, or_csession_t *session)
+void or_journaling_commit(or_coordinator_t *c, or_csession_t *session)
 {
     session->journal.round = session->round + 1;
     put(c, session);
 }
 
-void or_coordinator_journal_end(or_coordinator_t *c, or_csession_t *session)
+void or_journaling_end(or_coordinator_t *c, or_csession_t *session)
 {
     bool failed = session->finish == OR_FINISH_ERROR;
     bool revoked = failed && session->error_code == OR_WIRE_REFUSED; // nobody may fetch it
     if (revoked || (failed && or_csession_written(session) == 0)) {  // or it is asked for anew
-        or_coordinator_journal_forget(c, session);
+        or_journaling_forget(c, session);
     } else {
         put(c, session);
     }
 }
 
-void or_coordinator_journal_forget(or_coordinator_t *c, or_csession_t *session)
+void or_journaling_forget(or_coordinator_t *c, or_csession_t *session)
 {
     if (session->journal.number != 0) {
         or_journal_forget(c->config.journal, session->journal.number);
@@ -179,7 +174,7 @@ void or_coordinator_journal_forget(or_coordinator_t *c, or_csession_t *session)
     }
 }
 
-void or_coordinator_journal_release(or_coordinator_t *c, const or_csession_t *session)
+void or_journaling_release(or_coordinator_t *c, const or_csession_t *session)
 {
     if (session != NULL && session->journal.number != 0 && !session->journal.ended) {
         or_journal_abandon(c->config.journal, session->journal.number);
@@ -190,19 +185,19 @@ void or_coordinator_journal_release(or_coordinator_t *c, const or_csession_t *se
 
 static or_csession_t *find_number(const or_coordinator_t *c, uint64_t number)
 {
-    for (uint32_t i = 0; i < c->places; i++) {
-        if (c->sessions[i] != NULL && c->sessions[i]->journal.number == number) {
-            return c->sessions[i];
-        }
-    }
-    return NULL;
+    or_csession_t *session;
+    uint32_t at = 0;
+    do {
+        session = or_sessions_next(&c->sessions, &at);
+    } while (session != NULL && session->journal.number != number);
+    return session;
 }
 
 static bool has_news(const or_coordinator_t *c, const or_csession_t *session)
 {
-    const or_extent_t may = or_coordinator_journal_extent(c, session);
-    return may.tokens > session->sent_tokens || may.text > session->sent_text ||
-           (may.over && !session->sent_end);
+    const or_extent_t may = or_journaling_extent(c, session);
+    return may.tokens > session->stream.told.tokens || may.text > session->stream.told.text ||
+           (may.over && !session->stream.told.over);
 }
 
 // A write of this session is done.
@@ -214,7 +209,7 @@ static void take(or_coordinator_t *c, or_csession_t *session, or_status_t status
         put(c, session);
     }
     if (begins || has_news(c, session)) {
-        or_coordinator_tell_client(c, session);
+        or_csession_mark(session, OR_MARK_NEWS);
     }
 }
 
@@ -224,169 +219,77 @@ static void take_all(or_coordinator_t *c)
     or_status_t status;
     while (or_journal_next(c->config.journal, &number, &status)) {
         or_csession_t *session = find_number(c, number);
-        c->journal_late = false;
+        c->journaling.late = false;
         if (session != NULL && session->journal.since_ns != 0) {
             take(c, session, status);
         }
     }
 }
 
-void or_coordinator_journal_flush(or_coordinator_t *c)
+void or_journaling_flush(or_coordinator_t *c)
 {
-    for (int i = 0; c->config.journal != NULL && i < 2; i++) { // tokens, and an end behind them
+    if (c->config.journal != NULL) {
         or_journal_wait(c->config.journal, FLUSH_MS);
         take_all(c);
     }
 }
 
-static void tell_held(or_coordinator_t *c, or_csession_t *session)
+static bool is_late(const or_csession_t *session, int64_t now)
 {
-    if (session->journal.since_ns != 0) {
-        or_coordinator_tell_client(c, session);
-    }
+    return session->journal.since_ns != 0 && now - session->journal.since_ns >= PATIENCE_NS;
 }
 
 // A disk that neither writes nor refuses is one that refuses, until it answers.
 static void lose_patience(or_coordinator_t *c)
 {
     int64_t now = or_clock_now(c->clock);
-    for (uint32_t i = 0; !c->journal_late && i < c->places; i++) {
-        const or_csession_t *session = c->sessions[i];
-        c->journal_late = session != NULL && session->journal.since_ns != 0 &&
-                          now - session->journal.since_ns >= PATIENCE_NS;
-        if (c->journal_late) {
-            warn(c, "the journal: the disk does not answer");
-            or_coordinator_for_each_session(c, tell_held);
+    or_csession_t *session;
+    bool late = false;
+    for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
+        late = late || is_late(session, now);
+    }
+    if (!late || c->journaling.late) {
+        return;
+    }
+    c->journaling.late = true;
+    warn(c, "the journal: the disk does not answer");
+    for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
+        if (session->journal.since_ns != 0) {
+            or_csession_mark(session, OR_MARK_NEWS);
         }
     }
 }
 
-// ---- coming back ----
-
-// The request as it came, with the seed it got, and its tokens once more through everything they went through.
-static or_status_t make_again(or_coordinator_t *c, const or_journal_entry_t *entry,
-                              uint64_t request_number, or_csession_t **session_p)
+void or_journaling_adopt(or_coordinator_t *c, or_csession_t *session,
+                         const or_journal_entry_t *entry, uint64_t number)
 {
-    or_message_t message = {0};
-    or_status_t status = or_message_decode(entry->request, entry->request_bytes, &message);
-    if (status != OR_OK) {
-        return status;
-    }
-    or_generate_request_t *request = &message.body.generate_request;
-    if (message.type != OR_MSG_GENERATE_REQUEST) {
-        status = or_fail(OR_ERR_FORMAT, "a request that is none");
-    } else {
-        request->request = request_number;
-        request->seed = entry->seed;
-        request->has_seed = true;
-        status = or_csession_create(&c->target, or_session_ids_next(&c->ids), (or_peer_t){0},
-                                    entry->owner, request, session_p);
-    }
-    or_message_fini(&message);
-    if (status == OR_OK) {
-        status = or_csession_restore(*session_p, entry->tokens, entry->count, entry->finish);
-        if (status != OR_OK) {
-            or_csession_destroy(session_p);
-        }
-    }
-    return status;
-}
-
-// It waits for its client like any other that was parked, or for the client to fetch its end.
-static void adopt(or_coordinator_t *c, or_csession_t *session, const or_journal_entry_t *entry,
-                  const or_resume_t *resume, uint64_t number)
-{
-    int64_t now = or_clock_now(c->clock);
-    or_session_ids_take(&c->ids);
-    session->stats.resumed_tokens = or_csession_written(session); // counted by another, if at all
-    session->round = entry->round;
-    session->arrived_ns = session->started_ns = session->done_ns = now;
-    session->deadline_ns = or_coordinator_after_ms(c, c->config.resume_ms);
-    session->phase = session->finish == OR_FINISH_NONE ? OR_PHASE_PARKED : OR_PHASE_DONE;
-    memcpy(session->token, resume->token, sizeof session->token);
-    memcpy(session->key, entry->key, strlen(entry->key) + 1);
-    memcpy(session->arith_id, entry->arith_id, strlen(entry->arith_id) + 1);
+    bool done = session->phase == OR_PHASE_DONE;
     session->journal = (or_journaling_t){.number = number,
                                          .begun = true,
                                          .kept = true,
-                                         .ended = session->phase == OR_PHASE_DONE,
+                                         .ended = done,
                                          .tokens = entry->count,
                                          .round = entry->round,
                                          .settled = all_of(session)};
-    if (session->phase == OR_PHASE_PARKED) {
+    if (!done) {
         put_tokens(c, session); // none, but somebody works on it again
-    } else {
-        or_csession_drop_rounds(session);
-        or_charges_shrink(session);
     }
-    or_log_of(OR_LOG_INFO, or_csession_subject(session), "back from the journal: %u tokens",
-              or_csession_written(session));
 }
 
-or_status_t or_coordinator_journal_restore(or_coordinator_t *c, const or_member_t *client,
-                                           const or_resume_t *resume, or_csession_t **session_p,
-                                           uint32_t *retry_ms)
-{
-    or_journal_entry_t entry;
-    uint64_t number;
-    or_csession_t **place = NULL;
-    if (c->config.journal == NULL) {
-        return OR_ERR_NOT_FOUND;
-    }
-    or_status_t status =
-        or_journal_find(c->config.journal, resume->token, resume->token_bytes, &entry, &number);
-    if (status == OR_ERR_AGAIN) {
-        *retry_ms = AGAIN_MS;
-        return or_fail(OR_ERR_FULL, "busy: this text is just being written to the journal; retry "
-                                    "after 0.5 s");
-    }
-    if (status != OR_OK) {
-        report(c, status == OR_ERR_NOT_FOUND ? OR_OK : status);
-        return OR_ERR_NOT_FOUND;
-    }
-    if (!or_parking_is_theirs(client, entry.owner, entry.key)) {
-        return OR_ERR_MISMATCH;
-    }
-    if (entry.model_hash != c->config.model_hash) {
-        or_log(OR_LOG_WARN, "a text in the journal was written by another target: it ends here");
-        return OR_ERR_NOT_FOUND;
-    }
-    if (entry.finish == OR_FINISH_NONE) { // before the time is spent that making it again takes
-        status = or_clients_admit(c, client, false, retry_ms);
-    }
-    if (status == OR_OK) {
-        status = or_clients_place(c, client, &place, retry_ms);
-    }
-    if (status != OR_OK) {
-        return status;
-    }
-    status = make_again(c, &entry, resume->request, place);
-    if (status != OR_OK) {
-        or_log(OR_LOG_WARN, "a text in the journal cannot go on: %s", or_error_text());
-        return OR_ERR_NOT_FOUND;
-    }
-    status = or_charges_open(c, *place);
-    if (status != OR_OK) {
-        or_csession_destroy(place);
-        *retry_ms = OR_CHARGES_RETRY_MS;
-        return status;
-    }
-    adopt(c, *place, &entry, resume, number);
-    *session_p = *place;
-    return OR_OK;
-}
-
-int64_t or_coordinator_journal_tick(or_coordinator_t *c)
+int64_t or_journaling_tick(or_coordinator_t *c)
 {
     if (c->config.journal == NULL) {
         return OR_TIME_NEVER;
     }
     int64_t now = or_clock_now(c->clock);
     take_all(c);
-    if (now >= c->journal_due_ns) {
+    if (now >= c->journaling.due_ns) {
         lose_patience(c);
-        or_coordinator_for_each_session(c, put); // what was refused
-        c->journal_due_ns = or_journal_tick(c->config.journal, now);
+        or_csession_t *session;
+        for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
+            put(c, session); // what was refused
+        }
+        c->journaling.due_ns = or_journal_tick(c->config.journal, now);
     }
-    return c->journal_due_ns;
+    return c->journaling.due_ns;
 }

@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "coordinator/coordinator_internal.h"
+#include "coordinator/clients/parking_test_support.h"
+#include "coordinator/hub.h"
 #include "coordinator/journal/journal_disk.h"
-#include "coordinator/journal/parking_test_support.h"
 
 // ---- the disk ----
 
@@ -136,9 +136,9 @@ static found_t read_disk(void)
 
 static or_csession_t *only_session(const world_t *w)
 {
-    for (uint32_t i = 0; i < w->coordinator->places; i++) {
-        if (w->coordinator->sessions[i] != NULL) {
-            return w->coordinator->sessions[i];
+    for (uint32_t i = 0; i < w->coordinator->sessions.places; i++) {
+        if (w->coordinator->sessions.all[i] != NULL) {
+            return w->coordinator->sessions.all[i];
         }
     }
     fail_msg("there is no session");
@@ -191,7 +191,7 @@ static void stop_the_disk(world_t *w, client_t *client)
     set_disk(true, 0);
     while (writes() == asked) { // held before anything of it is on disk
         run_hearing(w, client, 1);
-        if (or_coordinator_journal_holds(w->coordinator, only_session(w))) {
+        if (or_journaling_holds(w->coordinator, only_session(w))) {
             wait_for_write(asked);
         }
     }

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/base/version.h"
-#include "coordinator/journal/parking_test_support.h"
+#include "coordinator/clients/parking_test_support.h"
 #include "tests/support/full_disk.h"
 
 static char journal_path[64];

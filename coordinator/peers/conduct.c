@@ -24,7 +24,7 @@ _Static_assert(OR_FRAME_BYTES_MAX < BYTES_BURST, "the largest frame fits the buc
 #define REQUESTS_PER_S 500.0
 #define REQUESTS_BURST 1024.0
 
-// What a bad network brings about within a minute stays far below the bound.
+// Offences that a bad network brings about within a minute stay far below the bound.
 #define HALF_LIFE_S 60.0
 
 static const struct {

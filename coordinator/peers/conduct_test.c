@@ -1,13 +1,13 @@
 // Goal: what an honest drafter does at its worst never cuts it off, what a hostile one does soon does,
 // and a flood is dropped before it is read; guesses that never help are asked for less and less.
-// Method: the pure rules (conduct, usefulness, admission) on a virtual clock, at the rates and numbers
+// Method: the pure rules (conduct, usefulness, when to come back) on a virtual clock, at the rates and numbers
 // that their headers promise.
 #include "coordinator/peers/conduct.h"
 
 #include "common/base/clock.h"
 #include "common/decode/methods.h"
 #include "coordinator/budget/usefulness.h"
-#include "coordinator/clients/admission.h"
+#include "coordinator/clients/queue.h"
 #include "tests/support/test_support.h"
 
 #define MINUTE_NS (60 * OR_NS_PER_S)
@@ -196,17 +196,17 @@ static void fixed_shapes_are_not_cut(void **state)
 static void the_pause_grows_with_the_queue_and_has_bounds(void **state)
 {
     (void)state;
-    or_admission_t admission = {0};
-    assert_int_equal(or_admission_retry_ms(&admission, 0, 4), OR_RETRY_MS_MIN);
-    or_admission_served(&admission, 4000 * 1000);
-    assert_int_equal(or_admission_retry_ms(&admission, 3, 4), 4000);
-    assert_int_equal(or_admission_retry_ms(&admission, 7, 4), 8000);
-    assert_int_equal(or_admission_retry_ms(&admission, 7, 0), OR_RETRY_MS_MAX);
-    assert_int_equal(or_admission_retry_ms(&admission, UINT32_MAX, 1), OR_RETRY_MS_MAX);
+    or_queue_t queue = {0};
+    assert_int_equal(or_queue_retry_ms(&queue, 0, 4), OR_RETRY_MS_MIN);
+    or_queue_note_served(&queue, 4000 * 1000);
+    assert_int_equal(or_queue_retry_ms(&queue, 3, 4), 4000);
+    assert_int_equal(or_queue_retry_ms(&queue, 7, 4), 8000);
+    assert_int_equal(or_queue_retry_ms(&queue, 7, 0), OR_RETRY_MS_MAX);
+    assert_int_equal(or_queue_retry_ms(&queue, UINT32_MAX, 1), OR_RETRY_MS_MAX);
     for (int i = 0; i < 100; i++) {
-        or_admission_served(&admission, 1000 * 1000);
+        or_queue_note_served(&queue, 1000 * 1000);
     }
-    assert_in_range(or_admission_retry_ms(&admission, 3, 4), 999, 1001);
+    assert_in_range(or_queue_retry_ms(&queue, 3, 4), 999, 1001);
 }
 
 int main(void)

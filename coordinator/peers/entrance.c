@@ -90,7 +90,7 @@ static bool admits(void *context, const char *public_key)
            or_coordinator_admits(entrance->coordinator, public_key);
 }
 
-// What who connects must know; public, all of it.
+// Log what whoever connects must know; all of it is public.
 static void tell_edges(const or_channel_listen_t *listens, size_t count, const char *public_key)
 {
     for (size_t i = 0; i < count; i++) {

@@ -1,47 +1,28 @@
-// Who is here: greetings, losses, and what becomes of a drafter that misbehaves.
+#include "coordinator/peers/members.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/log/log.h"
 #include "common/base/version.h"
-#include "coordinator/coordinator_internal.h"
+#include "common/decode/methods.h"
+#include "coordinator/clients/clients.h"
+#include "coordinator/figures/figures.h"
+#include "coordinator/hub.h"
+#include "coordinator/peers/grants.h"
+#include "coordinator/rounds/rounds.h"
+#include "coordinator/vocab/vocabulary_match.h"
 
-// A drafter that was cut off is not heard for so long.
-#define IGNORE_NS (60 * OR_NS_PER_S)
+#define IGNORE_NS (60 * OR_NS_PER_S) // a drafter that was cut off is not heard for so long
+#define REFRESH_NS OR_NS_PER_S       // between looks at the keyring
+#define COMPLAIN_NS (60 * OR_NS_PER_S)
 
-// Of the places for peers: what one key may take, what clients may, what those of them without a key may, and
-// what is left for verifiers and our own HTTP face, so that nobody can keep the others out.
+// Shares of the places for peers: one key's, the clients', that of clients without a key, and what is left for verifiers
+// and our own HTTP face, so that nobody can keep the others out.
 #define KEY_PLACES 64u
 #define CLIENT_PLACES (OR_PEERS_MAX / 4 * 3)
 #define NAMELESS_PLACES (OR_PEERS_MAX / 2)
 #define VERIFIER_PLACES 16u
-
-or_member_t *or_coordinator_member(or_coordinator_t *c, or_peer_t peer)
-{
-    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
-        if (c->members[i].peer.value == peer.value) {
-            return &c->members[i];
-        }
-    }
-    return NULL;
-}
-
-uint32_t or_coordinator_count(const or_coordinator_t *c, or_role_t role)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
-        count += c->members[i].peer.value != 0 && c->members[i].role == role;
-    }
-    return count;
-}
-
-void or_coordinator_turn_away(or_coordinator_t *c, or_peer_t peer, or_wire_error_t code,
-                              const char *text)
-{
-    or_coordinator_note_refusal(c, or_link_key_of(c->link, peer), text);
-    or_link_send_error(c->link, peer, (or_session_id_t){0}, code, "%s", text);
-    or_link_forget(c->link, peer);
-}
 
 // ---- greetings ----
 
@@ -58,9 +39,9 @@ static void welcome(or_coordinator_t *c, const or_member_t *member)
                          .trusted = member->trusted,
                          .model = verifier != NULL ? verifier->model : "",
                          .arith_id = verifier != NULL ? verifier->arith_id : "",
-                         .drafters = or_coordinator_count(c, OR_ROLE_DRAFTER)},
+                         .drafters = or_peers_count(c, OR_ROLE_DRAFTER)},
     };
-    or_coordinator_send(c, member->peer, &message);
+    or_peers_send(c, member->peer, &message);
 }
 
 // A verifier with another target would write another text.
@@ -114,19 +95,20 @@ static bool is_acceptable(or_coordinator_t *c, const or_hello_t *hello, char *te
            names_an_owner(hello, text, capacity);
 }
 
-// Of drafters and verifiers.
+// Note an event of a drafter or a verifier.
 static void note_event(or_coordinator_t *c, const or_member_t *member, const char *drafters,
                        const char *verifiers)
 {
     if (member->role == OR_ROLE_DRAFTER || member->role == OR_ROLE_VERIFIER) {
-        or_coordinator_event(c, member->role == OR_ROLE_DRAFTER ? drafters : verifiers, NULL,
-                             "%s%s%s", member->model, member->owner[0] != '\0' ? " of " : "",
-                             member->owner);
+        or_counters_event(c, member->role == OR_ROLE_DRAFTER ? drafters : verifiers, NULL, "%s%s%s",
+                          member->model, member->owner[0] != '\0' ? " of " : "", member->owner);
     }
 }
 
-void or_members_joined(or_coordinator_t *c, or_member_t *member)
+// It can take part now.
+static void joined(or_coordinator_t *c, or_member_t *member)
 {
+    or_csession_t *session;
     // Clients come and go, readiness probes every few seconds.
     or_log(member->role == OR_ROLE_CLIENT ? OR_LOG_DEBUG : OR_LOG_INFO, "%s joined with %s",
            or_role_name(member->role), member->model[0] ? member->model : "no model");
@@ -136,34 +118,35 @@ void or_members_joined(or_coordinator_t *c, or_member_t *member)
             or_log(OR_LOG_WARN, "a new verifier replaces the one before it");
         }
         c->verifier = member;
-        or_coordinator_for_each_session(c, or_round_on_verifier);
+        for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
+            or_round_verifier_joined(c, session);
+        }
     } else if (member->role == OR_ROLE_DRAFTER) {
-        c->drafter_seen = true;
+        c->queue.drafter_seen = true;
     }
-    or_waiting_begin_all(c);
+    c->queue.due = true;
 }
 
-// What is taken of the places that a newcomer would need one of.
+// The places that are taken of those that a newcomer would need one of.
 typedef struct {
     uint32_t of_key, of_clients, of_nameless, of_all;
 } taken_t;
 
-static taken_t count_taken(const or_coordinator_t *c, const char *key)
+static taken_t count_taken(or_coordinator_t *c, const char *key)
 {
     taken_t taken = {0};
-    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
-        const or_member_t *member = &c->members[i];
-        bool here = member->peer.value != 0, client = here && member->role == OR_ROLE_CLIENT;
-        taken.of_all += here;
+    const or_member_t *member;
+    for (uint32_t at = 0; (member = or_peers_next(&c->peers, &at)) != NULL;) {
+        bool client = member->role == OR_ROLE_CLIENT;
+        taken.of_all++;
         taken.of_clients += client;
         taken.of_nameless += client && member->grant.key[0] == '\0';
-        taken.of_key += here && key[0] != '\0' && strcmp(member->grant.key, key) == 0;
+        taken.of_key += key[0] != '\0' && strcmp(member->grant.key, key) == 0;
     }
     return taken;
 }
 
-static bool has_place(const or_coordinator_t *c, const or_member_t *newcomer, char *text,
-                      size_t capacity)
+static bool has_place(or_coordinator_t *c, const or_member_t *newcomer, char *text, size_t capacity)
 {
     const taken_t taken = count_taken(c, newcomer->grant.key);
     bool client = newcomer->role == OR_ROLE_CLIENT && !newcomer->inside;
@@ -191,7 +174,7 @@ static or_member_t new_member(or_coordinator_t *c, or_peer_t peer, const or_hell
                           .role = hello->role,
                           .inside =
                               hello->role == OR_ROLE_CLIENT && or_link_is_inside(c->link, peer),
-                          .number = ++c->last_number,
+                          .number = ++c->peers.last_number,
                           .joined_ns = or_clock_now(c->clock),
                           .context_max = hello->context_max,
                           .nodes_max = hello->nodes_max,
@@ -205,7 +188,7 @@ static or_member_t new_member(or_coordinator_t *c, or_peer_t peer, const or_hell
 void or_members_greet(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hello)
 {
     char text[512];
-    or_member_t *member = or_coordinator_member(c, peer);
+    or_member_t *member = or_peers_find(c, peer);
     if (member != NULL) { // it missed our Welcome, or came back from a silence
         welcome(c, member);
         return;
@@ -213,76 +196,84 @@ void or_members_greet(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hel
     or_member_t newcomer = new_member(c, peer, hello);
     if (!is_acceptable(c, hello, text, sizeof text) ||
         !or_grants_identify(c, hello, &newcomer, text, sizeof text)) {
-        or_coordinator_turn_away(c, peer, OR_WIRE_REFUSED, text);
+        or_peers_turn_away(c, peer, OR_WIRE_REFUSED, text);
         return;
     }
     if (!has_place(c, &newcomer, text, sizeof text)) {
-        or_coordinator_turn_away(c, peer, OR_WIRE_BUSY, text);
+        or_peers_turn_away(c, peer, OR_WIRE_BUSY, text);
         return;
     }
-    member = or_coordinator_member(c, (or_peer_t){0}); // there is one
+    member = or_peers_find(c, (or_peer_t){0}); // there is one
     *member = newcomer;
-    or_charges_greet(c, member);
+    or_peers_open_account(c, member);
     if (member->role == OR_ROLE_VERIFIER) { // all texts wait for it; a drafter could flood
         or_link_hurry(c->link, peer);
     }
     welcome(c, member);
     if (member->role != OR_ROLE_DRAFTER || or_vocab_match_begin(c, member, hello)) {
-        or_members_joined(c, member);
+        joined(c, member);
+    }
+}
+
+void or_members_take_vocabulary(or_coordinator_t *c, or_member_t *member,
+                                const or_vocabulary_t *vocabulary)
+{
+    if (or_vocab_match_take(c, member, vocabulary)) {
+        joined(c, member);
     }
 }
 
 // ---- losses ----
 
-void or_members_free(or_member_t *member)
-{
-    or_hold_close(&member->unread);
-    *member = (or_member_t){0};
-}
-
 // A verifier that is still here; NULL if there is none.
 static or_member_t *any_verifier(or_coordinator_t *c)
 {
-    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
-        if (c->members[i].peer.value != 0 && c->members[i].role == OR_ROLE_VERIFIER) {
-            return &c->members[i];
-        }
-    }
-    return NULL;
+    or_member_t *member;
+    uint32_t at = 0;
+    do {
+        member = or_peers_next(&c->peers, &at);
+    } while (member != NULL && member->role != OR_ROLE_VERIFIER);
+    return member;
 }
 
 static void replace_verifier(or_coordinator_t *c)
 {
+    or_csession_t *session;
     c->verifier = any_verifier(c);
-    or_coordinator_for_each_session(c, c->verifier != NULL ? or_round_on_verifier
-                                                           : or_round_on_verifier_lost);
-    or_waiting_begin_all(c);
+    for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
+        if (c->verifier != NULL) {
+            or_round_verifier_joined(c, session);
+        } else {
+            or_round_verifier_lost(c, session);
+        }
+    }
+    c->queue.due = true;
 }
 
 static void leave_sessions(or_coordinator_t *c, or_peer_t drafter)
 {
-    for (uint32_t i = 0; i < c->places; i++) {
-        or_csession_t *session = c->sessions[i];
-        or_seat_t *seat = session != NULL ? or_csession_seat(session, drafter) : NULL;
+    or_csession_t *session;
+    for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
+        or_seat_t *seat = or_seats_find(session, drafter);
         if (seat != NULL) {
-            or_round_on_drafter_lost(c, session, seat);
+            or_round_drafter_lost(c, session, seat);
         }
     }
 }
 
-// It is gone: its sessions go on without it, or end if they were its own.
+// It is gone: its sessions go on without it, or are kept for it if they were its own.
 static void remove_member(or_coordinator_t *c, or_member_t *member)
 {
     or_peer_t peer = member->peer;
     or_role_t role = member->role;
     bool served = member == c->verifier;
     or_vocab_match_forget(member);
-    or_members_free(member); // first: its sessions look for others
+    or_peers_forget(member); // first: its sessions look for others
     if (served) {
         replace_verifier(c);
     }
     if (role == OR_ROLE_CLIENT) {
-        or_clients_detach(c, peer);
+        or_parking_detach(c, peer);
     } else if (role == OR_ROLE_DRAFTER) {
         leave_sessions(c, peer);
     }
@@ -290,7 +281,7 @@ static void remove_member(or_coordinator_t *c, or_member_t *member)
 
 void or_members_lost(or_coordinator_t *c, or_peer_t peer)
 {
-    or_member_t *member = or_coordinator_member(c, peer);
+    or_member_t *member = or_peers_find(c, peer);
     if (member != NULL && peer.value != 0) {
         or_log(member->role == OR_ROLE_CLIENT ? OR_LOG_DEBUG : OR_LOG_WARN, "%s lost",
                or_role_name(member->role));
@@ -299,57 +290,26 @@ void or_members_lost(or_coordinator_t *c, or_peer_t peer)
     }
 }
 
-void or_coordinator_refuse_drafter(or_coordinator_t *c, const or_refused_drafter_t *refused)
+void or_members_leave(or_coordinator_t *c, or_peer_t peer)
 {
-    c->refused = *refused;
-    or_coordinator_for_each_session(c, or_waiting_begin);
+    or_link_forget(c->link, peer);
+    or_parking_leave(c, peer);
+    or_members_lost(c, peer);
 }
 
 // ---- misbehaviour ----
 
-static void note_offence(or_coordinator_t *c, or_member_t *member, or_offence_t offence)
-{
-    if (member->role == OR_ROLE_DRAFTER && !member->cut &&
-        or_conduct_offend(&member->conduct, offence, or_clock_now(c->clock))) {
-        member->cut = true;
-        member->offence = offence;
-        c->cuts++;
-    }
-}
-
-void or_coordinator_offend(or_coordinator_t *c, or_peer_t peer, or_offence_t offence)
-{
-    or_member_t *member = or_coordinator_member(c, peer);
-    if (member != NULL && peer.value != 0) {
-        note_offence(c, member, offence);
-    }
-}
-
-bool or_members_gate(void *context, or_peer_t from, size_t bytes)
-{
-    or_coordinator_t *c = context;
-    or_member_t *member = or_coordinator_member(c, from);
-    if (member == NULL || member->inside || member->role == OR_ROLE_VERIFIER) {
-        return true;
-    }
-    if (!member->cut && or_conduct_allows(&member->conduct, bytes, or_clock_now(c->clock))) {
-        return true;
-    }
-    note_offence(c, member, OR_OFFENCE_FLOOD);
-    return false;
-}
-
-void or_members_expel(or_coordinator_t *c, or_member_t *member, const char *text)
+// Say why, end what it takes part in, and hear nothing from it for a while.
+static void expel(or_coordinator_t *c, or_member_t *member, const char *text)
 {
     or_peer_t peer = member->peer;
-    or_coordinator_note_refusal(c, member->grant.key, text);
+    or_peers_note_refusal(c, member->grant.key, text);
     or_link_send_error(c->link, peer, (or_session_id_t){0}, OR_WIRE_REFUSED, "%s", text);
     remove_member(c, member);
     or_link_ignore(c->link, peer, or_clock_now(c->clock) + IGNORE_NS);
 }
 
-// What a key did on one connection its others answer for, and it comes in on no new one for as
-// long.
+// All connections of a key answer for what it did on one of them, and it comes in on no new one for as long.
 static void cut_off(or_coordinator_t *c, const or_member_t *offender)
 {
     char text[128], key[OR_KEY_BYTES];
@@ -358,26 +318,124 @@ static void cut_off(or_coordinator_t *c, const or_member_t *offender)
     snprintf(text, sizeof text, "cut off for %s", or_offence_name(offender->offence));
     memcpy(key, offender->grant.key, sizeof key);
     or_log(OR_LOG_WARN, "drafter with %s %s", offender->model, text);
-    or_coordinator_event(c, OR_EVENT_CUT_OFF, NULL, "drafter with %s %s", offender->model, text);
+    or_counters_event(c, OR_EVENT_CUT_OFF, NULL, "drafter with %s %s", offender->model, text);
     if (key[0] != '\0') {
-        or_refusals_ban(&c->refusals, key, now, now + IGNORE_NS);
+        or_refusals_ban(&c->peers.refusals, key, now, now + IGNORE_NS);
     }
     for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
-        or_member_t *member = &c->members[i];
+        or_member_t *member = &c->peers.members[i];
         bool same_key = key[0] != '\0' && strcmp(member->grant.key, key) == 0;
         if (member->peer.value == peer.value || (same_key && member->role == OR_ROLE_DRAFTER)) {
-            or_members_expel(c, member, text);
+            expel(c, member, text);
         }
     }
     c->figures.cut_off++;
 }
 
-void or_members_cut_off(or_coordinator_t *c)
+// ---- changes of the keyring ----
+
+// A text ends when the key that asked for it does not stand for its owner any more, its client
+// there or not.
+static void check_session(or_csession_t *session, const or_key_grant_t *grant)
 {
-    for (uint32_t i = 0; c->cuts > 0 && i < OR_PEERS_MAX; i++) {
-        if (c->members[i].cut) {
-            cut_off(c, &c->members[i]);
+    if (!or_grants_allow_role(grant, OR_ROLE_CLIENT, or_csession_owner(session))) {
+        or_csession_fail(session, OR_WIRE_REFUSED, "the key that asked for this text was revoked");
+    }
+}
+
+// The drafter's word for what it drew is believed no more: it leaves the sessions that need that.
+static void withdraw_trust(or_coordinator_t *c, or_peer_t drafter)
+{
+    or_csession_t *session;
+    for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
+        or_seat_t *seat = or_seats_find(session, drafter);
+        if (seat != NULL && or_accept_rule_needs_trust(session->terms.open.accept_rule)) {
+            or_peers_send_cancel(c, session, drafter, "this key is not trusted any more");
+            or_round_drafter_lost(c, session, seat);
         }
     }
-    c->cuts = 0;
+}
+
+static void check_member(or_coordinator_t *c, or_member_t *member)
+{
+    const or_key_grant_t *grant = or_grants_find(c, member->grant.key);
+    if (!or_grants_allow_role(grant, member->role, member->owner)) {
+        expel(c, member, "this key was revoked");
+        return;
+    }
+    bool withdrawn = member->trusted && !grant->trusted;
+    member->grant = *grant;
+    member->trusted = grant->trusted;
+    if (withdrawn) {
+        withdraw_trust(c, member->peer);
+    }
+}
+
+// The keyring has changed: it holds for who is here already, too. Texts first, so that their clients hear why: members
+// are looked at when those ends are settled.
+static void apply(or_coordinator_t *c)
+{
+    or_csession_t *session;
+    or_log(OR_LOG_INFO, "the keyring has changed: %u keys", or_keyring_count(c->config.keyring));
+    for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
+        if (session->phase != OR_PHASE_DONE && session->key[0] != '\0') {
+            check_session(session, or_grants_find(c, session->key));
+        }
+    }
+    c->peers.keyring_changed = true;
+}
+
+static void check_members(or_coordinator_t *c)
+{
+    or_member_t *member;
+    for (uint32_t at = 0; (member = or_peers_next(&c->peers, &at)) != NULL;) {
+        if (member->grant.key[0] != '\0') {
+            check_member(c, member);
+        }
+    }
+}
+
+// A keyring that makes no sense says so once; one that cannot be read at each look.
+static void complain(or_coordinator_t *c, or_status_t status, int64_t now)
+{
+    bool repeats = status != OR_ERR_INVALID;
+    if (!repeats || c->peers.keyring_told_ns == 0 ||
+        now - c->peers.keyring_told_ns >= COMPLAIN_NS) {
+        or_log(OR_LOG_ERROR, "%s; the keys stay as they were%s", or_error_text(),
+               repeats ? " until it can be read" : "");
+        c->peers.keyring_told_ns = repeats ? now : c->peers.keyring_told_ns;
+    }
+}
+
+int64_t or_members_tick(or_coordinator_t *c)
+{
+    int64_t now = or_clock_now(c->clock);
+    bool changed;
+    if (c->config.keyring == NULL) {
+        return OR_TIME_NEVER;
+    }
+    if (now >= c->peers.keyring_due_ns) {
+        c->peers.keyring_due_ns = now + REFRESH_NS;
+        or_status_t status = or_keyring_refresh(c->config.keyring, &changed);
+        if (status != OR_OK) {
+            complain(c, status, now);
+        } else if (changed) {
+            apply(c);
+        }
+    }
+    return c->peers.keyring_due_ns;
+}
+
+void or_members_cut_off(or_coordinator_t *c)
+{
+    for (uint32_t i = 0; c->peers.cuts > 0 && i < OR_PEERS_MAX; i++) {
+        if (c->peers.members[i].cut) {
+            cut_off(c, &c->peers.members[i]);
+        }
+    }
+    c->peers.cuts = 0;
+    if (c->peers.keyring_changed) {
+        c->peers.keyring_changed = false;
+        check_members(c);
+    }
 }

@@ -17,7 +17,7 @@ static const or_refusal_t *find(const or_refusals_t *refusals, const char *key)
     return NULL;
 }
 
-// Which of two is missed less?
+// Is `a` missed less than `b`?
 static bool is_older(const or_refusal_t *a, const or_refusal_t *b, int64_t now_ns)
 {
     bool a_banned = now_ns < a->banned_until_ns, b_banned = now_ns < b->banned_until_ns;

@@ -1,6 +1,6 @@
 // Goal: numbers of sessions are known again, never come twice, and do not tell how many are between two of them.
 // Method: many of them, sorted; what was not given out yet; two processes' worth.
-#include "coordinator/session/session_ids.h"
+#include "coordinator/session/sessions.h"
 
 #include <stdlib.h>
 

@@ -1,15 +1,19 @@
-// What was asked, checked: a session's terms and its prompt.
+// A request, checked, becomes a session: its terms, its prompt, and room for its rounds.
 #include <stdlib.h>
 
 #include "common/base/inline.h"
 #include "common/decode/methods.h"
 #include "common/decode/sampling/noise.h"
 #include "common/decode/shape.h"
-#include "coordinator/session/session_internal.h"
+#include "common/decode/token_tree.h"
+#include "coordinator/session/name_hash.h"
+#include "coordinator/session/session.h"
 #include "proto/wire/parameters.h"
 
-// A label no choice index reaches: "private".
+// Labels that no choice's index reaches: "private", and "choice", to which the index of a choice is added. (The first
+// choice has the seed itself.)
 #define PRIVATE_LABEL UINT64_C(0x7072697661746500)
+#define CHOICE_LABEL UINT64_C(0x63686f6963650000)
 
 // ---- terms ----
 
@@ -135,8 +139,8 @@ static float draft_temperature(const or_generate_request_t *request)
     return request->sampling.temperature > 0 ? request->sampling.temperature : 1.0F;
 }
 
-or_status_t or_csession_make_terms(const or_vocab_t *vocab, const char *owner,
-                                   const or_generate_request_t *request, or_csession_t *session)
+static or_status_t make_terms(const or_vocab_t *vocab, const char *owner,
+                              const or_generate_request_t *request, or_csession_t *session)
 {
     uint32_t method = request->plain ? OR_DRAFT_NONE : request->draft_method;
     uint32_t stops[OR_STOP_IDS_MAX];
@@ -200,7 +204,7 @@ static or_status_t check_tokens(const or_vocab_t *vocab, const int32_t *tokens, 
     return OR_OK;
 }
 
-// As the model's own template has it.
+// Render a conversation by the model's own template.
 static or_status_t render(const or_session_target_t *target, const or_generate_request_t *request,
                           int32_t **ids, size_t *count)
 {
@@ -236,8 +240,8 @@ static or_status_t cut(const or_vocab_t *vocab, const or_generate_request_t *req
                        count);
 }
 
-or_status_t or_csession_take_prompt(const or_session_target_t *target,
-                                    const or_generate_request_t *request, or_csession_t *session)
+static or_status_t take_prompt(const or_session_target_t *target,
+                               const or_generate_request_t *request, or_csession_t *session)
 {
     int32_t *ids = NULL;
     size_t count = request->prompt_token_count;
@@ -259,4 +263,141 @@ or_status_t or_csession_take_prompt(const or_session_target_t *target,
     }
     free(ids);
     return status;
+}
+
+// ---- the session ----
+
+// Has anything printable been committed before the completion?
+static bool prompt_is_blank(const or_vocab_t *vocab, const or_csession_t *session)
+{
+    for (uint32_t i = 0; i < session->prompt_length; i++) {
+        if (or_vocab_widths(vocab)[session->log.tokens[i]] > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Room for as many trees as there may be drafters, and for merging them.
+static or_status_t make_seats(or_csession_t *session)
+{
+    uint32_t seats = or_seats_max(session);
+    uint32_t nodes = session->terms.open.draft_nodes;
+    or_status_t status = OR_OK;
+    for (uint32_t i = 0; status == OR_OK && i < seats; i++) {
+        session->drafters.seats[i].nudge_ns = OR_TIME_NEVER;
+        status = or_token_tree_create(nodes, &session->drafters.seats[i].tree);
+    }
+    return status == OR_OK && seats > 1 ? or_merge_create(seats, nodes, &session->drafters.merge)
+                                        : status;
+}
+
+// The pool holds what a drafter may have on the way, twice.
+static or_status_t make_policy(const or_generate_request_t *request, or_csession_t *session)
+{
+    const or_open_session_t *open = &session->terms.open;
+    uint32_t ahead = open->draft_ahead;
+    bool automatic = request->draft_policy == OR_POLICY_AUTO && !session->plain;
+    const or_policy_terms_of_session_t terms = {
+        .kind = automatic ? OR_POLICY_AUTO : OR_POLICY_FIXED,
+        .most = {.nodes = open->draft_nodes, .depth = open->draft_depth, .ahead = ahead},
+        .lookup = automatic && or_accept_rule_takes_any_guess(open->accept_rule),
+        .late_is_good = ahead > 0,
+    };
+    or_policy_init(&session->budget.policy, &terms);
+    if (terms.lookup) {
+        session->budget.lookup_guesses =
+            calloc(open->draft_nodes, sizeof *session->budget.lookup_guesses);
+        if (session->budget.lookup_guesses == NULL) {
+            return or_fail(OR_ERR_NO_MEMORY, "no memory for a session");
+        }
+    }
+    if (ahead == 0) {
+        return OR_OK;
+    }
+    or_status_t status =
+        or_guesses_create(2 * (ahead + 1) * open->draft_nodes, &session->budget.guesses);
+    if (status == OR_OK) {
+        or_guesses_clear(session->budget.guesses, &session->log);
+    }
+    return status;
+}
+
+// Keep of the label what cannot break a line of the log.
+static void take_label(or_csession_t *session, const char *label)
+{
+    uint32_t count = 0;
+    for (; label != NULL && label[count] != '\0' && count < OR_LABEL_BYTES - 1; count++) {
+        bool printable = label[count] >= ' ' && label[count] <= '~';
+        session->label[count] = printable ? label[count] : '?';
+    }
+    session->label[count] = '\0';
+}
+
+static void take_numbers(const or_generate_request_t *request, or_csession_t *session)
+{
+    session->request = request->request;
+    session->plain = request->plain;
+    session->measured = request->measured;
+    session->max_tokens = request->max_tokens;
+    session->seed = request->has_seed ? request->seed : or_rng_system_seed();
+    session->key_seed = request->choice > 0
+                            ? or_rng_key(session->seed, CHOICE_LABEL + request->choice).value
+                            : session->seed;
+    session->round = 1;
+    session->target.abandoned_ns = OR_TIME_NEVER;
+    session->target.reopen_ns = OR_TIME_NEVER;
+    or_annotations_init(&session->annotations, request->details, request->logprobs);
+    take_label(session, request->label);
+}
+
+static or_status_t make_room(or_csession_t *session)
+{
+    session->tree.tokens = calloc(OR_TREE_NODES_MAX, sizeof *session->tree.tokens);
+    session->tree.back = calloc(OR_TREE_NODES_MAX, sizeof *session->tree.back);
+    session->tree.psi = calloc(OR_TREE_NODES_MAX, sizeof *session->tree.psi);
+    return session->tree.tokens != NULL && session->tree.back != NULL && session->tree.psi != NULL
+               ? or_token_log_init(&session->log, 1024)
+               : or_fail(OR_ERR_NO_MEMORY, "no memory for a session");
+}
+
+or_status_t or_csession_create(const or_session_target_t *target, or_session_id_t id,
+                               or_peer_t client, const char *owner,
+                               const or_generate_request_t *request, or_csession_t **session_p)
+{
+    or_csession_t *session = calloc(1, sizeof *session);
+    if (session == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a session");
+    }
+    session->id = id;
+    session->vocab = target->vocab;
+    session->marked = target->marked;
+    session->client = client;
+    take_numbers(request, session);
+    or_status_t status = make_room(session);
+    if (status == OR_OK) {
+        status = take_prompt(target, request, session);
+    }
+    if (status == OR_OK) {
+        status = make_terms(target->vocab, owner, request, session);
+    }
+    if (status == OR_OK) {
+        status = make_seats(session);
+    }
+    if (status == OR_OK) {
+        status = make_policy(request, session);
+    }
+    if (status == OR_OK) {
+        status = or_completion_init(&session->text, target->vocab,
+                                    prompt_is_blank(target->vocab, session), request->stop,
+                                    request->stop_count);
+    }
+    if (status != OR_OK) {
+        or_csession_destroy(&session);
+        return status;
+    }
+    session->owner_hash = or_name_hash(owner);
+    session->stats.prompt_tokens = session->prompt_length;
+    *session_p = session;
+    return OR_OK;
 }

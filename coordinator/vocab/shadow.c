@@ -23,7 +23,7 @@ struct or_shadow {
     size_t tail_bytes;
     size_t tail_room;
     bool continues; // the tail does: text before it is settled
-    // Of the call: the log's length before it, and how far the tokens are as they were.
+    // The log's length before the call, and how far the tokens are as they were.
     uint32_t old_length;
     uint32_t unchanged;
 };

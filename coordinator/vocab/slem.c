@@ -5,8 +5,7 @@
 
 #include "common/text/tokenizer.h"
 
-// How much committed text a path is tokenised with: of its last bytes, what a path may still
-// change.
+// A path is tokenised with so much committed text: the last bytes, whose tokens the path may still change.
 #define LOOK_BEHIND_BYTES 64u
 
 struct or_slem {
@@ -69,8 +68,7 @@ static or_status_t append_token(or_slem_t *slem, or_detok_t *detok, int32_t toke
     return OR_OK;
 }
 
-// Where the last tokens begin that make up the look-behind; a special token ends the text before
-// it.
+// The first of the last tokens that make up the look-behind; a special token ends the text before it.
 static uint32_t look_behind(const or_vocab_t *vocab, const int32_t *tokens, uint32_t count)
 {
     const uint32_t *widths = or_vocab_widths(vocab);

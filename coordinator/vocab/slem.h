@@ -23,7 +23,7 @@ void or_slem_destroy(or_slem_t **slem_p);
 
 // `committed`: the target's tokens, the root last. `draft`: the tree in the drafter's tokens; ids in
 // range. `tree` is reset to the root and gets at most nodes_max nodes of at most depth_max levels, in
-// depth-first order, likelier paths (earlier nodes of `draft`) first where there is no room for all.
+// depth-first order. Likelier paths (earlier nodes of `draft`) come first where there is no room for all.
 // Every id in it is the target's. A drafter's special token ends a path; the target's token of the same
 // content follows, if it has one. OR_ERR_NO_MEMORY.
 or_status_t or_slem_translate(or_slem_t *slem, const int32_t *committed, uint32_t count,

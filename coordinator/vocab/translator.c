@@ -65,16 +65,6 @@ void or_translator_destroy(or_translator_t **translator_p)
     *translator_p = NULL;
 }
 
-or_vocab_method_t or_translator_method(const or_translator_t *translator)
-{
-    return translator->method;
-}
-
-uint32_t or_translator_vocab_size(const or_translator_t *translator)
-{
-    return translator->known->size;
-}
-
 // The lists, without what the drafter has no token for.
 static void translate_lists(or_translator_t *translator, or_open_session_t *open)
 {
@@ -135,7 +125,7 @@ const or_token_log_t *or_translator_log(const or_translator_t *translator)
     return or_shadow_log(translator->shadow);
 }
 
-// By way of the text.
+// Translate a tree by way of the text.
 static or_status_t retokenise(or_translator_t *translator, const or_token_log_t *log,
                               uint32_t nodes_max, uint32_t depth_max, const or_draft_tree_t *from,
                               or_draft_tree_t *to)
@@ -179,7 +169,7 @@ or_status_t or_translator_tree(or_translator_t *translator, uint32_t rule,
     }
 }
 
-// Of a text that was re-tokenised: how far the drafter's tree foresaw the shadow's new tokens.
+// Return how far the drafter's tree foresaw the shadow's new tokens, of a text that was re-tokenised.
 static void judge_text(const or_translator_t *translator, uint32_t length, uint32_t changed,
                        or_prefix_t *prefix)
 {

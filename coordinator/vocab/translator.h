@@ -18,11 +18,7 @@ or_status_t or_translator_create(const or_known_vocab_t *known, or_vocab_method_
                                  uint32_t nodes_max, or_translator_t **translator_p);
 void or_translator_destroy(or_translator_t **translator_p);
 
-or_vocab_method_t or_translator_method(const or_translator_t *translator);
-// Of the drafter.
-uint32_t or_translator_vocab_size(const or_translator_t *translator);
-
-// What the drafter is told of its session, in its ids: stop ids and biases that it has, the map or the
+// Fill in what the drafter is told of its session, in its ids: stop ids and biases that it has, the map or the
 // vocabulary it needs. Lists are the translator's, until the next call. OR_ERR_NO_MEMORY.
 or_status_t or_translator_open(or_translator_t *translator, const or_vocab_t *target,
                                or_open_session_t *open);

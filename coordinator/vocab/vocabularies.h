@@ -41,6 +41,6 @@ or_known_vocab_t *or_vocabularies_find(const or_vocabularies_t *all, uint64_t ha
 or_status_t or_vocabularies_take(or_vocabularies_t *all, const or_vocabulary_t *message,
                                  uint64_t hash, uint32_t size, or_known_vocab_t **known_p);
 
-// What drafting the target's strings (slrs) costs with it; counted when it is first asked for, which
+// The cost of drafting the target's strings (slrs) with it; counted when it is first asked for, which
 // takes as long as comparing. OR_ERR_NO_MEMORY.
 or_status_t or_vocabularies_string_cost(or_known_vocab_t *known, const or_string_cost_t **cost_p);

@@ -1,10 +1,9 @@
-// Drafters whose vocabulary is another than the target's: how they come to be known, and how they meet
-// it in a session.
+#include "coordinator/vocab/vocabulary_match.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/base/log/log.h"
-#include "coordinator/coordinator_internal.h"
+#include "coordinator/hub.h"
 #include "proto/wire/vocab_choice.h"
 
 // Then the drafter is turned away: answers that are not what was announced, questions without one.
@@ -15,9 +14,9 @@ static void ask(or_coordinator_t *c, or_member_t *member)
 {
     const or_message_t message = {.type = OR_MSG_VOCAB_REQUEST,
                                   .body.vocab_request = {.hash = member->announced_hash}};
-    or_coordinator_send(c, member->peer, &message);
+    or_peers_send(c, member->peer, &message);
     member->vocab_asks++;
-    member->vocab_due_ns = or_coordinator_after_ms(c, c->config.verifier_timeout_ms / 4);
+    member->vocab_due_ns = or_hub_after_ms(c, c->config.verifier_timeout_ms / 4);
 }
 
 static void know(or_member_t *member, or_known_vocab_t *known)
@@ -58,16 +57,18 @@ static void log_meeting(const or_member_t *member)
            100 * known->figures.shared_of_text);
 }
 
+// Requests that wait for a drafter, and that it would have served, are told when the queue is settled.
 static void turn_away(or_coordinator_t *c, or_member_t *member, const char *why)
 {
-    or_refused_drafter_t refused = {.serves_all = member->serves_all};
+    or_refused_drafter_t *refused = &c->queue.refused;
     or_peer_t peer = member->peer;
-    snprintf(refused.why, sizeof refused.why, "the drafter's vocabulary cannot be used: %.300s",
+    *refused = (or_refused_drafter_t){.serves_all = member->serves_all};
+    snprintf(refused->why, sizeof refused->why, "the drafter's vocabulary cannot be used: %.300s",
              why);
-    snprintf(refused.owner, sizeof refused.owner, "%s", member->owner);
-    or_members_free(member); // first: requests that wait look for others
-    or_coordinator_turn_away(c, peer, OR_WIRE_REFUSED, refused.why);
-    or_coordinator_refuse_drafter(c, &refused);
+    snprintf(refused->owner, sizeof refused->owner, "%s", member->owner);
+    or_peers_forget(member);
+    or_peers_turn_away(c, peer, OR_WIRE_REFUSED, refused->why);
+    c->queue.due = true;
 }
 
 bool or_vocab_match_take(or_coordinator_t *c, or_member_t *member, const or_vocabulary_t *message)
@@ -106,10 +107,11 @@ void or_vocab_match_forget(or_member_t *member)
     }
 }
 
-bool or_vocab_match_goes_on(const or_coordinator_t *c)
+bool or_vocab_match_goes_on(or_coordinator_t *c)
 {
-    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
-        if (c->members[i].peer.value != 0 && c->members[i].unknown_vocab) {
+    const or_member_t *member;
+    for (uint32_t at = 0; (member = or_peers_next(&c->peers, &at)) != NULL;) {
+        if (member->unknown_vocab) {
             return true;
         }
     }
@@ -119,9 +121,9 @@ bool or_vocab_match_goes_on(const or_coordinator_t *c)
 int64_t or_vocab_match_tick(or_coordinator_t *c)
 {
     int64_t due = OR_TIME_NEVER;
-    for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
-        or_member_t *member = &c->members[i];
-        if (member->peer.value == 0 || !member->unknown_vocab) {
+    or_member_t *member;
+    for (uint32_t at = 0; (member = or_peers_next(&c->peers, &at)) != NULL;) {
+        if (!member->unknown_vocab) {
             continue;
         }
         bool late = or_clock_now(c->clock) >= member->vocab_due_ns;
@@ -145,8 +147,8 @@ static or_status_t may_send_target(or_coordinator_t *c, const or_member_t *membe
         return or_fail(OR_ERR_NOT_FOUND, "there is no vocabulary of hash %016llx here",
                        (unsigned long long)hash);
     }
-    or_csession_t *asking = or_coordinator_session(c, session);
-    const or_seat_t *seat = asking != NULL ? or_csession_seat(asking, member->peer) : NULL;
+    or_csession_t *asking = or_sessions_find(&c->sessions, session);
+    const or_seat_t *seat = asking != NULL ? or_seats_find(asking, member->peer) : NULL;
     if (seat == NULL || asking->terms.open.accept_rule != OR_ACCEPT_SLRS) {
         return or_fail(OR_ERR_INVALID, "the target's vocabulary is for sessions that draft by it");
     }
@@ -154,9 +156,9 @@ static or_status_t may_send_target(or_coordinator_t *c, const or_member_t *membe
     if (member->target_sent_ns != 0 && since < c->config.retry_ms * OR_NS_PER_MS) {
         return OR_ERR_AGAIN;
     }
-    return c->packed != NULL
-               ? OR_OK
-               : or_vocab_pack(c->config.gguf, &c->packed, &c->packed_bytes, &c->unpacked_bytes);
+    return c->packed.bytes != NULL ? OR_OK
+                                   : or_vocab_pack(c->config.gguf, &c->packed.bytes,
+                                                   &c->packed.count, &c->packed.unpacked);
 }
 
 void or_vocab_match_send_target(or_coordinator_t *c, or_member_t *member, or_session_id_t session,
@@ -171,13 +173,14 @@ void or_vocab_match_send_target(or_coordinator_t *c, or_member_t *member, or_ses
         return;
     }
     member->target_sent_ns = or_clock_now(c->clock);
-    const or_message_t message = {.type = OR_MSG_VOCABULARY,
-                                  .session = session,
-                                  .body.vocabulary = {.hash = request->hash,
-                                                      .unpacked_bytes = (uint32_t)c->unpacked_bytes,
-                                                      .packed = c->packed,
-                                                      .packed_bytes = (uint32_t)c->packed_bytes}};
-    or_coordinator_send(c, member->peer, &message);
+    const or_message_t message = {
+        .type = OR_MSG_VOCABULARY,
+        .session = session,
+        .body.vocabulary = {.hash = request->hash,
+                            .unpacked_bytes = (uint32_t)c->packed.unpacked,
+                            .packed = c->packed.bytes,
+                            .packed_bytes = (uint32_t)c->packed.count}};
+    or_peers_send(c, member->peer, &message);
 }
 
 static or_status_t choose_same(or_vocab_method_t asked, char *why, size_t capacity)

@@ -281,11 +281,11 @@ static void work(hub_edge_t *edge)
 
 static void check_session(const or_csession_t *session, or_ledger_usage_t *held, uint32_t *live)
 {
-    assert(session->request_hold.bytes >= or_csession_request_bytes(session));
-    assert(session->answer_hold.bytes >= or_csession_answer_bytes(session) ||
+    assert(session->held.request.bytes >= or_csession_request_bytes(session));
+    assert(session->held.answer.bytes >= or_csession_answer_bytes(session) ||
            session->finish == OR_FINISH_ERROR || session->finish == OR_FINISH_CANCELLED);
-    held->bytes[OR_HELD_REQUESTS] += session->request_hold.bytes;
-    held->bytes[OR_HELD_ANSWERS] += session->answer_hold.bytes;
+    held->bytes[OR_HELD_REQUESTS] += session->held.request.bytes;
+    held->bytes[OR_HELD_ANSWERS] += session->held.answer.bytes;
     *live += or_csession_is_live(session);
 }
 
@@ -294,14 +294,14 @@ static void check(hub_world_t *w)
     const or_coordinator_t *c = w->coordinator;
     or_ledger_usage_t held = {0}, usage;
     uint32_t live = 0;
-    for (uint32_t i = 0; i < c->places; i++) {
-        if (c->sessions[i] != NULL) {
-            check_session(c->sessions[i], &held, &live);
+    for (uint32_t i = 0; i < c->sessions.places; i++) {
+        if (c->sessions.all[i] != NULL) {
+            check_session(c->sessions.all[i], &held, &live);
         }
     }
     for (uint32_t i = 0; i < OR_PEERS_MAX; i++) {
-        assert(c->members[i].peer.value != 0 || c->members[i].unread.bytes == 0);
-        held.bytes[OR_HELD_UNSENT] += c->members[i].unread.bytes;
+        assert(c->peers.members[i].peer.value != 0 || c->peers.members[i].unread.bytes == 0);
+        held.bytes[OR_HELD_UNSENT] += c->peers.members[i].unread.bytes;
     }
     assert(live <= w->config.sessions_max);
     or_ledger_usage(w->ledger, &usage);
@@ -379,8 +379,8 @@ void hub_world_run(hub_world_t *w, uint32_t ms)
 static bool goes_on(const hub_world_t *w)
 {
     const or_coordinator_t *c = w->coordinator;
-    for (uint32_t i = 0; i < c->places; i++) {
-        const or_csession_t *session = c->sessions[i];
+    for (uint32_t i = 0; i < c->sessions.places; i++) {
+        const or_csession_t *session = c->sessions.all[i];
         if (session != NULL &&
             (or_csession_is_live(session) || session->phase == OR_PHASE_WAITING)) {
             return true;

@@ -6,7 +6,7 @@
 // equals what texts and readers hold. Only one world at a time, as its journal has one folder.
 #pragma once
 
-#include "coordinator/coordinator_internal.h"
+#include "coordinator/hub.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/memory_network.h"
 

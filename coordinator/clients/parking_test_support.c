@@ -1,4 +1,4 @@
-#include "coordinator/journal/parking_test_support.h"
+#include "coordinator/clients/parking_test_support.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "coordinator/journal/parking_test_support.h"
+#include "coordinator/clients/parking_test_support.h"
 
 static int set_up_narrow(void **state)
 {

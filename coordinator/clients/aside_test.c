@@ -4,7 +4,7 @@
 // says late what was true once or is lost for a while; virtual minutes.
 #include <stdio.h>
 
-#include "coordinator/journal/parking_test_support.h"
+#include "coordinator/clients/parking_test_support.h"
 
 #define A_MINUTE 20u // tokens of the slow key
 
