@@ -92,16 +92,6 @@ static const char *name_of(const or_option_program_t *program)
     return strchr(program->program, ' ') + 1;
 }
 
-// Was --list-devices given, where the program has it?
-static bool wants_devices(const or_option_program_t *program, const void *config)
-{
-    const or_option_t *row = program->table;
-    while (row->help != NULL && (row->name == NULL || strcmp(row->name, "list-devices") != 0)) {
-        row++;
-    }
-    return row->help != NULL && *(const bool *)((const char *)config + row->offset);
-}
-
 bool or_command_begin(const or_option_program_t *program, int argc, char **argv, void *config,
                       or_option_list_t *words, int *code)
 {
@@ -111,7 +101,7 @@ bool or_command_begin(const or_option_program_t *program, int argc, char **argv,
         *code = status == OR_OK ? OR_EXIT_OK : or_command_fail(name_of(program), OR_EXIT_USAGE);
         return false;
     }
-    if (wants_devices(program, config)) {
+    if (or_options_flag(program->table, config, "list-devices")) {
         or_gpu_list(or_gpu_functions(), stdout);
         or_options_free(program, config, words);
         *code = OR_EXIT_OK;

@@ -99,6 +99,9 @@ or_status_t or_options_print_commands(const or_option_program_t *program);
 // Check a number that is called `name`. OR_ERR_INVALID: "NAME: 0 is not between 1 and 1024".
 or_status_t or_bounds_check(const or_bounds_t *bounds, const char *name, double value);
 
+// Return whether the flag `name` is set. False, too, if neither the table nor a part of it has such a flag.
+bool or_options_flag(const or_option_t *table, const void *config, const char *name);
+
 // The number at an option's place in `config`; false if it has none.
 bool or_option_number(const or_option_t *option, const void *config, double *number);
 

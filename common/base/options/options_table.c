@@ -70,6 +70,20 @@ size_t or_options_flatten(const or_option_t *table, size_t offset, or_option_t *
     return count;
 }
 
+bool or_options_flag(const or_option_t *table, const void *config, const char *name)
+{
+    for (; !or_options_is_end(table); table++) {
+        const char *at = (const char *)config + table->offset;
+        if (table->type == OR_OPTION_PART
+                ? or_options_flag(table->part, at, name)
+                : table->type == OR_OPTION_FLAG && strcmp(table->name, name) == 0 &&
+                      *(const bool *)at) {
+            return true;
+        }
+    }
+    return false;
+}
+
 or_status_t or_options_copy_defaults(const or_option_t *table, char *config)
 {
     or_status_t status = OR_OK;

@@ -385,6 +385,10 @@ static void a_table_has_parts(void **state)
     assert_string_equal(outer.inner.draft, "literal");
     assert_int_equal(outer.inner.stop.count, 1);
     assert_true(outer.inner.temp == 2);
+    assert_false(or_options_flag(outer_table, &outer, "plain"));
+    outer.inner.plain = true;
+    assert_true(or_options_flag(outer_table, &outer, "plain"));
+    assert_false(or_options_flag(outer_table, &outer, "before"));
     or_options_free(&outer_program, &outer, NULL); // frees what is left out, too
     assert_null(outer.inner.draft);
     assert_int_equal(or_options_parse(&outer_program, 2, left_out, &outer, NULL, &next),
