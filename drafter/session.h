@@ -19,8 +19,8 @@
 #include "drafter/lane.h"
 #include "drafter/strings/maps.h"
 #include "drafter/strings/session_strings.h"
-#include "proto/wire/terms.h"
-#include "proto/wire/token_log.h"
+#include "proto/session/terms.h"
+#include "proto/session/token_log.h"
 
 #define OR_DRAFT_MODELS_MAX 8u // in one drafter
 

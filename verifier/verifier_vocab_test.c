@@ -6,7 +6,7 @@
 // leaves one.
 #include <math.h>
 
-#include "proto/wire/draft_check.h"
+#include "proto/session/draft_check.h"
 #include "verifier/verifier_test_support.h"
 
 #define VOCAB 4096 // the model's

@@ -14,8 +14,8 @@
 #pragma once
 
 #include "common/decode/token_tree.h"
+#include "proto/session/token_log.h"
 #include "proto/wire/message.h"
-#include "proto/wire/token_log.h"
 
 typedef struct or_guesses or_guesses_t;
 
@@ -36,7 +36,7 @@ typedef enum {
     OR_GUESSES_PAST,  // the text has gone another way
     OR_GUESSES_ALIEN, // it stands on nothing that was ever here: a lost message, or another text
 } or_guesses_fate_t;
-// `message` is well formed and its ids are checked (proto/wire/draft_check.h). *news: guesses added.
+// `message` is well formed and its ids are checked (proto/session/draft_check.h). *news: guesses added.
 or_guesses_fate_t or_guesses_add(or_guesses_t *guesses, const or_draft_tree_t *message,
                                  uint32_t *news);
 

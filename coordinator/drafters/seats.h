@@ -11,8 +11,8 @@
 #include "coordinator/budget/usefulness.h"
 #include "coordinator/vocab/translator.h"
 #include "proto/net/link.h"
-#include "proto/wire/draft_check.h"
-#include "proto/wire/token_log.h"
+#include "proto/session/draft_check.h"
+#include "proto/session/token_log.h"
 
 #define OR_SEATS_MAX 4u
 #define OR_UNFIT_MAX 16u

@@ -26,7 +26,7 @@
 #include "coordinator/journal/journaling.h"
 #include "coordinator/rounds/rounds.h"
 #include "proto/keys/keyring.h"
-#include "proto/wire/terms.h"
+#include "proto/session/terms.h"
 
 #define OR_ARITH_BYTES 64
 #define OR_LABEL_BYTES 65 // with its end

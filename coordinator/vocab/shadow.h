@@ -12,7 +12,7 @@
 #pragma once
 
 #include "common/text/vocab/vocab_pair.h"
-#include "proto/wire/token_log.h"
+#include "proto/session/token_log.h"
 
 typedef struct or_shadow or_shadow_t;
 

@@ -5,10 +5,10 @@
 #include <zmq.h>
 
 #include "proto/zmq/channel_zmq.h"
+#include "proto/zmq/relay/zmq_relay.h"
 #include "proto/zmq/zmq_guard.h"
 #include "proto/zmq/zmq_peers.h"
 #include "proto/zmq/zmq_queue.h"
-#include "proto/zmq/zmq_relay.h"
 
 #define OR_ZMQ_SEND_FRAMES 1000 // most frames that wait for a peer
 

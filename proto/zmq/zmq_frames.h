@@ -8,7 +8,7 @@
 #include <zmq.h>
 
 #include "common/base/status.h"
-#include "proto/zmq/zmq_relay.h"
+#include "proto/zmq/relay/zmq_relay.h"
 
 // Open a socket of this type (ZMQ_ROUTER, ZMQ_DEALER) that holds so many frames for each peer and from each; 0: no
 // limit.
