@@ -4,10 +4,10 @@
 //     committed  a b c│d e            a tree on "a b c" that begins d ─ e ─ f is still good for f
 //                     └──▶ e ─ f      and one on "a b c d e f", sent before f was known, goes under that f
 //
-// A place is named by length and prefix hash, as trees on the wire name theirs (proto/wire/message.h): so a drafter
-// may be behind or ahead of us, and what it sends is used for whatever of it is still possible. Only for rules
-// that ask nothing of a guess (coupled, greedy, naive under guesses that are not drawn): those may use any
-// tree. Others take whole trees for exactly the text they were drawn for (trees.c).
+// A place is named by length and prefix hash, as trees on the wire name theirs (proto/wire/message.h). So a drafter
+// may be behind or ahead of us, and what it sends is used for whatever of it is still possible. Only for rules that
+// ask nothing of a guess (coupled, greedy, naive under guesses that are not drawn): those may use any tree. Others
+// take whole trees for exactly the text they were drawn for (trees.c).
 //
 // Bounded: the oldest guesses that lead nowhere go first; what does not fit is dropped. One thread; nothing is
 // allocated after create.

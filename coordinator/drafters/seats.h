@@ -44,7 +44,7 @@ typedef struct or_seat {
     uint32_t repeats; // and trees with nothing new
     uint32_t misfits; // trees in a row that stood on another text
 
-    // What the drafter knows.
+    // The drafter's knowledge of the text.
     uint32_t told_length;  // of its text when it was told last
     bool behind;           // the text has grown since
     int64_t unanswered_ns; // since when it owes a word; 0: it does not

@@ -1,5 +1,5 @@
-// zmq_channel_internal - what the parts of a channel over ZeroMQ share: channel_zmq.c polls, waits and ends it, zmq_hub.c
-// and zmq_edge.c are its two kinds, and zmq_queue.c has the frames that a hub has not handled yet.
+// zmq_channel_internal - what the parts of a channel over ZeroMQ share. The file channel_zmq.c polls, waits and ends it,
+// zmq_hub.c and zmq_edge.c are its two kinds, and zmq_queue.c has the frames that a hub has not handled yet.
 #pragma once
 
 #include <zmq.h>
