@@ -3,10 +3,10 @@
 //     client ──GenerateRequest──▶ session: open ──▶ [ wait for a tree ──▶ wait for the verdict ──▶ commit ] ... ──▶ finish
 //
 // It runs no model. Each round it waits for its drafters' trees until a deadline, else asks the
-// verifier for a plain step; it repeats what got no answer, replays prefixes to whoever lost them,
-// and tells the client only what is committed. What it does not have a place for waits, the owner with
-// the least at work first, or is told when to try again. A drafter that misbehaves (conduct.h) is
-// turned away; one that is no use to a session (usefulness.h) leaves it. One thread, by turns.
+// verifier for a plain step. It repeats what got no answer, replays prefixes to whoever lost them, and
+// tells the client only what is committed. What it does not have a place for waits, the owner with the
+// least at work first, or is told when to try again. A drafter that misbehaves (conduct.h) is turned
+// away; one that is no use to a session (usefulness.h) leaves it. One thread, by turns.
 #pragma once
 
 #include "common/text/chat/chat.h"

@@ -406,7 +406,7 @@ static void a_repeated_request_is_the_same_request(void **state)
     assert_int_equal(w->end.count, 3);
 }
 
-// What no command line asks for, a client may.
+// A client may ask for things that no command line asks for.
 static void trees_of_no_level_are_refused(void **state)
 {
     world_t *w = *state;

@@ -17,7 +17,7 @@ typedef struct {
     or_link_t *link;
 } edge_t;
 
-// What a drafter was told, and the text as it knows it.
+// The messages that a drafter got, and the text as it knows it.
 typedef struct {
     uint32_t opens, prefixes, verdicts;
     or_open_session_t terms; // keys and numbers only
@@ -89,7 +89,7 @@ typedef struct world {
     uint32_t written_count;
     bool accepts;                     // verdicts accept node 1 of every tree
     uint32_t path[NODES], path_count; // and this path of the next tree that has nodes
-    // What a test makes of a verdict before it goes out, and of what the client hears; NULL: nothing.
+    // A test's changes to a verdict before it goes out, and to what the client hears. NULL: none.
     void (*alter)(struct world *w, or_verdict_t *verdict);
     void (*look)(struct world *w, const or_message_t *message);
 } world_t;
@@ -108,7 +108,7 @@ int world_setup_narrow(void **state);
 int world_setup_shared(void **state);
 int world_teardown(void **state);
 
-// What a target that judges writes after `length` tokens: so many words, over and over.
+// Return the word that a target that judges writes after `length` tokens: so many words, over and over.
 uint32_t word_at(uint32_t length);
 extern uint32_t word_period; // every test begins with more than it has tokens
 
@@ -124,7 +124,7 @@ void leave(edge_t *edge);
 void join_usual(world_t *w);
 // An edge beside the usual three says Hello and is heard.
 void join_beside(world_t *w, edge_t *edge, or_hello_t hello);
-// What the edge hears becomes the client's in the world.
+// Make what the edge hears the client's in the world.
 void hear_as_client(world_t *w, edge_t *edge);
 
 // Request 77 on three tokens unless it says otherwise.
@@ -134,7 +134,7 @@ void ask_through(edge_t *edge, or_generate_request_t request);
 or_generate_request_t usual_request(uint32_t tokens_wanted);
 void draft(world_t *w, uint64_t round, uint32_t base_length, uint64_t base_hash,
            const uint32_t *nodes, const uint32_t *back, uint32_t count);
-// What the drafter hears becomes fields of the world.
+// Keep what the drafter hears in fields of the world.
 void drafter_notes(world_t *w, const or_message_t *message);
 
 // ---- the keyring of a test, in a file of this process ----

@@ -316,7 +316,7 @@ static void one_that_is_busy_bars_only_itself_and_not_for_ever(void **state)
     assert_true(w->heard[0].opens > opens || w->end.finish != OR_FINISH_NONE);
 }
 
-// Of two that have no session, the one that helped.
+// The drafter that helped is chosen of two that have no session.
 static void who_was_of_no_use_is_chosen_last(void **state)
 {
     world_t *w = *state;

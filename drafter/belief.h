@@ -2,9 +2,9 @@
 // 1, coupled).
 //
 // The drafter sees s = log p + G and believes that the target draws x with probability softmax(s / tau). A small tau
-// trusts the top score (a chain), a large one spreads (a bush). tau is fitted online: every verdict reveals the
-// target's draw y at the nodes it visited, and of a fixed grid the tau with the best discounted log-likelihood of
-// those y is used.
+// trusts the top score (a chain), a large one spreads (a bush). The value of tau is fitted online. Every verdict
+// reveals the target's draw y at the nodes it visited, and of a fixed grid the tau with the best discounted
+// log-likelihood of those y is used.
 #pragma once
 
 #include <stdint.h>

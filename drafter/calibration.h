@@ -1,5 +1,5 @@
 // calibration - the measured probability that the target takes a guess, by the number of siblings drawn before it and
-// by the drafter's own probability (docs/algorithms.md section 2; Sequoia's acceptance by rank).
+// by the drafter's own probability. It is Sequoia's acceptance by rank (docs/algorithms.md section 2).
 //
 //     rank  p above 1/2   1/4    1/8   ...
 //        0   210 of 260   97 of 150  ...       taken of tried: tried means that the target came to the
@@ -22,8 +22,8 @@ typedef struct {
     double taken[OR_CALIBRATION_RANKS][OR_CALIBRATION_BINS];
 } or_calibration_t;
 
-// Return the probability, in (0, 1), that the target takes a guess if it took no sibling before it. p is the
-// drafter's probability of the guess, given that it is none of those siblings.
+// Return the probability, in (0, 1), that the target takes a guess if it took no sibling before it. The
+// argument p is the drafter's probability of the guess, given that it is none of those siblings.
 double or_calibration_guess(const or_calibration_t *calibration, uint32_t rank, double p);
 // Return the same for a guess that is still to be drawn.
 double or_calibration_rank(const or_calibration_t *calibration, uint32_t rank);

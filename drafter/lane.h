@@ -4,7 +4,7 @@
 
 #include "common/model/model.h"
 #include "drafter/build/builder.h"
-#include "proto/wire/token_log.h"
+#include "proto/session/token_log.h"
 
 typedef struct {
     or_model_t *model; // borrowed

@@ -8,8 +8,8 @@
 //
 // A session that was opened to draft ahead keeps one growing tree (builder.h) if its method and rule allow that. Its
 // text then comes as prefixes alone. The part of the tree that they follow is kept, learnt from, and not computed
-// again. If it works 2 or more rounds ahead, the coordinator is told of each guess once, as soon as it is final:
-// first of the round's tree without the guesses it knows, then of more.
+// again. If it works 2 or more rounds ahead, the coordinator is told of each guess once, as soon as it is final. It
+// first hears of the round's tree without the guesses it knows, then of more.
 #pragma once
 
 #include "common/base/clock.h"
@@ -19,8 +19,8 @@
 #include "drafter/lane.h"
 #include "drafter/strings/maps.h"
 #include "drafter/strings/session_strings.h"
-#include "proto/wire/terms.h"
-#include "proto/wire/token_log.h"
+#include "proto/session/terms.h"
+#include "proto/session/token_log.h"
 
 #define OR_DRAFT_MODELS_MAX 8u // in one drafter
 
@@ -55,13 +55,13 @@ typedef struct {
     uint64_t passes_all; // forward passes of all trees so far
     bool wanted;         // a tree is due for `round`
     int64_t used_ns;
-    // For growing trees: when the last one was sent, or 0; and moving averages of the time until the text goes on,
-    // and of the time of a pass that is waited for.
+    // For growing trees: when the last one was sent, or 0. Then moving averages of the time until the text goes
+    // on, and of the time of a pass that is waited for.
     int64_t sent_ns;
     double away_ns, pass_ns;
 } or_dsession_t;
 
-// What the sessions of one process share.
+// The sessions of one process share these.
 typedef struct {
     or_model_t *model;
     const or_vocab_t *vocab;
@@ -103,8 +103,8 @@ or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shar
 // Return the place where the next token begins.
 or_noise_place_t or_dsession_place(const or_dsession_t *session, const or_dshared_t *shared);
 
-// Bring the cache up to date, in passes of the model's size, and grow session->tree for session->round. session->news
-// is the part of it that the coordinator lacks, if it is told news. OR_ERR_FULL: no pages.
+// Bring the cache up to date, in passes of the model's size, and grow session->tree for session->round. The part of
+// it that the coordinator lacks is session->news, if it is told news. OR_ERR_FULL: no pages.
 or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared);
 
 // Tell the whole tree of the round again, and what has grown on it once more: the coordinator may have lost it.

@@ -1,4 +1,4 @@
-// How a session drafts: it builds trees from nothing, grows trees on, and answers questions about strings.
+// The drafting of a session. It builds trees from nothing, grows trees on, and answers questions about strings.
 #include "drafter/session.h"
 
 // Set a lane's method, shape and nodes. Several models share the sequences of the shape, and draw with numbers of

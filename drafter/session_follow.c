@@ -1,4 +1,4 @@
-// How a session follows the text: prefixes and verdicts change it, and it keeps and learns from the last tree.
+// The text of a session. Prefixes and verdicts change it, and the session keeps and learns from the last tree.
 #include "drafter/session.h"
 
 // ---- the last tree ----

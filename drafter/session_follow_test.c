@@ -495,7 +495,7 @@ static bool lacks_most(uint32_t token)
     return token % 3 != 1;
 }
 
-// As many tokens are missing as there may be biases.
+// The target lacks as many tokens as there may be biases.
 static bool lacks_many(uint32_t token)
 {
     return token < OR_BIASES_MAX / 2 * 3 && lacks_most(token);

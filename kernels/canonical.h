@@ -2,8 +2,8 @@
 //
 // Scalar and inline: kernels/ref is made of them, the vector tables use them for what does not fill
 // a vector and repeat the same operations lane-wise for what does. "Maximum" is `a > b ? a : b`
-// with the newer value as a, which is what x86's max does: a NaN never replaces a maximum, and of
-// two zeros the older stays.
+// with the newer value as a, which is what x86's max does. So a NaN never replaces a maximum, and
+// of two zeros the older stays.
 #pragma once
 
 #include <math.h>
@@ -24,9 +24,9 @@
 
 #define LANES 16u // the lanes of a lane sum, whatever the width of a vector
 
-// exp(x) = 2^n * exp(r), n = round(x / ln 2), r = x - n ln 2 in [-ln 2 / 2, ln 2 / 2]. ln 2 is
-// split in two, the high part short; the polynomial is that of Cephes' expf (S. Moshier, 1992).
-// Arguments are clamped to where the result is infinite or zero anyway.
+// exp(x) = 2^n * exp(r), n = round(x / ln 2), r = x - n ln 2 in [-ln 2 / 2, ln 2 / 2]. The constant
+// ln 2 is split in two, the high part short. The polynomial is that of Cephes' expf (S. Moshier,
+// 1992). Arguments are clamped to where the result is infinite or zero anyway.
 #define EXP_HIGHEST 89.0f
 #define EXP_LOWEST -104.0f
 #define EXP_LOG2E 0x1.715476p0f

@@ -32,9 +32,9 @@
 // Blocks first .. first + blocks - 1 of `count` panels, `panel_bytes` apart, each of units of `type`
 // (quants.h). They need not begin or end with a unit.
 //
-// The caller may go on from here, with blocks of the same panels up to `walk_end` and then, from
-// `walk_first` on, of those that follow, up to `walk_count` panels in all: only what is fetched ahead
-// depends on it. With walk_count 0 he does not.
+// The caller may go on from here, with blocks of the same panels up to `walk_end`. Then come those of
+// the panels that follow, from `walk_first` on, up to `walk_count` panels in all. Only what is
+// fetched ahead depends on it. With walk_count 0 it does not go on.
 typedef struct {
     or_quant_t type;
     const void *panels;
@@ -51,7 +51,8 @@ typedef struct {
     const char *name; // "ref", "avx2", "avx512", "avx512vnni", "neon", "neon_dot"
 
     // Panels p of `panel_stride` elements each, of which the first k * 16 are used: y[m * y_stride
-    // + p * 16 + lane], all 16 lanes written. x rows are x_stride apart. rows, k >= 1.
+    // + p * 16 + lane], all 16 lanes written. Rows of x are x_stride apart. Both rows and k are at
+    // least 1.
     void (*matmul_f32)(const float *panels, size_t panel_stride, uint32_t panel_count, uint32_t k,
                        const float *x, size_t x_stride, uint32_t rows, float *y, size_t y_stride);
     // The same with IEEE half weights, widened exactly.
@@ -64,10 +65,11 @@ typedef struct {
                         uint32_t k, const float *x, size_t x_stride, uint32_t rows, float *y,
                         size_t y_stride);
 
-    // Quantise `blocks` blocks of 32 activations. Of each, amax is the largest without its sign,
-    // the scale amax / 127, a quant x * (127 / amax) clamped to [-127, 127] and rounded to nearest
-    // even; all is 0 where amax is. A NaN (the largest of all) or an infinity shows in the scale;
-    // where the product is NaN the quant is -127. All fields are written, on a cache line each.
+    // Quantise `blocks` blocks of 32 activations. Of each, amax is the largest without its sign and
+    // the scale is amax / 127. A quant is x * (127 / amax), clamped to [-127, 127] and rounded to
+    // nearest even. All is 0 where amax is. A NaN (the largest of all) or an infinity shows in the
+    // scale; where the product is NaN the quant is -127. All fields are written, on a cache line
+    // each.
     void (*quantize_row)(const float *x, uint32_t blocks, or_q8_block_t *out);
     // y[m * y_stride + p * 16 + lane] over the blocks of panel p of `w`, all 16 lanes written. Row m
     // of x begins with block w->first, at x + m * x_stride; an odd x_stride keeps rows apart in the

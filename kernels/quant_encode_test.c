@@ -243,7 +243,7 @@ static void what_is_too_large_becomes_the_largest(void **state)
     }
 }
 
-// What was decoded once is on the type's grid: the second time may cost next to nothing.
+// Weights that were decoded once are on the type's grid: the second time may cost next to nothing.
 static void decoded_weights_are_stable(void **state)
 {
     (void)state;

@@ -5,7 +5,7 @@
 
 #include <xxhash.h>
 
-#include "proto/wire/draft_check.h"
+#include "proto/session/draft_check.h"
 #include "verifier/session_internal.h"
 
 // Check the parameters of a lossy rule.

@@ -1,5 +1,6 @@
-// verifier_internal - what the files of the verifier share: verifier.c (messages, turns), passes.c (which sessions
-// take part in a pass), pages.c (which sessions give pages) and sharing.c (prefixes that are computed already).
+// verifier_internal - what the files of the verifier share. They are verifier.c (messages, turns), passes.c (which
+// sessions take part in a pass), pages.c (which sessions give pages) and sharing.c (prefixes that are computed
+// already).
 #pragma once
 
 #include "proto/net/edge.h"

@@ -6,7 +6,7 @@
 // leaves one.
 #include <math.h>
 
-#include "proto/wire/draft_check.h"
+#include "proto/session/draft_check.h"
 #include "verifier/verifier_test_support.h"
 
 #define VOCAB 4096 // the model's
@@ -347,8 +347,8 @@ static void hear_of(bench_t *b, uint64_t id, or_message_type_t type)
     or_message_fini(&message);
 }
 
-// Of two places a session at rest gives its own first, then the one that has waited longest for psi, and never one
-// whose tree is in the queue.
+// A session at rest gives its place first, then the one that has waited longest for psi. A session whose tree is
+// in the queue never gives its own.
 static void waiting_for_psi_pins_no_place(void **state)
 {
     bench_t *b = *state;

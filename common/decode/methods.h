@@ -6,9 +6,9 @@
 
 #include "common/base/status.h"
 
-// The drafting methods, a row each: its name in C, its number on the wire (append, never renumber), its name
-// for users, the function or_build_... that grows its trees (drafter/build), the rules it goes with and what
-// it is like as a half sentence (methods.c), and its traits.
+// The drafting methods, a row each. A row has its name in C, its number on the wire (append, never
+// renumber), its name for users and the function or_build_... that grows its trees (drafter/build). Then
+// come the rules it goes with, what it is like as a half sentence (methods.c), and its traits.
 // clang-format off
 #define OR_DRAFT_METHODS(ROW)                                                                                  \
     /* the best perturbed cumulative score under a node budget */                                              \
@@ -143,9 +143,9 @@ or_draft_method_t or_accept_rule_usual_method(uint32_t rule);
 // The same for --vocab-map.
 or_status_t or_vocab_method_parse(const char *name, or_vocab_method_t *method);
 const char *or_vocab_method_name(uint32_t method);
-// Check that a way to meet another vocabulary goes with the rule. slem has no distribution for its guesses, so
-// it goes with coupled, greedy, naive and typical only; slrs and its own rule go together. OR_ERR_INVALID
-// with the reason; OR_ERR_UNSUPPORTED for unknown numbers.
+// Check that a way to meet another vocabulary goes with the rule. No guess of slem has a distribution, so it
+// goes with coupled, greedy, naive and typical only. The method slrs and its own rule go together.
+// OR_ERR_INVALID with the reason; OR_ERR_UNSUPPORTED for unknown numbers.
 or_status_t or_vocab_method_check(uint32_t vocab_method, uint32_t rule);
 or_status_t or_vocab_method_check_as(or_naming_t name, uint32_t vocab_method, uint32_t rule);
 

@@ -146,8 +146,8 @@ static void the_usual_shape_uses_its_budget(void **state)
                 assert_int_equal(or_shape_check(&shape, shaped[m], depth), OR_OK);
                 assert_true(used >= 1 && used <= nodes);
                 assert_true(levels >= 1 && levels <= depth);
-                // What is unused is less than one more level or one more branch would take,
-                // unless the depth ends it.
+                // The unused rest is less than one more level or one more branch would take, unless
+                // the depth ends it.
                 assert_true(levels == depth || nodes - used < shape.widths[0] ||
                             nodes - used < levels);
             }

@@ -33,11 +33,11 @@ bool or_model_has_contenders(const or_model_t *model);
 // tokens, take no part. To be told before the first contest; nothing where the model has no device. OR_ERR_IO.
 or_status_t or_model_set_noise_keys(or_model_t *model, const uint64_t *keys, uint32_t count);
 
-// The contenders of rows first .. first + count - 1 of the last pass, at most OR_CONTESTS_MAX: of each row's distribution as
-// or_sampler_distribution has it, in its order and with its scores, those within the window, and maybe some just
-// below. dists[i].count is 0 where they are many, or hard to tell: then the row's logits have to be looked
-// at. Distributions are valid until the next call. Only if or_model_has_contenders. OR_ERR_INVALID if out of the last
-// pass's range; OR_ERR_IO.
+// The contenders of rows first .. first + count - 1 of the last pass, at most OR_CONTESTS_MAX. They are tokens of each row's
+// distribution as or_sampler_distribution has it, in its order and with its scores: those within the window, and maybe some
+// just below. dists[i].count is 0 where they are many, or hard to tell: then the row's logits have to be looked at.
+// Distributions are valid until the next call. Only if or_model_has_contenders. OR_ERR_INVALID if out of the last pass's
+// range; OR_ERR_IO.
 or_status_t or_model_contenders(or_model_t *model, uint32_t first, uint32_t count,
                                 const or_contest_t *contests, or_distribution_t *dists);
 

@@ -52,8 +52,9 @@ typedef struct {
 // Most slots of a sequence, and so positions of a tree.
 #define OR_TREE_POSITIONS_MAX 4096u
 
-// Queries that attention takes together (tile_t in attention.c), unless the heads of one row are more; and
-// floats of their scores, unless those of one row are more: half a MiB stays in a core's own cache.
+// Queries that attention takes together (tile_t in attention.c), unless the heads of one row are more.
+// Then the floats of their scores, unless those of one row are more: half a MiB stays in a core's own
+// cache.
 #define OR_TILE_QUERIES 32u
 #define OR_TILE_SCORES (128u * 1024)
 

@@ -6,17 +6,17 @@
 //     acceptance, tokens by guesses                      ├──▶ nodes, depth, rounds in flight: with every verdict
 //     a plain round, what a guess adds, queueing, batch ─┘    wait, go with what is here, look up, or step plainly: in every round
 //
-// The model of a round with n guesses: it brings E(n) tokens and takes w + tv(n), where w is what is left to
-// wait for the guesses and tv(n) = t1 + n c. A plain round brings one and takes t1, and what the drafter
+// The model of a round with n guesses: it brings E(n) tokens and takes w + tv(n). Here w is what is left to
+// wait for the guesses, and tv(n) = t1 + n c. A plain round brings one and takes t1, and what the drafter
 // meanwhile builds is still good for what follows if its first guess is right. Whatever brings more tokens
-// per second is done; under load, where sessions share passes, whatever brings more tokens per second of the
-// verifier (c for each guess, t1 once for a batch). E(n) = 1 + k log(1 + n), with k measured: against
+// per second is done. Under load, where sessions share passes, it is whatever brings more tokens per second
+// of the verifier (c for each guess, t1 once for a batch). E(n) = 1 + k log(1 + n), with k measured: against
 // tales-1m's 16, 64, 256 guesses this is within 8 percent of E as measured.
 //
-// `fixed` waits for what was asked for, in every round, until the draft time-out. Nothing here ever depends
-// on a guess's token, so no rule is biased (docs/algorithms.md section 3); and under the coupled rule not even the
-// text of a seed depends on it. What does not pay is tried again now and then, so that it comes back when the
-// link, the load or the text changes. Pure: no clock, no peers; embedded in a session. One thread.
+// `fixed` waits for what was asked for, in every round, until the draft time-out. Nothing here ever depends on a
+// guess's token, so no rule is biased (docs/algorithms.md section 3). Under the coupled rule not even the text of
+// a seed depends on it. What does not pay is tried again now and then, so that it comes back when the link, the
+// load or the text changes. Pure: no clock, no peers; embedded in a session. One thread.
 #pragma once
 
 #include <stdint.h>
@@ -67,8 +67,8 @@ typedef struct or_policy {
         uint32_t drafter, lookup, trips, slow, hits, times; // how often each was measured
         uint32_t odd_trips;                                 // in a row, unlike all before
     } count;
-    // The drafter's answers that are on their way, oldest first: when each was asked for, since when the
-    // drafter works on it in effect, and how many tokens were committed since.
+    // The drafter's answers that are on their way, oldest first. Each says when it was asked for, since
+    // when the drafter works on it in effect, and how many tokens were committed since.
     struct {
         int64_t asked_ns;
         double from_ns, tokens;

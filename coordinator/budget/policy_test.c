@@ -19,7 +19,8 @@
 #define WARM_S 2        // until then it may still learn
 #define ROW_SHARE 0.004 // of a plain round, that a guess adds
 
-// As good as the best; of all cells so many are; and the worst one.
+// A cell is good if it reaches this part of the best budget's speed. So many of all cells must be, and the worst cell must
+// reach WORST.
 #define AS_GOOD 0.97
 #define CELLS_AS_GOOD 0.82
 #define WORST 0.80

@@ -1,6 +1,6 @@
 // policy_test_world - a text, a drafter, a network and a verifier in a few numbers, for a policy to be tried on.
 //
-// Every position of the text has a fixed draw u: a tree of n guesses has its token if u is below the
+// Every position of the text has a fixed draw u. A tree of n guesses has its token if u is below the
 // acceptance of such trees, so all policies see the same text. A tree is a path of as many levels as the
 // drafter has passes for; what follows a wrong guess is wrong. The drafter that works ahead grows its path
 // while the rounds go on and, from two rounds ahead, sends what is new level by level.
@@ -38,5 +38,5 @@ void world_set(world_t *world, const world_numbers_t *numbers);
 // Go on until then; returns the tokens written since the last call.
 double world_run(world_t *world, int64_t until_ns);
 const or_policy_t *world_policy(const world_t *world);
-// How often the drafter was asked for guesses after a time without.
+// The number of times that the drafter was asked for guesses after a time without.
 uint32_t world_tries(const world_t *world);

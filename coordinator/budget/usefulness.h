@@ -5,9 +5,9 @@
 //     rounds without an accepted node    0 .. 7   8 .. 15   16 .. 23  ...  40
 //     nodes of the next tree             16       8         4              none: it leaves the seat
 //
-// An accepted node restores everything. One that is waited for longer than its tokens save loses time;
-// what is lost adds up, what is won makes up for it, and beyond a bound it leaves the seat too. That is
-// the cumulative sum test of Page, "Continuous Inspection Schemes", Biometrika 41 (1954), section 2:
+// An accepted node restores everything. One that is waited for longer than its tokens save loses time.
+// Losses add up, gains make up for them, and beyond a bound it leaves the seat too. That is the
+// cumulative sum test of Page, "Continuous Inspection Schemes", Biometrika 41 (1954), section 2:
 //
 //     lost = max(0, lost + waited - accepted x plain round)
 //

@@ -1,5 +1,5 @@
-// annotations - what a client may want to know of each token of a completion besides the token: where it came from,
-// where the text ends after it, and how probable it was.
+// annotations - what a client may want to know of each token of a completion besides the token itself. These are
+// its origin, the end of the text after it, and how probable it was.
 //
 //     tokens     the   cat   sat    .
 //     origins     0     1     1     0      an accepted guess, or the target's own
@@ -32,8 +32,8 @@ void or_annotations_fini(or_annotations_t *annotations);
 // One more token. `logprob` (copied) as or_annotations_check lets it pass; NULL if it is not known. OR_ERR_NO_MEMORY.
 or_status_t or_annotations_add(or_annotations_t *annotations, bool guessed, uint64_t end,
                                const or_token_logprob_t *logprob);
-// The text is over and has so many bytes: a stop string cut it in the middle of what was held back, or the last
-// token's bytes came with its end.
+// The text is over and has so many bytes. Either a stop string cut it in the middle of what was held back, or
+// the last token's bytes came with its end.
 void or_annotations_finish(or_annotations_t *annotations, uint64_t text_bytes);
 
 // The bytes of memory that they take.

@@ -66,7 +66,7 @@ void or_charges_grow(or_coordinator_t *c, or_csession_t *session)
     if (session->finish == OR_FINISH_NONE) {
         or_csession_fail(session, OR_WIRE_LIMIT, "%s", or_error_text());
     }
-    // What is there stays charged until its end is forgotten.
+    // The answer so far stays charged until its end is forgotten.
     or_hold_force(&session->held.answer, or_csession_answer_bytes(session));
 }
 

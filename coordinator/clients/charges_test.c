@@ -112,7 +112,7 @@ static void an_owners_ends_make_room(void **state)
     assert_in_range(held(OR_HELD_REQUESTS), PROMPT * 4, (1 << 20) / 2);
 }
 
-// What is kept for a client that missed the end counts with the last token.
+// The answer that is kept for a client that missed the end counts with the last token.
 static void the_last_token_is_charged_for_too(void **state)
 {
     world_t *w = *state;
@@ -176,7 +176,7 @@ static void repeating_a_request_brings_few_answers(void **state)
     assert_true(or_link_bytes(w->client.link, OR_PEER_HUB) - before < 60 * once);
 }
 
-// What a client says it has is no place to read from.
+// A client's offset is not trusted as a place to read from.
 static void an_offset_beyond_the_text_is_no_pointer(void **state)
 {
     world_t *w = *state;

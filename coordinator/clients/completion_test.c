@@ -29,7 +29,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// What comes out for `text` with these stop strings; checks on the way that only safe text is
+// Check the completion of `text` with these stop strings, and on the way that only safe text is
 // released.
 static void check(const char *text, const char *const *stops, uint32_t stop_count,
                   const char *expected)
@@ -79,7 +79,7 @@ static void it_ends_before_the_first_stop_string(void **state)
     check("go \xf0\x9f\x9a\x80 go", rocket, 1, "go \xf0");
 }
 
-// Of those that one token completes the first in the text counts, not the last that was named.
+// If one token completes several, the first in the text counts, not the last that was named.
 static void a_token_may_complete_several_stop_strings(void **state)
 {
     (void)state;

@@ -9,7 +9,7 @@
 
 #define WANTED 6u
 
-// What the client was told, by token.
+// The details that the client was told, by token.
 static struct {
     uint32_t deltas, trees, tree_nodes, tree_accepted;
     uint32_t origin_count, logprob_count;

@@ -5,12 +5,13 @@
 //     ben      0.0M     0.1M     0.4M     0.2M          0.3M
 //              └── together at most memory_max ──┘      └── together at most disk_max
 //
-// Whatever grows by what a peer sends is charged where it grows and released where it ends: an or_hold_t is the part
+// Whatever grows by what a peer sends is charged where it grows and released where it ends. An or_hold_t is the part
 // that one object (an HTTP body, a session, a stream, a text in the journal) has in its owner's account.
 //
-// No owner is given a fixed part. An owner may hold as much as is still free (dynamic thresholds: Choudhury and Hahne,
-// "Dynamic queue length thresholds for shared-memory packet switches", 1998): alone half of everything, beside
-// one other a third, and so on; for what waits for readers half as much. Whoever holds little always finds room, whatever the others do.
+// No owner is given a fixed part. An owner may hold as much as is still free: alone half of everything, beside one other a
+// third, and so on. For what waits for readers it is half as much. (These are the dynamic thresholds of Choudhury and Hahne,
+// "Dynamic queue length thresholds for shared-memory packet switches", 1998.) Whoever holds little always finds room, whatever
+// the others do.
 //
 // Any thread; a call takes a lock for a moment and never waits for anything else. A hold belongs to one thread at a time.
 #pragma once

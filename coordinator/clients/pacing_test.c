@@ -10,7 +10,7 @@
 
 static or_keyring_t *keyring;
 
-// What `outrider keys` writes into the file.
+// Write the file as `outrider keys` does.
 static void allow(uint32_t nodes_max, uint32_t tokens_per_minute)
 {
     const or_key_grant_t grant = {.key = KEY,

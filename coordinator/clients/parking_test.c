@@ -206,7 +206,7 @@ static void not_more_is_parked_than_half_of_all_places(void **state)
     leave(&back.edge);
 }
 
-// Of one owner sixty-four, however much room there is.
+// At most sixty-four of one owner are parked, however much room there is.
 static void an_owner_parks_a_part_of_them(void **state)
 {
     world_t *w = *state;
@@ -293,7 +293,7 @@ static void what_has_begun_is_not_told_to_ask_anew(void **state)
     leave(&late.edge);
 }
 
-// What was parked counts when it comes back: parking is no way around a key's limit.
+// A parked session counts when it comes back: parking is no way around a key's limit.
 static void a_key_s_limit_holds_for_what_comes_back(void **state)
 {
     world_t *w = *state;

@@ -1,5 +1,5 @@
 // parking_test_support - a target whose words tell their place in the text, and clients that keep what they
-// were told, so that a token that comes twice or never fails the test.
+// were told. So a token that comes twice or never fails the test.
 #pragma once
 
 #include "coordinator/coordinator_test_support.h"

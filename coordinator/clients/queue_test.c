@@ -37,7 +37,7 @@ static void run_hearing(world_t *w, edge_t *edge, uint32_t ms)
     }
 }
 
-// Where a request stands among those that ended.
+// Return the place of a request among those that ended.
 static uint32_t place_of(const world_t *w, uint64_t id)
 {
     for (uint32_t i = 0; i < w->ended; i++) {
@@ -461,7 +461,7 @@ static void what_cannot_fit_costs_nobody_a_place(void **state)
     assert_int_equal(ask_stats(w)->started, 2);
 }
 
-// That it cannot is found out when the verifier comes: it is told, and gone.
+// The failure is found out when the verifier comes: the client is told, and the session is gone.
 static void what_failed_before_its_first_word_is_not_kept(void **state)
 {
     world_t *w = *state;
@@ -479,7 +479,7 @@ static void what_failed_before_its_first_word_is_not_kept(void **state)
     assert_int_equal(w->end.error_code, OR_WIRE_UNKNOWN_SESSION);
 }
 
-// What its own client does not need any more makes room at once.
+// An end that its own client has received makes room at once.
 static void an_end_that_arrived_makes_room(void **state)
 {
     world_t *w = *state;

@@ -386,7 +386,7 @@ static void silence_is_bridged_and_not_held_against_the_drafter(void **state)
     assert_true(w->trees > trees + 5);
     assert_true(w->heard[0].length > length);
     assert_int_equal(w->heard[0].cancels, 0);
-    // What it says at last, about a text of long ago, is walked along the text since.
+    // Its late guesses, for a text of long ago, are walked along the text since.
     uint32_t nodes = w->nodes;
     send_words(w, w->heard[0].round, false, w->heard[0].length, 12);
     run(w, 25);

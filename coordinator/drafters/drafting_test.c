@@ -109,7 +109,7 @@ static void an_untrusted_drafter_does_not_serve_a_rule_that_would_believe_it(voi
     assert_non_null(strstr(w->note, "--accept coupled"));
 }
 
-// What no drafter can bias needs no trust.
+// A rule that no drafter can bias needs no trust.
 static void an_untrusted_drafter_serves_all_other_rules(void **state)
 {
     world_t *w = *state;

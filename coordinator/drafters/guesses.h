@@ -4,18 +4,18 @@
 //     committed  a b c│d e            a tree on "a b c" that begins d ─ e ─ f is still good for f
 //                     └──▶ e ─ f      and one on "a b c d e f", sent before f was known, goes under that f
 //
-// A place is named by length and prefix hash, as trees on the wire name theirs (proto/wire/message.h): so a drafter
-// may be behind or ahead of us, and what it sends is used for whatever of it is still possible. Only for rules
-// that ask nothing of a guess (coupled, greedy, naive under guesses that are not drawn): those may use any
-// tree. Others take whole trees for exactly the text they were drawn for (trees.c).
+// A place is named by length and prefix hash, as trees on the wire name theirs (proto/wire/message.h). So a drafter
+// may be behind or ahead of us, and what it sends is used for whatever of it is still possible. Only for rules that
+// ask nothing of a guess (coupled, greedy, naive under guesses that are not drawn): those may use any tree. Others
+// take whole trees for exactly the text they were drawn for (trees.c).
 //
 // Bounded: the oldest guesses that lead nowhere go first; what does not fit is dropped. One thread; nothing is
 // allocated after create.
 #pragma once
 
 #include "common/decode/token_tree.h"
+#include "proto/session/token_log.h"
 #include "proto/wire/message.h"
-#include "proto/wire/token_log.h"
 
 typedef struct or_guesses or_guesses_t;
 
@@ -36,7 +36,7 @@ typedef enum {
     OR_GUESSES_PAST,  // the text has gone another way
     OR_GUESSES_ALIEN, // it stands on nothing that was ever here: a lost message, or another text
 } or_guesses_fate_t;
-// `message` is well formed and its ids are checked (proto/wire/draft_check.h). *news: guesses added.
+// `message` is well formed and its ids are checked (proto/session/draft_check.h). *news: guesses added.
 or_guesses_fate_t or_guesses_add(or_guesses_t *guesses, const or_draft_tree_t *message,
                                  uint32_t *news);
 

@@ -342,7 +342,7 @@ static void what_stands_on_nothing_is_told_apart(void **state)
     close_slow(&s);
 }
 
-// Where it is full the oldest that lead nowhere go, and never what the newcomers stand on.
+// If the pool is full the oldest leaves go, and never the ancestors of newcomers.
 static void the_oldest_leaves_make_room(void **state)
 {
     (void)state;

@@ -11,8 +11,8 @@
 #include "coordinator/budget/usefulness.h"
 #include "coordinator/vocab/translator.h"
 #include "proto/net/link.h"
-#include "proto/wire/draft_check.h"
-#include "proto/wire/token_log.h"
+#include "proto/session/draft_check.h"
+#include "proto/session/token_log.h"
 
 #define OR_SEATS_MAX 4u
 #define OR_UNFIT_MAX 16u
@@ -44,7 +44,7 @@ typedef struct or_seat {
     uint32_t repeats; // and trees with nothing new
     uint32_t misfits; // trees in a row that stood on another text
 
-    // What the drafter knows.
+    // The drafter's knowledge of the text.
     uint32_t told_length;  // of its text when it was told last
     bool behind;           // the text has grown since
     int64_t unanswered_ns; // since when it owes a word; 0: it does not

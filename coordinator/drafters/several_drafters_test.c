@@ -82,7 +82,7 @@ static void begin(world_t *w, or_accept_rule_t rule)
     assert_int_equal(w->trees, 0);
 }
 
-// What the verifier got last.
+// Return the message that the verifier got last.
 static or_message_t last_tree(const world_t *w)
 {
     or_message_t message;
@@ -127,7 +127,7 @@ static void trees_are_merged_and_every_draw_keeps_its_distribution(void **state)
     or_message_fini(&message);
 }
 
-// Where repetitions do not count they are one node.
+// A repeated guess is one node under rules that do not count repetitions.
 static void other_rules_get_every_path_once(void **state)
 {
     world_t *w = *state;

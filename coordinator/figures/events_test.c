@@ -17,7 +17,7 @@ static int start(void **state)
     return 0;
 }
 
-// As if so much time had passed since what was noted.
+// Make all notes older by so much time.
 static void pass(uint64_t ms)
 {
     for (uint32_t i = 0; i < OR_EVENTS_MAX; i++) {

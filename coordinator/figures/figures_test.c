@@ -9,7 +9,7 @@
 #include "coordinator/coordinator_test_support.h"
 #include "coordinator/figures/events.h"
 
-// What the client heard last, and the sums of its texts.
+// The figures that the client heard last, and the sums of its texts.
 static struct {
     uint32_t peers, events, policies, errors;
     or_stats_t counts;                   // no lists and strings

@@ -7,23 +7,23 @@
 //     commit ─▶ ids                       written before they are told
 //     end ────▶ kept until its client has all (forget) or can no longer want it, then deleted or kept for the retention
 //
-// One file a text (journal_file.h), named by the hash of the session's token, which itself is nowhere on disk; mode 0600 in a folder
-// of mode 0700 that one coordinator has locked. Its disk space is free again when the text is forgotten; what lay there is
-// not overwritten.
+// Each text has a file (journal_file.h), named by the hash of the session's token, which itself is nowhere on disk. Files have
+// mode 0600, in a folder of mode 0700 that one coordinator has locked. Its disk space is free again when the text is forgotten;
+// what lay there is not overwritten.
 //
-// Once written, a record survives the death of the process at any instant. The loss of the whole machine may
-// cost the last seconds: nobody waits for fsync, which a thread of its own calls every two seconds. What a client has of them it
-// sends back as an offset beyond our text: they are written again, unheard, where the rule gives the same ones again; else it
-// is told so. A write that was cut short, or damage, costs the end of its own text from there on, and a damaged beginning
-// costs its own text. Neither costs another text or the start of a coordinator.
+// Once written, a record survives the death of the process at any instant. The loss of the whole machine may cost the last
+// seconds: nobody waits for fsync, which a thread of its own calls every two seconds. What a client has of them it sends back
+// as an offset beyond our text. They are written again, unheard, where the rule gives the same ones again. Otherwise it is told
+// so. A write that was cut short, or damage, costs the end of its own text from there on, and a damaged beginning costs its own
+// text. Neither costs another text or the start of a coordinator.
 //
-// When texts expire is counted by CLOCK_BOOTTIME, which no step of the calendar's clock moves: the time in which no
+// When texts expire is counted by CLOCK_BOOTTIME, which no step of the calendar's clock moves. The time in which no
 // coordinator ran counts, but after a boot the countdown begins anew.
 //
 // Without or_journal_start all is done when a call returns. With it, a thread writes: a call returns at once, and its text
-// is busy until or_journal_next says what came of it. One call at a time for each text, so what waits is bounded by the
-// texts in progress, but for the requests of those that begin: 64 MiB, beyond which a text goes without (OR_ERR_FULL).
-// A write that failed is not lost to later calls: a beginning is tried again with the next one. One thread.
+// is busy until or_journal_next says what came of it. There is one call at a time for each text, so what waits is bounded
+// by the texts in progress. Requests of those that begin come on top, up to 64 MiB; beyond that a text goes without
+// (OR_ERR_FULL). A write that failed is not lost to later calls: a beginning is tried again with the next one. One thread.
 #pragma once
 
 #include "common/base/clock.h"
@@ -111,9 +111,9 @@ int64_t or_journal_tick(or_journal_t *journal, int64_t now_ns);
 // Sessions in it.
 uint32_t or_journal_count(const or_journal_t *journal);
 
-// Open what an option named: a folder, "none" (*journal_p is NULL then), or NULL: coordinator-PORT.texts in
-// $XDG_STATE_HOME/outrider, a folder that is made (0700) if it is not there, for a coordinator that listens on
-// this endpoint; none where the endpoint has no port, or any free one. That the usual one cannot be had is only
-// warned of.
+// Open what an option named: a folder, "none" (*journal_p is NULL then), or NULL. With NULL it is
+// coordinator-PORT.texts in $XDG_STATE_HOME/outrider, made (0700) if it is not there, for a coordinator that
+// listens on this endpoint. There is none where the endpoint has no port, or any free one. That the usual one
+// cannot be had is only warned of.
 or_status_t or_journal_open_option(const char *option, const char *endpoint, uint32_t retention_s,
                                    uint32_t abandoned_s, or_journal_t **journal_p);

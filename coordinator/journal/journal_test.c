@@ -107,7 +107,7 @@ static void commit(or_journal_t *journal, uint64_t number, uint32_t n)
     assert_int_equal(try_commit(journal, number, n), OR_OK);
 }
 
-// How many whole commits the journal has of the text; -1: it does not know it.
+// Return the number of whole commits that the journal has of the text. -1: it does not know it.
 static int commits_of(or_journal_t *journal, const uint8_t name[OR_SESSION_TOKEN_BYTES])
 {
     or_journal_entry_t entry;
@@ -168,7 +168,7 @@ static void everything_is_found_again(void **state)
 
 // ---- deaths ----
 
-// What came of the call that is under way in the thread, if there is one.
+// Return the status of the call that is under way in the thread, if there is one.
 static or_status_t outcome(or_journal_t *journal, uint64_t number, or_status_t status)
 {
     while (status == OR_OK && or_journal_is_busy(journal, number)) {
@@ -232,7 +232,7 @@ static uint32_t run_and_kill(const char *path, uint32_t calls, useconds_t after_
     return count;
 }
 
-// What was said to be done is there, and at most the one call more that was not said any more.
+// Check that all reported calls are there, and at most the one after them, whose end was not reported any more.
 static void assert_holds(const char *path, uint32_t calls)
 {
     const uint8_t names[2][OR_SESSION_TOKEN_BYTES] = {"first text ....", "second text ..."};
@@ -552,7 +552,7 @@ static void disk_space_is_given_back(void **state)
 
 // ---- time ----
 
-// What the calendar says: the system's functions, in whose place these stand for the whole program.
+// The calendar's clock. The functions below stand in place of the system's in the whole program.
 static time_t calendar_step_s;
 
 time_t time(time_t *at)
@@ -625,7 +625,7 @@ static void what_is_over_is_deleted_in_time(void **state)
     or_journal_close(&keeping);
 }
 
-// Of the time in which no coordinator runs, what passes in one boot counts.
+// The time in which no coordinator runs counts if it passes in one boot.
 static void who_is_away_is_waited_for(void **state)
 {
     const world_t *w = *state;
@@ -719,7 +719,7 @@ static void a_text_begun_while_the_disk_was_full_is_there_later(void **state)
     or_journal_close(&journal);
 }
 
-// What was written before can be read, and goes on.
+// Texts that were written before can be read, and go on.
 static void a_full_disk_is_no_reason_not_to_start(void **state)
 {
     const world_t *w = *state;

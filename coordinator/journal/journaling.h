@@ -2,7 +2,7 @@
 //
 //     commit ──▶ put ──▶ [ the journal writes ] ──▶ done ──▶ OR_MARK_NEWS, and put what was committed meanwhile
 //
-// One write a session is under way at a time, so that a slow disk gets few large ones and nothing piles up: what is
+// One write a session is under way at a time, so that a slow disk gets few large ones and nothing piles up. What is
 // committed meanwhile lies in the session. What may be told is what is written, or was refused: the rounds go on either way.
 // A write that fails is warned of and tried again with what comes next. Without a journal all may be told at once.
 #pragma once

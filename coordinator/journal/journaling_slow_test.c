@@ -102,7 +102,7 @@ static int tear_down(void **state)
     return failed;
 }
 
-// What the disk has of the only text that there is.
+// The part of the only text that the disk has.
 typedef struct {
     uint32_t texts, tokens, finish;
 } found_t;

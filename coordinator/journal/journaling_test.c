@@ -165,7 +165,7 @@ static void what_had_not_begun_begins_with_the_next(void **state)
     leave(&client.edge);
 }
 
-// What its coordinator made of the conversation is its prompt, also for one that has no template.
+// The prompt is what its first coordinator made of the conversation, also for one that has no template.
 static void a_conversation_goes_on_with_the_prompt_it_had(void **state)
 {
     world_t *w = *state;
@@ -293,7 +293,7 @@ static void lose_a_part(world_t *w, client_t *client, uint32_t rule)
     empty_disk();
 }
 
-// What seed and prefix give again is written again, and no word of it is told twice.
+// Tokens that seed and prefix give again are written again, and no word of them is told twice.
 static void what_the_disk_lost_is_written_again(void **state)
 {
     static const uint32_t rules[] = {OR_ACCEPT_COUPLED, OR_ACCEPT_GREEDY};
@@ -561,7 +561,7 @@ static or_status_t watched_send(or_channel_t *channel, or_peer_t to, const uint8
     return watch.ops->send(channel, to, frame, bytes);
 }
 
-// What a client was told and the journal lacks would be written anew, and otherwise, after a crash between the two.
+// A token that a client was told and the journal lacks would be written anew, and otherwise, after a crash between the two.
 static void every_token_is_in_the_journal_before_it_is_told(void **state)
 {
     world_t *w = *state;

@@ -3,7 +3,7 @@
 //     frame ──▶ bucket of messages and of bytes ──▶ read, or dropped unread (a small offence)
 //     offence ──▶ points, halved every minute ──▶ cut off at OR_CONDUCT_POINTS_MAX
 //
-// Honest drafters on a bad network send stale, repeated and mistaken trees too: what a loss or a
+// Honest drafters on a bad network send stale, repeated and mistaken trees too. What a loss or a
 // restart can bring about weighs little, what only malice or a broken program sends weighs much. The
 // weights stand beside their reasons in conduct.c. It knows no peers and no messages. One thread.
 #pragma once

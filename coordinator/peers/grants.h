@@ -13,8 +13,8 @@ bool or_grants_allow_role(const or_key_grant_t *grant, or_role_t role, const cha
 // for it: it may not come in as that.
 bool or_grants_identify(or_coordinator_t *coordinator, const or_hello_t *hello, or_member_t *member,
                         char *text, size_t capacity);
-// May this client's key have one more request at work or waiting? To be asked when one is begun and when a parked one is
-// to go on, while it is parked still: parked ones and those that are done are not counted. If not, why, for an answer
+// May this client's key have one more request at work or waiting? This is asked when one is begun and when a parked one
+// is to go on, while it is parked still. Parked ones and those that are done are not counted. If not, why, for an answer
 // BUSY after OR_GRANTS_RETRY_MS.
 bool or_grants_allow_session(const or_coordinator_t *coordinator, const or_member_t *client,
                              char *why, size_t capacity);

@@ -391,7 +391,7 @@ static void a_verifier_always_finds_a_place(void **state)
 
 // ---- revocation ----
 
-// What hindered reading the list, descriptors that were all taken, say, hinders it for that long only.
+// An obstacle to reading the list, such as descriptors that are all taken, hinders it only as long as it lasts.
 static void a_revocation_is_not_missed(void **state)
 {
     world_t *w = *state;

@@ -1,7 +1,7 @@
 // limits - what one key's grant allows it, counted over everything it has here (proto/keys/keyring.h).
 //
-// Tokens per minute is a bucket that holds a minute's worth: a round of a session begins only while it is not
-// empty, and every committed token takes one out; so a text goes on, slower, and never fails for it. One thread.
+// Tokens per minute is a bucket that holds a minute's worth. A round of a session begins only while it is not
+// empty, and every committed token takes one out. So a text goes on, slower, and never fails for it. One thread.
 #pragma once
 
 #include <stdbool.h>

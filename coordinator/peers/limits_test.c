@@ -36,7 +36,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// What is written until then in rounds of `round` tokens by who always has more, from *now on.
+// Return the tokens written from *now until `end`, in rounds of `round` tokens, by an owner that always has more.
 static uint64_t write_until(or_limits_t *limits, const or_key_grant_t *grant, uint32_t round,
                             int64_t *now, int64_t end)
 {

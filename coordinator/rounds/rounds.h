@@ -8,7 +8,7 @@
 
 #include "common/decode/merge.h"
 #include "coordinator/coordinator.h"
-#include "proto/wire/draft_check.h"
+#include "proto/session/draft_check.h"
 
 typedef struct or_csession or_csession_t;
 typedef struct or_seat or_seat_t;

@@ -6,9 +6,9 @@
 //       └── PARKED ◀── any but DONE   its client is away; it comes back when the client resumes
 //
 // A phase and its deadline are set by or_csession_enter alone. Whoever learns something of a session changes the data and
-// marks it; the marks are settled after each message and timer (hub.h), in this order: the journal, the client, the next
-// round or the end, the queue. The text of a session has ended as soon as `finish` says so, and the session is DONE
-// once that is settled.
+// marks it. The marks are settled after each message and timer (hub.h), in this order: the journal, the client, the next
+// round or the end, the queue. The text of a session has ended as soon as `finish` says so, and the session is DONE once
+// that is settled.
 //
 // The parts are their folders' (rounds, drafters, clients, journal). session_request.c makes a session. One thread.
 #pragma once
@@ -26,7 +26,7 @@
 #include "coordinator/journal/journaling.h"
 #include "coordinator/rounds/rounds.h"
 #include "proto/keys/keyring.h"
-#include "proto/wire/terms.h"
+#include "proto/session/terms.h"
 
 #define OR_ARITH_BYTES 64
 #define OR_LABEL_BYTES 65 // with its end
@@ -62,7 +62,7 @@ struct or_csession {
     bool listed;
     TAILQ_ENTRY(or_csession) marked_links;
 
-    // What was asked.
+    // The request.
     or_peer_t client;                      // 0: away
     char key[OR_KEY_BYTES];                // the client's; "": none
     uint8_t token[OR_SESSION_TOKEN_BYTES]; // the session's secret
@@ -76,7 +76,7 @@ struct or_csession {
     uint64_t seed;
     uint64_t key_seed; // seed of all keys but the noise's: each choice of a seed has its own
 
-    // What was written.
+    // The text, and how it ended.
     or_token_log_t log;
     uint32_t prompt_length;
     or_noise_place_t place; // where the next token begins

@@ -5,14 +5,14 @@
 //     shadow   <eot> | Once | upon | a | wonder | ful          what the drafter is sent; its own ids and hash
 //
 // The text is the drafter's tokenizer's own view of the whole, so that the drafter reads what it was
-// trained on; but only the tail since the last place where no later text can change the tokens is
+// trained on. But only the tail since the last place where no later text can change the tokens is
 // tokenised again, so a round costs its own tokens. Where the vocabularies are a bijection tokens go
 // over one by one instead, and nothing is tokenised. Special tokens go over by content and are left out
 // where the drafter has none; its begin token is put where it wants one. One thread.
 #pragma once
 
 #include "common/text/vocab/vocab_pair.h"
-#include "proto/wire/token_log.h"
+#include "proto/session/token_log.h"
 
 typedef struct or_shadow or_shadow_t;
 

@@ -40,7 +40,7 @@ static void expect_text(expected_t *expected, const or_vocab_t *draft, const cha
     free(ids);
 }
 
-// What the target printed between two special tokens of the drafter's, tokenised; and those.
+// Expect the tokens of what the target printed between two special tokens of the drafter's, and these themselves.
 static void expect(expected_t *expected, const or_vocab_pair_t *pair, const int32_t *tokens,
                    uint32_t count)
 {
@@ -156,7 +156,7 @@ static void write_random(uint64_t *seed, const or_vocab_t *vocab, written_t *wri
     }
 }
 
-// How many leading tokens of two texts are equal.
+// Return the number of equal leading tokens of two texts.
 static uint32_t common_length(const expected_t *a, const expected_t *b)
 {
     uint32_t i = 0;

@@ -7,7 +7,7 @@
 //                       " won" ── "'t"
 //
 // A path is tokenised together with the last bytes of what is committed, and what follows the place
-// where that ends counts; where no token ends there (tokenizers are not injective) the path's text is
+// where that ends counts. Where no token ends there (tokenizers are not injective) the path's text is
 // tokenised by itself. Guesses are only ever accepted if they are the target's own choice, so whatever
 // this makes of a text costs acceptance and never exactness. One thread.
 #pragma once

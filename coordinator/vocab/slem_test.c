@@ -26,7 +26,7 @@ typedef struct {
     int32_t special; // the target's token that ends it, or OR_TOKEN_NONE
 } text_t;
 
-// What a node's path prints. `map` is from the tree's vocabulary to the target's; NULL: it is that.
+// Write what a node's path prints. `map` is from the tree's vocabulary to the target's. NULL: it is that.
 static void text_of(const or_vocab_t *vocab, const or_token_tree_t *tree, uint32_t node,
                     bool at_start, const int32_t *map, text_t *text)
 {

@@ -4,7 +4,7 @@
 
 #include "common/base/log/log.h"
 #include "coordinator/hub.h"
-#include "proto/wire/vocab_choice.h"
+#include "proto/session/vocab_choice.h"
 
 // Then the drafter is turned away: answers that are not what was announced, questions without one.
 #define ANSWERS_MAX 3u

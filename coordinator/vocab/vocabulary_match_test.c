@@ -382,7 +382,7 @@ static void reject_a_guess(world_t *w)
     assert_int_equal(it->psi_requests, 1);
 }
 
-// What its drafter says of it makes no sense: a plain step would be biased now.
+// The drafter's answer about the guess makes no sense, and a plain step would be biased now.
 static void refused_probabilities_end_the_text(void **state)
 {
     world_t *w = *state;

@@ -17,7 +17,7 @@
 // and only then the child is drawn.
 #include "drafter/build/builder_internal.h"
 
-// What is expected of one guess.
+// The expectations of one guess.
 typedef struct {
     double reach; // the probability that the target reaches the guess
     double left;  // the probability that it reaches the guess and takes none of the drawn children

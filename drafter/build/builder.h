@@ -1,9 +1,9 @@
 // builder - grows one draft tree with the session's method (docs/design.md section 6).
 //
-// A method is one file, build_<method>.c, and one row of OR_DRAFT_METHODS (common/decode/methods.h). mcsd and rsd-c share
-// build_branching.c, coupled and topk share build_coupled.c, dyspec and dyspec-t share build_dyspec.c, and multi is
-// kseq in each lane of a session (lane.h). A method grows the tree level by level: the builder runs one batched
-// forward pass per level over the nodes that the method wants expanded.
+// A method is one file, build_<method>.c, and one row of OR_DRAFT_METHODS (common/decode/methods.h). Some share a file:
+// mcsd and rsd-c have build_branching.c, coupled and topk have build_coupled.c, dyspec and dyspec-t have build_dyspec.c.
+// The method multi is kseq in each lane of a session (lane.h). A method grows the tree level by level: the builder runs
+// one batched forward pass per level over the nodes that the method wants expanded.
 //
 //     root logits -> method adds nodes -> or_build_expand(nodes) -> distributions of those nodes -> method adds nodes -> ...
 //

@@ -1,5 +1,5 @@
-// builder_foresight_test_support - two builders over distributions that are a hash of the text, one of which has a device that runs
-// ahead what its tree will ask for, more, less, or other things.
+// builder_foresight_test_support - two builders over distributions that are a hash of the text. One of them has a device that
+// runs ahead what its tree will ask for, more, less, or other things.
 //
 // What the device may rely on, it checks; what it brought is no longer there once something else is run. Of a row that
 // is adopted it checks that it is the very guess that asks for it.

@@ -1,4 +1,4 @@
-// What the coordinator is told of a growing tree: guesses that it does not know yet, as a tree on a path.
+// The news of a growing tree for the coordinator: guesses that it does not know yet, as a tree on a path.
 #include "drafter/build/builder_internal.h"
 
 static uint32_t above(const or_builder_t *builder, uint32_t guess, uint32_t depth)

@@ -7,16 +7,16 @@
 //     the chain       abc        | d ...            psi(abc) = p(abc) + p(ab) p(c | ab) + p(a) p(bc | a) + ...
 //
 // A text begins with the longest token of the target that it begins with; text is drawn until no
-// longer one is possible. psi(t) is the probability, over all that the drafter could draw from
-// where the position begins, that t is that token: a sum over all its paths, run through the model
-// in batches. What is drawn already beyond the token before is given.
+// longer one is possible. The probability that t is that token, over all that the drafter could
+// draw from where the position begins, is psi(t). It is a sum over all its paths, run through the
+// model in batches. What is drawn already beyond the token before is given.
 //
 // A drafter's token that prints nothing is the target's same one, or ends what was matched before
 // it. Where the text begins with no token of the target it is *outside*: the chain ends there with
 // the id or_vocab_size of the target, which the target never takes.
 //
-// Distributions are integers, and so is what is added up: a token's psi is the same, bit for bit, with the
-// chain and in every answer, whatever else was asked for and in whatever batches. One thread.
+// Distributions are integers, and so is what is added up. So a token's psi is the same, bit for bit, with
+// the chain and in every answer, whatever else was asked for and in whatever batches. One thread.
 #pragma once
 
 #include "common/decode/token_tree.h"
@@ -49,11 +49,11 @@ typedef struct {
     double outside; // the probability that none follows; counted only if all tokens are asked for
 } or_strings_distribution_t;
 
-// What may the drafter's text go on with after `node` of the chain, of these tokens (ascending;
-// none: any)? Builder and job are those of the chain; its sequence holds every committed token, and
-// where `cold` its slots are forgotten. The distribution is valid until the next question. OR_ERR_INVALID:
-// not a node with a guess after it, or no such tokens; OR_ERR_UNSUPPORTED: it takes the model too
-// long (or_builder_build says so too); errors of the model.
+// Ask which of these tokens (ascending; none: any) the drafter's text may go on with after `node` of the
+// chain. Builder and job are those of the chain; its sequence holds every committed token, and where
+// `cold` its slots are forgotten. The distribution is valid until the next question. OR_ERR_INVALID: not a
+// node with a guess after it, or no such tokens; OR_ERR_UNSUPPORTED: it takes the model too long
+// (or_builder_build says so too); errors of the model.
 or_status_t or_strings_ask(or_strings_t *strings, or_builder_t *builder, const or_build_job_t *job,
                            bool cold, uint32_t node, const uint32_t *tokens, uint32_t count,
                            or_strings_distribution_t *dist);

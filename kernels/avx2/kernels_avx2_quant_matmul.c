@@ -250,7 +250,7 @@ typedef struct {
     size_t y_stride;
 } rows_t;
 
-// That of a block of a panel.
+// Return the unit of a block of a panel.
 static const char *unit_of(const panels_t *w, uint32_t panel, uint32_t block)
 {
     const char *panels = w->in->panels;

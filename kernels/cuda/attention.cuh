@@ -5,9 +5,9 @@
 //     values   attention_values.cu    lanes are dimensions    V is staged for the queries of eight warps
 //
 // A *query* is one head of one row. What one step leaves to the next lies in the scores of each, by position.
-// Rows of one sequence that follow each other see the same pages, so that one block takes a *run* of them,
-// with one KV head and the query heads that share it; what else a row sees, the slots of its ancestors, is
-// its own. Which rows are met together changes no bit.
+// Rows of one sequence that follow each other see the same pages. One block takes a *run* of such rows, with
+// one KV head and the query heads that share it. What else a row sees, the slots of its ancestors, is its
+// own. Which rows are met together changes no bit.
 #pragma once
 
 #include "kernels/cuda/kv.cuh"

@@ -3,8 +3,8 @@
 // Callers need no CUDA headers. What is here exists where the build found nvcc (OR_CUDA is defined), and in
 // the tests' library that runs the same kernels thread by thread on the CPU (cuda_portable.cuh).
 //
-// A device has one stream: work is done in the order in which it was asked for, and a function returns before
-// its work is done unless it says that it waits. Beside it a second stream fetches from the host. One thread at a
+// A device has one stream. Work is done in the order in which it was asked for, and a function returns before its
+// work is done unless it says that it waits. Beside it a second stream fetches from the host. One thread at a
 // time for each device. Whatever a launched kernel did wrong is told by the next function that waits; the device
 // is of no use then.
 //

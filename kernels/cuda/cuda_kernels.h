@@ -1,10 +1,10 @@
 // cuda_kernels - the arithmetic of the forward pass on a GPU, in canonical arithmetic: the same bits as every
 // table of kernels.h.
 //
-// Lanes are given to outputs, never to K, as on the CPU, so a row's bits depend on its own inputs only: not on the
-// batch, and not on the kind of processor. A model of quantised weights writes the same text on a GPU and on a
-// CPU. Tensor cores multiply the integers of a block (16 outputs x 8 rows x 32 weights, exactly); chains of
-// floats are in the order of kernels.h.
+// Lanes are given to outputs, never to K, as on the CPU, so a row's bits depend on its own inputs only. Neither
+// the batch nor the kind of processor matters. A model of quantised weights writes the same text on a GPU and on a
+// CPU. Tensor cores multiply the integers of a block (16 outputs x 8 rows x 32 weights, exactly); chains of floats
+// are in the order of kernels.h.
 //
 // All pointers are to device memory (or_cuda_alloc) unless said; strides count elements; buffers do not overlap
 // unless said. Rows, and widths, may be 0. All kernels are launched on the device's stream (cuda_device.h). The
@@ -121,7 +121,7 @@ typedef struct {
 // The slot of a row that only fills its place in a pass: it sees what another row sees, and keeps no K and V.
 #define OR_CUDA_SHADOW (UINT32_MAX - 1)
 
-// The positions that a row of a pass sees: 0 .. committed - 1 in its sequence's pages, and then, for a tree row, the
+// The positions that a row of a pass sees are 0 .. committed - 1 in its sequence's pages. A tree row then sees the
 // slots of its ancestors in the order of their positions, itself the last. A prefix row's own position is committed.
 typedef struct {
     const uint32_t *pages; // page numbers of the sequence
@@ -193,12 +193,13 @@ typedef struct {
 #define OR_CUDA_CONTENDERS_MAX 1024u
 #define OR_CUDA_CONTENDERS_MANY UINT32_MAX
 
-// Write for each row of logits [rows][stride] the tokens that the filters keep and whose score (logit / temperature,
-// with noise) is within `window` of the best one's, ids ascending, into list [rows][OR_CUDA_CONTENDERS_MAX], and how
-// many into counts [rows]. A few just below may be listed as well; none that matters is missing, and none that a
-// filter drops is there. MANY where they are more, where no logit is finite, and where top-p would keep more or looks
-// at a row in which some logit is not finite: then the host has to look at the row. token_keys [vocab_size] are the
-// noise keys; scratch is or_cuda_contenders_bytes(vocab_size, rows).
+// For each row of logits [rows][stride] write the contenders, ids ascending, into list
+// [rows][OR_CUDA_CONTENDERS_MAX], and how many into counts [rows]. They are the tokens that the filters keep and
+// whose score (logit / temperature, with noise) is within `window` of the best one's. A few just below may be listed
+// as well; none that matters is missing, and none that a filter drops is there. MANY where they are more, where no
+// logit is finite, and where top-p would keep more or looks at a row in which some logit is not finite. Then the host
+// has to look at the row. token_keys [vocab_size] are the noise keys; scratch is or_cuda_contenders_bytes(vocab_size,
+// rows).
 int or_cuda_contenders(or_cuda_t *cuda, const float *logits, size_t stride, uint32_t vocab_size,
                        const uint64_t *token_keys, const or_cuda_contest_t *contests, uint32_t rows,
                        void *scratch, or_cuda_contender_t *list, uint32_t *counts);

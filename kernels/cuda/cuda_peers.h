@@ -39,7 +39,7 @@ int or_cuda_peers_join(or_cuda_t *cuda, const uint8_t id[OR_CUDA_PEERS_ID], uint
 void or_cuda_peers_leave(or_cuda_peers_t **peers_p);
 
 // to = [ranks][floats], of which each rank gives from [floats]; both are memory of the device and do not overlap. It is
-// done on the device's stream, like any other work, and may be recorded, by all ranks or by none; a recording must then be
+// done on the device's stream, like any other work, and may be recorded, by all ranks or by none. A recording must then be
 // replayed by all, and freed before the group is left. The first may take as long as joining: connections are made then.
 int or_cuda_peers_gather(or_cuda_peers_t *peers, const float *from, float *to, size_t floats);
 

@@ -1,5 +1,6 @@
-// cuda_portable - what the kernels of this folder are written with, so that nvcc compiles them for a GPU and any
-// C++ compiler for the CPU, where they run thread by thread (emulated/). No other file looks at which it is.
+// cuda_portable - the words that the kernels of this folder are written in. With them nvcc compiles a kernel for
+// a GPU, and any C++ compiler for the CPU, where it runs thread by thread (emulated/). No other file looks at
+// which it is.
 //
 //     OR_GLOBAL void add(float *y, const float *x, uint32_t n)         a kernel
 //     {

@@ -1,5 +1,5 @@
-// kv - where K and V lie in device memory (drawn in cuda_kernels.h), as numbers of type T: float, uint16_t for halves, or
-// int8_t for the integers of Q8_0, which have a scale beside them.
+// kv - where K and V lie in device memory (drawn in cuda_kernels.h), as numbers of type T. It is float, uint16_t for
+// halves, or int8_t for the integers of Q8_0, which have a scale beside them.
 #pragma once
 
 #include "kernels/cuda/cuda_kernels.h"

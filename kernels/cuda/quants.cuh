@@ -1,6 +1,6 @@
 // quants - a block of a panel (quants.h of kernels/) as a warp loads it, and as or_multiply_bytes wants it.
 //
-// Lane 4 g + t has outputs 2 g and 2 g + 1, which are what or_multiply_bytes calls g and g + 8: panels keep
+// Lane 4 g + t has outputs 2 g and 2 g + 1, which are what or_multiply_bytes calls g and g + 8. Panels keep
 // neighbours side by side, so both are loaded at once, and a warp's loads lie together. Words of four weights are
 // in K where or_multiply_bytes has them: word t of a lane's first half of the block, word 4 + t of the other.
 #pragma once

@@ -1,6 +1,6 @@
 // rows - what rows of floats share: how a warp adds up 16 lanes, and how it writes 32 neighbours of a row
-// (or_cuda_rows_t): the floats, and what matrices read of them. Thread blocks are whole warps; a warp has the threads
-// of 32 neighbours in x.
+// (or_cuda_rows_t). It writes the floats, and what matrices read of them. Thread blocks are whole warps; a warp has
+// the threads of 32 neighbours in x.
 #pragma once
 
 #include "kernels/cuda/cuda_kernels.h"

@@ -65,7 +65,7 @@ static void *open_release(int release)
     return handle;
 }
 
-// That of the runtime we were built for, because the driver that is here runs it; else another one.
+// Open the library of the runtime we were built for, because the driver that is here runs it. Else open another one.
 static int open_library(library_t *library)
 {
     static const int releases[] = {CUDART_VERSION / 1000, 13, 12};

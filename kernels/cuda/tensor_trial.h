@@ -1,5 +1,5 @@
-// tensor_trial - the choice of an algorithm that gives a row the same bits at every place of a tile, beside any other
-// rows, and for any part of the matrix that a rank has.
+// tensor_trial - the choice of an algorithm that gives a row the same bits wherever it is. It may be at any place of
+// a tile, beside any other rows, and in any part of the matrix that a rank has.
 //
 //     place        0    1 ... 30   31   32 ... 62   63
 //     full tile    row  others     row  others      row    by the whole matrix, and by a half, a quarter, an eighth

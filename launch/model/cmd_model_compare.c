@@ -15,7 +15,7 @@
 #include "launch/commands.h"
 #include "launch/generate/input.h"
 #include "launch/generate/output.h"
-#include "proto/wire/vocab_choice.h"
+#include "proto/session/vocab_choice.h"
 
 typedef struct {
     char *file;

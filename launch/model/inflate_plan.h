@@ -3,10 +3,10 @@
 //     layers   o . . o . . o . .      the old ones spread among new ones, which add zero
 //     FFN      [aa......][bb......]   each of the 8 shards (shards.h) grows: old columns, then new ones
 //
-// Columns move in super-blocks of 8 units of 32, as quantised types share scales over them: of a shard's
-// old units each keeps its place in its super-block, and units of another shard in there become new
-// ones. So every sum over columns is the sum it was, with zeros in between, and every logit has the
-// bits it had.
+// Columns move in super-blocks of 8 units of 32, as quantised types share scales over them. Each of a
+// shard's old units keeps its place in its super-block, and units of another shard in there become new
+// ones. So every sum over columns is the sum it was, with zeros in between, and every logit has the bits
+// it had.
 #pragma once
 
 #include <stdbool.h>

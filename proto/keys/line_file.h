@@ -22,7 +22,7 @@ or_status_t or_line_file_write(const char *path, const char *text);
 // Check that the file belongs to us or to root, who looks after everybody's files. OR_ERR_INVALID.
 or_status_t or_line_file_check_owner(const char *path, const struct stat *found);
 // Give `fd`, a file that root makes in another user's folder, the owner of the file at `path`, or of the folder if
-// there is none: the service must still be able to read what a command has changed. False with errno if that fails.
+// there is none. The service must still be able to read what a command has changed. False with errno if that fails.
 bool or_line_file_hand_over(int fd, const char *path);
 
 // Return a copy of the next line of *text, without its end, for the caller to free; *text moves on. NULL at the end,

@@ -1,7 +1,7 @@
 // codec - frames from structs and structs from frames, by tables of fields. For proto/wire and its tests.
 //
 // A table describes one struct. It has a row for each field, and a row's place in the table is the field's number in
-// outrider.proto, so that the encoder meets fields in ascending order and the decoder finds a row by its number:
+// outrider.proto. So the encoder meets fields in ascending order, and the decoder finds a row by its number:
 //
 //     #define OF or_heartbeat_t
 //     MESSAGE(heartbeat, [1] = UINT32(reply), [2] = UINT32(answer));

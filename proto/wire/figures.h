@@ -4,7 +4,7 @@
 //                         └──▶ Prometheus: /metrics
 //
 // To add a counter: a row at the end of its table here, a field of the same name and number in outrider.proto,
-// and the line that counts. docs/operations.md says what may be added beside that.
+// and the line that counts. The section in docs/operations.md says what may be added beside that.
 //
 // A row is X(type, member, number, traits, line, kind, metric, unit, help):
 //
@@ -114,7 +114,7 @@ typedef enum {
     X(float, round_trip_ms, 7, OR_OF_DRAFTERS, 8, GAUGE, "round_trip_seconds", 1e-3,               \
       "To the drafter and back.")
 
-// What the cost model believes of a live session, and what it chose (coordinator/budget/policy.h). What is not
+// The cost model's beliefs about a live session, and what it chose (coordinator/budget/policy.h). What is not
 // known yet is 0. The metric is the mean of the live sessions in which it is known.
 #define OR_SESSION_FIGURES(X)                                                                      \
     X(uint64_t, age_ms, 23, OR_IN_SECONDS, 0, NONE, "", 1, "since it was asked for.")              \
@@ -230,7 +230,7 @@ const or_figure_t *or_figure_find(const or_figure_t *rows, uint32_t count, const
 
 // ---- what an owner may see ----
 //
-// Nothing here depends on what others write: an owner is told of its own texts and drafters, how many requests wait,
+// Nothing here depends on what others write. An owner is told of its own texts and drafters, how many requests wait,
 // and that the peers which work for everybody are there. An `owner` of NULL may see all.
 
 // Whether a text or peer of `whose` is the owner's. `whose` may be NULL, as "".

@@ -109,9 +109,9 @@ typedef struct {
     // The owner of the text. Prefixes are shared inside one owner only (docs/design.md section 9). The owner "" is one
     // like any other. Drafters are not told.
     const char *owner;
-    // How far a drafter works ahead of the verdicts (docs/design.md section 3, step 5). 0: it builds a tree when it is
-    // asked for one. 1: meanwhile it extends the likeliest outcomes, so that the next tree is ready at once. N > 1: it
-    // also sends guesses that stand on those outcomes, for up to N rounds in flight.
+    // The number of rounds that a drafter works ahead of the verdicts (docs/design.md section 3, step 5). 0: it builds
+    // a tree when it is asked for one. 1: meanwhile it extends the likeliest outcomes, so that the next tree is ready
+    // at once. N > 1: it also sends guesses that stand on those outcomes, for up to N rounds in flight.
     uint32_t draft_ahead;
 } or_open_session_t;
 
@@ -227,8 +227,8 @@ typedef struct {
     uint32_t reused;
 } or_verdict_t;
 
-// The verifier's question under slrs, by way of the coordinator to the drafter: which of these target tokens may the
-// drafter's text begin with after `node` of the round's tree, and with which probability? No tokens: any.
+// The verifier's question under slrs, by way of the coordinator to the drafter. With which of these target tokens
+// may the drafter's text begin after `node` of the round's tree, and with which probability? No tokens: any.
 typedef struct {
     uint64_t round;
     uint32_t base_length; // towards the drafter, in its tokens

@@ -244,7 +244,7 @@ static or_status_t settle_shape(const or_parameters_t *asked, or_naming_t name,
     return status;
 }
 
-// What was asked for by name must be possible; what comes by itself, the coordinator leaves out.
+// A value that was asked for by name must be possible. The coordinator leaves out what comes by itself.
 static or_status_t check_ahead(const or_parameters_t *asked, or_naming_t name,
                                const or_generate_request_t *request)
 {

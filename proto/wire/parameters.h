@@ -35,7 +35,7 @@ const or_option_t *or_parameter_of_field(const char *field);
 // The naming (common/decode/methods.h) for who writes JSON: "draft.accept" for "--accept".
 const char *or_name_field(const char *option);
 
-// What is used where nothing is asked for. Its strings are literals.
+// Return the values that are used where nothing is asked for. Its strings are literals.
 or_parameters_t or_parameters_default(void);
 
 // Make a request of the values that do not depend on the method: numbers, policy, ahead and vocabulary map.

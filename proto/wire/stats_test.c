@@ -61,7 +61,7 @@ static void fill_all(const or_figure_t *rows, uint32_t count, void *of)
     }
 }
 
-// Of an object: the last `count` members are the rows, in their order.
+// Check that the last `count` members of an object are the rows, in their order.
 static void assert_rows(json_t *object, const or_figure_t *rows, uint32_t count)
 {
     size_t before = json_object_size(object) - count, at = 0;
@@ -113,7 +113,7 @@ static const char *list_public(const or_figure_t *rows, uint32_t count)
     return names;
 }
 
-// What is public says nothing of other owners: whoever adds a name here has thought about that.
+// Public figures say nothing of other owners: whoever adds a name here has thought about that.
 static void few_figures_are_public(void **state)
 {
     (void)state;

@@ -49,7 +49,7 @@ void or_channel_zmq_set_wake(or_channel_t *hub, int wake_fd);
 // another server key. 0 for edges and other channels.
 uint64_t or_channel_zmq_refusals(const or_channel_t *channel);
 // Return a sentence why an edge may get no answer: the server refused our key, does not encrypt, or does not have the
-// key that we expect. "" if no reason is known. Good until the next call.
+// key that we expect. Return "" if no reason is known. Good until the next call.
 const char *or_channel_zmq_trouble(const or_channel_t *channel);
 // Return true for the one reason that waiting does not mend: the server knows our key and does not want it. In all
 // other cases a server may be about to come or to go.

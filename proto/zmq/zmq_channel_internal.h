@@ -1,14 +1,14 @@
-// zmq_channel_internal - what the parts of a channel over ZeroMQ share: channel_zmq.c polls, waits and ends it, zmq_hub.c
-// and zmq_edge.c are its two kinds, and zmq_queue.c has the frames that a hub has not handled yet.
+// zmq_channel_internal - what the parts of a channel over ZeroMQ share. The file channel_zmq.c polls, waits and ends it,
+// zmq_hub.c and zmq_edge.c are its two kinds, and zmq_queue.c has the frames that a hub has not handled yet.
 #pragma once
 
 #include <zmq.h>
 
 #include "proto/zmq/channel_zmq.h"
+#include "proto/zmq/relay/zmq_relay.h"
 #include "proto/zmq/zmq_guard.h"
 #include "proto/zmq/zmq_peers.h"
 #include "proto/zmq/zmq_queue.h"
-#include "proto/zmq/zmq_relay.h"
 
 #define OR_ZMQ_SEND_FRAMES 1000 // most frames that wait for a peer
 

@@ -8,14 +8,14 @@
 #include <zmq.h>
 
 #include "common/base/status.h"
-#include "proto/zmq/zmq_relay.h"
+#include "proto/zmq/relay/zmq_relay.h"
 
 // Open a socket of this type (ZMQ_ROUTER, ZMQ_DEALER) that holds so many frames for each peer and from each; 0: no
 // limit.
 //
-// If connections may be reset, `receive_frames` must be 0: a full queue stops the reading of a connection, and if
-// that is reset with a PING among the bytes already read, libzmq 4.3 aborts. zmq_relay bounds what strangers send to
-// a hub.
+// If connections may be reset, `receive_frames` must be 0: a full queue stops the reading of a connection. If that
+// is reset with a PING among the bytes already read, libzmq 4.3 aborts. zmq_relay bounds what strangers send to a
+// hub.
 //
 // A lost connection is made again soon, a frame over the maximum ends its connection, and a ROUTER says that a peer
 // is gone. OR_ERR_IO.

@@ -2,9 +2,10 @@
 // call that a method and a rule make of them.
 //
 // The model is that of docs/algorithms.md's oracle. A text is in one of some hundred contexts, which follow
-// each other by a hash. q is Zipf's distribution with an exponent from 1 to 3.5, shuffled. log p is log q plus
-// noise, whose strength gives the mean of sum min(p, q) that was asked for. Trees come from the real builder,
-// verdicts from the real rules under the choosers of processes. Distributions have 256 entries of 16 bits.
+// each other by a hash. The target's q is Zipf's distribution with an exponent from 1 to 3.5, shuffled. The
+// draft's log p is log q plus noise, whose strength gives the mean of sum min(p, q) that was asked for. Trees
+// come from the real builder, verdicts from the real rules under the choosers of processes. Distributions have
+// 256 entries of 16 bits.
 #pragma once
 
 #include "common/decode/shape.h"

@@ -7,7 +7,7 @@
 #include "common/decode/shape.h"
 #include "coordinator/vocab/slem.h"
 #include "coordinator/vocab/vocab_trees.h"
-#include "proto/wire/draft_check.h"
+#include "proto/session/draft_check.h"
 #include "tests/exactness/enumerator.h"
 #include "tests/support/test_support.h"
 

@@ -365,7 +365,7 @@ static void types_of_k_and_v_do_not_matter(void **state)
     value_type = OR_KV_F32;
 }
 
-// As play_round's tree, but two sequences grow theirs in the same passes.
+// Two sequences grow trees like play_round's in the same passes.
 static void trees_of_two_sequences_do_not_mix(void **state)
 {
     (void)state;

@@ -271,7 +271,7 @@ static void compare_logits(twins_t *twins, uint32_t count)
     assert_same_bits(twins->gpu_logits, twins->cpu_logits, (size_t)rows * twins->cpu.vocab_size);
 }
 
-// Where pages run out both fail, and are as before.
+// If pages run out both fail, and are as before.
 static void run_pass(twins_t *twins)
 {
     or_model_row_t cpu[ROWS_MOST];

@@ -404,7 +404,7 @@ static void a_load_beside_another_makes_do_with_the_rest(void **state)
     or_gpu_functions()->close(&others_device);
 }
 
-// Where nobody else took any memory, a load that failed would fail again.
+// If nobody else took any memory, a load that failed would fail again.
 static void a_load_without_room_is_tried_once(void **state)
 {
     (void)state;

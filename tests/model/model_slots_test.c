@@ -36,7 +36,7 @@ static size_t note_slots_bytes(const or_cuda_kv_t *kv, uint32_t slots_max)
     return slots_bytes;
 }
 
-// Of what a load takes last: room for one part more than two.
+// A load's last request finds room for one part more than two.
 static int two_parts_free(uint32_t index, uint64_t *bytes)
 {
     int status = or_gpu_functions()->free_bytes(index, bytes);
@@ -90,7 +90,7 @@ static void run_pass(or_model_t *model, or_kv_sequence_t *text)
     assert_int_equal(or_kv_sequence_accept(text, path, NODES), OR_OK);
 }
 
-// As many as there may be, of which some close and others take their place.
+// As many sequences live as there may be, and some close and others take their place.
 static void live(or_model_t *model, uint32_t texts)
 {
     or_kv_sequence_t *open_ones[TEXTS] = {NULL};
@@ -238,7 +238,7 @@ static int as_many_free(uint32_t index, uint64_t *bytes)
     return or_gpu_functions()->free_bytes(index, &(uint64_t){0});
 }
 
-// Of the pages and slots that the leader's device has room for, what part do ranks on these two take?
+// Check which part of the pages and slots that the leader's device has room for ranks on these two take.
 static void check_shares(int size, int stages, __typeof__(or_cuda_describe) *others, uint32_t part)
 {
     or_gpu_functions_t functions[] = {*or_gpu_functions(), *or_gpu_functions()};

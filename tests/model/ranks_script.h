@@ -1,6 +1,6 @@
-// ranks_script - a fixed life of a few sequences in which everything happens once that ranks have to repeat: a prefix
-// and a tree in one pass, an accepted path, pages that are shared, calls that are refused, one sequence cut short, one
-// closed and opened again.
+// ranks_script - a fixed life of a few sequences in which everything happens once that ranks have to repeat. There are
+// a prefix and a tree in one pass, an accepted path, pages that are shared, and calls that are refused. One sequence
+// is cut short, one closed and opened again.
 #pragma once
 
 #include "tests/model/ranks_record.h"

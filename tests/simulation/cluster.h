@@ -3,9 +3,9 @@
 //     client ── coordinator ── drafter        frames are lost, repeated, delayed from a seed; processes crash and come back
 //                     └─────── verifier       time moves only here, so a run replays exactly
 //
-// A role may have a line of its own to the coordinator, with delay, rate, stalls and cuts (tests/support/memory_network.h), and a
-// forward pass may take time: what a pass costs here is what the configuration says, and otherwise nothing.
-// Real roles, real models, the real codec: only sockets and time are replaced. One thread.
+// A role may have a line of its own to the coordinator, with delay, rate, stalls and cuts (tests/support/memory_network.h), and
+// a forward pass may take time. A pass costs what the configuration says, and otherwise nothing. Real roles, real models, the
+// real codec: only sockets and time are replaced. One thread.
 #pragma once
 
 #include "common/model/model.h"

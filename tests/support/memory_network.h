@@ -1,14 +1,14 @@
 // memory_network - a network in memory on a virtual clock, for tests and for the deterministic simulation.
 //
 // There is one hub and there are many edges. The fate of each frame (lost, repeated, delayed, hence reordered) is drawn
-// from the seed, so a run replays exactly. A node can be cut off and come back, as after a crash: frames in flight to and
-// from it are lost, and its next connection is a new peer to the hub. Each direction of an edge holds OR_NETWORK_QUEUE
-// frames.
+// from the seed, so a run replays exactly. A node can be cut off and come back, as after a crash. Then frames in flight
+// to and from it are lost, and its next connection is a new peer to the hub. Each direction of an edge holds
+// OR_NETWORK_QUEUE frames.
 //
-// An edge may have a line of its own instead, as a laboratory needs it: a delay, jitter, a rate, losses that a transport
-// repairs (a lost frame comes later, and the frames behind it wait), stalls, and cuts. Frames on a line never overtake
-// each other. While a line is cut, the edge's frames wait in its queue, and frames that were on the way are lost. When it
-// is mended the queue goes out and the edge is a new peer to the hub, as ZeroMQ does it over TCP.
+// An edge may have a line of its own instead, as a laboratory needs it. A line has a delay, jitter, a rate, stalls, cuts,
+// and losses that a transport repairs (a lost frame comes later, and the frames behind it wait). Frames on a line never
+// overtake each other. While a line is cut, the edge's frames wait in its queue, and frames that were on the way are
+// lost. When it is mended the queue goes out and the edge is a new peer to the hub, as ZeroMQ does it over TCP.
 //
 // wait never sleeps: time moves only when the simulation moves it. One thread owns the whole network.
 #pragma once
@@ -33,8 +33,8 @@ or_status_t or_network_create(or_virtual_clock_t *clock, uint64_t seed,
 // Free the network. Its channels must have been destroyed.
 void or_network_destroy(or_network_t **network_p);
 
-// Create the hub's channel, one at a time. To destroy it is the hub's crash: frames in flight are lost, frames that edges
-// send before the next hub are lost, and every edge is a new peer to the next hub. OR_ERR_INVALID if there is a hub.
+// Create the hub's channel, one at a time. To destroy it is the hub's crash. Frames in flight are lost, and so are those
+// that edges send before the next hub. Every edge is a new peer to the next hub. OR_ERR_INVALID if there is a hub.
 or_status_t or_network_hub(or_network_t *network, or_channel_t **channel_p);
 // Create an edge. Its first frame makes it a peer of the hub. To destroy the channel is its crash.
 or_status_t or_network_edge(or_network_t *network, or_channel_t **channel_p);
@@ -59,7 +59,7 @@ void or_network_set_key(or_channel_t *edge, const char *public_key);
 void or_network_set_inside(or_channel_t *edge, bool inside);
 
 // Return when the next frame in flight lands; OR_TIME_NEVER if none is in flight. The simulation moves the clock there. A
-// frame that has landed and was not received counts too, as long as its node listens: a node that has not called receive
+// frame that has landed and was not received counts too, as long as its node listens. A node that has not called receive
 // at this time is at work, and comes back by itself.
 int64_t or_network_next_ns(const or_network_t *network);
 // Return the same without frames that have landed. A simulation asks for it if a turn of all nodes left

@@ -35,8 +35,8 @@ void or_accept_take_stop(const or_accept_job_t *job, uint32_t node, or_acceptanc
 
 // ---- ratio rules (accept_ratio.c) ----
 
-// The state at a node: M is what is left of q, x the child that is tested, in the order of drawing, and S what is left
-// of the distribution that x was drawn from.
+// The state at a node: M is what is left of q, and x the child that is tested, in the order of drawing. S is what is
+// left of the distribution that x was drawn from.
 typedef struct {
     const or_accept_job_t *job;
     uint32_t node;

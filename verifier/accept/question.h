@@ -35,7 +35,8 @@ or_distribution_t or_question_distribution(const or_question_t *question);
 or_psi_request_t or_question_request(const or_question_t *question);
 
 // Take a peer's answer to the question, which becomes ANSWERED. `token` is the rejected guess, which travelled with
-// `psi`. OR_ERR_INVALID, and the question is still ASKED: the answer is not for this node, has a token that was not
-// asked for or out of order, no probabilities, or not the one that the guess travelled with.
+// `psi`. OR_ERR_INVALID, and the question is still ASKED: the answer is not for this node, or has a token that was
+// not asked for or is out of order. The same holds if it has no probabilities, or not the one that the guess
+// travelled with.
 or_status_t or_question_answer(or_question_t *question, const or_psi_reply_t *reply, uint32_t token,
                                double psi);

@@ -1,7 +1,7 @@
 // crowd_test_support - many texts at one verifier; the test plays coordinator and drafters.
 //
-// What a text is sent (trees, distributions, psi) is a function of its own description and of what came back, never of
-// the others, so a text in a crowd can be compared with itself alone. Whatever goes wrong here fails the
+// The messages for a text (trees, distributions, psi) are a function of its own description and of what came back,
+// never of the others. So a text in a crowd can be compared with itself alone. Whatever goes wrong here fails the
 // test.
 #pragma once
 

@@ -7,9 +7,9 @@
 //     rows     [panel][16 outputs][inputs]       F16, BF16 for tensor cores (kernels/cuda/cuda_tensor.h)
 //
 // The last panel is padded with zeros. A rank holds a part of a matrix: some whole panels, or some
-// of the inputs of all. Outputs, panels and inputs are numbered as in the whole matrix, but the rows
-// that a part is multiplied with begin with the first input it holds, its products with the first
-// panel:
+// of the inputs of all. Outputs, panels and inputs are numbered as in the whole matrix. But the rows
+// that a part is multiplied with begin with the first input it holds, and its products with the
+// first panel:
 //
 //     x   [inputs.begin .. inputs.end)            y   [panels.begin * 16 .. panels.end * 16)
 //
@@ -52,8 +52,8 @@ typedef struct {
 // overflows. Free them with free().
 void *or_zeroed(size_t count, size_t size);
 
-// Return the stride of rows that have room for `width` floats: whole panels, and an odd number of them, so that equal
-// places of neighbouring rows do not compete for the same lines of a cache.
+// Return the stride of rows that have room for `width` floats. It is whole panels, and an odd number of them, so that
+// equal places of neighbouring rows do not compete for the same lines of a cache.
 static inline size_t or_row_stride(size_t width)
 {
     return ((width + OR_PANEL - 1) / OR_PANEL | 1) * OR_PANEL;

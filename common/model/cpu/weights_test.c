@@ -212,7 +212,7 @@ static void an_empty_part_is_nothing(void **state)
     }
 }
 
-// Of a part of the outputs and inputs, padded to whole panels.
+// The rows are those of a part of the outputs and inputs, padded to whole panels.
 static void rows_are_those_of_the_file(void **state)
 {
     (void)state;

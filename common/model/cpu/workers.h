@@ -2,11 +2,11 @@
 //
 //     run(40 items, grain 2), 2 threads:   caller [0, 10) [17, 22) ...   worker [10, 17) [22, 26) ...
 //
-// Threads take items as they come to them, half of their share of what is left at a time, so that one
-// whose core is busy with something else does less. Items never share an output, so results do not
-// depend on who does what. Idle workers spin a little, as the next loop of a pass usually follows at
-// once, and then sleep; where there are more threads than cores they sleep at once. One thread needs no
-// pool: everything then runs in the caller.
+// Threads take items as they come to them, half of their share of what is left at a time. So one whose
+// core is busy with something else does less. Items never share an output, so results do not depend on
+// who does what. Idle workers spin a little, as the next loop of a pass usually follows at once, and
+// then sleep; where there are more threads than cores they sleep at once. One thread needs no pool:
+// everything then runs in the caller.
 #pragma once
 
 #include <stdint.h>

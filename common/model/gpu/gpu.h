@@ -85,8 +85,9 @@ typedef struct {
     // means those for which the device has no room beside one full context of the cache, or beside the cache that was
     // asked for.
     uint32_t host_layers;
-    // Products of BF16 weights, or of F16 where there are none, by tensor cores (kernels/cuda/cuda_tensor.h): faster
-    // for many rows, and in an arithmetic of their own (or_model_arith_id), so the texts are no longer the CPU's.
+    // Products of BF16 weights, or of F16 where there are none, by tensor cores (kernels/cuda/cuda_tensor.h). They
+    // are faster for many rows and have an arithmetic of their own (or_model_arith_id), so the texts are no longer
+    // the CPU's.
     bool tensor;
     // Sums of several ranks go by way of the host, even if all have GPUs of their own and NCCL.
     bool no_peers;

@@ -70,7 +70,7 @@ or_status_t or_gpu_place_choose(const or_gpu_options_t *options,
 void or_gpu_place_spread(or_gpu_place_t *place, uint32_t which);
 
 // Load a model there (or_model_load). If an automatic place cannot run this model, or has no room for it, log a
-// warning and load on the CPU; several ranks do that together or not at all. A GPU that is missed is warned of, too.
+// warning and load on the CPU. Several ranks do that together or not at all. A GPU that is missed is warned of, too.
 // The leader's line in the log contains OR_GPU_WARNING, by which readers of the log find it.
 #define OR_GPU_WARNING " runs on the CPU: "
 or_status_t or_gpu_place_load(const or_gpu_place_t *place, const or_gguf_t *gguf,
@@ -84,8 +84,8 @@ typedef struct {
 } or_gpu_where_t;
 or_gpu_where_t or_gpu_where(const or_model_t *model);
 
-// One GPU in a line: "NVIDIA H100 80GB HBM3, 80.0 of 81.0 GiB free, compute capability 9.0"; or the reason why it
-// cannot be used, or its memory not be read. This opens the device.
+// One GPU in a line: "NVIDIA H100 80GB HBM3, 80.0 of 81.0 GiB free, compute capability 9.0". If it cannot be
+// used, or its memory not be read, the line has the reason. This opens the device.
 typedef struct {
     char text[288];
 } or_gpu_line_t;

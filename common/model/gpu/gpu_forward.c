@@ -307,7 +307,7 @@ static void embed_rows(void *context, uint32_t worker, uint32_t begin, uint32_t 
     }
 }
 
-// Where the embedding is not on the device, its rows are uploaded.
+// If the embedding is not on the device, its rows are uploaded.
 static or_status_t embed(or_model_t *model, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;

@@ -13,9 +13,10 @@
 
 typedef struct or_gpu_rejection or_gpu_rejection_t;
 
-// For the first vocab_size tokens of the model, which it borrows, and trees of nodes_max nodes, or of fewer where the
-// device has no room for the logits of so many. *rejection_p is NULL where this cannot be done: the model does
-// not run on a device, alone, or has too many tokens, or the device no memory. OR_ERR_NO_MEMORY on the host.
+// For the first vocab_size tokens of the model, which it borrows, and trees of nodes_max nodes. Trees have fewer
+// nodes where the device has no room for the logits of so many. *rejection_p is NULL where this cannot be done: the
+// model does not run on a device, alone, or has too many tokens, or the device no memory. OR_ERR_NO_MEMORY on the
+// host.
 or_status_t or_gpu_rejection_create(or_model_t *model, uint32_t vocab_size, uint32_t nodes_max,
                                     or_gpu_rejection_t **rejection_p);
 void or_gpu_rejection_destroy(or_gpu_rejection_t **rejection_p);

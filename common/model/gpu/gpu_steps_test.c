@@ -171,7 +171,7 @@ static void a_device_that_refuses_is_not_asked_again(void **state)
     close_model(&model);
 }
 
-// Of a loop, a part might never end.
+// A part of a loop might never end.
 static void half_a_recording_is_not_replayed(void **state)
 {
     (void)state;

@@ -8,7 +8,7 @@
 //     slot,   per layer and KV head: K [head_dim], V [head_dim]
 //
 // A node's ancestors lie, in position order, in the pages below `length` and then in its chain of
-// slots; attention walks them in that order, so where a token's K and V lie never changes a bit.
+// slots. Attention walks them in that order, so where a token's K and V lie never changes a bit.
 // Accepting a path copies its slots to the next positions; nothing is recomputed.
 //
 // Pages come from one pool with a bound and are counted: sequences that begin with the same tokens
@@ -17,7 +17,7 @@
 // are never changes a bit.
 //
 // K and V are kept as F32, F16 or Q8_0, each rounded once when it is stored, by position and head
-// alone: so the bits do not depend on where or with what else they were computed. Slots are kept in
+// alone. So the bits do not depend on where or with what else they were computed. Slots are kept in
 // the same form. Another type is another arithmetic (or_model_arith_id).
 //
 // One thread owns a cache and its sequences. No allocation after create except or_kv_sequence_open.
@@ -78,11 +78,11 @@ uint32_t or_kv_sequence_pages(const or_kv_sequence_t *sequence);
 uint32_t or_kv_sequence_pages_own(const or_kv_sequence_t *sequence);
 
 // Take pages for positions 0 .. positions - 1 now, so that no pass or accept up to there fails for want
-// of them; a shared page that these would write to is copied. What is reserved stays, through passes that
+// of them. A shared page that these would write to is copied. What is reserved stays, through passes that
 // fail too, until the next truncate or share. OR_ERR_FULL if pages or positions run out (nothing taken).
 or_status_t or_kv_sequence_reserve(or_kv_sequence_t *sequence, uint32_t positions);
 
-// Begin with `donor`'s first `length` positions: whole pages are shared, the rest of the last one is
+// Begin with `donor`'s first `length` positions: whole pages are shared. The rest of the last one is
 // copied where a page for it is free and left out where none is. What the sequence held, slots included,
 // is forgotten; that the tokens are the same is the caller's to know. length is at most the donor's.
 void or_kv_sequence_share(or_kv_sequence_t *sequence, const or_kv_sequence_t *donor,
@@ -105,7 +105,7 @@ void or_kv_sequence_drop_slots_from(or_kv_sequence_t *sequence, uint32_t first);
 or_status_t or_kv_sequence_accept(or_kv_sequence_t *sequence, const uint32_t *slots,
                                   uint32_t count);
 
-// The same, but slots whose chain of parents leads through the last of these stay: they keep their
+// The same, but slots whose chain of parents leads through the last of these stay. They keep their
 // numbers, and those whose parent was the last of these have no parent now. With count 0 nothing
 // changes: all slots stand on the last position already. For a model that runs alone:
 // OR_ERR_UNSUPPORTED where other ranks repeat what happens here (or_kv_journal_t).

@@ -9,9 +9,9 @@
 //
 // A page is written by a sequence that holds it alone. Only positions at and above the length are
 // ever written, so of the pages a sequence shares only the one that holds position `length` can stand
-// in the way: taking pages beyond it replaces that one by a copy.
+// in the way. Taking pages beyond it replaces that one by a copy.
 //
-// The numbers themselves may be in the memory of a device (or_kv_memory_t): what is said here of pages and
+// The numbers themselves may be in the memory of a device (or_kv_memory_t). What is said here of pages and
 // slots holds there as well, but only kv_store.c and the passes on the CPU follow the pointers.
 //
 // Functions in kv_cache.h that change a sequence note it in the journal, those here do not.

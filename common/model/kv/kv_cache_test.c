@@ -250,7 +250,7 @@ static void a_cache_of_several_ranks_has_no_new_roots(void **state)
     or_kv_cache_destroy(&cache);
 }
 
-// What is reserved stays through passes and accepts, so that these cannot fail, until a truncate.
+// A reservation stays through passes and accepts, so that these cannot fail, until a truncate.
 static void a_reservation_holds_until_a_truncate(void **state)
 {
     (void)state;

@@ -100,7 +100,7 @@ static void a_shared_page_is_copied_before_it_is_written(void **state)
 
 // ---- the journal ----
 
-// What changes nothing, or is implied, is not noted; what fails neither.
+// A call that changes nothing, is implied by another or fails is not noted.
 static void only_changes_are_noted(void **state)
 {
     (void)state;

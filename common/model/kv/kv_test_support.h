@@ -1,6 +1,6 @@
 // kv_test_support - a cache without a model: passes that write numbers which say where they belong.
 //
-// The numbers are whole and each 32 of a vector begin with 127, so every type keeps them exactly, and a
+// The numbers are whole and each 32 of a vector begin with 127, so every type keeps them exactly. A
 // copy that mixes up positions, heads, dimensions or scales shows.
 #pragma once
 

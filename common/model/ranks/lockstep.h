@@ -6,7 +6,7 @@
 //                                               run the pass         their part
 //
 // The pool, the page tables and the slots are the same on every rank, because every rank does the same
-// to them in the same order; only the numbers in the pages differ, each rank having its own heads and
+// to them in the same order. Only the numbers in the pages differ, as each rank has its own heads and
 // layers. So nothing can fail on one rank that has not failed on the leader before it was sent.
 //
 // A descriptor (descriptor.h) travels in a frame of fixed size: one that fits costs one broadcast, a longer

@@ -58,7 +58,7 @@ static or_status_t choose_reader(const or_ranks_t *ranks, void *context)
                                  &copies->reads[index]);
 }
 
-// Of ranks on one host that have one file the first reads it; of others each.
+// If ranks on one host have the same file, the first of them reads it. All other ranks read theirs.
 static void one_rank_of_a_host_reads_a_file(void **state)
 {
     (void)state;
@@ -383,7 +383,7 @@ static or_status_t broadcast_fails(const or_ranks_t *ranks, void *data, size_t b
     return or_fail(OR_ERR_UNREACHABLE, "rank 1 is gone");
 }
 
-// What happens between passes cannot fail; the pass says why nobody listens, however long ago that began.
+// Calls between passes cannot fail. The pass says why nobody listens, however long ago that began.
 static void nobody_to_lead_is_said_by_the_pass(void **state)
 {
     (void)state;

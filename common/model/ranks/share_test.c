@@ -164,7 +164,7 @@ static void a_rank_holds_its_part(void **state)
     check_memory(OR_TENSOR_Q4_0);
 }
 
-// Of four layers and a head, tied or not: a quarter of the layers each, and the head in the last.
+// Four layers and a head, tied or not, are shared out: a quarter of the layers each, and the head in the last.
 static void check_stages(bool tied)
 {
     test_gguf_t file;
@@ -190,7 +190,7 @@ static void a_stage_holds_its_layers(void **state)
     check_stages(true);
 }
 
-// Of the mapping that `address` lies in, what this process has in memory.
+// Return the bytes that this process has in memory of the mapping that `address` lies in.
 static uint64_t resident_bytes(const void *address)
 {
     FILE *maps = fopen("/proc/self/smaps", "r");

@@ -6,9 +6,9 @@
 //     GET  /health /status /metrics                asked of the coordinator
 //     GET  / ...                                   the dashboard
 //
-// A call becomes prompts x n requests, each in a slot of or_requests, one after the other: the next is asked for when the one before has
-// its first token, so that one call never fills the coordinator's queue. A client that hangs up leaves no work behind: a stream that can be
-// resumed is let go of (or_requests_leave), anything else cancelled. One thread: the front's.
+// A call becomes prompts x n requests, each in a slot of or_requests, one after the other. The next is asked for when the one
+// before has its first token, so that one call never fills the coordinator's queue. A client that hangs up leaves no work
+// behind: a stream that can be resumed is let go of (or_requests_leave), anything else cancelled. One thread: the front's.
 #pragma once
 
 #include "common/base/clock.h"

@@ -1,9 +1,9 @@
 // api_json - JSON that is whole, or none.
 //
-// libjansson leaves out what it has no memory for: an entry of a list, a member of an object, with a result that hardly anybody can
-// look at each time. So all that it allocates comes through here, a failure is noted for the thread that met it, and or_api_dump
-// gives no text of what was made since the dump before. Of several objects that are made before the first of them is dumped,
-// none may be used once one's dump has failed.
+// libjansson leaves out what it has no memory for: an entry of a list, a member of an object, with a result that hardly anybody
+// can look at each time. So all that it allocates comes through here, and a failure is noted for the thread that met it. Then
+// or_api_dump gives no text of what was made since the dump before. Of several objects that are made before the first of them
+// is dumped, none may be used once one's dump has failed.
 #pragma once
 
 #include <jansson.h>

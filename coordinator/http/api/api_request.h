@@ -3,9 +3,9 @@
 //     {"model": "tales-6m", "prompt": "Once upon", "n": 2, "temperature": 0.7, "draft": {"nodes": 32}}
 //          └▶ prompts [1]   texts of each: 2   generate: {temperature 0.7, draft_nodes 32, ...}
 //
-// OpenAI's fields and defaults, those of vLLM and llama.cpp where OpenAI has none (top_k, min_p, repetition_penalty), and
-// "draft": false for plain decoding, or an object with the names of the command's options. What is not supported is refused by
-// name. Pure: parsed without a coordinator, and a body of any bytes gives a request or a problem.
+// OpenAI's fields and defaults, those of vLLM and llama.cpp where OpenAI has none (top_k, min_p, repetition_penalty). The
+// field "draft" is false for plain decoding, or an object with the names of the command's options. What is not supported is
+// refused by name. Pure: parsed without a coordinator, and a body of any bytes gives a request or a problem.
 #pragma once
 
 #include "common/text/vocab/vocab.h"

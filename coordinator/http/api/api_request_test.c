@@ -338,7 +338,7 @@ static void sentences_speak_of_fields(void **state)
     assert_refused(world, false, "{\"prompt\": \"a\", \"draft\": {\"accept\": \"greedy\"}}", 400,
                    "draft");
     assert_told(world, "set temperature 0 or use draft.accept coupled");
-    // What of lm-eval's request cannot be, not what could.
+    // The error names the field of lm-eval's request that cannot be, not one that could.
     assert_refused(world, false,
                    "{\"prompt\": \"a\", \"max_tokens\": 0, \"echo\": true, \"logprobs\": 1}", 400,
                    "echo");

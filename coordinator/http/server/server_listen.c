@@ -15,7 +15,7 @@
 #define HOST_BYTES 256
 #define PORT_BYTES 8
 #define HTTP_SHARE                                                                                 \
-    2 // of all descriptors one of so many; proto/zmq/zmq_relay.h has three eighths for its own
+    2 // of all descriptors one of so many; proto/zmq/relay/zmq_relay.h has three eighths for its own
 
 // Split "HOST:PORT" or "[HOST]:PORT" in two.
 static or_status_t split(const char *address, char *host, char *port)

@@ -1,15 +1,15 @@
 // emulated - CUDA's way of running a kernel, on the CPU: what cuda_portable.cuh needs where there is no nvcc.
 //
-// The blocks of a grid run one after the other and a block's threads as fibers of one host thread, each from one
-// wait to its next, both in an order that is scrambled but the same in every run (OR_EMULATED_SEED changes it).
-// Shared memory is full of NaNs when a block begins. Work is done as late as a device may do it: when somebody waits.
-// The device has as much memory as the host, or OR_EMULATED_MEMORY bytes.
+// The blocks of a grid run one after the other, and a block's threads as fibers of one host thread, each from one
+// wait to its next. Both orders are scrambled but the same in every run (OR_EMULATED_SEED changes them). Shared
+// memory is full of NaNs when a block begins. Work is done as late as a device may do it: when somebody waits. The
+// device has as much memory as the host, or OR_EMULATED_MEMORY bytes.
 //
-// A kernel that breaks a rule which a GPU does not tell ends the program with a sentence that names the launch,
-// the block and the thread: a wait that not all threads of the block, or lanes of the warp, come to; a warp of fewer than
-// 32; more threads, shared memory or parameters than CUDA allows; a pointer that is not to device memory; writing behind
-// the shared memory; a fault, such as an address without memory; a loop that is told from elsewhere, by two threads of a
-// launch, or to go on forever. Reading and writing behind other memory is told by AddressSanitizer.
+// A kernel that breaks a rule which a GPU does not check ends the program with a sentence that names the launch, the
+// block and the thread. All threads of a block, or lanes of a warp, must come to a wait, and a warp has 32. A launch may
+// not have more threads, shared memory or parameters than CUDA allows. A pointer must be to device memory, nothing may be
+// written behind the shared memory, and no address may lack memory. A loop is told by one thread of its own launch, and
+// never to go on forever. Reading and writing behind other memory is told by AddressSanitizer.
 //
 // Launches of several host threads wait for each other.
 #pragma once

@@ -97,7 +97,7 @@ static void work_is_done_as_late_as_can_be(void **state)
     or_cuda_free_pinned(test_device, pinned);
 }
 
-// Whose order nobody has said: both happen.
+// Nothing orders fetches against the host's writes, so both orders happen.
 static void fetches_are_early_or_late(void **state)
 {
     (void)state;

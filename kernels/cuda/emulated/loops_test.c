@@ -84,7 +84,7 @@ static void replay(or_cuda_recording_t *recording)
 
 // ---- loops that are done ----
 
-// Of one kernel, and nothing around it.
+// Record a loop of one kernel, and nothing around it.
 static or_cuda_recording_t *record_count(void)
 {
     or_cuda_loop_t loop = OR_CUDA_NO_LOOP;
@@ -134,7 +134,7 @@ static or_cuda_recording_t *record_steps(void)
     return recording;
 }
 
-// What that makes of a number; its copy.
+// Do to a number what the recording does, and return its copy.
 static uint32_t expect_steps(uint32_t *number, uint32_t turns)
 {
     uint32_t copy = 0;
@@ -238,7 +238,7 @@ static int end_recording_within(void)
     return status;
 }
 
-// What fails within is told at once and in the end, and nothing of it is done, then or later.
+// An error within a recording is told at once and at its end, and nothing of the recording is done, then or later.
 static void assert_fails_within(int (*what)(void))
 {
     or_cuda_loop_t loop = OR_CUDA_NO_LOOP;

@@ -4,8 +4,8 @@
 //     grow    growth.cu             one block                            offers them to the tree, chooses the next rows,
 //                                                                        writes their tables
 //
-// Numbers are made as drafter/build/builder_model.c makes them, from the same operations in the same order; a distribution that top-k or
-// top-p has ranked is summed there in another, and its weights may be apart in the last bits.
+// Numbers are made as drafter/build/builder_model.c makes them, from the same operations in the same order. A distribution that
+// top-k or top-p has ranked is summed there in another, and its weights may be apart in the last bits.
 #pragma once
 
 #include "kernels/cuda/sampling/contenders.cuh"

@@ -1,8 +1,8 @@
 // selection - the best tokens of a row, by one thread block of CUTTERS threads: which is the k-th, and few of them in
 // order.
 //
-// What is searched is a place in a list of counts that the threads have, in order: the k-th is with the thread before
-// whose counts there are fewer than k, and with whose there are no longer.
+// The search is for a place in a list of counts that the threads have, in order. The k-th belongs to the first thread
+// whose count, with those before it, reaches k.
 #pragma once
 
 #include "kernels/cuda/sampling/contenders.cuh"

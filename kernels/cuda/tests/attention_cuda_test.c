@@ -257,7 +257,7 @@ static void rows_attend_as_ref(void **state)
     }
 }
 
-// As many as make several blocks of rows, in each way that rows and heads are shared out.
+// The rows make several blocks, in each way that rows and heads are shared out.
 static void many_rows_attend_as_ref(void **state)
 {
     (void)state;

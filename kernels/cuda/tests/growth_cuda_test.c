@@ -333,7 +333,7 @@ static void limits_are_met(void **state)
     }
 }
 
-// Where the contenders of a row find no room the tree ends, and the host has what did.
+// The tree ends at a row whose contenders find no room, and the host has those that did.
 static void contenders_run_out_of_room(void **state)
 {
     (void)state;

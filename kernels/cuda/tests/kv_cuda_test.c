@@ -136,7 +136,7 @@ static float *telling_floats(uint64_t *random, size_t count)
 #define ROUNDED_HEADS 16u
 #define ROUNDED_DIM 256u
 
-// As K and V of a slot for each row.
+// Each row is stored as the K and V of a slot.
 static void check_rounding(uint64_t *random, or_kv_type_t type, const float *key,
                            const float *value)
 {

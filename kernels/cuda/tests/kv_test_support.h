@@ -1,5 +1,5 @@
-// kv_test_support - pages and slots full of random numbers on a device, with a copy on the host whose vectors lie by the
-// drawing in cuda_kernels.h and are read and written as the CPU does it (kv_store.h).
+// kv_test_support - pages and slots full of random numbers on a device, with a copy on the host. The copy's vectors lie
+// by the drawing in cuda_kernels.h, and are read and written as the CPU does it (kv_store.h).
 #pragma once
 
 #include "kernels/cuda/tests/cuda_test_support.h"

@@ -104,8 +104,8 @@ static void live(const side_t *side, const rank_t *r)
     or_cuda_recording_free(&recording);
 }
 
-// Of all ranks, before the first gathers, as memory that one of a process takes may wait for the others' devices, and
-// before the first leaves.
+// All ranks meet before the first gathers, as memory that one of a process takes may wait for the others' devices.
+// They meet again before the first leaves.
 static pthread_barrier_t meeting;
 
 static void *live_through(void *argument)
@@ -168,7 +168,7 @@ static void *leave_or_wait(void *argument)
     return NULL;
 }
 
-// Of a real device a wait for one that is gone has no end.
+// On a real device a wait for a rank that is gone has no end.
 static void one_that_leaves_ends_all(void **state)
 {
     (void)state;

@@ -380,7 +380,7 @@ static void check_outputs(uint64_t *random)
     product_free(&p);
 }
 
-// Of the emulated library; a real one is not told what to recommend.
+// This is about the emulated library; a real one is not told what to recommend.
 static void algorithms_that_will_not_do_are_passed_over(void **state)
 {
     (void)state;

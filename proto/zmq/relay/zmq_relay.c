@@ -1,4 +1,4 @@
-#include "proto/zmq/zmq_relay.h"
+#include "proto/zmq/relay/zmq_relay.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 #include "common/base/log/log.h"
 #include "common/base/math/rng.h"
 #include "proto/zmq/listen.h"
-#include "proto/zmq/zmq_relay_internal.h"
+#include "proto/zmq/relay/zmq_relay_internal.h"
 
 #define EVENTS 64
 #define CURVE_BYTES 33 // around an encrypted body: "\7MESSAGE", nonce, authenticator, flags

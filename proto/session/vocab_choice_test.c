@@ -1,7 +1,7 @@
 // Goal: a way for two vocabularies to meet is chosen where there is one and refused, with the next best,
 // where there is not.
 // Method: the demonstration's two vocabularies, with figures and nature made up.
-#include "proto/wire/vocab_choice.h"
+#include "proto/session/vocab_choice.h"
 
 #include <string.h>
 

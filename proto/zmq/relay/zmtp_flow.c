@@ -1,4 +1,4 @@
-#include "proto/zmq/zmtp_flow.h"
+#include "proto/zmq/relay/zmtp_flow.h"
 
 #define SIGNATURE_END 9 // index of the last byte of the signature; the version comes behind it
 #define VERSION 3

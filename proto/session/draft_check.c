@@ -1,4 +1,4 @@
-#include "proto/wire/draft_check.h"
+#include "proto/session/draft_check.h"
 
 or_draws_t or_draft_tree_draws(const or_draft_tree_t *message)
 {

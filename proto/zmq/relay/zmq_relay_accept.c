@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/log/log.h"
-#include "proto/zmq/zmq_relay_internal.h"
+#include "proto/zmq/relay/zmq_relay_internal.h"
 
 #define LATER_MS 100 // after the system had no descriptor left
 #define SILENT_NS                                                                                  \

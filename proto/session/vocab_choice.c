@@ -1,4 +1,4 @@
-#include "proto/wire/vocab_choice.h"
+#include "proto/session/vocab_choice.h"
 
 #include <stdio.h>
 

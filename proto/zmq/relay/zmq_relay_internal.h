@@ -10,8 +10,8 @@
 #include <pthread.h>
 
 #include "common/base/clock.h"
-#include "proto/zmq/zmq_relay.h"
-#include "proto/zmq/zmtp_flow.h"
+#include "proto/zmq/relay/zmq_relay.h"
+#include "proto/zmq/relay/zmtp_flow.h"
 
 #define OR_RELAY_LISTENS_MAX 16
 #define OR_RELAY_BULK_BYTES 65536 // read at once inside a frame, and of what libzmq says

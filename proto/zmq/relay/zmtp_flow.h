@@ -3,8 +3,8 @@
 //     greeting (64 bytes) │ flags, length, body │ flags, length, body │ ...
 //
 // Lengths are readable even if CURVE encrypts the bodies. A frame has a cost: the memory that it holds while libzmq
-// keeps it, which for a frame of one byte is far more than the byte, and once it is whole the time to handle it.
-// Source: RFC 23 (ZMTP 3.0), "Framing".
+// keeps it, and once it is whole the time to handle it. The memory of a frame of one byte is far more than the
+// byte. Source: RFC 23 (ZMTP 3.0), "Framing".
 //
 // A connection begins with commands, which libzmq itself takes: READY, or with CURVE HELLO and INITIATE. They are
 // short and cost only while they come. Our peers send no later commands, such as ZMTP's heartbeats or SUBSCRIBE:

@@ -1,4 +1,4 @@
-#include "proto/wire/terms.h"
+#include "proto/session/terms.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "common/base/log/log.h"
-#include "proto/zmq/zmq_relay_internal.h"
+#include "proto/zmq/relay/zmq_relay_internal.h"
 
-// What libzmq has sent to a peer that is not let in (RFC 26).
+// The bytes that libzmq has sent to a peer that is not let in (RFC 26).
 #define WELCOMED_BYTES (OR_ZMTP_GREETING_BYTES + 2 + 168)
 
 static const struct {

@@ -1,6 +1,6 @@
 // Goal: the relay knows where frames begin and end, however the bytes are cut, and what each holds in memory.
 // Method: streams of random frames in pieces of random size against a list of the frames that were written.
-#include "proto/zmq/zmtp_flow.h"
+#include "proto/zmq/relay/zmtp_flow.h"
 
 #include <stdlib.h>
 #include <string.h>

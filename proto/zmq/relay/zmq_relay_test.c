@@ -1,7 +1,7 @@
 // Goal: what passes through the relay comes whole, in order and to the end, however much more it is than the relay lets
 // wait, encrypted or not; last words get out.
 // Method: a hub and an edge over real sockets of every kind; frames whose bytes follow from their number.
-#include "proto/zmq/zmq_relay.h"
+#include "proto/zmq/relay/zmq_relay.h"
 
 #include <stdio.h>
 #include <stdlib.h>

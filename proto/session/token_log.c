@@ -1,4 +1,4 @@
-#include "proto/wire/token_log.h"
+#include "proto/session/token_log.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 // leaves an empty tree behind and a reason.
 // Method: messages that went through the codec, good and bad, for rules with and without distributions.
 // (Every way of spoiling draws: common/decode/draws_test.c.)
-#include "proto/wire/draft_check.h"
+#include "proto/session/draft_check.h"
 
 #include <math.h>
 #include <stdlib.h>
