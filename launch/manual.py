@@ -14,7 +14,7 @@ FILE_WORDS, FOLDER_WORDS = ("FILE", "PATH"), ("DIR",)  # values that the shells 
 
 
 def describe(program, words=()):
-    """What a program says of itself, then what its commands say."""
+    """Return the pages of a program and of its commands, in their own words."""
     told = subprocess.run([program, *words, "--help-json"], stdout=subprocess.PIPE, check=True).stdout
     page = json.loads(told)
     found = [page]
@@ -32,7 +32,7 @@ def spellings(option):
 
 
 def choices(option):
-    """The values of an option that has few: names, or as in 0|1."""
+    """Return the values of an option that has few: names, or as in 0|1."""
     if option["choices"]:
         return option["choices"].split(", ")
     return option["arg"].split("|") if option["arg"] and "|" in option["arg"] else []
@@ -41,7 +41,7 @@ def choices(option):
 # ---- manual pages ----
 
 def roff(text):
-    """Text that means nothing to roff, whose minus signs and quotes are those that a terminal takes back."""
+    """Return text that means nothing to roff, and whose minus signs and quotes are those that a terminal takes back."""
     escapes = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
     text = "".join(escapes.get(letter, letter) for letter in text)
     return re.sub(r"(?m)^\.", r"\\&.", text)
@@ -59,7 +59,7 @@ def roff_options(page):
 
 
 def roff_commands(page, pages):
-    """The commands of a page, with their own summaries."""
+    """Return the commands of a page, with their own summaries."""
     rows = ".SH COMMANDS\n"
     for command in page["commands"]:
         name = f"{page['program']} {command}"
@@ -72,7 +72,7 @@ def page_name(program):
 
 
 def see_also(page, pages):
-    """The page above, those below, and the other programs."""
+    """Return the page above, those below, and the other programs."""
     programs = [name for name in pages if " " not in name]
     below = [f"{page['program']} {command}" for command in page["commands"]]
     above = [page["program"].rsplit(" ", 1)[0]]
@@ -104,12 +104,12 @@ def quoted(text):
 
 
 def completed(option):
-    """What is offered for an option: a flag that is on can be turned off."""
+    """Return the words offered for an option: a flag that is on can be turned off."""
     return spellings(option) + ([f"--no-{option['name']}"] if option["flag"] and option["note"] else [])
 
 
 def bash_answer(option):
-    """What bash runs to complete the value of an option."""
+    """Return the command that bash runs to complete the value of an option."""
     if option["arg"] in FILE_WORDS:
         return ' compopt -o filenames; COMPREPLY=($(compgen -f -- "$word"))'
     if option["arg"] in FOLDER_WORDS:
@@ -120,7 +120,7 @@ def bash_answer(option):
 
 
 def bash_values(page):
-    """Cases of the words behind which a value is completed: all options of a program that have the same answer."""
+    """Return the cases of the words behind which a value is completed: all options of a program that have the same answer."""
     cases = {}
     for option in options_of(page):
         if option["arg"]:
@@ -129,13 +129,13 @@ def bash_values(page):
 
 
 def bash_commands(page):
-    """The case that walks from a program to its command."""
+    """Return the case that walks from a program to its command."""
     known = "|".join(quoted(f"{page['program']} {command}") for command in page["commands"])
     return [f'    {known}) path+=" ${{COMP_WORDS[i]}}" ;;'] if known else []
 
 
 def bash_words(page):
-    """The case that lists a program's commands and options."""
+    """Return the case that lists a program's commands and options."""
     options = [name for option in options_of(page) for name in completed(option)] or ["--help", "--help-json"]
     return f"    {quoted(page['program'])}) commands={quoted(' '.join(page['commands']))} options={quoted(' '.join(options))} ;;"
 
@@ -188,7 +188,7 @@ def zsh_action(option):
 
 
 def zsh_option(option):
-    """Its names as arguments of _arguments, one each."""
+    """Return its names as arguments of _arguments, one each."""
     help_text = re.sub(r"([\[\]:\\])", r"\\\1", option["help"])
     value = ":" + option["arg"].replace(":", r"\:") + zsh_action(option) if option["arg"] else ""
     for name in completed(option):
@@ -196,7 +196,7 @@ def zsh_option(option):
 
 
 def zsh_page(page, pages):
-    """The lines of one program's or command's case."""
+    """Return the lines of one program's or command's case."""
     specs = [spec for option in options_of(page) for spec in zsh_option(option)]
     if not page["commands"]:
         return [f"  _arguments \\\n    " + " \\\n    ".join(specs) + " \\\n    '*:file:_files'"]

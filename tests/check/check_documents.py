@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What documents and comments cite is there: files, sections, and links; and the documents that newcomers read first stay short.
+"""All that documents and comments cite is there: files, sections, and links; and the documents that newcomers read first stay short.
 
     check_documents.py [--root FOLDER]
 
@@ -34,7 +34,7 @@ def sections_of(path):
 
 
 def lost_paths(root, name, text):
-    """Of a document: files that it names and that are not there."""
+    """Return the files that a document names and that are not there."""
     folder = (root / name).parent
     for path in PATH.findall(text):
         if not path.startswith(NOT_HERE) and path.split("/")[0] in {place.name for place in root.iterdir()} and not (root / path).exists():
@@ -45,7 +45,7 @@ def lost_paths(root, name, text):
 
 
 def lost_citations(root, name, text):
-    """Of any file: documents and sections that it cites and that are not there."""
+    """Return the documents and sections that a file cites and that are not there."""
     for place in OUTSIDE.findall(text):
         yield f"{name}: cites {place}, which is not in the repository"
     for path in set(CITED.findall(text)):

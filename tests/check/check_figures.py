@@ -27,7 +27,7 @@ COMPUTED = {"busy", "uptime_s"}  # of the dashboard itself, and of the HTTP face
 
 
 def tables(root):
-    """Rows by table: [(member, traits, metric)]."""
+    """Return the rows by table: [(member, traits, metric)]."""
     found = {name: ROW.findall(rows) for name, rows in TABLE.findall((root / FIGURES).read_text()) if name in PREFIXES}
     missing = [name for name in PREFIXES if not found.get(name)]
     if missing:
@@ -40,7 +40,7 @@ def series_of(kind, name):
 
 
 def metrics(root, rows):
-    """Names of all series; those of histograms also by their family, as the dashboard asks for quantiles."""
+    """Return the names of all series, those of histograms also by their family, as the dashboard asks for quantiles."""
     series = {PREFIXES[table] + metric for table, members in rows.items() for _, _, metric in members if metric}
     counted = COUNTED.findall((root / "coordinator/figures/telemetry.c").read_text())
     http = [(a or c, b or d) for a, b, c, d in HTTP.findall((root / "coordinator/http/api/api_figures.c").read_text())]
@@ -51,7 +51,7 @@ def metrics(root, rows):
 
 
 def members(root, rows):
-    """Names in the objects of /status: those of rows, and those that stats_json.c writes by hand."""
+    """Return the names in the objects of /status: those of rows, and those that stats_json.c writes by hand."""
     by_hand = set(re.findall(r'"(\w+)"', (root / "proto/wire/stats_json.c").read_text())) | COMPUTED
     named = {table: {re.sub("_ms$", "_s", member) if "OR_IN_SECONDS" in traits else member for member, traits, _ in found}
              for table, found in rows.items()}

@@ -39,7 +39,7 @@ MAY_INCLUDE = {
     "coordinator": ROLE,
     "launch": ROLE | {"kernels"},  # quantises files, and measures
 }
-# What tests may include besides: K and V on a device are compared with what the CPU keeps.
+# Tests may include these besides: K and V on a device are compared with what the CPU keeps.
 TESTS_MAY_INCLUDE = {"kernels/cuda": {"common/model"}}
 # Folders for one kind of processor: what compiles their headers. Where there is no such compiler nothing does.
 TARGETS = {
@@ -50,7 +50,7 @@ TARGETS = {
 # The largest sizes. The product is what stands below PRODUCT, without tests ("_test" in the name) and the emulator of a GPU.
 LIMITS = {"lines of a product file": 500, "prototypes of a header": 30, "files of a folder": 32}
 PRODUCT = ("common", "coordinator", "drafter", "kernels", "launch", "proto", "verifier")
-# What is larger all the same, and why. An entry that is no longer needed is a problem too, so this list can only shrink.
+# These are larger all the same, with the reason. An entry that is no longer needed is a problem too, so this list can only shrink.
 LARGER = {
     ("lines of a product file", "coordinator/http/api/api_generate.c"): "being cut (issue 20)",
     ("prototypes of a header", "common/model/gpu/gpu_internal.h"): "being cut (issue 20)",
@@ -60,11 +60,11 @@ LARGER = {
 PROTOTYPE = re.compile(r"^[a-z][^\n;{}#]*?\bor_\w+\([^;{]*\);", re.M)
 FLAGS = "-fsyntax-only -D_GNU_SOURCE -Wall -Wextra -Werror".split()
 C_FLAGS = "-std=c11 -Wstrict-prototypes -xc".split()
-# What is C++: kernels for a GPU and what runs them on a CPU, which is how their headers are compiled here.
+# Kernels for a GPU, and what runs them on a CPU, are C++. So their headers are compiled here as for a CPU.
 CXX = "g++"
 CXX_FLAGS = "-std=c++17 -xc++".split()
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
-# How clang-format leaves a function: its opening brace and its closing one stand alone in column 1.
+# A function as clang-format leaves it: its opening brace and its closing one stand alone in column 1.
 FUNCTION = re.compile(r"^(?!typedef|struct|enum|union|static const)(\w[^;={}]*?\b(\w+)\([^;{}]*\))\n\{\n(.*?)^\}", re.M | re.S)
 
 
@@ -78,7 +78,7 @@ def sources():
 
 
 def folder_of(name):
-    """The row of the table that a file belongs to; None for tests and anything else."""
+    """Return the row of the table that a file belongs to, or None for tests and anything else."""
     parts = Path(name).parts
     for depth in (2, 1):
         folder = "/".join(parts[:depth])
@@ -124,7 +124,7 @@ def is_product(name):
 
 
 def sizes(names):
-    """(limit, place, size) of everything that has one."""
+    """Yield (limit, place, size) of everything that has a limit."""
     folders = collections.Counter(str(Path(name).parent) for name in tracked() if not name.endswith(".patch"))
     for name in names:
         text = (ROOT / name).read_text()
@@ -144,7 +144,7 @@ def oversized(names, larger):
 
 
 def code_lines(text):
-    """Lines that are neither blank nor only a // comment."""
+    """Count the lines that are neither blank nor only a // comment."""
     return sum(1 for line in text.splitlines() if line.strip() and not line.lstrip().startswith("//"))
 
 

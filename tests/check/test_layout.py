@@ -20,10 +20,13 @@ LAYOUT = {"common/base may not include": {"common/base/a.c": '#include "coordina
 SMALL = {"a test may be long": {"common/base/a_test.c": "\n" * 501}, "patches are aside": {f"tests/many/{i}.patch": "" for i in range(40)}}
 WORDS = {"common: 1 of 3 comments begin as fragments do": {"common/base/a.c": SOURCE.replace("The sum is", "What is summed is")},
          "common: 1 header sentences have over 30 words": {"common/base/a.h": HEADER.replace("Add two", f"Add {MANY} two")},
-         "coordinator: 1 of 1 comments": {"coordinator/b.c": "// Of the sum.\n"}}
+         "coordinator: 1 of 1 comments": {"coordinator/b.c": "// Of the sum.\n"},
+         "tests (Python): 1 of 2 comments": {"tests/d.py": '"""Goal: none."""\n# How it adds.\n# More of it.\n'},
+         "tests (Python): 1 of 1 comments": {"tests/d.py": 'def add():\n    """What a sum is."""\n'}}
 PLAIN = {"a sentence ends at a full stop": {"common/base/a.h": HEADER.replace("Add two numbers.", f"{MANY.capitalize()}. {MANY.capitalize()}.")},
          "a source's sentences are its own": {"common/base/a.c": SOURCE.replace("overflow", MANY)},
          "one fragment in fifty is let pass": {"common/base/a.c": "// The sum.\n\n" * 60 + "// Of it.\n"},
+         "other strings are no docstrings": {"tests/d.py": 'add = """What a sum is."""\n'},
          "a string is no comment": {"common/base/a.c": 'const char *const or_a = "x"; const char *const or_b = "// Of it";\n'}}
 
 

@@ -36,7 +36,7 @@ def outrider(*words, **settings):
 
 
 def generate(*words):
-    """`generate --json`, parsed. Standard output must be exactly one line."""
+    """Return the parsed output of `generate --json`. Standard output must be exactly one line."""
     out, _ = outrider("generate", "--json", *words)
     lines = out.decode().splitlines()
     assert len(lines) == 1 and out.endswith(b"\n"), out
@@ -44,7 +44,7 @@ def generate(*words):
 
 
 def data(name):
-    """A file of the test data; skips the test without it, or fails it with CI=true."""
+    """Return the path of a file of the test data. Without it the test is skipped, or fails with CI=true."""
     path = Path(os.environ.get("OUTRIDER_TEST_DATA") or ROOT.parent / "shared/data") / name
     if not path.exists():
         if os.environ.get("CI") == "true":
@@ -57,7 +57,7 @@ REFERENCE = ROOT / "tests/oracles/data/reference.json"  # its file must be there
 
 
 def reference(model="tales-6m-f16"):
-    """The prompts of the reference with their greedy ids, cut where the choice is too close to call."""
+    """Return the prompts of the reference with their greedy ids, cut where the choice is too close to call."""
     prompts = json.loads(REFERENCE.read_text())["models"][model]["prompts"]
     for prompt in prompts:
         close = [step for step, gap in enumerate(prompt["gaps"]) if gap < GAP_MIN]
@@ -66,7 +66,7 @@ def reference(model="tales-6m-f16"):
 
 
 def children(pid):
-    """Child processes by name: {'outrider-drafter': 1234}."""
+    """Return child processes by name: {'outrider-drafter': 1234}."""
     found = {}
     try:
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
@@ -96,7 +96,7 @@ def is_alive(pid):
 
 
 class Background:
-    """A command that goes on while a test looks at it; killed at the end of the `with` block if it still runs."""
+    """A command that goes on while a test looks at it. It is killed at the end of the `with` block if it still runs."""
 
     def __init__(self, *words, program="outrider", error=subprocess.PIPE, **variables):
         self.process = subprocess.Popen([BIN / program, *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -111,7 +111,7 @@ class Background:
         self.process.communicate()
 
     def roles(self, *names):
-        """Process ids of these children, once all run."""
+        """Return the process ids of these children, once all run."""
         def found():
             now = children(self.process.pid)
             return now if all(name in now for name in names) else None
@@ -170,7 +170,7 @@ class ZmtpDealer:
         self.socket.sendall(bytes([flags | (0 if len(body) < 256 else 2)]) + size + body)
 
     def receive(self, commands=False):
-        """The next frame; commands (heartbeats of ZeroMQ itself) are passed over unless wanted."""
+        """Return the next frame. Commands (heartbeats of ZeroMQ itself) are passed over unless wanted."""
         while True:
             flags = self.read(1)[0]
             size = struct.unpack(">Q", self.read(8))[0] if flags & 2 else self.read(1)[0]

@@ -89,8 +89,8 @@ class OnACluster(unittest.TestCase):
         self.assertGreater(best[16], 1.5)
 
     def test_a_coupled_trees_bytes(self):
-        """At most 80 bytes a token for 16 nodes, and the text stays plain decoding's. What is sent for several rounds ahead and comes to
-        nothing is more: on a link without delay nothing is gained for it."""
+        """A token costs at most 80 bytes for 16 nodes, and the text stays plain decoding's. Guesses for several rounds ahead that come to nothing
+        cost more, and on a link without delay nothing is gained for them."""
         for ahead, bound in ((0, 80), (1, 80), (4, 120)):
             for policy in ("fixed", "auto"):
                 line = self.bench("-n", 96, "--repeats", 1, "--prompt-limit", 2, "--temp", "0", "--methods", "coupled", "--ignore-eos",
@@ -374,7 +374,7 @@ class WithoutModels(unittest.TestCase):
         self.assertEqual(len(case["acceptance_by_depth"]), 1)
 
     def test_the_likeliest_tree(self):
-        """0.6 and 0.2: of three nodes the chain of 0.6, 0.36, 0.216 is the best tree, and 1 + their sum the tokens a call."""
+        """With acceptances 0.6 and 0.2 the chain of 0.6, 0.36, 0.216 is the best tree of three nodes, and 1 + their sum the tokens a call."""
         case = self.bench("--synthetic-acceptance", "0.6,0.2", "--nodes", 3)[3]
         self.assertEqual(len(case["acceptance_by_rank"]), 1)
         self.assertAlmostEqual(case["block_efficiency"], 2.176, delta=0.15)

@@ -21,7 +21,7 @@ LONG = ("Tell me a long story", 6)  # question and seed of an answer that does n
 
 
 def play(*turns):
-    """The prompt that a conversation is without a template."""
+    """Return the prompt that a conversation is without a template."""
     lines = [f"{'User' if i % 2 == 0 else 'Assistant'}: {words}" for i, words in enumerate(turns)]
     return "\n".join([*lines, "Assistant:"])
 
@@ -31,7 +31,7 @@ def written(prompt, *words):
 
 
 class Terminal:
-    """`outrider chat` on a terminal of its own; killed at the end of the `with` block if it still runs."""
+    """A process of `outrider chat` on a terminal of its own. It is killed at the end of the `with` block if it still runs."""
 
     def __init__(self, *words, **variables):
         self.pid, self.file = pty.fork()
@@ -65,7 +65,7 @@ class Terminal:
         return text != ""
 
     def hears(self, words):
-        """Everything up to these words, and them."""
+        """Return everything up to these words, and them."""
         end = time.monotonic() + PATIENCE
         while words not in self.seen:
             if time.monotonic() > end or not self.read():
@@ -78,7 +78,7 @@ class Terminal:
         os.write(self.file, text.encode())
 
     def is_listening(self):
-        """Does the editor read, or would the terminal still echo and keep what is typed?"""
+        """Return whether the editor reads. Before, the terminal would still echo and keep what is typed."""
         return not termios.tcgetattr(self.file)[3] & termios.ICANON
 
     def says(self, line):
@@ -94,7 +94,7 @@ class Terminal:
         return re.fullmatch(r"(?:note: [^\n]*\n)*(.*)\n((?:note: [^\n]*\n)*\d+ tokens?[^\n]*)\n", heard, re.DOTALL).groups()
 
     def ends(self):
-        """Its exit code."""
+        """Return its exit code."""
         end = time.monotonic() + PATIENCE
         while self.read():
             if time.monotonic() > end:

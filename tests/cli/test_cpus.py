@@ -35,7 +35,7 @@ def cpu_seconds(pid):
 
 
 def verifiers(cluster, count):
-    """The verifier, or the ranks that mpirun has: children of children, perhaps."""
+    """Return the process id of the verifier, or of the ranks that mpirun has, which may be children of children."""
     def found(pid):
         below = []
         for task in Path(f"/proc/{pid}/task").iterdir():

@@ -34,7 +34,7 @@ class OnAGpu(unittest.TestCase):
             cls.expected = {how: tokens(*connect, *how) for how in (GREEDY, SAMPLED)}
 
     def check_texts(self, *words):
-        """A cluster with these options writes the CPU's texts, plainly and drafted; what it logs as it starts."""
+        """Check that a cluster with these options writes the CPU's texts, plainly and drafted. Return what it logs as it starts."""
         with Cluster(*PAIR, *words) as cluster:
             lines = [cluster.hears(" ready on ") for _ in range(2)]
             connect = ("--connect", cluster.endpoint)
@@ -70,7 +70,7 @@ class OnAGpu(unittest.TestCase):
         self.assertRegex(plain["arith_id"], "^tensor-")
 
     def test_several_ranks(self):
-        """They add up from GPU to GPU; where they share one, or a user wants it, by way of the host."""
+        """Parts are added up from GPU to GPU. If ranks share one, or a user wants it, they go by way of the host."""
         ways = (({}, "NCCL, emulated"), ({"OR_EMULATED_ONE_DEVICE": "1"}, "the host: ranks 0 and 1 share a GPU"),
                 ({"OUTRIDER_NCCL": "no"}, "the host: rank 0 was told --no-nccl"))
         for variables, way in ways if "emulated" in LIST[0] else (({}, ""),):

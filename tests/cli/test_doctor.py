@@ -23,7 +23,7 @@ PROTOCOL = 2  # common/base/version.h
 
 
 def examine(*words, code=0, command="outrider", **variables):
-    """`doctor --json`: the checks by (group, name), and the rest of the line."""
+    """Return the checks of `doctor --json` by (group, name), and the rest of the line."""
     out, error = call(command, "doctor", "--json", *words, code=code, **variables)
     assert out.endswith(b"\n") and out.count(b"\n") == 1, out
     assert error == "", error
@@ -41,7 +41,7 @@ def examine(*words, code=0, command="outrider", **variables):
 
 @contextlib.contextmanager
 def listener():
-    """A port somebody else listens on: connections are taken, nothing is said."""
+    """Open a port that somebody else listens on. Connections are taken, and nothing is said."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen(16)
@@ -55,7 +55,7 @@ def dead_endpoint():
 
 
 class Coordinator(Background):
-    """One without verifier and drafter."""
+    """A coordinator without verifier and drafter."""
 
     def __init__(self, *words, address="127.0.0.1"):
         with socket.socket() as unused:
@@ -67,7 +67,7 @@ class Coordinator(Background):
 
 
 class FalseCoordinator:
-    """Answers every Hello with one frame, and heartbeats as long as it is told to."""
+    """A peer that answers every Hello with one frame, and heartbeats as long as it is told to."""
 
     class Connection(ZmtpDealer):
         def __init__(self, connection):
@@ -108,7 +108,7 @@ class FalseCoordinator:
 
 
 def field(number, value):
-    """A protobuf field: a number below 128 (version, code, bool), eight bytes, or text."""
+    """Return a protobuf field: a number below 128 (version, code, bool), eight bytes, or text."""
     if isinstance(value, int):
         return bytes([number << 3, value])
     if isinstance(value, bytes) and len(value) == 8:
@@ -172,7 +172,7 @@ class Installation(unittest.TestCase):
         self.assertEqual(checks["models", "demonstration"]["state"], "warn")
 
     def test_programs_of_another_version_or_none(self):
-        """The command looks beside itself: a copy of it, among programs that are not what they should be."""
+        """The command looks beside itself. Here a copy of it stands among programs that are not what they should be."""
         with tempfile.TemporaryDirectory() as folder:
             command = Path(folder, "outrider")
             shutil.copy(BIN / "outrider", command)
@@ -327,7 +327,7 @@ class Coordinators(unittest.TestCase):
                 self.assertEqual(checks["coordinator", "target name"]["state"], "warn")
 
     def test_over_a_network(self):
-        """This machine's own address is not loopback: encrypted unless it is switched off, and not trusted."""
+        """An address of this machine's own that is not loopback is encrypted unless that is switched off, and not trusted."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect(("192.0.2.1", 9))  # nothing is sent

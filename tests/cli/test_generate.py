@@ -93,7 +93,7 @@ class OnACluster(unittest.TestCase):
                 self.assertEqual(line["tokens"][:len(sure)], sure[:len(line["tokens"])], words)
 
     def test_drawn_trees_at_temperature_0(self):
-        """Every rule with its usual method, and shapes; a local drafter is trusted."""
+        """Every rule runs with its usual method, and with shapes. A local drafter is trusted."""
         sure = reference()[0]["sure"]
         for words, names in ((["--accept", "naive"], ("rsd-s", "naive")),
                              (["--accept", "sps"], ("chain", "sps")),
@@ -134,7 +134,7 @@ class OnACluster(unittest.TestCase):
         self.assertNotEqual(self.ask("--temp", 1, "-s", 1)["tokens"], self.ask("--temp", 1, "-s", 2)["tokens"])
 
     def test_tokens_per_target_call(self):
-        """The issue's floor, over the reference prompts with 16 nodes."""
+        """The floor of the issue holds over the reference prompts with 16 nodes."""
         for floor, dists in ((2.5, [["--temp", 0]]), (3.0, [["--temp", 1, "-s", seed] for seed in range(4)])):
             lines = [self.ask(*dist, "--ignore-eos", prompt=prompt["text"], count=64) for prompt in reference() for dist in dists]
             calls = sum(line["target_calls"] for line in lines)

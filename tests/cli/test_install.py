@@ -27,7 +27,7 @@ printf '%s\n' "${COMPREPLY[@]}"
 
 
 def run(*words, cwd="/", code=0, **variables):
-    """A command, with nothing in its environment that the build or the user has set; what it printed on both outputs."""
+    """Run a command with nothing in its environment that the build or the user has set. Return what it printed on both outputs."""
     done = subprocess.run([*map(str, words)], cwd=cwd, env={**BARE, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=120)
     text = done.stdout.decode()
@@ -45,7 +45,7 @@ def need(program):
 
 
 def commands_of(program, words=()):
-    """A program and all of its commands, as words behind its name."""
+    """Return a program and all of its commands, as words behind its name."""
     yield words
     for command in json.loads(run(program, *words, "--help-json"))["commands"]:
         yield from commands_of(program, (*words, command))

@@ -26,7 +26,7 @@ class Keys(unittest.TestCase):
         self.scratch.cleanup()
 
     def keys(self, *words, code=0):
-        """Standard output and standard error of `outrider keys`."""
+        """Return standard output and standard error of `outrider keys`."""
         out, error = outrider("keys", *words, code=code, OUTRIDER_KEYS=str(self.folder))
         return out.decode(), error
 
@@ -38,7 +38,7 @@ class Keys(unittest.TestCase):
                 if line.startswith("secret ")]
 
     def printed_command(self, text):
-        """The command that a text tells the user to run."""
+        """Return the command that a text tells the user to run."""
         return next(line.strip() for line in text.splitlines() if line.startswith("  outrider "))
 
     def run_in_shell(self, command):

@@ -27,7 +27,7 @@ def text_of(model, tokens=16):
 
 
 def split(model, folder):
-    """The model in two parts: all metadata, all tensors. The first one's path."""
+    """Split the model in two files: all metadata, all tensors. Return the first one's path."""
     bytes_of, at = model.read_bytes(), 24
     tensors, entries = struct.unpack_from("<QQ", bytes_of, 8)
 

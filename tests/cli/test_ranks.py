@@ -34,7 +34,7 @@ def words(*parts):
 
 
 def ranks_of(mpirun):
-    """Process ids of the job's ranks on this machine, in order."""
+    """Return the process ids of the job's ranks on this machine, in order."""
     found = {}
     for child in Path(f"/proc/{mpirun}/task/{mpirun}/children").read_text().split():
         try:
@@ -60,7 +60,7 @@ def all_ranks(mpirun, count):
 
 
 def seconds_of(pid):
-    """Processor time used so far."""
+    """Return the processor time used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -72,14 +72,14 @@ def shared_memory(pid):
 
 
 def with_unknown_token(gguf):
-    """The model with a vocabulary that takes any text: token 0 for what it lacks. Two entries of 64 bytes keep the tensors aligned."""
+    """Return the model with a vocabulary that takes any text, with token 0 for what it lacks. Two entries of 64 bytes keep the tensors aligned."""
     added = b"".join(struct.pack("<Q", len(key)) + key + struct.pack("<II", 4, 0) for key in (b"tokenizer.ggml.unknown_token_id", b"x"))
     entries = struct.unpack_from("<Q", gguf, 16)[0] + 2
     return gguf[:16] + struct.pack("<Q", entries) + added + gguf[24:]
 
 
 class Cluster(cli.Cluster):
-    """Ended in order: killed, it could not remove its ready file."""
+    """A cluster that is ended in order. If it were killed, it could not remove its ready file."""
 
     def __exit__(self, *_):
         if self.process.poll() is None:
@@ -88,7 +88,7 @@ class Cluster(cli.Cluster):
 
 
 class Job:
-    """Verifiers under an mpirun of our own; several lists of words are an MPMD job."""
+    """Verifiers under an mpirun of our own. Several lists of words are an MPMD job."""
 
     def __init__(self, *parts):
         line = [*MPIRUN]
@@ -260,7 +260,7 @@ class KilledProcesses(unittest.TestCase):
 
 
 class Jobs(unittest.TestCase):
-    """mpirun by hand, as with a host file."""
+    """The user runs mpirun by hand, as with a host file."""
 
     def test_idle_ranks_and_an_orderly_end(self):
         with tempfile.TemporaryDirectory() as folder, Cluster("--plain") as cluster:

@@ -67,7 +67,7 @@ class Status(unittest.TestCase):
 
 
     def test_budgets_of_live_sessions(self):
-        """On this machine, who names nobody sees all."""
+        """A user on this machine who names no owner sees all sessions."""
         terms = {"id", "label", "owner", "automatic", "source", "nodes", "depth", "ahead", "round_trip_ms", "draft_ms", "plain_ms", "verify_ms", "row_us",
                  "queue_ms", "batch", "acceptance", "block_efficiency", "hit_rate", "plain_rate", "draft_rate", "prompt_tokens", "tokens", "age_s"}
         with Cluster() as cluster, \
@@ -151,12 +151,12 @@ class Keys(unittest.TestCase):
         return ["--connect", self.hub.endpoint, "--encrypt", "on", "--server-key", key or self.server_key]
 
     def refusal(self, *words, code):
-        """What the command says. One that went on trying would say after 10 s that there was no answer."""
+        """Return what the command says. One that went on trying would say after 10 s that there was no answer."""
         _, error = outrider(*words, code=code, **self.user)
         return error
 
     def test_a_probe_takes_no_trouble_for_life(self):
-        """Anything but 3 means that the coordinator lives."""
+        """Any exit code but 3 means that the coordinator lives."""
         words = ["status", "--connect", self.hub.endpoint, "--encrypt", "on"]
         self.assertIn("outrider keys trust", self.refusal(*words, code=3))
         Path(self.user["OUTRIDER_KEYS"], "identity.key").chmod(0o644)
@@ -206,7 +206,7 @@ class Options(unittest.TestCase):
         self.assertIn("at least 1", error)
 
     def test_http_that_cannot_be_as_asked_for(self):
-        """2: no new start mends it, so who looks after the service leaves it ended."""
+        """The exit code is 2: no new start mends it, so who looks after the service leaves it ended."""
         listen = ["-m", TARGET, "--listen", "tcp://127.0.0.1:*", "--journal", "none"]
         _, error = call("outrider-coordinator", *listen, "--http", "0.0.0.0:0", code=2)
         self.assertIn("--api-key-file", error)

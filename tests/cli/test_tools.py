@@ -40,7 +40,7 @@ class Command(unittest.TestCase):
                 self.assertIn(words[0], call(program, "-m", "x", "--connect", "tcp://127.0.0.1:1", *words, code=2)[1])
 
     def test_one_prompt(self):
-        """From one place one way is allowed; a stronger place silences a weaker one."""
+        """One place may give the prompt in one way only, and a stronger place silences a weaker one."""
         self.assertIn("not both", outrider("generate", "-p", "x", "-f", "y", code=2)[1])
         self.assertIn("/nowhere", outrider("generate", OUTRIDER_FILE="/nowhere", code=1)[1])
         words = ["generate", "-p", "x", "-m", "/absent", "--plain"]
@@ -219,7 +219,7 @@ class Eval(unittest.TestCase):
             self.assert_logits(row, node["top8"])
 
     def test_a_branch_is_the_same_as_a_row(self):
-        """Bit for bit: the JSON numbers give floats back exactly."""
+        """They are equal bit for bit, as the JSON numbers give floats back exactly."""
         linear = self.rows("--ids", "1,458,1112,731,261,631", "--top", 0)
         tree = self.rows("--ids", "1,458", "--tree", "5,1112,731,6,261,631", "--parents", "-1,-1,1,1,2,4", "--top", 0)
         for step, place in ((2, 3), (3, 4), (4, 6), (5, 7)):

@@ -211,7 +211,7 @@ class LocalCluster(unittest.TestCase):
             self.assertIn("starting it again", cluster.hears("outrider-verifier was killed by signal 9"))
 
     def test_coordinator_comes_back_and_the_text_goes_on(self):
-        """Twice, at the same endpoint and the same HTTP address."""
+        """It comes back twice, at the same endpoint and the same HTTP address."""
         text = [*LONG_TEXT, "-n", 120]
         plain = generate("--plain", *text)
         with tempfile.TemporaryDirectory() as folder, Cluster("-m", TARGET, "-md", DRAFT, "--log-level", "warn", "--http", "127.0.0.1:0",

@@ -64,7 +64,7 @@ class Vocabularies(unittest.TestCase):
             self.assertEqual((first + out).decode(), plain["text"] + "\n")
 
     def test_drafters_of_two_vocabularies(self):
-        """multi: each in its own tokens, merged in the target's."""
+        """With multi each drafts in its own tokens, and they are merged in the target's."""
         with Cluster("-m", TARGET, "-md", OTHER_VOCABULARY) as cluster:
             with Background("-m", DRAFT, "--connect", cluster.endpoint, program="outrider-drafter") as second:
                 second.hears("welcomed")

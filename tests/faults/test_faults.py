@@ -29,14 +29,14 @@ SHORT = ["-p", "Once upon a time", "-n", 12, "--ignore-eos", "--temp", 0]
 
 
 class FaultyService(Service):
-    """Its coordinator has the faults of the disk below its folder, and the clock."""
+    """A service whose coordinator has the faults of the disk below its folder, and the clock."""
 
     def __enter__(self):
         self.faults = Path(self.folder.name) / "faults"
         return super().__enter__()
 
     def wrong(self, *words):
-        """From now on, until the next call."""
+        """Make these faults from now on, until the next call."""
         fresh = self.faults.with_suffix(".new")
         fresh.write_text(" ".join((f"under={self.journal}", *words)))
         fresh.replace(self.faults)
@@ -92,7 +92,7 @@ class Answer:
 
 
 class HttpService(FaultyService):
-    """Do the same with HTTP, at `address`."""
+    """The same service with HTTP, at `address`."""
 
     def start(self):
         super().start()
@@ -106,7 +106,7 @@ class HttpFaults(unittest.TestCase):
               {"stream": True, "logprobs": 2, "draft": {"details": True}}, {}, {"echo": True, "n": 2}, {"logprobs": 2})
 
     def ask(self, service, shape, fault, expected):
-        """One answer while allocations fail; where it was cut, the rest of it in peace."""
+        """Ask for a text while allocations fail. If the answer is cut, the rest of it comes in peace."""
         service.wrong(fault)
         answer = Answer(service.address, {**self.BODY, **shape})
         service.wrong()
@@ -149,7 +149,7 @@ class Faults(unittest.TestCase):
         self.assertEqual(json.loads(out)["tokens"], self.plain)
 
     def go_on_after_kill(self, *faults, then):
-        """A text that begins under `faults` is resumed by the next coordinator once there is no fault but `then`."""
+        """Check that a text that begins under `faults` is resumed by the next coordinator once there is no fault but `then`."""
         with FaultyService() as service:
             service.wrong(*faults)
             with self.writer(service) as writer:
@@ -175,7 +175,7 @@ class Faults(unittest.TestCase):
                 self.assert_right(writer)
 
     def step_clock(self, seconds):
-        """While the client of a text is away: nothing that it may come back for is deleted."""
+        """Step the clock while the client of a text is away. Nothing that it may come back for is deleted."""
         with FaultyService() as service, self.writer(service) as writer:
             writer.process.send_signal(signal.SIGSTOP)
             service.kill()
@@ -198,7 +198,7 @@ class Faults(unittest.TestCase):
         return [int(float(line.split()[-1])) for line in lines if 'held_bytes{' in line and ('kind="journal"' in line or 'kind="requests"' in line)]
 
     def test_texts_that_end_while_the_disk_is_broken(self):
-        """Nothing of them is held when their ends are forgotten: not those that were begun in peace, nor those that could not be begun."""
+        """No text is held once its end is forgotten, whether it was begun in peace or could not be begun."""
         web = free_port()
         with FaultyService("--http", f"127.0.0.1:{web}", "--resume-window", 5) as service:
             service.wrong()

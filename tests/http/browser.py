@@ -9,7 +9,7 @@ PROGRAMS = ("chromium", "chromedriver")
 
 
 def need_browser():
-    """Skips without a browser or Selenium, or fails with CI=true."""
+    """Skip the test without a browser or Selenium, or fail it with CI=true."""
     try:
         import selenium.webdriver  # noqa: F401
         missing = [program for program in PROGRAMS if not shutil.which(program)]
@@ -23,7 +23,7 @@ def need_browser():
 
 
 class Browser:
-    """A page. Everything that it asked for and every complaint in its console is noted."""
+    """A page in a browser. Everything that it asked for and every complaint in its console is noted."""
 
     def __init__(self, url):
         from selenium import webdriver
@@ -47,7 +47,7 @@ class Browser:
         return self.driver.execute_cdp_cmd(name, parameters)
 
     def all(self, selector):
-        """Elements. Only what stays may be asked again later: live tables change."""
+        """Return the elements. Only those that stay may be asked again later: live tables change."""
         return self.driver.find_elements("css selector", selector)
 
     def one(self, selector):
@@ -57,14 +57,14 @@ class Browser:
         return self.one(selector).text
 
     def texts(self, selector):
-        """In one go, so that what changes meanwhile does no harm."""
+        """Return the texts of elements in one go, so that changes meanwhile do no harm."""
         return self.script("return [...document.querySelectorAll(arguments[0])].map((node) => node.textContent)", selector)
 
     def count(self, selector):
         return len(self.texts(selector))
 
     def press(self, *keys):
-        """Keys to whatever has the focus; the last may be a chord, as ActionChains writes it."""
+        """Send keys to whatever has the focus. The last may be a chord, as ActionChains writes it."""
         from selenium.webdriver.common.action_chains import ActionChains
         for key in keys:
             ActionChains(self.driver).send_keys(key).perform()
@@ -78,11 +78,11 @@ class Browser:
         return self.script("const it = document.activeElement; return it.id || it.name || it.className || it.tagName")
 
     def complaints(self):
-        """Console messages since the last time that are warnings or worse."""
+        """Return the console messages since the last time that are warnings or worse."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("WARNING", "SEVERE")]
 
     def asked(self):
-        """Every address that the page asked for so far."""
+        """Return every address that the page asked for so far."""
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
             if message["method"] == "Network.requestWillBeSent":
@@ -98,7 +98,7 @@ class Browser:
         return self.script("return document.documentElement.scrollWidth")
 
     def take_picture(self, path, width):
-        """The whole page, from its top."""
+        """Return a picture of the whole page, from its top."""
         self.script("scrollTo(0, 0)")
         height = self.script("return document.documentElement.scrollHeight")
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}

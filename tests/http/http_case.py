@@ -47,7 +47,7 @@ class Cluster(cli.Cluster):
         self.process.stderr.close()
 
     def ask(self, method, path, body=None, **headers):
-        """Status, headers and body (JSON parsed) of the answer. `body`: bytes as they are, anything else as JSON."""
+        """Return status, headers and body (JSON parsed) of the answer. Bytes in `body` are sent as they are, anything else as JSON."""
         connection = http.client.HTTPConnection(*self.address, timeout=PATIENCE)
         try:
             if body is not None:
@@ -71,7 +71,7 @@ class Cluster(cli.Cluster):
         return self.get("/status")[2]
 
     def complete(self, **body):
-        """A completion of the usual prompt that must go well."""
+        """Return a completion of the usual prompt. It must go well."""
         code, _, answer = self.post("/v1/completions", {"prompt": PROMPT, "temperature": 0, "max_tokens": 16, **body})
         if code != 200:
             raise AssertionError(f"{code}: {answer}")
@@ -118,7 +118,7 @@ class Stream:
         self.socket.close()
 
     def begin(self):
-        """Status, once the answer has begun."""
+        """Return the status, once the answer has begun."""
         if self.answer is None:
             self.answer = http.client.HTTPResponse(self.socket, method="POST")
             self.answer.begin()
@@ -146,7 +146,7 @@ class Stream:
 
 
 def text_of(events):
-    """The text that chunks of a completion add up to; the rest of the events must be as they should."""
+    """Return the text that chunks of a completion add up to. The rest of the events must be as they should."""
     text = ""
     for event in events:
         if event.data != "[DONE]":
@@ -178,7 +178,7 @@ def raw(address, request, timeout=PATIENCE):
 
 
 def need(module):
-    """A Python package of the tests' own environment (launch/test.sh makes it); skips without it, or fails with CI=true."""
+    """Import a Python package of the tests' own environment (launch/test.sh makes it). Without it the test is skipped, or fails with CI=true."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     sys.path.append(str(cli.ROOT / "build/venv/lib" / version / "site-packages"))
     try:

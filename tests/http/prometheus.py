@@ -17,7 +17,7 @@ PATIENCE = 30
 
 
 def need_programs():
-    """Skips the test without them, or fails it with CI=true."""
+    """Skip the test without them, or fail it with CI=true."""
     for program in ("prometheus", "promtool"):
         if shutil.which(program) is None:
             if os.environ.get("CI") == "true":
@@ -26,7 +26,7 @@ def need_programs():
 
 
 def promtool(*words, stdin=b""):
-    """Exit code, and what it says on either output."""
+    """Return the exit code, and what it says on either output."""
     done = subprocess.run(["promtool", *map(str, words)], input=stdin, capture_output=True, timeout=PATIENCE)
     return done.returncode, (done.stdout + done.stderr).decode()
 
@@ -38,7 +38,7 @@ def free_port():
 
 
 class Prometheus:
-    """Scrapes `target` (HOST:PORT) every second with launch/prometheus; killed at the end of the `with` block."""
+    """A Prometheus that scrapes `target` (HOST:PORT) every second with launch/prometheus. It is killed at the end of the `with` block."""
 
     def __init__(self, target):
         self.folder = tempfile.TemporaryDirectory(prefix="outrider-prometheus-")
@@ -72,7 +72,7 @@ class Prometheus:
         self.folder.cleanup()
 
     def ask(self, path, **fields):
-        """The data of an API call."""
+        """Return the data of an API call."""
         query = urllib.parse.urlencode(fields)
         try:
             with urllib.request.urlopen(f"{self.url}/api/v1/{path}?{query}", timeout=PATIENCE) as reply:

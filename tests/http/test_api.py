@@ -167,7 +167,7 @@ class ApiTest(unittest.TestCase):
         self.assertGreater(self.cluster.complete(draft={"nodes": 4})["timings"]["draft_n"], 0)
 
     def test_every_parameter_may_be_said(self):
-        """Each with its default, its least and its most, as /parameters tells them, and each name that it may have."""
+        """Each is sent with its default, its least and its most, as /parameters tells them, and with each name that it may have."""
         for row in self.cluster.get("/parameters")[2]["parameters"]:
             values = row["choices"] or [value for value in (row["default"], row["least"], row["most"]) if value is not None]
             for value in values[1:] if row["above"] else values:
@@ -227,7 +227,7 @@ class ApiTest(unittest.TestCase):
             self.assertNotIn("--", answer["error"]["message"])
 
     def test_logs_are_joined_by_the_request(self):
-        """By its id, whoever the client says the text is for."""
+        """The request's id joins them, whoever the client says the text is for."""
         with Stream(self.cluster, "/v1/completions", {"prompt": PROMPT, "max_tokens": -1, "ignore_eos": True, "user": "ann"}) as stream:
             next(iter(stream))
             labels = [session["label"] for session in self.cluster.status()["sessions"]]

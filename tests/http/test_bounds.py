@@ -20,7 +20,7 @@ LIMITED = json.dumps({"prompt": PROMPT, "max_tokens": 4, "temperature": 0}).enco
 
 
 class KeyedCluster(Cluster):
-    """With keys of two owners and an operator; `file` may be rewritten."""
+    """A cluster with keys of two owners and an operator. The key file may be rewritten."""
 
     def __init__(self, text, *words, **variables):
         self.folder = tempfile.TemporaryDirectory()
@@ -42,7 +42,7 @@ SANITIZED = 1 if b"__asan_init" not in (cli.BIN / "outrider-coordinator").read_b
 
 
 def memory_of(pid):
-    """MiB that a process has in memory; with a sanitizer, of what it would have without."""
+    """Return the MiB that a process has in memory. With a sanitizer it is what the process would have without."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024 / SANITIZED
@@ -50,7 +50,7 @@ def memory_of(pid):
 
 
 def series(cluster, name, label):
-    """The number of a series of /metrics with this label's value."""
+    """Return the number of a series of /metrics with this label's value."""
     for line in cluster.get("/metrics?names=plain")[2].splitlines():
         if line.startswith(f"outrider_{name}{{") and f'"{label}"' in line:
             return float(line.split()[-1])
@@ -68,7 +68,7 @@ def hold_bodies(cluster, count, length, headers):
 
 
 def rest_of(connection):
-    """All that a connection still brings, and the end of it."""
+    """Return all that a connection still brings, up to its end."""
     text = b""
     connection.settimeout(cli.PATIENCE)
     try:
@@ -149,13 +149,13 @@ class BodiesTest(unittest.TestCase):
 
 
 def ticks_of(pid):
-    """The processor time of a process, in hundredths of a second."""
+    """Return the processor time of a process, in hundredths of a second."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return int(fields[11]) + int(fields[12])
 
 
 def work_of_threads(pid):
-    """Nanoseconds of processor time, by thread."""
+    """Return nanoseconds of processor time, by thread."""
     return {thread.name: int((thread / "schedstat").read_text().split()[0]) for thread in Path(f"/proc/{pid}/task").iterdir()}
 
 

@@ -25,7 +25,7 @@ TAB, ENTER, ESCAPE, CONTROL = "\ue004", "\ue007", "\ue00c", "\ue009"
 
 @contextlib.contextmanager
 def load(cluster, clients=3, **headers):
-    """Clients that stream for as long as the block lasts."""
+    """Stream to clients for as long as the block lasts."""
     over = threading.Event()
 
     def client():
@@ -46,7 +46,7 @@ def load(cluster, clients=3, **headers):
 
 
 class KeyedCluster(Cluster):
-    """One that wants a key, which belongs to an owner. It can chat."""
+    """A cluster that wants a key, which belongs to an owner. It can chat."""
     KEY = "key-of-alice"
 
     def __init__(self, folder):
@@ -97,7 +97,7 @@ class Dashboard(unittest.TestCase):
         return wait_until(condition, f"on the page: {what}")
 
     def number(self, selector):
-        """The large figure of a card; 0 while it is a dash."""
+        """Return the large figure of a card, or 0 while it is a dash."""
         text = self.page.texts(f"{selector} strong")[0].replace(",", "")
         return float(text) if text != "–" else 0
 
@@ -109,7 +109,7 @@ class Dashboard(unittest.TestCase):
             self.page.script("document.getElementById('ask').elements[arguments[0]].value = arguments[1]", name, str(value))
 
     def run_playground(self, **fields):
-        """Until it is over; what it says then."""
+        """Run the playground until it is over. Return what it says then."""
         self.fill(**fields)
         self.page.script("document.getElementById('run').click()")
         self.wait(lambda: self.page.one("#run").get_attribute("aria-disabled") == "false" and self.page.text("#outcome"), "the end of the text")
@@ -217,7 +217,7 @@ class Dashboard(unittest.TestCase):
         self.assertTrue(all("status of 4" in complaint for complaint in page.complaints()))
 
     def stop_by_key(self):
-        """With the verifier held, so that the text, whose context is short, cannot be over before the key comes."""
+        """Stop it by a key with the verifier held, so that the text, whose context is short, cannot be over before the key comes."""
         page = self.page
         verifier = self.cluster.roles("outrider-verifier")["outrider-verifier"]
         os.kill(verifier, signal.SIGSTOP)

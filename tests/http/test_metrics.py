@@ -52,13 +52,13 @@ def rule_expressions(rules):
 
 
 def read_page(text):
-    """Samples of a page: {'name{labels}': number}, model_name and the prefix left out."""
+    """Return the samples of a page as {'name{labels}': number}, without model_name and the prefix."""
     samples = re.findall(r'^outrider:(\w+)\{model_name="[^"]*",?(.*)\} (\S+)$', text, re.M)
     return {f"{name}{{{labels}}}" if labels else name: float(number) for name, labels, number in samples}
 
 
 class Load:
-    """Completions of all kinds, streamed and whole, one after the other on some threads, until the end of the `with` block."""
+    """Clients that ask for completions of all kinds, streamed and whole, one after the other on some threads, until the end of the `with` block."""
 
     BODIES = [
         {"draft": {"policy": "fixed", "ahead": 1, "nodes": 16}},

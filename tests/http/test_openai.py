@@ -157,7 +157,7 @@ class OpenAiTest(unittest.TestCase):
         self.assertAlmostEqual(again.timings["predicted_per_second"], 1e3 * again.timings["predicted_n"] / again.timings["predicted_ms"], 3)
 
     def test_rates_of_short_texts(self):
-        """No rate is over less time than its tokens took."""
+        """A rate is never over less time than its tokens took."""
         for most in (1, 2, 4):
             begin = time.monotonic()
             choices = self.complete(n=2, max_tokens=most, temperature=1).choices

@@ -31,7 +31,7 @@ def resident_mib(pid):
 
 
 class Reader:
-    """One of many: sends when it is told, and notes when its first word came."""
+    """One of many clients. It sends when it is told, and notes when its first word came."""
 
     def __init__(self, client):
         self.client = client
@@ -81,7 +81,7 @@ class StreamsTest(unittest.TestCase):
         cls.cluster = cls.enterClassContext(Cluster("--sessions-max", LIVE, "--queue-max", CLIENTS + 100))
 
     def count(self):
-        """Texts that are worked on or wait."""
+        """Return the number of texts that are worked on or wait."""
         status = self.cluster.status()
         return len(status["sessions"]) + status["waiting"]
 
@@ -103,7 +103,7 @@ class StreamsTest(unittest.TestCase):
         print(f"{CLIENTS} clients: places off by at most {late}, memory {before:.0f} -> {after:.0f} MiB", flush=True)
 
     def hang_up(self, body, count):
-        """Seconds until nothing of these streams is worked on any more, after all their clients are gone."""
+        """Return the seconds until nothing of these streams is worked on any more, after all their clients are gone."""
         streams = [Stream(self.cluster, "/v1/completions", {**body, "seed": seed}) for seed in range(count)]
         wait_until(lambda: self.count() >= min(count, LIVE), "streams at work")
         for stream in streams:
@@ -120,7 +120,7 @@ class StreamsTest(unittest.TestCase):
         self.assertLess(self.hang_up({**endless, "n": 8}, 4), 1, "s, several texts of a stream")
 
     def test_half_a_client_is_not_gone(self):
-        """One that has no more to send may still read."""
+        """A client that has no more to send may still read."""
         with Stream(self.cluster, "/v1/completions", body_of(5)) as stream:
             stream.begin()
             stream.socket.shutdown(1)
@@ -128,7 +128,7 @@ class StreamsTest(unittest.TestCase):
         self.assertEqual(text, self.cluster.complete(**body_of(5))["choices"][0]["text"])
 
     def cut_and_resume(self, body, path, cut, pause):
-        """All events of a stream that is lost after `cut` of them, and goes on by Last-Event-ID."""
+        """Return all events of a stream that is lost after `cut` of them, and goes on by Last-Event-ID."""
         with Stream(self.cluster, path, body) as stream:
             events = []
             for event in stream:
@@ -163,7 +163,7 @@ class StreamsTest(unittest.TestCase):
         self.assertEqual(resumed[-1].data, "[DONE]")
 
     def test_an_end_is_told_once(self):
-        """Wherever between the finish and [DONE] the line was cut, what comes is the rest."""
+        """The rest comes, wherever between the finish and [DONE] the line was cut."""
         body = {**body_of(3), "stream_options": {"include_usage": True}}
         for cut_behind in ("finish", "usage"):
             with Stream(self.cluster, "/v1/completions", body) as stream:
@@ -217,7 +217,7 @@ class StreamsTest(unittest.TestCase):
         self.assertEqual(self.cluster.post("/v1/completions", body, Last_Event_ID=name)[0], 400)
 
     def test_a_stream_that_waits_is_kept_alive(self):
-        """With no place free comments come, and then the text."""
+        """Comments come while no place is free, and then the text."""
         end = self.cluster.post("/tokenize", {"content": "</s>"})[2]["tokens"][0]
         endless = {"prompt": PROMPT, "max_tokens": -1, "temperature": 1, "logit_bias": {str(end): -100}, "draft": False}
         streams = [Stream(self.cluster, "/v1/completions", {**endless, "seed": seed}) for seed in range(4 * LIVE)]

@@ -88,7 +88,7 @@ def make_model(architecture, shape, rope):
 
 
 def random_weights(model, rng):
-    """Larger than a fresh model's: attention shall be peaked and logits apart. Norms lie around 1."""
+    """Yield weights larger than a fresh model's, so that attention is peaked and logits are apart. Norms lie around 1."""
     for name, parameter in sorted(model.named_parameters()):
         shape = tuple(parameter.shape)
         if len(shape) == 2:
@@ -100,12 +100,12 @@ def random_weights(model, rng):
 
 
 def interleave(rows, heads):
-    """llama.cpp's order of the rows of Q and K: the pairs of a rotation, half a head apart, become neighbours."""
+    """Put the rows of Q and K into llama.cpp's order: the pairs of a rotation, half a head apart, become neighbours."""
     return rows.reshape(heads, 2, -1, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape)
 
 
 def rope_factors(rope, head_dim):
-    """What Llama 3's rule divides each frequency by."""
+    """Return the number by which Llama 3's rule divides each frequency."""
     factors = []
     for i in range(head_dim // 2):
         wavelength = 2 * math.pi * rope["rope_theta"] ** (2 * i / head_dim)
@@ -144,7 +144,7 @@ def write_metadata(writer, architecture, shape, rope):
 
 
 def write_model(name, architecture, shape, rope, types, vector_type):
-    """Writes the file; the model returned has the weights that are in it."""
+    """Write the file, and return a model that has the weights that are in it."""
     path = FOLDER / f"{name}.gguf"
     kinds = {}
     rng = np.random.default_rng(zlib.crc32(name.encode()))
@@ -174,7 +174,7 @@ def write_model(name, architecture, shape, rope, types, vector_type):
 
 
 def round_inputs(_, arguments):
-    """What the engine's quantize_row does: 8 bits, blocks of 32 with a scale of their own."""
+    """Round as the engine's quantize_row does: 8 bits, blocks of 32 with a scale of their own."""
     blocks = arguments[0].unflatten(-1, (-1, 32))
     largest = blocks.abs().amax(-1, keepdim=True)
     quants = torch.round(blocks * torch.nan_to_num(127 / largest, posinf=0.0)).clamp(-127, 127)
@@ -182,7 +182,7 @@ def round_inputs(_, arguments):
 
 
 def round_activations(model, kinds):
-    """From now on round what quantised matrices read; whether there are any."""
+    """Round what quantised matrices read from now on. Return whether there are any."""
     hooks = [module.register_forward_pre_hook(round_inputs) for name, module in model.named_modules()
              if isinstance(module, torch.nn.Linear) and
              kinds.get(name, kinds["model.embed_tokens"]) in (Type.Q8_0, Type.Q4_0)]  # a tied head has no name
@@ -191,7 +191,7 @@ def round_activations(model, kinds):
 
 @torch.no_grad()
 def logits_of(model, prefix, branches):
-    """[prefix rows, first branch's, second branch's][vocabulary]"""
+    """Return logits as [prefix rows, first branch's, second branch's][vocabulary]."""
     first, second = (model(torch.tensor([prefix + branch])).logits[0].numpy() for branch in branches)
     return np.concatenate([first, second[len(prefix):]])
 

@@ -90,7 +90,7 @@ static void run_pass(or_model_t *model, or_kv_sequence_t *text)
     assert_int_equal(or_kv_sequence_accept(text, path, NODES), OR_OK);
 }
 
-// As many sequences live as there may be, and some close and others take their place.
+// There are as many sequences as there may be, of which some close and others take their place.
 static void live(or_model_t *model, uint32_t texts)
 {
     or_kv_sequence_t *open_ones[TEXTS] = {NULL};

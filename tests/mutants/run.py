@@ -25,7 +25,7 @@ OUTPUT_LINES = 40  # of a command that went wrong
 
 
 class Failure(Exception):
-    """What went wrong, in words for the user."""
+    """A sentence for the user that says what went wrong."""
 
 
 class Mutant:
@@ -171,7 +171,7 @@ def check_patches(mutants):
 
 
 def commit():
-    """That this is; another one for each run where that cannot be told."""
+    """Return the id of this commit, or another string for each run where it cannot be told."""
     code, output = run(["git", "rev-parse", "HEAD"], ROOT)
     return output.strip() if code == 0 else str(time.time_ns())
 

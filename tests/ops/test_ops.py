@@ -134,7 +134,7 @@ class Systemd(unittest.TestCase):
             self.assertEqual((code, text), (0, ""))
 
     def test_models_are_not_where_only_one_unit_may_read(self):
-        """What a DynamicUser keeps in its StateDirectory is closed to all others."""
+        """A DynamicUser's StateDirectory is closed to all others."""
         models = re.findall(r"^\w+_MODEL=(.*)$", (OPS / "systemd/outrider.env").read_text(), re.MULTILINE)
         self.assertEqual(len(models), 2)
         for unit in (OPS / "systemd").glob("*.service"):
@@ -143,7 +143,7 @@ class Systemd(unittest.TestCase):
                     self.assertFalse(Path(model).is_relative_to(f"/var/lib/{state}"), f"{unit.name}: {model}")
 
     def test_stopping_is_no_failure(self):
-        """What mpirun says after SIGTERM is among the exit codes that the unit calls success."""
+        """The exit codes that the unit calls success include that of mpirun after SIGTERM."""
         need("mpirun")
         with Background("-m", TARGET, "--listen", "tcp://127.0.0.1:*", "--ready-fd", 1, program="outrider-coordinator") as coordinator:
             endpoint = coordinator.process.stdout.readline().decode().strip()

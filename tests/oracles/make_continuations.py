@@ -109,7 +109,7 @@ class Model:
         return x + (gate / (1 + np.exp(-gate)) * up) @ self.weights[name + "ffn_down.weight"].T
 
     def logits(self, ids):
-        """Those after the last of the ids."""
+        """Return the logits after the last of the ids."""
         x = self.weights["token_embd.weight"][np.asarray(ids)]
         for layer in range(self.layers):
             x = self.layer(x, f"blk.{layer}.")
@@ -135,7 +135,7 @@ def continuation(model, prompt):
 
 
 def tree_of(model, name, old):
-    """The old tree's nodes with this model's logits."""
+    """Return the nodes of the old tree with this model's logits."""
     nodes = []
     for token, parent in zip(old["tokens"], old["parents"]):
         path = [token]

@@ -37,7 +37,7 @@ def units_of(kind, rng):
 
 
 def write_file(name, tensors):
-    """tensors: (name, bytes or numbers, type)."""
+    """Write a file with these tensors, each of which is (name, bytes or numbers, type)."""
     writer = gguf.GGUFWriter(FOLDER / name, "quants")
     for tensor, data, kind in tensors:
         writer.add_tensor(tensor, data, raw_dtype=kind)

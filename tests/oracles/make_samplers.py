@@ -40,7 +40,7 @@ ALONE = [{}, *({"temperature": t} for t in (0, 0.3, 0.7, 1.5, 4.0)), *({"top_k":
 
 
 def single(value):
-    """As the engine keeps it: a float, written exactly."""
+    """Return the number as the engine keeps it: a float, written exactly."""
     return float(np.float32(value))
 
 
@@ -51,7 +51,7 @@ def drawn(rng):
 
 
 def processors(setting, window):
-    """Those that are on, in the order of transformers' generate."""
+    """Return the processors that are on, in the order of transformers' generate."""
     found = []
     if setting["bias"]:
         found.append(hf.SequenceBiasLogitsProcessor({(i,): -float("inf") if b is None else b for i, b in setting["bias"]}))
@@ -67,7 +67,7 @@ def processors(setting, window):
 
 
 def kept(probabilities):
-    """[id, probability] of what has any, ids ascending."""
+    """Return [id, probability] of each token that has any, ids ascending."""
     return [[i, float(f"{p:.12g}")] for i, p in enumerate(probabilities) if p > 0]
 
 
@@ -89,7 +89,7 @@ def eta(logits, epsilon):
 
 
 def by_llama(rng):
-    """Cases of presence and frequency penalties. The logits are the log-probabilities without."""
+    """Return cases of presence and frequency penalties. The logits are the log-probabilities without."""
     server = make_greedy.open_model("tales-bpe-1m-f16")
 
     def ask(history, **settings):

@@ -47,7 +47,7 @@ class Foe:
         return self.random.getrandbits(62) | 1
 
     def web(self, body=b"", path="/v1/completions", method="POST", more=(), length=None, unread=False):
-        """A socket on which this was asked. `unread`: it takes next to nothing before it is read."""
+        """Open a socket on which this was asked. If `unread` it takes next to nothing before it is read."""
         line = socket.socket()
         line.settimeout(10)
         if unread:
@@ -76,7 +76,7 @@ def reset(line):
 
 @attack(ATTACKS)
 def flood_and_reset(foe):
-    """Twenty thousand frames of a byte, and the connection is gone while they wait."""
+    """Send twenty thousand frames of a byte, and reset the connection while they wait."""
     with contextlib.closing(wire.Raw(foe.zmtp)) as dealer:
         dealer.socket.sendall(wire.frame(b"x") * 20000)
         dealer.reset()
@@ -94,7 +94,7 @@ def flood_while_heard(foe):
 
 @attack(ATTACKS)
 def repeated_generate(foe):
-    """A finished text is asked for again and again, and nothing is read."""
+    """Ask for a finished text again and again, and read nothing."""
     again = wire.generate(foe.request(), max_tokens=200)
     with contextlib.closing(foe.dealer()) as dealer:
         dealer.send(again)
@@ -133,7 +133,7 @@ def status_polling(foe):
 
 @attack(ATTACKS)
 def waiting_prompts(foe):
-    """Prompts as long as they may be, with stop strings, that wait for a place."""
+    """Send prompts as long as they may be, with stop strings, that wait for a place."""
     with contextlib.closing(foe.dealer()) as dealer:
         for _ in range(40):
             dealer.send(wire.generate(foe.request(), b"a" * 300, 400, f8=[os.urandom(250) for _ in range(16)], f30="x" * 60))
@@ -155,7 +155,7 @@ def drafters_garbage(foe):
 
 
 def relayed_curve(foe, bytes_max, use):
-    """`use` a connection with our key that a relay of ours resets once so many bytes went by."""
+    """Let `use` have a connection with our key that a relay of ours resets once so many bytes went by."""
     near = socket.create_server(("127.0.0.1", 0))
     done = threading.Event()
 
@@ -194,7 +194,7 @@ def quietly(do):
 
 @attack(ATTACKS)
 def encrypted_flood(foe):
-    """Past the encryption: a flood that is reset by a relay in the middle of it."""
+    """Send a flood past the encryption that is reset by a relay in the middle of it."""
     if foe.how["curve"] is None:
         time.sleep(0.1)
         return
@@ -212,7 +212,7 @@ def encrypted_flood(foe):
 
 @attack(ATTACKS)
 def giant_stop_strings(foe):
-    """A body as large as may be, of stop strings, for 128 texts; or of a user's name."""
+    """Send a body as large as may be, of stop strings, for 128 texts; or of a user's name."""
     part = "x" * (BODY_MAX // 17)
     fields = {"n": 128, "stop": [f"{part}{i}" for i in range(16)]} if foe.random.random() < 0.7 else {"n": 128, "user": part * 16}
     with foe.web(foe.body(stream=True, **fields)) as line:
@@ -229,7 +229,7 @@ def many_texts(foe):
 
 @attack(ATTACKS)
 def slow_body(foe):
-    """All of a body but its last byte."""
+    """Send all of a body but its last byte."""
     with foe.web(b" " * (BODY_MAX - 1), length=BODY_MAX) as line:
         line.settimeout(15)
         line.recv(4096)
@@ -248,7 +248,7 @@ def contradictory_framing(foe):
 
 @attack(ATTACKS)
 def slow_reader(foe):
-    """A stream with log-probabilities that nobody reads."""
+    """Ask for a stream with log-probabilities that nobody reads."""
     with foe.web(foe.body(stream=True, n=4, logprobs=5, ignore_eos=True), unread=True) as line:
         foe.hold(2 * TURN_S)
         reset(line)
@@ -256,7 +256,7 @@ def slow_reader(foe):
 
 @attack(ATTACKS)
 def whole_answer(foe):
-    """One with log-probabilities, as large as may be, unread."""
+    """Ask for a whole answer with log-probabilities, as large as may be, and leave it unread."""
     with foe.web(foe.body(n=8, logprobs=20, ignore_eos=True), unread=True):
         foe.hold(2 * TURN_S)
 
@@ -273,7 +273,7 @@ def hang_up(foe):
 
 @attack(ATTACKS)
 def impossible_place(foe):
-    """Last-Event-ID with numbers that no text has."""
+    """Send a Last-Event-ID with numbers that no text has."""
     body = foe.body(stream=True)
     for _ in range(10):
         place = foe.random.choice(("A" * 76, "_" * 76, "7", "~" * 76, "_" * 40 + "A" * 36))
@@ -295,7 +295,7 @@ def web_polling(foe):
 
 @attack(MULTIPART)
 def unfinished_message(foe):
-    """Parts without a last one, for a while."""
+    """Send parts without a last one, for a while."""
     with contextlib.closing(foe.dealer()) as dealer:
         part = wire.frame(b"x", wire.MORE) * 10000
         end = time.monotonic() + TURN_S

@@ -39,7 +39,7 @@ COMPLAINTS = re.compile("Sanitizer|runtime error|Assertion|assertion failed")
 
 
 class Service:
-    """A coordinator with a verifier and a drafter, in a folder of their own. What they say is in files: nobody reads pipes here."""
+    """A coordinator with a verifier and a drafter, in a folder of their own. Their output is in files: nobody reads pipes here."""
 
     def __init__(self, stack):
         self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -102,7 +102,7 @@ def address(endpoint):
 # ---- conversations: a list of parts, the first `intact` of which are the handshake ----
 
 def split(said):
-    """Greeting and frames of one side of a ZMTP connection."""
+    """Split one side of a ZMTP connection into greeting and frames."""
     parts, at = [said[:64]], 64
     while at + 2 <= len(said):
         large = said[at] & wire.LONG and at + 9 <= len(said)
@@ -127,7 +127,8 @@ def recorded(service):
 
 
 def scripted(first):
-    """By wire.py: what no program of ours says by itself in a short text; requests have numbers from `first` on, or they would all be the same text."""
+    """Build by wire.py what no program of ours says by itself in a short text. Requests have numbers from `first` on, or they would all be the
+    same text."""
     start = [wire.GREETING, wire.READY]
     ask = [wire.frame(wire.generate(number, max_tokens=6)) for number in (first, first + 1, first + 2)]
     rich = wire.frame(wire.generate(first + 3, max_tokens=4, f8=["x", "yz"], f31=5, f32=1, f35=1, f30="label", f5=wire.field(1, 0.5) + wire.field(3, 0.9)))
@@ -147,7 +148,7 @@ def scripted(first):
 
 
 def zmtp_conversations(recordings):
-    """Two groups, of which each is taken as often."""
+    """Return two groups, of which each is taken as often."""
     return [[[bytes.fromhex(part) for part in parts] for parts in recordings.values()],
             [conversation for first in range(11, 10011, 10) for conversation in scripted(first)]]
 
@@ -208,7 +209,7 @@ def packed_again(found):
 
 
 class Mutator:
-    """All that one connection's chance decides."""
+    """All choices that the chance of one connection makes."""
 
     def __init__(self, seed, number, kind, conversations):
         self.chance = random.Random(f"{seed} {kind} {number}")
@@ -218,7 +219,7 @@ class Mutator:
         return self.chance.choice(self.chance.choice(self.conversations))
 
     def parts(self):
-        """The intact ones and the mutated ones."""
+        """Return the intact parts and the mutated ones."""
         chance = self.chance
         whole = self.conversation()
         shaken = 3 if self.kind == "zmtp" else 1
@@ -259,7 +260,7 @@ class Mutator:
             parts[at:] = other[chance.randrange(len(other)):][:12]
 
     def change_fields(self, parts):
-        """One value of a message or of a JSON text, with lengths that are right again, so that what reads it gets to it."""
+        """Change one value of a message or of a JSON text, with lengths that are right again, so that what reads it gets to it."""
         at = self.chance.randrange(len(parts))
         if self.kind == "http":
             parts[at] = self.change_json(parts[at])
@@ -292,7 +293,7 @@ class Mutator:
         return packed_again(found)
 
     def change_json(self, text):
-        """Numbers and words of it, headers' as well."""
+        """Change numbers and words of it, headers' as well."""
         chance = self.chance
         places = list(re.finditer(rb"-?\d+(\.\d+)?|true|false|null|\"[^\"]*\"|[\[\]{},:]", text))
         if not places:
@@ -321,7 +322,8 @@ class Mutator:
         return part[:at] + self.chance.randbytes(self.chance.choice((1, 2, 8, 300))) + part[at:]
 
     def extreme(self, part):
-        """A number in any of the spellings that lengths have, in the place of what is there; the length of a frame first of all."""
+        """Return the part with a number in the place of what is there, in any of the spellings that lengths have. The length of a frame comes
+        first of all."""
         chance, number = self.chance, self.chance.choice(EXTREMES)
         if self.kind == "zmtp" and chance.random() < 0.4:
             return bytearray(struct.pack(">BQ", part[0] | wire.LONG if part else wire.LONG, number)) + part[2:]
@@ -333,7 +335,7 @@ class Mutator:
 # ---- connections ----
 
 class Connection:
-    """Its bytes go out in pieces, between those of others; its end is a reset, in the midst of them for some."""
+    """A connection whose bytes go out in pieces, between those of others. Its end is a reset, in the midst of them for some."""
 
     GREETED, WELCOMED = 1, 128  # bytes that say so: behind a reset nothing is heard that was not read before
 
@@ -351,7 +353,7 @@ class Connection:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def step(self):
-        """False: it has said everything."""
+        """Do one step. Return False if it has said everything."""
         if not self.pieces:
             return False
         try:
@@ -386,7 +388,7 @@ class Campaign:
         self.most = self.refused = 0
 
     def connect(self, number):
-        """None: refused. What it would have said is the same again with the same number."""
+        """Connect. Return None if that is refused. A refused connection would say the same again with the same number."""
         try:
             return Connection(self.place, Mutator(self.how.seed, number, self.how.kind, self.conversations))
         except OSError:
@@ -394,7 +396,7 @@ class Campaign:
             return None
 
     def run(self):
-        """Number of the connection at which a process had ended; None: none has."""
+        """Return the number of the connection at which a process had ended, or None if none has."""
         order, begun = random.Random(self.how.seed), time.monotonic()
         now, number = [], 0
         while number < self.how.connections or now:

@@ -24,7 +24,7 @@ class Relay:
         self.closed_until = self.stalled_until = 0.0
 
     def lead_to(self, endpoint):
-        """From the next connection on."""
+        """Lead to this endpoint from the next connection on."""
         host, port = endpoint.removeprefix("tcp://").rsplit(":", 1)
         self.target = (host, int(port))
 
@@ -94,11 +94,11 @@ class Relay:
 
     @property
     def capture(self):
-        """Every byte that came by so far, of both directions, as who listens on the line has them."""
+        """Return every byte that came by so far, of both directions, as who listens on the line has them."""
         return b"".join(self.seen)
 
     def stall(self, seconds):
-        """Nothing arrives for so long; nothing is lost."""
+        """Let nothing arrive for so long. Nothing is lost."""
         self.stalled_until = time.monotonic() + seconds
 
     def cut(self, seconds):

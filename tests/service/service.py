@@ -30,7 +30,7 @@ def processes(endpoint):
 
 
 def members(cluster):
-    """Process ids and names of a cluster, once all run; without the launcher of ranks."""
+    """Return process ids and names of a cluster, once all run, without the launcher of ranks."""
     def found():
         roles = {pid: name for name, pid in processes(cluster.endpoint) if name.startswith("outrider-")}
         return roles if set(roles.values()) >= {"outrider-verifier", "outrider-drafter"} else None
@@ -39,7 +39,7 @@ def members(cluster):
 
 
 def resident_mib(pid):
-    """Memory of its own, files mapped left out."""
+    """Return the memory of its own, files mapped left out."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) / 1024
@@ -47,7 +47,7 @@ def resident_mib(pid):
 
 
 def cpu_s(pid):
-    """Seconds of all its threads."""
+    """Return the seconds of all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -58,7 +58,7 @@ def status(endpoint):
 
 
 def load_words(endpoint, sessions, seconds, *words):
-    """`outrider bench load` that compares every text with plain decoding's."""
+    """Return the words of an `outrider bench load` that compares every text with plain decoding's."""
     return ["bench", "load", "--connect", endpoint, "--sessions", sessions, "--seconds", seconds, "--check", "--json", *words]
 
 
@@ -85,5 +85,5 @@ class EndlessLoad(Background):
 
 
 def number(variable, default):
-    """A test's size, from the environment: the long version of a short test."""
+    """Return a test's size from the environment, which may ask for the long version of a short test."""
     return int(os.environ.get(variable, default))

@@ -85,7 +85,7 @@ def quantile(values, share):
 
 
 class Log:
-    """A process's standard error: kept, and, while it is stalled, not read."""
+    """The standard error of a process. It is kept, and not read while it is stalled."""
 
     def __init__(self, pipe):
         self.pipe, self.lines, self.reading = pipe, [], threading.Event()
@@ -158,7 +158,7 @@ class Service:
         process.wait()
 
     def make_keys(self):
-        """A hostile client's key and an encrypted endpoint, where this machine has an address besides loopback."""
+        """Make a hostile client's key and an encrypted endpoint, where this machine has an address besides loopback."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect(("192.0.2.1", 9))  # nothing is sent
@@ -191,7 +191,7 @@ class Service:
             return False
 
     def welcome(self):
-        """Hash of the vocabulary that a drafter must name."""
+        """Return the hash of the vocabulary that a drafter must name."""
         dealer = wire.Raw(self.zmtp)
         with contextlib.closing(dealer.socket):
             dealer.send(wire.hello())
@@ -202,7 +202,7 @@ class Service:
         raise AssertionError("no Welcome")
 
     def metrics(self):
-        """By name with labels."""
+        """Return the metrics by name with labels."""
         host, port = self.http
         request = urllib.request.Request(f"http://{host}:{port}/metrics", headers={"Authorization": "Bearer sk-soak-operator"})
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -213,11 +213,11 @@ class Service:
         return sum(value for label, value in self.metrics().items() if label.startswith(f"outrider:{name}{{") and but not in label)
 
     def unaccounted(self):
-        """Resident MiB less what the ledger says is kept for texts, which goes with how fast honest texts end at the moment."""
+        """Return the resident MiB less what the ledger says is kept for texts, which goes with how fast honest texts end at the moment."""
         return self.figures()[0] - self.total("held_bytes", but='kind="journal"') / MIB
 
     def passes(self):
-        """The target's passes so far, and the sessions that took part in them."""
+        """Return the target's passes so far, and the sessions that took part in them."""
         return self.total("verifier_passes_total"), self.total("verifier_pass_sessions_total")
 
     def figures(self):
@@ -231,7 +231,8 @@ def body_of(text):
 
 
 class Honest:
-    """Streams of these owners by HTTP, one text after the other, until it is told to end; what went wrong, and how long tokens took."""
+    """Clients that stream texts of these owners by HTTP, one after the other, until they are told to end. They note what went wrong, and how long
+    tokens took."""
 
     def __init__(self, service, plain, owners, sessions):
         self.service, self.plain, self.owners, self.sessions = service, plain, owners, sessions
@@ -320,7 +321,7 @@ class Honest:
             said["text"] += part
 
     def between(self, since, until):
-        """p50 and p99 of the gaps between tokens, in milliseconds."""
+        """Return p50 and p99 of the gaps between tokens, in milliseconds."""
         gaps = [gap * 1000 for at, gap in self.gaps if since <= at <= until]
         return quantile(gaps, 0.5), quantile(gaps, 0.99)
 

@@ -33,7 +33,7 @@ class Chaos(unittest.TestCase):
         return probe
 
     def ended_well(self, probe):
-        """Was it the right text? If not it must have been a sentence."""
+        """Return whether it was the right text. If not it must have been a sentence."""
         code, out, error = probe.end()
         if code == 0:
             self.assertEqual(json.loads(out)["text"], self.plain)
@@ -43,7 +43,7 @@ class Chaos(unittest.TestCase):
         return False
 
     def texts_survive(self, endpoint, strike):
-        """Two texts during a blow at a random moment, and one after it."""
+        """Write two texts during a blow at a random moment, and one after it."""
         began = time.monotonic()
         probes = [self.write(endpoint) for _ in range(2)]
         time.sleep(self.random.uniform(0, 0.6))
@@ -61,7 +61,7 @@ class Chaos(unittest.TestCase):
             self.assertGreater(len(figures["error"]), 20)
 
     def assert_no_page_lost(self, endpoint):
-        """Once nobody asks for anything all pages are free: these verifiers keep no texts for others to share."""
+        """Check that all pages are free once nobody asks for anything. These verifiers keep no texts for others to share."""
         def idle():
             now = status(endpoint)
             return now["sessions"] == 0 and now["pages_free"] == now["pages"]
@@ -70,7 +70,7 @@ class Chaos(unittest.TestCase):
 
 class Killed(Chaos):
     def alive(self):
-        """Process ids by what they are."""
+        """Return process ids by what they are."""
         found = {}
         for name, pid in processes(self.cluster.endpoint):
             found.setdefault("mpirun" if name in LAUNCHERS else name, []).append(pid)

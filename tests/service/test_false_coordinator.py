@@ -32,7 +32,7 @@ P1, P2, P3, P5 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x2
 
 
 def prefix_hash(tokens, value=0):
-    """XXH64 of each token's four bytes, with the one before as the seed."""
+    """Return the chain of XXH64 over each token's four bytes, with the one before as the seed."""
     for token in tokens:
         value = (value + P5 + 4 ^ token * P1) & (1 << 64) - 1
         value = ((value << 23 | value >> 41) * P2 + P3) & (1 << 64) - 1
@@ -135,7 +135,7 @@ ATTACKS = (sessions_that_are_refused, sessions_without_end, texts_beyond_all_bou
 
 
 def is_final(frame):
-    """Does it tell a program to end, as a coordinator may?"""
+    """Return whether it tells a program to end, as a coordinator may."""
     with contextlib.suppress(IndexError, KeyError):
         said = wire.parse(frame)
         return wire.ERROR in said
@@ -176,7 +176,7 @@ class FalseCoordinator(unittest.TestCase):
         return self.stack.enter_context(Background(*words, "--connect", self.endpoint, program=program, error=error))
 
     def assault(self, edge, attacks):
-        """Growth in MiB: at most, and what stays."""
+        """Let the attacks come, and check that memory grows by little, at most and for good."""
         self.hub.accept()
         self.hub.settle()
         watch = Watch(edge.process.pid)
@@ -194,7 +194,7 @@ class FalseCoordinator(unittest.TestCase):
         self.assertLess(len(self.log.read_bytes().splitlines()), LINES_MAX)
 
     def succeed(self, *words):
-        """An honest coordinator in its place."""
+        """Put an honest coordinator in its place."""
         self.hub.close()
         coordinator = Background("-m", TARGET, "--listen", self.endpoint, "--journal", "none", "--ready-fd", "1", *words,
                                  program="outrider-coordinator")

@@ -42,7 +42,7 @@ class HostileDrafter(unittest.TestCase):
         cls.cluster.__exit__()
 
     def measure(self):
-        """Median between tokens, and median first token, in milliseconds."""
+        """Return the median between tokens, and the median first token, in milliseconds."""
         figures = load(self.cluster.endpoint, 4, SECONDS)
         self.assertEqual((figures["wrong"], figures["errors"]), (0, 0), figures)
         return figures["inter_token_ms"]["p50"], figures["first_token_ms"]["p50"]

@@ -35,7 +35,7 @@ def slow_disk(ms):
 
 
 def ask(service, tokens=40, *words):
-    """A text of a process; its parsed answer."""
+    """Ask for a text in a process. Return its parsed answer."""
     with Background("generate", "--json", "--plain", "--connect", service.endpoint, "-p", PROMPT, "-n", tokens, "--ignore-eos", *GREEDY,
                     *words) as writer:
         code, out, error = writer.end()
@@ -61,7 +61,7 @@ class SlowDisk(unittest.TestCase):
             self.assertLess(worst[ms], worst[0] + GAP_MS)
 
     def gap(self, ms):
-        """The 99th percentile of the times between pieces of a text, while others end beside it."""
+        """Return the 99th percentile of the times between pieces of a text, while others end beside it."""
         gaps = []
         with slow_disk(ms) as service:
             for _ in range(TEXTS):

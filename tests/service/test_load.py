@@ -22,7 +22,7 @@ FAIRNESS = 0.5
 
 class Crowd(unittest.TestCase):
     def watch(self, process, roles):
-        """Memory by process until the load has ended: [(seconds, MiB)]."""
+        """Return memory by process until the load has ended: [(seconds, MiB)]."""
         seen = {pid: [] for pid in roles}
         began = time.monotonic()
         while process.poll() is None:
@@ -56,7 +56,7 @@ class Crowd(unittest.TestCase):
 
 
 class Command(unittest.TestCase):
-    """`outrider bench load` itself."""
+    """The command `outrider bench load` itself is tested."""
 
     def refused(self, *words, pattern):
         out, error = outrider("bench", "load", "--json", *words, code=2)
@@ -89,7 +89,7 @@ class Command(unittest.TestCase):
         self.assertEqual(lines[0]["session_tokens_per_second"]["worst_over_median"], 1)
 
     def test_a_wrong_text_is_noticed(self):
-        """Behind the relay another target takes over after the plain texts were learnt."""
+        """Another target takes over behind the relay after the plain texts were learnt."""
         with Cluster("--plain", "--log-level", "error") as right, Relay(right.endpoint) as relay, \
                 Cluster("--plain", "--log-level", "error", "-m", DRAFT) as wrong:
             words = ["--connect", relay.endpoint, "--sessions", "1,2", "--seconds", 2, "--plain", "--check", "--json"]

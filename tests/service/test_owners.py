@@ -46,7 +46,7 @@ class Owners(unittest.TestCase):
             self.assertLess(others, PLACES / 2)
 
     def mute(self):
-        """Asks for one text with all that can be said of it, and reads nothing."""
+        """Ask for one text with all that can be said of it, and read nothing."""
         address = self.endpoint.removeprefix("tcp://").rsplit(":", 1)
         line = wire.Raw((address[0], int(address[1])))
         line.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

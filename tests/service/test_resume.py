@@ -28,7 +28,7 @@ GREEDY, SEEDED = ["--temp", 0], ["--temp", 1, "-s", 4711]
 
 
 def free_port():
-    """A port that nobody has now: a coordinator that is started again needs the same."""
+    """Return a port that nobody has now: a coordinator that is started again needs the same."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return probe.getsockname()[1]
 
@@ -84,7 +84,7 @@ class Service:
             raise AssertionError(f"outrider-coordinator: exit {code}\n{error}")
 
     def journaled(self):
-        """Texts in the journal."""
+        """Return the number of texts in the journal."""
         return len(list(self.journal.iterdir()))
 
     def journal_bytes(self):
@@ -97,7 +97,7 @@ class Service:
 
 
 class Writer(threading.Thread):
-    """Writes one text after the other until it is told to stop; what came out wrong."""
+    """A client that writes one text after the other until it is told to stop. It notes what came out wrong."""
 
     def __init__(self, endpoint, stop, expected, *words, ids):
         super().__init__(daemon=True)

@@ -29,7 +29,7 @@ LINES_MAX = 5  # in the log, of all attempts of one kind
 
 
 def is_open(connection):
-    """Has the other side not ended it? What it has sent is read."""
+    """Return whether the other side has not ended it. What it has sent is read."""
     connection.setblocking(False)
     try:
         while connection.recv(4096):
@@ -62,7 +62,7 @@ class Person:
 
 
 class Process:
-    """One of our programs with a person's keys; its log in a file."""
+    """One of our programs with a person's keys. Its log is in a file."""
 
     def __init__(self, person, program, *words):
         self.log = Path(person.folder, program + ".log")
@@ -168,7 +168,7 @@ class Service(unittest.TestCase):
         return self.processes[-1]
 
     def authorize(self, person, *words):
-        """The coordinator, where it runs already, has read the keyring when this returns."""
+        """Authorise a key. The coordinator, if it runs already, has read the keyring when this returns."""
         read = self.keyrings_read()
         self.operator.call("outrider", "keys", "authorize", person.key, "--name", person.name, *words)
         wait_until(lambda: self.coordinator is None or self.keyrings_read() > read, "the keyring is read")
@@ -190,7 +190,7 @@ class Service(unittest.TestCase):
         return json.loads(out) if code == 0 else error
 
     def begin(self, person, *words):
-        """A generate that goes on, once it has begun to write."""
+        """Begin a generate that goes on, once it has begun to write."""
         process = subprocess.Popen([BIN / "outrider", "generate", *map(str, (*WORDS, *words, *self.connection()))], stdin=subprocess.DEVNULL, bufsize=0,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**ENVIRONMENT, "OUTRIDER_KEYS": str(person.folder)})
         self.addCleanup(process.stdout.close)
@@ -206,7 +206,7 @@ class Service(unittest.TestCase):
             return json.load(answer)["figures"]
 
     def attack(self, do):
-        """The lines an attack leaves in the coordinator's log, and what it adds to the refusals. The service goes on."""
+        """Return the lines an attack leaves in the coordinator's log, and what it adds to the refusals. The service goes on."""
         refused, size = self.status()["refused"], self.coordinator.log.stat().st_size
         do()
         self.assertEqual(self.generate(self.ada, "-n", 4)["completion_tokens"], 4)
@@ -413,7 +413,7 @@ class Crowd(Service):
 
 
 class OverIPv6(Service):
-    """Every address of this machine; a loopback one is encrypted there as well, since others connect to the same."""
+    """The endpoint is every address of this machine. A loopback one is encrypted there as well, since others connect to the same."""
 
     listen = []  # auto
     host = "[::]"
@@ -441,7 +441,7 @@ class OverIPv6(Service):
 
 class Secrets(Service):
     def conversation(self, **where):
-        """All that passes between the coordinator and a client and a drafter of ada's, while a text is written; and the text."""
+        """Return all that passes between the coordinator and a client and a drafter of ada's while a text is written, and the text."""
         self.authorize(self.bob, "--roles", "drafter", "--owner", "ada")
         recorders = [Recorder(self.endpoint) for _ in range(2)]
         drafter = self.start_drafter(self.bob, endpoint=recorders[0].endpoint, **where)
@@ -527,7 +527,7 @@ class PlainControl(Secrets):
 
 
 class Up(unittest.TestCase):
-    """`outrider up` on an address of a network, paired with another machine's folder by the commands that it prints."""
+    """An `outrider up` on an address of a network is paired with another machine's folder by the commands that it prints."""
 
     def address(self):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

@@ -38,7 +38,7 @@ class Limits(unittest.TestCase):
             self.assertEqual(self.given(cluster, "--memory-max"), [None] * 3)
 
     def test_they_hold(self):
-        """One place and nobody may wait: a second request is turned away."""
+        """There is one place and nobody may wait, so a second request is turned away."""
         with Cluster("--log-level", "error", "--sessions-max", 1, "--queue-max", 0, "--owner-sessions-max", 1) as cluster:
             self.assertEqual(self.given(cluster, "--sessions-max"), ["1"] * 3)
             self.assertEqual(self.given(cluster, "--owner-sessions-max")[0], "1")

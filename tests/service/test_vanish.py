@@ -20,7 +20,7 @@ GONE_S = 40
 
 
 def vanish(line):
-    """From now on its kernel drops every packet for this socket. What it has sent is acknowledged before: else it would go on sending that."""
+    """Let its kernel drop every packet for this socket from now on. What it has sent is acknowledged before: else it would go on sending that."""
     wait_until(lambda: struct.unpack("i", fcntl.ioctl(line, termios.TIOCOUTQ, bytes(4)))[0] == 0, "nothing is under way")
     drop_all = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF_RET: keep 0 bytes
     line.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxQ", 1, ctypes.addressof(drop_all)))
@@ -28,7 +28,7 @@ def vanish(line):
 
 class Vanish(unittest.TestCase):
     def established(self, port):
-        """Connections of the coordinator's port that it has not ended."""
+        """Return the connections of the coordinator's port that it has not ended."""
         rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
         return sum(int(row[1].split(":")[1], 16) == port and row[3] == "01" for row in rows)
 

@@ -31,7 +31,7 @@ class Coordinator(Background):
 
 
 def attack(endpoint, data, lasts=0):
-    """One connection that writes `data`, and resets it."""
+    """Write `data` on one connection, and reset it."""
     try:
         dealer = ZmtpDealer(endpoint)
     except OSError:
@@ -78,7 +78,7 @@ class Wire(unittest.TestCase):
         self.resets((FRAME + PING) * 20000)
 
     def flood(self, data, lasts=0):
-        """Connections that write `data`, are reset and come again, for some seconds: the most memory meanwhile."""
+        """Write `data` on connections that are reset and come again, for some seconds. Return the most memory meanwhile."""
         end = time.monotonic() + FLOOD_S
 
         def again_and_again():
@@ -116,7 +116,7 @@ class Wire(unittest.TestCase):
                 pass  # it waits for us to read, or was cut
 
     def large_frames_are_heard(self):
-        """An honest peer's frames of a size that has to wait for a place."""
+        """Check that an honest peer's frames of a size that has to wait for a place are heard."""
         dealer = ZmtpDealer(self.coordinator.endpoint)
         self.addCleanup(dealer.close)
         for size in (200 << 10, 5 << 20):

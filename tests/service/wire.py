@@ -29,11 +29,12 @@ def varint(number):
 
 
 class Fixed(int):
-    """A fixed64."""
+    """A number that is a fixed64."""
 
 
 def field(number, value):
-    """One field: an int is a varint, bytes and str have a length, a float is a 32-bit one, a list of ints is packed, of anything else repeated."""
+    """Return one field. An int is a varint, bytes and str have a length, a float is a 32-bit one, a list of ints is packed, of anything else
+    repeated."""
     if isinstance(value, Fixed):
         return varint(number << 3 | 1) + struct.pack("<Q", value)
     if isinstance(value, float):
@@ -49,13 +50,13 @@ def field(number, value):
 
 
 def message(body, fields, session=0, version=VERSION):
-    """An Envelope with this body; `fields`: values by their numbers."""
+    """Return an Envelope with this body. `fields` are values by their numbers."""
     inside = b"".join(field(number, value) for number, value in fields.items())
     return field(1, version) + (field(2, session) if session else b"") + field(body, inside)
 
 
 def hello(owner="", role=CLIENT, **more):
-    """`more`: fields by number, as f4=..."""
+    """Return a Hello. `more` has fields by number, as f4=..."""
     return message(HELLO, {1: role, 2: "hostile", 7: owner, **{int(name[1:]): value for name, value in more.items()}})
 
 
@@ -64,7 +65,7 @@ SAMPLING = field(3, 1.0) + field(5, 1.0)
 
 
 def generate(request, prompt=b"Once upon a time", max_tokens=16, **more):
-    """Coupled, with eight guesses."""
+    """Return a request for a coupled text with eight guesses."""
     return message(GENERATE, {1: request, 2: prompt, 4: max_tokens, 5: SAMPLING, 10: 1, 11: 1, 12: 8, 13: 8, 16: 1,
                               **{int(name[1:]): value for name, value in more.items()}})
 
@@ -136,7 +137,7 @@ class Hub:
         self.line, self.heard, self.answers, self.asked = None, [], set(), 0
 
     def accept(self):
-        """The next connection, up to the Hello on it."""
+        """Return the next connection, up to the Hello on it."""
         self.server.settimeout(60)
         self.line = Raw.__new__(Raw)
         self.line.socket, self.line.rest = self.server.accept()[0], b""
@@ -162,7 +163,7 @@ class Hub:
         self.line.send(*bodies)
 
     def settle(self, patience=60):
-        """Until all that was sent has been read; the answer to a question behind it says so."""
+        """Wait until all that was sent has been read. The answer to a question behind it says so."""
         self.asked += 1
         self.send(message(HEARTBEAT, {1: self.asked}))
         end = time.monotonic() + patience
@@ -199,11 +200,11 @@ class Curve:
             raise ConnectionError(endpoint)
 
     def send(self, body, more=False):
-        """False: it could not be sent within a second."""
+        """Send it. Return False if it could not be sent within a second."""
         return self.zmq.zmq_send(self.socket, body, ctypes.c_size_t(len(body)), self.SEND_MORE if more else 0) >= 0
 
     def receive(self):
-        """The next frame; None: none came within a second."""
+        """Return the next frame, or None if none came within a second."""
         room = ctypes.create_string_buffer(1 << 16)
         count = self.zmq.zmq_recv(self.socket, room, ctypes.c_size_t(len(room)), 0)
         return room.raw[:min(count, len(room))] if count >= 0 else None
@@ -214,7 +215,7 @@ class Curve:
 
 
 def fields(packed):
-    """(number, kind, value) of each field of a message, ints and bytes. IndexError or KeyError: it is none."""
+    """Return (number, kind, value) of each field of a message, ints and bytes. IndexError or KeyError: it is none."""
     found, at = [], 0
 
     def number():
@@ -241,5 +242,5 @@ def fields(packed):
 
 
 def parse(packed):
-    """Fields of a message by number, the last one where several have the same."""
+    """Return the fields of a message by number, the last one where several have the same."""
     return {number: value for number, _, value in fields(packed)}

@@ -14,7 +14,7 @@ def tell(name, why):
 
 
 class Result(unittest.TextTestResult):
-    """Counts what was good, also of a test that is skipped in part."""
+    """A result that counts what was good, also of a test that is skipped in part."""
 
     good = 0
 
