@@ -39,7 +39,7 @@ if(OUTRIDER_CUDA AND NOT OUTRIDER_SANITIZE)
   endif()
 endif()
 
-# What CI builds where there is nvcc: the kernels, and their tests for a GPU.
+# CI builds this where there is nvcc: the kernels, and their tests for a GPU.
 if(OUTRIDER_NVCC)
   add_custom_target(cuda)
 endif()

@@ -1,4 +1,4 @@
-# What `cmake --install` and `cpack -G DEB` take, and where it goes. Build the target `installable` first.
+# The files that `cmake --install` and `cpack -G DEB` take, with their places. Build the target `installable` first.
 include(GNUInstallDirs)
 set(OUTRIDER_MAINTAINER "Outrider's maintainers <maintainers@outrider.invalid>" CACHE STRING "Who answers for a package, as Debian writes it")
 
@@ -36,7 +36,7 @@ install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/outrider)
 install(DIRECTORY launch/ops/ launch/grafana launch/prometheus DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/outrider/examples
   PATTERN systemd EXCLUDE)
 
-# What depends on the prefix that is named at installation.
+# This depends on the prefix that is named at installation.
 install(CODE "set(OUTRIDER_SOURCE \"${PROJECT_SOURCE_DIR}\")\nset(OUTRIDER_MANUAL \"${OUTRIDER_MANUAL}\")\nset(OUTRIDER_PROGRAMS ${programs})\nset(OUTRIDER_BINDIR \"${CMAKE_INSTALL_BINDIR}\")\nset(OUTRIDER_STAGE \"${CMAKE_BINARY_DIR}/install\")")
 install(SCRIPT cmake/install_prefix.cmake)
 

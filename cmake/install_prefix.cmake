@@ -21,7 +21,7 @@ foreach(program ${OUTRIDER_PROGRAMS})
   endif()
 endforeach()
 
-# What was set there stays.
+# The settings of an earlier installation stay.
 if(NOT EXISTS $ENV{DESTDIR}${etc}/outrider.env)
   file(INSTALL ${OUTRIDER_SOURCE}/launch/ops/systemd/outrider.env DESTINATION ${etc})
 endif()

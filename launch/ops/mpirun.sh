@@ -21,7 +21,7 @@ options=(
   # Ranks have threads. Open MPI pins a rank to one core (up to two ranks) or one socket unless told otherwise; with one rank a socket or memory
   # node write --map-by numa --bind-to numa, and give each as many threads as that has cores (-t).
   --bind-to none
-  # What ranks read from the environment is set on the first host only; -x carries it to the others.
+  # The variables that ranks read are set on the first host only; -x carries them to the others.
   -x "OUTRIDER_KEYS=${OUTRIDER_KEYS:-$HOME/.config/outrider}"
   -x "OUTRIDER_LOG_LEVEL=${OUTRIDER_LOG_LEVEL:-info}"
   # Every line of a log has its rank: [1,3]<stderr>: ...

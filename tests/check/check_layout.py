@@ -48,7 +48,7 @@ TARGETS = {
     "kernels/neon": "aarch64-linux-gnu-gcc",
 }
 # The largest sizes. The product is what stands below PRODUCT, without tests ("_test" in the name) and the emulator of a GPU.
-LIMITS = {"lines of a product file": 500, "prototypes of a header": 30, "files of a folder": 32}
+LIMITS = {"lines of a product file": 500, "prototypes of a header": 30, "files of a folder": 30}
 PRODUCT = ("common", "coordinator", "drafter", "kernels", "launch", "proto", "verifier")
 # These are larger all the same, with the reason. An entry that is no longer needed is a problem too, so this list can only shrink.
 LARGER = {

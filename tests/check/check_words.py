@@ -4,8 +4,8 @@
     check_words.py [--root FOLDER] [--list FOLDER]
 
 Exit status 1 with one line for each top-level folder where more than 2 % of the comment blocks begin with a word such as "What" or "Of", or where
-a header sentence has over 30 words. Docstrings are comments of Python, whose files are counted apart. --root checks another repository. --list also
-names all places below a folder."""
+a header sentence has over 30 words. Scripts (Python with its docstrings, shell, CMake, JavaScript) are counted apart from the code of their folder.
+--root checks another repository. --list also names all places below a folder."""
 import argparse
 import ast
 import collections
@@ -17,7 +17,8 @@ from pathlib import Path
 FRAGMENTS = "What Who Whose Of Where How As Those That".split()
 FRAGMENTS_MAX = 0.02  # of the comment blocks of a top-level folder
 WORDS_MAX = 30        # in a sentence of a header's comments
-KINDS = ["*.c", "*.h", "*.cu", "*.cuh", "*.cpp", "*.hpp", "*.py"]
+SCRIPTS = (".py", ".sh", ".cmake", "CMakeLists.txt", ".js")
+KINDS = ["*.c", "*.h", "*.cu", "*.cuh", "*.cpp", "*.hpp", *("*" + ending for ending in SCRIPTS)]
 HEADERS = (".h", ".cuh", ".hpp")
 COMMENT = re.compile(r"""^((?:[^"'/]|/(?!/)|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')*)//(.*)$""")
 FORMATTER = re.compile(r"^\s*(clang-format|NOLINT|----)")
@@ -41,8 +42,8 @@ def blocks_of(text):
     return blocks
 
 
-def blocks_of_python(text):
-    """Return the same of a Python file. Its docstrings are blocks, too."""
+def blocks_of_script(text, is_python):
+    """Return the same of a file with # comments. Python's docstrings are blocks, too."""
     blocks, before = [], None
     for number, line in enumerate(text.splitlines(), 1):
         match = re.match(r"(\s*)#(?!!)(.*)$", line)
@@ -51,7 +52,7 @@ def blocks_of_python(text):
         elif match:
             blocks.append((number, False, [match[2]]))
         before = match and match[1]
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(ast.parse(text)) if is_python else ():
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
             blocks.append((node.body[0].lineno, False, ast.get_docstring(node).splitlines()))
     return sorted(blocks)
@@ -83,9 +84,10 @@ def survey(root):
     """Count, by top-level folder and language, all comment blocks. List those that are fragments, and long sentences of headers."""
     count, fragments, long = collections.Counter(), collections.defaultdict(list), collections.defaultdict(list)
     for name in sources(root):
-        is_python = name.endswith(".py")
-        folder = name.split("/")[0] + " (Python)" * is_python
-        for number, behind, lines in (blocks_of_python if is_python else blocks_of)((root / name).read_text()):
+        folder = name.split("/")[0] + " (scripts)" * name.endswith(SCRIPTS)
+        text = (root / name).read_text()
+        has_hashes = name.endswith(SCRIPTS) and not name.endswith(".js")
+        for number, behind, lines in blocks_of_script(text, name.endswith(".py")) if has_hashes else blocks_of(text):
             first = re.match(r"\s*(\w+)", lines[0])
             if not behind:
                 count[folder] += 1

@@ -15,14 +15,16 @@ LAYOUT = {"common/base may not include": {"common/base/a.c": '#include "coordina
           "a.h does not compile alone": {"common/base/a.h": "size_t or_a(void);\n"},
           "a.c: 501 lines of a product file": {"common/base/a.c": "\n" * 501},
           "a.h: 31 prototypes of a header": {"common/base/a.h": "".join(f"int or_{i}(void);\n" for i in range(31))},
-          "common/base: 33 files of a folder": {f"common/base/{i}.txt": "" for i in range(31)},
-          "tests/many: 33 files of a folder": {f"tests/many/{i}.py": "" for i in range(33)}}
+          "common/base: 31 files of a folder": {f"common/base/{i}.txt": "" for i in range(29)},
+          "tests/many: 31 files of a folder": {f"tests/many/{i}.py": "" for i in range(31)}}
 SMALL = {"a test may be long": {"common/base/a_test.c": "\n" * 501}, "patches are aside": {f"tests/many/{i}.patch": "" for i in range(40)}}
 WORDS = {"common: 1 of 3 comments begin as fragments do": {"common/base/a.c": SOURCE.replace("The sum is", "What is summed is")},
          "common: 1 header sentences have over 30 words": {"common/base/a.h": HEADER.replace("Add two", f"Add {MANY} two")},
          "coordinator: 1 of 1 comments": {"coordinator/b.c": "// Of the sum.\n"},
-         "tests (Python): 1 of 2 comments": {"tests/d.py": '"""Goal: none."""\n# How it adds.\n# More of it.\n'},
-         "tests (Python): 1 of 1 comments": {"tests/d.py": 'def add():\n    """What a sum is."""\n'}}
+         "tests (scripts): 1 of 2 comments": {"tests/d.py": '"""Goal: none."""\n# How it adds.\n# More of it.\n'},
+         "tests (scripts): 1 of 1 comments": {"tests/d.py": 'def add():\n    """What a sum is."""\n'},
+         "launch (scripts): 1 of 1 comments": {"launch/e.sh": "# Of the sum.\ntrue # that is all\n"},
+         "coordinator (scripts): 1 of 1 comments": {"coordinator/f.js": "// Of the sum.\n"}}
 PLAIN = {"a sentence ends at a full stop": {"common/base/a.h": HEADER.replace("Add two numbers.", f"{MANY.capitalize()}. {MANY.capitalize()}.")},
          "a source's sentences are its own": {"common/base/a.c": SOURCE.replace("overflow", MANY)},
          "one fragment in fifty is let pass": {"common/base/a.c": "// The sum.\n\n" * 60 + "// Of it.\n"},

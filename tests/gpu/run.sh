@@ -101,7 +101,7 @@ tell ""
 tell "| test | seconds | result |"
 tell "|---|---|---|"
 
-# Of a part of which no row had time enough nobody is to think that all is well.
+# A part of which no row had time enough is named at the end, so that nobody thinks that all is well.
 untold=()
 end_part() { # WHAT
   [ "$rows" -eq 0 ] || [ "$told" -gt 0 ] || untold+=("$1")

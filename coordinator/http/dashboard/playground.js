@@ -53,7 +53,7 @@ function pieces(choice) {
   return text ? [{ text, drafted: false }] : [];
 }
 
-// What a text took, counted as it comes. Every round ends with one token of the target's own.
+// The cost of a text, counted as it comes. Every round ends with one token of the target's own.
 class Tally {
   #began = performance.now();
   tokens = 0;

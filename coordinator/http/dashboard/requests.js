@@ -1,4 +1,4 @@
-// What the page asks the coordinator, and streamed answers: server-sent events of a POST, which EventSource cannot make.
+// Requests of the page to the coordinator, and streamed answers: server-sent events of a POST, which EventSource cannot make.
 
 /** An address of this coordinator. A page that was opened with a key in its address would make requests with it, which browsers refuse. */
 export const here = (path) => new URL(path, location.origin);

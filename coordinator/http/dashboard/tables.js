@@ -6,7 +6,7 @@ import { NOTHING, bytes, clock, count, digits, duration, milliseconds, percent, 
 const ROWS_MAX = 200; // more sessions than that are counted, not listed
 const EVENTS_KEPT = 200;
 
-// What short column names mean, for who has no pointer to hover with.
+// The meanings of short column names, for users without a pointer to hover with.
 function glossary(columns) {
   const entries = columns.filter(({ title }) => title).map(({ name, title }) => element("div", {}, element("dt", {}, name), element("dd", {}, title)));
   return element("details", { class: "glossary" }, element("summary", {}, "What the columns say"), element("dl", {}, ...entries));
