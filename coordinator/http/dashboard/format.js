@@ -35,7 +35,7 @@ export const bytes = (number) => joined(scaled(number, BYTES));
 export const count = (number) => (known(number) && Math.abs(number) < 1e4 ? whole(number) : joined(scaled(number, COUNTS)));
 export const percent = (share) => (known(share) ? (share * 100).toFixed(share >= 0.0995 || share === 0 ? 0 : 1) + SPACE + "%" : NOTHING);
 
-/** How long ago, or how long: "45 s", "12 min", "3 h 20 min", "5 d 4 h". */
+/** A time ago, or a duration: "45 s", "12 min", "3 h 20 min", "5 d 4 h". */
 export function duration(number) {
   if (!known(number)) return NOTHING;
   const total = Math.max(0, Math.floor(number));

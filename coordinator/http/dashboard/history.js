@@ -4,7 +4,7 @@ import { Page } from "./prometheus.js";
 const KEEP_SECONDS = 300;
 const NOW_SECONDS = 5; // what counts as now: long enough to be calm, short enough to follow
 
-/** What a coordinator did from one page to another. */
+/** The work of a coordinator from one page to another. */
 export class Span {
   constructor(from, to, seconds) {
     Object.assign(this, { from, to, seconds });

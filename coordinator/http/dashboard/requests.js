@@ -3,7 +3,7 @@
 /** An address of this coordinator. A page that was opened with a key in its address would make requests with it, which browsers refuse. */
 export const here = (path) => new URL(path, location.origin);
 
-/** What the API says of an error, as an Error. */
+/** An Error with the words of the API. */
 export async function refusal(response) {
   const text = await response.text();
   try {
@@ -13,7 +13,7 @@ export async function refusal(response) {
   }
 }
 
-/** What is at a path, as an object. */
+/** The answer at a path, as an object. */
 export async function get(path) {
   const response = await fetch(here(path));
   if (!response.ok) throw await refusal(response);

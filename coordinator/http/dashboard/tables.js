@@ -140,7 +140,7 @@ export class Events {
   #list = byId("event-list");
   #latest = 0;
 
-  /** What /status is asked for: events after this number. */
+  /** The number after which /status is asked for events. */
   get latest() {
     return this.#latest;
   }
