@@ -103,7 +103,7 @@ struct or_builder {
     // The tree being built.
     const or_build_job_t *job;
     or_sampling_t sampling; // with the draft temperature
-    double tau;
+    double tau; // how far the scores are trusted (belief.h): weights are those of scores / tau
     uint32_t banned_count;
     int32_t any_token; // a token that the job's map does not ban
     uint32_t nodes_wanted;
@@ -122,7 +122,7 @@ struct or_builder {
     // first, then the unused ones. A round may ask for those no deeper than depth_limit.
     uint32_t room;        // most guesses of the tree
     uint32_t grow_depth;  // most levels of the tree
-    uint32_t set_count;   // guesses in the tree
+    uint32_t set_count;   // guesses in the tree; in chains, too
     uint32_t round_count; // guesses in the tree no deeper than depth_limit
     bool rooted;          // the tree stands and grows on
     bool settled;         // the tree is in order: neither root nor wanted nodes have changed since

@@ -4,7 +4,8 @@
     check_documents.py [--root FOLDER]
 
 Exit status 1 with one line for each citation that leads nowhere. A path is cited in backticks with a slash in it, or as docs/NAME.md anywhere; a section as
-"docs/NAME.md section N" or "`docs/NAME.md`, section N"; a link as [text](place)."""
+"docs/NAME.md section N" or "`docs/NAME.md`, section N"; a link as [text](place). Documents cite names of the code in backticks, as `or_x` or `OR_X`. In
+`src/a_<name>.c` any name may stand for <name>, and there must be one such file."""
 import argparse
 import re
 import subprocess
@@ -15,7 +16,9 @@ README_LINES_MAX, STOPS_MAX = 200, 12
 # Documents of the team, outside of the repository: nobody who has the repository alone can read them.
 OUTSIDE = re.compile(r"(?<![\w/])(?:DESIGN|ALGORITHMS|STYLE)\.md|\.\./shared/(?!data)[\w/.-]+")
 CITED = re.compile(r"docs/[\w-]+\.md")
-PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*)`")
+PATH = re.compile(r"`((?:[\w.-]+/)+[\w.<>-]*)`")
+NAME = re.compile(r"`(or_\w+|OR_\w+)`")
+CODE = (".c", ".h", ".cu", ".cuh", ".py", ".hpp")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 SECTION = re.compile(r"`?(docs/[\w-]+\.md)`?,?\s+(?://\s*|#\s*)?section\s+(?://\s*|#\s*)?(\d+)")
 TEXTS = (".md", ".c", ".h", ".cu", ".cuh", ".cpp", ".hpp", ".py", ".sh", ".txt", ".patch", ".proto", ".cmake")
@@ -33,11 +36,20 @@ def sections_of(path):
     return set(re.findall(r"(?m)^#+ (\d+)\.", path.read_text()))
 
 
+def is_there(root, path):
+    return any(root.glob(re.sub("<[^>]*>", "*", path))) if "<" in path else (root / path).exists()
+
+
+def names_of_code(root):
+    return {word for name in tracked(root) if name.endswith(CODE) and name not in OURS
+            for word in re.findall(r"\b(?:or|OR)_\w+", (root / name).read_text(errors="replace"))}
+
+
 def lost_paths(root, name, text):
     """Return the files that a document names and that are not there."""
     folder = (root / name).parent
     for path in PATH.findall(text):
-        if not path.startswith(NOT_HERE) and path.split("/")[0] in {place.name for place in root.iterdir()} and not (root / path).exists():
+        if not path.startswith(NOT_HERE) and path.split("/")[0] in {place.name for place in root.iterdir()} and not is_there(root, path):
             yield f"{name}: there is no {path}"
     for place in LINK.findall(text):
         if not (folder / place).exists():
@@ -66,6 +78,7 @@ def too_long(root):
 
 
 def troubles(root):
+    known = names_of_code(root)
     for name in tracked(root):
         if name in OURS:
             continue
@@ -73,6 +86,7 @@ def troubles(root):
         yield from lost_citations(root, name, text)
         if name.endswith(".md"):
             yield from lost_paths(root, name, text)
+            yield from (f"{name}: there is no {word}" for word in sorted(set(NAME.findall(text)) - known))
     yield from too_long(root)
 
 

@@ -6,9 +6,11 @@ import unittest
 from pathlib import Path
 
 CHECK = Path(__file__).with_name("check_documents.py")
-SOUND = {"README.md": "Read `docs/one.md`, `src/a.c` and [this](docs/one.md#two).\n", "ARCHITECTURE.md": "1. **First.** Stop.\n",
-         "docs/one.md": "# One\n\n## 1. First\n\n## 2. Two\n", "src/a.c": "// As docs/one.md\n// section 2 says.\n"}
+SOUND = {"README.md": "Read `docs/one.md`, `src/a.c`, `src/<name>.c`, `or_a` and [this](docs/one.md#two).\n", "ARCHITECTURE.md": "1. **First.** Stop.\n",
+         "docs/one.md": "# One\n\n## 1. First\n\n## 2. Two\n", "src/a.c": "// As docs/one.md\n// section 2 says.\nint or_a;\n"}
 FAULTS = {"there is no src/b.c": {"README.md": "`src/b.c`\n"},
+          "there is no src/b_<name>.c": {"README.md": "`src/b_<name>.c`\n"},
+          "there is no or_b": {"README.md": "`or_b`\n"},
           "leads nowhere": {"README.md": "[this](docs/two.md)\n"},
           "there is no docs/two.md": {"src/a.c": "// docs/two.md\n"},
           "docs/one.md has no section 3": {"src/a.c": "// As docs/one.md\n// section 3 says.\n"},

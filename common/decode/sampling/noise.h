@@ -7,7 +7,7 @@
 //
 //     counter = (byte offset of the token's first byte in the completion,     32 bits
 //                zero-width tokens already emitted at that offset,            32 bits
-//                the token's noise key)                                       64 bits
+//                the token's noise key, or_vocab_noise_keys)                  64 bits
 //     key     = Philox key of (seed, choice index)
 //
 // Each (place, token) pair is met once along any path: every token either moves the offset or the
