@@ -18,7 +18,7 @@ static void add(or_report_t *report, const char *text, const uint32_t *tokens, u
     assert_int_equal(or_report_add(report, &delta), OR_OK);
 }
 
-static const uint32_t ids[] = {7, 8, 9, 7};
+static const uint32_t ids[] = {7, 8, 9, 7}, later[] = {7, 8, 10};
 
 static void pieces_do_not_matter(void **state)
 {
@@ -43,9 +43,9 @@ static void any_difference_is_one(void **state)
         const uint32_t *tokens;
         uint32_t count;
     } others[] = {
-        {"a king", ids + 1, 3}, {"a king", ids, 2}, {"a king", ids, 4},
-        {"a kind", ids, 3},     {"a kin", ids, 3},  {"a kings", ids, 3},
-        {"", ids, 3},           {"a king", ids, 0}, {"", ids, 0},
+        {"a king", ids + 1, 3}, {"a king", ids, 2},   {"a king", ids, 4}, {"a kind", ids, 3},
+        {"a kin", ids, 3},      {"a kings", ids, 3},  {"", ids, 3},       {"a king", ids, 0},
+        {"", ids, 0},           {"a king", later, 3},
     };
     or_report_t whole = {0};
     add(&whole, "a king", ids, 3, OR_FINISH_LENGTH);

@@ -6,8 +6,9 @@ import unittest
 from pathlib import Path
 
 CHECK = Path(__file__).with_name("check_documents.py")
-SOUND = {"README.md": "Read `docs/one.md`, `src/a.c` and [this](docs/one.md#two).\n", "ARCHITECTURE.md": "1. **First.** Stop.\n",
-         "docs/one.md": "# One\n\n## 1. First\n\n## 2. Two\n", "src/a.c": "// As docs/one.md\n// section 2 says.\n"}
+SOUND = {"README.md": "Type:\n\n    src/start.sh    # ends with `outrider demo`\n\nRead `docs/one.md`, `src/a.c` and [this](docs/one.md#two).\n", "ARCHITECTURE.md": "1. **First.** Stop.\n",
+         "docs/one.md": "# One\n\n## 1. First\n\n## 2. Two\n", "src/a.c": "// As docs/one.md\n// section 2 says.\n",
+         "src/start.sh": "make\nexec build/release/bin/outrider demo \"$@\"\n"}
 FAULTS = {"there is no src/b.c": {"README.md": "`src/b.c`\n"},
           "leads nowhere": {"README.md": "[this](docs/two.md)\n"},
           "there is no docs/two.md": {"src/a.c": "// docs/two.md\n"},
@@ -15,6 +16,9 @@ FAULTS = {"there is no src/b.c": {"README.md": "`src/b.c`\n"},
           "cites DESIGN.md": {"src/a.c": "// DESIGN.md section 4\n"},
           "cites ../shared/reviews": {"docs/one.md": "## 2. See ../shared/reviews/tests.md\n"},
           "README.md has 201 lines": {"README.md": "line\n" * 201},
+          "its first command, src/begin.sh, is not there": {"README.md": "    src/begin.sh\n"},
+          "its last line runs no command": {"src/start.sh": "make\n"},
+          "ends with `outrider up`": {"src/start.sh": "exec build/release/bin/outrider up \"$@\"\n"},
           "tour has 13 stops": {"ARCHITECTURE.md": "1. **A.**\n" * 13}}
 
 
