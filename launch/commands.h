@@ -25,7 +25,8 @@ typedef struct {
 } or_command_t;
 
 extern const or_command_t or_generate_command, or_chat_command, or_bench_command, or_up_command,
-    or_status_command, or_keys_command, or_doctor_command, or_tokenize_command, or_model_command;
+    or_status_command, or_keys_command, or_doctor_command, or_tokenize_command, or_model_command,
+    or_demo_command;
 // outrider bench load, step, kernels
 extern const or_command_t or_bench_load_command, or_bench_step_command, or_bench_kernels_command;
 // outrider keys list (the others are in one file with `outrider keys`)

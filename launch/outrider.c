@@ -6,11 +6,17 @@
 #include "common/base/version.h"
 #include "launch/commands.h"
 
-static const or_command_t *const commands[] = {&or_generate_command, &or_chat_command,
-                                               &or_bench_command,    &or_up_command,
-                                               &or_status_command,   &or_keys_command,
-                                               &or_doctor_command,   &or_tokenize_command,
-                                               &or_model_command,    NULL};
+static const or_command_t *const commands[] = {&or_demo_command,
+                                               &or_generate_command,
+                                               &or_chat_command,
+                                               &or_bench_command,
+                                               &or_up_command,
+                                               &or_status_command,
+                                               &or_keys_command,
+                                               &or_doctor_command,
+                                               &or_tokenize_command,
+                                               &or_model_command,
+                                               NULL};
 
 static const or_option_program_t program = {
     .program = "outrider",

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a bare Debian 12 to text: install what is missing, build, and let three processes write together.
-# Arguments go to `outrider generate`, e.g. launch/quickstart.sh -p "It was a dark night" -n 32
+# From a bare Debian 12 to text: install what is missing, build, and write one text plainly and drafted.
+# Arguments go to `outrider demo`, e.g. launch/quickstart.sh -p "It was a dark night" -n 32
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=launch/packages.sh
@@ -18,5 +18,4 @@ if ! log=$(cmake --build --preset release --target outrider outrider-coordinator
   exit 1
 fi
 say "writing"
-[ $# -gt 0 ] || set -- -p "Once upon a time" -n 64
-exec build/release/bin/outrider generate "$@"
+exec build/release/bin/outrider demo "$@"

@@ -12,7 +12,6 @@
 
 #include "common/base/interrupt.h"
 #include "launch/chat/conversation.h"
-#include "launch/cluster/paths.h"
 #include "launch/commands.h"
 
 #define HISTORY_LINES 1000
@@ -457,9 +456,8 @@ static int run(int argc, char **argv)
     if (status == OR_OK) {
         status = make_request(&config, &request);
     }
-    if (status == OR_OK && config.generate.connect == NULL) {
-        status =
-            or_models_choose(&config.generate.model, &config.generate.draft_model, request.plain);
+    if (status == OR_OK) {
+        status = or_generate_choose_models(&config.generate, &request);
     }
     code = status == OR_OK ? run_chat(&config, &request)
                            : or_command_fail("chat", or_command_code(status));

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/base/math/rng.h"
+#include "launch/cluster/paths.h"
 #include "launch/generate/input.h"
 #include "proto/net/requests.h"
 
@@ -18,7 +19,9 @@ const or_option_t or_generate_options[] = {
     {"model", "m", OR_OPTION_STRING, AT(model), "FILE",
      "target model (GGUF); the demonstration pair if not given"},
     {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
-     "draft model; any vocabulary will do (--vocab-map)"},
+     "draft model; any vocabulary will do (--vocab-map); with -m and without it, guesses are "
+     "looked "
+     "up in the text"},
     {"multi-model", NULL, OR_OPTION_LIST, AT(multi_models), "FILE",
      "a further draft model, of the first one's vocabulary, for --draft-method multi"},
     {"acceptance-file", NULL, OR_OPTION_STRING, AT(acceptance_file), "FILE",
@@ -266,4 +269,31 @@ void or_generate_request_free(or_generate_request_t *request)
     free((void *)request->draft_shape);
     free((void *)request->prompt);
     *request = (or_generate_request_t){0};
+}
+
+// Can guesses that are looked up in the text serve this request?
+static bool can_look_up(const or_generate_config_t *config, const or_generate_request_t *request)
+{
+    bool suits = config->parameters.method == NULL ||
+                 !or_draft_method_has(request->draft_method, OR_DRAFT_ASKS_MODEL);
+    return suits && config->multi_models.count == 0 &&
+           or_accept_rule_takes_any_guess(request->accept_rule);
+}
+
+or_status_t or_generate_choose_models(or_generate_config_t *config, or_generate_request_t *request)
+{
+    if (config->connect != NULL) {
+        return OR_OK;
+    }
+    bool alone = config->model != NULL && config->draft_model == NULL && !request->plain;
+    if (!alone || !can_look_up(config, request)) {
+        return or_models_choose(&config->model, &config->draft_model, request->plain);
+    }
+    // Under this policy the coordinator looks guesses up itself, where that pays: no drafter has to load the target again.
+    request->draft_method = OR_DRAFT_NGRAM;
+    request->draft_policy = OR_POLICY_AUTO;
+    request->draft_ahead = 0;
+    fprintf(stderr, "no draft model is given (-md): guesses are looked up in the text where that "
+                    "pays; the text is the same\n");
+    return OR_OK;
 }

@@ -68,6 +68,14 @@ void or_report_fini(or_report_t *report)
     *report = (or_report_t){0};
 }
 
+bool or_report_is_equal(const or_report_t *a, const or_report_t *b)
+{
+    return a->token_count == b->token_count && a->text_bytes == b->text_bytes &&
+           (a->token_count == 0 ||
+            memcmp(a->tokens, b->tokens, a->token_count * sizeof *a->tokens) == 0) &&
+           (a->text_bytes == 0 || memcmp(a->text, b->text, a->text_bytes) == 0);
+}
+
 static double ratio(double a, double b)
 {
     return b > 0 ? a / b : 0;
@@ -81,15 +89,14 @@ static uint32_t counted_tokens(const or_generate_stats_t *stats)
     return stats->completion_tokens > before ? stats->completion_tokens - before : 0;
 }
 
-static double block_efficiency(const or_report_t *report)
+double or_report_tokens_per_call(const or_report_t *report)
 {
     return ratio(counted_tokens(&report->stats), (double)report->stats.target_calls);
 }
 
-// Decoding alone. The first round contains the prompt and is not in round_us, so its share of the
-// tokens is left out too (that of a text that was resumed was before); where there was no other round, all the
-// time is all there is.
-static double tokens_per_second(const or_report_t *report)
+// The first round contains the prompt and is not in round_us, so its share of the tokens is left out too (that of
+// a text that was resumed was before). Where there was no other round, all the time is all there is.
+double or_report_tokens_per_second(const or_report_t *report)
 {
     const or_generate_stats_t *stats = &report->stats;
     uint64_t untimed = stats->resumed_tokens == 0;
@@ -123,14 +130,14 @@ void or_report_print_summary(const or_report_t *report, FILE *out)
                 counted_tokens(stats));
     }
     if (counted) {
-        fprintf(out, ", %.1f per target call", block_efficiency(report));
+        fprintf(out, ", %.1f per target call", or_report_tokens_per_call(report));
     }
     if (counted && stats->drafted > 0) {
         fprintf(out, ", %.0f %% of drafted tokens accepted",
                 100 * ratio((double)stats->accepted, (double)stats->drafted));
     }
     if (counted) {
-        fprintf(out, ", %.0f tokens/s", tokens_per_second(report));
+        fprintf(out, ", %.0f tokens/s", or_report_tokens_per_second(report));
     }
     fprintf(out, " (seed %" PRIu64 ")\n", report->seed);
 }
@@ -214,8 +221,8 @@ or_status_t or_report_print_json(const or_report_t *report, const or_generate_re
         "target_calls", (json_int_t)stats->target_calls,           //
         "drafted", (json_int_t)stats->drafted,                     //
         "accepted", (json_int_t)stats->accepted,                   //
-        "block_efficiency", block_efficiency(report),              //
-        "tokens_per_second", tokens_per_second(report),            //
+        "block_efficiency", or_report_tokens_per_call(report),     //
+        "tokens_per_second", or_report_tokens_per_second(report),  //
         "wire_bytes_per_token", ratio((double)stats->wire_bytes, counted_tokens(stats)), "seed",
         (json_int_t)report->seed, //
         "draft_method", request->plain ? "none" : or_draft_method_name(request->draft_method),

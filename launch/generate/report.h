@@ -2,6 +2,7 @@
 // line.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -27,6 +28,13 @@ typedef struct {
 // Add what a delta brings. OR_ERR_NO_MEMORY.
 or_status_t or_report_add(or_report_t *report, const or_generate_delta_t *delta);
 void or_report_fini(or_report_t *report);
+
+// Are both completions the same, token for token and byte for byte?
+bool or_report_is_equal(const or_report_t *a, const or_report_t *b);
+// Return the tokens that a call of the target brought; 0 before there was one.
+double or_report_tokens_per_call(const or_report_t *report);
+// Return the speed of decoding alone, without the prompt's; 0 of an empty text.
+double or_report_tokens_per_second(const or_report_t *report);
 
 // The note, if there is one, then "64 tokens, 2.9 per target call, 54 % of drafted tokens accepted, 812 tokens/s (seed 7)".
 void or_report_print_summary(const or_report_t *report, FILE *out);

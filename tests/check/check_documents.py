@@ -3,6 +3,8 @@
 
     check_documents.py [--root FOLDER]
 
+The first command of the quick start in README is there, too, and README names the command with which it ends.
+
 Exit status 1 with one line for each citation that leads nowhere. A path is cited in backticks with a slash in it, or as docs/NAME.md anywhere; a section as
 "docs/NAME.md section N" or "`docs/NAME.md`, section N"; a link as [text](place). Documents cite names of the code in backticks, as `or_x` or `OR_X`. In
 `src/a_<name>.c` any name may stand for <name>, and there must be one such file."""
@@ -21,6 +23,8 @@ NAME = re.compile(r"`(or_\w+|OR_\w+)`")
 CODE = (".c", ".h", ".cu", ".cuh", ".py", ".hpp")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 SECTION = re.compile(r"`?(docs/[\w-]+\.md)`?,?\s+(?://\s*|#\s*)?section\s+(?://\s*|#\s*)?(\d+)")
+FIRST_COMMAND = re.compile(r"(?m)^    (\S+\.sh)\b")
+RUNS_LAST = re.compile(r"exec build/release/bin/(outrider \w+) \"\$@\"")
 TEXTS = (".md", ".c", ".h", ".cu", ".cuh", ".cpp", ".hpp", ".py", ".sh", ".txt", ".patch", ".proto", ".cmake")
 OURS = ("tests/check/check_documents.py", "tests/check/test_documents.py")  # they cite what is not there on purpose
 # Places that come with a build or a user's own files, and examples of such.
@@ -77,6 +81,24 @@ def too_long(root):
         yield f"ARCHITECTURE.md's tour has {stops} stops: 1 to {STOPS_MAX}"
 
 
+def quick_start(root):
+    """README's first command is there, and README names the command that its last line runs."""
+    text = (root / "README.md").read_text()
+    first = FIRST_COMMAND.search(text)
+    if first is None:
+        return
+    script = root / first[1]
+    if not script.is_file():
+        yield f"README.md: its first command, {first[1]}, is not there"
+        return
+    lines = script.read_text().splitlines() or [""]
+    runs = RUNS_LAST.fullmatch(lines[-1])
+    if runs is None:
+        yield f"{first[1]}: its last line runs no command of outrider: {lines[-1]}"
+    elif f"`{runs[1]}`" not in text.split("## ")[0]:
+        yield f"README.md: it does not say that {first[1]} ends with `{runs[1]}`"
+
+
 def troubles(root):
     known = names_of_code(root)
     for name in tracked(root):
@@ -88,6 +110,7 @@ def troubles(root):
             yield from lost_paths(root, name, text)
             yield from (f"{name}: there is no {word}" for word in sorted(set(NAME.findall(text)) - known))
     yield from too_long(root)
+    yield from quick_start(root)
 
 
 def main():

@@ -6,8 +6,10 @@ import unittest
 from pathlib import Path
 
 CHECK = Path(__file__).with_name("check_documents.py")
-SOUND = {"README.md": "Read `docs/one.md`, `src/a.c`, `src/<name>.c`, `or_a` and [this](docs/one.md#two).\n", "ARCHITECTURE.md": "1. **First.** Stop.\n",
-         "docs/one.md": "# One\n\n## 1. First\n\n## 2. Two\n", "src/a.c": "// As docs/one.md\n// section 2 says.\nint or_a;\n"}
+SOUND = {"README.md": "Type:\n\n    src/start.sh    # ends with `outrider demo`\n\nRead `docs/one.md`, `src/a.c`, `src/<name>.c`, `or_a` and [this](docs/one.md#two).\n",
+         "ARCHITECTURE.md": "1. **First.** Stop.\n",
+         "docs/one.md": "# One\n\n## 1. First\n\n## 2. Two\n", "src/a.c": "// As docs/one.md\n// section 2 says.\nint or_a;\n",
+         "src/start.sh": "make\nexec build/release/bin/outrider demo \"$@\"\n"}
 FAULTS = {"there is no src/b.c": {"README.md": "`src/b.c`\n"},
           "there is no src/b_<name>.c": {"README.md": "`src/b_<name>.c`\n"},
           "there is no or_b": {"README.md": "`or_b`\n"},
@@ -17,6 +19,9 @@ FAULTS = {"there is no src/b.c": {"README.md": "`src/b.c`\n"},
           "cites DESIGN.md": {"src/a.c": "// DESIGN.md section 4\n"},
           "cites ../shared/reviews": {"docs/one.md": "## 2. See ../shared/reviews/tests.md\n"},
           "README.md has 201 lines": {"README.md": "line\n" * 201},
+          "its first command, src/begin.sh, is not there": {"README.md": "    src/begin.sh\n"},
+          "its last line runs no command": {"src/start.sh": "make\n"},
+          "ends with `outrider up`": {"src/start.sh": "exec build/release/bin/outrider up \"$@\"\n"},
           "tour has 13 stops": {"ARCHITECTURE.md": "1. **A.**\n" * 13}}
 
 

@@ -26,7 +26,7 @@ class Command(unittest.TestCase):
         self.assertIn("-n/--predict", outrider("generate", "-p", "x", "-n", "0", code=2)[1])
         self.assertIn("-p TEXT", outrider("generate", code=2)[1])
         self.assertIn("--logit-bias", outrider("generate", "-p", "x", "--logit-bias", "one", code=2)[1])
-        self.assertIn("-md", outrider("generate", "-p", "x", "-m", TARGET, code=2)[1])
+        self.assertIn("-md", outrider("generate", "-p", "x", "-m", TARGET, "--accept", "sps", code=2)[1])
         self.assertIn("--draft-temp", outrider("generate", "-p", "x", "--draft-temp", "-0.5", code=2)[1])
         self.assertIn("--ctx-size", outrider("generate", "-p", "x", "-c", 1, code=2)[1])
         self.assertNotIn("nearest", outrider("generate", "--frobnicate", code=2)[1])
