@@ -85,26 +85,6 @@ static or_status_t inside_wait(or_channel_t *channel, int64_t timeout_ns)
     return ready == 0 ? OR_ERR_TIMEOUT : OR_OK;
 }
 
-static void inside_forget(or_channel_t *channel, or_peer_t peer)
-{
-    (void)channel;
-    (void)peer;
-}
-
-static bool inside_is_none(const or_channel_t *channel, or_peer_t peer)
-{
-    (void)channel;
-    (void)peer;
-    return false;
-}
-
-static const char *inside_key_of(const or_channel_t *channel, or_peer_t peer)
-{
-    (void)channel;
-    (void)peer;
-    return "";
-}
-
 static uint64_t inside_connection(const or_channel_t *channel)
 {
     (void)channel;
@@ -122,10 +102,6 @@ static void inside_destroy(or_channel_t *channel)
 static const or_channel_ops_t inside_ops = {.send = inside_send,
                                             .receive = inside_receive,
                                             .wait = inside_wait,
-                                            .forget = inside_forget,
-                                            .is_local = inside_is_none,
-                                            .is_inside = inside_is_none,
-                                            .key_of = inside_key_of,
                                             .connection = inside_connection,
                                             .destroy = inside_destroy};
 
@@ -213,12 +189,6 @@ static const char *hub_key_of(const or_channel_t *channel, or_peer_t peer)
     return known != NULL ? known->key : "";
 }
 
-static uint64_t hub_connection(const or_channel_t *channel)
-{
-    (void)channel;
-    return 0;
-}
-
 static or_status_t hub_send(or_channel_t *channel, or_peer_t to, const uint8_t *frame, size_t bytes)
 {
     or_zmq_channel_t *self = (or_zmq_channel_t *)channel;
@@ -279,7 +249,6 @@ static const or_channel_ops_t hub_ops = {.send = hub_send,
                                          .is_local = hub_is_local,
                                          .is_inside = hub_is_inside,
                                          .key_of = hub_key_of,
-                                         .connection = hub_connection,
                                          .destroy = or_zmq_channel_destroy};
 
 // ---- binding ----
