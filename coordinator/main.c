@@ -10,7 +10,7 @@
 #include "common/base/options/options.h"
 #include "common/base/options/program.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/http/front_options.h"
+#include "coordinator/http/front.h"
 #include "coordinator/peers/entrance.h"
 
 #define EXIT_WRONG_OPTIONS 2

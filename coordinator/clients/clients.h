@@ -42,7 +42,7 @@ or_status_t or_places_admit(or_coordinator_t *coordinator, const or_member_t *cl
 or_status_t or_places_find(or_coordinator_t *coordinator, const or_member_t *client,
                            or_csession_t ***place_p, uint32_t *retry_ms);
 
-// ---- charges.c: what a text keeps of the memory, in its owner's account (ledger.h) ----
+// ---- places.c: what a text keeps of the memory, in its owner's account (ledger.h) ----
 //
 // Where there is no more for the owner, its own ends are forgotten first, the oldest before the others.
 
@@ -55,5 +55,3 @@ void or_charges_grow(or_coordinator_t *coordinator, or_csession_t *session);
 void or_charges_shrink(or_csession_t *session);
 // Forget a session that is over; nothing at a free place.
 void or_charges_drop(or_coordinator_t *coordinator, or_csession_t **place);
-// The owner's end that is the oldest, of those that were told; NULL: it has none. Its place may be given to another text.
-or_csession_t **or_charges_oldest_end(or_coordinator_t *coordinator, const char *owner);

@@ -1,5 +1,6 @@
 // Places for sessions: who may have one, and which end makes room.
 #include <stdio.h>
+#include <string.h>
 
 #include "coordinator/clients/clients.h"
 #include "coordinator/hub.h"
@@ -8,6 +9,83 @@
 // A client that hears nothing new asks after 2 s: so it may do five times.
 #define MISS_NS (10 * OR_NS_PER_S)
 #define PLACE_RETRY_MS 1000u
+
+// ---- the memory that texts keep is charged to their owners' accounts ----
+
+void or_charges_drop(or_coordinator_t *c, or_csession_t **place)
+{
+    or_journaling_release(c, *place);
+    or_csession_destroy(place);
+}
+
+// The owner's end that is the oldest, of those that were told; NULL: it has none. Its place may be given to another text.
+static or_csession_t **oldest_end(or_coordinator_t *c, const char *owner)
+{
+    or_csession_t **oldest = NULL;
+    for (uint32_t i = 0; i < c->sessions.places; i++) {
+        const or_csession_t *session = c->sessions.all[i];
+        if (session != NULL && session->phase == OR_PHASE_DONE &&
+            !or_journaling_holds(c, session) && strcmp(or_csession_owner(session), owner) == 0 &&
+            (oldest == NULL || session->done_ns < (*oldest)->done_ns)) {
+            oldest = &c->sessions.all[i];
+        }
+    }
+    return oldest;
+}
+
+// The owner's ends make room one by one.
+static or_status_t resize(or_coordinator_t *c, or_csession_t *session, or_hold_t *hold,
+                          uint64_t bytes)
+{
+    or_status_t status = or_hold_resize(hold, bytes);
+    while (status == OR_ERR_FULL) {
+        or_csession_t **end = oldest_end(c, or_csession_owner(session));
+        if (end == NULL || *end == session) {
+            break;
+        }
+        or_charges_drop(c, end);
+        status = or_hold_resize(hold, bytes);
+    }
+    return status;
+}
+
+or_status_t or_charges_open(or_coordinator_t *c, or_csession_t *session)
+{
+    const char *owner = or_csession_owner(session);
+    or_status_t status =
+        or_hold_open(&session->held.request, c->config.ledger, owner, OR_HELD_REQUESTS);
+    if (status == OR_OK) {
+        status = or_hold_open(&session->held.answer, c->config.ledger, owner, OR_HELD_ANSWERS);
+    }
+    if (status == OR_OK) {
+        status = resize(c, session, &session->held.request, or_csession_request_bytes(session));
+    }
+    return status == OR_OK
+               ? resize(c, session, &session->held.answer, or_csession_answer_bytes(session))
+               : status;
+}
+
+void or_charges_grow(or_coordinator_t *c, or_csession_t *session)
+{
+    uint64_t bytes = or_csession_answer_bytes(session);
+    if (bytes == session->held.answer.bytes ||
+        resize(c, session, &session->held.answer, bytes) == OR_OK) {
+        return;
+    }
+    if (session->finish == OR_FINISH_NONE) {
+        or_csession_fail(session, OR_WIRE_LIMIT, "%s", or_error_text());
+    }
+    // The answer so far stays charged until its end is forgotten.
+    or_hold_force(&session->held.answer, or_csession_answer_bytes(session));
+}
+
+void or_charges_shrink(or_csession_t *session)
+{
+    or_hold_force(&session->held.request, or_csession_request_bytes(session));
+    or_hold_force(&session->held.answer, or_csession_answer_bytes(session));
+}
+
+// ---- places ----
 
 // Is it done, and was its client told?
 static bool has_told_end(const or_coordinator_t *c, const or_csession_t *session)
@@ -74,7 +152,7 @@ or_status_t or_places_find(or_coordinator_t *c, const or_member_t *client, or_cs
         place = oldest_of_most(c, client->owner);
     }
     if (place == NULL && client->inside) { // ends of our own face's readers are the last to go
-        place = or_charges_oldest_end(c, client->owner);
+        place = oldest_end(c, client->owner);
     }
     if (place == NULL) {
         *retry_ms = PLACE_RETRY_MS;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/text/tokenizer.h"
 
 // A tail that never settles (a run of spaces, say) is cut after so many bytes, so that no round
@@ -153,14 +154,9 @@ static or_status_t take_text(or_shadow_t *shadow, int32_t token)
 {
     uint32_t width;
     const char *bytes = or_detok_bytes(&shadow->detok, token, &width);
-    if (shadow->tail_bytes + width > shadow->tail_room) {
-        size_t room = 2 * (shadow->tail_bytes + width);
-        char *tail = realloc(shadow->tail, room);
-        if (tail == NULL) {
-            return or_fail(OR_ERR_NO_MEMORY, "no memory for %zu bytes of text", room);
-        }
-        shadow->tail = tail;
-        shadow->tail_room = room;
+    if (!or_array_reserve(&shadow->tail, &shadow->tail_room, shadow->tail_bytes, width, 1)) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for %zu bytes of text",
+                       2 * (shadow->tail_bytes + width));
     }
     if (width > 0) {
         memcpy(shadow->tail + shadow->tail_bytes, bytes, width);

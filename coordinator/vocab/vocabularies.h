@@ -31,16 +31,3 @@ typedef struct {
 
 void or_vocabularies_init(or_vocabularies_t *all, const or_vocab_t *target); // borrows it
 void or_vocabularies_fini(or_vocabularies_t *all);
-
-// NULL: not known.
-or_known_vocab_t *or_vocabularies_find(const or_vocabularies_t *all, uint64_t hash, uint32_t size);
-
-// A peer's answer, trusting nothing in it: it must have the hash and size that the peer said in Hello.
-// OR_ERR_MISMATCH if not; OR_ERR_FULL: as many as there is room for are in use; those of
-// or_vocab_unpack.
-or_status_t or_vocabularies_take(or_vocabularies_t *all, const or_vocabulary_t *message,
-                                 uint64_t hash, uint32_t size, or_known_vocab_t **known_p);
-
-// The cost of drafting the target's strings (slrs) with it; counted when it is first asked for, which
-// takes as long as comparing. OR_ERR_NO_MEMORY.
-or_status_t or_vocabularies_string_cost(or_known_vocab_t *known, const or_string_cost_t **cost_p);

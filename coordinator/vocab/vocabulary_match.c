@@ -1,6 +1,8 @@
 #include "coordinator/vocab/vocabulary_match.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "common/base/log/log.h"
 #include "coordinator/hub.h"
@@ -9,6 +11,133 @@
 // Then the drafter is turned away: answers that are not what was announced, questions without one.
 #define ANSWERS_MAX 3u
 #define ASKS_MAX 8u
+
+// ---- the vocabularies that are known ----
+
+void or_vocabularies_init(or_vocabularies_t *all, const or_vocab_t *target)
+{
+    *all = (or_vocabularies_t){.target = target};
+}
+
+static void free_known(or_known_vocab_t **known_p)
+{
+    or_known_vocab_t *known = *known_p;
+    if (known == NULL) {
+        return;
+    }
+    free(known->string_cost);
+    or_vocab_pair_destroy(&known->pair);
+    or_vocab_destroy(&known->vocab);
+    free(known);
+    *known_p = NULL;
+}
+
+void or_vocabularies_fini(or_vocabularies_t *all)
+{
+    for (uint32_t i = 0; i < OR_VOCABULARIES_MAX; i++) {
+        free_known(&all->known[i]);
+    }
+}
+
+// Return the vocabulary of this hash and size; NULL if it is not known.
+static or_known_vocab_t *find_known(const or_vocabularies_t *all, uint64_t hash, uint32_t size)
+{
+    for (uint32_t i = 0; i < OR_VOCABULARIES_MAX; i++) {
+        or_known_vocab_t *known = all->known[i];
+        if (known != NULL && known->hash == hash && known->size == size) {
+            return known;
+        }
+    }
+    return NULL;
+}
+
+// A free place, or that of one nobody has any more; NULL if there is none.
+static or_known_vocab_t **find_place(or_vocabularies_t *all)
+{
+    or_known_vocab_t **unused = NULL;
+    for (uint32_t i = 0; i < OR_VOCABULARIES_MAX; i++) {
+        if (all->known[i] == NULL) {
+            return &all->known[i];
+        }
+        if (all->known[i]->drafters == 0) {
+            unused = &all->known[i];
+        }
+    }
+    return unused;
+}
+
+static or_status_t compare(or_known_vocab_t *known, const or_vocab_t *target)
+{
+    or_status_t status = or_vocab_pair_create(known->vocab, target, &known->pair);
+    if (status == OR_OK) {
+        known->map_hash = or_vocab_map_hash(known->pair->to_target, known->size);
+        status = or_vocab_pair_measure(known->pair, or_vocab_sample_text,
+                                       strlen(or_vocab_sample_text), &known->figures);
+    }
+    return status;
+}
+
+// Take a peer's answer and trust nothing in it: it must have the hash and size that the peer said in Hello.
+// OR_ERR_MISMATCH if not; OR_ERR_FULL: as many as there is room for are in use; those of or_vocab_unpack.
+static or_status_t take_vocabulary(or_vocabularies_t *all, const or_vocabulary_t *message,
+                                   uint64_t hash, uint32_t size, or_known_vocab_t **known_p)
+{
+    or_known_vocab_t **place = find_place(all);
+    if (place == NULL) {
+        return or_fail(OR_ERR_FULL, "drafters with %u other vocabularies are connected already",
+                       OR_VOCABULARIES_MAX);
+    }
+    or_known_vocab_t *known = calloc(1, sizeof *known);
+    if (known == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a drafter's vocabulary");
+    }
+    known->hash = hash;
+    known->size = size;
+    or_status_t status = or_vocab_unpack(message->packed, message->packed_bytes,
+                                         message->unpacked_bytes, &known->vocab);
+    if (status == OR_OK &&
+        (or_vocab_hash(known->vocab) != hash || or_vocab_size(known->vocab) != size)) {
+        status =
+            or_fail(OR_ERR_MISMATCH,
+                    "the vocabulary that came (%u tokens, hash %016llx) is not the one that "
+                    "was announced (%u tokens, hash %016llx)",
+                    or_vocab_size(known->vocab), (unsigned long long)or_vocab_hash(known->vocab),
+                    size, (unsigned long long)hash);
+    }
+    if (status == OR_OK) {
+        status = compare(known, all->target);
+    }
+    if (status != OR_OK) {
+        free_known(&known);
+        return status;
+    }
+    free_known(place);
+    *place = known;
+    *known_p = known;
+    return OR_OK;
+}
+
+// Return the cost of drafting the target's strings (slrs) with it. It is counted when it is first asked for, which takes as
+// long as comparing. OR_ERR_NO_MEMORY.
+static or_status_t string_cost(or_known_vocab_t *known, const or_string_cost_t **cost_p)
+{
+    if (known->string_cost == NULL) {
+        or_string_cost_t *cost = malloc(sizeof *cost);
+        if (cost == NULL) {
+            return or_fail(OR_ERR_NO_MEMORY, "no memory to estimate what slrs costs");
+        }
+        or_status_t status = or_string_cost_count(known->vocab, known->pair->target, cost);
+        if (status != OR_OK) {
+            free(cost);
+            return status;
+        }
+        known->string_cost = cost;
+    }
+    *cost_p = known->string_cost;
+    return OR_OK;
+}
+
+// ---- drafters ----
 
 static void ask(or_coordinator_t *c, or_member_t *member)
 {
@@ -34,8 +163,7 @@ bool or_vocab_match_begin(or_coordinator_t *c, or_member_t *member, const or_hel
         hello->vocab_size == or_vocab_size(c->vocab)) {
         return true;
     }
-    or_known_vocab_t *known =
-        or_vocabularies_find(&c->vocabularies, hello->vocab_hash, hello->vocab_size);
+    or_known_vocab_t *known = find_known(&c->vocabularies, hello->vocab_hash, hello->vocab_size);
     if (known != NULL) {
         know(member, known);
         return true;
@@ -77,11 +205,11 @@ bool or_vocab_match_take(or_coordinator_t *c, or_member_t *member, const or_voca
         return false; // it came before: a repetition
     }
     or_known_vocab_t *known =
-        or_vocabularies_find(&c->vocabularies, member->announced_hash, member->announced_size);
+        find_known(&c->vocabularies, member->announced_hash, member->announced_size);
     or_status_t status = OR_OK;
     if (known == NULL) {
-        status = or_vocabularies_take(&c->vocabularies, message, member->announced_hash,
-                                      member->announced_size, &known);
+        status = take_vocabulary(&c->vocabularies, message, member->announced_hash,
+                                 member->announced_size, &known);
     }
     if (status == OR_OK) {
         know(member, known);
@@ -198,11 +326,11 @@ static or_status_t choose_same(or_vocab_method_t asked, char *why, size_t capaci
 static or_status_t choose_slrs(or_known_vocab_t *known, const or_open_session_t *open, char *why,
                                size_t capacity)
 {
-    const or_string_cost_t *cost;
+    const or_string_cost_t *cost = NULL;
     or_status_t status =
         or_vocab_choice_check(known->pair, &known->figures, OR_VOCAB_SLRS, open->accept_rule);
     if (status == OR_OK) {
-        status = or_vocabularies_string_cost(known, &cost);
+        status = string_cost(known, &cost);
     }
     if (status == OR_OK) {
         status = or_string_cost_check(cost, open->distribution_entries);

@@ -3,13 +3,14 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "launch/cluster/cluster_internal.h"
 #include "launch/cluster/paths.h"
 
-#define ARGS_MAX (52 + OR_HTTP_WORDS_MAX + 2 * OR_CLUSTER_MODELS_MAX + 2 * OR_CLUSTER_OUTER_MAX)
+#define ARGS_MAX (64 + 2 * OR_CLUSTER_MODELS_MAX + 2 * OR_CLUSTER_OUTER_MAX)
 #define READY_MS 30000 // for a coordinator to read its vocabulary and listen
 
 // Read from the ready pipe where the coordinator is: a line with its endpoint, and another one with its HTTP address if it
@@ -62,6 +63,28 @@ static void add_number(args_t *args, const char *option, uint64_t number)
     add(args, option, text);
 }
 
+// Add the options of the HTTP service. `options` may be NULL: no HTTP.
+static void add_http_options(args_t *args, const or_http_options_t *options)
+{
+    if (options == NULL) {
+        add(args, "--http", "off");
+        return;
+    }
+    add(args, "--http", options->address != NULL ? options->address : "auto");
+    const struct {
+        const char *name, *value;
+    } rows[] = {
+        {"--api-key-file", options->api_key_file},   {"--http-cert", options->cert_file},
+        {"--http-key", options->key_file},           {"--http-cors", options->cors_origin},
+        {"--chat-template", options->chat_template},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].value != NULL) {
+            add(args, rows[i].name, rows[i].value);
+        }
+    }
+}
+
 // The format is given, so that a variable meant for services cannot make JSON of what a user reads.
 static const char *log_format(const or_cluster_config_t *config)
 {
@@ -101,10 +124,7 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
     if (config->journal_max > 0) {
         add_number(&args, "--journal-max", config->journal_max);
     }
-    or_http_options_words(config->http, &args.words[args.count]);
-    while (args.words[args.count] != NULL) {
-        args.count++;
-    }
+    add_http_options(&args, config->http);
     if (cluster->http[0] != '\0') {
         add(&args, "--http", cluster->http);
     }

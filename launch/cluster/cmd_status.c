@@ -1,7 +1,6 @@
 // outrider status - the state of a running service: a page, once or again and again, lines of JSON, or only an exit code
 // for probes.
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include "launch/cluster/status_page.h"
 #include "launch/commands.h"
 #include "launch/doctor/doctor_probe.h"
+#include "launch/generate/output.h"
 #include "proto/net/link.h"
 #include "proto/wire/stats_json.h"
 
@@ -117,19 +117,6 @@ static or_status_t ask(or_link_t *link, const char *endpoint, or_message_t *mess
 
 // ---- telling ----
 
-static or_status_t print_json(const or_stats_t *stats)
-{
-    json_t *line = or_stats_json(stats, "", 0); // the coordinator has left out what we may not see
-    char *dump = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(line);
-    if (dump == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for the JSON line");
-    }
-    puts(dump);
-    free(dump);
-    return OR_OK;
-}
-
 // Print the page at once. In a terminal it takes the place of the one before, without a flicker.
 static void print_page(const config_t *config, const or_stats_t *stats, or_status_before_t *before)
 {
@@ -157,7 +144,8 @@ static or_status_t show(const config_t *config, const or_stats_t *stats, or_stat
         return OR_OK;
     }
     if (config->json) {
-        return print_json(stats);
+        // The coordinator has left out what we may not see.
+        return or_output_json(or_stats_json(stats, "", 0), 9);
     }
     print_page(config, stats, before);
     return OR_OK;

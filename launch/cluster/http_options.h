@@ -1,4 +1,4 @@
-// http_options - the options of a local cluster's HTTP service, and the command line that its coordinator gets.
+// http_options - the options of a local cluster's HTTP service.
 #pragma once
 
 #include "common/base/options/options.h"
@@ -28,8 +28,3 @@ typedef struct {
     {"chat-template", NULL, OR_OPTION_STRING, offsetof(type, field.chat_template), "NAME",         \
      "how conversations become prompts; not given: as the model's file says"}
 // clang-format on
-
-// Make the words of outrider-coordinator's command line, NULL at the end; borrowed from the options. `options` may be
-// NULL: no HTTP.
-#define OR_HTTP_WORDS_MAX 13
-void or_http_options_words(const or_http_options_t *options, const char *words[OR_HTTP_WORDS_MAX]);

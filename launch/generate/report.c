@@ -4,36 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/base/log/log.h"
 #include "common/decode/methods.h"
 #include "launch/generate/output.h"
 
-// Room for `more` entries of `size` bytes behind `count`.
-static or_status_t make_room(void **array, size_t *capacity, size_t count, size_t more, size_t size)
-{
-    if (count + more <= *capacity) {
-        return OR_OK;
-    }
-    size_t larger = 2 * (count + more);
-    void *moved = realloc(*array, larger * size);
-    if (moved == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for the text");
-    }
-    *array = moved;
-    *capacity = larger;
-    return OR_OK;
-}
-
 or_status_t or_report_add(or_report_t *report, const or_generate_delta_t *delta)
 {
-    or_status_t status = make_room((void **)&report->text, &report->text_capacity,
-                                   report->text_bytes, delta->text_bytes, 1);
-    if (status == OR_OK) {
-        status = make_room((void **)&report->tokens, &report->token_capacity, report->token_count,
-                           delta->count, sizeof *report->tokens);
-    }
-    if (status != OR_OK) {
-        return status;
+    if (!or_array_reserve(&report->text, &report->text_capacity, report->text_bytes,
+                          delta->text_bytes, 1) ||
+        !or_array_reserve(&report->tokens, &report->token_capacity, report->token_count,
+                          delta->count, sizeof *report->tokens)) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the text");
     }
     if (delta->text_bytes > 0) {
         memcpy(report->text + report->text_bytes, delta->text, delta->text_bytes);

@@ -18,20 +18,21 @@ typedef struct {
 
 typedef struct or_channel or_channel_t;
 
-// The operations of a transport, which embeds or_channel_t as the first member of its struct.
+// The operations of a transport, which embeds or_channel_t as the first member of its struct. Some may be NULL.
 typedef struct {
     or_status_t (*send)(or_channel_t *channel, or_peer_t to, const uint8_t *frame, size_t bytes);
     or_status_t (*receive)(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,
                            size_t *bytes);
     or_status_t (*wait)(or_channel_t *channel, int64_t timeout_ns);
-    void (*forget)(or_channel_t *channel, or_peer_t peer);
+    void (*forget)(or_channel_t *channel, or_peer_t peer); // NULL: nothing is kept
     void (*set_urgent)(or_channel_t *channel, or_peer_t peer,
-                       bool urgent);                       // NULL: no peer is urgent
-    void (*hold)(or_channel_t *channel, int64_t until_ns); // NULL: nothing is held
-    bool (*is_local)(const or_channel_t *channel, or_peer_t peer);
-    bool (*is_inside)(const or_channel_t *channel, or_peer_t peer);
-    const char *(*key_of)(const or_channel_t *channel, or_peer_t peer);
-    uint64_t (*connection)(const or_channel_t *channel);
+                       bool urgent);                                // NULL: no peer is urgent
+    void (*hold)(or_channel_t *channel, int64_t until_ns);          // NULL: nothing is held
+    bool (*is_local)(const or_channel_t *channel, or_peer_t peer);  // NULL: no peer is
+    bool (*is_inside)(const or_channel_t *channel, or_peer_t peer); // NULL: no peer is
+    const char *(*key_of)(const or_channel_t *channel,
+                          or_peer_t peer);               // NULL: nothing is encrypted
+    uint64_t (*connection)(const or_channel_t *channel); // NULL: 0
     void (*destroy)(or_channel_t *channel);
 } or_channel_ops_t;
 
@@ -63,7 +64,9 @@ static inline or_status_t or_channel_wait(or_channel_t *channel, int64_t timeout
 // Hub: drop the state kept for a peer, so that peers that left do not pile up. If it sends again, it is a new peer.
 static inline void or_channel_forget(or_channel_t *channel, or_peer_t peer)
 {
-    channel->ops->forget(channel, peer);
+    if (channel->ops->forget != NULL) {
+        channel->ops->forget(channel, peer);
+    }
 }
 
 // Hub: receive this peer's frames before those of others, or (false, the default) in turn with them. It is for peers
@@ -87,28 +90,28 @@ static inline void or_channel_hold(or_channel_t *channel, int64_t until_ns)
 // Hub: return true if this peer connects from this machine, over loopback or a path. False for unknown peers.
 static inline bool or_channel_is_local(const or_channel_t *channel, or_peer_t peer)
 {
-    return channel->ops->is_local(channel, peer);
+    return channel->ops->is_local != NULL && channel->ops->is_local(channel, peer);
 }
 
 // Hub: return true if this peer is a part of the hub's own process. No peer from outside can pass for one. Such a
 // peer is local, too. False for unknown peers.
 static inline bool or_channel_is_inside(const or_channel_t *channel, or_peer_t peer)
 {
-    return channel->ops->is_inside(channel, peer);
+    return channel->ops->is_inside != NULL && channel->ops->is_inside(channel, peer);
 }
 
 // Return the public key that this peer has proved to have (proto/keys/keys.h), borrowed and good until the channel
 // changes. "" if its connection is not encrypted or the peer is unknown. An edge asks about OR_PEER_HUB.
 static inline const char *or_channel_key_of(const or_channel_t *channel, or_peer_t peer)
 {
-    return channel->ops->key_of(channel, peer);
+    return channel->ops->key_of != NULL ? channel->ops->key_of(channel, peer) : "";
 }
 
 // Edge: return the number of the present connection to the hub, counted from 1 as they are made. 0: there is none,
 // and frames wait for the next. To the hub each connection is a new peer.
 static inline uint64_t or_channel_connection(const or_channel_t *channel)
 {
-    return channel->ops->connection(channel);
+    return channel->ops->connection != NULL ? channel->ops->connection(channel) : 0;
 }
 
 // Free *channel_p and set it to NULL; *channel_p may already be NULL.

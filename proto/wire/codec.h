@@ -144,12 +144,7 @@ struct or_wire_table {
     static const or_wire_row_t name##_rows[] = {__VA_ARGS__};                                      \
     static const or_wire_table_t name = TABLE(name##_rows)
 
-// ---- the codec ----
-
-// The bytes that a struct takes on the wire.
-size_t or_wire_measure(const or_wire_table_t *table, const void *from);
-// Write those bytes.
-void or_wire_write(const or_wire_table_t *table, const void *from, uint8_t *to);
+// ---- the decoder; the encoder is in message.c ----
 
 typedef struct {
     or_message_arena_t arena; // owns arrays, strings and structs

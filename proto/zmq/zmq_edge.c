@@ -228,19 +228,6 @@ void or_zmq_watch_destroy(or_zmq_watch_t **watch_p)
 
 // ---- the channel ----
 
-static void edge_forget(or_channel_t *channel, or_peer_t peer)
-{
-    (void)channel;
-    (void)peer;
-}
-
-static bool edge_is_none(const or_channel_t *channel, or_peer_t peer)
-{
-    (void)channel;
-    (void)peer;
-    return false;
-}
-
 static const char *edge_key_of(const or_channel_t *channel, or_peer_t peer)
 {
     return peer.value == OR_PEER_HUB.value ? ((const or_zmq_channel_t *)channel)->server_key : "";
@@ -284,9 +271,6 @@ static or_status_t edge_receive(or_channel_t *channel, or_peer_t *from, const ui
 static const or_channel_ops_t edge_ops = {.send = edge_send,
                                           .receive = edge_receive,
                                           .wait = or_zmq_channel_wait,
-                                          .forget = edge_forget,
-                                          .is_local = edge_is_none,
-                                          .is_inside = edge_is_none,
                                           .key_of = edge_key_of,
                                           .connection = edge_connection,
                                           .destroy = or_zmq_channel_destroy};

@@ -2,15 +2,134 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <zmq.h>
+
+#include "common/base/clock.h"
 #include "proto/net/endpoint.h"
 #include "proto/zmq/zmq_channel_internal.h"
 #include "proto/zmq/zmq_frames.h"
-#include "proto/zmq/zmq_inside.h"
 
 #define DOMAIN "outrider" // of ZAP, which wants a name; any will do
+#define PLACE "inproc://outrider.inside"
+#define INSIDE_FRAMES                                                                              \
+    16384 // most frames that wait for a reader: one edge may carry thousands of texts
+
+// ---- edges of this process, for other threads ----
+//
+//     peers from outside ──relay──▶ two ROUTERs ─┐
+//                                                ├─ hub
+//     edges of this process ──inproc──▶ ROUTER ──┘
+//
+// They have a socket of their own, whose endpoint the system does not know. So every frame that comes through it is
+// from inside, whatever it says.
+
+typedef struct {
+    or_channel_t channel; // first
+    void *socket;
+    zmq_msg_t current; // what the last receive gave
+    int wake_fd;       // -1: none
+} inside_edge_t;
+
+// Create the hub's socket for them, one for a context, on the hub's thread. OR_ERR_IO.
+static or_status_t bind_inside(void *context, void **socket_p)
+{
+    void *socket;
+    or_status_t status = or_zmq_open(context, ZMQ_ROUTER, INSIDE_FRAMES, INSIDE_FRAMES, &socket);
+    if (status != OR_OK) {
+        return status;
+    }
+    if (zmq_bind(socket, PLACE) != 0) {
+        status = or_fail(OR_ERR_IO, "cannot listen inside the process: %s", zmq_strerror(errno));
+        zmq_close(socket);
+        return status;
+    }
+    *socket_p = socket;
+    return OR_OK;
+}
+
+static or_status_t inside_send(or_channel_t *channel, or_peer_t to, const uint8_t *frame,
+                               size_t bytes)
+{
+    return to.value == OR_PEER_HUB.value
+               ? or_zmq_send_part(((inside_edge_t *)channel)->socket, frame, bytes, 0)
+               : or_fail(OR_ERR_UNREACHABLE, "an edge knows the hub only");
+}
+
+static or_status_t inside_receive(or_channel_t *channel, or_peer_t *from, const uint8_t **frame,
+                                  size_t *bytes)
+{
+    inside_edge_t *self = (inside_edge_t *)channel;
+    or_status_t status = or_zmq_receive_frame(self->socket, NULL, &self->current);
+    if (status == OR_OK) {
+        *frame = zmq_msg_data(&self->current);
+        *bytes = zmq_msg_size(&self->current);
+        *from = OR_PEER_HUB;
+    }
+    return status;
+}
+
+// Signals are the main thread's; here they only end a wait early, which does no harm.
+static or_status_t inside_wait(or_channel_t *channel, int64_t timeout_ns)
+{
+    const inside_edge_t *self = (const inside_edge_t *)channel;
+    zmq_pollitem_t items[] = {{.socket = self->socket, .events = ZMQ_POLLIN},
+                              {.fd = self->wake_fd, .events = ZMQ_POLLIN}};
+    int ready = zmq_poll(items, self->wake_fd >= 0 ? 2 : 1, or_zmq_poll_ms(timeout_ns));
+    if (ready < 0 && errno != EINTR) {
+        return or_fail(OR_ERR_IO, "cannot wait for frames: %s", zmq_strerror(errno));
+    }
+    return ready == 0 ? OR_ERR_TIMEOUT : OR_OK;
+}
+
+static uint64_t inside_connection(const or_channel_t *channel)
+{
+    (void)channel;
+    return 1; // from the beginning, and it is never lost
+}
+
+static void inside_destroy(or_channel_t *channel)
+{
+    inside_edge_t *self = (inside_edge_t *)channel;
+    zmq_msg_close(&self->current);
+    zmq_close(self->socket);
+    free(self);
+}
+
+static const or_channel_ops_t inside_ops = {.send = inside_send,
+                                            .receive = inside_receive,
+                                            .wait = inside_wait,
+                                            .connection = inside_connection,
+                                            .destroy = inside_destroy};
+
+static or_status_t connect_inside(void *context, int wake_fd, or_channel_t **channel_p)
+{
+    inside_edge_t *self = calloc(1, sizeof *self);
+    if (self == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a channel");
+    }
+    or_status_t status =
+        or_zmq_open(context, ZMQ_DEALER, INSIDE_FRAMES, INSIDE_FRAMES, &self->socket);
+    if (status != OR_OK) {
+        free(self);
+        return status;
+    }
+    self->channel.ops = &inside_ops;
+    self->wake_fd = wake_fd;
+    zmq_msg_init(&self->current);
+    if (zmq_connect(self->socket, PLACE) != 0) {
+        status = or_fail(OR_ERR_IO, "cannot reach the hub: %s", zmq_strerror(errno));
+        inside_destroy(&self->channel);
+        return status;
+    }
+    *channel_p = &self->channel;
+    return OR_OK;
+}
+
+// ---- the hub ----
 
 // Return the peer behind an identity frame, a new one if it is not known; `frame` is what it sent. OR_ERR_CANCELLED:
 // its key has been revoked since it connected.
@@ -68,12 +187,6 @@ static const char *hub_key_of(const or_channel_t *channel, or_peer_t peer)
     const or_zmq_peer_t *known =
         or_zmq_peers_find(&((const or_zmq_channel_t *)channel)->peers, peer);
     return known != NULL ? known->key : "";
-}
-
-static uint64_t hub_connection(const or_channel_t *channel)
-{
-    (void)channel;
-    return 0;
 }
 
 static or_status_t hub_send(or_channel_t *channel, or_peer_t to, const uint8_t *frame, size_t bytes)
@@ -136,7 +249,6 @@ static const or_channel_ops_t hub_ops = {.send = hub_send,
                                          .is_local = hub_is_local,
                                          .is_inside = hub_is_inside,
                                          .key_of = hub_key_of,
-                                         .connection = hub_connection,
                                          .destroy = or_zmq_channel_destroy};
 
 // ---- binding ----
@@ -147,7 +259,7 @@ static or_status_t open_doors(or_zmq_channel_t *self)
     or_status_t status =
         or_zmq_open(self->context, ZMQ_ROUTER, OR_ZMQ_SEND_FRAMES, 0, &self->sockets[OR_DOOR_NEAR]);
     if (status == OR_OK) {
-        status = or_zmq_inside_bind(self->context, &self->sockets[OR_DOOR_INSIDE]);
+        status = bind_inside(self->context, &self->sockets[OR_DOOR_INSIDE]);
     }
     if (status == OR_OK) {
         status = or_zmq_queue_create(&self->queue);
@@ -272,7 +384,7 @@ or_status_t or_channel_zmq_bind(const or_channel_listen_t *listens, uint32_t cou
 or_status_t or_channel_zmq_connect_inside(or_channel_t *hub, int wake_fd, or_channel_t **channel_p)
 {
     assert(hub->ops == &hub_ops);
-    return or_zmq_inside_connect(((or_zmq_channel_t *)hub)->context, wake_fd, channel_p);
+    return connect_inside(((or_zmq_channel_t *)hub)->context, wake_fd, channel_p);
 }
 
 uint64_t or_channel_zmq_refusals(const or_channel_t *channel)

@@ -31,7 +31,7 @@ or_status_t or_zmq_queue_create(or_zmq_queue_t **queue_p)
     return OR_OK;
 }
 
-or_zmq_waiting_t *or_zmq_waiting_create(void)
+static or_zmq_waiting_t *create_waiting(void)
 {
     or_zmq_waiting_t *waiting = calloc(1, sizeof *waiting);
     if (waiting != NULL) {
@@ -81,7 +81,7 @@ void or_zmq_queue_destroy(or_zmq_queue_t **queue_p)
     *queue_p = NULL;
 }
 
-bool or_zmq_queue_has_room(const or_zmq_queue_t *queue)
+static bool has_room(const or_zmq_queue_t *queue)
 {
     return queue->urgent.count < OR_ZMQ_QUEUE_FRAMES && queue->others.count < OR_ZMQ_QUEUE_FRAMES;
 }
@@ -96,12 +96,12 @@ bool or_zmq_queue_has_urgent(const or_zmq_queue_t *queue)
     return queue->urgent.count > 0;
 }
 
-void or_zmq_queue_push(or_zmq_queue_t *queue, or_zmq_waiting_t *waiting, bool is_urgent)
+static void add(or_zmq_queue_t *queue, or_zmq_waiting_t *waiting, bool is_urgent)
 {
     push(is_urgent ? &queue->urgent : &queue->others, waiting);
 }
 
-or_zmq_waiting_t *or_zmq_queue_pop(or_zmq_queue_t *queue, bool is_urgent)
+static or_zmq_waiting_t *take(or_zmq_queue_t *queue, bool is_urgent)
 {
     return pop(is_urgent ? &queue->urgent : &queue->others);
 }
@@ -154,14 +154,14 @@ static or_status_t look_through(or_zmq_channel_t *self)
 {
     or_status_t status = OR_OK;
     for (or_door_t door = 0; status == OR_OK && door < OR_DOOR_INSIDE; door++) {
-        while (status == OR_OK && or_zmq_queue_has_room(self->queue)) {
-            or_zmq_waiting_t *waiting = or_zmq_waiting_create();
+        while (status == OR_OK && has_room(self->queue)) {
+            or_zmq_waiting_t *waiting = create_waiting();
             if (waiting == NULL) {
                 return OR_OK; // it waits where it is
             }
             status = take_out(self, door, waiting);
             if (status == OR_OK) {
-                or_zmq_queue_push(self->queue, waiting, is_urgent(self, waiting));
+                add(self->queue, waiting, is_urgent(self, waiting));
             } else {
                 or_zmq_waiting_destroy(&waiting);
             }
@@ -173,7 +173,7 @@ static or_status_t look_through(or_zmq_channel_t *self)
 
 static or_status_t take_out_inside(or_zmq_channel_t *self, or_zmq_waiting_t **waiting_p)
 {
-    or_zmq_waiting_t *waiting = or_zmq_waiting_create();
+    or_zmq_waiting_t *waiting = create_waiting();
     or_status_t status = waiting != NULL ? take_out(self, OR_DOOR_INSIDE, waiting) : OR_ERR_AGAIN;
     if (status != OR_OK) {
         or_zmq_waiting_destroy(&waiting);
@@ -186,13 +186,13 @@ static or_status_t take_out_inside(or_zmq_channel_t *self, or_zmq_waiting_t **wa
 static or_status_t choose_other(or_zmq_channel_t *self, or_zmq_waiting_t **waiting_p)
 {
     self->inside_first = !self->inside_first;
-    *waiting_p = self->inside_first ? NULL : or_zmq_queue_pop(self->queue, false);
+    *waiting_p = self->inside_first ? NULL : take(self->queue, false);
     if (*waiting_p != NULL) {
         return OR_OK;
     }
     or_status_t status = take_out_inside(self, waiting_p);
     if (status == OR_ERR_AGAIN) {
-        *waiting_p = or_zmq_queue_pop(self->queue, false);
+        *waiting_p = take(self->queue, false);
     }
     return *waiting_p != NULL ? OR_OK : status;
 }
@@ -209,7 +209,7 @@ or_status_t or_zmq_choose(or_zmq_channel_t *self, or_zmq_waiting_t **waiting_p)
         return status;
     }
     bool others_turn = !held && self->urgent_run >= URGENT_RUN;
-    *waiting_p = others_turn ? NULL : or_zmq_queue_pop(self->queue, true);
+    *waiting_p = others_turn ? NULL : take(self->queue, true);
     if (*waiting_p != NULL) {
         self->urgent_run++;
         return OR_OK;
@@ -220,7 +220,7 @@ or_status_t or_zmq_choose(or_zmq_channel_t *self, or_zmq_waiting_t **waiting_p)
     self->urgent_run = 0;
     status = choose_other(self, waiting_p);
     if (status == OR_ERR_AGAIN) {
-        *waiting_p = or_zmq_queue_pop(self->queue, true);
+        *waiting_p = take(self->queue, true);
     }
     if (*waiting_p != NULL) {
         return OR_OK;

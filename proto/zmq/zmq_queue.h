@@ -29,17 +29,9 @@ typedef struct or_zmq_queue or_zmq_queue_t;
 or_status_t or_zmq_queue_create(or_zmq_queue_t **queue_p);
 void or_zmq_queue_destroy(or_zmq_queue_t **queue_p);
 
-// Create a frame with empty messages; NULL if there is no memory.
-or_zmq_waiting_t *or_zmq_waiting_create(void);
 void or_zmq_waiting_destroy(or_zmq_waiting_t **waiting_p);
 
-// Return true if there is room for a frame of either sort.
-bool or_zmq_queue_has_room(const or_zmq_queue_t *queue);
 bool or_zmq_queue_is_empty(const or_zmq_queue_t *queue);
 bool or_zmq_queue_has_urgent(const or_zmq_queue_t *queue);
-// Add a frame, for which there is room. The queue takes it.
-void or_zmq_queue_push(or_zmq_queue_t *queue, or_zmq_waiting_t *waiting, bool is_urgent);
-// Take the next frame of this sort, which is the caller's now; NULL if there is none.
-or_zmq_waiting_t *or_zmq_queue_pop(or_zmq_queue_t *queue, bool is_urgent);
 // Make the waiting frames of this peer urgent.
 void or_zmq_queue_hurry(or_zmq_queue_t *queue, const or_zmq_peer_t *peer);

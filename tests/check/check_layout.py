@@ -52,7 +52,6 @@ LIMITS = {"lines of a product file": 500, "prototypes of a header": 30, "files o
 PRODUCT = ("common", "coordinator", "drafter", "kernels", "launch", "proto", "verifier")
 # These are larger all the same, with the reason. An entry that is no longer needed is a problem too, so this list can only shrink.
 LARGER = {
-    ("lines of a product file", "coordinator/http/api/api_generate.c"): "being cut (issue 20)",
     ("prototypes of a header", "common/model/gpu/gpu_internal.h"): "being cut (issue 20)",
     ("prototypes of a header", "coordinator/http/api/api_internal.h"): "being cut (issue 20)",
     ("prototypes of a header", "coordinator/http/server/server_internal.h"): "being cut (issue 20)",

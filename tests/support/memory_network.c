@@ -104,12 +104,6 @@ static void hub_forget(or_channel_t *channel, or_peer_t peer)
     }
 }
 
-static void edge_forget(or_channel_t *channel, or_peer_t peer)
-{
-    (void)channel;
-    (void)peer;
-}
-
 // Take the frames that go to or come from `edge` (NULL: all) out of the node's inbox.
 static void purge(node_t *node, const node_t *edge)
 {
@@ -196,31 +190,11 @@ static bool hub_is_inside(const or_channel_t *channel, or_peer_t peer)
     return edge != NULL && edge->inside;
 }
 
-static bool edge_is_inside(const or_channel_t *channel, or_peer_t peer)
-{
-    (void)channel;
-    (void)peer;
-    return false;
-}
-
 static const char *hub_key_of(const or_channel_t *channel, or_peer_t peer)
 {
     const node_t *hub = (const node_t *)channel;
     const node_t *edge = find_edge(hub->network, peer);
     return edge != NULL ? edge->key : "";
-}
-
-static const char *edge_key_of(const or_channel_t *channel, or_peer_t peer)
-{
-    (void)channel;
-    (void)peer;
-    return "";
-}
-
-static uint64_t hub_connection(const or_channel_t *channel)
-{
-    (void)channel;
-    return 0;
 }
 
 static uint64_t edge_connection(const or_channel_t *channel)
@@ -236,15 +210,11 @@ static const or_channel_ops_t hub_ops = {.send = hub_send,
                                          .is_local = node_is_local,
                                          .is_inside = hub_is_inside,
                                          .key_of = hub_key_of,
-                                         .connection = hub_connection,
                                          .destroy = hub_destroy};
 static const or_channel_ops_t edge_ops = {.send = edge_send,
                                           .receive = node_receive,
                                           .wait = node_wait,
-                                          .forget = edge_forget,
                                           .is_local = node_is_local,
-                                          .is_inside = edge_is_inside,
-                                          .key_of = edge_key_of,
                                           .connection = edge_connection,
                                           .destroy = edge_destroy};
 

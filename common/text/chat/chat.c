@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/text/chat/chat_internal.h"
 #include "common/text/tokenizer.h"
 #include "common/text/utf8.h"
@@ -23,25 +24,19 @@ typedef struct {
     size_t ids_capacity;
 } writer_t;
 
-static or_status_t make_room(void **array, size_t *capacity, size_t count, size_t more, size_t size)
+static or_status_t make_room(void *array_p, size_t *capacity, size_t count, size_t more,
+                             size_t entry_bytes)
 {
-    if (count + more <= *capacity) {
-        return OR_OK;
-    }
-    size_t larger = 2 * (count + more);
-    void *moved = realloc(*array, larger * size);
-    if (moved == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for a conversation of %zu entries", larger);
-    }
-    *array = moved;
-    *capacity = larger;
-    return OR_OK;
+    return or_array_reserve(array_p, capacity, count, more, entry_bytes)
+               ? OR_OK
+               : or_fail(OR_ERR_NO_MEMORY, "no memory for a conversation of %zu entries",
+                         2 * (count + more));
 }
 
 static or_status_t write_ids(writer_t *writer, const int32_t *ids, size_t count)
 {
     or_status_t status =
-        make_room((void **)&writer->ids, &writer->ids_capacity, writer->count, count, sizeof *ids);
+        make_room(&writer->ids, &writer->ids_capacity, writer->count, count, sizeof *ids);
     if (status == OR_OK && count > 0) {
         memcpy(writer->ids + writer->count, ids, count * sizeof *ids);
         writer->count += count;
@@ -70,8 +65,7 @@ static or_status_t settle(writer_t *writer)
 
 static or_status_t write_text(writer_t *writer, const char *text, size_t length)
 {
-    or_status_t status =
-        make_room((void **)&writer->text, &writer->capacity, writer->length, length, 1);
+    or_status_t status = make_room(&writer->text, &writer->capacity, writer->length, length, 1);
     if (status == OR_OK && length > 0) {
         memcpy(writer->text + writer->length, text, length);
         writer->length += length;

@@ -51,36 +51,6 @@ void or_api_destroy(or_api_t **api_p)
     }
 }
 
-// ---- replies ----
-
-void or_api_reply_json(or_http_call_t *call, unsigned status, json_t *object)
-{
-    char *text = or_api_dump(object);
-    if (text == NULL) {
-        or_http_reply_error(call, 500, NULL, NULL, "There is no memory for the answer.");
-        return;
-    }
-    or_http_reply(call, status, "application/json", text, strlen(text));
-    free(text);
-}
-
-void or_api_reply_problem(or_http_call_t *call, const or_api_problem_t *problem)
-{
-    or_http_reply_error(call, problem->status, problem->param[0] != '\0' ? problem->param : NULL,
-                        problem->code, "%s", problem->message);
-}
-
-void or_api_reply_stopping(or_http_call_t *call)
-{
-    or_http_reply_error(call, 503, NULL, NULL, "The coordinator is shutting down.");
-}
-
-void or_api_reply_nothing(or_http_call_t *call)
-{
-    or_http_reply_error(call, 404, NULL, NULL,
-                        "There is nothing at this path. The API is at /v1, the dashboard at /.");
-}
-
 // ---- routes ----
 
 typedef void (*handler_t)(or_api_t *api, or_http_call_t *call);

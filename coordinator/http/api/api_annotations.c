@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/text/utf8.h"
 #include "coordinator/http/api/api_reply_internal.h"
 
@@ -195,15 +196,10 @@ static bool add_origins(or_api_choice_t *choice, const or_generate_delta_t *delt
 {
     uint32_t count =
         delta->origin_count == delta->token_end_count ? delta->origin_count : 0; // of one each
-    if (choice->origin_count + count > choice->origin_capacity) {
-        size_t capacity = 2 * (choice->origin_count + count);
-        struct or_api_origin *larger = realloc(choice->origins, capacity * sizeof *larger);
-        if (larger == NULL) {
-            or_api_json_note_failure();
-            return false;
-        }
-        choice->origins = larger;
-        choice->origin_capacity = capacity;
+    if (!or_array_reserve(&choice->origins, &choice->origin_capacity, choice->origin_count, count,
+                          sizeof *choice->origins)) {
+        or_api_json_note_failure();
+        return false;
     }
     for (uint32_t i = 0; i < count; i++) {
         choice->origins[choice->origin_count++] =

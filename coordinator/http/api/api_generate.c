@@ -1,4 +1,4 @@
-// Texts: from a body to slots of or_requests, and from their deltas to one answer.
+// Texts: from a body to slots of or_requests, and from there to their answer (api_answer.c).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,6 @@
 
 // A text that can be resumed is kept for so long behind its end: a reader may miss what the system has taken from us.
 #define LINGER_NS (15 * OR_NS_PER_S)
-#define JSON_TYPE "application/json"
 #define NO_SLOT_NS (OR_NS_PER_S / 10) // until another look for one
 
 // ---- life of a work ----
@@ -79,7 +78,8 @@ uint32_t or_api_work_running(const or_api_work_t *work)
     return work->begun - (work->count - work->live);
 }
 
-void or_api_work_let_go(or_api_t *api, or_api_work_t *work, bool resumable)
+// End the work on its texts. `resumable`: they are kept for a client that comes back.
+static void let_go(or_api_t *api, or_api_work_t *work, bool resumable)
 {
     for (uint32_t i = 0; i < work->count; i++) {
         if (work->slots[i] == OR_REQUESTS_NO_SLOT) {
@@ -94,7 +94,7 @@ void or_api_work_let_go(or_api_t *api, or_api_work_t *work, bool resumable)
     }
 }
 
-static void forget_gathered(or_api_work_t *work)
+void or_api_work_forget(or_api_work_t *work)
 {
     for (uint32_t i = 0; i < work->count; i++) {
         uint32_t index = work->choices[i].index;
@@ -108,8 +108,8 @@ void or_api_work_fail(or_api_t *api, or_api_work_t *work, unsigned status, const
                       const char *code, const char *message)
 {
     work->held.answered = true;
-    forget_gathered(work);
-    or_api_work_let_go(api, work, work->has_id && status == 503);
+    or_api_work_forget(work);
+    let_go(api, work, work->has_id && status == 503);
     work->has_id = false;
     if (work->streams) {
         or_api_stream_fail(api, work, status, code, message);
@@ -121,7 +121,7 @@ void or_api_work_fail(or_api_t *api, or_api_work_t *work, unsigned status, const
 void or_api_work_drop(or_api_t *api, or_api_work_t *work)
 {
     work->has_id = false;
-    or_api_work_let_go(api, work, false);
+    let_go(api, work, false);
     destroy_if_over(work);
 }
 
@@ -129,7 +129,7 @@ static void on_over(or_api_t *api, or_api_held_t *held, bool complete)
 {
     or_api_work_t *work = (or_api_work_t *)held;
     held->call = NULL;
-    forget_gathered(work);
+    or_api_work_forget(work);
     if (work->streams) {
         or_metric_set(api->streams_now, NULL, --api->streams);
     }
@@ -137,7 +137,7 @@ static void on_over(or_api_t *api, or_api_held_t *held, bool complete)
         work->lingers_until_ns = or_clock_now(api->config.clock) + LINGER_NS;
         api->due_ns = 0;
     } else {
-        or_api_work_let_go(api, work, work->has_id);
+        let_go(api, work, work->has_id);
     }
     destroy_if_over(work);
 }
@@ -335,7 +335,7 @@ static void end_other_reader(or_api_t *api, const or_api_work_t *work)
         if (other->held.call != NULL && !other->held.answered) {
             or_api_work_fail(api, other, 503, NULL, NULL, "The stream is read elsewhere now.");
         } else {
-            or_api_work_let_go(api, other, true);
+            let_go(api, other, true);
             destroy_if_over(other);
         }
     }
@@ -356,16 +356,9 @@ static void begin_work(or_api_t *api, or_api_work_t *work, bool resumes)
     api->due_ns = or_clock_now(api->config.clock); // its stream is to be looked after
 }
 
-static void say_when(or_http_call_t *call, uint32_t retry_ms)
-{
-    char seconds[16];
-    snprintf(seconds, sizeof seconds, "%u", retry_ms < 1000 ? 1 : (retry_ms + 999) / 1000);
-    or_http_call_set_header(call, "Retry-After", seconds);
-}
-
 static void refuse_for_now(or_http_call_t *call, int64_t wait_ns, const char *why)
 {
-    say_when(call, wait_ns > 0 ? (uint32_t)(wait_ns / OR_NS_PER_MS) : 0);
+    or_api_reply_when(call, wait_ns > 0 ? (uint32_t)(wait_ns / OR_NS_PER_MS) : 0);
     or_http_reply_error(call, 429, NULL, "rate_limit_exceeded", "%s", why);
 }
 
@@ -468,91 +461,7 @@ void or_api_post_chat(or_api_t *api, or_http_call_t *call)
     post(api, call, true);
 }
 
-// ---- ending ----
-
-typedef struct {
-    uint32_t code;
-    unsigned status;
-    const char *name;
-} failure_t;
-
-// The HTTP status of a failure. Busy without a time to come back means that there is no verifier.
-static failure_t failure_of(const or_generate_delta_t *delta)
-{
-    static const failure_t known[] = {
-        {OR_WIRE_INVALID, 400, NULL},
-        {OR_WIRE_CONTEXT, 400, "context_length_exceeded"},
-        {OR_WIRE_REFUSED, 403, NULL},
-        {OR_WIRE_UNKNOWN_SESSION, 404, "unknown_session"},
-        {OR_WIRE_BUSY, 429, "rate_limit_exceeded"},
-        {OR_WIRE_LIMIT, 429, "rate_limit_exceeded"},
-    };
-    failure_t failure = {delta->error_code, 500, NULL};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (known[i].code == delta->error_code) {
-            failure = known[i];
-        }
-    }
-    if (failure.code == OR_WIRE_BUSY && delta->retry_ms == 0) {
-        failure = (failure_t){OR_WIRE_BUSY, 503, NULL};
-    }
-    return failure;
-}
-
-static void fail(or_api_t *api, or_api_work_t *work, const or_generate_delta_t *delta)
-{
-    const failure_t failure = failure_of(delta);
-    const char *prompt = work->request.chat ? "messages" : "prompt";
-    if (failure.code == OR_WIRE_BUSY && !work->streams) {
-        say_when(work->held.call, delta->retry_ms);
-    }
-    or_api_work_fail(api, work, failure.status, failure.code == OR_WIRE_CONTEXT ? prompt : NULL,
-                     failure.name,
-                     delta->error[0] != '\0' ? delta->error : "The text was cancelled.");
-}
-
-// An answer may grow by what its owner has room for.
-static void fail_for_room(or_api_t *api, or_api_work_t *work)
-{
-    char why[256];
-    snprintf(why, sizeof why, "%s", or_error_text());
-    or_api_work_fail(api, work, 429, NULL, "rate_limit_exceeded", why);
-}
-
-// Answer with all texts at once. For a moment the answer takes memory beside what was gathered; it grows by halves.
-static void answer_whole(or_api_t *api, or_api_work_t *work)
-{
-    size_t bytes = 0;
-    uint64_t whole_bytes = or_api_whole_bytes(work->choices, work->count);
-    if (or_hold_resize(&work->gathered, work->gathered.bytes + whole_bytes + whole_bytes / 2) !=
-        OR_OK) {
-        fail_for_room(api, work);
-        return;
-    }
-    char *text = or_api_whole(&work->head, work->choices, work->count, &bytes);
-    work->held.answered = true;
-    forget_gathered(work);
-    if (text != NULL) {
-        or_http_reply_taking(work->held.call, 200, JSON_TYPE, text, bytes);
-    } else {
-        or_http_reply_error(work->held.call, 500, NULL, NULL, "There is no memory for the answer.");
-    }
-}
-
-static void gather(or_api_t *api, or_api_work_t *work, or_api_choice_t *choice,
-                   const or_generate_delta_t *delta)
-{
-    size_t before = or_api_gathered_bytes(choice);
-    or_status_t status = or_api_gather(&work->head, choice, delta);
-    uint64_t bytes = work->gathered.bytes + or_api_gathered_bytes(choice) - before;
-    if (status != OR_OK) {
-        or_api_work_fail(api, work, 500, NULL, NULL, "There is no memory for the text.");
-    } else if (or_hold_resize(&work->gathered, bytes) != OR_OK) {
-        fail_for_room(api, work);
-    } else if (work->live == 0) {
-        answer_whole(api, work);
-    }
-}
+// ---- deltas ----
 
 void or_api_take_delta(or_api_t *api, uint32_t slot, const or_generate_delta_t *delta)
 {
@@ -572,11 +481,7 @@ void or_api_take_delta(or_api_t *api, uint32_t slot, const or_generate_delta_t *
     }
     if (work->held.call == NULL || work->held.answered) {
         destroy_if_over(work);
-    } else if (delta->finish == OR_FINISH_ERROR || delta->finish == OR_FINISH_CANCELLED) {
-        fail(api, work, delta);
-    } else if (work->request.stream) {
-        or_api_stream_delta(api, work, choice, delta);
     } else {
-        gather(api, work, choice, delta);
+        or_api_answer(api, work, choice, delta);
     }
 }

@@ -90,8 +90,8 @@ void or_api_work_fail(or_api_t *api, or_api_work_t *work, unsigned status, const
 uint32_t or_api_work_running(const or_api_work_t *work);
 // Nobody reads it any more: end its texts, and then it, when the coordinator has said so.
 void or_api_work_drop(or_api_t *api, or_api_work_t *work);
-// End the work on its texts. `resumable`: they are kept for a client that comes back.
-void or_api_work_let_go(or_api_t *api, or_api_work_t *work, bool resumable);
+// Free what was gathered of its answer.
+void or_api_work_forget(or_api_work_t *work);
 
 // Do what is due: keep streams alive, end texts that nobody has come back for. Returns when to come back.
 int64_t or_api_works_turn(or_api_t *api, int64_t now);
@@ -113,12 +113,23 @@ uint32_t or_api_limits_nodes(const or_api_work_t *work, uint32_t nodes);
 // Look whether the keys have changed, and end the texts of those that are gone. Returns when to look again.
 int64_t or_api_keys_turn(or_api_t *api, int64_t now);
 
-// ---- streams (api_stream.c) ----
+// ---- answers (api_answer.c) ----
 
+// Answer with an object, which is taken; NULL: there was no memory for it.
+void or_api_reply_json(or_http_call_t *call, unsigned status, json_t *object);
+void or_api_reply_problem(or_http_call_t *call, const or_api_problem_t *problem);
+// Say in a header after how long the client should try again.
+void or_api_reply_when(or_http_call_t *call, uint32_t retry_ms);
+// Answer 503.
+void or_api_reply_stopping(or_http_call_t *call);
+// Answer 404, and say where there is something.
+void or_api_reply_nothing(or_http_call_t *call);
+
+// Pass a delta on to the client: as an event, or gathered until all is there. An end with an error fails the work.
+void or_api_answer(or_api_t *api, or_api_work_t *work, or_api_choice_t *choice,
+                   const or_generate_delta_t *delta);
 // Read the place to go on at from Last-Event-ID; *resumes: there is one. False: the call was answered.
 bool or_api_stream_place(or_http_call_t *call, or_api_work_t *work, bool *resumes);
-void or_api_stream_delta(or_api_t *api, or_api_work_t *work, or_api_choice_t *choice,
-                         const or_generate_delta_t *delta);
 void or_api_stream_fail(or_api_t *api, or_api_work_t *work, unsigned status, const char *code,
                         const char *message);
 // Begin it, or keep it alive, where that is due; returns when it is due again.
@@ -144,13 +155,3 @@ void or_api_get_parameters(or_api_t *api, or_http_call_t *call);
 void or_api_post_tokenize(or_api_t *api, or_http_call_t *call);
 void or_api_post_detokenize(or_api_t *api, or_http_call_t *call);
 void or_api_get_file(or_api_t *api, or_http_call_t *call);
-
-// ---- replies ----
-
-// Answer with an object, which is taken; NULL: there was no memory for it.
-void or_api_reply_json(or_http_call_t *call, unsigned status, json_t *object);
-void or_api_reply_problem(or_http_call_t *call, const or_api_problem_t *problem);
-// Answer 503.
-void or_api_reply_stopping(or_http_call_t *call);
-// Answer 404, and say where there is something.
-void or_api_reply_nothing(or_http_call_t *call);

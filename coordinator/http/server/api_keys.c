@@ -239,15 +239,6 @@ static or_status_t load(or_api_keys_t *keys)
     return status;
 }
 
-static or_status_t create(or_api_keys_t **keys_p)
-{
-    if (sodium_init() < 0) {
-        return or_fail(OR_ERR_UNSUPPORTED, "libsodium cannot be used here");
-    }
-    *keys_p = calloc(1, sizeof **keys_p);
-    return *keys_p != NULL ? OR_OK : or_fail(OR_ERR_NO_MEMORY, "no memory for API keys");
-}
-
 static or_status_t open_file(or_api_keys_t *keys, const char *path)
 {
     keys->watched = true;
@@ -261,13 +252,18 @@ static or_status_t open_file(or_api_keys_t *keys, const char *path)
     return status;
 }
 
-or_status_t or_api_keys_read(const char *path, or_api_keys_t **keys_p)
+// Make keys from a file, or where `path` is NULL from one key.
+static or_status_t create(const char *path, const char *key, or_api_keys_t **keys_p)
 {
-    or_api_keys_t *keys = NULL;
-    or_status_t status = create(&keys);
-    if (status == OR_OK) {
-        status = open_file(keys, path);
+    if (sodium_init() < 0) {
+        return or_fail(OR_ERR_UNSUPPORTED, "libsodium cannot be used here");
     }
+    or_api_keys_t *keys = calloc(1, sizeof *keys);
+    if (keys == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for API keys");
+    }
+    or_status_t status =
+        path != NULL ? open_file(keys, path) : add(&keys->entries, key, &(or_key_grant_t){0});
     if (status != OR_OK) {
         or_api_keys_destroy(&keys);
         return status;
@@ -276,19 +272,14 @@ or_status_t or_api_keys_read(const char *path, or_api_keys_t **keys_p)
     return OR_OK;
 }
 
+or_status_t or_api_keys_read(const char *path, or_api_keys_t **keys_p)
+{
+    return create(path, NULL, keys_p);
+}
+
 or_status_t or_api_keys_one(const char *key, or_api_keys_t **keys_p)
 {
-    or_api_keys_t *keys = NULL;
-    or_status_t status = create(&keys);
-    if (status == OR_OK) {
-        status = add(&keys->entries, key, &(or_key_grant_t){0});
-    }
-    if (status != OR_OK) {
-        or_api_keys_destroy(&keys);
-        return status;
-    }
-    *keys_p = keys;
-    return OR_OK;
+    return create(NULL, key, keys_p);
 }
 
 or_status_t or_api_keys_refresh(or_api_keys_t *keys, bool *changed)

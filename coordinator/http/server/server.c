@@ -73,7 +73,7 @@ static enum MHD_Result begin(struct MHD_Connection *mhd, const char *method, con
     }
     *call_p = call;
     or_http_connection_expect(connection); // as long again for the body
-    or_http_door_check(call, or_http_framing_trouble(mhd, method, version));
+    or_http_door_check(call, method, version);
     connection->known = connection->known || call->status == 0;
     return call->status != 0 && is_said_at_once(call) ? or_http_call_queue(call) : MHD_YES;
 }
@@ -144,6 +144,8 @@ static void on_over(void *context, struct MHD_Connection *mhd, void **call_p,
         server->config.over(server->config.context, call, complete);
     }
     or_http_connection_finish(call->connection);
+    or_http_queue_leave(call);
+    or_http_tasks_leave(call);
     or_http_call_destroy((or_http_call_t **)call_p);
 }
 

@@ -133,8 +133,6 @@ void or_http_call_destroy(or_http_call_t **call_p)
         MHD_destroy_response(call->response);
     }
     or_http_call_forget_body(call);
-    or_http_queue_leave(call);
-    or_http_tasks_leave(call);
     call->connection->call = NULL;
     or_hold_close(&call->unsent_hold);
     free(call->stream.bytes);

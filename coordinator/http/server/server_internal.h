@@ -119,25 +119,19 @@ uint32_t or_http_descriptors_allow(uint32_t connections_max);
 // ---- server_door.c ----
 
 // Check all that can be checked when the headers are here. A request that may not come in has an answer then.
-// `framing` says what is wrong with the request's outer form, or is NULL.
-void or_http_door_check(or_http_call_t *call, const char *framing);
+// `method` and `version` are the library's own strings.
+void or_http_door_check(or_http_call_t *call, const char *method, const char *version);
 // Check whether the call's key still has the rights that it came with; if not, the call has an answer.
 void or_http_door_check_again(or_http_call_t *call);
 // Add the headers that every answer has.
 void or_http_door_add_headers(or_http_call_t *call, const char *content_type,
                               struct MHD_Response *response);
 
-// ---- server_framing.c ----
-
-// Return why it is in doubt where the request ends or for whom it is; NULL if it is not. `method` and `version` come
-// from the library.
-const char *or_http_framing_trouble(struct MHD_Connection *mhd, const char *method,
-                                    const char *version);
-
 // ---- server_call.c ----
 
 or_http_call_t *or_http_call_create(or_http_connection_t *connection, const char *method,
                                     const char *path);
+// Destroy a call that has left the queue and the tasks.
 void or_http_call_destroy(or_http_call_t **call_p);
 // Take a part of the body. Returns false if it is no use to read on.
 bool or_http_call_take(or_http_call_t *call, const void *bytes, size_t count);

@@ -18,7 +18,7 @@
 
 #include "common/base/log/log.h"
 #include "common/base/math/rng.h"
-#include "proto/zmq/listen.h"
+#include "proto/net/endpoint.h"
 #include "proto/zmq/relay/zmq_relay_internal.h"
 
 #define EVENTS 64

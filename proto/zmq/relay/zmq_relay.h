@@ -54,7 +54,7 @@ void or_zmq_relay_destroy(or_zmq_relay_t **relay_p);
 
 // Return the endpoint to bind, for this process alone.
 const char *or_zmq_relay_exit(const or_zmq_relay_t *relay, or_zmq_exit_t exit);
-// Accept connections at this endpoint (proto/zmq/listen.h). `bound` receives the endpoint as it really is.
+// Accept connections at this endpoint (proto/net/endpoint.h). `bound` receives the endpoint as it really is.
 or_status_t or_zmq_relay_listen(or_zmq_relay_t *relay, const char *endpoint, bool encrypted,
                                 char *bound, size_t capacity);
 // Begin to pass on, once the exits are bound. OR_ERR_IO.

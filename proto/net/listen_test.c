@@ -1,6 +1,6 @@
 // Goal: a hub listens where it was told, says where that is, and takes a path from nobody who still listens there.
 // Method: real sockets of every kind; connections to what was said.
-#include "proto/zmq/listen.h"
+#include "proto/net/endpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>

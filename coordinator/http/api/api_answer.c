@@ -1,4 +1,6 @@
-// Server-sent events: a text while it is written, and where to go on when the line was lost.
+// The answers to calls: objects and refusals, a text as a whole, and a text while it is written.
+//
+// A stream of server-sent events says where to go on when the line was lost:
 //
 //     id: mJ3...            after which the client has it all up to here (streams of one text)
 //     data: {"choices": [...]}
@@ -12,12 +14,51 @@
 
 #include "coordinator/http/api/api_internal.h"
 
+#define JSON_TYPE "application/json"
+
 // A refusal comes within milliseconds and deserves a status of its own, so the stream begins with the first words,
 // or when this has passed.
 #define BEGIN_NS (1 * OR_NS_PER_S)
 #define KEEP_ALIVE_NS (10 * OR_NS_PER_S)
 
-// ---- writing ----
+// ---- replies ----
+
+void or_api_reply_json(or_http_call_t *call, unsigned status, json_t *object)
+{
+    char *text = or_api_dump(object);
+    if (text == NULL) {
+        or_http_reply_error(call, 500, NULL, NULL, "There is no memory for the answer.");
+        return;
+    }
+    or_http_reply(call, status, JSON_TYPE, text, strlen(text));
+    free(text);
+}
+
+void or_api_reply_problem(or_http_call_t *call, const or_api_problem_t *problem)
+{
+    or_http_reply_error(call, problem->status, problem->param[0] != '\0' ? problem->param : NULL,
+                        problem->code, "%s", problem->message);
+}
+
+void or_api_reply_when(or_http_call_t *call, uint32_t retry_ms)
+{
+    char seconds[16];
+    snprintf(seconds, sizeof seconds, "%u", retry_ms < 1000 ? 1 : (retry_ms + 999) / 1000);
+    or_http_call_set_header(call, "Retry-After", seconds);
+}
+
+void or_api_reply_stopping(or_http_call_t *call)
+{
+    or_http_reply_error(call, 503, NULL, NULL, "The coordinator is shutting down.");
+}
+
+void or_api_reply_nothing(or_http_call_t *call)
+{
+    or_http_reply_error(call, 404, NULL, NULL,
+                        "There is nothing at this path. The API is at /v1, the dashboard at /.");
+}
+
+// ---- streams: writing ----
 
 static void begin(or_api_t *api, or_api_work_t *work)
 {
@@ -67,7 +108,7 @@ void or_api_stream_fail(or_api_t *api, or_api_work_t *work, unsigned status, con
     end(work);
 }
 
-// ---- where it is ----
+// ---- streams: the place to go on at ----
 
 bool or_api_stream_place(or_http_call_t *call, or_api_work_t *work, bool *resumes)
 {
@@ -110,7 +151,7 @@ static void note_secret(or_api_work_t *work, const or_generate_delta_t *delta)
     }
 }
 
-// ---- deltas ----
+// ---- streams: deltas ----
 
 static const char *id_of(const or_api_work_t *work, char text[OR_API_EVENT_ID_BYTES])
 {
@@ -135,7 +176,7 @@ static void finish(or_api_t *api, or_api_work_t *work)
     }
 }
 
-void or_api_stream_delta(or_api_t *api, or_api_work_t *work, or_api_choice_t *choice,
+static void stream_delta(or_api_t *api, or_api_work_t *work, or_api_choice_t *choice,
                          const or_generate_delta_t *delta)
 {
     json_t *chunks[OR_API_CHUNKS_MAX];
@@ -183,4 +224,102 @@ int64_t or_api_stream_turn(or_api_t *api, or_api_work_t *work, int64_t now)
         say(api, work, ": keep-alive\n\n", 14);
     }
     return work->said_ns + KEEP_ALIVE_NS;
+}
+
+// ---- whole answers ----
+
+typedef struct {
+    uint32_t code;
+    unsigned status;
+    const char *name;
+} failure_t;
+
+// The HTTP status of a failure. Busy without a time to come back means that there is no verifier.
+static failure_t failure_of(const or_generate_delta_t *delta)
+{
+    static const failure_t known[] = {
+        {OR_WIRE_INVALID, 400, NULL},
+        {OR_WIRE_CONTEXT, 400, "context_length_exceeded"},
+        {OR_WIRE_REFUSED, 403, NULL},
+        {OR_WIRE_UNKNOWN_SESSION, 404, "unknown_session"},
+        {OR_WIRE_BUSY, 429, "rate_limit_exceeded"},
+        {OR_WIRE_LIMIT, 429, "rate_limit_exceeded"},
+    };
+    failure_t failure = {delta->error_code, 500, NULL};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (known[i].code == delta->error_code) {
+            failure = known[i];
+        }
+    }
+    if (failure.code == OR_WIRE_BUSY && delta->retry_ms == 0) {
+        failure = (failure_t){OR_WIRE_BUSY, 503, NULL};
+    }
+    return failure;
+}
+
+static void fail(or_api_t *api, or_api_work_t *work, const or_generate_delta_t *delta)
+{
+    const failure_t failure = failure_of(delta);
+    const char *prompt = work->request.chat ? "messages" : "prompt";
+    if (failure.code == OR_WIRE_BUSY && !work->streams) {
+        or_api_reply_when(work->held.call, delta->retry_ms);
+    }
+    or_api_work_fail(api, work, failure.status, failure.code == OR_WIRE_CONTEXT ? prompt : NULL,
+                     failure.name,
+                     delta->error[0] != '\0' ? delta->error : "The text was cancelled.");
+}
+
+// An answer may grow by what its owner has room for.
+static void fail_for_room(or_api_t *api, or_api_work_t *work)
+{
+    char why[256];
+    snprintf(why, sizeof why, "%s", or_error_text());
+    or_api_work_fail(api, work, 429, NULL, "rate_limit_exceeded", why);
+}
+
+// Answer with all texts at once. For a moment the answer takes memory beside what was gathered; it grows by halves.
+static void answer_whole(or_api_t *api, or_api_work_t *work)
+{
+    size_t bytes = 0;
+    uint64_t whole_bytes = or_api_whole_bytes(work->choices, work->count);
+    if (or_hold_resize(&work->gathered, work->gathered.bytes + whole_bytes + whole_bytes / 2) !=
+        OR_OK) {
+        fail_for_room(api, work);
+        return;
+    }
+    char *text = or_api_whole(&work->head, work->choices, work->count, &bytes);
+    work->held.answered = true;
+    or_api_work_forget(work);
+    if (text != NULL) {
+        or_http_reply_taking(work->held.call, 200, JSON_TYPE, text, bytes);
+    } else {
+        or_http_reply_error(work->held.call, 500, NULL, NULL, "There is no memory for the answer.");
+    }
+}
+
+static void gather(or_api_t *api, or_api_work_t *work, or_api_choice_t *choice,
+                   const or_generate_delta_t *delta)
+{
+    size_t before = or_api_gathered_bytes(choice);
+    or_status_t status = or_api_gather(&work->head, choice, delta);
+    uint64_t bytes = work->gathered.bytes + or_api_gathered_bytes(choice) - before;
+    if (status != OR_OK) {
+        or_api_work_fail(api, work, 500, NULL, NULL, "There is no memory for the text.");
+    } else if (or_hold_resize(&work->gathered, bytes) != OR_OK) {
+        fail_for_room(api, work);
+    } else if (work->live == 0) {
+        answer_whole(api, work);
+    }
+}
+
+void or_api_answer(or_api_t *api, or_api_work_t *work, or_api_choice_t *choice,
+                   const or_generate_delta_t *delta)
+{
+    if (delta->finish == OR_FINISH_ERROR || delta->finish == OR_FINISH_CANCELLED) {
+        fail(api, work, delta);
+    } else if (work->request.stream) {
+        stream_delta(api, work, choice, delta);
+    } else {
+        gather(api, work, choice, delta);
+    }
 }
