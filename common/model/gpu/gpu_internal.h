@@ -138,6 +138,24 @@ or_status_t or_gpu_alloc_pinned(or_gpu_t *gpu, size_t bytes, void **at_p);
 or_status_t or_gpu_alloc_buffer(or_model_t *model, size_t bytes, void **at_p);
 void or_gpu_free_pinned(or_gpu_t *gpu, void *at); // NULL is nothing
 
+// A part of the memory that is taken and given back together.
+typedef struct {
+    void *at_p; // to a pointer of any type: to the part, or NULL
+    enum {
+        OR_GPU_BUFFER,
+        OR_GPU_UNCOUNTED,
+        OR_GPU_PINNED
+    } kind;       // by which of the three above it is taken
+    size_t bytes; // 0: there is no such part
+} or_gpu_part_t;
+
+typedef or_status_t or_gpu_parts_t(or_model_t *model, const or_gpu_part_t *parts, size_t count);
+
+// Take the parts up to the first that fails.
+or_gpu_parts_t or_gpu_take_parts;
+// Give back the parts that were taken, and set their pointers to NULL. OR_OK.
+or_gpu_parts_t or_gpu_give_parts;
+
 // Move numbers that were allocated with malloc to where the model's passes run: to the device, or nowhere if gpu is
 // NULL. On failure *numbers is NULL. OR_ERR_NO_MEMORY, OR_ERR_IO.
 or_status_t or_gpu_take(or_gpu_t *gpu, void **numbers, size_t bytes);
