@@ -59,7 +59,7 @@ or_status_t or_gpu_alloc_buffer(or_model_t *model, size_t bytes, void **at_p)
     return status;
 }
 
-or_status_t or_gpu_alloc_pinned(or_gpu_t *gpu, size_t bytes, void **at_p)
+static or_status_t alloc_pinned(or_gpu_t *gpu, size_t bytes, void **at_p)
 {
     *at_p = NULL;
     return check_alloc(gpu, gpu->functions->alloc_pinned(gpu->cuda, bytes, at_p), bytes,
@@ -76,11 +76,11 @@ void or_gpu_free_pinned(or_gpu_t *gpu, void *at)
 static or_status_t take_part(or_model_t *model, const or_gpu_part_t *part)
 {
     void *at = NULL;
-    or_status_t status =
-        part->bytes == 0              ? OR_OK
-        : part->kind == OR_GPU_BUFFER ? or_gpu_alloc_buffer(model, part->bytes, &at)
-        : part->kind == OR_GPU_PINNED ? or_gpu_alloc_pinned(model->gpu, part->bytes, &at)
-                                      : or_gpu_alloc(model->gpu, part->bytes, &at);
+    or_status_t status = part->bytes == 0 ? OR_OK
+                         : part->kind == OR_GPU_BUFFER
+                             ? or_gpu_alloc_buffer(model, part->bytes, &at)
+                         : part->kind == OR_GPU_PINNED ? alloc_pinned(model->gpu, part->bytes, &at)
+                                                       : or_gpu_alloc(model->gpu, part->bytes, &at);
     memcpy(part->at_p, &at, sizeof at);
     return status;
 }
