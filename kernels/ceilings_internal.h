@@ -7,8 +7,8 @@
 // unrolled by pragma, or they would live in memory.
 #define OR_CEILING_CHAINS 12u
 
-// The body of a function of `rounds` and `sum`: chain j begins with `first`, `step` is done to each chain in every round,
-// and `total` of all chains added up is *sum. `first` and `step` know j.
+// The body of a function of `rounds` and `sum`. Chain j begins with `first`, and every round does `step` to each chain.
+// At the end *sum is `total` of all chains added up. `first` and `step` know j.
 #define OR_CEILING_RUN(vector, first, step, add, total)                                            \
     vector chains[OR_CEILING_CHAINS];                                                              \
     _Pragma("GCC unroll 12") for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++)                      \
