@@ -17,7 +17,7 @@
 #include "common/model/model.h"
 #include "common/text/vocab/vocab.h"
 #include "drafter/lane.h"
-#include "drafter/strings/maps.h"
+#include "drafter/strings/kept.h"
 #include "drafter/strings/session_strings.h"
 #include "proto/session/terms.h"
 #include "proto/session/token_log.h"

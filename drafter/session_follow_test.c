@@ -620,7 +620,7 @@ static void a_session_holds_its_map(void **state)
     assert_int_equal(try_open(&tailed, &open), OR_ERR_INVALID);
     open.map_hash = put_map(lacks_most);
     assert_int_equal(try_open(&tailed, &open), OR_OK);
-    assert_int_equal(tailed.session.map->users, 1);
+    assert_int_equal(tailed.session.map->kept.users, 1);
     or_dsession_close(&tailed.session);
     open.vocab_method = 99;
     assert_int_equal(try_open(&tailed, &open), OR_ERR_UNSUPPORTED);
@@ -629,7 +629,7 @@ static void a_session_holds_its_map(void **state)
     open.draft_shape_count = 1;
     assert_int_equal(try_open(&tailed, &open), OR_ERR_INVALID);
     for (uint32_t i = 0; i < OR_MAPS_MAX; i++) {
-        assert_int_equal(maps.places[i].users, 0);
+        assert_int_equal(maps.places[i].kept.users, 0);
     }
 }
 

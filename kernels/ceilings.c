@@ -6,45 +6,16 @@
 
 // The ceilings of the reference table: plain C, one number at a time.
 
+#define ADD(a, b) ((a) + (b))
+
 static void multiply_add_ref(uint32_t rounds, float *sum)
 {
-    float chains[OR_CEILING_CHAINS];
-#pragma GCC unroll 12
-    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-        chains[j] = (float)j;
-    }
-    for (uint32_t i = 0; i < rounds; i++) {
-#pragma GCC unroll 12
-        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-            chains[j] = chains[j] * 0.75f + 1.0f;
-        }
-    }
-    *sum = 0;
-#pragma GCC unroll 12
-    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-        *sum += chains[j];
-    }
+    OR_CEILING_RUN(float, (float)j, chains[j] = chains[j] * 0.75f + 1.0f, ADD, );
 }
 
 static void dot_ref(uint32_t rounds, int32_t *sum)
 {
-    uint32_t chains[OR_CEILING_CHAINS];
-#pragma GCC unroll 12
-    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-        chains[j] = j;
-    }
-    for (uint32_t i = 0; i < rounds; i++) {
-#pragma GCC unroll 12
-        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-            chains[j] += (chains[j] & 0x7F) * 3;
-        }
-    }
-    uint32_t all = 0;
-#pragma GCC unroll 12
-    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-        all += chains[j];
-    }
-    *sum = (int32_t)(all & 0x7FFFFFFF);
+    OR_CEILING_RUN(uint32_t, j, chains[j] += (chains[j] & 0x7F) * 3, ADD, (int32_t)0x7FFFFFFF &);
 }
 
 static void read_ref(const void *data, size_t lines, uint64_t *sum)

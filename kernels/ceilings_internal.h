@@ -1,4 +1,4 @@
-// ceilings_internal - the ceilings that are built for some processors only.
+// ceilings_internal - the ceilings that are built for some processors only, and the loop that all are made of.
 #pragma once
 
 #include "kernels/ceilings.h"
@@ -6,6 +6,26 @@
 // Enough to keep two multipliers of latency 5 busy, few enough for the registers. Loops over chains are
 // unrolled by pragma, or they would live in memory.
 #define OR_CEILING_CHAINS 12u
+
+// The body of a function of `rounds` and `sum`. Chain j begins with `first`, and every round does `step` to each chain.
+// At the end *sum is `total` of all chains added up. `first` and `step` know j.
+#define OR_CEILING_RUN(vector, first, step, add, total)                                            \
+    vector chains[OR_CEILING_CHAINS];                                                              \
+    _Pragma("GCC unroll 12") for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++)                      \
+    {                                                                                              \
+        chains[j] = first;                                                                         \
+    }                                                                                              \
+    for (uint32_t i = 0; i < rounds; i++) {                                                        \
+        _Pragma("GCC unroll 12") for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++)                  \
+        {                                                                                          \
+            step;                                                                                  \
+        }                                                                                          \
+    }                                                                                              \
+    _Pragma("GCC unroll 12") for (uint32_t j = 1; j < OR_CEILING_CHAINS; j++)                      \
+    {                                                                                              \
+        chains[0] = add(chains[0], chains[j]);                                                     \
+    }                                                                                              \
+    *sum = total(chains[0])
 
 // Reading at several places at once keeps more prefetches under way: a tenth more than one after the other
 // on an Ice Lake server.

@@ -62,9 +62,9 @@ static uint8_t *fit_both(const or_fit_grid_t *grid, const float *x, uint8_t *at,
     return put_half(put_half(at, scale_half), added_half);
 }
 
-static void to_codes(const float *integers, float lowest, uint8_t *codes)
+static void to_codes(const float *integers, float lowest, uint8_t *codes, uint32_t count)
 {
-    for (uint32_t i = 0; i < OR_QUANT_BLOCK; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         codes[i] = (uint8_t)(int)(integers[i] - lowest);
     }
 }
@@ -77,16 +77,6 @@ static void encode_q8_0(const float *x, uint8_t *at)
     for (uint32_t i = 0; i < OR_QUANT_BLOCK; i++) {
         at[i] = (uint8_t)(int8_t)integers[i];
     }
-}
-
-static void encode_q4_0(const float *x, uint8_t *at)
-{
-    static const or_fit_grid_t grid = {-8, 7, NULL};
-    float integers[OR_QUANT_BLOCK];
-    uint8_t codes[OR_QUANT_BLOCK];
-    at = fit_scale(&grid, x, at, integers);
-    to_codes(integers, grid.lowest, codes);
-    put_nibbles(at, codes);
 }
 
 static void encode_iq4_nl(const float *x, uint8_t *at)
@@ -103,34 +93,34 @@ static void encode_iq4_nl(const float *x, uint8_t *at)
     put_nibbles(at, codes);
 }
 
-static void encode_q5_0(const float *x, uint8_t *at)
+// A block of codes of four or five bits; a grid that begins with 0 has a minimum.
+static void encode_codes(or_fit_grid_t grid, const float *x, uint8_t *at)
 {
-    static const or_fit_grid_t grid = {-16, 15, NULL};
     float integers[OR_QUANT_BLOCK];
     uint8_t codes[OR_QUANT_BLOCK];
-    at = fit_scale(&grid, x, at, integers);
-    to_codes(integers, grid.lowest, codes);
-    put_nibbles(put_fifth_bits(at, codes), codes);
+    at = (grid.lowest == 0 ? fit_both : fit_scale)(&grid, x, at, integers);
+    to_codes(integers, grid.lowest, codes, OR_QUANT_BLOCK);
+    put_nibbles(grid.highest - grid.lowest > 15 ? put_fifth_bits(at, codes) : at, codes);
+}
+
+static void encode_q4_0(const float *x, uint8_t *at)
+{
+    encode_codes((or_fit_grid_t){-8, 7, NULL}, x, at);
+}
+
+static void encode_q5_0(const float *x, uint8_t *at)
+{
+    encode_codes((or_fit_grid_t){-16, 15, NULL}, x, at);
 }
 
 static void encode_q4_1(const float *x, uint8_t *at)
 {
-    static const or_fit_grid_t grid = {0, 15, NULL};
-    float integers[OR_QUANT_BLOCK];
-    uint8_t codes[OR_QUANT_BLOCK];
-    at = fit_both(&grid, x, at, integers);
-    to_codes(integers, grid.lowest, codes);
-    put_nibbles(at, codes);
+    encode_codes((or_fit_grid_t){0, 15, NULL}, x, at);
 }
 
 static void encode_q5_1(const float *x, uint8_t *at)
 {
-    static const or_fit_grid_t grid = {0, 31, NULL};
-    float integers[OR_QUANT_BLOCK];
-    uint8_t codes[OR_QUANT_BLOCK];
-    at = fit_both(&grid, x, at, integers);
-    to_codes(integers, grid.lowest, codes);
-    put_nibbles(put_fifth_bits(at, codes), codes);
+    encode_codes((or_fit_grid_t){0, 31, NULL}, x, at);
 }
 
 // ---- super-blocks ----
@@ -278,7 +268,7 @@ static void refit(const kind_t *kind, const float *x, super_t *super)
     }
 }
 
-static void fit(const kind_t *kind, const float *x, super_t *super)
+static void fit(const kind_t *kind, const float *x, super_t *super, uint8_t codes[SUPER_WEIGHTS])
 {
     wishes_t wishes;
     wish(kind, x, &wishes);
@@ -291,16 +281,10 @@ static void fit(const kind_t *kind, const float *x, super_t *super)
     if (again.error < super->error) {
         *super = again;
     }
+    to_codes(super->integers, kind->grid.lowest, codes, SUPER_WEIGHTS);
 }
 
 // ---- the bytes ----
-
-static void all_codes(const super_t *super, float lowest, uint8_t codes[SUPER_WEIGHTS])
-{
-    for (uint32_t i = 0; i < SUPER_WEIGHTS; i++) {
-        codes[i] = (uint8_t)(int)(super->integers[i] - lowest);
-    }
-}
 
 // Write 64 weights as 32 bytes: 32 weights have the low nibbles and 32 the high ones.
 static uint8_t *put_paired_nibbles(uint8_t *at, const uint8_t *codes)
@@ -354,8 +338,7 @@ static void encode_q4_k(const float *x, uint8_t *at)
 {
     super_t super;
     uint8_t codes[SUPER_WEIGHTS];
-    fit(&q4_k, x, &super);
-    all_codes(&super, q4_k.grid.lowest, codes);
+    fit(&q4_k, x, &super, codes);
     at = put_half(put_half(at, super.scale), super.minimum);
     put_paired_nibbles(put_six_bits(at, &super), codes);
 }
@@ -364,8 +347,7 @@ static void encode_q5_k(const float *x, uint8_t *at)
 {
     super_t super;
     uint8_t codes[SUPER_WEIGHTS];
-    fit(&q5_k, x, &super);
-    all_codes(&super, q5_k.grid.lowest, codes);
+    fit(&q5_k, x, &super, codes);
     at = put_half(put_half(at, super.scale), super.minimum);
     put_paired_nibbles(put_bits(put_six_bits(at, &super), codes, 4), codes);
 }
@@ -374,8 +356,7 @@ static void encode_q2_k(const float *x, uint8_t *at)
 {
     super_t super;
     uint8_t codes[SUPER_WEIGHTS];
-    fit(&q2_k, x, &super);
-    all_codes(&super, q2_k.grid.lowest, codes);
+    fit(&q2_k, x, &super, codes);
     for (uint32_t g = 0; g < GROUPS_MAX; g++) {
         *at++ = (uint8_t)(super.scales[g] | super.minima[g] << 4);
     }
@@ -400,8 +381,7 @@ static void encode_q3_k(const float *x, uint8_t *at)
 {
     super_t super;
     uint8_t codes[SUPER_WEIGHTS];
-    fit(&q3_k, x, &super);
-    all_codes(&super, q3_k.grid.lowest, codes);
+    fit(&q3_k, x, &super, codes);
     at = put_bits(at, codes, 2);
     at = put_pairs(at, codes, 0);
     put_half(put_signed_six_bits(at, &super), super.scale);
@@ -422,8 +402,7 @@ static void encode_q6_k(const float *x, uint8_t *at)
 {
     super_t super;
     uint8_t codes[SUPER_WEIGHTS];
-    fit(&q6_k, x, &super);
-    all_codes(&super, q6_k.grid.lowest, codes);
+    fit(&q6_k, x, &super, codes);
     at = put_pairs(put_wide_nibbles(at, codes), codes, 4);
     for (uint32_t g = 0; g < GROUPS_MAX; g++) {
         *at++ = (uint8_t)(int8_t)super.scales[g];

@@ -4,6 +4,7 @@
 
 #include "common/base/inline.h"
 #include "common/base/math/math.h"
+#include "common/base/parts.h"
 #include "drafter/build/builder_internal.h"
 
 // Tokens believed e^8 times less than the best one are left out of lists and sums. At tau 0.6 they are some 6 percent
@@ -269,25 +270,42 @@ static or_status_t start_with_model(or_builder_t *builder)
 
 // ---- memory ----
 
-static bool allocate_distributions(or_builder_t *builder)
+static bool each_array(or_builder_t *builder, or_parts_t *each)
 {
-    size_t guesses = (size_t)builder->nodes_max + 1;
-    size_t entries = guesses * builder->distribution_entries;
-    if (entries == 0) {
-        return true;
-    }
-    builder->dists = calloc(guesses, sizeof *builder->dists);
-    builder->dist_numbers = calloc(2 * entries, sizeof *builder->dist_numbers);
-    builder->dist_left = calloc(entries, sizeof *builder->dist_left);
-    builder->dist_index = calloc(guesses, sizeof *builder->dist_index);
-    builder->draw_order = calloc(guesses, sizeof *builder->draw_order);
-    builder->drawn_dists = calloc(guesses, sizeof *builder->drawn_dists);
-    if (builder->dists == NULL || builder->dist_numbers == NULL || builder->dist_left == NULL ||
-        builder->dist_index == NULL || builder->draw_order == NULL ||
-        builder->drawn_dists == NULL) {
+    const size_t vocab_size = builder->source.vocab_size;
+    const size_t guesses = (size_t)builder->nodes_max + 1;
+    const size_t entries = guesses * builder->distribution_entries;
+    const or_part_t parts[] = {
+        OR_PART(builder->logits, (size_t)builder->logit_rows * vocab_size),
+        OR_PART(builder->perturbed, vocab_size),
+        OR_PART(builder->rows, builder->model != NULL ? or_model_rows_max(builder->model) : 0),
+        OR_PART(builder->banned, builder->model != NULL ? vocab_size : 0),
+        OR_PART(builder->history, builder->source.positions),
+        OR_PART(builder->guesses, guesses),
+        OR_PART(builder->lists, guesses),
+        OR_PART(builder->chosen, guesses),
+        OR_PART(builder->batch, guesses),
+        OR_PART(builder->picked, guesses),
+        OR_PART(builder->spare_slots, (size_t)builder->slots_max + 1),
+        OR_PART(builder->tree_guesses, guesses),
+        OR_PART(builder->dists, entries > 0 ? guesses : 0),
+        OR_PART(builder->dist_numbers, 2 * entries),
+        OR_PART(builder->dist_left, entries),
+        OR_PART(builder->dist_index, entries > 0 ? guesses : 0),
+        OR_PART(builder->draw_order, entries > 0 ? guesses : 0),
+        OR_PART(builder->drawn_dists, entries > 0 ? guesses : 0),
+    };
+    return each(parts, sizeof parts / sizeof *parts);
+}
+
+static bool allocate(or_builder_t *builder)
+{
+    size_t row_bytes = builder->source.vocab_size * sizeof *builder->logits;
+    builder->logit_rows = row_bytes < LOGIT_BYTES ? (uint32_t)(LOGIT_BYTES / row_bytes) : 1;
+    if (!each_array(builder, or_parts_take)) {
         return false;
     }
-    for (size_t i = 0; i < guesses; i++) {
+    for (size_t i = 0; builder->dists != NULL && i <= builder->nodes_max; i++) {
         builder->dists[i].tokens = builder->dist_numbers + 2 * i * builder->distribution_entries;
         builder->dists[i].weights = builder->dists[i].tokens + builder->distribution_entries;
         builder->dists[i].left = builder->dist_left + i * builder->distribution_entries;
@@ -295,36 +313,16 @@ static bool allocate_distributions(or_builder_t *builder)
     return true;
 }
 
-static bool allocate(or_builder_t *builder)
-{
-    size_t entries = (size_t)builder->nodes_max + 1;
-    size_t row_bytes = builder->source.vocab_size * sizeof *builder->logits;
-    builder->logit_rows = row_bytes < LOGIT_BYTES ? (uint32_t)(LOGIT_BYTES / row_bytes) : 1;
-    builder->logits = calloc(builder->logit_rows, row_bytes);
-    builder->perturbed = calloc((size_t)builder->source.vocab_size, sizeof *builder->perturbed);
-    builder->history = calloc(builder->source.positions, sizeof *builder->history);
-    builder->guesses = calloc(entries, sizeof *builder->guesses);
-    builder->lists = calloc(entries, sizeof *builder->lists);
-    builder->chosen = calloc(entries, sizeof *builder->chosen);
-    builder->batch = calloc(entries, sizeof *builder->batch);
-    builder->picked = calloc(entries, sizeof *builder->picked);
-    builder->spare_slots = calloc((size_t)builder->slots_max + 1, sizeof *builder->spare_slots);
-    builder->tree_guesses = calloc(entries, sizeof *builder->tree_guesses);
-    return builder->logits != NULL && builder->perturbed != NULL && builder->history != NULL &&
-           builder->guesses != NULL && builder->lists != NULL && builder->chosen != NULL &&
-           builder->batch != NULL && builder->picked != NULL && builder->spare_slots != NULL &&
-           builder->tree_guesses != NULL && allocate_distributions(builder);
-}
-
-or_status_t or_builder_create_over(const or_build_source_t *source, const or_vocab_t *vocab,
-                                   uint32_t nodes_max, uint32_t distribution_entries,
-                                   or_builder_t **builder_p)
+static or_status_t create(const or_build_source_t *source, or_model_t *model,
+                          const or_vocab_t *vocab, uint32_t nodes_max,
+                          uint32_t distribution_entries, or_builder_t **builder_p)
 {
     or_builder_t *builder = calloc(1, sizeof *builder);
     if (builder == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a tree builder");
     }
     builder->source = *source;
+    builder->model = model;
     builder->vocab = vocab;
     builder->nodes_max = nodes_max;
     builder->distribution_entries = distribution_entries;
@@ -339,6 +337,13 @@ or_status_t or_builder_create_over(const or_build_source_t *source, const or_voc
     return OR_OK;
 }
 
+or_status_t or_builder_create_over(const or_build_source_t *source, const or_vocab_t *vocab,
+                                   uint32_t nodes_max, uint32_t distribution_entries,
+                                   or_builder_t **builder_p)
+{
+    return create(source, NULL, vocab, nodes_max, distribution_entries, builder_p);
+}
+
 void or_builder_destroy(or_builder_t **builder_p)
 {
     or_builder_t *builder = *builder_p;
@@ -346,24 +351,7 @@ void or_builder_destroy(or_builder_t **builder_p)
         return;
     }
     or_sampler_destroy(&builder->sampler);
-    free(builder->logits);
-    free(builder->perturbed);
-    free(builder->rows);
-    free(builder->banned);
-    free(builder->history);
-    free(builder->guesses);
-    free(builder->lists);
-    free(builder->chosen);
-    free(builder->batch);
-    free(builder->picked);
-    free(builder->spare_slots);
-    free(builder->tree_guesses);
-    free(builder->dists);
-    free(builder->dist_numbers);
-    free(builder->dist_left);
-    free(builder->dist_index);
-    free(builder->draw_order);
-    free(builder->drawn_dists);
+    each_array(builder, or_parts_free);
     free(builder);
     *builder_p = NULL;
 }
@@ -390,22 +378,10 @@ or_status_t or_builder_create(or_model_t *model, const or_vocab_t *vocab, uint32
                                 .start = start_with_model,
                                 .expand = expand_with_model,
                                 .adopt = adopt_with_model};
-    or_builder_t *builder;
     or_status_t status = or_builder_prepare(model, vocab);
-    if (status == OR_OK) {
-        source.foresee = or_model_can_grow(model) ? foresee_with_model : NULL;
-        status = or_builder_create_over(&source, vocab, nodes_max, distribution_entries, &builder);
-    }
     if (status != OR_OK) {
         return status;
     }
-    builder->model = model;
-    builder->rows = calloc(or_model_rows_max(model), sizeof *builder->rows);
-    builder->banned = calloc(source.vocab_size, sizeof *builder->banned);
-    if (builder->rows == NULL || builder->banned == NULL) {
-        or_builder_destroy(&builder);
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for a builder of trees of %u nodes", nodes_max);
-    }
-    *builder_p = builder;
-    return OR_OK;
+    source.foresee = or_model_can_grow(model) ? foresee_with_model : NULL;
+    return create(&source, model, vocab, nodes_max, distribution_entries, builder_p);
 }

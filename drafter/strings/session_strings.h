@@ -5,8 +5,8 @@
 //     chain            the same text as the target's tokens, with psi
 #pragma once
 
+#include "drafter/strings/kept.h"
 #include "drafter/strings/strings.h"
-#include "drafter/strings/targets.h"
 #include "proto/wire/message.h"
 
 typedef struct {

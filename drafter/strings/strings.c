@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/inline.h"
+#include "common/base/parts.h"
 #include "common/text/vocab/string_cost.h"
 #include "drafter/strings/strings_internal.h"
 
@@ -37,6 +38,22 @@ static uint32_t widest_of(const or_vocab_t *vocab)
     return widest;
 }
 
+static bool each_array(or_strings_t *strings, or_parts_t *each)
+{
+    const size_t levels = (size_t)strings->depth_max + 1;
+    const size_t size = (size_t)strings->target_size + 1;
+    const or_part_t parts[] = {
+        OR_PART(strings->positions, levels),
+        OR_PART(strings->psi, levels),
+        OR_PART(strings->chain_sums, levels),
+        OR_PART(strings->wanted_before, (size_t)or_token_trie_count(strings->target) + 1),
+        OR_PART(strings->sums, size),
+        OR_PART(strings->tokens, size),
+        OR_PART(strings->answer, size),
+    };
+    return each(parts, sizeof parts / sizeof *parts);
+}
+
 or_status_t or_strings_create(const or_vocab_t *draft, const int32_t *to_target,
                               const or_token_trie_t *target, uint32_t depth,
                               or_strings_t **strings_p)
@@ -51,19 +68,8 @@ or_status_t or_strings_create(const or_vocab_t *draft, const int32_t *to_target,
     strings->target_size = or_vocab_size(or_token_trie_vocab(target));
     strings->depth_max = depth;
     strings->drawn_max = drawn_max(target, depth);
-    size_t size = (size_t)strings->target_size + 1;
-    strings->positions = calloc((size_t)depth + 1, sizeof *strings->positions);
-    strings->psi = calloc((size_t)depth + 1, sizeof *strings->psi);
-    strings->chain_sums = calloc((size_t)depth + 1, sizeof *strings->chain_sums);
     strings->text = malloc((size_t)strings->drawn_max * widest_of(draft) + 1);
-    strings->wanted_before =
-        calloc((size_t)or_token_trie_count(target) + 1, sizeof *strings->wanted_before);
-    strings->sums = calloc(size, sizeof *strings->sums);
-    strings->tokens = calloc(size, sizeof *strings->tokens);
-    strings->answer = calloc(size, sizeof *strings->answer);
-    if (strings->positions == NULL || strings->psi == NULL || strings->chain_sums == NULL ||
-        strings->text == NULL || strings->wanted_before == NULL || strings->sums == NULL ||
-        strings->tokens == NULL || strings->answer == NULL) {
+    if (strings->text == NULL || !each_array(strings, or_parts_take)) {
         goto no_memory;
     }
     *strings_p = strings;
@@ -80,22 +86,16 @@ void or_strings_destroy(or_strings_t **strings_p)
     if (strings == NULL) {
         return;
     }
-    free(strings->positions);
-    free(strings->psi);
-    free(strings->chain_sums);
     free(strings->text);
-    free(strings->wanted_before);
     free(strings->paths);
-    free(strings->sums);
-    free(strings->tokens);
-    free(strings->answer);
+    each_array(strings, or_parts_free);
     free(strings);
     *strings_p = NULL;
 }
 
 // ---- matching ----
 
-or_match_t or_match_start(const or_strings_t *strings)
+static or_match_t match_start(const or_strings_t *strings)
 {
     return (or_match_t){.state = or_token_trie_start(strings->target), .token = OR_TOKEN_NONE};
 }
@@ -114,8 +114,8 @@ static void match_byte(const or_strings_t *strings, or_match_t *match, uint8_t b
     match->over = !or_token_trie_goes_on(strings->target, match->state);
 }
 
-void or_match_bytes(const or_strings_t *strings, or_match_t *match, const char *bytes,
-                    uint32_t length)
+static void match_bytes(const or_strings_t *strings, or_match_t *match, const char *bytes,
+                        uint32_t length)
 {
     for (uint32_t i = 0; i < length && !match->over; i++) {
         match_byte(strings, match, (uint8_t)bytes[i]);
@@ -132,7 +132,7 @@ void or_match_token(const or_strings_t *strings, or_match_t *match, int32_t toke
     if (prints(strings, token)) {
         uint32_t length;
         const char *bytes = or_vocab_bytes(strings->draft, token, &length);
-        or_match_bytes(strings, match, bytes, length);
+        match_bytes(strings, match, bytes, length);
         return;
     }
     if (match->state.depth == 0) {
@@ -143,8 +143,8 @@ void or_match_token(const or_strings_t *strings, or_match_t *match, int32_t toke
 
 or_match_t or_match_position(const or_strings_t *strings, const or_string_position_t *position)
 {
-    or_match_t match = or_match_start(strings);
-    or_match_bytes(strings, &match, strings->text + position->from, position->end - position->from);
+    or_match_t match = match_start(strings);
+    match_bytes(strings, &match, strings->text + position->from, position->end - position->from);
     if (!match.over && position->mark != OR_TOKEN_NONE) {
         or_match_token(strings, &match, position->mark);
     }

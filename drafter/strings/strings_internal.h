@@ -70,10 +70,7 @@ struct or_strings {
     double *answer; // [target_size] their sums in order
 };
 
-or_match_t or_match_start(const or_strings_t *strings);
-// Match further bytes, or a token of the drafter, until the match is over.
-void or_match_bytes(const or_strings_t *strings, or_match_t *match, const char *bytes,
-                    uint32_t length);
+// Match a further token of the drafter, until the match is over.
 void or_match_token(const or_strings_t *strings, or_match_t *match, int32_t token);
 // Return the match of the text that was drawn before the position.
 or_match_t or_match_position(const or_strings_t *strings, const or_string_position_t *position);

@@ -6,44 +6,18 @@ static void multiply_add(uint32_t rounds, float *sum)
 {
     const __m256 factor = _mm256_set1_ps(0.75f);
     const __m256 addend = _mm256_set1_ps(1.0f);
-    __m256 chains[OR_CEILING_CHAINS];
-#pragma GCC unroll 12
-    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-        chains[j] = _mm256_set1_ps((float)j);
-    }
-    for (uint32_t i = 0; i < rounds; i++) {
-#pragma GCC unroll 12
-        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-            chains[j] = _mm256_fmadd_ps(chains[j], factor, addend);
-        }
-    }
-#pragma GCC unroll 12
-    for (uint32_t j = 1; j < OR_CEILING_CHAINS; j++) {
-        chains[0] = _mm256_add_ps(chains[0], chains[j]);
-    }
-    *sum = _mm256_cvtss_f32(chains[0]);
+    OR_CEILING_RUN(__m256, _mm256_set1_ps((float)j),
+                   chains[j] = _mm256_fmadd_ps(chains[j], factor, addend), _mm256_add_ps,
+                   _mm256_cvtss_f32);
 }
 
 // vpmaddubsw, 32 products each. Where its results go costs kernels something; the multipliers it does not.
 static void dot(uint32_t rounds, int32_t *sum)
 {
     const __m256i quants = _mm256_set1_epi8(3);
-    __m256i chains[OR_CEILING_CHAINS];
-#pragma GCC unroll 12
-    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-        chains[j] = _mm256_set1_epi8((char)j);
-    }
-    for (uint32_t i = 0; i < rounds; i++) {
-#pragma GCC unroll 12
-        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-            chains[j] = _mm256_maddubs_epi16(chains[j], quants);
-        }
-    }
-#pragma GCC unroll 12
-    for (uint32_t j = 1; j < OR_CEILING_CHAINS; j++) {
-        chains[0] = _mm256_add_epi32(chains[0], chains[j]);
-    }
-    *sum = _mm256_cvtsi256_si32(chains[0]);
+    OR_CEILING_RUN(__m256i, _mm256_set1_epi8((char)j),
+                   chains[j] = _mm256_maddubs_epi16(chains[j], quants), _mm256_add_epi32,
+                   _mm256_cvtsi256_si32);
 }
 
 static void read_lines(const void *data, size_t lines, uint64_t *sum)

@@ -1,6 +1,7 @@
 // The table for x86-64 with AVX2, FMA and F16C: eight outputs in a vector, and every output the same chain as in
 // kernels/ref. This file is compiled for those instructions as a whole; kernels.c uses the table only on processors that
-// have them. Here are the vectors and the tiles of a product; vector_body.h has the kernels themselves.
+// have them. Here are the vectors and a tile of a product; tiles_body.h cuts a product into tiles, and vector_body.h has the
+// kernels themselves.
 #include "kernels/kernels_internal.h"
 
 #include <immintrin.h>
@@ -149,9 +150,6 @@ ALWAYS_INLINE void quantize_block(const float *x, float inverse, int8_t *quants,
 }
 
 // ---- tiles of a product ----
-//
-// An fma takes four cycles and two can start in each, so eight chains keep the units busy: few rows take more strips.
-// More rows in a tile save loads.
 
 // Half a strip.
 ALWAYS_INLINE __m256 load_weights(weights_t type, const char *at)
@@ -228,65 +226,8 @@ ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t
     return (fetch_t){w + AHEAD, p->step * bytes_of_weight(type)};
 }
 
-// All strips, `widest` at a time.
-ALWAYS_INLINE void multiply_tile_rows(const product_t *p, weights_t type, uint32_t m,
-                                      const char *next, size_t next_bytes, uint32_t rows,
-                                      uint32_t strips, uint32_t widest)
-{
-    for (uint32_t c = 0; c < strips;) {
-        const fetch_t fetch = what_to_fetch(p, type, c, next, next_bytes);
-        if (widest >= 4 && strips - c >= 4) {
-            multiply_tile(p, type, m, c, &fetch, rows, 4);
-            c += 4;
-        } else if (widest >= 2 && strips - c >= 2) {
-            multiply_tile(p, type, m, c, &fetch, rows, 2);
-            c += 2;
-        } else {
-            multiply_tile(p, type, m, c, &fetch, rows, 1);
-            c++;
-        }
-    }
-}
-
-// `rows` is at most TILE_ROWS; `type` is a constant wherever this is inlined.
-ALWAYS_INLINE void multiply_rows(const product_t *p, weights_t type, uint32_t m, const char *next,
-                                 size_t next_bytes, uint32_t rows, uint32_t strips)
-{
-    switch (rows) {
-    case 1:
-        multiply_tile_rows(p, type, m, next, next_bytes, 1, strips, 4);
-        break;
-    case 2:
-        multiply_tile_rows(p, type, m, next, next_bytes, 2, strips, 2);
-        break;
-    case 3:
-        multiply_tile_rows(p, type, m, next, next_bytes, 3, strips, 1);
-        break;
-    case 4:
-        multiply_tile_rows(p, type, m, next, next_bytes, 4, strips, 1);
-        break;
-    case 5:
-        multiply_tile_rows(p, type, m, next, next_bytes, 5, strips, 1);
-        break;
-    default:
-        multiply_tile_rows(p, type, m, next, next_bytes, TILE_ROWS, strips, 1);
-        break;
-    }
-}
-
-// Tiles as even as can be: 7 rows are 4 and 3, not 6 and a lonely 1.
-ALWAYS_INLINE void multiply(const product_t *p, weights_t type, uint32_t rows, uint32_t strips)
-{
-    uint32_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
-    size_t share = tiles > 0 ? p->next_bytes / tiles : 0;
-    const char *next = p->next;
-    for (uint32_t m = 0; tiles > 0; tiles--) {
-        uint32_t tile_rows = (rows - m + tiles - 1) / tiles;
-        multiply_rows(p, type, m, next, share, tile_rows, strips);
-        next = next != NULL ? next + share : NULL;
-        m += tile_rows;
-    }
-}
+#define WIDEST(rows) ((rows) == 1 ? 4u : (rows) == 2 ? 2u : 1u)
+#include "kernels/tiles_body.h"
 
 static void multiply_product(const product_t *product, uint32_t rows, uint32_t strips)
 {

@@ -6,49 +6,18 @@ static void multiply_add(uint32_t rounds, float *sum)
 {
     const __m512 factor = _mm512_set1_ps(0.75f);
     const __m512 addend = _mm512_set1_ps(1.0f);
-    __m512 chains[OR_CEILING_CHAINS];
-#pragma GCC unroll 12
-    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-        chains[j] = _mm512_set1_ps((float)j);
-    }
-    for (uint32_t i = 0; i < rounds; i++) {
-#pragma GCC unroll 12
-        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-            chains[j] = _mm512_fmadd_ps(chains[j], factor, addend);
-        }
-    }
-#pragma GCC unroll 12
-    for (uint32_t j = 1; j < OR_CEILING_CHAINS; j++) {
-        chains[0] = _mm512_add_ps(chains[0], chains[j]);
-    }
-    *sum = _mm512_cvtss_f32(chains[0]);
-}
-
-static int32_t total(__m512i chains[OR_CEILING_CHAINS])
-{
-#pragma GCC unroll 12
-    for (uint32_t j = 1; j < OR_CEILING_CHAINS; j++) {
-        chains[0] = _mm512_add_epi32(chains[0], chains[j]);
-    }
-    return _mm512_cvtsi512_si32(chains[0]);
+    OR_CEILING_RUN(__m512, _mm512_set1_ps((float)j),
+                   chains[j] = _mm512_fmadd_ps(chains[j], factor, addend), _mm512_add_ps,
+                   _mm512_cvtss_f32);
 }
 
 // vpmaddubsw, 64 products each. Where its results go costs kernels something; the multipliers it does not.
 static void dot_bw(uint32_t rounds, int32_t *sum)
 {
     const __m512i quants = _mm512_set1_epi8(3);
-    __m512i chains[OR_CEILING_CHAINS];
-#pragma GCC unroll 12
-    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-        chains[j] = _mm512_set1_epi8((char)j);
-    }
-    for (uint32_t i = 0; i < rounds; i++) {
-#pragma GCC unroll 12
-        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-            chains[j] = _mm512_maddubs_epi16(chains[j], quants);
-        }
-    }
-    *sum = total(chains);
+    OR_CEILING_RUN(__m512i, _mm512_set1_epi8((char)j),
+                   chains[j] = _mm512_maddubs_epi16(chains[j], quants), _mm512_add_epi32,
+                   _mm512_cvtsi512_si32);
 }
 
 // vpdpbusd, 64 products each, added to what it had. By name: for the intrinsic, GCC 12 also copies each
@@ -57,18 +26,11 @@ __attribute__((target("avx512vnni"))) static void dot_vnni(uint32_t rounds, int3
 {
     const __m512i weights = _mm512_set1_epi8(5);
     const __m512i quants = _mm512_set1_epi8(3);
-    __m512i chains[OR_CEILING_CHAINS];
-#pragma GCC unroll 12
-    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-        chains[j] = _mm512_set1_epi32((int)j);
-    }
-    for (uint32_t i = 0; i < rounds; i++) {
-#pragma GCC unroll 12
-        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-            __asm__("vpdpbusd %2, %1, %0" : "+v"(chains[j]) : "v"(weights), "v"(quants));
-        }
-    }
-    *sum = total(chains);
+    OR_CEILING_RUN(__m512i, _mm512_set1_epi32((int)j),
+                   __asm__("vpdpbusd %2, %1, %0"
+                           : "+v"(chains[j])
+                           : "v"(weights), "v"(quants)),
+                   _mm512_add_epi32, _mm512_cvtsi512_si32);
 }
 
 static void read_lines(const void *data, size_t lines, uint64_t *sum)

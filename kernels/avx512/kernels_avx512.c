@@ -1,7 +1,7 @@
 // The two tables for x86-64 with AVX-512: sixteen outputs, or the sixteen lanes of a lane sum, in a vector, and every
 // output the same chain as in kernels/ref. The tables differ in how bytes are multiplied. This file is compiled for those
-// instructions as a whole; kernels.c uses the tables only on processors that have them. Here are the vectors and the tiles
-// of a product; vector_body.h has the kernels themselves.
+// instructions as a whole; kernels.c uses the tables only on processors that have them. Here are the vectors and a tile
+// of a product; tiles_body.h cuts a product into tiles, and vector_body.h has the kernels themselves.
 #include "kernels/kernels_internal.h"
 
 #include "kernels/avx512/kernels_avx512_internal.h"
@@ -127,9 +127,6 @@ ALWAYS_INLINE void quantize_block(const float *x, float inverse, int8_t *quants,
 }
 
 // ---- tiles of a product ----
-//
-// An fma takes four cycles and two can start in each, so eight chains keep the units busy: few rows take more strips.
-// More rows in a tile save loads.
 
 ALWAYS_INLINE __m512 load_weights(weights_t type, const char *at)
 {
@@ -211,111 +208,20 @@ ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t
                      apart};
 }
 
-// All strips, `widest` at a time.
-ALWAYS_INLINE void multiply_tile_rows(const product_t *p, weights_t type, uint32_t m,
-                                      const char *next, size_t next_bytes, uint32_t rows,
-                                      uint32_t strips, uint32_t widest)
-{
-    for (uint32_t c = 0; c < strips;) {
-        const fetch_t fetch = what_to_fetch(p, type, c, next, next_bytes);
-        if (widest >= 8 && strips - c >= 8) {
-            multiply_tile(p, type, m, c, &fetch, rows, 8);
-            c += 8;
-        } else if (widest >= 4 && strips - c >= 4) {
-            multiply_tile(p, type, m, c, &fetch, rows, 4);
-            c += 4;
-        } else if (strips - c >= 2) {
-            multiply_tile(p, type, m, c, &fetch, rows, 2);
-            c += 2;
-        } else {
-            multiply_tile(p, type, m, c, &fetch, rows, 1);
-            c += 1;
-        }
-    }
-}
-
-// `rows` is at most TILE_ROWS; `type` is a constant wherever this is inlined.
-ALWAYS_INLINE void multiply_rows(const product_t *p, weights_t type, uint32_t m, const char *next,
-                                 size_t next_bytes, uint32_t rows, uint32_t strips)
-{
-    switch (rows) {
-    case 1:
-        multiply_tile_rows(p, type, m, next, next_bytes, 1, strips, 8);
-        break;
-    case 2:
-        multiply_tile_rows(p, type, m, next, next_bytes, 2, strips, 4);
-        break;
-    case 3:
-        multiply_tile_rows(p, type, m, next, next_bytes, 3, strips, 4);
-        break;
-    case 4:
-        multiply_tile_rows(p, type, m, next, next_bytes, 4, strips, 2);
-        break;
-    case 5:
-        multiply_tile_rows(p, type, m, next, next_bytes, 5, strips, 2);
-        break;
-    case 6:
-        multiply_tile_rows(p, type, m, next, next_bytes, 6, strips, 2);
-        break;
-    case 7:
-        multiply_tile_rows(p, type, m, next, next_bytes, 7, strips, 2);
-        break;
-    case 8:
-        multiply_tile_rows(p, type, m, next, next_bytes, 8, strips, 2);
-        break;
-    case 9:
-        multiply_tile_rows(p, type, m, next, next_bytes, 9, strips, 2);
-        break;
-    case 10:
-        multiply_tile_rows(p, type, m, next, next_bytes, 10, strips, 2);
-        break;
-    case 11:
-        multiply_tile_rows(p, type, m, next, next_bytes, 11, strips, 2);
-        break;
-    default:
-        multiply_tile_rows(p, type, m, next, next_bytes, TILE_ROWS, strips, 2);
-        break;
-    }
-}
-
-// Tiles as even as can be: 13 rows are 7 and 6, not 12 and a lonely 1.
-ALWAYS_INLINE void multiply(const product_t *p, weights_t type, uint32_t rows, uint32_t strips)
-{
-    uint32_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
-    size_t share = tiles > 0 ? p->next_bytes / tiles : 0;
-    const char *next = p->next;
-    for (uint32_t m = 0; tiles > 0; tiles--) {
-        uint32_t tile_rows = (rows - m + tiles - 1) / tiles;
-        multiply_rows(p, type, m, next, share, tile_rows, strips);
-        next = next != NULL ? next + share : NULL;
-        m += tile_rows;
-    }
-}
+#define WIDEST(rows) ((rows) == 1 ? 8u : (rows) <= 3 ? 4u : 2u)
+#include "kernels/tiles_body.h"
 
 // A function for each type of weights: AddressSanitizer checks with calls what is in a function as large as all four.
-__attribute__((noinline)) static void multiply_f32(const product_t *p, uint32_t rows,
-                                                   uint32_t strips)
-{
-    multiply(p, WEIGHTS_F32, rows, strips);
-}
+#define OF_TYPE(name, type)                                                                        \
+    __attribute__((noinline)) static void name(const product_t *p, uint32_t rows, uint32_t strips) \
+    {                                                                                              \
+        multiply(p, type, rows, strips);                                                           \
+    }
 
-__attribute__((noinline)) static void multiply_f16(const product_t *p, uint32_t rows,
-                                                   uint32_t strips)
-{
-    multiply(p, WEIGHTS_F16, rows, strips);
-}
-
-__attribute__((noinline)) static void multiply_bf16(const product_t *p, uint32_t rows,
-                                                    uint32_t strips)
-{
-    multiply(p, WEIGHTS_BF16, rows, strips);
-}
-
-__attribute__((noinline)) static void multiply_near(const product_t *p, uint32_t rows,
-                                                    uint32_t strips)
-{
-    multiply(p, WEIGHTS_NEAR, rows, strips);
-}
+OF_TYPE(multiply_f32, WEIGHTS_F32)
+OF_TYPE(multiply_f16, WEIGHTS_F16)
+OF_TYPE(multiply_bf16, WEIGHTS_BF16)
+OF_TYPE(multiply_near, WEIGHTS_NEAR)
 
 static void multiply_product(const product_t *product, uint32_t rows, uint32_t strips)
 {

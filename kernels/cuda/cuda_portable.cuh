@@ -1,5 +1,5 @@
 // cuda_portable - the words that the kernels of this folder are written in. With them nvcc compiles a kernel for
-// a GPU, and any C++ compiler for the CPU, where it runs thread by thread (emulated/). No other file looks at
+// a GPU, and any C++ compiler for the CPU, where it runs thread by thread (tests/emulator). No other file looks at
 // which it is.
 //
 //     OR_GLOBAL void add(float *y, const float *x, uint32_t n)         a kernel
@@ -104,7 +104,7 @@ static int or_launch(struct or_cuda *cuda, void (*kernel)(Parameters...), dim3 g
 
 #else
 
-#include "kernels/cuda/emulated/emulated.hpp"
+#include "tests/emulator/emulated.hpp"
 
 OR_DEVICE uint32_t or_atomic_add(uint32_t *at, uint32_t value)
 {

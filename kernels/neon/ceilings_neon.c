@@ -7,22 +7,8 @@ static void multiply_add(uint32_t rounds, float *sum)
 {
     const float32x4_t factor = vdupq_n_f32(0.75f);
     const float32x4_t addend = vdupq_n_f32(1.0f);
-    float32x4_t chains[OR_CEILING_CHAINS];
-#pragma GCC unroll 12
-    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-        chains[j] = vdupq_n_f32((float)j);
-    }
-    for (uint32_t i = 0; i < rounds; i++) {
-#pragma GCC unroll 12
-        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-            chains[j] = vfmaq_f32(addend, chains[j], factor);
-        }
-    }
-#pragma GCC unroll 12
-    for (uint32_t j = 1; j < OR_CEILING_CHAINS; j++) {
-        chains[0] = vaddq_f32(chains[0], chains[j]);
-    }
-    *sum = vaddvq_f32(chains[0]);
+    OR_CEILING_RUN(float32x4_t, vdupq_n_f32((float)j),
+                   chains[j] = vfmaq_f32(addend, chains[j], factor), vaddq_f32, vaddvq_f32);
 }
 
 // smlal, 8 products each, added to what it had.
@@ -30,22 +16,8 @@ static void dot(uint32_t rounds, int32_t *sum)
 {
     const int8x8_t weights = vdup_n_s8(5);
     const int8x8_t quants = vdup_n_s8(3);
-    int16x8_t chains[OR_CEILING_CHAINS];
-#pragma GCC unroll 12
-    for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-        chains[j] = vdupq_n_s16((int16_t)j);
-    }
-    for (uint32_t i = 0; i < rounds; i++) {
-#pragma GCC unroll 12
-        for (uint32_t j = 0; j < OR_CEILING_CHAINS; j++) {
-            chains[j] = vmlal_s8(chains[j], weights, quants);
-        }
-    }
-#pragma GCC unroll 12
-    for (uint32_t j = 1; j < OR_CEILING_CHAINS; j++) {
-        chains[0] = vaddq_s16(chains[0], chains[j]);
-    }
-    *sum = vaddvq_s16(chains[0]);
+    OR_CEILING_RUN(int16x8_t, vdupq_n_s16((int16_t)j),
+                   chains[j] = vmlal_s8(chains[j], weights, quants), vaddq_s16, vaddvq_s16);
 }
 
 static void read_lines(const void *data, size_t lines, uint64_t *sum)

@@ -1,11 +1,12 @@
 // accept - the acceptance rules: from a tree and the target's distributions to a path and the token after it
 // (docs/design.md section 6; docs/algorithms.md section 1).
 //
-// A rule is one file, accept_<rule>.c, which exports its row, and one entry of the table in accept.c. (Traversal's file
-// also has the row of block, and coupled's that of naive, under a key that no drafter has.) Every rule is lossless for
-// the drafting methods that common/decode/methods.h pairs it with, but for those it calls lossy. A tree may guess tokens
-// that the target does not have, with ids beyond its vocabulary and nothing after them: q is 0 there, and no rule takes
-// one. All chance comes through job->chooser, so that tests/exactness can enumerate it. One thread.
+// A rule is a row that its file exports, and one entry of the table in accept.c. (Traversal's file also has the row of
+// block, and coupled's that of naive, under a key that no drafter has. accept_ratio.c has sps, lenient, multi-round and
+// recursive.) Every rule is lossless for the drafting methods that common/decode/methods.h pairs it with, but for those it
+// calls lossy. A tree may guess tokens that the target does not have, with ids beyond its vocabulary and nothing after
+// them: q is 0 there, and no rule takes one. All chance comes through job->chooser, so that tests/exactness can enumerate
+// it. One thread.
 #pragma once
 
 #include "common/decode/chooser.h"

@@ -1,4 +1,4 @@
-// accept_internal - an acceptance rule is one file, accept_<rule>.c, which exports one row. It is one of two kinds.
+// accept_internal - an acceptance rule is a row that its file exports. It is one of two kinds.
 //
 //     choose    decides which token follows one node. The walk from node to node is shared (accept.c): if a child carries
 //               the token, it is accepted and the walk goes on there
@@ -32,36 +32,6 @@ void or_accept_take(const or_accept_job_t *job, uint32_t node, int32_t next,
                     or_acceptance_t *acceptance);
 // Accept the path to `node`, whose token is a stop id: the text ends with it.
 void or_accept_take_stop(const or_accept_job_t *job, uint32_t node, or_acceptance_t *acceptance);
-
-// ---- ratio rules (accept_ratio.c) ----
-
-// The state at a node: M is what is left of q, and x the child that is tested, in the order of drawing. S is what is
-// left of the distribution that x was drawn from.
-typedef struct {
-    const or_accept_job_t *job;
-    uint32_t node;
-    uint32_t child;      // x; 0: none is left
-    uint32_t tested;     // number of children before x
-    uint32_t dist_index; // index of x's distribution
-    double lenience;     // 1 for lossless rules
-    or_distribution_left_t s;
-} or_ratio_t;
-
-// Set M = q and x to the first child.
-void or_ratio_open(or_ratio_t *ratio, const or_accept_job_t *job, uint32_t node,
-                   const or_distribution_t *q);
-// Draw u, and return true if u < lenience M(x) / S(x).
-bool or_ratio_accepts(or_ratio_t *ratio);
-// Set M = N[[M - S]+].
-void or_ratio_reject(or_ratio_t *ratio);
-// Set S(x) = 0, S = N[S].
-void or_ratio_take_out(or_ratio_t *ratio);
-// Set x to the next child, and S to its distribution if that is another one.
-void or_ratio_next(or_ratio_t *ratio);
-// Return the token of x.
-int32_t or_ratio_token(const or_ratio_t *ratio);
-// Draw y ~ M.
-int32_t or_ratio_draw(const or_ratio_t *ratio);
 
 // ---- rules for i.i.d. children (accept_iid.c) ----
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/math/sums.h"
+#include "common/base/parts.h"
 
 #define BLOCK OR_SUM_BLOCK // tokens of q that share a sum
 
@@ -34,6 +35,21 @@ struct or_residual {
     double total; // |m|
 };
 
+static bool each_array(or_residual_t *residual, or_parts_t *each)
+{
+    const size_t size = residual->vocab_size;
+    const or_part_t parts[] = {
+        OR_PART(residual->ids, size),
+        OR_PART(residual->untouched, size),
+        OR_PART(residual->sums, size / BLOCK + 1),
+        OR_PART(residual->row, size),
+        OR_PART(residual->place, size),
+        OR_PART(residual->touched, size),
+        OR_PART(residual->list, size + size / BLOCK + 1),
+    };
+    return each(parts, sizeof parts / sizeof *parts);
+}
+
 or_status_t or_residual_create(uint32_t vocab_size, or_residual_t **residual_p)
 {
     or_residual_t *residual = calloc(1, sizeof *residual);
@@ -41,16 +57,7 @@ or_status_t or_residual_create(uint32_t vocab_size, or_residual_t **residual_p)
         return or_fail(OR_ERR_NO_MEMORY, "no memory for residual distributions");
     }
     residual->vocab_size = vocab_size;
-    residual->ids = calloc(vocab_size, sizeof *residual->ids);
-    residual->untouched = calloc(vocab_size, sizeof *residual->untouched);
-    residual->sums = calloc((size_t)vocab_size / BLOCK + 1, sizeof *residual->sums);
-    residual->row = calloc(vocab_size, sizeof *residual->row);
-    residual->place = calloc(vocab_size, sizeof *residual->place);
-    residual->touched = calloc(vocab_size, sizeof *residual->touched);
-    residual->list = calloc((size_t)vocab_size + vocab_size / BLOCK + 1, sizeof *residual->list);
-    if (residual->ids == NULL || residual->untouched == NULL || residual->sums == NULL ||
-        residual->row == NULL || residual->place == NULL || residual->touched == NULL ||
-        residual->list == NULL) {
+    if (!each_array(residual, or_parts_take)) {
         or_residual_destroy(&residual);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for residual distributions of %u tokens",
                        vocab_size);
@@ -65,13 +72,7 @@ void or_residual_destroy(or_residual_t **residual_p)
     if (residual == NULL) {
         return;
     }
-    free(residual->ids);
-    free(residual->untouched);
-    free(residual->sums);
-    free(residual->row);
-    free(residual->place);
-    free(residual->touched);
-    free(residual->list);
+    each_array(residual, or_parts_free);
     free(residual);
     *residual_p = NULL;
 }

@@ -6,6 +6,7 @@
 #include "common/base/math/lanes.h"
 #include "common/base/math/math.h"
 #include "common/base/math/sums.h"
+#include "common/base/parts.h"
 #include "common/decode/sampling/ranking.h"
 
 #define TOP_P_WANTED 64u // tokens that top-p is expected to keep
@@ -80,6 +81,17 @@ bool or_sampling_is_plain(const or_sampling_t *sampling)
     return sampling->bias_count == 0 && (neutral || sampling->repeat_last_n == 0);
 }
 
+static bool each_array(or_sampler_t *sampler, or_parts_t *each)
+{
+    const size_t size = sampler->vocab_size;
+    const or_part_t parts[] = {
+        OR_PART(sampler->seen, size),       OR_PART(sampler->ids, size),
+        OR_PART(sampler->scores, size),     OR_PART(sampler->weights, size),
+        OR_PART(sampler->ranked_ids, size), OR_PART(sampler->ranked_scores, size),
+    };
+    return each(parts, sizeof parts / sizeof *parts);
+}
+
 or_status_t or_sampler_create(uint32_t vocab_size, or_sampler_t **sampler_p)
 {
     or_sampler_t *sampler = calloc(1, sizeof *sampler);
@@ -87,14 +99,7 @@ or_status_t or_sampler_create(uint32_t vocab_size, or_sampler_t **sampler_p)
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a sampler");
     }
     sampler->vocab_size = vocab_size;
-    sampler->seen = calloc(vocab_size, sizeof *sampler->seen);
-    sampler->ids = calloc(vocab_size, sizeof *sampler->ids);
-    sampler->scores = calloc(vocab_size, sizeof *sampler->scores);
-    sampler->weights = calloc(vocab_size, sizeof *sampler->weights);
-    sampler->ranked_ids = calloc(vocab_size, sizeof *sampler->ranked_ids);
-    sampler->ranked_scores = calloc(vocab_size, sizeof *sampler->ranked_scores);
-    if (sampler->seen == NULL || sampler->ids == NULL || sampler->scores == NULL ||
-        sampler->weights == NULL || sampler->ranked_ids == NULL || sampler->ranked_scores == NULL ||
+    if (!each_array(sampler, or_parts_take) ||
         or_ranking_create(vocab_size, &sampler->ranking) != OR_OK) {
         or_sampler_destroy(&sampler);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a sampler of %u tokens", vocab_size);
@@ -110,12 +115,7 @@ void or_sampler_destroy(or_sampler_t **sampler_p)
         return;
     }
     or_ranking_destroy(&sampler->ranking);
-    free(sampler->seen);
-    free(sampler->ids);
-    free(sampler->scores);
-    free(sampler->weights);
-    free(sampler->ranked_ids);
-    free(sampler->ranked_scores);
+    each_array(sampler, or_parts_free);
     free(sampler);
     *sampler_p = NULL;
 }

@@ -1,52 +1,69 @@
-#include <stdlib.h>
+#include <string.h>
 
+#include "common/base/parts.h"
 #include "common/model/gpu/gpu_internal.h"
 #include "common/model/model_internal.h"
 
-// Zeroed memory, counted; NULL if there is none.
-static void *take(or_model_t *model, size_t count, size_t size)
+// or_parts_take, with the bytes counted in the model's buffers.
+static bool take(or_model_t *model, const or_part_t *parts, size_t count)
 {
-    void *memory = or_zeroed(count, size);
-    model->buffer_bytes += memory != NULL ? count * size : 0;
-    return memory;
+    for (size_t i = 0; i < count; i++) {
+        void *at = parts[i].count > 0 ? or_zeroed(parts[i].count, parts[i].size) : NULL;
+        memcpy(parts[i].at_p, &at, sizeof at);
+        if (at == NULL && parts[i].count > 0) {
+            return false;
+        }
+        model->buffer_bytes += parts[i].count * parts[i].size;
+    }
+    return true;
 }
 
-// The memory of one worker's attention, in reverse freed by free_scratch.
-static bool create_worker_scratch(or_model_t *model, or_attention_scratch_t *scratch)
+static bool give(or_model_t *model, const or_part_t *parts, size_t count)
 {
-    size_t head_dim = model->shape.head_dim;
-    size_t block = head_dim * OR_KV_BLOCK;
-    size_t queries = or_attention_queries_max(model) * head_dim;
+    (void)model;
+    return or_parts_free(parts, count);
+}
+
+typedef bool each_t(or_model_t *model, const or_part_t *parts, size_t count);
+
+// The memory of one worker's attention.
+static bool each_of_worker(or_model_t *model, or_attention_scratch_t *scratch, each_t *each)
+{
+    const size_t head_dim = model->shape.head_dim;
+    const size_t block = head_dim * OR_KV_BLOCK;
+    const size_t queries = or_attention_queries_max(model) * head_dim;
     // A path and the page before it, but no more than the context holds.
-    size_t blocks = OR_TREE_POSITIONS_MAX / OR_KV_BLOCK + 1;
-    size_t most = model->context / OR_KV_BLOCK + 1;
-    size_t gathered = (blocks < most ? blocks : most) * block;
-    scratch->queries = take(model, queries, sizeof(float));
-    scratch->scores = take(model, or_attention_scores_max(model), sizeof(float));
-    scratch->sums = take(model, queries, sizeof(float));
-    scratch->decoded_keys = take(model, block, sizeof(float));
-    scratch->decoded_values = take(model, block, sizeof(float));
-    scratch->keys.blocks = take(model, gathered, sizeof(float));
-    scratch->keys.chain = take(model, OR_TREE_POSITIONS_MAX, sizeof(uint32_t));
-    scratch->values.blocks = take(model, gathered, sizeof(float));
-    scratch->values.chain = take(model, OR_TREE_POSITIONS_MAX, sizeof(uint32_t));
-    scratch->chain = take(model, OR_TREE_POSITIONS_MAX, sizeof(uint32_t));
-    scratch->slot_key = take(model, head_dim, sizeof(float));
-    return scratch->queries != NULL && scratch->scores != NULL && scratch->sums != NULL &&
-           scratch->decoded_keys != NULL && scratch->decoded_values != NULL &&
-           scratch->keys.blocks != NULL && scratch->keys.chain != NULL &&
-           scratch->values.blocks != NULL && scratch->values.chain != NULL &&
-           scratch->chain != NULL && scratch->slot_key != NULL;
+    const size_t blocks = OR_TREE_POSITIONS_MAX / OR_KV_BLOCK + 1;
+    const size_t most = model->context / OR_KV_BLOCK + 1;
+    const size_t gathered = (blocks < most ? blocks : most) * block;
+    const or_part_t parts[] = {
+        OR_PART(scratch->queries, queries),
+        OR_PART(scratch->scores, or_attention_scores_max(model)),
+        OR_PART(scratch->sums, queries),
+        OR_PART(scratch->decoded_keys, block),
+        OR_PART(scratch->decoded_values, block),
+        OR_PART(scratch->keys.blocks, gathered),
+        OR_PART(scratch->keys.chain, OR_TREE_POSITIONS_MAX),
+        OR_PART(scratch->values.blocks, gathered),
+        OR_PART(scratch->values.chain, OR_TREE_POSITIONS_MAX),
+        OR_PART(scratch->chain, OR_TREE_POSITIONS_MAX),
+        OR_PART(scratch->slot_key, head_dim),
+    };
+    return each(model, parts, sizeof parts / sizeof *parts);
+}
+
+static bool each_of_all_workers(or_model_t *model, each_t *each)
+{
+    const or_part_t parts[] = {OR_PART(model->tiles, model->rows_max),
+                               OR_PART(model->scratch, or_workers_count(model->workers))};
+    return each(model, parts, sizeof parts / sizeof *parts);
 }
 
 static bool create_scratch(or_model_t *model)
 {
-    uint32_t threads = or_workers_count(model->workers);
-    model->tiles = take(model, model->rows_max, sizeof *model->tiles);
-    model->scratch = take(model, threads, sizeof *model->scratch);
-    bool all = model->tiles != NULL && model->scratch != NULL;
-    for (uint32_t i = 0; all && i < threads; i++) {
-        all = create_worker_scratch(model, &model->scratch[i]);
+    bool all = each_of_all_workers(model, take);
+    for (uint32_t i = 0; all && i < or_workers_count(model->workers); i++) {
+        all = each_of_worker(model, &model->scratch[i], take);
     }
     return all;
 }
@@ -106,114 +123,72 @@ static void choose_strides(or_model_t *model)
     model->vocab_stride = product_stride(share->vocab);
 }
 
-// Create the buffers in which logits travel from the ranks that have a head to the leader.
-static bool create_collected(or_model_t *model)
+// Planned rows, and the buffers in which logits travel from the ranks that have a head to the leader. A model on a GPU
+// has them too.
+static bool each_anywhere(or_model_t *model, each_t *each)
 {
-    size_t rows = model->rows_max < OR_LOGITS_ROWS ? model->rows_max : OR_LOGITS_ROWS;
-    size_t floats = rows * model->vocab_share_max;
-    if (or_ranks_is_alone(model->ranks)) {
-        return true;
-    }
-    if (model->share.has_head) {
-        model->logits_sent = take(model, floats, sizeof(float));
-    }
-    if (or_ranks_is_leader(model->ranks)) {
-        model->logits_received = take(model, (size_t)model->ranks->size * floats, sizeof(float));
-    }
-    return (!model->share.has_head || model->logits_sent != NULL) &&
-           (!or_ranks_is_leader(model->ranks) || model->logits_received != NULL);
+    const size_t rows = model->rows_max < OR_LOGITS_ROWS ? model->rows_max : OR_LOGITS_ROWS;
+    const size_t floats = or_ranks_is_alone(model->ranks) ? 0 : rows * model->vocab_share_max;
+    const bool leads = or_ranks_is_leader(model->ranks);
+    const or_part_t parts[] = {
+        OR_PART(model->rows, model->rows_max),
+        OR_PART(model->logits_sent, model->share.has_head ? floats : 0),
+        OR_PART(model->logits_received, leads ? (size_t)model->ranks->size * floats : 0),
+    };
+    return each(model, parts, sizeof parts / sizeof *parts);
 }
 
 // Sizes are bounded by arch.c and apply_options, so that no product here overflows.
-static bool create_rows(or_model_t *model)
+static bool each_of_rows(or_model_t *model, each_t *each)
 {
-    const or_share_t *share = &model->share;
-    size_t rows = model->rows_max;
-    size_t ranks = (size_t)model->ranks->size;
-    size_t logits_rows = rows < OR_LOGITS_ROWS ? rows : OR_LOGITS_ROWS;
-    size_t exchanged = rows < OR_EXCHANGE_ROWS ? rows : OR_EXCHANGE_ROWS;
-    const struct {
-        float **buffer;
-        size_t floats; // 0: not needed
-    } buffers[] = {
-        {&model->x, rows * model->shape.width},
-        {&model->query, rows * model->query_stride},
-        {&model->key, rows * model->kv_stride},
-        {&model->value, rows * model->kv_stride},
-        {&model->up, rows * model->ffn_stride},
-        {&model->sums, rows * model->width_stride},
-        {&model->shard_scratch, or_workers_count(model->workers) * (size_t)OR_SHARD_SUM_FLOATS},
-        {&model->gathered, ranks == 1 ? 0 : ranks * exchanged * model->width_stride},
-        {&model->logits, share->has_head ? logits_rows * model->vocab_stride : 0},
+    const size_t rows = model->rows_max;
+    const size_t ranks = (size_t)model->ranks->size;
+    const size_t logits_rows = rows < OR_LOGITS_ROWS ? rows : OR_LOGITS_ROWS;
+    const size_t exchanged = rows < OR_EXCHANGE_ROWS ? rows : OR_EXCHANGE_ROWS;
+    const size_t shard_sums = or_workers_count(model->workers) * (size_t)OR_SHARD_SUM_FLOATS;
+    const or_part_t parts[] = {
+        OR_PART(model->x, rows * model->shape.width),
+        OR_PART(model->query, rows * model->query_stride),
+        OR_PART(model->key, rows * model->kv_stride),
+        OR_PART(model->value, rows * model->kv_stride),
+        OR_PART(model->up, rows * model->ffn_stride),
+        OR_PART(model->sums, rows * model->width_stride),
+        OR_PART(model->shard_scratch, shard_sums),
+        OR_PART(model->gathered, ranks == 1 ? 0 : ranks * exchanged * model->width_stride),
+        OR_PART(model->logits, model->share.has_head ? logits_rows * model->vocab_stride : 0),
     };
-    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
-        if (buffers[i].floats > 0) {
-            *buffers[i].buffer = take(model, buffers[i].floats, sizeof(float));
-            if (*buffers[i].buffer == NULL) {
-                return false;
-            }
-        }
-    }
-    return true;
+    return each(model, parts, sizeof parts / sizeof *parts);
 }
 
 or_status_t or_buffers_create(or_model_t *model)
 {
     const or_quantised_rows_t quantised = quantised_rows(model);
     choose_strides(model);
-    model->rows = take(model, model->rows_max, sizeof *model->rows);
-    bool shared = model->rows != NULL && create_collected(model);
+    bool shared = each_anywhere(model, take);
     if (shared && model->gpu != NULL) {
         return or_gpu_buffers_create(model, quantised);
     }
     return shared && create_scratch(model) && create_activations(model, quantised) &&
-                   create_rows(model)
+                   each_of_rows(model, take)
                ? OR_OK
                : or_fail(OR_ERR_NO_MEMORY,
                          "no memory for passes of %u rows; ask for fewer, or a shorter context",
                          model->rows_max);
 }
 
-static void free_scratch(or_model_t *model)
-{
-    for (uint32_t i = 0; model->scratch != NULL && i < or_workers_count(model->workers); i++) {
-        or_attention_scratch_t *scratch = &model->scratch[i];
-        free(scratch->slot_key);
-        free(scratch->chain);
-        free(scratch->values.chain);
-        free(scratch->values.blocks);
-        free(scratch->keys.chain);
-        free(scratch->keys.blocks);
-        free(scratch->decoded_values);
-        free(scratch->decoded_keys);
-        free(scratch->sums);
-        free(scratch->scores);
-        free(scratch->queries);
-    }
-    free(model->scratch);
-    free(model->tiles);
-}
-
 void or_buffers_free(or_model_t *model)
 {
-    or_gpu_buffers_free(model);
-    free(model->rows);
-    float *buffers[] = {model->logits_received,
-                        model->logits_sent,
-                        model->logits,
-                        model->gathered,
-                        model->shard_scratch,
-                        model->sums,
-                        model->up,
-                        model->value,
-                        model->key,
-                        model->query,
-                        model->x};
-    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
-        free(buffers[i]);
+    if (model->workers == NULL) {
+        return; // loading failed before there were buffers
     }
+    or_gpu_buffers_free(model);
+    each_anywhere(model, give);
+    each_of_rows(model, give);
     or_activations_fini(&model->gate);
     or_activations_fini(&model->attended);
     or_activations_fini(&model->h);
-    free_scratch(model);
+    for (uint32_t i = 0; model->scratch != NULL && i < or_workers_count(model->workers); i++) {
+        each_of_worker(model, &model->scratch[i], give);
+    }
+    each_of_all_workers(model, give);
 }

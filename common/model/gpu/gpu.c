@@ -1,5 +1,6 @@
 // The operations on a device that all files of this folder share: its errors, which are kept, and its memory.
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/model/gpu/gpu_internal.h"
 
@@ -58,7 +59,7 @@ or_status_t or_gpu_alloc_buffer(or_model_t *model, size_t bytes, void **at_p)
     return status;
 }
 
-or_status_t or_gpu_alloc_pinned(or_gpu_t *gpu, size_t bytes, void **at_p)
+static or_status_t alloc_pinned(or_gpu_t *gpu, size_t bytes, void **at_p)
 {
     *at_p = NULL;
     return check_alloc(gpu, gpu->functions->alloc_pinned(gpu->cuda, bytes, at_p), bytes,
@@ -70,6 +71,42 @@ void or_gpu_free_pinned(or_gpu_t *gpu, void *at)
     if (at != NULL) {
         gpu->functions->free_pinned(gpu->cuda, at);
     }
+}
+
+static or_status_t take_part(or_model_t *model, const or_gpu_part_t *part)
+{
+    void *at = NULL;
+    or_status_t status = part->bytes == 0 ? OR_OK
+                         : part->kind == OR_GPU_BUFFER
+                             ? or_gpu_alloc_buffer(model, part->bytes, &at)
+                         : part->kind == OR_GPU_PINNED ? alloc_pinned(model->gpu, part->bytes, &at)
+                                                       : or_gpu_alloc(model->gpu, part->bytes, &at);
+    memcpy(part->at_p, &at, sizeof at);
+    return status;
+}
+
+or_status_t or_gpu_take_parts(or_model_t *model, const or_gpu_part_t *parts, size_t count)
+{
+    or_status_t status = OR_OK;
+    for (size_t i = 0; status == OR_OK && i < count; i++) {
+        status = take_part(model, &parts[i]);
+    }
+    return status;
+}
+
+or_status_t or_gpu_give_parts(or_model_t *model, const or_gpu_part_t *parts, size_t count)
+{
+    for (size_t i = count; i-- > 0;) {
+        void *at;
+        memcpy(&at, parts[i].at_p, sizeof at);
+        if (parts[i].kind == OR_GPU_PINNED) {
+            or_gpu_free_pinned(model->gpu, at);
+        } else {
+            or_gpu_give(model->gpu, at);
+        }
+        memset(parts[i].at_p, 0, sizeof at);
+    }
+    return OR_OK;
 }
 
 or_status_t or_gpu_take(or_gpu_t *gpu, void **numbers, size_t bytes)

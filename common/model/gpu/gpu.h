@@ -15,62 +15,24 @@
 #include "kernels/cuda/cuda_tensor.h"
 
 // Each is called as the header declares it, by the name there without "or_cuda_".
+// clang-format off
+#define OR_GPU_FUNCTIONS(row) \
+    row(text) row(count) row(describe) row(free_bytes) row(open) row(close) row(alloc) row(free) \
+    row(alloc_pinned) row(free_pinned) row(upload) row(download) row(copy) row(clear) row(wait) \
+    row(fetch) row(hold_fetches) row(await_fetches) row(record_begin) row(record_end) \
+    row(loop_begin) row(loop_end) row(replay) row(recording_free) \
+    row(peers_name) row(peers_id) row(peers_join) row(peers_leave) row(peers_gather) \
+    row(rmsnorm) row(rope) row(swiglu) row(add) row(add_parts) row(matmul_quants) \
+    row(matmul_floats) row(tensor_open) row(tensor_close) row(tensor_name) row(tensor_prepare) \
+    row(matmul_tensor) row(embed) row(store_kv) row(attention) row(accept) row(slots_bytes) \
+    row(contenders) row(contenders_bytes) row(grow) row(grow_bytes) row(reject) row(reject_bytes)
+// clang-format on
+
+#define OR_GPU_FUNCTION(name) __typeof__(or_cuda_##name) *name;
 typedef struct {
-    __typeof__(or_cuda_text) *text;
-    __typeof__(or_cuda_count) *count;
-    __typeof__(or_cuda_describe) *describe;
-    __typeof__(or_cuda_free_bytes) *free_bytes;
-    __typeof__(or_cuda_open) *open;
-    __typeof__(or_cuda_close) *close;
-    __typeof__(or_cuda_alloc) *alloc;
-    __typeof__(or_cuda_free) *free;
-    __typeof__(or_cuda_alloc_pinned) *alloc_pinned;
-    __typeof__(or_cuda_free_pinned) *free_pinned;
-    __typeof__(or_cuda_upload) *upload;
-    __typeof__(or_cuda_download) *download;
-    __typeof__(or_cuda_copy) *copy;
-    __typeof__(or_cuda_clear) *clear;
-    __typeof__(or_cuda_wait) *wait;
-    __typeof__(or_cuda_fetch) *fetch;
-    __typeof__(or_cuda_hold_fetches) *hold_fetches;
-    __typeof__(or_cuda_await_fetches) *await_fetches;
-    __typeof__(or_cuda_record_begin) *record_begin;
-    __typeof__(or_cuda_record_end) *record_end;
-    __typeof__(or_cuda_loop_begin) *loop_begin;
-    __typeof__(or_cuda_loop_end) *loop_end;
-    __typeof__(or_cuda_replay) *replay;
-    __typeof__(or_cuda_recording_free) *recording_free;
-
-    __typeof__(or_cuda_peers_name) *peers_name;
-    __typeof__(or_cuda_peers_id) *peers_id;
-    __typeof__(or_cuda_peers_join) *peers_join;
-    __typeof__(or_cuda_peers_leave) *peers_leave;
-    __typeof__(or_cuda_peers_gather) *peers_gather;
-
-    __typeof__(or_cuda_rmsnorm) *rmsnorm;
-    __typeof__(or_cuda_rope) *rope;
-    __typeof__(or_cuda_swiglu) *swiglu;
-    __typeof__(or_cuda_add) *add;
-    __typeof__(or_cuda_add_parts) *add_parts;
-    __typeof__(or_cuda_matmul_quants) *matmul_quants;
-    __typeof__(or_cuda_matmul_floats) *matmul_floats;
-    __typeof__(or_cuda_tensor_open) *tensor_open;
-    __typeof__(or_cuda_tensor_close) *tensor_close;
-    __typeof__(or_cuda_tensor_name) *tensor_name;
-    __typeof__(or_cuda_tensor_prepare) *tensor_prepare;
-    __typeof__(or_cuda_matmul_tensor) *matmul_tensor;
-    __typeof__(or_cuda_embed) *embed;
-    __typeof__(or_cuda_store_kv) *store_kv;
-    __typeof__(or_cuda_attention) *attention;
-    __typeof__(or_cuda_accept) *accept;
-    __typeof__(or_cuda_slots_bytes) *slots_bytes;
-    __typeof__(or_cuda_contenders) *contenders;
-    __typeof__(or_cuda_contenders_bytes) *contenders_bytes;
-    __typeof__(or_cuda_grow) *grow;
-    __typeof__(or_cuda_grow_bytes) *grow_bytes;
-    __typeof__(or_cuda_reject) *reject;
-    __typeof__(or_cuda_reject_bytes) *reject_bytes;
+    OR_GPU_FUNCTIONS(OR_GPU_FUNCTION)
 } or_gpu_functions_t;
+#undef OR_GPU_FUNCTION
 
 // Return the functions of the library that was linked; NULL if this program was built without CUDA.
 const or_gpu_functions_t *or_gpu_functions(void);

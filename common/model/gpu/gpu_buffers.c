@@ -3,52 +3,14 @@
 
 #include "common/model/gpu/gpu_internal.h"
 
-// ---- the memory of a pass ----
+// ---- the memory of passes and contests (model_draws.h), and what travels to other ranks ----
 
-static or_status_t take_floats(or_model_t *model, size_t floats, float **at_p)
+static void describe_rows(const or_gpu_t *gpu, size_t width, size_t stride, or_cuda_rows_t *rows)
 {
-    void *at;
-    or_status_t status = or_gpu_alloc_buffer(model, floats * sizeof **at_p, &at);
-    *at_p = at;
-    return status;
-}
-
-static or_status_t take_rows(or_model_t *model, size_t width, size_t stride, bool quantised,
-                             or_cuda_rows_t *rows)
-{
-    const or_gpu_t *gpu = model->gpu;
-    size_t room = or_gpu_tensor_room(gpu, model->rows_max);
-    void *at;
     rows->stride = stride;
     rows->blocks_stride = (width + OR_QUANT_BLOCK - 1) / OR_QUANT_BLOCK;
     rows->halves_stride = width;
     rows->halves_type = gpu->tensor_type == OR_TENSOR_F16 ? OR_CUDA_F16 : OR_CUDA_BF16;
-    or_status_t status = take_floats(model, room * stride, &rows->values);
-    if (status == OR_OK && quantised) {
-        status = or_gpu_alloc_buffer(
-            model, model->rows_max * rows->blocks_stride * sizeof *rows->blocks, &at);
-        rows->blocks = at;
-    }
-    if (status == OR_OK && gpu->tensor != NULL) {
-        status = or_gpu_alloc_buffer(model, room * width * sizeof *rows->halves, &at);
-        rows->halves = at;
-    }
-    return status;
-}
-
-static or_status_t take_activations(or_model_t *model, or_quantised_rows_t quantised)
-{
-    or_gpu_t *gpu = model->gpu;
-    const or_share_t *share = &model->share;
-    size_t heads = (size_t)or_span_length(share->heads) * model->shape.head_dim;
-    or_status_t status =
-        take_rows(model, model->shape.width, model->width_stride, quantised.h, &gpu->h);
-    status = status != OR_OK
-                 ? status
-                 : take_rows(model, heads, model->query_stride, quantised.attended, &gpu->attended);
-    return status != OR_OK ? status
-                           : take_rows(model, or_span_length(share->ffn), model->ffn_stride,
-                                       quantised.gate, &gpu->gate);
 }
 
 // Scores of one row that sees the whole context, with the room that is usual for some more.
@@ -60,132 +22,100 @@ static size_t scores_floats(const or_model_t *model)
     return row > usual ? row : usual;
 }
 
-static or_status_t take_floats_of_rows(or_model_t *model)
+static void describe(or_model_t *model)
 {
     or_gpu_t *gpu = model->gpu;
-    size_t rows = model->rows_max;
-    size_t logits_rows = rows < OR_LOGITS_ROWS ? rows : OR_LOGITS_ROWS;
-    size_t room = or_gpu_tensor_room(gpu, rows);
-    size_t logits_room = or_gpu_tensor_room(gpu, logits_rows);
+    const or_share_t *share = &model->share;
+    size_t heads = (size_t)or_span_length(share->heads) * model->shape.head_dim;
+    describe_rows(gpu, model->shape.width, model->width_stride, &gpu->h);
+    describe_rows(gpu, heads, model->query_stride, &gpu->attended);
+    describe_rows(gpu, or_span_length(share->ffn), model->ffn_stride, &gpu->gate);
     gpu->scores_floats = scores_floats(model);
-    const struct {
-        float **buffer;
-        size_t floats;
-    } buffers[] = {
-        {&gpu->x, rows * model->width_stride},
-        {&gpu->query, room * model->query_stride},
-        {&gpu->key, room * model->kv_stride},
-        {&gpu->value, room * model->kv_stride},
-        {&gpu->up, room * model->ffn_stride},
-        {&gpu->parts, or_span_length(model->share.shards) * room * model->width_stride},
-        {&gpu->scores, gpu->scores_floats},
-        {&gpu->logits, model->share.has_head ? logits_room * model->vocab_stride : 0},
-    };
-    or_status_t status = OR_OK;
-    for (size_t i = 0; status == OR_OK && i < sizeof buffers / sizeof buffers[0]; i++) {
-        status = take_floats(model, buffers[i].floats, buffers[i].buffer);
-    }
-    return status;
+    gpu->tables.bytes = or_gpu_tables_bytes(model);
 }
 
-static or_status_t take_tables(or_model_t *model)
+static size_t at_most(size_t rows, size_t most)
 {
-    or_gpu_tables_t *tables = &model->gpu->tables;
-    void *at;
-    tables->bytes = or_gpu_tables_bytes(model);
-    or_status_t status = or_gpu_alloc_buffer(model, tables->bytes, &at);
-    tables->device = at;
-    if (status == OR_OK) {
-        status = or_gpu_alloc_pinned(model->gpu, tables->bytes, &at);
-        tables->host = at;
-    }
-    return status;
+    return rows < most ? rows : most;
 }
 
-static or_status_t take_host_rows(or_model_t *model)
-{
-    size_t logits_rows = model->rows_max < OR_LOGITS_ROWS ? model->rows_max : OR_LOGITS_ROWS;
-    void *at;
-    or_status_t status = or_gpu_alloc_pinned(
-        model->gpu, model->rows_max * model->width_stride * sizeof *model->gpu->x_host, &at);
-    model->gpu->x_host = at;
-    if (status == OR_OK) {
-        status = or_gpu_alloc_pinned(
-            model->gpu, logits_rows * model->vocab_stride * sizeof *model->logits, &at);
-        model->logits = at;
-    }
-    return status;
-}
-
-// ---- the memory of contests (model_draws.h) ----
-
-static or_status_t take_contests_on_device(or_model_t *model)
+// Take or give all of it, as described.
+static or_status_t each_part(or_model_t *model, or_quantised_rows_t quantised, or_gpu_parts_t *each)
 {
     or_gpu_t *gpu = model->gpu;
     or_gpu_contests_t *contests = &gpu->contests;
-    const struct {
-        void **at_p;
-        size_t bytes;
-    } parts[] = {
-        {&contests->keys, model->shape.vocab_size * sizeof(uint64_t)},
-        {&contests->asked, OR_LOGITS_ROWS * sizeof(or_cuda_contest_t)},
-        {&contests->scratch,
-         gpu->functions->contenders_bytes(model->shape.vocab_size, OR_LOGITS_ROWS)},
-        {&contests->results, OR_GPU_COUNTS_BYTES + OR_LOGITS_ROWS * OR_GPU_LIST_BYTES},
+    const size_t number = sizeof(float);
+    const size_t block = sizeof(or_q8_block_t);
+    const size_t rows = model->rows_max;
+    const size_t logits_rows = at_most(rows, OR_LOGITS_ROWS);
+    const size_t room = or_gpu_tensor_room(gpu, rows);
+    const size_t halves = gpu->tensor != NULL ? room * sizeof *gpu->h.halves : 0;
+    const size_t logits =
+        model->share.has_head ? or_gpu_tensor_room(gpu, logits_rows) * model->vocab_stride : 0;
+    const size_t width = model->width_stride;
+    const size_t gathered = model->ranks->size > 1 ? (size_t)model->ranks->size *
+                                                         at_most(rows, OR_EXCHANGE_ROWS) * width
+                                                   : 0;
+    const size_t contest_rows = or_ranks_is_alone(model->ranks) ? OR_LOGITS_ROWS : 0;
+    const size_t results =
+        contest_rows > 0 ? OR_GPU_COUNTS_BYTES + contest_rows * OR_GPU_LIST_BYTES : 0;
+    const or_gpu_part_t parts[] = {
+        {&gpu->h.values, OR_GPU_BUFFER, room * gpu->h.stride * number},
+        {&gpu->h.blocks, OR_GPU_BUFFER, quantised.h ? rows * gpu->h.blocks_stride * block : 0},
+        {&gpu->h.halves, OR_GPU_BUFFER, halves * gpu->h.halves_stride},
+        {&gpu->attended.values, OR_GPU_BUFFER, room * gpu->attended.stride * number},
+        {&gpu->attended.blocks, OR_GPU_BUFFER,
+         quantised.attended ? rows * gpu->attended.blocks_stride * block : 0},
+        {&gpu->attended.halves, OR_GPU_BUFFER, halves * gpu->attended.halves_stride},
+        {&gpu->gate.values, OR_GPU_BUFFER, room * gpu->gate.stride * number},
+        {&gpu->gate.blocks, OR_GPU_BUFFER,
+         quantised.gate ? rows * gpu->gate.blocks_stride * block : 0},
+        {&gpu->gate.halves, OR_GPU_BUFFER, halves * gpu->gate.halves_stride},
+        {&gpu->x, OR_GPU_BUFFER, rows * width * number},
+        {&gpu->query, OR_GPU_BUFFER, room * model->query_stride * number},
+        {&gpu->key, OR_GPU_BUFFER, room * model->kv_stride * number},
+        {&gpu->value, OR_GPU_BUFFER, room * model->kv_stride * number},
+        {&gpu->up, OR_GPU_BUFFER, room * model->ffn_stride * number},
+        {&gpu->parts, OR_GPU_BUFFER, or_span_length(model->share.shards) * room * width * number},
+        {&gpu->scores, OR_GPU_BUFFER, gpu->scores_floats * number},
+        {&gpu->logits, OR_GPU_BUFFER, logits * number},
+        {&gpu->tables.device, OR_GPU_BUFFER, gpu->tables.bytes},
+        {&gpu->tables.host, OR_GPU_PINNED, gpu->tables.bytes},
+        {&gpu->x_host, OR_GPU_PINNED, rows * width * number},
+        {&model->logits, OR_GPU_PINNED, logits_rows * model->vocab_stride * number},
+        {&model->gathered, OR_GPU_PINNED, gpu->peers != NULL ? 0 : gathered * number},
+        {&gpu->gathered, OR_GPU_BUFFER, gathered * number},
+        {&gpu->passed, OR_GPU_PINNED,
+         or_ranks_stages(model->ranks) > 1 ? rows * width * number : 0},
+        {&contests->keys, OR_GPU_BUFFER,
+         contest_rows > 0 ? model->shape.vocab_size * sizeof(uint64_t) : 0},
+        {&contests->asked, OR_GPU_BUFFER, contest_rows * sizeof(or_cuda_contest_t)},
+        {&contests->scratch, OR_GPU_BUFFER,
+         contest_rows > 0
+             ? gpu->functions->contenders_bytes(model->shape.vocab_size, OR_LOGITS_ROWS)
+             : 0},
+        {&contests->results, OR_GPU_BUFFER, results},
+        {&contests->asked_host, OR_GPU_PINNED, contest_rows * sizeof(or_cuda_contest_t)},
+        {&contests->results_host, OR_GPU_PINNED, results},
     };
-    or_status_t status = OR_OK;
-    for (size_t i = 0; status == OR_OK && i < sizeof parts / sizeof parts[0]; i++) {
-        status = or_gpu_alloc_buffer(model, parts[i].bytes, parts[i].at_p);
-    }
-    if (status == OR_OK) {
-        contests->counts = contests->results;
-        contests->lists = (void *)((uint8_t *)contests->results + OR_GPU_COUNTS_BYTES);
-    }
-    return status;
-}
-
-static or_status_t take_contests_on_host(or_gpu_t *gpu)
-{
-    or_gpu_contests_t *contests = &gpu->contests;
-    size_t entries = (size_t)OR_LOGITS_ROWS * OR_CUDA_CONTENDERS_MAX;
-    void *at;
-    or_status_t status =
-        or_gpu_alloc_pinned(gpu, OR_LOGITS_ROWS * sizeof *contests->asked_host, &at);
-    contests->asked_host = at;
-    if (status == OR_OK) {
-        status =
-            or_gpu_alloc_pinned(gpu, OR_GPU_COUNTS_BYTES + OR_LOGITS_ROWS * OR_GPU_LIST_BYTES, &at);
-        contests->results_host = at;
-    }
-    contests->ids = calloc(entries, sizeof *contests->ids);
-    contests->scores = calloc(entries, sizeof *contests->scores);
-    if (status == OR_OK && (contests->ids == NULL || contests->scores == NULL)) {
-        status =
-            or_fail(OR_ERR_NO_MEMORY, "no memory for the contenders of %u rows", OR_LOGITS_ROWS);
-    }
-    return status;
+    return each(model, parts, sizeof parts / sizeof parts[0]);
 }
 
 static or_status_t create_contests(or_model_t *model)
 {
-    if (!or_ranks_is_alone(model->ranks)) {
+    or_gpu_contests_t *contests = &model->gpu->contests;
+    size_t entries = (size_t)OR_LOGITS_ROWS * OR_CUDA_CONTENDERS_MAX;
+    if (contests->results == NULL) {
         return OR_OK;
     }
-    or_status_t status = take_contests_on_device(model);
-    return status != OR_OK ? status : take_contests_on_host(model->gpu);
-}
-
-static void free_contests(or_gpu_t *gpu)
-{
-    or_gpu_contests_t *contests = &gpu->contests;
-    free(contests->scores);
-    free(contests->ids);
-    or_gpu_free_pinned(gpu, contests->results_host);
-    or_gpu_free_pinned(gpu, contests->asked_host);
-    or_gpu_give(gpu, contests->results);
-    or_gpu_give(gpu, contests->scratch);
-    or_gpu_give(gpu, contests->asked);
-    or_gpu_give(gpu, contests->keys);
+    contests->counts = contests->results;
+    contests->lists = (void *)((uint8_t *)contests->results + OR_GPU_COUNTS_BYTES);
+    contests->ids = calloc(entries, sizeof *contests->ids);
+    contests->scores = calloc(entries, sizeof *contests->scores);
+    return contests->ids != NULL && contests->scores != NULL
+               ? OR_OK
+               : or_fail(OR_ERR_NO_MEMORY, "no memory for the contenders of %u rows",
+                         OR_LOGITS_ROWS);
 }
 
 // ---- the embedding ----
@@ -292,40 +222,26 @@ static size_t asked_bytes(const or_model_t *model)
     return sizeof(or_gpu_growth_asked_t) + pages * sizeof(uint32_t);
 }
 
-static or_status_t take_growth_on_device(or_model_t *model)
-{
-    or_gpu_t *gpu = model->gpu;
-    or_gpu_growth_t *growth = &gpu->growth;
-    void *at[5] = {0};
-    const size_t bytes[] = {
-        asked_bytes(model),
-        (size_t)OR_CUDA_GROWTH_MAX * OR_CUDA_GROWTH_MAX * sizeof *growth->chains,
-        gpu->functions->grow_bytes(OR_CUDA_GROWTH_MAX),
-        sizeof *growth->grown,
-        model->shape.vocab_size * sizeof *growth->widths,
-    };
-    or_status_t status = OR_OK;
-    for (size_t i = 0; status == OR_OK && i < sizeof bytes / sizeof bytes[0]; i++) {
-        status = or_gpu_alloc_buffer(model, bytes[i], &at[i]);
-    }
-    growth->asked = at[0];
-    growth->chains = at[1];
-    growth->scratch = at[2];
-    growth->grown = at[3];
-    growth->widths = at[4];
-    return status;
-}
-
-static or_status_t take_growth_on_host(or_model_t *model)
+static or_status_t each_growth_part(or_model_t *model, or_gpu_parts_t *each)
 {
     or_gpu_growth_t *growth = &model->gpu->growth;
-    void *at;
-    or_status_t status = or_gpu_alloc_pinned(model->gpu, asked_bytes(model), &at);
-    growth->asked_host = at;
-    if (status == OR_OK) {
-        status = or_gpu_alloc_pinned(model->gpu, sizeof *growth->grown_host, &at);
-        growth->grown_host = at;
-    }
+    const size_t most = OR_CUDA_GROWTH_MAX;
+    const or_gpu_part_t parts[] = {
+        {&growth->asked, OR_GPU_BUFFER, asked_bytes(model)},
+        {&growth->chains, OR_GPU_BUFFER, most * most * sizeof *growth->chains},
+        {&growth->scratch, OR_GPU_BUFFER, model->gpu->functions->grow_bytes(OR_CUDA_GROWTH_MAX)},
+        {&growth->grown, OR_GPU_BUFFER, sizeof *growth->grown},
+        {&growth->widths, OR_GPU_BUFFER, model->shape.vocab_size * sizeof *growth->widths},
+        {&growth->asked_host, OR_GPU_PINNED, asked_bytes(model)},
+        {&growth->grown_host, OR_GPU_PINNED, sizeof *growth->grown_host},
+    };
+    return each(model, parts, sizeof parts / sizeof parts[0]);
+}
+
+static or_status_t create_growth(or_model_t *model)
+{
+    or_gpu_growth_t *growth = &model->gpu->growth;
+    or_status_t status = each_growth_part(model, or_gpu_take_parts);
     growth->ids = calloc(OR_CUDA_GROWTH_CONTENDERS, sizeof *growth->ids);
     growth->scores = calloc(OR_CUDA_GROWTH_CONTENDERS, sizeof *growth->scores);
     return status == OR_OK && (growth->ids == NULL || growth->scores == NULL)
@@ -333,18 +249,12 @@ static or_status_t take_growth_on_host(or_model_t *model)
                : status;
 }
 
-static void free_growth(or_gpu_t *gpu)
+static void free_growth(or_model_t *model)
 {
-    or_gpu_growth_t *growth = &gpu->growth;
+    or_gpu_growth_t *growth = &model->gpu->growth;
     free(growth->scores);
     free(growth->ids);
-    or_gpu_free_pinned(gpu, growth->grown_host);
-    or_gpu_free_pinned(gpu, growth->asked_host);
-    or_gpu_give(gpu, growth->widths);
-    or_gpu_give(gpu, growth->grown);
-    or_gpu_give(gpu, growth->scratch);
-    or_gpu_give(gpu, growth->chains);
-    or_gpu_give(gpu, growth->asked);
+    each_growth_part(model, or_gpu_give_parts);
     *growth = (or_gpu_growth_t){0};
 }
 
@@ -357,10 +267,9 @@ static or_status_t take_growth(or_model_t *model)
     if (status != OR_OK || gpu->embedding == NULL) {
         return status;
     }
-    status = take_growth_on_device(model);
-    status = status != OR_OK ? status : take_growth_on_host(model);
+    status = create_growth(model);
     if (status != OR_OK) {
-        free_growth(gpu);
+        free_growth(model);
         free_embedding(gpu);
         model->buffer_bytes = before;
     }
@@ -390,58 +299,13 @@ or_status_t or_model_prepare_growth(or_model_t *model, const uint32_t *widths, u
     return or_gpu_check(gpu);
 }
 
-// ---- what travels to other ranks ----
-
-static or_status_t take_sums(or_model_t *model)
-{
-    or_gpu_t *gpu = model->gpu;
-    size_t rows = model->rows_max < OR_EXCHANGE_ROWS ? model->rows_max : OR_EXCHANGE_ROWS;
-    size_t bytes =
-        (size_t)model->ranks->size * rows * model->width_stride * sizeof *model->gathered;
-    void *at = NULL;
-    or_status_t status = gpu->peers != NULL ? OR_OK : or_gpu_alloc_pinned(gpu, bytes, &at);
-    model->gathered = at;
-    if (status == OR_OK) {
-        status = or_gpu_alloc_buffer(model, bytes, &at);
-        gpu->gathered = at;
-    }
-    return status;
-}
-
-static or_status_t take_passed(or_model_t *model)
-{
-    size_t row_bytes = model->width_stride * sizeof *model->gpu->passed;
-    void *at;
-    or_status_t status = or_gpu_alloc_pinned(model->gpu, model->rows_max * row_bytes, &at);
-    model->gpu->passed = at;
-    return status;
-}
-
-static or_status_t create_exchange(or_model_t *model)
-{
-    or_status_t status = model->ranks->size > 1 ? take_sums(model) : OR_OK;
-    return status != OR_OK || or_ranks_stages(model->ranks) == 1 ? status : take_passed(model);
-}
-
-static void free_exchange(or_model_t *model)
-{
-    or_gpu_t *gpu = model->gpu;
-    or_gpu_free_pinned(gpu, gpu->passed);
-    or_gpu_give(gpu, gpu->gathered);
-    or_gpu_free_pinned(gpu, model->gathered);
-    model->gathered = NULL;
-}
-
 // ---- all of it ----
 
 or_status_t or_gpu_buffers_create(or_model_t *model, or_quantised_rows_t quantised)
 {
     model->gpu->embedding = head_embeds(model) ? &model->head : NULL;
-    or_status_t status = take_activations(model, quantised);
-    status = status != OR_OK ? status : take_floats_of_rows(model);
-    status = status != OR_OK ? status : take_tables(model);
-    status = status != OR_OK ? status : take_host_rows(model);
-    status = status != OR_OK ? status : create_exchange(model);
+    describe(model);
+    or_status_t status = each_part(model, quantised, or_gpu_take_parts);
     return status != OR_OK ? status : create_contests(model);
 }
 
@@ -452,33 +316,9 @@ void or_gpu_buffers_free(or_model_t *model)
         return;
     }
     or_gpu_steps_forget(model);
-    free_growth(gpu);
+    free_growth(model);
     free_embedding(gpu);
-    free_contests(gpu);
-    free_exchange(model);
-    or_gpu_free_pinned(gpu, model->logits);
-    model->logits = NULL;
-    or_gpu_free_pinned(gpu, gpu->x_host);
-    or_gpu_free_pinned(gpu, gpu->tables.host);
-    void *buffers[] = {gpu->tables.device,
-                       gpu->logits,
-                       gpu->scores,
-                       gpu->parts,
-                       gpu->up,
-                       gpu->value,
-                       gpu->key,
-                       gpu->query,
-                       gpu->x,
-                       gpu->gate.halves,
-                       gpu->gate.blocks,
-                       gpu->gate.values,
-                       gpu->attended.halves,
-                       gpu->attended.blocks,
-                       gpu->attended.values,
-                       gpu->h.halves,
-                       gpu->h.blocks,
-                       gpu->h.values};
-    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
-        or_gpu_give(gpu, buffers[i]);
-    }
+    free(gpu->contests.scores);
+    free(gpu->contests.ids);
+    each_part(model, (or_quantised_rows_t){0}, or_gpu_give_parts);
 }

@@ -131,12 +131,29 @@ void or_gpu_keep(or_gpu_t *gpu, int status);
 // Return OR_ERR_IO, with the text of the status that was remembered, if there is one.
 or_status_t or_gpu_check(const or_gpu_t *gpu);
 
-// Take zeroed memory of the device, or pinned memory of the host of any content. On OR_ERR_NO_MEMORY *at_p is NULL.
+// Take zeroed memory of the device. On OR_ERR_NO_MEMORY *at_p is NULL.
 or_status_t or_gpu_alloc(or_gpu_t *gpu, size_t bytes, void **at_p);
-or_status_t or_gpu_alloc_pinned(or_gpu_t *gpu, size_t bytes, void **at_p);
 // The same as or_gpu_alloc, and count the bytes with the model's buffers.
 or_status_t or_gpu_alloc_buffer(or_model_t *model, size_t bytes, void **at_p);
 void or_gpu_free_pinned(or_gpu_t *gpu, void *at); // NULL is nothing
+
+// A part of the memory that is taken and given back together.
+typedef struct {
+    void *at_p; // to a pointer of any type: to the part, or NULL
+    enum {
+        OR_GPU_BUFFER,
+        OR_GPU_UNCOUNTED,
+        OR_GPU_PINNED
+    } kind;       // counted with the buffers or not; or pinned memory of the host, of any content
+    size_t bytes; // 0: there is no such part
+} or_gpu_part_t;
+
+typedef or_status_t or_gpu_parts_t(or_model_t *model, const or_gpu_part_t *parts, size_t count);
+
+// Take the parts up to the first that fails.
+or_gpu_parts_t or_gpu_take_parts;
+// Give back the parts that were taken, and set their pointers to NULL. OR_OK.
+or_gpu_parts_t or_gpu_give_parts;
 
 // Move numbers that were allocated with malloc to where the model's passes run: to the device, or nowhere if gpu is
 // NULL. On failure *numbers is NULL. OR_ERR_NO_MEMORY, OR_ERR_IO.

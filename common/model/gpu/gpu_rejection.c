@@ -67,47 +67,38 @@ static void take_logits(or_gpu_rejection_t *rejection, uint32_t nodes_max)
     }
 }
 
-static or_status_t take_memory(or_gpu_rejection_t *rejection)
+static or_status_t each_part(or_gpu_rejection_t *rejection, or_gpu_parts_t *each)
 {
-    or_gpu_t *gpu = rejection->model->gpu;
-    size_t scratch_bytes = gpu->functions->reject_bytes(rejection->vocab_size, rejection->rows_max);
-    void *parts[5] = {0};
-    or_status_t status = or_gpu_alloc_pinned(gpu, TABLE_BYTES, &parts[0]);
-    status = status != OR_OK ? status : or_gpu_alloc(gpu, TABLE_BYTES, &parts[1]);
-    status = status != OR_OK ? status : or_gpu_alloc(gpu, scratch_bytes, &parts[2]);
-    status = status != OR_OK ? status
-                             : or_gpu_alloc_pinned(gpu, sizeof *rejection->path_host, &parts[3]);
-    status = status != OR_OK ? status : or_gpu_alloc(gpu, sizeof *rejection->path, &parts[4]);
-    rejection->table_host = parts[0];
-    rejection->table = parts[1];
-    rejection->scratch = parts[2];
-    rejection->path_host = parts[3];
-    rejection->path = parts[4];
-    return status;
+    const or_gpu_functions_t *f = rejection->model->gpu->functions;
+    const or_gpu_part_t parts[] = {
+        {&rejection->table_host, OR_GPU_PINNED, TABLE_BYTES},
+        {&rejection->table, OR_GPU_UNCOUNTED, TABLE_BYTES},
+        {&rejection->scratch, OR_GPU_UNCOUNTED,
+         f->reject_bytes(rejection->vocab_size, rejection->rows_max)},
+        {&rejection->path_host, OR_GPU_PINNED, sizeof *rejection->path_host},
+        {&rejection->path, OR_GPU_UNCOUNTED, sizeof *rejection->path},
+    };
+    return each(rejection->model, parts, sizeof parts / sizeof parts[0]);
 }
 
 static void give_memory(or_gpu_rejection_t *rejection)
 {
     or_gpu_t *gpu = rejection->model->gpu;
-    or_gpu_free_pinned(gpu, rejection->table_host);
-    or_gpu_free_pinned(gpu, rejection->path_host);
     if (rejection->logits != gpu->logits) {
         or_gpu_give(gpu, rejection->logits);
     }
-    or_gpu_give(gpu, rejection->table);
-    or_gpu_give(gpu, rejection->scratch);
-    or_gpu_give(gpu, rejection->path);
+    each_part(rejection, or_gpu_give_parts);
 }
 
 // Larger logits are worth less than the rest: smaller trees can be judged without.
 static or_status_t take_all(or_gpu_rejection_t *rejection, uint32_t nodes_max)
 {
     take_logits(rejection, nodes_max);
-    or_status_t status = take_memory(rejection);
+    or_status_t status = each_part(rejection, or_gpu_take_parts);
     if (status != OR_OK && rejection->logits != rejection->model->gpu->logits) {
         give_memory(rejection);
         use_models_logits(rejection);
-        status = take_memory(rejection);
+        status = each_part(rejection, or_gpu_take_parts);
     }
     return status;
 }

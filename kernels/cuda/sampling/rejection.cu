@@ -1,4 +1,4 @@
-// Recursive rejection of a tree (verifier/accept/accept_recursive.c) where its logits are.
+// Recursive rejection of a tree (verifier/accept/accept_ratio.c) where its logits are.
 //
 //     bests   the best score of each row
 //     sums    of each row and each block of 256 tokens: of its weights exp(score - best)

@@ -2,7 +2,7 @@
 // depend neither on its batch nor on how many ranks share the matrix; halves are rounded to nearest even.
 // Method: random weights and inputs of many shapes, each product beside ref's over the same rounded inputs, within
 // a small part of the sum of all magnitudes; the same rows and spans alone and among others, by memcmp. Where there
-// is no GPU, plain sums in another order stand for the library (emulated/emulated_tensor.cpp), which can be told to
+// is no GPU, plain sums in another order stand for the library (tests/emulator/emulated_tensor.cpp), which can be told to
 // recommend algorithms that break the rule.
 #include "kernels/kernels_test_support.h"
 

@@ -1,7 +1,7 @@
 // A fiber begins by setcontext, and from then on switches by _setjmp and _longjmp, which make no system calls.
 #undef _FORTIFY_SOURCE // its longjmp takes another stack for a mistake
 
-#include "kernels/cuda/emulated/emulated_fiber.hpp"
+#include "tests/emulator/emulated_fiber.hpp"
 
 #include <new>
 #include <setjmp.h>

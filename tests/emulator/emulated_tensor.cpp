@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "kernels/cuda/cuda_portable.cuh"
-#include "kernels/cuda/emulated/emulated_internal.hpp"
 #include "kernels/cuda/tensor_trial.h"
+#include "tests/emulator/emulated_internal.hpp"
 
 #define CHAINS_LEAST 4u
 #define CHAINS_MOST 8u

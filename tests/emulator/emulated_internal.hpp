@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/emulated/emulated.hpp"
+#include "tests/emulator/emulated.hpp"
 
 // The numbers are CUDA's.
 #define OR_EMULATED_INVALID 1

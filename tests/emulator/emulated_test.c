@@ -1,9 +1,9 @@
 // Goal: the emulator tells what a kernel may not do, and does what a device may do although it seldom does.
 // Method: kernels that make one mistake each, in a process of their own that must end with the right sentence;
 // threads that note their turns, shared memory that nobody wrote, and results that nobody has waited for.
-#include "kernels/cuda/emulated/emulated_test_kernels.h"
-#include "kernels/cuda/emulated/portable_test_kernels.h"
 #include "kernels/cuda/tests/cuda_test_support.h"
+#include "kernels/cuda/tests/portable_test_kernels.h"
+#include "tests/emulator/emulated_test_kernels.h"
 
 #include <signal.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 // Goal: a map is used only if it is what its sender says and fits our vocabulary; a map that a session
 // holds stays.
 // Method: maps with one thing wrong each; more maps than there are places, some of them held.
-#include "drafter/strings/maps.h"
+#include "drafter/strings/kept.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static uint64_t put(uint32_t first)
 static bool is_here(uint64_t hash)
 {
     for (uint32_t i = 0; i < OR_MAPS_MAX; i++) {
-        if (maps.places[i].hash == hash) {
+        if (maps.places[i].kept.hash == hash) {
             return true;
         }
     }
@@ -109,7 +109,7 @@ static void a_map_is_kept_as_it_came(void **state)
     const int32_t *held = map->to;
     assert_int_equal(put(3), hash); // sent twice: the session's stays
     assert_ptr_equal(map->to, held);
-    assert_int_equal(map->users, 1);
+    assert_int_equal(map->kept.users, 1);
     or_map_release(&map);
     assert_null(map);
     or_map_release(&map);

@@ -1,5 +1,5 @@
 // Recordings and their loops, for emulated_device.cpp: lists of steps.
-#include "kernels/cuda/emulated/emulated_internal.hpp"
+#include "tests/emulator/emulated_internal.hpp"
 
 #include <new>
 

@@ -3,7 +3,7 @@
 // late or as much in between as they may be, by turns that OR_EMULATED_SEED changes.
 #include "kernels/cuda/cuda_peers.h"
 #include "kernels/cuda/cuda_tensor.h"
-#include "kernels/cuda/emulated/emulated_internal.hpp"
+#include "tests/emulator/emulated_internal.hpp"
 
 #include <algorithm>
 #include <deque>

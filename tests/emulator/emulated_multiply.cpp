@@ -1,5 +1,5 @@
 // A tensor core's product of bytes (or_multiply_bytes), from what the lanes of a warp show each other.
-#include "kernels/cuda/emulated/emulated.hpp"
+#include "tests/emulator/emulated.hpp"
 
 typedef struct {
     uint32_t a[4];

@@ -1,8 +1,8 @@
 // Goal: what kernels are written with (cuda_portable.cuh) does what it says on a GPU and in the emulator alike: each
 // tells that the other is right.
 // Method: small kernels that use one thing each, against plain loops.
-#include "kernels/cuda/emulated/portable_test_kernels.h"
 #include "kernels/cuda/tests/cuda_test_support.h"
+#include "kernels/cuda/tests/portable_test_kernels.h"
 
 #include <stdlib.h>
 #include <string.h>

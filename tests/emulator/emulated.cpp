@@ -6,8 +6,8 @@
 //     ready     the last of a group to arrive moves the group's queue to the end of the ready ones, and goes on
 //
 // When none is left to start and none is ready, all have returned, or they wait for what never comes.
-#include "kernels/cuda/emulated/emulated_fiber.hpp"
-#include "kernels/cuda/emulated/emulated_internal.hpp"
+#include "tests/emulator/emulated_fiber.hpp"
+#include "tests/emulator/emulated_internal.hpp"
 
 #include <mutex>
 #include <numeric>

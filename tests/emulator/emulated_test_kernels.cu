@@ -1,4 +1,4 @@
-#include "kernels/cuda/emulated/emulated_test_kernels.h"
+#include "tests/emulator/emulated_test_kernels.h"
 
 #include "kernels/cuda/cuda_portable.cuh"
 

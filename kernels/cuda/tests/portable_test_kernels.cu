@@ -1,4 +1,4 @@
-#include "kernels/cuda/emulated/portable_test_kernels.h"
+#include "kernels/cuda/tests/portable_test_kernels.h"
 
 #include "kernels/cuda/cuda_portable.cuh"
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "kernels/cuda/emulated/emulated_internal.hpp"
+#include "tests/emulator/emulated_internal.hpp"
 
 #define OUT_OF_MEMORY 2 // CUDA's
 #define SYSTEM_FAILED (OR_CUDA_PEERS + 2)

@@ -2,8 +2,8 @@
 // not be recorded leaves the device as it was.
 // Method: loops that count their turns up to a number in the device's memory, which changes between replays, and step
 // numbers on the way, against plain loops on the host; then all that may not be recorded, one at a time.
-#include "kernels/cuda/emulated/portable_test_kernels.h"
 #include "kernels/cuda/tests/cuda_test_support.h"
+#include "kernels/cuda/tests/portable_test_kernels.h"
 
 #include <stdbool.h>
 #include <string.h>
