@@ -37,12 +37,12 @@ from cli import BIN, DRAFT, ENVIRONMENT, TARGET, call, wait_until
 MIB = 1 << 20
 RESIDENT_MAX_MIB, JOURNAL_MAX_MIB = 256, 64
 BACK = 1.1  # of the memory before
-SHORT_BACK_MIB = 8  # more than before, where a quarter of a minute has passed since the attack
+SHORT_BACK_MIB = 8  # more than before
 HOSTILE_KEYS, CONNECTIONS, NICE = 4, 16, 10
 OWNERS = ("ada", "bob")
 ON_WEB = 12  # of the 16 honest sessions; the others come by ZeroMQ
 PROMPTS = ("Once upon a time", "It was a dark night", "The king said", "There lived a poor")
-SHORT_S, WARM_S, SETTLE_S = 20, 8, 20
+SHORT_S, WARM_S, SETTLE_S = 20, 8, 90  # the last one only where it is needed: texts of the attack end, and are kept for 10 s more
 BURNER = """import os, sys, time
 share, parent, began = float(sys.argv[1]), os.getppid(), time.monotonic()
 while os.getppid() == parent:
