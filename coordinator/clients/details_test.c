@@ -109,6 +109,36 @@ static void origins_ends_and_the_tree_come_where_they_are_asked_for(void **state
     assert_int_equal(w->end.stats.accepted, 2);
 }
 
+static const uint32_t nowhere[] = {2, 7};
+
+static void forge_path(world_t *w, or_verdict_t *verdict)
+{
+    (void)w;
+    if (verdict->accepted_count > 0) {
+        verdict->accepted = nowhere;
+        verdict->accepted_count = 2;
+    }
+}
+
+// A client may take the path for numbers of the tree's nodes.
+static void a_path_that_is_not_in_the_tree_is_not_told(void **state)
+{
+    world_t *w = *state;
+    begin(w);
+    w->alter = forge_path;
+    or_generate_request_t request = usual_request(WANTED);
+    request.details = true;
+    ask(w, request);
+    run(w, 5);
+    w->path_count = 1;
+    w->path[0] = 1;
+    draft(w, w->last.round, w->last.count, w->last.hash, tokens, chain, 3);
+    run(w, 1500);
+    assert_int_equal(w->end.finish, OR_FINISH_ERROR);
+    assert_non_null(strstr(w->error, "whose path is not in the tree"));
+    assert_int_equal(told.trees, 0);
+}
+
 static void who_does_not_ask_hears_nothing_of_it(void **state)
 {
     world_t *w = *state;
@@ -186,6 +216,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(origins_ends_and_the_tree_come_where_they_are_asked_for,
                                         world_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(a_path_that_is_not_in_the_tree_is_not_told, world_setup,
+                                        world_teardown),
         cmocka_unit_test_setup_teardown(who_does_not_ask_hears_nothing_of_it, world_setup,
                                         world_teardown),
         cmocka_unit_test_setup_teardown(what_is_repeated_is_complete_but_for_the_tree, world_setup,

@@ -219,8 +219,8 @@ const char *or_front_address(const or_front_t *front)
 
 or_front_options_t or_front_options_default(void)
 {
-    static char off[] = "off";
-    return (or_front_options_t){.address = off,
+    static char none[] = "none";
+    return (or_front_options_t){.address = none,
                                 .body_bytes_max = or_http_server_config_default().body_bytes_max};
 }
 
@@ -230,9 +230,10 @@ static bool is_auto(const or_front_options_t *options)
     return strcmp(options->address, "auto") == 0;
 }
 
+// "off" says the same.
 static bool is_off(const or_front_options_t *options)
 {
-    return strcmp(options->address, "off") == 0;
+    return strcmp(options->address, "none") == 0 || strcmp(options->address, "off") == 0;
 }
 
 // The single API key of the environment; NULL: there is none.

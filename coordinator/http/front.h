@@ -19,7 +19,7 @@ typedef struct or_front or_front_t;
 // ---- options ----
 
 typedef struct {
-    char *address; // HOST:PORT, or "off"
+    char *address; // HOST:PORT, or "none"
     char *cert_file, *key_file, *api_key_file, *cors_origin, *chat_template;
     uint64_t body_bytes_max;
 } or_front_options_t;
@@ -29,7 +29,7 @@ typedef struct {
 #define OR_FRONT_OPTIONS(type, field)                                                              \
     {"http", NULL, OR_OPTION_STRING, offsetof(type, field.address), "HOST:PORT",                   \
      "where the OpenAI-compatible API, the metrics and the dashboard are; port 0 takes any free "  \
-     "one; off: nowhere; auto: 127.0.0.1:8080 if that is free"},                                   \
+     "one; none: nowhere; auto: 127.0.0.1:8080 if that is free"},                                   \
     {"api-key-file", NULL, OR_OPTION_STRING, offsetof(type, field.api_key_file), "FILE",           \
      "who may use it: a line `KEY [OWNER]` each; off loopback there must be one, or the variable " \
      "OUTRIDER_API_KEY with a single key"},                                                        \
@@ -73,7 +73,7 @@ typedef struct {
     or_front_t *front;
 } or_front_service_t;
 
-// Listen, and start the thread. Where the address is "off" nothing is started, and the result is OR_OK. The log says
+// Listen, and start the thread. Where the address is "none" nothing is started, and the result is OR_OK. The log says
 // where it listens. The caller calls or_front_service_stop in any case.
 or_status_t or_front_service_start(const or_front_options_t *options,
                                    const or_front_config_t *config, or_front_service_t *service);

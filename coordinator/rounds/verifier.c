@@ -40,8 +40,8 @@ void or_round_verifier_verdict(or_coordinator_t *c, or_csession_t *session,
     if (session->phase != OR_PHASE_VERDICT || verdict->round != session->round) {
         return; // a repeated verdict
     }
-    session->stream.judged = verdict;
     if (commit(c, session, verdict) == OR_OK) {
+        session->stream.judged = verdict;
         or_csession_mark(session, OR_MARK_JUDGED);
     } else {
         or_csession_fail(session, OR_WIRE_FAILED, "the verifier's answer cannot be used: %s",

@@ -280,7 +280,7 @@ or_status_t or_conversation_init(or_conversation_t *talk, const or_chat_config_t
         .seed = request->seed,
         .plain = or_chat_config_is_plain(config),
     };
-    const or_http_options_t http = {.address = (char *)"off",
+    const or_http_options_t http = {.address = (char *)"none",
                                     .chat_template = talk->plain ? NULL : config->chat_template};
     or_status_t status = or_chat_history_set_system(&talk->history, config->system);
     return status == OR_OK ? or_writer_open(&config->generate, &http, &talk->writer) : status;

@@ -67,7 +67,7 @@ static void add_number(args_t *args, const char *option, uint64_t number)
 static void add_http_options(args_t *args, const or_http_options_t *options)
 {
     if (options == NULL) {
-        add(args, "--http", "off");
+        add(args, "--http", "none");
         return;
     }
     add(args, "--http", options->address != NULL ? options->address : "auto");

@@ -4,7 +4,7 @@
 #include "common/base/options/options.h"
 
 typedef struct {
-    char *address; // HOST:PORT, "off", or "auto": OR_HTTP_USUAL if that is free; NULL: auto
+    char *address; // HOST:PORT, "none", or "auto": OR_HTTP_USUAL if that is free; NULL: auto
     char *cert_file, *key_file, *api_key_file, *cors_origin, *chat_template;
 } or_http_options_t;
 
@@ -15,7 +15,7 @@ typedef struct {
 #define OR_HTTP_OPTIONS(type, field)                                                               \
     {"http", NULL, OR_OPTION_STRING, offsetof(type, field.address), "HOST:PORT",                   \
      "where the OpenAI-compatible API, the metrics and the dashboard are; port 0 takes any free "  \
-     "one; off: nowhere; not given: " OR_HTTP_USUAL " if that is free"},                           \
+     "one; none: nowhere; not given: " OR_HTTP_USUAL " if that is free"},                           \
     {"api-key-file", NULL, OR_OPTION_STRING, offsetof(type, field.api_key_file), "FILE",           \
      "who may use it: a line `KEY [OWNER]` each; off loopback there must be one, or the variable " \
      "OUTRIDER_API_KEY"},                                                                          \

@@ -12,6 +12,7 @@
 
 #define SEED 1 // of the random weights
 #define MIB 0x1p-20
+#define FILE_BEGINNING "demo-"
 
 static const or_tensor_type_t type = OR_TENSOR_Q8_0;
 #define TYPE_BYTES(parameters) ((parameters) / 32 * 34)
@@ -151,10 +152,11 @@ or_status_t or_demo_target_find(const char *source, const char *size, uint32_t t
     if (status != OR_OK) {
         return status;
     }
+    or_inflate_remove_left(folder, FILE_BEGINNING);
     target->parameters = wanted.plan.parameters;
     target->made = false;
-    int length = snprintf(target->path, sizeof target->path, "%s/demo-%.6gM-q8_0.gguf", folder,
-                          (double)job.parameters * 1e-6);
+    int length = snprintf(target->path, sizeof target->path, "%s/" FILE_BEGINNING "%.6gM-q8_0.gguf",
+                          folder, (double)job.parameters * 1e-6);
     if (length >= (int)sizeof target->path) {
         return or_fail(OR_ERR_INVALID, "the path of the cache folder is too long");
     }

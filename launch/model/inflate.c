@@ -1,7 +1,9 @@
 #include "launch/model/inflate.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,9 @@
 #define PASS_ROWS 32u // of a model that is verified
 #define TOKENS_COMPARED 256u
 #define NAME_BYTES 256u
+#define NEW_ENDING ".new"           // of a file that is written
+#define ORIGINAL_ENDING ".original" // of the original in the new file's type
+#define TEMPORARY "%s.%jd%s"        // OUT, process, ending
 
 typedef struct {
     const or_inflate_job_t *asked;
@@ -261,7 +266,7 @@ static or_status_t verify(job_t *job)
         return compare_models(job->asked->in, job->made, job->asked->threads, TOKENS_COMPARED,
                               job->asked->seed, &job->compared);
     }
-    if (asprintf(&same, "%s.%jd.original", job->asked->out, (intmax_t)getpid()) < 0) {
+    if (asprintf(&same, TEMPORARY, job->asked->out, (intmax_t)getpid(), ORIGINAL_ENDING) < 0) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a file's name");
     }
     or_status_t status = write_model(job, same, &plan, &bytes);
@@ -276,7 +281,7 @@ static or_status_t verify(job_t *job)
 // Write the new file under a name of its own until it is verified: whoever has an old OUT keeps it as long.
 static or_status_t make(job_t *job)
 {
-    if (asprintf(&job->made, "%s.%jd.new", job->asked->out, (intmax_t)getpid()) < 0) {
+    if (asprintf(&job->made, TEMPORARY, job->asked->out, (intmax_t)getpid(), NEW_ENDING) < 0) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a file's name");
     }
     or_status_t status = write_model(job, job->made, &job->plan, &job->file_bytes);
@@ -289,6 +294,37 @@ static or_status_t make(job_t *job)
     }
     free(job->made);
     return status;
+}
+
+// True if the name is that of an unfinished file whose process is gone.
+static bool is_left(const char *name, const char *beginning)
+{
+    const char *ending = strrchr(name, '.');
+    if (strncmp(name, beginning, strlen(beginning)) != 0 || ending == NULL ||
+        (strcmp(ending, NEW_ENDING) != 0 && strcmp(ending, ORIGINAL_ENDING) != 0)) {
+        return false;
+    }
+    const char *number = ending;
+    while (number > name && number[-1] >= '0' && number[-1] <= '9') {
+        number--;
+    }
+    intmax_t process = strtoimax(number, NULL, 10);
+    return number > name && number[-1] == '.' && process > 0 && process <= INT32_MAX &&
+           kill((pid_t)process, 0) != 0 && errno == ESRCH;
+}
+
+void or_inflate_remove_left(const char *folder, const char *beginning)
+{
+    DIR *names = opendir(folder);
+    const struct dirent *entry;
+    while (names != NULL && (entry = readdir(names)) != NULL) {
+        if (is_left(entry->d_name, beginning)) {
+            unlinkat(dirfd(names), entry->d_name, 0);
+        }
+    }
+    if (names != NULL) {
+        closedir(names);
+    }
 }
 
 or_status_t or_inflate(const or_inflate_job_t *asked, or_inflate_result_t *result)

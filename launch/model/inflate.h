@@ -24,6 +24,10 @@ typedef struct {
     uint32_t compared; // tokens whose logits were compared
 } or_inflate_result_t;
 
+// Remove the unfinished files that inflating processes which were killed have left in `folder` beside an OUT whose name begins
+// with `beginning`. Those of processes that are alive stay.
+void or_inflate_remove_left(const char *folder, const char *beginning);
+
 // Read "300M" or "1.2B". OR_ERR_INVALID names the option `what`.
 or_status_t or_inflate_parse_size(const char *what, const char *text, uint64_t *parameters);
 

@@ -122,12 +122,18 @@ static bool grow_array(or_wire_reader_t *reader, const or_wire_row_t *row, uint3
     return true;
 }
 
+// A sub-message that is no array comes once. Each further one costs time for two bytes, and no memory that would stop it.
+#define SAME_STRUCT_MAX 16u
+
 // Prepare a member for its fields, of which there are `count`, or that many entries: take an array's room, and set the value of
 // absent fields. The member is not zero where a sub-message comes a second time.
 static bool begin_row(or_wire_reader_t *reader, const or_wire_row_t *row, uint32_t count, char *to)
 {
     if (is_array(row)) {
         return count == 0 || grow_array(reader, row, count, to);
+    }
+    if (row->kind == OR_WIRE_STRUCT && count > SAME_STRUCT_MAX) {
+        return false;
     }
     if (row->kind == OR_WIRE_STRING && load_pointer(to + row->at) == NULL) {
         store_pointer(to + row->at, "");
@@ -286,7 +292,8 @@ static bool get_field(or_wire_reader_t *reader, const or_wire_row_t *row, const 
 bool or_wire_read(or_wire_reader_t *reader, const or_wire_table_t *table, const uint8_t *bytes,
                   size_t count, void *to)
 {
-    uint32_t counts[OR_WIRE_NUMBERS_MAX] = {0};
+    uint32_t counts[OR_WIRE_NUMBERS_MAX];
+    memset(counts, 0, table->count * sizeof *counts); // tables of frequent entries are short
     field_t field;
     const or_wire_row_t *row;
     span_t span = {bytes, bytes + count};

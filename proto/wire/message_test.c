@@ -312,6 +312,31 @@ static void repeated_fields_are_stopped(void **context)
     free(frame);
 }
 
+// Sub-messages of nothing, one after the other, would take time and no memory: 16 MiB of them took 1 to 2 seconds.
+static void sub_messages_that_come_again_and_again_are_stopped(void **context)
+{
+    (void)context;
+    enum { UNITS = 17, BYTES = 2 * UNITS };
+    const struct {
+        uint8_t head[4], unit[2];
+        uint32_t head_bytes;
+    } cases[] = {
+        {{0x08, 2, 0x2A, BYTES}, {0x0A, 0}, 4}, // OpenSession{sampling{}, sampling{}, ...}
+        {{0x08, 2}, {0x72, 0}, 2},              // Stats{}, Stats{}, ...
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t frame[4 + BYTES];
+        size_t bytes =
+            fill_frame(frame, cases[i].head, cases[i].head_bytes, cases[i].unit, 2, UNITS);
+        assert_refused(frame, bytes, "not a well-formed message");
+        or_message_t message;
+        if (i == 1) { // as many as are allowed
+            assert_int_equal(or_message_decode(frame, bytes - 2, &message), OR_OK);
+            or_message_fini(&message);
+        }
+    }
+}
+
 static void absent_strings_are_empty(void **context)
 {
     (void)context;
@@ -443,6 +468,7 @@ int main(void)
         cmocka_unit_test(large_frames_are_refused),
         cmocka_unit_test(frames_of_empty_fields_are_stopped),
         cmocka_unit_test(repeated_fields_are_stopped),
+        cmocka_unit_test(sub_messages_that_come_again_and_again_are_stopped),
         cmocka_unit_test(absent_strings_are_empty),
         cmocka_unit_test(floats_travel_unless_they_are_zero),
         cmocka_unit_test(the_arena_keeps_its_budget),

@@ -89,6 +89,20 @@ class Demo(unittest.TestCase):
         self.assertEqual((file.stat().st_ino, file.stat().st_mtime_ns), (before.st_ino, before.st_mtime_ns))
         self.assertEqual(self.names(), [file.name])
 
+    def test_what_was_killed_leaves_nothing_for_ever(self):
+        folder = self.cache / "outrider"
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        name = "demo-300M-q8_0.gguf"
+        left = [f"{name}.{gone.pid}.new", f"{name}.{gone.pid}.original"]
+        others = [f"{name}.{os.getpid()}.new", f"{name}.new", f"mine.{gone.pid}.new", f"{name}.{gone.pid}.old"]
+        for file in left + others:
+            (folder / file).write_text("unfinished")
+        self.demo("-n", 2)
+        self.assertEqual(self.names(), sorted([Path(self.first["target"]["file"]).name, *others]))
+        for file in others:
+            (folder / file).unlink()
+
     def test_a_broken_file_is_replaced(self):
         file = Path(self.first["target"]["file"])
         whole = file.read_bytes()

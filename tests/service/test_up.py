@@ -48,6 +48,14 @@ class Limits(unittest.TestCase):
                 os.kill(cluster.roles(*ROLES)[ROLES[1]], signal.SIGSTOP)  # the text goes on for as long as we like
                 self.assertIn("busy", outrider(*words, "-n", 4, "--busy-wait", 0, code=75)[1])
 
+    def test_there_may_be_no_http(self):
+        """`none` is the word of --journal and --device, too; `off` says the same."""
+        for word in ("none", "off"):
+            with Cluster("--log-level", "info", "--http", word) as cluster:
+                pid = cluster.roles(*ROLES)[ROLES[0]]
+                self.assertEqual(option(pid, "--http"), word)
+                outrider("generate", "--connect", cluster.endpoint, "-p", "x", "-n", 2)
+
     def test_those_of_memory_and_journal(self):
         """Errors name them, so `up` has to know them."""
         with Cluster("--log-level", "error", "--memory-max", "5M", "--journal-max", "3M") as cluster:
