@@ -347,6 +347,17 @@ class Honest:
         self.process.join(10)
 
 
+class Least:
+    """The least that a figure was so far. Honest texts make memory go up and down meanwhile."""
+
+    def __init__(self, figure):
+        self.figure, self.value = figure, float("inf")
+
+    def read(self):
+        self.value = min(self.value, self.figure())
+        return self.value
+
+
 def mean_batch(before, after):
     return (after[1] - before[1]) / max(1, after[0] - before[0])
 
@@ -437,9 +448,10 @@ class Soak:
             made, cut, cpu = self.finish_attack(foes)
             after, back = float("nan"), unaccounted + SHORT_BACK_MIB if options.minutes == 0 else max(BACK * unaccounted, unaccounted + 2)
             if alive:
-                alive = self.watch(service, settle, until=lambda: service.unaccounted() <= back)
-                after, left = service.figures()[0], service.unaccounted()
-                self.check(left <= back, f"memory did not come back: but for texts {unaccounted:.1f} MiB before, {left:.1f} MiB after")
+                least = Least(service.unaccounted)
+                alive = self.watch(service, settle, until=lambda: least.read() <= back)
+                after = service.figures()[0]
+                self.check(least.value <= back, f"memory did not come back: but for texts {unaccounted:.1f} MiB before, {least.value:.1f} MiB after")
             service.logs["coordinator"].reading.set()
             quiet, over = time.monotonic(), None
             if alive and options.minutes > 0:
