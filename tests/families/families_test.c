@@ -22,10 +22,20 @@ typedef struct {
 } family_t;
 
 static const family_t families[] = {
+    {"gemma", false},
+    {"gemma2", false},
+    {"gemma3", false},
+    {"glm4", false},
+    {"gpt2", false},
+    {"granite", false},
     {"llama", true},
     {"mistral", false},
+    {"olmo2", false},
+    {"phi3", false},
     {"qwen2", true},
     {"qwen3", false},
+    {"smollm3", false},
+    {"starcoder2", false},
 };
 
 #define FAMILIES (sizeof families / sizeof families[0])

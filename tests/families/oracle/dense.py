@@ -19,6 +19,7 @@ class Dense(Family):
     head_norm = 1.6     # around which norms of heads lie, so that attention is peaked
     norm_shift = 0.0    # what GGUF's norms have more than transformers'
     head_norms = False
+    rotated = None      # elements of a head, if not all
 
     def config(self):
         return self.common_config() | dict(rms_norm_eps=self.epsilon, tie_word_embeddings=self.tied, rope_parameters=self.rope, head_dim=self.head_dim)
@@ -34,7 +35,7 @@ class Dense(Family):
         self.common_metadata()
         self.recipe.add("add_layer_norm_rms_eps", self.epsilon)
         self.recipe.add("add_rope_freq_base", self.rope["rope_theta"])
-        self.recipe.add("add_rope_dimension_count", self.head_dim)
+        self.recipe.add("add_rope_dimension_count", self.rotated or self.head_dim)
         self.recipe.add("add_key_length", self.head_dim)
         self.recipe.add("add_value_length", self.head_dim)
 

@@ -16,12 +16,15 @@ import numpy as np
 import torch
 
 import dense
+import gemma
+import layernorm
+import variants
 
 FOLDER = pathlib.Path(__file__).parents[1] / "data"
 POSITIONS = 200
 TOLERANCE = 1e-3
 MOVES_MIN = 20 * TOLERANCE
-FAMILIES = dense.FAMILIES
+FAMILIES = dense.FAMILIES + variants.FAMILIES + gemma.FAMILIES + layernorm.FAMILIES
 
 
 @torch.no_grad()
