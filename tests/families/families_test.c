@@ -22,20 +22,10 @@ typedef struct {
 } family_t;
 
 static const family_t families[] = {
-    {"gemma", false},
-    {"gemma2", false},
-    {"gemma3", false},
-    {"glm4", false},
-    {"gpt2", false},
-    {"granite", false},
-    {"llama", true},
-    {"mistral", false},
-    {"olmo2", false},
-    {"phi3", false},
-    {"qwen2", true},
-    {"qwen3", false},
-    {"smollm3", false},
-    {"starcoder2", false},
+    {"gemma", false},   {"gemma2", false},     {"gemma3", false}, {"glm4", false},
+    {"gpt2", false},    {"granite", false},    {"llama", true},   {"mistral", false},
+    {"olmo2", false},   {"phi3", false},       {"qwen2", true},   {"qwen3", false},
+    {"smollm3", false}, {"starcoder2", false},
 };
 
 #define FAMILIES (sizeof families / sizeof families[0])
@@ -147,7 +137,7 @@ static void check_family(void **state)
     const family_t *family = *state;
     for (uint32_t seed = 0; seed < SEEDS; seed++) {
         char name[64];
-        snprintf(name, sizeof name, "%s-%u", family->name, seed);
+        snprintf(name, sizeof name, "%s/%u", family->name, seed);
         if (family->runs) {
             check_model(name);
         } else {

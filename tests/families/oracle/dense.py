@@ -5,7 +5,7 @@ import gguf
 import numpy as np
 import transformers as tf
 
-from family import CONTEXT, Family, identity, zero
+from family import Family, identity, zero
 from recipe import VOCAB
 
 BASE = 10000.0

@@ -102,14 +102,3 @@ def replace(model, ending, change):
 
 def identity(model, ending):
     replace(model, ending, lambda _: torch.nn.Identity())
-
-
-class Constant(torch.nn.Module):
-    """A module that returns its input times a factor."""
-
-    def __init__(self, factor):
-        super().__init__()
-        self.factor = factor
-
-    def forward(self, x):
-        return x * self.factor

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make the references of families_test: tests/families/data/*.gguf-head (recipe.py) and transformers' logits of them, *.f32.
+"""Make the references of families_test: tests/families/data/FAMILY/SEED.gguf-head (recipe.py) and transformers' logits of them, SEED.f32.
 
 Logits are [200 positions][64 tokens], little-endian floats. For each model this prints how far they spread, how peaked attention is, how far transformers'
 F32 is from its F64, and by how much the logits move when a quirk is switched off; it ends with 1 where that is too little.
@@ -56,13 +56,14 @@ def check_mutants(family, tokens, logits):
 
 def make(family_class, variant):
     family = family_class(variant)
-    name = f"{family.name}-{variant}"
+    name = f"{family.name}/{variant}"
     tokens = family.recipe.tokens(POSITIONS)
     logits, peak = run(family.build(), tokens)
     precise = run(family.build().double(), tokens)[0]
     print(f"{name}: logits spread by {logits.std():.2f}, the largest share of attention is {peak:.2f} on average, F64 is "
           f"{np.abs(precise - logits).max():.2g} away", flush=True)
     assert logits.shape == (POSITIONS, 64) and 2 <= logits.std() <= 4.5
+    (FOLDER / family.name).mkdir(exist_ok=True)
     family.recipe.write(FOLDER / f"{name}.gguf-head", tokens)
     (FOLDER / f"{name}.f32").write_bytes(logits.astype("<f4").tobytes())
     return [f"{name}: {quirk}" for quirk in check_mutants(family, tokens, logits)]
@@ -70,7 +71,6 @@ def make(family_class, variant):
 
 def main():
     torch.set_num_threads(1)
-    FOLDER.mkdir(exist_ok=True)
     chosen = [family for family in FAMILIES if family.name in sys.argv[1:] or len(sys.argv) == 1]
     weak = [quirk for family in chosen for variant in range(2) for quirk in make(family, variant)]
     if weak:

@@ -1,10 +1,10 @@
 """A recipe: the head of a GGUF file, from which the whole file can be made again without floats being stored.
 
-The file NAME.gguf-head is a GGUF file up to its data. Its metadata say besides how each tensor's elements are drawn:
+The file SEED.gguf-head is a GGUF file up to its data. Its metadata say besides how each tensor's elements are drawn:
 
     recipe.seed, recipe.scales [tensors], recipe.shifts [tensors]    element = shift + scale * integer
     recipe.values.TENSOR [elements]                                  those that are not drawn but given
-    recipe.tokens [positions]                                        the text whose logits are stored beside it, in NAME.f32
+    recipe.tokens [positions]                                        the text whose logits are stored beside it, in SEED.f32
 
 The integers are the sum of a 64-bit number's four 16-bit parts, less its mean. The numbers are splitmix64's, started with the
 hash (FNV-1a) of the tensor's name and with the seed. tests/families/family_file.c draws the same.

@@ -1,12 +1,11 @@
 """Families like Llama's with other norms, scales, orders of tensors or rotations."""
 import math
 
-import gguf
 import numpy as np
 import transformers as tf
 
 from dense import BASE, PLAIN, Dense
-from family import Constant, identity, replace, zero
+from family import identity, zero
 
 ORIGINAL_CONTEXT = 64
 
