@@ -22,10 +22,9 @@ typedef struct {
 } family_t;
 
 static const family_t families[] = {
-    {"gemma", false},   {"gemma2", false},     {"gemma3", false}, {"glm4", false},
-    {"gpt2", false},    {"granite", false},    {"llama", true},   {"mistral", false},
-    {"olmo2", false},   {"phi3", false},       {"qwen2", true},   {"qwen3", false},
-    {"smollm3", false}, {"starcoder2", false},
+    {"gemma", true},   {"gemma2", true}, {"gemma3", true},  {"glm4", true},       {"gpt2", true},
+    {"granite", true}, {"llama", true},  {"mistral", true}, {"olmo2", true},      {"phi3", true},
+    {"qwen2", true},   {"qwen3", true},  {"smollm3", true}, {"starcoder2", true},
 };
 
 #define FAMILIES (sizeof families / sizeof families[0])

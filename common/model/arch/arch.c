@@ -4,12 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/model/arch/families/families.h"
+
 #define LAYERS_MAX 1024u
 #define HEAD_DIM_MAX 1024u
 #define DIM_MAX (1u << 20)     // width, FFN, vocabulary
 #define CONTEXT_MAX (1u << 20) // positions; angles stay in or_sin_cos's range
 
-static const or_arch_t *const architectures[] = {&or_arch_llama, &or_arch_qwen2};
+static const or_arch_t *const architectures[] = {
+    &or_arch_llama,  &or_arch_qwen2,      &or_arch_qwen3, &or_arch_phi3,    &or_arch_gemma,
+    &or_arch_gemma2, &or_arch_gemma3,     &or_arch_olmo2, &or_arch_granite, &or_arch_smollm3,
+    &or_arch_glm4,   &or_arch_starcoder2, &or_arch_gpt2,
+};
 
 #define ARCHITECTURES (sizeof architectures / sizeof architectures[0])
 

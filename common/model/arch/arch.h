@@ -88,6 +88,7 @@ typedef enum {
     OR_OP_END,         // of the list
     OR_OP_NORM,        // h = rms norm of x with the weights at `weight`
     OR_OP_NORM_LAYER,  // h = layer norm of x, with `bias` if it has one
+    OR_OP_COPY,        // h = x
     OR_OP_PROJECT_QKV, // query, key, value = h times matrices
     OR_OP_BIAS_QKV,    // each plus its bias
     OR_OP_NORM_HEADS,  // each head of query and key = its rms norm

@@ -1,5 +1,7 @@
 #include "common/model/cpu/row_ops.h"
 
+#include <string.h>
+
 #include "common/model/cpu/elementwise.h"
 
 static float *x_of(const or_model_t *model, uint32_t row)
@@ -72,6 +74,14 @@ static void norm_layer(const or_model_t *model, const or_pass_op_t *step, uint32
 {
     or_layer_norm(x_of(model, row), step->weight, step->bias, model->shape.width,
                   model->numbers.norm_epsilon, model->h.values + row * model->h.stride);
+    or_activations_quantise(&model->h, model->kernels, row);
+}
+
+static void copy(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    (void)step;
+    memcpy(model->h.values + row * model->h.stride, x_of(model, row),
+           model->shape.width * sizeof(float));
     or_activations_quantise(&model->h, model->kernels, row);
 }
 
@@ -235,6 +245,7 @@ static void gelu(const or_model_t *model, const or_pass_op_t *step, uint32_t row
 static const or_row_op_t row_ops[OR_OP_KINDS] = {
     [OR_OP_NORM] = norm,
     [OR_OP_NORM_LAYER] = norm_layer,
+    [OR_OP_COPY] = copy,
     [OR_OP_BIAS_QKV] = bias_qkv,
     [OR_OP_NORM_HEADS] = norm_heads,
     [OR_OP_NORM_WHOLE] = norm_whole,

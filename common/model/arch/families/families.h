@@ -51,6 +51,31 @@
         "rope.freq_base", OR_NUMBER(rope_base), 10000.0f                                           \
     }
 
+// Tensors of norms of heads, and of norms of what a layer adds.
+#define OR_TENSORS_HEAD_NORMS                                                                      \
+    {"attn_q_norm.weight", OR_DIM_HEAD, OR_DIM_ONE, OR_LAYER(query_norm), NULL, 0, false},         \
+    {                                                                                              \
+        "attn_k_norm.weight", OR_DIM_HEAD, OR_DIM_ONE, OR_LAYER(key_norm), NULL, 0, false          \
+    }
+#define OR_TENSORS_POST_NORMS                                                                      \
+    OR_TENSOR_NORM("post_attention_norm.weight", attention_post_norm),                             \
+        OR_TENSOR_NORM("post_ffw_norm.weight", ffn_post_norm)
+
+// Gate and up in one tensor.
+extern const or_dim_t or_fused_gate_up[], or_fused_qkv[];
+#define OR_TENSORS_FUSED_UP_DOWN                                                                   \
+    {"ffn_up.weight", OR_DIM_WIDTH, OR_DIM_FFN, OR_LAYER(gate), or_fused_gate_up, 0, false},       \
+        {"ffn_up.weight", OR_DIM_WIDTH, OR_DIM_FFN, OR_LAYER(up), or_fused_gate_up, 1, false},     \
+    {                                                                                              \
+        "ffn_down.weight", OR_DIM_FFN, OR_DIM_WIDTH, OR_LAYER(down), NULL, 0, false                \
+    }
+#define OR_TENSORS_FUSED_QKV                                                                       \
+    {"attn_qkv.weight", OR_DIM_WIDTH, OR_DIM_QUERY, OR_LAYER(query), or_fused_qkv, 0, false},      \
+        {"attn_qkv.weight", OR_DIM_WIDTH, OR_DIM_KV, OR_LAYER(key), or_fused_qkv, 1, false},       \
+    {                                                                                              \
+        "attn_qkv.weight", OR_DIM_WIDTH, OR_DIM_KV, OR_LAYER(value), or_fused_qkv, 2, false        \
+    }
+
 #define OR_OPS_ATTEND                                                                              \
     {.kind = OR_OP_STORE}, {.kind = OR_OP_ATTEND},                                                 \
     {                                                                                              \
@@ -60,3 +85,9 @@
 // The keys and operations of Llama.
 extern const or_arch_key_t or_llama_keys[];
 extern const or_op_t or_llama_ops[];
+
+// The same with norms of heads behind the products.
+extern const or_op_t or_qwen3_ops[];
+
+extern const or_arch_t or_arch_qwen3, or_arch_phi3, or_arch_gemma, or_arch_gemma2, or_arch_gemma3,
+    or_arch_olmo2, or_arch_granite, or_arch_smollm3, or_arch_glm4, or_arch_starcoder2, or_arch_gpt2;
