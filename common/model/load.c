@@ -8,12 +8,10 @@
 #include <unistd.h>
 
 #include "common/base/log/log.h"
-#include "common/base/math/math.h"
 #include "common/base/version.h"
 #include "common/model/gpu/gpu_internal.h"
 #include "common/model/model_internal.h"
 
-#define ANGLE_MAX 0x1p30 // what or_sin_cos takes
 #define ROWS_DEFAULT 256u
 #define ROWS_MOST 65536u
 #define SEQUENCES_DEFAULT 2u
@@ -79,76 +77,6 @@ static or_status_t apply_options(or_model_t *model, const or_model_options_t *op
     model->cache_shape.key_type = options->cache_type_k;
     model->cache_shape.value_type = options->cache_type_v;
     return check_cache_types(&model->cache_shape);
-}
-
-typedef struct {
-    or_model_t *model;
-    double *frequencies; // [head_dim / 2], radians a position
-} rope_t;
-
-static void fill_rope_positions(void *context, uint32_t worker, uint32_t begin, uint32_t end)
-{
-    (void)worker;
-    const rope_t *rope = context;
-    uint32_t half = rope->model->shape.head_dim / 2;
-    for (size_t position = begin; position < end; position++) {
-        for (uint32_t i = 0; i < half; i++) {
-            double sine, cosine;
-            or_sin_cos((double)position * rope->frequencies[i], &sine, &cosine);
-            rope->model->rope_cosine[position * half + i] = (float)cosine;
-            rope->model->rope_sine[position * half + i] = (float)sine;
-        }
-    }
-}
-
-static or_status_t fill_frequencies(const or_model_t *model, double *frequencies)
-{
-    for (uint32_t i = 0; i < model->shape.head_dim / 2; i++) {
-        double frequency =
-            or_pow((double)model->numbers.rope_base, -2.0 * i / model->shape.head_dim) /
-            (double)model->numbers.rope_stretch;
-        if (model->rope_factors != NULL) {
-            frequency /= (double)model->rope_factors[i];
-        }
-        if (!(model->context * frequency <= ANGLE_MAX)) {
-            return or_fail(OR_ERR_FORMAT,
-                           "%s turns its heads by up to %g a position: see rope.freq_base, "
-                           "rope.scaling and rope_freqs",
-                           or_gguf_path(model->gguf), frequency);
-        }
-        frequencies[i] = frequency;
-    }
-    return OR_OK;
-}
-
-// Move both tables to where passes run, as both are freed there whatever else fails.
-static or_status_t move_rope(or_model_t *model, size_t count)
-{
-    or_status_t cosine = or_gpu_take_floats(model->gpu, &model->rope_cosine, count);
-    or_status_t sine = or_gpu_take_floats(model->gpu, &model->rope_sine, count);
-    return cosine != OR_OK ? cosine : sine;
-}
-
-static or_status_t fill_rope(or_model_t *model)
-{
-    uint32_t half = model->shape.head_dim / 2;
-    size_t count = (size_t)model->context * half;
-    model->rope_cosine = or_zeroed(count, sizeof(float));
-    model->rope_sine = or_zeroed(count, sizeof(float));
-    rope_t rope = {.model = model, .frequencies = or_zeroed(half, sizeof(double))};
-    or_status_t status = OR_OK;
-    if (model->rope_cosine == NULL || model->rope_sine == NULL || rope.frequencies == NULL) {
-        status = or_fail(OR_ERR_NO_MEMORY, "no memory for a context of %u; ask for less (-c)",
-                         model->context);
-    }
-    status = status != OR_OK ? status : fill_frequencies(model, rope.frequencies);
-    if (status == OR_OK) {
-        or_workers_run(model->workers, model->context, or_workers_grain(64ull * half),
-                       fill_rope_positions, &rope);
-    }
-    free(rope.frequencies);
-    or_status_t moved = move_rope(model, count);
-    return status != OR_OK ? status : moved;
 }
 
 // ---- room for the cache ----
@@ -325,7 +253,7 @@ static or_status_t load_all_but_layers(or_model_t *model)
 {
     or_status_t status = or_tensors_load(model);
     status = status != OR_OK ? status : or_gpu_prepare_products(model);
-    status = status != OR_OK ? status : fill_rope(model);
+    status = status != OR_OK ? status : or_rope_fill(model);
     return status != OR_OK ? status : or_buffers_create(model);
 }
 
@@ -338,7 +266,8 @@ static or_status_t load_layers(or_model_t *model, const or_model_options_t *opti
     or_status_t status = model->gpu == NULL ? OR_OK
                                             : or_gpu_layers_plan(model, options->gpu->host_layers,
                                                                  least_cache_bytes(model, options));
-    return status != OR_OK ? status : or_tensors_load_layers(model);
+    status = status != OR_OK ? status : or_tensors_load_layers(model);
+    return status != OR_OK || model->gpu != NULL ? status : or_steps_create(model);
 }
 
 // Wait until every rank has come here.
@@ -458,8 +387,8 @@ void or_model_destroy(or_model_t **model_p)
     or_kv_cache_destroy(&model->cache);
     or_buffers_free(model);
     or_workers_destroy(&model->workers);
-    or_gpu_give(model->gpu, model->rope_sine);
-    or_gpu_give(model->gpu, model->rope_cosine);
+    or_steps_free(model);
+    or_rope_free(model);
     or_tensors_free(model);
     or_gpu_close(&model->gpu);
     free(model);

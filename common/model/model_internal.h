@@ -1,9 +1,9 @@
 // model_internal - a loaded model, for the files of this folder.
 //
 //     load     load.c (step by step)  shards.c (what this rank computes)  tensors.c (the file's tensors to weights.c)
-//              buffers.c (memory of a pass)
-//     a pass   model.c (the public calls)  pass.c (plan, run, undo)  forward.c (the layers)  products.c  attention.c
-//              logits.c (the head)
+//              rope.c (rotations)  buffers.c (memory of a pass)
+//     a pass   model.c (the public calls)  pass.c (plan, run, undo)  forward.c (walks the operations of steps.c)
+//              row_ops.c  products.c  attention.c  logits.c (the head)
 //     ranks    lockstep.c
 //     a GPU    gpu_internal.h: weights, K and V are then in its memory, and so are the buffers of a pass, which
 //              or_gpu_t has instead of those below; what is planned is the same
@@ -66,6 +66,20 @@ typedef struct {
     bool has_page; // those committed positions are there
 } or_gathered_t;
 
+// An operation of a pass, with the layer that it works on and its weights found.
+typedef struct {
+    const or_op_t *op;
+    const or_layer_t *layer;    // NULL: before the first layer or behind the last
+    uint32_t layer_index;       // of the stage
+    const float *weight, *bias; // op->weight and op->bias; NULL: none
+} or_pass_op_t;
+
+// A pass of this stage from its first operation to its last, all layers one after the other.
+typedef struct {
+    or_pass_op_t *steps;
+    size_t count;
+} or_pass_ops_t;
+
 // A device, and what of a model is on it (gpu_internal.h).
 typedef struct or_gpu or_gpu_t;
 
@@ -105,13 +119,18 @@ struct or_model {
     char arith_id[64];
 
     const or_gguf_tensor_t *embedding; // [width, vocab_size], read in place; NULL: of another stage
-    or_layer_t *layers;                // [share.layers]
-    float *output_norm;                // [width]; NULL: of another stage
-    or_matrix_t head;                  // width -> vocab_size; empty likewise
-    float *rope_factors;               // [head_dim / 2]; NULL: none
-    float *rope_cosine;                // [context][head_dim / 2]
-    float *rope_sine;
+    const or_gguf_tensor_t
+        *positions;          // [width, context], read in place; NULL: none, or of another stage
+    or_layer_t *layers;      // [share.layers]
+    float *output_norm;      // [width]; NULL: of another stage
+    float *output_norm_bias; // [width]; NULL: none, or of another stage
+    or_matrix_t head;        // width -> vocab_size; empty likewise
+    float *rope_factors;     // [rope_dims / 2] of OR_ROPE_MAIN; NULL: none
+    float *rope_cosine[OR_ROPE_TABLES]; // [context][rope_dims / 2] each; NULL: no layer uses it
+    float *rope_sine[OR_ROPE_TABLES];
     uint64_t weight_bytes; // of all tensors above
+
+    or_pass_ops_t steps; // of a pass on the CPU
 
     uint64_t buffer_bytes; // all below together
     size_t width_stride;
@@ -190,6 +209,14 @@ or_status_t or_pass_run(or_model_t *model, uint32_t count);
 void or_pass_undo(or_model_t *model, uint32_t count);
 // OR_ERR_INVALID unless first .. first + count - 1 are rows of the last pass.
 or_status_t or_pass_check_rows(const or_model_t *model, uint32_t first, uint32_t count);
+
+// Write the tables of rotations that the layers use.
+or_status_t or_rope_fill(or_model_t *model);
+void or_rope_free(or_model_t *model);
+
+// List the operations of a pass on the CPU, once the weights are there. OR_ERR_NO_MEMORY; or_steps_free cleans up.
+or_status_t or_steps_create(or_model_t *model);
+void or_steps_free(or_model_t *model);
 
 // Run all layers for the planned rows on the CPU. The activations for the head are then in model->h. Fails if another
 // rank is not heard.

@@ -156,6 +156,11 @@ static void the_tiny_model_loads(void **state)
     assert_int_equal(load(&t), OR_OK);
     t.rope_scaling = "linear";
     assert_int_equal(load(&t), OR_OK);
+    t.rope_scaling = "yarn";
+    assert_int_equal(load(&t), OR_OK);
+    t = tiny;
+    t.rope_dims = 2; // of 4
+    assert_int_equal(load(&t), OR_OK);
     t = tiny;
     t.q_type = BF16;
     t.norm_type = BF16;
@@ -279,7 +284,8 @@ static void metadata_must_make_sense(void **state)
         {offsetof(tiny_t, kv_heads), 0, OR_ERR_FORMAT, "head_count_kv"},
         {offsetof(tiny_t, kv_heads), 3, OR_ERR_FORMAT, "divide"},
         {offsetof(tiny_t, kv_heads), 8, OR_ERR_FORMAT, "divide"},
-        {offsetof(tiny_t, rope_dims), 2, OR_ERR_UNSUPPORTED, "dimension_count"},
+        {offsetof(tiny_t, rope_dims), 6, OR_ERR_FORMAT, "dimension_count"},
+        {offsetof(tiny_t, rope_dims), 3, OR_ERR_FORMAT, "even"},
     };
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         tiny_t t = tiny;
@@ -290,7 +296,7 @@ static void metadata_must_make_sense(void **state)
     t.architecture = "mamba";
     assert_refused(&t, OR_ERR_UNSUPPORTED, "mamba");
     t = tiny;
-    t.rope_scaling = "yarn";
+    t.rope_scaling = "longrope"; // Llama's graph has one table of factors
     assert_refused(&t, OR_ERR_UNSUPPORTED, "rope.scaling.type");
 }
 

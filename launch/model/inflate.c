@@ -336,6 +336,12 @@ or_status_t or_inflate(const or_inflate_job_t *asked, or_inflate_result_t *resul
         status != OR_OK ? status : or_weight_writer_check_path(job.gguf, asked->out, asked->force);
     status = status != OR_OK ? status : or_arch_find(job.gguf, &job.arch);
     status = status != OR_OK ? status : or_arch_read(job.arch, job.gguf, &job.shape, &numbers);
+    if (status == OR_OK && !job.arch->is_plain) {
+        status = or_fail(OR_ERR_UNSUPPORTED,
+                         "%s is of architecture %s, whose layers this version cannot enlarge; "
+                         "choose a file of llama or qwen2",
+                         asked->in, job.arch->name);
+    }
     status = status != OR_OK ? status
                              : or_inflate_plan(job.arch, &job.shape, asked->parameters,
                                                asked->layers, &job.plan);

@@ -4,64 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/model/arch/families/families.h"
+
 #define LAYERS_MAX 1024u
 #define HEAD_DIM_MAX 1024u
 #define DIM_MAX (1u << 20)     // width, FFN, vocabulary
 #define CONTEXT_MAX (1u << 20) // positions; angles stay in or_sin_cos's range
 
-// ---- the architectures ----
-
-// Llama 1 to 3: Llama 3.1 and later scale the frequencies by a table in the file.
-static const or_arch_tensor_t llama_tensors[] = {
-    {"attn_norm.weight", OR_DIM_WIDTH, OR_DIM_ONE, offsetof(or_layer_t, attention_norm)},
-    {"attn_q.weight", OR_DIM_WIDTH, OR_DIM_QUERY, offsetof(or_layer_t, query)},
-    {"attn_k.weight", OR_DIM_WIDTH, OR_DIM_KV, offsetof(or_layer_t, key)},
-    {"attn_v.weight", OR_DIM_WIDTH, OR_DIM_KV, offsetof(or_layer_t, value)},
-    {"attn_output.weight", OR_DIM_QUERY, OR_DIM_WIDTH, offsetof(or_layer_t, output)},
-    {"ffn_norm.weight", OR_DIM_WIDTH, OR_DIM_ONE, offsetof(or_layer_t, ffn_norm)},
-    {"ffn_gate.weight", OR_DIM_WIDTH, OR_DIM_FFN, offsetof(or_layer_t, gate)},
-    {"ffn_up.weight", OR_DIM_WIDTH, OR_DIM_FFN, offsetof(or_layer_t, up)},
-    {"ffn_down.weight", OR_DIM_FFN, OR_DIM_WIDTH, offsetof(or_layer_t, down)},
-    {0},
+static const or_arch_t *const architectures[] = {
+    &or_arch_llama,  &or_arch_qwen2,      &or_arch_qwen3, &or_arch_phi3,    &or_arch_gemma,
+    &or_arch_gemma2, &or_arch_gemma3,     &or_arch_olmo2, &or_arch_granite, &or_arch_smollm3,
+    &or_arch_glm4,   &or_arch_starcoder2, &or_arch_gpt2,
 };
 
-const or_arch_t or_arch_llama = {
-    .name = "llama",
-    .embedding = "token_embd.weight",
-    .output_norm = "output_norm.weight",
-    .head = "output.weight",
-    .rope_factors = "rope_freqs.weight",
-    .layer_tensors = llama_tensors,
-};
-
-// Qwen 2 and 2.5: Llama's graph with biases before the rotation, and pairs that lie half a head
-// apart.
-static const or_arch_tensor_t qwen2_tensors[] = {
-    {"attn_norm.weight", OR_DIM_WIDTH, OR_DIM_ONE, offsetof(or_layer_t, attention_norm)},
-    {"attn_q.weight", OR_DIM_WIDTH, OR_DIM_QUERY, offsetof(or_layer_t, query)},
-    {"attn_q.bias", OR_DIM_QUERY, OR_DIM_ONE, offsetof(or_layer_t, query_bias)},
-    {"attn_k.weight", OR_DIM_WIDTH, OR_DIM_KV, offsetof(or_layer_t, key)},
-    {"attn_k.bias", OR_DIM_KV, OR_DIM_ONE, offsetof(or_layer_t, key_bias)},
-    {"attn_v.weight", OR_DIM_WIDTH, OR_DIM_KV, offsetof(or_layer_t, value)},
-    {"attn_v.bias", OR_DIM_KV, OR_DIM_ONE, offsetof(or_layer_t, value_bias)},
-    {"attn_output.weight", OR_DIM_QUERY, OR_DIM_WIDTH, offsetof(or_layer_t, output)},
-    {"ffn_norm.weight", OR_DIM_WIDTH, OR_DIM_ONE, offsetof(or_layer_t, ffn_norm)},
-    {"ffn_gate.weight", OR_DIM_WIDTH, OR_DIM_FFN, offsetof(or_layer_t, gate)},
-    {"ffn_up.weight", OR_DIM_WIDTH, OR_DIM_FFN, offsetof(or_layer_t, up)},
-    {"ffn_down.weight", OR_DIM_FFN, OR_DIM_WIDTH, offsetof(or_layer_t, down)},
-    {0},
-};
-
-const or_arch_t or_arch_qwen2 = {
-    .name = "qwen2",
-    .embedding = "token_embd.weight",
-    .output_norm = "output_norm.weight",
-    .head = "output.weight",
-    .rope_halves = true,
-    .layer_tensors = qwen2_tensors,
-};
-
-static const or_arch_t *const architectures[] = {&or_arch_llama, &or_arch_qwen2};
+#define ARCHITECTURES (sizeof architectures / sizeof architectures[0])
 
 // ---- metadata ----
 
@@ -81,6 +37,23 @@ static bool is_text(or_gguf_string_t string, const char *text)
     return string.length == strlen(text) && memcmp(string.bytes, text, string.length) == 0;
 }
 
+typedef struct {
+    char text[256];
+} names_t;
+
+// "llama, qwen2 and qwen3"
+static names_t names_of_all(void)
+{
+    names_t names = {0};
+    for (size_t i = 0; i < ARCHITECTURES; i++) {
+        size_t length = strlen(names.text);
+        const char *between = i == 0 ? "" : i + 1 < ARCHITECTURES ? ", " : " and ";
+        snprintf(names.text + length, sizeof names.text - length, "%s%s", between,
+                 architectures[i]->name);
+    }
+    return names;
+}
+
 or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p)
 {
     or_gguf_string_t name;
@@ -88,15 +61,15 @@ or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p)
     if (status != OR_OK) {
         return status;
     }
-    for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
+    for (size_t i = 0; i < ARCHITECTURES; i++) {
         if (is_text(name, architectures[i]->name)) {
             *arch_p = architectures[i];
             return OR_OK;
         }
     }
-    return or_fail(OR_ERR_UNSUPPORTED,
-                   "%s is of architecture \"%.*s\"; this version runs llama and qwen2",
-                   or_gguf_path(gguf), name.length > 32 ? 32 : (int)name.length, name.bytes);
+    return or_fail(OR_ERR_UNSUPPORTED, "%s is of architecture \"%.*s\"; this version runs %s",
+                   or_gguf_path(gguf), name.length > 32 ? 32 : (int)name.length, name.bytes,
+                   names_of_all().text);
 }
 
 // A required number within 1 .. max.
@@ -161,32 +134,98 @@ static or_status_t read_number(const or_arch_t *arch, const or_gguf_t *gguf, con
     return OR_OK;
 }
 
-// Scaling is "linear" where a file gives a factor and no type.
-static or_status_t read_rope_scaling(const or_arch_t *arch, const or_gguf_t *gguf, float *stretch)
+static bool has_key(const or_arch_t *arch, const or_gguf_t *gguf, const char *suffix)
 {
-    metadata_key_t type_key = key_of(arch, "rope.scaling.type");
-    metadata_key_t factor_key = key_of(arch, "rope.scaling.factor");
-    or_gguf_string_t type = {"linear", strlen("linear")};
-    if (or_gguf_has(gguf, type_key.text)) {
-        or_status_t status = or_gguf_get_string(gguf, type_key.text, &type);
-        if (status != OR_OK) {
-            return status;
+    return or_gguf_has(gguf, key_of(arch, suffix).text);
+}
+
+static or_status_t read_numbers(const or_arch_t *arch, const or_gguf_t *gguf,
+                                or_arch_numbers_t *numbers)
+{
+    or_status_t status = OR_OK;
+    for (const or_arch_key_t *k = arch->keys; status == OR_OK && k->suffix != NULL; k++) {
+        float *value = (float *)((char *)numbers + k->offset);
+        if (k->fallback == OR_NO_NUMBER && !has_key(arch, gguf, k->suffix)) {
+            *value = 0;
+        } else {
+            status = read_number(arch, gguf, k->suffix, k->fallback, value);
         }
     }
-    if (is_text(type, "none")) {
-        *stretch = 1; // whatever else is said about scaling then has no effect
+    return status;
+}
+
+// ---- rotations ----
+
+// The kind of scaling. Without a type it is "linear" where a file gives a factor.
+static or_status_t read_scaling(const or_arch_t *arch, const or_gguf_t *gguf, or_scaling_t *scaling)
+{
+    metadata_key_t type_key = key_of(arch, "rope.scaling.type");
+    or_gguf_string_t type = {"linear", strlen("linear")};
+    or_status_t status =
+        or_gguf_has(gguf, type_key.text) ? or_gguf_get_string(gguf, type_key.text, &type) : OR_OK;
+    if (status != OR_OK) {
+        return status;
+    }
+    bool has_factors = arch->rope_factors_long != NULL;
+    if (is_text(type, "none") || (has_factors && is_text(type, "longrope"))) {
+        *scaling = OR_SCALING_NONE; // whatever else is said about scaling then has no effect
+    } else if (is_text(type, "linear")) {
+        *scaling = OR_SCALING_LINEAR;
+    } else if (is_text(type, "yarn")) {
+        *scaling = OR_SCALING_YARN;
+    } else {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "%s of %s is \"%.*s\"; this version knows none, linear%s", type_key.text,
+                       or_gguf_path(gguf), type.length > 32 ? 32 : (int)type.length, type.bytes,
+                       has_factors ? ", yarn and longrope" : " and yarn");
+    }
+    return OR_OK;
+}
+
+static or_status_t read_stretch(const or_arch_t *arch, const or_gguf_t *gguf,
+                                or_arch_numbers_t *numbers)
+{
+    numbers->rope_stretch = 1;
+    if (numbers->rope_scaling == OR_SCALING_NONE) {
         return OR_OK;
     }
-    if (!is_text(type, "linear")) {
-        return or_fail(OR_ERR_UNSUPPORTED,
-                       "%s of %s is \"%.*s\"; this version knows none and linear", type_key.text,
-                       or_gguf_path(gguf), type.length > 32 ? 32 : (int)type.length, type.bytes);
-    }
     const char *older = "rope.scale_linear"; // what the factor was called
-    return read_number(arch, gguf,
-                       or_gguf_has(gguf, factor_key.text) ? "rope.scaling.factor" : older, 1.0f,
-                       stretch);
+    const char *key = has_key(arch, gguf, "rope.scaling.factor") ? "rope.scaling.factor" : older;
+    return read_number(arch, gguf, key, 1.0f, &numbers->rope_stretch);
 }
+
+static or_status_t read_rope(const or_arch_t *arch, const or_gguf_t *gguf,
+                             const or_model_shape_t *shape, or_arch_numbers_t *numbers)
+{
+    static const or_arch_key_t keys[] = {
+        {"rope.scaling.attn_factor", offsetof(or_arch_numbers_t, rope_attention_factor),
+         OR_NO_NUMBER},
+        {"rope.scaling.yarn_beta_fast", offsetof(or_arch_numbers_t, yarn_beta_fast), 32},
+        {"rope.scaling.yarn_beta_slow", offsetof(or_arch_numbers_t, yarn_beta_slow), 1},
+        {0},
+    };
+    const or_arch_t scaled = {.name = arch->name, .keys = keys};
+    numbers->rope_dims = shape->head_dim;
+    numbers->rope_original = shape->context;
+    or_status_t status = read_scaling(arch, gguf, &numbers->rope_scaling);
+    status = status != OR_OK ? status : read_stretch(arch, gguf, numbers);
+    status = status != OR_OK ? status : read_numbers(&scaled, gguf, numbers);
+    if (status == OR_OK && has_key(arch, gguf, "rope.dimension_count")) {
+        status =
+            read_count(arch, gguf, "rope.dimension_count", shape->head_dim, &numbers->rope_dims);
+    }
+    if (status == OR_OK && has_key(arch, gguf, "rope.scaling.original_context_length")) {
+        status = read_count(arch, gguf, "rope.scaling.original_context_length", CONTEXT_MAX,
+                            &numbers->rope_original);
+    }
+    if (status == OR_OK && numbers->rope_dims % 2 != 0) {
+        return or_fail(OR_ERR_FORMAT, "%s rotates %u elements of a head; they must be even",
+                       or_gguf_path(gguf), numbers->rope_dims);
+    }
+    return status;
+}
+
+// ---- what all have ----
 
 static or_status_t read_counts(const or_arch_t *arch, const or_gguf_t *gguf,
                                or_model_shape_t *shape)
@@ -210,24 +249,42 @@ static or_status_t read_counts(const or_arch_t *arch, const or_gguf_t *gguf,
         }
     }
     shape->kv_heads = shape->heads;
-    metadata_key_t key = key_of(arch, "attention.head_count_kv");
-    return or_gguf_has(gguf, key.text)
+    return has_key(arch, gguf, "attention.head_count_kv")
                ? read_count(arch, gguf, "attention.head_count_kv", DIM_MAX, &shape->kv_heads)
                : OR_OK;
 }
 
-static or_status_t check_heads(const or_gguf_t *gguf, or_model_shape_t *shape)
+// The size of a head is the width's part of it, unless the file says another.
+static or_status_t read_head_dim(const or_arch_t *arch, const or_gguf_t *gguf,
+                                 or_model_shape_t *shape)
 {
-    if (shape->width % shape->heads != 0 || shape->heads % shape->kv_heads != 0) {
-        return or_fail(OR_ERR_FORMAT,
-                       "%s: a width of %u, %u heads and %u key-value heads do not divide evenly",
-                       or_gguf_path(gguf), shape->width, shape->heads, shape->kv_heads);
+    if (has_key(arch, gguf, "attention.key_length")) {
+        return read_count(arch, gguf, "attention.key_length", HEAD_DIM_MAX, &shape->head_dim);
+    }
+    if (shape->width % shape->heads != 0) {
+        return or_fail(OR_ERR_FORMAT, "%s: a width of %u and %u heads do not divide evenly",
+                       or_gguf_path(gguf), shape->width, shape->heads);
     }
     shape->head_dim = shape->width / shape->heads;
-    if (shape->head_dim % 2 != 0 || shape->head_dim > HEAD_DIM_MAX) {
+    return OR_OK;
+}
+
+static or_status_t read_heads(const or_arch_t *arch, const or_gguf_t *gguf, or_model_shape_t *shape)
+{
+    or_status_t status = read_head_dim(arch, gguf, shape);
+    if (status != OR_OK) {
+        return status;
+    }
+    if (shape->heads % shape->kv_heads != 0) {
+        return or_fail(OR_ERR_FORMAT, "%s: %u heads and %u key-value heads do not divide evenly",
+                       or_gguf_path(gguf), shape->heads, shape->kv_heads);
+    }
+    if (shape->head_dim % 2 != 0 || shape->head_dim > HEAD_DIM_MAX ||
+        shape->heads > DIM_MAX / shape->head_dim) {
         return or_fail(OR_ERR_FORMAT,
-                       "%s: heads of %u dimensions; they must be even and at most %u",
-                       or_gguf_path(gguf), shape->head_dim, HEAD_DIM_MAX);
+                       "%s: %u heads of %u dimensions; these must be even and at most %u, and %u "
+                       "all together",
+                       or_gguf_path(gguf), shape->heads, shape->head_dim, HEAD_DIM_MAX, DIM_MAX);
     }
     return OR_OK;
 }
@@ -259,36 +316,73 @@ static or_status_t read_vocabulary(const or_arch_t *arch, const or_gguf_t *gguf,
     return OR_OK;
 }
 
-or_status_t or_arch_read(const or_arch_t *arch, const or_gguf_t *gguf, or_model_shape_t *shape,
-                         or_arch_numbers_t *numbers)
+static or_status_t read_window(const or_arch_t *arch, const or_gguf_t *gguf,
+                               or_arch_numbers_t *numbers)
 {
-    or_model_shape_t s = {0};
-    or_arch_numbers_t n = {0};
-    snprintf(s.architecture, sizeof s.architecture, "%s", arch->name);
-    or_status_t status = read_counts(arch, gguf, &s);
-    status = status != OR_OK ? status : check_heads(gguf, &s);
-    status = status != OR_OK ? status : read_vocabulary(arch, gguf, &s);
+    uint32_t window;
+    metadata_key_t key = key_of(arch, "attention.sliding_window");
+    if (!arch->has_window || !or_gguf_has(gguf, key.text)) {
+        return OR_OK;
+    }
+    or_status_t status = or_gguf_get_u32(gguf, key.text, &window);
+    if (status == OR_OK) {
+        numbers->window = window;
+    }
+    return status;
+}
+
+// What this version has no operation for. `expected` 0 stands for a count that must not be there.
+static or_status_t refuse_others(const or_arch_t *arch, const or_gguf_t *gguf,
+                                 const or_model_shape_t *shape)
+{
     const struct {
         const char *suffix;
         uint32_t expected;
     } required[] = {
-        {"rope.dimension_count", s.head_dim},
-        {"attention.key_length", s.head_dim},
-        {"attention.value_length", s.head_dim},
+        {"attention.value_length", shape->head_dim},
         {"expert_count", 0},
     };
+    or_status_t status = OR_OK;
     for (size_t i = 0; status == OR_OK && i < sizeof required / sizeof required[0]; i++) {
         status = require(arch, gguf, required[i].suffix, required[i].expected);
     }
-    status = status != OR_OK ? status : read_rope_scaling(arch, gguf, &n.rope_stretch);
-    status = status != OR_OK
-                 ? status
-                 : read_number(arch, gguf, "attention.layer_norm_rms_epsilon", 0, &n.norm_epsilon);
-    status = status != OR_OK ? status
-                             : read_number(arch, gguf, "rope.freq_base", 10000.0f, &n.rope_base);
+    return status;
+}
+
+// The scales that follow from the shape.
+static void derive_scales(const or_arch_t *arch, const or_model_shape_t *shape,
+                          or_arch_numbers_t *numbers)
+{
+    if (arch->scales_embedding_by_width) {
+        numbers->embedding_scale = sqrtf((float)shape->width);
+    }
+    if (arch->divides_logits) {
+        numbers->logit_scale = 1 / numbers->logit_scale;
+    }
+    if (numbers->attention_scale == 0) {
+        bool by_width = shape->layers == arch->layers_scaled_by_width;
+        float size = by_width ? (float)shape->width / (float)shape->heads : (float)shape->head_dim;
+        numbers->attention_scale = 1.0f / sqrtf(size);
+    }
+}
+
+or_status_t or_arch_read(const or_arch_t *arch, const or_gguf_t *gguf, or_model_shape_t *shape,
+                         or_arch_numbers_t *numbers)
+{
+    or_model_shape_t s = {0};
+    or_arch_numbers_t n = {.embedding_scale = 1, .residual_scale = 1, .logit_scale = 1};
+    snprintf(s.architecture, sizeof s.architecture, "%s", arch->name);
+    or_status_t status = read_counts(arch, gguf, &s);
+    status = status != OR_OK ? status : read_heads(arch, gguf, &s);
+    status = status != OR_OK ? status : read_vocabulary(arch, gguf, &s);
+    status = status != OR_OK ? status : refuse_others(arch, gguf, &s);
+    status = status != OR_OK ? status : read_rope(arch, gguf, &s, &n);
+    status = status != OR_OK ? status : read_window(arch, gguf, &n);
+    status = status != OR_OK ? status : read_numbers(arch, gguf, &n);
     if (status != OR_OK) {
         return status;
     }
+    derive_scales(arch, &s, &n);
     for (uint64_t i = 0; i < or_gguf_tensor_count(gguf); i++) {
         s.parameters += or_gguf_tensor(gguf, i)->elements;
     }
@@ -303,13 +397,39 @@ uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim)
     case OR_DIM_WIDTH:
         return shape->width;
     case OR_DIM_QUERY:
+    case OR_DIM_ALL_QUERY:
         return shape->heads * shape->head_dim;
     case OR_DIM_KV:
+    case OR_DIM_ALL_KV:
         return shape->kv_heads * shape->head_dim;
     case OR_DIM_FFN:
         return shape->ffn;
+    case OR_DIM_HEAD:
+        return shape->head_dim;
     case OR_DIM_ONE:
         break;
     }
     return 1;
+}
+
+// ---- layers that differ ----
+
+// Is this layer the last of its period? Without a period none is.
+static bool is_last(uint32_t layer, uint32_t period)
+{
+    return period > 0 && layer % period == period - 1;
+}
+
+uint32_t or_arch_window(const or_arch_t *arch, const or_arch_numbers_t *numbers, uint32_t layer)
+{
+    return is_last(layer, arch->window_period) ? 0 : numbers->window;
+}
+
+or_rope_t or_arch_rope(const or_arch_t *arch, uint32_t layer)
+{
+    if (is_last(layer, arch->rope_period)) {
+        return OR_ROPE_NONE;
+    }
+    return arch->has_local_rope && !is_last(layer, arch->window_period) ? OR_ROPE_LOCAL
+                                                                        : arch->rope;
 }

@@ -1,7 +1,16 @@
 // arch - what tells one transformer family from another, as data.
 //
-// A new architecture of the same graph is a new table: its name, and its tensors with their shapes.
-// Metadata keys are "<name>.<suffix>" in every GGUF file.
+// A family is a file of tables (families/). It lists the metadata beyond what all have, the tensors with their shapes,
+// and the operations of a layer in order, which cpu/forward.c walks. Metadata keys are "<name>.<suffix>" in every GGUF
+// file, and names and meanings are llama.cpp's.
+//
+// All operations work on the rows of a pass. What each reads and writes:
+//
+//     x       [width]   the residual stream        sums   [width]   what attention or the FFN adds to it
+//     h       [width]   x, normalised              query, key, value, attended; gate, up [ffn]
+//
+// Of the dimensions a rank has: all of `width`, its heads of `query` and `attended`, its KV heads of `key` and `value`,
+// its part of `ffn`. Operations that add over a dimension which is cut do it in the fixed tree of shards (ranks/shards.h).
 #pragma once
 
 #include <stdint.h>
@@ -10,46 +19,167 @@
 #include "common/model/cpu/weights.h"
 #include "common/model/model.h"
 
+// ---- a layer's weights ----
+
+// The tables of rotations that a layer may use.
+typedef enum {
+    OR_ROPE_MAIN,
+    OR_ROPE_LOCAL,
+    OR_ROPE_TABLES,
+    OR_ROPE_NONE = OR_ROPE_TABLES
+} or_rope_t;
+
+// Pointers are NULL, and matrices zeroed, where the family or the file has none.
 typedef struct {
+    uint32_t window; // positions that a row attends to, the last its own; 0: all before it too
+    or_rope_t rope;
     float *attention_norm; // [width]
-    float *ffn_norm;       // [width]
-    float *query_bias;     // [heads * head_dim]; NULL where the architecture has none
-    float *key_bias;       // [kv_heads * head_dim], likewise
-    float *value_bias;     // [kv_heads * head_dim], likewise
-    or_matrix_t query;     // width -> heads * head_dim
-    or_matrix_t key;       // width -> kv_heads * head_dim
-    or_matrix_t value;     // width -> kv_heads * head_dim
-    or_matrix_t output;    // heads * head_dim -> width
-    or_matrix_t gate;      // width -> ffn
-    or_matrix_t up;        // width -> ffn
-    or_matrix_t down;      // ffn -> width
+    float *attention_norm_bias;
+    float *ffn_norm; // [width]
+    float *ffn_norm_bias;
+    float *query_bias;          // [heads * head_dim]
+    float *key_bias;            // [kv_heads * head_dim]
+    float *value_bias;          // [kv_heads * head_dim]
+    float *output_bias;         // [width]
+    float *up_bias;             // [ffn]
+    float *down_bias;           // [width]
+    float *query_norm;          // [head_dim], or [heads * head_dim] (OR_OP_NORM_WHOLE)
+    float *key_norm;            // [head_dim], or [kv_heads * head_dim]
+    float *attention_post_norm; // [width]
+    float *ffn_post_norm;       // [width]
+    or_matrix_t query;          // width -> heads * head_dim
+    or_matrix_t key;            // width -> kv_heads * head_dim
+    or_matrix_t value;          // width -> kv_heads * head_dim
+    or_matrix_t output;         // heads * head_dim -> width
+    or_matrix_t gate;           // width -> ffn
+    or_matrix_t up;             // width -> ffn
+    or_matrix_t down;           // ffn -> width
 } or_layer_t;
 
-typedef enum { OR_DIM_ONE, OR_DIM_WIDTH, OR_DIM_QUERY, OR_DIM_KV, OR_DIM_FFN } or_dim_t;
+// A dimension of a tensor. The ALL ones are computed whole by every rank, because a norm needs all of them.
+typedef enum {
+    OR_DIM_ONE,
+    OR_DIM_WIDTH,
+    OR_DIM_QUERY,
+    OR_DIM_KV,
+    OR_DIM_FFN,
+    OR_DIM_HEAD,
+    OR_DIM_ALL_QUERY,
+    OR_DIM_ALL_KV,
+} or_dim_t;
+
+#define OR_FUSED_MAX 4u
 
 typedef struct {
     const char *suffix; // "attn_q.weight", after "blk.<layer>."
     or_dim_t inputs;
     or_dim_t outputs; // OR_DIM_ONE: a vector of floats, else a matrix
     size_t offset;    // of the float * or or_matrix_t in or_layer_t
+    // Of a fused tensor: what it has one after the other, ending with OR_DIM_ONE, and which of these this row is. NULL:
+    // the tensor is not fused.
+    const or_dim_t *fused;
+    uint32_t part;
+    bool optional; // the file may lack it
 } or_arch_tensor_t;
 
+// ---- a layer's operations ----
+
+typedef enum {
+    OR_OP_END,         // of the list
+    OR_OP_NORM,        // h = rms norm of x with the weights at `weight`
+    OR_OP_NORM_LAYER,  // h = layer norm of x, with `bias` if it has one
+    OR_OP_COPY,        // h = x
+    OR_OP_PROJECT_QKV, // query, key, value = h times matrices
+    OR_OP_BIAS_QKV,    // each plus its bias
+    OR_OP_NORM_HEADS,  // each head of query and key = its rms norm
+    OR_OP_NORM_WHOLE,  // all heads of query together, and those of key
+    OR_OP_ROTATE,      // query and key by their positions, where the layer has a table
+    OR_OP_STORE,       // key and value to the cache
+    OR_OP_ATTEND,      // attended = softmax(scale query keys) values
+    OR_OP_SUM_OUTPUT,  // sums = attended times matrix, in the tree of shards
+    OR_OP_PROJECT_UP, // gate, up = h times matrices; of a family without a gate the matrix `up` writes gate
+    OR_OP_BIAS_UP,    // gate plus the bias of `up`, of a family without a gate
+    OR_OP_SILU_GATED, // gate = silu(gate) * up
+    OR_OP_GELU_GATED, // gate = gelu(gate) * up, with the approximation by tanh
+    OR_OP_GELU,       // gate = gelu(gate)
+    OR_OP_SUM_DOWN,   // sums = gate times matrix, in the tree of shards
+    OR_OP_BIAS_SUMS,  // sums plus the bias at `weight`
+    OR_OP_NORM_SUMS,  // sums = rms norm of sums with the weights at `weight`
+    OR_OP_ADD,        // x += residual_scale * sums
+    OR_OP_EMBED,      // x = embedding_scale * the token's row, plus the position's
+    OR_OP_KINDS,
+} or_op_kind_t;
+
+// Offsets are of a float * in or_layer_t; 0: none.
 typedef struct {
-    const char *name; // general.architecture
-    const char *embedding;
-    const char *output_norm;
-    const char *head;         // absent in the file: the embedding is the head
-    const char *rope_factors; // [head_dim / 2] divide the frequencies; absent in the file: none do
-    bool rope_halves;         // pairs are (i, i + head_dim / 2), not neighbours
-    const or_arch_tensor_t *layer_tensors; // ends with a zeroed row
-} or_arch_t;
+    or_op_kind_t kind;
+    size_t weight;
+    size_t bias;
+} or_op_t;
+
+// ---- numbers ----
+
+typedef enum { OR_SCALING_NONE, OR_SCALING_LINEAR, OR_SCALING_YARN } or_scaling_t;
 
 // The numbers that the graph needs besides the shape.
 typedef struct {
     float norm_epsilon;
-    float rope_base;    // 10000 where the file gives none
-    float rope_stretch; // divides all positions ("linear" scaling); 1: none
+    float embedding_scale; // of rows of the embedding
+    float residual_scale;
+    float attention_scale;   // of scores
+    float attention_softcap; // c: scores become c tanh(score / c); 0: none
+    float logit_scale;       // of logits
+    float logit_softcap;     // likewise
+    uint32_t window;         // of the layers that have one; 0: no layer has
+    float rope_base;         // 10000 where the file gives none
+    float rope_local_base;   // of OR_ROPE_LOCAL
+    uint32_t rope_dims;      // elements of a head that are rotated, the first ones
+    or_scaling_t rope_scaling;
+    float rope_stretch;          // divides positions ("linear" and "yarn" scaling); 1: none
+    uint32_t rope_original;      // positions before scaling
+    float rope_attention_factor; // of rotated queries and keys; 0: by the kind of scaling
+    float yarn_beta_fast, yarn_beta_slow;
 } or_arch_numbers_t;
+
+typedef struct {
+    const char *suffix; // of the metadata key
+    size_t offset;      // of a float in or_arch_numbers_t
+    float fallback;     // where the file has no such key; 0: the file must have it
+} or_arch_key_t;
+
+#define OR_NO_NUMBER (-1.0f) // a fallback that reads as 0
+
+typedef struct {
+    const char *name; // general.architecture
+    const char *embedding;
+    const char *positions; // learned, [width][context]; NULL: none
+    const char *output_norm;
+    const char *output_norm_bias; // NULL: none
+    const char *head;             // absent in the file: the embedding is the head
+    const char *rope_factors; // [rope_dims / 2] divide the frequencies; absent in the file: none do
+    // The same for files whose context is longer than the original one, and for others (longrope); NULL: there are none
+    const char *rope_factors_long, *rope_factors_short;
+    or_rope_t rope;                 // of layers that say nothing else
+    bool rope_halves;               // pairs are (i, i + rope_dims / 2), not neighbours
+    bool has_gate;                  // the FFN
+    bool divides_logits;            // logit_scale is in the file as its reciprocal
+    bool scales_embedding_by_width; // by its square root
+    uint32_t
+        layers_scaled_by_width; // in a file of so many, scores are scaled by 1 / sqrt(width / heads)
+    bool has_window;            // the file may say how many positions it has
+    // Of each `period` layers all but the last have a window (0: all layers have it, where there is one), the local table
+    // of rotations, ...
+    uint32_t window_period;
+    bool has_local_rope;
+    // ... and of each of this period all but the last are rotated (0: all are).
+    uint32_t rope_period;
+    // Operations, and a whole tensor for each matrix, are those of Llama: what a GPU runs, and what can be inflated.
+    bool is_plain;
+    const or_arch_key_t *keys;             // ends with a zeroed row
+    const or_arch_tensor_t *layer_tensors; // ends with a zeroed row
+    const or_op_t *layer_ops;              // ends with OR_OP_END
+    or_op_t output_op; // the norm of what goes to the head; its weights are output_norm
+} or_arch_t;
 
 extern const or_arch_t or_arch_llama;
 extern const or_arch_t or_arch_qwen2;
@@ -64,3 +194,7 @@ or_status_t or_arch_read(const or_arch_t *arch, const or_gguf_t *gguf, or_model_
                          or_arch_numbers_t *numbers);
 
 uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim);
+
+// Return the window of a layer (or_layer_t), numbered in the whole model, and its table of rotations.
+uint32_t or_arch_window(const or_arch_t *arch, const or_arch_numbers_t *numbers, uint32_t layer);
+or_rope_t or_arch_rope(const or_arch_t *arch, uint32_t layer);

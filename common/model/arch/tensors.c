@@ -46,17 +46,55 @@ static or_status_t find(const or_gguf_t *gguf, const char *name, uint32_t inputs
     return OR_OK;
 }
 
-static or_status_t load_vector(or_model_t *model, const char *name, uint32_t length,
-                               float **vector_p)
+// ---- parts of fused tensors ----
+
+// Where, in its tensor, what a row of the table stands for begins, and how much there is in all.
+typedef struct {
+    uint32_t begin, length, total; // outputs of a matrix, elements of a vector
+} part_t;
+
+static part_t part_of(const or_model_shape_t *shape, const or_arch_tensor_t *t)
 {
-    const or_gguf_tensor_t *tensor;
-    or_status_t status = find(model->gguf, name, length, 1, &tensor);
-    if (status != OR_OK) {
-        return status;
+    uint32_t length = or_arch_dim(shape, t->outputs != OR_DIM_ONE ? t->outputs : t->inputs);
+    part_t part = {0, length, length};
+    if (t->fused == NULL) {
+        return part;
     }
+    part.total = 0;
+    for (uint32_t i = 0; t->fused[i] != OR_DIM_ONE; i++) {
+        part.begin = i == t->part ? part.total : part.begin;
+        part.total += or_arch_dim(shape, t->fused[i]);
+    }
+    return part;
+}
+
+// Find a layer's tensor, or the part of one, as a tensor of its own; false if the file has none.
+static bool find_part(const or_model_t *model, uint32_t layer, const or_arch_tensor_t *t,
+                      or_gguf_tensor_t *tensor)
+{
+    const or_gguf_tensor_t *whole =
+        or_gguf_find_tensor(model->gguf, layer_tensor_name(layer, t->suffix).text);
+    if (whole == NULL) {
+        return false;
+    }
+    const part_t part = part_of(&model->shape, t);
+    *tensor = *whole;
+    if (t->fused != NULL) {
+        uint64_t unit_bytes = whole->bytes / part.total;
+        tensor->dims[t->outputs != OR_DIM_ONE ? 1 : 0] = part.length;
+        tensor->elements = whole->elements / part.total * part.length;
+        tensor->data = (const char *)whole->data + part.begin * unit_bytes;
+        tensor->bytes = part.length * unit_bytes;
+    }
+    return true;
+}
+
+static or_status_t load_vector(or_model_t *model, const or_gguf_tensor_t *tensor, float **vector_p)
+{
+    uint32_t length = (uint32_t)tensor->elements;
     float *vector = or_zeroed(length, sizeof *vector);
     if (vector == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for tensor %s", name);
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a tensor of %u elements", length);
     }
     or_tensor_read_row(tensor, 0, length, vector);
     or_gguf_release(model->gguf, tensor);
@@ -66,17 +104,17 @@ static or_status_t load_vector(or_model_t *model, const char *name, uint32_t len
 }
 
 // A vector of a layer, or the output norm: where the layers run.
-static or_status_t load_layer_vector(or_model_t *model, const char *name, uint32_t length,
+static or_status_t load_layer_vector(or_model_t *model, const or_gguf_tensor_t *tensor,
                                      float **vector_p)
 {
-    or_status_t status = load_vector(model, name, length, vector_p);
-    return status != OR_OK ? status : or_gpu_take_floats(model->gpu, vector_p, length);
+    or_status_t status = load_vector(model, tensor, vector_p);
+    return status != OR_OK ? status
+                           : or_gpu_take_floats(model->gpu, vector_p, (uint32_t)tensor->elements);
 }
 
-static or_status_t load_matrix(or_model_t *model, const char *name, or_span_t outputs,
+static or_status_t load_matrix(or_model_t *model, const or_gguf_tensor_t *tensor, or_span_t outputs,
                                or_span_t inputs, or_matrix_t *matrix)
 {
-    const or_gguf_tensor_t *tensor = or_gguf_find_tensor(model->gguf, name);
     or_status_t status = or_gpu_tensor_takes(model->gpu, tensor)
                              ? or_matrix_pack_rows(model->workers, tensor, outputs, inputs, matrix)
                              : or_matrix_pack(model->workers, tensor, outputs, inputs, matrix);
@@ -87,15 +125,30 @@ static or_status_t load_matrix(or_model_t *model, const char *name, or_span_t ou
     return status;
 }
 
+// ---- rotations ----
+
+// Return the table of factors that the file's context asks for; NULL if there is none.
+static const char *factors_name(const or_model_t *model)
+{
+    const or_arch_t *arch = model->arch;
+    if (arch->rope_factors_long == NULL) {
+        return arch->rope_factors;
+    }
+    return model->shape.context > model->numbers.rope_original ? arch->rope_factors_long
+                                                               : arch->rope_factors_short;
+}
+
 // Load the factors that divide the frequencies of rotation, if the file has them.
 static or_status_t load_rope_factors(or_model_t *model)
 {
-    const char *name = model->arch->rope_factors;
-    uint32_t count = model->shape.head_dim / 2;
+    const char *name = factors_name(model);
+    uint32_t count = model->numbers.rope_dims / 2;
     if (name == NULL || or_gguf_find_tensor(model->gguf, name) == NULL) {
         return OR_OK;
     }
-    or_status_t status = load_vector(model, name, count, &model->rope_factors);
+    const or_gguf_tensor_t *tensor;
+    or_status_t status = find(model->gguf, name, count, 1, &tensor);
+    status = status != OR_OK ? status : load_vector(model, tensor, &model->rope_factors);
     for (uint32_t i = 0; status == OR_OK && i < count; i++) {
         float factor = model->rope_factors[i];
         if (!isfinite(factor) || factor <= 0) {
@@ -105,6 +158,8 @@ static or_status_t load_rope_factors(or_model_t *model)
     }
     return status;
 }
+
+// ---- layers ----
 
 static or_span_t times(or_span_t span, uint32_t factor)
 {
@@ -122,6 +177,9 @@ static or_span_t share_of(const or_model_t *model, or_dim_t dim)
     case OR_DIM_FFN:
         return model->share.ffn;
     case OR_DIM_WIDTH:
+    case OR_DIM_HEAD:
+    case OR_DIM_ALL_QUERY:
+    case OR_DIM_ALL_KV:
     case OR_DIM_ONE:
         break;
     }
@@ -144,23 +202,24 @@ static or_layer_t *layer_of(const or_model_t *model, uint32_t index)
 
 static void describe_layer(const or_model_t *model, uint32_t index)
 {
-    char *layer = (char *)layer_of(model, index);
+    or_layer_t *layer = layer_of(model, index);
+    layer->window = or_arch_window(model->arch, &model->numbers, index);
+    layer->rope = or_arch_rope(model->arch, index);
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
-        if (t->outputs != OR_DIM_ONE) {
-            tensor_name_t name = layer_tensor_name(index, t->suffix);
-            *(or_matrix_t *)(layer + t->offset) =
-                or_matrix_describe(or_gguf_find_tensor(model->gguf, name.text),
-                                   share_of(model, t->outputs), share_of(model, t->inputs));
+        or_gguf_tensor_t tensor;
+        if (t->outputs != OR_DIM_ONE && find_part(model, index, t, &tensor)) {
+            *(or_matrix_t *)((char *)layer + t->offset) = or_matrix_describe(
+                &tensor, share_of(model, t->outputs), share_of(model, t->inputs));
         }
     }
 }
 
 static or_status_t load_layer_matrix(or_model_t *model, uint32_t index, const or_arch_tensor_t *t,
-                                     or_matrix_t *matrix)
+                                     const or_gguf_tensor_t *tensor)
 {
+    or_matrix_t *matrix = (or_matrix_t *)((char *)layer_of(model, index) + t->offset);
     or_status_t status =
-        load_matrix(model, layer_tensor_name(index, t->suffix).text, share_of(model, t->outputs),
-                    share_of(model, t->inputs), matrix);
+        load_matrix(model, tensor, share_of(model, t->outputs), share_of(model, t->inputs), matrix);
     return status != OR_OK
                ? status
                : or_gpu_layers_take(model->gpu, index - model->share.layers.begin, matrix);
@@ -169,18 +228,33 @@ static or_status_t load_layer_matrix(or_model_t *model, uint32_t index, const or
 static or_status_t load_layer(or_model_t *model, uint32_t index)
 {
     char *layer = (char *)layer_of(model, index);
-    for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
-        or_status_t status =
-            t->outputs == OR_DIM_ONE
-                ? load_layer_vector(model, layer_tensor_name(index, t->suffix).text,
-                                    or_arch_dim(&model->shape, t->inputs),
-                                    (float **)(layer + t->offset))
-                : load_layer_matrix(model, index, t, (or_matrix_t *)(layer + t->offset));
-        if (status != OR_OK) {
-            return status;
+    or_status_t status = OR_OK;
+    for (const or_arch_tensor_t *t = model->arch->layer_tensors;
+         status == OR_OK && t->suffix != NULL; t++) {
+        or_gguf_tensor_t tensor;
+        if (find_part(model, index, t, &tensor)) {
+            status = t->outputs == OR_DIM_ONE
+                         ? load_layer_vector(model, &tensor, (float **)(layer + t->offset))
+                         : load_layer_matrix(model, index, t, &tensor);
         }
     }
-    return OR_OK;
+    return status;
+}
+
+// ---- the check ----
+
+// The names outside layers; NULL where the family has none.
+#define OUTER_NAMES 8u
+
+typedef struct {
+    const char *names[OUTER_NAMES];
+} outer_names_t;
+
+static outer_names_t outer_names(const or_arch_t *arch)
+{
+    return (outer_names_t){{arch->embedding, arch->output_norm, arch->head, arch->positions,
+                            arch->output_norm_bias, arch->rope_factors, arch->rope_factors_long,
+                            arch->rope_factors_short}};
 }
 
 static bool is_name(or_gguf_string_t string, const char *name)
@@ -191,10 +265,11 @@ static bool is_name(or_gguf_string_t string, const char *name)
 static bool is_known(const or_model_t *model, or_gguf_string_t string)
 {
     const or_arch_t *arch = model->arch;
-    if (is_name(string, arch->embedding) || is_name(string, arch->output_norm) ||
-        is_name(string, arch->head) ||
-        (arch->rope_factors != NULL && is_name(string, arch->rope_factors))) {
-        return true;
+    const outer_names_t outer = outer_names(arch);
+    for (uint32_t i = 0; i < OUTER_NAMES; i++) {
+        if (outer.names[i] != NULL && is_name(string, outer.names[i])) {
+            return true;
+        }
     }
     for (uint32_t layer = 0; layer < model->shape.layers; layer++) {
         for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
@@ -206,18 +281,30 @@ static bool is_known(const or_model_t *model, or_gguf_string_t string)
     return false;
 }
 
+static uint64_t count_known(const or_model_t *model)
+{
+    const or_arch_t *arch = model->arch;
+    const outer_names_t outer = outer_names(arch);
+    uint64_t known = 0;
+    for (uint32_t i = 0; i < OUTER_NAMES; i++) {
+        known += outer.names[i] != NULL && or_gguf_find_tensor(model->gguf, outer.names[i]) != NULL;
+    }
+    for (uint32_t layer = 0; layer < model->shape.layers; layer++) {
+        for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
+            or_gguf_tensor_t tensor;
+            bool counts = t->fused == NULL || t->part == 0; // once for all its parts
+            known += counts && (!t->optional || find_part(model, layer, t, &tensor));
+        }
+    }
+    return known;
+}
+
 // A tensor without a place in the graph (a bias, an expert, a table of frequencies) would be left
 // out of the sum in silence.
 static or_status_t refuse_unknown_tensors(const or_model_t *model)
 {
     const or_arch_t *arch = model->arch;
-    bool has_factors =
-        arch->rope_factors != NULL && or_gguf_find_tensor(model->gguf, arch->rope_factors) != NULL;
-    uint64_t known = 2 + (or_gguf_find_tensor(model->gguf, arch->head) != NULL) + has_factors;
-    for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
-        known += model->shape.layers;
-    }
-    if (or_gguf_tensor_count(model->gguf) == known) {
+    if (or_gguf_tensor_count(model->gguf) == count_known(model)) {
         return OR_OK; // names are unique and every known one was found
     }
     for (uint64_t i = 0; i < or_gguf_tensor_count(model->gguf); i++) {
@@ -232,31 +319,50 @@ static or_status_t refuse_unknown_tensors(const or_model_t *model)
     return OR_OK;
 }
 
-static or_status_t check_layer(const or_model_t *model, uint32_t index)
+static or_status_t check_layer_tensor(const or_model_t *model, uint32_t index,
+                                      const or_arch_tensor_t *t)
 {
     const or_gguf_tensor_t *tensor;
-    for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
-        or_status_t status = find(model->gguf, layer_tensor_name(index, t->suffix).text,
-                                  or_arch_dim(&model->shape, t->inputs),
-                                  or_arch_dim(&model->shape, t->outputs), &tensor);
-        if (status != OR_OK) {
-            return status;
-        }
+    const tensor_name_t name = layer_tensor_name(index, t->suffix);
+    if (t->optional && or_gguf_find_tensor(model->gguf, name.text) == NULL) {
+        return OR_OK;
     }
-    return OR_OK;
+    uint32_t total = part_of(&model->shape, t).total;
+    return t->outputs == OR_DIM_ONE ? find(model->gguf, name.text, total, 1, &tensor)
+                                    : find(model->gguf, name.text,
+                                           or_arch_dim(&model->shape, t->inputs), total, &tensor);
+}
+
+static or_status_t check_layer(const or_model_t *model, uint32_t index)
+{
+    or_status_t status = OR_OK;
+    for (const or_arch_tensor_t *t = model->arch->layer_tensors;
+         status == OR_OK && t->suffix != NULL; t++) {
+        status = check_layer_tensor(model, index, t);
+    }
+    return status;
 }
 
 or_status_t or_tensors_check(const or_model_t *model)
 {
     const or_arch_t *arch = model->arch;
     const or_model_shape_t *shape = &model->shape;
+    const struct {
+        const char *name;
+        uint32_t outputs;
+        bool optional;
+    } outer[] = {{arch->embedding, shape->vocab_size, false},
+                 {arch->output_norm, 1, false},
+                 {arch->output_norm_bias, 1, false},
+                 {arch->positions, shape->context, false},
+                 {arch->head, shape->vocab_size, true}};
     const or_gguf_tensor_t *tensor;
-    or_status_t status =
-        find(model->gguf, arch->embedding, shape->width, shape->vocab_size, &tensor);
-    status =
-        status != OR_OK ? status : find(model->gguf, arch->output_norm, shape->width, 1, &tensor);
-    if (status == OR_OK && or_gguf_find_tensor(model->gguf, arch->head) != NULL) {
-        status = find(model->gguf, arch->head, shape->width, shape->vocab_size, &tensor);
+    or_status_t status = OR_OK;
+    for (size_t i = 0; status == OR_OK && i < sizeof outer / sizeof *outer; i++) {
+        const char *name = outer[i].name;
+        bool wanted =
+            name != NULL && !(outer[i].optional && or_gguf_find_tensor(model->gguf, name) == NULL);
+        status = wanted ? find(model->gguf, name, shape->width, outer[i].outputs, &tensor) : OR_OK;
     }
     for (uint32_t i = 0; status == OR_OK && i < shape->layers; i++) {
         status = check_layer(model, i);
@@ -274,9 +380,9 @@ static const or_gguf_tensor_t *find_head(const or_model_t *model)
 static bool layer_has(const or_model_t *model, uint32_t layer, or_tensor_type_t type)
 {
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
-        tensor_name_t name = layer_tensor_name(layer, t->suffix);
-        if (t->outputs != OR_DIM_ONE &&
-            or_gguf_find_tensor(model->gguf, name.text)->type == (uint32_t)type) {
+        or_gguf_tensor_t tensor;
+        if (t->outputs != OR_DIM_ONE && find_part(model, layer, t, &tensor) &&
+            tensor.type == (uint32_t)type) {
             return true;
         }
     }
@@ -311,13 +417,15 @@ bool or_tensors_quantised(const or_model_t *model, size_t offset)
 static or_status_t load_head(or_model_t *model)
 {
     const or_arch_t *arch = model->arch;
-    bool tied = or_gguf_find_tensor(model->gguf, arch->head) == NULL;
-    or_status_t status =
-        load_layer_vector(model, arch->output_norm, model->shape.width, &model->output_norm);
-    status = status != OR_OK
-                 ? status
-                 : load_matrix(model, tied ? arch->embedding : arch->head, model->share.vocab,
-                               share_of(model, OR_DIM_WIDTH), &model->head);
+    const or_gguf_tensor_t *norm = or_gguf_find_tensor(model->gguf, arch->output_norm);
+    or_status_t status = load_layer_vector(model, norm, &model->output_norm);
+    if (status == OR_OK && arch->output_norm_bias != NULL) {
+        status = load_layer_vector(model, or_gguf_find_tensor(model->gguf, arch->output_norm_bias),
+                                   &model->output_norm_bias);
+    }
+    status = status != OR_OK ? status
+                             : load_matrix(model, find_head(model), model->share.vocab,
+                                           share_of(model, OR_DIM_WIDTH), &model->head);
     return status != OR_OK ? status
                            : or_gpu_take(model->gpu, &model->head.memory, model->head.bytes);
 }
@@ -327,6 +435,9 @@ or_status_t or_tensors_load(or_model_t *model)
     const or_span_t layers = model->share.layers;
     if (model->share.embeds) {
         model->embedding = or_gguf_find_tensor(model->gguf, model->arch->embedding);
+        model->positions = model->arch->positions == NULL
+                               ? NULL
+                               : or_gguf_find_tensor(model->gguf, model->arch->positions);
     }
     model->layers = or_zeroed(or_span_length(layers), sizeof *model->layers);
     if (model->layers == NULL) {
@@ -374,5 +485,6 @@ void or_tensors_free(or_model_t *model)
     free(model->layers);
     or_gpu_give(model->gpu, model->head.memory);
     or_gpu_give(model->gpu, model->output_norm);
+    or_gpu_give(model->gpu, model->output_norm_bias);
     free(model->rope_factors);
 }

@@ -10,10 +10,10 @@
 // What follows those blocks is a row's own: of a prefix row's last page it sees the positions up to its
 // own, and a node its ancestors. Each query's sums still run over positions in order, so how rows are
 // cut into tiles changes no bit.
-#include <math.h>
 #include <string.h>
 
 #include "common/base/inline.h"
+#include "common/model/cpu/elementwise.h"
 #include "common/model/kv/kv_store.h"
 #include "common/model/model_internal.h"
 
@@ -29,6 +29,7 @@ typedef struct {
     uint32_t layer;
     uint32_t kv_head; // in the cache: 0 is this rank's first
     uint32_t heads;   // query heads of a row
+    uint32_t window;  // positions that a row attends to; 0: all
     size_t stride;    // from a query's scores to the next's
 } tile_t;
 
@@ -200,6 +201,23 @@ static or_span_t rows_beyond(const tile_t *tile, uint32_t (*blocks)(const or_pas
     return span;
 }
 
+// The first position that a row attends to.
+static uint32_t first_seen(const tile_t *tile, const or_pass_row_t *row)
+{
+    uint32_t seen = row->position + 1;
+    return tile->window > 0 && seen > tile->window ? seen - tile->window : 0;
+}
+
+// The first block that some row attends to. Rows whose window begins later give the positions before it the weight 0.
+static uint32_t first_block(const tile_t *tile)
+{
+    uint32_t first = UINT32_MAX;
+    for (uint32_t r = 0; r < tile->row_count; r++) {
+        first = or_min_u32(first, first_seen(tile, &tile->rows[r]));
+    }
+    return first / OR_KV_BLOCK;
+}
+
 // Score all positions of a block for the queries of some rows.
 static void score(const tile_t *tile, or_span_t rows, uint32_t block, const float *keys)
 {
@@ -207,7 +225,7 @@ static void score(const tile_t *tile, or_span_t rows, uint32_t block, const floa
     size_t first = (size_t)rows.begin * tile->heads;
     tile->model->kernels->attention_scores(
         tile->scratch->queries + first * head_dim, head_dim, or_span_length(rows) * tile->heads,
-        keys, head_dim, 1.0f / sqrtf((float)head_dim),
+        keys, head_dim, tile->model->numbers.attention_scale,
         tile->scratch->scores + first * tile->stride + (size_t)block * OR_KV_BLOCK, tile->stride);
 }
 
@@ -226,7 +244,7 @@ static void add_values(const tile_t *tile, or_span_t rows, uint32_t block, const
 static void score_rows(const tile_t *tile)
 {
     size_t block_floats = (size_t)tile->model->shape.head_dim * OR_KV_BLOCK;
-    for (uint32_t b = 0;; b++) {
+    for (uint32_t b = first_block(tile);; b++) {
         or_span_t rows = rows_beyond(tile, paged_blocks, b);
         if (rows.begin == rows.end) {
             break;
@@ -247,11 +265,18 @@ static void score_rows(const tile_t *tile)
 
 static void weigh(const tile_t *tile)
 {
+    const float softcap = tile->model->numbers.attention_softcap;
     for (uint32_t r = 0; r < tile->row_count; r++) {
+        uint32_t first = first_seen(tile, &tile->rows[r]);
+        uint32_t seen = tile->rows[r].position + 1 - first;
         for (uint32_t h = 0; h < tile->heads; h++) {
             size_t query = (size_t)r * tile->heads + h;
-            tile->model->kernels->softmax(tile->scratch->scores + query * tile->stride,
-                                          tile->rows[r].position + 1);
+            float *scores = tile->scratch->scores + query * tile->stride;
+            memset(scores, 0, first * sizeof *scores);
+            if (softcap > 0) {
+                or_softcap(scores + first, seen, softcap);
+            }
+            tile->model->kernels->softmax(scores + first, seen);
         }
     }
 }
@@ -280,7 +305,7 @@ static void sum_rows(const tile_t *tile)
     size_t queries = (size_t)tile->row_count * tile->heads;
     memset(tile->scratch->sums, 0,
            queries * tile->model->shape.head_dim * sizeof *tile->scratch->sums);
-    for (uint32_t b = 0;; b++) {
+    for (uint32_t b = first_block(tile);; b++) {
         or_span_t rows = rows_beyond(tile, whole_blocks, b);
         if (rows.begin == rows.end) {
             break;
@@ -344,6 +369,7 @@ static void attend_items(void *context, uint32_t worker, uint32_t begin, uint32_
                              .layer = attention->layer,
                              .kv_head = kv_head,
                              .heads = last - first,
+                             .window = model->layers[attention->layer].window,
                              .stride = attention->stride};
         forget(tile.scratch);
         attend(&tile, rows.begin, first);

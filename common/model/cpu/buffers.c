@@ -104,23 +104,23 @@ static bool create_activations(or_model_t *model, or_quantised_rows_t quantised)
     return true;
 }
 
-// Room for whole panels, as the matrix that writes these outputs has them.
-static size_t product_stride(or_span_t outputs)
+// Room for whole panels of a matrix that writes rows.
+static size_t product_stride(or_span_t panels)
 {
-    return or_row_stride((size_t)or_span_length(or_panels_of(outputs)) * OR_PANEL);
+    return or_row_stride((size_t)or_span_length(panels) * OR_PANEL);
 }
 
+// Layers are of one shape.
 static void choose_strides(or_model_t *model)
 {
-    const or_share_t *share = &model->share;
-    uint32_t head_dim = model->shape.head_dim;
+    const or_layer_t *layer = &model->layers[0];
+    size_t key = product_stride(layer->key.panels);
+    size_t value = product_stride(layer->value.panels);
     model->width_stride = or_row_stride(model->shape.width);
-    model->query_stride =
-        product_stride((or_span_t){share->heads.begin * head_dim, share->heads.end * head_dim});
-    model->kv_stride = product_stride(
-        (or_span_t){share->kv_heads.begin * head_dim, share->kv_heads.end * head_dim});
-    model->ffn_stride = product_stride(share->ffn);
-    model->vocab_stride = product_stride(share->vocab);
+    model->query_stride = product_stride(layer->query.panels);
+    model->kv_stride = key > value ? key : value;
+    model->ffn_stride = product_stride(or_panels_of(model->share.ffn));
+    model->vocab_stride = product_stride(or_panels_of(model->share.vocab));
 }
 
 // Planned rows, and the buffers in which logits travel from the ranks that have a head to the leader. A model on a GPU

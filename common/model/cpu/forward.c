@@ -1,136 +1,40 @@
 #include <string.h>
 
+#include "common/model/cpu/row_ops.h"
 #include "common/model/model_internal.h"
 
-// One pass, layer by layer, all rows together:
+// One pass: the operations of steps.c one after the other, each for all rows together. Operations on single rows that
+// follow each other are one loop, in which a row goes through all of them:
 //
-//     h = norm(x)   q, k, v = h W (+ b)   rotate q, k   store k, v   attended = attention(q)
-//     x += sum over shards of attended_s W_out,s      h = norm(x)
-//     x += sum over shards of (silu(h W_gate) * h W_up)_s W_down,s
+//     embed norm | project | bias rotate store | attend | sum | add norm | project | silu | sum | add norm | project ...
 //
-// A step is a loop over rows, or over panels of weights; the workers meet between steps. Rows that
-// quantised weights read are quantised where they are made. x of a stage's first layer is the
-// embedding, or comes from the stage before; x of its last goes to the head, or on.
+// A loop is over rows, or over panels of weights; the workers meet between loops. Rows that quantised weights read are
+// quantised where they are made. x of a stage's first layer is the embedding, or comes from the stage before; x of its
+// last goes to the head, or on.
 
 typedef struct {
-    or_model_t *model;
-    uint32_t layer;    // of the stage
-    const float *norm; // of what follows here; NULL: x goes on
-} step_t;
+    const or_model_t *model;
+    const or_pass_op_t *steps; // on rows
+    size_t count;
+} row_steps_t;
 
-static void norm_row(const step_t *step, uint32_t row)
-{
-    const or_model_t *model = step->model;
-    uint32_t width = model->shape.width;
-    if (step->norm != NULL) {
-        model->kernels->rmsnorm(model->x + (size_t)row * width, step->norm, width,
-                                model->numbers.norm_epsilon,
-                                model->h.values + row * model->h.stride);
-        or_activations_quantise(&model->h, model->kernels, row);
-    }
-}
-
-static void begin_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+static void run_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     (void)worker;
-    const step_t *step = context;
-    const or_model_t *model = step->model;
-    uint32_t width = model->shape.width;
-    for (uint32_t i = begin; i < end; i++) {
-        if (model->share.embeds) {
-            or_tensor_read_row(model->embedding, (uint64_t)model->rows[i].token, width,
-                               model->x + (size_t)i * width);
+    const row_steps_t *all = context;
+    for (uint32_t row = begin; row < end; row++) {
+        for (size_t i = 0; i < all->count; i++) {
+            or_row_op(all->steps[i].op->kind)(all->model, &all->steps[i], row);
         }
-        norm_row(step, i);
-    }
-}
-
-static void store_kv(const or_pass_row_t *row, uint32_t layer, uint32_t cache_head,
-                     const float *key, const float *value)
-{
-    if (row->slot == OR_KV_NO_SLOT) {
-        or_kv_put_position(row->sequence, row->position, layer, cache_head, key, value);
-    } else {
-        or_kv_put_slot(row->sequence, row->slot, layer, cache_head, key, value);
-    }
-}
-
-// x begins with the first of `heads`, bias with the model's.
-static void add_bias(const or_model_t *model, float *x, const float *bias, or_span_t heads)
-{
-    uint32_t head_dim = model->shape.head_dim;
-    if (bias != NULL) {
-        model->kernels->add(x, bias + (size_t)heads.begin * head_dim,
-                            or_span_length(heads) * head_dim);
-    }
-}
-
-static void rotate_and_store_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
-{
-    (void)worker;
-    const step_t *step = context;
-    const or_model_t *model = step->model;
-    const or_layer_t *layer = &model->layers[step->layer];
-    const or_share_t *share = &model->share;
-    uint32_t head_dim = model->shape.head_dim;
-    void (*rotate)(float *, const float *, const float *, uint32_t) =
-        model->arch->rope_halves ? model->kernels->rope_halves : model->kernels->rope_pairs;
-    size_t query_place = or_matrix_place(&layer->query, share->heads.begin * head_dim);
-    size_t kv_place = or_matrix_place(&layer->key, share->kv_heads.begin * head_dim);
-    for (uint32_t i = begin; i < end; i++) {
-        const or_pass_row_t *row = &model->rows[i];
-        const float *cosine = model->rope_cosine + (size_t)row->position * (head_dim / 2);
-        const float *sine = model->rope_sine + (size_t)row->position * (head_dim / 2);
-        float *query = model->query + i * model->query_stride + query_place;
-        float *key = model->key + i * model->kv_stride + kv_place;
-        float *value = model->value + i * model->kv_stride + kv_place;
-        add_bias(model, query, layer->query_bias, share->heads);
-        add_bias(model, key, layer->key_bias, share->kv_heads);
-        add_bias(model, value, layer->value_bias, share->kv_heads);
-        for (uint32_t h = 0; h < or_span_length(share->heads); h++) {
-            rotate(query + (size_t)h * head_dim, cosine, sine, head_dim);
-        }
-        for (uint32_t h = 0; h < or_span_length(share->kv_heads); h++) {
-            size_t offset = (size_t)h * head_dim;
-            rotate(key + offset, cosine, sine, head_dim);
-            store_kv(row, step->layer, h, key + offset, value + offset);
-        }
-    }
-}
-
-static void swiglu_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
-{
-    (void)worker;
-    const step_t *step = context;
-    const or_model_t *model = step->model;
-    uint32_t units = or_span_length(model->share.ffn);
-    for (uint32_t i = begin; i < end && units > 0; i++) {
-        model->kernels->swiglu(model->gate.values + i * model->gate.stride,
-                               model->up + i * model->ffn_stride, units);
-        or_activations_quantise(&model->gate, model->kernels, i);
     }
 }
 
 static void quantise_attended_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     (void)worker;
-    const step_t *step = context;
+    const or_model_t *model = context;
     for (uint32_t i = begin; i < end; i++) {
-        or_activations_quantise(&step->model->attended, step->model->kernels, i);
-    }
-}
-
-// x += the sum of all shards; h = norm(x).
-static void add_shards_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
-{
-    (void)worker;
-    const step_t *step = context;
-    const or_model_t *model = step->model;
-    uint32_t width = model->shape.width;
-    for (uint32_t i = begin; i < end; i++) {
-        model->kernels->add(model->x + (size_t)i * width, model->sums + i * model->width_stride,
-                            width);
-        norm_row(step, i);
+        or_activations_quantise(&model->attended, model->kernels, i);
     }
 }
 
@@ -163,11 +67,10 @@ static or_status_t exchange(or_model_t *model, uint32_t rows)
     return status;
 }
 
-// x += matrix * from, cut into shards along the inputs; h = norm(x).
-static or_status_t add_projection(step_t *step, const or_matrix_t *matrix, uint32_t units,
-                                  uint32_t unit_size, const or_activations_t *from, uint32_t rows)
+// sums = matrix * from, cut into shards along the inputs.
+static or_status_t sum_shards(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
+                              uint32_t unit_size, const or_activations_t *from, uint32_t rows)
 {
-    or_model_t *model = step->model;
     const or_span_t shards = model->share.shards;
     or_span_t inputs[OR_SHARDS];
     for (uint32_t s = shards.begin; s < shards.end; s++) {
@@ -177,105 +80,112 @@ static or_status_t add_projection(step_t *step, const or_matrix_t *matrix, uint3
         or_product(matrix, 0, model->shape.width, model->sums, model->width_stride);
     or_shard_sum_run(model->kernels, model->workers, model->shard_scratch, from, rows, &product,
                      inputs, or_span_length(shards));
-    or_status_t status = model->ranks->size == 1 ? OR_OK : exchange(model, rows);
-    if (status == OR_OK) {
-        or_workers_run(model->workers, rows, or_workers_grain(16ull * model->shape.width),
-                       add_shards_rows, step);
-    }
-    return status;
+    return model->ranks->size == 1 ? OR_OK : exchange(model, rows);
 }
 
-static void project_qkv(or_model_t *model, const or_layer_t *layer, uint32_t rows)
+// ---- operations on all rows ----
+
+typedef or_status_t (*batch_op_t)(or_model_t *model, const or_pass_op_t *step, uint32_t rows);
+
+// The product of all outputs of a matrix that are here.
+static or_product_t product_here(const or_matrix_t *matrix, float *y, size_t y_stride)
 {
-    const or_share_t *share = &model->share;
-    uint32_t head_dim = model->shape.head_dim;
-    uint32_t q_begin = share->heads.begin * head_dim;
-    uint32_t q_end = share->heads.end * head_dim;
-    uint32_t kv_begin = share->kv_heads.begin * head_dim;
-    uint32_t kv_end = share->kv_heads.end * head_dim;
+    or_span_t panels = matrix->panels;
+    return or_product(matrix, panels.begin * OR_PANEL, panels.end * OR_PANEL, y, y_stride);
+}
+
+static or_status_t project_qkv(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    const or_layer_t *layer = step->layer;
     const or_product_t products[] = {
-        or_product(&layer->query, q_begin, q_end, model->query, model->query_stride),
-        or_product(&layer->key, kv_begin, kv_end, model->key, model->kv_stride),
-        or_product(&layer->value, kv_begin, kv_end, model->value, model->kv_stride),
+        product_here(&layer->query, model->query, model->query_stride),
+        product_here(&layer->key, model->key, model->kv_stride),
+        product_here(&layer->value, model->value, model->kv_stride),
     };
     or_products_run(model->kernels, model->workers, &model->h, 0, rows, products, 3);
+    return OR_OK;
 }
 
-static void project_gate_up(or_model_t *model, const or_layer_t *layer, uint32_t rows)
+static or_status_t attend(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
 {
-    const or_span_t ffn = model->share.ffn;
-    const or_product_t products[] = {
-        or_product(&layer->gate, ffn.begin, ffn.end, model->gate.values, model->gate.stride),
-        or_product(&layer->up, ffn.begin, ffn.end, model->up, model->ffn_stride),
-    };
-    or_products_run(model->kernels, model->workers, &model->h, 0, rows, products, 2);
-}
-
-// Return the weights of the norm that follows a layer of this stage.
-static const float *norm_after(const or_model_t *model, uint32_t layer)
-{
-    uint32_t layers = or_span_length(model->share.layers);
-    return layer + 1 < layers ? model->layers[layer + 1].attention_norm : model->output_norm;
-}
-
-static or_status_t run_layer(or_model_t *model, uint32_t index, uint32_t rows)
-{
-    const or_model_shape_t *shape = &model->shape;
-    const or_layer_t *layer = &model->layers[index];
-    step_t step = {.model = model, .layer = index, .norm = layer->ffn_norm};
-
-    project_qkv(model, layer, rows);
-    or_workers_run(model->workers, rows, or_workers_grain(16ull * shape->width),
-                   rotate_and_store_rows, &step);
-    or_attention_run(model, index, rows);
+    or_attention_run(model, step->layer_index, rows);
     if (model->attended.blocks != NULL) {
-        or_workers_run(model->workers, rows, or_workers_grain(4ull * shape->width),
-                       quantise_attended_rows, &step);
+        or_workers_run(model->workers, rows, or_workers_grain(4ull * model->shape.width),
+                       quantise_attended_rows, model);
     }
-    uint32_t heads_unit = model->share.heads_unit;
-    or_status_t status = add_projection(&step, &layer->output, shape->heads / heads_unit,
-                                        heads_unit * shape->head_dim, &model->attended, rows);
-    if (status != OR_OK) {
-        return status;
-    }
-
-    project_gate_up(model, layer, rows);
-    or_workers_run(model->workers, rows, or_workers_grain(16ull * shape->ffn), swiglu_rows, &step);
-    step.norm = norm_after(model, index);
-    uint32_t units = (shape->ffn + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT;
-    return add_projection(&step, &layer->down, units, OR_SHARD_FFN_UNIT, &model->gate, rows);
+    return OR_OK;
 }
 
-// x of all rows: embedded here, or the stage before's.
-static or_status_t begin_pass(or_model_t *model, uint32_t count)
+static or_status_t sum_output(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
 {
-    const or_ranks_t *ranks = model->ranks;
-    uint32_t width = model->shape.width;
-    or_status_t status =
-        model->share.embeds
-            ? OR_OK
-            : ranks->take_over(ranks, model->x, (size_t)count * width * sizeof *model->x);
-    if (status == OR_OK) {
-        step_t step = {.model = model, .norm = model->layers[0].attention_norm};
-        or_workers_run(model->workers, count, or_workers_grain(16ull * width), begin_rows, &step);
+    uint32_t unit = model->share.heads_unit;
+    return sum_shards(model, &step->layer->output, model->shape.heads / unit,
+                      unit * model->shape.head_dim, &model->attended, rows);
+}
+
+static or_status_t project_up(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    const or_layer_t *layer = step->layer;
+    const or_product_t gated[] = {
+        product_here(&layer->gate, model->gate.values, model->gate.stride),
+        product_here(&layer->up, model->up, model->ffn_stride),
+    };
+    const or_product_t plain = product_here(&layer->up, model->gate.values, model->gate.stride);
+    bool has_gate = model->arch->has_gate;
+    or_products_run(model->kernels, model->workers, &model->h, 0, rows, has_gate ? gated : &plain,
+                    has_gate ? 2 : 1);
+    return OR_OK;
+}
+
+static or_status_t sum_down(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    uint32_t units = (model->shape.ffn + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT;
+    return sum_shards(model, &step->layer->down, units, OR_SHARD_FFN_UNIT, &model->gate, rows);
+}
+
+static const batch_op_t batch_ops[OR_OP_KINDS] = {
+    [OR_OP_PROJECT_QKV] = project_qkv, [OR_OP_ATTEND] = attend,     [OR_OP_SUM_OUTPUT] = sum_output,
+    [OR_OP_PROJECT_UP] = project_up,   [OR_OP_SUM_DOWN] = sum_down,
+};
+
+// ---- a pass ----
+
+// The multiply-adds that the operations on a row are worth, about. `before` precedes them; NULL: none does.
+static uint64_t work_of(const or_model_t *model, const or_pass_op_t *before)
+{
+    bool is_ffn = before != NULL && before->op->kind == OR_OP_PROJECT_UP;
+    return 16ull * (is_ffn ? model->shape.ffn : model->shape.width);
+}
+
+static or_status_t run_steps(or_model_t *model, uint32_t rows)
+{
+    const or_pass_ops_t *all = &model->steps;
+    or_status_t status = OR_OK;
+    for (size_t i = 0; status == OR_OK && i < all->count;) {
+        const or_pass_op_t *step = &all->steps[i];
+        row_steps_t on_rows = {model, step, 0};
+        while (i + on_rows.count < all->count && or_row_op(step[on_rows.count].op->kind) != NULL) {
+            on_rows.count++;
+        }
+        if (on_rows.count == 0) {
+            status = batch_ops[step->op->kind](model, step, rows);
+            i++;
+        } else {
+            uint64_t work = work_of(model, i > 0 ? step - 1 : NULL);
+            or_workers_run(model->workers, rows, or_workers_grain(work), run_rows, &on_rows);
+            i += on_rows.count;
+        }
     }
     return status;
 }
 
-// h is there for the head, or x goes on to the next stage.
-static or_status_t end_pass(const or_model_t *model, uint32_t count)
+// x of all rows comes from the stage before, or goes to the next one.
+or_status_t or_forward_run(or_model_t *model, uint32_t count)
 {
     const or_ranks_t *ranks = model->ranks;
     size_t bytes = (size_t)count * model->shape.width * sizeof *model->x;
-    return model->share.has_head ? OR_OK : ranks->pass_on(ranks, model->x, bytes);
-}
-
-or_status_t or_forward_run(or_model_t *model, uint32_t count)
-{
-    uint32_t layers = or_span_length(model->share.layers);
-    or_status_t status = begin_pass(model, count);
-    for (uint32_t i = 0; status == OR_OK && i < layers; i++) {
-        status = run_layer(model, i, count);
-    }
-    return status != OR_OK ? status : end_pass(model, count);
+    or_status_t status = model->share.embeds ? OR_OK : ranks->take_over(ranks, model->x, bytes);
+    status = status != OR_OK ? status : run_steps(model, count);
+    return status != OR_OK || model->share.has_head ? status
+                                                    : ranks->pass_on(ranks, model->x, bytes);
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/model/cpu/elementwise.h"
 #include "common/model/gpu/gpu_internal.h"
 #include "common/model/model_internal.h"
 
@@ -86,6 +87,24 @@ static const float *share_of_row(const or_model_t *model, uint32_t i)
            or_matrix_place(&model->head, model->share.vocab.begin);
 }
 
+static void scale_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    (void)worker;
+    const or_model_t *model = context;
+    const or_arch_numbers_t *numbers = &model->numbers;
+    uint32_t count = or_span_length(model->share.vocab);
+    for (uint32_t i = begin; i < end; i++) {
+        float *logits = model->logits + i * model->vocab_stride +
+                        or_matrix_place(&model->head, model->share.vocab.begin);
+        if (numbers->logit_scale != 1) {
+            or_scale(logits, count, numbers->logit_scale);
+        }
+        if (numbers->logit_softcap > 0) {
+            or_softcap(logits, count, numbers->logit_softcap);
+        }
+    }
+}
+
 static or_status_t compute(or_model_t *model, uint32_t first, uint32_t rows)
 {
     if (model->gpu != NULL) {
@@ -94,6 +113,10 @@ static or_status_t compute(or_model_t *model, uint32_t first, uint32_t rows)
     or_product_t product = or_product(&model->head, model->share.vocab.begin,
                                       model->share.vocab.end, model->logits, model->vocab_stride);
     or_products_run(model->kernels, model->workers, &model->h, first, rows, &product, 1);
+    if (model->numbers.logit_scale != 1 || model->numbers.logit_softcap > 0) {
+        or_workers_run(model->workers, rows, or_workers_grain(model->vocab_share_max), scale_rows,
+                       model);
+    }
     return OR_OK;
 }
 

@@ -219,8 +219,8 @@ static void rotate(or_model_t *model, float *x, size_t stride, uint32_t heads, u
 {
     or_gpu_t *gpu = model->gpu;
     or_gpu_keep(gpu, gpu->functions->rope(gpu->cuda, model->arch->rope_halves, x, stride, heads,
-                                          model->shape.head_dim, model->rope_cosine,
-                                          model->rope_sine, gpu->positions, rows));
+                                          model->shape.head_dim, model->rope_cosine[OR_ROPE_MAIN],
+                                          model->rope_sine[OR_ROPE_MAIN], gpu->positions, rows));
 }
 
 // ---- attention ----

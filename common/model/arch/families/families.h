@@ -1,0 +1,93 @@
+// families - rows of tables that several families share. Internal to this folder.
+#pragma once
+
+#include "common/model/arch/arch.h"
+
+#define OR_LAYER(field) offsetof(or_layer_t, field)
+#define OR_NUMBER(field) offsetof(or_arch_numbers_t, field)
+
+#define OR_TENSOR_NORM(suffix, field)                                                              \
+    {                                                                                              \
+        suffix, OR_DIM_WIDTH, OR_DIM_ONE, OR_LAYER(field), NULL, 0, false                          \
+    }
+
+// Q, K, V and the output, a tensor each, and the FFN's.
+#define OR_TENSORS_QKV                                                                             \
+    {"attn_q.weight", OR_DIM_WIDTH, OR_DIM_QUERY, OR_LAYER(query), NULL, 0, false},                \
+        {"attn_k.weight", OR_DIM_WIDTH, OR_DIM_KV, OR_LAYER(key), NULL, 0, false},                 \
+    {                                                                                              \
+        "attn_v.weight", OR_DIM_WIDTH, OR_DIM_KV, OR_LAYER(value), NULL, 0, false                  \
+    }
+#define OR_TENSORS_QKV_BIAS(may_lack)                                                              \
+    {"attn_q.bias", OR_DIM_QUERY, OR_DIM_ONE, OR_LAYER(query_bias), NULL, 0, may_lack},            \
+        {"attn_k.bias", OR_DIM_KV, OR_DIM_ONE, OR_LAYER(key_bias), NULL, 0, may_lack},             \
+    {                                                                                              \
+        "attn_v.bias", OR_DIM_KV, OR_DIM_ONE, OR_LAYER(value_bias), NULL, 0, may_lack              \
+    }
+#define OR_TENSORS_OUTPUT                                                                          \
+    {                                                                                              \
+        "attn_output.weight", OR_DIM_QUERY, OR_DIM_WIDTH, OR_LAYER(output), NULL, 0, false         \
+    }
+#define OR_TENSORS_GATE                                                                            \
+    {                                                                                              \
+        "ffn_gate.weight", OR_DIM_WIDTH, OR_DIM_FFN, OR_LAYER(gate), NULL, 0, false                \
+    }
+#define OR_TENSORS_UP_DOWN                                                                         \
+    {"ffn_up.weight", OR_DIM_WIDTH, OR_DIM_FFN, OR_LAYER(up), NULL, 0, false},                     \
+    {                                                                                              \
+        "ffn_down.weight", OR_DIM_FFN, OR_DIM_WIDTH, OR_LAYER(down), NULL, 0, false                \
+    }
+
+// Names of tensors outside layers.
+#define OR_ARCH_NAMES                                                                              \
+    .embedding = "token_embd.weight", .output_norm = "output_norm.weight", .head = "output.weight"
+
+#define OR_KEY_NORM                                                                                \
+    {                                                                                              \
+        "attention.layer_norm_rms_epsilon", OR_NUMBER(norm_epsilon), 0                             \
+    }
+#define OR_KEY_BASE                                                                                \
+    {                                                                                              \
+        "rope.freq_base", OR_NUMBER(rope_base), 10000.0f                                           \
+    }
+
+// Tensors of norms of heads, and of norms of what a layer adds.
+#define OR_TENSORS_HEAD_NORMS                                                                      \
+    {"attn_q_norm.weight", OR_DIM_HEAD, OR_DIM_ONE, OR_LAYER(query_norm), NULL, 0, false},         \
+    {                                                                                              \
+        "attn_k_norm.weight", OR_DIM_HEAD, OR_DIM_ONE, OR_LAYER(key_norm), NULL, 0, false          \
+    }
+#define OR_TENSORS_POST_NORMS                                                                      \
+    OR_TENSOR_NORM("post_attention_norm.weight", attention_post_norm),                             \
+        OR_TENSOR_NORM("post_ffw_norm.weight", ffn_post_norm)
+
+// Gate and up in one tensor.
+extern const or_dim_t or_fused_gate_up[], or_fused_qkv[];
+#define OR_TENSORS_FUSED_UP_DOWN                                                                   \
+    {"ffn_up.weight", OR_DIM_WIDTH, OR_DIM_FFN, OR_LAYER(gate), or_fused_gate_up, 0, false},       \
+        {"ffn_up.weight", OR_DIM_WIDTH, OR_DIM_FFN, OR_LAYER(up), or_fused_gate_up, 1, false},     \
+    {                                                                                              \
+        "ffn_down.weight", OR_DIM_FFN, OR_DIM_WIDTH, OR_LAYER(down), NULL, 0, false                \
+    }
+#define OR_TENSORS_FUSED_QKV                                                                       \
+    {"attn_qkv.weight", OR_DIM_WIDTH, OR_DIM_QUERY, OR_LAYER(query), or_fused_qkv, 0, false},      \
+        {"attn_qkv.weight", OR_DIM_WIDTH, OR_DIM_KV, OR_LAYER(key), or_fused_qkv, 1, false},       \
+    {                                                                                              \
+        "attn_qkv.weight", OR_DIM_WIDTH, OR_DIM_KV, OR_LAYER(value), or_fused_qkv, 2, false        \
+    }
+
+#define OR_OPS_ATTEND                                                                              \
+    {.kind = OR_OP_STORE}, {.kind = OR_OP_ATTEND},                                                 \
+    {                                                                                              \
+        .kind = OR_OP_SUM_OUTPUT                                                                   \
+    }
+
+// The keys and operations of Llama.
+extern const or_arch_key_t or_llama_keys[];
+extern const or_op_t or_llama_ops[];
+
+// The same with norms of heads behind the products.
+extern const or_op_t or_qwen3_ops[];
+
+extern const or_arch_t or_arch_qwen3, or_arch_phi3, or_arch_gemma, or_arch_gemma2, or_arch_gemma3,
+    or_arch_olmo2, or_arch_granite, or_arch_smollm3, or_arch_glm4, or_arch_starcoder2, or_arch_gpt2;

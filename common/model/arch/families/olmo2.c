@@ -1,0 +1,43 @@
+// OLMo 2: norms of all of the query and of all of the key, and of what a layer adds instead of what it reads.
+#include "common/model/arch/families/families.h"
+
+static const or_op_t ops[] = {
+    {.kind = OR_OP_COPY},
+    {.kind = OR_OP_PROJECT_QKV},
+    {.kind = OR_OP_NORM_WHOLE},
+    {.kind = OR_OP_ROTATE},
+    OR_OPS_ATTEND,
+    {.kind = OR_OP_NORM_SUMS, .weight = OR_LAYER(attention_post_norm)},
+    {.kind = OR_OP_ADD},
+    {.kind = OR_OP_COPY},
+    {.kind = OR_OP_PROJECT_UP},
+    {.kind = OR_OP_SILU_GATED},
+    {.kind = OR_OP_SUM_DOWN},
+    {.kind = OR_OP_NORM_SUMS, .weight = OR_LAYER(ffn_post_norm)},
+    {.kind = OR_OP_ADD},
+    {0},
+};
+
+static const or_arch_tensor_t tensors[] = {
+    {"attn_q.weight", OR_DIM_WIDTH, OR_DIM_ALL_QUERY, OR_LAYER(query), NULL, 0, false},
+    {"attn_k.weight", OR_DIM_WIDTH, OR_DIM_ALL_KV, OR_LAYER(key), NULL, 0, false},
+    {"attn_v.weight", OR_DIM_WIDTH, OR_DIM_KV, OR_LAYER(value), NULL, 0, false},
+    {"attn_q_norm.weight", OR_DIM_ALL_QUERY, OR_DIM_ONE, OR_LAYER(query_norm), NULL, 0, false},
+    {"attn_k_norm.weight", OR_DIM_ALL_KV, OR_DIM_ONE, OR_LAYER(key_norm), NULL, 0, false},
+    OR_TENSORS_OUTPUT,
+    OR_TENSORS_GATE,
+    OR_TENSORS_UP_DOWN,
+    OR_TENSORS_POST_NORMS,
+    {0},
+};
+
+const or_arch_t or_arch_olmo2 = {
+    .name = "olmo2",
+    OR_ARCH_NAMES,
+    .rope_halves = true,
+    .has_gate = true,
+    .keys = or_llama_keys,
+    .layer_tensors = tensors,
+    .layer_ops = ops,
+    .output_op = {.kind = OR_OP_NORM},
+};

@@ -1,0 +1,25 @@
+// Qwen 2 and 2.5: Llama's graph with biases before the rotation, and pairs that lie half a head apart.
+#include "common/model/arch/families/families.h"
+
+static const or_arch_tensor_t tensors[] = {
+    OR_TENSOR_NORM("attn_norm.weight", attention_norm),
+    OR_TENSORS_QKV,
+    OR_TENSORS_QKV_BIAS(false),
+    OR_TENSORS_OUTPUT,
+    OR_TENSOR_NORM("ffn_norm.weight", ffn_norm),
+    OR_TENSORS_GATE,
+    OR_TENSORS_UP_DOWN,
+    {0},
+};
+
+const or_arch_t or_arch_qwen2 = {
+    .name = "qwen2",
+    OR_ARCH_NAMES,
+    .rope_halves = true,
+    .has_gate = true,
+    .is_plain = true,
+    .keys = or_llama_keys,
+    .layer_tensors = tensors,
+    .layer_ops = or_llama_ops,
+    .output_op = {.kind = OR_OP_NORM},
+};

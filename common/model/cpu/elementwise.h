@@ -1,0 +1,21 @@
+// elementwise - operations on the numbers of a row that few families have. Internal to this folder.
+//
+// Plain C in a fixed order, the same for every instruction set; kernels/kernels.h has the ones that all families need.
+#pragma once
+
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+
+// x[i] *= factor
+void or_scale(float *x, uint32_t n, float factor);
+// x[i] = cap * tanh(x[i] / cap)
+void or_softcap(float *x, uint32_t n, float cap);
+// y = (x - mean) / sqrt(variance + epsilon) * weight + bias; bias may be NULL, y may be x.
+void or_layer_norm(const float *x, const float *weight, const float *bias, uint32_t n,
+                   float epsilon, float *y);
+// gate[i] = gelu(gate[i]) * up[i], where gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) (Hendrycks and
+// Gimpel, 2016). `up` is written over.
+void or_gelu_gated(const or_kernels_t *kernels, float *gate, float *up, uint32_t n);
+// The same with up[i] = 1, for `scratch` of n floats.
+void or_gelu(const or_kernels_t *kernels, float *x, float *scratch, uint32_t n);

@@ -1,0 +1,267 @@
+#include "common/model/cpu/row_ops.h"
+
+#include <string.h>
+
+#include "common/model/cpu/elementwise.h"
+
+static float *x_of(const or_model_t *model, uint32_t row)
+{
+    return model->x + (size_t)row * model->shape.width;
+}
+
+static float *sums_of(const or_model_t *model, uint32_t row)
+{
+    return model->sums + row * model->width_stride;
+}
+
+static float *gate_of(const or_model_t *model, uint32_t row)
+{
+    return model->gate.values + row * model->gate.stride;
+}
+
+// This rank's heads of a row.
+static float *heads_of(const or_model_t *model, float *rows, size_t stride,
+                       const or_matrix_t *matrix, or_span_t heads, uint32_t row)
+{
+    return rows + row * stride + or_matrix_place(matrix, heads.begin * model->shape.head_dim);
+}
+
+static float *query_of(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    return heads_of(model, model->query, model->query_stride, &step->layer->query,
+                    model->share.heads, row);
+}
+
+static float *key_of(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    return heads_of(model, model->key, model->kv_stride, &step->layer->key, model->share.kv_heads,
+                    row);
+}
+
+static float *value_of(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    return heads_of(model, model->value, model->kv_stride, &step->layer->value,
+                    model->share.kv_heads, row);
+}
+
+// ---- the residual stream ----
+
+static void embed(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    (void)step;
+    const or_pass_row_t *planned = &model->rows[row];
+    uint32_t width = model->shape.width;
+    float *x = x_of(model, row);
+    or_tensor_read_row(model->embedding, (uint64_t)planned->token, width, x);
+    if (model->numbers.embedding_scale != 1) {
+        or_scale(x, width, model->numbers.embedding_scale);
+    }
+    if (model->positions != NULL) {
+        float *position = sums_of(model, row); // nothing else is there yet
+        or_tensor_read_row(model->positions, planned->position, width, position);
+        model->kernels->add(x, position, width);
+    }
+}
+
+static void norm(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    model->kernels->rmsnorm(x_of(model, row), step->weight, model->shape.width,
+                            model->numbers.norm_epsilon, model->h.values + row * model->h.stride);
+    or_activations_quantise(&model->h, model->kernels, row);
+}
+
+static void norm_layer(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    or_layer_norm(x_of(model, row), step->weight, step->bias, model->shape.width,
+                  model->numbers.norm_epsilon, model->h.values + row * model->h.stride);
+    or_activations_quantise(&model->h, model->kernels, row);
+}
+
+static void copy(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    (void)step;
+    memcpy(model->h.values + row * model->h.stride, x_of(model, row),
+           model->shape.width * sizeof(float));
+    or_activations_quantise(&model->h, model->kernels, row);
+}
+
+static void bias_sums(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    if (step->weight != NULL) {
+        model->kernels->add(sums_of(model, row), step->weight, model->shape.width);
+    }
+}
+
+static void norm_sums(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    float *sums = sums_of(model, row);
+    model->kernels->rmsnorm(sums, step->weight, model->shape.width, model->numbers.norm_epsilon,
+                            sums);
+}
+
+static void add_sums(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    (void)step;
+    if (model->numbers.residual_scale != 1) {
+        or_scale(sums_of(model, row), model->shape.width, model->numbers.residual_scale);
+    }
+    model->kernels->add(x_of(model, row), sums_of(model, row), model->shape.width);
+}
+
+// ---- queries, keys and values ----
+
+// x begins with the first of `heads`, bias with the model's.
+static void add_bias(const or_model_t *model, float *x, const float *bias, or_span_t heads)
+{
+    uint32_t head_dim = model->shape.head_dim;
+    if (bias != NULL) {
+        model->kernels->add(x, bias + (size_t)heads.begin * head_dim,
+                            or_span_length(heads) * head_dim);
+    }
+}
+
+static void bias_qkv(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    const or_layer_t *layer = step->layer;
+    const or_share_t *share = &model->share;
+    add_bias(model, query_of(model, step, row), layer->query_bias, share->heads);
+    add_bias(model, key_of(model, step, row), layer->key_bias, share->kv_heads);
+    add_bias(model, value_of(model, step, row), layer->value_bias, share->kv_heads);
+}
+
+static void norm_each(const or_model_t *model, float *heads, const float *weight, uint32_t count)
+{
+    uint32_t head_dim = model->shape.head_dim;
+    for (uint32_t h = 0; h < count; h++) {
+        float *head = heads + (size_t)h * head_dim;
+        model->kernels->rmsnorm(head, weight, head_dim, model->numbers.norm_epsilon, head);
+    }
+}
+
+static void norm_heads(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    norm_each(model, query_of(model, step, row), step->layer->query_norm,
+              or_span_length(model->share.heads));
+    norm_each(model, key_of(model, step, row), step->layer->key_norm,
+              or_span_length(model->share.kv_heads));
+}
+
+// Every rank has all heads of query and key here (OR_DIM_ALL_QUERY), so that the sums of squares are the same.
+static void norm_whole(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    const or_model_shape_t *shape = &model->shape;
+    float *query = model->query + row * model->query_stride;
+    float *key = model->key + row * model->kv_stride;
+    model->kernels->rmsnorm(query, step->layer->query_norm, shape->heads * shape->head_dim,
+                            model->numbers.norm_epsilon, query);
+    model->kernels->rmsnorm(key, step->layer->key_norm, shape->kv_heads * shape->head_dim,
+                            model->numbers.norm_epsilon, key);
+}
+
+static void rotate_heads(const or_model_t *model, const or_pass_op_t *step, float *heads,
+                         uint32_t count, uint32_t position)
+{
+    uint32_t dims = model->numbers.rope_dims;
+    const float *cosine = model->rope_cosine[step->layer->rope] + (size_t)position * (dims / 2);
+    const float *sine = model->rope_sine[step->layer->rope] + (size_t)position * (dims / 2);
+    void (*turn)(float *, const float *, const float *, uint32_t) =
+        model->arch->rope_halves ? model->kernels->rope_halves : model->kernels->rope_pairs;
+    for (uint32_t h = 0; h < count; h++) {
+        turn(heads + (size_t)h * model->shape.head_dim, cosine, sine, dims);
+    }
+}
+
+static void rotate(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    if (step->layer->rope == OR_ROPE_NONE) {
+        return;
+    }
+    uint32_t position = model->rows[row].position;
+    rotate_heads(model, step, query_of(model, step, row), or_span_length(model->share.heads),
+                 position);
+    rotate_heads(model, step, key_of(model, step, row), or_span_length(model->share.kv_heads),
+                 position);
+}
+
+static void store(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    const or_pass_row_t *planned = &model->rows[row];
+    const float *key = key_of(model, step, row);
+    const float *value = value_of(model, step, row);
+    for (uint32_t h = 0; h < or_span_length(model->share.kv_heads); h++) {
+        size_t offset = (size_t)h * model->shape.head_dim;
+        if (planned->slot == OR_KV_NO_SLOT) {
+            or_kv_put_position(planned->sequence, planned->position, step->layer_index, h,
+                               key + offset, value + offset);
+        } else {
+            or_kv_put_slot(planned->sequence, planned->slot, step->layer_index, h, key + offset,
+                           value + offset);
+        }
+    }
+}
+
+// ---- the feed-forward network ----
+
+static void bias_up(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    const or_span_t ffn = model->share.ffn;
+    if (step->layer->up_bias != NULL && or_span_length(ffn) > 0) {
+        model->kernels->add(gate_of(model, row), step->layer->up_bias + ffn.begin,
+                            or_span_length(ffn));
+    }
+}
+
+static void silu_gated(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    (void)step;
+    uint32_t units = or_span_length(model->share.ffn);
+    if (units > 0) {
+        model->kernels->swiglu(gate_of(model, row), model->up + row * model->ffn_stride, units);
+        or_activations_quantise(&model->gate, model->kernels, row);
+    }
+}
+
+static void gelu_gated(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    (void)step;
+    uint32_t units = or_span_length(model->share.ffn);
+    if (units > 0) {
+        or_gelu_gated(model->kernels, gate_of(model, row), model->up + row * model->ffn_stride,
+                      units);
+        or_activations_quantise(&model->gate, model->kernels, row);
+    }
+}
+
+static void gelu(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    (void)step;
+    uint32_t units = or_span_length(model->share.ffn);
+    if (units > 0) {
+        or_gelu(model->kernels, gate_of(model, row), model->up + row * model->ffn_stride, units);
+        or_activations_quantise(&model->gate, model->kernels, row);
+    }
+}
+
+static const or_row_op_t row_ops[OR_OP_KINDS] = {
+    [OR_OP_NORM] = norm,
+    [OR_OP_NORM_LAYER] = norm_layer,
+    [OR_OP_COPY] = copy,
+    [OR_OP_BIAS_QKV] = bias_qkv,
+    [OR_OP_NORM_HEADS] = norm_heads,
+    [OR_OP_NORM_WHOLE] = norm_whole,
+    [OR_OP_ROTATE] = rotate,
+    [OR_OP_STORE] = store,
+    [OR_OP_BIAS_UP] = bias_up,
+    [OR_OP_SILU_GATED] = silu_gated,
+    [OR_OP_GELU_GATED] = gelu_gated,
+    [OR_OP_GELU] = gelu,
+    [OR_OP_BIAS_SUMS] = bias_sums,
+    [OR_OP_NORM_SUMS] = norm_sums,
+    [OR_OP_ADD] = add_sums,
+    [OR_OP_EMBED] = embed,
+};
+
+or_row_op_t or_row_op(or_op_kind_t kind)
+{
+    return row_ops[kind];
+}
