@@ -2,9 +2,10 @@
 //
 // Weights are multiplied a chunk at a time: up to 8 blocks of two panels. A chunk is unpacked once,
 // from whatever its type keeps, to bytes and scales; then all rows pass over it, while it lies in
-// the first-level cache. So a type is a function that unpacks, and nothing else knows it. Only nibbles
-// are also multiplied as they are, taken apart in registers, where so few rows come that storing them
-// unpacked costs more.
+// the first-level cache. So a type is what kernels_avx512_quant_block.h makes of its bits, and nothing
+// else knows it. Only nibbles are also multiplied as they are, taken apart in registers, where so few
+// rows come that storing them unpacked costs more; and a row alone unpacks nothing at all
+// (kernels_avx512_quant_alone.h).
 #pragma once
 
 #include <stdbool.h>
@@ -36,5 +37,20 @@ typedef struct {
     bool minima;  // then a byte is the integer itself; otherwise it is integer + 128
     bool nibbles; // nothing else, and so a chunk can stay packed; without minima, of integer + 8
 } quant_format_t;
+
+// All types: a name for functions, the type, a panel's bytes for a block, and quant_format_t's halves, minima and
+// nibbles.
+#define QUANT_FORMATS(FORMAT)                                                                      \
+    FORMAT(q8_0, OR_QUANT_Q8_0, sizeof(or_panel_q8_0_t), false, false, false)                      \
+    FORMAT(q4_0, OR_QUANT_Q4_0, sizeof(or_panel_q4_0_t), false, false, true)                       \
+    FORMAT(iq4_nl, OR_QUANT_IQ4_NL, sizeof(or_panel_q4_0_t), false, false, false)                  \
+    FORMAT(q5_0, OR_QUANT_Q5_0, sizeof(or_panel_q5_0_t), false, false, false)                      \
+    FORMAT(q4_1, OR_QUANT_Q4_1, sizeof(or_panel_q4_1_t), false, true, true)                        \
+    FORMAT(q5_1, OR_QUANT_Q5_1, sizeof(or_panel_q5_1_t), false, true, false)                       \
+    FORMAT(q4_k, OR_QUANT_Q4_K, sizeof(or_panel_q4_k_t) / OR_SUPER_BLOCK, false, true, true)       \
+    FORMAT(q5_k, OR_QUANT_Q5_K, sizeof(or_panel_q5_k_t) / OR_SUPER_BLOCK, false, true, false)      \
+    FORMAT(q2_k, OR_QUANT_Q2_K, sizeof(or_panel_q2_k_t) / OR_SUPER_BLOCK, true, true, false)       \
+    FORMAT(q3_k, OR_QUANT_Q3_K, sizeof(or_panel_q3_k_t) / OR_SUPER_BLOCK, true, false, false)      \
+    FORMAT(q6_k, OR_QUANT_Q6_K, sizeof(or_panel_q6_k_t) / OR_SUPER_BLOCK, true, false, false)
 
 extern const quant_format_t avx512_quant_formats[OR_QUANT_TYPES];

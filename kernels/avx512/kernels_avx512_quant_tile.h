@@ -6,7 +6,7 @@
 // a tile each, also fetch weights of a later chunk from memory, so that reading goes on while computing.
 #pragma once
 
-#include "kernels/avx512/kernels_avx512_quant_dot.h"
+#include "kernels/avx512/kernels_avx512_quant_alone.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -53,13 +53,6 @@ ALWAYS_INLINE void fetch(quant_ahead_t *ahead)
 // ---- a tile ----
 //
 // `rows`, `halves`, `minima` and `packed` are constants wherever these are inlined.
-
-ALWAYS_INLINE __m512i broadcast_four(const int8_t *x)
-{
-    int32_t four;
-    memcpy(&four, x, sizeof four);
-    return _mm512_set1_epi32(four);
-}
 
 // The integer sums of half `h` of block `b`, or of all of it.
 ALWAYS_INLINE void sum_group(const quant_chunk_t *chunk, size_t stride, uint32_t b, uint32_t h,
@@ -367,6 +360,10 @@ static void multiply_pair(const quant_weights_t *w, uint32_t panel, quant_rows_t
 ALWAYS_INLINE void multiply_quants(const or_quant_panels_t *panels, const or_q8_block_t *x,
                                    size_t x_stride, uint32_t rows, float *y, size_t y_stride)
 {
+    if (rows == 1) {
+        multiply_alone[panels->type](panels, x, y);
+        return;
+    }
     const quant_weights_t w = weights_of(panels);
     uint32_t rows_max = (uint32_t)(CACHE_FOR_X / (panels->blocks * sizeof *x));
     rows_max = rows_max < MANY_ROWS ? MANY_ROWS : rows_max;

@@ -6,6 +6,7 @@
 
 #define CACHE_LINE 64u
 #define HUGE_PAGE ((size_t)2 << 20)
+#define HUGE_PAGE_WASTE 4u // a last huge page may leave unused at most this part of a matrix
 
 // ---- memory ----
 
@@ -23,13 +24,23 @@ void *or_zeroed(size_t count, size_t size)
     return memory;
 }
 
-// A matrix's memory, not written yet. The whole huge pages of a large one are asked for as such: what
-// streams through it then waits less for address translation.
+// Return the bytes of a matrix that lie in huge pages. The last page is one, too, where the memory that this costs is
+// small beside the matrix.
+static size_t huge_bytes(size_t bytes)
+{
+    size_t whole = bytes / HUGE_PAGE * HUGE_PAGE;
+    size_t left_over = whole + HUGE_PAGE - bytes;
+    return left_over <= bytes / HUGE_PAGE_WASTE ? whole + HUGE_PAGE : whole;
+}
+
+// A matrix's memory, not written yet. A large one asks for huge pages: what streams through it then waits less for
+// address translation.
 static void *matrix_memory(size_t bytes)
 {
     void *memory = NULL;
-    size_t huge = bytes / HUGE_PAGE * HUGE_PAGE;
-    if (posix_memalign(&memory, huge > 0 ? HUGE_PAGE : CACHE_LINE, bytes) != 0) {
+    size_t huge = huge_bytes(bytes);
+    if (posix_memalign(&memory, huge > 0 ? HUGE_PAGE : CACHE_LINE, huge > bytes ? huge : bytes) !=
+        0) {
         return NULL;
     }
     if (huge > 0) {
