@@ -4,7 +4,7 @@
 // from whatever its type keeps, to bytes and scales; then all rows pass over it, while it lies in
 // the first-level cache. So a type is what kernels_avx512_quant_block.h makes of its bits, and nothing
 // else knows it. Only nibbles are also multiplied as they are, taken apart in registers, where so few
-// rows come that storing them unpacked costs more; and a row alone unpacks nothing at all
+// rows come that storing them unpacked costs more. A row alone unpacks nothing at all
 // (kernels_avx512_quant_alone.h).
 #pragma once
 

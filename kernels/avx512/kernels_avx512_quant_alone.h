@@ -1,9 +1,9 @@
 // kernels_avx512_quant_alone - the product of quantised weights and a single row, compiled twice: with VNNI and without.
 //
 // A row alone reads each weight once, so nothing is worth a copy: a block goes from memory through registers into the
-// chains of its 16 outputs. Panel after panel, and each from front to back, is the order of addresses, in which the
-// processor's own prefetchers read ahead; they do not when scales are read before the bytes that lie in front of them,
-// or when two panels are read by turns.
+// chains of its 16 outputs. Panels are read one after the other, each from front to back. In this order of addresses
+// the processor's own prefetchers read ahead. They do not where scales are read before the bytes in front of them, or
+// where two panels are read by turns.
 #pragma once
 
 #include "kernels/avx512/kernels_avx512_quant_block.h"
