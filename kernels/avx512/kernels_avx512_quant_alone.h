@@ -30,27 +30,32 @@ ALWAYS_INLINE __m512i broadcast_four(const int8_t *x)
     return _mm512_set1_epi32(four);
 }
 
-// One step of the chains, or two where there is a minimum, for each group of a block.
+// One step of the chains, or two where there is a minimum, for group `h` of a block: one of its halves, or all of it.
+ALWAYS_INLINE __m512 step_of_group(or_quant_t type, bool halves, bool minima, const char *panel,
+                                   uint32_t b, uint32_t h, const or_q8_block_t *x, __m512 chains)
+{
+    const uint32_t groups = halves ? GROUPS / HALVES : GROUPS;
+    __m512i sums = first_sums(halves ? x->half_biases[h] : x->bias, minima);
+#pragma GCC unroll 8
+    for (uint32_t g = h * groups; g < (h + 1) * groups; g++) {
+        factors_t w = prepare(bytes_of_group(type, panel, b, g), minima);
+        sums = dot(sums, &w, broadcast_four(x->quants + 4 * (size_t)g));
+    }
+    __m512 scale = _mm512_mul_ps(scales_of(type, panel, b, h), _mm512_set1_ps(x->scale));
+    chains = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(sums), chains);
+    if (minima) {
+        float sum = halves ? x->scaled_half_sums[h] : x->scaled_sum;
+        chains = _mm512_fnmadd_ps(minima_of(type, panel, b, h), _mm512_set1_ps(sum), chains);
+    }
+    return chains;
+}
+
+// The steps of one block.
 ALWAYS_INLINE __m512 step_alone(or_quant_t type, bool halves, bool minima, const char *panel,
                                 uint32_t b, const or_q8_block_t *x, __m512 chains)
 {
-    const uint32_t groups = halves ? GROUPS / HALVES : GROUPS;
-#pragma GCC unroll 2
-    for (uint32_t h = 0; h < GROUPS / groups; h++) {
-        __m512i sums = first_sums(halves ? x->half_biases[h] : x->bias, minima);
-#pragma GCC unroll 8
-        for (uint32_t g = h * groups; g < (h + 1) * groups; g++) {
-            factors_t w = prepare(bytes_of_group(type, panel, b, g), minima);
-            sums = dot(sums, &w, broadcast_four(x->quants + 4 * (size_t)g));
-        }
-        __m512 scale = _mm512_mul_ps(scales_of(type, panel, b, h), _mm512_set1_ps(x->scale));
-        chains = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(sums), chains);
-        if (minima) {
-            float sum = halves ? x->scaled_half_sums[h] : x->scaled_sum;
-            chains = _mm512_fnmadd_ps(minima_of(type, panel, b, h), _mm512_set1_ps(sum), chains);
-        }
-    }
-    return chains;
+    chains = step_of_group(type, halves, minima, panel, b, 0, x, chains);
+    return halves ? step_of_group(type, halves, minima, panel, b, 1, x, chains) : chains;
 }
 
 ALWAYS_INLINE void multiply_row_alone(or_quant_t type, size_t block_bytes, bool halves, bool minima,
