@@ -175,6 +175,8 @@ static or_status_t serve(const config_t *config, const or_gpu_place_t *place, bo
                                         .pins = config->cpus.strict ? &cpus : NULL,
                                         .poll = or_cpu_options_poll(&config->cpus),
                                         .context_max = config->context,
+                                        .cache_type_k = OR_KV_BY_MODEL,
+                                        .cache_type_v = OR_KV_BY_MODEL,
                                         .sequences_max = config->sessions_max};
     or_status_t status = or_edge_process_open(config->model, &options, place, config->connect,
                                               &config->keys, &process);

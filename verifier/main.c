@@ -89,13 +89,14 @@ static const or_option_t table[] = {
      "ranks with a GPU each add up from GPU to GPU, where NCCL is installed; --no-nccl: by way of "
      "the host"},
     {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
-     "context in tokens; 0: what the model was made for", .bounds = OR_CONTEXT_BOUNDS},
+     "context in tokens; 0: what the model was made for, or there is memory for",
+     .bounds = OR_CONTEXT_BOUNDS},
     {"kv-cache-size", NULL, OR_OPTION_SIZE, offsetof(config_t, cache_bytes), "SIZE",
      "keys and values of all sessions, on the ranks of a stage together, as 512M or 2G; 0: full "
      "contexts for --sessions-max, as far as a quarter of the memory goes"},
     {"cache-type-k", "ctk", OR_OPTION_STRING, offsetof(config_t, cache_type_k), "TYPE",
      "keys are kept as f32, f16 or q8_0; all but f32 change the text a little, always in the same "
-     "way"},
+     "way; auto: f32, or f16 where a full context took more than a GiB in f32"},
     {"cache-type-v", "ctv", OR_OPTION_STRING, offsetof(config_t, cache_type_v), "TYPE",
      "the same for values"},
     {"batch-size", "b", OR_OPTION_UINT32, offsetof(config_t, batch), "N",
@@ -280,10 +281,10 @@ static or_cpus_t choose_cpus(const or_ranks_mpi_place_t *place)
 
 static or_status_t check_loading(const config_t *config, or_model_options_t *options)
 {
-    if (or_kv_type_parse(config->cache_type_k, &options->cache_type_k) != OR_OK) {
+    if (or_model_cache_type_parse(config->cache_type_k, &options->cache_type_k) != OR_OK) {
         return or_fail(OR_ERR_INVALID, "-ctk/--cache-type-k: %s", or_error_text());
     }
-    if (or_kv_type_parse(config->cache_type_v, &options->cache_type_v) != OR_OK) {
+    if (or_model_cache_type_parse(config->cache_type_v, &options->cache_type_v) != OR_OK) {
         return or_fail(OR_ERR_INVALID, "-ctv/--cache-type-v: %s", or_error_text());
     }
     or_status_t status = or_cpu_options_check(&config->cpus, "");
@@ -416,8 +417,8 @@ static int run(int argc, char **argv)
                        .gpu = or_gpu_options_default(),
                        .stages = 1,
                        .rank_timeout_s = RANK_TIMEOUT_S,
-                       .cache_type_k = (char *)"f32",
-                       .cache_type_v = (char *)"f32",
+                       .cache_type_k = (char *)"auto",
+                       .cache_type_v = (char *)"auto",
                        .nodes_max = OR_TREE_NODES_MAX,
                        .sessions_max = 64,
                        .prefix_sharing = true,

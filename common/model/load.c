@@ -17,6 +17,28 @@
 #define SEQUENCES_DEFAULT 2u
 #define KEPT_PART 128 // of a device's memory, about what a program's own kernels keep after a load
 
+#define CACHE_F32_MOST ((uint64_t)1 << 30) // bytes of one text
+
+or_kv_type_t or_model_cache_type(const or_model_shape_t *shape)
+{
+    uint64_t floats = 2ull * shape->context * shape->layers * shape->kv_heads * shape->head_dim;
+    return floats * sizeof(float) > CACHE_F32_MOST ? OR_KV_F16 : OR_KV_F32;
+}
+
+or_status_t or_model_cache_type_parse(const char *name, or_kv_type_t *type)
+{
+    if (strcmp(name, "auto") == 0) {
+        *type = OR_KV_BY_MODEL;
+        return OR_OK;
+    }
+    return or_kv_type_parse(name, type);
+}
+
+static or_kv_type_t cache_type(const or_model_t *model, or_kv_type_t asked)
+{
+    return asked == OR_KV_BY_MODEL ? or_model_cache_type(&model->shape) : asked;
+}
+
 static or_status_t check_cache_types(const or_kv_shape_t *shape)
 {
     const or_kv_type_t types[] = {shape->key_type, shape->value_type};
@@ -74,8 +96,8 @@ static or_status_t apply_options(or_model_t *model, const or_model_options_t *op
     if (status != OR_OK) {
         return status;
     }
-    model->cache_shape.key_type = options->cache_type_k;
-    model->cache_shape.value_type = options->cache_type_v;
+    model->cache_shape.key_type = cache_type(model, options->cache_type_k);
+    model->cache_shape.value_type = cache_type(model, options->cache_type_v);
     return check_cache_types(&model->cache_shape);
 }
 
@@ -110,15 +132,25 @@ static uint64_t affordable_bytes(const or_model_t *model)
     return model->gpu != NULL ? or_gpu_free_bytes(model->gpu) / 2 : memory_bytes() / 4;
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 // Return the pages of the sequences that were asked for, as far as they can be afforded, and at least those of one
-// full context.
-static uint64_t affordable_pages(const or_model_t *model, uint32_t sequences_max, uint64_t bytes)
+// full context. Where nobody asked for that context the host's memory must have room for it, in three of its quarters.
+static uint64_t affordable_pages(const or_model_t *model, const or_model_options_t *options,
+                                 uint64_t bytes)
 {
     uint64_t page_bytes = or_kv_page_bytes(&model->cache_shape);
     uint64_t affordable = bytes / (page_bytes > 0 ? page_bytes : 1);
     uint64_t pages_each = (model->context + OR_KV_PAGE - 1) / OR_KV_PAGE;
-    uint64_t wanted = pages_each * (sequences_max > 0 ? sequences_max : 2);
-    wanted = wanted < affordable ? wanted : affordable;
+    uint64_t wanted = pages_each * (options->sequences_max > 0 ? options->sequences_max : 2);
+    if (options->context_max == 0 && model->gpu == NULL) {
+        uint64_t fit = 3 * affordable;
+        pages_each = least(pages_each, fit > 0 ? fit : 1);
+    }
+    wanted = least(wanted, affordable);
     return wanted > pages_each ? wanted : pages_each;
 }
 
@@ -131,7 +163,7 @@ static uint32_t pages_for(const or_model_t *model, const or_model_options_t *opt
         stage.kv_heads = model->shape.kv_heads;
         pages = options->cache_bytes / or_kv_page_bytes(&stage);
     } else if (pages == 0) {
-        pages = affordable_pages(model, options->sequences_max, bytes);
+        pages = affordable_pages(model, options, bytes);
     }
     return pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
 }
@@ -213,7 +245,13 @@ static or_status_t create_cache(or_model_t *model, const or_model_options_t *opt
                        options->cache_bytes, OR_KV_PAGE);
     }
     uint64_t positions = pages * OR_KV_PAGE; // a sequence cannot be longer than all of the pool
-    model->context = positions < model->context ? (uint32_t)positions : model->context;
+    if (positions < model->context) {
+        or_log(OR_LOG_INFO,
+               "%s: texts have at most %" PRIu64 " tokens, for which there is memory (-c, "
+               "--kv-cache-size), of the %u that the model was made for",
+               or_gguf_path(model->gguf), positions, model->context);
+        model->context = (uint32_t)positions;
+    }
     const or_kv_memory_t *memory = model->gpu != NULL ? &model->gpu->kv_memory : &or_kv_memory_host;
     return or_kv_cache_create_in(memory, &model->cache_shape, (uint32_t)pages, &model->cache);
 }

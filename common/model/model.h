@@ -37,8 +37,11 @@ typedef struct {
     uint32_t threads;      // 0: as many as there are CPUs for it
     const or_cpus_t *pins; // the CPUs that its threads stay on, one each (workers.h); NULL: on any
     int32_t poll;          // how long threads without work spin (workers.h); 0: as usual
-    uint32_t context_max;  // 0: what the file says; more is refused
-    uint32_t rows_max;     // most rows a pass; 0: 256
+    // Positions of a sequence; more than the file says is refused. 0: what the file says, or less, which is logged. On the
+    // CPU it is less where three quarters of the memory beside the weights do not hold it, unless pages_max or cache_bytes
+    // is given.
+    uint32_t context_max;
+    uint32_t rows_max; // most rows a pass; 0: 256
     uint32_t
         sequences_max; // whose full contexts the KV pool should hold, as far as a quarter of the memory goes; 0: 2
     // Slots of a sequence: a GPU's memory for those of sequences_max sequences is then taken by the load, of as many as find
@@ -48,8 +51,8 @@ typedef struct {
     // Bytes of KV pages of all ranks of a stage together, whatever the two before say; 0: not said. Each
     // rank holds its heads' part, and all the same number of pages: what the one with the least room can.
     uint64_t cache_bytes;
-    or_kv_type_t cache_type_k, cache_type_v;
-    const or_ranks_t *ranks; // borrowed; NULL: alone
+    or_kv_type_t cache_type_k, cache_type_v; // OR_KV_BY_MODEL: or_model_cache_type
+    const or_ranks_t *ranks;                 // borrowed; NULL: alone
     // The device that passes run on, with weights, K and V in its memory: with both cache types
     // F32 or both F16. NULL: the CPU. Borrowed for the load. Each of several ranks says so for itself.
     const or_gpu_choice_t *gpu;
@@ -61,6 +64,14 @@ typedef struct {
     uint32_t layers, width, heads, kv_heads, head_dim, ffn, vocab_size, context;
     uint64_t parameters;
 } or_model_shape_t;
+
+// No type of K or V: a model that is loaded takes or_model_cache_type.
+#define OR_KV_BY_MODEL ((or_kv_type_t)255)
+// Return the type of K and V that a model of this shape has where nobody asks for another. It is F16 if in F32 one text
+// of its full context took more than a GiB, else F32. It follows from the file alone, as texts depend on it.
+or_kv_type_t or_model_cache_type(const or_model_shape_t *shape);
+// Find a cache type by its name; "auto" is OR_KV_BY_MODEL. OR_ERR_INVALID, with those there are.
+or_status_t or_model_cache_type_parse(const char *name, or_kv_type_t *type);
 
 typedef struct {
     or_kv_sequence_t *sequence;

@@ -222,8 +222,8 @@ static or_status_t start_verifier(or_cluster_t *cluster)
     add_gpu(&args, &target->gpu);
     add_number(&args, "--pp", target->stages);
     add_number(&args, "--kv-cache-size", target->cache_bytes);
-    add(&args, "--cache-type-k", target->cache_type_k != NULL ? target->cache_type_k : "f32");
-    add(&args, "--cache-type-v", target->cache_type_v != NULL ? target->cache_type_v : "f32");
+    add(&args, "--cache-type-k", target->cache_type_k != NULL ? target->cache_type_k : "auto");
+    add(&args, "--cache-type-v", target->cache_type_v != NULL ? target->cache_type_v : "auto");
     if (config->restart) {
         unlink(cluster->ready_file); // of one that was killed
         add(&args, "--ready-file", cluster->ready_file);

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 
-#include "common/model/kv/kv_cache.h"
+#include "common/model/model.h"
 
 #define RANKS_MAX 8 // of a stage
 #define AT(field) offsetof(or_target_options_t, field)
@@ -16,7 +16,8 @@ const or_option_t or_target_options[] = {
     {"kv-cache-size", NULL, OR_OPTION_SIZE, AT(cache_bytes), "SIZE",
      "the target's keys and values of all sessions, as 512M or 2G; 0: what suits the memory"},
     {"cache-type-k", "ctk", OR_OPTION_STRING, AT(cache_type_k), "TYPE",
-     "the target's keys are kept as f32, f16 or q8_0; f32 if not given"},
+     "the target's keys are kept as f32, f16 or q8_0; auto, if not given: f32, or f16 where a full "
+     "context took more than a GiB in f32"},
     {"cache-type-v", "ctv", OR_OPTION_STRING, AT(cache_type_v), "TYPE", "the same for its values"},
     OR_CPU_OPTIONS_OF(or_target_options_t, cpus, "the target's ", "", ""),
     OR_CPU_OPTIONS_OF(or_target_options_t, draft_cpus, "the draft model's ", "-draft", "d"),
@@ -57,7 +58,7 @@ static or_status_t check_ranks(uint32_t ranks, uint32_t stages)
 static or_status_t check_type(const char *option, const char *name)
 {
     or_kv_type_t type;
-    if (name != NULL && or_kv_type_parse(name, &type) != OR_OK) {
+    if (name != NULL && or_model_cache_type_parse(name, &type) != OR_OK) {
         return or_fail(OR_ERR_INVALID, "%s: %s", option, or_error_text());
     }
     return OR_OK;
