@@ -68,7 +68,7 @@ class Dense(Family):
         self.project(ours + "attn_q", theirs + "q_proj", "q", query, self.width, self.heads, self.attention_gain)
         self.project(ours + "attn_k", theirs + "k_proj", "k", key, self.width, self.kv_heads, self.attention_gain)
         self.project(ours + "attn_v", theirs + "v_proj", "v", key, self.width)
-        self.project(ours + "attn_output", theirs + "o_proj", "o", self.width, query)
+        self.project(ours + "attn_output", theirs + "o_proj", "o", self.width, query, gain=self.branch)
         if self.head_norms:
             self.norm_before(ours + "attn_q_norm", theirs + "q_norm", self.head_dim, self.head_norm)
             self.norm_before(ours + "attn_k_norm", theirs + "k_norm", self.head_dim, self.head_norm)
@@ -76,7 +76,7 @@ class Dense(Family):
     def feed_forward(self, ours, theirs):
         self.project(ours + "ffn_gate", theirs + "gate_proj", "gate", self.ffn, self.width, gain=1.5)
         self.project(ours + "ffn_up", theirs + "up_proj", "up", self.ffn, self.width)
-        self.project(ours + "ffn_down", theirs + "down_proj", "down", self.width, self.ffn)
+        self.project(ours + "ffn_down", theirs + "down_proj", "down", self.width, self.ffn, gain=self.branch)
 
 
 class Llama(Dense):
@@ -140,6 +140,7 @@ class Qwen2(Dense):
 
 class Qwen3(Dense):
     name = "qwen3"
+    seeds = 4, 2
     config_class, model_class = tf.Qwen3Config, tf.Qwen3ForCausalLM
     head_norms = True
     head_dim = 24

@@ -14,7 +14,7 @@ class Gemma(Dense):
     tied = True
     norm_shift = 1.0
     head_dim = 24
-    embedding = 0.375
+    branch = 0.6  # beside embeddings that are scaled by 8
 
     def config(self):
         return super().config() | dict(hidden_activation="gelu_pytorch_tanh", hidden_act="gelu_pytorch_tanh")
@@ -51,10 +51,10 @@ class Gemma2(Gemma):
     def layer(self, ours, theirs):
         self.norm_before(ours + "attn_norm", theirs + "input_layernorm")
         self.attention(ours, theirs + "self_attn.")
-        self.norm_before(ours + "post_attention_norm", theirs + "post_attention_layernorm")
+        self.norm_before(ours + "post_attention_norm", theirs + "post_attention_layernorm", around=self.branch)
         self.norm_before(ours + "ffn_norm", theirs + "pre_feedforward_layernorm")
         self.feed_forward(ours, theirs + "mlp.")
-        self.norm_before(ours + "post_ffw_norm", theirs + "post_feedforward_layernorm")
+        self.norm_before(ours + "post_ffw_norm", theirs + "post_feedforward_layernorm", around=self.branch)
 
     def mutants(self):
         return super().mutants() | {

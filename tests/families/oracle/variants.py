@@ -20,16 +20,17 @@ class Fused(Dense):
             return
         query, key = self.heads * self.head_dim, self.kv_heads * self.head_dim
         self.project(ours + "attn_qkv", theirs + "qkv_proj", "qkv", query + 2 * key, self.width, gain=self.attention_gain)
-        self.project(ours + "attn_output", theirs + "o_proj", "o", self.width, query, gain=1 / self.attention_gain)
+        self.project(ours + "attn_output", theirs + "o_proj", "o", self.width, query, gain=self.branch / self.attention_gain)
 
     def feed_forward(self, ours, theirs):
         self.project(ours + "ffn_up", theirs + "gate_up_proj", "up", 2 * self.ffn, self.width, gain=1.3)
-        self.project(ours + "ffn_down", theirs + "down_proj", "down", self.width, self.ffn)
+        self.project(ours + "ffn_down", theirs + "down_proj", "down", self.width, self.ffn, gain=self.branch)
 
 
 class Phi3(Fused):
     """A window first, then two tables of frequencies (longrope), of which a text beyond the original context takes the long one."""
     name = "phi3"
+    seeds = 4, 2
     config_class, model_class = tf.Phi3Config, tf.Phi3ForCausalLM
 
     def vary(self):
@@ -73,9 +74,9 @@ class Olmo2(Dense):
         self.attention(ours, theirs + "self_attn.")
         self.norm_before(ours + "attn_q_norm", theirs + "self_attn.q_norm", self.heads * self.head_dim, 1.6)
         self.norm_before(ours + "attn_k_norm", theirs + "self_attn.k_norm", self.kv_heads * self.head_dim, 1.6)
-        self.norm_before(ours + "post_attention_norm", theirs + "post_attention_layernorm")
+        self.norm_before(ours + "post_attention_norm", theirs + "post_attention_layernorm", around=self.branch)
         self.feed_forward(ours, theirs + "mlp.")
-        self.norm_before(ours + "post_ffw_norm", theirs + "post_feedforward_layernorm")
+        self.norm_before(ours + "post_ffw_norm", theirs + "post_feedforward_layernorm", around=self.branch)
 
     def mutants(self):
         return {f"norm {name}": lambda model, name=name: identity(model, name)
@@ -86,6 +87,7 @@ class Granite(Dense):
     name = "granite"
     config_class, model_class = tf.GraniteConfig, tf.GraniteForCausalLM
     pair_neighbours = True
+    branch = 0.8
     scales = {"embedding_multiplier": 6.0, "residual_multiplier": 0.7, "attention_multiplier": 0.17, "logits_scaling": 3.0}
 
     def config(self):
@@ -136,8 +138,8 @@ class Glm4(Fused):
 
     def layer(self, ours, theirs):
         super().layer(ours, theirs)
-        self.norm_before(ours + "post_attention_norm", theirs + "post_self_attn_layernorm")
-        self.norm_before(ours + "post_ffw_norm", theirs + "post_mlp_layernorm")
+        self.norm_before(ours + "post_attention_norm", theirs + "post_self_attn_layernorm", around=self.branch)
+        self.norm_before(ours + "post_ffw_norm", theirs + "post_mlp_layernorm", around=self.branch)
 
     def mutants(self):
         return {"part that is not rotated": {"rope_parameters": self.rope | {"partial_rotary_factor": 1.0}},
