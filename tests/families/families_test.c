@@ -22,9 +22,10 @@ typedef struct {
 } family_t;
 
 static const family_t families[] = {
-    {"gemma", false},   {"gemma2", false},     {"gemma3", false}, {"glm4", false},
-    {"gpt2", false},    {"granite", false},    {"llama", true},   {"mistral", false},
-    {"olmo2", false},   {"phi3", false},       {"qwen2", true},   {"qwen3", false},
+    {"cohere2", false}, {"command-r", false},  {"falcon", false},  {"gemma", false},
+    {"gemma2", false},  {"gemma3", false},     {"glm4", false},    {"gpt2", false},
+    {"granite", false}, {"llama", true},       {"mistral", false}, {"olmo2", false},
+    {"opt", false},     {"phi3", false},       {"qwen2", true},    {"qwen3", false},
     {"smollm3", false}, {"starcoder2", false},
 };
 
