@@ -22,7 +22,7 @@ POSITIONS, VOCAB, CONTEXT = 200, 64, 256
 SEEDS = 2
 # Largest difference from transformers in F32. ggml's GELU goes through a table of halves.
 CLOSE, CLOSE_WITH_GELU = 1e-3, 1e-2
-WITH_GELU = ("gemma", "gemma2", "gemma3", "falcon", "starcoder2", "gpt2")
+WITH_GELU = ("gemma", "gemma2", "gemma3", "gemma4", "falcon", "starcoder2", "gpt2")
 # llama.cpp leaves Phi's window out.
 LEFT_OUT = ("phi3/0",)
 UNKNOWN = ("opt",)  # families that llama.cpp does not have
