@@ -22,12 +22,12 @@ typedef struct {
 } family_t;
 
 static const family_t families[] = {
-    {"cohere2", false},  {"command-r", false}, {"falcon", false},  {"gemma", false},
-    {"gemma2", false},   {"gemma3", false},    {"gemma4", false},  {"glm4", false},
-    {"gpt2", false},     {"granite", false},   {"llama", true},    {"mistral", false},
-    {"mistral3", false}, {"olmo2", false},     {"opt", false},     {"phi3", false},
-    {"qwen2", true},     {"qwen3", false},     {"smollm3", false}, {"starcoder2", false},
-    {"yarn", false},
+    {"cohere2", false}, {"command-r", false},  {"ernie4_5", false}, {"exaone4", false},
+    {"falcon", false},  {"gemma", false},      {"gemma2", false},   {"gemma3", false},
+    {"gemma4", false},  {"glm4", false},       {"gpt2", false},     {"granite", false},
+    {"llama", true},    {"mistral", false},    {"mistral3", false}, {"olmo2", false},
+    {"opt", false},     {"phi3", false},       {"qwen2", true},     {"qwen3", false},
+    {"smollm3", false}, {"starcoder2", false}, {"yarn", false},
 };
 
 #define FAMILIES (sizeof families / sizeof families[0])

@@ -157,7 +157,7 @@ class Qwen3(Dense):
 class Yarn(Qwen3):
     """Qwen 3 with its scaling of frequencies for long contexts, which also scales rotated heads."""
     name, architecture = "yarn", "qwen3"
-    seeds = 1, 2
+    seeds = 4, 2
     rope = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0, "original_max_position_embeddings": 64}
 
     def vary(self):
@@ -178,6 +178,7 @@ class Yarn(Qwen3):
 class Mistral3(Mistral):
     """The same scaling without that of heads, and queries that grow with the position (as Llama 4's)."""
     name, architecture = "mistral3", "mistral3"
+    seeds = 4, 2
     config_class, model_class = tf.Ministral3Config, tf.Ministral3ForCausalLM
     rope = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0, "original_max_position_embeddings": 64, "beta_fast": 32.0, "beta_slow": 1.0,
             "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.5}

@@ -148,4 +148,51 @@ class Glm4(Fused):
                 "norm behind feed-forward": lambda model: identity(model, "post_mlp_layernorm")}
 
 
-FAMILIES = [Phi3, Olmo2, Granite, SmolLM3, Glm4]
+class Exaone4(Olmo2):
+    """Norms behind attention and feed-forward instead of before, and of each head. With a window in three of four layers the fourth rotates nothing."""
+    name = "exaone4"
+    config_class, model_class = tf.Exaone4Config, tf.Exaone4ForCausalLM
+
+    def vary(self):
+        self.window = [None, 64][self.variant]
+
+    def config(self):
+        kinds = ["full_attention" if self.window is None or layer % 4 == 3 else "sliding_attention" for layer in range(self.layers)]
+        return super().config() | dict(sliding_window=self.window, sliding_window_pattern=4, layer_types=kinds)
+
+    def metadata(self):
+        super().metadata()
+        if self.window is not None:
+            self.recipe.add("add_sliding_window", self.window)
+            self.recipe.add("add_sliding_window_pattern", [layer % 4 != 3 for layer in range(self.layers)])
+
+    def layer(self, ours, theirs):
+        self.attention(ours, theirs + "self_attn.")
+        self.norm_before(ours + "attn_q_norm", theirs + "self_attn.q_norm", self.head_dim, 1.6)
+        self.norm_before(ours + "attn_k_norm", theirs + "self_attn.k_norm", self.head_dim, 1.6)
+        self.norm_before(ours + "post_attention_norm", theirs + "post_attention_layernorm", around=self.branch)
+        self.feed_forward(ours, theirs + "mlp.")
+        self.norm_before(ours + "post_ffw_norm", theirs + "post_feedforward_layernorm", around=self.branch)
+
+    def mutants(self):
+        if self.window is None:
+            return super().mutants()
+        return super().mutants() | {"layer that rotates nothing": {"sliding_window": None, "layer_types": ["full_attention"] * self.layers},
+                                    "windows": {"sliding_window": 256}}
+
+
+class Ernie45(Dense):
+    """Pairs of neighbours, in transformers, too."""
+    name = "ernie4_5"
+    config_class, model_class = tf.Ernie4_5Config, tf.Ernie4_5ForCausalLM
+    head_dim = 24
+    rope = {"rope_type": "default", "rope_theta": 5e5}
+
+    def vary(self):
+        self.tied = self.variant == 1
+
+    def mutants(self):
+        return {"base of the frequencies": {"rope_parameters": PLAIN}}
+
+
+FAMILIES = [Phi3, Olmo2, Granite, SmolLM3, Glm4, Exaone4, Ernie45]
