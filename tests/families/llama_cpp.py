@@ -6,6 +6,7 @@ import ctypes
 import importlib.util
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 BATCH = 512
 MINUS_ONE = 0xBF800000  # as a float
 F32 = 0
@@ -29,9 +30,10 @@ LOG = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 
 
 def library_path():
-    """Return the library, or None where the package is not installed."""
+    """Return the library of this Python's package, or of the one in build/venv, or None where neither is installed."""
     spec = importlib.util.find_spec("xllamacpp")
-    found = sorted(Path(spec.origin).parent.glob("*.so")) if spec and spec.origin else []
+    folders = [Path(spec.origin).parent] if spec and spec.origin else ROOT.glob("build/venv/lib/python*/site-packages/xllamacpp")
+    found = sorted(path for folder in folders for path in folder.glob("*.so"))
     return found[0] if found else None
 
 

@@ -68,7 +68,7 @@ class Dense(Family):
         self.project(ours + "attn_q", theirs + "q_proj", "q", query, self.width, self.heads, self.attention_gain)
         self.project(ours + "attn_k", theirs + "k_proj", "k", key, self.width, self.kv_heads, self.attention_gain)
         self.project(ours + "attn_v", theirs + "v_proj", "v", key, self.width)
-        self.project(ours + "attn_output", theirs + "o_proj", "o", self.width, query)
+        self.project(ours + "attn_output", theirs + "o_proj", "o", self.width, query, gain=self.branch)
         if self.head_norms:
             self.norm_before(ours + "attn_q_norm", theirs + "q_norm", self.head_dim, self.head_norm)
             self.norm_before(ours + "attn_k_norm", theirs + "k_norm", self.head_dim, self.head_norm)
@@ -76,7 +76,7 @@ class Dense(Family):
     def feed_forward(self, ours, theirs):
         self.project(ours + "ffn_gate", theirs + "gate_proj", "gate", self.ffn, self.width, gain=1.5)
         self.project(ours + "ffn_up", theirs + "up_proj", "up", self.ffn, self.width)
-        self.project(ours + "ffn_down", theirs + "down_proj", "down", self.width, self.ffn)
+        self.project(ours + "ffn_down", theirs + "down_proj", "down", self.width, self.ffn, gain=self.branch)
 
 
 class Llama(Dense):
@@ -140,6 +140,7 @@ class Qwen2(Dense):
 
 class Qwen3(Dense):
     name = "qwen3"
+    seeds = 4, 2
     config_class, model_class = tf.Qwen3Config, tf.Qwen3ForCausalLM
     head_norms = True
     head_dim = 24
@@ -153,4 +154,49 @@ class Qwen3(Dense):
                 "base of the frequencies": {"rope_parameters": PLAIN}}
 
 
-FAMILIES = [Llama, Qwen2, Qwen3, Mistral]
+class Yarn(Qwen3):
+    """Qwen 3 with its scaling of frequencies for long contexts, which also scales rotated heads."""
+    name, architecture = "yarn", "qwen3"
+    seeds = 4, 2
+    rope = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0, "original_max_position_embeddings": 64}
+
+    def vary(self):
+        self.tied = False
+
+    def metadata(self):
+        super().metadata()
+        self.recipe.add("add_rope_scaling_type", gguf.RopeScalingType.YARN)
+        self.recipe.add("add_rope_scaling_factor", self.rope["factor"])
+        self.recipe.add("add_rope_scaling_orig_ctx_len", self.rope["original_max_position_embeddings"])
+
+    def mutants(self):
+        return {"frequencies' scaling": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
+                "scale of heads": {"rope_parameters": self.rope | {"attention_factor": 1.0}},
+                "frequencies in between": {"rope_parameters": self.rope | {"beta_fast": 1.0, "beta_slow": 0.25}}}
+
+
+class Mistral3(Mistral):
+    """The same scaling without that of heads, and queries that grow with the position (as Llama 4's)."""
+    name, architecture = "mistral3", "mistral3"
+    seeds = 4, 2
+    config_class, model_class = tf.Ministral3Config, tf.Ministral3ForCausalLM
+    rope = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0, "original_max_position_embeddings": 64, "beta_fast": 32.0, "beta_slow": 1.0,
+            "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.5}
+
+    def metadata(self):
+        super().metadata()
+        self.recipe.add("add_rope_scaling_type", gguf.RopeScalingType.YARN)
+        self.recipe.add("add_rope_scaling_factor", self.rope["factor"])
+        self.recipe.add("add_rope_scaling_orig_ctx_len", self.rope["original_max_position_embeddings"])
+        self.recipe.add("add_rope_scaling_yarn_beta_fast", self.rope["beta_fast"])
+        self.recipe.add("add_rope_scaling_yarn_beta_slow", self.rope["beta_slow"])
+        self.recipe.add("add_rope_scaling_yarn_log_mul", self.rope["mscale_all_dim"])
+        self.recipe.add("add_attn_temperature_scale", self.rope["llama_4_scaling_beta"])
+
+    def mutants(self):
+        whole = {key: self.rope[key] for key in ("rope_theta", "llama_4_scaling_beta", "original_max_position_embeddings")}
+        return {"frequencies' scaling": {"rope_parameters": whole | {"rope_type": "default"}},
+                "growth of queries": {"rope_parameters": self.rope | {"llama_4_scaling_beta": 0.0}}}
+
+
+FAMILIES = [Llama, Qwen2, Qwen3, Yarn, Mistral, Mistral3]

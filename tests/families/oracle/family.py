@@ -16,12 +16,14 @@ class Family:
     name = architecture = None  # the recipe's and GGUF's
     width, ffn, layers, heads, kv_heads, head_dim = 64, 96, 4, 4, 2, 16
     epsilon = 1e-5
+    seeds = 1, 2             # others where too few positions have a clear greedy id
     pair_neighbours = False  # llama.cpp's order of the rows of Q and K where a rotation's pairs are neighbours
     attention_gain = 1.6     # deviation of Q and K, so that attention is peaked
+    branch = 0.1            # of what attention and feed-forward add: a residual that is mostly the embedding passes roundings on, but does not amplify them
 
     def __init__(self, variant):
         self.variant = variant
-        self.recipe = Recipe(self.architecture or self.name, 1 + variant)
+        self.recipe = Recipe(self.architecture or self.name, self.seeds[variant])
         self.parameters = {}  # of transformers' model
         self.vary()
         self.fill()
@@ -47,7 +49,7 @@ class Family:
         return self.recipe.draw(name, (outputs, inputs), gain / math.sqrt(inputs))
 
     def norm(self, name, size, shift=1.0):
-        return self.recipe.draw(name, (size,), 0.25, shift)
+        return self.recipe.draw(name, (size,), 0.25 * shift, shift)
 
     def bias(self, name, size, deviation=0.3):
         return self.recipe.draw(name, (size,), deviation)

@@ -14,7 +14,7 @@ class Gemma(Dense):
     tied = True
     norm_shift = 1.0
     head_dim = 24
-    embedding = 0.375
+    branch = 0.6  # beside embeddings that are scaled by 8
 
     def config(self):
         return super().config() | dict(hidden_activation="gelu_pytorch_tanh", hidden_act="gelu_pytorch_tanh")
@@ -51,10 +51,10 @@ class Gemma2(Gemma):
     def layer(self, ours, theirs):
         self.norm_before(ours + "attn_norm", theirs + "input_layernorm")
         self.attention(ours, theirs + "self_attn.")
-        self.norm_before(ours + "post_attention_norm", theirs + "post_attention_layernorm")
+        self.norm_before(ours + "post_attention_norm", theirs + "post_attention_layernorm", around=self.branch)
         self.norm_before(ours + "ffn_norm", theirs + "pre_feedforward_layernorm")
         self.feed_forward(ours, theirs + "mlp.")
-        self.norm_before(ours + "post_ffw_norm", theirs + "post_feedforward_layernorm")
+        self.norm_before(ours + "post_ffw_norm", theirs + "post_feedforward_layernorm", around=self.branch)
 
     def mutants(self):
         return super().mutants() | {
@@ -93,4 +93,79 @@ class Gemma3(Gemma2):
                        "norm of heads of Q": lambda model: identity(model, "q_norm"), "norm of heads of K": lambda model: identity(model, "k_norm")}
 
 
-FAMILIES = [Gemma, Gemma2, Gemma3]
+class Gemma4(Gemma2):
+    """The dense kind. Layers without a window have larger heads, fewer of K and V, and rotate a quarter of a head, slowly; in the first model their V is their K.
+    Attention has no scale, V a norm without weights, and each layer's output is scaled. Norms are stored as they are."""
+    name = "gemma4"
+    config_class, model_class = tf.Gemma4TextConfig, tf.Gemma4ForCausalLM
+    norm_shift = 0.0
+    softcaps = {"final_logit_softcapping": 10.0}
+    head_norms = True
+    head_norm = 0.75
+    head_dim, whole_head_dim, whole_kv_heads = 16, 32, 1
+    rope = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25}
+    infinity = 1e30  # divides the frequencies of the rest of a head
+
+    def is_whole(self, layer):
+        return layer == self.layers - 1
+
+    def config(self):
+        kinds = ["full_attention" if self.is_whole(layer) else "sliding_attention" for layer in range(self.layers)]
+        shared = self.variant == 0
+        return super().config() | dict(rope_parameters={"full_attention": self.rope, "sliding_attention": PLAIN}, layer_types=kinds,
+                                       global_head_dim=self.whole_head_dim, num_global_key_value_heads=self.whole_kv_heads if shared else None,
+                                       attention_k_eq_v=shared, hidden_size_per_layer_input=0, num_kv_shared_layers=0)
+
+    def metadata(self):
+        add = self.recipe.add
+        self.common_metadata()
+        kv_heads = [self.whole_kv_heads if self.is_whole(layer) and self.variant == 0 else self.kv_heads for layer in range(self.layers)]
+        self.recipe.metadata = [entry for entry in self.recipe.metadata if entry[0] != "add_head_count_kv"]
+        add("add_head_count_kv", kv_heads)
+        add("add_layer_norm_rms_eps", self.epsilon)
+        add("add_rope_freq_base", self.rope["rope_theta"])
+        add("add_rope_freq_base_swa", BASE)
+        add("add_rope_dimension_count", self.whole_head_dim)
+        add("add_rope_dimension_count_swa", self.head_dim)
+        add("add_key_length", self.whole_head_dim)
+        add("add_value_length", self.whole_head_dim)
+        add("add_key_length_swa", self.head_dim)
+        add("add_value_length_swa", self.head_dim)
+        add("add_sliding_window", WINDOW)
+        add("add_sliding_window_pattern", [not self.is_whole(layer) for layer in range(self.layers)])
+        add("add_final_logit_softcapping", self.softcaps["final_logit_softcapping"])
+        add("add_embedding_length_per_layer_input", 0)
+        add("add_shared_kv_layers", 0)
+        rotated = int(self.rope["partial_rotary_factor"] * self.whole_head_dim // 2)
+        self.recipe.give("rope_freqs.weight", [1.0] * rotated + [self.infinity] * (self.whole_head_dim // 2 - rotated))
+
+    def attention(self, ours, theirs):
+        whole = self.is_whole(int(ours.split(".")[1]))
+        size = self.whole_head_dim if whole else self.head_dim
+        kv_heads = self.whole_kv_heads if whole and self.variant == 0 else self.kv_heads
+        self.project(ours + "attn_q", theirs + "q_proj", "q", self.heads * size, self.width)
+        self.project(ours + "attn_k", theirs + "k_proj", "k", kv_heads * size, self.width)
+        if not (whole and self.variant == 0):
+            self.project(ours + "attn_v", theirs + "v_proj", "v", kv_heads * size, self.width)
+        self.project(ours + "attn_output", theirs + "o_proj", "o", self.width, self.heads * size)
+        self.norm_before(ours + "attn_q_norm", theirs + "q_norm", size, self.head_norm)
+        self.norm_before(ours + "attn_k_norm", theirs + "k_norm", size, self.head_norm)
+
+    def layer(self, ours, theirs):
+        super().layer(ours, theirs)
+        self.set(theirs + "layer_scalar", self.recipe.draw(ours + "layer_output_scale.weight", (1,), 0.1, 0.8))
+
+    def mutants(self):
+        kept = {quirk: change for quirk, change in super().mutants().items() if "attention" not in quirk or "norm" in quirk}
+        kept.pop("windows"), kept.pop("layers without a window")  # kinds of layers have their own shapes
+        both = lambda full, window: {"rope_parameters": {"full_attention": full, "sliding_attention": window}}
+        return kept | {"frequencies of layers with a window": both(self.rope, PLAIN | {"rope_theta": 1e6}),
+                       "frequencies of layers without": both(self.rope | {"rope_theta": BASE}, PLAIN),
+                       "part that is not rotated": both(self.rope | {"partial_rotary_factor": 1.0}, PLAIN),
+                       "windows": {"sliding_window": 256},
+                       "scales of layers": lambda model: [layer.layer_scalar.fill_(1.0) for layer in model.model.layers],
+                       "norm of V": lambda model: identity(model, "v_norm"),
+                       "norm of heads of Q": lambda model: identity(model, "q_norm"), "norm of heads of K": lambda model: identity(model, "k_norm")}
+
+
+FAMILIES = [Gemma, Gemma2, Gemma3, Gemma4]

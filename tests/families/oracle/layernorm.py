@@ -40,7 +40,7 @@ class Starcoder2(LayerNorm):
 
     def feed_forward(self, ours, theirs):
         self.project(ours + "ffn_up", theirs + "c_fc", "up", self.ffn, self.width, gain=1.5)
-        self.project(ours + "ffn_down", theirs + "c_proj", "down", self.width, self.ffn)
+        self.project(ours + "ffn_down", theirs + "c_proj", "down", self.width, self.ffn, gain=self.branch)
 
     def head(self):
         self.norm_before("output_norm", "model.norm")
@@ -80,10 +80,10 @@ class Gpt2(LayerNorm):
     def layer(self, ours, theirs):
         self.norm_before(ours + "attn_norm", theirs + "ln_1")
         self.project(ours + "attn_qkv", theirs + "attn.c_attn", "qkv", 3 * self.width, self.width, gain=self.attention_gain)
-        self.project(ours + "attn_output", theirs + "attn.c_proj", "o", self.width, self.width)
+        self.project(ours + "attn_output", theirs + "attn.c_proj", "o", self.width, self.width, gain=self.branch)
         self.norm_before(ours + "ffn_norm", theirs + "ln_2")
         self.project(ours + "ffn_up", theirs + "mlp.c_fc", "up", self.ffn, self.width, gain=1.5)
-        self.project(ours + "ffn_down", theirs + "mlp.c_proj", "down", self.width, self.ffn)
+        self.project(ours + "ffn_down", theirs + "mlp.c_proj", "down", self.width, self.ffn, gain=self.branch)
 
     def head(self):
         self.norm_before("output_norm", "transformer.ln_f")

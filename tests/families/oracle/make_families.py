@@ -18,13 +18,14 @@ import torch
 import dense
 import gemma
 import layernorm
+import parallel
 import variants
 
 FOLDER = pathlib.Path(__file__).parents[1] / "data"
 POSITIONS = 200
 TOLERANCE = 1e-3
 MOVES_MIN = 20 * TOLERANCE
-FAMILIES = dense.FAMILIES + variants.FAMILIES + gemma.FAMILIES + layernorm.FAMILIES
+FAMILIES = dense.FAMILIES + variants.FAMILIES + gemma.FAMILIES + layernorm.FAMILIES + parallel.FAMILIES
 
 
 @torch.no_grad()

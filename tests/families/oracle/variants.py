@@ -20,16 +20,17 @@ class Fused(Dense):
             return
         query, key = self.heads * self.head_dim, self.kv_heads * self.head_dim
         self.project(ours + "attn_qkv", theirs + "qkv_proj", "qkv", query + 2 * key, self.width, gain=self.attention_gain)
-        self.project(ours + "attn_output", theirs + "o_proj", "o", self.width, query, gain=1 / self.attention_gain)
+        self.project(ours + "attn_output", theirs + "o_proj", "o", self.width, query, gain=self.branch / self.attention_gain)
 
     def feed_forward(self, ours, theirs):
         self.project(ours + "ffn_up", theirs + "gate_up_proj", "up", 2 * self.ffn, self.width, gain=1.3)
-        self.project(ours + "ffn_down", theirs + "down_proj", "down", self.width, self.ffn)
+        self.project(ours + "ffn_down", theirs + "down_proj", "down", self.width, self.ffn, gain=self.branch)
 
 
 class Phi3(Fused):
     """A window first, then two tables of frequencies (longrope), of which a text beyond the original context takes the long one."""
     name = "phi3"
+    seeds = 4, 2
     config_class, model_class = tf.Phi3Config, tf.Phi3ForCausalLM
 
     def vary(self):
@@ -73,9 +74,9 @@ class Olmo2(Dense):
         self.attention(ours, theirs + "self_attn.")
         self.norm_before(ours + "attn_q_norm", theirs + "self_attn.q_norm", self.heads * self.head_dim, 1.6)
         self.norm_before(ours + "attn_k_norm", theirs + "self_attn.k_norm", self.kv_heads * self.head_dim, 1.6)
-        self.norm_before(ours + "post_attention_norm", theirs + "post_attention_layernorm")
+        self.norm_before(ours + "post_attention_norm", theirs + "post_attention_layernorm", around=self.branch)
         self.feed_forward(ours, theirs + "mlp.")
-        self.norm_before(ours + "post_ffw_norm", theirs + "post_feedforward_layernorm")
+        self.norm_before(ours + "post_ffw_norm", theirs + "post_feedforward_layernorm", around=self.branch)
 
     def mutants(self):
         return {f"norm {name}": lambda model, name=name: identity(model, name)
@@ -86,6 +87,7 @@ class Granite(Dense):
     name = "granite"
     config_class, model_class = tf.GraniteConfig, tf.GraniteForCausalLM
     pair_neighbours = True
+    branch = 0.8
     scales = {"embedding_multiplier": 6.0, "residual_multiplier": 0.7, "attention_multiplier": 0.17, "logits_scaling": 3.0}
 
     def config(self):
@@ -136,8 +138,8 @@ class Glm4(Fused):
 
     def layer(self, ours, theirs):
         super().layer(ours, theirs)
-        self.norm_before(ours + "post_attention_norm", theirs + "post_self_attn_layernorm")
-        self.norm_before(ours + "post_ffw_norm", theirs + "post_mlp_layernorm")
+        self.norm_before(ours + "post_attention_norm", theirs + "post_self_attn_layernorm", around=self.branch)
+        self.norm_before(ours + "post_ffw_norm", theirs + "post_mlp_layernorm", around=self.branch)
 
     def mutants(self):
         return {"part that is not rotated": {"rope_parameters": self.rope | {"partial_rotary_factor": 1.0}},
@@ -146,4 +148,51 @@ class Glm4(Fused):
                 "norm behind feed-forward": lambda model: identity(model, "post_mlp_layernorm")}
 
 
-FAMILIES = [Phi3, Olmo2, Granite, SmolLM3, Glm4]
+class Exaone4(Olmo2):
+    """Norms behind attention and feed-forward instead of before, and of each head. With a window in three of four layers the fourth rotates nothing."""
+    name = "exaone4"
+    config_class, model_class = tf.Exaone4Config, tf.Exaone4ForCausalLM
+
+    def vary(self):
+        self.window = [None, 64][self.variant]
+
+    def config(self):
+        kinds = ["full_attention" if self.window is None or layer % 4 == 3 else "sliding_attention" for layer in range(self.layers)]
+        return super().config() | dict(sliding_window=self.window, sliding_window_pattern=4, layer_types=kinds)
+
+    def metadata(self):
+        super().metadata()
+        if self.window is not None:
+            self.recipe.add("add_sliding_window", self.window)
+            self.recipe.add("add_sliding_window_pattern", [layer % 4 != 3 for layer in range(self.layers)])
+
+    def layer(self, ours, theirs):
+        self.attention(ours, theirs + "self_attn.")
+        self.norm_before(ours + "attn_q_norm", theirs + "self_attn.q_norm", self.head_dim, 1.6)
+        self.norm_before(ours + "attn_k_norm", theirs + "self_attn.k_norm", self.head_dim, 1.6)
+        self.norm_before(ours + "post_attention_norm", theirs + "post_attention_layernorm", around=self.branch)
+        self.feed_forward(ours, theirs + "mlp.")
+        self.norm_before(ours + "post_ffw_norm", theirs + "post_feedforward_layernorm", around=self.branch)
+
+    def mutants(self):
+        if self.window is None:
+            return super().mutants()
+        return super().mutants() | {"layer that rotates nothing": {"sliding_window": None, "layer_types": ["full_attention"] * self.layers},
+                                    "windows": {"sliding_window": 256}}
+
+
+class Ernie45(Dense):
+    """Pairs of neighbours, in transformers, too."""
+    name = "ernie4_5"
+    config_class, model_class = tf.Ernie4_5Config, tf.Ernie4_5ForCausalLM
+    head_dim = 24
+    rope = {"rope_type": "default", "rope_theta": 5e5}
+
+    def vary(self):
+        self.tied = self.variant == 1
+
+    def mutants(self):
+        return {"base of the frequencies": {"rope_parameters": PLAIN}}
+
+
+FAMILIES = [Phi3, Olmo2, Granite, SmolLM3, Glm4, Exaone4, Ernie45]
