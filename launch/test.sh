@@ -110,12 +110,13 @@ cuda_built() {
   fi
 }
 
-# OpenAI's own client, for tests/http: not from Debian, and nobody needs it to build or to run. Where there is no PyPI, its tests are
-# skipped by name; not in CI.
-openai_client() {
+# Oracles that are not from Debian, and that nobody needs to build or to run: OpenAI's own client, for tests/http, and llama.cpp, for tests/families.
+# Where there is no PyPI, their tests are skipped by name; not in CI.
+oracles() {
   [ -x build/venv/bin/python ] || python3 -m venv build/venv || return 1
-  build/venv/bin/python -c 'import openai' 2>/dev/null || build/venv/bin/pip install --quiet --disable-pip-version-check openai ||
-    { [ "${CI:-}" != true ] && say "no OpenAI client from PyPI: http_openai will be skipped"; }
+  build/venv/bin/python -c 'import openai, xllamacpp' 2>/dev/null ||
+    build/venv/bin/pip install --quiet --disable-pip-version-check openai xllamacpp==2026.10.11549 ||
+    { [ "${CI:-}" != true ] && say "nothing from PyPI: http_openai and families_llama_cpp will be skipped"; }
 }
 
 # Say by name what was not tested: whole programs and single tests of them.
@@ -135,7 +136,7 @@ slow='_emulated|^(model_bits_test|model_ranks_test|model_ranks_random_test|polic
 
 gate() {
   step "formatting" formatted
-  step "OpenAI's Python client" openai_client
+  step "oracles from PyPI" oracles
   step "release tests" suite release -LE '^(gpu|rest|long)$'
   step "clang-tidy of recent files" linted recent_files
   step "address and undefined-behaviour sanitizers" suite asan "${instrumented[@]}" -E "$slow"
