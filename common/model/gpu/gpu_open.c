@@ -36,13 +36,16 @@ static or_status_t check_choice(const or_model_t *model, const or_gpu_choice_t *
     if (status != OR_OK) {
         return status;
     }
-    if (!model->arch->is_plain || model->numbers.rope_dims != model->shape.head_dim) {
-        return or_fail(OR_ERR_UNSUPPORTED,
-                       "%s is of architecture %s, with operations that a GPU does not run yet; run "
-                       "it on the CPU",
-                       or_gguf_path(model->gguf), model->arch->name);
+    const or_model_shape_t *shape = &model->shape;
+    if (!model->arch->is_plain || model->numbers.rope_dims != shape->head_dim ||
+        shape->heads * shape->head_dim != shape->width) {
+        return or_fail(
+            OR_ERR_UNSUPPORTED,
+            "%s is of architecture %s, with operations or heads that a GPU does not run yet; run "
+            "it on the CPU",
+            or_gguf_path(model->gguf), model->arch->name);
     }
-    uint32_t group = model->shape.heads / model->shape.kv_heads;
+    uint32_t group = shape->heads / shape->kv_heads;
     if (group > OR_CUDA_GROUP_MAX) {
         return or_fail(OR_ERR_UNSUPPORTED,
                        "%u query heads of %s share a KV head, on a GPU at most %u can; run it on "
