@@ -29,7 +29,7 @@ class Runner(Folder):
 
     def status_of(self, *lines):
         (self.folder / "test_it.py").write_text("\n".join(["import sys, unittest", *lines]))
-        return self.run_here(sys.executable, "-B", ROOT / "tests/support/run_unittest.py", "test_it")
+        return self.run_here(sys.executable, "-B", ROOT / "tests/support/run_unittest.py", 5, "test_it")
 
     GOOD = ["class Good(unittest.TestCase):", "    def test_good(self): pass"]
     SKIPPED = ["class Skipped(unittest.TestCase):", "    def test_skipped(self): self.skipTest('none')"]
@@ -50,6 +50,11 @@ class Runner(Folder):
         self.assertEqual(self.status_of(*self.GOOD)[0], 0)
         self.assertEqual(self.status_of(*self.PARTS_SKIPPED, "            with self.subTest('good'): pass")[0], 0)
         self.assertEqual(self.status_of("raise unittest.SkipTest('none')")[0], 77)
+
+    def test_what_takes_too_long_says_where_it_was(self):
+        code, text = self.status_of("import time", "class Slow(unittest.TestCase):", "    def test_that_hangs(self): time.sleep(60)")
+        self.assertEqual(code, 1, text)
+        self.assertIn("in test_that_hangs", text)
 
     def test_nothing_is_a_failure(self):
         self.assertEqual(self.status_of()[0], 1)

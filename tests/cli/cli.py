@@ -1,6 +1,7 @@
 """Helpers of the tests of the command: running it, its processes, the reference, and a bare ZeroMQ peer."""
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -65,15 +66,23 @@ def reference(model="tales-6m-f16"):
     return prompts
 
 
+def started_by(pid):
+    """Return the process ids of the children."""
+    try:
+        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # it ended while we looked
+
+
 def children(pid):
     """Return child processes by name: {'outrider-drafter': 1234}."""
     found = {}
-    try:
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+    for child in started_by(pid):
+        try:
             command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[0].decode()
-            found[Path(command).name] = int(child)
-    except (FileNotFoundError, ProcessLookupError):
-        pass  # it ended while we looked
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        found[Path(command).name] = child
     return found
 
 
@@ -95,6 +104,30 @@ def is_alive(pid):
         return False
 
 
+def stop(pid):
+    """Stop a process, and return once it stands still: until then it may go on for a moment."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T", "its stop")
+
+
+def descendants(pid):
+    """Return the processes that this one has started, and those that they have."""
+    direct = started_by(pid)
+    return direct + [other for child in direct for other in descendants(child)]
+
+
+def kill(process):
+    """Kill a command. Its children end with it, also those that a failed test has left stopped, so that what they write has an end."""
+    started = descendants(process.pid)
+    process.kill()
+    process.wait()
+    for pid in started:
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+
+
 class Background:
     """A command that goes on while a test looks at it. It is killed at the end of the `with` block if it still runs."""
 
@@ -106,8 +139,7 @@ class Background:
         return self
 
     def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
+        kill(self.process)
         self.process.communicate()
 
     def roles(self, *names):

@@ -14,7 +14,7 @@ import time
 import unittest
 from pathlib import Path
 
-from cli import BIN, DRAFT, ENVIRONMENT, PATIENCE, TARGET, Cluster, children, generate, is_alive, outrider, wait_until
+from cli import BIN, DRAFT, ENVIRONMENT, PATIENCE, TARGET, Cluster, children, generate, is_alive, outrider, stop, wait_until
 
 DRAFTED, CORRECTED, PLAIN = "\x1b[32m", "\x1b[33m", "\x1b[0m"
 LONG = ("Tell me a long story", 6)  # question and seed of an answer that does not end by itself
@@ -211,8 +211,7 @@ class AtATerminal(unittest.TestCase):
     def test_it_is_stopped_and_goes_on(self):
         with Terminal(*self.place, "-n", 8, "-s", 6, "--no-color", "--chat-template", "none") as terminal:
             wait_until(terminal.is_listening, "the editor")
-            os.kill(terminal.pid, signal.SIGSTOP)
-            wait_until(lambda: " T " in Path(f"/proc/{terminal.pid}/stat").read_text(), "its stop")
+            stop(terminal.pid)
             attributes = termios.tcgetattr(terminal.file)
             attributes[3] |= termios.ICANON | termios.ECHO  # as a shell would
             termios.tcsetattr(terminal.file, termios.TCSANOW, attributes)

@@ -40,8 +40,7 @@ class Cluster(cli.Cluster):
         wait_until(lambda: self.get("/health")[0] == 200 and self.status()["drafters"], "a verifier and a drafter")
 
     def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
+        cli.kill(self.process)
         self.logging.join()
         self.process.stdout.close()
         self.process.stderr.close()

@@ -169,7 +169,7 @@ class ConnectionsTest(unittest.TestCase):
             pid = cluster.coordinator()
             held = [socket.create_connection(cluster.address, timeout=cli.PATIENCE) for _ in range(200)]
             self.assertEqual(cluster.get("/health")[0], 200)
-            os.kill(pid, signal.SIGSTOP)  # so that all ends are there at the same time
+            cli.stop(pid)  # so that all ends are there at the same time
             for connection in held:
                 connection.sendall(part)
                 connection.shutdown(socket.SHUT_WR)

@@ -1,6 +1,8 @@
-"""Runs unittest modules, or single tests of them, of the current folder, as `python -m unittest -v` does, and prints a line for each that was skipped.
+"""run_unittest.py SECONDS NAME ...: runs unittest modules, or single tests of them, of the current folder, as `python -m unittest -v` does, and prints
+a line for each that was skipped. After so many seconds it says where every thread is, and ends.
 
 Exit status: 0 if what ran was good, 77 if every test was skipped (also by an import), 1 else, and where there was none at all."""
+import faulthandler
 import importlib
 import os
 import sys
@@ -27,7 +29,8 @@ class Result(unittest.TextTestResult):
         self.good += error is None
 
 
-def main(names):
+def main(seconds, names):
+    faulthandler.dump_traceback_later(seconds, exit=True)
     sys.path.insert(0, os.getcwd())
     present = []
     for name in names:
@@ -51,4 +54,4 @@ def main(names):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))
