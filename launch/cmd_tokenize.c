@@ -40,8 +40,8 @@ static or_status_t encode(const config_t *config, const or_vocab_t *vocab, const
 {
     int32_t *ids;
     size_t count;
-    unsigned flags =
-        (config->bos ? OR_TOKENIZE_BOS : 0) | (config->special ? OR_TOKENIZE_SPECIAL : 0);
+    unsigned flags = OR_TOKENIZE_WHOLE | (config->bos ? OR_TOKENIZE_BOS : 0) |
+                     (config->special ? OR_TOKENIZE_SPECIAL : 0);
     or_status_t status = or_tokenize(vocab, text, length, flags, &ids, &count);
     if (status != OR_OK) {
         return status;

@@ -22,6 +22,7 @@ typedef struct {
 
 typedef struct {
     const or_vocab_t *vocab;
+    bool whole; // no byte may be left out
     char *text; // the fragments between marked tokens, each with its space in front
     size_t text_bytes;
     size_t fragment;      // the start of the last fragment
@@ -41,7 +42,7 @@ typedef struct {
 // Emit the tokens of an atom that has none of its own: its bytes' tokens, or one unknown token.
 // A byte-level vocabulary without a token for a byte leaves it out, because its unknown token is
 // usually its end of text.
-static void emit_atom(work_t *work, const char *bytes, uint32_t length)
+static or_status_t emit_atom(work_t *work, const char *bytes, uint32_t length)
 {
     const or_vocab_t *vocab = work->vocab;
     size_t start = work->count;
@@ -51,11 +52,16 @@ static void emit_atom(work_t *work, const char *bytes, uint32_t length)
             work->count = start;
             if (!vocab->byte_level) {
                 work->ids[work->count++] = vocab->unknown;
+            } else if (work->whole) {
+                return or_fail(OR_ERR_INVALID,
+                               "the model's vocabulary has no token for byte 0x%02X of the text",
+                               (unsigned char)bytes[i]);
             }
-            return;
+            return OR_OK;
         }
         work->ids[work->count++] = id;
     }
+    return OR_OK;
 }
 
 static or_status_t merge_part(work_t *work, const char *part, uint32_t length)
@@ -68,7 +74,7 @@ static or_status_t merge_part(work_t *work, const char *part, uint32_t length)
             work->ids[work->count++] = (int32_t)symbol.id;
         } else {
             uint32_t end = i + 1 < room->count ? room->symbols[i + 1].at : length;
-            emit_atom(work, part + symbol.at, end - symbol.at);
+            status = emit_atom(work, part + symbol.at, end - symbol.at);
         }
     }
     return status;
@@ -241,6 +247,7 @@ static or_status_t tokenize(const or_vocab_t *vocab, const char *text, size_t le
     }
     if (status == OR_OK) {
         work.settled.bytes = settled->bytes;
+        work.whole = (flags & OR_TOKENIZE_WHOLE) != 0;
         status = tokenize_text(&work, text, length, flags);
     }
     if (status == OR_OK) {

@@ -14,8 +14,9 @@
 //                     is taken as it is
 //
 // So any text comes back from its tokens byte for byte, with one exception. A byte for which a
-// byte-level vocabulary has no token at all is left out, as in llama.cpp. StarCoder's vocabulary lacks
-// 0xC0, 0xC1, 0xF1 and 0xF5 to 0xFF, of which only 0xF1 is ever part of UTF-8.
+// byte-level vocabulary has no token at all is left out, as in llama.cpp, or is an error
+// (OR_TOKENIZE_WHOLE). StarCoder's vocabulary lacks 0xC0, 0xC1, 0xF1 and 0xF5 to 0xFF, of which only
+// 0xF1 is ever part of UTF-8. Falcon's lacks control characters.
 #pragma once
 
 #include "common/text/vocab/vocab.h"
@@ -25,11 +26,13 @@ enum {
     OR_TOKENIZE_SPECIAL = 2, // recognise special tokens written in the text
     // The text continues another, so no space is put before it.
     OR_TOKENIZE_CONTINUES = 4,
+    // Refuse a text with a byte that has no token: OR_ERR_INVALID names it. For what a user wrote.
+    OR_TOKENIZE_WHOLE = 8,
 };
 
 // Tokenise any bytes. *ids_p is allocated with malloc (never NULL, even for no tokens); the
 // caller frees it. Time O(n log n), memory O(n). OR_ERR_NO_MEMORY; OR_ERR_INVALID if the text is
-// over 1 GiB.
+// over 1 GiB, or has a byte that OR_TOKENIZE_WHOLE refuses.
 or_status_t or_tokenize(const or_vocab_t *vocab, const char *text, size_t length, unsigned flags,
                         int32_t **ids_p, size_t *count_p);
 

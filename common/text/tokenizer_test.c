@@ -498,6 +498,25 @@ static void a_byte_without_any_token_is_left_out(void **state)
     or_vocab_destroy(&vocab);
 }
 
+// For a user's text a hole is an error that names the byte.
+static void a_whole_text_has_no_byte_without_a_token(void **state)
+{
+    (void)state;
+    or_vocab_t *vocab = test_load_vocab(test_data("vocab/starcoder.gguf"));
+    int32_t a = or_vocab_find_text(vocab, "a", 1);
+    assert_ids(vocab, "aa\n", 3, OR_TOKENIZE_WHOLE,
+               (int32_t[]){or_vocab_find_text(vocab, "aa", 2), or_vocab_find_text(vocab, "\n", 1)},
+               2);
+    assert_ids(vocab, "a", 1, OR_TOKENIZE_WHOLE, &a, 1);
+    int32_t *ids = NULL;
+    size_t count;
+    assert_int_equal(or_tokenize(vocab, "a\xF1z", 3, OR_TOKENIZE_WHOLE, &ids, &count),
+                     OR_ERR_INVALID);
+    assert_non_null(strstr(or_error_text(), "no token for byte 0xF1"));
+    assert_null(ids);
+    or_vocab_destroy(&vocab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -514,6 +533,7 @@ int main(void)
         cmocka_unit_test(a_piece_that_is_a_token_may_ignore_merges),
         cmocka_unit_test(byte_level_marked_tokens_are_cut_out),
         cmocka_unit_test(a_byte_without_any_token_is_left_out),
+        cmocka_unit_test(a_whole_text_has_no_byte_without_a_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

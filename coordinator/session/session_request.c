@@ -234,7 +234,7 @@ static or_status_t render(const or_session_target_t *target, const or_generate_r
 static or_status_t cut(const or_vocab_t *vocab, const or_generate_request_t *request, int32_t **ids,
                        size_t *count)
 {
-    unsigned flags = (or_vocab_adds_bos(vocab) ? OR_TOKENIZE_BOS : 0U) |
+    unsigned flags = OR_TOKENIZE_WHOLE | (or_vocab_adds_bos(vocab) ? OR_TOKENIZE_BOS : 0U) |
                      (request->special ? OR_TOKENIZE_SPECIAL : 0U);
     return or_tokenize(vocab, (const char *)request->prompt, request->prompt_bytes, flags, ids,
                        count);

@@ -52,8 +52,9 @@ static or_status_t settle(writer_t *writer)
     if (writer->length == 0) {
         return OR_OK;
     }
-    or_status_t status = or_tokenize(writer->vocab, writer->text, writer->length,
-                                     writer->continues ? OR_TOKENIZE_CONTINUES : 0, &ids, &count);
+    unsigned flags = OR_TOKENIZE_WHOLE | (writer->continues ? OR_TOKENIZE_CONTINUES : 0U);
+    or_status_t status =
+        or_tokenize(writer->vocab, writer->text, writer->length, flags, &ids, &count);
     if (status == OR_OK) {
         status = write_ids(writer, ids, count);
     }

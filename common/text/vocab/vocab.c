@@ -115,16 +115,10 @@ static or_status_t read_roles(const or_gguf_t *gguf, const or_pre_rule_t *rule, 
 }
 
 // Check that any text has tokens. SentencePiece needs a byte token for each byte, or the unknown
-// token for the rest. Byte-level vocabularies may lack bytes that are rare or absent in UTF-8,
-// but none can do without ASCII.
+// token for the rest. A byte that a byte-level vocabulary lacks concerns only texts that have it (tokenizer.h).
 static or_status_t check_fallback(const or_gguf_t *gguf, const or_vocab_t *vocab)
 {
     for (unsigned i = 0; i < 256; i++) {
-        char byte = (char)i;
-        if (vocab->byte_level && i < 128 && or_vocab_find_text(vocab, &byte, 1) == OR_TOKEN_NONE) {
-            return or_fail(OR_ERR_FORMAT, "%s: its vocabulary has no token for byte 0x%02X",
-                           or_gguf_path(gguf), i);
-        }
         if (!vocab->byte_level && vocab->byte_tokens[i] == OR_TOKEN_NONE &&
             vocab->unknown == OR_TOKEN_NONE) {
             return or_fail(OR_ERR_FORMAT,

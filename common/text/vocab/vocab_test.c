@@ -254,6 +254,33 @@ static void refuses_unknown_pre_tokenizers_by_name(void **state)
     assert_byte_level("ab c", NULL, OR_OK, ""); // "default", with a warning
 }
 
+// As in Falcon's file, which lacks control characters: what a vocabulary lacks concerns only texts that have it.
+static void a_byte_level_vocabulary_may_lack_bytes(void **state)
+{
+    (void)state;
+    static const char token_of_03[] = "\x02\0\0\0\0\0\0\0\xC4\x83";
+    test_gguf_t file;
+    or_gguf_t *gguf = NULL;
+    or_vocab_t *vocab = NULL;
+    int32_t *ids = NULL;
+    size_t count;
+    test_gguf_load(&file, test_data("vocab/gpt-2.gguf"));
+    unsigned char *token = memmem(file.bytes, file.count, token_of_03, sizeof token_of_03 - 1);
+    assert_non_null(token);
+    memcpy(token + 8, "\xDF\xBF", 2); // a character that stands for no byte
+    assert_int_equal(test_gguf_open(&file, &gguf), OR_OK);
+    assert_int_equal(or_vocab_load(gguf, &vocab), OR_OK);
+    assert_int_equal(or_tokenize(vocab, "a\x03z", 3, 0, &ids, &count), OR_OK);
+    assert_int_equal(count, 2);
+    free(ids);
+    assert_int_equal(or_tokenize(vocab, "a\x03z", 3, OR_TOKENIZE_WHOLE, &ids, &count),
+                     OR_ERR_INVALID);
+    assert_non_null(strstr(or_error_text(), "no token for byte 0x03"));
+    or_vocab_destroy(&vocab);
+    or_gguf_close(&gguf);
+    test_gguf_fini(&file);
+}
+
 static void refuses_byte_level_files_without_merges(void **state)
 {
     (void)state;
@@ -344,6 +371,7 @@ int main(void)
         cmocka_unit_test(refuses_vocabularies_that_make_no_sense),
         cmocka_unit_test(refuses_merges_that_make_no_token),
         cmocka_unit_test(refuses_unknown_pre_tokenizers_by_name),
+        cmocka_unit_test(a_byte_level_vocabulary_may_lack_bytes),
         cmocka_unit_test(refuses_byte_level_files_without_merges),
         cmocka_unit_test(refuses_other_tokenizers_by_name),
         cmocka_unit_test(survives_random_damage),

@@ -160,11 +160,13 @@ static bool cut(errand_t *errand)
                              errand->text_bytes, most,
                              tool->with_pieces ? " with their pieces" : "");
     }
-    unsigned flags = (tool->add_special && or_vocab_adds_bos(errand->vocab) ? OR_TOKENIZE_BOS : 0) |
+    unsigned flags = OR_TOKENIZE_WHOLE |
+                     (tool->add_special && or_vocab_adds_bos(errand->vocab) ? OR_TOKENIZE_BOS : 0) |
                      (tool->parse_special ? OR_TOKENIZE_SPECIAL : 0);
-    return or_tokenize(errand->vocab, json_string_value(tool->text), errand->text_bytes, flags,
-                       &errand->ids, &errand->count) == OR_OK ||
-           or_api_refuse(&errand->problem, 500, NULL, NULL, "%s", or_error_text());
+    or_status_t status = or_tokenize(errand->vocab, json_string_value(tool->text),
+                                     errand->text_bytes, flags, &errand->ids, &errand->count);
+    return status == OR_OK || or_api_refuse(&errand->problem, status == OR_ERR_INVALID ? 400 : 500,
+                                            NULL, "content", "%s", or_error_text());
 }
 
 static bool take_ids(errand_t *errand)
