@@ -231,13 +231,14 @@ static void sum_pairs(void *context, uint32_t worker, uint32_t begin, uint32_t e
                            or_min_u32(p->panels.begin + end * PAIR, p->panels.end)};
     const or_span_t inputs = {sum->shards[0].begin, sum->shards[sum->count - 1].end};
     float *parts = sum->scratch + (size_t)worker * OR_SHARD_SUM_FLOATS;
+    // A row alone reads weights from memory for itself, and is faster the longer it goes on at one place.
+    const uint32_t together = sum->rows.rows == 1 ? 1 : PAIR;
     for (uint32_t row = 0; row < sum->rows.rows; row += SUM_ROWS) {
         rows_t tile = sum->rows;
         tile.first += row;
         tile.rows = or_min_u32(SUM_ROWS, sum->rows.rows - row);
-        for (uint32_t pair = begin; pair < end; pair++) {
-            uint32_t first = p->panels.begin + pair * PAIR;
-            or_span_t panels = {first, or_min_u32(first + PAIR, all.end)};
+        for (uint32_t first = all.begin; first < all.end; first += together) {
+            or_span_t panels = {first, or_min_u32(first + together, all.end)};
             size_t bytes = (size_t)or_span_length(panels) * OR_PANEL * sizeof *parts;
             float *y = p->y + (size_t)(first - p->matrix->panels.begin) * OR_PANEL;
             const piece_t piece = {
