@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/log/log.h"
+#include "common/base/memory.h"
 #include "common/base/version.h"
 #include "common/model/gpu/gpu_internal.h"
 #include "common/model/model_internal.h"
@@ -103,33 +104,12 @@ static or_status_t apply_options(or_model_t *model, const or_model_options_t *op
 
 // ---- room for the cache ----
 
-// Return the memory of this machine that could be had without pushing others out, or all of it where the system does
-// not say.
-static uint64_t memory_bytes(void)
-{
-    uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (file == NULL) {
-        return bytes;
-    }
-    char line[128];
-    while (fgets(line, sizeof line, file) != NULL) {
-        uint64_t kib;
-        if (sscanf(line, "MemAvailable: %" SCNu64 " kB", &kib) == 1) {
-            bytes = kib * 1024;
-            break;
-        }
-    }
-    fclose(file);
-    return bytes;
-}
-
 // Return the bytes that pages may take. On the CPU, untouched pages cost nothing, but a promise of more than the
 // machine has would fail at the worst moment: all its ranks together get a quarter of its memory. On a GPU pages are
 // taken at once: they get half of what the weights left, as slots of sequences follow.
 static uint64_t affordable_bytes(const or_model_t *model)
 {
-    return model->gpu != NULL ? or_gpu_free_bytes(model->gpu) / 2 : memory_bytes() / 4;
+    return model->gpu != NULL ? or_gpu_free_bytes(model->gpu) / 2 : or_memory_available() / 4;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)

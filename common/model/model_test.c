@@ -226,11 +226,15 @@ static or_arch_numbers_t numbers_of(const tiny_t *t)
 static void what_the_file_leaves_out_is_as_usual(void **state)
 {
     (void)state;
-    static const char *const architectures[] = {"llama", "qwen2"};
-    for (int i = 0; i < 2; i++) {
+    static const struct {
+        const char *architecture;
+        uint32_t window;
+    } families[] = {{"llama", 0}, {"qwen2", 0}, {"phi3", 0}, {"gemma2", 4096}};
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         tiny_t t = tiny;
-        t.architecture = architectures[i];
+        t.architecture = families[i].architecture;
         or_arch_numbers_t numbers = numbers_of(&t);
+        assert_int_equal(numbers.window, families[i].window);
         assert_true(numbers.rope_base == 10000);
         assert_true(numbers.rope_stretch == 1);
         t.rope_base = 5e5f;

@@ -310,9 +310,10 @@ void or_process_stop_all(or_process_t *processes, size_t count, int64_t patience
     bool killed = false;
     signal_all(processes, count, SIGTERM);
     while (!all_ended(processes, count)) {
+        bool hurried = or_interrupt_count() > 1;
         bool late = or_clock_now(or_clock_monotonic()) > deadline;
-        if ((late || or_interrupt_count() > 1) && !killed) {
-            if (late) {
+        if ((late || hurried) && !killed) {
+            if (!hurried) {
                 tell_late(processes, count, patience_ns);
             }
             signal_all(processes, count, SIGKILL);

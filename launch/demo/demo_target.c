@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "launch/doctor/doctor.h"
+#include "common/base/memory.h"
 #include "launch/model/inflate.h"
 
 #define SEED 1 // of the random weights
@@ -107,8 +107,8 @@ static bool is_there(const char *path, const wanted_t *wanted, uint64_t *file_by
 
 static or_status_t check_memory(uint64_t parameters)
 {
-    uint64_t available = or_doctor_memory_available(), needed = TYPE_BYTES(parameters);
-    return available == 0 || needed <= available
+    uint64_t available = or_memory_available(), needed = TYPE_BYTES(parameters);
+    return needed <= available
                ? OR_OK
                : or_fail(OR_ERR_NO_MEMORY,
                          "the demonstration target takes %.0f MiB of memory, and %.0f MiB are "

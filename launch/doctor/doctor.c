@@ -126,20 +126,3 @@ or_doctor_bytes_t or_doctor_bytes(uint64_t bytes)
     snprintf(shown.text, sizeof shown.text, "%.*f %s", unit == 0 ? 0 : 1, value, units[unit]);
     return shown;
 }
-
-uint64_t or_doctor_memory_available(void)
-{
-    char line[256];
-    uint64_t kib = 0;
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file != NULL && kib == 0 && fgets(line, sizeof line, file) != NULL) {
-        static const char key[] = "MemAvailable:";
-        if (strncmp(line, key, sizeof key - 1) == 0) {
-            kib = strtoull(line + sizeof key - 1, NULL, 10);
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return kib << 10;
-}

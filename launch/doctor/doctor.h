@@ -61,9 +61,6 @@ typedef struct {
 // Write a number of bytes as "2.1 GiB".
 or_doctor_bytes_t or_doctor_bytes(uint64_t bytes);
 
-// Return how many bytes can be had without swapping; 0 if the system does not say.
-uint64_t or_doctor_memory_available(void);
-
 // ---- what is looked at ----
 
 // `connects`: to a coordinator elsewhere, so that not every program is needed here.

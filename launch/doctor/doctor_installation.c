@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/memory.h"
 #include "common/base/version.h"
 #include "common/model/cpu/weights.h" // its kernels
 #include "common/model/gpu/gpu_choice.h"
@@ -94,13 +95,12 @@ static void check_processor(or_doctor_t *doctor)
 
 static void check_memory(or_doctor_t *doctor)
 {
-    uint64_t available = or_doctor_memory_available();
+    uint64_t available = or_memory_available();
     uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    bool low = available > 0 && available < MEMORY_LOW;
+    bool low = available < MEMORY_LOW;
     or_doctor_say(doctor, low ? OR_CHECK_WARN : OR_CHECK_OK, "memory",
                   low ? "end other programs before models are loaded" : NULL, "%s available of %s",
-                  available > 0 ? or_doctor_bytes(available).text : "unknown how much is",
-                  or_doctor_bytes(all).text);
+                  or_doctor_bytes(available).text, or_doctor_bytes(all).text);
 }
 
 // Run the program at `path` to its end; `words` are its last. OR_ERR_TIMEOUT; OR_ERR_IO if it fails.

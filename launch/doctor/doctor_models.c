@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/memory.h"
 #include "common/model/arch/arch.h"
 #include "common/text/tokenizer.h"
 #include "launch/doctor/doctor.h"
@@ -201,8 +202,8 @@ static void check_pair(or_doctor_t *doctor, const or_doctor_model_t *target,
 
 static void check_memory(or_doctor_t *doctor, uint64_t needed)
 {
-    uint64_t available = or_doctor_memory_available();
-    if (needed == 0 || available == 0) {
+    uint64_t available = or_memory_available();
+    if (needed == 0) {
         return;
     }
     bool fits = needed < available;

@@ -2,6 +2,7 @@
 //
 //     target     input                                   must hold
 //     gguf       a file, or two parts of a split one     all of it is readable; its model runs
+//     family     a recipe of tests/families, edits       its model runs, or is refused in words
 //     message    a frame                                 decode, encode, decode: the same message
 //     tokenizer  flags, vocabulary, text                 tokens exist and print the text again
 //     vocab      a vocabulary that was sent              is refused or is one

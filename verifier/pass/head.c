@@ -187,6 +187,15 @@ static or_status_t compute(or_head_t *head, uint32_t first, uint32_t count, uint
     return or_model_logits(head->model, first, count, head->logits);
 }
 
+static bool has_a_number(const float *logits, uint32_t count)
+{
+    uint32_t i = 0;
+    while (i < count && !isfinite(logits[i])) {
+        i++;
+    }
+    return i < count;
+}
+
 or_status_t or_head_row(or_head_t *head, uint32_t row, uint32_t top, const float **logits)
 {
     bool here = row >= head->first && row - head->first < head->count && top <= head->top;
@@ -203,6 +212,12 @@ or_status_t or_head_row(or_head_t *head, uint32_t row, uint32_t top, const float
         head->count = count;
         head->top = top;
     }
-    *logits = head->logits + (size_t)(row - head->first) * head->vocab_size;
+    const float *found = head->logits + (size_t)(row - head->first) * head->vocab_size;
+    if (!has_a_number(found, head->vocab_size)) {
+        return or_fail(OR_ERR_INVALID,
+                       "the model computes no numbers here: its weights, or scales in its "
+                       "metadata, are damaged");
+    }
+    *logits = found;
     return OR_OK;
 }

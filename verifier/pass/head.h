@@ -32,7 +32,7 @@ void or_head_set_contest(or_head_t *head, uint32_t row, const or_contest_t *cont
 // no contest, or its logits must be looked at. Valid until the next call. Errors are or_model_contenders'.
 or_status_t or_head_contenders(or_head_t *head, uint32_t row, or_distribution_t *dist);
 // Return the logits of a row [vocab_size], of which the `top` greatest matter. Valid until the next call. Errors are
-// or_model_logits'.
+// or_model_logits', and OR_ERR_INVALID if no logit is finite: any text would come of such a row.
 or_status_t or_head_row(or_head_t *head, uint32_t row, uint32_t top, const float **logits);
 // Return the time spent in the model so far, and the time spent for these rows of the last pass. Contenders of
 // several rows are found at once, and their time counts for each of them.

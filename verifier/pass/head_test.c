@@ -1,10 +1,12 @@
 // Goal: asking the head for no more than or_head_top says gives the same distribution, bit by bit.
 // Method: seeded logits with many ties and some that are -infinity; all but the greatest are taken away in
 // both ways a model may do it (only the greatest left, or others as well), and the distributions are compared: ids,
-// their order, scores, weights. Then the model's own head, on one rank.
+// their order, scores, weights. Then the model's own head, on one rank, also with weights that are no numbers.
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "common/gguf/gguf_test_file.h"
 #include "tests/support/test_support.h"
 #include "verifier/pass/head.h"
 
@@ -150,12 +152,47 @@ static void rows_are_the_models(void **state)
     or_gguf_close(&gguf);
 }
 
+// Norm weights that are no numbers make all logits so.
+static void a_row_without_numbers_is_an_error(void **state)
+{
+    (void)state;
+    test_gguf_t file;
+    or_gguf_t *gguf = NULL;
+    or_model_t *model = NULL;
+    or_kv_sequence_t *sequence = NULL;
+    or_head_t *head = NULL;
+    const float *logits;
+    const or_model_options_t options = {.threads = 1, .context_max = 64};
+    test_gguf_load(&file, test_model("tales-1m-f16.gguf"));
+    assert_int_equal(test_gguf_open(&file, &gguf), OR_OK);
+    const or_gguf_tensor_t *norm = or_gguf_find_tensor(gguf, "output_norm.weight");
+    void *at = memmem(file.bytes, file.count, norm->data, norm->bytes);
+    assert_non_null(at);
+    memset(at, 0xFF, norm->bytes);
+    or_gguf_close(&gguf);
+    assert_int_equal(test_gguf_open(&file, &gguf), OR_OK);
+    assert_int_equal(or_model_load(gguf, &options, &model), OR_OK);
+    assert_int_equal(or_model_open_sequence(model, 0, &sequence), OR_OK);
+    assert_int_equal(or_head_create(model, or_clock_monotonic(), &head), OR_OK);
+    const or_model_row_t row = {sequence, 1, OR_KV_NO_SLOT, OR_KV_NO_SLOT};
+    assert_int_equal(or_model_forward(model, &row, 1), OR_OK);
+    or_head_renew(head, 1);
+    assert_int_equal(or_head_row(head, 0, 1, &logits), OR_ERR_INVALID);
+    assert_non_null(strstr(or_error_text(), "no numbers"));
+    or_kv_sequence_close(&sequence);
+    or_head_destroy(&head);
+    or_model_destroy(&model);
+    or_gguf_close(&gguf);
+    test_gguf_fini(&file);
+}
+
 int main(void)
 {
     test_log_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_greatest_give_the_same_distribution),
         cmocka_unit_test(rows_are_the_models),
+        cmocka_unit_test(a_row_without_numbers_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

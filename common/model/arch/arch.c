@@ -321,6 +321,7 @@ static or_status_t read_window(const or_arch_t *arch, const or_gguf_t *gguf,
 {
     uint32_t window;
     metadata_key_t key = key_of(arch, "attention.sliding_window");
+    numbers->window = arch->window_usual;
     if (!arch->has_window || !or_gguf_has(gguf, key.text)) {
         return OR_OK;
     }

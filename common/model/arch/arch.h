@@ -167,6 +167,7 @@ typedef struct {
     uint32_t
         layers_scaled_by_width; // in a file of so many, scores are scaled by 1 / sqrt(width / heads)
     bool has_window;            // the file may say how many positions it has
+    uint32_t window_usual;      // ... and where it does not, it is this; 0: there is none
     // Of each `period` layers all but the last have a window (0: all layers have it, where there is one), the local table
     // of rotations, ...
     uint32_t window_period;

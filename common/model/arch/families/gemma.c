@@ -121,6 +121,7 @@ const or_arch_t or_arch_gemma2 = {
     .scales_embedding_by_width = true,
     .layers_scaled_by_width = 46, // the one of 27B
     .has_window = true,
+    .window_usual = 4096, // the first files do not say it
     .window_period = 2,
     .keys = gemma2_keys,
     .layer_tensors = gemma2_tensors,
