@@ -66,13 +66,22 @@ typedef struct {
     bool has_page; // those committed positions are there
 } or_gathered_t;
 
-// An operation of a pass, with the layer that it works on and its weights found.
-typedef struct {
-    const or_op_t *op;
+// An operation of a pass: its function, the layer that it works on, and its weights.
+typedef struct or_pass_op or_pass_op_t;
+// One on a single row; rows never share what they write.
+typedef void (*or_row_op_t)(const or_model_t *model, const or_pass_op_t *step, uint32_t row);
+// One on all rows of a pass together. Fails if another rank is not heard.
+typedef or_status_t (*or_batch_op_t)(or_model_t *model, const or_pass_op_t *step, uint32_t rows);
+
+struct or_pass_op {
     const or_layer_t *layer;    // NULL: before the first layer or behind the last
     uint32_t layer_index;       // of the stage
-    const float *weight, *bias; // op->weight and op->bias; NULL: none
-} or_pass_op_t;
+    const float *weight, *bias; // what or_op_t's offsets say; NULL: none
+    or_batch_op_t on_batch;     // NULL: it is an operation on rows
+    or_row_op_t on_row;         // NULL: it is not
+    // How many operations on rows follow each other from this one on, and how many rows a worker takes at least.
+    uint32_t group, grain;
+};
 
 // A pass of this stage from its first operation to its last, all layers one after the other.
 typedef struct {
@@ -217,6 +226,8 @@ void or_rope_free(or_model_t *model);
 // List the operations of a pass on the CPU, once the weights are there. OR_ERR_NO_MEMORY; or_steps_free cleans up.
 or_status_t or_steps_create(or_model_t *model);
 void or_steps_free(or_model_t *model);
+// Return the function of an operation on all rows; NULL for one on single rows.
+or_batch_op_t or_batch_op(or_op_kind_t kind);
 
 // Run all layers for the planned rows on the CPU. The activations for the head are then in model->h. Fails if another
 // rank is not heard.

@@ -182,7 +182,6 @@ typedef struct {
 } or_arch_t;
 
 extern const or_arch_t or_arch_llama;
-extern const or_arch_t or_arch_qwen2;
 
 // Find the architecture that the file names. OR_ERR_UNSUPPORTED lists those there are.
 or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p);

@@ -398,17 +398,19 @@ bool or_tensors_have(const or_model_t *model, or_tensor_type_t type)
     return has;
 }
 
+static bool is_quantised(const or_model_t *model, uint32_t layer, const or_arch_tensor_t *t)
+{
+    or_gguf_tensor_t tensor;
+    return find_part(model, layer, t, &tensor) && or_gguf_tensor_block(tensor.type).elements > 1;
+}
+
 bool or_tensors_quantised(const or_model_t *model, size_t offset)
 {
-    const or_arch_tensor_t *t = model->arch->layer_tensors;
-    while (t->offset != offset) {
-        t++;
-    }
     bool quantised = false;
-    for (uint32_t i = 0; i < model->shape.layers; i++) {
-        tensor_name_t name = layer_tensor_name(i, t->suffix);
-        const or_gguf_tensor_t *tensor = or_gguf_find_tensor(model->gguf, name.text);
-        quantised = quantised || or_gguf_tensor_block(tensor->type).elements > 1;
+    for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
+        for (uint32_t i = 0; t->offset == offset && i < model->shape.layers; i++) {
+            quantised = quantised || is_quantised(model, i, t);
+        }
     }
     return quantised;
 }
