@@ -13,9 +13,10 @@
 #define CONTEXT_MAX (1u << 20) // positions; angles stay in or_sin_cos's range
 
 static const or_arch_t *const architectures[] = {
-    &or_arch_llama,  &or_arch_qwen2,      &or_arch_qwen3, &or_arch_phi3,    &or_arch_gemma,
-    &or_arch_gemma2, &or_arch_gemma3,     &or_arch_olmo2, &or_arch_granite, &or_arch_smollm3,
-    &or_arch_glm4,   &or_arch_starcoder2, &or_arch_gpt2,
+    &or_arch_llama,   &or_arch_qwen2,      &or_arch_qwen3, &or_arch_phi3,     &or_arch_gemma,
+    &or_arch_gemma2,  &or_arch_gemma3,     &or_arch_olmo2, &or_arch_granite,  &or_arch_smollm3,
+    &or_arch_glm4,    &or_arch_starcoder2, &or_arch_gpt2,  &or_arch_exaone4,  &or_arch_command_r,
+    &or_arch_cohere2, &or_arch_falcon,     &or_arch_opt,   &or_arch_mistral3,
 };
 
 #define ARCHITECTURES (sizeof architectures / sizeof architectures[0])
@@ -203,6 +204,8 @@ static or_status_t read_rope(const or_arch_t *arch, const or_gguf_t *gguf,
          OR_NO_NUMBER},
         {"rope.scaling.yarn_beta_fast", offsetof(or_arch_numbers_t, yarn_beta_fast), 32},
         {"rope.scaling.yarn_beta_slow", offsetof(or_arch_numbers_t, yarn_beta_slow), 1},
+        {"rope.scaling.yarn_log_multiplier", offsetof(or_arch_numbers_t, yarn_log_multiplier),
+         OR_NO_NUMBER},
         {0},
     };
     const or_arch_t scaled = {.name = arch->name, .keys = keys};
@@ -244,9 +247,10 @@ uint32_t or_arch_window(const or_arch_t *arch, const or_arch_numbers_t *numbers,
     return has_window(arch, layer) ? numbers->window : 0;
 }
 
-or_rope_t or_arch_rope(const or_arch_t *arch, uint32_t layer)
+or_rope_t or_arch_rope(const or_arch_t *arch, const or_arch_numbers_t *numbers, uint32_t layer)
 {
-    if (is_last(layer, arch->rope_period)) {
+    bool has_period = numbers->window > 0 || !arch->rotates_all_without_windows;
+    if (has_period && is_last(layer, arch->rope_period)) {
         return OR_ROPE_NONE;
     }
     return arch->has_local_rope && has_window(arch, layer) ? OR_ROPE_LOCAL : arch->rope;

@@ -87,13 +87,14 @@ typedef struct {
 typedef enum {
     OR_OP_END,         // of the list
     OR_OP_NORM,        // h = rms norm of x with the weights at `weight`
-    OR_OP_NORM_LAYER,  // h = layer norm of x, with `bias` if it has one
+    OR_OP_NORM_LAYER,  // h = layer norm of x, with `bias` if it has one; without `weight` h stays
     OR_OP_COPY,        // h = x
     OR_OP_PROJECT_QKV, // query, key, value = h times matrices
     OR_OP_BIAS_QKV,    // each plus its bias
     OR_OP_NORM_HEADS,  // each head of query and key = its rms norm
     OR_OP_NORM_WHOLE,  // all heads of query together, and those of key
     OR_OP_ROTATE,      // query and key by their positions, where the layer has a table
+    OR_OP_GROW_QUERY,  // query *= 1 + query_growth * ln(1 + floor(position / rope_original))
     OR_OP_STORE,       // key and value to the cache
     OR_OP_ATTEND,      // attended = softmax(scale query keys) values
     OR_OP_SUM_OUTPUT,  // sums = attended times matrix, in the tree of shards
@@ -102,6 +103,8 @@ typedef enum {
     OR_OP_SILU_GATED, // gate = silu(gate) * up
     OR_OP_GELU_GATED, // gate = gelu(gate) * up, with the approximation by tanh
     OR_OP_GELU,       // gate = gelu(gate)
+    OR_OP_GELU_EXACT, // the same without an approximation
+    OR_OP_RELU,       // gate = 0 where it is negative
     OR_OP_SUM_DOWN,   // sums = gate times matrix, in the tree of shards
     OR_OP_BIAS_SUMS,  // sums plus the bias at `weight`
     OR_OP_NORM_SUMS,  // sums = rms norm of sums with the weights at `weight`
@@ -138,6 +141,8 @@ typedef struct {
     float rope_stretch;          // divides positions ("linear" and "yarn" scaling); 1: none
     uint32_t rope_original;      // positions before scaling
     float rope_attention_factor; // of rotated queries and keys; 0: by the kind of scaling
+    float query_growth;          // OR_OP_GROW_QUERY; 0: none
+    float yarn_log_multiplier;   // of YaRN's factor of rotated queries and keys, what divides it
     float yarn_beta_fast, yarn_beta_slow;
 } or_arch_numbers_t;
 
@@ -171,8 +176,10 @@ typedef struct {
     // of rotations, ...
     uint32_t window_period;
     bool has_local_rope;
-    // ... and of each of this period all but the last are rotated (0: all are).
+    // ... and of each of this period all but the last are rotated (0: all are), in some families only where the file has
+    // windows.
     uint32_t rope_period;
+    bool rotates_all_without_windows;
     // Operations, and a whole tensor for each matrix, are those of Llama: what a GPU runs, and what can be inflated.
     bool is_plain;
     const or_arch_key_t *keys;             // ends with a zeroed row
@@ -196,4 +203,4 @@ uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim);
 
 // Return the window of a layer (or_layer_t), numbered in the whole model, and its table of rotations.
 uint32_t or_arch_window(const or_arch_t *arch, const or_arch_numbers_t *numbers, uint32_t layer);
-or_rope_t or_arch_rope(const or_arch_t *arch, uint32_t layer);
+or_rope_t or_arch_rope(const or_arch_t *arch, const or_arch_numbers_t *numbers, uint32_t layer);

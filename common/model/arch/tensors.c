@@ -191,7 +191,10 @@ static void expect_layer(const or_model_t *model, uint32_t index)
 {
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
         tensor_name_t name = layer_tensor_name(index, t->suffix);
-        or_gguf_expect(model->gguf, or_gguf_find_tensor(model->gguf, name.text));
+        const or_gguf_tensor_t *tensor = or_gguf_find_tensor(model->gguf, name.text);
+        if (tensor != NULL) {
+            or_gguf_expect(model->gguf, tensor);
+        }
     }
 }
 
@@ -204,7 +207,7 @@ static void describe_layer(const or_model_t *model, uint32_t index)
 {
     or_layer_t *layer = layer_of(model, index);
     layer->window = or_arch_window(model->arch, &model->numbers, index);
-    layer->rope = or_arch_rope(model->arch, index);
+    layer->rope = or_arch_rope(model->arch, &model->numbers, index);
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
         or_gguf_tensor_t tensor;
         if (t->outputs != OR_DIM_ONE && find_part(model, index, t, &tensor)) {
