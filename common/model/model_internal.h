@@ -3,7 +3,7 @@
 //     load     load.c (step by step)  shards.c (what this rank computes)  tensors.c (the file's tensors to weights.c)
 //              rope.c (rotations)  buffers.c (memory of a pass)
 //     a pass   model.c (the public calls)  pass.c (plan, run, undo)  forward.c (walks the operations of steps.c)
-//              row_ops.c  products.c  attention.c  logits.c (the head)
+//              row_ops.c  products.c  experts.c  attention.c  logits.c (the head)
 //     ranks    lockstep.c
 //     a GPU    gpu_internal.h: weights, K and V are then in its memory, and so are the buffers of a pass, which
 //              or_gpu_t has instead of those below; what is planned is the same
@@ -16,6 +16,7 @@
 #pragma once
 
 #include "common/model/arch/arch.h"
+#include "common/model/cpu/experts.h"
 #include "common/model/cpu/products.h"
 #include "common/model/kv/kv_cache_internal.h"
 #include "common/model/model.h"
@@ -45,7 +46,8 @@ typedef struct {
     uint32_t heads_unit; // heads that no shard separates
     or_span_t heads;
     or_span_t kv_heads; // those of its heads
-    or_span_t ffn;      // of the FFN's middle
+    or_span_t ffn;      // of the FFN's middle, and of each expert's
+    or_span_t shared_ffn;
     or_span_t vocab;
 } or_share_t;
 
@@ -66,13 +68,22 @@ typedef struct {
     bool has_page; // those committed positions are there
 } or_gathered_t;
 
-// An operation of a pass, with the layer that it works on and its weights found.
-typedef struct {
-    const or_op_t *op;
+// An operation of a pass: its function, the layer that it works on, and its weights.
+typedef struct or_pass_op or_pass_op_t;
+// One on a single row; rows never share what they write.
+typedef void (*or_row_op_t)(const or_model_t *model, const or_pass_op_t *step, uint32_t row);
+// One on all rows of a pass together. Fails if another rank is not heard.
+typedef or_status_t (*or_batch_op_t)(or_model_t *model, const or_pass_op_t *step, uint32_t rows);
+
+struct or_pass_op {
     const or_layer_t *layer;    // NULL: before the first layer or behind the last
     uint32_t layer_index;       // of the stage
-    const float *weight, *bias; // op->weight and op->bias; NULL: none
-} or_pass_op_t;
+    const float *weight, *bias; // what or_op_t's offsets say; NULL: none
+    or_batch_op_t on_batch;     // NULL: it is an operation on rows
+    or_row_op_t on_row;         // NULL: it is not
+    // How many operations on rows follow each other from this one on, and how many rows a worker takes at least.
+    uint32_t group, grain;
+};
 
 // A pass of this stage from its first operation to its last, all layers one after the other.
 typedef struct {
@@ -143,8 +154,9 @@ struct or_model {
     float *key;                // [rows_max][kv_stride]
     float *value;              // [rows_max][kv_stride]
     or_activations_t attended; // [rows_max][share.heads][head_dim]
-    or_activations_t gate;     // [rows_max][share.ffn]
-    float *up;                 // [rows_max][ffn_stride]
+    or_activations_t gate;     // [rows_max][share.ffn]; of experts: a row for each entry
+    float *up;                 // [rows_max][ffn_stride]; likewise
+    or_experts_t experts;      // zeroed where the FFN is not experts
     float *sums;               // [rows_max][width_stride] over this rank's shards
     float *shard_scratch;      // [threads][OR_SHARD_SUM_FLOATS]
     float *gathered;           // [ranks][OR_EXCHANGE_ROWS][width_stride] sums; NULL for one rank
@@ -217,6 +229,8 @@ void or_rope_free(or_model_t *model);
 // List the operations of a pass on the CPU, once the weights are there. OR_ERR_NO_MEMORY; or_steps_free cleans up.
 or_status_t or_steps_create(or_model_t *model);
 void or_steps_free(or_model_t *model);
+// Return the function of an operation on all rows; NULL for one on single rows.
+or_batch_op_t or_batch_op(or_op_kind_t kind);
 
 // Run all layers for the planned rows on the CPU. The activations for the head are then in model->h. Fails if another
 // rank is not heard.

@@ -242,6 +242,77 @@ static void what_the_file_leaves_out_is_as_usual(void **state)
     }
 }
 
+// Read a file's metadata with this pattern of windows: a number, or `count` flags.
+static or_status_t read_windows(const tiny_t *t, uint32_t period, const uint8_t *flags,
+                                uint64_t count)
+{
+    test_gguf_t file;
+    or_gguf_t *gguf = NULL;
+    const or_arch_t *arch = NULL;
+    or_model_shape_t shape;
+    or_arch_numbers_t numbers;
+    test_gguf_init(&file, 3, 1, 11);
+    put_metadata(&file, t);
+    test_gguf_put_u32_entry(&file, key_of(t, "attention.sliding_window"), 8);
+    if (flags == NULL) {
+        test_gguf_put_u32_entry(&file, key_of(t, "attention.sliding_window_pattern"), period);
+    } else {
+        test_gguf_put_array_key(&file, key_of(t, "attention.sliding_window_pattern"), OR_GGUF_BOOL,
+                                count);
+        test_gguf_put(&file, flags, count);
+    }
+    test_gguf_put_tensor(&file, "token_embd.weight", 16, 1, F16, 0);
+    test_gguf_pad(&file, 32);
+    test_gguf_put(&file, "sixteen halves, of sixteen bits.", 32);
+    assert_int_equal(test_gguf_open(&file, &gguf), OR_OK);
+    assert_int_equal(or_arch_find(gguf, &arch), OR_OK);
+    or_status_t status = or_arch_read(arch, gguf, &shape, &numbers);
+    or_gguf_close(&gguf);
+    test_gguf_fini(&file);
+    return status;
+}
+
+static void windows_lie_where_the_family_has_them(void **state)
+{
+    (void)state;
+    static const uint8_t every_other[] = {1, 0, 1, 0, 1}, first_without[] = {0, 1, 0, 1, 0},
+                         none[] = {0, 0, 0, 0, 0}, all[] = {1, 1, 1, 1, 1};
+    const struct {
+        const char *architecture;
+        uint32_t period;
+        const uint8_t *flags; // NULL: the period
+        uint64_t count;
+        or_status_t status;
+    } files[] = {
+        {"gemma2", 2, NULL, 0, OR_OK},
+        {"gemma2", 0, every_other, 5, OR_OK},
+        {"gemma2", 0, first_without, 5, OR_ERR_UNSUPPORTED},
+        {"gemma2", 0, NULL, 0, OR_ERR_UNSUPPORTED}, // all layers
+        {"gemma2", 1, NULL, 0, OR_ERR_UNSUPPORTED}, // no layer
+        {"gemma2", 3, NULL, 0, OR_ERR_UNSUPPORTED},
+        {"gemma2", 0, every_other, 4, OR_ERR_FORMAT}, // of five layers
+        {"gemma2", 0, every_other, 0, OR_ERR_FORMAT},
+        {"gemma3", 6, NULL, 0, OR_OK},
+        {"phi3", 0, NULL, 0, OR_OK},
+        {"phi3", 0, all, 5, OR_OK},
+        {"phi3", 2, NULL, 0, OR_ERR_UNSUPPORTED},
+        {"llama", 0, none, 5, OR_OK}, // which has no windows
+        {"llama", 0, every_other, 5, OR_ERR_UNSUPPORTED},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        tiny_t t = tiny;
+        t.architecture = files[i].architecture;
+        t.layers = 5;
+        or_status_t status = read_windows(&t, files[i].period, files[i].flags, files[i].count);
+        if (status != files[i].status) {
+            fail_msg("file %zu: %s", i, or_status_name(status));
+        }
+        if (status != OR_OK) {
+            assert_non_null(strstr(or_error_text(), "sliding_window_pattern"));
+        }
+    }
+}
+
 // Found by fuzzing: angles beyond what our sine takes.
 static void heads_must_not_turn_too_far(void **state)
 {
@@ -440,6 +511,7 @@ int main(void)
         cmocka_unit_test(tensors_must_fit),
         cmocka_unit_test(what_the_file_leaves_out_is_as_usual),
         cmocka_unit_test(rope_factors_must_make_sense),
+        cmocka_unit_test(windows_lie_where_the_family_has_them),
         cmocka_unit_test(heads_must_not_turn_too_far),
         cmocka_unit_test(metadata_must_make_sense),
         cmocka_unit_test(options_must_make_sense),

@@ -83,6 +83,16 @@ static void pow_is_within_its_relative_error(void **state)
     }
 }
 
+static void erfc_is_within_its_relative_error(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed();
+    for (int i = 0; i < ROUNDS; i++) {
+        double x = between(&random, -6, 26);
+        assert_true(fabs(or_erfc(x) - erfc(x)) <= 2e-10 * erfc(x));
+    }
+}
+
 static void special_values(void **state)
 {
     (void)state;
@@ -101,6 +111,7 @@ static void special_values(void **state)
     or_sin_cos(NAN, &sine, &cosine);
     assert_true(isnan(sine) && isnan(cosine));
     assert_true(or_pow(3, 0) == 1);
+    assert_true(or_erfc(INFINITY) == 0 && or_erfc(-INFINITY) == 2 && isnan(or_erfc(NAN)));
 }
 
 int main(void)
@@ -110,6 +121,7 @@ int main(void)
         cmocka_unit_test(ln_is_within_two_ulp),
         cmocka_unit_test(sin_cos_are_within_two_ulp),
         cmocka_unit_test(pow_is_within_its_relative_error),
+        cmocka_unit_test(erfc_is_within_its_relative_error),
         cmocka_unit_test(special_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 #include "common/model/arch/arch.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +13,12 @@
 #define CONTEXT_MAX (1u << 20) // positions; angles stay in or_sin_cos's range
 
 static const or_arch_t *const architectures[] = {
-    &or_arch_llama,  &or_arch_qwen2,      &or_arch_qwen3, &or_arch_phi3,    &or_arch_gemma,
-    &or_arch_gemma2, &or_arch_gemma3,     &or_arch_olmo2, &or_arch_granite, &or_arch_smollm3,
-    &or_arch_glm4,   &or_arch_starcoder2, &or_arch_gpt2,
+    &or_arch_llama,    &or_arch_qwen2,    &or_arch_qwen3,     &or_arch_phi3,
+    &or_arch_gemma,    &or_arch_gemma2,   &or_arch_gemma3,    &or_arch_olmo2,
+    &or_arch_granite,  &or_arch_smollm3,  &or_arch_glm4,      &or_arch_starcoder2,
+    &or_arch_gpt2,     &or_arch_exaone4,  &or_arch_command_r, &or_arch_cohere2,
+    &or_arch_falcon,   &or_arch_opt,      &or_arch_mistral3,  &or_arch_ernie4_5,
+    &or_arch_qwen2moe, &or_arch_qwen3moe, &or_arch_olmoe,     &or_arch_llama_experts,
 };
 
 #define ARCHITECTURES (sizeof architectures / sizeof architectures[0])
@@ -38,20 +42,29 @@ static bool is_text(or_gguf_string_t string, const char *text)
 }
 
 typedef struct {
-    char text[256];
+    char text[512];
 } names_t;
 
 // "llama, qwen2 and qwen3"
 static names_t names_of_all(void)
 {
     names_t names = {0};
-    for (size_t i = 0; i < ARCHITECTURES; i++) {
+    for (size_t i = 0; i < ARCHITECTURES && architectures[i] != &or_arch_llama_experts; i++) {
         size_t length = strlen(names.text);
-        const char *between = i == 0 ? "" : i + 1 < ARCHITECTURES ? ", " : " and ";
+        const char *between = i == 0 ? "" : i + 2 < ARCHITECTURES ? ", " : " and ";
         snprintf(names.text + length, sizeof names.text - length, "%s%s", between,
                  architectures[i]->name);
     }
     return names;
+}
+
+// Does the file say that it has experts?
+static bool has_experts(const or_arch_t *arch, const or_gguf_t *gguf)
+{
+    uint32_t count = 0;
+    metadata_key_t key = key_of(arch, "expert_count");
+    return or_gguf_has(gguf, key.text) && or_gguf_get_u32(gguf, key.text, &count) == OR_OK &&
+           count > 0;
 }
 
 or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p)
@@ -61,11 +74,17 @@ or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p)
     if (status != OR_OK) {
         return status;
     }
+    const or_arch_t *found = NULL;
     for (size_t i = 0; i < ARCHITECTURES; i++) {
-        if (is_text(name, architectures[i]->name)) {
-            *arch_p = architectures[i];
-            return OR_OK;
+        const or_arch_t *arch = architectures[i];
+        bool is_named = is_text(name, arch->name);
+        if (is_named && (found == NULL || arch->has_experts == has_experts(arch, gguf))) {
+            found = arch;
         }
+    }
+    if (found != NULL) {
+        *arch_p = found;
+        return OR_OK;
     }
     return or_fail(OR_ERR_UNSUPPORTED, "%s is of architecture \"%.*s\"; this version runs %s",
                    or_gguf_path(gguf), name.length > 32 ? 32 : (int)name.length, name.bytes,
@@ -202,6 +221,8 @@ static or_status_t read_rope(const or_arch_t *arch, const or_gguf_t *gguf,
          OR_NO_NUMBER},
         {"rope.scaling.yarn_beta_fast", offsetof(or_arch_numbers_t, yarn_beta_fast), 32},
         {"rope.scaling.yarn_beta_slow", offsetof(or_arch_numbers_t, yarn_beta_slow), 1},
+        {"rope.scaling.yarn_log_multiplier", offsetof(or_arch_numbers_t, yarn_log_multiplier),
+         OR_NO_NUMBER},
         {0},
     };
     const or_arch_t scaled = {.name = arch->name, .keys = keys};
@@ -225,6 +246,33 @@ static or_status_t read_rope(const or_arch_t *arch, const or_gguf_t *gguf,
     return status;
 }
 
+// ---- layers that differ ----
+
+// Is this layer the last of its period? Without a period none is.
+static bool is_last(uint32_t layer, uint32_t period)
+{
+    return period > 0 && layer % period == period - 1;
+}
+
+static bool has_window(const or_arch_t *arch, uint32_t layer)
+{
+    return arch->has_window && !is_last(layer, arch->window_period);
+}
+
+uint32_t or_arch_window(const or_arch_t *arch, const or_arch_numbers_t *numbers, uint32_t layer)
+{
+    return has_window(arch, layer) ? numbers->window : 0;
+}
+
+or_rope_t or_arch_rope(const or_arch_t *arch, const or_arch_numbers_t *numbers, uint32_t layer)
+{
+    bool has_period = numbers->window > 0 || !arch->rotates_all_without_windows;
+    if (has_period && is_last(layer, arch->rope_period)) {
+        return OR_ROPE_NONE;
+    }
+    return arch->has_local_rope && has_window(arch, layer) ? OR_ROPE_LOCAL : arch->rope;
+}
+
 // ---- what all have ----
 
 static or_status_t read_counts(const or_arch_t *arch, const or_gguf_t *gguf,
@@ -238,7 +286,7 @@ static or_status_t read_counts(const or_arch_t *arch, const or_gguf_t *gguf,
         {"context_length", CONTEXT_MAX, &shape->context},
         {"block_count", LAYERS_MAX, &shape->layers},
         {"embedding_length", DIM_MAX, &shape->width},
-        {"feed_forward_length", DIM_MAX, &shape->ffn},
+        {arch->ffn_key != NULL ? arch->ffn_key : "feed_forward_length", DIM_MAX, &shape->ffn},
         {"attention.head_count", DIM_MAX, &shape->heads},
     };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -332,6 +380,45 @@ static or_status_t read_window(const or_arch_t *arch, const or_gguf_t *gguf,
     return status;
 }
 
+// Does the file's pattern say that the layer has a window? It is a flag for each layer, or a period of which the last layer
+// has none.
+typedef struct {
+    or_gguf_array_t flags; // none: `period` says it
+    uint32_t period;       // 0: all layers have a window
+} window_pattern_t;
+
+static bool pattern_has_window(const window_pattern_t *pattern, uint32_t layer)
+{
+    return pattern->flags.count > 0 ? ((const uint8_t *)pattern->flags.data)[layer] != 0
+                                    : !is_last(layer, pattern->period);
+}
+
+// Which layers have a window follows from the family: a file that says otherwise is another model.
+static or_status_t check_window_pattern(const or_arch_t *arch, const or_gguf_t *gguf,
+                                        const or_model_shape_t *shape)
+{
+    metadata_key_t key = key_of(arch, "attention.sliding_window_pattern");
+    window_pattern_t pattern = {0};
+    if (!or_gguf_has(gguf, key.text)) {
+        return OR_OK;
+    }
+    or_status_t status = or_gguf_get_array(gguf, key.text, OR_GGUF_BOOL, &pattern.flags);
+    if (status == OR_OK && pattern.flags.count != shape->layers) {
+        return or_fail(OR_ERR_FORMAT, "%s of %s is for %" PRIu64 " layers of %u", key.text,
+                       or_gguf_path(gguf), pattern.flags.count, shape->layers);
+    }
+    status = status == OR_OK ? OR_OK : or_gguf_get_u32(gguf, key.text, &pattern.period);
+    for (uint32_t i = 0; status == OR_OK && i < shape->layers; i++) {
+        bool has = pattern_has_window(&pattern, i);
+        if (has != has_window(arch, i)) {
+            return or_fail(OR_ERR_UNSUPPORTED,
+                           "%s of %s gives layer %u %s window, unlike this version's %s graph",
+                           key.text, or_gguf_path(gguf), i, has ? "a" : "no", arch->name);
+        }
+    }
+    return status;
+}
+
 // What this version has no operation for. `expected` 0 stands for a count that must not be there.
 static or_status_t refuse_others(const or_arch_t *arch, const or_gguf_t *gguf,
                                  const or_model_shape_t *shape)
@@ -341,7 +428,7 @@ static or_status_t refuse_others(const or_arch_t *arch, const or_gguf_t *gguf,
         uint32_t expected;
     } required[] = {
         {"attention.value_length", shape->head_dim},
-        {"expert_count", 0},
+        {"expert_count", shape->experts},
     };
     or_status_t status = OR_OK;
     for (size_t i = 0; status == OR_OK && i < sizeof required / sizeof required[0]; i++) {
@@ -376,9 +463,11 @@ or_status_t or_arch_read(const or_arch_t *arch, const or_gguf_t *gguf, or_model_
     or_status_t status = read_counts(arch, gguf, &s);
     status = status != OR_OK ? status : read_heads(arch, gguf, &s);
     status = status != OR_OK ? status : read_vocabulary(arch, gguf, &s);
+    status = status != OR_OK || !arch->has_experts ? status : or_arch_read_experts(arch, gguf, &s);
     status = status != OR_OK ? status : refuse_others(arch, gguf, &s);
     status = status != OR_OK ? status : read_rope(arch, gguf, &s, &n);
     status = status != OR_OK ? status : read_window(arch, gguf, &n);
+    status = status != OR_OK ? status : check_window_pattern(arch, gguf, &s);
     status = status != OR_OK ? status : read_numbers(arch, gguf, &n);
     if (status != OR_OK) {
         return status;
@@ -390,47 +479,4 @@ or_status_t or_arch_read(const or_arch_t *arch, const or_gguf_t *gguf, or_model_
     *shape = s;
     *numbers = n;
     return OR_OK;
-}
-
-uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim)
-{
-    switch (dim) {
-    case OR_DIM_WIDTH:
-        return shape->width;
-    case OR_DIM_QUERY:
-    case OR_DIM_ALL_QUERY:
-        return shape->heads * shape->head_dim;
-    case OR_DIM_KV:
-    case OR_DIM_ALL_KV:
-        return shape->kv_heads * shape->head_dim;
-    case OR_DIM_FFN:
-        return shape->ffn;
-    case OR_DIM_HEAD:
-        return shape->head_dim;
-    case OR_DIM_ONE:
-        break;
-    }
-    return 1;
-}
-
-// ---- layers that differ ----
-
-// Is this layer the last of its period? Without a period none is.
-static bool is_last(uint32_t layer, uint32_t period)
-{
-    return period > 0 && layer % period == period - 1;
-}
-
-uint32_t or_arch_window(const or_arch_t *arch, const or_arch_numbers_t *numbers, uint32_t layer)
-{
-    return is_last(layer, arch->window_period) ? 0 : numbers->window;
-}
-
-or_rope_t or_arch_rope(const or_arch_t *arch, uint32_t layer)
-{
-    if (is_last(layer, arch->rope_period)) {
-        return OR_ROPE_NONE;
-    }
-    return arch->has_local_rope && !is_last(layer, arch->window_period) ? OR_ROPE_LOCAL
-                                                                        : arch->rope;
 }

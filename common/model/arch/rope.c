@@ -74,6 +74,12 @@ static double frequency_of(const or_model_t *model, or_rope_t table, uint32_t pa
     return model->rope_factors != NULL ? stretched / (double)model->rope_factors[pair] : stretched;
 }
 
+// What YaRN's factor makes scores grow by (section 3.4), with a multiplier of its logarithm.
+static double yarn_growth(const or_arch_numbers_t *n, double multiplier)
+{
+    return n->rope_stretch > 1 ? 0.1 * multiplier * or_ln((double)n->rope_stretch) + 1 : 1;
+}
+
 // By what queries and keys grow: what the file says, or what its kind of scaling makes of it.
 static double attention_factor(const or_model_t *model, or_rope_t table)
 {
@@ -83,7 +89,7 @@ static double attention_factor(const or_model_t *model, or_rope_t table)
         return 1;
     }
     if (n->rope_scaling == OR_SCALING_YARN) {
-        return said * (n->rope_stretch > 1 ? 0.1 * or_ln((double)n->rope_stretch) + 1 : 1);
+        return said * yarn_growth(n, 1) / yarn_growth(n, (double)n->yarn_log_multiplier);
     }
     bool longer = model->shape.context > n->rope_original && n->rope_original > 1;
     bool derives = model->arch->rope_factors_long != NULL && model->rope_factors != NULL && longer;

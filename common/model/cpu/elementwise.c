@@ -6,6 +6,7 @@
 #include "common/base/math/math.h"
 
 #define GELU_CUBE 0.044715f
+#define ROOT_OF_HALF 0.70710678118654752
 #define GELU_SCALE 0.7978845608f // sqrt(2 / pi)
 
 void or_scale(float *x, uint32_t n, float factor)
@@ -43,6 +44,11 @@ void or_layer_norm(const float *x, const float *weight, const float *bias, uint3
     }
 }
 
+void or_silu_gated(const or_kernels_t *kernels, float *gate, float *up, uint32_t n)
+{
+    kernels->swiglu(gate, up, n);
+}
+
 // The formula is x * sigmoid(z) with z = 2 sqrt(2 / pi) (x + 0.044715 x^3), so the kernel of z * sigmoid(z) * up does
 // with up * x / z.
 void or_gelu_gated(const or_kernels_t *kernels, float *gate, float *up, uint32_t n)
@@ -55,10 +61,27 @@ void or_gelu_gated(const or_kernels_t *kernels, float *gate, float *up, uint32_t
     kernels->swiglu(gate, up, n);
 }
 
-void or_gelu(const or_kernels_t *kernels, float *x, float *scratch, uint32_t n)
+void or_gelu(const or_kernels_t *kernels, float *gate, float *up, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        scratch[i] = 1;
+        up[i] = 1;
     }
-    or_gelu_gated(kernels, x, scratch, n);
+    or_gelu_gated(kernels, gate, up, n);
+}
+
+void or_gelu_exact(const or_kernels_t *kernels, float *gate, float *up, uint32_t n)
+{
+    (void)kernels, (void)up;
+    for (uint32_t i = 0; i < n; i++) {
+        double x = (double)gate[i];
+        gate[i] = (float)(0.5 * x * or_erfc(-ROOT_OF_HALF * x));
+    }
+}
+
+void or_relu(const or_kernels_t *kernels, float *gate, float *up, uint32_t n)
+{
+    (void)kernels, (void)up;
+    for (uint32_t i = 0; i < n; i++) {
+        gate[i] = gate[i] < 0 ? 0 : gate[i]; // NaN stays
+    }
 }

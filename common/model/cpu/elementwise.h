@@ -14,8 +14,17 @@ void or_softcap(float *x, uint32_t n, float cap);
 // y = (x - mean) / sqrt(variance + epsilon) * weight + bias; bias may be NULL, y may be x.
 void or_layer_norm(const float *x, const float *weight, const float *bias, uint32_t n,
                    float epsilon, float *y);
-// gate[i] = gelu(gate[i]) * up[i], where gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) (Hendrycks and
-// Gimpel, 2016). `up` is written over.
+
+// Activations of a gated FFN: gate[i] = f(gate[i]) * up[i]. Those of others do gate[i] = f(gate[i]). `up` is scratch: n
+// floats that may be written over.
+typedef void (*or_activation_t)(const or_kernels_t *kernels, float *gate, float *up, uint32_t n);
+
+// x sigmoid(x)
+void or_silu_gated(const or_kernels_t *kernels, float *gate, float *up, uint32_t n);
+// gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) (Hendrycks and Gimpel, 2016)
 void or_gelu_gated(const or_kernels_t *kernels, float *gate, float *up, uint32_t n);
-// The same with up[i] = 1, for `scratch` of n floats.
-void or_gelu(const or_kernels_t *kernels, float *x, float *scratch, uint32_t n);
+void or_gelu(const or_kernels_t *kernels, float *gate, float *up, uint32_t n);
+// What that comes near to: x times the part of a normal distribution that lies below x.
+void or_gelu_exact(const or_kernels_t *kernels, float *gate, float *up, uint32_t n);
+// The greater of x and 0.
+void or_relu(const or_kernels_t *kernels, float *gate, float *up, uint32_t n);

@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "common/model/cpu/row_ops.h"
 #include "common/model/model_internal.h"
 
 // One pass: the operations of steps.c one after the other, each for all rows together. Operations on single rows that
@@ -14,8 +13,7 @@
 
 typedef struct {
     const or_model_t *model;
-    const or_pass_op_t *steps; // on rows
-    size_t count;
+    const or_pass_op_t *steps; // on rows, a group of them
 } row_steps_t;
 
 static void run_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
@@ -23,8 +21,8 @@ static void run_rows(void *context, uint32_t worker, uint32_t begin, uint32_t en
     (void)worker;
     const row_steps_t *all = context;
     for (uint32_t row = begin; row < end; row++) {
-        for (size_t i = 0; i < all->count; i++) {
-            or_row_op(all->steps[i].op->kind)(all->model, &all->steps[i], row);
+        for (uint32_t i = 0; i < all->steps->group; i++) {
+            all->steps[i].on_row(all->model, &all->steps[i], row);
         }
     }
 }
@@ -85,8 +83,6 @@ static or_status_t sum_shards(or_model_t *model, const or_matrix_t *matrix, uint
 
 // ---- operations on all rows ----
 
-typedef or_status_t (*batch_op_t)(or_model_t *model, const or_pass_op_t *step, uint32_t rows);
-
 // The product of all outputs of a matrix that are here.
 static or_product_t product_here(const or_matrix_t *matrix, float *y, size_t y_stride)
 {
@@ -143,37 +139,44 @@ static or_status_t sum_down(or_model_t *model, const or_pass_op_t *step, uint32_
     return sum_shards(model, &step->layer->down, units, OR_SHARD_FFN_UNIT, &model->gate, rows);
 }
 
-static const batch_op_t batch_ops[OR_OP_KINDS] = {
+static or_status_t route(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    or_experts_route(model, step->layer, rows);
+    return OR_OK;
+}
+
+static or_status_t sum_experts(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    or_experts_run(model, step->layer, rows);
+    return model->ranks->size == 1 ? OR_OK : exchange(model, rows);
+}
+
+static const or_batch_op_t batch_ops[OR_OP_KINDS] = {
     [OR_OP_PROJECT_QKV] = project_qkv, [OR_OP_ATTEND] = attend,     [OR_OP_SUM_OUTPUT] = sum_output,
-    [OR_OP_PROJECT_UP] = project_up,   [OR_OP_SUM_DOWN] = sum_down,
+    [OR_OP_PROJECT_UP] = project_up,   [OR_OP_SUM_DOWN] = sum_down, [OR_OP_ROUTE] = route,
+    [OR_OP_EXPERTS] = sum_experts,
 };
+
+or_batch_op_t or_batch_op(or_op_kind_t kind)
+{
+    return batch_ops[kind];
+}
 
 // ---- a pass ----
 
-// The multiply-adds that the operations on a row are worth, about. `before` precedes them; NULL: none does.
-static uint64_t work_of(const or_model_t *model, const or_pass_op_t *before)
-{
-    bool is_ffn = before != NULL && before->op->kind == OR_OP_PROJECT_UP;
-    return 16ull * (is_ffn ? model->shape.ffn : model->shape.width);
-}
-
 static or_status_t run_steps(or_model_t *model, uint32_t rows)
 {
-    const or_pass_ops_t *all = &model->steps;
+    const or_pass_op_t *step = model->steps.steps;
+    const or_pass_op_t *end = step + model->steps.count;
     or_status_t status = OR_OK;
-    for (size_t i = 0; status == OR_OK && i < all->count;) {
-        const or_pass_op_t *step = &all->steps[i];
-        row_steps_t on_rows = {model, step, 0};
-        while (i + on_rows.count < all->count && or_row_op(step[on_rows.count].op->kind) != NULL) {
-            on_rows.count++;
-        }
-        if (on_rows.count == 0) {
-            status = batch_ops[step->op->kind](model, step, rows);
-            i++;
+    while (status == OR_OK && step < end) {
+        if (step->on_batch != NULL) {
+            status = step->on_batch(model, step, rows);
+            step++;
         } else {
-            uint64_t work = work_of(model, i > 0 ? step - 1 : NULL);
-            or_workers_run(model->workers, rows, or_workers_grain(work), run_rows, &on_rows);
-            i += on_rows.count;
+            or_workers_run(model->workers, rows, step->grain, run_rows,
+                           &(row_steps_t){model, step});
+            step += step->group;
         }
     }
     return status;
@@ -183,6 +186,7 @@ static or_status_t run_steps(or_model_t *model, uint32_t rows)
 or_status_t or_forward_run(or_model_t *model, uint32_t count)
 {
     const or_ranks_t *ranks = model->ranks;
+    model->experts.read = (or_model_reads_t){0};
     size_t bytes = (size_t)count * model->shape.width * sizeof *model->x;
     or_status_t status = model->share.embeds ? OR_OK : ranks->take_over(ranks, model->x, bytes);
     status = status != OR_OK ? status : run_steps(model, count);

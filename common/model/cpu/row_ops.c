@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "common/base/math/math.h"
 #include "common/model/cpu/elementwise.h"
 
 static float *x_of(const or_model_t *model, uint32_t row)
@@ -72,6 +73,9 @@ static void norm(const or_model_t *model, const or_pass_op_t *step, uint32_t row
 
 static void norm_layer(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
+    if (step->weight == NULL) {
+        return;
+    }
     or_layer_norm(x_of(model, row), step->weight, step->bias, model->shape.width,
                   model->numbers.norm_epsilon, model->h.values + row * model->h.stride);
     or_activations_quantise(&model->h, model->kernels, row);
@@ -183,6 +187,17 @@ static void rotate(const or_model_t *model, const or_pass_op_t *step, uint32_t r
                  position);
 }
 
+static void grow_query(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    const or_arch_numbers_t *numbers = &model->numbers;
+    if (numbers->query_growth > 0) {
+        uint32_t times = model->rows[row].position / numbers->rope_original;
+        double factor = 1 + (double)numbers->query_growth * or_ln(1.0 + times);
+        or_scale(query_of(model, step, row),
+                 or_span_length(model->share.heads) * model->shape.head_dim, (float)factor);
+    }
+}
+
 static void store(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
     const or_pass_row_t *planned = &model->rows[row];
@@ -211,53 +226,53 @@ static void bias_up(const or_model_t *model, const or_pass_op_t *step, uint32_t 
     }
 }
 
+// A rank may have no part of the FFN.
+static void activate(const or_model_t *model, uint32_t row, or_activation_t activation)
+{
+    uint32_t units = or_span_length(model->share.ffn);
+    if (units > 0) {
+        activation(model->kernels, gate_of(model, row), model->up + row * model->ffn_stride, units);
+        or_activations_quantise(&model->gate, model->kernels, row);
+    }
+}
+
 static void silu_gated(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
     (void)step;
-    uint32_t units = or_span_length(model->share.ffn);
-    if (units > 0) {
-        model->kernels->swiglu(gate_of(model, row), model->up + row * model->ffn_stride, units);
-        or_activations_quantise(&model->gate, model->kernels, row);
-    }
+    activate(model, row, or_silu_gated);
 }
 
 static void gelu_gated(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
     (void)step;
-    uint32_t units = or_span_length(model->share.ffn);
-    if (units > 0) {
-        or_gelu_gated(model->kernels, gate_of(model, row), model->up + row * model->ffn_stride,
-                      units);
-        or_activations_quantise(&model->gate, model->kernels, row);
-    }
+    activate(model, row, or_gelu_gated);
 }
 
 static void gelu(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
     (void)step;
-    uint32_t units = or_span_length(model->share.ffn);
-    if (units > 0) {
-        or_gelu(model->kernels, gate_of(model, row), model->up + row * model->ffn_stride, units);
-        or_activations_quantise(&model->gate, model->kernels, row);
-    }
+    activate(model, row, or_gelu);
+}
+
+static void gelu_exact(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    (void)step;
+    activate(model, row, or_gelu_exact);
+}
+
+static void relu(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    (void)step;
+    activate(model, row, or_relu);
 }
 
 static const or_row_op_t row_ops[OR_OP_KINDS] = {
-    [OR_OP_NORM] = norm,
-    [OR_OP_NORM_LAYER] = norm_layer,
-    [OR_OP_COPY] = copy,
-    [OR_OP_BIAS_QKV] = bias_qkv,
-    [OR_OP_NORM_HEADS] = norm_heads,
-    [OR_OP_NORM_WHOLE] = norm_whole,
-    [OR_OP_ROTATE] = rotate,
-    [OR_OP_STORE] = store,
-    [OR_OP_BIAS_UP] = bias_up,
-    [OR_OP_SILU_GATED] = silu_gated,
-    [OR_OP_GELU_GATED] = gelu_gated,
-    [OR_OP_GELU] = gelu,
-    [OR_OP_BIAS_SUMS] = bias_sums,
-    [OR_OP_NORM_SUMS] = norm_sums,
-    [OR_OP_ADD] = add_sums,
+    [OR_OP_NORM] = norm,           [OR_OP_NORM_LAYER] = norm_layer, [OR_OP_COPY] = copy,
+    [OR_OP_BIAS_QKV] = bias_qkv,   [OR_OP_NORM_HEADS] = norm_heads, [OR_OP_NORM_WHOLE] = norm_whole,
+    [OR_OP_ROTATE] = rotate,       [OR_OP_GROW_QUERY] = grow_query, [OR_OP_STORE] = store,
+    [OR_OP_BIAS_UP] = bias_up,     [OR_OP_SILU_GATED] = silu_gated, [OR_OP_GELU_GATED] = gelu_gated,
+    [OR_OP_GELU] = gelu,           [OR_OP_GELU_EXACT] = gelu_exact, [OR_OP_RELU] = relu,
+    [OR_OP_BIAS_SUMS] = bias_sums, [OR_OP_NORM_SUMS] = norm_sums,   [OR_OP_ADD] = add_sums,
     [OR_OP_EMBED] = embed,
 };
 

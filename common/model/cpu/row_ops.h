@@ -3,7 +3,5 @@
 
 #include "common/model/model_internal.h"
 
-typedef void (*or_row_op_t)(const or_model_t *model, const or_pass_op_t *step, uint32_t row);
-
 // Return the function of such an operation; NULL for one that works on all rows together.
 or_row_op_t or_row_op(or_op_kind_t kind);

@@ -1,21 +1,30 @@
 // The operations of a pass, listed once when a model is loaded.
 #include <stdlib.h>
 
+#include "common/model/cpu/row_ops.h"
 #include "common/model/model_internal.h"
-
-static const or_op_t embed_op = {.kind = OR_OP_EMBED};
 
 static const float *vector_at(const or_layer_t *layer, size_t offset)
 {
     return offset == 0 ? NULL : *(float *const *)((const char *)layer + offset);
 }
 
+static void append(or_model_t *model, or_op_kind_t kind, or_pass_op_t step)
+{
+    step.on_batch = or_batch_op(kind);
+    step.on_row = or_row_op(kind);
+    model->steps.steps[model->steps.count++] = step;
+}
+
 static void append_layer(or_model_t *model, uint32_t index)
 {
     const or_layer_t *layer = &model->layers[index];
     for (const or_op_t *op = model->arch->layer_ops; op->kind != OR_OP_END; op++) {
-        model->steps.steps[model->steps.count++] = (or_pass_op_t){
-            op, layer, index, vector_at(layer, op->weight), vector_at(layer, op->bias)};
+        append(model, op->kind,
+               (or_pass_op_t){.layer = layer,
+                              .layer_index = index,
+                              .weight = vector_at(layer, op->weight),
+                              .bias = vector_at(layer, op->bias)});
     }
 }
 
@@ -28,6 +37,24 @@ static size_t ops_of_layer(const or_arch_t *arch)
     return count;
 }
 
+// The multiply-adds that a group of operations on a row is worth, about. `before` precedes it; NULL: nothing does.
+static uint64_t work_of(const or_model_t *model, const or_pass_op_t *before)
+{
+    bool is_ffn = before != NULL && before->on_batch == or_batch_op(OR_OP_PROJECT_UP);
+    return 16ull * (is_ffn ? model->shape.ffn : model->shape.width);
+}
+
+// Find the groups of operations on rows, from the last operation to the first.
+static void group(or_model_t *model)
+{
+    or_pass_op_t *steps = model->steps.steps;
+    for (size_t i = model->steps.count; i-- > 0;) {
+        bool goes_on = i + 1 < model->steps.count && steps[i + 1].on_row != NULL;
+        steps[i].group = steps[i].on_row == NULL ? 0 : 1 + (goes_on ? steps[i + 1].group : 0);
+        steps[i].grain = or_workers_grain(work_of(model, i > 0 ? &steps[i - 1] : NULL));
+    }
+}
+
 or_status_t or_steps_create(or_model_t *model)
 {
     uint32_t layers = or_span_length(model->share.layers);
@@ -37,16 +64,16 @@ or_status_t or_steps_create(or_model_t *model)
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the operations of %u layers", layers);
     }
     if (model->share.embeds) {
-        steps->steps[steps->count++] = (or_pass_op_t){.op = &embed_op};
+        append(model, OR_OP_EMBED, (or_pass_op_t){0});
     }
     for (uint32_t i = 0; i < layers; i++) {
         append_layer(model, i);
     }
     if (model->share.has_head) {
-        steps->steps[steps->count++] = (or_pass_op_t){.op = &model->arch->output_op,
-                                                      .weight = model->output_norm,
-                                                      .bias = model->output_norm_bias};
+        append(model, model->arch->output_op.kind,
+               (or_pass_op_t){.weight = model->output_norm, .bias = model->output_norm_bias});
     }
+    group(model);
     return OR_OK;
 }
 

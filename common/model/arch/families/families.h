@@ -38,6 +38,11 @@
         "ffn_down.weight", OR_DIM_FFN, OR_DIM_WIDTH, OR_LAYER(down), NULL, 0, false                \
     }
 
+// All of Llama's: families that have more add them behind.
+#define OR_TENSORS_LLAMA                                                                           \
+    OR_TENSOR_NORM("attn_norm.weight", attention_norm), OR_TENSORS_QKV, OR_TENSORS_OUTPUT,         \
+        OR_TENSOR_NORM("ffn_norm.weight", ffn_norm), OR_TENSORS_GATE, OR_TENSORS_UP_DOWN
+
 // Names of tensors outside layers.
 #define OR_ARCH_NAMES                                                                              \
     .embedding = "token_embd.weight", .output_norm = "output_norm.weight", .head = "output.weight"
@@ -45,6 +50,10 @@
 #define OR_KEY_NORM                                                                                \
     {                                                                                              \
         "attention.layer_norm_rms_epsilon", OR_NUMBER(norm_epsilon), 0                             \
+    }
+#define OR_KEY_LAYER_NORM                                                                          \
+    {                                                                                              \
+        "attention.layer_norm_epsilon", OR_NUMBER(norm_epsilon), 0                                 \
     }
 #define OR_KEY_BASE                                                                                \
     {                                                                                              \
@@ -76,18 +85,53 @@ extern const or_dim_t or_fused_gate_up[], or_fused_qkv[];
         "attn_qkv.weight", OR_DIM_WIDTH, OR_DIM_KV, OR_LAYER(value), or_fused_qkv, 2, false        \
     }
 
+// The router and the experts, a tensor for all of them.
+#define OR_TENSOR_MATRIX(suffix, inputs, outputs, field)                                           \
+    {                                                                                              \
+        suffix, inputs, outputs, OR_LAYER(field), NULL, 0, false                                   \
+    }
+#define OR_TENSORS_EXPERTS                                                                         \
+    OR_TENSOR_MATRIX("ffn_gate_inp.weight", OR_DIM_WIDTH, OR_DIM_EXPERTS, router),                 \
+        OR_TENSOR_MATRIX("ffn_gate_exps.weight", OR_DIM_WIDTH, OR_DIM_EXPERT_FFN, expert_gate),    \
+        OR_TENSOR_MATRIX("ffn_up_exps.weight", OR_DIM_WIDTH, OR_DIM_EXPERT_FFN, expert_up),        \
+        OR_TENSOR_MATRIX("ffn_down_exps.weight", OR_DIM_EXPERT_FFN, OR_DIM_WIDTH, expert_down)
+
+// Parts of a layer. OR_OPS_FFN has a gate; ADD and norms behind are not in them.
+#define OR_OPS_QKV                                                                                 \
+    {.kind = OR_OP_NORM, .weight = OR_LAYER(attention_norm)},                                      \
+    {                                                                                              \
+        .kind = OR_OP_PROJECT_QKV                                                                  \
+    }
 #define OR_OPS_ATTEND                                                                              \
     {.kind = OR_OP_STORE}, {.kind = OR_OP_ATTEND},                                                 \
     {                                                                                              \
         .kind = OR_OP_SUM_OUTPUT                                                                   \
     }
+#define OR_OPS_UP_DOWN(activation)                                                                 \
+    {.kind = OR_OP_PROJECT_UP}, {.kind = (activation)},                                            \
+    {                                                                                              \
+        .kind = OR_OP_SUM_DOWN                                                                     \
+    }
+#define OR_OPS_FFN(activation)                                                                     \
+    {.kind = OR_OP_NORM, .weight = OR_LAYER(ffn_norm)}, OR_OPS_UP_DOWN(activation)
+#define OR_OPS_EXPERTS                                                                             \
+    {.kind = OR_OP_NORM, .weight = OR_LAYER(ffn_norm)}, {.kind = OR_OP_ROUTE},                     \
+    {                                                                                              \
+        .kind = OR_OP_EXPERTS                                                                      \
+    }
+#define OR_OPS_ADD_NORMED(field)                                                                   \
+    {.kind = OR_OP_NORM_SUMS, .weight = OR_LAYER(field)},                                          \
+    {                                                                                              \
+        .kind = OR_OP_ADD                                                                          \
+    }
 
-// The keys and operations of Llama.
+// The keys, tensors and operations of Llama.
 extern const or_arch_key_t or_llama_keys[];
+extern const or_arch_tensor_t or_llama_tensors[];
 extern const or_op_t or_llama_ops[];
 
-// The same with norms of heads behind the products.
-extern const or_op_t or_qwen3_ops[];
-
-extern const or_arch_t or_arch_qwen3, or_arch_phi3, or_arch_gemma, or_arch_gemma2, or_arch_gemma3,
-    or_arch_olmo2, or_arch_granite, or_arch_smollm3, or_arch_glm4, or_arch_starcoder2, or_arch_gpt2;
+extern const or_arch_t or_arch_qwen2, or_arch_qwen3, or_arch_phi3, or_arch_gemma, or_arch_gemma2,
+    or_arch_gemma3, or_arch_olmo2, or_arch_granite, or_arch_smollm3, or_arch_glm4,
+    or_arch_starcoder2, or_arch_gpt2, or_arch_exaone4, or_arch_command_r, or_arch_cohere2,
+    or_arch_falcon, or_arch_opt, or_arch_mistral3, or_arch_ernie4_5;
+extern const or_arch_t or_arch_llama_experts, or_arch_qwen2moe, or_arch_qwen3moe, or_arch_olmoe;

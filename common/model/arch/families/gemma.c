@@ -2,83 +2,46 @@
 // FFN as well; then norms of heads, and rotations of their own in layers with a window. Norms have 1 added in the file.
 #include "common/model/arch/families/families.h"
 
-#define OPS_BEFORE_ATTENTION                                                                       \
-    {.kind = OR_OP_NORM, .weight = OR_LAYER(attention_norm)},                                      \
-    {                                                                                              \
-        .kind = OR_OP_PROJECT_QKV                                                                  \
-    }
-#define OPS_NORM_ADD(field)                                                                        \
-    {.kind = OR_OP_NORM_SUMS, .weight = OR_LAYER(field)},                                          \
-    {                                                                                              \
-        .kind = OR_OP_ADD                                                                          \
-    }
-#define OPS_FFN                                                                                    \
-    {.kind = OR_OP_NORM, .weight = OR_LAYER(ffn_norm)}, {.kind = OR_OP_PROJECT_UP},                \
-        {.kind = OR_OP_GELU_GATED},                                                                \
-    {                                                                                              \
-        .kind = OR_OP_SUM_DOWN                                                                     \
-    }
-
 static const or_op_t gemma_ops[] = {
-    OPS_BEFORE_ATTENTION,
+    OR_OPS_QKV,
     {.kind = OR_OP_ROTATE},
     OR_OPS_ATTEND,
     {.kind = OR_OP_ADD},
-    OPS_FFN,
+    OR_OPS_FFN(OR_OP_GELU_GATED),
     {.kind = OR_OP_ADD},
     {0},
 };
 
 static const or_op_t gemma2_ops[] = {
-    OPS_BEFORE_ATTENTION,
+    OR_OPS_QKV,
     {.kind = OR_OP_ROTATE},
     OR_OPS_ATTEND,
-    OPS_NORM_ADD(attention_post_norm),
-    OPS_FFN,
-    OPS_NORM_ADD(ffn_post_norm),
+    OR_OPS_ADD_NORMED(attention_post_norm),
+    OR_OPS_FFN(OR_OP_GELU_GATED),
+    OR_OPS_ADD_NORMED(ffn_post_norm),
     {0},
 };
 
 static const or_op_t gemma3_ops[] = {
-    OPS_BEFORE_ATTENTION,
+    OR_OPS_QKV,
     {.kind = OR_OP_NORM_HEADS},
     {.kind = OR_OP_ROTATE},
     OR_OPS_ATTEND,
-    OPS_NORM_ADD(attention_post_norm),
-    OPS_FFN,
-    OPS_NORM_ADD(ffn_post_norm),
-    {0},
-};
-
-static const or_arch_tensor_t gemma_tensors[] = {
-    OR_TENSOR_NORM("attn_norm.weight", attention_norm),
-    OR_TENSORS_QKV,
-    OR_TENSORS_OUTPUT,
-    OR_TENSOR_NORM("ffn_norm.weight", ffn_norm),
-    OR_TENSORS_GATE,
-    OR_TENSORS_UP_DOWN,
+    OR_OPS_ADD_NORMED(attention_post_norm),
+    OR_OPS_FFN(OR_OP_GELU_GATED),
+    OR_OPS_ADD_NORMED(ffn_post_norm),
     {0},
 };
 
 static const or_arch_tensor_t gemma2_tensors[] = {
-    OR_TENSOR_NORM("attn_norm.weight", attention_norm),
-    OR_TENSORS_QKV,
-    OR_TENSORS_OUTPUT,
-    OR_TENSOR_NORM("ffn_norm.weight", ffn_norm),
-    OR_TENSORS_GATE,
-    OR_TENSORS_UP_DOWN,
+    OR_TENSORS_LLAMA,
     OR_TENSORS_POST_NORMS,
     {0},
 };
 
 static const or_arch_tensor_t gemma3_tensors[] = {
-    OR_TENSOR_NORM("attn_norm.weight", attention_norm),
-    OR_TENSORS_QKV,
+    OR_TENSORS_LLAMA,
     OR_TENSORS_HEAD_NORMS,
-    OR_TENSORS_OUTPUT,
-    OR_TENSOR_NORM("ffn_norm.weight", ffn_norm),
-    OR_TENSORS_GATE,
-    OR_TENSORS_UP_DOWN,
     OR_TENSORS_POST_NORMS,
     {0},
 };
@@ -108,7 +71,7 @@ const or_arch_t or_arch_gemma = {
     .has_gate = true,
     .scales_embedding_by_width = true,
     .keys = or_llama_keys,
-    .layer_tensors = gemma_tensors,
+    .layer_tensors = or_llama_tensors,
     .layer_ops = gemma_ops,
     .output_op = {.kind = OR_OP_NORM},
 };

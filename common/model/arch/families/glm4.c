@@ -2,19 +2,13 @@
 #include "common/model/arch/families/families.h"
 
 static const or_op_t ops[] = {
-    {.kind = OR_OP_NORM, .weight = OR_LAYER(attention_norm)},
-    {.kind = OR_OP_PROJECT_QKV},
+    OR_OPS_QKV,
     {.kind = OR_OP_BIAS_QKV},
     {.kind = OR_OP_ROTATE},
     OR_OPS_ATTEND,
-    {.kind = OR_OP_NORM_SUMS, .weight = OR_LAYER(attention_post_norm)},
-    {.kind = OR_OP_ADD},
-    {.kind = OR_OP_NORM, .weight = OR_LAYER(ffn_norm)},
-    {.kind = OR_OP_PROJECT_UP},
-    {.kind = OR_OP_SILU_GATED},
-    {.kind = OR_OP_SUM_DOWN},
-    {.kind = OR_OP_NORM_SUMS, .weight = OR_LAYER(ffn_post_norm)},
-    {.kind = OR_OP_ADD},
+    OR_OPS_ADD_NORMED(attention_post_norm),
+    OR_OPS_FFN(OR_OP_SILU_GATED),
+    OR_OPS_ADD_NORMED(ffn_post_norm),
     {0},
 };
 

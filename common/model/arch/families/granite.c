@@ -11,16 +11,6 @@ static const or_arch_key_t keys[] = {
     {0},
 };
 
-static const or_arch_tensor_t tensors[] = {
-    OR_TENSOR_NORM("attn_norm.weight", attention_norm),
-    OR_TENSORS_QKV,
-    OR_TENSORS_OUTPUT,
-    OR_TENSOR_NORM("ffn_norm.weight", ffn_norm),
-    OR_TENSORS_GATE,
-    OR_TENSORS_UP_DOWN,
-    {0},
-};
-
 const or_arch_t or_arch_granite = {
     .name = "granite",
     OR_ARCH_NAMES,
@@ -28,7 +18,7 @@ const or_arch_t or_arch_granite = {
     .has_gate = true,
     .divides_logits = true,
     .keys = keys,
-    .layer_tensors = tensors,
+    .layer_tensors = or_llama_tensors,
     .layer_ops = or_llama_ops,
     .output_op = {.kind = OR_OP_NORM},
 };

@@ -5,29 +5,17 @@
 const or_arch_key_t or_llama_keys[] = {OR_KEY_NORM, OR_KEY_BASE, {0}};
 
 const or_op_t or_llama_ops[] = {
-    {.kind = OR_OP_NORM, .weight = OR_LAYER(attention_norm)},
-    {.kind = OR_OP_PROJECT_QKV},
-    {.kind = OR_OP_BIAS_QKV},
+    OR_OPS_QKV,
+    {.kind = OR_OP_BIAS_QKV}, // of families that have one
     {.kind = OR_OP_ROTATE},
     OR_OPS_ATTEND,
     {.kind = OR_OP_ADD},
-    {.kind = OR_OP_NORM, .weight = OR_LAYER(ffn_norm)},
-    {.kind = OR_OP_PROJECT_UP},
-    {.kind = OR_OP_SILU_GATED},
-    {.kind = OR_OP_SUM_DOWN},
+    OR_OPS_FFN(OR_OP_SILU_GATED),
     {.kind = OR_OP_ADD},
     {0},
 };
 
-static const or_arch_tensor_t tensors[] = {
-    OR_TENSOR_NORM("attn_norm.weight", attention_norm),
-    OR_TENSORS_QKV,
-    OR_TENSORS_OUTPUT,
-    OR_TENSOR_NORM("ffn_norm.weight", ffn_norm),
-    OR_TENSORS_GATE,
-    OR_TENSORS_UP_DOWN,
-    {0},
-};
+const or_arch_tensor_t or_llama_tensors[] = {OR_TENSORS_LLAMA, {0}};
 
 const or_arch_t or_arch_llama = {
     .name = "llama",
@@ -36,7 +24,7 @@ const or_arch_t or_arch_llama = {
     .has_gate = true,
     .is_plain = true,
     .keys = or_llama_keys,
-    .layer_tensors = tensors,
+    .layer_tensors = or_llama_tensors,
     .layer_ops = or_llama_ops,
     .output_op = {.kind = OR_OP_NORM},
 };

@@ -2,13 +2,8 @@
 #include "common/model/arch/families/families.h"
 
 static const or_arch_tensor_t tensors[] = {
-    OR_TENSOR_NORM("attn_norm.weight", attention_norm),
-    OR_TENSORS_QKV,
+    OR_TENSORS_LLAMA,
     OR_TENSORS_QKV_BIAS(false),
-    OR_TENSORS_OUTPUT,
-    OR_TENSOR_NORM("ffn_norm.weight", ffn_norm),
-    OR_TENSORS_GATE,
-    OR_TENSORS_UP_DOWN,
     {0},
 };
 
