@@ -169,7 +169,7 @@ static or_status_t take_merge(or_json_t model, size_t i, merge_t merge, walk_t *
         }
         walk->made[token] = true;
         walk->token = token;
-        walk->tokens->scores[token] = -(float)walk->groups++;
+        walk->tokens->scores[token] = 0.0f - (float)walk->groups++;
     }
     walk->counted += walk->lengths[merge.left.length] != walk->groups;
     walk->lengths[merge.left.length] = walk->groups;
@@ -206,7 +206,7 @@ static void score_others(const walk_t *walk)
 {
     for (uint32_t id = 0; id < walk->tokens->size; id++) {
         if (!walk->made[id] && walk->tokens->kinds[id] == OR_HF_NORMAL) {
-            walk->tokens->scores[id] = -(float)walk->groups;
+            walk->tokens->scores[id] = 0.0f - (float)walk->groups;
         }
     }
 }
@@ -302,7 +302,7 @@ or_status_t or_hf_check_characters(or_json_t tokenizer, bool *adds_space)
     bool has_normalizer = normalizer != NULL && !json_is_null(normalizer);
     bool has_pre = pre != NULL && !json_is_null(pre);
     if (!json_is_true(json_object_get(model, "byte_fallback"))) {
-        return fail_characters(tokenizer, "it has no " byte_fallback "");
+        return fail_characters(tokenizer, "it has no \"byte_fallback\"");
     }
     if (has_normalizer) {
         return is_known_normalizer(normalizer, adds_space) && (!has_pre || cuts_nothing(pre))
