@@ -152,33 +152,37 @@ def to_bf16(data):
 
 # ---- tokenizers ----
 
-def added(tokens, kinds, identity=lambda token: token):
-    return [{"id": i, "content": identity(token), "single_word": False, "lstrip": False, "rstrip": False, "normalized": kind == 4, "special": kind != 4}
+def added(tokens, kinds):
+    return [{"id": i, "content": token, "single_word": False, "lstrip": False, "rstrip": False, "normalized": kind == 4, "special": kind != 4}
             for i, (token, kind) in enumerate(zip(tokens, kinds)) if kind in (2, 3, 4)]
 
 
-def merges_of(tokens, kinds, scores):
-    """Return all merges of a SentencePiece vocabulary, as transformers' converter makes them."""
+def merges_of(tokens, kinds, scores, newer=True):
+    """Return all merges of a SentencePiece vocabulary, in the order of transformers' converter: today's, or the one before it."""
     texts = {token: i for i, (token, kind) in enumerate(zip(tokens, kinds)) if kind == 1}
     merges = []
     for token, i in texts.items():
         cuts = [(token[:at], token[at:]) for at in range(1, len(token)) if token[:at] in texts and token[at:] in texts]
-        merges += [(-scores[i], texts[left], texts[right], left, right) for left, right in cuts]
-    return [[left, right] for _, _, _, left, right in sorted(merges)]
+        if newer:
+            merges += [(-scores[i], -len(left), -len(right), left, right) for left, right in cuts]
+        else:
+            merges += [(-scores[i], i, texts[left], texts[right], left, right) for left, right in cuts]
+    return [list(merge[-2:]) for merge in sorted(merges, key=lambda merge: merge[:-2])]
 
 
-def characters_tokenizer(metadata, form=list):
-    """Return tokenizer.json of a vocabulary of kind "llama". `form` writes a merge: list, or as text."""
+def characters_tokenizer(metadata, newer=True):
+    """Return tokenizer.json of a vocabulary of kind "llama". Older files have a merge as a text."""
     tokens = [token.decode() for token in metadata["tokenizer.ggml.tokens"]]
     kinds, scores = metadata["tokenizer.ggml.token_type"], metadata["tokenizer.ggml.scores"]
     replace = {"type": "Replace", "pattern": {"String": " "}, "content": MARK}
     prepend = metadata.get("tokenizer.ggml.add_space_prefix", True)
     normalizer = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": MARK}, replace]} if prepend else replace
     unknown = tokens[kinds.index(2)] if 2 in kinds else None
-    return {"version": "1.0", "added_tokens": added(tokens, kinds, lambda token: token), "normalizer": normalizer, "pre_tokenizer": None,
+    merges = merges_of(tokens, kinds, scores, newer)
+    return {"version": "1.0", "added_tokens": added(tokens, kinds), "normalizer": normalizer, "pre_tokenizer": None,
             "post_processor": None,
             "model": {"type": "BPE", "unk_token": unknown, "fuse_unk": True, "byte_fallback": True, "ignore_merges": False,
-                      "vocab": {token: i for i, token in enumerate(tokens)}, "merges": [form(merge) for merge in merges_of(tokens, kinds, scores)]}}
+                      "vocab": {token: i for i, token in enumerate(tokens)}, "merges": merges if newer else [" ".join(merge) for merge in merges]}}
 
 
 GPT_4 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}NUMBERS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")

@@ -1,8 +1,8 @@
 // checkpoint - a folder of a model as Hugging Face publishes it: config.json, *.safetensors, and files of the tokenizer.
 //
 // The weights are one model.safetensors, or the files that model.safetensors.index.json lists. Nothing outside the folder is
-// read: names are plain, and a link must lead into the folder, or into the blobs of Hugging Face's cache that the
-// folder is part of. Pickles (pytorch_model.bin) are refused by name. Immutable after open: any thread.
+// read. Names of files are plain, and a link must lead into the folder, or into the blobs of Hugging Face's cache that it is
+// part of. Pickles (pytorch_model.bin) are refused by name. Immutable after open: any thread.
 #pragma once
 
 #include "launch/model/convert/json_fields.h"

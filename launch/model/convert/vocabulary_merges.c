@@ -1,6 +1,8 @@
 // Merges: over bytes they are written as they are. Over characters GGUF has a score for each token instead, and merges any two
 // neighbours whose union is a token, best score first. That gives the same tokens if the list has every such merge, and
-// if the merges that make one token stand together: then a token's score is the place of its first one.
+// if the merges that make one token stand together: then a token's score is the place of its first one. (Of two merges
+// that make the same token and overlap, scores take the left one and a list the first one; a vocabulary where these
+// differ would need a character that repeats.)
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,45 +136,98 @@ static or_status_t fail_scores(or_json_t model, const char *why)
                    model.path, why);
 }
 
-// The walk over the merges, in groups that make one token.
+// The walk over the merges, in blocks. A block is what lies between the first and the last merge that make one token, and
+// all its tokens have one score. A block of several tokens is only taken where these are runs of one character, as the
+// spaces of Llama's vocabulary are, whose scores are equal. There the merges go from longer to shorter parts, and a run
+// grows from its left end in either case.
 typedef struct {
+    or_json_t model;
     const json_t *vocab;
     or_hf_tokens_t *tokens;
-    int64_t token;    // the one that the present group makes; -1: none yet
-    uint32_t groups;  // begun so far
-    uint64_t counted; // merges
+    size_t *last;     // [tokens]: 1 + the last merge that makes it; 0: none does
+    size_t block_end; // the same of all tokens of the present block
+    uint32_t blocks;  // begun so far
+    int64_t token;    // the last one that was made, in the present block; -1: none
+    merge_t merge;    // the one that made it
+    bool is_mixed;    // the block has several tokens
+    bool descends;    // its merges go from longer parts to shorter ones, of one run
+    uint64_t counted; // different merges
     uint32_t
-        *lengths; // [longest piece]: the last group that had a merge with a left part this long
-    bool *made;   // [tokens]: a group makes this one
+        *lengths; // [longest piece]: the last block that had a merge with a left part this long
+    char *text;   // [longest piece]: what the merge makes
+    size_t longest;
 } walk_t;
 
-static or_status_t take_merge(or_json_t model, size_t i, merge_t merge, walk_t *walk, char *text)
+// Find the token that a merge makes; -1: one that is cut out of the text before.
+static or_status_t find_made(const walk_t *walk, size_t i, merge_t *merge, int64_t *token)
 {
-    const or_hf_tokens_t *tokens = walk->tokens;
-    size_t length = merge.left.length + merge.right.length;
-    memcpy(text, merge.left.bytes, merge.left.length);
-    memcpy(text + merge.left.length, merge.right.bytes, merge.right.length);
-    if (json_object_getn(walk->vocab, text, length) == NULL) {
-        return or_fail(OR_ERR_FORMAT, "%s: merge %zu makes no token", model.path, i);
+    const json_t *list = json_object_get(walk->model.object, "merges");
+    if (!read_merge(json_array_get(list, i), merge)) {
+        return bad_merge(walk->model, i);
     }
-    int64_t token = find_text(walk->vocab, tokens, text, length);
-    if (token < 0) {
-        return OR_OK; // it makes a token that is cut out of the text before
+    size_t length = merge->left.length + merge->right.length;
+    if (length <= walk->longest) {
+        memcpy(walk->text, merge->left.bytes, merge->left.length);
+        memcpy(walk->text + merge->left.length, merge->right.bytes, merge->right.length);
     }
-    if (!is_symbol(walk->vocab, tokens, merge.left.bytes, merge.left.length) ||
-        !is_symbol(walk->vocab, tokens, merge.right.bytes, merge.right.length)) {
-        return fail_scores(model, "use tokens that are not text");
+    if (length > walk->longest || json_object_getn(walk->vocab, walk->text, length) == NULL) {
+        return or_fail(OR_ERR_FORMAT, "%s: merge %zu makes no token", walk->model.path, i);
     }
-    if (token != walk->token) {
-        if (walk->made[token]) {
-            return fail_scores(model, "make a token at several places in their order");
-        }
-        walk->made[token] = true;
-        walk->token = token;
-        walk->tokens->scores[token] = 0.0f - (float)walk->groups++;
+    *token = find_text(walk->vocab, walk->tokens, walk->text, length);
+    return OR_OK;
+}
+
+// Is a text one character again and again?
+static bool is_run(const char *text, size_t length)
+{
+    size_t used;
+    if (or_utf8_next(text, length, &used) != OR_UTF8_CHARACTER || length % used != 0) {
+        return false;
     }
-    walk->counted += walk->lengths[merge.left.length] != walk->groups;
-    walk->lengths[merge.left.length] = walk->groups;
+    return memcmp(text, text + used, length - used) == 0;
+}
+
+// Does a merge make a run of the same character as the last one, of shorter parts?
+static bool descends_from(const walk_t *walk, merge_t merge)
+{
+    const merge_t *before = &walk->merge;
+    bool shorter =
+        merge.left.length < before->left.length ||
+        (merge.left.length == before->left.length && merge.right.length < before->right.length);
+    size_t used;
+    or_utf8_next(merge.left.bytes, merge.left.length, &used);
+    bool runs = is_run(walk->text, merge.left.length + merge.right.length);
+    return shorter && runs && used <= before->left.length &&
+           memcmp(merge.left.bytes, before->left.bytes, used) == 0;
+}
+
+static or_status_t take_merge(walk_t *walk, size_t i)
+{
+    merge_t merge;
+    int64_t token = -1;
+    or_status_t status = find_made(walk, i, &merge, &token);
+    if (status != OR_OK || token < 0) {
+        return status;
+    }
+    if (!is_symbol(walk->vocab, walk->tokens, merge.left.bytes, merge.left.length) ||
+        !is_symbol(walk->vocab, walk->tokens, merge.right.bytes, merge.right.length)) {
+        return fail_scores(walk->model, "use tokens that are not text");
+    }
+    bool begins = i >= walk->block_end;
+    walk->blocks += begins;
+    walk->is_mixed = !begins && (walk->is_mixed || token != walk->token);
+    walk->descends = begins ? is_run(walk->text, merge.left.length + merge.right.length)
+                            : walk->descends && descends_from(walk, merge);
+    if (walk->is_mixed && !walk->descends) {
+        return fail_scores(walk->model, "make a token at several places in their order");
+    }
+    // In a block of one token the left part tells merges apart, and in any block that descends all are different.
+    walk->counted += walk->descends || walk->lengths[merge.left.length] != walk->blocks;
+    walk->lengths[merge.left.length] = walk->blocks;
+    walk->tokens->scores[token] = 1.0f - (float)walk->blocks;
+    walk->block_end = walk->last[token] > walk->block_end ? walk->last[token] : walk->block_end;
+    walk->token = token;
+    walk->merge = merge;
     return OR_OK;
 }
 
@@ -185,18 +240,20 @@ static size_t longest_piece(const or_hf_tokens_t *tokens)
     return longest;
 }
 
-static or_status_t walk_merges(or_json_t model, walk_t *walk, char *text, size_t longest)
+static or_status_t walk_merges(walk_t *walk)
 {
-    const json_t *list = json_object_get(model.object, "merges");
+    size_t count = json_array_size(json_object_get(walk->model.object, "merges"));
     or_status_t status = OR_OK;
-    for (size_t i = 0; status == OR_OK && i < json_array_size(list); i++) {
+    for (size_t i = 0; status == OR_OK && i < count; i++) {
         merge_t merge;
-        if (!read_merge(json_array_get(list, i), &merge)) {
-            return bad_merge(model, i);
+        int64_t token = -1;
+        status = find_made(walk, i, &merge, &token);
+        if (status == OR_OK && token >= 0) {
+            walk->last[token] = i + 1;
         }
-        status = merge.left.length + merge.right.length <= longest
-                     ? take_merge(model, i, merge, walk, text)
-                     : or_fail(OR_ERR_FORMAT, "%s: merge %zu makes no token", model.path, i);
+    }
+    for (size_t i = 0; status == OR_OK && i < count; i++) {
+        status = take_merge(walk, i);
     }
     return status;
 }
@@ -205,21 +262,24 @@ static or_status_t walk_merges(or_json_t model, walk_t *walk, char *text, size_t
 static void score_others(const walk_t *walk)
 {
     for (uint32_t id = 0; id < walk->tokens->size; id++) {
-        if (!walk->made[id] && walk->tokens->kinds[id] == OR_HF_NORMAL) {
-            walk->tokens->scores[id] = 0.0f - (float)walk->groups;
+        if (walk->last[id] == 0 && walk->tokens->kinds[id] == OR_HF_NORMAL) {
+            walk->tokens->scores[id] = 0.0f - (float)walk->blocks;
         }
     }
 }
 
 or_status_t or_hf_fill_scores(or_json_t model, or_hf_tokens_t *tokens)
 {
-    size_t longest = longest_piece(tokens);
-    walk_t walk = {.vocab = json_object_get(model.object, "vocab"), .tokens = tokens, .token = -1};
-    walk.lengths = calloc(longest + 1, sizeof *walk.lengths);
-    walk.made = calloc(tokens->size, sizeof *walk.made);
-    char *text = malloc(longest + 1);
-    or_status_t status = walk.lengths != NULL && walk.made != NULL && text != NULL
-                             ? walk_merges(model, &walk, text, longest)
+    walk_t walk = {.model = model,
+                   .vocab = json_object_get(model.object, "vocab"),
+                   .tokens = tokens,
+                   .token = -1,
+                   .longest = longest_piece(tokens)};
+    walk.lengths = calloc(walk.longest + 1, sizeof *walk.lengths);
+    walk.last = calloc(tokens->size, sizeof *walk.last);
+    walk.text = malloc(walk.longest + 1);
+    or_status_t status = walk.lengths != NULL && walk.last != NULL && walk.text != NULL
+                             ? walk_merges(&walk)
                              : or_fail(OR_ERR_NO_MEMORY, "no memory for %u tokens", tokens->size);
     if (status == OR_OK && walk.counted != count_cuts(walk.vocab, tokens)) {
         status = fail_scores(model, "lack some that its tokens allow");
@@ -227,8 +287,8 @@ or_status_t or_hf_fill_scores(or_json_t model, or_hf_tokens_t *tokens)
     if (status == OR_OK) {
         score_others(&walk);
     }
-    free(text);
-    free(walk.made);
+    free(walk.text);
+    free(walk.last);
     free(walk.lengths);
     return status;
 }
