@@ -180,24 +180,32 @@ static uint8_t *append(uint8_t *to, const void *from, size_t bytes)
     return to + bytes;
 }
 
+// Make a field's image with room for `value_bytes` after its key and type. *value is where they begin.
+static uint8_t *new_image(const char *key, or_gguf_type_t type, size_t value_bytes, field_t *field,
+                          uint8_t **value)
+{
+    const uint64_t key_bytes = strlen(key);
+    const uint32_t number = type;
+    field->bytes = sizeof key_bytes + key_bytes + sizeof number + value_bytes;
+    field->image = field->owned = malloc(field->bytes);
+    if (field->owned != NULL) {
+        uint8_t *at = append(field->owned, &key_bytes, sizeof key_bytes);
+        at = append(at, key, key_bytes);
+        *value = append(at, &number, sizeof number);
+    }
+    return field->owned;
+}
+
 static or_status_t set(or_gguf_writer_t *writer, const char *key, or_gguf_type_t type,
                        const void *value, size_t bytes)
 {
-    const uint64_t key_bytes = strlen(key);
-    const uint64_t value_bytes = bytes;
-    const uint32_t number = type;
-    size_t prefix = type == OR_GGUF_STRING ? sizeof value_bytes : 0;
-    size_t image_bytes = sizeof key_bytes + key_bytes + sizeof number + prefix + bytes;
-    uint8_t *image = malloc(image_bytes);
-    if (image == NULL) {
+    field_t field;
+    uint8_t *at;
+    if (new_image(key, type, bytes, &field, &at) == NULL) {
         return or_gguf_no_memory(writer->path);
     }
-    uint8_t *at = append(image, &key_bytes, sizeof key_bytes);
-    at = append(at, key, key_bytes);
-    at = append(at, &number, sizeof number);
-    at = append(at, &value_bytes, prefix);
     append(at, value, bytes);
-    return put_field(writer, (field_t){image, image_bytes, image});
+    return put_field(writer, field);
 }
 
 or_status_t or_gguf_writer_set_u32(or_gguf_writer_t *writer, const char *key, uint32_t value)
@@ -215,9 +223,74 @@ or_status_t or_gguf_writer_set_f32(or_gguf_writer_t *writer, const char *key, fl
     return set(writer, key, OR_GGUF_F32, &value, sizeof value);
 }
 
+or_status_t or_gguf_writer_set_bool(or_gguf_writer_t *writer, const char *key, bool value)
+{
+    const uint8_t byte = value;
+    return set(writer, key, OR_GGUF_BOOL, &byte, sizeof byte);
+}
+
+static uint8_t *append_string(uint8_t *at, or_gguf_string_t string)
+{
+    const uint64_t bytes = string.length;
+    return append(append(at, &bytes, sizeof bytes), string.bytes, string.length);
+}
+
 or_status_t or_gguf_writer_set_string(or_gguf_writer_t *writer, const char *key, const char *value)
 {
-    return set(writer, key, OR_GGUF_STRING, value, strlen(value));
+    const or_gguf_string_t string = {value, strlen(value)};
+    field_t field;
+    uint8_t *at;
+    if (new_image(key, OR_GGUF_STRING, sizeof(uint64_t) + string.length, &field, &at) == NULL) {
+        return or_gguf_no_memory(writer->path);
+    }
+    append_string(at, string);
+    return put_field(writer, field);
+}
+
+// Make an array's field with room for `bytes` of elements. *at is where they begin.
+static uint8_t *new_array(const char *key, or_gguf_type_t type, uint64_t count, size_t bytes,
+                          field_t *field, uint8_t **at)
+{
+    const uint32_t number = type;
+    uint8_t *value;
+    uint8_t *image =
+        new_image(key, OR_GGUF_ARRAY, sizeof number + sizeof count + bytes, field, &value);
+    if (image != NULL) {
+        *at = append(append(value, &number, sizeof number), &count, sizeof count);
+    }
+    return image;
+}
+
+or_status_t or_gguf_writer_set_array(or_gguf_writer_t *writer, const char *key, or_gguf_type_t type,
+                                     const void *values, uint64_t count)
+{
+    size_t bytes = count * or_gguf_type_bytes(type);
+    field_t field;
+    uint8_t *at;
+    assert(or_gguf_type_bytes(type) > 0);
+    if (new_array(key, type, count, bytes, &field, &at) == NULL) {
+        return or_gguf_no_memory(writer->path);
+    }
+    append(at, values, bytes);
+    return put_field(writer, field);
+}
+
+or_status_t or_gguf_writer_set_strings(or_gguf_writer_t *writer, const char *key,
+                                       const or_gguf_string_t *values, uint64_t count)
+{
+    size_t bytes = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        bytes += sizeof(uint64_t) + values[i].length;
+    }
+    field_t field;
+    uint8_t *at;
+    if (new_array(key, OR_GGUF_STRING, count, bytes, &field, &at) == NULL) {
+        return or_gguf_no_memory(writer->path);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        at = append_string(at, values[i]);
+    }
+    return put_field(writer, field);
 }
 
 // ---- the tensor table ----

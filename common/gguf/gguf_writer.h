@@ -28,7 +28,13 @@ void or_gguf_writer_drop(or_gguf_writer_t *writer, const char *key);
 or_status_t or_gguf_writer_set_u32(or_gguf_writer_t *writer, const char *key, uint32_t value);
 or_status_t or_gguf_writer_set_u64(or_gguf_writer_t *writer, const char *key, uint64_t value);
 or_status_t or_gguf_writer_set_f32(or_gguf_writer_t *writer, const char *key, float value);
+or_status_t or_gguf_writer_set_bool(or_gguf_writer_t *writer, const char *key, bool value);
 or_status_t or_gguf_writer_set_string(or_gguf_writer_t *writer, const char *key, const char *value);
+// The same for arrays of `count` numbers of this type, and of strings.
+or_status_t or_gguf_writer_set_array(or_gguf_writer_t *writer, const char *key, or_gguf_type_t type,
+                                     const void *values, uint64_t count);
+or_status_t or_gguf_writer_set_strings(or_gguf_writer_t *writer, const char *key,
+                                       const or_gguf_string_t *values, uint64_t count);
 
 // Add the next tensor of the table; dims[0] must be whole blocks of the type. Copies the name.
 // OR_ERR_INVALID if the file's size would pass 64 bits, OR_ERR_NO_MEMORY.

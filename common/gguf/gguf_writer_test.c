@@ -84,9 +84,12 @@ static void metadata_are_copied_replaced_and_left_out(void **state)
     test_gguf_t file;
     or_gguf_t *from, *to;
     or_gguf_writer_t *writer;
-    or_gguf_array_t strings;
+    or_gguf_array_t strings, array;
     uint32_t number;
     float real;
+    bool flag = false;
+    const int32_t numbers[] = {-5, 6};
+    const or_gguf_string_t texts[] = {{"", 0}, {"a\0b", 3}};
     open_source(&file, &from);
     assert_int_equal(or_gguf_writer_create(path, &writer), OR_OK);
     assert_int_equal(or_gguf_writer_copy(writer, from), OR_OK);
@@ -95,6 +98,10 @@ static void metadata_are_copied_replaced_and_left_out(void **state)
     assert_int_equal(or_gguf_writer_set_f32(writer, "a.real", 0.5f), OR_OK);
     assert_int_equal(or_gguf_writer_set_u64(writer, "a.large", UINT64_MAX), OR_OK);
     assert_int_equal(or_gguf_writer_set_u32(writer, "a.number", 8), OR_OK);
+    assert_int_equal(or_gguf_writer_set_bool(writer, "a.flag", true), OR_OK);
+    assert_int_equal(or_gguf_writer_set_array(writer, "some.numbers", OR_GGUF_I32, numbers, 2),
+                     OR_OK);
+    assert_int_equal(or_gguf_writer_set_strings(writer, "new.strings", texts, 2), OR_OK);
     or_gguf_writer_drop(writer, "a.bool");
     or_gguf_writer_drop(writer, "was.never.there");
     assert_int_equal(or_gguf_writer_begin(writer), OR_OK);
@@ -105,7 +112,7 @@ static void metadata_are_copied_replaced_and_left_out(void **state)
     test_gguf_fini(&file);
 
     assert_int_equal(or_gguf_open(path, &to), OR_OK);
-    assert_int_equal(or_gguf_key_count(to), 5);
+    assert_int_equal(or_gguf_key_count(to), 8);
     assert_string(to, "general.name", "new");
     assert_int_equal(or_gguf_get_u32(to, "a.number", &number), OR_OK);
     assert_int_equal(number, 8);
@@ -114,6 +121,17 @@ static void metadata_are_copied_replaced_and_left_out(void **state)
     assert_true(or_gguf_has(to, "a.large"));
     assert_int_equal(or_gguf_get_array(to, "some.strings", OR_GGUF_STRING, &strings), OR_OK);
     assert_int_equal(strings.count, 2);
+    assert_int_equal(or_gguf_get_bool(to, "a.flag", &flag), OR_OK);
+    assert_true(flag);
+    assert_int_equal(or_gguf_get_array(to, "some.numbers", OR_GGUF_I32, &array), OR_OK);
+    assert_int_equal(array.count, 2);
+    assert_int_equal(or_gguf_array_i32(&array, 0), -5);
+    assert_int_equal(or_gguf_array_i32(&array, 1), 6);
+    assert_int_equal(or_gguf_get_array(to, "new.strings", OR_GGUF_STRING, &array), OR_OK);
+    assert_int_equal(array.count, 2);
+    assert_int_equal(or_gguf_array_string(&array, 0).length, 0);
+    assert_int_equal(or_gguf_array_string(&array, 1).length, 3);
+    assert_memory_equal(or_gguf_array_string(&array, 1).bytes, "a\0b", 3);
     or_gguf_close(&to);
 }
 

@@ -154,7 +154,7 @@ or_status_t or_weight_writer_check_path(const or_gguf_t *in, const char *out, bo
     if (stat(out, &to) != 0) {
         return OR_OK; // whatever else is wrong with it shows when it is written
     }
-    if (or_gguf_is_at(in, out)) {
+    if (in != NULL && or_gguf_is_at(in, out)) {
         return or_fail(OR_ERR_INVALID, "%s is the file that is read; give the new one another name",
                        out);
     }

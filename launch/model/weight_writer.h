@@ -42,7 +42,7 @@ or_status_t or_weight_writer_init(or_weight_writer_t *weights, or_gguf_writer_t 
                                   uint32_t threads);
 void or_weight_writer_fini(or_weight_writer_t *weights);
 
-// Check that `out` may be written, made of `in`. OR_ERR_INVALID if it is a file of `in`'s, if nobody could open it under its
+// Check that `out` may be written, made of `in` (NULL: of something else than a GGUF file). OR_ERR_INVALID if it is a file of `in`'s, if nobody could open it under its
 // name, or if it is there and not `force`.
 or_status_t or_weight_writer_check_path(const or_gguf_t *in, const char *out, bool force);
 

@@ -11,6 +11,8 @@
 //     api        an HTTP body, an event's id, figures    a request within its bounds, or refused in words
 //     hub        what peers say, and when           places and memory are kept; every text ends
 //     tree       root, room, vocabulary, nodes           exactly the legal trees pass
+//     safetensors  a file                                what opens tiles the file
+//     checkpoint   config.json, tokenizer.json ...       is refused in words or becomes metadata
 //     draws      a rule, distributions, nodes and how they came   what passes can be judged exactly
 //
 // They are libFuzzer programs and need clang. launch/test.sh runs each for some seconds. For ten

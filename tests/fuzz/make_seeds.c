@@ -92,6 +92,53 @@ static const struct {
     SEED("family", "without", "\22\6\5\6\6\6\7"),
     SEED("family", "narrower", "\14\10\3\1\16"),
     SEED("family", "numbers", "\12\11\0\2\11\16\42\0\6\37"),
+    SEED("safetensors", "two",
+         "\x98\0\0\0\0\0\0\0{\"__metadata__\":{\"format\":\"pt\"},\"a\":{\"dtype\":\"F32\","
+         "\"shape\":[1]"
+         ",\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"BF16\",\"shape\":[2,1],\"data_offsets\":[4,8]"
+         "}}"
+         "           01234567"),
+    SEED(
+        "checkpoint", "characters",
+        "{\"architectures\": [\"LlamaForCausalLM\"], \"vocab_size\": 9, \"hidden_size\": 8, "
+        "\"intermediate_size\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+        "\"max_position_embeddings\": 8, \"rms_norm_eps\": 1e-5, \"rope_parameters\": "
+        "{\"rope_type\": \"llama3\", \"rope_theta\": 1e4, \"factor\": 8.0, \"low_freq_factor\": 1, "
+        "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 4}}\nNEXT FILE\n"
+        "{\"added_tokens\": [{\"id\": 0, \"content\": \"<s>\", \"special\": true}, {\"id\": 8, "
+        "\"content\": \"\xE2\x96\x81\xE2\x96\x81\"}], \"normalizer\": {\"type\": \"Replace\", "
+        "\"pattern\": {\"String\": \" \"}, \"content\": \"\xE2\x96\x81\"}, \"post_processor\": "
+        "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<s>\"}}]}, "
+        "\"model\": {\"type\": \"BPE\", \"unk_token\": \"<u>\", \"byte_fallback\": true, "
+        "\"vocab\": "
+        "{\"<s>\": 0, \"<u>\": 1, \"<0x0A>\": 2, \"a\": 3, \"aa\": 4, \"aaa\": 5, \"b\": 6, "
+        "\"ab\": 7}, \"merges\": [[\"a\", \"b\"], \"aa a\", \"a aa\", \"a a\"]}}\nNEXT FILE\n"
+        "{\"bos_token\": {\"content\": \"<s>\"}, \"add_bos_token\": true, \"chat_template\": "
+        "[{\"name\": \"default\", \"template\": \"x\"}]}\nNEXT FILE\n{\"eos_token_id\": [3, 6, "
+        "7]}"),
+    SEED(
+        "checkpoint", "bytes",
+        "{\"architectures\": [\"Gemma3ForCausalLM\"], \"vocab_size\": 9, \"hidden_size\": 8, "
+        "\"intermediate_size\": 8, \"num_hidden_layers\": 6, \"num_attention_heads\": 2, "
+        "\"num_key_value_heads\": 1, \"query_pre_attn_scalar\": 8, \"sliding_window\": 4, "
+        "\"max_position_embeddings\": 8, \"rms_norm_eps\": 1e-5, \"rope_parameters\": "
+        "{\"full_attention\": {\"rope_type\": \"yarn\", \"rope_theta\": 1e6, \"factor\": 8.0, "
+        "\"attention_factor\": 2, \"beta_fast\": 3}, \"sliding_attention\": {\"rope_theta\": 1e4}}}"
+        "\nNEXT FILE\n{\"normalizer\": {\"type\": \"NFC\"}, \"pre_tokenizer\": {\"type\": "
+        "\"Sequence\", \"pretokenizers\": [{\"type\": \"Digits\", \"individual_digits\": true}, "
+        "{\"type\": \"ByteLevel\", \"add_prefix_space\": false}]}, \"model\": {\"vocab\": {\"a\": "
+        "0, "
+        "\"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}}"),
+    SEED("checkpoint", "others",
+         "{\"architectures\": [\"Phi3ForCausalLM\"], \"vocab_size\": 3, \"hidden_size\": 8, "
+         "\"intermediate_size\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+         "\"original_max_position_embeddings\": 4, \"max_position_embeddings\": 8, "
+         "\"rms_norm_eps\": "
+         "1e-5, \"layer_types\": [\"sliding_attention\"], \"sliding_window\": 4, \"rope_scaling\": "
+         "{\"type\": \"longrope\", \"long_factor\": [1, 2], \"short_factor\": [1, 1]}}\nNEXT FILE\n"
+         "{\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"\xE2\x96\x81\", "
+         "\"prepend_scheme\": \"first\", \"split\": false}, \"model\": {\"byte_fallback\": true, "
+         "\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}}"),
     SEED("grant", "all",
          "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7 name=laptop owner=ada roles=client,drafter "
          "trusted=no sessions=4 tokens-per-minute=6000 nodes=64"),

@@ -67,6 +67,16 @@ static bool has_experts(const or_arch_t *arch, const or_gguf_t *gguf)
            count > 0;
 }
 
+const or_arch_t *or_arch_named(const char *name)
+{
+    for (size_t i = 0; i < ARCHITECTURES; i++) {
+        if (strcmp(architectures[i]->name, name) == 0) {
+            return architectures[i];
+        }
+    }
+    return NULL;
+}
+
 or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p)
 {
     or_gguf_string_t name;

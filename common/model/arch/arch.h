@@ -211,6 +211,9 @@ typedef struct {
 
 extern const or_arch_t or_arch_llama;
 
+// The architecture of this name; NULL if this version runs none.
+const or_arch_t *or_arch_named(const char *name);
+
 // Find the architecture that the file names. OR_ERR_UNSUPPORTED lists those there are.
 or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p);
 

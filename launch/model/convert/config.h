@@ -1,0 +1,42 @@
+// config - a checkpoint's config.json: its family, its shape, and the numbers that GGUF has as metadata.
+//
+// Everything that changes what the model computes is either written, or checked to be what the engine does anyway.
+// Anything else is refused by name.
+#pragma once
+
+#include "common/gguf/gguf_writer.h"
+#include "launch/model/convert/families.h"
+#include "launch/model/convert/json_fields.h"
+
+// Numbers that divide the frequencies of rotations: a tensor of its own in GGUF.
+typedef struct {
+    const char *name; // NULL: there is no such tensor
+    float *values;    // owned
+    uint32_t count;
+} or_rope_tensor_t;
+
+#define OR_ROPE_TENSORS_MAX 2u
+
+typedef struct {
+    const or_hf_family_t *family;
+    const or_arch_t *arch;
+    or_model_shape_t shape;
+    bool is_tied; // the embedding is the head
+    or_rope_tensor_t ropes[OR_ROPE_TENSORS_MAX];
+} or_hf_config_t;
+
+// Read a config, and write its metadata to `writer`. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED with file, key and fault;
+// OR_ERR_NO_MEMORY. In any case or_hf_config_fini follows.
+or_status_t or_hf_config_read(or_json_t json, or_gguf_writer_t *writer, or_hf_config_t *config);
+void or_hf_config_fini(or_hf_config_t *config);
+
+// The part about rotations (config_rope.c), once the shape is known.
+or_status_t or_hf_rope_read(or_json_t json, or_gguf_writer_t *writer, or_hf_config_t *config);
+
+// Metadata "<architecture>.<suffix>". OR_ERR_NO_MEMORY.
+or_status_t or_hf_set_u32(const or_hf_config_t *config, or_gguf_writer_t *writer,
+                          const char *suffix, uint32_t value);
+or_status_t or_hf_set_f32(const or_hf_config_t *config, or_gguf_writer_t *writer,
+                          const char *suffix, double value);
+or_status_t or_hf_set_string(const or_hf_config_t *config, or_gguf_writer_t *writer,
+                             const char *suffix, const char *value);

@@ -1,0 +1,273 @@
+#include "launch/model/convert/convert.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+#include "launch/model/convert/vocabulary.h"
+
+typedef struct {
+    const or_convert_job_t *job;
+    or_checkpoint_t *checkpoint;
+    or_hf_config_t config;
+    or_convert_plan_t plan;
+    or_gguf_writer_t *writer;
+    or_weight_writer_t weights;
+    float **rows; // a buffer for each worker
+    const or_convert_item_t *item;
+    _Atomic uint64_t broken_row; // 1 + one that has a weight that is no number; 0: none
+} convert_t;
+
+// ---- rows ----
+
+static float read_element(const or_safetensor_t *tensor, uint64_t i)
+{
+    const char *at = tensor->data;
+    uint16_t half;
+    float whole;
+    if (tensor->type == OR_TENSOR_F32) {
+        memcpy(&whole, at + i * sizeof whole, sizeof whole);
+        return whole;
+    }
+    memcpy(&half, at + i * sizeof half, sizeof half);
+    return tensor->type == OR_TENSOR_F16 ? or_f16_to_f32(half) : or_bf16_to_f32(half);
+}
+
+// The place in the checkpoint of a row of Q or K. There the pairs of a rotation are (i, i + half a head), and here neighbours.
+static uint64_t place_of(uint64_t row, uint64_t rows, uint32_t heads)
+{
+    uint64_t size = rows / heads;
+    uint64_t in_head = row % size;
+    return row - in_head + in_head % 2 * (size / 2) + in_head / 2;
+}
+
+// Read row `row` of an item as floats.
+static void read_row(const or_convert_item_t *item, uint64_t row, float *values)
+{
+    const or_safetensor_t *tensor = item->tensor;
+    uint32_t width = item->width;
+    uint64_t first = row * width;
+    if (item->heads > 0 && !item->is_vector) {
+        first = place_of(row, item->rows, item->heads) * width;
+    }
+    for (uint32_t i = 0; i < width; i++) {
+        uint64_t at = item->is_transposed                  ? (uint64_t)i * item->rows + row
+                      : item->heads > 0 && item->is_vector ? place_of(i, width, item->heads)
+                                                           : first + i;
+        values[i] = read_element(tensor, at) + (item->is_less_one ? 1.0f : 0.0f);
+    }
+}
+
+static bool is_finite(const float *values, uint32_t width)
+{
+    for (uint32_t i = 0; i < width; i++) {
+        if (!isfinite(values[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void make_row(void *context, uint32_t worker, uint64_t row, void *out)
+{
+    convert_t *convert = context;
+    const or_convert_item_t *item = convert->item;
+    float *values = convert->rows[worker];
+    if (item->values != NULL) {
+        memcpy(values, item->values, item->width * sizeof *values);
+    } else {
+        read_row(item, row, values);
+    }
+    if (!is_finite(values, item->width)) {
+        convert->broken_row = row + 1;
+        memset(out, 0, or_weight_row_bytes(item->type, item->width));
+        return;
+    }
+    or_weight_row_write(item->type, values, item->width, out);
+}
+
+// ---- tensors ----
+
+static or_status_t write_item(convert_t *convert, const or_convert_item_t *item)
+{
+    const or_gguf_string_t name = {item->name, strlen(item->name)};
+    convert->item = item;
+    or_status_t status =
+        or_weight_writer_run(&convert->weights, name, item->rows,
+                             or_weight_row_bytes(item->type, item->width), make_row, convert);
+    if (status == OR_OK && convert->broken_row > 0) {
+        status = or_fail(OR_ERR_FORMAT,
+                         "%s: row %" PRIu64
+                         " of tensor %s has a weight that is no number; the checkpoint is damaged",
+                         convert->job->folder, convert->broken_row - 1, item->name);
+    }
+    if (item->values == NULL) {
+        or_checkpoint_release(convert->checkpoint, item->source);
+    }
+    return status;
+}
+
+static or_status_t make_rows(convert_t *convert)
+{
+    uint32_t workers = or_workers_count(convert->weights.workers);
+    size_t width = 1;
+    for (uint64_t i = 0; i < convert->plan.count; i++) {
+        uint32_t other = convert->plan.items[i].width;
+        width = other > width ? other : width;
+    }
+    convert->rows = calloc(workers, sizeof *convert->rows);
+    bool made = convert->rows != NULL;
+    for (uint32_t w = 0; made && w < workers; w++) {
+        convert->rows[w] = malloc(width * sizeof(float));
+        made = convert->rows[w] != NULL;
+    }
+    return made ? OR_OK : or_fail(OR_ERR_NO_MEMORY, "no memory for rows of %zu", width);
+}
+
+static void free_rows(convert_t *convert)
+{
+    uint32_t workers = or_workers_count(convert->weights.workers);
+    for (uint32_t w = 0; convert->rows != NULL && w < workers; w++) {
+        free(convert->rows[w]);
+    }
+    free(convert->rows);
+}
+
+static or_status_t write_tensors(convert_t *convert)
+{
+    or_status_t status =
+        or_weight_writer_init(&convert->weights, convert->writer, convert->job->threads);
+    if (status != OR_OK) {
+        return status;
+    }
+    status = make_rows(convert);
+    status = status != OR_OK ? status : or_gguf_writer_begin(convert->writer);
+    for (uint64_t i = 0; status == OR_OK && i < convert->plan.count; i++) {
+        status = write_item(convert, &convert->plan.items[i]);
+    }
+    status = status != OR_OK ? status : or_gguf_writer_finish(convert->writer);
+    free_rows(convert);
+    or_weight_writer_fini(&convert->weights);
+    return status;
+}
+
+static or_status_t plan_tensors(convert_t *convert)
+{
+    convert->plan = (or_convert_plan_t){
+        .checkpoint = convert->checkpoint, .config = &convert->config, .type = convert->job->type};
+    or_status_t status = or_convert_plan(&convert->plan);
+    for (uint64_t i = 0; status == OR_OK && i < convert->plan.count; i++) {
+        const or_convert_item_t *item = &convert->plan.items[i];
+        const or_gguf_string_t name = {item->name, strlen(item->name)};
+        const uint64_t dims[] = {item->width, item->rows};
+        status = or_gguf_writer_add_tensor(convert->writer, name, item->is_vector ? 1 : 2, dims,
+                                           item->type);
+    }
+    return status;
+}
+
+// ---- metadata ----
+
+// The folder's own name.
+static or_status_t write_name(const convert_t *convert)
+{
+    char *real = realpath(convert->job->folder, NULL);
+    const char *slash = real != NULL ? strrchr(real, '/') : NULL;
+    const char *name = slash != NULL && slash[1] != '\0' ? slash + 1 : "model";
+    or_status_t status = or_gguf_writer_set_string(convert->writer, "general.type", "model");
+    status =
+        status != OR_OK ? status : or_gguf_writer_set_string(convert->writer, "general.name", name);
+    free(real);
+    return status;
+}
+
+static or_status_t write_vocabulary(const convert_t *convert)
+{
+    const or_checkpoint_t *checkpoint = convert->checkpoint;
+    json_t *tokenizer = NULL, *settings = NULL, *generation = NULL;
+    char *chat_template = NULL;
+    or_status_t status = or_checkpoint_read(checkpoint, "tokenizer.json", &tokenizer);
+    if (status == OR_OK && tokenizer == NULL) {
+        status = or_fail(OR_ERR_UNSUPPORTED,
+                         "%s has no tokenizer.json, and other forms of tokenizers are not read",
+                         convert->job->folder);
+    }
+    status = status != OR_OK ? status
+                             : or_checkpoint_read(checkpoint, "tokenizer_config.json", &settings);
+    status = status != OR_OK
+                 ? status
+                 : or_checkpoint_read(checkpoint, "generation_config.json", &generation);
+    status = status != OR_OK
+                 ? status
+                 : or_checkpoint_read_text(checkpoint, "chat_template.jinja", &chat_template);
+    if (status == OR_OK) {
+        const or_hf_tokenizer_t from = {.tokenizer = {"tokenizer.json", tokenizer},
+                                        .settings = {"tokenizer_config.json", settings},
+                                        .config = or_checkpoint_config(checkpoint),
+                                        .generation = {"generation_config.json", generation},
+                                        .chat_template = chat_template,
+                                        .size = convert->config.shape.vocab_size};
+        status = or_fail_context(or_hf_vocabulary_write(&from, convert->writer), "%s",
+                                 convert->job->folder);
+    }
+    free(chat_template);
+    json_decref(generation);
+    json_decref(settings);
+    json_decref(tokenizer);
+    return status;
+}
+
+// The type that is told for the file: the one asked for, or that of the embedding, the first tensor.
+static or_status_t write_type(const convert_t *convert)
+{
+    if (convert->job->vocabulary_only) {
+        return OR_OK;
+    }
+    return or_weight_type_describe(convert->job->type != NULL ? *convert->job->type
+                                                              : convert->plan.items[0].type,
+                                   convert->writer);
+}
+
+// ---- all of it ----
+
+static or_status_t run(convert_t *convert)
+{
+    const or_convert_job_t *job = convert->job;
+    or_status_t status = or_weight_writer_check_path(NULL, job->out, job->force);
+    status = status != OR_OK
+                 ? status
+                 : or_checkpoint_open(job->folder, !job->vocabulary_only, &convert->checkpoint);
+    status = status != OR_OK ? status : or_gguf_writer_create(job->out, &convert->writer);
+    status = status != OR_OK ? status
+                             : or_hf_config_read(or_checkpoint_config(convert->checkpoint),
+                                                 convert->writer, &convert->config);
+    status = status != OR_OK ? status : write_name(convert);
+    status = status != OR_OK ? status : write_vocabulary(convert);
+    status = status == OR_OK && !job->vocabulary_only ? plan_tensors(convert) : status;
+    status = status != OR_OK ? status : write_type(convert);
+    return status != OR_OK ? status : write_tensors(convert);
+}
+
+or_status_t or_convert(const or_convert_job_t *job, or_convert_result_t *result)
+{
+    convert_t convert = {.job = job};
+    or_status_t status = run(&convert);
+    if (status == OR_OK) {
+        *result = (or_convert_result_t){.tensors = convert.plan.count,
+                                        .file_bytes = or_gguf_writer_file_bytes(convert.writer)};
+        memcpy(result->architecture, convert.config.shape.architecture,
+               sizeof result->architecture);
+        for (uint64_t i = 0; i < convert.plan.count; i++) {
+            const or_convert_item_t *item = &convert.plan.items[i];
+            result->parameters += (uint64_t)item->rows * item->width;
+        }
+    }
+    or_convert_plan_fini(&convert.plan);
+    or_hf_config_fini(&convert.config);
+    or_gguf_writer_destroy(&convert.writer);
+    or_checkpoint_close(&convert.checkpoint);
+    return status;
+}

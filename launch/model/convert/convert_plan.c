@@ -1,0 +1,267 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/log/log.h"
+#include "launch/model/convert/convert.h"
+
+#define HEAD "lm_head.weight"
+
+// ---- one tensor ----
+
+static or_status_t add(or_convert_plan_t *plan, const or_convert_item_t *item)
+{
+    if (plan->count == plan->capacity) {
+        uint64_t capacity = 2 * plan->capacity + 64;
+        or_convert_item_t *items = reallocarray(plan->items, capacity, sizeof *items);
+        if (items == NULL) {
+            return or_fail(OR_ERR_NO_MEMORY, "no memory for a list of %" PRIu64 " tensors",
+                           capacity);
+        }
+        plan->items = items;
+        plan->capacity = capacity;
+    }
+    plan->items[plan->count++] = *item;
+    return OR_OK;
+}
+
+static or_status_t check_shape(const or_convert_plan_t *plan, const or_convert_item_t *item)
+{
+    const or_safetensor_t *tensor = item->tensor;
+    const char *path = or_checkpoint_path_of(plan->checkpoint, item->source);
+    uint64_t outer = item->is_transposed ? item->width : item->rows;
+    uint64_t inner = item->is_transposed ? item->rows : item->width;
+    bool fits = item->is_vector ? tensor->dim_count == 1 && tensor->dims[0] == item->width
+                                : tensor->dim_count == 2 && tensor->dims[0] == outer &&
+                                      tensor->dims[1] == inner;
+    if (!fits) {
+        return or_fail(OR_ERR_FORMAT,
+                       "%s: tensor %.96s has %u dimensions, [%" PRIu64 ", %" PRIu64
+                       "]; the config makes it [%" PRIu64 ", %" PRIu64 "]",
+                       path, tensor->name, tensor->dim_count, tensor->dims[0], tensor->dims[1],
+                       item->is_vector ? inner : outer, item->is_vector ? 1 : inner);
+    }
+    return tensor->readable ? OR_OK
+                            : or_fail(OR_ERR_UNSUPPORTED,
+                                      "%s: tensor %.96s is of dtype %s; F32, F16 and BF16 are read",
+                                      path, tensor->name, tensor->dtype);
+}
+
+// Add a tensor of the checkpoint, under its name there. `item` says the rest.
+static or_status_t add_named(or_convert_plan_t *plan, const char *theirs, or_convert_item_t *item)
+{
+    item->source = or_checkpoint_find(plan->checkpoint, theirs);
+    if (item->source == or_checkpoint_count(plan->checkpoint)) {
+        return or_fail(OR_ERR_FORMAT, "%s has no tensor %s", or_checkpoint_folder(plan->checkpoint),
+                       theirs);
+    }
+    item->tensor = or_checkpoint_at(plan->checkpoint, item->source);
+    or_status_t status = check_shape(plan, item);
+    if (status != OR_OK) {
+        return status;
+    }
+    or_tensor_type_t type = plan->type != NULL ? *plan->type : item->tensor->type;
+    bool keeps_f32 = item->is_vector || item->type == OR_TENSOR_F32;
+    item->type = keeps_f32 ? OR_TENSOR_F32 : or_weight_type_for(type, item->width);
+    plan->used[item->source] = true;
+    return add(plan, item);
+}
+
+// The type of matrices that may be any; add_named chooses.
+#define ANY_TYPE OR_TENSOR_F16
+
+// ---- tensors outside layers ----
+
+typedef struct {
+    or_convert_plan_t *plan;
+    const char *outer; // the prefix that this checkpoint has
+} names_t;
+
+static or_status_t add_outer(const names_t *names, const char *ours, const char *theirs,
+                             or_convert_item_t item)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s%s", names->outer, theirs);
+    snprintf(item.name, sizeof item.name, "%s", ours);
+    return add_named(names->plan, name, &item);
+}
+
+// Find out whether the checkpoint's names have the family's prefix.
+static names_t find_prefix(or_convert_plan_t *plan)
+{
+    const or_hf_family_t *family = plan->config->family;
+    uint64_t none = or_checkpoint_count(plan->checkpoint);
+    char name[128];
+    snprintf(name, sizeof name, "%s%s", family->outer, family->embedding);
+    bool lacks_it = or_checkpoint_find(plan->checkpoint, name) == none &&
+                    or_checkpoint_find(plan->checkpoint, family->embedding) != none;
+    return (names_t){plan, lacks_it ? "" : family->outer};
+}
+
+static or_status_t add_embeddings(const names_t *names)
+{
+    const or_hf_config_t *config = names->plan->config;
+    const or_model_shape_t *shape = &config->shape;
+    or_status_t status = add_outer(
+        names, config->arch->embedding, config->family->embedding,
+        (or_convert_item_t){.rows = shape->vocab_size, .width = shape->width, .type = ANY_TYPE});
+    if (status == OR_OK && config->family->positions != NULL) {
+        status =
+            add_outer(names, config->arch->positions, config->family->positions,
+                      (or_convert_item_t){
+                          .rows = shape->context, .width = shape->width, .type = OR_TENSOR_F32});
+    }
+    return status;
+}
+
+static or_status_t add_ropes(or_convert_plan_t *plan)
+{
+    or_status_t status = OR_OK;
+    for (size_t i = 0; status == OR_OK && i < OR_ROPE_TENSORS_MAX; i++) {
+        const or_rope_tensor_t *rope = &plan->config->ropes[i];
+        or_convert_item_t item = {.values = rope->values,
+                                  .rows = 1,
+                                  .width = rope->count,
+                                  .is_vector = true,
+                                  .type = OR_TENSOR_F32};
+        if (rope->name != NULL) {
+            snprintf(item.name, sizeof item.name, "%s", rope->name);
+            status = add(plan, &item);
+        }
+    }
+    return status;
+}
+
+static or_status_t add_output(const names_t *names)
+{
+    const or_hf_config_t *config = names->plan->config;
+    const or_arch_t *arch = config->arch;
+    char name[64];
+    or_convert_item_t item = {.rows = 1,
+                              .width = config->shape.width,
+                              .is_vector = true,
+                              .is_less_one = config->family->norms_less_one};
+    snprintf(name, sizeof name, "%s.weight", config->family->norm);
+    or_status_t status = add_outer(names, arch->output_norm, name, item);
+    if (status == OR_OK && arch->output_norm_bias != NULL) {
+        item.is_less_one = false;
+        snprintf(name, sizeof name, "%s.bias", config->family->norm);
+        status = add_outer(names, arch->output_norm_bias, name, item);
+    }
+    if (status != OR_OK || config->is_tied) {
+        return status;
+    }
+    or_convert_item_t head = {
+        .rows = config->shape.vocab_size, .width = config->shape.width, .type = ANY_TYPE};
+    snprintf(head.name, sizeof head.name, "%s", arch->head);
+    return add_named(names->plan, HEAD, &head);
+}
+
+// ---- tensors of layers ----
+
+static bool is_suffix(const or_arch_tensor_t *row, const char *module)
+{
+    size_t length = strlen(module);
+    return strncmp(row->suffix, module, length) == 0 && row->suffix[length] == '.';
+}
+
+// The heads whose rows move, of tensors that are rotated as pairs of neighbours.
+static uint32_t heads_of(const or_hf_config_t *config, const or_arch_tensor_t *row)
+{
+    return !config->family->pairs_halves ? 0
+           : is_suffix(row, "attn_q")    ? config->shape.heads
+           : is_suffix(row, "attn_k")    ? config->shape.kv_heads
+                                         : 0;
+}
+
+// The outputs of a tensor, or its elements if it is a vector: all parts of a fused one.
+static uint32_t outputs_of(const or_model_shape_t *shape, const or_arch_tensor_t *row)
+{
+    uint32_t outputs = 0;
+    for (const or_dim_t *dim = row->fused; dim != NULL && *dim != OR_DIM_ONE; dim++) {
+        outputs += or_arch_dim(shape, *dim);
+    }
+    bool vector = row->outputs == OR_DIM_ONE;
+    return row->fused != NULL ? outputs : or_arch_dim(shape, vector ? row->inputs : row->outputs);
+}
+
+static or_status_t add_row(const names_t *names, uint32_t layer, const or_arch_tensor_t *row)
+{
+    or_convert_plan_t *plan = names->plan;
+    const or_hf_family_t *family = plan->config->family;
+    const or_model_shape_t *shape = &plan->config->shape;
+    uint32_t outputs = outputs_of(shape, row);
+    bool vector = row->outputs == OR_DIM_ONE;
+    const char *ending = "_norm.weight";
+    size_t length = strlen(row->suffix), end = strlen(ending);
+    bool is_norm = length > end && strcmp(row->suffix + length - end, ending) == 0;
+    char theirs[OR_CONVERT_NAME_BYTES], name[128];
+    or_convert_item_t item = {.rows = vector ? 1 : outputs,
+                              .width = vector ? outputs : or_arch_dim(shape, row->inputs),
+                              .is_vector = vector,
+                              .type = ANY_TYPE,
+                              .heads = heads_of(plan->config, row),
+                              .is_transposed = !vector && family->has_inputs_first,
+                              .is_less_one = is_norm && family->norms_less_one};
+    or_status_t status = or_hf_layer_name(family, layer, row->suffix, theirs, sizeof theirs);
+    if (status != OR_OK) {
+        return status;
+    }
+    snprintf(name, sizeof name, "%s%s", names->outer, theirs);
+    snprintf(item.name, sizeof item.name, "blk.%u.%s", layer, row->suffix);
+    bool lacks =
+        or_checkpoint_find(plan->checkpoint, name) == or_checkpoint_count(plan->checkpoint);
+    return row->optional && lacks ? OR_OK : add_named(plan, name, &item);
+}
+
+static or_status_t add_layers(const names_t *names)
+{
+    const or_hf_config_t *config = names->plan->config;
+    or_status_t status = OR_OK;
+    for (uint32_t layer = 0; status == OR_OK && layer < config->shape.layers; layer++) {
+        const or_arch_tensor_t *row = config->arch->layer_tensors;
+        for (; status == OR_OK && row->suffix != NULL; row++) {
+            status = row->part == 0 ? add_row(names, layer, row) : OR_OK;
+        }
+    }
+    return status;
+}
+
+// ---- all of it ----
+
+static or_status_t check_unused(const or_convert_plan_t *plan)
+{
+    const or_checkpoint_t *checkpoint = plan->checkpoint;
+    for (uint64_t i = 0; i < or_checkpoint_count(checkpoint); i++) {
+        const char *name = or_checkpoint_at(checkpoint, i)->name;
+        bool is_copy = plan->config->is_tied && strcmp(name, HEAD) == 0;
+        if (!plan->used[i] && !is_copy && !or_hf_is_ignored(plan->config->family, name)) {
+            return or_fail(OR_ERR_UNSUPPORTED, "%s: tensor %.96s has no place in %s",
+                           or_checkpoint_path_of(checkpoint, i), name, plan->config->family->name);
+        }
+    }
+    return OR_OK;
+}
+
+or_status_t or_convert_plan(or_convert_plan_t *plan)
+{
+    plan->used = calloc(or_checkpoint_count(plan->checkpoint) + 1, sizeof *plan->used);
+    if (plan->used == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a list of tensors");
+    }
+    const names_t names = find_prefix(plan);
+    or_status_t status = add_embeddings(&names);
+    status = status != OR_OK ? status : add_ropes(plan);
+    status = status != OR_OK ? status : add_layers(&names);
+    status = status != OR_OK ? status : add_output(&names);
+    return status != OR_OK ? status : check_unused(plan);
+}
+
+void or_convert_plan_fini(or_convert_plan_t *plan)
+{
+    free(plan->items);
+    free(plan->used);
+    plan->items = NULL;
+    plan->used = NULL;
+}

@@ -1,0 +1,241 @@
+#include "launch/model/convert/families.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- names of modules ----
+
+// Llama's kind, which the others change in part.
+static const or_hf_name_t llama_names[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"attn_output", "self_attn.o_proj"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {0},
+};
+
+static const or_hf_name_t no_names[] = {{0}};
+
+static const or_hf_name_t fused_names[] = {{"ffn_up", "mlp.gate_up_proj"}, {0}};
+
+static const or_hf_name_t gemma2_names[] = {
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+    {0},
+};
+
+static const or_hf_name_t olmo2_names[] = {
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+    {0},
+};
+
+static const or_hf_name_t glm4_names[] = {
+    {"ffn_up", "mlp.gate_up_proj"},
+    {"post_attention_norm", "post_self_attn_layernorm"},
+    {"post_ffw_norm", "post_mlp_layernorm"},
+    {0},
+};
+
+static const or_hf_name_t starcoder2_names[] = {
+    {"ffn_up", "mlp.c_fc"},
+    {"ffn_down", "mlp.c_proj"},
+    {0},
+};
+
+static const or_hf_name_t gpt2_names[] = {
+    {"attn_norm", "ln_1"},
+    {"attn_qkv", "attn.c_attn"},
+    {"attn_output", "attn.c_proj"},
+    {"ffn_norm", "ln_2"},
+    {"ffn_up", "mlp.c_fc"},
+    {"ffn_down", "mlp.c_proj"},
+    {0},
+};
+
+// ---- keys of config.json ----
+
+static const or_hf_counts_t llama_counts = {
+    "max_position_embeddings", "num_hidden_layers",   "hidden_size",
+    "intermediate_size",       "num_attention_heads", "num_key_value_heads"};
+static const or_hf_counts_t gpt2_counts = {"n_positions", "n_layer", "n_embd",
+                                           "n_inner",     "n_head",  NULL};
+
+static const or_hf_number_t rms_numbers[] = {
+    {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
+    {0},
+};
+static const or_hf_number_t gemma2_numbers[] = {
+    {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
+    {"attn_logit_softcapping", "attn_logit_softcapping"},
+    {"final_logit_softcapping", "final_logit_softcapping"},
+    {0},
+};
+static const or_hf_number_t granite_numbers[] = {
+    {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
+    {"embedding_multiplier", "embedding_scale"},
+    {"residual_multiplier", "residual_scale"},
+    {"attention_multiplier", "attention.scale"},
+    {"logits_scaling", "logit_scale"},
+    {0},
+};
+static const or_hf_number_t starcoder2_numbers[] = {
+    {"norm_epsilon", "attention.layer_norm_epsilon"},
+    {0},
+};
+static const or_hf_number_t gpt2_numbers[] = {
+    {"layer_norm_epsilon", "attention.layer_norm_epsilon"},
+    {0},
+};
+
+static const or_hf_rule_t silu_rules[] = {{"hidden_act", "silu swish"}, {0}};
+// Gemma was published with "gelu" where the approximation by tanh is meant, which transformers takes in any case.
+static const or_hf_rule_t gemma_rules[] = {
+    {"hidden_activation", "gelu_pytorch_tanh"},
+    {"hidden_act", "gelu gelu_pytorch_tanh"},
+    {"use_bidirectional_attention", "false"},
+    {0},
+};
+static const or_hf_rule_t gemma3_rules[] = {
+    {"hidden_activation", "gelu_pytorch_tanh"},
+    {"hidden_act", "gelu_pytorch_tanh"},
+    {"attn_logit_softcapping", ""},
+    {"final_logit_softcapping", ""},
+    {"use_bidirectional_attention", "false"},
+    {0},
+};
+static const or_hf_rule_t starcoder2_rules[] = {
+    {"hidden_act", "gelu_pytorch_tanh"},
+    {"use_bias", "true"},
+    {0},
+};
+static const or_hf_rule_t gpt2_rules[] = {
+    {"activation_function", "gelu_new gelu_pytorch_tanh"},
+    {"scale_attn_weights", "true"},
+    {"scale_attn_by_inverse_layer_idx", "false"},
+    {"add_cross_attention", "false"},
+    {0},
+};
+
+// ---- the families ----
+
+// What stands where in all checkpoints of Llama's kind.
+#define PLACES                                                                                     \
+    .outer = "model.", .layers = "layers.", .embedding = "embed_tokens.weight", .norm = "norm",    \
+    .counts = &llama_counts, .ignored = "rotary_emb.inv_freq"
+#define NUMBERS .numbers = rms_numbers, .rules = silu_rules
+#define ROTATED .rope_base = 10000, .rotated = 1
+
+static const or_hf_family_t families[] = {
+    {"LlamaForCausalLM", "llama", PLACES, NUMBERS, ROTATED, .names = no_names,
+     .pairs_halves = true},
+    {"MistralForCausalLM", "llama", PLACES, NUMBERS, ROTATED, .names = no_names,
+     .pairs_halves = true, .needs_kv_heads = true},
+    {"Qwen2ForCausalLM", "qwen2", PLACES, NUMBERS, ROTATED, .names = no_names,
+     .needs_kv_heads = true, .windows_from_layer = true},
+    {"Qwen3ForCausalLM", "qwen3", PLACES, NUMBERS, ROTATED, .names = no_names, .head_dim = 128,
+     .needs_kv_heads = true, .windows_from_layer = true},
+    {"Phi3ForCausalLM", "phi3", PLACES, NUMBERS, ROTATED, .names = fused_names,
+     .may_rotate_parts = true},
+    {"GemmaForCausalLM", "gemma", PLACES, ROTATED, .numbers = rms_numbers, .rules = gemma_rules,
+     .names = no_names, .head_dim = 256, .needs_kv_heads = true, .is_tied = true,
+     .norms_less_one = true},
+    {"Gemma2ForCausalLM", "gemma2", PLACES, ROTATED, .numbers = gemma2_numbers,
+     .rules = gemma_rules, .names = gemma2_names, .head_dim = 256, .needs_kv_heads = true,
+     .is_tied = true, .norms_less_one = true, .scales_by_scalar = true},
+    {"Gemma3ForCausalLM", "gemma3", PLACES, .rope_base = 1000000, .rotated = 1,
+     .numbers = rms_numbers, .rules = gemma3_rules, .names = gemma2_names, .head_dim = 256,
+     .needs_kv_heads = true, .is_tied = true, .norms_less_one = true, .scales_by_scalar = true},
+    {"Olmo2ForCausalLM", "olmo2", PLACES, NUMBERS, ROTATED, .names = olmo2_names},
+    {"GraniteForCausalLM", "granite", PLACES, ROTATED, .numbers = granite_numbers,
+     .rules = silu_rules, .names = no_names, .pairs_halves = true},
+    {"SmolLM3ForCausalLM", "smollm3", PLACES, NUMBERS, .rope_base = 2000000, .rotated = 1,
+     .names = no_names, .needs_kv_heads = true, .is_tied = true, .pairs_halves = true},
+    {"Glm4ForCausalLM", "glm4", PLACES, NUMBERS, .rope_base = 10000, .rotated = 0.5,
+     .names = glm4_names, .head_dim = 128, .needs_kv_heads = true, .may_rotate_parts = true},
+    {"Starcoder2ForCausalLM", "starcoder2", PLACES, ROTATED, .numbers = starcoder2_numbers,
+     .rules = starcoder2_rules, .names = starcoder2_names, .needs_kv_heads = true, .is_tied = true},
+    {"GPT2LMHeadModel", "gpt2", .outer = "transformer.", .layers = "h.", .embedding = "wte.weight",
+     .positions = "wpe.weight", .norm = "ln_f", .names = gpt2_names, .counts = &gpt2_counts,
+     .numbers = gpt2_numbers, .rules = gpt2_rules, .ignored = "attn.bias attn.masked_bias",
+     .is_tied = true, .has_inputs_first = true},
+};
+
+#define FAMILIES (sizeof families / sizeof *families)
+
+const or_hf_family_t *or_hf_family_at(size_t i)
+{
+    return i < FAMILIES ? &families[i] : NULL;
+}
+
+or_status_t or_hf_family_find(const char *architecture, const or_hf_family_t **family_p)
+{
+    char all[512] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < FAMILIES; i++) {
+        if (strcmp(families[i].architecture, architecture) == 0) {
+            *family_p = &families[i];
+            return OR_OK;
+        }
+        used += (size_t)snprintf(all + used, sizeof all - used, " %s", families[i].architecture);
+    }
+    return or_fail(OR_ERR_UNSUPPORTED,
+                   "checkpoints of architecture \"%.64s\" are not converted; of these they are:%s",
+                   architecture, all);
+}
+
+// ---- names ----
+
+// The name there of a module; NULL if no row has it.
+static const char *find_module(const or_hf_name_t *names, const char *module, size_t length)
+{
+    for (; names->ours != NULL; names++) {
+        if (strlen(names->ours) == length && memcmp(names->ours, module, length) == 0) {
+            return names->theirs;
+        }
+    }
+    return NULL;
+}
+
+or_status_t or_hf_layer_name(const or_hf_family_t *family, uint32_t layer, const char *suffix,
+                             char *name, size_t capacity)
+{
+    const char *end = strrchr(suffix, '.');
+    size_t length = end != NULL ? (size_t)(end - suffix) : strlen(suffix);
+    const char *module = find_module(family->names, suffix, length);
+    module = module != NULL ? module : find_module(llama_names, suffix, length);
+    if (module == NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED, "no name of %s is known for tensors %s",
+                       family->architecture, suffix);
+    }
+    snprintf(name, capacity, "%s%u.%s%s", family->layers, layer, module, suffix + length);
+    return OR_OK;
+}
+
+static bool ends_with(const char *text, const char *end, size_t length)
+{
+    size_t all = strlen(text);
+    return all >= length && memcmp(text + all - length, end, length) == 0;
+}
+
+bool or_hf_is_ignored(const or_hf_family_t *family, const char *name)
+{
+    const char *at = family->ignored;
+    while (*at != '\0') {
+        size_t length = strcspn(at, " ");
+        if (ends_with(name, at, length)) {
+            return true;
+        }
+        at += length + strspn(at + length, " ");
+    }
+    return false;
+}

@@ -1,0 +1,66 @@
+// families - how Hugging Face's checkpoints of each family name what GGUF names otherwise.
+//
+// The engine's tables (common/model/arch) say which tensors and numbers a family has. The tables here say where the
+// checkpoint has them: names of modules and of keys in config.json, with transformers' defaults for keys that are not there.
+#pragma once
+
+#include <stdint.h>
+
+#include "common/model/arch/arch.h"
+
+// A module of a layer: "attn_q" in GGUF is "self_attn.q_proj" there. ".weight" and ".bias" are the same in both.
+typedef struct {
+    const char *ours, *theirs;
+} or_hf_name_t;
+
+// A number of config.json that goes to the metadata as it is.
+typedef struct {
+    const char *theirs, *suffix;
+} or_hf_number_t;
+
+// A key whose value, if it is there, must be one of a list of words: another makes another function.
+typedef struct {
+    const char *key, *allowed; // words between spaces; numbers and flags as JSON has them
+} or_hf_rule_t;
+
+// The keys of the counts that all families have.
+typedef struct {
+    const char *context, *layers, *width, *ffn, *heads, *kv_heads;
+} or_hf_counts_t;
+
+typedef struct {
+    const char *architecture; // "architectures" of config.json
+    const char *name;         // general.architecture of GGUF
+    const char *outer;        // before all names but the head's; a checkpoint may leave it out
+    const char *layers, *embedding, *positions, *norm; // below it; positions NULL: none are learned
+    const or_hf_name_t *names; // of modules, before those of Llama's kind; ends with a zeroed row
+    const or_hf_counts_t *counts;  // keys
+    const or_hf_number_t *numbers; // ends with a zeroed row
+    const or_hf_rule_t *rules;     // ends with a zeroed row
+    const char
+        *ignored; // the ends of tensors' names that hold nothing that was learned, between spaces
+    uint32_t head_dim; // where the config does not say; 0: the width's part of it
+    double rope_base;  // likewise
+    double rotated;    // likewise: the part of a head
+    bool
+        may_rotate_parts; // the engine's order of rows allows that only a part of a head is rotated
+    bool needs_kv_heads;  // transformers' default is not the number of heads
+    bool is_tied;         // likewise: the embedding is the head
+    bool norms_less_one;  // norms' weights are stored less 1
+    bool pairs_halves;    // a rotation's pairs are half a head apart, and in GGUF neighbours
+    bool has_inputs_first; // matrices are transposed
+    bool
+        windows_from_layer; // "use_sliding_window" and "max_window_layers" say which layers have one
+    bool scales_by_scalar;  // "query_pre_attn_scalar" is what scores are divided by the root of
+} or_hf_family_t;
+
+// The family that config.json names as its architecture. OR_ERR_UNSUPPORTED lists all.
+or_status_t or_hf_family_find(const char *architecture, const or_hf_family_t **family_p);
+// Family i of the table; NULL after the last.
+const or_hf_family_t *or_hf_family_at(size_t i);
+
+// The name there of the tensor "attn_q.weight" of a layer, without the outer prefix. OR_ERR_UNSUPPORTED if no row has it.
+or_status_t or_hf_layer_name(const or_hf_family_t *family, uint32_t layer, const char *suffix,
+                             char *name, size_t capacity);
+// Does the name end in one of the family's ignored ends?
+bool or_hf_is_ignored(const or_hf_family_t *family, const char *name);

@@ -1,0 +1,60 @@
+// vocabulary - a checkpoint's tokenizer, as GGUF's metadata "tokenizer.*".
+//
+//     tokenizer.json                   tokenizer.ggml.model
+//     BPE over bytes (ByteLevel)       "gpt2": tokens, merges, and in .pre the name of the rule that cuts text
+//     BPE over characters with bytes   "llama": tokens, and scores in the order of the merges
+//     to fall back to
+//
+// Metadata are llama.cpp's, and so are kinds of tokens. What a tokenizer does besides and GGUF cannot say is refused by
+// name, or where it changes few texts (normal forms, spaces beside special tokens) told in the log.
+#pragma once
+
+#include "common/gguf/gguf_writer.h"
+#include "launch/model/convert/json_fields.h"
+
+typedef struct {
+    or_json_t tokenizer;       // tokenizer.json
+    or_json_t settings;        // tokenizer_config.json; object NULL: there is none
+    or_json_t config;          // config.json
+    or_json_t generation;      // generation_config.json; object NULL: there is none
+    const char *chat_template; // chat_template.jinja; NULL: as `settings` have it
+    uint32_t size; // tokens that the model has; those that the tokenizer lacks are padding
+} or_hf_tokenizer_t;
+
+// Write the metadata. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED with file and fault; OR_ERR_NO_MEMORY.
+or_status_t or_hf_vocabulary_write(const or_hf_tokenizer_t *from, or_gguf_writer_t *writer);
+
+// ---- parts of it ----
+
+typedef enum {
+    OR_HF_NORMAL = 1,
+    OR_HF_UNKNOWN,
+    OR_HF_CONTROL,
+    OR_HF_USER,
+    OR_HF_UNUSED,
+    OR_HF_BYTE
+} or_hf_kind_t;
+
+typedef struct {
+    uint32_t size;
+    or_gguf_string_t *pieces; // borrowed from the JSON, or from `text`
+    int32_t *kinds;           // or_hf_kind_t
+    float *scores;            // of a "llama" vocabulary
+    char *text;               // owned: pieces that are not as in the JSON
+} or_hf_tokens_t;
+
+// Find the rule that cuts text: *name is a value of tokenizer.ggml.pre (static), NULL if the tokenizer is not over bytes.
+// `tokenizer` is the root of tokenizer.json. OR_ERR_UNSUPPORTED if GGUF has no name for it.
+or_status_t or_hf_find_rule(or_json_t tokenizer, const char **name);
+
+// Check a tokenizer over characters, and whether it puts a space before a text. OR_ERR_UNSUPPORTED.
+or_status_t or_hf_check_characters(or_json_t tokenizer, bool *adds_space);
+
+// Write the merges of a tokenizer over bytes. OR_ERR_FORMAT if one is not two pieces.
+or_status_t or_hf_write_merges(or_json_t model, or_gguf_writer_t *writer);
+// Fill the scores, so that merging by them gives what the merges give. OR_ERR_UNSUPPORTED if none can.
+or_status_t or_hf_fill_scores(or_json_t model, or_hf_tokens_t *tokens);
+
+// Write the tokens that begin and end a text, the settings about them, and the chat template.
+or_status_t or_hf_write_roles(const or_hf_tokenizer_t *from, const or_hf_tokens_t *tokens,
+                              or_gguf_writer_t *writer);

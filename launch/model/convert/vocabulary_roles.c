@@ -1,0 +1,201 @@
+// Tokens with a role, and how a chat is written: from tokenizer_config.json, else from config.json, and the ends of texts from
+// generation_config.json as well.
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/log/log.h"
+#include "launch/model/convert/vocabulary.h"
+
+#define NO_TOKEN (-1)
+
+typedef struct {
+    const or_hf_tokenizer_t *from;
+    const or_hf_tokens_t *tokens;
+    or_gguf_writer_t *writer;
+    int64_t begin, end; // NO_TOKEN: there is none
+} roles_t;
+
+// ---- finding tokens ----
+
+static int64_t find_piece(const or_hf_tokens_t *tokens, or_gguf_string_t piece)
+{
+    for (uint32_t id = 0; id < tokens->size; id++) {
+        const or_gguf_string_t *other = &tokens->pieces[id];
+        if (other->bytes != NULL && other->length == piece.length &&
+            memcmp(other->bytes, piece.bytes, piece.length) == 0) {
+            return id;
+        }
+    }
+    return NO_TOKEN;
+}
+
+// The token that a setting names: a text, or an object with a content.
+static int64_t find_named(const roles_t *roles, const char *key)
+{
+    const json_t *value = json_object_get(roles->from->settings.object, key);
+    const json_t *content = json_is_object(value) ? json_object_get(value, "content") : value;
+    return json_is_string(content) ? find_piece(roles->tokens, or_json_string(content)) : NO_TOKEN;
+}
+
+// Token i of a value that is an id or a list of ids.
+static int64_t id_at(const roles_t *roles, const json_t *value, size_t i)
+{
+    const json_t *id = json_is_array(value) ? json_array_get(value, i) : i == 0 ? value : NULL;
+    json_int_t number = json_integer_value(id);
+    return json_is_integer(id) && number >= 0 && number < roles->tokens->size ? number : NO_TOKEN;
+}
+
+static int64_t find_role(const roles_t *roles, const char *role)
+{
+    char key[32];
+    snprintf(key, sizeof key, "%s_token", role);
+    int64_t named = find_named(roles, key);
+    snprintf(key, sizeof key, "%s_token_id", role);
+    return named != NO_TOKEN ? named
+                             : id_at(roles, json_object_get(roles->from->config.object, key), 0);
+}
+
+// ---- writing ----
+
+static or_status_t write_role(const roles_t *roles, const char *key, int64_t id)
+{
+    return id != NO_TOKEN ? or_gguf_writer_set_u32(roles->writer, key, (uint32_t)id) : OR_OK;
+}
+
+static or_status_t write_named(roles_t *roles)
+{
+    const json_t *model = json_object_get(roles->from->tokenizer.object, "model");
+    const json_t *unknown_piece = json_object_get(model, "unk_token");
+    roles->begin = find_role(roles, "bos");
+    roles->end = find_role(roles, "eos");
+    int64_t unknown = find_role(roles, "unk");
+    if (unknown == NO_TOKEN && json_is_string(unknown_piece)) {
+        unknown = find_piece(roles->tokens, or_json_string(unknown_piece));
+    }
+    or_status_t status = write_role(roles, "tokenizer.ggml.bos_token_id", roles->begin);
+    status =
+        status != OR_OK ? status : write_role(roles, "tokenizer.ggml.eos_token_id", roles->end);
+    status =
+        status != OR_OK ? status : write_role(roles, "tokenizer.ggml.unknown_token_id", unknown);
+    return status != OR_OK
+               ? status
+               : write_role(roles, "tokenizer.ggml.padding_token_id", find_role(roles, "pad"));
+}
+
+// The other tokens that end a text, as far as GGUF has places for them.
+static or_status_t write_other_ends(const roles_t *roles)
+{
+    static const char *const keys[] = {"tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    const or_json_t sources[] = {roles->from->generation, roles->from->config};
+    const size_t places = sizeof keys / sizeof *keys;
+    int64_t found[2] = {NO_TOKEN, NO_TOKEN};
+    size_t count = 0;
+    or_status_t status = OR_OK;
+    for (size_t s = 0; s < sizeof sources / sizeof *sources; s++) {
+        const json_t *value = json_object_get(sources[s].object, "eos_token_id");
+        size_t length = json_is_array(value) ? json_array_size(value) : 1;
+        for (size_t i = 0; status == OR_OK && i < length; i++) {
+            int64_t id = id_at(roles, value, i);
+            if (id == NO_TOKEN || id == roles->end || id == found[0] || id == found[1]) {
+                continue;
+            }
+            if (count == places) {
+                or_log(OR_LOG_WARN, "%s: token %lld ends a text too, but GGUF has no place for it",
+                       sources[s].path, (long long)id);
+                continue;
+            }
+            found[count] = id;
+            status = write_role(roles, keys[count++], id);
+        }
+    }
+    return status;
+}
+
+// ---- what is put before a text ----
+
+// Find the step that writes special tokens around a text; NULL if there is none.
+static const json_t *find_template(const json_t *processor)
+{
+    const json_t *list = json_object_get(processor, "processors");
+    if (or_json_is(json_object_get(processor, "type"), "TemplateProcessing")) {
+        return processor;
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *step = json_array_get(list, i);
+        if (or_json_is(json_object_get(step, "type"), "TemplateProcessing")) {
+            return step;
+        }
+    }
+    return NULL;
+}
+
+// Does a template write the begin token first, and nothing else before a text?
+static or_status_t read_template(const roles_t *roles, bool *adds_begin)
+{
+    const or_json_t tokenizer = roles->from->tokenizer;
+    const json_t *step = find_template(json_object_get(tokenizer.object, "post_processor"));
+    const json_t *single = json_object_get(step, "single");
+    const json_t *first = json_object_get(json_array_get(single, 0), "SpecialToken");
+    *adds_begin = first != NULL;
+    if (first == NULL) {
+        return OR_OK;
+    }
+    const json_t *name = json_object_get(first, "id");
+    int64_t id = json_is_string(name) ? find_piece(roles->tokens, or_json_string(name)) : NO_TOKEN;
+    return id != NO_TOKEN && id == roles->begin &&
+                   json_object_get(json_array_get(single, 1), "SpecialToken") == NULL
+               ? OR_OK
+               : or_fail(OR_ERR_UNSUPPORTED,
+                         "%s: its post_processor writes other tokens before a text than the one "
+                         "that begins it",
+                         tokenizer.path);
+}
+
+static or_status_t write_begin(const roles_t *roles)
+{
+    bool adds = false;
+    or_status_t status = read_template(roles, &adds);
+    status =
+        status != OR_OK ? status : or_json_get_bool(roles->from->settings, "add_bos_token", &adds);
+    return status != OR_OK
+               ? status
+               : or_gguf_writer_set_bool(roles->writer, "tokenizer.ggml.add_bos_token", adds);
+}
+
+// ---- the chat template ----
+
+// The template of a setting that is one, or a list of named ones of which one is the default.
+static const json_t *find_chat_template(const json_t *value)
+{
+    if (json_is_string(value)) {
+        return value;
+    }
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *entry = json_array_get(value, i);
+        if (or_json_is(json_object_get(entry, "name"), "default")) {
+            return json_object_get(entry, "template");
+        }
+    }
+    return NULL;
+}
+
+static or_status_t write_chat_template(const roles_t *roles)
+{
+    const json_t *value = json_object_get(roles->from->settings.object, "chat_template");
+    const json_t *found = find_chat_template(value);
+    const char *text =
+        roles->from->chat_template != NULL ? roles->from->chat_template : json_string_value(found);
+    return text != NULL ? or_gguf_writer_set_string(roles->writer, "tokenizer.chat_template", text)
+                        : OR_OK;
+}
+
+or_status_t or_hf_write_roles(const or_hf_tokenizer_t *from, const or_hf_tokens_t *tokens,
+                              or_gguf_writer_t *writer)
+{
+    roles_t roles = {.from = from, .tokens = tokens, .writer = writer};
+    or_status_t status = write_named(&roles);
+    status = status != OR_OK ? status : write_other_ends(&roles);
+    status = status != OR_OK ? status : write_begin(&roles);
+    return status != OR_OK ? status : write_chat_template(&roles);
+}

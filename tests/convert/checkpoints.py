@@ -1,0 +1,237 @@
+"""Checkpoints in Hugging Face's form, made of GGUF files with nothing but Python: config.json, tokenizer.json and safetensors.
+
+The names here are written down once more, apart from the product's: oracle_checkpoints.py compares both with what transformers saves."""
+import json
+import re
+import struct
+from array import array
+
+NAMES = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+         "attn_qkv": "self_attn.qkv_proj", "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm", "attn_output": "self_attn.o_proj",
+         "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+GEMMA_2 = {"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
+OWN_NAMES = {
+    "phi3": {"ffn_up": "mlp.gate_up_proj"},
+    "gemma2": GEMMA_2, "gemma3": GEMMA_2,
+    "olmo2": {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"},
+    "glm4": {"ffn_up": "mlp.gate_up_proj", "post_attention_norm": "post_self_attn_layernorm", "post_ffw_norm": "post_mlp_layernorm"},
+    "starcoder2": {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
+    "gpt2": {"attn_norm": "ln_1", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_norm": "ln_2", "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
+}
+OUTER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+OUTER_GPT_2 = {"token_embd": "transformer.wte", "position_embd": "transformer.wpe", "output_norm": "transformer.ln_f", "output": "lm_head"}
+PAIRS_HALVES = ("llama", "granite", "smollm3")
+LESS_ONE = ("gemma", "gemma2", "gemma3")
+ROPES = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
+FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+BLOCKS = {0: (1, 4), 1: (1, 2), 8: (32, 34), 30: (1, 2)}  # type: elements and bytes
+FLOATS = {"F32": 4, "F16": 2, "BF16": 2}
+MARK = "\u2581"
+
+
+# ---- GGUF ----
+
+class Reader:
+    def __init__(self, path):
+        self.bytes, self.at = path.read_bytes(), 0
+
+    def take(self, form):
+        value, = struct.unpack_from("<" + form, self.bytes, self.at)
+        self.at += struct.calcsize("<" + form)
+        return value
+
+    def string(self):
+        length = self.take("Q")
+        self.at += length
+        return self.bytes[self.at - length:self.at]
+
+    def value(self, kind):
+        if kind == 8:
+            return self.string()
+        if kind == 9:
+            kind, count = self.take("I"), self.take("Q")
+            return [self.value(kind) for _ in range(count)]
+        return self.take(FORMATS[kind])
+
+
+def read_gguf(path):
+    """Return the metadata, strings as bytes, and the tensors: name -> (shape as numpy has it, type, bytes)."""
+    reader = Reader(path)
+    reader.at = 8
+    tensor_count, entries = reader.take("Q"), reader.take("Q")
+    metadata = {}
+    for _ in range(entries):
+        key = reader.string().decode()
+        metadata[key] = reader.value(reader.take("I"))
+    table = []
+    for _ in range(tensor_count):
+        name = reader.string().decode()
+        shape = [reader.take("Q") for _ in range(reader.take("I"))]
+        table.append((name, shape[::-1], reader.take("I"), reader.take("Q")))
+    data = reader.at + -reader.at % 32
+    tensors = {}
+    for name, shape, kind, offset in table:
+        count = 1
+        for size in shape:
+            count *= size
+        elements, size = BLOCKS[kind]
+        tensors[name] = shape, kind, reader.bytes[data + offset:data + offset + count // elements * size]
+    return metadata, tensors
+
+
+# ---- tensors ----
+
+def their_name(architecture, ours):
+    layer = re.fullmatch(r"blk\.(\d+)\.(.*)\.(weight|bias)", ours)
+    if layer is None:
+        module, _, kind = ours.rpartition(".")
+        return f"{(OUTER_GPT_2 if architecture == 'gpt2' else OUTER)[module]}.{kind}"
+    number, module, kind = layer.groups()
+    prefix = "transformer.h" if architecture == "gpt2" else "model.layers"
+    return f"{prefix}.{number}.{(NAMES | OWN_NAMES.get(architecture, {}))[module]}.{kind}"
+
+
+def halves_apart(data, heads, rows):
+    """Move the pairs of each head's rows from neighbours to half a head apart."""
+    size, bytes_of = rows // heads, len(data) // rows
+    row = lambda i: data[i * bytes_of:(i + 1) * bytes_of]
+    return b"".join(row(head * size + 2 * pair + half) for head in range(heads) for half in range(2) for pair in range(size // 2))
+
+
+def floats(data):
+    values = array("f")
+    values.frombytes(data)
+    return values
+
+
+def their_tensors(metadata, tensors):
+    """Return name -> (dtype, shape, bytes) of transformers' model, of F32 tensors."""
+    architecture = metadata["general.architecture"].decode()
+    theirs = {}
+    for name, (shape, kind, data) in tensors.items():
+        if name in ROPES:
+            continue
+        assert kind == 0
+        rotated = re.search(r"\.attn_([qk])\.", name)
+        if rotated and architecture in PAIRS_HALVES:
+            heads = metadata[f"{architecture}.attention.head_count{'_kv' if rotated[1] == 'k' else ''}"]
+            data = halves_apart(data, heads, shape[0])
+        if architecture in LESS_ONE and name.endswith("_norm.weight"):
+            data = array("f", (value - 1 for value in floats(data))).tobytes()
+        if architecture == "gpt2" and name.startswith("blk.") and len(shape) == 2:
+            values = floats(data)
+            data = array("f", (values[row * shape[1] + column] for column in range(shape[1]) for row in range(shape[0]))).tobytes()
+            shape = shape[::-1]
+        theirs[their_name(architecture, name)] = "F32", shape, data
+    return theirs
+
+
+def expected_tensors(metadata, tensors):
+    """Return the tensors that conversion of their_tensors gives: the same, but for what adding 1 to a rounded number rounds."""
+    if metadata["general.architecture"].decode() not in LESS_ONE:
+        return tensors
+    again = lambda data: array("f", (value + 1 for value in array("f", (value - 1 for value in floats(data))))).tobytes()
+    return {name: (shape, kind, again(data)) if name.endswith("_norm.weight") else (shape, kind, data) for name, (shape, kind, data) in tensors.items()}
+
+
+def safetensors(tensors, **header):
+    """Return a file's bytes. `header` replaces entries of its header."""
+    entries, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, (dtype, shape, values) in tensors.items():
+        entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(entries | header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def to_bf16(data):
+    """Return F32 numbers cut to BF16."""
+    return b"".join(data[i + 2:i + 4] for i in range(0, len(data), 4))
+
+
+# ---- tokenizers ----
+
+def added(tokens, kinds):
+    return [{"id": i, "content": token, "single_word": False, "lstrip": False, "rstrip": False, "normalized": kind == 4, "special": kind != 4}
+            for i, (token, kind) in enumerate(zip(tokens, kinds)) if kind in (2, 3, 4)]
+
+
+def merges_of(tokens, kinds, scores, newer=True):
+    """Return all merges of a SentencePiece vocabulary, in the order of transformers' converter: today's, or the one before it."""
+    texts = {token: i for i, (token, kind) in enumerate(zip(tokens, kinds)) if kind == 1}
+    merges = []
+    for token, i in texts.items():
+        cuts = [(token[:at], token[at:]) for at in range(1, len(token)) if token[:at] in texts and token[at:] in texts]
+        if newer:
+            merges += [(-scores[i], -len(left), -len(right), left, right) for left, right in cuts]
+        else:
+            merges += [(-scores[i], i, texts[left], texts[right], left, right) for left, right in cuts]
+    return [list(merge[-2:]) for merge in sorted(merges, key=lambda merge: merge[:-2])]
+
+
+def characters_tokenizer(metadata, newer=True):
+    """Return tokenizer.json of a vocabulary of kind "llama". Older files have a merge as a text."""
+    tokens = [token.decode() for token in metadata["tokenizer.ggml.tokens"]]
+    kinds, scores = metadata["tokenizer.ggml.token_type"], metadata["tokenizer.ggml.scores"]
+    replace = {"type": "Replace", "pattern": {"String": " "}, "content": MARK}
+    prepend = metadata.get("tokenizer.ggml.add_space_prefix", True)
+    normalizer = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": MARK}, replace]} if prepend else replace
+    unknown = tokens[kinds.index(2)] if 2 in kinds else None
+    merges = merges_of(tokens, kinds, scores, newer)
+    return {"version": "1.0", "added_tokens": added(tokens, kinds), "normalizer": normalizer, "pre_tokenizer": None,
+            "post_processor": None,
+            "model": {"type": "BPE", "unk_token": unknown, "fuse_unk": True, "byte_fallback": True, "ignore_merges": False,
+                      "vocab": {token: i for i, token in enumerate(tokens)}, "merges": merges if newer else [" ".join(merge) for merge in merges]}}
+
+
+GPT_4 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}NUMBERS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+GPT_2 = BYTES | {"use_regex": True}
+CUT = {"type": "Split", "behavior": "Isolated", "invert": False}
+PRE_TOKENIZERS = {
+    "gpt-2": GPT_2,
+    "starcoder": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, GPT_2]},
+    "llama-bpe": {"type": "Sequence", "pretokenizers": [CUT | {"pattern": {"Regex": GPT_4.replace("NUMBERS", "{1,3}")}}, BYTES]},
+    "qwen2": {"type": "Sequence", "pretokenizers": [CUT | {"pattern": {"Regex": GPT_4.replace("NUMBERS", "")}}, BYTES]},
+}
+
+
+def bytes_tokenizer(metadata):
+    """Return tokenizer.json of a vocabulary of kind "gpt2" whose rule is in PRE_TOKENIZERS."""
+    tokens = [token.decode() for token in metadata["tokenizer.ggml.tokens"]]
+    kinds, rule = metadata["tokenizer.ggml.token_type"], metadata["tokenizer.ggml.pre"].decode()
+    present = {token: i for i, (token, kind) in enumerate(zip(tokens, kinds)) if kind == 1}
+    return {"version": "1.0", "added_tokens": added(tokens, kinds), "normalizer": {"type": "NFC"} if rule == "qwen2" else None,
+            "pre_tokenizer": PRE_TOKENIZERS[rule], "post_processor": GPT_2, "decoder": GPT_2,
+            "model": {"type": "BPE", "unk_token": None, "byte_fallback": False, "ignore_merges": rule == "llama-bpe", "vocab": present,
+                      "merges": [merge.decode() for merge in metadata["tokenizer.ggml.merges"]]}}
+
+
+# ---- folders ----
+
+def write_json(path, value):
+    path.write_text(json.dumps(value))
+
+
+def write_weights(folder, tensors, files=1):
+    """Write tensors in one file, or spread over several with an index."""
+    if files == 1:
+        (folder / "model.safetensors").write_bytes(safetensors(tensors))
+        return
+    places = {}
+    for i in range(files):
+        name = f"model-{i + 1:05}-of-{files:05}.safetensors"
+        part = dict(list(tensors.items())[i::files])
+        (folder / name).write_bytes(safetensors(part))
+        places |= {tensor: name for tensor in part}
+    write_json(folder / "model.safetensors.index.json", {"metadata": {}, "weight_map": places})
+
+
+def write_checkpoint(folder, config, metadata, tensors, files=1):
+    """Write all of a checkpoint, of a small model's GGUF."""
+    folder.mkdir(exist_ok=True)
+    write_json(folder / "config.json", config)
+    write_json(folder / "tokenizer.json", characters_tokenizer(metadata))
+    write_weights(folder, their_tensors(metadata, tensors), files)
+    return folder

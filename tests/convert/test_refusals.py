@@ -1,0 +1,214 @@
+"""Goal: a checkpoint that is damaged, hostile, or says what this version does not compute, is refused by name, and nothing is left behind.
+Method: one good checkpoint, changed in one place each time; what the refusal says; interruption; and files that are there already."""
+import copy
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import checkpoints
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
+from cli import BIN, ENVIRONMENT, PATIENCE, ROOT, outrider  # noqa: E402
+
+CONFIGS = json.loads((Path(__file__).parent / "configs.json").read_text())
+
+
+class Refusals(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.models = {}
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name) / "model"
+        self.out = Path(folder.name) / "out.gguf"
+
+    def checkpoint(self, name="qwen2/0", config=None, files=1, change=lambda tensors: tensors):
+        """Write a family's checkpoint with changes to its config and its tensors."""
+        if name not in self.models:
+            subprocess.run([BIN / "family-model", name, self.out], check=True, cwd=ROOT, timeout=PATIENCE, env=ENVIRONMENT)
+            self.models[name] = checkpoints.read_gguf(self.out)
+            self.out.unlink()
+        metadata, tensors = self.models[name]
+        checkpoints.write_checkpoint(self.folder, CONFIGS[name] | (config or {}), metadata, tensors, files)
+        if files == 1:
+            checkpoints.write_weights(self.folder, change(checkpoints.their_tensors(metadata, tensors)))
+        return self.folder
+
+    def refused(self, why, folder=None, *words):
+        before = sorted(self.out.parent.iterdir())
+        _, error = outrider("model", "convert", folder or self.folder, self.out, *words, code=1)
+        self.assertIn(why, error)
+        self.assertEqual(before, sorted(self.out.parent.iterdir()))
+
+    def test_configs(self):
+        scaled = lambda kind, **more: {"rope_parameters": {"rope_theta": 1e4, "rope_type": kind} | more}
+        for why, name, config in (
+                ("\"Nothing\" are not converted", "qwen2/0", {"architectures": ["Nothing"]}),
+                ("one architecture", "qwen2/0", {"architectures": []}),
+                ("quantised", "qwen2/0", {"quantization_config": {"bits": 4}}),
+                ("\"hidden_act\" is gelu", "qwen2/0", {"hidden_act": "gelu"}),
+                ("no \"rms_norm_eps\"", "qwen2/0", {"rms_norm_eps": None}),
+                ("\"hidden_size\" is not a whole number", "qwen2/0", {"hidden_size": -1}),
+                ("\"hidden_size\" is not a whole number", "qwen2/0", {"hidden_size": 1 << 40}),
+                ("\"num_hidden_layers\" is 0", "qwen2/0", {"num_hidden_layers": 0}),
+                ("do not divide evenly", "qwen2/0", {"num_key_value_heads": 3}),
+                ("scaled by \"dynamic\"", "llama/0", scaled("dynamic", factor=2.0)),
+                ("scaled by \"llama3\"", "qwen2/0", scaled("llama3", factor=2.0)),
+                ("scaled by \"longrope\"", "qwen2/0", scaled("longrope")),
+                ("\"mscale\" of yarn", "qwen2/0", scaled("yarn", factor=2.0, mscale=1.0)),
+                ("\"factor\" is not positive", "qwen2/0", scaled("linear", factor=0)),
+                ("\"partial_rotary_factor\" is 0.5", "llama/0", scaled("default", partial_rotary_factor=0.5)),
+                ("does not list 6 factors", "phi3/1", scaled("longrope", short_factor=[1], long_factor=[1], partial_rotary_factor=0.75)),
+                ("other layers have windows", "gemma2/0", {"layer_types": ["sliding_attention"] * 4}),
+                ("layer 1 is of a kind", "qwen2/0", {"layer_types": ["full_attention"] + ["linear_attention"] * 3}),
+                ("does not list 4 layers", "qwen2/0", {"layer_types": []}),
+                ("layer 0 is not rotated", "smollm3/0", {"no_rope_layers": [0, 1, 1, 1]}),
+                ("\"final_logit_softcapping\" is 5", "gemma3/0", {"final_logit_softcapping": 5.0}),
+                ("no \"attn_logit_softcapping\"", "gemma2/0", {"attn_logit_softcapping": None}),
+                ("\"scale_attn_by_inverse_layer_idx\" is true", "gpt2/0", {"scale_attn_by_inverse_layer_idx": True})):
+            with self.subTest(why=why, config=config):
+                self.checkpoint(name, config)
+                self.refused(why)
+
+    def test_tensors(self):
+        bias = "model.layers.1.self_attn.q_proj.bias"
+
+        def with_nan(tensors):
+            dtype, shape, values = tensors["model.norm.weight"]
+            return tensors | {"model.norm.weight": (dtype, shape, values[:4] + b"\0\0\xC0\x7F" + values[8:])}
+
+        for why, change in (
+                (f"no tensor {bias}", lambda tensors: {name: tensors[name] for name in tensors if name != bias}),
+                ("tensor model.new has no place in qwen2", lambda tensors: tensors | {"model.new": ("F32", [1], bytes(4))}),
+                ("the config makes it", lambda tensors: tensors | {bias: ("F32", [63], bytes(4 * 63))}),
+                ("of dtype I32", lambda tensors: tensors | {bias: ("I32", [64], bytes(4 * 64))}),
+                ("a weight that is no number", with_nan)):
+            with self.subTest(why=why):
+                self.checkpoint(change=change)
+                self.refused(why)
+        self.checkpoint(change=lambda tensors: tensors | {"model.layers.0.self_attn.rotary_emb.inv_freq": ("F32", [8], bytes(32))})
+        outrider("model", "convert", self.folder, self.out)
+
+    def test_a_head_that_is_the_embedding_is_not_written_twice(self):
+        self.checkpoint("qwen2/1", change=lambda tensors: tensors | {"lm_head.weight": tensors["model.embed_tokens.weight"]})
+        outrider("model", "convert", self.folder, self.out)
+        self.assertNotIn("output.weight", checkpoints.read_gguf(self.out)[1])
+
+    def test_files(self):
+        index = "model.safetensors.index.json"
+        self.refused("cannot open", "/nowhere")
+        self.folder.mkdir()
+        self.refused("no config.json")
+        self.checkpoint().joinpath("model.safetensors").unlink()
+        self.refused("neither model.safetensors nor")
+        (self.folder / "pytorch_model.bin").write_bytes(b"")
+        self.refused("pickles")
+        self.checkpoint()
+        whole = (self.folder / "model.safetensors").read_bytes()
+        (self.folder / "model.safetensors").write_bytes(whole[:-1])
+        self.refused("cut off")
+        self.checkpoint(files=2)
+        listed = json.loads((self.folder / index).read_text())
+        first = next(iter(listed["weight_map"]))
+        for why, value in (("no plain name", "../x.safetensors"), ("no plain name", 7), ("cannot open", "x.safetensors"),
+                           ("is not in", sorted(set(listed["weight_map"].values()))[1])):
+            changed = copy.deepcopy(listed)
+            changed["weight_map"][first] = value
+            checkpoints.write_json(self.folder / index, changed)
+            self.refused(why)
+        checkpoints.write_json(self.folder / index, {"weight_map": {}})
+        self.refused("weight_map")
+        for name in ("config.json", "tokenizer.json"):
+            self.checkpoint()
+            (self.folder / index).unlink(missing_ok=True)
+            (self.folder / name).write_text('{"a": 1, "a": 2}')
+            self.refused("duplicate")
+            (self.folder / name).write_text("[" * 100000)
+            self.refused(name)
+
+    def test_a_tensor_in_two_files(self):
+        self.checkpoint(files=2)
+        parts = sorted(self.folder.glob("*.safetensors"))
+        parts[1].write_bytes(parts[0].read_bytes())
+        self.refused("is both in")
+
+    def test_links_out_of_the_folder(self):
+        self.checkpoint()
+        outside = self.out.parent / "outside"
+        outside.mkdir()
+        for name in ("config.json", "tokenizer.json", "model.safetensors"):
+            (self.folder / name).rename(outside / name)
+            (self.folder / name).symlink_to(outside / name)
+            self.refused("leads out of its folder")
+            (self.folder / name).unlink()
+            (outside / name).rename(self.folder / name)
+
+    def test_the_cache_of_hugging_face(self):
+        """Its snapshots are links to blobs beside them."""
+        self.checkpoint()
+        hub = self.out.parent / "hub"
+        snapshot = hub / "snapshots/0123"
+        snapshot.mkdir(parents=True)
+        (hub / "blobs").mkdir()
+        for path in self.folder.iterdir():
+            (hub / "blobs" / path.name).write_bytes(path.read_bytes())
+            (snapshot / path.name).symlink_to(f"../../blobs/{path.name}")
+        outrider("model", "convert", snapshot, self.out)
+
+    def test_the_output(self):
+        self.checkpoint()
+        self.out.write_bytes(b"old")
+        self.refused("--force")
+        self.assertEqual(b"old", self.out.read_bytes())
+        outrider("model", "convert", self.folder, self.out, "--force")
+        _, error = outrider("model", "convert", self.folder, code=2)
+        self.assertIn("FOLDER and OUT", error)
+        _, error = outrider("model", "convert", self.folder, self.out, "--type", "Q9", code=2)
+        self.assertIn("--type", error)
+
+    def test_types(self):
+        """Without --type a matrix keeps its own and vectors become F32; with it they are as `model quantize` makes them."""
+        halve = lambda tensors: {name: ("BF16", shape, checkpoints.to_bf16(data)) for name, (_, shape, data) in tensors.items()}
+        self.checkpoint(change=halve)
+        outrider("model", "convert", self.folder, self.out)
+        _, tensors = checkpoints.read_gguf(self.out)
+        self.assertEqual({0, 30}, {kind for _, kind, _ in tensors.values()})
+        self.assertEqual((30, 0), (tensors["token_embd.weight"][1], tensors["output_norm.weight"][1]))
+        direct, detour = self.out.parent / "direct.gguf", self.out.parent / "detour.gguf"
+        outrider("model", "convert", self.folder, direct, "--type", "q8_0", "-t", 1)
+        outrider("model", "quantize", self.out, detour, "Q8_0")
+        self.assertEqual(checkpoints.read_gguf(direct), checkpoints.read_gguf(detour))
+
+    def test_an_interrupted_run_leaves_nothing(self):
+        # The embedding is a hole in a sparse file, which is large without taking time to write.
+        tokens = 1 << 19
+        self.checkpoint(config={"vocab_size": tokens, "tie_word_embeddings": True})
+        tensors = checkpoints.their_tensors(*self.models["qwen2/0"])
+        tensors.pop("lm_head.weight")
+        dtype, shape, _ = tensors.pop("model.embed_tokens.weight")
+        data_bytes = 4 * tokens * shape[1]
+        offset = sum(len(data) for _, _, data in tensors.values())
+        entry = {"model.embed_tokens.weight": {"dtype": dtype, "shape": [tokens, shape[1]], "data_offsets": [offset, offset + data_bytes]}}
+        path = self.folder / "model.safetensors"
+        path.write_bytes(checkpoints.safetensors(tensors, **entry))
+        os.truncate(path, path.stat().st_size + data_bytes)
+        process = subprocess.Popen([BIN / "outrider", "model", "convert", self.folder, self.out, "--type", "Q4_K", "-t", "1"], env=ENVIRONMENT,
+                                   stderr=subprocess.PIPE, text=True)
+        while not list(self.out.parent.glob("out.gguf.*.tmp")) and process.poll() is None:
+            pass
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=PATIENCE)
+        self.assertEqual(130, process.returncode, error)
+        self.assertIn("interrupted", error)
+        self.assertEqual([self.folder], list(self.out.parent.iterdir()))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,134 @@
+"""Goal: a tokenizer.json becomes the vocabulary that it describes, and gives the same tokens.
+Method: tokenizer.json is made of the real vocabularies of the test data, converted, and compared with them: tokens, kinds and merges; the ids of the test
+texts, which tests of the tokenizer compare with llama.cpp's; and what a tokenizer has that GGUF cannot say is refused by name."""
+import copy
+import tempfile
+import sys
+import unittest
+from pathlib import Path
+
+import checkpoints
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
+from cli import data, outrider  # noqa: E402
+
+OVER_BYTES, OVER_CHARACTERS = ("gpt-2", "starcoder", "llama-bpe", "qwen2"), ("llama-spm", "phi-3")
+SMALL = {"tokens": ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)] + [checkpoints.MARK, "a", "b", "ab", checkpoints.MARK + "a", "aab"],
+         "kinds": [2, 3, 3] + [6] * 256 + [1] * 6}
+
+
+def config_of(size):
+    """Return a config.json of which only the number of tokens counts."""
+    return {"architectures": ["LlamaForCausalLM"], "vocab_size": size, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1,
+            "num_attention_heads": 4, "max_position_embeddings": 64, "rms_norm_eps": 1e-5}
+
+
+def small_metadata():
+    tokens = SMALL["tokens"]
+    return {"tokenizer.ggml.tokens": [token.encode() for token in tokens], "tokenizer.ggml.token_type": SMALL["kinds"],
+            "tokenizer.ggml.scores": [-float(i) for i in range(len(tokens))]}
+
+
+class Tokenizers(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.out = self.folder / "out.gguf"
+
+    def convert(self, tokenizer, size, code=0, **files):
+        checkpoints.write_json(self.folder / "config.json", config_of(size) | files.pop("config", {}))
+        checkpoints.write_json(self.folder / "tokenizer.json", tokenizer)
+        for name, value in files.items():
+            checkpoints.write_json(self.folder / f"{name}.json", value)
+        _, error = outrider("model", "convert", self.folder, self.out, "--vocab-only", "--force", code=code)
+        return checkpoints.read_gguf(self.out)[0] if code == 0 else error
+
+    def compare_ids(self, name):
+        text = data(f"vocab/{name}.inp").read_bytes()
+        ids = [outrider("tokenize", "--special", "-m", model, stdin=text)[0] for model in (data(f"vocab/{name}.gguf"), self.out)]
+        self.assertEqual(*ids)
+
+    def compare(self, name, tokenizer, keys):
+        original, _ = checkpoints.read_gguf(data(f"vocab/{name}.gguf"))
+        converted = self.convert(tokenizer(original), len(original["tokenizer.ggml.tokens"]))
+        for key in keys:
+            self.assertEqual(original[f"tokenizer.ggml.{key}"], converted[f"tokenizer.ggml.{key}"], key)
+        self.compare_ids(name)
+        return original, converted
+
+    def test_tokenizers_over_bytes(self):
+        for name in OVER_BYTES:
+            with self.subTest(vocabulary=name):
+                original, converted = self.compare(name, checkpoints.bytes_tokenizer, ("model", "pre", "merges"))
+                padding = [i for i, kind in enumerate(converted["tokenizer.ggml.token_type"]) if kind == 5]
+                for key in ("tokens", "token_type"):
+                    pairs = zip(original[f"tokenizer.ggml.{key}"], converted[f"tokenizer.ggml.{key}"])
+                    self.assertEqual([], [(i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1] and i not in padding][:5], key)
+
+    def test_tokenizers_over_characters(self):
+        for name, newer in zip(OVER_CHARACTERS, (True, False)):
+            with self.subTest(vocabulary=name):
+                self.compare(name, lambda metadata: checkpoints.characters_tokenizer(metadata, newer), ("model", "tokens"))
+
+    def small(self, change=None, model=None, code=0, **files):
+        tokenizer = copy.deepcopy(checkpoints.characters_tokenizer(small_metadata()))
+        tokenizer |= change or {}
+        tokenizer["model"] |= model or {}
+        return self.convert(tokenizer, len(SMALL["tokens"]), code, **files)
+
+    def test_roles_and_templates(self):
+        template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]}
+        read = self.small({"post_processor": template}, config={"eos_token_id": [2, 1]},
+                          tokenizer_config={"bos_token": {"content": "<s>"}, "eos_token": "</s>", "chat_template": "{{ x }}"},
+                          generation_config={"eos_token_id": [2, 259, 260]})
+        facts = {key.removeprefix("tokenizer."): value for key, value in read.items() if not isinstance(value, list)}
+        self.assertEqual({"ggml.model": b"llama", "ggml.pre": b"default", "ggml.bos_token_id": 1, "ggml.eos_token_id": 2, "ggml.unknown_token_id": 0,
+                          "ggml.eot_token_id": 259, "ggml.eom_token_id": 260, "ggml.add_bos_token": True, "ggml.add_space_prefix": True,
+                          "chat_template": b"{{ x }}"}, {key: facts[key] for key in facts if key.startswith(("ggml", "chat"))})
+        (self.folder / "chat_template.jinja").write_text("{{ y }}")
+        self.assertEqual(b"{{ y }}", self.small()["tokenizer.chat_template"])
+        self.assertFalse(self.small()["tokenizer.ggml.add_bos_token"])
+        self.assertTrue(self.small(tokenizer_config={"add_bos_token": True})["tokenizer.ggml.add_bos_token"])
+
+    def test_padding_and_user_tokens(self):
+        tokenizer = checkpoints.characters_tokenizer(small_metadata())
+        size = len(SMALL["tokens"])
+        tokenizer["added_tokens"] += [{"id": size, "content": checkpoints.MARK * 2, "special": False}, {"id": size + 1, "content": "<|x|>", "special": False},
+                                      {"id": size + 9, "content": "<y>", "special": True}]
+        read = self.convert(tokenizer, size + 3)
+        self.assertEqual([b"  ", b"<|x|>", b"[PAD%d]" % (size + 2)], read["tokenizer.ggml.tokens"][size:])
+        self.assertEqual([4, 3, 5], read["tokenizer.ggml.token_type"][size:])
+
+    def test_what_gguf_cannot_say_is_refused_by_name(self):
+        whole = {"id": 259, "content": checkpoints.MARK, "special": False, "single_word": True}
+        metaspace = {"type": "Metaspace", "replacement": checkpoints.MARK, "prepend_scheme": "always", "split": True}
+        merges = checkpoints.characters_tokenizer(small_metadata())["model"]["merges"]
+        over_bytes = lambda pre: {"pre_tokenizer": pre, "normalizer": None}
+        for why, change, model in (
+                ("of type \"Unigram\"", {}, {"type": "Unigram"}),
+                ("end_of_word_suffix", {}, {"end_of_word_suffix": "</w>"}),
+                ("no \"byte_fallback\"", {}, {"byte_fallback": False}),
+                ("single_word", {"added_tokens": [whole]}, {}),
+                ("normalizer or pre_tokenizer", {"normalizer": {"type": "NFKC"}}, {}),
+                ("its pre_tokenizer is another", {"normalizer": None, "pre_tokenizer": metaspace}, {}),
+                ("a step Whitespace", over_bytes({"type": "Sequence", "pretokenizers": [{"type": "Whitespace"}, checkpoints.BYTES]}), {}),
+                ("add_prefix_space", over_bytes(checkpoints.GPT_2 | {"add_prefix_space": True}), {}),
+                ("no known rule cuts text", over_bytes({"type": "Sequence", "pretokenizers": [checkpoints.CUT | {"pattern": {"Regex": "a|b"}},
+                                                                                              checkpoints.BYTES]}), {}),
+                ("with ignore_merges", over_bytes(checkpoints.PRE_TOKENIZERS["gpt-2"]), {"ignore_merges": True}),
+                ("not by a Regex and Isolated", over_bytes({"type": "Sequence", "pretokenizers": [
+                    checkpoints.CUT | {"pattern": {"Regex": "a"}, "invert": True}, checkpoints.BYTES]}), {}),
+                ("its normalizer \"Lowercase\"", {"pre_tokenizer": checkpoints.GPT_2, "normalizer": {"type": "Lowercase"}}, {}),
+                ("lack some that its tokens allow", {}, {"merges": merges[:-1]}),
+                ("at several places", {}, {"merges": [["a", "ab"], ["a", "b"], ["a", "ab"], [checkpoints.MARK, "a"]][1:] + [["a", "b"]]}),
+                ("makes no token", {}, {"merges": [["b", "b"]]}),
+                ("merge 0 is not two pieces", {}, {"merges": ["ab"]}),
+                ("has the id 999", {}, {"vocab": {"a": 999}}),
+                ("have the id 0", {}, {"vocab": {"a": 0, "b": 0}})):
+            with self.subTest(why=why):
+                self.assertIn(why, self.small(change, model, code=1))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,98 @@
+"""Goal: what transformers saves becomes a file that computes what transformers computes, and what `tokenizers` makes of a text is what Outrider makes of it.
+Method: the models of tests/families, saved by transformers in one file and in several, converted; tensors and metadata are the recipe's, and the logits lie
+within 1e-3 of transformers' stored ones. tokenizer.json of each kind is read by both on the texts of the test data and on random ones."""
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import checkpoints
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
+from cli import BIN, ENVIRONMENT, PATIENCE, ROOT, data, outrider  # noqa: E402
+
+try:
+    import tokenizers
+    import torch
+    import transformers
+    import oracle_checkpoints
+except ImportError as error:
+    raise unittest.SkipTest(f"no {error.name}: pip install torch transformers gguf tokenizers, for this Python") from error
+
+import test_families  # noqa: E402
+import test_tokenizers  # noqa: E402
+
+CLOSE = 1e-3
+POSITIONS, VOCAB = 200, 64
+DRAWN = int(os.environ.get("OR_TEST_RUNS", 2000))  # random texts for each tokenizer
+PIECES = ["a", "B", "the", "ing", " ", "  ", "\n", "\t", "0", "12", "345", "'s", "'LL", ".", ",", "!?", "-", "_", "é", "ß", "Ж", "中", "文", "ひ", "𝄞", "😀", "\u200d",
+          "\u0301", "\u00a0", " " * 5, " " * 17, "\n" * 3, "<s>", "\r\n", "x" * 9, "٣", "½", "Ⅷ", "İ", "ǅ", "<0x41>", "`", "{", "}"]
+
+
+class Saved(test_families.Families):
+    """The tests of test_families, with the checkpoints that transformers saves."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        torch.set_num_threads(1)
+        transformers.logging.set_verbosity_error()
+        cls.families = {family.name: family for family in oracle_checkpoints.FAMILIES}
+
+    def test_both_forms_of_rotations_are_the_same(self):
+        self.skipTest("transformers saves one form")
+
+    def compare(self, name, config, files):
+        family, variant = name.split("/")
+        recipe, converted = self.folder / "recipe.gguf", self.folder / "converted.gguf"
+        subprocess.run([BIN / "family-model", name, recipe], check=True, cwd=ROOT, timeout=PATIENCE, env=ENVIRONMENT)
+        metadata, tensors = checkpoints.read_gguf(recipe)
+        for shard in (oracle_checkpoints.ONE_FILE, oracle_checkpoints.SEVERAL):
+            with tempfile.TemporaryDirectory() as folder:
+                oracle_checkpoints.save(self.families[family](int(variant)), folder, shard)
+                self.assertEqual(shard == oracle_checkpoints.SEVERAL, len(list(Path(folder).glob("*.safetensors"))) > 1)
+                checkpoints.write_json(Path(folder) / "tokenizer.json", checkpoints.characters_tokenizer(metadata))
+                outrider("model", "convert", folder, converted, "--force")
+            self.compare_files(checkpoints.read_gguf(converted), metadata, checkpoints.expected_tensors(metadata, tensors))
+        self.compare_logits(name, converted, metadata["recipe.tokens"])
+
+    def compare_logits(self, name, converted, tokens):
+        flat = struct.unpack(f"<{POSITIONS * VOCAB}f", (ROOT / f"tests/families/data/{name}.f32").read_bytes())
+        out, _ = outrider("model", "eval", "-m", converted, "--ids", ",".join(map(str, tokens)), "--top", 0, "-dev", "none", "--json")
+        ours = [logit for row in json.loads(out)["rows"] for _, logit in sorted(row["logits"])]
+        apart = max(abs(a - b) for a, b in zip(ours, flat, strict=True))
+        print(f"{name}: {apart:.2g} from transformers")
+        self.assertLess(apart, CLOSE)
+
+
+class Ids(test_tokenizers.Tokenizers):
+    """Tokenizers beside the package `tokenizers`, which reads the same tokenizer.json."""
+    test_roles_and_templates = test_padding_and_user_tokens = test_what_gguf_cannot_say_is_refused_by_name = None
+
+    def compare_ids(self, name):
+        theirs = tokenizers.Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+        texts = data(f"vocab/{name}.inp").read_text(newline="").split("\n__ggml_vocab_test__\n")
+        draw = random.Random(f"{os.environ.get('OR_TEST_SEED', 1)} {name}")
+        texts += ["".join(draw.choices(PIECES, k=draw.randrange(1, 24))) for _ in range(DRAWN)]
+        if theirs.normalizer is not None and name == "qwen2":
+            texts = [theirs.normalizer.normalize_str(text) for text in texts]  # GGUF cannot ask for a normal form
+        # One text after the other, so that the vocabulary is read once. U+2581 itself is not in them: Outrider takes it as it is, and not for a space.
+        whole = "\n".join(texts).replace(checkpoints.MARK, "")
+        out, _ = outrider("tokenize", "--special", "-m", self.out, stdin=whole.encode())
+        ours = list(map(int, out.split()))
+        expected = theirs.encode(whole, add_special_tokens=False).ids
+        if ours != expected:
+            at = next(i for i, (a, b) in enumerate(zip(ours + [-1], expected + [-1])) if a != b)
+            self.fail(f"{name}: from {at}: {ours[at - 3:at + 5]}, not {expected[at - 3:at + 5]}: {theirs.decode(expected[at - 3:at + 5])!r}")
+        print(f"{name}: {len(ours)} ids are equal")
+
+
+del test_families.Families, test_tokenizers.Tokenizers  # their own tests run elsewhere
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,119 @@
+// Goal: whatever config.json and tokenizer.json say, it becomes metadata or is refused in words; and a vocabulary that is
+// written can be read, or is refused in words by its reader.
+// Method: the input is config.json, tokenizer.json, tokenizer_config.json and generation_config.json, cut at lines "NEXT
+// FILE". The metadata are written to a file in memory and opened again.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/text/vocab/vocab.h"
+#include "launch/model/convert/config.h"
+#include "launch/model/convert/vocabulary.h"
+#include "tests/fuzz/fuzz.h"
+
+#define CUT "\nNEXT FILE\n"
+#define FILES 4u
+#define TOKENS_MAX 4096u // more would only slow the fuzzer down
+
+static char path[64]; // of this process's own
+
+static void assert_sentence(or_status_t status)
+{
+    assert(status == OR_OK || or_error_text()[0] != '\0');
+}
+
+// Parse what is before the next cut, as files are parsed. NULL if it is no object.
+static json_t *next_file(const uint8_t **at, const uint8_t *end)
+{
+    const uint8_t *cut = memmem(*at, (size_t)(end - *at), CUT, strlen(CUT));
+    const uint8_t *stop = cut != NULL ? cut : end;
+    json_t *root = json_loadb((const char *)*at, (size_t)(stop - *at),
+                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    *at = cut != NULL ? cut + strlen(CUT) : end;
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}
+
+static or_json_t named(const char *name, const json_t *root)
+{
+    return (or_json_t){name, root};
+}
+
+static void check_config(const or_hf_config_t *config)
+{
+    const or_model_shape_t *shape = &config->shape;
+    assert(shape->layers > 0 && shape->heads % shape->kv_heads == 0 && shape->head_dim > 0);
+    for (size_t i = 0; i < OR_ROPE_TENSORS_MAX; i++) {
+        const or_rope_tensor_t *rope = &config->ropes[i];
+        assert((rope->name != NULL) == (rope->values != NULL));
+        for (uint32_t n = 0; n < rope->count; n++) {
+            volatile float value = rope->values[n];
+            (void)value;
+        }
+    }
+}
+
+// Write the metadata to a file, and read its vocabulary.
+static void read_again(or_gguf_writer_t *writer)
+{
+    or_gguf_t *gguf = NULL;
+    or_vocab_t *vocab = NULL;
+    or_status_t status = or_gguf_writer_begin(writer);
+    status = status != OR_OK ? status : or_gguf_writer_finish(writer);
+    assert(status == OR_OK);
+    status = or_gguf_open(path, &gguf);
+    assert(status == OR_OK);
+    status = or_vocab_load(gguf, &vocab);
+    assert_sentence(status);
+    or_vocab_destroy(&vocab);
+    or_gguf_close(&gguf);
+    unlink(path);
+}
+
+static void convert(json_t *const *files, or_gguf_writer_t *writer)
+{
+    or_hf_config_t config;
+    or_status_t status = or_hf_config_read(named("config", files[0]), writer, &config);
+    assert_sentence(status);
+    if (status == OR_OK) {
+        check_config(&config);
+    }
+    uint32_t size =
+        status == OR_OK && config.shape.vocab_size < TOKENS_MAX ? config.shape.vocab_size : 300;
+    or_hf_config_fini(&config);
+    const or_hf_tokenizer_t tokenizer = {.tokenizer = named("tokenizer", files[1]),
+                                         .settings = named("settings", files[2]),
+                                         .config = named("config", files[0]),
+                                         .generation = named("generation", files[3]),
+                                         .size = size};
+    status = or_hf_vocabulary_write(&tokenizer, writer);
+    assert_sentence(status);
+    if (status == OR_OK) {
+        read_again(writer);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const uint8_t *at = data;
+    json_t *files[FILES];
+    for (size_t i = 0; i < FILES; i++) {
+        files[i] = next_file(&at, data + size);
+    }
+    or_gguf_writer_t *writer = NULL;
+    snprintf(path, sizeof path, "/tmp/outrider-fuzz-%d.gguf", (int)getpid());
+    or_status_t status = or_gguf_writer_create(path, &writer);
+    assert(status == OR_OK);
+    if (files[0] != NULL && files[1] != NULL) {
+        convert(files, writer);
+    }
+    or_gguf_writer_destroy(&writer);
+    for (size_t i = 0; i < FILES; i++) {
+        json_decref(files[i]);
+    }
+    return 0;
+}
