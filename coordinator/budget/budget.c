@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "common/base/log/log.h"
 #include "coordinator/budget/policy_model.h"
 #include "coordinator/drafters/seats.h"
 #include "coordinator/hub.h"
@@ -62,8 +63,8 @@ void or_budget_steer(or_coordinator_t *c, or_csession_t *session)
     }
     if (is_steered(c, session)) {
         int64_t now = or_clock_now(c->clock);
-        or_policy_limit(policy,
-                        or_worth_way(&c->worth, session->id.value, count_texts(c, now), now));
+        uint32_t texts = count_texts(c, now);
+        or_policy_limit(policy, or_worth_way(&c->worth, session->id.value, texts, now), texts);
     }
     session->budget.settled = first || policy->way == before;
     session->budget.epoch = c->worth.epoch;
@@ -110,7 +111,13 @@ static void tell_worth(or_coordinator_t *c, const or_csession_t *session,
                                     .time_ns = (double)(now - session->budget.began_ns - read_ns),
                                     .plain_ns =
                                         policy->plain_times.count > 0 ? policy->mean.plain_ns : 0};
+    uint64_t epoch = c->worth.epoch;
     or_worth_judged(&c->worth, &round, now);
+    if (c->worth.epoch != epoch && !c->worth.trial.on) {
+        char text[160];
+        or_worth_explain(&c->worth, round.texts, text, sizeof text);
+        or_log(OR_LOG_INFO, "%s", text);
+    }
 }
 
 // ---- what the policy is told ----

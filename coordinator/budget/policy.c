@@ -44,10 +44,12 @@ void or_policy_init(or_policy_t *policy, const or_policy_terms_of_session_t *ses
 
 #define INHERITED_ROUNDS 4u // an earlier text counts like so many rounds
 #define INHERITED_GUESSES 16u
+#define FORGOTTEN 0.125 // of what is known of lookups: the next text may repeat itself more
 
 void or_policy_inherit(or_policy_t *policy, const or_policy_t *earlier)
 {
     policy->mean = earlier->mean;
+    policy->mean.lookup_gain += FORGOTTEN * (PRIOR_LOOKUP_GAIN - policy->mean.lookup_gain);
     policy->recent.gain = policy->mean.gain;
     policy->recent.first_right = policy->mean.first_right;
     policy->plain_times = earlier->plain_times;
@@ -127,9 +129,10 @@ static void switch_off(or_policy_t *policy, int64_t now_ns)
     change_budget(policy, (or_budget_t){0});
 }
 
-void or_policy_limit(or_policy_t *policy, or_way_t way)
+void or_policy_limit(or_policy_t *policy, or_way_t way, uint32_t texts)
 {
     or_way_t before = policy->way;
+    policy->texts = texts;
     if (way == before) {
         return;
     }
@@ -233,11 +236,12 @@ static or_policy_choice_t go(const or_policy_t *policy, const or_policy_state_t 
     double ready = fmin(state->ready, policy->session.most.nodes);
     double best = 1 / or_policy_round_ns(policy, 0);
     or_guess_source_t source = OR_SOURCE_PLAIN;
-    double looked_up =
-        or_policy_lookup_tokens(policy, state->lookup) / or_policy_round_ns(policy, state->lookup);
+    double looked_up = or_policy_lookup_rate(policy, state->lookup);
     double drafted = or_policy_tokens(policy, ready) / or_policy_round_ns(policy, ready);
-    if (policy->session.lookup && state->lookup > 0 && looked_up > best) {
-        best = looked_up;
+    if (policy->session.lookup && state->lookup > 0 &&
+        looked_up > or_policy_lookup_rate(policy, 0)) {
+        best = or_policy_lookup_tokens(policy, state->lookup) /
+               or_policy_round_ns(policy, state->lookup);
         source = OR_SOURCE_LOOKUP;
     }
     if (state->ready > 0 && drafted >= best) {

@@ -100,6 +100,7 @@ typedef struct or_policy {
         double tokens;
     } count_from;
     double batch;                    // sessions a pass
+    uint32_t texts;                  // at work, as far as was said
     uint64_t rounds, drafted, plain; // judged so far
     int64_t tried_ns;                // when what does not pay was last tried
 } or_policy_t;
@@ -108,8 +109,8 @@ void or_policy_init(or_policy_t *policy, const or_policy_terms_of_session_t *ses
 // Begin with what an earlier text of the same peers has shown, as far as that holds for others: what rounds and guesses take
 // and bring. It counts like a few rounds.
 void or_policy_inherit(or_policy_t *policy, const or_policy_t *earlier);
-// Go no farther than this from the next round on.
-void or_policy_limit(or_policy_t *policy, or_way_t way);
+// Go no farther than this from the next round on, with so many texts at work.
+void or_policy_limit(or_policy_t *policy, or_way_t way, uint32_t texts);
 
 // ---- measured ----
 
