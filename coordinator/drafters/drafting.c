@@ -47,6 +47,7 @@ void or_drafting_leave_all(or_coordinator_t *c, or_csession_t *session, const ch
             or_drafting_leave(c, session, &session->drafters.seats[i]);
             or_peers_send_cancel(c, session, drafter, reason);
         }
+        session->drafters.seats[i].before = (or_peer_t){0};
     }
 }
 
@@ -452,22 +453,13 @@ static void vacate(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
     or_peers_send_cancel(c, session, drafter, "fewer guesses are allowed now");
 }
 
-// A drafter that is told nothing would go on drafting, so it is told that the session is over. Whoever sits here next
-// takes over from nobody.
-static void stand_down(or_coordinator_t *c, or_csession_t *session)
-{
-    or_drafting_leave_all(c, session, "plain decoding is faster now");
-    for (uint32_t i = 0; i < session->drafters.count; i++) {
-        session->drafters.seats[i].before = (or_peer_t){0};
-    }
-}
-
 void or_drafting_pass_on(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
 {
     uint32_t path[OR_TREE_NODES_MAX];
     or_budget_steer(c, session);
     if (or_budget_is_plain(session)) {
-        stand_down(c, session);
+        // Who is told nothing would go on drafting.
+        or_drafting_leave_all(c, session, "plain decoding is faster now");
         return;
     }
     const or_budget_t budget = or_budget_chosen(c, session);

@@ -263,9 +263,6 @@ void or_round_park(or_coordinator_t *c, or_csession_t *session)
     }
     or_budget_ended(c, session);
     or_drafting_leave_all(c, session, reason);
-    for (uint32_t i = 0; i < session->drafters.count; i++) { // who comes takes over from nobody
-        session->drafters.seats[i].before = (or_peer_t){0};
-    }
     or_csession_drop_draws(session);
     or_charges_shrink(session);
 }
