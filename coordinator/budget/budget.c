@@ -64,7 +64,8 @@ void or_budget_steer(or_coordinator_t *c, or_csession_t *session)
     if (is_steered(c, session)) {
         int64_t now = or_clock_now(c->clock);
         uint32_t texts = count_texts(c, now);
-        or_policy_limit(policy, or_worth_way(&c->worth, session->id.value, texts, now), texts);
+        or_policy_limit(policy, or_worth_way(&c->worth, session->id.value, texts, now), texts,
+                        c->worth.shared);
     }
     session->budget.settled = first || policy->way == before;
     session->budget.epoch = c->worth.epoch;

@@ -129,11 +129,13 @@ static void switch_off(or_policy_t *policy, int64_t now_ns)
     change_budget(policy, (or_budget_t){0});
 }
 
-void or_policy_limit(or_policy_t *policy, or_way_t way, uint32_t texts)
+void or_policy_limit(or_policy_t *policy, or_way_t way, uint32_t texts, bool decided)
 {
-    or_way_t before = policy->way;
+    or_way_t before = policy->off && decided ? OR_WAY_PLAIN : policy->way;
     policy->texts = texts;
+    policy->decided = decided;
     if (way == before) {
+        policy->way = way;
         return;
     }
     policy->way = way;
@@ -213,7 +215,8 @@ or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns)
     } else if (policy->off) {
         policy->off = false;
         change_budget(policy, best);
-    } else if (rate < PAYS_NOT * plain && policy->rounds >= policy->changed + OFF_ROUNDS_MIN) {
+    } else if (!policy->decided && rate < PAYS_NOT * plain &&
+               policy->rounds >= policy->changed + OFF_ROUNDS_MIN) {
         switch_off(policy, now_ns);
     } else if (policy->rounds >= policy->changed + ROUNDS_A_CHANGE) {
         bool better =
@@ -406,7 +409,8 @@ or_policy_choice_t or_policy_choose(or_policy_t *policy, const or_policy_state_t
     if (!state->awaited || policy->budget.nodes == 0 || state->ready >= policy->budget.nodes) {
         return go(policy, state);
     }
-    if (!is_measured(policy)) {
+    bool waits = policy->decided && !or_policy_takes_late(policy);
+    if (waits || !is_measured(policy)) {
         return (or_policy_choice_t){.source = OR_SOURCE_DRAFTER, .until_ns = OR_TIME_NEVER};
     }
     bool trying = policy->rounds < policy->try_until;

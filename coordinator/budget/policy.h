@@ -56,6 +56,7 @@ typedef struct {
 typedef struct or_policy {
     or_policy_terms_of_session_t session;
     or_way_t way;
+    bool decided;
     uint32_t most_ahead; // of what the request asked for
     or_budget_t budget;
     struct {
@@ -109,8 +110,9 @@ void or_policy_init(or_policy_t *policy, const or_policy_terms_of_session_t *ses
 // Begin with what an earlier text of the same peers has shown, as far as that holds for others: what rounds and guesses take
 // and bring. It counts like a few rounds.
 void or_policy_inherit(or_policy_t *policy, const or_policy_t *earlier);
-// Go no farther than this from the next round on, with so many texts at work.
-void or_policy_limit(or_policy_t *policy, or_way_t way, uint32_t texts);
+// Go this way from the next round on, with so many texts at work. `decided`: all texts have measured that guesses pay here,
+// or measure it just now, so the policy chooses how many but not whether. Else it goes no farther than that.
+void or_policy_limit(or_policy_t *policy, or_way_t way, uint32_t texts, bool decided);
 
 // ---- measured ----
 
