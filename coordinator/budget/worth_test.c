@@ -24,6 +24,7 @@ typedef struct {
     double tokens;          // that a round with a tree brings
     double ahead;      // a drafted round's time, when the drafter works ahead: so many times it
     double noise;      // of each pass, as a part of it
+    double weather;    // others take the machine now and then: all takes so many times longer
     double stalled_ms; // the drafter answers only after so long
     bool shared;       // drafting takes the target's time
 } numbers_t;
@@ -35,6 +36,8 @@ typedef struct {
     uint64_t random;
     double now_ns;
     double tokens; // of all
+    double weather, weather_until_ns;
+    double plain_ns; // that what was written would have taken plainly
     struct {
         uint64_t session;
         or_way_t way, before;
@@ -96,7 +99,12 @@ static void step(crowd_t *crowd)
         drafted += crowd->at[i].way != OR_WAY_PLAIN;
         ahead += crowd->at[i].way == OR_WAY_AHEAD;
     }
-    double took_ns = round_ns(crowd, drafted, ahead);
+    if (crowd->now_ns > crowd->weather_until_ns) {
+        bool fair = crowd->weather > 1 || crowd->numbers.weather <= 1;
+        crowd->weather = fair ? 1 : crowd->numbers.weather;
+        crowd->weather_until_ns = crowd->now_ns + 400 * MS * test_uniform(&crowd->random);
+    }
+    double took_ns = round_ns(crowd, drafted, ahead) * crowd->weather;
     crowd->now_ns += took_ns;
     for (uint32_t i = 0; i < crowd->texts; i++) {
         bool plain = crowd->at[i].way == OR_WAY_PLAIN;
@@ -117,6 +125,8 @@ static void step(crowd_t *crowd)
         crowd->at[i].before = crowd->at[i].way;
         crowd->at[i].round++;
         crowd->tokens += tokens;
+        crowd->plain_ns +=
+            tokens * plain_pass_ns(&crowd->numbers, crowd->texts) * crowd->weather / crowd->texts;
         crowd->rounds++;
         crowd->drafted_rounds += !plain;
         crowd->at[i].left -= tokens;
@@ -180,6 +190,25 @@ static void no_number_of_texts_is_slower_than_plain(void **state)
         for (size_t n = 0; n < 3; n++) {
             numbers[n].noise = noises[i / 5];
             check(&numbers[n], counts[i % 5], n == 0 ? "large" : n == 1 ? "small" : "wide");
+        }
+    }
+}
+
+// Others on the machine come and go, and must not look like a way that pays.
+static void weather_does_not_mislead_it(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = {1, 4, 16, 64};
+    for (size_t i = 0; i < 4 * 2; i++) {
+        numbers_t numbers = i % 2 == 0 ? small : large;
+        numbers.noise = 0.1;
+        numbers.weather = 1.6;
+        crowd_t crowd = crowd_of(numbers, counts[i / 2]);
+        run(&crowd, 30);
+        double took = 30e9;
+        if (crowd.plain_ns < PLAIN_KEPT * took) {
+            fail_msg("%u texts, model %zu: %.3f of plain decoding's speed", counts[i / 2], i % 2,
+                     crowd.plain_ns / took);
         }
     }
 }
@@ -297,6 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_number_of_texts_is_slower_than_plain),
+        cmocka_unit_test(weather_does_not_mislead_it),
         cmocka_unit_test(a_link_a_bad_and_a_stalled_drafter_cost_little),
         cmocka_unit_test(what_never_pays_costs_a_hundredth),
         cmocka_unit_test(what_changes_is_noticed),
