@@ -15,11 +15,13 @@
 #define HOPELESS_ROUNDS 3u
 #define HOPELESS 0.75
 
-#define ALONE_FROM 3u     // texts at a time, of which one tries first
+#define ALONE_FROM 3u   // texts at a time, of which one tries first,
+#define STAGE_FACTOR 4u // then so many times more
+#define ALL UINT32_MAX
 #define HARMLESS 0.97     // of the speed of all, while one tries
 #define BETTER 1.05       // a way that costs more is taken where it brings so much
 #define BETTER_PLAIN 1.02 // and plain decoding where it brings this
-#define CLEARLY 1.5       // faster than plain rounds seem to be: those are not tried at once
+#define CLEARLY 2.5       // faster than plain rounds seem to be: those are not tried at once
 #define SURPASSED 1.1     // another way was so much faster once: see whether it still is
 
 #define COST_SHARE 100.0 // a try may cost one part in so many of the time until the next
@@ -133,23 +135,27 @@ static void change(or_worth_t *worth)
     }
 }
 
-static void begin_stage(or_worth_t *worth, bool all)
+// So many texts try it now, and those that did go on.
+static void begin_stage(or_worth_t *worth, uint32_t most, int64_t now_ns)
 {
-    worth->trial.all = all;
+    worth->trial.stage_ns = now_ns;
+    worth->trial.most = most > OR_WORTH_FEW ? ALL : most;
     worth->trial.sum = (or_worth_sum_t){0};
     change(worth);
 }
 
+// Nobody is harmed by plain decoding.
 static void begin_trial(or_worth_t *worth, const or_worth_round_t *round, or_way_t way,
                         int64_t now_ns)
 {
+    bool alone = way != OR_WAY_PLAIN && round->texts >= ALONE_FROM;
     worth->trial.on = true;
     worth->trial.way = way;
     worth->trial.row = row_of(round->texts);
-    worth->trial.session = round->session;
+    worth->trial.count = 0;
     worth->trial.begun_ns = now_ns;
     worth->trial.tokens = 0;
-    begin_stage(worth, way == OR_WAY_PLAIN || round->texts < ALONE_FROM);
+    begin_stage(worth, alone ? 1 : ALL, now_ns);
 }
 
 static int64_t after(int64_t now_ns, double pause_ns)
@@ -203,9 +209,10 @@ static void judge_trial(or_worth_t *worth, uint32_t texts, int64_t now_ns)
     if (!measured && !hopeless) {
         return;
     }
-    if (!worth->trial.all) {
+    if (worth->trial.most < texts) {
         if (ratio >= HARMLESS) {
-            begin_stage(worth, true);
+            uint32_t more = worth->trial.most * STAGE_FACTOR;
+            begin_stage(worth, more < texts ? more : ALL, now_ns);
         } else {
             fail(worth, texts, now_ns);
         }
@@ -309,6 +316,24 @@ void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t n
     }
 }
 
+// Is this one of the texts that try? Whoever comes first may.
+static bool tries(or_worth_t *worth, uint64_t session)
+{
+    if (worth->trial.most == ALL) {
+        return true;
+    }
+    for (uint32_t i = 0; i < worth->trial.count; i++) {
+        if (worth->trial.sessions[i] == session) {
+            return true;
+        }
+    }
+    bool room = worth->trial.count < worth->trial.most;
+    if (room) {
+        worth->trial.sessions[worth->trial.count++] = session;
+    }
+    return room;
+}
+
 or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t now_ns)
 {
     uint32_t at = row_of(texts);
@@ -318,21 +343,20 @@ or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64
     }
     double most_ns =
         fmax(TRIAL_NS_MAX, TRIAL_WINDOWS_MAX * worth->rows[worth->trial.row].window_ns);
-    if ((double)(now_ns - worth->trial.begun_ns) > most_ns) { // nothing came, or texts have left
+    if ((double)(now_ns - worth->trial.stage_ns) > most_ns) { // nothing came, or texts have left
         fail(worth, texts, now_ns);
         return row->way;
     }
-    if (worth->trial.session == 0) {
-        worth->trial.session = session;
-    }
-    bool tries = worth->trial.all || worth->trial.session == session;
-    return at == worth->trial.row && tries ? worth->trial.way : row->way;
+    return at == worth->trial.row && tries(worth, session) ? worth->trial.way : row->way;
 }
 
 void or_worth_ended(or_worth_t *worth, uint64_t session)
 {
-    if (worth->trial.session == session) {
-        worth->trial.session = 0;
+    for (uint32_t i = 0; i < worth->trial.count; i++) {
+        if (worth->trial.sessions[i] == session) {
+            worth->trial.sessions[i] = worth->trial.sessions[--worth->trial.count];
+            return;
+        }
     }
 }
 

@@ -9,8 +9,8 @@
 // A guess adds a row to a pass that others share, and a drafter on the target's CPUs takes its time from every text. No
 // text's own figures show that. So ways are compared by what texts write in the time that they are at work.
 //
-// A try is as short as it can be. Where there are three texts or more, one of them begins, and the others follow if that
-// harms nobody. A hopeless try ends as soon as that shows. What one has lost delays the next until it is a hundredth of the
+// A try is as short as it can be. Of three texts or more one begins; then 4, 16 and all follow, as long as that harms nobody.
+// A hopeless try ends as soon as that shows. What one has lost delays the next until it is a hundredth of the
 // time between them, and every failure in a row doubles the pause.
 //
 // Rounds that began before the last change count for nothing. Nothing here depends on a guess's token. Pure: no clock, no
@@ -23,6 +23,7 @@
 #include "coordinator/budget/policy.h"
 
 #define OR_WORTH_ROWS 13u // up to 4,096 texts at a time
+#define OR_WORTH_FEW 16u  // texts that try something before all do
 
 // Rounds of all texts, and what they brought.
 typedef struct {
@@ -50,12 +51,14 @@ typedef struct {
     uint64_t epoch;    // grows with every change of what a text may be told
     or_worth_row_t rows[OR_WORTH_ROWS];
     struct {
-        bool on, all;
+        bool on;
         or_way_t way;
         uint32_t row;
-        uint64_t session; // that tries it alone, unless all do; 0: whoever comes next
-        int64_t begun_ns;
-        double tokens; // that all texts wrote since
+        uint32_t most; // texts that try it
+        uint32_t count;
+        uint64_t sessions[OR_WORTH_FEW]; // that do, unless all may
+        int64_t begun_ns, stage_ns;      // it, and with so many
+        double tokens;                   // that all texts wrote since
         or_worth_sum_t sum;
     } trial;
     struct {
