@@ -14,6 +14,7 @@
 #pragma once
 
 #include "common/decode/token_tree.h"
+#include "coordinator/budget/worth.h"
 #include "coordinator/clients/queue.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/figures/events.h"
@@ -44,6 +45,8 @@ struct or_coordinator {
     or_vocabularies_t vocabularies;
     or_packed_vocab_t packed;
     or_token_tree_t *scratch; // for the tree of a round while it is made
+    or_worth_t worth;
+    or_policy_t earlier[2]; // what the last text alone, and the last one among others, has shown
     or_telemetry_t *telemetry;
     or_events_t events;
     or_stats_t figures;  // counted here; the rest is 0

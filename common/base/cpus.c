@@ -1,7 +1,9 @@
 #include "common/base/cpus.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +48,28 @@ or_status_t or_cpu_options_confine(const or_cpu_options_t *options)
 int32_t or_cpu_options_poll(const or_cpu_options_t *options)
 {
     return options->poll == 0 ? OR_POLL_NEVER : (int32_t)options->poll;
+}
+
+// Half of the identifier that Linux draws when it starts.
+uint64_t or_cpus_machine(void)
+{
+    char text[64];
+    uint64_t number = 0;
+    uint32_t digits = 0;
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file == NULL) {
+        return 0;
+    }
+    const char *at = fgets(text, sizeof text, file);
+    fclose(file);
+    for (; at != NULL && *at != '\0' && digits < 16; at++) {
+        if (isxdigit((unsigned char)*at)) {
+            number = number << 4 |
+                     (unsigned)(isdigit((unsigned char)*at) ? *at - '0' : (*at | 32) - 'a' + 10);
+            digits++;
+        }
+    }
+    return digits == 16 ? number : 0;
 }
 
 or_cpus_t or_cpus_allowed(void)

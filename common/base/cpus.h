@@ -54,6 +54,8 @@ or_status_t or_cpu_options_confine(const or_cpu_options_t *options);
 // Convert `poll` to what workers.h expects.
 int32_t or_cpu_options_poll(const or_cpu_options_t *options);
 
+// A number that processes on the same machine have in common, as long as it is up, and no others; 0: not known.
+uint64_t or_cpus_machine(void);
 // The CPUs that the calling thread may run on.
 or_cpus_t or_cpus_allowed(void);
 uint32_t or_cpus_count(const or_cpus_t *cpus);

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "common/base/log/log.h"
 #include "coordinator/budget/policy_model.h"
 #include "coordinator/drafters/seats.h"
 #include "coordinator/hub.h"
@@ -9,6 +10,7 @@
 
 #define ROUNDS_MIN 32u     // with guesses, before their figures say anything
 #define CLEARLY_FASTER 1.2 // than what was done
+#define RECOUNT_NS (5 * OR_NS_PER_MS)
 
 #include "common/base/inline.h"
 
@@ -23,6 +25,100 @@ static uint32_t ahead_of(const or_csession_t *session)
     uint32_t ahead = session->terms.open.draft_ahead;
     uint32_t budget = session->budget.policy.budget.ahead;
     return is_automatic(session) && budget < ahead ? budget : ahead;
+}
+
+// ---- all texts together ----
+
+// Texts at work, counted now and then: a round would be too often.
+static uint32_t count_texts(or_coordinator_t *c, int64_t now_ns)
+{
+    const or_csession_t *session;
+    if (c->worth.live.texts > 0 && now_ns - c->worth.live.at_ns < RECOUNT_NS) {
+        return c->worth.live.texts;
+    }
+    uint32_t texts = 0;
+    for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
+        texts += or_csession_is_live(session);
+    }
+    c->worth.live.texts = texts > 0 ? texts : 1;
+    c->worth.live.at_ns = now_ns;
+    return c->worth.live.texts;
+}
+
+static bool is_steered(const or_coordinator_t *c, const or_csession_t *session)
+{
+    return is_automatic(session) && !session->measured && c->worth.drafters > 0;
+}
+
+void or_budget_steer(or_coordinator_t *c, or_csession_t *session)
+{
+    or_policy_t *policy = &session->budget.policy;
+    or_way_t before = policy->way;
+    bool first = policy->rounds == 0;
+    if (first && is_automatic(session)) {
+        const or_policy_t *earlier = &c->earlier[c->worth.live.texts > 1];
+        if (earlier->rounds > 0) {
+            or_policy_inherit(policy, earlier);
+        }
+    }
+    if (is_steered(c, session)) {
+        int64_t now = or_clock_now(c->clock);
+        uint32_t texts = count_texts(c, now);
+        or_policy_limit(policy, or_worth_way(&c->worth, session->id.value, texts, now), texts,
+                        c->worth.shared);
+    }
+    session->budget.settled = first || policy->way == before;
+    session->budget.epoch = c->worth.epoch;
+}
+
+void or_budget_place(or_coordinator_t *c)
+{
+    const or_member_t *member;
+    uint32_t drafters = 0;
+    bool shared = false;
+    for (uint32_t at = 0; (member = or_peers_next(&c->peers, &at)) != NULL;) {
+        if (member->role == OR_ROLE_DRAFTER) {
+            drafters++;
+            shared = shared || (c->verifier != NULL && member->machine != 0 &&
+                                member->machine == c->verifier->machine);
+        }
+    }
+    or_worth_place(&c->worth, drafters, shared);
+}
+
+// Its guesses and times are what those of the next text will be like.
+void or_budget_ended(or_coordinator_t *c, const or_csession_t *session)
+{
+    const or_policy_t *policy = &session->budget.policy;
+    or_worth_ended(&c->worth, session->id.value);
+    if (is_automatic(session) && policy->rounds > 0) {
+        c->earlier[c->worth.live.texts > 1] = *policy;
+    }
+}
+
+static void tell_worth(or_coordinator_t *c, const or_csession_t *session,
+                       const or_policy_round_t *judged)
+{
+    const or_policy_t *policy = &session->budget.policy;
+    int64_t now = or_clock_now(c->clock);
+    int64_t read_ns = judged->prefill ? 1000 * (int64_t)judged->forward_us : 0;
+    const or_worth_round_t round = {.session = session->id.value,
+                                    .epoch = session->budget.epoch,
+                                    .texts = count_texts(c, now),
+                                    .steered = is_steered(c, session),
+                                    .settled = session->budget.settled,
+                                    .may_ahead = session->terms.open.draft_ahead > 0,
+                                    .tokens = judged->accepted + 1,
+                                    .time_ns = (double)(now - session->budget.began_ns - read_ns),
+                                    .plain_ns =
+                                        policy->plain_times.count > 0 ? policy->mean.plain_ns : 0};
+    uint64_t epoch = c->worth.epoch;
+    or_worth_judged(&c->worth, &round, now);
+    if (c->worth.epoch != epoch && !c->worth.trial.on) {
+        char text[160];
+        or_worth_explain(&c->worth, round.texts, text, sizeof text);
+        or_log(OR_LOG_INFO, "%s", text);
+    }
 }
 
 // ---- what the policy is told ----
@@ -54,8 +150,7 @@ void or_budget_heard(const or_coordinator_t *c, or_csession_t *session, const or
     session->budget.told[at].at_ns = 0;
 }
 
-void or_budget_judged(const or_coordinator_t *c, or_csession_t *session,
-                      const or_verdict_t *verdict)
+void or_budget_judged(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
 {
     const or_policy_round_t round = {
         .source = session->budget.source,
@@ -67,6 +162,7 @@ void or_budget_judged(const or_coordinator_t *c, or_csession_t *session,
         .prefill = session->target.kv_held + 1 < session->log.length,
     };
     or_policy_judged(&session->budget.policy, &round);
+    tell_worth(c, session, &round);
 }
 
 void or_budget_load(or_coordinator_t *c, const or_stats_t *stats)
@@ -187,6 +283,9 @@ static or_policy_choice_t choose_whole(const or_coordinator_t *c, or_csession_t 
 
 or_policy_choice_t or_budget_ask(const or_coordinator_t *c, or_csession_t *session)
 {
+    if (session->budget.began_ns < session->round_started_ns) {
+        session->budget.began_ns = or_clock_now(c->clock);
+    }
     if (session->plain) {
         return (or_policy_choice_t){.source = OR_SOURCE_PLAIN};
     }
@@ -200,6 +299,11 @@ or_budget_t or_budget_chosen(const or_coordinator_t *c, or_csession_t *session)
 {
     return is_automatic(session) ? or_policy_budget(&session->budget.policy, or_clock_now(c->clock))
                                  : session->budget.policy.session.most;
+}
+
+bool or_budget_is_plain(const or_csession_t *session)
+{
+    return is_automatic(session) && session->budget.policy.way == OR_WAY_PLAIN;
 }
 
 bool or_budget_rests(const or_csession_t *session)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/inline.h"
 #include "coordinator/budget/policy_model.h"
 
 // These are believed before anything was measured: a drafter worth its time.
@@ -31,12 +32,38 @@
 void or_policy_init(or_policy_t *policy, const or_policy_terms_of_session_t *session)
 {
     *policy = (or_policy_t){.session = *session, .budget = session->most, .batch = 1};
+    policy->way = OR_WAY_AHEAD;
+    policy->most_ahead = session->most.ahead;
     policy->kept = 1;
     policy->mean.gain = PRIOR_GAIN;
     policy->mean.lookup_gain = PRIOR_LOOKUP_GAIN;
     policy->mean.first_right = PRIOR_RIGHT;
     policy->recent.gain = policy->mean.gain;
     policy->recent.first_right = policy->mean.first_right;
+}
+
+#define INHERITED_ROUNDS 4u // an earlier text counts like so many rounds
+#define INHERITED_GUESSES 16u
+#define FORGOTTEN 0.125 // of what is known of lookups: the next text may repeat itself more
+
+void or_policy_inherit(or_policy_t *policy, const or_policy_t *earlier)
+{
+    policy->mean = earlier->mean;
+    policy->mean.lookup_gain += FORGOTTEN * (PRIOR_LOOKUP_GAIN - policy->mean.lookup_gain);
+    policy->recent.gain = policy->mean.gain;
+    policy->recent.first_right = policy->mean.first_right;
+    policy->plain_times = earlier->plain_times;
+    policy->tree_times = earlier->tree_times;
+    policy->count.drafter = or_min_u32(earlier->count.drafter, INHERITED_GUESSES);
+    policy->count.lookup = or_min_u32(earlier->count.lookup, INHERITED_GUESSES);
+    policy->count.trips = or_min_u32(earlier->count.trips, INHERITED_ROUNDS);
+    policy->count.slow = or_min_u32(earlier->count.slow, INHERITED_ROUNDS);
+    policy->count.hits = or_min_u32(earlier->count.hits, INHERITED_ROUNDS);
+    policy->count.times = or_min_u32(earlier->count.times, INHERITED_ROUNDS);
+    policy->plain_times.count = or_min_u32(policy->plain_times.count, INHERITED_ROUNDS);
+    policy->tree_times.count = or_min_u32(policy->tree_times.count, INHERITED_ROUNDS);
+    policy->plain_tried_ns = earlier->plain_tried_ns;
+    policy->batch = earlier->batch;
 }
 
 // ---- the budget ----
@@ -102,6 +129,30 @@ static void switch_off(or_policy_t *policy, int64_t now_ns)
     change_budget(policy, (or_budget_t){0});
 }
 
+void or_policy_limit(or_policy_t *policy, or_way_t way, uint32_t texts, bool decided)
+{
+    or_way_t before = policy->off && decided ? OR_WAY_PLAIN : policy->way;
+    policy->texts = texts;
+    policy->decided = decided;
+    if (way == before) {
+        policy->way = way;
+        return;
+    }
+    policy->way = way;
+    policy->session.most.ahead = way == OR_WAY_AHEAD ? policy->most_ahead : 0;
+    policy->ask_count = 0;
+    if (way == OR_WAY_PLAIN) {
+        change_budget(policy, (or_budget_t){0});
+    } else if (before == OR_WAY_PLAIN) {
+        policy->off = false;
+        change_budget(policy, policy->session.most);
+    } else {
+        or_budget_t budget = policy->budget;
+        budget.ahead = budget.nodes > 0 ? policy->session.most.ahead : 0;
+        change_budget(policy, budget);
+    }
+}
+
 // Off: a try begins, goes on, or has ended without success. What it shows counts at once.
 static void go_on_trying(or_policy_t *policy, or_budget_t best, int64_t now_ns)
 {
@@ -150,7 +201,7 @@ static void count_kept(or_policy_t *policy, int64_t now_ns)
 or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns)
 {
     if (policy->session.kind != OR_POLICY_AUTO || !is_measured(policy) ||
-        policy->session.most.nodes == 0) {
+        policy->session.most.nodes == 0 || policy->way == OR_WAY_PLAIN) {
         return policy->budget;
     }
     double rate;
@@ -164,7 +215,8 @@ or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns)
     } else if (policy->off) {
         policy->off = false;
         change_budget(policy, best);
-    } else if (rate < PAYS_NOT * plain && policy->rounds >= policy->changed + OFF_ROUNDS_MIN) {
+    } else if (!policy->decided && rate < PAYS_NOT * plain &&
+               policy->rounds >= policy->changed + OFF_ROUNDS_MIN) {
         switch_off(policy, now_ns);
     } else if (policy->rounds >= policy->changed + ROUNDS_A_CHANGE) {
         bool better =
@@ -187,11 +239,12 @@ static or_policy_choice_t go(const or_policy_t *policy, const or_policy_state_t 
     double ready = fmin(state->ready, policy->session.most.nodes);
     double best = 1 / or_policy_round_ns(policy, 0);
     or_guess_source_t source = OR_SOURCE_PLAIN;
-    double looked_up =
-        or_policy_lookup_tokens(policy, state->lookup) / or_policy_round_ns(policy, state->lookup);
+    double looked_up = or_policy_lookup_rate(policy, state->lookup);
     double drafted = or_policy_tokens(policy, ready) / or_policy_round_ns(policy, ready);
-    if (policy->session.lookup && state->lookup > 0 && looked_up > best) {
-        best = looked_up;
+    if (policy->session.lookup && state->lookup > 0 &&
+        looked_up > or_policy_lookup_rate(policy, 0)) {
+        best = or_policy_lookup_tokens(policy, state->lookup) /
+               or_policy_round_ns(policy, state->lookup);
         source = OR_SOURCE_LOOKUP;
     }
     if (state->ready > 0 && drafted >= best) {
@@ -356,7 +409,8 @@ or_policy_choice_t or_policy_choose(or_policy_t *policy, const or_policy_state_t
     if (!state->awaited || policy->budget.nodes == 0 || state->ready >= policy->budget.nodes) {
         return go(policy, state);
     }
-    if (!is_measured(policy)) {
+    bool waits = policy->decided && !or_policy_takes_late(policy);
+    if (waits || !is_measured(policy)) {
         return (or_policy_choice_t){.source = OR_SOURCE_DRAFTER, .until_ns = OR_TIME_NEVER};
     }
     bool trying = policy->rounds < policy->try_until;

@@ -28,6 +28,14 @@ typedef struct {
     uint32_t nodes, depth, ahead;
 } or_budget_t;
 
+// How far a session may go, as all texts together find worth their time (worth.h).
+typedef enum {
+    OR_WAY_PLAIN,   // no drafter
+    OR_WAY_DRAFTED, // a drafter that rests while the target works
+    OR_WAY_AHEAD,   // all that was asked for
+    OR_WAYS
+} or_way_t;
+
 typedef struct {
     or_draft_policy_t kind;
     or_budget_t most;  // what the request asked for
@@ -47,6 +55,9 @@ typedef struct {
 // Moving averages and what was chosen; policy.c says what is in it.
 typedef struct or_policy {
     or_policy_terms_of_session_t session;
+    or_way_t way;
+    bool decided;
+    uint32_t most_ahead; // of what the request asked for
     or_budget_t budget;
     struct {
         double round_trip_ns;
@@ -90,11 +101,18 @@ typedef struct or_policy {
         double tokens;
     } count_from;
     double batch;                    // sessions a pass
+    uint32_t texts;                  // at work, as far as was said
     uint64_t rounds, drafted, plain; // judged so far
     int64_t tried_ns;                // when what does not pay was last tried
 } or_policy_t;
 
 void or_policy_init(or_policy_t *policy, const or_policy_terms_of_session_t *session);
+// Begin with what an earlier text of the same peers has shown, as far as that holds for others: what rounds and guesses take
+// and bring. It counts like a few rounds.
+void or_policy_inherit(or_policy_t *policy, const or_policy_t *earlier);
+// Go this way from the next round on, with so many texts at work. `decided`: all texts have measured that guesses pay here,
+// or measure it just now, so the policy chooses how many but not whether. Else it goes no farther than that.
+void or_policy_limit(or_policy_t *policy, or_way_t way, uint32_t texts, bool decided);
 
 // ---- measured ----
 

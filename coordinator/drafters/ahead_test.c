@@ -427,6 +427,57 @@ static void a_drafter_that_does_not_pay_rests(void **state)
     assert_words(w, 60);
 }
 
+// On the target's CPUs the drafter would go on drafting at the others' cost, so it is told that the session is over; later it
+// is tried again, and stays once it pays.
+static void on_the_targets_machine_a_drafter_that_does_not_pay_leaves(void **state)
+{
+    world_t *w = *state;
+    static const uint32_t wrong[] = {900, 901, 902, 903};
+    or_generate_request_t request = ahead_request(240, 2);
+    uint64_t answered = 0;
+    uint32_t plain_from = 0;
+    request.draft_policy = OR_POLICY_AUTO;
+    w->row_ms = 2;
+    word_period = 400;
+    join(w, &w->verifier,
+         (or_hello_t){.role = OR_ROLE_VERIFIER,
+                      .vocab_hash = or_vocab_hash(w->vocab),
+                      .context_max = 256,
+                      .model_hash = TARGET,
+                      .machine = 5});
+    join(
+        w, &w->drafter,
+        (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = or_vocab_hash(w->vocab), .machine = 5});
+    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT});
+    run(w, 5);
+    w->judges = true;
+    w->step_ms = 20;
+    ask(w, request);
+    for (uint32_t ms = 0; w->end.finish == OR_FINISH_NONE; ms++) {
+        const heard_t *heard = &w->heard[0];
+        if (heard->round > answered && heard->cancels < heard->opens) {
+            bool right = heard->opens > 1;
+            answered = heard->round;
+            send_tree(w, (or_draft_tree_t){.round = answered,
+                                           .base_length = heard->length,
+                                           .base_hash = heard->hash,
+                                           .tokens = right ? words_from(heard->length) : wrong,
+                                           .back = in_a_row,
+                                           .count = 4});
+        }
+        if (heard->cancels == 1 && heard->opens == 1) {
+            plain_from = plain_from == 0 ? w->written_count : plain_from;
+            assert_true(heard->prefixes <= plain_from + 1); // it is told nothing
+        }
+        run(w, 1);
+        assert_true(ms < 10000);
+    }
+    assert_words(w, 240);
+    assert_in_range(plain_from, 1, 20);
+    assert_in_range(w->heard[0].opens, 2, 4);
+    assert_true(w->end.stats.accepted > 60);
+}
+
 // Without a drafter, to a target that takes trees of so many nodes (0: as many as there are).
 static void look_up_sixty_words(world_t *w, uint32_t context_max, uint32_t nodes_max)
 {
@@ -571,6 +622,7 @@ int main(void)
         TEST(a_tree_that_makes_no_sense_costs_the_seat),
         TEST(silence_is_bridged_and_not_held_against_the_drafter),
         TEST(a_drafter_that_does_not_pay_rests),
+        TEST(on_the_targets_machine_a_drafter_that_does_not_pay_leaves),
         TEST(a_text_that_repeats_is_looked_up),
         TEST(lookups_fit_the_target),
         TEST(a_whole_tree_that_came_is_judged),

@@ -42,7 +42,7 @@ void or_drafting_pass_on(or_coordinator_t *coordinator, or_csession_t *session,
 void or_drafting_give_up(or_coordinator_t *coordinator, or_csession_t *session);
 // A drafter leaves its seat.
 void or_drafting_leave(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat);
-// All leave, and are told why.
+// All leave, and are told why. Who comes after that takes over from nobody.
 void or_drafting_leave_all(or_coordinator_t *coordinator, or_csession_t *session,
                            const char *reason);
 // It leaves for good: it cannot serve this session. Another may.

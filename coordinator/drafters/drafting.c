@@ -47,6 +47,7 @@ void or_drafting_leave_all(or_coordinator_t *c, or_csession_t *session, const ch
             or_drafting_leave(c, session, &session->drafters.seats[i]);
             or_peers_send_cancel(c, session, drafter, reason);
         }
+        session->drafters.seats[i].before = (or_peer_t){0};
     }
 }
 
@@ -391,7 +392,7 @@ static void relieve(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat
 
 bool or_drafting_join(or_coordinator_t *c, or_csession_t *session)
 {
-    if (session->plain) {
+    if (session->plain || or_budget_is_plain(session)) {
         return false;
     }
     bool joined = false;
@@ -455,6 +456,12 @@ static void vacate(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat)
 void or_drafting_pass_on(or_coordinator_t *c, or_csession_t *session, const or_verdict_t *verdict)
 {
     uint32_t path[OR_TREE_NODES_MAX];
+    or_budget_steer(c, session);
+    if (or_budget_is_plain(session)) {
+        // Who is told nothing would go on drafting.
+        or_drafting_leave_all(c, session, "plain decoding is faster now");
+        return;
+    }
     const or_budget_t budget = or_budget_chosen(c, session);
     for (uint32_t i = 0; i < session->drafters.count; i++) {
         or_seat_t *seat = &session->drafters.seats[i];

@@ -124,6 +124,7 @@ static void joined(or_coordinator_t *c, or_member_t *member)
     } else if (member->role == OR_ROLE_DRAFTER) {
         c->queue.drafter_seen = true;
     }
+    or_budget_place(c);
     c->queue.due = true;
 }
 
@@ -178,7 +179,8 @@ static or_member_t new_member(or_coordinator_t *c, or_peer_t peer, const or_hell
                           .joined_ns = or_clock_now(c->clock),
                           .context_max = hello->context_max,
                           .nodes_max = hello->nodes_max,
-                          .sessions_max = hello->sessions_max};
+                          .sessions_max = hello->sessions_max,
+                          .machine = hello->machine};
     snprintf(member.model, sizeof member.model, "%s", hello->model);
     snprintf(member.arith_id, sizeof member.arith_id, "%s", hello->arith_id);
     or_conduct_init(&member.conduct, or_clock_now(c->clock));
@@ -272,6 +274,7 @@ static void remove_member(or_coordinator_t *c, or_member_t *member)
     if (served) {
         replace_verifier(c);
     }
+    or_budget_place(c);
     if (role == OR_ROLE_CLIENT) {
         or_parking_detach(c, peer);
     } else if (role == OR_ROLE_DRAFTER) {

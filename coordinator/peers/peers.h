@@ -23,6 +23,7 @@ typedef struct {
     uint64_t number; // tells it apart from all that were ever here
     int64_t joined_ns;
     uint32_t context_max, nodes_max;
+    uint64_t machine; // the one on whose CPUs its model runs; 0: not said, or none
     // A verifier's: live sessions beyond it wait. A drafter's: it gets no more. 0: not said.
     uint32_t sessions_max;
     uint32_t sessions;          // a drafter's

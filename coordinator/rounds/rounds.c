@@ -238,6 +238,7 @@ void or_round_begin(or_coordinator_t *c, or_csession_t *session)
         or_guesses_clear(session->budget.guesses, &session->log);
     }
     or_round_open_verifier(c, session);
+    or_budget_steer(c, session);
     open_round(c, session);
 }
 
@@ -260,10 +261,8 @@ void or_round_park(or_coordinator_t *c, or_csession_t *session)
     if (c->verifier != NULL) {
         or_peers_send_cancel(c, session, c->verifier->peer, reason);
     }
+    or_budget_ended(c, session);
     or_drafting_leave_all(c, session, reason);
-    for (uint32_t i = 0; i < session->drafters.count; i++) { // who comes takes over from nobody
-        session->drafters.seats[i].before = (or_peer_t){0};
-    }
     or_csession_drop_draws(session);
     or_charges_shrink(session);
 }
@@ -289,6 +288,7 @@ static void finish(or_coordinator_t *c, or_csession_t *session)
     session->stats.elapsed_us = (uint64_t)(session->done_ns - session->started_ns) / 1000;
     count_end(c, session);
     or_counters_finished(c, session);
+    or_budget_ended(c, session);
     or_budget_advise(session);
     const char *reason = or_finish_name(session->finish);
     if (c->verifier != NULL && session->target.begun) {

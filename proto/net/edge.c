@@ -181,7 +181,9 @@ or_status_t or_edge_process_open(const char *path, const or_model_options_t *opt
 
 or_status_t or_edge_process_greet(or_edge_process_t *process, const or_hello_t *hello)
 {
-    return or_link_create(process->channel, or_clock_monotonic(), hello, OR_LINK_HEARTBEAT_MS,
+    or_hello_t greeting = *hello;
+    greeting.machine = or_gpu_where(process->model).on_gpu ? 0 : or_cpus_machine();
+    return or_link_create(process->channel, or_clock_monotonic(), &greeting, OR_LINK_HEARTBEAT_MS,
                           &process->link);
 }
 

@@ -66,6 +66,7 @@ typedef struct {
 or_status_t or_edge_process_open(const char *path, const or_model_options_t *options,
                                  const or_gpu_place_t *place, const char *endpoint,
                                  const or_key_options_t *keys, or_edge_process_t *process);
+// Say Hello, with the machine on whose CPUs the model runs. OR_ERR_NO_MEMORY.
 or_status_t or_edge_process_greet(or_edge_process_t *process, const or_hello_t *hello);
 // Turn and wait until a signal comes (OR_OK), `refused` gives a sentence (OR_ERR_MISMATCH), or the model's device
 // fails (OR_ERR_IO). After the last a process that is started again may find a device that works.

@@ -45,6 +45,7 @@ typedef struct {
     uint32_t context_max; // positions that its KV cache can hold for one session
     uint32_t nodes_max;   // tree nodes that it builds or checks
     uint32_t sessions_max;
+    uint64_t machine; // or_cpus_machine, of a model that runs on CPUs; 0 otherwise
 } or_hello_t;
 
 // The coordinator's answer to a Hello: the peer may stay.

@@ -6,7 +6,7 @@
 MESSAGE(hello, [1] = ENUM(role, or_role_t), [2] = STRING(software), [3] = STRING(arith_id),
         [4] = FIXED64(vocab_hash), [5] = UINT32(vocab_size), [6] = STRING(model),
         [7] = STRING(owner), [8] = UINT32(context_max), [9] = UINT32(nodes_max),
-        [10] = UINT32(sessions_max), [11] = FIXED64(model_hash));
+        [10] = UINT32(sessions_max), [11] = FIXED64(model_hash), [12] = FIXED64(machine));
 #undef OF
 
 #define OF or_welcome_t

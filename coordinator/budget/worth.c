@@ -1,0 +1,385 @@
+#include "coordinator/budget/worth.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+
+// A way is measured by so many passes, and for so long.
+#define WINDOW_PASSES 4u
+#define WINDOW_ROUNDS 8u
+#define WINDOW_NS (100.0 * (double)OR_NS_PER_MS)
+// A try is hopeless that is so slow after so many passes.
+#define HOPELESS_PASSES 1u
+#define HOPELESS_ROUNDS 3u
+#define HOPELESS 0.75
+
+#define ALONE_FROM 3u   // texts at a time, of which one tries first,
+#define STAGE_FACTOR 4u // then so many times more
+#define ALL UINT32_MAX
+#define HARMLESS 0.97     // of the speed of all, while one tries
+#define BETTER 1.05       // a way that costs more is taken where it brings so much
+#define BETTER_PLAIN 1.02 // and plain decoding where it brings this
+#define CLEARLY 2.5       // faster than plain rounds seem to be: those are not tried at once
+#define SURPASSED 1.1     // another way was so much faster once: see whether it still is
+
+#define COST_SHARE 100.0 // a try may cost one part in so many of the time until the next
+#define PAUSE_NS (1.0 * (double)OR_NS_PER_S)
+#define PAUSES_MAX 64.0  // doubled up to this
+#define COST_UNKNOWN 0.3 // of the time of a way that was never tried
+#define INHERITED_PAUSE_NS (3 * OR_NS_PER_S)
+#define TRIAL_NS_MAX (2.0 * (double)OR_NS_PER_S) // or so many windows: then it has failed
+#define TRIAL_WINDOWS_MAX 10.0
+#define OLD_WEIGHT 0.5 // of the windows before, in a speed
+
+void or_worth_place(or_worth_t *worth, uint32_t drafters, bool shared)
+{
+    if (worth->shared != shared || (worth->drafters == 0) != (drafters == 0)) {
+        uint64_t epoch = worth->epoch;
+        memset(worth, 0, sizeof *worth);
+        worth->epoch = epoch + 1;
+    }
+    worth->shared = shared;
+    worth->drafters = drafters;
+}
+
+// ---- rows ----
+
+static uint32_t row_of(uint32_t texts)
+{
+    double row = texts > 1 ? round(log2(texts)) : 0;
+    return row < OR_WORTH_ROWS ? (uint32_t)row : OR_WORTH_ROWS - 1;
+}
+
+static bool was_measured(const or_worth_row_t *row)
+{
+    return row->ways[row->way].speed > 0;
+}
+
+// The next row in which something was measured: fewer texts first.
+static const or_worth_row_t *neighbour(const or_worth_t *worth, uint32_t row)
+{
+    for (uint32_t i = row; i-- > 0;) {
+        if (was_measured(&worth->rows[i])) {
+            return &worth->rows[i];
+        }
+    }
+    for (uint32_t i = row + 1; i < OR_WORTH_ROWS; i++) {
+        if (was_measured(&worth->rows[i])) {
+            return &worth->rows[i];
+        }
+    }
+    return NULL;
+}
+
+// The most that a drafter may do: on the target's CPUs it does not work ahead before that was tried.
+static or_way_t eager(const or_worth_t *worth)
+{
+    return worth->shared ? OR_WAY_DRAFTED : OR_WAY_AHEAD;
+}
+
+// A single text begins with guesses: it is short, and they are what it came for. Several on the target's CPUs do not.
+static or_worth_row_t *find_row(or_worth_t *worth, uint32_t at, int64_t now_ns)
+{
+    or_worth_row_t *row = &worth->rows[at];
+    if (row->known) {
+        return row;
+    }
+    const or_worth_row_t *other = neighbour(worth, at);
+    bool crowd = at > 0 && worth->shared;
+    bool follows = other != NULL && !(crowd && other == &worth->rows[0]);
+    bool later = at > 0 && other != NULL && other->way == OR_WAY_PLAIN;
+    row->known = true;
+    row->way = follows ? other->way : crowd ? OR_WAY_PLAIN : eager(worth);
+    for (int way = 0; way < OR_WAYS; way++) {
+        row->ways[way].try_ns = later ? now_ns + INHERITED_PAUSE_NS : 0;
+    }
+    return row;
+}
+
+// ---- windows ----
+
+static double speed_of(const or_worth_sum_t *sum)
+{
+    return sum->tokens / fmax(sum->time_ns, 1);
+}
+
+static bool is_full(const or_worth_sum_t *sum, uint32_t passes, uint32_t rounds, uint32_t texts)
+{
+    return sum->rounds >= passes * texts && sum->rounds >= rounds;
+}
+
+static void add(or_worth_sum_t *sum, const or_worth_round_t *round, int64_t now_ns)
+{
+    if (sum->rounds++ == 0) {
+        sum->since_ns = now_ns - (int64_t)round->time_ns;
+    }
+    sum->tokens += round->tokens;
+    sum->time_ns += round->time_ns;
+}
+
+static bool is_measured(const or_worth_sum_t *sum, uint32_t texts, int64_t now_ns)
+{
+    return is_full(sum, WINDOW_PASSES, WINDOW_ROUNDS, texts) &&
+           (double)(now_ns - sum->since_ns) >= WINDOW_NS;
+}
+
+// ---- tries ----
+
+static void change(or_worth_t *worth)
+{
+    worth->epoch++;
+    for (uint32_t i = 0; i < OR_WORTH_ROWS; i++) {
+        worth->rows[i].now = (or_worth_sum_t){0};
+    }
+}
+
+// So many texts try it now, and those that did go on.
+static void begin_stage(or_worth_t *worth, uint32_t most, int64_t now_ns)
+{
+    worth->trial.stage_ns = now_ns;
+    worth->trial.most = most > OR_WORTH_FEW ? ALL : most;
+    worth->trial.sum = (or_worth_sum_t){0};
+    change(worth);
+}
+
+// Nobody is harmed by plain decoding.
+static void begin_trial(or_worth_t *worth, const or_worth_round_t *round, or_way_t way,
+                        int64_t now_ns)
+{
+    bool alone = way != OR_WAY_PLAIN && round->texts >= ALONE_FROM;
+    worth->trial.on = true;
+    worth->trial.way = way;
+    worth->trial.row = row_of(round->texts);
+    worth->trial.count = 0;
+    worth->trial.begun_ns = now_ns;
+    worth->trial.tokens = 0;
+    begin_stage(worth, alone ? 1 : ALL, now_ns);
+}
+
+static int64_t after(int64_t now_ns, double pause_ns)
+{
+    return now_ns + (int64_t)fmin(pause_ns, 3600.0 * (double)OR_NS_PER_S);
+}
+
+static void fail(or_worth_t *worth, uint32_t texts, int64_t now_ns)
+{
+    or_worth_row_t *row = &worth->rows[worth->trial.row];
+    double base = row->ways[row->way].speed;
+    double took_ns = (double)(now_ns - worth->trial.begun_ns);
+    double cost_ns = fmax(took_ns - worth->trial.tokens / fmax(base * texts, 1e-12), 0);
+    double pauses = fmin(exp2(row->ways[worth->trial.way].failed), PAUSES_MAX);
+    row->ways[worth->trial.way].failed++;
+    row->ways[worth->trial.way].speed = fmin(row->ways[worth->trial.way].speed, base);
+    row->ways[worth->trial.way].try_ns =
+        after(now_ns, fmax(PAUSE_NS * pauses, COST_SHARE * cost_ns));
+    worth->trial.on = false;
+    change(worth);
+}
+
+static void adopt(or_worth_t *worth, double ratio, int64_t now_ns)
+{
+    or_worth_row_t *row = &worth->rows[worth->trial.row];
+    double window_ns = (double)(now_ns - worth->trial.sum.since_ns);
+    double part = ratio * HOPELESS > 1 ? (double)HOPELESS_ROUNDS / WINDOW_ROUNDS : 1;
+    double lost_ns = part * row->window_ns * (1 - 1 / ratio);
+    row->ways[row->way].try_ns = after(now_ns, fmax(PAUSE_NS, COST_SHARE * lost_ns));
+    row->ways[row->way].failed = 1;
+    row->ways[worth->trial.way].failed = 0;
+    row->way = worth->trial.way;
+    row->window_ns = window_ns;
+    for (int way = 0; way < OR_WAYS; way++) {
+        if (row->ways[way].speed == 0) {
+            row->ways[way].try_ns = after(now_ns, COST_SHARE * COST_UNKNOWN * window_ns);
+        }
+    }
+    worth->trial.on = false;
+    change(worth);
+}
+
+static void judge_trial(or_worth_t *worth, uint32_t texts, int64_t now_ns)
+{
+    or_worth_row_t *row = &worth->rows[worth->trial.row];
+    const or_worth_sum_t *sum = &worth->trial.sum;
+    double speed = speed_of(sum);
+    double ratio = speed / fmax(row->ways[row->way].speed, 1e-12);
+    bool measured = is_measured(sum, texts, now_ns);
+    bool hopeless = is_full(sum, HOPELESS_PASSES, HOPELESS_ROUNDS, texts) && ratio < HOPELESS;
+    if (!measured && !hopeless) {
+        return;
+    }
+    if (worth->trial.most < texts) {
+        if (ratio >= HARMLESS) {
+            uint32_t more = worth->trial.most * STAGE_FACTOR;
+            begin_stage(worth, more < texts ? more : ALL, now_ns);
+        } else {
+            fail(worth, texts, now_ns);
+        }
+        return;
+    }
+    row->ways[worth->trial.way].speed = speed;
+    if (ratio >= (worth->trial.way == OR_WAY_PLAIN ? BETTER_PLAIN : BETTER)) {
+        adopt(worth, ratio, now_ns);
+    } else {
+        fail(worth, texts, now_ns);
+    }
+}
+
+// The first time that a text alone was measured with guesses: plain decoding is tried at once unless its own plain rounds
+// say that it is far slower.
+static bool may_be_plain(or_worth_row_t *row, const or_worth_round_t *round, int64_t now_ns)
+{
+    if (round->plain_ns <= 0) {
+        return false;
+    }
+    if (row->ways[row->way].speed * round->plain_ns < CLEARLY) {
+        return true;
+    }
+    row->ways[OR_WAY_PLAIN].speed = 1 / round->plain_ns; // as far as is known
+    row->ways[OR_WAY_PLAIN].try_ns =
+        after(now_ns, COST_SHARE * row->window_ns *
+                          (1 - row->ways[OR_WAY_PLAIN].speed / row->ways[row->way].speed));
+    return false;
+}
+
+static bool is_due(or_worth_t *worth, or_worth_row_t *row, const or_worth_round_t *round,
+                   or_way_t way, int64_t now_ns)
+{
+    double speed = row->ways[way].speed;
+    bool first = row == &worth->rows[0];
+    if (way == row->way || (first && !worth->shared) || (way == OR_WAY_DRAFTED && !worth->shared) ||
+        (way == OR_WAY_AHEAD && worth->shared && (row->way == OR_WAY_PLAIN || !round->may_ahead))) {
+        return false;
+    }
+    if (first && way == OR_WAY_PLAIN && speed == 0) {
+        return may_be_plain(row, round, now_ns);
+    }
+    return now_ns >= row->ways[way].try_ns;
+}
+
+// A window of the present way is full.
+static void end_window(or_worth_t *worth, or_worth_row_t *row, const or_worth_round_t *round,
+                       int64_t now_ns)
+{
+    double speed = speed_of(&row->now);
+    double before = row->ways[row->way].speed;
+    bool again = row->window_ns > 0 && before > 0;
+    row->ways[row->way].speed = again ? OLD_WEIGHT * before + (1 - OLD_WEIGHT) * speed : speed;
+    row->window_ns = (double)(now_ns - row->now.since_ns);
+    row->now = (or_worth_sum_t){0};
+    for (int way = 0; way < OR_WAYS; way++) {
+        if (row->ways[way].speed > SURPASSED * row->ways[row->way].speed) {
+            row->ways[way].try_ns = now_ns;
+        }
+        if (way == OR_WAY_AHEAD && row->way == OR_WAY_DRAFTED && row->ways[way].try_ns == 0) {
+            row->ways[way].try_ns = after(now_ns, COST_SHARE * COST_UNKNOWN * row->window_ns);
+        }
+    }
+    for (int way = 0; way < OR_WAYS && round->steered; way++) {
+        if (is_due(worth, row, round, (or_way_t)way, now_ns)) {
+            begin_trial(worth, round, (or_way_t)way, now_ns);
+            return;
+        }
+    }
+}
+
+// Are rounds with guesses far slower than the text's own plain ones?
+static bool is_hopeless(const or_worth_row_t *row, const or_worth_round_t *round)
+{
+    return row->way != OR_WAY_PLAIN && round->plain_ns > 0 &&
+           is_full(&row->now, HOPELESS_PASSES, HOPELESS_ROUNDS, round->texts) &&
+           speed_of(&row->now) * round->plain_ns < HOPELESS;
+}
+
+// ---- said and asked ----
+
+void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t now_ns)
+{
+    uint32_t at = row_of(round->texts);
+    worth->trial.tokens += round->tokens;
+    if (worth->drafters == 0 || round->epoch != worth->epoch || !round->settled ||
+        !(round->time_ns >= 0)) {
+        return;
+    }
+    if (worth->trial.on) {
+        if (at == worth->trial.row) {
+            add(&worth->trial.sum, round, now_ns);
+            judge_trial(worth, round->texts, now_ns);
+        }
+        return;
+    }
+    or_worth_row_t *row = find_row(worth, at, now_ns);
+    add(&row->now, round, now_ns);
+    if (is_measured(&row->now, round->texts, now_ns) || is_hopeless(row, round)) {
+        end_window(worth, row, round, now_ns);
+    }
+}
+
+// Is this one of the texts that try? Whoever comes first may.
+static bool tries(or_worth_t *worth, uint64_t session)
+{
+    if (worth->trial.most == ALL) {
+        return true;
+    }
+    for (uint32_t i = 0; i < worth->trial.count; i++) {
+        if (worth->trial.sessions[i] == session) {
+            return true;
+        }
+    }
+    bool room = worth->trial.count < worth->trial.most;
+    if (room) {
+        worth->trial.sessions[worth->trial.count++] = session;
+    }
+    return room;
+}
+
+or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t now_ns)
+{
+    uint32_t at = row_of(texts);
+    or_worth_row_t *row = find_row(worth, at, now_ns);
+    if (!worth->trial.on) {
+        return row->way;
+    }
+    double most_ns =
+        fmax(TRIAL_NS_MAX, TRIAL_WINDOWS_MAX * worth->rows[worth->trial.row].window_ns);
+    if ((double)(now_ns - worth->trial.stage_ns) > most_ns) { // nothing came, or texts have left
+        fail(worth, texts, now_ns);
+        return row->way;
+    }
+    return at == worth->trial.row && tries(worth, session) ? worth->trial.way : row->way;
+}
+
+void or_worth_ended(or_worth_t *worth, uint64_t session)
+{
+    for (uint32_t i = 0; i < worth->trial.count; i++) {
+        if (worth->trial.sessions[i] == session) {
+            worth->trial.sessions[i] = worth->trial.sessions[--worth->trial.count];
+            return;
+        }
+    }
+}
+
+void or_worth_explain(const or_worth_t *worth, uint32_t texts, char *text, size_t capacity)
+{
+    static const char *const names[OR_WAYS] = {"plain decoding", "guesses", "guesses made ahead"};
+    const or_worth_row_t *row = &worth->rows[row_of(texts)];
+    double best = row->ways[row->way].speed * 1e9 * texts;
+    const char *other = NULL;
+    double rate = 0;
+    for (int way = 0; way < OR_WAYS; way++) {
+        double speed = row->ways[way].speed * 1e9 * texts;
+        if (way != (int)row->way && speed > rate) {
+            rate = speed;
+            other = names[way];
+        }
+    }
+    if (worth->drafters == 0) {
+        snprintf(text, capacity, "plain decoding: no drafter is here");
+    } else if (other == NULL || best <= 0) {
+        snprintf(text, capacity, "%s: nothing else was measured yet", names[row->way]);
+    } else {
+        snprintf(text, capacity, "%s: %.0f tokens/s with %u texts at a time, %s %.0f",
+                 names[row->way], best, texts, other, rate);
+    }
+}

@@ -1,0 +1,92 @@
+// worth - which way all texts together are written fastest: plainly, with a drafter's guesses, or with guesses that are
+// made ahead (docs/algorithms.md section 6).
+//
+//     texts at a time     way now      tried now and then
+//     1                   drafted      plain, ahead             a row for each power of two, kept from
+//     2                   drafted      plain                    text to text
+//     3 .. 5              plain        drafted, by one text first
+//
+// A guess adds a row to a pass that others share, and a drafter on the target's CPUs takes its time from every text. No
+// text's own figures show that. So ways are compared by what texts write in the time that they are at work.
+//
+// A try is as short as it can be. Of three texts or more one begins; then 4, 16 and all follow, as long as that harms nobody.
+// A hopeless try ends as soon as that shows. What one has lost delays the next until it is a hundredth of the
+// time between them, and every failure in a row doubles the pause.
+//
+// Rounds that began before the last change count for nothing. Nothing here depends on a guess's token. Pure: no clock, no
+// peers; one for a coordinator. One thread.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "coordinator/budget/policy.h"
+
+#define OR_WORTH_ROWS 13u // up to 4,096 texts at a time
+#define OR_WORTH_FEW 16u  // texts that try something before all do
+
+// Rounds of all texts, and what they brought.
+typedef struct {
+    double tokens;
+    double time_ns; // of each text, added up
+    uint32_t rounds;
+    int64_t since_ns; // when the first one was judged
+} or_worth_sum_t;
+
+typedef struct {
+    bool known;   // texts were here
+    or_way_t way; // the best as far as is known
+    struct {
+        double speed;    // of one text, in tokens a nanosecond, when it was last measured; 0: never
+        int64_t try_ns;  // it is not tried before
+        uint32_t failed; // tries in a row
+    } ways[OR_WAYS];
+    or_worth_sum_t now; // of `way`, since the last change
+    double window_ns;   // how long the last measurement of `way` took
+} or_worth_row_t;
+
+typedef struct {
+    bool shared;       // a drafter computes on the verifier's CPUs
+    uint32_t drafters; // that are here; 0: there is nothing to choose
+    uint64_t epoch;    // grows with every change of what a text may be told
+    or_worth_row_t rows[OR_WORTH_ROWS];
+    struct {
+        bool on;
+        or_way_t way;
+        uint32_t row;
+        uint32_t most; // texts that try it
+        uint32_t count;
+        uint64_t sessions[OR_WORTH_FEW]; // that do, unless all may
+        int64_t begun_ns, stage_ns;      // it, and with so many
+        double tokens;                   // that all texts wrote since
+        or_worth_sum_t sum;
+    } trial;
+    struct {
+        uint32_t texts;
+        int64_t at_ns;
+    } live; // as counted last
+} or_worth_t;
+
+// The peers have changed: forget what was measured, if that matters.
+void or_worth_place(or_worth_t *worth, uint32_t drafters, bool shared);
+
+// The way that the next round of a text is to go, with so many texts at work.
+or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t now_ns);
+// The text has ended, or is away.
+void or_worth_ended(or_worth_t *worth, uint64_t session);
+
+// A judged round of any text.
+typedef struct {
+    uint64_t session, epoch; // the epoch in which its way was chosen
+    uint32_t texts;          // at work
+    bool steered;            // its way was chosen here
+    bool settled;            // and is that of the text's last round, or it is the first
+    bool may_ahead;          // the request lets drafters work ahead
+    uint32_t tokens;
+    double time_ns;  // from its beginning, without the pass if that has read a prompt
+    double plain_ns; // what a plain round takes, as far as the text's policy knows; 0: it does not
+} or_worth_round_t;
+void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t now_ns);
+
+// The choice for so many texts and its reason, as a sentence.
+void or_worth_explain(const or_worth_t *worth, uint32_t texts, char *text, size_t capacity);

@@ -1,0 +1,338 @@
+// Goal: all texts together are never much slower than plain decoding, whatever a drafter costs them; where guesses pay they
+// are used; tries cost a hundredth of the time; what changes is noticed.
+// Method: a crowd of texts, a target and a drafter in a few numbers, on a virtual clock. A pass takes a fixed time and one
+// for each row; drafting takes the time of the same CPUs, or none of theirs. Texts are short and follow one another.
+#include "coordinator/budget/worth.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "tests/support/test_support.h"
+
+#define MS (double)OR_NS_PER_MS
+#define TEXTS_MAX 64
+#define NODES 16
+#define PLAIN_KEPT 0.97
+#define BEST_KEPT 0.95
+
+typedef struct {
+    double pass_ms, row_ms; // of the target
+    double draft_ms;        // a tree
+    double trip_ms;         // to the drafter and back
+    double tokens;          // that a round with a tree brings
+    double ahead;      // a drafted round's time, when the drafter works ahead: so many times it
+    double noise;      // of each pass, as a part of it
+    double weather;    // others take the machine now and then: all takes so many times longer
+    double stalled_ms; // the drafter answers only after so long
+    bool shared;       // drafting takes the target's time
+} numbers_t;
+
+typedef struct {
+    numbers_t numbers;
+    or_worth_t worth;
+    uint32_t texts, text_tokens;
+    uint64_t random;
+    double now_ns;
+    double tokens; // of all
+    double weather, weather_until_ns;
+    double plain_ns; // that what was written would have taken plainly
+    struct {
+        uint64_t session;
+        or_way_t way, before;
+        uint64_t epoch;
+        double left, owed; // tokens of the text; parts of a token
+        uint32_t round;
+    } at[TEXTS_MAX];
+    uint64_t sessions;
+    double drafted_rounds, rounds;
+} crowd_t;
+
+static void begin_text(crowd_t *crowd, uint32_t i)
+{
+    if (crowd->at[i].session != 0) {
+        or_worth_ended(&crowd->worth, crowd->at[i].session);
+    }
+    memset(&crowd->at[i], 0, sizeof crowd->at[i]);
+    crowd->at[i].session = ++crowd->sessions;
+    crowd->at[i].left = crowd->text_tokens;
+    crowd->at[i].before = OR_WAYS;
+}
+
+static crowd_t crowd_of(numbers_t numbers, uint32_t texts)
+{
+    crowd_t crowd = {
+        .numbers = numbers, .texts = texts, .text_tokens = 64, .random = 5, .now_ns = 1e9};
+    or_worth_place(&crowd.worth, 1, numbers.shared);
+    for (uint32_t i = 0; i < texts; i++) {
+        begin_text(&crowd, i);
+    }
+    return crowd;
+}
+
+static double plain_pass_ns(const numbers_t *numbers, uint32_t texts)
+{
+    return (numbers->pass_ms + numbers->row_ms * texts) * MS;
+}
+
+// What drafts and passes of one pass of everybody take.
+static double round_ns(const crowd_t *crowd, uint32_t drafted, uint32_t ahead)
+{
+    const numbers_t *numbers = &crowd->numbers;
+    double rows = crowd->texts + (double)NODES * drafted;
+    double pass = numbers->pass_ms + numbers->row_ms * rows;
+    double draft = numbers->draft_ms * drafted + (drafted > 0 ? numbers->trip_ms : 0);
+    double noise = 1 + numbers->noise * (2 * test_uniform((uint64_t *)&crowd->random) - 1);
+    double stretch = ahead > 0 ? numbers->ahead : 1;
+    return ((pass + draft) * stretch + (drafted > 0 ? numbers->stalled_ms : 0)) * MS * noise;
+}
+
+// One pass of all texts.
+static void step(crowd_t *crowd)
+{
+    uint32_t drafted = 0, ahead = 0;
+    for (uint32_t i = 0; i < crowd->texts; i++) {
+        int64_t now = (int64_t)crowd->now_ns;
+        crowd->at[i].way = or_worth_way(&crowd->worth, crowd->at[i].session, crowd->texts, now);
+        crowd->at[i].epoch = crowd->worth.epoch;
+        drafted += crowd->at[i].way != OR_WAY_PLAIN;
+        ahead += crowd->at[i].way == OR_WAY_AHEAD;
+    }
+    if (crowd->now_ns > crowd->weather_until_ns) {
+        bool fair = crowd->weather > 1 || crowd->numbers.weather <= 1;
+        crowd->weather = fair ? 1 : crowd->numbers.weather;
+        crowd->weather_until_ns = crowd->now_ns + 400 * MS * test_uniform(&crowd->random);
+    }
+    double took_ns = round_ns(crowd, drafted, ahead) * crowd->weather;
+    crowd->now_ns += took_ns;
+    for (uint32_t i = 0; i < crowd->texts; i++) {
+        bool plain = crowd->at[i].way == OR_WAY_PLAIN;
+        crowd->at[i].owed += plain ? 1 : crowd->numbers.tokens;
+        uint32_t tokens = (uint32_t)crowd->at[i].owed;
+        crowd->at[i].owed -= tokens;
+        const or_worth_round_t round = {
+            .session = crowd->at[i].session,
+            .epoch = crowd->at[i].epoch,
+            .texts = crowd->texts,
+            .steered = true,
+            .settled = crowd->at[i].round == 0 || crowd->at[i].way == crowd->at[i].before,
+            .may_ahead = true,
+            .tokens = tokens,
+            .time_ns = took_ns,
+            .plain_ns = crowd->at[i].round > 2 ? plain_pass_ns(&crowd->numbers, 1) : 0};
+        or_worth_judged(&crowd->worth, &round, (int64_t)crowd->now_ns);
+        crowd->at[i].before = crowd->at[i].way;
+        crowd->at[i].round++;
+        crowd->tokens += tokens;
+        crowd->plain_ns +=
+            tokens * plain_pass_ns(&crowd->numbers, crowd->texts) * crowd->weather / crowd->texts;
+        crowd->rounds++;
+        crowd->drafted_rounds += !plain;
+        crowd->at[i].left -= tokens;
+        if (crowd->at[i].left <= 0) {
+            begin_text(crowd, i);
+        }
+    }
+}
+
+// Tokens a second.
+static double run(crowd_t *crowd, double seconds)
+{
+    double begun_ns = crowd->now_ns, before = crowd->tokens;
+    while (crowd->now_ns < begun_ns + seconds * 1e9) {
+        step(crowd);
+    }
+    return (crowd->tokens - before) / (crowd->now_ns - begun_ns) * 1e9;
+}
+
+static double plain_rate(const numbers_t *numbers, uint32_t texts)
+{
+    return texts / plain_pass_ns(numbers, texts) * 1e9;
+}
+
+static double drafted_rate(const numbers_t *numbers, uint32_t texts)
+{
+    crowd_t crowd = {.numbers = *numbers, .texts = texts};
+    crowd.numbers.noise = 0;
+    return texts * numbers->tokens / round_ns(&crowd, texts, 0) * 1e9;
+}
+
+// Ten seconds of it from the beginning, as `outrider bench load` measures.
+static void check(const numbers_t *numbers, uint32_t texts, const char *name)
+{
+    crowd_t crowd = crowd_of(*numbers, texts);
+    double rate = run(&crowd, 10);
+    double plain = plain_rate(numbers, texts);
+    double best = fmax(plain, drafted_rate(numbers, texts));
+    if (rate < PLAIN_KEPT * plain || rate < BEST_KEPT * best) {
+        fail_msg("%s, %u texts: %.0f tokens/s, plain %.0f, drafted %.0f", name, texts, rate, plain,
+                 drafted_rate(numbers, texts));
+    }
+}
+
+// The models of the load tests: a large target and a small one, with the drafter on the same CPUs.
+static const numbers_t large = {
+    .pass_ms = 21, .row_ms = 1, .draft_ms = 6, .tokens = 3.6, .ahead = 1.4, .shared = true};
+static const numbers_t small = {
+    .pass_ms = 0.4, .row_ms = 0.1, .draft_ms = 2.5, .tokens = 3.6, .ahead = 1.3, .shared = true};
+// A pass whose rows are free, as on a GPU with room.
+static const numbers_t wide = {
+    .pass_ms = 30, .row_ms = 0.01, .draft_ms = 1, .tokens = 3.6, .ahead = 0.9};
+
+static void no_number_of_texts_is_slower_than_plain(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = {1, 2, 4, 16, 64};
+    static const double noises[] = {0, 0.05, 0.15};
+    for (size_t i = 0; i < 5 * 3; i++) {
+        numbers_t numbers[] = {large, small, wide};
+        for (size_t n = 0; n < 3; n++) {
+            numbers[n].noise = noises[i / 5];
+            check(&numbers[n], counts[i % 5], n == 0 ? "large" : n == 1 ? "small" : "wide");
+        }
+    }
+}
+
+// Others on the machine come and go, and must not look like a way that pays.
+static void weather_does_not_mislead_it(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = {1, 4, 16, 64};
+    for (size_t i = 0; i < 4 * 2; i++) {
+        numbers_t numbers = i % 2 == 0 ? small : large;
+        numbers.noise = 0.1;
+        numbers.weather = 1.6;
+        crowd_t crowd = crowd_of(numbers, counts[i / 2]);
+        run(&crowd, 30);
+        double took = 30e9;
+        if (crowd.plain_ns < PLAIN_KEPT * took) {
+            fail_msg("%u texts, model %zu: %.3f of plain decoding's speed", counts[i / 2], i % 2,
+                     crowd.plain_ns / took);
+        }
+    }
+}
+
+static void a_link_a_bad_and_a_stalled_drafter_cost_little(void **state)
+{
+    (void)state;
+    static const double trips[] = {0, 50, 200};
+    static const uint32_t counts[] = {2, 4, 16};
+    for (size_t i = 0; i < 9; i++) {
+        for (int kind = 0; kind < 3; kind++) {
+            numbers_t numbers = {.pass_ms = 40, .row_ms = 0.2, .draft_ms = 1, .ahead = 1};
+            numbers.trip_ms = trips[i % 3];
+            numbers.tokens = kind == 1 ? 1.05 : 3.6;
+            numbers.stalled_ms = kind == 2 ? 1000 : 0;
+            crowd_t crowd = crowd_of(numbers, counts[i / 3]);
+            run(&crowd, 10); // the first try costs what it costs
+            double rate = run(&crowd, 60);
+            double best =
+                fmax(plain_rate(&numbers, counts[i / 3]), drafted_rate(&numbers, counts[i / 3]));
+            if (rate < PLAIN_KEPT * best) {
+                fail_msg("trip %g ms, kind %d, %u texts: %.1f of %.1f", trips[i % 3], kind,
+                         counts[i / 3], rate, best);
+            }
+        }
+    }
+}
+
+static void what_never_pays_costs_a_hundredth(void **state)
+{
+    (void)state;
+    crowd_t crowd = crowd_of(small, 16);
+    run(&crowd, 5);
+    double before = crowd.drafted_rounds;
+    double rate = run(&crowd, 300);
+    assert_true(rate > 0.99 * plain_rate(&small, 16));
+    assert_true(crowd.drafted_rounds > before); // but it is tried
+}
+
+static void what_changes_is_noticed(void **state)
+{
+    (void)state;
+    crowd_t crowd = crowd_of(large, 1);
+    run(&crowd, 5);
+    assert_int_equal(crowd.worth.rows[0].way, OR_WAY_DRAFTED);
+    crowd.numbers.tokens = 1.1; // the texts get hard
+    run(&crowd, 10);
+    double rate = run(&crowd, 5);
+    assert_true(rate > 0.95 * plain_rate(&large, 1));
+    crowd.numbers.tokens = 3.6; // and easy
+    run(&crowd, 40);
+    rate = run(&crowd, 5);
+    assert_true(rate > 0.9 * drafted_rate(&large, 1));
+}
+
+// What a number of texts has shown is where the next number begins.
+static void rows_learn_from_their_neighbours(void **state)
+{
+    (void)state;
+    crowd_t crowd = crowd_of(small, 4);
+    run(&crowd, 2);
+    crowd.texts = 16;
+    for (uint32_t i = 4; i < 16; i++) {
+        begin_text(&crowd, i);
+    }
+    double drafted = crowd.drafted_rounds;
+    run(&crowd, 2);
+    assert_true(crowd.drafted_rounds == drafted);
+    run(&crowd, 5);
+    assert_true(crowd.drafted_rounds > drafted);
+}
+
+// A drafter that comes or goes changes what may be chosen.
+static void without_drafters_nothing_is_tried(void **state)
+{
+    (void)state;
+    or_worth_t worth = {0};
+    or_worth_place(&worth, 0, false);
+    for (int i = 0; i < 1000; i++) {
+        const or_worth_round_t round = {.session = 1,
+                                        .epoch = worth.epoch,
+                                        .texts = 4,
+                                        .steered = true,
+                                        .settled = true,
+                                        .tokens = 1,
+                                        .time_ns = 1e7};
+        or_worth_judged(&worth, &round, (int64_t)(1e9 + i * 1e7));
+    }
+    assert_false(worth.trial.on);
+    uint64_t epoch = worth.epoch;
+    or_worth_place(&worth, 1, true);
+    assert_true(worth.epoch > epoch);
+    assert_int_equal(or_worth_way(&worth, 1, 1, OR_NS_PER_S), OR_WAY_DRAFTED);
+    assert_int_equal(or_worth_way(&worth, 1, 8, OR_NS_PER_S), OR_WAY_PLAIN);
+    or_worth_place(&worth, 1, false);
+    assert_int_equal(or_worth_way(&worth, 1, 8, OR_NS_PER_S), OR_WAY_AHEAD);
+}
+
+static void the_choice_is_explained(void **state)
+{
+    (void)state;
+    char text[160];
+    crowd_t crowd = crowd_of(small, 16);
+    or_worth_explain(&crowd.worth, 16, text, sizeof text);
+    assert_non_null(strstr(text, "nothing else was measured"));
+    run(&crowd, 5);
+    or_worth_explain(&crowd.worth, 16, text, sizeof text);
+    assert_non_null(strstr(text, "plain decoding: "));
+    or_worth_place(&crowd.worth, 0, false);
+    or_worth_explain(&crowd.worth, 16, text, sizeof text);
+    assert_non_null(strstr(text, "no drafter"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_number_of_texts_is_slower_than_plain),
+        cmocka_unit_test(weather_does_not_mislead_it),
+        cmocka_unit_test(a_link_a_bad_and_a_stalled_drafter_cost_little),
+        cmocka_unit_test(what_never_pays_costs_a_hundredth),
+        cmocka_unit_test(what_changes_is_noticed),
+        cmocka_unit_test(rows_learn_from_their_neighbours),
+        cmocka_unit_test(without_drafters_nothing_is_tried),
+        cmocka_unit_test(the_choice_is_explained),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
