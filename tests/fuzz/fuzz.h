@@ -23,7 +23,7 @@
 //
 // AddressSanitizer, UBSan or an assert announces a finding; it is written to
 // build/fuzz/TARGET-crash-... and `build/fuzz/bin/fuzz_TARGET THAT_FILE` replays it. Seeds come
-// from make_seeds.c at build time, TARGET.dict has words that the fuzzer would be long in guessing,
+// from make_seeds.c at build time, dictionaries/TARGET.dict has words that the fuzzer would be long in guessing,
 // and what a run finds interesting stays in build/fuzz/corpus for the next.
 #pragma once
 
