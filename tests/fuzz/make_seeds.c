@@ -89,6 +89,7 @@ static const struct {
     // The bytes are a recipe and edits: which, of what, and its numbers (fuzz_family.c).
     SEED("family", "plain", "\0"),
     SEED("family", "quantised", "\21\5\10"),
+    SEED("family", "super-blocks", "\16\10\1\0\25\5\14"),
     SEED("family", "without", "\22\6\5\6\6\6\7"),
     SEED("family", "narrower", "\14\10\3\1\16"),
     SEED("family", "numbers", "\12\11\0\2\11\16\42\0\6\37"),
