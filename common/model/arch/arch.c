@@ -5,21 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/model/arch/families/families.h"
-
 #define LAYERS_MAX 1024u
 #define HEAD_DIM_MAX 1024u
 #define DIM_MAX (1u << 20)     // width, FFN, vocabulary
 #define CONTEXT_MAX (1u << 20) // positions; angles stay in or_sin_cos's range
-
-static const or_arch_t *const architectures[] = {
-    &or_arch_llama,   &or_arch_qwen2,      &or_arch_qwen3, &or_arch_phi3,     &or_arch_gemma,
-    &or_arch_gemma2,  &or_arch_gemma3,     &or_arch_olmo2, &or_arch_granite,  &or_arch_smollm3,
-    &or_arch_glm4,    &or_arch_starcoder2, &or_arch_gpt2,  &or_arch_exaone4,  &or_arch_command_r,
-    &or_arch_cohere2, &or_arch_falcon,     &or_arch_opt,   &or_arch_mistral3, &or_arch_ernie4_5,
-};
-
-#define ARCHITECTURES (sizeof architectures / sizeof architectures[0])
 
 // ---- metadata ----
 
@@ -47,11 +36,10 @@ typedef struct {
 static names_t names_of_all(void)
 {
     names_t names = {0};
-    for (size_t i = 0; i < ARCHITECTURES; i++) {
+    for (const or_arch_t *const *arch = or_architectures; *arch != NULL; arch++) {
         size_t length = strlen(names.text);
-        const char *between = i == 0 ? "" : i + 1 < ARCHITECTURES ? ", " : " and ";
-        snprintf(names.text + length, sizeof names.text - length, "%s%s", between,
-                 architectures[i]->name);
+        const char *between = arch == or_architectures ? "" : arch[1] != NULL ? ", " : " and ";
+        snprintf(names.text + length, sizeof names.text - length, "%s%s", between, (*arch)->name);
     }
     return names;
 }
@@ -63,9 +51,9 @@ or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p)
     if (status != OR_OK) {
         return status;
     }
-    for (size_t i = 0; i < ARCHITECTURES; i++) {
-        if (is_text(name, architectures[i]->name)) {
-            *arch_p = architectures[i];
+    for (const or_arch_t *const *arch = or_architectures; *arch != NULL; arch++) {
+        if (is_text(name, (*arch)->name)) {
+            *arch_p = *arch;
             return OR_OK;
         }
     }

@@ -190,6 +190,9 @@ typedef struct {
 
 extern const or_arch_t or_arch_llama;
 
+// All that there are, the last NULL.
+extern const or_arch_t *const or_architectures[];
+
 // Find the architecture that the file names. OR_ERR_UNSUPPORTED lists those there are.
 or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p);
 
