@@ -59,6 +59,13 @@ or_model_memory_t or_model_memory(const or_model_t *model)
     };
 }
 
+or_model_reads_t or_model_reads(const or_model_t *model)
+{
+    or_model_reads_t reads = model->experts.read;
+    reads.weights += model->weight_bytes - or_experts_bytes(model);
+    return reads;
+}
+
 const or_kv_cache_t *or_model_cache(const or_model_t *model)
 {
     return model->cache;

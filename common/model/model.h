@@ -62,6 +62,9 @@ typedef struct {
 typedef struct {
     char architecture[32];
     uint32_t layers, width, heads, kv_heads, head_dim, ffn, vocab_size, context;
+    // Of a model whose FFN is experts: how many there are and how many of them a row takes; `ffn` is that of one. A
+    // shared expert, which all rows take, has a size of its own. 0: there are none.
+    uint32_t experts, experts_used, shared_ffn;
     uint64_t parameters;
 } or_model_shape_t;
 
@@ -92,6 +95,12 @@ typedef struct {
     uint64_t buffers;      // of a pass
 } or_model_memory_t;
 
+// What a pass read on one rank.
+typedef struct {
+    uint64_t weights; // bytes, packed
+    uint64_t experts; // each once for each layer; 0 of a model without
+} or_model_reads_t;
+
 // Collective if options->ranks are several: they agree on the file, the arithmetic, the version and the
 // number of pages, or all fail with a sentence that names who differs (OR_ERR_MISMATCH).
 //
@@ -121,6 +130,8 @@ const char *or_model_arith_id(const or_model_t *model);
 // reason. NULL if there is nothing to add, or no GPU here.
 const char *or_model_sums(const or_model_t *model);
 or_model_memory_t or_model_memory(const or_model_t *model);
+// Return what the last pass read. All weights count but those of experts that no row took.
+or_model_reads_t or_model_reads(const or_model_t *model);
 // Has the model's device failed? Then every pass fails from now on. Always false on the CPU.
 bool or_model_is_lost(const or_model_t *model);
 const or_kv_cache_t *or_model_cache(const or_model_t *model);

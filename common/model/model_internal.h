@@ -3,7 +3,7 @@
 //     load     load.c (step by step)  shards.c (what this rank computes)  tensors.c (the file's tensors to weights.c)
 //              rope.c (rotations)  buffers.c (memory of a pass)
 //     a pass   model.c (the public calls)  pass.c (plan, run, undo)  forward.c (walks the operations of steps.c)
-//              row_ops.c  products.c  attention.c  logits.c (the head)
+//              row_ops.c  products.c  experts.c  attention.c  logits.c (the head)
 //     ranks    lockstep.c
 //     a GPU    gpu_internal.h: weights, K and V are then in its memory, and so are the buffers of a pass, which
 //              or_gpu_t has instead of those below; what is planned is the same
@@ -16,6 +16,7 @@
 #pragma once
 
 #include "common/model/arch/arch.h"
+#include "common/model/cpu/experts.h"
 #include "common/model/cpu/products.h"
 #include "common/model/kv/kv_cache_internal.h"
 #include "common/model/model.h"
@@ -45,7 +46,8 @@ typedef struct {
     uint32_t heads_unit; // heads that no shard separates
     or_span_t heads;
     or_span_t kv_heads; // those of its heads
-    or_span_t ffn;      // of the FFN's middle
+    or_span_t ffn;      // of the FFN's middle, and of each expert's
+    or_span_t shared_ffn;
     or_span_t vocab;
 } or_share_t;
 
@@ -152,8 +154,9 @@ struct or_model {
     float *key;                // [rows_max][kv_stride]
     float *value;              // [rows_max][kv_stride]
     or_activations_t attended; // [rows_max][share.heads][head_dim]
-    or_activations_t gate;     // [rows_max][share.ffn]
-    float *up;                 // [rows_max][ffn_stride]
+    or_activations_t gate;     // [rows_max][share.ffn]; of experts: a row for each entry
+    float *up;                 // [rows_max][ffn_stride]; likewise
+    or_experts_t experts;      // zeroed where the FFN is not experts
     float *sums;               // [rows_max][width_stride] over this rank's shards
     float *shard_scratch;      // [threads][OR_SHARD_SUM_FLOATS]
     float *gathered;           // [ranks][OR_EXCHANGE_ROWS][width_stride] sums; NULL for one rank

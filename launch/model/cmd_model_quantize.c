@@ -39,8 +39,8 @@ static const or_option_program_t program = {
     .table = table,
     .examples =
         "TYPE is one of F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K "
-        "IQ4_NL. Matrices\nare converted, vectors stay as they are. Of a model in parts give "
-        "the first one.\n\nExample:\n  outrider model quantize model-f16.gguf "
+        "IQ4_NL. Matrices\nare converted; vectors and routers of experts stay as they are. Of a "
+        "model in parts give the\nfirst one.\n\nExample:\n  outrider model quantize model-f16.gguf "
         "model-q4_k.gguf Q4_K\n",
 };
 
@@ -78,6 +78,15 @@ static bool is_named(const or_gguf_tensor_t *tensor, const char *name)
            memcmp(tensor->name.bytes, name, tensor->name.length) == 0;
 }
 
+// A router is small, and what it chooses must not depend on the type of the weights.
+static bool is_router(const or_gguf_tensor_t *tensor)
+{
+    static const char end[] = ".ffn_gate_inp.weight";
+    size_t length = sizeof end - 1;
+    return tensor->name.length > length &&
+           memcmp(tensor->name.bytes + tensor->name.length - length, end, length) == 0;
+}
+
 // ---- the plan ----
 
 static or_tensor_type_t wanted_type(const job_t *job, const or_gguf_tensor_t *tensor)
@@ -90,7 +99,8 @@ static or_tensor_type_t wanted_type(const job_t *job, const or_gguf_tensor_t *te
         return is_head && job->config->embedding_type == NULL ? job->output_type
                                                               : job->embedding_type;
     }
-    return or_weight_is_matrix(tensor) ? job->type : (or_tensor_type_t)tensor->type;
+    return or_weight_is_matrix(tensor) && !is_router(tensor) ? job->type
+                                                             : (or_tensor_type_t)tensor->type;
 }
 
 static or_status_t plan_tensor(const job_t *job, const or_gguf_tensor_t *tensor, result_t *result)

@@ -22,15 +22,13 @@
 #include "launch/generate/input.h"
 #include "launch/generate/output.h"
 #include "launch/progress.h"
+#include "launch/speed/step_tree.h"
 
 #define STEPS_MAX 32u          // kinds of passes in a run
 #define STEP_REPEATS_MAX 1000u // of each
-#define STEP_TREE_MAX 1024u    // nodes
 #define STEP_SESSIONS_MAX 256u
 #define STEP_PREFILL_MAX 65536u
 #define STEP_PREFILL_ROWS 512u // in a pass; a longer prefix takes several
-#define CHILDREN 8u            // most of a node
-#define SHARE 0.6 // of the likeliest child; each next one has that share of what is left
 
 typedef struct {
     char *model;
@@ -71,7 +69,9 @@ static const or_option_program_t program = {
     .examples = "Examples:\n"
                 "  outrider bench step -m model.gguf --rows 1,16,64 --json\n"
                 "  outrider bench step -m model.gguf --prefill 512 --sessions 16 -t 2\n\n"
-                "bytes_per_s is what the weights, read once a pass, come to.\n",
+                "bytes_per_s is what the weights, read once a pass, come to. Of a model with\n"
+                "experts only those count that some row takes; how many these are in a layer of\n"
+                "a pass is in a column of its own.\n",
 };
 
 typedef enum { STEP_TREE, STEP_SESSIONS, STEP_PREFILL } kind_t;
@@ -82,7 +82,8 @@ typedef struct {
     uint32_t rows;
     // The results:
     double median_ms, best_ms;
-    double bytes_per_s; // of packed weights, each of which is read once a pass
+    double read_bytes, bytes_per_s; // of packed weights, each of which is read once a pass
+    double experts;                 // that a pass read in a layer, on average; 0 of a model without
 } step_t;
 
 typedef struct {
@@ -135,14 +136,14 @@ static or_status_t make_plan(const config_t *config, plan_t *plan)
     or_status_t status = or_command_check_threads("-t/--threads", config->threads);
     status = status != OR_OK ? status : or_cpu_options_check(&config->cpus, "");
     status = status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");
-    status = status != OR_OK ? status : add_steps("--rows", rows, STEP_TREE, STEP_TREE_MAX, plan);
+    status =
+        status != OR_OK ? status : add_steps("--rows", rows, STEP_TREE, OR_STEP_TREE_MAX, plan);
     status = status != OR_OK ? status
                              : add_steps("--sessions", config->sessions, STEP_SESSIONS,
                                          STEP_SESSIONS_MAX, plan);
-    status = status != OR_OK
-                 ? status
-                 : add_steps("--prefill", config->prefill, STEP_PREFILL, STEP_PREFILL_MAX, plan);
-    return status;
+    return status != OR_OK
+               ? status
+               : add_steps("--prefill", config->prefill, STEP_PREFILL, STEP_PREFILL_MAX, plan);
 }
 
 // ---- the passes ----
@@ -155,34 +156,11 @@ typedef struct {
     or_kv_sequence_t *texts[STEP_SESSIONS_MAX]; // the first also has the trees
     uint32_t text_count;
     or_kv_sequence_t *prefix; // the one that is prefilled, empty between passes
-    or_model_row_t rows[STEP_TREE_MAX];
-    float *logits; // of as many rows
-    double *ms;    // [step][repeat]
+    or_model_row_t rows[OR_STEP_TREE_MAX];
+    float *logits;          // of as many rows
+    or_model_reads_t reads; // of the step that was timed last
+    double *ms;             // [step][repeat]
 } run_t;
-
-// ---- trees ----
-
-// Grow a tree best first, as a drafter does: each time the likeliest child that is not there yet. Then put it in the order in
-// which trees travel.
-static void grow(or_token_tree_t *tree, uint32_t count)
-{
-    static double weight[STEP_TREE_MAX + 1], next[STEP_TREE_MAX + 1];
-    static uint32_t children[STEP_TREE_MAX + 1];
-    or_token_tree_reset(tree, 0);
-    weight[0] = 1;
-    for (uint32_t node = 0; node < count; node++) {
-        next[node] = weight[node] * SHARE;
-        children[node] = 0;
-        uint32_t best = 0;
-        for (uint32_t i = 1; i <= node; i++) {
-            best = next[i] > next[best] ? i : best;
-        }
-        weight[node + 1] = next[best];
-        next[best] = ++children[best] < CHILDREN ? next[best] * (1 - SHARE) : 0;
-        or_token_tree_add(tree, best, (int32_t)node, NULL);
-    }
-    or_token_tree_depth_first(tree, NULL);
-}
 
 // ---- room ----
 
@@ -204,7 +182,7 @@ static room_t measure_room(const plan_t *plan, or_token_tree_t *tree)
         const step_t *step = &plan->steps[i];
         room.rows = larger(room.rows, pass_rows(step));
         if (step->kind == STEP_TREE) {
-            grow(tree, step->rows);
+            or_step_tree_grow(tree, step->rows);
             for (uint32_t node = 0; node <= or_token_tree_count(tree); node++) {
                 uint32_t depth = or_token_tree_depths(tree)[node];
                 room.context = larger(room.context, plan->context + depth);
@@ -227,6 +205,15 @@ static int32_t token_at(const run_t *run, uint32_t place)
     return (int32_t)((place * UINT64_C(2654435761) >> 8) % or_model_shape(run->model)->vocab_size);
 }
 
+// Run a pass of rows, and count what it reads.
+static or_status_t forward(run_t *run, uint32_t count)
+{
+    or_status_t status = or_model_forward(run->model, run->rows, count);
+    run->reads.weights += or_model_reads(run->model).weights;
+    run->reads.experts += or_model_reads(run->model).experts;
+    return status;
+}
+
 // Commit the tokens begin .. begin + count - 1 of a text that has the ones before.
 static or_status_t commit(run_t *run, or_kv_sequence_t *sequence, uint32_t begin, uint32_t count)
 {
@@ -234,7 +221,7 @@ static or_status_t commit(run_t *run, or_kv_sequence_t *sequence, uint32_t begin
         run->rows[i] =
             (or_model_row_t){sequence, token_at(run, begin + i), OR_KV_NO_SLOT, OR_KV_NO_SLOT};
     }
-    return or_model_forward(run->model, run->rows, count);
+    return forward(run, count);
 }
 
 static or_status_t fill(run_t *run, or_kv_sequence_t *sequence, uint32_t tokens)
@@ -250,7 +237,7 @@ static or_status_t fill(run_t *run, or_kv_sequence_t *sequence, uint32_t tokens)
 
 static or_status_t compute(run_t *run, uint32_t count)
 {
-    or_status_t status = or_model_forward(run->model, run->rows, count);
+    or_status_t status = forward(run, count);
     return status != OR_OK ? status : or_model_logits(run->model, 0, count, run->logits);
 }
 
@@ -280,16 +267,26 @@ static or_status_t pass_prefill(run_t *run, uint32_t count)
     return status != OR_OK ? status : or_model_logits(run->model, last, 1, run->logits);
 }
 
-static or_status_t time_step(run_t *run, const step_t *step, double *ms)
+// The same step reads the same each time.
+static void count_reads(const run_t *run, step_t *step)
+{
+    uint32_t passes = (step->rows + pass_rows(step) - 1) / pass_rows(step);
+    step->read_bytes = (double)run->reads.weights;
+    step->experts = (double)run->reads.experts / passes / or_model_memory(run->model).layers;
+}
+
+static or_status_t time_step(run_t *run, step_t *step, double *ms)
 {
     static or_status_t (*const passes[])(run_t *, uint32_t) = {pass_tree, pass_sessions,
                                                                pass_prefill};
     if (step->kind == STEP_TREE) {
-        grow(run->tree, step->rows);
+        or_step_tree_grow(run->tree, step->rows);
     }
+    run->reads = (or_model_reads_t){0};
     int64_t start = or_clock_now(or_clock_monotonic());
     or_status_t status = passes[step->kind](run, step->rows);
     *ms = (double)(or_clock_now(or_clock_monotonic()) - start) / (double)OR_NS_PER_MS;
+    count_reads(run, step);
     for (uint32_t i = 0; i < run->text_count; i++) {
         or_kv_sequence_drop_slots(run->texts[i]);
     }
@@ -297,12 +294,11 @@ static or_status_t time_step(run_t *run, const step_t *step, double *ms)
     return status;
 }
 
-static void figure(const or_model_t *model, double *ms, uint32_t repeats, step_t *step)
+static void figure(double *ms, uint32_t repeats, step_t *step)
 {
     step->median_ms = or_output_median(ms, repeats);
     step->best_ms = ms[0]; // they are sorted now
-    uint32_t passes = (step->rows + pass_rows(step) - 1) / pass_rows(step);
-    step->bytes_per_s = 1e3 * passes * (double)or_model_memory(model).weights / step->median_ms;
+    step->bytes_per_s = 1e3 * step->read_bytes / step->median_ms;
 }
 
 // ---- all passes ----
@@ -322,9 +318,8 @@ static or_status_t open_texts(run_t *run)
     return status;
 }
 
-static or_status_t take_turns(run_t *run)
+static or_status_t take_turns(run_t *run, plan_t *plan)
 {
-    const plan_t *plan = run->plan;
     or_progress_t progress;
     or_status_t status = OR_OK;
     or_progress_init(&progress, (plan->repeats + 1) * (uint64_t)plan->count, false);
@@ -360,10 +355,10 @@ static or_status_t run_plan(or_model_t *model, const room_t *room, or_token_tree
                              ? open_texts(run)
                              : or_fail(OR_ERR_NO_MEMORY, "no memory for the logits");
     if (status == OR_OK) {
-        status = take_turns(run);
+        status = take_turns(run, plan);
     }
     for (uint32_t i = 0; status == OR_OK && i < plan->count; i++) {
-        figure(model, &run->ms[i * plan->repeats], plan->repeats, &plan->steps[i]);
+        figure(&run->ms[i * plan->repeats], plan->repeats, &plan->steps[i]);
     }
     for (uint32_t i = 0; i < run->text_count; i++) {
         or_kv_sequence_close(&run->texts[i]);
@@ -396,12 +391,17 @@ static void print_table(const or_model_t *model, const plan_t *plan, const char 
            path, or_gpu_where(model).text, 1e-6 * (double)or_model_shape(model)->parameters,
            1e-6 * (double)or_model_memory(model).weights, or_model_kernels(model), threads,
            threads == 1 ? "" : "s", plan->repeats);
-    printf("%-9s %6s %11s %11s %8s %12s\n", "pass", "rows", "ms", "best ms", "GB/s", "plain steps");
+    const bool has_experts = or_model_shape(model)->experts > 0;
+    printf("%-9s %6s %11s %11s %8s %12s%s\n", "pass", "rows", "ms", "best ms", "GB/s",
+           "plain steps", has_experts ? "    experts" : "");
     for (uint32_t i = 0; i < plan->count; i++) {
         const step_t *step = &plan->steps[i];
         printf("%-9s %6" PRIu32 " %11.3f %11.3f %8.2f", kind_names[step->kind], step->rows,
                step->median_ms, step->best_ms, 1e-9 * step->bytes_per_s);
         or_output_cell(stdout, 12, 2, plain_steps(plan, step));
+        if (has_experts) {
+            printf(" %10.1f", step->experts);
+        }
         putchar('\n');
     }
 }
@@ -412,12 +412,12 @@ static or_status_t print_json(const or_model_t *model, const plan_t *plan)
     for (uint32_t i = 0; i < plan->count; i++) {
         const step_t *step = &plan->steps[i];
         json_array_append_new(
-            array,
-            json_pack("{s:s, s:I, s:s, s:s, s:f, s:f, s:f, s:o}", "pass", kind_names[step->kind],
-                      "rows", (json_int_t)step->rows, "device", or_gpu_where(model).name, "kernels",
-                      or_model_kernels(model), "ms", step->median_ms, "best_ms", step->best_ms,
-                      "bytes_per_s", step->bytes_per_s, "plain_steps",
-                      or_output_json_number(plain_steps(plan, step))));
+            array, json_pack("{s:s, s:I, s:s, s:s, s:f, s:f, s:f, s:f, s:o}", "pass",
+                             kind_names[step->kind], "rows", (json_int_t)step->rows, "device",
+                             or_gpu_where(model).name, "kernels", or_model_kernels(model), "ms",
+                             step->median_ms, "best_ms", step->best_ms, "bytes_per_s",
+                             step->bytes_per_s, "experts", step->experts, "plain_steps",
+                             or_output_json_number(plain_steps(plan, step))));
     }
     if (json_array_size(array) != plan->count) {
         json_decref(array);
@@ -454,7 +454,7 @@ static or_status_t measure(const config_t *config, plan_t *plan)
     or_status_t status = place_threads(config, &cpus, &options);
     status =
         status != OR_OK ? status : or_gpu_place_choose(&config->gpu, or_gpu_functions(), &place);
-    status = status != OR_OK ? status : or_token_tree_create(STEP_TREE_MAX, &tree);
+    status = status != OR_OK ? status : or_token_tree_create(OR_STEP_TREE_MAX, &tree);
     if (status == OR_OK) {
         room = measure_room(plan, tree);
         options.context_max = room.context;

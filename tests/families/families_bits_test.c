@@ -20,7 +20,8 @@ static const char *const families[] = {
     "cohere2/0", "command-r/0", "ernie4_5/0", "exaone4/0",  "exaone4/1", "falcon/0",
     "falcon/1",  "gemma/0",     "gemma2/0",   "gemma3/0",   "glm4/0",    "gpt2/0",
     "granite/0", "llama/0",     "mistral/0",  "mistral3/0", "olmo2/0",   "opt/0",
-    "phi3/0",    "phi3/1",      "qwen2/0",    "qwen3/0",    "smollm3/0", "starcoder2/0"};
+    "phi3/0",    "phi3/1",      "qwen2/0",    "qwen3/0",    "smollm3/0", "starcoder2/0",
+    "mixtral/0", "mixtral/1",   "qwen2moe/0", "qwen3moe/0", "olmoe/0"};
 
 #define FAMILIES (sizeof families / sizeof families[0])
 
@@ -81,11 +82,12 @@ static void check_ways(const char *path, const or_model_options_t *options)
     static float truth[POSITIONS * VOCAB], logits[POSITIONS * VOCAB];
     const struct {
         uint32_t threads, chunk;
-        bool guesses, plainest; // the reference's instructions
-    } ways[] = {{1, 1, false, false},
-                {1, 47, true, false},
+        bool guesses, plainest;       // the reference's instructions
+    } ways[] = {{1, 1, false, false}, // alone, and beside 1, 7 and 63 others
+                {2, 2, false, false},
+                {1, 64, true, false},
                 {3, POSITIONS, false, false},
-                {3, 7, true, true}};
+                {3, 8, true, true}};
     run_loaded(path, NULL, options, POSITIONS, false, truth);
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         or_model_options_t way = *options;
@@ -117,6 +119,41 @@ static void texts_come_in_any_way(void **state)
     }
 }
 
+// The text as two sequences of one pass, which has more rows than experts take together.
+static void check_together(const char *path, const or_model_options_t *options)
+{
+    static float truth[POSITIONS * VOCAB], logits[2 * POSITIONS * VOCAB];
+    or_model_row_t rows[2 * POSITIONS];
+    or_kv_sequence_t *sequences[2] = {NULL, NULL};
+    or_model_options_t longer = *options;
+    model_fixture_t fixture;
+    longer.rows_max = 2 * POSITIONS;
+    run_loaded(path, NULL, options, POSITIONS, false, truth);
+    model_fixture_open(&fixture, path, NULL, longer);
+    for (uint32_t i = 0; i < 2 * POSITIONS; i++) {
+        or_kv_sequence_t **sequence = &sequences[i / POSITIONS];
+        if (*sequence == NULL) {
+            assert_int_equal(or_model_open_sequence(fixture.model, 1, sequence), OR_OK);
+        }
+        rows[i] = prefix_row(*sequence, token_at(i % POSITIONS));
+    }
+    assert_int_equal(or_model_forward(fixture.model, rows, 2 * POSITIONS), OR_OK);
+    assert_int_equal(or_model_logits(fixture.model, 0, 2 * POSITIONS, logits), OR_OK);
+    assert_same_bits(truth, logits, POSITIONS * VOCAB);
+    assert_same_bits(truth, logits + POSITIONS * VOCAB, POSITIONS * VOCAB);
+    or_kv_sequence_close(&sequences[0]);
+    or_kv_sequence_close(&sequences[1]);
+    model_fixture_close(&fixture);
+}
+
+static void texts_run_together(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FAMILIES; i++) {
+        check_family(families[i], check_together);
+    }
+}
+
 static void check_ranks(const char *path, const or_model_options_t *options)
 {
     check_worlds(path, options, play);
@@ -134,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_come_in_any_way),
+        cmocka_unit_test(texts_run_together),
         cmocka_unit_test(ranks_and_stages_change_no_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

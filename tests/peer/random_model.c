@@ -1,6 +1,12 @@
-// random-model - a Llama of any size whose weights are random, for measuring speed: what it writes is noise.
+// random-model - a Llama, or a Qwen 3 with experts, of any size whose weights are random, for measuring speed: what it
+// writes is noise.
 //
 //     random-model --like launch/models/tales-6m-f16.gguf --type Q8_0 --layers 18 OUT
+//
+// Qwen3-30B-A3B's shape:
+//
+//     random-model --like launch/models/tales-6m-f16.gguf --type Q4_K --width 2048 --layers 48 --heads 32 --kv-heads 4
+//         --head-dim 128 --experts 128 --experts-used 8 --ffn 768 --context 40960 OUT
 //
 // The tokenizer is that of --like. Matrices are made of a few hundred different rows, normal numbers as a
 // model's are, in random order; vectors are ones. Nobody's arithmetic gets cheaper by that.
@@ -20,7 +26,7 @@
 
 typedef struct {
     char *like, *type;
-    uint32_t width, layers, heads, kv_heads, ffn, context;
+    uint32_t width, layers, heads, head_dim, kv_heads, ffn, experts, experts_used, context;
     uint64_t seed;
 } config_t;
 
@@ -33,14 +39,19 @@ static const or_option_t table[] = {
     {"layers", NULL, OR_OPTION_UINT32, AT(layers), "N", "blocks"},
     {"heads", NULL, OR_OPTION_UINT32, AT(heads), "N", "query heads"},
     {"kv-heads", NULL, OR_OPTION_UINT32, AT(kv_heads), "N", "key and value heads"},
-    {"ffn", NULL, OR_OPTION_UINT32, AT(ffn), "N", "hidden columns of the feed-forward part"},
+    {"head-dim", NULL, OR_OPTION_UINT32, AT(head_dim), "N", "of a head; 0: the width's part of it"},
+    {"ffn", NULL, OR_OPTION_UINT32, AT(ffn), "N",
+     "hidden columns of the feed-forward part, or of each expert"},
+    {"experts", NULL, OR_OPTION_UINT32, AT(experts), "N",
+     "of a Qwen 3; 0: a Llama, which has none"},
+    {"experts-used", NULL, OR_OPTION_UINT32, AT(experts_used), "N", "that a row takes"},
     {"context", NULL, OR_OPTION_UINT32, AT(context), "N", "positions it claims to know"},
     {"seed", NULL, OR_OPTION_UINT64, AT(seed), "N", "of the weights"},
     {0}};
 
 static const or_option_program_t program = {
     .program = "random-model",
-    .summary = "write a Llama-shaped GGUF with random weights",
+    .summary = "write a GGUF of Llama's or Qwen 3 MoE's shape with random weights",
     .usage = "--like FILE [options] OUT",
     .table = table,
 };
@@ -59,7 +70,7 @@ typedef struct {
     or_quant_t quant; // NO_QUANT: F32, F16 or BF16
     uint64_t random;
     uint32_t vocab_size;
-    pool_t wide, deep; // rows of the width, and of the FFN
+    pool_t wide, deep, heads; // rows of the width, of the FFN, and of all heads together
 } maker_t;
 
 // ---- numbers ----
@@ -131,30 +142,57 @@ static or_status_t make_pool(maker_t *maker, uint32_t columns, pool_t *pool)
 
 // ---- tensors: visited twice, for the table and for the data ----
 
-typedef or_status_t (*visit_t)(maker_t *maker, const char *name, uint32_t columns, uint32_t rows);
+// `matrices` of a shape, in one tensor; 0: the tensor is one, of two dimensions.
+typedef or_status_t (*visit_t)(maker_t *maker, const char *name, uint32_t columns, uint32_t rows,
+                               uint32_t matrices);
 
 // Vectors have one row.
-static or_status_t declare(maker_t *maker, const char *name, uint32_t columns, uint32_t rows)
+static or_status_t declare(maker_t *maker, const char *name, uint32_t columns, uint32_t rows,
+                           uint32_t matrices)
 {
-    const uint64_t dims[] = {columns, rows};
+    const uint64_t dims[] = {columns, rows, matrices};
     const or_gguf_string_t text = {name, strlen(name)};
     bool vector = rows == 1;
-    return or_gguf_writer_add_tensor(maker->writer, text, vector ? 1 : 2, dims,
-                                     vector ? OR_TENSOR_F32 : maker->type);
+    return or_gguf_writer_add_tensor(maker->writer, text,
+                                     vector         ? 1
+                                     : matrices > 0 ? 3
+                                                    : 2,
+                                     dims, vector ? OR_TENSOR_F32 : maker->type);
 }
 
-static or_status_t write_data(maker_t *maker, const char *name, uint32_t columns, uint32_t rows)
+static or_status_t write_data(maker_t *maker, const char *name, uint32_t columns, uint32_t rows,
+                              uint32_t matrices)
 {
-    const pool_t *pool = columns == maker->deep.columns ? &maker->deep : &maker->wide;
+    const pool_t *pool = columns == maker->deep.columns   ? &maker->deep
+                         : columns == maker->wide.columns ? &maker->wide
+                                                          : &maker->heads;
+    const uint64_t all_rows = (uint64_t)rows * (matrices > 0 ? matrices : 1);
     const float one = 1;
     or_status_t status = OR_OK;
     (void)name;
     for (uint32_t i = 0; status == OR_OK && rows == 1 && i < columns; i++) {
         status = or_gguf_writer_put(maker->writer, &one, sizeof one);
     }
-    for (uint32_t i = 0; status == OR_OK && rows > 1 && i < rows; i++) {
+    for (uint64_t i = 0; status == OR_OK && rows > 1 && i < all_rows; i++) {
         const uint8_t *row = pool->rows + next(maker) % POOL_ROWS * pool->row_bytes;
         status = or_gguf_writer_put(maker->writer, row, pool->row_bytes);
+    }
+    return status;
+}
+
+typedef struct {
+    const char *name;
+    uint32_t columns, rows, matrices;
+} tensor_t;
+
+static or_status_t visit_tensors(maker_t *maker, visit_t visit, uint32_t layer,
+                                 const tensor_t *tensors, size_t count)
+{
+    or_status_t status = OR_OK;
+    for (size_t i = 0; status == OR_OK && i < count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%u.%s.weight", layer, tensors[i].name);
+        status = visit(maker, name, tensors[i].columns, tensors[i].rows, tensors[i].matrices);
     }
     return status;
 }
@@ -162,41 +200,46 @@ static or_status_t write_data(maker_t *maker, const char *name, uint32_t columns
 static or_status_t visit_layer(maker_t *maker, visit_t visit, uint32_t layer)
 {
     const config_t *c = maker->config;
-    const uint32_t kv = c->width / c->heads * c->kv_heads;
-    const struct {
-        const char *name;
-        uint32_t columns, rows;
-    } tensors[] = {
-        {"attn_norm", c->width, 1},
-        {"attn_q", c->width, c->width},
-        {"attn_k", c->width, kv},
-        {"attn_v", c->width, kv},
-        {"attn_output", c->width, c->width},
-        {"ffn_norm", c->width, 1},
-        {"ffn_gate", c->width, c->ffn},
-        {"ffn_up", c->width, c->ffn},
-        {"ffn_down", c->ffn, c->width},
+    const uint32_t query = c->head_dim * c->heads, kv = c->head_dim * c->kv_heads;
+    const tensor_t attention[] = {
+        {"attn_norm", c->width, 1, 0}, {"attn_q", c->width, query, 0},
+        {"attn_k", c->width, kv, 0},   {"attn_v", c->width, kv, 0},
+        {"ffn_norm", c->width, 1, 0},  {"attn_output", query, c->width, 0},
     };
-    or_status_t status = OR_OK;
-    for (size_t i = 0; status == OR_OK && i < sizeof tensors / sizeof tensors[0]; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "blk.%u.%s.weight", layer, tensors[i].name);
-        status = visit(maker, name, tensors[i].columns, tensors[i].rows);
+    const tensor_t dense[] = {
+        {"ffn_gate", c->width, c->ffn, 0},
+        {"ffn_up", c->width, c->ffn, 0},
+        {"ffn_down", c->ffn, c->width, 0},
+    };
+    const tensor_t experts[] = {
+        {"attn_q_norm", c->head_dim, 1, 0},
+        {"attn_k_norm", c->head_dim, 1, 0},
+        {"ffn_gate_inp", c->width, c->experts, 0},
+        {"ffn_gate_exps", c->width, c->ffn, c->experts},
+        {"ffn_up_exps", c->width, c->ffn, c->experts},
+        {"ffn_down_exps", c->ffn, c->width, c->experts},
+    };
+    or_status_t status =
+        visit_tensors(maker, visit, layer, attention, sizeof attention / sizeof *attention);
+    if (status != OR_OK) {
+        return status;
     }
-    return status;
+    return c->experts == 0
+               ? visit_tensors(maker, visit, layer, dense, sizeof dense / sizeof *dense)
+               : visit_tensors(maker, visit, layer, experts, sizeof experts / sizeof *experts);
 }
 
 static or_status_t visit_all(maker_t *maker, visit_t visit)
 {
     uint32_t width = maker->config->width;
-    or_status_t status = visit(maker, "token_embd.weight", width, maker->vocab_size);
+    or_status_t status = visit(maker, "token_embd.weight", width, maker->vocab_size, 0);
     for (uint32_t i = 0; status == OR_OK && i < maker->config->layers; i++) {
         status = visit_layer(maker, visit, i);
     }
     if (status == OR_OK) {
-        status = visit(maker, "output_norm.weight", width, 1);
+        status = visit(maker, "output_norm.weight", width, 1, 0);
     }
-    return status == OR_OK ? visit(maker, "output.weight", width, maker->vocab_size) : status;
+    return status == OR_OK ? visit(maker, "output.weight", width, maker->vocab_size, 0) : status;
 }
 
 // ---- metadata ----
@@ -205,36 +248,45 @@ static or_status_t write_metadata(maker_t *maker, const or_gguf_t *like)
 {
     const config_t *c = maker->config;
     const struct {
-        const char *key;
-        uint32_t value;
+        const char *suffix;
+        uint32_t value; // 0: there is no such key
     } numbers[] = {
-        {"llama.context_length", c->context},
-        {"llama.embedding_length", c->width},
-        {"llama.block_count", c->layers},
-        {"llama.feed_forward_length", c->ffn},
-        {"llama.attention.head_count", c->heads},
-        {"llama.attention.head_count_kv", c->kv_heads},
-        {"llama.rope.dimension_count", c->width / c->heads},
-        {"llama.vocab_size", maker->vocab_size},
+        {"context_length", c->context},
+        {"embedding_length", c->width},
+        {"block_count", c->layers},
+        {"feed_forward_length", c->ffn},
+        {"expert_feed_forward_length", c->experts > 0 ? c->ffn : 0},
+        {"expert_count", c->experts},
+        {"expert_used_count", c->experts_used},
+        {"attention.head_count", c->heads},
+        {"attention.head_count_kv", c->kv_heads},
+        {"attention.key_length", c->head_dim},
+        {"attention.value_length", c->head_dim},
+        {"rope.dimension_count", c->head_dim},
+        {"vocab_size", maker->vocab_size},
     };
+    const char *name = c->experts > 0 ? "qwen3moe" : "llama";
+    char key[64];
     or_gguf_writer_t *writer = maker->writer;
     or_status_t status = or_gguf_writer_copy(writer, like);
     or_gguf_writer_drop(writer, "general.file_type");
     if (status == OR_OK) {
-        status = or_gguf_writer_set_string(writer, "general.architecture", "llama");
+        status = or_gguf_writer_set_string(writer, "general.architecture", name);
     }
     if (status == OR_OK) {
         status = or_gguf_writer_set_string(writer, "general.name", "random weights, for timing");
     }
     for (size_t i = 0; status == OR_OK && i < sizeof numbers / sizeof numbers[0]; i++) {
-        status = or_gguf_writer_set_u32(writer, numbers[i].key, numbers[i].value);
+        snprintf(key, sizeof key, "%s.%s", name, numbers[i].suffix);
+        status =
+            numbers[i].value == 0 ? OR_OK : or_gguf_writer_set_u32(writer, key, numbers[i].value);
     }
     if (status == OR_OK) {
-        status = or_gguf_writer_set_f32(writer, "llama.rope.freq_base", 10000);
+        snprintf(key, sizeof key, "%s.rope.freq_base", name);
+        status = or_gguf_writer_set_f32(writer, key, 10000);
     }
-    return status != OR_OK
-               ? status
-               : or_gguf_writer_set_f32(writer, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", name);
+    return status != OR_OK ? status : or_gguf_writer_set_f32(writer, key, 1e-5f);
 }
 
 // ---- the program ----
@@ -265,7 +317,9 @@ static or_status_t check(const config_t *c, const or_option_list_t *words)
         c->heads % c->kv_heads != 0) {
         return or_fail(OR_ERR_INVALID, "heads must divide the width, and --kv-heads the --heads");
     }
-    return OR_OK;
+    return c->experts_used <= c->experts
+               ? OR_OK
+               : or_fail(OR_ERR_INVALID, "--experts-used is more than --experts");
 }
 
 static or_status_t make(maker_t *maker, const or_gguf_t *like, const char *out)
@@ -278,6 +332,10 @@ static or_status_t make(maker_t *maker, const or_gguf_t *like, const char *out)
     }
     if (status == OR_OK) {
         status = make_pool(maker, maker->config->ffn, &maker->deep);
+    }
+    if (status == OR_OK) {
+        const uint32_t heads = maker->config->head_dim * maker->config->heads;
+        status = make_pool(maker, heads, &maker->heads);
     }
     if (status == OR_OK) {
         status = or_gguf_writer_create(out, &maker->writer);
@@ -300,6 +358,7 @@ static or_status_t make(maker_t *maker, const or_gguf_t *like, const char *out)
     or_gguf_writer_destroy(&maker->writer);
     free(maker->wide.rows);
     free(maker->deep.rows);
+    free(maker->heads.rows);
     return status;
 }
 
@@ -322,6 +381,9 @@ int main(int argc, char **argv)
     maker_t maker = {.config = &config, .random = config.seed};
     if (status == OR_OK) {
         status = check(&config, &words);
+    }
+    if (status == OR_OK && config.head_dim == 0) {
+        config.head_dim = config.width / config.heads;
     }
     if (status == OR_OK) {
         status = find_type(config.type != NULL ? config.type : "Q8_0", &maker);

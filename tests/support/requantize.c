@@ -89,7 +89,7 @@ static void write_row(const float *x, uint32_t columns, or_tensor_type_t type, u
 // Return the type that the tensor gets.
 static or_tensor_type_t new_type(const or_gguf_tensor_t *tensor, or_tensor_type_t type)
 {
-    bool fits = tensor->dim_count == 2 && tensor->dims[1] > 1 &&
+    bool fits = tensor->dim_count >= 2 && tensor->dims[1] > 1 &&
                 tensor->dims[0] % or_gguf_tensor_block(type).elements == 0;
     return fits ? type : (or_tensor_type_t)tensor->type;
 }
@@ -136,7 +136,7 @@ static void put_data(FILE *out, const or_gguf_tensor_t *tensor, or_tensor_type_t
     unsigned char *row = calloc(to_bytes, 1);
     assert_non_null(floats);
     assert_non_null(row);
-    for (uint64_t i = 0; i < tensor->dims[1]; i++) {
+    for (uint64_t i = 0; i < tensor->elements / tensor->dims[0]; i++) {
         or_tensor_read_row(tensor, i, (uint32_t)tensor->dims[0], floats);
         write_row(floats, (uint32_t)tensor->dims[0], type, row);
         put(out, row, to_bytes);

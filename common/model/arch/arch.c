@@ -13,10 +13,12 @@
 #define CONTEXT_MAX (1u << 20) // positions; angles stay in or_sin_cos's range
 
 static const or_arch_t *const architectures[] = {
-    &or_arch_llama,   &or_arch_qwen2,      &or_arch_qwen3, &or_arch_phi3,     &or_arch_gemma,
-    &or_arch_gemma2,  &or_arch_gemma3,     &or_arch_olmo2, &or_arch_granite,  &or_arch_smollm3,
-    &or_arch_glm4,    &or_arch_starcoder2, &or_arch_gpt2,  &or_arch_exaone4,  &or_arch_command_r,
-    &or_arch_cohere2, &or_arch_falcon,     &or_arch_opt,   &or_arch_mistral3, &or_arch_ernie4_5,
+    &or_arch_llama,    &or_arch_qwen2,    &or_arch_qwen3,     &or_arch_phi3,
+    &or_arch_gemma,    &or_arch_gemma2,   &or_arch_gemma3,    &or_arch_olmo2,
+    &or_arch_granite,  &or_arch_smollm3,  &or_arch_glm4,      &or_arch_starcoder2,
+    &or_arch_gpt2,     &or_arch_exaone4,  &or_arch_command_r, &or_arch_cohere2,
+    &or_arch_falcon,   &or_arch_opt,      &or_arch_mistral3,  &or_arch_ernie4_5,
+    &or_arch_qwen2moe, &or_arch_qwen3moe, &or_arch_olmoe,     &or_arch_llama_experts,
 };
 
 #define ARCHITECTURES (sizeof architectures / sizeof architectures[0])
@@ -47,13 +49,22 @@ typedef struct {
 static names_t names_of_all(void)
 {
     names_t names = {0};
-    for (size_t i = 0; i < ARCHITECTURES; i++) {
+    for (size_t i = 0; i < ARCHITECTURES && architectures[i] != &or_arch_llama_experts; i++) {
         size_t length = strlen(names.text);
-        const char *between = i == 0 ? "" : i + 1 < ARCHITECTURES ? ", " : " and ";
+        const char *between = i == 0 ? "" : i + 2 < ARCHITECTURES ? ", " : " and ";
         snprintf(names.text + length, sizeof names.text - length, "%s%s", between,
                  architectures[i]->name);
     }
     return names;
+}
+
+// Does the file say that it has experts?
+static bool has_experts(const or_arch_t *arch, const or_gguf_t *gguf)
+{
+    uint32_t count = 0;
+    metadata_key_t key = key_of(arch, "expert_count");
+    return or_gguf_has(gguf, key.text) && or_gguf_get_u32(gguf, key.text, &count) == OR_OK &&
+           count > 0;
 }
 
 or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p)
@@ -63,11 +74,17 @@ or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p)
     if (status != OR_OK) {
         return status;
     }
+    const or_arch_t *found = NULL;
     for (size_t i = 0; i < ARCHITECTURES; i++) {
-        if (is_text(name, architectures[i]->name)) {
-            *arch_p = architectures[i];
-            return OR_OK;
+        const or_arch_t *arch = architectures[i];
+        bool is_named = is_text(name, arch->name);
+        if (is_named && (found == NULL || arch->has_experts == has_experts(arch, gguf))) {
+            found = arch;
         }
+    }
+    if (found != NULL) {
+        *arch_p = found;
+        return OR_OK;
     }
     return or_fail(OR_ERR_UNSUPPORTED, "%s is of architecture \"%.*s\"; this version runs %s",
                    or_gguf_path(gguf), name.length > 32 ? 32 : (int)name.length, name.bytes,
@@ -269,7 +286,7 @@ static or_status_t read_counts(const or_arch_t *arch, const or_gguf_t *gguf,
         {"context_length", CONTEXT_MAX, &shape->context},
         {"block_count", LAYERS_MAX, &shape->layers},
         {"embedding_length", DIM_MAX, &shape->width},
-        {"feed_forward_length", DIM_MAX, &shape->ffn},
+        {arch->ffn_key != NULL ? arch->ffn_key : "feed_forward_length", DIM_MAX, &shape->ffn},
         {"attention.head_count", DIM_MAX, &shape->heads},
     };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -410,7 +427,7 @@ static or_status_t refuse_others(const or_arch_t *arch, const or_gguf_t *gguf,
         uint32_t expected;
     } required[] = {
         {"attention.value_length", shape->head_dim},
-        {"expert_count", 0},
+        {"expert_count", shape->experts},
     };
     or_status_t status = OR_OK;
     for (size_t i = 0; status == OR_OK && i < sizeof required / sizeof required[0]; i++) {
@@ -445,6 +462,7 @@ or_status_t or_arch_read(const or_arch_t *arch, const or_gguf_t *gguf, or_model_
     or_status_t status = read_counts(arch, gguf, &s);
     status = status != OR_OK ? status : read_heads(arch, gguf, &s);
     status = status != OR_OK ? status : read_vocabulary(arch, gguf, &s);
+    status = status != OR_OK || !arch->has_experts ? status : or_arch_read_experts(arch, gguf, &s);
     status = status != OR_OK ? status : refuse_others(arch, gguf, &s);
     status = status != OR_OK ? status : read_rope(arch, gguf, &s, &n);
     status = status != OR_OK ? status : read_window(arch, gguf, &n);
@@ -460,25 +478,4 @@ or_status_t or_arch_read(const or_arch_t *arch, const or_gguf_t *gguf, or_model_
     *shape = s;
     *numbers = n;
     return OR_OK;
-}
-
-uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim)
-{
-    switch (dim) {
-    case OR_DIM_WIDTH:
-        return shape->width;
-    case OR_DIM_QUERY:
-    case OR_DIM_ALL_QUERY:
-        return shape->heads * shape->head_dim;
-    case OR_DIM_KV:
-    case OR_DIM_ALL_KV:
-        return shape->kv_heads * shape->head_dim;
-    case OR_DIM_FFN:
-        return shape->ffn;
-    case OR_DIM_HEAD:
-        return shape->head_dim;
-    case OR_DIM_ONE:
-        break;
-    }
-    return 1;
 }

@@ -8,6 +8,7 @@
 //
 //     x       [width]   the residual stream        sums   [width]   what attention or the FFN adds to it
 //     h       [width]   x, normalised              query, key, value, attended; gate, up [ffn]
+//     chosen  [used]    experts and their weights  of a family whose FFN is experts
 //
 // Of the dimensions a rank has: all of `width`, its heads of `query` and `attended`, its KV heads of `key` and `value`,
 // its part of `ffn`. Operations that add over a dimension which is cut do it in the fixed tree of shards (ranks/shards.h).
@@ -20,6 +21,8 @@
 #include "common/model/model.h"
 
 // ---- a layer's weights ----
+
+#define OR_EXPERTS_MAX 1024u
 
 // The tables of rotations that a layer may use.
 typedef enum {
@@ -54,6 +57,14 @@ typedef struct {
     or_matrix_t gate;           // width -> ffn
     or_matrix_t up;             // width -> ffn
     or_matrix_t down;           // ffn -> width
+    or_matrix_t router;         // width -> experts
+    or_matrix_t expert_gate;    // width -> ffn, of each expert
+    or_matrix_t expert_up;      // likewise
+    or_matrix_t expert_down;    // ffn -> width, of each expert
+    float *shared_router;       // [width]
+    or_matrix_t shared_gate;    // width -> shared_ffn
+    or_matrix_t shared_up;      // likewise
+    or_matrix_t shared_down;    // shared_ffn -> width
 } or_layer_t;
 
 // A dimension of a tensor. The ALL ones are computed whole by every rank, because a norm needs all of them.
@@ -63,6 +74,9 @@ typedef enum {
     OR_DIM_QUERY,
     OR_DIM_KV,
     OR_DIM_FFN,
+    OR_DIM_EXPERT_FFN, // of each expert: the tensor has a third dimension, a matrix for each
+    OR_DIM_SHARED_FFN,
+    OR_DIM_EXPERTS,
     OR_DIM_HEAD,
     OR_DIM_ALL_QUERY,
     OR_DIM_ALL_KV,
@@ -106,6 +120,8 @@ typedef enum {
     OR_OP_GELU_EXACT, // the same without an approximation
     OR_OP_RELU,       // gate = 0 where it is negative
     OR_OP_SUM_DOWN,   // sums = gate times matrix, in the tree of shards
+    OR_OP_ROUTE,      // chosen = the experts with the largest of h times router, and their softmax
+    OR_OP_EXPERTS,    // sums = the chosen experts of h (cpu/experts.h), in the tree of shards
     OR_OP_BIAS_SUMS,  // sums plus the bias at `weight`
     OR_OP_NORM_SUMS,  // sums = rms norm of sums with the weights at `weight`
     OR_OP_ADD,        // x += residual_scale * sums
@@ -164,9 +180,13 @@ typedef struct {
     const char *rope_factors; // [rope_dims / 2] divide the frequencies; absent in the file: none do
     // The same for files whose context is longer than the original one, and for others (longrope); NULL: there are none
     const char *rope_factors_long, *rope_factors_short;
-    or_rope_t rope;                 // of layers that say nothing else
-    bool rope_halves;               // pairs are (i, i + rope_dims / 2), not neighbours
-    bool has_gate;                  // the FFN
+    or_rope_t rope;   // of layers that say nothing else
+    bool rope_halves; // pairs are (i, i + rope_dims / 2), not neighbours
+    bool has_gate;    // the FFN
+    bool has_experts; // the FFN is experts; another row of the table may have the name without them
+    bool normalises_experts; // weights of a row's chosen experts are made to add up to 1
+    bool has_shared_expert;
+    const char *ffn_key;            // suffix of the key of `ffn`; NULL: "feed_forward_length"
     bool divides_logits;            // logit_scale is in the file as its reciprocal
     bool scales_embedding_by_width; // by its square root
     uint32_t
@@ -199,7 +219,15 @@ or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p);
 or_status_t or_arch_read(const or_arch_t *arch, const or_gguf_t *gguf, or_model_shape_t *shape,
                          or_arch_numbers_t *numbers);
 
+// The experts' part of or_arch_read, for a family that has them: their numbers go to `shape`. How experts are chosen
+// and weighted must be as the family does it. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED, naming the key.
+or_status_t or_arch_read_experts(const or_arch_t *arch, const or_gguf_t *gguf,
+                                 or_model_shape_t *shape);
+
 uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim);
+
+// Return the matrices of a tensor, its third dimension.
+uint32_t or_arch_matrices(const or_model_shape_t *shape, const or_arch_tensor_t *tensor);
 
 // Return the window of a layer (or_layer_t), numbered in the whole model, and its table of rotations.
 uint32_t or_arch_window(const or_arch_t *arch, const or_arch_numbers_t *numbers, uint32_t layer);

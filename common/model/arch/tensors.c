@@ -18,25 +18,24 @@ static tensor_name_t layer_tensor_name(uint32_t layer, const char *suffix)
     return name;
 }
 
-// The tensor, if it has this shape and a type we compute with. outputs 1: a vector of floats.
+// The tensor of so many matrices, if it has this shape and a type we compute with. outputs 1: a vector of floats.
 static or_status_t find(const or_gguf_t *gguf, const char *name, uint32_t inputs, uint32_t outputs,
-                        const or_gguf_tensor_t **tensor_p)
+                        uint32_t matrices, const or_gguf_tensor_t **tensor_p)
 {
     const or_gguf_tensor_t *tensor = or_gguf_find_tensor(gguf, name);
     if (tensor == NULL) {
         return or_fail(OR_ERR_FORMAT, "%s has no tensor %s", or_gguf_path(gguf), name);
     }
-    if (tensor->dims[0] != inputs || tensor->dims[1] != outputs || tensor->dims[2] != 1 ||
+    if (tensor->dims[0] != inputs || tensor->dims[1] != outputs || tensor->dims[2] != matrices ||
         tensor->dims[3] != 1) {
         return or_fail(OR_ERR_FORMAT,
                        "tensor %s of %s has shape [%" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64
-                       "]; its metadata make it [%u, %u, 1, 1]",
+                       "]; its metadata make it [%u, %u, %u, 1]",
                        name, or_gguf_path(gguf), tensor->dims[0], tensor->dims[1], tensor->dims[2],
-                       tensor->dims[3], inputs, outputs);
+                       tensor->dims[3], inputs, outputs, matrices);
     }
     bool vector = outputs == 1;
-    bool quantised = or_gguf_tensor_block(tensor->type).elements > 1;
-    if (tensor->data == NULL || (vector && quantised)) {
+    if (tensor->data == NULL || (vector && or_gguf_tensor_block(tensor->type).elements > 1)) {
         return or_fail(OR_ERR_UNSUPPORTED,
                        "tensor %s of %s is of type %s; this version computes with %s", name,
                        or_gguf_path(gguf), or_gguf_tensor_type_name(tensor->type),
@@ -147,7 +146,7 @@ static or_status_t load_rope_factors(or_model_t *model)
         return OR_OK;
     }
     const or_gguf_tensor_t *tensor;
-    or_status_t status = find(model->gguf, name, count, 1, &tensor);
+    or_status_t status = find(model->gguf, name, count, 1, 1, &tensor);
     status = status != OR_OK ? status : load_vector(model, tensor, &model->rope_factors);
     for (uint32_t i = 0; status == OR_OK && i < count; i++) {
         float factor = model->rope_factors[i];
@@ -175,8 +174,12 @@ static or_span_t share_of(const or_model_t *model, or_dim_t dim)
     case OR_DIM_KV:
         return times(model->share.kv_heads, model->shape.head_dim);
     case OR_DIM_FFN:
+    case OR_DIM_EXPERT_FFN:
         return model->share.ffn;
+    case OR_DIM_SHARED_FFN:
+        return model->share.shared_ffn;
     case OR_DIM_WIDTH:
+    case OR_DIM_EXPERTS:
     case OR_DIM_HEAD:
     case OR_DIM_ALL_QUERY:
     case OR_DIM_ALL_KV:
@@ -331,9 +334,10 @@ static or_status_t check_layer_tensor(const or_model_t *model, uint32_t index,
         return OR_OK;
     }
     uint32_t total = part_of(&model->shape, t).total;
-    return t->outputs == OR_DIM_ONE ? find(model->gguf, name.text, total, 1, &tensor)
-                                    : find(model->gguf, name.text,
-                                           or_arch_dim(&model->shape, t->inputs), total, &tensor);
+    return t->outputs == OR_DIM_ONE
+               ? find(model->gguf, name.text, total, 1, 1, &tensor)
+               : find(model->gguf, name.text, or_arch_dim(&model->shape, t->inputs), total,
+                      or_arch_matrices(&model->shape, t), &tensor);
 }
 
 static or_status_t check_layer(const or_model_t *model, uint32_t index)
@@ -365,7 +369,8 @@ or_status_t or_tensors_check(const or_model_t *model)
         const char *name = outer[i].name;
         bool wanted =
             name != NULL && !(outer[i].optional && or_gguf_find_tensor(model->gguf, name) == NULL);
-        status = wanted ? find(model->gguf, name, shape->width, outer[i].outputs, &tensor) : OR_OK;
+        status =
+            wanted ? find(model->gguf, name, shape->width, outer[i].outputs, 1, &tensor) : OR_OK;
     }
     for (uint32_t i = 0; status == OR_OK && i < shape->layers; i++) {
         status = check_layer(model, i);

@@ -74,11 +74,18 @@ static or_quantised_rows_t quantised_rows(const or_model_t *model)
     for (uint32_t i = 0; i < or_span_length(model->share.layers); i++) {
         const or_layer_t *layer = &model->layers[i];
         rows.h = rows.h || layer->query.quantised || layer->key.quantised ||
-                 layer->value.quantised || layer->gate.quantised || layer->up.quantised;
+                 layer->value.quantised || layer->gate.quantised || layer->up.quantised ||
+                 or_experts_quantised(layer);
         rows.attended = rows.attended || layer->output.quantised;
-        rows.gate = rows.gate || layer->down.quantised;
+        rows.gate = rows.gate || layer->down.quantised || layer->expert_down.quantised;
     }
     return rows;
+}
+
+// Experts have a row for each time that one is chosen.
+static size_t ffn_rows(const or_model_t *model)
+{
+    return model->arch->has_experts ? or_experts_entries_max(model) : model->rows_max;
 }
 
 // Activations that quantised matrices read are kept in quantised form too.
@@ -86,17 +93,17 @@ static bool create_activations(or_model_t *model, or_quantised_rows_t quantised)
 {
     const struct {
         or_activations_t *activations;
-        size_t width;
+        size_t rows, width;
         bool quantised;
     } all[] = {
-        {&model->h, model->shape.width, quantised.h},
-        {&model->attended, (size_t)or_span_length(model->share.heads) * model->shape.head_dim,
-         quantised.attended},
-        {&model->gate, or_span_length(model->share.ffn), quantised.gate},
+        {&model->h, model->rows_max, model->shape.width, quantised.h},
+        {&model->attended, model->rows_max,
+         (size_t)or_span_length(model->share.heads) * model->shape.head_dim, quantised.attended},
+        {&model->gate, ffn_rows(model), or_span_length(model->share.ffn), quantised.gate},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        if (or_activations_init(all[i].activations, model->rows_max, all[i].width,
-                                all[i].quantised) != OR_OK) {
+        if (or_activations_init(all[i].activations, all[i].rows, all[i].width, all[i].quantised) !=
+            OR_OK) {
             return false;
         }
         model->buffer_bytes += all[i].activations->bytes;
@@ -151,7 +158,7 @@ static bool each_of_rows(or_model_t *model, each_t *each)
         OR_PART(model->query, rows * model->query_stride),
         OR_PART(model->key, rows * model->kv_stride),
         OR_PART(model->value, rows * model->kv_stride),
-        OR_PART(model->up, rows * model->ffn_stride),
+        OR_PART(model->up, ffn_rows(model) * model->ffn_stride),
         OR_PART(model->sums, rows * model->width_stride),
         OR_PART(model->shard_scratch, shard_sums),
         OR_PART(model->gathered, ranks == 1 ? 0 : ranks * exchanged * model->width_stride),
@@ -169,7 +176,8 @@ or_status_t or_buffers_create(or_model_t *model)
         return or_gpu_buffers_create(model, quantised);
     }
     return shared && create_scratch(model) && create_activations(model, quantised) &&
-                   each_of_rows(model, take)
+                   each_of_rows(model, take) &&
+                   (!model->arch->has_experts || or_experts_create(model))
                ? OR_OK
                : or_fail(OR_ERR_NO_MEMORY,
                          "no memory for passes of %u rows; ask for fewer, or a shorter context",
@@ -184,6 +192,7 @@ void or_buffers_free(or_model_t *model)
     or_gpu_buffers_free(model);
     each_anywhere(model, give);
     each_of_rows(model, give);
+    or_experts_free(model);
     or_activations_fini(&model->gate);
     or_activations_fini(&model->attended);
     or_activations_fini(&model->h);

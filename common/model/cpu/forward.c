@@ -139,9 +139,22 @@ static or_status_t sum_down(or_model_t *model, const or_pass_op_t *step, uint32_
     return sum_shards(model, &step->layer->down, units, OR_SHARD_FFN_UNIT, &model->gate, rows);
 }
 
+static or_status_t route(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    or_experts_route(model, step->layer, rows);
+    return OR_OK;
+}
+
+static or_status_t sum_experts(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    or_experts_run(model, step->layer, rows);
+    return model->ranks->size == 1 ? OR_OK : exchange(model, rows);
+}
+
 static const or_batch_op_t batch_ops[OR_OP_KINDS] = {
     [OR_OP_PROJECT_QKV] = project_qkv, [OR_OP_ATTEND] = attend,     [OR_OP_SUM_OUTPUT] = sum_output,
-    [OR_OP_PROJECT_UP] = project_up,   [OR_OP_SUM_DOWN] = sum_down,
+    [OR_OP_PROJECT_UP] = project_up,   [OR_OP_SUM_DOWN] = sum_down, [OR_OP_ROUTE] = route,
+    [OR_OP_EXPERTS] = sum_experts,
 };
 
 or_batch_op_t or_batch_op(or_op_kind_t kind)
@@ -173,6 +186,7 @@ static or_status_t run_steps(or_model_t *model, uint32_t rows)
 or_status_t or_forward_run(or_model_t *model, uint32_t count)
 {
     const or_ranks_t *ranks = model->ranks;
+    model->experts.read = (or_model_reads_t){0};
     size_t bytes = (size_t)count * model->shape.width * sizeof *model->x;
     or_status_t status = model->share.embeds ? OR_OK : ranks->take_over(ranks, model->x, bytes);
     status = status != OR_OK ? status : run_steps(model, count);

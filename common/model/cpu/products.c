@@ -102,10 +102,22 @@ static void multiply(const rows_t *r, const piece_t *w, float *y, size_t y_strid
 // ---- some products ----
 
 typedef struct {
-    rows_t rows;
+    rows_t rows;            // of all products,
+    const or_span_t *spans; // or, if not NULL, of each
     const or_product_t *products;
     uint32_t count;
 } product_list_t;
+
+// Return the rows of the i-th product.
+static rows_t rows_of(const product_list_t *list, uint32_t i)
+{
+    rows_t rows = list->rows;
+    if (list->spans != NULL) {
+        rows.first = list->spans[i].begin;
+        rows.rows = or_span_length(list->spans[i]);
+    }
+    return rows;
+}
 
 static uint32_t pairs_of(const or_product_t *p)
 {
@@ -163,7 +175,8 @@ static void run_pairs(void *context, uint32_t worker, uint32_t begin, uint32_t e
         uint32_t to = or_min_u32(end, after);
         if (from < to) {
             uint32_t to_panel = p->panels.begin + (to - first) * PAIR;
-            run_tiles(&list->rows, p,
+            const rows_t rows = rows_of(list, i);
+            run_tiles(&rows, p,
                       (or_span_t){p->panels.begin + (from - first) * PAIR,
                                   or_min_u32(to_panel, p->panels.end)});
         }
@@ -171,19 +184,34 @@ static void run_pairs(void *context, uint32_t worker, uint32_t begin, uint32_t e
     }
 }
 
+static void run_list(or_workers_t *workers, product_list_t *list)
+{
+    uint64_t multiply_adds = 0;
+    uint32_t pairs = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const or_product_t *p = &list->products[i];
+        pairs += pairs_of(p);
+        multiply_adds += pairs_of(p) * pair_multiply_adds(p, rows_of(list, i).rows);
+    }
+    if (pairs > 0) {
+        or_workers_run(workers, pairs, or_workers_grain(multiply_adds / pairs), run_pairs, list);
+    }
+}
+
 void or_products_run(const or_kernels_t *kernels, or_workers_t *workers, const or_activations_t *x,
                      uint32_t first, uint32_t rows, const or_product_t *products, uint32_t count)
 {
     product_list_t list = {.rows = {kernels, x, first, rows}, .products = products, .count = count};
-    uint64_t multiply_adds = 0;
-    uint32_t pairs = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        pairs += pairs_of(&products[i]);
-        multiply_adds += pairs_of(&products[i]) * pair_multiply_adds(&products[i], rows);
-    }
-    if (pairs > 0) {
-        or_workers_run(workers, pairs, or_workers_grain(multiply_adds / pairs), run_pairs, &list);
-    }
+    run_list(workers, &list);
+}
+
+void or_products_run_each(const or_kernels_t *kernels, or_workers_t *workers,
+                          const or_activations_t *x, const or_product_t *products,
+                          const or_span_t *rows, uint32_t count)
+{
+    product_list_t list = {
+        .rows = {kernels, x, 0, 0}, .spans = rows, .products = products, .count = count};
+    run_list(workers, &list);
 }
 
 // ---- a sum of shards ----
@@ -261,4 +289,136 @@ void or_shard_sum_run(const or_kernels_t *kernels, or_workers_t *workers, float 
                        .count = count};
     or_workers_run(workers, pairs_of(product), or_workers_grain(pair_multiply_adds(product, rows)),
                    sum_pairs, &sum);
+}
+
+// ---- a sum of parts, each of which is cut into shards ----
+
+typedef struct {
+    const or_kernels_t *kernels;
+    float *scratch; // [workers][OR_PART_SUM_FLOATS]
+    const or_part_product_t *parts;
+    uint32_t count, shards, rows;
+    float *y;
+    size_t y_stride;
+} part_sum_t;
+
+// Some pairs of panels, for which a worker has sums of each shard: [pair][shard][row][outputs of the pair].
+typedef struct {
+    const part_sum_t *sum;
+    or_span_t panels;
+    float *sums;
+    float *product; // [rows][outputs of a pair]
+} part_tile_t;
+
+static float *sums_of_shard(const part_tile_t *tile, uint32_t pair, uint32_t shard)
+{
+    return tile->sums + (size_t)(pair * tile->sum->shards + shard) * tile->sum->rows * SUM_OUTPUTS;
+}
+
+static or_span_t panels_of_pair(const part_tile_t *tile, uint32_t pair)
+{
+    uint32_t first = tile->panels.begin + pair * PAIR;
+    return (or_span_t){first, or_min_u32(first + PAIR, tile->panels.end)};
+}
+
+static uint32_t pairs_of_tile(const part_tile_t *tile)
+{
+    return (or_span_length(tile->panels) + PAIR - 1) / PAIR;
+}
+
+static void add_shard(const part_tile_t *tile, const or_part_product_t *part, uint32_t pair,
+                      uint32_t shard)
+{
+    const or_kernels_t *kernels = tile->sum->kernels;
+    const or_span_t panels = panels_of_pair(tile, pair);
+    const uint32_t outputs = or_span_length(panels) * OR_PANEL;
+    const rows_t rows = {kernels, part->x, part->first, part->count};
+    const piece_t piece = {
+        .matrix = &part->matrix,
+        .panels = panels,
+        .inputs = part->shards[shard],
+        .all_panels = tile->panels,
+        .all_inputs = {part->shards[0].begin, part->shards[tile->sum->shards - 1].end}};
+    float *sums = sums_of_shard(tile, pair, shard);
+    multiply(&rows, &piece, tile->product, outputs);
+    for (uint32_t i = 0; i < part->count; i++) {
+        uint32_t row = part->rows != NULL ? part->rows[i] : i;
+        kernels->add(sums + (size_t)row * outputs, tile->product + (size_t)i * outputs, outputs);
+    }
+}
+
+// A part's panels come one after the other, as they lie in memory.
+static void add_part(const part_tile_t *tile, const or_part_product_t *part)
+{
+    for (uint32_t pair = 0; pair < pairs_of_tile(tile); pair++) {
+        for (uint32_t s = 0; s < tile->sum->shards; s++) {
+            if (or_span_length(part->shards[s]) > 0) {
+                add_shard(tile, part, pair, s);
+            }
+        }
+    }
+}
+
+static void finish_pair(const part_tile_t *tile, uint32_t pair)
+{
+    const part_sum_t *sum = tile->sum;
+    const or_span_t panels = panels_of_pair(tile, pair);
+    const uint32_t outputs = or_span_length(panels) * OR_PANEL;
+    for (uint32_t step = 1; step < sum->shards; step *= 2) {
+        for (uint32_t s = 0; s < sum->shards; s += 2 * step) {
+            sum->kernels->add(sums_of_shard(tile, pair, s), sums_of_shard(tile, pair, s + step),
+                              sum->rows * outputs);
+        }
+    }
+    const float *sums = sums_of_shard(tile, pair, 0);
+    for (uint32_t row = 0; row < sum->rows; row++) {
+        memcpy(sum->y + row * sum->y_stride + (size_t)panels.begin * OR_PANEL,
+               sums + (size_t)row * outputs, outputs * sizeof *sums);
+    }
+}
+
+static void sum_parts(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    const part_sum_t *sum = context;
+    float *scratch = sum->scratch + (size_t)worker * OR_PART_SUM_FLOATS;
+    const uint32_t product_floats = OR_PART_SUM_ROWS * SUM_OUTPUTS;
+    const uint32_t pair_floats = sum->shards * sum->rows * SUM_OUTPUTS;
+    const uint32_t pairs = (OR_PART_SUM_FLOATS - product_floats) / pair_floats; // at a time
+    const uint32_t panels = sum->parts[0].matrix.panels.end;
+    for (uint32_t pair = begin; pair < end; pair += pairs) {
+        const part_tile_t tile = {
+            .sum = sum,
+            .panels = {pair * PAIR, or_min_u32(or_min_u32(pair + pairs, end) * PAIR, panels)},
+            .sums = scratch + product_floats,
+            .product = scratch};
+        memset(tile.sums, 0, (size_t)pairs_of_tile(&tile) * pair_floats * sizeof *tile.sums);
+        for (uint32_t i = 0; i < sum->count; i++) {
+            add_part(&tile, &sum->parts[i]);
+        }
+        for (uint32_t i = 0; i < pairs_of_tile(&tile); i++) {
+            finish_pair(&tile, i);
+        }
+    }
+}
+
+void or_part_sum_run(const or_kernels_t *kernels, or_workers_t *workers, float *scratch,
+                     const or_part_product_t *parts, uint32_t count, uint32_t shards, uint32_t rows,
+                     float *y, size_t y_stride)
+{
+    part_sum_t sum = {.kernels = kernels,
+                      .scratch = scratch,
+                      .parts = parts,
+                      .count = count,
+                      .shards = shards,
+                      .rows = rows,
+                      .y = y,
+                      .y_stride = y_stride};
+    assert(rows <= OR_PART_SUM_ROWS && shards <= OR_SHARDS);
+    uint64_t multiply_adds = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        multiply_adds +=
+            (uint64_t)or_span_length(parts[i].matrix.inputs) * SUM_OUTPUTS * parts[i].count;
+    }
+    uint32_t pairs = (or_span_length(parts[0].matrix.panels) + PAIR - 1) / PAIR;
+    or_workers_run(workers, pairs, or_workers_grain(multiply_adds), sum_parts, &sum);
 }

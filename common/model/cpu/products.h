@@ -30,6 +30,11 @@ or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end,
 void or_products_run(const or_kernels_t *kernels, or_workers_t *workers, const or_activations_t *x,
                      uint32_t first, uint32_t rows, const or_product_t *products, uint32_t count);
 
+// The same with rows of its own for each product: rows[i] of x, which is not empty, and y is where the first of them goes.
+void or_products_run_each(const or_kernels_t *kernels, or_workers_t *workers,
+                          const or_activations_t *x, const or_product_t *products,
+                          const or_span_t *rows, uint32_t count);
+
 // Floats of scratch that one worker takes for a sum of shards.
 #define OR_SHARD_SUM_FLOATS (4u * 64u * 32u)
 
@@ -40,3 +45,24 @@ void or_products_run(const or_kernels_t *kernels, or_workers_t *workers, const o
 void or_shard_sum_run(const or_kernels_t *kernels, or_workers_t *workers, float *scratch,
                       const or_activations_t *x, uint32_t rows, const or_product_t *product,
                       const or_span_t *shards, uint32_t count);
+
+// One of the products that or_part_sum_run adds.
+typedef struct {
+    or_matrix_t matrix;        // borrows its memory
+    const or_activations_t *x; // rows first .. first + count - 1 of it; count >= 1
+    uint32_t first, count;
+    const uint32_t
+        *rows; // [count] the rows of y to which they are added, none twice; NULL: 0 .. count - 1
+    const or_span_t *shards; // of its inputs, as many as there are shards in all
+} or_part_product_t;
+
+#define OR_PART_SUM_ROWS 256u // the most rows of y
+// Floats of scratch that one worker takes for such a sum.
+#define OR_PART_SUM_FLOATS ((8u + 1u) * OR_PART_SUM_ROWS * 32u)
+
+// y[row] = ((P0 + P1) + (P2 + P3)) + ..., where P_s = ((+0 + first part's shard s) + second part's shard s) + ...: those
+// of the row, in the order of `parts`. So a row's sum does not depend on the rows beside it, nor on the number of ranks.
+// The matrices have the same outputs; shards are as in or_shard_sum_run. `scratch` is [workers][OR_PART_SUM_FLOATS].
+void or_part_sum_run(const or_kernels_t *kernels, or_workers_t *workers, float *scratch,
+                     const or_part_product_t *parts, uint32_t count, uint32_t shards, uint32_t rows,
+                     float *y, size_t y_stride);

@@ -126,11 +126,13 @@ static void pack_panels(void *context, uint32_t worker, uint32_t begin, uint32_t
     const packing_t *packing = context;
     const or_matrix_t *m = packing->matrix;
     for (uint32_t panel = begin; panel < end; panel++) {
-        uint64_t first = (uint64_t)(m->panels.begin + panel) * OR_PANEL;
-        uint64_t left = packing->tensor->dims[1] - first;
+        uint64_t expert = panel / or_span_length(m->panels);
+        uint64_t first = (uint64_t)(m->panels.begin + panel % or_span_length(m->panels)) * OR_PANEL;
+        uint64_t left = m->outputs - first;
         uint32_t rows = left < OR_PANEL ? (uint32_t)left : OR_PANEL;
         const unsigned char *from = (const unsigned char *)packing->tensor->data +
-                                    first * packing->row_bytes + packing->from_bytes;
+                                    (expert * m->outputs + first) * packing->row_bytes +
+                                    packing->from_bytes;
         char *to = (char *)m->memory + panel * m->panel_bytes;
         if (m->quantised) {
             or_quant_pack(m->quant, from, packing->row_bytes, rows, packing->units, to);
@@ -161,7 +163,8 @@ or_matrix_t or_matrix_describe(const or_gguf_tensor_t *tensor, or_span_t outputs
     or_matrix_t m = {.type = (or_tensor_type_t)tensor->type,
                      .outputs = (uint32_t)tensor->dims[1],
                      .panels = or_panels_of(outputs),
-                     .inputs = inputs};
+                     .inputs = inputs,
+                     .experts = (uint32_t)tensor->dims[2]};
     or_tensor_block_t unit = or_gguf_tensor_block(m.type);
     size_t unit_bytes = (size_t)unit.bytes * OR_PANEL; // of 16 outputs
     m.quantised = or_tensor_quant(tensor->type, &m.quant);
@@ -171,7 +174,7 @@ or_matrix_t or_matrix_describe(const or_gguf_tensor_t *tensor, or_span_t outputs
     }
     or_span_t units = units_of(&m);
     m.panel_bytes = or_span_length(units) * unit_bytes;
-    m.bytes = or_span_length(m.panels) * m.panel_bytes;
+    m.bytes = m.experts * or_span_length(m.panels) * m.panel_bytes;
     return m;
 }
 
@@ -183,7 +186,7 @@ static or_status_t pack(or_workers_t *workers, const or_gguf_tensor_t *tensor, o
     or_span_t units = units_of(&m);
     packing_t packing = {.tensor = tensor,
                          .matrix = &m,
-                         .row_bytes = tensor->bytes / tensor->dims[1],
+                         .row_bytes = tensor->bytes / (tensor->dims[1] * tensor->dims[2]),
                          .from_bytes = (size_t)units.begin * or_gguf_tensor_block(m.type).bytes,
                          .units = or_span_length(units)};
     if (m.bytes == 0) {
@@ -196,8 +199,8 @@ static or_status_t pack(or_workers_t *workers, const or_gguf_tensor_t *tensor, o
                        (int)tensor->name.length, tensor->name.bytes, or_span_length(inputs),
                        or_span_length(outputs));
     }
-    or_workers_run(workers, or_span_length(m.panels), or_workers_grain(m.panel_bytes), pack_panels,
-                   &packing);
+    or_workers_run(workers, m.experts * or_span_length(m.panels), or_workers_grain(m.panel_bytes),
+                   pack_panels, &packing);
     *matrix = m;
     return OR_OK;
 }
@@ -218,6 +221,15 @@ void or_matrix_free(or_matrix_t *matrix)
 {
     free(matrix->memory);
     *matrix = (or_matrix_t){0};
+}
+
+or_matrix_t or_matrix_expert(const or_matrix_t *matrix, uint32_t expert)
+{
+    or_matrix_t one = *matrix;
+    one.bytes = matrix->bytes / matrix->experts;
+    one.memory = matrix->memory == NULL ? NULL : (char *)matrix->memory + expert * one.bytes;
+    one.experts = 1;
+    return one;
 }
 
 // ---- activations ----

@@ -13,6 +13,9 @@
 //
 //     x   [inputs.begin .. inputs.end)            y   [panels.begin * 16 .. panels.end * 16)
 //
+// A tensor of three dimensions is as many matrices of one shape, experts, and all of it is one or_matrix_t. A rank holds
+// the same part of each, one behind the other.
+//
 // Inputs of a quantised part are cut between blocks. Where that is inside a super-block, all of it is
 // kept, and `first_block` says where the part begins. Matrices are immutable after packing: any thread.
 #pragma once
@@ -34,8 +37,9 @@ typedef struct {
     or_span_t inputs;     // likewise; of whole blocks if quantised
     uint32_t first_block; // of the inputs, counted from where a panel begins
     size_t panel_bytes;   // from panel to panel
-    size_t bytes;
-    void *memory; // owned; NULL: nothing is here
+    uint32_t experts;     // matrices; 1 of a tensor of two dimensions
+    size_t bytes;         // of all of them
+    void *memory;         // owned; NULL: nothing is here
 } or_matrix_t;
 
 // Rows that matrices read: floats, and what quantised matrices take for them. Owns its buffers.
@@ -61,7 +65,7 @@ static inline size_t or_row_stride(size_t width)
 
 // Describe what or_matrix_pack will make, without its memory.
 or_matrix_t or_matrix_describe(const or_gguf_tensor_t *tensor, or_span_t outputs, or_span_t inputs);
-// Pack, of a tensor of two dimensions and any or_tensor_type_t, the panels that have some of these
+// Pack, of a tensor of two or three dimensions and any or_tensor_type_t, the panels that have some of these
 // outputs and of them these inputs. The workers share the panels. OR_ERR_NO_MEMORY.
 or_status_t or_matrix_pack(or_workers_t *workers, const or_gguf_tensor_t *tensor, or_span_t outputs,
                            or_span_t inputs, or_matrix_t *matrix);
@@ -69,6 +73,8 @@ or_status_t or_matrix_pack(or_workers_t *workers, const or_gguf_tensor_t *tensor
 or_status_t or_matrix_pack_rows(or_workers_t *workers, const or_gguf_tensor_t *tensor,
                                 or_span_t outputs, or_span_t inputs, or_matrix_t *matrix);
 void or_matrix_free(or_matrix_t *matrix);
+// Return one of the experts as a matrix that borrows its memory.
+or_matrix_t or_matrix_expert(const or_matrix_t *matrix, uint32_t expert);
 
 // Return the panels that have some of these outputs; no panels for no outputs.
 or_span_t or_panels_of(or_span_t outputs);

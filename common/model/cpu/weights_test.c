@@ -317,6 +317,140 @@ static void a_sum_of_shards_is_that_of_its_parts(void **state)
     free(numbers);
 }
 
+#define EXPERTS 2u
+
+// A tensor's outputs as experts of half of them each.
+static or_gguf_tensor_t as_experts(or_gguf_tensor_t tensor)
+{
+    tensor.dim_count = 3;
+    tensor.dims[1] = OUTPUTS / EXPERTS;
+    tensor.dims[2] = EXPERTS;
+    return tensor;
+}
+
+// One of them as a tensor of its own.
+static or_gguf_tensor_t expert_of(const or_gguf_tensor_t *experts, uint32_t expert)
+{
+    or_gguf_tensor_t tensor = *experts;
+    tensor.dim_count = 2;
+    tensor.dims[2] = 1;
+    tensor.elements = experts->elements / EXPERTS;
+    tensor.bytes = experts->bytes / EXPERTS;
+    tensor.data = (const char *)experts->data + expert * tensor.bytes;
+    return tensor;
+}
+
+// Whole, and a part of the outputs and inputs of each, which begins and ends inside a panel and a super-block.
+static void experts_are_packed_as_matrices_are(void **state)
+{
+    (void)state;
+    static const or_span_t cuts[][2] = {{{0, OUTPUTS / EXPERTS}, {0, INPUTS}},
+                                        {{0, OUTPUTS / EXPERTS / 2}, {96, 320}}};
+    uint64_t rng = test_seed();
+    for (size_t t = 0; t < TYPES; t++) {
+        or_gguf_tensor_t flat = random_tensor(&rng, t, INPUTS);
+        or_gguf_tensor_t tensor = as_experts(flat);
+        for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+            or_matrix_t all = pack(&tensor, cuts[i][0], cuts[i][1]);
+            for (uint32_t e = 0; e < EXPERTS; e++) {
+                or_gguf_tensor_t own = expert_of(&tensor, e);
+                or_matrix_t alone = pack(&own, cuts[i][0], cuts[i][1]);
+                or_matrix_t expert = or_matrix_expert(&all, e);
+                assert_int_equal(expert.bytes, alone.bytes);
+                assert_int_equal(expert.experts, 1);
+                assert_memory_equal(expert.memory, alone.memory, alone.bytes);
+                or_matrix_free(&alone);
+            }
+            or_matrix_free(&all);
+        }
+        free_tensor(&flat);
+    }
+}
+
+// Add a part's rows, shard by shard, to those of y that are its own.
+static void add_naively(const or_kernels_t *kernels, or_workers_t *workers,
+                        const or_part_product_t *part, uint32_t shard, float *sums)
+{
+    static float product[MANY_ROWS * Y_STRIDE];
+    or_product_t one = or_product(&part->matrix, 0, OUTPUTS, product, Y_STRIDE);
+    one.inputs = part->shards[shard];
+    if (or_span_length(one.inputs) == 0) {
+        return;
+    }
+    or_products_run(kernels, workers, part->x, part->first, part->count, &one, 1);
+    for (uint32_t i = 0; i < part->count; i++) {
+        uint32_t row = part->rows != NULL ? part->rows[i] : i;
+        for (uint32_t o = 0; o < OUTPUTS; o++) {
+            sums[row * Y_STRIDE + o] += product[i * Y_STRIDE + o];
+        }
+    }
+}
+
+// Three parts, of some rows, of all, and of one; one row gets two of them, most get one. Each has shards of its own.
+static void a_sum_of_parts_is_in_their_order(void **state)
+{
+    (void)state;
+    static float sums[8][MANY_ROWS * Y_STRIDE], y[MANY_ROWS * Y_STRIDE];
+    static float other_half[MANY_ROWS * Y_STRIDE], scratch[2 * OR_PART_SUM_FLOATS];
+    static const uint32_t cuts[][9] = {{0, 64, 64, 128, 160, 288, 384, 512, 512},
+                                       {0, 64, 128, 192, 256, 320, 384, 448, 512}};
+    static const uint32_t some[] = {0, 1, 5, 6}, last[] = {MANY_ROWS - 1};
+    const or_kernels_t *kernels = or_kernels_pick();
+    uint64_t rng = test_seed();
+    float *numbers = random_numbers(&rng, MANY_ROWS * INPUTS);
+    or_workers_t *workers = create_workers(2);
+    for (size_t t = 0; t < TYPES; t++) {
+        or_gguf_tensor_t tensors[3];
+        or_part_product_t parts[3];
+        or_activations_t x;
+        or_span_t shards[2][8];
+        for (uint32_t s = 0; s < 8; s++) {
+            shards[0][s] = (or_span_t){cuts[0][s], cuts[0][s + 1]};
+            shards[1][s] = (or_span_t){cuts[1][s], cuts[1][s + 1]};
+        }
+        for (uint32_t i = 0; i < 3; i++) {
+            tensors[i] = random_tensor(&rng, t, INPUTS);
+            parts[i] = (or_part_product_t){.matrix = pack_whole(&tensors[i]), .x = &x};
+            parts[i].shards = shards[i % 2];
+        }
+        fill_rows(&x, numbers, INPUTS, MANY_ROWS, &parts[0].matrix);
+        parts[0].first = 3;
+        parts[0].rows = some;
+        parts[0].count = sizeof some / sizeof some[0];
+        parts[1].count = MANY_ROWS;
+        parts[2].rows = last;
+        parts[2].count = 1;
+        memset(sums, 0, sizeof sums);
+        for (uint32_t s = 0; s < 8; s++) {
+            for (uint32_t i = 0; i < 3; i++) {
+                add_naively(kernels, workers, &parts[i], s, sums[s]);
+            }
+        }
+        for (uint32_t i = 0; i < MANY_ROWS * Y_STRIDE; i++) {
+            sums[0][i] = ((sums[0][i] + sums[1][i]) + (sums[2][i] + sums[3][i])) +
+                         ((sums[4][i] + sums[5][i]) + (sums[6][i] + sums[7][i]));
+        }
+        memset(y, 0, sizeof y);
+        memset(other_half, 0, sizeof other_half);
+        or_part_sum_run(kernels, workers, scratch, parts, 3, 8, MANY_ROWS, y, Y_STRIDE);
+        assert_memory_equal(y, sums[0], sizeof y);
+        or_part_sum_run(kernels, workers, scratch, parts, 3, 4, MANY_ROWS, y, Y_STRIDE);
+        for (uint32_t i = 0; i < 3; i++) {
+            parts[i].shards += 4;
+        }
+        or_part_sum_run(kernels, workers, scratch, parts, 3, 4, MANY_ROWS, other_half, Y_STRIDE);
+        kernels->add(y, other_half, MANY_ROWS * Y_STRIDE);
+        assert_memory_equal(y, sums[0], sizeof y);
+        or_activations_fini(&x);
+        for (uint32_t i = 0; i < 3; i++) {
+            or_matrix_free(&parts[i].matrix);
+            free_tensor(&tensors[i]);
+        }
+    }
+    or_workers_destroy(&workers);
+    free(numbers);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +459,8 @@ int main(void)
         cmocka_unit_test(rows_are_those_of_the_file),
         cmocka_unit_test(tiles_do_not_show),
         cmocka_unit_test(a_sum_of_shards_is_that_of_its_parts),
+        cmocka_unit_test(experts_are_packed_as_matrices_are),
+        cmocka_unit_test(a_sum_of_parts_is_in_their_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,6 +85,17 @@ extern const or_dim_t or_fused_gate_up[], or_fused_qkv[];
         "attn_qkv.weight", OR_DIM_WIDTH, OR_DIM_KV, OR_LAYER(value), or_fused_qkv, 2, false        \
     }
 
+// The router and the experts, a tensor for all of them.
+#define OR_TENSOR_MATRIX(suffix, inputs, outputs, field)                                           \
+    {                                                                                              \
+        suffix, inputs, outputs, OR_LAYER(field), NULL, 0, false                                   \
+    }
+#define OR_TENSORS_EXPERTS                                                                         \
+    OR_TENSOR_MATRIX("ffn_gate_inp.weight", OR_DIM_WIDTH, OR_DIM_EXPERTS, router),                 \
+        OR_TENSOR_MATRIX("ffn_gate_exps.weight", OR_DIM_WIDTH, OR_DIM_EXPERT_FFN, expert_gate),    \
+        OR_TENSOR_MATRIX("ffn_up_exps.weight", OR_DIM_WIDTH, OR_DIM_EXPERT_FFN, expert_up),        \
+        OR_TENSOR_MATRIX("ffn_down_exps.weight", OR_DIM_EXPERT_FFN, OR_DIM_WIDTH, expert_down)
+
 // Parts of a layer. OR_OPS_FFN has a gate; ADD and norms behind are not in them.
 #define OR_OPS_QKV                                                                                 \
     {.kind = OR_OP_NORM, .weight = OR_LAYER(attention_norm)},                                      \
@@ -103,6 +114,11 @@ extern const or_dim_t or_fused_gate_up[], or_fused_qkv[];
     }
 #define OR_OPS_FFN(activation)                                                                     \
     {.kind = OR_OP_NORM, .weight = OR_LAYER(ffn_norm)}, OR_OPS_UP_DOWN(activation)
+#define OR_OPS_EXPERTS                                                                             \
+    {.kind = OR_OP_NORM, .weight = OR_LAYER(ffn_norm)}, {.kind = OR_OP_ROUTE},                     \
+    {                                                                                              \
+        .kind = OR_OP_EXPERTS                                                                      \
+    }
 #define OR_OPS_ADD_NORMED(field)                                                                   \
     {.kind = OR_OP_NORM_SUMS, .weight = OR_LAYER(field)},                                          \
     {                                                                                              \
@@ -118,3 +134,4 @@ extern const or_arch_t or_arch_qwen2, or_arch_qwen3, or_arch_phi3, or_arch_gemma
     or_arch_gemma3, or_arch_olmo2, or_arch_granite, or_arch_smollm3, or_arch_glm4,
     or_arch_starcoder2, or_arch_gpt2, or_arch_exaone4, or_arch_command_r, or_arch_cohere2,
     or_arch_falcon, or_arch_opt, or_arch_mistral3, or_arch_ernie4_5;
+extern const or_arch_t or_arch_llama_experts, or_arch_qwen2moe, or_arch_qwen3moe, or_arch_olmoe;

@@ -1,0 +1,166 @@
+"""Families whose feed-forward network is experts."""
+import types
+
+import numpy as np
+import torch
+import transformers as tf
+
+from dense import PLAIN, Dense
+from family import identity, zero
+
+NEAR = 1e-4  # routing is near a tie where the last logit that is chosen is this close to the first that is not
+
+
+class Experts(Dense):
+    """A router takes `used` of `experts`. GGUF has a tensor for all gates, one for all ups and one for all downs; transformers has gates and ups in one."""
+    experts, used = 8, 2
+    normalises = True
+    router_gain = 2.0
+
+    def common_metadata(self):
+        super().common_metadata()
+        self.recipe.add("add_expert_count", self.experts)
+        self.recipe.add("add_expert_used_count", self.used)
+
+    def config(self):
+        return super().config() | dict(num_experts_per_tok=self.used, experts_implementation="eager")
+
+    def stack(self, name, outputs, inputs, gain):
+        """A matrix for each expert."""
+        return self.recipe.draw(name, (self.experts, outputs, inputs), gain / inputs**0.5)
+
+    def feed_forward(self, ours, theirs):
+        self.set(theirs + "gate.weight", self.matrix(ours + "ffn_gate_inp.weight", self.experts, self.width, self.router_gain))
+        gate = self.stack(ours + "ffn_gate_exps.weight", self.ffn, self.width, 1.5)
+        up = self.stack(ours + "ffn_up_exps.weight", self.ffn, self.width, 1.0)
+        self.set(theirs + "experts.gate_up_proj", np.concatenate([gate, up], axis=1))
+        self.set(theirs + "experts.down_proj", self.stack(ours + "ffn_down_exps.weight", self.width, self.ffn, 2 * self.branch))
+
+    def mutants(self):
+        return {"weights that add up to 1" if self.normalises else "weights that are the softmax's":
+                lambda model: route(model, self.used, not self.normalises, False),
+                "the largest": lambda model: route(model, self.used, self.normalises, True),
+                "one of the experts": lambda model: route(model, self.used - 1, self.normalises, False)}
+
+
+def routers(model):
+    return [module for name, module in model.named_modules() if name.endswith("mlp.gate")]
+
+
+def route(model, used, normalises, smallest):
+    """Make all routers choose so many experts, of the largest logits or the smallest, and their weights add up to 1 or not."""
+    def forward(self, hidden_states):
+        logits = torch.nn.functional.linear(hidden_states.reshape(-1, self.hidden_dim), self.weight)
+        weights, indices = torch.topk(torch.softmax(logits, -1), used, -1, largest=not smallest)
+        return logits, weights / weights.sum(-1, keepdim=True) if normalises else weights, indices
+
+    for router in routers(model):
+        router.forward = types.MethodType(forward, router)
+
+
+@torch.no_grad()
+def near_ties(model, tokens, used):
+    """Return [(layer, position, gap)] where routing is near a tie, and the smallest gap of all."""
+    logits = []
+    handles = [router.register_forward_hook(lambda module, arguments, output: logits.append(output[0])) for router in routers(model)]
+    model(torch.tensor([tokens]), use_cache=False)
+    for handle in handles:
+        handle.remove()
+    sorted_logits = [layer.sort(-1, descending=True).values for layer in logits]
+    gaps = torch.stack([layer[:, used - 1] - layer[:, used] for layer in sorted_logits])
+    return [(layer, position, gaps[layer, position].item()) for layer, position in (gaps < NEAR).nonzero().tolist()], gaps.min().item()
+
+
+class Mixtral(Experts):
+    """Llama's graph; its weights add up to 1."""
+    name, architecture = "mixtral", "llama"
+    config_class, model_class = tf.MixtralConfig, tf.MixtralForCausalLM
+    pair_neighbours = True
+    rope = {"rope_type": "default", "rope_theta": 1e6}
+
+    def vary(self):
+        self.experts, self.used = [(8, 2), (5, 3)][self.variant]
+
+    def config(self):
+        return super().config() | dict(num_local_experts=self.experts, sliding_window=None)
+
+
+class Qwen3Moe(Experts):
+    """Norms of heads; experts are smaller than what the file calls the feed-forward network's size."""
+    name = "qwen3moe"
+    seeds = 6, 2
+    config_class, model_class = tf.Qwen3MoeConfig, tf.Qwen3MoeForCausalLM
+    head_norms = True
+    head_dim = 24
+    experts, used = 16, 4
+    ffn = 64
+    rope = {"rope_type": "default", "rope_theta": 1e6}
+
+    def config(self):
+        return super().config() | dict(num_experts=self.experts, moe_intermediate_size=self.ffn, norm_topk_prob=True, decoder_sparse_step=1,
+                                       mlp_only_layers=[], intermediate_size=3 * self.ffn)
+
+    def common_metadata(self):
+        super().common_metadata()
+        self.recipe.add("add_expert_feed_forward_length", self.ffn)
+
+    def mutants(self):
+        return super().mutants() | {"norm of heads of Q": lambda model: identity(model, "q_norm"), "norm of heads of K": lambda model: identity(model, "k_norm"),
+                                    "base of the frequencies": {"rope_parameters": PLAIN}}
+
+
+class Qwen2Moe(Experts):
+    """An expert that all rows take, with a gate; the others' weights are the softmax's as they are."""
+    name = "qwen2moe"
+    seeds = 6, 2
+    config_class, model_class = tf.Qwen2MoeConfig, tf.Qwen2MoeForCausalLM
+    biases = ("q", "k", "v")
+    experts, used = 12, 4
+    normalises = False
+    ffn, shared_ffn = 32, 160
+    rope = {"rope_type": "default", "rope_theta": 1e6}
+
+    def config(self):
+        return super().config() | dict(num_experts=self.experts, moe_intermediate_size=self.ffn, norm_topk_prob=False, decoder_sparse_step=1, mlp_only_layers=[],
+                                       shared_expert_intermediate_size=self.shared_ffn)
+
+    def common_metadata(self):
+        super().common_metadata()
+        self.recipe.add("add_expert_feed_forward_length", self.ffn)
+        self.recipe.add("add_expert_shared_feed_forward_length", self.shared_ffn)
+
+    def feed_forward(self, ours, theirs):
+        super().feed_forward(ours, theirs)
+        self.set(theirs + "shared_expert_gate.weight", self.recipe.draw(ours + "ffn_gate_inp_shexp.weight", (self.width,), 1.5 / self.width**0.5)[None])
+        for part, outputs, inputs, gain in (("gate", self.shared_ffn, self.width, 1.5), ("up", self.shared_ffn, self.width, 1.0),
+                                            ("down", self.width, self.shared_ffn, 2 * self.branch)):
+            self.set(theirs + f"shared_expert.{part}_proj.weight", self.matrix(ours + f"ffn_{part}_shexp.weight", outputs, inputs, gain))
+
+    def mutants(self):
+        return super().mutants() | {"the shared expert": lambda model: zero(model, "shared_expert.down_proj.weight"),
+                                    "the shared expert's gate": lambda model: zero(model, "shared_expert_gate.weight")}
+
+
+class Olmoe(Experts):
+    """Norms of all of Q and of all of K; weights are the softmax's as they are."""
+    name = "olmoe"
+    seeds = 2, 4
+    kv_heads = 4  # llama.cpp takes no fewer than heads
+    config_class, model_class = tf.OlmoeConfig, tf.OlmoeForCausalLM
+    experts, used = 16, 5
+    normalises = False
+    ffn = 64
+
+    def config(self):
+        return super().config() | dict(num_experts=self.experts, norm_topk_prob=False)
+
+    def attention(self, ours, theirs):
+        super().attention(ours, theirs)
+        self.norm_before(ours + "attn_q_norm", theirs + "q_norm", self.heads * self.head_dim, self.head_norm)
+        self.norm_before(ours + "attn_k_norm", theirs + "k_norm", self.kv_heads * self.head_dim, self.head_norm)
+
+    def mutants(self):
+        return super().mutants() | {"norm of Q": lambda model: identity(model, "q_norm"), "norm of K": lambda model: identity(model, "k_norm")}
+
+
+FAMILIES = [Mixtral, Qwen3Moe, Qwen2Moe, Olmoe]
