@@ -4,6 +4,7 @@
 
 #include "common/base/clock.h"
 #include "launch/commands.h"
+#include "launch/model/convert/cached.h"
 #include "launch/model/inflate.h"
 
 typedef struct {
@@ -97,7 +98,9 @@ static int run(int argc, char **argv)
     or_status_t status = read_words(&words, &config, &job, &type);
     if (status == OR_OK) {
         int64_t start_ns = or_clock_now(or_clock_monotonic());
-        status = or_inflate(&job, &result);
+        status = or_checkpoint_resolve(&words.items[0]);
+        job.in = words.items[0];
+        status = status != OR_OK ? status : or_inflate(&job, &result);
         code = status == OR_ERR_CANCELLED ? OR_EXIT_INTERRUPTED : OR_EXIT_FAILURE;
         if (status == OR_OK) {
             int64_t took_ns = or_clock_now(or_clock_monotonic()) - start_ns;

@@ -1,0 +1,16 @@
+// cached - a checkpoint's folder where a GGUF file is wanted: it is converted once, into the user's cache folder.
+//
+//     checkpoint-<path>-<content>.gguf     hashes of the folder's path, and of its files' names, sizes and times
+//
+// A file of the same folder with another content is removed when its successor is whole. Nothing is shared with other users.
+#pragma once
+
+#include <stddef.h>
+
+#include "common/base/status.h"
+
+// Replace *path, a heap string, by the file that is made of it, if it is a folder; making it is told on standard error. Errors
+// as or_convert has them, and of the cache folder. *path may be NULL.
+or_status_t or_checkpoint_resolve(char **path);
+// The same for each of a list, up to the first error.
+or_status_t or_checkpoint_resolve_all(char **paths, size_t count);
