@@ -290,10 +290,10 @@ static int run(int argc, char **argv)
     } else if (words.count == 0) {
         status = or_models_choose_target(&config.model);
     } else {
-        status = or_checkpoint_resolve(&words.items[0]);
+        status = or_checkpoint_find_file(words.items[0], &config.model);
     }
     if (status == OR_OK && !config.kernels) {
-        status = inspect(&config, words.count == 1 ? words.items[0] : config.model);
+        status = inspect(&config, config.model);
     }
     return or_command_end(&program, &config, &words, status, code);
 }

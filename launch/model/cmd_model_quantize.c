@@ -412,9 +412,11 @@ static int run(int argc, char **argv)
     code = OR_EXIT_USAGE;
     or_status_t status = read_words(&words, &job);
     if (status == OR_OK) {
-        status = or_checkpoint_resolve(&words.items[0]);
-        job.in = words.items[0];
+        char *in = NULL;
+        status = or_checkpoint_find_file(words.items[0], &in);
+        job.in = in;
         status = status != OR_OK ? status : quantize(&job);
+        free(in);
         code = status == OR_ERR_CANCELLED ? OR_EXIT_INTERRUPTED : OR_EXIT_FAILURE;
     }
     return or_command_end(&program, &config, &words, status, code);

@@ -86,6 +86,8 @@ class Tokenizers(unittest.TestCase):
         self.assertEqual({"ggml.model": b"llama", "ggml.pre": b"default", "ggml.bos_token_id": 1, "ggml.eos_token_id": 2, "ggml.unknown_token_id": 0,
                           "ggml.eot_token_id": 259, "ggml.eom_token_id": 260, "ggml.add_bos_token": True, "ggml.add_space_prefix": True,
                           "chat_template": b"{{ x }}"}, {key: facts[key] for key in facts if key.startswith(("ggml", "chat"))})
+        template["single"].insert(0, {"SpecialToken": {"id": "</s>", "type_id": 0}})
+        self.assertFalse(self.small({"post_processor": template}, tokenizer_config={"bos_token": "<s>"})["tokenizer.ggml.add_bos_token"])
         (self.folder / "chat_template.jinja").write_text("{{ y }}")
         self.assertEqual(b"{{ y }}", self.small()["tokenizer.chat_template"])
         self.assertFalse(self.small()["tokenizer.ggml.add_bos_token"])

@@ -123,6 +123,18 @@ or_status_t or_checkpoint_resolve(char **path)
     return status;
 }
 
+or_status_t or_checkpoint_find_file(const char *path, char **file_p)
+{
+    *file_p = strdup(path);
+    or_status_t status = *file_p != NULL ? or_checkpoint_resolve(file_p)
+                                         : or_fail(OR_ERR_NO_MEMORY, "no memory for %s", path);
+    if (status != OR_OK) {
+        free(*file_p);
+        *file_p = NULL;
+    }
+    return status;
+}
+
 or_status_t or_checkpoint_resolve_all(char **paths, size_t count)
 {
     or_status_t status = OR_OK;
