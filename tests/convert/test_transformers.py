@@ -75,6 +75,10 @@ class Ids(test_tokenizers.Tokenizers):
     """Tokenizers beside the package `tokenizers`, which reads the same tokenizer.json."""
     test_roles_and_templates = test_padding_and_user_tokens = test_what_gguf_cannot_say_is_refused_by_name = None
 
+    def compare_rule(self, rule):
+        print(f"{rule}:", end=" ")
+        self.compare_ids("gpt-2")
+
     def compare_ids(self, name):
         theirs = tokenizers.Tokenizer.from_file(str(self.folder / "tokenizer.json"))
         texts = data(f"vocab/{name}.inp").read_bytes().decode().split("\n__ggml_vocab_test__\n")
