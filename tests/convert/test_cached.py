@@ -42,6 +42,8 @@ class Cached(unittest.TestCase):
             self.assertEqual(expected, json.loads(out)["rows"])
             self.assertEqual(made, "making a GGUF file" in error)
         first, = self.files()
+        left = first.with_name(f"{first.name}.{2**22 + 1}.tmp")  # of a process that there cannot be
+        left.write_bytes(b"")
         config = CONFIGS[NAME] | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
         checkpoints.write_json(self.model / "config.json", config)
         out, error = self.run_on(*words, self.model)

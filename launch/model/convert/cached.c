@@ -56,14 +56,23 @@ static or_status_t read_content(const char *folder, content_t *content)
 
 // ---- the file ----
 
-static void remove_others(const char *cache, const char *name, size_t beginning)
+// Is it a file of the same folder that is stale, or unfinished by a process that is gone?
+static bool is_stale(const char *other, const char *name, size_t beginning)
+{
+    char begin[NAME_BYTES];
+    const char *end = strrchr(other, '.');
+    snprintf(begin, sizeof begin, "%.*s", (int)beginning, name);
+    return (strncmp(other, begin, beginning) == 0 && strcmp(other, name) != 0 && end != NULL &&
+            strcmp(end, ".gguf") == 0) ||
+           or_weight_writer_is_left(other, begin, ".tmp");
+}
+
+static void remove_stale(const char *cache, const char *name, size_t beginning)
 {
     DIR *dir = opendir(cache);
-    for (const struct dirent *entry = dir != NULL ? readdir(dir) : NULL; entry != NULL;
-         entry = readdir(dir)) {
-        const char *end = strrchr(entry->d_name, '.');
-        if (strncmp(entry->d_name, name, beginning) == 0 && strcmp(entry->d_name, name) != 0 &&
-            end != NULL && strcmp(end, ".gguf") == 0) {
+    const struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (is_stale(entry->d_name, name, beginning)) {
             unlinkat(dirfd(dir), entry->d_name, 0);
         }
     }
@@ -103,7 +112,7 @@ static or_status_t find(const char *folder, char **out)
         free(path);
         return status;
     }
-    remove_others(cache, name, (size_t)beginning);
+    remove_stale(cache, name, (size_t)beginning);
     *out = path;
     return OR_OK;
 }
