@@ -116,6 +116,9 @@ class Refusals(unittest.TestCase):
         _, error = outrider("model", "convert", self.folder, self.out)
         self.assertIn("the context becomes 64 instead of 256", error)
         self.assertEqual(64, checkpoints.read_gguf(self.out)[0]["llama.context_length"])
+        self.checkpoint("gemma2/0", {"layer_types": ["full_attention"] * 4})
+        outrider("model", "convert", self.folder, self.out, "--force")
+        self.assertEqual(0, checkpoints.read_gguf(self.out)[0]["gemma2.attention.sliding_window"])
         self.checkpoint("mistral/0", {"sliding_window": 4096})
         self.assertEqual("", outrider("model", "convert", self.folder, self.out, "--force")[1])
 
