@@ -16,8 +16,10 @@
 // Where rows take many experts, fewer rows are computed together: whatever a file says, buffers stay small.
 static uint32_t rows_together(const or_model_t *model)
 {
-    const uint32_t used = or_min_u32(model->shape.experts_used, ENTRIES_MAX);
-    return or_min_u32(model->rows_max, or_min_u32(OR_PART_SUM_ROWS, ENTRIES_MAX / used));
+    const uint32_t used =
+        model->shape.experts_used; // 0 of a model without experts, whose buffers are freed
+    const uint32_t most = used > 0 ? ENTRIES_MAX / used : ENTRIES_MAX;
+    return or_min_u32(model->rows_max, or_min_u32(OR_PART_SUM_ROWS, most));
 }
 
 size_t or_experts_entries_max(const or_model_t *model)
