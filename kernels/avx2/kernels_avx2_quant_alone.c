@@ -13,7 +13,7 @@ ALWAYS_INLINE void fetch_ahead(const char *at, size_t bytes)
 {
 #pragma GCC unroll 9
     for (size_t i = 0; i < bytes; i += CACHE_LINE) {
-        _mm_prefetch(at + AHEAD + i, _MM_HINT_T1);
+        _mm_prefetch(at + AHEAD + i, _MM_HINT_T0);
     }
 }
 
