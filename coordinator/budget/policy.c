@@ -247,7 +247,8 @@ static or_policy_choice_t go(const or_policy_t *policy, const or_policy_state_t 
                or_policy_round_ns(policy, state->lookup);
         source = OR_SOURCE_LOOKUP;
     }
-    if (state->ready > 0 && drafted >= best) {
+    bool decided = policy->decided && policy->way != OR_WAY_PLAIN;
+    if (state->ready > 0 && (decided || drafted >= best)) {
         source = OR_SOURCE_DRAFTER;
     }
     return go_with(source);
