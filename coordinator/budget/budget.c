@@ -225,10 +225,14 @@ static uint32_t look_up(const or_coordinator_t *c, or_csession_t *session)
                : 0;
 }
 
-// Once a round.
+// Once a round. Among other texts that share CPUs with drafters a guess is at their cost, which one text's times do not show.
 static uint32_t lookup_count(const or_coordinator_t *c, or_csession_t *session)
 {
-    if (session->budget.policy.session.lookup && session->budget.looked_round != session->round) {
+    const or_policy_t *policy = &session->budget.policy;
+    if (policy->decided && policy->texts > 1) {
+        return 0;
+    }
+    if (policy->session.lookup && session->budget.looked_round != session->round) {
         session->budget.lookup = look_up(c, session);
         session->budget.looked_round = session->round;
     }

@@ -239,12 +239,11 @@ static or_policy_choice_t go(const or_policy_t *policy, const or_policy_state_t 
     double ready = fmin(state->ready, policy->session.most.nodes);
     double best = 1 / or_policy_round_ns(policy, 0);
     or_guess_source_t source = OR_SOURCE_PLAIN;
-    double looked_up = or_policy_lookup_rate(policy, state->lookup);
+    double looked_up =
+        or_policy_lookup_tokens(policy, state->lookup) / or_policy_round_ns(policy, state->lookup);
     double drafted = or_policy_tokens(policy, ready) / or_policy_round_ns(policy, ready);
-    if (policy->session.lookup && state->lookup > 0 &&
-        looked_up > or_policy_lookup_rate(policy, 0)) {
-        best = or_policy_lookup_tokens(policy, state->lookup) /
-               or_policy_round_ns(policy, state->lookup);
+    if (policy->session.lookup && state->lookup > 0 && looked_up > best) {
+        best = looked_up;
         source = OR_SOURCE_LOOKUP;
     }
     bool decided = policy->decided && policy->way != OR_WAY_PLAIN;
