@@ -26,8 +26,11 @@
 #define KEPT_MAX 1.25
 #define TRY_NS (1.5 * (double)OR_NS_PER_S)
 #define PLAIN_AFTER_ROUNDS 2u
-#define TRY_ROUNDS 1u       // whose tree is waited for
-#define TRY_COST_SHARE 60.0 // a try may cost one part in so many of the time until the next
+#define TRY_ROUNDS 1u         // whose tree is waited for
+#define TRY_COST_SHARE 60.0   // a try may cost one part in so many of the time until the next
+#define INHERITED_ROUNDS 4u   // an earlier text counts like so many rounds,
+#define INHERITED_GUESSES 16u // and its guesses like those of so many
+#define FORGOTTEN 0.125       // of what is known of lookups: the next text may repeat itself more
 
 void or_policy_init(or_policy_t *policy, const or_policy_terms_of_session_t *session)
 {
@@ -41,10 +44,6 @@ void or_policy_init(or_policy_t *policy, const or_policy_terms_of_session_t *ses
     policy->recent.gain = policy->mean.gain;
     policy->recent.first_right = policy->mean.first_right;
 }
-
-#define INHERITED_ROUNDS 4u // an earlier text counts like so many rounds
-#define INHERITED_GUESSES 16u
-#define FORGOTTEN 0.125 // of what is known of lookups: the next text may repeat itself more
 
 void or_policy_inherit(or_policy_t *policy, const or_policy_t *earlier)
 {
