@@ -29,20 +29,21 @@ static uint32_t ahead_of(const or_csession_t *session)
 
 // ---- all texts together ----
 
-// Texts at work, counted now and then: a round would be too often.
-static uint32_t count_texts(or_coordinator_t *c, int64_t now_ns)
+// Texts at work, with this one. Counted when a text begins, for many may begin at once, and else now and then.
+static uint32_t count_texts(or_coordinator_t *c, const or_csession_t *session, int64_t now_ns)
 {
-    const or_csession_t *session;
-    if (c->worth.live.texts > 0 && now_ns - c->worth.live.at_ns < RECOUNT_NS) {
+    const or_csession_t *other;
+    bool begins = !or_csession_is_live(session);
+    if (!begins && now_ns - c->worth.live.at_ns < RECOUNT_NS) {
         return c->worth.live.texts;
     }
-    uint32_t texts = 0;
-    for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
-        texts += or_csession_is_live(session);
+    uint32_t texts = begins;
+    for (uint32_t at = 0; (other = or_sessions_next(&c->sessions, &at)) != NULL;) {
+        texts += or_csession_is_live(other);
     }
-    c->worth.live.texts = texts > 0 ? texts : 1;
+    c->worth.live.texts = texts;
     c->worth.live.at_ns = now_ns;
-    return c->worth.live.texts;
+    return texts;
 }
 
 static bool is_steered(const or_coordinator_t *c, const or_csession_t *session)
@@ -55,15 +56,13 @@ void or_budget_steer(or_coordinator_t *c, or_csession_t *session)
     or_policy_t *policy = &session->budget.policy;
     or_way_t before = policy->way;
     bool first = policy->rounds == 0;
-    if (first && is_automatic(session)) {
-        const or_policy_t *earlier = &c->earlier[c->worth.live.texts > 1];
-        if (earlier->rounds > 0) {
-            or_policy_inherit(policy, earlier);
-        }
+    int64_t now = or_clock_now(c->clock);
+    uint32_t texts = count_texts(c, session, now);
+    const or_policy_t *earlier = &c->earlier[texts > 1];
+    if (first && is_automatic(session) && earlier->rounds > 0) {
+        or_policy_inherit(policy, earlier);
     }
     if (is_steered(c, session)) {
-        int64_t now = or_clock_now(c->clock);
-        uint32_t texts = count_texts(c, now);
         or_policy_limit(policy, or_worth_way(&c->worth, session->id.value, texts, now), texts,
                         c->worth.shared);
     }
@@ -104,7 +103,7 @@ static void tell_worth(or_coordinator_t *c, const or_csession_t *session,
     int64_t read_ns = judged->prefill ? 1000 * (int64_t)judged->forward_us : 0;
     const or_worth_round_t round = {.session = session->id.value,
                                     .epoch = session->budget.epoch,
-                                    .texts = count_texts(c, now),
+                                    .texts = count_texts(c, session, now),
                                     .steered = is_steered(c, session),
                                     .settled = session->budget.settled,
                                     .may_ahead = session->terms.open.draft_ahead > 0,
@@ -225,10 +224,14 @@ static uint32_t look_up(const or_coordinator_t *c, or_csession_t *session)
                : 0;
 }
 
-// Once a round.
+// Once a round. Among other texts that share CPUs with drafters a guess is at their cost, which one text's times do not show.
 static uint32_t lookup_count(const or_coordinator_t *c, or_csession_t *session)
 {
-    if (session->budget.policy.session.lookup && session->budget.looked_round != session->round) {
+    const or_policy_t *policy = &session->budget.policy;
+    if (policy->decided && policy->texts > 1) {
+        return 0;
+    }
+    if (policy->session.lookup && session->budget.looked_round != session->round) {
         session->budget.lookup = look_up(c, session);
         session->budget.looked_round = session->round;
     }

@@ -26,8 +26,11 @@
 #define KEPT_MAX 1.25
 #define TRY_NS (1.5 * (double)OR_NS_PER_S)
 #define PLAIN_AFTER_ROUNDS 2u
-#define TRY_ROUNDS 1u       // whose tree is waited for
-#define TRY_COST_SHARE 60.0 // a try may cost one part in so many of the time until the next
+#define TRY_ROUNDS 1u         // whose tree is waited for
+#define TRY_COST_SHARE 60.0   // a try may cost one part in so many of the time until the next
+#define INHERITED_ROUNDS 4u   // an earlier text counts like so many rounds,
+#define INHERITED_GUESSES 16u // and its guesses like those of so many
+#define FORGOTTEN 0.125       // of what is known of lookups: the next text may repeat itself more
 
 void or_policy_init(or_policy_t *policy, const or_policy_terms_of_session_t *session)
 {
@@ -41,10 +44,6 @@ void or_policy_init(or_policy_t *policy, const or_policy_terms_of_session_t *ses
     policy->recent.gain = policy->mean.gain;
     policy->recent.first_right = policy->mean.first_right;
 }
-
-#define INHERITED_ROUNDS 4u // an earlier text counts like so many rounds
-#define INHERITED_GUESSES 16u
-#define FORGOTTEN 0.125 // of what is known of lookups: the next text may repeat itself more
 
 void or_policy_inherit(or_policy_t *policy, const or_policy_t *earlier)
 {
@@ -239,15 +238,15 @@ static or_policy_choice_t go(const or_policy_t *policy, const or_policy_state_t 
     double ready = fmin(state->ready, policy->session.most.nodes);
     double best = 1 / or_policy_round_ns(policy, 0);
     or_guess_source_t source = OR_SOURCE_PLAIN;
-    double looked_up = or_policy_lookup_rate(policy, state->lookup);
+    double looked_up =
+        or_policy_lookup_tokens(policy, state->lookup) / or_policy_round_ns(policy, state->lookup);
     double drafted = or_policy_tokens(policy, ready) / or_policy_round_ns(policy, ready);
-    if (policy->session.lookup && state->lookup > 0 &&
-        looked_up > or_policy_lookup_rate(policy, 0)) {
-        best = or_policy_lookup_tokens(policy, state->lookup) /
-               or_policy_round_ns(policy, state->lookup);
+    if (policy->session.lookup && state->lookup > 0 && looked_up > best) {
+        best = looked_up;
         source = OR_SOURCE_LOOKUP;
     }
-    if (state->ready > 0 && drafted >= best) {
+    bool decided = policy->decided && policy->way != OR_WAY_PLAIN;
+    if (state->ready > 0 && (decided || drafted >= best)) {
         source = OR_SOURCE_DRAFTER;
     }
     return go_with(source);

@@ -79,18 +79,6 @@ double or_policy_plain_rate(const or_policy_t *policy)
     return policy->batch >= 2 ? 1 / share_ns(policy, 0) : 1 / or_policy_round_ns(policy, 0);
 }
 
-double or_policy_lookup_rate(const or_policy_t *policy, double nodes)
-{
-    double texts = fmax(policy->batch, policy->texts);
-    double tokens = or_policy_lookup_tokens(policy, nodes);
-    bool known = policy->plain_times.count > 0 && policy->tree_times.count > 0;
-    if (texts < 2) {
-        return tokens / or_policy_round_ns(policy, nodes);
-    }
-    double time_ns = policy->mean.plain_ns / texts + (nodes + 1) * policy->mean.row_ns;
-    return known || nodes <= 0 ? tokens / fmax(time_ns, ROUND_NS_MIN) : 0;
-}
-
 // A cycle: a tree is asked for; k plain rounds meanwhile, within the gap or one longer; what the text has
 // left of the tree, if it has followed it, is judged, and else it is as if nothing had been asked.
 //

@@ -29,7 +29,4 @@ bool or_policy_takes_late(const or_policy_t *policy);
 
 // Tokens per nanosecond, or under load tokens per nanosecond of the verifier.
 double or_policy_plain_rate(const or_policy_t *policy);
-// The same of a round with so many of a lookup's guesses. Among other texts, at whose cost it would be learnt, it is 0 while
-// nothing is known of a guess's time; the rate of no guesses is never 0.
-double or_policy_lookup_rate(const or_policy_t *policy, double nodes);
 double or_policy_draft_rate(const or_policy_t *policy, double nodes);

@@ -22,7 +22,7 @@
 #define BETTER 1.05       // a way that costs more is taken where it brings so much
 #define BETTER_PLAIN 1.02 // and plain decoding where it brings this
 #define CLEARLY 2.5       // faster than plain rounds seem to be: those are not tried at once
-#define SURPASSED 1.1     // another way was so much faster once: see whether it still is
+#define SURPASSED 1.1     // plain decoding was so much faster once: see whether it still is
 
 #define COST_SHARE 100.0 // a try may cost one part in so many of the time until the next
 #define PAUSE_NS (1.0 * (double)OR_NS_PER_S)
@@ -268,13 +268,11 @@ static void end_window(or_worth_t *worth, or_worth_row_t *row, const or_worth_ro
     row->ways[row->way].speed = again ? OLD_WEIGHT * before + (1 - OLD_WEIGHT) * speed : speed;
     row->window_ns = (double)(now_ns - row->now.since_ns);
     row->now = (or_worth_sum_t){0};
-    for (int way = 0; way < OR_WAYS; way++) {
-        if (row->ways[way].speed > SURPASSED * row->ways[row->way].speed) {
-            row->ways[way].try_ns = now_ns;
-        }
-        if (way == OR_WAY_AHEAD && row->way == OR_WAY_DRAFTED && row->ways[way].try_ns == 0) {
-            row->ways[way].try_ns = after(now_ns, COST_SHARE * COST_UNKNOWN * row->window_ns);
-        }
+    if (row->ways[OR_WAY_PLAIN].speed > SURPASSED * row->ways[row->way].speed) {
+        row->ways[OR_WAY_PLAIN].try_ns = now_ns;
+    }
+    if (row->way == OR_WAY_DRAFTED && row->ways[OR_WAY_AHEAD].try_ns == 0) {
+        row->ways[OR_WAY_AHEAD].try_ns = after(now_ns, COST_SHARE * COST_UNKNOWN * row->window_ns);
     }
     for (int way = 0; way < OR_WAYS && round->steered; way++) {
         if (is_due(worth, row, round, (or_way_t)way, now_ns)) {

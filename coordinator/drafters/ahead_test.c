@@ -437,7 +437,7 @@ static void on_the_targets_machine_a_drafter_that_does_not_pay_leaves(void **sta
     uint64_t answered = 0;
     uint32_t plain_from = 0;
     request.draft_policy = OR_POLICY_AUTO;
-    w->row_ms = 2;
+    w->row_ms = 5;
     word_period = 400;
     join(w, &w->verifier,
          (or_hello_t){.role = OR_ROLE_VERIFIER,
