@@ -13,6 +13,7 @@
 #include "launch/cluster/paths.h"
 #include "launch/commands.h"
 #include "launch/generate/output.h"
+#include "launch/model/convert/cached.h"
 #include "proto/keys/keys.h"
 
 #define LOOK_NS (200 * OR_NS_PER_MS)
@@ -243,6 +244,9 @@ static int run(int argc, char **argv)
     }
     if (status == OR_OK) {
         status = or_models_choose(&config.model, &config.draft_model, config.plain);
+    }
+    if (status == OR_OK) {
+        status = or_checkpoint_resolve_all(config.multi_models.items, config.multi_models.count);
     }
     if (config.keys != NULL) {
         setenv("OUTRIDER_KEYS", config.keys, 1); // our children's, too

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "launch/model/convert/cached.h"
+
 #define DEMO_TARGET "tales-6m-f16.gguf"
 #define DEMO_DRAFT "tales-1m-f16.gguf"
 
@@ -125,7 +127,7 @@ static or_status_t use_demonstration(const char *name, char **file)
 
 or_status_t or_models_choose_target(char **model)
 {
-    return *model != NULL ? OR_OK : use_demonstration(DEMO_TARGET, model);
+    return *model != NULL ? or_checkpoint_resolve(model) : use_demonstration(DEMO_TARGET, model);
 }
 
 or_status_t or_models_choose(char **model, char **draft, bool plain)
@@ -141,7 +143,7 @@ or_status_t or_models_choose(char **model, char **draft, bool plain)
         return OR_OK;
     }
     if (*draft != NULL) {
-        return OR_OK;
+        return or_checkpoint_resolve(draft);
     }
     if (own_target) {
         return or_fail(OR_ERR_INVALID, "-m names a target; name a draft model with -md, or "

@@ -12,7 +12,8 @@ or_status_t or_paths_program(const char *name, char path[OR_PATH_BYTES]);
 // would refuse. OR_ERR_NOT_FOUND names the package.
 or_status_t or_mpirun_find(char path[OR_PATH_BYTES]);
 
-// Fill in the demonstration pair where nothing was given. *model and *draft are heap strings or NULL (not given) and stay so;
+// Fill in the demonstration pair where nothing was given, and the file that is made of a model that is given as a checkpoint's
+// folder (launch/model/convert/cached.h). *model and *draft are heap strings or NULL (not given) and stay so;
 // with `plain` the draft model becomes NULL. OR_ERR_INVALID if a target was named without its drafter; OR_ERR_NOT_FOUND, with
 // what to do, for a demonstration model that is missing. The pair lies in $OUTRIDER_MODELS if that is set, else where
 // `cmake --install` puts it beside this executable (../share/outrider/models), else in launch/models of the source tree

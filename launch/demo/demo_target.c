@@ -1,13 +1,12 @@
 #include "launch/demo/demo_target.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/base/memory.h"
+#include "launch/cluster/cache_folder.h"
 #include "launch/model/inflate.h"
 
 #define SEED 1 // of the random weights
@@ -16,47 +15,6 @@
 
 static const or_tensor_type_t type = OR_TENSOR_Q8_0;
 #define TYPE_BYTES(parameters) ((parameters) / 32 * 34)
-
-// ---- the folder ----
-
-// Make the folder and those above it, as far as they are missing.
-static or_status_t make_folders(char *folder)
-{
-    for (char *at = strchr(folder + 1, '/');; at = strchr(at + 1, '/')) {
-        if (at != NULL) {
-            *at = '\0';
-        }
-        if (mkdir(folder, S_IRWXU) != 0 && errno != EEXIST) {
-            return or_fail(OR_ERR_IO,
-                           "cannot make the cache folder %s: %s; set XDG_CACHE_HOME to another "
-                           "place",
-                           folder, strerror(errno));
-        }
-        if (at == NULL) {
-            return OR_OK;
-        }
-        *at = '/';
-    }
-}
-
-// The XDG base directory specification has it that a relative $XDG_CACHE_HOME is none.
-static or_status_t find_folder(char folder[OR_PATH_BYTES])
-{
-    const char *cache = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-    int length;
-    if (cache != NULL && cache[0] == '/') {
-        length = snprintf(folder, OR_PATH_BYTES, "%s/outrider", cache);
-    } else if (home != NULL && home[0] == '/') {
-        length = snprintf(folder, OR_PATH_BYTES, "%s/.cache/outrider", home);
-    } else {
-        return or_fail(OR_ERR_IO, "no place for the demonstration target: set XDG_CACHE_HOME, or "
-                                  "HOME, to a folder");
-    }
-    return length < OR_PATH_BYTES
-               ? make_folders(folder)
-               : or_fail(OR_ERR_INVALID, "the path of the cache folder is too long");
-}
 
 // ---- the file ----
 
@@ -148,7 +106,7 @@ or_status_t or_demo_target_find(const char *source, const char *size, uint32_t t
     or_status_t status = or_inflate_parse_size("--size", size, &job.parameters);
     status = status != OR_OK ? status : plan(source, job.parameters, &wanted);
     status = status != OR_OK ? status : check_memory(wanted.plan.parameters);
-    status = status != OR_OK ? status : find_folder(folder);
+    status = status != OR_OK ? status : or_cache_folder(folder);
     if (status != OR_OK) {
         return status;
     }

@@ -7,6 +7,7 @@
 #include "launch/cluster/paths.h"
 #include "launch/commands.h"
 #include "launch/doctor/doctor.h"
+#include "launch/model/convert/cached.h"
 
 #define ENDPOINT_BYTES 1024
 #define NEXT_BYTES 9216 // two paths and some words
@@ -45,7 +46,14 @@ static const or_option_program_t program = {
 static bool choose_models(or_doctor_t *doctor, config_t *config)
 {
     if (config->model != NULL || config->draft_model != NULL) {
-        return true;
+        bool resolved = or_checkpoint_resolve(&config->model) == OR_OK &&
+                        or_checkpoint_resolve(&config->draft_model) == OR_OK;
+        if (!resolved) {
+            or_doctor_begin_group(doctor, "models");
+            or_doctor_say(doctor, OR_CHECK_FAIL, "checkpoint", "see docs/models.md", "%s",
+                          or_error_text());
+        }
+        return resolved;
     }
     if (or_models_choose(&config->model, &config->draft_model, false) == OR_OK) {
         return true;

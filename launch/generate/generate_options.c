@@ -10,6 +10,7 @@
 #include "common/base/math/rng.h"
 #include "launch/cluster/paths.h"
 #include "launch/generate/input.h"
+#include "launch/model/convert/cached.h"
 #include "proto/net/requests.h"
 
 #define AT(field) offsetof(or_generate_config_t, field)
@@ -285,6 +286,11 @@ or_status_t or_generate_choose_models(or_generate_config_t *config, or_generate_
     if (config->connect != NULL) {
         return OR_OK;
     }
+    or_status_t status =
+        or_checkpoint_resolve_all(config->multi_models.items, config->multi_models.count);
+    if (status != OR_OK) {
+        return status;
+    }
     bool alone = config->model != NULL && config->draft_model == NULL && !request->plain;
     if (!alone || !can_look_up(config, request)) {
         return or_models_choose(&config->model, &config->draft_model, request->plain);
@@ -293,6 +299,10 @@ or_status_t or_generate_choose_models(or_generate_config_t *config, or_generate_
     request->draft_method = OR_DRAFT_NGRAM;
     request->draft_policy = OR_POLICY_AUTO;
     request->draft_ahead = 0;
+    status = or_checkpoint_resolve(&config->model);
+    if (status != OR_OK) {
+        return status;
+    }
     fprintf(stderr, "no draft model is given (-md): guesses are looked up in the text where that "
                     "pays; the text is the same\n");
     return OR_OK;

@@ -15,6 +15,7 @@
 #include "launch/commands.h"
 #include "launch/generate/input.h"
 #include "launch/generate/output.h"
+#include "launch/model/convert/cached.h"
 #include "proto/session/vocab_choice.h"
 
 typedef struct {
@@ -248,7 +249,12 @@ static int run(int argc, char **argv)
         status = or_fail(OR_ERR_INVALID, "give two files: the target and the draft model");
         code = OR_EXIT_USAGE;
     } else {
-        status = compare_files(&config, words.items[0], words.items[1]);
+        char *target = NULL, *draft = NULL;
+        status = or_checkpoint_find_file(words.items[0], &target);
+        status = status != OR_OK ? status : or_checkpoint_find_file(words.items[1], &draft);
+        status = status != OR_OK ? status : compare_files(&config, target, draft);
+        free(draft);
+        free(target);
     }
     return or_command_end(&program, &config, &words, status, code);
 }

@@ -1,9 +1,11 @@
 // outrider model inflate - a model that computes what a small one does, at a large one's cost.
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "common/base/clock.h"
 #include "launch/commands.h"
+#include "launch/model/convert/cached.h"
 #include "launch/model/inflate.h"
 
 typedef struct {
@@ -97,7 +99,11 @@ static int run(int argc, char **argv)
     or_status_t status = read_words(&words, &config, &job, &type);
     if (status == OR_OK) {
         int64_t start_ns = or_clock_now(or_clock_monotonic());
-        status = or_inflate(&job, &result);
+        char *in = NULL;
+        status = or_checkpoint_find_file(words.items[0], &in);
+        job.in = in;
+        status = status != OR_OK ? status : or_inflate(&job, &result);
+        free(in);
         code = status == OR_ERR_CANCELLED ? OR_EXIT_INTERRUPTED : OR_EXIT_FAILURE;
         if (status == OR_OK) {
             int64_t took_ns = or_clock_now(or_clock_monotonic()) - start_ns;

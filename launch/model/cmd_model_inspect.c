@@ -10,6 +10,7 @@
 #include "launch/cluster/paths.h"
 #include "launch/commands.h"
 #include "launch/generate/output.h"
+#include "launch/model/convert/cached.h"
 
 #define VARIABLE "OUTRIDER_KERNELS"
 #define TYPES_MOST 256u // GGUF's numbers of types are below
@@ -288,9 +289,11 @@ static int run(int argc, char **argv)
         status = inspect_kernels(config.json);
     } else if (words.count == 0) {
         status = or_models_choose_target(&config.model);
+    } else {
+        status = or_checkpoint_find_file(words.items[0], &config.model);
     }
     if (status == OR_OK && !config.kernels) {
-        status = inspect(&config, words.count == 1 ? words.items[0] : config.model);
+        status = inspect(&config, config.model);
     }
     return or_command_end(&program, &config, &words, status, code);
 }

@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "launch/commands.h"
 #include "launch/generate/output.h"
+#include "launch/model/convert/cached.h"
 #include "launch/model/weight_writer.h"
 
 #define MIB 0x1p-20
@@ -421,7 +422,11 @@ static int run(int argc, char **argv)
     code = OR_EXIT_USAGE;
     or_status_t status = read_words(&words, &job);
     if (status == OR_OK) {
-        status = quantize(&job);
+        char *in = NULL;
+        status = or_checkpoint_find_file(words.items[0], &in);
+        job.in = in;
+        status = status != OR_OK ? status : quantize(&job);
+        free(in);
         code = status == OR_ERR_CANCELLED ? OR_EXIT_INTERRUPTED : OR_EXIT_FAILURE;
     }
     return or_command_end(&program, &config, &words, status, code);

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,29 +295,13 @@ static or_status_t make(job_t *job)
     return status;
 }
 
-// True if the name is that of an unfinished file whose process is gone.
-static bool is_left(const char *name, const char *beginning)
-{
-    const char *ending = strrchr(name, '.');
-    if (strncmp(name, beginning, strlen(beginning)) != 0 || ending == NULL ||
-        (strcmp(ending, NEW_ENDING) != 0 && strcmp(ending, ORIGINAL_ENDING) != 0)) {
-        return false;
-    }
-    const char *number = ending;
-    while (number > name && number[-1] >= '0' && number[-1] <= '9') {
-        number--;
-    }
-    intmax_t process = strtoimax(number, NULL, 10);
-    return number > name && number[-1] == '.' && process > 0 && process <= INT32_MAX &&
-           kill((pid_t)process, 0) != 0 && errno == ESRCH;
-}
-
 void or_inflate_remove_left(const char *folder, const char *beginning)
 {
     DIR *names = opendir(folder);
     const struct dirent *entry;
     while (names != NULL && (entry = readdir(names)) != NULL) {
-        if (is_left(entry->d_name, beginning)) {
+        if (or_weight_writer_is_left(entry->d_name, beginning, NEW_ENDING) ||
+            or_weight_writer_is_left(entry->d_name, beginning, ORIGINAL_ENDING)) {
             unlinkat(dirfd(names), entry->d_name, 0);
         }
     }

@@ -1,5 +1,8 @@
 #include "launch/model/weight_writer.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +166,22 @@ or_status_t or_weight_writer_check_path(const or_gguf_t *in, const char *out, bo
     }
     return force ? OR_OK
                  : or_fail(OR_ERR_INVALID, "%s is already there; --force writes over it", out);
+}
+
+bool or_weight_writer_is_left(const char *name, const char *beginning, const char *ending)
+{
+    const char *end = strrchr(name, '.');
+    if (strncmp(name, beginning, strlen(beginning)) != 0 || end == NULL ||
+        strcmp(end, ending) != 0) {
+        return false;
+    }
+    const char *number = end;
+    while (number > name && number[-1] >= '0' && number[-1] <= '9') {
+        number--;
+    }
+    intmax_t process = strtoimax(number, NULL, 10);
+    return number > name && number[-1] == '.' && process > 0 && process <= INT32_MAX &&
+           kill((pid_t)process, 0) != 0 && errno == ESRCH;
 }
 
 void or_weight_writer_fini(or_weight_writer_t *weights)

@@ -46,6 +46,10 @@ void or_weight_writer_fini(or_weight_writer_t *weights);
 // name, or if it is there and not `force`.
 or_status_t or_weight_writer_check_path(const or_gguf_t *in, const char *out, bool force);
 
+// Is it the name of an unfinished file, whose process is gone? It begins as given and ends with the number of the process and
+// the ending, as ".tmp".
+bool or_weight_writer_is_left(const char *name, const char *beginning, const char *ending);
+
 // Write the next tensor of the file. OR_ERR_IO, OR_ERR_NO_MEMORY, OR_ERR_CANCELLED if interrupted.
 or_status_t or_weight_writer_run(or_weight_writer_t *weights, or_gguf_string_t name, uint64_t rows,
                                  uint64_t row_bytes, or_weight_maker_t make, void *context);

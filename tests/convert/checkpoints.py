@@ -189,6 +189,24 @@ GPT_4 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}NUMBERS| ?
 BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 GPT_2 = BYTES | {"use_regex": True}
 CUT = {"type": "Split", "behavior": "Isolated", "invert": False}
+GPT_4_END = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+CASED = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+SUFFIX|"
+         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*SUFFIX|\p{N}NUMBERS| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + GPT_4_END)
+
+
+def cut_by(pattern, **more):
+    return {"type": "Sequence", "pretokenizers": [CUT | {"pattern": {"Regex": pattern}} | more, BYTES]}
+
+
+REMOVED = {"behavior": "Removed", "invert": True}  # of patterns that leave nothing it is the same
+# More rules, which no vocabulary of the test data has.
+OTHER_PRE_TOKENIZERS = {
+    "dbrx": cut_by(GPT_4.replace("NUMBERS", "{1,3}"), **REMOVED),
+    "qwen35": cut_by(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|" + GPT_4_END),
+    "gpt-4o": cut_by(CASED.replace("SUFFIX", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?").replace("NUMBERS", "{1,3}"), **REMOVED),
+    "tekken": cut_by(CASED.replace("SUFFIX", "").replace("NUMBERS", "")),
+    "gpt-2": cut_by(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"),
+}
 PRE_TOKENIZERS = {
     "gpt-2": GPT_2,
     "starcoder": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, GPT_2]},
@@ -197,14 +215,14 @@ PRE_TOKENIZERS = {
 }
 
 
-def bytes_tokenizer(metadata):
-    """Return tokenizer.json of a vocabulary of kind "gpt2" whose rule is in PRE_TOKENIZERS."""
+def bytes_tokenizer(metadata, rule=None):
+    """Return tokenizer.json of a vocabulary of kind "gpt2", cut by another rule than its own if one is named."""
     tokens = [token.decode() for token in metadata["tokenizer.ggml.tokens"]]
-    kinds, rule = metadata["tokenizer.ggml.token_type"], metadata["tokenizer.ggml.pre"].decode()
+    kinds, own = metadata["tokenizer.ggml.token_type"], metadata["tokenizer.ggml.pre"].decode()
     present = {token: i for i, (token, kind) in enumerate(zip(tokens, kinds)) if kind == 1}
-    return {"version": "1.0", "added_tokens": added(tokens, kinds), "normalizer": {"type": "NFC"} if rule == "qwen2" else None,
-            "pre_tokenizer": PRE_TOKENIZERS[rule], "post_processor": GPT_2, "decoder": GPT_2,
-            "model": {"type": "BPE", "unk_token": None, "byte_fallback": False, "ignore_merges": rule == "llama-bpe", "vocab": present,
+    return {"version": "1.0", "added_tokens": added(tokens, kinds), "normalizer": {"type": "NFC"} if own == "qwen2" else None,
+            "pre_tokenizer": OTHER_PRE_TOKENIZERS[rule] if rule else PRE_TOKENIZERS[own], "post_processor": GPT_2, "decoder": GPT_2,
+            "model": {"type": "BPE", "unk_token": None, "byte_fallback": False, "ignore_merges": (rule or own) in ("llama-bpe", "tekken"), "vocab": present,
                       "merges": [merge.decode() for merge in metadata["tokenizer.ggml.merges"]]}}
 
 

@@ -101,6 +101,27 @@ class Refusals(unittest.TestCase):
         outrider("model", "convert", self.folder, self.out)
         self.assertNotIn("output.weight", checkpoints.read_gguf(self.out)[1])
 
+    def test_gpt_2_as_it_was_published(self):
+        """Names lack the prefix of today, and masks are stored with the weights."""
+        published = lambda tensors: {name.removeprefix("transformer."): tensors[name] for name in tensors} | {"h.0.attn.bias": ("U8", [1, 1, 2, 2], bytes(4))}
+        self.checkpoint("gpt2/0", change=published)
+        outrider("model", "convert", self.folder, self.out)
+        metadata, tensors = self.models["gpt2/0"]
+        self.assertEqual(tensors, checkpoints.read_gguf(self.out)[1])
+        self.checkpoint("gpt2/0", change=lambda tensors: published(tensors) | {"h.9.attn.c_attn.bias": ("F32", [1], bytes(4))})
+        self.refused("h.9.attn.c_attn.bias has no place", None, "--force")
+
+    def test_a_window_without_metadata_shortens_the_context(self):
+        self.checkpoint("mistral/0", {"sliding_window": 64})
+        _, error = outrider("model", "convert", self.folder, self.out)
+        self.assertIn("the context becomes 64 instead of 256", error)
+        self.assertEqual(64, checkpoints.read_gguf(self.out)[0]["llama.context_length"])
+        self.checkpoint("gemma2/0", {"layer_types": ["full_attention"] * 4})
+        outrider("model", "convert", self.folder, self.out, "--force")
+        self.assertEqual(0, checkpoints.read_gguf(self.out)[0]["gemma2.attention.sliding_window"])
+        self.checkpoint("mistral/0", {"sliding_window": 4096})
+        self.assertEqual("", outrider("model", "convert", self.folder, self.out, "--force")[1])
+
     def test_files(self):
         index = "model.safetensors.index.json"
         self.refused("cannot open", "/nowhere")
@@ -149,6 +170,15 @@ class Refusals(unittest.TestCase):
             self.refused("leads out of its folder")
             (self.folder / name).unlink()
             (outside / name).rename(self.folder / name)
+
+    def test_files_that_are_none(self):
+        self.checkpoint()
+        for name in ("config.json", "tokenizer.json", "model.safetensors", "generation_config.json"):
+            (self.folder / name).unlink(missing_ok=True)
+            os.mkfifo(self.folder / name)
+            self.refused(f"{name} is no regular file")
+            (self.folder / name).unlink()
+            self.checkpoint()
 
     def test_the_cache_of_hugging_face(self):
         """Its snapshots are links to blobs beside them."""

@@ -66,6 +66,17 @@ class Tokenizers(unittest.TestCase):
                     pairs = zip(original[f"tokenizer.ggml.{key}"], converted[f"tokenizer.ggml.{key}"])
                     self.assertEqual([], [(i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1] and i not in padding][:5], key)
 
+    def test_rules_that_no_vocabulary_of_the_data_has(self):
+        original, _ = checkpoints.read_gguf(data("vocab/gpt-2.gguf"))
+        for rule in checkpoints.OTHER_PRE_TOKENIZERS:
+            with self.subTest(rule=rule):
+                converted = self.convert(checkpoints.bytes_tokenizer(original, rule), len(original["tokenizer.ggml.tokens"]))
+                self.assertEqual(rule.encode(), converted["tokenizer.ggml.pre"])
+                self.compare_rule(rule)
+
+    def compare_rule(self, rule):
+        """Beside the package `tokenizers`, in test_transformers."""
+
     def test_tokenizers_over_characters(self):
         for name, newer in zip(OVER_CHARACTERS, (True, False)):
             with self.subTest(vocabulary=name):
@@ -86,6 +97,8 @@ class Tokenizers(unittest.TestCase):
         self.assertEqual({"ggml.model": b"llama", "ggml.pre": b"default", "ggml.bos_token_id": 1, "ggml.eos_token_id": 2, "ggml.unknown_token_id": 0,
                           "ggml.eot_token_id": 259, "ggml.eom_token_id": 260, "ggml.add_bos_token": True, "ggml.add_space_prefix": True,
                           "chat_template": b"{{ x }}"}, {key: facts[key] for key in facts if key.startswith(("ggml", "chat"))})
+        template["single"].insert(0, {"SpecialToken": {"id": "</s>", "type_id": 0}})
+        self.assertFalse(self.small({"post_processor": template}, tokenizer_config={"bos_token": "<s>"})["tokenizer.ggml.add_bos_token"])
         (self.folder / "chat_template.jinja").write_text("{{ y }}")
         self.assertEqual(b"{{ y }}", self.small()["tokenizer.chat_template"])
         self.assertFalse(self.small()["tokenizer.ggml.add_bos_token"])

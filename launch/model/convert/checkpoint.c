@@ -65,8 +65,9 @@ static or_status_t path_of(const or_checkpoint_t *checkpoint, const char *name, 
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a path in %s", checkpoint->folder);
     }
     char *real = realpath(path, NULL);
+    struct stat info;
     or_status_t status = OR_OK;
-    if (real == NULL) {
+    if (real == NULL || stat(real, &info) != 0) {
         status = or_fail(errno == ENOENT ? OR_ERR_NOT_FOUND : OR_ERR_IO, "cannot open %s: %s", path,
                          strerror(errno));
     } else if (!is_below(real, checkpoint->real) &&
@@ -74,6 +75,8 @@ static or_status_t path_of(const or_checkpoint_t *checkpoint, const char *name, 
         status = or_fail(OR_ERR_UNSUPPORTED,
                          "%s is a link that leads out of its folder, to %s; copy the file there",
                          path, real);
+    } else if (!S_ISREG(info.st_mode)) {
+        status = or_fail(OR_ERR_FORMAT, "%s is no regular file", path); // opening it might wait
     }
     free(real);
     if (status != OR_OK) {

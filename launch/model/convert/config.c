@@ -323,8 +323,11 @@ static or_status_t write_windows(or_json_t json, or_hf_config_t *config, or_gguf
         any = any || theirs;
         same = same && theirs == (or_arch_window(config->arch, &one, i) > 0);
     }
-    if (status != OR_OK || !any) {
+    if (status != OR_OK || (!any && !config->arch->has_window)) {
         return status;
+    }
+    if (!any) { // readers take a file that does not say it for one with the family's usual window
+        return or_hf_set_u32(config, writer, "attention.sliding_window", 0);
     }
     if (!config->arch->has_window) {
         return cut_context(json, windows.length, config);

@@ -131,7 +131,7 @@ static const or_hf_rule_t gpt2_rules[] = {
 // What stands where in all checkpoints of Llama's kind.
 #define PLACES                                                                                     \
     .outer = "model.", .layers = "layers.", .embedding = "embed_tokens.weight", .norm = "norm",    \
-    .counts = &llama_counts, .ignored = "rotary_emb.inv_freq"
+    .counts = &llama_counts, .ignored = ".rotary_emb.inv_freq"
 #define NUMBERS .numbers = rms_numbers, .rules = silu_rules
 #define ROTATED .rope_base = 10000, .rotated = 1
 
@@ -166,7 +166,7 @@ static const or_hf_family_t families[] = {
      .rules = starcoder2_rules, .names = starcoder2_names, .needs_kv_heads = true, .is_tied = true},
     {"GPT2LMHeadModel", "gpt2", .outer = "transformer.", .layers = "h.", .embedding = "wte.weight",
      .positions = "wpe.weight", .norm = "ln_f", .names = gpt2_names, .counts = &gpt2_counts,
-     .numbers = gpt2_numbers, .rules = gpt2_rules, .ignored = "attn.bias attn.masked_bias",
+     .numbers = gpt2_numbers, .rules = gpt2_rules, .ignored = ".attn.bias .attn.masked_bias",
      .is_tied = true, .has_inputs_first = true},
 };
 

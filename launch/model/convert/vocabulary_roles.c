@@ -130,34 +130,35 @@ static const json_t *find_template(const json_t *processor)
     return NULL;
 }
 
-// Does a template write the begin token first, and nothing else before a text?
-static or_status_t read_template(const roles_t *roles, bool *adds_begin)
+// Does a template write the begin token before a text? Other tokens there cannot be said, and are told: chat templates that need
+// them write them themselves.
+static bool read_template(const roles_t *roles)
 {
     const or_json_t tokenizer = roles->from->tokenizer;
     const json_t *step = find_template(json_object_get(tokenizer.object, "post_processor"));
     const json_t *single = json_object_get(step, "single");
-    const json_t *first = json_object_get(json_array_get(single, 0), "SpecialToken");
-    *adds_begin = first != NULL;
-    if (first == NULL) {
-        return OR_OK;
+    bool adds_begin = false;
+    for (size_t i = 0; i < json_array_size(single); i++) {
+        const json_t *token = json_object_get(json_array_get(single, i), "SpecialToken");
+        const json_t *name = json_object_get(token, "id");
+        if (!json_is_string(name)) {
+            return adds_begin; // the text
+        }
+        int64_t id = find_piece(roles->tokens, or_json_string(name));
+        if (i == 0 && id != NO_TOKEN && id == roles->begin) {
+            adds_begin = true;
+        } else {
+            or_log(OR_LOG_WARN, "%s: %.64s stands before texts in training, which GGUF cannot say",
+                   tokenizer.path, json_string_value(name));
+        }
     }
-    const json_t *name = json_object_get(first, "id");
-    int64_t id = json_is_string(name) ? find_piece(roles->tokens, or_json_string(name)) : NO_TOKEN;
-    return id != NO_TOKEN && id == roles->begin &&
-                   json_object_get(json_array_get(single, 1), "SpecialToken") == NULL
-               ? OR_OK
-               : or_fail(OR_ERR_UNSUPPORTED,
-                         "%s: its post_processor writes other tokens before a text than the one "
-                         "that begins it",
-                         tokenizer.path);
+    return adds_begin;
 }
 
 static or_status_t write_begin(const roles_t *roles)
 {
-    bool adds = false;
-    or_status_t status = read_template(roles, &adds);
-    status =
-        status != OR_OK ? status : or_json_get_bool(roles->from->settings, "add_bos_token", &adds);
+    bool adds = read_template(roles);
+    or_status_t status = or_json_get_bool(roles->from->settings, "add_bos_token", &adds);
     return status != OR_OK
                ? status
                : or_gguf_writer_set_bool(roles->writer, "tokenizer.ggml.add_bos_token", adds);
