@@ -8,5 +8,5 @@
 // system says neither, it is all of the machine's memory.
 uint64_t or_memory_available(void);
 
-// The same of a system whose files lie in the folder `root`; UINT64_MAX where none of them says anything.
+// Return the same for a system whose files lie in the folder `root`, or UINT64_MAX where none of them says anything.
 uint64_t or_memory_available_in(const char *root);

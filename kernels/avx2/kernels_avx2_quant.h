@@ -1,13 +1,22 @@
-// kernels_avx2_quant - a panel's block in the form that AVX2 multiplies, private to kernels/avx2.
+// kernels_avx2_quant - the quantised types as AVX2 multiplies them, private to kernels/avx2.
 //
 // vpmaddubsw multiplies unsigned bytes with signed ones and adds two neighbours in 16 bits, which overflow
-// when more than a few bytes of full size are added. So weights are kept as small unsigned numbers, bytes
-// as two planes of nibbles: then many sums of pairs are added in 16 bits before they have to be widened.
+// when more than a few bytes of full size are added. So weights are small unsigned numbers, bytes two planes of
+// nibbles: then many sums of pairs are added in 16 bits before they have to be widened.
+//
+//     kernels_avx2_quant_block.h    those numbers as vectors, from a panel or from plain blocks
+//     kernels_avx2_quant_unpack.c   panels to plain blocks, for several rows
+//     kernels_avx2_quant_sums.h     the sums of a group, and the steps of a chain with them
+//     kernels_avx2_quant_matmul.c   several rows, from plain blocks
+//     kernels_avx2_quant_alone.c    a single row, from the panel itself
 #pragma once
+
+#include <stdbool.h>
 
 #include "kernels/avx2/kernels_avx2_internal.h"
 
 #define WORDS (OR_QUANT_BLOCK / 4)
+#define VECTORS 2u // of a word in a panel
 
 typedef struct {
     uint8_t planes[2][WORDS][OR_PANEL][4]; // the second: upper nibbles of bytes
@@ -15,7 +24,54 @@ typedef struct {
     float negated_minima[2][OR_PANEL];
 } __attribute__((aligned(32))) plain_block_t;
 
+#define NO_BIAS 99u
+
+// The traits of a type that a product has to know. All of them are constants where a product is inlined.
+typedef struct {
+    uint32_t planes; // of weights
+    uint32_t halves; // of a panel's outputs that are multiplied at once; VECTORS are both
+    uint32_t groups;
+    uint32_t span; // words whose sums of pairs fit 16 bits
+    uint32_t bias; // what an integer was made larger by to be stored, as 128 >> bias
+    bool minima;
+} shape_t;
+
+// All shapes: a name for functions, and its shape_t.
+#define QUANT_SHAPES(SHAPE)                                                                        \
+    SHAPE(bytes, .planes = 2, .halves = 1, .groups = 1, .span = 8, .bias = 0)                      \
+    SHAPE(q4_0, .planes = 1, .halves = 2, .groups = 1, .span = 8, .bias = 4)                       \
+    SHAPE(q5_0, .planes = 1, .halves = 2, .groups = 1, .span = 4, .bias = 3)                       \
+    SHAPE(fours, .planes = 1, .halves = 2, .groups = 1, .span = 8, .bias = NO_BIAS,                \
+          .minima = true)                                                                          \
+    SHAPE(fives, .planes = 1, .halves = 2, .groups = 1, .span = 4, .bias = NO_BIAS,                \
+          .minima = true)                                                                          \
+    SHAPE(q2_k, .planes = 1, .halves = 2, .groups = 2, .span = 4, .bias = NO_BIAS, .minima = true) \
+    SHAPE(q3_k, .planes = 1, .halves = 2, .groups = 2, .span = 4, .bias = 5)                       \
+    SHAPE(q6_k, .planes = 1, .halves = 2, .groups = 2, .span = 2, .bias = 2)
+
+#define DEFINE_SHAPE(name, ...) static const shape_t shape_##name = {__VA_ARGS__};
+QUANT_SHAPES(DEFINE_SHAPE)
+
+// All types: a name for functions, the type, its shape, and a panel's bytes for a block.
+#define QUANT_TYPES(TYPE)                                                                          \
+    TYPE(q8_0, OR_QUANT_Q8_0, bytes, sizeof(or_panel_q8_0_t))                                      \
+    TYPE(q4_0, OR_QUANT_Q4_0, q4_0, sizeof(or_panel_q4_0_t))                                       \
+    TYPE(iq4_nl, OR_QUANT_IQ4_NL, bytes, sizeof(or_panel_q4_0_t))                                  \
+    TYPE(q5_0, OR_QUANT_Q5_0, q5_0, sizeof(or_panel_q5_0_t))                                       \
+    TYPE(q4_1, OR_QUANT_Q4_1, fours, sizeof(or_panel_q4_1_t))                                      \
+    TYPE(q5_1, OR_QUANT_Q5_1, fives, sizeof(or_panel_q5_1_t))                                      \
+    TYPE(q4_k, OR_QUANT_Q4_K, fours, sizeof(or_panel_q4_k_t) / OR_SUPER_BLOCK)                     \
+    TYPE(q5_k, OR_QUANT_Q5_K, fives, sizeof(or_panel_q5_k_t) / OR_SUPER_BLOCK)                     \
+    TYPE(q2_k, OR_QUANT_Q2_K, q2_k, sizeof(or_panel_q2_k_t) / OR_SUPER_BLOCK)                      \
+    TYPE(q3_k, OR_QUANT_Q3_K, q3_k, sizeof(or_panel_q3_k_t) / OR_SUPER_BLOCK)                      \
+    TYPE(q6_k, OR_QUANT_Q6_K, q6_k, sizeof(or_panel_q6_k_t) / OR_SUPER_BLOCK)
+
 // Block `b` of a unit. Parts that the type lacks stay as they are.
 typedef void (*unpack_avx2_t)(const void *unit, uint32_t b, plain_block_t *out);
 
 extern const unpack_avx2_t unpack_avx2[OR_QUANT_TYPES];
+
+// or_kernels_t's matmul_quants for one row, by type: y[w->count * OR_PANEL] of x[w->blocks].
+typedef void (*alone_avx2_t)(const or_quant_panels_t *w, const or_q8_block_t *x, float *y);
+
+extern const alone_avx2_t multiply_alone_avx2[OR_QUANT_TYPES];

@@ -1,31 +1,13 @@
 // Products of panels and quantised activations, for AVX2.
 //
 // The blocks of a panel are unpacked a chunk at a time, once, and stay in the L1 cache while all rows pass,
-// a few at a time; y keeps their chains between chunks. Meanwhile the next chunk is fetched. Integer sums
-// are exact in any order, so only the steps of a chain, in float, have to follow kernels/ref.
-#include "kernels/avx2/kernels_avx2_quant.h"
+// a few at a time; y keeps their chains between chunks. Meanwhile the next chunk is fetched. A row
+// alone unpacks nothing (kernels_avx2_quant_alone.c).
+#include "kernels/avx2/kernels_avx2_quant_sums.h"
 
-#include <immintrin.h>
-#include <stdbool.h>
-
-#define VECTORS 2u   // of outputs in a panel; of weights in a tile
 #define CHUNK 8u     // blocks
 #define ROWS_MAX 64u // that pass at once, so that the L2 cache holds them for the next panel
 #define CACHE_LINE 64u
-
-#define TILE_ROWS 4u // as many as there are registers for
-
-#define NO_BIAS 99u
-
-// The traits of a type that a tile has to know. All of them are constants where a tile is inlined.
-typedef struct {
-    uint32_t planes; // of weights
-    uint32_t halves; // of a panel's outputs; VECTORS are both together
-    uint32_t groups;
-    uint32_t span; // words whose sums of pairs fit 16 bits
-    uint32_t bias; // what an integer was made larger by to be stored, as 128 >> bias
-    bool minima;
-} shape_t;
 
 typedef struct {
     const plain_block_t *w;
@@ -40,102 +22,6 @@ typedef struct {
 } tile_t;
 
 // ---- one tile ----
-
-ALWAYS_INLINE __m256i broadcast_word(const or_q8_block_t *x, uint32_t word)
-{
-    int32_t four;
-    __builtin_memcpy(&four, x->quants + (size_t)4 * word, sizeof four);
-    return _mm256_set1_epi32(four);
-}
-
-ALWAYS_INLINE __m256i load_word(const plain_block_t *w, uint32_t plane, uint32_t word,
-                                uint32_t half)
-{
-    return _mm256_load_si256((const __m256i *)w->planes[plane][word][half * WIDTH]);
-}
-
-// Return x, and keep the compiler from moving its computation. Without this GCC computes the products of all words
-// first, and adds them when it has run out of registers.
-ALWAYS_INLINE __m256i now(__m256i x)
-{
-    __asm__("" : "+x"(x));
-    return x;
-}
-
-// The products of `span` words, from `word` on, added up in pairs: 16-bit sums that still fit.
-ALWAYS_INLINE void sum_pairs(shape_t s, const tile_t *t, size_t b, uint32_t half, uint32_t word,
-                             uint32_t rows, __m256i sums[TILE_ROWS][VECTORS])
-{
-#pragma GCC unroll 8
-    for (uint32_t i = word; i < word + s.span; i++) {
-        __m256i w[VECTORS] = {load_word(t->w + b, 0, i, half),
-                              s.planes == 2 ? load_word(t->w + b, 1, i, half)
-                                            : load_word(t->w + b, 0, i, half + 1)};
-#pragma GCC unroll 4
-        for (uint32_t r = 0; r < rows; r++) {
-            __m256i x = broadcast_word(t->x + r * t->x_stride + b, i);
-#pragma GCC unroll 2
-            for (uint32_t v = 0; v < VECTORS; v++) {
-                __m256i products = _mm256_maddubs_epi16(w[v], x);
-                sums[r][v] = i == word ? products : now(_mm256_add_epi16(sums[r][v], products));
-            }
-        }
-    }
-}
-
-// Sum the products of a group with the stored integers, in as many sums as there are halves.
-ALWAYS_INLINE void sum_group(shape_t s, const tile_t *t, size_t b, uint32_t half, uint32_t group,
-                             uint32_t rows, __m256i sums[TILE_ROWS][VECTORS])
-{
-    const __m256i ones = _mm256_set1_epi16(1);
-    const __m256i sixteens = _mm256_set1_epi16(16);
-    uint32_t words = WORDS / s.groups;
-#pragma GCC unroll 4
-    for (uint32_t word = 0; word < words; word += s.span) {
-        __m256i pairs[TILE_ROWS][VECTORS];
-        sum_pairs(s, t, b, half, group * words + word, rows, pairs);
-#pragma GCC unroll 4
-        for (uint32_t r = 0; r < rows; r++) {
-            if (s.planes == 2) {
-                sums[r][0] = _mm256_add_epi32(_mm256_madd_epi16(pairs[r][0], ones),
-                                              _mm256_madd_epi16(pairs[r][1], sixteens));
-                continue;
-            }
-#pragma GCC unroll 2
-            for (uint32_t v = 0; v < VECTORS; v++) {
-                __m256i sum = _mm256_madd_epi16(pairs[r][v], ones);
-                sums[r][v] = word == 0 ? sum : now(_mm256_add_epi32(sums[r][v], sum));
-            }
-        }
-    }
-}
-
-// The steps of a chain that a group makes, in one row.
-ALWAYS_INLINE void step(shape_t s, const plain_block_t *w, uint32_t half, uint32_t group,
-                        const or_q8_block_t *x, const __m256i sums[VECTORS], __m256 chains[VECTORS])
-{
-    bool whole = s.groups == 1;
-    __m256 scale = _mm256_broadcast_ss(&x->scale);
-    __m256 scaled = _mm256_broadcast_ss(whole ? &x->scaled_sum : &x->scaled_half_sums[group]);
-    __m256i bias = _mm256_set1_epi32(whole ? x->bias : x->half_biases[group]);
-#pragma GCC unroll 2
-    for (uint32_t v = 0; v < VECTORS; v++) {
-        if (v >= s.halves) {
-            continue;
-        }
-        uint32_t lane = (half + v) * WIDTH;
-        __m256i sum = sums[v];
-        if (s.bias != NO_BIAS) {
-            sum = _mm256_add_epi32(sum, _mm256_srai_epi32(bias, (int)s.bias));
-        }
-        __m256 scales = _mm256_mul_ps(_mm256_load_ps(w->scales[group] + lane), scale);
-        chains[v] = _mm256_fmadd_ps(scales, _mm256_cvtepi32_ps(sum), chains[v]);
-        if (s.minima) {
-            __m256 negated = _mm256_load_ps(w->negated_minima[group] + lane);
-            chains[v] = _mm256_fmadd_ps(negated, scaled, chains[v]);
-        }
-    }
-}
 
 ALWAYS_INLINE void fetch(const char *at, uint32_t lines)
 {
@@ -163,10 +49,11 @@ ALWAYS_INLINE void multiply_tile(shape_t s, const tile_t *t, uint32_t half, uint
 #pragma GCC unroll 2
         for (uint32_t g = 0; g < s.groups; g++) {
             __m256i sums[TILE_ROWS][VECTORS];
-            sum_group(s, t, b, half, g, rows, sums);
+            sum_group(PLAIN, s, t->w, b, half, g, t->x + b, t->x_stride, rows, sums);
 #pragma GCC unroll 4
             for (uint32_t r = 0; r < rows; r++) {
-                step(s, t->w + b, half, g, t->x + r * t->x_stride + b, sums[r], chains[r]);
+                const or_q8_block_t *x = t->x + r * t->x_stride + b;
+                step(PLAIN, s, t->w, b, half, g, x, sums[r], chains[r]);
             }
         }
     }
@@ -192,9 +79,9 @@ ALWAYS_INLINE void multiply_rows(shape_t s, const tile_t *t, uint32_t rows)
 // ---- by shape ----
 
 #define DEFINE_TILE(name, ...)                                                                     \
-    static void name(const tile_t *t, uint32_t rows)                                               \
+    static void multiply_##name(const tile_t *t, uint32_t rows)                                    \
     {                                                                                              \
-        const shape_t shape = {__VA_ARGS__};                                                       \
+        const shape_t shape = shape_##name;                                                        \
         switch (rows) {                                                                            \
         case 1:                                                                                    \
             multiply_rows(shape, t, 1);                                                            \
@@ -211,28 +98,13 @@ ALWAYS_INLINE void multiply_rows(shape_t s, const tile_t *t, uint32_t rows)
         }                                                                                          \
     }
 
-DEFINE_TILE(multiply_bytes, .planes = 2, .halves = 1, .groups = 1, .span = 8, .bias = 0)
-DEFINE_TILE(multiply_q4_0, .planes = 1, .halves = 2, .groups = 1, .span = 8, .bias = 4)
-DEFINE_TILE(multiply_q5_0, .planes = 1, .halves = 2, .groups = 1, .span = 4, .bias = 3)
-DEFINE_TILE(multiply_fours, .planes = 1, .halves = 2, .groups = 1, .span = 8, .bias = NO_BIAS,
-            .minima = true)
-DEFINE_TILE(multiply_fives, .planes = 1, .halves = 2, .groups = 1, .span = 4, .bias = NO_BIAS,
-            .minima = true)
-DEFINE_TILE(multiply_q2_k, .planes = 1, .halves = 2, .groups = 2, .span = 4, .bias = NO_BIAS,
-            .minima = true)
-DEFINE_TILE(multiply_q3_k, .planes = 1, .halves = 2, .groups = 2, .span = 4, .bias = 5)
-DEFINE_TILE(multiply_q6_k, .planes = 1, .halves = 2, .groups = 2, .span = 2, .bias = 2)
+QUANT_SHAPES(DEFINE_TILE)
 
 typedef void (*multiply_t)(const tile_t *t, uint32_t rows);
 
-static const multiply_t multipliers[OR_QUANT_TYPES] = {
-    [OR_QUANT_Q8_0] = multiply_bytes, [OR_QUANT_IQ4_NL] = multiply_bytes,
-    [OR_QUANT_Q4_0] = multiply_q4_0,  [OR_QUANT_Q5_0] = multiply_q5_0,
-    [OR_QUANT_Q4_1] = multiply_fours, [OR_QUANT_Q4_K] = multiply_fours,
-    [OR_QUANT_Q5_1] = multiply_fives, [OR_QUANT_Q5_K] = multiply_fives,
-    [OR_QUANT_Q2_K] = multiply_q2_k,  [OR_QUANT_Q3_K] = multiply_q3_k,
-    [OR_QUANT_Q6_K] = multiply_q6_k,
-};
+#define TILE_OF_TYPE(name, type, shape, block_bytes) [type] = multiply_##shape,
+
+static const multiply_t multipliers[OR_QUANT_TYPES] = {QUANT_TYPES(TILE_OF_TYPE)};
 
 // ---- all rows and panels ----
 
@@ -339,6 +211,10 @@ static void multiply_panel(const panels_t *w, uint32_t panel, const rows_t *rows
 void matmul_quants_avx2(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
                         uint32_t rows, float *y, size_t y_stride)
 {
+    if (rows == 1) {
+        multiply_alone_avx2[w->type](w, x, y);
+        return;
+    }
     const panels_t panels = {w, or_quant_unit_blocks(w->type), or_quant_unit_bytes(w->type)};
     for (uint32_t m = 0; m < rows; m += ROWS_MAX) {
         uint32_t count = rows - m < ROWS_MAX ? rows - m : ROWS_MAX;

@@ -11,7 +11,9 @@
 #include "launch/cluster/paths.h"
 
 #define ARGS_MAX (64 + 2 * OR_CLUSTER_MODELS_MAX + 2 * OR_CLUSTER_OUTER_MAX)
-#define READY_MS 30000 // for a coordinator to read its vocabulary and listen
+// For a coordinator to hash its model's file, read its vocabulary and listen: a file of 17 GB that is not in memory takes
+// a minute. One that ends closes its pipe, so that nobody waits for it.
+#define READY_MS 600000
 
 // Read from the ready pipe where the coordinator is: a line with its endpoint, and another one with its HTTP address if it
 // has one.

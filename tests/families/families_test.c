@@ -38,17 +38,6 @@ typedef struct {
     float logits[POSITIONS * VOCAB]; // transformers'
 } reference_t;
 
-static void read_logits(const char *name, float *logits)
-{
-    char path[128];
-    snprintf(path, sizeof path, "tests/families/data/%s.f32", name);
-    FILE *in = fopen(path, "rb");
-    assert_non_null(in);
-    assert_int_equal(fread(logits, sizeof *logits, (size_t)POSITIONS * VOCAB, in),
-                     POSITIONS * VOCAB);
-    fclose(in);
-}
-
 // Return the largest difference of `count` rows from the reference's, from position `first` on.
 static double distance(const reference_t *reference, uint32_t first, uint32_t count,
                        const float *logits)
@@ -114,7 +103,7 @@ static void check_model(const char *name)
     model_fixture_open(&fixture, path, NULL, (or_model_options_t){.threads = 1});
     assert_int_equal(fixture.vocab_size, VOCAB);
     assert_int_equal(family_file_tokens(fixture.gguf, reference.tokens, POSITIONS), POSITIONS);
-    read_logits(name, reference.logits);
+    family_file_logits(name, reference.logits, (size_t)POSITIONS * VOCAB);
     assert_close(name, "prefix by 7", run_prefix(&fixture, &reference, 7));
     assert_close(name, "prefix by 64", run_prefix(&fixture, &reference, 64));
     assert_close(name, "tree", run_tree(&fixture, &reference));

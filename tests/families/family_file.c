@@ -137,3 +137,13 @@ uint32_t family_file_tokens(const or_gguf_t *gguf, int32_t *tokens, uint32_t max
     }
     return (uint32_t)array.count;
 }
+
+void family_file_logits(const char *name, float *logits, size_t count)
+{
+    char path[128];
+    snprintf(path, sizeof path, "tests/families/data/%s.f32", name);
+    FILE *in = fopen(path, "rb");
+    assert_non_null(in);
+    assert_int_equal(fread(logits, sizeof *logits, count, in), count);
+    fclose(in);
+}

@@ -12,5 +12,8 @@
 // Fails the test if the recipe cannot be read or a tensor has no rule.
 char *family_file_make(const char *name);
 
+// Read transformers' `count` logits of the model, those of the first position first.
+void family_file_logits(const char *name, float *logits, size_t count);
+
 // Read the text whose logits are stored: at most `max` tokens of an open model. Return their number.
 uint32_t family_file_tokens(const or_gguf_t *gguf, int32_t *tokens, uint32_t max);

@@ -86,12 +86,6 @@ static const struct {
     SEED("draws", "chain", "\4\12\2\202\1\377\0\200\0\0\3\0\202\2\7\5\1\3\1\0\0\5\1\1\0"),
     SEED("draws", "siblings", "\6\12\1\203\1\7\2\7\3\0\1\1\0\0\2\2\0\1\3\3\0\2"),
     SEED("draws", "repeated", "\5\12\1\202\1\7\2\0\1\1\0\0\1\2\0\1\2\3\0\2\1\3\0\0"),
-    // The bytes are a recipe and edits: which, of what, and its numbers (fuzz_family.c).
-    SEED("family", "plain", "\0"),
-    SEED("family", "quantised", "\21\5\10"),
-    SEED("family", "without", "\22\6\5\6\6\6\7"),
-    SEED("family", "narrower", "\14\10\3\1\16"),
-    SEED("family", "numbers", "\12\11\0\2\11\16\42\0\6\37"),
     SEED("safetensors", "two",
          "\x98\0\0\0\0\0\0\0{\"__metadata__\":{\"format\":\"pt\"},\"a\":{\"dtype\":\"F32\","
          "\"shape\":[1]"
@@ -143,6 +137,13 @@ static const struct {
          "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7 name=laptop owner=ada roles=client,drafter "
          "trusted=no sessions=4 tokens-per-minute=6000 nodes=64"),
     SEED("grant", "key", "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"),
+    // The bytes are a recipe and edits: which, of what, and its numbers (fuzz_family.c).
+    SEED("family", "plain", "\0"),
+    SEED("family", "quantised", "\21\5\10"),
+    SEED("family", "super-blocks", "\16\10\1\0\25\5\14"),
+    SEED("family", "without", "\22\6\5\6\6\6\7"),
+    SEED("family", "narrower", "\14\10\3\1\16"),
+    SEED("family", "numbers", "\12\11\0\2\11\16\42\0\6\37"),
     SEED("tree", "chain", "\1\40\12\0\1\1\2\1\3\1\4\1"),
     SEED("tree", "branches", "\1\40\12\0\1\1\2\1\3\2\4\4\5\1\6\6"),
     SEED("tree", "repeated", "\1\40\12\1\1\1\1\2\1\3"),

@@ -11,6 +11,6 @@ double or_ln(double x);                                  // natural logarithm; x
 void or_sin_cos(double x, double *sine, double *cosine); // |x| <= 2^30
 double or_pow(double base,
               double exponent); // base > 0; or_exp(exponent * or_ln(base)), about 1e-14 relative
-// The complementary error function, within 2e-10 of itself: what is left of a normal distribution beyond x sqrt(2) of its
-// deviations, on both sides. It is 0 at infinity, 2 at minus infinity, and NaN gives NaN.
+// The complementary error function, within 2e-10 of itself. It is what a normal distribution has beyond x sqrt(2) of its
+// deviations, on both sides. erfc(inf) = 0, erfc(-inf) = 2, NaN gives NaN.
 double or_erfc(double x);

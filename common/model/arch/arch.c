@@ -5,23 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/model/arch/families/families.h"
-
 #define LAYERS_MAX 1024u
 #define HEAD_DIM_MAX 1024u
 #define DIM_MAX (1u << 20)     // width, FFN, vocabulary
 #define CONTEXT_MAX (1u << 20) // positions; angles stay in or_sin_cos's range
-
-static const or_arch_t *const architectures[] = {
-    &or_arch_llama,    &or_arch_qwen2,    &or_arch_qwen3,     &or_arch_phi3,
-    &or_arch_gemma,    &or_arch_gemma2,   &or_arch_gemma3,    &or_arch_olmo2,
-    &or_arch_granite,  &or_arch_smollm3,  &or_arch_glm4,      &or_arch_starcoder2,
-    &or_arch_gpt2,     &or_arch_exaone4,  &or_arch_command_r, &or_arch_cohere2,
-    &or_arch_falcon,   &or_arch_opt,      &or_arch_mistral3,  &or_arch_ernie4_5,
-    &or_arch_qwen2moe, &or_arch_qwen3moe, &or_arch_olmoe,     &or_arch_llama_experts,
-};
-
-#define ARCHITECTURES (sizeof architectures / sizeof architectures[0])
 
 // ---- metadata ----
 
@@ -41,19 +28,32 @@ static bool is_text(or_gguf_string_t string, const char *text)
     return string.length == strlen(text) && memcmp(string.bytes, text, string.length) == 0;
 }
 
+const or_arch_t *or_arch_named(const char *name)
+{
+    for (const or_arch_t *const *arch = or_architectures; *arch != NULL; arch++) {
+        if (strcmp((*arch)->name, name) == 0) {
+            return *arch;
+        }
+    }
+    return NULL;
+}
+
 typedef struct {
     char text[512];
 } names_t;
 
 // "llama, qwen2 and qwen3"
+// A name that two rows have is listed once.
 static names_t names_of_all(void)
 {
     names_t names = {0};
-    for (size_t i = 0; i < ARCHITECTURES && architectures[i] != &or_arch_llama_experts; i++) {
-        size_t length = strlen(names.text);
-        const char *between = i == 0 ? "" : i + 2 < ARCHITECTURES ? ", " : " and ";
-        snprintf(names.text + length, sizeof names.text - length, "%s%s", between,
-                 architectures[i]->name);
+    for (const or_arch_t *const *arch = or_architectures; *arch != NULL; arch++) {
+        if (or_arch_named((*arch)->name) == *arch) {
+            size_t length = strlen(names.text);
+            const char *between = arch == or_architectures ? "" : arch[1] != NULL ? ", " : " and ";
+            snprintf(names.text + length, sizeof names.text - length, "%s%s", between,
+                     (*arch)->name);
+        }
     }
     return names;
 }
@@ -67,16 +67,6 @@ static bool has_experts(const or_arch_t *arch, const or_gguf_t *gguf)
            count > 0;
 }
 
-const or_arch_t *or_arch_named(const char *name)
-{
-    for (size_t i = 0; i < ARCHITECTURES; i++) {
-        if (strcmp(architectures[i]->name, name) == 0) {
-            return architectures[i];
-        }
-    }
-    return NULL;
-}
-
 or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p)
 {
     or_gguf_string_t name;
@@ -85,11 +75,10 @@ or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p)
         return status;
     }
     const or_arch_t *found = NULL;
-    for (size_t i = 0; i < ARCHITECTURES; i++) {
-        const or_arch_t *arch = architectures[i];
-        bool is_named = is_text(name, arch->name);
-        if (is_named && (found == NULL || arch->has_experts == has_experts(arch, gguf))) {
-            found = arch;
+    for (const or_arch_t *const *arch = or_architectures; *arch != NULL; arch++) {
+        bool is_named = is_text(name, (*arch)->name);
+        if (is_named && (found == NULL || (*arch)->has_experts == has_experts(*arch, gguf))) {
+            found = *arch;
         }
     }
     if (found != NULL) {

@@ -211,6 +211,9 @@ typedef struct {
 
 extern const or_arch_t or_arch_llama;
 
+// All that there are, the last NULL.
+extern const or_arch_t *const or_architectures[];
+
 // The architecture of this name; NULL if this version runs none.
 const or_arch_t *or_arch_named(const char *name);
 

@@ -9,11 +9,17 @@
 #include "common/model/cpu/elementwise.h"
 #include "common/model/model_internal.h"
 
+#define ENTRIES_MAX 4096u
+
 // ---- memory ----
 
+// Where rows take many experts, fewer rows are computed together: whatever a file says, buffers stay small.
 static uint32_t rows_together(const or_model_t *model)
 {
-    return or_min_u32(model->rows_max, OR_PART_SUM_ROWS);
+    const uint32_t used =
+        model->shape.experts_used; // 0 of a model without experts, whose buffers are freed
+    const uint32_t most = used > 0 ? ENTRIES_MAX / used : ENTRIES_MAX;
+    return or_min_u32(model->rows_max, or_min_u32(OR_PART_SUM_ROWS, most));
 }
 
 size_t or_experts_entries_max(const or_model_t *model)
@@ -376,8 +382,9 @@ static void run_tile(tile_t *tile)
 
 void or_experts_run(or_model_t *model, const or_layer_t *layer, uint32_t rows)
 {
-    for (uint32_t first = 0; first < rows; first += OR_PART_SUM_ROWS) {
-        tile_t tile = {model, layer, first, or_min_u32(OR_PART_SUM_ROWS, rows - first)};
+    const uint32_t together = rows_together(model);
+    for (uint32_t first = 0; first < rows; first += together) {
+        tile_t tile = {model, layer, first, or_min_u32(together, rows - first)};
         run_tile(&tile);
     }
 }

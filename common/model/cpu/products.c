@@ -327,11 +327,13 @@ static uint32_t pairs_of_tile(const part_tile_t *tile)
     return (or_span_length(tile->panels) + PAIR - 1) / PAIR;
 }
 
+// Add the product of some panels of a pair to its sums.
 static void add_shard(const part_tile_t *tile, const or_part_product_t *part, uint32_t pair,
-                      uint32_t shard)
+                      or_span_t panels, uint32_t shard)
 {
     const or_kernels_t *kernels = tile->sum->kernels;
-    const or_span_t panels = panels_of_pair(tile, pair);
+    const or_span_t all = panels_of_pair(tile, pair);
+    const uint32_t stride = or_span_length(all) * OR_PANEL;
     const uint32_t outputs = or_span_length(panels) * OR_PANEL;
     const rows_t rows = {kernels, part->x, part->first, part->count};
     const piece_t piece = {
@@ -340,21 +342,23 @@ static void add_shard(const part_tile_t *tile, const or_part_product_t *part, ui
         .inputs = part->shards[shard],
         .all_panels = tile->panels,
         .all_inputs = {part->shards[0].begin, part->shards[tile->sum->shards - 1].end}};
-    float *sums = sums_of_shard(tile, pair, shard);
+    float *sums = sums_of_shard(tile, pair, shard) + (panels.begin - all.begin) * OR_PANEL;
     multiply(&rows, &piece, tile->product, outputs);
     for (uint32_t i = 0; i < part->count; i++) {
         uint32_t row = part->rows != NULL ? part->rows[i] : i;
-        kernels->add(sums + (size_t)row * outputs, tile->product + (size_t)i * outputs, outputs);
+        kernels->add(sums + (size_t)row * stride, tile->product + (size_t)i * outputs, outputs);
     }
 }
 
-// A part's panels come one after the other, as they lie in memory.
+// A part's panels come one after the other, as they lie in memory; where a row alone reads them, one by one.
 static void add_part(const part_tile_t *tile, const or_part_product_t *part)
 {
-    for (uint32_t pair = 0; pair < pairs_of_tile(tile); pair++) {
+    const uint32_t together = part->count == 1 ? 1 : PAIR;
+    for (uint32_t first = tile->panels.begin; first < tile->panels.end; first += together) {
+        const or_span_t panels = {first, or_min_u32(first + together, tile->panels.end)};
         for (uint32_t s = 0; s < tile->sum->shards; s++) {
             if (or_span_length(part->shards[s]) > 0) {
-                add_shard(tile, part, pair, s);
+                add_shard(tile, part, (first - tile->panels.begin) / PAIR, panels, s);
             }
         }
     }
