@@ -164,6 +164,8 @@ static const or_hf_family_t families[] = {
      .names = glm4_names, .head_dim = 128, .needs_kv_heads = true, .may_rotate_parts = true},
     {"Starcoder2ForCausalLM", "starcoder2", PLACES, ROTATED, .numbers = starcoder2_numbers,
      .rules = starcoder2_rules, .names = starcoder2_names, .needs_kv_heads = true, .is_tied = true},
+    {"Ernie4_5ForCausalLM", "ernie4_5", PLACES, NUMBERS, .rope_base = 500000, .rotated = 1,
+     .names = no_names, .head_dim = 128, .needs_kv_heads = true, .is_tied = true},
     {"GPT2LMHeadModel", "gpt2", .outer = "transformer.", .layers = "h.", .embedding = "wte.weight",
      .positions = "wpe.weight", .norm = "ln_f", .names = gpt2_names, .counts = &gpt2_counts,
      .numbers = gpt2_numbers, .rules = gpt2_rules, .ignored = ".attn.bias .attn.masked_bias",
