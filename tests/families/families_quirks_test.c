@@ -46,11 +46,15 @@ static const family_t families[] = {
     {"llama", &or_arch_llama},
     {"mistral", &or_arch_llama},
     {"mistral3", &or_arch_mistral3},
+    {"mixtral", &or_arch_llama_experts},
     {"olmo2", &or_arch_olmo2},
+    {"olmoe", &or_arch_olmoe},
     {"opt", &or_arch_opt},
     {"phi3", &or_arch_phi3},
     {"qwen2", &or_arch_qwen2},
+    {"qwen2moe", &or_arch_qwen2moe},
     {"qwen3", &or_arch_qwen3},
+    {"qwen3moe", &or_arch_qwen3moe},
     {"smollm3", &or_arch_smollm3},
     {"starcoder2", &or_arch_starcoder2},
 };
@@ -247,6 +251,12 @@ static bool scores_scaled_by_width(const subject_t *subject)
     return subject->arch->layers_scaled_by_width > 0;
 }
 
+static bool other_weights_of_experts(const subject_t *subject)
+{
+    edited.normalises_experts = !edited.normalises_experts;
+    return subject->arch->has_experts;
+}
+
 static quirk_t without_field(const subject_t *subject, uint32_t index, quirk_name_t *name)
 {
     static const struct {
@@ -263,6 +273,7 @@ static quirk_t without_field(const subject_t *subject, uint32_t index, quirk_nam
         {"division of logits", logits_multiplied},
         {"scale of the embedding", embedding_as_it_is},
         {"scale by head", scores_scaled_by_width},
+        {"weights of experts", other_weights_of_experts},
     };
     if (index == sizeof fields / sizeof fields[0]) {
         return QUIRK_END;
