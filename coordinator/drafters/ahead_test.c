@@ -427,6 +427,22 @@ static void a_drafter_that_does_not_pay_rests(void **state)
     assert_words(w, 60);
 }
 
+// Drafter and target share CPUs.
+static void join_on_one_machine(world_t *w)
+{
+    join(w, &w->verifier,
+         (or_hello_t){.role = OR_ROLE_VERIFIER,
+                      .vocab_hash = or_vocab_hash(w->vocab),
+                      .context_max = 256,
+                      .model_hash = TARGET,
+                      .machine = 5});
+    join(
+        w, &w->drafter,
+        (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = or_vocab_hash(w->vocab), .machine = 5});
+    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT});
+    run(w, 5);
+}
+
 // On the target's CPUs the drafter would go on drafting at the others' cost, so it is told that the session is over; later it
 // is tried again, and stays once it pays.
 static void on_the_targets_machine_a_drafter_that_does_not_pay_leaves(void **state)
@@ -439,17 +455,7 @@ static void on_the_targets_machine_a_drafter_that_does_not_pay_leaves(void **sta
     request.draft_policy = OR_POLICY_AUTO;
     w->row_ms = 5;
     word_period = 400;
-    join(w, &w->verifier,
-         (or_hello_t){.role = OR_ROLE_VERIFIER,
-                      .vocab_hash = or_vocab_hash(w->vocab),
-                      .context_max = 256,
-                      .model_hash = TARGET,
-                      .machine = 5});
-    join(
-        w, &w->drafter,
-        (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = or_vocab_hash(w->vocab), .machine = 5});
-    join(w, &w->client, (or_hello_t){.role = OR_ROLE_CLIENT});
-    run(w, 5);
+    join_on_one_machine(w);
     w->judges = true;
     w->step_ms = 20;
     ask(w, request);
@@ -476,6 +482,22 @@ static void on_the_targets_machine_a_drafter_that_does_not_pay_leaves(void **sta
     assert_in_range(plain_from, 1, 20);
     assert_in_range(w->heard[0].opens, 2, 4);
     assert_true(w->end.stats.accepted > 60);
+}
+
+// Texts that come in the same moment know of one another: the first alone begins with guesses.
+static void a_crowd_on_the_targets_machine_begins_plainly(void **state)
+{
+    world_t *w = *state;
+    or_generate_request_t request = ahead_request(20, 2);
+    request.draft_policy = OR_POLICY_AUTO;
+    join_on_one_machine(w);
+    for (uint64_t i = 0; i < 8; i++) {
+        request.request = 100 + i;
+        ask(w, request);
+    }
+    run(w, 4);
+    assert_int_equal(w->verifier_opens, 8);
+    assert_in_range(w->heard[0].opens, 0, 1);
 }
 
 // Without a drafter, to a target that takes trees of so many nodes (0: as many as there are).
@@ -623,6 +645,7 @@ int main(void)
         TEST(silence_is_bridged_and_not_held_against_the_drafter),
         TEST(a_drafter_that_does_not_pay_rests),
         TEST(on_the_targets_machine_a_drafter_that_does_not_pay_leaves),
+        TEST(a_crowd_on_the_targets_machine_begins_plainly),
         TEST(a_text_that_repeats_is_looked_up),
         TEST(lookups_fit_the_target),
         TEST(a_whole_tree_that_came_is_judged),
