@@ -61,17 +61,17 @@ class Load:
     """Clients that ask for completions of all kinds, streamed and whole, one after the other on some threads, until the end of the `with` block."""
 
     BODIES = [
-        {"draft": {"policy": "fixed", "ahead": 1, "nodes": 16}},
+        {"draft": {"policy": "fixed", "ahead": 2, "nodes": 16}},
         {"draft": {"policy": "auto", "ahead": 2}},
         {"draft": {"policy": "auto"}},
         {"draft": False},
     ]
 
-    def __init__(self, cluster):
+    def __init__(self, cluster, bodies):
         self.cluster = cluster
         self.over = threading.Event()
         self.failures = []
-        self.threads = [threading.Thread(target=self.run, args=(body,)) for body in self.BODIES]
+        self.threads = [threading.Thread(target=self.run, args=(body,)) for body in bodies]
 
     def __enter__(self):
         for thread in self.threads:
@@ -137,14 +137,17 @@ class Metrics(unittest.TestCase):
         self.assertEqual({name: after[name] - before.get(name, 0) for name in expected}, expected)
 
     def test_every_expression_has_data(self):
-        with Prometheus(self.cluster.url.removeprefix("http://")) as prometheus, Load(self.cluster) as load:
+        with Prometheus(self.cluster.url.removeprefix("http://")) as prometheus:
             wanted = {*grafana_expressions(), *rule_expressions(prometheus.rules())}
             self.assertGreater(len(wanted), 100)
-            end = time.monotonic() + PATIENCE
-            while wanted and not load.failures and time.monotonic() < end:
-                time.sleep(1)
-                wanted = {expression for expression in wanted if not prometheus.numbers(expression)}
-            self.assertEqual(load.failures, [])
+            # Among other texts on the same CPUs the automatic policy may do without any guess, and then knows nothing of them. Alone it tries both.
+            for bodies in Load.BODIES, Load.BODIES[1:2]:
+                with Load(self.cluster, bodies) as load:
+                    end = time.monotonic() + PATIENCE / 2
+                    while wanted and not load.failures and time.monotonic() < end:
+                        time.sleep(1)
+                        wanted = {expression for expression in wanted if not prometheus.numbers(expression)}
+                self.assertEqual(load.failures, [])
             self.assertEqual(sorted(wanted), [], "these never had data")
             broken = [rule for rule in prometheus.rules() if rule["health"] != "ok"]
             self.assertEqual(broken, [])
