@@ -42,18 +42,22 @@ static const or_option_program_t program = {
                 "  outrider doctor -md draft.gguf --connect tcp://10.0.0.1:5577",
 };
 
+// Convert a checkpoint. What is none is left to the check of the file.
+static bool resolve(or_doctor_t *doctor, char **path)
+{
+    if (*path == NULL || !or_checkpoint_is(*path) || or_checkpoint_resolve(path) == OR_OK) {
+        return true;
+    }
+    or_doctor_begin_group(doctor, "models");
+    or_doctor_say(doctor, OR_CHECK_FAIL, "checkpoint", "see docs/models.md", "%s", or_error_text());
+    return false;
+}
+
 // The demonstration pair, where it is; a machine without it is fine.
 static bool choose_models(or_doctor_t *doctor, config_t *config)
 {
     if (config->model != NULL || config->draft_model != NULL) {
-        bool resolved = or_checkpoint_resolve(&config->model) == OR_OK &&
-                        or_checkpoint_resolve(&config->draft_model) == OR_OK;
-        if (!resolved) {
-            or_doctor_begin_group(doctor, "models");
-            or_doctor_say(doctor, OR_CHECK_FAIL, "checkpoint", "see docs/models.md", "%s",
-                          or_error_text());
-        }
-        return resolved;
+        return resolve(doctor, &config->model) && resolve(doctor, &config->draft_model);
     }
     if (or_models_choose(&config->model, &config->draft_model, false) == OR_OK) {
         return true;
