@@ -1,4 +1,4 @@
-#include "common/model/arch/arch.h"
+#include "common/model/arch/arch_keys.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,13 +12,9 @@
 
 // ---- metadata ----
 
-typedef struct {
-    char text[96];
-} metadata_key_t;
-
-static metadata_key_t key_of(const or_arch_t *arch, const char *suffix)
+or_metadata_key_t or_arch_key(const or_arch_t *arch, const char *suffix)
 {
-    metadata_key_t key;
+    or_metadata_key_t key;
     snprintf(key.text, sizeof key.text, "%s.%s", arch->name, suffix);
     return key;
 }
@@ -62,7 +58,7 @@ static names_t names_of_all(void)
 static bool has_experts(const or_arch_t *arch, const or_gguf_t *gguf)
 {
     uint32_t count = 0;
-    metadata_key_t key = key_of(arch, "expert_count");
+    or_metadata_key_t key = or_arch_key(arch, "expert_count");
     return or_gguf_has(gguf, key.text) && or_gguf_get_u32(gguf, key.text, &count) == OR_OK &&
            count > 0;
 }
@@ -90,11 +86,10 @@ or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p)
                    names_of_all().text);
 }
 
-// A required number within 1 .. max.
-static or_status_t read_count(const or_arch_t *arch, const or_gguf_t *gguf, const char *suffix,
-                              uint32_t max, uint32_t *value)
+or_status_t or_arch_read_count(const or_arch_t *arch, const or_gguf_t *gguf, const char *suffix,
+                               uint32_t max, uint32_t *value)
 {
-    metadata_key_t key = key_of(arch, suffix);
+    or_metadata_key_t key = or_arch_key(arch, suffix);
     uint32_t number;
     or_status_t status = or_gguf_get_u32(gguf, key.text, &number);
     if (status != OR_OK) {
@@ -114,7 +109,7 @@ static or_status_t read_count(const or_arch_t *arch, const or_gguf_t *gguf, cons
 static or_status_t require(const or_arch_t *arch, const or_gguf_t *gguf, const char *suffix,
                            uint32_t expected)
 {
-    metadata_key_t key = key_of(arch, suffix);
+    or_metadata_key_t key = or_arch_key(arch, suffix);
     if (!or_gguf_has(gguf, key.text)) {
         return OR_OK;
     }
@@ -134,7 +129,7 @@ static or_status_t require(const or_arch_t *arch, const or_gguf_t *gguf, const c
 static or_status_t read_number(const or_arch_t *arch, const or_gguf_t *gguf, const char *suffix,
                                float fallback, float *value)
 {
-    metadata_key_t key = key_of(arch, suffix);
+    or_metadata_key_t key = or_arch_key(arch, suffix);
     float number = fallback;
     if (fallback == 0 || or_gguf_has(gguf, key.text)) {
         or_status_t status = or_gguf_get_f32(gguf, key.text, &number);
@@ -154,7 +149,7 @@ static or_status_t read_number(const or_arch_t *arch, const or_gguf_t *gguf, con
 
 static bool has_key(const or_arch_t *arch, const or_gguf_t *gguf, const char *suffix)
 {
-    return or_gguf_has(gguf, key_of(arch, suffix).text);
+    return or_gguf_has(gguf, or_arch_key(arch, suffix).text);
 }
 
 static or_status_t read_numbers(const or_arch_t *arch, const or_gguf_t *gguf,
@@ -177,7 +172,7 @@ static or_status_t read_numbers(const or_arch_t *arch, const or_gguf_t *gguf,
 // The kind of scaling. Without a type it is "linear" where a file gives a factor.
 static or_status_t read_scaling(const or_arch_t *arch, const or_gguf_t *gguf, or_scaling_t *scaling)
 {
-    metadata_key_t type_key = key_of(arch, "rope.scaling.type");
+    or_metadata_key_t type_key = or_arch_key(arch, "rope.scaling.type");
     or_gguf_string_t type = {"linear", strlen("linear")};
     or_status_t status =
         or_gguf_has(gguf, type_key.text) ? or_gguf_get_string(gguf, type_key.text, &type) : OR_OK;
@@ -231,12 +226,12 @@ static or_status_t read_rope(const or_arch_t *arch, const or_gguf_t *gguf,
     status = status != OR_OK ? status : read_stretch(arch, gguf, numbers);
     status = status != OR_OK ? status : read_numbers(&scaled, gguf, numbers);
     if (status == OR_OK && has_key(arch, gguf, "rope.dimension_count")) {
-        status =
-            read_count(arch, gguf, "rope.dimension_count", shape->head_dim, &numbers->rope_dims);
+        status = or_arch_read_count(arch, gguf, "rope.dimension_count", shape->head_dim,
+                                    &numbers->rope_dims);
     }
     if (status == OR_OK && has_key(arch, gguf, "rope.scaling.original_context_length")) {
-        status = read_count(arch, gguf, "rope.scaling.original_context_length", CONTEXT_MAX,
-                            &numbers->rope_original);
+        status = or_arch_read_count(arch, gguf, "rope.scaling.original_context_length", CONTEXT_MAX,
+                                    &numbers->rope_original);
     }
     if (status == OR_OK && numbers->rope_dims % 2 != 0) {
         return or_fail(OR_ERR_FORMAT, "%s rotates %u elements of a head; they must be even",
@@ -290,14 +285,15 @@ static or_status_t read_counts(const or_arch_t *arch, const or_gguf_t *gguf,
     };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         or_status_t status =
-            read_count(arch, gguf, counts[i].suffix, counts[i].max, counts[i].value);
+            or_arch_read_count(arch, gguf, counts[i].suffix, counts[i].max, counts[i].value);
         if (status != OR_OK) {
             return status;
         }
     }
     shape->kv_heads = shape->heads;
     return has_key(arch, gguf, "attention.head_count_kv")
-               ? read_count(arch, gguf, "attention.head_count_kv", DIM_MAX, &shape->kv_heads)
+               ? or_arch_read_count(arch, gguf, "attention.head_count_kv", DIM_MAX,
+                                    &shape->kv_heads)
                : OR_OK;
 }
 
@@ -306,7 +302,8 @@ static or_status_t read_head_dim(const or_arch_t *arch, const or_gguf_t *gguf,
                                  or_model_shape_t *shape)
 {
     if (has_key(arch, gguf, "attention.key_length")) {
-        return read_count(arch, gguf, "attention.key_length", HEAD_DIM_MAX, &shape->head_dim);
+        return or_arch_read_count(arch, gguf, "attention.key_length", HEAD_DIM_MAX,
+                                  &shape->head_dim);
     }
     if (shape->width % shape->heads != 0) {
         return or_fail(OR_ERR_FORMAT, "%s: a width of %u and %u heads do not divide evenly",
@@ -348,7 +345,7 @@ static or_status_t read_vocabulary(const or_arch_t *arch, const or_gguf_t *gguf,
                        arch->embedding, or_gguf_path(gguf), DIM_MAX);
     }
     uint32_t vocab_size = (uint32_t)embedding->dims[1];
-    metadata_key_t key = key_of(arch, "vocab_size");
+    or_metadata_key_t key = or_arch_key(arch, "vocab_size");
     uint32_t said = vocab_size;
     or_status_t status =
         or_gguf_has(gguf, key.text) ? or_gguf_get_u32(gguf, key.text, &said) : OR_OK;
@@ -367,7 +364,7 @@ static or_status_t read_window(const or_arch_t *arch, const or_gguf_t *gguf,
                                or_arch_numbers_t *numbers)
 {
     uint32_t window;
-    metadata_key_t key = key_of(arch, "attention.sliding_window");
+    or_metadata_key_t key = or_arch_key(arch, "attention.sliding_window");
     numbers->window = arch->window_usual;
     if (!arch->has_window || !or_gguf_has(gguf, key.text)) {
         return OR_OK;
@@ -396,7 +393,7 @@ static bool pattern_has_window(const window_pattern_t *pattern, uint32_t layer)
 static or_status_t check_window_pattern(const or_arch_t *arch, const or_gguf_t *gguf,
                                         const or_model_shape_t *shape)
 {
-    metadata_key_t key = key_of(arch, "attention.sliding_window_pattern");
+    or_metadata_key_t key = or_arch_key(arch, "attention.sliding_window_pattern");
     window_pattern_t pattern = {0};
     if (!or_gguf_has(gguf, key.text)) {
         return OR_OK;

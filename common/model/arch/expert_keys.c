@@ -1,40 +1,7 @@
 // The metadata of a family whose FFN is experts.
-#include <stdio.h>
-
-#include "common/model/arch/arch.h"
+#include "common/model/arch/arch_keys.h"
 
 #define SHARED_FFN_MAX (1u << 20)
-
-typedef struct {
-    char text[96];
-} metadata_key_t;
-
-static metadata_key_t key_of(const or_arch_t *arch, const char *suffix)
-{
-    metadata_key_t key;
-    snprintf(key.text, sizeof key.text, "%s.%s", arch->name, suffix);
-    return key;
-}
-
-// A required number within 1 .. max.
-static or_status_t read_count(const or_arch_t *arch, const or_gguf_t *gguf, const char *suffix,
-                              uint32_t max, uint32_t *value)
-{
-    metadata_key_t key = key_of(arch, suffix);
-    uint32_t number;
-    or_status_t status = or_gguf_get_u32(gguf, key.text, &number);
-    if (status != OR_OK) {
-        return status == OR_ERR_NOT_FOUND
-                   ? or_fail(OR_ERR_FORMAT, "%s has no key %s", or_gguf_path(gguf), key.text)
-                   : status;
-    }
-    if (number == 0 || number > max) {
-        return or_fail(OR_ERR_FORMAT, "%s of %s is %u; it must lie between 1 and %u", key.text,
-                       or_gguf_path(gguf), number, max);
-    }
-    *value = number;
-    return OR_OK;
-}
 
 // ---- how experts are chosen and weighted ----
 
@@ -57,7 +24,7 @@ static or_status_t check_counts(const or_arch_t *arch, const or_gguf_t *gguf)
         {"interleave_moe_layer_step", 1}, {"moe_every_n_layers", 1},
     };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        metadata_key_t key = key_of(arch, counts[i].suffix);
+        or_metadata_key_t key = or_arch_key(arch, counts[i].suffix);
         uint32_t number = 0;
         or_status_t status =
             or_gguf_has(gguf, key.text) ? or_gguf_get_u32(gguf, key.text, &number) : OR_OK;
@@ -79,7 +46,7 @@ static or_status_t check_scales(const or_arch_t *arch, const or_gguf_t *gguf)
         float expected;
     } scales[] = {{"expert_weights_scale", 1}, {"attention.clamp_kqv", 0}};
     for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
-        metadata_key_t key = key_of(arch, scales[i].suffix);
+        or_metadata_key_t key = or_arch_key(arch, scales[i].suffix);
         float scale = 0;
         or_status_t status =
             or_gguf_has(gguf, key.text) ? or_gguf_get_f32(gguf, key.text, &scale) : OR_OK;
@@ -95,7 +62,7 @@ static or_status_t check_scales(const or_arch_t *arch, const or_gguf_t *gguf)
 
 static or_status_t check_norm(const or_arch_t *arch, const or_gguf_t *gguf)
 {
-    metadata_key_t key = key_of(arch, "expert_weights_norm");
+    or_metadata_key_t key = or_arch_key(arch, "expert_weights_norm");
     bool normalises = arch->normalises_experts;
     or_status_t status =
         or_gguf_has(gguf, key.text) ? or_gguf_get_bool(gguf, key.text, &normalises) : OR_OK;
@@ -107,13 +74,14 @@ static or_status_t check_norm(const or_arch_t *arch, const or_gguf_t *gguf)
 or_status_t or_arch_read_experts(const or_arch_t *arch, const or_gguf_t *gguf,
                                  or_model_shape_t *shape)
 {
-    or_status_t status = read_count(arch, gguf, "expert_count", OR_EXPERTS_MAX, &shape->experts);
+    or_status_t status =
+        or_arch_read_count(arch, gguf, "expert_count", OR_EXPERTS_MAX, &shape->experts);
     status = status != OR_OK ? status
-                             : read_count(arch, gguf, "expert_used_count", shape->experts,
-                                          &shape->experts_used);
+                             : or_arch_read_count(arch, gguf, "expert_used_count", shape->experts,
+                                                  &shape->experts_used);
     if (status == OR_OK && arch->has_shared_expert) {
-        status = read_count(arch, gguf, "expert_shared_feed_forward_length", SHARED_FFN_MAX,
-                            &shape->shared_ffn);
+        status = or_arch_read_count(arch, gguf, "expert_shared_feed_forward_length", SHARED_FFN_MAX,
+                                    &shape->shared_ffn);
     }
     status = status != OR_OK ? status : check_counts(arch, gguf);
     status = status != OR_OK ? status : check_scales(arch, gguf);
