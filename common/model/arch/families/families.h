@@ -38,6 +38,16 @@
         "ffn_down.weight", OR_DIM_FFN, OR_DIM_WIDTH, OR_LAYER(down), NULL, 0, false                \
     }
 
+// Query and key with norms of all their heads together: every rank computes all of both.
+#define OR_TENSORS_QKV_NORMED_WHOLE                                                                 \
+    {"attn_q.weight", OR_DIM_WIDTH, OR_DIM_ALL_QUERY, OR_LAYER(query), NULL, 0, false},             \
+        {"attn_k.weight", OR_DIM_WIDTH, OR_DIM_ALL_KV, OR_LAYER(key), NULL, 0, false},              \
+        {"attn_v.weight", OR_DIM_WIDTH, OR_DIM_KV, OR_LAYER(value), NULL, 0, false},                \
+        {"attn_q_norm.weight", OR_DIM_ALL_QUERY, OR_DIM_ONE, OR_LAYER(query_norm), NULL, 0, false}, \
+    {                                                                                               \
+        "attn_k_norm.weight", OR_DIM_ALL_KV, OR_DIM_ONE, OR_LAYER(key_norm), NULL, 0, false         \
+    }
+
 // All of Llama's: families that have more add them behind.
 #define OR_TENSORS_LLAMA                                                                           \
     OR_TENSOR_NORM("attn_norm.weight", attention_norm), OR_TENSORS_QKV, OR_TENSORS_OUTPUT,         \

@@ -15,16 +15,8 @@ static const or_op_t ops[] = {
 };
 
 static const or_arch_tensor_t tensors[] = {
-    {"attn_q.weight", OR_DIM_WIDTH, OR_DIM_ALL_QUERY, OR_LAYER(query), NULL, 0, false},
-    {"attn_k.weight", OR_DIM_WIDTH, OR_DIM_ALL_KV, OR_LAYER(key), NULL, 0, false},
-    {"attn_v.weight", OR_DIM_WIDTH, OR_DIM_KV, OR_LAYER(value), NULL, 0, false},
-    {"attn_q_norm.weight", OR_DIM_ALL_QUERY, OR_DIM_ONE, OR_LAYER(query_norm), NULL, 0, false},
-    {"attn_k_norm.weight", OR_DIM_ALL_KV, OR_DIM_ONE, OR_LAYER(key_norm), NULL, 0, false},
-    OR_TENSORS_OUTPUT,
-    OR_TENSORS_GATE,
-    OR_TENSORS_UP_DOWN,
-    OR_TENSORS_POST_NORMS,
-    {0},
+    OR_TENSORS_QKV_NORMED_WHOLE, OR_TENSORS_OUTPUT,     OR_TENSORS_GATE,
+    OR_TENSORS_UP_DOWN,          OR_TENSORS_POST_NORMS, {0},
 };
 
 const or_arch_t or_arch_olmo2 = {

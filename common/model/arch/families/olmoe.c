@@ -14,11 +14,7 @@ static const or_op_t ops[] = {
 
 static const or_arch_tensor_t tensors[] = {
     OR_TENSOR_NORM("attn_norm.weight", attention_norm),
-    {"attn_q.weight", OR_DIM_WIDTH, OR_DIM_ALL_QUERY, OR_LAYER(query), NULL, 0, false},
-    {"attn_k.weight", OR_DIM_WIDTH, OR_DIM_ALL_KV, OR_LAYER(key), NULL, 0, false},
-    {"attn_v.weight", OR_DIM_WIDTH, OR_DIM_KV, OR_LAYER(value), NULL, 0, false},
-    {"attn_q_norm.weight", OR_DIM_ALL_QUERY, OR_DIM_ONE, OR_LAYER(query_norm), NULL, 0, false},
-    {"attn_k_norm.weight", OR_DIM_ALL_KV, OR_DIM_ONE, OR_LAYER(key_norm), NULL, 0, false},
+    OR_TENSORS_QKV_NORMED_WHOLE,
     OR_TENSORS_OUTPUT,
     OR_TENSOR_NORM("ffn_norm.weight", ffn_norm),
     OR_TENSORS_EXPERTS,
