@@ -95,10 +95,16 @@ typedef struct {
     sim_role_t role;
 } mischief_t;
 
+// How long the role that was hit stays down, at most. A client waits 10 s for its first Welcome (proto/net/patience.h), so a
+// coordinator that has not answered yet comes back soon enough for all of its outages to fit into that.
+static uint64_t outage_max_ms(const mischief_t *m, const sim_result_t *so_far)
+{
+    return m->role == SIM_COORDINATOR && so_far->count == 0 ? 800 : 5000;
+}
+
 static void make_mischief(sim_t *sim, void *context, const sim_result_t *so_far)
 {
     mischief_t *m = context;
-    (void)so_far;
     if (sim_now_ns(sim) < m->next_ns) {
         return;
     }
@@ -111,7 +117,8 @@ static void make_mischief(sim_t *sim, void *context, const sim_result_t *so_far)
         m->role = (sim_role_t)test_below(&m->random, m->roles);
         sim_crash(sim, m->role);
         m->down = true;
-        m->next_ns = sim_now_ns(sim) + (int64_t)test_below(&m->random, 5000) * OR_NS_PER_MS;
+        m->next_ns = sim_now_ns(sim) +
+                     (int64_t)test_below(&m->random, outage_max_ms(m, so_far)) * OR_NS_PER_MS;
     }
 }
 
