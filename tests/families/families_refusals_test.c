@@ -95,10 +95,19 @@ static void attention_to_later_positions_is_refused(void **state)
         &(change_t){"gemma3/0", "gemma3.attention.causal", false, NULL, "gemma3.attention.causal"});
 }
 
+static void a_bias_without_its_weights_is_refused(void **state)
+{
+    (void)state;
+    check(&(change_t){"falcon/1", NULL, false, "blk.2.attn_norm_2.bias", NULL});
+    check(
+        &(change_t){"falcon/1", NULL, false, "blk.2.attn_norm_2.weight", "blk.2.attn_norm_2.bias"});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_to_later_positions_is_refused),
+        cmocka_unit_test(a_bias_without_its_weights_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
