@@ -1,7 +1,7 @@
 // model_internal - a loaded model, for the files of this folder.
 //
 //     load     load.c (step by step)  shards.c (what this rank computes)  tensors.c (the file's tensors to weights.c)
-//              rope.c (rotations)  buffers.c (memory of a pass)
+//              tensors_check.c (are they all there?)  rope.c (rotations)  buffers.c (memory of a pass)
 //     a pass   model.c (the public calls)  pass.c (plan, run, undo)  forward.c (walks the operations of steps.c)
 //              row_ops.c  products.c  experts.c  attention.c  logits.c (the head)
 //     ranks    lockstep.c

@@ -29,18 +29,24 @@ static uint32_t ahead_of(const or_csession_t *session)
 
 // ---- all texts together ----
 
+static uint32_t count_live(const or_coordinator_t *c)
+{
+    const or_csession_t *session;
+    uint32_t texts = 0;
+    for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
+        texts += or_csession_is_live(session);
+    }
+    return texts;
+}
+
 // Texts at work, with this one. Counted when a text begins, for many may begin at once, and else now and then.
 static uint32_t count_texts(or_coordinator_t *c, const or_csession_t *session, int64_t now_ns)
 {
-    const or_csession_t *other;
     bool begins = !or_csession_is_live(session);
     if (!begins && now_ns - c->worth.live.at_ns < RECOUNT_NS) {
         return c->worth.live.texts;
     }
-    uint32_t texts = begins;
-    for (uint32_t at = 0; (other = or_sessions_next(&c->sessions, &at)) != NULL;) {
-        texts += or_csession_is_live(other);
-    }
+    uint32_t texts = begins + count_live(c);
     c->worth.live.texts = texts;
     c->worth.live.at_ns = now_ns;
     return texts;
@@ -89,7 +95,7 @@ void or_budget_place(or_coordinator_t *c)
 void or_budget_ended(or_coordinator_t *c, const or_csession_t *session)
 {
     const or_policy_t *policy = &session->budget.policy;
-    or_worth_ended(&c->worth, session->id.value);
+    or_worth_ended(&c->worth, session->id.value, count_live(c), or_clock_now(c->clock));
     if (is_automatic(session) && policy->rounds > 0) {
         c->earlier[c->worth.live.texts > 1] = *policy;
     }

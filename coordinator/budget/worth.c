@@ -292,8 +292,19 @@ static bool is_hopeless(const or_worth_row_t *row, const or_worth_round_t *round
 
 // ---- said and asked ----
 
-void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t now_ns)
+// Return the time in which texts were at work.
+static int64_t work_time(or_worth_t *worth, int64_t now_ns)
 {
+    if (worth->idle.since_ns != 0) {
+        worth->idle.all_ns += now_ns - worth->idle.since_ns;
+        worth->idle.since_ns = 0;
+    }
+    return now_ns - worth->idle.all_ns;
+}
+
+void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t clock_ns)
+{
+    const int64_t now_ns = work_time(worth, clock_ns);
     uint32_t at = row_of(round->texts);
     worth->trial.tokens += round->tokens;
     if (worth->drafters == 0 || round->epoch != worth->epoch || !round->settled ||
@@ -332,8 +343,9 @@ static bool tries(or_worth_t *worth, uint64_t session)
     return room;
 }
 
-or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t now_ns)
+or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t clock_ns)
 {
+    const int64_t now_ns = work_time(worth, clock_ns);
     uint32_t at = row_of(texts);
     or_worth_row_t *row = find_row(worth, at, now_ns);
     if (!worth->trial.on) {
@@ -348,8 +360,10 @@ or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64
     return at == worth->trial.row && tries(worth, session) ? worth->trial.way : row->way;
 }
 
-void or_worth_ended(or_worth_t *worth, uint64_t session)
+void or_worth_ended(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t clock_ns)
 {
+    worth->idle.since_ns =
+        texts == 0 && worth->idle.since_ns == 0 ? clock_ns : worth->idle.since_ns;
     for (uint32_t i = 0; i < worth->trial.count; i++) {
         if (worth->trial.sessions[i] == session) {
             worth->trial.sessions[i] = worth->trial.sessions[--worth->trial.count];

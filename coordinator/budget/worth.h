@@ -13,6 +13,8 @@
 // A hopeless try ends as soon as that shows. What one has lost delays the next until it is a hundredth of the
 // time between them, and every failure in a row doubles the pause.
 //
+// All times are of a clock that stands still while no text is at work: what somebody reads or types in between costs nothing.
+//
 // Rounds that began before the last change count for nothing. Nothing here depends on a guess's token. Pure: no clock, no
 // peers; one for a coordinator. One thread.
 #pragma once
@@ -65,15 +67,19 @@ typedef struct {
         uint32_t texts;
         int64_t at_ns;
     } live; // as counted last
+    struct {
+        int64_t all_ns;   // without a text at work, in all
+        int64_t since_ns; // 0: some text is
+    } idle;
 } or_worth_t;
 
 // The peers have changed: forget what was measured, if that matters.
 void or_worth_place(or_worth_t *worth, uint32_t drafters, bool shared);
 
 // The way that the next round of a text is to go, with so many texts at work.
-or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t now_ns);
-// The text has ended, or is away.
-void or_worth_ended(or_worth_t *worth, uint64_t session);
+or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t clock_ns);
+// The text has ended, or is away; so many others are at work.
+void or_worth_ended(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t clock_ns);
 
 // A judged round of any text.
 typedef struct {
@@ -86,7 +92,7 @@ typedef struct {
     double time_ns;  // from its beginning, without the pass if that has read a prompt
     double plain_ns; // what a plain round takes, as far as the text's policy knows; 0: it does not
 } or_worth_round_t;
-void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t now_ns);
+void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t clock_ns);
 
 // The choice for so many texts and its reason, as a sentence.
 void or_worth_explain(const or_worth_t *worth, uint32_t texts, char *text, size_t capacity);

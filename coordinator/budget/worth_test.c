@@ -27,6 +27,7 @@ typedef struct {
     double weather;    // others take the machine now and then: all takes so many times longer
     double stalled_ms; // the drafter answers only after so long
     bool shared;       // drafting takes the target's time
+    double idle_ms;    // between a text and the next
 } numbers_t;
 
 typedef struct {
@@ -52,7 +53,9 @@ typedef struct {
 static void begin_text(crowd_t *crowd, uint32_t i)
 {
     if (crowd->at[i].session != 0) {
-        or_worth_ended(&crowd->worth, crowd->at[i].session);
+        or_worth_ended(&crowd->worth, crowd->at[i].session, crowd->texts - 1,
+                       (int64_t)crowd->now_ns);
+        crowd->now_ns += crowd->numbers.idle_ms * MS;
     }
     memset(&crowd->at[i], 0, sizeof crowd->at[i]);
     crowd->at[i].session = ++crowd->sessions;
@@ -264,6 +267,25 @@ static void what_changes_is_noticed(void **state)
     assert_true(rate > 0.9 * drafted_rate(&large, 1));
 }
 
+// A text that ends while it tries guesses, an hour in which nobody writes, and the next one: the hour was no cost of the try.
+static void time_without_texts_does_not_count(void **state)
+{
+    (void)state;
+    crowd_t crowd = crowd_of(large, 1);
+    crowd.numbers.tokens = 1.1;
+    run(&crowd, 10);
+    assert_int_equal(crowd.worth.rows[0].way, OR_WAY_PLAIN);
+    while (!crowd.worth.trial.on) {
+        step(&crowd);
+    }
+    crowd.numbers.tokens = 3.6;
+    crowd.numbers.idle_ms = 3600000;
+    begin_text(&crowd, 0);
+    crowd.numbers.idle_ms = 0;
+    run(&crowd, 5);
+    assert_int_equal(crowd.worth.rows[0].way, OR_WAY_DRAFTED);
+}
+
 // What a number of texts has shown is where the next number begins.
 static void rows_learn_from_their_neighbours(void **state)
 {
@@ -330,6 +352,7 @@ int main(void)
         cmocka_unit_test(a_link_a_bad_and_a_stalled_drafter_cost_little),
         cmocka_unit_test(what_never_pays_costs_a_hundredth),
         cmocka_unit_test(what_changes_is_noticed),
+        cmocka_unit_test(time_without_texts_does_not_count),
         cmocka_unit_test(rows_learn_from_their_neighbours),
         cmocka_unit_test(without_drafters_nothing_is_tried),
         cmocka_unit_test(the_choice_is_explained),

@@ -8,19 +8,33 @@ from array import array
 
 NAMES = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
          "attn_qkv": "self_attn.qkv_proj", "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm", "attn_output": "self_attn.o_proj",
-         "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+         "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+         "ffn_gate_inp": "mlp.gate", "ffn_gate_exps": "mlp.experts.{}.gate_proj", "ffn_up_exps": "mlp.experts.{}.up_proj",
+         "ffn_down_exps": "mlp.experts.{}.down_proj", "ffn_gate_inp_shexp": "mlp.shared_expert_gate", "ffn_gate_shexp": "mlp.shared_expert.gate_proj",
+         "ffn_up_shexp": "mlp.shared_expert.up_proj", "ffn_down_shexp": "mlp.shared_expert.down_proj"}
 GEMMA_2 = {"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
 OWN_NAMES = {
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
     "gemma2": GEMMA_2, "gemma3": GEMMA_2,
+    "exaone4": {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"},
+    "falcon": {"attn_norm": "input_layernorm", "attn_norm_2": "ln_attn", "attn_qkv": "self_attention.query_key_value",
+               "attn_output": "self_attention.dense", "ffn_up": "mlp.dense_h_to_4h", "ffn_down": "mlp.dense_4h_to_h"},
+    "opt": {"attn_norm": "self_attn_layer_norm", "attn_output": "self_attn.out_proj", "ffn_norm": "final_layer_norm", "ffn_up": "fc1", "ffn_down": "fc2"},
+    "mixtral": {"ffn_gate_inp": "block_sparse_moe.gate", "ffn_gate_exps": "block_sparse_moe.experts.{}.w1",
+                "ffn_up_exps": "block_sparse_moe.experts.{}.w3", "ffn_down_exps": "block_sparse_moe.experts.{}.w2"},
     "olmo2": {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"},
     "glm4": {"ffn_up": "mlp.gate_up_proj", "post_attention_norm": "post_self_attn_layernorm", "post_ffw_norm": "post_mlp_layernorm"},
     "starcoder2": {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
     "gpt2": {"attn_norm": "ln_1", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_norm": "ln_2", "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
 }
 OUTER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-OUTER_GPT_2 = {"token_embd": "transformer.wte", "position_embd": "transformer.wpe", "output_norm": "transformer.ln_f", "output": "lm_head"}
-PAIRS_HALVES = ("llama", "granite", "smollm3")
+OWN_OUTER = {
+    "gpt2": {"token_embd": "transformer.wte", "position_embd": "transformer.wpe", "output_norm": "transformer.ln_f", "output": "lm_head"},
+    "falcon": {"token_embd": "transformer.word_embeddings", "output_norm": "transformer.ln_f"},
+    "opt": {"token_embd": "model.decoder.embed_tokens", "position_embd": "model.decoder.embed_positions", "output_norm": "model.decoder.final_layer_norm"},
+}
+LAYERS = {"gpt2": "transformer.h", "falcon": "transformer.h", "opt": "model.decoder.layers"}
+PAIRS_HALVES = ("llama", "mixtral", "mistral3", "granite", "smollm3")
 LESS_ONE = ("gemma", "gemma2", "gemma3")
 ROPES = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -81,14 +95,19 @@ def read_gguf(path):
 
 # ---- tensors ----
 
-def their_name(architecture, ours):
+def family_of(metadata, tensors):
+    """Return the architecture, but Mixtral for a Llama with experts."""
+    architecture = metadata["general.architecture"].decode()
+    return "mixtral" if architecture == "llama" and "blk.0.ffn_gate_inp.weight" in tensors else architecture
+
+
+def their_name(family, ours):
     layer = re.fullmatch(r"blk\.(\d+)\.(.*)\.(weight|bias)", ours)
     if layer is None:
         module, _, kind = ours.rpartition(".")
-        return f"{(OUTER_GPT_2 if architecture == 'gpt2' else OUTER)[module]}.{kind}"
+        return f"{OWN_OUTER.get(family, OUTER)[module]}.{kind}"
     number, module, kind = layer.groups()
-    prefix = "transformer.h" if architecture == "gpt2" else "model.layers"
-    return f"{prefix}.{number}.{(NAMES | OWN_NAMES.get(architecture, {}))[module]}.{kind}"
+    return f"{LAYERS.get(family, 'model.layers')}.{number}.{(NAMES | OWN_NAMES.get(family, {}))[module]}.{kind}"
 
 
 def halves_apart(data, heads, rows):
@@ -96,6 +115,15 @@ def halves_apart(data, heads, rows):
     size, bytes_of = rows // heads, len(data) // rows
     row = lambda i: data[i * bytes_of:(i + 1) * bytes_of]
     return b"".join(row(head * size + 2 * pair + half) for head in range(heads) for half in range(2) for pair in range(size // 2))
+
+
+def by_groups(data, heads, kv_heads, rows):
+    """Move all heads of Q, of K and of V to those of each head of K and V, one group after the other."""
+    size = len(data) // (heads + 2 * kv_heads)
+    head = lambda i: data[i * size:(i + 1) * size]
+    each = heads // kv_heads
+    groups = ([*range(group * each, (group + 1) * each), heads + group, heads + kv_heads + group] for group in range(kv_heads))
+    return b"".join(head(i) for group in groups for i in group)
 
 
 def floats(data):
@@ -106,23 +134,36 @@ def floats(data):
 
 def their_tensors(metadata, tensors):
     """Return name -> (dtype, shape, bytes) of transformers' model, of F32 tensors."""
-    architecture = metadata["general.architecture"].decode()
+    architecture, family = metadata["general.architecture"].decode(), family_of(metadata, tensors)
+    count = lambda key: metadata[f"{architecture}.{key}"]
     theirs = {}
     for name, (shape, kind, data) in tensors.items():
         if name in ROPES:
             continue
         assert kind == 0
         rotated = re.search(r"\.attn_([qk])\.", name)
-        if rotated and architecture in PAIRS_HALVES:
-            heads = metadata[f"{architecture}.attention.head_count{'_kv' if rotated[1] == 'k' else ''}"]
-            data = halves_apart(data, heads, shape[0])
+        if rotated and family in PAIRS_HALVES:
+            data = halves_apart(data, count(f"attention.head_count{'_kv' if rotated[1] == 'k' else ''}"), shape[0])
+        if family == "falcon" and ".attn_qkv." in name:
+            data = by_groups(data, count("attention.head_count"), count("attention.head_count_kv"), shape[0])
+        if family == "opt" and name == "position_embd.weight":
+            data, shape = bytes(2 * 4 * shape[1]) + data, [shape[0] + 2, shape[1]]
         if architecture in LESS_ONE and name.endswith("_norm.weight"):
             data = array("f", (value - 1 for value in floats(data))).tobytes()
         if architecture == "gpt2" and name.startswith("blk.") and len(shape) == 2:
             values = floats(data)
             data = array("f", (values[row * shape[1] + column] for column in range(shape[1]) for row in range(shape[0]))).tobytes()
             shape = shape[::-1]
-        theirs[their_name(architecture, name)] = "F32", shape, data
+        their = their_name(family, name)
+        if family == "falcon" and name.replace("attn_norm.", "attn_norm_2.") in tensors:
+            their = their.replace("input_layernorm", "ln_mlp")
+        if "shexp" in name and len(shape) == 1:
+            shape = [1, *shape]
+        if len(shape) == 3:
+            size = len(data) // shape[0]
+            theirs |= {their.format(e): ("F32", shape[1:], data[e * size:(e + 1) * size]) for e in range(shape[0])}
+        else:
+            theirs[their] = "F32", shape, data
     return theirs
 
 

@@ -49,6 +49,7 @@ class Refusals(unittest.TestCase):
 
     def test_configs(self):
         scaled = lambda kind, **more: {"rope_parameters": {"rope_theta": 1e4, "rope_type": kind} | more}
+        grown = lambda **more: {"rope_parameters": CONFIGS["mistral3/0"]["rope_parameters"] | more}
         for why, name, config in (
                 ("\"Nothing\" are not converted", "qwen2/0", {"architectures": ["Nothing"]}),
                 ("one architecture", "qwen2/0", {"architectures": []}),
@@ -72,6 +73,24 @@ class Refusals(unittest.TestCase):
                 ("layer 0 is not rotated", "smollm3/0", {"no_rope_layers": [0, 1, 1, 1]}),
                 ("\"final_logit_softcapping\" is 5", "gemma3/0", {"final_logit_softcapping": 5.0}),
                 ("no \"attn_logit_softcapping\"", "gemma2/0", {"attn_logit_softcapping": None}),
+                ("\"attention_factor\" is not positive", "llama/0", scaled("yarn", factor=2.0, attention_factor=0.0)),
+                ("\"mscale\" of yarn is 2", "mistral3/0", grown(mscale=2.0)),
+                ("no \"llama_4_scaling_beta\"", "mistral3/0", grown(llama_4_scaling_beta=None)),
+                ("\"use_qk_norm\" is true", "command-r/0", {"use_qk_norm": True}),
+                ("layer 0 is not rotated", "cohere2/0", {"layer_types": ["full_attention"] * 4}),
+                ("layer 0 is not rotated", "exaone4/0", {"sliding_window": 64}),
+                ("\"alibi\" is true", "falcon/0", {"alibi": True}),
+                ("the config makes it", "falcon/1", {"new_decoder_architecture": False}),
+                ("the config makes it", "opt/0", {"max_position_embeddings": 255}),
+                ("\"do_layer_norm_before\" is false", "opt/0", {"do_layer_norm_before": False}),
+                ("\"norm_topk_prob\" is not there", "qwen3moe/0", {"norm_topk_prob": None}),
+                ("\"norm_topk_prob\" is true", "qwen2moe/0", {"norm_topk_prob": True}),
+                ("\"mlp_only_layers\" is an array", "qwen2moe/0", {"mlp_only_layers": [1]}),
+                ("\"decoder_sparse_step\" is 2", "qwen3moe/0", {"decoder_sparse_step": 2}),
+                ("\"clip_qkv\" is 8", "olmoe/0", {"clip_qkv": 8.0}),
+                ("\"num_experts_per_tok\" is 9", "mixtral/0", {"num_experts_per_tok": 9}),
+                ("\"num_local_experts\" is 1000000000", "mixtral/0", {"num_local_experts": 10**9}),
+                ("the config makes it", "mixtral/0", {"num_local_experts": 9}),
                 ("\"scale_attn_by_inverse_layer_idx\" is true", "gpt2/0", {"scale_attn_by_inverse_layer_idx": True})):
             with self.subTest(why=why, config=config):
                 self.checkpoint(name, config)
@@ -95,6 +114,18 @@ class Refusals(unittest.TestCase):
                 self.refused(why)
         self.checkpoint(change=lambda tensors: tensors | {"model.layers.0.self_attn.rotary_emb.inv_freq": ("F32", [8], bytes(32))})
         outrider("model", "convert", self.folder, self.out)
+
+    def test_experts(self):
+        """Each of an expert's matrices is there, and all are of one type."""
+        one = "model.layers.2.mlp.experts.3.up_proj.weight"
+        halved = lambda tensors: tensors | {one: ("BF16", tensors[one][1], checkpoints.to_bf16(tensors[one][2]))}
+        for why, change in ((f"no tensor {one}", lambda tensors: {name: tensors[name] for name in tensors if name != one}),
+                            ("up_proj.weight is of dtype F32, and tensor", halved),
+                            ("the config makes it", lambda tensors: tensors | {one: ("F32", [1], bytes(4))}),
+                            ("experts.16.up_proj.weight has no place", lambda tensors: tensors | {one.replace(".3.", ".16."): tensors[one]})):
+            with self.subTest(why=why):
+                self.checkpoint("qwen3moe/0", change=change)
+                self.refused(why)
 
     def test_a_head_that_is_the_embedding_is_not_written_twice(self):
         self.checkpoint("qwen2/1", change=lambda tensors: tensors | {"lm_head.weight": tensors["model.embed_tokens.weight"]})

@@ -59,7 +59,8 @@ class Saved(test_families.Families):
                 self.assertEqual(shard == oracle_checkpoints.SEVERAL, len(list(Path(folder).glob("*.safetensors"))) > 1)
                 checkpoints.write_json(Path(folder) / "tokenizer.json", checkpoints.characters_tokenizer(metadata))
                 outrider("model", "convert", folder, converted, "--force")
-            self.compare_files(checkpoints.read_gguf(converted), metadata, checkpoints.expected_tensors(metadata, tensors))
+            self.compare_files(checkpoints.read_gguf(converted), test_families.expected_metadata(metadata, config),
+                               checkpoints.expected_tensors(metadata, tensors))
         self.compare_logits(name, converted, metadata["recipe.tokens"])
 
     def compare_logits(self, name, converted, tokens):

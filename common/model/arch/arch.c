@@ -415,6 +415,20 @@ static or_status_t check_window_pattern(const or_arch_t *arch, const or_gguf_t *
     return status;
 }
 
+// Rows attend to nothing after them. Models that make embeddings of texts may say otherwise.
+static or_status_t require_causal(const or_arch_t *arch, const or_gguf_t *gguf)
+{
+    or_metadata_key_t key = or_arch_key(arch, "attention.causal");
+    bool causal = true;
+    or_status_t status =
+        or_gguf_has(gguf, key.text) ? or_gguf_get_bool(gguf, key.text, &causal) : OR_OK;
+    return status != OR_OK || causal
+               ? status
+               : or_fail(OR_ERR_UNSUPPORTED,
+                         "%s of %s is false: this version can only attend to earlier positions",
+                         key.text, or_gguf_path(gguf));
+}
+
 // What this version has no operation for. `expected` 0 stands for a count that must not be there.
 static or_status_t refuse_others(const or_arch_t *arch, const or_gguf_t *gguf,
                                  const or_model_shape_t *shape)
@@ -426,7 +440,7 @@ static or_status_t refuse_others(const or_arch_t *arch, const or_gguf_t *gguf,
         {"attention.value_length", shape->head_dim},
         {"expert_count", shape->experts},
     };
-    or_status_t status = OR_OK;
+    or_status_t status = require_causal(arch, gguf);
     for (size_t i = 0; status == OR_OK && i < sizeof required / sizeof required[0]; i++) {
         status = require(arch, gguf, required[i].suffix, required[i].expected);
     }

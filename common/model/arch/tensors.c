@@ -1,3 +1,5 @@
+#include "common/model/arch/tensors_internal.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -5,22 +7,16 @@
 #include <string.h>
 
 #include "common/model/gpu/gpu_internal.h"
-#include "common/model/model_internal.h"
 
-typedef struct {
-    char text[64];
-} tensor_name_t;
-
-static tensor_name_t layer_tensor_name(uint32_t layer, const char *suffix)
+or_tensor_name_t or_tensor_name(uint32_t layer, const char *suffix)
 {
-    tensor_name_t name;
+    or_tensor_name_t name;
     snprintf(name.text, sizeof name.text, "blk.%u.%s", layer, suffix);
     return name;
 }
 
-// The tensor of so many matrices, if it has this shape and a type we compute with. outputs 1: a vector of floats.
-static or_status_t find(const or_gguf_t *gguf, const char *name, uint32_t inputs, uint32_t outputs,
-                        uint32_t matrices, const or_gguf_tensor_t **tensor_p)
+or_status_t or_tensor_find(const or_gguf_t *gguf, const char *name, uint32_t inputs,
+                           uint32_t outputs, uint32_t matrices, const or_gguf_tensor_t **tensor_p)
 {
     const or_gguf_tensor_t *tensor = or_gguf_find_tensor(gguf, name);
     if (tensor == NULL) {
@@ -47,15 +43,10 @@ static or_status_t find(const or_gguf_t *gguf, const char *name, uint32_t inputs
 
 // ---- parts of fused tensors ----
 
-// Where, in its tensor, what a row of the table stands for begins, and how much there is in all.
-typedef struct {
-    uint32_t begin, length, total; // outputs of a matrix, elements of a vector
-} part_t;
-
-static part_t part_of(const or_model_shape_t *shape, const or_arch_tensor_t *t)
+or_tensor_part_t or_tensor_part(const or_model_shape_t *shape, const or_arch_tensor_t *t)
 {
     uint32_t length = or_arch_dim(shape, t->outputs != OR_DIM_ONE ? t->outputs : t->inputs);
-    part_t part = {0, length, length};
+    or_tensor_part_t part = {0, length, length};
     if (t->fused == NULL) {
         return part;
     }
@@ -67,16 +58,15 @@ static part_t part_of(const or_model_shape_t *shape, const or_arch_tensor_t *t)
     return part;
 }
 
-// Find a layer's tensor, or the part of one, as a tensor of its own; false if the file has none.
-static bool find_part(const or_model_t *model, uint32_t layer, const or_arch_tensor_t *t,
-                      or_gguf_tensor_t *tensor)
+bool or_tensor_find_part(const or_model_t *model, uint32_t layer, const or_arch_tensor_t *t,
+                         or_gguf_tensor_t *tensor)
 {
     const or_gguf_tensor_t *whole =
-        or_gguf_find_tensor(model->gguf, layer_tensor_name(layer, t->suffix).text);
+        or_gguf_find_tensor(model->gguf, or_tensor_name(layer, t->suffix).text);
     if (whole == NULL) {
         return false;
     }
-    const part_t part = part_of(&model->shape, t);
+    const or_tensor_part_t part = or_tensor_part(&model->shape, t);
     *tensor = *whole;
     if (t->fused != NULL) {
         uint64_t unit_bytes = whole->bytes / part.total;
@@ -146,7 +136,7 @@ static or_status_t load_rope_factors(or_model_t *model)
         return OR_OK;
     }
     const or_gguf_tensor_t *tensor;
-    or_status_t status = find(model->gguf, name, count, 1, 1, &tensor);
+    or_status_t status = or_tensor_find(model->gguf, name, count, 1, 1, &tensor);
     status = status != OR_OK ? status : load_vector(model, tensor, &model->rope_factors);
     for (uint32_t i = 0; status == OR_OK && i < count; i++) {
         float factor = model->rope_factors[i];
@@ -193,7 +183,7 @@ static or_span_t share_of(const or_model_t *model, or_dim_t dim)
 static void expect_layer(const or_model_t *model, uint32_t index)
 {
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
-        tensor_name_t name = layer_tensor_name(index, t->suffix);
+        or_tensor_name_t name = or_tensor_name(index, t->suffix);
         const or_gguf_tensor_t *tensor = or_gguf_find_tensor(model->gguf, name.text);
         if (tensor != NULL) {
             or_gguf_expect(model->gguf, tensor);
@@ -213,7 +203,7 @@ static void describe_layer(const or_model_t *model, uint32_t index)
     layer->rope = or_arch_rope(model->arch, &model->numbers, index);
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
         or_gguf_tensor_t tensor;
-        if (t->outputs != OR_DIM_ONE && find_part(model, index, t, &tensor)) {
+        if (t->outputs != OR_DIM_ONE && or_tensor_find_part(model, index, t, &tensor)) {
             *(or_matrix_t *)((char *)layer + t->offset) = or_matrix_describe(
                 &tensor, share_of(model, t->outputs), share_of(model, t->inputs));
         }
@@ -238,7 +228,7 @@ static or_status_t load_layer(or_model_t *model, uint32_t index)
     for (const or_arch_tensor_t *t = model->arch->layer_tensors;
          status == OR_OK && t->suffix != NULL; t++) {
         or_gguf_tensor_t tensor;
-        if (find_part(model, index, t, &tensor)) {
+        if (or_tensor_find_part(model, index, t, &tensor)) {
             status = t->outputs == OR_DIM_ONE
                          ? load_layer_vector(model, &tensor, (float **)(layer + t->offset))
                          : load_layer_matrix(model, index, t, &tensor);
@@ -247,136 +237,7 @@ static or_status_t load_layer(or_model_t *model, uint32_t index)
     return status;
 }
 
-// ---- the check ----
-
-// The names outside layers; NULL where the family has none.
-#define OUTER_NAMES 8u
-
-typedef struct {
-    const char *names[OUTER_NAMES];
-} outer_names_t;
-
-static outer_names_t outer_names(const or_arch_t *arch)
-{
-    return (outer_names_t){{arch->embedding, arch->output_norm, arch->head, arch->positions,
-                            arch->output_norm_bias, arch->rope_factors, arch->rope_factors_long,
-                            arch->rope_factors_short}};
-}
-
-static bool is_name(or_gguf_string_t string, const char *name)
-{
-    return string.length == strlen(name) && memcmp(string.bytes, name, string.length) == 0;
-}
-
-static bool is_known(const or_model_t *model, or_gguf_string_t string)
-{
-    const or_arch_t *arch = model->arch;
-    const outer_names_t outer = outer_names(arch);
-    for (uint32_t i = 0; i < OUTER_NAMES; i++) {
-        if (outer.names[i] != NULL && is_name(string, outer.names[i])) {
-            return true;
-        }
-    }
-    for (uint32_t layer = 0; layer < model->shape.layers; layer++) {
-        for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
-            if (is_name(string, layer_tensor_name(layer, t->suffix).text)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static uint64_t count_known(const or_model_t *model)
-{
-    const or_arch_t *arch = model->arch;
-    const outer_names_t outer = outer_names(arch);
-    uint64_t known = 0;
-    for (uint32_t i = 0; i < OUTER_NAMES; i++) {
-        known += outer.names[i] != NULL && or_gguf_find_tensor(model->gguf, outer.names[i]) != NULL;
-    }
-    for (uint32_t layer = 0; layer < model->shape.layers; layer++) {
-        for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
-            or_gguf_tensor_t tensor;
-            bool counts = t->fused == NULL || t->part == 0; // once for all its parts
-            known += counts && (!t->optional || find_part(model, layer, t, &tensor));
-        }
-    }
-    return known;
-}
-
-// A tensor without a place in the graph (a bias, an expert, a table of frequencies) would be left
-// out of the sum in silence.
-static or_status_t refuse_unknown_tensors(const or_model_t *model)
-{
-    const or_arch_t *arch = model->arch;
-    if (or_gguf_tensor_count(model->gguf) == count_known(model)) {
-        return OR_OK; // names are unique and every known one was found
-    }
-    for (uint64_t i = 0; i < or_gguf_tensor_count(model->gguf); i++) {
-        or_gguf_string_t name = or_gguf_tensor(model->gguf, i)->name;
-        if (!is_known(model, name)) {
-            return or_fail(OR_ERR_UNSUPPORTED,
-                           "tensor %.*s of %s has no place in this version's %s graph",
-                           name.length > 64 ? 64 : (int)name.length, name.bytes,
-                           or_gguf_path(model->gguf), arch->name);
-        }
-    }
-    return OR_OK;
-}
-
-static or_status_t check_layer_tensor(const or_model_t *model, uint32_t index,
-                                      const or_arch_tensor_t *t)
-{
-    const or_gguf_tensor_t *tensor;
-    const tensor_name_t name = layer_tensor_name(index, t->suffix);
-    if (t->optional && or_gguf_find_tensor(model->gguf, name.text) == NULL) {
-        return OR_OK;
-    }
-    uint32_t total = part_of(&model->shape, t).total;
-    return t->outputs == OR_DIM_ONE
-               ? find(model->gguf, name.text, total, 1, 1, &tensor)
-               : find(model->gguf, name.text, or_arch_dim(&model->shape, t->inputs), total,
-                      or_arch_matrices(&model->shape, t), &tensor);
-}
-
-static or_status_t check_layer(const or_model_t *model, uint32_t index)
-{
-    or_status_t status = OR_OK;
-    for (const or_arch_tensor_t *t = model->arch->layer_tensors;
-         status == OR_OK && t->suffix != NULL; t++) {
-        status = check_layer_tensor(model, index, t);
-    }
-    return status;
-}
-
-or_status_t or_tensors_check(const or_model_t *model)
-{
-    const or_arch_t *arch = model->arch;
-    const or_model_shape_t *shape = &model->shape;
-    const struct {
-        const char *name;
-        uint32_t outputs;
-        bool optional;
-    } outer[] = {{arch->embedding, shape->vocab_size, false},
-                 {arch->output_norm, 1, false},
-                 {arch->output_norm_bias, 1, false},
-                 {arch->positions, shape->context, false},
-                 {arch->head, shape->vocab_size, true}};
-    const or_gguf_tensor_t *tensor;
-    or_status_t status = OR_OK;
-    for (size_t i = 0; status == OR_OK && i < sizeof outer / sizeof *outer; i++) {
-        const char *name = outer[i].name;
-        bool wanted =
-            name != NULL && !(outer[i].optional && or_gguf_find_tensor(model->gguf, name) == NULL);
-        status =
-            wanted ? find(model->gguf, name, shape->width, outer[i].outputs, 1, &tensor) : OR_OK;
-    }
-    for (uint32_t i = 0; status == OR_OK && i < shape->layers; i++) {
-        status = check_layer(model, i);
-    }
-    return status != OR_OK ? status : refuse_unknown_tensors(model);
-}
+// ---- all of them ----
 
 // The embedding, too, where it is the head.
 static const or_gguf_tensor_t *find_head(const or_model_t *model)
@@ -389,7 +250,7 @@ static bool layer_has(const or_model_t *model, uint32_t layer, or_tensor_type_t 
 {
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
         or_gguf_tensor_t tensor;
-        if (t->outputs != OR_DIM_ONE && find_part(model, layer, t, &tensor) &&
+        if (t->outputs != OR_DIM_ONE && or_tensor_find_part(model, layer, t, &tensor) &&
             tensor.type == (uint32_t)type) {
             return true;
         }
@@ -409,7 +270,8 @@ bool or_tensors_have(const or_model_t *model, or_tensor_type_t type)
 static bool is_quantised(const or_model_t *model, uint32_t layer, const or_arch_tensor_t *t)
 {
     or_gguf_tensor_t tensor;
-    return find_part(model, layer, t, &tensor) && or_gguf_tensor_block(tensor.type).elements > 1;
+    return or_tensor_find_part(model, layer, t, &tensor) &&
+           or_gguf_tensor_block(tensor.type).elements > 1;
 }
 
 bool or_tensors_quantised(const or_model_t *model, size_t offset)

@@ -7,7 +7,6 @@
 
 #include "common/base/log/log.h"
 
-#define LAYERS_MAX 1024u
 #define DIM_MAX (1u << 20)
 
 // ---- metadata ----
@@ -43,6 +42,18 @@ or_status_t or_hf_set_string(const or_hf_config_t *config, or_gguf_writer_t *wri
 
 // ---- the family ----
 
+// Two rows may have one name, one of them with experts.
+static const or_arch_t *find_arch(const or_hf_family_t *family)
+{
+    for (const or_arch_t *const *arch = or_architectures; *arch != NULL; arch++) {
+        if (strcmp((*arch)->name, family->name) == 0 &&
+            (*arch)->has_experts == (family->experts != NULL)) {
+            return *arch;
+        }
+    }
+    return NULL;
+}
+
 static or_status_t find_family(or_json_t json, or_hf_config_t *config)
 {
     const json_t *names = json_object_get(json.object, "architectures");
@@ -55,7 +66,7 @@ static or_status_t find_family(or_json_t json, or_hf_config_t *config)
     if (status != OR_OK) {
         return status;
     }
-    config->arch = or_arch_named(config->family->name);
+    config->arch = find_arch(config->family);
     if (config->arch == NULL) {
         return or_fail(OR_ERR_UNSUPPORTED, "%s: this version does not run %s", json.path,
                        config->family->name);
@@ -79,8 +90,11 @@ static void describe(const json_t *value, char *text, size_t capacity)
         snprintf(text, capacity, "%s", json_is_true(value) ? "true" : "false");
     } else if (json_is_number(value)) {
         snprintf(text, capacity, "%g", json_number_value(value));
+    } else if (json_is_array(value) && json_array_size(value) == 0) {
+        snprintf(text, capacity, "[]");
     } else {
-        snprintf(text, capacity, "an array or object");
+        snprintf(text, capacity,
+                 value == NULL || json_is_null(value) ? "not there" : "an array or object");
     }
 }
 
@@ -101,7 +115,7 @@ static or_status_t check_rules(or_json_t json, const or_hf_family_t *family)
 {
     for (const or_hf_rule_t *rule = family->rules; rule->key != NULL; rule++) {
         char text[48];
-        if (!or_json_has(json, rule->key)) {
+        if (!or_json_has(json, rule->key) && !rule->needed) {
             continue;
         }
         describe(json_object_get(json.object, rule->key), text, sizeof text);
@@ -126,14 +140,35 @@ static or_status_t read_count(or_json_t json, const char *key, uint32_t max, uin
     return status;
 }
 
-static or_status_t read_heads(or_json_t json, const or_hf_family_t *family, or_model_shape_t *shape)
+// Read Falcon's heads of K and V, which the config says only of the newer kind.
+static or_status_t read_groups(or_json_t json, const or_hf_family_t *family,
+                               or_model_shape_t *shape)
+{
+    bool newer = false, one = true;
+    or_status_t status = or_json_get_bool(json, "new_decoder_architecture", &newer);
+    status = status != OR_OK ? status : or_json_get_bool(json, "multi_query", &one);
+    shape->kv_heads = !newer && one ? 1 : shape->heads;
+    return status == OR_OK && newer && or_json_has(json, family->counts->kv_heads)
+               ? read_count(json, family->counts->kv_heads, shape->heads, &shape->kv_heads)
+               : status;
+}
+
+static or_status_t read_kv_heads(or_json_t json, const or_hf_family_t *family,
+                                 or_model_shape_t *shape)
 {
     const char *key = family->counts->kv_heads;
-    or_status_t status = OR_OK;
-    shape->kv_heads = shape->heads;
-    if (key != NULL && (family->needs_kv_heads || or_json_has(json, key))) {
-        status = read_count(json, key, shape->heads, &shape->kv_heads);
+    if (family->groups_heads) {
+        return read_groups(json, family, shape);
     }
+    shape->kv_heads = shape->heads;
+    return key != NULL && (family->needs_kv_heads || or_json_has(json, key))
+               ? read_count(json, key, shape->heads, &shape->kv_heads)
+               : OR_OK;
+}
+
+static or_status_t read_heads(or_json_t json, const or_hf_family_t *family, or_model_shape_t *shape)
+{
+    or_status_t status = read_kv_heads(json, family, shape);
     bool says = or_json_has(json, "head_dim");
     if (status == OR_OK && says) {
         status = read_count(json, "head_dim", DIM_MAX, &shape->head_dim);
@@ -150,16 +185,33 @@ static or_status_t read_heads(or_json_t json, const or_hf_family_t *family, or_m
     return status;
 }
 
+static or_status_t read_experts(or_json_t json, const or_hf_expert_counts_t *keys,
+                                or_model_shape_t *shape)
+{
+    if (keys == NULL) {
+        return OR_OK;
+    }
+    const char *key = or_json_has(json, keys->experts) ? keys->experts : keys->experts_before;
+    or_status_t status = read_count(json, key, OR_EXPERTS_MAX, &shape->experts);
+    status = status != OR_OK ? status
+                             : read_count(json, keys->used, shape->experts, &shape->experts_used);
+    return status == OR_OK && keys->shared_ffn != NULL
+               ? read_count(json, keys->shared_ffn, DIM_MAX, &shape->shared_ffn)
+               : status;
+}
+
 static or_status_t read_shape(or_json_t json, or_hf_config_t *config)
 {
-    const or_hf_counts_t *keys = config->family->counts;
+    const or_hf_family_t *family = config->family;
+    const or_hf_counts_t *keys = family->counts;
     or_model_shape_t *shape = &config->shape;
     const struct {
         const char *key;
         uint32_t max, *value;
     } counts[] = {
-        {keys->context, UINT32_MAX, &shape->context}, {keys->layers, LAYERS_MAX, &shape->layers},
-        {keys->width, DIM_MAX, &shape->width},        {keys->heads, DIM_MAX, &shape->heads},
+        {keys->layers, OR_HF_LAYERS_MAX, &shape->layers},
+        {keys->width, DIM_MAX, &shape->width},
+        {keys->heads, DIM_MAX, &shape->heads},
         {"vocab_size", DIM_MAX, &shape->vocab_size},
     };
     snprintf(shape->architecture, sizeof shape->architecture, "%s", config->family->name);
@@ -167,37 +219,66 @@ static or_status_t read_shape(or_json_t json, or_hf_config_t *config)
     for (size_t i = 0; status == OR_OK && i < sizeof counts / sizeof *counts; i++) {
         status = read_count(json, counts[i].key, counts[i].max, counts[i].value);
     }
+    shape->context = family->context;
+    if (status == OR_OK && (family->context == 0 || or_json_has(json, keys->context))) {
+        status = read_count(json, keys->context, UINT32_MAX, &shape->context);
+    }
     if (status != OR_OK) {
         return status;
     }
-    // GPT-2's is four times the width where the config does not say.
+    const char *ffn = family->experts != NULL ? family->experts->ffn : keys->ffn;
     shape->ffn = 4 * shape->width;
-    if (config->family->has_inputs_first && !or_json_has(json, keys->ffn)) {
-        status = OR_OK;
-    } else {
-        status = read_count(json, keys->ffn, DIM_MAX, &shape->ffn);
+    if (!family->may_lack_ffn || or_json_has(json, ffn)) {
+        status = read_count(json, ffn, DIM_MAX, &shape->ffn);
     }
-    return status != OR_OK ? status : read_heads(json, config->family, shape);
+    status = status != OR_OK ? status : read_experts(json, family->experts, shape);
+    return status != OR_OK ? status : read_heads(json, family, shape);
 }
 
-static or_status_t write_shape(const or_hf_config_t *config, or_gguf_writer_t *writer)
+// Write the counts of experts, and the size of the network of layers without them, if the config has it.
+static or_status_t write_experts(or_json_t json, const or_hf_config_t *config,
+                                 or_gguf_writer_t *writer)
+{
+    const or_model_shape_t *shape = &config->shape;
+    const char *dense = config->family->counts->ffn;
+    uint32_t ffn = shape->ffn;
+    if (config->family->experts == NULL) {
+        return or_hf_set_u32(config, writer, "feed_forward_length", ffn);
+    }
+    or_status_t status = or_json_get_u32(json, dense, &ffn);
+    status = status != OR_OK ? status : or_hf_set_u32(config, writer, "feed_forward_length", ffn);
+    status =
+        status != OR_OK ? status : or_hf_set_u32(config, writer, "expert_count", shape->experts);
+    status = status != OR_OK
+                 ? status
+                 : or_hf_set_u32(config, writer, "expert_used_count", shape->experts_used);
+    if (status == OR_OK && config->arch->ffn_key != NULL) {
+        status = or_hf_set_u32(config, writer, config->arch->ffn_key, shape->ffn);
+    }
+    return status == OR_OK && shape->shared_ffn > 0
+               ? or_hf_set_u32(config, writer, "expert_shared_feed_forward_length",
+                               shape->shared_ffn)
+               : status;
+}
+
+static or_status_t write_shape(or_json_t json, const or_hf_config_t *config,
+                               or_gguf_writer_t *writer)
 {
     const or_model_shape_t *shape = &config->shape;
     const struct {
         const char *suffix;
         uint32_t value;
     } counts[] = {
-        {"context_length", shape->context},        {"block_count", shape->layers},
-        {"embedding_length", shape->width},        {"feed_forward_length", shape->ffn},
-        {"attention.head_count", shape->heads},    {"attention.head_count_kv", shape->kv_heads},
-        {"attention.key_length", shape->head_dim}, {"attention.value_length", shape->head_dim},
-        {"vocab_size", shape->vocab_size},
+        {"context_length", shape->context},           {"block_count", shape->layers},
+        {"embedding_length", shape->width},           {"attention.head_count", shape->heads},
+        {"attention.head_count_kv", shape->kv_heads}, {"attention.key_length", shape->head_dim},
+        {"attention.value_length", shape->head_dim},  {"vocab_size", shape->vocab_size},
     };
     or_status_t status = OR_OK;
     for (size_t i = 0; status == OR_OK && i < sizeof counts / sizeof *counts; i++) {
         status = or_hf_set_u32(config, writer, counts[i].suffix, counts[i].value);
     }
-    return status;
+    return status != OR_OK ? status : write_experts(json, config, writer);
 }
 
 // ---- numbers ----
@@ -207,9 +288,11 @@ static or_status_t write_numbers(or_json_t json, const or_hf_config_t *config,
 {
     or_status_t status = OR_OK;
     const or_hf_number_t *number = config->family->numbers;
-    for (; status == OR_OK && number->theirs != NULL; number++) {
-        double value = 0;
-        status = or_json_need_number(json, number->theirs, &value);
+    for (; status == OR_OK && number->suffix != NULL; number++) {
+        double value = number->usual;
+        if (number->theirs != NULL && (value == 0 || or_json_has(json, number->theirs))) {
+            status = or_json_need_number(json, number->theirs, &value);
+        }
         status = status != OR_OK ? status : or_hf_set_f32(config, writer, number->suffix, value);
     }
     return status;
@@ -235,135 +318,6 @@ static or_status_t write_scale(or_json_t json, const or_hf_config_t *config,
                : or_hf_set_f32(config, writer, "attention.scale", 1 / sqrt(scalar));
 }
 
-// ---- layers that differ ----
-
-// Check that an entry of an array for each layer is there.
-static or_status_t check_length(or_json_t json, const char *key, uint32_t layers)
-{
-    return json_array_size(json_object_get(json.object, key)) == layers
-               ? OR_OK
-               : or_fail(OR_ERR_FORMAT, "%s: \"%s\" does not list %u layers", json.path, key,
-                         layers);
-}
-
-typedef struct {
-    const json_t *kinds; // of the layers; NULL: the config does not say
-    uint32_t length;     // 0: no layer has a window
-    uint32_t first;      // the first layer that may have one
-    uint32_t period;     // of so many the last has none; 0: all have one
-} windows_t;
-
-static or_status_t read_windows(or_json_t json, const or_hf_config_t *config, windows_t *windows)
-{
-    bool used = !config->family->windows_from_layer;
-    *windows = (windows_t){.period = config->arch->window_period};
-    or_status_t status = or_json_get_bool(json, "use_sliding_window", &used);
-    status = status != OR_OK ? status : or_json_get_u32(json, "sliding_window", &windows->length);
-    if (status == OR_OK && used && config->family->windows_from_layer) {
-        status = or_json_need_u32(json, "max_window_layers", &windows->first);
-    }
-    if (status == OR_OK && windows->period > 0) {
-        status = or_json_get_u32(json, "sliding_window_pattern", &windows->period);
-    }
-    windows->length = used ? windows->length : 0;
-    if (status == OR_OK && or_json_has(json, "layer_types")) {
-        windows->kinds = json_object_get(json.object, "layer_types");
-        status = check_length(json, "layer_types", config->shape.layers);
-    }
-    return status;
-}
-
-static bool has_window(const windows_t *windows, uint32_t layer)
-{
-    if (windows->kinds != NULL) {
-        return or_json_is(json_array_get(windows->kinds, layer), "sliding_attention");
-    }
-    return windows->length > 0 && layer >= windows->first &&
-           (windows->period == 0 || (layer + 1) % windows->period != 0);
-}
-
-// Check the kinds of layers: those with and without windows, and nothing else.
-static or_status_t check_kinds(or_json_t json, const windows_t *windows, uint32_t layers)
-{
-    for (uint32_t i = 0; windows->kinds != NULL && i < layers; i++) {
-        const json_t *kind = json_array_get(windows->kinds, i);
-        if (!or_json_is(kind, "full_attention") &&
-            !(or_json_is(kind, "sliding_attention") && windows->length > 0)) {
-            return or_fail(OR_ERR_UNSUPPORTED,
-                           "%s: layer %u is of a kind that this version does not know "
-                           "(\"layer_types\", with \"sliding_window\")",
-                           json.path, i);
-        }
-    }
-    return OR_OK;
-}
-
-// Within a window's length of text it hides nothing, so a context that is cut there computes the same.
-static or_status_t cut_context(or_json_t json, uint32_t window, or_hf_config_t *config)
-{
-    if (window < config->shape.context) {
-        or_log(OR_LOG_WARN,
-               "%s: attention reaches back %u positions (\"sliding_window\"), which %s has no "
-               "metadata for: the context becomes %u instead of %u",
-               json.path, window, config->family->name, window, config->shape.context);
-        config->shape.context = window;
-    }
-    return OR_OK;
-}
-
-static or_status_t write_windows(or_json_t json, or_hf_config_t *config, or_gguf_writer_t *writer)
-{
-    const or_arch_numbers_t one = {.window = 1};
-    windows_t windows;
-    or_status_t status = read_windows(json, config, &windows);
-    status = status != OR_OK ? status : check_kinds(json, &windows, config->shape.layers);
-    bool any = false, same = true;
-    for (uint32_t i = 0; status == OR_OK && i < config->shape.layers; i++) {
-        bool theirs = has_window(&windows, i);
-        any = any || theirs;
-        same = same && theirs == (or_arch_window(config->arch, &one, i) > 0);
-    }
-    if (status != OR_OK || (!any && !config->arch->has_window)) {
-        return status;
-    }
-    if (!any) { // readers take a file that does not say it for one with the family's usual window
-        return or_hf_set_u32(config, writer, "attention.sliding_window", 0);
-    }
-    if (!config->arch->has_window) {
-        return cut_context(json, windows.length, config);
-    }
-    return same ? or_hf_set_u32(config, writer, "attention.sliding_window", windows.length)
-                : or_fail(OR_ERR_UNSUPPORTED,
-                          "%s: other layers have windows than this version gives them in %s",
-                          json.path, config->family->name);
-}
-
-// Check that the layers without rotations are the ones that the engine does not rotate.
-static or_status_t check_unrotated(or_json_t json, const or_hf_config_t *config)
-{
-    static const char list[] = "no_rope_layers";
-    const or_arch_numbers_t without_windows = {0};
-    const or_arch_t *arch = config->arch;
-    uint32_t interval = arch->rope_period;
-    or_status_t status = or_json_get_u32(json, "no_rope_layer_interval", &interval);
-    bool listed = or_json_has(json, list);
-    if (arch->rope_period == 0) {
-        return OR_OK;
-    }
-    status = status == OR_OK && listed ? check_length(json, list, config->shape.layers) : status;
-    for (uint32_t i = 0; status == OR_OK && i < config->shape.layers; i++) {
-        const json_t *entry = json_array_get(json_object_get(json.object, list), i);
-        bool theirs =
-            listed ? json_integer_value(entry) != 0 : interval == 0 || (i + 1) % interval != 0;
-        if (theirs != (or_arch_rope(arch, &without_windows, i) != OR_ROPE_NONE)) {
-            return or_fail(OR_ERR_UNSUPPORTED,
-                           "%s: layer %u is %srotated, which this version does otherwise in %s",
-                           json.path, i, theirs ? "" : "not ", config->family->name);
-        }
-    }
-    return status;
-}
-
 // ---- all of it ----
 
 or_status_t or_hf_config_read(or_json_t json, or_gguf_writer_t *writer, or_hf_config_t *config)
@@ -381,9 +335,8 @@ or_status_t or_hf_config_read(or_json_t json, or_gguf_writer_t *writer, or_hf_co
     status = status != OR_OK
                  ? status
                  : or_gguf_writer_set_string(writer, "general.architecture", config->family->name);
-    status = status != OR_OK ? status : write_windows(json, config, writer);
-    status = status != OR_OK ? status : check_unrotated(json, config);
-    status = status != OR_OK ? status : write_shape(config, writer);
+    status = status != OR_OK ? status : or_hf_layers_read(json, writer, config);
+    status = status != OR_OK ? status : write_shape(json, config, writer);
     status = status != OR_OK ? status : write_numbers(json, config, writer);
     status = status != OR_OK ? status : write_scale(json, config, writer);
     return status != OR_OK ? status : or_hf_rope_read(json, writer, config);

@@ -16,12 +16,14 @@ typedef struct {
 } or_rope_tensor_t;
 
 #define OR_ROPE_TENSORS_MAX 2u
+#define OR_HF_LAYERS_MAX 1024u
 
 typedef struct {
     const or_hf_family_t *family;
     const or_arch_t *arch;
     or_model_shape_t shape;
-    bool is_tied; // the embedding is the head
+    bool is_tied;    // the embedding is the head
+    uint32_t window; // of layers that have one, in the metadata; 0: none
     or_rope_tensor_t ropes[OR_ROPE_TENSORS_MAX];
 } or_hf_config_t;
 
@@ -30,6 +32,8 @@ typedef struct {
 or_status_t or_hf_config_read(or_json_t json, or_gguf_writer_t *writer, or_hf_config_t *config);
 void or_hf_config_fini(or_hf_config_t *config);
 
+// The part about layers that differ (config_layers.c), once the shape is known. It may shorten the context.
+or_status_t or_hf_layers_read(or_json_t json, or_gguf_writer_t *writer, or_hf_config_t *config);
 // The part about rotations (config_rope.c), once the shape is known.
 or_status_t or_hf_rope_read(or_json_t json, or_gguf_writer_t *writer, or_hf_config_t *config);
 

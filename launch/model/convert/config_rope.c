@@ -217,12 +217,12 @@ static or_status_t write_optional(const rope_t *rope, const char *key, const cha
     return status != OR_OK ? status : or_hf_set_f32(config, writer, suffix, value);
 }
 
-static or_status_t check_yarn(const rope_t *rope)
+static or_status_t check_yarn(const rope_t *rope, const or_hf_family_t *family)
 {
     static const char *const others[] = {"mscale", "mscale_all_dim"};
     bool truncates = true;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (or_json_has(rope->scaling, others[i])) {
+        if (or_json_has(rope->scaling, others[i]) && !family->queries_grow) {
             return or_fail(OR_ERR_UNSUPPORTED, "%s: \"%s\" of yarn is not known to this version",
                            rope->scaling.path, others[i]);
         }
@@ -234,13 +234,30 @@ static or_status_t check_yarn(const rope_t *rope)
                : status;
 }
 
+// Write what divides YaRN's growth. The engine takes what multiplies it, "mscale", to be 1.
+static or_status_t write_mscale(const rope_t *rope, const or_hf_config_t *config,
+                                or_gguf_writer_t *writer)
+{
+    double first = 0, second = 0;
+    or_status_t status = or_json_get_number(rope->scaling, "mscale", &first);
+    status =
+        status != OR_OK ? status : or_json_get_number(rope->scaling, "mscale_all_dim", &second);
+    if (status != OR_OK || first == 0 || second == 0) {
+        return status; // transformers takes neither if one is not there
+    }
+    return first != 1 || second < 0
+               ? or_fail(OR_ERR_UNSUPPORTED, "%s: \"mscale\" of yarn is %g; this version knows 1",
+                         rope->scaling.path, first)
+               : or_hf_set_f32(config, writer, "rope.scaling.yarn_log_multiplier", second);
+}
+
 // The engine multiplies the growth that YaRN's factor makes by "attn_factor"; a config says the product.
 static or_status_t write_yarn(const rope_t *rope, const or_hf_config_t *config,
                               or_gguf_writer_t *writer)
 {
     double factor = 0, growth = 0;
     uint32_t original = config->shape.context;
-    or_status_t status = check_yarn(rope);
+    or_status_t status = check_yarn(rope, config->family);
     status = status != OR_OK ? status : need_positive(rope->scaling, "factor", &factor);
     status = status != OR_OK
                  ? status
@@ -260,8 +277,12 @@ static or_status_t write_yarn(const rope_t *rope, const or_hf_config_t *config,
     status = status != OR_OK
                  ? status
                  : write_optional(rope, "beta_slow", "rope.scaling.yarn_beta_slow", config, writer);
+    if (status == OR_OK && or_json_has(rope->scaling, "attention_factor") && !(growth > 0)) {
+        return or_fail(OR_ERR_FORMAT, "%s: \"attention_factor\" is not positive",
+                       rope->scaling.path);
+    }
     if (status != OR_OK || growth <= 0) {
-        return status;
+        return status != OR_OK ? status : write_mscale(rope, config, writer);
     }
     double usual = factor > 1 ? 0.1 * log(factor) + 1 : 1;
     return or_hf_set_f32(config, writer, "rope.scaling.attn_factor", growth / usual);
@@ -286,6 +307,28 @@ static or_status_t write_scaling(or_json_t json, const rope_t *rope, uint32_t di
         return add_longrope(json, rope, dims, config, writer);
     }
     return fail_scaling(rope, config, "which is not known for");
+}
+
+// Write how queries grow with their position.
+static or_status_t write_query_growth(const rope_t *rope, const or_hf_config_t *config,
+                                      or_gguf_writer_t *writer)
+{
+    double growth = 0;
+    uint32_t original = 0;
+    if (!config->family->queries_grow) {
+        return OR_OK;
+    }
+    or_status_t status = or_json_need_number(rope->scaling, "llama_4_scaling_beta", &growth);
+    status = status != OR_OK
+                 ? status
+                 : or_json_need_u32(rope->scaling, "original_max_position_embeddings", &original);
+    if (status != OR_OK || growth == 0) {
+        return status;
+    }
+    status = or_hf_set_f32(config, writer, "attention.temperature_scale", growth);
+    return status != OR_OK
+               ? status
+               : or_hf_set_u32(config, writer, "rope.scaling.original_context_length", original);
 }
 
 or_status_t or_hf_rope_read(or_json_t json, or_gguf_writer_t *writer, or_hf_config_t *config)
@@ -318,5 +361,6 @@ or_status_t or_hf_rope_read(or_json_t json, or_gguf_writer_t *writer, or_hf_conf
     if (status == OR_OK && config->arch->has_local_rope) {
         status = or_hf_set_f32(config, writer, "rope.freq_base_swa", local.base);
     }
+    status = status != OR_OK ? status : write_query_growth(&main, config, writer);
     return status != OR_OK ? status : write_scaling(json, &main, dims, config, writer);
 }

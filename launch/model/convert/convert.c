@@ -36,6 +36,18 @@ static float read_element(const or_safetensor_t *tensor, uint64_t i)
     return tensor->type == OR_TENSOR_F16 ? or_f16_to_f32(half) : or_bf16_to_f32(half);
 }
 
+// Return the place in the checkpoint of a row of Q, K and V, which have there, for each head of K and V, its heads of Q, K and V.
+static uint64_t place_in_groups(const or_convert_item_t *item, uint64_t row)
+{
+    const uint64_t size = item->head_rows, groups = item->groups;
+    const uint64_t together = item->rows / size / groups; // heads of a group
+    const uint64_t queries = groups * (together - 2), head = row / size;
+    uint64_t group = head < queries ? head / (together - 2) : (head - queries) % groups;
+    uint64_t in_group =
+        head < queries ? head % (together - 2) : together - 2 + (head - queries) / groups;
+    return (group * together + in_group) * size + row % size;
+}
+
 // The place in the checkpoint of a row of Q or K. There the pairs of a rotation are (i, i + half a head), and here neighbours.
 static uint64_t place_of(uint64_t row, uint64_t rows, uint32_t heads)
 {
@@ -44,17 +56,27 @@ static uint64_t place_of(uint64_t row, uint64_t rows, uint32_t heads)
     return row - in_head + in_head % 2 * (size / 2) + in_head / 2;
 }
 
-// Read row `row` of an item as floats.
-static void read_row(const or_convert_item_t *item, uint64_t row, float *values)
+// Return the row of the source that holds a row of a matrix.
+static uint64_t source_row(const or_convert_item_t *item, uint64_t row)
 {
-    const or_safetensor_t *tensor = item->tensor;
+    return item->groups > 0                      ? place_in_groups(item, row)
+           : item->heads > 0 && !item->is_vector ? place_of(row, item->rows, item->heads)
+                                                 : row + item->first_row;
+}
+
+// Read row `row` of an item as floats; those of the experts follow one another.
+static void read_row(const convert_t *convert, const or_convert_item_t *item, uint64_t row,
+                     float *values)
+{
+    const or_safetensor_t *tensor =
+        item->experts == NULL
+            ? item->tensor
+            : or_checkpoint_at(convert->checkpoint, item->experts[row / item->rows]);
+    const uint64_t in_matrix = row % item->rows;
     uint32_t width = item->width;
-    uint64_t first = row * width;
-    if (item->heads > 0 && !item->is_vector) {
-        first = place_of(row, item->rows, item->heads) * width;
-    }
+    uint64_t first = source_row(item, in_matrix) * width;
     for (uint32_t i = 0; i < width; i++) {
-        uint64_t at = item->is_transposed                  ? (uint64_t)i * item->rows + row
+        uint64_t at = item->is_transposed                  ? (uint64_t)i * item->rows + in_matrix
                       : item->heads > 0 && item->is_vector ? place_of(i, width, item->heads)
                                                            : first + i;
         values[i] = read_element(tensor, at) + (item->is_less_one ? 1.0f : 0.0f);
@@ -79,7 +101,7 @@ static void make_row(void *context, uint32_t worker, uint64_t row, void *out)
     if (item->values != NULL) {
         memcpy(values, item->values, item->width * sizeof *values);
     } else {
-        read_row(item, row, values);
+        read_row(convert, item, row, values);
     }
     if (!is_finite(values, item->width)) {
         convert->broken_row = row + 1;
@@ -96,7 +118,7 @@ static or_status_t write_item(convert_t *convert, const or_convert_item_t *item)
     const or_gguf_string_t name = {item->name, strlen(item->name)};
     convert->item = item;
     or_status_t status =
-        or_weight_writer_run(&convert->weights, name, item->rows,
+        or_weight_writer_run(&convert->weights, name, (uint64_t)item->rows * item->matrices,
                              or_weight_row_bytes(item->type, item->width), make_row, convert);
     if (status == OR_OK && convert->broken_row > 0) {
         status = or_fail(OR_ERR_FORMAT,
@@ -104,8 +126,9 @@ static or_status_t write_item(convert_t *convert, const or_convert_item_t *item)
                          " of tensor %s has a weight that is no number; the checkpoint is damaged",
                          convert->job->folder, convert->broken_row - 1, item->name);
     }
-    if (item->values == NULL) {
-        or_checkpoint_release(convert->checkpoint, item->source);
+    for (uint32_t e = 0; item->values == NULL && e < item->matrices; e++) {
+        or_checkpoint_release(convert->checkpoint,
+                              item->experts != NULL ? item->experts[e] : item->source);
     }
     return status;
 }
@@ -162,9 +185,9 @@ static or_status_t plan_tensors(convert_t *convert)
     for (uint64_t i = 0; status == OR_OK && i < convert->plan.count; i++) {
         const or_convert_item_t *item = &convert->plan.items[i];
         const or_gguf_string_t name = {item->name, strlen(item->name)};
-        const uint64_t dims[] = {item->width, item->rows};
-        status = or_gguf_writer_add_tensor(convert->writer, name, item->is_vector ? 1 : 2, dims,
-                                           item->type);
+        const uint64_t dims[] = {item->width, item->rows, item->matrices};
+        const uint32_t dim_count = item->is_vector ? 1 : item->experts != NULL ? 3 : 2;
+        status = or_gguf_writer_add_tensor(convert->writer, name, dim_count, dims, item->type);
     }
     return status;
 }
@@ -262,7 +285,7 @@ or_status_t or_convert(const or_convert_job_t *job, or_convert_result_t *result)
                sizeof result->architecture);
         for (uint64_t i = 0; i < convert.plan.count; i++) {
             const or_convert_item_t *item = &convert.plan.items[i];
-            result->parameters += (uint64_t)item->rows * item->width;
+            result->parameters += (uint64_t)item->rows * item->width * item->matrices;
         }
     }
     or_convert_plan_fini(&convert.plan);

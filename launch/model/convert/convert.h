@@ -36,10 +36,15 @@ typedef struct {
     uint64_t source;               // of the checkpoint, where `values` is NULL
     const or_safetensor_t *tensor; // likewise
     const float *values;           // borrowed from the config
-    uint32_t rows, width;          // a vector is one row
+    uint64_t *experts;             // owned: the source of each of `matrices`; NULL: there is one
+    uint32_t matrices;
+    uint32_t rows, width; // of a matrix; a vector is one row
+    uint32_t first_row;   // rows of the source before it are left out
     bool is_vector;
     or_tensor_type_t type;
     uint32_t heads;     // whose pairs of rows move from half a head apart to neighbours; 0: none do
+    uint32_t groups;    // Q, K and V are there by so many heads of K and V; 0: they are apart
+    uint32_t head_rows; // likewise: of a head
     bool is_transposed; // in the checkpoint
     bool is_less_one;   // likewise
 } or_convert_item_t;

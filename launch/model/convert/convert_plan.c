@@ -22,17 +22,27 @@ static or_status_t add(or_convert_plan_t *plan, const or_convert_item_t *item)
         plan->items = items;
         plan->capacity = capacity;
     }
-    plan->items[plan->count++] = *item;
+    plan->items[plan->count] = *item;
+    plan->items[plan->count++].matrices = item->matrices > 0 ? item->matrices : 1;
     return OR_OK;
 }
 
-static or_status_t check_shape(const or_convert_plan_t *plan, const or_convert_item_t *item)
+// A vector may be the only row of a matrix.
+static bool fits_vector(const or_safetensor_t *tensor, uint32_t width)
 {
-    const or_safetensor_t *tensor = item->tensor;
-    const char *path = or_checkpoint_path_of(plan->checkpoint, item->source);
-    uint64_t outer = item->is_transposed ? item->width : item->rows;
-    uint64_t inner = item->is_transposed ? item->rows : item->width;
-    bool fits = item->is_vector ? tensor->dim_count == 1 && tensor->dims[0] == item->width
+    return (tensor->dim_count == 1 && tensor->dims[0] == width) ||
+           (tensor->dim_count == 2 && tensor->dims[0] == 1 && tensor->dims[1] == width);
+}
+
+static or_status_t check_shape(const or_convert_plan_t *plan, const or_convert_item_t *item,
+                               uint64_t source)
+{
+    const or_safetensor_t *tensor = or_checkpoint_at(plan->checkpoint, source);
+    const char *path = or_checkpoint_path_of(plan->checkpoint, source);
+    uint64_t rows = (uint64_t)item->first_row + item->rows;
+    uint64_t outer = item->is_transposed ? item->width : rows;
+    uint64_t inner = item->is_transposed ? rows : item->width;
+    bool fits = item->is_vector ? fits_vector(tensor, item->width)
                                 : tensor->dim_count == 2 && tensor->dims[0] == outer &&
                                       tensor->dims[1] == inner;
     if (!fits) {
@@ -48,24 +58,34 @@ static or_status_t check_shape(const or_convert_plan_t *plan, const or_convert_i
                                       path, tensor->name, tensor->dtype);
 }
 
-// Add a tensor of the checkpoint, under its name there. `item` says the rest.
-static or_status_t add_named(or_convert_plan_t *plan, const char *theirs, or_convert_item_t *item)
+// Find a tensor of the checkpoint and check its shape.
+static or_status_t find_source(or_convert_plan_t *plan, const or_convert_item_t *item,
+                               const char *theirs, uint64_t *source)
 {
-    item->source = or_checkpoint_find(plan->checkpoint, theirs);
-    if (item->source == or_checkpoint_count(plan->checkpoint)) {
+    *source = or_checkpoint_find(plan->checkpoint, theirs);
+    if (*source == or_checkpoint_count(plan->checkpoint)) {
         return or_fail(OR_ERR_FORMAT, "%s has no tensor %s", or_checkpoint_folder(plan->checkpoint),
                        theirs);
     }
+    plan->used[*source] = true;
+    return check_shape(plan, item, *source);
+}
+
+// Add the tensor whose source is known. `item` says the rest.
+static or_status_t add_found(or_convert_plan_t *plan, or_convert_item_t *item)
+{
     item->tensor = or_checkpoint_at(plan->checkpoint, item->source);
-    or_status_t status = check_shape(plan, item);
-    if (status != OR_OK) {
-        return status;
-    }
     or_tensor_type_t type = plan->type != NULL ? *plan->type : item->tensor->type;
     bool keeps_f32 = item->is_vector || item->type == OR_TENSOR_F32;
     item->type = keeps_f32 ? OR_TENSOR_F32 : or_weight_type_for(type, item->width);
-    plan->used[item->source] = true;
     return add(plan, item);
+}
+
+// Add a tensor of the checkpoint, under its name there.
+static or_status_t add_named(or_convert_plan_t *plan, const char *theirs, or_convert_item_t *item)
+{
+    or_status_t status = find_source(plan, item, theirs, &item->source);
+    return status != OR_OK ? status : add_found(plan, item);
 }
 
 // The type of matrices that may be any; add_named chooses.
@@ -107,10 +127,11 @@ static or_status_t add_embeddings(const names_t *names)
         names, config->arch->embedding, config->family->embedding,
         (or_convert_item_t){.rows = shape->vocab_size, .width = shape->width, .type = ANY_TYPE});
     if (status == OR_OK && config->family->positions != NULL) {
-        status =
-            add_outer(names, config->arch->positions, config->family->positions,
-                      (or_convert_item_t){
-                          .rows = shape->context, .width = shape->width, .type = OR_TENSOR_F32});
+        status = add_outer(names, config->arch->positions, config->family->positions,
+                           (or_convert_item_t){.rows = shape->context,
+                                               .width = shape->width,
+                                               .first_row = config->family->positions_before,
+                                               .type = OR_TENSOR_F32});
     }
     return status;
 }
@@ -186,33 +207,107 @@ static uint32_t outputs_of(const or_model_shape_t *shape, const or_arch_tensor_t
     return row->fused != NULL ? outputs : or_arch_dim(shape, vector ? row->inputs : row->outputs);
 }
 
-static or_status_t add_row(const names_t *names, uint32_t layer, const or_arch_tensor_t *row)
+// Return what the new file has of a row of the table in a layer.
+static or_convert_item_t item_of(const or_hf_config_t *config, const or_hf_tensor_t *tensor,
+                                 const or_arch_tensor_t *row)
 {
-    or_convert_plan_t *plan = names->plan;
-    const or_hf_family_t *family = plan->config->family;
-    const or_model_shape_t *shape = &plan->config->shape;
-    uint32_t outputs = outputs_of(shape, row);
-    bool vector = row->outputs == OR_DIM_ONE;
-    const char *ending = "_norm.weight";
-    size_t length = strlen(row->suffix), end = strlen(ending);
-    bool is_norm = length > end && strcmp(row->suffix + length - end, ending) == 0;
-    char theirs[OR_CONVERT_NAME_BYTES], name[128];
+    static const char ending[] = "_norm.weight";
+    const or_hf_family_t *family = config->family;
+    const or_model_shape_t *shape = &config->shape;
+    const size_t length = strlen(row->suffix), end = sizeof ending - 1;
+    const bool is_norm = length > end && strcmp(row->suffix + length - end, ending) == 0;
+    const bool vector = row->outputs == OR_DIM_ONE;
+    const bool grouped = family->groups_heads && is_suffix(row, "attn_qkv");
+    const uint32_t outputs = outputs_of(shape, row);
     or_convert_item_t item = {.rows = vector ? 1 : outputs,
                               .width = vector ? outputs : or_arch_dim(shape, row->inputs),
+                              .matrices = or_arch_matrices(shape, row),
                               .is_vector = vector,
                               .type = ANY_TYPE,
-                              .heads = heads_of(plan->config, row),
+                              .heads = heads_of(config, row),
+                              .groups = grouped ? shape->kv_heads : 0,
+                              .head_rows = shape->head_dim,
                               .is_transposed = !vector && family->has_inputs_first,
                               .is_less_one = is_norm && family->norms_less_one};
-    or_status_t status = or_hf_layer_name(family, layer, row->suffix, theirs, sizeof theirs);
-    if (status != OR_OK) {
-        return status;
+    snprintf(item.name, sizeof item.name, "blk.%u.%s", tensor->layer, row->suffix);
+    return item;
+}
+
+// Find the name that the checkpoint has of those that the family has for a tensor; the preferred one if it has none.
+static or_status_t find_name(const names_t *names, const or_hf_tensor_t *tensor, char *name,
+                             size_t capacity, bool *has)
+{
+    const or_convert_plan_t *plan = names->plan;
+    char theirs[OR_CONVERT_NAME_BYTES];
+    *has = false;
+    for (uint32_t choice = 0;
+         !*has && or_hf_layer_name(plan->config->family, tensor, choice, theirs, sizeof theirs);
+         choice++) {
+        char other[128];
+        snprintf(other, sizeof other, "%s%s", names->outer, theirs);
+        *has = or_checkpoint_find(plan->checkpoint, other) < or_checkpoint_count(plan->checkpoint);
+        if (choice == 0 || *has) {
+            snprintf(name, capacity, "%s", other);
+        }
     }
-    snprintf(name, sizeof name, "%s%s", names->outer, theirs);
-    snprintf(item.name, sizeof item.name, "blk.%u.%s", layer, row->suffix);
-    bool lacks =
-        or_checkpoint_find(plan->checkpoint, name) == or_checkpoint_count(plan->checkpoint);
-    return row->optional && lacks ? OR_OK : add_named(plan, name, &item);
+    return name[0] != '\0' ? OR_OK
+                           : or_fail(OR_ERR_UNSUPPORTED, "no name of %s is known for tensors %s",
+                                     plan->config->family->architecture, tensor->suffix);
+}
+
+// Check that the experts of a tensor are all of one type: the new file has one for all.
+static or_status_t check_types(const or_convert_plan_t *plan, const or_convert_item_t *item)
+{
+    const or_safetensor_t *first = or_checkpoint_at(plan->checkpoint, item->experts[0]);
+    for (uint32_t e = 1; e < item->matrices; e++) {
+        const or_safetensor_t *other = or_checkpoint_at(plan->checkpoint, item->experts[e]);
+        if (other->type != first->type) {
+            return or_fail(OR_ERR_UNSUPPORTED,
+                           "%s: tensor %.96s is of dtype %s, and tensor %.96s of %s",
+                           or_checkpoint_folder(plan->checkpoint), first->name, first->dtype,
+                           other->name, other->dtype);
+        }
+    }
+    return OR_OK;
+}
+
+// Add a tensor of all experts. Each is one of the checkpoint.
+static or_status_t add_experts(const names_t *names, or_hf_tensor_t tensor, or_convert_item_t *item)
+{
+    or_convert_plan_t *plan = names->plan;
+    or_status_t status = OR_OK;
+    item->experts = calloc(item->matrices, sizeof *item->experts);
+    if (item->experts == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a list of %u experts", item->matrices);
+    }
+    for (; status == OR_OK && tensor.expert < item->matrices; tensor.expert++) {
+        char name[128] = "";
+        bool has;
+        status = find_name(names, &tensor, name, sizeof name, &has);
+        status =
+            status != OR_OK ? status : find_source(plan, item, name, &item->experts[tensor.expert]);
+    }
+    item->source = item->experts[0];
+    status = status != OR_OK ? status : check_types(plan, item);
+    status = status != OR_OK ? status : add_found(plan, item);
+    if (status != OR_OK) {
+        free(item->experts);
+    }
+    return status;
+}
+
+static or_status_t add_row(const names_t *names, uint32_t layer, const or_arch_tensor_t *row)
+{
+    const or_hf_tensor_t tensor = {.layer = layer, .suffix = row->suffix};
+    or_convert_item_t item = item_of(names->plan->config, &tensor, row);
+    if (row->inputs == OR_DIM_EXPERT_FFN || row->outputs == OR_DIM_EXPERT_FFN) {
+        return add_experts(names, tensor, &item);
+    }
+    char name[128] = "";
+    bool has;
+    or_status_t status = find_name(names, &tensor, name, sizeof name, &has);
+    return status != OR_OK || (row->optional && !has) ? status
+                                                      : add_named(names->plan, name, &item);
 }
 
 static or_status_t add_layers(const names_t *names)
@@ -260,8 +355,12 @@ or_status_t or_convert_plan(or_convert_plan_t *plan)
 
 void or_convert_plan_fini(or_convert_plan_t *plan)
 {
+    for (uint64_t i = 0; i < plan->count; i++) {
+        free(plan->items[i].experts);
+    }
     free(plan->items);
     free(plan->used);
     plan->items = NULL;
     plan->used = NULL;
+    plan->count = 0;
 }

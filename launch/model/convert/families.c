@@ -19,6 +19,14 @@ static const or_hf_name_t llama_names[] = {
     {"ffn_gate", "mlp.gate_proj"},
     {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.experts.#.gate_proj"},
+    {"ffn_up_exps", "mlp.experts.#.up_proj"},
+    {"ffn_down_exps", "mlp.experts.#.down_proj"},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
     {0},
 };
 
@@ -62,6 +70,34 @@ static const or_hf_name_t gpt2_names[] = {
     {0},
 };
 
+static const or_hf_name_t falcon_names[] = {
+    {"attn_norm", "ln_mlp"},
+    {"attn_norm", "input_layernorm"},
+    {"attn_norm_2", "ln_attn"},
+    {"attn_qkv", "self_attention.query_key_value"},
+    {"attn_output", "self_attention.dense"},
+    {"ffn_up", "mlp.dense_h_to_4h"},
+    {"ffn_down", "mlp.dense_4h_to_h"},
+    {0},
+};
+
+static const or_hf_name_t opt_names[] = {
+    {"attn_norm", "self_attn_layer_norm"},
+    {"attn_output", "self_attn.out_proj"},
+    {"ffn_norm", "final_layer_norm"},
+    {"ffn_up", "fc1"},
+    {"ffn_down", "fc2"},
+    {0},
+};
+
+static const or_hf_name_t mixtral_names[] = {
+    {"ffn_gate_inp", "block_sparse_moe.gate"},
+    {"ffn_gate_exps", "block_sparse_moe.experts.#.w1"},
+    {"ffn_up_exps", "block_sparse_moe.experts.#.w3"},
+    {"ffn_down_exps", "block_sparse_moe.experts.#.w2"},
+    {0},
+};
+
 // ---- keys of config.json ----
 
 static const or_hf_counts_t llama_counts = {
@@ -69,6 +105,24 @@ static const or_hf_counts_t llama_counts = {
     "intermediate_size",       "num_attention_heads", "num_key_value_heads"};
 static const or_hf_counts_t gpt2_counts = {"n_positions", "n_layer", "n_embd",
                                            "n_inner",     "n_head",  NULL};
+
+static const or_hf_counts_t opt_counts = {"max_position_embeddings",
+                                          "num_hidden_layers",
+                                          "hidden_size",
+                                          "ffn_dim",
+                                          "num_attention_heads",
+                                          NULL};
+static const or_hf_counts_t falcon_counts = {
+    "max_position_embeddings", "num_hidden_layers",   "hidden_size",
+    "ffn_hidden_size",         "num_attention_heads", "num_kv_heads"};
+
+static const or_hf_expert_counts_t mixtral_experts = {
+    "num_local_experts", "num_experts", "num_experts_per_tok", "intermediate_size", NULL};
+static const or_hf_expert_counts_t qwen2_experts = {"num_experts", "num_local_experts",
+                                                    "num_experts_per_tok", "moe_intermediate_size",
+                                                    "shared_expert_intermediate_size"};
+static const or_hf_expert_counts_t qwen3_experts = {
+    "num_local_experts", "num_experts", "num_experts_per_tok", "moe_intermediate_size", NULL};
 
 static const or_hf_number_t rms_numbers[] = {
     {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
@@ -94,6 +148,20 @@ static const or_hf_number_t starcoder2_numbers[] = {
 };
 static const or_hf_number_t gpt2_numbers[] = {
     {"layer_norm_epsilon", "attention.layer_norm_epsilon"},
+    {0},
+};
+
+static const or_hf_number_t cohere_numbers[] = {
+    {"layer_norm_eps", "attention.layer_norm_epsilon", 1e-5},
+    {"logit_scale", "logit_scale", 0.0625},
+    {0},
+};
+static const or_hf_number_t falcon_numbers[] = {
+    {"layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-5},
+    {0},
+};
+static const or_hf_number_t opt_numbers[] = {
+    {NULL, "attention.layer_norm_epsilon", 1e-5},
     {0},
 };
 
@@ -123,6 +191,39 @@ static const or_hf_rule_t gpt2_rules[] = {
     {"scale_attn_weights", "true"},
     {"scale_attn_by_inverse_layer_idx", "false"},
     {"add_cross_attention", "false"},
+    {0},
+};
+
+static const or_hf_rule_t cohere_rules[] = {
+    {"hidden_act", "silu swish"},
+    {"use_qk_norm", "false"},
+    {"attention_bias", "false"},
+    {0},
+};
+static const or_hf_rule_t falcon_rules[] = {
+    {"activation", "gelu"}, {"alibi", "false"}, {"bias", "false"}, {"parallel_attn", "true"}, {0},
+};
+static const or_hf_rule_t opt_rules[] = {
+    {"activation_function", "relu"},
+    {"do_layer_norm_before", "true"},
+    {"enable_bias", "true"},
+    {"layer_norm_elementwise_affine", "true"},
+    {"_remove_final_layer_norm", "false"},
+    {0},
+};
+static const or_hf_rule_t qwen2_experts_rules[] = {
+    {"hidden_act", "silu swish"}, {"norm_topk_prob", "false"}, {"decoder_sparse_step", "1"},
+    {"mlp_only_layers", "[]"},    {"qkv_bias", "true"},        {0},
+};
+static const or_hf_rule_t qwen3_experts_rules[] = {
+    {"hidden_act", "silu swish"}, {"norm_topk_prob", "true", true}, {"decoder_sparse_step", "1"},
+    {"mlp_only_layers", "[]"},    {"attention_bias", "false"},      {0},
+};
+static const or_hf_rule_t olmoe_rules[] = {
+    {"hidden_act", "silu swish"},
+    {"norm_topk_prob", "false"},
+    {"clip_qkv", ""},
+    {"attention_bias", "false"},
     {0},
 };
 
@@ -169,7 +270,35 @@ static const or_hf_family_t families[] = {
     {"GPT2LMHeadModel", "gpt2", .outer = "transformer.", .layers = "h.", .embedding = "wte.weight",
      .positions = "wpe.weight", .norm = "ln_f", .names = gpt2_names, .counts = &gpt2_counts,
      .numbers = gpt2_numbers, .rules = gpt2_rules, .ignored = ".attn.bias .attn.masked_bias",
-     .is_tied = true, .has_inputs_first = true},
+     .is_tied = true, .has_inputs_first = true, .may_lack_ffn = true},
+    {"Ministral3ForCausalLM", "mistral3", PLACES, NUMBERS, ROTATED, .names = no_names,
+     .head_dim = 128, .pairs_halves = true, .needs_kv_heads = true, .queries_grow = true},
+    {"CohereForCausalLM", "command-r", PLACES, .numbers = cohere_numbers, .rules = cohere_rules,
+     .rope_base = 500000, .rotated = 1, .names = no_names, .is_tied = true},
+    {"Cohere2ForCausalLM", "cohere2", PLACES, ROTATED, .numbers = cohere_numbers,
+     .rules = cohere_rules, .names = no_names, .is_tied = true, .rotates_windows = true},
+    {"Exaone4ForCausalLM", "exaone4", PLACES, NUMBERS, ROTATED, .names = olmo2_names,
+     .needs_kv_heads = true, .rotates_windows = true, .lists_windows = true},
+    {"FalconForCausalLM", "falcon", .outer = "transformer.", .layers = "h.",
+     .embedding = "word_embeddings.weight", .norm = "ln_f", .names = falcon_names,
+     .counts = &falcon_counts, .numbers = falcon_numbers, .rules = falcon_rules,
+     .ignored = ".rotary_emb.inv_freq", ROTATED, .context = 2048, .is_tied = true,
+     .may_lack_ffn = true, .groups_heads = true},
+    {"OPTForCausalLM", "opt", .outer = "model.decoder.", .layers = "layers.",
+     .embedding = "embed_tokens.weight", .positions = "embed_positions.weight",
+     .norm = "final_layer_norm", .names = opt_names, .counts = &opt_counts, .numbers = opt_numbers,
+     .rules = opt_rules, .ignored = "", .is_tied = true, .positions_before = 2},
+    {"MixtralForCausalLM", "llama", PLACES, NUMBERS, .rope_base = 1000000, .rotated = 1,
+     .names = mixtral_names, .experts = &mixtral_experts, .pairs_halves = true,
+     .needs_kv_heads = true},
+    {"Qwen2MoeForCausalLM", "qwen2moe", PLACES, ROTATED, .numbers = rms_numbers,
+     .rules = qwen2_experts_rules, .names = no_names, .experts = &qwen2_experts,
+     .needs_kv_heads = true, .windows_from_layer = true},
+    {"Qwen3MoeForCausalLM", "qwen3moe", PLACES, ROTATED, .numbers = rms_numbers,
+     .rules = qwen3_experts_rules, .names = no_names, .experts = &qwen3_experts,
+     .needs_kv_heads = true, .windows_from_layer = true},
+    {"OlmoeForCausalLM", "olmoe", PLACES, ROTATED, .numbers = rms_numbers, .rules = olmoe_rules,
+     .names = no_names, .experts = &mixtral_experts},
 };
 
 #define FAMILIES (sizeof families / sizeof *families)
@@ -181,14 +310,14 @@ const or_hf_family_t *or_hf_family_at(size_t i)
 
 or_status_t or_hf_family_find(const char *architecture, const or_hf_family_t **family_p)
 {
-    char all[512] = "";
-    size_t used = 0;
+    char all[FAMILIES * 32] = "";
     for (size_t i = 0; i < FAMILIES; i++) {
         if (strcmp(families[i].architecture, architecture) == 0) {
             *family_p = &families[i];
             return OR_OK;
         }
-        used += (size_t)snprintf(all + used, sizeof all - used, " %s", families[i].architecture);
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, " %s", families[i].architecture);
     }
     return or_fail(OR_ERR_UNSUPPORTED,
                    "checkpoints of architecture \"%.64s\" are not converted; of these they are:%s",
@@ -197,30 +326,39 @@ or_status_t or_hf_family_find(const char *architecture, const or_hf_family_t **f
 
 // ---- names ----
 
-// The name there of a module; NULL if no row has it.
-static const char *find_module(const or_hf_name_t *names, const char *module, size_t length)
+// The name there of a module, by preference; NULL if no row has it.
+static const char *find_module(const or_hf_name_t *names, const char *module, size_t length,
+                               uint32_t choice)
 {
     for (; names->ours != NULL; names++) {
-        if (strlen(names->ours) == length && memcmp(names->ours, module, length) == 0) {
+        bool is_it = strlen(names->ours) == length && memcmp(names->ours, module, length) == 0;
+        if (is_it && choice-- == 0) {
             return names->theirs;
         }
     }
     return NULL;
 }
 
-or_status_t or_hf_layer_name(const or_hf_family_t *family, uint32_t layer, const char *suffix,
-                             char *name, size_t capacity)
+bool or_hf_layer_name(const or_hf_family_t *family, const or_hf_tensor_t *tensor, uint32_t choice,
+                      char *name, size_t capacity)
 {
+    const char *suffix = tensor->suffix;
     const char *end = strrchr(suffix, '.');
     size_t length = end != NULL ? (size_t)(end - suffix) : strlen(suffix);
-    const char *module = find_module(family->names, suffix, length);
-    module = module != NULL ? module : find_module(llama_names, suffix, length);
+    bool own = find_module(family->names, suffix, length, 0) != NULL;
+    const char *module = find_module(own ? family->names : llama_names, suffix, length, choice);
     if (module == NULL) {
-        return or_fail(OR_ERR_UNSUPPORTED, "no name of %s is known for tensors %s",
-                       family->architecture, suffix);
+        return false;
     }
-    snprintf(name, capacity, "%s%u.%s%s", family->layers, layer, module, suffix + length);
-    return OR_OK;
+    const char *number = strchr(module, '#');
+    if (number == NULL) {
+        snprintf(name, capacity, "%s%u.%s%s", family->layers, tensor->layer, module,
+                 suffix + length);
+    } else {
+        snprintf(name, capacity, "%s%u.%.*s%u%s%s", family->layers, tensor->layer,
+                 (int)(number - module), module, tensor->expert, number + 1, suffix + length);
+    }
+    return true;
 }
 
 static bool ends_with(const char *text, const char *end, size_t length)

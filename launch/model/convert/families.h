@@ -8,19 +8,22 @@
 
 #include "common/model/arch/arch.h"
 
-// A module of a layer: "attn_q" in GGUF is "self_attn.q_proj" there. ".weight" and ".bias" are the same in both.
+// A module of a layer: "attn_q" in GGUF is "self_attn.q_proj" there. ".weight" and ".bias" are the same in both. A tensor of
+// all experts is one of each there, with its number at '#'. Several rows of one module are its names in order of preference.
 typedef struct {
     const char *ours, *theirs;
 } or_hf_name_t;
 
 // A number of config.json that goes to the metadata as it is.
 typedef struct {
-    const char *theirs, *suffix;
+    const char *theirs, *suffix; // NULL: no config has it
+    double usual;                // where the config does not have it; 0: it must
 } or_hf_number_t;
 
 // A key whose value, if it is there, must be one of a list of words: another makes another function.
 typedef struct {
     const char *key, *allowed; // words between spaces; numbers and flags as JSON has them
+    bool needed;               // transformers' default is another
 } or_hf_rule_t;
 
 // The keys of the counts that all families have.
@@ -28,18 +31,27 @@ typedef struct {
     const char *context, *layers, *width, *ffn, *heads, *kv_heads;
 } or_hf_counts_t;
 
+// The keys of the counts of a family with experts.
+typedef struct {
+    const char *experts, *experts_before; // today, and in older configs
+    const char *used, *ffn;
+    const char *shared_ffn; // NULL: there is no shared expert
+} or_hf_expert_counts_t;
+
 typedef struct {
     const char *architecture; // "architectures" of config.json
     const char *name;         // general.architecture of GGUF
     const char *outer;        // before all names but the head's; a checkpoint may leave it out
     const char *layers, *embedding, *positions, *norm; // below it; positions NULL: none are learned
     const or_hf_name_t *names; // of modules, before those of Llama's kind; ends with a zeroed row
-    const or_hf_counts_t *counts;  // keys
-    const or_hf_number_t *numbers; // ends with a zeroed row
-    const or_hf_rule_t *rules;     // ends with a zeroed row
+    const or_hf_counts_t *counts;         // keys
+    const or_hf_expert_counts_t *experts; // NULL: the FFN is not experts
+    const or_hf_number_t *numbers;        // ends with a zeroed row
+    const or_hf_rule_t *rules;            // ends with a zeroed row
     const char
         *ignored; // the ends of tensors' names that hold nothing that was learned, between spaces
-    uint32_t head_dim; // where the config does not say; 0: the width's part of it
+    uint32_t context;  // where the config does not say; 0: it must
+    uint32_t head_dim; // likewise; 0: the width's part of it
     double rope_base;  // likewise
     double rotated;    // likewise: the part of a head
     bool
@@ -49,6 +61,13 @@ typedef struct {
     bool norms_less_one;  // norms' weights are stored less 1
     bool pairs_halves;    // a rotation's pairs are half a head apart, and in GGUF neighbours
     bool has_inputs_first; // matrices are transposed
+    bool may_lack_ffn;     // it is four times the width then
+    bool
+        groups_heads; // Q, K and V are one tensor, by head of K and V; flags say how many there are
+    uint32_t positions_before; // rows of learned positions that no token has
+    bool rotates_windows; // layers are rotated that have a window, or all where no window is said
+    bool lists_windows;   // GGUF has a flag for each layer
+    bool queries_grow;    // by "llama_4_scaling_beta", and YaRN's "mscale" is said
     bool
         windows_from_layer; // "use_sliding_window" and "max_window_layers" say which layers have one
     bool scales_by_scalar;  // "query_pre_attn_scalar" is what scores are divided by the root of
@@ -59,8 +78,14 @@ or_status_t or_hf_family_find(const char *architecture, const or_hf_family_t **f
 // Family i of the table; NULL after the last.
 const or_hf_family_t *or_hf_family_at(size_t i);
 
-// The name there of the tensor "attn_q.weight" of a layer, without the outer prefix. OR_ERR_UNSUPPORTED if no row has it.
-or_status_t or_hf_layer_name(const or_hf_family_t *family, uint32_t layer, const char *suffix,
-                             char *name, size_t capacity);
+// A tensor "attn_q.weight" of a layer. `expert` is for one of those of all experts.
+typedef struct {
+    uint32_t layer, expert;
+    const char *suffix;
+} or_hf_tensor_t;
+
+// Write its name there, without the outer prefix: the one preferred (`choice` 0), or the next. false if there is none.
+bool or_hf_layer_name(const or_hf_family_t *family, const or_hf_tensor_t *tensor, uint32_t choice,
+                      char *name, size_t capacity);
 // Does the name end in one of the family's ignored ends?
 bool or_hf_is_ignored(const or_hf_family_t *family, const char *name);

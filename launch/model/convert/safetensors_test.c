@@ -86,6 +86,7 @@ static const struct {
     {"{" TENSOR("a", "F32", "[2]", "[8,0]") "}", 8, OR_ERR_FORMAT, "no data_offsets"},
     {"{" TENSOR("a", "F32", "[2]", "[0]") "}", 8, OR_ERR_FORMAT, "no data_offsets"},
     {"{" TENSOR("a", "F32", "[3]", "[0,8]") "}", 8, OR_ERR_FORMAT, "data of another size"},
+    {"{" TENSOR("a", "F32", "[1]", "[0,8]") "}", 8, OR_ERR_FORMAT, "data of another size"},
     {"{" TENSOR("a", "U8", "[2]", "[0,2]") "," TENSOR("b", "F32", "[1]", "[2,6]") "}", 6,
      OR_ERR_FORMAT, "tensor b is misaligned"},
     {"{" TENSOR("a", "F32", "[2]", "[0,8]") "," TENSOR("b", "F32", "[2]", "[4,12]") "}", 12,

@@ -1,0 +1,153 @@
+// A file has every tensor of its family, of the right shapes, and no other.
+#include "common/model/arch/tensors_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- names ----
+
+// The names outside layers; NULL where the family has none.
+#define OUTER_NAMES 8u
+
+typedef struct {
+    const char *names[OUTER_NAMES];
+} outer_names_t;
+
+static outer_names_t outer_names(const or_arch_t *arch)
+{
+    return (outer_names_t){{arch->embedding, arch->output_norm, arch->head, arch->positions,
+                            arch->output_norm_bias, arch->rope_factors, arch->rope_factors_long,
+                            arch->rope_factors_short}};
+}
+
+static bool is_name(or_gguf_string_t string, const char *name)
+{
+    return string.length == strlen(name) && memcmp(string.bytes, name, string.length) == 0;
+}
+
+static bool is_known(const or_model_t *model, or_gguf_string_t string)
+{
+    const or_arch_t *arch = model->arch;
+    const outer_names_t outer = outer_names(arch);
+    for (uint32_t i = 0; i < OUTER_NAMES; i++) {
+        if (outer.names[i] != NULL && is_name(string, outer.names[i])) {
+            return true;
+        }
+    }
+    for (uint32_t layer = 0; layer < model->shape.layers; layer++) {
+        for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
+            if (is_name(string, or_tensor_name(layer, t->suffix).text)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static uint64_t count_known(const or_model_t *model)
+{
+    const or_arch_t *arch = model->arch;
+    const outer_names_t outer = outer_names(arch);
+    uint64_t known = 0;
+    for (uint32_t i = 0; i < OUTER_NAMES; i++) {
+        known += outer.names[i] != NULL && or_gguf_find_tensor(model->gguf, outer.names[i]) != NULL;
+    }
+    for (uint32_t layer = 0; layer < model->shape.layers; layer++) {
+        for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
+            or_gguf_tensor_t tensor;
+            bool counts = t->fused == NULL || t->part == 0; // once for all its parts
+            known += counts && (!t->optional || or_tensor_find_part(model, layer, t, &tensor));
+        }
+    }
+    return known;
+}
+
+// A tensor without a place in the graph (a bias, an expert, a table of frequencies) would be left
+// out of the sum in silence.
+static or_status_t refuse_unknown_tensors(const or_model_t *model)
+{
+    const or_arch_t *arch = model->arch;
+    if (or_gguf_tensor_count(model->gguf) == count_known(model)) {
+        return OR_OK; // names are unique and every known one was found
+    }
+    for (uint64_t i = 0; i < or_gguf_tensor_count(model->gguf); i++) {
+        or_gguf_string_t name = or_gguf_tensor(model->gguf, i)->name;
+        if (!is_known(model, name)) {
+            return or_fail(OR_ERR_UNSUPPORTED,
+                           "tensor %.*s of %s has no place in this version's %s graph",
+                           name.length > 64 ? 64 : (int)name.length, name.bytes,
+                           or_gguf_path(model->gguf), arch->name);
+        }
+    }
+    return OR_OK;
+}
+
+// A bias that may be there needs the weights that it belongs to: without them no operation reads it.
+static bool has_weights(const or_model_t *model, uint32_t layer, const or_arch_tensor_t *t)
+{
+    or_tensor_name_t name = or_tensor_name(layer, t->suffix);
+    char *end = strrchr(name.text, '.');
+    if (strcmp(end, ".bias") != 0) {
+        return true;
+    }
+    snprintf(end, sizeof ".weight", ".weight");
+    return or_gguf_find_tensor(model->gguf, name.text) != NULL;
+}
+
+static or_status_t check_layer_tensor(const or_model_t *model, uint32_t index,
+                                      const or_arch_tensor_t *t)
+{
+    const or_gguf_tensor_t *tensor;
+    const or_tensor_name_t name = or_tensor_name(index, t->suffix);
+    if (t->optional && or_gguf_find_tensor(model->gguf, name.text) == NULL) {
+        return OR_OK;
+    }
+    if (t->optional && !has_weights(model, index, t)) {
+        return or_fail(OR_ERR_UNSUPPORTED, "%s has tensor %s without its weights",
+                       or_gguf_path(model->gguf), name.text);
+    }
+    uint32_t total = or_tensor_part(&model->shape, t).total;
+    return t->outputs == OR_DIM_ONE
+               ? or_tensor_find(model->gguf, name.text, total, 1, 1, &tensor)
+               : or_tensor_find(model->gguf, name.text, or_arch_dim(&model->shape, t->inputs),
+                                total, or_arch_matrices(&model->shape, t), &tensor);
+}
+
+static or_status_t check_layer(const or_model_t *model, uint32_t index)
+{
+    or_status_t status = OR_OK;
+    for (const or_arch_tensor_t *t = model->arch->layer_tensors;
+         status == OR_OK && t->suffix != NULL; t++) {
+        status = check_layer_tensor(model, index, t);
+    }
+    return status;
+}
+
+or_status_t or_tensors_check(const or_model_t *model)
+{
+    const or_arch_t *arch = model->arch;
+    const or_model_shape_t *shape = &model->shape;
+    const struct {
+        const char *name;
+        uint32_t outputs;
+        bool optional;
+    } outer[] = {{arch->embedding, shape->vocab_size, false},
+                 {arch->output_norm, 1, false},
+                 {arch->output_norm_bias, 1, false},
+                 {arch->positions, shape->context, false},
+                 {arch->head, shape->vocab_size, true}};
+    const or_gguf_tensor_t *tensor;
+    or_status_t status = OR_OK;
+    for (size_t i = 0; status == OR_OK && i < sizeof outer / sizeof *outer; i++) {
+        const char *name = outer[i].name;
+        bool wanted =
+            name != NULL && !(outer[i].optional && or_gguf_find_tensor(model->gguf, name) == NULL);
+        status = wanted
+                     ? or_tensor_find(model->gguf, name, shape->width, outer[i].outputs, 1, &tensor)
+                     : OR_OK;
+    }
+    for (uint32_t i = 0; status == OR_OK && i < shape->layers; i++) {
+        status = check_layer(model, i);
+    }
+    return status != OR_OK ? status : refuse_unknown_tensors(model);
+}

@@ -1,0 +1,113 @@
+// Goal: a file that asks for what its family's graph does not do is refused by name, and never computed as if it had not asked.
+// Method: small random models, each with one key more or one tensor less.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/gguf/gguf_writer.h"
+#include "tests/families/family_file.h"
+#include "tests/model/model_fixture.h"
+
+typedef struct {
+    const char *model;
+    const char *key; // that gets `value`; NULL: none
+    bool value;
+    const char *lacks; // a tensor that is left out; NULL: none
+    const char *word;  // of the refusal; NULL: it runs
+} change_t;
+
+static bool is_left_out(const change_t *change, const or_gguf_tensor_t *tensor)
+{
+    return change->lacks != NULL && tensor->name.length == strlen(change->lacks) &&
+           memcmp(tensor->name.bytes, change->lacks, tensor->name.length) == 0;
+}
+
+static void write_changed(const or_gguf_t *gguf, const change_t *change, const char *path)
+{
+    or_gguf_writer_t *writer = NULL;
+    const uint64_t count = or_gguf_tensor_count(gguf);
+    uint64_t kept = 0;
+    assert_int_equal(or_gguf_writer_create(path, &writer), OR_OK);
+    assert_int_equal(or_gguf_writer_copy(writer, gguf), OR_OK);
+    if (change->key != NULL) {
+        assert_int_equal(or_gguf_writer_set_bool(writer, change->key, change->value), OR_OK);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        const or_gguf_tensor_t *tensor = or_gguf_tensor(gguf, i);
+        if (!is_left_out(change, tensor)) {
+            kept++;
+            assert_int_equal(or_gguf_writer_add_tensor(writer, tensor->name, tensor->dim_count,
+                                                       tensor->dims,
+                                                       (or_tensor_type_t)tensor->type),
+                             OR_OK);
+        }
+    }
+    assert_int_equal(count - kept, change->lacks != NULL);
+    assert_int_equal(or_gguf_writer_begin(writer), OR_OK);
+    for (uint64_t i = 0; i < count; i++) {
+        const or_gguf_tensor_t *tensor = or_gguf_tensor(gguf, i);
+        if (!is_left_out(change, tensor)) {
+            assert_int_equal(or_gguf_writer_put(writer, tensor->data, tensor->bytes), OR_OK);
+        }
+    }
+    assert_int_equal(or_gguf_writer_finish(writer), OR_OK);
+    or_gguf_writer_destroy(&writer);
+}
+
+static or_status_t load(const char *path)
+{
+    or_gguf_t *gguf = NULL;
+    or_model_t *model = NULL;
+    const or_model_options_t options = {.threads = 1};
+    assert_int_equal(or_gguf_open(path, &gguf), OR_OK);
+    or_status_t status = or_model_load(gguf, &options, &model);
+    or_model_destroy(&model);
+    or_gguf_close(&gguf);
+    return status;
+}
+
+static void check(const change_t *change)
+{
+    char folder[] = "/tmp/or_families_XXXXXX";
+    char path[64];
+    or_gguf_t *gguf = NULL;
+    char *whole = family_file_make(change->model);
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/model.gguf", folder);
+    assert_int_equal(or_gguf_open(whole, &gguf), OR_OK);
+    write_changed(gguf, change, path);
+    or_status_t status = load(path);
+    if (status != (change->word != NULL ? OR_ERR_UNSUPPORTED : OR_OK) ||
+        (change->word != NULL && strstr(or_error_text(), change->word) == NULL)) {
+        fail_msg("%s: %s, \"%s\"", change->model, or_status_name(status), or_error_text());
+    }
+    or_gguf_close(&gguf);
+    test_remove_folder(folder);
+    free(whole);
+}
+
+static void attention_to_later_positions_is_refused(void **state)
+{
+    (void)state;
+    check(&(change_t){"llama/0", "llama.attention.causal", true, NULL, NULL});
+    check(&(change_t){"llama/0", "llama.attention.causal", false, NULL, "llama.attention.causal"});
+    check(
+        &(change_t){"gemma3/0", "gemma3.attention.causal", false, NULL, "gemma3.attention.causal"});
+}
+
+static void a_bias_without_its_weights_is_refused(void **state)
+{
+    (void)state;
+    check(&(change_t){"falcon/1", NULL, false, "blk.2.attn_norm_2.bias", NULL});
+    check(
+        &(change_t){"falcon/1", NULL, false, "blk.2.attn_norm_2.weight", "blk.2.attn_norm_2.bias"});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_to_later_positions_is_refused),
+        cmocka_unit_test(a_bias_without_its_weights_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
