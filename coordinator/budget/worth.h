@@ -42,6 +42,8 @@ typedef struct {
         uint32_t failed; // tries in a row
     } ways[OR_WAYS];
     or_worth_sum_t now; // of `way`, since the last change
+    double told;        // the speed of texts that wanted no guesses; 0: there was none
+    or_worth_sum_t of_told;
     double window_ns;   // how long the last measurement of `way` took
 } or_worth_row_t;
 
@@ -80,6 +82,7 @@ typedef struct {
     uint64_t session, epoch; // the epoch in which its way was chosen
     uint32_t texts;          // at work
     bool steered;            // its way was chosen here
+    bool plain;              // the request wants no guesses
     bool settled;            // and is that of the text's last round, or it is the first
     bool may_ahead;          // the request lets drafters work ahead
     uint32_t tokens;
