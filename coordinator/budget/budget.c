@@ -122,7 +122,7 @@ static void tell_worth(or_coordinator_t *c, const or_csession_t *session,
     uint64_t epoch = c->worth.epoch;
     or_worth_judged(&c->worth, &round, now);
     if (c->worth.epoch != epoch && !c->worth.trial.on) {
-        char text[160];
+        char text[OR_WORTH_TEXT_BYTES];
         or_worth_explain(&c->worth, round.texts, text, sizeof text);
         or_log(OR_LOG_INFO, "%s", text);
     }

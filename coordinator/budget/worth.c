@@ -390,6 +390,8 @@ void or_worth_explain(const or_worth_t *worth, uint32_t texts, char *text, size_
     }
     if (worth->drafters == 0) {
         snprintf(text, capacity, "plain decoding: no drafter is here");
+    } else if (!row->known) {
+        snprintf(text, capacity, "nothing was measured yet with %u texts at a time", texts);
     } else if (other == NULL || best <= 0) {
         snprintf(text, capacity, "%s: nothing else was measured yet", names[row->way]);
     } else {

@@ -44,6 +44,7 @@ static const or_stats_t busy = {.rounds = 1001,
                                 .cut_off = 25,
                                 .cancelled = 26,
                                 .model = "large.gguf",
+                                .choice = "guesses: 90 tokens/s with 1 texts at a time, plain decoding 50",
                                 .started = 28,
                                 .parked = 29,
                                 .resumed = 30,
@@ -97,6 +98,7 @@ static void every_figure_is_in_its_place(void **state)
         "target     large.gguf, on 2 ranks x 1 stage\n"
         "sessions   12 at the verifier, 21 waiting; 28 requests taken so far\n"
         "drafters   22\n"
+        "choice     guesses: 90 tokens/s with 1 texts at a time, plain decoding 50\n"
         "now        200.0 tokens/s, 2.00 a target call, 50.0 forward passes/s\n"
         "batch      2.00 sessions a forward pass, over 905 passes\n"
         "guesses    3003 of 20020 accepted, in 1001 rounds\n"
