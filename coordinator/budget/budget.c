@@ -8,8 +8,8 @@
 #include "coordinator/hub.h"
 #include "coordinator/peers/grants.h"
 
-#define ROUNDS_MIN 32u     // with guesses, before their figures say anything
-#define CLEARLY_FASTER 1.2 // than what was done
+#define ROUNDS_MIN 32u      // with guesses, before their figures say anything
+#define CLEARLY_FASTER 1.2  // than what was done
 #define PLAIN_ROUNDS_MIN 8u // of a plain text, before others learn of it
 #define RECOUNT_NS (5 * OR_NS_PER_MS)
 

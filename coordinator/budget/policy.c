@@ -19,11 +19,11 @@
 #define EARLY_ROUNDS 16u
 #define ROUNDS_A_CHANGE_EARLY 3u
 #define FIRST_NODES 4u
-#define BETTER 1.05        // another number of guesses is taken where it promises so much more
-#define PAYS 1.03          // drafting is begun again,
-#define PAYS_NOT 1.005     // and given up
-#define OFF_ROUNDS_MIN 8u  // not before so many rounds said so
-#define KEPT_ROUNDS 32u    // over which a promise is compared with what came
+#define BETTER 1.05       // another number of guesses is taken where it promises so much more
+#define PAYS 1.03         // drafting is begun again,
+#define PAYS_NOT 1.005    // and given up
+#define OFF_ROUNDS_MIN 8u // not before so many rounds said so
+#define KEPT_ROUNDS 32u   // over which a promise is compared with what came
 #define KEPT_STEP 0.25
 #define KEPT_MIN 0.5
 #define KEPT_MAX 1.25

@@ -60,7 +60,7 @@ typedef struct or_policy {
     or_policy_terms_of_session_t session;
     or_way_t way;
     bool decided;
-    bool told; // it has been limited
+    bool told;           // it has been limited
     uint32_t most_ahead; // of what the request asked for
     or_budget_t budget;
     struct {

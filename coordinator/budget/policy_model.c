@@ -65,15 +65,16 @@ static double measured_ns(const or_policy_t *policy, double nodes)
         low_nodes = times->nodes;
         low_ns = fmax(times->time_ns, policy->mean.plain_ns);
     }
-    double row_ns = last != NULL ? (low_ns - policy->mean.plain_ns) / low_nodes : policy->mean.row_ns;
+    double row_ns =
+        last != NULL ? (low_ns - policy->mean.plain_ns) / low_nodes : policy->mean.row_ns;
     return policy->mean.plain_ns + nodes * row_ns;
 }
 
 double or_policy_round_ns(const or_policy_t *policy, double nodes)
 {
     bool both = policy->plain_times.count > 0 && policy->tree_times.count > 0;
-    double ns = both ? measured_ns(policy, nodes)
-                     : policy->mean.plain_ns + nodes * policy->mean.row_ns;
+    double ns =
+        both ? measured_ns(policy, nodes) : policy->mean.plain_ns + nodes * policy->mean.row_ns;
     return fmax(ns, ROUND_NS_MIN);
 }
 

@@ -44,7 +44,7 @@ typedef struct {
     or_worth_sum_t now; // of `way`, since the last change
     double told;        // the speed of texts that wanted no guesses; 0: there was none
     or_worth_sum_t of_told;
-    double window_ns;   // how long the last measurement of `way` took
+    double window_ns; // how long the last measurement of `way` took
 } or_worth_row_t;
 
 typedef struct {

@@ -99,6 +99,8 @@ const or_option_program_t or_bench_program = {
              "and\n       kernels (of each kernel); each says more with --help",
     .table = table,
     .examples =
+        "Methods are compared by the trees that they were asked for, so --draft-policy is fixed "
+        "here.\n\n"
         "Examples:\n"
         "  outrider bench -n 64 --methods coupled,rsd-s+recursive --nodes 4,16\n"
         "  outrider bench --fixed-budget --methods all --temp 0,0.3,1 --draft-temp 1 "

@@ -177,12 +177,13 @@ static or_status_t print_json(const demo_t *demo)
     const or_demo_target_t *target = &demo->target;
     const text_t *drafted = &demo->texts[DRAFTED];
     json_t *line = json_pack(
-        "{s:b, s:f, s:I, s:o, s:{s:s, s:s, s:I, s:I, s:b}, s:o, s:o}", "equal", demo->equal, "speedup",
-        demo->speedup, "seed", (json_int_t)drafted->request.seed, "prompt",
+        "{s:b, s:f, s:I, s:o, s:{s:s, s:s, s:I, s:I, s:b}, s:o, s:o}", "equal", demo->equal,
+        "speedup", demo->speedup, "seed", (json_int_t)drafted->request.seed, "prompt",
         or_output_json_text((const char *)drafted->request.prompt, drafted->request.prompt_bytes),
-        "target", "file", target->path, "type", target->type, "parameters", (json_int_t)target->parameters, "bytes",
-        (json_int_t)target->file_bytes, "made", target->made, names[PLAIN],
-        describe(&demo->texts[PLAIN]), names[DRAFTED], describe(drafted));
+        "target", "file", target->path, "type", target->type, "parameters",
+        (json_int_t)target->parameters, "bytes", (json_int_t)target->file_bytes, "made",
+        target->made, names[PLAIN], describe(&demo->texts[PLAIN]), names[DRAFTED],
+        describe(drafted));
     or_status_t status = or_output_json(line, OR_OUTPUT_DIGITS);
     return status == OR_OK ? or_output_flush() : status;
 }
