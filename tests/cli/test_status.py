@@ -221,7 +221,7 @@ class Options(unittest.TestCase):
         with Coordinator("--expect-drafter") as hub, \
                 Background("-m", TARGET, "--connect", hub.endpoint, program="outrider-verifier"), \
                 Background("-m", DRAFT, "--connect", hub.endpoint, "--owner", "alice", program="outrider-drafter"):
-            words = ["generate", "--connect", hub.endpoint, "-p", "Once", "-n", 8, "--json"]
+            words = ["generate", "--connect", hub.endpoint, "-p", "Once", "-n", 8, "--json", "--draft-policy", "fixed"]
             out, _ = outrider(*words, "--owner", "bob")
             self.assertEqual(json.loads(out)["drafted"], 0)
             out, _ = outrider(*words, "--owner", "alice")

@@ -181,7 +181,7 @@ class ApiTest(unittest.TestCase):
                 self.assert_error(self.post(more), 400, row["name"], more)
 
     def test_details_of_a_stream(self):
-        with Stream(self.cluster, "/v1/completions", {"prompt": PROMPT, "max_tokens": 40, "temperature": 0, "draft": {"details": True}}) as stream:
+        with Stream(self.cluster, "/v1/completions", {"prompt": PROMPT, "max_tokens": 40, "temperature": 0, "draft": {"details": True, "policy": "fixed"}}) as stream:
             choices = [event.json()["choices"][0] for event in stream if event.data != "[DONE]"]
         told = [choice["outrider"] for choice in choices if "outrider" in choice]
         tokens = [token for part in told for token in part["tokens"]]
