@@ -22,7 +22,7 @@
 #define BETTER 1.05       // a way that costs more is taken where it brings so much
 #define BETTER_PLAIN 1.02 // and plain decoding where it brings this
 #define CLEARLY 2.5       // faster than plain rounds seem to be: those are not tried at once
-#define CLEARLY_TOLD 1.2  // and faster than whole texts that wanted no guesses
+#define CLEARLY_TOLD 1.1  // and faster than whole texts that wanted no guesses
 #define SURPASSED 1.1     // plain decoding was so much faster once: see whether it still is
 
 #define COST_SHARE 100.0 // a try may cost one part in so many of the time until the next
