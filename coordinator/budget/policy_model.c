@@ -72,7 +72,7 @@ static double measured_ns(const or_policy_t *policy, double nodes)
 
 double or_policy_round_ns(const or_policy_t *policy, double nodes)
 {
-    bool both = policy->plain_times.count > 0 && policy->tree_times.count > 0;
+    bool both = nodes > 0 && policy->plain_times.count > 0 && policy->tree_times.count > 0;
     double ns =
         both ? measured_ns(policy, nodes) : policy->mean.plain_ns + nodes * policy->mean.row_ns;
     return fmax(ns, ROUND_NS_MIN);
