@@ -8,8 +8,9 @@
 #include "coordinator/hub.h"
 #include "coordinator/peers/grants.h"
 
-#define ROUNDS_MIN 32u     // with guesses, before their figures say anything
-#define CLEARLY_FASTER 1.2 // than what was done
+#define ROUNDS_MIN 32u      // with guesses, before their figures say anything
+#define CLEARLY_FASTER 1.2  // than what was done
+#define PLAIN_ROUNDS_MIN 8u // of a plain text, before others learn of it
 #define RECOUNT_NS (5 * OR_NS_PER_MS)
 
 #include "common/base/inline.h"
@@ -96,8 +97,14 @@ void or_budget_ended(or_coordinator_t *c, const or_csession_t *session)
 {
     const or_policy_t *policy = &session->budget.policy;
     or_worth_ended(&c->worth, session->id.value, count_live(c), or_clock_now(c->clock));
+    or_policy_t *earlier = &c->earlier[c->worth.live.texts > 1];
     if (is_automatic(session) && policy->rounds > 0) {
-        c->earlier[c->worth.live.texts > 1] = *policy;
+        *earlier = *policy;
+    } else if (session->plain && policy->plain_times.count >= PLAIN_ROUNDS_MIN) {
+        if (earlier->rounds == 0) {
+            or_policy_init(earlier, &policy->session);
+        }
+        or_policy_learn_plain(earlier, policy);
     }
 }
 
@@ -111,6 +118,7 @@ static void tell_worth(or_coordinator_t *c, const or_csession_t *session,
                                     .epoch = session->budget.epoch,
                                     .texts = count_texts(c, session, now),
                                     .steered = is_steered(c, session),
+                                    .plain = session->plain,
                                     .settled = session->budget.settled,
                                     .may_ahead = session->terms.open.draft_ahead > 0,
                                     .tokens = judged->accepted + 1,
@@ -120,7 +128,7 @@ static void tell_worth(or_coordinator_t *c, const or_csession_t *session,
     uint64_t epoch = c->worth.epoch;
     or_worth_judged(&c->worth, &round, now);
     if (c->worth.epoch != epoch && !c->worth.trial.on) {
-        char text[160];
+        char text[OR_WORTH_TEXT_BYTES];
         or_worth_explain(&c->worth, round.texts, text, sizeof text);
         or_log(OR_LOG_INFO, "%s", text);
     }

@@ -16,11 +16,14 @@
 #define SLACK_NS (OR_NS_PER_MS / 10) // and by this
 #define PATIENCE_NS (10 * OR_NS_PER_MS)
 #define ROUNDS_A_CHANGE 8u // between changes of a budget
-#define BETTER 1.05        // another number of guesses is taken where it promises so much more
-#define PAYS 1.03          // drafting is begun again,
-#define PAYS_NOT 1.005     // and given up
-#define OFF_ROUNDS_MIN 8u  // not before so many rounds said so
-#define KEPT_ROUNDS 32u    // over which a promise is compared with what came
+#define EARLY_ROUNDS 16u
+#define ROUNDS_A_CHANGE_EARLY 3u
+#define FIRST_NODES 4u
+#define BETTER 1.05       // another number of guesses is taken where it promises so much more
+#define PAYS 1.03         // drafting is begun again,
+#define PAYS_NOT 1.005    // and given up
+#define OFF_ROUNDS_MIN 8u // not before so many rounds said so
+#define KEPT_ROUNDS 32u   // over which a promise is compared with what came
 #define KEPT_STEP 0.25
 #define KEPT_MIN 0.5
 #define KEPT_MAX 1.25
@@ -53,6 +56,7 @@ void or_policy_inherit(or_policy_t *policy, const or_policy_t *earlier)
     policy->recent.first_right = policy->mean.first_right;
     policy->plain_times = earlier->plain_times;
     policy->tree_times = earlier->tree_times;
+    memcpy(policy->size_times, earlier->size_times, sizeof policy->size_times);
     policy->count.drafter = or_min_u32(earlier->count.drafter, INHERITED_GUESSES);
     policy->count.lookup = or_min_u32(earlier->count.lookup, INHERITED_GUESSES);
     policy->count.trips = or_min_u32(earlier->count.trips, INHERITED_ROUNDS);
@@ -61,8 +65,20 @@ void or_policy_inherit(or_policy_t *policy, const or_policy_t *earlier)
     policy->count.times = or_min_u32(earlier->count.times, INHERITED_ROUNDS);
     policy->plain_times.count = or_min_u32(policy->plain_times.count, INHERITED_ROUNDS);
     policy->tree_times.count = or_min_u32(policy->tree_times.count, INHERITED_ROUNDS);
+    for (uint32_t i = 0; i < OR_POLICY_SIZES; i++) {
+        uint32_t *count = &policy->size_times[i].count;
+        *count = or_min_u32(*count, INHERITED_ROUNDS);
+    }
     policy->plain_tried_ns = earlier->plain_tried_ns;
     policy->batch = earlier->batch;
+}
+
+void or_policy_learn_plain(or_policy_t *policy, const or_policy_t *plain)
+{
+    policy->plain_times = plain->plain_times;
+    policy->mean.plain_ns = plain->mean.plain_ns;
+    policy->plain_tried_ns = plain->plain_tried_ns;
+    policy->rounds += plain->rounds;
 }
 
 // ---- the budget ----
@@ -102,6 +118,18 @@ static or_budget_t budget_of(const or_policy_t *policy, uint32_t nodes)
                          .ahead = rounds < most->ahead ? (uint32_t)rounds : most->ahead};
 }
 
+// On the target's CPUs every guess takes its time: few come first, and more once that is seen to pay.
+static or_budget_t first_budget(const or_policy_t *policy)
+{
+    double rate;
+    or_budget_t budget = policy->session.most;
+    if (is_measured(policy)) {
+        return budget_of(policy, best_nodes(policy, &rate));
+    }
+    budget.nodes = or_min_u32(budget.nodes, FIRST_NODES);
+    return budget;
+}
+
 static void change_budget(or_policy_t *policy, or_budget_t budget)
 {
     if (memcmp(&budget, &policy->budget, sizeof budget) != 0) {
@@ -131,20 +159,24 @@ static void switch_off(or_policy_t *policy, int64_t now_ns)
 void or_policy_limit(or_policy_t *policy, or_way_t way, uint32_t texts, bool decided)
 {
     or_way_t before = policy->off && decided ? OR_WAY_PLAIN : policy->way;
+    bool begins = policy->budget.nodes > 0 && !policy->told;
     policy->texts = texts;
     policy->decided = decided;
-    if (way == before) {
-        policy->way = way;
-        return;
-    }
+    policy->told = true;
     policy->way = way;
     policy->session.most.ahead = way == OR_WAY_AHEAD ? policy->most_ahead : 0;
+    if (begins && decided && way != OR_WAY_PLAIN) {
+        policy->budget = first_budget(policy);
+    }
+    if (way == before) {
+        return;
+    }
     policy->ask_count = 0;
     if (way == OR_WAY_PLAIN) {
         change_budget(policy, (or_budget_t){0});
     } else if (before == OR_WAY_PLAIN) {
         policy->off = false;
-        change_budget(policy, policy->session.most);
+        change_budget(policy, decided ? first_budget(policy) : policy->session.most);
     } else {
         or_budget_t budget = policy->budget;
         budget.ahead = budget.nodes > 0 ? policy->session.most.ahead : 0;
@@ -197,11 +229,21 @@ static void count_kept(or_policy_t *policy, int64_t now_ns)
     policy->count_from.tokens = policy->tokens;
 }
 
+// A text begins with little knowledge and is soon over.
+static uint32_t rounds_a_change(const or_policy_t *policy)
+{
+    return policy->decided && policy->rounds < EARLY_ROUNDS ? ROUNDS_A_CHANGE_EARLY
+                                                            : ROUNDS_A_CHANGE;
+}
+
 or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns)
 {
     if (policy->session.kind != OR_POLICY_AUTO || !is_measured(policy) ||
         policy->session.most.nodes == 0 || policy->way == OR_WAY_PLAIN) {
         return policy->budget;
+    }
+    if (policy->decided && policy->plain_times.count == 0) {
+        return policy->budget; // what a guess costs is not known yet
     }
     double rate;
     uint32_t nodes = best_nodes(policy, &rate);
@@ -217,7 +259,7 @@ or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns)
     } else if (!policy->decided && rate < PAYS_NOT * plain &&
                policy->rounds >= policy->changed + OFF_ROUNDS_MIN) {
         switch_off(policy, now_ns);
-    } else if (policy->rounds >= policy->changed + ROUNDS_A_CHANGE) {
+    } else if (policy->rounds >= policy->changed + rounds_a_change(policy)) {
         bool better =
             rate > BETTER * policy->kept * or_policy_draft_rate(policy, policy->budget.nodes);
         change_budget(policy, better ? best : budget_of(policy, policy->budget.nodes));

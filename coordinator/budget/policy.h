@@ -7,7 +7,7 @@
 //     a plain round, what a guess adds, queueing, batch ─┘    wait, go with what is here, look up, or step plainly: in every round
 //
 // The model of a round with n guesses: it brings E(n) tokens and takes w + tv(n). Here w is what is left to
-// wait for the guesses, and tv(n) = t1 + n c. A plain round brings one and takes t1, and what the drafter
+// wait for the guesses, and tv(n) what such a round was seen to take, or t1 + n c. A plain round brings one and takes t1, and what the drafter
 // meanwhile builds is still good for what follows if its first guess is right. Whatever brings more tokens
 // per second is done. Under load, where sessions share passes, it is whatever brings more tokens per second
 // of the verifier (c for each guess, t1 once for a batch). E(n) = 1 + k log(1 + n), with k measured: against
@@ -48,7 +48,10 @@ typedef struct {
     double time_ns, nodes;
     uint32_t count; // so far
     uint32_t odd;   // in a row, unlike all before
+    uint32_t age;   // rounds with trees since its last one
 } or_policy_times_t;
+
+#define OR_POLICY_SIZES 11u // of trees: 1, 2, up to 4, up to 8 ... guesses
 
 #define OR_POLICY_ASKS 16u
 
@@ -57,6 +60,7 @@ typedef struct or_policy {
     or_policy_terms_of_session_t session;
     or_way_t way;
     bool decided;
+    bool told;           // it has been limited
     uint32_t most_ahead; // of what the request asked for
     or_budget_t budget;
     struct {
@@ -74,6 +78,8 @@ typedef struct or_policy {
         double first_right, gain;
     } recent; // of few rounds: where it is far from the mean, the text has changed
     or_policy_times_t plain_times, tree_times; // of which plain_ns and row_ns follow
+    // By the size of the tree: the second row of a pass may cost more than the next three.
+    or_policy_times_t size_times[OR_POLICY_SIZES];
     struct {
         uint32_t drafter, lookup, trips, slow, hits, times; // how often each was measured
         uint32_t odd_trips;                                 // in a row, unlike all before
@@ -110,6 +116,8 @@ void or_policy_init(or_policy_t *policy, const or_policy_terms_of_session_t *ses
 // Begin with what an earlier text of the same peers has shown, as far as that holds for others: what rounds and guesses take
 // and bring. It counts like a few rounds.
 void or_policy_inherit(or_policy_t *policy, const or_policy_t *earlier);
+// A text without guesses has ended: what a plain round takes holds for others.
+void or_policy_learn_plain(or_policy_t *policy, const or_policy_t *plain);
 // Go this way from the next round on, with so many texts at work. `decided`: all texts have measured that guesses pay here,
 // or measure it just now, so the policy chooses how many but not whether. Else it goes no farther than that.
 void or_policy_limit(or_policy_t *policy, or_way_t way, uint32_t texts, bool decided);

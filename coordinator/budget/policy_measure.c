@@ -18,6 +18,7 @@
 #define GUESSES_FEW 0.3
 #define TRIP_STEP (1.0 / 4) // and of a new answer
 #define TIME_STEP (1.0 / 10)
+#define SIZE_AGE_MAX 400u // rounds
 #define BATCH_MAX 4096.0
 
 // Move a mean towards a new value; the first ones count more. Prior knowledge counts as `known` values.
@@ -40,11 +41,29 @@ static void set_times(or_policy_t *policy)
     policy->mean.row_ns = fmax(row, 0);
 }
 
-// A target or a link that has changed has done so for both kinds of rounds.
-static void start_anew(or_policy_times_t *times, or_policy_times_t *others, double time)
+// A target or a link that has changed has done so for all kinds of rounds.
+static void start_anew(or_policy_t *policy, or_policy_times_t *times, double factor)
 {
-    others->time_ns *= time / fmax(times->time_ns, 1);
+    policy->plain_times.time_ns *= factor;
+    policy->tree_times.time_ns *= factor;
+    for (uint32_t i = 0; i < OR_POLICY_SIZES; i++) {
+        policy->size_times[i].time_ns *= factor;
+    }
     *times = (or_policy_times_t){0};
+}
+
+// What was measured long ago is forgotten, so that a size that once looked bad is tried again.
+static void learn_size(or_policy_t *policy, double time, double nodes)
+{
+    or_policy_times_t *of_size = &policy->size_times[or_policy_size(nodes)];
+    for (uint32_t i = 0; i < OR_POLICY_SIZES; i++) {
+        or_policy_times_t *times = &policy->size_times[i];
+        times->count = ++times->age > SIZE_AGE_MAX ? 0 : times->count;
+    }
+    learn(&of_size->time_ns, time, of_size->count, TIME_STEP);
+    learn(&of_size->nodes, nodes, of_size->count, TIME_STEP);
+    of_size->count++;
+    of_size->age = 0;
 }
 
 // Rounds of one kind are compared with each other only: a guess may cost much.
@@ -52,15 +71,18 @@ static void learn_time(or_policy_t *policy, double time, double nodes)
 {
     bool plain = nodes == 0;
     or_policy_times_t *times = plain ? &policy->plain_times : &policy->tree_times;
-    or_policy_times_t *others = plain ? &policy->tree_times : &policy->plain_times;
-    bool odd = time > ODD_TIME * times->time_ns || time < times->time_ns / ODD_TIME;
-    if (times->count > 0 && odd) {
+    const or_policy_times_t *like = plain ? times : &policy->size_times[or_policy_size(nodes)];
+    bool odd = time > ODD_TIME * like->time_ns || time < like->time_ns / ODD_TIME;
+    if (like->count > 0 && odd) {
         if (++times->odd < 2) {
             return;
         }
-        start_anew(times, others, time);
+        start_anew(policy, times, time / fmax(like->time_ns, 1));
     }
     times->odd = 0;
+    if (!plain) {
+        learn_size(policy, time, nodes);
+    }
     learn(&times->time_ns, time, times->count, TIME_STEP);
     learn(&times->nodes, nodes, times->count, TIME_STEP);
     times->count++;

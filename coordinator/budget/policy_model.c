@@ -41,9 +41,41 @@ double or_policy_follows(const or_policy_t *policy, double nodes, double tokens)
     return follows(path_of(policy, nodes), tokens);
 }
 
+uint32_t or_policy_size(double nodes)
+{
+    double size = nodes > 1 ? ceil(log2(nodes)) : 0;
+    return size < OR_POLICY_SIZES ? (uint32_t)size : OR_POLICY_SIZES - 1;
+}
+
+// On straight lines between the sizes that were measured; beyond the largest, on the line from a plain round through it.
+static double measured_ns(const or_policy_t *policy, double nodes)
+{
+    double low_nodes = 0, low_ns = policy->mean.plain_ns;
+    const or_policy_times_t *last = NULL;
+    for (uint32_t i = 0; i < OR_POLICY_SIZES; i++) {
+        const or_policy_times_t *times = &policy->size_times[i];
+        if (times->count == 0 || times->nodes <= low_nodes) {
+            continue;
+        }
+        if (nodes <= times->nodes) {
+            double part = (nodes - low_nodes) / (times->nodes - low_nodes);
+            return low_ns + part * (fmax(times->time_ns, policy->mean.plain_ns) - low_ns);
+        }
+        last = times;
+        low_nodes = times->nodes;
+        low_ns = fmax(times->time_ns, policy->mean.plain_ns);
+    }
+    double row_ns =
+        last != NULL ? (low_ns - policy->mean.plain_ns) / low_nodes : policy->mean.row_ns;
+    return policy->mean.plain_ns + nodes * row_ns;
+}
+
 double or_policy_round_ns(const or_policy_t *policy, double nodes)
 {
-    return fmax(policy->mean.plain_ns + nodes * policy->mean.row_ns, ROUND_NS_MIN);
+    bool both = nodes > 0 && policy->plain_times.count > 0 && policy->tree_times.count > 0;
+    double ns =
+        both ? measured_ns(policy, nodes) : policy->mean.plain_ns + nodes * policy->mean.row_ns;
+    return fmax(ns, ROUND_NS_MIN);
 }
 
 double or_policy_draft_ns(const or_policy_t *policy, double nodes)

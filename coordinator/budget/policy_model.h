@@ -15,7 +15,9 @@ double or_policy_lookup_tokens(const or_policy_t *policy, double nodes);
 //
 // j need not be whole; S is 1 up to 0 and p^j up to 1.
 double or_policy_follows(const or_policy_t *policy, double nodes, double tokens);
-// tv(n) = t1 + n c: from asking the verifier to its verdict.
+// The row of or_policy_t.size_times for a tree of so many guesses.
+uint32_t or_policy_size(double nodes);
+// tv(n): from asking the verifier to its verdict. It is t1 + n c, where c is that of the nearest sizes that were measured.
 double or_policy_round_ns(const or_policy_t *policy, double nodes);
 // The time that a drafter works on a tree of n guesses, in passes of the same length.
 double or_policy_draft_ns(const or_policy_t *policy, double nodes);

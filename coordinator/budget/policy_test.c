@@ -245,6 +245,60 @@ static void a_loaded_verifier_gets_smaller_trees(void **state)
     assert_true(before >= 4 && policy.budget.nodes < before);
 }
 
+// What a pass of 1, 2 ... rows costs is no straight line. Milliseconds of 300M parameters on two cores with AVX2.
+#define ROWS_MAX 17u
+static const double pass_ms[2][ROWS_MAX] = {
+    {30, 33, 36, 40, 43, 48, 57, 68, 74, 80, 86, 91, 97, 102, 108, 114, 120}, // F16
+    {10, 16, 18, 21, 23, 26, 28, 31, 35, 38, 41, 44, 47, 50, 53, 56, 59},     // Q8_0
+};
+
+static double tokens_of(uint32_t nodes)
+{
+    return 1 + log1p(nodes);
+}
+
+// On the target's CPUs it begins with few guesses and finds the number that brings the most tokens in the time.
+static void find_the_size(const double *costs_ms)
+{
+    or_policy_t policy = make_policy(OR_POLICY_AUTO, 0);
+    int64_t now = OR_NS_PER_S;
+    double owed = 0, tokens = 0, best = 0;
+    or_policy_limit(&policy, OR_WAY_DRAFTED, 1, true);
+    assert_int_equal(policy.budget.nodes, 4);
+    for (uint32_t nodes = 1; nodes <= 16; nodes++) {
+        best = fmax(best, tokens_of(nodes) / (costs_ms[nodes] + 1));
+    }
+    for (int i = 0; i < 60; i++) {
+        const or_policy_state_t here = {.ready = policy.budget.nodes, .asked_ns = now};
+        bool plain = or_policy_choose(&policy, &here, now).source == OR_SOURCE_PLAIN;
+        uint32_t nodes = plain ? 0 : policy.budget.nodes;
+        owed += plain ? 1 : tokens_of(nodes);
+        uint32_t came = (uint32_t)owed;
+        owed -= came;
+        tokens += came;
+        const or_policy_round_t round = {.source = plain ? OR_SOURCE_PLAIN : OR_SOURCE_DRAFTER,
+                                         .nodes = nodes,
+                                         .accepted = came > 0 ? came - 1 : 0,
+                                         .first_right = came > 1,
+                                         .round_ns = (int64_t)(costs_ms[nodes] * MS)};
+        now += round.round_ns + (int64_t)MS;
+        or_policy_judged(&policy, &round);
+        or_policy_heard(&policy, (int64_t)MS, 1000, nodes);
+        or_policy_budget(&policy, now);
+    }
+    double rate = tokens / ((double)(now - OR_NS_PER_S) / MS);
+    if (rate < 0.95 * best) {
+        fail_msg("%.3f of the best, %u guesses at the end", rate / best, policy.budget.nodes);
+    }
+}
+
+static void it_finds_the_size_that_pays(void **state)
+{
+    (void)state;
+    find_the_size(pass_ms[0]);
+    find_the_size(pass_ms[1]);
+}
+
 static void assert_sensible(or_policy_t *policy, int64_t now)
 {
     or_policy_terms_t terms = or_policy_terms(policy);
@@ -305,6 +359,7 @@ int main(void)
         cmocka_unit_test(the_same_measurements_give_the_same_choices),
         cmocka_unit_test(fixed_waits_for_what_was_asked_for),
         cmocka_unit_test(lookups_are_used_while_they_help),
+        cmocka_unit_test(it_finds_the_size_that_pays),
         cmocka_unit_test(a_loaded_verifier_gets_smaller_trees),
         cmocka_unit_test(no_measurement_makes_it_senseless),
     };

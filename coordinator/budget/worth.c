@@ -22,6 +22,7 @@
 #define BETTER 1.05       // a way that costs more is taken where it brings so much
 #define BETTER_PLAIN 1.02 // and plain decoding where it brings this
 #define CLEARLY 2.5       // faster than plain rounds seem to be: those are not tried at once
+#define CLEARLY_TOLD 1.1  // and faster than whole texts that wanted no guesses
 #define SURPASSED 1.1     // plain decoding was so much faster once: see whether it still is
 
 #define COST_SHARE 100.0 // a try may cost one part in so many of the time until the next
@@ -230,13 +231,14 @@ static void judge_trial(or_worth_t *worth, uint32_t texts, int64_t now_ns)
 // say that it is far slower.
 static bool may_be_plain(or_worth_row_t *row, const or_worth_round_t *round, int64_t now_ns)
 {
-    if (round->plain_ns <= 0) {
+    double plain_ns = row->told > 0 ? 1 / row->told : round->plain_ns;
+    if (plain_ns <= 0) {
         return false;
     }
-    if (row->ways[row->way].speed * round->plain_ns < CLEARLY) {
+    if (row->ways[row->way].speed * plain_ns < (row->told > 0 ? CLEARLY_TOLD : CLEARLY)) {
         return true;
     }
-    row->ways[OR_WAY_PLAIN].speed = 1 / round->plain_ns; // as far as is known
+    row->ways[OR_WAY_PLAIN].speed = 1 / plain_ns; // as far as is known
     row->ways[OR_WAY_PLAIN].try_ns =
         after(now_ns, COST_SHARE * row->window_ns *
                           (1 - row->ways[OR_WAY_PLAIN].speed / row->ways[row->way].speed));
@@ -292,6 +294,16 @@ static bool is_hopeless(const or_worth_row_t *row, const or_worth_round_t *round
 
 // ---- said and asked ----
 
+// A text alone that wants no guesses shows what plain decoding is worth, at no cost.
+static void hear_plain(or_worth_row_t *row, const or_worth_round_t *round, int64_t now_ns)
+{
+    add(&row->of_told, round, now_ns);
+    if (is_measured(&row->of_told, round->texts, now_ns)) {
+        row->told = speed_of(&row->of_told);
+        row->of_told = (or_worth_sum_t){0};
+    }
+}
+
 // Return the time in which texts were at work.
 static int64_t work_time(or_worth_t *worth, int64_t now_ns)
 {
@@ -309,6 +321,10 @@ void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t c
     worth->trial.tokens += round->tokens;
     if (worth->drafters == 0 || round->epoch != worth->epoch || !round->settled ||
         !(round->time_ns >= 0)) {
+        return;
+    }
+    if (round->plain && round->texts == 1) {
+        hear_plain(find_row(worth, at, now_ns), round, now_ns);
         return;
     }
     if (worth->trial.on) {
@@ -388,6 +404,8 @@ void or_worth_explain(const or_worth_t *worth, uint32_t texts, char *text, size_
     }
     if (worth->drafters == 0) {
         snprintf(text, capacity, "plain decoding: no drafter is here");
+    } else if (!row->known) {
+        snprintf(text, capacity, "nothing was measured yet with %u texts at a time", texts);
     } else if (other == NULL || best <= 0) {
         snprintf(text, capacity, "%s: nothing else was measured yet", names[row->way]);
     } else {

@@ -44,7 +44,9 @@ typedef struct {
         uint32_t failed; // tries in a row
     } ways[OR_WAYS];
     or_worth_sum_t now; // of `way`, since the last change
-    double window_ns;   // how long the last measurement of `way` took
+    double told;        // the speed of texts that wanted no guesses; 0: there was none
+    or_worth_sum_t of_told;
+    double window_ns; // how long the last measurement of `way` took
 } or_worth_row_t;
 
 typedef struct {
@@ -86,6 +88,7 @@ typedef struct {
     uint64_t session, epoch; // the epoch in which its way was chosen
     uint32_t texts;          // at work
     bool steered;            // its way was chosen here
+    bool plain;              // the request wants no guesses
     bool settled;            // and is that of the text's last round, or it is the first
     bool may_ahead;          // the request lets drafters work ahead
     uint32_t tokens;
@@ -94,5 +97,6 @@ typedef struct {
 } or_worth_round_t;
 void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t clock_ns);
 
-// The choice for so many texts and its reason, as a sentence.
+#define OR_WORTH_TEXT_BYTES 160u
+// The choice for so many texts and its reason, as a sentence; at most OR_WORTH_TEXT_BYTES with its end.
 void or_worth_explain(const or_worth_t *worth, uint32_t texts, char *text, size_t capacity);

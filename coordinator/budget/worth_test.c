@@ -286,6 +286,35 @@ static void time_without_texts_does_not_count(void **state)
     assert_int_equal(crowd.worth.rows[0].way, OR_WAY_DRAFTED);
 }
 
+// A text alone that wants no guesses tells what plain decoding is worth, so that guesses which clearly pay need no try of it.
+static void plain_texts_are_listened_to(void **state)
+{
+    (void)state;
+    or_worth_t worth = {0};
+    int64_t now = OR_NS_PER_S;
+    or_worth_place(&worth, 1, true);
+    or_worth_round_t round = {
+        .session = 1, .texts = 1, .plain = true, .settled = true, .tokens = 1};
+    round.epoch = worth.epoch;
+    round.time_ns = 20 * MS;
+    for (int i = 0; i < 20; i++) {
+        or_worth_judged(&worth, &round, now += (int64_t)round.time_ns);
+    }
+    assert_true(worth.rows[0].told > 0.99 / round.time_ns && !worth.trial.on);
+    for (int gains = 1; gains >= 0; gains--) { // 1.5 times as fast, and as fast
+        or_worth_t one = worth;
+        round.plain = false;
+        round.steered = true;
+        round.plain_ns = 20 * MS;
+        round.tokens = 3;
+        round.time_ns = gains ? 40 * MS : 60 * MS;
+        for (int i = 0; i < 8; i++) {
+            or_worth_judged(&one, &round, now += (int64_t)round.time_ns);
+        }
+        assert_int_equal(one.trial.on, gains == 0);
+    }
+}
+
 // What a number of texts has shown is where the next number begins.
 static void rows_learn_from_their_neighbours(void **state)
 {
@@ -335,7 +364,7 @@ static void the_choice_is_explained(void **state)
     char text[160];
     crowd_t crowd = crowd_of(small, 16);
     or_worth_explain(&crowd.worth, 16, text, sizeof text);
-    assert_non_null(strstr(text, "nothing else was measured"));
+    assert_string_equal(text, "nothing was measured yet with 16 texts at a time");
     run(&crowd, 5);
     or_worth_explain(&crowd.worth, 16, text, sizeof text);
     assert_non_null(strstr(text, "plain decoding: "));
@@ -353,6 +382,7 @@ int main(void)
         cmocka_unit_test(what_never_pays_costs_a_hundredth),
         cmocka_unit_test(what_changes_is_noticed),
         cmocka_unit_test(time_without_texts_does_not_count),
+        cmocka_unit_test(plain_texts_are_listened_to),
         cmocka_unit_test(rows_learn_from_their_neighbours),
         cmocka_unit_test(without_drafters_nothing_is_tried),
         cmocka_unit_test(the_choice_is_explained),

@@ -453,7 +453,7 @@ static void on_the_targets_machine_a_drafter_that_does_not_pay_leaves(void **sta
     uint64_t answered = 0;
     uint32_t plain_from = 0;
     request.draft_policy = OR_POLICY_AUTO;
-    w->row_ms = 5;
+    w->row_ms = 8; // so that even one guess is dear
     word_period = 400;
     join_on_one_machine(w);
     w->judges = true;
@@ -469,7 +469,7 @@ static void on_the_targets_machine_a_drafter_that_does_not_pay_leaves(void **sta
                                            .base_hash = heard->hash,
                                            .tokens = right ? words_from(heard->length) : wrong,
                                            .back = in_a_row,
-                                           .count = 4});
+                                           .count = heard->draft_nodes > 0 ? heard->draft_nodes : 4});
         }
         if (heard->cancels == 1 && heard->opens == 1) {
             plain_from = plain_from == 0 ? w->written_count : plain_from;

@@ -275,6 +275,15 @@ static uint32_t part_of(uint32_t whole, uint32_t parts, uint32_t index)
     return whole / parts + (index < whole % parts);
 }
 
+// The least of what it is allowed, and of what the policy finds worth its time.
+static void keep_to_budget(const or_csession_t *session, or_seat_t *seat, const or_budget_t *budget)
+{
+    uint32_t nodes = budget->nodes > 0 ? budget->nodes : 1;
+    if (or_seats_can_cut(session) && nodes < seat->nodes) {
+        seat->nodes = nodes;
+    }
+}
+
 // A seat is asked to build its share: the trees of all together fit what the session allows, so that none of them ever
 // has to be cut.
 static void share_out(const or_coordinator_t *c, const or_csession_t *session, or_seat_t *seat,
@@ -295,6 +304,7 @@ static void share_out(const or_coordinator_t *c, const or_csession_t *session, o
     }
     seat->asked_nodes = or_min_u32(seat->asked_nodes, allowed_for_seat(c, session));
     seat->nodes = seat->asked_nodes;
+    keep_to_budget(session, seat, &session->budget.policy.budget);
     seat->misfits = 0;
 }
 
@@ -427,15 +437,6 @@ void or_drafting_dismiss(or_coordinator_t *c, or_csession_t *session, or_seat_t 
 }
 
 // ---- a round is over ----
-
-// The least of what it is allowed, and of what the policy finds worth its time.
-static void keep_to_budget(const or_csession_t *session, or_seat_t *seat, const or_budget_t *budget)
-{
-    uint32_t nodes = budget->nodes > 0 ? budget->nodes : 1;
-    if (or_seats_can_cut(session) && nodes < seat->nodes) {
-        seat->nodes = nodes;
-    }
-}
 
 // The key may be allowed less than when the drafter joined. What cannot be cut is asked for anew, by whoever takes the
 // seat next: false.

@@ -149,6 +149,7 @@ typedef struct {
     or_policy_terms_t policies[POLICIES_MAX];
     or_peer_figures_t peers[PEERS_MAX];
     or_event_t events[OR_EVENTS_MAX];
+    char choice[OR_WORTH_TEXT_BYTES];
 } lists_t;
 
 static void count_phases(const or_coordinator_t *c, or_stats_t *stats)
@@ -175,6 +176,9 @@ static or_stats_t collect(const or_coordinator_t *c, const or_member_t *client,
     stats.verifiers = or_peers_count(c, OR_ROLE_VERIFIER);
     stats.refused = or_peers_refused(c);
     stats.model = c->config.model_name;
+    uint32_t texts = count_live(c);
+    or_worth_explain(&c->worth, texts > 0 ? texts : 1, lists->choice, sizeof lists->choice);
+    stats.choice = lists->choice;
     stats.policies = lists->policies;
     stats.policy_count = list_policies(c, client, lists->policies);
     stats.peers = lists->peers;

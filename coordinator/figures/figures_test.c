@@ -114,9 +114,13 @@ static void peers_are_shown_with_what_they_say(void **state)
 {
     world_t *w = *state;
     begin(w);
-    const or_message_t said = {
-        .type = OR_MSG_STATS,
-        .body.stats = {.model_us = 1234, .passes = 56, .pages = 78, .pages_free = 9, .model = ""}};
+    const or_message_t said = {.type = OR_MSG_STATS,
+                               .body.stats = {.model_us = 1234,
+                                              .passes = 56,
+                                              .pages = 78,
+                                              .pages_free = 9,
+                                              .model = "",
+                                              .choice = ""}};
     assert_int_equal(or_link_send(w->drafter.link, OR_PEER_HUB, &said), OR_OK);
     run(w, 100);
     question(w, &w->client, false, 0);
@@ -206,7 +210,8 @@ static void nothing_shown_depends_on_other_owners(void **state)
     const or_stats_t before = heard.counts;
     const or_message_t said = {
         .type = OR_MSG_STATS,
-        .body.stats = {.rounds = 9, .nodes = 8, .accepted = 7, .prefill_rows = 6, .model = ""}};
+        .body.stats = {
+            .rounds = 9, .nodes = 8, .accepted = 7, .prefill_rows = 6, .model = "", .choice = ""}};
     assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &said), OR_OK);
     ask(w, usual_request(5));
     run(w, 3000);

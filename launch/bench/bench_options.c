@@ -99,6 +99,8 @@ const or_option_program_t or_bench_program = {
              "and\n       kernels (of each kernel); each says more with --help",
     .table = table,
     .examples =
+        "Methods are compared by the trees that they were asked for, so --draft-policy is fixed "
+        "here.\n\n"
         "Examples:\n"
         "  outrider bench -n 64 --methods coupled,rsd-s+recursive --nodes 4,16\n"
         "  outrider bench --fixed-budget --methods all --temp 0,0.3,1 --draft-temp 1 "
@@ -110,6 +112,9 @@ const or_option_program_t or_bench_program = {
 
 or_bench_config_t or_bench_config_default(void)
 {
+    or_parameters_t parameters = or_parameters_default();
+    parameters.policy =
+        (char *)"fixed"; // methods are compared by the trees that they were asked for
     return (or_bench_config_t){.target = or_target_options_default(),
                                .padding = true,
                                .predict = 64,
@@ -118,7 +123,7 @@ or_bench_config_t or_bench_config_default(void)
                                .repeats = 3,
                                .nodes = (char *)"16",
                                .distribution_entries = (char *)"32",
-                               .parameters = or_parameters_default(),
+                               .parameters = parameters,
                                .log_level = (char *)"warn"};
 }
 

@@ -106,6 +106,7 @@ static bool is_undrafted(const or_generate_request_t *request, const or_report_t
 {
     const or_generate_stats_t *stats = &report->stats;
     bool all_plain = stats->target_calls > 0 && stats->plain_rounds >= stats->target_calls;
+    all_plain = all_plain && request->draft_policy != OR_POLICY_AUTO; // which may choose that
     if (request->plain || (report->note[0] == '\0' && !all_plain)) {
         return false;
     }

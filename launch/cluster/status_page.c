@@ -182,6 +182,9 @@ void or_status_page(FILE *out, const char *endpoint, const or_stats_t *stats, in
                "sessions   {sessions} at the verifier, {waiting} waiting; {started} requests taken "
                "so far\n");
     print_line(out, stats, "drafters   {drafters}\n");
+    if (stats->choice != NULL && stats->choice[0] != '\0') {
+        fprintf(out, "choice     %s\n", stats->choice);
+    }
     if (stats->verifiers > 0) {
         print_rates(out, stats, before, now_ns);
         print_verifier(out, stats);

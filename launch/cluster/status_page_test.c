@@ -20,35 +20,37 @@ static void assert_page(const or_stats_t *stats, int64_t now_ns, or_status_befor
     free(page);
 }
 
-static const or_stats_t busy = {.rounds = 1001,
-                                .nodes = 20020,
-                                .accepted = 3003,
-                                .passes = 905,
-                                .batched = 1810,
-                                .prefill_rows = 8008,
-                                .reused_rows = 909,
-                                .evictions = 10,
-                                .sessions = 12,
-                                .pages = 130,
-                                .pages_free = 14,
-                                .pages_shared = 15,
-                                .page_positions = 16,
-                                .page_bytes = 170000,
-                                .ranks = 2,
-                                .stages = 1,
-                                .resyncs = 20,
-                                .waiting = 21,
-                                .drafters = 22,
-                                .verifiers = 1,
-                                .busy = 24,
-                                .cut_off = 25,
-                                .cancelled = 26,
-                                .model = "large.gguf",
-                                .started = 28,
-                                .parked = 29,
-                                .resumed = 30,
-                                .failovers = 31,
-                                .refused = 5000000000};
+static const or_stats_t busy = {
+    .rounds = 1001,
+    .nodes = 20020,
+    .accepted = 3003,
+    .passes = 905,
+    .batched = 1810,
+    .prefill_rows = 8008,
+    .reused_rows = 909,
+    .evictions = 10,
+    .sessions = 12,
+    .pages = 130,
+    .pages_free = 14,
+    .pages_shared = 15,
+    .page_positions = 16,
+    .page_bytes = 170000,
+    .ranks = 2,
+    .stages = 1,
+    .resyncs = 20,
+    .waiting = 21,
+    .drafters = 22,
+    .verifiers = 1,
+    .busy = 24,
+    .cut_off = 25,
+    .cancelled = 26,
+    .model = "large.gguf",
+    .choice = "guesses: 90 tokens/s with 1 texts at a time, plain decoding 50",
+    .started = 28,
+    .parked = 29,
+    .resumed = 30,
+    .failovers = 31,
+    .refused = 5000000000};
 
 static void every_figure_is_in_its_place(void **state)
 {
@@ -97,6 +99,7 @@ static void every_figure_is_in_its_place(void **state)
         "target     large.gguf, on 2 ranks x 1 stage\n"
         "sessions   12 at the verifier, 21 waiting; 28 requests taken so far\n"
         "drafters   22\n"
+        "choice     guesses: 90 tokens/s with 1 texts at a time, plain decoding 50\n"
         "now        200.0 tokens/s, 2.00 a target call, 50.0 forward passes/s\n"
         "batch      2.00 sessions a forward pass, over 905 passes\n"
         "guesses    3003 of 20020 accepted, in 1001 rounds\n"

@@ -1,5 +1,6 @@
 #include "launch/demo/demo_target.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,13 +9,14 @@
 #include "common/base/memory.h"
 #include "launch/cluster/cache_folder.h"
 #include "launch/model/inflate.h"
+#include "launch/model/weight_writer.h"
 
 #define SEED 1 // of the random weights
 #define MIB 0x1p-20
 #define FILE_BEGINNING "demo-"
 
-static const or_tensor_type_t type = OR_TENSOR_Q8_0;
-#define TYPE_BYTES(parameters) ((parameters) / 32 * 34)
+#define ROW 256u // weights: whole blocks of any type
+#define TYPE_NAME_BYTES 16
 
 // ---- the file ----
 
@@ -63,9 +65,10 @@ static bool is_there(const char *path, const wanted_t *wanted, uint64_t *file_by
     return same;
 }
 
-static or_status_t check_memory(uint64_t parameters)
+static or_status_t check_memory(uint64_t parameters, or_tensor_type_t type)
 {
-    uint64_t available = or_memory_available(), needed = TYPE_BYTES(parameters);
+    uint64_t available = or_memory_available();
+    uint64_t needed = parameters / ROW * or_weight_row_bytes(type, ROW);
     return needed <= available
                ? OR_OK
                : or_fail(OR_ERR_NO_MEMORY,
@@ -77,8 +80,8 @@ static or_status_t check_memory(uint64_t parameters)
 static or_status_t make(const or_inflate_job_t *job, or_demo_target_t *target)
 {
     or_inflate_result_t result;
-    fprintf(stderr, "making the demonstration target, %s parameters in Q8_0, once: %s\n", job->size,
-            job->out);
+    fprintf(stderr, "making the demonstration target, %s parameters in %s, once: %s\n", job->size,
+            or_gguf_tensor_type_name(*job->type), job->out);
     or_status_t status = or_inflate(job, &result);
     if (status != OR_OK) {
         return status == OR_ERR_IO
@@ -91,21 +94,39 @@ static or_status_t make(const or_inflate_job_t *job, or_demo_target_t *target)
     return OR_OK;
 }
 
-or_status_t or_demo_target_find(const char *source, const char *size, uint32_t threads,
+// Put the path of the file into the target.
+static or_status_t name_file(const char *folder, uint64_t parameters, or_tensor_type_t type,
+                             or_demo_target_t *target)
+{
+    char name[TYPE_NAME_BYTES];
+    snprintf(name, sizeof name, "%s", or_gguf_tensor_type_name(type));
+    for (char *c = name; *c != '\0'; c++) {
+        *c = (char)tolower((unsigned char)*c);
+    }
+    int length = snprintf(target->path, sizeof target->path, "%s/" FILE_BEGINNING "%.6gM-%s.gguf",
+                          folder, (double)parameters * 1e-6, name);
+    return length < (int)sizeof target->path
+               ? OR_OK
+               : or_fail(OR_ERR_INVALID, "the path of the cache folder is too long");
+}
+
+or_status_t or_demo_target_find(const char *source, const or_demo_wish_t *wish,
                                 or_demo_target_t *target)
 {
     char folder[OR_PATH_BYTES];
     wanted_t wanted;
+    or_tensor_type_t type;
     or_inflate_job_t job = {.in = source,
                             .out = target->path,
-                            .size = size,
+                            .size = wish->size,
                             .type = &type,
-                            .threads = threads,
+                            .threads = wish->threads,
                             .seed = SEED,
                             .force = true};
-    or_status_t status = or_inflate_parse_size("--size", size, &job.parameters);
+    or_status_t status = or_inflate_parse_size("--size", wish->size, &job.parameters);
+    status = status != OR_OK ? status : or_weight_type_parse("--type", wish->type, &type);
     status = status != OR_OK ? status : plan(source, job.parameters, &wanted);
-    status = status != OR_OK ? status : check_memory(wanted.plan.parameters);
+    status = status != OR_OK ? status : check_memory(wanted.plan.parameters, type);
     status = status != OR_OK ? status : or_cache_folder(folder);
     if (status != OR_OK) {
         return status;
@@ -113,10 +134,10 @@ or_status_t or_demo_target_find(const char *source, const char *size, uint32_t t
     or_inflate_remove_left(folder, FILE_BEGINNING);
     target->parameters = wanted.plan.parameters;
     target->made = false;
-    int length = snprintf(target->path, sizeof target->path, "%s/" FILE_BEGINNING "%.6gM-q8_0.gguf",
-                          folder, (double)job.parameters * 1e-6);
-    if (length >= (int)sizeof target->path) {
-        return or_fail(OR_ERR_INVALID, "the path of the cache folder is too long");
+    target->type = or_gguf_tensor_type_name(type);
+    status = name_file(folder, job.parameters, type, target);
+    if (status != OR_OK) {
+        return status;
     }
     return is_there(target->path, &wanted, &target->file_bytes) ? OR_OK : make(&job, target);
 }

@@ -114,7 +114,7 @@ int64_t or_edge_report(or_edge_t *edge, int64_t now, uint32_t every_ms,
         return OR_TIME_NEVER;
     }
     if (now >= edge->report_due_ns) {
-        or_message_t message = {.type = OR_MSG_STATS, .body.stats.model = ""};
+        or_message_t message = {.type = OR_MSG_STATS, .body.stats = {.model = "", .choice = ""}};
         fill(role, &message.body.stats);
         or_edge_send(edge, &message);
         edge->report_due_ns = now + every_ms * OR_NS_PER_MS;

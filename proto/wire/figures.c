@@ -89,6 +89,7 @@ or_stats_t or_stats_for_owner(const or_stats_t *stats, const char *owner)
         return *stats;
     }
     or_stats_t shown = {.model = stats->model,
+                        .choice = "",
                         .policies = stats->policies,
                         .policy_count = stats->policy_count,
                         .peers = stats->peers,

@@ -190,6 +190,8 @@ typedef struct {
 typedef struct {
     OR_STATS_FIGURES(OR_FIGURE_MEMBER)
     const char *model; // the target's file
+    // Why guesses are used or not, as a sentence, for who may see all; else "".
+    const char *choice;
     const or_policy_terms_t *policies;
     uint32_t policy_count;
     const or_peer_figures_t *peers;

@@ -138,7 +138,7 @@ MESSAGE(event, [1] = UINT64(number), [2] = UINT64(time_ms), [3] = STRING(kind),
 #undef OF
 
 #define OF or_stats_t
-MESSAGE(stats, [27] = STRING(model),
+MESSAGE(stats, [27] = STRING(model), [36] = STRING(choice),
         [29] = STRUCTS(policies, policy_count, or_policy_terms_t, policy,
                        AT_MOST_TOKENS("policies")),
         [34] = STRUCTS(peers, peer_count, or_peer_figures_t, peer, AT_MOST_TOKENS("peers")),

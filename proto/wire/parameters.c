@@ -66,12 +66,13 @@ const or_option_t or_drafting_parameters[] = {
     {"draft-depth", NULL, OR_OPTION_UINT32, AT(request.draft_depth), "N", "most guesses in a row",
      .bounds = {1, INFINITY}, .field = "draft.depth", .field_bounds = {1, OR_TREE_NODES_MAX}},
     {"draft-policy", NULL, OR_OPTION_STRING, AT(policy), "NAME",
-     "fixed: wait for what was asked for, in every round; auto: at most that, as much of it as the "
-     "link, the load and the text make worth its time",
+     "auto: as much of what was asked for as the link, the load and the text make worth its time, "
+     "or "
+     "none; fixed: wait for all of it, in every round",
      .choices = policy_names, .field = "draft.policy"},
     {"draft-ahead", NULL, OR_OPTION_INT32, AT(ahead), "N",
      "draft on while rounds are in flight: 1 has the next tree ready, 2 to 8 send guesses for so "
-     "many rounds (methods coupled and topk); -1: 0, or 4 with --draft-policy auto",
+     "many rounds (methods coupled and topk); -1: 4, or 0 with --draft-policy fixed",
      .bounds = {0, OR_AHEAD_MAX, .has_other = true, .other = OR_AHEAD_USUAL},
      .field = "draft.ahead", .field_bounds = {0, OR_AHEAD_MAX}},
     {"draft-shape", NULL, OR_OPTION_STRING, AT(shape), "SHAPE",
@@ -137,7 +138,7 @@ or_parameters_t or_parameters_default(void)
                                          .draft_depth = 16,
                                          .distribution_entries = OR_DISTRIBUTION_ENTRIES},
                              .vocab_map = (char *)"auto",
-                             .policy = (char *)"fixed",
+                             .policy = (char *)"auto",
                              .ahead = OR_AHEAD_USUAL,
                              .temperature = -1};
 }

@@ -48,15 +48,16 @@ static void the_usual_is_settled(void **state)
     assert_int_equal(request.accept_rule, OR_ACCEPT_COUPLED);
     assert_int_equal(request.vocab_method, OR_VOCAB_AUTO);
     assert_int_equal(request.draft_nodes, 16);
-    assert_int_equal(request.draft_ahead, 0);
+    assert_int_equal(request.draft_policy, OR_POLICY_AUTO);
+    assert_int_equal(request.draft_ahead, 4); // what comes by itself, the coordinator leaves out
     assert_false(request.plain || request.has_draft_temperature);
-    asked.policy = (char *)"auto";
+    asked.policy = (char *)"fixed";
     asked.vocab_map = (char *)"slrs";
     asked.temperature = 0.5F;
     assert_int_equal(or_parameters_settle(&asked, or_name_option, &request, &shape, NULL), OR_OK);
     assert_int_equal(request.accept_rule, OR_ACCEPT_SLRS);
     assert_int_equal(request.draft_method, OR_DRAFT_CHAIN);
-    assert_int_equal(request.draft_ahead, 4); // what comes by itself, the coordinator leaves out
+    assert_int_equal(request.draft_ahead, 0);
     assert_true(request.has_draft_temperature && request.draft_temperature == 0.5F);
     asked = or_parameters_default();
     asked.method = (char *)"none";

@@ -121,11 +121,11 @@ json_t *or_stats_json(const or_stats_t *stats, const char *owner, uint64_t event
 {
     owner = owner[0] != '\0' ? owner : NULL;
     const or_stats_t shown = or_stats_for_owner(stats, owner);
-    return json_pack("{s:s, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
-                     OR_VERSION, "model", text(shown.model), "ready", shown.verifiers > 0,
-                     "verifiers", whole(shown.verifiers), "drafters", whole(shown.drafters),
-                     "waiting", whole(shown.waiting), "sessions_live", whole(shown.sessions),
-                     "figures", figures_object(&shown), "peers", peer_array(&shown, owner),
-                     "sessions", session_array(&shown, owner), "events",
+    return json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+                     OR_VERSION, "model", text(shown.model), "choice", text(shown.choice), "ready",
+                     shown.verifiers > 0, "verifiers", whole(shown.verifiers), "drafters",
+                     whole(shown.drafters), "waiting", whole(shown.waiting), "sessions_live",
+                     whole(shown.sessions), "figures", figures_object(&shown), "peers",
+                     peer_array(&shown, owner), "sessions", session_array(&shown, owner), "events",
                      event_array(&shown, owner, events_after));
 }

@@ -130,7 +130,10 @@ static void an_owner_is_shown_what_is_public(void **state)
     or_stats_t stats = {.policies = sessions, .policy_count = 3, .peers = &peer, .peer_count = 1};
     fill_all(or_stats_rows, OR_STATS_ROWS, &stats);
     fill_all(or_peer_rows, OR_PEER_ROWS, &peer);
+    stats.choice = "guesses: 90 tokens/s";
+    assert_string_equal(or_stats_for_owner(&stats, NULL).choice, stats.choice);
     const or_stats_t shown = or_stats_for_owner(&stats, "bob");
+    assert_string_equal(shown.choice, ""); // it tells how busy others are
     for (uint32_t i = 0; i < OR_STATS_ROWS; i++) {
         const or_figure_t *row = &or_stats_rows[i];
         bool listed = strcmp(row->name, "sessions") == 0; // bob's, of those in the list

@@ -164,7 +164,7 @@ class AtATerminal(unittest.TestCase):
 
     def test_colours_and_commands(self):
         first = written(play("hi"), "-n", 60, "-s", 6)
-        with Terminal(*self.place, "-n", 60, "-s", 6) as terminal:
+        with Terminal(*self.place, "-n", 60, "-s", 6, "--draft-policy", "fixed") as terminal:
             answer, figures = terminal.asks("hi")
             self.assertIn("has no chat template", terminal.all)
             self.assertIn(DRAFTED, answer)

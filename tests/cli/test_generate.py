@@ -59,7 +59,7 @@ class LocalRun(unittest.TestCase):
             self.assertRegex(error, r"\n1 token, ")
 
     def test_the_target_drafts_for_itself(self):
-        line = generate("-m", TARGET, "-md", TARGET, "-p", "Once upon a time", "-n", 48, "-s", 3, "--temp", 1)
+        line = generate("-m", TARGET, "-md", TARGET, "-p", "Once upon a time", "-n", 48, "-s", 3, "--temp", 1, "--draft-policy", "fixed")
         plain = generate("-m", TARGET, "--plain", "-p", "Once upon a time", "-n", 48, "-s", 3, "--temp", 1)
         self.assertEqual(line["tokens"], plain["tokens"])
         self.assertGreater(line["block_efficiency"], 4)
@@ -102,17 +102,18 @@ class OnACluster(unittest.TestCase):
                              (["--accept", "recursive", "--draft-method", "rsd-c", "--draft-shape", "4x2x1"], ("rsd-c", "recursive")),
                              (["--accept", "recursive", "--draft-shape", "3x4", "--distribution-entries", 2], ("rsd-s", "recursive")),
                              (["--draft-method", "mcsd", "--draft-shape", "2x2x2"], ("mcsd", "coupled"))):
-            line = self.ask("--temp", 0, "--ignore-eos", *words, prompt=reference()[0]["text"], count=64)
+            line = self.ask("--temp", 0, "--ignore-eos", "--draft-policy", "fixed", *words, prompt=reference()[0]["text"], count=64)
             self.assertEqual(line["tokens"][:len(sure)], sure, words)
             self.assertEqual((line["draft_method"], line["accept"]), names)
             self.assertNotIn("note", line)
             self.assertGreater(line["block_efficiency"], 1.2, words)
 
     def test_a_shape_bounds_the_tree(self):
-        line = self.ask("--temp", 1, "-s", 5, "--draft-method", "rsd-c", "--accept", "recursive", "--draft-shape", "3x2x1")
+        words = ["--temp", 1, "-s", 5, "--draft-method", "rsd-c", "--accept", "recursive", "--draft-shape", "3x2x1", "--draft-policy", "fixed"]
+        line = self.ask(*words)
         self.assertGreater(line["drafted"], 0)
         self.assertLessEqual(line["drafted"], 15 * line["target_calls"])
-        again = self.ask("--temp", 1, "-s", 5, "--draft-method", "rsd-c", "--accept", "recursive", "--draft-shape", "3x2x1")
+        again = self.ask(*words)
         self.assertEqual(line["tokens"], again["tokens"])  # nothing was late: the same draws
 
     def test_trees_never_change_the_text(self):
@@ -136,7 +137,7 @@ class OnACluster(unittest.TestCase):
     def test_tokens_per_target_call(self):
         """The floor of the issue holds over the reference prompts with 16 nodes."""
         for floor, dists in ((2.5, [["--temp", 0]]), (3.0, [["--temp", 1, "-s", seed] for seed in range(4)])):
-            lines = [self.ask(*dist, "--ignore-eos", prompt=prompt["text"], count=64) for prompt in reference() for dist in dists]
+            lines = [self.ask(*dist, "--ignore-eos", "--draft-policy", "fixed", prompt=prompt["text"], count=64) for prompt in reference() for dist in dists]
             calls = sum(line["target_calls"] for line in lines)
             self.assertGreaterEqual(sum(line["completion_tokens"] for line in lines) / calls, floor)
 

@@ -62,7 +62,7 @@ class Status(unittest.TestCase):
             self.assertEqual([peer["role"] for peer in line["peers"]].count("verifier"), 1)
             self.assertIn("verifier joined", [event["kind"] for event in line["events"]])
             out, _ = outrider("status", "--connect", cluster.endpoint)
-            for word in ("target", "sessions", "batch", "cache", "drafters   1"):
+            for word in ("target", "sessions", "batch", "cache", "drafters   1", "choice     "):
                 self.assertIn(word, out.decode())
 
 
@@ -191,7 +191,7 @@ class Keys(unittest.TestCase):
              **self.operator)
         with Background("-m", TARGET, "--connect", self.hub.endpoint, "--encrypt", "on", "--server-key", self.server_key,
                         program="outrider-verifier", **self.operator):
-            words = [*self.connection(), "--no-padding", "--temp", "0", "--prompt-limit", "1", "--json", "--draft-policy", "auto",
+            words = [*self.connection(), "--no-padding", "--temp", "0", "--prompt-limit", "1", "--json", "--draft-policy", "fixed",
                      "--draft-ahead", "2"]
             out, _ = outrider("bench", "load", *words, "--plain", "--sessions", "1", "--seconds", "5", "-n", "4", **self.user)
             self.assertGreater(json.loads(out)[0]["texts"], 0)
@@ -221,7 +221,7 @@ class Options(unittest.TestCase):
         with Coordinator("--expect-drafter") as hub, \
                 Background("-m", TARGET, "--connect", hub.endpoint, program="outrider-verifier"), \
                 Background("-m", DRAFT, "--connect", hub.endpoint, "--owner", "alice", program="outrider-drafter"):
-            words = ["generate", "--connect", hub.endpoint, "-p", "Once", "-n", 8, "--json"]
+            words = ["generate", "--connect", hub.endpoint, "-p", "Once", "-n", 8, "--json", "--draft-policy", "fixed"]
             out, _ = outrider(*words, "--owner", "bob")
             self.assertEqual(json.loads(out)["drafted"], 0)
             out, _ = outrider(*words, "--owner", "alice")

@@ -11,7 +11,7 @@ ODD = "Zwölf  Boxkämpfer\tjagen 😀 \r\n\r\n«naïve» e\u0301   "
 
 
 def write(cluster, *words):
-    return generate("--connect", cluster.endpoint, "-n", 40, *words)
+    return generate("--connect", cluster.endpoint, "-n", 40, "--draft-policy", "fixed", *words)
 
 
 class Vocabularies(unittest.TestCase):

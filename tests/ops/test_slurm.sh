@@ -122,7 +122,7 @@ job=$(sbatch --parsable --ntasks="${RANKS:-4}" \
 within 30 "a job that runs" running
 within 30 "an endpoint" listens
 
-words=(-p "Once upon a time" -n 32 --temp 0 --json)
+words=(-p "Once upon a time" -n 32 --temp 0 --json --draft-policy fixed)
 export OUTRIDER_MODELS=$models
 plain=$("$bin/outrider" generate --plain "${words[@]}")
 

@@ -22,7 +22,7 @@ from cli import BIN, DRAFT, ENVIRONMENT, TARGET, Cluster, call, wait_until
 
 THIEF = Path(os.environ.get("OUTRIDER_THIEF", BIN.parent / "tests/thief"))
 PROMPT = "Once upon a time there was a secret that nobody on the way may read"
-WORDS = ("-p", PROMPT, "--temp", 0, "--no-display-prompt")
+WORDS = ("-p", PROMPT, "--temp", 0, "--no-display-prompt", "--draft-policy", "fixed")  # all guesses are a drafter's
 PLAIN_GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)  # of ZMTP 3.0, without security
 ATTEMPTS = 100
 LINES_MAX = 5  # in the log, of all attempts of one kind

@@ -76,6 +76,7 @@ function show() {
   byId("trouble").hidden = true;
   byId("main").classList.remove("stale");
   setText(byId("model"), status.model);
+  setText(byId("choice"), status.choice);
   setText(byId("uptime"), `up ${duration(status.uptime_s)}`);
   document.title = mayCount ? `${digits(history.now().rate("generation_tokens_total"))} tokens/s · Outrider` : "Outrider";
 }
