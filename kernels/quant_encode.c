@@ -1,4 +1,5 @@
 // Weights to quantised blocks: first the types whose blocks of 32 weights have halves of their own, then super-blocks.
+#include <math.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
@@ -79,18 +80,84 @@ static void encode_q8_0(const float *x, uint8_t *at)
     }
 }
 
-static void encode_iq4_nl(const float *x, uint8_t *at)
+static const or_fit_grid_t iq4_grid = {-127, 113, or_iq4_values};
+
+static void to_iq4_codes(const float *integers, uint8_t *codes, uint32_t count)
 {
-    const or_fit_grid_t grid = {or_iq4_values[0], or_iq4_values[15], or_iq4_values};
-    float integers[OR_QUANT_BLOCK];
-    uint8_t codes[OR_QUANT_BLOCK] = {0};
-    at = fit_scale(&grid, x, at, integers);
-    for (uint32_t i = 0; i < OR_QUANT_BLOCK; i++) {
+    memset(codes, 0, count);
+    for (uint32_t i = 0; i < count; i++) {
         while ((float)or_iq4_values[codes[i]] < integers[i]) {
             codes[i]++;
         }
     }
+}
+
+static void encode_iq4_nl(const float *x, uint8_t *at)
+{
+    float integers[OR_QUANT_BLOCK];
+    uint8_t codes[OR_QUANT_BLOCK];
+    at = fit_scale(&iq4_grid, x, at, integers);
+    to_iq4_codes(integers, codes, OR_QUANT_BLOCK);
     put_nibbles(at, codes);
+}
+
+// ---- MXFP4 ----
+
+#define MXFP4_LARGEST 12.0f // of or_mxfp4_values
+#define MXFP4_MAGNITUDES 8u
+#define MXFP4_MINUS 8u
+
+// The power of two that MXFP4 makes of a byte.
+static float mxfp4_scale(int exponent)
+{
+    return ldexpf(1.0f, exponent - 128);
+}
+
+// Choose the nearest codes for a scale, and return the sum of squared errors. Of two that are as near the smaller is
+// taken; a negative weight that becomes 0 has no minus.
+static float choose_mxfp4_codes(const float *x, float scale, uint8_t codes[OR_QUANT_BLOCK])
+{
+    float error = 0;
+    for (uint32_t i = 0; i < OR_QUANT_BLOCK; i++) {
+        float magnitude = fabsf(x[i]);
+        uint8_t code = 0;
+        for (uint8_t c = 1; c < MXFP4_MAGNITUDES; c++) {
+            float middle = 0.5f * (float)(or_mxfp4_values[c - 1] + or_mxfp4_values[c]);
+            code += magnitude > scale * middle ? 1 : 0;
+        }
+        float left = magnitude - scale * (float)or_mxfp4_values[code];
+        error += left * left;
+        codes[i] = (uint8_t)(code | (x[i] < 0 && code > 0 ? MXFP4_MINUS : 0));
+    }
+    return error;
+}
+
+// A byte of an exponent, nibbles. The largest weight lies between 8 and 16 of the second scale that is tried: the
+// first one cuts it, the third is coarser than it needs.
+static void encode_mxfp4(const float *x, uint8_t *at)
+{
+    float largest = 0;
+    for (uint32_t i = 0; i < OR_QUANT_BLOCK; i++) {
+        largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
+    }
+    memset(at, 0, 1 + OR_QUANT_BLOCK / 2);
+    if (largest < mxfp4_scale(0)) {
+        return;
+    }
+    int wanted = ilogbf(largest) - 3 + 128;
+    float best = INFINITY;
+    for (int exponent = wanted - 1; exponent <= wanted + 1; exponent++) {
+        uint8_t codes[OR_QUANT_BLOCK];
+        if (exponent < 0 || exponent > UINT8_MAX) {
+            continue;
+        }
+        float error = choose_mxfp4_codes(x, mxfp4_scale(exponent), codes);
+        if (error < best) {
+            best = error;
+            at[0] = (uint8_t)exponent;
+            put_nibbles(at + 1, codes);
+        }
+    }
 }
 
 // A block of codes of four or five bits; a grid that begins with 0 has a minimum.
@@ -161,6 +228,7 @@ static const kind_t q5_k = {{0, 31, NULL}, 32, 0, 63, 63};
 static const kind_t q2_k = {{0, 3, NULL}, 16, 0, 15, 15};
 static const kind_t q3_k = {{-4, 3, NULL}, 16, -32, 31, 0};
 static const kind_t q6_k = {{-32, 31, NULL}, 16, -128, 127, 0};
+static const kind_t iq4_xs = {{-127, 113, or_iq4_values}, 32, -32, 31, 0};
 
 // ---- the choice ----
 
@@ -268,7 +336,8 @@ static void refit(const kind_t *kind, const float *x, super_t *super)
     }
 }
 
-static void fit(const kind_t *kind, const float *x, super_t *super, uint8_t codes[SUPER_WEIGHTS])
+// Choose a super-block's scales, minima and integers.
+static void fit_integers(const kind_t *kind, const float *x, super_t *super)
 {
     wishes_t wishes;
     wish(kind, x, &wishes);
@@ -281,6 +350,11 @@ static void fit(const kind_t *kind, const float *x, super_t *super, uint8_t code
     if (again.error < super->error) {
         *super = again;
     }
+}
+
+static void fit(const kind_t *kind, const float *x, super_t *super, uint8_t codes[SUPER_WEIGHTS])
+{
+    fit_integers(kind, x, super);
     to_codes(super->integers, kind->grid.lowest, codes, SUPER_WEIGHTS);
 }
 
@@ -410,6 +484,30 @@ static void encode_q6_k(const float *x, uint8_t *at)
     put_half(at, super.scale);
 }
 
+// Eight scales of 6 bits: two bytes of their upper pairs, four of their nibbles.
+static uint8_t *put_parted_six_bits(uint8_t *at, const super_t *super)
+{
+    memset(at, 0, 6);
+    for (uint32_t b = 0; b < OR_SUPER_BLOCK; b++) {
+        int code = super->scales[b] + 32;
+        at[b / 4] |= (uint8_t)(code >> 4 << b % 4 * 2);
+        at[2 + b / 2] |= (uint8_t)((code & 15) << b % 2 * 4);
+    }
+    return at + 6;
+}
+
+static void encode_iq4_xs(const float *x, uint8_t *at)
+{
+    super_t super;
+    uint8_t codes[SUPER_WEIGHTS];
+    fit_integers(&iq4_xs, x, &super);
+    to_iq4_codes(super.integers, codes, SUPER_WEIGHTS);
+    at = put_parted_six_bits(put_half(at, super.scale), &super);
+    for (uint32_t b = 0; b < OR_SUPER_BLOCK; b++) {
+        at = put_nibbles(at, codes + (size_t)b * OR_QUANT_BLOCK);
+    }
+}
+
 // ---- any type ----
 
 // Cut values that no type can hold, and replace those that are no numbers.
@@ -423,13 +521,14 @@ static void cut(const float *x, uint32_t n, float *out)
 
 void or_quant_encode(or_quant_t type, const float *x, uint32_t units, void *row)
 {
-    static void (*const encoders[OR_QUANT_TYPES])(const float *, uint8_t *) = {
+    static void (*const encoders[OR_QUANT_ENCODED])(const float *, uint8_t *) = {
         [OR_QUANT_Q8_0] = encode_q8_0,     [OR_QUANT_Q4_0] = encode_q4_0,
         [OR_QUANT_IQ4_NL] = encode_iq4_nl, [OR_QUANT_Q5_0] = encode_q5_0,
         [OR_QUANT_Q4_1] = encode_q4_1,     [OR_QUANT_Q5_1] = encode_q5_1,
         [OR_QUANT_Q4_K] = encode_q4_k,     [OR_QUANT_Q5_K] = encode_q5_k,
         [OR_QUANT_Q2_K] = encode_q2_k,     [OR_QUANT_Q3_K] = encode_q3_k,
-        [OR_QUANT_Q6_K] = encode_q6_k,
+        [OR_QUANT_Q6_K] = encode_q6_k,     [OR_QUANT_IQ4_XS] = encode_iq4_xs,
+        [OR_QUANT_MXFP4] = encode_mxfp4,
     };
     uint32_t weights = or_quant_unit_blocks(type) * OR_QUANT_BLOCK;
     uint32_t bytes = or_quant_file_bytes(type);

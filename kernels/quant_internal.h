@@ -9,7 +9,7 @@
 
 // A unit of one row. Its integers are as they are stored, without a sign, like a panel's.
 typedef struct {
-    uint16_t scale; // halves
+    uint16_t scale; // halves; of MXFP4 the scale is a bfloat
     uint16_t minimum;
     uint8_t groups[2 * OR_SUPER_BLOCK]; // bytes of a panel's block_scales or groups
     uint8_t block_minima[OR_SUPER_BLOCK];
@@ -54,7 +54,18 @@ CANONICAL int32_t or_quant_integer(or_quant_t type, uint8_t stored)
     case OR_QUANT_Q4_0:
         return stored - 8;
     case OR_QUANT_IQ4_NL:
+    case OR_QUANT_IQ4_XS:
         return or_iq4_values[stored];
+    case OR_QUANT_MXFP4:
+        return or_mxfp4_values[stored];
+    case OR_QUANT_IQ3_S:
+        return or_iq3_s_values[stored];
+    case OR_QUANT_IQ3_XXS:
+        return or_iq3_xxs_values[stored];
+    case OR_QUANT_IQ2_S:
+    case OR_QUANT_IQ2_XS:
+    case OR_QUANT_IQ2_XXS:
+        return or_iq2_values[stored];
     case OR_QUANT_Q5_0:
         return stored - 16;
     case OR_QUANT_Q3_K:
@@ -83,7 +94,17 @@ CANONICAL or_quant_group_t or_quant_group(or_quant_t type, uint16_t scale, uint1
         return (or_quant_group_t){s * (float)(group & 15), m * (float)(group >> 4)};
     case OR_QUANT_Q3_K:
     case OR_QUANT_Q6_K:
+    case OR_QUANT_IQ4_XS:
+    case OR_QUANT_IQ3_S:
         return (or_quant_group_t){s * (float)(int8_t)group, 0.0f};
+    case OR_QUANT_IQ3_XXS:
+        return (or_quant_group_t){s * (float)(int8_t)group * OR_IQ3_XXS_PART, 0.0f};
+    case OR_QUANT_IQ2_S:
+    case OR_QUANT_IQ2_XS:
+    case OR_QUANT_IQ2_XXS:
+        return (or_quant_group_t){s * (float)(int8_t)group * OR_IQ2_PART, 0.0f};
+    case OR_QUANT_MXFP4:
+        return (or_quant_group_t){canonical_widen_bf16(scale), 0.0f};
     default:
         return (or_quant_group_t){s, 0.0f};
     }

@@ -14,10 +14,10 @@ from cli import BIN, DRAFT, ROOT, TARGET, Background, generate, outrider, wait_u
 
 # Root mean square of the error, of the weights'; twice what gaussian weights cost is another encoder.
 ERROR_MAX = {"F32": 0, "F16": 0, "BF16": 0.0018, "Q8_0": 0.0055, "Q4_0": 0.09, "IQ4_NL": 0.08, "Q5_0": 0.045, "Q4_1": 0.077, "Q5_1": 0.038,
-             "Q4_K": 0.077, "Q5_K": 0.038, "Q2_K": 0.28, "Q3_K": 0.155, "Q6_K": 0.019}
+             "Q4_K": 0.077, "Q5_K": 0.038, "Q2_K": 0.28, "Q3_K": 0.155, "Q6_K": 0.019, "IQ4_XS": 0.08, "MXFP4": 0.13}
 EXACT = ("F32", "F16")
 # The types that rows of 128, which are half a super-block, become.
-INSTEAD = {"Q2_K": "IQ4_NL", "Q3_K": "IQ4_NL", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
+INSTEAD = {"Q2_K": "IQ4_NL", "Q3_K": "IQ4_NL", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0", "IQ4_XS": "IQ4_NL"}
 QWEN2 = ROOT / "tests/model/data/qwen2-bf16.gguf"
 LLAMA3 = ROOT / "tests/model/data/llama3-bf16.gguf"  # its head is a tensor of its own, the others' is the embedding
 
@@ -176,7 +176,7 @@ class Quantize(Files):
         self.assertIn("IN, OUT and TYPE", outrider(*quantize, TARGET, code=2)[1])
         self.assertIn("threads are -t", outrider(*quantize, TARGET, self.out, "Q8_0", 8, code=2)[1])
         self.assertIn("-t/--threads: 1000", outrider(*quantize, TARGET, self.out, "Q8_0", "-t", 1000, code=2)[1])
-        self.assertRegex(outrider(*quantize, TARGET, self.out, "Q4_K_M", code=2)[1], "IQ4_NL; mixtures .* say Q4_K")
+        self.assertRegex(outrider(*quantize, TARGET, self.out, "Q4_K_M", code=2)[1], "IQ4_XS MXFP4; mixtures .* say Q4_K")
         self.assertIn("--token-embedding-type", outrider(*quantize, TARGET, self.out, "Q8_0", "--token-embedding-type", "Q9", code=2)[1])
         self.assertIn("is the file that is read", outrider(*quantize, TARGET, TARGET, "Q8_0", "--force", code=1)[1])
         self.assertIn("no regular file", outrider(*quantize, TARGET, "/dev/null", "Q8_0", "--force", code=1)[1])
