@@ -1,5 +1,5 @@
-// The lists of quant_grids.h.
-#include "kernels/quant_grids.h"
+// The lists from which files of IQ2 and IQ3 name entries (quant_internal.h).
+#include "kernels/quant_internal.h"
 
 const uint16_t or_iq2_xxs_grid[256] = {
     0x0000, 0x0002, 0x0005, 0x0008, 0x000A, 0x0011, 0x0014, 0x0020, 0x0022, 0x0028, 0x002A, 0x0041,

@@ -42,6 +42,17 @@ typedef struct {
 
 const or_quant_layout_t *or_quant_layout(or_quant_t type);
 
+// The magnitudes that the types of IQ2 and IQ3 give to neighbouring weights at once. A file says a place in one of these
+// lists. An entry of IQ2 is of eight weights, two bits of each; of IQ3 it is of four, three bits of each.
+// The first weight has the lowest bits. They say which of the first magnitudes of or_iq2_values, or_iq3_s_values or
+// or_iq3_xxs_values a weight has. The lists are data of the GGUF format and follow no rule: tests/oracles/make_quants.py
+// prints them from the gguf package.
+extern const uint16_t or_iq2_xxs_grid[256];
+extern const uint16_t or_iq2_xs_grid[512];
+extern const uint16_t or_iq2_s_grid[1024];
+extern const uint16_t or_iq3_xxs_grid[256];
+extern const uint16_t or_iq3_s_grid[512];
+
 // Read the unit that begins at `row`, whose bytes need no alignment.
 void or_quant_read(or_quant_t type, const uint8_t *row, or_quant_unit_t *unit);
 

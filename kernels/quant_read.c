@@ -1,7 +1,6 @@
 // Units of a row as they lie in a GGUF file, all numbers little-endian. In the simple types a byte
 // holds nibbles of the weights i and i + 16. Super-blocks are more intricate: they are made for vectors
 // of 32 bytes, whose bytes hold bits of the same weight of several blocks.
-#include "kernels/quant_grids.h"
 #include "kernels/quant_internal.h"
 
 #define BLOCK OR_QUANT_BLOCK

@@ -1,7 +1,7 @@
 // quants - weights kept as small integers with shared scales, and activations made so to meet them.
 //
-// A row of weights is a chain of blocks of 32. A block has one group of 32 weights or two of 16 (Q2_K,
-// Q3_K, Q6_K, and those of IQ2); a group has a scale and perhaps a minimum, and each weight an integer:
+// A row of weights is a chain of blocks of 32. A block has one group of 32 weights, or two of 16 (Q2_K,
+// Q3_K, Q6_K, and those of IQ2). A group has a scale and perhaps a minimum, and each weight an integer:
 //
 //     weight = scale * integer - minimum      (without the last term where the type has no minima)
 //
@@ -25,7 +25,7 @@
 //     IQ2_XS    16   or_iq2_values[3 bits]         half * (2 * 4 bits + 1) / 8   -      8
 //     IQ2_XXS   16   or_iq2_values[3 bits]         half * (2 * 4 bits + 1) / 8   -      8
 //
-// Files keep IQ3 and IQ2 as signs and places in a list of magnitudes of four or eight weights (quant_grids.h). Here
+// Files keep IQ3 and IQ2 as signs and places in a list of magnitudes of four or eight weights (quant_internal.h). Here
 // each weight has its own sign and magnitude, so a product needs no such list. The two groups of a block of IQ2_XXS
 // have the same scale.
 //
