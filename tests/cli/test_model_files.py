@@ -2,6 +2,7 @@
 nothing where they fail.
 Method: every type, looked into and made to write a text; inflated models against what they were made of; every refusal with its sentence."""
 import json
+import re
 import resource
 import signal
 import struct
@@ -221,6 +222,18 @@ class Inflate(Files):
             self.assertEqual(self.inflate(DRAFT, "5M", "--layers", 3, "--type", name, "--force")["identical_tokens"], 256)
         self.assertEqual(self.inflate(TARGET, "21M", "--type", "Q2_K", "--force")["identical_tokens"], 256)
         self.assertEqual(self.names(), ["out.gguf"])
+
+    def test_a_type_that_is_only_read(self):
+        outrider("model", "quantize", TARGET, self.out, "Q3_K")
+        source = self.folder / "iq3.gguf"
+        q3_k, iq3_s = struct.pack("<I", 11), struct.pack("<I", 21)  # units of as many bytes
+        data = re.sub(rb"(blk\.\d\.ffn_down\.weight\x02\0\0\0.{16})" + re.escape(q3_k), rb"\g<1>" + iq3_s, self.out.read_bytes(), flags=re.DOTALL)
+        source.write_bytes(data)
+        self.assertEqual(look(source)[2]["blk.0.ffn_down.weight"], "IQ3_S")
+        words = ("model", "inflate", source, self.folder / "big.gguf", "25M")
+        self.assertIn("ffn_down.weight of", outrider(*words, code=1)[1])
+        self.assertRegex(outrider(*words, code=1)[1], "IQ3_S, which is read, not written; say --type")
+        self.assertEqual(self.names(), ["iq3.gguf", "out.gguf"])
 
     def test_other_architectures(self):
         report = self.inflate(QWEN2, "2M")
