@@ -129,6 +129,13 @@ static const struct {
     [OR_QUANT_Q2_K] = {offsetof(or_panel_q2_k_t, scales), offsetof(or_panel_q2_k_t, minima)},
     [OR_QUANT_Q3_K] = {offsetof(or_panel_q3_k_t, scales), 0},
     [OR_QUANT_Q6_K] = {offsetof(or_panel_q6_k_t, scales), 0},
+    [OR_QUANT_IQ4_XS] = {offsetof(or_panel_iq4_xs_t, scales), 0},
+    [OR_QUANT_MXFP4] = {offsetof(or_panel_q4_0_t, scales), 0}, // bfloats: any will do
+    [OR_QUANT_IQ3_S] = {offsetof(or_panel_iq4_xs_t, scales), 0},
+    [OR_QUANT_IQ3_XXS] = {offsetof(or_panel_iq4_xs_t, scales), 0},
+    [OR_QUANT_IQ2_S] = {offsetof(or_panel_q3_k_t, scales), 0},
+    [OR_QUANT_IQ2_XS] = {offsetof(or_panel_q3_k_t, scales), 0},
+    [OR_QUANT_IQ2_XXS] = {offsetof(or_panel_q3_k_t, scales), 0},
 };
 
 static void put_halves(uint64_t *random, test_kind_t kind, uint8_t *at)

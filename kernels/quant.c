@@ -4,6 +4,12 @@
 const int8_t or_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                   1,    13,   25,  38,  53,  69,  89,  113};
 
+const int8_t or_mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+const int8_t or_iq3_s_values[16] = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
+const int8_t or_iq3_xxs_values[16] = {2,  6,  10,  14,  18,  22,  26,  31,
+                                      -2, -6, -10, -14, -18, -22, -26, -31};
+const int8_t or_iq2_values[16] = {8, 25, 43, 0, -8, -25, -43, 0};
+
 // A row of the table: blocks of a unit, groups of a block, bits, bytes of a unit in a file, the panel's unit and its part
 // that has all integers' low bits. What only some panels have comes behind.
 #define ROW(type, blocks, groups_of_a_block, width, bytes, panel, part, ...)                       \
@@ -40,6 +46,19 @@ static const or_quant_layout_t layouts[OR_QUANT_TYPES] = {
         GROUPS(or_panel_q3_k_t, groups), HIGH(or_panel_q3_k_t, bits)),
     ROW(Q6_K, OR_SUPER_BLOCK, 2, 6, 128 + 64 + 16 + 2, or_panel_q6_k_t, nibbles,
         GROUPS(or_panel_q6_k_t, groups), HIGH(or_panel_q6_k_t, pairs)),
+    ROW(IQ4_XS, OR_SUPER_BLOCK, 1, 4, 2 + 2 + 4 + 128, or_panel_iq4_xs_t, nibbles,
+        GROUPS(or_panel_iq4_xs_t, block_scales)),
+    ROW(MXFP4, 1, 1, 4, 1 + 16, or_panel_q4_0_t, nibbles, ),
+    ROW(IQ3_S, OR_SUPER_BLOCK, 1, 4, 2 + 64 + 8 + 32 + 4, or_panel_iq4_xs_t, nibbles,
+        GROUPS(or_panel_iq4_xs_t, block_scales)),
+    ROW(IQ3_XXS, OR_SUPER_BLOCK, 1, 4, 2 + 64 + 32, or_panel_iq4_xs_t, nibbles,
+        GROUPS(or_panel_iq4_xs_t, block_scales)),
+    ROW(IQ2_S, OR_SUPER_BLOCK, 2, 3, 2 + 32 + 32 + 8 + 8, or_panel_q3_k_t, pairs,
+        GROUPS(or_panel_q3_k_t, groups), HIGH(or_panel_q3_k_t, bits)),
+    ROW(IQ2_XS, OR_SUPER_BLOCK, 2, 3, 2 + 64 + 8, or_panel_q3_k_t, pairs,
+        GROUPS(or_panel_q3_k_t, groups), HIGH(or_panel_q3_k_t, bits)),
+    ROW(IQ2_XXS, OR_SUPER_BLOCK, 2, 3, 2 + 64, or_panel_q3_k_t, pairs,
+        GROUPS(or_panel_q3_k_t, groups), HIGH(or_panel_q3_k_t, bits)),
 };
 
 const or_quant_layout_t *or_quant_layout(or_quant_t type)

@@ -24,7 +24,7 @@ typedef struct {
     uint64_t checksum;
 } expected_t;
 
-static const expected_t types[OR_QUANT_TYPES] = {
+static const expected_t types[OR_QUANT_ENCODED] = {
     [OR_QUANT_Q8_0] = {-127, 127, 32, 0, false, 0.0051f, UINT64_C(0x9f13900c50e33eec)},
     [OR_QUANT_Q4_0] = {-8, 7, 32, 0, false, 0.083f, UINT64_C(0x43c780f3cbacc561)},
     [OR_QUANT_IQ4_NL] = {-127, 113, 32, 0, false, 0.075f, UINT64_C(0x503ccc96dec55760)},
@@ -36,6 +36,8 @@ static const expected_t types[OR_QUANT_TYPES] = {
     [OR_QUANT_Q2_K] = {0, 3, 16, 15, true, 0.27f, UINT64_C(0x69f0b7bf28e825da)},
     [OR_QUANT_Q3_K] = {-4, 3, 16, 31, false, 0.148f, UINT64_C(0xabe3d9e783857479)},
     [OR_QUANT_Q6_K] = {-32, 31, 16, 127, false, 0.0174f, UINT64_C(0x281d105a4c8c999c)},
+    [OR_QUANT_IQ4_XS] = {-127, 113, 32, 31, false, 0.075f, UINT64_C(0xe95dbf05493f723e)},
+    [OR_QUANT_MXFP4] = {-12, 12, 32, 0, false, 0.12f, UINT64_C(0xe499dc3a2b756876)},
 };
 
 static float x[WEIGHTS], y[WEIGHTS], z[WEIGHTS];
@@ -89,18 +91,32 @@ static void plain_group(const expected_t *type, const float *from, float *scale,
     *scale = type->minima ? (high - low) / (float)type->highest : extreme / (float)type->lowest;
 }
 
+static const int8_t *values_of(or_quant_t kind)
+{
+    return kind == OR_QUANT_IQ4_NL || kind == OR_QUANT_IQ4_XS ? or_iq4_values
+           : kind == OR_QUANT_MXFP4                           ? or_mxfp4_values
+                                                              : NULL;
+}
+
 static void plain_round(or_quant_t kind, const expected_t *type, const float *from, float scale,
                         float minimum, float *to)
 {
     for (uint32_t i = 0; i < type->group; i++) {
         float place = scale != 0 ? (from[i] + minimum) / scale : 0;
         float integer = fminf(fmaxf(nearbyintf(place), (float)type->lowest), (float)type->highest);
-        for (uint32_t v = 0; kind == OR_QUANT_IQ4_NL && v < 16; v++) {
-            float value = or_iq4_values[v];
+        const int8_t *values = values_of(kind);
+        for (uint32_t v = 0; values != NULL && v < 16; v++) {
+            float value = values[v];
             integer = v == 0 || fabsf(value - place) < fabsf(integer - place) ? value : integer;
         }
         to[i] = scale * integer - minimum;
     }
+}
+
+// The one with which llama.cpp reaches the largest weight or cuts it by a quarter.
+static float power_of_two(float scale)
+{
+    return scale == 0 ? 0 : exp2f(floorf(log2f(12 * fabsf(scale))) - 3);
 }
 
 static float of_unit(float wanted, float unit)
@@ -121,7 +137,9 @@ static void plain(or_quant_t kind, const float *from, float *to)
         }
         for (uint32_t g = 0; g < span / type->group; g++) {
             bool own = type->scale_most == 0;
-            float scale = own ? half(scales[g]) : of_unit(scales[g], half(scale_unit));
+            float scale = kind == OR_QUANT_MXFP4 ? power_of_two(scales[g])
+                          : own                  ? half(scales[g])
+                                                 : of_unit(scales[g], half(scale_unit));
             float minimum = own ? half(minima[g]) : of_unit(minima[g], half(minimum_unit));
             plain_round(kind, type, from + at + g * type->group, scale, minimum,
                         to + at + g * type->group);
@@ -135,7 +153,7 @@ static void gaussian_weights_come_back_better_than_rounded(void **state)
     uint64_t random = test_seed();
     fill_gaussian(x, 0.02f, &random);
     double power = squared_error(x, (float[WEIGHTS]){0}, WEIGHTS);
-    for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
+    for (or_quant_t type = 0; type < OR_QUANT_ENCODED; type++) {
         clock_t start = clock();
         round_trip(type, x, WEIGHTS, y);
         double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
@@ -155,7 +173,7 @@ static void zeros_stay_zeros(void **state)
 {
     (void)state;
     memset(x, 0, sizeof x);
-    for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
+    for (or_quant_t type = 0; type < OR_QUANT_ENCODED; type++) {
         round_trip(type, x, 2 * SUPER, y);
         for (uint32_t i = 0; i < 2 * SUPER; i++) {
             assert_true(y[i] == 0);
@@ -171,10 +189,13 @@ static void constants_come_back(void **state)
         for (uint32_t i = 0; i < SUPER; i++) {
             x[i] = constants[c];
         }
-        for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
+        for (or_quant_t type = 0; type < OR_QUANT_ENCODED; type++) {
+            // Values of MXFP4 are up to half of themselves apart, and so are its scales. A half of IQ4_XS is so
+            // small that it has few bits.
+            float most = type == OR_QUANT_MXFP4 ? 0.2f : type == OR_QUANT_IQ4_XS ? 1e-2f : 5e-3f;
             round_trip(type, x, SUPER, y);
             for (uint32_t i = 0; i < SUPER; i++) {
-                assert_true(fabsf(y[i] - x[i]) <= 5e-3f * fabsf(x[i]));
+                assert_true(fabsf(y[i] - x[i]) <= most * fabsf(x[i]));
             }
         }
     }
@@ -184,7 +205,7 @@ static void an_outlier_is_kept(void **state)
 {
     (void)state;
     for (uint32_t place = 0; place < SUPER; place += 37) {
-        for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
+        for (or_quant_t type = 0; type < OR_QUANT_ENCODED; type++) {
             for (int sign = -1; sign <= 1; sign += 2) {
                 for (uint32_t i = 0; i < SUPER; i++) {
                     x[i] = 0.001f * (float)((int)(i * 7 % 13) - 6);
@@ -219,11 +240,11 @@ static void any_magnitude_is_handled(void **state)
         for (uint32_t i = 0; i < SUPER; i++) {
             x[i] = magnitudes[m] * (float)(2 * test_uniform(&random) - 1);
         }
-        for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
+        for (or_quant_t type = 0; type < OR_QUANT_ENCODED; type++) {
             assert_sane(type);
         }
         x[5] = 1; // among weights of another size
-        for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
+        for (or_quant_t type = 0; type < OR_QUANT_ENCODED; type++) {
             assert_sane(type);
         }
     }
@@ -235,7 +256,7 @@ static void what_is_too_large_becomes_the_largest(void **state)
     for (uint32_t i = 0; i < SUPER; i++) {
         x[i] = i % 2 == 0 ? 3e38f : -3e38f;
     }
-    for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
+    for (or_quant_t type = 0; type < OR_QUANT_ENCODED; type++) {
         round_trip(type, x, SUPER, y);
         for (uint32_t i = 0; i < SUPER; i++) {
             assert_true(x[i] > 0 ? y[i] >= 65504 : y[i] <= -65504);
@@ -250,7 +271,7 @@ static void decoded_weights_are_stable(void **state)
     uint64_t random = test_seed();
     fill_gaussian(x, 0.02f, &random);
     double power = squared_error(x, (float[WEIGHTS]){0}, WEIGHTS);
-    for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
+    for (or_quant_t type = 0; type < OR_QUANT_ENCODED; type++) {
         round_trip(type, x, WEIGHTS, y);
         double first = squared_error(x, y, WEIGHTS);
         round_trip(type, y, WEIGHTS, z);
@@ -267,7 +288,7 @@ static void a_cleared_block_is_zeros(void **state)
     (void)state;
     uint64_t random = test_seed();
     fill_gaussian(x, 0.02f, &random);
-    for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
+    for (or_quant_t type = 0; type < OR_QUANT_ENCODED; type++) {
         for (uint32_t block = 0; block < or_quant_unit_blocks(type); block++) {
             round_trip(type, x, SUPER, y);
             or_quant_clear(type, block, row);
@@ -292,7 +313,7 @@ static void the_bits_are_the_same_everywhere(void **state)
         }
         x[i] = (float)sum * 0x1p-16f;
     }
-    for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
+    for (or_quant_t type = 0; type < OR_QUANT_ENCODED; type++) {
         uint64_t checksum = UINT64_C(0xcbf29ce484222325); // FNV-1a
         round_trip(type, x, 16 * SUPER, y);
         uint32_t units = 16 * SUPER / (or_quant_unit_blocks(type) * OR_QUANT_BLOCK);

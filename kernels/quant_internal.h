@@ -9,7 +9,7 @@
 
 // A unit of one row. Its integers are as they are stored, without a sign, like a panel's.
 typedef struct {
-    uint16_t scale; // halves
+    uint16_t scale; // halves; of MXFP4 the scale is a bfloat
     uint16_t minimum;
     uint8_t groups[2 * OR_SUPER_BLOCK]; // bytes of a panel's block_scales or groups
     uint8_t block_minima[OR_SUPER_BLOCK];
@@ -42,6 +42,17 @@ typedef struct {
 
 const or_quant_layout_t *or_quant_layout(or_quant_t type);
 
+// The magnitudes that the types of IQ2 and IQ3 give to neighbouring weights at once. A file says a place in one of these
+// lists. An entry of IQ2 is of eight weights, two bits of each; of IQ3 it is of four, three bits of each.
+// The first weight has the lowest bits. They say which of the first magnitudes of or_iq2_values, or_iq3_s_values or
+// or_iq3_xxs_values a weight has. The lists are data of the GGUF format and follow no rule: tests/oracles/make_quants.py
+// prints them from the gguf package.
+extern const uint16_t or_iq2_xxs_grid[256];
+extern const uint16_t or_iq2_xs_grid[512];
+extern const uint16_t or_iq2_s_grid[1024];
+extern const uint16_t or_iq3_xxs_grid[256];
+extern const uint16_t or_iq3_s_grid[512];
+
 // Read the unit that begins at `row`, whose bytes need no alignment.
 void or_quant_read(or_quant_t type, const uint8_t *row, or_quant_unit_t *unit);
 
@@ -54,7 +65,18 @@ CANONICAL int32_t or_quant_integer(or_quant_t type, uint8_t stored)
     case OR_QUANT_Q4_0:
         return stored - 8;
     case OR_QUANT_IQ4_NL:
+    case OR_QUANT_IQ4_XS:
         return or_iq4_values[stored];
+    case OR_QUANT_MXFP4:
+        return or_mxfp4_values[stored];
+    case OR_QUANT_IQ3_S:
+        return or_iq3_s_values[stored];
+    case OR_QUANT_IQ3_XXS:
+        return or_iq3_xxs_values[stored];
+    case OR_QUANT_IQ2_S:
+    case OR_QUANT_IQ2_XS:
+    case OR_QUANT_IQ2_XXS:
+        return or_iq2_values[stored];
     case OR_QUANT_Q5_0:
         return stored - 16;
     case OR_QUANT_Q3_K:
@@ -83,7 +105,17 @@ CANONICAL or_quant_group_t or_quant_group(or_quant_t type, uint16_t scale, uint1
         return (or_quant_group_t){s * (float)(group & 15), m * (float)(group >> 4)};
     case OR_QUANT_Q3_K:
     case OR_QUANT_Q6_K:
+    case OR_QUANT_IQ4_XS:
+    case OR_QUANT_IQ3_S:
         return (or_quant_group_t){s * (float)(int8_t)group, 0.0f};
+    case OR_QUANT_IQ3_XXS:
+        return (or_quant_group_t){s * (float)(int8_t)group * OR_IQ3_XXS_PART, 0.0f};
+    case OR_QUANT_IQ2_S:
+    case OR_QUANT_IQ2_XS:
+    case OR_QUANT_IQ2_XXS:
+        return (or_quant_group_t){s * (float)(int8_t)group * OR_IQ2_PART, 0.0f};
+    case OR_QUANT_MXFP4:
+        return (or_quant_group_t){canonical_widen_bf16(scale), 0.0f};
     default:
         return (or_quant_group_t){s, 0.0f};
     }

@@ -153,6 +153,14 @@ static void clear_signed_six_bits(uint8_t *packed, uint32_t group)
     packed[8 + group % 4] |= (uint8_t)(2 << 2 * (group / 4));
 }
 
+// A scale of IQ4_XS: the same six bits, two bytes of pairs before four of nibbles.
+static void clear_parted_six_bits(uint8_t *packed, uint32_t block)
+{
+    packed[block / 4] &= (uint8_t) ~(3 << block % 4 * 2);
+    packed[block / 4] |= (uint8_t)(2 << block % 4 * 2);
+    packed[2 + block / 2] &= block % 2 == 0 ? 0xF0 : 0x0F;
+}
+
 void or_quant_clear(or_quant_t type, uint32_t block, void *unit)
 {
     uint8_t *bytes = unit;
@@ -167,6 +175,9 @@ void or_quant_clear(or_quant_t type, uint32_t block, void *unit)
     case OR_QUANT_Q3_K: // after the weights
         clear_signed_six_bits(bytes + 96, 2 * block);
         clear_signed_six_bits(bytes + 96, 2 * block + 1);
+        break;
+    case OR_QUANT_IQ4_XS:
+        clear_parted_six_bits(bytes + 2, block);
         break;
     case OR_QUANT_Q6_K: // a byte of a group's scale, after the weights
         memset(bytes + 192 + (size_t)2 * block, 0, 2);

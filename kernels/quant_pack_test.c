@@ -39,6 +39,14 @@ static int bit_at(const uint8_t bits[OR_PANEL][4], uint32_t lane, uint32_t k)
     return bits[lane][k % 4] >> k / 4 & 1;
 }
 
+static float bfloat(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
 // Weight `k` of a block of the types without super-blocks.
 static weight_t read_simple(or_quant_t type, const void *unit, uint32_t lane, uint32_t k)
 {
@@ -63,6 +71,9 @@ static weight_t read_simple(or_quant_t type, const void *unit, uint32_t lane, ui
     case OR_QUANT_Q5_0:
         return (weight_t){nibble_at(q5_0->nibbles, lane, k) + 16 * bit_at(q5_0->bits, lane, k) - 16,
                           or_f16_to_f32(q5_0->scales[lane]), 0};
+    case OR_QUANT_MXFP4:
+        return (weight_t){or_mxfp4_values[nibble_at(q4_0->nibbles, lane, k)],
+                          bfloat(q4_0->scales[lane]), 0};
     default:
         return (weight_t){nibble_at(q5_1->nibbles, lane, k) + 16 * bit_at(q5_1->bits, lane, k),
                           or_f16_to_f32(q5_1->scales[lane]), -or_f16_to_f32(q5_1->minima[lane])};
@@ -77,6 +88,7 @@ static weight_t read_super(or_quant_t type, const void *unit, uint32_t b, uint32
     const or_panel_q2_k_t *q2 = unit;
     const or_panel_q3_k_t *q3 = unit;
     const or_panel_q6_k_t *q6 = unit;
+    const or_panel_iq4_xs_t *iq4 = unit;
     uint32_t group = 2 * b + k / 16;
     switch (type) {
     case OR_QUANT_Q4_K:
@@ -94,6 +106,21 @@ static weight_t read_super(or_quant_t type, const void *unit, uint32_t b, uint32
     case OR_QUANT_Q3_K:
         return (weight_t){pair_at(q3->pairs[b], lane, k) + 4 * bit_at(q3->bits[b], lane, k) - 4,
                           or_f16_to_f32(q3->scales[lane]) * q3->groups[group][lane], 0};
+    case OR_QUANT_IQ4_XS:
+        return (weight_t){or_iq4_values[nibble_at(iq4->nibbles[b], lane, k)],
+                          or_f16_to_f32(iq4->scales[lane]) * iq4->block_scales[b][lane], 0};
+    case OR_QUANT_IQ3_S:
+        return (weight_t){or_iq3_s_values[nibble_at(iq4->nibbles[b], lane, k)],
+                          or_f16_to_f32(iq4->scales[lane]) * iq4->block_scales[b][lane], 0};
+    case OR_QUANT_IQ3_XXS:
+        return (weight_t){or_iq3_xxs_values[nibble_at(iq4->nibbles[b], lane, k)],
+                          or_f16_to_f32(iq4->scales[lane]) * iq4->block_scales[b][lane] / 2, 0};
+    case OR_QUANT_IQ2_S:
+    case OR_QUANT_IQ2_XS:
+    case OR_QUANT_IQ2_XXS:
+        return (weight_t){
+            or_iq2_values[pair_at(q3->pairs[b], lane, k) + 4 * bit_at(q3->bits[b], lane, k)],
+            or_f16_to_f32(q3->scales[lane]) * q3->groups[group][lane] / 8, 0};
     default:
         return (weight_t){nibble_at(q6->nibbles[b], lane, k) + 16 * pair_at(q6->pairs[b], lane, k) -
                               32,
@@ -188,7 +215,8 @@ static void panels_hold_what_rows_mean(void **state)
 static float chain(or_quant_t type, const void *panel, uint32_t first, uint32_t blocks,
                    uint32_t lane, const or_q8_block_t *x)
 {
-    bool halves = type == OR_QUANT_Q2_K || type == OR_QUANT_Q3_K || type == OR_QUANT_Q6_K;
+    bool halves = type == OR_QUANT_Q2_K || type == OR_QUANT_Q3_K || type == OR_QUANT_Q6_K ||
+                  type == OR_QUANT_IQ2_S || type == OR_QUANT_IQ2_XS || type == OR_QUANT_IQ2_XXS;
     uint32_t size = halves ? 16 : 32;
     float y = 0.0f;
     for (uint32_t from = 0; from < blocks * OR_QUANT_BLOCK; from += size) {

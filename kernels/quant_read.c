@@ -189,13 +189,150 @@ static void read_q6_k(const uint8_t *row, or_quant_unit_t *unit)
     unit->scale = read_u16(row + 208);
 }
 
+// ---- values and grids ----
+
+// half scale, 8 pairs of bits, 8 nibbles, nibbles of the weights: the pair is above the nibble
+static void read_iq4_xs(const uint8_t *row, or_quant_unit_t *unit)
+{
+    unit->scale = read_u16(row);
+    uint32_t upper = read_u16(row + 2);
+    for (uint32_t b = 0; b < OR_SUPER_BLOCK; b++) {
+        uint32_t lower = row[4 + b / 2] >> b % 2 * 4 & 15;
+        unit->groups[b] = (uint8_t)((lower | (upper >> 2 * b & 3) << 4) - 32);
+        read_nibbles(row + 8 + (size_t)b * BLOCK / 2, unit->stored[b]);
+    }
+}
+
+// A byte with the exponent of a power of two, nibbles. A bfloat holds each of the powers: the least two are subnormal.
+static void read_mxfp4(const uint8_t *row, or_quant_unit_t *unit)
+{
+    uint32_t exponent = row[0];
+    unit->scale = (uint16_t)(exponent < 2 ? 0x20u << exponent : (exponent - 1) << 7);
+    read_nibbles(row + 1, unit->stored[0]);
+}
+
+// Store eight weights: magnitudes of `width` bits each, and above each of them its sign.
+static void put_signed(uint32_t magnitudes, uint32_t width, uint32_t signs, uint8_t *stored)
+{
+    for (uint32_t i = 0; i < 8; i++) {
+        uint32_t magnitude = magnitudes >> width * i & ((1u << width) - 1);
+        stored[i] = (uint8_t)(magnitude | (signs >> i & 1) << width);
+    }
+}
+
+// Return eight signs, of which seven are stored: the number of minus signs is even.
+static uint32_t even_signs(uint32_t seven)
+{
+    seven &= 127;
+    return seven | (uint32_t)(__builtin_popcount(seven) & 1) << 7;
+}
+
+// Return the scale of a group, of its nibble.
+static uint8_t odd_scale(uint32_t nibble)
+{
+    return (uint8_t)(2 * (nibble & 15) + 1);
+}
+
+// Two fours of a grid of IQ3, as magnitudes of eight weights.
+static uint32_t join_fours(const uint16_t *grid, uint32_t first, uint32_t second)
+{
+    return grid[first] | (uint32_t)grid[second] << 12;
+}
+
+// half scale, places, ninth bits of the places, signs, nibbles of scales
+static void read_iq3_s(const uint8_t *row, or_quant_unit_t *unit)
+{
+    unit->scale = read_u16(row);
+    for (uint32_t b = 0; b < OR_SUPER_BLOCK; b++) {
+        const uint8_t *places = row + 2 + (size_t)8 * b;
+        uint32_t ninths = row[66 + b];
+        unit->groups[b] = odd_scale(row[106 + b / 2] >> b % 2 * 4);
+        for (uint32_t i = 0; i < 4; i++) {
+            uint32_t first = places[2 * i] | (ninths >> 2 * i & 1) << 8;
+            uint32_t second = places[2 * i + 1] | (ninths >> (2 * i + 1) & 1) << 8;
+            put_signed(join_fours(or_iq3_s_grid, first, second), 3, row[74 + 4 * b + i],
+                       unit->stored[b] + (size_t)8 * i);
+        }
+    }
+}
+
+// half scale, places, for each block a word: four times seven signs, a nibble of scale
+static void read_iq3_xxs(const uint8_t *row, or_quant_unit_t *unit)
+{
+    unit->scale = read_u16(row);
+    for (uint32_t b = 0; b < OR_SUPER_BLOCK; b++) {
+        const uint8_t *places = row + 2 + (size_t)8 * b;
+        uint32_t word = read_u32(row + 66 + (size_t)4 * b);
+        unit->groups[b] = odd_scale(word >> 28);
+        for (uint32_t i = 0; i < 4; i++) {
+            put_signed(join_fours(or_iq3_xxs_grid, places[2 * i], places[2 * i + 1]), 3,
+                       even_signs(word >> 7 * i), unit->stored[b] + (size_t)8 * i);
+        }
+    }
+}
+
+// Nibbles of the scales of a block's two groups.
+static void read_group_scales(uint32_t both, uint32_t b, or_quant_unit_t *unit)
+{
+    unit->groups[2 * b] = odd_scale(both);
+    unit->groups[2 * b + 1] = odd_scale(both >> 4);
+}
+
+// half scale, places, signs, upper two bits of the places, nibbles of scales
+static void read_iq2_s(const uint8_t *row, or_quant_unit_t *unit)
+{
+    unit->scale = read_u16(row);
+    for (uint32_t b = 0; b < OR_SUPER_BLOCK; b++) {
+        read_group_scales(row[74 + b], b, unit);
+        for (uint32_t i = 0; i < 4; i++) {
+            uint32_t place = row[2 + 4 * b + i] | (uint32_t)(row[66 + b] >> 2 * i & 3) << 8;
+            put_signed(or_iq2_s_grid[place], 2, row[34 + 4 * b + i],
+                       unit->stored[b] + (size_t)8 * i);
+        }
+    }
+}
+
+// half scale, 9 bits of place and 7 signs for each eight weights, nibbles of scales
+static void read_iq2_xs(const uint8_t *row, or_quant_unit_t *unit)
+{
+    unit->scale = read_u16(row);
+    for (uint32_t b = 0; b < OR_SUPER_BLOCK; b++) {
+        read_group_scales(row[66 + b], b, unit);
+        for (uint32_t i = 0; i < 4; i++) {
+            uint32_t both = read_u16(row + 2 + (size_t)8 * b + (size_t)2 * i);
+            put_signed(or_iq2_xs_grid[both & 511], 2, even_signs(both >> 9),
+                       unit->stored[b] + (size_t)8 * i);
+        }
+    }
+}
+
+// half scale, for each block: 4 places and a word of four times seven signs and a nibble of scale
+static void read_iq2_xxs(const uint8_t *row, or_quant_unit_t *unit)
+{
+    unit->scale = read_u16(row);
+    for (uint32_t b = 0; b < OR_SUPER_BLOCK; b++) {
+        const uint8_t *places = row + 2 + (size_t)8 * b;
+        uint32_t word = read_u32(places + 4);
+        read_group_scales((word >> 28) * 0x11, b, unit);
+        for (uint32_t i = 0; i < 4; i++) {
+            put_signed(or_iq2_xxs_grid[places[i]], 2, even_signs(word >> 7 * i),
+                       unit->stored[b] + (size_t)8 * i);
+        }
+    }
+}
+
 void or_quant_read(or_quant_t type, const uint8_t *row, or_quant_unit_t *unit)
 {
     static void (*const readers[OR_QUANT_TYPES])(const uint8_t *, or_quant_unit_t *) = {
-        [OR_QUANT_Q8_0] = read_q8_0, [OR_QUANT_Q4_0] = read_q4_0, [OR_QUANT_IQ4_NL] = read_q4_0,
-        [OR_QUANT_Q5_0] = read_q5_0, [OR_QUANT_Q4_1] = read_q4_1, [OR_QUANT_Q5_1] = read_q5_1,
-        [OR_QUANT_Q4_K] = read_q4_k, [OR_QUANT_Q5_K] = read_q5_k, [OR_QUANT_Q2_K] = read_q2_k,
-        [OR_QUANT_Q3_K] = read_q3_k, [OR_QUANT_Q6_K] = read_q6_k};
+        [OR_QUANT_Q8_0] = read_q8_0,       [OR_QUANT_Q4_0] = read_q4_0,
+        [OR_QUANT_IQ4_NL] = read_q4_0,     [OR_QUANT_Q5_0] = read_q5_0,
+        [OR_QUANT_Q4_1] = read_q4_1,       [OR_QUANT_Q5_1] = read_q5_1,
+        [OR_QUANT_Q4_K] = read_q4_k,       [OR_QUANT_Q5_K] = read_q5_k,
+        [OR_QUANT_Q2_K] = read_q2_k,       [OR_QUANT_Q3_K] = read_q3_k,
+        [OR_QUANT_Q6_K] = read_q6_k,       [OR_QUANT_IQ4_XS] = read_iq4_xs,
+        [OR_QUANT_MXFP4] = read_mxfp4,     [OR_QUANT_IQ3_S] = read_iq3_s,
+        [OR_QUANT_IQ3_XXS] = read_iq3_xxs, [OR_QUANT_IQ2_S] = read_iq2_s,
+        [OR_QUANT_IQ2_XS] = read_iq2_xs,   [OR_QUANT_IQ2_XXS] = read_iq2_xxs};
     memset(unit, 0, offsetof(or_quant_unit_t, stored) + or_quant_unit_blocks(type) * BLOCK);
     readers[type](row, unit);
 }

@@ -223,6 +223,133 @@ static const by_hand_t by_hand[] = {
       {128, -15.5f},
       {255, -8.0f}},
      -875.5f},
+    // Scale 0.5. Scales of blocks 0: 3 + 32, 1: 1 + 16, 7: 15 + 48, all others 0, less 32. Weights 0: 113, 16: 1, 31: 13,
+    // 255: -10, all others -127. 1.5 * 0.25 * (113*10 - 127*(20 - 30 + 127 - 1 + 5) + 13*2).
+    {OR_QUANT_IQ4_XS,
+     0x00,
+     {{0, 0x00},
+      {1, 0x38},
+      {2, 0x06},
+      {3, 0xC0},
+      {4, 0x13},
+      {7, 0xF0},
+      {8, 0x8F},
+      {23, 0x90},
+      {135, 0x70}},
+     {-190.5f, -190.5f, 952.5f, 952.5f, 2032, 2032, 2032, 2032, 2032, 2032, 2032, 2032, 2032, 2032,
+      -1968.5f, -1968.5f},
+     {{0, 169.5f}, {16, 1.5f}, {31, 19.5f}, {255, -155.0f}},
+     -5329.125f},
+    // Scale 2^(129 - 128). Weights 0: 12, 16: -1, 1: a nought with a minus, 3: -12, 30: 3, 31: 6. 2 * 0.25 * (12*10 -
+    // 12*127 + 3*5 + 6*2).
+    {OR_QUANT_MXFP4,
+     0x00,
+     {{0, 0x81}, {1, 0x97}, {2, 0x08}, {4, 0x0F}, {15, 0x30}, {16, 0x50}},
+     {0},
+     {{0, 24.0f}, {16, -2.0f}, {3, -24.0f}, {30, 6.0f}, {31, 12.0f}},
+     -688.5f},
+    // Scale 0.5. Scales of blocks 0: 2 * 2 + 1, 7: 2 * 15 + 1, all others 1. Places of weights 0 to 3: 44 + 256, which is
+    // 3, 5, 3, 7; 28 to 31: 255 + 256, 1, 1, 15, 15; 252 to 255: 1, which is 3, 1, 1, 1; all others 1. Minus: 1, 3, 31,
+    // 255. 2.5 * 0.25 * (3*10 - 5*20 - 3*30 - 7*127 - 1 + 15*5 - 15*2).
+    {OR_QUANT_IQ3_S,
+     0x00,
+     {{0, 0x00},
+      {1, 0x38},
+      {2, 0x2C},
+      {9, 0xFF},
+      {65, 0x01},
+      {66, 0x81},
+      {74, 0x0A},
+      {77, 0x80},
+      {105, 0x80},
+      {106, 0x02},
+      {109, 0xF0}},
+     {2.5f, 2.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 15.5f,
+      15.5f},
+     {{0, 7.5f},
+      {1, -12.5f},
+      {2, 7.5f},
+      {3, -17.5f},
+      {30, 37.5f},
+      {31, -37.5f},
+      {252, 46.5f},
+      {255, -15.5f}},
+     -628.125f},
+    // Scale 0.5. Scales of blocks 0: (2 * 3 + 1) / 2, 7: (2 * 15 + 1) / 2, all others 1/2. Place of weights 0 to 3: 255,
+    // which is 2, 14, 26, 31; 252 to 255: 1, which is 10, 2, 2, 2; all others 2. Minus: 1 and so 7, 24 and 30. 1.75 * 0.25
+    // * (2*10 - 14*20 - 26*30 + 31*127 - 2 - 2*5 + 2*2).
+    {OR_QUANT_IQ3_XXS,
+     0x00,
+     {{0, 0x00}, {1, 0x38}, {2, 0xFF}, {65, 0x01}, {66, 0x02}, {68, 0x20}, {69, 0x38}, {97, 0xF0}},
+     {3.5f, 3.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 15.5f,
+      15.5f},
+     {{1, -24.5f}, {2, 45.5f}, {3, 54.25f}, {7, -3.5f}, {24, -3.5f}, {30, -3.5f}, {252, 77.5f}},
+     1263.9375f},
+    // Scale 0.5. Scales of groups 0: (2 * 1 + 1) / 8, 1: (2 * 4 + 1) / 8, 14: (2 * 15 + 1) / 8, all others 1/8. Place of
+    // weights 0 to 7: 5 + 768, which is 8, 8, 25, 43, 8, 8, 43, 25; 24 to 31: 255 + 768, all 43; all others 8. Minus: 3, 6,
+    // 31. 0.1875 * 0.25 * (8*10 + 8*20 - 25*30 - 43*127 - 8) + 0.5625 * 0.25 * (43*5 - 43*2).
+    {OR_QUANT_IQ2_S,
+     0x00,
+     {{0, 0x00},
+      {1, 0x38},
+      {2, 0x05},
+      {5, 0xFF},
+      {34, 0x48},
+      {37, 0x80},
+      {66, 0xC3},
+      {74, 0x41},
+      {81, 0x0F}},
+     {1.5f, 4.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 15.5f,
+      0.5f},
+     {{2, 4.6875f},
+      {3, -8.0625f},
+      {6, -8.0625f},
+      {7, 4.6875f},
+      {24, 24.1875f},
+      {25, 24.1875f},
+      {26, 24.1875f},
+      {27, 24.1875f},
+      {28, 24.1875f},
+      {29, 24.1875f},
+      {30, 24.1875f},
+      {31, -24.1875f}},
+     -262.125f},
+    // The same scales. Place of weights 0 to 7: 1, which is 43, 8, 8 ...; 24 to 31: 511, all 43; all others 8. Minus: 0 and
+    // so 7, 29 and 30. 0.1875 * 0.25 * (-43*10 + 8*20 - 8*30 + 8*127 - 8) + 0.5625 * 0.25 * (-43*5 + 43*2).
+    {OR_QUANT_IQ2_XS,
+     0x00,
+     {{0, 0x00}, {1, 0x38}, {2, 0x01}, {3, 0x02}, {8, 0xFF}, {9, 0xC1}, {66, 0x41}, {73, 0x0F}},
+     {1.5f, 4.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 15.5f,
+      0.5f},
+     {{0, -8.0625f},
+      {7, -1.5f},
+      {24, 24.1875f},
+      {25, 24.1875f},
+      {26, 24.1875f},
+      {27, 24.1875f},
+      {28, 24.1875f},
+      {29, -24.1875f},
+      {30, -24.1875f},
+      {31, 24.1875f}},
+     5.203125f},
+    // Scale 0.5. Scales of blocks 0: (2 * 2 + 1) / 8, 7: (2 * 15 + 1) / 8, all others 1/8. Place of weights 0 to 7: 255,
+    // which is 8, 25, 8, 8, 25, 43, 43, 43; 24 to 31: 1, which is 43, 8, 8 ...; all others 8. Minus: 3 and so 7, 30 and so
+    // 31. 0.3125 * 0.25 * (8*10 + 25*20 - 8*30 - 8*127 - 25 - 8*5 - 8*2).
+    {OR_QUANT_IQ2_XXS,
+     0x00,
+     {{0, 0x00}, {1, 0x38}, {2, 0xFF}, {5, 0x01}, {6, 0x08}, {9, 0x28}, {65, 0xF0}},
+     {2.5f, 2.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 15.5f,
+      15.5f},
+     {{1, 7.8125f},
+      {3, -2.5f},
+      {4, 7.8125f},
+      {5, 13.4375f},
+      {6, 13.4375f},
+      {7, -13.4375f},
+      {24, 13.4375f},
+      {30, -2.5f},
+      {31, -2.5f}},
+     -59.140625f},
 };
 
 static const by_hand_t *find_by_hand(or_quant_t type)
@@ -311,21 +438,28 @@ static void sizes_are_those_of_gguf(void **state)
         const char *name;
         uint32_t file_bytes, blocks;
     } sizes[OR_QUANT_TYPES] = {
-        [OR_QUANT_Q8_0] = {"Q8_0", 34, 1},     [OR_QUANT_Q4_0] = {"Q4_0", 18, 1},
-        [OR_QUANT_IQ4_NL] = {"IQ4_NL", 18, 1}, [OR_QUANT_Q5_0] = {"Q5_0", 22, 1},
-        [OR_QUANT_Q4_1] = {"Q4_1", 20, 1},     [OR_QUANT_Q5_1] = {"Q5_1", 24, 1},
-        [OR_QUANT_Q4_K] = {"Q4_K", 144, 8},    [OR_QUANT_Q5_K] = {"Q5_K", 176, 8},
-        [OR_QUANT_Q2_K] = {"Q2_K", 84, 8},     [OR_QUANT_Q3_K] = {"Q3_K", 110, 8},
-        [OR_QUANT_Q6_K] = {"Q6_K", 210, 8},
+        [OR_QUANT_Q8_0] = {"Q8_0", 34, 1},       [OR_QUANT_Q4_0] = {"Q4_0", 18, 1},
+        [OR_QUANT_IQ4_NL] = {"IQ4_NL", 18, 1},   [OR_QUANT_Q5_0] = {"Q5_0", 22, 1},
+        [OR_QUANT_Q4_1] = {"Q4_1", 20, 1},       [OR_QUANT_Q5_1] = {"Q5_1", 24, 1},
+        [OR_QUANT_Q4_K] = {"Q4_K", 144, 8},      [OR_QUANT_Q5_K] = {"Q5_K", 176, 8},
+        [OR_QUANT_Q2_K] = {"Q2_K", 84, 8},       [OR_QUANT_Q3_K] = {"Q3_K", 110, 8},
+        [OR_QUANT_Q6_K] = {"Q6_K", 210, 8},      [OR_QUANT_IQ4_XS] = {"IQ4_XS", 136, 8},
+        [OR_QUANT_MXFP4] = {"MXFP4", 17, 1},     [OR_QUANT_IQ3_S] = {"IQ3_S", 110, 8},
+        [OR_QUANT_IQ3_XXS] = {"IQ3_XXS", 98, 8}, [OR_QUANT_IQ2_S] = {"IQ2_S", 82, 8},
+        [OR_QUANT_IQ2_XS] = {"IQ2_XS", 74, 8},   [OR_QUANT_IQ2_XXS] = {"IQ2_XXS", 66, 8},
     };
     for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
         assert_string_equal(or_quant_name(type), sizes[type].name);
         assert_int_equal(or_quant_file_bytes(type), sizes[type].file_bytes);
         assert_int_equal(or_quant_unit_blocks(type), sizes[type].blocks);
-        // Panels are at most a sixth larger: where six bits become bytes.
+        // Panels are at most a sixth larger: where six bits become bytes. Those of IQ3 and IQ2 hold what files have as
+        // places in lists: 4.3 and 3.6 bits a weight.
         size_t packed = or_quant_unit_bytes(type);
         size_t file = (size_t)OR_PANEL * sizes[type].file_bytes;
-        assert_true(packed >= file && packed <= file + file / 6);
+        size_t most = type == OR_QUANT_IQ3_S || type == OR_QUANT_IQ3_XXS ? (size_t)OR_PANEL * 138
+                      : type >= OR_QUANT_IQ2_S                           ? (size_t)OR_PANEL * 114
+                                                                         : file + file / 6;
+        assert_true(packed >= file && packed <= most);
     }
 }
 

@@ -1,7 +1,7 @@
 // quants - weights kept as small integers with shared scales, and activations made so to meet them.
 //
-// A row of weights is a chain of blocks of 32. A block has one group of 32 weights or two of 16 (Q2_K,
-// Q3_K, Q6_K); a group has a scale and perhaps a minimum, and each weight an integer:
+// A row of weights is a chain of blocks of 32. A block has one group of 32 weights, or two of 16 (Q2_K,
+// Q3_K, Q6_K, and those of IQ2). A group has a scale and perhaps a minimum, and each weight an integer:
 //
 //     weight = scale * integer - minimum      (without the last term where the type has no minima)
 //
@@ -17,6 +17,17 @@
 //     Q2_K      16   2 bits                        half * 4 bits     half * 4 bits      8
 //     Q3_K      16   3 bits - 4                    half * (6 bits - 32)   -             8
 //     Q6_K      16   6 bits - 32                   half * byte       -                  8
+//     IQ4_XS    32   or_iq4_values[nibble]         half * (6 bits - 32)   -             8
+//     MXFP4     32   or_mxfp4_values[nibble]       2^(byte - 128)    -                  1
+//     IQ3_S     32   or_iq3_s_values[nibble]       half * (2 * 4 bits + 1)       -      8
+//     IQ3_XXS   32   or_iq3_xxs_values[nibble]     half * (2 * 4 bits + 1) / 2   -      8
+//     IQ2_S     16   or_iq2_values[3 bits]         half * (2 * 4 bits + 1) / 8   -      8
+//     IQ2_XS    16   or_iq2_values[3 bits]         half * (2 * 4 bits + 1) / 8   -      8
+//     IQ2_XXS   16   or_iq2_values[3 bits]         half * (2 * 4 bits + 1) / 8   -      8
+//
+// Files keep IQ3 and IQ2 as signs and places in a list of magnitudes of four or eight weights (quant_internal.h). Here
+// each weight has its own sign and magnitude, so a product needs no such list. The two groups of a block of IQ2_XXS
+// have the same scale.
 //
 // A half times so few bits is exact as a float, so is a scale times an integer. What sharing eight
 // blocks means: a file has whole super-blocks of 256 weights.
@@ -46,8 +57,17 @@ typedef enum {
     OR_QUANT_Q2_K,
     OR_QUANT_Q3_K,
     OR_QUANT_Q6_K,
+    OR_QUANT_IQ4_XS,
+    OR_QUANT_MXFP4,
+    OR_QUANT_IQ3_S,
+    OR_QUANT_IQ3_XXS,
+    OR_QUANT_IQ2_S,
+    OR_QUANT_IQ2_XS,
+    OR_QUANT_IQ2_XXS,
     OR_QUANT_TYPES,
 } or_quant_t;
+
+#define OR_QUANT_ENCODED OR_QUANT_IQ3_S // the types in front of it can be encoded, too
 
 // ---- activations ----
 
@@ -82,9 +102,9 @@ typedef struct {
     uint16_t scales[OR_PANEL];
 } or_panel_q8_0_t;
 
-typedef struct { // Q4_0 and IQ4_NL
+typedef struct { // Q4_0, IQ4_NL and MXFP4
     uint8_t nibbles[4][OR_PANEL][4];
-    uint16_t scales[OR_PANEL];
+    uint16_t scales[OR_PANEL]; // of MXFP4: bfloats
 } or_panel_q4_0_t;
 
 typedef struct {
@@ -130,11 +150,11 @@ typedef struct {
     uint8_t pairs[OR_SUPER_BLOCK][2][OR_PANEL][4];
 } or_panel_q2_k_t;
 
-typedef struct {
+typedef struct { // Q3_K and those of IQ2
     uint16_t scales[OR_PANEL];
     int8_t groups[2 * OR_SUPER_BLOCK][OR_PANEL]; // -32 to 31
     uint8_t pairs[OR_SUPER_BLOCK][2][OR_PANEL][4];
-    uint8_t bits[OR_SUPER_BLOCK][OR_PANEL][4]; // the third; as in the file, 0 takes 4 off
+    uint8_t bits[OR_SUPER_BLOCK][OR_PANEL][4]; // the third; of Q3_K, as in the file, 0 takes 4 off
 } or_panel_q3_k_t;
 
 typedef struct {
@@ -144,7 +164,23 @@ typedef struct {
     uint8_t pairs[OR_SUPER_BLOCK][2][OR_PANEL][4]; // bits 4 and 5
 } or_panel_q6_k_t;
 
+typedef struct { // IQ4_XS, IQ3_S and IQ3_XXS
+    uint16_t scales[OR_PANEL];
+    int8_t block_scales[OR_SUPER_BLOCK][OR_PANEL];
+    uint8_t nibbles[OR_SUPER_BLOCK][4][OR_PANEL][4];
+} or_panel_iq4_xs_t;
+
+// The integers that stored ones stand for. Those of IQ3 and IQ2 are magnitudes, then the same with a minus; magnitude
+// 3 of IQ2 is in no file, and it has no integers above 7.
 extern const int8_t or_iq4_values[16];
+extern const int8_t or_mxfp4_values[16];
+extern const int8_t or_iq3_s_values[16];
+extern const int8_t or_iq3_xxs_values[16];
+extern const int8_t or_iq2_values[16];
+
+// A group's scale is that part of half times integer.
+#define OR_IQ3_XXS_PART 0.5f
+#define OR_IQ2_PART 0.125f
 
 // Return the type's name: "Q4_K".
 const char *or_quant_name(or_quant_t type);
@@ -164,10 +200,11 @@ void or_quant_pack(or_quant_t type, const void *rows, size_t row_bytes, uint32_t
 // rounding where a minimum is subtracted.
 void or_quant_decode(or_quant_t type, const void *row, uint32_t units, float *out);
 
-// Encode x[units * unit_blocks * 32] as the units of a GGUF row. A block's scale and minimum are searched for the
-// least sum of squared errors. x must be finite; what no half can hold is cut to the largest that can. Deterministic:
+// Encode x[units * unit_blocks * 32] as the units of a GGUF row of a type in front of OR_QUANT_ENCODED. A block's scale
+// and minimum are searched for the least sum of squared errors. x must be finite; what no half can hold is cut to the largest that can. Deterministic:
 // the same bits from the same input everywhere.
 void or_quant_encode(or_quant_t type, const float *x, uint32_t units, void *row);
 
-// Make one block (0 .. unit_blocks - 1) of a unit of a GGUF row zeros; the unit's others stay as they are.
+// Make one block (0 .. unit_blocks - 1) of a unit of a GGUF row zeros; the unit's others stay as they are. The type is
+// one in front of OR_QUANT_ENCODED: the others can have no such block.
 void or_quant_clear(or_quant_t type, uint32_t block, void *unit);

@@ -50,8 +50,15 @@ typedef enum {
     OR_TENSOR_Q4_K = 12,
     OR_TENSOR_Q5_K = 13,
     OR_TENSOR_Q6_K = 14,
+    OR_TENSOR_IQ2_XXS = 16,
+    OR_TENSOR_IQ2_XS = 17,
+    OR_TENSOR_IQ3_XXS = 18,
     OR_TENSOR_IQ4_NL = 20,
+    OR_TENSOR_IQ3_S = 21,
+    OR_TENSOR_IQ2_S = 22,
+    OR_TENSOR_IQ4_XS = 23,
     OR_TENSOR_BF16 = 30,
+    OR_TENSOR_MXFP4 = 39,
 } or_tensor_type_t;
 
 // The elements that a type stores together: {32, 34} for Q8_0, {1, 4} for F32.

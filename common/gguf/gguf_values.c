@@ -378,6 +378,20 @@ or_tensor_block_t or_gguf_tensor_block(uint32_t type)
         return (or_tensor_block_t){256, 2 + 2 + 12 + 128 + 32};
     case OR_TENSOR_Q6_K:
         return (or_tensor_block_t){256, 2 + 16 + 128 + 64};
+    case OR_TENSOR_IQ4_XS:
+        return (or_tensor_block_t){256, 2 + 2 + 4 + 128};
+    case OR_TENSOR_MXFP4:
+        return (or_tensor_block_t){32, 1 + 16};
+    case OR_TENSOR_IQ3_S:
+        return (or_tensor_block_t){256, 2 + 64 + 8 + 32 + 4};
+    case OR_TENSOR_IQ3_XXS:
+        return (or_tensor_block_t){256, 2 + 64 + 32};
+    case OR_TENSOR_IQ2_S:
+        return (or_tensor_block_t){256, 2 + 32 + 32 + 8 + 8};
+    case OR_TENSOR_IQ2_XS:
+        return (or_tensor_block_t){256, 2 + 64 + 8};
+    case OR_TENSOR_IQ2_XXS:
+        return (or_tensor_block_t){256, 2 + 64};
     default:
         return (or_tensor_block_t){1, 0};
     }

@@ -47,7 +47,9 @@ typedef struct {
           .minima = true)                                                                          \
     SHAPE(q2_k, .planes = 1, .halves = 2, .groups = 2, .span = 4, .bias = NO_BIAS, .minima = true) \
     SHAPE(q3_k, .planes = 1, .halves = 2, .groups = 2, .span = 4, .bias = 5)                       \
-    SHAPE(q6_k, .planes = 1, .halves = 2, .groups = 2, .span = 2, .bias = 2)
+    SHAPE(q6_k, .planes = 1, .halves = 2, .groups = 2, .span = 2, .bias = 2)                       \
+    SHAPE(iq3_xxs, .planes = 1, .halves = 2, .groups = 1, .span = 2, .bias = 2)                    \
+    SHAPE(iq2, .planes = 1, .halves = 2, .groups = 2, .span = 1, .bias = 1)
 
 #define DEFINE_SHAPE(name, ...) static const shape_t shape_##name = {__VA_ARGS__};
 QUANT_SHAPES(DEFINE_SHAPE)
@@ -64,7 +66,14 @@ QUANT_SHAPES(DEFINE_SHAPE)
     TYPE(q5_k, OR_QUANT_Q5_K, fives, sizeof(or_panel_q5_k_t) / OR_SUPER_BLOCK)                     \
     TYPE(q2_k, OR_QUANT_Q2_K, q2_k, sizeof(or_panel_q2_k_t) / OR_SUPER_BLOCK)                      \
     TYPE(q3_k, OR_QUANT_Q3_K, q3_k, sizeof(or_panel_q3_k_t) / OR_SUPER_BLOCK)                      \
-    TYPE(q6_k, OR_QUANT_Q6_K, q6_k, sizeof(or_panel_q6_k_t) / OR_SUPER_BLOCK)
+    TYPE(q6_k, OR_QUANT_Q6_K, q6_k, sizeof(or_panel_q6_k_t) / OR_SUPER_BLOCK)                      \
+    TYPE(iq4_xs, OR_QUANT_IQ4_XS, bytes, sizeof(or_panel_iq4_xs_t) / OR_SUPER_BLOCK)               \
+    TYPE(mxfp4, OR_QUANT_MXFP4, q5_0, sizeof(or_panel_q4_0_t))                                     \
+    TYPE(iq3_s, OR_QUANT_IQ3_S, q5_0, sizeof(or_panel_iq4_xs_t) / OR_SUPER_BLOCK)                  \
+    TYPE(iq3_xxs, OR_QUANT_IQ3_XXS, iq3_xxs, sizeof(or_panel_iq4_xs_t) / OR_SUPER_BLOCK)           \
+    TYPE(iq2_s, OR_QUANT_IQ2_S, iq2, sizeof(or_panel_q3_k_t) / OR_SUPER_BLOCK)                     \
+    TYPE(iq2_xs, OR_QUANT_IQ2_XS, iq2, sizeof(or_panel_q3_k_t) / OR_SUPER_BLOCK)                   \
+    TYPE(iq2_xxs, OR_QUANT_IQ2_XXS, iq2, sizeof(or_panel_q3_k_t) / OR_SUPER_BLOCK)
 
 // Block `b` of a unit. Parts that the type lacks stay as they are.
 typedef void (*unpack_avx2_t)(const void *unit, uint32_t b, plain_block_t *out);

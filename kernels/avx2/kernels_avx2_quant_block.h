@@ -64,6 +64,21 @@ ALWAYS_INLINE __m256i iq4_nibbles(__m256i nibbles, uint32_t plane)
     return _mm256_shuffle_epi8(pick(values, plane * 4, 0, 15), nibbles);
 }
 
+// Look up the values + `excess`, which are not negative.
+ALWAYS_INLINE __m256i look_up(const int8_t values[16], int excess, __m256i stored)
+{
+    __m128i signed_values = _mm_loadu_si128((const __m128i *)values);
+    __m128i all = _mm_add_epi8(signed_values, _mm_set1_epi8((char)excess));
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(all), stored);
+}
+
+// Pairs of bits and a third one above them.
+ALWAYS_INLINE __m256i threes_of(const or_panel_q3_k_t *w, size_t at, uint32_t word, uint32_t half)
+{
+    __m256i third = bit_of(w->bits[at], word, half, 2);
+    return _mm256_or_si256(pairs_of(w->pairs[at], word, half, 0), third);
+}
+
 // ---- scales ----
 
 ALWAYS_INLINE __m256 widen(const uint16_t *halves, uint32_t half)
@@ -79,6 +94,12 @@ ALWAYS_INLINE __m256i widen_bytes(const uint8_t *bytes, uint32_t half)
 ALWAYS_INLINE __m256i widen_signed(const int8_t *bytes, uint32_t half)
 {
     return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(bytes + half * WIDTH)));
+}
+
+ALWAYS_INLINE __m256 widen_bfloats(const uint16_t *bfloats, uint32_t half)
+{
+    __m128i eight = _mm_loadu_si128((const __m128i *)(bfloats + half * WIDTH));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(eight), 16));
 }
 
 // Half times integer.
@@ -127,15 +148,34 @@ ALWAYS_INLINE __m256i word_of(or_quant_t type, const void *panel, size_t b, uint
     }
     case OR_QUANT_Q2_K:
         return pairs_of(SUPER_BLOCK(or_panel_q2_k_t)->pairs[at], word, half, 0);
-    case OR_QUANT_Q3_K: {
-        const or_panel_q3_k_t *w = SUPER_BLOCK(or_panel_q3_k_t);
-        __m256i third = bit_of(w->bits[at], word, half, 2);
-        return _mm256_or_si256(pairs_of(w->pairs[at], word, half, 0), third);
-    }
+    case OR_QUANT_Q3_K:
+        return threes_of(SUPER_BLOCK(or_panel_q3_k_t), at, word, half);
     case OR_QUANT_Q6_K: {
         const or_panel_q6_k_t *w = SUPER_BLOCK(or_panel_q6_k_t);
         __m256i high = pairs_of(w->pairs[at], word, half, 4);
         return _mm256_or_si256(nibbles_of(w->nibbles[at], word, half), high);
+    }
+    case OR_QUANT_IQ4_XS: {
+        const or_panel_iq4_xs_t *w = SUPER_BLOCK(or_panel_iq4_xs_t);
+        return iq4_nibbles(nibbles_of(w->nibbles[at], word, half), plane);
+    }
+    case OR_QUANT_MXFP4: {
+        const or_panel_q4_0_t *w = BLOCK(or_panel_q4_0_t);
+        return look_up(or_mxfp4_values, 16, nibbles_of(w->nibbles, word, half));
+    }
+    case OR_QUANT_IQ3_S: {
+        const or_panel_iq4_xs_t *w = SUPER_BLOCK(or_panel_iq4_xs_t);
+        return look_up(or_iq3_s_values, 16, nibbles_of(w->nibbles[at], word, half));
+    }
+    case OR_QUANT_IQ3_XXS: {
+        const or_panel_iq4_xs_t *w = SUPER_BLOCK(or_panel_iq4_xs_t);
+        return look_up(or_iq3_xxs_values, 32, nibbles_of(w->nibbles[at], word, half));
+    }
+    case OR_QUANT_IQ2_S:
+    case OR_QUANT_IQ2_XS:
+    case OR_QUANT_IQ2_XXS: {
+        const or_panel_q3_k_t *w = SUPER_BLOCK(or_panel_q3_k_t);
+        return look_up(or_iq2_values, 64, threes_of(w, at, word, half));
     }
     default: // PLAIN
         return load(BLOCK(plain_block_t)->planes[plane][word], half);
@@ -178,6 +218,23 @@ ALWAYS_INLINE __m256 scales_of(or_quant_t type, const void *panel, size_t b, uin
     case OR_QUANT_Q6_K: {
         const or_panel_q6_k_t *w = SUPER_BLOCK(or_panel_q6_k_t);
         return scale(widen(w->scales, half), widen_signed(w->groups[2 * at + group], half));
+    }
+    case OR_QUANT_IQ4_XS:
+    case OR_QUANT_IQ3_S:
+    case OR_QUANT_IQ3_XXS: {
+        const or_panel_iq4_xs_t *w = SUPER_BLOCK(or_panel_iq4_xs_t);
+        __m256 whole = scale(widen(w->scales, half), widen_signed(w->block_scales[at], half));
+        return type == OR_QUANT_IQ3_XXS ? _mm256_mul_ps(whole, _mm256_set1_ps(OR_IQ3_XXS_PART))
+                                        : whole;
+    }
+    case OR_QUANT_MXFP4:
+        return widen_bfloats(BLOCK(or_panel_q4_0_t)->scales, half);
+    case OR_QUANT_IQ2_S:
+    case OR_QUANT_IQ2_XS:
+    case OR_QUANT_IQ2_XXS: {
+        const or_panel_q3_k_t *w = SUPER_BLOCK(or_panel_q3_k_t);
+        __m256i eighths = widen_signed(w->groups[2 * at + group], half);
+        return _mm256_mul_ps(scale(widen(w->scales, half), eighths), _mm256_set1_ps(OR_IQ2_PART));
     }
     default: // PLAIN
         return _mm256_load_ps(BLOCK(plain_block_t)->scales[group] + half * WIDTH);

@@ -51,6 +51,15 @@ typedef struct {
     FORMAT(q5_k, OR_QUANT_Q5_K, sizeof(or_panel_q5_k_t) / OR_SUPER_BLOCK, false, true, false)      \
     FORMAT(q2_k, OR_QUANT_Q2_K, sizeof(or_panel_q2_k_t) / OR_SUPER_BLOCK, true, true, false)       \
     FORMAT(q3_k, OR_QUANT_Q3_K, sizeof(or_panel_q3_k_t) / OR_SUPER_BLOCK, true, false, false)      \
-    FORMAT(q6_k, OR_QUANT_Q6_K, sizeof(or_panel_q6_k_t) / OR_SUPER_BLOCK, true, false, false)
+    FORMAT(q6_k, OR_QUANT_Q6_K, sizeof(or_panel_q6_k_t) / OR_SUPER_BLOCK, true, false, false)      \
+    FORMAT(iq4_xs, OR_QUANT_IQ4_XS, sizeof(or_panel_iq4_xs_t) / OR_SUPER_BLOCK, false, false,      \
+           false)                                                                                  \
+    FORMAT(mxfp4, OR_QUANT_MXFP4, sizeof(or_panel_q4_0_t), false, false, false)                    \
+    FORMAT(iq3_s, OR_QUANT_IQ3_S, sizeof(or_panel_iq4_xs_t) / OR_SUPER_BLOCK, false, false, false) \
+    FORMAT(iq3_xxs, OR_QUANT_IQ3_XXS, sizeof(or_panel_iq4_xs_t) / OR_SUPER_BLOCK, false, false,    \
+           false)                                                                                  \
+    FORMAT(iq2_s, OR_QUANT_IQ2_S, sizeof(or_panel_q3_k_t) / OR_SUPER_BLOCK, true, false, false)    \
+    FORMAT(iq2_xs, OR_QUANT_IQ2_XS, sizeof(or_panel_q3_k_t) / OR_SUPER_BLOCK, true, false, false)  \
+    FORMAT(iq2_xxs, OR_QUANT_IQ2_XXS, sizeof(or_panel_q3_k_t) / OR_SUPER_BLOCK, true, false, false)
 
 extern const quant_format_t avx512_quant_formats[OR_QUANT_TYPES];

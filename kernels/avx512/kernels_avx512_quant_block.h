@@ -61,16 +61,28 @@ ALWAYS_INLINE __m128i load_bytes(const void *bytes)
     return _mm_loadu_si128(bytes);
 }
 
-// A nibble stands for an entry of a table.
-ALWAYS_INLINE __m512i iq4_bytes(__m512i nibbles)
+// A stored integer stands for an entry of a table: return that + 128.
+ALWAYS_INLINE __m512i look_up(const int8_t values[16], __m512i stored)
 {
-    __m128i values = _mm_xor_si128(load_bytes(or_iq4_values), _mm_set1_epi8(-128));
-    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), nibbles);
+    __m128i bytes = _mm_xor_si128(load_bytes(values), _mm_set1_epi8(-128));
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(bytes), stored);
+}
+
+// Pairs of bits and a third one above them.
+ALWAYS_INLINE __m512i three_bits_of(const or_panel_q3_k_t *w, uint32_t at, uint32_t g)
+{
+    return _mm512_or_si512(pairs_of(w->pairs[at], g, 0), bits_of_line(w->bits[at], g, 2));
 }
 
 ALWAYS_INLINE __m512 widen(const uint16_t halves[OR_PANEL])
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)halves));
+}
+
+ALWAYS_INLINE __m512 widen_bfloats(const uint16_t bfloats[OR_PANEL])
+{
+    __m512i all = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)bfloats));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(all, 16));
 }
 
 ALWAYS_INLINE __m512 times_unsigned(const uint16_t halves[OR_PANEL], __m128i bytes)
@@ -103,7 +115,7 @@ ALWAYS_INLINE __m512i bytes_of_group(or_quant_t type, const void *panel, uint32_
     case OR_QUANT_Q4_0:
         return with_excess_128(nibbles_of(BLOCK(or_panel_q4_0_t)->nibbles, g), 8);
     case OR_QUANT_IQ4_NL:
-        return iq4_bytes(nibbles_of(BLOCK(or_panel_q4_0_t)->nibbles, g));
+        return look_up(or_iq4_values, nibbles_of(BLOCK(or_panel_q4_0_t)->nibbles, g));
     case OR_QUANT_Q5_0: {
         const or_panel_q5_0_t *w = BLOCK(or_panel_q5_0_t);
         return with_excess_128(five_bits_of(w->nibbles, w->bits, g), 16);
@@ -124,9 +136,21 @@ ALWAYS_INLINE __m512i bytes_of_group(or_quant_t type, const void *panel, uint32_
         return pairs_of(SUPER_BLOCK(or_panel_q2_k_t)->pairs[at], g, 0);
     case OR_QUANT_Q3_K: {
         const or_panel_q3_k_t *w = SUPER_BLOCK(or_panel_q3_k_t);
-        __m512i third = bits_of_line(w->bits[at], g, 2);
-        return with_excess_128(_mm512_or_si512(pairs_of(w->pairs[at], g, 0), third), 4);
+        return with_excess_128(three_bits_of(w, at, g), 4);
     }
+    case OR_QUANT_IQ4_XS:
+        return look_up(or_iq4_values, nibbles_of(SUPER_BLOCK(or_panel_iq4_xs_t)->nibbles[at], g));
+    case OR_QUANT_MXFP4:
+        return look_up(or_mxfp4_values, nibbles_of(BLOCK(or_panel_q4_0_t)->nibbles, g));
+    case OR_QUANT_IQ3_S:
+        return look_up(or_iq3_s_values, nibbles_of(SUPER_BLOCK(or_panel_iq4_xs_t)->nibbles[at], g));
+    case OR_QUANT_IQ3_XXS:
+        return look_up(or_iq3_xxs_values,
+                       nibbles_of(SUPER_BLOCK(or_panel_iq4_xs_t)->nibbles[at], g));
+    case OR_QUANT_IQ2_S:
+    case OR_QUANT_IQ2_XS:
+    case OR_QUANT_IQ2_XXS:
+        return look_up(or_iq2_values, three_bits_of(SUPER_BLOCK(or_panel_q3_k_t), at, g));
     default: {
         const or_panel_q6_k_t *w = SUPER_BLOCK(or_panel_q6_k_t);
         __m512i low = nibbles_of(w->nibbles[at], g);
@@ -166,6 +190,23 @@ ALWAYS_INLINE __m512 scales_of(or_quant_t type, const void *panel, uint32_t b, u
     case OR_QUANT_Q3_K: {
         const or_panel_q3_k_t *w = SUPER_BLOCK(or_panel_q3_k_t);
         return times_signed(w->scales, load_bytes(w->groups[HALVES * at + h]));
+    }
+    case OR_QUANT_IQ4_XS:
+    case OR_QUANT_IQ3_S:
+    case OR_QUANT_IQ3_XXS: {
+        const or_panel_iq4_xs_t *w = SUPER_BLOCK(or_panel_iq4_xs_t);
+        __m512 whole = times_signed(w->scales, load_bytes(w->block_scales[at]));
+        return type == OR_QUANT_IQ3_XXS ? _mm512_mul_ps(whole, _mm512_set1_ps(OR_IQ3_XXS_PART))
+                                        : whole;
+    }
+    case OR_QUANT_MXFP4:
+        return widen_bfloats(BLOCK(or_panel_q4_0_t)->scales);
+    case OR_QUANT_IQ2_S:
+    case OR_QUANT_IQ2_XS:
+    case OR_QUANT_IQ2_XXS: {
+        const or_panel_q3_k_t *w = SUPER_BLOCK(or_panel_q3_k_t);
+        __m512 eighths = times_signed(w->scales, load_bytes(w->groups[HALVES * at + h]));
+        return _mm512_mul_ps(eighths, _mm512_set1_ps(OR_IQ2_PART));
     }
     default: {
         const or_panel_q6_k_t *w = SUPER_BLOCK(or_panel_q6_k_t);

@@ -309,12 +309,15 @@ static int launch(or_cuda_t *cuda, const void *panels, uint32_t panel_count, con
 
 // The launchers, in the order of or_quant_t.
 static const launch_t launches[] = {
-    launch<OR_QUANT_Q8_0, or_panel_q8_0_t>,   launch<OR_QUANT_Q4_0, or_panel_q4_0_t>,
-    launch<OR_QUANT_IQ4_NL, or_panel_q4_0_t>, launch<OR_QUANT_Q5_0, or_panel_q5_0_t>,
-    launch<OR_QUANT_Q4_1, or_panel_q4_1_t>,   launch<OR_QUANT_Q5_1, or_panel_q5_1_t>,
-    launch<OR_QUANT_Q4_K, or_panel_q4_k_t>,   launch<OR_QUANT_Q5_K, or_panel_q5_k_t>,
-    launch<OR_QUANT_Q2_K, or_panel_q2_k_t>,   launch<OR_QUANT_Q3_K, or_panel_q3_k_t>,
-    launch<OR_QUANT_Q6_K, or_panel_q6_k_t>,
+    launch<OR_QUANT_Q8_0, or_panel_q8_0_t>,      launch<OR_QUANT_Q4_0, or_panel_q4_0_t>,
+    launch<OR_QUANT_IQ4_NL, or_panel_q4_0_t>,    launch<OR_QUANT_Q5_0, or_panel_q5_0_t>,
+    launch<OR_QUANT_Q4_1, or_panel_q4_1_t>,      launch<OR_QUANT_Q5_1, or_panel_q5_1_t>,
+    launch<OR_QUANT_Q4_K, or_panel_q4_k_t>,      launch<OR_QUANT_Q5_K, or_panel_q5_k_t>,
+    launch<OR_QUANT_Q2_K, or_panel_q2_k_t>,      launch<OR_QUANT_Q3_K, or_panel_q3_k_t>,
+    launch<OR_QUANT_Q6_K, or_panel_q6_k_t>,      launch<OR_QUANT_IQ4_XS, or_panel_iq4_xs_t>,
+    launch<OR_QUANT_MXFP4, or_panel_q4_0_t>,     launch<OR_QUANT_IQ3_S, or_panel_iq4_xs_t>,
+    launch<OR_QUANT_IQ3_XXS, or_panel_iq4_xs_t>, launch<OR_QUANT_IQ2_S, or_panel_q3_k_t>,
+    launch<OR_QUANT_IQ2_XS, or_panel_q3_k_t>,    launch<OR_QUANT_IQ2_XXS, or_panel_q3_k_t>,
 };
 static_assert(sizeof launches / sizeof launches[0] == OR_QUANT_TYPES, "one for each type");
 

@@ -52,6 +52,16 @@ CANONICAL constexpr shape_t shape_of(or_quant_t type)
         return {OR_SUPER_BLOCK, 2, 2, NO_BIAS, true};
     case OR_QUANT_Q3_K:
         return {OR_SUPER_BLOCK, 2, 3, 5, false};
+    case OR_QUANT_IQ4_XS:
+    case OR_QUANT_IQ3_S:
+    case OR_QUANT_IQ3_XXS:
+        return {OR_SUPER_BLOCK, 1, 4, 0, false};
+    case OR_QUANT_MXFP4:
+        return {1, 1, 4, 0, false};
+    case OR_QUANT_IQ2_S:
+    case OR_QUANT_IQ2_XS:
+    case OR_QUANT_IQ2_XXS:
+        return {OR_SUPER_BLOCK, 2, 3, 0, false};
     default: // Q6_K
         return {OR_SUPER_BLOCK, 2, 6, 2, false};
     }
@@ -115,7 +125,9 @@ OR_DEVICE loaded_group_t load_group(const UNIT *unit, uint32_t b, uint32_t group
     if constexpr (s.groups == 2) {
         to.group = (uint8_t)unit->groups[b * 2 + group][output];
     } else if constexpr (s.unit_blocks > 1) {
-        to.group = unit->block_scales[b][output];
+        to.group = (uint8_t)unit->block_scales[b][output];
+    }
+    if constexpr (s.groups == 1 && s.unit_blocks > 1 && s.minima) {
         to.block_minimum = unit->block_minima[b][output];
     }
     return to;
@@ -123,25 +135,47 @@ OR_DEVICE loaded_group_t load_group(const UNIT *unit, uint32_t b, uint32_t group
 
 // ---- unpacking ----
 
-// or_iq4_values + 128, four a word.
-#define IQ4_0 0x3F2D1801u
-#define IQ4_4 0x766A5D4Fu
-#define IQ4_8 0xA6998D81u
-#define IQ4_12 0xF1D9C5B5u
+// The 16 values of a type + 128, four a word.
+typedef struct {
+    bool there; // false: the integers are stored as they are
+    uint32_t words[4];
+} values_t;
+
+CANONICAL constexpr values_t values_of(or_quant_t type)
+{
+    switch (type) {
+    case OR_QUANT_IQ4_NL:
+    case OR_QUANT_IQ4_XS:
+        return {true, {0x3F2D1801u, 0x766A5D4Fu, 0xA6998D81u, 0xF1D9C5B5u}};
+    case OR_QUANT_MXFP4:
+        return {true, {0x83828180u, 0x8C888684u, 0x7D7E7F80u, 0x74787A7Cu}};
+    case OR_QUANT_IQ3_S:
+        return {true, {0x87858381u, 0x8F8D8B89u, 0x797B7D7Fu, 0x71737577u}};
+    case OR_QUANT_IQ3_XXS:
+        return {true, {0x8E8A8682u, 0x9F9A9692u, 0x72767A7Eu, 0x61666A6Eu}};
+    case OR_QUANT_IQ2_S:
+    case OR_QUANT_IQ2_XS:
+    case OR_QUANT_IQ2_XXS:
+        return {true, {0x80AB9988u, 0x80556778u, 0x80808080u, 0x80808080u}};
+    default:
+        return {false, {0, 0, 0, 0}};
+    }
+}
 
 // Look up the nibbles in four bytes. Their lower three bits pick from the lower and from the upper half of the table.
-OR_DEVICE uint32_t look_up_iq4(uint32_t nibbles)
+template <or_quant_t TYPE> OR_DEVICE uint32_t look_up(uint32_t nibbles)
 {
+    constexpr values_t VALUES = values_of(TYPE);
     uint32_t pairs = nibbles | nibbles >> 4;
     uint32_t which = ((pairs & 0xFFu) | (pairs >> 8 & 0xFF00u)) & 0x7777u;
     uint32_t upper = (nibbles >> 3 & BITS) * 0xFFu;
-    return (or_pick_bytes(IQ4_0, IQ4_4, which) & ~upper) |
-           (or_pick_bytes(IQ4_8, IQ4_12, which) & upper);
+    return (or_pick_bytes(VALUES.words[0], VALUES.words[1], which) & ~upper) |
+           (or_pick_bytes(VALUES.words[2], VALUES.words[3], which) & upper);
 }
 
 // Four integers of an output, 0 or 1, in half `half` of the block, as they are stored.
 template <or_quant_t TYPE>
-OR_DEVICE uint32_t unpack_word(const loaded_t *b, uint32_t output, uint32_t half, uint32_t t)
+OR_DEVICE uint32_t stored_word(const loaded_t *b, uint32_t output, uint32_t half, uint32_t t)
 {
     constexpr shape_t s = shape_of(TYPE);
     const uint2 lows = b->low[s.bits == 8 || s.bits < 4 ? half : 0];
@@ -149,9 +183,6 @@ OR_DEVICE uint32_t unpack_word(const loaded_t *b, uint32_t output, uint32_t half
     const uint32_t low = output == 0 ? lows.x : lows.y;
     const uint32_t high = output == 0 ? highs.x : highs.y;
     const uint32_t nibbles = low >> 4 * half & NIBBLES;
-    if constexpr (TYPE == OR_QUANT_IQ4_NL) {
-        return look_up_iq4(nibbles);
-    }
     switch (s.bits) {
     case 8:
         return low;
@@ -166,6 +197,17 @@ OR_DEVICE uint32_t unpack_word(const loaded_t *b, uint32_t output, uint32_t half
     default:
         return low >> 2 * t & PAIRS;
     }
+}
+
+// The same as they are multiplied: looked up where the type has values.
+template <or_quant_t TYPE>
+OR_DEVICE uint32_t unpack_word(const loaded_t *b, uint32_t output, uint32_t half, uint32_t t)
+{
+    const uint32_t stored = stored_word<TYPE>(b, output, half, t);
+    if constexpr (values_of(TYPE).there) {
+        return look_up<TYPE>(stored);
+    }
+    return stored;
 }
 
 template <or_quant_t TYPE>

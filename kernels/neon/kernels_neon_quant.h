@@ -157,6 +157,9 @@ static void multiply_typed(or_quant_t type, const chunk_t *chunk, uint32_t rows)
         break;
     case OR_QUANT_Q3_K:
     case OR_QUANT_Q6_K:
+    case OR_QUANT_IQ2_S:
+    case OR_QUANT_IQ2_XS:
+    case OR_QUANT_IQ2_XXS:
         multiply_chunk(chunk, rows, (shape_t){2, false});
         break;
     default:

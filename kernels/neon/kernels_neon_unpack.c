@@ -125,6 +125,17 @@ ALWAYS_INLINE float32x4x4_t load_halves(const uint8_t *halves)
     return out;
 }
 
+ALWAYS_INLINE float32x4x4_t load_bfloats(const uint8_t *bfloats)
+{
+    float32x4x4_t out;
+#pragma GCC unroll 4
+    for (uint32_t v = 0; v < 4; v++) {
+        uint16x4_t four = vreinterpret_u16_u8(vld1_u8(bfloats + v * WIDTH * sizeof(uint16_t)));
+        out.val[v] = vreinterpretq_f32_u32(vshll_n_u16(four, 16));
+    }
+    return out;
+}
+
 ALWAYS_INLINE int16x8x2_t widen_bytes(uint8x16_t bytes)
 {
     return (int16x8x2_t){{vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(bytes))),
@@ -149,6 +160,16 @@ ALWAYS_INLINE float32x4x4_t multiply(float32x4x4_t halves, int16x8x2_t numbers)
     return halves;
 }
 
+// Exact: a power of two.
+ALWAYS_INLINE float32x4x4_t take_part(float32x4x4_t values, float part)
+{
+#pragma GCC unroll 4
+    for (uint32_t v = 0; v < 4; v++) {
+        values.val[v] = vmulq_n_f32(values.val[v], part);
+    }
+    return values;
+}
+
 ALWAYS_INLINE float32x4x4_t negate(float32x4x4_t values)
 {
 #pragma GCC unroll 4
@@ -166,11 +187,11 @@ static int16x8x2_t group_scales(or_quant_t type, const or_quant_layout_t *layout
     switch (type) {
     case OR_QUANT_Q2_K:
         return widen_bytes(vandq_u8(bytes, vdupq_n_u8(15)));
-    case OR_QUANT_Q3_K:
-    case OR_QUANT_Q6_K:
-        return widen_signed_bytes(vreinterpretq_s8_u8(bytes));
-    default:
+    case OR_QUANT_Q4_K:
+    case OR_QUANT_Q5_K:
         return widen_bytes(bytes);
+    default:
+        return widen_signed_bytes(vreinterpretq_s8_u8(bytes));
     }
 }
 
@@ -183,17 +204,36 @@ static int16x8x2_t group_minima(or_quant_t type, const or_quant_layout_t *layout
     return widen_bytes(vld1q_u8(unit + layout->block_minima + g * OR_PANEL));
 }
 
+static float32x4x4_t load_scales(or_quant_t type, const or_quant_layout_t *layout,
+                                 const uint8_t *unit, uint32_t g)
+{
+    if (type == OR_QUANT_MXFP4) {
+        return load_bfloats(unit + layout->scales);
+    }
+    float32x4x4_t halves = load_halves(unit + layout->scales);
+    if (layout->unit_blocks == 1) {
+        return halves;
+    }
+    float32x4x4_t scales = multiply(halves, group_scales(type, layout, unit, g));
+    switch (type) {
+    case OR_QUANT_IQ3_XXS:
+        return take_part(scales, OR_IQ3_XXS_PART);
+    case OR_QUANT_IQ2_S:
+    case OR_QUANT_IQ2_XS:
+    case OR_QUANT_IQ2_XXS:
+        return take_part(scales, OR_IQ2_PART);
+    default:
+        return scales;
+    }
+}
+
 static void unpack_groups(or_quant_t type, const or_quant_layout_t *layout, const uint8_t *unit,
                           uint32_t b, unpacked_t *out)
 {
     bool share_halves = layout->unit_blocks > 1;
     for (uint32_t i = 0; i < layout->block_groups; i++) {
         uint32_t g = b * layout->block_groups + i;
-        float32x4x4_t scales = load_halves(unit + layout->scales);
-        if (share_halves) {
-            scales = multiply(scales, group_scales(type, layout, unit, g));
-        }
-        vst1q_f32_x4(out->scales[i], scales);
+        vst1q_f32_x4(out->scales[i], load_scales(type, layout, unit, g));
         if (layout->has_minima) {
             float32x4x4_t addends = load_halves(unit + layout->minima);
             if (share_halves) {

@@ -40,8 +40,9 @@ static const or_option_program_t program = {
     .table = table,
     .examples =
         "TYPE is one of F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K "
-        "IQ4_NL. Matrices\nare converted; vectors and routers of experts stay as they are. Of a "
-        "model in parts give the\nfirst one.\n\nExample:\n  outrider model quantize model-f16.gguf "
+        "IQ4_NL\nIQ4_XS MXFP4. Matrices are converted; vectors and routers of experts stay as "
+        "they are. Of a\nmodel in parts give the first one.\n\nExample:\n  outrider model quantize "
+        "model-f16.gguf "
         "model-q4_k.gguf Q4_K\n",
 };
 

@@ -138,13 +138,20 @@ static bool is_of_layer(const or_gguf_tensor_t *tensor)
     return tensor->name.length > 4 && memcmp(tensor->name.bytes, "blk.", 4) == 0;
 }
 
-static or_status_t check_readable(const or_inflate_rows_t *rows)
+static or_status_t check_types(const or_inflate_rows_t *rows)
 {
     for (size_t i = 0; i < rows->count; i++) {
         const or_gguf_tensor_t *source = rows->tensors[i].source;
         if (source->data == NULL || source->dims[0] > UINT32_MAX) {
             return or_fail(OR_ERR_UNSUPPORTED,
                            "tensor %s of %s is of type %s, which cannot be read",
+                           rows->tensors[i].name, or_gguf_path(rows->gguf),
+                           or_gguf_tensor_type_name(source->type));
+        }
+        if (!or_weight_type_is_written(rows->tensors[i].type)) {
+            return or_fail(OR_ERR_UNSUPPORTED,
+                           "tensor %s of %s is of type %s, which is read, not written; say --type "
+                           "with another one",
                            rows->tensors[i].name, or_gguf_path(rows->gguf),
                            or_gguf_tensor_type_name(source->type));
         }
@@ -168,7 +175,7 @@ static or_status_t list(or_inflate_rows_t *rows, const or_arch_t *arch,
         like = old != OR_INFLATE_NEW ? old : like;
         status = append_layer(rows, arch, shape, type, layer, like, old == OR_INFLATE_NEW);
     }
-    return status != OR_OK ? status : check_readable(rows);
+    return status != OR_OK ? status : check_types(rows);
 }
 
 or_status_t or_inflate_rows_create(const or_gguf_t *gguf, const or_arch_t *arch,

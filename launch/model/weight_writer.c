@@ -25,13 +25,14 @@ static const struct {
     uint32_t file_type;
     or_tensor_type_t next; // where rows are no whole blocks
 } types[] = {
-    {OR_TENSOR_F32, 0, OR_TENSOR_F32},      {OR_TENSOR_F16, 1, OR_TENSOR_F16},
-    {OR_TENSOR_BF16, 32, OR_TENSOR_BF16},   {OR_TENSOR_Q8_0, 7, OR_TENSOR_F16},
-    {OR_TENSOR_Q4_0, 2, OR_TENSOR_F16},     {OR_TENSOR_Q4_1, 3, OR_TENSOR_F16},
-    {OR_TENSOR_Q5_0, 8, OR_TENSOR_F16},     {OR_TENSOR_Q5_1, 9, OR_TENSOR_F16},
-    {OR_TENSOR_Q2_K, 10, OR_TENSOR_IQ4_NL}, {OR_TENSOR_Q3_K, 11, OR_TENSOR_IQ4_NL},
-    {OR_TENSOR_Q4_K, 14, OR_TENSOR_Q5_0},   {OR_TENSOR_Q5_K, 16, OR_TENSOR_Q5_1},
-    {OR_TENSOR_Q6_K, 18, OR_TENSOR_Q8_0},   {OR_TENSOR_IQ4_NL, 25, OR_TENSOR_F16},
+    {OR_TENSOR_F32, 0, OR_TENSOR_F32},        {OR_TENSOR_F16, 1, OR_TENSOR_F16},
+    {OR_TENSOR_BF16, 32, OR_TENSOR_BF16},     {OR_TENSOR_Q8_0, 7, OR_TENSOR_F16},
+    {OR_TENSOR_Q4_0, 2, OR_TENSOR_F16},       {OR_TENSOR_Q4_1, 3, OR_TENSOR_F16},
+    {OR_TENSOR_Q5_0, 8, OR_TENSOR_F16},       {OR_TENSOR_Q5_1, 9, OR_TENSOR_F16},
+    {OR_TENSOR_Q2_K, 10, OR_TENSOR_IQ4_NL},   {OR_TENSOR_Q3_K, 11, OR_TENSOR_IQ4_NL},
+    {OR_TENSOR_Q4_K, 14, OR_TENSOR_Q5_0},     {OR_TENSOR_Q5_K, 16, OR_TENSOR_Q5_1},
+    {OR_TENSOR_Q6_K, 18, OR_TENSOR_Q8_0},     {OR_TENSOR_IQ4_NL, 25, OR_TENSOR_F16},
+    {OR_TENSOR_IQ4_XS, 30, OR_TENSOR_IQ4_NL}, {OR_TENSOR_MXFP4, 38, OR_TENSOR_F16},
 };
 #define TYPE_COUNT (sizeof types / sizeof *types)
 
@@ -60,6 +61,16 @@ or_status_t or_weight_type_parse(const char *what, const char *name, or_tensor_t
                    "%s: there is no type '%s'; it is one of%s; mixtures as Q4_K_M are not "
                    "written: say Q4_K, and --output-tensor-type",
                    what, name, all);
+}
+
+bool or_weight_type_is_written(uint32_t type)
+{
+    for (size_t i = 0; i < TYPE_COUNT; i++) {
+        if (types[i].type == type) {
+            return true;
+        }
+    }
+    return false;
 }
 
 or_status_t or_weight_type_describe(or_tensor_type_t type, or_gguf_writer_t *writer)

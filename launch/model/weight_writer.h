@@ -10,6 +10,8 @@
 
 // Find the type of this name, in upper or lower case. OR_ERR_INVALID lists all; `what` is the option that asked for it.
 or_status_t or_weight_type_parse(const char *what, const char *name, or_tensor_type_t *type);
+// Can rows of this type be written? IQ2 and IQ3 are only read.
+bool or_weight_type_is_written(uint32_t type);
 // Have a file's metadata say that this type was asked for. OR_ERR_NO_MEMORY.
 or_status_t or_weight_type_describe(or_tensor_type_t type, or_gguf_writer_t *writer);
 // Return the type for rows of `width` where `wanted` was asked for. Where they are no whole blocks of it, that is another one

@@ -162,6 +162,8 @@ static const or_kernel_line_t matmul_lines[] = {
     QUANTS(OR_QUANT_Q2_K, "Q2_K"),
     QUANTS(OR_QUANT_Q3_K, "Q3_K"),
     QUANTS(OR_QUANT_Q6_K, "Q6_K"),
+    QUANTS(OR_QUANT_IQ4_XS, "IQ4_XS"),
+    QUANTS(OR_QUANT_MXFP4, "MXFP4"),
 #undef QUANTS
 };
 

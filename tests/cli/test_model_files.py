@@ -2,6 +2,7 @@
 nothing where they fail.
 Method: every type, looked into and made to write a text; inflated models against what they were made of; every refusal with its sentence."""
 import json
+import re
 import resource
 import signal
 import struct
@@ -14,10 +15,10 @@ from cli import BIN, DRAFT, ROOT, TARGET, Background, generate, outrider, wait_u
 
 # Root mean square of the error, of the weights'; twice what gaussian weights cost is another encoder.
 ERROR_MAX = {"F32": 0, "F16": 0, "BF16": 0.0018, "Q8_0": 0.0055, "Q4_0": 0.09, "IQ4_NL": 0.08, "Q5_0": 0.045, "Q4_1": 0.077, "Q5_1": 0.038,
-             "Q4_K": 0.077, "Q5_K": 0.038, "Q2_K": 0.28, "Q3_K": 0.155, "Q6_K": 0.019}
+             "Q4_K": 0.077, "Q5_K": 0.038, "Q2_K": 0.28, "Q3_K": 0.155, "Q6_K": 0.019, "IQ4_XS": 0.08, "MXFP4": 0.13}
 EXACT = ("F32", "F16")
 # The types that rows of 128, which are half a super-block, become.
-INSTEAD = {"Q2_K": "IQ4_NL", "Q3_K": "IQ4_NL", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
+INSTEAD = {"Q2_K": "IQ4_NL", "Q3_K": "IQ4_NL", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0", "IQ4_XS": "IQ4_NL"}
 QWEN2 = ROOT / "tests/model/data/qwen2-bf16.gguf"
 LLAMA3 = ROOT / "tests/model/data/llama3-bf16.gguf"  # its head is a tensor of its own, the others' is the embedding
 
@@ -176,7 +177,7 @@ class Quantize(Files):
         self.assertIn("IN, OUT and TYPE", outrider(*quantize, TARGET, code=2)[1])
         self.assertIn("threads are -t", outrider(*quantize, TARGET, self.out, "Q8_0", 8, code=2)[1])
         self.assertIn("-t/--threads: 1000", outrider(*quantize, TARGET, self.out, "Q8_0", "-t", 1000, code=2)[1])
-        self.assertRegex(outrider(*quantize, TARGET, self.out, "Q4_K_M", code=2)[1], "IQ4_NL; mixtures .* say Q4_K")
+        self.assertRegex(outrider(*quantize, TARGET, self.out, "Q4_K_M", code=2)[1], "IQ4_XS MXFP4; mixtures .* say Q4_K")
         self.assertIn("--token-embedding-type", outrider(*quantize, TARGET, self.out, "Q8_0", "--token-embedding-type", "Q9", code=2)[1])
         self.assertIn("is the file that is read", outrider(*quantize, TARGET, TARGET, "Q8_0", "--force", code=1)[1])
         self.assertIn("no regular file", outrider(*quantize, TARGET, "/dev/null", "Q8_0", "--force", code=1)[1])
@@ -221,6 +222,18 @@ class Inflate(Files):
             self.assertEqual(self.inflate(DRAFT, "5M", "--layers", 3, "--type", name, "--force")["identical_tokens"], 256)
         self.assertEqual(self.inflate(TARGET, "21M", "--type", "Q2_K", "--force")["identical_tokens"], 256)
         self.assertEqual(self.names(), ["out.gguf"])
+
+    def test_a_type_that_is_only_read(self):
+        outrider("model", "quantize", TARGET, self.out, "Q3_K")
+        source = self.folder / "iq3.gguf"
+        q3_k, iq3_s = struct.pack("<I", 11), struct.pack("<I", 21)  # units of as many bytes
+        data = re.sub(rb"(blk\.\d\.ffn_down\.weight\x02\0\0\0.{16})" + re.escape(q3_k), rb"\g<1>" + iq3_s, self.out.read_bytes(), flags=re.DOTALL)
+        source.write_bytes(data)
+        self.assertEqual(look(source)[2]["blk.0.ffn_down.weight"], "IQ3_S")
+        words = ("model", "inflate", source, self.folder / "big.gguf", "25M")
+        self.assertIn("ffn_down.weight of", outrider(*words, code=1)[1])
+        self.assertRegex(outrider(*words, code=1)[1], "IQ3_S, which is read, not written; say --type")
+        self.assertEqual(self.names(), ["iq3.gguf", "out.gguf"])
 
     def test_other_architectures(self):
         report = self.inflate(QWEN2, "2M")

@@ -107,7 +107,8 @@ class Inspect(unittest.TestCase):
         names = [table["name"] for table in facts["tables"]]
         self.assertEqual((names[0], facts["forced"]), ("ref", None))
         self.assertEqual(facts["kernels"], [table["name"] for table in facts["tables"] if table["runs_here"]][-1])
-        for name in ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL"):
+        for name in ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "IQ3_S", "IQ3_XXS",
+                     "IQ2_S", "IQ2_XS", "IQ2_XXS"):
             self.assertIn(name, facts["weight_types"])
         text = outrider("model", "inspect", "--kernels")[0].decode()
         for word in (*names, *facts["weight_types"], facts["arith_id"], f"in use      {facts['kernels']}"):

@@ -24,11 +24,12 @@ static const char prompt_text[] = "Once upon a time";
 static const struct {
     or_tensor_type_t type;
     const char *name;
-} types[] = {{OR_TENSOR_F32, "F32"},   {OR_TENSOR_F16, "F16"},   {OR_TENSOR_BF16, "BF16"},
-             {OR_TENSOR_Q8_0, "Q8_0"}, {OR_TENSOR_Q4_0, "Q4_0"}, {OR_TENSOR_Q4_1, "Q4_1"},
-             {OR_TENSOR_Q5_0, "Q5_0"}, {OR_TENSOR_Q5_1, "Q5_1"}, {OR_TENSOR_IQ4_NL, "IQ4_NL"},
-             {OR_TENSOR_Q2_K, "Q2_K"}, {OR_TENSOR_Q3_K, "Q3_K"}, {OR_TENSOR_Q4_K, "Q4_K"},
-             {OR_TENSOR_Q5_K, "Q5_K"}, {OR_TENSOR_Q6_K, "Q6_K"}};
+} types[] = {{OR_TENSOR_F32, "F32"},    {OR_TENSOR_F16, "F16"},   {OR_TENSOR_BF16, "BF16"},
+             {OR_TENSOR_Q8_0, "Q8_0"},  {OR_TENSOR_Q4_0, "Q4_0"}, {OR_TENSOR_Q4_1, "Q4_1"},
+             {OR_TENSOR_Q5_0, "Q5_0"},  {OR_TENSOR_Q5_1, "Q5_1"}, {OR_TENSOR_IQ4_NL, "IQ4_NL"},
+             {OR_TENSOR_Q2_K, "Q2_K"},  {OR_TENSOR_Q3_K, "Q3_K"}, {OR_TENSOR_Q4_K, "Q4_K"},
+             {OR_TENSOR_Q5_K, "Q5_K"},  {OR_TENSOR_Q6_K, "Q6_K"}, {OR_TENSOR_IQ4_XS, "IQ4_XS"},
+             {OR_TENSOR_MXFP4, "MXFP4"}};
 #define TYPES (sizeof types / sizeof *types)
 #define TYPES_WITH_ALL_PAIRS                                                                       \
     5u // each of the others meets a third of them, and every method and rule

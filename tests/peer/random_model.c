@@ -96,9 +96,27 @@ static float normal(maker_t *maker)
 
 // ---- rows ----
 
+// Write units of IQ2 or IQ3. No encoder finds places in their grids, but any bits are some: the random ones of the values.
+static void write_any_units(or_quant_t quant, const float *values, uint32_t units, uint8_t *row)
+{
+    uint32_t bytes = or_quant_file_bytes(quant);
+    uint16_t scale = or_f32_to_f16(1e-4f);
+    for (uint32_t i = 0; i < units * bytes; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i / bytes * 256 + i % bytes], sizeof bits);
+        row[i] = (uint8_t)(bits >> 3);
+    }
+    for (uint32_t u = 0; u < units; u++) {
+        memcpy(row + (size_t)u * bytes, &scale, sizeof scale);
+    }
+}
+
 static void write_row(const maker_t *maker, const float *values, uint32_t columns, uint8_t *row)
 {
-    if (maker->quant != NO_QUANT) {
+    if (maker->quant != NO_QUANT && maker->quant >= OR_QUANT_ENCODED) {
+        write_any_units(maker->quant, values, columns / or_gguf_tensor_block(maker->type).elements,
+                        row);
+    } else if (maker->quant != NO_QUANT) {
         uint32_t unit = or_quant_unit_blocks(maker->quant) * OR_QUANT_BLOCK;
         or_quant_encode(maker->quant, values, columns / unit, row);
     } else if (maker->type == OR_TENSOR_F32) {

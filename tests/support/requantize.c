@@ -57,6 +57,25 @@ static void write_q4_0_block(const float *x, unsigned char *out)
     }
 }
 
+// No encoder finds places in the grids of IQ2 and IQ3. So any bits will do, which x gives, and a scale with which the
+// largest weight is about that of x: the largest of a grid is 62, and of a group's scales 15.5 / 2.
+static void write_any_unit(const float *x, uint32_t count, uint32_t bytes, unsigned char *out)
+{
+    float largest = 0;
+    uint64_t random = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        random = random * 31 + bits;
+        largest = fmaxf(largest, fabsf(x[i]));
+    }
+    uint16_t half = or_f32_to_f16(largest / (62 * 7.75f));
+    memcpy(out, &half, sizeof half);
+    for (uint32_t i = sizeof half; i < bytes; i++) {
+        out[i] = (unsigned char)test_random(&random);
+    }
+}
+
 static void write_row(const float *x, uint32_t columns, or_tensor_type_t type, unsigned char *out)
 {
     uint32_t step = or_gguf_tensor_block(type).elements;
@@ -80,7 +99,11 @@ static void write_row(const float *x, uint32_t columns, or_tensor_type_t type, u
             break;
         default:
             assert_true(or_tensor_quant(type, &quant));
-            or_quant_encode(quant, &x[i], 1, out);
+            if (quant < OR_QUANT_ENCODED) {
+                or_quant_encode(quant, &x[i], 1, out);
+            } else {
+                write_any_unit(&x[i], step, or_gguf_tensor_block(type).bytes, out);
+            }
             break;
         }
     }

@@ -106,4 +106,5 @@ void or_tensor_read_row(const or_gguf_tensor_t *tensor, uint64_t row, uint32_t w
 bool or_tensor_quant(uint32_t type, or_quant_t *quant);
 // All of or_tensor_type_t, for sentences.
 #define OR_TENSOR_TYPES_TEXT                                                                       \
-    "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K and IQ4_NL"
+    "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, " \
+    "MXFP4, IQ3_S, IQ3_XXS, IQ2_S, IQ2_XS and IQ2_XXS"

@@ -40,6 +40,13 @@ static const struct {
     {OR_TENSOR_Q2_K, 80, 82},
     {OR_TENSOR_Q3_K, 108, NO_HALF},
     {OR_TENSOR_Q6_K, 208, NO_HALF},
+    {OR_TENSOR_IQ4_XS, 0, NO_HALF},
+    {OR_TENSOR_IQ3_S, 0, NO_HALF},
+    {OR_TENSOR_IQ3_XXS, 0, NO_HALF},
+    {OR_TENSOR_IQ2_S, 0, NO_HALF},
+    {OR_TENSOR_IQ2_XS, 0, NO_HALF},
+    {OR_TENSOR_IQ2_XXS, 0, NO_HALF},
+    {OR_TENSOR_MXFP4, NO_HALF, NO_HALF},
 };
 #define TYPES (sizeof types / sizeof types[0])
 
@@ -66,6 +73,8 @@ static or_gguf_tensor_t random_tensor(uint64_t *rng, size_t t, uint32_t inputs)
             memcpy(data + at, &number, sizeof number);
         } else if (type == OR_TENSOR_BF16) {
             put_number(data + at, 0x3F00 | (bits & 0xFF));
+        } else if (type == OR_TENSOR_MXFP4) {
+            data[at] = (unsigned char)(124 + bits % 4); // 1/16 .. 1/2
         } else {
             put_number(data + at + types[t].scale, 0x2C00 | bits); // 1/16 .. 1/8
         }
