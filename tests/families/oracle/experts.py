@@ -176,7 +176,7 @@ class Olmoe(Experts):
 class Glm4Moe(Experts):
     """First layers without experts; then routing by sigmoids, with a bias for the choice alone, scaled weights, and an expert that all rows take."""
     name = "glm4moe"
-    seeds = 3, 2
+    seeds = 3, 5
     config_class, model_class = tf.Glm4MoeConfig, tf.Glm4MoeForCausalLM
     experts, used = 12, 4
     ffn, dense_ffn = 32, 160
