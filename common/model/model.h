@@ -65,6 +65,8 @@ typedef struct {
     // Of a model whose FFN is experts: how many there are and how many of them a row takes; `ffn` is that of one. A
     // shared expert, which all rows take, has a size of its own. 0: there are none.
     uint32_t experts, experts_used, shared_ffn;
+    // The first layers may have an FFN without experts instead, of a size of its own.
+    uint32_t dense_layers, dense_ffn;
     uint64_t parameters;
 } or_model_shape_t;
 

@@ -47,7 +47,7 @@ typedef struct {
     or_span_t heads;
     or_span_t kv_heads; // those of its heads
     or_span_t ffn;      // of the FFN's middle, and of each expert's
-    or_span_t shared_ffn;
+    or_span_t shared_ffn, dense_ffn;
     or_span_t vocab;
 } or_share_t;
 

@@ -19,10 +19,12 @@
 #define SEEDS 2u
 #define OPS_MAX 64u
 #define KEYS_MAX 16u
+#define TENSORS_MAX 32u
 
 static or_arch_t edited;
 static or_op_t ops[OPS_MAX];
 static or_arch_key_t keys[KEYS_MAX];
+static or_arch_tensor_t tensors[TENSORS_MAX];
 
 const or_arch_t *const or_architectures[] = {&edited, NULL};
 
@@ -32,31 +34,19 @@ typedef struct {
 } family_t;
 
 static const family_t families[] = {
-    {"cohere2", &or_arch_cohere2},
-    {"command-r", &or_arch_command_r},
-    {"ernie4_5", &or_arch_ernie4_5},
-    {"exaone4", &or_arch_exaone4},
-    {"falcon", &or_arch_falcon},
-    {"gemma", &or_arch_gemma},
-    {"gemma2", &or_arch_gemma2},
-    {"gemma3", &or_arch_gemma3},
-    {"glm4", &or_arch_glm4},
-    {"gpt2", &or_arch_gpt2},
-    {"granite", &or_arch_granite},
-    {"llama", &or_arch_llama},
-    {"mistral", &or_arch_llama},
-    {"mistral3", &or_arch_mistral3},
-    {"mixtral", &or_arch_llama_experts},
-    {"olmo2", &or_arch_olmo2},
-    {"olmoe", &or_arch_olmoe},
-    {"opt", &or_arch_opt},
-    {"phi3", &or_arch_phi3},
-    {"qwen2", &or_arch_qwen2},
-    {"qwen2moe", &or_arch_qwen2moe},
-    {"qwen3", &or_arch_qwen3},
-    {"qwen3moe", &or_arch_qwen3moe},
-    {"smollm3", &or_arch_smollm3},
-    {"starcoder2", &or_arch_starcoder2},
+    {"cohere2", &or_arch_cohere2},   {"command-r", &or_arch_command_r},
+    {"ernie4_5", &or_arch_ernie4_5}, {"exaone4", &or_arch_exaone4},
+    {"falcon", &or_arch_falcon},     {"gemma", &or_arch_gemma},
+    {"gemma2", &or_arch_gemma2},     {"gemma3", &or_arch_gemma3},
+    {"glm4", &or_arch_glm4},         {"glm4moe", &or_arch_glm4moe},
+    {"gpt2", &or_arch_gpt2},         {"granite", &or_arch_granite},
+    {"llama", &or_arch_llama},       {"mistral", &or_arch_llama},
+    {"mistral3", &or_arch_mistral3}, {"mixtral", &or_arch_llama_experts},
+    {"olmo2", &or_arch_olmo2},       {"olmoe", &or_arch_olmoe},
+    {"opt", &or_arch_opt},           {"phi3", &or_arch_phi3},
+    {"qwen2", &or_arch_qwen2},       {"qwen2moe", &or_arch_qwen2moe},
+    {"qwen3", &or_arch_qwen3},       {"qwen3moe", &or_arch_qwen3moe},
+    {"smollm3", &or_arch_smollm3},   {"starcoder2", &or_arch_starcoder2},
 };
 
 #define FAMILIES (sizeof families / sizeof families[0])
@@ -127,8 +117,9 @@ static quirk_t without_operation(const subject_t *subject, uint32_t index, quirk
     if (op->kind == OR_OP_END) {
         return QUIRK_END;
     }
-    bool biased = op->kind != OR_OP_BIAS_QKV || has_tensor(subject, OR_LAYER(query_bias));
-    if (operations[op->kind].name == NULL || !biased) {
+    bool has_bias = op->kind != OR_OP_BIAS_QKV || has_tensor(subject, OR_LAYER(query_bias));
+    bool has_norm = op->kind != OR_OP_NORM_HEADS || has_tensor(subject, OR_LAYER(query_norm));
+    if (operations[op->kind].name == NULL || !has_bias || !has_norm) {
         return QUIRK_ABSENT;
     }
     name_it(name, operations[op->kind].name, index);
@@ -182,7 +173,9 @@ static quirk_t without_key(const subject_t *subject, uint32_t index, quirk_name_
     name_it(name, key->suffix, index);
     key->suffix = "not.in.the.file";
     key->fallback = key->fallback == 0 ? 1 : key->fallback; // one that must be there
-    assert_int_equal(or_arch_read(&edited, subject->gguf, &shape, &numbers), OR_OK);
+    if (or_arch_read(&edited, subject->gguf, &shape, &numbers) != OR_OK) {
+        return QUIRK_OFF; // the file is refused where nothing reads the key
+    }
     bool same = memcmp(&numbers, &subject->numbers, sizeof numbers) == 0;
     return same ? QUIRK_ABSENT : QUIRK_OFF;
 }
@@ -254,7 +247,17 @@ static bool scores_scaled_by_width(const subject_t *subject)
 static bool other_weights_of_experts(const subject_t *subject)
 {
     edited.normalises_experts = !edited.normalises_experts;
-    return subject->arch->has_experts;
+    return subject->arch->has_experts && !subject->arch->gates_by_sigmoid; // whose files say it
+}
+
+static bool choice_without_bias(const subject_t *subject)
+{
+    for (uint32_t i = 0; i < TENSORS_MAX && tensors[i].suffix != NULL; i++) {
+        if (tensors[i].offset == OR_LAYER(router_bias)) {
+            tensors[i].offset = OR_LAYER(up_bias); // which nothing reads here
+        }
+    }
+    return subject->arch->gates_by_sigmoid;
 }
 
 static quirk_t without_field(const subject_t *subject, uint32_t index, quirk_name_t *name)
@@ -274,6 +277,7 @@ static quirk_t without_field(const subject_t *subject, uint32_t index, quirk_nam
         {"scale of the embedding", embedding_as_it_is},
         {"scale by head", scores_scaled_by_width},
         {"weights of experts", other_weights_of_experts},
+        {"bias of the choice of experts", choice_without_bias},
     };
     if (index == sizeof fields / sizeof fields[0]) {
         return QUIRK_END;
@@ -297,7 +301,13 @@ static void copy_tables(const or_arch_t *arch)
         assert_in_range(count, 0, KEYS_MAX - 2);
         keys[count] = arch->keys[count];
     }
+    memset(tensors, 0, sizeof tensors);
+    for (count = 0; arch->layer_tensors[count].suffix != NULL; count++) {
+        assert_in_range(count, 0, TENSORS_MAX - 2);
+        tensors[count] = arch->layer_tensors[count];
+    }
     edited = *arch;
+    edited.layer_tensors = tensors;
     edited.layer_ops = ops;
     edited.keys = keys;
 }

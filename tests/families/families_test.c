@@ -28,7 +28,7 @@ static const family_t families[] = {
     {"llama", true},    {"mistral", true},    {"mistral3", true}, {"olmo2", true},
     {"opt", true},      {"phi3", true},       {"qwen2", true},    {"qwen3", true},
     {"smollm3", true},  {"starcoder2", true}, {"yarn", true},     {"mixtral", true},
-    {"qwen2moe", true}, {"qwen3moe", true},   {"olmoe", true},
+    {"qwen2moe", true}, {"qwen3moe", true},   {"olmoe", true},    {"glm4moe", true},
 };
 
 #define FAMILIES (sizeof families / sizeof families[0])

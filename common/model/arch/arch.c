@@ -468,7 +468,8 @@ or_status_t or_arch_read(const or_arch_t *arch, const or_gguf_t *gguf, or_model_
                          or_arch_numbers_t *numbers)
 {
     or_model_shape_t s = {0};
-    or_arch_numbers_t n = {.embedding_scale = 1, .residual_scale = 1, .logit_scale = 1};
+    or_arch_numbers_t n = {
+        .embedding_scale = 1, .residual_scale = 1, .logit_scale = 1, .expert_scale = 1};
     snprintf(s.architecture, sizeof s.architecture, "%s", arch->name);
     or_status_t status = read_counts(arch, gguf, &s);
     status = status != OR_OK ? status : read_heads(arch, gguf, &s);

@@ -61,10 +61,11 @@ typedef struct {
     or_matrix_t expert_gate;    // width -> ffn, of each expert
     or_matrix_t expert_up;      // likewise
     or_matrix_t expert_down;    // ffn -> width, of each expert
+    float *router_bias;         // [experts], of the choice alone
     float *shared_router;       // [width]
-    or_matrix_t shared_gate;    // width -> shared_ffn
-    or_matrix_t shared_up;      // likewise
-    or_matrix_t shared_down;    // shared_ffn -> width
+    or_matrix_t shared_gate; // width -> shared_ffn; of a layer without experts, width -> dense_ffn
+    or_matrix_t shared_up;   // likewise
+    or_matrix_t shared_down; // shared_ffn or dense_ffn -> width
 } or_layer_t;
 
 // A dimension of a tensor. The ALL ones are computed whole by every rank, because a norm needs all of them.
@@ -76,11 +77,15 @@ typedef enum {
     OR_DIM_FFN,
     OR_DIM_EXPERT_FFN, // of each expert: the tensor has a third dimension, a matrix for each
     OR_DIM_SHARED_FFN,
+    OR_DIM_DENSE_FFN,
     OR_DIM_EXPERTS,
     OR_DIM_HEAD,
     OR_DIM_ALL_QUERY,
     OR_DIM_ALL_KV,
 } or_dim_t;
+
+// The layers that have a tensor: of a family whose first layers have no experts, those or the others.
+typedef enum { OR_IN_ALL, OR_IN_DENSE, OR_IN_EXPERTS } or_in_layers_t;
 
 #define OR_FUSED_MAX 4u
 
@@ -94,6 +99,7 @@ typedef struct {
     const or_dim_t *fused;
     uint32_t part;
     bool optional; // the file may lack it
+    or_in_layers_t layers;
 } or_arch_tensor_t;
 
 // ---- a layer's operations ----
@@ -120,7 +126,7 @@ typedef enum {
     OR_OP_GELU_EXACT, // the same without an approximation
     OR_OP_RELU,       // gate = 0 where it is negative
     OR_OP_SUM_DOWN,   // sums = gate times matrix, in the tree of shards
-    OR_OP_ROUTE,      // chosen = the experts with the largest of h times router, and their softmax
+    OR_OP_ROUTE,      // chosen = the experts with the largest of h times router, and their weights
     OR_OP_EXPERTS,    // sums = the chosen experts of h (cpu/experts.h), in the tree of shards
     OR_OP_BIAS_SUMS,  // sums plus the bias at `weight`
     OR_OP_NORM_SUMS,  // sums = rms norm of sums with the weights at `weight`
@@ -160,6 +166,7 @@ typedef struct {
     float query_growth;          // OR_OP_GROW_QUERY; 0: none
     float yarn_log_multiplier;   // of YaRN's factor of rotated queries and keys, what divides it
     float yarn_beta_fast, yarn_beta_slow;
+    float expert_scale; // of the weights of experts
 } or_arch_numbers_t;
 
 typedef struct {
@@ -186,8 +193,11 @@ typedef struct {
     bool has_experts; // the FFN is experts; another row of the table may have the name without them
     bool normalises_experts; // weights of a row's chosen experts are made to add up to 1
     bool has_shared_expert;
-    const char *ffn_key;            // suffix of the key of `ffn`; NULL: "feed_forward_length"
-    bool divides_logits;            // logit_scale is in the file as its reciprocal
+    bool shares_by_count;  // its size is that of so many experts, and the file has their number
+    bool gates_by_sigmoid; // weights are the logits' sigmoids, and not their softmax
+    bool has_dense_layers; // the file may say that the first layers have no experts
+    const char *ffn_key;   // suffix of the key of `ffn`; NULL: "feed_forward_length"
+    bool divides_logits;   // logit_scale is in the file as its reciprocal
     bool scales_embedding_by_width; // by its square root
     uint32_t
         layers_scaled_by_width; // in a file of so many, scores are scaled by 1 / sqrt(width / heads)
@@ -232,6 +242,10 @@ or_status_t or_arch_read_experts(const or_arch_t *arch, const or_gguf_t *gguf,
                                  or_model_shape_t *shape);
 
 uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim);
+
+// Does the layer, numbered in the whole model, have this row of the table?
+bool or_arch_layer_has(const or_model_shape_t *shape, const or_arch_tensor_t *tensor,
+                       uint32_t layer);
 
 // Return the matrices of a tensor, its third dimension.
 uint32_t or_arch_matrices(const or_model_shape_t *shape, const or_arch_tensor_t *tensor);

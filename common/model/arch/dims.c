@@ -17,6 +17,8 @@ uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim)
         return shape->ffn;
     case OR_DIM_SHARED_FFN:
         return shape->shared_ffn;
+    case OR_DIM_DENSE_FFN:
+        return shape->dense_ffn;
     case OR_DIM_EXPERTS:
         return shape->experts;
     case OR_DIM_HEAD:
@@ -31,4 +33,11 @@ uint32_t or_arch_matrices(const or_model_shape_t *shape, const or_arch_tensor_t 
 {
     bool each = tensor->inputs == OR_DIM_EXPERT_FFN || tensor->outputs == OR_DIM_EXPERT_FFN;
     return each ? shape->experts : 1;
+}
+
+bool or_arch_layer_has(const or_model_shape_t *shape, const or_arch_tensor_t *tensor,
+                       uint32_t layer)
+{
+    return tensor->layers == OR_IN_ALL ||
+           (tensor->layers == OR_IN_DENSE) == (layer < shape->dense_layers);
 }

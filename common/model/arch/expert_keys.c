@@ -1,6 +1,8 @@
 // The metadata of a family whose FFN is experts.
 #include "common/model/arch/arch_keys.h"
 
+#include <string.h>
+
 #define SHARED_FFN_MAX (1u << 20)
 
 // ---- how experts are chosen and weighted ----
@@ -11,17 +13,16 @@ static or_status_t refuse(const or_gguf_t *gguf, const char *key, double value, 
                    or_gguf_path(gguf), value, expected);
 }
 
-// Numbers that, where the file has them and they are not 0, must be these: a softmax chooses among all experts of
-// every layer.
+// Numbers that, where the file has them and they are not 0, must be these: all experts of a layer are chosen among.
 static or_status_t check_counts(const or_arch_t *arch, const or_gguf_t *gguf)
 {
-    static const struct {
+    const struct {
         const char *suffix;
         uint32_t expected;
     } counts[] = {
-        {"expert_gating_func", 1},        {"expert_group_count", 1},
-        {"expert_group_used_count", 1},   {"leading_dense_block_count", 0},
+        {"expert_group_count", 1},        {"expert_group_used_count", 1},
         {"interleave_moe_layer_step", 1}, {"moe_every_n_layers", 1},
+        {"nextn_predict_layers", 0},      {"expert_gating_func", arch->gates_by_sigmoid ? 2 : 1},
     };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         or_metadata_key_t key = or_arch_key(arch, counts[i].suffix);
@@ -38,7 +39,16 @@ static or_status_t check_counts(const or_arch_t *arch, const or_gguf_t *gguf)
     return OR_OK;
 }
 
-// A scale of weights, or a bound of queries, keys and values; 0 says that there is none.
+static bool is_read(const or_arch_t *arch, const char *suffix)
+{
+    bool read = false;
+    for (const or_arch_key_t *key = arch->keys; key->suffix != NULL; key++) {
+        read = read || strcmp(key->suffix, suffix) == 0;
+    }
+    return read;
+}
+
+// A scale of weights that no number of the family has, or a bound of queries, keys and values; 0 says that there is none.
 static or_status_t check_scales(const or_arch_t *arch, const or_gguf_t *gguf)
 {
     static const struct {
@@ -47,6 +57,9 @@ static or_status_t check_scales(const or_arch_t *arch, const or_gguf_t *gguf)
     } scales[] = {{"expert_weights_scale", 1}, {"attention.clamp_kqv", 0}};
     for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
         or_metadata_key_t key = or_arch_key(arch, scales[i].suffix);
+        if (is_read(arch, scales[i].suffix)) {
+            continue;
+        }
         float scale = 0;
         or_status_t status =
             or_gguf_has(gguf, key.text) ? or_gguf_get_f32(gguf, key.text, &scale) : OR_OK;
@@ -63,12 +76,51 @@ static or_status_t check_scales(const or_arch_t *arch, const or_gguf_t *gguf)
 static or_status_t check_norm(const or_arch_t *arch, const or_gguf_t *gguf)
 {
     or_metadata_key_t key = or_arch_key(arch, "expert_weights_norm");
-    bool normalises = arch->normalises_experts;
+    bool normalises = arch->normalises_experts && !arch->gates_by_sigmoid; // where no key says it
     or_status_t status =
         or_gguf_has(gguf, key.text) ? or_gguf_get_bool(gguf, key.text, &normalises) : OR_OK;
     return status != OR_OK || normalises == arch->normalises_experts
                ? status
                : refuse(gguf, key.text, normalises, arch->normalises_experts);
+}
+
+// The size of the expert that all rows take.
+static or_status_t read_shared(const or_arch_t *arch, const or_gguf_t *gguf,
+                               or_model_shape_t *shape)
+{
+    if (!arch->has_shared_expert) {
+        return OR_OK;
+    }
+    if (!arch->shares_by_count) {
+        return or_arch_read_count(arch, gguf, "expert_shared_feed_forward_length", SHARED_FFN_MAX,
+                                  &shape->shared_ffn);
+    }
+    uint32_t count;
+    const uint32_t most = shape->ffn > 0 ? SHARED_FFN_MAX / shape->ffn : 1;
+    or_status_t status = or_arch_read_count(arch, gguf, "expert_shared_count", most, &count);
+    shape->shared_ffn = status == OR_OK ? count * shape->ffn : 0;
+    return status;
+}
+
+// The first layers that have no experts, and their size. Without the key all have experts.
+static or_status_t read_dense(const or_arch_t *arch, const or_gguf_t *gguf, or_model_shape_t *shape)
+{
+    or_metadata_key_t key = or_arch_key(arch, "leading_dense_block_count");
+    uint32_t layers = 0;
+    or_status_t status =
+        or_gguf_has(gguf, key.text) ? or_gguf_get_u32(gguf, key.text, &layers) : OR_OK;
+    if (status != OR_OK || layers == 0) {
+        return status;
+    }
+    if (!arch->has_dense_layers) {
+        return refuse(gguf, key.text, layers, 0);
+    }
+    if (layers > shape->layers) {
+        return or_fail(OR_ERR_FORMAT, "%s of %s is %u, of %u layers", key.text, or_gguf_path(gguf),
+                       layers, shape->layers);
+    }
+    shape->dense_layers = layers;
+    return or_arch_read_count(arch, gguf, "feed_forward_length", SHARED_FFN_MAX, &shape->dense_ffn);
 }
 
 or_status_t or_arch_read_experts(const or_arch_t *arch, const or_gguf_t *gguf,
@@ -79,10 +131,8 @@ or_status_t or_arch_read_experts(const or_arch_t *arch, const or_gguf_t *gguf,
     status = status != OR_OK ? status
                              : or_arch_read_count(arch, gguf, "expert_used_count", shape->experts,
                                                   &shape->experts_used);
-    if (status == OR_OK && arch->has_shared_expert) {
-        status = or_arch_read_count(arch, gguf, "expert_shared_feed_forward_length", SHARED_FFN_MAX,
-                                    &shape->shared_ffn);
-    }
+    status = status != OR_OK ? status : read_shared(arch, gguf, shape);
+    status = status != OR_OK ? status : read_dense(arch, gguf, shape);
     status = status != OR_OK ? status : check_counts(arch, gguf);
     status = status != OR_OK ? status : check_scales(arch, gguf);
     return status != OR_OK ? status : check_norm(arch, gguf);

@@ -112,6 +112,29 @@ static void other_choices_are_refused(void **state)
     check(&or_arch_olmoe, norm, sizeof norm / sizeof norm[0]);
 }
 
+static void sigmoids_and_dense_layers_are_read(void **state)
+{
+    (void)state;
+    const case_t cases[] = {
+        {8, 2, "glm4moe.expert_gating_func", OR_GGUF_U32, 1, OR_ERR_UNSUPPORTED},
+        {8, 2, "glm4moe.nextn_predict_layers", OR_GGUF_U32, 1, OR_ERR_UNSUPPORTED},
+        {8, 2, "glm4moe.leading_dense_block_count", OR_GGUF_U32, 1, OR_ERR_FORMAT}, // of 0 layers
+        {8, 2, "glm4moe.expert_weights_norm", OR_GGUF_BOOL, 0, OR_ERR_UNSUPPORTED},
+        {8, 2, "glm4moe.expert_weights_norm", OR_GGUF_BOOL, 1, OR_OK},
+        {8, 2, "glm4moe.expert_shared_count", OR_GGUF_U32, 3,
+         OR_ERR_UNSUPPORTED}, // no norm is said
+    };
+    or_arch_t without_shared = or_arch_glm4moe;
+    without_shared.has_shared_expert = false;
+    check(&without_shared, cases, 5);
+    case_t shared = cases[5];
+    or_model_shape_t shape = {.ffn = 32};
+    assert_int_equal(read_file(&or_arch_glm4moe, &shared, &shape), OR_ERR_UNSUPPORTED);
+    assert_int_equal(shape.shared_ffn, 96);
+    shape = (or_model_shape_t){.ffn = 1u << 20};
+    assert_int_equal(read_file(&or_arch_glm4moe, &shared, &shape), OR_ERR_FORMAT);
+}
+
 static void a_shared_expert_has_a_size(void **state)
 {
     (void)state;
@@ -128,6 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_checked),
         cmocka_unit_test(other_choices_are_refused),
+        cmocka_unit_test(sigmoids_and_dense_layers_are_read),
         cmocka_unit_test(a_shared_expert_has_a_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,7 +63,7 @@ bool or_tensor_find_part(const or_model_t *model, uint32_t layer, const or_arch_
 {
     const or_gguf_tensor_t *whole =
         or_gguf_find_tensor(model->gguf, or_tensor_name(layer, t->suffix).text);
-    if (whole == NULL) {
+    if (whole == NULL || !or_arch_layer_has(&model->shape, t, layer)) {
         return false;
     }
     const or_tensor_part_t part = or_tensor_part(&model->shape, t);
@@ -168,6 +168,8 @@ static or_span_t share_of(const or_model_t *model, or_dim_t dim)
         return model->share.ffn;
     case OR_DIM_SHARED_FFN:
         return model->share.shared_ffn;
+    case OR_DIM_DENSE_FFN:
+        return model->share.dense_ffn;
     case OR_DIM_WIDTH:
     case OR_DIM_EXPERTS:
     case OR_DIM_HEAD:
@@ -340,6 +342,9 @@ static void free_layer(const or_model_t *model, uint32_t index)
 {
     char *layer = (char *)&model->layers[index];
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
+        if (!or_arch_layer_has(&model->shape, t, model->share.layers.begin + index)) {
+            continue; // another row has this place
+        }
         if (t->outputs == OR_DIM_ONE) {
             or_gpu_give(model->gpu, *(float **)(layer + t->offset));
         } else {

@@ -36,7 +36,8 @@ static bool is_known(const or_model_t *model, or_gguf_string_t string)
     }
     for (uint32_t layer = 0; layer < model->shape.layers; layer++) {
         for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
-            if (is_name(string, or_tensor_name(layer, t->suffix).text)) {
+            if (or_arch_layer_has(&model->shape, t, layer) &&
+                is_name(string, or_tensor_name(layer, t->suffix).text)) {
                 return true;
             }
         }
@@ -55,7 +56,8 @@ static uint64_t count_known(const or_model_t *model)
     for (uint32_t layer = 0; layer < model->shape.layers; layer++) {
         for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
             or_gguf_tensor_t tensor;
-            bool counts = t->fused == NULL || t->part == 0; // once for all its parts
+            bool counts = or_arch_layer_has(&model->shape, t, layer) &&
+                          (t->fused == NULL || t->part == 0); // once for all its parts
             known += counts && (!t->optional || or_tensor_find_part(model, layer, t, &tensor));
         }
     }
@@ -118,7 +120,8 @@ static or_status_t check_layer(const or_model_t *model, uint32_t index)
     or_status_t status = OR_OK;
     for (const or_arch_tensor_t *t = model->arch->layer_tensors;
          status == OR_OK && t->suffix != NULL; t++) {
-        status = check_layer_tensor(model, index, t);
+        status = or_arch_layer_has(&model->shape, t, index) ? check_layer_tensor(model, index, t)
+                                                            : OR_OK;
     }
     return status;
 }

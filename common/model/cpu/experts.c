@@ -27,6 +27,38 @@ size_t or_experts_entries_max(const or_model_t *model)
     return (size_t)rows_together(model) * model->shape.experts_used;
 }
 
+// ---- layers without experts ----
+
+// They are run as a shared expert that is alone.
+static bool is_dense(const or_layer_t *layer)
+{
+    return layer->router.outputs == 0;
+}
+
+// The size of what all rows take, and this rank's part of it.
+static uint32_t common_ffn(const or_model_t *model, const or_layer_t *layer)
+{
+    return is_dense(layer) ? model->shape.dense_ffn : model->shape.shared_ffn;
+}
+
+static uint32_t common_ffn_here(const or_model_t *model, const or_layer_t *layer)
+{
+    return or_span_length(is_dense(layer) ? model->share.dense_ffn : model->share.shared_ffn);
+}
+
+// The most that a layer has here.
+static uint32_t common_ffn_max(const or_model_t *model)
+{
+    const uint32_t shared = or_span_length(model->share.shared_ffn);
+    const uint32_t dense = or_span_length(model->share.dense_ffn);
+    return shared > dense ? shared : dense;
+}
+
+static bool has_common(const or_model_t *model)
+{
+    return model->shape.shared_ffn > 0 || model->shape.dense_ffn > 0;
+}
+
 bool or_experts_quantised(const or_layer_t *layer)
 {
     return layer->router.quantised || layer->expert_gate.quantised || layer->expert_up.quantised ||
@@ -55,7 +87,7 @@ static bool each_array(or_model_t *model, or_parts_t *each)
     const size_t chosen = (size_t)model->rows_max * model->shape.experts_used;
     const size_t entries = or_experts_entries_max(model);
     const size_t count = model->shape.experts;
-    const size_t shared = model->shape.shared_ffn > 0 ? rows_together(model) : 0;
+    const size_t shared = has_common(model) ? rows_together(model) : 0;
     const or_part_t parts[] = {
         OR_PART(experts->logits, model->rows_max * experts->logits_stride),
         OR_PART(experts->chosen, chosen),
@@ -78,13 +110,12 @@ bool or_experts_create(or_model_t *model)
     or_experts_t *experts = &model->experts;
     const quantised_t quantised = quantised_rows(model);
     experts->logits_stride = or_row_stride(model->shape.experts);
-    experts->shared_stride = or_row_stride(or_span_length(model->share.shared_ffn));
+    experts->shared_stride = or_row_stride(common_ffn_max(model));
     return each_array(model, or_parts_take) &&
            or_activations_init(&experts->h, or_experts_entries_max(model), model->shape.width,
                                quantised.h) == OR_OK &&
-           (model->shape.shared_ffn == 0 ||
-            or_activations_init(&experts->shared_gate, rows_together(model),
-                                or_span_length(model->share.shared_ffn),
+           (!has_common(model) ||
+            or_activations_init(&experts->shared_gate, rows_together(model), common_ffn_max(model),
                                 quantised.shared_gate) == OR_OK);
 }
 
@@ -136,16 +167,45 @@ void or_experts_choose(const float *logits, uint32_t count, uint32_t used, uint3
     }
 }
 
-static void choose_row(const or_model_t *model, uint32_t row)
+static float sigmoid(double x)
 {
-    const or_experts_t *experts = &model->experts;
+    double grown = or_exp(-fabs(x)); // never too large for a double
+    return (float)((x < 0 ? grown : 1) / (1 + grown));
+}
+
+// Logits become weights. What is chosen by may have a bias that weights have not.
+static void weigh_row(const or_model_t *model, const or_layer_t *layer, float *logits,
+                      uint32_t *chosen)
+{
     const uint32_t count = model->shape.experts, used = model->shape.experts_used;
+    float biased[OR_EXPERTS_MAX];
+    if (!model->arch->gates_by_sigmoid) {
+        or_experts_choose(logits, count, used, chosen);
+        model->kernels->softmax(logits, count);
+        return;
+    }
+    for (uint32_t e = 0; e < count; e++) {
+        logits[e] = sigmoid((double)logits[e]);
+        biased[e] = logits[e] + layer->router_bias[e];
+    }
+    or_experts_choose(biased, count, used, chosen);
+}
+
+typedef struct {
+    const or_model_t *model;
+    const or_layer_t *layer;
+} choice_t;
+
+static void choose_row(const choice_t *choice, uint32_t row)
+{
+    const or_model_t *model = choice->model;
+    const or_experts_t *experts = &model->experts;
+    const uint32_t used = model->shape.experts_used;
     float *logits = experts->logits + row * experts->logits_stride;
     uint32_t *chosen = experts->chosen + (size_t)row * used;
     float *weights = experts->weights + (size_t)row * used;
     float sum = 0;
-    or_experts_choose(logits, count, used, chosen);
-    model->kernels->softmax(logits, count);
+    weigh_row(model, choice->layer, logits, chosen);
     for (uint32_t i = 0; i < used; i++) {
         weights[i] = logits[chosen[i]];
         sum += weights[i];
@@ -153,6 +213,7 @@ static void choose_row(const or_model_t *model, uint32_t row)
     for (uint32_t i = 0; model->arch->normalises_experts && i < used; i++) {
         weights[i] /= sum;
     }
+    or_scale(weights, used, model->numbers.expert_scale);
 }
 
 static void choose_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
@@ -166,11 +227,15 @@ static void choose_rows(void *context, uint32_t worker, uint32_t begin, uint32_t
 void or_experts_route(or_model_t *model, const or_layer_t *layer, uint32_t rows)
 {
     const or_experts_t *experts = &model->experts;
+    if (is_dense(layer)) {
+        return;
+    }
     const or_product_t product = or_product(&layer->router, 0, model->shape.experts,
                                             experts->logits, experts->logits_stride);
     or_products_run(model->kernels, model->workers, &model->h, 0, rows, &product, 1);
     uint64_t work = (uint64_t)model->shape.experts * (model->shape.experts_used + 16);
-    or_workers_run(model->workers, rows, or_workers_grain(work), choose_rows, model);
+    choice_t choice = {model, layer};
+    or_workers_run(model->workers, rows, or_workers_grain(work), choose_rows, &choice);
 }
 
 // ---- entries ----
@@ -298,11 +363,13 @@ static float shared_weight(const tile_t *tile, uint32_t row)
     const or_model_t *model = tile->model;
     const float *h = model->h.values + (tile->first + row) * model->h.stride;
     double logit = 0;
+    if (tile->layer->shared_router == NULL) {
+        return 1;
+    }
     for (uint32_t i = 0; i < model->shape.width; i++) {
         logit += (double)h[i] * (double)tile->layer->shared_router[i];
     }
-    double grown = or_exp(-fabs(logit)); // never too large for a double
-    return (float)((logit < 0 ? grown : 1) / (1 + grown));
+    return sigmoid(logit);
 }
 
 static void activate_shared(void *context, uint32_t worker, uint32_t begin, uint32_t end)
@@ -313,7 +380,7 @@ static void activate_shared(void *context, uint32_t worker, uint32_t begin, uint
     const or_experts_t *experts = &model->experts;
     for (uint32_t row = begin; row < end; row++) {
         activate(model, &experts->shared_gate, experts->shared_up + row * experts->shared_stride,
-                 or_span_length(model->share.shared_ffn), row, shared_weight(tile, row));
+                 common_ffn_here(model, tile->layer), row, shared_weight(tile, row));
     }
 }
 
@@ -336,8 +403,8 @@ static void sum_entries(const tile_t *tile)
     or_span_t inputs[OR_SHARDS], shared_inputs[OR_SHARDS];
     uint32_t count = 0;
     cut_inputs(model, model->shape.ffn, inputs);
-    cut_inputs(model, model->shape.shared_ffn, shared_inputs);
-    for (uint32_t e = 0; e < model->shape.experts; e++) {
+    cut_inputs(model, common_ffn(model, tile->layer), shared_inputs);
+    for (uint32_t e = 0; e < model->shape.experts && !is_dense(tile->layer); e++) {
         const or_span_t group = experts->groups[e];
         if (or_span_length(group) > 0) {
             experts->parts[count++] =
@@ -351,7 +418,7 @@ static void sum_entries(const tile_t *tile)
     }
     experts->read.experts += count;
     experts->read.weights += count * (bytes_of_layer(tile->layer) / model->shape.experts);
-    if (model->shape.shared_ffn > 0) {
+    if (common_ffn(model, tile->layer) > 0) {
         experts->parts[count++] = (or_part_product_t){.matrix = tile->layer->shared_down,
                                                       .x = &experts->shared_gate,
                                                       .count = tile->count,
@@ -362,16 +429,25 @@ static void sum_entries(const tile_t *tile)
                     model->sums + tile->first * model->width_stride, model->width_stride);
 }
 
-static void run_tile(tile_t *tile)
+static void run_entries(tile_t *tile)
 {
     or_model_t *model = tile->model;
     const uint32_t entries = tile->count * model->shape.experts_used;
-    const uint32_t work = 16 * model->shape.ffn, shared_work = 16 * model->shape.shared_ffn;
+    const uint32_t work = 16 * model->shape.ffn;
     group_entries(tile);
     or_workers_run(model->workers, entries, or_workers_grain(model->shape.width), copy_entries,
                    tile);
     project_entries(tile);
     or_workers_run(model->workers, entries, or_workers_grain(work), activate_entries, model);
+}
+
+static void run_tile(tile_t *tile)
+{
+    or_model_t *model = tile->model;
+    const uint32_t shared_work = 16 * common_ffn(model, tile->layer);
+    if (!is_dense(tile->layer)) {
+        run_entries(tile);
+    }
     if (shared_work > 0) {
         project_shared(tile);
         or_workers_run(model->workers, tile->count, or_workers_grain(shared_work), activate_shared,

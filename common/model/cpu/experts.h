@@ -2,6 +2,7 @@
 //
 //     route     logits [experts] = h times router. A row takes the `used` experts with the largest, of equal ones that
 //               with the lower number. Their weights are the softmax of all logits, in some families made to add up to 1.
+//               In others weights are sigmoids of the logits, and the choice is by these with a bias.
 //     entries   an entry is a row with one of its experts. Entries are ordered by expert, then by row:
 //
 //               row 0: experts 1 4     row 1: experts 0 4     entries  0/1   1/0   4/0   4/1
@@ -15,7 +16,8 @@
 // all ranks have equally much to do whichever experts are taken. The order of the experts is inside a shard, so ranks
 // exchange one sum for a row.
 //
-// The shared expert is taken by all rows. Its weight is the sigmoid of h times a vector.
+// The shared expert is taken by all rows. Its weight is the sigmoid of h times a vector, or 1. A layer without experts is run
+// as a shared expert alone.
 #pragma once
 
 #include <stdint.h>

@@ -144,6 +144,9 @@ static void norm_each(const or_model_t *model, float *heads, const float *weight
 
 static void norm_heads(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
+    if (step->layer->query_norm == NULL) {
+        return; // of a file that has none
+    }
     norm_each(model, query_of(model, step, row), step->layer->query_norm,
               or_span_length(model->share.heads));
     norm_each(model, key_of(model, step, row), step->layer->key_norm,

@@ -97,6 +97,7 @@ or_status_t or_share_cut(or_model_t *model)
     share->kv_heads = kv_heads_of(share->heads, shape->heads / shape->kv_heads);
     share->ffn = ffn_of(share->shards, shape->ffn);
     share->shared_ffn = ffn_of(share->shards, shape->shared_ffn);
+    share->dense_ffn = ffn_of(share->shards, shape->dense_ffn);
     share->vocab = or_shards_units(share->shards, shape->vocab_size);
     model->vocab_share_max = vocab_share_max(model);
     return OR_OK;

@@ -1,6 +1,7 @@
 """Families whose feed-forward network is experts."""
 import types
 
+import gguf
 import numpy as np
 import torch
 import transformers as tf
@@ -47,6 +48,13 @@ def routers(model):
     return [module for name, module in model.named_modules() if name.endswith("mlp.gate")]
 
 
+def route_by_softmax(router, hidden_states):
+    """Make a router of sigmoids one of a softmax."""
+    logits = torch.nn.functional.linear(hidden_states.reshape(-1, router.hidden_dim), router.weight)
+    weights, indices = torch.topk(torch.softmax(logits, -1), router.top_k, -1)
+    return logits, weights / weights.sum(-1, keepdim=True) * router.routed_scaling_factor, indices
+
+
 def route(model, used, normalises, smallest):
     """Make all routers choose so many experts, of the largest logits or the smallest, and their weights add up to 1 or not."""
     def forward(self, hidden_states):
@@ -66,6 +74,8 @@ def near_ties(model, tokens, used):
     model(torch.tensor([tokens]), use_cache=False)
     for handle in handles:
         handle.remove()
+    if hasattr(routers(model)[0], "e_score_correction_bias"):
+        logits = [layer.sigmoid() + router.e_score_correction_bias for layer, router in zip(logits, routers(model))]
     sorted_logits = [layer.sort(-1, descending=True).values for layer in logits]
     gaps = torch.stack([layer[:, used - 1] - layer[:, used] for layer in sorted_logits])
     return [(layer, position, gaps[layer, position].item()) for layer, position in (gaps < NEAR).nonzero().tolist()], gaps.min().item()
@@ -163,4 +173,73 @@ class Olmoe(Experts):
         return super().mutants() | {"norm of Q": lambda model: identity(model, "q_norm"), "norm of K": lambda model: identity(model, "k_norm")}
 
 
-FAMILIES = [Mixtral, Qwen3Moe, Qwen2Moe, Olmoe]
+class Glm4Moe(Experts):
+    """First layers without experts; then routing by sigmoids, with a bias for the choice alone, scaled weights, and an expert that all rows take."""
+    name = "glm4moe"
+    seeds = 3, 5
+    config_class, model_class = tf.Glm4MoeConfig, tf.Glm4MoeForCausalLM
+    experts, used = 12, 4
+    ffn, dense_ffn = 32, 160
+    scale = 1.5
+    rotated = 8
+    rope = PLAIN | {"partial_rotary_factor": 0.5}
+
+    def vary(self):
+        self.dense, self.shared = [(1, 1), (2, 2)][self.variant]
+        self.biases = [("q", "k", "v"), ()][self.variant]
+        self.head_norms = self.variant == 1
+
+    def config(self):
+        return super().config() | dict(attention_bias=self.variant == 0, use_qk_norm=self.head_norms, moe_intermediate_size=self.ffn,
+                                       intermediate_size=self.dense_ffn, n_routed_experts=self.experts, n_shared_experts=self.shared,
+                                       routed_scaling_factor=self.scale, n_group=1, topk_group=1, first_k_dense_replace=self.dense, norm_topk_prob=True,
+                                       num_mtp_layers=0)
+
+    def common_metadata(self):
+        super().common_metadata()
+        add = self.recipe.add
+        self.recipe.metadata = [entry for entry in self.recipe.metadata if entry[0] != "add_feed_forward_length"]
+        add("add_feed_forward_length", self.dense_ffn)
+        add("add_expert_feed_forward_length", self.ffn)
+        add("add_expert_shared_count", self.shared)
+        add("add_leading_dense_block_count", self.dense)
+        add("add_expert_gating_func", gguf.ExpertGatingFuncType.SIGMOID)
+        add("add_expert_weights_scale", self.scale)
+        add("add_expert_weights_norm", True)
+
+    def layer(self, ours, theirs):
+        self.norm_before(ours + "attn_norm", theirs + "input_layernorm")
+        self.attention(ours, theirs + "self_attn.")
+        self.norm_before(ours + "post_attention_norm", theirs + "post_attention_layernorm")
+        self.feed_forward(ours, theirs + "mlp.")
+
+    def gated(self, ours, theirs, size):
+        for part, outputs, inputs, gain in (("gate", size, self.width, 1.5), ("up", size, self.width, 1.0), ("down", self.width, size, 2 * self.branch)):
+            self.set(theirs + f"{part}_proj.weight", self.matrix(ours.format(part), outputs, inputs, gain))
+
+    def feed_forward(self, ours, theirs):
+        if int(ours.split(".")[1]) < self.dense:
+            self.gated(ours + "ffn_{}.weight", theirs, self.dense_ffn)
+            return
+        super().feed_forward(ours, theirs)
+        self.set(theirs + "gate.e_score_correction_bias", self.bias(ours + "exp_probs_b.bias", self.experts))
+        self.gated(ours + "ffn_{}_shexp.weight", theirs + "shared_experts.", self.shared * self.ffn)
+
+    def mutants(self):
+        def by_softmax(model):
+            for router in routers(model):
+                router.forward = types.MethodType(route_by_softmax, router)
+
+        def without_bias(model):
+            for router in routers(model):
+                router.e_score_correction_bias.zero_()
+
+        own = [{"biases": lambda model: zero(model, "q_proj.bias", "k_proj.bias", "v_proj.bias")},
+               {"norm of heads of Q": lambda model: identity(model, "q_norm"), "norm of heads of K": lambda model: identity(model, "k_norm")}][self.variant]
+        return own | {"sigmoids": by_softmax, "bias of the choice": without_bias, "scale of weights": {"routed_scaling_factor": 1.0},
+                      "weights that add up to 1": {"norm_topk_prob": False}, "one of the experts": {"num_experts_per_tok": self.used - 1},
+                      "the shared expert": lambda model: zero(model, "shared_experts.down_proj.weight"),
+                      "part that is not rotated": {"rope_parameters": PLAIN | {"partial_rotary_factor": 1.0}}}
+
+
+FAMILIES = [Mixtral, Qwen3Moe, Qwen2Moe, Olmoe, Glm4Moe]
