@@ -464,12 +464,13 @@ static void on_the_targets_machine_a_drafter_that_does_not_pay_leaves(void **sta
         if (heard->round > answered && heard->cancels < heard->opens) {
             bool right = heard->opens > 1;
             answered = heard->round;
-            send_tree(w, (or_draft_tree_t){.round = answered,
-                                           .base_length = heard->length,
-                                           .base_hash = heard->hash,
-                                           .tokens = right ? words_from(heard->length) : wrong,
-                                           .back = in_a_row,
-                                           .count = heard->draft_nodes > 0 ? heard->draft_nodes : 4});
+            send_tree(w,
+                      (or_draft_tree_t){.round = answered,
+                                        .base_length = heard->length,
+                                        .base_hash = heard->hash,
+                                        .tokens = right ? words_from(heard->length) : wrong,
+                                        .back = in_a_row,
+                                        .count = heard->draft_nodes > 0 ? heard->draft_nodes : 4});
         }
         if (heard->cancels == 1 && heard->opens == 1) {
             plain_from = plain_from == 0 ? w->written_count : plain_from;

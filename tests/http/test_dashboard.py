@@ -166,7 +166,7 @@ class Dashboard(unittest.TestCase):
 
     def test_playground_writes_what_the_api_writes(self):
         page = self.page
-        self.assertIn("Done", self.run_playground(prompt=PROMPT, max_tokens=48, temperature=0.7, seed=7, method="coupled", nodes=16, policy="fixed"))
+        self.assertIn("Done", self.run_playground(prompt=PROMPT, max_tokens=48, temperature=0.7, seed=7, method="coupled", nodes=16, **{"draft.policy": "fixed"}))
         body = {"prompt": PROMPT, "max_tokens": 48, "temperature": 0.7, "seed": 7}
         answer = self.cluster.complete(**body)
         self.assertEqual("".join(page.texts("#output span")), answer["choices"][0]["text"])
@@ -183,7 +183,7 @@ class Dashboard(unittest.TestCase):
 
     def test_trees_are_drawn(self):
         page = self.page
-        self.run_playground(prompt=PROMPT, max_tokens=48, temperature=0, nodes=64, policy="fixed")
+        self.run_playground(prompt=PROMPT, max_tokens=48, temperature=0, nodes=64, **{"draft.policy": "fixed"})
         self.wait(lambda: page.one("#tree").is_displayed(), "a tree")
         rounds = int(page.text("#tree-round").split()[-1])
         self.assertGreater(rounds, 1)
