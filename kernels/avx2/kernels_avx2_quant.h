@@ -7,8 +7,8 @@
 //     kernels_avx2_quant_block.h    those numbers as vectors, from a panel or from plain blocks
 //     kernels_avx2_quant_unpack.c   panels to plain blocks, for several rows
 //     kernels_avx2_quant_sums.h     the sums of a group, and the steps of a chain with them
-//     kernels_avx2_quant_matmul.c   several rows, from plain blocks
-//     kernels_avx2_quant_alone.c    a single row, from the panel itself
+//     kernels_avx2_quant_matmul.c   many rows, from plain blocks
+//     kernels_avx2_quant_direct.c   few rows, from the panels themselves
 #pragma once
 
 #include <stdbool.h>
@@ -71,7 +71,10 @@ typedef void (*unpack_avx2_t)(const void *unit, uint32_t b, plain_block_t *out);
 
 extern const unpack_avx2_t unpack_avx2[OR_QUANT_TYPES];
 
-// or_kernels_t's matmul_quants for one row, by type: y[w->count * OR_PANEL] of x[w->blocks].
-typedef void (*alone_avx2_t)(const or_quant_panels_t *w, const or_q8_block_t *x, float *y);
+#define TILE_ROWS 4u // rows that are multiplied at once: as many as there are registers for
 
-extern const alone_avx2_t multiply_alone_avx2[OR_QUANT_TYPES];
+// or_kernels_t's matmul_quants for at most TILE_ROWS rows, by type.
+typedef void (*direct_avx2_t)(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
+                              uint32_t rows, float *y, size_t y_stride);
+
+extern const direct_avx2_t multiply_direct_avx2[OR_QUANT_TYPES];

@@ -211,8 +211,8 @@ static void multiply_panel(const panels_t *w, uint32_t panel, const rows_t *rows
 void matmul_quants_avx2(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
                         uint32_t rows, float *y, size_t y_stride)
 {
-    if (rows == 1) {
-        multiply_alone_avx2[w->type](w, x, y);
+    if (rows <= TILE_ROWS) {
+        multiply_direct_avx2[w->type](w, x, x_stride, rows, y, y_stride);
         return;
     }
     const panels_t panels = {w, or_quant_unit_blocks(w->type), or_quant_unit_bytes(w->type)};

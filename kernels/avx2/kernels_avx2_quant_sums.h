@@ -6,8 +6,6 @@
 
 #include "kernels/avx2/kernels_avx2_quant_block.h"
 
-#define TILE_ROWS 4u // as many as there are registers for
-
 ALWAYS_INLINE __m256i broadcast_word(const or_q8_block_t *x, uint32_t word)
 {
     int32_t four;
