@@ -74,7 +74,8 @@ built() {
   quietly cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
-tested() { ctest --preset "$1" -j "$jobs" --output-on-failure --no-tests=error "${@:2}"; }
+# One test more than there are cores at a time: many of them wait for processes or for the network most of their time.
+tested() { ctest --preset "$1" -j "$((jobs + 1))" --output-on-failure --no-tests=error "${@:2}"; }
 
 # names PRESET CTEST-ARGUMENT ...: list the names of the tests that these choose.
 names() { ctest --preset "$1" -N "${@:2}" | sed -n 's/^ *Test *#[0-9]*: //p'; }

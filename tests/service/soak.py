@@ -41,9 +41,9 @@ BACK = 1.1  # of the memory before
 SHORT_BACK_MIB = 8  # more than before
 HOSTILE_KEYS, CONNECTIONS, NICE = 4, 16, 10
 OWNERS = ("ada", "bob")
-ON_WEB = 12  # of the 16 honest sessions; the others come by ZeroMQ
+HONEST, ON_WEB = 16, 12  # honest sessions, and how many of them come by HTTP; the others come by ZeroMQ
 PROMPTS = ("Once upon a time", "It was a dark night", "The king said", "There lived a poor")
-SHORT_S, WARM_S, SETTLE_S = 20, 8, 90  # the last one only where it is needed: texts of the attack end, and are kept for 10 s more
+SHORT_S, WARM_S, COUNT_S, SETTLE_S = 20, 8, 1, 90  # the last one only where it is needed: texts of the attack end, and are kept for 10 s more
 BURNER = """import os, sys, time
 share, parent, began = float(sys.argv[1]), os.getppid(), time.monotonic()
 while os.getppid() == parent:
@@ -217,9 +217,9 @@ class Service:
         """Return the resident MiB less what the ledger says is kept for texts, which goes with how fast honest texts end at the moment."""
         return self.figures()[0] - self.total("held_bytes", but='kind="journal"') / MIB
 
-    def passes(self):
-        """Return the target's passes so far, and the sessions that took part in them."""
-        return self.total("verifier_passes_total"), self.total("verifier_pass_sessions_total")
+    def live(self):
+        """Return how many texts are being written, whoever's."""
+        return self.total("sessions")
 
     def figures(self):
         pid = self.processes["coordinator"].pid
@@ -358,14 +358,10 @@ class Least:
         return self.value
 
 
-def mean_batch(before, after):
-    return (after[1] - before[1]) / max(1, after[0] - before[0])
-
-
 class Soak:
     def __init__(self, options):
         self.options = options
-        self.troubles, self.peaks, self.batch = [], [0.0, 0.0], float("nan")
+        self.troubles, self.peaks, self.live = [], [0.0, 0.0], []
 
     def kinds(self):
         table = attacks.MULTIPART if self.options.multipart else attacks.ATTACKS
@@ -388,17 +384,23 @@ class Soak:
             foes.append(foe)
         return foes
 
-    def watch(self, service, seconds, until=lambda: False):
-        """Look at the processes for so long; false once one has ended."""
-        end = time.monotonic() + seconds
+    def watch(self, service, seconds, until=lambda: False, count=False):
+        """Look at the processes for so long; false once one has ended. `count`: note now and then how many texts are written."""
+        end, count_at = time.monotonic() + seconds, time.monotonic()
         while time.monotonic() < end and not until():
             self.peaks = [max(pair) for pair in zip(self.peaks, service.figures())]
             ended = [f"{name} ended with {process.poll()}" for name, process in service.processes.items() if process.poll() is not None]
             if ended:
                 self.troubles += ended
                 return False
+            if count and time.monotonic() >= count_at:
+                self.live.append(service.live())
+                count_at = time.monotonic() + COUNT_S
             time.sleep(0.25)
         return True
+
+    def mean_live(self):
+        return sum(self.live) / max(1, len(self.live))
 
     def finish_attack(self, foes):
         made, cut, cpu = {}, {}, sum(cpu_s(foe.pid) for foe in foes)
@@ -433,18 +435,16 @@ class Soak:
         with contextlib.ExitStack() as stack:
             service = Service(stack)
             plain = [service.ask("/v1/completions", {**body_of(text), "draft": False})["choices"][0]["text"] for text in range(8)]
-            load = stack.enter_context(EndlessLoad(service.endpoint, 16 - ON_WEB, "--owner", OWNERS[1]))
+            load = stack.enter_context(EndlessLoad(service.endpoint, HONEST - ON_WEB, "--owner", OWNERS[1]))
             honest = Honest(service, plain, OWNERS, ON_WEB)
             alive = self.watch(service, warm)
             before, unaccounted = service.figures()[0], service.unaccounted()
-            began, passes = time.monotonic(), service.passes()
+            began = time.monotonic()
             foes = self.begin_attack(service)
             if "stalled-log" not in options.without and (not options.only or "stalled-log" in options.only):
                 service.logs["coordinator"].reading.clear()
-            alive = alive and self.watch(service, length)
+            alive = alive and self.watch(service, length, count=True)
             ended = time.monotonic()
-            if alive:
-                self.batch = mean_batch(passes, service.passes())
             made, cut, cpu = self.finish_attack(foes)
             after, back = float("nan"), unaccounted + SHORT_BACK_MIB if options.minutes == 0 else max(BACK * unaccounted, unaccounted + 2)
             if alive:
@@ -455,7 +455,7 @@ class Soak:
             service.logs["coordinator"].reading.set()
             quiet, over = time.monotonic(), None
             if alive and options.minutes > 0:
-                guests = max(0, round(self.batch) - 16)
+                guests = max(0, round(self.mean_live()) - HONEST)
                 self.control(service, cpu / (ended - began), min(180, max(60, length / 4)), guests, plain)
                 over = time.monotonic()
             honest.end()
@@ -482,7 +482,7 @@ class Soak:
                 ("honest texts by ZeroMQ", f"{figures['texts']}, {figures['wrong']} wrong, {figures['errors']} errors" if figures else "-"),
                 ("coordinator resident", f"{before:.1f} MiB before, {self.peaks[0]:.1f} at most, {after:.1f} after"),
                 ("journal", f"{self.peaks[1]:.1f} MiB at most"),
-                ("sessions in a pass", f"{self.batch:.1f} on average under attack"),
+                ("texts at a time", f"{self.mean_live():.1f} on average under attack, {HONEST} of them honest"),
                 ("between honest tokens", f"p50 {under[0]:.1f} ms, p99 {under[1]:.1f} ms"),
                 ("beside busy loops", f"p50 {control[0]:.1f} ms, p99 {control[1]:.1f} ms; p99 ratio {under[1] / control[1]:.2f}")]
         rows += [(f"  {name}", f"{count} times, {cut.get(name, 0)} cut or refused") for name, count in sorted(made.items())]
