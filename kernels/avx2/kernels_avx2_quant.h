@@ -1,14 +1,15 @@
 // kernels_avx2_quant - the quantised types as AVX2 multiplies them, private to kernels/avx2.
 //
 // vpmaddubsw multiplies unsigned bytes with signed ones and adds two neighbours in 16 bits, which overflow
-// when more than a few bytes of full size are added. So weights are small unsigned numbers, bytes two planes of
-// nibbles: then many sums of pairs are added in 16 bits before they have to be widened.
+// when more than two bytes of full size are added. So weights are small unsigned numbers where they can be: then many
+// sums of pairs are added in 16 bits before they have to be widened.
 //
 //     kernels_avx2_quant_block.h    those numbers as vectors, from a panel or from plain blocks
 //     kernels_avx2_quant_unpack.c   panels to plain blocks, for several rows
 //     kernels_avx2_quant_sums.h     the sums of a group, and the steps of a chain with them
-//     kernels_avx2_quant_matmul.c   several rows, from plain blocks
-//     kernels_avx2_quant_alone.c    a single row, from the panel itself
+//     kernels_avx2_quant_tile.h     a few rows and some blocks
+//     kernels_avx2_quant_direct.c   those tiles from the panels themselves, by type
+//     kernels_avx2_quant_matmul.c   all rows and panels; tiles from plain blocks, by shape
 #pragma once
 
 #include <stdbool.h>
@@ -19,8 +20,8 @@
 #define VECTORS 2u // of a word in a panel
 
 typedef struct {
-    uint8_t planes[2][WORDS][OR_PANEL][4]; // the second: upper nibbles of bytes
-    float scales[2][OR_PANEL];             // of the block's groups
+    uint8_t words[WORDS][OR_PANEL][4];
+    float scales[2][OR_PANEL]; // of the block's groups
     float negated_minima[2][OR_PANEL];
 } __attribute__((aligned(32))) plain_block_t;
 
@@ -28,28 +29,26 @@ typedef struct {
 
 // The traits of a type that a product has to know. All of them are constants where a product is inlined.
 typedef struct {
-    uint32_t planes; // of weights
-    uint32_t halves; // of a panel's outputs that are multiplied at once; VECTORS are both
+    bool has_signs; // its words are signed bytes
     uint32_t groups;
     uint32_t span; // words whose sums of pairs fit 16 bits
     uint32_t bias; // what an integer was made larger by to be stored, as 128 >> bias
     bool minima;
+    bool is_split; // an integer's bits lie apart, so that many rows read it from a plain block
 } shape_t;
 
 // All shapes: a name for functions, and its shape_t.
 #define QUANT_SHAPES(SHAPE)                                                                        \
-    SHAPE(bytes, .planes = 2, .halves = 1, .groups = 1, .span = 8, .bias = 0)                      \
-    SHAPE(q4_0, .planes = 1, .halves = 2, .groups = 1, .span = 8, .bias = 4)                       \
-    SHAPE(q5_0, .planes = 1, .halves = 2, .groups = 1, .span = 4, .bias = 3)                       \
-    SHAPE(fours, .planes = 1, .halves = 2, .groups = 1, .span = 8, .bias = NO_BIAS,                \
-          .minima = true)                                                                          \
-    SHAPE(fives, .planes = 1, .halves = 2, .groups = 1, .span = 4, .bias = NO_BIAS,                \
-          .minima = true)                                                                          \
-    SHAPE(q2_k, .planes = 1, .halves = 2, .groups = 2, .span = 4, .bias = NO_BIAS, .minima = true) \
-    SHAPE(q3_k, .planes = 1, .halves = 2, .groups = 2, .span = 4, .bias = 5)                       \
-    SHAPE(q6_k, .planes = 1, .halves = 2, .groups = 2, .span = 2, .bias = 2)                       \
-    SHAPE(iq3_xxs, .planes = 1, .halves = 2, .groups = 1, .span = 2, .bias = 2)                    \
-    SHAPE(iq2, .planes = 1, .halves = 2, .groups = 2, .span = 1, .bias = 1)
+    SHAPE(bytes, .has_signs = true, .groups = 1, .span = 1, .bias = NO_BIAS)                       \
+    SHAPE(q4_0, .groups = 1, .span = 8, .bias = 4)                                                 \
+    SHAPE(q5_0, .groups = 1, .span = 4, .bias = 3, .is_split = true)                               \
+    SHAPE(fours, .groups = 1, .span = 8, .bias = NO_BIAS, .minima = true)                          \
+    SHAPE(fives, .groups = 1, .span = 4, .bias = NO_BIAS, .minima = true, .is_split = true)        \
+    SHAPE(q2_k, .groups = 2, .span = 4, .bias = NO_BIAS, .minima = true, .is_split = true)         \
+    SHAPE(q3_k, .groups = 2, .span = 4, .bias = 5, .is_split = true)                               \
+    SHAPE(q6_k, .groups = 2, .span = 2, .bias = 2, .is_split = true)                               \
+    SHAPE(iq3_xxs, .groups = 1, .span = 2, .bias = 2, .is_split = true)                            \
+    SHAPE(iq2, .groups = 2, .span = 1, .bias = 1, .is_split = true)
 
 #define DEFINE_SHAPE(name, ...) static const shape_t shape_##name = {__VA_ARGS__};
 QUANT_SHAPES(DEFINE_SHAPE)
@@ -80,7 +79,21 @@ typedef void (*unpack_avx2_t)(const void *unit, uint32_t b, plain_block_t *out);
 
 extern const unpack_avx2_t unpack_avx2[OR_QUANT_TYPES];
 
-// or_kernels_t's matmul_quants for one row, by type: y[w->count * OR_PANEL] of x[w->blocks].
-typedef void (*alone_avx2_t)(const or_quant_panels_t *w, const or_q8_block_t *x, float *y);
+#define TILE_ROWS 4u // rows that are multiplied at once: as many as there are registers for
 
-extern const alone_avx2_t multiply_alone_avx2[OR_QUANT_TYPES];
+// Some blocks of a panel and at most TILE_ROWS rows, which begin at the first of those blocks.
+typedef struct {
+    const void *w;       // the panel, or plain blocks
+    uint32_t first, end; // of its blocks
+    const or_q8_block_t *x;
+    size_t x_stride;
+    float *y;
+    size_t y_stride;
+    bool begins;          // so do chains
+    const char *ahead;    // what to fetch next: as much as a block has
+    uint32_t every, wait; // blocks from one fetch to another, and to the next one
+} tile_t;
+
+typedef void (*multiply_tile_t)(tile_t *tile, uint32_t rows);
+
+extern const multiply_tile_t multiply_direct_avx2[OR_QUANT_TYPES];

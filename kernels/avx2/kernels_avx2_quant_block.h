@@ -1,12 +1,13 @@
 // kernels_avx2_quant_block - a block of each type as vectors, from where a panel keeps its bits or a plain block its
 // numbers.
 //
-//     word_of(type, panel, b, plane, word, half)     weights 4 word .. 4 word + 3 of eight outputs: small unsigned numbers
+//     word_of(type, panel, b, word, half)            weights 4 word .. 4 word + 3 of eight outputs: small unsigned numbers,
+//                                                    or signed bytes where the type's shape says so
 //     scales_of(type, panel, b, group, half)         of one of a block's groups (0 where a type has one)
 //     negated_minima_of(type, panel, b, group, half) likewise, of the types that have them
 //
 // `panel` is where a panel begins, `b` counts its blocks, `half` the halves of its outputs; with PLAIN for a type
-// `panel` is an array of plain blocks. `type`, `plane`, `word` and `group` are constants wherever these are inlined.
+// `panel` is an array of plain blocks. `type`, `word` and `group` are constants wherever these are inlined.
 // Shifts are of 16 bits; masks then drop what came over from the neighbour.
 #pragma once
 
@@ -55,13 +56,10 @@ ALWAYS_INLINE __m256i fives_of(const word_t nibbles[4], const word_t bits, uint3
     return _mm256_or_si256(nibbles_of(nibbles, word, half), bit_of(bits, word, half, 4));
 }
 
-// The values + 128 are bytes, looked up a nibble of them at a time.
-ALWAYS_INLINE __m256i iq4_nibbles(__m256i nibbles, uint32_t plane)
+ALWAYS_INLINE __m256i iq4_nibbles(__m256i nibbles)
 {
-    __m128i signed_values = _mm_loadu_si128((const __m128i *)or_iq4_values);
-    __m256i values =
-        _mm256_broadcastsi128_si256(_mm_xor_si128(signed_values, _mm_set1_epi8((char)0x80)));
-    return _mm256_shuffle_epi8(pick(values, plane * 4, 0, 15), nibbles);
+    __m128i values = _mm_loadu_si128((const __m128i *)or_iq4_values);
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), nibbles);
 }
 
 // Look up the values + `excess`, which are not negative.
@@ -119,17 +117,18 @@ ALWAYS_INLINE __m256 negate(__m256 x)
 #define BLOCK(type_t) ((const type_t *)panel + b)
 #define SUPER_BLOCK(type_t) ((const type_t *)panel + b / OR_SUPER_BLOCK)
 
-ALWAYS_INLINE __m256i word_of(or_quant_t type, const void *panel, size_t b, uint32_t plane,
-                              uint32_t word, uint32_t half)
+ALWAYS_INLINE __m256i word_of(or_quant_t type, const void *panel, size_t b, uint32_t word,
+                              uint32_t half)
 {
     const size_t at = b % OR_SUPER_BLOCK;
     switch (type) {
-    case OR_QUANT_Q8_0:
-        return pick(load(BLOCK(or_panel_q8_0_t)->bytes[word], half), plane * 4, 0, 15);
+    case OR_QUANT_Q8_0: // taking 128 off turns the highest bit
+        return _mm256_xor_si256(load(BLOCK(or_panel_q8_0_t)->bytes[word], half),
+                                _mm256_set1_epi8((char)0x80));
     case OR_QUANT_Q4_0:
         return nibbles_of(BLOCK(or_panel_q4_0_t)->nibbles, word, half);
     case OR_QUANT_IQ4_NL:
-        return iq4_nibbles(nibbles_of(BLOCK(or_panel_q4_0_t)->nibbles, word, half), plane);
+        return iq4_nibbles(nibbles_of(BLOCK(or_panel_q4_0_t)->nibbles, word, half));
     case OR_QUANT_Q5_0: {
         const or_panel_q5_0_t *w = BLOCK(or_panel_q5_0_t);
         return fives_of(w->nibbles, w->bits, word, half);
@@ -157,7 +156,7 @@ ALWAYS_INLINE __m256i word_of(or_quant_t type, const void *panel, size_t b, uint
     }
     case OR_QUANT_IQ4_XS: {
         const or_panel_iq4_xs_t *w = SUPER_BLOCK(or_panel_iq4_xs_t);
-        return iq4_nibbles(nibbles_of(w->nibbles[at], word, half), plane);
+        return iq4_nibbles(nibbles_of(w->nibbles[at], word, half));
     }
     case OR_QUANT_MXFP4: {
         const or_panel_q4_0_t *w = BLOCK(or_panel_q4_0_t);
@@ -178,7 +177,7 @@ ALWAYS_INLINE __m256i word_of(or_quant_t type, const void *panel, size_t b, uint
         return look_up(or_iq2_values, 64, threes_of(w, at, word, half));
     }
     default: // PLAIN
-        return load(BLOCK(plain_block_t)->planes[plane][word], half);
+        return load(BLOCK(plain_block_t)->words[word], half);
     }
 }
 

@@ -6,8 +6,6 @@
 
 #include "kernels/avx2/kernels_avx2_quant_block.h"
 
-#define TILE_ROWS 4u // as many as there are registers for
-
 ALWAYS_INLINE __m256i broadcast_word(const or_q8_block_t *x, uint32_t word)
 {
     int32_t four;
@@ -23,48 +21,48 @@ ALWAYS_INLINE __m256i now(__m256i x)
     return x;
 }
 
+// The products of four weights and activations, added up in pairs: of signed bytes, those without their signs (128 where
+// that is -128) with activations that take them over. Two products of 128 and 127 still fit.
+ALWAYS_INLINE __m256i multiply_words(shape_t s, __m256i word, __m256i four)
+{
+    return s.has_signs ? _mm256_maddubs_epi16(_mm256_abs_epi8(word), _mm256_sign_epi8(four, word))
+                       : _mm256_maddubs_epi16(word, four);
+}
+
 // The products of `span` words, from `word` on, of block b with x in each row, added up in pairs: 16-bit sums that
 // still fit.
-ALWAYS_INLINE void sum_pairs(or_quant_t type, shape_t s, const void *w, size_t b, uint32_t half,
-                             uint32_t word, const or_q8_block_t *x, size_t x_stride, uint32_t rows,
+ALWAYS_INLINE void sum_pairs(or_quant_t type, shape_t s, const void *w, size_t b, uint32_t word,
+                             const or_q8_block_t *x, size_t x_stride, uint32_t rows,
                              __m256i sums[TILE_ROWS][VECTORS])
 {
 #pragma GCC unroll 8
     for (uint32_t i = word; i < word + s.span; i++) {
-        __m256i words[VECTORS] = {word_of(type, w, b, 0, i, half),
-                                  s.planes == 2 ? word_of(type, w, b, 1, i, half)
-                                                : word_of(type, w, b, 0, i, half + 1)};
+        __m256i words[VECTORS] = {word_of(type, w, b, i, 0), word_of(type, w, b, i, 1)};
 #pragma GCC unroll 4
         for (uint32_t r = 0; r < rows; r++) {
             __m256i four = broadcast_word(x + r * x_stride, i);
 #pragma GCC unroll 2
             for (uint32_t v = 0; v < VECTORS; v++) {
-                __m256i products = _mm256_maddubs_epi16(words[v], four);
+                __m256i products = multiply_words(s, words[v], four);
                 sums[r][v] = i == word ? products : now(_mm256_add_epi16(sums[r][v], products));
             }
         }
     }
 }
 
-// Sum the products of a group with the stored integers, in as many sums as there are halves.
-ALWAYS_INLINE void sum_group(or_quant_t type, shape_t s, const void *w, size_t b, uint32_t half,
-                             uint32_t group, const or_q8_block_t *x, size_t x_stride, uint32_t rows,
+// Sum the products of a group with the stored integers.
+ALWAYS_INLINE void sum_group(or_quant_t type, shape_t s, const void *w, size_t b, uint32_t group,
+                             const or_q8_block_t *x, size_t x_stride, uint32_t rows,
                              __m256i sums[TILE_ROWS][VECTORS])
 {
     const __m256i ones = _mm256_set1_epi16(1);
-    const __m256i sixteens = _mm256_set1_epi16(16);
     uint32_t words = WORDS / s.groups;
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (uint32_t word = 0; word < words; word += s.span) {
         __m256i pairs[TILE_ROWS][VECTORS];
-        sum_pairs(type, s, w, b, half, group * words + word, x, x_stride, rows, pairs);
+        sum_pairs(type, s, w, b, group * words + word, x, x_stride, rows, pairs);
 #pragma GCC unroll 4
         for (uint32_t r = 0; r < rows; r++) {
-            if (s.planes == 2) {
-                sums[r][0] = _mm256_add_epi32(_mm256_madd_epi16(pairs[r][0], ones),
-                                              _mm256_madd_epi16(pairs[r][1], sixteens));
-                continue;
-            }
 #pragma GCC unroll 2
             for (uint32_t v = 0; v < VECTORS; v++) {
                 __m256i sum = _mm256_madd_epi16(pairs[r][v], ones);
@@ -75,9 +73,8 @@ ALWAYS_INLINE void sum_group(or_quant_t type, shape_t s, const void *w, size_t b
 }
 
 // The steps of a chain that a group makes, in one row.
-ALWAYS_INLINE void step(or_quant_t type, shape_t s, const void *w, size_t b, uint32_t half,
-                        uint32_t group, const or_q8_block_t *x, const __m256i sums[VECTORS],
-                        __m256 chains[VECTORS])
+ALWAYS_INLINE void step(or_quant_t type, shape_t s, const void *w, size_t b, uint32_t group,
+                        const or_q8_block_t *x, const __m256i sums[VECTORS], __m256 chains[VECTORS])
 {
     bool whole = s.groups == 1;
     __m256 x_scale = _mm256_broadcast_ss(&x->scale);
@@ -85,17 +82,14 @@ ALWAYS_INLINE void step(or_quant_t type, shape_t s, const void *w, size_t b, uin
     __m256i bias = _mm256_set1_epi32(whole ? x->bias : x->half_biases[group]);
 #pragma GCC unroll 2
     for (uint32_t v = 0; v < VECTORS; v++) {
-        if (v >= s.halves) {
-            continue;
-        }
         __m256i sum = sums[v];
         if (s.bias != NO_BIAS) {
             sum = _mm256_add_epi32(sum, _mm256_srai_epi32(bias, (int)s.bias));
         }
-        __m256 scales = _mm256_mul_ps(scales_of(type, w, b, group, half + v), x_scale);
+        __m256 scales = _mm256_mul_ps(scales_of(type, w, b, group, v), x_scale);
         chains[v] = _mm256_fmadd_ps(scales, _mm256_cvtepi32_ps(sum), chains[v]);
         if (s.minima) {
-            __m256 negated = negated_minima_of(type, w, b, group, half + v);
+            __m256 negated = negated_minima_of(type, w, b, group, v);
             chains[v] = _mm256_fmadd_ps(negated, scaled, chains[v]);
         }
     }

@@ -1,18 +1,14 @@
 // Panels of all quantised types to plain blocks.
 #include "kernels/avx2/kernels_avx2_quant_block.h"
 
-ALWAYS_INLINE void unpack_words(or_quant_t type, shape_t s, const void *unit, uint32_t b,
-                                plain_block_t *out)
+ALWAYS_INLINE void unpack_words(or_quant_t type, const void *unit, uint32_t b, plain_block_t *out)
 {
 #pragma GCC unroll 8
     for (uint32_t word = 0; word < WORDS; word++) {
 #pragma GCC unroll 2
         for (uint32_t h = 0; h < VECTORS; h++) {
-#pragma GCC unroll 2
-            for (uint32_t plane = 0; plane < s.planes; plane++) {
-                _mm256_store_si256((__m256i *)out->planes[plane][word][h * WIDTH],
-                                   word_of(type, unit, b, plane, word, h));
-            }
+            _mm256_store_si256((__m256i *)out->words[word][h * WIDTH],
+                               word_of(type, unit, b, word, h));
         }
     }
 }
@@ -20,7 +16,7 @@ ALWAYS_INLINE void unpack_words(or_quant_t type, shape_t s, const void *unit, ui
 ALWAYS_INLINE void unpack_block(or_quant_t type, shape_t s, const void *unit, uint32_t b,
                                 plain_block_t *out)
 {
-    unpack_words(type, s, unit, b, out);
+    unpack_words(type, unit, b, out);
 #pragma GCC unroll 2
     for (uint32_t g = 0; g < s.groups; g++) {
 #pragma GCC unroll 2

@@ -1,0 +1,75 @@
+// kernels_avx2_quant_tile - the product of some blocks of a panel, or of plain blocks, and a few rows.
+#pragma once
+
+#include "kernels/avx2/kernels_avx2_quant_sums.h"
+
+#define CACHE_LINE 64u
+
+// Fetch as much as a block has.
+ALWAYS_INLINE void fetch(const char *at, size_t bytes)
+{
+#pragma GCC unroll 9
+    for (size_t i = 0; i < bytes; i += CACHE_LINE) {
+        _mm_prefetch(at + i, _MM_HINT_T0);
+    }
+}
+
+// The chains of all outputs and rows over the tile's blocks.
+ALWAYS_INLINE void multiply_tile(or_quant_t type, shape_t s, size_t block_bytes, tile_t *t,
+                                 uint32_t rows)
+{
+    __m256 chains[TILE_ROWS][VECTORS];
+#pragma GCC unroll 4
+    for (uint32_t r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+        for (uint32_t v = 0; v < VECTORS; v++) {
+            const float *y = t->y + r * t->y_stride + v * WIDTH;
+            chains[r][v] = t->begins ? _mm256_setzero_ps() : _mm256_loadu_ps(y);
+        }
+    }
+    const or_q8_block_t *x = t->x;
+    for (size_t b = t->first; b < t->end; b++, x++) {
+        t->wait--;
+        if (t->wait == 0) {
+            t->wait = t->every;
+            fetch(t->ahead, block_bytes);
+            t->ahead += block_bytes;
+        }
+#pragma GCC unroll 2
+        for (uint32_t g = 0; g < s.groups; g++) {
+            __m256i sums[TILE_ROWS][VECTORS];
+            sum_group(type, s, t->w, b, g, x, t->x_stride, rows, sums);
+#pragma GCC unroll 4
+            for (uint32_t r = 0; r < rows; r++) {
+                step(type, s, t->w, b, g, x + r * t->x_stride, sums[r], chains[r]);
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (uint32_t r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+        for (uint32_t v = 0; v < VECTORS; v++) {
+            _mm256_storeu_ps(t->y + r * t->y_stride + v * WIDTH, chains[r][v]);
+        }
+    }
+}
+
+// The same for a number of rows that is known when it runs.
+ALWAYS_INLINE void multiply_rows(or_quant_t type, shape_t s, size_t block_bytes, tile_t *t,
+                                 uint32_t rows)
+{
+    switch (rows) {
+    case 1:
+        multiply_tile(type, s, block_bytes, t, 1);
+        break;
+    case 2:
+        multiply_tile(type, s, block_bytes, t, 2);
+        break;
+    case 3:
+        multiply_tile(type, s, block_bytes, t, 3);
+        break;
+    default:
+        multiply_tile(type, s, block_bytes, t, TILE_ROWS);
+        break;
+    }
+}
