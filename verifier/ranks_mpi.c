@@ -229,9 +229,26 @@ static void watch(const or_ranks_t *ranks, const char *what)
 
 // ---- start and end ----
 
+// Was this process started by mpirun or by a cluster's own launcher?
+static bool is_launched(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (getenv(names[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // Set MPI's defaults for us, unless the user says otherwise.
 static void set_defaults(void)
 {
+    // All processes without mpirun share one folder under /tmp, which nobody needs. One that ends removes it while another,
+    // which begins, is about to write there, and then fails.
+    if (!is_launched()) {
+        setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
+    }
     // A process started without mpirun needs no MPI daemon of its own, which would outlive a killed
     // verifier.
     setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
