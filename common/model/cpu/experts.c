@@ -184,9 +184,10 @@ static void weigh_row(const or_model_t *model, const or_layer_t *layer, float *l
         model->kernels->softmax(logits, count);
         return;
     }
+    const float *bias = layer->router_bias; // NULL if the family's table has none
     for (uint32_t e = 0; e < count; e++) {
         logits[e] = sigmoid((double)logits[e]);
-        biased[e] = logits[e] + layer->router_bias[e];
+        biased[e] = logits[e] + (bias != NULL ? bias[e] : 0);
     }
     or_experts_choose(biased, count, used, chosen);
 }
