@@ -34,21 +34,21 @@ typedef struct {
     uint32_t span; // words whose sums of pairs fit 16 bits
     uint32_t bias; // what an integer was made larger by to be stored, as 128 >> bias
     bool minima;
-    bool is_split; // an integer's bits lie apart, so that many rows read it from a plain block
+    bool is_dear; // to decode, so that many rows read it from a plain block
 } shape_t;
 
 // All shapes: a name for functions, and its shape_t.
 #define QUANT_SHAPES(SHAPE)                                                                        \
     SHAPE(bytes, .has_signs = true, .groups = 1, .span = 1, .bias = NO_BIAS)                       \
     SHAPE(q4_0, .groups = 1, .span = 8, .bias = 4)                                                 \
-    SHAPE(q5_0, .groups = 1, .span = 4, .bias = 3, .is_split = true)                               \
-    SHAPE(fours, .groups = 1, .span = 8, .bias = NO_BIAS, .minima = true)                          \
-    SHAPE(fives, .groups = 1, .span = 4, .bias = NO_BIAS, .minima = true, .is_split = true)        \
-    SHAPE(q2_k, .groups = 2, .span = 4, .bias = NO_BIAS, .minima = true, .is_split = true)         \
-    SHAPE(q3_k, .groups = 2, .span = 4, .bias = 5, .is_split = true)                               \
-    SHAPE(q6_k, .groups = 2, .span = 2, .bias = 2, .is_split = true)                               \
-    SHAPE(iq3_xxs, .groups = 1, .span = 2, .bias = 2, .is_split = true)                            \
-    SHAPE(iq2, .groups = 2, .span = 1, .bias = 1, .is_split = true)
+    SHAPE(q5_0, .groups = 1, .span = 4, .bias = 3, .is_dear = true)                                \
+    SHAPE(fours, .groups = 1, .span = 8, .bias = NO_BIAS, .minima = true, .is_dear = true)         \
+    SHAPE(fives, .groups = 1, .span = 4, .bias = NO_BIAS, .minima = true, .is_dear = true)         \
+    SHAPE(q2_k, .groups = 2, .span = 4, .bias = NO_BIAS, .minima = true, .is_dear = true)          \
+    SHAPE(q3_k, .groups = 2, .span = 4, .bias = 5, .is_dear = true)                                \
+    SHAPE(q6_k, .groups = 2, .span = 2, .bias = 2, .is_dear = true)                                \
+    SHAPE(iq3_xxs, .groups = 1, .span = 2, .bias = 2, .is_dear = true)                             \
+    SHAPE(iq2, .groups = 2, .span = 1, .bias = 1, .is_dear = true)
 
 #define DEFINE_SHAPE(name, ...) static const shape_t shape_##name = {__VA_ARGS__};
 QUANT_SHAPES(DEFINE_SHAPE)

@@ -2,8 +2,8 @@
 //
 // Rows pass a chunk of a panel's blocks a few at a time; y keeps their chains between chunks. Meanwhile the next chunk is
 // fetched. Most types are multiplied straight from the panel, in long chunks: of rows and weights that are read at one
-// stretch the processor's own prefetchers read ahead. Where an integer's bits lie apart, many rows share a copy of a short
-// chunk. Few rows have one chunk, all of the panel, and fetch from it.
+// stretch the processor's own prefetchers read ahead. Where decoding takes long, since an integer's bits lie apart or scales
+// are many, many rows share a copy of a short chunk. Few rows have one chunk, all of the panel, and fetch from it.
 #include "kernels/avx2/kernels_avx2_quant_tile.h"
 
 #define CHUNK 64u        // blocks
@@ -11,7 +11,7 @@
 #define ROWS_MAX 64u     // that pass at once, so that the L2 cache holds them for the next panel
 #define DIRECT_ROWS 8u   // that no copy pays for
 #define AHEAD 2048u      // bytes that few rows fetch ahead
-#define PLAIN_FETCH 384u // bytes: what a panel's block has where types are split, or a little less
+#define PLAIN_FETCH 384u // bytes: what a panel's block has of such types, or a little less
 
 // ---- tiles of plain blocks, by shape ----
 
@@ -27,12 +27,12 @@ QUANT_SHAPES(DEFINE_PLAIN)
 
 static const multiply_tile_t multiply_plain[OR_QUANT_TYPES] = {QUANT_TYPES(PLAIN_OF_TYPE)};
 
-#define IS_SPLIT(name, type, shape, block_bytes) [type] = shape_##shape.is_split,
+#define IS_DEAR(name, type, shape, block_bytes) [type] = shape_##shape.is_dear,
 
-static bool is_split(or_quant_t type)
+static bool is_dear(or_quant_t type)
 {
-    const bool split[OR_QUANT_TYPES] = {QUANT_TYPES(IS_SPLIT)};
-    return split[type];
+    const bool dear[OR_QUANT_TYPES] = {QUANT_TYPES(IS_DEAR)};
+    return dear[type];
 }
 
 // ---- all rows and panels ----
@@ -123,7 +123,7 @@ static void multiply_panel(const panels_t *w, uint32_t panel, const rows_t *rows
     const uint32_t first = w->in->first;
     const uint32_t end = first + w->in->blocks;
     const uint32_t tiles = tiles_of(rows->count);
-    const bool copies = rows->count > DIRECT_ROWS && is_split(w->in->type);
+    const bool copies = rows->count > DIRECT_ROWS && is_dear(w->in->type);
     for (uint32_t begin = first, blocks; begin < end; begin += blocks) {
         blocks = tiles == 1 ? end - begin : chunk_blocks(begin, end, copies ? PLAIN_CHUNK : CHUNK);
         tile_t tile = {.w = unit_of(w, panel, 0),

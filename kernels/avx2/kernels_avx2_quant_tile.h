@@ -28,12 +28,14 @@ ALWAYS_INLINE void multiply_tile(or_quant_t type, shape_t s, size_t block_bytes,
         }
     }
     const or_q8_block_t *x = t->x;
+    const char *ahead = t->ahead;
+    uint32_t wait = t->wait;
     for (size_t b = t->first; b < t->end; b++, x++) {
-        t->wait--;
-        if (t->wait == 0) {
-            t->wait = t->every;
-            fetch(t->ahead, block_bytes);
-            t->ahead += block_bytes;
+        wait--;
+        if (wait == 0) {
+            wait = t->every;
+            fetch(ahead, block_bytes);
+            ahead += block_bytes;
         }
 #pragma GCC unroll 2
         for (uint32_t g = 0; g < s.groups; g++) {
@@ -45,6 +47,8 @@ ALWAYS_INLINE void multiply_tile(or_quant_t type, shape_t s, size_t block_bytes,
             }
         }
     }
+    t->ahead = ahead;
+    t->wait = wait;
 #pragma GCC unroll 4
     for (uint32_t r = 0; r < rows; r++) {
 #pragma GCC unroll 2
