@@ -125,7 +125,7 @@ static void multiply_panel(const panels_t *w, uint32_t panel, const rows_t *rows
     const uint32_t tiles = tiles_of(rows->count);
     const bool copies = rows->count > DIRECT_ROWS && is_dear(w->in->type);
     for (uint32_t begin = first, blocks; begin < end; begin += blocks) {
-        blocks = tiles == 1 ? end - begin : chunk_blocks(begin, end, copies ? PLAIN_CHUNK : CHUNK);
+        blocks = chunk_blocks(begin, end, copies ? PLAIN_CHUNK : CHUNK);
         tile_t tile = {.w = unit_of(w, panel, 0),
                        .first = begin,
                        .end = begin + blocks,
@@ -134,8 +134,7 @@ static void multiply_panel(const panels_t *w, uint32_t panel, const rows_t *rows
                        .y = rows->y + (size_t)panel * OR_PANEL,
                        .y_stride = rows->y_stride,
                        .begins = begin == first,
-                       .ahead = tiles == 1 ? unit_of(w, panel, begin) + AHEAD
-                                           : next_unit(w, panel, begin + blocks),
+                       .ahead = next_unit(w, panel, begin + blocks),
                        .every = tiles,
                        .wait = tiles};
         if (copies) {
@@ -149,6 +148,29 @@ static void multiply_panel(const panels_t *w, uint32_t panel, const rows_t *rows
     }
 }
 
+// Rows of a single tile: each panel is one chunk.
+static void multiply_few(const panels_t *w, const rows_t *rows)
+{
+    const or_quant_panels_t *in = w->in;
+    const multiply_tile_t multiply = multiply_direct_avx2[in->type];
+    const size_t first_bytes = in->first / w->unit_blocks * w->unit_bytes;
+    const char *panel = in->panels;
+    for (uint32_t p = 0; p < in->count; p++, panel += in->panel_bytes) {
+        tile_t tile = {.w = panel,
+                       .first = in->first,
+                       .end = in->first + in->blocks,
+                       .x = rows->x,
+                       .x_stride = rows->x_stride,
+                       .y = rows->y + (size_t)p * OR_PANEL,
+                       .y_stride = rows->y_stride,
+                       .begins = true,
+                       .ahead = panel + first_bytes + AHEAD,
+                       .every = 1,
+                       .wait = 1};
+        multiply(&tile, rows->count);
+    }
+}
+
 void matmul_quants_avx2(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
                         uint32_t rows, float *y, size_t y_stride)
 {
@@ -156,6 +178,10 @@ void matmul_quants_avx2(const or_quant_panels_t *w, const or_q8_block_t *x, size
     for (uint32_t m = 0; m < rows; m += ROWS_MAX) {
         uint32_t count = rows - m < ROWS_MAX ? rows - m : ROWS_MAX;
         const rows_t some = {x + m * x_stride, x_stride, count, y + m * y_stride, y_stride};
+        if (count <= TILE_ROWS) {
+            multiply_few(&panels, &some);
+            continue;
+        }
         for (uint32_t p = 0; p < w->count; p++) {
             multiply_panel(&panels, p, &some);
         }
