@@ -164,7 +164,7 @@ static void make_with_tensors(test_gguf_t *file)
     put_entries(file);
     test_gguf_put_tensor(file, "b", 4, 2, OR_TENSOR_F32, 0);
     test_gguf_put_tensor(file, "a", 3, 1, OR_TENSOR_F16, 64);
-    test_gguf_put_tensor(file, "c", 33, 1, 17, 128); // IQ2_XS
+    test_gguf_put_tensor(file, "c", 33, 1, 19, 128); // IQ1_S
     test_gguf_pad(file, 64);
     test_gguf_put(file, written_numbers, sizeof written_numbers);
     test_gguf_pad(file, 64);
@@ -189,7 +189,7 @@ static void reads_tensors(void **state)
     assert_memory_equal(tensor->data, written_numbers, sizeof written_numbers);
     assert_int_equal(or_gguf_find_tensor(gguf, "a")->bytes, 6);
     assert_null(or_gguf_find_tensor(gguf, "c")->data);
-    assert_string_equal(or_gguf_tensor_type_name(or_gguf_tensor(gguf, 2)->type), "IQ2_XS");
+    assert_string_equal(or_gguf_tensor_type_name(or_gguf_tensor(gguf, 2)->type), "IQ1_S");
     assert_string_equal(or_gguf_tensor_type_name(99), "type 99");
     assert_null(or_gguf_find_tensor(gguf, "d"));
     or_gguf_close(&gguf);

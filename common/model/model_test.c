@@ -14,7 +14,7 @@
 #define F32 OR_TENSOR_F32
 #define F16 OR_TENSOR_F16
 #define BF16 OR_TENSOR_BF16
-#define IQ2_XS 17u // GGUF's numbers of what this version cannot compute with
+#define IQ1_S 19u // GGUF's numbers of what this version cannot compute with
 #define I32 26u
 #define TINY_BYTES 65536u
 
@@ -190,8 +190,8 @@ static void tensors_must_fit(void **state)
     t.down_columns = 25;
     assert_refused(&t, OR_ERR_FORMAT, "ffn_down.weight");
     t = tiny;
-    t.q_type = IQ2_XS;
-    assert_refused(&t, OR_ERR_UNSUPPORTED, "IQ2_XS");
+    t.q_type = IQ1_S;
+    assert_refused(&t, OR_ERR_UNSUPPORTED, "IQ1_S");
     t = tiny;
     t.norm_type = I32;
     assert_refused(&t, OR_ERR_UNSUPPORTED, "attn_norm.weight");

@@ -108,7 +108,7 @@ class Piped(unittest.TestCase):
     def test_each_line_is_a_question(self):
         first = written(play("hi"), "-n", 40, "-s", 5)
         second = written(play("hi", first, "And then?"), "-n", 40, "-s", 5)
-        out, error = outrider("chat", "-n", 40, "-s", 5, stdin=b"hi\n\n/stats\nAnd then?\n")
+        out, error = outrider("chat", "-n", 40, "-s", 5, "--draft-policy", "fixed", stdin=b"hi\n\n/stats\nAnd then?\n")
         self.assertEqual(out.decode(), f"{first}\n{second}\n")
         self.assertEqual(len(re.findall(r"\d+ tokens?, \d+\.\d per target call, \d+ % of drafted tokens accepted", error)), 2)
         self.assertRegex(error, r"\d+ tokens in 1 answer, .*; 2 turns in the conversation")

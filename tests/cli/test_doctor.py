@@ -227,12 +227,12 @@ class Models(unittest.TestCase):
             checks, line = examine("--listen", ANY_PORT, "-m", path, code=1)
             self.assertIn("alpha", checks["models", "target model"]["detail"])
             self.assertEqual((line["failed"], checks["models", "target vocabulary"]["state"]), (1, "ok"))
-            # The name, two dimensions, then the type: 1 is F16, 16 is IQ2_XXS.
+            # The name, two dimensions, then the type: 1 is F16, 19 is IQ1_S.
             at = whole.index(b"blk.0.ffn_up.weight") + len("blk.0.ffn_up.weight") + 4 + 16
             self.assertEqual(whole[at:at + 4], struct.pack("<I", 1))
-            path.write_bytes(whole[:at] + struct.pack("<I", 16) + whole[at + 4:])
+            path.write_bytes(whole[:at] + struct.pack("<I", 19) + whole[at + 4:])
             checks, line = examine("--listen", ANY_PORT, "-m", path, code=1)
-            self.assertRegex(checks["models", "target weights"]["detail"], r": 1 IQ2_XXS$")
+            self.assertRegex(checks["models", "target weights"]["detail"], r": 1 IQ1_S$")
             self.assertEqual(line["failed"], 1)
 
     def test_a_pair_of_two_vocabularies(self):
