@@ -58,8 +58,8 @@ def status(endpoint):
 
 
 def load_words(endpoint, sessions, seconds, *words):
-    """Return the words of an `outrider bench load` that compares every text with plain decoding's."""
-    return ["bench", "load", "--connect", endpoint, "--sessions", sessions, "--seconds", seconds, "--check", "--json", *words]
+    """Return the words of an `outrider bench load` that compares every text with plain decoding's. Drafters work whether that pays or not."""
+    return ["bench", "load", "--connect", endpoint, "--sessions", sessions, "--seconds", seconds, "--check", "--json", "--draft-policy", "fixed", *words]
 
 
 def load(endpoint, sessions, seconds, *words):

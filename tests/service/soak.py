@@ -300,7 +300,7 @@ class Honest:
         """One connection's part of a text; the answer's status."""
         reader, writer = await asyncio.open_connection(*self.service.http)
         try:
-            body = json.dumps({**body_of(text), "stream": True, **({"draft": False} if said["plain"] else {})}).encode()
+            body = json.dumps({**body_of(text), "stream": True, "draft": False if said["plain"] else {"policy": "fixed"}}).encode()
             place = f"Last-Event-ID: {said['place']}\r\n" if said["place"] else ""
             writer.write(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-soak-{owner}\r\n{place}"
                          f"Content-Type: application/json\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)

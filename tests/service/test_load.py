@@ -40,7 +40,7 @@ class Crowd(unittest.TestCase):
     def test_memory_and_fairness(self):
         with Cluster("--log-level", "warn") as cluster:
             roles = members(cluster)
-            with Background(*load_words(cluster.endpoint, SESSIONS, SECONDS, "--seeds", 8, "--max-tokens", TOKENS, "--draft-policy", "fixed")) as client:  # all the memory at once
+            with Background(*load_words(cluster.endpoint, SESSIONS, SECONDS, "--seeds", 8, "--max-tokens", TOKENS)) as client:
                 seen = self.watch(client.process, roles)
                 code, out, error = client.end()
             self.assertEqual(code, 0, error)
