@@ -432,7 +432,8 @@ static void who_is_told_piece_by_piece_knows_the_tree(void **state)
                 grew = grow();
                 ok(or_builder_tell_more(growing.builder, 4, most, &news));
                 uint32_t added = take_news(&news);
-                assert_true(added == 0 || (added >= 2 && told() <= most));
+                // At least four are there to tell, or a part of them if the tree has no room for what connects them.
+                assert_true(added == 0 || told() <= most);
                 pieces += news.depth > 0 && added > 0;
             }
             uint32_t from = length;
