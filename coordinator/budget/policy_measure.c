@@ -18,7 +18,8 @@
 #define GUESSES_FEW 0.3
 #define TRIP_STEP (1.0 / 4) // and of a new answer
 #define TIME_STEP (1.0 / 10)
-#define SIZE_AGE_MAX 400u // rounds
+#define SIZE_AGE_MAX 400u  // rounds
+#define SIZE_ROUNDS_MIN 4u // of a size, before it says something of the others
 #define BATCH_MAX 4096.0
 
 // Move a mean towards a new value; the first ones count more. Prior knowledge counts as `known` values.
@@ -71,15 +72,19 @@ static void learn_time(or_policy_t *policy, double time, double nodes)
 {
     bool plain = nodes == 0;
     or_policy_times_t *times = plain ? &policy->plain_times : &policy->tree_times;
-    const or_policy_times_t *like = plain ? times : &policy->size_times[or_policy_size(nodes)];
+    or_policy_times_t *like = plain ? times : &policy->size_times[or_policy_size(nodes)];
     bool odd = time > ODD_TIME * like->time_ns || time < like->time_ns / ODD_TIME;
     if (like->count > 0 && odd) {
-        if (++times->odd < 2) {
+        if (++like->odd < 2) {
             return;
         }
-        start_anew(policy, times, time / fmax(like->time_ns, 1));
+        if (!plain && like->count < SIZE_ROUNDS_MIN) {
+            *like = (or_policy_times_t){0}; // its first rounds were the odd ones
+        } else {
+            start_anew(policy, times, time / fmax(like->time_ns, 1));
+        }
     }
-    times->odd = 0;
+    like->odd = 0;
     if (!plain) {
         learn_size(policy, time, nodes);
     }

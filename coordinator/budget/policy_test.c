@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "coordinator/budget/policy_model.h"
 #include "coordinator/budget/policy_test_world.h"
 #include "tests/support/test_support.h"
 
@@ -299,6 +300,29 @@ static void it_finds_the_size_that_pays(void **state)
     find_the_size(pass_ms[1]);
 }
 
+// A first round of a size that was held up says nothing of other sizes, nor of plain rounds.
+static void a_slow_first_round_is_no_change(void **state)
+{
+    (void)state;
+    or_policy_t policy = make_policy(OR_POLICY_AUTO, 0);
+    or_policy_round_t round = {.first_right = true};
+    for (uint32_t i = 0; i < 40; i++) {
+        round.nodes = i % 2 * 4;
+        round.source = round.nodes > 0 ? OR_SOURCE_DRAFTER : OR_SOURCE_PLAIN;
+        round.round_ns = (round.nodes > 0 ? 14 : 10) * OR_NS_PER_MS;
+        or_policy_judged(&policy, &round);
+    }
+    for (uint32_t i = 0; i < 8; i++) {
+        round.nodes = 8;
+        round.source = OR_SOURCE_DRAFTER;
+        round.round_ns = (i == 0 ? 160 : 16) * OR_NS_PER_MS;
+        or_policy_judged(&policy, &round);
+    }
+    or_policy_terms_t terms = or_policy_terms(&policy);
+    assert_true(terms.plain_ms > 9 && terms.plain_ms < 11);
+    assert_true(or_policy_round_ns(&policy, 8) < 20.0 * (double)OR_NS_PER_MS);
+}
+
 static void assert_sensible(or_policy_t *policy, int64_t now)
 {
     or_policy_terms_t terms = or_policy_terms(policy);
@@ -360,6 +384,7 @@ int main(void)
         cmocka_unit_test(fixed_waits_for_what_was_asked_for),
         cmocka_unit_test(lookups_are_used_while_they_help),
         cmocka_unit_test(it_finds_the_size_that_pays),
+        cmocka_unit_test(a_slow_first_round_is_no_change),
         cmocka_unit_test(a_loaded_verifier_gets_smaller_trees),
         cmocka_unit_test(no_measurement_makes_it_senseless),
     };

@@ -205,7 +205,7 @@ static void choose_row(const choice_t *choice, uint32_t row)
     float *logits = experts->logits + row * experts->logits_stride;
     uint32_t *chosen = experts->chosen + (size_t)row * used;
     float *weights = experts->weights + (size_t)row * used;
-    float sum = 0;
+    float sum = 1e-20F; // as in transformers: sigmoids may all be 0
     weigh_row(model, choice->layer, logits, chosen);
     for (uint32_t i = 0; i < used; i++) {
         weights[i] = logits[chosen[i]];
