@@ -256,7 +256,7 @@ class NotMeasured(unittest.TestCase):
             endpoint = re.search(r"tcp://[\d.:]+", coordinator.hears("listening on"))[0]
             with (Background("-m", TARGET, "--connect", endpoint, program="outrider-verifier"),
                   Background("-m", DRAFT, "--connect", endpoint, program="outrider-drafter")):
-                wait_until(lambda: generate("--connect", endpoint, "-p", "It was", "-n", 8)["drafted"] > 0, "the drafter")
+                wait_until(lambda: generate("--connect", endpoint, "-p", "It was", "-n", 8, "--draft-policy", "fixed")["drafted"] > 0, "the drafter")
                 line = json.loads(self.bench(endpoint, "--json", "--methods", "coupled,recursive"))
                 self.bench(endpoint, "--methods", "coupled", code=0)
         _, coupled, recursive = line["cases"]
@@ -268,7 +268,7 @@ class NotMeasured(unittest.TestCase):
         """The drafter is stopped between two repeats; what it drafted for until then is shown, and why no more."""
         with Cluster("-m", TARGET, "-md", DRAFT, "--log-level", "warn") as cluster:
             drafter = cluster.roles("outrider-drafter")["outrider-drafter"]
-            wait_until(lambda: generate("--connect", cluster.endpoint, "-p", "It was", "-n", 8)["drafted"] > 0, "the drafter")
+            wait_until(lambda: generate("--connect", cluster.endpoint, "-p", "It was", "-n", 8, "--draft-policy", "fixed")["drafted"] > 0, "the drafter")
             with Background("bench", "--connect", cluster.endpoint, "-n", 64, "--repeats", 40, "--temp", 0, "--prompt-limit", 1,
                             "--methods", "coupled") as run:
                 run.hears("of our own")

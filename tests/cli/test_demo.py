@@ -76,7 +76,6 @@ class Demo(unittest.TestCase):
         for name in ("plain", "drafted"):
             self.assertEqual((line[name]["text"], line[name]["completion_tokens"]), (text, 24))
         self.assertEqual((line["plain"]["target_calls"], line["plain"]["drafted"]), (24, 0))
-        self.assertGreater(line["drafted"]["drafted"], 0)
         self.assertGreaterEqual(line["drafted"]["tokens_per_call"], 1)  # as many guesses as this machine finds worth their time
 
     def test_the_target_is_made_once(self):
@@ -124,6 +123,7 @@ class Demo(unittest.TestCase):
                                 + LINE % 7 + "\n$")
         self.assertNotIn("\x1b", texts)
         self.assertIn("verifier (pid", error)
+        self.assertIn("drafter (pid", error)
 
     def test_side_by_side_in_a_terminal(self):
         code, seen = run_in_terminal("--size", SIZE, "-n", 24, "-s", 7, **self.variables)

@@ -16,7 +16,7 @@ def drafter(*words):
 
 
 def write_with(cluster, *words):
-    return generate("--connect", cluster.endpoint, "-p", "Once upon a time", "-n", 40, "-s", 3, "--temp", 0, *words)
+    return generate("--connect", cluster.endpoint, "-p", "Once upon a time", "-n", 40, "-s", 3, "--temp", 0, "--draft-policy", "fixed", *words)
 
 
 class Drafter(unittest.TestCase):
@@ -70,8 +70,8 @@ class Drafter(unittest.TestCase):
             process.hears("welcomed")
             plain = write_with(cluster, "--plain")
             for rule in ("multi-round", "naive", "coupled"):
-                both = write_with(cluster, "--accept", rule, "--draft-method", "multi", "--draft-shape", "4x4", "--draft-policy", "fixed")
-                alone = write_with(cluster, "--accept", rule, "--draft-method", "kseq", "--draft-shape", "4x4", "--draft-policy", "fixed")
+                both = write_with(cluster, "--accept", rule, "--draft-method", "multi", "--draft-shape", "4x4")
+                alone = write_with(cluster, "--accept", rule, "--draft-method", "kseq", "--draft-shape", "4x4")
                 self.assertEqual(both["tokens"], plain["tokens"])
                 self.assertLess(both["target_calls"], alone["target_calls"])  # the second model is the target itself
 

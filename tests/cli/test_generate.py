@@ -14,7 +14,7 @@ FILTERS = ["--temp", "0.8", "--top-p", "0.95", "--repeat-penalty", "1.1"]
 
 class LocalRun(unittest.TestCase):
     def test_json_line(self):
-        line = generate("-p", "Once upon a time", "-n", 64, "--temp", 0)
+        line = generate("-p", "Once upon a time", "-n", 64, "--temp", 0, "--draft-policy", "fixed")
         self.assertEqual(list(line), KEYS)
         self.assertEqual(line["completion_tokens"], len(line["tokens"]))
         self.assertEqual((line["prompt_tokens"], line["completion_tokens"], line["finish_reason"]), (6, 64, "length"))
@@ -45,7 +45,7 @@ class LocalRun(unittest.TestCase):
 
     def test_text_streams_and_a_summary_ends_it(self):
         line = generate("-p", "Once upon a time", "-n", 20, "-s", 5)
-        out, error = outrider("generate", "-p", "Once upon a time", "-n", 20, "-s", 5, "-v")
+        out, error = outrider("generate", "-p", "Once upon a time", "-n", 20, "-s", 5, "--draft-policy", "fixed", "-v")
         self.assertEqual(out.decode(), "Once upon a time" + line["text"] + "\n")
         self.assertRegex(error, r"20 tokens, \d+\.\d per target call, \d+ % of drafted tokens accepted, \d+ tokens/s \(seed 5\)")
         self.assertRegex(error, r"per round: draft \d+ us, verify \d+ us, accept \d+ us, elsewhere")

@@ -19,7 +19,7 @@ from http_case import MODEL, PROMPT, Cluster, Stream, cli, wait_until
 PICTURES = cli.BIN.parent / "screenshots"
 SCREENS = {"desktop": (1440, 900), "phone": (390, 844)}
 NARROWEST = 360
-ENDLESS = {"prompt": PROMPT, "max_tokens": 4000, "temperature": 0.8, "logit_bias": {"1": -100, "2": -100}}
+ENDLESS = {"prompt": PROMPT, "max_tokens": 4000, "temperature": 0.8, "logit_bias": {"1": -100, "2": -100}, "draft": {"policy": "fixed"}}
 TAB, ENTER, ESCAPE, CONTROL = "\ue004", "\ue007", "\ue00c", "\ue009"
 
 
@@ -67,7 +67,8 @@ class DashboardOfAnOwner(unittest.TestCase):
         self.addCleanup(page.close)
         wait_until(lambda: page.text("#state") == "Serving", "the page with a key in its address")
         self.assertTrue(page.one("#owned").is_displayed())
-        page.script("document.querySelector('input[value=chat]').click(); document.getElementById('run').click()")
+        page.script("document.querySelector('input[value=chat]').click(); document.getElementById('ask').elements['draft.policy'].value = 'fixed'")
+        page.script("document.getElementById('run').click()")
         wait_until(lambda: page.text("#outcome").startswith("Done"), "an answer")
         self.assertGreater(page.count("#output .drafted"), 0)
         self.assertEqual([said for said in page.complaints() if "/metrics" not in said], [])

@@ -43,7 +43,7 @@ class Laboratory(unittest.TestCase):
         self.start("outrider-verifier", "--connect", self.verifier.endpoint, "--step-delay-ms", STEP_MS, "--no-prefix-sharing",
                    "--threads", 1)
         self.start("outrider-drafter", model=DRAFT, *["--connect", self.drafter.endpoint, "--step-delay-us", 1000, "--threads", 1])
-        wait_until(lambda: self.generate(4)["drafted"] > 0, "a drafter at work")
+        wait_until(lambda: self.generate(4, "--draft-policy", "fixed")["drafted"] > 0, "a drafter at work")
 
     def start(self, program, *words, model=TARGET):
         return self.enterContext(Background("-m", model, *words, "--log-level", "error", program=program))
