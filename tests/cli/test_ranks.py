@@ -24,7 +24,7 @@ MPI = {**ENVIRONMENT, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CON
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none"]
 VERIFIER = BIN / "outrider-verifier"
 NOWHERE = "tcp://127.0.0.1:9"
-LONG_TEXT = ["-p", "Once upon a time", "-n", 400, "--temp", 0, "--ignore-eos", "--draft-nodes", 64]
+LONG_TEXT = ["-p", "Once upon a time", "-n", 400, "--temp", 0, "--ignore-eos", "--draft-nodes", 64, "--draft-policy", "fixed"]
 IDLE_SECONDS = 5
 IDLE_SHARE_MAX = 0.05  # of a core; measured values are below 0.01, but machines of a CI are not alone
 

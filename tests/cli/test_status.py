@@ -12,7 +12,7 @@ from pathlib import Path
 from cli import DRAFT, TARGET
 from cli import Background, Cluster, call, outrider, wait_until
 
-SLOW = ["--step-delay-ms", 5]  # a text of 500 tokens holds its place for 2.5 s: programs that look at it have started by then
+SLOW = ["--step-delay-ms", 12]  # a text of 500 tokens holds its place for 6 s: programs that look at it have started by then
 LONG_TEXT = ["--plain", "-p", "Once upon a time", "-n", 500, "--temp", 0, "--ignore-eos"]
 
 
@@ -96,7 +96,7 @@ class Busy(unittest.TestCase):
                 _, error = outrider(*short, "--busy-wait", 0, code=75)
                 self.assertIn("busy: 0 requests wait; retry after", error)
                 out, error = outrider(*short)
-                self.assertEqual(error.count("asking again"), 1)
+                self.assertGreaterEqual(error.count("asking again"), 1)
                 self.assertTrue(out.startswith(b"Once"))
                 self.assertEqual(taker.end()[0], 0)
             self.assertGreaterEqual(status(hub.endpoint)["figures"]["busy"], 2)

@@ -16,7 +16,16 @@ from cli import Background, Cluster, ZmtpDealer, call, generate, is_alive, outri
 
 ROLES = ("outrider-coordinator", "outrider-verifier", "outrider-drafter")
 # Large trees make rounds slow enough to be caught in the middle.
-LONG_TEXT = ["-p", "Once upon a time", "-n", 400, "--temp", 0, "--ignore-eos", "--draft-nodes", 768]
+LONG_TEXT = ["-p", "Once upon a time", "-n", 400, "--temp", 0, "--ignore-eos", "--draft-nodes", 768, "--draft-policy", "fixed"]
+
+
+def interrupt_twice(run):
+    """Return whether the second interrupt came before the first could end a process that hangs: on a busy machine it may not."""
+    begun = time.monotonic()
+    run.process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    run.process.send_signal(signal.SIGINT)
+    return time.monotonic() - begun < 0.5
 
 
 class BadInput(unittest.TestCase):
@@ -232,10 +241,10 @@ class LocalCluster(unittest.TestCase):
         with Cluster("-m", TARGET, "-md", DRAFT, "--log-level", "debug") as cluster:
             roles = cluster.roles(*ROLES)
             os.kill(roles["outrider-verifier"], signal.SIGSTOP)
-            cluster.process.send_signal(signal.SIGINT)
-            time.sleep(0.3)
-            cluster.process.send_signal(signal.SIGINT)
-            self.assertNotIn("did not end within", cluster.end()[2])
+            in_time = interrupt_twice(cluster)
+            error = cluster.end()[2]
+            if in_time:
+                self.assertNotIn("did not end within", error)
             self.assertFalse([name for name, pid in roles.items() if is_alive(pid)])
 
 
@@ -253,7 +262,7 @@ class Outage(unittest.TestCase):
         self.hub.hears("listening on")
         self.verifier = self.start("outrider-verifier", "-m", TARGET, "--connect", self.endpoint, "--step-delay-ms", 20)
         self.verifier.hears("welcomed")
-        self.writer = self.start("outrider", "generate", "--json", "--connect", self.endpoint, *LONG_TEXT, "-n", 100, "--plain")
+        self.writer = self.start("outrider", "generate", "--json", "--connect", self.endpoint, *LONG_TEXT, "-n", 250, "--plain")
         wait_until(lambda: self.figures()["sessions"] == 1, "a text in progress")
         time.sleep(0.5)
         self.hub.process.kill()
@@ -284,7 +293,7 @@ class Outage(unittest.TestCase):
         code, out, error = self.writer.end()
         self.assertEqual(code, 0, error)
         line = json.loads(out)
-        self.assertEqual(line["completion_tokens"], 100)
+        self.assertEqual(line["completion_tokens"], 250)
         self.assertGreater(line["resumed_tokens"], 0)
         self.assertEqual(line["block_efficiency"], 1)  # plain
         self.assertLess(line["tokens_per_second"], 50)  # 20 ms a step at least
@@ -325,11 +334,7 @@ class Patience(unittest.TestCase):
             os.read(run.process.stdout.fileno(), 1)
             os.kill(verifier, signal.SIGSTOP)
             self.assertIn("for 5 s; still waiting", run.hears("nothing new"))
-            begun = time.monotonic()
-            run.process.send_signal(signal.SIGINT)
-            time.sleep(0.2)
-            run.process.send_signal(signal.SIGINT)
-            in_time = time.monotonic() - begun < 0.5  # else the first interrupt may have ended it, and the machine is to blame
+            in_time = interrupt_twice(run)
             code, _, error = run.end()
             self.assertEqual(code, 130)
             if in_time:

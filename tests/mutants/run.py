@@ -69,7 +69,7 @@ class Copy:
         self.jobs = jobs
         data = os.environ.get("OUTRIDER_TEST_DATA") or ROOT.parent / "shared/data"
         # Objects of an earlier copy are as good; git apply must not take a repository around the copy for its own.
-        self.env = {"CCACHE_BASEDIR": str(folder), "GIT_CEILING_DIRECTORIES": str(folder), "OUTRIDER_TEST_DATA": str(data)}
+        self.env = {"CCACHE_BASEDIR": str(folder), "GIT_CEILING_DIRECTORIES": str(folder), "OUTRIDER_TEST_DATA": str(data), "OR_TEST_WHOLE": "1"}
 
     def make(self):
         listing = demand(["git", "ls-files", "-z", "-co", "--exclude-standard"], ROOT, "the source cannot be listed")

@@ -70,6 +70,11 @@ uint32_t test_runs(uint32_t few)
     return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : few;
 }
 
+uint32_t test_share(uint32_t parts)
+{
+    return getenv("OR_TEST_WHOLE") != NULL ? 1 : parts;
+}
+
 uint64_t test_seed(void)
 {
     const char *text = getenv("OR_TEST_SEED");

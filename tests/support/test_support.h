@@ -38,6 +38,9 @@ uint64_t test_seed(void);
 
 // The number of seeds or faults that a test goes through: `few` in CI, or OR_TEST_RUNS.
 uint32_t test_runs(uint32_t few);
+// 1 where OR_TEST_WHOLE is set, and `parts` else: the gate goes through one in so many of a test's cases, and the rest of the checks
+// (launch/test.sh --all) and the mutants go through all.
+uint32_t test_share(uint32_t parts);
 // Delete a folder and all that is in it, if it is there.
 void test_remove_folder(const char *path);
 // The bytes of all files in a folder.
