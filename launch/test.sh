@@ -133,7 +133,7 @@ tell_skips() {
 # Labels of CTest say what is not of the gate: `rest`, and `long`, of which each takes many minutes. Sanitizers see neither what measures time or
 # starts many processes, nor, in the gate, what takes them long.
 instrumented=(-LE '^(gpu|rest|long|process|layout|exactness)$')
-slow='_emulated|^(model_bits_test|families_bits_test|model_ranks_test|model_ranks_random_test|policy_test|builder_grow_test|simulation_test|hostile_simulation_test|programs_trouble)$'
+slow='emulated|^(model_gpu_fail_test|model_growth_limits_test|model_bits_test|families_bits_test|model_ranks_test|model_ranks_random_test|policy_test|builder_grow_test|simulation_test|hostile_simulation_test|programs_trouble)$'
 
 gate() {
   step "formatting" formatted
