@@ -10,7 +10,7 @@ coordinator's log meanwhile.
     soak.py --multipart          messages of many parts that never end, and nothing else
     soak.py --without stalled-log,many-texts        --only hang-up,slow-body
 
-It prints a table, and what went wrong; exit code 1 if anything did. --seed replays whose connection makes which attack first."""
+It prints a line a minute, a table, and what went wrong; exit code 1 if anything did. --seed replays whose connection makes which attack first."""
 import argparse
 import asyncio
 import contextlib
@@ -358,6 +358,26 @@ class Least:
         return self.value
 
 
+class Progress:
+    """A line a minute on standard error: what was written in it, what it took, and how much memory is held."""
+
+    def __init__(self, service):
+        self.service, self.minutes, self.at = service, 0, time.monotonic()
+        self.before = self.read()
+
+    def read(self):
+        return [self.service.total("generation_tokens_total"), *(cpu_s(self.service.processes[name].pid) for name in ("coordinator", "verifier", "drafter"))]
+
+    def tell(self):
+        if time.monotonic() < self.at + 60:
+            return
+        now, self.at, self.minutes = self.read(), self.at + 60, self.minutes + 1
+        tokens, *seconds = (after - before for before, after in zip(self.before, now))
+        self.before = now
+        print(f"minute {self.minutes}: {tokens:.0f} tokens; {', '.join(f'{each:.0f}' for each in seconds)} s of CPU for coordinator, verifier, drafter; "
+              f"{self.service.live():.0f} texts at work, {self.service.unaccounted():.1f} MiB but for texts", file=sys.stderr, flush=True)
+
+
 class Soak:
     def __init__(self, options):
         self.options = options
@@ -386,8 +406,9 @@ class Soak:
 
     def watch(self, service, seconds, until=lambda: False, count=False):
         """Look at the processes for so long; false once one has ended. `count`: note now and then how many texts are written."""
-        end, count_at = time.monotonic() + seconds, time.monotonic()
+        end, count_at, progress = time.monotonic() + seconds, time.monotonic(), Progress(service)
         while time.monotonic() < end and not until():
+            progress.tell()
             self.peaks = [max(pair) for pair in zip(self.peaks, service.figures())]
             ended = [f"{name} ended with {process.poll()}" for name, process in service.processes.items() if process.poll() is not None]
             if ended:
