@@ -314,11 +314,11 @@ static bool experts_of_silu(const subject_t *subject)
     return subject->arch->clamps_experts;
 }
 
-// Where the ramp ends beyond all pairs, what its end is rounded to makes no difference.
+// With the usual number of turns the ramp of gpt-oss's model ends so near a whole pair that rounding makes no difference.
 static bool whole_pairs(const subject_t *subject)
 {
     edited.yarn_cuts_pairs = false;
-    return subject->arch->yarn_cuts_pairs && subject->numbers.yarn_beta_slow > 1e-3f;
+    return subject->arch->yarn_cuts_pairs && subject->numbers.yarn_beta_fast < 32;
 }
 
 static quirk_t without_field(const subject_t *subject, uint32_t index, quirk_name_t *name)

@@ -1,4 +1,5 @@
 """Families whose feed-forward network is experts."""
+import math
 import types
 
 import gguf
@@ -245,8 +246,10 @@ class Glm4Moe(Experts):
 class GptOss(Experts):
     """A sink beside the scores of each head, windows in every other layer, biases everywhere, an activation that is cut off, and YaRN without whole pairs.
 
-    llama.cpp rounds the ends of YaRN's ramp to whole pairs. Those of the second model lie beyond all pairs, where it makes no difference."""
+    llama.cpp takes the usual numbers of turns, whatever the file says, and rounds the ends of YaRN's ramp to whole pairs. The second model has these numbers, and
+    its ramp ends so little before pair 3 that rounding makes no difference."""
     name = "gpt-oss"
+    seeds = 1, 3
     config_class, model_class = tf.GptOssConfig, tf.GptOssForCausalLM
     biases = ("q", "k", "v", "o")
     head_dim = 32
@@ -254,8 +257,9 @@ class GptOss(Experts):
 
     def vary(self):
         self.experts, self.used = [(16, 4), (12, 3)][self.variant]
-        fast, slow = [(4.0, 0.5), (32.0, 1e-10)][self.variant]
-        self.rope = {"rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0, "beta_fast": fast, "beta_slow": slow, "truncate": False,
+        base = [150000.0, math.exp(self.head_dim * math.log(64 / (2 * math.pi)) / (2 * 2.999995))][self.variant]
+        fast, slow = [(4.0, 0.5), (32.0, 1.0)][self.variant]
+        self.rope = {"rope_type": "yarn", "rope_theta": base, "factor": 8.0, "beta_fast": fast, "beta_slow": slow, "truncate": False,
                      "original_max_position_embeddings": 64}
 
     def config(self):
