@@ -92,7 +92,11 @@ or_tensor_type_t or_weight_type_for(or_tensor_type_t wanted, uint64_t width)
 
 bool or_weight_is_matrix(const or_gguf_tensor_t *tensor)
 {
-    return tensor->elements > tensor->dims[0];
+    static const char bias[] = ".bias";
+    const size_t length = sizeof bias - 1;
+    const or_gguf_string_t name = tensor->name;
+    return tensor->elements > tensor->dims[0] &&
+           !(name.length >= length && memcmp(name.bytes + name.length - length, bias, length) == 0);
 }
 
 uint64_t or_weight_row_bytes(or_tensor_type_t type, uint64_t width)

@@ -18,7 +18,7 @@ or_status_t or_weight_type_describe(or_tensor_type_t type, or_gguf_writer_t *wri
 // of about the same size (the one that llama.cpp takes), at last F16.
 or_tensor_type_t or_weight_type_for(or_tensor_type_t wanted, uint64_t width);
 
-// Is it a matrix? Matrices get another type; vectors stay as they are.
+// Is it a matrix? Matrices get another type; vectors stay as they are, and so do biases, a vector for each expert.
 bool or_weight_is_matrix(const or_gguf_tensor_t *tensor);
 // Return the bytes of a row, whose width is whole blocks.
 uint64_t or_weight_row_bytes(or_tensor_type_t type, uint64_t width);

@@ -25,6 +25,7 @@ OWN_NAMES = {
     "olmo2": {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"},
     "glm4": {"ffn_up": "mlp.gate_up_proj", "post_attention_norm": "post_self_attn_layernorm", "post_ffw_norm": "post_mlp_layernorm"},
     "starcoder2": {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
+    "gpt-oss": {"post_attention_norm": "post_attention_layernorm", "ffn_gate_inp": "mlp.router"},
     "gpt2": {"attn_norm": "ln_1", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_norm": "ln_2", "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
 }
 OUTER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
@@ -38,7 +39,7 @@ PAIRS_HALVES = ("llama", "mixtral", "mistral3", "granite", "smollm3")
 LESS_ONE = ("gemma", "gemma2", "gemma3")
 ROPES = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-BLOCKS = {0: (1, 4), 1: (1, 2), 8: (32, 34), 30: (1, 2)}  # type: elements and bytes
+BLOCKS = {0: (1, 4), 1: (1, 2), 8: (32, 34), 30: (1, 2), 39: (32, 17)}  # type: elements and bytes
 FLOATS = {"F32": 4, "F16": 2, "BF16": 2}
 MARK = "\u2581"
 
@@ -132,6 +133,25 @@ def floats(data):
     return values
 
 
+def stacked(parts, outer, outputs, inputs):
+    """Return matrices [outer][outputs][inputs] as [outer][inputs][outputs * parts], in which the parts' outputs take turns."""
+    parts = [floats(part) for part in parts]
+    return array("f", (part[(o * outputs + row) * inputs + column] for o in range(outer) for column in range(inputs) for row in range(outputs)
+                       for part in parts)).tobytes()
+
+
+def stack_experts(layer, theirs, tensors):
+    """Return gpt-oss's tensors of a layer's experts. Its biases are matrices of one input."""
+    of = lambda part, kind: tensors[f"blk.{layer}.ffn_{part}_exps.{kind}"]
+    stacks = {}
+    for name, parts in (("gate_up_proj", ("gate", "up")), ("down_proj", ("down",))):
+        (experts, outputs, inputs), _, _ = of(parts[0], "weight")
+        weights, biases = [of(part, "weight")[2] for part in parts], [of(part, "bias")[2] for part in parts]
+        stacks[f"{theirs}.{name}"] = "F32", [experts, inputs, outputs * len(parts)], stacked(weights, experts, outputs, inputs)
+        stacks[f"{theirs}.{name}_bias"] = "F32", [experts, outputs * len(parts)], stacked(biases, experts, outputs, 1)
+    return stacks
+
+
 def their_tensors(metadata, tensors):
     """Return name -> (dtype, shape, bytes) of transformers' model, of F32 tensors."""
     architecture, family = metadata["general.architecture"].decode(), family_of(metadata, tensors)
@@ -141,6 +161,15 @@ def their_tensors(metadata, tensors):
         if name in ROPES:
             continue
         assert kind == 0
+        expert = re.fullmatch(r"blk\.(\d+)\.ffn_(gate|up|down)_exps\.(weight|bias)", name)
+        if expert and family == "gpt-oss":
+            if expert[2] == "down":
+                theirs |= stack_experts(expert[1], f"model.layers.{expert[1]}.mlp.experts", tensors)
+            continue
+        sinks = re.fullmatch(r"blk\.(\d+)\.attn_sinks\.weight", name)
+        if sinks:
+            theirs[f"model.layers.{sinks[1]}.self_attn.sinks"] = "F32", shape, data
+            continue
         rotated = re.search(r"\.attn_([qk])\.", name)
         if rotated and family in PAIRS_HALVES:
             data = halves_apart(data, count(f"attention.head_count{'_kv' if rotated[1] == 'k' else ''}"), shape[0])

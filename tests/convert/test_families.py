@@ -2,10 +2,13 @@
 Method: the models of tests/families are written as checkpoints, with the config.json that transformers saves for them (configs.json) in today's form and in
 the older one, in one file and in several; converted, and compared with the recipe's own file."""
 import json
+import random
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
+from array import array
 from pathlib import Path
 
 import checkpoints
@@ -40,6 +43,38 @@ def expected_metadata(metadata, config):
     architecture = metadata["general.architecture"].decode()
     dense = {f"{architecture}.feed_forward_length": config["intermediate_size"]} if f"{architecture}.expert_feed_forward_length" in metadata else {}
     return metadata | dense
+
+
+E2M1 = (0, 1, 2, 3, 4, 6, 8, 12)  # twice the numbers
+
+
+def packed(blocks):
+    """Return blocks of MXFP4 as GGUF has them: a scale, then bytes with weight j and weight j + 16."""
+    return b"".join(bytes([scale]) + bytes(codes[j] | codes[j + 16] << 4 for j in range(16)) for scale, codes in blocks)
+
+
+def unpacked(blocks):
+    return array("f", ((-E2M1[code & 7] if code & 8 else E2M1[code & 7]) * 2.0 ** (scale - 128) for scale, codes in blocks for code in codes)).tobytes()
+
+
+def mxfp4_experts(theirs, draw):
+    """Replace matrices of experts by random ones of MXFP4. Return that, and their blocks: name in GGUF -> [(scale, codes of 32 weights)]."""
+    changed, expected = {}, {}
+    for name, (dtype, shape, data) in theirs.items():
+        stack = re.fullmatch(r"model\.layers\.(\d+)\.mlp\.experts\.(gate_up|down)_proj", name)
+        if stack is None:
+            changed[name] = dtype, shape, data
+            continue
+        experts, inputs, outputs = shape
+        each = inputs // 32
+        blocks = [(draw.randrange(100, 140), draw.choices(range(16), k=32)) for _ in range(experts * outputs * each)]
+        changed[name + "_blocks"] = "U8", [experts, outputs, each, 16], bytes(codes[2 * j] | codes[2 * j + 1] << 4 for _, codes in blocks for j in range(16))
+        changed[name + "_scales"] = "U8", [experts, outputs, each], bytes(scale for scale, _ in blocks)
+        parts = ("gate", "up") if stack[2] == "gate_up" else ("down",)
+        for turn, part in enumerate(parts):
+            rows = range(turn, experts * outputs, len(parts))
+            expected[f"blk.{stack[1]}.ffn_{part}_exps.weight"] = [block for row in rows for block in blocks[row * each:(row + 1) * each]]
+    return changed, expected
 
 
 def known_architectures():
@@ -84,6 +119,31 @@ class Families(unittest.TestCase):
             variant = int(name[-1])
             with self.subTest(model=name):
                 self.compare(name, config if variant == 0 else older_form(config), 1 + 2 * variant)
+
+    def test_experts_in_mxfp4(self):
+        """Experts as gpt-oss was published: blocks and scales keep their bits, but for the order of weights in a block, or become another type."""
+        recipe, converted = self.folder / "recipe.gguf", self.folder / "converted.gguf"
+        subprocess.run([BIN / "family-model", "gpt-oss/0", recipe], check=True, cwd=ROOT, timeout=PATIENCE, env=ENVIRONMENT)
+        metadata, tensors = checkpoints.read_gguf(recipe)
+        theirs, expected = mxfp4_experts(checkpoints.their_tensors(metadata, tensors), random.Random(5))
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            config = CONFIGS["gpt-oss/0"] | {"quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}}
+            checkpoints.write_checkpoint(folder, config, metadata, tensors)
+            checkpoints.write_weights(folder, theirs)
+            outrider("model", "convert", folder, converted, "--force")
+            _, ours = checkpoints.read_gguf(converted)
+            outrider("model", "convert", folder, converted, "--force", "--type", "F32")
+            _, decoded = checkpoints.read_gguf(converted)
+            outrider("model", "quantize", converted, folder / "quantised.gguf", "Q8_0")
+            _, quantised = checkpoints.read_gguf(folder / "quantised.gguf")
+        self.assertEqual(set(tensors), set(ours))
+        self.assertEqual({0}, {kind for name, (_, kind, _) in quantised.items() if name.endswith(".bias")})
+        self.assertEqual({8}, {kind for name, (_, kind, _) in quantised.items() if name.endswith("exps.weight")})
+        for name, (shape, kind, data) in tensors.items():
+            blocks = expected.get(name)
+            self.assertEqual((shape, 39, packed(blocks)) if blocks else (shape, kind, data), ours[name], name)
+            self.assertEqual((shape, 0, unpacked(blocks) if blocks else data), decoded[name], name)
 
     def test_both_forms_of_rotations_are_the_same(self):
         for name in ("llama/0", "llama/1", "yarn/0", "phi3/1", "gemma3/0", "glm4/0"):

@@ -54,6 +54,16 @@ class Refusals(unittest.TestCase):
                 ("\"Nothing\" are not converted", "qwen2/0", {"architectures": ["Nothing"]}),
                 ("one architecture", "qwen2/0", {"architectures": []}),
                 ("quantised", "qwen2/0", {"quantization_config": {"bits": 4}}),
+                ("quantised", "qwen2/0", {"quantization_config": {"quant_method": "mxfp4"}}),
+                ("quantised", "gpt-oss/0", {"quantization_config": {"quant_method": "fp8"}}),
+                ("\"truncate\" of yarn is true", "gpt-oss/0", {"rope_parameters": CONFIGS["gpt-oss/0"]["rope_parameters"] | {"truncate": True}}),
+                ("\"truncate\" of yarn is false", "yarn/0", {"rope_parameters": CONFIGS["yarn/0"]["rope_parameters"] | {"truncate": False}}),
+                ("how rotations are scaled", "gpt-oss/0", {"rope_parameters": None}),
+                ("\"swiglu_limit\" is 6", "gpt-oss/0", {"swiglu_limit": 6.0}),
+                ("\"swiglu_alpha\" is 1", "gpt-oss/0", {"swiglu_alpha": 1.0}),
+                ("\"attention_bias\" is false", "gpt-oss/0", {"attention_bias": False}),
+                ("other layers have windows", "gpt-oss/0", {"layer_types": ["full_attention", "sliding_attention"] * 2}),
+                ("the config makes it", "gpt-oss/0", {"num_local_experts": 17}),
                 ("\"hidden_act\" is gelu", "qwen2/0", {"hidden_act": "gelu"}),
                 ("no \"rms_norm_eps\"", "qwen2/0", {"rms_norm_eps": None}),
                 ("\"hidden_size\" is not a whole number", "qwen2/0", {"hidden_size": -1}),
@@ -126,6 +136,29 @@ class Refusals(unittest.TestCase):
             with self.subTest(why=why):
                 self.checkpoint("qwen3moe/0", change=change)
                 self.refused(why)
+
+    def test_experts_in_one_tensor(self):
+        """Blocks have scales of the right shape, and none stands for no number."""
+        one = "model.layers.2.mlp.experts.down_proj"
+        blocks, scales = one + "_blocks", one + "_scales"
+
+        def pack(tensors, scale=127, without="", shape=None):
+            dtype, (experts, inputs, outputs), _ = tensors[one]
+            count = experts * outputs * inputs // 32
+            shape = shape or [experts, outputs, inputs // 32]
+            packed = {blocks: ("U8", [experts, outputs, inputs // 32, 16], bytes(16 * count)), scales: ("U8", shape, bytes([127] * (count - 1) + [scale]))}
+            return {name: tensor for name, tensor in (tensors | packed).items() if name not in (one, without)}
+
+        for why, change in ((f"no tensor {one}", lambda tensors: pack(tensors, without=blocks)), (f"no tensor {scales}", lambda tensors: pack(tensors, without=scales)),
+                            ("the config makes it", lambda tensors: pack(tensors, shape=[16, 3, 64])), ("a weight that is no number", lambda tensors: pack(tensors, 255)),
+                            ("is of dtype I8", lambda tensors: pack(tensors) | {scales: ("I8", *pack(tensors)[scales][1:])}),
+                            ("down_proj_bias has", lambda tensors: tensors | {one + "_bias": ("F32", [1], bytes(4))}),
+                            ("down_proj has no place", lambda tensors: pack(tensors) | {one.replace("layers.2", "layers.9"): tensors[one]})):
+            with self.subTest(why=why):
+                self.checkpoint("gpt-oss/0", change=change)
+                self.refused(why)
+        self.checkpoint("gpt-oss/0", change=pack)
+        outrider("model", "convert", self.folder, self.out)
 
     def test_a_head_that_is_the_embedding_is_not_written_twice(self):
         self.checkpoint("qwen2/1", change=lambda tensors: tensors | {"lm_head.weight": tensors["model.embed_tokens.weight"]})

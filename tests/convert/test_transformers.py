@@ -20,6 +20,7 @@ try:
     import tokenizers
     import torch
     import transformers
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
     import oracle_checkpoints
 except ImportError as error:
     raise unittest.SkipTest(f"no {error.name}: pip install torch transformers gguf tokenizers, for this Python") from error
@@ -47,6 +48,16 @@ class Saved(test_families.Families):
 
     def test_both_forms_of_rotations_are_the_same(self):
         self.skipTest("transformers saves one form")
+
+    def test_experts_in_mxfp4(self):
+        """What test_families takes for the weights of blocks and scales is what transformers makes of them."""
+        super().test_experts_in_mxfp4()
+        stack = "model.layers.0.mlp.experts.gate_up_proj"
+        changed, expected = test_families.mxfp4_experts({stack: ("F32", [3, 64, 10], None)}, random.Random(7))
+        blocks, scales = (torch.frombuffer(bytearray(data), dtype=torch.uint8).reshape(shape) for _, shape, data in changed.values())
+        weights = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32).swapaxes(1, 2).contiguous()  # [experts][outputs][inputs]
+        for turn, part in enumerate(("gate", "up")):
+            self.assertEqual(weights[:, turn::2].flatten().tolist(), checkpoints.floats(test_families.unpacked(expected[f"blk.0.ffn_{part}_exps.weight"])).tolist())
 
     def compare(self, name, config, files):
         family, variant = name.split("/")

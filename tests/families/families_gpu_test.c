@@ -14,7 +14,7 @@ static const char *const families[] = {
     "gemma2/0",  "gemma3/0",    "glm4/0",     "gpt2/0",    "granite/0",    "llama/0",
     "llama/1",   "mistral/0",   "mistral3/0", "olmo2/0",   "opt/0",        "phi3/0",
     "phi3/1",    "qwen2/0",     "qwen3/0",    "smollm3/0", "starcoder2/0", "yarn/0",
-    "mixtral/0", "qwen2moe/0",  "qwen3moe/0", "olmoe/0",   "glm4moe/1"};
+    "mixtral/0", "qwen2moe/0",  "qwen3moe/0", "olmoe/0",   "glm4moe/1",    "gpt-oss/0"};
 
 #define FAMILIES (sizeof families / sizeof families[0])
 

@@ -34,19 +34,33 @@ typedef struct {
 } family_t;
 
 static const family_t families[] = {
-    {"cohere2", &or_arch_cohere2},   {"command-r", &or_arch_command_r},
-    {"ernie4_5", &or_arch_ernie4_5}, {"exaone4", &or_arch_exaone4},
-    {"falcon", &or_arch_falcon},     {"gemma", &or_arch_gemma},
-    {"gemma2", &or_arch_gemma2},     {"gemma3", &or_arch_gemma3},
-    {"glm4", &or_arch_glm4},         {"glm4moe", &or_arch_glm4moe},
-    {"gpt2", &or_arch_gpt2},         {"granite", &or_arch_granite},
-    {"llama", &or_arch_llama},       {"mistral", &or_arch_llama},
-    {"mistral3", &or_arch_mistral3}, {"mixtral", &or_arch_llama_experts},
-    {"olmo2", &or_arch_olmo2},       {"olmoe", &or_arch_olmoe},
-    {"opt", &or_arch_opt},           {"phi3", &or_arch_phi3},
-    {"qwen2", &or_arch_qwen2},       {"qwen2moe", &or_arch_qwen2moe},
-    {"qwen3", &or_arch_qwen3},       {"qwen3moe", &or_arch_qwen3moe},
-    {"smollm3", &or_arch_smollm3},   {"starcoder2", &or_arch_starcoder2},
+    {"cohere2", &or_arch_cohere2},
+    {"command-r", &or_arch_command_r},
+    {"ernie4_5", &or_arch_ernie4_5},
+    {"exaone4", &or_arch_exaone4},
+    {"falcon", &or_arch_falcon},
+    {"gemma", &or_arch_gemma},
+    {"gemma2", &or_arch_gemma2},
+    {"gemma3", &or_arch_gemma3},
+    {"glm4", &or_arch_glm4},
+    {"glm4moe", &or_arch_glm4moe},
+    {"gpt-oss", &or_arch_gpt_oss},
+    {"gpt2", &or_arch_gpt2},
+    {"granite", &or_arch_granite},
+    {"llama", &or_arch_llama},
+    {"mistral", &or_arch_llama},
+    {"mistral3", &or_arch_mistral3},
+    {"mixtral", &or_arch_llama_experts},
+    {"olmo2", &or_arch_olmo2},
+    {"olmoe", &or_arch_olmoe},
+    {"opt", &or_arch_opt},
+    {"phi3", &or_arch_phi3},
+    {"qwen2", &or_arch_qwen2},
+    {"qwen2moe", &or_arch_qwen2moe},
+    {"qwen3", &or_arch_qwen3},
+    {"qwen3moe", &or_arch_qwen3moe},
+    {"smollm3", &or_arch_smollm3},
+    {"starcoder2", &or_arch_starcoder2},
 };
 
 #define FAMILIES (sizeof families / sizeof families[0])
@@ -110,6 +124,7 @@ static quirk_t without_operation(const subject_t *subject, uint32_t index, quirk
         [OR_OP_RELU] = {"ReLU", OR_OP_GELU},
         [OR_OP_BIAS_UP] = {"bias of the FFN", OR_OP_END},
         [OR_OP_BIAS_SUMS] = {"bias of sums", OR_OP_END},
+        [OR_OP_BIAS_EXPERTS] = {"biases of experts' downs", OR_OP_END},
         [OR_OP_NORM_SUMS] = {"norm of sums", OR_OP_END},
         [OR_OP_ADD] = {"addition", OR_OP_END},
     };
@@ -250,14 +265,60 @@ static bool other_weights_of_experts(const subject_t *subject)
     return subject->arch->has_experts && !subject->arch->gates_by_sigmoid; // whose files say it
 }
 
-static bool choice_without_bias(const subject_t *subject)
+// Load a vector to where nothing reads it. Return whether the family has it.
+static bool without_vector(size_t offset)
 {
+    bool has = false;
     for (uint32_t i = 0; i < TENSORS_MAX && tensors[i].suffix != NULL; i++) {
-        if (tensors[i].offset == OR_LAYER(router_bias)) {
-            tensors[i].offset = OR_LAYER(up_bias); // which nothing reads here
+        if (tensors[i].offset == offset) {
+            tensors[i].offset = OR_LAYER(up_bias);
+            has = true;
         }
     }
-    return subject->arch->gates_by_sigmoid;
+    return has;
+}
+
+static bool choice_without_bias(const subject_t *subject)
+{
+    (void)subject;
+    return without_vector(OR_LAYER(router_bias));
+}
+
+static bool no_sinks(const subject_t *subject)
+{
+    (void)subject;
+    return without_vector(OR_LAYER(sinks));
+}
+
+static bool logits_without_bias(const subject_t *subject)
+{
+    (void)subject;
+    return without_vector(OR_LAYER(logit_bias));
+}
+
+static bool gates_without_bias(const subject_t *subject)
+{
+    (void)subject;
+    return without_vector(OR_LAYER(expert_gate_bias));
+}
+
+static bool ups_without_bias(const subject_t *subject)
+{
+    (void)subject;
+    return without_vector(OR_LAYER(expert_up_bias));
+}
+
+static bool experts_of_silu(const subject_t *subject)
+{
+    edited.clamps_experts = false;
+    return subject->arch->clamps_experts;
+}
+
+// With the usual number of turns the ramp of gpt-oss's model ends so near a whole pair that rounding makes no difference.
+static bool whole_pairs(const subject_t *subject)
+{
+    edited.yarn_cuts_pairs = false;
+    return subject->arch->yarn_cuts_pairs && subject->numbers.yarn_beta_fast < 32;
 }
 
 static quirk_t without_field(const subject_t *subject, uint32_t index, quirk_name_t *name)
@@ -278,6 +339,12 @@ static quirk_t without_field(const subject_t *subject, uint32_t index, quirk_nam
         {"scale by head", scores_scaled_by_width},
         {"weights of experts", other_weights_of_experts},
         {"bias of the choice of experts", choice_without_bias},
+        {"sinks", no_sinks},
+        {"bias of the router's logits", logits_without_bias},
+        {"biases of experts' gates", gates_without_bias},
+        {"biases of experts' ups", ups_without_bias},
+        {"activation of experts", experts_of_silu},
+        {"YaRN that cuts pairs", whole_pairs},
     };
     if (index == sizeof fields / sizeof fields[0]) {
         return QUIRK_END;

@@ -1,5 +1,5 @@
 // Goal: a file that asks for what its family's graph does not do is refused by name, and never computed as if it had not asked.
-// Method: small random models, each with one key more or one tensor less.
+// Method: small random models, each with one key more, one tensor less, or one of another type.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,30 @@ typedef struct {
     const char *model;
     const char *key; // that gets `value`; NULL: none
     bool value;
-    const char *lacks; // a tensor that is left out; NULL: none
-    const char *word;  // of the refusal; NULL: it runs
+    const char *lacks;     // a tensor that is left out; NULL: none
+    const char *word;      // of the refusal; NULL: it runs
+    const char *quantised; // a tensor that is of type Q8_0, and 0; NULL: none
 } change_t;
+
+static bool is_named(const or_gguf_tensor_t *tensor, const char *name)
+{
+    return name != NULL && tensor->name.length == strlen(name) &&
+           memcmp(tensor->name.bytes, name, tensor->name.length) == 0;
+}
 
 static bool is_left_out(const change_t *change, const or_gguf_tensor_t *tensor)
 {
-    return change->lacks != NULL && tensor->name.length == strlen(change->lacks) &&
-           memcmp(tensor->name.bytes, change->lacks, tensor->name.length) == 0;
+    return is_named(tensor, change->lacks);
+}
+
+static void put_zeros(or_gguf_writer_t *writer, const or_gguf_tensor_t *tensor)
+{
+    const or_tensor_block_t block = or_gguf_tensor_block(OR_TENSOR_Q8_0);
+    const size_t bytes = tensor->elements / block.elements * block.bytes;
+    void *zeros = test_alloc(bytes, 1);
+    memset(zeros, 0, bytes);
+    assert_int_equal(or_gguf_writer_put(writer, zeros, bytes), OR_OK);
+    free(zeros);
 }
 
 static void write_changed(const or_gguf_t *gguf, const change_t *change, const char *path)
@@ -36,9 +52,11 @@ static void write_changed(const or_gguf_t *gguf, const change_t *change, const c
         const or_gguf_tensor_t *tensor = or_gguf_tensor(gguf, i);
         if (!is_left_out(change, tensor)) {
             kept++;
+            or_tensor_type_t type = is_named(tensor, change->quantised)
+                                        ? OR_TENSOR_Q8_0
+                                        : (or_tensor_type_t)tensor->type;
             assert_int_equal(or_gguf_writer_add_tensor(writer, tensor->name, tensor->dim_count,
-                                                       tensor->dims,
-                                                       (or_tensor_type_t)tensor->type),
+                                                       tensor->dims, type),
                              OR_OK);
         }
     }
@@ -46,7 +64,9 @@ static void write_changed(const or_gguf_t *gguf, const change_t *change, const c
     assert_int_equal(or_gguf_writer_begin(writer), OR_OK);
     for (uint64_t i = 0; i < count; i++) {
         const or_gguf_tensor_t *tensor = or_gguf_tensor(gguf, i);
-        if (!is_left_out(change, tensor)) {
+        if (is_named(tensor, change->quantised)) {
+            put_zeros(writer, tensor);
+        } else if (!is_left_out(change, tensor)) {
             assert_int_equal(or_gguf_writer_put(writer, tensor->data, tensor->bytes), OR_OK);
         }
     }
@@ -103,11 +123,22 @@ static void a_bias_without_its_weights_is_refused(void **state)
         &(change_t){"falcon/1", NULL, false, "blk.2.attn_norm_2.weight", "blk.2.attn_norm_2.bias"});
 }
 
+// A bias for each expert looks like a matrix, but is a vector for each.
+static void quantised_biases_are_refused(void **state)
+{
+    (void)state;
+    check(&(change_t){.model = "gpt-oss/0",
+                      .quantised = "blk.1.ffn_up_exps.bias",
+                      .word = "blk.1.ffn_up_exps.bias"});
+    check(&(change_t){.model = "gpt-oss/0", .quantised = "blk.1.ffn_up_exps.weight"});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_to_later_positions_is_refused),
         cmocka_unit_test(a_bias_without_its_weights_is_refused),
+        cmocka_unit_test(quantised_biases_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,7 @@ static const family_t families[] = {
     {"opt", true},      {"phi3", true},       {"qwen2", true},    {"qwen3", true},
     {"smollm3", true},  {"starcoder2", true}, {"yarn", true},     {"mixtral", true},
     {"qwen2moe", true}, {"qwen3moe", true},   {"olmoe", true},    {"glm4moe", true},
+    {"gpt-oss", true},
 };
 
 #define FAMILIES (sizeof families / sizeof families[0])

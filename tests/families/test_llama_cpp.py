@@ -23,8 +23,9 @@ SEEDS = 2
 # Largest difference from transformers in F32. ggml's GELU goes through a table of halves.
 CLOSE, CLOSE_WITH_GELU = 1e-3, 1e-2
 WITH_GELU = ("gemma", "gemma2", "gemma3", "gemma4", "falcon", "starcoder2", "gpt2")
-# llama.cpp leaves Phi's window out, and knows by the number of layers whether an EXAONE 4 has windows.
-LEFT_OUT = ("phi3/0", "exaone4/1")
+# llama.cpp leaves Phi's window out, knows by the number of layers whether an EXAONE 4 has windows, and takes YaRN's usual numbers of turns and rounds the ends of
+# its ramp, which gpt-oss does not.
+LEFT_OUT = ("phi3/0", "exaone4/1", "gpt-oss/0")
 UNKNOWN = ("opt",)  # families that llama.cpp does not have
 # Type -> the gap between the two best logits beyond which ids must be equal, and the least share of positions beyond it. Measured at llama/0 and llama/1
 # with xllamacpp 2026.10.11549: Outrider's and llama.cpp's logits are at most 4.8e-6, 0.0041 and 0.13 apart. Of families with GELU it is CLOSE_WITH_GELU at

@@ -1,5 +1,5 @@
-// random-model - a Llama, or a Qwen 3 with experts, of any size whose weights are random, for measuring speed: what it
-// writes is noise.
+// random-model - a Llama, a Qwen 3 with experts, or a gpt-oss, of any size whose weights are random, for measuring speed: what
+// it writes is noise.
 //
 //     random-model --like launch/models/tales-6m-f16.gguf --type Q8_0 --layers 18 OUT
 //
@@ -7,6 +7,11 @@
 //
 //     random-model --like launch/models/tales-6m-f16.gguf --type Q4_K --width 2048 --layers 48 --heads 32 --kv-heads 4
 //         --head-dim 128 --experts 128 --experts-used 8 --ffn 768 --context 40960 OUT
+//
+// gpt-oss-20b's:
+//
+//     random-model --like launch/models/tales-6m-f16.gguf --type MXFP4 --gpt-oss --width 2880 --layers 24 --heads 64
+//         --kv-heads 8 --head-dim 64 --experts 32 --experts-used 4 --ffn 2880 --context 131072 OUT
 //
 // The tokenizer is that of --like. Matrices are made of a few hundred different rows, normal numbers as a
 // model's are, in random order; vectors are ones. Nobody's arithmetic gets cheaper by that.
@@ -28,6 +33,7 @@ typedef struct {
     char *like, *type;
     uint32_t width, layers, heads, head_dim, kv_heads, ffn, experts, experts_used, context;
     uint64_t seed;
+    bool gpt_oss;
 } config_t;
 
 #define AT(field) offsetof(config_t, field)
@@ -43,15 +49,17 @@ static const or_option_t table[] = {
     {"ffn", NULL, OR_OPTION_UINT32, AT(ffn), "N",
      "hidden columns of the feed-forward part, or of each expert"},
     {"experts", NULL, OR_OPTION_UINT32, AT(experts), "N",
-     "of a Qwen 3; 0: a Llama, which has none"},
+     "of a Qwen 3 or gpt-oss; 0: a Llama, which has none"},
     {"experts-used", NULL, OR_OPTION_UINT32, AT(experts_used), "N", "that a row takes"},
+    {"gpt-oss", NULL, OR_OPTION_FLAG, AT(gpt_oss), NULL,
+     "experts as gpt-oss has them, with its biases, sinks and windows"},
     {"context", NULL, OR_OPTION_UINT32, AT(context), "N", "positions it claims to know"},
     {"seed", NULL, OR_OPTION_UINT64, AT(seed), "N", "of the weights"},
     {0}};
 
 static const or_option_program_t program = {
     .program = "random-model",
-    .summary = "write a GGUF of Llama's or Qwen 3 MoE's shape with random weights",
+    .summary = "write a GGUF of Llama's, Qwen 3 MoE's or gpt-oss's shape with random weights",
     .usage = "--like FILE [options] OUT",
     .table = table,
 };
@@ -160,7 +168,7 @@ static or_status_t make_pool(maker_t *maker, uint32_t columns, pool_t *pool)
 
 // ---- tensors: visited twice, for the table and for the data ----
 
-// `matrices` of a shape, in one tensor; 0: the tensor is one, of two dimensions.
+// `matrices` of a shape, in one tensor, or so many vectors; 0: the tensor is one.
 typedef or_status_t (*visit_t)(maker_t *maker, const char *name, uint32_t columns, uint32_t rows,
                                uint32_t matrices);
 
@@ -168,14 +176,12 @@ typedef or_status_t (*visit_t)(maker_t *maker, const char *name, uint32_t column
 static or_status_t declare(maker_t *maker, const char *name, uint32_t columns, uint32_t rows,
                            uint32_t matrices)
 {
-    const uint64_t dims[] = {columns, rows, matrices};
+    const bool vector = rows == 1;
+    const uint64_t dims[] = {columns, vector ? matrices : rows, matrices};
+    const uint32_t dim_count = (vector ? 1 : 2) + (matrices > 0 ? 1 : 0);
     const or_gguf_string_t text = {name, strlen(name)};
-    bool vector = rows == 1;
-    return or_gguf_writer_add_tensor(maker->writer, text,
-                                     vector         ? 1
-                                     : matrices > 0 ? 3
-                                                    : 2,
-                                     dims, vector ? OR_TENSOR_F32 : maker->type);
+    return or_gguf_writer_add_tensor(maker->writer, text, dim_count, dims,
+                                     vector ? OR_TENSOR_F32 : maker->type);
 }
 
 static or_status_t write_data(maker_t *maker, const char *name, uint32_t columns, uint32_t rows,
@@ -188,7 +194,7 @@ static or_status_t write_data(maker_t *maker, const char *name, uint32_t columns
     const float one = 1;
     or_status_t status = OR_OK;
     (void)name;
-    for (uint32_t i = 0; status == OR_OK && rows == 1 && i < columns; i++) {
+    for (uint64_t i = 0; status == OR_OK && rows == 1 && i < columns * all_rows; i++) {
         status = or_gguf_writer_put(maker->writer, &one, sizeof one);
     }
     for (uint64_t i = 0; status == OR_OK && rows > 1 && i < all_rows; i++) {
@@ -209,7 +215,7 @@ static or_status_t visit_tensors(maker_t *maker, visit_t visit, uint32_t layer,
     or_status_t status = OR_OK;
     for (size_t i = 0; status == OR_OK && i < count; i++) {
         char name[64];
-        snprintf(name, sizeof name, "blk.%u.%s.weight", layer, tensors[i].name);
+        snprintf(name, sizeof name, "blk.%u.%s", layer, tensors[i].name);
         status = visit(maker, name, tensors[i].columns, tensors[i].rows, tensors[i].matrices);
     }
     return status;
@@ -220,31 +226,54 @@ static or_status_t visit_layer(maker_t *maker, visit_t visit, uint32_t layer)
     const config_t *c = maker->config;
     const uint32_t query = c->head_dim * c->heads, kv = c->head_dim * c->kv_heads;
     const tensor_t attention[] = {
-        {"attn_norm", c->width, 1, 0}, {"attn_q", c->width, query, 0},
-        {"attn_k", c->width, kv, 0},   {"attn_v", c->width, kv, 0},
-        {"ffn_norm", c->width, 1, 0},  {"attn_output", query, c->width, 0},
+        {"attn_norm.weight", c->width, 1, 0},       {"attn_q.weight", c->width, query, 0},
+        {"attn_k.weight", c->width, kv, 0},         {"attn_v.weight", c->width, kv, 0},
+        {"attn_output.weight", query, c->width, 0},
     };
     const tensor_t dense[] = {
-        {"ffn_gate", c->width, c->ffn, 0},
-        {"ffn_up", c->width, c->ffn, 0},
-        {"ffn_down", c->ffn, c->width, 0},
+        {"ffn_norm.weight", c->width, 1, 0},
+        {"ffn_gate.weight", c->width, c->ffn, 0},
+        {"ffn_up.weight", c->width, c->ffn, 0},
+        {"ffn_down.weight", c->ffn, c->width, 0},
     };
     const tensor_t experts[] = {
-        {"attn_q_norm", c->head_dim, 1, 0},
-        {"attn_k_norm", c->head_dim, 1, 0},
-        {"ffn_gate_inp", c->width, c->experts, 0},
-        {"ffn_gate_exps", c->width, c->ffn, c->experts},
-        {"ffn_up_exps", c->width, c->ffn, c->experts},
-        {"ffn_down_exps", c->ffn, c->width, c->experts},
+        {"ffn_gate_inp.weight", c->width, c->experts, 0},
+        {"ffn_gate_exps.weight", c->width, c->ffn, c->experts},
+        {"ffn_up_exps.weight", c->width, c->ffn, c->experts},
+        {"ffn_down_exps.weight", c->ffn, c->width, c->experts},
+    };
+    const tensor_t qwen3[] = {
+        {"ffn_norm.weight", c->width, 1, 0},
+        {"attn_q_norm.weight", c->head_dim, 1, 0},
+        {"attn_k_norm.weight", c->head_dim, 1, 0},
+    };
+    const tensor_t gpt_oss[] = {
+        {"post_attention_norm.weight", c->width, 1, 0},
+        {"attn_sinks.weight", c->heads, 1, 0},
+        {"attn_q.bias", query, 1, 0},
+        {"attn_k.bias", kv, 1, 0},
+        {"attn_v.bias", kv, 1, 0},
+        {"attn_output.bias", c->width, 1, 0},
+        {"ffn_gate_inp.bias", c->experts, 1, 0},
+        {"ffn_gate_exps.bias", c->ffn, 1, c->experts},
+        {"ffn_up_exps.bias", c->ffn, 1, c->experts},
+        {"ffn_down_exps.bias", c->width, 1, c->experts},
     };
     or_status_t status =
         visit_tensors(maker, visit, layer, attention, sizeof attention / sizeof *attention);
     if (status != OR_OK) {
         return status;
     }
-    return c->experts == 0
-               ? visit_tensors(maker, visit, layer, dense, sizeof dense / sizeof *dense)
-               : visit_tensors(maker, visit, layer, experts, sizeof experts / sizeof *experts);
+    if (c->experts == 0) {
+        return visit_tensors(maker, visit, layer, dense, sizeof dense / sizeof *dense);
+    }
+    status = visit_tensors(maker, visit, layer, experts, sizeof experts / sizeof *experts);
+    if (status != OR_OK) {
+        return status;
+    }
+    return c->gpt_oss
+               ? visit_tensors(maker, visit, layer, gpt_oss, sizeof gpt_oss / sizeof *gpt_oss)
+               : visit_tensors(maker, visit, layer, qwen3, sizeof qwen3 / sizeof *qwen3);
 }
 
 static or_status_t visit_all(maker_t *maker, visit_t visit)
@@ -278,12 +307,13 @@ static or_status_t write_metadata(maker_t *maker, const or_gguf_t *like)
         {"expert_used_count", c->experts_used},
         {"attention.head_count", c->heads},
         {"attention.head_count_kv", c->kv_heads},
+        {"attention.sliding_window", c->gpt_oss ? 128 : 0},
         {"attention.key_length", c->head_dim},
         {"attention.value_length", c->head_dim},
         {"rope.dimension_count", c->head_dim},
         {"vocab_size", maker->vocab_size},
     };
-    const char *name = c->experts > 0 ? "qwen3moe" : "llama";
+    const char *name = c->gpt_oss ? "gpt-oss" : c->experts > 0 ? "qwen3moe" : "llama";
     char key[64];
     or_gguf_writer_t *writer = maker->writer;
     or_status_t status = or_gguf_writer_copy(writer, like);
@@ -334,6 +364,9 @@ static or_status_t check(const config_t *c, const or_option_list_t *words)
     if (c->heads == 0 || c->kv_heads == 0 || c->width % c->heads != 0 ||
         c->heads % c->kv_heads != 0) {
         return or_fail(OR_ERR_INVALID, "heads must divide the width, and --kv-heads the --heads");
+    }
+    if (c->gpt_oss && c->experts == 0) {
+        return or_fail(OR_ERR_INVALID, "--gpt-oss needs --experts");
     }
     return c->experts_used <= c->experts
                ? OR_OK

@@ -112,7 +112,11 @@ static void write_row(const float *x, uint32_t columns, or_tensor_type_t type, u
 // Return the type that the tensor gets.
 static or_tensor_type_t new_type(const or_gguf_tensor_t *tensor, or_tensor_type_t type)
 {
-    bool fits = tensor->dim_count >= 2 && tensor->dims[1] > 1 &&
+    static const char bias[] = ".bias"; // of experts, a vector for each
+    const char *end = tensor->name.bytes + tensor->name.length;
+    bool is_bias = tensor->name.length >= sizeof bias &&
+                   memcmp(end - sizeof bias + 1, bias, sizeof bias - 1) == 0;
+    bool fits = tensor->dim_count >= 2 && tensor->dims[1] > 1 && !is_bias &&
                 tensor->dims[0] % or_gguf_tensor_block(type).elements == 0;
     return fits ? type : (or_tensor_type_t)tensor->type;
 }

@@ -46,6 +46,7 @@ typedef struct {
     float *output_bias;         // [width]
     float *up_bias;             // [ffn]
     float *down_bias;           // [width]
+    float *sinks;               // [heads], a score more of each head (OR_OP_ATTEND)
     float *query_norm;          // [head_dim], or [heads * head_dim] (OR_OP_NORM_WHOLE)
     float *key_norm;            // [head_dim], or [kv_heads * head_dim]
     float *attention_post_norm; // [width]
@@ -62,6 +63,10 @@ typedef struct {
     or_matrix_t expert_up;      // likewise
     or_matrix_t expert_down;    // ffn -> width, of each expert
     float *router_bias;         // [experts], of the choice alone
+    float *logit_bias;          // [experts], of the router's logits
+    float *expert_gate_bias;    // [experts][ffn]
+    float *expert_up_bias;      // likewise
+    float *expert_down_bias;    // [experts][width]
     float *shared_router;       // [width]
     or_matrix_t shared_gate; // width -> shared_ffn; of a layer without experts, width -> dense_ffn
     or_matrix_t shared_up;   // likewise
@@ -75,10 +80,12 @@ typedef enum {
     OR_DIM_QUERY,
     OR_DIM_KV,
     OR_DIM_FFN,
-    OR_DIM_EXPERT_FFN, // of each expert: the tensor has a third dimension, a matrix for each
+    OR_DIM_EXPERT_FFN, // of each expert: the tensor has a matrix or a vector for each, in its last dimension
+    OR_DIM_EXPERT_WIDTH, // likewise
     OR_DIM_SHARED_FFN,
     OR_DIM_DENSE_FFN,
     OR_DIM_EXPERTS,
+    OR_DIM_HEADS,
     OR_DIM_HEAD,
     OR_DIM_ALL_QUERY,
     OR_DIM_ALL_KV,
@@ -116,8 +123,8 @@ typedef enum {
     OR_OP_ROTATE,      // query and key by their positions, where the layer has a table
     OR_OP_GROW_QUERY,  // query *= 1 + query_growth * ln(1 + floor(position / rope_original))
     OR_OP_STORE,       // key and value to the cache
-    OR_OP_ATTEND,      // attended = softmax(scale query keys) values
-    OR_OP_SUM_OUTPUT,  // sums = attended times matrix, in the tree of shards
+    OR_OP_ATTEND, // attended = softmax(scale query keys) values; a sink is a score without a value
+    OR_OP_SUM_OUTPUT, // sums = attended times matrix, in the tree of shards
     OR_OP_PROJECT_UP, // gate, up = h times matrices; of a family without a gate the matrix `up` writes gate
     OR_OP_BIAS_UP,    // gate plus the bias of `up`, of a family without a gate
     OR_OP_SILU_GATED, // gate = silu(gate) * up
@@ -128,10 +135,11 @@ typedef enum {
     OR_OP_SUM_DOWN,   // sums = gate times matrix, in the tree of shards
     OR_OP_ROUTE,      // chosen = the experts with the largest of h times router, and their weights
     OR_OP_EXPERTS,    // sums = the chosen experts of h (cpu/experts.h), in the tree of shards
-    OR_OP_BIAS_SUMS,  // sums plus the bias at `weight`
-    OR_OP_NORM_SUMS,  // sums = rms norm of sums with the weights at `weight`
-    OR_OP_ADD,        // x += residual_scale * sums
-    OR_OP_EMBED,      // x = embedding_scale * the token's row, plus the position's
+    OR_OP_BIAS_EXPERTS, // sums plus the chosen experts' biases of down, each times its weight
+    OR_OP_BIAS_SUMS,    // sums plus the bias at `weight`
+    OR_OP_NORM_SUMS,    // sums = rms norm of sums with the weights at `weight`
+    OR_OP_ADD,          // x += residual_scale * sums
+    OR_OP_EMBED,        // x = embedding_scale * the token's row, plus the position's
     OR_OP_KINDS,
 } or_op_kind_t;
 
@@ -196,6 +204,8 @@ typedef struct {
     bool shares_by_count;  // its size is that of so many experts, and the file has their number
     bool gates_by_sigmoid; // weights are the logits' sigmoids, and not their softmax
     bool has_dense_layers; // the file may say that the first layers have no experts
+    bool clamps_experts;   // their activation is or_clamped_gated (cpu/elementwise.h), and not SiLU
+    bool yarn_cuts_pairs;  // the ends of YaRN's ramp are not rounded to whole pairs
     const char *ffn_key;   // suffix of the key of `ffn`; NULL: "feed_forward_length"
     bool divides_logits;   // logit_scale is in the file as its reciprocal
     bool scales_embedding_by_width; // by its square root
@@ -247,7 +257,7 @@ uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim);
 bool or_arch_layer_has(const or_model_shape_t *shape, const or_arch_tensor_t *tensor,
                        uint32_t layer);
 
-// Return the matrices of a tensor, its third dimension.
+// Return the matrices of a tensor, or the vectors of one of all experts.
 uint32_t or_arch_matrices(const or_model_shape_t *shape, const or_arch_tensor_t *tensor);
 
 // Return the window of a layer (or_layer_t), numbered in the whole model, and its table of rotations.

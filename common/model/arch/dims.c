@@ -5,6 +5,7 @@ uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim)
 {
     switch (dim) {
     case OR_DIM_WIDTH:
+    case OR_DIM_EXPERT_WIDTH:
         return shape->width;
     case OR_DIM_QUERY:
     case OR_DIM_ALL_QUERY:
@@ -21,6 +22,8 @@ uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim)
         return shape->dense_ffn;
     case OR_DIM_EXPERTS:
         return shape->experts;
+    case OR_DIM_HEADS:
+        return shape->heads;
     case OR_DIM_HEAD:
         return shape->head_dim;
     case OR_DIM_ONE:
@@ -31,7 +34,8 @@ uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim)
 
 uint32_t or_arch_matrices(const or_model_shape_t *shape, const or_arch_tensor_t *tensor)
 {
-    bool each = tensor->inputs == OR_DIM_EXPERT_FFN || tensor->outputs == OR_DIM_EXPERT_FFN;
+    bool each = tensor->inputs == OR_DIM_EXPERT_FFN || tensor->outputs == OR_DIM_EXPERT_FFN ||
+                tensor->inputs == OR_DIM_EXPERT_WIDTH;
     return each ? shape->experts : 1;
 }
 

@@ -13,6 +13,18 @@ static or_status_t refuse(const or_gguf_t *gguf, const char *key, double value, 
                    or_gguf_path(gguf), value, expected);
 }
 
+// The softmax of the chosen logits alone is, in llama.cpp's counting, a way of its own. It is the same as the softmax of all
+// whose weights are made to add up to 1.
+#define SOFTMAX 1u
+#define SIGMOID 2u
+#define SOFTMAX_OF_CHOSEN 3u
+
+static bool is_other_gating(const or_arch_t *arch, const char *suffix, uint32_t number)
+{
+    bool same = number == SOFTMAX_OF_CHOSEN && arch->normalises_experts && !arch->gates_by_sigmoid;
+    return strcmp(suffix, "expert_gating_func") != 0 || !same;
+}
+
 // Numbers that, where the file has them and they are not 0, must be these: all experts of a layer are chosen among.
 static or_status_t check_counts(const or_arch_t *arch, const or_gguf_t *gguf)
 {
@@ -20,9 +32,12 @@ static or_status_t check_counts(const or_arch_t *arch, const or_gguf_t *gguf)
         const char *suffix;
         uint32_t expected;
     } counts[] = {
-        {"expert_group_count", 1},        {"expert_group_used_count", 1},
-        {"interleave_moe_layer_step", 1}, {"moe_every_n_layers", 1},
-        {"nextn_predict_layers", 0},      {"expert_gating_func", arch->gates_by_sigmoid ? 2 : 1},
+        {"expert_group_count", 1},
+        {"expert_group_used_count", 1},
+        {"interleave_moe_layer_step", 1},
+        {"moe_every_n_layers", 1},
+        {"nextn_predict_layers", 0},
+        {"expert_gating_func", arch->gates_by_sigmoid ? SIGMOID : SOFTMAX},
     };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         or_metadata_key_t key = or_arch_key(arch, counts[i].suffix);
@@ -32,7 +47,8 @@ static or_status_t check_counts(const or_arch_t *arch, const or_gguf_t *gguf)
         if (status != OR_OK) {
             return status;
         }
-        if (number != 0 && number != counts[i].expected) {
+        if (number != 0 && number != counts[i].expected &&
+            is_other_gating(arch, counts[i].suffix, number)) {
             return refuse(gguf, key.text, number, counts[i].expected);
         }
     }

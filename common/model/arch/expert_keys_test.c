@@ -90,6 +90,8 @@ static void other_choices_are_refused(void **state)
         {8, 2, "llama.expert_gating_func", OR_GGUF_U32, 1, OR_OK},
         {8, 2, "llama.expert_gating_func", OR_GGUF_U32, 0, OR_OK},
         {8, 2, "llama.expert_gating_func", OR_GGUF_U32, 2, OR_ERR_UNSUPPORTED},
+        {8, 2, "llama.expert_gating_func", OR_GGUF_U32, 3, OR_OK}, // the same, said otherwise
+        {8, 2, "llama.expert_group_count", OR_GGUF_U32, 3, OR_ERR_UNSUPPORTED},
         {8, 2, "llama.expert_group_count", OR_GGUF_U32, 1, OR_OK},
         {8, 2, "llama.expert_group_count", OR_GGUF_U32, 4, OR_ERR_UNSUPPORTED},
         {8, 2, "llama.expert_group_used_count", OR_GGUF_U32, 2, OR_ERR_UNSUPPORTED},
@@ -108,6 +110,7 @@ static void other_choices_are_refused(void **state)
     const case_t norm[] = {
         {8, 2, "olmoe.expert_weights_norm", OR_GGUF_BOOL, 0, OR_OK},
         {8, 2, "olmoe.expert_weights_norm", OR_GGUF_BOOL, 1, OR_ERR_UNSUPPORTED},
+        {8, 2, "olmoe.expert_gating_func", OR_GGUF_U32, 3, OR_ERR_UNSUPPORTED},
     };
     check(&or_arch_olmoe, norm, sizeof norm / sizeof norm[0]);
 }
@@ -117,6 +120,7 @@ static void sigmoids_and_dense_layers_are_read(void **state)
     (void)state;
     const case_t cases[] = {
         {8, 2, "glm4moe.expert_gating_func", OR_GGUF_U32, 1, OR_ERR_UNSUPPORTED},
+        {8, 2, "glm4moe.expert_gating_func", OR_GGUF_U32, 3, OR_ERR_UNSUPPORTED},
         {8, 2, "glm4moe.nextn_predict_layers", OR_GGUF_U32, 1, OR_ERR_UNSUPPORTED},
         {8, 2, "glm4moe.leading_dense_block_count", OR_GGUF_U32, 1, OR_ERR_FORMAT}, // of 0 layers
         {8, 2, "glm4moe.expert_weights_norm", OR_GGUF_BOOL, 0, OR_ERR_UNSUPPORTED},
@@ -126,8 +130,8 @@ static void sigmoids_and_dense_layers_are_read(void **state)
     };
     or_arch_t without_shared = or_arch_glm4moe;
     without_shared.has_shared_expert = false;
-    check(&without_shared, cases, 5);
-    case_t shared = cases[5];
+    check(&without_shared, cases, 6);
+    case_t shared = cases[6];
     or_model_shape_t shape = {.ffn = 32};
     assert_int_equal(read_file(&or_arch_glm4moe, &shared, &shape), OR_ERR_UNSUPPORTED);
     assert_int_equal(shape.shared_ffn, 96);

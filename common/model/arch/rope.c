@@ -47,10 +47,13 @@ static double pair_of_turns(const or_arch_numbers_t *n, double turns)
 }
 
 // The part of a pair's frequency that is divided by YaRN's factor.
-static double yarn_part(const or_arch_numbers_t *n, uint32_t pair)
+static double yarn_part(const or_model_t *model, uint32_t pair)
 {
-    double low = floor(pair_of_turns(n, (double)n->yarn_beta_fast));
-    double high = ceil(pair_of_turns(n, (double)n->yarn_beta_slow));
+    const or_arch_numbers_t *n = &model->numbers;
+    double low = pair_of_turns(n, (double)n->yarn_beta_fast);
+    double high = pair_of_turns(n, (double)n->yarn_beta_slow);
+    low = model->arch->yarn_cuts_pairs ? low : floor(low);
+    high = model->arch->yarn_cuts_pairs ? high : ceil(high);
     low = low > 0 ? low : 0;
     high = high < n->rope_dims - 1 ? high : n->rope_dims - 1;
     high = high > low ? high : low + 0.001;
@@ -68,7 +71,7 @@ static double frequency_of(const or_model_t *model, or_rope_t table, uint32_t pa
     }
     double stretched = frequency / (double)n->rope_stretch;
     if (n->rope_scaling == OR_SCALING_YARN) {
-        double part = yarn_part(n, pair);
+        double part = yarn_part(model, pair);
         stretched = part * stretched + (1 - part) * frequency;
     }
     return model->rope_factors != NULL ? stretched / (double)model->rope_factors[pair] : stretched;

@@ -15,6 +15,18 @@ or_tensor_name_t or_tensor_name(uint32_t layer, const char *suffix)
     return name;
 }
 
+or_status_t or_tensor_check_type(const or_gguf_t *gguf, const char *name,
+                                 const or_gguf_tensor_t *tensor, bool is_vector)
+{
+    bool is_quantised = or_gguf_tensor_block(tensor->type).elements > 1;
+    return tensor->data != NULL && !(is_vector && is_quantised)
+               ? OR_OK
+               : or_fail(OR_ERR_UNSUPPORTED,
+                         "tensor %s of %s is of type %s; this version computes with %s", name,
+                         or_gguf_path(gguf), or_gguf_tensor_type_name(tensor->type),
+                         is_vector ? "F32, F16 and BF16 there" : OR_TENSOR_TYPES_TEXT);
+}
+
 or_status_t or_tensor_find(const or_gguf_t *gguf, const char *name, uint32_t inputs,
                            uint32_t outputs, uint32_t matrices, const or_gguf_tensor_t **tensor_p)
 {
@@ -30,15 +42,8 @@ or_status_t or_tensor_find(const or_gguf_t *gguf, const char *name, uint32_t inp
                        name, or_gguf_path(gguf), tensor->dims[0], tensor->dims[1], tensor->dims[2],
                        tensor->dims[3], inputs, outputs, matrices);
     }
-    bool vector = outputs == 1;
-    if (tensor->data == NULL || (vector && or_gguf_tensor_block(tensor->type).elements > 1)) {
-        return or_fail(OR_ERR_UNSUPPORTED,
-                       "tensor %s of %s is of type %s; this version computes with %s", name,
-                       or_gguf_path(gguf), or_gguf_tensor_type_name(tensor->type),
-                       vector ? "F32, F16 and BF16 there" : OR_TENSOR_TYPES_TEXT);
-    }
     *tensor_p = tensor;
-    return OR_OK;
+    return or_tensor_check_type(gguf, name, tensor, outputs == 1);
 }
 
 // ---- parts of fused tensors ----
@@ -171,7 +176,9 @@ static or_span_t share_of(const or_model_t *model, or_dim_t dim)
     case OR_DIM_DENSE_FFN:
         return model->share.dense_ffn;
     case OR_DIM_WIDTH:
+    case OR_DIM_EXPERT_WIDTH:
     case OR_DIM_EXPERTS:
+    case OR_DIM_HEADS:
     case OR_DIM_HEAD:
     case OR_DIM_ALL_QUERY:
     case OR_DIM_ALL_KV:

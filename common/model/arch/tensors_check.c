@@ -108,11 +108,14 @@ static or_status_t check_layer_tensor(const or_model_t *model, uint32_t index,
         return or_fail(OR_ERR_UNSUPPORTED, "%s has tensor %s without its weights",
                        or_gguf_path(model->gguf), name.text);
     }
-    uint32_t total = or_tensor_part(&model->shape, t).total;
-    return t->outputs == OR_DIM_ONE
-               ? or_tensor_find(model->gguf, name.text, total, 1, 1, &tensor)
-               : or_tensor_find(model->gguf, name.text, or_arch_dim(&model->shape, t->inputs),
-                                total, or_arch_matrices(&model->shape, t), &tensor);
+    const uint32_t total = or_tensor_part(&model->shape, t).total;
+    const uint32_t matrices = or_arch_matrices(&model->shape, t);
+    if (t->outputs != OR_DIM_ONE) {
+        return or_tensor_find(model->gguf, name.text, or_arch_dim(&model->shape, t->inputs), total,
+                              matrices, &tensor);
+    }
+    or_status_t status = or_tensor_find(model->gguf, name.text, total, matrices, 1, &tensor);
+    return status != OR_OK ? status : or_tensor_check_type(model->gguf, name.text, tensor, true);
 }
 
 static or_status_t check_layer(const or_model_t *model, uint32_t index)

@@ -23,6 +23,10 @@ or_tensor_part_t or_tensor_part(const or_model_shape_t *shape, const or_arch_ten
 or_status_t or_tensor_find(const or_gguf_t *gguf, const char *name, uint32_t inputs,
                            uint32_t outputs, uint32_t matrices, const or_gguf_tensor_t **tensor_p);
 
+// Check that this version computes with the tensor's type; as vectors quantised ones are not read. OR_ERR_UNSUPPORTED.
+or_status_t or_tensor_check_type(const or_gguf_t *gguf, const char *name,
+                                 const or_gguf_tensor_t *tensor, bool is_vector);
+
 // Find a layer's tensor, or the part of one, as a tensor of its own; false if the file has none.
 bool or_tensor_find_part(const or_model_t *model, uint32_t layer, const or_arch_tensor_t *t,
                          or_gguf_tensor_t *tensor);

@@ -27,10 +27,11 @@ typedef struct {
     const or_pass_row_t *rows;
     uint32_t row_count;
     uint32_t layer;
-    uint32_t kv_head; // in the cache: 0 is this rank's first
-    uint32_t heads;   // query heads of a row
-    uint32_t window;  // positions that a row attends to; 0: all
-    size_t stride;    // from a query's scores to the next's
+    uint32_t kv_head;   // in the cache: 0 is this rank's first
+    uint32_t heads;     // query heads of a row
+    uint32_t window;    // positions that a row attends to; 0: all
+    const float *sinks; // of the query heads; NULL: there are none
+    size_t stride;      // from a query's scores to the next's
 } tile_t;
 
 // ---- where K and V come from ----
@@ -263,8 +264,11 @@ static void score_rows(const tile_t *tile)
     }
 }
 
+// A sink is one score more, behind those of the positions. It takes its part of the weights and has no value. There is room
+// for it: a query's scores are whole blocks, at least one position longer than a text (score_stride).
 static void weigh(const tile_t *tile)
 {
+    const uint32_t sinks = tile->sinks != NULL ? 1 : 0;
     const float softcap = tile->model->numbers.attention_softcap;
     for (uint32_t r = 0; r < tile->row_count; r++) {
         uint32_t first = first_seen(tile, &tile->rows[r]);
@@ -276,7 +280,10 @@ static void weigh(const tile_t *tile)
             if (softcap > 0) {
                 or_softcap(scores + first, seen, softcap);
             }
-            tile->model->kernels->softmax(scores + first, seen);
+            if (sinks > 0) {
+                scores[first + seen] = tile->sinks[h];
+            }
+            tile->model->kernels->softmax(scores + first, seen + sinks);
         }
     }
 }
@@ -362,6 +369,7 @@ static void attend_items(void *context, uint32_t worker, uint32_t begin, uint32_
         uint32_t first = (share->kv_heads.begin + kv_head) * group;
         uint32_t last = or_min_u32(first + group, share->heads.end);
         first = first > share->heads.begin ? first : share->heads.begin;
+        const float *sinks = model->layers[attention->layer].sinks;
         const tile_t tile = {.model = model,
                              .scratch = &model->scratch[worker],
                              .rows = &model->rows[rows.begin],
@@ -370,6 +378,7 @@ static void attend_items(void *context, uint32_t worker, uint32_t begin, uint32_
                              .kv_head = kv_head,
                              .heads = last - first,
                              .window = model->layers[attention->layer].window,
+                             .sinks = sinks != NULL ? sinks + first : NULL,
                              .stride = attention->stride};
         forget(tile.scratch);
         attend(&tile, rows.begin, first);

@@ -6,6 +6,8 @@
 #include "common/base/math/math.h"
 
 #define GELU_CUBE 0.044715f
+#define CLAMP 7.0f
+#define CLAMPED_STEEPNESS 1.702f
 #define ROOT_OF_HALF 0.70710678118654752
 #define GELU_SCALE 0.7978845608f // sqrt(2 / pi)
 
@@ -46,6 +48,18 @@ void or_layer_norm(const float *x, const float *weight, const float *bias, uint3
 
 void or_silu_gated(const or_kernels_t *kernels, float *gate, float *up, uint32_t n)
 {
+    kernels->swiglu(gate, up, n);
+}
+
+// With z = 1.702 x the formula is z * sigmoid(z) * (up + 1) / 1.702, and the kernel has the first part. NaN stays.
+void or_clamped_gated(const or_kernels_t *kernels, float *gate, float *up, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        float x = gate[i] > CLAMP ? CLAMP : gate[i];
+        float factor = up[i] > CLAMP ? CLAMP : up[i] < -CLAMP ? -CLAMP : up[i];
+        gate[i] = CLAMPED_STEEPNESS * x;
+        up[i] = (factor + 1) / CLAMPED_STEEPNESS;
+    }
     kernels->swiglu(gate, up, n);
 }
 

@@ -21,6 +21,8 @@ typedef void (*or_activation_t)(const or_kernels_t *kernels, float *gate, float 
 
 // x sigmoid(x)
 void or_silu_gated(const or_kernels_t *kernels, float *gate, float *up, uint32_t n);
+// x sigmoid(1.702 x) * (up + 1), with x cut to at most 7 and `up` to -7 .. 7 (OpenAI, gpt-oss, 2025)
+void or_clamped_gated(const or_kernels_t *kernels, float *gate, float *up, uint32_t n);
 // gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) (Hendrycks and Gimpel, 2016)
 void or_gelu_gated(const or_kernels_t *kernels, float *gate, float *up, uint32_t n);
 void or_gelu(const or_kernels_t *kernels, float *gate, float *up, uint32_t n);

@@ -94,6 +94,7 @@ static bool each_array(or_model_t *model, or_parts_t *each)
         OR_PART(experts->weights, chosen),
         OR_PART(experts->groups, count),
         OR_PART(experts->rows, entries),
+        OR_PART(experts->entry_experts, entries),
         OR_PART(experts->entry_weights, entries),
         OR_PART(experts->matrices, 2 * count),
         OR_PART(experts->products, 2 * count),
@@ -206,6 +207,9 @@ static void choose_row(const choice_t *choice, uint32_t row)
     uint32_t *chosen = experts->chosen + (size_t)row * used;
     float *weights = experts->weights + (size_t)row * used;
     float sum = 1e-20F; // as in transformers: sigmoids may all be 0
+    if (choice->layer->logit_bias != NULL) {
+        model->kernels->add(logits, choice->layer->logit_bias, model->shape.experts);
+    }
     weigh_row(model, choice->layer, logits, chosen);
     for (uint32_t i = 0; i < used; i++) {
         weights[i] = logits[chosen[i]];
@@ -268,6 +272,7 @@ static void group_entries(const tile_t *tile)
     for (uint32_t i = 0; i < tile->count * used; i++) {
         uint32_t entry = experts->groups[chosen[i]].end++;
         experts->rows[entry] = i / used;
+        experts->entry_experts[entry] = chosen[i];
         experts->entry_weights[entry] = weights[i];
     }
 }
@@ -323,24 +328,43 @@ static void project_entries(const tile_t *tile)
                          experts->product_rows, count);
 }
 
-static void activate(const or_model_t *model, const or_activations_t *gate, const float *up,
+static void activate(const or_model_t *model, const or_activations_t *gate, float *up,
                      uint32_t units, uint32_t row, float weight)
 {
+    const or_activation_t activation =
+        model->arch->clamps_experts ? or_clamped_gated : or_silu_gated;
     float *values = gate->values + row * gate->stride;
     if (units > 0) {
-        model->kernels->swiglu(values, up, units);
+        activation(model->kernels, values, up, units);
         or_scale(values, units, weight);
         or_activations_quantise(gate, model->kernels, row);
+    }
+}
+
+// Add this rank's part of an expert's bias, of a family that has them.
+static void add_bias(const or_model_t *model, const float *biases, uint32_t expert, float *values)
+{
+    const or_span_t ffn = model->share.ffn;
+    if (biases != NULL && or_span_length(ffn) > 0) {
+        model->kernels->add(values, biases + (size_t)expert * model->shape.ffn + ffn.begin,
+                            or_span_length(ffn));
     }
 }
 
 static void activate_entries(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     (void)worker;
-    const or_model_t *model = context;
+    const tile_t *tile = context;
+    const or_model_t *model = tile->model;
+    const or_experts_t *experts = &model->experts;
     for (uint32_t i = begin; i < end; i++) {
-        activate(model, &model->gate, model->up + i * model->ffn_stride,
-                 or_span_length(model->share.ffn), i, model->experts.entry_weights[i]);
+        const uint32_t expert = experts->entry_experts[i];
+        float *up = model->up + i * model->ffn_stride;
+        add_bias(model, tile->layer->expert_gate_bias, expert,
+                 model->gate.values + i * model->gate.stride);
+        add_bias(model, tile->layer->expert_up_bias, expert, up);
+        activate(model, &model->gate, up, or_span_length(model->share.ffn), i,
+                 experts->entry_weights[i]);
     }
 }
 
@@ -439,7 +463,7 @@ static void run_entries(tile_t *tile)
     or_workers_run(model->workers, entries, or_workers_grain(model->shape.width), copy_entries,
                    tile);
     project_entries(tile);
-    or_workers_run(model->workers, entries, or_workers_grain(work), activate_entries, model);
+    or_workers_run(model->workers, entries, or_workers_grain(work), activate_entries, tile);
 }
 
 static void run_tile(tile_t *tile)

@@ -2,14 +2,16 @@
 //
 //     route     logits [experts] = h times router. A row takes the `used` experts with the largest, of equal ones that
 //               with the lower number. Their weights are the softmax of all logits, in some families made to add up to 1.
-//               In others weights are sigmoids of the logits, and the choice is by these with a bias.
+//               In others weights are sigmoids of the logits, and the choice is by these with a bias. Logits may have one.
 //     entries   an entry is a row with one of its experts. Entries are ordered by expert, then by row:
 //
 //               row 0: experts 1 4     row 1: experts 0 4     entries  0/1   1/0   4/0   4/1
 //
-//     middle    gate [entry][ffn] = weight * silu(h times the expert's gate) * (h times the expert's up)
+//     middle    gate [entry][ffn] = weight * silu(h times the expert's gate) * (h times the expert's up); in some families
+//               both products have biases, and the activation is another
 //     sum       sums [row][width] = gate times the expert's down, over the row's experts by ascending number, then the
-//               shared one; in the fixed tree of shards (or_part_sum_run)
+//               shared one; in the fixed tree of shards (or_part_sum_run). Biases of the downs come behind the tree
+//               (OR_OP_BIAS_EXPERTS).
 //
 // So a pass reads each expert that its rows take once (for OR_PART_SUM_ROWS rows), and a row's sum does not depend on
 // the rows beside it. Experts are cut over ranks as any FFN is: every rank has a part of each. That keeps the tree, and
@@ -34,6 +36,7 @@ typedef struct {
     float *weights;    // [rows_max][used]
     or_span_t *groups; // [experts] the entries of each
     uint32_t *rows;    // [entries] their rows, from the first of those that are computed together
+    uint32_t *entry_experts;
     float *entry_weights;
     or_activations_t h;     // [entries][width], copies of h's rows
     or_matrix_t *matrices;  // [2 * experts], that borrow their memory

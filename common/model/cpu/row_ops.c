@@ -96,6 +96,21 @@ static void bias_sums(const or_model_t *model, const or_pass_op_t *step, uint32_
     }
 }
 
+// The biases of a row's experts, by ascending number. Each rank has all of them and the sums of all, so they are added once.
+static void bias_experts(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    const uint32_t used = model->shape.experts_used, width = model->shape.width;
+    const uint32_t *chosen = model->experts.chosen + (size_t)row * used;
+    const float *weights = model->experts.weights + (size_t)row * used;
+    float *sums = sums_of(model, row);
+    for (uint32_t i = 0; i < used; i++) {
+        const float *bias = step->layer->expert_down_bias + (size_t)chosen[i] * width;
+        for (uint32_t d = 0; d < width; d++) {
+            sums[d] += weights[i] * bias[d];
+        }
+    }
+}
+
 static void norm_sums(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
     float *sums = sums_of(model, row);
@@ -270,13 +285,26 @@ static void relu(const or_model_t *model, const or_pass_op_t *step, uint32_t row
 }
 
 static const or_row_op_t row_ops[OR_OP_KINDS] = {
-    [OR_OP_NORM] = norm,           [OR_OP_NORM_LAYER] = norm_layer, [OR_OP_COPY] = copy,
-    [OR_OP_BIAS_QKV] = bias_qkv,   [OR_OP_NORM_HEADS] = norm_heads, [OR_OP_NORM_WHOLE] = norm_whole,
-    [OR_OP_ROTATE] = rotate,       [OR_OP_GROW_QUERY] = grow_query, [OR_OP_STORE] = store,
-    [OR_OP_BIAS_UP] = bias_up,     [OR_OP_SILU_GATED] = silu_gated, [OR_OP_GELU_GATED] = gelu_gated,
-    [OR_OP_GELU] = gelu,           [OR_OP_GELU_EXACT] = gelu_exact, [OR_OP_RELU] = relu,
-    [OR_OP_BIAS_SUMS] = bias_sums, [OR_OP_NORM_SUMS] = norm_sums,   [OR_OP_ADD] = add_sums,
+    [OR_OP_NORM] = norm,
+    [OR_OP_NORM_LAYER] = norm_layer,
+    [OR_OP_COPY] = copy,
+    [OR_OP_BIAS_QKV] = bias_qkv,
+    [OR_OP_NORM_HEADS] = norm_heads,
+    [OR_OP_NORM_WHOLE] = norm_whole,
+    [OR_OP_ROTATE] = rotate,
+    [OR_OP_GROW_QUERY] = grow_query,
+    [OR_OP_STORE] = store,
+    [OR_OP_BIAS_UP] = bias_up,
+    [OR_OP_SILU_GATED] = silu_gated,
+    [OR_OP_GELU_GATED] = gelu_gated,
+    [OR_OP_GELU] = gelu,
+    [OR_OP_GELU_EXACT] = gelu_exact,
+    [OR_OP_RELU] = relu,
+    [OR_OP_BIAS_SUMS] = bias_sums,
+    [OR_OP_NORM_SUMS] = norm_sums,
+    [OR_OP_ADD] = add_sums,
     [OR_OP_EMBED] = embed,
+    [OR_OP_BIAS_EXPERTS] = bias_experts,
 };
 
 or_row_op_t or_row_op(or_op_kind_t kind)

@@ -26,6 +26,9 @@ static or_status_t read_windows(or_json_t json, const or_hf_config_t *config, wi
 {
     bool used = !config->family->windows_from_layer;
     *windows = (windows_t){.period = config->arch->window_period};
+    if (json_object_get(json.object, "sliding_window") == NULL) {
+        windows->length = config->family->window;
+    }
     or_status_t status = or_json_get_bool(json, "use_sliding_window", &used);
     status = status != OR_OK ? status : or_json_get_u32(json, "sliding_window", &windows->length);
     if (status == OR_OK && used && config->family->windows_from_layer) {

@@ -217,20 +217,21 @@ static or_status_t write_optional(const rope_t *rope, const char *key, const cha
     return status != OR_OK ? status : or_hf_set_f32(config, writer, suffix, value);
 }
 
-static or_status_t check_yarn(const rope_t *rope, const or_hf_family_t *family)
+static or_status_t check_yarn(const rope_t *rope, const or_hf_config_t *config)
 {
     static const char *const others[] = {"mscale", "mscale_all_dim"};
     bool truncates = true;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (or_json_has(rope->scaling, others[i]) && !family->queries_grow) {
+        if (or_json_has(rope->scaling, others[i]) && !config->family->queries_grow) {
             return or_fail(OR_ERR_UNSUPPORTED, "%s: \"%s\" of yarn is not known to this version",
                            rope->scaling.path, others[i]);
         }
     }
     or_status_t status = or_json_get_bool(rope->scaling, "truncate", &truncates);
-    return status == OR_OK && !truncates
-               ? or_fail(OR_ERR_UNSUPPORTED, "%s: \"truncate\": false of yarn is not known",
-                         rope->scaling.path)
+    return status == OR_OK && truncates == config->arch->yarn_cuts_pairs
+               ? or_fail(OR_ERR_UNSUPPORTED,
+                         "%s: \"truncate\" of yarn is %s, which this version does otherwise in %s",
+                         rope->scaling.path, truncates ? "true" : "false", config->family->name)
                : status;
 }
 
@@ -257,7 +258,7 @@ static or_status_t write_yarn(const rope_t *rope, const or_hf_config_t *config,
 {
     double factor = 0, growth = 0;
     uint32_t original = config->shape.context;
-    or_status_t status = check_yarn(rope, config->family);
+    or_status_t status = check_yarn(rope, config);
     status = status != OR_OK ? status : need_positive(rope->scaling, "factor", &factor);
     status = status != OR_OK
                  ? status
@@ -347,6 +348,10 @@ or_status_t or_hf_rope_read(or_json_t json, or_gguf_writer_t *writer, or_hf_conf
         return or_fail(OR_ERR_UNSUPPORTED,
                        "%s: \"partial_rotary_factor\" is %g, which this version does not do in %s",
                        json.path, main.rotated, family->name);
+    }
+    if (family->needs_scaling && main.scaling.object == NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "%s does not say how rotations are scaled (\"rope_scaling\")", json.path);
     }
     if (!is_type(&local, "default")) {
         return fail_scaling(&local, config, "in layers with a window, which is not known for");

@@ -64,6 +64,60 @@ static uint64_t source_row(const or_convert_item_t *item, uint64_t row)
                                                  : row + item->first_row;
 }
 
+// ---- rows of a tensor of all experts ----
+
+// Return the place of an element of a row. Matrices have a row for each input there, and biases one for each expert.
+static uint64_t stacked_place(const or_convert_item_t *item, uint64_t row, uint32_t i)
+{
+    const uint64_t turns = item->turns, expert = row / item->rows, output = row % item->rows;
+    return item->is_transposed
+               ? (expert * item->width + i) * item->rows * turns + output * turns + item->turn
+               : (row * item->width + i) * turns + item->turn;
+}
+
+#define PACKED_WEIGHTS 32u // of a block of MXFP4
+#define PACKED_BYTES 17u   // its scale, and two weights in each of the other bytes
+#define NO_SCALE 0xFFu     // stands for no number (OCP Microscaling Formats, 5.4.1)
+
+// Write a block as GGUF has it: a byte has weight j and weight j + 16. In the checkpoint it has weights 2 j and 2 j + 1.
+static void pack_block(const uint8_t *theirs, uint8_t scale, uint8_t *block)
+{
+    uint8_t weights[PACKED_WEIGHTS];
+    for (uint32_t i = 0; i < PACKED_WEIGHTS; i++) {
+        weights[i] = theirs[i / 2] >> i % 2 * 4 & 0xF;
+    }
+    block[0] = scale;
+    for (uint32_t j = 0; j < PACKED_WEIGHTS / 2; j++) {
+        block[1 + j] = (uint8_t)(weights[j] | weights[j + PACKED_WEIGHTS / 2] << 4);
+    }
+}
+
+// Make a row of blocks of MXFP4: as it is, or of another type by way of `values`. Return false if a weight is no number.
+static bool make_packed(const convert_t *convert, uint64_t row, float *values, uint8_t *out)
+{
+    const or_convert_item_t *item = convert->item;
+    const uint32_t blocks = item->width / PACKED_WEIGHTS;
+    const uint64_t place = (row * item->turns + item->turn) * blocks; // experts follow one another
+    const uint8_t *theirs = (const uint8_t *)item->tensor->data + place * (PACKED_BYTES - 1);
+    const uint8_t *scales =
+        (const uint8_t *)or_checkpoint_at(convert->checkpoint, item->scales)->data + place;
+    for (uint32_t b = 0; b < blocks; b++) {
+        uint8_t block[PACKED_BYTES];
+        if (scales[b] == NO_SCALE) {
+            return false;
+        }
+        pack_block(theirs + (size_t)b * (PACKED_BYTES - 1), scales[b], block);
+        if (item->type == OR_TENSOR_MXFP4) {
+            memcpy(out + (size_t)b * PACKED_BYTES, block, sizeof block);
+        } else {
+            or_weight_row_read(OR_TENSOR_MXFP4, block, PACKED_WEIGHTS, values + b * PACKED_WEIGHTS);
+        }
+    }
+    return true;
+}
+
+// ---- a row ----
+
 // Read row `row` of an item as floats; those of the experts follow one another.
 static void read_row(const convert_t *convert, const or_convert_item_t *item, uint64_t row,
                      float *values)
@@ -76,7 +130,8 @@ static void read_row(const convert_t *convert, const or_convert_item_t *item, ui
     uint32_t width = item->width;
     uint64_t first = source_row(item, in_matrix) * width;
     for (uint32_t i = 0; i < width; i++) {
-        uint64_t at = item->is_transposed                  ? (uint64_t)i * item->rows + in_matrix
+        uint64_t at = item->turns > 0                      ? stacked_place(item, row, i)
+                      : item->is_transposed                ? (uint64_t)i * item->rows + in_matrix
                       : item->heads > 0 && item->is_vector ? place_of(i, width, item->heads)
                                                            : first + i;
         values[i] = read_element(tensor, at) + (item->is_less_one ? 1.0f : 0.0f);
@@ -98,17 +153,21 @@ static void make_row(void *context, uint32_t worker, uint64_t row, void *out)
     convert_t *convert = context;
     const or_convert_item_t *item = convert->item;
     float *values = convert->rows[worker];
-    if (item->values != NULL) {
+    bool is_number = true;
+    if (item->is_packed) {
+        is_number = make_packed(convert, row, values, out);
+    } else if (item->values != NULL) {
         memcpy(values, item->values, item->width * sizeof *values);
     } else {
         read_row(convert, item, row, values);
     }
-    if (!is_finite(values, item->width)) {
+    bool is_made = item->is_packed && item->type == OR_TENSOR_MXFP4;
+    if (!is_number || (!is_made && !is_finite(values, item->width))) {
         convert->broken_row = row + 1;
         memset(out, 0, or_weight_row_bytes(item->type, item->width));
-        return;
+    } else if (!is_made) {
+        or_weight_row_write(item->type, values, item->width, out);
     }
-    or_weight_row_write(item->type, values, item->width, out);
 }
 
 // ---- tensors ----
@@ -186,7 +245,9 @@ static or_status_t plan_tensors(convert_t *convert)
         const or_convert_item_t *item = &convert->plan.items[i];
         const or_gguf_string_t name = {item->name, strlen(item->name)};
         const uint64_t dims[] = {item->width, item->rows, item->matrices};
-        const uint32_t dim_count = item->is_vector ? 1 : item->experts != NULL ? 3 : 2;
+        const bool is_stack =
+            item->experts != NULL || item->is_packed || (item->turns > 0 && item->is_transposed);
+        const uint32_t dim_count = item->is_vector ? 1 : is_stack ? 3 : 2;
         status = or_gguf_writer_add_tensor(convert->writer, name, dim_count, dims, item->type);
     }
     return status;

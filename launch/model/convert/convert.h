@@ -37,6 +37,7 @@ typedef struct {
     const or_safetensor_t *tensor; // likewise
     const float *values;           // borrowed from the config
     uint64_t *experts;             // owned: the source of each of `matrices`; NULL: there is one
+    uint64_t scales;               // likewise of the scales, where `is_packed`
     uint32_t matrices;
     uint32_t rows, width; // of a matrix; a vector is one row
     uint32_t first_row;   // rows of the source before it are left out
@@ -45,6 +46,9 @@ typedef struct {
     uint32_t heads;     // whose pairs of rows move from half a head apart to neighbours; 0: none do
     uint32_t groups;    // Q, K and V are there by so many heads of K and V; 0: they are apart
     uint32_t head_rows; // likewise: of a head
+    uint32_t turns; // of all experts' tensor: how many take turns in its outputs; 0: it is another
+    uint32_t turn;  // likewise: which of them this is
+    bool is_packed; // likewise: blocks of MXFP4
     bool is_transposed; // in the checkpoint
     bool is_less_one;   // likewise
 } or_convert_item_t;

@@ -58,9 +58,7 @@ static or_status_t check_shape(const or_convert_plan_t *plan, const or_convert_i
                                       path, tensor->name, tensor->dtype);
 }
 
-// Find a tensor of the checkpoint and check its shape.
-static or_status_t find_source(or_convert_plan_t *plan, const or_convert_item_t *item,
-                               const char *theirs, uint64_t *source)
+static or_status_t find_tensor(or_convert_plan_t *plan, const char *theirs, uint64_t *source)
 {
     *source = or_checkpoint_find(plan->checkpoint, theirs);
     if (*source == or_checkpoint_count(plan->checkpoint)) {
@@ -68,14 +66,23 @@ static or_status_t find_source(or_convert_plan_t *plan, const or_convert_item_t 
                        theirs);
     }
     plan->used[*source] = true;
-    return check_shape(plan, item, *source);
+    return OR_OK;
+}
+
+// Find a tensor of the checkpoint and check its shape.
+static or_status_t find_source(or_convert_plan_t *plan, const or_convert_item_t *item,
+                               const char *theirs, uint64_t *source)
+{
+    or_status_t status = find_tensor(plan, theirs, source);
+    return status != OR_OK ? status : check_shape(plan, item, *source);
 }
 
 // Add the tensor whose source is known. `item` says the rest.
 static or_status_t add_found(or_convert_plan_t *plan, or_convert_item_t *item)
 {
     item->tensor = or_checkpoint_at(plan->checkpoint, item->source);
-    or_tensor_type_t type = plan->type != NULL ? *plan->type : item->tensor->type;
+    or_tensor_type_t own = item->is_packed ? OR_TENSOR_MXFP4 : item->tensor->type;
+    or_tensor_type_t type = plan->type != NULL ? *plan->type : own;
     bool keeps_f32 = item->is_vector || item->type == OR_TENSOR_F32;
     item->type = keeps_f32 ? OR_TENSOR_F32 : or_weight_type_for(type, item->width);
     return add(plan, item);
@@ -296,12 +303,109 @@ static or_status_t add_experts(const names_t *names, or_hf_tensor_t tensor, or_c
     return status;
 }
 
+// ---- experts in one tensor ----
+
+#define BLOCK_WEIGHTS 32u // of MXFP4, two in a byte
+#define PACKED_ENDING "_blocks"
+
+// The shape that the config makes of such a tensor.
+typedef struct {
+    const char *dtype; // NULL: floats
+    uint32_t dim_count;
+    uint64_t dims[4];
+} form_t;
+
+static or_status_t find_form(or_convert_plan_t *plan, const char *theirs, const form_t *form,
+                             uint64_t *source)
+{
+    or_status_t status = find_tensor(plan, theirs, source);
+    if (status != OR_OK) {
+        return status;
+    }
+    const or_safetensor_t *tensor = or_checkpoint_at(plan->checkpoint, *source);
+    const char *path = or_checkpoint_path_of(plan->checkpoint, *source);
+    if (tensor->dim_count != form->dim_count ||
+        memcmp(tensor->dims, form->dims, form->dim_count * sizeof *form->dims) != 0) {
+        return or_fail(OR_ERR_FORMAT,
+                       "%s: tensor %.96s has %u dimensions, [%" PRIu64 ", %" PRIu64 ", %" PRIu64
+                       "]; the config makes it [%" PRIu64 ", %" PRIu64 ", %" PRIu64 "]",
+                       path, tensor->name, tensor->dim_count, tensor->dims[0], tensor->dims[1],
+                       tensor->dims[2], form->dims[0], form->dims[1], form->dims[2]);
+    }
+    bool fits = form->dtype != NULL ? strcmp(tensor->dtype, form->dtype) == 0 : tensor->readable;
+    return fits ? OR_OK
+                : or_fail(OR_ERR_UNSUPPORTED, "%s: tensor %.96s is of dtype %s; %s are read", path,
+                          tensor->name, tensor->dtype,
+                          form->dtype != NULL ? form->dtype : "F32, F16 and BF16");
+}
+
+static or_status_t find_packed(or_convert_plan_t *plan, const char *theirs, or_convert_item_t *item)
+{
+    const uint64_t outputs = (uint64_t)item->rows * item->turns;
+    const uint64_t blocks = item->width / BLOCK_WEIGHTS;
+    const form_t form = {"U8", 4, {item->matrices, outputs, blocks, BLOCK_WEIGHTS / 2}};
+    const form_t scales_form = {"U8", 3, {item->matrices, outputs, blocks}};
+    char scales[128];
+    if (item->width % BLOCK_WEIGHTS != 0) {
+        return or_fail(OR_ERR_FORMAT, "%s: rows of %u are no whole blocks of MXFP4", theirs,
+                       item->width);
+    }
+    snprintf(scales, sizeof scales, "%.*s_scales", (int)(strlen(theirs) - strlen(PACKED_ENDING)),
+             theirs);
+    item->is_packed = true;
+    or_status_t status = find_form(plan, theirs, &form, &item->source);
+    return status != OR_OK ? status : find_form(plan, scales, &scales_form, &item->scales);
+}
+
+static bool is_packed(const char *theirs)
+{
+    const size_t length = strlen(theirs), end = strlen(PACKED_ENDING);
+    return length > end && strcmp(theirs + length - end, PACKED_ENDING) == 0;
+}
+
+// Add what a tensor of all experts has of a row of the table: all of it, or every other output. Biases are a matrix with a
+// row for each expert.
+static or_status_t add_stacked(const names_t *names, const or_hf_tensor_t *tensor,
+                               const or_arch_tensor_t *row, or_convert_item_t *item)
+{
+    or_convert_plan_t *plan = names->plan;
+    const bool takes_turns = !is_suffix(row, "ffn_down_exps");
+    const uint32_t experts = item->matrices;
+    char name[128] = "";
+    bool has;
+    item->turns = takes_turns ? 2 : 1;
+    item->turn = is_suffix(row, "ffn_up_exps") ? 1 : 0;
+    or_status_t status = find_name(names, tensor, name, sizeof name, &has);
+    if (status == OR_OK && item->is_vector) {
+        const form_t form = {NULL, 2, {experts, (uint64_t)item->width * item->turns}};
+        item->is_vector = false;
+        item->type = OR_TENSOR_F32;
+        item->rows = experts;
+        item->matrices = 1;
+        status = find_form(plan, name, &form, &item->source);
+    } else if (status == OR_OK && is_packed(name)) {
+        status = find_packed(plan, name, item);
+    } else if (status == OR_OK) {
+        const form_t form = {NULL, 3, {experts, item->width, (uint64_t)item->rows * item->turns}};
+        item->is_transposed = true;
+        status = find_form(plan, name, &form, &item->source);
+    }
+    return status != OR_OK ? status : add_found(plan, item);
+}
+
+static bool is_of_experts(const or_arch_tensor_t *row)
+{
+    return row->inputs == OR_DIM_EXPERT_FFN || row->outputs == OR_DIM_EXPERT_FFN ||
+           row->inputs == OR_DIM_EXPERT_WIDTH;
+}
+
 static or_status_t add_row(const names_t *names, uint32_t layer, const or_arch_tensor_t *row)
 {
     const or_hf_tensor_t tensor = {.layer = layer, .suffix = row->suffix};
     or_convert_item_t item = item_of(names->plan->config, &tensor, row);
-    if (row->inputs == OR_DIM_EXPERT_FFN || row->outputs == OR_DIM_EXPERT_FFN) {
-        return add_experts(names, tensor, &item);
+    if (is_of_experts(row)) {
+        return names->plan->config->family->stacks_experts ? add_stacked(names, &tensor, row, &item)
+                                                           : add_experts(names, tensor, &item);
     }
     char name[128] = "";
     bool has;

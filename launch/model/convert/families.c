@@ -98,6 +98,22 @@ static const or_hf_name_t mixtral_names[] = {
     {0},
 };
 
+static const or_hf_name_t gpt_oss_names[] = {
+    {"attn_sinks.weight", "self_attn.sinks"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_gate_inp", "mlp.router"},
+    {"ffn_gate_exps.weight", "mlp.experts.gate_up_proj"},
+    {"ffn_gate_exps.weight", "mlp.experts.gate_up_proj_blocks"},
+    {"ffn_gate_exps.bias", "mlp.experts.gate_up_proj_bias"},
+    {"ffn_up_exps.weight", "mlp.experts.gate_up_proj"},
+    {"ffn_up_exps.weight", "mlp.experts.gate_up_proj_blocks"},
+    {"ffn_up_exps.bias", "mlp.experts.gate_up_proj_bias"},
+    {"ffn_down_exps.weight", "mlp.experts.down_proj"},
+    {"ffn_down_exps.weight", "mlp.experts.down_proj_blocks"},
+    {"ffn_down_exps.bias", "mlp.experts.down_proj_bias"},
+    {0},
+};
+
 // ---- keys of config.json ----
 
 static const or_hf_counts_t llama_counts = {
@@ -219,6 +235,13 @@ static const or_hf_rule_t qwen3_experts_rules[] = {
     {"hidden_act", "silu swish"}, {"norm_topk_prob", "true", true}, {"decoder_sparse_step", "1"},
     {"mlp_only_layers", "[]"},    {"attention_bias", "false"},      {0},
 };
+static const or_hf_rule_t gpt_oss_rules[] = {
+    {"hidden_act", "silu swish"},
+    {"swiglu_alpha", "1.702"},
+    {"swiglu_limit", "7"},
+    {"attention_bias", "true"},
+    {0},
+};
 static const or_hf_rule_t olmoe_rules[] = {
     {"hidden_act", "silu swish"},
     {"norm_topk_prob", "false"},
@@ -299,6 +322,10 @@ static const or_hf_family_t families[] = {
      .needs_kv_heads = true, .windows_from_layer = true},
     {"OlmoeForCausalLM", "olmoe", PLACES, ROTATED, .numbers = rms_numbers, .rules = olmoe_rules,
      .names = no_names, .experts = &mixtral_experts},
+    {"GptOssForCausalLM", "gpt-oss", PLACES, .numbers = rms_numbers, .rules = gpt_oss_rules,
+     .rope_base = 150000, .rotated = 1, .names = gpt_oss_names, .experts = &mixtral_experts,
+     .head_dim = 64, .needs_kv_heads = true, .stacks_experts = true, .needs_scaling = true,
+     .window = 128},
 };
 
 #define FAMILIES (sizeof families / sizeof *families)
@@ -345,6 +372,12 @@ bool or_hf_layer_name(const or_hf_family_t *family, const or_hf_tensor_t *tensor
     const char *suffix = tensor->suffix;
     const char *end = strrchr(suffix, '.');
     size_t length = end != NULL ? (size_t)(end - suffix) : strlen(suffix);
+    if (find_module(family->names, suffix, strlen(suffix), 0) != NULL) {
+        const char *whole = find_module(family->names, suffix, strlen(suffix), choice);
+        snprintf(name, capacity, "%s%u.%s", family->layers, tensor->layer,
+                 whole != NULL ? whole : "");
+        return whole != NULL;
+    }
     bool own = find_module(family->names, suffix, length, 0) != NULL;
     const char *module = find_module(own ? family->names : llama_names, suffix, length, choice);
     if (module == NULL) {

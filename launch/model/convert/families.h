@@ -10,6 +10,7 @@
 
 // A module of a layer: "attn_q" in GGUF is "self_attn.q_proj" there. ".weight" and ".bias" are the same in both. A tensor of
 // all experts is one of each there, with its number at '#'. Several rows of one module are its names in order of preference.
+// A row with an ending, as "attn_sinks.weight", has the whole name there.
 typedef struct {
     const char *ours, *theirs;
 } or_hf_name_t;
@@ -71,6 +72,11 @@ typedef struct {
     bool
         windows_from_layer; // "use_sliding_window" and "max_window_layers" say which layers have one
     bool scales_by_scalar;  // "query_pre_attn_scalar" is what scores are divided by the root of
+    // Experts are one tensor, with a row for each input, in whose columns gates and ups take turns; or blocks and scales of
+    // MXFP4, with a row for each output.
+    bool stacks_experts;
+    bool needs_scaling; // of rotations: transformers' default has one
+    uint32_t window;    // where the config does not say; 0: none
 } or_hf_family_t;
 
 // The family that config.json names as its architecture. OR_ERR_UNSUPPORTED lists all.

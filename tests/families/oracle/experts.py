@@ -1,4 +1,5 @@
 """Families whose feed-forward network is experts."""
+import math
 import types
 
 import gguf
@@ -45,7 +46,7 @@ class Experts(Dense):
 
 
 def routers(model):
-    return [module for name, module in model.named_modules() if name.endswith("mlp.gate")]
+    return [module for name, module in model.named_modules() if name.endswith(("mlp.gate", "mlp.router"))]
 
 
 def route_by_softmax(router, hidden_states):
@@ -242,4 +243,87 @@ class Glm4Moe(Experts):
                       "part that is not rotated": {"rope_parameters": PLAIN | {"partial_rotary_factor": 1.0}}}
 
 
-FAMILIES = [Mixtral, Qwen3Moe, Qwen2Moe, Olmoe, Glm4Moe]
+class GptOss(Experts):
+    """A sink beside the scores of each head, windows in every other layer, biases everywhere, an activation that is cut off, and YaRN without whole pairs.
+
+    llama.cpp takes the usual numbers of turns, whatever the file says, and rounds the ends of YaRN's ramp to whole pairs. The second model has these numbers, and
+    its ramp ends so little before pair 3 that rounding makes no difference."""
+    name = "gpt-oss"
+    seeds = 1, 3
+    config_class, model_class = tf.GptOssConfig, tf.GptOssForCausalLM
+    biases = ("q", "k", "v", "o")
+    head_dim = 32
+    window = 64
+
+    def vary(self):
+        self.experts, self.used = [(16, 4), (12, 3)][self.variant]
+        base = [150000.0, math.exp(self.head_dim * math.log(64 / (2 * math.pi)) / (2 * 2.999995))][self.variant]
+        fast, slow = [(4.0, 0.5), (32.0, 1.0)][self.variant]
+        self.rope = {"rope_type": "yarn", "rope_theta": base, "factor": 8.0, "beta_fast": fast, "beta_slow": slow, "truncate": False,
+                     "original_max_position_embeddings": 64}
+
+    def config(self):
+        return super().config() | dict(num_local_experts=self.experts, sliding_window=self.window, attention_bias=True,
+                                       layer_types=["sliding_attention", "full_attention"] * (self.layers // 2))
+
+    def common_metadata(self):
+        super().common_metadata()
+        self.recipe.add("add_expert_feed_forward_length", self.ffn)
+        self.recipe.add("add_sliding_window", self.window)
+        self.recipe.add("add_rope_scaling_type", gguf.RopeScalingType.YARN)
+        self.recipe.add("add_rope_scaling_factor", self.rope["factor"])
+        self.recipe.add("add_rope_scaling_orig_ctx_len", self.rope["original_max_position_embeddings"])
+        self.recipe.add("add_rope_scaling_yarn_beta_fast", self.rope["beta_fast"])
+        self.recipe.add("add_rope_scaling_yarn_beta_slow", self.rope["beta_slow"])
+
+    def layer(self, ours, theirs):
+        self.norm_before(ours + "attn_norm", theirs + "input_layernorm")
+        self.attention(ours, theirs + "self_attn.")
+        self.set(theirs + "self_attn.sinks", self.recipe.draw(ours + "attn_sinks.weight", (self.heads,), 1.5, 1.0))
+        self.norm_before(ours + "post_attention_norm", theirs + "post_attention_layernorm")
+        self.feed_forward(ours, theirs + "mlp.")
+
+    def feed_forward(self, ours, theirs):
+        """Gates and ups take turns, and matrices have a row for each input."""
+        def interleave(gate, up):
+            return np.stack([gate, up], axis=-1).reshape(*gate.shape[:-1], -1)
+
+        matrices, biases = {}, {}
+        for part, outputs, inputs, gain in (("gate", self.ffn, self.width, 4.0), ("up", self.ffn, self.width, 4.0),
+                                            ("down", self.width, self.ffn, self.branch)):
+            matrices[part] = self.stack(ours + f"ffn_{part}_exps.weight", outputs, inputs, gain).swapaxes(1, 2)
+            biases[part] = self.recipe.draw(ours + f"ffn_{part}_exps.bias", (self.experts, outputs), self.branch if part == "down" else 1.0)
+        self.set(theirs + "router.weight", self.matrix(ours + "ffn_gate_inp.weight", self.experts, self.width, self.router_gain))
+        self.set(theirs + "router.bias", self.bias(ours + "ffn_gate_inp.bias", self.experts, 1.0))
+        self.set(theirs + "experts.gate_up_proj", interleave(matrices["gate"], matrices["up"]))
+        self.set(theirs + "experts.gate_up_proj_bias", interleave(biases["gate"], biases["up"]))
+        self.set(theirs + "experts.down_proj", matrices["down"])
+        self.set(theirs + "experts.down_proj_bias", biases["down"])
+
+    def mutants(self):
+        @torch.no_grad()
+        def without_sinks(model):
+            for layer in model.model.layers:
+                layer.self_attn.sinks.fill_(-1e9)
+
+        @torch.no_grad()
+        def without_half(model, half):
+            for layer in model.model.layers:
+                layer.mlp.experts.gate_up_proj_bias[:, half::2] = 0
+
+        plain = {"rope_type": "default", "rope_theta": self.rope["rope_theta"]}
+        ramp = {"whole pairs of the ramp": {"rope_parameters": self.rope | {"truncate": True}}} if self.variant == 0 else {}
+        return ramp | {
+            "sinks": without_sinks, "windows": {"layer_types": ["full_attention"] * self.layers},
+            "layers without a window": {"layer_types": ["sliding_attention"] * self.layers},
+            "layers the other way round": {"layer_types": ["full_attention", "sliding_attention"] * (self.layers // 2)},
+            "bound of the activation": {"swiglu_limit": 1e9}, "steepness of the activation": {"swiglu_alpha": 1.0},
+            "bias of Q": lambda model: zero(model, "q_proj.bias"), "bias of K": lambda model: zero(model, "k_proj.bias"),
+            "bias of V": lambda model: zero(model, "v_proj.bias"), "bias of the output": lambda model: zero(model, "o_proj.bias"),
+            "bias of the router": lambda model: zero(model, "router.bias"), "bias of the gates": lambda model: without_half(model, 0),
+            "bias of the ups": lambda model: without_half(model, 1), "bias of the downs": lambda model: zero(model, "down_proj_bias"),
+            "one of the experts": {"num_experts_per_tok": self.used - 1}, "frequencies' scaling": {"rope_parameters": plain},
+            "scale of heads": {"rope_parameters": self.rope | {"attention_factor": 1.0}}}
+
+
+FAMILIES = [Mixtral, Qwen3Moe, Qwen2Moe, Olmoe, Glm4Moe, GptOss]
