@@ -11,8 +11,8 @@ from pathlib import Path
 
 from cli import DRAFT, ROOT, TARGET, Background, outrider
 
-TEXT, OTHER = ROOT / "README.md", ROOT / "ARCHITECTURE.md"
-TYPES = ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4")
+TEXT, OTHER = ROOT / "ARCHITECTURE.md", ROOT / "docs/gpus.md"
+TYPES = ("Q8_0", "Q4_1", "Q2_K", "IQ4_XS", "MXFP4")  # of all there are quant_encode_test tells
 ALIGNMENT = 32
 
 
@@ -140,11 +140,18 @@ class Measure(Files):
 
 
 class Weigh(Files):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.measured = Path(folder.name) / "measured.gguf"
+        outrider("model", "imatrix", "-m", TARGET, "-o", cls.measured, TEXT, "-c", 128)
+
     def setUp(self):
         super().setUp()
-        self.measure(TEXT, "-c", 128)
+        self.file = self.measured
 
-    def test_every_type_changes_and_says_so(self):
+    def test_types_change_and_says_so(self):
         for kind in TYPES:
             with self.subTest(type=kind):
                 plain = self.quantize(kind)
@@ -170,7 +177,7 @@ class Weigh(Files):
     def test_both_forms_are_the_same(self):
         old = self.folder / "imatrix.dat"
         old.write_bytes(legacy(Gguf(self.file), 4))
-        for kind in ("Q2_K", "Q4_0", "IQ4_XS"):
+        for kind in ("Q2_K", "Q4_0"):
             self.quantize(kind, "--imatrix", self.file)
             new = Gguf(self.out)
             self.quantize(kind, "--imatrix", old)
@@ -187,7 +194,7 @@ class Weigh(Files):
     def test_refusals(self):
         quantize = ("model", "quantize", TARGET, self.out, "Q4_K", "--imatrix")
         other = self.folder / "other.gguf"
-        outrider("model", "imatrix", "-m", DRAFT, TEXT, "-c", 128, "-o", other)
+        outrider("model", "imatrix", "-m", DRAFT, TEXT, "-c", 128, "-o", other, "-t", 1)
         self.assertRegex(outrider(*quantize, other, code=1)[1], "128 values for tensor blk.0.attn_q.weight, which has 256 inputs: .* another model")
         self.assertIn("general.type is not imatrix", outrider(*quantize, DRAFT, code=1)[1])
         self.assertIn("is no importance matrix", outrider(*quantize, TEXT, code=1)[1])

@@ -1,5 +1,5 @@
-// importance - how much each input of each matrix counts: sums of the squares of what it is multiplied with, collected
-// while passes run. llama.cpp calls a file of them an importance matrix (tools/imatrix).
+// importance - how much each input of each matrix counts: sums of the squares of what it is multiplied with.
+// They are collected while passes run. A file of them is an importance matrix, as of llama.cpp's tools/imatrix.
 //
 //     sums[matrix][i] = sum over its rows of x[row][i]^2          counts[matrix] = its rows
 //
