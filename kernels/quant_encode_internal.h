@@ -59,5 +59,5 @@ CANONICAL void to_iq4_codes(const float *integers, uint8_t *codes, uint32_t coun
     }
 }
 
-// Encode the 256 weights of a super-block (quant_encode_super.c).
-void or_quant_encode_super_block(or_quant_t type, const float *x, uint8_t *at);
+// Encode the 256 weights of a super-block (quant_encode_super.c), each of importance w > 0.
+void or_quant_encode_super_block(or_quant_t type, const float *x, const float *w, uint8_t *at);

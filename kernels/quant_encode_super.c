@@ -23,7 +23,7 @@ typedef struct {
     uint16_t scale, minimum; // halves
     int scales[GROUPS_MAX], minima[GROUPS_MAX];
     float integers[SUPER_WEIGHTS];
-    float error; // sum of squares
+    float error; // sum of w * square
 } super_t;
 
 typedef struct {
@@ -39,16 +39,17 @@ static const kind_t iq4_xs = {IQ4_GRID, 32, -32, 31, 0};
 
 // ---- the choice ----
 
-static void wish(const kind_t *kind, const float *x, wishes_t *wishes)
+static void wish(const kind_t *kind, const float *x, const float *w, wishes_t *wishes)
 {
     memset(wishes, 0, sizeof *wishes);
     for (uint32_t g = 0; g < SUPER_WEIGHTS / kind->group; g++) {
         const float *group = x + g * kind->group;
+        const float *group_w = w + g * kind->group;
         if (kind->minimum_high > 0) {
-            or_fit_both(&kind->grid, group, kind->group, true, &wishes->scales[g],
+            or_fit_both(&kind->grid, group, group_w, kind->group, true, &wishes->scales[g],
                         &wishes->minima[g]);
         } else {
-            wishes->scales[g] = or_fit_scale(&kind->grid, group, kind->group);
+            wishes->scales[g] = or_fit_scale(&kind->grid, group, group_w, kind->group);
         }
     }
 }
@@ -79,9 +80,9 @@ static int nearest(float wanted, float unit, int low, int high)
 }
 
 // The best of a group's scales and minima next to those wished for, and its integers.
-static float choose_group(const kind_t *kind, const float *x, float scale_unit, float minimum_unit,
-                          int wanted_scale, int wanted_minimum, int *scale, int *minimum,
-                          float *integers)
+static float choose_group(const kind_t *kind, const float *x, const float *w, float scale_unit,
+                          float minimum_unit, int wanted_scale, int wanted_minimum, int *scale,
+                          int *minimum, float *integers)
 {
     float best = -1, trial[OR_FIT_MAX];
     int reach_of_minima = kind->minimum_high > 0 ? 1 : 0;
@@ -92,7 +93,7 @@ static float choose_group(const kind_t *kind, const float *x, float scale_unit, 
             }
             float group_scale = scale_unit * (float)s, group_minimum = minimum_unit * (float)m;
             or_fit_round(&kind->grid, x, kind->group, group_scale, group_minimum, trial);
-            float error = or_fit_error(x, kind->group, trial, group_scale, group_minimum);
+            float error = or_fit_error(x, w, kind->group, trial, group_scale, group_minimum);
             if (best < 0 || error < best) {
                 best = error;
                 *scale = s;
@@ -105,7 +106,8 @@ static float choose_group(const kind_t *kind, const float *x, float scale_unit, 
 }
 
 // Everything but the halves, which are given.
-static void choose(const kind_t *kind, const float *x, const wishes_t *wishes, super_t *super)
+static void choose(const kind_t *kind, const float *x, const float *w, const wishes_t *wishes,
+                   super_t *super)
 {
     float scale_unit = or_f16_to_f32(super->scale);
     float minimum_unit = or_f16_to_f32(super->minimum);
@@ -114,25 +116,25 @@ static void choose(const kind_t *kind, const float *x, const wishes_t *wishes, s
         uint32_t at = g * kind->group;
         int scale = nearest(wishes->scales[g], scale_unit, kind->scale_low, kind->scale_high);
         int minimum = nearest(wishes->minima[g], minimum_unit, 0, kind->minimum_high);
-        super->error += choose_group(kind, x + at, scale_unit, minimum_unit, scale, minimum,
+        super->error += choose_group(kind, x + at, w + at, scale_unit, minimum_unit, scale, minimum,
                                      &super->scales[g], &super->minima[g], super->integers + at);
     }
 }
 
-// The halves that suit all integers chosen: the regression of x on scale * integer and -minimum.
+// The halves that suit all integers chosen: the weighted regression of x on scale * integer and -minimum.
 // They stay as they are where that has no answer.
-static void refit(const kind_t *kind, const float *x, super_t *super)
+static void refit(const kind_t *kind, const float *x, const float *w, super_t *super)
 {
     double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;
     for (uint32_t i = 0; i < SUPER_WEIGHTS; i++) {
         uint32_t group = i / kind->group;
         double a = super->integers[i] * (float)super->scales[group];
         double b = -super->minima[group];
-        aa += a * a;
-        ab += a * b;
-        bb += b * b;
-        ax += a * (double)x[i];
-        bx += b * (double)x[i];
+        aa += (double)w[i] * a * a;
+        ab += (double)w[i] * a * b;
+        bb += (double)w[i] * b * b;
+        ax += (double)w[i] * a * (double)x[i];
+        bx += (double)w[i] * b * (double)x[i];
     }
     double spread = aa * bb - ab * ab;
     if (kind->minimum_high > 0 && spread > 0) {
@@ -144,24 +146,25 @@ static void refit(const kind_t *kind, const float *x, super_t *super)
 }
 
 // Choose a super-block's scales, minima and integers.
-static void fit_integers(const kind_t *kind, const float *x, super_t *super)
+static void fit_integers(const kind_t *kind, const float *x, const float *w, super_t *super)
 {
     wishes_t wishes;
-    wish(kind, x, &wishes);
+    wish(kind, x, w, &wishes);
     super->scale = reach(wishes.scales, kind->scale_low, kind->scale_high);
     super->minimum = kind->minimum_high > 0 ? reach(wishes.minima, 0, kind->minimum_high) : 0;
-    choose(kind, x, &wishes, super);
+    choose(kind, x, w, &wishes, super);
     super_t again = *super;
-    refit(kind, x, &again);
-    choose(kind, x, &wishes, &again);
+    refit(kind, x, w, &again);
+    choose(kind, x, w, &wishes, &again);
     if (again.error < super->error) {
         *super = again;
     }
 }
 
-static void fit(const kind_t *kind, const float *x, super_t *super, uint8_t codes[SUPER_WEIGHTS])
+static void fit(const kind_t *kind, const float *x, const float *w, super_t *super,
+                uint8_t codes[SUPER_WEIGHTS])
 {
-    fit_integers(kind, x, super);
+    fit_integers(kind, x, w, super);
     to_codes(super->integers, kind->grid.lowest, codes, SUPER_WEIGHTS);
 }
 
@@ -215,29 +218,29 @@ static uint8_t *put_six_bits(uint8_t *at, const super_t *super)
     return at + 12;
 }
 
-static void encode_q4_k(const float *x, uint8_t *at)
+static void encode_q4_k(const float *x, const float *w, uint8_t *at)
 {
     super_t super;
     uint8_t codes[SUPER_WEIGHTS];
-    fit(&q4_k, x, &super, codes);
+    fit(&q4_k, x, w, &super, codes);
     at = put_half(put_half(at, super.scale), super.minimum);
     put_paired_nibbles(put_six_bits(at, &super), codes);
 }
 
-static void encode_q5_k(const float *x, uint8_t *at)
+static void encode_q5_k(const float *x, const float *w, uint8_t *at)
 {
     super_t super;
     uint8_t codes[SUPER_WEIGHTS];
-    fit(&q5_k, x, &super, codes);
+    fit(&q5_k, x, w, &super, codes);
     at = put_half(put_half(at, super.scale), super.minimum);
     put_paired_nibbles(put_bits(put_six_bits(at, &super), codes, 4), codes);
 }
 
-static void encode_q2_k(const float *x, uint8_t *at)
+static void encode_q2_k(const float *x, const float *w, uint8_t *at)
 {
     super_t super;
     uint8_t codes[SUPER_WEIGHTS];
-    fit(&q2_k, x, &super, codes);
+    fit(&q2_k, x, w, &super, codes);
     for (uint32_t g = 0; g < GROUPS_MAX; g++) {
         *at++ = (uint8_t)(super.scales[g] | super.minima[g] << 4);
     }
@@ -258,11 +261,11 @@ static uint8_t *put_signed_six_bits(uint8_t *at, const super_t *super)
     return at + 12;
 }
 
-static void encode_q3_k(const float *x, uint8_t *at)
+static void encode_q3_k(const float *x, const float *w, uint8_t *at)
 {
     super_t super;
     uint8_t codes[SUPER_WEIGHTS];
-    fit(&q3_k, x, &super, codes);
+    fit(&q3_k, x, w, &super, codes);
     at = put_bits(at, codes, 2);
     at = put_pairs(at, codes, 0);
     put_half(put_signed_six_bits(at, &super), super.scale);
@@ -279,11 +282,11 @@ static uint8_t *put_wide_nibbles(uint8_t *at, const uint8_t *codes)
     return at + SUPER_WEIGHTS / 2;
 }
 
-static void encode_q6_k(const float *x, uint8_t *at)
+static void encode_q6_k(const float *x, const float *w, uint8_t *at)
 {
     super_t super;
     uint8_t codes[SUPER_WEIGHTS];
-    fit(&q6_k, x, &super, codes);
+    fit(&q6_k, x, w, &super, codes);
     at = put_pairs(put_wide_nibbles(at, codes), codes, 4);
     for (uint32_t g = 0; g < GROUPS_MAX; g++) {
         *at++ = (uint8_t)(int8_t)super.scales[g];
@@ -303,11 +306,11 @@ static uint8_t *put_parted_six_bits(uint8_t *at, const super_t *super)
     return at + 6;
 }
 
-static void encode_iq4_xs(const float *x, uint8_t *at)
+static void encode_iq4_xs(const float *x, const float *w, uint8_t *at)
 {
     super_t super;
     uint8_t codes[SUPER_WEIGHTS];
-    fit_integers(&iq4_xs, x, &super);
+    fit_integers(&iq4_xs, x, w, &super);
     to_iq4_codes(super.integers, codes, SUPER_WEIGHTS);
     at = put_parted_six_bits(put_half(at, super.scale), &super);
     for (uint32_t b = 0; b < OR_SUPER_BLOCK; b++) {
@@ -315,12 +318,12 @@ static void encode_iq4_xs(const float *x, uint8_t *at)
     }
 }
 
-void or_quant_encode_super_block(or_quant_t type, const float *x, uint8_t *at)
+void or_quant_encode_super_block(or_quant_t type, const float *x, const float *w, uint8_t *at)
 {
-    static void (*const encoders[OR_QUANT_ENCODED])(const float *, uint8_t *) = {
+    static void (*const encoders[OR_QUANT_ENCODED])(const float *, const float *, uint8_t *) = {
         [OR_QUANT_Q4_K] = encode_q4_k, [OR_QUANT_Q5_K] = encode_q5_k,
         [OR_QUANT_Q2_K] = encode_q2_k, [OR_QUANT_Q3_K] = encode_q3_k,
         [OR_QUANT_Q6_K] = encode_q6_k, [OR_QUANT_IQ4_XS] = encode_iq4_xs,
     };
-    encoders[type](x, at);
+    encoders[type](x, w, at);
 }

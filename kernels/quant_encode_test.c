@@ -1,7 +1,8 @@
 // Goal: what or_quant_encode writes decodes to something near, no worse than rounding would, for any
-// weights; and it writes the same bits on every machine.
+// weights; it writes the same bits on every machine; and what counts more is nearer.
 // Method: gaussian weights against a plain encoder written here and against stated bounds; weights that
-// are zeros, constants, outliers, denormal, huge, or decoded already; checksums of all bytes.
+// are zeros, constants, outliers, denormal, huge, or decoded already; checksums of all bytes; importance
+// with heavy tails, equal, or of one weight alone.
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,36 +21,66 @@ typedef struct {
     uint32_t group;
     int scale_most; // of a group's scale; 0: a half of its own
     bool minima;
-    float relative_max; // root of the mean squared error of gaussian weights, of theirs
-    uint64_t checksum;
+    float relative_max;   // root of the mean squared error of gaussian weights, of theirs
+    float importance_max; // the weighted error with importance, of that without
+    uint64_t checksum, importance_checksum;
 } expected_t;
 
 static const expected_t types[OR_QUANT_ENCODED] = {
-    [OR_QUANT_Q8_0] = {-127, 127, 32, 0, false, 0.0051f, UINT64_C(0x9f13900c50e33eec)},
-    [OR_QUANT_Q4_0] = {-8, 7, 32, 0, false, 0.083f, UINT64_C(0x43c780f3cbacc561)},
-    [OR_QUANT_IQ4_NL] = {-127, 113, 32, 0, false, 0.075f, UINT64_C(0x503ccc96dec55760)},
-    [OR_QUANT_Q5_0] = {-16, 15, 32, 0, false, 0.0411f, UINT64_C(0x6167a4ec7600e5fe)},
-    [OR_QUANT_Q4_1] = {0, 15, 32, 0, true, 0.0725f, UINT64_C(0x32a42130a62d780a)},
-    [OR_QUANT_Q5_1] = {0, 31, 32, 0, true, 0.0348f, UINT64_C(0x0aa27e984c440381)},
-    [OR_QUANT_Q4_K] = {0, 15, 32, 63, true, 0.0725f, UINT64_C(0x0abd2726e53b47e4)},
-    [OR_QUANT_Q5_K] = {0, 31, 32, 63, true, 0.0356f, UINT64_C(0xec09d7e4a4606ece)},
-    [OR_QUANT_Q2_K] = {0, 3, 16, 15, true, 0.27f, UINT64_C(0x69f0b7bf28e825da)},
-    [OR_QUANT_Q3_K] = {-4, 3, 16, 31, false, 0.148f, UINT64_C(0xabe3d9e783857479)},
-    [OR_QUANT_Q6_K] = {-32, 31, 16, 127, false, 0.0174f, UINT64_C(0x281d105a4c8c999c)},
-    [OR_QUANT_IQ4_XS] = {-127, 113, 32, 31, false, 0.075f, UINT64_C(0xe95dbf05493f723e)},
-    [OR_QUANT_MXFP4] = {-12, 12, 32, 0, false, 0.12f, UINT64_C(0xe499dc3a2b756876)},
+    [OR_QUANT_Q8_0] = {-127, 127, 32, 0, false, 0.0051f, 0.6f, UINT64_C(0x9f13900c50e33eec),
+                       UINT64_C(0xf5aaf5efbf604696)},
+    [OR_QUANT_Q4_0] = {-8, 7, 32, 0, false, 0.083f, 0.58f, UINT64_C(0x43c780f3cbacc561),
+                       UINT64_C(0x8aac23255e55e5cc)},
+    [OR_QUANT_IQ4_NL] = {-127, 113, 32, 0, false, 0.075f, 0.51f, UINT64_C(0x503ccc96dec55760),
+                         UINT64_C(0x268c0063b2ef62bc)},
+    [OR_QUANT_Q5_0] = {-16, 15, 32, 0, false, 0.0411f, 0.6f, UINT64_C(0x6167a4ec7600e5fe),
+                       UINT64_C(0x1de01b64c98a14b8)},
+    [OR_QUANT_Q4_1] = {0, 15, 32, 0, true, 0.0725f, 0.44f, UINT64_C(0x32a42130a62d780a),
+                       UINT64_C(0x6287a0851998391b)},
+    [OR_QUANT_Q5_1] = {0, 31, 32, 0, true, 0.0348f, 0.46f, UINT64_C(0x0aa27e984c440381),
+                       UINT64_C(0x42326ee4ca8dc1cf)},
+    [OR_QUANT_Q4_K] = {0, 15, 32, 63, true, 0.0725f, 0.46f, UINT64_C(0x0abd2726e53b47e4),
+                       UINT64_C(0xf5e21e73c0edc40d)},
+    [OR_QUANT_Q5_K] = {0, 31, 32, 63, true, 0.0356f, 0.5f, UINT64_C(0xec09d7e4a4606ece),
+                       UINT64_C(0x29c162a979d70230)},
+    [OR_QUANT_Q2_K] = {0, 3, 16, 15, true, 0.27f, 0.38f, UINT64_C(0x69f0b7bf28e825da),
+                       UINT64_C(0xfe721e9a299728df)},
+    [OR_QUANT_Q3_K] = {-4, 3, 16, 31, false, 0.148f, 0.51f, UINT64_C(0xabe3d9e783857479),
+                       UINT64_C(0x6c7c0794346bb688)},
+    [OR_QUANT_Q6_K] = {-32, 31, 16, 127, false, 0.0174f, 0.56f, UINT64_C(0x281d105a4c8c999c),
+                       UINT64_C(0xd4262864421b27cf)},
+    [OR_QUANT_IQ4_XS] = {-127, 113, 32, 31, false, 0.075f, 0.52f, UINT64_C(0xe95dbf05493f723e),
+                         UINT64_C(0xb66956048d3b0f2e)},
+    [OR_QUANT_MXFP4] = {-12, 12, 32, 0, false, 0.12f, 0.98f, UINT64_C(0xe499dc3a2b756876),
+                        UINT64_C(0xfe7ee02fac40fa34)},
 };
 
-static float x[WEIGHTS], y[WEIGHTS], z[WEIGHTS];
-static uint8_t row[WEIGHTS / 32 * 36];
+static float x[WEIGHTS], y[WEIGHTS], z[WEIGHTS], importance[WEIGHTS];
+static uint8_t row[WEIGHTS / 32 * 36], other_row[WEIGHTS / 32 * 36];
+
+static uint32_t units_of(or_quant_t type, uint32_t weights)
+{
+    return weights / (or_quant_unit_blocks(type) * OR_QUANT_BLOCK);
+}
+
+static uint32_t bytes_of(or_quant_t type, uint32_t weights)
+{
+    return units_of(type, weights) * or_quant_file_bytes(type);
+}
+
+static void round_trip_with(or_quant_t type, const float *from, const float *counts,
+                            uint32_t weights, float *to)
+{
+    uint32_t units = units_of(type, weights);
+    memset(row, 0xAA, sizeof row);
+    memset(to, 0xAA, weights * sizeof *to);
+    or_quant_encode(type, from, counts, units, row);
+    or_quant_decode(type, row, units, to);
+}
 
 static void round_trip(or_quant_t type, const float *from, uint32_t weights, float *to)
 {
-    uint32_t units = weights / (or_quant_unit_blocks(type) * OR_QUANT_BLOCK);
-    memset(row, 0xAA, sizeof row);
-    memset(to, 0xAA, weights * sizeof *to);
-    or_quant_encode(type, from, units, row);
-    or_quant_decode(type, row, units, to);
+    round_trip_with(type, from, NULL, weights, to);
 }
 
 static double squared_error(const float *a, const float *b, uint32_t n)
@@ -300,7 +331,100 @@ static void a_cleared_block_is_zeros(void **state)
     }
 }
 
-// Weights made with integers only, so that they are the same everywhere.
+// ---- importance ----
+
+static double weighted_error(const float *a, const float *b, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        double error = (double)a[i] - (double)b[i];
+        sum += (double)importance[i] * error * error;
+    }
+    return sum;
+}
+
+// Columns of 1,024, of which a few count a thousand times as much as most: as activations are.
+static void fill_importance(uint64_t *random)
+{
+    fill_gaussian(importance, 2, random);
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        importance[i] = i < 1024 ? expf(importance[i]) : importance[i - 1024];
+    }
+}
+
+static void importance_lowers_the_error_that_counts(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed();
+    fill_gaussian(x, 0.02f, &random);
+    fill_importance(&random);
+    for (or_quant_t type = 0; type < OR_QUANT_ENCODED; type++) {
+        round_trip(type, x, WEIGHTS, y);
+        round_trip_with(type, x, importance, WEIGHTS, z);
+        double with = weighted_error(x, z, WEIGHTS), without = weighted_error(x, y, WEIGHTS);
+        print_message("%-7s %.3f of the weighted error\n", or_quant_name(type), with / without);
+        assert_true(with <= (double)types[type].importance_max * without);
+    }
+}
+
+static void equal_importance_is_none(void **state)
+{
+    (void)state;
+    static const float equal[] = {1, 0, 0.3f, 1e-40f, 3e38f};
+    uint64_t random = test_seed();
+    fill_gaussian(x, 0.02f, &random);
+    for (uint32_t e = 0; e < sizeof equal / sizeof *equal; e++) {
+        for (uint32_t i = 0; i < WEIGHTS; i++) {
+            importance[i] = equal[e];
+        }
+        for (or_quant_t type = 0; type < OR_QUANT_ENCODED; type++) {
+            uint32_t units = units_of(type, 16 * SUPER);
+            or_quant_encode(type, x, NULL, units, row);
+            or_quant_encode(type, x, importance, units, other_row);
+            assert_memory_equal(row, other_row, bytes_of(type, 16 * SUPER));
+        }
+    }
+}
+
+// Everything else may then be cut, and is still finite.
+static void one_weight_alone_counts(void **state)
+{
+    (void)state;
+    static const float sizes[] = {1e-40f, 1, 3e38f};
+    uint64_t random = test_seed();
+    fill_gaussian(x, 0.02f, &random);
+    for (uint32_t place = 0; place < SUPER; place += 19) {
+        for (or_quant_t type = 0; type < OR_QUANT_ENCODED; type++) {
+            memset(importance, 0, sizeof importance);
+            importance[place] = sizes[place % 3];
+            round_trip(type, x, SUPER, z);
+            round_trip_with(type, x, importance, SUPER, y);
+            // As near as a group's scale of four bits allows.
+            assert_true(fabsf(y[place] - x[place]) <=
+                        fabsf(z[place] - x[place]) + 0.05f * fabsf(x[place]));
+            for (uint32_t i = 0; i < SUPER; i++) {
+                assert_true(isfinite(y[i]) && fabsf(y[i]) < 1);
+            }
+        }
+    }
+}
+
+// ---- bits ----
+
+static bool is_checksum(or_quant_t type, const char *what, uint64_t expected)
+{
+    uint64_t checksum = UINT64_C(0xcbf29ce484222325); // FNV-1a
+    for (uint32_t i = 0; i < bytes_of(type, 16 * SUPER); i++) {
+        checksum = (checksum ^ row[i]) * UINT64_C(0x100000001b3);
+    }
+    if (checksum != expected) {
+        print_error("%s: the bytes %s importance have checksum 0x%016llx\n", or_quant_name(type),
+                    what, (unsigned long long)checksum);
+    }
+    return checksum == expected;
+}
+
+// Weights and importance made with integers only, so that they are the same everywhere.
 static void the_bits_are_the_same_everywhere(void **state)
 {
     (void)state;
@@ -313,18 +437,14 @@ static void the_bits_are_the_same_everywhere(void **state)
         }
         x[i] = (float)sum * 0x1p-16f;
     }
+    for (uint32_t i = 0; i < 16 * SUPER; i++) {
+        importance[i] = (float)(1 << test_below(&random, 12)) + (float)test_below(&random, 100);
+    }
     for (or_quant_t type = 0; type < OR_QUANT_ENCODED; type++) {
-        uint64_t checksum = UINT64_C(0xcbf29ce484222325); // FNV-1a
         round_trip(type, x, 16 * SUPER, y);
-        uint32_t units = 16 * SUPER / (or_quant_unit_blocks(type) * OR_QUANT_BLOCK);
-        for (uint32_t i = 0; i < units * or_quant_file_bytes(type); i++) {
-            checksum = (checksum ^ row[i]) * UINT64_C(0x100000001b3);
-        }
-        if (checksum != types[type].checksum) {
-            print_error("%s: the bytes have checksum 0x%016llx\n", or_quant_name(type),
-                        (unsigned long long)checksum);
-            differing++;
-        }
+        differing += !is_checksum(type, "without", types[type].checksum);
+        round_trip_with(type, x, importance, 16 * SUPER, y);
+        differing += !is_checksum(type, "with", types[type].importance_checksum);
     }
     assert_int_equal(differing, 0);
 }
@@ -340,6 +460,9 @@ int main(void)
         cmocka_unit_test(what_is_too_large_becomes_the_largest),
         cmocka_unit_test(decoded_weights_are_stable),
         cmocka_unit_test(a_cleared_block_is_zeros),
+        cmocka_unit_test(importance_lowers_the_error_that_counts),
+        cmocka_unit_test(equal_importance_is_none),
+        cmocka_unit_test(one_weight_alone_counts),
         cmocka_unit_test(the_bits_are_the_same_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 // quant_fit - the scale, and perhaps the minimum, with which integers come nearest to some weights.
 //
-//     weight = scale * integer - minimum          least sum of squared errors over a group
+//     weight = scale * integer - minimum          least sum of w * squared error over a group
+//
+// Each weight has an importance `w`, above 0: 1 everywhere where all count alike.
 //
 // The best scale is not the one that reaches the largest weight: a little clipping buys finer steps.
 // So a few reaches are tried; for each, the integers are rounded, and for those integers the best
@@ -22,12 +24,13 @@ typedef struct {
 // Find the grid's integers nearest to (x + minimum) / scale; nearest to 0 where the scale is 0.
 void or_fit_round(const or_fit_grid_t *grid, const float *x, uint32_t n, float scale, float minimum,
                   float *integers);
-// Return the sum of squared errors.
-float or_fit_error(const float *x, uint32_t n, const float *integers, float scale, float minimum);
+// Return the sum of w * squared error.
+float or_fit_error(const float *x, const float *w, uint32_t n, const float *integers, float scale,
+                   float minimum);
 
 // Return the best scale without a minimum, of either sign.
-float or_fit_scale(const or_fit_grid_t *grid, const float *x, uint32_t n);
+float or_fit_scale(const or_fit_grid_t *grid, const float *x, const float *w, uint32_t n);
 // Find the best scale (not negative) and minimum, for a grid that begins with 0. With `only_down` the minimum is not
 // negative.
-void or_fit_both(const or_fit_grid_t *grid, const float *x, uint32_t n, bool only_down,
-                 float *scale, float *minimum);
+void or_fit_both(const or_fit_grid_t *grid, const float *x, const float *w, uint32_t n,
+                 bool only_down, float *scale, float *minimum);

@@ -201,9 +201,13 @@ void or_quant_pack(or_quant_t type, const void *rows, size_t row_bytes, uint32_t
 void or_quant_decode(or_quant_t type, const void *row, uint32_t units, float *out);
 
 // Encode x[units * unit_blocks * 32] as the units of a GGUF row of a type in front of OR_QUANT_ENCODED. A block's scale
-// and minimum are searched for the least sum of squared errors. x must be finite; what no half can hold is cut to the largest that can. Deterministic:
-// the same bits from the same input everywhere.
-void or_quant_encode(or_quant_t type, const float *x, uint32_t units, void *row);
+// and minimum are searched for the least sum of importance[i] * squared error, over a unit at a time. The importance
+// of a weight is the mean square of what it is multiplied with: finite and not negative. Less than 2^-10 of a unit's mean
+// counts as that. Where all of a unit's are equal, also 0, the bits are those of NULL, where all weights count alike.
+// What no half can hold is cut to the largest that can; all x must be finite. Deterministic: the same bits from the same
+// input everywhere.
+void or_quant_encode(or_quant_t type, const float *x, const float *importance, uint32_t units,
+                     void *row);
 
 // Make one block (0 .. unit_blocks - 1) of a unit of a GGUF row zeros; the unit's others stay as they are. The type is
 // one in front of OR_QUANT_ENCODED: the others can have no such block.

@@ -31,9 +31,10 @@ extern const or_command_t or_generate_command, or_chat_command, or_bench_command
 extern const or_command_t or_bench_load_command, or_bench_step_command, or_bench_kernels_command;
 // outrider keys list (the others are in one file with `outrider keys`)
 extern const or_command_t or_keys_list_command;
-// outrider model inspect, compare, eval, convert, quantize, inflate
+// outrider model inspect, compare, eval, convert, quantize, imatrix, inflate
 extern const or_command_t or_model_inspect_command, or_model_compare_command, or_model_eval_command,
-    or_model_convert_command, or_model_quantize_command, or_model_inflate_command;
+    or_model_convert_command, or_model_quantize_command, or_model_imatrix_command,
+    or_model_inflate_command;
 
 // ---- a command that runs others ----
 

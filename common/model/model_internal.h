@@ -3,7 +3,7 @@
 //     load     load.c (step by step)  shards.c (what this rank computes)  tensors.c (the file's tensors to weights.c)
 //              tensors_check.c (are they all there?)  rope.c (rotations)  buffers.c (memory of a pass)
 //     a pass   model.c (the public calls)  pass.c (plan, run, undo)  forward.c (walks the operations of steps.c)
-//              row_ops.c  products.c  experts.c  attention.c  logits.c (the head)
+//              row_ops.c  products.c  experts.c  attention.c  logits.c (the head)  importance.c (what matrices read)
 //     ranks    lockstep.c
 //     a GPU    gpu_internal.h: weights, K and V are then in its memory, and so are the buffers of a pass, which
 //              or_gpu_t has instead of those below; what is planned is the same
@@ -17,6 +17,7 @@
 
 #include "common/model/arch/arch.h"
 #include "common/model/cpu/experts.h"
+#include "common/model/cpu/importance.h"
 #include "common/model/cpu/products.h"
 #include "common/model/kv/kv_cache_internal.h"
 #include "common/model/model.h"
@@ -171,6 +172,8 @@ struct or_model {
 
     or_pass_row_t *rows; // [rows_max]
     uint32_t row_count;  // of the last pass
+
+    or_importance_t *importance; // borrowed; NULL: none is collected
 };
 
 // Check all of the file's tensors against architecture and shape, whichever rank they are for, so that all ranks

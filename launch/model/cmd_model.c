@@ -1,13 +1,11 @@
 // outrider model - what is in a model file, what it computes, and other files made of it.
 #include "launch/commands.h"
 
-static const or_command_t *const commands[] = {&or_model_inspect_command,
-                                               &or_model_compare_command,
-                                               &or_model_eval_command,
-                                               &or_model_convert_command,
-                                               &or_model_quantize_command,
-                                               &or_model_inflate_command,
-                                               NULL};
+static const or_command_t *const commands[] = {
+    &or_model_inspect_command,  &or_model_compare_command,
+    &or_model_eval_command,     &or_model_convert_command,
+    &or_model_quantize_command, &or_model_imatrix_command,
+    &or_model_inflate_command,  NULL};
 
 static const or_option_program_t program = {
     .program = "outrider model",
@@ -31,6 +29,6 @@ static int run(int argc, char **argv)
     return code >= 0 ? code : or_command_fail_unknown(&program, commands, argv[1]);
 }
 
-const or_command_t or_model_command = {
-    "model", run,
-    "look into model files and make others: inspect, eval, compare, convert, quantize, inflate"};
+const or_command_t or_model_command = {"model", run,
+                                       "look into model files and make others: inspect, eval, "
+                                       "compare, convert, quantize, imatrix, inflate"};

@@ -9,12 +9,13 @@
 #include "launch/commands.h"
 #include "launch/generate/output.h"
 #include "launch/model/convert/cached.h"
+#include "launch/model/imatrix.h"
 #include "launch/model/weight_writer.h"
 
 #define MIB 0x1p-20
 
 typedef struct {
-    char *output_type, *embedding_type;
+    char *output_type, *embedding_type, *imatrix;
     uint32_t threads;
     bool allow_requantize, force, json;
 } config_t;
@@ -27,6 +28,8 @@ static const or_option_t table[] = {
      "another type for the head: output.weight, or the embedding where that is the head"},
     {"token-embedding-type", NULL, OR_OPTION_STRING, AT(embedding_type), "TYPE",
      "another type for the embedding, token_embd.weight"},
+    {"imatrix", NULL, OR_OPTION_STRING, AT(imatrix), "FILE",
+     "errors count by the importance that model imatrix, or llama.cpp, has measured"},
     {"allow-requantize", NULL, OR_OPTION_FLAG, AT(allow_requantize), NULL,
      "also from weights that are quantised already, whose errors then add up"},
     {"force", NULL, OR_OPTION_FLAG, AT(force), NULL, "write over OUT if it is there"},
@@ -56,6 +59,7 @@ typedef struct {
 typedef struct {
     const or_gguf_tensor_t *tensor; // borrowed
     or_tensor_type_t wanted, to;
+    const float *importance;     // [dims[2]][dims[0]], borrowed; NULL: all counts alike
     uint64_t bytes;              // as written
     double power, squared_error; // sums over all weights
     double largest_error;
@@ -66,6 +70,8 @@ typedef struct {
     const char *in, *out;
     or_tensor_type_t type, output_type, embedding_type;
     or_gguf_t *gguf;
+    or_imatrix_t *imatrix;   // NULL: none was given
+    uint64_t named, unnamed; // tensors that are quantised, by whether it has their importance
     or_gguf_writer_t *writer;
     or_weight_writer_t weights;
     result_t *results; // a tensor each
@@ -128,6 +134,34 @@ static or_status_t plan_tensor(const job_t *job, const or_gguf_tensor_t *tensor,
     return OR_OK;
 }
 
+// Find what the errors of a tensor count by, if it is to be quantised.
+static or_status_t plan_importance(job_t *job, result_t *result)
+{
+    bool encodes =
+        or_gguf_tensor_block(result->to).elements > 1 && result->to != result->tensor->type;
+    if (job->imatrix == NULL || !encodes) {
+        return OR_OK;
+    }
+    or_status_t status = or_imatrix_find(job->imatrix, result->tensor, &result->importance);
+    job->named += result->importance != NULL ? 1 : 0;
+    job->unnamed += result->importance == NULL ? 1 : 0;
+    return status;
+}
+
+// An importance matrix that changes nothing is a mistake.
+static or_status_t check_importance(const job_t *job)
+{
+    if (job->imatrix == NULL || job->named > 0) {
+        return OR_OK;
+    }
+    return job->unnamed > 0
+               ? or_fail(OR_ERR_MISMATCH,
+                         "%s names none of the tensors of %s: it is of another model",
+                         job->config->imatrix, job->in)
+               : or_fail(OR_ERR_INVALID,
+                         "--imatrix: nothing is quantised here, so nothing counts by importance");
+}
+
 static or_status_t plan(job_t *job)
 {
     uint64_t count = or_gguf_tensor_count(job->gguf);
@@ -140,12 +174,15 @@ static or_status_t plan(job_t *job)
     for (uint64_t i = 0; status == OR_OK && i < count; i++) {
         const or_gguf_tensor_t *tensor = or_gguf_tensor(job->gguf, i);
         status = plan_tensor(job, tensor, &job->results[i]);
+        status = status != OR_OK ? status : plan_importance(job, &job->results[i]);
         status = status != OR_OK
                      ? status
                      : or_gguf_writer_add_tensor(job->writer, tensor->name, tensor->dim_count,
                                                  tensor->dims, job->results[i].to);
     }
-    return status;
+    status = status != OR_OK ? status : check_importance(job);
+    return status != OR_OK || job->imatrix == NULL ? status
+                                                   : or_imatrix_describe(job->imatrix, job->writer);
 }
 
 // ---- the work ----
@@ -188,7 +225,10 @@ static void make_row(void *context, uint32_t worker, uint64_t row, void *out)
     if (job->current->to == tensor->type) {
         memcpy(out, from, row_bytes);
     } else {
-        or_weight_row_write(job->current->to, tally->weights, width, out);
+        const float *importance = job->current->importance; // of this row's matrix
+        or_weight_row_write(job->current->to, tally->weights,
+                            importance != NULL ? importance + row / tensor->dims[1] * width : NULL,
+                            width, out);
     }
     or_weight_row_read(job->current->to, out, width, tally->written);
     count_errors(tally, width);
@@ -319,6 +359,11 @@ static void print_table(const job_t *job, double seconds)
         largest = fmax(largest, result->largest_error);
     }
     print_fallback(job);
+    if (job->imatrix != NULL) {
+        printf("errors of %" PRIu64 " matrices count by the importance in %s; %" PRIu64
+               " are not in it and quantised as without\n",
+               job->named, job->config->imatrix, job->unnamed);
+    }
     printf("\nall matrices: rms error %.5f of the weights' rms, largest %.2g; %" PRIu64
            " vectors stay as they are\n%s: %.1f MiB from %.1f, in %.1f s\n",
            relative(squared_error, power), largest, vectors, job->out,
@@ -358,6 +403,11 @@ static or_status_t print_json(const job_t *job, double seconds)
                   (json_int_t)or_gguf_file_bytes(job->gguf), "bytes_after",
                   (json_int_t)or_gguf_writer_file_bytes(job->writer), "seconds", seconds,
                   "relative_rms_error", relative(squared_error, power), "tensors", tensors);
+    if (job->imatrix != NULL) {
+        json_object_set_new(line, "imatrix",
+                            json_pack("{s:s, s:I, s:I}", "file", job->config->imatrix, "named",
+                                      (json_int_t)job->named, "unnamed", (json_int_t)job->unnamed));
+    }
     return or_output_json(line, OR_OUTPUT_DIGITS);
 }
 
@@ -367,6 +417,9 @@ static or_status_t quantize(job_t *job)
 {
     int64_t start_ns = or_clock_now(or_clock_monotonic());
     or_status_t status = or_gguf_open(job->in, &job->gguf);
+    if (status == OR_OK && job->config->imatrix != NULL) {
+        status = or_imatrix_open(job->config->imatrix, &job->imatrix);
+    }
     status = status != OR_OK ? status
                              : or_weight_writer_check_path(job->gguf, job->out, job->config->force);
     status = status != OR_OK ? status : or_gguf_writer_create(job->out, &job->writer);
@@ -383,6 +436,7 @@ static or_status_t quantize(job_t *job)
     }
     free(job->results);
     or_gguf_writer_destroy(&job->writer);
+    or_imatrix_close(&job->imatrix);
     or_gguf_close(&job->gguf);
     return status;
 }

@@ -254,7 +254,7 @@ static void make_bank_row(void *context, uint32_t worker, uint32_t begin, uint32
     uint64_t row_bytes = or_weight_row_bytes(rows->bank_type, width);
     for (uint32_t row = begin; row < end; row++) {
         fill_random(or_rng_key(rows->seed, UINT64_MAX), row, 0, SPREAD, width, buffer);
-        or_weight_row_write(rows->bank_type, buffer, width, rows->bank + row * row_bytes);
+        or_weight_row_write(rows->bank_type, buffer, NULL, width, rows->bank + row * row_bytes);
     }
 }
 
@@ -301,7 +301,7 @@ static void convert(const or_gguf_tensor_t *source, or_tensor_type_t type, uint6
         return;
     }
     or_weight_row_read(from, bytes, width, buffer);
-    or_weight_row_write(type, buffer, width, out);
+    or_weight_row_write(type, buffer, NULL, width, out);
 }
 
 // Make the 32 weights from 32 * block on zeros, whatever the type; the row is no shorter.
@@ -390,7 +390,7 @@ static void make_row(void *context, uint32_t worker, uint64_t row, void *out)
     case RANDOM_BIAS:
         fill_random(or_rng_key(rows->seed, rows->current), row, tensor->role == RANDOM_NORM ? 1 : 0,
                     tensor->role == RANDOM_NORM ? NORM_SPREAD : SPREAD, width, buffer);
-        or_weight_row_write(tensor->type, buffer, width, out);
+        or_weight_row_write(tensor->type, buffer, NULL, width, out);
         return;
     }
 }

@@ -119,7 +119,8 @@ static uint16_t to_bf16(float value)
     return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-void or_weight_row_write(or_tensor_type_t type, const float *weights, uint32_t width, void *row)
+void or_weight_row_write(or_tensor_type_t type, const float *weights, const float *importance,
+                         uint32_t width, void *row)
 {
     if (type == OR_TENSOR_F32) {
         memcpy(row, weights, width * sizeof *weights);
@@ -127,7 +128,8 @@ void or_weight_row_write(or_tensor_type_t type, const float *weights, uint32_t w
     }
     or_quant_t quant;
     if (or_tensor_quant(type, &quant)) {
-        or_quant_encode(quant, weights, width / or_gguf_tensor_block(type).elements, row);
+        or_quant_encode(quant, weights, importance, width / or_gguf_tensor_block(type).elements,
+                        row);
         return;
     }
     for (uint32_t i = 0; i < width; i++) {

@@ -22,8 +22,10 @@ or_tensor_type_t or_weight_type_for(or_tensor_type_t wanted, uint64_t width);
 bool or_weight_is_matrix(const or_gguf_tensor_t *tensor);
 // Return the bytes of a row, whose width is whole blocks.
 uint64_t or_weight_row_bytes(or_tensor_type_t type, uint64_t width);
-// Write a row of finite weights. What the type cannot hold is cut to the largest it can.
-void or_weight_row_write(or_tensor_type_t type, const float *weights, uint32_t width, void *row);
+// Write a row of finite weights. What the type cannot hold is cut to the largest it can. A quantised type's errors count by
+// importance[width] (quants.h); NULL: all alike.
+void or_weight_row_write(or_tensor_type_t type, const float *weights, const float *importance,
+                         uint32_t width, void *row);
 // Read a row as the model will.
 void or_weight_row_read(or_tensor_type_t type, const void *row, uint32_t width, float *weights);
 

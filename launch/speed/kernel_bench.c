@@ -81,7 +81,7 @@ static or_status_t make_panel(const bench_t *bench, const or_kernel_line_t *line
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a panel");
     }
     for (size_t i = 0; i < OR_PANEL; i++) {
-        or_quant_encode(line->quant, bench->x + i * inputs, units, rows + i * row_bytes);
+        or_quant_encode(line->quant, bench->x + i * inputs, NULL, units, rows + i * row_bytes);
     }
     or_quant_pack(line->quant, rows, row_bytes, OR_PANEL, units, panel);
     free(rows);

@@ -12,7 +12,7 @@ MINUS_ONE = 0xBF800000  # as a float
 F32 = 0
 # Word -> its default, in llama_context_params: they tell whether the places below are right.
 DEFAULTS = {0: 512, 1: 2048, 2: 512, 3: 1, 13: 0xFFFFFFFF, 16: MINUS_ONE, 17: MINUS_ONE, 21: MINUS_ONE, 26: 1, 27: 1}
-CONTEXT, BATCH_MAX, PHYSICAL_BATCH, FLASH_ATTENTION, CACHE_K, CACHE_V = 0, 1, 2, 13, 26, 27
+CONTEXT, BATCH_MAX, PHYSICAL_BATCH, FLASH_ATTENTION, OBSERVER, CACHE_K, CACHE_V = 0, 1, 2, 13, 22, 26, 27
 
 
 class Words(ctypes.Structure):
@@ -26,6 +26,16 @@ class Batch(ctypes.Structure):
                 ("sequence", ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))), ("logits", ctypes.POINTER(ctypes.c_int8))]
 
 
+class Tensor(ctypes.Structure):
+    """ggml_tensor; a program that observes a pass is shown each of its operations as one."""
+
+
+Tensor._fields_ = [("type", ctypes.c_int), ("buffer", ctypes.c_void_p), ("ne", ctypes.c_int64 * 4), ("nb", ctypes.c_size_t * 4), ("op", ctypes.c_int),
+                   ("op_params", ctypes.c_int32 * 16), ("flags", ctypes.c_int32), ("src", ctypes.POINTER(Tensor) * 10),
+                   ("view_src", ctypes.c_void_p), ("view_offs", ctypes.c_size_t), ("data", ctypes.c_void_p), ("name", ctypes.c_char * 64)]
+
+# Called before an operation, to ask whether it is of interest, and again behind it if so.
+OBSERVE = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.POINTER(Tensor), ctypes.c_bool, ctypes.c_void_p)
 LOG = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 
 
@@ -49,7 +59,7 @@ class LlamaCpp:
                 ("llama_model_load_from_file", ctypes.c_void_p, [ctypes.c_char_p, Words]),
                 ("llama_init_from_model", ctypes.c_void_p, [ctypes.c_void_p, Words]), ("llama_decode", ctypes.c_int32, [ctypes.c_void_p, Batch]),
                 ("llama_get_logits", ctypes.POINTER(ctypes.c_float), [ctypes.c_void_p]), ("llama_free", None, [ctypes.c_void_p]),
-                ("llama_model_free", None, [ctypes.c_void_p])):
+                ("llama_model_free", None, [ctypes.c_void_p]), ("ggml_op_name", ctypes.c_char_p, [ctypes.c_int])):
             function = getattr(self.library, name)
             function.restype, function.argtypes = result, arguments
 
@@ -62,13 +72,17 @@ class LlamaCpp:
             parameters.words[word] = value
         return parameters
 
-    def logits(self, path, tokens, vocab_size, context):
-        """Return a row of logits for each token. The cache is F32. A RuntimeError says why a file is refused."""
+    def logits(self, path, tokens, vocab_size, context, observe=None):
+        """Return a row of logits for each token. The cache is F32. A RuntimeError says why a file is refused. `observe` is an OBSERVE."""
         self.messages.clear()
+        parameters = self.context_parameters(context)
+        if observe is not None:
+            address = ctypes.cast(observe, ctypes.c_void_p).value
+            parameters.words[OBSERVER], parameters.words[OBSERVER + 1] = address & 0xFFFFFFFF, address >> 32
         model = self.library.llama_model_load_from_file(str(path).encode(), self.library.llama_model_default_params())
         if not model:
             raise RuntimeError("".join(self.messages[-4:]).strip())
-        session = self.library.llama_init_from_model(model, self.context_parameters(context))
+        session = self.library.llama_init_from_model(model, parameters)
         try:
             if not session or self.library.llama_decode(session, batch_of(tokens)) != 0:
                 raise RuntimeError("".join(self.messages[-4:]).strip())

@@ -12,6 +12,7 @@
 //     hub        what peers say, and when           places and memory are kept; every text ends
 //     tree       root, room, vocabulary, nodes           exactly the legal trees pass
 //     safetensors  a file                                what opens tiles the file
+//     imatrix      an importance matrix, of either form   numbers that can weigh, under names
 //     checkpoint   config.json, tokenizer.json ...       is refused in words or becomes metadata
 //     draws      a rule, distributions, nodes and how they came   what passes can be judged exactly
 //

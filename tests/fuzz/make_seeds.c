@@ -92,6 +92,9 @@ static const struct {
          ",\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"BF16\",\"shape\":[2,1],\"data_offsets\":[4,8]"
          "}}"
          "           01234567"),
+    SEED("imatrix", "legacy",
+         "\2\0\0\0\1\0\0\0a\2\0\0\0\2\0\0\0\0\0\200?\0\0\0@\1\0\0\0b\1\0\0\0\1\0\0\0\0\0\200?"
+         "\3\0\0\0\1\0\0\0x"),
     SEED(
         "checkpoint", "characters",
         "{\"architectures\": [\"LlamaForCausalLM\"], \"vocab_size\": 9, \"hidden_size\": 8, "
@@ -357,6 +360,23 @@ static void write_split_model(void)
     test_gguf_fini(&first);
 }
 
+// Write an importance matrix of one tensor with two experts.
+static void write_importance(void)
+{
+    test_gguf_t file;
+    test_gguf_init(&file, 3, 2, 2);
+    test_gguf_put_string_entry(&file, "general.type", "imatrix");
+    test_gguf_put_array_key(&file, "imatrix.datasets", OR_GGUF_STRING, 1);
+    test_gguf_put_string(&file, "x");
+    test_gguf_put_tensor(&file, "a.in_sum2", 2, 2, OR_TENSOR_F32, 0);
+    test_gguf_put_tensor(&file, "a.counts", 1, 2, OR_TENSOR_F32, 32);
+    test_gguf_pad(&file, 32);
+    test_gguf_put(&file, (float[8]){1, 2, 3, 4}, 8 * sizeof(float));
+    test_gguf_put(&file, (float[2]){1, 0}, 2 * sizeof(float));
+    write_seed("imatrix", "gguf", file.bytes, file.count);
+    test_gguf_fini(&file);
+}
+
 // Write a journal. The fuzzer fills in the checksums.
 static void write_journal(void)
 {
@@ -502,6 +522,7 @@ int main(int argc, char **argv)
     write_vocabulary();
     write_byte_level_vocabulary();
     write_split_model();
+    write_importance();
     write_journal();
     write_hub();
     return 0;

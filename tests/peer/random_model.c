@@ -126,7 +126,7 @@ static void write_row(const maker_t *maker, const float *values, uint32_t column
                         row);
     } else if (maker->quant != NO_QUANT) {
         uint32_t unit = or_quant_unit_blocks(maker->quant) * OR_QUANT_BLOCK;
-        or_quant_encode(maker->quant, values, columns / unit, row);
+        or_quant_encode(maker->quant, values, NULL, columns / unit, row);
     } else if (maker->type == OR_TENSOR_F32) {
         memcpy(row, values, columns * sizeof *values);
     } else {

@@ -100,7 +100,7 @@ static void write_row(const float *x, uint32_t columns, or_tensor_type_t type, u
         default:
             assert_true(or_tensor_quant(type, &quant));
             if (quant < OR_QUANT_ENCODED) {
-                or_quant_encode(quant, &x[i], 1, out);
+                or_quant_encode(quant, &x[i], NULL, 1, out);
             } else {
                 write_any_unit(&x[i], step, or_gguf_tensor_block(type).bytes, out);
             }

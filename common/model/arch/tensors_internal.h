@@ -1,5 +1,6 @@
-// tensors - where a model's file has the tensors of its family's table. Internal to tensors.c, which loads them, and
-// tensors_check.c, which checks that they are all there, fit the metadata, and that there is no other.
+// tensors - where a model's file has the tensors of its family's table. Internal to tensors.c, which loads them,
+// tensors_check.c, which checks that they are all there, fit the metadata, and that there is no other, and
+// cpu/importance.c, which has their names.
 #pragma once
 
 #include "common/model/model_internal.h"

@@ -383,16 +383,15 @@ static void project_shared(const tile_t *tile)
                     2);
 }
 
-static float shared_weight(const tile_t *tile, uint32_t row)
+float or_experts_shared_weight(const or_model_t *model, const or_layer_t *layer, uint32_t row)
 {
-    const or_model_t *model = tile->model;
-    const float *h = model->h.values + (tile->first + row) * model->h.stride;
+    const float *h = model->h.values + row * model->h.stride;
     double logit = 0;
-    if (tile->layer->shared_router == NULL) {
+    if (layer->shared_router == NULL) {
         return 1;
     }
     for (uint32_t i = 0; i < model->shape.width; i++) {
-        logit += (double)h[i] * (double)tile->layer->shared_router[i];
+        logit += (double)h[i] * (double)layer->shared_router[i];
     }
     return sigmoid(logit);
 }
@@ -405,7 +404,8 @@ static void activate_shared(void *context, uint32_t worker, uint32_t begin, uint
     const or_experts_t *experts = &model->experts;
     for (uint32_t row = begin; row < end; row++) {
         activate(model, &experts->shared_gate, experts->shared_up + row * experts->shared_stride,
-                 common_ffn_here(model, tile->layer), row, shared_weight(tile, row));
+                 common_ffn_here(model, tile->layer), row,
+                 or_experts_shared_weight(model, tile->layer, tile->first + row));
     }
 }
 
@@ -477,6 +477,9 @@ static void run_tile(tile_t *tile)
         project_shared(tile);
         or_workers_run(model->workers, tile->count, or_workers_grain(shared_work), activate_shared,
                        tile);
+    }
+    if (model->importance != NULL) {
+        or_importance_add_experts(model->importance, tile->layer, tile->first, tile->count);
     }
     sum_entries(tile);
 }

@@ -67,5 +67,7 @@ void or_experts_choose(const float *logits, uint32_t count, uint32_t used, uint3
 uint64_t or_experts_bytes(const or_model_t *model);
 // Choose experts for the rows of h.
 void or_experts_route(or_model_t *model, const or_layer_t *layer, uint32_t rows);
+// Return what the shared expert's part of a row of h is multiplied with; 1 where there is no router for it.
+float or_experts_shared_weight(const or_model_t *model, const or_layer_t *layer, uint32_t row);
 // Write sums of those chosen, over this rank's shards.
 void or_experts_run(or_model_t *model, const or_layer_t *layer, uint32_t rows);

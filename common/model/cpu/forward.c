@@ -65,6 +65,16 @@ static or_status_t exchange(or_model_t *model, uint32_t rows)
     return status;
 }
 
+// Tell whoever collects importance what a matrix reads.
+static void observe(const or_model_t *model, const or_matrix_t *matrix, const or_activations_t *x,
+                    uint32_t rows)
+{
+    if (model->importance != NULL) {
+        or_importance_add(model->importance, matrix, 0,
+                          &(or_importance_rows_t){.x = x, .count = rows});
+    }
+}
+
 // sums = matrix * from, cut into shards along the inputs.
 static or_status_t sum_shards(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
                               uint32_t unit_size, const or_activations_t *from, uint32_t rows)
@@ -76,6 +86,7 @@ static or_status_t sum_shards(or_model_t *model, const or_matrix_t *matrix, uint
     }
     or_product_t product =
         or_product(matrix, 0, model->shape.width, model->sums, model->width_stride);
+    observe(model, matrix, from, rows);
     or_shard_sum_run(model->kernels, model->workers, model->shard_scratch, from, rows, &product,
                      inputs, or_span_length(shards));
     return model->ranks->size == 1 ? OR_OK : exchange(model, rows);
@@ -98,6 +109,9 @@ static or_status_t project_qkv(or_model_t *model, const or_pass_op_t *step, uint
         product_here(&layer->key, model->key, model->kv_stride),
         product_here(&layer->value, model->value, model->kv_stride),
     };
+    for (uint32_t i = 0; i < 3; i++) {
+        observe(model, products[i].matrix, &model->h, rows);
+    }
     or_products_run(model->kernels, model->workers, &model->h, 0, rows, products, 3);
     return OR_OK;
 }
@@ -128,6 +142,8 @@ static or_status_t project_up(or_model_t *model, const or_pass_op_t *step, uint3
     };
     const or_product_t plain = product_here(&layer->up, model->gate.values, model->gate.stride);
     bool has_gate = model->arch->has_gate;
+    observe(model, &layer->gate, &model->h, rows);
+    observe(model, &layer->up, &model->h, rows);
     or_products_run(model->kernels, model->workers, &model->h, 0, rows, has_gate ? gated : &plain,
                     has_gate ? 2 : 1);
     return OR_OK;
@@ -190,6 +206,10 @@ or_status_t or_forward_run(or_model_t *model, uint32_t count)
     size_t bytes = (size_t)count * model->shape.width * sizeof *model->x;
     or_status_t status = model->share.embeds ? OR_OK : ranks->take_over(ranks, model->x, bytes);
     status = status != OR_OK ? status : run_steps(model, count);
+    if (status == OR_OK && model->share.has_head) {
+        observe(model, &model->head, &model->h,
+                count); // of all rows, whichever logits are asked for
+    }
     return status != OR_OK || model->share.has_head ? status
                                                     : ranks->pass_on(ranks, model->x, bytes);
 }

@@ -166,7 +166,7 @@ static void make_row(void *context, uint32_t worker, uint64_t row, void *out)
         convert->broken_row = row + 1;
         memset(out, 0, or_weight_row_bytes(item->type, item->width));
     } else if (!is_made) {
-        or_weight_row_write(item->type, values, item->width, out);
+        or_weight_row_write(item->type, values, NULL, item->width, out);
     }
 }
 
