@@ -14,7 +14,7 @@
 #define HOPELESS_PASSES 1u
 #define HOPELESS_ROUNDS 3u
 #define HOPELESS 0.75
-#define HOPELESS_PART 0.9 // while only some texts try it
+#define HOPELESS_PART 0.9 // while only some texts try it on the target's CPUs
 
 #define ALONE_FROM 3u   // texts at a time, of which one tries first,
 #define STAGE_FACTOR 4u // then so many times more
@@ -220,8 +220,8 @@ static void judge_trial(or_worth_t *worth, uint32_t texts, int64_t now_ns)
     double ratio = speed / fmax(row->ways[row->way].speed, 1e-12);
     bool measured = is_measured(sum, texts, now_ns);
     bool part = worth->trial.most < texts;
-    bool hopeless = is_full(sum, HOPELESS_PASSES, HOPELESS_ROUNDS, texts) &&
-                    ratio < (part ? HOPELESS_PART : HOPELESS);
+    double hope = part && worth->shared ? HOPELESS_PART : HOPELESS;
+    bool hopeless = is_full(sum, HOPELESS_PASSES, HOPELESS_ROUNDS, texts) && ratio < hope;
     if (!measured && !hopeless) {
         return;
     }
