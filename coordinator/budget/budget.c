@@ -30,27 +30,41 @@ static uint32_t ahead_of(const or_csession_t *session)
 
 // ---- all texts together ----
 
-static uint32_t count_live(const or_coordinator_t *c)
+typedef struct {
+    uint32_t texts, reading;
+} live_t;
+
+// Before a verdict, or after it was settled.
+static bool is_unread(const or_csession_t *session)
 {
-    const or_csession_t *session;
-    uint32_t texts = 0;
-    for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
-        texts += or_csession_is_live(session);
-    }
-    return texts;
+    return session->target.kv_held + 1 < session->log.length;
 }
 
-// Texts at work, with this one. Counted when a text begins, for many may begin at once, and else now and then.
+// Texts at work, and those of which the verifier has still to read the prompt.
+static live_t count_live(const or_coordinator_t *c)
+{
+    const or_csession_t *session;
+    live_t live = {0};
+    for (uint32_t at = 0; (session = or_sessions_next(&c->sessions, &at)) != NULL;) {
+        bool is_live = or_csession_is_live(session);
+        live.texts += is_live;
+        live.reading += is_live && (session->marks & OR_MARK_JUDGED) == 0 && is_unread(session);
+    }
+    return live;
+}
+
+// Texts at work, with this one. Counted when a text begins, for many may begin at once, when its prompt has been read, and
+// else now and then.
 static uint32_t count_texts(or_coordinator_t *c, const or_csession_t *session, int64_t now_ns)
 {
     bool begins = !or_csession_is_live(session);
-    if (!begins && now_ns - c->worth.live.at_ns < RECOUNT_NS) {
+    if (!begins && !is_unread(session) && now_ns - c->worth.live.at_ns < RECOUNT_NS) {
         return c->worth.live.texts;
     }
-    uint32_t texts = begins + count_live(c);
-    c->worth.live.texts = texts;
-    c->worth.live.at_ns = now_ns;
-    return texts;
+    live_t live = count_live(c);
+    or_worth_counted(&c->worth, live.texts + begins, live.reading + (begins && is_unread(session)),
+                     now_ns);
+    return c->worth.live.texts;
 }
 
 static bool is_steered(const or_coordinator_t *c, const or_csession_t *session)
@@ -96,7 +110,7 @@ void or_budget_place(or_coordinator_t *c)
 void or_budget_ended(or_coordinator_t *c, const or_csession_t *session)
 {
     const or_policy_t *policy = &session->budget.policy;
-    or_worth_ended(&c->worth, session->id.value, count_live(c), or_clock_now(c->clock));
+    or_worth_ended(&c->worth, session->id.value, count_live(c).texts, or_clock_now(c->clock));
     or_policy_t *earlier = &c->earlier[c->worth.live.texts > 1];
     if (is_automatic(session) && policy->rounds > 0) {
         *earlier = *policy;
@@ -172,7 +186,7 @@ void or_budget_judged(or_coordinator_t *c, or_csession_t *session, const or_verd
         .first_right = verdict->accepted_count > 0,
         .round_ns = or_clock_now(c->clock) - session->target.asked_ns,
         .forward_us = verdict->forward_us,
-        .prefill = session->target.kv_held + 1 < session->log.length,
+        .prefill = is_unread(session),
     };
     or_policy_judged(&session->budget.policy, &round);
     tell_worth(c, session, &round);

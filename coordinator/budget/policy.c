@@ -118,12 +118,13 @@ static or_budget_t budget_of(const or_policy_t *policy, uint32_t nodes)
                          .ahead = rounds < most->ahead ? (uint32_t)rounds : most->ahead};
 }
 
-// On the target's CPUs every guess takes its time: few come first, and more once that is seen to pay.
+// On the target's CPUs every guess takes its time: few come first, and more once that is seen to pay. While no round with
+// guesses was timed they seem to be free, as after a first one that has read the prompt too.
 static or_budget_t first_budget(const or_policy_t *policy)
 {
     double rate;
     or_budget_t budget = policy->session.most;
-    if (is_measured(policy)) {
+    if (is_measured(policy) && policy->tree_times.count > 0) {
         return budget_of(policy, best_nodes(policy, &rate));
     }
     budget.nodes = or_min_u32(budget.nodes, FIRST_NODES);

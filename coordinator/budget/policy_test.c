@@ -323,6 +323,32 @@ static void a_slow_first_round_is_no_change(void **state)
     assert_true(or_policy_round_ns(&policy, 8) < 20.0 * (double)OR_NS_PER_MS);
 }
 
+// A text whose first round had guesses and read its prompt, among others since: it tries few guesses and not all, for what
+// one costs was never seen.
+static void untimed_guesses_are_not_free(void **state)
+{
+    (void)state;
+    or_policy_t policy = make_policy(OR_POLICY_AUTO, 0);
+    or_policy_limit(&policy, OR_WAY_DRAFTED, 1, true);
+    uint32_t few = policy.budget.nodes;
+    or_policy_heard(&policy, 4 * OR_NS_PER_MS, 3000, few);
+    or_policy_round_t round = {.source = OR_SOURCE_DRAFTER,
+                               .nodes = few,
+                               .accepted = 2,
+                               .first_right = true,
+                               .round_ns = 60 * OR_NS_PER_MS,
+                               .prefill = true};
+    or_policy_judged(&policy, &round);
+    or_policy_limit(&policy, OR_WAY_PLAIN, 4, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        round = (or_policy_round_t){.round_ns = 25 * OR_NS_PER_MS};
+        or_policy_judged(&policy, &round);
+    }
+    or_policy_limit(&policy, OR_WAY_DRAFTED, 4, true);
+    assert_in_range(few, 1, 8);
+    assert_int_equal(policy.budget.nodes, few);
+}
+
 static void assert_sensible(or_policy_t *policy, int64_t now)
 {
     or_policy_terms_t terms = or_policy_terms(policy);
@@ -385,6 +411,7 @@ int main(void)
         cmocka_unit_test(lookups_are_used_while_they_help),
         cmocka_unit_test(it_finds_the_size_that_pays),
         cmocka_unit_test(a_slow_first_round_is_no_change),
+        cmocka_unit_test(untimed_guesses_are_not_free),
         cmocka_unit_test(a_loaded_verifier_gets_smaller_trees),
         cmocka_unit_test(no_measurement_makes_it_senseless),
     };

@@ -14,11 +14,12 @@
 #define HOPELESS_PASSES 1u
 #define HOPELESS_ROUNDS 3u
 #define HOPELESS 0.75
+#define HOPELESS_PART 0.9 // while only some texts try it on the target's CPUs
 
 #define ALONE_FROM 3u   // texts at a time, of which one tries first,
 #define STAGE_FACTOR 4u // then so many times more
 #define ALL UINT32_MAX
-#define HARMLESS 0.97     // of the speed of all, while one tries
+#define HARMLESS 0.97     // of the speed of all, while some try it on CPUs of their own
 #define BETTER 1.05       // a way that costs more is taken where it brings so much
 #define BETTER_PLAIN 1.02 // and plain decoding where it brings this
 #define CLEARLY 2.5       // faster than plain rounds seem to be: those are not tried at once
@@ -30,6 +31,11 @@
 #define PAUSES_MAX 64.0  // doubled up to this
 #define COST_UNKNOWN 0.3 // of the time of a way that was never tried
 #define INHERITED_PAUSE_NS (3 * OR_NS_PER_S)
+// Plain decoding, before a crowd on the target's CPUs tries guesses first.
+#define FIRST_PAUSE_NS OR_NS_PER_S
+// Rounds say nothing while more than one text in so many is read, unless that goes on for so long.
+#define READING_SHARE 32u
+#define READING_NS_MAX (2 * OR_NS_PER_S)
 #define TRIAL_NS_MAX (2.0 * (double)OR_NS_PER_S) // or so many windows: then it has failed
 #define TRIAL_WINDOWS_MAX 10.0
 #define OLD_WEIGHT 0.5 // of the windows before, in a speed
@@ -199,6 +205,13 @@ static void adopt(or_worth_t *worth, double ratio, int64_t now_ns)
     change(worth);
 }
 
+// The speed of all texts while some of them try guesses, as a part of that before, with which more may. On CPUs of their
+// own drafters cost others a few rows. On the target's CPUs guesses must show their share of what all of them are to bring.
+static double enough(const or_worth_t *worth, uint32_t texts)
+{
+    return worth->shared ? 1 + (BETTER - 1) * worth->trial.most / texts : HARMLESS;
+}
+
 static void judge_trial(or_worth_t *worth, uint32_t texts, int64_t now_ns)
 {
     or_worth_row_t *row = &worth->rows[worth->trial.row];
@@ -206,12 +219,14 @@ static void judge_trial(or_worth_t *worth, uint32_t texts, int64_t now_ns)
     double speed = speed_of(sum);
     double ratio = speed / fmax(row->ways[row->way].speed, 1e-12);
     bool measured = is_measured(sum, texts, now_ns);
-    bool hopeless = is_full(sum, HOPELESS_PASSES, HOPELESS_ROUNDS, texts) && ratio < HOPELESS;
+    bool part = worth->trial.most < texts;
+    double hope = part && worth->shared ? HOPELESS_PART : HOPELESS;
+    bool hopeless = is_full(sum, HOPELESS_PASSES, HOPELESS_ROUNDS, texts) && ratio < hope;
     if (!measured && !hopeless) {
         return;
     }
-    if (worth->trial.most < texts) {
-        if (ratio >= HARMLESS) {
+    if (part) {
+        if (ratio >= enough(worth, texts)) {
             uint32_t more = worth->trial.most * STAGE_FACTOR;
             begin_stage(worth, more < texts ? more : ALL, now_ns);
         } else {
@@ -267,6 +282,7 @@ static void end_window(or_worth_t *worth, or_worth_row_t *row, const or_worth_ro
     double speed = speed_of(&row->now);
     double before = row->ways[row->way].speed;
     bool again = row->window_ns > 0 && before > 0;
+    bool alone = worth->shared && row->way == OR_WAY_PLAIN && round->texts >= ALONE_FROM;
     row->ways[row->way].speed = again ? OLD_WEIGHT * before + (1 - OLD_WEIGHT) * speed : speed;
     row->window_ns = (double)(now_ns - row->now.since_ns);
     row->now = (or_worth_sum_t){0};
@@ -275,6 +291,9 @@ static void end_window(or_worth_t *worth, or_worth_row_t *row, const or_worth_ro
     }
     if (row->way == OR_WAY_DRAFTED && row->ways[OR_WAY_AHEAD].try_ns == 0) {
         row->ways[OR_WAY_AHEAD].try_ns = after(now_ns, COST_SHARE * COST_UNKNOWN * row->window_ns);
+    }
+    if (!again && alone && row->ways[OR_WAY_DRAFTED].try_ns == 0) {
+        row->ways[OR_WAY_DRAFTED].try_ns = after(now_ns, (double)FIRST_PAUSE_NS);
     }
     for (int way = 0; way < OR_WAYS && round->steered; way++) {
         if (is_due(worth, row, round, (or_way_t)way, now_ns)) {
@@ -314,13 +333,33 @@ static int64_t work_time(or_worth_t *worth, int64_t now_ns)
     return now_ns - worth->idle.all_ns;
 }
 
+void or_worth_counted(or_worth_t *worth, uint32_t texts, uint32_t reading, int64_t clock_ns)
+{
+    bool many = texts > 1 && reading * READING_SHARE > texts;
+    worth->live.texts = texts;
+    worth->live.at_ns = clock_ns;
+    if (many) {
+        worth->reading.since_ns = worth->reading.on ? worth->reading.since_ns : clock_ns;
+        worth->reading.last_ns = clock_ns;
+    }
+    worth->reading.on = many;
+}
+
+// Did many prompts go through the target in the time of this round?
+static bool is_disturbed(const or_worth_t *worth, const or_worth_round_t *round, int64_t clock_ns)
+{
+    return worth->reading.since_ns != 0 && round->texts > 1 &&
+           worth->reading.last_ns - worth->reading.since_ns < READING_NS_MAX &&
+           (double)(clock_ns - worth->reading.last_ns) <= round->time_ns;
+}
+
 void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t clock_ns)
 {
     const int64_t now_ns = work_time(worth, clock_ns);
     uint32_t at = row_of(round->texts);
     worth->trial.tokens += round->tokens;
     if (worth->drafters == 0 || round->epoch != worth->epoch || !round->settled ||
-        !(round->time_ns >= 0)) {
+        !(round->time_ns >= 0) || is_disturbed(worth, round, clock_ns)) {
         return;
     }
     if (round->plain && round->texts == 1) {

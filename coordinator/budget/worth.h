@@ -10,8 +10,11 @@
 // text's own figures show that. So ways are compared by what texts write in the time that they are at work.
 //
 // A try is as short as it can be. Of three texts or more one begins; then 4, 16 and all follow, as long as that harms nobody.
-// A hopeless try ends as soon as that shows. What one has lost delays the next until it is a hundredth of the
-// time between them, and every failure in a row doubles the pause.
+// On the target's CPUs it must even be faster. A hopeless try ends as soon as that shows. What one has lost delays the
+// next until it is a hundredth of the time between them, and every failure in a row doubles the pause.
+//
+// Texts that begin together have their prompts read beside the rounds of those that were first, in passes that are twice as
+// long or more. Such rounds count for nothing: a speed measured then is one that any try surpasses.
 //
 // All times are of a clock that stands still while no text is at work: what somebody reads or types in between costs nothing.
 //
@@ -70,6 +73,10 @@ typedef struct {
         int64_t at_ns;
     } live; // as counted last
     struct {
+        bool on;                   // as counted last
+        int64_t since_ns, last_ns; // counted first and last; since_ns 0: never
+    } reading;                     // of the prompts of many texts
+    struct {
         int64_t all_ns;   // without a text at work, in all
         int64_t since_ns; // 0: some text is
     } idle;
@@ -78,6 +85,8 @@ typedef struct {
 // The peers have changed: forget what was measured, if that matters.
 void or_worth_place(or_worth_t *worth, uint32_t drafters, bool shared);
 
+// Texts were counted: so many are at work, and the prompts of so many of them are still to be read.
+void or_worth_counted(or_worth_t *worth, uint32_t texts, uint32_t reading, int64_t clock_ns);
 // The way that the next round of a text is to go, with so many texts at work.
 or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t clock_ns);
 // The text has ended, or is away; so many others are at work.
