@@ -38,8 +38,8 @@ uint64_t test_seed(void);
 
 // The number of seeds or faults that a test goes through: `few` in CI, or OR_TEST_RUNS.
 uint32_t test_runs(uint32_t few);
-// 1 where OR_TEST_WHOLE is set, and `parts` else: the gate goes through one in so many of a test's cases, and the rest of the checks
-// (launch/test.sh --all) and the mutants go through all.
+// Return 1 where OR_TEST_WHOLE is set, and `parts` where it is not. The gate goes through one in so many of a test's cases.
+// The rest of the checks (launch/test.sh --all) and the mutants go through all of them.
 uint32_t test_share(uint32_t parts);
 // Delete a folder and all that is in it, if it is there.
 void test_remove_folder(const char *path);
