@@ -367,7 +367,7 @@ static or_status_t measure(job_t *job, const or_option_list_t *words)
 
 static int run(int argc, char **argv)
 {
-    config_t config = {.out = "imatrix.gguf"};
+    config_t config = {.out = "imatrix.gguf", .process_output = true};
     or_option_list_t words = {0};
     int code;
     if (!or_command_begin(&program, argc, argv, &config, &words, &code)) {

@@ -86,12 +86,13 @@ class Measure(Files):
         gguf = Gguf(self.file)
         chunks = gguf.metadata["imatrix.chunk_count"]
         self.assertGreater(chunks, 20)
-        self.assertIn(f"imatrix.gguf: 42 tensors, {chunks} chunks of 128 tokens, in ", out.decode())
+        self.assertIn(f"imatrix.gguf: 43 tensors, {chunks} chunks of 128 tokens, in ", out.decode())
         self.assertRegex(out.decode(), r"\d+ tokens at the ends of texts fill no chunk")
         self.assertEqual(gguf.metadata, {"general.type": "imatrix", "imatrix.datasets": [str(TEXT), str(OTHER)], "imatrix.chunk_count": chunks,
                                          "imatrix.chunk_size": 128})
         parts = ("attn_k", "attn_output", "attn_q", "attn_v", "ffn_down", "ffn_gate", "ffn_up")
-        names = [f"blk.{layer}.{part}.weight.{what}" for layer in range(6) for part in parts for what in ("in_sum2", "counts")]
+        matrices = [f"blk.{layer}.{part}.weight" for layer in range(6) for part in parts] + ["token_embd.weight"]  # the head
+        names = [f"{name}.{what}" for name in matrices for what in ("in_sum2", "counts")]
         self.assertEqual(list(gguf.tensors), names)
         for name in names[::2]:
             inputs = 768 if "ffn_down" in name else 256
@@ -100,9 +101,13 @@ class Measure(Files):
         self.assertEqual(gguf.floats("blk.3.attn_q.weight.in_sum2"), gguf.floats("blk.3.attn_v.weight.in_sum2"))
         self.assertEqual(self.names(), ["imatrix.gguf"])
 
-    def test_the_head(self):
-        self.measure(TEXT, "-c", 256, "--process-output")
-        self.assertIn("token_embd.weight.in_sum2", Gguf(self.file).tensors)
+    def test_without_the_head(self):
+        self.measure(TEXT, "-c", 256, "--no-process-output")
+        self.assertEqual([name for name in Gguf(self.file).tensors if not name.startswith("blk.")], [])
+        self.quantize("Q4_0")
+        plain = Gguf(self.out).tensors
+        self.assertEqual(self.quantize("Q4_0", "--imatrix", self.file)["imatrix"], {"file": str(self.file), "named": 42, "unnamed": 1})
+        self.assertEqual(Gguf(self.out).tensors["token_embd.weight"], plain["token_embd.weight"])
 
     def test_threads_do_not_show(self):
         files = []
@@ -151,26 +156,25 @@ class Weigh(Files):
         super().setUp()
         self.file = self.measured
 
-    def test_types_change_and_says_so(self):
+    def test_types_change_and_the_report_says_so(self):
         for kind in TYPES:
             with self.subTest(type=kind):
                 plain = self.quantize(kind)
                 before = Gguf(self.out)
                 report = self.quantize(kind, "--imatrix", self.file)
                 after = Gguf(self.out)
-                self.assertEqual(report["imatrix"], {"file": str(self.file), "named": 42, "unnamed": 1})
+                self.assertEqual(report["imatrix"], {"file": str(self.file), "named": 43, "unnamed": 0})
                 self.assertNotIn("imatrix", plain)
-                self.assertEqual(before.tensors["token_embd.weight"], after.tensors["token_embd.weight"])
                 self.assertNotEqual(before.tensors["blk.2.ffn_down.weight"], after.tensors["blk.2.ffn_down.weight"])
                 self.assertGreaterEqual(report["relative_rms_error"], 0.999 * plain["relative_rms_error"])
 
     def test_what_the_file_says_of_itself(self):
         chunks = Gguf(self.file).metadata["imatrix.chunk_count"]
         out, _ = outrider("model", "quantize", TARGET, self.out, "Q4_K", "--imatrix", self.file)
-        self.assertIn(f"errors of 42 matrices count by the importance in {self.file}; 1 are not in it", out.decode())
+        self.assertIn(f"errors of 43 matrices count by the importance in {self.file}; 0 are not in it", out.decode())
         metadata = dict(json.loads(outrider("model", "inspect", self.out, "--json")[0])["metadata"])
         self.assertEqual({key: value for key, value in metadata.items() if key.startswith("quantize.")},
-                         {"quantize.imatrix.file": str(self.file), "quantize.imatrix.dataset": str(TEXT), "quantize.imatrix.entries_count": "42",
+                         {"quantize.imatrix.file": str(self.file), "quantize.imatrix.dataset": str(TEXT), "quantize.imatrix.entries_count": "43",
                           "quantize.imatrix.chunks_count": str(chunks)})
         self.assertIn("quantize.imatrix.entries_count", outrider("model", "inspect", self.out)[0].decode())
 
@@ -195,7 +199,7 @@ class Weigh(Files):
         quantize = ("model", "quantize", TARGET, self.out, "Q4_K", "--imatrix")
         other = self.folder / "other.gguf"
         outrider("model", "imatrix", "-m", DRAFT, TEXT, "-c", 128, "-o", other, "-t", 1)
-        self.assertRegex(outrider(*quantize, other, code=1)[1], "128 values for tensor blk.0.attn_q.weight, which has 256 inputs: .* another model")
+        self.assertRegex(outrider(*quantize, other, code=1)[1], "128 values for tensor token_embd.weight, which has 256 inputs: .* another model")
         self.assertIn("general.type is not imatrix", outrider(*quantize, DRAFT, code=1)[1])
         self.assertIn("is no importance matrix", outrider(*quantize, TEXT, code=1)[1])
         self.assertIn("/absent", outrider(*quantize, "/absent", code=1)[1])
